@@ -1,0 +1,34 @@
+//! Floor: the least work that reads what a placement reads, for the other benches to be divided by.
+
+use std::hint::black_box;
+
+/// The columns that placing a plain pod streams: allocatable, requested and non-zero requested CPU and memory, allowed
+/// and running pods.
+const N_COLUMNS: usize = 8;
+
+/// Columns of 64-bit integers, one value a node.
+pub(crate) struct Floor(Vec<Vec<i64>>);
+
+impl Floor {
+    /// Columns for this many nodes.
+    pub(crate) fn new(n_nodes: usize) -> Floor {
+        let rows = n_nodes.next_multiple_of(256);
+        Floor(
+            (0..N_COLUMNS)
+                .map(|column| (0..rows).map(|row| (row * 31 + column) as i64).collect())
+                .collect(),
+        )
+    }
+
+    /// Reads every value once.
+    pub(crate) fn stream(&self) -> i64 {
+        self.0
+            .iter()
+            .map(|column| {
+                black_box(column)
+                    .iter()
+                    .fold(0_i64, |sum, value| sum.wrapping_add(*value))
+            })
+            .sum()
+    }
+}

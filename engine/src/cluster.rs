@@ -1,0 +1,323 @@
+//! Cluster: the one writer and the snapshot it publishes. Callers share one `Arc<Cluster>`; readers never wait.
+
+pub(crate) mod delta;
+pub(crate) mod draft;
+mod fork;
+mod images;
+mod publish;
+mod writer;
+
+use std::sync::atomic::AtomicU64;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use berth_proto::core_v1;
+
+use crate::error::{EngineError, ModelError};
+use crate::kernel::Kernels;
+use crate::model::{Model, Node, Pod};
+use crate::place::decision::{Decision, Explanation, Outcome};
+use crate::place::memo::Memo;
+use crate::place::request::{PlaceRequest, TieBreak};
+use crate::place::{self, Decided, Prepared};
+use crate::policy::Policy;
+use crate::snapshot::Snapshot;
+use delta::{Applied, Delta, RejectedDelta};
+use draft::Draft;
+use fork::Fork;
+use publish::Published;
+use writer::Writer;
+
+/// A cluster in memory.
+#[derive(Debug)]
+pub struct Cluster {
+    model: Arc<Model>,
+    kernels: Kernels,
+    versions: Arc<AtomicU64>,
+    writer: Mutex<Writer>,
+    published: Published,
+    memo: Memo,
+}
+
+/// Commits that are tried against a published snapshot before one is decided under the writer's lock.
+const OPTIMISTIC_TRIES: usize = 3;
+
+/// Pods that a batch decides in one hold of the writer's lock.
+const BATCH_HOLD: usize = 128;
+
+impl Cluster {
+    /// A cluster without anything.
+    pub fn new() -> Cluster {
+        Cluster::with_kernels(Kernels::detect())
+    }
+
+    pub(crate) fn with_kernels(kernels: Kernels) -> Cluster {
+        let model = Arc::new(Model::new());
+        let versions = Arc::new(AtomicU64::new(1));
+        let snapshot = Snapshot::empty(model.clone());
+        Cluster {
+            kernels,
+            writer: Mutex::new(Writer::new(Draft::new(snapshot.clone(), versions.clone()))),
+            published: Published::new(snapshot),
+            memo: Memo::default(),
+            versions,
+            model,
+        }
+    }
+
+    /// Compiles a wire object to facts; any thread, no lock of the writer. Errors name the field.
+    pub fn compile_pod(&self, pod: &core_v1::Pod) -> Result<Pod, ModelError> {
+        self.model.compile_pod(pod)
+    }
+
+    /// The same for a node.
+    pub fn compile_node(&self, node: &core_v1::Node) -> Result<Node, ModelError> {
+        self.model.compile_node(node)
+    }
+
+    /// The newest published snapshot; lock-free.
+    pub fn snapshot(&self) -> Arc<Snapshot> {
+        self.published.load()
+    }
+
+    /// Distinct scheduling-relevant pod specs that are known.
+    pub fn n_shapes(&self) -> usize {
+        self.model.shapes().len()
+    }
+
+    /// Applies deltas in order and publishes one generation. Rejected ones are skipped and listed.
+    pub fn apply(&self, deltas: Vec<Delta>) -> Applied {
+        let mut writer = self.writer();
+        let mut rejected = Vec::new();
+        for (index, delta) in deltas.into_iter().enumerate() {
+            apply_one(&mut writer, index, delta, &mut rejected);
+        }
+        Applied {
+            generation: self.publish(&mut writer),
+            rejected,
+        }
+    }
+
+    /// The cluster becomes exactly these objects, in one generation; assumed pods stay, contradictions are forgotten.
+    /// A second object of one name is rejected.
+    pub fn replace(&self, nodes: Vec<Node>, pods: Vec<Pod>) -> Applied {
+        let mut writer = self.writer();
+        writer.clear_contradictions();
+        let mut rejected = Vec::new();
+        writer.forget_all_but(&nodes, &pods);
+        let (mut seen_nodes, mut seen_pods) = (
+            rustc_hash::FxHashSet::default(),
+            rustc_hash::FxHashSet::default(),
+        );
+        let n_nodes = nodes.len();
+        for (index, node) in nodes.into_iter().enumerate() {
+            if seen_nodes.insert(node.facts().name.clone()) {
+                apply_one(&mut writer, index, Delta::UpsertNode(node), &mut rejected);
+            } else {
+                rejected.push(duplicate(index, &Delta::UpsertNode(node)));
+            }
+        }
+        for (index, pod) in pods.into_iter().enumerate() {
+            if seen_pods.insert(pod.key().clone()) {
+                apply_one(
+                    &mut writer,
+                    n_nodes + index,
+                    Delta::UpsertPod(pod),
+                    &mut rejected,
+                );
+            } else {
+                rejected.push(duplicate(n_nodes + index, &Delta::UpsertPod(pod)));
+            }
+        }
+        Applied {
+            generation: self.publish(&mut writer),
+            rejected,
+        }
+    }
+
+    /// Decides for one pod; the cluster stays as it is.
+    pub fn place(&self, request: &PlaceRequest<'_>) -> Result<Decision, EngineError> {
+        Ok(self.decide(&self.snapshot(), request)?.decision)
+    }
+
+    /// Decides for one pod and commits: the pod takes its room at once (S-CCH-2).
+    ///
+    /// The commit is a compare-and-swap on the chosen row: if the row changed since the decision, the pod is decided anew on
+    /// the newest snapshot, after a few tries under the writer's lock. Two callers never get the same room.
+    pub fn assume(&self, request: &PlaceRequest<'_>) -> Result<Decision, EngineError> {
+        check_uid(request.pod)?;
+        for _ in 0..OPTIMISTIC_TRIES {
+            let snapshot = self.snapshot();
+            let Decided { decision, chosen } = self.decide(&snapshot, request)?;
+            let (Some(chosen), Outcome::Placed(placement)) = (chosen, &decision.outcome) else {
+                return Ok(decision);
+            };
+            let mut writer = self.writer();
+            check_not_placed(&writer, request.pod)?;
+            if writer.version_of(chosen.row, &placement.node) == Some(chosen.version) {
+                writer.assume(request.pod, chosen.row);
+                self.publish(&mut writer);
+                return Ok(as_assumed(decision));
+            }
+        }
+        let mut writer = self.writer();
+        let decision =
+            self.assume_next(&mut writer, request.pod, request.policy, request.tie_break);
+        self.publish(&mut writer);
+        decision
+    }
+
+    /// Decides for many pods, one after another, each seeing those before it placed.
+    ///
+    /// With `assume` they take their room at once, on the newest state; without, on a fork that is thrown away.
+    /// `cancelled` is asked before each pod: once it answers true, the rest get [`EngineError::Cancelled`].
+    pub fn place_batch(
+        &self,
+        pods: &[Pod],
+        policy: &Policy,
+        tie_break: TieBreak,
+        assume: bool,
+        cancelled: &dyn Fn() -> bool,
+    ) -> Vec<Result<Decision, EngineError>> {
+        let mut results = Vec::with_capacity(pods.len());
+        let mut fork = (!assume).then(|| Fork::of(&self.snapshot(), self.versions.clone()));
+        for hold in pods.chunks(BATCH_HOLD) {
+            let mut writer = if assume { Some(self.writer()) } else { None };
+            for pod in hold {
+                if cancelled() {
+                    results.push(Err(EngineError::Cancelled));
+                    continue;
+                }
+                results.push(match (&mut writer, &mut fork) {
+                    (Some(writer), _) => self.assume_next(writer, pod, policy, tie_break),
+                    (None, Some(fork)) => {
+                        let request = PlaceRequest {
+                            pod,
+                            policy,
+                            tie_break,
+                        };
+                        self.decide(fork.snapshot(), &request).map(|decided| {
+                            fork.commit(pod, decided.chosen);
+                            decided.decision
+                        })
+                    }
+                    (None, None) => Err(EngineError::Cancelled),
+                });
+            }
+            if let Some(writer) = &mut writer {
+                self.publish(writer);
+            }
+        }
+        results
+    }
+
+    /// Decides for one pod and gives the full account; the cluster stays as it is.
+    pub fn explain(&self, request: &PlaceRequest<'_>) -> Result<Explanation, EngineError> {
+        let snapshot = self.snapshot();
+        let prepared = Prepared::new(&snapshot, request, self.kernels);
+        place::explain(&prepared, request.tie_break)
+    }
+
+    fn decide(
+        &self,
+        snapshot: &Snapshot,
+        request: &PlaceRequest<'_>,
+    ) -> Result<Decided, EngineError> {
+        let prepared = Prepared::new(snapshot, request, self.kernels);
+        self.memo.with(&prepared, |evaluation| {
+            place::decide(&prepared, evaluation, request.tie_break)
+        })
+    }
+
+    /// Decides on the writer's own state and commits, without publishing.
+    fn assume_next(
+        &self,
+        writer: &mut Writer,
+        pod: &Pod,
+        policy: &Policy,
+        tie_break: TieBreak,
+    ) -> Result<Decision, EngineError> {
+        check_uid(pod)?;
+        check_not_placed(writer, pod)?;
+        writer.refresh_images();
+        let request = PlaceRequest {
+            pod,
+            policy,
+            tie_break,
+        };
+        let Decided { decision, chosen } = self.decide(&writer.draft.snapshot, &request)?;
+        let Some(chosen) = chosen else {
+            return Ok(decision);
+        };
+        writer.assume(pod, chosen.row);
+        Ok(as_assumed(decision))
+    }
+
+    /// The lock is only ever held by code that finishes its change, so a poisoned one is as good as any.
+    fn writer(&self) -> MutexGuard<'_, Writer> {
+        self.writer.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn publish(&self, writer: &mut Writer) -> crate::snapshot::Generation {
+        let snapshot = writer.snapshot();
+        let generation = snapshot.generation;
+        self.published.store(snapshot);
+        generation
+    }
+}
+
+impl Default for Cluster {
+    fn default() -> Cluster {
+        Cluster::new()
+    }
+}
+
+fn apply_one(writer: &mut Writer, index: usize, delta: Delta, rejected: &mut Vec<RejectedDelta>) {
+    // Only a pod can be rejected once it is compiled; its description is cheap to keep until then.
+    let pod = if let Delta::UpsertPod(pod) = &delta {
+        Some(pod.clone())
+    } else {
+        None
+    };
+    if let Err(error) = writer.apply(delta) {
+        let object = pod.map_or_else(String::new, |pod| Delta::UpsertPod(pod).object());
+        rejected.push(RejectedDelta {
+            index,
+            object,
+            error,
+        });
+    }
+}
+
+fn duplicate(index: usize, delta: &Delta) -> RejectedDelta {
+    let error = ModelError::new("metadata.name", "stands in the snapshot twice");
+    RejectedDelta {
+        index,
+        object: delta.object(),
+        error,
+    }
+}
+
+/// An assumed pod is known by its uid until a feed confirms it (S-CCH-1).
+fn check_uid(pod: &Pod) -> Result<(), EngineError> {
+    if pod.uid().is_empty() {
+        return Err(ModelError::new("metadata.uid", "is missing").into());
+    }
+    Ok(())
+}
+
+fn check_not_placed(writer: &Writer, pod: &Pod) -> Result<(), EngineError> {
+    match writer.node_of(pod.key()) {
+        Some(node) => Err(EngineError::AlreadyPlaced {
+            pod: pod.key().clone(),
+            node,
+        }),
+        None => Ok(()),
+    }
+}
+
+fn as_assumed(mut decision: Decision) -> Decision {
+    if let Outcome::Placed(placement) = &mut decision.outcome {
+        placement.assumed = true;
+    }
+    decision
+}

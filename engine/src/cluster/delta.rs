@@ -1,0 +1,64 @@
+//! Delta: everything that can change a cluster, and what came of it.
+
+use std::fmt;
+use std::sync::Arc;
+
+use crate::error::ModelError;
+use crate::model::{Node, Pod, PodKey};
+use crate::snapshot::Generation;
+
+/// One change. Applying it twice changes nothing more.
+#[derive(Clone, Debug)]
+pub enum Delta {
+    /// Adds a node or replaces the one of its name.
+    UpsertNode(Node),
+    /// Removes the node of this name; its pods stay known until they are deleted (S-CCH-7).
+    DeleteNode(Arc<str>),
+    /// Adds, replaces, binds, confirms or, when terminal, removes a pod.
+    UpsertPod(Pod),
+    /// Removes a pod, bound, assumed or pending.
+    DeletePod {
+        /// The pod.
+        key: PodKey,
+        /// When set, only the pod of this uid: a newer one under the same name stays.
+        uid: Option<Arc<str>>,
+    },
+}
+
+/// What came of a batch.
+#[derive(Clone, Debug, Default)]
+pub struct Applied {
+    /// The published generation that holds every accepted delta.
+    pub generation: Generation,
+    /// Deltas that were skipped.
+    pub rejected: Vec<RejectedDelta>,
+}
+
+/// A delta that was skipped, and why.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct RejectedDelta {
+    /// Position in the batch; when the cluster is replaced, nodes count first, then pods.
+    pub index: usize,
+    /// What it was about, for example ``Pod `default/web-0` ``.
+    pub object: String,
+    /// What is wrong.
+    pub error: ModelError,
+}
+
+impl fmt::Display for RejectedDelta {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}: {}", self.object, self.error)
+    }
+}
+
+impl Delta {
+    /// The object's kind and name, for messages.
+    pub(crate) fn object(&self) -> String {
+        match self {
+            Delta::UpsertNode(node) => format!("Node `{}`", node.name()),
+            Delta::DeleteNode(name) => format!("Node `{name}`"),
+            Delta::UpsertPod(pod) => format!("Pod `{}`", pod.key()),
+            Delta::DeletePod { key, .. } => format!("Pod `{key}`"),
+        }
+    }
+}

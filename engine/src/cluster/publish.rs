@@ -1,0 +1,28 @@
+//! Publish: the pointer that readers load. One writer stores, any number of readers load without waiting.
+
+use std::sync::Arc;
+
+use arc_swap::ArcSwap;
+
+use crate::snapshot::Snapshot;
+
+/// The newest published snapshot.
+#[derive(Debug)]
+pub(crate) struct Published(ArcSwap<Snapshot>);
+
+impl Published {
+    pub(crate) fn new(snapshot: Snapshot) -> Published {
+        Published(ArcSwap::from_pointee(snapshot))
+    }
+
+    /// Lock-free; what it answers never changes.
+    pub(crate) fn load(&self) -> Arc<Snapshot> {
+        self.0.load_full()
+    }
+
+    /// Only the holder of the writer's lock calls this, so generations only grow.
+    pub(crate) fn store(&self, snapshot: Snapshot) {
+        debug_assert!(snapshot.generation > self.0.load().generation);
+        self.0.store(Arc::new(snapshot));
+    }
+}

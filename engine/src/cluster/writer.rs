@@ -1,0 +1,339 @@
+//! Writer: deltas → the next snapshot. The only code that changes a cluster.
+//! Rules: S-Q-1, S-CCH-1 to S-CCH-9.
+
+use std::sync::Arc;
+
+use rustc_hash::{FxHashMap, FxHashSet};
+
+use super::delta::Delta;
+use super::draft::Draft;
+use super::images::ImageRefresh;
+use crate::error::ModelError;
+use crate::model::{Node, Pod, PodKey};
+use crate::snapshot::{Counts, NodeRow, Snapshot};
+
+/// The state that deltas are applied to. Snapshots of it share everything that did not change since.
+#[derive(Debug)]
+pub(crate) struct Writer {
+    pub(crate) draft: Draft,
+    nodes: FxHashMap<Arc<str>, NodeRow>,
+    pods: FxHashMap<PodKey, KnownPod>,
+    /// Pods by the name of a node that the cluster does not have, in the order in which they came.
+    orphans: FxHashMap<Arc<str>, Vec<PodKey>>,
+    images: ImageRefresh,
+}
+
+#[derive(Clone, Debug)]
+struct KnownPod {
+    pod: Pod,
+    place: PodPlace,
+    is_assumed: bool,
+}
+
+/// Where a known pod is.
+#[derive(Copy, Clone, PartialEq, Eq, Debug)]
+enum PodPlace {
+    OnNode(NodeRow),
+    /// On a node that the cluster does not have.
+    Orphaned,
+    Pending,
+}
+
+impl Writer {
+    pub(crate) fn new(draft: Draft) -> Writer {
+        Writer {
+            draft,
+            nodes: FxHashMap::default(),
+            pods: FxHashMap::default(),
+            orphans: FxHashMap::default(),
+            images: ImageRefresh::default(),
+        }
+    }
+
+    /// Applies one delta; on an error nothing of it was applied.
+    pub(crate) fn apply(&mut self, delta: Delta) -> Result<(), ModelError> {
+        match delta {
+            Delta::UpsertNode(node) => self.upsert_node(&node),
+            Delta::DeleteNode(name) => self.delete_node(&name),
+            Delta::UpsertPod(pod) => return self.upsert_pod(pod),
+            Delta::DeletePod { key, uid } => self.delete_pod(&key, uid.as_deref()),
+        }
+        Ok(())
+    }
+
+    /// The next generation, with every changed node's image entry refreshed.
+    pub(crate) fn snapshot(&mut self) -> Snapshot {
+        self.refresh_images();
+        self.draft.snapshot.generation.0 += 1;
+        self.draft.snapshot.clone()
+    }
+
+    /// Copies image counts into the entries of changed nodes (S-IL-5): to be done before the draft is decided on.
+    pub(crate) fn refresh_images(&mut self) {
+        for row in self.images.take_stale() {
+            self.draft.refresh_images(row);
+        }
+    }
+
+    /// The version of a row, if it still holds this node.
+    pub(crate) fn version_of(&self, row: NodeRow, node: &str) -> Option<u64> {
+        let shard = self.draft.snapshot.shards.get(row.shard())?;
+        (shard.nodes.node(row.row())?.name() == node).then(|| shard.usage.version[row.row()])
+    }
+
+    /// Removes what a feed once told and no longer tells; assumed pods stay.
+    pub(crate) fn forget_all_but(&mut self, nodes: &[Node], pods: &[Pod]) {
+        let named: FxHashSet<&str> = nodes.iter().map(Node::name).collect();
+        let mut gone_nodes: Vec<_> = self
+            .nodes
+            .keys()
+            .filter(|name| !named.contains(&***name))
+            .cloned()
+            .collect();
+        let kept: FxHashSet<&PodKey> = pods.iter().map(Pod::key).collect();
+        let fed = self
+            .pods
+            .iter()
+            .filter(|(key, known)| !known.is_assumed && !kept.contains(key));
+        let mut gone_pods: Vec<_> = fed.map(|(key, _)| key.clone()).collect();
+        gone_pods.sort_unstable();
+        gone_nodes.sort_unstable();
+        gone_pods.iter().for_each(|key| self.forget(key));
+        gone_nodes.iter().for_each(|name| self.delete_node(name));
+    }
+
+    pub(crate) fn clear_contradictions(&mut self) {
+        self.counts().n_contradictions = 0;
+    }
+
+    /// The node of a pod that has one, present or not.
+    pub(crate) fn node_of(&self, key: &PodKey) -> Option<Arc<str>> {
+        let known = self.pods.get(key)?;
+        if known.place == PodPlace::Pending {
+            None
+        } else {
+            known.pod.facts().node_name.clone()
+        }
+    }
+
+    /// Puts a pod onto the node of a row at once (S-CCH-2). The pod must not be on a node.
+    pub(crate) fn assume(&mut self, pod: &Pod, row: NodeRow) {
+        self.forget(pod.key());
+        let Some(node) = self.draft.snapshot.node(row) else {
+            return;
+        };
+        let pod = pod.on_node(node.facts().name.clone());
+        self.images.touch(row, node);
+        self.draft.add_pod(row, pod.clone(), true);
+        self.counts().n_pods += 1;
+        self.counts().n_assumed += 1;
+        let known = KnownPod {
+            pod: pod.clone(),
+            place: PodPlace::OnNode(row),
+            is_assumed: true,
+        };
+        self.pods.insert(pod.key().clone(), known);
+    }
+
+    fn upsert_node(&mut self, node: &Node) {
+        let name = node.facts().name.clone();
+        let Some(row) = self.nodes.get(&name).copied() else {
+            self.images
+                .add_node(node, Arc::make_mut(&mut self.draft.snapshot.images));
+            let row = self.draft.insert_node(node.clone());
+            self.images.touch(row, node);
+            self.counts().n_nodes += 1;
+            self.nodes.insert(name.clone(), row);
+            self.adopt_orphans(&name, row);
+            return;
+        };
+        let old = self.draft.snapshot.node(row).cloned();
+        if old.as_ref() != Some(node) {
+            let states = Arc::make_mut(&mut self.draft.snapshot.images);
+            if let Some(old) = &old {
+                self.images.remove_node(old, states);
+            }
+            self.images.add_node(node, states);
+            self.images.forget(row);
+            self.draft.replace_node(row, node.clone());
+        }
+        self.images.touch(row, node);
+    }
+
+    /// Pods that were known before their node take their places on it.
+    fn adopt_orphans(&mut self, name: &Arc<str>, row: NodeRow) {
+        for key in self.orphans.remove(name).unwrap_or_default() {
+            if let Some(known) = self.pods.get_mut(&key) {
+                known.place = PodPlace::OnNode(row);
+                let (pod, is_assumed) = (known.pod.clone(), known.is_assumed);
+                self.draft.add_pod(row, pod, is_assumed);
+                self.counts().n_orphaned -= 1;
+                self.counts().n_pods += 1;
+            }
+        }
+    }
+
+    fn delete_node(&mut self, name: &str) {
+        let Some((name, row)) = self.nodes.remove_entry(name) else {
+            return;
+        };
+        if let Some(node) = self.draft.snapshot.node(row).cloned() {
+            self.images
+                .remove_node(&node, Arc::make_mut(&mut self.draft.snapshot.images));
+        }
+        self.images.forget(row);
+        let pods = self.draft.remove_node(row);
+        self.counts().n_nodes -= 1;
+        self.counts().n_pods -= pods.len();
+        self.counts().n_orphaned += pods.len();
+        let mut keys = Vec::with_capacity(pods.len());
+        for placed in pods {
+            if let Some(known) = self.pods.get_mut(placed.pod.key()) {
+                known.place = PodPlace::Orphaned;
+                keys.push(placed.pod.key().clone());
+            }
+        }
+        if !keys.is_empty() {
+            self.orphans.insert(name, keys);
+        }
+    }
+
+    fn upsert_pod(&mut self, pod: Pod) -> Result<(), ModelError> {
+        if pod.is_terminal() {
+            self.delete_pod(pod.key(), Some(pod.uid()));
+            return Ok(());
+        }
+        if pod.uid().is_empty() && pod.node_name().is_some() {
+            return Err(ModelError::new("metadata.uid", "is missing"));
+        }
+        if let Some(known) = self
+            .pods
+            .get(pod.key())
+            .filter(|known| known.pod.uid() == pod.uid())
+        {
+            if is_stale(&pod, known) {
+                return Ok(());
+            }
+            if is_contradiction(&pod, known) {
+                let node = known.pod.node_name().unwrap_or_default();
+                let reason = format!("changes the node of a bound pod, which is on `{node}`");
+                self.counts().n_contradictions += 1;
+                return Err(ModelError::new("spec.nodeName", reason));
+            }
+        }
+        self.forget(pod.key());
+        self.insert(pod);
+        Ok(())
+    }
+
+    fn insert(&mut self, pod: Pod) {
+        let place = match &pod.facts().node_name {
+            None => {
+                self.counts().n_pending += 1;
+                PodPlace::Pending
+            }
+            Some(name) => match self.nodes.get(name).copied() {
+                Some(row) => {
+                    self.draft.add_pod(row, pod.clone(), false);
+                    self.touch_images(row);
+                    self.counts().n_pods += 1;
+                    PodPlace::OnNode(row)
+                }
+                None => {
+                    self.orphans
+                        .entry(name.clone())
+                        .or_default()
+                        .push(pod.key().clone());
+                    self.counts().n_orphaned += 1;
+                    PodPlace::Orphaned
+                }
+            },
+        };
+        self.pods.insert(
+            pod.key().clone(),
+            KnownPod {
+                pod,
+                place,
+                is_assumed: false,
+            },
+        );
+    }
+
+    fn delete_pod(&mut self, key: &PodKey, uid: Option<&str>) {
+        let Some(known) = self.pods.get(key) else {
+            return;
+        };
+        if uid.is_none_or(|uid| uid.is_empty() || uid == known.pod.uid()) {
+            self.forget(key);
+        }
+    }
+
+    /// Takes a pod out, wherever it is.
+    fn forget(&mut self, key: &PodKey) {
+        let Some(known) = self.pods.remove(key) else {
+            return;
+        };
+        if known.is_assumed {
+            self.counts().n_assumed -= 1;
+        }
+        match known.place {
+            PodPlace::OnNode(row) => {
+                self.draft.remove_pod(row, &known.pod);
+                self.touch_images(row);
+                self.counts().n_pods -= 1;
+            }
+            PodPlace::Orphaned => {
+                self.counts().n_orphaned -= 1;
+                if let Some(name) = known.pod.node_name()
+                    && let Some(keys) = self.orphans.get_mut(name)
+                {
+                    keys.retain(|other| other != key);
+                    if keys.is_empty() {
+                        self.orphans.remove(name);
+                    }
+                }
+            }
+            PodPlace::Pending => self.counts().n_pending -= 1,
+        }
+    }
+
+    fn touch_images(&mut self, row: NodeRow) {
+        if let Some(node) = self.draft.snapshot.node(row) {
+            self.images.touch(row, node);
+        }
+    }
+
+    fn counts(&mut self) -> &mut Counts {
+        &mut self.draft.snapshot.counts
+    }
+}
+
+/// Whether an update of the same pod tells nothing new: it is older than what is known, or it was sent before the pod
+/// got the node that is known (a pod never loses its node).
+fn is_stale(pod: &Pod, known: &KnownPod) -> bool {
+    let is_older = match (
+        pod.facts().resource_version,
+        known.pod.facts().resource_version,
+    ) {
+        (Some(new), Some(old)) => new < old,
+        _ => false,
+    };
+    is_older
+        || is_same(pod, known)
+        || (pod.node_name().is_none() && known.place != PodPlace::Pending)
+}
+
+fn is_same(pod: &Pod, known: &KnownPod) -> bool {
+    let (new, old) = (pod.facts(), known.pod.facts());
+    !known.is_assumed
+        && new.node_name == old.node_name
+        && Arc::ptr_eq(&new.shape, &old.shape)
+        && new.resized == old.resized
+}
+
+/// A pod that was bound does not change its node (S-CCH-6); an assumed one may be bound elsewhere (S-CCH-3).
+fn is_contradiction(pod: &Pod, known: &KnownPod) -> bool {
+    known.place != PodPlace::Pending
+        && !known.is_assumed
+        && pod.node_name() != known.pod.node_name()
+}

@@ -1,0 +1,28 @@
+//! NodeDeclaredFeatures: features that the pod's spec needs. Rules: S-NDF-1, S-NDF-2. Reads: `NodeTable::features`.
+
+use super::reason::Reason;
+use super::{Account, Filter};
+use crate::place::Prepared;
+use crate::plugin::Plugin;
+use crate::snapshot::row_set::RowSet;
+use crate::snapshot::shard::Shard;
+
+pub(crate) const FILTER: Filter = Filter {
+    plugin: Plugin::NodeDeclaredFeatures,
+    applies,
+    run,
+    account: Account::Always(Reason::NodeDeclaredFeatures),
+};
+
+fn applies(prepared: &Prepared<'_>) -> bool {
+    !prepared.shape().features.is_empty()
+}
+
+/// Cost: one intersection for each feature needed.
+fn run(prepared: &Prepared<'_>, shard: &Shard, rows: &mut RowSet) {
+    for (feature, declaring) in shard.nodes.features.iter().enumerate() {
+        if prepared.shape().features.contains(feature) {
+            rows.intersect(declaring);
+        }
+    }
+}

@@ -1,0 +1,121 @@
+//! NodeResourcesFit: requests against what is left. Rules: S-FIT-7 to S-FIT-13. Reads: `Allocatable`, `UsageTable`.
+//!
+//! S-FIT-12 asks for DeviceClass objects; none are known, so it never applies.
+
+use smallvec::SmallVec;
+
+use super::reason::Reason;
+use super::{Account, Filter, Refusal};
+use crate::kernel::FitInput;
+use crate::model::intern::Symbol;
+use crate::model::resources::{Resource, is_extended_name};
+use crate::place::Prepared;
+use crate::plugin::{Plugin, StatusCode};
+use crate::snapshot::ROWS;
+use crate::snapshot::column::Column;
+use crate::snapshot::row_set::RowSet;
+use crate::snapshot::shard::Shard;
+
+pub(crate) const FILTER: Filter = Filter {
+    plugin: Plugin::NodeResourcesFit,
+    applies: |_| true,
+    run,
+    account: Account::ByRow(refusal),
+};
+
+static ZEROS: Column<i64> = Column([0; ROWS]);
+
+/// Clears every row without room for the request (S-FIT-8).
+///
+/// Cost: one pass over the native columns and one for each scalar requested.
+fn run(prepared: &Prepared<'_>, shard: &Shard, rows: &mut RowSet) {
+    let request = &prepared.shape().request;
+    rows.intersect(&prepared.kernels.fit(&FitInput {
+        allocatable: &shard.nodes.allocatable,
+        usage: &shard.usage,
+        milli_cpu: request.milli_cpu,
+        memory: request.memory,
+        ephemeral_storage: request.ephemeral_storage,
+    }));
+    for (name, amount) in &request.scalars {
+        if *amount > 0 && !rows.is_empty() && !prepared.is_ignored(*name) {
+            let allocatable = shard.nodes.allocatable.scalar(*name).unwrap_or(&ZEROS);
+            let used = shard.usage.scalar(*name).unwrap_or(&ZEROS);
+            rows.intersect(&prepared.kernels.fit_one(&allocatable.0, &used.0, *amount));
+        }
+    }
+}
+
+/// Every failure of a row, in order (S-FIT-8), and the code (S-FIT-10).
+fn refusal(prepared: &Prepared<'_>, shard: &Shard, row: usize) -> Refusal {
+    let mut refusal = Refusal {
+        code: StatusCode::Unschedulable,
+        reasons: SmallVec::new(),
+    };
+    if shard.usage.pods[row] >= shard.nodes.allocatable.pods[row] {
+        refusal.reasons.push(Reason::TooManyPods);
+    }
+    for (resource, request) in checked(prepared) {
+        let allocatable = allocatable(shard, row, resource);
+        if request > allocatable.wrapping_sub(requested(shard, row, resource)) {
+            refusal.reasons.push(Reason::Insufficient(resource));
+            if request > allocatable {
+                refusal.code = StatusCode::UnschedulableAndUnresolvable;
+            }
+        }
+    }
+    refusal
+}
+
+/// The requests other than 0 that are checked: native resources first, then scalars by name.
+pub(crate) fn checked(prepared: &Prepared<'_>) -> SmallVec<[(Resource, i64); 4]> {
+    let request = &prepared.shape().request;
+    let native = [Resource::Cpu, Resource::Memory, Resource::EphemeralStorage];
+    let mut checked: SmallVec<[(Resource, i64); 4]> =
+        native.into_iter().map(|r| (r, request.get(r))).collect();
+    let mut scalars: SmallVec<[(Symbol, i64); 2]> = request
+        .scalars
+        .iter()
+        .filter(|(name, _)| !prepared.is_ignored(*name))
+        .copied()
+        .collect();
+    scalars.sort_unstable_by_key(|(name, _)| prepared.names().name(*name));
+    checked.extend(
+        scalars
+            .into_iter()
+            .map(|(name, amount)| (Resource::Scalar(name), amount)),
+    );
+    checked.retain(|(_, amount)| *amount > 0);
+    checked
+}
+
+/// A node's room for a resource.
+pub(crate) fn allocatable(shard: &Shard, row: usize, resource: Resource) -> i64 {
+    let room = &shard.nodes.allocatable;
+    match resource {
+        Resource::Cpu => room.milli_cpu[row],
+        Resource::Memory => room.memory[row],
+        Resource::EphemeralStorage => room.ephemeral_storage[row],
+        Resource::Scalar(name) => room.scalar(name).map_or(0, |column| column[row]),
+    }
+}
+
+/// What a node's pods request of a resource.
+pub(crate) fn requested(shard: &Shard, row: usize, resource: Resource) -> i64 {
+    let usage = &shard.usage;
+    match resource {
+        Resource::Cpu => usage.milli_cpu[row],
+        Resource::Memory => usage.memory[row],
+        Resource::EphemeralStorage => usage.ephemeral_storage[row],
+        Resource::Scalar(name) => usage.scalar(name).map_or(0, |column| column[row]),
+    }
+}
+
+/// Whether an extended resource is left out by its name or by the group before `/` (S-FIT-11).
+pub(crate) fn is_ignored(name: &str, resources: &[String], groups: &[String]) -> bool {
+    is_extended_name(name)
+        && (resources.iter().any(|ignored| ignored == name)
+            || name
+                .split_once('/')
+                .is_some_and(|(group, _)| groups.iter().any(|ignored| ignored == group)))
+}

@@ -1,0 +1,27 @@
+//! TaintToleration, the hard half: nodes whose taints the pod does not tolerate.
+//! Rules: S-TNT-1 to S-TNT-4. Reads: `NodeTable::hard_taints`, `ShapeFacts::tolerations`.
+
+use super::reason::Reason;
+use super::{Account, Filter};
+use crate::place::Prepared;
+use crate::plugin::Plugin;
+use crate::snapshot::row_set::RowSet;
+use crate::snapshot::shard::Shard;
+
+pub(crate) const FILTER: Filter = Filter {
+    plugin: Plugin::TaintToleration,
+    applies: |_| true,
+    run,
+    account: Account::Always(Reason::UntoleratedTaint),
+};
+
+/// Clears every row with an untolerated `NoSchedule` or `NoExecute` taint (S-TNT-1).
+///
+/// Cost: one subtraction of a bitmap for each distinct hard taint in the shard.
+fn run(prepared: &Prepared<'_>, shard: &Shard, rows: &mut RowSet) {
+    for (taint, holders) in &shard.nodes.hard_taints {
+        if !prepared.shape().tolerations.tolerates(taint) {
+            rows.subtract(holders);
+        }
+    }
+}

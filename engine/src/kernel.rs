@@ -1,0 +1,41 @@
+//! Kernels: plain loops over the columns of one shard, which the compiler vectorises.
+//!
+//! A kernel's portable source defines its result; every instruction set gives the same bits. Rows without a node hold
+//! zeros and may yield anything: callers mask them.
+#![expect(
+    clippy::needless_range_loop,
+    reason = "one row index walks several columns, which the vectoriser likes"
+)]
+
+mod allocation;
+mod balance;
+mod dispatch;
+mod fit;
+mod reduce;
+mod tie;
+
+pub(crate) use allocation::AllocationInput;
+pub(crate) use balance::{BalanceInput, balance_of};
+pub(crate) use dispatch::Kernels;
+pub(crate) use fit::FitInput;
+pub(crate) use tie::{TieKey, hash_name};
+
+/// Below this an allocatable amount is exact in every double expression of the kernels: 16 TiB, or 17 billion CPUs.
+pub(crate) const EXACT_LIMIT: i64 = 1 << 44;
+
+/// The double of an integer from 0 to 2⁵² − 1, by its bits: one OR and one subtraction on any instruction set.
+#[inline(always)]
+fn exact_f64(value: i64) -> f64 {
+    const MAGIC: f64 = 4_503_599_627_370_496.0; // 2⁵²
+    f64::from_bits(value as u64 | MAGIC.to_bits()) - MAGIC
+}
+
+/// The integer of a double that is one, from 0 to 2³¹ − 1.
+#[inline(always)]
+fn exact_i32(value: f64) -> i32 {
+    const MAGIC: f64 = 4_503_599_627_370_496.0;
+    (value + MAGIC).to_bits() as i32
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,122 @@
+//! Dispatch: picks an instruction set once; the engine's only `unsafe`.
+#![expect(
+    unsafe_code,
+    reason = "calling a function compiled for instructions that were detected"
+)]
+
+use super::fit::FitInput;
+use super::tie::TieKey;
+use super::{allocation, balance, fit, reduce, tie};
+use crate::snapshot::ROWS;
+use crate::snapshot::row_set::RowSet;
+
+/// The kernels, compiled for one instruction set of this machine.
+#[derive(Copy, Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Kernels(InstructionSet);
+
+#[derive(Copy, Clone, Debug, PartialEq, Eq)]
+enum InstructionSet {
+    Portable,
+    #[cfg(target_arch = "x86_64")]
+    Avx2,
+    #[cfg(target_arch = "x86_64")]
+    Avx512,
+}
+
+impl Kernels {
+    /// The widest set that this machine has.
+    pub(crate) fn detect() -> Kernels {
+        Kernels::all()
+            .pop()
+            .unwrap_or(Kernels(InstructionSet::Portable))
+    }
+
+    /// Every set that this machine has, the portable one first.
+    pub(crate) fn all() -> Vec<Kernels> {
+        let mut all = vec![Kernels(InstructionSet::Portable)];
+        #[cfg(target_arch = "x86_64")]
+        {
+            if is_x86_feature_detected!("avx2") {
+                all.push(Kernels(InstructionSet::Avx2));
+                if is_x86_feature_detected!("avx512f")
+                    && is_x86_feature_detected!("avx512bw")
+                    && is_x86_feature_detected!("avx512dq")
+                    && is_x86_feature_detected!("avx512vl")
+                {
+                    all.push(Kernels(InstructionSet::Avx512));
+                }
+            }
+        }
+        all
+    }
+}
+
+/// Declares a method that runs a portable kernel compiled for the chosen set.
+macro_rules! kernel {
+    ($(#[$doc:meta])* $name:ident = $source:path; ($($arg:ident: $type:ty),*) $(-> $result:ty)?) => {
+        impl Kernels {
+            $(#[$doc])*
+            #[inline]
+            pub(crate) fn $name(self, $($arg: $type),*) $(-> $result)? {
+                match self.0 {
+                    InstructionSet::Portable => $source($($arg),*),
+                    #[cfg(target_arch = "x86_64")]
+                    InstructionSet::Avx2 => {
+                        #[target_feature(enable = "avx2")]
+                        fn avx2($($arg: $type),*) $(-> $result)? { $source($($arg),*) }
+                        // SAFETY: this variant exists only where `Kernels::all` detected AVX2.
+                        unsafe { avx2($($arg),*) }
+                    }
+                    #[cfg(target_arch = "x86_64")]
+                    InstructionSet::Avx512 => {
+                        #[target_feature(enable = "avx2,avx512f,avx512bw,avx512dq,avx512vl")]
+                        fn avx512($($arg: $type),*) $(-> $result)? { $source($($arg),*) }
+                        // SAFETY: this variant exists only where `Kernels::all` detected these five.
+                        unsafe { avx512($($arg),*) }
+                    }
+                }
+            }
+        }
+    };
+}
+
+kernel! {
+    /// Rows whose node has room for a request (S-FIT-8).
+    fit = fit::fit; (input: &FitInput<'_>) -> RowSet
+}
+kernel! {
+    /// Rows where `request` is at most `allocatable` − `used`.
+    fit_one = fit::fit_one; (allocatable: &[i64; ROWS], used: &[i64; ROWS], request: i64) -> RowSet
+}
+kernel! {
+    /// Adds `weight` times the LeastAllocated score of one resource (S-RS-5). Every allocatable amount of a row that is
+    /// read later lies in 1..2⁴⁴; `used` and `request` are ≥ 0 and at most 2⁶².
+    add_least_allocated = allocation::add_least_allocated;
+    (sum: &mut [f64; ROWS], input: &allocation::AllocationInput<'_>)
+}
+kernel! {
+    /// The same for MostAllocated (S-RS-6).
+    add_most_allocated = allocation::add_most_allocated;
+    (sum: &mut [f64; ROWS], input: &allocation::AllocationInput<'_>)
+}
+kernel! {
+    /// `scores` += `weight` · ⌊`sum` / `divisor`⌋, for sums from 0 to 100 · divisor and divisors up to 10⁶.
+    add_mean = allocation::add_mean; (scores: &mut [i32; ROWS], sum: &[f64; ROWS], divisor: i64, weight: i32)
+}
+kernel! {
+    /// `scores` += `weight` · the BalancedAllocation score over two resources (S-BA-3, S-BA-4), under the bounds of
+    /// [`Kernels::add_least_allocated`] for both.
+    add_balance = balance::add_balance; (scores: &mut [i32; ROWS], input: &balance::BalanceInput<'_>, weight: i32)
+}
+kernel! {
+    /// The largest value among `rows`; `i32::MIN` if there are none.
+    max_of = reduce::max_of; (values: &[i32; ROWS], rows: &RowSet) -> i32
+}
+kernel! {
+    /// The rows among `rows` that hold `value`.
+    rows_equal = reduce::rows_equal; (values: &[i32; ROWS], rows: &RowSet, value: i32) -> RowSet
+}
+kernel! {
+    /// The largest tie key among `rows`; 0 if there are none.
+    max_tie_key = tie::max_tie_key; (hashes: &[u32; ROWS], rows: &RowSet, key: TieKey) -> u32
+}

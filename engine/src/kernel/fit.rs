@@ -1,0 +1,62 @@
+//! Fit: who has room. Rule: S-FIT-8.
+
+use crate::snapshot::node_table::Allocatable;
+use crate::snapshot::row_set::RowSet;
+use crate::snapshot::usage::UsageTable;
+use crate::snapshot::{ROWS, WORDS};
+
+/// A request against the native columns of a shard.
+#[derive(Copy, Clone, Debug)]
+pub(crate) struct FitInput<'a> {
+    pub(crate) allocatable: &'a Allocatable,
+    pub(crate) usage: &'a UsageTable,
+    /// A resource with request 0 is not checked, not even on an over-committed node.
+    pub(crate) milli_cpu: i64,
+    pub(crate) memory: i64,
+    pub(crate) ephemeral_storage: i64,
+}
+
+/// A bound that no node exceeds, for resources that are not checked.
+fn bound(request: i64) -> i64 {
+    if request > 0 { request } else { i64::MIN }
+}
+
+#[inline(always)]
+pub(super) fn fit(input: &FitInput<'_>) -> RowSet {
+    let (a, u) = (input.allocatable, input.usage);
+    let (cpu, memory) = (bound(input.milli_cpu), bound(input.memory));
+    let mut ok = [0_u8; ROWS];
+    for row in 0..ROWS {
+        let pods_fit = u.pods.0[row] < a.pods.0[row];
+        let cpu_fits = a.milli_cpu.0[row].wrapping_sub(u.milli_cpu.0[row]) >= cpu;
+        let memory_fits = a.memory.0[row].wrapping_sub(u.memory.0[row]) >= memory;
+        ok[row] = u8::from(pods_fit & cpu_fits & memory_fits);
+    }
+    if input.ephemeral_storage > 0 {
+        for row in 0..ROWS {
+            let free = a.ephemeral_storage.0[row].wrapping_sub(u.ephemeral_storage.0[row]);
+            ok[row] &= u8::from(free >= input.ephemeral_storage);
+        }
+    }
+    pack(&ok)
+}
+
+#[inline(always)]
+pub(super) fn fit_one(allocatable: &[i64; ROWS], used: &[i64; ROWS], request: i64) -> RowSet {
+    let mut ok = [0_u8; ROWS];
+    for row in 0..ROWS {
+        ok[row] = u8::from(allocatable[row].wrapping_sub(used[row]) >= request);
+    }
+    pack(&ok)
+}
+
+/// Bytes of 0 or 1 to bits: the multiplication gathers eight bytes' lowest bits in the top byte.
+#[inline(always)]
+pub(super) fn pack(ok: &[u8; ROWS]) -> RowSet {
+    let mut words = [0_u64; WORDS];
+    for (i, chunk) in ok.as_chunks::<8>().0.iter().enumerate() {
+        let bits = u64::from_le_bytes(*chunk).wrapping_mul(0x0102_0408_1020_4080) >> 56;
+        words[i / 8] |= bits << (i % 8 * 8);
+    }
+    RowSet(words)
+}

@@ -1,0 +1,166 @@
+//! Every instruction set gives the bits of the integer formulas.
+
+use proptest::prelude::*;
+use proptest::test_runner::{Config, RngSeed};
+
+use super::*;
+use crate::snapshot::ROWS;
+use crate::snapshot::node_table::Allocatable;
+use crate::snapshot::row_set::RowSet;
+use crate::snapshot::usage::UsageTable;
+
+type Cells = Vec<i64>;
+
+fn array<T: Copy + Default>(cells: &[T]) -> Box<[T; ROWS]> {
+    let mut array = Box::new([T::default(); ROWS]);
+    array.copy_from_slice(cells);
+    array
+}
+
+/// Allocatable amounts within the kernels' bounds: of every magnitude, and the odd extreme.
+fn allocatable() -> impl Strategy<Value = Cells> {
+    let cell = prop_oneof![
+        1..EXACT_LIMIT,
+        1..1000_i64,
+        (0..44_u32).prop_map(|bit| 1_i64 << bit),
+        Just(EXACT_LIMIT - 1),
+        Just(16_000_i64),
+    ];
+    prop::collection::vec(cell, ROWS)
+}
+
+/// Used amounts: below, around and far above what there is.
+fn used() -> impl Strategy<Value = Cells> {
+    let cell = prop_oneof![
+        0..EXACT_LIMIT,
+        0..1000_i64,
+        Just(0),
+        Just(1_i64 << 60),
+        (0..44_u32).prop_map(|b| 1 << b)
+    ];
+    prop::collection::vec(cell, ROWS)
+}
+
+fn rows() -> impl Strategy<Value = RowSet> {
+    prop_oneof![
+        any::<[u64; ROWS / 64]>().prop_map(RowSet),
+        Just(RowSet::EMPTY),
+        Just(RowSet([u64::MAX; ROWS / 64]))
+    ]
+}
+
+fn config() -> Config {
+    Config {
+        cases: 300,
+        rng_seed: RngSeed::Fixed(7),
+        failure_persistence: None,
+        ..Config::default()
+    }
+}
+
+proptest! {
+    #![proptest_config(config())]
+
+    #[test]
+    fn allocation(alloc in allocatable(), used in used(), request in used(), weight in 1..=100_i64) {
+        let (alloc, used, request) = (array(&alloc), array(&used), request[0]);
+        for kernels in Kernels::all() {
+            let (mut least, mut most) = ([0.0; ROWS], [0.0; ROWS]);
+            let inverse = alloc.map(|whole| 1.0 / whole as f64);
+            let input = AllocationInput { allocatable: &alloc, inverse: &inverse, used: &used, request, weight };
+            kernels.add_least_allocated(&mut least, &input);
+            kernels.add_most_allocated(&mut most, &input);
+            for row in 0..ROWS {
+                let (a, u) = (i128::from(alloc[row]), i128::from(used[row]) + i128::from(request));
+                let expected_least = if u > a { 0 } else { (a - u) * 100 / a };
+                prop_assert_eq!(least[row] as i128, expected_least * i128::from(weight), "{:?}", kernels);
+                prop_assert_eq!(most[row] as i128, u.min(a) * 100 / a * i128::from(weight), "{:?}", kernels);
+            }
+            let divisor = weight + 7;
+            let mut scores = [5; ROWS];
+            kernels.add_mean(&mut scores, &least, divisor, 3);
+            for row in 0..ROWS {
+                prop_assert_eq!(scores[row], 5 + 3 * (least[row] as i64 / divisor) as i32, "{:?}", kernels);
+            }
+        }
+    }
+
+    #[test]
+    fn balance(a0 in allocatable(), a1 in allocatable(), u0 in used(), u1 in used(), request in used()) {
+        let (a0, a1, u0, u1) = (array(&a0), array(&a1), array(&u0), array(&u1));
+        let request = [request[0], request[1]];
+        let balance = std::array::from_fn(|row| balance_of([a0[row], a1[row]], [u0[row], u1[row]]));
+        let input = BalanceInput { allocatable: [&a0, &a1], used: [&u0, &u1], balance: &balance, request };
+        for kernels in Kernels::all() {
+            let mut scores = [1; ROWS];
+            kernels.add_balance(&mut scores, &input, 2);
+            for row in 0..ROWS {
+                let fraction = |used: i64, alloc: i64| (used as f64 / alloc as f64).min(1.0);
+                let b = |f0: f64, f1: f64| ((1.0 - ((f0 - f1) / 2.0).abs()) * 100.0) as i64;
+                let before = b(fraction(u0[row], a0[row]), fraction(u1[row], a1[row]));
+                let with = b(fraction(u0[row] + request[0], a0[row]), fraction(u1[row] + request[1], a1[row]));
+                let expected = 50 + (50 + with - before) / 2;
+                prop_assert_eq!(i64::from(scores[row]), 1 + 2 * expected, "{:?} row {}", kernels, row);
+            }
+        }
+    }
+
+    #[test]
+    fn fit(alloc in allocatable(), used in used(), request in used(), pods in prop::collection::vec(0..4_i64, ROWS)) {
+        let (alloc, used, pods) = (array(&alloc), array(&used), array(&pods));
+        let mut room = Allocatable::default();
+        let mut usage = UsageTable::default();
+        room.milli_cpu.0 = *alloc;
+        room.memory.0 = *used;
+        room.ephemeral_storage.0 = *alloc;
+        room.pods.0 = [2; ROWS];
+        usage.milli_cpu.0 = *used;
+        usage.memory.0 = *alloc;
+        usage.ephemeral_storage.0 = *used;
+        usage.pods.0 = *pods;
+        for (milli_cpu, memory, ephemeral_storage) in
+            [(request[0], request[1], request[2]), (0, 0, 0), (request[0], 0, 0), (0, 0, request[2])]
+        {
+            let input = FitInput { allocatable: &room, usage: &usage, milli_cpu, memory, ephemeral_storage };
+            let fits = |request: i64, free: i64| request == 0 || request <= free;
+            let expected: RowSet = (0..ROWS).filter(|row| {
+                let (a, u) = (alloc[*row], used[*row]);
+                pods[*row] < 2 && fits(milli_cpu, a - u) && fits(memory, u - a) && fits(ephemeral_storage, a - u)
+            }).collect();
+            for kernels in Kernels::all() {
+                prop_assert_eq!(kernels.fit(&input), expected, "{:?}", kernels);
+                let one: RowSet = (0..ROWS).filter(|row| request[3] <= alloc[*row] - used[*row]).collect();
+                prop_assert_eq!(kernels.fit_one(&alloc, &used, request[3]), one, "{:?}", kernels);
+            }
+        }
+    }
+
+    #[test]
+    fn reduce_and_tie(
+        values in prop::collection::vec(-3..4_i32, ROWS),
+        hashes in prop::collection::vec(any::<u32>(), ROWS),
+        rows in rows(),
+        seed in any::<u64>(),
+    ) {
+        let (values, hashes) = (array(&values), array(&hashes));
+        let key = TieKey::new(seed, "uid");
+        let max = rows.iter().map(|row| values[row]).max().unwrap_or(i32::MIN);
+        let equal: RowSet = rows.iter().filter(|row| values[*row] == 2).collect();
+        let highest = rows.iter().map(|row| key.of(hashes[row])).max().unwrap_or(0);
+        for kernels in Kernels::all() {
+            prop_assert_eq!(kernels.max_of(&values, &rows), max, "{:?}", kernels);
+            prop_assert_eq!(kernels.rows_equal(&values, &rows, 2), equal, "{:?}", kernels);
+            prop_assert_eq!(kernels.max_tie_key(&hashes, &rows, key), highest, "{:?}", kernels);
+        }
+    }
+}
+
+/// Seeded ties must not change between versions: placements are replayed.
+#[test]
+fn tie_keys_are_pinned() {
+    assert_eq!(hash_name("node-0001"), 3_842_573_531);
+    assert_eq!(
+        TieKey::new(7, "uid-1").of(hash_name("node-0001")),
+        719_315_447
+    );
+}

@@ -1,0 +1,33 @@
+//! The decisions of Berth: pure, synchronous, without I/O, clock, randomness or global state.
+//!
+//! A [`Cluster`] is fed [`Delta`]s and publishes [`Snapshot`]s; a decision is a function of a snapshot, a compiled [`Pod`], a
+//! [`Policy`] and a seed. Read in this order: `place` (what a decision is), `filter` and `score` (a file a plugin),
+//! `snapshot` (what they read), `cluster` (how it changes), `model` (how Kubernetes objects become facts), `kernel` (the
+//! loops).
+
+mod place;
+mod filter;
+mod score;
+mod snapshot;
+mod cluster;
+mod model;
+mod policy;
+mod plugin;
+mod kernel;
+mod error;
+
+pub use cluster::Cluster;
+pub use cluster::delta::{Applied, Delta, RejectedDelta};
+pub use error::{EngineError, ModelError};
+pub use model::{Node, Pod, PodKey};
+pub use place::decision::{
+    Decision, Explanation, NodeVerdict, Outcome, Placement, PluginScore, Remedy, Unschedulable,
+    Verdict,
+};
+pub use place::request::{PlaceRequest, TieBreak};
+pub use plugin::{Plugin, StatusCode};
+pub use policy::{
+    BalancedAllocationArgs, NodeAffinityArgs, NodeResourcesFitArgs, Policy, PolicyError,
+    PolicySpec, ResourceWeight, ScoringStrategy, ShapePoint,
+};
+pub use snapshot::{Generation, NodeView, PodView, Snapshot};

@@ -1,0 +1,222 @@
+//! A pod as facts: who it is, where it is, and its shape.
+
+use std::fmt;
+use std::sync::Arc;
+
+use berth_proto::core_v1;
+
+use super::Model;
+use super::label::{clip, is_dns_subdomain};
+use super::requests::PodRequests;
+use super::shape::{Footprint, Shape, ShapeFacts};
+use crate::error::ModelError;
+
+/// `namespace/name` of a pod.
+#[derive(Clone, PartialEq, Eq, Hash, PartialOrd, Ord, Debug)]
+pub struct PodKey {
+    /// Namespace.
+    pub namespace: Arc<str>,
+    /// Name within it.
+    pub name: Arc<str>,
+}
+
+impl PodKey {
+    /// The key of a pod.
+    pub fn new(namespace: &str, name: &str) -> PodKey {
+        PodKey {
+            namespace: namespace.into(),
+            name: name.into(),
+        }
+    }
+}
+
+impl fmt::Display for PodKey {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}/{}", self.namespace, self.name)
+    }
+}
+
+/// A compiled pod. Cheap to clone: everything behind it is shared.
+#[derive(Clone, Debug)]
+pub struct Pod(Arc<PodFacts>);
+
+#[derive(Clone, Debug)]
+pub(crate) struct PodFacts {
+    pub(crate) key: PodKey,
+    pub(crate) uid: Arc<str>,
+    pub(crate) node_name: Option<Arc<str>>,
+    pub(crate) resource_version: Option<u64>,
+    pub(crate) is_terminal: bool,
+    pub(crate) shape: Arc<Shape>,
+    /// What the pod takes on its node where its status says other than its spec (S-FIT-5).
+    pub(crate) resized: Option<Arc<Footprint>>,
+}
+
+impl Pod {
+    pub(crate) fn compile(pod: &core_v1::Pod, model: &Model) -> Result<Pod, ModelError> {
+        let key = compile_key(pod, model)?;
+        let Some(spec) = &pod.spec else {
+            return Err(ModelError::new("spec", "is missing"));
+        };
+        let requests = PodRequests::parse(pod)?;
+        if let Some(metadata) = &pod.metadata {
+            check_labels(&metadata.labels)?;
+        }
+        let facts = ShapeFacts::compile(spec, &requests, model.names())?;
+        let resized = requests
+            .has_status()
+            .then(|| Footprint::of(&requests, true, model.names()))
+            .filter(|footprint| *footprint != facts.footprint)
+            .map(Arc::new);
+        let shape = model.shapes().intern(facts, model.names());
+        let metadata = pod.metadata.as_ref();
+        let phase = pod
+            .status
+            .as_ref()
+            .map_or("", |status| status.phase.as_str());
+        Ok(Pod(Arc::new(PodFacts {
+            key,
+            uid: metadata.map_or("", |m| m.uid.as_str()).into(),
+            node_name: compile_node_name(spec, model)?,
+            resource_version: metadata.and_then(|m| m.resource_version.parse().ok()),
+            is_terminal: matches!(phase, "Succeeded" | "Failed"),
+            shape,
+            resized,
+        })))
+    }
+
+    /// Namespace and name.
+    pub fn key(&self) -> &PodKey {
+        &self.0.key
+    }
+
+    /// `metadata.uid`, empty when there is none.
+    pub fn uid(&self) -> &str {
+        &self.0.uid
+    }
+
+    /// `spec.nodeName`, if set.
+    pub fn node_name(&self) -> Option<&str> {
+        self.0.node_name.as_deref()
+    }
+
+    /// `spec.priority`, 0 when absent (S-Q-3).
+    pub fn priority(&self) -> i32 {
+        self.0.shape.facts.priority
+    }
+
+    /// `spec.schedulerName`, `default-scheduler` when absent.
+    pub fn scheduler_name(&self) -> &str {
+        &self.0.shape.facts.scheduler_name
+    }
+
+    /// Whether its phase is `Succeeded` or `Failed`: such a pod is handled as deleted (S-Q-1).
+    pub fn is_terminal(&self) -> bool {
+        self.0.is_terminal
+    }
+
+    /// Non-zero requests by resource name: cpu in milli-units, everything else in whole units.
+    pub fn requests(&self) -> Vec<(Arc<str>, i64)> {
+        self.0.shape.requests.to_vec()
+    }
+
+    /// The same pod under another name: a replica.
+    pub fn with_identity(&self, key: PodKey, uid: &str) -> Pod {
+        Pod(Arc::new(PodFacts {
+            key,
+            uid: uid.into(),
+            ..(*self.0).clone()
+        }))
+    }
+
+    /// The same pod on a node.
+    pub(crate) fn on_node(&self, node_name: Arc<str>) -> Pod {
+        Pod(Arc::new(PodFacts {
+            node_name: Some(node_name),
+            ..(*self.0).clone()
+        }))
+    }
+
+    pub(crate) fn facts(&self) -> &PodFacts {
+        &self.0
+    }
+
+    pub(crate) fn shape(&self) -> &Arc<Shape> {
+        &self.0.shape
+    }
+
+    /// What it adds to the sums of its node.
+    pub(crate) fn footprint(&self) -> &Footprint {
+        self.0
+            .resized
+            .as_deref()
+            .unwrap_or(&self.0.shape.facts.footprint)
+    }
+}
+
+fn compile_key(pod: &core_v1::Pod, model: &Model) -> Result<PodKey, ModelError> {
+    let Some(metadata) = &pod.metadata else {
+        return Err(ModelError::new("metadata", "is missing"));
+    };
+    if metadata.name.is_empty() {
+        return Err(ModelError::new("metadata.name", "is missing"));
+    }
+    if !is_dns_subdomain(&metadata.name) {
+        return Err(ModelError::new(
+            "metadata.name",
+            format!("`{}` is not a legal name", clip(&metadata.name)),
+        ));
+    }
+    let namespace = if metadata.namespace.is_empty() {
+        "default"
+    } else {
+        &metadata.namespace
+    };
+    if !is_dns_subdomain(namespace) {
+        return Err(ModelError::new(
+            "metadata.namespace",
+            format!("`{}` is not a legal name", clip(namespace)),
+        ));
+    }
+    if metadata.uid.len() > MAX_UID {
+        return Err(ModelError::new(
+            "metadata.uid",
+            format!("is longer than {MAX_UID} bytes"),
+        ));
+    }
+    // Namespaces are few: every pod of one shares its text.
+    let namespace = model.names().name(model.names().intern(namespace));
+    Ok(PodKey {
+        namespace,
+        name: metadata.name.as_str().into(),
+    })
+}
+
+fn compile_node_name(
+    spec: &core_v1::PodSpec,
+    model: &Model,
+) -> Result<Option<Arc<str>>, ModelError> {
+    if spec.node_name.is_empty() {
+        return Ok(None);
+    }
+    if !is_dns_subdomain(&spec.node_name) {
+        return Err(ModelError::new(
+            "spec.nodeName",
+            format!("`{}` is not a legal name", clip(&spec.node_name)),
+        ));
+    }
+    Ok(Some(
+        model.names().name(model.names().intern(&spec.node_name)),
+    ))
+}
+
+/// API servers write uids of 36 bytes.
+const MAX_UID: usize = 253;
+
+/// A pod's labels are not read yet, but a malformed one says that the object is not what it seems.
+fn check_labels(labels: &std::collections::BTreeMap<String, String>) -> Result<(), ModelError> {
+    for (key, value) in labels {
+        super::label::check(key, value)?;
+    }
+    Ok(())
+}

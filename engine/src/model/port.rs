@@ -1,0 +1,48 @@
+//! Host ports that a pod claims. Rules: S-PRT-1, S-PRT-2.
+
+use berth_proto::core_v1;
+use smallvec::SmallVec;
+
+use super::intern::{Interner, Symbol};
+
+/// One claim on a node's address space.
+#[derive(Copy, Clone, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub(crate) struct HostPort {
+    pub(crate) protocol: Symbol,
+    pub(crate) port: i32,
+    pub(crate) ip: Symbol,
+}
+
+/// A pod's claims, sorted, each once.
+pub(crate) type HostPorts = SmallVec<[HostPort; 1]>;
+
+/// Ports of regular containers and of sidecars (S-PRT-1), with defaults filled in (S-PRT-2).
+pub(crate) fn compile(spec: &core_v1::PodSpec, names: &Interner) -> HostPorts {
+    let sidecars = spec
+        .init_containers
+        .iter()
+        .filter(|c| c.restart_policy.as_deref() == Some("Always"));
+    let mut ports: HostPorts = spec
+        .containers
+        .iter()
+        .chain(sidecars)
+        .flat_map(|container| &container.ports)
+        .filter(|port| port.host_port > 0)
+        .map(|port| HostPort {
+            protocol: names.intern(if port.protocol.is_empty() {
+                "TCP"
+            } else {
+                &port.protocol
+            }),
+            port: port.host_port,
+            ip: if port.host_ip.is_empty() {
+                Symbol::ANY_IP
+            } else {
+                names.intern(&port.host_ip)
+            },
+        })
+        .collect();
+    ports.sort_unstable();
+    ports.dedup();
+    ports
+}

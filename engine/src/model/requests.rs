@@ -1,0 +1,307 @@
+//! A pod's resource request: exact sums over containers, rounded once at the end.
+//! Rules: S-FIT-1 to S-FIT-6, S-RS-3, S-RS-4.
+
+use std::collections::BTreeMap;
+
+use berth_proto::{Amount, Quantity, core_v1};
+use smallvec::SmallVec;
+
+use super::intern::Interner;
+use super::resources::{Resource, Resources};
+use crate::error::ModelError;
+
+/// What scoring assumes of a container that says nothing (S-RS-3): 100 m CPU and 200 Mi memory.
+const DEFAULT_MILLI_CPU: i64 = 100;
+const DEFAULT_MEMORY: i64 = 200 * 1024 * 1024;
+
+/// Exact amounts by resource name; names stand in no order and occur once.
+type Amounts<'a> = SmallVec<[(&'a str, Amount); 4]>;
+
+/// The parsed requests of one pod. Every quantity in it is valid and ≥ 0.
+pub(crate) struct PodRequests<'a> {
+    containers: Vec<ContainerRequests<'a>>,
+    init_containers: Vec<ContainerRequests<'a>>,
+    pod_level: PodLevel<'a>,
+    overhead: Amounts<'a>,
+    resize_infeasible: bool,
+}
+
+struct ContainerRequests<'a> {
+    spec: Amounts<'a>,
+    /// Actual and allocated amounts, when a status with `resources` exists (S-FIT-5).
+    status: Option<Amounts<'a>>,
+    is_sidecar: bool,
+}
+
+struct PodLevel<'a> {
+    spec: Amounts<'a>,
+    status: Option<Amounts<'a>>,
+}
+
+/// Which of the specification's sums is wanted.
+#[derive(Copy, Clone, Debug, Default)]
+pub(crate) struct Options {
+    /// Take the larger of spec and status, as for pods on a node (S-FIT-5).
+    pub(crate) use_status: bool,
+    /// Give containers without an entry the scoring defaults (S-RS-3).
+    pub(crate) with_defaults: bool,
+    /// Leave `spec.resources` out (S-RS-4).
+    pub(crate) skip_pod_level: bool,
+}
+
+impl<'a> PodRequests<'a> {
+    /// Reads every quantity that a sum may need; errors name the field.
+    pub(crate) fn parse(pod: &'a core_v1::Pod) -> Result<PodRequests<'a>, ModelError> {
+        let empty_spec = const { &None };
+        let (Some(spec), status) = (
+            pod.spec.as_ref().or(empty_spec.as_ref()),
+            pod.status.as_ref(),
+        ) else {
+            return Err(ModelError::new("spec", "is missing"));
+        };
+        let statuses = |init: bool| -> &'a [core_v1::ContainerStatus] {
+            status.map_or(&[], |s| {
+                if init {
+                    &s.init_container_statuses
+                } else {
+                    &s.container_statuses
+                }
+            })
+        };
+        let read = |list: &'a [core_v1::Container], field: &str, init: bool| {
+            list.iter()
+                .enumerate()
+                .map(|(i, c)| {
+                    ContainerRequests::parse(c, statuses(init))
+                        .map_err(|e| e.under(&format!("spec.{field}[{i}]")))
+                })
+                .collect::<Result<Vec<_>, _>>()
+        };
+        let pod_status = status.and_then(|s| Some((s.resources.as_ref()?, &s.allocated_resources)));
+        Ok(PodRequests {
+            containers: read(&spec.containers, "containers", false)?,
+            init_containers: read(&spec.init_containers, "initContainers", true)?,
+            pod_level: PodLevel {
+                spec: spec.resources.as_ref().map_or(Ok(Amounts::new()), |r| {
+                    parse_list(&r.requests, "spec.resources.requests")
+                })?,
+                status: pod_status
+                    .map(|(actual, allocated)| {
+                        let actual = parse_list(&actual.requests, "status.resources.requests")?;
+                        Ok(max(
+                            actual,
+                            &parse_list(allocated, "status.allocatedResources")?,
+                        ))
+                    })
+                    .transpose()?,
+            },
+            overhead: parse_list(&spec.overhead, "spec.overhead")?,
+            resize_infeasible: status.is_some_and(is_resize_infeasible),
+        })
+    }
+
+    /// Whether any status could change the sums.
+    pub(crate) fn has_status(&self) -> bool {
+        self.pod_level.status.is_some()
+            || self
+                .containers
+                .iter()
+                .chain(&self.init_containers)
+                .any(|c| c.status.is_some())
+    }
+
+    /// The pod's request as tracked integers.
+    pub(crate) fn total(&self, options: Options, names: &Interner) -> Resources {
+        let mut total = Resources::default();
+        for (name, amount) in self.aggregate(options) {
+            let Some(resource) = Resource::from_name(name, names) else {
+                continue;
+            };
+            total.set(resource, resource.units(amount));
+        }
+        total
+    }
+
+    /// S-FIT-2 to S-FIT-4 in exact amounts.
+    fn aggregate(&self, options: Options) -> Amounts<'a> {
+        let defaults = if options.with_defaults {
+            self.defaults(options)
+        } else {
+            Amounts::new()
+        };
+        let of = |c: &ContainerRequests<'a>, status: bool| {
+            let mut amounts = c.effective(options.use_status && status, self.resize_infeasible);
+            for (name, default) in &defaults {
+                if !amounts.iter().any(|(n, _)| n == name) {
+                    amounts.push((name, *default));
+                }
+            }
+            amounts
+        };
+        let mut sum = Amounts::new();
+        for container in &self.containers {
+            add(&mut sum, &of(container, true));
+        }
+        let (mut sidecars, mut peak) = (Amounts::new(), Amounts::new());
+        for container in &self.init_containers {
+            let request = of(container, container.is_sidecar);
+            let candidate = if container.is_sidecar {
+                add(&mut sum, &request);
+                add(&mut sidecars, &request);
+                sidecars.clone()
+            } else {
+                let mut candidate = request;
+                add(&mut candidate, &sidecars);
+                candidate
+            };
+            peak = max(peak, &candidate);
+        }
+        let mut total = max(sum, &peak);
+        if !options.skip_pod_level {
+            self.apply_pod_level(&mut total, options.use_status);
+        }
+        add(&mut total, &self.overhead);
+        total
+    }
+
+    /// Pod-level values replace the containers' (S-FIT-3).
+    fn apply_pod_level(&self, total: &mut Amounts<'a>, use_status: bool) {
+        if !self.pod_level.is_set() {
+            return;
+        }
+        let level = match &self.pod_level.status {
+            Some(status) if use_status && self.resize_infeasible => status.clone(),
+            Some(status) if use_status => max(self.pod_level.spec.clone(), status),
+            _ => self.pod_level.spec.clone(),
+        };
+        for (name, amount) in level
+            .into_iter()
+            .filter(|(name, _)| is_pod_level_name(name))
+        {
+            match total.iter_mut().find(|(n, _)| *n == name) {
+                Some(entry) => entry.1 = amount,
+                None => total.push((name, amount)),
+            }
+        }
+    }
+
+    /// With pod-level requests a default is used only where the whole pod has no value (S-RS-3).
+    fn defaults(&self, options: Options) -> Amounts<'a> {
+        let mut defaults = Amounts::new();
+        defaults.push(("cpu", Amount::from_milli(DEFAULT_MILLI_CPU)));
+        defaults.push(("memory", Amount::from_value(DEFAULT_MEMORY)));
+        if !options.skip_pod_level && self.pod_level.is_set() {
+            let present = self.aggregate(Options {
+                with_defaults: false,
+                ..options
+            });
+            defaults.retain(|(name, _)| !present.iter().any(|(n, _)| n == name));
+        }
+        defaults
+    }
+}
+
+impl<'a> ContainerRequests<'a> {
+    fn parse(
+        container: &'a core_v1::Container,
+        statuses: &'a [core_v1::ContainerStatus],
+    ) -> Result<ContainerRequests<'a>, ModelError> {
+        let spec = match &container.resources {
+            Some(resources) => parse_list(&resources.requests, "resources.requests")?,
+            None => Amounts::new(),
+        };
+        // Of several statuses of one name the last counts, as in a map filled in order.
+        let status = statuses.iter().rfind(|s| s.name == container.name);
+        let status = status.and_then(|s| Some((s.resources.as_ref()?, &s.allocated_resources)));
+        let status = status
+            .map(|(actual, allocated)| {
+                let actual = parse_list(&actual.requests, "status.resources.requests")?;
+                Ok(max(
+                    actual,
+                    &parse_list(allocated, "status.allocatedResources")?,
+                ))
+            })
+            .transpose()?;
+        let is_sidecar = container.restart_policy.as_deref() == Some("Always");
+        Ok(ContainerRequests {
+            spec,
+            status,
+            is_sidecar,
+        })
+    }
+
+    fn effective(&self, use_status: bool, resize_infeasible: bool) -> Amounts<'a> {
+        match &self.status {
+            Some(status) if use_status && resize_infeasible => status.clone(),
+            Some(status) if use_status => max(self.spec.clone(), status),
+            _ => self.spec.clone(),
+        }
+    }
+}
+
+impl PodLevel<'_> {
+    fn is_set(&self) -> bool {
+        self.spec.iter().any(|(name, _)| is_pod_level_name(name))
+    }
+}
+
+fn is_pod_level_name(name: &str) -> bool {
+    matches!(name, "cpu" | "memory") || name.starts_with("hugepages-")
+}
+
+fn is_resize_infeasible(status: &core_v1::PodStatus) -> bool {
+    status
+        .conditions
+        .iter()
+        .any(|c| c.r#type == "PodResizePending" && c.reason == "Infeasible")
+}
+
+/// Parses a resource list of a pod: every amount valid and ≥ 0.
+fn parse_list<'a>(
+    list: &'a BTreeMap<String, Quantity>,
+    field: &str,
+) -> Result<Amounts<'a>, ModelError> {
+    let mut amounts = Amounts::new();
+    for (name, quantity) in list {
+        amounts.push((name.as_str(), parse_amount(quantity, name, field)?));
+    }
+    Ok(amounts)
+}
+
+/// One amount of a resource list; negative ones are impossible.
+pub(crate) fn parse_amount(
+    quantity: &Quantity,
+    name: &str,
+    field: &str,
+) -> Result<Amount, ModelError> {
+    let at = || format!("{field}[{}]", super::label::clip(name));
+    let amount = quantity
+        .parse()
+        .map_err(|error| ModelError::new(at(), error.to_string()))?;
+    if amount.is_negative() {
+        return Err(ModelError::new(
+            at(),
+            format!("`{}` is negative", super::label::clip(quantity.text())),
+        ));
+    }
+    Ok(amount)
+}
+
+fn add<'a>(sum: &mut Amounts<'a>, more: &Amounts<'a>) {
+    for (name, amount) in more {
+        match sum.iter_mut().find(|(n, _)| n == name) {
+            Some(entry) => entry.1 += *amount,
+            None => sum.push((name, *amount)),
+        }
+    }
+}
+
+fn max<'a>(mut left: Amounts<'a>, right: &Amounts<'a>) -> Amounts<'a> {
+    for (name, amount) in right {
+        match left.iter_mut().find(|(n, _)| n == name) {
+            Some(entry) => entry.1 = entry.1.max(*amount),
+            None => left.push((name, *amount)),
+        }
+    }
+    left
+}

@@ -1,0 +1,261 @@
+//! Shape: the scheduling-relevant part of a pod's spec, interned. Replicas of one workload share one shape.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use berth_proto::core_v1;
+use dashmap::DashMap;
+use rustc_hash::FxBuildHasher;
+use smallvec::SmallVec;
+
+use super::feature::FeatureSet;
+use super::image;
+use super::intern::{Interner, Symbol};
+use super::port::{self, HostPorts};
+use super::requests::{Options, PodRequests};
+use super::resources::Resources;
+use super::selector::{NodePreferences, NodeSelector};
+use super::taint::Tolerations;
+use crate::error::ModelError;
+use crate::plugin::Plugin;
+use crate::snapshot::ShapeId;
+
+/// An interned spec. Two shapes of one table are equal exactly if their ids are.
+#[derive(Debug)]
+pub(crate) struct Shape {
+    pub(crate) id: ShapeId,
+    pub(crate) facts: ShapeFacts,
+    /// The non-zero part of `facts.request` by name.
+    pub(crate) requests: Box<[(Arc<str>, i64)]>,
+}
+
+/// Everything that the rules read of a pod's spec, and nothing else.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub(crate) struct ShapeFacts {
+    pub(crate) scheduler_name: Arc<str>,
+    pub(crate) priority: i32,
+    /// Names of the scheduling gates, in spec order (S-Q-6).
+    pub(crate) gates: SmallVec<[Symbol; 1]>,
+    /// What NodeResourcesFit checks (S-FIT-1 to S-FIT-4).
+    pub(crate) request: Resources,
+    /// What NodeResourcesFit scores (S-RS-4).
+    pub(crate) score_request: Resources,
+    /// What the pod takes on a node as long as no status says otherwise.
+    pub(crate) footprint: Footprint,
+    pub(crate) tolerations: Tolerations,
+    /// `spec.nodeSelector`, sorted by key symbol; `None` when absent.
+    pub(crate) node_selector: Option<Box<[(Symbol, Symbol)]>>,
+    pub(crate) required_affinity: Option<NodeSelector>,
+    /// `None` when no list is given, which is not the same as an empty one (S-NA-1).
+    pub(crate) preferred_affinity: Option<NodePreferences>,
+    pub(crate) host_ports: HostPorts,
+    /// Normalised images of init containers, containers and image volumes; duplicates stay (S-IL-2).
+    pub(crate) images: SmallVec<[Symbol; 2]>,
+    /// Init and regular containers (S-IL-3).
+    pub(crate) n_containers: u32,
+    pub(crate) features: FeatureSet,
+    /// Fields whose plugins are not built yet.
+    pub(crate) not_evaluated: SmallVec<[(Plugin, &'static str); 0]>,
+}
+
+/// What a pod adds to the sums of its node (S-CCH-8).
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub(crate) struct Footprint {
+    pub(crate) requested: Resources,
+    /// With the scoring defaults for containers that say nothing (S-RS-3).
+    pub(crate) non_zero_milli_cpu: i64,
+    pub(crate) non_zero_memory: i64,
+}
+
+impl Footprint {
+    /// The footprint of parsed requests, with or without the pod's status (S-FIT-5).
+    pub(crate) fn of(requests: &PodRequests<'_>, use_status: bool, names: &Interner) -> Footprint {
+        let options = Options {
+            use_status,
+            ..Options::default()
+        };
+        let non_zero = requests.total(
+            Options {
+                with_defaults: true,
+                ..options
+            },
+            names,
+        );
+        Footprint {
+            requested: requests.total(options, names),
+            non_zero_milli_cpu: non_zero.milli_cpu,
+            non_zero_memory: non_zero.memory,
+        }
+    }
+}
+
+impl ShapeFacts {
+    /// Compiles what is relevant of `spec`; errors name the field.
+    pub(crate) fn compile(
+        spec: &core_v1::PodSpec,
+        requests: &PodRequests<'_>,
+        names: &Interner,
+    ) -> Result<ShapeFacts, ModelError> {
+        let node_affinity = spec
+            .affinity
+            .as_ref()
+            .and_then(|a| a.node_affinity.as_ref());
+        let required = node_affinity.and_then(|a| {
+            a.required_during_scheduling_ignored_during_execution
+                .as_ref()
+        });
+        let preferred =
+            node_affinity.map(|a| &a.preferred_during_scheduling_ignored_during_execution);
+        let score_options = Options {
+            with_defaults: true,
+            skip_pod_level: true,
+            ..Options::default()
+        };
+        let scheduler_name = if spec.scheduler_name.is_empty() {
+            "default-scheduler"
+        } else {
+            &spec.scheduler_name
+        };
+        let footprint = Footprint::of(requests, false, names);
+        Ok(ShapeFacts {
+            scheduler_name: scheduler_name.into(),
+            priority: spec.priority.unwrap_or(0),
+            gates: spec
+                .scheduling_gates
+                .iter()
+                .map(|gate| names.intern(&gate.name))
+                .collect(),
+            request: footprint.requested.clone(),
+            score_request: requests.total(score_options, names),
+            footprint,
+            tolerations: Tolerations::compile(&spec.tolerations, names)?,
+            node_selector: compile_node_selector(spec, names),
+            required_affinity: required.map(|selector| NodeSelector::compile(selector, names)),
+            preferred_affinity: preferred
+                .filter(|terms| !terms.is_empty())
+                .map(|terms| NodePreferences::compile(terms, names))
+                .transpose()
+                .map_err(|error| error.under("spec.affinity.nodeAffinity"))?,
+            host_ports: port::compile(spec, names),
+            images: compile_images(spec, names),
+            n_containers: u32::try_from(spec.containers.len() + spec.init_containers.len())
+                .unwrap_or(u32::MAX),
+            features: FeatureSet::required(spec),
+            not_evaluated: not_evaluated(spec),
+        })
+    }
+}
+
+fn compile_node_selector(
+    spec: &core_v1::PodSpec,
+    names: &Interner,
+) -> Option<Box<[(Symbol, Symbol)]>> {
+    if spec.node_selector.is_empty() {
+        return None;
+    }
+    let mut pairs: Vec<_> = spec
+        .node_selector
+        .iter()
+        .map(|(key, value)| (names.intern(key), names.intern(value)))
+        .collect();
+    pairs.sort_unstable();
+    Some(pairs.into())
+}
+
+fn compile_images(spec: &core_v1::PodSpec, names: &Interner) -> SmallVec<[Symbol; 2]> {
+    let containers = spec
+        .init_containers
+        .iter()
+        .chain(&spec.containers)
+        .map(|c| c.image.as_str());
+    let volumes = spec
+        .volumes
+        .iter()
+        .filter_map(|volume| volume.volume_source.as_ref()?.image.as_ref())
+        .map(|source| source.reference.as_str());
+    let mut images: SmallVec<[Symbol; 2]> = containers
+        .chain(volumes)
+        .map(|name| names.intern(&image::normalized(name)))
+        .collect();
+    images.sort_unstable();
+    images
+}
+
+/// Which fields ask for plugins that are not built yet.
+fn not_evaluated(spec: &core_v1::PodSpec) -> SmallVec<[(Plugin, &'static str); 0]> {
+    let mut list = SmallVec::new();
+    if !spec.resource_claims.is_empty() {
+        list.push((Plugin::DynamicResources, "spec.resourceClaims"));
+    }
+    if !spec.topology_spread_constraints.is_empty() {
+        list.push((Plugin::PodTopologySpread, "spec.topologySpreadConstraints"));
+    }
+    let affinity = spec.affinity.as_ref();
+    if affinity.is_some_and(|a| a.pod_affinity.is_some()) {
+        list.push((Plugin::InterPodAffinity, "spec.affinity.podAffinity"));
+    }
+    if affinity.is_some_and(|a| a.pod_anti_affinity.is_some()) {
+        list.push((Plugin::InterPodAffinity, "spec.affinity.podAntiAffinity"));
+    }
+    for source in spec
+        .volumes
+        .iter()
+        .filter_map(|volume| volume.volume_source.as_ref())
+    {
+        if source.persistent_volume_claim.is_some() || source.ephemeral.is_some() {
+            list.push((Plugin::VolumeBinding, "spec.volumes"));
+        }
+        if source.gce_persistent_disk.is_some()
+            || source.aws_elastic_block_store.is_some()
+            || source.rbd.is_some()
+            || source.iscsi.is_some()
+        {
+            list.push((Plugin::VolumeRestrictions, "spec.volumes"));
+        }
+        if source.azure_disk.is_some() || source.cinder.is_some() {
+            list.push((Plugin::NodeVolumeLimits, "spec.volumes"));
+        }
+    }
+    list.sort_unstable();
+    list.dedup();
+    list
+}
+
+/// The shapes in use, each once.
+#[derive(Debug, Default)]
+pub(crate) struct ShapeTable {
+    shapes: DashMap<ShapeFacts, Arc<Shape>, FxBuildHasher>,
+    next_id: AtomicU64,
+}
+
+/// Below this many shapes, unused ones are not looked for.
+const SWEEP_MINIMUM: usize = 8192;
+
+impl ShapeTable {
+    /// The shape of these facts.
+    pub(crate) fn intern(&self, facts: ShapeFacts, names: &Interner) -> Arc<Shape> {
+        if self.shapes.len() >= SWEEP_MINIMUM && self.shapes.len().is_power_of_two() {
+            self.sweep();
+        }
+        if let Some(found) = self.shapes.get(&facts) {
+            return found.clone();
+        }
+        let id = ShapeId::new(self.next_id.fetch_add(1, Ordering::Relaxed));
+        let requests = facts.request.listed(names).into();
+        let shape = Arc::new(Shape {
+            id,
+            facts: facts.clone(),
+            requests,
+        });
+        self.shapes.entry(facts).or_insert(shape).clone()
+    }
+
+    pub(crate) fn len(&self) -> usize {
+        self.shapes.len()
+    }
+
+    /// Forgets shapes that no pod holds.
+    fn sweep(&self) {
+        self.shapes.retain(|_, shape| Arc::strong_count(shape) > 1);
+    }
+}

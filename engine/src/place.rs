@@ -1,0 +1,158 @@
+//! Place: where does this pod go? [`decide`] is the first function to read in this crate.
+
+pub(crate) mod decision;
+mod evaluation;
+mod explain;
+pub(crate) mod memo;
+mod message;
+mod prepared;
+mod remedy;
+pub(crate) mod request;
+mod select;
+
+pub(crate) use evaluation::Evaluation;
+pub(crate) use explain::explain;
+pub(crate) use prepared::Prepared;
+
+use crate::error::EngineError;
+use crate::model::selector::NodeSelector;
+use crate::plugin::{Plugin, StatusCode};
+use crate::snapshot::NodeRow;
+use decision::{Decision, Outcome, Placement, Unschedulable};
+use request::TieBreak;
+
+/// A decision and, when it is a placement, the row that it fell on.
+#[derive(Clone, Debug)]
+pub(crate) struct Decided {
+    pub(crate) decision: Decision,
+    pub(crate) chosen: Option<Chosen>,
+}
+
+/// The chosen row as it was seen.
+#[derive(Copy, Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Chosen {
+    pub(crate) row: NodeRow,
+    /// The row's version in the snapshot that was decided on: what a commit compares.
+    pub(crate) version: u64,
+}
+
+/// One scheduling attempt (S-CYC-1 to S-CYC-7, without preemption): gates, PreFilter, Filter, Score, choice.
+///
+/// `evaluation` may hold what an earlier attempt of the same shape and policy found, or nothing; the answer is the same.
+/// Cost: one pass over the shards that changed since, and one visit to each of the others.
+pub(crate) fn decide(
+    prepared: &Prepared<'_>,
+    evaluation: &mut Evaluation,
+    tie_break: TieBreak,
+) -> Result<Decided, EngineError> {
+    if let Some(outcome) = before_filtering(prepared)? {
+        return Ok(Decided {
+            decision: prepared.decision(outcome),
+            chosen: None,
+        });
+    }
+    evaluation.filter(prepared);
+    let outcome = match evaluation.n_feasible() {
+        0 => Outcome::Unschedulable(message::unschedulable(prepared)),
+        1 => return Ok(placed(prepared, evaluation.first_feasible(), None, 1, 1)),
+        n_feasible => {
+            prepared.check_scoring()?;
+            let best = evaluation.score(prepared);
+            let row = select::select(prepared, evaluation, best.total, tie_break);
+            return Ok(placed(
+                prepared,
+                row,
+                Some(best.total),
+                n_feasible,
+                best.n_rows,
+            ));
+        }
+    };
+    Ok(Decided {
+        decision: prepared.decision(outcome),
+        chosen: None,
+    })
+}
+
+/// Whatever ends an attempt before a node is looked at (S-Q-5, S-CYC-1, S-CYC-2).
+fn before_filtering(prepared: &Prepared<'_>) -> Result<Option<Outcome>, EngineError> {
+    if let Some(reason) = gate_reason(prepared) {
+        return Ok(Some(Outcome::Gated {
+            plugin: Plugin::SchedulingGates,
+            reasons: vec![reason],
+        }));
+    }
+    prepared.check_evaluated()?;
+    if prepared.n_nodes() == 0 {
+        return Ok(Some(Outcome::Unschedulable(Unschedulable {
+            message: "no nodes available to schedule pods".into(),
+            reasons: Vec::new(),
+            pre_filter: None,
+            n_nodes: 0,
+        })));
+    }
+    if prepared.narrowing().is_some_and(<[_]>::is_empty) {
+        let code = StatusCode::UnschedulableAndUnresolvable;
+        let refusal = (
+            Plugin::NodeAffinity,
+            code,
+            vec![NodeSelector::CONFLICT.to_owned()],
+        );
+        return Ok(Some(Outcome::Unschedulable(
+            message::refused_by_pre_filter(prepared, refusal),
+        )));
+    }
+    Ok(None)
+}
+
+/// S-Q-6
+fn gate_reason(prepared: &Prepared<'_>) -> Option<String> {
+    let gates = &prepared.shape().gates;
+    if gates.is_empty()
+        || !prepared
+            .policy()
+            .spec()
+            .pre_enqueue
+            .contains(&Plugin::SchedulingGates)
+    {
+        return None;
+    }
+    let gates: Vec<_> = gates
+        .iter()
+        .map(|gate| prepared.names().name(*gate))
+        .collect();
+    Some(format!(
+        "waiting for scheduling gates: [{}]",
+        gates.join(" ")
+    ))
+}
+
+fn placed(
+    prepared: &Prepared<'_>,
+    row: NodeRow,
+    total: Option<i64>,
+    n_feasible: u32,
+    n_best: u32,
+) -> Decided {
+    let shard = &prepared.snapshot().shards[row.shard()];
+    let node = shard
+        .nodes
+        .node(row.row())
+        .map_or_else(|| "".into(), |node| node.facts().name.clone());
+    debug_assert!(!node.is_empty(), "a feasible row holds a node");
+    let outcome = Outcome::Placed(Placement {
+        node,
+        total,
+        n_feasible,
+        n_best,
+        assumed: false,
+    });
+    let chosen = Chosen {
+        row,
+        version: shard.usage.version[row.row()],
+    };
+    Decided {
+        decision: prepared.decision(outcome),
+        chosen: Some(chosen),
+    }
+}

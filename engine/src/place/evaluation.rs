@@ -1,0 +1,253 @@
+//! Evaluation: which rows are feasible and how they score, shard by shard, kept with the shard versions it came from.
+//!
+//! Evaluating again visits every shard but works only on those that changed. Scores that are normalised over all
+//! feasible nodes keep their raw columns; a shard is ranked again only when the highest raw score changes.
+
+use smallvec::SmallVec;
+
+use super::Prepared;
+use crate::snapshot::row_set::RowSet;
+use crate::snapshot::shard::Shard;
+use crate::snapshot::{NodeRow, ROWS};
+
+/// The evaluation of one shape under one policy.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Evaluation {
+    shards: Vec<ShardEvaluation>,
+    /// For each shard the weighted sum of the scores that are not normalised.
+    plain: Vec<[i32; ROWS]>,
+    /// Nodes of the snapshot that the scores were taken on: ImageLocality divides by it (S-IL-2).
+    n_nodes: usize,
+}
+
+#[derive(Clone, Debug, Default)]
+struct ShardEvaluation {
+    /// The shard's version; 0, which no shard has, before the first time.
+    version: u64,
+    feasible: RowSet,
+    n_feasible: u32,
+    /// Whether the scores belong to `version`.
+    is_scored: bool,
+    /// Scores that are normalised, before they are.
+    raw: SmallVec<[RawScores; 2]>,
+    /// The result under some highest raw scores.
+    ranking: Option<Ranking>,
+}
+
+/// One plugin's raw scores; no column where every row has 0.
+#[derive(Clone, Debug, Default)]
+struct RawScores {
+    column: Option<Box<[i32; ROWS]>>,
+    max: i32,
+}
+
+/// Highest raw score of each normalised plugin over the feasible nodes.
+type Maxima = SmallVec<[i32; 2]>;
+
+#[derive(Clone, Debug)]
+struct Ranking {
+    maxima: Maxima,
+    best: i32,
+    rows: RowSet,
+}
+
+/// The highest total and how many nodes have it.
+#[derive(Copy, Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Best {
+    pub(crate) total: i64,
+    pub(crate) n_rows: u32,
+}
+
+impl Evaluation {
+    /// Filters every shard that changed.
+    pub(crate) fn filter(&mut self, prepared: &Prepared<'_>) {
+        let shards = &prepared.snapshot().shards;
+        self.shards
+            .resize_with(shards.len(), ShardEvaluation::default);
+        for (evaluation, shard) in self.shards.iter_mut().zip(shards) {
+            if evaluation.version != shard.version {
+                evaluation.version = shard.version;
+                evaluation.feasible = feasible(prepared, shard);
+                evaluation.n_feasible = evaluation.feasible.len();
+                evaluation.is_scored = false;
+            }
+        }
+        if self.n_nodes != prepared.n_nodes() {
+            self.n_nodes = prepared.n_nodes();
+            self.shards
+                .iter_mut()
+                .for_each(|shard| shard.is_scored = false);
+        }
+    }
+
+    pub(crate) fn n_feasible(&self) -> u32 {
+        self.shards.iter().map(|shard| shard.n_feasible).sum()
+    }
+
+    /// The first feasible row. There must be one.
+    pub(crate) fn first_feasible(&self) -> NodeRow {
+        let found = self
+            .shards
+            .iter()
+            .enumerate()
+            .find_map(|(i, s)| Some((i, s.feasible.iter().next()?)));
+        let (shard, row) = found.unwrap_or_default();
+        NodeRow::new(shard, row)
+    }
+
+    /// Scores every shard that changed; answers the highest total over all. Some row must be feasible.
+    pub(crate) fn score(&mut self, prepared: &Prepared<'_>) -> Best {
+        let mut maxima: Maxima = SmallVec::from_elem(0, prepared.normalized_scores().len());
+        self.plain.resize(self.shards.len(), [0; ROWS]);
+        let shards = self
+            .shards
+            .iter_mut()
+            .zip(&mut self.plain)
+            .zip(&prepared.snapshot().shards);
+        for ((evaluation, plain), shard) in shards.filter(|((e, _), _)| e.n_feasible > 0) {
+            if !evaluation.is_scored {
+                evaluation.score(prepared, shard, plain);
+            }
+            for (max, raw) in maxima.iter_mut().zip(&evaluation.raw) {
+                *max = (*max).max(raw.max);
+            }
+        }
+        let mut best = Best {
+            total: i64::MIN,
+            n_rows: 0,
+        };
+        for (evaluation, plain) in self
+            .shards
+            .iter_mut()
+            .zip(&self.plain)
+            .filter(|(e, _)| e.n_feasible > 0)
+        {
+            let ranking = evaluation.ranked(prepared, plain, &maxima);
+            let total = i64::from(ranking.best);
+            if total > best.total {
+                best = Best { total, n_rows: 0 };
+            }
+            if total == best.total {
+                best.n_rows += ranking.rows.len();
+            }
+        }
+        best
+    }
+
+    /// The rows that have `total`, by shard, after [`Evaluation::score`].
+    pub(crate) fn rows_with(&self, total: i64) -> impl Iterator<Item = (usize, RowSet)> + '_ {
+        self.shards
+            .iter()
+            .enumerate()
+            .filter_map(move |(i, evaluation)| {
+                let ranking = evaluation
+                    .ranking
+                    .as_ref()
+                    .filter(|_| evaluation.n_feasible > 0)?;
+                (i64::from(ranking.best) == total).then_some((i, ranking.rows))
+            })
+    }
+}
+
+/// The rows of a shard that every filter passes.
+fn feasible(prepared: &Prepared<'_>, shard: &Shard) -> RowSet {
+    let mut rows = prepared.candidates(shard);
+    for filter in prepared.filters() {
+        if rows.is_empty() {
+            break;
+        }
+        (filter.run)(prepared, shard, &mut rows);
+    }
+    rows
+}
+
+impl ShardEvaluation {
+    /// Scores the feasible rows, into `plain` and the raw columns.
+    fn score(&mut self, prepared: &Prepared<'_>, shard: &Shard, plain: &mut [i32; ROWS]) {
+        self.is_scored = true;
+        self.ranking = None;
+        *plain = [0; ROWS];
+        for (score, weight) in prepared.plain_scores() {
+            (score.add)(prepared, shard, &self.feasible, plain, *weight);
+        }
+        self.raw
+            .resize_with(prepared.normalized_scores().len(), RawScores::default);
+        for ((score, _), raw) in prepared.normalized_scores().iter().zip(&mut self.raw) {
+            let mut column = [0; ROWS];
+            let any = (score.add)(prepared, shard, &self.feasible, &mut column, 1);
+            raw.max = if any {
+                prepared.kernels.max_of(&column, &self.feasible).max(0)
+            } else {
+                0
+            };
+            raw.column = any.then(|| Box::new(column));
+        }
+    }
+
+    /// The ranking under these maxima, made anew if they are others than before.
+    fn ranked(
+        &mut self,
+        prepared: &Prepared<'_>,
+        plain: &[i32; ROWS],
+        maxima: &Maxima,
+    ) -> &Ranking {
+        let known = self
+            .ranking
+            .take()
+            .filter(|ranking| ranking.maxima == *maxima);
+        let ranking =
+            known.unwrap_or_else(|| rank(prepared, &self.feasible, plain, &self.raw, maxima));
+        self.ranking.insert(ranking)
+    }
+}
+
+/// Totals under the given maxima: the best one and who has it.
+fn rank(
+    prepared: &Prepared<'_>,
+    rows: &RowSet,
+    plain: &[i32; ROWS],
+    raw: &[RawScores],
+    maxima: &Maxima,
+) -> Ranking {
+    let (mut constant, mut totals) = (0, None);
+    for (((score, weight), raw), max) in prepared.normalized_scores().iter().zip(raw).zip(maxima) {
+        let weighted =
+            |raw: i32| weight * score.normalize.apply(i64::from(raw), i64::from(*max)) as i32;
+        match &raw.column {
+            None => constant += weighted(0),
+            Some(column) => {
+                let totals = totals.get_or_insert(*plain);
+                add_weighted(totals, column, *max, weighted);
+            }
+        }
+    }
+    let totals = totals.as_ref().unwrap_or(plain);
+    let best = prepared.kernels.max_of(totals, rows);
+    let rows = prepared.kernels.rows_equal(totals, rows, best);
+    Ranking {
+        maxima: maxima.clone(),
+        best: best + constant,
+        rows,
+    }
+}
+
+/// Adds `weighted` of every raw score, through a table where the scores are small, as nearly all are.
+fn add_weighted(
+    totals: &mut [i32; ROWS],
+    column: &[i32; ROWS],
+    max: i32,
+    weighted: impl Fn(i32) -> i32,
+) {
+    const TABLE: usize = 64;
+    if (max as usize) < TABLE {
+        let table: [i32; TABLE] = std::array::from_fn(|raw| weighted((raw as i32).min(max)));
+        // Rows that are not feasible may hold anything from 0 on.
+        for (total, raw) in totals.iter_mut().zip(column) {
+            *total += table[*raw as usize % TABLE];
+        }
+    } else {
+        for (total, raw) in totals.iter_mut().zip(column) {
+            *total += weighted((*raw).min(max));
+        }
+    }
+}

@@ -1,0 +1,79 @@
+//! Memo: evaluations of shapes seen before. A cache that cannot disagree: what it holds is keyed by shard version.
+
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Mutex};
+
+use dashmap::DashMap;
+use rustc_hash::FxBuildHasher;
+
+use super::{Evaluation, Prepared};
+use crate::snapshot::ShapeId;
+
+/// Remembered evaluations, by shape and policy.
+#[derive(Debug, Default)]
+pub(crate) struct Memo {
+    entries: DashMap<(ShapeId, u64), Arc<Entry>, FxBuildHasher>,
+    clock: AtomicU64,
+}
+
+#[derive(Debug, Default)]
+struct Entry {
+    evaluation: Mutex<Evaluation>,
+    last_used: AtomicU64,
+}
+
+/// Shard evaluations that are kept at most: about 1.2 KiB each.
+const MAX_SHARD_EVALUATIONS: usize = 20_000;
+
+impl Memo {
+    /// Runs `decide` with what is remembered of the request's shape, or with nothing where it must not or cannot be
+    /// remembered; the answer is the same.
+    pub(crate) fn with<T>(
+        &self,
+        prepared: &Prepared<'_>,
+        decide: impl FnOnce(&mut Evaluation) -> T,
+    ) -> T {
+        if !prepared.is_rememberable() {
+            return decide(&mut Evaluation::default());
+        }
+        let key = (prepared.pod().shape().id, prepared.policy().fingerprint());
+        let entry = match self.entries.get(&key) {
+            Some(entry) => entry.clone(),
+            None => self.insert(key, prepared.snapshot().shards.len()),
+        };
+        entry.last_used.store(
+            self.clock.fetch_add(1, Ordering::Relaxed),
+            Ordering::Relaxed,
+        );
+        // Another thread may be at the same shape: rather than wait for it, work without the memo.
+        match entry.evaluation.try_lock() {
+            Ok(mut evaluation) => decide(&mut evaluation),
+            Err(_) => decide(&mut Evaluation::default()),
+        }
+    }
+
+    fn insert(&self, key: (ShapeId, u64), n_shards: usize) -> Arc<Entry> {
+        let capacity = (MAX_SHARD_EVALUATIONS / n_shards.max(1)).max(8);
+        if self.entries.len() >= capacity {
+            self.evict(capacity / 2);
+        }
+        self.entries.entry(key).or_default().clone()
+    }
+
+    /// Forgets the entries that were not used for longest.
+    fn evict(&self, n_kept: usize) {
+        let mut used: Vec<u64> = self
+            .entries
+            .iter()
+            .map(|entry| entry.last_used.load(Ordering::Relaxed))
+            .collect();
+        let n_dropped = used.len().saturating_sub(n_kept);
+        if n_dropped == 0 {
+            return;
+        }
+        let last = used.len() - 1;
+        let oldest_kept = *used.select_nth_unstable(n_dropped.min(last)).1;
+        self.entries
+            .retain(|_, entry| entry.last_used.load(Ordering::Relaxed) >= oldest_kept);
+    }
+}

@@ -1,0 +1,90 @@
+//! The failure message: why no node is available, counted. Rules: S-ERR-1 to S-ERR-4.
+
+use std::borrow::Cow;
+
+use rustc_hash::FxHashMap;
+
+use super::Prepared;
+use super::decision::Unschedulable;
+use crate::filter::Account;
+use crate::filter::reason::Reason;
+use crate::plugin::{Plugin, StatusCode};
+
+/// Counts every reason over all nodes (S-ERR-3); no node is feasible.
+pub(crate) fn unschedulable(prepared: &Prepared<'_>) -> Unschedulable {
+    let mut counts: FxHashMap<Reason, u32> = FxHashMap::default();
+    for shard in &prepared.snapshot().shards {
+        let mut rows = prepared.candidates(shard);
+        let left_out = shard.nodes.rows.without(&rows).len();
+        if left_out > 0 {
+            *counts.entry(Reason::PreFilterNodeAffinity).or_default() += left_out;
+        }
+        for filter in prepared.filters() {
+            if rows.is_empty() {
+                break;
+            }
+            let before = rows;
+            (filter.run)(prepared, shard, &mut rows);
+            let refused = before.without(&rows);
+            match filter.account {
+                Account::Always(reason) => *counts.entry(reason).or_default() += refused.len(),
+                Account::ByRow(account) => {
+                    for reason in refused
+                        .iter()
+                        .flat_map(|row| account(prepared, shard, row).reasons)
+                    {
+                        *counts.entry(reason).or_default() += 1;
+                    }
+                }
+            }
+        }
+        debug_assert!(rows.is_empty());
+    }
+    let counts = counts.into_iter().filter(|(_, n)| *n > 0);
+    let counts: Vec<(Cow<'static, str>, u32)> =
+        counts.map(|(r, n)| (r.text(prepared.names()), n)).collect();
+    from_counts(prepared, counts)
+}
+
+/// A PreFilter plugin refused the pod as a whole (S-ERR-2).
+pub(crate) fn refused_by_pre_filter(
+    prepared: &Prepared<'_>,
+    refusal: (Plugin, StatusCode, Vec<String>),
+) -> Unschedulable {
+    let n_nodes = prepared.n_nodes();
+    let message = format!("0/{n_nodes} nodes are available: {}.", refusal.2.join(", "));
+    Unschedulable {
+        message,
+        reasons: Vec::new(),
+        pre_filter: Some(refusal),
+        n_nodes: n_nodes as u32,
+    }
+}
+
+/// `COUNT REASON` entries, sorted as text (S-ERR-4).
+fn from_counts(prepared: &Prepared<'_>, counts: Vec<(Cow<'static, str>, u32)>) -> Unschedulable {
+    let n_nodes = prepared.n_nodes();
+    let mut entries: Vec<_> = counts
+        .into_iter()
+        .map(|(reason, n)| (format!("{n} {reason}"), reason, n))
+        .collect();
+    entries.sort_unstable();
+    let mut message = format!("0/{n_nodes} nodes are available:");
+    for (i, (entry, _, _)) in entries.iter().enumerate() {
+        message.push_str(if i == 0 { " " } else { ", " });
+        message.push_str(entry);
+    }
+    if !entries.is_empty() {
+        message.push('.');
+    }
+    let reasons = entries
+        .into_iter()
+        .map(|(_, reason, n)| (reason.into_owned(), n))
+        .collect();
+    Unschedulable {
+        message,
+        reasons,
+        pre_filter: None,
+        n_nodes: n_nodes as u32,
+    }
+}

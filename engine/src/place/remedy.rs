@@ -1,0 +1,153 @@
+//! Remedy: the smallest single change that would make nodes feasible for a pod that fits nowhere.
+//!
+//! A node counts for a change if that change alone opens it: every filter but one passes, and that one names what is
+//! missing.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use super::Prepared;
+use super::decision::Remedy;
+use crate::filter::node_resources_fit::{allocatable, checked, requested};
+use crate::model::resources::Resource;
+use crate::model::taint::{Effect, Taint};
+use crate::plugin::Plugin;
+use crate::snapshot::shard::Shard;
+
+/// Changes to report at most.
+const MAX_REMEDIES: usize = 5;
+/// Nodes to name for each.
+const MAX_EXAMPLES: usize = 5;
+
+/// Single changes, those that open most nodes first.
+pub(crate) fn remedies(prepared: &Prepared<'_>) -> Vec<Remedy> {
+    let mut by_change: BTreeMap<String, Opened> = BTreeMap::new();
+    for shard in &prepared.snapshot().shards {
+        for row in prepared.candidates(shard).iter() {
+            let Some((key, missing)) = only_obstacle(prepared, shard, row) else {
+                continue;
+            };
+            let Some(node) = shard.nodes.node(row) else {
+                continue;
+            };
+            let opened = by_change.entry(key).or_default();
+            opened.nodes.push(node.facts().name.clone());
+            opened.least_missing = opened.least_missing.min(missing);
+        }
+    }
+    let mut remedies: Vec<Remedy> = by_change
+        .into_iter()
+        .map(|(key, opened)| opened.remedy(&key))
+        .collect();
+    remedies.sort_by_key(|remedy| std::cmp::Reverse(remedy.n_nodes));
+    remedies.truncate(MAX_REMEDIES);
+    remedies
+}
+
+struct Opened {
+    nodes: Vec<Arc<str>>,
+    /// For a resource: the smallest amount that is short on one of the nodes.
+    least_missing: i64,
+}
+
+impl Default for Opened {
+    fn default() -> Opened {
+        Opened {
+            nodes: Vec::new(),
+            least_missing: i64::MAX,
+        }
+    }
+}
+
+impl Opened {
+    fn remedy(mut self, key: &str) -> Remedy {
+        self.nodes.sort_unstable();
+        let change = match key.strip_prefix(SHORT) {
+            Some("cpu") => format!("{}m cpu short at least", self.least_missing),
+            Some(resource) => format!("{} {resource} short at least", self.least_missing),
+            None => key.to_owned(),
+        };
+        let n_nodes = self.nodes.len() as u32;
+        self.nodes.truncate(MAX_EXAMPLES);
+        Remedy {
+            change,
+            n_nodes,
+            examples: self.nodes,
+        }
+    }
+}
+
+/// Marks a change that is an amount of a resource.
+const SHORT: &str = "short:";
+
+/// The one thing that keeps the pod off a node, with the missing amount where it is one; `None` if there are several.
+fn only_obstacle(prepared: &Prepared<'_>, shard: &Shard, row: usize) -> Option<(String, i64)> {
+    let mut failing = prepared.filters().iter().filter(|filter| {
+        let mut rows = [row].into_iter().collect();
+        (filter.run)(prepared, shard, &mut rows);
+        rows.is_empty()
+    });
+    let filter = failing.next()?;
+    if failing.next().is_some() {
+        return None;
+    }
+    match filter.plugin {
+        Plugin::NodeResourcesFit => missing_resource(prepared, shard, row),
+        Plugin::TaintToleration => {
+            untolerated_taint(prepared, shard, row).map(|change| (change, 0))
+        }
+        Plugin::NodeUnschedulable => Some(("uncordon the node".into(), 0)),
+        Plugin::NodeAffinity => Some((
+            "drop the node selector and required node affinity".into(),
+            0,
+        )),
+        Plugin::NodePorts => Some(("free the host port".into(), 0)),
+        Plugin::NodeDeclaredFeatures => Some(("enable the required feature on the node".into(), 0)),
+        _ => None,
+    }
+}
+
+fn missing_resource(prepared: &Prepared<'_>, shard: &Shard, row: usize) -> Option<(String, i64)> {
+    let is_full = shard.usage.pods[row] >= shard.nodes.allocatable.pods[row];
+    let mut short = checked(prepared)
+        .into_iter()
+        .filter_map(|(resource, request)| {
+            let free =
+                allocatable(shard, row, resource).saturating_sub(requested(shard, row, resource));
+            (request > free).then(|| (resource, request.saturating_sub(free)))
+        });
+    match (is_full, short.next(), short.next()) {
+        (true, None, _) => Some(("one more pod allowed on the node".into(), 0)),
+        (false, Some((resource, missing)), None) => {
+            Some((format!("{SHORT}{}", name(prepared, resource)), missing))
+        }
+        _ => None,
+    }
+}
+
+fn name(prepared: &Prepared<'_>, resource: Resource) -> Arc<str> {
+    match resource {
+        Resource::Cpu => "cpu".into(),
+        Resource::Memory => "bytes of memory".into(),
+        Resource::EphemeralStorage => "bytes of ephemeral-storage".into(),
+        Resource::Scalar(name) => prepared.names().name(name),
+    }
+}
+
+fn untolerated_taint(prepared: &Prepared<'_>, shard: &Shard, row: usize) -> Option<String> {
+    let is_untolerated = |taint: &&Taint| {
+        taint.effect != Effect::PreferNoSchedule && !prepared.shape().tolerations.tolerates(taint)
+    };
+    let mut taints = shard
+        .nodes
+        .node(row)?
+        .facts()
+        .taints
+        .iter()
+        .filter(is_untolerated);
+    let taint = taints.next()?;
+    match taints.next() {
+        None => Some(format!("tolerate `{}`", taint.text(prepared.names()))),
+        Some(_) => None,
+    }
+}

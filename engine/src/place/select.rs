@@ -1,0 +1,64 @@
+//! Select: one of the rows with the highest total. Rule: S-SEL-4 (policy).
+
+use super::request::TieBreak;
+use super::{Evaluation, Prepared};
+use crate::kernel::TieKey;
+use crate::snapshot::NodeRow;
+
+/// The chosen row among those that have `total`. There must be one.
+///
+/// Cost: one step for each tied row, or one vector pass over each shard that has any.
+pub(crate) fn select(
+    prepared: &Prepared<'_>,
+    evaluation: &Evaluation,
+    total: i64,
+    tie_break: TieBreak,
+) -> NodeRow {
+    match tie_break {
+        TieBreak::Lexicographic => lexicographic(prepared, evaluation, total),
+        TieBreak::Seeded(seed) => seeded(prepared, evaluation, total, seed),
+    }
+}
+
+fn lexicographic(prepared: &Prepared<'_>, evaluation: &Evaluation, total: i64) -> NodeRow {
+    let tied = evaluation.rows_with(total).flat_map(|(shard, rows)| {
+        rows.iter()
+            .map(|row| NodeRow::new(shard, row))
+            .collect::<Vec<_>>()
+    });
+    tied.min_by(|a, b| name(prepared, *a).cmp(name(prepared, *b)))
+        .unwrap_or(NodeRow::new(0, 0))
+}
+
+/// The largest key wins; of equal keys the node whose name sorts first.
+fn seeded(prepared: &Prepared<'_>, evaluation: &Evaluation, total: i64, seed: u64) -> NodeRow {
+    let pod = prepared.pod();
+    let uid = if pod.uid().is_empty() {
+        pod.key().to_string()
+    } else {
+        pod.uid().to_owned()
+    };
+    let key = TieKey::new(seed, &uid);
+    let mut best: Option<(u32, NodeRow)> = None;
+    for (shard, rows) in evaluation.rows_with(total) {
+        let hashes = &prepared.snapshot().shards[shard].nodes.name_hash;
+        let highest = prepared.kernels.max_tie_key(&hashes.0, &rows, key);
+        if best.is_some_and(|(best, _)| highest < best) {
+            continue;
+        }
+        for row in rows.iter().filter(|row| key.of(hashes[*row]) == highest) {
+            let row = NodeRow::new(shard, row);
+            let wins = best.is_none_or(|(key, other)| {
+                highest > key || (highest == key && name(prepared, row) < name(prepared, other))
+            });
+            if wins {
+                best = Some((highest, row));
+            }
+        }
+    }
+    best.map_or(NodeRow::new(0, 0), |(_, row)| row)
+}
+
+fn name<'a>(prepared: &Prepared<'a>, row: NodeRow) -> &'a str {
+    prepared.snapshot().node(row).map_or("", |node| node.name())
+}

@@ -1,0 +1,110 @@
+//! Kubernetes' scheduler plugins by name, and the codes with which they refuse.
+//! Rules: S-PLG-1 (the list and its order), conventions of the specification (status codes).
+
+use std::fmt;
+
+macro_rules! plugins {
+    ($($name:ident),+ $(,)?) => {
+        /// Every plugin of kube-scheduler's default profile, in its order (S-PLG-1).
+        #[derive(Copy, Clone, PartialEq, Eq, Hash, PartialOrd, Ord, Debug)]
+        pub enum Plugin {
+            $(#[doc = concat!("`", stringify!($name), "`")] $name,)+
+        }
+
+        impl Plugin {
+            /// All of them, in the order of the default profile.
+            pub const ALL: [Plugin; 20] = [$(Plugin::$name),+];
+
+            /// The name that a KubeSchedulerConfiguration uses.
+            pub fn name(self) -> &'static str {
+                match self { $(Plugin::$name => stringify!($name),)+ }
+            }
+
+            /// The plugin of this exact name.
+            pub fn from_name(name: &str) -> Option<Plugin> {
+                match name { $(stringify!($name) => Some(Plugin::$name),)+ _ => None }
+            }
+        }
+    };
+}
+
+plugins! {
+    SchedulingGates, PrioritySort, NodeUnschedulable, NodeName, TaintToleration, NodeAffinity, NodePorts,
+    NodeResourcesFit, VolumeRestrictions, NodeVolumeLimits, VolumeBinding, VolumeZone, PodTopologySpread,
+    InterPodAffinity, DynamicResources, DefaultPreemption, NodeResourcesBalancedAllocation, ImageLocality,
+    DefaultBinder, NodeDeclaredFeatures,
+}
+
+impl Plugin {
+    /// Whether this version of the engine evaluates the plugin's rules wherever it takes part in placing a pod.
+    ///
+    /// `PrioritySort` and `DefaultBinder` decide nothing about where a pod goes.
+    pub fn is_built(self) -> bool {
+        match self {
+            Plugin::SchedulingGates
+            | Plugin::PrioritySort
+            | Plugin::NodeUnschedulable
+            | Plugin::NodeName
+            | Plugin::TaintToleration
+            | Plugin::NodeAffinity
+            | Plugin::NodePorts
+            | Plugin::NodeResourcesFit
+            | Plugin::NodeResourcesBalancedAllocation
+            | Plugin::ImageLocality
+            | Plugin::DefaultBinder
+            | Plugin::NodeDeclaredFeatures => true,
+            Plugin::VolumeRestrictions
+            | Plugin::NodeVolumeLimits
+            | Plugin::VolumeBinding
+            | Plugin::VolumeZone
+            | Plugin::PodTopologySpread
+            | Plugin::InterPodAffinity
+            | Plugin::DynamicResources
+            | Plugin::DefaultPreemption => false,
+        }
+    }
+}
+
+impl fmt::Display for Plugin {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.name())
+    }
+}
+
+/// Why a node is not feasible, for preemption's sake (section 1.5 of the scheduling specification).
+#[derive(Copy, Clone, PartialEq, Eq, Hash, PartialOrd, Ord, Debug)]
+pub enum StatusCode {
+    /// Evicting pods of lower priority might help.
+    Unschedulable,
+    /// Eviction cannot help.
+    UnschedulableAndUnresolvable,
+}
+
+impl StatusCode {
+    /// Upstream's name of the code.
+    pub fn as_str(self) -> &'static str {
+        match self {
+            StatusCode::Unschedulable => "Unschedulable",
+            StatusCode::UnschedulableAndUnresolvable => "UnschedulableAndUnresolvable",
+        }
+    }
+}
+
+impl fmt::Display for StatusCode {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.as_str())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn names_round_trip() {
+        for plugin in Plugin::ALL {
+            assert_eq!(Plugin::from_name(plugin.name()), Some(plugin));
+        }
+        assert_eq!(Plugin::from_name("nodename"), None);
+    }
+}

@@ -1,0 +1,409 @@
+//! Policy: what one profile of a KubeSchedulerConfiguration means to the engine. Typed, checked once, then immutable.
+//! Rules: S-PLG-1 to S-PLG-5 (order, weights), section 10.4 (arguments).
+
+use std::hash::{Hash, Hasher};
+
+use berth_proto::core_v1;
+use rustc_hash::FxHasher;
+
+use crate::model::selector::NodePreferences;
+use crate::plugin::Plugin;
+
+/// The highest Σ weight of a policy's scores: totals are 32-bit integers in the kernels, and a score is at most 100.
+pub(crate) const MAX_WEIGHT_SUM: i64 = (i32::MAX / 128) as i64;
+
+/// A checked [`PolicySpec`]. Cheap to share behind an `Arc`; two policies of one spec have one fingerprint.
+#[derive(Clone, Debug)]
+pub struct Policy {
+    spec: PolicySpec,
+    fingerprint: u64,
+}
+
+/// One profile, every list in effective order (S-CFG-6).
+#[derive(Clone, Debug, PartialEq)]
+pub struct PolicySpec {
+    /// `spec.schedulerName` of the pods it is for.
+    pub scheduler_name: String,
+    /// Plugins at PreEnqueue.
+    pub pre_enqueue: Vec<Plugin>,
+    /// Plugins at PreFilter.
+    pub pre_filter: Vec<Plugin>,
+    /// Plugins at Filter: the first that fails names the reason.
+    pub filter: Vec<Plugin>,
+    /// Plugins at PostFilter.
+    pub post_filter: Vec<Plugin>,
+    /// Plugins at PreScore.
+    pub pre_score: Vec<Plugin>,
+    /// Plugins at Score with their weights.
+    pub score: Vec<(Plugin, i64)>,
+    /// `NodeAffinityArgs`.
+    pub node_affinity: NodeAffinityArgs,
+    /// `NodeResourcesFitArgs`.
+    pub node_resources_fit: NodeResourcesFitArgs,
+    /// `NodeResourcesBalancedAllocationArgs`.
+    pub balanced_allocation: BalancedAllocationArgs,
+}
+
+/// Arguments of NodeAffinity.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct NodeAffinityArgs {
+    /// Node affinity that every pod gets besides its own (S-NAF-3, S-NA-2).
+    pub added_affinity: Option<core_v1::NodeAffinity>,
+}
+
+/// Arguments of NodeResourcesFit.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct NodeResourcesFitArgs {
+    /// Extended resources that are never checked, by full name (S-FIT-11).
+    pub ignored_resources: Vec<String>,
+    /// The same by the part before `/`.
+    pub ignored_resource_groups: Vec<String>,
+    /// How nodes are scored.
+    pub scoring: ScoringStrategy,
+}
+
+/// NodeResourcesFit's scoring strategies (S-RS-5 to S-RS-7).
+#[derive(Clone, Debug, PartialEq)]
+pub enum ScoringStrategy {
+    /// Prefers empty nodes.
+    LeastAllocated {
+        /// Scored resources, in configured order.
+        resources: Vec<ResourceWeight>,
+    },
+    /// Prefers full nodes.
+    MostAllocated {
+        /// Scored resources, in configured order.
+        resources: Vec<ResourceWeight>,
+    },
+    /// Prefers what the shape says.
+    RequestedToCapacityRatio {
+        /// Scored resources, in configured order.
+        resources: Vec<ResourceWeight>,
+        /// At least one point, utilisation strictly increasing.
+        shape: Vec<ShapePoint>,
+    },
+}
+
+/// A resource and its weight in a score.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ResourceWeight {
+    /// Resource name, for example `cpu`.
+    pub name: String,
+    /// 1 to 100.
+    pub weight: i64,
+}
+
+/// A point of RequestedToCapacityRatio's function, as configured.
+#[derive(Copy, Clone, Debug, PartialEq, Eq)]
+pub struct ShapePoint {
+    /// Percent, 0 to 100.
+    pub utilization: i64,
+    /// 0 to 10.
+    pub score: i64,
+}
+
+/// Arguments of NodeResourcesBalancedAllocation.
+#[derive(Clone, Debug, PartialEq)]
+pub struct BalancedAllocationArgs {
+    /// Resource names, in configured order, each once.
+    pub resources: Vec<String>,
+}
+
+/// A policy that cannot be.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[error("`{field}`: {reason}")]
+pub struct PolicyError {
+    /// Path in the profile, for example `pluginConfig[NodeResourcesFit].scoringStrategy.resources[0].weight`.
+    pub field: String,
+    /// What is wrong with it.
+    pub reason: String,
+}
+
+impl Policy {
+    /// Checks what the rules depend on: weights, shapes, and that an added affinity parses (S-NAF-8).
+    pub fn new(spec: PolicySpec) -> Result<Policy, PolicyError> {
+        check_weights(&spec.score)?;
+        check_scoring(&spec.node_resources_fit.scoring)?;
+        check_unique(&spec.balanced_allocation.resources)?;
+        if let Some(added) = &spec.node_affinity.added_affinity {
+            NodePreferences::check_added(added).map_err(|error| PolicyError {
+                field: format!("pluginConfig[NodeAffinity].addedAffinity.{}", error.field),
+                reason: error.reason,
+            })?;
+        }
+        let fingerprint = fingerprint(&spec);
+        Ok(Policy { spec, fingerprint })
+    }
+
+    /// What it was made of.
+    pub fn spec(&self) -> &PolicySpec {
+        &self.spec
+    }
+
+    /// Names the policy in remembered evaluations; equal specs have equal fingerprints.
+    pub fn fingerprint(&self) -> u64 {
+        self.fingerprint
+    }
+
+    /// The weight of a score plugin, `None` when it is not enabled.
+    pub fn weight(&self, plugin: Plugin) -> Option<i64> {
+        self.spec
+            .score
+            .iter()
+            .find(|(p, _)| *p == plugin)
+            .map(|(_, weight)| *weight)
+    }
+}
+
+impl Default for Policy {
+    /// kube-scheduler's default profile.
+    fn default() -> Policy {
+        let spec = PolicySpec::default();
+        let fingerprint = fingerprint(&spec);
+        Policy { spec, fingerprint }
+    }
+}
+
+impl Default for PolicySpec {
+    /// The default profile of v1.36 (S-PLG-1 to S-PLG-5).
+    fn default() -> PolicySpec {
+        use Plugin::*;
+        PolicySpec {
+            scheduler_name: "default-scheduler".into(),
+            pre_enqueue: vec![SchedulingGates, DynamicResources, DefaultPreemption],
+            pre_filter: vec![
+                NodeAffinity,
+                NodePorts,
+                NodeResourcesFit,
+                VolumeRestrictions,
+                NodeVolumeLimits,
+                VolumeBinding,
+                VolumeZone,
+                PodTopologySpread,
+                InterPodAffinity,
+                DynamicResources,
+                NodeDeclaredFeatures,
+            ],
+            filter: vec![
+                NodeUnschedulable,
+                NodeName,
+                TaintToleration,
+                NodeAffinity,
+                NodePorts,
+                NodeResourcesFit,
+                VolumeRestrictions,
+                NodeVolumeLimits,
+                VolumeBinding,
+                VolumeZone,
+                PodTopologySpread,
+                InterPodAffinity,
+                DynamicResources,
+                NodeDeclaredFeatures,
+            ],
+            post_filter: vec![DynamicResources, DefaultPreemption],
+            pre_score: vec![
+                TaintToleration,
+                NodeAffinity,
+                NodeResourcesFit,
+                VolumeBinding,
+                PodTopologySpread,
+                InterPodAffinity,
+                NodeResourcesBalancedAllocation,
+            ],
+            score: vec![
+                (TaintToleration, 3),
+                (NodeAffinity, 2),
+                (NodeResourcesFit, 1),
+                (VolumeBinding, 1),
+                (PodTopologySpread, 2),
+                (InterPodAffinity, 2),
+                (DynamicResources, 2),
+                (NodeResourcesBalancedAllocation, 1),
+                (ImageLocality, 1),
+            ],
+            node_affinity: NodeAffinityArgs::default(),
+            node_resources_fit: NodeResourcesFitArgs::default(),
+            balanced_allocation: BalancedAllocationArgs::default(),
+        }
+    }
+}
+
+impl Default for ScoringStrategy {
+    fn default() -> ScoringStrategy {
+        ScoringStrategy::LeastAllocated {
+            resources: ["cpu", "memory"]
+                .map(|name| ResourceWeight {
+                    name: name.into(),
+                    weight: 1,
+                })
+                .into(),
+        }
+    }
+}
+
+impl Default for BalancedAllocationArgs {
+    fn default() -> BalancedAllocationArgs {
+        BalancedAllocationArgs {
+            resources: vec!["cpu".into(), "memory".into()],
+        }
+    }
+}
+
+impl ScoringStrategy {
+    /// The scored resources, in configured order.
+    pub fn resources(&self) -> &[ResourceWeight] {
+        match self {
+            ScoringStrategy::LeastAllocated { resources }
+            | ScoringStrategy::MostAllocated { resources }
+            | ScoringStrategy::RequestedToCapacityRatio { resources, .. } => resources,
+        }
+    }
+}
+
+fn error(field: impl Into<String>, reason: impl Into<String>) -> PolicyError {
+    PolicyError {
+        field: field.into(),
+        reason: reason.into(),
+    }
+}
+
+fn check_weights(score: &[(Plugin, i64)]) -> Result<(), PolicyError> {
+    let mut sum = 0_i64;
+    for (i, (plugin, weight)) in score.iter().enumerate() {
+        if *weight <= 0 {
+            return Err(error(
+                format!("plugins.score[{plugin}].weight"),
+                format!("must be positive, is {weight}"),
+            ));
+        }
+        if score[..i].iter().any(|(earlier, _)| earlier == plugin) {
+            return Err(error(format!("plugins.score[{plugin}]"), "is listed twice"));
+        }
+        sum = sum.saturating_add(*weight);
+    }
+    if sum > MAX_WEIGHT_SUM {
+        return Err(error(
+            "plugins.score",
+            format!("the weights add up to {sum}, more than {MAX_WEIGHT_SUM}"),
+        ));
+    }
+    Ok(())
+}
+
+fn check_scoring(scoring: &ScoringStrategy) -> Result<(), PolicyError> {
+    const FIELD: &str = "pluginConfig[NodeResourcesFit].scoringStrategy";
+    for (i, resource) in scoring.resources().iter().enumerate() {
+        if !(1..=100).contains(&resource.weight) {
+            let reason = format!(
+                "resource weight of {} not in valid range (0, 100]",
+                resource.name
+            );
+            return Err(error(format!("{FIELD}.resources[{i}].weight"), reason));
+        }
+    }
+    if let ScoringStrategy::RequestedToCapacityRatio { shape, .. } = scoring {
+        let field = format!("{FIELD}.requestedToCapacityRatio.shape");
+        if shape.is_empty() {
+            return Err(error(field, "at least one point must be specified"));
+        }
+        for (i, point) in shape.iter().enumerate() {
+            if !(0..=100).contains(&point.utilization) || !(0..=10).contains(&point.score) {
+                return Err(error(
+                    format!("{field}[{i}]"),
+                    "utilization must be 0 to 100 and score 0 to 10",
+                ));
+            }
+            if i > 0 && shape[i - 1].utilization >= point.utilization {
+                return Err(error(
+                    format!("{field}[{i}].utilization"),
+                    "must be strictly increasing",
+                ));
+            }
+        }
+    }
+    Ok(())
+}
+
+fn check_unique(resources: &[String]) -> Result<(), PolicyError> {
+    for (i, name) in resources.iter().enumerate() {
+        if resources[..i].contains(name) {
+            let field =
+                format!("pluginConfig[NodeResourcesBalancedAllocation].resources[{i}].name");
+            return Err(error(field, format!("`{name}` is listed twice")));
+        }
+    }
+    Ok(())
+}
+
+/// The debug text holds every field of a spec, so it serves as its identity.
+fn fingerprint(spec: &PolicySpec) -> u64 {
+    let mut hasher = FxHasher::default();
+    format!("{spec:?}").hash(&mut hasher);
+    hasher.finish()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn check(change: impl FnOnce(&mut PolicySpec), field: &str) {
+        let mut spec = PolicySpec::default();
+        change(&mut spec);
+        let error = Policy::new(spec).expect_err("must be refused");
+        assert_eq!(error.field, field, "{error}");
+    }
+
+    #[test]
+    fn the_default_spec_is_valid() {
+        let policy = Policy::new(PolicySpec::default()).unwrap();
+        assert_eq!(policy.fingerprint(), Policy::default().fingerprint());
+        assert_eq!(policy.weight(Plugin::TaintToleration), Some(3));
+        assert_eq!(policy.weight(Plugin::NodePorts), None);
+    }
+
+    #[test]
+    fn impossible_specs_are_refused() {
+        check(
+            |s| s.score[0].1 = 0,
+            "plugins.score[TaintToleration].weight",
+        );
+        check(
+            |s| s.score[1].0 = Plugin::TaintToleration,
+            "plugins.score[TaintToleration]",
+        );
+        check(|s| s.score[0].1 = i64::from(i32::MAX), "plugins.score");
+        check(
+            |s| s.balanced_allocation.resources = vec!["cpu".into(), "cpu".into()],
+            "pluginConfig[NodeResourcesBalancedAllocation].resources[1].name",
+        );
+        check(
+            |s| {
+                s.node_resources_fit.scoring = ScoringStrategy::LeastAllocated {
+                    resources: vec![ResourceWeight {
+                        name: "cpu".into(),
+                        weight: 101,
+                    }],
+                };
+            },
+            "pluginConfig[NodeResourcesFit].scoringStrategy.resources[0].weight",
+        );
+        let point = |utilization, score| ShapePoint { utilization, score };
+        for (shape, at) in [
+            (vec![], "shape"),
+            (vec![point(0, 11)], "shape[0]"),
+            (vec![point(5, 1), point(5, 2)], "shape[1].utilization"),
+        ] {
+            let field = format!(
+                "pluginConfig[NodeResourcesFit].scoringStrategy.requestedToCapacityRatio.{at}"
+            );
+            check(
+                |s| {
+                    let resources = Vec::new();
+                    s.node_resources_fit.scoring =
+                        ScoringStrategy::RequestedToCapacityRatio { resources, shape };
+                },
+                &field,
+            );
+        }
+    }
+}

@@ -1,0 +1,35 @@
+//! MostAllocated: prefers full nodes. Rule: S-RS-6.
+
+use super::add_by_row;
+use super::node_resources_fit::{Utilization, input, is_exact, utilizations, weighted_mean};
+use crate::place::Prepared;
+use crate::snapshot::ROWS;
+use crate::snapshot::row_set::RowSet;
+use crate::snapshot::shard::Shard;
+
+pub(super) fn add(
+    prepared: &Prepared<'_>,
+    shard: &Shard,
+    rows: &RowSet,
+    scores: &mut [i32; ROWS],
+    weight: i32,
+) {
+    if !is_exact(prepared, shard, rows) {
+        return add_by_row(rows, scores, weight, |row| {
+            weighted_mean(utilizations(prepared, shard, row), score)
+        });
+    }
+    let (mut sum, mut weights) = ([0.0; ROWS], 0);
+    for (resource, resource_weight) in prepared.fit_resources() {
+        prepared.kernels.add_most_allocated(
+            &mut sum,
+            &input(prepared, shard, *resource, *resource_weight),
+        );
+        weights += resource_weight;
+    }
+    prepared.kernels.add_mean(scores, &sum, weights, weight);
+}
+
+fn score(u: Utilization) -> i64 {
+    u.requested.min(u.allocatable) * 100 / u.allocatable
+}

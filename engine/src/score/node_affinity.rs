@@ -1,0 +1,43 @@
+//! NodeAffinity, the soft half: weights of preferred terms that match. Rules: S-NA-1 to S-NA-3.
+
+use super::Score;
+use super::normalize::Normalize;
+use crate::filter::node_affinity::matching_term;
+use crate::place::Prepared;
+use crate::plugin::Plugin;
+use crate::snapshot::ROWS;
+use crate::snapshot::row_set::RowSet;
+use crate::snapshot::shard::Shard;
+
+pub(crate) const SCORE: Score = Score {
+    plugin: Plugin::NodeAffinity,
+    applies,
+    add,
+    normalize: Normalize::Default,
+};
+
+/// S-NA-1
+fn applies(prepared: &Prepared<'_>) -> bool {
+    prepared.preferences().next().is_some()
+}
+
+/// Cost: the matching of each term, and one step for each row that it matches.
+fn add(
+    prepared: &Prepared<'_>,
+    shard: &Shard,
+    rows: &RowSet,
+    scores: &mut [i32; ROWS],
+    weight: i32,
+) -> bool {
+    let mut any = false;
+    for (term_weight, term) in prepared
+        .preferences()
+        .flat_map(|preferences| &preferences.terms)
+    {
+        for row in matching_term(term, &shard.nodes, *rows, prepared.names()).iter() {
+            any = true;
+            scores[row] += weight * term_weight;
+        }
+    }
+    any
+}

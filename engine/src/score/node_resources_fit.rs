@@ -1,0 +1,135 @@
+//! NodeResourcesFit's score: the configured strategy over the configured resources. Rules: S-RS-1 to S-RS-8.
+
+use super::normalize::Normalize;
+use super::{Score, least_allocated, most_allocated, requested_to_capacity_ratio};
+use crate::filter::node_resources_fit::{allocatable, requested};
+use crate::kernel::AllocationInput;
+use crate::model::resources::Resource;
+use crate::place::Prepared;
+use crate::plugin::Plugin;
+use crate::policy::ScoringStrategy;
+use crate::snapshot::ROWS;
+use crate::snapshot::row_set::RowSet;
+use crate::snapshot::shard::Shard;
+
+pub(crate) const SCORE: Score = Score {
+    plugin: Plugin::NodeResourcesFit,
+    applies: |_| true,
+    add,
+    normalize: Normalize::No,
+};
+
+fn add(
+    prepared: &Prepared<'_>,
+    shard: &Shard,
+    rows: &RowSet,
+    scores: &mut [i32; ROWS],
+    weight: i32,
+) -> bool {
+    match &prepared.policy().spec().node_resources_fit.scoring {
+        ScoringStrategy::LeastAllocated { .. } => {
+            least_allocated::add(prepared, shard, rows, scores, weight)
+        }
+        ScoringStrategy::MostAllocated { .. } => {
+            most_allocated::add(prepared, shard, rows, scores, weight)
+        }
+        ScoringStrategy::RequestedToCapacityRatio { shape, .. } => {
+            requested_to_capacity_ratio::add(prepared, shard, rows, scores, weight, shape);
+        }
+    }
+    true
+}
+
+/// One resource of one node, with the pod on it.
+#[derive(Copy, Clone, Debug)]
+pub(super) struct Utilization {
+    /// Greater than 0.
+    pub(super) allocatable: i64,
+    /// What would be used; may exceed `allocatable`.
+    pub(super) requested: i64,
+    pub(super) weight: i64,
+}
+
+/// The resources of a row that count (S-RS-1, S-RS-2).
+pub(super) fn utilizations<'a>(
+    prepared: &'a Prepared<'_>,
+    shard: &'a Shard,
+    row: usize,
+) -> impl Iterator<Item = Utilization> + 'a {
+    prepared
+        .fit_resources()
+        .iter()
+        .filter_map(move |(resource, weight)| {
+            let pod = prepared.shape().score_request.get(*resource);
+            let allocatable = allocatable(shard, row, *resource);
+            if allocatable == 0 || (pod == 0 && matches!(resource, Resource::Scalar(_))) {
+                return None;
+            }
+            let used = match resource {
+                Resource::Cpu => shard.usage.non_zero_milli_cpu[row],
+                Resource::Memory => shard.usage.non_zero_memory[row],
+                Resource::EphemeralStorage | Resource::Scalar(_) => {
+                    requested(shard, row, *resource)
+                }
+            };
+            Some(Utilization {
+                allocatable,
+                requested: used.saturating_add(pod),
+                weight: *weight,
+            })
+        })
+}
+
+/// The weighted mean of a score over the resources that count; 0 if none does.
+pub(super) fn weighted_mean(
+    utilizations: impl Iterator<Item = Utilization>,
+    score: fn(Utilization) -> i64,
+) -> i64 {
+    let (mut sum, mut weights) = (0, 0);
+    for utilization in utilizations {
+        sum += score(utilization) * utilization.weight;
+        weights += utilization.weight;
+    }
+    if weights == 0 { 0 } else { sum / weights }
+}
+
+/// Whether the kernels' bounds hold for a set of rows: CPU and memory are all that is scored, and exact.
+pub(super) fn is_exact(prepared: &Prepared<'_>, shard: &Shard, rows: &RowSet) -> bool {
+    rows.len() >= super::FEW
+        && rows.without(&shard.nodes.allocatable.exact).is_empty()
+        && !prepared.fit_resources().is_empty()
+        && prepared
+            .fit_resources()
+            .iter()
+            .all(|(r, _)| matches!(r, Resource::Cpu | Resource::Memory))
+}
+
+/// The columns of CPU or memory for the kernels, as [`is_exact`] allows.
+pub(super) fn input<'a>(
+    prepared: &Prepared<'_>,
+    shard: &'a Shard,
+    resource: Resource,
+    weight: i64,
+) -> AllocationInput<'a> {
+    let (room, usage) = (&shard.nodes.allocatable, &shard.usage);
+    let (allocatable, inverse, used) = if resource == Resource::Cpu {
+        (
+            &room.milli_cpu.0,
+            &room.inverse_milli_cpu.0,
+            &usage.non_zero_milli_cpu.0,
+        )
+    } else {
+        (
+            &room.memory.0,
+            &room.inverse_memory.0,
+            &usage.non_zero_memory.0,
+        )
+    };
+    AllocationInput {
+        allocatable,
+        inverse,
+        used,
+        request: prepared.shape().score_request.get(resource),
+        weight,
+    }
+}

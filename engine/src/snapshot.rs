@@ -1,0 +1,122 @@
+//! Snapshot: the cluster at one generation, immutable, shared by every reader.
+//! Rules: S-SNP-2 (immutable, consistent across nodes), S-CCH-7 (nodes without an object are never in it).
+
+pub(crate) mod column;
+mod id;
+pub(crate) mod node_table;
+pub(crate) mod pod_table;
+pub(crate) mod row_set;
+pub(crate) mod shard;
+pub(crate) mod usage;
+mod view;
+
+use std::sync::Arc;
+
+pub use id::Generation;
+pub(crate) use id::{NodeRow, ShapeId};
+pub use view::{NodeView, PodView};
+
+use rustc_hash::FxHashMap;
+
+use crate::model::intern::Symbol;
+use crate::model::{Model, Node};
+use column::Column;
+use node_table::ImageState;
+use shard::Shard;
+
+/// Rows of a shard. A change of one node copies and re-evaluates this many, so few is good for single changes; each
+/// shard costs a reader a visit, so many is good for scans.
+pub(crate) const ROWS: usize = 256;
+/// Words of a bitmap over a shard.
+pub(crate) const WORDS: usize = ROWS / 64;
+const _: () = assert!(ROWS.is_multiple_of(64));
+
+/// The cluster at one [`Generation`].
+#[derive(Clone, Debug)]
+pub struct Snapshot {
+    pub(crate) generation: Generation,
+    pub(crate) shards: Vec<Arc<Shard>>,
+    pub(crate) counts: Counts,
+    /// What a node's entry would say of an image if refreshed now (S-IL-5).
+    pub(crate) images: Arc<FxHashMap<Symbol, ImageState>>,
+    pub(crate) model: Arc<Model>,
+}
+
+/// How many of what a snapshot holds.
+#[derive(Copy, Clone, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Counts {
+    pub(crate) n_nodes: usize,
+    pub(crate) n_pods: usize,
+    pub(crate) n_assumed: usize,
+    pub(crate) n_pending: usize,
+    pub(crate) n_orphaned: usize,
+    pub(crate) n_contradictions: u64,
+}
+
+impl Snapshot {
+    /// A cluster without anything.
+    pub(crate) fn empty(model: Arc<Model>) -> Snapshot {
+        Snapshot {
+            generation: Generation::default(),
+            shards: Vec::new(),
+            counts: Counts::default(),
+            images: Arc::default(),
+            model,
+        }
+    }
+
+    /// Which publication this is.
+    pub fn generation(&self) -> Generation {
+        self.generation
+    }
+
+    /// Nodes.
+    pub fn n_nodes(&self) -> usize {
+        self.counts.n_nodes
+    }
+
+    /// Pods on those nodes, assumed ones included.
+    pub fn n_pods(&self) -> usize {
+        self.counts.n_pods
+    }
+
+    /// Pods placed by Berth and not yet confirmed by a feed.
+    pub fn n_assumed(&self) -> usize {
+        self.counts.n_assumed
+    }
+
+    /// Pods known without a node.
+    pub fn n_pending(&self) -> usize {
+        self.counts.n_pending
+    }
+
+    /// Pods on nodes that the cluster does not have (S-CCH-7).
+    pub fn n_orphaned(&self) -> usize {
+        self.counts.n_orphaned
+    }
+
+    /// Contradictions that a feed sent since the cluster was last replaced (S-CCH-6).
+    pub fn n_contradictions(&self) -> u64 {
+        self.counts.n_contradictions
+    }
+
+    /// The node object of a row, `None` for a free row.
+    pub(crate) fn node(&self, row: NodeRow) -> Option<&Node> {
+        self.shards.get(row.shard())?.nodes.node(row.row())
+    }
+}
+
+/// The column of a scalar in a list by symbol, made when missing.
+pub(crate) fn scalar_column(
+    columns: &mut Vec<(Symbol, Box<Column<i64>>)>,
+    name: Symbol,
+) -> &mut Column<i64> {
+    let at = match columns.iter().position(|(symbol, _)| *symbol == name) {
+        Some(at) => at,
+        None => {
+            columns.push((name, Box::default()));
+            columns.len() - 1
+        }
+    };
+    &mut columns[at].1
+}

@@ -1,0 +1,48 @@
+//! Ids of the snapshot: newtypes, so that one cannot be passed for another.
+
+use std::fmt;
+
+/// Position of a node: shard and row within it.
+#[derive(Copy, Clone, PartialEq, Eq, Hash, PartialOrd, Ord, Debug)]
+pub(crate) struct NodeRow(u32);
+
+impl NodeRow {
+    pub(crate) fn new(shard: usize, row: usize) -> NodeRow {
+        NodeRow((shard * super::ROWS + row) as u32)
+    }
+
+    pub(crate) fn shard(self) -> usize {
+        self.0 as usize / super::ROWS
+    }
+
+    pub(crate) fn row(self) -> usize {
+        self.0 as usize % super::ROWS
+    }
+}
+
+/// Names a shape for as long as anything refers to it; never used again.
+#[derive(Copy, Clone, PartialEq, Eq, Hash, PartialOrd, Ord, Debug)]
+pub(crate) struct ShapeId(u64);
+
+impl ShapeId {
+    pub(crate) fn new(id: u64) -> ShapeId {
+        ShapeId(id)
+    }
+}
+
+/// Number of a published snapshot; later ones are larger.
+#[derive(Copy, Clone, PartialEq, Eq, Hash, PartialOrd, Ord, Debug, Default)]
+pub struct Generation(pub(crate) u64);
+
+impl Generation {
+    /// The number.
+    pub fn get(self) -> u64 {
+        self.0
+    }
+}
+
+impl fmt::Display for Generation {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.0.fmt(f)
+    }
+}

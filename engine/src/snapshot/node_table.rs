@@ -1,0 +1,243 @@
+//! NodeTable: what a shard knows of its node objects. Changes when a node does, not when pods come and go.
+
+use rustc_hash::FxHashMap;
+use smallvec::SmallVec;
+
+use super::column::Column;
+use super::row_set::RowSet;
+use super::{ROWS, scalar_column};
+use crate::kernel::EXACT_LIMIT;
+use crate::model::Node;
+use crate::model::feature::FEATURES;
+use crate::model::intern::Symbol;
+use crate::model::taint::{Effect, Taint};
+
+/// Columns and bitmaps over the node objects of one shard. Every bitmap holds rows of `rows` only.
+#[derive(Clone, Debug)]
+pub(crate) struct NodeTable {
+    /// Rows that hold a node.
+    pub(crate) rows: RowSet,
+    pub(crate) nodes: Box<[Option<Node>]>,
+    pub(crate) row_of_name: FxHashMap<Symbol, usize>,
+    pub(crate) name_hash: Box<Column<u32>>,
+    pub(crate) unschedulable: RowSet,
+    pub(crate) labels: FxHashMap<Symbol, LabelKey>,
+    /// Distinct `NoSchedule` and `NoExecute` taints and the rows that carry them.
+    pub(crate) hard_taints: Vec<(Taint, RowSet)>,
+    /// `PreferNoSchedule` taints; one that a node carries n times stands n times (S-TT-1).
+    pub(crate) soft_taints: Vec<(Taint, RowSet)>,
+    /// Rows that declare each feature of [`FEATURES`].
+    pub(crate) features: [RowSet; FEATURES.len()],
+    pub(crate) images: FxHashMap<Symbol, ImageGroups>,
+    pub(crate) allocatable: Box<Allocatable>,
+}
+
+/// Room of each node, in the units of [`crate::model::resources::Resources`].
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Allocatable {
+    pub(crate) milli_cpu: Column<i64>,
+    pub(crate) memory: Column<i64>,
+    pub(crate) ephemeral_storage: Column<i64>,
+    pub(crate) pods: Column<i64>,
+    /// By symbol; a missing column is all 0.
+    pub(crate) scalars: Vec<(Symbol, Box<Column<i64>>)>,
+    /// Rows whose CPU and memory are exact in the kernels' doubles and not 0.
+    pub(crate) exact: RowSet,
+    /// 1 / CPU and 1 / memory of those rows.
+    pub(crate) inverse_milli_cpu: Column<f64>,
+    pub(crate) inverse_memory: Column<f64>,
+}
+
+/// Rows by the value of one label key.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct LabelKey {
+    pub(crate) rows: RowSet,
+    pub(crate) values: FxHashMap<Symbol, RowSet>,
+}
+
+/// Rows that report one image, grouped by what their snapshot entry says of it (S-IL-5).
+pub(crate) type ImageGroups = SmallVec<[(ImageState, RowSet); 1]>;
+
+/// What a node's entry knows of an image.
+#[derive(Copy, Clone, PartialEq, Eq, Debug)]
+pub(crate) struct ImageState {
+    /// As the first node reported it (S-IL-4).
+    pub(crate) size_bytes: i64,
+    /// Nodes that had it when the entry was last refreshed.
+    pub(crate) n_nodes: u32,
+}
+
+impl Default for NodeTable {
+    fn default() -> NodeTable {
+        NodeTable {
+            rows: RowSet::EMPTY,
+            nodes: vec![None; ROWS].into(),
+            row_of_name: FxHashMap::default(),
+            name_hash: Box::default(),
+            unschedulable: RowSet::EMPTY,
+            labels: FxHashMap::default(),
+            hard_taints: Vec::new(),
+            soft_taints: Vec::new(),
+            features: Default::default(),
+            images: FxHashMap::default(),
+            allocatable: Box::default(),
+        }
+    }
+}
+
+impl NodeTable {
+    /// Puts a node into a free row, images apart (see [`NodeTable::set_images`]).
+    pub(crate) fn insert(&mut self, row: usize, node: Node) {
+        debug_assert!(!self.rows.contains(row));
+        let facts = node.facts();
+        self.rows.insert(row);
+        self.row_of_name.insert(facts.symbol, row);
+        self.name_hash[row] = facts.name_hash;
+        if facts.unschedulable {
+            self.unschedulable.insert(row);
+        }
+        for (key, value) in &facts.labels {
+            let entry = self.labels.entry(*key).or_default();
+            entry.rows.insert(row);
+            entry.values.entry(*value).or_default().insert(row);
+        }
+        for taint in &facts.taints {
+            match taint.effect {
+                Effect::NoSchedule | Effect::NoExecute => {
+                    insert_taint(&mut self.hard_taints, *taint, row, false)
+                }
+                Effect::PreferNoSchedule => insert_taint(&mut self.soft_taints, *taint, row, true),
+            }
+        }
+        for (feature, rows) in self.features.iter_mut().enumerate() {
+            if facts.features.contains(feature) {
+                rows.insert(row);
+            }
+        }
+        self.allocatable.milli_cpu[row] = facts.allocatable.milli_cpu;
+        self.allocatable.memory[row] = facts.allocatable.memory;
+        self.allocatable.ephemeral_storage[row] = facts.allocatable.ephemeral_storage;
+        self.allocatable.pods[row] = facts.allowed_pods;
+        if [facts.allocatable.milli_cpu, facts.allocatable.memory]
+            .iter()
+            .all(|a| (1..EXACT_LIMIT).contains(a))
+        {
+            self.allocatable.exact.insert(row);
+            self.allocatable.inverse_milli_cpu[row] = 1.0 / facts.allocatable.milli_cpu as f64;
+            self.allocatable.inverse_memory[row] = 1.0 / facts.allocatable.memory as f64;
+        }
+        for (name, amount) in &facts.allocatable.scalars {
+            scalar_column(&mut self.allocatable.scalars, *name)[row] = *amount;
+        }
+        self.nodes[row] = Some(node);
+    }
+
+    /// Empties a row, leaving it as if it had never been used.
+    pub(crate) fn remove(&mut self, row: usize) -> Option<Node> {
+        self.set_images(row, &[]);
+        let node = self.nodes[row].take()?;
+        let facts = node.facts();
+        self.rows.remove(row);
+        self.row_of_name.remove(&facts.symbol);
+        self.name_hash[row] = 0;
+        self.unschedulable.remove(row);
+        for (key, value) in &facts.labels {
+            if let Some(entry) = self.labels.get_mut(key) {
+                entry.remove(*value, row);
+                if entry.rows.is_empty() {
+                    self.labels.remove(key);
+                }
+            }
+        }
+        for taints in [&mut self.hard_taints, &mut self.soft_taints] {
+            taints.retain_mut(|(_, rows)| {
+                rows.remove(row);
+                !rows.is_empty()
+            });
+        }
+        for rows in &mut self.features {
+            rows.remove(row);
+        }
+        self.allocatable.milli_cpu[row] = 0;
+        self.allocatable.memory[row] = 0;
+        self.allocatable.ephemeral_storage[row] = 0;
+        self.allocatable.pods[row] = 0;
+        self.allocatable.exact.remove(row);
+        self.allocatable.inverse_milli_cpu[row] = 0.0;
+        self.allocatable.inverse_memory[row] = 0.0;
+        for (_, column) in &mut self.allocatable.scalars {
+            column[row] = 0;
+        }
+        Some(node)
+    }
+
+    /// Replaces what a row's entry says of images.
+    pub(crate) fn set_images(&mut self, row: usize, states: &[(Symbol, ImageState)]) {
+        if let Some(node) = &self.nodes[row] {
+            for (name, _) in &node.facts().images {
+                if let Some(groups) = self.images.get_mut(name) {
+                    groups.retain(|(_, rows)| {
+                        rows.remove(row);
+                        !rows.is_empty()
+                    });
+                    if groups.is_empty() {
+                        self.images.remove(name);
+                    }
+                }
+            }
+        }
+        for (name, state) in states {
+            let groups = self.images.entry(*name).or_default();
+            match groups.iter_mut().find(|(known, _)| known == state) {
+                Some((_, rows)) => rows.insert(row),
+                None => groups.push((*state, [row].into_iter().collect())),
+            }
+        }
+    }
+
+    /// The node of an occupied row.
+    pub(crate) fn node(&self, row: usize) -> Option<&Node> {
+        self.nodes.get(row)?.as_ref()
+    }
+}
+
+impl LabelKey {
+    fn remove(&mut self, value: Symbol, row: usize) {
+        self.rows.remove(row);
+        if let Some(rows) = self.values.get_mut(&value) {
+            rows.remove(row);
+            if rows.is_empty() {
+                self.values.remove(&value);
+            }
+        }
+    }
+}
+
+impl Allocatable {
+    /// The column of a scalar, `None` when no node of the shard has any.
+    pub(crate) fn scalar(&self, name: Symbol) -> Option<&Column<i64>> {
+        self.scalars
+            .iter()
+            .find(|(symbol, _)| *symbol == name)
+            .map(|(_, column)| &**column)
+    }
+}
+
+fn insert_taint(
+    taints: &mut Vec<(Taint, RowSet)>,
+    taint: Taint,
+    row: usize,
+    count_duplicates: bool,
+) {
+    for (known, rows) in taints.iter_mut().filter(|(known, _)| *known == taint) {
+        debug_assert_eq!(*known, taint);
+        if !rows.contains(row) {
+            rows.insert(row);
+            return;
+        }
+        if !count_duplicates {
+            return;
+        }
+    }
+    taints.push((taint, [row].into_iter().collect()));
+}

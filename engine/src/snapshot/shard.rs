@@ -1,0 +1,82 @@
+//! Shard: a fixed number of rows and everything known of them; the unit of copying and of remembering.
+
+use std::sync::Arc;
+
+use super::node_table::NodeTable;
+use super::pod_table::{PlacedPod, PodTable};
+use super::usage::UsageTable;
+use crate::kernel::balance_of;
+use crate::model::Node;
+use crate::model::Pod;
+
+/// [`super::ROWS`] rows. Equal versions mean equal content, across snapshots and forks.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Shard {
+    pub(crate) version: u64,
+    pub(crate) nodes: Arc<NodeTable>,
+    pub(crate) usage: Arc<UsageTable>,
+    pub(crate) pods: Arc<PodTable>,
+}
+
+impl Shard {
+    /// Puts a node into a free row.
+    pub(crate) fn insert_node(&mut self, row: usize, node: Node, version: u64) {
+        Arc::make_mut(&mut self.nodes).insert(row, node);
+        self.touch(row, version);
+    }
+
+    /// Replaces the node object of a row; its pods stay.
+    pub(crate) fn replace_node(&mut self, row: usize, node: Node, version: u64) {
+        let nodes = Arc::make_mut(&mut self.nodes);
+        nodes.remove(row);
+        nodes.insert(row, node);
+        self.touch(row, version);
+    }
+
+    /// Empties a row; answers the pods that were on it.
+    pub(crate) fn remove_node(&mut self, row: usize, version: u64) -> Vec<PlacedPod> {
+        Arc::make_mut(&mut self.nodes).remove(row);
+        Arc::make_mut(&mut self.usage).clear(row);
+        self.touch(row, version);
+        std::mem::take(Arc::make_mut(&mut self.pods).of_mut(row))
+    }
+
+    /// Puts a pod onto the node of a row.
+    pub(crate) fn add_pod(&mut self, row: usize, pod: Pod, is_assumed: bool, version: u64) {
+        let ports = &pod.shape().facts.host_ports;
+        Arc::make_mut(&mut self.usage).add(row, pod.footprint(), ports);
+        Arc::make_mut(&mut self.pods)
+            .of_mut(row)
+            .push(PlacedPod { pod, is_assumed });
+        self.touch(row, version);
+    }
+
+    /// Takes a pod off the node of a row.
+    pub(crate) fn remove_pod(&mut self, row: usize, pod: &Pod, version: u64) {
+        let list = Arc::make_mut(&mut self.pods).of_mut(row);
+        let Some(at) = list.iter().position(|placed| placed.pod.key() == pod.key()) else {
+            debug_assert!(false, "{} is not on its row", pod.key());
+            return;
+        };
+        let placed = list.remove(at);
+        let ports = &placed.pod.shape().facts.host_ports;
+        Arc::make_mut(&mut self.usage).subtract(row, placed.pod.footprint(), ports);
+        self.touch(row, version);
+    }
+
+    /// A row changed: derives what follows from its sums, and marks the change.
+    pub(crate) fn touch(&mut self, row: usize, version: u64) {
+        self.version = version;
+        let room = &self.nodes.allocatable;
+        let usage = Arc::make_mut(&mut self.usage);
+        usage.version[row] = version;
+        usage.balance[row] = if room.exact.contains(row) {
+            balance_of(
+                [room.milli_cpu[row], room.memory[row]],
+                [usage.milli_cpu[row], usage.memory[row]],
+            )
+        } else {
+            0.0
+        };
+    }
+}

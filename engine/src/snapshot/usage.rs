@@ -1,0 +1,111 @@
+//! UsageTable: sums over the pods of each node of a shard. Changes with every pod.
+
+use smallvec::SmallVec;
+
+use super::column::Column;
+use super::row_set::RowSet;
+use super::scalar_column;
+use crate::model::intern::Symbol;
+use crate::model::port::HostPort;
+use crate::model::shape::Footprint;
+
+/// Sums in the units of [`crate::model::resources::Resources`] (S-CCH-8). Rows without a node are all 0.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct UsageTable {
+    pub(crate) milli_cpu: Column<i64>,
+    pub(crate) memory: Column<i64>,
+    pub(crate) ephemeral_storage: Column<i64>,
+    /// Sums with the scoring defaults (S-RS-3).
+    pub(crate) non_zero_milli_cpu: Column<i64>,
+    pub(crate) non_zero_memory: Column<i64>,
+    /// Pods on the node, whatever their state (S-FIT-9).
+    pub(crate) pods: Column<i64>,
+    /// Balance of CPU and memory as they are (S-BA-3), for rows where the kernels are exact; 0 elsewhere.
+    pub(crate) balance: Column<f64>,
+    /// Changes whenever the row does, node or pods: what a commit compares.
+    pub(crate) version: Column<u64>,
+    /// By symbol; a missing column is all 0.
+    pub(crate) scalars: Vec<(Symbol, Box<Column<i64>>)>,
+    /// Rows by used port; a set, not a count (S-PRT-5).
+    pub(crate) ports: SmallVec<[(HostPort, RowSet); 0]>,
+}
+
+impl UsageTable {
+    /// Adds a pod's footprint and ports.
+    pub(crate) fn add(&mut self, row: usize, footprint: &Footprint, ports: &[HostPort]) {
+        self.accumulate(row, footprint, 1);
+        for port in ports {
+            match self.ports.iter_mut().find(|(known, _)| known == port) {
+                Some((_, rows)) => rows.insert(row),
+                None => self.ports.push((*port, [row].into_iter().collect())),
+            }
+        }
+    }
+
+    /// Takes away exactly what [`UsageTable::add`] added (S-CCH-9).
+    pub(crate) fn subtract(&mut self, row: usize, footprint: &Footprint, ports: &[HostPort]) {
+        self.accumulate(row, footprint, -1);
+        if !ports.is_empty() {
+            self.ports.retain(|(port, rows)| {
+                if ports.contains(port) {
+                    rows.remove(row);
+                }
+                !rows.is_empty()
+            });
+        }
+    }
+
+    /// Empties a row.
+    pub(crate) fn clear(&mut self, row: usize) {
+        for column in [
+            &mut self.milli_cpu,
+            &mut self.memory,
+            &mut self.ephemeral_storage,
+            &mut self.non_zero_milli_cpu,
+            &mut self.non_zero_memory,
+            &mut self.pods,
+        ] {
+            column[row] = 0;
+        }
+        for (_, column) in &mut self.scalars {
+            column[row] = 0;
+        }
+        self.ports.retain(|(_, rows)| {
+            rows.remove(row);
+            !rows.is_empty()
+        });
+    }
+
+    /// The column of a scalar, `None` when no pod of the shard ever had any.
+    pub(crate) fn scalar(&self, name: Symbol) -> Option<&Column<i64>> {
+        self.scalars
+            .iter()
+            .find(|(symbol, _)| *symbol == name)
+            .map(|(_, column)| &**column)
+    }
+
+    /// Sums wrap rather than saturate, so that subtracting restores them exactly; with amounts of at most
+    /// [`crate::model::resources::MAX_AMOUNT`] it takes a thousand absurd pods on one node to see it.
+    fn accumulate(&mut self, row: usize, footprint: &Footprint, sign: i64) {
+        let requested = &footprint.requested;
+        let add =
+            |cell: &mut i64, amount: i64| *cell = cell.wrapping_add(sign.wrapping_mul(amount));
+        add(&mut self.milli_cpu[row], requested.milli_cpu);
+        add(&mut self.memory[row], requested.memory);
+        add(
+            &mut self.ephemeral_storage[row],
+            requested.ephemeral_storage,
+        );
+        add(
+            &mut self.non_zero_milli_cpu[row],
+            footprint.non_zero_milli_cpu,
+        );
+        add(&mut self.non_zero_memory[row], footprint.non_zero_memory);
+        add(&mut self.pods[row], 1);
+        for (name, amount) in &requested.scalars {
+            if *amount != 0 {
+                add(&mut scalar_column(&mut self.scalars, *name)[row], *amount);
+            }
+        }
+    }
+}

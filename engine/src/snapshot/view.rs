@@ -1,0 +1,117 @@
+//! Views: a snapshot's nodes and pods by name, for lists. Not for deciding.
+
+use std::sync::Arc;
+
+use super::Snapshot;
+use super::shard::Shard;
+use crate::model::Pod;
+use crate::model::resources::Resources;
+
+/// One node as the scheduler sees it. Amounts: cpu in milli-units, everything else in whole units, zeros left out.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct NodeView {
+    /// Node name.
+    pub name: Arc<str>,
+    /// `spec.unschedulable`.
+    pub unschedulable: bool,
+    /// Labels by key.
+    pub labels: Vec<(Arc<str>, Arc<str>)>,
+    /// `key=value:Effect`, in node order.
+    pub taints: Vec<String>,
+    /// `status.allocatable` without `pods`.
+    pub allocatable: Vec<(Arc<str>, i64)>,
+    /// Sums over the node's pods.
+    pub requested: Vec<(Arc<str>, i64)>,
+    /// Pods on the node.
+    pub n_pods: u32,
+    /// `status.allocatable.pods`.
+    pub allowed_pods: i64,
+}
+
+/// One pod on a node.
+#[derive(Clone, Debug)]
+pub struct PodView {
+    /// The pod.
+    pub pod: Pod,
+    /// Its node.
+    pub node: Arc<str>,
+    /// Placed by Berth and not yet confirmed by a feed.
+    pub assumed: bool,
+}
+
+impl Snapshot {
+    /// Every node, by name. Cost: the whole cluster.
+    pub fn nodes(&self) -> Vec<NodeView> {
+        let mut views: Vec<NodeView> = self
+            .shards
+            .iter()
+            .flat_map(|shard| {
+                shard
+                    .nodes
+                    .rows
+                    .iter()
+                    .filter_map(|row| self.node_view(shard, row))
+            })
+            .collect();
+        views.sort_unstable_by(|a, b| a.name.cmp(&b.name));
+        views
+    }
+
+    /// Every pod on a node of the cluster, by namespace and name. Cost: the whole cluster.
+    pub fn pods(&self) -> Vec<PodView> {
+        let mut views: Vec<PodView> = Vec::with_capacity(self.n_pods());
+        for shard in &self.shards {
+            for row in shard.nodes.rows.iter() {
+                let Some(node) = shard.nodes.node(row) else {
+                    continue;
+                };
+                views.extend(shard.pods.of(row).iter().map(|placed| PodView {
+                    pod: placed.pod.clone(),
+                    node: node.facts().name.clone(),
+                    assumed: placed.is_assumed,
+                }));
+            }
+        }
+        views.sort_unstable_by(|a, b| a.pod.key().cmp(b.pod.key()));
+        views
+    }
+
+    fn node_view(&self, shard: &Shard, row: usize) -> Option<NodeView> {
+        let names = self.model.names();
+        let facts = shard.nodes.node(row)?.facts();
+        let mut labels: Vec<_> = facts
+            .labels
+            .iter()
+            .map(|(k, v)| (names.name(*k), names.name(*v)))
+            .collect();
+        labels.sort_unstable();
+        Some(NodeView {
+            name: facts.name.clone(),
+            unschedulable: facts.unschedulable,
+            labels,
+            taints: facts.taints.iter().map(|taint| taint.text(names)).collect(),
+            allocatable: facts.allocatable.listed(names),
+            requested: requested(shard, row).listed(names),
+            n_pods: u32::try_from(shard.pods.of(row).len()).unwrap_or(u32::MAX),
+            allowed_pods: facts.allowed_pods,
+        })
+    }
+}
+
+/// A row of the usage columns as one value.
+fn requested(shard: &Shard, row: usize) -> Resources {
+    let usage = &shard.usage;
+    let mut scalars: Vec<_> = usage
+        .scalars
+        .iter()
+        .map(|(name, column)| (*name, column[row]))
+        .filter(|(_, amount)| *amount != 0)
+        .collect();
+    scalars.sort_unstable();
+    Resources {
+        milli_cpu: usage.milli_cpu[row],
+        memory: usage.memory[row],
+        ephemeral_storage: usage.ephemeral_storage[row],
+        scalars: scalars.into(),
+    }
+}

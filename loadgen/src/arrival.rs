@@ -1,0 +1,282 @@
+//! When requests are due.
+//!
+//! In a closed loop a request is due as soon as a caller is free, so a slow server is asked less often and its worst
+//! moments are hidden. In an open loop request `k` is due at a fixed time of its own, and its latency counts from
+//! there even if every caller is still busy: what a server makes others wait is part of its latency.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::Duration;
+
+use tokio::sync::Semaphore;
+use tokio::time::Instant;
+
+/// Requests a second as a fixed raster without drift.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct Schedule {
+    requests_per_second: f64,
+}
+
+impl Schedule {
+    /// A raster of `requests_per_second`, which must be positive and at most 10⁹; otherwise `None`.
+    pub fn new(requests_per_second: f64) -> Option<Self> {
+        (requests_per_second > 0.0 && requests_per_second <= 1e9).then_some(Self {
+            requests_per_second,
+        })
+    }
+
+    /// When request `number` (from 0) is due, counted from the start.
+    pub fn intended_offset(self, number: u64) -> Duration {
+        // One division a request, from the number itself: adding up intervals would add up their rounding.
+        let seconds = number as f64 / self.requests_per_second;
+        Duration::try_from_secs_f64(seconds).unwrap_or(Duration::MAX)
+    }
+
+    /// How many requests are due at `elapsed` after the start: request 0 is due at once.
+    pub fn n_due(self, elapsed: Duration) -> u64 {
+        (elapsed.as_secs_f64() * self.requests_per_second) as u64 + 1
+    }
+
+    /// Requests in `duration`, at least one.
+    pub fn n_within(self, duration: Duration) -> u64 {
+        ((duration.as_secs_f64() * self.requests_per_second).round() as u64).max(1)
+    }
+}
+
+/// A request that is due.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Ticket {
+    /// Position in the run, from 0.
+    pub number: u64,
+    /// When it should have been sent; latency counts from here.
+    pub intended: Instant,
+}
+
+/// Hands out the requests of one run to any number of tasks, each exactly once.
+#[derive(Debug)]
+pub struct Tickets {
+    start: Instant,
+    next: AtomicU64,
+    /// First number that is not handed out.
+    end: u64,
+    stop_at: Option<Instant>,
+    open: Option<OpenLoop>,
+}
+
+#[derive(Debug)]
+struct OpenLoop {
+    schedule: Schedule,
+    due: Semaphore,
+}
+
+impl Tickets {
+    /// A closed loop of `n_requests`, ended earlier at `stop_at` when there is one.
+    pub fn closed(start: Instant, n_requests: u64, stop_at: Option<Instant>) -> Self {
+        Self {
+            start,
+            next: AtomicU64::new(0),
+            end: n_requests,
+            stop_at,
+            open: None,
+        }
+    }
+
+    /// An open loop of `n_requests` on `schedule`. Somebody must call [`Tickets::release`]; see [`pace`].
+    pub fn open(start: Instant, n_requests: u64, schedule: Schedule) -> Self {
+        let open = OpenLoop {
+            schedule,
+            due: Semaphore::new(0),
+        };
+        Self {
+            start,
+            next: AtomicU64::new(0),
+            end: n_requests,
+            stop_at: None,
+            open: Some(open),
+        }
+    }
+
+    /// The next request, as soon as it is due; `None` when the run is over.
+    pub async fn take(&self) -> Option<Ticket> {
+        let Some(open) = &self.open else {
+            return self.take_closed();
+        };
+        if self.next.load(Ordering::Relaxed) >= self.end {
+            return None;
+        }
+        // Closed by whoever takes the last request, so nobody waits for permits that never come.
+        open.due.acquire().await.ok()?.forget();
+        let number = self.next.fetch_add(1, Ordering::Relaxed);
+        if number + 1 >= self.end {
+            open.due.close();
+        }
+        (number < self.end).then(|| Ticket {
+            number,
+            intended: self.start + open.schedule.intended_offset(number),
+        })
+    }
+
+    fn take_closed(&self) -> Option<Ticket> {
+        let now = Instant::now();
+        if self.stop_at.is_some_and(|stop_at| now >= stop_at) {
+            return None;
+        }
+        let number = self.next.fetch_add(1, Ordering::Relaxed);
+        (number < self.end).then_some(Ticket {
+            number,
+            intended: now,
+        })
+    }
+
+    /// Declares `n_requests` more requests of an open loop due.
+    pub fn release(&self, n_requests: usize) {
+        if let Some(open) = &self.open {
+            open.due.add_permits(n_requests);
+        }
+    }
+}
+
+/// Releases the requests of an open loop when they are due, from a thread of its own; returns at once.
+///
+/// A thread, because the runtime's timers round up to a millisecond, which would be counted as latency; the operating
+/// system's sleep is about 60 µs late. The thread ends after the last request.
+pub fn pace(tickets: &Arc<Tickets>) {
+    let tickets = Arc::clone(tickets);
+    std::thread::spawn(move || {
+        let Some(open) = &tickets.open else { return };
+        let mut n_released = 0;
+        while n_released < tickets.end && !open.due.is_closed() {
+            let due_at = tickets.start + open.schedule.intended_offset(n_released);
+            let wait = due_at.saturating_duration_since(Instant::now());
+            if !wait.is_zero() {
+                // Bounded, so that the thread notices the end of a run with a very low rate.
+                std::thread::sleep(wait.min(Duration::from_millis(100)));
+                continue;
+            }
+            let elapsed = tickets.start.elapsed();
+            let n_due = open
+                .schedule
+                .n_due(elapsed)
+                .clamp(n_released + 1, tickets.end);
+            tickets.release(usize::try_from(n_due - n_released).unwrap_or(usize::MAX));
+            n_released = n_due;
+        }
+    });
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::Arc;
+    use std::sync::Mutex;
+    use std::time::Duration;
+
+    use tokio::time::Instant;
+
+    use super::{Schedule, Tickets, pace};
+
+    fn every_ms(milliseconds: f64) -> Schedule {
+        Schedule::new(1000.0 / milliseconds).unwrap()
+    }
+
+    #[test]
+    fn schedule_has_no_drift_and_counts_what_is_due() {
+        let schedule = Schedule::new(3.0).unwrap();
+        assert_eq!(schedule.intended_offset(0), Duration::ZERO);
+        assert_eq!(
+            schedule.intended_offset(3_000_000),
+            Duration::from_secs(1_000_000)
+        );
+        assert_eq!(schedule.n_due(Duration::ZERO), 1);
+        assert_eq!(schedule.n_due(Duration::from_millis(999)), 3);
+        assert_eq!(schedule.n_due(Duration::from_secs(1)), 4);
+        assert_eq!(schedule.n_within(Duration::from_secs(10)), 30);
+        assert_eq!(schedule.n_within(Duration::from_millis(1)), 1);
+        for bad in [0.0, -1.0, f64::NAN, f64::INFINITY] {
+            assert_eq!(Schedule::new(bad), None);
+        }
+    }
+
+    /// One caller, a request every 10 ms, a server that takes 1 ms but stalls for 100 ms on request 5.
+    #[tokio::test(start_paused = true)]
+    async fn a_stall_is_charged_to_every_request_that_was_due_meanwhile() {
+        let start = Instant::now();
+        let tickets = Tickets::open(start, 20, every_ms(10.0));
+        tickets.release(20);
+        let mut latencies_ms = Vec::new();
+        while let Some(ticket) = tickets.take().await {
+            tokio::time::sleep_until(ticket.intended).await;
+            assert_eq!(
+                ticket.intended,
+                start + Duration::from_millis(10 * ticket.number)
+            );
+            tokio::time::sleep(Duration::from_millis(if ticket.number == 5 {
+                100
+            } else {
+                1
+            }))
+            .await;
+            latencies_ms.push(ticket.intended.elapsed().as_millis());
+        }
+        // Request 6 was due 10 ms into the stall: 90 ms of waiting and 1 ms of work; each later one 9 ms less.
+        let expected = [
+            1, 1, 1, 1, 1, 100, 91, 82, 73, 64, 55, 46, 37, 28, 19, 10, 1, 1, 1, 1,
+        ];
+        assert_eq!(latencies_ms, expected);
+    }
+
+    /// The same server in a closed loop: only the stalled request shows.
+    #[tokio::test(start_paused = true)]
+    async fn a_closed_loop_counts_from_the_sending() {
+        let tickets = Tickets::closed(Instant::now(), 20, None);
+        let mut latencies_ms = Vec::new();
+        while let Some(ticket) = tickets.take().await {
+            tokio::time::sleep(Duration::from_millis(if ticket.number == 5 {
+                100
+            } else {
+                1
+            }))
+            .await;
+            latencies_ms.push(ticket.intended.elapsed().as_millis());
+        }
+        assert_eq!(latencies_ms.len(), 20);
+        assert_eq!(
+            latencies_ms.iter().filter(|latency| **latency > 1).count(),
+            1
+        );
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_closed_loop_ends_at_its_time() {
+        let start = Instant::now();
+        let tickets = Tickets::closed(start, u64::MAX, Some(start + Duration::from_millis(10)));
+        let mut n_requests = 0;
+        while tickets.take().await.is_some() {
+            tokio::time::sleep(Duration::from_millis(1)).await;
+            n_requests += 1;
+        }
+        assert_eq!(n_requests, 10);
+    }
+
+    #[tokio::test]
+    async fn paced_requests_are_handed_out_once_each_and_never_early() {
+        let tickets = Arc::new(Tickets::open(Instant::now(), 200, every_ms(0.5)));
+        pace(&tickets);
+        let taken = Arc::new(Mutex::new(Vec::new()));
+        let mut callers = tokio::task::JoinSet::new();
+        for _ in 0..4 {
+            let (tickets, taken) = (Arc::clone(&tickets), Arc::clone(&taken));
+            callers.spawn(async move {
+                while let Some(ticket) = tickets.take().await {
+                    assert!(Instant::now() >= ticket.intended);
+                    taken.lock().unwrap().push(ticket.number);
+                }
+            });
+        }
+        while let Some(joined) = callers.join_next().await {
+            joined.unwrap();
+        }
+        let mut taken = std::mem::take(&mut *taken.lock().unwrap());
+        taken.sort_unstable();
+        assert_eq!(taken, (0..200).collect::<Vec<u64>>());
+    }
+}

@@ -1,0 +1,163 @@
+//! The command line: what can be asked, and where its answer goes.
+
+pub mod openb;
+pub mod run;
+
+use std::io::Write as _;
+use std::path::{Path, PathBuf};
+use std::process::ExitCode;
+
+use berth_proto::berth_v1::{TieBreak, TieBreakRule};
+use clap::{Parser, Subcommand, ValueEnum};
+use indicatif::{ProgressBar, ProgressStyle};
+
+use crate::client::{ClientError, OnProgress};
+use crate::cluster::SpecError;
+use crate::load::LoadError;
+use crate::trace::TraceError;
+use crate::trace::replay::ReplayError;
+
+/// Puts load on a running Berth and reports what it answered.
+#[derive(Debug, Parser)]
+#[command(name = "berth-loadgen", version, about, max_term_width = 110)]
+pub struct Cli {
+    /// What to do.
+    #[command(subcommand)]
+    pub command: Command,
+}
+
+/// The closed list of commands.
+#[derive(Debug, Subcommand)]
+pub enum Command {
+    /// Place a synthetic workload and measure it.
+    Run(Box<run::Flags>),
+    /// Replay the openb trace and compare with recorded answers.
+    Openb(openb::Flags),
+}
+
+impl Cli {
+    /// Does what was asked; the exit code is 1 when the answer is "no".
+    pub async fn run(self) -> Result<ExitCode, CommandError> {
+        match self.command {
+            Command::Run(flags) => run::run(*flags).await,
+            Command::Openb(flags) => openb::run(flags).await,
+        }
+    }
+}
+
+/// Why a command failed.
+#[derive(Debug, thiserror::Error)]
+pub enum CommandError {
+    /// Flags that contradict each other.
+    #[error("{0}")]
+    Flags(String),
+    /// A synthetic cluster that cannot be built.
+    #[error(transparent)]
+    Spec(#[from] SpecError),
+    /// A trace that cannot be read.
+    #[error(transparent)]
+    Trace(#[from] TraceError),
+    /// The server, or talking to it.
+    #[error(transparent)]
+    Client(#[from] ClientError),
+    /// A run that could not be made.
+    #[error(transparent)]
+    Load(#[from] LoadError),
+    /// A replay that stopped.
+    #[error(transparent)]
+    Replay(#[from] ReplayError),
+    /// The server refused objects of the feed.
+    #[error("the server refused {n} objects of the feed, first {first}")]
+    Refused {
+        /// How many.
+        n: usize,
+        /// The first one with field and reason.
+        first: String,
+    },
+    /// A result that cannot be written.
+    #[error("`{}`: cannot write: {source}", .path.display())]
+    Write {
+        /// The file, or `-` for the standard output.
+        path: PathBuf,
+        /// The operating system's account.
+        source: std::io::Error,
+    },
+}
+
+/// How results are printed.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub enum Output {
+    /// Text for people.
+    Table,
+    /// One JSON document for programs.
+    Json,
+}
+
+/// How equal totals are to be broken.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub enum TieBreakFlag {
+    /// As the server is configured.
+    Server,
+    /// By a hash of seed, pod and node.
+    Seeded,
+    /// The node whose name sorts first.
+    Lexicographic,
+}
+
+impl TieBreakFlag {
+    fn to_wire(self, seed: u64) -> Option<TieBreak> {
+        let rule = match self {
+            TieBreakFlag::Server => return None,
+            TieBreakFlag::Seeded => TieBreakRule::Seeded,
+            TieBreakFlag::Lexicographic => TieBreakRule::Lexicographic,
+        };
+        Some(TieBreak {
+            rule: rule.into(),
+            seed,
+        })
+    }
+}
+
+/// Prints a result: its text for people, or its JSON.
+fn print(output: Output, text: &str, json: &impl serde::Serialize) -> Result<(), CommandError> {
+    let stdout_error = |source| CommandError::Write {
+        path: PathBuf::from("-"),
+        source,
+    };
+    let mut stdout = std::io::stdout().lock();
+    match output {
+        Output::Table => stdout.write_all(text.as_bytes()),
+        Output::Json => serde_json::to_writer_pretty(&mut stdout, json)
+            .map_err(std::io::Error::from)
+            .and_then(|()| stdout.write_all(b"\n")),
+    }
+    .and_then(|()| stdout.flush())
+    .map_err(stdout_error)
+}
+
+fn write_file(path: &Path, text: &str) -> Result<(), CommandError> {
+    std::fs::write(path, text).map_err(|source| CommandError::Write {
+        path: path.to_owned(),
+        source,
+    })
+}
+
+/// A bar on the standard error output, shown only where that is a terminal.
+fn progress(what: &'static str, length: Option<u64>) -> (ProgressBar, OnProgress) {
+    let (bar, template) = match length {
+        Some(length) => (
+            ProgressBar::new(length),
+            "{msg:>10} {wide_bar} {human_pos}/{human_len} {eta}",
+        ),
+        None => (
+            ProgressBar::no_length(),
+            "{msg:>10} {spinner} {human_pos} {per_sec}",
+        ),
+    };
+    if let Ok(style) = ProgressStyle::with_template(template) {
+        bar.set_style(style);
+    }
+    bar.set_message(what);
+    let shared = bar.clone();
+    (bar, std::sync::Arc::new(move |n| shared.inc(n)))
+}

@@ -1,0 +1,224 @@
+//! `berth-loadgen run`: a synthetic workload under a chosen arrival.
+
+use std::path::PathBuf;
+use std::process::ExitCode;
+use std::time::Duration;
+
+use berth_proto::berth_v1::PlaceMode;
+use clap::{Args, ValueEnum};
+
+use super::{CommandError, Output, TieBreakFlag, print, progress, write_file};
+use crate::client::{Client, Mode, PlaceOptions};
+use crate::cluster::{ClusterSpec, SyntheticCluster};
+use crate::load::{self, Arrival, Limit, LoadSpec};
+use crate::report::{html, table};
+use crate::workload::{self, Mix, WorkloadSpec};
+
+/// Flags of `run`.
+#[derive(Debug, Args)]
+pub struct Flags {
+    /// The server's gRPC address, for example http://127.0.0.1:7443.
+    #[arg(long, env = "BERTH_SERVER", value_name = "URL")]
+    server: String,
+    /// Which method carries the pods.
+    #[arg(long, value_enum, default_value_t = Mode::Unary)]
+    mode: Mode,
+    /// Closed: a request when a caller is free. Open: requests at --rate, latency counted from their intended start.
+    #[arg(long, value_enum, default_value_t = ArrivalFlag::Closed)]
+    arrival: ArrivalFlag,
+    /// Pods a second in an open loop.
+    #[arg(long, value_name = "PODS/S", required_if_eq("arrival", "open"))]
+    rate: Option<f64>,
+    /// Connections to the server.
+    #[arg(long, default_value_t = 1, value_parser = clap::value_parser!(u16).range(1..=1024))]
+    connections: u16,
+    /// Requests in flight at most, over all connections.
+    #[arg(long, default_value_t = 16)]
+    concurrency: usize,
+    /// Pods a request, in the batch and stream modes [default: 1 unary, 100 batch and stream].
+    #[arg(long)]
+    batch_size: Option<usize>,
+    /// Replicas sent as one entry of a batch; divides --batch-size.
+    #[arg(long, default_value_t = 1)]
+    replicas: u32,
+    /// Pods to place, rounded up to whole requests [default: 10000 without --duration].
+    #[arg(long, conflicts_with = "duration")]
+    pods: Option<u64>,
+    /// Start requests for this many seconds instead.
+    #[arg(long, value_name = "SECONDS")]
+    duration: Option<f64>,
+    /// Pods placed before measuring starts.
+    #[arg(long, default_value_t = 0, value_name = "PODS")]
+    warmup: u64,
+    /// Pods take their room in the server's snapshot.
+    #[arg(long, conflicts_with = "dry_run")]
+    assume: bool,
+    /// Nothing changes in the server (the default).
+    #[arg(long)]
+    dry_run: bool,
+    /// Delete at the end what was assumed.
+    #[arg(long, requires = "assume")]
+    release: bool,
+    /// How equal totals are broken.
+    #[arg(long, value_enum, default_value_t = TieBreakFlag::Server)]
+    tie_break: TieBreakFlag,
+    /// Seconds after which a request counts as failed.
+    #[arg(long, default_value_t = 30.0, value_name = "SECONDS")]
+    timeout: f64,
+    /// Kinds of pods and their weights, for example web=8,gpu=1 [default: a mix of all].
+    #[arg(long, value_name = "KIND=WEIGHT,…")]
+    mix: Option<Mix>,
+    /// Chooses cluster, workload and seeded ties.
+    #[arg(long, default_value_t = 1)]
+    seed: u64,
+    /// What the server's cluster is made to be first; without it, the cluster stays as it is.
+    #[arg(long, value_enum)]
+    feed: Option<FeedFlag>,
+    /// Nodes of the synthetic cluster.
+    #[arg(long, default_value_t = 5_000, requires = "feed")]
+    nodes: usize,
+    /// Zones of the synthetic cluster.
+    #[arg(long, default_value_t = 3, requires = "feed")]
+    zones: usize,
+    /// Running pods a node of the synthetic cluster.
+    #[arg(long, default_value_t = 30, requires = "feed")]
+    pods_per_node: usize,
+    /// Share of the synthetic cluster's CPU that is requested.
+    #[arg(long, default_value_t = 0.6, requires = "feed")]
+    utilization: f64,
+    /// Share of the synthetic cluster's nodes with a taint.
+    #[arg(long, default_value_t = 0.2, requires = "feed")]
+    tainted_share: f64,
+    /// How the report is printed.
+    #[arg(short, long, value_enum, default_value_t = Output::Table)]
+    output: Output,
+    /// Also write the report as a page with charts.
+    #[arg(long, value_name = "FILE")]
+    html: Option<PathBuf>,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+enum ArrivalFlag {
+    Closed,
+    Open,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+enum FeedFlag {
+    /// A generated cluster of --nodes, --zones and so on.
+    Synthetic,
+}
+
+/// Pods generated when a run is bounded by time; they are placed over and over under new names.
+const PODS_OF_A_TIMED_RUN: usize = 20_000;
+
+/// More are not generated, for they take about a kilobyte each; a longer run starts over.
+const MAX_DIFFERENT_PODS: usize = 200_000;
+
+/// Feeds, places and reports; fails (exit code 1) when any pod was answered with an error.
+pub async fn run(flags: Flags) -> Result<ExitCode, CommandError> {
+    let spec = load_spec(&flags)?;
+    spec.check()?;
+    let client = Client::connect(&flags.server, flags.connections.into()).await?;
+    if flags.feed.is_some() {
+        feed(&client, &flags).await?;
+    }
+    let (n_pods, length) = match spec.limit {
+        Limit::Pods(n_pods) => {
+            let n_pods = n_pods.saturating_add(spec.n_warmup_pods);
+            (usize::try_from(n_pods).unwrap_or(usize::MAX), Some(n_pods))
+        }
+        Limit::Duration(_) => (PODS_OF_A_TIMED_RUN, None),
+    };
+    let workload = WorkloadSpec {
+        n_pods: n_pods.min(MAX_DIFFERENT_PODS),
+        mix: flags.mix.clone().unwrap_or_default(),
+        seed: flags.seed,
+    };
+    let pods = workload::generate(&workload);
+    let (bar, on_progress) = progress("placing", length);
+    let report = load::run(&client, pods.into(), &spec, on_progress).await?;
+    bar.finish_and_clear();
+    print(flags.output, &table::render(&report), &report)?;
+    if let Some(path) = &flags.html {
+        write_file(path, &html::render(&report))?;
+    }
+    Ok(if report.n_errors == 0 {
+        ExitCode::SUCCESS
+    } else {
+        ExitCode::FAILURE
+    })
+}
+
+fn load_spec(flags: &Flags) -> Result<LoadSpec, CommandError> {
+    let seconds = |flag: &str, seconds: f64| {
+        Duration::try_from_secs_f64(seconds)
+            .ok()
+            .filter(|duration| !duration.is_zero())
+            .ok_or_else(|| {
+                CommandError::Flags(format!(
+                    "`{flag}`: `{seconds}` is not a positive number of seconds"
+                ))
+            })
+    };
+    let limit = match (flags.pods, flags.duration) {
+        (Some(n_pods), _) => Limit::Pods(n_pods),
+        (None, Some(duration)) => Limit::Duration(seconds("duration", duration)?),
+        (None, None) => Limit::Pods(10_000),
+    };
+    let arrival = match (flags.arrival, flags.rate) {
+        (ArrivalFlag::Closed, None) => Arrival::Closed,
+        (ArrivalFlag::Closed, Some(_)) => {
+            return Err(CommandError::Flags(
+                "`rate` needs `--arrival open`".to_owned(),
+            ));
+        }
+        (ArrivalFlag::Open, rate) => Arrival::Open {
+            pods_per_second: rate.unwrap_or_default(),
+        },
+    };
+    Ok(LoadSpec {
+        mode: flags.mode,
+        options: PlaceOptions {
+            mode: if flags.assume {
+                PlaceMode::Assume
+            } else {
+                PlaceMode::DryRun
+            },
+            tie_break: flags.tie_break.to_wire(flags.seed),
+            timeout: seconds("timeout", flags.timeout)?,
+        },
+        arrival,
+        concurrency: flags.concurrency,
+        batch_size: flags
+            .batch_size
+            .unwrap_or(if flags.mode == Mode::Unary { 1 } else { 100 }),
+        replicas: flags.replicas,
+        limit,
+        n_warmup_pods: flags.warmup,
+        release: flags.release,
+    })
+}
+
+async fn feed(client: &Client, flags: &Flags) -> Result<(), CommandError> {
+    let spec = ClusterSpec {
+        n_nodes: flags.nodes,
+        n_zones: flags.zones,
+        pods_per_node: flags.pods_per_node,
+        utilization: flags.utilization,
+        tainted_share: flags.tainted_share,
+        seed: flags.seed,
+        ..ClusterSpec::default()
+    };
+    let SyntheticCluster { nodes, pods } = SyntheticCluster::generate(&spec)?;
+    let (bar, on_progress) = progress("feeding", Some((nodes.len() + pods.len()) as u64));
+    let fed = client.feed(nodes, pods, on_progress).await?;
+    bar.finish_and_clear();
+    match fed.refused.first() {
+        None => Ok(()),
+        Some(first) => Err(CommandError::Refused {
+            n: fed.refused.len(),
+            first: first.to_string(),
+        }),
+    }
+}

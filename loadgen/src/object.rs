@@ -1,0 +1,139 @@
+//! Kubernetes objects in few words, for the generators and the trace reader.
+
+use berth_proto::Quantity;
+use berth_proto::core_v1::{
+    Affinity, Container, NodeAffinity, NodeSelector, NodeSelectorRequirement, NodeSelectorTerm,
+    Pod, PodSpec, ResourceRequirements, Taint, Toleration,
+};
+use berth_proto::meta_v1::ObjectMeta;
+
+/// CPU as the Kubernetes API takes it: `250m`, or whole cores where they are whole.
+pub fn cpu_quantity(milli: i64) -> Quantity {
+    if milli % 1000 == 0 {
+        quantity(&(milli / 1000).to_string())
+    } else {
+        quantity(&format!("{milli}m"))
+    }
+}
+
+/// Memory or storage in `Mi`.
+pub fn mebibyte_quantity(mebibytes: i64) -> Quantity {
+    quantity(&format!("{mebibytes}Mi"))
+}
+
+/// A plain count, such as a number of GPUs or pods.
+pub fn count_quantity(count: i64) -> Quantity {
+    quantity(&count.to_string())
+}
+
+fn quantity(text: &str) -> Quantity {
+    Quantity::from(text)
+}
+
+/// What a container asks for. CPU and memory are always named, even when zero: a request of zero counts as zero,
+/// while an absent one counts as a default in the scores.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct Requests<'a> {
+    /// Thousandths of a core.
+    pub cpu_milli: i64,
+    /// MiB.
+    pub memory_mib: i64,
+    /// An extended resource and how much of it; none when the amount is zero.
+    pub extended: Option<(&'a str, i64)>,
+}
+
+impl Requests<'_> {
+    fn to_wire(self) -> ResourceRequirements {
+        let mut requirements = ResourceRequirements::default();
+        let requests = &mut requirements.requests;
+        requests.insert("cpu".to_owned(), cpu_quantity(self.cpu_milli));
+        requests.insert("memory".to_owned(), mebibyte_quantity(self.memory_mib));
+        if let Some((name, count)) = self.extended.filter(|(_, count)| *count > 0) {
+            requirements
+                .requests
+                .insert(name.to_owned(), count_quantity(count));
+            // The API server refuses an extended resource whose limit differs from its request.
+            requirements
+                .limits
+                .insert(name.to_owned(), count_quantity(count));
+        }
+        requirements
+    }
+}
+
+/// A pod of one container; `uid` may be anything unique.
+pub fn pod(namespace: &str, name: &str, uid: &str, image: &str, requests: Requests<'_>) -> Pod {
+    let container = Container {
+        name: "main".to_owned(),
+        image: image.to_owned(),
+        resources: Some(requests.to_wire()),
+        ..Container::default()
+    };
+    Pod {
+        metadata: Some(ObjectMeta {
+            name: name.to_owned(),
+            namespace: namespace.to_owned(),
+            uid: uid.to_owned(),
+            ..ObjectMeta::default()
+        }),
+        spec: Some(PodSpec {
+            containers: vec![container],
+            ..PodSpec::default()
+        }),
+        ..Pod::default()
+    }
+}
+
+/// A taint.
+pub fn taint(key: &str, value: &str, effect: &str) -> Taint {
+    Taint {
+        key: key.to_owned(),
+        value: value.to_owned(),
+        effect: effect.to_owned(),
+        ..Taint::default()
+    }
+}
+
+/// A toleration of one key and value (`Equal`), for every effect when `effect` is empty.
+pub fn toleration(key: &str, value: &str, effect: &str) -> Toleration {
+    Toleration {
+        key: key.to_owned(),
+        operator: "Equal".to_owned(),
+        value: value.to_owned(),
+        effect: effect.to_owned(),
+        ..Toleration::default()
+    }
+}
+
+/// A toleration of every taint, as node agents have it.
+pub fn toleration_of_everything() -> Toleration {
+    Toleration {
+        operator: "Exists".to_owned(),
+        ..Toleration::default()
+    }
+}
+
+/// A node selector term with one `In` requirement.
+pub fn label_in(key: &str, values: impl IntoIterator<Item = String>) -> NodeSelectorTerm {
+    NodeSelectorTerm {
+        match_expressions: vec![NodeSelectorRequirement {
+            key: key.to_owned(),
+            operator: "In".to_owned(),
+            values: values.into_iter().collect(),
+        }],
+        ..NodeSelectorTerm::default()
+    }
+}
+
+/// Required node affinity with one term.
+pub fn required_node_affinity(term: NodeSelectorTerm) -> Affinity {
+    Affinity {
+        node_affinity: Some(NodeAffinity {
+            required_during_scheduling_ignored_during_execution: Some(NodeSelector {
+                node_selector_terms: vec![term],
+            }),
+            ..NodeAffinity::default()
+        }),
+        ..Affinity::default()
+    }
+}

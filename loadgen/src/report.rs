@@ -1,0 +1,293 @@
+//! What a run measured, ready to be shown.
+
+pub mod html;
+pub mod replay;
+pub mod svg;
+pub mod table;
+
+use std::collections::BTreeMap;
+use std::time::Duration;
+
+use hdrhistogram::Histogram;
+use serde::Serialize;
+
+use crate::client::Mode;
+use crate::load::tally::{ErrorCount, PendingPods, Tally};
+use crate::load::{Arrival, LoadSpec};
+
+/// The account of one run; its serialised form is what `-o json` prints.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+pub struct LoadReport {
+    /// Which method carried the pods.
+    pub mode: Mode,
+    /// `closed` or `open`.
+    pub arrival: &'static str,
+    /// Pods a second aimed at, in an open loop.
+    pub rate_pods_per_second: Option<f64>,
+    /// Whether pods took their room.
+    pub assume: bool,
+    /// Connections to the server.
+    pub n_connections: usize,
+    /// Requests in flight at most.
+    pub concurrency: usize,
+    /// Pods a request.
+    pub batch_size: usize,
+    /// Seconds from the first request to the last answer, warm-up not counted.
+    pub elapsed_seconds: f64,
+    /// Requests answered, failed ones included.
+    pub n_requests: u64,
+    /// Pods of those requests.
+    pub n_pods: u64,
+    /// Pods with a node.
+    pub n_placed: u64,
+    /// Pods that fit nowhere.
+    pub n_unschedulable: u64,
+    /// Pods held back by a scheduling gate.
+    pub n_gated: u64,
+    /// Pods without an answer.
+    pub n_errors: u64,
+    /// Those by gRPC code.
+    pub errors: BTreeMap<String, ErrorCount>,
+    /// Pods assumed and deleted again after the run.
+    pub n_released: usize,
+    /// Decisions (placed, unschedulable or gated) a second.
+    pub decisions_per_second: f64,
+    /// Time of a request from its intended start to its answer.
+    pub latency: Latency,
+    /// Time of a request from its sending to its answer; the same as `latency` in a closed loop.
+    pub service_time: Latency,
+    /// Pending pods that have this reason on at least one node.
+    pub pending_by_reason: BTreeMap<String, u64>,
+    /// The first few different messages of pending pods.
+    pub pending_examples: Vec<PendingPods>,
+    /// Pods answered in each second of the run; the last one is cut off where the run ended.
+    pub pods_by_second: Vec<u64>,
+}
+
+/// A distribution of times, in microseconds.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+pub struct Latency {
+    /// How many were measured.
+    pub n: u64,
+    /// The average.
+    pub mean_us: f64,
+    /// The least.
+    pub min_us: f64,
+    /// Half are at most this.
+    pub p50_us: f64,
+    /// 90 % are at most this.
+    pub p90_us: f64,
+    /// 99 % are at most this.
+    pub p99_us: f64,
+    /// 99.9 % are at most this.
+    pub p999_us: f64,
+    /// The greatest.
+    pub max_us: f64,
+    /// Points of the percentile curve, denser towards 100 %.
+    pub curve: Vec<CurvePoint>,
+}
+
+/// `percentile` % of the times are at most `us` microseconds.
+#[derive(Debug, Clone, Copy, PartialEq, Serialize)]
+pub struct CurvePoint {
+    /// From 0 to 100.
+    pub percentile: f64,
+    /// Microseconds.
+    pub us: f64,
+}
+
+impl LoadReport {
+    pub(crate) fn new(
+        spec: &LoadSpec,
+        n_connections: usize,
+        elapsed: Duration,
+        tally: Tally,
+        n_released: usize,
+    ) -> Self {
+        let rate = match spec.arrival {
+            Arrival::Closed => None,
+            Arrival::Open { pods_per_second } => Some(pods_per_second),
+        };
+        let n_decisions = tally.n_placed + tally.n_unschedulable + tally.n_gated;
+        let elapsed_seconds = elapsed.as_secs_f64();
+        Self {
+            mode: spec.mode,
+            arrival: if rate.is_some() { "open" } else { "closed" },
+            rate_pods_per_second: rate,
+            assume: spec.options.mode == berth_proto::berth_v1::PlaceMode::Assume,
+            n_connections,
+            concurrency: spec.concurrency,
+            batch_size: spec.batch_size,
+            elapsed_seconds,
+            n_requests: tally.n_requests,
+            n_pods: tally.n_pods,
+            n_placed: tally.n_placed,
+            n_unschedulable: tally.n_unschedulable,
+            n_gated: tally.n_gated,
+            n_errors: tally.errors.values().map(|count| count.n_pods).sum(),
+            errors: tally.errors,
+            n_released,
+            decisions_per_second: if elapsed_seconds > 0.0 {
+                n_decisions as f64 / elapsed_seconds
+            } else {
+                0.0
+            },
+            latency: Latency::of(&tally.latency),
+            service_time: Latency::of(&tally.service_time),
+            pending_by_reason: tally.pending_by_reason,
+            pending_examples: tally.pending_examples,
+            pods_by_second: tally.pods_by_second,
+        }
+    }
+}
+
+impl Latency {
+    /// Reads a histogram of nanoseconds.
+    pub fn of(nanoseconds: &Histogram<u64>) -> Self {
+        let at = |quantile| microseconds(nanoseconds.value_at_quantile(quantile));
+        let empty = nanoseconds.is_empty();
+        let curve = if empty {
+            Vec::new()
+        } else {
+            curve(nanoseconds)
+        };
+        Self {
+            n: nanoseconds.len(),
+            mean_us: nanoseconds.mean() / 1000.0,
+            min_us: microseconds(nanoseconds.min()),
+            p50_us: at(0.5),
+            p90_us: at(0.9),
+            p99_us: at(0.99),
+            p999_us: at(0.999),
+            max_us: microseconds(nanoseconds.max()),
+            curve,
+        }
+    }
+}
+
+/// Four points each time the distance to 100 % halves, as long as there are samples to tell them apart.
+fn curve(nanoseconds: &Histogram<u64>) -> Vec<CurvePoint> {
+    nanoseconds
+        .iter_quantiles(4)
+        .map(|step| CurvePoint {
+            percentile: step.quantile_iterated_to() * 100.0,
+            us: microseconds(step.value_iterated_to().min(nanoseconds.max())),
+        })
+        .collect()
+}
+
+fn microseconds(nanoseconds: u64) -> f64 {
+    nanoseconds as f64 / 1000.0
+}
+
+#[cfg(test)]
+pub(crate) mod tests {
+    use std::collections::BTreeMap;
+
+    use hdrhistogram::Histogram;
+
+    use super::{Latency, LoadReport};
+    use crate::client::Mode;
+    use crate::load::tally::{ErrorCount, PendingPods};
+
+    /// A report of made-up numbers: 1,000 times of 1 to 1,000 µs.
+    pub(crate) fn example() -> LoadReport {
+        let mut histogram = Histogram::new(3).unwrap();
+        for microseconds in 1..=1_000_u64 {
+            histogram.record(microseconds * 1_000).unwrap();
+        }
+        LoadReport {
+            mode: Mode::Unary,
+            arrival: "open",
+            rate_pods_per_second: Some(500.0),
+            assume: true,
+            n_connections: 2,
+            concurrency: 16,
+            batch_size: 1,
+            elapsed_seconds: 2.0,
+            n_requests: 1_000,
+            n_pods: 1_000,
+            n_placed: 990,
+            n_unschedulable: 7,
+            n_gated: 1,
+            n_errors: 2,
+            errors: BTreeMap::from([(
+                "Unavailable".to_owned(),
+                ErrorCount {
+                    n_pods: 2,
+                    example: "the <server> is gone".to_owned(),
+                },
+            )]),
+            n_released: 990,
+            decisions_per_second: 499.0,
+            latency: Latency::of(&histogram),
+            service_time: Latency::of(&histogram),
+            pending_by_reason: BTreeMap::from([
+                ("Insufficient cpu".to_owned(), 7),
+                ("SchedulingGates".to_owned(), 1),
+            ]),
+            pending_examples: vec![PendingPods {
+                message: "0/5 nodes are available: 5 Insufficient cpu.".to_owned(),
+                n_pods: 7,
+                example: "ns/big".to_owned(),
+            }],
+            pods_by_second: vec![480, 520],
+        }
+    }
+
+    #[test]
+    fn percentiles_keep_three_digits() {
+        let latency = example().latency;
+        assert_eq!(latency.n, 1_000);
+        for (value, expected) in [
+            (latency.min_us, 1.0),
+            (latency.p50_us, 500.0),
+            (latency.p90_us, 900.0),
+            (latency.p99_us, 990.0),
+            (latency.p999_us, 999.0),
+            (latency.max_us, 1_000.0),
+            (latency.mean_us, 500.5),
+        ] {
+            assert!(
+                (value - expected).abs() <= expected * 0.002,
+                "{value} for {expected}"
+            );
+        }
+    }
+
+    #[test]
+    fn curve_rises_and_ends_at_the_greatest() {
+        let latency = example().latency;
+        assert!(
+            latency
+                .curve
+                .is_sorted_by(|a, b| a.percentile <= b.percentile && a.us <= b.us)
+        );
+        let last = latency.curve.last().unwrap();
+        assert_eq!((last.percentile, last.us), (100.0, latency.max_us));
+    }
+
+    #[test]
+    fn nothing_measured_is_all_zero() {
+        let latency = Latency::of(&Histogram::new(3).unwrap());
+        assert_eq!(
+            (
+                latency.n,
+                latency.p99_us,
+                latency.max_us,
+                latency.curve.len()
+            ),
+            (0, 0.0, 0.0, 0)
+        );
+    }
+
+    #[test]
+    fn json_names_carry_their_units() {
+        let json = serde_json::to_value(example()).unwrap();
+        assert_eq!(json["mode"], "unary");
+        assert_eq!(json["decisions_per_second"], 499.0);
+        assert_eq!(json["errors"]["Unavailable"]["n_pods"], 2);
+        assert_eq!(json["latency"]["n"], 1_000);
+        assert_eq!(json["pods_by_second"], serde_json::json!([480, 520]));
+    }
+}

@@ -1,0 +1,237 @@
+//! The account of a trace's replay.
+
+use std::fmt::Write as _;
+use std::time::Duration;
+
+use serde::Serialize;
+
+use super::Latency;
+use super::table::{table, time};
+use crate::trace::expected::{Comparison, Difference};
+use crate::trace::recount::Recount;
+use crate::trace::replay::{Answer, Replay};
+use crate::trace::{Order, Trace};
+
+/// What a replay did; its serialised form is what `-o json` prints.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+pub struct ReplayReport {
+    /// Which of the trace's times were replayed.
+    pub order: Order,
+    /// Nodes of the trace.
+    pub n_nodes: usize,
+    /// Tasks of the trace.
+    pub n_pods: usize,
+    /// Tasks with a node.
+    pub n_placed: usize,
+    /// Tasks that fit nowhere when they came.
+    pub n_pending: usize,
+    /// Tasks that left a node while the trace ran.
+    pub n_departures: usize,
+    /// Wall time of the replay.
+    pub elapsed_seconds: f64,
+    /// Times of the `Place` calls.
+    pub latency: Latency,
+    /// The independent recount.
+    pub recount: Recount,
+    /// How the answers compare with the recorded ones, when there are such.
+    pub comparison: Option<Comparison>,
+}
+
+impl ReplayReport {
+    /// Puts the parts together.
+    pub fn new(
+        trace: &Trace,
+        order: Order,
+        elapsed: Duration,
+        replay: Replay,
+        recount: Recount,
+        comparison: Option<Comparison>,
+    ) -> Self {
+        let n_placed = replay
+            .answers
+            .iter()
+            .filter(|answer| answer.node.is_some())
+            .count();
+        Self {
+            order,
+            n_nodes: trace.nodes.len(),
+            n_pods: trace.tasks.len(),
+            n_placed,
+            n_pending: replay.answers.len() - n_placed,
+            n_departures: replay.n_departures,
+            elapsed_seconds: elapsed.as_secs_f64(),
+            latency: replay.latency,
+            recount,
+            comparison,
+        }
+    }
+
+    /// Whether no node was over and, when there is a recording, every answer equals it.
+    pub fn is_good(&self) -> bool {
+        self.recount.is_clean() && self.comparison.as_ref().is_none_or(Comparison::is_equal)
+    }
+
+    /// The report as text, ending in a line break.
+    pub fn render(&self) -> String {
+        let mut text = String::new();
+        // Writing to a `String` cannot fail.
+        let order = match self.order {
+            Order::Arrive => "arrive",
+            Order::Events => "events",
+        };
+        writeln!(
+            text,
+            "openb, order {order}: {} nodes, {} pods",
+            self.n_nodes, self.n_pods
+        )
+        .ok();
+        writeln!(
+            text,
+            "{} placed, {} pending, {} departures in {:.1} s; Place p50 {}, p99 {}",
+            self.n_placed,
+            self.n_pending,
+            self.n_departures,
+            self.elapsed_seconds,
+            time(self.latency.p50_us),
+            time(self.latency.p99_us)
+        )
+        .ok();
+        let recount = &self.recount;
+        writeln!(
+            text,
+            "{} overcommitted instants of {}",
+            recount.n_overcommitted_instants, recount.n_instants
+        )
+        .ok();
+        if let Some(first) = &recount.first {
+            writeln!(text, "  first {first}").ok();
+        }
+        if recount.n_unknown_nodes > 0 {
+            writeln!(
+                text,
+                "{} pods on nodes that the trace does not have",
+                recount.n_unknown_nodes
+            )
+            .ok();
+        }
+        if let Some(comparison) = &self.comparison {
+            writeln!(text, "\n{}", equalities(comparison)).ok();
+            for difference in &comparison.first_differences {
+                writeln!(text, "{}", in_words(difference)).ok();
+            }
+        }
+        text
+    }
+}
+
+fn equalities(comparison: &Comparison) -> comfy_table::Table {
+    let mut table = table(&["equal to the recording", "equal", "of"], 1);
+    for (column, n_equal) in [
+        ("placements", comparison.n_equal_nodes),
+        ("totals", comparison.n_equal_totals),
+        ("feasible counts", comparison.n_equal_feasible),
+        ("best counts", comparison.n_equal_best),
+    ] {
+        table.add_row([
+            column.to_owned(),
+            n_equal.to_string(),
+            comparison.n_pods.to_string(),
+        ]);
+    }
+    table
+}
+
+fn in_words(difference: &Difference) -> String {
+    let side = |answer: &Option<Answer>| match answer {
+        None => "no answer".to_owned(),
+        Some(answer) => format!(
+            "{} total {} feasible {} best {}",
+            answer.node.as_deref().unwrap_or("pending"),
+            answer
+                .total
+                .map_or_else(|| "none".to_owned(), |total| total.to_string()),
+            answer.n_feasible,
+            answer.n_best
+        ),
+    };
+    format!(
+        "{}: recorded {}; answered {}",
+        difference.pod,
+        side(&difference.recorded),
+        side(&difference.answered)
+    )
+}
+
+#[cfg(test)]
+mod tests {
+    use std::time::Duration;
+
+    use hdrhistogram::Histogram;
+
+    use super::{Comparison, Latency, Order, Recount, Replay, ReplayReport, Trace};
+    use crate::trace::replay::Answer;
+
+    fn report(node: &str, recount: Recount) -> ReplayReport {
+        let answer = |node: &str| Answer {
+            pod: "p".to_owned(),
+            node: Some(node.to_owned()),
+            total: Some(467),
+            n_feasible: 3,
+            n_best: 1,
+        };
+        let trace = Trace {
+            nodes: Vec::new(),
+            tasks: Vec::new(),
+        };
+        let comparison = Some(Comparison::of(&[answer("n1")], &[answer(node)]));
+        let latency = Latency::of(&Histogram::new(3).unwrap());
+        let replay = Replay {
+            answers: vec![answer(node)],
+            n_departures: 0,
+            latency,
+            left: Vec::new(),
+        };
+        ReplayReport::new(
+            &trace,
+            Order::Events,
+            Duration::from_secs(1),
+            replay,
+            recount,
+            comparison,
+        )
+    }
+
+    #[test]
+    fn differences_are_shown_side_by_side_and_fail() {
+        let good = report("n1", Recount::default());
+        assert!(good.is_good() && good.render().contains("0 overcommitted instants of 0"));
+        let bad = report("n2", Recount::default());
+        assert!(!bad.is_good());
+        let line =
+            "p: recorded n1 total 467 feasible 3 best 1; answered n2 total 467 feasible 3 best 1";
+        assert!(
+            bad.render().ends_with(&format!("{line}\n")),
+            "{}",
+            bad.render()
+        );
+        assert!(bad.render().contains("placements"));
+    }
+
+    #[test]
+    fn an_overcommitted_instant_fails_even_when_every_answer_is_as_recorded() {
+        let first = Some("after `p` node `n1` is over its cpu".to_owned());
+        let recount = Recount {
+            n_instants: 9,
+            n_overcommitted_instants: 2,
+            n_unknown_nodes: 0,
+            first,
+        };
+        let report = report("n1", recount);
+        assert!(!report.is_good());
+        assert!(
+            report
+                .render()
+                .contains("2 overcommitted instants of 9\n  first after `p`")
+        );
+    }
+}

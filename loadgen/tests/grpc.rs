@@ -1,0 +1,10 @@
+//! The load generator against a server of known behaviour, over real connections.
+
+#![expect(clippy::unwrap_used, reason = "a failed unwrap is a failed test")]
+
+#[path = "grpc/fake_server.rs"]
+mod fake_server;
+#[path = "grpc/load.rs"]
+mod load;
+#[path = "grpc/replay.rs"]
+mod replay;

@@ -1,0 +1,103 @@
+//! Compiles the `.proto` files without `protoc` and writes, into `OUT_DIR`: the message types, the tonic services, the
+//! descriptor set for reflection, and the JSON form of every message (`build/json.rs`).
+
+#[path = "build/json.rs"]
+mod json;
+
+use std::error::Error;
+use std::path::PathBuf;
+use std::{env, fs};
+
+use protox::prost_reflect::prost_types::FileDescriptorSet;
+
+/// Where `import` looks.
+const INCLUDES: [&str; 2] = ["kubernetes", "."];
+
+/// What is compiled; imports follow.
+const FILES: [&str; 7] = [
+    "berth/v1/cluster.proto",
+    "berth/v1/placement.proto",
+    "kubernetes/k8s.io/api/apps/v1/generated.proto",
+    "kubernetes/k8s.io/api/policy/v1/generated.proto",
+    "kubernetes/k8s.io/api/scheduling/v1/generated.proto",
+    "kubernetes/k8s.io/api/storage/v1/generated.proto",
+    "kubernetes/k8s.io/apimachinery/pkg/runtime/generated.proto",
+];
+
+/// Messages that `src/` writes by hand, by their Rust path.
+const BY_HAND: [(&str, &str); 4] = [
+    (
+        ".k8s.io.apimachinery.pkg.api.resource.Quantity",
+        "crate::Quantity",
+    ),
+    (
+        ".k8s.io.apimachinery.pkg.apis.meta.v1.MicroTime",
+        "crate::MicroTime",
+    ),
+    (".k8s.io.apimachinery.pkg.apis.meta.v1.Time", "crate::Time"),
+    (
+        ".k8s.io.apimachinery.pkg.util.intstr.IntOrString",
+        "crate::IntOrString",
+    ),
+];
+
+/// Large, rarely set fields, kept behind a pointer so that a volume or a container stays small.
+const BOXED: [&str; 9] = [
+    ".k8s.io.api.core.v1.Container.lifecycle",
+    ".k8s.io.api.core.v1.Container.livenessProbe",
+    ".k8s.io.api.core.v1.Container.readinessProbe",
+    ".k8s.io.api.core.v1.Container.startupProbe",
+    ".k8s.io.api.core.v1.VolumeSource.azureDisk",
+    ".k8s.io.api.core.v1.VolumeSource.csi",
+    ".k8s.io.api.core.v1.VolumeSource.ephemeral",
+    ".k8s.io.api.core.v1.VolumeSource.iscsi",
+    ".k8s.io.api.core.v1.VolumeSource.rbd",
+];
+
+fn main() -> Result<(), Box<dyn Error>> {
+    for folder in ["berth", "build", "kubernetes"] {
+        println!("cargo:rerun-if-changed={folder}");
+    }
+    let out = PathBuf::from(env::var("OUT_DIR")?);
+    let mut compiler = protox::Compiler::new(INCLUDES)?;
+    compiler
+        .include_imports(true)
+        .include_source_info(true)
+        .open_files(FILES)?;
+    fs::write(
+        out.join("descriptors.bin"),
+        compiler.encode_file_descriptor_set(),
+    )?;
+
+    let mut descriptors = compiler.file_descriptor_set();
+    name_plurals(&mut descriptors);
+    fs::write(out.join("json.rs"), json::implementations(&descriptors)?)?;
+
+    let mut builder = tonic_prost_build::configure()
+        .btree_map(".")
+        .include_file("packages.rs");
+    for (message, path) in BY_HAND {
+        builder = builder.extern_path(message, path);
+    }
+    for field in BOXED {
+        builder = builder.boxed(field);
+    }
+    builder.compile_fds(descriptors)?;
+    Ok(())
+}
+
+/// Gives plural acronyms (`podIPs`, `podCIDRs`) a readable Rust name; the JSON name and the published descriptors keep
+/// upstream's. Without this they would become `pod_i_ps`.
+fn name_plurals(descriptors: &mut FileDescriptorSet) {
+    let messages = descriptors
+        .file
+        .iter_mut()
+        .flat_map(|file| &mut file.message_type);
+    for field in messages.flat_map(|message| &mut message.field) {
+        for (plural, readable) in [("IPs", "Ips"), ("CIDRs", "Cidrs")] {
+            if let Some(stem) = field.name().strip_suffix(plural) {
+                field.name = Some(format!("{stem}{readable}"));
+            }
+        }
+    }
+}

@@ -1,0 +1,277 @@
+//! Writes the JSON form of the generated messages: implementations of `crate::json::{ReadObject, WriteObject}` and of
+//! serde's two traits. A derive would not do: Kubernetes lets the last of two equal keys win (W-JS-8), reads `null` as
+//! absent everywhere (W-JS-4), and inlines four messages (W-JS-3), which serde can only do by buffering.
+
+use std::error::Error;
+use std::fmt::Write;
+
+use heck::{ToSnakeCase, ToUpperCamelCase};
+use protox::prost_reflect::prost_types::field_descriptor_proto::{Label, Type};
+use protox::prost_reflect::prost_types::{
+    DescriptorProto, FieldDescriptorProto, FileDescriptorProto, FileDescriptorSet,
+};
+
+/// Packages with a JSON form: protobuf name, module at the crate root, whether it is also read.
+const PACKAGES: [(&str, &str, bool); 7] = [
+    ("berth.v1", "berth_v1", false),
+    ("k8s.io.api.apps.v1", "apps_v1", true),
+    ("k8s.io.api.core.v1", "core_v1", true),
+    ("k8s.io.api.policy.v1", "policy_v1", true),
+    ("k8s.io.api.scheduling.v1", "scheduling_v1", true),
+    ("k8s.io.api.storage.v1", "storage_v1", true),
+    ("k8s.io.apimachinery.pkg.apis.meta.v1", "meta_v1", true),
+];
+
+/// Messages without a JSON form of their own, or with one written by hand in `src/`.
+const WITHOUT: [&str; 3] = ["MicroTime", "Time", "WatchEvent"];
+
+/// Fields that vanish as a level of JSON (W-JS-3).
+const INLINED: [(&str, &str); 4] = [
+    ("EphemeralContainer", "ephemeralContainerCommon"),
+    ("PersistentVolumeSpec", "persistentVolumeSource"),
+    ("Probe", "handler"),
+    ("Volume", "volumeSource"),
+];
+
+/// Field names that Rust reserves.
+const KEYWORDS: [&str; 2] = ["continue", "type"];
+
+/// The implementations for every message of [`PACKAGES`], as Rust source.
+pub(crate) fn implementations(descriptors: &FileDescriptorSet) -> Result<String, Box<dyn Error>> {
+    let mut out = String::new();
+    for file in &descriptors.file {
+        let Some((_, module, read)) = PACKAGES
+            .iter()
+            .find(|(package, ..)| *package == file.package())
+        else {
+            continue;
+        };
+        for message in file
+            .message_type
+            .iter()
+            .filter(|message| !WITHOUT.contains(&message.name()))
+        {
+            let object = Object::new(file, module, message)?;
+            object.serialize(&mut out)?;
+            if *read {
+                object.deserialize(&mut out)?;
+            }
+        }
+    }
+    Ok(out)
+}
+
+/// One message on its way to JSON.
+struct Object<'a> {
+    message: &'a DescriptorProto,
+    module: &'a str,
+    /// Rust path of the type.
+    path: String,
+    fields: Vec<Field<'a>>,
+}
+
+struct Field<'a> {
+    descriptor: &'a FieldDescriptorProto,
+    ident: String,
+    json: &'a str,
+    /// Rust path of the type that is inlined here.
+    inlined: Option<String>,
+}
+
+impl<'a> Object<'a> {
+    fn new(
+        file: &'a FileDescriptorProto,
+        module: &'a str,
+        message: &'a DescriptorProto,
+    ) -> Result<Object<'a>, Box<dyn Error>> {
+        let mut fields = Vec::new();
+        for descriptor in &message.field {
+            if descriptor.r#type() == Type::Bytes {
+                let (message, field) = (message.name(), descriptor.name());
+                return Err(format!(
+                    "`{message}.{field}` is of bytes, which have no JSON form here"
+                )
+                .into());
+            }
+            let snake = descriptor.name().to_snake_case();
+            let ident = if KEYWORDS.contains(&&*snake) {
+                format!("r#{snake}")
+            } else {
+                snake
+            };
+            let inlined = INLINED
+                .contains(&(message.name(), descriptor.name()))
+                .then(|| {
+                    let name = descriptor
+                        .type_name()
+                        .rsplit('.')
+                        .next()
+                        .unwrap_or_default();
+                    format!("crate::{module}::{}", name.to_upper_camel_case())
+                });
+            let json = descriptor.json_name();
+            fields.push(Field {
+                descriptor,
+                ident,
+                json,
+                inlined,
+            });
+        }
+        if file.syntax() != "proto3" {
+            return Err(format!("`{}` is not proto3", file.name()).into());
+        }
+        let path = format!("crate::{module}::{}", message.name().to_upper_camel_case());
+        Ok(Object {
+            message,
+            module,
+            path,
+            fields,
+        })
+    }
+
+    fn serialize(&self, out: &mut String) -> Result<(), Box<dyn Error>> {
+        let path = &self.path;
+        writeln!(out, "impl crate::json::WriteObject for {path} {{")?;
+        writeln!(
+            out,
+            "fn write<M: serde::ser::SerializeMap>(&self, map: &mut M) -> Result<(), M::Error> {{"
+        )?;
+        for (index, oneof) in self.message.oneof_decl.iter().enumerate() {
+            self.serialize_oneof(out, index, oneof.name())?;
+        }
+        for field in self.fields.iter().filter(|field| !field.in_oneof()) {
+            let Field { ident, json, .. } = field;
+            if field.inlined.is_some() {
+                writeln!(
+                    out,
+                    "crate::json::write_inlined(map, self.{ident}.as_ref())?;"
+                )?;
+            } else if field.descriptor.r#type() == Type::Enum {
+                if field.descriptor.label() == Label::Repeated {
+                    return Err(format!(
+                        "`{}.{json}` is a list of enums, which have no JSON form here",
+                        self.message.name()
+                    )
+                    .into());
+                }
+                writeln!(
+                    out,
+                    "if self.{ident} != 0 {{ map.serialize_entry({json:?}, self.{ident}().as_str_name())?; }}"
+                )?;
+            } else {
+                writeln!(
+                    out,
+                    "crate::json::write_field(map, {json:?}, &self.{ident})?;"
+                )?;
+            }
+        }
+        writeln!(out, "Ok(())\n}}\n}}")?;
+        writeln!(out, "impl serde::Serialize for {path} {{")?;
+        writeln!(
+            out,
+            "fn serialize<S: serde::Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {{"
+        )?;
+        writeln!(out, "crate::json::write_object(self, serializer)\n}}\n}}")?;
+        Ok(())
+    }
+
+    /// The member that is set stands among the other fields, under its own name.
+    fn serialize_oneof(
+        &self,
+        out: &mut String,
+        index: usize,
+        name: &str,
+    ) -> Result<(), Box<dyn Error>> {
+        let index = i32::try_from(index)?;
+        let members = || {
+            self.fields
+                .iter()
+                .filter(|field| field.in_oneof() && field.descriptor.oneof_index() == index)
+        };
+        if members().next().is_none() {
+            return Ok(()); // the presence of a proto3 `optional`
+        }
+        let variants = format!(
+            "crate::{}::{}::{}",
+            self.module,
+            self.message.name().to_snake_case(),
+            name.to_upper_camel_case()
+        );
+        writeln!(out, "match &self.{} {{ None => {{}}", name.to_snake_case())?;
+        for Field {
+            descriptor, json, ..
+        } in members()
+        {
+            let variant = descriptor.name().to_upper_camel_case();
+            writeln!(
+                out,
+                "Some({variants}::{variant}(value)) => map.serialize_entry({json:?}, value)?,"
+            )?;
+        }
+        writeln!(out, "}}")?;
+        Ok(())
+    }
+
+    fn deserialize(&self, out: &mut String) -> Result<(), Box<dyn Error>> {
+        let path = &self.path;
+        writeln!(out, "impl crate::json::ReadObject for {path} {{")?;
+        writeln!(out, "const KIND: &'static str = {:?};", self.message.name())?;
+        writeln!(
+            out,
+            "fn position(key: &str) -> Option<u32> {{\nmatch key {{"
+        )?;
+        for Field {
+            descriptor, json, ..
+        } in self.fields.iter().filter(|field| field.inlined.is_none())
+        {
+            writeln!(out, "{json:?} => Some({}),", descriptor.number())?;
+        }
+        match self.fields.iter().find_map(|field| field.inlined.as_ref()) {
+            Some(inner) => writeln!(out, "_ => crate::json::inlined_position::<{inner}>(key),")?,
+            None => writeln!(out, "_ => None,")?,
+        }
+        writeln!(out, "}}\n}}")?;
+        writeln!(out, "fn read<'de, A: serde::de::MapAccess<'de>>(")?;
+        writeln!(
+            out,
+            "&mut self, position: u32, map: &mut A) -> Result<(), A::Error> {{\nmatch position {{"
+        )?;
+        for Field {
+            descriptor,
+            ident,
+            json,
+            ..
+        } in self.fields.iter().filter(|field| field.inlined.is_none())
+        {
+            writeln!(
+                out,
+                "{} => self.{ident} = crate::json::read_field({json:?}, map)?,",
+                descriptor.number()
+            )?;
+        }
+        match self.fields.iter().find(|field| field.inlined.is_some()) {
+            Some(Field { ident, .. }) => {
+                writeln!(
+                    out,
+                    "_ => crate::json::read_inlined(&mut self.{ident}, position, map)?,"
+                )?;
+            }
+            None => writeln!(out, "_ => crate::json::skip(map)?,")?,
+        }
+        writeln!(out, "}}\nOk(())\n}}\n}}")?;
+        writeln!(out, "impl<'de> serde::Deserialize<'de> for {path} {{")?;
+        writeln!(
+            out,
+            "fn deserialize<D: serde::Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {{"
+        )?;
+        writeln!(out, "crate::json::read_object(deserializer)\n}}\n}}")?;
+        Ok(())
+    }
+}
+
+impl Field<'_> {
+    /// A member of a real `oneof`, not the presence of a proto3 `optional`.
+    fn in_oneof(&self) -> bool {
+        self.descriptor.oneof_index.is_some() && !self.descriptor.proto3_optional()
+    }
+}

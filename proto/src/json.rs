@@ -1,0 +1,306 @@
+//! How messages are read from and written as Kubernetes' JSON (W-JS). `build/json.rs` writes the table of each message;
+//! this is what the tables call.
+//!
+//! Reading streams: no value is buffered, an unknown key is skipped where it stands (W-JS-8), and the last of two equal
+//! keys wins (W-JS-8). A failure names the field: ``field `spec.containers[0].image`: invalid type …``.
+
+use std::collections::BTreeMap;
+use std::fmt;
+use std::marker::PhantomData;
+
+use serde::de::{
+    DeserializeOwned, DeserializeSeed, Error, IgnoredAny, MapAccess, SeqAccess, Visitor,
+};
+use serde::ser::SerializeMap;
+use serde::{Deserialize, Deserializer, Serialize, Serializer};
+
+/// A message that is read from a JSON object.
+pub(crate) trait ReadObject: Default {
+    /// The message's name, for errors.
+    const KIND: &'static str;
+
+    /// Which field `key` names; `None` when the message has no such field.
+    fn position(key: &str) -> Option<u32>;
+
+    /// Reads the value that is next in `map` into the field at `position`, replacing what it held.
+    fn read<'de, A: MapAccess<'de>>(&mut self, position: u32, map: &mut A) -> Result<(), A::Error>;
+}
+
+/// A message that is written as a JSON object.
+pub(crate) trait WriteObject {
+    /// Writes every field that is not absent.
+    fn write<M: SerializeMap>(&self, map: &mut M) -> Result<(), M::Error>;
+}
+
+/// The type of a field that is read: `null` is its absent value (W-JS-4).
+pub(crate) trait ReadField: Sized {
+    fn read<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error>;
+}
+
+/// The type of a field that is written, unless it is absent: unset, zero or empty.
+pub(crate) trait WriteField: Serialize {
+    fn is_absent(&self) -> bool;
+}
+
+/// Reads a whole object.
+pub(crate) fn read_object<'de, T: ReadObject, D: Deserializer<'de>>(
+    deserializer: D,
+) -> Result<T, D::Error> {
+    deserializer.deserialize_map(ObjectVisitor(PhantomData))
+}
+
+/// Writes a whole object.
+pub(crate) fn write_object<T: WriteObject, S: Serializer>(
+    object: &T,
+    serializer: S,
+) -> Result<S::Ok, S::Error> {
+    let mut map = serializer.serialize_map(None)?;
+    object.write(&mut map)?;
+    map.end()
+}
+
+/// Reads the value of the field `name`.
+pub(crate) fn read_field<'de, T: ReadField, A: MapAccess<'de>>(
+    name: &str,
+    map: &mut A,
+) -> Result<T, A::Error> {
+    map.next_value_seed(FieldSeed(PhantomData))
+        .map_err(|error| in_field(name, &error))
+}
+
+/// Writes the field `name`, unless it is absent.
+pub(crate) fn write_field<T: WriteField, M: SerializeMap>(
+    map: &mut M,
+    name: &'static str,
+    value: &T,
+) -> Result<(), M::Error> {
+    if value.is_absent() {
+        Ok(())
+    } else {
+        map.serialize_entry(name, value)
+    }
+}
+
+/// Skips the value that is next.
+pub(crate) fn skip<'de, A: MapAccess<'de>>(map: &mut A) -> Result<(), A::Error> {
+    map.next_value::<IgnoredAny>().map(|_| ())
+}
+
+/// Positions at and past this belong to the inlined message; field numbers stay far below.
+const INLINED: u32 = 1 << 30;
+
+/// Which field of the inlined message `T` the key names (W-JS-3).
+pub(crate) fn inlined_position<T: ReadObject>(key: &str) -> Option<u32> {
+    T::position(key).map(|position| INLINED + position)
+}
+
+/// Reads a field of an inlined message; the first one brings the message into being.
+pub(crate) fn read_inlined<'de, T: ReadObject, A: MapAccess<'de>>(
+    inlined: &mut Option<T>,
+    position: u32,
+    map: &mut A,
+) -> Result<(), A::Error> {
+    match position.checked_sub(INLINED) {
+        Some(position) => inlined.get_or_insert_default().read(position, map),
+        None => skip(map),
+    }
+}
+
+/// Writes the fields of an inlined message into the object around it.
+pub(crate) fn write_inlined<T: WriteObject, M: SerializeMap>(
+    map: &mut M,
+    inlined: Option<&T>,
+) -> Result<(), M::Error> {
+    inlined.map_or(Ok(()), |inlined| inlined.write(map))
+}
+
+macro_rules! plain_field {
+    ($($type:ty),*) => {$(
+        impl ReadField for $type {
+            fn read<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+                Ok(Option::deserialize(deserializer)?.unwrap_or_default())
+            }
+        }
+
+        impl WriteField for $type {
+            fn is_absent(&self) -> bool {
+                *self == <$type>::default()
+            }
+        }
+    )*};
+}
+
+plain_field!(String, bool, i32, i64, u32, u64);
+
+impl<T: DeserializeOwned> ReadField for Option<T> {
+    fn read<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        Option::deserialize(deserializer)
+    }
+}
+
+impl<T: Serialize> WriteField for Option<T> {
+    fn is_absent(&self) -> bool {
+        self.is_none()
+    }
+}
+
+impl<T: DeserializeOwned + Default> ReadField for Vec<T> {
+    fn read<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        deserializer.deserialize_option(ListVisitor(PhantomData))
+    }
+}
+
+impl<T: Serialize> WriteField for Vec<T> {
+    fn is_absent(&self) -> bool {
+        self.is_empty()
+    }
+}
+
+impl<T: DeserializeOwned + Default> ReadField for BTreeMap<String, T> {
+    fn read<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        deserializer.deserialize_option(MapVisitor(PhantomData))
+    }
+}
+
+impl<T: Serialize> WriteField for BTreeMap<String, T> {
+    fn is_absent(&self) -> bool {
+        self.is_empty()
+    }
+}
+
+struct FieldSeed<T>(PhantomData<T>);
+
+impl<'de, T: ReadField> DeserializeSeed<'de> for FieldSeed<T> {
+    type Value = T;
+
+    fn deserialize<D: Deserializer<'de>>(self, deserializer: D) -> Result<T, D::Error> {
+        T::read(deserializer)
+    }
+}
+
+/// Reads a key as the field it names, without keeping its text.
+struct KeySeed<T>(PhantomData<T>);
+
+impl<'de, T: ReadObject> DeserializeSeed<'de> for KeySeed<T> {
+    type Value = Option<u32>;
+
+    fn deserialize<D: Deserializer<'de>>(self, deserializer: D) -> Result<Option<u32>, D::Error> {
+        deserializer.deserialize_identifier(self)
+    }
+}
+
+impl<T: ReadObject> Visitor<'_> for KeySeed<T> {
+    type Value = Option<u32>;
+
+    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "a field name of {}", T::KIND)
+    }
+
+    fn visit_str<E: Error>(self, key: &str) -> Result<Option<u32>, E> {
+        Ok(T::position(key))
+    }
+}
+
+struct ObjectVisitor<T>(PhantomData<T>);
+
+impl<'de, T: ReadObject> Visitor<'de> for ObjectVisitor<T> {
+    type Value = T;
+
+    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "an object ({})", T::KIND)
+    }
+
+    fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<T, A::Error> {
+        let mut object = T::default();
+        while let Some(position) = map.next_key_seed(KeySeed::<T>(PhantomData))? {
+            match position {
+                Some(position) => object.read(position, &mut map)?,
+                None => skip(&mut map)?,
+            }
+        }
+        Ok(object)
+    }
+}
+
+/// A list; `null` is the empty one, and a `null` element the zero element.
+struct ListVisitor<T>(PhantomData<T>);
+
+impl<'de, T: Deserialize<'de> + Default> Visitor<'de> for ListVisitor<T> {
+    type Value = Vec<T>;
+
+    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("a list")
+    }
+
+    fn visit_unit<E: Error>(self) -> Result<Vec<T>, E> {
+        Ok(Vec::new())
+    }
+
+    fn visit_none<E: Error>(self) -> Result<Vec<T>, E> {
+        Ok(Vec::new())
+    }
+
+    fn visit_some<D: Deserializer<'de>>(self, deserializer: D) -> Result<Vec<T>, D::Error> {
+        deserializer.deserialize_seq(self)
+    }
+
+    fn visit_seq<A: SeqAccess<'de>>(self, mut seq: A) -> Result<Vec<T>, A::Error> {
+        let mut list = Vec::new();
+        loop {
+            match seq.next_element::<Option<T>>() {
+                Ok(Some(element)) => list.push(element.unwrap_or_default()),
+                Ok(None) => return Ok(list),
+                Err(error) => return Err(in_field(&format!("[{}]", list.len()), &error)),
+            }
+        }
+    }
+}
+
+/// A map; `null` is the empty one, and a `null` value the zero value. The last of two equal keys wins.
+struct MapVisitor<T>(PhantomData<T>);
+
+impl<'de, T: Deserialize<'de> + Default> Visitor<'de> for MapVisitor<T> {
+    type Value = BTreeMap<String, T>;
+
+    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("an object")
+    }
+
+    fn visit_unit<E: Error>(self) -> Result<Self::Value, E> {
+        Ok(BTreeMap::new())
+    }
+
+    fn visit_none<E: Error>(self) -> Result<Self::Value, E> {
+        Ok(BTreeMap::new())
+    }
+
+    fn visit_some<D: Deserializer<'de>>(self, deserializer: D) -> Result<Self::Value, D::Error> {
+        deserializer.deserialize_map(self)
+    }
+
+    fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<Self::Value, A::Error> {
+        let mut entries = BTreeMap::new();
+        while let Some(key) = map.next_key::<String>()? {
+            match map.next_value::<Option<T>>() {
+                Ok(value) => entries.insert(key, value.unwrap_or_default()),
+                Err(error) => return Err(in_field(&format!("[{key}]"), &error)),
+            };
+        }
+        Ok(entries)
+    }
+}
+
+/// Puts `segment` in front of the field path that `error` carries; starts the path when it carries none.
+///
+/// serde_json finds the line and column again at the end of the new text.
+fn in_field<E: Error>(segment: &str, error: &E) -> E {
+    let text = error.to_string();
+    let Some(inner) = text.strip_prefix(FIELD) else {
+        return E::custom(format_args!("{FIELD}{segment}`: {text}"));
+    };
+    let dot = if inner.starts_with('[') { "" } else { "." };
+    E::custom(format_args!("{FIELD}{segment}{dot}{inner}"))
+}
+
+/// How the text of an error that carries a field path begins.
+const FIELD: &str = "field `";

@@ -1,0 +1,57 @@
+//! Berth's wire: the `berth.v1` services and the Kubernetes objects they speak of, in both of Kubernetes' encodings.
+//!
+//! | where | what |
+//! |---|---|
+//! | `berth/v1/*.proto` | Berth's own services, one a file: [`berth_v1`] with tonic clients and servers |
+//! | `kubernetes/k8s.io/…` | the subset of Kubernetes' messages that decides placements, with upstream's packages, names and field numbers: [`core_v1`], [`apps_v1`], [`storage_v1`], [`policy_v1`], [`scheduling_v1`], [`meta_v1`], [`runtime`] |
+//! | `build.rs`, `build/json.rs` | compile both; write the JSON form of every message |
+//! | `src/json.rs` | how JSON objects, lists and maps are read and written: Kubernetes' conventions, not proto-JSON |
+//! | `src/quantity.rs`, `src/time.rs`, `src/int_or_string.rs` | the scalars with a form of their own, by hand: [`Quantity`], [`Time`], [`MicroTime`], [`IntOrString`] |
+//!
+//! Every message implements [`prost::Message`] for protobuf. Those of the Kubernetes packages also implement serde's
+//! `Serialize` and `Deserialize`; those of [`berth_v1`] are written as JSON, never read.
+//!
+//! Nothing here decides anything: no rule, no default, no validation beyond the form of a value. Quantities keep their
+//! text until someone asks for the [`Amount`].
+
+mod int_or_string;
+mod json;
+mod quantity;
+mod time;
+
+pub use int_or_string::{IntOrString, IntOrStringValue};
+pub use quantity::{Amount, Quantity, QuantityError};
+pub use time::{MicroTime, Time};
+
+pub use generated::berth::v1 as berth_v1;
+pub use generated::k8s::io::api::apps::v1 as apps_v1;
+pub use generated::k8s::io::api::core::v1 as core_v1;
+pub use generated::k8s::io::api::policy::v1 as policy_v1;
+pub use generated::k8s::io::api::scheduling::v1 as scheduling_v1;
+pub use generated::k8s::io::api::storage::v1 as storage_v1;
+pub use generated::k8s::io::apimachinery::pkg::apis::meta::v1 as meta_v1;
+pub use generated::k8s::io::apimachinery::pkg::runtime;
+
+/// The serialised `google.protobuf.FileDescriptorSet` of every message and service, for server reflection and for tests
+/// that must not forget a field.
+pub const FILE_DESCRIPTOR_SET: &[u8] = include_bytes!(concat!(env!("OUT_DIR"), "/descriptors.bin"));
+
+/// The 4 bytes in front of a [`runtime::Unknown`] in the API server's protobuf (W-ENV-1).
+pub const ENVELOPE_MAGIC: [u8; 4] = *b"k8s\0";
+
+#[allow(
+    missing_docs,
+    unreachable_pub,
+    rustdoc::all,
+    clippy::all,
+    clippy::restriction,
+    reason = "generated"
+)]
+mod generated {
+    include!(concat!(env!("OUT_DIR"), "/packages.rs"));
+}
+
+#[allow(unused_variables, clippy::all, reason = "generated")]
+mod generated_json {
+    include!(concat!(env!("OUT_DIR"), "/json.rs"));
+}

@@ -1,0 +1,124 @@
+//! The `berth` command: one file a subcommand.
+
+pub mod backend;
+pub mod conformance;
+pub mod demo;
+pub mod explain;
+pub mod output;
+pub mod place;
+pub mod pods;
+pub mod serve;
+
+use std::future::Future;
+use std::io;
+use std::process::ExitCode;
+
+use crate::config::ConfigError;
+use crate::feed::FeedError;
+use crate::runtime::StartError;
+
+/// Decides where pods go, exactly as kube-scheduler v1.36 would, from an in-memory picture of the cluster.
+#[derive(Debug, clap::Parser)]
+#[command(name = "berth", version)]
+pub struct Cli {
+    /// What to do.
+    #[command(subcommand)]
+    pub command: Command,
+}
+
+/// The subcommands.
+#[derive(Debug, clap::Subcommand)]
+pub enum Command {
+    /// Serve placements over gRPC, and health and metrics over HTTP
+    Serve(Box<serve::ServeArgs>),
+    /// Start a server with a synthetic cluster, place a mixed workload through it, and show what happened
+    Demo(demo::DemoArgs),
+    /// Say where pods would go
+    Place(place::PlaceArgs),
+    /// Say why one pod goes where it goes, or nowhere
+    Explain(explain::ExplainArgs),
+    /// Replay recorded decisions and compare
+    Conformance(conformance::ConformanceArgs),
+}
+
+/// Why a command failed, as one line for people.
+#[derive(Debug, thiserror::Error)]
+pub enum CliError {
+    /// A configuration that cannot be used.
+    #[error(transparent)]
+    Config(#[from] ConfigError),
+    /// A cluster or pod file that cannot be read.
+    #[error(transparent)]
+    Feed(#[from] FeedError),
+    /// A server that did not start.
+    #[error(transparent)]
+    Start(#[from] StartError),
+    /// The threads of the program could not be had.
+    #[error("cannot start the threads: {0}")]
+    Threads(io::Error),
+    /// Signals cannot be received.
+    #[error("cannot listen for signals: {0}")]
+    Signals(io::Error),
+    /// Standard output cannot be written.
+    #[error("cannot write the output: {0}")]
+    Output(#[from] io::Error),
+    /// A server that cannot be reached or answered with an error.
+    #[error("`{server}`: {reason}")]
+    Remote {
+        /// Its address as it was given.
+        server: String,
+        /// What it said, or why it could not be asked.
+        reason: String,
+    },
+    /// Anything else that the command line asks for and cannot be had.
+    #[error("{0}")]
+    Request(String),
+}
+
+/// Runs the command to its end.
+///
+/// # Errors
+/// [`CliError`], to be printed; usage errors never get here, clap has answered them.
+pub fn run(cli: Cli) -> Result<ExitCode, CliError> {
+    match cli.command {
+        Command::Serve(args) => {
+            let config = args.resolve()?;
+            block_on(config.worker_threads, serve::run(config))
+        }
+        Command::Demo(args) => block_on(None, demo::run(args)),
+        Command::Place(args) => block_on(None, place::run(args)),
+        Command::Explain(args) => block_on(None, explain::run(args)),
+        Command::Conformance(args) => conformance::run(args),
+    }
+}
+
+/// Runs `command` on a runtime of `n_threads` threads, and as many for parallel loops; one a core when `None`.
+fn block_on(
+    n_threads: Option<usize>,
+    command: impl Future<Output = Result<ExitCode, CliError>>,
+) -> Result<ExitCode, CliError> {
+    let mut builder = tokio::runtime::Builder::new_multi_thread();
+    if let Some(n_threads) = n_threads {
+        builder.worker_threads(n_threads);
+        rayon::ThreadPoolBuilder::new()
+            .num_threads(n_threads)
+            .build_global()
+            .map_err(|error| CliError::Threads(io::Error::other(error)))?;
+    }
+    let runtime = builder.enable_all().build().map_err(CliError::Threads)?;
+    let outcome = runtime.block_on(command);
+    // Work that lost its caller must not hold up the end.
+    runtime.shutdown_background();
+    outcome
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use clap::CommandFactory as _;
+
+    #[test]
+    fn the_command_line_is_consistent() {
+        Cli::command().debug_assert();
+    }
+}

@@ -1,0 +1,180 @@
+//! `berth conformance`: replays recorded decisions of kube-scheduler and prints where Berth differs.
+
+use std::path::PathBuf;
+use std::process::ExitCode;
+
+use super::CliError;
+use super::output::{self, Format};
+use crate::conformance::report::{NOTES, Report, Status, SuiteReport};
+use crate::conformance::tally::{Aspect, Tallies, Tally};
+use crate::conformance::{self, Selection};
+
+/// Replays recorded decisions of kube-scheduler and compares every one; exits with 1 on any difference
+#[derive(Clone, Debug, clap::Args)]
+pub struct ConformanceArgs {
+    /// Directory of `SUITE.jsonl.gz` files
+    #[arg(value_name = "DIR")]
+    directory: PathBuf,
+    /// Only this suite; repeatable
+    #[arg(long = "suite", value_name = "NAME")]
+    suites: Vec<String>,
+    /// Replay every N-th case only
+    #[arg(long, value_name = "N", default_value_t = 1, value_parser = clap::value_parser!(u16).range(1..))]
+    every: u16,
+    /// How many differences to show a suite
+    #[arg(long, value_name = "N", default_value_t = 10)]
+    differences: usize,
+    /// Form of the answer
+    #[arg(short, long, value_name = "FORMAT", default_value = "table")]
+    output: Format,
+}
+
+/// Runs the command; the status is 1 when anything differs.
+///
+/// # Errors
+/// An unreadable or empty directory, an unknown suite, a file that is not a suite.
+pub fn run(args: ConformanceArgs) -> Result<ExitCode, CliError> {
+    let selection = Selection {
+        suites: args.suites,
+        every: args.every.into(),
+        n_differences: args.differences,
+    };
+    let report = conformance::run(&args.directory, &selection)
+        .map_err(|error| CliError::Request(error.to_string()))?;
+    match output::structured(args.output, &report.to_json())? {
+        Some(text) => output::print(&text)?,
+        None => output::print(&text(&report))?,
+    }
+    Ok(if report.is_match() {
+        ExitCode::SUCCESS
+    } else {
+        ExitCode::FAILURE
+    })
+}
+
+fn text(report: &Report) -> String {
+    let mut sections = vec![suites(report)];
+    sections.extend(scores(report));
+    sections.extend(report.suites.iter().filter_map(differences));
+    let mut notes = Vec::new();
+    if report.sampled_every > 1 {
+        notes.push(format!(
+            "note: only every {}th case was replayed",
+            report.sampled_every
+        ));
+    }
+    notes.extend(NOTES.map(|note| format!("note: {note}")));
+    sections.push(notes.join("\n"));
+    let n_of = |status| {
+        report
+            .suites
+            .iter()
+            .filter(|suite| suite.status() == status)
+            .count()
+    };
+    let (matched, mismatched) = (n_of(Status::Match), n_of(Status::Mismatch));
+    let n_suites = output::count(
+        u64::try_from(report.suites.len()).unwrap_or(u64::MAX),
+        "suite",
+    );
+    sections.push(format!(
+        "{n_suites}: {matched} match, {mismatched} differ, {} not covered",
+        n_of(Status::NotCovered)
+    ));
+    sections.join("\n\n")
+}
+
+fn suites(report: &Report) -> String {
+    let mut table = output::table(&[
+        "SUITE",
+        "CASES",
+        "STEPS",
+        "OUTCOMES",
+        "REJECTIONS",
+        "FEASIBLE",
+        "SCORES",
+        "TOTALS",
+        "BEST",
+        "MESSAGES",
+        "RESULT",
+    ]);
+    for suite in &report.suites {
+        let cases = match suite.n_covered_cases {
+            n if n == suite.n_cases => n.to_string(),
+            n => format!("{n} of {}", suite.n_cases),
+        };
+        let result = match (suite.status(), &suite.not_covered) {
+            (Status::Match, _) => "match".to_owned(),
+            (Status::Mismatch, _) => format!("{} DIFFERENCES", suite.n_differences),
+            (Status::NotCovered, reason) => {
+                format!("not covered ({})", reason.as_deref().unwrap_or(""))
+            }
+        };
+        let counted = |aspect| fraction(suite.tallies.of(aspect));
+        table.add_row([
+            suite.name.clone(),
+            cases,
+            suite.n_steps.to_string(),
+            counted(Aspect::Outcome),
+            counted(Aspect::Rejections),
+            counted(Aspect::Feasible),
+            fraction(suite.tallies.scores()),
+            counted(Aspect::Totals),
+            counted(Aspect::Best),
+            counted(Aspect::Messages),
+            result,
+        ]);
+    }
+    output::table_text(&table)
+}
+
+/// Each plugin's scores, over all suites.
+fn scores(report: &Report) -> Option<String> {
+    let mut by_plugin = Tallies::default();
+    for suite in &report.suites {
+        by_plugin.add(&suite.tallies);
+    }
+    by_plugin
+        .0
+        .retain(|aspect, _| matches!(aspect, Aspect::Score(_)));
+    if by_plugin.0.is_empty() {
+        return None;
+    }
+    let mut table = output::table(&["SCORES OF", "EQUAL"]);
+    for (aspect, tally) in &by_plugin.0 {
+        table.add_row([aspect.name().to_owned(), fraction(*tally)]);
+    }
+    Some(output::table_text(&table))
+}
+
+fn differences(suite: &SuiteReport) -> Option<String> {
+    if suite.n_differences == 0 {
+        return None;
+    }
+    let (shown, all) = (suite.differences.len(), suite.n_differences);
+    let mut lines = vec![format!("{}: {shown} of {all} differences", suite.name)];
+    for (case, difference) in &suite.differences {
+        let node = difference
+            .node
+            .as_ref()
+            .map(|node| format!(", node {node}"))
+            .unwrap_or_default();
+        lines.push(format!(
+            "  {case}, step {}{node}: {}",
+            difference.step,
+            difference.aspect.name()
+        ));
+        lines.push(format!("    expected: {}", difference.expected));
+        lines.push(format!("    got:      {}", difference.got));
+    }
+    Some(lines.join("\n"))
+}
+
+/// `all 12` when everything is equal, `11/12` otherwise, `-` when nothing was compared.
+fn fraction(tally: Tally) -> String {
+    match tally {
+        Tally { compared: 0, .. } => "-".to_owned(),
+        Tally { matched, compared } if matched == compared => format!("all {compared}"),
+        Tally { matched, compared } => format!("{matched}/{compared}"),
+    }
+}

@@ -1,0 +1,161 @@
+//! Which pods a command is about: files, standard input, or pods of the dump by name.
+
+use std::cmp::Reverse;
+use std::path::Path;
+
+use berth_engine::PodKey;
+use berth_proto::core_v1::Pod;
+
+use super::CliError;
+use super::backend::Backend;
+use super::output;
+use crate::feed::file;
+
+/// The pods that `names` stand for, in order: each is a file (`-` for standard input) or `namespace/name` of a pod of the
+/// dump. Also says how many objects of the files were refused; each is told on standard error.
+///
+/// A named pod that runs already is taken off its node first: the question is where it would go.
+pub(super) fn find(names: &[String], backend: &Backend) -> Result<(Vec<Pod>, usize), CliError> {
+    let mut pods = Vec::new();
+    let mut n_refused = 0;
+    for name in names {
+        if name != "-" && !Path::new(name).exists() && name.split('/').count() == 2 {
+            pods.push(of_dump(name, backend)?);
+            continue;
+        }
+        let dump = file::read(Path::new(name))?;
+        for refused in &dump.refused {
+            output::note(&format!("refused: {refused}"));
+        }
+        n_refused += dump.refused.len();
+        if dump.pods.is_empty() && dump.refused.is_empty() {
+            return Err(CliError::Request(format!("`{name}` holds no Pod")));
+        }
+        pods.extend(dump.pods.into_iter().map(|located| admitted(located.value)));
+    }
+    Ok((pods, n_refused))
+}
+
+/// Every pending pod of the dump in queue order: highest priority first, then oldest, then by name (S-Q-4).
+pub(super) fn pending(pods: &[Pod]) -> Vec<Pod> {
+    let mut pending: Vec<Pod> = pods.iter().filter(|pod| is_pending(pod)).cloned().collect();
+    pending.sort_by_cached_key(|pod| {
+        let priority = pod
+            .spec
+            .as_ref()
+            .and_then(|spec| spec.priority)
+            .unwrap_or(0);
+        let metadata = pod.metadata.clone().unwrap_or_default();
+        let created = metadata
+            .creation_timestamp
+            .and_then(|time| time.unix_seconds());
+        (
+            Reverse(priority),
+            created.unwrap_or(i64::MAX),
+            metadata.namespace,
+            metadata.name,
+        )
+    });
+    pending
+}
+
+/// Waiting for a node: none yet, not finished, not on its way out (S-Q-1, S-Q-9).
+fn is_pending(pod: &Pod) -> bool {
+    let phase = pod
+        .status
+        .as_ref()
+        .map_or("", |status| status.phase.as_str());
+    pod.spec
+        .as_ref()
+        .is_none_or(|spec| spec.node_name.is_empty())
+        && !matches!(phase, "Succeeded" | "Failed")
+        && pod
+            .metadata
+            .as_ref()
+            .is_none_or(|metadata| metadata.deletion_timestamp.is_none())
+}
+
+fn of_dump(name: &str, backend: &Backend) -> Result<Pod, CliError> {
+    let Backend::Local(local) = backend else {
+        let reason =
+            format!("`{name}` is no file, and a server does not hand out pods: name a file");
+        return Err(CliError::Request(reason));
+    };
+    let (namespace, pod_name) = name.split_once('/').unwrap_or_default();
+    let is_named = |pod: &&Pod| {
+        pod.metadata
+            .as_ref()
+            .is_some_and(|metadata| metadata.namespace == namespace && metadata.name == pod_name)
+    };
+    let found = local.pods.iter().find(is_named);
+    let mut pod = found.cloned().ok_or_else(|| {
+        CliError::Request(format!(
+            "`{name}` is neither a file nor a pod of the cluster"
+        ))
+    })?;
+    if let Some(spec) = &mut pod.spec
+        && !spec.node_name.is_empty()
+    {
+        output::note(&format!(
+            "note: {name} is on node {}; decided as if it were pending",
+            spec.node_name
+        ));
+        spec.node_name.clear();
+        local.take_off(PodKey::new(namespace, pod_name));
+    }
+    Ok(pod)
+}
+
+/// A file need not say what an API server would fill in: the namespace `default`, and a uid.
+fn admitted(mut pod: Pod) -> Pod {
+    let metadata = pod.metadata.get_or_insert_default();
+    if metadata.namespace.is_empty() {
+        "default".clone_into(&mut metadata.namespace);
+    }
+    if metadata.uid.is_empty() {
+        metadata.uid = format!("{}/{}", metadata.namespace, metadata.name);
+    }
+    pod
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn pending_pods_come_in_queue_order() {
+        let pod = |name: &str, rest: &str| -> Pod {
+            serde_json::from_str(&format!(
+                r#"{{"metadata": {{"namespace": "d", "name": "{name}"{rest}}}"#
+            ))
+            .unwrap()
+        };
+        let pods = [
+            pod("running", r#"}, "spec": {"nodeName": "n"}"#),
+            pod(
+                "young",
+                r#", "creationTimestamp": "2026-01-02T00:00:00Z"}, "spec": {}"#,
+            ),
+            pod("b-undated", r#"}, "spec": {}"#),
+            pod("a-undated", r#"}, "spec": {}"#),
+            pod("done", r#"}, "spec": {}, "status": {"phase": "Succeeded"}"#),
+            pod(
+                "leaving",
+                r#", "deletionTimestamp": "2026-01-02T00:00:00Z"}, "spec": {}"#,
+            ),
+            pod(
+                "old",
+                r#", "creationTimestamp": "2026-01-01T00:00:00Z"}, "spec": {}"#,
+            ),
+            pod(
+                "urgent",
+                r#", "creationTimestamp": "2026-01-03T00:00:00Z"}, "spec": {"priority": 10}"#,
+            ),
+        ];
+        let names: Vec<String> = pending(&pods)
+            .into_iter()
+            .map(|pod| pod.metadata.unwrap().name)
+            .collect();
+        assert_eq!(names, ["urgent", "old", "young", "a-undated", "b-undated"]);
+    }
+}

@@ -1,0 +1,263 @@
+//! A YAML or JSON text as a tree that has forgotten nothing a strict reader needs: lines, order and duplicate keys.
+//!
+//! Typed decoding through serde would stop at the first mistake and would see a duplicate key once; S-CFG-2 and S-CFG-4
+//! want every mistake.
+
+use serde::de::{Deserialize, Deserializer, MapAccess, SeqAccess, Visitor};
+use serde_saphyr::{DuplicateKeyPolicy, Spanned};
+use std::fmt;
+
+/// A value and where it stands.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Document {
+    /// Line of its first character, from 1.
+    pub line: u64,
+    /// What it is.
+    pub value: Value,
+}
+
+/// What a document can be.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Value {
+    /// `null`, `~` or nothing at all.
+    Null,
+    /// `true` or `false`.
+    Bool(bool),
+    /// A whole number.
+    Integer(i128),
+    /// A number with a fraction or an exponent.
+    Float(f64),
+    /// Any other scalar.
+    Text(String),
+    /// A sequence.
+    List(Vec<Document>),
+    /// A mapping, in the order written, duplicates included.
+    Map(Vec<Entry>),
+}
+
+/// One `key: value` of a mapping.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Entry {
+    /// The key's text.
+    pub key: String,
+    /// Line of the key, from 1.
+    pub line: u64,
+    /// What it maps to.
+    pub value: Document,
+}
+
+/// Reads exactly one document; JSON is read as the YAML that it is.
+///
+/// The error is one line with line and column. Nesting, aliases and sizes are bounded by the parser's budget.
+pub fn parse(text: &str) -> Result<Document, String> {
+    // Mappings stream their entries to the visitor under this policy, so duplicates arrive and can be reported by path.
+    let options = serde_saphyr::options! { duplicate_keys: DuplicateKeyPolicy::LastWins, with_snippet: false };
+    serde_saphyr::from_str_with_options(text, options).map_err(|error| {
+        error
+            .to_string()
+            .lines()
+            .next()
+            .unwrap_or("unreadable")
+            .to_owned()
+    })
+}
+
+impl Document {
+    /// The line of the field at `path` (`profiles[0].plugins`), or of the deepest thing on the way to it that exists.
+    pub fn line_of(&self, path: &str) -> u64 {
+        let mut here = self;
+        let mut line = self.line;
+        for step in path.split(['.', '[']).filter(|step| !step.is_empty()) {
+            let next = match &here.value {
+                Value::Map(entries) => entries
+                    .iter()
+                    .find(|entry| entry.key == step)
+                    .map(|entry| (entry.line, &entry.value)),
+                Value::List(items) => step
+                    .trim_end_matches(']')
+                    .parse::<usize>()
+                    .ok()
+                    .and_then(|index| items.get(index))
+                    .map(|item| (item.line, item)),
+                Value::Null
+                | Value::Bool(_)
+                | Value::Integer(_)
+                | Value::Float(_)
+                | Value::Text(_) => None,
+            };
+            let Some((next_line, value)) = next else {
+                break;
+            };
+            line = next_line;
+            here = value;
+        }
+        line
+    }
+}
+
+impl Value {
+    /// What it is, in the words of an error message.
+    pub fn kind(&self) -> &'static str {
+        match self {
+            Value::Null => "null",
+            Value::Bool(_) => "a boolean",
+            Value::Integer(_) => "an integer",
+            Value::Float(_) => "a number with a fraction",
+            Value::Text(_) => "a string",
+            Value::List(_) => "a list",
+            Value::Map(_) => "an object",
+        }
+    }
+}
+
+impl<'de> Deserialize<'de> for Document {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Document, D::Error> {
+        let spanned = Spanned::<Value>::deserialize(deserializer)?;
+        Ok(Document {
+            line: spanned.referenced.line(),
+            value: spanned.value,
+        })
+    }
+}
+
+impl<'de> Deserialize<'de> for Value {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Value, D::Error> {
+        deserializer.deserialize_any(AnyValue)
+    }
+}
+
+struct AnyValue;
+
+impl<'de> Visitor<'de> for AnyValue {
+    type Value = Value;
+
+    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("any value")
+    }
+
+    fn visit_unit<E>(self) -> Result<Value, E> {
+        Ok(Value::Null)
+    }
+
+    fn visit_none<E>(self) -> Result<Value, E> {
+        Ok(Value::Null)
+    }
+
+    fn visit_bool<E>(self, value: bool) -> Result<Value, E> {
+        Ok(Value::Bool(value))
+    }
+
+    fn visit_i64<E>(self, value: i64) -> Result<Value, E> {
+        Ok(Value::Integer(value.into()))
+    }
+
+    fn visit_u64<E>(self, value: u64) -> Result<Value, E> {
+        Ok(Value::Integer(value.into()))
+    }
+
+    fn visit_i128<E>(self, value: i128) -> Result<Value, E> {
+        Ok(Value::Integer(value))
+    }
+
+    fn visit_f64<E>(self, value: f64) -> Result<Value, E> {
+        Ok(Value::Float(value))
+    }
+
+    fn visit_str<E>(self, value: &str) -> Result<Value, E> {
+        Ok(Value::Text(value.to_owned()))
+    }
+
+    fn visit_seq<A: SeqAccess<'de>>(self, mut items: A) -> Result<Value, A::Error> {
+        let mut list = Vec::new();
+        while let Some(item) = items.next_element()? {
+            list.push(item);
+        }
+        Ok(Value::List(list))
+    }
+
+    fn visit_map<A: MapAccess<'de>>(self, mut entries: A) -> Result<Value, A::Error> {
+        let mut map = Vec::new();
+        while let Some((key, value)) = entries.next_entry::<Spanned<String>, Document>()? {
+            map.push(Entry {
+                line: key.referenced.line(),
+                key: key.value,
+                value,
+            });
+        }
+        Ok(Value::Map(map))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn keeps_lines_order_and_duplicates() {
+        let document = parse("b: 1\na:\n  - x: y\nb: 2\n").unwrap();
+        let Value::Map(entries) = &document.value else {
+            panic!("not a map: {document:?}")
+        };
+        let keys: Vec<(&str, u64)> = entries
+            .iter()
+            .map(|entry| (entry.key.as_str(), entry.line))
+            .collect();
+        assert_eq!(keys, [("b", 1), ("a", 2), ("b", 4)]);
+        assert_eq!(document.line_of("a[0].x"), 3);
+        assert_eq!(
+            document.line_of("a[7].x"),
+            2,
+            "the deepest existing ancestor"
+        );
+        assert_eq!(document.line_of(""), 1);
+    }
+
+    #[test]
+    fn reads_tab_indented_json() {
+        let document =
+            parse("{\n\t\"a\": {\n\t\t\"b\": [1, \"2\", 0.5, null, true]\n\t}\n}").unwrap();
+        assert_eq!(document.line_of("a.b[1]"), 3);
+        let Value::Map(entries) = &document.value else {
+            panic!("not a map")
+        };
+        let Value::Map(inner) = &entries[0].value.value else {
+            panic!("not a map")
+        };
+        let Value::List(items) = &inner[0].value.value else {
+            panic!("not a list")
+        };
+        let kinds: Vec<&str> = items.iter().map(|item| item.value.kind()).collect();
+        assert_eq!(
+            kinds,
+            [
+                "an integer",
+                "a string",
+                "a number with a fraction",
+                "null",
+                "a boolean"
+            ]
+        );
+    }
+
+    #[test]
+    fn syntax_errors_are_one_line_with_a_position() {
+        for text in ["a: [1\n", "a: 1\n---\nb: 2\n", "{\"a\": }}"] {
+            let reason = parse(text).unwrap_err();
+            assert!(
+                reason.contains("line ") && !reason.contains('\n'),
+                "{reason}"
+            );
+        }
+    }
+
+    #[test]
+    fn an_alias_bomb_is_refused() {
+        let mut text = String::from("a: &a [x, x, x, x, x, x, x, x, x, x]\n");
+        for (name, of) in "bcdefghij".chars().zip("abcdefghi".chars()) {
+            text += &format!(
+                "{name}: &{name} [*{of}, *{of}, *{of}, *{of}, *{of}, *{of}, *{of}, *{of}, *{of}, *{of}]\n"
+            );
+        }
+        assert!(parse(&text).is_err());
+    }
+}

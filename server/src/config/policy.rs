@@ -1,0 +1,101 @@
+//! KubeSchedulerConfiguration → [`Policy`]: the operator's own scheduler file, read as kube-scheduler reads it.
+//!
+//! Rules: section 10 of the scheduling specification. The order is that of S-CFG-4: decode (strictly), default, validate,
+//! build; every problem of a stage is reported, and a stage with problems is the last one.
+
+use super::ConfigError;
+use super::decode::Reader;
+use super::document::Document;
+use berth_engine::Policy;
+use std::collections::BTreeMap;
+use std::path::Path;
+
+pub mod args;
+mod build;
+pub mod configuration;
+pub mod extender;
+mod node_affinity;
+pub mod plugins;
+mod syntax;
+mod validate;
+
+use configuration::SchedulerConfiguration;
+
+/// The policies of a server by the scheduler name that pods ask for (S-Q-2). There is at least one.
+#[derive(Clone, Debug)]
+pub struct Profiles {
+    by_name: BTreeMap<String, Policy>,
+}
+
+impl Profiles {
+    /// The profiles of a file; errors as in [`load`].
+    pub fn load(path: &Path) -> Result<Profiles, ConfigError> {
+        load(path).map(Profiles::from)
+    }
+
+    /// The policy for pods whose `spec.schedulerName` is `scheduler_name`; empty means `default-scheduler`.
+    pub fn get(&self, scheduler_name: &str) -> Option<&Policy> {
+        let name = if scheduler_name.is_empty() {
+            configuration::DEFAULT_SCHEDULER_NAME
+        } else {
+            scheduler_name
+        };
+        self.by_name.get(name)
+    }
+
+    /// Every scheduler name, sorted.
+    pub fn names(&self) -> impl Iterator<Item = &str> {
+        self.by_name.keys().map(String::as_str)
+    }
+}
+
+impl Default for Profiles {
+    /// kube-scheduler's default profile alone.
+    fn default() -> Profiles {
+        Profiles::from(vec![Policy::default()])
+    }
+}
+
+impl From<Vec<Policy>> for Profiles {
+    fn from(policies: Vec<Policy>) -> Profiles {
+        let by_name = policies
+            .into_iter()
+            .map(|policy| (policy.spec().scheduler_name.clone(), policy))
+            .collect();
+        Profiles { by_name }
+    }
+}
+
+/// One policy per profile, in the file's order.
+///
+/// Errors: an unreadable file, a text that is neither YAML nor JSON, and every problem of the first stage that has any
+/// (S-CFG-1 to S-CFG-8), each with line and field path.
+pub fn load(path: &Path) -> Result<Vec<Policy>, ConfigError> {
+    from_text(&path.display().to_string(), &super::read(path)?)
+}
+
+/// As [`load`], for a text that is not in a file; `origin` names it in errors.
+pub fn from_text(origin: &str, text: &str) -> Result<Vec<Policy>, ConfigError> {
+    let document = super::parse(origin, text)?;
+    let configuration = check(origin, &document)?;
+    let (policies, problems) = build::build(&configuration);
+    super::located(origin, &document, problems)?;
+    Ok(policies)
+}
+
+/// Decodes, defaults and validates without building: what [`from_text`] is made of, for callers that want extenders or
+/// the arguments of plugins that no [`Policy`] holds.
+pub fn decode_text(origin: &str, text: &str) -> Result<SchedulerConfiguration, ConfigError> {
+    check(origin, &super::parse(origin, text)?)
+}
+
+fn check(origin: &str, document: &Document) -> Result<SchedulerConfiguration, ConfigError> {
+    let reader = Reader::default();
+    let configuration = configuration::decode(reader.root(document));
+    super::located(origin, document, reader.into_problems())?;
+    super::located(origin, document, validate::validate(&configuration))?;
+    Ok(configuration)
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,160 @@
+//! Profiles → [`Policy`]: the last stage, and the errors that only it can find (S-CFG-7).
+
+use super::args::{FitArgs, PluginArgs, check};
+use super::configuration::{Profile, SchedulerConfiguration};
+use super::plugins::{self, Expanded, ExtensionPoint};
+use crate::config::Problem;
+use berth_engine::{
+    BalancedAllocationArgs, NodeAffinityArgs, NodeResourcesFitArgs, Plugin, Policy, PolicyError,
+    PolicySpec, ScoringStrategy,
+};
+
+/// A policy per profile, or the first problem of each profile that has one.
+pub(super) fn build(configuration: &SchedulerConfiguration) -> (Vec<Policy>, Vec<Problem>) {
+    let mut policies = Vec::new();
+    let mut problems = Vec::new();
+    for (i, profile) in configuration.profiles.iter().enumerate() {
+        match policy(profile, &format!("profiles[{i}]")) {
+            Ok(policy) => policies.push(policy),
+            Err(found) => problems.extend(found),
+        }
+    }
+    (policies, problems)
+}
+
+fn policy(profile: &Profile, path: &str) -> Result<Policy, Vec<Problem>> {
+    let expanded = plugins::expand(&profile.scheduler_name, &profile.plugins)
+        .map_err(|reason| vec![Problem::new(format!("{path}.plugins"), reason)])?;
+    let at = |point| expanded.at(point).to_vec();
+    let spec = PolicySpec {
+        scheduler_name: profile.scheduler_name.clone(),
+        pre_enqueue: at(ExtensionPoint::PreEnqueue),
+        pre_filter: at(ExtensionPoint::PreFilter),
+        filter: at(ExtensionPoint::Filter),
+        post_filter: at(ExtensionPoint::PostFilter),
+        pre_score: at(ExtensionPoint::PreScore),
+        score: weighted(&expanded),
+        node_affinity: node_affinity(profile),
+        node_resources_fit: node_resources_fit(profile, &expanded, path)?,
+        balanced_allocation: balanced_allocation(profile),
+    };
+    Policy::new(spec).map_err(|error| vec![locate(profile, path, &error)])
+}
+
+fn weighted(expanded: &Expanded) -> Vec<(Plugin, i64)> {
+    expanded
+        .at(ExtensionPoint::Score)
+        .iter()
+        .map(|plugin| (*plugin, expanded.weight(*plugin)))
+        .collect()
+}
+
+/// The arguments of a plugin and their place in `pluginConfig`, when the profile gives any.
+fn args_of(profile: &Profile, plugin: Plugin) -> Option<(usize, &PluginArgs)> {
+    let position = profile
+        .plugin_config
+        .iter()
+        .position(|config| config.name == plugin.name())?;
+    Some((position, &profile.plugin_config[position].args))
+}
+
+fn node_affinity(profile: &Profile) -> NodeAffinityArgs {
+    match args_of(profile, Plugin::NodeAffinity) {
+        Some((_, PluginArgs::NodeAffinity(args))) => args.clone(),
+        _ => NodeAffinityArgs::default(),
+    }
+}
+
+fn balanced_allocation(profile: &Profile) -> BalancedAllocationArgs {
+    match args_of(profile, Plugin::NodeResourcesBalancedAllocation) {
+        Some((_, PluginArgs::NodeResourcesBalancedAllocation(resources))) => {
+            BalancedAllocationArgs {
+                resources: resources
+                    .iter()
+                    .map(|resource| resource.name.clone())
+                    .collect(),
+            }
+        }
+        _ => BalancedAllocationArgs::default(),
+    }
+}
+
+/// Arguments of a plugin that runs nowhere are not looked at, as upstream never constructs it.
+fn node_resources_fit(
+    profile: &Profile,
+    expanded: &Expanded,
+    path: &str,
+) -> Result<NodeResourcesFitArgs, Vec<Problem>> {
+    let Some((i, PluginArgs::NodeResourcesFit(args))) = args_of(profile, Plugin::NodeResourcesFit)
+    else {
+        return Ok(NodeResourcesFitArgs::default());
+    };
+    if !expanded.is_needed(Plugin::NodeResourcesFit) {
+        return Ok(NodeResourcesFitArgs::default());
+    }
+    let problems = check::fit(args, &format!("{path}.pluginConfig[{i}].args"));
+    if problems.is_empty() {
+        Ok(fit_args(args))
+    } else {
+        Err(problems
+            .into_iter()
+            .map(|problem| initializing(Plugin::NodeResourcesFit, problem))
+            .collect())
+    }
+}
+
+fn fit_args(args: &FitArgs) -> NodeResourcesFitArgs {
+    let resources = args.resources.clone();
+    let scoring = match (args.strategy.as_str(), &args.shape) {
+        ("RequestedToCapacityRatio", Some(shape)) => ScoringStrategy::RequestedToCapacityRatio {
+            resources,
+            shape: shape.clone(),
+        },
+        ("MostAllocated", _) => ScoringStrategy::MostAllocated { resources },
+        // `check::fit` let nothing else pass.
+        _ => ScoringStrategy::LeastAllocated { resources },
+    };
+    NodeResourcesFitArgs {
+        ignored_resources: args.ignored_resources.clone(),
+        ignored_resource_groups: args.ignored_resource_groups.clone(),
+        scoring,
+    }
+}
+
+/// Gives an error of the engine its place in the file.
+fn locate(profile: &Profile, path: &str, error: &PolicyError) -> Problem {
+    if error.field == "plugins.score" {
+        return Problem::new(
+            format!("{path}.plugins.score"),
+            format!("{OVERFLOW}: {}", error.reason),
+        );
+    }
+    let in_args = error
+        .field
+        .strip_prefix("pluginConfig[")
+        .and_then(|rest| rest.split_once(']'));
+    let Some((name, rest)) = in_args else {
+        return Problem::new(format!("{path}.{}", error.field), &error.reason);
+    };
+    let Some(plugin) = Plugin::from_name(name) else {
+        return Problem::new(format!("{path}.{}", error.field), &error.reason);
+    };
+    let index = args_of(profile, plugin).map_or(0, |(index, _)| index);
+    initializing(
+        plugin,
+        Problem::new(
+            format!("{path}.pluginConfig[{index}].args{rest}"),
+            &error.reason,
+        ),
+    )
+}
+
+/// The sum of the weights is bounded more tightly here than upstream; what is said of it starts with upstream's words.
+const OVERFLOW: &str = "total score of Score plugins could overflow";
+
+fn initializing(plugin: Plugin, problem: Problem) -> Problem {
+    Problem {
+        reason: format!("initializing plugin \"{plugin}\": {}", problem.reason),
+        ..problem
+    }
+}

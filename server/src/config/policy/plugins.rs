@@ -1,0 +1,299 @@
+//! Plugin sets: how a profile's lists merge with the default one, and what they come to at each extension point.
+//! Rules: S-CFG-5 (merge), S-CFG-6 (expansion and order), S-CFG-7 (errors), S-CFG-8 (weights).
+
+use berth_engine::{Plugin, PolicySpec};
+use std::collections::BTreeMap;
+
+/// What a profile says at one extension point.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct PluginSet {
+    /// Added to the default ones, or replacing them in place.
+    pub enabled: Vec<PluginRef>,
+    /// Taken from the default ones; `*` stands for all of them.
+    pub disabled: Vec<PluginRef>,
+}
+
+/// A plugin by name, with a weight that only Score reads.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct PluginRef {
+    /// As written, known or not.
+    pub name: String,
+    /// As written; absent and 0 mean 1 (S-CFG-8).
+    pub weight: Option<i32>,
+}
+
+macro_rules! extension_points {
+    ($($name:ident, $field:literal, $type:literal;)+) => {
+        /// A place in the scheduling cycle where plugins run, or `multiPoint`, which stands for all of them.
+        #[derive(Copy, Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+        pub enum ExtensionPoint {
+            $(#[doc = concat!("`", $field, "`")] $name,)+
+        }
+
+        impl ExtensionPoint {
+            /// All of them, in the order in which kube-scheduler fills them: the first one that is wrong is reported.
+            pub const ALL: [ExtensionPoint; 15] = [$(ExtensionPoint::$name),+];
+
+            /// The field's name in `profiles[].plugins`.
+            pub fn field(self) -> &'static str {
+                match self { $(ExtensionPoint::$name => $field,)+ }
+            }
+
+            /// The name that error messages use for the plugins of this point.
+            pub fn type_name(self) -> &'static str {
+                match self { $(ExtensionPoint::$name => $type,)+ }
+            }
+        }
+    };
+}
+
+extension_points! {
+    MultiPoint, "multiPoint", "Plugin";
+    PreFilter, "preFilter", "PreFilterPlugin";
+    Filter, "filter", "FilterPlugin";
+    PostFilter, "postFilter", "PostFilterPlugin";
+    Reserve, "reserve", "ReservePlugin";
+    PreScore, "preScore", "PreScorePlugin";
+    Score, "score", "ScorePlugin";
+    PreBind, "preBind", "PreBindPlugin";
+    Bind, "bind", "BindPlugin";
+    PostBind, "postBind", "PostBindPlugin";
+    Permit, "permit", "PermitPlugin";
+    PreEnqueue, "preEnqueue", "PreEnqueuePlugin";
+    QueueSort, "queueSort", "QueueSortPlugin";
+    PlacementGenerate, "placementGenerate", "PlacementGeneratePlugin";
+    PlacementScore, "placementScore", "PlacementScorePlugin";
+}
+
+/// The plugins of a profile at every extension point, in effective order.
+#[derive(Clone, Debug)]
+pub struct Expanded {
+    by_point: BTreeMap<ExtensionPoint, Vec<Plugin>>,
+    weights: BTreeMap<Plugin, i64>,
+}
+
+impl Expanded {
+    /// The plugins at `point`, in order.
+    pub fn at(&self, point: ExtensionPoint) -> &[Plugin] {
+        self.by_point.get(&point).map_or(&[], Vec::as_slice)
+    }
+
+    /// The weight of a plugin at Score: at least 1 unless a negative one was written, which building refuses.
+    pub fn weight(&self, plugin: Plugin) -> i64 {
+        self.weights.get(&plugin).copied().unwrap_or(1)
+    }
+
+    /// Whether the plugin runs anywhere, so that its arguments matter.
+    pub fn is_needed(&self, plugin: Plugin) -> bool {
+        self.by_point
+            .values()
+            .any(|plugins| plugins.contains(&plugin))
+    }
+}
+
+/// Merges a profile's sets with the default ones and expands them (S-CFG-5, S-CFG-6).
+///
+/// The error is the first that kube-scheduler would give: an unknown plugin, one at a point that it does not implement,
+/// one twice at a point, not exactly one queue sort plugin, or no bind plugin (S-CFG-7).
+pub fn expand(
+    scheduler_name: &str,
+    sets: &BTreeMap<ExtensionPoint, PluginSet>,
+) -> Result<Expanded, String> {
+    let none = PluginSet::default();
+    let custom = |point| sets.get(&point).unwrap_or(&none);
+    let multi_point = merge(default_multi_point(), custom(ExtensionPoint::MultiPoint));
+    let mut by_point = BTreeMap::new();
+    for point in points() {
+        let specific = specific_plugins(point, &merge(Vec::new(), custom(point)))?;
+        by_point.insert(point, specific);
+    }
+    for point in points() {
+        let specific = by_point.remove(&point).unwrap_or_default();
+        by_point.insert(
+            point,
+            with_multi_point(point, &specific, &multi_point, &custom(point).disabled)?,
+        );
+    }
+    let count = |point| by_point.get(&point).map_or(0, Vec::len);
+    if count(ExtensionPoint::QueueSort) != 1 {
+        return Err(format!(
+            "only one queue sort plugin required for profile with scheduler name \"{scheduler_name}\", but got {}",
+            count(ExtensionPoint::QueueSort)
+        ));
+    }
+    if count(ExtensionPoint::Bind) == 0 {
+        return Err(format!(
+            "at least one bind plugin is needed for profile with scheduler name \"{scheduler_name}\""
+        ));
+    }
+    let mut weights = BTreeMap::new();
+    // Score entries come first: the weight given there wins over multiPoint's (S-CFG-8).
+    for entry in custom(ExtensionPoint::Score)
+        .enabled
+        .iter()
+        .chain(&multi_point)
+    {
+        if let Some(plugin) = Plugin::from_name(&entry.name) {
+            let weight = entry.weight.filter(|weight| *weight != 0).unwrap_or(1);
+            weights.entry(plugin).or_insert(i64::from(weight));
+        }
+    }
+    Ok(Expanded { by_point, weights })
+}
+
+/// S-PLG-1: the default list, with the default score weights.
+fn default_multi_point() -> Vec<PluginRef> {
+    let scores = PolicySpec::default().score;
+    let weight = |plugin| {
+        scores
+            .iter()
+            .find(|(scored, _)| *scored == plugin)
+            .and_then(|(_, w)| i32::try_from(*w).ok())
+    };
+    Plugin::ALL
+        .into_iter()
+        .map(|plugin| PluginRef {
+            name: plugin.name().to_owned(),
+            weight: weight(plugin),
+        })
+        .collect()
+}
+
+/// Defaults without the disabled ones, custom entries in place of defaults of their name, then the other custom entries
+/// (S-CFG-5). Of two custom entries with a default's name the last replaces it and the first is appended.
+fn merge(defaults: Vec<PluginRef>, custom: &PluginSet) -> Vec<PluginRef> {
+    let disabled = |name: &str| custom.disabled.iter().any(|plugin| plugin.name == name);
+    let mut replaced = vec![false; custom.enabled.len()];
+    let mut merged = Vec::new();
+    if !disabled("*") {
+        for default in defaults {
+            if disabled(&default.name) {
+                continue;
+            }
+            match custom
+                .enabled
+                .iter()
+                .rposition(|plugin| plugin.name == default.name)
+            {
+                Some(index) => {
+                    replaced[index] = true;
+                    merged.push(custom.enabled[index].clone());
+                }
+                None => merged.push(default),
+            }
+        }
+    }
+    merged.extend(
+        custom
+            .enabled
+            .iter()
+            .zip(&replaced)
+            .filter(|(_, replaced)| !**replaced)
+            .map(|(p, _)| p.clone()),
+    );
+    merged
+}
+
+fn points() -> impl Iterator<Item = ExtensionPoint> {
+    ExtensionPoint::ALL
+        .into_iter()
+        .filter(|point| *point != ExtensionPoint::MultiPoint)
+}
+
+fn known(point: ExtensionPoint, name: &str) -> Result<Plugin, String> {
+    Plugin::from_name(name)
+        .ok_or_else(|| format!("{} \"{name}\" does not exist", point.type_name()))
+}
+
+fn twice(point: ExtensionPoint, plugin: Plugin) -> String {
+    format!(
+        "plugin \"{plugin}\" already registered as \"{}\"",
+        point.type_name()
+    )
+}
+
+/// The plugins that a profile enables at `point` itself, checked.
+fn specific_plugins(point: ExtensionPoint, enabled: &[PluginRef]) -> Result<Vec<Plugin>, String> {
+    let mut plugins = Vec::with_capacity(enabled.len());
+    for entry in enabled {
+        let plugin = known(point, &entry.name)?;
+        if !implements(plugin, point) {
+            return Err(format!(
+                "plugin \"{plugin}\" does not extend {} plugin",
+                point.type_name()
+            ));
+        }
+        if plugins.contains(&plugin) {
+            return Err(twice(point, plugin));
+        }
+        plugins.push(plugin);
+    }
+    Ok(plugins)
+}
+
+/// S-CFG-6: overriding entries in their own order, then what multiPoint adds, then the rest of the specific list.
+fn with_multi_point(
+    point: ExtensionPoint,
+    specific: &[Plugin],
+    multi_point: &[PluginRef],
+    disabled: &[PluginRef],
+) -> Result<Vec<Plugin>, String> {
+    let is_disabled = |name: &str| disabled.iter().any(|plugin| plugin.name == name);
+    if is_disabled("*") {
+        return Ok(specific.to_vec());
+    }
+    let mut overriding = Vec::new();
+    let mut added = Vec::new();
+    for entry in multi_point {
+        let plugin = known(point, &entry.name)?;
+        if !implements(plugin, point) || is_disabled(&entry.name) {
+            continue;
+        }
+        if specific.contains(&plugin) {
+            overriding.push(plugin);
+        } else if added.contains(&plugin) {
+            return Err(twice(point, plugin));
+        } else {
+            added.push(plugin);
+        }
+    }
+    let (first, last): (Vec<Plugin>, Vec<Plugin>) = specific
+        .iter()
+        .partition(|plugin| overriding.contains(plugin));
+    Ok(first.into_iter().chain(added).chain(last).collect())
+}
+
+/// Which extension points each plugin implements (1.3, with Reserve, PreBind and Bind from S-CYC-8).
+fn implements(plugin: Plugin, point: ExtensionPoint) -> bool {
+    use ExtensionPoint::{
+        Bind, Filter, PostFilter, PreBind, PreEnqueue, PreFilter, PreScore, QueueSort, Reserve,
+        Score,
+    };
+    let points: &[ExtensionPoint] = match plugin {
+        Plugin::SchedulingGates => &[PreEnqueue],
+        Plugin::PrioritySort => &[QueueSort],
+        Plugin::NodeUnschedulable | Plugin::NodeName => &[Filter],
+        Plugin::TaintToleration => &[Filter, PreScore, Score],
+        Plugin::NodeAffinity
+        | Plugin::NodeResourcesFit
+        | Plugin::PodTopologySpread
+        | Plugin::InterPodAffinity => &[PreFilter, Filter, PreScore, Score],
+        Plugin::NodePorts
+        | Plugin::VolumeRestrictions
+        | Plugin::NodeVolumeLimits
+        | Plugin::VolumeZone
+        | Plugin::NodeDeclaredFeatures => &[PreFilter, Filter],
+        Plugin::VolumeBinding => &[PreFilter, Filter, Reserve, PreBind, PreScore, Score],
+        Plugin::DynamicResources => &[
+            PreEnqueue, PreFilter, Filter, PostFilter, Score, Reserve, PreBind,
+        ],
+        Plugin::DefaultPreemption => &[PreEnqueue, PostFilter],
+        Plugin::NodeResourcesBalancedAllocation => &[PreScore, Score],
+        Plugin::ImageLocality => &[Score],
+        Plugin::DefaultBinder => &[Bind],
+    };
+    points.contains(&point)
+}
+
+#[cfg(test)]
+mod tests;

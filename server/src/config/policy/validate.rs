@@ -1,0 +1,171 @@
+//! What a decoded and defaulted configuration may say (10.2, 10.4). Every problem is found in one run (S-CFG-4).
+
+use super::args::check;
+use super::configuration::{API_VERSION, Profile, SchedulerConfiguration};
+use super::extender;
+use super::plugins::ExtensionPoint;
+use crate::config::Problem;
+
+/// Plugins of the past that v1 of the configuration refuses by name.
+const REMOVED: [&str; 4] = [
+    "AzureDiskLimits",
+    "CinderLimits",
+    "EBSLimits",
+    "GCEPDLimits",
+];
+
+pub(super) fn validate(configuration: &SchedulerConfiguration) -> Vec<Problem> {
+    let mut problems = globals(configuration);
+    for (i, profile) in configuration.profiles.iter().enumerate() {
+        let path = format!("profiles[{i}]");
+        let name = &profile.scheduler_name;
+        if name.is_empty() {
+            problems.push(Problem::new(
+                format!("{path}.schedulerName"),
+                "required value",
+            ));
+        } else if configuration.profiles[..i]
+            .iter()
+            .any(|earlier| earlier.scheduler_name == *name)
+        {
+            problems.push(Problem::new(
+                format!("{path}.schedulerName"),
+                format!("duplicate value `{name}`"),
+            ));
+        }
+        if let Some(percentage) = profile.percentage_of_nodes_to_score {
+            problems.extend(percentage_problem(
+                &format!("{path}.percentageOfNodesToScore"),
+                percentage,
+            ));
+        }
+        problems.extend(plugin_sets(profile, &path));
+        problems.extend(plugin_config(profile, &path));
+    }
+    problems.extend(queue_sort(&configuration.profiles));
+    problems.extend(extender::validate(&configuration.extenders));
+    problems
+}
+
+fn globals(configuration: &SchedulerConfiguration) -> Vec<Problem> {
+    let mut problems = Vec::new();
+    let mut invalid = |field: &str, value: i64, reason: &str| {
+        problems.push(Problem::new(
+            field,
+            format!("invalid value `{value}`: {reason}"),
+        ));
+    };
+    if configuration.parallelism <= 0 {
+        let value = configuration.parallelism.into();
+        invalid(
+            "parallelism",
+            value,
+            "should be an integer value greater than zero",
+        );
+    }
+    let (initial, max) = (
+        configuration.pod_initial_backoff_seconds,
+        configuration.pod_max_backoff_seconds,
+    );
+    if initial <= 0 {
+        invalid(
+            "podInitialBackoffSeconds",
+            initial,
+            "must be greater than 0",
+        );
+    }
+    if max < initial {
+        invalid(
+            "podMaxBackoffSeconds",
+            max,
+            "must be greater than or equal to PodInitialBackoffSeconds",
+        );
+    } else if max <= 0 {
+        invalid("podMaxBackoffSeconds", max, "must be greater than 0");
+    }
+    if let Some(percentage) = configuration.percentage_of_nodes_to_score {
+        problems.extend(percentage_problem("percentageOfNodesToScore", percentage));
+    }
+    problems
+}
+
+fn percentage_problem(field: &str, percentage: i32) -> Option<Problem> {
+    let reason = format!("invalid value `{percentage}`: not in valid range [0-100]");
+    (!(0..=100).contains(&percentage)).then(|| Problem::new(field, reason))
+}
+
+fn plugin_sets(profile: &Profile, path: &str) -> Vec<Problem> {
+    let mut problems = Vec::new();
+    for (point, set) in &profile.plugins {
+        for (i, plugin) in set.enabled.iter().enumerate() {
+            let field = format!("{path}.plugins.{}.enabled[{i}]", point.field());
+            if REMOVED.contains(&plugin.name.as_str()) {
+                problems.push(removed(field, &plugin.name));
+            } else if plugin.weight.is_some_and(|weight| weight < 0) {
+                let reason = format!(
+                    "invalid value `{}`: must not be negative",
+                    plugin.weight.unwrap_or_default()
+                );
+                problems.push(Problem::new(format!("{field}.weight"), reason));
+            }
+        }
+    }
+    problems
+}
+
+fn plugin_config(profile: &Profile, path: &str) -> Vec<Problem> {
+    let mut problems = Vec::new();
+    for (i, config) in profile.plugin_config.iter().enumerate() {
+        let field = format!("{path}.pluginConfig[{i}]");
+        if REMOVED.contains(&config.name.as_str()) {
+            problems.push(removed(field, &config.name));
+            continue;
+        }
+        if profile.plugin_config[..i]
+            .iter()
+            .any(|earlier| earlier.name == config.name)
+        {
+            let reason = format!(
+                "duplicate value: repeated config for plugin {}",
+                config.name
+            );
+            problems.push(Problem::new(&field, reason));
+        }
+        problems.extend(check::validate(&config.args, &format!("{field}.args")));
+    }
+    problems
+}
+
+fn removed(field: String, name: &str) -> Problem {
+    Problem::new(
+        field,
+        format!("invalid value `{name}`: was removed, {API_VERSION} does not know it"),
+    )
+}
+
+/// The queue is shared, so every profile must sort it alike.
+fn queue_sort(profiles: &[Profile]) -> Vec<Problem> {
+    let set = |profile: &Profile| {
+        profile
+            .plugins
+            .get(&ExtensionPoint::QueueSort)
+            .cloned()
+            .unwrap_or_default()
+    };
+    let Some(first) = profiles.first().map(set) else {
+        return Vec::new();
+    };
+    let differs = profiles
+        .iter()
+        .enumerate()
+        .skip(1)
+        .filter(|(_, profile)| set(profile) != first);
+    differs
+        .map(|(i, _)| {
+            Problem::new(
+                format!("profiles[{i}].plugins.queueSort"),
+                "must be the same for all profiles",
+            )
+        })
+        .collect()
+}

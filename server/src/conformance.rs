@@ -1,0 +1,202 @@
+//! Replays recorded decisions of kube-scheduler on the engine and says where the two differ.
+//!
+//! [`case`] is the recorded form, [`coverage`] tells which cases this version can be asked about, [`replay`] drives one
+//! case through the engine, [`compare`] holds one answer against its record, [`tally`] and [`report`] add up.
+
+use std::fs::File;
+use std::io::{self, BufReader, Read};
+use std::path::{Path, PathBuf};
+
+use flate2::read::MultiGzDecoder;
+use rayon::prelude::*;
+
+pub mod case;
+pub mod compare;
+pub mod coverage;
+pub mod replay;
+pub mod report;
+pub mod tally;
+
+use case::Case;
+use coverage::Coverage;
+use report::{Report, SuiteReport};
+
+/// What to replay.
+#[derive(Clone, Debug)]
+pub struct Selection {
+    /// Only these suites; empty means all.
+    pub suites: Vec<String>,
+    /// Every n-th case of a suite, starting with the first; 1 means all.
+    pub every: usize,
+    /// How many differences to keep a suite; all of them count.
+    pub n_differences: usize,
+}
+
+impl Default for Selection {
+    fn default() -> Selection {
+        Selection {
+            suites: Vec::new(),
+            every: 1,
+            n_differences: 10,
+        }
+    }
+}
+
+/// Why there is no report.
+#[derive(Debug, thiserror::Error)]
+pub enum ConformanceError {
+    /// The directory or a file in it cannot be read, or is damaged.
+    #[error("cannot read `{}`: {source}", path.display())]
+    Read {
+        /// The directory or file.
+        path: PathBuf,
+        /// What the system or the decompressor said.
+        source: io::Error,
+    },
+    /// Nothing to replay.
+    #[error("`{}` holds no `*.jsonl` or `*.jsonl.gz` file", path.display())]
+    Empty {
+        /// The directory.
+        path: PathBuf,
+    },
+    /// A file without a case.
+    #[error("`{}` holds no case", path.display())]
+    NoCase {
+        /// The file.
+        path: PathBuf,
+    },
+    /// A suite that was asked for has no file.
+    #[error("suite `{suite}` is not in `{}`, which has: {known}", path.display())]
+    UnknownSuite {
+        /// The name that was asked for.
+        suite: String,
+        /// The directory.
+        path: PathBuf,
+        /// What it has.
+        known: String,
+    },
+    /// A line is not a case.
+    #[error("{}:{line}: {reason}", path.display())]
+    Case {
+        /// The file.
+        path: PathBuf,
+        /// From 1.
+        line: usize,
+        /// What is wrong with it.
+        reason: String,
+    },
+}
+
+/// Replays the selected suites of `directory`, in name order, cases in parallel; the report does not depend on threads.
+///
+/// Errors: an unreadable or empty directory, an unknown suite, a damaged file, a line that is not a case.
+pub fn run(directory: &Path, selection: &Selection) -> Result<Report, ConformanceError> {
+    let files = suite_files(directory)?;
+    for suite in &selection.suites {
+        if !files.iter().any(|(name, _)| name == suite) {
+            let known: Vec<&str> = files.iter().map(|(name, _)| name.as_str()).collect();
+            let (suite, path, known) = (suite.clone(), directory.to_owned(), known.join(", "));
+            return Err(ConformanceError::UnknownSuite { suite, path, known });
+        }
+    }
+    let mut suites = Vec::new();
+    for (name, path) in files {
+        if selection.suites.is_empty() || selection.suites.contains(&name) {
+            suites.push(run_suite(&name, &path, selection)?);
+        }
+    }
+    Ok(Report {
+        sampled_every: selection.every.max(1),
+        suites,
+    })
+}
+
+/// The suites of a directory by name.
+fn suite_files(directory: &Path) -> Result<Vec<(String, PathBuf)>, ConformanceError> {
+    let read_error = |source| ConformanceError::Read {
+        path: directory.to_owned(),
+        source,
+    };
+    let mut files = Vec::new();
+    for entry in std::fs::read_dir(directory).map_err(read_error)? {
+        let path = entry.map_err(read_error)?.path();
+        let Some(name) = path.file_name().and_then(|name| name.to_str()) else {
+            continue;
+        };
+        if let Some(suite) = name
+            .strip_suffix(".jsonl.gz")
+            .or_else(|| name.strip_suffix(".jsonl"))
+        {
+            files.push((suite.to_owned(), path));
+        }
+    }
+    files.sort();
+    if files.is_empty() {
+        Err(ConformanceError::Empty {
+            path: directory.to_owned(),
+        })
+    } else {
+        Ok(files)
+    }
+}
+
+fn run_suite(
+    name: &str,
+    path: &Path,
+    selection: &Selection,
+) -> Result<SuiteReport, ConformanceError> {
+    let text = read(path)?;
+    let lines: Vec<(usize, &str)> = text
+        .lines()
+        .enumerate()
+        .filter(|(_, line)| !line.trim().is_empty())
+        .step_by(selection.every.max(1))
+        .collect();
+    if lines.is_empty() {
+        return Err(ConformanceError::NoCase {
+            path: path.to_owned(),
+        });
+    }
+    let cases: Vec<Result<report::CaseReport, ConformanceError>> = lines
+        .par_iter()
+        .map(|(index, line)| {
+            let case: Case =
+                serde_json::from_str(line).map_err(|error| ConformanceError::Case {
+                    path: path.to_owned(),
+                    line: index + 1,
+                    reason: error.to_string(),
+                })?;
+            Ok(run_case(&case))
+        })
+        .collect();
+    let mut suite = SuiteReport::new(name);
+    for case in cases {
+        suite.add(case?, selection.n_differences);
+    }
+    Ok(suite)
+}
+
+fn run_case(case: &Case) -> report::CaseReport {
+    match coverage::of(case) {
+        Coverage::Covered(policy) => replay::replay(case, &policy),
+        Coverage::NotCovered(reason) => report::CaseReport::not_covered(case, reason),
+        Coverage::Unusable(reason) => replay::unusable(case, &reason),
+    }
+}
+
+fn read(path: &Path) -> Result<String, ConformanceError> {
+    let read = || -> io::Result<String> {
+        let file = BufReader::new(File::open(path)?);
+        let mut text = String::new();
+        if path.extension().is_some_and(|extension| extension == "gz") {
+            MultiGzDecoder::new(file).read_to_string(&mut text)?;
+        } else {
+            { file }.read_to_string(&mut text)?;
+        }
+        Ok(text)
+    };
+    read().map_err(|source| ConformanceError::Read {
+        path: path.to_owned(),
+        source,
+    })
+}

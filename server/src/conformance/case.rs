@@ -1,0 +1,212 @@
+//! A recorded case as it stands in the corpus: a cluster, a configuration, and steps with the outcome expected of each.
+
+use std::collections::BTreeMap;
+
+use berth_proto::core_v1::{Node, Pod};
+use serde::Deserialize;
+use serde::de::IgnoredAny;
+use serde_json::value::RawValue;
+
+/// Node → plugin (or `total`) → score.
+pub type Scores = BTreeMap<String, BTreeMap<String, i64>>;
+
+/// One line of a suite.
+#[derive(Debug, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct Case {
+    /// Its name.
+    pub id: String,
+    /// Its suite's name.
+    pub suite: String,
+    /// A KubeSchedulerConfiguration as its author would write it; `None` for the defaults.
+    pub config: Option<Box<RawValue>>,
+    /// What is there before the first step.
+    pub cluster: ClusterObjects,
+    /// What happens, in order.
+    pub steps: Vec<Step>,
+    /// How much of the scores was recorded.
+    #[serde(default)]
+    pub score_detail: ScoreDetail,
+    /// How much of the rejections was recorded.
+    #[serde(default)]
+    pub reject_detail: RejectDetail,
+}
+
+/// `scoreDetail`.
+#[derive(Copy, Clone, Debug, Default, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub enum ScoreDetail {
+    /// Every plugin on every feasible node, raw and weighted.
+    #[default]
+    Full,
+    /// Only totals.
+    Totals,
+    /// Only the best nodes, weighted.
+    Best,
+}
+
+/// `rejectDetail`.
+#[derive(Copy, Clone, Debug, Default, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub enum RejectDetail {
+    /// Every rejected node.
+    #[default]
+    Full,
+    /// No rejected node.
+    None,
+}
+
+/// The objects of a case. Kinds that no rule of this version reads are only counted.
+#[derive(Debug, Default, Deserialize)]
+#[serde(rename_all = "camelCase", default)]
+pub struct ClusterObjects {
+    /// Nodes.
+    pub nodes: Vec<Node>,
+    /// Pods, on nodes and pending.
+    pub pods: Vec<Pod>,
+    /// Services, read by default spreading.
+    pub services: Vec<IgnoredAny>,
+    /// ReplicationControllers, read by default spreading.
+    pub replication_controllers: Vec<IgnoredAny>,
+    /// ReplicaSets, read by default spreading.
+    pub replica_sets: Vec<IgnoredAny>,
+    /// StatefulSets, read by default spreading.
+    pub stateful_sets: Vec<IgnoredAny>,
+}
+
+/// One thing that happens: exactly one of `pod`, `retry`, `delete` is there.
+#[derive(Debug, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct Step {
+    /// A pod arrives and is tried.
+    pub pod: Option<Box<Pod>>,
+    /// `namespace/name` of a pending pod that is tried again.
+    pub retry: Option<String>,
+    /// `namespace/name` of pods that disappear.
+    pub delete: Option<Vec<String>>,
+    /// What is done with a successful preemption.
+    pub after: Option<String>,
+    /// The outcome, with `pod` and `retry`.
+    pub expect: Option<Box<Expect>>,
+}
+
+/// The recorded outcome of one attempt.
+#[derive(Debug, Default, Deserialize)]
+#[serde(rename_all = "camelCase", default)]
+pub struct Expect {
+    /// Held back before any attempt.
+    pub preenqueue: Option<Refusal>,
+    /// Rejected as a whole.
+    pub prefilter: Option<Refusal>,
+    /// The attempt ended in an internal error; the text is informative.
+    pub error: Option<String>,
+    /// Node → why it is not feasible.
+    pub rejected: BTreeMap<String, Refusal>,
+    /// Names of the nodes that pass, sorted.
+    pub feasible: Vec<String>,
+    /// The nominated node passed and no other was looked at.
+    pub via_nominated_node: bool,
+    /// Before normalisation and weight.
+    pub raw: Option<Scores>,
+    /// After both, with `total`.
+    pub scores: Option<Scores>,
+    /// Every node of the highest total, sorted.
+    pub best: Option<Vec<String>>,
+    /// Text of the PodScheduled condition, PostFilter's part included.
+    pub message: Option<String>,
+    /// Outcome of PostFilter.
+    pub preemption: Option<Preemption>,
+    /// Node that the pod is bound to afterwards.
+    pub bind: Option<String>,
+    /// Pods removed before the bind.
+    pub evict: Vec<String>,
+    /// Pods that become terminating.
+    pub terminate: Vec<String>,
+    /// Node that the pod is nominated to.
+    pub nominate: Option<String>,
+    /// Pending pods that lose their nomination.
+    pub clear_nominations: Vec<String>,
+}
+
+/// Why a pod or a node was refused.
+#[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct Refusal {
+    /// The plugin; empty when a PreFilter result left the node out.
+    #[serde(default)]
+    pub plugin: String,
+    /// `Unschedulable` or `UnschedulableAndUnresolvable`.
+    pub code: String,
+    /// Sorted.
+    #[serde(default)]
+    pub reasons: Vec<String>,
+    /// The node was left out by a PreFilter result.
+    #[serde(default)]
+    pub pre_filter_result: bool,
+}
+
+/// What is read of `preemption`: its text, which ends the message.
+#[derive(Debug, Deserialize)]
+pub struct Preemption {
+    /// Text of the PostFilter stage; may be empty.
+    #[serde(default)]
+    pub message: String,
+}
+
+impl Expect {
+    /// The message without what PostFilter appended to it (S-ERR-5 to S-ERR-7).
+    pub fn message_before_post_filter(&self) -> Option<&str> {
+        let message = self.message.as_deref()?;
+        let post_filter = self
+            .preemption
+            .as_ref()
+            .map_or("", |preemption| preemption.message.as_str());
+        match message.strip_suffix(post_filter) {
+            Some(head) if !post_filter.is_empty() => Some(head.trim_end_matches(' ')),
+            _ => Some(message),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_post_filter_text_is_cut_off() {
+        let expect = |message: &str, post_filter: &str| Expect {
+            message: Some(message.to_owned()),
+            preemption: Some(Preemption {
+                message: post_filter.to_owned(),
+            }),
+            ..Expect::default()
+        };
+        let both = expect(
+            "0/1 nodes are available: 1 Insufficient cpu. not found",
+            "not found",
+        );
+        assert_eq!(
+            both.message_before_post_filter(),
+            Some("0/1 nodes are available: 1 Insufficient cpu.")
+        );
+        let alone = expect("0/1 nodes are available: 1 Insufficient cpu.", "");
+        assert_eq!(
+            alone.message_before_post_filter(),
+            Some("0/1 nodes are available: 1 Insufficient cpu.")
+        );
+        assert_eq!(Expect::default().message_before_post_filter(), None);
+    }
+
+    #[test]
+    fn a_step_is_read_as_recorded() {
+        let step: Step = serde_json::from_str(
+            r#"{"retry": "a/b", "bindPick": 3, "expect": {"rejected": {"n": {"code": "Unschedulable", "plugin": "",
+                "reasons": [], "preFilterResult": true}}, "bind": null, "feasible": []}}"#,
+        )
+        .unwrap();
+        let expect = step.expect.unwrap();
+        assert_eq!(step.retry.as_deref(), Some("a/b"));
+        assert!(expect.rejected["n"].pre_filter_result);
+        assert_eq!(expect.bind, None);
+    }
+}

@@ -1,0 +1,251 @@
+//! Drives one case through the engine. Only the recorded effects are applied, never the engine's own choice, so that every
+//! step starts from the recorded state.
+
+use std::collections::BTreeMap;
+
+use berth_engine::{Cluster, Delta, PlaceRequest, PodKey, Policy, TieBreak};
+use berth_proto::Time;
+use berth_proto::core_v1::{Pod, PodCondition};
+
+use super::case::{Case, Expect, Step};
+use super::compare::{self, Answer};
+use super::report::CaseReport;
+use super::tally::{Aspect, Difference, Tallies};
+
+/// 2026-01-01T00:00:00Z: the start time of a pod bound in step 0; later steps add a second each.
+const EPOCH_UNIX_SECONDS: i64 = 1_767_225_600;
+
+/// Replays every step of a covered case.
+pub fn replay(case: &Case, policy: &Policy) -> CaseReport {
+    let mut report = CaseReport::covered(case);
+    let mut replay = match Replay::start(case, policy) {
+        Ok(replay) => replay,
+        Err(reason) => return unusable(case, &reason),
+    };
+    for (index, step) in case.steps.iter().enumerate() {
+        if let Err(reason) = replay.step(case, index, step, &mut report) {
+            report.differences.push(defect(index, reason));
+            break;
+        }
+    }
+    report
+}
+
+/// A case that cannot be replayed although it should be: one difference.
+pub fn unusable(case: &Case, reason: &str) -> CaseReport {
+    let mut report = CaseReport::covered(case);
+    report.differences.push(defect(0, reason.to_owned()));
+    report
+}
+
+fn defect(step: usize, got: String) -> Difference {
+    let expected = "a case that can be replayed".to_owned();
+    Difference {
+        step,
+        aspect: Aspect::Outcome,
+        node: None,
+        expected,
+        got,
+    }
+}
+
+struct Replay<'a> {
+    cluster: Cluster,
+    policy: &'a Policy,
+    /// Every pod that the cluster holds, by `namespace/name`.
+    pods: BTreeMap<String, Pod>,
+}
+
+impl<'a> Replay<'a> {
+    fn start(case: &Case, policy: &'a Policy) -> Result<Replay<'a>, String> {
+        let cluster = Cluster::new();
+        let mut nodes = Vec::with_capacity(case.cluster.nodes.len());
+        for (i, node) in case.cluster.nodes.iter().enumerate() {
+            nodes.push(
+                cluster
+                    .compile_node(node)
+                    .map_err(|error| format!("cluster.nodes[{i}]: {error}"))?,
+            );
+        }
+        let mut pods = Vec::with_capacity(case.cluster.pods.len());
+        for (i, pod) in case.cluster.pods.iter().enumerate() {
+            pods.push(
+                cluster
+                    .compile_pod(pod)
+                    .map_err(|error| format!("cluster.pods[{i}]: {error}"))?,
+            );
+        }
+        let applied = cluster.replace(nodes, pods);
+        if let Some(rejected) = applied.rejected.first() {
+            return Err(format!("{}: {}", rejected.object, rejected.error));
+        }
+        let pods = case
+            .cluster
+            .pods
+            .iter()
+            .map(|pod| (key_of(pod), pod.clone()))
+            .collect();
+        Ok(Replay {
+            cluster,
+            policy,
+            pods,
+        })
+    }
+
+    fn step(
+        &mut self,
+        case: &Case,
+        index: usize,
+        step: &Step,
+        report: &mut CaseReport,
+    ) -> Result<(), String> {
+        match (&step.pod, &step.retry, &step.delete) {
+            (None, None, Some(names)) => self.delete(names),
+            (Some(pod), None, None) => {
+                self.attempt(case, index, step, pod, report)?;
+                self.apply(index, pod, expect_of(step)?)
+            }
+            (None, Some(name), None) => {
+                let pod = self
+                    .pods
+                    .get(name)
+                    .cloned()
+                    .ok_or_else(|| format!("retry of unknown pod `{name}`"))?;
+                self.attempt(case, index, step, &pod, report)?;
+                self.apply(index, &pod, expect_of(step)?)
+            }
+            _ => Err("a step must have exactly one of `pod`, `retry`, `delete`".to_owned()),
+        }
+    }
+
+    /// Asks the engine twice, for the full account and for the plain answer, and compares both with the record.
+    fn attempt(
+        &self,
+        case: &Case,
+        index: usize,
+        step: &Step,
+        pod: &Pod,
+        report: &mut CaseReport,
+    ) -> Result<(), String> {
+        let compiled = self
+            .cluster
+            .compile_pod(pod)
+            .map_err(|error| format!("pod: {error}"))?;
+        let tie_break = TieBreak::Lexicographic;
+        let request = PlaceRequest {
+            pod: &compiled,
+            policy: self.policy,
+            tie_break,
+        };
+        let answer = Answer {
+            explained: self.cluster.explain(&request),
+            placed: self.cluster.place(&request),
+        };
+        let mut tallies = Tallies::default();
+        let differences = compare::compare(case, index, expect_of(step)?, &answer, &mut tallies);
+        report.n_attempts += 1;
+        report.tallies.add(&tallies);
+        report.differences.extend(differences);
+        Ok(())
+    }
+
+    fn apply(&mut self, index: usize, pod: &Pod, expect: &Expect) -> Result<(), String> {
+        let now = Time::from_unix_seconds(
+            EPOCH_UNIX_SECONDS + i64::try_from(index).unwrap_or(i64::MAX / 2),
+        );
+        self.delete(&expect.evict)?;
+        for name in &expect.terminate {
+            if let Some(mut victim) = self.pods.get(name).cloned() {
+                terminate(&mut victim, now);
+                self.upsert(victim)?;
+            }
+        }
+        for name in &expect.clear_nominations {
+            if let Some(mut pending) = self.pods.get(name).cloned() {
+                pending
+                    .status
+                    .get_or_insert_default()
+                    .nominated_node_name
+                    .clear();
+                self.upsert(pending)?;
+            }
+        }
+        let mut pod = pod.clone();
+        if let Some(node) = &expect.bind {
+            pod.spec.get_or_insert_default().node_name.clone_from(node);
+            let status = pod.status.get_or_insert_default();
+            status.start_time = Some(now);
+            status.nominated_node_name.clear();
+            self.upsert(pod)?;
+        } else if let Some(node) = &expect.nominate {
+            pod.status
+                .get_or_insert_default()
+                .nominated_node_name
+                .clone_from(node);
+            self.upsert(pod)?;
+        }
+        Ok(())
+    }
+
+    fn upsert(&mut self, pod: Pod) -> Result<(), String> {
+        let compiled = self
+            .cluster
+            .compile_pod(&pod)
+            .map_err(|error| format!("pod: {error}"))?;
+        self.delta(Delta::UpsertPod(compiled))?;
+        self.pods.insert(key_of(&pod), pod);
+        Ok(())
+    }
+
+    fn delete(&mut self, names: &[String]) -> Result<(), String> {
+        for name in names {
+            let (namespace, pod) = name
+                .split_once('/')
+                .ok_or_else(|| format!("`{name}` is not `namespace/name`"))?;
+            if self.pods.remove(name).is_some() {
+                self.delta(Delta::DeletePod {
+                    key: PodKey::new(namespace, pod),
+                    uid: None,
+                })?;
+            }
+        }
+        Ok(())
+    }
+
+    fn delta(&self, delta: Delta) -> Result<(), String> {
+        match self.cluster.apply(vec![delta]).rejected.first() {
+            Some(rejected) => Err(format!("{}: {}", rejected.object, rejected.error)),
+            None => Ok(()),
+        }
+    }
+}
+
+fn expect_of(step: &Step) -> Result<&Expect, String> {
+    step.expect
+        .as_deref()
+        .ok_or_else(|| "an attempt without `expect`".to_owned())
+}
+
+fn key_of(pod: &Pod) -> String {
+    let metadata = pod.metadata.as_ref();
+    let (namespace, name) = metadata.map_or(("", ""), |metadata| {
+        (metadata.namespace.as_str(), metadata.name.as_str())
+    });
+    format!("{namespace}/{name}")
+}
+
+fn terminate(pod: &mut Pod, now: Time) {
+    pod.metadata
+        .get_or_insert_default()
+        .deletion_timestamp
+        .get_or_insert(now);
+    pod.status
+        .get_or_insert_default()
+        .conditions
+        .push(PodCondition {
+            r#type: "DisruptionTarget".to_owned(),
+            status: "True".to_owned(),
+            reason: "PreemptionByScheduler".to_owned(),
+            ..PodCondition::default()
+        });
+}

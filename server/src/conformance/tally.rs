@@ -1,0 +1,101 @@
+//! What is compared, how often it was equal, and one difference.
+
+use std::collections::BTreeMap;
+
+use berth_engine::Plugin;
+
+/// What is compared.
+#[derive(Copy, Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Aspect {
+    /// How an attempt ends: held back, rejected as a whole, in error, or with nodes filtered. One a step.
+    Outcome,
+    /// A node's rejection: plugin, code and set of reasons. One a node.
+    Rejections,
+    /// The set of feasible nodes. One a step.
+    Feasible,
+    /// A plugin's raw and weighted score of a node. One a node and plugin.
+    Score(Plugin),
+    /// A node's total. One a node.
+    Totals,
+    /// The set of nodes with the highest total, and that the plain decision takes the first of them. One a step.
+    Best,
+    /// kube-scheduler's text when nothing is feasible, up to PostFilter's part. One a step.
+    Messages,
+}
+
+impl Aspect {
+    /// As it is called in reports.
+    pub fn name(self) -> &'static str {
+        match self {
+            Aspect::Outcome => "outcome",
+            Aspect::Rejections => "rejections",
+            Aspect::Feasible => "feasible",
+            Aspect::Score(plugin) => plugin.name(),
+            Aspect::Totals => "totals",
+            Aspect::Best => "best",
+            Aspect::Messages => "messages",
+        }
+    }
+}
+
+/// How often an aspect was compared and how often it was equal.
+#[derive(Copy, Clone, Debug, Default, PartialEq, Eq)]
+pub struct Tally {
+    /// Equal ones.
+    pub matched: u64,
+    /// All.
+    pub compared: u64,
+}
+
+/// Tallies by aspect.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Tallies(pub BTreeMap<Aspect, Tally>);
+
+impl Tallies {
+    /// Counts of one aspect.
+    pub fn of(&self, aspect: Aspect) -> Tally {
+        self.0.get(&aspect).copied().unwrap_or_default()
+    }
+
+    /// Counts of every plugin's scores together.
+    pub fn scores(&self) -> Tally {
+        let mut sum = Tally::default();
+        for (aspect, tally) in &self.0 {
+            if matches!(aspect, Aspect::Score(_)) {
+                sum.matched += tally.matched;
+                sum.compared += tally.compared;
+            }
+        }
+        sum
+    }
+
+    /// Adds the counts of `other`.
+    pub fn add(&mut self, other: &Tallies) {
+        for (aspect, tally) in &other.0 {
+            let sum = self.0.entry(*aspect).or_default();
+            sum.matched += tally.matched;
+            sum.compared += tally.compared;
+        }
+    }
+
+    pub(super) fn count(&mut self, aspect: Aspect, equal: bool) {
+        let tally = self.0.entry(aspect).or_default();
+        tally.compared += 1;
+        tally.matched += u64::from(equal);
+    }
+}
+
+/// One thing that is not as recorded.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Difference {
+    /// Index of the step in its case, from 0.
+    pub step: usize,
+    /// What differs.
+    pub aspect: Aspect,
+    /// Where, when it is about one node.
+    pub node: Option<String>,
+    /// As recorded.
+    pub expected: String,
+    /// As answered.
+    pub got: String,
+}

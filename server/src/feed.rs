@@ -1,0 +1,140 @@
+//! How Berth learns of the cluster: files, and the gRPC stream of `grpc/cluster/sync.rs`. Both end in engine deltas.
+//! Here is what they share: the errors of a feed, and whether and when one has spoken.
+
+pub mod file;
+
+use std::io;
+use std::sync::Mutex;
+use std::time::{Duration, Instant};
+
+use berth_proto::meta_v1;
+use tokio::sync::watch;
+
+use crate::clock;
+
+/// Why a whole source could not be read. A single bad object is never one of these: it is a [`file::Refused`].
+#[derive(Debug, thiserror::Error)]
+pub enum FeedError {
+    /// The file cannot be opened or read.
+    #[error("cannot read `{path}`: {source}")]
+    Read {
+        /// The file as it was named; `-` is standard input.
+        path: String,
+        /// What the system said.
+        source: io::Error,
+    },
+    /// The file starts as gzip does and breaks off or is corrupt.
+    #[error("cannot decompress `{path}`: {source}")]
+    Gzip {
+        /// The file as it was named.
+        path: String,
+        /// What the decompressor said.
+        source: io::Error,
+    },
+    /// More than [`file::MAX_BYTES`] bytes after decompression.
+    #[error("`{path}` holds more than {limit} bytes")]
+    TooLarge {
+        /// The file as it was named.
+        path: String,
+        /// The bound in bytes.
+        limit: u64,
+    },
+    /// Neither JSON nor YAML, truncated, or beyond the bounds on nesting and aliases.
+    #[error("{path}:{line}:{column}: {reason}")]
+    Syntax {
+        /// The file as it was named.
+        path: String,
+        /// Line of the trouble, from 1.
+        line: u64,
+        /// Column of the trouble, from 1.
+        column: u64,
+        /// What is wrong there.
+        reason: String,
+    },
+    /// The file holds no object at all.
+    #[error("`{path}` holds no Kubernetes object")]
+    Empty {
+        /// The file as it was named.
+        path: String,
+    },
+}
+
+/// Whether a feed has completed and when one last spoke. Shared by all feeds; readers never wait long.
+#[derive(Debug, Default)]
+pub struct Freshness {
+    completed: watch::Sender<bool>,
+    last: Mutex<Option<Instant>>,
+}
+
+impl Freshness {
+    /// Notes that a feed gave a whole cluster, or deltas that stand on their own: from here on the server is ready.
+    pub fn note_applied(&self) {
+        self.note_alive();
+        self.completed
+            .send_if_modified(|completed| !std::mem::replace(completed, true));
+    }
+
+    /// Notes that a feed is alive although the cluster has not changed yet, as while a snapshot is being collected.
+    pub fn note_alive(&self) {
+        *self.lock() = Some(clock::now());
+    }
+
+    /// Has any feed completed since the start?
+    #[must_use]
+    pub fn is_complete(&self) -> bool {
+        *self.completed.borrow()
+    }
+
+    /// Turns true when the first feed completes, and stays so.
+    #[must_use]
+    pub fn completed(&self) -> watch::Receiver<bool> {
+        self.completed.subscribe()
+    }
+
+    /// Time since a feed last changed or confirmed the cluster; `None` before the first time.
+    #[must_use]
+    pub fn staleness(&self) -> Option<Duration> {
+        let last = (*self.lock())?;
+        self.is_complete()
+            .then(|| clock::now().saturating_duration_since(last))
+    }
+
+    fn lock(&self) -> std::sync::MutexGuard<'_, Option<Instant>> {
+        // One plain value: a panic elsewhere cannot leave it half written.
+        self.last
+            .lock()
+            .unwrap_or_else(std::sync::PoisonError::into_inner)
+    }
+}
+
+/// ``Pod `default/web-0` ``, ``Node `n1` ``, or the kind alone for an object without a name.
+pub(crate) fn object_name(kind: &str, metadata: Option<&meta_v1::ObjectMeta>) -> String {
+    let (namespace, name) =
+        metadata.map_or(("", ""), |metadata| (&metadata.namespace, &metadata.name));
+    match (namespace, name) {
+        (_, "") => kind.to_owned(),
+        ("", name) => format!("{kind} `{name}`"),
+        (namespace, name) => format!("{kind} `{namespace}/{name}`"),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn is_stale_only_after_a_feed_completed() {
+        let freshness = Freshness::default();
+        assert_eq!(freshness.staleness(), None);
+        freshness.note_alive();
+        assert!(!freshness.is_complete());
+        assert_eq!(freshness.staleness(), None);
+        freshness.note_applied();
+        assert!(freshness.is_complete());
+        assert!(
+            freshness
+                .staleness()
+                .is_some_and(|staleness| staleness < Duration::from_secs(60))
+        );
+    }
+}

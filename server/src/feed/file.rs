@@ -1,0 +1,177 @@
+//! The file feed: `kubectl get … -A -o json|yaml` dumps, plain or gzip-compressed.
+//!
+//! A source is read whole, cut into items ([`json`], [`yaml`]), and the items are parsed and compiled on all cores. One
+//! bad item is refused alone, with its place and field; trouble with the file as a whole is a [`FeedError`].
+//! Cost: one pass over the bytes to find the items, then parse and compile at the sum of the cores' speeds.
+
+mod item;
+mod json;
+mod load;
+mod source;
+mod yaml;
+
+use std::collections::BTreeMap;
+use std::fmt;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use berth_proto::core_v1;
+
+pub use load::{LoadReport, load, load_files};
+pub use source::MAX_BYTES;
+
+use super::FeedError;
+use item::{Item, Parsed};
+
+/// What one or several files hold: objects as they were written, or (inside this module) compiled.
+#[derive(Debug)]
+pub struct Dump<N = core_v1::Node, P = core_v1::Pod> {
+    /// Nodes in file order.
+    pub nodes: Vec<Located<N>>,
+    /// Pods in file order, pending and terminal ones included.
+    pub pods: Vec<Located<P>>,
+    /// Objects of kinds that Berth does not read, counted by kind.
+    pub ignored_kinds: BTreeMap<String, usize>,
+    /// Objects that could not be read, in file order.
+    pub refused: Vec<Refused>,
+}
+
+impl Default for Dump {
+    fn default() -> Dump {
+        item::collect(Vec::new())
+    }
+}
+
+impl<N, P> Dump<N, P> {
+    /// Adds what another file holds, behind what is here.
+    pub fn append(&mut self, mut other: Dump<N, P>) {
+        self.nodes.append(&mut other.nodes);
+        self.pods.append(&mut other.pods);
+        self.refused.append(&mut other.refused);
+        for (kind, n) in other.ignored_kinds {
+            *self.ignored_kinds.entry(kind).or_default() += n;
+        }
+    }
+}
+
+/// An object and where it stands.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Located<T> {
+    /// The object as it was written; compiled and judged later.
+    pub value: T,
+    /// Its place.
+    pub location: Location,
+}
+
+/// Where an object stands, for people: `nodes.yaml:120 (document 2, item 3)`.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Location {
+    /// The file as it was named; `-` is standard input.
+    pub path: Arc<str>,
+    /// The line on which the object starts, from 1.
+    pub line: u64,
+    /// Position of the document in the file, from 0.
+    pub document: usize,
+    /// Position in the document's list, from 0; `None` for a document that is one object.
+    pub item: Option<usize>,
+}
+
+impl fmt::Display for Location {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}:{} (document {}", self.path, self.line, self.document)?;
+        if let Some(item) = self.item {
+            write!(f, ", item {item}")?;
+        }
+        f.write_str(")")
+    }
+}
+
+/// One object that was not taken, and why. Nothing of it was applied.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Refused {
+    /// Where it stands.
+    pub location: Location,
+    /// What it is, as far as that could be read: ``Pod `default/web-0` ``.
+    pub object: String,
+    /// Path of the bad field, for example `spec.containers[0].resources.requests[cpu]`.
+    pub field: String,
+    /// What is wrong with it.
+    pub reason: String,
+}
+
+impl fmt::Display for Refused {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Refused {
+            location,
+            object,
+            field,
+            reason,
+        } = self;
+        write!(f, "{location}: {object}: `{field}`: {reason}")
+    }
+}
+
+/// Reads one file, or standard input for `-`. Objects are parsed, not yet compiled or judged.
+///
+/// # Errors
+/// [`FeedError`] for a file that cannot be read, decompressed or cut into objects; a bad object is in `refused`.
+pub fn read(path: &Path) -> Result<Dump, FeedError> {
+    let (name, text) = open(path)?;
+    parse(&name, &text)
+}
+
+/// Reads several files in order, as one cluster.
+///
+/// # Errors
+/// The first file that cannot be read; nothing of the others is returned then.
+pub fn read_all(paths: &[PathBuf]) -> Result<Dump, FeedError> {
+    let mut dump = Dump::default();
+    for path in paths {
+        dump.append(read(path)?);
+    }
+    Ok(dump)
+}
+
+/// Parses the text of a dump; `name` stands in locations and errors.
+///
+/// # Errors
+/// [`FeedError::Syntax`] where the text stops being JSON or YAML, [`FeedError::Empty`] when it holds nothing.
+pub fn parse(name: &Arc<str>, text: &str) -> Result<Dump, FeedError> {
+    let items = cut(name, text)?;
+    Ok(item::parse_all(items, |object| match object {
+        Parsed::Node(Located { value, location }) => Parsed::Node(Located {
+            value: *value,
+            location,
+        }),
+        Parsed::Pod(Located { value, location }) => Parsed::Pod(Located {
+            value: *value,
+            location,
+        }),
+        Parsed::Ignored(kind) => Parsed::Ignored(kind),
+        Parsed::Refused(refused) => Parsed::Refused(refused),
+    }))
+}
+
+/// A file's name, for locations and errors, and its text.
+fn open(path: &Path) -> Result<(Arc<str>, String), FeedError> {
+    Ok((path.to_string_lossy().into(), source::read(path)?))
+}
+
+/// Cuts a text into items; at least one document must be there.
+fn cut<'a>(name: &Arc<str>, text: &'a str) -> Result<Vec<Item<'a>>, FeedError> {
+    // kubectl writes JSON with the brace first; no YAML that it writes starts so.
+    let items = if text.trim_start().starts_with(['{', '[']) {
+        json::items(name, text)?
+    } else {
+        yaml::items(name, text)?
+    };
+    if items.n_documents == 0 {
+        return Err(FeedError::Empty {
+            path: name.to_string(),
+        });
+    }
+    Ok(items.items)
+}
+
+#[cfg(test)]
+mod tests;

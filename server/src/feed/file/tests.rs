@@ -1,0 +1,276 @@
+use super::*;
+
+fn parse_text(text: &str) -> Dump {
+    parse(&Arc::from("dump"), text).unwrap_or_else(|error| panic!("{error}"))
+}
+
+fn refused(text: &str) -> Vec<String> {
+    parse_text(text)
+        .refused
+        .iter()
+        .map(ToString::to_string)
+        .collect()
+}
+
+fn whole_error(text: &str) -> String {
+    parse(&Arc::from("dump"), text)
+        .map(|dump| format!("{dump:?}"))
+        .unwrap_err()
+        .to_string()
+}
+
+/// `NAME@LINE` of every node and pod.
+fn places(dump: &Dump) -> Vec<String> {
+    let name = |metadata: &Option<berth_proto::meta_v1::ObjectMeta>| {
+        metadata.clone().unwrap_or_default().name
+    };
+    let nodes = dump
+        .nodes
+        .iter()
+        .map(|node| format!("{}@{}", name(&node.value.metadata), node.location.line));
+    let pods = dump
+        .pods
+        .iter()
+        .map(|pod| format!("{}@{}", name(&pod.value.metadata), pod.location.line));
+    nodes.chain(pods).collect()
+}
+
+const LIST: &str = r#"{
+  "apiVersion": "v1",
+  "items": [
+    {"apiVersion": "v1", "kind": "Node", "metadata": {"name": "n1"}},
+    {
+      "metadata": {"name": "web-0", "namespace": "default"},
+      "kind": "Pod",
+      "spec": {"containers": [{"name": "c", "resources": {"requests": {"cpu": "1500m", "memory": 1024}}}]}
+    },
+    {"kind": "Service", "metadata": {"name": "s"}}
+  ],
+  "kind": "List"
+}"#;
+
+#[test]
+fn a_json_list_is_read_with_the_line_of_every_item() {
+    let dump = parse_text(LIST);
+    assert_eq!(places(&dump), ["n1@4", "web-0@5"]);
+    assert_eq!(
+        dump.ignored_kinds,
+        BTreeMap::from([("Service".to_owned(), 1)])
+    );
+    assert_eq!(
+        dump.pods[0].location.to_string(),
+        "dump:5 (document 0, item 1)"
+    );
+    let container = &dump.pods[0].value.spec.as_ref().unwrap().containers[0];
+    let requests = &container.resources.as_ref().unwrap().requests;
+    assert_eq!(requests["cpu"].parse().unwrap().milli_value(), 1500);
+    assert_eq!(requests["memory"].parse().unwrap().value(), 1024);
+}
+
+#[test]
+fn yaml_says_the_same_as_json() {
+    let yaml = "apiVersion: v1\nitems:\n- apiVersion: v1\n  kind: Node\n  metadata:\n    name: n1\n\
+                - metadata: {name: web-0, namespace: default}\n  kind: Pod\n  spec:\n    containers:\n    - name: c\n      \
+                resources:\n        requests:\n          cpu: 1500m\n          memory: 1024\n\
+                - {kind: Service, metadata: {name: s}}\nkind: List\n";
+    let (from_yaml, from_json) = (parse_text(yaml), parse_text(LIST));
+    assert_eq!(places(&from_yaml), ["n1@3", "web-0@7"]);
+    assert_eq!(from_yaml.ignored_kinds, from_json.ignored_kinds);
+    assert_eq!(from_yaml.nodes[0].value, from_json.nodes[0].value);
+    assert_eq!(from_yaml.pods[0].value, from_json.pods[0].value);
+}
+
+#[test]
+fn several_documents_and_typed_lists_are_read() {
+    let json = "{\"kind\":\"NodeList\",\"items\":[{\"metadata\":{\"name\":\"n1\"}}]}\n\
+                {\"kind\":\"Node\",\"metadata\":{\"name\":\"n2\"}}{\"kind\":\"PodList\",\"items\":null}\n\
+                {\"kind\":\"EventList\",\"items\":[{}, {}]}";
+    let dump = parse_text(json);
+    assert_eq!(places(&dump), ["n1@1", "n2@2"]);
+    assert_eq!(dump.nodes[1].location.to_string(), "dump:2 (document 1)");
+    assert_eq!(dump.ignored_kinds.values().sum::<usize>(), 2);
+
+    let yaml = "# nodes\n---\nkind: Node\nmetadata: {name: n1}\n---\n---\nkind: List\nitems:\n- kind: Node\n  metadata: {name: n2}\n";
+    assert_eq!(places(&parse_text(yaml)), ["n1@3", "n2@9"]);
+}
+
+#[test]
+fn yaml_scalars_keep_their_meaning() {
+    let yaml = "kind: Pod\nmetadata:\n  name: \"123\"\n  labels: {zone: no, on: \"true\", version: \"1.10\"}\n  \
+                annotations: {note: \"a\\nb \\\"c\\\" \\u0001\"}\nspec: {priority: -5, hostNetwork: true, nodeName: null}\n";
+    let pod = &parse_text(yaml).pods[0].value;
+    let metadata = pod.metadata.as_ref().unwrap();
+    assert_eq!(metadata.name, "123");
+    assert_eq!(metadata.labels["zone"], "no");
+    assert_eq!(metadata.labels["on"], "true");
+    assert_eq!(metadata.labels["version"], "1.10");
+    assert_eq!(metadata.annotations["note"], "a\nb \"c\" \u{1}");
+    let spec = pod.spec.as_ref().unwrap();
+    assert_eq!(
+        (spec.priority, spec.host_network, spec.node_name.as_str()),
+        (Some(-5), true, "")
+    );
+}
+
+#[test]
+fn a_bad_item_is_refused_alone_with_line_and_field() {
+    let json = "{\"kind\":\"List\",\"items\":[\n{\"kind\":\"Node\",\"metadata\":{\"name\":\"n1\"}},\n\
+                {\"kind\":\"Pod\",\"metadata\":{\"name\":\"p\",\"namespace\":\"ns\"},\n \"spec\":{\"containers\":[{\"ports\":7}]}},\n\
+                {\"metadata\":{\"name\":\"x\"}},\n7,\n{\"kind\":5},\n{\"kind\":\"List\",\"items\":[]},\n\
+                {\"kind\":\"Node\",\"metadata\":{\"name\":\"n2\"}}]}";
+    assert_eq!(places(&parse_text(json)), ["n1@2", "n2@9"]);
+    let refused = refused(json);
+    assert_eq!(refused.len(), 5, "{refused:#?}");
+    assert_eq!(
+        refused[0],
+        "dump:4 (document 0, item 1): Pod `ns/p`: `spec.containers[0].ports`: invalid type: integer `7`, expected a list"
+    );
+    assert_eq!(
+        refused[1],
+        "dump:5 (document 0, item 2): object: `kind`: must be set"
+    );
+    assert!(
+        refused[2]
+            .starts_with("dump:6 (document 0, item 3): object: `kind`: invalid type: integer `7`"),
+        "{refused:#?}"
+    );
+    assert!(
+        refused[3]
+            .starts_with("dump:7 (document 0, item 4): object: `kind`: invalid type: integer `5`"),
+        "{refused:#?}"
+    );
+    assert_eq!(
+        refused[4],
+        "dump:8 (document 0, item 5): List: `kind`: a list inside a list is not read"
+    );
+}
+
+#[test]
+fn a_yaml_key_given_twice_refuses_its_item() {
+    let yaml = "kind: List\nitems:\n- kind: Pod\n  metadata: {name: p, namespace: ns, labels: {a: x, a: y}}\n\
+                - kind: Pod\n  metadata: {name: q, namespace: ns}\n  spec:\n    containers:\n    - name: c\n      name: d\n\
+                - kind: Node\n  metadata: {name: n1}\n";
+    assert_eq!(places(&parse_text(yaml)), ["n1@11"]);
+    assert_eq!(
+        refused(yaml),
+        [
+            "dump:3 (document 0, item 0): Pod `ns/p`: `metadata.labels.a`: the key is given twice",
+            "dump:5 (document 0, item 1): Pod `ns/q`: `spec.containers[0].name`: the key is given twice",
+        ]
+    );
+}
+
+#[test]
+fn whole_file_errors_name_line_and_column() {
+    assert_eq!(whole_error(" \n"), "`dump` holds no Kubernetes object");
+    assert_eq!(
+        whole_error("{\"kind\":\"List\",\n\"items\":[{\"kind\":\"Node\""),
+        "dump:2:23: EOF while parsing an object"
+    );
+    assert!(
+        whole_error("[1]").starts_with("dump:1:"),
+        "{}",
+        whole_error("[1]")
+    );
+    assert!(
+        whole_error("{\"kind\":\"List\",\"items\":{}}")
+            .contains("`items` of a list must be an array")
+    );
+    let text = whole_error("kind: Node\nmetadata: {name: n1\nspec: {}\n");
+    assert!(text.starts_with("dump:"), "{text}");
+    let text = whole_error("just words\n");
+    assert!(text.contains("dump:1:1: "), "{text}");
+}
+
+#[test]
+fn yaml_cannot_grow_without_bound() {
+    let mut bomb = String::from("kind: Pod\nmetadata:\n  name: p\na: &a [x,x,x,x,x,x,x,x,x,x]\n");
+    for (level, previous) in ["b", "c", "d", "e", "f", "g", "h"]
+        .iter()
+        .zip(["a", "b", "c", "d", "e", "f", "g"])
+    {
+        let aliases = vec![format!("*{previous}"); 10].join(",");
+        bomb.push_str(&format!("{level}: &{level} [{aliases}]\n"));
+    }
+    let error = whole_error(&bomb);
+    assert!(error.starts_with("dump:"), "{error}");
+
+    let deep = format!(
+        "kind: Pod\nspec: {}{}\n",
+        "[".repeat(5_000),
+        "]".repeat(5_000)
+    );
+    assert!(whole_error(&deep).starts_with("dump:"));
+
+    let big = "x".repeat(1 << 20);
+    let text = format!(
+        "kind: Pod\na: &a {big}\nb: [{}]\n",
+        vec!["*a"; 1000].join(",")
+    );
+    assert!(whole_error(&text).starts_with("dump:"));
+}
+
+#[test]
+fn deep_json_is_refused_without_harm() {
+    let deep = format!("{}{}", "[".repeat(100_000), "]".repeat(100_000));
+    let unknown = format!("{{\"kind\":\"Pod\",\"metadata\":{{\"name\":\"p\"}},\"x\":{deep}}}");
+    assert_eq!(
+        parse_text(&unknown).pods.len() + parse_text(&unknown).refused.len(),
+        1
+    );
+    let known = format!(
+        "{{\"kind\":\"Pod\",\"metadata\":{{\"name\":\"p\"}},\"spec\":{{\"containers\":{deep}}}}}"
+    );
+    assert_eq!(refused(&known).len(), 1);
+}
+
+/// Cuts, repeats and overwrites pieces of real text, some thousand times, by a fixed sequence.
+#[test]
+fn mutated_dumps_never_panic() {
+    let yaml = "kind: List\nitems:\n- kind: Pod\n  metadata: {name: p, labels: {a: &x b}}\n  spec: {nodeName: *x}\n";
+    let pieces = [
+        "{", "}", "[", "]", "\"", ":", ",", "\n", "&x ", "*x", "- ", "---\n", "null", "1e999",
+        "\\u12", "é", "\t", "#", "!!",
+    ];
+    let mut random = 88_172_645_463_325_252_u64;
+    let mut next = |n: usize| {
+        random ^= random << 13;
+        random ^= random >> 7;
+        random ^= random << 17;
+        usize::try_from(random % n as u64).unwrap()
+    };
+    let mut n_errors = 0;
+    for round in 0..4_000 {
+        let mut text: Vec<char> = if round % 2 == 0 { LIST } else { yaml }.chars().collect();
+        for _ in 0..=next(4) {
+            let (from, to) = (next(text.len()), next(text.len()));
+            let (from, to) = (from.min(to), from.max(to).min(from + 12));
+            text.splice(from..to.max(from), pieces[next(pieces.len())].chars());
+        }
+        n_errors += usize::from(parse(&Arc::from("dump"), &String::from_iter(text)).is_err());
+    }
+    assert!(
+        (100..4_000).contains(&n_errors),
+        "{n_errors} of 4000 were errors"
+    );
+}
+
+#[test]
+fn arbitrary_text_never_panics() {
+    for text in [
+        "{",
+        "}",
+        "{\"kind\":",
+        "\u{0}",
+        "- - -",
+        "? :",
+        "&a *a",
+        "%YAML 9",
+        "\"",
+        "{\"kind\":\"Pod\",\"kind\":\"Node\"}",
+        "---",
+        "!!x y",
+    ] {
+        drop(parse(&Arc::from("dump"), text));
+    }
+}

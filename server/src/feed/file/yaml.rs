@@ -1,0 +1,327 @@
+//! Cuts YAML text into items by rewriting each object as JSON text, so that both formats share one parser.
+//!
+//! kubectl's own way, with two gains: every item knows its line, and a key given twice is seen here, where a map would
+//! have forgotten it. Depth, anchors and aliases are bounded: a small text cannot become a large one.
+
+use std::borrow::Cow;
+use std::fmt;
+use std::sync::Arc;
+
+use serde::de::{self, Deserialize, DeserializeSeed, Deserializer, MapAccess, SeqAccess, Visitor};
+use serde_saphyr::budget::Budget;
+use serde_saphyr::{DuplicateKeyPolicy, Options, Spanned};
+
+use super::Location;
+use super::item::{Item, Items};
+use super::json::list_kind;
+use crate::feed::FeedError;
+
+const MAX_DEPTH: usize = 64;
+const MAX_ALIASES: usize = 10_000;
+const MAX_REPLAYED_EVENTS: usize = 100_000;
+
+/// Every object of `text`, in order, with the line it starts on.
+pub(super) fn items<'a>(path: &Arc<str>, text: &'a str) -> Result<Items<'a>, FeedError> {
+    let mut reader = text.as_bytes();
+    let mut items = Vec::new();
+    let mut n_documents = 0;
+    for document in
+        serde_saphyr::read_with_options::<_, Spanned<Document>>(&mut reader, options(text.len()))
+    {
+        let document = document.map_err(|error| syntax(path, &error))?;
+        let line = document.defined.line();
+        let place = |line, item| Location {
+            path: path.clone(),
+            line,
+            document: n_documents,
+            item,
+        };
+        let Document {
+            kind,
+            items: list,
+            whole,
+        } = document.value;
+        match (list_kind(kind.as_deref()), list) {
+            (None, _) => items.push(whole.into_item(None, place(line, None))),
+            (Some(implied_kind), list) => {
+                items.extend(list.into_iter().enumerate().map(|(index, item)| {
+                    let location = place(item.defined.line(), Some(index));
+                    item.value.into_item(implied_kind, location)
+                }));
+            }
+        }
+        n_documents += 1;
+    }
+    Ok(Items { items, n_documents })
+}
+
+/// Bounds by the size of the text: without aliases no event needs less than a byte.
+fn options(n_bytes: usize) -> Options {
+    let mut budget = Budget::default();
+    budget.max_reader_input_bytes = None;
+    budget.max_events = n_bytes.saturating_add(MAX_REPLAYED_EVENTS);
+    budget.max_nodes = n_bytes.saturating_add(MAX_REPLAYED_EVENTS);
+    budget.max_total_scalar_bytes = n_bytes.saturating_mul(2).saturating_add(1 << 20);
+    budget.max_total_comment_bytes = n_bytes.saturating_add(1);
+    budget.max_documents = n_bytes.saturating_add(1);
+    budget.max_depth = MAX_DEPTH;
+    budget.max_aliases = MAX_ALIASES;
+    let mut options = Options::default();
+    options.budget = Some(budget);
+    options.alias_limits.max_total_replayed_events = MAX_REPLAYED_EVENTS;
+    options.with_snippet = false;
+    // Both pairs of a key given twice arrive, and the second is noted as a fault of its item.
+    options.duplicate_keys = DuplicateKeyPolicy::LastWins;
+    // A zone called `no` is a name.
+    options.strict_booleans = true;
+    options
+}
+
+fn syntax(path: &Arc<str>, error: &serde_saphyr::Error) -> FeedError {
+    let (line, column) = error
+        .location()
+        .map_or((0, 0), |location| (location.line(), location.column()));
+    let text = error.without_snippet().to_string();
+    let reason = text.lines().next().unwrap_or_default().to_owned();
+    FeedError::Syntax {
+        path: path.to_string(),
+        line,
+        column,
+        reason,
+    }
+}
+
+/// A top-level mapping; `items` is filled for every mapping that has such a sequence, and read only for lists.
+struct Document {
+    kind: Option<String>,
+    items: Vec<Spanned<Json>>,
+    whole: Json,
+}
+
+impl<'de> Deserialize<'de> for Document {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        struct DocumentVisitor;
+        impl<'de> Visitor<'de> for DocumentVisitor {
+            type Value = Document;
+
+            fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+                f.write_str("a Kubernetes object or list")
+            }
+
+            fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<Document, A::Error> {
+                let mut document = Document {
+                    kind: None,
+                    items: Vec::new(),
+                    whole: Json::default(),
+                };
+                let mut object = ObjectWriter::open(&mut document.whole);
+                while let Some(key) = map.next_key::<String>()? {
+                    if key == "items" {
+                        // A list's items stand alone, so that each has its own line and its own faults.
+                        document.items = map
+                            .next_value::<Option<Vec<Spanned<Json>>>>()?
+                            .unwrap_or_default();
+                        continue;
+                    }
+                    let from = object.start(&key);
+                    map.next_value_seed(Writer(object.json))?;
+                    if key == "kind" {
+                        document.kind = serde_json::from_str(&object.json.text[from..]).ok();
+                    }
+                    object.end();
+                }
+                object.close();
+                Ok(document)
+            }
+        }
+        deserializer.deserialize_map(DocumentVisitor)
+    }
+}
+
+/// YAML rewritten as JSON text, with the first key that was given twice.
+#[derive(Default)]
+struct Json {
+    text: String,
+    path: Vec<Step>,
+    duplicate: Option<String>,
+}
+
+enum Step {
+    Key(String),
+    Index(usize),
+}
+
+impl Json {
+    fn into_item<'a>(self, implied_kind: Option<&'a str>, location: Location) -> Item<'a> {
+        let fault = self
+            .duplicate
+            .map(|field| (field, "the key is given twice".to_owned()));
+        Item {
+            json: Cow::Owned(self.text),
+            implied_kind,
+            location,
+            fault,
+        }
+    }
+
+    fn note_duplicate(&mut self) {
+        if self.duplicate.is_some() {
+            return;
+        }
+        let mut field = String::new();
+        for step in &self.path {
+            match step {
+                Step::Key(key) if field.is_empty() => field.push_str(key),
+                Step::Key(key) if key.contains(['.', '/']) => field.push_str(&format!("[{key}]")),
+                Step::Key(key) => field.push_str(&format!(".{key}")),
+                Step::Index(index) => field.push_str(&format!("[{index}]")),
+            }
+        }
+        self.duplicate = Some(field);
+    }
+
+    fn push_string(&mut self, text: &str) {
+        self.text
+            .push_str(&serde_json::Value::from(text).to_string());
+    }
+}
+
+impl<'de> Deserialize<'de> for Json {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        let mut json = Json::default();
+        Writer(&mut json).deserialize(deserializer)?;
+        Ok(json)
+    }
+}
+
+/// Writes the members of one JSON object, watching for keys given twice.
+struct ObjectWriter<'j> {
+    json: &'j mut Json,
+    keys: Vec<String>,
+}
+
+impl<'j> ObjectWriter<'j> {
+    fn open(json: &'j mut Json) -> Self {
+        json.text.push('{');
+        ObjectWriter {
+            json,
+            keys: Vec::new(),
+        }
+    }
+
+    /// Writes the key; the value must follow. Gives where the value starts.
+    fn start(&mut self, key: &str) -> usize {
+        if !self.keys.is_empty() {
+            self.json.text.push(',');
+        }
+        self.json.push_string(key);
+        self.json.text.push(':');
+        self.json.path.push(Step::Key(key.to_owned()));
+        match self.keys.binary_search_by(|known| known.as_str().cmp(key)) {
+            Ok(_) => self.json.note_duplicate(),
+            Err(at) => self.keys.insert(at, key.to_owned()),
+        }
+        self.json.text.len()
+    }
+
+    fn end(&mut self) {
+        self.json.path.pop();
+    }
+
+    fn close(self) {
+        self.json.text.push('}');
+    }
+}
+
+/// Writes whatever value comes as JSON.
+struct Writer<'j>(&'j mut Json);
+
+impl<'de> DeserializeSeed<'de> for Writer<'_> {
+    type Value = ();
+
+    fn deserialize<D: Deserializer<'de>>(self, deserializer: D) -> Result<(), D::Error> {
+        deserializer.deserialize_any(self)
+    }
+}
+
+impl<'de> Visitor<'de> for Writer<'_> {
+    type Value = ();
+
+    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("a value that JSON has too")
+    }
+
+    fn visit_bool<E>(self, value: bool) -> Result<(), E> {
+        self.0.text.push_str(if value { "true" } else { "false" });
+        Ok(())
+    }
+
+    fn visit_i64<E>(self, value: i64) -> Result<(), E> {
+        self.0.text.push_str(&value.to_string());
+        Ok(())
+    }
+
+    fn visit_u64<E>(self, value: u64) -> Result<(), E> {
+        self.0.text.push_str(&value.to_string());
+        Ok(())
+    }
+
+    fn visit_f64<E: de::Error>(self, value: f64) -> Result<(), E> {
+        let number = serde_json::Number::from_f64(value)
+            .ok_or_else(|| E::custom("the number is not finite"))?;
+        self.0.text.push_str(&number.to_string());
+        Ok(())
+    }
+
+    fn visit_str<E>(self, value: &str) -> Result<(), E> {
+        self.0.push_string(value);
+        Ok(())
+    }
+
+    fn visit_unit<E: de::Error>(self) -> Result<(), E> {
+        self.0.text.push_str("null");
+        Ok(())
+    }
+
+    fn visit_none<E: de::Error>(self) -> Result<(), E> {
+        self.visit_unit()
+    }
+
+    fn visit_some<D: Deserializer<'de>>(self, deserializer: D) -> Result<(), D::Error> {
+        deserializer.deserialize_any(self)
+    }
+
+    fn visit_newtype_struct<D: Deserializer<'de>>(self, deserializer: D) -> Result<(), D::Error> {
+        deserializer.deserialize_any(self)
+    }
+
+    fn visit_seq<A: SeqAccess<'de>>(self, mut seq: A) -> Result<(), A::Error> {
+        self.0.text.push('[');
+        for index in 0.. {
+            let end = self.0.text.len();
+            if index > 0 {
+                self.0.text.push(',');
+            }
+            self.0.path.push(Step::Index(index));
+            let element = seq.next_element_seed(Writer(self.0))?;
+            self.0.path.pop();
+            if element.is_none() {
+                self.0.text.truncate(end);
+                break;
+            }
+        }
+        self.0.text.push(']');
+        Ok(())
+    }
+
+    fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<(), A::Error> {
+        let mut object = ObjectWriter::open(self.0);
+        while let Some(key) = map.next_key::<String>()? {
+            object.start(&key);
+            map.next_value_seed(Writer(object.json))?;
+            object.end();
+        }
+        object.close();
+        Ok(())
+    }
+}

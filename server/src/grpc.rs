@@ -1,0 +1,145 @@
+//! The gRPC side: a service a file. A handler converts, calls the engine and converts back; long work goes to a bounded
+//! pool, and every failure leaves through [`status`].
+
+mod call;
+pub(crate) mod cluster;
+pub(crate) mod convert;
+mod deadline;
+mod label_selector;
+pub(crate) mod placement;
+mod pool;
+pub(crate) mod status;
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+
+use berth_engine::{Cluster, TieBreak};
+use berth_proto::berth_v1::cluster_service_server::ClusterServiceServer;
+use berth_proto::berth_v1::placement_service_server::PlacementServiceServer;
+use tokio::sync::watch;
+use tonic::service::Routes;
+use tonic_health::server::{HealthReporter, HealthService};
+
+use crate::config::policy::Profiles;
+use crate::feed::Freshness;
+use crate::telemetry::Metrics;
+
+pub(crate) use call::CallService;
+use pool::Pool;
+
+/// Bounds on what one caller may ask.
+#[derive(Copy, Clone, Debug, PartialEq, Eq)]
+pub struct Limits {
+    /// Most bytes of one received message.
+    pub max_message_bytes: usize,
+    /// Most pods of one `PlaceBatch` or `PlaceStream` request, replicas counted.
+    pub max_pods_per_request: usize,
+    /// Most objects of one `Sync` snapshot.
+    pub max_snapshot_objects: usize,
+}
+
+impl Default for Limits {
+    fn default() -> Limits {
+        Limits {
+            max_message_bytes: 64 << 20,
+            max_pods_per_request: 100_000,
+            max_snapshot_objects: 4_000_000,
+        }
+    }
+}
+
+/// What every handler shares.
+pub(crate) struct State {
+    pub(crate) cluster: Arc<Cluster>,
+    pub(crate) profiles: Profiles,
+    /// For requests that name no rule.
+    pub(crate) tie_break: TieBreak,
+    pub(crate) limits: Limits,
+    pub(crate) metrics: Metrics,
+    pub(crate) freshness: Freshness,
+    pub(crate) pool: Pool,
+    /// Turns true once, when the server starts to drain: streams end then.
+    pub(crate) draining: watch::Receiver<bool>,
+    n_long_writes: AtomicUsize,
+}
+
+/// Up to here one decision takes microseconds and runs where the request arrived.
+const MAX_INLINE_NODES: usize = 20_000;
+
+impl State {
+    pub(crate) fn new(
+        cluster: Arc<Cluster>,
+        profiles: Profiles,
+        tie_break: TieBreak,
+        limits: Limits,
+        draining: watch::Receiver<bool>,
+    ) -> State {
+        State {
+            cluster,
+            profiles,
+            tie_break,
+            limits,
+            metrics: Metrics::new(),
+            freshness: Freshness::default(),
+            pool: Pool::new(),
+            draining,
+            n_long_writes: AtomicUsize::new(0),
+        }
+    }
+
+    /// May a single decision run on the reactor? Not while a long write holds the lock that an assume may need.
+    fn decides_in_microseconds(&self) -> bool {
+        // Only a hint: a write that starts just after costs one late answer, never a wrong one.
+        self.n_long_writes.load(Ordering::Relaxed) == 0
+            && self.cluster.snapshot().n_nodes() <= MAX_INLINE_NODES
+    }
+
+    /// Marks a long write for as long as the guard lives.
+    fn long_write(&self) -> LongWrite<'_> {
+        self.n_long_writes.fetch_add(1, Ordering::Relaxed);
+        LongWrite(&self.n_long_writes)
+    }
+}
+
+struct LongWrite<'a>(&'a AtomicUsize);
+
+impl Drop for LongWrite<'_> {
+    fn drop(&mut self) {
+        self.0.fetch_sub(1, Ordering::Relaxed);
+    }
+}
+
+/// Resolves once the server drains.
+async fn until_draining(mut draining: watch::Receiver<bool>) {
+    // The sender lives as long as the server; without it nothing is left to serve either.
+    drop(draining.wait_for(|&draining| draining).await);
+}
+
+/// The two services of `berth.v1`, health and reflection.
+///
+/// # Errors
+/// When the built-in descriptors cannot be read, which a test rules out.
+pub(crate) fn routes(
+    state: &Arc<State>,
+    health: HealthReporter,
+) -> Result<Routes, tonic_reflection::server::Error> {
+    let max_bytes = state.limits.max_message_bytes;
+    let cluster = ClusterServiceServer::new(cluster::ClusterHandler::new(state.clone()))
+        .max_decoding_message_size(max_bytes);
+    let placement = PlacementServiceServer::new(placement::PlacementHandler::new(state.clone()))
+        .max_decoding_message_size(max_bytes);
+    let health = tonic_health::pb::health_server::HealthServer::new(
+        HealthService::from_health_reporter(health),
+    );
+    let reflection = || {
+        tonic_reflection::server::Builder::configure()
+            .register_encoded_file_descriptor_set(berth_proto::FILE_DESCRIPTOR_SET)
+            .register_encoded_file_descriptor_set(tonic_health::pb::FILE_DESCRIPTOR_SET)
+    };
+    Ok(Routes::new(cluster)
+        .add_service(placement)
+        .add_service(health)
+        .add_service(reflection().build_v1()?)
+        .add_service(reflection().build_v1alpha()?)
+        .prepare())
+}

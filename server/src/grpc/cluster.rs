@@ -1,0 +1,110 @@
+//! `berth.v1.ClusterService`: what Berth knows of the cluster, and how it is told.
+
+mod delta;
+mod list;
+mod page;
+mod sync;
+
+use std::sync::Arc;
+
+use berth_proto::berth_v1::cluster_service_server::ClusterService;
+use berth_proto::berth_v1::{
+    ApplyRequest, ApplyResponse, GetClusterRequest, GetClusterResponse, ListNodesRequest,
+    ListNodesResponse, ListPodsRequest, ListPodsResponse, SyncRequest, SyncResponse,
+};
+use tokio_stream::wrappers::ReceiverStream;
+use tonic::{Request, Response, Status, Streaming};
+
+use super::State;
+use super::convert::saturate;
+use super::deadline::Deadline;
+use crate::clock;
+
+pub(crate) struct ClusterHandler {
+    state: Arc<State>,
+}
+
+impl ClusterHandler {
+    pub(crate) fn new(state: Arc<State>) -> ClusterHandler {
+        ClusterHandler { state }
+    }
+}
+
+#[tonic::async_trait]
+impl ClusterService for ClusterHandler {
+    type SyncStream = ReceiverStream<Result<SyncResponse, Status>>;
+
+    async fn sync(
+        &self,
+        request: Request<Streaming<SyncRequest>>,
+    ) -> Result<Response<Self::SyncStream>, Status> {
+        let deadline = Deadline::of(&request);
+        Ok(Response::new(sync::serve(
+            self.state.clone(),
+            request.into_inner(),
+            deadline,
+        )))
+    }
+
+    async fn apply(
+        &self,
+        request: Request<ApplyRequest>,
+    ) -> Result<Response<ApplyResponse>, Status> {
+        let deadline = Deadline::of(&request);
+        let outcome = delta::apply(&self.state, request.into_inner().deltas, deadline).await?;
+        Ok(Response::new(ApplyResponse {
+            generation: outcome.generation.get(),
+            rejections: outcome.rejections,
+        }))
+    }
+
+    async fn get_cluster(
+        &self,
+        _request: Request<GetClusterRequest>,
+    ) -> Result<Response<GetClusterResponse>, Status> {
+        let snapshot = self.state.cluster.snapshot();
+        Ok(Response::new(GetClusterResponse {
+            generation: snapshot.generation().get(),
+            n_nodes: saturate(snapshot.n_nodes()),
+            n_pods: saturate(snapshot.n_pods()),
+            n_assumed_pods: saturate(snapshot.n_assumed()),
+            n_pending_pods: saturate(snapshot.n_pending()),
+            n_orphaned_pods: saturate(snapshot.n_orphaned()),
+            n_shapes: saturate(self.state.cluster.n_shapes()),
+            staleness_ms: self.state.freshness.staleness().map(clock::as_millis),
+            n_contradictions: snapshot.n_contradictions(),
+        }))
+    }
+
+    async fn list_nodes(
+        &self,
+        request: Request<ListNodesRequest>,
+    ) -> Result<Response<ListNodesResponse>, Status> {
+        let (deadline, state) = (Deadline::of(&request), self.state.clone());
+        let request = request.into_inner();
+        let page = self
+            .state
+            .pool
+            .run(deadline, move |_| {
+                list::nodes(&state.cluster.snapshot(), &request)
+            })
+            .await??;
+        Ok(Response::new(page))
+    }
+
+    async fn list_pods(
+        &self,
+        request: Request<ListPodsRequest>,
+    ) -> Result<Response<ListPodsResponse>, Status> {
+        let (deadline, state) = (Deadline::of(&request), self.state.clone());
+        let request = request.into_inner();
+        let page = self
+            .state
+            .pool
+            .run(deadline, move |_| {
+                list::pods(&state.cluster.snapshot(), &request)
+            })
+            .await??;
+        Ok(Response::new(page))
+    }
+}

@@ -1,0 +1,95 @@
+//! A batch of changes: compile, apply, list what was refused by its position in the request.
+
+use std::sync::Arc;
+
+use berth_engine::{Cluster, Delta, Generation, ModelError};
+use berth_proto::berth_v1 as wire;
+use rayon::prelude::*;
+
+use crate::grpc::State;
+use crate::grpc::convert;
+use crate::grpc::deadline::Deadline;
+use crate::grpc::status::CallError;
+
+/// From this many changes on a batch leaves the reactor, and its objects are compiled on all cores.
+const LONG_BATCH: usize = 64;
+
+pub(super) struct Outcome {
+    pub(super) generation: Generation,
+    /// By ascending index.
+    pub(super) rejections: Vec<wire::Rejection>,
+}
+
+/// A compiled change, or what was refused and why. In step with the request.
+pub(super) type Compiled = Result<Delta, (String, ModelError)>;
+
+pub(super) fn compile(cluster: &Cluster, deltas: Vec<wire::Delta>) -> Vec<Compiled> {
+    if deltas.len() < LONG_BATCH {
+        deltas
+            .into_iter()
+            .map(|delta| convert::delta(cluster, delta))
+            .collect()
+    } else {
+        deltas
+            .into_par_iter()
+            .map(|delta| convert::delta(cluster, delta))
+            .collect()
+    }
+}
+
+/// Applies the batch in one generation. A batch once begun is finished, whatever the deadline: half a batch helps nobody.
+pub(super) async fn apply(
+    state: &Arc<State>,
+    deltas: Vec<wire::Delta>,
+    deadline: Deadline,
+) -> Result<Outcome, CallError> {
+    if deltas.len() < LONG_BATCH && state.decides_in_microseconds() {
+        return Ok(apply_now(state, deltas));
+    }
+    let shared = state.clone();
+    state
+        .pool
+        .run(deadline, move |_| {
+            let _busy = shared.long_write();
+            apply_now(&shared, deltas)
+        })
+        .await
+}
+
+fn apply_now(state: &State, deltas: Vec<wire::Delta>) -> Outcome {
+    let n_deltas = deltas.len();
+    let mut rejections = Vec::new();
+    let mut accepted = Vec::with_capacity(n_deltas);
+    let mut positions = Vec::with_capacity(n_deltas);
+    for (index, compiled) in compile(&state.cluster, deltas).into_iter().enumerate() {
+        match compiled {
+            Ok(delta) => {
+                accepted.push(delta);
+                positions.push(index);
+            }
+            Err((object, error)) => rejections.push(convert::rejection(index, object, error)),
+        }
+    }
+    let generation = if accepted.is_empty() {
+        state.cluster.snapshot().generation()
+    } else {
+        let applied = state.cluster.apply(accepted);
+        rejections.extend(applied.rejected.into_iter().map(|rejected| {
+            let index = positions
+                .get(rejected.index)
+                .copied()
+                .unwrap_or(rejected.index);
+            convert::rejection(index, rejected.object, rejected.error)
+        }));
+        rejections.sort_by_key(|rejection| rejection.index);
+        applied.generation
+    };
+    state.freshness.note_applied();
+    state
+        .metrics
+        .count_deltas(n_deltas - rejections.len().min(n_deltas), rejections.len());
+    Outcome {
+        generation,
+        rejections,
+    }
+}

@@ -1,0 +1,212 @@
+//! The `Sync` stream: snapshots and deltas from a client that watches the cluster, each request answered in order.
+
+use std::collections::HashMap;
+use std::sync::Arc;
+
+use berth_engine::{Delta, Node, Pod, PodKey};
+use berth_proto::berth_v1::sync_request::Message;
+use berth_proto::berth_v1::{Rejection, SyncRequest, SyncResponse};
+use tokio::sync::mpsc;
+use tokio_stream::wrappers::ReceiverStream;
+use tonic::{Status, Streaming};
+
+use super::delta;
+use crate::grpc::convert;
+use crate::grpc::deadline::Deadline;
+use crate::grpc::status::{CallError, of_transport};
+use crate::grpc::{State, until_draining};
+
+/// Answers that may wait for a slow reader before the stream stops reading.
+const MAX_UNREAD_ANSWERS: usize = 16;
+
+/// Starts serving the stream; ends with it, on the first error, or when the server drains.
+pub(super) fn serve(
+    state: Arc<State>,
+    requests: Streaming<SyncRequest>,
+    deadline: Deadline,
+) -> ReceiverStream<Result<SyncResponse, Status>> {
+    let (answers, receiver) = mpsc::channel(MAX_UNREAD_ANSWERS);
+    tokio::spawn(async move {
+        if let Err(status) = run(&state, requests, deadline, &answers).await {
+            // A closed channel means that the client has gone: nobody is left to be told.
+            drop(answers.send(Err(status)).await);
+        }
+    });
+    ReceiverStream::new(receiver)
+}
+
+async fn run(
+    state: &Arc<State>,
+    mut requests: Streaming<SyncRequest>,
+    deadline: Deadline,
+    answers: &mpsc::Sender<Result<SyncResponse, Status>>,
+) -> Result<(), Status> {
+    let mut session = Session { collecting: None };
+    for sequence in 0.. {
+        let request = tokio::select! {
+            request = requests.message() => request.map_err(|status| of_transport(status, state.limits.max_message_bytes))?,
+            () = until_draining(state.draining.clone()) => return Err(CallError::Draining.into()),
+        };
+        let Some(request) = request else { break };
+        if deadline.has_passed() {
+            return Err(CallError::DeadlineExceeded.into());
+        }
+        let (generation, rejections) = session.handle(state, request, deadline).await?;
+        if answers
+            .send(Ok(SyncResponse {
+                sequence,
+                generation,
+                rejections,
+            }))
+            .await
+            .is_err()
+        {
+            return Ok(());
+        }
+    }
+    match session.collecting {
+        None => Ok(()),
+        Some(_) => Err(CallError::OutOfOrder {
+            reason: "the stream ended before `end_snapshot`",
+        }
+        .into()),
+    }
+}
+
+struct Session {
+    collecting: Option<Collection>,
+}
+
+impl Session {
+    /// Gives the generation that holds the request, and what was refused.
+    async fn handle(
+        &mut self,
+        state: &Arc<State>,
+        request: SyncRequest,
+        deadline: Deadline,
+    ) -> Result<(u64, Vec<Rejection>), CallError> {
+        match (request.message, self.collecting.take()) {
+            (None, _) => Err(CallError::field("message", "must be set")),
+            (Some(Message::BeginSnapshot(_)), Some(_)) => Err(CallError::OutOfOrder {
+                reason: "`begin_snapshot` inside a snapshot",
+            }),
+            (Some(Message::BeginSnapshot(_)), None) => {
+                self.collecting = Some(Collection::default());
+                state.freshness.note_alive();
+                Ok((published(state), Vec::new()))
+            }
+            (Some(Message::Batch(batch)), None) => {
+                let outcome = delta::apply(state, batch.deltas, deadline).await?;
+                Ok((outcome.generation.get(), outcome.rejections))
+            }
+            (Some(Message::Batch(batch)), Some(mut collection)) => {
+                let (shared, limit) = (state.clone(), state.limits.max_snapshot_objects);
+                let compiled = state
+                    .pool
+                    .run(deadline, move |_| {
+                        delta::compile(&shared.cluster, batch.deltas)
+                    })
+                    .await?;
+                let rejections = collection.add(compiled, limit)?;
+                self.collecting = Some(collection);
+                state.freshness.note_alive();
+                state.metrics.count_deltas(0, rejections.len());
+                Ok((published(state), rejections))
+            }
+            (Some(Message::EndSnapshot(_)), None) => Err(CallError::OutOfOrder {
+                reason: "`end_snapshot` without `begin_snapshot`",
+            }),
+            (Some(Message::EndSnapshot(_)), Some(collection)) => {
+                let shared = state.clone();
+                state
+                    .pool
+                    .run(deadline, move |_| collection.publish(&shared))
+                    .await
+            }
+        }
+    }
+}
+
+fn published(state: &State) -> u64 {
+    state.cluster.snapshot().generation().get()
+}
+
+/// The snapshot so far: the last word on every object, and which delta of the snapshot said it.
+#[derive(Default)]
+struct Collection {
+    nodes: HashMap<Arc<str>, (usize, Node)>,
+    pods: HashMap<PodKey, (usize, Pod)>,
+    n_deltas: usize,
+}
+
+impl Collection {
+    /// Adds a batch; gives the refused ones by position in the batch.
+    fn add(
+        &mut self,
+        compiled: Vec<delta::Compiled>,
+        limit: usize,
+    ) -> Result<Vec<Rejection>, CallError> {
+        let mut rejections = Vec::new();
+        for (index, compiled) in compiled.into_iter().enumerate() {
+            let position = self.n_deltas;
+            self.n_deltas += 1;
+            match compiled {
+                Ok(Delta::UpsertNode(node)) => {
+                    drop(self.nodes.insert(Arc::from(node.name()), (position, node)))
+                }
+                Ok(Delta::UpsertPod(pod)) => {
+                    drop(self.pods.insert(pod.key().clone(), (position, pod)))
+                }
+                Ok(Delta::DeleteNode(name)) => drop(self.nodes.remove(&name)),
+                Ok(Delta::DeletePod { key, uid }) => self.forget(&key, uid.as_deref()),
+                Err((object, error)) => rejections.push(convert::rejection(index, object, error)),
+            }
+        }
+        if self.nodes.len() + self.pods.len() > limit {
+            return Err(CallError::SnapshotTooLarge { limit });
+        }
+        Ok(rejections)
+    }
+
+    fn forget(&mut self, key: &PodKey, uid: Option<&str>) {
+        if self
+            .pods
+            .get(key)
+            .is_some_and(|(_, pod)| uid.is_none_or(|uid| uid == pod.uid()))
+        {
+            self.pods.remove(key);
+        }
+    }
+
+    /// The cluster becomes this; what the cluster refuses is listed by position in the snapshot.
+    fn publish(self, state: &State) -> (u64, Vec<Rejection>) {
+        let mut nodes: Vec<(usize, Node)> = self.nodes.into_values().collect();
+        let mut pods: Vec<(usize, Pod)> = self.pods.into_values().collect();
+        // In the order of the stream: an answer must not depend on the order of a hash map.
+        nodes.sort_unstable_by_key(|(position, _)| *position);
+        pods.sort_unstable_by_key(|(position, _)| *position);
+        let positions: Vec<usize> = nodes
+            .iter()
+            .map(|(at, _)| *at)
+            .chain(pods.iter().map(|(at, _)| *at))
+            .collect();
+        let _busy = state.long_write();
+        let applied = state.cluster.replace(
+            nodes.into_iter().map(|(_, node)| node).collect(),
+            pods.into_iter().map(|(_, pod)| pod).collect(),
+        );
+        state.freshness.note_applied();
+        state.metrics.count_deltas(
+            positions.len() - applied.rejected.len().min(positions.len()),
+            applied.rejected.len(),
+        );
+        let rejections = applied.rejected.into_iter().map(|rejected| {
+            let position = positions
+                .get(rejected.index)
+                .copied()
+                .unwrap_or(rejected.index);
+            convert::rejection(position, rejected.object, rejected.error)
+        });
+        (applied.generation.get(), rejections.collect())
+    }
+}

@@ -1,0 +1,176 @@
+//! `berth.v1.PlacementService`: where does this pod go?
+
+mod batch;
+mod stream;
+
+use std::sync::Arc;
+
+use berth_engine as engine;
+use berth_proto::berth_v1::placement_service_server::PlacementService;
+use berth_proto::berth_v1::{
+    ExplainRequest, ExplainResponse, PlaceBatchRequest, PlaceBatchResponse, PlaceRequest,
+    PlaceResponse, PlaceStreamRequest, PlaceStreamResponse,
+};
+use tokio_stream::wrappers::ReceiverStream;
+use tonic::{Request, Response, Status, Streaming};
+
+use super::State;
+use super::convert::{self, Mode};
+use super::deadline::Deadline;
+use super::status::CallError;
+use crate::clock;
+use crate::telemetry::PlaceMethod;
+
+pub(crate) struct PlacementHandler {
+    state: Arc<State>,
+}
+
+impl PlacementHandler {
+    pub(crate) fn new(state: Arc<State>) -> PlacementHandler {
+        PlacementHandler { state }
+    }
+}
+
+#[tonic::async_trait]
+impl PlacementService for PlacementHandler {
+    type PlaceStreamStream = ReceiverStream<Result<PlaceStreamResponse, Status>>;
+
+    async fn place(
+        &self,
+        request: Request<PlaceRequest>,
+    ) -> Result<Response<PlaceResponse>, Status> {
+        let deadline = Deadline::of(&request);
+        let request = request.into_inner();
+        let decided = if self.state.decides_in_microseconds() {
+            place(&self.state, request)
+        } else {
+            let state = self.state.clone();
+            self.state
+                .pool
+                .run(deadline, move |_| place(&state, request))
+                .await?
+        };
+        Ok(Response::new(PlaceResponse {
+            decision: Some(convert::decision(decided?)),
+        }))
+    }
+
+    async fn place_batch(
+        &self,
+        request: Request<PlaceBatchRequest>,
+    ) -> Result<Response<PlaceBatchResponse>, Status> {
+        let (deadline, state) = (Deadline::of(&request), self.state.clone());
+        let request = request.into_inner();
+        let results = self
+            .state
+            .pool
+            .run(deadline, move |cancel| {
+                batch::place_batch(&state, request, cancel)
+            })
+            .await??;
+        Ok(Response::new(PlaceBatchResponse { results }))
+    }
+
+    async fn place_stream(
+        &self,
+        request: Request<Streaming<PlaceStreamRequest>>,
+    ) -> Result<Response<Self::PlaceStreamStream>, Status> {
+        let deadline = Deadline::of(&request);
+        Ok(Response::new(stream::serve(
+            self.state.clone(),
+            request.into_inner(),
+            deadline,
+        )))
+    }
+
+    async fn explain(
+        &self,
+        request: Request<ExplainRequest>,
+    ) -> Result<Response<ExplainResponse>, Status> {
+        let (deadline, state) = (Deadline::of(&request), self.state.clone());
+        let request = request.into_inner();
+        let account = self
+            .state
+            .pool
+            .run(deadline, move |_| explain(&state, request))
+            .await??;
+        Ok(Response::new(account))
+    }
+}
+
+fn place(state: &State, request: PlaceRequest) -> Result<engine::Decision, CallError> {
+    let mode = convert::mode(request.mode)?;
+    let tie_break = convert::tie_break(request.tie_break.as_ref(), state.tie_break)?;
+    let (pod, policy) = convert::pod_to_place(state, request.pod)
+        .inspect_err(|_| state.metrics.count_refused(1))?;
+    let request = engine::PlaceRequest {
+        pod: &pod,
+        policy,
+        tie_break,
+    };
+    let started = clock::now();
+    let decided = match mode {
+        Mode::DryRun => state.cluster.place(&request),
+        Mode::Assume => state.cluster.assume(&request),
+    };
+    state
+        .metrics
+        .record_place_duration(PlaceMethod::Place, clock::now() - started);
+    state.metrics.count_decision(decided.as_ref());
+    Ok(decided?)
+}
+
+fn explain(state: &State, request: ExplainRequest) -> Result<ExplainResponse, CallError> {
+    let tie_break = convert::tie_break(request.tie_break.as_ref(), state.tie_break)?;
+    let (pod, policy) = convert::pod_to_place(state, request.pod)?;
+    let started = clock::now();
+    let account = state.cluster.explain(&engine::PlaceRequest {
+        pod: &pod,
+        policy,
+        tie_break,
+    })?;
+    state
+        .metrics
+        .record_place_duration(PlaceMethod::Explain, clock::now() - started);
+    let engine::Explanation {
+        decision,
+        nodes,
+        best: _,
+        remedies,
+    } = account;
+    let nodes = if request.node_names.is_empty() {
+        nodes
+    } else {
+        only(nodes, &request.node_names)?
+    };
+    Ok(ExplainResponse {
+        decision: Some(convert::decision(decision)),
+        nodes: nodes.into_iter().map(convert::node_verdict).collect(),
+        remedies: remedies.into_iter().map(convert::remedy).collect(),
+    })
+}
+
+/// The verdicts of the named nodes, in name order.
+fn only(
+    mut nodes: Vec<engine::NodeVerdict>,
+    names: &[String],
+) -> Result<Vec<engine::NodeVerdict>, CallError> {
+    if nodes.is_empty() {
+        return Ok(nodes);
+    }
+    let mut wanted = vec![false; nodes.len()];
+    for (index, name) in names.iter().enumerate() {
+        let row = nodes
+            .binary_search_by(|verdict| (*verdict.node).cmp(name.as_str()))
+            .map_err(|_| {
+                CallError::field(
+                    format!("node_names[{index}]"),
+                    format!("the cluster has no node `{name}`"),
+                )
+            })?;
+        wanted[row] = true;
+    }
+    let mut wanted = wanted.into_iter();
+    nodes.retain(|_| wanted.next().unwrap_or(false));
+    Ok(nodes)
+}

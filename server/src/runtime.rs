@@ -1,0 +1,332 @@
+//! Start, drain, stop: the one way to run Berth, used by `berth serve`, by the demo and by every test.
+
+use std::future::Future;
+use std::io;
+use std::net::SocketAddr;
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::time::Duration;
+
+use berth_engine::{Cluster, TieBreak};
+use tokio::net::TcpListener;
+use tokio::sync::watch;
+use tokio::task::JoinHandle;
+use tonic::transport::server::TcpIncoming;
+use tonic_health::ServingStatus;
+use tonic_health::server::HealthReporter;
+
+use crate::config::policy::Profiles;
+use crate::feed::file::{self, Dump, LoadReport};
+use crate::feed::{FeedError, Freshness};
+pub use crate::grpc::Limits;
+use crate::grpc::{self, CallService, State};
+use crate::http;
+use crate::http::health::readiness;
+
+/// Bytes that a client may send ahead of the server's reading, per stream and per connection.
+const STREAM_WINDOW_BYTES: u32 = 4 << 20;
+const CONNECTION_WINDOW_BYTES: u32 = 16 << 20;
+const MAX_STREAMS_PER_CONNECTION: u32 = 1_024;
+const KEEPALIVE: Duration = Duration::from_secs(30);
+/// How often durations are folded and contradictions looked for.
+const UPKEEP: Duration = Duration::from_secs(1);
+/// A probe that is being answered when everything else has ended gets this long.
+const HTTP_GRACE: Duration = Duration::from_secs(2);
+
+/// How to run a server.
+#[derive(Clone, Debug)]
+pub struct ServerOptions {
+    /// Where gRPC listens; port 0 takes a free one.
+    pub grpc_address: SocketAddr,
+    /// Where HTTP listens; port 0 takes a free one.
+    pub http_address: SocketAddr,
+    /// Allows addresses beyond loopback although there is no TLS.
+    pub insecure: bool,
+    /// The policies that pods may name (S-Q-2).
+    pub profiles: Profiles,
+    /// How equal totals are broken for requests that do not say.
+    pub tie_break: TieBreak,
+    /// Bounds on what one caller may ask.
+    pub limits: Limits,
+    /// How long calls in flight may take once the server drains.
+    pub drain_grace_period: Duration,
+}
+
+impl Default for ServerOptions {
+    /// Loopback with free ports, the default profile, ties seeded with 0, 30 seconds to drain.
+    fn default() -> ServerOptions {
+        let loopback = SocketAddr::from(([127, 0, 0, 1], 0));
+        ServerOptions {
+            grpc_address: loopback,
+            http_address: loopback,
+            insecure: false,
+            profiles: Profiles::default(),
+            tie_break: TieBreak::Seeded(0),
+            limits: Limits::default(),
+            drain_grace_period: Duration::from_secs(30),
+        }
+    }
+}
+
+/// Why a server did not start.
+#[derive(Debug, thiserror::Error)]
+pub enum StartError {
+    /// An address cannot be listened on.
+    #[error(
+        "cannot listen for {protocol} on `{address}`: {}",
+        listen_reason(source)
+    )]
+    Listen {
+        /// `gRPC` or `HTTP`.
+        protocol: &'static str,
+        /// The address as it was asked for.
+        address: SocketAddr,
+        /// What the system said.
+        source: io::Error,
+    },
+    /// An address beyond loopback, without TLS and without leave.
+    #[error(
+        "refusing to listen for {protocol} on `{address}` without TLS: use a loopback address or `--insecure`"
+    )]
+    Insecure {
+        /// `gRPC` or `HTTP`.
+        protocol: &'static str,
+        /// The address as it was asked for.
+        address: SocketAddr,
+    },
+    /// The service descriptors inside this program are broken.
+    #[error("cannot describe the services for reflection: {0}")]
+    Reflection(#[from] tonic_reflection::server::Error),
+}
+
+fn listen_reason(error: &io::Error) -> String {
+    match error.kind() {
+        io::ErrorKind::AddrInUse => "something listens there already".to_owned(),
+        io::ErrorKind::AddrNotAvailable => "this machine has no such address".to_owned(),
+        io::ErrorKind::PermissionDenied => "permission denied".to_owned(),
+        _ => error.to_string(),
+    }
+}
+
+/// How a shutdown went.
+#[derive(Copy, Clone, Debug, PartialEq, Eq)]
+pub enum Shutdown {
+    /// Every call in flight got its answer.
+    Drained,
+    /// The grace period ended first; what was left was cut off.
+    CutOff,
+}
+
+/// A running server. Dropping it without [`Server::shutdown`] leaves its tasks to the runtime's end.
+pub struct Server {
+    state: Arc<State>,
+    grpc_address: SocketAddr,
+    http_address: SocketAddr,
+    draining: watch::Sender<bool>,
+    stop_http: watch::Sender<bool>,
+    grpc: JoinHandle<()>,
+    http: JoinHandle<()>,
+    upkeep: JoinHandle<()>,
+    grace_period: Duration,
+}
+
+impl Server {
+    /// Binds both listeners and starts to serve an empty cluster.
+    ///
+    /// # Errors
+    /// [`StartError`] with the address that cannot be listened on, and why. Nothing runs then.
+    pub async fn start(options: ServerOptions) -> Result<Server, StartError> {
+        let ServerOptions {
+            grpc_address,
+            http_address,
+            insecure,
+            profiles,
+            tie_break,
+            limits,
+            drain_grace_period,
+        } = options;
+        let (grpc_listener, grpc_address) = listen("gRPC", grpc_address, insecure).await?;
+        let (http_listener, http_address) = listen("HTTP", http_address, insecure).await?;
+        let (draining, drain) = watch::channel(false);
+        let (stop_http, http_stop) = watch::channel(false);
+        let state = Arc::new(State::new(
+            Arc::new(Cluster::new()),
+            profiles,
+            tie_break,
+            limits,
+            drain.clone(),
+        ));
+        let health = HealthReporter::new();
+        report_health(&state, &health).await;
+        let routes = grpc::routes(&state, health.clone())?;
+        let service = CallService::new(routes, state.clone());
+        let grpc = tokio::spawn(serve_grpc(service, grpc_listener, until(drain)));
+        let http = tokio::spawn(serve_http(state.clone(), http_listener, until(http_stop)));
+        let upkeep = tokio::spawn(keep_up(state.clone(), health));
+        Ok(Server {
+            state,
+            grpc_address,
+            http_address,
+            draining,
+            stop_http,
+            grpc,
+            http,
+            upkeep,
+            grace_period: drain_grace_period,
+        })
+    }
+
+    /// Where gRPC listens, with the port that was taken.
+    #[must_use]
+    pub fn grpc_address(&self) -> SocketAddr {
+        self.grpc_address
+    }
+
+    /// Where HTTP listens, with the port that was taken.
+    #[must_use]
+    pub fn http_address(&self) -> SocketAddr {
+        self.http_address
+    }
+
+    /// The cluster that this server answers from.
+    #[must_use]
+    pub fn cluster(&self) -> &Arc<Cluster> {
+        &self.state.cluster
+    }
+
+    /// Whether and when a feed has spoken.
+    #[must_use]
+    pub fn freshness(&self) -> &Freshness {
+        &self.state.freshness
+    }
+
+    /// The file feed: the cluster becomes what the dump holds, and the server is ready. Compiles on all cores, blocking.
+    pub fn load(&self, dump: Dump) -> LoadReport {
+        let report = file::load(&self.state.cluster, dump);
+        self.state.freshness.note_applied();
+        report
+    }
+
+    /// The file feed from files, to be called on a thread that may block.
+    ///
+    /// # Errors
+    /// The call's: the first file that cannot be read; the cluster is as it was then.
+    pub fn file_loader(
+        &self,
+    ) -> impl FnOnce(&[PathBuf]) -> Result<LoadReport, FeedError> + Send + 'static {
+        let state = self.state.clone();
+        move |paths| {
+            let report = file::load_files(&state.cluster, paths)?;
+            state.freshness.note_applied();
+            Ok(report)
+        }
+    }
+
+    /// Drains and stops: no new connections, `NOT_SERVING` and 503 at once; calls in flight may finish within the grace
+    /// period, streams end with `UNAVAILABLE` after what they had read. HTTP answers to the end.
+    pub async fn shutdown(mut self) -> Shutdown {
+        self.draining.send_replace(true);
+        let outcome = match tokio::time::timeout(self.grace_period, &mut self.grpc).await {
+            Ok(_) => Shutdown::Drained,
+            Err(_) => {
+                self.grpc.abort();
+                Shutdown::CutOff
+            }
+        };
+        self.stop_http.send_replace(true);
+        if tokio::time::timeout(HTTP_GRACE, &mut self.http)
+            .await
+            .is_err()
+        {
+            self.http.abort();
+        }
+        self.upkeep.abort();
+        outcome
+    }
+}
+
+async fn listen(
+    protocol: &'static str,
+    address: SocketAddr,
+    insecure: bool,
+) -> Result<(TcpListener, SocketAddr), StartError> {
+    if !address.ip().to_canonical().is_loopback() && !insecure {
+        return Err(StartError::Insecure { protocol, address });
+    }
+    let failed = |source| StartError::Listen {
+        protocol,
+        address,
+        source,
+    };
+    let listener = TcpListener::bind(address).await.map_err(failed)?;
+    let bound = listener.local_addr().map_err(failed)?;
+    Ok((listener, bound))
+}
+
+async fn until(mut signal: watch::Receiver<bool>) {
+    // A dropped sender is a dropped server: stop as well.
+    drop(signal.wait_for(|&stop| stop).await);
+}
+
+async fn serve_grpc(service: CallService, listener: TcpListener, stop: impl Future<Output = ()>) {
+    let incoming = TcpIncoming::from(listener).with_nodelay(Some(true));
+    let server = tonic::transport::Server::builder()
+        .initial_stream_window_size(STREAM_WINDOW_BYTES)
+        .initial_connection_window_size(CONNECTION_WINDOW_BYTES)
+        .max_concurrent_streams(MAX_STREAMS_PER_CONNECTION)
+        .http2_keepalive_interval(Some(KEEPALIVE));
+    if let Err(error) = server
+        .serve_with_incoming_shutdown(service, incoming, stop)
+        .await
+    {
+        tracing::error!(%error, "the gRPC listener ended");
+    }
+}
+
+async fn serve_http(
+    state: Arc<State>,
+    listener: TcpListener,
+    stop: impl Future<Output = ()> + Send + 'static,
+) {
+    if let Err(error) = axum::serve(listener, http::router(state))
+        .with_graceful_shutdown(stop)
+        .await
+    {
+        tracing::error!(%error, "the HTTP listener ended");
+    }
+}
+
+/// Everything that happens by itself while a server runs.
+async fn keep_up(state: Arc<State>, health: HealthReporter) {
+    let mut draining = state.draining.clone();
+    let mut completed = state.freshness.completed();
+    let mut tick = tokio::time::interval(UPKEEP);
+    loop {
+        tokio::select! {
+            _ = tick.tick() => state.metrics.run_upkeep(),
+            Ok(()) = draining.changed() => {}
+            Ok(()) = completed.changed() => {}
+        }
+        report_health(&state, &health).await;
+    }
+}
+
+/// gRPC health: placements are served once the server is ready, the cluster's feed as soon as it runs.
+async fn report_health(state: &State, health: &HealthReporter) {
+    let serving = |yes: bool| {
+        if yes {
+            ServingStatus::Serving
+        } else {
+            ServingStatus::NotServing
+        }
+    };
+    let ready = readiness(state).iter().all(|(_, outcome)| outcome.is_ok());
+    let draining = *state.draining.borrow();
+    health.set_service_status("", serving(ready)).await;
+    health
+        .set_service_status("berth.v1.PlacementService", serving(ready))
+        .await;
+    health
+        .set_service_status("berth.v1.ClusterService", serving(!draining))
+        .await;
+}

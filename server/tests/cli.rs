@@ -1,0 +1,207 @@
+//! Command scripts: `cli/*.txt` hold commands and what they must print. `BERTH_UPDATE=1` writes what they do print.
+//!
+//! A line `$ [NAME=VALUE] berth ARGUMENTS [< FILE]` is a command, run in `data/`; the lines up to the next blank, comment or
+//! command are its output: standard output, then standard error marked with `! `, then `[status N]` when it is not 0.
+
+#![expect(
+    clippy::expect_used,
+    clippy::panic,
+    reason = "a test fails by panicking"
+)]
+
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
+
+use berth_server::feed::file;
+use berth_server::runtime::{Server, ServerOptions};
+
+fn tests() -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("tests")
+}
+
+/// Runs one command line and gives what it printed, in the form of the scripts.
+fn run(line: &str) -> String {
+    let (line, input) = match line.split_once(" < ") {
+        Some((line, file)) => (line, Some(file.trim())),
+        None => (line, None),
+    };
+    let mut command = Command::new(env!("CARGO_BIN_EXE_berth"));
+    command
+        .current_dir(tests().join("data"))
+        .env_clear()
+        .stdin(Stdio::null());
+    if let Some(file) = input {
+        command.stdin(fs::File::open(tests().join("data").join(file)).expect("the input file"));
+    }
+    let mut words = line.split_whitespace();
+    for word in words.by_ref() {
+        match word.split_once('=') {
+            Some((name, value)) => command.env(name, value),
+            None => break,
+        };
+    }
+    let output = command.args(words).output().expect("the command runs");
+    let mut text = String::from_utf8(output.stdout).expect("UTF-8");
+    for line in String::from_utf8(output.stderr).expect("UTF-8").lines() {
+        text += format!("! {line}").trim_end();
+        text += "\n";
+    }
+    match output.status.code() {
+        Some(0) => {}
+        code => {
+            text += &format!(
+                "[status {}]\n",
+                code.map_or_else(|| "signal".to_owned(), |code| code.to_string())
+            )
+        }
+    }
+    text
+}
+
+fn check(name: &str) {
+    let path = tests().join("cli").join(name);
+    let script = fs::read_to_string(&path).expect("the script");
+    let mut expected = String::new();
+    let mut in_output = false;
+    for line in script.lines() {
+        if let Some(command) = line.strip_prefix("$ ") {
+            // Tables separate sections by blank lines, so a command's output ends at the next command or comment.
+            expected.truncate(expected.trim_end().len());
+            expected += if expected.is_empty() { "" } else { "\n\n" };
+            if expected.ends_with("\n\n") && last_line(&expected).starts_with('#') {
+                expected.truncate(expected.len() - 1);
+            }
+            expected += &format!("{line}\n{}", run(command));
+            in_output = true;
+        } else if line.starts_with('#') {
+            expected.truncate(expected.trim_end().len());
+            expected += if expected.is_empty() { "" } else { "\n\n" };
+            expected += &format!("{line}\n");
+            in_output = false;
+        } else if !in_output {
+            expected += &format!("{line}\n");
+        }
+    }
+    expected.truncate(expected.trim_end().len());
+    expected += "\n";
+    if std::env::var_os("BERTH_UPDATE").is_some() {
+        fs::write(&path, &expected).expect("the script can be written");
+    } else if script != expected {
+        let changed = script
+            .lines()
+            .zip(expected.lines())
+            .position(|(old, new)| old != new)
+            .unwrap_or(0);
+        panic!(
+            "{name} differs from line {} on; the commands print:\n{expected}",
+            changed + 1
+        );
+    }
+}
+
+fn last_line(text: &str) -> &str {
+    text.trim_end().lines().last().unwrap_or("")
+}
+
+#[test]
+fn place() {
+    check("place.txt");
+}
+
+#[test]
+fn explain() {
+    check("explain.txt");
+}
+
+#[test]
+fn errors() {
+    check("errors.txt");
+}
+
+#[test]
+fn config() {
+    check("config.txt");
+}
+
+#[test]
+fn conformance() {
+    check("conformance.txt");
+}
+
+/// A server with the same dump and the same rule for ties gives the same text as the engine in process.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_server_answers_as_a_file_does() {
+    let server = Server::start(ServerOptions::default())
+        .await
+        .expect("free ports");
+    server.load(file::read(&tests().join("data/cluster.yaml")).expect("the dump"));
+    let url = format!("http://{}", server.grpc_address());
+    for command in [
+        "place TARGET pods.yaml",
+        "place TARGET --replicas 4 web.yaml",
+        "explain TARGET web.yaml",
+        "place TARGET bad-pods.yaml",
+    ] {
+        let command = format!("berth {command} --tie-break lexicographic");
+        let local = command.replace("TARGET", "--cluster cluster.yaml");
+        let remote = command.replace("TARGET", &format!("--server {url}"));
+        let (local, remote) = tokio::task::spawn_blocking(move || (run(&local), run(&remote)))
+            .await
+            .unwrap();
+        if command.contains("bad-pods") {
+            // The server's own profiles are named in neither case differently.
+            assert_eq!(
+                local.lines().last(),
+                remote.lines().last(),
+                "{local}\n{remote}"
+            );
+        } else {
+            assert_eq!(local, remote, "{command}");
+        }
+    }
+    // A dry run leaves nothing behind, `--assume` does, and assuming twice is refused.
+    assert_eq!(server.cluster().snapshot().n_assumed(), 0);
+    let assume = format!("berth place --server {url} --assume web.yaml");
+    let (first, second) = tokio::task::spawn_blocking(move || (run(&assume), run(&assume)))
+        .await
+        .unwrap();
+    assert!(first.ends_with("1 pod: 1 placed, 0 pending\n"), "{first}");
+    assert!(
+        second.contains("is on node") && second.ends_with("[status 1]\n"),
+        "{second}"
+    );
+    assert_eq!(server.cluster().snapshot().n_assumed(), 1);
+    server.shutdown().await;
+}
+
+#[test]
+fn the_demo_tells_its_story() {
+    let text = run("berth demo --exit --nodes 60 --pods 1200 --seed 3");
+    let placed = text
+        .lines()
+        .find_map(|line| line.strip_prefix("placed "))
+        .expect("a line of totals");
+    let numbers: Vec<u64> = placed
+        .split(|c: char| !c.is_ascii_digit() && c != ',')
+        .filter_map(|number| number.replace(',', "").parse().ok())
+        .collect();
+    let [n_placed, n_pods, n_pending] = numbers[..] else {
+        panic!("three numbers in `{placed}`")
+    };
+    assert_eq!((n_pods, n_placed + n_pending), (1_200, 1_200), "{text}");
+    for expected in [
+        "berth serves gRPC on http://127.0.0.1:",
+        "fed 60 nodes with ",
+        "one call a pod, 4 callers",
+        "streams, 500 pods",
+    ] {
+        assert!(text.contains(expected), "{expected}\nis not in\n{text}");
+    }
+    let placed = placed.split(" of ").next().unwrap_or_default();
+    assert!(
+        text.contains(&format!("on 60 nodes, {placed} of them placed by Berth")),
+        "{text}"
+    );
+    assert!(!text.contains("[status"), "{text}");
+}
