@@ -17,11 +17,7 @@ fn delta(criterion: &mut Criterion) {
     group.throughput(Throughput::Elements(2 * BATCH as u64));
     group.bench_function("bind-and-delete", |bencher| {
         bencher.iter_batched(
-            || {
-                (0..BATCH)
-                    .map(|k| churn(&cluster, k, N_NODES))
-                    .unzip::<_, _, Vec<_>, Vec<_>>()
-            },
+            || (0..BATCH).map(|k| churn(&cluster, k, N_NODES)).unzip::<_, _, Vec<_>, Vec<_>>(),
             |(come, go)| {
                 black_box(cluster.apply(come));
                 black_box(cluster.apply(go))

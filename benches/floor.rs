@@ -2,9 +2,10 @@
 
 use std::hint::black_box;
 
-/// The columns that placing a plain pod streams: allocatable, requested and non-zero requested CPU and memory, allowed
+/// The columns that placing a plain pod streams: allocatable CPU and memory and their inverses, requested and non-zero
+/// requested CPU and memory, their balance, allowed
 /// and running pods.
-const N_COLUMNS: usize = 8;
+const N_COLUMNS: usize = 11;
 
 /// Columns of 64-bit integers, one value a node.
 pub(crate) struct Floor(Vec<Vec<i64>>);
@@ -25,9 +26,7 @@ impl Floor {
         self.0
             .iter()
             .map(|column| {
-                black_box(column)
-                    .iter()
-                    .fold(0_i64, |sum, value| sum.wrapping_add(*value))
+                black_box(column).iter().fold(0_i64, |sum, value| sum.wrapping_add(*value))
             })
             .sum()
     }

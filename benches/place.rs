@@ -24,9 +24,7 @@ static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
 fn place(criterion: &mut Criterion) {
     let mut group = criterion.benchmark_group("place/5000-nodes");
     let columns = Floor::new(N_NODES);
-    group.bench_function("floor", |bencher| {
-        bencher.iter(|| black_box(&columns).stream())
-    });
+    group.bench_function("floor", |bencher| bencher.iter(|| black_box(&columns).stream()));
     let policy = Policy::default();
     for (name, workload) in WORKLOADS {
         let cluster = cluster(workload, N_NODES, PODS_PER_NODE);
@@ -38,22 +36,15 @@ fn place(criterion: &mut Criterion) {
                     distinct_shape(&cluster, k, workload)
                 },
                 |pod| {
-                    let request = PlaceRequest {
-                        pod: &pod,
-                        policy: &policy,
-                        tie_break: TieBreak::Seeded(0),
-                    };
+                    let request =
+                        PlaceRequest { pod: &pod, policy: &policy, tie_break: TieBreak::Seeded(0) };
                     black_box(cluster.place(&request)).is_ok()
                 },
                 BatchSize::SmallInput,
             );
         });
         let pod = distinct_shape(&cluster, 0, workload);
-        let request = PlaceRequest {
-            pod: &pod,
-            policy: &policy,
-            tie_break: TieBreak::Seeded(0),
-        };
+        let request = PlaceRequest { pod: &pod, policy: &policy, tie_break: TieBreak::Seeded(0) };
         let mut k = 0;
         group.bench_function(format!("{name}/known-shape-one-row-changed"), |bencher| {
             bencher.iter_custom(|n_iterations| {

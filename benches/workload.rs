@@ -35,17 +35,10 @@ pub fn node(i: usize, workload: Workload) -> Node {
         ("topology.kubernetes.io/zone", format!("zone-{}", i % 10)),
         ("topology.kubernetes.io/region", "region-0".into()),
         ("tier", ["a", "b", "c", "d", "e"][i % 5].into()),
-        (
-            "disk",
-            if i.is_multiple_of(2) { "ssd" } else { "hdd" }.into(),
-        ),
+        ("disk", if i.is_multiple_of(2) { "ssd" } else { "hdd" }.into()),
     ];
-    let allocatable = [
-        ("cpu", "32"),
-        ("memory", "128Gi"),
-        ("ephemeral-storage", "100Gi"),
-        ("pods", "110"),
-    ];
+    let allocatable =
+        [("cpu", "32"), ("memory", "128Gi"), ("ephemeral-storage", "100Gi"), ("pods", "110")];
     let taint = |key: &str, value: &str, effect: &str| Taint {
         key: key.into(),
         value: value.into(),
@@ -60,16 +53,10 @@ pub fn node(i: usize, workload: Workload) -> Node {
     Node {
         metadata: Some(ObjectMeta {
             name,
-            labels: labels
-                .into_iter()
-                .map(|(key, value)| (key.to_owned(), value))
-                .collect(),
+            labels: labels.into_iter().map(|(key, value)| (key.to_owned(), value)).collect(),
             ..ObjectMeta::default()
         }),
-        spec: Some(NodeSpec {
-            taints,
-            ..NodeSpec::default()
-        }),
+        spec: Some(NodeSpec { taints, ..NodeSpec::default() }),
         status: Some(NodeStatus {
             allocatable: allocatable
                 .into_iter()
@@ -101,10 +88,8 @@ pub fn incoming(k: usize, workload: Workload) -> core_v1::Pod {
         Workload::Basic => {}
         Workload::NodeAffinity => {
             spec.node_selector.insert("disk".into(), "ssd".into());
-            spec.affinity = Some(Affinity {
-                node_affinity: Some(tier_a_or_b()),
-                ..Affinity::default()
-            });
+            spec.affinity =
+                Some(Affinity { node_affinity: Some(tier_a_or_b()), ..Affinity::default() });
         }
         Workload::Taints => {
             let exists = |key: &str| Toleration {
@@ -134,17 +119,13 @@ pub fn incoming(k: usize, workload: Workload) -> core_v1::Pod {
 /// A cluster of `n_nodes` with `pods_per_node` existing pods each.
 pub fn cluster(workload: Workload, n_nodes: usize, pods_per_node: usize) -> Arc<Cluster> {
     let cluster = Cluster::new();
-    let nodes = (0..n_nodes)
-        .filter_map(|i| cluster.compile_node(&node(i, workload)).ok())
-        .collect();
+    let nodes =
+        (0..n_nodes).filter_map(|i| cluster.compile_node(&node(i, workload)).ok()).collect();
     let pods = (0..n_nodes * pods_per_node)
         .filter_map(|j| cluster.compile_pod(&existing(j, n_nodes)).ok())
         .collect();
     let applied = cluster.replace(nodes, pods);
-    assert!(
-        applied.rejected.is_empty(),
-        "the baseline's objects are valid"
-    );
+    assert!(applied.rejected.is_empty(), "the baseline's objects are valid");
     assert_eq!(cluster.snapshot().n_pods(), n_nodes * pods_per_node);
     Arc::new(cluster)
 }
@@ -152,15 +133,10 @@ pub fn cluster(workload: Workload, n_nodes: usize, pods_per_node: usize) -> Arc<
 /// A pod of a shape that no other number gives.
 pub fn distinct_shape(cluster: &Cluster, k: usize, workload: Workload) -> Pod {
     let mut pod = incoming(k, workload);
-    if let Some(resources) = pod
-        .spec
-        .as_mut()
-        .and_then(|spec| spec.containers[0].resources.as_mut())
+    if let Some(resources) =
+        pod.spec.as_mut().and_then(|spec| spec.containers[0].resources.as_mut())
     {
-        resources.requests.insert(
-            "memory".into(),
-            Quantity::new(format!("{}", (256 << 20) + k)),
-        );
+        resources.requests.insert("memory".into(), Quantity::new(format!("{}", (256 << 20) + k)));
     }
     match cluster.compile_pod(&pod) {
         Ok(pod) => pod,
@@ -185,10 +161,8 @@ pub fn churn(cluster: &Cluster, k: usize, n_nodes: usize) -> (Delta, Delta) {
 }
 
 fn plain(namespace: String, name: String, i: usize) -> core_v1::Pod {
-    let requests = [
-        ("cpu", ["100m", "200m", "300m"][i % 3]),
-        ("memory", ["256Mi", "512Mi"][i % 2]),
-    ];
+    let requests =
+        [("cpu", ["100m", "200m", "300m"][i % 3]), ("memory", ["256Mi", "512Mi"][i % 2])];
     let container = Container {
         name: "main".into(),
         resources: Some(ResourceRequirements {
@@ -201,16 +175,8 @@ fn plain(namespace: String, name: String, i: usize) -> core_v1::Pod {
         ..Container::default()
     };
     core_v1::Pod {
-        metadata: Some(ObjectMeta {
-            uid: name.clone(),
-            namespace,
-            name,
-            ..ObjectMeta::default()
-        }),
-        spec: Some(PodSpec {
-            containers: vec![container],
-            ..PodSpec::default()
-        }),
+        metadata: Some(ObjectMeta { uid: name.clone(), namespace, name, ..ObjectMeta::default() }),
+        spec: Some(PodSpec { containers: vec![container], ..PodSpec::default() }),
         status: None,
     }
 }
@@ -227,10 +193,8 @@ fn tier_a_or_b() -> NodeAffinity {
         operator: "In".into(),
         values: vec!["a".into(), "b".into()],
     };
-    let term = NodeSelectorTerm {
-        match_expressions: vec![requirement],
-        ..NodeSelectorTerm::default()
-    };
+    let term =
+        NodeSelectorTerm { match_expressions: vec![requirement], ..NodeSelectorTerm::default() };
     NodeAffinity {
         required_during_scheduling_ignored_during_execution: Some(NodeSelector {
             node_selector_terms: vec![term],
@@ -252,17 +216,12 @@ mod tests {
             std::path::PathBuf::from,
         );
         let Ok(expected) = std::fs::read_to_string(shared.join("spec/peer-expected.csv")) else {
-            println!(
-                "skipped: {}/spec/peer-expected.csv is not here",
-                shared.display()
-            );
+            println!("skipped: {}/spec/peer-expected.csv is not here", shared.display());
             return;
         };
-        for (letter, workload) in [
-            ("a", Workload::Basic),
-            ("b", Workload::NodeAffinity),
-            ("c", Workload::Taints),
-        ] {
+        for (letter, workload) in
+            [("a", Workload::Basic), ("b", Workload::NodeAffinity), ("c", Workload::Taints)]
+        {
             for per_node in [10, 30] {
                 check(&expected, letter, workload, per_node);
             }
@@ -278,11 +237,8 @@ mod tests {
             let cells: Vec<&str> = row.split(',').collect();
             let k: usize = cells[2].parse().unwrap();
             let pod = cluster.compile_pod(&incoming(k, workload)).unwrap();
-            let request = PlaceRequest {
-                pod: &pod,
-                policy: &policy,
-                tie_break: TieBreak::Lexicographic,
-            };
+            let request =
+                PlaceRequest { pod: &pod, policy: &policy, tie_break: TieBreak::Lexicographic };
             let Outcome::Placed(placement) = cluster.assume(&request).unwrap().outcome else {
                 panic!("{row}: not placed");
             };

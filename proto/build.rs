@@ -26,19 +26,10 @@ const FILES: [&str; 7] = [
 
 /// Messages that `src/` writes by hand, by their Rust path.
 const BY_HAND: [(&str, &str); 4] = [
-    (
-        ".k8s.io.apimachinery.pkg.api.resource.Quantity",
-        "crate::Quantity",
-    ),
-    (
-        ".k8s.io.apimachinery.pkg.apis.meta.v1.MicroTime",
-        "crate::MicroTime",
-    ),
+    (".k8s.io.apimachinery.pkg.api.resource.Quantity", "crate::Quantity"),
+    (".k8s.io.apimachinery.pkg.apis.meta.v1.MicroTime", "crate::MicroTime"),
     (".k8s.io.apimachinery.pkg.apis.meta.v1.Time", "crate::Time"),
-    (
-        ".k8s.io.apimachinery.pkg.util.intstr.IntOrString",
-        "crate::IntOrString",
-    ),
+    (".k8s.io.apimachinery.pkg.util.intstr.IntOrString", "crate::IntOrString"),
 ];
 
 /// Large, rarely set fields, kept behind a pointer so that a volume or a container stays small.
@@ -60,22 +51,14 @@ fn main() -> Result<(), Box<dyn Error>> {
     }
     let out = PathBuf::from(env::var("OUT_DIR")?);
     let mut compiler = protox::Compiler::new(INCLUDES)?;
-    compiler
-        .include_imports(true)
-        .include_source_info(true)
-        .open_files(FILES)?;
-    fs::write(
-        out.join("descriptors.bin"),
-        compiler.encode_file_descriptor_set(),
-    )?;
+    compiler.include_imports(true).include_source_info(true).open_files(FILES)?;
+    fs::write(out.join("descriptors.bin"), compiler.encode_file_descriptor_set())?;
 
     let mut descriptors = compiler.file_descriptor_set();
     name_plurals(&mut descriptors);
     fs::write(out.join("json.rs"), json::implementations(&descriptors)?)?;
 
-    let mut builder = tonic_prost_build::configure()
-        .btree_map(".")
-        .include_file("packages.rs");
+    let mut builder = tonic_prost_build::configure().btree_map(".").include_file("packages.rs");
     for (message, path) in BY_HAND {
         builder = builder.extern_path(message, path);
     }
@@ -89,10 +72,7 @@ fn main() -> Result<(), Box<dyn Error>> {
 /// Gives plural acronyms (`podIPs`, `podCIDRs`) a readable Rust name; the JSON name and the published descriptors keep
 /// upstream's. Without this they would become `pod_i_ps`.
 fn name_plurals(descriptors: &mut FileDescriptorSet) {
-    let messages = descriptors
-        .file
-        .iter_mut()
-        .flat_map(|file| &mut file.message_type);
+    let messages = descriptors.file.iter_mut().flat_map(|file| &mut file.message_type);
     for field in messages.flat_map(|message| &mut message.field) {
         for (plural, readable) in [("IPs", "Ips"), ("CIDRs", "Cidrs")] {
             if let Some(stem) = field.name().strip_suffix(plural) {

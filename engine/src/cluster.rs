@@ -91,10 +91,7 @@ impl Cluster {
         for (index, delta) in deltas.into_iter().enumerate() {
             apply_one(&mut writer, index, delta, &mut rejected);
         }
-        Applied {
-            generation: self.publish(&mut writer),
-            rejected,
-        }
+        Applied { generation: self.publish(&mut writer), rejected }
     }
 
     /// The cluster becomes exactly these objects, in one generation; assumed pods stay, contradictions are forgotten.
@@ -104,10 +101,8 @@ impl Cluster {
         writer.clear_contradictions();
         let mut rejected = Vec::new();
         writer.forget_all_but(&nodes, &pods);
-        let (mut seen_nodes, mut seen_pods) = (
-            rustc_hash::FxHashSet::default(),
-            rustc_hash::FxHashSet::default(),
-        );
+        let (mut seen_nodes, mut seen_pods) =
+            (rustc_hash::FxHashSet::default(), rustc_hash::FxHashSet::default());
         let n_nodes = nodes.len();
         for (index, node) in nodes.into_iter().enumerate() {
             if seen_nodes.insert(node.facts().name.clone()) {
@@ -118,20 +113,12 @@ impl Cluster {
         }
         for (index, pod) in pods.into_iter().enumerate() {
             if seen_pods.insert(pod.key().clone()) {
-                apply_one(
-                    &mut writer,
-                    n_nodes + index,
-                    Delta::UpsertPod(pod),
-                    &mut rejected,
-                );
+                apply_one(&mut writer, n_nodes + index, Delta::UpsertPod(pod), &mut rejected);
             } else {
                 rejected.push(duplicate(n_nodes + index, &Delta::UpsertPod(pod)));
             }
         }
-        Applied {
-            generation: self.publish(&mut writer),
-            rejected,
-        }
+        Applied { generation: self.publish(&mut writer), rejected }
     }
 
     /// Decides for one pod; the cluster stays as it is.
@@ -190,11 +177,7 @@ impl Cluster {
                 results.push(match (&mut writer, &mut fork) {
                     (Some(writer), _) => self.assume_next(writer, pod, policy, tie_break),
                     (None, Some(fork)) => {
-                        let request = PlaceRequest {
-                            pod,
-                            policy,
-                            tie_break,
-                        };
+                        let request = PlaceRequest { pod, policy, tie_break };
                         self.decide(fork.snapshot(), &request).map(|decided| {
                             fork.commit(pod, decided.chosen);
                             decided.decision
@@ -223,9 +206,8 @@ impl Cluster {
         request: &PlaceRequest<'_>,
     ) -> Result<Decided, EngineError> {
         let prepared = Prepared::new(snapshot, request, self.kernels);
-        self.memo.with(&prepared, |evaluation| {
-            place::decide(&prepared, evaluation, request.tie_break)
-        })
+        self.memo
+            .with(&prepared, |evaluation| place::decide(&prepared, evaluation, request.tie_break))
     }
 
     /// Decides on the writer's own state and commits, without publishing.
@@ -239,11 +221,7 @@ impl Cluster {
         check_uid(pod)?;
         check_not_placed(writer, pod)?;
         writer.refresh_images();
-        let request = PlaceRequest {
-            pod,
-            policy,
-            tie_break,
-        };
+        let request = PlaceRequest { pod, policy, tie_break };
         let Decided { decision, chosen } = self.decide(&writer.draft.snapshot, &request)?;
         let Some(chosen) = chosen else {
             return Ok(decision);
@@ -273,28 +251,16 @@ impl Default for Cluster {
 
 fn apply_one(writer: &mut Writer, index: usize, delta: Delta, rejected: &mut Vec<RejectedDelta>) {
     // Only a pod can be rejected once it is compiled; its description is cheap to keep until then.
-    let pod = if let Delta::UpsertPod(pod) = &delta {
-        Some(pod.clone())
-    } else {
-        None
-    };
+    let pod = if let Delta::UpsertPod(pod) = &delta { Some(pod.clone()) } else { None };
     if let Err(error) = writer.apply(delta) {
         let object = pod.map_or_else(String::new, |pod| Delta::UpsertPod(pod).object());
-        rejected.push(RejectedDelta {
-            index,
-            object,
-            error,
-        });
+        rejected.push(RejectedDelta { index, object, error });
     }
 }
 
 fn duplicate(index: usize, delta: &Delta) -> RejectedDelta {
     let error = ModelError::new("metadata.name", "stands in the snapshot twice");
-    RejectedDelta {
-        index,
-        object: delta.object(),
-        error,
-    }
+    RejectedDelta { index, object: delta.object(), error }
 }
 
 /// An assumed pod is known by its uid until a feed confirms it (S-CCH-1).
@@ -307,10 +273,7 @@ fn check_uid(pod: &Pod) -> Result<(), EngineError> {
 
 fn check_not_placed(writer: &Writer, pod: &Pod) -> Result<(), EngineError> {
     match writer.node_of(pod.key()) {
-        Some(node) => Err(EngineError::AlreadyPlaced {
-            pod: pod.key().clone(),
-            node,
-        }),
+        Some(node) => Err(EngineError::AlreadyPlaced { pod: pod.key().clone(), node }),
         None => Ok(()),
     }
 }

@@ -18,10 +18,7 @@ pub struct ModelError {
 impl ModelError {
     /// An error of `field` for `reason`.
     pub fn new(field: impl Into<String>, reason: impl Into<String>) -> ModelError {
-        ModelError {
-            field: field.into(),
-            reason: reason.into(),
-        }
+        ModelError { field: field.into(), reason: reason.into() }
     }
 
     /// The same error seen from the object that holds this one at `parent`.

@@ -61,18 +61,15 @@ pub(crate) const FILTERS: [Filter; 7] = [
 impl Filter {
     /// The filter of a plugin, if it is built and filters.
     pub(crate) fn of(plugin: Plugin) -> Option<&'static Filter> {
-        const { &FILTERS }
-            .iter()
-            .find(|filter| filter.plugin == plugin)
+        const { &FILTERS }.iter().find(|filter| filter.plugin == plugin)
     }
 
     /// Why this filter refuses a row that it has cleared.
     pub(crate) fn refusal(&self, prepared: &Prepared<'_>, shard: &Shard, row: usize) -> Refusal {
         match self.account {
-            Account::Always(reason) => Refusal {
-                code: reason.code(),
-                reasons: [reason].into_iter().collect(),
-            },
+            Account::Always(reason) => {
+                Refusal { code: reason.code(), reasons: [reason].into_iter().collect() }
+            }
             Account::ByRow(account) => account(prepared, shard, row),
         }
     }

@@ -14,7 +14,7 @@ mod fit;
 mod reduce;
 mod tie;
 
-pub(crate) use allocation::AllocationInput;
+pub(crate) use allocation::{AllocationInput, ResourceInput};
 pub(crate) use balance::{BalanceInput, balance_of};
 pub(crate) use dispatch::Kernels;
 pub(crate) use fit::FitInput;

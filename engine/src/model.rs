@@ -32,10 +32,7 @@ pub(crate) struct Model {
 
 impl Model {
     pub(crate) fn new() -> Model {
-        Model {
-            names: Interner::new(),
-            shapes: ShapeTable::default(),
-        }
+        Model { names: Interner::new(), shapes: ShapeTable::default() }
     }
 
     pub(crate) fn compile_pod(&self, pod: &core_v1::Pod) -> Result<Pod, ModelError> {

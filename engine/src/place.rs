@@ -46,10 +46,7 @@ pub(crate) fn decide(
     tie_break: TieBreak,
 ) -> Result<Decided, EngineError> {
     if let Some(outcome) = before_filtering(prepared)? {
-        return Ok(Decided {
-            decision: prepared.decision(outcome),
-            chosen: None,
-        });
+        return Ok(Decided { decision: prepared.decision(outcome), chosen: None });
     }
     evaluation.filter(prepared);
     let outcome = match evaluation.n_feasible() {
@@ -59,28 +56,16 @@ pub(crate) fn decide(
             prepared.check_scoring()?;
             let best = evaluation.score(prepared);
             let row = select::select(prepared, evaluation, best.total, tie_break);
-            return Ok(placed(
-                prepared,
-                row,
-                Some(best.total),
-                n_feasible,
-                best.n_rows,
-            ));
+            return Ok(placed(prepared, row, Some(best.total), n_feasible, best.n_rows));
         }
     };
-    Ok(Decided {
-        decision: prepared.decision(outcome),
-        chosen: None,
-    })
+    Ok(Decided { decision: prepared.decision(outcome), chosen: None })
 }
 
 /// Whatever ends an attempt before a node is looked at (S-Q-5, S-CYC-1, S-CYC-2).
 fn before_filtering(prepared: &Prepared<'_>) -> Result<Option<Outcome>, EngineError> {
     if let Some(reason) = gate_reason(prepared) {
-        return Ok(Some(Outcome::Gated {
-            plugin: Plugin::SchedulingGates,
-            reasons: vec![reason],
-        }));
+        return Ok(Some(Outcome::Gated { plugin: Plugin::SchedulingGates, reasons: vec![reason] }));
     }
     prepared.check_evaluated()?;
     if prepared.n_nodes() == 0 {
@@ -93,14 +78,8 @@ fn before_filtering(prepared: &Prepared<'_>) -> Result<Option<Outcome>, EngineEr
     }
     if prepared.narrowing().is_some_and(<[_]>::is_empty) {
         let code = StatusCode::UnschedulableAndUnresolvable;
-        let refusal = (
-            Plugin::NodeAffinity,
-            code,
-            vec![NodeSelector::CONFLICT.to_owned()],
-        );
-        return Ok(Some(Outcome::Unschedulable(
-            message::refused_by_pre_filter(prepared, refusal),
-        )));
+        let refusal = (Plugin::NodeAffinity, code, vec![NodeSelector::CONFLICT.to_owned()]);
+        return Ok(Some(Outcome::Unschedulable(message::refused_by_pre_filter(prepared, refusal))));
     }
     Ok(None)
 }
@@ -108,23 +87,12 @@ fn before_filtering(prepared: &Prepared<'_>) -> Result<Option<Outcome>, EngineEr
 /// S-Q-6
 fn gate_reason(prepared: &Prepared<'_>) -> Option<String> {
     let gates = &prepared.shape().gates;
-    if gates.is_empty()
-        || !prepared
-            .policy()
-            .spec()
-            .pre_enqueue
-            .contains(&Plugin::SchedulingGates)
+    if gates.is_empty() || !prepared.policy().spec().pre_enqueue.contains(&Plugin::SchedulingGates)
     {
         return None;
     }
-    let gates: Vec<_> = gates
-        .iter()
-        .map(|gate| prepared.names().name(*gate))
-        .collect();
-    Some(format!(
-        "waiting for scheduling gates: [{}]",
-        gates.join(" ")
-    ))
+    let gates: Vec<_> = gates.iter().map(|gate| prepared.names().name(*gate)).collect();
+    Some(format!("waiting for scheduling gates: [{}]", gates.join(" ")))
 }
 
 fn placed(
@@ -135,24 +103,10 @@ fn placed(
     n_best: u32,
 ) -> Decided {
     let shard = &prepared.snapshot().shards[row.shard()];
-    let node = shard
-        .nodes
-        .node(row.row())
-        .map_or_else(|| "".into(), |node| node.facts().name.clone());
+    let node =
+        shard.nodes.node(row.row()).map_or_else(|| "".into(), |node| node.facts().name.clone());
     debug_assert!(!node.is_empty(), "a feasible row holds a node");
-    let outcome = Outcome::Placed(Placement {
-        node,
-        total,
-        n_feasible,
-        n_best,
-        assumed: false,
-    });
-    let chosen = Chosen {
-        row,
-        version: shard.usage.version[row.row()],
-    };
-    Decided {
-        decision: prepared.decision(outcome),
-        chosen: Some(chosen),
-    }
+    let outcome = Outcome::Placed(Placement { node, total, n_feasible, n_best, assumed: false });
+    let chosen = Chosen { row, version: shard.usage.version[row.row()] };
+    Decided { decision: prepared.decision(outcome), chosen: Some(chosen) }
 }

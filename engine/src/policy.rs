@@ -147,11 +147,7 @@ impl Policy {
 
     /// The weight of a score plugin, `None` when it is not enabled.
     pub fn weight(&self, plugin: Plugin) -> Option<i64> {
-        self.spec
-            .score
-            .iter()
-            .find(|(p, _)| *p == plugin)
-            .map(|(_, weight)| *weight)
+        self.spec.score.iter().find(|(p, _)| *p == plugin).map(|(_, weight)| *weight)
     }
 }
 
@@ -232,10 +228,7 @@ impl Default for ScoringStrategy {
     fn default() -> ScoringStrategy {
         ScoringStrategy::LeastAllocated {
             resources: ["cpu", "memory"]
-                .map(|name| ResourceWeight {
-                    name: name.into(),
-                    weight: 1,
-                })
+                .map(|name| ResourceWeight { name: name.into(), weight: 1 })
                 .into(),
         }
     }
@@ -243,9 +236,7 @@ impl Default for ScoringStrategy {
 
 impl Default for BalancedAllocationArgs {
     fn default() -> BalancedAllocationArgs {
-        BalancedAllocationArgs {
-            resources: vec!["cpu".into(), "memory".into()],
-        }
+        BalancedAllocationArgs { resources: vec!["cpu".into(), "memory".into()] }
     }
 }
 
@@ -261,10 +252,7 @@ impl ScoringStrategy {
 }
 
 fn error(field: impl Into<String>, reason: impl Into<String>) -> PolicyError {
-    PolicyError {
-        field: field.into(),
-        reason: reason.into(),
-    }
+    PolicyError { field: field.into(), reason: reason.into() }
 }
 
 fn check_weights(score: &[(Plugin, i64)]) -> Result<(), PolicyError> {
@@ -294,10 +282,8 @@ fn check_scoring(scoring: &ScoringStrategy) -> Result<(), PolicyError> {
     const FIELD: &str = "pluginConfig[NodeResourcesFit].scoringStrategy";
     for (i, resource) in scoring.resources().iter().enumerate() {
         if !(1..=100).contains(&resource.weight) {
-            let reason = format!(
-                "resource weight of {} not in valid range (0, 100]",
-                resource.name
-            );
+            let reason =
+                format!("resource weight of {} not in valid range (0, 100]", resource.name);
             return Err(error(format!("{FIELD}.resources[{i}].weight"), reason));
         }
     }
@@ -363,14 +349,8 @@ mod tests {
 
     #[test]
     fn impossible_specs_are_refused() {
-        check(
-            |s| s.score[0].1 = 0,
-            "plugins.score[TaintToleration].weight",
-        );
-        check(
-            |s| s.score[1].0 = Plugin::TaintToleration,
-            "plugins.score[TaintToleration]",
-        );
+        check(|s| s.score[0].1 = 0, "plugins.score[TaintToleration].weight");
+        check(|s| s.score[1].0 = Plugin::TaintToleration, "plugins.score[TaintToleration]");
         check(|s| s.score[0].1 = i64::from(i32::MAX), "plugins.score");
         check(
             |s| s.balanced_allocation.resources = vec!["cpu".into(), "cpu".into()],
@@ -379,10 +359,7 @@ mod tests {
         check(
             |s| {
                 s.node_resources_fit.scoring = ScoringStrategy::LeastAllocated {
-                    resources: vec![ResourceWeight {
-                        name: "cpu".into(),
-                        weight: 101,
-                    }],
+                    resources: vec![ResourceWeight { name: "cpu".into(), weight: 101 }],
                 };
             },
             "pluginConfig[NodeResourcesFit].scoringStrategy.resources[0].weight",

@@ -44,9 +44,7 @@ pub(crate) const SCORES: [Score; 5] = [
 impl Score {
     /// The score of a plugin, if it is built and scores.
     pub(crate) fn of(plugin: Plugin) -> Option<&'static Score> {
-        const { &SCORES }
-            .iter()
-            .find(|score| score.plugin == plugin)
+        const { &SCORES }.iter().find(|score| score.plugin == plugin)
     }
 }
 

@@ -20,9 +20,8 @@ pub struct Schedule {
 impl Schedule {
     /// A raster of `requests_per_second`, which must be positive and at most 10⁹; otherwise `None`.
     pub fn new(requests_per_second: f64) -> Option<Self> {
-        (requests_per_second > 0.0 && requests_per_second <= 1e9).then_some(Self {
-            requests_per_second,
-        })
+        (requests_per_second > 0.0 && requests_per_second <= 1e9)
+            .then_some(Self { requests_per_second })
     }
 
     /// When request `number` (from 0) is due, counted from the start.
@@ -72,28 +71,13 @@ struct OpenLoop {
 impl Tickets {
     /// A closed loop of `n_requests`, ended earlier at `stop_at` when there is one.
     pub fn closed(start: Instant, n_requests: u64, stop_at: Option<Instant>) -> Self {
-        Self {
-            start,
-            next: AtomicU64::new(0),
-            end: n_requests,
-            stop_at,
-            open: None,
-        }
+        Self { start, next: AtomicU64::new(0), end: n_requests, stop_at, open: None }
     }
 
     /// An open loop of `n_requests` on `schedule`. Somebody must call [`Tickets::release`]; see [`pace`].
     pub fn open(start: Instant, n_requests: u64, schedule: Schedule) -> Self {
-        let open = OpenLoop {
-            schedule,
-            due: Semaphore::new(0),
-        };
-        Self {
-            start,
-            next: AtomicU64::new(0),
-            end: n_requests,
-            stop_at: None,
-            open: Some(open),
-        }
+        let open = OpenLoop { schedule, due: Semaphore::new(0) };
+        Self { start, next: AtomicU64::new(0), end: n_requests, stop_at: None, open: Some(open) }
     }
 
     /// The next request, as soon as it is due; `None` when the run is over.
@@ -122,10 +106,7 @@ impl Tickets {
             return None;
         }
         let number = self.next.fetch_add(1, Ordering::Relaxed);
-        (number < self.end).then_some(Ticket {
-            number,
-            intended: now,
-        })
+        (number < self.end).then_some(Ticket { number, intended: now })
     }
 
     /// Declares `n_requests` more requests of an open loop due.
@@ -154,10 +135,7 @@ pub fn pace(tickets: &Arc<Tickets>) {
                 continue;
             }
             let elapsed = tickets.start.elapsed();
-            let n_due = open
-                .schedule
-                .n_due(elapsed)
-                .clamp(n_released + 1, tickets.end);
+            let n_due = open.schedule.n_due(elapsed).clamp(n_released + 1, tickets.end);
             tickets.release(usize::try_from(n_due - n_released).unwrap_or(usize::MAX));
             n_released = n_due;
         }
@@ -182,10 +160,7 @@ mod tests {
     fn schedule_has_no_drift_and_counts_what_is_due() {
         let schedule = Schedule::new(3.0).unwrap();
         assert_eq!(schedule.intended_offset(0), Duration::ZERO);
-        assert_eq!(
-            schedule.intended_offset(3_000_000),
-            Duration::from_secs(1_000_000)
-        );
+        assert_eq!(schedule.intended_offset(3_000_000), Duration::from_secs(1_000_000));
         assert_eq!(schedule.n_due(Duration::ZERO), 1);
         assert_eq!(schedule.n_due(Duration::from_millis(999)), 3);
         assert_eq!(schedule.n_due(Duration::from_secs(1)), 4);
@@ -205,22 +180,13 @@ mod tests {
         let mut latencies_ms = Vec::new();
         while let Some(ticket) = tickets.take().await {
             tokio::time::sleep_until(ticket.intended).await;
-            assert_eq!(
-                ticket.intended,
-                start + Duration::from_millis(10 * ticket.number)
-            );
-            tokio::time::sleep(Duration::from_millis(if ticket.number == 5 {
-                100
-            } else {
-                1
-            }))
-            .await;
+            assert_eq!(ticket.intended, start + Duration::from_millis(10 * ticket.number));
+            tokio::time::sleep(Duration::from_millis(if ticket.number == 5 { 100 } else { 1 }))
+                .await;
             latencies_ms.push(ticket.intended.elapsed().as_millis());
         }
         // Request 6 was due 10 ms into the stall: 90 ms of waiting and 1 ms of work; each later one 9 ms less.
-        let expected = [
-            1, 1, 1, 1, 1, 100, 91, 82, 73, 64, 55, 46, 37, 28, 19, 10, 1, 1, 1, 1,
-        ];
+        let expected = [1, 1, 1, 1, 1, 100, 91, 82, 73, 64, 55, 46, 37, 28, 19, 10, 1, 1, 1, 1];
         assert_eq!(latencies_ms, expected);
     }
 
@@ -230,19 +196,12 @@ mod tests {
         let tickets = Tickets::closed(Instant::now(), 20, None);
         let mut latencies_ms = Vec::new();
         while let Some(ticket) = tickets.take().await {
-            tokio::time::sleep(Duration::from_millis(if ticket.number == 5 {
-                100
-            } else {
-                1
-            }))
-            .await;
+            tokio::time::sleep(Duration::from_millis(if ticket.number == 5 { 100 } else { 1 }))
+                .await;
             latencies_ms.push(ticket.intended.elapsed().as_millis());
         }
         assert_eq!(latencies_ms.len(), 20);
-        assert_eq!(
-            latencies_ms.iter().filter(|latency| **latency > 1).count(),
-            1
-        );
+        assert_eq!(latencies_ms.iter().filter(|latency| **latency > 1).count(), 1);
     }
 
     #[tokio::test(start_paused = true)]

@@ -57,10 +57,7 @@ pub enum ClientError {
 
 impl ClientError {
     pub(crate) fn rpc(method: &'static str) -> impl FnOnce(tonic::Status) -> Self {
-        move |status| Self::Rpc {
-            method,
-            status: Box::new(status),
-        }
+        move |status| Self::Rpc { method, status: Box::new(status) }
     }
 }
 
@@ -92,10 +89,9 @@ impl Client {
         let mut channels = Vec::with_capacity(n_connections.max(1));
         for _ in 0..n_connections.max(1) {
             let connected = endpoint.connect().await;
-            channels.push(connected.map_err(|source| ClientError::Connect {
-                url: url.to_owned(),
-                source,
-            })?);
+            channels.push(
+                connected.map_err(|source| ClientError::Connect { url: url.to_owned(), source })?,
+            );
         }
         Ok(Self { channels })
     }
@@ -120,17 +116,13 @@ impl Client {
     /// Counts and generation of the server's cluster.
     pub async fn get_cluster(&self) -> Result<GetClusterResponse, ClientError> {
         let answer = self.cluster().get_cluster(GetClusterRequest {}).await;
-        Ok(answer
-            .map_err(ClientError::rpc("ClusterService.GetCluster"))?
-            .into_inner())
+        Ok(answer.map_err(ClientError::rpc("ClusterService.GetCluster"))?.into_inner())
     }
 
     /// Applies a small batch; refused deltas are in the answer.
     pub async fn apply(&self, deltas: Vec<Delta>) -> Result<ApplyResponse, ClientError> {
         let answer = self.cluster().apply(ApplyRequest { deltas }).await;
-        Ok(answer
-            .map_err(ClientError::rpc("ClusterService.Apply"))?
-            .into_inner())
+        Ok(answer.map_err(ClientError::rpc("ClusterService.Apply"))?.into_inner())
     }
 
     /// Deletes pods, bound or assumed. The first refusal is an error: deleting is never wrong in a healthy server.
@@ -138,9 +130,7 @@ impl Client {
         for keys in keys.chunks(DELTAS_PER_APPLY) {
             let deltas = keys
                 .iter()
-                .map(|key| Delta {
-                    change: Some(delta::Change::DeletePod(key.clone())),
-                })
+                .map(|key| Delta { change: Some(delta::Change::DeletePod(key.clone())) })
                 .collect();
             if let Some(refused) = self.apply(deltas).await?.rejections.first() {
                 return Err(ClientError::Contract {
@@ -157,10 +147,7 @@ impl Client {
 }
 
 fn endpoint(url: &str) -> Result<Endpoint, ClientError> {
-    let refuse = |reason: &str| ClientError::Url {
-        url: url.to_owned(),
-        reason: reason.to_owned(),
-    };
+    let refuse = |reason: &str| ClientError::Url { url: url.to_owned(), reason: reason.to_owned() };
     let with_scheme = match url.split_once("://") {
         None => format!("http://{url}"),
         Some(("http", _)) => url.to_owned(),
@@ -174,9 +161,7 @@ fn endpoint(url: &str) -> Result<Endpoint, ClientError> {
     if endpoint.uri().host().is_none_or(str::is_empty) {
         return Err(refuse("names no host"));
     }
-    Ok(endpoint
-        .tcp_nodelay(true)
-        .connect_timeout(Duration::from_secs(5)))
+    Ok(endpoint.tcp_nodelay(true).connect_timeout(Duration::from_secs(5)))
 }
 
 #[cfg(test)]
@@ -185,38 +170,17 @@ mod tests {
 
     #[test]
     fn scheme_is_optional_and_bad_urls_are_refused() {
-        assert_eq!(
-            endpoint("127.0.0.1:7443").unwrap().uri(),
-            "http://127.0.0.1:7443/"
-        );
-        for bad in [
-            "https://localhost:1",
-            "ftp://localhost",
-            "http://",
-            "",
-            "http://a b",
-        ] {
-            assert!(
-                matches!(endpoint(bad), Err(ClientError::Url { .. })),
-                "{bad}"
-            );
+        assert_eq!(endpoint("127.0.0.1:7443").unwrap().uri(), "http://127.0.0.1:7443/");
+        for bad in ["https://localhost:1", "ftp://localhost", "http://", "", "http://a b"] {
+            assert!(matches!(endpoint(bad), Err(ClientError::Url { .. })), "{bad}");
         }
     }
 
     #[tokio::test]
     async fn a_port_that_nobody_listens_on_is_named_with_the_cause() {
-        let free = std::net::TcpListener::bind("127.0.0.1:0")
-            .unwrap()
-            .local_addr()
-            .unwrap();
-        let error = Client::connect(&free.to_string(), 1)
-            .await
-            .unwrap_err()
-            .to_string();
-        assert!(
-            error.starts_with(&format!("server `{free}`: cannot connect: ")),
-            "{error}"
-        );
+        let free = std::net::TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap();
+        let error = Client::connect(&free.to_string(), 1).await.unwrap_err().to_string();
+        assert!(error.starts_with(&format!("server `{free}`: cannot connect: ")), "{error}");
         assert!(error.to_lowercase().contains("refused"), "{error}");
     }
 }

@@ -73,12 +73,7 @@ pub struct SpecError {
 impl ClusterSpec {
     /// Refuses what cannot be built, naming the field.
     pub fn check(&self) -> Result<(), SpecError> {
-        let refuse = |field, reason: &str| {
-            Err(SpecError {
-                field,
-                reason: reason.to_owned(),
-            })
-        };
+        let refuse = |field, reason: &str| Err(SpecError { field, reason: reason.to_owned() });
         if self.n_nodes > 1_000_000 {
             return refuse("n_nodes", "must be at most 1,000,000");
         }
@@ -156,11 +151,7 @@ fn deal_pools(spec: &ClusterSpec, rng: &mut ChaCha8Rng) -> Vec<&'static Pool> {
         POOLS.iter().partition(|pool| pool.taint.is_some());
     (0..spec.n_nodes)
         .filter_map(|_| {
-            let group = if rng.random_bool(spec.tainted_share) {
-                &tainted
-            } else {
-                &open
-            };
+            let group = if rng.random_bool(spec.tainted_share) { &tainted } else { &open };
             group.choose_weighted(rng, |pool| pool.weight).ok().copied()
         })
         .collect()
@@ -174,11 +165,8 @@ fn node<'a>(
     images: impl Iterator<Item = &'a Image>,
 ) -> Node {
     let name = format!("{}-{number:05}", pool.name);
-    let mut taints: Vec<_> = pool
-        .taint
-        .iter()
-        .map(|(key, value, effect)| taint(key, value, effect))
-        .collect();
+    let mut taints: Vec<_> =
+        pool.taint.iter().map(|(key, value, effect)| taint(key, value, effect)).collect();
     if cordoned {
         taints.push(taint("node.kubernetes.io/unschedulable", "", "NoSchedule"));
     }
@@ -189,11 +177,7 @@ fn node<'a>(
             name,
             ..ObjectMeta::default()
         }),
-        spec: Some(NodeSpec {
-            unschedulable: cordoned,
-            taints,
-            ..NodeSpec::default()
-        }),
+        spec: Some(NodeSpec { unschedulable: cordoned, taints, ..NodeSpec::default() }),
         status: Some(status(pool, images)),
     }
 }
@@ -209,10 +193,7 @@ fn labels<M: FromIterator<(String, String)>>(
         ("kubernetes.io/hostname", name.to_owned()),
         ("kubernetes.io/os", "linux".to_owned()),
         ("kubernetes.io/arch", pool.arch.to_owned()),
-        (
-            "node.kubernetes.io/instance-type",
-            pool.instance_type.to_owned(),
-        ),
+        ("node.kubernetes.io/instance-type", pool.instance_type.to_owned()),
         ("topology.kubernetes.io/region", "region-0".to_owned()),
         ("topology.kubernetes.io/zone", zone(number % spec.n_zones)),
         ("pool", pool.name.to_owned()),
@@ -248,22 +229,14 @@ fn status<'a>(pool: &Pool, images: impl Iterator<Item = &'a Image>) -> NodeStatu
         mebibyte_quantity(pool.memory_gib * 1024),
         mebibyte_quantity(pool.allocatable_memory_mib()),
     );
-    resource(
-        "ephemeral-storage",
-        mebibyte_quantity(200 * 1024),
-        mebibyte_quantity(180 * 1024),
-    );
+    resource("ephemeral-storage", mebibyte_quantity(200 * 1024), mebibyte_quantity(180 * 1024));
     resource(
         "pods",
         count_quantity(PODS_PER_NODE_ALLOCATABLE),
         count_quantity(PODS_PER_NODE_ALLOCATABLE),
     );
     if pool.n_gpus > 0 {
-        resource(
-            GPU_RESOURCE,
-            count_quantity(pool.n_gpus),
-            count_quantity(pool.n_gpus),
-        );
+        resource(GPU_RESOURCE, count_quantity(pool.n_gpus), count_quantity(pool.n_gpus));
     }
     status.images = images
         .map(|image| ContainerImage {

@@ -111,19 +111,13 @@ impl TieBreakFlag {
             TieBreakFlag::Seeded => TieBreakRule::Seeded,
             TieBreakFlag::Lexicographic => TieBreakRule::Lexicographic,
         };
-        Some(TieBreak {
-            rule: rule.into(),
-            seed,
-        })
+        Some(TieBreak { rule: rule.into(), seed })
     }
 }
 
 /// Prints a result: its text for people, or its JSON.
 fn print(output: Output, text: &str, json: &impl serde::Serialize) -> Result<(), CommandError> {
-    let stdout_error = |source| CommandError::Write {
-        path: PathBuf::from("-"),
-        source,
-    };
+    let stdout_error = |source| CommandError::Write { path: PathBuf::from("-"), source };
     let mut stdout = std::io::stdout().lock();
     match output {
         Output::Table => stdout.write_all(text.as_bytes()),
@@ -136,23 +130,17 @@ fn print(output: Output, text: &str, json: &impl serde::Serialize) -> Result<(),
 }
 
 fn write_file(path: &Path, text: &str) -> Result<(), CommandError> {
-    std::fs::write(path, text).map_err(|source| CommandError::Write {
-        path: path.to_owned(),
-        source,
-    })
+    std::fs::write(path, text)
+        .map_err(|source| CommandError::Write { path: path.to_owned(), source })
 }
 
 /// A bar on the standard error output, shown only where that is a terminal.
 fn progress(what: &'static str, length: Option<u64>) -> (ProgressBar, OnProgress) {
     let (bar, template) = match length {
-        Some(length) => (
-            ProgressBar::new(length),
-            "{msg:>10} {wide_bar} {human_pos}/{human_len} {eta}",
-        ),
-        None => (
-            ProgressBar::no_length(),
-            "{msg:>10} {spinner} {human_pos} {per_sec}",
-        ),
+        Some(length) => {
+            (ProgressBar::new(length), "{msg:>10} {wide_bar} {human_pos}/{human_len} {eta}")
+        }
+        None => (ProgressBar::no_length(), "{msg:>10} {spinner} {human_pos} {per_sec}"),
     };
     if let Ok(style) = ProgressStyle::with_template(template) {
         bar.set_style(style);

@@ -100,12 +100,8 @@ pub enum LoadError {
 impl LoadSpec {
     /// Refuses what contradicts itself, naming the field.
     pub fn check(&self) -> Result<(), LoadError> {
-        let refuse = |field, reason: &str| {
-            Err(LoadError::Spec {
-                field,
-                reason: reason.to_owned(),
-            })
-        };
+        let refuse =
+            |field, reason: &str| Err(LoadError::Spec { field, reason: reason.to_owned() });
         if !(1..=100_000).contains(&self.concurrency) {
             return refuse("concurrency", "must be between 1 and 100,000");
         }
@@ -113,10 +109,7 @@ impl LoadSpec {
             return refuse("batch-size", "must be between 1 and 100,000");
         }
         if self.mode == Mode::Unary && (self.batch_size != 1 || self.replicas != 1) {
-            return refuse(
-                "batch-size",
-                "must be 1 in the unary mode, and `replicas` too",
-            );
+            return refuse("batch-size", "must be 1 in the unary mode, and `replicas` too");
         }
         if self.replicas == 0 || !self.batch_size.is_multiple_of(self.replicas as usize) {
             return refuse("replicas", "must be at least 1 and divide `batch-size`");
@@ -201,13 +194,7 @@ pub async fn run(
     if spec.release {
         client.delete_pods(&assumed).await?;
     }
-    Ok(LoadReport::new(
-        spec,
-        client.n_connections(),
-        elapsed,
-        tally,
-        n_released,
-    ))
+    Ok(LoadReport::new(spec, client.n_connections(), elapsed, tally, n_released))
 }
 
 /// One phase: `spec.concurrency` tasks share the tickets until they are used up.
@@ -224,11 +211,8 @@ async fn drive(
     let mut tasks = JoinSet::new();
     for task in 0..spec.concurrency {
         let caller = callers[task % callers.len()].clone();
-        let (tickets, requests, on_progress) = (
-            Arc::clone(&tickets),
-            Arc::clone(requests),
-            Arc::clone(on_progress),
-        );
+        let (tickets, requests, on_progress) =
+            (Arc::clone(&tickets), Arc::clone(requests), Arc::clone(on_progress));
         tasks.spawn(async move {
             let mut tally = Tally::new(start, keep_assumed);
             while let Some(ticket) = tickets.take().await {

@@ -49,13 +49,9 @@ impl Requests<'_> {
         requests.insert("cpu".to_owned(), cpu_quantity(self.cpu_milli));
         requests.insert("memory".to_owned(), mebibyte_quantity(self.memory_mib));
         if let Some((name, count)) = self.extended.filter(|(_, count)| *count > 0) {
-            requirements
-                .requests
-                .insert(name.to_owned(), count_quantity(count));
+            requirements.requests.insert(name.to_owned(), count_quantity(count));
             // The API server refuses an extended resource whose limit differs from its request.
-            requirements
-                .limits
-                .insert(name.to_owned(), count_quantity(count));
+            requirements.limits.insert(name.to_owned(), count_quantity(count));
         }
         requirements
     }
@@ -76,10 +72,7 @@ pub fn pod(namespace: &str, name: &str, uid: &str, image: &str, requests: Reques
             uid: uid.to_owned(),
             ..ObjectMeta::default()
         }),
-        spec: Some(PodSpec {
-            containers: vec![container],
-            ..PodSpec::default()
-        }),
+        spec: Some(PodSpec { containers: vec![container], ..PodSpec::default() }),
         ..Pod::default()
     }
 }
@@ -107,10 +100,7 @@ pub fn toleration(key: &str, value: &str, effect: &str) -> Toleration {
 
 /// A toleration of every taint, as node agents have it.
 pub fn toleration_of_everything() -> Toleration {
-    Toleration {
-        operator: "Exists".to_owned(),
-        ..Toleration::default()
-    }
+    Toleration { operator: "Exists".to_owned(), ..Toleration::default() }
 }
 
 /// A node selector term with one `In` requirement.

@@ -146,11 +146,7 @@ impl Latency {
     pub fn of(nanoseconds: &Histogram<u64>) -> Self {
         let at = |quantile| microseconds(nanoseconds.value_at_quantile(quantile));
         let empty = nanoseconds.is_empty();
-        let curve = if empty {
-            Vec::new()
-        } else {
-            curve(nanoseconds)
-        };
+        let curve = if empty { Vec::new() } else { curve(nanoseconds) };
         Self {
             n: nanoseconds.len(),
             mean_us: nanoseconds.mean() / 1000.0,
@@ -213,10 +209,7 @@ pub(crate) mod tests {
             n_errors: 2,
             errors: BTreeMap::from([(
                 "Unavailable".to_owned(),
-                ErrorCount {
-                    n_pods: 2,
-                    example: "the <server> is gone".to_owned(),
-                },
+                ErrorCount { n_pods: 2, example: "the <server> is gone".to_owned() },
             )]),
             n_released: 990,
             decisions_per_second: 499.0,
@@ -248,21 +241,14 @@ pub(crate) mod tests {
             (latency.max_us, 1_000.0),
             (latency.mean_us, 500.5),
         ] {
-            assert!(
-                (value - expected).abs() <= expected * 0.002,
-                "{value} for {expected}"
-            );
+            assert!((value - expected).abs() <= expected * 0.002, "{value} for {expected}");
         }
     }
 
     #[test]
     fn curve_rises_and_ends_at_the_greatest() {
         let latency = example().latency;
-        assert!(
-            latency
-                .curve
-                .is_sorted_by(|a, b| a.percentile <= b.percentile && a.us <= b.us)
-        );
+        assert!(latency.curve.is_sorted_by(|a, b| a.percentile <= b.percentile && a.us <= b.us));
         let last = latency.curve.last().unwrap();
         assert_eq!((last.percentile, last.us), (100.0, latency.max_us));
     }
@@ -271,12 +257,7 @@ pub(crate) mod tests {
     fn nothing_measured_is_all_zero() {
         let latency = Latency::of(&Histogram::new(3).unwrap());
         assert_eq!(
-            (
-                latency.n,
-                latency.p99_us,
-                latency.max_us,
-                latency.curve.len()
-            ),
+            (latency.n, latency.p99_us, latency.max_us, latency.curve.len()),
             (0, 0.0, 0.0, 0)
         );
     }

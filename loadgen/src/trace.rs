@@ -81,11 +81,8 @@ impl Trace {
     /// A task that is deleted no later than it is created is deleted before it arrives, so it stays for ever. The
     /// recorded answers of openb's events order show the same (one task is such).
     pub fn events(&self, order: Order) -> Vec<Event> {
-        let arrivals = self
-            .tasks
-            .iter()
-            .enumerate()
-            .map(|(task, row)| (row.creation_time, 1, task));
+        let arrivals =
+            self.tasks.iter().enumerate().map(|(task, row)| (row.creation_time, 1, task));
         let departures = self
             .tasks
             .iter()
@@ -97,11 +94,7 @@ impl Trace {
         };
         steps.sort_unstable();
         let event = |(_, kind, task)| {
-            if kind == 0 {
-                Event::Leave(task)
-            } else {
-                Event::Arrive(task)
-            }
+            if kind == 0 { Event::Leave(task) } else { Event::Arrive(task) }
         };
         steps.into_iter().map(event).collect()
     }
@@ -163,28 +156,14 @@ mod tests {
             creation_time: *creation_time,
             deletion_time: *deletion_time,
         };
-        Trace {
-            nodes: Vec::new(),
-            tasks: times.iter().enumerate().map(task).collect(),
-        }
+        Trace { nodes: Vec::new(), tasks: times.iter().enumerate().map(task).collect() }
     }
 
     #[test]
     fn at_equal_times_departures_come_first() {
         let trace = trace(&[(0, Some(5)), (5, Some(9)), (5, Some(5)), (9, None)]);
-        assert_eq!(
-            trace.events(Order::Arrive),
-            [Arrive(0), Arrive(1), Arrive(2), Arrive(3)]
-        );
-        let expected = [
-            Arrive(0),
-            Leave(0),
-            Leave(2),
-            Arrive(1),
-            Arrive(2),
-            Leave(1),
-            Arrive(3),
-        ];
+        assert_eq!(trace.events(Order::Arrive), [Arrive(0), Arrive(1), Arrive(2), Arrive(3)]);
+        let expected = [Arrive(0), Leave(0), Leave(2), Arrive(1), Arrive(2), Leave(1), Arrive(3)];
         assert_eq!(trace.events(Order::Events), expected);
     }
 }

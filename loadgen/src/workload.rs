@@ -26,11 +26,7 @@ pub struct WorkloadSpec {
 
 impl Default for WorkloadSpec {
     fn default() -> Self {
-        Self {
-            n_pods: 10_000,
-            mix: Mix::default(),
-            seed: 1,
-        }
+        Self { n_pods: 10_000, mix: Mix::default(), seed: 1 }
     }
 }
 
@@ -66,9 +62,7 @@ fn deployment(mix: &Mix, number: usize, rng: &mut ChaCha8Rng) -> Vec<Pod> {
     let name = format!("{}-{number}", kind.name());
     let template = kind.template(&format!("team-{}", number % 20), &name, rng);
     let n_replicas = kind.replica_choices().choose(rng).copied().unwrap_or(1);
-    (0..n_replicas)
-        .map(|replica| renamed(&template, &format!("{name}-{replica}")))
-        .collect()
+    (0..n_replicas).map(|replica| renamed(&template, &format!("{name}-{replica}"))).collect()
 }
 
 /// The same pod under another name and uid.
@@ -89,9 +83,7 @@ pub struct Mix {
 impl Mix {
     /// One kind only.
     pub fn only(kind: Kind) -> Self {
-        Self {
-            weights: vec![(kind, 1)],
-        }
+        Self { weights: vec![(kind, 1)] }
     }
 
     fn draw(&self, rng: &mut ChaCha8Rng) -> Kind {
@@ -109,12 +101,7 @@ impl Mix {
 
 impl Default for Mix {
     fn default() -> Self {
-        Self {
-            weights: Kind::ALL
-                .iter()
-                .map(|(kind, _, weight)| (*kind, *weight))
-                .collect(),
-        }
+        Self { weights: Kind::ALL.iter().map(|(kind, _, weight)| (*kind, *weight)).collect() }
     }
 }
 
@@ -151,19 +138,13 @@ impl FromStr for Mix {
     fn from_str(text: &str) -> Result<Self, MixError> {
         let mut weights: Vec<(Kind, u32)> = Vec::new();
         for part in text.split(',') {
-            let (name, weight) = part
-                .trim()
-                .split_once('=')
-                .ok_or_else(|| MixError::Shape(part.to_owned()))?;
+            let (name, weight) =
+                part.trim().split_once('=').ok_or_else(|| MixError::Shape(part.to_owned()))?;
             let kind =
                 Kind::from_name(name).ok_or_else(|| MixError::UnknownKind(name.to_owned()))?;
-            let weight = weight
-                .parse()
-                .ok()
-                .filter(|weight| *weight <= 1_000_000)
-                .ok_or_else(|| MixError::Weight {
-                    kind: name.to_owned(),
-                    weight: weight.to_owned(),
+            let weight =
+                weight.parse().ok().filter(|weight| *weight <= 1_000_000).ok_or_else(|| {
+                    MixError::Weight { kind: name.to_owned(), weight: weight.to_owned() }
                 })?;
             weights.retain(|(own, _)| *own != kind);
             weights.push((kind, weight));
@@ -182,11 +163,7 @@ mod tests {
     use super::{Kind, Mix, MixError, WorkloadSpec, generate};
 
     fn spec(n_pods: usize, seed: u64) -> WorkloadSpec {
-        WorkloadSpec {
-            n_pods,
-            seed,
-            ..WorkloadSpec::default()
-        }
+        WorkloadSpec { n_pods, seed, ..WorkloadSpec::default() }
     }
 
     #[test]
@@ -201,11 +178,7 @@ mod tests {
         assert_eq!(pods.len(), 5_000);
         let names: BTreeSet<_> = pods
             .iter()
-            .map(|pod| {
-                pod.metadata
-                    .as_ref()
-                    .map(|m| (m.namespace.clone(), m.name.clone()))
-            })
+            .map(|pod| pod.metadata.as_ref().map(|m| (m.namespace.clone(), m.name.clone())))
             .collect();
         assert_eq!(names.len(), 5_000);
         for spec in pods.iter().filter_map(|pod| pod.spec.as_ref()) {
@@ -227,9 +200,7 @@ mod tests {
             let count = pods
                 .iter()
                 .filter(|pod| {
-                    pod.metadata
-                        .as_ref()
-                        .is_some_and(|metadata| metadata.name.starts_with(&prefix))
+                    pod.metadata.as_ref().is_some_and(|metadata| metadata.name.starts_with(&prefix))
                 })
                 .count();
             assert!(count > 0, "{kind:?} is missing");
@@ -238,26 +209,12 @@ mod tests {
 
     #[test]
     fn mix_is_read_and_bad_ones_are_named() {
-        assert_eq!(
-            "gpu=3".parse(),
-            Ok(Mix {
-                weights: vec![(Kind::Gpu, 3)]
-            })
-        );
+        assert_eq!("gpu=3".parse(), Ok(Mix { weights: vec![(Kind::Gpu, 3)] }));
         assert_eq!("gpu=3, gpu=1".parse(), Ok(Mix::only(Kind::Gpu)));
         assert_eq!("gpu".parse::<Mix>(), Err(MixError::Shape("gpu".to_owned())));
-        assert_eq!(
-            "cpu=1".parse::<Mix>(),
-            Err(MixError::UnknownKind("cpu".to_owned()))
-        );
+        assert_eq!("cpu=1".parse::<Mix>(), Err(MixError::UnknownKind("cpu".to_owned())));
         assert_eq!("gpu=0".parse::<Mix>(), Err(MixError::Empty));
-        assert!(matches!(
-            "gpu=-1".parse::<Mix>(),
-            Err(MixError::Weight { .. })
-        ));
-        assert!(matches!(
-            "gpu=9999999".parse::<Mix>(),
-            Err(MixError::Weight { .. })
-        ));
+        assert!(matches!("gpu=-1".parse::<Mix>(), Err(MixError::Weight { .. })));
+        assert!(matches!("gpu=9999999".parse::<Mix>(), Err(MixError::Weight { .. })));
     }
 }

@@ -40,16 +40,12 @@ const KEYWORDS: [&str; 2] = ["continue", "type"];
 pub(crate) fn implementations(descriptors: &FileDescriptorSet) -> Result<String, Box<dyn Error>> {
     let mut out = String::new();
     for file in &descriptors.file {
-        let Some((_, module, read)) = PACKAGES
-            .iter()
-            .find(|(package, ..)| *package == file.package())
+        let Some((_, module, read)) =
+            PACKAGES.iter().find(|(package, ..)| *package == file.package())
         else {
             continue;
         };
-        for message in file
-            .message_type
-            .iter()
-            .filter(|message| !WITHOUT.contains(&message.name()))
+        for message in file.message_type.iter().filter(|message| !WITHOUT.contains(&message.name()))
         {
             let object = Object::new(file, module, message)?;
             object.serialize(&mut out)?;
@@ -94,39 +90,19 @@ impl<'a> Object<'a> {
                 .into());
             }
             let snake = descriptor.name().to_snake_case();
-            let ident = if KEYWORDS.contains(&&*snake) {
-                format!("r#{snake}")
-            } else {
-                snake
-            };
-            let inlined = INLINED
-                .contains(&(message.name(), descriptor.name()))
-                .then(|| {
-                    let name = descriptor
-                        .type_name()
-                        .rsplit('.')
-                        .next()
-                        .unwrap_or_default();
-                    format!("crate::{module}::{}", name.to_upper_camel_case())
-                });
-            let json = descriptor.json_name();
-            fields.push(Field {
-                descriptor,
-                ident,
-                json,
-                inlined,
+            let ident = if KEYWORDS.contains(&&*snake) { format!("r#{snake}") } else { snake };
+            let inlined = INLINED.contains(&(message.name(), descriptor.name())).then(|| {
+                let name = descriptor.type_name().rsplit('.').next().unwrap_or_default();
+                format!("crate::{module}::{}", name.to_upper_camel_case())
             });
+            let json = descriptor.json_name();
+            fields.push(Field { descriptor, ident, json, inlined });
         }
         if file.syntax() != "proto3" {
             return Err(format!("`{}` is not proto3", file.name()).into());
         }
         let path = format!("crate::{module}::{}", message.name().to_upper_camel_case());
-        Ok(Object {
-            message,
-            module,
-            path,
-            fields,
-        })
+        Ok(Object { message, module, path, fields })
     }
 
     fn serialize(&self, out: &mut String) -> Result<(), Box<dyn Error>> {
@@ -142,10 +118,7 @@ impl<'a> Object<'a> {
         for field in self.fields.iter().filter(|field| !field.in_oneof()) {
             let Field { ident, json, .. } = field;
             if field.inlined.is_some() {
-                writeln!(
-                    out,
-                    "crate::json::write_inlined(map, self.{ident}.as_ref())?;"
-                )?;
+                writeln!(out, "crate::json::write_inlined(map, self.{ident}.as_ref())?;")?;
             } else if field.descriptor.r#type() == Type::Enum {
                 if field.descriptor.label() == Label::Repeated {
                     return Err(format!(
@@ -159,10 +132,7 @@ impl<'a> Object<'a> {
                     "if self.{ident} != 0 {{ map.serialize_entry({json:?}, self.{ident}().as_str_name())?; }}"
                 )?;
             } else {
-                writeln!(
-                    out,
-                    "crate::json::write_field(map, {json:?}, &self.{ident})?;"
-                )?;
+                writeln!(out, "crate::json::write_field(map, {json:?}, &self.{ident})?;")?;
             }
         }
         writeln!(out, "Ok(())\n}}\n}}")?;
@@ -198,10 +168,7 @@ impl<'a> Object<'a> {
             name.to_upper_camel_case()
         );
         writeln!(out, "match &self.{} {{ None => {{}}", name.to_snake_case())?;
-        for Field {
-            descriptor, json, ..
-        } in members()
-        {
+        for Field { descriptor, json, .. } in members() {
             let variant = descriptor.name().to_upper_camel_case();
             writeln!(
                 out,
@@ -216,13 +183,9 @@ impl<'a> Object<'a> {
         let path = &self.path;
         writeln!(out, "impl crate::json::ReadObject for {path} {{")?;
         writeln!(out, "const KIND: &'static str = {:?};", self.message.name())?;
-        writeln!(
-            out,
-            "fn position(key: &str) -> Option<u32> {{\nmatch key {{"
-        )?;
-        for Field {
-            descriptor, json, ..
-        } in self.fields.iter().filter(|field| field.inlined.is_none())
+        writeln!(out, "fn position(key: &str) -> Option<u32> {{\nmatch key {{")?;
+        for Field { descriptor, json, .. } in
+            self.fields.iter().filter(|field| field.inlined.is_none())
         {
             writeln!(out, "{json:?} => Some({}),", descriptor.number())?;
         }
@@ -236,12 +199,8 @@ impl<'a> Object<'a> {
             out,
             "&mut self, position: u32, map: &mut A) -> Result<(), A::Error> {{\nmatch position {{"
         )?;
-        for Field {
-            descriptor,
-            ident,
-            json,
-            ..
-        } in self.fields.iter().filter(|field| field.inlined.is_none())
+        for Field { descriptor, ident, json, .. } in
+            self.fields.iter().filter(|field| field.inlined.is_none())
         {
             writeln!(
                 out,

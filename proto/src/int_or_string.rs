@@ -44,11 +44,7 @@ impl IntOrString {
 
 impl From<i32> for IntOrString {
     fn from(int: i32) -> IntOrString {
-        IntOrString {
-            kind: INT,
-            int,
-            string: String::new(),
-        }
+        IntOrString { kind: INT, int, string: String::new() }
     }
 }
 
@@ -60,11 +56,7 @@ impl From<&str> for IntOrString {
 
 impl From<String> for IntOrString {
     fn from(string: String) -> IntOrString {
-        IntOrString {
-            kind: STRING,
-            int: 0,
-            string,
-        }
+        IntOrString { kind: STRING, int: 0, string }
     }
 }
 
@@ -132,26 +124,15 @@ mod tests {
             (r#""25%""#, IntOrString::from("25%")),
             (r#""5""#, IntOrString::from("5")),
         ] {
-            assert_eq!(
-                serde_json::from_str::<IntOrString>(text).unwrap(),
-                value,
-                "{text}"
-            );
+            assert_eq!(serde_json::from_str::<IntOrString>(text).unwrap(), value, "{text}");
             assert_eq!(serde_json::to_string(&value).unwrap(), text);
         }
     }
 
     #[test]
     fn json_refuses_other_shapes_and_ranges() {
-        for text in [
-            "2147483648",
-            "-2147483649",
-            "18446744073709551615",
-            "1.5",
-            "true",
-            "{}",
-            "[]",
-        ] {
+        for text in ["2147483648", "-2147483649", "18446744073709551615", "1.5", "true", "{}", "[]"]
+        {
             assert!(serde_json::from_str::<IntOrString>(text).is_err(), "{text}");
         }
     }
@@ -161,16 +142,10 @@ mod tests {
         let text = IntOrString::from("25%");
         assert_eq!(text.encode_to_vec(), b"\x08\x01\x1a\x0325%");
         // Upstream writes every field, zero values included (W-PB-1).
-        assert_eq!(
-            IntOrString::decode(&b"\x08\x01\x10\x00\x1a\x0325%"[..]).unwrap(),
-            text
-        );
+        assert_eq!(IntOrString::decode(&b"\x08\x01\x10\x00\x1a\x0325%"[..]).unwrap(), text);
         let int = IntOrString::decode(&b"\x08\x00\x10\x07\x1a\x00"[..]).unwrap();
         assert_eq!(int.value(), Some(IntOrStringValue::Int(7)));
-        assert_eq!(
-            IntOrString::decode(&b""[..]).unwrap().value(),
-            Some(IntOrStringValue::Int(0))
-        );
+        assert_eq!(IntOrString::decode(&b""[..]).unwrap().value(), Some(IntOrStringValue::Int(0)));
     }
 
     #[test]

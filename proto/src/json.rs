@@ -64,8 +64,7 @@ pub(crate) fn read_field<'de, T: ReadField, A: MapAccess<'de>>(
     name: &str,
     map: &mut A,
 ) -> Result<T, A::Error> {
-    map.next_value_seed(FieldSeed(PhantomData))
-        .map_err(|error| in_field(name, &error))
+    map.next_value_seed(FieldSeed(PhantomData)).map_err(|error| in_field(name, &error))
 }
 
 /// Writes the field `name`, unless it is absent.
@@ -74,11 +73,7 @@ pub(crate) fn write_field<T: WriteField, M: SerializeMap>(
     name: &'static str,
     value: &T,
 ) -> Result<(), M::Error> {
-    if value.is_absent() {
-        Ok(())
-    } else {
-        map.serialize_entry(name, value)
-    }
+    if value.is_absent() { Ok(()) } else { map.serialize_entry(name, value) }
 }
 
 /// Skips the value that is next.

@@ -40,9 +40,7 @@ pub enum QuantityError {
 impl Quantity {
     /// A quantity of this text, valid or not.
     pub fn new(text: impl Into<String>) -> Quantity {
-        Quantity {
-            text: Some(text.into()),
-        }
+        Quantity { text: Some(text.into()) }
     }
 
     /// The text as written; `0` when it is missing.
@@ -97,16 +95,12 @@ impl Amount {
 
     /// So many whole units.
     pub const fn from_value(value: i64) -> Amount {
-        Amount {
-            nanos: value as i128 * NANOS_PER_UNIT,
-        }
+        Amount { nanos: value as i128 * NANOS_PER_UNIT }
     }
 
     /// So many thousandths.
     pub const fn from_milli(milli: i64) -> Amount {
-        Amount {
-            nanos: milli as i128 * NANOS_PER_MILLI,
-        }
+        Amount { nanos: milli as i128 * NANOS_PER_MILLI }
     }
 
     /// Whole units, rounded away from zero (W-QTY-4), at the limits of `i64` when out of range.
@@ -157,9 +151,7 @@ impl Add for Amount {
     type Output = Amount;
 
     fn add(self, other: Amount) -> Amount {
-        Amount {
-            nanos: self.nanos.saturating_add(other.nanos),
-        }
+        Amount { nanos: self.nanos.saturating_add(other.nanos) }
     }
 }
 
@@ -173,9 +165,7 @@ impl Neg for Amount {
     type Output = Amount;
 
     fn neg(self) -> Amount {
-        Amount {
-            nanos: self.nanos.saturating_neg(),
-        }
+        Amount { nanos: self.nanos.saturating_neg() }
     }
 }
 

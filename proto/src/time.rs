@@ -36,10 +36,7 @@ const YEAR_ONE: i64 = -62_135_596_800;
 impl Time {
     /// The moment `seconds` after 1970-01-01T00:00:00Z.
     pub fn from_unix_seconds(seconds: i64) -> Time {
-        Time {
-            seconds: Some(seconds),
-            nanos: None,
-        }
+        Time { seconds: Some(seconds), nanos: None }
     }
 
     /// Seconds since 1970-01-01T00:00:00Z; `None` for the zero time.
@@ -52,10 +49,7 @@ impl MicroTime {
     /// The moment `microseconds` after 1970-01-01T00:00:00Z.
     pub fn from_unix_microseconds(microseconds: i64) -> MicroTime {
         let nanos = i32::try_from(microseconds.rem_euclid(1_000_000) * 1000).unwrap_or_default();
-        MicroTime {
-            seconds: Some(microseconds.div_euclid(1_000_000)),
-            nanos: Some(nanos),
-        }
+        MicroTime { seconds: Some(microseconds.div_euclid(1_000_000)), nanos: Some(nanos) }
     }
 
     /// Microseconds since 1970-01-01T00:00:00Z, at the limits of `i64` when out of range; `None` for the zero time.
@@ -76,10 +70,7 @@ fn moment(seconds: Option<i64>, nanos: Option<i32>) -> Option<i64> {
 
 impl Serialize for Time {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-        write(
-            self.unix_seconds().map(|seconds| (seconds, None)),
-            serializer,
-        )
+        write(self.unix_seconds().map(|seconds| (seconds, None)), serializer)
     }
 }
 
@@ -88,10 +79,7 @@ impl Serialize for MicroTime {
         let parts = self
             .unix_microseconds()
             .map(|micros| (micros.div_euclid(1_000_000), micros.rem_euclid(1_000_000)));
-        write(
-            parts.map(|(seconds, micros)| (seconds, Some(micros))),
-            serializer,
-        )
+        write(parts.map(|(seconds, micros)| (seconds, Some(micros))), serializer)
     }
 }
 
@@ -113,9 +101,7 @@ fn write<S: Serializer>(
 impl<'de> Deserialize<'de> for Time {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Time, D::Error> {
         let moment = deserializer.deserialize_any(TimeVisitor)?;
-        Ok(moment.map_or_else(Time::default, |moment| {
-            Time::from_unix_seconds(moment.seconds)
-        }))
+        Ok(moment.map_or_else(Time::default, |moment| Time::from_unix_seconds(moment.seconds)))
     }
 }
 

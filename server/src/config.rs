@@ -67,11 +67,7 @@ pub struct Problem {
 impl Problem {
     /// A problem whose line is looked up later, by [`located`].
     pub fn new(field: impl Into<String>, reason: impl Into<String>) -> Problem {
-        Problem {
-            line: 0,
-            field: field.into(),
-            reason: reason.into(),
-        }
+        Problem { line: 0, field: field.into(), reason: reason.into() }
     }
 }
 
@@ -100,48 +96,32 @@ pub fn located(
     let mut problems: Vec<Problem> = problems
         .into_iter()
         .map(|problem| {
-            let line = if problem.line > 0 {
-                problem.line
-            } else {
-                document.line_of(&problem.field)
-            };
+            let line =
+                if problem.line > 0 { problem.line } else { document.line_of(&problem.field) };
             Problem { line, ..problem }
         })
         .collect();
     problems.sort_by_key(|problem| problem.line);
-    Err(ConfigError::Invalid {
-        origin: origin.to_owned(),
-        problems,
-    })
+    Err(ConfigError::Invalid { origin: origin.to_owned(), problems })
 }
 
 fn read(path: &Path) -> Result<String, ConfigError> {
-    std::fs::read_to_string(path).map_err(|source| ConfigError::Read {
-        path: path.to_owned(),
-        source,
-    })
+    std::fs::read_to_string(path)
+        .map_err(|source| ConfigError::Read { path: path.to_owned(), source })
 }
 
 fn parse(origin: &str, text: &str) -> Result<Document, ConfigError> {
-    document::parse(text).map_err(|reason| ConfigError::Syntax {
-        origin: origin.to_owned(),
-        reason,
-    })
+    document::parse(text)
+        .map_err(|reason| ConfigError::Syntax { origin: origin.to_owned(), reason })
 }
 
 fn list_problems(origin: &str, problems: &[Problem]) -> String {
     match problems {
         [problem] => format!("`{origin}` {problem}"),
         _ => {
-            let lines: Vec<String> = problems
-                .iter()
-                .map(|problem| format!("\n  {problem}"))
-                .collect();
-            format!(
-                "`{origin}` has {} problems:{}",
-                problems.len(),
-                lines.concat()
-            )
+            let lines: Vec<String> =
+                problems.iter().map(|problem| format!("\n  {problem}")).collect();
+            format!("`{origin}` has {} problems:{}", problems.len(), lines.concat())
         }
     }
 }

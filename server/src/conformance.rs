@@ -34,11 +34,7 @@ pub struct Selection {
 
 impl Default for Selection {
     fn default() -> Selection {
-        Selection {
-            suites: Vec::new(),
-            every: 1,
-            n_differences: 10,
-        }
+        Selection { suites: Vec::new(), every: 1, n_differences: 10 }
     }
 }
 
@@ -105,36 +101,26 @@ pub fn run(directory: &Path, selection: &Selection) -> Result<Report, Conformanc
             suites.push(run_suite(&name, &path, selection)?);
         }
     }
-    Ok(Report {
-        sampled_every: selection.every.max(1),
-        suites,
-    })
+    Ok(Report { sampled_every: selection.every.max(1), suites })
 }
 
 /// The suites of a directory by name.
 fn suite_files(directory: &Path) -> Result<Vec<(String, PathBuf)>, ConformanceError> {
-    let read_error = |source| ConformanceError::Read {
-        path: directory.to_owned(),
-        source,
-    };
+    let read_error = |source| ConformanceError::Read { path: directory.to_owned(), source };
     let mut files = Vec::new();
     for entry in std::fs::read_dir(directory).map_err(read_error)? {
         let path = entry.map_err(read_error)?.path();
         let Some(name) = path.file_name().and_then(|name| name.to_str()) else {
             continue;
         };
-        if let Some(suite) = name
-            .strip_suffix(".jsonl.gz")
-            .or_else(|| name.strip_suffix(".jsonl"))
+        if let Some(suite) = name.strip_suffix(".jsonl.gz").or_else(|| name.strip_suffix(".jsonl"))
         {
             files.push((suite.to_owned(), path));
         }
     }
     files.sort();
     if files.is_empty() {
-        Err(ConformanceError::Empty {
-            path: directory.to_owned(),
-        })
+        Err(ConformanceError::Empty { path: directory.to_owned() })
     } else {
         Ok(files)
     }
@@ -153,9 +139,7 @@ fn run_suite(
         .step_by(selection.every.max(1))
         .collect();
     if lines.is_empty() {
-        return Err(ConformanceError::NoCase {
-            path: path.to_owned(),
-        });
+        return Err(ConformanceError::NoCase { path: path.to_owned() });
     }
     let cases: Vec<Result<report::CaseReport, ConformanceError>> = lines
         .par_iter()
@@ -195,8 +179,5 @@ fn read(path: &Path) -> Result<String, ConformanceError> {
         }
         Ok(text)
     };
-    read().map_err(|source| ConformanceError::Read {
-        path: path.to_owned(),
-        source,
-    })
+    read().map_err(|source| ConformanceError::Read { path: path.to_owned(), source })
 }

@@ -70,8 +70,7 @@ impl Freshness {
     /// Notes that a feed gave a whole cluster, or deltas that stand on their own: from here on the server is ready.
     pub fn note_applied(&self) {
         self.note_alive();
-        self.completed
-            .send_if_modified(|completed| !std::mem::replace(completed, true));
+        self.completed.send_if_modified(|completed| !std::mem::replace(completed, true));
     }
 
     /// Notes that a feed is alive although the cluster has not changed yet, as while a snapshot is being collected.
@@ -95,15 +94,12 @@ impl Freshness {
     #[must_use]
     pub fn staleness(&self) -> Option<Duration> {
         let last = (*self.lock())?;
-        self.is_complete()
-            .then(|| clock::now().saturating_duration_since(last))
+        self.is_complete().then(|| clock::now().saturating_duration_since(last))
     }
 
     fn lock(&self) -> std::sync::MutexGuard<'_, Option<Instant>> {
         // One plain value: a panic elsewhere cannot leave it half written.
-        self.last
-            .lock()
-            .unwrap_or_else(std::sync::PoisonError::into_inner)
+        self.last.lock().unwrap_or_else(std::sync::PoisonError::into_inner)
     }
 }
 
@@ -131,10 +127,6 @@ mod tests {
         assert_eq!(freshness.staleness(), None);
         freshness.note_applied();
         assert!(freshness.is_complete());
-        assert!(
-            freshness
-                .staleness()
-                .is_some_and(|staleness| staleness < Duration::from_secs(60))
-        );
+        assert!(freshness.staleness().is_some_and(|staleness| staleness < Duration::from_secs(60)));
     }
 }

@@ -1,5 +1,5 @@
 //! The gRPC side: a service a file. A handler converts, calls the engine and converts back; long work goes to a bounded
-//! pool, and every failure leaves through [`status`].
+//! pool, and every failure leaves through `status`.
 
 mod call;
 pub(crate) mod cluster;

@@ -72,10 +72,7 @@ impl Default for ServerOptions {
 #[derive(Debug, thiserror::Error)]
 pub enum StartError {
     /// An address cannot be listened on.
-    #[error(
-        "cannot listen for {protocol} on `{address}`: {}",
-        listen_reason(source)
-    )]
+    #[error("cannot listen for {protocol} on `{address}`: {}", listen_reason(source))]
     Listen {
         /// `gRPC` or `HTTP`.
         protocol: &'static str,
@@ -234,10 +231,7 @@ impl Server {
             }
         };
         self.stop_http.send_replace(true);
-        if tokio::time::timeout(HTTP_GRACE, &mut self.http)
-            .await
-            .is_err()
-        {
+        if tokio::time::timeout(HTTP_GRACE, &mut self.http).await.is_err() {
             self.http.abort();
         }
         self.upkeep.abort();
@@ -253,11 +247,7 @@ async fn listen(
     if !address.ip().to_canonical().is_loopback() && !insecure {
         return Err(StartError::Insecure { protocol, address });
     }
-    let failed = |source| StartError::Listen {
-        protocol,
-        address,
-        source,
-    };
+    let failed = |source| StartError::Listen { protocol, address, source };
     let listener = TcpListener::bind(address).await.map_err(failed)?;
     let bound = listener.local_addr().map_err(failed)?;
     Ok((listener, bound))
@@ -275,10 +265,7 @@ async fn serve_grpc(service: CallService, listener: TcpListener, stop: impl Futu
         .initial_connection_window_size(CONNECTION_WINDOW_BYTES)
         .max_concurrent_streams(MAX_STREAMS_PER_CONNECTION)
         .http2_keepalive_interval(Some(KEEPALIVE));
-    if let Err(error) = server
-        .serve_with_incoming_shutdown(service, incoming, stop)
-        .await
-    {
+    if let Err(error) = server.serve_with_incoming_shutdown(service, incoming, stop).await {
         tracing::error!(%error, "the gRPC listener ended");
     }
 }
@@ -288,9 +275,8 @@ async fn serve_http(
     listener: TcpListener,
     stop: impl Future<Output = ()> + Send + 'static,
 ) {
-    if let Err(error) = axum::serve(listener, http::router(state))
-        .with_graceful_shutdown(stop)
-        .await
+    if let Err(error) =
+        axum::serve(listener, http::router(state)).with_graceful_shutdown(stop).await
     {
         tracing::error!(%error, "the HTTP listener ended");
     }
@@ -314,19 +300,11 @@ async fn keep_up(state: Arc<State>, health: HealthReporter) {
 /// gRPC health: placements are served once the server is ready, the cluster's feed as soon as it runs.
 async fn report_health(state: &State, health: &HealthReporter) {
     let serving = |yes: bool| {
-        if yes {
-            ServingStatus::Serving
-        } else {
-            ServingStatus::NotServing
-        }
+        if yes { ServingStatus::Serving } else { ServingStatus::NotServing }
     };
     let ready = readiness(state).iter().all(|(_, outcome)| outcome.is_ok());
     let draining = *state.draining.borrow();
     health.set_service_status("", serving(ready)).await;
-    health
-        .set_service_status("berth.v1.PlacementService", serving(ready))
-        .await;
-    health
-        .set_service_status("berth.v1.ClusterService", serving(!draining))
-        .await;
+    health.set_service_status("berth.v1.PlacementService", serving(ready)).await;
+    health.set_service_status("berth.v1.ClusterService", serving(!draining)).await;
 }

@@ -49,49 +49,19 @@ const METRICS: [(&str, Kind, Option<Unit>, &str); 10] = [
         Some(Unit::Seconds),
         "Engine time of one request, by method.",
     ),
-    (
-        DELTAS,
-        Kind::Counter,
-        None,
-        "Changes received from feeds, by outcome: applied, rejected.",
-    ),
+    (DELTAS, Kind::Counter, None, "Changes received from feeds, by outcome: applied, rejected."),
     (NODES, Kind::Gauge, None, "Nodes of the cluster."),
-    (
-        PODS,
-        Kind::Gauge,
-        None,
-        "Pods, by state: bound, assumed, pending, orphaned.",
-    ),
-    (
-        SHAPES,
-        Kind::Gauge,
-        None,
-        "Distinct scheduling-relevant pod specs.",
-    ),
-    (
-        GENERATION,
-        Kind::Gauge,
-        None,
-        "Generation of the published snapshot.",
-    ),
+    (PODS, Kind::Gauge, None, "Pods, by state: bound, assumed, pending, orphaned."),
+    (SHAPES, Kind::Gauge, None, "Distinct scheduling-relevant pod specs."),
+    (GENERATION, Kind::Gauge, None, "Generation of the published snapshot."),
     (
         STALENESS,
         Kind::Gauge,
         Some(Unit::Seconds),
         "Time since a feed last changed or confirmed the cluster.",
     ),
-    (
-        CONTRADICTIONS,
-        Kind::Gauge,
-        None,
-        "Contradictions that a feed sent; 0 in health.",
-    ),
-    (
-        CALLS,
-        Kind::Counter,
-        None,
-        "Finished gRPC calls, by method and code.",
-    ),
+    (CONTRADICTIONS, Kind::Gauge, None, "Contradictions that a feed sent; 0 in health."),
+    (CALLS, Kind::Counter, None, "Finished gRPC calls, by method and code."),
 ];
 
 /// Upper bounds in seconds: a microsecond to ten seconds, three a decade.
@@ -238,10 +208,7 @@ impl Metrics {
 
     /// Everything in Prometheus' text format, with the gauges as of `snapshot`.
     #[must_use]
-    #[expect(
-        clippy::cast_precision_loss,
-        reason = "gauges are floats; counts stay far below 2^53"
-    )]
+    #[expect(clippy::cast_precision_loss, reason = "gauges are floats; counts stay far below 2^53")]
     pub fn render(
         &self,
         snapshot: &Snapshot,
@@ -251,20 +218,14 @@ impl Metrics {
         let gauges = &self.cluster;
         let n_assumed = snapshot.n_assumed();
         gauges.nodes.set(snapshot.n_nodes() as f64);
-        gauges
-            .pods_bound
-            .set(snapshot.n_pods().saturating_sub(n_assumed) as f64);
+        gauges.pods_bound.set(snapshot.n_pods().saturating_sub(n_assumed) as f64);
         gauges.pods_assumed.set(n_assumed as f64);
         gauges.pods_pending.set(snapshot.n_pending() as f64);
         gauges.pods_orphaned.set(snapshot.n_orphaned() as f64);
         gauges.shapes.set(n_shapes as f64);
         gauges.generation.set(snapshot.generation().get() as f64);
-        gauges
-            .contradictions
-            .set(snapshot.n_contradictions() as f64);
-        gauges
-            .staleness
-            .set(staleness.map_or(f64::NAN, |staleness| staleness.as_secs_f64()));
+        gauges.contradictions.set(snapshot.n_contradictions() as f64);
+        gauges.staleness.set(staleness.map_or(f64::NAN, |staleness| staleness.as_secs_f64()));
         self.handle.render()
     }
 
@@ -302,10 +263,8 @@ fn recorder() -> PrometheusRecorder {
 }
 
 fn key(name: &'static str, labels: &[(&'static str, &'static str)]) -> Key {
-    let labels: Vec<Label> = labels
-        .iter()
-        .map(|&(name, value)| Label::from_static_parts(name, value))
-        .collect();
+    let labels: Vec<Label> =
+        labels.iter().map(|&(name, value)| Label::from_static_parts(name, value)).collect();
     Key::from_parts(name, labels)
 }
 
@@ -367,22 +326,10 @@ mod tests {
             0,
             Some(Duration::from_millis(1500)),
         );
-        assert!(
-            text.contains("berth_placements_total{outcome=\"refused\"} 3"),
-            "{text}"
-        );
-        assert!(
-            text.contains("berth_placements_total{outcome=\"placed\"} 0"),
-            "{text}"
-        );
-        assert!(
-            text.contains("berth_deltas_total{outcome=\"applied\"} 5"),
-            "{text}"
-        );
-        assert!(
-            text.contains("berth_deltas_total{outcome=\"rejected\"} 1"),
-            "{text}"
-        );
+        assert!(text.contains("berth_placements_total{outcome=\"refused\"} 3"), "{text}");
+        assert!(text.contains("berth_placements_total{outcome=\"placed\"} 0"), "{text}");
+        assert!(text.contains("berth_deltas_total{outcome=\"applied\"} 5"), "{text}");
+        assert!(text.contains("berth_deltas_total{outcome=\"rejected\"} 1"), "{text}");
         assert!(text.contains("berth_staleness_seconds 1.5"), "{text}");
     }
 }

@@ -3,11 +3,7 @@
 //! A line `$ [NAME=VALUE] berth ARGUMENTS [< FILE]` is a command, run in `data/`; the lines up to the next blank, comment or
 //! command are its output: standard output, then standard error marked with `! `, then `[status N]` when it is not 0.
 
-#![expect(
-    clippy::expect_used,
-    clippy::panic,
-    reason = "a test fails by panicking"
-)]
+#![expect(clippy::expect_used, clippy::panic, reason = "a test fails by panicking")]
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -27,10 +23,7 @@ fn run(line: &str) -> String {
         None => (line, None),
     };
     let mut command = Command::new(env!("CARGO_BIN_EXE_berth"));
-    command
-        .current_dir(tests().join("data"))
-        .env_clear()
-        .stdin(Stdio::null());
+    command.current_dir(tests().join("data")).env_clear().stdin(Stdio::null());
     if let Some(file) = input {
         command.stdin(fs::File::open(tests().join("data").join(file)).expect("the input file"));
     }
@@ -88,15 +81,9 @@ fn check(name: &str) {
     if std::env::var_os("BERTH_UPDATE").is_some() {
         fs::write(&path, &expected).expect("the script can be written");
     } else if script != expected {
-        let changed = script
-            .lines()
-            .zip(expected.lines())
-            .position(|(old, new)| old != new)
-            .unwrap_or(0);
-        panic!(
-            "{name} differs from line {} on; the commands print:\n{expected}",
-            changed + 1
-        );
+        let changed =
+            script.lines().zip(expected.lines()).position(|(old, new)| old != new).unwrap_or(0);
+        panic!("{name} differs from line {} on; the commands print:\n{expected}", changed + 1);
     }
 }
 
@@ -132,9 +119,7 @@ fn conformance() {
 /// A server with the same dump and the same rule for ties gives the same text as the engine in process.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_server_answers_as_a_file_does() {
-    let server = Server::start(ServerOptions::default())
-        .await
-        .expect("free ports");
+    let server = Server::start(ServerOptions::default()).await.expect("free ports");
     server.load(file::read(&tests().join("data/cluster.yaml")).expect("the dump"));
     let url = format!("http://{}", server.grpc_address());
     for command in [
@@ -146,16 +131,11 @@ async fn a_server_answers_as_a_file_does() {
         let command = format!("berth {command} --tie-break lexicographic");
         let local = command.replace("TARGET", "--cluster cluster.yaml");
         let remote = command.replace("TARGET", &format!("--server {url}"));
-        let (local, remote) = tokio::task::spawn_blocking(move || (run(&local), run(&remote)))
-            .await
-            .unwrap();
+        let (local, remote) =
+            tokio::task::spawn_blocking(move || (run(&local), run(&remote))).await.unwrap();
         if command.contains("bad-pods") {
             // The server's own profiles are named in neither case differently.
-            assert_eq!(
-                local.lines().last(),
-                remote.lines().last(),
-                "{local}\n{remote}"
-            );
+            assert_eq!(local.lines().last(), remote.lines().last(), "{local}\n{remote}");
         } else {
             assert_eq!(local, remote, "{command}");
         }
@@ -163,14 +143,10 @@ async fn a_server_answers_as_a_file_does() {
     // A dry run leaves nothing behind, `--assume` does, and assuming twice is refused.
     assert_eq!(server.cluster().snapshot().n_assumed(), 0);
     let assume = format!("berth place --server {url} --assume web.yaml");
-    let (first, second) = tokio::task::spawn_blocking(move || (run(&assume), run(&assume)))
-        .await
-        .unwrap();
+    let (first, second) =
+        tokio::task::spawn_blocking(move || (run(&assume), run(&assume))).await.unwrap();
     assert!(first.ends_with("1 pod: 1 placed, 0 pending\n"), "{first}");
-    assert!(
-        second.contains("is on node") && second.ends_with("[status 1]\n"),
-        "{second}"
-    );
+    assert!(second.contains("is on node") && second.ends_with("[status 1]\n"), "{second}");
     assert_eq!(server.cluster().snapshot().n_assumed(), 1);
     server.shutdown().await;
 }
@@ -178,17 +154,13 @@ async fn a_server_answers_as_a_file_does() {
 #[test]
 fn the_demo_tells_its_story() {
     let text = run("berth demo --exit --nodes 60 --pods 1200 --seed 3");
-    let placed = text
-        .lines()
-        .find_map(|line| line.strip_prefix("placed "))
-        .expect("a line of totals");
+    let placed =
+        text.lines().find_map(|line| line.strip_prefix("placed ")).expect("a line of totals");
     let numbers: Vec<u64> = placed
         .split(|c: char| !c.is_ascii_digit() && c != ',')
         .filter_map(|number| number.replace(',', "").parse().ok())
         .collect();
-    let [n_placed, n_pods, n_pending] = numbers[..] else {
-        panic!("three numbers in `{placed}`")
-    };
+    let [n_placed, n_pods, n_pending] = numbers[..] else { panic!("three numbers in `{placed}`") };
     assert_eq!((n_pods, n_placed + n_pending), (1_200, 1_200), "{text}");
     for expected in [
         "berth serves gRPC on http://127.0.0.1:",
@@ -199,9 +171,6 @@ fn the_demo_tells_its_story() {
         assert!(text.contains(expected), "{expected}\nis not in\n{text}");
     }
     let placed = placed.split(" of ").next().unwrap_or_default();
-    assert!(
-        text.contains(&format!("on 60 nodes, {placed} of them placed by Berth")),
-        "{text}"
-    );
+    assert!(text.contains(&format!("on 60 nodes, {placed} of them placed by Berth")), "{text}");
     assert!(!text.contains("[status"), "{text}");
 }

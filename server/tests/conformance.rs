@@ -25,28 +25,17 @@ fn own_corpus() -> PathBuf {
 }
 
 fn shared_corpus() -> Option<PathBuf> {
-    let shared = std::env::var_os("BERTH_SHARED").map_or_else(
-        || Path::new(env!("CARGO_MANIFEST_DIR")).join("../../shared"),
-        PathBuf::from,
-    );
+    let shared = std::env::var_os("BERTH_SHARED")
+        .map_or_else(|| Path::new(env!("CARGO_MANIFEST_DIR")).join("../../shared"), PathBuf::from);
     let corpus = shared.join("conformance");
     corpus.is_dir().then_some(corpus)
 }
 
 fn check_match(report: &Report) {
     for suite in &report.suites {
-        let expected = if COVERED.contains(&suite.name.as_str()) {
-            Status::Match
-        } else {
-            Status::NotCovered
-        };
-        assert_eq!(
-            suite.status(),
-            expected,
-            "{}: {:#?}",
-            suite.name,
-            suite.differences
-        );
+        let expected =
+            if COVERED.contains(&suite.name.as_str()) { Status::Match } else { Status::NotCovered };
+        assert_eq!(suite.status(), expected, "{}: {:#?}", suite.name, suite.differences);
         assert!(
             suite.not_covered.is_some() != COVERED.contains(&suite.name.as_str()),
             "{}",
@@ -83,11 +72,7 @@ fn the_recorded_corpus_matches() {
     let report = conformance::run(&corpus, &Selection::default()).unwrap();
     check_match(&report);
     for name in COVERED {
-        let suite = report
-            .suites
-            .iter()
-            .find(|suite| suite.name == name)
-            .unwrap();
+        let suite = report.suites.iter().find(|suite| suite.name == name).unwrap();
         assert!(
             suite.n_cases >= 300 && suite.tallies.scores().compared > 20_000,
             "{name}: {} cases",
@@ -108,14 +93,7 @@ fn a_changed_record_is_a_difference() {
             "raw 57",
             "raw 56",
         ),
-        (
-            "fit",
-            "\"total\": 415",
-            "\"total\": 416",
-            "totals",
-            "416",
-            "415",
-        ),
+        ("fit", "\"total\": 415", "\"total\": 416", "totals", "416", "415"),
         (
             "fit",
             "3 Insufficient cpu. no new",
@@ -132,14 +110,7 @@ fn a_changed_record_is_a_difference() {
             "n1 n2",
             "n1",
         ),
-        (
-            "scoring",
-            "\"best\": [\"a\", \"b\"]",
-            "\"best\": [\"b\"]",
-            "best",
-            "b",
-            "a b",
-        ),
+        ("scoring", "\"best\": [\"a\", \"b\"]", "\"best\": [\"b\"]", "best", "b", "a b"),
         (
             "taints",
             "had untolerated taint(s)",
@@ -148,14 +119,7 @@ fn a_changed_record_is_a_difference() {
             "had a taint",
             "untolerated",
         ),
-        (
-            "node-basics",
-            "gates: [g1 g2]",
-            "gates: [g2 g1]",
-            "outcome",
-            "[g2 g1]",
-            "[g1 g2]",
-        ),
+        ("node-basics", "gates: [g1 g2]", "gates: [g2 g1]", "outcome", "[g2 g1]", "[g1 g2]"),
         (
             "node-affinity",
             "\"error\": \"not an integer\"",
@@ -176,11 +140,8 @@ fn a_changed_record_is_a_difference() {
         let text = fs::read_to_string(own_corpus().join(format!("{suite}.jsonl"))).unwrap();
         assert!(text.contains(from), "{suite}: {from}");
         let directory = tempfile::tempdir().unwrap();
-        fs::write(
-            directory.path().join(format!("{suite}.jsonl")),
-            text.replacen(from, to, 1),
-        )
-        .unwrap();
+        fs::write(directory.path().join(format!("{suite}.jsonl")), text.replacen(from, to, 1))
+            .unwrap();
         let report = conformance::run(directory.path(), &Selection::default()).unwrap();
         assert!(!report.is_match(), "{suite}: {to}");
         let found = report.suites[0].differences.iter().any(|(_, difference)| {
@@ -201,10 +162,7 @@ fn a_case_that_cannot_be_replayed_is_a_difference_not_a_pass() {
     };
     let null = "null";
     for (case, expected) in [
-        (
-            case(r#"{"kind": "Pod"}"#, "{}", "[]"),
-            "couldn't decode as KubeSchedulerConfiguration",
-        ),
+        (case(r#"{"kind": "Pod"}"#, "{}", "[]"), "couldn't decode as KubeSchedulerConfiguration"),
         (
             case(
                 null,
@@ -213,18 +171,9 @@ fn a_case_that_cannot_be_replayed_is_a_difference_not_a_pass() {
             ),
             "cluster.nodes[0]: ",
         ),
-        (
-            case(null, "{}", r#"[{"retry": "a/b", "expect": {}}]"#),
-            "retry of unknown pod `a/b`",
-        ),
-        (
-            case(null, "{}", r#"[{"delete": ["b"]}]"#),
-            "`b` is not `namespace/name`",
-        ),
-        (
-            case(null, "{}", r#"[{"expect": {}}]"#),
-            "exactly one of `pod`, `retry`, `delete`",
-        ),
+        (case(null, "{}", r#"[{"retry": "a/b", "expect": {}}]"#), "retry of unknown pod `a/b`"),
+        (case(null, "{}", r#"[{"delete": ["b"]}]"#), "`b` is not `namespace/name`"),
+        (case(null, "{}", r#"[{"expect": {}}]"#), "exactly one of `pod`, `retry`, `delete`"),
         (
             case(
                 null,
@@ -253,24 +202,13 @@ fn unusable_directories_and_files_are_named() {
     let path = directory.path().display().to_string();
     let run = |suites: &[&str]| {
         let suites = suites.iter().map(ToString::to_string).collect();
-        let outcome = conformance::run(
-            directory.path(),
-            &Selection {
-                suites,
-                ..Selection::default()
-            },
-        );
+        let outcome =
+            conformance::run(directory.path(), &Selection { suites, ..Selection::default() });
         outcome.unwrap_err().to_string()
     };
-    assert_eq!(
-        run(&[]),
-        format!("`{path}` holds no `*.jsonl` or `*.jsonl.gz` file")
-    );
+    assert_eq!(run(&[]), format!("`{path}` holds no `*.jsonl` or `*.jsonl.gz` file"));
     fs::write(directory.path().join("a.jsonl"), "\n{\"id\": 1}\n").unwrap();
-    assert_eq!(
-        run(&["b"]),
-        format!("suite `b` is not in `{path}`, which has: a")
-    );
+    assert_eq!(run(&["b"]), format!("suite `b` is not in `{path}`, which has: a"));
     assert!(
         run(&[]).starts_with(&format!("{path}/a.jsonl:2: invalid type: integer `1`")),
         "{}",
@@ -280,34 +218,15 @@ fn unusable_directories_and_files_are_named() {
     assert_eq!(run(&[]), format!("`{path}/a.jsonl` holds no case"));
     fs::remove_file(directory.path().join("a.jsonl")).unwrap();
     fs::write(directory.path().join("a.jsonl.gz"), "not gzip").unwrap();
-    assert!(
-        run(&[]).starts_with(&format!("cannot read `{path}/a.jsonl.gz`: ")),
-        "{}",
-        run(&[])
-    );
-    let missing = conformance::run(Path::new("/nonexistent"), &Selection::default())
-        .unwrap_err()
-        .to_string();
-    assert!(
-        missing.starts_with("cannot read `/nonexistent`: "),
-        "{missing}"
-    );
+    assert!(run(&[]).starts_with(&format!("cannot read `{path}/a.jsonl.gz`: ")), "{}", run(&[]));
+    let missing =
+        conformance::run(Path::new("/nonexistent"), &Selection::default()).unwrap_err().to_string();
+    assert!(missing.starts_with("cannot read `/nonexistent`: "), "{missing}");
 }
 
 #[test]
 fn sampling_takes_every_nth_case() {
-    let selection = Selection {
-        suites: vec!["fit".to_owned()],
-        every: 3,
-        n_differences: 1,
-    };
+    let selection = Selection { suites: vec!["fit".to_owned()], every: 3, n_differences: 1 };
     let report = conformance::run(&own_corpus(), &selection).unwrap();
-    assert_eq!(
-        (
-            report.suites.len(),
-            report.suites[0].n_cases,
-            report.sampled_every
-        ),
-        (1, 2, 3)
-    );
+    assert_eq!((report.suites.len(), report.suites[0].n_cases, report.sampled_every), (1, 2, 3));
 }

@@ -23,11 +23,7 @@ pub(crate) struct Draft {
 
 impl Draft {
     pub(crate) fn new(snapshot: Snapshot, versions: Arc<AtomicU64>) -> Draft {
-        Draft {
-            snapshot,
-            free: BTreeSet::new(),
-            versions,
-        }
+        Draft { snapshot, free: BTreeSet::new(), versions }
     }
 
     /// Puts a node into the lowest free row.
@@ -54,8 +50,7 @@ impl Draft {
 
     pub(crate) fn add_pod(&mut self, row: NodeRow, pod: Pod, is_assumed: bool) {
         let version = self.next_version();
-        self.shard_mut(row)
-            .add_pod(row.row(), pod, is_assumed, version);
+        self.shard_mut(row).add_pod(row.row(), pod, is_assumed, version);
     }
 
     pub(crate) fn remove_pod(&mut self, row: NodeRow, pod: &Pod) {
@@ -92,12 +87,10 @@ impl Draft {
     /// Appends a shard; answers its first row, the others become free.
     fn grow(&mut self) -> NodeRow {
         let shard = self.snapshot.shards.len();
-        self.snapshot.shards.push(Arc::new(Shard {
-            version: self.next_version(),
-            ..Shard::default()
-        }));
-        self.free
-            .extend((1..ROWS).map(|row| NodeRow::new(shard, row)));
+        self.snapshot
+            .shards
+            .push(Arc::new(Shard { version: self.next_version(), ..Shard::default() }));
+        self.free.extend((1..ROWS).map(|row| NodeRow::new(shard, row)));
         NodeRow::new(shard, 0)
     }
 }

@@ -29,10 +29,8 @@ impl Fork {
         let Some(node) = self.0.snapshot.node(row) else {
             return;
         };
-        let (pod, has_images) = (
-            pod.on_node(node.facts().name.clone()),
-            !node.facts().images.is_empty(),
-        );
+        let (pod, has_images) =
+            (pod.on_node(node.facts().name.clone()), !node.facts().images.is_empty());
         self.0.add_pod(row, pod, true);
         if has_images {
             self.0.refresh_images(row);

@@ -26,10 +26,8 @@ impl ImageRefresh {
     /// A node joined: of each image the first reporter's size holds.
     pub(crate) fn add_node(&mut self, node: &Node, states: &mut ImageStates) {
         for (name, size_bytes) in &node.facts().images {
-            let state = states.entry(*name).or_insert(ImageState {
-                size_bytes: *size_bytes,
-                n_nodes: 0,
-            });
+            let state =
+                states.entry(*name).or_insert(ImageState { size_bytes: *size_bytes, n_nodes: 0 });
             state.n_nodes += 1;
             self.version += 1;
         }

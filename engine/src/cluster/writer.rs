@@ -16,11 +16,17 @@ use crate::snapshot::{Counts, NodeRow, Snapshot};
 #[derive(Debug)]
 pub(crate) struct Writer {
     pub(crate) draft: Draft,
-    nodes: FxHashMap<Arc<str>, NodeRow>,
+    nodes: FxHashMap<Arc<str>, KnownNode>,
     pods: FxHashMap<PodKey, KnownPod>,
     /// Pods by the name of a node that the cluster does not have, in the order in which they came.
     orphans: FxHashMap<Arc<str>, Vec<PodKey>>,
     images: ImageRefresh,
+}
+
+#[derive(Copy, Clone, Debug)]
+struct KnownNode {
+    row: NodeRow,
+    resource_version: Option<u64>,
 }
 
 #[derive(Clone, Debug)]
@@ -81,25 +87,25 @@ impl Writer {
         (shard.nodes.node(row.row())?.name() == node).then(|| shard.usage.version[row.row()])
     }
 
-    /// Removes what a feed once told and no longer tells; assumed pods stay.
+    /// Removes what a feed once told and now tells otherwise or no longer; assumed pods stay.
     pub(crate) fn forget_all_but(&mut self, nodes: &[Node], pods: &[Pod]) {
         let named: FxHashSet<&str> = nodes.iter().map(Node::name).collect();
-        let mut gone_nodes: Vec<_> = self
-            .nodes
-            .keys()
-            .filter(|name| !named.contains(&***name))
-            .cloned()
-            .collect();
-        let kept: FxHashSet<&PodKey> = pods.iter().map(Pod::key).collect();
-        let fed = self
-            .pods
-            .iter()
-            .filter(|(key, known)| !known.is_assumed && !kept.contains(key));
-        let mut gone_pods: Vec<_> = fed.map(|(key, _)| key.clone()).collect();
+        let listed: FxHashMap<&PodKey, &Pod> = pods.iter().map(|pod| (pod.key(), pod)).collect();
+        let is_listed = |key: &PodKey, known: &KnownPod| {
+            listed.get(key).is_some_and(|pod| !pod.is_terminal() && is_same(pod, known))
+        };
+        let is_gone =
+            |(key, known): &(&PodKey, &KnownPod)| !known.is_assumed && !is_listed(key, known);
+        let mut gone_nodes: Vec<_> =
+            self.nodes.keys().filter(|name| !named.contains(&***name)).cloned().collect();
+        let mut gone_pods: Vec<_> =
+            self.pods.iter().filter(is_gone).map(|(key, _)| key.clone()).collect();
         gone_pods.sort_unstable();
         gone_nodes.sort_unstable();
         gone_pods.iter().for_each(|key| self.forget(key));
         gone_nodes.iter().for_each(|name| self.delete_node(name));
+        // What is listed counts, however old it says it is.
+        self.nodes.values_mut().for_each(|known| known.resource_version = None);
     }
 
     pub(crate) fn clear_contradictions(&mut self) {
@@ -109,11 +115,7 @@ impl Writer {
     /// The node of a pod that has one, present or not.
     pub(crate) fn node_of(&self, key: &PodKey) -> Option<Arc<str>> {
         let known = self.pods.get(key)?;
-        if known.place == PodPlace::Pending {
-            None
-        } else {
-            known.pod.facts().node_name.clone()
-        }
+        if known.place == PodPlace::Pending { None } else { known.pod.facts().node_name.clone() }
     }
 
     /// Puts a pod onto the node of a row at once (S-CCH-2). The pod must not be on a node.
@@ -127,26 +129,27 @@ impl Writer {
         self.draft.add_pod(row, pod.clone(), true);
         self.counts().n_pods += 1;
         self.counts().n_assumed += 1;
-        let known = KnownPod {
-            pod: pod.clone(),
-            place: PodPlace::OnNode(row),
-            is_assumed: true,
-        };
+        let known = KnownPod { pod: pod.clone(), place: PodPlace::OnNode(row), is_assumed: true };
         self.pods.insert(pod.key().clone(), known);
     }
 
     fn upsert_node(&mut self, node: &Node) {
         let name = node.facts().name.clone();
-        let Some(row) = self.nodes.get(&name).copied() else {
-            self.images
-                .add_node(node, Arc::make_mut(&mut self.draft.snapshot.images));
+        let resource_version = node.resource_version();
+        let Some(known) = self.nodes.get_mut(&name) else {
+            self.images.add_node(node, Arc::make_mut(&mut self.draft.snapshot.images));
             let row = self.draft.insert_node(node.clone());
             self.images.touch(row, node);
             self.counts().n_nodes += 1;
-            self.nodes.insert(name.clone(), row);
+            self.nodes.insert(name.clone(), KnownNode { row, resource_version });
             self.adopt_orphans(&name, row);
             return;
         };
+        if is_older(resource_version, known.resource_version) {
+            return;
+        }
+        known.resource_version = resource_version;
+        let row = known.row;
         let old = self.draft.snapshot.node(row).cloned();
         if old.as_ref() != Some(node) {
             let states = Arc::make_mut(&mut self.draft.snapshot.images);
@@ -174,12 +177,11 @@ impl Writer {
     }
 
     fn delete_node(&mut self, name: &str) {
-        let Some((name, row)) = self.nodes.remove_entry(name) else {
+        let Some((name, KnownNode { row, .. })) = self.nodes.remove_entry(name) else {
             return;
         };
         if let Some(node) = self.draft.snapshot.node(row).cloned() {
-            self.images
-                .remove_node(&node, Arc::make_mut(&mut self.draft.snapshot.images));
+            self.images.remove_node(&node, Arc::make_mut(&mut self.draft.snapshot.images));
         }
         self.images.forget(row);
         let pods = self.draft.remove_node(row);
@@ -206,19 +208,25 @@ impl Writer {
         if pod.uid().is_empty() && pod.node_name().is_some() {
             return Err(ModelError::new("metadata.uid", "is missing"));
         }
-        if let Some(known) = self
-            .pods
-            .get(pod.key())
-            .filter(|known| known.pod.uid() == pod.uid())
-        {
-            if is_stale(&pod, known) {
+        if let Some(known) = self.pods.get_mut(pod.key()) {
+            if is_older(pod.facts().resource_version, known.pod.facts().resource_version) {
                 return Ok(());
             }
-            if is_contradiction(&pod, known) {
-                let node = known.pod.node_name().unwrap_or_default();
-                let reason = format!("changes the node of a bound pod, which is on `{node}`");
-                self.counts().n_contradictions += 1;
-                return Err(ModelError::new("spec.nodeName", reason));
+            if is_same(&pod, known) {
+                known.pod = pod;
+                return Ok(());
+            }
+            if known.pod.uid() == pod.uid() {
+                if pod.node_name().is_none() && known.place != PodPlace::Pending {
+                    // Sent before the pod got its node, which it never loses.
+                    return Ok(());
+                }
+                if is_contradiction(&pod, known) {
+                    let node = known.pod.node_name().unwrap_or_default();
+                    let reason = format!("changes the node of a bound pod, which is on `{node}`");
+                    self.counts().n_contradictions += 1;
+                    return Err(ModelError::new("spec.nodeName", reason));
+                }
             }
         }
         self.forget(pod.key());
@@ -233,30 +241,20 @@ impl Writer {
                 PodPlace::Pending
             }
             Some(name) => match self.nodes.get(name).copied() {
-                Some(row) => {
+                Some(KnownNode { row, .. }) => {
                     self.draft.add_pod(row, pod.clone(), false);
                     self.touch_images(row);
                     self.counts().n_pods += 1;
                     PodPlace::OnNode(row)
                 }
                 None => {
-                    self.orphans
-                        .entry(name.clone())
-                        .or_default()
-                        .push(pod.key().clone());
+                    self.orphans.entry(name.clone()).or_default().push(pod.key().clone());
                     self.counts().n_orphaned += 1;
                     PodPlace::Orphaned
                 }
             },
         };
-        self.pods.insert(
-            pod.key().clone(),
-            KnownPod {
-                pod,
-                place,
-                is_assumed: false,
-            },
-        );
+        self.pods.insert(pod.key().clone(), KnownPod { pod, place, is_assumed: false });
     }
 
     fn delete_pod(&mut self, key: &PodKey, uid: Option<&str>) {
@@ -308,24 +306,16 @@ impl Writer {
     }
 }
 
-/// Whether an update of the same pod tells nothing new: it is older than what is known, or it was sent before the pod
-/// got the node that is known (a pod never loses its node).
-fn is_stale(pod: &Pod, known: &KnownPod) -> bool {
-    let is_older = match (
-        pod.facts().resource_version,
-        known.pod.facts().resource_version,
-    ) {
-        (Some(new), Some(old)) => new < old,
-        _ => false,
-    };
-    is_older
-        || is_same(pod, known)
-        || (pod.node_name().is_none() && known.place != PodPlace::Pending)
+/// Whether an object was written before the one that is known: resource versions of one kind only grow.
+fn is_older(new: Option<u64>, known: Option<u64>) -> bool {
+    matches!((new, known), (Some(new), Some(known)) if new < known)
 }
 
+/// Whether a pod tells nothing new, so that it may be told any number of times.
 fn is_same(pod: &Pod, known: &KnownPod) -> bool {
     let (new, old) = (pod.facts(), known.pod.facts());
     !known.is_assumed
+        && new.uid == old.uid
         && new.node_name == old.node_name
         && Arc::ptr_eq(&new.shape, &old.shape)
         && new.resized == old.resized

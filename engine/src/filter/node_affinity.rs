@@ -13,12 +13,8 @@ use crate::snapshot::node_table::{LabelKey, NodeTable};
 use crate::snapshot::row_set::RowSet;
 use crate::snapshot::shard::Shard;
 
-pub(crate) const FILTER: Filter = Filter {
-    plugin: Plugin::NodeAffinity,
-    applies,
-    run,
-    account: Account::ByRow(refusal),
-};
+pub(crate) const FILTER: Filter =
+    Filter { plugin: Plugin::NodeAffinity, applies, run, account: Account::ByRow(refusal) };
 
 /// S-NAF-1
 fn applies(prepared: &Prepared<'_>) -> bool {
@@ -36,12 +32,7 @@ fn run(prepared: &Prepared<'_>, shard: &Shard, rows: &mut RowSet) {
     }
     let shape = prepared.shape();
     for (key, value) in shape.node_selector.iter().flatten() {
-        match shard
-            .nodes
-            .labels
-            .get(key)
-            .and_then(|label| label.values.get(value))
-        {
+        match shard.nodes.labels.get(key).and_then(|label| label.values.get(value)) {
             Some(holders) => rows.intersect(holders),
             None => *rows = RowSet::EMPTY,
         }
@@ -57,11 +48,7 @@ fn refusal(prepared: &Prepared<'_>, shard: &Shard, row: usize) -> Refusal {
     let is_enforced = prepared
         .added_required()
         .is_some_and(|added| matching(added, &shard.nodes, rows, prepared.names()).is_empty());
-    let reason = if is_enforced {
-        Reason::EnforcedNodeAffinity
-    } else {
-        Reason::NodeAffinity
-    };
+    let reason = if is_enforced { Reason::EnforcedNodeAffinity } else { Reason::NodeAffinity };
     Refusal {
         code: StatusCode::UnschedulableAndUnresolvable,
         reasons: [reason].into_iter().collect(),
@@ -101,14 +88,8 @@ pub(crate) fn matching_term(
         }
     }
     for field in &term.fields {
-        let row_of = |name: &Symbol| {
-            nodes
-                .row_of_name
-                .get(name)
-                .copied()
-                .into_iter()
-                .collect::<RowSet>()
-        };
+        let row_of =
+            |name: &Symbol| nodes.row_of_name.get(name).copied().into_iter().collect::<RowSet>();
         match field {
             FieldRequirement::NameIs(name) => rows.intersect(&row_of(name)),
             FieldRequirement::NameIsNot(name) => rows.subtract(&row_of(name)),
@@ -144,10 +125,7 @@ fn holders(label: &LabelKey, values: &[Symbol]) -> RowSet {
 /// union.
 fn holders_where(label: &LabelKey, names: &Interner, accepts: impl Fn(i64) -> bool) -> RowSet {
     let mut rows = RowSet::EMPTY;
-    #[expect(
-        clippy::iter_over_hash_type,
-        reason = "a union does not depend on order"
-    )]
+    #[expect(clippy::iter_over_hash_type, reason = "a union does not depend on order")]
     for (value, holders) in &label.values {
         if parse_bound(&names.name(*value)).is_some_and(&accepts) {
             rows.union(holders);

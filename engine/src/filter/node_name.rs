@@ -7,12 +7,8 @@ use crate::plugin::Plugin;
 use crate::snapshot::row_set::RowSet;
 use crate::snapshot::shard::Shard;
 
-pub(crate) const FILTER: Filter = Filter {
-    plugin: Plugin::NodeName,
-    applies,
-    run,
-    account: Account::Always(Reason::NodeName),
-};
+pub(crate) const FILTER: Filter =
+    Filter { plugin: Plugin::NodeName, applies, run, account: Account::Always(Reason::NodeName) };
 
 fn applies(prepared: &Prepared<'_>) -> bool {
     prepared.pod().node_name().is_some()
@@ -20,8 +16,6 @@ fn applies(prepared: &Prepared<'_>) -> bool {
 
 /// Cost: one lookup.
 fn run(prepared: &Prepared<'_>, shard: &Shard, rows: &mut RowSet) {
-    let row = prepared
-        .node_name()
-        .and_then(|name| shard.nodes.row_of_name.get(&name));
+    let row = prepared.node_name().and_then(|name| shard.nodes.row_of_name.get(&name));
     rows.intersect(&row.copied().into_iter().collect());
 }

@@ -8,12 +8,8 @@ use crate::plugin::Plugin;
 use crate::snapshot::row_set::RowSet;
 use crate::snapshot::shard::Shard;
 
-pub(crate) const FILTER: Filter = Filter {
-    plugin: Plugin::NodePorts,
-    applies,
-    run,
-    account: Account::Always(Reason::NodePorts),
-};
+pub(crate) const FILTER: Filter =
+    Filter { plugin: Plugin::NodePorts, applies, run, account: Account::Always(Reason::NodePorts) };
 
 fn applies(prepared: &Prepared<'_>) -> bool {
     !prepared.shape().host_ports.is_empty()

@@ -48,10 +48,7 @@ fn run(prepared: &Prepared<'_>, shard: &Shard, rows: &mut RowSet) {
 
 /// Every failure of a row, in order (S-FIT-8), and the code (S-FIT-10).
 fn refusal(prepared: &Prepared<'_>, shard: &Shard, row: usize) -> Refusal {
-    let mut refusal = Refusal {
-        code: StatusCode::Unschedulable,
-        reasons: SmallVec::new(),
-    };
+    let mut refusal = Refusal { code: StatusCode::Unschedulable, reasons: SmallVec::new() };
     if shard.usage.pods[row] >= shard.nodes.allocatable.pods[row] {
         refusal.reasons.push(Reason::TooManyPods);
     }
@@ -73,18 +70,10 @@ pub(crate) fn checked(prepared: &Prepared<'_>) -> SmallVec<[(Resource, i64); 4]>
     let native = [Resource::Cpu, Resource::Memory, Resource::EphemeralStorage];
     let mut checked: SmallVec<[(Resource, i64); 4]> =
         native.into_iter().map(|r| (r, request.get(r))).collect();
-    let mut scalars: SmallVec<[(Symbol, i64); 2]> = request
-        .scalars
-        .iter()
-        .filter(|(name, _)| !prepared.is_ignored(*name))
-        .copied()
-        .collect();
+    let mut scalars: SmallVec<[(Symbol, i64); 2]> =
+        request.scalars.iter().filter(|(name, _)| !prepared.is_ignored(*name)).copied().collect();
     scalars.sort_unstable_by_key(|(name, _)| prepared.names().name(*name));
-    checked.extend(
-        scalars
-            .into_iter()
-            .map(|(name, amount)| (Resource::Scalar(name), amount)),
-    );
+    checked.extend(scalars.into_iter().map(|(name, amount)| (Resource::Scalar(name), amount)));
     checked.retain(|(_, amount)| *amount > 0);
     checked
 }

@@ -7,9 +7,15 @@
 use super::{exact_f64, exact_i32};
 use crate::snapshot::ROWS;
 
-/// One scored resource of a shard.
+/// The scored resources of a shard: CPU, memory or both; one that is not scored has weight 0.
 #[derive(Copy, Clone, Debug)]
 pub(crate) struct AllocationInput<'a> {
+    pub(crate) resources: [ResourceInput<'a>; 2],
+}
+
+/// One scored resource.
+#[derive(Copy, Clone, Debug)]
+pub(crate) struct ResourceInput<'a> {
     pub(crate) allocatable: &'a [i64; ROWS],
     /// 1 / `allocatable`.
     pub(crate) inverse: &'a [f64; ROWS],
@@ -20,34 +26,44 @@ pub(crate) struct AllocationInput<'a> {
 }
 
 #[inline(always)]
-pub(super) fn add_least_allocated(sum: &mut [f64; ROWS], input: &AllocationInput<'_>) {
-    let weight = exact_f64(input.weight);
-    for row in 0..ROWS {
-        let free = input.allocatable[row]
-            .wrapping_sub(input.used[row])
-            .wrapping_sub(input.request)
-            .max(0);
-        sum[row] += weight * percent(free, input.inverse[row]);
-    }
+pub(super) fn add_least_allocated(
+    scores: &mut [i32; ROWS],
+    input: &AllocationInput<'_>,
+    weight: i32,
+) {
+    add_mean(scores, input, weight, |resource, row| {
+        let used = resource.used[row].wrapping_add(resource.request);
+        resource.allocatable[row].wrapping_sub(used).max(0)
+    });
 }
 
 #[inline(always)]
-pub(super) fn add_most_allocated(sum: &mut [f64; ROWS], input: &AllocationInput<'_>) {
-    let weight = exact_f64(input.weight);
-    for row in 0..ROWS {
-        let requested = input.used[row]
-            .wrapping_add(input.request)
-            .min(input.allocatable[row]);
-        sum[row] += weight * percent(requested, input.inverse[row]);
-    }
+pub(super) fn add_most_allocated(
+    scores: &mut [i32; ROWS],
+    input: &AllocationInput<'_>,
+    weight: i32,
+) {
+    add_mean(scores, input, weight, |resource, row| {
+        resource.used[row].wrapping_add(resource.request).min(resource.allocatable[row])
+    });
 }
 
-/// The mean, by the same argument with a divisor of at most 10⁶.
+/// Adds the weighted mean over both resources of the percentage that `part` is of what there is. The mean's divisor is
+/// at most 200, so it is exact by the same argument.
 #[inline(always)]
-pub(super) fn add_mean(scores: &mut [i32; ROWS], sum: &[f64; ROWS], divisor: i64, weight: i32) {
-    let inverse = 1.0 / exact_f64(divisor);
+fn add_mean(
+    scores: &mut [i32; ROWS],
+    input: &AllocationInput<'_>,
+    weight: i32,
+    part: impl Fn(&ResourceInput<'_>, usize) -> i64,
+) {
+    let [first, second] = &input.resources;
+    let (weight0, weight1) = (exact_f64(first.weight), exact_f64(second.weight));
+    let inverse_of_weights = 1.0 / (weight0 + weight1);
     for row in 0..ROWS {
-        let mean = ((sum[row] + 0.5) * inverse).floor();
+        let sum = weight0 * percent(part(first, row), first.inverse[row])
+            + weight1 * percent(part(second, row), second.inverse[row]);
+        let mean = ((sum + 0.5) * inverse_of_weights).floor();
         scores[row] = scores[row].wrapping_add(weight.wrapping_mul(exact_i32(mean)));
     }
 }

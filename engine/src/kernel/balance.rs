@@ -27,10 +27,7 @@ pub(super) fn add_balance(scores: &mut [i32; ROWS], input: &BalanceInput<'_>, we
 
 /// The balance of two resources of one node: from 50 (one used up, the other not at all) to 100.
 pub(crate) fn balance_of(allocatable: [i64; 2], used: [i64; 2]) -> f64 {
-    balance(
-        fraction(used[0], allocatable[0]),
-        fraction(used[1], allocatable[1]),
-    )
+    balance(fraction(used[0], allocatable[0]), fraction(used[1], allocatable[1]))
 }
 
 /// min(1, used / allocatable): a quotient ≥ 1 is cut to 1 before dividing, which is the same.

@@ -1,8 +1,5 @@
 //! Dispatch: picks an instruction set once; the engine's only `unsafe`.
-#![expect(
-    unsafe_code,
-    reason = "calling a function compiled for instructions that were detected"
-)]
+#![expect(unsafe_code, reason = "calling a function compiled for instructions that were detected")]
 
 use super::fit::FitInput;
 use super::tie::TieKey;
@@ -26,9 +23,7 @@ enum InstructionSet {
 impl Kernels {
     /// The widest set that this machine has.
     pub(crate) fn detect() -> Kernels {
-        Kernels::all()
-            .pop()
-            .unwrap_or(Kernels(InstructionSet::Portable))
+        Kernels::all().pop().unwrap_or(Kernels(InstructionSet::Portable))
     }
 
     /// Every set that this machine has, the portable one first.
@@ -89,19 +84,15 @@ kernel! {
     fit_one = fit::fit_one; (allocatable: &[i64; ROWS], used: &[i64; ROWS], request: i64) -> RowSet
 }
 kernel! {
-    /// Adds `weight` times the LeastAllocated score of one resource (S-RS-5). Every allocatable amount of a row that is
-    /// read later lies in 1..2⁴⁴; `used` and `request` are ≥ 0 and at most 2⁶².
+    /// `scores` += `weight` · the LeastAllocated score (S-RS-5). Every allocatable amount of a row that is read later lies in
+    /// 1..2⁴⁴; used and requested amounts are ≥ 0 and at most 2⁶²; some weight is not 0.
     add_least_allocated = allocation::add_least_allocated;
-    (sum: &mut [f64; ROWS], input: &allocation::AllocationInput<'_>)
+    (scores: &mut [i32; ROWS], input: &allocation::AllocationInput<'_>, weight: i32)
 }
 kernel! {
     /// The same for MostAllocated (S-RS-6).
     add_most_allocated = allocation::add_most_allocated;
-    (sum: &mut [f64; ROWS], input: &allocation::AllocationInput<'_>)
-}
-kernel! {
-    /// `scores` += `weight` · ⌊`sum` / `divisor`⌋, for sums from 0 to 100 · divisor and divisors up to 10⁶.
-    add_mean = allocation::add_mean; (scores: &mut [i32; ROWS], sum: &[f64; ROWS], divisor: i64, weight: i32)
+    (scores: &mut [i32; ROWS], input: &allocation::AllocationInput<'_>, weight: i32)
 }
 kernel! {
     /// `scores` += `weight` · the BalancedAllocation score over two resources (S-BA-3, S-BA-4), under the bounds of

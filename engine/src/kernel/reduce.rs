@@ -9,11 +9,7 @@ pub(super) fn max_of(values: &[i32; ROWS], rows: &RowSet) -> i32 {
     let mut best = i32::MIN;
     for (chunk, word) in values.as_chunks::<64>().0.iter().zip(rows.0) {
         for (bit, value) in chunk.iter().enumerate() {
-            let candidate = if word >> bit & 1 == 1 {
-                *value
-            } else {
-                i32::MIN
-            };
+            let candidate = if word >> bit & 1 == 1 { *value } else { i32::MIN };
             best = best.max(candidate);
         }
     }

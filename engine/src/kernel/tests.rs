@@ -62,25 +62,33 @@ proptest! {
     #![proptest_config(config())]
 
     #[test]
-    fn allocation(alloc in allocatable(), used in used(), request in used(), weight in 1..=100_i64) {
-        let (alloc, used, request) = (array(&alloc), array(&used), request[0]);
+    fn allocation(
+        a0 in allocatable(), a1 in allocatable(), u0 in used(), u1 in used(), request in used(),
+        weights in (1..=100_i64, 0..=100_i64),
+    ) {
+        let (a, u) = ([array(&a0), array(&a1)], [array(&u0), array(&u1)]);
+        let inverse = [0, 1].map(|i| a[i].map(|whole| 1.0 / whole as f64));
+        let weights = [weights.0, weights.1];
+        let resource = |i: usize| ResourceInput {
+            allocatable: &a[i], inverse: &inverse[i], used: &u[i], request: request[i], weight: weights[i],
+        };
+        let input = AllocationInput { resources: [resource(0), resource(1)] };
         for kernels in Kernels::all() {
-            let (mut least, mut most) = ([0.0; ROWS], [0.0; ROWS]);
-            let inverse = alloc.map(|whole| 1.0 / whole as f64);
-            let input = AllocationInput { allocatable: &alloc, inverse: &inverse, used: &used, request, weight };
-            kernels.add_least_allocated(&mut least, &input);
-            kernels.add_most_allocated(&mut most, &input);
+            let (mut least, mut most) = ([5; ROWS], [5; ROWS]);
+            kernels.add_least_allocated(&mut least, &input, 3);
+            kernels.add_most_allocated(&mut most, &input, 3);
             for row in 0..ROWS {
-                let (a, u) = (i128::from(alloc[row]), i128::from(used[row]) + i128::from(request));
-                let expected_least = if u > a { 0 } else { (a - u) * 100 / a };
-                prop_assert_eq!(least[row] as i128, expected_least * i128::from(weight), "{:?}", kernels);
-                prop_assert_eq!(most[row] as i128, u.min(a) * 100 / a * i128::from(weight), "{:?}", kernels);
-            }
-            let divisor = weight + 7;
-            let mut scores = [5; ROWS];
-            kernels.add_mean(&mut scores, &least, divisor, 3);
-            for row in 0..ROWS {
-                prop_assert_eq!(scores[row], 5 + 3 * (least[row] as i64 / divisor) as i32, "{:?}", kernels);
+                let mean = |percent: fn(i128, i128) -> i128| {
+                    let of = |i: usize| {
+                        let used = i128::from(u[i][row]) + i128::from(request[i]);
+                        percent(i128::from(a[i][row]), used) * i128::from(weights[i])
+                    };
+                    (of(0) + of(1)) / i128::from(weights[0] + weights[1])
+                };
+                let expected_least = mean(|a, u| if u > a { 0 } else { (a - u) * 100 / a });
+                let expected_most = mean(|a, u| u.min(a) * 100 / a);
+                prop_assert_eq!(i128::from(least[row]), 5 + 3 * expected_least, "{:?}", kernels);
+                prop_assert_eq!(i128::from(most[row]), 5 + 3 * expected_most, "{:?}", kernels);
             }
         }
     }
@@ -159,8 +167,5 @@ proptest! {
 #[test]
 fn tie_keys_are_pinned() {
     assert_eq!(hash_name("node-0001"), 3_842_573_531);
-    assert_eq!(
-        TieKey::new(7, "uid-1").of(hash_name("node-0001")),
-        719_315_447
-    );
+    assert_eq!(TieKey::new(7, "uid-1").of(hash_name("node-0001")), 719_315_447);
 }

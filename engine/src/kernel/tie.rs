@@ -46,11 +46,7 @@ pub(super) fn max_tie_key(hashes: &[u32; ROWS], rows: &RowSet, key: TieKey) -> u
     let mut best = 0;
     for (chunk, word) in hashes.as_chunks::<64>().0.iter().zip(rows.0) {
         for (bit, hash) in chunk.iter().enumerate() {
-            let candidate = if word >> bit & 1 == 1 {
-                key.of(*hash)
-            } else {
-                0
-            };
+            let candidate = if word >> bit & 1 == 1 { key.of(*hash) } else { 0 };
             best = best.max(candidate);
         }
     }

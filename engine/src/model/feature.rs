@@ -3,10 +3,8 @@
 use berth_proto::core_v1;
 
 /// Names that decide where a pod may go; a feature's bit in a [`FeatureSet`] is its place in this list.
-pub(crate) const FEATURES: [&str; 2] = [
-    "RestartAllContainersOnContainerExits",
-    "UserNamespacesHostNetworkSupport",
-];
+pub(crate) const FEATURES: [&str; 2] =
+    ["RestartAllContainersOnContainerExits", "UserNamespacesHostNetworkSupport"];
 
 /// One bit a feature of [`FEATURES`].
 #[derive(Copy, Clone, Debug, Default, PartialEq, Eq, Hash)]
@@ -35,10 +33,8 @@ impl FeatureSet {
 
     /// What a node declares; names outside of the list are ignored (S-NDF-2).
     pub(crate) fn declared(features: &[String]) -> FeatureSet {
-        let bits = FEATURES
-            .iter()
-            .enumerate()
-            .filter(|(_, name)| features.iter().any(|f| f == *name));
+        let bits =
+            FEATURES.iter().enumerate().filter(|(_, name)| features.iter().any(|f| f == *name));
         FeatureSet(bits.fold(0, |set, (bit, _)| set | 1 << bit))
     }
 }

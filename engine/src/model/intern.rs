@@ -34,10 +34,7 @@ pub(crate) const MAX_SYMBOLS: usize = 1 << 24;
 
 impl Interner {
     pub(crate) fn new() -> Interner {
-        let interner = Interner {
-            symbols: DashMap::default(),
-            names: RwLock::default(),
-        };
+        let interner = Interner { symbols: DashMap::default(), names: RwLock::default() };
         for name in WELL_KNOWN {
             interner.intern(name);
         }
@@ -85,9 +82,7 @@ mod tests {
             let threads: Vec<_> = (0..4)
                 .map(|_| {
                     scope.spawn(|| {
-                        (0..1000)
-                            .map(|i| interner.intern(&format!("name-{i}")))
-                            .collect()
+                        (0..1000).map(|i| interner.intern(&format!("name-{i}"))).collect()
                     })
                 })
                 .collect();

@@ -60,9 +60,7 @@ pub(crate) fn is_label_value(value: &str) -> bool {
     bytes.len() <= MAX_NAME
         && bytes.first().is_none_or(u8::is_ascii_alphanumeric)
         && bytes.last().is_none_or(u8::is_ascii_alphanumeric)
-        && bytes
-            .iter()
-            .all(|b| b.is_ascii_alphanumeric() || matches!(b, b'-' | b'_' | b'.'))
+        && bytes.iter().all(|b| b.is_ascii_alphanumeric() || matches!(b, b'-' | b'_' | b'.'))
 }
 
 /// Lower-case words of `[a-z0-9-]` joined by dots, at most 253 characters.

@@ -15,8 +15,11 @@ use crate::error::ModelError;
 use crate::kernel::hash_name;
 
 /// A compiled node. Cheap to clone: everything behind it is shared.
-#[derive(Clone, Debug, PartialEq)]
-pub struct Node(Arc<NodeFacts>);
+#[derive(Clone, Debug)]
+pub struct Node {
+    facts: Arc<NodeFacts>,
+    resource_version: Option<u64>,
+}
 
 #[derive(Debug, PartialEq)]
 pub(crate) struct NodeFacts {
@@ -60,7 +63,7 @@ impl Node {
             })
             .collect::<Result<_, _>>()?;
         let (allocatable, allowed_pods) = compile_allocatable(node, names)?;
-        Ok(Node(Arc::new(NodeFacts {
+        let facts = Arc::new(NodeFacts {
             name: metadata.name.as_str().into(),
             symbol: names.intern(&metadata.name),
             name_hash: hash_name(&metadata.name),
@@ -71,20 +74,31 @@ impl Node {
             allowed_pods,
             images: compile_images(node, names)?,
             features: FeatureSet::declared(
-                node.status
-                    .as_ref()
-                    .map_or(&[][..], |s| &s.declared_features),
+                node.status.as_ref().map_or(&[][..], |s| &s.declared_features),
             ),
-        })))
+        });
+        Ok(Node { facts, resource_version: metadata.resource_version.parse().ok() })
     }
 
     /// `metadata.name`.
     pub fn name(&self) -> &str {
-        &self.0.name
+        &self.facts.name
     }
 
     pub(crate) fn facts(&self) -> &NodeFacts {
-        &self.0
+        &self.facts
+    }
+
+    /// `metadata.resourceVersion`, where it is a number.
+    pub(crate) fn resource_version(&self) -> Option<u64> {
+        self.resource_version
+    }
+}
+
+/// Equal as far as scheduling can tell.
+impl PartialEq for Node {
+    fn eq(&self, other: &Node) -> bool {
+        self.facts == other.facts
     }
 }
 
@@ -115,24 +129,15 @@ fn compile_images(
     names: &Interner,
 ) -> Result<Box<[(Symbol, i64)]>, ModelError> {
     let mut images: Vec<(Symbol, i64)> = Vec::new();
-    let reported = node
-        .status
-        .as_ref()
-        .map_or(&[][..], |status| &status.images);
+    let reported = node.status.as_ref().map_or(&[][..], |status| &status.images);
     for (i, image) in reported.iter().enumerate() {
         if image.size_bytes < 0 {
-            return Err(ModelError::new(
-                format!("status.images[{i}].sizeBytes"),
-                "is negative",
-            ));
+            return Err(ModelError::new(format!("status.images[{i}].sizeBytes"), "is negative"));
         }
         for (j, name) in image.names.iter().enumerate() {
             if name.len() > MAX_IMAGE_NAME {
                 let reason = format!("is longer than {MAX_IMAGE_NAME} bytes");
-                return Err(ModelError::new(
-                    format!("status.images[{i}].names[{j}]"),
-                    reason,
-                ));
+                return Err(ModelError::new(format!("status.images[{i}].names[{j}]"), reason));
             }
             images.push((names.intern(name), image.size_bytes));
         }

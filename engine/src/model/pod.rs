@@ -23,10 +23,7 @@ pub struct PodKey {
 impl PodKey {
     /// The key of a pod.
     pub fn new(namespace: &str, name: &str) -> PodKey {
-        PodKey {
-            namespace: namespace.into(),
-            name: name.into(),
-        }
+        PodKey { namespace: namespace.into(), name: name.into() }
     }
 }
 
@@ -70,10 +67,7 @@ impl Pod {
             .map(Arc::new);
         let shape = model.shapes().intern(facts, model.names());
         let metadata = pod.metadata.as_ref();
-        let phase = pod
-            .status
-            .as_ref()
-            .map_or("", |status| status.phase.as_str());
+        let phase = pod.status.as_ref().map_or("", |status| status.phase.as_str());
         Ok(Pod(Arc::new(PodFacts {
             key,
             uid: metadata.map_or("", |m| m.uid.as_str()).into(),
@@ -122,19 +116,12 @@ impl Pod {
 
     /// The same pod under another name: a replica.
     pub fn with_identity(&self, key: PodKey, uid: &str) -> Pod {
-        Pod(Arc::new(PodFacts {
-            key,
-            uid: uid.into(),
-            ..(*self.0).clone()
-        }))
+        Pod(Arc::new(PodFacts { key, uid: uid.into(), ..(*self.0).clone() }))
     }
 
     /// The same pod on a node.
     pub(crate) fn on_node(&self, node_name: Arc<str>) -> Pod {
-        Pod(Arc::new(PodFacts {
-            node_name: Some(node_name),
-            ..(*self.0).clone()
-        }))
+        Pod(Arc::new(PodFacts { node_name: Some(node_name), ..(*self.0).clone() }))
     }
 
     pub(crate) fn facts(&self) -> &PodFacts {
@@ -147,10 +134,7 @@ impl Pod {
 
     /// What it adds to the sums of its node.
     pub(crate) fn footprint(&self) -> &Footprint {
-        self.0
-            .resized
-            .as_deref()
-            .unwrap_or(&self.0.shape.facts.footprint)
+        self.0.resized.as_deref().unwrap_or(&self.0.shape.facts.footprint)
     }
 }
 
@@ -167,11 +151,7 @@ fn compile_key(pod: &core_v1::Pod, model: &Model) -> Result<PodKey, ModelError> 
             format!("`{}` is not a legal name", clip(&metadata.name)),
         ));
     }
-    let namespace = if metadata.namespace.is_empty() {
-        "default"
-    } else {
-        &metadata.namespace
-    };
+    let namespace = if metadata.namespace.is_empty() { "default" } else { &metadata.namespace };
     if !is_dns_subdomain(namespace) {
         return Err(ModelError::new(
             "metadata.namespace",
@@ -179,17 +159,11 @@ fn compile_key(pod: &core_v1::Pod, model: &Model) -> Result<PodKey, ModelError> 
         ));
     }
     if metadata.uid.len() > MAX_UID {
-        return Err(ModelError::new(
-            "metadata.uid",
-            format!("is longer than {MAX_UID} bytes"),
-        ));
+        return Err(ModelError::new("metadata.uid", format!("is longer than {MAX_UID} bytes")));
     }
     // Namespaces are few: every pod of one shares its text.
     let namespace = model.names().name(model.names().intern(namespace));
-    Ok(PodKey {
-        namespace,
-        name: metadata.name.as_str().into(),
-    })
+    Ok(PodKey { namespace, name: metadata.name.as_str().into() })
 }
 
 fn compile_node_name(
@@ -205,9 +179,7 @@ fn compile_node_name(
             format!("`{}` is not a legal name", clip(&spec.node_name)),
         ));
     }
-    Ok(Some(
-        model.names().name(model.names().intern(&spec.node_name)),
-    ))
+    Ok(Some(model.names().name(model.names().intern(&spec.node_name))))
 }
 
 /// API servers write uids of 36 bytes.

@@ -18,10 +18,8 @@ pub(crate) type HostPorts = SmallVec<[HostPort; 1]>;
 
 /// Ports of regular containers and of sidecars (S-PRT-1), with defaults filled in (S-PRT-2).
 pub(crate) fn compile(spec: &core_v1::PodSpec, names: &Interner) -> HostPorts {
-    let sidecars = spec
-        .init_containers
-        .iter()
-        .filter(|c| c.restart_policy.as_deref() == Some("Always"));
+    let sidecars =
+        spec.init_containers.iter().filter(|c| c.restart_policy.as_deref() == Some("Always"));
     let mut ports: HostPorts = spec
         .containers
         .iter()
@@ -29,17 +27,9 @@ pub(crate) fn compile(spec: &core_v1::PodSpec, names: &Interner) -> HostPorts {
         .flat_map(|container| &container.ports)
         .filter(|port| port.host_port > 0)
         .map(|port| HostPort {
-            protocol: names.intern(if port.protocol.is_empty() {
-                "TCP"
-            } else {
-                &port.protocol
-            }),
+            protocol: names.intern(if port.protocol.is_empty() { "TCP" } else { &port.protocol }),
             port: port.host_port,
-            ip: if port.host_ip.is_empty() {
-                Symbol::ANY_IP
-            } else {
-                names.intern(&port.host_ip)
-            },
+            ip: if port.host_ip.is_empty() { Symbol::ANY_IP } else { names.intern(&port.host_ip) },
         })
         .collect();
     ports.sort_unstable();

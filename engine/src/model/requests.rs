@@ -53,19 +53,13 @@ impl<'a> PodRequests<'a> {
     /// Reads every quantity that a sum may need; errors name the field.
     pub(crate) fn parse(pod: &'a core_v1::Pod) -> Result<PodRequests<'a>, ModelError> {
         let empty_spec = const { &None };
-        let (Some(spec), status) = (
-            pod.spec.as_ref().or(empty_spec.as_ref()),
-            pod.status.as_ref(),
-        ) else {
+        let (Some(spec), status) = (pod.spec.as_ref().or(empty_spec.as_ref()), pod.status.as_ref())
+        else {
             return Err(ModelError::new("spec", "is missing"));
         };
         let statuses = |init: bool| -> &'a [core_v1::ContainerStatus] {
             status.map_or(&[], |s| {
-                if init {
-                    &s.init_container_statuses
-                } else {
-                    &s.container_statuses
-                }
+                if init { &s.init_container_statuses } else { &s.container_statuses }
             })
         };
         let read = |list: &'a [core_v1::Container], field: &str, init: bool| {
@@ -88,10 +82,7 @@ impl<'a> PodRequests<'a> {
                 status: pod_status
                     .map(|(actual, allocated)| {
                         let actual = parse_list(&actual.requests, "status.resources.requests")?;
-                        Ok(max(
-                            actual,
-                            &parse_list(allocated, "status.allocatedResources")?,
-                        ))
+                        Ok(max(actual, &parse_list(allocated, "status.allocatedResources")?))
                     })
                     .transpose()?,
             },
@@ -103,11 +94,7 @@ impl<'a> PodRequests<'a> {
     /// Whether any status could change the sums.
     pub(crate) fn has_status(&self) -> bool {
         self.pod_level.status.is_some()
-            || self
-                .containers
-                .iter()
-                .chain(&self.init_containers)
-                .any(|c| c.status.is_some())
+            || self.containers.iter().chain(&self.init_containers).any(|c| c.status.is_some())
     }
 
     /// The pod's request as tracked integers.
@@ -124,11 +111,7 @@ impl<'a> PodRequests<'a> {
 
     /// S-FIT-2 to S-FIT-4 in exact amounts.
     fn aggregate(&self, options: Options) -> Amounts<'a> {
-        let defaults = if options.with_defaults {
-            self.defaults(options)
-        } else {
-            Amounts::new()
-        };
+        let defaults = if options.with_defaults { self.defaults(options) } else { Amounts::new() };
         let of = |c: &ContainerRequests<'a>, status: bool| {
             let mut amounts = c.effective(options.use_status && status, self.resize_infeasible);
             for (name, default) in &defaults {
@@ -174,10 +157,7 @@ impl<'a> PodRequests<'a> {
             Some(status) if use_status => max(self.pod_level.spec.clone(), status),
             _ => self.pod_level.spec.clone(),
         };
-        for (name, amount) in level
-            .into_iter()
-            .filter(|(name, _)| is_pod_level_name(name))
-        {
+        for (name, amount) in level.into_iter().filter(|(name, _)| is_pod_level_name(name)) {
             match total.iter_mut().find(|(n, _)| *n == name) {
                 Some(entry) => entry.1 = amount,
                 None => total.push((name, amount)),
@@ -191,10 +171,7 @@ impl<'a> PodRequests<'a> {
         defaults.push(("cpu", Amount::from_milli(DEFAULT_MILLI_CPU)));
         defaults.push(("memory", Amount::from_value(DEFAULT_MEMORY)));
         if !options.skip_pod_level && self.pod_level.is_set() {
-            let present = self.aggregate(Options {
-                with_defaults: false,
-                ..options
-            });
+            let present = self.aggregate(Options { with_defaults: false, ..options });
             defaults.retain(|(name, _)| !present.iter().any(|(n, _)| n == name));
         }
         defaults
@@ -216,18 +193,11 @@ impl<'a> ContainerRequests<'a> {
         let status = status
             .map(|(actual, allocated)| {
                 let actual = parse_list(&actual.requests, "status.resources.requests")?;
-                Ok(max(
-                    actual,
-                    &parse_list(allocated, "status.allocatedResources")?,
-                ))
+                Ok(max(actual, &parse_list(allocated, "status.allocatedResources")?))
             })
             .transpose()?;
         let is_sidecar = container.restart_policy.as_deref() == Some("Always");
-        Ok(ContainerRequests {
-            spec,
-            status,
-            is_sidecar,
-        })
+        Ok(ContainerRequests { spec, status, is_sidecar })
     }
 
     fn effective(&self, use_status: bool, resize_infeasible: bool) -> Amounts<'a> {
@@ -250,10 +220,7 @@ fn is_pod_level_name(name: &str) -> bool {
 }
 
 fn is_resize_infeasible(status: &core_v1::PodStatus) -> bool {
-    status
-        .conditions
-        .iter()
-        .any(|c| c.r#type == "PodResizePending" && c.reason == "Infeasible")
+    status.conditions.iter().any(|c| c.r#type == "PodResizePending" && c.reason == "Infeasible")
 }
 
 /// Parses a resource list of a pod: every amount valid and ≥ 0.
@@ -275,9 +242,7 @@ pub(crate) fn parse_amount(
     field: &str,
 ) -> Result<Amount, ModelError> {
     let at = || format!("{field}[{}]", super::label::clip(name));
-    let amount = quantity
-        .parse()
-        .map_err(|error| ModelError::new(at(), error.to_string()))?;
+    let amount = quantity.parse().map_err(|error| ModelError::new(at(), error.to_string()))?;
     if amount.is_negative() {
         return Err(ModelError::new(
             at(),

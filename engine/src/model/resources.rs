@@ -44,11 +44,7 @@ impl Resource {
 
     /// The integer that stands for an exact amount ≥ 0, rounded up (S-FIT-1).
     pub(crate) fn units(self, amount: Amount) -> i64 {
-        let units = if self == Resource::Cpu {
-            amount.milli_value()
-        } else {
-            amount.value()
-        };
+        let units = if self == Resource::Cpu { amount.milli_value() } else { amount.value() };
         units.min(MAX_AMOUNT)
     }
 }
@@ -64,10 +60,7 @@ impl Resources {
     }
 
     pub(crate) fn scalar(&self, name: Symbol) -> i64 {
-        self.scalars
-            .iter()
-            .find(|(symbol, _)| *symbol == name)
-            .map_or(0, |(_, amount)| *amount)
+        self.scalars.iter().find(|(symbol, _)| *symbol == name).map_or(0, |(_, amount)| *amount)
     }
 
     /// Sets one amount; a scalar keeps its place in symbol order.
@@ -76,13 +69,12 @@ impl Resources {
             Resource::Cpu => self.milli_cpu = amount,
             Resource::Memory => self.memory = amount,
             Resource::EphemeralStorage => self.ephemeral_storage = amount,
-            Resource::Scalar(name) => match self
-                .scalars
-                .binary_search_by_key(&name, |(symbol, _)| *symbol)
-            {
-                Ok(at) => self.scalars[at].1 = amount,
-                Err(at) => self.scalars.insert(at, (name, amount)),
-            },
+            Resource::Scalar(name) => {
+                match self.scalars.binary_search_by_key(&name, |(symbol, _)| *symbol) {
+                    Ok(at) => self.scalars[at].1 = amount,
+                    Err(at) => self.scalars.insert(at, (name, amount)),
+                }
+            }
         }
     }
 
@@ -93,15 +85,10 @@ impl Resources {
             ("memory", self.memory),
             ("ephemeral-storage", self.ephemeral_storage),
         ];
-        let mut listed: Vec<_> = native
-            .into_iter()
-            .map(|(name, amount)| (name.into(), amount))
-            .collect();
-        let mut scalars: Vec<_> = self
-            .scalars
-            .iter()
-            .map(|(name, amount)| (names.name(*name), *amount))
-            .collect();
+        let mut listed: Vec<_> =
+            native.into_iter().map(|(name, amount)| (name.into(), amount)).collect();
+        let mut scalars: Vec<_> =
+            self.scalars.iter().map(|(name, amount)| (names.name(*name), *amount)).collect();
         scalars.sort();
         listed.append(&mut scalars);
         listed.retain(|(_, amount)| *amount != 0);
@@ -131,21 +118,12 @@ mod tests {
 
     #[test]
     fn which_names_count() {
-        for name in [
-            "example.com/gpu",
-            "hugepages-2Mi",
-            "a.kubernetes.io/x",
-            "attachable-volumes-csi-x",
-        ] {
+        for name in
+            ["example.com/gpu", "hugepages-2Mi", "a.kubernetes.io/x", "attachable-volumes-csi-x"]
+        {
             assert!(is_scalar_name(name), "{name}");
         }
-        for name in [
-            "foo",
-            "pods",
-            "requests.example.com/gpu",
-            "example.com/",
-            "Ex ample/gpu",
-        ] {
+        for name in ["foo", "pods", "requests.example.com/gpu", "example.com/", "Ex ample/gpu"] {
             assert!(!is_scalar_name(name), "{name}");
         }
         assert!(!is_extended_name("hugepages-2Mi"));

@@ -86,17 +86,13 @@ impl NodePreferences {
         let mut preferences = NodePreferences::default();
         for (i, term) in terms.iter().enumerate() {
             check_weight(i, term)?;
-            let Some(preference) = term
-                .preference
-                .as_ref()
-                .filter(|p| term.weight != 0 && !is_empty(p))
+            let Some(preference) =
+                term.preference.as_ref().filter(|p| term.weight != 0 && !is_empty(p))
             else {
                 continue;
             };
             match check_term(preference) {
-                Ok(()) => preferences
-                    .terms
-                    .push((term.weight, compile_term(preference, names))),
+                Ok(()) => preferences.terms.push((term.weight, compile_term(preference, names))),
                 Err(error) => {
                     preferences.invalid.get_or_insert(error.to_string());
                 }
@@ -115,10 +111,8 @@ impl NodePreferences {
                 check_term(term).map_err(|error| error.under(&at))?;
             }
         }
-        for (i, term) in added
-            .preferred_during_scheduling_ignored_during_execution
-            .iter()
-            .enumerate()
+        for (i, term) in
+            added.preferred_during_scheduling_ignored_during_execution.iter().enumerate()
         {
             check_weight(i, term)?;
             if let Some(preference) = &term.preference {
@@ -137,10 +131,7 @@ fn check_weight(index: usize, term: &core_v1::PreferredSchedulingTerm) -> Result
         return Ok(());
     }
     let reason = format!("{} is not in the range 1 to 100", term.weight);
-    Err(ModelError::new(
-        format!("{PREFERRED}[{index}].weight"),
-        reason,
-    ))
+    Err(ModelError::new(format!("{PREFERRED}[{index}].weight"), reason))
 }
 
 fn is_empty(term: &core_v1::NodeSelectorTerm) -> bool {
@@ -156,10 +147,8 @@ fn narrow(terms: &[core_v1::NodeSelectorTerm], names: &Interner) -> Option<Vec<S
     let mut union: Vec<Symbol> = Vec::new();
     for term in terms {
         let mut of_term: Option<Vec<&String>> = None;
-        for field in term
-            .match_fields
-            .iter()
-            .filter(|f| f.key == "metadata.name" && f.operator == "In")
+        for field in
+            term.match_fields.iter().filter(|f| f.key == "metadata.name" && f.operator == "In")
         {
             match &mut of_term {
                 None => of_term = Some(field.values.iter().collect()),
@@ -186,10 +175,7 @@ fn check_term(term: &core_v1::NodeSelectorTerm) -> Result<(), ModelError> {
 
 fn check_label(r: &core_v1::NodeSelectorRequirement) -> Result<(), ModelError> {
     if !is_qualified_name(&r.key) {
-        return Err(ModelError::new(
-            "key",
-            format!("`{}` is not a legal label key", clip(&r.key)),
-        ));
+        return Err(ModelError::new("key", format!("`{}` is not a legal label key", clip(&r.key))));
     }
     match r.operator.as_str() {
         "In" | "NotIn" if r.values.is_empty() => {
@@ -199,10 +185,7 @@ fn check_label(r: &core_v1::NodeSelectorRequirement) -> Result<(), ModelError> {
             ));
         }
         "Exists" | "DoesNotExist" if !r.values.is_empty() => {
-            return Err(ModelError::new(
-                "values",
-                format!("`{}` takes no values", r.operator),
-            ));
+            return Err(ModelError::new("values", format!("`{}` takes no values", r.operator)));
         }
         "Gt" | "Lt" if r.values.len() != 1 || parse_bound(&r.values[0]).is_none() => {
             return Err(ModelError::new(
@@ -273,10 +256,7 @@ fn compile_term(term: &core_v1::NodeSelectorTerm, names: &Interner) -> Term {
         labels: term
             .match_expressions
             .iter()
-            .map(|r| Requirement {
-                key: names.intern(&r.key),
-                rule: rule(r),
-            })
+            .map(|r| Requirement { key: names.intern(&r.key), rule: rule(r) })
             .collect(),
         fields: term.match_fields.iter().map(field).collect(),
     }

@@ -70,17 +70,8 @@ pub(crate) struct Footprint {
 impl Footprint {
     /// The footprint of parsed requests, with or without the pod's status (S-FIT-5).
     pub(crate) fn of(requests: &PodRequests<'_>, use_status: bool, names: &Interner) -> Footprint {
-        let options = Options {
-            use_status,
-            ..Options::default()
-        };
-        let non_zero = requests.total(
-            Options {
-                with_defaults: true,
-                ..options
-            },
-            names,
-        );
+        let options = Options { use_status, ..Options::default() };
+        let non_zero = requests.total(Options { with_defaults: true, ..options }, names);
         Footprint {
             requested: requests.total(options, names),
             non_zero_milli_cpu: non_zero.milli_cpu,
@@ -96,35 +87,20 @@ impl ShapeFacts {
         requests: &PodRequests<'_>,
         names: &Interner,
     ) -> Result<ShapeFacts, ModelError> {
-        let node_affinity = spec
-            .affinity
-            .as_ref()
-            .and_then(|a| a.node_affinity.as_ref());
-        let required = node_affinity.and_then(|a| {
-            a.required_during_scheduling_ignored_during_execution
-                .as_ref()
-        });
+        let node_affinity = spec.affinity.as_ref().and_then(|a| a.node_affinity.as_ref());
+        let required = node_affinity
+            .and_then(|a| a.required_during_scheduling_ignored_during_execution.as_ref());
         let preferred =
             node_affinity.map(|a| &a.preferred_during_scheduling_ignored_during_execution);
-        let score_options = Options {
-            with_defaults: true,
-            skip_pod_level: true,
-            ..Options::default()
-        };
-        let scheduler_name = if spec.scheduler_name.is_empty() {
-            "default-scheduler"
-        } else {
-            &spec.scheduler_name
-        };
+        let score_options =
+            Options { with_defaults: true, skip_pod_level: true, ..Options::default() };
+        let scheduler_name =
+            if spec.scheduler_name.is_empty() { "default-scheduler" } else { &spec.scheduler_name };
         let footprint = Footprint::of(requests, false, names);
         Ok(ShapeFacts {
             scheduler_name: scheduler_name.into(),
             priority: spec.priority.unwrap_or(0),
-            gates: spec
-                .scheduling_gates
-                .iter()
-                .map(|gate| names.intern(&gate.name))
-                .collect(),
+            gates: spec.scheduling_gates.iter().map(|gate| names.intern(&gate.name)).collect(),
             request: footprint.requested.clone(),
             score_request: requests.total(score_options, names),
             footprint,
@@ -163,20 +139,14 @@ fn compile_node_selector(
 }
 
 fn compile_images(spec: &core_v1::PodSpec, names: &Interner) -> SmallVec<[Symbol; 2]> {
-    let containers = spec
-        .init_containers
-        .iter()
-        .chain(&spec.containers)
-        .map(|c| c.image.as_str());
+    let containers = spec.init_containers.iter().chain(&spec.containers).map(|c| c.image.as_str());
     let volumes = spec
         .volumes
         .iter()
         .filter_map(|volume| volume.volume_source.as_ref()?.image.as_ref())
         .map(|source| source.reference.as_str());
-    let mut images: SmallVec<[Symbol; 2]> = containers
-        .chain(volumes)
-        .map(|name| names.intern(&image::normalized(name)))
-        .collect();
+    let mut images: SmallVec<[Symbol; 2]> =
+        containers.chain(volumes).map(|name| names.intern(&image::normalized(name))).collect();
     images.sort_unstable();
     images
 }
@@ -197,11 +167,7 @@ fn not_evaluated(spec: &core_v1::PodSpec) -> SmallVec<[(Plugin, &'static str); 0
     if affinity.is_some_and(|a| a.pod_anti_affinity.is_some()) {
         list.push((Plugin::InterPodAffinity, "spec.affinity.podAntiAffinity"));
     }
-    for source in spec
-        .volumes
-        .iter()
-        .filter_map(|volume| volume.volume_source.as_ref())
-    {
+    for source in spec.volumes.iter().filter_map(|volume| volume.volume_source.as_ref()) {
         if source.persistent_volume_claim.is_some() || source.ephemeral.is_some() {
             list.push((Plugin::VolumeBinding, "spec.volumes"));
         }
@@ -242,11 +208,7 @@ impl ShapeTable {
         }
         let id = ShapeId::new(self.next_id.fetch_add(1, Ordering::Relaxed));
         let requests = facts.request.listed(names).into();
-        let shape = Arc::new(Shape {
-            id,
-            facts: facts.clone(),
-            requests,
-        });
+        let shape = Arc::new(Shape { id, facts: facts.clone(), requests });
         self.shapes.entry(facts).or_insert(shape).clone()
     }
 

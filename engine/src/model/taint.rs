@@ -69,32 +69,18 @@ impl Effect {
 impl Taint {
     pub(crate) fn compile(taint: &core_v1::Taint, names: &Interner) -> Result<Taint, ModelError> {
         let effect = Effect::from_name(&taint.effect).ok_or_else(|| {
-            ModelError::new(
-                "effect",
-                format!("`{}` is not a taint effect", clip(&taint.effect)),
-            )
+            ModelError::new("effect", format!("`{}` is not a taint effect", clip(&taint.effect)))
         })?;
         check_length("key", &taint.key)?;
         check_length("value", &taint.value)?;
-        Ok(Taint {
-            key: names.intern(&taint.key),
-            value: names.intern(&taint.value),
-            effect,
-        })
+        Ok(Taint { key: names.intern(&taint.key), value: names.intern(&taint.value), effect })
     }
 
     /// `key=value:Effect`, or `key:Effect` without a value.
     pub(crate) fn text(&self, names: &Interner) -> String {
-        let (key, value, effect) = (
-            names.name(self.key),
-            names.name(self.value),
-            self.effect.name(),
-        );
-        if value.is_empty() {
-            format!("{key}:{effect}")
-        } else {
-            format!("{key}={value}:{effect}")
-        }
+        let (key, value, effect) =
+            (names.name(self.key), names.name(self.value), self.effect.name());
+        if value.is_empty() { format!("{key}:{effect}") } else { format!("{key}={value}:{effect}") }
     }
 }
 
@@ -172,10 +158,7 @@ const MAX_KEY: usize = 317;
 
 fn check_length(field: &str, text: &str) -> Result<(), ModelError> {
     if text.len() > MAX_KEY {
-        return Err(ModelError::new(
-            field,
-            format!("is longer than {MAX_KEY} bytes"),
-        ));
+        return Err(ModelError::new(field, format!("is longer than {MAX_KEY} bytes")));
     }
     Ok(())
 }
@@ -204,11 +187,7 @@ mod tests {
         };
         let taint_compiled = Taint::compile(&taint_proto, &names).unwrap();
         let tolerations = Tolerations::compile(&[toleration_proto], &names).unwrap();
-        assert_eq!(
-            tolerations.tolerates(&taint_compiled),
-            expected,
-            "{taint} {toleration}"
-        );
+        assert_eq!(tolerations.tolerates(&taint_compiled), expected, "{taint} {toleration}");
     }
 
     /// The table under S-TNT-4 and the corners of S-TNT-2.
@@ -227,16 +206,10 @@ mod tests {
     #[test]
     fn unknown_words_are_refused_with_their_field() {
         let names = Interner::new();
-        let toleration = core_v1::Toleration {
-            operator: "Like".into(),
-            ..Default::default()
-        };
+        let toleration = core_v1::Toleration { operator: "Like".into(), ..Default::default() };
         let error = Tolerations::compile(&[toleration], &names).unwrap_err();
         assert_eq!(error.field, "spec.tolerations[0].operator");
-        let taint = core_v1::Taint {
-            effect: "noschedule".into(),
-            ..Default::default()
-        };
+        let taint = core_v1::Taint { effect: "noschedule".into(), ..Default::default() };
         assert_eq!(Taint::compile(&taint, &names).unwrap_err().field, "effect");
     }
 }

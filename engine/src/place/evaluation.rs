@@ -62,8 +62,7 @@ impl Evaluation {
     /// Filters every shard that changed.
     pub(crate) fn filter(&mut self, prepared: &Prepared<'_>) {
         let shards = &prepared.snapshot().shards;
-        self.shards
-            .resize_with(shards.len(), ShardEvaluation::default);
+        self.shards.resize_with(shards.len(), ShardEvaluation::default);
         for (evaluation, shard) in self.shards.iter_mut().zip(shards) {
             if evaluation.version != shard.version {
                 evaluation.version = shard.version;
@@ -74,9 +73,7 @@ impl Evaluation {
         }
         if self.n_nodes != prepared.n_nodes() {
             self.n_nodes = prepared.n_nodes();
-            self.shards
-                .iter_mut()
-                .for_each(|shard| shard.is_scored = false);
+            self.shards.iter_mut().for_each(|shard| shard.is_scored = false);
         }
     }
 
@@ -86,11 +83,8 @@ impl Evaluation {
 
     /// The first feasible row. There must be one.
     pub(crate) fn first_feasible(&self) -> NodeRow {
-        let found = self
-            .shards
-            .iter()
-            .enumerate()
-            .find_map(|(i, s)| Some((i, s.feasible.iter().next()?)));
+        let found =
+            self.shards.iter().enumerate().find_map(|(i, s)| Some((i, s.feasible.iter().next()?)));
         let (shard, row) = found.unwrap_or_default();
         NodeRow::new(shard, row)
     }
@@ -98,29 +92,20 @@ impl Evaluation {
     /// Scores every shard that changed; answers the highest total over all. Some row must be feasible.
     pub(crate) fn score(&mut self, prepared: &Prepared<'_>) -> Best {
         let mut maxima: Maxima = SmallVec::from_elem(0, prepared.normalized_scores().len());
+        let mut scratch = [0; ROWS];
         self.plain.resize(self.shards.len(), [0; ROWS]);
-        let shards = self
-            .shards
-            .iter_mut()
-            .zip(&mut self.plain)
-            .zip(&prepared.snapshot().shards);
+        let shards = self.shards.iter_mut().zip(&mut self.plain).zip(&prepared.snapshot().shards);
         for ((evaluation, plain), shard) in shards.filter(|((e, _), _)| e.n_feasible > 0) {
             if !evaluation.is_scored {
-                evaluation.score(prepared, shard, plain);
+                evaluation.score(prepared, shard, plain, &mut scratch);
             }
             for (max, raw) in maxima.iter_mut().zip(&evaluation.raw) {
                 *max = (*max).max(raw.max);
             }
         }
-        let mut best = Best {
-            total: i64::MIN,
-            n_rows: 0,
-        };
-        for (evaluation, plain) in self
-            .shards
-            .iter_mut()
-            .zip(&self.plain)
-            .filter(|(e, _)| e.n_feasible > 0)
+        let mut best = Best { total: i64::MIN, n_rows: 0 };
+        for (evaluation, plain) in
+            self.shards.iter_mut().zip(&self.plain).filter(|(e, _)| e.n_feasible > 0)
         {
             let ranking = evaluation.ranked(prepared, plain, &maxima);
             let total = i64::from(ranking.best);
@@ -136,16 +121,10 @@ impl Evaluation {
 
     /// The rows that have `total`, by shard, after [`Evaluation::score`].
     pub(crate) fn rows_with(&self, total: i64) -> impl Iterator<Item = (usize, RowSet)> + '_ {
-        self.shards
-            .iter()
-            .enumerate()
-            .filter_map(move |(i, evaluation)| {
-                let ranking = evaluation
-                    .ranking
-                    .as_ref()
-                    .filter(|_| evaluation.n_feasible > 0)?;
-                (i64::from(ranking.best) == total).then_some((i, ranking.rows))
-            })
+        self.shards.iter().enumerate().filter_map(move |(i, evaluation)| {
+            let ranking = evaluation.ranking.as_ref().filter(|_| evaluation.n_feasible > 0)?;
+            (i64::from(ranking.best) == total).then_some((i, ranking.rows))
+        })
     }
 }
 
@@ -162,25 +141,25 @@ fn feasible(prepared: &Prepared<'_>, shard: &Shard) -> RowSet {
 }
 
 impl ShardEvaluation {
-    /// Scores the feasible rows, into `plain` and the raw columns.
-    fn score(&mut self, prepared: &Prepared<'_>, shard: &Shard, plain: &mut [i32; ROWS]) {
+    /// Scores the feasible rows, into `plain` and the raw columns. `scratch` is all 0 before and after.
+    fn score(
+        &mut self,
+        prepared: &Prepared<'_>,
+        shard: &Shard,
+        plain: &mut [i32; ROWS],
+        scratch: &mut [i32; ROWS],
+    ) {
         self.is_scored = true;
         self.ranking = None;
         *plain = [0; ROWS];
         for (score, weight) in prepared.plain_scores() {
             (score.add)(prepared, shard, &self.feasible, plain, *weight);
         }
-        self.raw
-            .resize_with(prepared.normalized_scores().len(), RawScores::default);
+        self.raw.resize_with(prepared.normalized_scores().len(), RawScores::default);
         for ((score, _), raw) in prepared.normalized_scores().iter().zip(&mut self.raw) {
-            let mut column = [0; ROWS];
-            let any = (score.add)(prepared, shard, &self.feasible, &mut column, 1);
-            raw.max = if any {
-                prepared.kernels.max_of(&column, &self.feasible).max(0)
-            } else {
-                0
-            };
-            raw.column = any.then(|| Box::new(column));
+            let any = (score.add)(prepared, shard, &self.feasible, scratch, 1);
+            raw.max = if any { prepared.kernels.max_of(scratch, &self.feasible).max(0) } else { 0 };
+            raw.column = any.then(|| Box::new(std::mem::replace(scratch, [0; ROWS])));
         }
     }
 
@@ -191,10 +170,7 @@ impl ShardEvaluation {
         plain: &[i32; ROWS],
         maxima: &Maxima,
     ) -> &Ranking {
-        let known = self
-            .ranking
-            .take()
-            .filter(|ranking| ranking.maxima == *maxima);
+        let known = self.ranking.take().filter(|ranking| ranking.maxima == *maxima);
         let ranking =
             known.unwrap_or_else(|| rank(prepared, &self.feasible, plain, &self.raw, maxima));
         self.ranking.insert(ranking)
@@ -224,11 +200,7 @@ fn rank(
     let totals = totals.as_ref().unwrap_or(plain);
     let best = prepared.kernels.max_of(totals, rows);
     let rows = prepared.kernels.rows_equal(totals, rows, best);
-    Ranking {
-        maxima: maxima.clone(),
-        best: best + constant,
-        rows,
-    }
+    Ranking { maxima: maxima.clone(), best: best + constant, rows }
 }
 
 /// Adds `weighted` of every raw score, through a table where the scores are small, as nearly all are.

@@ -40,17 +40,8 @@ pub(crate) fn explain(
     }
     nodes.sort_unstable_by(|a, b| a.node.cmp(&b.node));
     let is_unschedulable = matches!(decision.outcome, Outcome::Unschedulable(_));
-    let remedies = if is_unschedulable {
-        remedy::remedies(prepared)
-    } else {
-        Vec::new()
-    };
-    Ok(Explanation {
-        best: best(&nodes),
-        decision,
-        nodes,
-        remedies,
-    })
+    let remedies = if is_unschedulable { remedy::remedies(prepared) } else { Vec::new() };
+    Ok(Explanation { best: best(&nodes), decision, nodes, remedies })
 }
 
 /// Adds the verdict on every refused node of a shard; answers the feasible rows.
@@ -63,36 +54,20 @@ fn account_for_refusals(
     for row in shard.nodes.rows.without(&rows).iter() {
         let reason = Reason::PreFilterNodeAffinity;
         let reasons = vec![reason.text(prepared.names()).into_owned()];
-        push(
-            nodes,
-            shard,
-            row,
-            Verdict::Rejected {
-                plugin: None,
-                code: reason.code(),
-                reasons,
-            },
-        );
+        push(nodes, shard, row, Verdict::Rejected { plugin: None, code: reason.code(), reasons });
     }
     for filter in prepared.filters() {
         let before = rows;
         (filter.run)(prepared, shard, &mut rows);
         for row in before.without(&rows).iter() {
             let refusal = filter.refusal(prepared, shard, row);
-            let reasons = refusal
-                .reasons
-                .iter()
-                .map(|r| r.text(prepared.names()).into_owned())
-                .collect();
+            let reasons =
+                refusal.reasons.iter().map(|r| r.text(prepared.names()).into_owned()).collect();
             push(
                 nodes,
                 shard,
                 row,
-                Verdict::Rejected {
-                    plugin: Some(filter.plugin),
-                    code: refusal.code,
-                    reasons,
-                },
+                Verdict::Rejected { plugin: Some(filter.plugin), code: refusal.code, reasons },
             );
         }
     }
@@ -101,10 +76,7 @@ fn account_for_refusals(
 
 fn push(nodes: &mut Vec<NodeVerdict>, shard: &Shard, row: usize, verdict: Verdict) {
     if let Some(node) = shard.nodes.node(row) {
-        nodes.push(NodeVerdict {
-            node: node.facts().name.clone(),
-            verdict,
-        });
+        nodes.push(NodeVerdict { node: node.facts().name.clone(), verdict });
     }
 }
 
@@ -113,10 +85,7 @@ fn account_for_scores(prepared: &Prepared<'_>, feasible: &[RowSet], nodes: &mut 
     let mut by_row: Vec<(NodeRow, Vec<PluginScore>)> =
         rows_of(feasible).map(|row| (row, Vec::new())).collect();
     for (plugin, _) in &prepared.policy().spec().score {
-        let all = prepared
-            .plain_scores()
-            .iter()
-            .chain(prepared.normalized_scores());
+        let all = prepared.plain_scores().iter().chain(prepared.normalized_scores());
         let Some((score, weight)) = all.copied().find(|(score, _)| score.plugin == *plugin) else {
             continue;
         };
@@ -129,17 +98,11 @@ fn account_for_scores(prepared: &Prepared<'_>, feasible: &[RowSet], nodes: &mut 
         let max = raw.iter().copied().max().unwrap_or(0).max(0);
         for ((_, scores), raw) in by_row.iter_mut().zip(raw) {
             let weighted = i64::from(weight) * score.normalize.apply(raw, max);
-            scores.push(PluginScore {
-                plugin: *plugin,
-                raw,
-                weighted,
-            });
+            scores.push(PluginScore { plugin: *plugin, raw, weighted });
         }
     }
     nodes.extend(
-        by_row
-            .into_iter()
-            .filter_map(|(row, scores)| feasible_node(prepared, row, scores)),
+        by_row.into_iter().filter_map(|(row, scores)| feasible_node(prepared, row, scores)),
     );
 }
 
@@ -156,10 +119,7 @@ fn feasible_node(
     debug_assert!(scores.iter().all(|score| score.plugin != Plugin::NodePorts));
     let total = scores.iter().map(|score| score.weighted).sum();
     let node = prepared.snapshot().node(row)?.facts().name.clone();
-    Some(NodeVerdict {
-        node,
-        verdict: Verdict::Feasible { scores, total },
-    })
+    Some(NodeVerdict { node, verdict: Verdict::Feasible { scores, total } })
 }
 
 /// The feasible nodes of the highest total; `nodes` is sorted, so this is.

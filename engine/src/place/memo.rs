@@ -41,10 +41,7 @@ impl Memo {
             Some(entry) => entry.clone(),
             None => self.insert(key, prepared.snapshot().shards.len()),
         };
-        entry.last_used.store(
-            self.clock.fetch_add(1, Ordering::Relaxed),
-            Ordering::Relaxed,
-        );
+        entry.last_used.store(self.clock.fetch_add(1, Ordering::Relaxed), Ordering::Relaxed);
         // Another thread may be at the same shape: rather than wait for it, work without the memo.
         match entry.evaluation.try_lock() {
             Ok(mut evaluation) => decide(&mut evaluation),
@@ -62,18 +59,14 @@ impl Memo {
 
     /// Forgets the entries that were not used for longest.
     fn evict(&self, n_kept: usize) {
-        let mut used: Vec<u64> = self
-            .entries
-            .iter()
-            .map(|entry| entry.last_used.load(Ordering::Relaxed))
-            .collect();
+        let mut used: Vec<u64> =
+            self.entries.iter().map(|entry| entry.last_used.load(Ordering::Relaxed)).collect();
         let n_dropped = used.len().saturating_sub(n_kept);
         if n_dropped == 0 {
             return;
         }
         let last = used.len() - 1;
         let oldest_kept = *used.select_nth_unstable(n_dropped.min(last)).1;
-        self.entries
-            .retain(|_, entry| entry.last_used.load(Ordering::Relaxed) >= oldest_kept);
+        self.entries.retain(|_, entry| entry.last_used.load(Ordering::Relaxed) >= oldest_kept);
     }
 }

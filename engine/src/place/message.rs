@@ -29,9 +29,8 @@ pub(crate) fn unschedulable(prepared: &Prepared<'_>) -> Unschedulable {
             match filter.account {
                 Account::Always(reason) => *counts.entry(reason).or_default() += refused.len(),
                 Account::ByRow(account) => {
-                    for reason in refused
-                        .iter()
-                        .flat_map(|row| account(prepared, shard, row).reasons)
+                    for reason in
+                        refused.iter().flat_map(|row| account(prepared, shard, row).reasons)
                     {
                         *counts.entry(reason).or_default() += 1;
                     }
@@ -64,10 +63,8 @@ pub(crate) fn refused_by_pre_filter(
 /// `COUNT REASON` entries, sorted as text (S-ERR-4).
 fn from_counts(prepared: &Prepared<'_>, counts: Vec<(Cow<'static, str>, u32)>) -> Unschedulable {
     let n_nodes = prepared.n_nodes();
-    let mut entries: Vec<_> = counts
-        .into_iter()
-        .map(|(reason, n)| (format!("{n} {reason}"), reason, n))
-        .collect();
+    let mut entries: Vec<_> =
+        counts.into_iter().map(|(reason, n)| (format!("{n} {reason}"), reason, n)).collect();
     entries.sort_unstable();
     let mut message = format!("0/{n_nodes} nodes are available:");
     for (i, (entry, _, _)) in entries.iter().enumerate() {
@@ -77,14 +74,6 @@ fn from_counts(prepared: &Prepared<'_>, counts: Vec<(Cow<'static, str>, u32)>) -
     if !entries.is_empty() {
         message.push('.');
     }
-    let reasons = entries
-        .into_iter()
-        .map(|(_, reason, n)| (reason.into_owned(), n))
-        .collect();
-    Unschedulable {
-        message,
-        reasons,
-        pre_filter: None,
-        n_nodes: n_nodes as u32,
-    }
+    let reasons = entries.into_iter().map(|(_, reason, n)| (reason.into_owned(), n)).collect();
+    Unschedulable { message, reasons, pre_filter: None, n_nodes: n_nodes as u32 }
 }

@@ -49,10 +49,7 @@ impl<'a> Prepared<'a> {
         let spec = request.policy.spec();
         let added = spec.node_affinity.added_affinity.as_ref();
         let added_required = added
-            .and_then(|a| {
-                a.required_during_scheduling_ignored_during_execution
-                    .as_ref()
-            })
+            .and_then(|a| a.required_during_scheduling_ignored_during_execution.as_ref())
             .map(|selector| NodeSelector::compile(selector, names));
         let added_preferred = added
             .map(|a| &a.preferred_during_scheduling_ignored_during_execution)
@@ -69,10 +66,7 @@ impl<'a> Prepared<'a> {
             plain_scores: SmallVec::new(),
             normalized_scores: SmallVec::new(),
             // A name that was never seen is no node's.
-            node_name: request
-                .pod
-                .node_name()
-                .map(|name| names.get(name).unwrap_or(Symbol::EMPTY)),
+            node_name: request.pod.node_name().map(|name| names.get(name).unwrap_or(Symbol::EMPTY)),
             added_required,
             added_preferred,
             fit_resources: fit_resources
@@ -83,9 +77,7 @@ impl<'a> Prepared<'a> {
                 .collect(),
         };
         let filters = spec.filter.iter().filter_map(|plugin| Filter::of(*plugin));
-        prepared.filters = filters
-            .filter(|filter| (filter.applies)(&prepared))
-            .collect();
+        prepared.filters = filters.filter(|filter| (filter.applies)(&prepared)).collect();
         for (plugin, weight) in &spec.score {
             let Some(score) = Score::of(*plugin).filter(|score| (score.applies)(&prepared)) else {
                 continue;
@@ -151,9 +143,7 @@ impl<'a> Prepared<'a> {
 
     /// Preferred terms: the policy's first, then the pod's (S-NA-2).
     pub(crate) fn preferences(&self) -> impl Iterator<Item = &NodePreferences> {
-        self.added_preferred
-            .iter()
-            .chain(&self.shape().preferred_affinity)
+        self.added_preferred.iter().chain(&self.shape().preferred_affinity)
     }
 
     /// Tracked resources of NodeResourcesFit's score with their weights, in configured order.
@@ -182,11 +172,7 @@ impl<'a> Prepared<'a> {
     /// The node names to which NodeAffinity's PreFilter narrows the search (S-NAF-2).
     pub(crate) fn narrowing(&self) -> Option<&'a [Symbol]> {
         let names = self.shape().required_affinity.as_ref()?.names.as_deref()?;
-        self.policy
-            .spec()
-            .pre_filter
-            .contains(&Plugin::NodeAffinity)
-            .then_some(names)
+        self.policy.spec().pre_filter.contains(&Plugin::NodeAffinity).then_some(names)
     }
 
     /// The rows of a shard that are filtered at all (S-PF-6).
@@ -194,10 +180,7 @@ impl<'a> Prepared<'a> {
         let Some(names) = self.narrowing() else {
             return shard.nodes.rows;
         };
-        names
-            .iter()
-            .filter_map(|name| shard.nodes.row_of_name.get(name).copied())
-            .collect()
+        names.iter().filter_map(|name| shard.nodes.row_of_name.get(name).copied()).collect()
     }
 
     /// Whether the answer depends on nothing of the pod but its shape, so that it may be remembered.
@@ -221,17 +204,10 @@ impl<'a> Prepared<'a> {
 
     /// A preferred term that does not parse fails the attempt once it comes to scoring (S-NA-2).
     pub(crate) fn check_scoring(&self) -> Result<(), EngineError> {
-        if !self
-            .normalized_scores
-            .iter()
-            .any(|(score, _)| score.plugin == Plugin::NodeAffinity)
-        {
+        if !self.normalized_scores.iter().any(|(score, _)| score.plugin == Plugin::NodeAffinity) {
             return Ok(());
         }
-        match self
-            .preferences()
-            .find_map(|preferences| preferences.invalid.as_ref())
-        {
+        match self.preferences().find_map(|preferences| preferences.invalid.as_ref()) {
             Some(why) => Err(EngineError::SchedulerError {
                 message: format!(
                     "running PreScore plugin \"NodeAffinity\": preferred node affinity: {why}"

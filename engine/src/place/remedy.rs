@@ -35,10 +35,8 @@ pub(crate) fn remedies(prepared: &Prepared<'_>) -> Vec<Remedy> {
             opened.least_missing = opened.least_missing.min(missing);
         }
     }
-    let mut remedies: Vec<Remedy> = by_change
-        .into_iter()
-        .map(|(key, opened)| opened.remedy(&key))
-        .collect();
+    let mut remedies: Vec<Remedy> =
+        by_change.into_iter().map(|(key, opened)| opened.remedy(&key)).collect();
     remedies.sort_by_key(|remedy| std::cmp::Reverse(remedy.n_nodes));
     remedies.truncate(MAX_REMEDIES);
     remedies
@@ -52,10 +50,7 @@ struct Opened {
 
 impl Default for Opened {
     fn default() -> Opened {
-        Opened {
-            nodes: Vec::new(),
-            least_missing: i64::MAX,
-        }
+        Opened { nodes: Vec::new(), least_missing: i64::MAX }
     }
 }
 
@@ -69,11 +64,7 @@ impl Opened {
         };
         let n_nodes = self.nodes.len() as u32;
         self.nodes.truncate(MAX_EXAMPLES);
-        Remedy {
-            change,
-            n_nodes,
-            examples: self.nodes,
-        }
+        Remedy { change, n_nodes, examples: self.nodes }
     }
 }
 
@@ -97,10 +88,9 @@ fn only_obstacle(prepared: &Prepared<'_>, shard: &Shard, row: usize) -> Option<(
             untolerated_taint(prepared, shard, row).map(|change| (change, 0))
         }
         Plugin::NodeUnschedulable => Some(("uncordon the node".into(), 0)),
-        Plugin::NodeAffinity => Some((
-            "drop the node selector and required node affinity".into(),
-            0,
-        )),
+        Plugin::NodeAffinity => {
+            Some(("drop the node selector and required node affinity".into(), 0))
+        }
         Plugin::NodePorts => Some(("free the host port".into(), 0)),
         Plugin::NodeDeclaredFeatures => Some(("enable the required feature on the node".into(), 0)),
         _ => None,
@@ -109,13 +99,11 @@ fn only_obstacle(prepared: &Prepared<'_>, shard: &Shard, row: usize) -> Option<(
 
 fn missing_resource(prepared: &Prepared<'_>, shard: &Shard, row: usize) -> Option<(String, i64)> {
     let is_full = shard.usage.pods[row] >= shard.nodes.allocatable.pods[row];
-    let mut short = checked(prepared)
-        .into_iter()
-        .filter_map(|(resource, request)| {
-            let free =
-                allocatable(shard, row, resource).saturating_sub(requested(shard, row, resource));
-            (request > free).then(|| (resource, request.saturating_sub(free)))
-        });
+    let mut short = checked(prepared).into_iter().filter_map(|(resource, request)| {
+        let free =
+            allocatable(shard, row, resource).saturating_sub(requested(shard, row, resource));
+        (request > free).then(|| (resource, request.saturating_sub(free)))
+    });
     match (is_full, short.next(), short.next()) {
         (true, None, _) => Some(("one more pod allowed on the node".into(), 0)),
         (false, Some((resource, missing)), None) => {
@@ -138,13 +126,7 @@ fn untolerated_taint(prepared: &Prepared<'_>, shard: &Shard, row: usize) -> Opti
     let is_untolerated = |taint: &&Taint| {
         taint.effect != Effect::PreferNoSchedule && !prepared.shape().tolerations.tolerates(taint)
     };
-    let mut taints = shard
-        .nodes
-        .node(row)?
-        .facts()
-        .taints
-        .iter()
-        .filter(is_untolerated);
+    let mut taints = shard.nodes.node(row)?.facts().taints.iter().filter(is_untolerated);
     let taint = taints.next()?;
     match taints.next() {
         None => Some(format!("tolerate `{}`", taint.text(prepared.names()))),

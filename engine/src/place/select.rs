@@ -22,22 +22,15 @@ pub(crate) fn select(
 
 fn lexicographic(prepared: &Prepared<'_>, evaluation: &Evaluation, total: i64) -> NodeRow {
     let tied = evaluation.rows_with(total).flat_map(|(shard, rows)| {
-        rows.iter()
-            .map(|row| NodeRow::new(shard, row))
-            .collect::<Vec<_>>()
+        rows.iter().map(|row| NodeRow::new(shard, row)).collect::<Vec<_>>()
     });
-    tied.min_by(|a, b| name(prepared, *a).cmp(name(prepared, *b)))
-        .unwrap_or(NodeRow::new(0, 0))
+    tied.min_by(|a, b| name(prepared, *a).cmp(name(prepared, *b))).unwrap_or(NodeRow::new(0, 0))
 }
 
 /// The largest key wins; of equal keys the node whose name sorts first.
 fn seeded(prepared: &Prepared<'_>, evaluation: &Evaluation, total: i64, seed: u64) -> NodeRow {
     let pod = prepared.pod();
-    let uid = if pod.uid().is_empty() {
-        pod.key().to_string()
-    } else {
-        pod.uid().to_owned()
-    };
+    let uid = if pod.uid().is_empty() { pod.key().to_string() } else { pod.uid().to_owned() };
     let key = TieKey::new(seed, &uid);
     let mut best: Option<(u32, NodeRow)> = None;
     for (shard, rows) in evaluation.rows_with(total) {

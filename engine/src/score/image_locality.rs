@@ -9,12 +9,8 @@ use crate::snapshot::node_table::ImageState;
 use crate::snapshot::row_set::RowSet;
 use crate::snapshot::shard::Shard;
 
-pub(crate) const SCORE: Score = Score {
-    plugin: Plugin::ImageLocality,
-    applies: |_| true,
-    add,
-    normalize: Normalize::No,
-};
+pub(crate) const SCORE: Score =
+    Score { plugin: Plugin::ImageLocality, applies: |_| true, add, normalize: Normalize::No };
 
 const MIB: i64 = 1 << 20;
 
@@ -35,10 +31,7 @@ fn add(
     }
     holders.intersect(rows);
     for row in holders.iter() {
-        let groups = shape
-            .images
-            .iter()
-            .filter_map(|image| shard.nodes.images.get(image));
+        let groups = shape.images.iter().filter_map(|image| shard.nodes.images.get(image));
         let states = groups.filter_map(|groups| groups.iter().find(|(_, rows)| rows.contains(row)));
         let sum = states.fold(0, |sum: i64, (state, _)| {
             sum.saturating_add(contribution(*state, prepared.n_nodes()))
@@ -67,15 +60,7 @@ mod tests {
     /// The worked examples under S-IL-5.
     #[test]
     fn worked_examples() {
-        let of = |mib: i64, n_nodes| {
-            contribution(
-                ImageState {
-                    size_bytes: mib * MIB,
-                    n_nodes,
-                },
-                3,
-            )
-        };
+        let of = |mib: i64, n_nodes| contribution(ImageState { size_bytes: mib * MIB, n_nodes }, 3);
         assert_eq!(of(600, 1), 200 * MIB);
         assert_eq!(score(of(600, 1), 1), 18);
         assert_eq!(score(of(900, 2), 1), 59);

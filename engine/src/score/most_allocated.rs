@@ -19,15 +19,7 @@ pub(super) fn add(
             weighted_mean(utilizations(prepared, shard, row), score)
         });
     }
-    let (mut sum, mut weights) = ([0.0; ROWS], 0);
-    for (resource, resource_weight) in prepared.fit_resources() {
-        prepared.kernels.add_most_allocated(
-            &mut sum,
-            &input(prepared, shard, *resource, *resource_weight),
-        );
-        weights += resource_weight;
-    }
-    prepared.kernels.add_mean(scores, &sum, weights, weight);
+    prepared.kernels.add_most_allocated(scores, &input(prepared, shard), weight);
 }
 
 fn score(u: Utilization) -> i64 {

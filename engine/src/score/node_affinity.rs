@@ -9,12 +9,8 @@ use crate::snapshot::ROWS;
 use crate::snapshot::row_set::RowSet;
 use crate::snapshot::shard::Shard;
 
-pub(crate) const SCORE: Score = Score {
-    plugin: Plugin::NodeAffinity,
-    applies,
-    add,
-    normalize: Normalize::Default,
-};
+pub(crate) const SCORE: Score =
+    Score { plugin: Plugin::NodeAffinity, applies, add, normalize: Normalize::Default };
 
 /// S-NA-1
 fn applies(prepared: &Prepared<'_>) -> bool {
@@ -30,10 +26,7 @@ fn add(
     weight: i32,
 ) -> bool {
     let mut any = false;
-    for (term_weight, term) in prepared
-        .preferences()
-        .flat_map(|preferences| &preferences.terms)
-    {
+    for (term_weight, term) in prepared.preferences().flat_map(|preferences| &preferences.terms) {
         for row in matching_term(term, &shard.nodes, *rows, prepared.names()).iter() {
             any = true;
             scores[row] += weight * term_weight;

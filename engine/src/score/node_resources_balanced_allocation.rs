@@ -22,10 +22,7 @@ pub(crate) const SCORE: Score = Score {
 
 /// S-BA-1
 fn applies(prepared: &Prepared<'_>) -> bool {
-    prepared
-        .balance_resources()
-        .iter()
-        .any(|resource| pod_request(prepared, *resource) != 0)
+    prepared.balance_resources().iter().any(|resource| pod_request(prepared, *resource) != 0)
 }
 
 /// The real request, status honoured (S-BA-2).

@@ -3,7 +3,7 @@
 use super::normalize::Normalize;
 use super::{Score, least_allocated, most_allocated, requested_to_capacity_ratio};
 use crate::filter::node_resources_fit::{allocatable, requested};
-use crate::kernel::AllocationInput;
+use crate::kernel::{AllocationInput, ResourceInput};
 use crate::model::resources::Resource;
 use crate::place::Prepared;
 use crate::plugin::Plugin;
@@ -12,12 +12,8 @@ use crate::snapshot::ROWS;
 use crate::snapshot::row_set::RowSet;
 use crate::snapshot::shard::Shard;
 
-pub(crate) const SCORE: Score = Score {
-    plugin: Plugin::NodeResourcesFit,
-    applies: |_| true,
-    add,
-    normalize: Normalize::No,
-};
+pub(crate) const SCORE: Score =
+    Score { plugin: Plugin::NodeResourcesFit, applies: |_| true, add, normalize: Normalize::No };
 
 fn add(
     prepared: &Prepared<'_>,
@@ -56,28 +52,19 @@ pub(super) fn utilizations<'a>(
     shard: &'a Shard,
     row: usize,
 ) -> impl Iterator<Item = Utilization> + 'a {
-    prepared
-        .fit_resources()
-        .iter()
-        .filter_map(move |(resource, weight)| {
-            let pod = prepared.shape().score_request.get(*resource);
-            let allocatable = allocatable(shard, row, *resource);
-            if allocatable == 0 || (pod == 0 && matches!(resource, Resource::Scalar(_))) {
-                return None;
-            }
-            let used = match resource {
-                Resource::Cpu => shard.usage.non_zero_milli_cpu[row],
-                Resource::Memory => shard.usage.non_zero_memory[row],
-                Resource::EphemeralStorage | Resource::Scalar(_) => {
-                    requested(shard, row, *resource)
-                }
-            };
-            Some(Utilization {
-                allocatable,
-                requested: used.saturating_add(pod),
-                weight: *weight,
-            })
-        })
+    prepared.fit_resources().iter().filter_map(move |(resource, weight)| {
+        let pod = prepared.shape().score_request.get(*resource);
+        let allocatable = allocatable(shard, row, *resource);
+        if allocatable == 0 || (pod == 0 && matches!(resource, Resource::Scalar(_))) {
+            return None;
+        }
+        let used = match resource {
+            Resource::Cpu => shard.usage.non_zero_milli_cpu[row],
+            Resource::Memory => shard.usage.non_zero_memory[row],
+            Resource::EphemeralStorage | Resource::Scalar(_) => requested(shard, row, *resource),
+        };
+        Some(Utilization { allocatable, requested: used.saturating_add(pod), weight: *weight })
+    })
 }
 
 /// The weighted mean of a score over the resources that count; 0 if none does.
@@ -104,32 +91,27 @@ pub(super) fn is_exact(prepared: &Prepared<'_>, shard: &Shard, rows: &RowSet) ->
             .all(|(r, _)| matches!(r, Resource::Cpu | Resource::Memory))
 }
 
-/// The columns of CPU or memory for the kernels, as [`is_exact`] allows.
-pub(super) fn input<'a>(
-    prepared: &Prepared<'_>,
-    shard: &'a Shard,
-    resource: Resource,
-    weight: i64,
-) -> AllocationInput<'a> {
+/// The columns of CPU and memory for the kernels, as [`is_exact`] allows.
+pub(super) fn input<'a>(prepared: &Prepared<'_>, shard: &'a Shard) -> AllocationInput<'a> {
     let (room, usage) = (&shard.nodes.allocatable, &shard.usage);
-    let (allocatable, inverse, used) = if resource == Resource::Cpu {
-        (
-            &room.milli_cpu.0,
-            &room.inverse_milli_cpu.0,
-            &usage.non_zero_milli_cpu.0,
-        )
-    } else {
-        (
-            &room.memory.0,
-            &room.inverse_memory.0,
-            &usage.non_zero_memory.0,
-        )
+    let request = &prepared.shape().score_request;
+    let weight = |resource| {
+        let mut scored = prepared.fit_resources().iter().filter(|(scored, _)| *scored == resource);
+        scored.next().map_or(0, |(_, weight)| *weight)
     };
-    AllocationInput {
-        allocatable,
-        inverse,
-        used,
-        request: prepared.shape().score_request.get(resource),
-        weight,
-    }
+    let cpu = ResourceInput {
+        allocatable: &room.milli_cpu.0,
+        inverse: &room.inverse_milli_cpu.0,
+        used: &usage.non_zero_milli_cpu.0,
+        request: request.milli_cpu,
+        weight: weight(Resource::Cpu),
+    };
+    let memory = ResourceInput {
+        allocatable: &room.memory.0,
+        inverse: &room.inverse_memory.0,
+        used: &usage.non_zero_memory.0,
+        request: request.memory,
+        weight: weight(Resource::Memory),
+    };
+    AllocationInput { resources: [cpu, memory] }
 }

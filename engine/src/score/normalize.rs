@@ -33,14 +33,8 @@ mod tests {
         let default = |raw| Normalize::Default.apply(raw, 80);
         assert_eq!([30, 80, 0].map(default), [37, 100, 0]);
         assert_eq!(Normalize::Default.apply(0, 0), 0);
-        assert_eq!(
-            [0, 1, 2].map(|raw| Normalize::Reverse.apply(raw, 2)),
-            [100, 50, 0]
-        );
-        assert_eq!(
-            [0, 1, 3].map(|raw| Normalize::Reverse.apply(raw, 3)),
-            [100, 67, 0]
-        );
+        assert_eq!([0, 1, 2].map(|raw| Normalize::Reverse.apply(raw, 2)), [100, 50, 0]);
+        assert_eq!([0, 1, 3].map(|raw| Normalize::Reverse.apply(raw, 3)), [100, 67, 0]);
         assert_eq!(Normalize::Reverse.apply(0, 0), 100);
     }
 }

@@ -19,11 +19,8 @@ pub(super) fn add(
     add_by_row(rows, scores, weight, |row| {
         let (mut sum, mut weights) = (0, 0);
         for u in utilizations(prepared, shard, row) {
-            let utilization = if u.requested > u.allocatable {
-                100
-            } else {
-                u.requested * 100 / u.allocatable
-            };
+            let utilization =
+                if u.requested > u.allocatable { 100 } else { u.requested * 100 / u.allocatable };
             let score = interpolate(shape, utilization);
             // A resource that scores 0 is left out, weight and all.
             if score > 0 {
@@ -31,11 +28,7 @@ pub(super) fn add(
                 weights += u.weight;
             }
         }
-        if weights == 0 {
-            0
-        } else {
-            (sum as f64 / weights as f64).round() as i64
-        }
+        if weights == 0 { 0 } else { (sum as f64 / weights as f64).round() as i64 }
     });
 }
 
@@ -61,15 +54,9 @@ mod tests {
     use super::*;
 
     fn check(points: &[(i64, i64)], utilization: i64, expected: i64) {
-        let shape: Vec<_> = points
-            .iter()
-            .map(|&(utilization, score)| ShapePoint { utilization, score })
-            .collect();
-        assert_eq!(
-            interpolate(&shape, utilization),
-            expected,
-            "{points:?} at {utilization}"
-        );
+        let shape: Vec<_> =
+            points.iter().map(|&(utilization, score)| ShapePoint { utilization, score }).collect();
+        assert_eq!(interpolate(&shape, utilization), expected, "{points:?} at {utilization}");
     }
 
     /// Values of the worked examples under S-RS-9.

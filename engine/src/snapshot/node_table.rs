@@ -216,10 +216,7 @@ impl LabelKey {
 impl Allocatable {
     /// The column of a scalar, `None` when no node of the shard has any.
     pub(crate) fn scalar(&self, name: Symbol) -> Option<&Column<i64>> {
-        self.scalars
-            .iter()
-            .find(|(symbol, _)| *symbol == name)
-            .map(|(_, column)| &**column)
+        self.scalars.iter().find(|(symbol, _)| *symbol == name).map(|(_, column)| &**column)
     }
 }
 

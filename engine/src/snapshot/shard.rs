@@ -45,9 +45,7 @@ impl Shard {
     pub(crate) fn add_pod(&mut self, row: usize, pod: Pod, is_assumed: bool, version: u64) {
         let ports = &pod.shape().facts.host_ports;
         Arc::make_mut(&mut self.usage).add(row, pod.footprint(), ports);
-        Arc::make_mut(&mut self.pods)
-            .of_mut(row)
-            .push(PlacedPod { pod, is_assumed });
+        Arc::make_mut(&mut self.pods).of_mut(row).push(PlacedPod { pod, is_assumed });
         self.touch(row, version);
     }
 

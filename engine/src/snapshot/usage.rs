@@ -78,10 +78,7 @@ impl UsageTable {
 
     /// The column of a scalar, `None` when no pod of the shard ever had any.
     pub(crate) fn scalar(&self, name: Symbol) -> Option<&Column<i64>> {
-        self.scalars
-            .iter()
-            .find(|(symbol, _)| *symbol == name)
-            .map(|(_, column)| &**column)
+        self.scalars.iter().find(|(symbol, _)| *symbol == name).map(|(_, column)| &**column)
     }
 
     /// Sums wrap rather than saturate, so that subtracting restores them exactly; with amounts of at most
@@ -92,14 +89,8 @@ impl UsageTable {
             |cell: &mut i64, amount: i64| *cell = cell.wrapping_add(sign.wrapping_mul(amount));
         add(&mut self.milli_cpu[row], requested.milli_cpu);
         add(&mut self.memory[row], requested.memory);
-        add(
-            &mut self.ephemeral_storage[row],
-            requested.ephemeral_storage,
-        );
-        add(
-            &mut self.non_zero_milli_cpu[row],
-            footprint.non_zero_milli_cpu,
-        );
+        add(&mut self.ephemeral_storage[row], requested.ephemeral_storage);
+        add(&mut self.non_zero_milli_cpu[row], footprint.non_zero_milli_cpu);
         add(&mut self.non_zero_memory[row], footprint.non_zero_memory);
         add(&mut self.pods[row], 1);
         for (name, amount) in &requested.scalars {

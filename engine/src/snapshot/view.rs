@@ -45,13 +45,7 @@ impl Snapshot {
         let mut views: Vec<NodeView> = self
             .shards
             .iter()
-            .flat_map(|shard| {
-                shard
-                    .nodes
-                    .rows
-                    .iter()
-                    .filter_map(|row| self.node_view(shard, row))
-            })
+            .flat_map(|shard| shard.nodes.rows.iter().filter_map(|row| self.node_view(shard, row)))
             .collect();
         views.sort_unstable_by(|a, b| a.name.cmp(&b.name));
         views
@@ -79,11 +73,8 @@ impl Snapshot {
     fn node_view(&self, shard: &Shard, row: usize) -> Option<NodeView> {
         let names = self.model.names();
         let facts = shard.nodes.node(row)?.facts();
-        let mut labels: Vec<_> = facts
-            .labels
-            .iter()
-            .map(|(k, v)| (names.name(*k), names.name(*v)))
-            .collect();
+        let mut labels: Vec<_> =
+            facts.labels.iter().map(|(k, v)| (names.name(*k), names.name(*v))).collect();
         labels.sort_unstable();
         Some(NodeView {
             name: facts.name.clone(),

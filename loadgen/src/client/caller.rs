@@ -41,11 +41,7 @@ pub struct PlaceOptions {
 
 impl Default for PlaceOptions {
     fn default() -> Self {
-        Self {
-            mode: PlaceMode::DryRun,
-            tie_break: None,
-            timeout: Duration::from_secs(30),
-        }
+        Self { mode: PlaceMode::DryRun, tie_break: None, timeout: Duration::from_secs(30) }
     }
 }
 
@@ -104,51 +100,26 @@ impl Caller {
         sequence: u64,
         entries: Vec<BatchEntry>,
     ) -> Result<Vec<PlaceResult>, Status> {
-        let PlaceOptions {
-            mode, tie_break, ..
-        } = self.options;
+        let PlaceOptions { mode, tie_break, .. } = self.options;
         let mode = mode.into();
         match &self.route {
             Route::Unary(service) => {
                 let pod = entries.into_iter().next().and_then(|entry| entry.pod);
                 let answer = service
                     .clone()
-                    .place(PlaceRequest {
-                        pod,
-                        mode,
-                        tie_break,
-                    })
+                    .place(PlaceRequest { pod, mode, tie_break })
                     .await?
                     .into_inner();
-                let decision = answer
-                    .decision
-                    .ok_or_else(|| Status::data_loss("`decision` is missing"))?;
-                Ok(vec![PlaceResult {
-                    result: Some(place_result::Result::Decision(decision)),
-                }])
+                let decision =
+                    answer.decision.ok_or_else(|| Status::data_loss("`decision` is missing"))?;
+                Ok(vec![PlaceResult { result: Some(place_result::Result::Decision(decision)) }])
             }
             Route::Batch(service) => {
-                let request = PlaceBatchRequest {
-                    entries,
-                    mode,
-                    tie_break,
-                };
-                Ok(service
-                    .clone()
-                    .place_batch(request)
-                    .await?
-                    .into_inner()
-                    .results)
+                let request = PlaceBatchRequest { entries, mode, tie_break };
+                Ok(service.clone().place_batch(request).await?.into_inner().results)
             }
             Route::Stream(pipeline) => {
-                pipeline
-                    .send(PlaceStreamRequest {
-                        sequence,
-                        entries,
-                        mode,
-                        tie_break,
-                    })
-                    .await
+                pipeline.send(PlaceStreamRequest { sequence, entries, mode, tie_break }).await
             }
         }
     }
@@ -207,9 +178,7 @@ impl Pipeline {
         }
         // When the stream ends first, the waiter was told why; the failed send adds nothing.
         self.requests.send(request).await.ok();
-        answer
-            .await
-            .unwrap_or_else(|_| Err(Status::unavailable("the stream was dropped")))
+        answer.await.unwrap_or_else(|_| Err(Status::unavailable("the stream was dropped")))
     }
 
     fn forget(&self, sequence: u64) {

@@ -57,11 +57,7 @@ impl Client {
         pods: Vec<Pod>,
         on_progress: OnProgress,
     ) -> Result<Fed, ClientError> {
-        let mut fed = Fed {
-            n_nodes: nodes.len(),
-            n_pods: pods.len(),
-            ..Fed::default()
-        };
+        let mut fed = Fed { n_nodes: nodes.len(), n_pods: pods.len(), ..Fed::default() };
         let (requests, receiver) = mpsc::channel(4);
         let (sizes, mut sent_sizes) = mpsc::channel(16);
         let changes = nodes
@@ -91,10 +87,7 @@ impl Fed {
         answer: Option<SyncResponse>,
         expected_sequence: u64,
     ) -> Result<(), ClientError> {
-        let contract = |reason: String| ClientError::Contract {
-            method: METHOD,
-            reason,
-        };
+        let contract = |reason: String| ClientError::Contract { method: METHOD, reason };
         let Some(answer) = answer else {
             return Err(contract(format!(
                 "the stream ended before request {expected_sequence} was answered"
@@ -107,12 +100,11 @@ impl Fed {
             )));
         }
         self.generation = answer.generation;
-        self.refused
-            .extend(answer.rejections.into_iter().map(|rejection| Refused {
-                object: rejection.object,
-                field: rejection.field,
-                reason: rejection.reason,
-            }));
+        self.refused.extend(answer.rejections.into_iter().map(|rejection| Refused {
+            object: rejection.object,
+            field: rejection.field,
+            reason: rejection.reason,
+        }));
         Ok(())
     }
 }
@@ -128,12 +120,7 @@ async fn send(
         batches.map(|deltas| (deltas.len() as u64, Message::Batch(DeltaBatch { deltas })));
     for (n_objects, message) in begin.chain(batches).chain(end) {
         // An error means that the other side is gone: the answers tell why.
-        let sent = requests
-            .send(SyncRequest {
-                message: Some(message),
-            })
-            .await
-            .is_ok();
+        let sent = requests.send(SyncRequest { message: Some(message) }).await.is_ok();
         if !sent || sizes.send(n_objects).await.is_err() {
             return;
         }
@@ -142,11 +129,7 @@ async fn send(
 
 /// Groups changes by number and encoded size; a change larger than the bound travels alone.
 fn batches(changes: impl Iterator<Item = delta::Change>) -> impl Iterator<Item = Vec<Delta>> {
-    let mut deltas = changes
-        .map(|change| Delta {
-            change: Some(change),
-        })
-        .peekable();
+    let mut deltas = changes.map(|change| Delta { change: Some(change) }).peekable();
     std::iter::from_fn(move || {
         let first = deltas.next()?;
         let mut n_bytes = first.encoded_len();
@@ -169,9 +152,7 @@ mod tests {
     use super::{BYTES_PER_BATCH, OBJECTS_PER_BATCH, batches, delta};
 
     fn sizes(names: impl Iterator<Item = String>) -> Vec<usize> {
-        batches(names.map(delta::Change::DeleteNode))
-            .map(|batch| batch.len())
-            .collect()
+        batches(names.map(delta::Change::DeleteNode)).map(|batch| batch.len()).collect()
     }
 
     #[test]
@@ -185,9 +166,6 @@ mod tests {
         let large = "x".repeat(BYTES_PER_BATCH * 2 / 5);
         assert_eq!(sizes(std::iter::repeat_n(large, 5)), [2, 2, 1]);
         let huge = "x".repeat(BYTES_PER_BATCH * 2);
-        assert_eq!(
-            sizes(["a".to_owned(), huge, "b".to_owned()].into_iter()),
-            [1, 1, 1]
-        );
+        assert_eq!(sizes(["a".to_owned(), huge, "b".to_owned()].into_iter()), [1, 1, 1]);
     }
 }

@@ -13,9 +13,7 @@ use crate::object::{Requests, pod, toleration, toleration_of_everything};
 pub const AGENT_HOST_PORT: i32 = 9100;
 
 /// CPU requests that deployments choose from, in thousandths of a core.
-const CPU_LADDER_MILLI: [i64; 12] = [
-    50, 100, 150, 200, 250, 300, 500, 750, 1000, 2000, 4000, 8000,
-];
+const CPU_LADDER_MILLI: [i64; 12] = [50, 100, 150, 200, 250, 300, 500, 750, 1000, 2000, 4000, 8000];
 
 /// MiB of memory that deployments ask for per core.
 const MEMORY_MIB_PER_CORE: [i64; 3] = [1024, 2048, 3072];
@@ -28,10 +26,7 @@ pub fn pods(spec: &ClusterSpec, pools: &[&Pool], nodes: &[Node], rng: &mut ChaCh
     let deployments = Deployments::generate(spec, rng);
     let mut pods = Vec::with_capacity(spec.n_nodes * (spec.pods_per_node + 1));
     for (number, (pool, node)) in pools.iter().zip(nodes).enumerate() {
-        let node_name = node
-            .metadata
-            .as_ref()
-            .map_or("", |metadata| metadata.name.as_str());
+        let node_name = node.metadata.as_ref().map_or("", |metadata| metadata.name.as_str());
         let mut room = Room::of(pool, spec, rng);
         pods.push(on_node(agent(number), node_name));
         room.take(&AGENT_REQUESTS);
@@ -40,15 +35,9 @@ pub fn pods(spec: &ClusterSpec, pools: &[&Pool], nodes: &[Node], rng: &mut ChaCh
             let Some(deployment) = deployments.choose(&room, left, rng) else {
                 break;
             };
-            let requests = Requests {
-                extended: room.gpus(rng),
-                ..deployment.requests()
-            };
+            let requests = Requests { extended: room.gpus(rng), ..deployment.requests() };
             room.take(&requests);
-            pods.push(on_node(
-                deployment.replica(pods.len(), pool, requests),
-                node_name,
-            ));
+            pods.push(on_node(deployment.replica(pods.len(), pool, requests), node_name));
         }
     }
     pods
@@ -59,8 +48,7 @@ fn n_replicas(spec: &ClusterSpec, rng: &mut ChaCha8Rng) -> usize {
     let mean = spec.pods_per_node.saturating_sub(1);
     let spread = mean / 3;
     let admitted = usize::try_from(PODS_PER_NODE_ALLOCATABLE).unwrap_or(usize::MAX) - 1;
-    rng.random_range(mean - spread..=mean + spread)
-        .min(admitted)
+    rng.random_range(mean - spread..=mean + spread).min(admitted)
 }
 
 fn on_node(mut pod: Pod, node_name: &str) -> Pod {
@@ -103,21 +91,13 @@ impl Room {
     }
 }
 
-const AGENT_REQUESTS: Requests<'static> = Requests {
-    cpu_milli: 50,
-    memory_mib: 64,
-    extended: None,
-};
+const AGENT_REQUESTS: Requests<'static> =
+    Requests { cpu_milli: 50, memory_mib: 64, extended: None };
 
 fn agent(number: usize) -> Pod {
     let name = format!("node-agent-{number:05}");
-    let mut pod = pod(
-        "kube-system",
-        &name,
-        &name,
-        "registry.example/node-agent:v1",
-        AGENT_REQUESTS,
-    );
+    let mut pod =
+        pod("kube-system", &name, &name, "registry.example/node-agent:v1", AGENT_REQUESTS);
     label_app(&mut pod, "node-agent");
     if let Some(spec) = pod.spec.as_mut() {
         spec.tolerations = vec![toleration_of_everything()];
@@ -141,10 +121,7 @@ pub fn host_port(port: i32) -> ContainerPort {
 
 /// Sets the label `app`.
 pub fn label_app(pod: &mut Pod, app: &str) {
-    pod.metadata
-        .get_or_insert_default()
-        .labels
-        .insert("app".to_owned(), app.to_owned());
+    pod.metadata.get_or_insert_default().labels.insert("app".to_owned(), app.to_owned());
 }
 
 struct Deployment {
@@ -158,11 +135,7 @@ struct Deployment {
 
 impl Deployment {
     fn requests(&self) -> Requests<'static> {
-        Requests {
-            cpu_milli: self.cpu_milli,
-            memory_mib: self.memory_mib,
-            extended: None,
-        }
+        Requests { cpu_milli: self.cpu_milli, memory_mib: self.memory_mib, extended: None }
     }
 
     fn replica(&self, number: usize, pool: &Pool, requests: Requests<'_>) -> Pod {

@@ -52,17 +52,12 @@ pub struct Flags {
 /// Replays, recounts, compares and reports; exit code 1 when an answer differs or a node was ever over its allocatable.
 pub async fn run(flags: Flags) -> Result<ExitCode, CommandError> {
     if flags.expect.is_some() && flags.tie_break != TieBreakFlag::Lexicographic {
-        return Err(CommandError::Flags(
-            "`expect` needs `--tie-break lexicographic`".to_owned(),
-        ));
+        return Err(CommandError::Flags("`expect` needs `--tie-break lexicographic`".to_owned()));
     }
     let trace = openb::read(&flags.nodes, &flags.pods)?;
     let recorded = flags.expect.as_deref().map(expected::read).transpose()?;
     // `Place` gives no total where one node is feasible; the recording does, so those pods are explained first.
-    let single = recorded
-        .iter()
-        .flatten()
-        .filter(|answer| answer.n_feasible == 1);
+    let single = recorded.iter().flatten().filter(|answer| answer.n_feasible == 1);
     let spec = ReplaySpec {
         tie_break: flags.tie_break.to_wire(flags.seed),
         explained: single.map(|answer| answer.pod.clone()).collect(),
@@ -83,16 +78,10 @@ pub async fn run(flags: Flags) -> Result<ExitCode, CommandError> {
         write_file(path, &to_csv(&replay.answers))?;
     }
     let recount = Recount::of(&trace, flags.order, &replay.answers);
-    let comparison = recorded
-        .as_deref()
-        .map(|recorded| Comparison::of(recorded, &replay.answers));
+    let comparison = recorded.as_deref().map(|recorded| Comparison::of(recorded, &replay.answers));
     let report = ReplayReport::new(&trace, flags.order, elapsed, replay, recount, comparison);
     print(flags.output, &report.render(), &report)?;
-    Ok(if report.is_good() {
-        ExitCode::SUCCESS
-    } else {
-        ExitCode::FAILURE
-    })
+    Ok(if report.is_good() { ExitCode::SUCCESS } else { ExitCode::FAILURE })
 }
 
 /// The answers in the columns of the recorded ones. Names come from a CSV file and hold neither comma nor quote
@@ -103,10 +92,7 @@ fn to_csv(answers: &[Answer]) -> String {
         let fields = [
             quoted(&answer.pod),
             quoted(answer.node.as_deref().unwrap_or_default()),
-            answer
-                .total
-                .map(|total| total.to_string())
-                .unwrap_or_default(),
+            answer.total.map(|total| total.to_string()).unwrap_or_default(),
             answer.n_feasible.to_string(),
             answer.n_best.to_string(),
         ];
@@ -137,14 +123,8 @@ mod tests {
             n_feasible: n,
             n_best: n,
         };
-        let text = to_csv(&[
-            answer("a", Some("n"), Some(467), 3),
-            answer("b,\"c", None, None, 0),
-        ]);
-        assert_eq!(
-            text,
-            "pod,node,total,feasible,best\na,n,467,3,3\n\"b,\"\"c\",,,0,0\n"
-        );
+        let text = to_csv(&[answer("a", Some("n"), Some(467), 3), answer("b,\"c", None, None, 0)]);
+        assert_eq!(text, "pod,node,total,feasible,best\na,n,467,3,3\n\"b,\"\"c\",,,0,0\n");
         let path = tempfile::NamedTempFile::new().unwrap();
         std::fs::write(&path, &text).unwrap();
         let read = crate::trace::expected::read(path.path()).unwrap();

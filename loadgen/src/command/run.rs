@@ -143,23 +143,18 @@ pub async fn run(flags: Flags) -> Result<ExitCode, CommandError> {
     if let Some(path) = &flags.html {
         write_file(path, &html::render(&report))?;
     }
-    Ok(if report.n_errors == 0 {
-        ExitCode::SUCCESS
-    } else {
-        ExitCode::FAILURE
-    })
+    Ok(if report.n_errors == 0 { ExitCode::SUCCESS } else { ExitCode::FAILURE })
 }
 
 fn load_spec(flags: &Flags) -> Result<LoadSpec, CommandError> {
     let seconds = |flag: &str, seconds: f64| {
-        Duration::try_from_secs_f64(seconds)
-            .ok()
-            .filter(|duration| !duration.is_zero())
-            .ok_or_else(|| {
+        Duration::try_from_secs_f64(seconds).ok().filter(|duration| !duration.is_zero()).ok_or_else(
+            || {
                 CommandError::Flags(format!(
                     "`{flag}`: `{seconds}` is not a positive number of seconds"
                 ))
-            })
+            },
+        )
     };
     let limit = match (flags.pods, flags.duration) {
         (Some(n_pods), _) => Limit::Pods(n_pods),
@@ -169,30 +164,20 @@ fn load_spec(flags: &Flags) -> Result<LoadSpec, CommandError> {
     let arrival = match (flags.arrival, flags.rate) {
         (ArrivalFlag::Closed, None) => Arrival::Closed,
         (ArrivalFlag::Closed, Some(_)) => {
-            return Err(CommandError::Flags(
-                "`rate` needs `--arrival open`".to_owned(),
-            ));
+            return Err(CommandError::Flags("`rate` needs `--arrival open`".to_owned()));
         }
-        (ArrivalFlag::Open, rate) => Arrival::Open {
-            pods_per_second: rate.unwrap_or_default(),
-        },
+        (ArrivalFlag::Open, rate) => Arrival::Open { pods_per_second: rate.unwrap_or_default() },
     };
     Ok(LoadSpec {
         mode: flags.mode,
         options: PlaceOptions {
-            mode: if flags.assume {
-                PlaceMode::Assume
-            } else {
-                PlaceMode::DryRun
-            },
+            mode: if flags.assume { PlaceMode::Assume } else { PlaceMode::DryRun },
             tie_break: flags.tie_break.to_wire(flags.seed),
             timeout: seconds("timeout", flags.timeout)?,
         },
         arrival,
         concurrency: flags.concurrency,
-        batch_size: flags
-            .batch_size
-            .unwrap_or(if flags.mode == Mode::Unary { 1 } else { 100 }),
+        batch_size: flags.batch_size.unwrap_or(if flags.mode == Mode::Unary { 1 } else { 100 }),
         replicas: flags.replicas,
         limit,
         n_warmup_pods: flags.warmup,
@@ -216,9 +201,8 @@ async fn feed(client: &Client, flags: &Flags) -> Result<(), CommandError> {
     bar.finish_and_clear();
     match fed.refused.first() {
         None => Ok(()),
-        Some(first) => Err(CommandError::Refused {
-            n: fed.refused.len(),
-            first: first.to_string(),
-        }),
+        Some(first) => {
+            Err(CommandError::Refused { n: fed.refused.len(), first: first.to_string() })
+        }
     }
 }

@@ -23,26 +23,16 @@ impl Requests {
     pub fn new(pods: Arc<[Pod]>, spec: &LoadSpec) -> Self {
         debug_assert!(!pods.is_empty());
         let entries_per_request = (spec.batch_size / spec.replicas.max(1) as usize).max(1) as u64;
-        Self {
-            pods,
-            next: AtomicU64::new(0),
-            entries_per_request,
-            replicas: spec.replicas,
-        }
+        Self { pods, next: AtomicU64::new(0), entries_per_request, replicas: spec.replicas }
     }
 
     /// Number of the request, its entries and the pods that they stand for.
     pub fn next(&self) -> (u64, Vec<BatchEntry>, u64) {
         let sequence = self.next.fetch_add(1, Ordering::Relaxed);
         let first = sequence * self.entries_per_request;
-        let entries: Vec<BatchEntry> = (first..first + self.entries_per_request)
-            .map(|number| self.entry(number))
-            .collect();
-        (
-            sequence,
-            entries,
-            self.entries_per_request * u64::from(self.replicas.max(1)),
-        )
+        let entries: Vec<BatchEntry> =
+            (first..first + self.entries_per_request).map(|number| self.entry(number)).collect();
+        (sequence, entries, self.entries_per_request * u64::from(self.replicas.max(1)))
     }
 
     fn entry(&self, number: u64) -> BatchEntry {
@@ -53,15 +43,10 @@ impl Requests {
             0 => pod.clone(),
             _ => renamed(pod, &format!("{}-r{round}", name(pod))),
         };
-        BatchEntry {
-            pod: Some(pod),
-            replicas: self.replicas,
-        }
+        BatchEntry { pod: Some(pod), replicas: self.replicas }
     }
 }
 
 fn name(pod: &Pod) -> &str {
-    pod.metadata
-        .as_ref()
-        .map_or("", |metadata| metadata.name.as_str())
+    pod.metadata.as_ref().map_or("", |metadata| metadata.name.as_str())
 }

@@ -104,9 +104,7 @@ impl Tally {
         match answer {
             Ok(results) => {
                 let n_results = results.len() as u64;
-                results
-                    .into_iter()
-                    .for_each(|result| self.result(result.result));
+                results.into_iter().for_each(|result| self.result(result.result));
                 if n_results != n_pods {
                     let message = format!("{n_results} results for {n_pods} pods");
                     self.error(Code::DataLoss, n_pods.saturating_sub(n_results), &message);
@@ -145,10 +143,7 @@ impl Tally {
             }
             Some(decision::Outcome::Gated(gated)) => {
                 self.n_gated += 1;
-                *self
-                    .pending_by_reason
-                    .entry(gated.plugin.clone())
-                    .or_default() += 1;
+                *self.pending_by_reason.entry(gated.plugin.clone()).or_default() += 1;
                 self.example(
                     decision.pod,
                     format!("{}: {}", gated.plugin, gated.reasons.join(", ")),
@@ -159,27 +154,18 @@ impl Tally {
     }
 
     fn example(&mut self, pod: Option<PodKey>, message: String) {
-        let example = || {
-            pod.map(|key| format!("{}/{}", key.namespace, key.name))
-                .unwrap_or_default()
-        };
+        let example =
+            || pod.map(|key| format!("{}/{}", key.namespace, key.name)).unwrap_or_default();
         self.add_example(message, 1, example);
     }
 
     /// Counts pods with a message that is known, or keeps a new one while there is room.
     fn add_example(&mut self, message: String, n_pods: u64, example: impl FnOnce() -> String) {
-        if let Some(known) = self
-            .pending_examples
-            .iter_mut()
-            .find(|known| known.message == message)
+        if let Some(known) = self.pending_examples.iter_mut().find(|known| known.message == message)
         {
             known.n_pods += n_pods;
         } else if self.pending_examples.len() < MAX_EXAMPLES {
-            self.pending_examples.push(PendingPods {
-                message,
-                n_pods,
-                example: example(),
-            });
+            self.pending_examples.push(PendingPods { message, n_pods, example: example() });
         }
     }
 
@@ -208,12 +194,7 @@ impl Tally {
         for (reason, n_pods) in other.pending_by_reason {
             *self.pending_by_reason.entry(reason).or_default() += n_pods;
         }
-        for PendingPods {
-            message,
-            n_pods,
-            example,
-        } in other.pending_examples
-        {
+        for PendingPods { message, n_pods, example } in other.pending_examples {
             self.add_example(message, n_pods, || example);
         }
         if self.pods_by_second.len() < other.pods_by_second.len() {
@@ -232,10 +213,7 @@ impl Tally {
 /// Longest time that is told apart, an hour; longer ones count as that.
 const MAX_NANOSECONDS: u64 = 3_600_000_000_000;
 
-#[expect(
-    clippy::expect_used,
-    reason = "the precision is a constant that hdrhistogram accepts"
-)]
+#[expect(clippy::expect_used, reason = "the precision is a constant that hdrhistogram accepts")]
 fn histogram() -> Histogram<u64> {
     Histogram::new(3).expect("three digits are a valid precision")
 }
@@ -261,41 +239,20 @@ mod tests {
     use super::Tally;
 
     fn decided(name: &str, outcome: decision::Outcome) -> PlaceResult {
-        let pod = Some(PodKey {
-            namespace: "ns".to_owned(),
-            name: name.to_owned(),
-            uid: String::new(),
-        });
-        let decision = Decision {
-            pod,
-            generation: 1,
-            outcome: Some(outcome),
-        };
-        PlaceResult {
-            result: Some(place_result::Result::Decision(decision)),
-        }
+        let pod =
+            Some(PodKey { namespace: "ns".to_owned(), name: name.to_owned(), uid: String::new() });
+        let decision = Decision { pod, generation: 1, outcome: Some(outcome) };
+        PlaceResult { result: Some(place_result::Result::Decision(decision)) }
     }
 
     fn placed(name: &str, assumed: bool) -> PlaceResult {
-        decided(
-            name,
-            decision::Outcome::Placement(Placement {
-                assumed,
-                ..Placement::default()
-            }),
-        )
+        decided(name, decision::Outcome::Placement(Placement { assumed, ..Placement::default() }))
     }
 
     fn pending(name: &str) -> PlaceResult {
         let reasons = vec![
-            ReasonCount {
-                reason: "Insufficient cpu".to_owned(),
-                n_nodes: 7,
-            },
-            ReasonCount {
-                reason: "Too many pods".to_owned(),
-                n_nodes: 1,
-            },
+            ReasonCount { reason: "Insufficient cpu".to_owned(), n_nodes: 7 },
+            ReasonCount { reason: "Too many pods".to_owned(), n_nodes: 1 },
         ];
         let message = "0/8 nodes are available".to_owned();
         decided(
@@ -314,9 +271,7 @@ mod tests {
             message: "must be positive".to_owned(),
             field: "spec.containers".to_owned(),
         };
-        PlaceResult {
-            result: Some(place_result::Result::Error(error)),
-        }
+        PlaceResult { result: Some(place_result::Result::Error(error)) }
     }
 
     #[tokio::test(start_paused = true)]
@@ -329,38 +284,25 @@ mod tests {
             start,
             sent,
             4,
-            Ok(vec![
-                placed("a", true),
-                placed("b", false),
-                pending("c"),
-                refused(),
-            ]),
+            Ok(vec![placed("a", true), placed("b", false), pending("c"), refused()]),
         );
         tokio::time::advance(Duration::from_millis(2000)).await;
         tally.record(sent, sent, 2, Err(Status::unavailable("gone")));
 
         let mut other = Tally::new(start, true);
-        let gated = Gated {
-            plugin: "SchedulingGates".to_owned(),
-            reasons: vec!["wait".to_owned()],
-        };
+        let gated =
+            Gated { plugin: "SchedulingGates".to_owned(), reasons: vec!["wait".to_owned()] };
         // Two results for three pods: the third is an error of its own.
         other.record(
             start,
             start,
             3,
-            Ok(vec![
-                pending("d"),
-                decided("e", decision::Outcome::Gated(gated)),
-            ]),
+            Ok(vec![pending("d"), decided("e", decision::Outcome::Gated(gated))]),
         );
         tally.merge(other);
 
         assert_eq!((tally.n_requests, tally.n_pods), (3, 9));
-        assert_eq!(
-            (tally.n_placed, tally.n_unschedulable, tally.n_gated),
-            (2, 2, 1)
-        );
+        assert_eq!((tally.n_placed, tally.n_unschedulable, tally.n_gated), (2, 2, 1));
         assert_eq!(tally.pods_by_second, [4, 0, 5]);
         let errors: Vec<_> = tally
             .errors
@@ -375,18 +317,11 @@ mod tests {
                 ("Unavailable", 2, "gone"),
             ]
         );
-        let reasons: Vec<_> = tally
-            .pending_by_reason
-            .iter()
-            .map(|(reason, n)| (reason.as_str(), *n))
-            .collect();
+        let reasons: Vec<_> =
+            tally.pending_by_reason.iter().map(|(reason, n)| (reason.as_str(), *n)).collect();
         assert_eq!(
             reasons,
-            [
-                ("Insufficient cpu", 2),
-                ("SchedulingGates", 1),
-                ("Too many pods", 2)
-            ]
+            [("Insufficient cpu", 2), ("SchedulingGates", 1), ("Too many pods", 2)]
         );
         let examples: Vec<_> = tally
             .pending_examples
@@ -397,11 +332,7 @@ mod tests {
         assert_eq!(examples, [("ns/c", 2, "0/8 nodes are available"), gated]);
         assert_eq!(tally.assumed.len(), 1);
         // From the intended start 20 ms, from the sending 5 ms.
-        assert!(
-            (19_900_000..20_100_000).contains(&tally.latency.min()),
-            "{}",
-            tally.latency.min()
-        );
+        assert!((19_900_000..20_100_000).contains(&tally.latency.min()), "{}", tally.latency.min());
         assert!(
             (4_900_000..5_100_000).contains(&tally.service_time.min()),
             "{}",

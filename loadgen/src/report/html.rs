@@ -11,12 +11,7 @@ pub fn render(report: &LoadReport) -> String {
     let mut page = String::new();
     page.push_str(HEAD);
     // Writing to a `String` cannot fail.
-    writeln!(
-        page,
-        "<h1>Berth under load</h1>\n<p>{}</p>",
-        escape(&summary(report))
-    )
-    .ok();
+    writeln!(page, "<h1>Berth under load</h1>\n<p>{}</p>", escape(&summary(report))).ok();
     page.push_str(&figures(report));
     page.push_str("<h2>Latency by percentile</h2>\n");
     page.push_str(&latency_chart(report));
@@ -54,16 +49,8 @@ fn summary(report: &LoadReport) -> String {
         Some(rate) => format!("open loop at {rate} pods/s, latency from the intended start"),
         None => "closed loop".to_owned(),
     };
-    let effect = if report.assume {
-        "pods assumed"
-    } else {
-        "dry run"
-    };
-    let pods = if report.batch_size == 1 {
-        "pod"
-    } else {
-        "pods"
-    };
+    let effect = if report.assume { "pods assumed" } else { "dry run" };
+    let pods = if report.batch_size == 1 { "pod" } else { "pods" };
     let mode = match report.mode {
         crate::client::Mode::Unary => "unary",
         crate::client::Mode::Batch => "batch",
@@ -89,14 +76,8 @@ fn figures(report: &LoadReport) -> String {
         ("p99.9", time(latency.p999_us)),
         ("max", time(latency.max_us)),
     ];
-    let head: String = cells
-        .iter()
-        .map(|(name, _)| format!("<th>{name}</th>"))
-        .collect();
-    let row: String = cells
-        .iter()
-        .map(|(_, value)| format!("<td>{value}</td>"))
-        .collect();
+    let head: String = cells.iter().map(|(name, _)| format!("<th>{name}</th>")).collect();
+    let row: String = cells.iter().map(|(_, value)| format!("<td>{value}</td>")).collect();
     format!(
         "<div class=\"scroll\"><table class=\"figures\"><tr>{head}</tr><tr>{row}</tr></table></div>\n"
     )
@@ -107,11 +88,7 @@ fn latency_chart(report: &LoadReport) -> String {
         return "<p>no request was answered</p>\n".to_owned();
     }
     let points = |latency: &Latency| {
-        latency
-            .curve
-            .iter()
-            .map(|point| (point.percentile, point.us))
-            .collect()
+        latency.curve.iter().map(|point| (point.percentile, point.us)).collect()
     };
     let mut lines = Vec::new();
     let mut least = report.latency.min_us;
@@ -125,12 +102,7 @@ fn latency_chart(report: &LoadReport) -> String {
     let chart = Chart {
         title: "Latency of a request by percentile, on a logarithmic axis",
         x: Axis::percentile("percentile of requests", report.latency.n),
-        y: Axis::log(
-            "latency of a request",
-            least,
-            report.latency.max_us,
-            axis_time,
-        ),
+        y: Axis::log("latency of a request", least, report.latency.max_us, axis_time),
         lines,
     };
     chart.render()
@@ -155,10 +127,7 @@ fn throughput_chart(report: &LoadReport) -> String {
         .iter()
         .enumerate()
         .flat_map(|(second, rate)| {
-            [
-                (second as f64, *rate),
-                ((second as f64 + 1.0).min(end), *rate),
-            ]
+            [(second as f64, *rate), ((second as f64 + 1.0).min(end), *rate)]
         })
         .collect();
     let chart = Chart {
@@ -173,11 +142,7 @@ fn throughput_chart(report: &LoadReport) -> String {
 
 /// Pods a second; the last second is scaled up from the part of it that belongs to the run.
 fn rates(report: &LoadReport) -> Vec<f64> {
-    let mut rates: Vec<f64> = report
-        .pods_by_second
-        .iter()
-        .map(|n_pods| *n_pods as f64)
-        .collect();
+    let mut rates: Vec<f64> = report.pods_by_second.iter().map(|n_pods| *n_pods as f64).collect();
     let part = report.elapsed_seconds - (rates.len().max(1) - 1) as f64;
     if let Some(last) = rates.last_mut()
         && (0.05..1.0).contains(&part)

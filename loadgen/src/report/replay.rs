@@ -47,11 +47,7 @@ impl ReplayReport {
         recount: Recount,
         comparison: Option<Comparison>,
     ) -> Self {
-        let n_placed = replay
-            .answers
-            .iter()
-            .filter(|answer| answer.node.is_some())
-            .count();
+        let n_placed = replay.answers.iter().filter(|answer| answer.node.is_some()).count();
         Self {
             order,
             n_nodes: trace.nodes.len(),
@@ -79,12 +75,7 @@ impl ReplayReport {
             Order::Arrive => "arrive",
             Order::Events => "events",
         };
-        writeln!(
-            text,
-            "openb, order {order}: {} nodes, {} pods",
-            self.n_nodes, self.n_pods
-        )
-        .ok();
+        writeln!(text, "openb, order {order}: {} nodes, {} pods", self.n_nodes, self.n_pods).ok();
         writeln!(
             text,
             "{} placed, {} pending, {} departures in {:.1} s; Place p50 {}, p99 {}",
@@ -132,11 +123,7 @@ fn equalities(comparison: &Comparison) -> comfy_table::Table {
         ("feasible counts", comparison.n_equal_feasible),
         ("best counts", comparison.n_equal_best),
     ] {
-        table.add_row([
-            column.to_owned(),
-            n_equal.to_string(),
-            comparison.n_pods.to_string(),
-        ]);
+        table.add_row([column.to_owned(), n_equal.to_string(), comparison.n_pods.to_string()]);
     }
     table
 }
@@ -147,9 +134,7 @@ fn in_words(difference: &Difference) -> String {
         Some(answer) => format!(
             "{} total {} feasible {} best {}",
             answer.node.as_deref().unwrap_or("pending"),
-            answer
-                .total
-                .map_or_else(|| "none".to_owned(), |total| total.to_string()),
+            answer.total.map_or_else(|| "none".to_owned(), |total| total.to_string()),
             answer.n_feasible,
             answer.n_best
         ),
@@ -179,18 +164,11 @@ mod tests {
             n_feasible: 3,
             n_best: 1,
         };
-        let trace = Trace {
-            nodes: Vec::new(),
-            tasks: Vec::new(),
-        };
+        let trace = Trace { nodes: Vec::new(), tasks: Vec::new() };
         let comparison = Some(Comparison::of(&[answer("n1")], &[answer(node)]));
         let latency = Latency::of(&Histogram::new(3).unwrap());
-        let replay = Replay {
-            answers: vec![answer(node)],
-            n_departures: 0,
-            latency,
-            left: Vec::new(),
-        };
+        let replay =
+            Replay { answers: vec![answer(node)], n_departures: 0, latency, left: Vec::new() };
         ReplayReport::new(
             &trace,
             Order::Events,
@@ -209,29 +187,17 @@ mod tests {
         assert!(!bad.is_good());
         let line =
             "p: recorded n1 total 467 feasible 3 best 1; answered n2 total 467 feasible 3 best 1";
-        assert!(
-            bad.render().ends_with(&format!("{line}\n")),
-            "{}",
-            bad.render()
-        );
+        assert!(bad.render().ends_with(&format!("{line}\n")), "{}", bad.render());
         assert!(bad.render().contains("placements"));
     }
 
     #[test]
     fn an_overcommitted_instant_fails_even_when_every_answer_is_as_recorded() {
         let first = Some("after `p` node `n1` is over its cpu".to_owned());
-        let recount = Recount {
-            n_instants: 9,
-            n_overcommitted_instants: 2,
-            n_unknown_nodes: 0,
-            first,
-        };
+        let recount =
+            Recount { n_instants: 9, n_overcommitted_instants: 2, n_unknown_nodes: 0, first };
         let report = report("n1", recount);
         assert!(!report.is_good());
-        assert!(
-            report
-                .render()
-                .contains("2 overcommitted instants of 9\n  first after `p`")
-        );
+        assert!(report.render().contains("2 overcommitted instants of 9\n  first after `p`"));
     }
 }

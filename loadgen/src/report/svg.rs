@@ -91,13 +91,7 @@ impl Axis {
             .filter(|mark| **mark <= last + 1e-9)
             .map(|mark| (*mark, format!("{mark} %")))
             .collect();
-        Self {
-            label: label.to_owned(),
-            scale: Scale::Percentile,
-            from: 0.0,
-            to: last,
-            ticks,
-        }
+        Self { label: label.to_owned(), scale: Scale::Percentile, from: 0.0, to: last, ticks }
     }
 
     /// Share of the axis before `value`, cut off at both ends.
@@ -159,11 +153,7 @@ impl Chart<'_> {
         let (bottom, right) = (HEIGHT - BOTTOM, WIDTH - RIGHT);
         for (value, text) in &self.x.ticks {
             let x = self.x_at(*value);
-            writeln!(
-                svg,
-                r#"<path d="M{x:.1} {TOP}V{bottom}" stroke="var(--grid)"/>"#
-            )
-            .ok();
+            writeln!(svg, r#"<path d="M{x:.1} {TOP}V{bottom}" stroke="var(--grid)"/>"#).ok();
             let y = bottom + 19.0;
             writeln!(
                 svg,
@@ -174,11 +164,7 @@ impl Chart<'_> {
         }
         for (value, text) in &self.y.ticks {
             let y = self.y_at(*value);
-            writeln!(
-                svg,
-                r#"<path d="M{LEFT} {y:.1}H{right}" stroke="var(--grid)"/>"#
-            )
-            .ok();
+            writeln!(svg, r#"<path d="M{LEFT} {y:.1}H{right}" stroke="var(--grid)"/>"#).ok();
             let (x, y) = (LEFT - 8.0, y + 4.5);
             writeln!(
                 svg,
@@ -221,12 +207,8 @@ impl Chart<'_> {
             r#"<path d="M{x} {middle}H{end}" stroke="var(--line-{number})" stroke-width="3"/>"#
         )
         .ok();
-        writeln!(
-            svg,
-            r#"<text x="{text}" y="{y}" fill="var(--text)">{}</text>"#,
-            escape(name)
-        )
-        .ok();
+        writeln!(svg, r#"<text x="{text}" y="{y}" fill="var(--text)">{}</text>"#, escape(name))
+            .ok();
     }
 
     fn x_at(&self, value: f64) -> f64 {
@@ -240,10 +222,7 @@ impl Chart<'_> {
 
 /// Text that is safe inside HTML and attribute values.
 pub fn escape(text: &str) -> String {
-    text.replace('&', "&amp;")
-        .replace('<', "&lt;")
-        .replace('>', "&gt;")
-        .replace('"', "&quot;")
+    text.replace('&', "&amp;").replace('<', "&lt;").replace('>', "&gt;").replace('"', "&quot;")
 }
 
 #[cfg(test)]
@@ -256,39 +235,21 @@ mod tests {
 
     #[test]
     fn ticks_are_round_and_cover_the_values() {
-        assert_eq!(
-            ticks(&Axis::linear("", 43.0)),
-            ["0", "10", "20", "30", "40", "50"]
-        );
+        assert_eq!(ticks(&Axis::linear("", 43.0)), ["0", "10", "20", "30", "40", "50"]);
         assert_eq!(ticks(&Axis::linear("", 0.0)), ["0", "1"]);
-        assert_eq!(
-            ticks(&Axis::linear("", 120_000.0)),
-            ["0", "50k", "100k", "150k"]
-        );
+        assert_eq!(ticks(&Axis::linear("", 120_000.0)), ["0", "50k", "100k", "150k"]);
         let power = |value: f64| format!("{value}");
-        assert_eq!(
-            ticks(&Axis::log("", 30.0, 2_000.0, power)),
-            ["10", "100", "1000", "10000"]
-        );
+        assert_eq!(ticks(&Axis::log("", 30.0, 2_000.0, power)), ["10", "100", "1000", "10000"]);
         assert_eq!(ticks(&Axis::log("", 10.0, 10.0, power)), ["10", "100"]);
-        assert_eq!(
-            ticks(&Axis::percentile("", 1_000)),
-            ["0 %", "50 %", "90 %", "99 %", "99.9 %"]
-        );
-        assert_eq!(
-            [round_step(0.3), round_step(1.0), round_step(7.0)],
-            [0.5, 1.0, 10.0]
-        );
+        assert_eq!(ticks(&Axis::percentile("", 1_000)), ["0 %", "50 %", "90 %", "99 %", "99.9 %"]);
+        assert_eq!([round_step(0.3), round_step(1.0), round_step(7.0)], [0.5, 1.0, 10.0]);
     }
 
     #[test]
     fn positions_follow_the_scale() {
         let near = |a: f64, b: f64| (a - b).abs() < 1e-9;
         assert!(near(Axis::linear("", 50.0).position(25.0), 0.5));
-        assert!(near(
-            Axis::log("", 10.0, 1_000.0, |_| String::new()).position(100.0),
-            0.5
-        ));
+        assert!(near(Axis::log("", 10.0, 1_000.0, |_| String::new()).position(100.0), 0.5));
         let percentile = Axis::percentile("", 10_000);
         assert!(near(percentile.position(99.0), 0.5));
         assert!(near(percentile.position(100.0), 1.0));

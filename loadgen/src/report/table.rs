@@ -28,12 +28,7 @@ pub fn render(report: &LoadReport) -> String {
         .ok();
     }
     for (code, count) in &report.errors {
-        writeln!(
-            text,
-            "error {code} for {} pods, first: {}",
-            count.n_pods, count.example
-        )
-        .ok();
+        writeln!(text, "error {code} for {} pods, first: {}", count.n_pods, count.example).ok();
     }
     text
 }
@@ -56,18 +51,8 @@ fn heading(report: &LoadReport) -> String {
 }
 
 fn counts(report: &LoadReport) -> Table {
-    let mut table = table(
-        &[
-            "pods",
-            "placed",
-            "pending",
-            "gated",
-            "errors",
-            "released",
-            "decisions/s",
-        ],
-        0,
-    );
+    let mut table =
+        table(&["pods", "placed", "pending", "gated", "errors", "released", "decisions/s"], 0);
     table.add_row([
         report.n_pods.to_string(),
         report.n_placed.to_string(),
@@ -81,19 +66,7 @@ fn counts(report: &LoadReport) -> Table {
 }
 
 fn latencies(report: &LoadReport) -> Table {
-    let mut table = table(
-        &[
-            "per request",
-            "n",
-            "mean",
-            "p50",
-            "p90",
-            "p99",
-            "p99.9",
-            "max",
-        ],
-        1,
-    );
+    let mut table = table(&["per request", "n", "mean", "p50", "p90", "p99", "p99.9", "max"], 1);
     let mut row = |name: &str, latency: &Latency| {
         table.add_row([
             name.to_owned(),
@@ -123,11 +96,7 @@ fn reasons(report: &LoadReport) -> Table {
     for (reason, n_pods) in reasons.iter().take(MAX_REASONS) {
         table.add_row([reason.to_string(), n_pods.to_string()]);
     }
-    if let Some(n_more) = reasons
-        .len()
-        .checked_sub(MAX_REASONS)
-        .filter(|n_more| *n_more > 0)
-    {
+    if let Some(n_more) = reasons.len().checked_sub(MAX_REASONS).filter(|n_more| *n_more > 0) {
         table.add_row([format!("… and {n_more} more"), String::new()]);
     }
     table

@@ -16,9 +16,7 @@ pub fn read(path: &Path) -> Result<Vec<Answer>, TraceError> {
         if names.insert(pod.clone(), ()).is_some() {
             return Err(row.error("pod", &format!("`{pod}` occurs twice")));
         }
-        let node = Some(row.text("node"))
-            .filter(|node| !node.is_empty())
-            .map(str::to_owned);
+        let node = Some(row.text("node")).filter(|node| !node.is_empty()).map(str::to_owned);
         let total = row.integer("total")?;
         if node.is_some() != total.is_some() {
             return Err(row.error("total", "must be given exactly when `node` is"));
@@ -91,10 +89,7 @@ impl Comparison {
             self.n_equal_best += usize::from(recorded.n_best == answered.n_best);
         }
         if recorded != answered && self.first_differences.len() < MAX_DIFFERENCES {
-            let pod = recorded
-                .or(answered)
-                .map(|row| row.pod.clone())
-                .unwrap_or_default();
+            let pod = recorded.or(answered).map(|row| row.pod.clone()).unwrap_or_default();
             self.first_differences.push(Difference {
                 pod,
                 recorded: recorded.cloned(),
@@ -105,12 +100,8 @@ impl Comparison {
 
     /// Whether every answer equals the recorded one in every column.
     pub fn is_equal(&self) -> bool {
-        let equal = [
-            self.n_equal_nodes,
-            self.n_equal_totals,
-            self.n_equal_feasible,
-            self.n_equal_best,
-        ];
+        let equal =
+            [self.n_equal_nodes, self.n_equal_totals, self.n_equal_feasible, self.n_equal_best];
         equal.iter().all(|n_equal| *n_equal == self.n_pods)
     }
 }
@@ -126,13 +117,7 @@ mod tests {
         n_feasible: i64,
         n_best: i64,
     ) -> Answer {
-        Answer {
-            pod: pod.to_owned(),
-            node: node.map(str::to_owned),
-            total,
-            n_feasible,
-            n_best,
-        }
+        Answer { pod: pod.to_owned(), node: node.map(str::to_owned), total, n_feasible, n_best }
     }
 
     #[test]
@@ -161,20 +146,11 @@ mod tests {
             ..
         } = comparison;
         assert_eq!(
-            (
-                n_pods,
-                n_equal_nodes,
-                n_equal_totals,
-                n_equal_feasible,
-                n_equal_best
-            ),
+            (n_pods, n_equal_nodes, n_equal_totals, n_equal_feasible, n_equal_best),
             (5, 2, 2, 2, 3)
         );
-        let differing: Vec<_> = comparison
-            .first_differences
-            .iter()
-            .map(|d| d.pod.as_str())
-            .collect();
+        let differing: Vec<_> =
+            comparison.first_differences.iter().map(|d| d.pod.as_str()).collect();
         assert_eq!(differing, ["a", "b", "c", "new", "gone"]);
         assert!(comparison.first_differences[3].recorded.is_none());
         assert!(comparison.first_differences[4].answered.is_none());

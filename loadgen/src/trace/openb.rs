@@ -31,11 +31,9 @@ const PODS_PER_NODE: i64 = 110;
 /// Reads both files; each may be gzipped. Tasks are put in order of creation, then of the file.
 pub fn read(nodes: &Path, pods: &Path) -> Result<Trace, TraceError> {
     let mut names = BTreeSet::new();
-    let nodes = rows::read(
-        nodes,
-        &["sn", "cpu_milli", "memory_mib", "gpu", "model"],
-        |row| node(row).and_then(|node| once(row, "sn", &mut names, &node.name).map(|()| node)),
-    )?;
+    let nodes = rows::read(nodes, &["sn", "cpu_milli", "memory_mib", "gpu", "model"], |row| {
+        node(row).and_then(|node| once(row, "sn", &mut names, &node.name).map(|()| node))
+    })?;
     let columns = [
         "name",
         "cpu_milli",
@@ -76,22 +74,16 @@ fn node(row: &Row<'_>) -> Result<TraceNode, TraceError> {
             gpu_milli: row.amount("gpu")? * 1000,
             pods: PODS_PER_NODE,
         },
-        gpu_model: Some(row.text("model"))
-            .filter(|model| !model.is_empty())
-            .map(str::to_owned),
+        gpu_model: Some(row.text("model")).filter(|model| !model.is_empty()).map(str::to_owned),
     })
 }
 
 fn task(row: &Row<'_>) -> Result<Task, TraceError> {
-    let creation_time = row
-        .integer("creation_time")?
-        .ok_or_else(|| row.error("creation_time", "is empty"))?;
+    let creation_time =
+        row.integer("creation_time")?.ok_or_else(|| row.error("creation_time", "is empty"))?;
     let gpu_models: Vec<String> = match row.text("gpu_spec") {
         "" => Vec::new(),
-        models => models
-            .split('|')
-            .map(|model| model.trim().to_owned())
-            .collect(),
+        models => models.split('|').map(|model| model.trim().to_owned()).collect(),
     };
     if gpu_models.iter().any(String::is_empty) {
         return Err(row.error("gpu_spec", "names an empty model"));
@@ -113,25 +105,13 @@ fn task(row: &Row<'_>) -> Result<Task, TraceError> {
 impl TraceNode {
     /// The node as Kubernetes would describe it.
     pub fn to_wire(&self) -> Node {
-        let mut metadata = ObjectMeta {
-            name: self.name.clone(),
-            ..ObjectMeta::default()
-        };
-        metadata
-            .labels
-            .insert("kubernetes.io/hostname".to_owned(), self.name.clone());
+        let mut metadata = ObjectMeta { name: self.name.clone(), ..ObjectMeta::default() };
+        metadata.labels.insert("kubernetes.io/hostname".to_owned(), self.name.clone());
         if let Some(model) = &self.gpu_model {
-            metadata
-                .labels
-                .insert(GPU_MODEL_LABEL.to_owned(), model.clone());
+            metadata.labels.insert(GPU_MODEL_LABEL.to_owned(), model.clone());
         }
         let mut status = NodeStatus::default();
-        let Amounts {
-            cpu_milli,
-            memory_mib,
-            gpu_milli,
-            pods,
-        } = self.allocatable;
+        let Amounts { cpu_milli, memory_mib, gpu_milli, pods } = self.allocatable;
         let mut resource =
             |name: &str, quantity| status.allocatable.insert(name.to_owned(), quantity);
         resource("cpu", cpu_quantity(cpu_milli));
@@ -140,29 +120,16 @@ impl TraceNode {
         if gpu_milli > 0 {
             resource(GPU_RESOURCE, count_quantity(gpu_milli));
         }
-        Node {
-            metadata: Some(metadata),
-            status: Some(status),
-            ..Node::default()
-        }
+        Node { metadata: Some(metadata), status: Some(status), ..Node::default() }
     }
 }
 
 impl Task {
     /// The task as a pod without a node.
     pub fn to_wire(&self) -> Pod {
-        let Amounts {
-            cpu_milli,
-            memory_mib,
-            gpu_milli,
-            ..
-        } = self.requests;
+        let Amounts { cpu_milli, memory_mib, gpu_milli, .. } = self.requests;
         let extended = (gpu_milli > 0).then_some((GPU_RESOURCE, gpu_milli));
-        let requests = Requests {
-            cpu_milli,
-            memory_mib,
-            extended,
-        };
+        let requests = Requests { cpu_milli, memory_mib, extended };
         let mut pod = pod(NAMESPACE, &self.name, &self.name, "", requests);
         if !self.gpu_models.is_empty() {
             let affinity =

@@ -57,11 +57,10 @@ impl Recount {
     fn look(&mut self, trace: &Trace, running: &[Vec<usize>], arrived: &str) {
         self.n_instants += 1;
         let over = trace.nodes.iter().zip(running).find_map(|(node, tasks)| {
-            let sum = tasks.iter().fold(Amounts::default(), |sum, task| {
-                sum.plus(trace.tasks[*task].requests)
-            });
-            sum.over(node.allocatable)
-                .map(|resource| (node.name.as_str(), resource))
+            let sum = tasks
+                .iter()
+                .fold(Amounts::default(), |sum, task| sum.plus(trace.tasks[*task].requests));
+            sum.over(node.allocatable).map(|resource| (node.name.as_str(), resource))
         });
         if let Some((node, resource)) = over {
             self.n_overcommitted_instants += 1;
@@ -105,12 +104,7 @@ mod tests {
     use super::super::{Amounts, Order, Task, Trace, TraceNode};
     use super::{Answer, Recount};
 
-    const NODE: Amounts = Amounts {
-        cpu_milli: 1000,
-        memory_mib: 1000,
-        gpu_milli: 1000,
-        pods: 2,
-    };
+    const NODE: Amounts = Amounts { cpu_milli: 1000, memory_mib: 1000, gpu_milli: 1000, pods: 2 };
 
     fn task(name: &str, requests: Amounts, creation_time: i64, deletion_time: i64) -> Task {
         let deletion_time = Some(deletion_time);
@@ -134,60 +128,23 @@ mod tests {
     }
 
     fn recount(order: Order, tasks: Vec<Task>, answers: &[Answer]) -> Recount {
-        let node = TraceNode {
-            name: "n".to_owned(),
-            allocatable: NODE,
-            gpu_model: None,
-        };
-        Recount::of(
-            &Trace {
-                nodes: vec![node],
-                tasks,
-            },
-            order,
-            answers,
-        )
+        let node = TraceNode { name: "n".to_owned(), allocatable: NODE, gpu_model: None };
+        Recount::of(&Trace { nodes: vec![node], tasks }, order, answers)
     }
 
     #[test]
     fn each_resource_is_watched() {
-        let half = Amounts {
-            cpu_milli: 500,
-            memory_mib: 500,
-            gpu_milli: 500,
-            pods: 1,
-        };
+        let half = Amounts { cpu_milli: 500, memory_mib: 500, gpu_milli: 500, pods: 1 };
         for (resource, over) in [
-            (
-                "cpu",
-                Amounts {
-                    cpu_milli: 501,
-                    ..half
-                },
-            ),
-            (
-                "memory",
-                Amounts {
-                    memory_mib: 501,
-                    ..half
-                },
-            ),
-            (
-                "gpu-milli",
-                Amounts {
-                    gpu_milli: 501,
-                    ..half
-                },
-            ),
+            ("cpu", Amounts { cpu_milli: 501, ..half }),
+            ("memory", Amounts { memory_mib: 501, ..half }),
+            ("gpu-milli", Amounts { gpu_milli: 501, ..half }),
             ("pods", Amounts { pods: 2, ..half }),
         ] {
             let tasks = vec![task("a", half, 0, 9), task("b", over, 1, 9)];
             let found = recount(Order::Arrive, tasks, &[on("a", "n"), on("b", "n")]);
             assert_eq!(found.n_overcommitted_instants, 1);
-            assert_eq!(
-                found.first,
-                Some(format!("after `b` node `n` is over its {resource}"))
-            );
+            assert_eq!(found.first, Some(format!("after `b` node `n` is over its {resource}")));
         }
         let tasks = vec![task("a", half, 0, 9), task("b", half, 1, 9)];
         let found = recount(Order::Arrive, tasks, &[on("a", "n"), on("b", "n")]);
@@ -196,27 +153,16 @@ mod tests {
 
     #[test]
     fn room_that_is_left_in_time_is_room() {
-        let whole = Amounts {
-            cpu_milli: 1000,
-            pods: 1,
-            ..Amounts::default()
-        };
+        let whole = Amounts { cpu_milli: 1000, pods: 1, ..Amounts::default() };
         let tasks = vec![task("a", whole, 0, 5), task("b", whole, 5, 9)];
         let answers = [on("a", "n"), on("b", "n")];
         assert!(recount(Order::Events, tasks.clone(), &answers).is_clean());
-        assert_eq!(
-            recount(Order::Arrive, tasks, &answers).n_overcommitted_instants,
-            1
-        );
+        assert_eq!(recount(Order::Arrive, tasks, &answers).n_overcommitted_instants, 1);
     }
 
     #[test]
     fn a_node_that_is_not_in_the_trace_is_no_home() {
-        let found = recount(
-            Order::Arrive,
-            vec![task("a", NODE, 0, 1)],
-            &[on("a", "elsewhere")],
-        );
+        let found = recount(Order::Arrive, vec![task("a", NODE, 0, 1)], &[on("a", "elsewhere")]);
         assert_eq!((found.n_unknown_nodes, found.is_clean()), (1, false));
     }
 }

@@ -90,23 +90,14 @@ pub enum ReplayError {
 /// Feeds the trace's nodes as the whole cluster, and makes sure that nothing else is in it.
 pub async fn feed(client: &Client, trace: &Trace) -> Result<(), ReplayError> {
     let nodes = trace.nodes.iter().map(super::TraceNode::to_wire).collect();
-    let fed = client
-        .feed(nodes, Vec::new(), std::sync::Arc::new(|_| ()))
-        .await?;
+    let fed = client.feed(nodes, Vec::new(), std::sync::Arc::new(|_| ())).await?;
     if let Some(first) = fed.refused.first() {
-        return Err(ReplayError::RefusedNodes {
-            n: fed.refused.len(),
-            first: first.to_string(),
-        });
+        return Err(ReplayError::RefusedNodes { n: fed.refused.len(), first: first.to_string() });
     }
     let cluster = client.get_cluster().await?;
     if cluster.n_nodes as usize != trace.nodes.len() || cluster.n_pods != 0 {
         let (n_nodes, n_pods) = (cluster.n_nodes, cluster.n_pods);
-        return Err(ReplayError::NotEmpty {
-            n_nodes,
-            n_pods,
-            expected_nodes: trace.nodes.len(),
-        });
+        return Err(ReplayError::NotEmpty { n_nodes, n_pods, expected_nodes: trace.nodes.len() });
     }
     Ok(())
 }
@@ -126,15 +117,10 @@ pub async fn replay(
     for event in trace.events(order) {
         let (Event::Arrive(number) | Event::Leave(number)) = event;
         let task = &trace.tasks[number];
-        let failed = |source| ReplayError::Pod {
-            pod: task.name.clone(),
-            source,
-        };
+        let failed = |source| ReplayError::Pod { pod: task.name.clone(), source };
         match event {
             Event::Arrive(_) => {
-                let answer = arrive(client, task, spec, &mut nanoseconds)
-                    .await
-                    .map_err(failed)?;
+                let answer = arrive(client, task, spec, &mut nanoseconds).await.map_err(failed)?;
                 on_node[number] = answer.node.is_some();
                 answers.push(answer);
                 on_progress(1);
@@ -155,28 +141,16 @@ pub async fn replay(
         .filter(|(_, on_node)| *on_node)
         .map(|(task, _)| key(task))
         .collect();
-    Ok(Replay {
-        answers,
-        n_departures,
-        latency: Latency::of(&nanoseconds),
-        left,
-    })
+    Ok(Replay { answers, n_departures, latency: Latency::of(&nanoseconds), left })
 }
 
-#[expect(
-    clippy::expect_used,
-    reason = "the precision is a constant that hdrhistogram accepts"
-)]
+#[expect(clippy::expect_used, reason = "the precision is a constant that hdrhistogram accepts")]
 fn histogram() -> Histogram<u64> {
     Histogram::new(3).expect("three digits are a valid precision")
 }
 
 fn key(task: &Task) -> PodKey {
-    PodKey {
-        namespace: NAMESPACE.to_owned(),
-        name: task.name.clone(),
-        uid: task.name.clone(),
-    }
+    PodKey { namespace: NAMESPACE.to_owned(), name: task.name.clone(), uid: task.name.clone() }
 }
 
 async fn arrive(
@@ -197,12 +171,8 @@ async fn arrive(
         tie_break: spec.tie_break,
     };
     let start = Instant::now();
-    let answer = client
-        .placement(0)
-        .place(request)
-        .await
-        .map_err(ClientError::rpc(METHOD))?
-        .into_inner();
+    let answer =
+        client.placement(0).place(request).await.map_err(ClientError::rpc(METHOD))?.into_inner();
     let elapsed = u64::try_from(start.elapsed().as_nanos()).unwrap_or(u64::MAX);
     // A growing histogram refuses only what it cannot index.
     nanoseconds.record(elapsed.max(1)).ok();
@@ -211,13 +181,9 @@ async fn arrive(
             Ok(placed(task, placement, explained_total))
         }
         Some(Outcome::Placement(_)) => Err(contract(METHOD, "the placement was not assumed")),
-        Some(Outcome::Unschedulable(_)) => Ok(Answer {
-            pod: task.name.clone(),
-            node: None,
-            total: None,
-            n_feasible: 0,
-            n_best: 0,
-        }),
+        Some(Outcome::Unschedulable(_)) => {
+            Ok(Answer { pod: task.name.clone(), node: None, total: None, n_feasible: 0, n_best: 0 })
+        }
         Some(Outcome::Gated(_)) => Err(contract(METHOD, "a pod without gates is gated")),
         None => Err(contract(METHOD, "the answer has no outcome")),
     }
@@ -245,9 +211,7 @@ async fn single_total(
         node_names: Vec::new(),
     };
     let answer = client.placement(0).explain(request).await;
-    let answer = answer
-        .map_err(ClientError::rpc("PlacementService.Explain"))?
-        .into_inner();
+    let answer = answer.map_err(ClientError::rpc("PlacementService.Explain"))?.into_inner();
     let mut feasible = answer.nodes.iter().filter(|node| node.feasible);
     Ok(match (feasible.next(), feasible.next()) {
         (Some(only), None) => Some(only.total_score),
@@ -256,8 +220,5 @@ async fn single_total(
 }
 
 fn contract(method: &'static str, reason: &str) -> ClientError {
-    ClientError::Contract {
-        method,
-        reason: reason.to_owned(),
-    }
+    ClientError::Contract { method, reason: reason.to_owned() }
 }

@@ -16,31 +16,19 @@ pub fn read<T>(
     mut parse: impl FnMut(&Row<'_>) -> Result<T, TraceError>,
 ) -> Result<Vec<T>, TraceError> {
     let mut reader = csv::Reader::from_reader(open(path)?);
-    let header = reader
-        .headers()
-        .map_err(|error| line_error(path, &error))?
-        .clone();
+    let header = reader.headers().map_err(|error| line_error(path, &error))?.clone();
     let mut positions = Vec::with_capacity(columns.len());
     for column in columns {
-        let position = header
-            .iter()
-            .position(|name| name.trim_start_matches('\u{feff}').trim() == *column);
-        let missing = || TraceError::MissingColumn {
-            path: path.to_owned(),
-            column,
-        };
+        let position =
+            header.iter().position(|name| name.trim_start_matches('\u{feff}').trim() == *column);
+        let missing = || TraceError::MissingColumn { path: path.to_owned(), column };
         positions.push((*column, position.ok_or_else(missing)?));
     }
     let mut parsed = Vec::new();
     for record in reader.records() {
         let record = record.map_err(|error| line_error(path, &error))?;
         let line = record.position().map_or(0, csv::Position::line);
-        parsed.push(parse(&Row {
-            path,
-            line,
-            record: &record,
-            positions: &positions,
-        })?);
+        parsed.push(parse(&Row { path, line, record: &record, positions: &positions })?);
     }
     Ok(parsed)
 }
@@ -61,9 +49,7 @@ impl Row<'_> {
     /// The column's text without surrounding white space; empty when the column was not asked for.
     pub fn text(&self, column: &'static str) -> &str {
         let position = self.positions.iter().find(|(name, _)| *name == column);
-        position
-            .and_then(|(_, position)| self.record.get(*position))
-            .map_or("", str::trim)
+        position.and_then(|(_, position)| self.record.get(*position)).map_or("", str::trim)
     }
 
     /// The column's text, which must not be empty.
@@ -77,15 +63,9 @@ impl Row<'_> {
     /// An amount from 0 to 10⁹.
     pub fn amount(&self, column: &'static str) -> Result<i64, TraceError> {
         let text = self.text(column);
-        let amount = text
-            .parse()
-            .ok()
-            .filter(|amount| (0..=MAX_AMOUNT).contains(amount));
+        let amount = text.parse().ok().filter(|amount| (0..=MAX_AMOUNT).contains(amount));
         amount.ok_or_else(|| {
-            self.error(
-                column,
-                &format!("`{text}` is not an integer from 0 to {MAX_AMOUNT}"),
-            )
+            self.error(column, &format!("`{text}` is not an integer from 0 to {MAX_AMOUNT}"))
         })
     }
 
@@ -113,23 +93,13 @@ impl Row<'_> {
 
 /// Opens the file; gzip is told by its magic bytes, whatever the file is called.
 fn open(path: &Path) -> Result<Box<dyn Read>, TraceError> {
-    let failed = |source| TraceError::Read {
-        path: path.to_owned(),
-        source,
-    };
+    let failed = |source| TraceError::Read { path: path.to_owned(), source };
     let mut file = File::open(path).map_err(failed)?;
     let mut magic = Vec::with_capacity(2);
-    file.by_ref()
-        .take(2)
-        .read_to_end(&mut magic)
-        .map_err(failed)?;
+    file.by_ref().take(2).read_to_end(&mut magic).map_err(failed)?;
     let gzipped = magic == [0x1f, 0x8b];
     let whole = BufReader::new(std::io::Cursor::new(magic).chain(file));
-    Ok(if gzipped {
-        Box::new(BufReader::new(MultiGzDecoder::new(whole)))
-    } else {
-        Box::new(whole)
-    })
+    Ok(if gzipped { Box::new(BufReader::new(MultiGzDecoder::new(whole))) } else { Box::new(whole) })
 }
 
 fn line_error(path: &Path, error: &csv::Error) -> TraceError {
@@ -142,9 +112,9 @@ fn line_error(path: &Path, error: &csv::Error) -> TraceError {
                 source: std::io::Error::new(source.kind(), source.to_string()),
             };
         }
-        ErrorKind::UnequalLengths {
-            expected_len, len, ..
-        } => format!("{len} fields where the header has {expected_len}"),
+        ErrorKind::UnequalLengths { expected_len, len, .. } => {
+            format!("{len} fields where the header has {expected_len}")
+        }
         ErrorKind::Utf8 { .. } => "is not UTF-8".to_owned(),
         _ => error.to_string(),
     };

@@ -60,18 +60,12 @@ impl Kind {
 
     /// The kind's name on the command line and in deployments' names.
     pub fn name(self) -> &'static str {
-        Self::ALL
-            .iter()
-            .find(|(kind, _, _)| *kind == self)
-            .map_or("", |(_, name, _)| name)
+        Self::ALL.iter().find(|(kind, _, _)| *kind == self).map_or("", |(_, name, _)| name)
     }
 
     /// The kind of this name.
     pub fn from_name(name: &str) -> Option<Self> {
-        Self::ALL
-            .iter()
-            .find(|(_, own, _)| *own == name)
-            .map(|(kind, _, _)| *kind)
+        Self::ALL.iter().find(|(_, own, _)| *own == name).map(|(kind, _, _)| *kind)
     }
 
     /// How many replicas a deployment of the kind has: pick one. Those that fit nowhere are small, so that a run shows
@@ -94,11 +88,7 @@ impl Kind {
     pub fn template(self, namespace: &str, name: &str, rng: &mut ChaCha8Rng) -> Pod {
         let image = image::name(rng.random_range(0..100));
         let mut template = pod(namespace, name, name, &image, self.requests(rng));
-        template
-            .metadata
-            .get_or_insert_default()
-            .labels
-            .insert("app".to_owned(), name.to_owned());
+        template.metadata.get_or_insert_default().labels.insert("app".to_owned(), name.to_owned());
         self.constrain(&mut template, rng);
         template
     }
@@ -133,11 +123,9 @@ impl Kind {
                 memory_mib: any(&[4096, 16384]),
                 extended: Some((GPU_RESOURCE, any(&[1, 1, 1, 2, 4]))),
             },
-            Kind::TooLarge => Requests {
-                cpu_milli: any(&[96_000, 500_000]),
-                memory_mib: 1024,
-                extended: None,
-            },
+            Kind::TooLarge => {
+                Requests { cpu_milli: any(&[96_000, 500_000]), memory_mib: 1024, extended: None }
+            }
         }
     }
 
@@ -154,24 +142,19 @@ impl Kind {
                 spec.tolerations = vec![toleration("dedicated", "memory", "NoSchedule")];
             }
             Kind::Tier => {
-                let tiers: Vec<String> = ["a", "b", "c", "d", "e"]
-                    .sample(rng, 2)
-                    .map(|tier| tier.to_string())
-                    .collect();
+                let tiers: Vec<String> =
+                    ["a", "b", "c", "d", "e"].sample(rng, 2).map(|tier| tier.to_string()).collect();
                 spec.affinity = Some(required_node_affinity(label_in("tier", tiers)));
             }
             Kind::Zone => {
-                spec.affinity = Some(prefers_zone(
-                    rng.random_range(0..3),
-                    rng.random_range(1..=100),
-                ))
+                spec.affinity =
+                    Some(prefers_zone(rng.random_range(0..3), rng.random_range(1..=100)))
             }
             Kind::Batch => spec.tolerations = vec![toleration("spot", "true", "PreferNoSchedule")],
             Kind::Gpu => spec.tolerations = vec![toleration(GPU_RESOURCE, "present", "NoSchedule")],
             Kind::Gated => {
-                spec.scheduling_gates = vec![PodSchedulingGate {
-                    name: "example.com/quota".to_owned(),
-                }]
+                spec.scheduling_gates =
+                    vec![PodSchedulingGate { name: "example.com/quota".to_owned() }]
             }
             Kind::HostPort => add_host_port(template, rng.random_range(8080..8090)),
             Kind::PortTaken => add_host_port(template, AGENT_HOST_PORT),
@@ -194,11 +177,7 @@ fn prefers_zone(number: usize, weight: i32) -> Affinity {
 }
 
 fn add_host_port(template: &mut Pod, port: i32) {
-    if let Some(container) = template
-        .spec
-        .as_mut()
-        .and_then(|spec| spec.containers.first_mut())
-    {
+    if let Some(container) = template.spec.as_mut().and_then(|spec| spec.containers.first_mut()) {
         container.ports.push(host_port(port));
     }
 }

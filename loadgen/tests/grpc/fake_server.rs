@@ -52,10 +52,7 @@ pub(crate) struct State {
 impl FakeServer {
     /// Serves on a free port until the test ends.
     pub(crate) async fn start(faults: Faults) -> (Self, String) {
-        let server = Self {
-            faults,
-            ..Self::default()
-        };
+        let server = Self { faults, ..Self::default() };
         let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
         let address: SocketAddr = listener.local_addr().unwrap();
         let services = tonic::transport::Server::builder()
@@ -77,10 +74,8 @@ impl FakeServer {
             delta::Change::UpsertNode(node) => {
                 let name = node.metadata.clone()?.name;
                 if self.faults.refuses_node == Some(name.as_str()) {
-                    let (field, reason) = (
-                        "status.allocatable[cpu]".to_owned(),
-                        "must not be negative".to_owned(),
-                    );
+                    let (field, reason) =
+                        ("status.allocatable[cpu]".to_owned(), "must not be negative".to_owned());
                     return Some(Rejection {
                         index,
                         field,
@@ -105,12 +100,8 @@ impl FakeServer {
         let state = self.state();
         let fits = |name: &String, node: &Node| {
             let allocatable = &node.status.as_ref().unwrap().allocatable;
-            let on_node: Vec<&Pod> = state
-                .pods
-                .values()
-                .filter(|(at, _)| at == name)
-                .map(|(_, pod)| pod)
-                .collect();
+            let on_node: Vec<&Pod> =
+                state.pods.values().filter(|(at, _)| at == name).map(|(_, pod)| pod).collect();
             let enough = requests(pod).into_iter().all(|(resource, amount)| {
                 let used: i64 = on_node
                     .iter()
@@ -123,21 +114,13 @@ impl FakeServer {
             });
             (enough && selects(pod, node)).then(|| (name.clone(), 500 - 10 * on_node.len() as i64))
         };
-        state
-            .nodes
-            .iter()
-            .filter_map(|(name, node)| fits(name, node))
-            .collect()
+        state.nodes.iter().filter_map(|(name, node)| fits(name, node)).collect()
     }
 
     async fn decide(&self, pod: Option<Pod>, mode: i32) -> Result<Decision, Status> {
         let pod = pod.ok_or_else(|| Status::invalid_argument("`pod` is missing"))?;
         let metadata = pod.metadata.clone().unwrap_or_default();
-        if self
-            .faults
-            .refuses_pods
-            .is_some_and(|suffix| metadata.name.ends_with(suffix))
-        {
+        if self.faults.refuses_pods.is_some_and(|suffix| metadata.name.ends_with(suffix)) {
             return Err(Status::invalid_argument("`spec`: is not to its taste"));
         }
         let call = {
@@ -154,10 +137,7 @@ impl FakeServer {
         let outcome = match feasible.iter().find(|(_, total)| Some(*total) == best) {
             None => decision::Outcome::Unschedulable(Unschedulable {
                 message: "0 nodes are available".to_owned(),
-                reasons: vec![ReasonCount {
-                    reason: "Insufficient room".to_owned(),
-                    n_nodes: 1,
-                }],
+                reasons: vec![ReasonCount { reason: "Insufficient room".to_owned(), n_nodes: 1 }],
                 ..Unschedulable::default()
             }),
             Some((node, total)) => {
@@ -177,24 +157,14 @@ impl FakeServer {
                     node_name: node.clone(),
                     total_score: (feasible.len() > 1).then_some(*total),
                     n_feasible_nodes: feasible.len() as u32,
-                    n_best_nodes: feasible
-                        .iter()
-                        .filter(|(_, total)| Some(*total) == best)
-                        .count() as u32,
+                    n_best_nodes: feasible.iter().filter(|(_, total)| Some(*total) == best).count()
+                        as u32,
                     assumed,
                 })
             }
         };
-        let key = PodKey {
-            namespace: metadata.namespace,
-            name: metadata.name,
-            uid: metadata.uid,
-        };
-        Ok(Decision {
-            pod: Some(key),
-            generation: 1,
-            outcome: Some(outcome),
-        })
+        let key = PodKey { namespace: metadata.namespace, name: metadata.name, uid: metadata.uid };
+        Ok(Decision { pod: Some(key), generation: 1, outcome: Some(outcome) })
     }
 
     async fn decide_entries(&self, entries: Vec<BatchEntry>, mode: i32) -> Vec<PlaceResult> {
@@ -202,10 +172,9 @@ impl FakeServer {
         for entry in entries {
             for replica in 0..entry.replicas.max(1) {
                 let mut pod = entry.pod.clone();
-                if let (true, Some(metadata)) = (
-                    entry.replicas > 1,
-                    pod.as_mut().and_then(|pod| pod.metadata.as_mut()),
-                ) {
+                if let (true, Some(metadata)) =
+                    (entry.replicas > 1, pod.as_mut().and_then(|pod| pod.metadata.as_mut()))
+                {
                     metadata.name = format!("{}-{replica}", metadata.name);
                 }
                 let result = match self.decide(pod, mode).await {
@@ -216,9 +185,7 @@ impl FakeServer {
                         field: String::new(),
                     }),
                 };
-                results.push(PlaceResult {
-                    result: Some(result),
-                });
+                results.push(PlaceResult { result: Some(result) });
             }
         }
         results
@@ -241,10 +208,8 @@ fn selects(pod: &Pod, node: &Node) -> bool {
         .affinity
         .as_ref()
         .and_then(|affinity| affinity.node_affinity.as_ref());
-    let required = affinity.and_then(|node| {
-        node.required_during_scheduling_ignored_during_execution
-            .as_ref()
-    });
+    let required =
+        affinity.and_then(|node| node.required_during_scheduling_ignored_during_execution.as_ref());
     required.is_none_or(|required| {
         let requirement = &required.node_selector_terms[0].match_expressions[0];
         let label = node.metadata.as_ref().unwrap().labels.get(&requirement.key);
@@ -278,17 +243,10 @@ impl ClusterService for FakeServer {
                         }
                     }
                 }
-                let numbered = if server.faults.confuses_sequence {
-                    sequence + 7
-                } else {
-                    sequence
-                };
+                let numbered =
+                    if server.faults.confuses_sequence { sequence + 7 } else { sequence };
                 answers
-                    .send(Ok(SyncResponse {
-                        sequence: numbered,
-                        generation: 3,
-                        rejections,
-                    }))
+                    .send(Ok(SyncResponse { sequence: numbered, generation: 3, rejections }))
                     .await
                     .ok();
                 sequence += 1;
@@ -302,13 +260,9 @@ impl ClusterService for FakeServer {
         request: Request<ApplyRequest>,
     ) -> Result<Response<ApplyResponse>, Status> {
         let deltas = request.into_inner().deltas.into_iter().enumerate();
-        let rejections = deltas
-            .filter_map(|(index, delta)| self.apply(index as u32, delta))
-            .collect();
-        Ok(Response::new(ApplyResponse {
-            generation: 4,
-            rejections,
-        }))
+        let rejections =
+            deltas.filter_map(|(index, delta)| self.apply(index as u32, delta)).collect();
+        Ok(Response::new(ApplyResponse { generation: 4, rejections }))
     }
 
     async fn get_cluster(
@@ -317,11 +271,7 @@ impl ClusterService for FakeServer {
     ) -> Result<Response<GetClusterResponse>, Status> {
         let state = self.state();
         let (n_nodes, n_pods) = (state.nodes.len() as u32, state.pods.len() as u32);
-        Ok(Response::new(GetClusterResponse {
-            n_nodes,
-            n_pods,
-            ..GetClusterResponse::default()
-        }))
+        Ok(Response::new(GetClusterResponse { n_nodes, n_pods, ..GetClusterResponse::default() }))
     }
 
     async fn list_nodes(
@@ -357,9 +307,7 @@ impl PlacementService for FakeServer {
         request: Request<PlaceBatchRequest>,
     ) -> Result<Response<PlaceBatchResponse>, Status> {
         let PlaceBatchRequest { entries, mode, .. } = request.into_inner();
-        Ok(Response::new(PlaceBatchResponse {
-            results: self.decide_entries(entries, mode).await,
-        }))
+        Ok(Response::new(PlaceBatchResponse { results: self.decide_entries(entries, mode).await }))
     }
 
     async fn place_stream(
@@ -371,17 +319,9 @@ impl PlacementService for FakeServer {
         tokio::spawn(async move {
             let mut n_left = server.faults.ends_stream_after.unwrap_or(usize::MAX);
             while let (true, Ok(Some(request))) = (n_left > 0, requests.message().await) {
-                let PlaceStreamRequest {
-                    sequence,
-                    entries,
-                    mode,
-                    ..
-                } = request;
+                let PlaceStreamRequest { sequence, entries, mode, .. } = request;
                 let results = server.decide_entries(entries, mode).await;
-                answers
-                    .send(Ok(PlaceStreamResponse { sequence, results }))
-                    .await
-                    .ok();
+                answers.send(Ok(PlaceStreamResponse { sequence, results })).await.ok();
                 n_left -= 1;
             }
         });
@@ -393,10 +333,8 @@ impl PlacementService for FakeServer {
         request: Request<ExplainRequest>,
     ) -> Result<Response<ExplainResponse>, Status> {
         self.state().n_explain_calls += 1;
-        let pod = request
-            .into_inner()
-            .pod
-            .ok_or_else(|| Status::invalid_argument("`pod` is missing"))?;
+        let pod =
+            request.into_inner().pod.ok_or_else(|| Status::invalid_argument("`pod` is missing"))?;
         let feasible: BTreeMap<String, i64> = self.feasible(&pod).into_iter().collect();
         let verdict = |name: &String| NodeVerdict {
             node_name: name.clone(),
@@ -405,9 +343,6 @@ impl PlacementService for FakeServer {
             ..NodeVerdict::default()
         };
         let nodes = self.state().nodes.keys().map(verdict).collect();
-        Ok(Response::new(ExplainResponse {
-            nodes,
-            ..ExplainResponse::default()
-        }))
+        Ok(Response::new(ExplainResponse { nodes, ..ExplainResponse::default() }))
     }
 }

@@ -23,22 +23,13 @@ fn quiet() -> OnProgress {
 }
 
 fn small_cluster() -> SyntheticCluster {
-    let spec = ClusterSpec {
-        n_nodes: 20,
-        pods_per_node: 3,
-        tainted_share: 0.0,
-        ..ClusterSpec::default()
-    };
+    let spec =
+        ClusterSpec { n_nodes: 20, pods_per_node: 3, tainted_share: 0.0, ..ClusterSpec::default() };
     SyntheticCluster::generate(&spec).unwrap()
 }
 
 fn web_pods(n_pods: usize) -> Arc<[Pod]> {
-    generate(&WorkloadSpec {
-        n_pods,
-        mix: Mix::only(Kind::Web),
-        seed: 1,
-    })
-    .into()
+    generate(&WorkloadSpec { n_pods, mix: Mix::only(Kind::Web), seed: 1 }).into()
 }
 
 /// A fed server and a client with `n_connections`.
@@ -52,29 +43,17 @@ async fn server(faults: Faults, n_connections: usize) -> (FakeServer, Client) {
 
 fn spec(mode: Mode, n_pods: u64) -> LoadSpec {
     let batch_size = if mode == Mode::Unary { 1 } else { 10 };
-    LoadSpec {
-        mode,
-        batch_size,
-        limit: Limit::Pods(n_pods),
-        concurrency: 4,
-        ..LoadSpec::default()
-    }
+    LoadSpec { mode, batch_size, limit: Limit::Pods(n_pods), concurrency: 4, ..LoadSpec::default() }
 }
 
 fn assume() -> PlaceOptions {
-    PlaceOptions {
-        mode: PlaceMode::Assume,
-        ..PlaceOptions::default()
-    }
+    PlaceOptions { mode: PlaceMode::Assume, ..PlaceOptions::default() }
 }
 
 #[tokio::test]
 async fn a_feed_sends_everything_once_and_reports_what_was_refused() {
     let name = small_cluster().nodes[7].metadata.clone().unwrap().name;
-    let faults = Faults {
-        refuses_node: Some(name.clone().leak()),
-        ..Faults::default()
-    };
+    let faults = Faults { refuses_node: Some(name.clone().leak()), ..Faults::default() };
     let (server, url) = FakeServer::start(faults).await;
     let client = Client::connect(&url, 1).await.unwrap();
     let SyntheticCluster { nodes, pods } = small_cluster();
@@ -85,18 +64,10 @@ async fn a_feed_sends_everything_once_and_reports_what_was_refused() {
         counter.fetch_add(n, Ordering::Relaxed);
     });
     let fed = client.feed(nodes, pods, on_progress).await.unwrap();
-    assert_eq!(
-        (fed.n_nodes, fed.n_pods, fed.generation),
-        (n_nodes, n_pods, 3)
-    );
+    assert_eq!((fed.n_nodes, fed.n_pods, fed.generation), (n_nodes, n_pods, 3));
     assert_eq!(heard.load(Ordering::Relaxed), (n_nodes + n_pods) as u64);
     let refused: Vec<String> = fed.refused.iter().map(ToString::to_string).collect();
-    assert_eq!(
-        refused,
-        [format!(
-            "Node {name}: `status.allocatable[cpu]`: must not be negative"
-        )]
-    );
+    assert_eq!(refused, [format!("Node {name}: `status.allocatable[cpu]`: must not be negative")]);
     let state = server.state();
     assert_eq!((state.nodes.len(), state.pods.len()), (n_nodes - 1, n_pods));
     assert_eq!(state.n_sync_messages, 3, "begin, one batch, end");
@@ -104,24 +75,12 @@ async fn a_feed_sends_everything_once_and_reports_what_was_refused() {
 
 #[tokio::test]
 async fn an_answer_out_of_order_is_a_broken_contract() {
-    let (_server, url) = FakeServer::start(Faults {
-        confuses_sequence: true,
-        ..Faults::default()
-    })
-    .await;
+    let (_server, url) =
+        FakeServer::start(Faults { confuses_sequence: true, ..Faults::default() }).await;
     let client = Client::connect(&url, 1).await.unwrap();
-    let error = client
-        .feed(small_cluster().nodes, Vec::new(), quiet())
-        .await
-        .unwrap_err();
+    let error = client.feed(small_cluster().nodes, Vec::new(), quiet()).await.unwrap_err();
     assert!(
-        matches!(
-            error,
-            ClientError::Contract {
-                method: "ClusterService.Sync",
-                ..
-            }
-        ),
+        matches!(error, ClientError::Contract { method: "ClusterService.Sync", .. }),
         "{error}"
     );
 }
@@ -131,22 +90,11 @@ async fn every_mode_places_every_pod_and_cleans_up() {
     for mode in [Mode::Unary, Mode::Batch, Mode::Stream] {
         let (server, client) = server(Faults::default(), 3).await;
         let n_before = server.state().pods.len();
-        let spec = LoadSpec {
-            options: assume(),
-            n_warmup_pods: 20,
-            release: true,
-            ..spec(mode, 60)
-        };
+        let spec =
+            LoadSpec { options: assume(), n_warmup_pods: 20, release: true, ..spec(mode, 60) };
         // Ten different pods for eighty places: they come around under new names.
         let report = run(&client, web_pods(10), &spec, quiet()).await.unwrap();
-        let LoadReport {
-            n_pods,
-            n_placed,
-            n_unschedulable,
-            n_errors,
-            n_released,
-            ..
-        } = report;
+        let LoadReport { n_pods, n_placed, n_unschedulable, n_errors, n_released, .. } = report;
         assert_eq!(
             (n_pods, n_placed + n_unschedulable, n_errors),
             (60, 60, 0),
@@ -154,18 +102,11 @@ async fn every_mode_places_every_pod_and_cleans_up() {
             report.errors
         );
         assert!(n_placed > 0, "{mode:?}");
-        assert!(
-            n_released >= n_placed as usize && n_released <= 80,
-            "{mode:?}: {n_released}"
-        );
+        assert!(n_released >= n_placed as usize && n_released <= 80, "{mode:?}: {n_released}");
         assert_eq!(report.latency.n, report.n_requests, "{mode:?}");
         assert_eq!(report.n_requests, if mode == Mode::Unary { 60 } else { 6 });
         assert_eq!(report.pods_by_second.iter().sum::<u64>(), 60);
-        assert_eq!(
-            server.state().n_place_calls,
-            80,
-            "{mode:?}: warm-up is placed but not counted"
-        );
+        assert_eq!(server.state().n_place_calls, 80, "{mode:?}: warm-up is placed but not counted");
         assert_eq!(server.state().pods.len(), n_before, "{mode:?}");
     }
 }
@@ -173,29 +114,17 @@ async fn every_mode_places_every_pod_and_cleans_up() {
 #[tokio::test]
 async fn replicas_stand_for_as_many_pods() {
     let (server, client) = server(Faults::default(), 1).await;
-    let spec = LoadSpec {
-        replicas: 5,
-        ..spec(Mode::Batch, 40)
-    };
+    let spec = LoadSpec { replicas: 5, ..spec(Mode::Batch, 40) };
     let report = run(&client, web_pods(8), &spec, quiet()).await.unwrap();
-    assert_eq!(
-        (report.n_requests, report.n_pods, report.n_errors),
-        (4, 40, 0)
-    );
+    assert_eq!((report.n_requests, report.n_pods, report.n_errors), (4, 40, 0));
     assert_eq!(server.state().n_place_calls, 40);
 }
 
 #[tokio::test]
 async fn refused_pods_are_counted_by_code_and_do_not_end_the_run() {
     for mode in [Mode::Unary, Mode::Batch, Mode::Stream] {
-        let (_server, client) = server(
-            Faults {
-                refuses_pods: Some("-0"),
-                ..Faults::default()
-            },
-            1,
-        )
-        .await;
+        let (_server, client) =
+            server(Faults { refuses_pods: Some("-0"), ..Faults::default() }, 1).await;
         let pods = web_pods(40);
         let ends = |pod: &&Pod| pod.metadata.as_ref().unwrap().name.ends_with("-0");
         let n_refused = pods.iter().filter(ends).count() as u64;
@@ -213,48 +142,22 @@ async fn refused_pods_are_counted_by_code_and_do_not_end_the_run() {
 
 #[tokio::test]
 async fn a_stream_that_ends_early_fails_what_was_in_flight_and_all_that_follows() {
-    let (_server, client) = server(
-        Faults {
-            ends_stream_after: Some(2),
-            ..Faults::default()
-        },
-        1,
-    )
-    .await;
-    let report = run(&client, web_pods(50), &spec(Mode::Stream, 50), quiet())
-        .await
-        .unwrap();
+    let (_server, client) =
+        server(Faults { ends_stream_after: Some(2), ..Faults::default() }, 1).await;
+    let report = run(&client, web_pods(50), &spec(Mode::Stream, 50), quiet()).await.unwrap();
     assert_eq!(report.n_pods, 50);
     assert_eq!(report.n_errors, 30, "{:?}", report.errors);
-    assert!(
-        report.errors.contains_key("Unavailable"),
-        "{:?}",
-        report.errors
-    );
+    assert!(report.errors.contains_key("Unavailable"), "{:?}", report.errors);
 }
 
 #[tokio::test]
 async fn a_request_that_takes_too_long_is_an_error_of_its_own() {
     for mode in [Mode::Unary, Mode::Stream] {
         let stall = Some((0, Duration::from_millis(400)));
-        let (_server, client) = server(
-            Faults {
-                stalls: stall,
-                ..Faults::default()
-            },
-            1,
-        )
-        .await;
-        let options = PlaceOptions {
-            timeout: Duration::from_millis(100),
-            ..PlaceOptions::default()
-        };
-        let spec = LoadSpec {
-            options,
-            concurrency: 1,
-            batch_size: 1,
-            ..spec(mode, 1)
-        };
+        let (_server, client) = server(Faults { stalls: stall, ..Faults::default() }, 1).await;
+        let options =
+            PlaceOptions { timeout: Duration::from_millis(100), ..PlaceOptions::default() };
+        let spec = LoadSpec { options, concurrency: 1, batch_size: 1, ..spec(mode, 1) };
         let report = run(&client, web_pods(1), &spec, quiet()).await.unwrap();
         assert_eq!(report.errors["DeadlineExceeded"].n_pods, 1, "{mode:?}");
     }
@@ -264,48 +167,16 @@ async fn a_request_that_takes_too_long_is_an_error_of_its_own() {
 #[tokio::test]
 async fn an_open_loop_counts_from_the_intended_start() {
     let stall = Some((10, Duration::from_millis(300)));
-    let (_server, client) = server(
-        Faults {
-            stalls: stall,
-            ..Faults::default()
-        },
-        1,
-    )
-    .await;
-    let arrival = Arrival::Open {
-        pods_per_second: 200.0,
-    };
-    let spec = LoadSpec {
-        arrival,
-        concurrency: 1,
-        ..spec(Mode::Unary, 40)
-    };
+    let (_server, client) = server(Faults { stalls: stall, ..Faults::default() }, 1).await;
+    let arrival = Arrival::Open { pods_per_second: 200.0 };
+    let spec = LoadSpec { arrival, concurrency: 1, ..spec(Mode::Unary, 40) };
     let report = run(&client, web_pods(40), &spec, quiet()).await.unwrap();
-    assert_eq!(
-        (report.n_pods, report.n_errors, report.rate_pods_per_second),
-        (40, 0, Some(200.0))
-    );
+    assert_eq!((report.n_pods, report.n_errors, report.rate_pods_per_second), (40, 0, Some(200.0)));
     // Requests 10 to 39 were due within 150 ms of a stall of 300 ms: only the first 10 were quick.
-    let waited = report
-        .latency
-        .curve
-        .iter()
-        .find(|point| point.percentile >= 50.0)
-        .unwrap();
-    assert!(
-        waited.us > 100_000.0,
-        "half of the requests waited for the stall: {waited:?}"
-    );
-    let served = report
-        .service_time
-        .curve
-        .iter()
-        .find(|point| point.percentile >= 50.0)
-        .unwrap();
-    assert!(
-        served.us < 100_000.0,
-        "only one request was slow itself: {served:?}"
-    );
+    let waited = report.latency.curve.iter().find(|point| point.percentile >= 50.0).unwrap();
+    assert!(waited.us > 100_000.0, "half of the requests waited for the stall: {waited:?}");
+    let served = report.service_time.curve.iter().find(|point| point.percentile >= 50.0).unwrap();
+    assert!(served.us < 100_000.0, "only one request was slow itself: {served:?}");
     assert!(report.latency.max_us >= 300_000.0);
     assert!(report.elapsed_seconds >= 0.3);
 }
@@ -313,21 +184,12 @@ async fn an_open_loop_counts_from_the_intended_start() {
 #[tokio::test]
 async fn a_timed_run_ends_in_time() {
     let (_server, client) = server(Faults::default(), 1).await;
-    for arrival in [
-        Arrival::Closed,
-        Arrival::Open {
-            pods_per_second: 100.0,
-        },
-    ] {
+    for arrival in [Arrival::Closed, Arrival::Open { pods_per_second: 100.0 }] {
         let limit = Limit::Duration(Duration::from_millis(300));
         let report = run(
             &client,
             web_pods(5),
-            &LoadSpec {
-                arrival,
-                limit,
-                ..spec(Mode::Unary, 1)
-            },
+            &LoadSpec { arrival, limit, ..spec(Mode::Unary, 1) },
             quiet(),
         )
         .await;
@@ -348,49 +210,14 @@ async fn a_timed_run_ends_in_time() {
 async fn contradictions_are_refused_before_anything_is_sent() {
     let (server, client) = server(Faults::default(), 1).await;
     for (spec, field) in [
-        (
-            LoadSpec {
-                batch_size: 2,
-                ..spec(Mode::Unary, 1)
-            },
-            "batch-size",
-        ),
-        (
-            LoadSpec {
-                batch_size: 0,
-                ..spec(Mode::Batch, 1)
-            },
-            "batch-size",
-        ),
-        (
-            LoadSpec {
-                replicas: 3,
-                ..spec(Mode::Batch, 1)
-            },
-            "replicas",
-        ),
-        (
-            LoadSpec {
-                replicas: 0,
-                ..spec(Mode::Stream, 1)
-            },
-            "replicas",
-        ),
-        (
-            LoadSpec {
-                concurrency: 0,
-                ..spec(Mode::Stream, 1)
-            },
-            "concurrency",
-        ),
+        (LoadSpec { batch_size: 2, ..spec(Mode::Unary, 1) }, "batch-size"),
+        (LoadSpec { batch_size: 0, ..spec(Mode::Batch, 1) }, "batch-size"),
+        (LoadSpec { replicas: 3, ..spec(Mode::Batch, 1) }, "replicas"),
+        (LoadSpec { replicas: 0, ..spec(Mode::Stream, 1) }, "replicas"),
+        (LoadSpec { concurrency: 0, ..spec(Mode::Stream, 1) }, "concurrency"),
         (spec(Mode::Unary, 0), "pods"),
         (
-            LoadSpec {
-                arrival: Arrival::Open {
-                    pods_per_second: -1.0,
-                },
-                ..spec(Mode::Unary, 1)
-            },
+            LoadSpec { arrival: Arrival::Open { pods_per_second: -1.0 }, ..spec(Mode::Unary, 1) },
             "rate",
         ),
     ] {
@@ -400,10 +227,7 @@ async fn contradictions_are_refused_before_anything_is_sent() {
         }
     }
     let nothing = run(&client, Vec::new().into(), &spec(Mode::Unary, 1), quiet()).await;
-    assert!(matches!(
-        nothing,
-        Err(LoadError::Spec { field: "pods", .. })
-    ));
+    assert!(matches!(nothing, Err(LoadError::Spec { field: "pods", .. })));
     assert_eq!(server.state().n_place_calls, 0);
 }
 
@@ -414,56 +238,21 @@ async fn command_feeds_places_and_writes_the_page() {
     let page = dir.path().join("report.html");
     let run = async |more: &[&str]| {
         let flags = ["run", "--server", &url, "--mix", "web=1", "--seed", "3"];
-        let flags = ["berth-loadgen"]
-            .into_iter()
-            .chain(flags)
-            .chain(more.iter().copied());
+        let flags = ["berth-loadgen"].into_iter().chain(flags).chain(more.iter().copied());
         Cli::try_parse_from(flags).unwrap().run().await
     };
     let html = page.display().to_string();
-    let feed = [
-        "--feed",
-        "synthetic",
-        "--nodes",
-        "10",
-        "--pods-per-node",
-        "2",
-        "--zones",
-        "2",
-    ];
-    let place = [
-        "--mode",
-        "stream",
-        "--pods",
-        "200",
-        "--connections",
-        "2",
-        "--html",
-        &html,
-        "-o",
-        "json",
-    ];
-    assert_eq!(
-        run(&[feed.as_slice(), &place].concat()).await.unwrap(),
-        ExitCode::SUCCESS
-    );
+    let feed = ["--feed", "synthetic", "--nodes", "10", "--pods-per-node", "2", "--zones", "2"];
+    let place =
+        ["--mode", "stream", "--pods", "200", "--connections", "2", "--html", &html, "-o", "json"];
+    assert_eq!(run(&[feed.as_slice(), &place].concat()).await.unwrap(), ExitCode::SUCCESS);
     assert_eq!(server.state().nodes.len(), 10);
     assert_eq!(server.state().n_place_calls, 200);
-    assert!(
-        std::fs::read_to_string(&page)
-            .unwrap()
-            .contains("Throughput over time")
-    );
+    assert!(std::fs::read_to_string(&page).unwrap().contains("Throughput over time"));
 
     let contradiction = run(&["--rate", "5"]).await.unwrap_err().to_string();
     assert_eq!(contradiction, "`rate` needs `--arrival open`");
     let unwritable = Path::new("/nowhere/report.html").display().to_string();
-    let error = run(&["--pods", "1", "--html", &unwritable])
-        .await
-        .unwrap_err()
-        .to_string();
-    assert!(
-        error.starts_with("`/nowhere/report.html`: cannot write: "),
-        "{error}"
-    );
+    let error = run(&["--pods", "1", "--html", &unwritable]).await.unwrap_err().to_string();
+    assert!(error.starts_with("`/nowhere/report.html`: cannot write: "), "{error}");
 }

@@ -15,9 +15,7 @@ use clap::Parser as _;
 use crate::fake_server::{FakeServer, Faults};
 
 fn data(name: &str) -> PathBuf {
-    Path::new(env!("CARGO_MANIFEST_DIR"))
-        .join("tests/data")
-        .join(name)
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/data").join(name)
 }
 
 fn trace() -> Trace {
@@ -45,10 +43,7 @@ async fn answers_are_those_worked_out_by_hand() {
     assert_eq!(replay.latency.n, 12);
     let left: Vec<&str> = replay.left.iter().map(|key| key.name.as_str()).collect();
     assert_eq!(left, ["same-0", "late-0"]);
-    assert_eq!(
-        server.state().pods.keys().collect::<Vec<_>>(),
-        ["late-0", "same-0"]
-    );
+    assert_eq!(server.state().pods.keys().collect::<Vec<_>>(), ["late-0", "same-0"]);
     assert_eq!(server.state().n_explain_calls, 3);
     assert!(Recount::of(&trace(), Order::Events, &replay.answers).is_clean());
 }
@@ -57,16 +52,10 @@ async fn answers_are_those_worked_out_by_hand() {
 async fn without_the_explanation_single_feasible_nodes_have_no_total() {
     let (server, url) = FakeServer::start(Faults::default()).await;
     let recorded = expected::read(&data("answers.csv")).unwrap();
-    let replay = replayed(&url, Order::Events, &ReplaySpec::default())
-        .await
-        .unwrap();
+    let replay = replayed(&url, Order::Events, &ReplaySpec::default()).await.unwrap();
     let comparison = Comparison::of(&recorded, &replay.answers);
     assert_eq!(
-        (
-            comparison.n_equal_nodes,
-            comparison.n_equal_totals,
-            comparison.n_pods
-        ),
+        (comparison.n_equal_nodes, comparison.n_equal_totals, comparison.n_pods),
         (12, 9, 12)
     );
     assert_eq!(server.state().n_explain_calls, 0);
@@ -75,9 +64,7 @@ async fn without_the_explanation_single_feasible_nodes_have_no_total() {
 #[tokio::test]
 async fn tasks_that_only_arrive_stay() {
     let (server, url) = FakeServer::start(Faults::default()).await;
-    let replay = replayed(&url, Order::Arrive, &ReplaySpec::default())
-        .await
-        .unwrap();
+    let replay = replayed(&url, Order::Arrive, &ReplaySpec::default()).await.unwrap();
     assert_eq!(replay.n_departures, 0);
     // train-3 comes while train-0 still holds its GPUs.
     let pending: Vec<_> = replay
@@ -92,14 +79,9 @@ async fn tasks_that_only_arrive_stay() {
 
 #[tokio::test]
 async fn a_server_that_overcommits_is_found_out() {
-    let faults = Faults {
-        ignores: Some(openb::GPU_RESOURCE),
-        ..Faults::default()
-    };
+    let faults = Faults { ignores: Some(openb::GPU_RESOURCE), ..Faults::default() };
     let (_server, url) = FakeServer::start(faults).await;
-    let replay = replayed(&url, Order::Arrive, &ReplaySpec::default())
-        .await
-        .unwrap();
+    let replay = replayed(&url, Order::Arrive, &ReplaySpec::default()).await.unwrap();
     let recount = Recount::of(&trace(), Order::Arrive, &replay.answers);
     assert!(recount.n_overcommitted_instants > 0, "{recount:?}");
     assert_eq!(
@@ -112,52 +94,27 @@ async fn a_server_that_overcommits_is_found_out() {
 async fn a_server_that_is_not_empty_or_refuses_nodes_is_not_used() {
     let (server, url) = FakeServer::start(Faults::default()).await;
     let task = trace().tasks[0].to_wire();
-    server
-        .state()
-        .pods
-        .insert("old".to_owned(), ("node-a".to_owned(), task));
-    let error = replayed(&url, Order::Arrive, &ReplaySpec::default())
-        .await
-        .unwrap_err();
+    server.state().pods.insert("old".to_owned(), ("node-a".to_owned(), task));
+    let error = replayed(&url, Order::Arrive, &ReplaySpec::default()).await.unwrap_err();
     assert!(
-        matches!(
-            error,
-            ReplayError::NotEmpty {
-                n_nodes: 5,
-                n_pods: 1,
-                expected_nodes: 5
-            }
-        ),
+        matches!(error, ReplayError::NotEmpty { n_nodes: 5, n_pods: 1, expected_nodes: 5 }),
         "{error}"
     );
 
-    let faults = Faults {
-        refuses_node: Some("node-d"),
-        ..Faults::default()
-    };
+    let faults = Faults { refuses_node: Some("node-d"), ..Faults::default() };
     let (_server, url) = FakeServer::start(faults).await;
-    let error = replayed(&url, Order::Arrive, &ReplaySpec::default())
-        .await
-        .unwrap_err()
-        .to_string();
+    let error =
+        replayed(&url, Order::Arrive, &ReplaySpec::default()).await.unwrap_err().to_string();
     let first = "Node node-d: `status.allocatable[cpu]`: must not be negative";
-    assert_eq!(
-        error,
-        format!("the server refused 1 of the nodes, first {first}")
-    );
+    assert_eq!(error, format!("the server refused 1 of the nodes, first {first}"));
 }
 
 #[tokio::test]
 async fn a_failing_call_names_the_pod() {
-    let faults = Faults {
-        refuses_pods: Some("train-1"),
-        ..Faults::default()
-    };
+    let faults = Faults { refuses_pods: Some("train-1"), ..Faults::default() };
     let (_server, url) = FakeServer::start(faults).await;
-    let error = replayed(&url, Order::Arrive, &ReplaySpec::default())
-        .await
-        .unwrap_err()
-        .to_string();
+    let error =
+        replayed(&url, Order::Arrive, &ReplaySpec::default()).await.unwrap_err().to_string();
     let call = "`PlacementService.Place`: InvalidArgument: `spec`: is not to its taste";
     assert_eq!(error, format!("pod `train-1`: {call}"));
 }
@@ -168,17 +125,12 @@ async fn command_exits_with_1_unless_every_answer_is_as_recorded() {
     let dir = tempfile::tempdir().unwrap();
     let (saved, wrong) = (dir.path().join("saved.csv"), dir.path().join("wrong.csv"));
     let recorded = std::fs::read_to_string(data("answers.csv")).unwrap();
-    std::fs::write(
-        &wrong,
-        recorded.replace("late-0,node-d,500", "late-0,node-d,499"),
-    )
-    .unwrap();
+    std::fs::write(&wrong, recorded.replace("late-0,node-d,500", "late-0,node-d,499")).unwrap();
     let run = async |expect: &Path, url: &str| {
         let [nodes, pods] = ["nodes.csv", "pods.csv"].map(|name| data(name).display().to_string());
         let (expect, saved) = (expect.display().to_string(), saved.display().to_string());
-        let flags = [
-            "openb", "--server", url, "--nodes", &nodes, "--pods", &pods, "--order", "events",
-        ];
+        let flags =
+            ["openb", "--server", url, "--nodes", &nodes, "--pods", &pods, "--order", "events"];
         let more = ["--expect", &expect, "--save", &saved, "-o", "json"];
         Cli::try_parse_from(["berth-loadgen"].into_iter().chain(flags).chain(more))
             .unwrap()
@@ -186,14 +138,8 @@ async fn command_exits_with_1_unless_every_answer_is_as_recorded() {
             .await
     };
     let (server, url) = FakeServer::start(Faults::default()).await;
-    assert_eq!(
-        run(&data("answers.csv"), &url).await.unwrap(),
-        ExitCode::SUCCESS
-    );
-    assert!(
-        server.state().pods.is_empty(),
-        "the tasks that were left are deleted"
-    );
+    assert_eq!(run(&data("answers.csv"), &url).await.unwrap(), ExitCode::SUCCESS);
+    assert!(server.state().pods.is_empty(), "the tasks that were left are deleted");
     assert_eq!(std::fs::read_to_string(&saved).unwrap(), recorded);
     // The same server again: nothing was left behind that would be in the way.
     assert_eq!(run(&wrong, &url).await.unwrap(), ExitCode::FAILURE);

@@ -18,15 +18,8 @@ const DECIMAL: [(i32, &str); 10] = [
 ];
 
 /// Powers of 1024 with a suffix, from the largest.
-const BINARY: [(u32, &str); 7] = [
-    (60, "Ei"),
-    (50, "Pi"),
-    (40, "Ti"),
-    (30, "Gi"),
-    (20, "Mi"),
-    (10, "Ki"),
-    (0, ""),
-];
+const BINARY: [(u32, &str); 7] =
+    [(60, "Ei"), (50, "Pi"), (40, "Ti"), (30, "Gi"), (20, "Mi"), (10, "Ki"), (0, "")];
 
 /// No fraction, the largest suffix of the family that keeps the mantissa integral.
 ///
@@ -48,27 +41,17 @@ pub(super) fn write(Parsed { amount, format }: Parsed) -> String {
 
 fn binary(units: i128) -> String {
     let fits = BINARY.iter().find(|(power, _)| units % (1 << power) == 0);
-    fits.map_or_else(
-        || units.to_string(),
-        |(power, suffix)| format!("{}{suffix}", units >> power),
-    )
+    fits.map_or_else(|| units.to_string(), |(power, suffix)| format!("{}{suffix}", units >> power))
 }
 
 fn decimal(nanos: i128) -> String {
-    let fits = DECIMAL
-        .iter()
-        .find_map(|(power, suffix)| Some((whole(nanos, *power)?, suffix)));
-    fits.map_or_else(
-        || nanos.to_string(),
-        |(mantissa, suffix)| format!("{mantissa}{suffix}"),
-    )
+    let fits = DECIMAL.iter().find_map(|(power, suffix)| Some((whole(nanos, *power)?, suffix)));
+    fits.map_or_else(|| nanos.to_string(), |(mantissa, suffix)| format!("{mantissa}{suffix}"))
 }
 
 fn exponent(nanos: i128) -> String {
     // 10^27 is the largest multiple of three that an amount can hold.
-    let fits = (-3..=9)
-        .rev()
-        .find_map(|third| Some((whole(nanos, third * 3)?, third * 3)));
+    let fits = (-3..=9).rev().find_map(|third| Some((whole(nanos, third * 3)?, third * 3)));
     match fits {
         Some((mantissa, 0)) => mantissa.to_string(),
         Some((mantissa, power)) => format!("{mantissa}e{power}"),

@@ -4,25 +4,15 @@ use prost::Message;
 use super::*;
 
 fn amount(text: &str) -> Amount {
-    Quantity::new(text)
-        .parse()
-        .unwrap_or_else(|error| panic!("`{text}`: {error}"))
+    Quantity::new(text).parse().unwrap_or_else(|error| panic!("`{text}`: {error}"))
 }
 
 /// Checks units, thousandths and the canonical text.
 fn check(text: &str, value: i64, milli: i64, canonical: &str) {
     let amount = amount(text);
     assert_eq!(amount.checked_value(), Some(value), "value of `{text}`");
-    assert_eq!(
-        amount.checked_milli_value(),
-        Some(milli),
-        "milli value of `{text}`"
-    );
-    assert_eq!(
-        Quantity::new(text).canonical().unwrap(),
-        canonical,
-        "canonical form of `{text}`"
-    );
+    assert_eq!(amount.checked_milli_value(), Some(milli), "milli value of `{text}`");
+    assert_eq!(Quantity::new(text).canonical().unwrap(), canonical, "canonical form of `{text}`");
     assert_eq!(Quantity::new(text).to_string(), text);
 }
 
@@ -72,18 +62,10 @@ fn every_suffix() {
         ("e18", 1_000_000_000_000_000_000 * NANOS_PER_UNIT),
     ] {
         assert_eq!(amount(&format!("7{suffix}")).nanos, 7 * nanos, "`{suffix}`");
-        assert_eq!(
-            amount(&format!("-7{suffix}")).nanos,
-            -7 * nanos,
-            "`{suffix}`"
-        );
+        assert_eq!(amount(&format!("-7{suffix}")).nanos, -7 * nanos, "`{suffix}`");
         // A mantissa of 7 fits every suffix, so that the canonical form finds it again.
         let canonical = Quantity::new(format!("7{suffix}")).canonical().unwrap();
-        assert_eq!(
-            amount(&canonical).nanos,
-            7 * nanos,
-            "`{suffix}` as `{canonical}`"
-        );
+        assert_eq!(amount(&canonical).nanos, 7 * nanos, "`{suffix}` as `{canonical}`");
         if !suffix.contains(['e', 'E']) || suffix.len() < 2 {
             assert_eq!(canonical, format!("7{suffix}"));
         }
@@ -96,41 +78,23 @@ fn errors_in_kubernetes_words() {
         "", " ", "1 ", " 1", "0x10", "1KI", "2e2Ki", "1.1.M", "1+1.0M", "0.1am", "aoeu", "m", "Ki",
         "+", "-", "e3", "--1", "1e3e", "1,5", "١", "1µ", "1\n",
     ] {
-        assert_eq!(
-            Quantity::new(text).parse(),
-            Err(QuantityError::Shape),
-            "`{text}`"
-        );
+        assert_eq!(Quantity::new(text).parse(), Err(QuantityError::Shape), "`{text}`");
     }
     for text in [
         "1i", "1e", "1K", "1ki", "1kk", "1e+", "1e-", "1m3", "1Mi2", "1KiKi", "1ee3", "1E-", "1-3",
         "1+",
     ] {
-        assert_eq!(
-            Quantity::new(text).parse(),
-            Err(QuantityError::Suffix),
-            "`{text}`"
-        );
+        assert_eq!(Quantity::new(text).parse(), Err(QuantityError::Suffix), "`{text}`");
     }
     for text in [".", "+.", "-.", ".Ki", ".e3"] {
-        assert_eq!(
-            Quantity::new(text).parse(),
-            Err(QuantityError::Number),
-            "`{text}`"
-        );
+        assert_eq!(Quantity::new(text).parse(), Err(QuantityError::Number), "`{text}`");
     }
     assert_eq!(
         QuantityError::Shape.to_string(),
         "quantities must match the regular expression '^([+-]?[0-9.]+)([eEinumkKMGTP]*[-+]?[0-9]*)$'"
     );
-    assert_eq!(
-        QuantityError::Number.to_string(),
-        "unable to parse numeric part of quantity"
-    );
-    assert_eq!(
-        QuantityError::Suffix.to_string(),
-        "unable to parse quantity's suffix"
-    );
+    assert_eq!(QuantityError::Number.to_string(), "unable to parse numeric part of quantity");
+    assert_eq!(QuantityError::Suffix.to_string(), "unable to parse quantity's suffix");
 }
 
 #[test]
@@ -152,10 +116,7 @@ fn finer_than_nano_rounds_away_from_zero() {
         ("0.000000000001Ki", 2),
         // Exactly a nano: 5^10 / 10^10 × 2^10 / 10^9.
         ("0.0000000000009765625Ki", 1),
-        (
-            "0.00000000000097656250000000000000000000000000000000000000001Ki",
-            2,
-        ),
+        ("0.00000000000097656250000000000000000000000000000000000000001Ki", 2),
     ] {
         assert_eq!(amount(text).nanos, nanos, "`{text}`");
     }
@@ -163,36 +124,17 @@ fn finer_than_nano_rounds_away_from_zero() {
 
 #[test]
 fn binary_amounts_are_capped() {
-    for text in [
-        "8Ei",
-        "9Ei",
-        "9223372036854775808Ki",
-        "99999999999999999999999999999999999999999999999Ei",
-    ] {
+    for text in
+        ["8Ei", "9Ei", "9223372036854775808Ki", "99999999999999999999999999999999999999999999999Ei"]
+    {
         assert_eq!(amount(text), Amount::from_value(i64::MAX), "`{text}`");
-        assert_eq!(
-            amount(&format!("-{text}")),
-            Amount::from_value(-i64::MAX),
-            "`-{text}`"
-        );
-        assert_eq!(
-            Quantity::new(text).canonical().unwrap(),
-            "9223372036854775807"
-        );
+        assert_eq!(amount(&format!("-{text}")), Amount::from_value(-i64::MAX), "`-{text}`");
+        assert_eq!(Quantity::new(text).canonical().unwrap(), "9223372036854775807");
     }
     let ninth = amount("9Ei");
-    assert_eq!(
-        (ninth.value(), ninth.checked_value()),
-        (i64::MAX, Some(i64::MAX))
-    );
-    assert_eq!(
-        (ninth.milli_value(), ninth.checked_milli_value()),
-        (i64::MAX, None)
-    );
-    assert_eq!(
-        amount("7.999999999999999999Ei").checked_value(),
-        Some(9_223_372_036_854_775_807)
-    );
+    assert_eq!((ninth.value(), ninth.checked_value()), (i64::MAX, Some(i64::MAX)));
+    assert_eq!((ninth.milli_value(), ninth.checked_milli_value()), (i64::MAX, None));
+    assert_eq!(amount("7.999999999999999999Ei").checked_value(), Some(9_223_372_036_854_775_807));
 }
 
 #[test]
@@ -202,28 +144,15 @@ fn values_out_of_range_saturate_and_tell() {
     let small = amount("-10E");
     assert_eq!((small.value(), small.checked_value()), (i64::MIN, None));
     let milli = amount("1E");
-    assert_eq!(
-        (milli.value(), milli.milli_value()),
-        (1_000_000_000_000_000_000, i64::MAX)
-    );
+    assert_eq!((milli.value(), milli.milli_value()), (1_000_000_000_000_000_000, i64::MAX));
     assert_eq!(milli.checked_milli_value(), None);
-    for text in [
-        "1e99999999999999999999",
-        "99999999999999999999999999999999999999999999",
-        "1e30",
-    ] {
+    for text in ["1e99999999999999999999", "99999999999999999999999999999999999999999999", "1e30"] {
         assert_eq!(amount(text).checked_value(), None, "`{text}`");
         assert_eq!(amount(&format!("-{text}")).value(), i64::MIN, "`-{text}`");
         assert_eq!(amount(text) + amount(text), amount(text), "the limit holds");
     }
-    assert_eq!(
-        amount("9223372036854775807").checked_value(),
-        Some(i64::MAX)
-    );
-    assert_eq!(
-        amount("-9223372036854775808").checked_value(),
-        Some(i64::MIN)
-    );
+    assert_eq!(amount("9223372036854775807").checked_value(), Some(i64::MAX));
+    assert_eq!(amount("-9223372036854775808").checked_value(), Some(i64::MIN));
     assert_eq!(amount("9223372036854775807.1").checked_value(), None);
 }
 
@@ -253,11 +182,7 @@ fn canonical_forms() {
         ("1e27", "1e27"),
         ("123456789n", "123456789n"),
     ] {
-        assert_eq!(
-            Quantity::new(text).canonical().unwrap(),
-            canonical,
-            "`{text}`"
-        );
+        assert_eq!(Quantity::new(text).canonical().unwrap(), canonical, "`{text}`");
     }
 }
 
@@ -273,24 +198,11 @@ fn json_reads_strings_and_numbers() {
         ("18446744073709551615", "18446744073709551615"),
         ("0.000000001", "0.000000001"),
     ] {
-        assert_eq!(
-            serde_json::from_str::<Quantity>(json).unwrap(),
-            Quantity::from(text),
-            "{json}"
-        );
+        assert_eq!(serde_json::from_str::<Quantity>(json).unwrap(), Quantity::from(text), "{json}");
     }
-    assert_eq!(
-        serde_json::to_string(&Quantity::from("1.0Gi")).unwrap(),
-        r#""1.0Gi""#
-    );
-    assert_eq!(
-        serde_json::from_str::<Quantity>("null").unwrap().parse(),
-        Ok(Amount::ZERO)
-    );
-    assert_eq!(
-        serde_json::to_string(&Quantity::default()).unwrap(),
-        r#""0""#
-    );
+    assert_eq!(serde_json::to_string(&Quantity::from("1.0Gi")).unwrap(), r#""1.0Gi""#);
+    assert_eq!(serde_json::from_str::<Quantity>("null").unwrap().parse(), Ok(Amount::ZERO));
+    assert_eq!(serde_json::to_string(&Quantity::default()).unwrap(), r#""0""#);
     // Refused later, with the field path of whoever asks for the value.
     assert_eq!(
         serde_json::from_str::<Quantity>(r#""""#).unwrap().parse(),
@@ -306,19 +218,10 @@ fn protobuf_keeps_the_text() {
     let quantity = Quantity::decode(&b"\x0a\x051.0Gi"[..]).unwrap();
     assert_eq!(quantity.as_str(), "1.0Gi");
     assert_eq!(quantity.encode_to_vec(), b"\x0a\x051.0Gi");
-    assert_eq!(
-        Quantity::decode(&b""[..]).unwrap().parse(),
-        Ok(Amount::ZERO)
-    );
-    assert_eq!(
-        Quantity::decode(&b"\x0a\x00"[..]).unwrap().parse(),
-        Err(QuantityError::Shape)
-    );
+    assert_eq!(Quantity::decode(&b""[..]).unwrap().parse(), Ok(Amount::ZERO));
+    assert_eq!(Quantity::decode(&b"\x0a\x00"[..]).unwrap().parse(), Err(QuantityError::Shape));
     // Not trimmed, unlike JSON (W-QTY-2).
-    assert_eq!(
-        Quantity::decode(&b"\x0a\x021 "[..]).unwrap().parse(),
-        Err(QuantityError::Shape)
-    );
+    assert_eq!(Quantity::decode(&b"\x0a\x021 "[..]).unwrap().parse(), Err(QuantityError::Shape));
 }
 
 #[test]

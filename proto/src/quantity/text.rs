@@ -57,29 +57,18 @@ pub(super) fn parse(text: &str) -> Result<Parsed, QuantityError> {
         Scale::Binary(exponent) => (binary(whole, fraction, exponent), Format::BinarySi),
     };
     let nanos = i128::try_from(magnitude).unwrap_or(i128::MAX);
-    Ok(Parsed {
-        amount: Amount {
-            nanos: if negative { -nanos } else { nanos },
-        },
-        format,
-    })
+    Ok(Parsed { amount: Amount { nanos: if negative { -nanos } else { nanos } }, format })
 }
 
 /// Splits off the leading decimal digits.
 fn digits(bytes: &[u8]) -> (&[u8], &[u8]) {
-    let n_digits = bytes
-        .iter()
-        .take_while(|byte| byte.is_ascii_digit())
-        .count();
+    let n_digits = bytes.iter().take_while(|byte| byte.is_ascii_digit()).count();
     bytes.split_at(n_digits)
 }
 
 /// `[eEinumkKMGTP]*[-+]?[0-9]*`
 fn has_suffix_shape(suffix: &[u8]) -> bool {
-    let n_letters = suffix
-        .iter()
-        .take_while(|byte| b"eEinumkKMGTP".contains(byte))
-        .count();
+    let n_letters = suffix.iter().take_while(|byte| b"eEinumkKMGTP".contains(byte)).count();
     let signed = match &suffix[n_letters..] {
         [b'-' | b'+', rest @ ..] => rest,
         rest => rest,
@@ -116,13 +105,10 @@ fn scale(suffix: &[u8]) -> Option<Scale> {
                 return None;
             }
             // Held at a bound far outside any value's range, where the result no longer depends on it.
-            let size = digits.iter().fold(0_i64, |size, digit| {
-                (size * 10 + i64::from(digit - b'0')).min(1 << 40)
-            });
-            Some(Scale::Decimal(
-                if negative { -size } else { size },
-                Format::DecimalExponent,
-            ))
+            let size = digits
+                .iter()
+                .fold(0_i64, |size, digit| (size * 10 + i64::from(digit - b'0')).min(1 << 40));
+            Some(Scale::Decimal(if negative { -size } else { size }, Format::DecimalExponent))
         }
         _ => None,
     }
@@ -136,16 +122,12 @@ fn decimal(whole: &[u8], fraction: &[u8], exponent: i64) -> u128 {
     }
     let n_digits = i64::try_from(whole.len() + fraction.len()).unwrap_or(i64::MAX);
     // So many of the digits stand left of the nano's decimal point; zeros follow when there are not enough.
-    let n_kept = i64::try_from(whole.len())
-        .unwrap_or(i64::MAX)
-        .saturating_add(exponent + 9);
+    let n_kept = i64::try_from(whole.len()).unwrap_or(i64::MAX).saturating_add(exponent + 9);
     let mut nanos = 0_u128;
     let mut lost = false;
     for (digit, place) in whole.iter().chain(fraction).zip(0_i64..) {
         if place < n_kept {
-            nanos = nanos
-                .saturating_mul(10)
-                .saturating_add(u128::from(digit - b'0'));
+            nanos = nanos.saturating_mul(10).saturating_add(u128::from(digit - b'0'));
         } else {
             lost |= *digit != b'0';
         }
@@ -167,9 +149,7 @@ fn binary(whole: &[u8], fraction: &[u8], exponent: u32) -> u128 {
         return number.saturating_mul(unit).min(BINARY_CAP);
     }
     let whole = whole.iter().fold(0_u128, |whole, digit| {
-        whole
-            .saturating_mul(10)
-            .saturating_add(u128::from(digit - b'0'))
+        whole.saturating_mul(10).saturating_add(u128::from(digit - b'0'))
     });
     // From the last digit to the first, so that each division by ten leaves a whole number and says what it dropped.
     let mut part = 0_u128;
@@ -179,22 +159,14 @@ fn binary(whole: &[u8], fraction: &[u8], exponent: u32) -> u128 {
         part = tenfold / 10;
         lost |= !tenfold.is_multiple_of(10);
     }
-    whole
-        .saturating_mul(unit)
-        .saturating_add(part)
-        .saturating_add(u128::from(lost))
-        .min(BINARY_CAP)
+    whole.saturating_mul(unit).saturating_add(part).saturating_add(u128::from(lost)).min(BINARY_CAP)
 }
 
 /// The common case, `100m` or `128Mi`: no fraction, and few enough digits for 64 bits.
 fn short_number(whole: &[u8], fraction: &[u8]) -> Option<u128> {
     let is_short = fraction.is_empty() && whole.len() <= 18;
     is_short.then(|| {
-        u128::from(
-            whole
-                .iter()
-                .fold(0_u64, |number, digit| number * 10 + u64::from(digit - b'0')),
-        )
+        u128::from(whole.iter().fold(0_u64, |number, digit| number * 10 + u64::from(digit - b'0')))
     })
 }
 

@@ -3,9 +3,7 @@ use prost::Message;
 use super::*;
 
 fn read(text: &str) -> Option<i64> {
-    serde_json::from_value::<Time>(serde_json::Value::from(text))
-        .unwrap()
-        .unix_seconds()
+    serde_json::from_value::<Time>(serde_json::Value::from(text)).unwrap().unix_seconds()
 }
 
 #[test]
@@ -51,9 +49,7 @@ fn json_refuses_what_is_not_rfc_3339() {
     ] {
         let error = serde_json::from_value::<Time>(serde_json::Value::from(text)).unwrap_err();
         assert!(
-            error
-                .to_string()
-                .starts_with(&format!("`{text}` is not an RFC 3339 time")),
+            error.to_string().starts_with(&format!("`{text}` is not an RFC 3339 time")),
             "{error}"
         );
     }
@@ -63,10 +59,7 @@ fn json_refuses_what_is_not_rfc_3339() {
 #[test]
 fn json_writes_utc_in_whole_seconds() {
     let time: Time = serde_json::from_str(r#""2026-01-02T04:04:05.75+01:00""#).unwrap();
-    assert_eq!(
-        serde_json::to_string(&time).unwrap(),
-        r#""2026-01-02T03:04:05Z""#
-    );
+    assert_eq!(serde_json::to_string(&time).unwrap(), r#""2026-01-02T03:04:05Z""#);
     assert_eq!(
         serde_json::to_string(&Time::from_unix_seconds(0)).unwrap(),
         r#""1970-01-01T00:00:00Z""#
@@ -94,30 +87,18 @@ fn the_zero_time_is_not_the_epoch() {
 fn nanos_are_ignored() {
     let time = Time::decode(&b"\x08\x05\x10\xff\x93\xeb\xdc\x03"[..]).unwrap();
     assert_eq!(time.unix_seconds(), Some(5));
-    assert_eq!(
-        serde_json::to_string(&time).unwrap(),
-        r#""1970-01-01T00:00:05Z""#
-    );
+    assert_eq!(serde_json::to_string(&time).unwrap(), r#""1970-01-01T00:00:05Z""#);
 }
 
 #[test]
 fn micro_time_keeps_six_digits() {
     let time: MicroTime = serde_json::from_str(r#""2026-01-02T03:04:05.123456789Z""#).unwrap();
     assert_eq!(time.unix_microseconds(), Some(1_767_323_045_123_456));
-    assert_eq!(
-        serde_json::to_string(&time).unwrap(),
-        r#""2026-01-02T03:04:05.123456Z""#
-    );
+    assert_eq!(serde_json::to_string(&time).unwrap(), r#""2026-01-02T03:04:05.123456Z""#);
     assert_eq!(MicroTime::decode(&*time.encode_to_vec()).unwrap(), time);
     let before = MicroTime::from_unix_microseconds(-1);
-    assert_eq!(
-        serde_json::to_string(&before).unwrap(),
-        r#""1969-12-31T23:59:59.999999Z""#
-    );
-    assert_eq!(
-        serde_json::from_str::<MicroTime>("null").unwrap(),
-        MicroTime::default()
-    );
+    assert_eq!(serde_json::to_string(&before).unwrap(), r#""1969-12-31T23:59:59.999999Z""#);
+    assert_eq!(serde_json::from_str::<MicroTime>("null").unwrap(), MicroTime::default());
     assert_eq!(
         serde_json::to_string(&MicroTime::from_unix_microseconds(0)).unwrap(),
         r#""1970-01-01T00:00:00.000000Z""#

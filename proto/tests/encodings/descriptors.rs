@@ -12,8 +12,7 @@ static POOL: LazyLock<DescriptorPool> = LazyLock::new(|| {
 });
 
 pub(crate) fn message(full_name: &str) -> MessageDescriptor {
-    POOL.get_message_by_name(full_name)
-        .unwrap_or_else(|| panic!("no message `{full_name}`"))
+    POOL.get_message_by_name(full_name).unwrap_or_else(|| panic!("no message `{full_name}`"))
 }
 
 /// All messages of Kubernetes' packages.
@@ -46,13 +45,8 @@ pub(crate) fn is_scalar(message: &MessageDescriptor) -> bool {
 
 /// A message without a level of its own in JSON, where empty and absent are the same (W-JS-3).
 pub(crate) fn is_inlined(message: &MessageDescriptor) -> bool {
-    [
-        "EphemeralContainerCommon",
-        "PersistentVolumeSource",
-        "ProbeHandler",
-        "VolumeSource",
-    ]
-    .contains(&message.name())
+    ["EphemeralContainerCommon", "PersistentVolumeSource", "ProbeHandler", "VolumeSource"]
+        .contains(&message.name())
 }
 
 /// `Message.field`, as the lists of known differences name it.
@@ -64,10 +58,8 @@ pub(crate) fn label(field: &FieldDescriptor) -> String {
 pub(crate) fn every_field() -> Vec<(&'static str, Vec<FieldDescriptor>)> {
     let mut found = Vec::new();
     let mut seen = HashSet::new();
-    let mut queue: VecDeque<(&str, MessageDescriptor, Vec<FieldDescriptor>)> = KINDS
-        .iter()
-        .map(|kind| (kind.name, message(kind.name), Vec::new()))
-        .collect();
+    let mut queue: VecDeque<(&str, MessageDescriptor, Vec<FieldDescriptor>)> =
+        KINDS.iter().map(|kind| (kind.name, message(kind.name), Vec::new())).collect();
     while let Some((kind, message, way)) = queue.pop_front() {
         if !seen.insert(message.full_name().to_owned()) {
             continue;

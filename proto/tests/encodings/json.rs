@@ -22,21 +22,13 @@ fn through_k8s_openapi(kind: &Kind, ours: &[u8]) -> Vec<u8> {
 #[test]
 fn every_field_is_called_what_k8s_openapi_calls_it() {
     for (name, path) in every_field() {
-        if path
-            .last()
-            .and_then(message_below)
-            .is_some_and(|below| is_inlined(&below))
-        {
+        if path.last().and_then(message_below).is_some_and(|below| is_inlined(&below)) {
             continue; // empty, and so without a trace in JSON
         }
         let kind = kind(name);
         let labels: Vec<String> = path.iter().map(label).collect();
-        let ours = (kind.recode)(
-            &Random::new(2, 0)
-                .along(&message(name), &path)
-                .encode_to_vec(),
-        )
-        .unwrap();
+        let ours =
+            (kind.recode)(&Random::new(2, 0).along(&message(name), &path).encode_to_vec()).unwrap();
         let json = (kind.to_json)(&ours);
         assert_eq!(
             (kind.from_json)(json.to_string().as_bytes()).unwrap(),
@@ -71,9 +63,7 @@ fn pod(json: &Value) -> core_v1::Pod {
 fn null_is_absent() {
     for (name, path) in every_field() {
         let kind = kind(name);
-        let ours = Random::new(3, 0)
-            .along(&message(name), &path[..path.len() - 1])
-            .encode_to_vec();
+        let ours = Random::new(3, 0).along(&message(name), &path[..path.len() - 1]).encode_to_vec();
         let mut json = (kind.to_json)(&ours);
         let field = &path[path.len() - 1];
         // An inlined message has no key.
@@ -87,25 +77,10 @@ fn null_is_absent() {
             kind.check_same(&read, &ours);
         }
     }
-    assert_eq!(
-        pod(&json!({"spec": {"priority": 0}}))
-            .spec
-            .unwrap()
-            .priority,
-        Some(0)
-    );
-    assert_eq!(
-        pod(&json!({"spec": {"priority": null}}))
-            .spec
-            .unwrap()
-            .priority,
-        None
-    );
+    assert_eq!(pod(&json!({"spec": {"priority": 0}})).spec.unwrap().priority, Some(0));
+    assert_eq!(pod(&json!({"spec": {"priority": null}})).spec.unwrap().priority, None);
     let owner: meta_v1::OwnerReference = serde_json::from_str(r#"{"controller": false}"#).unwrap();
-    assert_eq!(
-        serde_json::to_value(owner).unwrap(),
-        json!({"controller": false})
-    );
+    assert_eq!(serde_json::to_value(owner).unwrap(), json!({"controller": false}));
 }
 
 /// The JSON object that `path` leads to; `None` below an inlined message.
@@ -167,17 +142,7 @@ fn null_elements_are_zero() {
 fn inlined_messages_have_no_level() {
     let json = json!({"hostPath": {"path": "/x", "type": ""}, "name": "v"});
     let volume: core_v1::Volume = serde_json::from_value(json.clone()).unwrap();
-    assert_eq!(
-        volume
-            .volume_source
-            .as_ref()
-            .unwrap()
-            .host_path
-            .as_ref()
-            .unwrap()
-            .path,
-        "/x"
-    );
+    assert_eq!(volume.volume_source.as_ref().unwrap().host_path.as_ref().unwrap().path, "/x");
     assert_eq!(serde_json::to_value(&volume).unwrap(), json);
     let probe = json!({"tcpSocket": {"port": "http"}, "periodSeconds": 5});
     assert_eq!(
@@ -211,25 +176,11 @@ fn unknown_and_repeated_keys() {
 fn numbers() {
     let metadata: meta_v1::ObjectMeta =
         serde_json::from_str(r#"{"generation": -9223372036854775808}"#).unwrap();
-    assert_eq!(
-        serde_json::to_string(&metadata).unwrap(),
-        r#"{"generation":-9223372036854775808}"#
-    );
-    for generation in [
-        "9223372036854775808",
-        "\"1\"",
-        "1.5",
-        "1e3",
-        "true",
-        "{}",
-        "[]",
-    ] {
+    assert_eq!(serde_json::to_string(&metadata).unwrap(), r#"{"generation":-9223372036854775808}"#);
+    for generation in ["9223372036854775808", "\"1\"", "1.5", "1e3", "true", "{}", "[]"] {
         let json = format!("{{\"generation\": {generation}}}");
         let error = serde_json::from_str::<meta_v1::ObjectMeta>(&json).unwrap_err();
-        assert!(
-            error.to_string().starts_with("field `generation`: "),
-            "{error}"
-        );
+        assert!(error.to_string().starts_with("field `generation`: "), "{error}");
     }
     assert!(
         serde_json::from_str::<apps_v1::ReplicaSetStatus>(r#"{"replicas": 2147483648}"#).is_err()
@@ -257,11 +208,7 @@ fn no_json_field_carries_bytes() {
         .filter(|message| message.package_name() != "k8s.io.apimachinery.pkg.runtime")
     {
         for field in message.fields() {
-            assert!(
-                !matches!(field.kind(), FieldKind::Bytes),
-                "{}",
-                label(&field)
-            );
+            assert!(!matches!(field.kind(), FieldKind::Bytes), "{}", label(&field));
         }
     }
 }
@@ -269,10 +216,7 @@ fn no_json_field_carries_bytes() {
 /// W-JS-10, and times inside objects.
 #[test]
 fn creation_timestamps() {
-    for json in [
-        r#"{"metadata": {"creationTimestamp": null}}"#,
-        r#"{"metadata": {}}"#,
-    ] {
+    for json in [r#"{"metadata": {"creationTimestamp": null}}"#, r#"{"metadata": {}}"#] {
         let read: core_v1::Pod = serde_json::from_str(json).unwrap();
         assert_eq!(read.metadata.unwrap().creation_timestamp, None, "{json}");
     }
@@ -306,14 +250,12 @@ fn berth_messages_are_written() {
             uid: String::new(),
         }),
         generation: 7,
-        outcome: Some(berth_v1::decision::Outcome::Placement(
-            berth_v1::Placement {
-                node_name: "n".into(),
-                total_score: Some(0),
-                n_feasible_nodes: 2,
-                ..Default::default()
-            },
-        )),
+        outcome: Some(berth_v1::decision::Outcome::Placement(berth_v1::Placement {
+            node_name: "n".into(),
+            total_score: Some(0),
+            n_feasible_nodes: 2,
+            ..Default::default()
+        })),
     };
     assert_eq!(
         serde_json::to_value(decision).unwrap(),
@@ -323,12 +265,7 @@ fn berth_messages_are_written() {
             "placement": {"nodeName": "n", "totalScore": 0, "nFeasibleNodes": 2},
         })
     );
-    let request = berth_v1::PlaceRequest {
-        mode: berth_v1::PlaceMode::Assume.into(),
-        ..Default::default()
-    };
-    assert_eq!(
-        serde_json::to_value(request).unwrap(),
-        json!({"mode": "PLACE_MODE_ASSUME"})
-    );
+    let request =
+        berth_v1::PlaceRequest { mode: berth_v1::PlaceMode::Assume.into(), ..Default::default() };
+    assert_eq!(serde_json::to_value(request).unwrap(), json!({"mode": "PLACE_MODE_ASSUME"}));
 }

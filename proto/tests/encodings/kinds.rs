@@ -41,11 +41,7 @@ impl Kind {
             recode: |bytes| Ours::decode(bytes).map(|ours| ours.encode_to_vec()),
             to_json: |bytes| serde_json::to_value(Ours::decode(bytes).unwrap()).unwrap(),
             from_json: |json| serde_json::from_slice::<Ours>(json).map(|ours| ours.encode_to_vec()),
-            from_yaml: |yaml| {
-                serde_saphyr::from_str::<Ours>(yaml)
-                    .unwrap()
-                    .encode_to_vec()
-            },
+            from_yaml: |yaml| serde_saphyr::from_str::<Ours>(yaml).unwrap().encode_to_vec(),
             k8s_pb: |bytes| {
                 let theirs = Pb::decode(bytes).unwrap();
                 (theirs.encode_to_vec(), format!("{theirs:?}"))
@@ -67,10 +63,7 @@ impl Kind {
 }
 
 pub(crate) fn kind(name: &str) -> &'static Kind {
-    KINDS
-        .iter()
-        .find(|kind| kind.name == name)
-        .unwrap_or_else(|| panic!("no kind `{name}`"))
+    KINDS.iter().find(|kind| kind.name == name).unwrap_or_else(|| panic!("no kind `{name}`"))
 }
 
 /// The objects, then their lists.

@@ -79,15 +79,10 @@ fn errors_name_the_field() {
             r#"{"spec": {"overhead": {"cpu": true}}}"#,
             "field `spec.overhead[cpu]`: invalid type: boolean `true`, expected a quantity: a string or a number at line 1 column 34",
         ),
-        (
-            "5",
-            "invalid type: integer `5`, expected an object (Pod) at line 1 column 1",
-        ),
+        ("5", "invalid type: integer `5`, expected an object (Pod) at line 1 column 1"),
     ] {
         assert_eq!(
-            serde_json::from_str::<core_v1::Pod>(json)
-                .unwrap_err()
-                .to_string(),
+            serde_json::from_str::<core_v1::Pod>(json).unwrap_err().to_string(),
             expected,
             "{json}"
         );
@@ -98,13 +93,8 @@ fn errors_name_the_field() {
 #[test]
 fn yaml_errors_name_the_field() {
     let yaml = "spec:\n  containers:\n  - name: a\n    ports:\n    - hostPort: http\n";
-    let error = serde_saphyr::from_str::<core_v1::Pod>(yaml)
-        .unwrap_err()
-        .to_string();
-    assert!(
-        error.contains("`spec.containers[0].ports[0].hostPort`"),
-        "{error}"
-    );
+    let error = serde_saphyr::from_str::<core_v1::Pod>(yaml).unwrap_err().to_string();
+    assert!(error.contains("`spec.containers[0].ports[0].hostPort`"), "{error}");
     assert!(error.contains("line 5"), "{error}");
 }
 

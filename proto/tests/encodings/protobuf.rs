@@ -44,14 +44,8 @@ fn every_field_stands_where_k8s_pb_has_it() {
     for (name, path) in fields {
         let kind = kind(name);
         let labels: Vec<String> = path.iter().map(label).collect();
-        let ours = Random::new(1, 0)
-            .along(&message(name), &path)
-            .encode_to_vec();
-        assert_eq!(
-            (kind.recode)(&ours).unwrap(),
-            ours,
-            "{labels:?} through our own type"
-        );
+        let ours = Random::new(1, 0).along(&message(name), &path).encode_to_vec();
+        assert_eq!((kind.recode)(&ours).unwrap(), ours, "{labels:?} through our own type");
         let (_, printed) = (kind.k8s_pb)(&ours);
         if labels.iter().any(|label| NOT_IN_K8S_PB.contains(&&**label)) {
             assert_ne!(
@@ -61,15 +55,8 @@ fn every_field_stands_where_k8s_pb_has_it() {
             );
             continue;
         }
-        assert!(
-            prints(&printed, &path),
-            "{labels:?} is something else to `k8s-pb`: {printed}"
-        );
-        assert_eq!(
-            through_k8s_pb(kind, &ours),
-            ours,
-            "{labels:?} through `k8s-pb`"
-        );
+        assert!(prints(&printed, &path), "{labels:?} is something else to `k8s-pb`: {printed}");
+        assert_eq!(through_k8s_pb(kind, &ours), ours, "{labels:?} through `k8s-pb`");
     }
 }
 
@@ -145,16 +132,8 @@ fn an_empty_message_is_present() {
         ..Default::default()
     };
     assert_eq!(empty.encode_to_vec(), b"\x0a\x00");
-    assert_eq!(
-        core_v1::PodAffinityTerm::decode(&b"\x0a\x00"[..]).unwrap(),
-        empty
-    );
-    assert_eq!(
-        core_v1::PodAffinityTerm::decode(&b""[..])
-            .unwrap()
-            .label_selector,
-        None
-    );
+    assert_eq!(core_v1::PodAffinityTerm::decode(&b"\x0a\x00"[..]).unwrap(), empty);
+    assert_eq!(core_v1::PodAffinityTerm::decode(&b""[..]).unwrap().label_selector, None);
     let affinity = core_v1::NodeAffinity::decode(&b"\x0a\x00"[..]).unwrap();
     assert_eq!(
         affinity.required_during_scheduling_ignored_during_execution,
@@ -189,17 +168,12 @@ fn empty_elements_are_kept() {
 /// W-PB-4: repeated numbers come unpacked or packed and leave unpacked; negative ones take ten bytes.
 #[test]
 fn repeated_numbers_packed_and_not() {
-    let codes = core_v1::ContainerRestartRuleOnExitCodes {
-        values: vec![1, 300, -1],
-        ..Default::default()
-    };
+    let codes =
+        core_v1::ContainerRestartRuleOnExitCodes { values: vec![1, 300, -1], ..Default::default() };
     let unpacked = b"\x10\x01\x10\xac\x02\x10\xff\xff\xff\xff\xff\xff\xff\xff\xff\x01";
     let packed = b"\x12\x0d\x01\xac\x02\xff\xff\xff\xff\xff\xff\xff\xff\xff\x01";
     for bytes in [&unpacked[..], &packed[..]] {
-        assert_eq!(
-            core_v1::ContainerRestartRuleOnExitCodes::decode(bytes).unwrap(),
-            codes
-        );
+        assert_eq!(core_v1::ContainerRestartRuleOnExitCodes::decode(bytes).unwrap(), codes);
     }
     assert_eq!(codes.encode_to_vec(), unpacked);
 }
@@ -212,27 +186,16 @@ fn maps_are_entries() {
     let metadata = meta_v1::ObjectMeta::decode(&*bytes).unwrap();
     assert_eq!(
         metadata.labels,
-        [("a", "2"), ("b", "3")]
-            .map(|(k, v)| (k.to_owned(), v.to_owned()))
-            .into()
+        [("a", "2"), ("b", "3")].map(|(k, v)| (k.to_owned(), v.to_owned())).into()
     );
-    assert_eq!(
-        metadata.encode_to_vec(),
-        [entry(b"a", b"2"), entry(b"b", b"3")].concat()
-    );
+    assert_eq!(metadata.encode_to_vec(), [entry(b"a", b"2"), entry(b"b", b"3")].concat());
 }
 
 /// W-PB-6, W-PB-7: unknown texts stay, unknown fields of every wire type are skipped.
 #[test]
 fn what_is_unknown() {
-    let taint = core_v1::Taint {
-        effect: "Quarantine".into(),
-        ..Default::default()
-    };
-    assert_eq!(
-        core_v1::Taint::decode(&*taint.encode_to_vec()).unwrap(),
-        taint
-    );
+    let taint = core_v1::Taint { effect: "Quarantine".into(), ..Default::default() };
+    assert_eq!(core_v1::Taint::decode(&*taint.encode_to_vec()).unwrap(), taint);
     let unknown: [&[u8]; 5] = [
         b"\xf8\x3f\x07",
         b"\xf9\x3f12345678",
@@ -242,81 +205,42 @@ fn what_is_unknown() {
     ];
     for field in unknown {
         let bytes = [field, &taint.encode_to_vec(), field].concat();
-        assert_eq!(
-            core_v1::Taint::decode(&*bytes).unwrap(),
-            taint,
-            "{field:x?}"
-        );
+        assert_eq!(core_v1::Taint::decode(&*bytes).unwrap(), taint, "{field:x?}");
     }
 }
 
 /// W-PB-9, W-ENV-1, W-ENV-3: lists, envelope and watch frames are what `k8s-pb` takes them for.
 #[test]
 fn envelope_and_watch_event() {
-    let pods = core_v1::PodList {
-        items: vec![core_v1::Pod::default(); 2],
-        ..Default::default()
-    };
+    let pods = core_v1::PodList { items: vec![core_v1::Pod::default(); 2], ..Default::default() };
     let envelope = runtime::Unknown {
-        type_meta: Some(runtime::TypeMeta {
-            api_version: "v1".into(),
-            kind: "PodList".into(),
-        }),
+        type_meta: Some(runtime::TypeMeta { api_version: "v1".into(), kind: "PodList".into() }),
         raw: pods.encode_to_vec(),
         content_encoding: "gzip".into(),
         content_type: "application/json".into(),
     };
     let theirs =
         k8s_pb::apimachinery::pkg::runtime::Unknown::decode(&*envelope.encode_to_vec()).unwrap();
-    assert_eq!(
-        theirs.type_meta.as_ref().unwrap().kind.as_deref(),
-        Some("PodList")
-    );
+    assert_eq!(theirs.type_meta.as_ref().unwrap().kind.as_deref(), Some("PodList"));
     assert_eq!(theirs.content_encoding.as_deref(), Some("gzip"));
-    assert_eq!(
-        k8s_pb::api::core::v1::PodList::decode(theirs.raw())
-            .unwrap()
-            .items
-            .len(),
-        2
-    );
-    assert_eq!(
-        runtime::Unknown::decode(&*theirs.encode_to_vec()).unwrap(),
-        envelope
-    );
+    assert_eq!(k8s_pb::api::core::v1::PodList::decode(theirs.raw()).unwrap().items.len(), 2);
+    assert_eq!(runtime::Unknown::decode(&*theirs.encode_to_vec()).unwrap(), envelope);
 
     let event = meta_v1::WatchEvent {
         r#type: "ADDED".into(),
-        object: Some(runtime::RawExtension {
-            raw: envelope.encode_to_vec(),
-        }),
+        object: Some(runtime::RawExtension { raw: envelope.encode_to_vec() }),
     };
     let theirs =
         k8s_pb::apimachinery::pkg::apis::meta::v1::WatchEvent::decode(&*event.encode_to_vec())
             .unwrap();
     assert_eq!(theirs.r#type.as_deref(), Some("ADDED"));
-    assert_eq!(
-        meta_v1::WatchEvent::decode(&*theirs.encode_to_vec()).unwrap(),
-        event
-    );
+    assert_eq!(meta_v1::WatchEvent::decode(&*theirs.encode_to_vec()).unwrap(), event);
 }
 
 /// The message's Rust type is as small as a cluster of many objects needs it.
 #[test]
 fn objects_stay_small() {
-    assert!(
-        size_of::<core_v1::Volume>() <= 640,
-        "{}",
-        size_of::<core_v1::Volume>()
-    );
-    assert!(
-        size_of::<core_v1::Container>() <= 640,
-        "{}",
-        size_of::<core_v1::Container>()
-    );
-    assert!(
-        size_of::<apps_v1::ReplicaSet>() <= 8192,
-        "{}",
-        size_of::<apps_v1::ReplicaSet>()
-    );
+    assert!(size_of::<core_v1::Volume>() <= 640, "{}", size_of::<core_v1::Volume>());
+    assert!(size_of::<core_v1::Container>() <= 640, "{}", size_of::<core_v1::Container>());
+    assert!(size_of::<apps_v1::ReplicaSet>() <= 8192, "{}", size_of::<apps_v1::ReplicaSet>());
 }

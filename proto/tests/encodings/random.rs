@@ -53,16 +53,8 @@ const QUANTITIES: [&str; 12] = [
 ];
 
 /// Texts that an encoding could get wrong.
-const TEXTS: [&str; 8] = [
-    "a",
-    "web-0",
-    "",
-    "<&>",
-    "ünï€ \u{1f980}",
-    "\"\\\n\u{0}",
-    "true",
-    "\u{2028}1",
-];
+const TEXTS: [&str; 8] =
+    ["a", "web-0", "", "<&>", "ünï€ \u{1f980}", "\"\\\n\u{0}", "true", "\u{2028}1"];
 
 /// The same cases in every run.
 pub(crate) fn seeded(cases: u32) -> ProptestConfig {
@@ -82,10 +74,7 @@ pub(crate) struct Random {
 
 impl Random {
     pub(crate) fn new(seed: u64, density: u64) -> Random {
-        Random {
-            state: seed,
-            density,
-        }
+        Random { state: seed, density }
     }
 
     /// A message with random fields.
@@ -129,19 +118,14 @@ impl Random {
     fn value(&mut self, field: &FieldDescriptor, depth: u64) -> Value {
         if field.is_list() {
             Value::List(
-                (0..1 + self.below(3))
-                    .map(|_| self.element(&field.kind(), depth))
-                    .collect(),
+                (0..1 + self.below(3)).map(|_| self.element(&field.kind(), depth)).collect(),
             )
         } else if let Kind::Message(entry) = field.kind()
             && entry.is_map_entry()
         {
             let kind = entry.map_entry_value_field().kind();
             let entries = (0..1 + self.below(3)).map(|i| {
-                (
-                    MapKey::String(format!("{}{i}", self.pick(&TEXTS))),
-                    self.element(&kind, depth),
-                )
+                (MapKey::String(format!("{}{i}", self.pick(&TEXTS))), self.element(&kind, depth))
             });
             Value::Map(entries.collect())
         } else {
@@ -185,10 +169,8 @@ impl Random {
                 value.set_field_by_name("string", Value::String((*self.pick(&QUANTITIES)).into()))
             }
             // Years 1970 to 9999, what both JSON writers accept.
-            "Time" => value.set_field_by_name(
-                "seconds",
-                Value::I64((self.next() % 253_000_000_000) as i64),
-            ),
+            "Time" => value
+                .set_field_by_name("seconds", Value::I64((self.next() % 253_000_000_000) as i64)),
             "IntOrString" if self.below(2) == 0 => {
                 value.set_field_by_name("intVal", Value::I32(*self.pick(&[0, 80, -1, i32::MAX])));
             }
@@ -232,11 +214,7 @@ fn set(message: &mut DynamicMessage, field: &FieldDescriptor, value: Value) {
 }
 
 fn is_always(field: &FieldDescriptor) -> bool {
-    let of_kind = || {
-        KINDS
-            .iter()
-            .any(|kind| kind.name == field.parent_message().full_name())
-    };
+    let of_kind = || KINDS.iter().any(|kind| kind.name == field.parent_message().full_name());
     ALWAYS.contains(&&*label(field)) || field.name() == "metadata" && of_kind()
 }
 

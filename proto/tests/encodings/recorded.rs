@@ -31,16 +31,11 @@ const LEFT_OUT: [&str; 10] = [
 /// A folder of recordings, or a line that says what was skipped.
 fn recordings(folder: &str, what: &str) -> Option<PathBuf> {
     let beside = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../shared");
-    let path = std::env::var_os("BERTH_SHARED")
-        .map_or(beside, PathBuf::from)
-        .join(folder);
+    let path = std::env::var_os("BERTH_SHARED").map_or(beside, PathBuf::from).join(folder);
     if path.is_dir() {
         return Some(path);
     }
-    println!(
-        "skipped {what}: no folder `{}`; set BERTH_SHARED",
-        path.display()
-    );
+    println!("skipped {what}: no folder `{}`; set BERTH_SHARED", path.display());
     None
 }
 
@@ -50,17 +45,13 @@ fn read(path: &Path) -> Vec<u8> {
         return bytes;
     }
     let mut plain = Vec::new();
-    flate2::read::GzDecoder::new(&*bytes)
-        .read_to_end(&mut plain)
-        .unwrap();
+    flate2::read::GzDecoder::new(&*bytes).read_to_end(&mut plain).unwrap();
     plain
 }
 
 /// Opens the envelope (W-ENV-1) around an object.
 fn opened(bytes: &[u8]) -> runtime::Unknown {
-    let envelope = bytes
-        .strip_prefix(&ENVELOPE_MAGIC)
-        .expect("the four magic bytes");
+    let envelope = bytes.strip_prefix(&ENVELOPE_MAGIC).expect("the four magic bytes");
     runtime::Unknown::decode(envelope).unwrap()
 }
 
@@ -78,8 +69,7 @@ fn protobuf_and_json_of_an_api_server_agree() {
     let exchanges: Value = serde_json::from_slice(&read(&folder.join("13-protobuf.json"))).unwrap();
     let body = |index: usize| {
         let body = &exchanges["exchanges"][index]["response"]["body"];
-        body.as_str()
-            .map_or_else(|| body.to_string(), str::to_owned)
+        body.as_str().map_or_else(|| body.to_string(), str::to_owned)
     };
 
     for (file, kind) in [
@@ -102,10 +92,7 @@ fn protobuf_and_json_of_an_api_server_agree() {
     assert!(!pods.items.is_empty());
     assert_eq!(in_json(&pods), json);
     let pod = core_v1::Pod::decode(&*opened(&read(&folder.join("13-pod.pb"))).raw).unwrap();
-    assert!(
-        pods.items.contains(&pod),
-        "the single pod is one of the list"
-    );
+    assert!(pods.items.contains(&pod), "the single pod is one of the list");
 
     let nodes =
         core_v1::NodeList::decode(&*opened(&read(&folder.join("13-nodelist.pb"))).raw).unwrap();
@@ -124,22 +111,15 @@ fn dumped_objects_come_back() {
     let json: Value = serde_json::from_slice(&read(&folder.join("mid.json.gz"))).unwrap();
     let mut lost = BTreeSet::new();
     let mut n_objects = BTreeMap::new();
-    for item in [&yaml, &json]
-        .into_iter()
-        .flat_map(|dump| dump["items"].as_array().unwrap())
-    {
-        let (group, kind) = (
-            item["apiVersion"].as_str().unwrap(),
-            item["kind"].as_str().unwrap(),
-        );
+    for item in [&yaml, &json].into_iter().flat_map(|dump| dump["items"].as_array().unwrap()) {
+        let (group, kind) = (item["apiVersion"].as_str().unwrap(), item["kind"].as_str().unwrap());
         let group = if group == "v1" {
             "core.v1".to_owned()
         } else {
             group.replace(".k8s.io", "").replace('/', ".")
         };
-        let Some(known) = KINDS
-            .iter()
-            .find(|known| known.name == format!("k8s.io.api.{group}.{kind}"))
+        let Some(known) =
+            KINDS.iter().find(|known| known.name == format!("k8s.io.api.{group}.{kind}"))
         else {
             continue;
         };
@@ -149,14 +129,9 @@ fn dumped_objects_come_back() {
         compare(&mut vec![kind.to_owned()], item, &written, &mut lost);
     }
     println!("compared {n_objects:?}");
-    assert!(
-        n_objects["Pod"] > 100 && n_objects["Node"] > 10,
-        "{n_objects:?}"
-    );
-    let unexpected: Vec<_> = lost
-        .iter()
-        .filter(|path| !LEFT_OUT.contains(&path.as_str()))
-        .collect();
+    assert!(n_objects["Pod"] > 100 && n_objects["Node"] > 10, "{n_objects:?}");
+    let unexpected: Vec<_> =
+        lost.iter().filter(|path| !LEFT_OUT.contains(&path.as_str())).collect();
     assert!(unexpected.is_empty(), "lost: {unexpected:#?}");
 }
 
@@ -184,9 +159,7 @@ fn compare(path: &mut Vec<String>, item: &Value, written: &Value, lost: &mut BTr
         }
         (Value::Array(item), Value::Array(written)) => {
             assert_eq!(item.len(), written.len(), "{path:?}");
-            item.iter()
-                .zip(written)
-                .for_each(|(item, written)| compare(path, item, written, lost));
+            item.iter().zip(written).for_each(|(item, written)| compare(path, item, written, lost));
         }
         _ => assert_eq!(item, written, "{path:?}"),
     }

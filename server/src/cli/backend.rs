@@ -81,13 +81,8 @@ impl BackendArgs {
             None => Profiles::default(),
         };
         let dump = file::read_all(&self.cluster_files)?;
-        let tie_break = self
-            .tie_break
-            .unwrap_or_default()
-            .with_seed(self.seed.unwrap_or(0));
-        Ok(Backend::Local(Box::new(Local::load(
-            dump, profiles, tie_break,
-        ))))
+        let tie_break = self.tie_break.unwrap_or_default().with_seed(self.seed.unwrap_or(0));
+        Ok(Backend::Local(Box::new(Local::load(dump, profiles, tie_break))))
     }
 
     fn wire_tie_break(&self) -> Option<wire::TieBreak> {
@@ -98,10 +93,7 @@ impl BackendArgs {
             None if self.seed.is_some() => wire::TieBreakRule::Seeded,
             None => return None,
         };
-        Some(wire::TieBreak {
-            rule: rule.into(),
-            seed: self.seed.unwrap_or(0),
-        })
+        Some(wire::TieBreak { rule: rule.into(), seed: self.seed.unwrap_or(0) })
     }
 }
 
@@ -115,30 +107,15 @@ impl Backend {
         assume: bool,
     ) -> Result<Vec<PlaceResult>, CliError> {
         match self {
-            Backend::Local(local) => Ok(entries
-                .into_iter()
-                .flat_map(|entry| local.place(entry))
-                .collect()),
-            Backend::Server {
-                url,
-                client,
-                tie_break,
-            } => {
-                let mode = if assume {
-                    wire::PlaceMode::Assume
-                } else {
-                    wire::PlaceMode::DryRun
-                };
-                let request = PlaceBatchRequest {
-                    entries,
-                    mode: mode.into(),
-                    tie_break: *tie_break,
-                };
+            Backend::Local(local) => {
+                Ok(entries.into_iter().flat_map(|entry| local.place(entry)).collect())
+            }
+            Backend::Server { url, client, tie_break } => {
+                let mode = if assume { wire::PlaceMode::Assume } else { wire::PlaceMode::DryRun };
+                let request =
+                    PlaceBatchRequest { entries, mode: mode.into(), tie_break: *tie_break };
                 let answer = client.placement(0).place_batch(request).await;
-                Ok(answer
-                    .map_err(|status| remote(url, &status))?
-                    .into_inner()
-                    .results)
+                Ok(answer.map_err(|status| remote(url, &status))?.into_inner().results)
             }
         }
     }
@@ -153,16 +130,8 @@ impl Backend {
             Backend::Local(local) => local
                 .explain(&pod, &node_names)
                 .map_err(|error| CliError::Request(error.to_string())),
-            Backend::Server {
-                url,
-                client,
-                tie_break,
-            } => {
-                let request = ExplainRequest {
-                    pod: Some(pod),
-                    tie_break: *tie_break,
-                    node_names,
-                };
+            Backend::Server { url, client, tie_break } => {
+                let request = ExplainRequest { pod: Some(pod), tie_break: *tie_break, node_names };
                 let answer = client.placement(0).explain(request).await;
                 Ok(answer.map_err(|status| remote(url, &status))?.into_inner())
             }
@@ -177,18 +146,12 @@ impl Local {
         for refused in file::load(&cluster, dump).refused {
             output::note(&format!("refused: {refused}"));
         }
-        Local {
-            cluster,
-            profiles,
-            tie_break,
-            pods,
-        }
+        Local { cluster, profiles, tie_break, pods }
     }
 
     /// Takes a running pod off its node, so that it can be decided as if it were pending.
     pub(super) fn take_off(&self, key: PodKey) {
-        self.cluster
-            .apply(vec![berth_engine::Delta::DeletePod { key, uid: None }]);
+        self.cluster.apply(vec![berth_engine::Delta::DeletePod { key, uid: None }]);
     }
 
     fn place(&self, entry: BatchEntry) -> Vec<PlaceResult> {
@@ -198,16 +161,8 @@ impl Local {
         (0..n_replicas)
             .map(|index| {
                 let decided = compiled.clone().and_then(|(pod, policy)| {
-                    let pod = if n_replicas > 1 {
-                        replica(&pod, index)
-                    } else {
-                        pod
-                    };
-                    let request = PlaceRequest {
-                        pod: &pod,
-                        policy,
-                        tie_break: self.tie_break,
-                    };
+                    let pod = if n_replicas > 1 { replica(&pod, index) } else { pod };
+                    let request = PlaceRequest { pod: &pod, policy, tie_break: self.tie_break };
                     let mut decision = self.cluster.assume(&request)?;
                     if let Outcome::Placed(placement) = &mut decision.outcome {
                         // Held for the pods after it, gone with this process: nothing that a caller could rely on.
@@ -226,11 +181,7 @@ impl Local {
         node_names: &[String],
     ) -> Result<ExplainResponse, CallError> {
         let (pod, policy) = self.compile(pod)?;
-        let request = PlaceRequest {
-            pod: &pod,
-            policy,
-            tie_break: self.tie_break,
-        };
+        let request = PlaceRequest { pod: &pod, policy, tie_break: self.tie_break };
         let explanation = self.cluster.explain(&request)?;
         let nodes = explanation.nodes.into_iter().map(convert::node_verdict);
         Ok(ExplainResponse {
@@ -238,11 +189,7 @@ impl Local {
             nodes: nodes
                 .filter(|node| node_names.is_empty() || node_names.contains(&node.node_name))
                 .collect(),
-            remedies: explanation
-                .remedies
-                .into_iter()
-                .map(convert::remedy)
-                .collect(),
+            remedies: explanation.remedies.into_iter().map(convert::remedy).collect(),
         })
     }
 
@@ -250,17 +197,11 @@ impl Local {
         let compiled = self.cluster.compile_pod(pod)?;
         let name = compiled.scheduler_name();
         let policy = self.profiles.get(name).ok_or_else(|| {
-            let known: Vec<String> = self
-                .profiles
-                .names()
-                .map(|name| format!("`{name}`"))
-                .collect();
+            let known: Vec<String> =
+                self.profiles.names().map(|name| format!("`{name}`")).collect();
             CallError::field(
                 "spec.schedulerName",
-                format!(
-                    "no profile is named `{name}`, there is {}",
-                    known.join(", ")
-                ),
+                format!("no profile is named `{name}`, there is {}", known.join(", ")),
             )
         })?;
         Ok((compiled, policy))
@@ -278,8 +219,5 @@ fn remote(url: &str, status: &tonic::Status) -> CliError {
 fn replica(pod: &Pod, index: u32) -> Pod {
     let key = pod.key();
     let name = format!("{}-{index}", key.name);
-    pod.with_identity(
-        PodKey::new(&key.namespace, &name),
-        &format!("{}-{index}", pod.uid()),
-    )
+    pod.with_identity(PodKey::new(&key.namespace, &name), &format!("{}-{index}", pod.uid()))
 }

@@ -45,11 +45,7 @@ pub fn run(args: ConformanceArgs) -> Result<ExitCode, CliError> {
         Some(text) => output::print(&text)?,
         None => output::print(&text(&report))?,
     }
-    Ok(if report.is_match() {
-        ExitCode::SUCCESS
-    } else {
-        ExitCode::FAILURE
-    })
+    Ok(if report.is_match() { ExitCode::SUCCESS } else { ExitCode::FAILURE })
 }
 
 fn text(report: &Report) -> String {
@@ -58,25 +54,13 @@ fn text(report: &Report) -> String {
     sections.extend(report.suites.iter().filter_map(differences));
     let mut notes = Vec::new();
     if report.sampled_every > 1 {
-        notes.push(format!(
-            "note: only every {}th case was replayed",
-            report.sampled_every
-        ));
+        notes.push(format!("note: only every {}th case was replayed", report.sampled_every));
     }
     notes.extend(NOTES.map(|note| format!("note: {note}")));
     sections.push(notes.join("\n"));
-    let n_of = |status| {
-        report
-            .suites
-            .iter()
-            .filter(|suite| suite.status() == status)
-            .count()
-    };
+    let n_of = |status| report.suites.iter().filter(|suite| suite.status() == status).count();
     let (matched, mismatched) = (n_of(Status::Match), n_of(Status::Mismatch));
-    let n_suites = output::count(
-        u64::try_from(report.suites.len()).unwrap_or(u64::MAX),
-        "suite",
-    );
+    let n_suites = output::count(u64::try_from(report.suites.len()).unwrap_or(u64::MAX), "suite");
     sections.push(format!(
         "{n_suites}: {matched} match, {mismatched} differ, {} not covered",
         n_of(Status::NotCovered)
@@ -134,9 +118,7 @@ fn scores(report: &Report) -> Option<String> {
     for suite in &report.suites {
         by_plugin.add(&suite.tallies);
     }
-    by_plugin
-        .0
-        .retain(|aspect, _| matches!(aspect, Aspect::Score(_)));
+    by_plugin.0.retain(|aspect, _| matches!(aspect, Aspect::Score(_)));
     if by_plugin.0.is_empty() {
         return None;
     }
@@ -154,11 +136,8 @@ fn differences(suite: &SuiteReport) -> Option<String> {
     let (shown, all) = (suite.differences.len(), suite.n_differences);
     let mut lines = vec![format!("{}: {shown} of {all} differences", suite.name)];
     for (case, difference) in &suite.differences {
-        let node = difference
-            .node
-            .as_ref()
-            .map(|node| format!(", node {node}"))
-            .unwrap_or_default();
+        let node =
+            difference.node.as_ref().map(|node| format!(", node {node}")).unwrap_or_default();
         lines.push(format!(
             "  {case}, step {}{node}: {}",
             difference.step,

@@ -61,11 +61,8 @@ pub async fn run(args: DemoArgs) -> Result<ExitCode, CliError> {
     let client = Client::connect(&url, N_CONNECTIONS).await.map_err(failed)?;
 
     feed(&args, &client).await?;
-    let spec = WorkloadSpec {
-        n_pods: index(args.pods),
-        seed: args.seed,
-        ..WorkloadSpec::default()
-    };
+    let spec =
+        WorkloadSpec { n_pods: index(args.pods), seed: args.seed, ..WorkloadSpec::default() };
     let pods = workload::generate(&spec);
     let (unary, streamed) = pods.split_at(n_unary(pods.len()));
     let unary = place(&client, unary, Mode::Unary).await?;
@@ -85,11 +82,7 @@ pub async fn run(args: DemoArgs) -> Result<ExitCode, CliError> {
     }
     drop(client);
     server.shutdown().await;
-    Ok(if has_errors {
-        ExitCode::FAILURE
-    } else {
-        ExitCode::SUCCESS
-    })
+    Ok(if has_errors { ExitCode::FAILURE } else { ExitCode::SUCCESS })
 }
 
 /// A server on the usual ports, or on free ones when those are taken.
@@ -104,12 +97,8 @@ async fn start() -> Result<Server, CliError> {
     match Server::start(options.clone()).await {
         Err(StartError::Listen { source, .. }) if source.kind() == io::ErrorKind::AddrInUse => {
             let free = SocketAddr::from((Ipv4Addr::LOCALHOST, 0));
-            Ok(Server::start(ServerOptions {
-                grpc_address: free,
-                http_address: free,
-                ..options
-            })
-            .await?)
+            Ok(Server::start(ServerOptions { grpc_address: free, http_address: free, ..options })
+                .await?)
         }
         started => Ok(started?),
     }
@@ -117,31 +106,23 @@ async fn start() -> Result<Server, CliError> {
 
 /// Makes the cluster and sends it through `ClusterService.Sync`, as any feeder would.
 async fn feed(args: &DemoArgs, client: &Client) -> Result<(), CliError> {
-    let spec = ClusterSpec {
-        n_nodes: index(args.nodes),
-        seed: args.seed,
-        ..ClusterSpec::default()
-    };
+    let spec =
+        ClusterSpec { n_nodes: index(args.nodes), seed: args.seed, ..ClusterSpec::default() };
     let generated = tokio::task::spawn_blocking(move || SyntheticCluster::generate(&spec));
     let cluster = generated.await.map_err(failed)?.map_err(failed)?;
     let (n_nodes, n_pods) = (cluster.nodes.len(), cluster.pods.len());
     let what = format!("feeding {} and {}", nodes(n_nodes), running_pods(n_pods));
     let progress = Progress::start(&what, to_u64(n_nodes + n_pods));
     let started = clock::now();
-    let fed = client
-        .feed(cluster.nodes, cluster.pods, progress.callback())
-        .await
-        .map_err(failed)?;
+    let fed =
+        client.feed(cluster.nodes, cluster.pods, progress.callback()).await.map_err(failed)?;
     let elapsed = clock::now() - started;
     progress.finish();
     for refused in &fed.refused {
         output::note(&format!("refused: {refused}"));
     }
     let (fed_nodes, fed_pods) = (nodes(n_nodes), running_pods(n_pods));
-    output::print(&format!(
-        "fed {fed_nodes} with {fed_pods} in {:.1} s",
-        elapsed.as_secs_f64()
-    ))?;
+    output::print(&format!("fed {fed_nodes} with {fed_pods} in {:.1} s", elapsed.as_secs_f64()))?;
     Ok(())
 }
 
@@ -158,18 +139,14 @@ async fn place(client: &Client, pods: &[Pod], mode: Mode) -> Result<LoadReport, 
     );
     let spec = LoadSpec {
         mode,
-        options: PlaceOptions {
-            mode: PlaceMode::Assume,
-            ..PlaceOptions::default()
-        },
+        options: PlaceOptions { mode: PlaceMode::Assume, ..PlaceOptions::default() },
         concurrency,
         batch_size,
         limit: Limit::Pods(to_u64(pods.len())),
         ..LoadSpec::default()
     };
-    let report = load::run(client, Arc::from(pods), &spec, progress.callback())
-        .await
-        .map_err(failed)?;
+    let report =
+        load::run(client, Arc::from(pods), &spec, progress.callback()).await.map_err(failed)?;
     progress.finish();
     Ok(report)
 }

@@ -50,9 +50,7 @@ pub async fn run(args: ExplainArgs) -> Result<ExitCode, CliError> {
     let name = format!("{}/{}", metadata.namespace, metadata.name);
     let account = backend.explain(pod, args.nodes.clone()).await?;
     if let Some(unknown) = unknown_node(&args.nodes, &account) {
-        return Err(CliError::Request(format!(
-            "the cluster has no node `{unknown}`"
-        )));
+        return Err(CliError::Request(format!("the cluster has no node `{unknown}`")));
     }
     match output::structured(args.output, &account)? {
         Some(text) => output::print(&text)?,
@@ -63,15 +61,14 @@ pub async fn run(args: ExplainArgs) -> Result<ExitCode, CliError> {
 
 /// A node that was asked for and that the account should hold but does not.
 fn unknown_node<'a>(asked: &'a [String], account: &ExplainResponse) -> Option<&'a String> {
-    let nodes_were_filtered = match account
-        .decision
-        .as_ref()
-        .and_then(|decision| decision.outcome.as_ref())
-    {
-        Some(Outcome::Placement(_)) => true,
-        Some(Outcome::Unschedulable(unschedulable)) => unschedulable.pre_filter_plugin.is_empty(),
-        Some(Outcome::Gated(_)) | None => false,
-    };
+    let nodes_were_filtered =
+        match account.decision.as_ref().and_then(|decision| decision.outcome.as_ref()) {
+            Some(Outcome::Placement(_)) => true,
+            Some(Outcome::Unschedulable(unschedulable)) => {
+                unschedulable.pre_filter_plugin.is_empty()
+            }
+            Some(Outcome::Gated(_)) | None => false,
+        };
     asked.iter().find(|name| {
         nodes_were_filtered && !account.nodes.iter().any(|node| node.node_name == **name)
     })
@@ -114,11 +111,9 @@ fn summary(name: &str, decision: Option<&Decision>) -> String {
             };
             format!("{name} is pending: {}{by}", unschedulable.message)
         }
-        Some(Outcome::Gated(gated)) => format!(
-            "{name} is held back by {}: {}",
-            gated.plugin,
-            gated.reasons.join(", ")
-        ),
+        Some(Outcome::Gated(gated)) => {
+            format!("{name} is held back by {}: {}", gated.plugin, gated.reasons.join(", "))
+        }
         None => format!("{name}: the answer holds no decision"),
     }
 }
@@ -127,20 +122,12 @@ fn summary(name: &str, decision: Option<&Decision>) -> String {
 fn best_nodes(nodes: &[NodeVerdict], top: usize) -> Option<String> {
     let mut feasible: Vec<&NodeVerdict> = nodes.iter().filter(|node| node.feasible).collect();
     feasible.sort_by(|a, b| {
-        b.total_score
-            .cmp(&a.total_score)
-            .then_with(|| a.node_name.cmp(&b.node_name))
+        b.total_score.cmp(&a.total_score).then_with(|| a.node_name.cmp(&b.node_name))
     });
     let first = feasible.first()?;
-    let plugins: Vec<&str> = first
-        .scores
-        .iter()
-        .map(|score| score.plugin.as_str())
-        .collect();
-    let headings: Vec<&str> = ["NODE", "SCORE"]
-        .into_iter()
-        .chain(plugins.iter().copied())
-        .collect();
+    let plugins: Vec<&str> = first.scores.iter().map(|score| score.plugin.as_str()).collect();
+    let headings: Vec<&str> =
+        ["NODE", "SCORE"].into_iter().chain(plugins.iter().copied()).collect();
     let mut table = output::table(&headings);
     for node in feasible.iter().take(top) {
         let score_of = |plugin: &&str| {
@@ -167,16 +154,10 @@ fn rejections(nodes: &[NodeVerdict]) -> Option<String> {
         let Some(rejection) = &node.rejection else {
             continue;
         };
-        let plugin = if rejection.plugin.is_empty() {
-            "(left out by PreFilter)"
-        } else {
-            &rejection.plugin
-        };
+        let plugin =
+            if rejection.plugin.is_empty() { "(left out by PreFilter)" } else { &rejection.plugin };
         for reason in &rejection.reasons {
-            groups
-                .entry((plugin, reason, &rejection.code))
-                .or_default()
-                .push(&node.node_name);
+            groups.entry((plugin, reason, &rejection.code)).or_default().push(&node.node_name);
         }
     }
     if groups.is_empty() {
@@ -184,21 +165,11 @@ fn rejections(nodes: &[NodeVerdict]) -> Option<String> {
     }
     let mut groups: Vec<_> = groups.into_iter().collect();
     groups.sort_by_key(|(_, nodes)| std::cmp::Reverse(nodes.len()));
-    let mut table = output::table(&[
-        "REJECTED BY",
-        "REASON",
-        "NODES",
-        "EVICTION MAY HELP",
-        "FOR EXAMPLE",
-    ]);
+    let mut table =
+        output::table(&["REJECTED BY", "REASON", "NODES", "EVICTION MAY HELP", "FOR EXAMPLE"]);
     for ((plugin, reason, code), nodes) in groups {
         let helps = if code == "Unschedulable" { "yes" } else { "no" };
-        let examples = nodes
-            .iter()
-            .take(N_EXAMPLES)
-            .copied()
-            .collect::<Vec<_>>()
-            .join(", ");
+        let examples = nodes.iter().take(N_EXAMPLES).copied().collect::<Vec<_>>().join(", ");
         table.add_row([plugin, reason, &nodes.len().to_string(), helps, &examples]);
     }
     Some(output::table_text(&table))
@@ -229,23 +200,11 @@ fn one_node(node: &NodeVerdict) -> String {
             "" => "left out by a PreFilter result".to_owned(),
             plugin => format!("rejected by {plugin}"),
         };
-        return format!(
-            "node {name}: {by} ({}): {}",
-            rejection.code,
-            rejection.reasons.join(", ")
-        );
+        return format!("node {name}: {by} ({}): {}", rejection.code, rejection.reasons.join(", "));
     }
     let mut table = output::table(&["PLUGIN", "RAW", "WEIGHTED"]);
     for score in &node.scores {
-        table.add_row([
-            score.plugin.clone(),
-            score.raw.to_string(),
-            score.weighted.to_string(),
-        ]);
+        table.add_row([score.plugin.clone(), score.raw.to_string(), score.weighted.to_string()]);
     }
-    format!(
-        "node {name}: feasible, score {}\n{}",
-        node.total_score,
-        output::table_text(&table)
-    )
+    format!("node {name}: feasible, score {}\n{}", node.total_score, output::table_text(&table))
 }

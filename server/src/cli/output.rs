@@ -37,12 +37,7 @@ pub(super) fn table(headings: &[&str]) -> Table {
 pub(super) fn table_text(table: &Table) -> String {
     let lines: Vec<String> = table
         .lines()
-        .map(|line| {
-            line.strip_prefix(' ')
-                .unwrap_or(&line)
-                .trim_end()
-                .to_owned()
-        })
+        .map(|line| line.strip_prefix(' ').unwrap_or(&line).trim_end().to_owned())
         .collect();
     lines.join("\n")
 }
@@ -65,9 +60,7 @@ pub(super) fn note(text: &str) {
 pub(super) fn structured(format: Format, value: &impl Serialize) -> io::Result<Option<String>> {
     match format {
         Format::Table => Ok(None),
-        Format::Json => serde_json::to_string_pretty(value)
-            .map(Some)
-            .map_err(io::Error::other),
+        Format::Json => serde_json::to_string_pretty(value).map(Some).map_err(io::Error::other),
         Format::Yaml => {
             let text = serde_saphyr::to_string(value).map_err(io::Error::other)?;
             Ok(Some(text.trim_end().to_owned()))
@@ -125,11 +118,6 @@ mod tests {
             structured(Format::Json, &value).unwrap().unwrap(),
             "{\n  \"a\": [\n    1,\n    \"x\"\n  ]\n}"
         );
-        assert!(
-            structured(Format::Yaml, &value)
-                .unwrap()
-                .unwrap()
-                .starts_with("a:\n")
-        );
+        assert!(structured(Format::Yaml, &value).unwrap().unwrap().starts_with("a:\n"));
     }
 }

@@ -47,16 +47,10 @@ pub async fn run(args: PlaceArgs) -> Result<ExitCode, CliError> {
         Backend::Local(local) if args.pending => (pods::pending(&local.pods), 0),
         Backend::Local(_) | Backend::Server { .. } => pods::find(&args.pods, &backend)?,
     };
-    let names: Vec<String> = pods
-        .iter()
-        .flat_map(|pod| names(pod, args.replicas))
-        .collect();
+    let names: Vec<String> = pods.iter().flat_map(|pod| names(pod, args.replicas)).collect();
     let entries = pods
         .into_iter()
-        .map(|pod| BatchEntry {
-            pod: Some(pod),
-            replicas: args.replicas,
-        })
+        .map(|pod| BatchEntry { pod: Some(pod), replicas: args.replicas })
         .collect();
     let results = backend.place(entries, args.assume).await?;
     let refused =
@@ -66,11 +60,7 @@ pub async fn run(args: PlaceArgs) -> Result<ExitCode, CliError> {
         Some(text) => output::print(&text)?,
         None => output::print(&text(&names, &results))?,
     }
-    Ok(if n_errors == 0 {
-        ExitCode::SUCCESS
-    } else {
-        ExitCode::FAILURE
-    })
+    Ok(if n_errors == 0 { ExitCode::SUCCESS } else { ExitCode::FAILURE })
 }
 
 /// The names of the pods that an entry becomes.
@@ -78,9 +68,7 @@ fn names(pod: &berth_proto::core_v1::Pod, replicas: u32) -> Vec<String> {
     let metadata = pod.metadata.clone().unwrap_or_default();
     let name = format!("{}/{}", metadata.namespace, metadata.name);
     if replicas > 1 {
-        (0..replicas)
-            .map(|index| format!("{name}-{index}"))
-            .collect()
+        (0..replicas).map(|index| format!("{name}-{index}")).collect()
     } else {
         vec![name]
     }
@@ -97,21 +85,10 @@ fn text(names: &[String], results: &[PlaceResult]) -> String {
         let row = match outcome(result) {
             Ok(Outcome::Placement(placement)) => {
                 n_placed += 1;
-                let score = placement
-                    .total_score
-                    .map_or_else(dash, |total| total.to_string());
-                let (feasible, best) = (
-                    placement.n_feasible_nodes.to_string(),
-                    placement.n_best_nodes.to_string(),
-                );
-                [
-                    name.clone(),
-                    placement.node_name.clone(),
-                    score,
-                    feasible,
-                    best,
-                    String::new(),
-                ]
+                let score = placement.total_score.map_or_else(dash, |total| total.to_string());
+                let (feasible, best) =
+                    (placement.n_feasible_nodes.to_string(), placement.n_best_nodes.to_string());
+                [name.clone(), placement.node_name.clone(), score, feasible, best, String::new()]
             }
             Ok(Outcome::Unschedulable(unschedulable)) => {
                 n_pending += 1;
@@ -126,25 +103,11 @@ fn text(names: &[String], results: &[PlaceResult]) -> String {
             }
             Ok(Outcome::Gated(gated)) => {
                 n_gated += 1;
-                [
-                    name.clone(),
-                    dash(),
-                    dash(),
-                    dash(),
-                    dash(),
-                    gated.reasons.join(", "),
-                ]
+                [name.clone(), dash(), dash(), dash(), dash(), gated.reasons.join(", ")]
             }
             Err(reason) => {
                 n_refused += 1;
-                [
-                    name.clone(),
-                    dash(),
-                    dash(),
-                    dash(),
-                    dash(),
-                    format!("refused: {reason}"),
-                ]
+                [name.clone(), dash(), dash(), dash(), dash(), format!("refused: {reason}")]
             }
         };
         table.add_row(row);
@@ -153,19 +116,14 @@ fn text(names: &[String], results: &[PlaceResult]) -> String {
     summary.extend((n_gated > 0).then(|| format!("{n_gated} gated")));
     summary.extend((n_refused > 0).then(|| format!("{n_refused} refused")));
     let n_pods = output::count(u64::try_from(results.len()).unwrap_or(u64::MAX), "pod");
-    format!(
-        "{}\n\n{n_pods}: {}",
-        output::table_text(&table),
-        summary.join(", ")
-    )
+    format!("{}\n\n{n_pods}: {}", output::table_text(&table), summary.join(", "))
 }
 
 fn outcome(result: &PlaceResult) -> Result<&Outcome, String> {
     match &result.result {
-        Some(place_result::Result::Decision(Decision {
-            outcome: Some(outcome),
-            ..
-        })) => Ok(outcome),
+        Some(place_result::Result::Decision(Decision { outcome: Some(outcome), .. })) => {
+            Ok(outcome)
+        }
         Some(place_result::Result::Error(error)) => Err(error.message.clone()),
         Some(place_result::Result::Decision(_)) | None => {
             Err("the answer holds no decision".to_owned())

@@ -40,39 +40,20 @@ pub(super) fn find(names: &[String], backend: &Backend) -> Result<(Vec<Pod>, usi
 pub(super) fn pending(pods: &[Pod]) -> Vec<Pod> {
     let mut pending: Vec<Pod> = pods.iter().filter(|pod| is_pending(pod)).cloned().collect();
     pending.sort_by_cached_key(|pod| {
-        let priority = pod
-            .spec
-            .as_ref()
-            .and_then(|spec| spec.priority)
-            .unwrap_or(0);
+        let priority = pod.spec.as_ref().and_then(|spec| spec.priority).unwrap_or(0);
         let metadata = pod.metadata.clone().unwrap_or_default();
-        let created = metadata
-            .creation_timestamp
-            .and_then(|time| time.unix_seconds());
-        (
-            Reverse(priority),
-            created.unwrap_or(i64::MAX),
-            metadata.namespace,
-            metadata.name,
-        )
+        let created = metadata.creation_timestamp.and_then(|time| time.unix_seconds());
+        (Reverse(priority), created.unwrap_or(i64::MAX), metadata.namespace, metadata.name)
     });
     pending
 }
 
 /// Waiting for a node: none yet, not finished, not on its way out (S-Q-1, S-Q-9).
 fn is_pending(pod: &Pod) -> bool {
-    let phase = pod
-        .status
-        .as_ref()
-        .map_or("", |status| status.phase.as_str());
-    pod.spec
-        .as_ref()
-        .is_none_or(|spec| spec.node_name.is_empty())
+    let phase = pod.status.as_ref().map_or("", |status| status.phase.as_str());
+    pod.spec.as_ref().is_none_or(|spec| spec.node_name.is_empty())
         && !matches!(phase, "Succeeded" | "Failed")
-        && pod
-            .metadata
-            .as_ref()
-            .is_none_or(|metadata| metadata.deletion_timestamp.is_none())
+        && pod.metadata.as_ref().is_none_or(|metadata| metadata.deletion_timestamp.is_none())
 }
 
 fn of_dump(name: &str, backend: &Backend) -> Result<Pod, CliError> {
@@ -89,9 +70,7 @@ fn of_dump(name: &str, backend: &Backend) -> Result<Pod, CliError> {
     };
     let found = local.pods.iter().find(is_named);
     let mut pod = found.cloned().ok_or_else(|| {
-        CliError::Request(format!(
-            "`{name}` is neither a file nor a pod of the cluster"
-        ))
+        CliError::Request(format!("`{name}` is neither a file nor a pod of the cluster"))
     })?;
     if let Some(spec) = &mut pod.spec
         && !spec.node_name.is_empty()
@@ -132,30 +111,19 @@ mod tests {
         };
         let pods = [
             pod("running", r#"}, "spec": {"nodeName": "n"}"#),
-            pod(
-                "young",
-                r#", "creationTimestamp": "2026-01-02T00:00:00Z"}, "spec": {}"#,
-            ),
+            pod("young", r#", "creationTimestamp": "2026-01-02T00:00:00Z"}, "spec": {}"#),
             pod("b-undated", r#"}, "spec": {}"#),
             pod("a-undated", r#"}, "spec": {}"#),
             pod("done", r#"}, "spec": {}, "status": {"phase": "Succeeded"}"#),
-            pod(
-                "leaving",
-                r#", "deletionTimestamp": "2026-01-02T00:00:00Z"}, "spec": {}"#,
-            ),
-            pod(
-                "old",
-                r#", "creationTimestamp": "2026-01-01T00:00:00Z"}, "spec": {}"#,
-            ),
+            pod("leaving", r#", "deletionTimestamp": "2026-01-02T00:00:00Z"}, "spec": {}"#),
+            pod("old", r#", "creationTimestamp": "2026-01-01T00:00:00Z"}, "spec": {}"#),
             pod(
                 "urgent",
                 r#", "creationTimestamp": "2026-01-03T00:00:00Z"}, "spec": {"priority": 10}"#,
             ),
         ];
-        let names: Vec<String> = pending(&pods)
-            .into_iter()
-            .map(|pod| pod.metadata.unwrap().name)
-            .collect();
+        let names: Vec<String> =
+            pending(&pods).into_iter().map(|pod| pod.metadata.unwrap().name).collect();
         assert_eq!(names, ["urgent", "old", "young", "a-undated", "b-undated"]);
     }
 }

@@ -2,6 +2,7 @@
 
 use std::path::PathBuf;
 use std::process::ExitCode;
+use std::time::Duration;
 
 use tokio::signal::unix::{Signal, SignalKind, signal};
 
@@ -14,6 +15,8 @@ use crate::{clock, telemetry};
 
 /// Refused objects that get a log line each; the rest is counted.
 const MAX_REFUSED_LINES: usize = 100;
+/// Longer than mimalloc holds freed memory back (its purge delay is 1 s).
+const PURGE_DELAY: Duration = Duration::from_secs(3);
 
 /// Flags of `berth serve`. Each has a `BERTH_*` variable and, except `--config`, a field of the configuration file.
 #[derive(Debug, clap::Args)]
@@ -77,10 +80,7 @@ fn options(config: &Config, profiles: Profiles) -> ServerOptions {
         insecure: config.insecure,
         profiles,
         tie_break: config.tie_break,
-        limits: Limits {
-            max_message_bytes: config.max_message_bytes,
-            ..Limits::default()
-        },
+        limits: Limits { max_message_bytes: config.max_message_bytes, ..Limits::default() },
         drain_grace_period: config.drain_grace_period,
     }
 }
@@ -88,11 +88,15 @@ fn options(config: &Config, profiles: Profiles) -> ServerOptions {
 async fn load(server: &Server, paths: Vec<PathBuf>) -> Result<(), CliError> {
     let load_files = server.file_loader();
     let started = clock::now();
-    // A thread of its own: its end gives the memory of the parsed text back to the system at once.
+    // A thread of its own: the allocator gives the memory of the parsed text, several times the cluster's own, back to
+    // the system when a thread ends a little after its last large deallocation, and not before anyone asks.
     let (done, loaded) = tokio::sync::oneshot::channel();
     std::thread::Builder::new()
         .name("load".to_owned())
-        .spawn(move || drop(done.send(load_files(&paths))))
+        .spawn(move || {
+            drop(done.send(load_files(&paths)));
+            std::thread::sleep(PURGE_DELAY);
+        })
         .map_err(CliError::Threads)?;
     let report = loaded
         .await
@@ -110,10 +114,7 @@ fn log_report(report: &LoadReport, elapsed_ms: u64) {
         tracing::warn!("refused {refused}");
     }
     if report.refused.len() > MAX_REFUSED_LINES {
-        tracing::warn!(
-            "refused {} more objects",
-            report.refused.len() - MAX_REFUSED_LINES
-        );
+        tracing::warn!("refused {} more objects", report.refused.len() - MAX_REFUSED_LINES);
     }
 }
 

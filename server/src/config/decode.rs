@@ -48,27 +48,18 @@ impl Reader {
 
     /// The start of a reading.
     pub fn root<'a>(&'a self, document: &'a Document) -> Cursor<'a> {
-        Cursor {
-            reader: self,
-            document,
-            path: &Path::Root,
-        }
+        Cursor { reader: self, document, path: &Path::Root }
     }
 
     fn report(&self, line: u64, field: String, reason: String) {
-        self.problems.borrow_mut().push(Problem {
-            line,
-            field,
-            reason,
-        });
+        self.problems.borrow_mut().push(Problem { line, field, reason });
     }
 }
 
 impl<'a> Cursor<'a> {
     /// Says that this value is wrong.
     pub fn report(&self, reason: impl Into<String>) {
-        self.reader
-            .report(self.document.line, self.path.to_string(), reason.into());
+        self.reader.report(self.document.line, self.path.to_string(), reason.into());
     }
 
     /// The value as it stands.
@@ -89,11 +80,7 @@ impl<'a> Cursor<'a> {
         let mut list = Vec::with_capacity(items.len());
         for (index, document) in items.iter().enumerate() {
             let path = Path::Item(self.path, index);
-            list.extend(read(Cursor {
-                reader: self.reader,
-                document,
-                path: &path,
-            }));
+            list.extend(read(Cursor { reader: self.reader, document, path: &path }));
         }
         Some(list)
     }
@@ -103,10 +90,7 @@ impl<'a> Cursor<'a> {
         let Value::Map(entries) = self.value() else {
             return self.wrong_type("an object");
         };
-        let mut fields = Fields {
-            cursor: self,
-            entries: Vec::with_capacity(entries.len()),
-        };
+        let mut fields = Fields { cursor: self, entries: Vec::with_capacity(entries.len()) };
         for entry in entries {
             match fields.entries.iter().find(|known| known.key == entry.key) {
                 Some(first) => {
@@ -123,8 +107,7 @@ impl<'a> Cursor<'a> {
         let read = read(&mut fields);
         for entry in &fields.entries {
             let field = Path::Field(self.path, &entry.key).to_string();
-            self.reader
-                .report(entry.line, field, "unknown field".to_owned());
+            self.reader.report(entry.line, field, "unknown field".to_owned());
         }
         Some(read)
     }
@@ -168,9 +151,9 @@ pub fn integer<T: TryFrom<i128>>(cursor: Cursor<'_>) -> Option<T> {
 /// A duration such as `5s`, in nanoseconds; it may be negative.
 pub fn nanoseconds(cursor: Cursor<'_>) -> Option<i64> {
     match cursor.value() {
-        Value::Text(text) => duration::parse_nanoseconds(text)
-            .map_err(|reason| cursor.report(reason))
-            .ok(),
+        Value::Text(text) => {
+            duration::parse_nanoseconds(text).map_err(|reason| cursor.report(reason)).ok()
+        }
         _ => cursor.wrong_type("a duration such as `5s`"),
     }
 }
@@ -189,11 +172,7 @@ impl Fields<'_> {
             return None;
         }
         let path = Path::Field(self.cursor.path, name);
-        read(Cursor {
-            reader: self.cursor.reader,
-            document: &entry.value,
-            path: &path,
-        })
+        read(Cursor { reader: self.cursor.reader, document: &entry.value, path: &path })
     }
 
     /// As [`Fields::take`], with the type's default for what is absent.
@@ -207,8 +186,7 @@ impl Fields<'_> {
 
     /// Accepts these fields whatever they hold.
     pub fn ignore(&mut self, names: &[&str]) {
-        self.entries
-            .retain(|entry| !names.contains(&entry.key.as_str()));
+        self.entries.retain(|entry| !names.contains(&entry.key.as_str()));
     }
 
     /// Accepts everything that was not taken.
@@ -248,18 +226,14 @@ mod tests {
         reader.root(&document).object(|fields| {
             assert_eq!(fields.take("a", integer::<i32>), Some(1));
             assert_eq!(fields.take("b", boolean), None);
-            let c = fields.take("c", |c| {
-                c.list(|item| item.object(|item| item.take("d", boolean)))
-            });
+            let c =
+                fields.take("c", |c| c.list(|item| item.object(|item| item.take("d", boolean))));
             assert_eq!(c, Some(vec![Some(true), None]));
             assert_eq!(fields.take("g", integer::<u8>), None);
             assert_eq!(fields.take("absent", text), None);
         });
-        let problems: Vec<String> = reader
-            .into_problems()
-            .iter()
-            .map(ToString::to_string)
-            .collect();
+        let problems: Vec<String> =
+            reader.into_problems().iter().map(ToString::to_string).collect();
         assert_eq!(
             problems,
             [

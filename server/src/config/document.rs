@@ -52,14 +52,8 @@ pub struct Entry {
 pub fn parse(text: &str) -> Result<Document, String> {
     // Mappings stream their entries to the visitor under this policy, so duplicates arrive and can be reported by path.
     let options = serde_saphyr::options! { duplicate_keys: DuplicateKeyPolicy::LastWins, with_snippet: false };
-    serde_saphyr::from_str_with_options(text, options).map_err(|error| {
-        error
-            .to_string()
-            .lines()
-            .next()
-            .unwrap_or("unreadable")
-            .to_owned()
-    })
+    serde_saphyr::from_str_with_options(text, options)
+        .map_err(|error| error.to_string().lines().next().unwrap_or("unreadable").to_owned())
 }
 
 impl Document {
@@ -113,10 +107,7 @@ impl Value {
 impl<'de> Deserialize<'de> for Document {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Document, D::Error> {
         let spanned = Spanned::<Value>::deserialize(deserializer)?;
-        Ok(Document {
-            line: spanned.referenced.line(),
-            value: spanned.value,
-        })
+        Ok(Document { line: spanned.referenced.line(), value: spanned.value })
     }
 }
 
@@ -178,11 +169,7 @@ impl<'de> Visitor<'de> for AnyValue {
     fn visit_map<A: MapAccess<'de>>(self, mut entries: A) -> Result<Value, A::Error> {
         let mut map = Vec::new();
         while let Some((key, value)) = entries.next_entry::<Spanned<String>, Document>()? {
-            map.push(Entry {
-                line: key.referenced.line(),
-                key: key.value,
-                value,
-            });
+            map.push(Entry { line: key.referenced.line(), key: key.value, value });
         }
         Ok(Value::Map(map))
     }
@@ -195,20 +182,12 @@ mod tests {
     #[test]
     fn keeps_lines_order_and_duplicates() {
         let document = parse("b: 1\na:\n  - x: y\nb: 2\n").unwrap();
-        let Value::Map(entries) = &document.value else {
-            panic!("not a map: {document:?}")
-        };
-        let keys: Vec<(&str, u64)> = entries
-            .iter()
-            .map(|entry| (entry.key.as_str(), entry.line))
-            .collect();
+        let Value::Map(entries) = &document.value else { panic!("not a map: {document:?}") };
+        let keys: Vec<(&str, u64)> =
+            entries.iter().map(|entry| (entry.key.as_str(), entry.line)).collect();
         assert_eq!(keys, [("b", 1), ("a", 2), ("b", 4)]);
         assert_eq!(document.line_of("a[0].x"), 3);
-        assert_eq!(
-            document.line_of("a[7].x"),
-            2,
-            "the deepest existing ancestor"
-        );
+        assert_eq!(document.line_of("a[7].x"), 2, "the deepest existing ancestor");
         assert_eq!(document.line_of(""), 1);
     }
 
@@ -217,25 +196,13 @@ mod tests {
         let document =
             parse("{\n\t\"a\": {\n\t\t\"b\": [1, \"2\", 0.5, null, true]\n\t}\n}").unwrap();
         assert_eq!(document.line_of("a.b[1]"), 3);
-        let Value::Map(entries) = &document.value else {
-            panic!("not a map")
-        };
-        let Value::Map(inner) = &entries[0].value.value else {
-            panic!("not a map")
-        };
-        let Value::List(items) = &inner[0].value.value else {
-            panic!("not a list")
-        };
+        let Value::Map(entries) = &document.value else { panic!("not a map") };
+        let Value::Map(inner) = &entries[0].value.value else { panic!("not a map") };
+        let Value::List(items) = &inner[0].value.value else { panic!("not a list") };
         let kinds: Vec<&str> = items.iter().map(|item| item.value.kind()).collect();
         assert_eq!(
             kinds,
-            [
-                "an integer",
-                "a string",
-                "a number with a fraction",
-                "null",
-                "a boolean"
-            ]
+            ["an integer", "a string", "a number with a fraction", "null", "a boolean"]
         );
     }
 
@@ -243,10 +210,7 @@ mod tests {
     fn syntax_errors_are_one_line_with_a_position() {
         for text in ["a: [1\n", "a: 1\n---\nb: 2\n", "{\"a\": }}"] {
             let reason = parse(text).unwrap_err();
-            assert!(
-                reason.contains("line ") && !reason.contains('\n'),
-                "{reason}"
-            );
+            assert!(reason.contains("line ") && !reason.contains('\n'), "{reason}");
         }
     }
 

@@ -31,14 +31,10 @@ pub fn parse_nanoseconds(text: &str) -> Result<i64, String> {
     }
     let mut total: i128 = 0;
     while !rest.is_empty() {
-        let end = rest
-            .find(|c: char| !c.is_ascii_digit() && c != '.')
-            .ok_or_else(invalid)?;
+        let end = rest.find(|c: char| !c.is_ascii_digit() && c != '.').ok_or_else(invalid)?;
         let (number, tail) = rest.split_at(end);
-        let (unit, nanos) = NANOS
-            .iter()
-            .find(|(unit, _)| tail.starts_with(unit))
-            .ok_or_else(invalid)?;
+        let (unit, nanos) =
+            NANOS.iter().find(|(unit, _)| tail.starts_with(unit)).ok_or_else(invalid)?;
         total = total.saturating_add(amount(number, *nanos).ok_or_else(invalid)?);
         rest = &tail[unit.len()..];
     }
@@ -60,19 +56,11 @@ fn amount(number: &str, nanos: i128) -> Option<i128> {
     if whole.is_empty() && fraction.is_empty() || fraction.contains('.') || whole.len() > 19 {
         return None;
     }
-    let whole: i128 = if whole.is_empty() {
-        0
-    } else {
-        whole.parse().ok()?
-    };
+    let whole: i128 = if whole.is_empty() { 0 } else { whole.parse().ok()? };
     // 18 digits are finer than a nanosecond of any unit.
     let fraction = &fraction[..fraction.len().min(18)];
     let scale = 10_i128.checked_pow(u32::try_from(fraction.len()).ok()?)?;
-    let fraction: i128 = if fraction.is_empty() {
-        0
-    } else {
-        fraction.parse().ok()?
-    };
+    let fraction: i128 = if fraction.is_empty() { 0 } else { fraction.parse().ok()? };
     Some(whole * nanos + fraction * nanos / scale)
 }
 
@@ -98,23 +86,8 @@ mod tests {
 
     #[test]
     fn refuses_everything_else() {
-        for text in [
-            "",
-            "5",
-            "s",
-            "5 s",
-            "1.2.3s",
-            "5sec",
-            "-",
-            ".s",
-            "9999999999h",
-        ] {
-            assert!(
-                parse_nanoseconds(text)
-                    .unwrap_err()
-                    .contains(&format!("`{text}`")),
-                "{text}"
-            );
+        for text in ["", "5", "s", "5 s", "1.2.3s", "5sec", "-", ".s", "9999999999h"] {
+            assert!(parse_nanoseconds(text).unwrap_err().contains(&format!("`{text}`")), "{text}");
         }
         assert!(parse("-1s").unwrap_err().contains("must not be negative"));
     }

@@ -151,41 +151,20 @@ impl Config {
 fn merge(overrides: &Overrides, file: &Overrides) -> Config {
     let default = Config::default();
     let seed = overrides.seed.or(file.seed).unwrap_or(0);
-    let cluster_files = if overrides.cluster_files.is_empty() {
-        file
-    } else {
-        overrides
-    }
-    .cluster_files
-    .clone();
+    let cluster_files =
+        if overrides.cluster_files.is_empty() { file } else { overrides }.cluster_files.clone();
     Config {
-        grpc_address: overrides
-            .grpc_address
-            .or(file.grpc_address)
-            .unwrap_or(default.grpc_address),
-        http_address: overrides
-            .http_address
-            .or(file.http_address)
-            .unwrap_or(default.http_address),
+        grpc_address: overrides.grpc_address.or(file.grpc_address).unwrap_or(default.grpc_address),
+        http_address: overrides.http_address.or(file.http_address).unwrap_or(default.http_address),
         cluster_files,
         scheduler_config: overrides
             .scheduler_config
             .clone()
             .or_else(|| file.scheduler_config.clone()),
-        insecure: overrides
-            .insecure
-            .or(file.insecure)
-            .unwrap_or(default.insecure),
+        insecure: overrides.insecure.or(file.insecure).unwrap_or(default.insecure),
         worker_threads: overrides.worker_threads.or(file.worker_threads),
-        tie_break: overrides
-            .tie_break
-            .or(file.tie_break)
-            .unwrap_or_default()
-            .with_seed(seed),
-        log_format: overrides
-            .log_format
-            .or(file.log_format)
-            .unwrap_or(default.log_format),
+        tie_break: overrides.tie_break.or(file.tie_break).unwrap_or_default().with_seed(seed),
+        log_format: overrides.log_format.or(file.log_format).unwrap_or(default.log_format),
         max_message_bytes: overrides
             .max_message_bytes
             .or(file.max_message_bytes)
@@ -201,9 +180,7 @@ fn merge(overrides: &Overrides, file: &Overrides) -> Config {
 fn from_text(origin: &str, directory: &Path, text: &str) -> Result<Overrides, ConfigError> {
     let document = super::parse(origin, text)?;
     let reader = Reader::default();
-    let written = reader
-        .root(&document)
-        .object(|fields| fields_of(fields, directory));
+    let written = reader.root(&document).object(|fields| fields_of(fields, directory));
     super::located(origin, &document, reader.into_problems())?;
     Ok(written.unwrap_or_default())
 }
@@ -219,10 +196,7 @@ fn fields_of(fields: &mut Fields<'_>, directory: &Path) -> Overrides {
     let path = |value: Cursor<'_>| decode::text(value).map(|text| directory.join(text));
     let tie_break = fields.take("tieBreak", |value| {
         value.object(|fields| {
-            (
-                fields.take("rule", choice::<TieBreakRule>),
-                fields.take("seed", decode::integer),
-            )
+            (fields.take("rule", choice::<TieBreakRule>), fields.take("seed", decode::integer))
         })
     });
     let (tie_break, seed) = tie_break.unwrap_or_default();
@@ -240,9 +214,7 @@ fn fields_of(fields: &mut Fields<'_>, directory: &Path) -> Overrides {
         drain_grace_period: fields.take("drainGracePeriod", |value| {
             let nanos = decode::nanoseconds(value)?;
             let period = u64::try_from(nanos).map(Duration::from_nanos);
-            period
-                .map_err(|_| value.report("must not be negative"))
-                .ok()
+            period.map_err(|_| value.report("must not be negative")).ok()
         }),
     }
 }
@@ -251,11 +223,7 @@ fn address(value: Cursor<'_>) -> Option<SocketAddr> {
     let text = decode::text(value)?;
     let parsed = text.parse();
     parsed
-        .map_err(|_| {
-            value.report(format!(
-                "`{text}` is not an address such as `127.0.0.1:7420`"
-            ))
-        })
+        .map_err(|_| value.report(format!("`{text}` is not an address such as `127.0.0.1:7420`")))
         .ok()
 }
 
@@ -290,12 +258,8 @@ mod tests {
     const HEAD: &str = "apiVersion: berth.dev/v1\nkind: BerthConfiguration\n";
 
     fn read(body: &str) -> Result<Overrides, String> {
-        from_text(
-            "berth.yaml",
-            Path::new("/etc/berth"),
-            &format!("{HEAD}{body}"),
-        )
-        .map_err(|error| error.to_string())
+        from_text("berth.yaml", Path::new("/etc/berth"), &format!("{HEAD}{body}"))
+            .map_err(|error| error.to_string())
     }
 
     #[test]
@@ -342,21 +306,14 @@ mod tests {
         ] {
             assert!(error.contains(expected), "{expected}\nis not in\n{error}");
         }
-        assert!(
-            error.starts_with("`berth.yaml` has 10 problems:"),
-            "{error}"
-        );
+        assert!(error.starts_with("`berth.yaml` has 10 problems:"), "{error}");
     }
 
     #[test]
     fn another_kind_is_refused() {
-        let error = from_text(
-            "c.yaml",
-            Path::new(""),
-            "apiVersion: v1\nkind: Pod\nspec: {}\n",
-        )
-        .unwrap_err()
-        .to_string();
+        let error = from_text("c.yaml", Path::new(""), "apiVersion: v1\nkind: Pod\nspec: {}\n")
+            .unwrap_err()
+            .to_string();
         assert_eq!(
             error,
             "`c.yaml` line 1: expected `BerthConfiguration` of `berth.dev/v1`, got `Pod` of `v1`"
@@ -368,11 +325,8 @@ mod tests {
         let file =
             read("workerThreads: 3\ntieBreak: {seed: 7}\nclusterFiles: [f.json]\ninsecure: true\n")
                 .unwrap();
-        let flags = Overrides {
-            worker_threads: Some(1),
-            insecure: Some(false),
-            ..Overrides::default()
-        };
+        let flags =
+            Overrides { worker_threads: Some(1), insecure: Some(false), ..Overrides::default() };
         let config = merge(&flags, &file);
         assert_eq!(config.worker_threads, Some(1));
         assert!(!config.insecure);
@@ -388,26 +342,17 @@ mod tests {
         let config = merge(&flags, &file);
         assert_eq!(config.cluster_files, [PathBuf::from("g.json")]);
         assert_eq!(config.tie_break, TieBreak::Seeded(8));
-        assert_eq!(
-            merge(&Overrides::default(), &Overrides::default()),
-            Config::default()
-        );
+        assert_eq!(merge(&Overrides::default(), &Overrides::default()), Config::default());
     }
 
     #[test]
     fn zero_is_refused_from_flags_too() {
-        let flags = Overrides {
-            worker_threads: Some(0),
-            ..Overrides::default()
-        };
+        let flags = Overrides { worker_threads: Some(0), ..Overrides::default() };
         let error = Config::resolve(None, &flags).unwrap_err().to_string();
         assert_eq!(error, "--worker-threads: must be greater than 0");
         let error = Config::resolve(Some(Path::new("/nonexistent/berth.yaml")), &flags)
             .unwrap_err()
             .to_string();
-        assert!(
-            error.starts_with("cannot read `/nonexistent/berth.yaml`: "),
-            "{error}"
-        );
+        assert!(error.starts_with("cannot read `/nonexistent/berth.yaml`: "), "{error}");
     }
 }

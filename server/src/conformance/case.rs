@@ -157,10 +157,8 @@ impl Expect {
     /// The message without what PostFilter appended to it (S-ERR-5 to S-ERR-7).
     pub fn message_before_post_filter(&self) -> Option<&str> {
         let message = self.message.as_deref()?;
-        let post_filter = self
-            .preemption
-            .as_ref()
-            .map_or("", |preemption| preemption.message.as_str());
+        let post_filter =
+            self.preemption.as_ref().map_or("", |preemption| preemption.message.as_str());
         match message.strip_suffix(post_filter) {
             Some(head) if !post_filter.is_empty() => Some(head.trim_end_matches(' ')),
             _ => Some(message),
@@ -176,15 +174,10 @@ mod tests {
     fn the_post_filter_text_is_cut_off() {
         let expect = |message: &str, post_filter: &str| Expect {
             message: Some(message.to_owned()),
-            preemption: Some(Preemption {
-                message: post_filter.to_owned(),
-            }),
+            preemption: Some(Preemption { message: post_filter.to_owned() }),
             ..Expect::default()
         };
-        let both = expect(
-            "0/1 nodes are available: 1 Insufficient cpu. not found",
-            "not found",
-        );
+        let both = expect("0/1 nodes are available: 1 Insufficient cpu. not found", "not found");
         assert_eq!(
             both.message_before_post_filter(),
             Some("0/1 nodes are available: 1 Insufficient cpu.")

@@ -28,11 +28,7 @@ pub fn compare(
     answer: &Answer,
     tallies: &mut Tallies,
 ) -> Vec<Difference> {
-    let mut comparison = Comparison {
-        step,
-        tallies,
-        differences: Vec::new(),
-    };
+    let mut comparison = Comparison { step, tallies, differences: Vec::new() };
     let outcome = comparison.outcome(expect, answer);
     if let (true, Ok(explained)) = (outcome, &answer.explained) {
         comparison.nodes(case, expect, explained);
@@ -62,13 +58,7 @@ impl Comparison<'_> {
         if !equal {
             let (expected, got) = (text(expected), text(got));
             let node = node.map(str::to_owned);
-            self.differences.push(Difference {
-                step: self.step,
-                aspect,
-                node,
-                expected,
-                got,
-            });
+            self.differences.push(Difference { step: self.step, aspect, node, expected, got });
         }
         equal
     }
@@ -76,12 +66,7 @@ impl Comparison<'_> {
     /// True when both are about nodes that were filtered, or rejected as a whole, so that there is more to compare.
     fn outcome(&mut self, expect: &Expect, answer: &Answer) -> bool {
         let expected = expected_ending(expect);
-        let explained = ending(
-            answer
-                .explained
-                .as_ref()
-                .map(|explanation| &explanation.decision),
-        );
+        let explained = ending(answer.explained.as_ref().map(|explanation| &explanation.decision));
         let placed = ending(answer.placed.as_ref());
         let text = |ending: &Ending| ending.to_string();
         let equal = self.check(Aspect::Outcome, None, &expected, &explained, text)
@@ -96,23 +81,13 @@ impl Comparison<'_> {
         for NodeVerdict { node, verdict } in &explained.nodes {
             match verdict {
                 Verdict::Feasible { .. } => feasible.push(node.to_string()),
-                Verdict::Rejected {
-                    plugin,
-                    code,
-                    reasons,
-                } => {
+                Verdict::Rejected { plugin, code, reasons } => {
                     rejected.insert(node.to_string(), refusal(*plugin, *code, reasons));
                 }
             }
         }
         feasible.sort();
-        self.check(
-            Aspect::Feasible,
-            None,
-            &expect.feasible,
-            &feasible,
-            |names| names.join(" "),
-        );
+        self.check(Aspect::Feasible, None, &expect.feasible, &feasible, |names| names.join(" "));
         if case.reject_detail == RejectDetail::Full
             && expect.prefilter.is_none()
             && !expect.via_nominated_node
@@ -125,11 +100,7 @@ impl Comparison<'_> {
                     Some(node),
                     &expected,
                     &rejected.get(node).cloned(),
-                    |refusal| {
-                        refusal
-                            .as_ref()
-                            .map_or_else(|| "not rejected".to_owned(), describe)
-                    },
+                    |refusal| refusal.as_ref().map_or_else(|| "not rejected".to_owned(), describe),
                 );
             }
         }
@@ -171,23 +142,14 @@ impl Comparison<'_> {
                     continue;
                 }
                 let expected_raw = raw.map(|raw| {
-                    raw.get(node.as_ref())
-                        .and_then(|raw| raw.get(plugin.name()))
-                        .copied()
+                    raw.get(node.as_ref()).and_then(|raw| raw.get(plugin.name())).copied()
                 });
-                let expected = weighted
-                    .get(plugin.name())
-                    .map(|weighted| (expected_raw.flatten(), *weighted));
+                let expected =
+                    weighted.get(plugin.name()).map(|weighted| (expected_raw.flatten(), *weighted));
                 let got = scores.iter().find(|score| score.plugin == plugin);
                 let got = got.map(|score| (expected_raw.map(|_| score.raw), score.weighted));
                 if expected.is_some() || got.is_some() {
-                    self.check(
-                        Aspect::Score(plugin),
-                        Some(node),
-                        &expected,
-                        &got,
-                        describe_score,
-                    );
+                    self.check(Aspect::Score(plugin), Some(node), &expected, &got, describe_score);
                 }
             }
         }
@@ -203,13 +165,10 @@ impl Comparison<'_> {
         let mut best: Vec<String> = explained.best.iter().map(ToString::to_string).collect();
         best.sort();
         let equal = expected == &best;
-        let chosen = placed
-            .as_ref()
-            .ok()
-            .and_then(|decision| match &decision.outcome {
-                Outcome::Placed(placement) => Some(chosen(placement)),
-                Outcome::Unschedulable(_) | Outcome::Gated { .. } => None,
-            });
+        let chosen = placed.as_ref().ok().and_then(|decision| match &decision.outcome {
+            Outcome::Placed(placement) => Some(chosen(placement)),
+            Outcome::Unschedulable(_) | Outcome::Gated { .. } => None,
+        });
         // One feasible node is not scored, so there is no total to give (S-CYC-6).
         let total = expected
             .first()
@@ -223,9 +182,7 @@ impl Comparison<'_> {
         });
         if equal {
             self.check(Aspect::Best, None, &expected_choice, &chosen, |choice| {
-                choice
-                    .as_ref()
-                    .map_or_else(|| "nothing".to_owned(), |choice| format!("{choice:?}"))
+                choice.as_ref().map_or_else(|| "nothing".to_owned(), |choice| format!("{choice:?}"))
             });
         } else {
             self.check(Aspect::Best, None, expected, &best, |names| names.join(" "));
@@ -333,11 +290,7 @@ fn sorted(mut refusal: Refusal) -> Refusal {
 }
 
 fn describe(refusal: &Refusal) -> String {
-    let plugin = if refusal.pre_filter_result {
-        "a PreFilter result"
-    } else {
-        &refusal.plugin
-    };
+    let plugin = if refusal.pre_filter_result { "a PreFilter result" } else { &refusal.plugin };
     format!("{plugin} {}: {}", refusal.code, refusal.reasons.join(", "))
 }
 

@@ -22,13 +22,7 @@ pub enum Coverage {
 /// case is within reach; a suite that is not listed here is judged by its cases alone.
 pub const SUITES: [(&str, &[Plugin]); 21] = [
     ("fit", &[Plugin::NodeResourcesFit]),
-    (
-        "pod-resources",
-        &[
-            Plugin::NodeResourcesFit,
-            Plugin::NodeResourcesBalancedAllocation,
-        ],
-    ),
+    ("pod-resources", &[Plugin::NodeResourcesFit, Plugin::NodeResourcesBalancedAllocation]),
     (
         "node-basics",
         &[
@@ -42,35 +36,20 @@ pub const SUITES: [(&str, &[Plugin]); 21] = [
     ("node-affinity", &[Plugin::NodeAffinity]),
     ("taints", &[Plugin::TaintToleration]),
     ("image-locality", &[Plugin::ImageLocality]),
-    (
-        "scoring",
-        &[
-            Plugin::NodeResourcesFit,
-            Plugin::NodeResourcesBalancedAllocation,
-        ],
-    ),
+    ("scoring", &[Plugin::NodeResourcesFit, Plugin::NodeResourcesBalancedAllocation]),
     ("spread-hard", &[Plugin::PodTopologySpread]),
     ("spread-soft", &[Plugin::PodTopologySpread]),
     ("spread-defaults", &[Plugin::PodTopologySpread]),
     ("pod-affinity", &[Plugin::InterPodAffinity]),
     ("pod-affinity-soft", &[Plugin::InterPodAffinity]),
-    (
-        "profiles",
-        &[Plugin::InterPodAffinity, Plugin::PodTopologySpread],
-    ),
+    ("profiles", &[Plugin::InterPodAffinity, Plugin::PodTopologySpread]),
     ("volumes", &VOLUME_PLUGINS),
     ("preemption", &[Plugin::DefaultPreemption]),
     ("preemption-complex", &[Plugin::DefaultPreemption]),
     ("preemption-sequence", &[Plugin::DefaultPreemption]),
     ("nominated", &[Plugin::DefaultPreemption]),
-    (
-        "mixed",
-        &[Plugin::InterPodAffinity, Plugin::PodTopologySpread],
-    ),
-    (
-        "sequence",
-        &[Plugin::InterPodAffinity, Plugin::PodTopologySpread],
-    ),
+    ("mixed", &[Plugin::InterPodAffinity, Plugin::PodTopologySpread]),
+    ("sequence", &[Plugin::InterPodAffinity, Plugin::PodTopologySpread]),
 ];
 
 const VOLUME_PLUGINS: [Plugin; 4] = [
@@ -82,15 +61,9 @@ const VOLUME_PLUGINS: [Plugin; 4] = [
 
 /// The plugins of suite `name` that are not built; none for a suite that is not listed.
 pub fn unbuilt_of_suite(name: &str) -> Vec<Plugin> {
-    let needed = SUITES
-        .iter()
-        .find(|(suite, _)| *suite == name)
-        .map_or(&[][..], |(_, plugins)| *plugins);
-    needed
-        .iter()
-        .copied()
-        .filter(|plugin| !plugin.is_built())
-        .collect()
+    let needed =
+        SUITES.iter().find(|(suite, _)| *suite == name).map_or(&[][..], |(_, plugins)| *plugins);
+    needed.iter().copied().filter(|plugin| !plugin.is_built()).collect()
 }
 
 /// Judges one case by its data: configuration, cluster and steps.
@@ -126,10 +99,7 @@ fn needs(case: &Case) -> Vec<(Plugin, String)> {
         + objects.stateful_sets.len();
     if n_owners > 0 {
         // Services and controllers are read for one thing: the selector of default constraints (S-PTS-12).
-        needs.push((
-            Plugin::PodTopologySpread,
-            "services or controllers".to_owned(),
-        ));
+        needs.push((Plugin::PodTopologySpread, "services or controllers".to_owned()));
     }
     for pod in &objects.pods {
         needs.extend(needs_of_any_pod(pod));
@@ -137,11 +107,7 @@ fn needs(case: &Case) -> Vec<(Plugin, String)> {
         if status.is_some_and(|status| !status.nominated_node_name.is_empty()) {
             needs.push((Plugin::DefaultPreemption, "a nominated pod".to_owned()));
         }
-        if pod
-            .spec
-            .as_ref()
-            .is_some_and(|spec| spec.node_name.is_empty())
-        {
+        if pod.spec.as_ref().is_some_and(|spec| spec.node_name.is_empty()) {
             needs.extend(needs_of_tried_pod(pod));
         }
     }
@@ -162,10 +128,7 @@ fn needs_of_step(step: &Step) -> Vec<(Plugin, String)> {
             || !expect.terminate.is_empty()
             || !expect.clear_nominations.is_empty();
         if effects || expect.nominate.is_some() || expect.via_nominated_node {
-            needs.push((
-                Plugin::DefaultPreemption,
-                "preempts or nominates".to_owned(),
-            ));
+            needs.push((Plugin::DefaultPreemption, "preempts or nominates".to_owned()));
         }
     }
     needs
@@ -186,10 +149,7 @@ fn needs_of_tried_pod(pod: &Pod) -> Vec<(Plugin, String)> {
     };
     let mut needs = Vec::new();
     if !spec.topology_spread_constraints.is_empty() {
-        needs.push((
-            Plugin::PodTopologySpread,
-            "topology spread constraints".to_owned(),
-        ));
+        needs.push((Plugin::PodTopologySpread, "topology spread constraints".to_owned()));
     }
     if spec.volumes.iter().any(is_limited) {
         needs.extend(VOLUME_PLUGINS.map(|plugin| (plugin, "volumes".to_owned())));
@@ -216,15 +176,9 @@ fn is_limited(volume: &Volume) -> bool {
 
 fn is_enabled(policy: &Policy, plugin: Plugin) -> bool {
     let spec = policy.spec();
-    [
-        &spec.pre_enqueue,
-        &spec.pre_filter,
-        &spec.filter,
-        &spec.post_filter,
-        &spec.pre_score,
-    ]
-    .iter()
-    .any(|plugins| plugins.contains(&plugin))
+    [&spec.pre_enqueue, &spec.pre_filter, &spec.filter, &spec.post_filter, &spec.pre_score]
+        .iter()
+        .any(|plugins| plugins.contains(&plugin))
         || spec.score.iter().any(|(scored, _)| *scored == plugin)
 }
 
@@ -255,20 +209,10 @@ mod tests {
             Some("PodTopologySpread: services or controllers"),
         );
         let spread = r#"{"topologySpreadConstraints": [{"maxSkew": 1}]}"#;
-        check(
-            "null",
-            "{}",
-            spread,
-            Some("PodTopologySpread: topology spread constraints"),
-        );
+        check("null", "{}", spread, Some("PodTopologySpread: topology spread constraints"));
         let claim = r#"{"volumes": [{"name": "v", "persistentVolumeClaim": {"claimName": "c"}}]}"#;
         check("null", "{}", claim, Some("VolumeRestrictions: volumes"));
-        check(
-            "null",
-            "{}",
-            r#"{"volumes": [{"name": "v", "emptyDir": {}}]}"#,
-            None,
-        );
+        check("null", "{}", r#"{"volumes": [{"name": "v", "emptyDir": {}}]}"#, None);
         check(
             "null",
             "{}",
@@ -277,19 +221,9 @@ mod tests {
         );
         let on_node =
             r#"{"pods": [{"spec": {"nodeName": "n", "affinity": {"podAntiAffinity": {}}}}]}"#;
-        check(
-            "null",
-            on_node,
-            "{}",
-            Some("InterPodAffinity: pod affinity"),
-        );
+        check("null", on_node, "{}", Some("InterPodAffinity: pod affinity"));
         let nominated = r#"{"pods": [{"spec": {}, "status": {"nominatedNodeName": "n"}}]}"#;
-        check(
-            "null",
-            nominated,
-            "{}",
-            Some("DefaultPreemption: a nominated pod"),
-        );
+        check("null", nominated, "{}", Some("DefaultPreemption: a nominated pod"));
     }
 
     #[test]

@@ -40,13 +40,7 @@ pub fn unusable(case: &Case, reason: &str) -> CaseReport {
 
 fn defect(step: usize, got: String) -> Difference {
     let expected = "a case that can be replayed".to_owned();
-    Difference {
-        step,
-        aspect: Aspect::Outcome,
-        node: None,
-        expected,
-        got,
-    }
+    Difference { step, aspect: Aspect::Outcome, node: None, expected, got }
 }
 
 struct Replay<'a> {
@@ -70,26 +64,15 @@ impl<'a> Replay<'a> {
         let mut pods = Vec::with_capacity(case.cluster.pods.len());
         for (i, pod) in case.cluster.pods.iter().enumerate() {
             pods.push(
-                cluster
-                    .compile_pod(pod)
-                    .map_err(|error| format!("cluster.pods[{i}]: {error}"))?,
+                cluster.compile_pod(pod).map_err(|error| format!("cluster.pods[{i}]: {error}"))?,
             );
         }
         let applied = cluster.replace(nodes, pods);
         if let Some(rejected) = applied.rejected.first() {
             return Err(format!("{}: {}", rejected.object, rejected.error));
         }
-        let pods = case
-            .cluster
-            .pods
-            .iter()
-            .map(|pod| (key_of(pod), pod.clone()))
-            .collect();
-        Ok(Replay {
-            cluster,
-            policy,
-            pods,
-        })
+        let pods = case.cluster.pods.iter().map(|pod| (key_of(pod), pod.clone())).collect();
+        Ok(Replay { cluster, policy, pods })
     }
 
     fn step(
@@ -127,16 +110,9 @@ impl<'a> Replay<'a> {
         pod: &Pod,
         report: &mut CaseReport,
     ) -> Result<(), String> {
-        let compiled = self
-            .cluster
-            .compile_pod(pod)
-            .map_err(|error| format!("pod: {error}"))?;
+        let compiled = self.cluster.compile_pod(pod).map_err(|error| format!("pod: {error}"))?;
         let tie_break = TieBreak::Lexicographic;
-        let request = PlaceRequest {
-            pod: &compiled,
-            policy: self.policy,
-            tie_break,
-        };
+        let request = PlaceRequest { pod: &compiled, policy: self.policy, tie_break };
         let answer = Answer {
             explained: self.cluster.explain(&request),
             placed: self.cluster.place(&request),
@@ -162,11 +138,7 @@ impl<'a> Replay<'a> {
         }
         for name in &expect.clear_nominations {
             if let Some(mut pending) = self.pods.get(name).cloned() {
-                pending
-                    .status
-                    .get_or_insert_default()
-                    .nominated_node_name
-                    .clear();
+                pending.status.get_or_insert_default().nominated_node_name.clear();
                 self.upsert(pending)?;
             }
         }
@@ -178,20 +150,14 @@ impl<'a> Replay<'a> {
             status.nominated_node_name.clear();
             self.upsert(pod)?;
         } else if let Some(node) = &expect.nominate {
-            pod.status
-                .get_or_insert_default()
-                .nominated_node_name
-                .clone_from(node);
+            pod.status.get_or_insert_default().nominated_node_name.clone_from(node);
             self.upsert(pod)?;
         }
         Ok(())
     }
 
     fn upsert(&mut self, pod: Pod) -> Result<(), String> {
-        let compiled = self
-            .cluster
-            .compile_pod(&pod)
-            .map_err(|error| format!("pod: {error}"))?;
+        let compiled = self.cluster.compile_pod(&pod).map_err(|error| format!("pod: {error}"))?;
         self.delta(Delta::UpsertPod(compiled))?;
         self.pods.insert(key_of(&pod), pod);
         Ok(())
@@ -199,14 +165,10 @@ impl<'a> Replay<'a> {
 
     fn delete(&mut self, names: &[String]) -> Result<(), String> {
         for name in names {
-            let (namespace, pod) = name
-                .split_once('/')
-                .ok_or_else(|| format!("`{name}` is not `namespace/name`"))?;
+            let (namespace, pod) =
+                name.split_once('/').ok_or_else(|| format!("`{name}` is not `namespace/name`"))?;
             if self.pods.remove(name).is_some() {
-                self.delta(Delta::DeletePod {
-                    key: PodKey::new(namespace, pod),
-                    uid: None,
-                })?;
+                self.delta(Delta::DeletePod { key: PodKey::new(namespace, pod), uid: None })?;
             }
         }
         Ok(())
@@ -221,31 +183,22 @@ impl<'a> Replay<'a> {
 }
 
 fn expect_of(step: &Step) -> Result<&Expect, String> {
-    step.expect
-        .as_deref()
-        .ok_or_else(|| "an attempt without `expect`".to_owned())
+    step.expect.as_deref().ok_or_else(|| "an attempt without `expect`".to_owned())
 }
 
 fn key_of(pod: &Pod) -> String {
     let metadata = pod.metadata.as_ref();
-    let (namespace, name) = metadata.map_or(("", ""), |metadata| {
-        (metadata.namespace.as_str(), metadata.name.as_str())
-    });
+    let (namespace, name) =
+        metadata.map_or(("", ""), |metadata| (metadata.namespace.as_str(), metadata.name.as_str()));
     format!("{namespace}/{name}")
 }
 
 fn terminate(pod: &mut Pod, now: Time) {
-    pod.metadata
-        .get_or_insert_default()
-        .deletion_timestamp
-        .get_or_insert(now);
-    pod.status
-        .get_or_insert_default()
-        .conditions
-        .push(PodCondition {
-            r#type: "DisruptionTarget".to_owned(),
-            status: "True".to_owned(),
-            reason: "PreemptionByScheduler".to_owned(),
-            ..PodCondition::default()
-        });
+    pod.metadata.get_or_insert_default().deletion_timestamp.get_or_insert(now);
+    pod.status.get_or_insert_default().conditions.push(PodCondition {
+        r#type: "DisruptionTarget".to_owned(),
+        status: "True".to_owned(),
+        reason: "PreemptionByScheduler".to_owned(),
+        ..PodCondition::default()
+    });
 }

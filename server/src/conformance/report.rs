@@ -71,21 +71,12 @@ impl CaseReport {
     /// Of a case that is being replayed.
     pub fn covered(case: &Case) -> CaseReport {
         let (tallies, differences) = (Tallies::default(), Vec::new());
-        CaseReport {
-            id: case.id.clone(),
-            not_covered: None,
-            n_attempts: 0,
-            tallies,
-            differences,
-        }
+        CaseReport { id: case.id.clone(), not_covered: None, n_attempts: 0, tallies, differences }
     }
 
     /// Of a case that is not, for this reason.
     pub fn not_covered(case: &Case, reason: String) -> CaseReport {
-        CaseReport {
-            not_covered: Some(reason),
-            ..CaseReport::covered(case)
-        }
+        CaseReport { not_covered: Some(reason), ..CaseReport::covered(case) }
     }
 }
 
@@ -121,8 +112,7 @@ impl SuiteReport {
     pub fn add(&mut self, case: CaseReport, n_differences: usize) {
         self.n_cases += 1;
         if let Some(reason) = case.not_covered {
-            self.not_covered
-                .get_or_insert_with(|| format!("{}: {reason}", case.id));
+            self.not_covered.get_or_insert_with(|| format!("{}: {reason}", case.id));
             return;
         }
         self.n_covered_cases += 1;
@@ -131,10 +121,7 @@ impl SuiteReport {
         self.n_differences += case.differences.len();
         let room = n_differences.saturating_sub(self.differences.len());
         self.differences.extend(
-            case.differences
-                .into_iter()
-                .take(room)
-                .map(|difference| (case.id.clone(), difference)),
+            case.differences.into_iter().take(room).map(|difference| (case.id.clone(), difference)),
         );
     }
 
@@ -195,9 +182,7 @@ impl SuiteReport {
 impl Report {
     /// Whether everything that was replayed is as recorded, and something was replayed.
     pub fn is_match(&self) -> bool {
-        self.suites
-            .iter()
-            .all(|suite| suite.status() != Status::Mismatch)
+        self.suites.iter().all(|suite| suite.status() != Status::Mismatch)
     }
 
     /// For programs.

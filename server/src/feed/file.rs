@@ -1,6 +1,6 @@
 //! The file feed: `kubectl get … -A -o json|yaml` dumps, plain or gzip-compressed.
 //!
-//! A source is read whole, cut into items ([`json`], [`yaml`]), and the items are parsed and compiled on all cores. One
+//! A source is read whole, cut into items (`json`, `yaml`), and the items are parsed and compiled on all cores. One
 //! bad item is refused alone, with its place and field; trouble with the file as a whole is a [`FeedError`].
 //! Cost: one pass over the bytes to find the items, then parse and compile at the sum of the cores' speeds.
 
@@ -101,12 +101,7 @@ pub struct Refused {
 
 impl fmt::Display for Refused {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Refused {
-            location,
-            object,
-            field,
-            reason,
-        } = self;
+        let Refused { location, object, field, reason } = self;
         write!(f, "{location}: {object}: `{field}`: {reason}")
     }
 }
@@ -139,14 +134,12 @@ pub fn read_all(paths: &[PathBuf]) -> Result<Dump, FeedError> {
 pub fn parse(name: &Arc<str>, text: &str) -> Result<Dump, FeedError> {
     let items = cut(name, text)?;
     Ok(item::parse_all(items, |object| match object {
-        Parsed::Node(Located { value, location }) => Parsed::Node(Located {
-            value: *value,
-            location,
-        }),
-        Parsed::Pod(Located { value, location }) => Parsed::Pod(Located {
-            value: *value,
-            location,
-        }),
+        Parsed::Node(Located { value, location }) => {
+            Parsed::Node(Located { value: *value, location })
+        }
+        Parsed::Pod(Located { value, location }) => {
+            Parsed::Pod(Located { value: *value, location })
+        }
         Parsed::Ignored(kind) => Parsed::Ignored(kind),
         Parsed::Refused(refused) => Parsed::Refused(refused),
     }))
@@ -166,9 +159,7 @@ fn cut<'a>(name: &Arc<str>, text: &'a str) -> Result<Vec<Item<'a>>, FeedError> {
         yaml::items(name, text)?
     };
     if items.n_documents == 0 {
-        return Err(FeedError::Empty {
-            path: name.to_string(),
-        });
+        return Err(FeedError::Empty { path: name.to_string() });
     }
     Ok(items.items)
 }

@@ -163,11 +163,8 @@ impl HttpBody for CountedBody {
         {
             self.end = None;
             self.body = Body::empty();
-            let trailers = Status::from(CallError::Draining)
-                .into_http::<Body>()
-                .into_parts()
-                .0
-                .headers;
+            let trailers =
+                Status::from(CallError::Draining).into_http::<Body>().into_parts().0.headers;
             self.call.note_headers(&trailers);
             return Poll::Ready(Some(Ok(Frame::trailers(trailers))));
         }
@@ -202,9 +199,7 @@ mod tests {
             r#"{"metadata": {"name": "n"}, "status": {"allocatable": {"cpu": "900", "memory": "1Ti", "pods": "100000"}}}"#,
         )
         .unwrap();
-        cluster.apply(vec![Delta::UpsertNode(
-            cluster.compile_node(&node).unwrap(),
-        )]);
+        cluster.apply(vec![Delta::UpsertNode(cluster.compile_node(&node).unwrap())]);
         let state = State::new(
             cluster,
             Profiles::default(),
@@ -244,10 +239,7 @@ mod tests {
         )
         .unwrap();
         let request = PlaceBatchRequest {
-            entries: vec![BatchEntry {
-                pod: Some(pod),
-                replicas: 90_000,
-            }],
+            entries: vec![BatchEntry { pod: Some(pod), replicas: 90_000 }],
             ..PlaceBatchRequest::default()
         };
         let path = "/berth.v1.PlacementService/PlaceBatch";
@@ -263,15 +255,7 @@ mod tests {
     #[tokio::test]
     async fn a_response_that_is_dropped_counts_as_cancelled() {
         let mut service = service();
-        drop(
-            call(
-                &mut service,
-                "/berth.v1.ClusterService/GetCluster",
-                "5S",
-                &[],
-            )
-            .await,
-        );
+        drop(call(&mut service, "/berth.v1.ClusterService/GetCluster", "5S", &[]).await);
         let state = &service.state;
         let text = state.metrics.render(&state.cluster.snapshot(), 0, None);
         let line = "berth_grpc_calls_total{method=\"/berth.v1.ClusterService/GetCluster\",code=\"CANCELLED\"} 1";

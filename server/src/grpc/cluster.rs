@@ -39,11 +39,7 @@ impl ClusterService for ClusterHandler {
         request: Request<Streaming<SyncRequest>>,
     ) -> Result<Response<Self::SyncStream>, Status> {
         let deadline = Deadline::of(&request);
-        Ok(Response::new(sync::serve(
-            self.state.clone(),
-            request.into_inner(),
-            deadline,
-        )))
+        Ok(Response::new(sync::serve(self.state.clone(), request.into_inner(), deadline)))
     }
 
     async fn apply(
@@ -85,9 +81,7 @@ impl ClusterService for ClusterHandler {
         let page = self
             .state
             .pool
-            .run(deadline, move |_| {
-                list::nodes(&state.cluster.snapshot(), &request)
-            })
+            .run(deadline, move |_| list::nodes(&state.cluster.snapshot(), &request))
             .await??;
         Ok(Response::new(page))
     }
@@ -101,9 +95,7 @@ impl ClusterService for ClusterHandler {
         let page = self
             .state
             .pool
-            .run(deadline, move |_| {
-                list::pods(&state.cluster.snapshot(), &request)
-            })
+            .run(deadline, move |_| list::pods(&state.cluster.snapshot(), &request))
             .await??;
         Ok(Response::new(page))
     }

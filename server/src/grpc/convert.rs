@@ -22,10 +22,7 @@ pub(super) fn mode(value: i32) -> Result<Mode, CallError> {
     match wire::PlaceMode::try_from(value) {
         Ok(wire::PlaceMode::Unspecified | wire::PlaceMode::DryRun) => Ok(Mode::DryRun),
         Ok(wire::PlaceMode::Assume) => Ok(Mode::Assume),
-        Err(_) => Err(CallError::field(
-            "mode",
-            format!("`{value}` is no place mode"),
-        )),
+        Err(_) => Err(CallError::field("mode", format!("`{value}` is no place mode"))),
     }
 }
 
@@ -57,20 +54,13 @@ pub(super) fn pod_to_place(
     pod: Option<core_v1::Pod>,
 ) -> Result<(engine::Pod, &Policy), CallError> {
     let pod = pod.ok_or_else(|| CallError::field("pod", "must be set"))?;
-    if pod
-        .metadata
-        .as_ref()
-        .is_some_and(|metadata| metadata.deletion_timestamp.is_some())
-    {
+    if pod.metadata.as_ref().is_some_and(|metadata| metadata.deletion_timestamp.is_some()) {
         return Err(CallError::field(
             "metadata.deletionTimestamp",
             "a pod that is being deleted is not placed",
         ));
     }
-    let phase = pod
-        .status
-        .as_ref()
-        .map_or("", |status| status.phase.as_str());
+    let phase = pod.status.as_ref().map_or("", |status| status.phase.as_str());
     if matches!(phase, "Succeeded" | "Failed") {
         return Err(CallError::field(
             "status.phase",
@@ -78,22 +68,15 @@ pub(super) fn pod_to_place(
         ));
     }
     let compiled = state.cluster.compile_pod(&pod)?;
-    let policy = state
-        .profiles
-        .get(compiled.scheduler_name())
-        .ok_or_else(|| {
-            let known: Vec<String> = state
-                .profiles
-                .names()
-                .map(|name| format!("`{name}`"))
-                .collect();
-            let reason = format!(
-                "no profile is called `{}`; there is {}",
-                compiled.scheduler_name(),
-                known.join(", ")
-            );
-            CallError::field("spec.schedulerName", reason)
-        })?;
+    let policy = state.profiles.get(compiled.scheduler_name()).ok_or_else(|| {
+        let known: Vec<String> = state.profiles.names().map(|name| format!("`{name}`")).collect();
+        let reason = format!(
+            "no profile is called `{}`; there is {}",
+            compiled.scheduler_name(),
+            known.join(", ")
+        );
+        CallError::field("spec.schedulerName", reason)
+    })?;
     Ok((compiled, policy))
 }
 
@@ -104,13 +87,7 @@ pub(super) fn delta(
 ) -> Result<Delta, (String, ModelError)> {
     use wire::delta::Change;
     let refused = |object: &str, field: &str, reason: &str| {
-        Err((
-            object.to_owned(),
-            ModelError {
-                field: field.to_owned(),
-                reason: reason.to_owned(),
-            },
-        ))
+        Err((object.to_owned(), ModelError { field: field.to_owned(), reason: reason.to_owned() }))
     };
     match delta.change {
         None => refused("Delta", "change", "must be set"),
@@ -131,47 +108,24 @@ pub(super) fn delta(
         }
         Some(Change::DeletePod(key)) => {
             // As for a whole pod: no namespace means the one of that name.
-            let namespace = if key.namespace.is_empty() {
-                "default"
-            } else {
-                &key.namespace
-            };
+            let namespace = if key.namespace.is_empty() { "default" } else { &key.namespace };
             let uid = (!key.uid.is_empty()).then(|| Arc::from(key.uid.as_str()));
-            Ok(Delta::DeletePod {
-                key: PodKey::new(namespace, &key.name),
-                uid,
-            })
+            Ok(Delta::DeletePod { key: PodKey::new(namespace, &key.name), uid })
         }
     }
 }
 
 pub(super) fn rejection(index: usize, object: String, error: ModelError) -> wire::Rejection {
     let ModelError { field, reason } = error;
-    wire::Rejection {
-        index: saturate(index),
-        field,
-        reason,
-        object,
-    }
+    wire::Rejection { index: saturate(index), field, reason, object }
 }
 
 pub(crate) fn decision(decision: engine::Decision) -> wire::Decision {
     use wire::decision::Outcome;
-    let engine::Decision {
-        pod,
-        uid,
-        generation,
-        outcome,
-    } = decision;
+    let engine::Decision { pod, uid, generation, outcome } = decision;
     let outcome = match outcome {
         engine::Outcome::Placed(placement) => {
-            let engine::Placement {
-                node,
-                total,
-                n_feasible,
-                n_best,
-                assumed,
-            } = placement;
+            let engine::Placement { node, total, n_feasible, n_best, assumed } = placement;
             Outcome::Placement(wire::Placement {
                 node_name: node.to_string(),
                 total_score: total,
@@ -181,12 +135,7 @@ pub(crate) fn decision(decision: engine::Decision) -> wire::Decision {
             })
         }
         engine::Outcome::Unschedulable(unschedulable) => {
-            let engine::Unschedulable {
-                message,
-                reasons,
-                pre_filter,
-                n_nodes: _,
-            } = unschedulable;
+            let engine::Unschedulable { message, reasons, pre_filter, n_nodes: _ } = unschedulable;
             Outcome::Unschedulable(wire::Unschedulable {
                 message,
                 reasons: reasons
@@ -198,10 +147,9 @@ pub(crate) fn decision(decision: engine::Decision) -> wire::Decision {
                     .unwrap_or_default(),
             })
         }
-        engine::Outcome::Gated { plugin, reasons } => Outcome::Gated(wire::Gated {
-            plugin: plugin.name().to_owned(),
-            reasons,
-        }),
+        engine::Outcome::Gated { plugin, reasons } => {
+            Outcome::Gated(wire::Gated { plugin: plugin.name().to_owned(), reasons })
+        }
     };
     wire::Decision {
         pod: Some(pod_key(&pod, &uid)),
@@ -216,9 +164,7 @@ pub(crate) fn place_result(result: Result<engine::Decision, CallError>) -> wire:
         Ok(decided) => Wire::Decision(decision(decided)),
         Err(error) => Wire::Error(error.to_place_error()),
     };
-    wire::PlaceResult {
-        result: Some(result),
-    }
+    wire::PlaceResult { result: Some(result) }
 }
 
 pub(crate) fn node_verdict(verdict: engine::NodeVerdict) -> wire::NodeVerdict {
@@ -232,17 +178,11 @@ pub(crate) fn node_verdict(verdict: engine::NodeVerdict) -> wire::NodeVerdict {
             scores: scores.iter().map(plugin_score).collect(),
             total_score: total,
         },
-        engine::Verdict::Rejected {
-            plugin,
-            code,
-            reasons,
-        } => wire::NodeVerdict {
+        engine::Verdict::Rejected { plugin, code, reasons } => wire::NodeVerdict {
             node_name,
             feasible: false,
             rejection: Some(wire::NodeRejection {
-                plugin: plugin
-                    .map(|plugin| plugin.name().to_owned())
-                    .unwrap_or_default(),
+                plugin: plugin.map(|plugin| plugin.name().to_owned()).unwrap_or_default(),
                 code: code.as_str().to_owned(),
                 reasons,
             }),
@@ -253,24 +193,12 @@ pub(crate) fn node_verdict(verdict: engine::NodeVerdict) -> wire::NodeVerdict {
 }
 
 fn plugin_score(score: &engine::PluginScore) -> wire::PluginScore {
-    let engine::PluginScore {
-        plugin,
-        raw,
-        weighted,
-    } = score;
-    wire::PluginScore {
-        plugin: plugin.name().to_owned(),
-        raw: *raw,
-        weighted: *weighted,
-    }
+    let engine::PluginScore { plugin, raw, weighted } = score;
+    wire::PluginScore { plugin: plugin.name().to_owned(), raw: *raw, weighted: *weighted }
 }
 
 pub(crate) fn remedy(remedy: engine::Remedy) -> wire::Remedy {
-    let engine::Remedy {
-        change,
-        n_nodes,
-        examples,
-    } = remedy;
+    let engine::Remedy { change, n_nodes, examples } = remedy;
     wire::Remedy {
         change,
         n_nodes,
@@ -324,10 +252,7 @@ fn pod_key(key: &PodKey, uid: &str) -> wire::PodKey {
 }
 
 fn amounts(amounts: Vec<(Arc<str>, i64)>) -> std::collections::BTreeMap<String, i64> {
-    amounts
-        .into_iter()
-        .map(|(name, amount)| (name.to_string(), amount))
-        .collect()
+    amounts.into_iter().map(|(name, amount)| (name.to_string(), amount)).collect()
 }
 
 /// Counts on the wire are 32 bits wide; nothing that Berth holds comes near.
@@ -343,20 +268,10 @@ mod tests {
     fn unspecified_means_the_servers_own_choice() {
         assert_eq!(mode(0).unwrap(), Mode::DryRun);
         assert_eq!(mode(2).unwrap(), Mode::Assume);
-        assert_eq!(
-            mode(3).unwrap_err().to_string(),
-            "`mode`: `3` is no place mode"
-        );
-        let rule = |rule, seed| {
-            tie_break(
-                Some(&wire::TieBreak { rule, seed }),
-                TieBreak::Lexicographic,
-            )
-        };
-        assert_eq!(
-            tie_break(None, TieBreak::Seeded(4)).unwrap(),
-            TieBreak::Seeded(4)
-        );
+        assert_eq!(mode(3).unwrap_err().to_string(), "`mode`: `3` is no place mode");
+        let rule =
+            |rule, seed| tie_break(Some(&wire::TieBreak { rule, seed }), TieBreak::Lexicographic);
+        assert_eq!(tie_break(None, TieBreak::Seeded(4)).unwrap(), TieBreak::Seeded(4));
         assert_eq!(rule(0, 7).unwrap(), TieBreak::Lexicographic);
         assert_eq!(rule(1, 7).unwrap(), TieBreak::Seeded(7));
         assert_eq!(rule(2, 7).unwrap(), TieBreak::Lexicographic);
@@ -375,10 +290,7 @@ mod tests {
         };
         use wire::delta::Change;
         check(None, "Delta: `change`: must be set");
-        check(
-            Some(Change::DeleteNode(String::new())),
-            "Node: `delete_node`: must not be empty",
-        );
+        check(Some(Change::DeleteNode(String::new())), "Node: `delete_node`: must not be empty");
         check(
             Some(Change::DeletePod(wire::PodKey::default())),
             "Pod: `delete_pod.name`: must not be empty",

@@ -13,11 +13,7 @@ pub(crate) struct Deadline(pub(crate) Option<Instant>);
 impl Deadline {
     /// The deadline that [`super::CallService`] noted; none for a request that did not come through it.
     pub(crate) fn of<T>(request: &tonic::Request<T>) -> Deadline {
-        request
-            .extensions()
-            .get::<Deadline>()
-            .copied()
-            .unwrap_or(Deadline(None))
+        request.extensions().get::<Deadline>().copied().unwrap_or(Deadline(None))
     }
 
     pub(crate) fn has_passed(self) -> bool {
@@ -63,10 +59,7 @@ pub(crate) struct CancelOnDrop(Cancel);
 
 impl CancelOnDrop {
     pub(crate) fn new(deadline: Deadline) -> CancelOnDrop {
-        CancelOnDrop(Cancel {
-            deadline,
-            gone: Arc::new(AtomicBool::new(false)),
-        })
+        CancelOnDrop(Cancel { deadline, gone: Arc::new(AtomicBool::new(false)) })
     }
 
     pub(crate) fn token(&self) -> Cancel {
@@ -108,10 +101,6 @@ mod tests {
         assert!(!token.is_cancelled());
         drop(guard);
         assert!(token.is_cancelled());
-        assert!(
-            CancelOnDrop::new(Deadline(Some(clock::now())))
-                .token()
-                .is_cancelled()
-        );
+        assert!(CancelOnDrop::new(Deadline(Some(clock::now()))).token().is_cancelled());
     }
 }

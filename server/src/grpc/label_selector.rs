@@ -52,10 +52,8 @@ impl LabelSelector {
     /// Do these labels meet every requirement (W-SEL-3)?
     pub(super) fn matches(&self, labels: &[(Arc<str>, Arc<str>)]) -> bool {
         self.requirements.iter().all(|requirement| {
-            let value = labels
-                .iter()
-                .find(|(key, _)| **key == *requirement.key)
-                .map(|(_, value)| &**value);
+            let value =
+                labels.iter().find(|(key, _)| **key == *requirement.key).map(|(_, value)| &**value);
             requirement.test.holds(value)
         })
     }
@@ -103,10 +101,7 @@ impl<'a> Parser<'a> {
         let key = match self.next() {
             Token::Not => {
                 let key = self.key()?;
-                return Ok(Requirement {
-                    key,
-                    test: Test::DoesNotExist,
-                });
+                return Ok(Requirement { key, test: Test::DoesNotExist });
             }
             Token::Word(key) => checked_key(key)?,
             other => return Err(self.expected("a key or `!`", other)),
@@ -182,20 +177,14 @@ impl<'a> Parser<'a> {
         match self.next() {
             Token::Word(word) => {
                 // A sign can begin no label value, so a signed bound is invalid as well (W-SEL-4).
-                checked_value(word)?
-                    .parse()
-                    .map_err(|_| format!("`{word}` is not an integer"))
+                checked_value(word)?.parse().map_err(|_| format!("`{word}` is not an integer"))
             }
             other => Err(self.expected("an integer", other)),
         }
     }
 
     fn peek(&self) -> Token<'a> {
-        Parser {
-            text: self.text,
-            at: self.at,
-        }
-        .next()
+        Parser { text: self.text, at: self.at }.next()
     }
 
     fn next(&mut self) -> Token<'a> {
@@ -245,9 +234,8 @@ impl<'a> Parser<'a> {
 
 /// W-SEL-4: an optional DNS subdomain and `/`, then a name of 1 to 63 characters.
 fn checked_key(key: &str) -> Result<String, String> {
-    let (prefix, name) = key
-        .split_once('/')
-        .map_or((None, key), |(prefix, name)| (Some(prefix), name));
+    let (prefix, name) =
+        key.split_once('/').map_or((None, key), |(prefix, name)| (Some(prefix), name));
     let prefix_is_valid = prefix.is_none_or(|prefix| {
         prefix.len() <= 253
             && prefix.split('.').all(|label| {
@@ -278,9 +266,7 @@ fn is_name(text: &str) -> bool {
         && text.ends_with(|c: char| c.is_ascii_alphanumeric());
     text.len() <= 63
         && ends
-        && text
-            .bytes()
-            .all(|byte| byte.is_ascii_alphanumeric() || b"-_.".contains(&byte))
+        && text.bytes().all(|byte| byte.is_ascii_alphanumeric() || b"-_.".contains(&byte))
 }
 
 #[cfg(test)]
@@ -296,11 +282,7 @@ mod tests {
             .collect();
         let parsed =
             LabelSelector::parse(selector).unwrap_or_else(|reason| panic!("{selector}: {reason}"));
-        assert_eq!(
-            parsed.matches(&labels),
-            expected,
-            "`{selector}` on {labels:?}"
-        );
+        assert_eq!(parsed.matches(&labels), expected, "`{selector}` on {labels:?}");
     }
 
     #[test]
@@ -333,11 +315,7 @@ mod tests {
 
     #[test]
     fn requirements_are_joined_and_white_space_is_free() {
-        check(
-            "topology.kubernetes.io/zone in (a,b),!gpu",
-            "topology.kubernetes.io/zone=b",
-            true,
-        );
+        check("topology.kubernetes.io/zone in (a,b),!gpu", "topology.kubernetes.io/zone=b", true);
         check(
             "topology.kubernetes.io/zone in (a,b),!gpu",
             "topology.kubernetes.io/zone=b,gpu=1",
@@ -355,27 +333,15 @@ mod tests {
             assert_eq!(LabelSelector::parse(text).unwrap_err(), expected, "{text}")
         };
         check(",", "expected a key or `!` instead of `,` before byte 1");
-        check(
-            "a,",
-            "expected a key or `!` instead of the end before byte 2",
-        );
+        check("a,", "expected a key or `!` instead of the end before byte 2");
         check(
             "a b",
             "expected `=`, `==`, `!=`, `in`, `notin`, `>`, `<`, `,` or the end instead of `b` before byte 3",
         );
-        check(
-            "a=1 b",
-            "expected `,` or the end instead of `b` before byte 5",
-        );
+        check("a=1 b", "expected `,` or the end instead of `b` before byte 5");
         check("a in 1", "expected `(` instead of `1` before byte 6");
-        check(
-            "a in (1",
-            "expected `,` or `)` instead of the end before byte 7",
-        );
-        check(
-            "a in ()",
-            "needs at least one value between the parentheses at byte 6",
-        );
+        check("a in (1", "expected `,` or `)` instead of the end before byte 7");
+        check("a in ()", "needs at least one value between the parentheses at byte 6");
         check("a=!", "expected a value instead of `!` before byte 3");
         check("a>", "expected an integer instead of the end before byte 2");
         check("a>x", "`x` is not an integer");
@@ -384,9 +350,6 @@ mod tests {
         check("A.b/c", "`A.b/c` is not a label key");
         check("a/b/c", "`a/b/c` is not a label key");
         check("a=é", "`é` is not a label value");
-        check(
-            &"k".repeat(64),
-            &format!("`{}` is not a label key", "k".repeat(64)),
-        );
+        check(&"k".repeat(64), &format!("`{}` is not a label key", "k".repeat(64)));
     }
 }

@@ -45,14 +45,9 @@ impl PlacementService for PlacementHandler {
             place(&self.state, request)
         } else {
             let state = self.state.clone();
-            self.state
-                .pool
-                .run(deadline, move |_| place(&state, request))
-                .await?
+            self.state.pool.run(deadline, move |_| place(&state, request)).await?
         };
-        Ok(Response::new(PlaceResponse {
-            decision: Some(convert::decision(decided?)),
-        }))
+        Ok(Response::new(PlaceResponse { decision: Some(convert::decision(decided?)) }))
     }
 
     async fn place_batch(
@@ -64,9 +59,7 @@ impl PlacementService for PlacementHandler {
         let results = self
             .state
             .pool
-            .run(deadline, move |cancel| {
-                batch::place_batch(&state, request, cancel)
-            })
+            .run(deadline, move |cancel| batch::place_batch(&state, request, cancel))
             .await??;
         Ok(Response::new(PlaceBatchResponse { results }))
     }
@@ -76,11 +69,7 @@ impl PlacementService for PlacementHandler {
         request: Request<Streaming<PlaceStreamRequest>>,
     ) -> Result<Response<Self::PlaceStreamStream>, Status> {
         let deadline = Deadline::of(&request);
-        Ok(Response::new(stream::serve(
-            self.state.clone(),
-            request.into_inner(),
-            deadline,
-        )))
+        Ok(Response::new(stream::serve(self.state.clone(), request.into_inner(), deadline)))
     }
 
     async fn explain(
@@ -89,11 +78,7 @@ impl PlacementService for PlacementHandler {
     ) -> Result<Response<ExplainResponse>, Status> {
         let (deadline, state) = (Deadline::of(&request), self.state.clone());
         let request = request.into_inner();
-        let account = self
-            .state
-            .pool
-            .run(deadline, move |_| explain(&state, request))
-            .await??;
+        let account = self.state.pool.run(deadline, move |_| explain(&state, request)).await??;
         Ok(Response::new(account))
     }
 }
@@ -103,19 +88,13 @@ fn place(state: &State, request: PlaceRequest) -> Result<engine::Decision, CallE
     let tie_break = convert::tie_break(request.tie_break.as_ref(), state.tie_break)?;
     let (pod, policy) = convert::pod_to_place(state, request.pod)
         .inspect_err(|_| state.metrics.count_refused(1))?;
-    let request = engine::PlaceRequest {
-        pod: &pod,
-        policy,
-        tie_break,
-    };
+    let request = engine::PlaceRequest { pod: &pod, policy, tie_break };
     let started = clock::now();
     let decided = match mode {
         Mode::DryRun => state.cluster.place(&request),
         Mode::Assume => state.cluster.assume(&request),
     };
-    state
-        .metrics
-        .record_place_duration(PlaceMethod::Place, clock::now() - started);
+    state.metrics.record_place_duration(PlaceMethod::Place, clock::now() - started);
     state.metrics.count_decision(decided.as_ref());
     Ok(decided?)
 }
@@ -124,25 +103,11 @@ fn explain(state: &State, request: ExplainRequest) -> Result<ExplainResponse, Ca
     let tie_break = convert::tie_break(request.tie_break.as_ref(), state.tie_break)?;
     let (pod, policy) = convert::pod_to_place(state, request.pod)?;
     let started = clock::now();
-    let account = state.cluster.explain(&engine::PlaceRequest {
-        pod: &pod,
-        policy,
-        tie_break,
-    })?;
-    state
-        .metrics
-        .record_place_duration(PlaceMethod::Explain, clock::now() - started);
-    let engine::Explanation {
-        decision,
-        nodes,
-        best: _,
-        remedies,
-    } = account;
-    let nodes = if request.node_names.is_empty() {
-        nodes
-    } else {
-        only(nodes, &request.node_names)?
-    };
+    let account = state.cluster.explain(&engine::PlaceRequest { pod: &pod, policy, tie_break })?;
+    state.metrics.record_place_duration(PlaceMethod::Explain, clock::now() - started);
+    let engine::Explanation { decision, nodes, best: _, remedies } = account;
+    let nodes =
+        if request.node_names.is_empty() { nodes } else { only(nodes, &request.node_names)? };
     Ok(ExplainResponse {
         decision: Some(convert::decision(decision)),
         nodes: nodes.into_iter().map(convert::node_verdict).collect(),
@@ -160,9 +125,8 @@ fn only(
     }
     let mut wanted = vec![false; nodes.len()];
     for (index, name) in names.iter().enumerate() {
-        let row = nodes
-            .binary_search_by(|verdict| (*verdict.node).cmp(name.as_str()))
-            .map_err(|_| {
+        let row =
+            nodes.binary_search_by(|verdict| (*verdict.node).cmp(name.as_str())).map_err(|_| {
                 CallError::field(
                     format!("node_names[{index}]"),
                     format!("the cluster has no node `{name}`"),

@@ -36,12 +36,7 @@ impl Pool {
         job: impl FnOnce(&Cancel) -> T + Send + 'static,
     ) -> Result<T, CallError> {
         let _admitted = self.admitted.try_acquire().map_err(|_| CallError::Busy)?;
-        let permit = self
-            .running
-            .clone()
-            .acquire_owned()
-            .await
-            .map_err(|_| CallError::Broken)?;
+        let permit = self.running.clone().acquire_owned().await.map_err(|_| CallError::Broken)?;
         if deadline.has_passed() {
             return Err(CallError::DeadlineExceeded);
         }
@@ -73,11 +68,7 @@ mod tests {
             }
             sender.send(cancel.is_cancelled()).unwrap();
         });
-        assert!(
-            tokio::time::timeout(Duration::from_millis(20), job)
-                .await
-                .is_err()
-        );
+        assert!(tokio::time::timeout(Duration::from_millis(20), job).await.is_err());
         assert!(receiver.recv().unwrap());
     }
 

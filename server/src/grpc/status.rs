@@ -63,10 +63,7 @@ impl From<ModelError> for CallError {
 impl CallError {
     /// A bad field of the request.
     pub(crate) fn field(field: impl Into<String>, reason: impl Into<String>) -> CallError {
-        CallError::from(ModelError {
-            field: field.into(),
-            reason: reason.into(),
-        })
+        CallError::from(ModelError { field: field.into(), reason: reason.into() })
     }
 
     pub(crate) fn code(&self) -> Code {
@@ -96,10 +93,7 @@ impl CallError {
             }
             CallError::Engine(EngineError::NotEvaluated { field, plugin }) => Some((
                 field,
-                format!(
-                    "needs {}, which this version does not evaluate",
-                    plugin.name()
-                ),
+                format!("needs {}, which this version does not evaluate", plugin.name()),
             )),
             CallError::Engine(
                 EngineError::SchedulerError { .. }
@@ -123,18 +117,13 @@ impl CallError {
             details.add_bad_request_violation(field, reason);
         }
         let mut info = |reason: &str, metadata: [(&str, String); 1]| {
-            let metadata: HashMap<String, String> = metadata
-                .into_iter()
-                .map(|(key, value)| (key.to_owned(), value))
-                .collect();
+            let metadata: HashMap<String, String> =
+                metadata.into_iter().map(|(key, value)| (key.to_owned(), value)).collect();
             details.set_error_info(reason, DOMAIN, metadata);
         };
         match self {
             CallError::Engine(EngineError::NotEvaluated { plugin, .. }) => {
-                info(
-                    "PLUGIN_NOT_EVALUATED",
-                    [("plugin", plugin.name().to_owned())],
-                );
+                info("PLUGIN_NOT_EVALUATED", [("plugin", plugin.name().to_owned())]);
             }
             CallError::Engine(EngineError::SchedulerError { message }) => {
                 info("SCHEDULER_ERROR", [("message", message.clone())])
@@ -164,10 +153,7 @@ impl CallError {
         PlaceError {
             code: self.code() as i32,
             message: self.to_string(),
-            field: self
-                .violation()
-                .map(|(field, _)| field.to_owned())
-                .unwrap_or_default(),
+            field: self.violation().map(|(field, _)| field.to_owned()).unwrap_or_default(),
         }
     }
 }
@@ -185,15 +171,9 @@ impl From<CallError> for Status {
 pub(super) fn of_transport(status: Status, max_message_bytes: usize) -> Status {
     const UNDECODABLE: &str = "failed to decode Protobuf message: ";
     match status.code() {
-        Code::OutOfRange => CallError::MessageTooLarge {
-            limit: max_message_bytes,
-        }
-        .into(),
+        Code::OutOfRange => CallError::MessageTooLarge { limit: max_message_bytes }.into(),
         Code::Internal => match status.message().strip_prefix(UNDECODABLE) {
-            Some(reason) => CallError::Undecodable {
-                reason: reason.to_owned(),
-            }
-            .into(),
+            Some(reason) => CallError::Undecodable { reason: reason.to_owned() }.into(),
             None => status,
         },
         _ => status,
@@ -213,10 +193,7 @@ mod tests {
         let details = status.get_error_details();
         let violations = &details.bad_request().unwrap().field_violations;
         assert_eq!(
-            (
-                violations[0].field.as_str(),
-                violations[0].description.as_str()
-            ),
+            (violations[0].field.as_str(), violations[0].description.as_str()),
             ("spec.priority", "must be small")
         );
     }
@@ -232,17 +209,9 @@ mod tests {
             },
             Code::Unimplemented,
         );
+        check(EngineError::SchedulerError { message: "x".into() }, Code::FailedPrecondition);
         check(
-            EngineError::SchedulerError {
-                message: "x".into(),
-            },
-            Code::FailedPrecondition,
-        );
-        check(
-            EngineError::AlreadyPlaced {
-                pod: PodKey::new("ns", "p"),
-                node: "n".into(),
-            },
+            EngineError::AlreadyPlaced { pod: PodKey::new("ns", "p"), node: "n".into() },
             Code::AlreadyExists,
         );
         check(EngineError::Cancelled, Code::Cancelled);
@@ -256,58 +225,27 @@ mod tests {
         };
         let status = Status::from(CallError::from(missing));
         let details = status.get_error_details();
-        assert_eq!(
-            details.error_info().unwrap().metadata["plugin"],
-            "VolumeBinding"
-        );
-        assert_eq!(
-            details.bad_request().unwrap().field_violations[0].field,
-            "spec.volumes[0]"
-        );
-        let placed = EngineError::AlreadyPlaced {
-            pod: PodKey::new("ns", "p"),
-            node: "n1".into(),
-        };
+        assert_eq!(details.error_info().unwrap().metadata["plugin"], "VolumeBinding");
+        assert_eq!(details.bad_request().unwrap().field_violations[0].field, "spec.volumes[0]");
+        let placed = EngineError::AlreadyPlaced { pod: PodKey::new("ns", "p"), node: "n1".into() };
         let status = Status::from(CallError::from(placed));
-        assert_eq!(
-            status
-                .get_error_details()
-                .resource_info()
-                .unwrap()
-                .resource_name,
-            "ns/p"
-        );
+        assert_eq!(status.get_error_details().resource_info().unwrap().resource_name, "ns/p");
     }
 
     #[test]
     fn transport_trouble_becomes_the_callers_trouble() {
-        let large = of_transport(
-            Status::out_of_range("decoded message length too large"),
-            1024,
-        );
+        let large = of_transport(Status::out_of_range("decoded message length too large"), 1024);
         assert_eq!(large.code(), Code::ResourceExhausted);
-        assert_eq!(
-            large.message(),
-            "the message is larger than the limit of 1024 bytes"
-        );
+        assert_eq!(large.message(), "the message is larger than the limit of 1024 bytes");
         let garbage = of_transport(
             Status::internal("failed to decode Protobuf message: Pod.metadata: bad"),
             1,
         );
         assert_eq!(
             (garbage.code(), garbage.message()),
-            (
-                Code::InvalidArgument,
-                "the message cannot be decoded: Pod.metadata: bad"
-            )
+            (Code::InvalidArgument, "the message cannot be decoded: Pod.metadata: bad")
         );
-        assert_eq!(
-            of_transport(Status::internal("other"), 1).code(),
-            Code::Internal
-        );
-        assert_eq!(
-            of_transport(Status::unavailable("gone"), 1).code(),
-            Code::Unavailable
-        );
+        assert_eq!(of_transport(Status::internal("other"), 1).code(), Code::Internal);
+        assert_eq!(of_transport(Status::unavailable("gone"), 1).code(), Code::Unavailable);
     }
 }

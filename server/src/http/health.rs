@@ -29,27 +29,16 @@ pub(crate) fn readiness(state: &State) -> [Check; 3] {
     let n_contradictions = state.cluster.snapshot().n_contradictions();
     let contradictions = match n_contradictions {
         0 => Ok(()),
-        n => Err(format!(
-            "a feed has sent {n} contradictions; a new snapshot clears them"
-        )),
+        n => Err(format!("a feed has sent {n} contradictions; a new snapshot clears them")),
     };
-    let drain = if *state.draining.borrow() {
-        Err("the server is draining".to_owned())
-    } else {
-        Ok(())
-    };
-    [
-        ("feed", feed),
-        ("contradictions", contradictions),
-        ("drain", drain),
-    ]
+    let drain =
+        if *state.draining.borrow() { Err("the server is draining".to_owned()) } else { Ok(()) };
+    [("feed", feed), ("contradictions", contradictions), ("drain", drain)]
 }
 
 fn is_verbose(uri: &Uri) -> bool {
     let query = uri.query().unwrap_or_default();
-    query
-        .split('&')
-        .any(|part| part == "verbose" || part.starts_with("verbose="))
+    query.split('&').any(|part| part == "verbose" || part.starts_with("verbose="))
 }
 
 fn report(endpoint: &str, checks: &[Check], verbose: bool) -> (StatusCode, String) {
@@ -64,18 +53,8 @@ fn report(endpoint: &str, checks: &[Check], verbose: bool) -> (StatusCode, Strin
             Err(reason) => format!("[-]{name} failed: {reason}\n"),
         });
     }
-    text.push_str(&format!(
-        "{endpoint} check {}\n",
-        if passed { "passed" } else { "failed" }
-    ));
-    (
-        if passed {
-            StatusCode::OK
-        } else {
-            StatusCode::SERVICE_UNAVAILABLE
-        },
-        text,
-    )
+    text.push_str(&format!("{endpoint} check {}\n", if passed { "passed" } else { "failed" }));
+    (if passed { StatusCode::OK } else { StatusCode::SERVICE_UNAVAILABLE }, text)
 }
 
 #[cfg(test)]
@@ -84,10 +63,7 @@ mod tests {
 
     #[test]
     fn a_failed_check_is_named_with_its_reason() {
-        let checks = [
-            ("feed", Err("no feed has completed yet".to_owned())),
-            ("drain", Ok(())),
-        ];
+        let checks = [("feed", Err("no feed has completed yet".to_owned())), ("drain", Ok(()))];
         let (code, text) = report("readyz", &checks, false);
         assert_eq!(code, StatusCode::SERVICE_UNAVAILABLE);
         assert_eq!(
@@ -98,10 +74,7 @@ mod tests {
 
     #[test]
     fn success_is_short_unless_asked() {
-        assert_eq!(
-            report("livez", &[("ping", Ok(()))], false),
-            (StatusCode::OK, "ok".to_owned())
-        );
+        assert_eq!(report("livez", &[("ping", Ok(()))], false), (StatusCode::OK, "ok".to_owned()));
         assert_eq!(
             report("livez", &[("ping", Ok(()))], true).1,
             "[+]ping ok\nlivez check passed\n"

@@ -15,8 +15,5 @@ pub(super) async fn metrics(
         state.cluster.n_shapes(),
         state.freshness.staleness(),
     );
-    (
-        [(CONTENT_TYPE, "text/plain; version=0.0.4; charset=utf-8")],
-        text,
-    )
+    ([(CONTENT_TYPE, "text/plain; version=0.0.4; charset=utf-8")], text)
 }

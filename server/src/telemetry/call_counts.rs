@@ -63,14 +63,8 @@ impl CallCounts {
 
     /// Counts one finished call; `path` as in HTTP/2's `:path`, `code` as in `grpc-status`.
     pub fn count(&self, path: &str, code: i32) {
-        let method = METHODS
-            .iter()
-            .position(|&method| method == path)
-            .unwrap_or(METHODS.len() - 1);
-        let code = usize::try_from(code)
-            .ok()
-            .filter(|&code| code < CODES.len())
-            .unwrap_or(UNKNOWN);
+        let method = METHODS.iter().position(|&method| method == path).unwrap_or(METHODS.len() - 1);
+        let code = usize::try_from(code).ok().filter(|&code| code < CODES.len()).unwrap_or(UNKNOWN);
         self.counters[method][code]
             .get_or_init(|| {
                 self.recorder.register_counter(
@@ -106,10 +100,7 @@ mod tests {
         let methods: Vec<String> = files.methods("berth.v1");
         assert!(methods.len() >= 9, "{methods:?}");
         for method in methods {
-            assert!(
-                METHODS.contains(&method.as_str()),
-                "{method} is not counted"
-            );
+            assert!(METHODS.contains(&method.as_str()), "{method} is not counted");
         }
     }
 

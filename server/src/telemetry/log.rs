@@ -20,24 +20,17 @@ pub enum LogFormat {
 /// Sends log lines to standard error, filtered by `BERTH_LOG` (`info` when unset). A second call changes nothing.
 pub fn start_logging(format: LogFormat) {
     let wanted = std::env::var(FILTER).unwrap_or_default();
-    let wanted = if wanted.is_empty() {
-        DEFAULT_FILTER
-    } else {
-        &wanted
-    };
+    let wanted = if wanted.is_empty() { DEFAULT_FILTER } else { &wanted };
     let (filter, fault) = match EnvFilter::try_new(wanted) {
         Ok(filter) => (filter, None),
         Err(error) => (EnvFilter::new(DEFAULT_FILTER), Some(error)),
     };
-    let builder = tracing_subscriber::fmt()
-        .with_env_filter(filter)
-        .with_writer(std::io::stderr);
+    let builder = tracing_subscriber::fmt().with_env_filter(filter).with_writer(std::io::stderr);
     // The only failure is that a subscriber is there already, and that one serves.
     drop(match format {
-        LogFormat::Text => builder
-            .with_ansi(std::io::stderr().is_terminal())
-            .with_target(false)
-            .try_init(),
+        LogFormat::Text => {
+            builder.with_ansi(std::io::stderr().is_terminal()).with_target(false).try_init()
+        }
         LogFormat::Json => builder.json().flatten_event(true).try_init(),
     });
     if let Some(error) = fault {

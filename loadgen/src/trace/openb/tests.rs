@@ -9,9 +9,7 @@ const PODS: &str =
     "name,cpu_milli,memory_mib,num_gpu,gpu_milli,gpu_spec,creation_time,deletion_time\n";
 
 fn data(name: &str) -> PathBuf {
-    Path::new(env!("CARGO_MANIFEST_DIR"))
-        .join("tests/data")
-        .join(name)
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/data").join(name)
 }
 
 fn file(dir: &tempfile::TempDir, name: &str, text: &[u8]) -> PathBuf {
@@ -56,10 +54,7 @@ fn departures_come_before_arrivals_of_the_same_time() {
     assert!(position(Event::Leave(0)) < position(Event::Arrive(10)));
     assert!(position(Event::Leave(10)) < position(Event::Arrive(10)));
     assert_eq!(events.len(), 12 + 11);
-    assert_eq!(
-        trace.events(Order::Arrive),
-        (0..12).map(Event::Arrive).collect::<Vec<_>>()
-    );
+    assert_eq!(trace.events(Order::Arrive), (0..12).map(Event::Arrive).collect::<Vec<_>>());
 }
 
 #[test]
@@ -73,12 +68,7 @@ fn a_row_becomes_the_object_that_the_format_describes() {
     let allocatable = node.status.unwrap().allocatable;
     let text = |name: &str| allocatable[name].as_str().to_owned();
     assert_eq!(
-        [
-            text("cpu"),
-            text("memory"),
-            text("pods"),
-            text(GPU_RESOURCE)
-        ],
+        [text("cpu"), text("memory"), text("pods"), text(GPU_RESOURCE)],
         ["16", "65536Mi", "110", "4000"]
     );
     let plain = trace.nodes[0].to_wire();
@@ -87,17 +77,11 @@ fn a_row_becomes_the_object_that_the_format_describes() {
 
     let pod = trace.tasks[5].to_wire();
     let metadata = pod.metadata.unwrap();
-    assert_eq!(
-        [metadata.namespace, metadata.name, metadata.uid],
-        ["openb", "share-0", "share-0"]
-    );
+    assert_eq!([metadata.namespace, metadata.name, metadata.uid], ["openb", "share-0", "share-0"]);
     let spec = pod.spec.unwrap();
     let requests = &spec.containers[0].resources.as_ref().unwrap().requests;
     let text = |name: &str| requests[name].as_str().to_owned();
-    assert_eq!(
-        [text("cpu"), text("memory"), text(GPU_RESOURCE)],
-        ["500m", "1024Mi", "300"]
-    );
+    assert_eq!([text("cpu"), text("memory"), text(GPU_RESOURCE)], ["500m", "1024Mi", "300"]);
     let required = spec
         .affinity
         .unwrap()
@@ -105,10 +89,7 @@ fn a_row_becomes_the_object_that_the_format_describes() {
         .unwrap()
         .required_during_scheduling_ignored_during_execution;
     let term = &required.unwrap().node_selector_terms[0].match_expressions[0];
-    assert_eq!(
-        (term.key.as_str(), term.operator.as_str()),
-        (GPU_MODEL_LABEL, "In")
-    );
+    assert_eq!((term.key.as_str(), term.operator.as_str()), (GPU_MODEL_LABEL, "In"));
     assert_eq!(term.values, ["T4", "V100"]);
     assert_eq!(spec.priority, None);
     assert!(trace.tasks[0].to_wire().spec.unwrap().affinity.is_none());
@@ -117,10 +98,8 @@ fn a_row_becomes_the_object_that_the_format_describes() {
     let bare = read_text("n,1,1,0,\n", "p,0,0,0,0,,0,1\n").unwrap();
     let spec = bare.tasks[0].to_wire().spec.unwrap();
     let requests = &spec.containers[0].resources.as_ref().unwrap().requests;
-    let texts: Vec<_> = requests
-        .iter()
-        .map(|(name, quantity)| (name.as_str(), quantity.as_str()))
-        .collect();
+    let texts: Vec<_> =
+        requests.iter().map(|(name, quantity)| (name.as_str(), quantity.as_str())).collect();
     assert_eq!(texts, [("cpu", "0"), ("memory", "0Mi")]);
 }
 
@@ -128,9 +107,7 @@ fn a_row_becomes_the_object_that_the_format_describes() {
 fn gzip_is_told_by_its_bytes() {
     let dir = tempfile::tempdir().unwrap();
     let mut encoder = flate2::write::GzEncoder::new(Vec::new(), flate2::Compression::fast());
-    encoder
-        .write_all(&std::fs::read(data("pods.csv")).unwrap())
-        .unwrap();
+    encoder.write_all(&std::fs::read(data("pods.csv")).unwrap()).unwrap();
     let pods = file(&dir, "no-suffix", &encoder.finish().unwrap());
     assert_eq!(read(&data("nodes.csv"), &pods).unwrap(), own());
 }
@@ -156,26 +133,10 @@ fn a_bad_field_is_named_by_file_line_and_column() {
             pod,
             "`nodes.csv` line 2: column `gpu`: `2000000000` is not an integer from 0 to 1000000000",
         ),
-        (
-            "n,1,1,0,\nn,1,1,0,\n",
-            pod,
-            "`nodes.csv` line 3: column `sn`: `n` occurs twice",
-        ),
-        (
-            ",1,1,0,\n",
-            pod,
-            "`nodes.csv` line 2: column `sn`: is empty",
-        ),
-        (
-            "n,1,1\n",
-            pod,
-            "`nodes.csv` line 2: 3 fields where the header has 5",
-        ),
-        (
-            node,
-            "p,1,1,0,0,,,1\n",
-            "`pods.csv` line 2: column `creation_time`: is empty",
-        ),
+        ("n,1,1,0,\nn,1,1,0,\n", pod, "`nodes.csv` line 3: column `sn`: `n` occurs twice"),
+        (",1,1,0,\n", pod, "`nodes.csv` line 2: column `sn`: is empty"),
+        ("n,1,1\n", pod, "`nodes.csv` line 2: 3 fields where the header has 5"),
+        (node, "p,1,1,0,0,,,1\n", "`pods.csv` line 2: column `creation_time`: is empty"),
         (
             node,
             "p,1,1,0,0,,0,later\n",
@@ -209,31 +170,17 @@ fn files_that_are_no_table_are_refused() {
         matches!(read(&missing, &data("pods.csv")), Err(TraceError::Read { path, .. }) if path == missing)
     );
     let error = read(&data("pods.csv"), &data("pods.csv")).unwrap_err();
-    assert!(
-        matches!(error, TraceError::MissingColumn { column: "sn", .. }),
-        "{error}"
-    );
+    assert!(matches!(error, TraceError::MissingColumn { column: "sn", .. }), "{error}");
     let empty = file(&dir, "empty.csv", b"");
     assert!(matches!(
         read(&empty, &data("pods.csv")),
         Err(TraceError::MissingColumn { column: "sn", .. })
     ));
-    let binary = file(
-        &dir,
-        "binary.csv",
-        b"sn,cpu_milli,memory_mib,gpu,model\n\xff\xfe,1,1,0,\n",
-    );
+    let binary = file(&dir, "binary.csv", b"sn,cpu_milli,memory_mib,gpu,model\n\xff\xfe,1,1,0,\n");
     let error = read(&binary, &data("pods.csv")).unwrap_err().to_string();
     assert!(error.ends_with("line 2: is not UTF-8"), "{error}");
-    let torn = file(
-        &dir,
-        "torn.csv.gz",
-        &[0x1f, 0x8b, 8, 0, 0, 0, 0, 0, 0, 3, 1],
-    );
-    assert!(matches!(
-        read(&torn, &data("pods.csv")),
-        Err(TraceError::Read { .. })
-    ));
+    let torn = file(&dir, "torn.csv.gz", &[0x1f, 0x8b, 8, 0, 0, 0, 0, 0, 0, 3, 1]);
+    assert!(matches!(read(&torn, &data("pods.csv")), Err(TraceError::Read { .. })));
 }
 
 #[test]
@@ -248,28 +195,16 @@ fn recorded_answers_are_read_and_checked() {
     };
     let rows = read("a,n,467,3,2\nb,,,0,0\n").unwrap();
     assert_eq!(
-        (
-            rows[0].node.as_deref(),
-            rows[0].total,
-            rows[0].n_feasible,
-            rows[0].n_best
-        ),
+        (rows[0].node.as_deref(), rows[0].total, rows[0].n_feasible, rows[0].n_best),
         (Some("n"), Some(467), 3, 2)
     );
     assert_eq!(
-        (
-            rows[1].node.as_deref(),
-            rows[1].total,
-            rows[1].n_feasible,
-            rows[1].n_best
-        ),
+        (rows[1].node.as_deref(), rows[1].total, rows[1].n_feasible, rows[1].n_best),
         (None, None, 0, 0)
     );
-    for (bad, column) in [
-        ("a,n,,1,1\n", "`total`"),
-        ("a,,3,1,1\n", "`total`"),
-        ("a,n,1,1,1\na,n,1,1,1\n", "`pod`"),
-    ] {
+    for (bad, column) in
+        [("a,n,,1,1\n", "`total`"), ("a,,3,1,1\n", "`total`"), ("a,n,1,1,1\na,n,1,1,1\n", "`pod`")]
+    {
         let error = read(bad).unwrap_err().to_string();
         assert!(error.contains(column), "{error}");
     }
@@ -279,10 +214,7 @@ fn recorded_answers_are_read_and_checked() {
 #[test]
 fn the_whole_trace_is_read() {
     let shared = std::env::var_os("BERTH_SHARED")
-        .map_or_else(
-            || Path::new(env!("CARGO_MANIFEST_DIR")).join("../../shared"),
-            PathBuf::from,
-        )
+        .map_or_else(|| Path::new(env!("CARGO_MANIFEST_DIR")).join("../../shared"), PathBuf::from)
         .join("data/openb");
     if !shared.is_dir() {
         println!("skipped: no openb trace in {}", shared.display());
@@ -292,24 +224,13 @@ fn the_whole_trace_is_read() {
     let trace = read(&nodes, &shared.join("openb_pod_list_default.csv.gz")).unwrap();
     assert_eq!((trace.nodes.len(), trace.tasks.len()), (1_523, 8_152));
     let recorded = expected::read(&shared.join("expected-default-arrive.csv.gz")).unwrap();
-    assert_eq!(
-        recorded
-            .iter()
-            .filter(|answer| answer.node.is_some())
-            .count(),
-        8_104
-    );
-    let in_order = trace
-        .tasks
-        .iter()
-        .zip(&recorded)
-        .all(|(task, answer)| task.name == answer.pod);
+    assert_eq!(recorded.iter().filter(|answer| answer.node.is_some()).count(), 8_104);
+    let in_order = trace.tasks.iter().zip(&recorded).all(|(task, answer)| task.name == answer.pod);
     assert!(in_order, "tasks are not in the recorded order");
     // The recorded placements themselves overcommit nothing: recount and order of events agree with the recording.
-    for (order, file) in [
-        (Order::Arrive, "expected-default-arrive"),
-        (Order::Events, "expected-default-events"),
-    ] {
+    for (order, file) in
+        [(Order::Arrive, "expected-default-arrive"), (Order::Events, "expected-default-events")]
+    {
         let recorded = expected::read(&shared.join(format!("{file}.csv.gz"))).unwrap();
         let recount = super::super::recount::Recount::of(&trace, order, &recorded);
         assert!(recount.is_clean(), "{recount:?}");

@@ -28,10 +28,7 @@ impl Progress {
         if bar.is_hidden() {
             output::note(&format!("{what} …"));
         }
-        Progress {
-            what: what.to_owned(),
-            bar,
-        }
+        Progress { what: what.to_owned(), bar }
     }
 
     /// To be called with the number of objects that are done.

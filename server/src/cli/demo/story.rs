@@ -34,9 +34,7 @@ pub(super) fn outcome(reports: &[&LoadReport], cluster: &GetClusterResponse) -> 
 
 /// Commands that work against this very server.
 pub(super) fn hints(url: &str, http: SocketAddr) -> String {
-    let program = std::env::args()
-        .next()
-        .unwrap_or_else(|| "berth".to_owned());
+    let program = std::env::args().next().unwrap_or_else(|| "berth".to_owned());
     let pod = r#"{"apiVersion":"v1","kind":"Pod","metadata":{"name":"try-me"},"spec":{"containers":[{"name":"c","resources":{"requests":{"cpu":"2","memory":"4Gi"}}}]}}"#;
     format!(
         "\nserving until Ctrl-C; in another terminal, for example:\n  \
@@ -75,11 +73,7 @@ fn pending(reports: &[&LoadReport]) -> Option<String> {
             pending.message.clone(),
         ]);
     }
-    Some(format!(
-        "{}\n\n{}",
-        output::table_text(&table),
-        output::table_text(&messages)
-    ))
+    Some(format!("{}\n\n{}", output::table_text(&table), output::table_text(&messages)))
 }
 
 fn errors(reports: &[&LoadReport]) -> Option<String> {
@@ -87,26 +81,14 @@ fn errors(reports: &[&LoadReport]) -> Option<String> {
         .iter()
         .flat_map(|report| &report.errors)
         .map(|(code, count)| {
-            format!(
-                "{} failed with {code}: {}",
-                pods(count.n_pods),
-                count.example
-            )
+            format!("{} failed with {code}: {}", pods(count.n_pods), count.example)
         })
         .collect();
     (!lines.is_empty()).then(|| lines.join("\n"))
 }
 
 fn times(reports: &[&LoadReport]) -> String {
-    let mut table = output::table(&[
-        "HOW",
-        "PODS",
-        "DECISIONS/S",
-        "REQUESTS",
-        "P50",
-        "P99",
-        "MAX",
-    ]);
+    let mut table = output::table(&["HOW", "PODS", "DECISIONS/S", "REQUESTS", "P50", "P99", "MAX"]);
     for report in reports {
         let how = match report.mode {
             Mode::Unary => format!("one call a pod, {} callers", report.concurrency),
@@ -128,19 +110,14 @@ fn times(reports: &[&LoadReport]) -> String {
 }
 
 fn time(us: f64) -> String {
-    if us < 1_000.0 {
-        format!("{us:.0} µs")
-    } else {
-        format!("{:.1} ms", us / 1_000.0)
-    }
+    if us < 1_000.0 { format!("{us:.0} µs") } else { format!("{:.1} ms", us / 1_000.0) }
 }
 
 fn holdings(cluster: &GetClusterResponse) -> String {
     let memory = match resident_bytes() {
-        Some(bytes) => format!(
-            "; {} MiB resident, server and load generator together",
-            bytes >> 20
-        ),
+        Some(bytes) => {
+            format!("; {} MiB resident, server and load generator together", bytes >> 20)
+        }
         None => String::new(),
     };
     format!(
@@ -154,14 +131,8 @@ fn holdings(cluster: &GetClusterResponse) -> String {
 /// Resident memory of this process, where the system tells it as Linux does.
 fn resident_bytes() -> Option<u64> {
     let status = std::fs::read_to_string("/proc/self/status").ok()?;
-    let line = status
-        .lines()
-        .find_map(|line| line.strip_prefix("VmRSS:"))?;
-    line.trim()
-        .strip_suffix(" kB")?
-        .parse::<u64>()
-        .ok()
-        .map(|kib| kib << 10)
+    let line = status.lines().find_map(|line| line.strip_prefix("VmRSS:"))?;
+    line.trim().strip_suffix(" kB")?.parse::<u64>().ok().map(|kib| kib << 10)
 }
 
 #[cfg(test)]

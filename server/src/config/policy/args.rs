@@ -150,9 +150,7 @@ fn check_kind(name: &str, fields: &mut Fields<'_>) {
     let api_version = fields.take("apiVersion", decode::text);
     let kind = fields.take("kind", decode::text);
     let expected = format!("{name}Args");
-    let agree = api_version
-        .as_ref()
-        .is_none_or(|version| version == API_VERSION)
+    let agree = api_version.as_ref().is_none_or(|version| version == API_VERSION)
         && kind.as_ref().is_none_or(|kind| *kind == expected);
     if !agree {
         fields.object().report(format!(
@@ -222,27 +220,15 @@ fn balanced_allocation(fields: &mut Fields<'_>) -> PluginArgs {
 fn resources(fields: &mut Fields<'_>) -> Vec<ResourceWeight> {
     let resource = |fields: &mut Fields<'_>| ResourceWeight {
         name: fields.take_or_default("name", decode::text),
-        weight: fields
-            .take("weight", decode::integer)
-            .filter(|weight| *weight != 0)
-            .unwrap_or(1),
+        weight: fields.take("weight", decode::integer).filter(|weight| *weight != 0).unwrap_or(1),
     };
     let resources =
         fields.take_or_default("resources", |list| list.list(|item| item.object(resource)));
-    if resources.is_empty() {
-        cpu_and_memory()
-    } else {
-        resources
-    }
+    if resources.is_empty() { cpu_and_memory() } else { resources }
 }
 
 fn cpu_and_memory() -> Vec<ResourceWeight> {
-    ["cpu", "memory"]
-        .map(|name| ResourceWeight {
-            name: name.to_owned(),
-            weight: 1,
-        })
-        .to_vec()
+    ["cpu", "memory"].map(|name| ResourceWeight { name: name.to_owned(), weight: 1 }).to_vec()
 }
 
 fn shape(list: Cursor<'_>) -> Option<Vec<ShapePoint>> {
@@ -277,9 +263,7 @@ fn spread(fields: &mut Fields<'_>) -> PluginArgs {
 
 fn volume_binding(fields: &mut Fields<'_>) -> PluginArgs {
     PluginArgs::VolumeBinding(VolumeBindingArgs {
-        bind_timeout_seconds: fields
-            .take("bindTimeoutSeconds", decode::integer)
-            .unwrap_or(600),
+        bind_timeout_seconds: fields.take("bindTimeoutSeconds", decode::integer).unwrap_or(600),
         has_shape: fields.take("shape", shape).is_some(),
     })
 }

@@ -51,10 +51,7 @@ fn weighted(expanded: &Expanded) -> Vec<(Plugin, i64)> {
 
 /// The arguments of a plugin and their place in `pluginConfig`, when the profile gives any.
 fn args_of(profile: &Profile, plugin: Plugin) -> Option<(usize, &PluginArgs)> {
-    let position = profile
-        .plugin_config
-        .iter()
-        .position(|config| config.name == plugin.name())?;
+    let position = profile.plugin_config.iter().position(|config| config.name == plugin.name())?;
     Some((position, &profile.plugin_config[position].args))
 }
 
@@ -69,10 +66,7 @@ fn balanced_allocation(profile: &Profile) -> BalancedAllocationArgs {
     match args_of(profile, Plugin::NodeResourcesBalancedAllocation) {
         Some((_, PluginArgs::NodeResourcesBalancedAllocation(resources))) => {
             BalancedAllocationArgs {
-                resources: resources
-                    .iter()
-                    .map(|resource| resource.name.clone())
-                    .collect(),
+                resources: resources.iter().map(|resource| resource.name.clone()).collect(),
             }
         }
         _ => BalancedAllocationArgs::default(),
@@ -106,10 +100,9 @@ fn node_resources_fit(
 fn fit_args(args: &FitArgs) -> NodeResourcesFitArgs {
     let resources = args.resources.clone();
     let scoring = match (args.strategy.as_str(), &args.shape) {
-        ("RequestedToCapacityRatio", Some(shape)) => ScoringStrategy::RequestedToCapacityRatio {
-            resources,
-            shape: shape.clone(),
-        },
+        ("RequestedToCapacityRatio", Some(shape)) => {
+            ScoringStrategy::RequestedToCapacityRatio { resources, shape: shape.clone() }
+        }
         ("MostAllocated", _) => ScoringStrategy::MostAllocated { resources },
         // `check::fit` let nothing else pass.
         _ => ScoringStrategy::LeastAllocated { resources },
@@ -129,10 +122,7 @@ fn locate(profile: &Profile, path: &str, error: &PolicyError) -> Problem {
             format!("{OVERFLOW}: {}", error.reason),
         );
     }
-    let in_args = error
-        .field
-        .strip_prefix("pluginConfig[")
-        .and_then(|rest| rest.split_once(']'));
+    let in_args = error.field.strip_prefix("pluginConfig[").and_then(|rest| rest.split_once(']'));
     let Some((name, rest)) = in_args else {
         return Problem::new(format!("{path}.{}", error.field), &error.reason);
     };
@@ -142,10 +132,7 @@ fn locate(profile: &Profile, path: &str, error: &PolicyError) -> Problem {
     let index = args_of(profile, plugin).map_or(0, |(index, _)| index);
     initializing(
         plugin,
-        Problem::new(
-            format!("{path}.pluginConfig[{index}].args{rest}"),
-            &error.reason,
-        ),
+        Problem::new(format!("{path}.pluginConfig[{index}].args{rest}"), &error.reason),
     )
 }
 
@@ -153,8 +140,5 @@ fn locate(profile: &Profile, path: &str, error: &PolicyError) -> Problem {
 const OVERFLOW: &str = "total score of Score plugins could overflow";
 
 fn initializing(plugin: Plugin, problem: Problem) -> Problem {
-    Problem {
-        reason: format!("initializing plugin \"{plugin}\": {}", problem.reason),
-        ..problem
-    }
+    Problem { reason: format!("initializing plugin \"{plugin}\": {}", problem.reason), ..problem }
 }

@@ -79,9 +79,7 @@ pub fn decode(root: Cursor<'_>) -> SchedulerConfiguration {
                 .unwrap_or(10),
             profiles: with_default_name(profiles),
             extenders: fields
-                .take("extenders", |list| {
-                    list.list(|item| item.object(extender::decode))
-                })
+                .take("extenders", |list| list.list(|item| item.object(extender::decode)))
                 .unwrap_or_default(),
         };
         ignore_process_settings(fields);
@@ -121,24 +119,14 @@ fn ignore_process_settings(fields: &mut Fields<'_>) {
         "resourceName",
         "resourceNamespace",
     ];
-    const CLIENT_CONNECTION: [&str; 5] = [
-        "kubeconfig",
-        "acceptContentTypes",
-        "contentType",
-        "qps",
-        "burst",
-    ];
-    fields.take("leaderElection", |section| {
-        section.object(|fields| fields.ignore(&LEADER_ELECTION))
-    });
+    const CLIENT_CONNECTION: [&str; 5] =
+        ["kubeconfig", "acceptContentTypes", "contentType", "qps", "burst"];
+    fields
+        .take("leaderElection", |section| section.object(|fields| fields.ignore(&LEADER_ELECTION)));
     fields.take("clientConnection", |section| {
         section.object(|fields| fields.ignore(&CLIENT_CONNECTION))
     });
-    for name in [
-        "enableProfiling",
-        "enableContentionProfiling",
-        "delayCacheUntilActive",
-    ] {
+    for name in ["enableProfiling", "enableContentionProfiling", "delayCacheUntilActive"] {
         fields.take(name, decode::boolean);
     }
 }
@@ -147,13 +135,9 @@ fn profile(fields: &mut Fields<'_>) -> Profile {
     Profile {
         scheduler_name: fields.take_or_default("schedulerName", decode::text),
         percentage_of_nodes_to_score: fields.take("percentageOfNodesToScore", decode::integer),
-        plugins: fields
-            .take("plugins", |plugins| plugins.object(plugin_sets))
-            .unwrap_or_default(),
+        plugins: fields.take("plugins", |plugins| plugins.object(plugin_sets)).unwrap_or_default(),
         plugin_config: fields
-            .take("pluginConfig", |list| {
-                list.list(|item| item.object(plugin_config))
-            })
+            .take("pluginConfig", |list| list.list(|item| item.object(plugin_config)))
             .unwrap_or_default(),
     }
 }
@@ -162,24 +146,16 @@ fn plugin_sets(fields: &mut Fields<'_>) -> BTreeMap<ExtensionPoint, PluginSet> {
     ExtensionPoint::ALL
         .into_iter()
         .filter_map(|point| {
-            Some((
-                point,
-                fields.take(point.field(), |set| set.object(plugin_set))?,
-            ))
+            Some((point, fields.take(point.field(), |set| set.object(plugin_set))?))
         })
         .collect()
 }
 
 fn plugin_set(fields: &mut Fields<'_>) -> PluginSet {
     let mut list = |name| {
-        fields
-            .take(name, |list| list.list(|item| item.object(plugin_ref)))
-            .unwrap_or_default()
+        fields.take(name, |list| list.list(|item| item.object(plugin_ref))).unwrap_or_default()
     };
-    PluginSet {
-        enabled: list("enabled"),
-        disabled: list("disabled"),
-    }
+    PluginSet { enabled: list("enabled"), disabled: list("disabled") }
 }
 
 fn plugin_ref(fields: &mut Fields<'_>) -> PluginRef {
@@ -192,8 +168,5 @@ fn plugin_ref(fields: &mut Fields<'_>) -> PluginRef {
 fn plugin_config(fields: &mut Fields<'_>) -> PluginConfig {
     let name = fields.take_or_default("name", decode::text);
     let args = fields.take("args", |cursor| Some(args::decode(&name, cursor)));
-    PluginConfig {
-        args: args.unwrap_or_else(|| args::default_of(&name)),
-        name,
-    }
+    PluginConfig { args: args.unwrap_or_else(|| args::default_of(&name)), name }
 }

@@ -59,10 +59,7 @@ pub(super) fn decode(fields: &mut Fields<'_>) -> Extender {
             list.list(|item| {
                 item.object(|fields| {
                     let name = fields.take_or_default("name", decode::text);
-                    (
-                        name,
-                        fields.take_or_default("ignoredByScheduler", decode::boolean),
-                    )
+                    (name, fields.take_or_default("ignoredByScheduler", decode::boolean))
                 })
             })
         }),
@@ -93,10 +90,7 @@ pub(super) fn validate(extenders: &[Extender]) -> Vec<Problem> {
             names.push(name);
         }
     }
-    let n_binders = extenders
-        .iter()
-        .filter(|extender| !extender.bind_verb.is_empty())
-        .count();
+    let n_binders = extenders.iter().filter(|extender| !extender.bind_verb.is_empty()).count();
     if n_binders > 1 {
         let reason = format!(
             "invalid value `found {n_binders} extenders implementing bind`: only one extender can implement bind"

@@ -7,10 +7,10 @@ use berth_proto::core_v1::{
 
 pub(super) fn decode(fields: &mut Fields<'_>) -> NodeAffinity {
     NodeAffinity {
-        required_during_scheduling_ignored_during_execution: fields.take(
-            "requiredDuringSchedulingIgnoredDuringExecution",
-            |selector| selector.object(node_selector),
-        ),
+        required_during_scheduling_ignored_during_execution: fields
+            .take("requiredDuringSchedulingIgnoredDuringExecution", |selector| {
+                selector.object(node_selector)
+            }),
         preferred_during_scheduling_ignored_during_execution: fields
             .take_or_default("preferredDuringSchedulingIgnoredDuringExecution", |list| {
                 list.list(|item| item.object(preferred_term))
@@ -20,9 +20,8 @@ pub(super) fn decode(fields: &mut Fields<'_>) -> NodeAffinity {
 
 fn node_selector(fields: &mut Fields<'_>) -> NodeSelector {
     NodeSelector {
-        node_selector_terms: fields.take_or_default("nodeSelectorTerms", |list| {
-            list.list(|item| item.object(term))
-        }),
+        node_selector_terms: fields
+            .take_or_default("nodeSelectorTerms", |list| list.list(|item| item.object(term))),
     }
 }
 
@@ -35,12 +34,10 @@ fn preferred_term(fields: &mut Fields<'_>) -> PreferredSchedulingTerm {
 
 fn term(fields: &mut Fields<'_>) -> NodeSelectorTerm {
     NodeSelectorTerm {
-        match_expressions: fields.take_or_default("matchExpressions", |list| {
-            list.list(|item| item.object(requirement))
-        }),
-        match_fields: fields.take_or_default("matchFields", |list| {
-            list.list(|item| item.object(requirement))
-        }),
+        match_expressions: fields
+            .take_or_default("matchExpressions", |list| list.list(|item| item.object(requirement))),
+        match_fields: fields
+            .take_or_default("matchFields", |list| list.list(|item| item.object(requirement))),
     }
 }
 

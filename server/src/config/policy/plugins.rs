@@ -85,9 +85,7 @@ impl Expanded {
 
     /// Whether the plugin runs anywhere, so that its arguments matter.
     pub fn is_needed(&self, plugin: Plugin) -> bool {
-        self.by_point
-            .values()
-            .any(|plugins| plugins.contains(&plugin))
+        self.by_point.values().any(|plugins| plugins.contains(&plugin))
     }
 }
 
@@ -128,11 +126,7 @@ pub fn expand(
     }
     let mut weights = BTreeMap::new();
     // Score entries come first: the weight given there wins over multiPoint's (S-CFG-8).
-    for entry in custom(ExtensionPoint::Score)
-        .enabled
-        .iter()
-        .chain(&multi_point)
-    {
+    for entry in custom(ExtensionPoint::Score).enabled.iter().chain(&multi_point) {
         if let Some(plugin) = Plugin::from_name(&entry.name) {
             let weight = entry.weight.filter(|weight| *weight != 0).unwrap_or(1);
             weights.entry(plugin).or_insert(i64::from(weight));
@@ -152,10 +146,7 @@ fn default_multi_point() -> Vec<PluginRef> {
     };
     Plugin::ALL
         .into_iter()
-        .map(|plugin| PluginRef {
-            name: plugin.name().to_owned(),
-            weight: weight(plugin),
-        })
+        .map(|plugin| PluginRef { name: plugin.name().to_owned(), weight: weight(plugin) })
         .collect()
 }
 
@@ -170,11 +161,7 @@ fn merge(defaults: Vec<PluginRef>, custom: &PluginSet) -> Vec<PluginRef> {
             if disabled(&default.name) {
                 continue;
             }
-            match custom
-                .enabled
-                .iter()
-                .rposition(|plugin| plugin.name == default.name)
-            {
+            match custom.enabled.iter().rposition(|plugin| plugin.name == default.name) {
                 Some(index) => {
                     replaced[index] = true;
                     merged.push(custom.enabled[index].clone());
@@ -195,9 +182,7 @@ fn merge(defaults: Vec<PluginRef>, custom: &PluginSet) -> Vec<PluginRef> {
 }
 
 fn points() -> impl Iterator<Item = ExtensionPoint> {
-    ExtensionPoint::ALL
-        .into_iter()
-        .filter(|point| *point != ExtensionPoint::MultiPoint)
+    ExtensionPoint::ALL.into_iter().filter(|point| *point != ExtensionPoint::MultiPoint)
 }
 
 fn known(point: ExtensionPoint, name: &str) -> Result<Plugin, String> {
@@ -206,10 +191,7 @@ fn known(point: ExtensionPoint, name: &str) -> Result<Plugin, String> {
 }
 
 fn twice(point: ExtensionPoint, plugin: Plugin) -> String {
-    format!(
-        "plugin \"{plugin}\" already registered as \"{}\"",
-        point.type_name()
-    )
+    format!("plugin \"{plugin}\" already registered as \"{}\"", point.type_name())
 }
 
 /// The plugins that a profile enables at `point` itself, checked.
@@ -257,9 +239,8 @@ fn with_multi_point(
             added.push(plugin);
         }
     }
-    let (first, last): (Vec<Plugin>, Vec<Plugin>) = specific
-        .iter()
-        .partition(|plugin| overriding.contains(plugin));
+    let (first, last): (Vec<Plugin>, Vec<Plugin>) =
+        specific.iter().partition(|plugin| overriding.contains(plugin));
     Ok(first.into_iter().chain(added).chain(last).collect())
 }
 
@@ -284,9 +265,9 @@ fn implements(plugin: Plugin, point: ExtensionPoint) -> bool {
         | Plugin::VolumeZone
         | Plugin::NodeDeclaredFeatures => &[PreFilter, Filter],
         Plugin::VolumeBinding => &[PreFilter, Filter, Reserve, PreBind, PreScore, Score],
-        Plugin::DynamicResources => &[
-            PreEnqueue, PreFilter, Filter, PostFilter, Score, Reserve, PreBind,
-        ],
+        Plugin::DynamicResources => {
+            &[PreEnqueue, PreFilter, Filter, PostFilter, Score, Reserve, PreBind]
+        }
         Plugin::DefaultPreemption => &[PreEnqueue, PostFilter],
         Plugin::NodeResourcesBalancedAllocation => &[PreScore, Score],
         Plugin::ImageLocality => &[Score],

@@ -17,9 +17,7 @@ pub(super) fn qualified_name(text: &str) -> Result<(), String> {
         ));
     }
     if !name.starts_with(ends) || !name.ends_with(ends) {
-        return Err(format!(
-            "`{text}`: name part must start and end with a letter or digit"
-        ));
+        return Err(format!("`{text}`: name part must start and end with a letter or digit"));
     }
     Ok(())
 }
@@ -43,9 +41,7 @@ pub(super) fn extended_resource_name(text: &str) -> Result<(), String> {
 fn dns_subdomain(text: &str) -> Result<(), String> {
     let label = |label: &str| {
         !label.is_empty()
-            && label
-                .chars()
-                .all(|c| c.is_ascii_lowercase() || c.is_ascii_digit() || c == '-')
+            && label.chars().all(|c| c.is_ascii_lowercase() || c.is_ascii_digit() || c == '-')
             && !label.starts_with('-')
             && !label.ends_with('-')
     };
@@ -65,18 +61,9 @@ mod tests {
         for name in ["a", "A-b_c.9", "example.com/gpu", "x.y/Z"] {
             assert_eq!(qualified_name(name), Ok(()), "{name}");
         }
-        for name in [
-            "",
-            "-a",
-            "a-",
-            "a b",
-            "/a",
-            "a/",
-            "Ex.com/a",
-            "a/b/c",
-            &"a".repeat(64),
-            "a..b/c",
-        ] {
+        for name in
+            ["", "-a", "a-", "a b", "/a", "a/", "Ex.com/a", "a/b/c", &"a".repeat(64), "a..b/c"]
+        {
             assert!(qualified_name(name).is_err(), "{name}");
         }
     }
@@ -85,13 +72,9 @@ mod tests {
     fn extended_resources() {
         assert_eq!(extended_resource_name("example.com/gpu"), Ok(()));
         let long = format!("{}/x", ["a".repeat(61).as_str(); 4].join("."));
-        for name in [
-            "cpu",
-            "kubernetes.io/x",
-            "node.kubernetes.io/x",
-            "requests.example.com/x",
-            &long,
-        ] {
+        for name in
+            ["cpu", "kubernetes.io/x", "node.kubernetes.io/x", "requests.example.com/x", &long]
+        {
             assert!(extended_resource_name(name).is_err(), "{name}");
         }
     }

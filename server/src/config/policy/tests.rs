@@ -21,21 +21,15 @@ fn check_problems(body: &str, expected: &str) {
         Some(_) => vec![error.trim_start_matches("`s.yaml` ")],
         None => error.lines().skip(1).map(str::trim).collect(),
     };
-    let expected: Vec<&str> = expected
-        .lines()
-        .map(str::trim)
-        .filter(|line| !line.is_empty())
-        .collect();
+    let expected: Vec<&str> =
+        expected.lines().map(str::trim).filter(|line| !line.is_empty()).collect();
     assert_eq!(problems, expected, "{body}");
 }
 
 /// As [`check_problems`], for arguments of one plugin written in flow style; `{at}` stands for the arguments' place.
 fn check_args(plugin: &str, args: &str, expected: &str) {
     let body = format!("profiles:\n- pluginConfig:\n  - name: {plugin}\n    args: {args}\n");
-    check_problems(
-        &body,
-        &expected.replace("{at}", "line 6: `profiles[0].pluginConfig[0].args"),
-    );
+    check_problems(&body, &expected.replace("{at}", "line 6: `profiles[0].pluginConfig[0].args"));
 }
 
 #[test]
@@ -64,17 +58,9 @@ fn another_kind_or_version_is_refused() {
         assert_eq!(from_text("s", text).unwrap_err().to_string(), expected);
     }
     assert!(
-        from_text("s", "- a\n")
-            .unwrap_err()
-            .to_string()
-            .contains("expected an object, got a list")
+        from_text("s", "- a\n").unwrap_err().to_string().contains("expected an object, got a list")
     );
-    assert!(
-        from_text("s", "a: [\n")
-            .unwrap_err()
-            .to_string()
-            .starts_with("`s`: ")
-    );
+    assert!(from_text("s", "a: [\n").unwrap_err().to_string().starts_with("`s`: "));
 }
 
 #[test]
@@ -122,17 +108,8 @@ fn defaults_and_known_fields_are_accepted() {
         [("example.com/gpu".to_owned(), true)]
     );
     let defaults = decode_text("s", HEAD).unwrap();
-    assert_eq!(
-        (defaults.parallelism, defaults.percentage_of_nodes_to_score),
-        (16, None)
-    );
-    assert_eq!(
-        (
-            defaults.pod_initial_backoff_seconds,
-            defaults.pod_max_backoff_seconds
-        ),
-        (1, 10)
-    );
+    assert_eq!((defaults.parallelism, defaults.percentage_of_nodes_to_score), (16, None));
+    assert_eq!((defaults.pod_initial_backoff_seconds, defaults.pod_max_backoff_seconds), (1, 10));
     assert_eq!(defaults.profiles[0].scheduler_name, "default-scheduler");
 }
 
@@ -181,11 +158,7 @@ fn args_must_be_of_the_plugin() {
         "{at}`: args for plugin NodeResourcesFit were not of type kubescheduler.config.k8s.io/v1, \
          kind=NodeResourcesFitArgs, got kubescheduler.config.k8s.io/v1, kind=InterPodAffinityArgs",
     );
-    check_args(
-        "NodeResourcesFit",
-        "3",
-        "{at}`: expected an object, got an integer",
-    );
+    check_args("NodeResourcesFit", "3", "{at}`: expected an object, got an integer");
     // Unknown plugins' arguments are nobody's business.
     assert_eq!(
         spec("profiles: [{pluginConfig: [{name: Foo, args: {x: 1}}]}]"),
@@ -308,16 +281,11 @@ fn strategies_reach_the_engine() {
         );
         spec(&body).node_resources_fit.scoring
     };
-    let weight = |name: &str, weight| ResourceWeight {
-        name: name.to_owned(),
-        weight,
-    };
+    let weight = |name: &str, weight| ResourceWeight { name: name.to_owned(), weight };
     let cpu_memory = vec![weight("cpu", 1), weight("memory", 1)];
     assert_eq!(
         strategy("{type: MostAllocated}"),
-        ScoringStrategy::MostAllocated {
-            resources: cpu_memory.clone()
-        }
+        ScoringStrategy::MostAllocated { resources: cpu_memory.clone() }
     );
     assert_eq!(
         strategy(
@@ -334,14 +302,8 @@ fn strategies_reach_the_engine() {
         ScoringStrategy::RequestedToCapacityRatio {
             resources: cpu_memory,
             shape: vec![
-                ShapePoint {
-                    utilization: 0,
-                    score: 0
-                },
-                ShapePoint {
-                    utilization: 100,
-                    score: 10
-                }
+                ShapePoint { utilization: 0, score: 0 },
+                ShapePoint { utilization: 100, score: 10 }
             ],
         }
     );
@@ -360,19 +322,11 @@ fn other_args_reach_the_engine() {
     assert_eq!(spec.node_resources_fit.ignored_resource_groups, ["x.io"]);
     assert_eq!(spec.balanced_allocation.resources, ["memory"]);
     let added = spec.node_affinity.added_affinity.unwrap();
-    let required = added
-        .required_during_scheduling_ignored_during_execution
-        .unwrap();
-    assert_eq!(
-        required.node_selector_terms[0].match_expressions[0].values,
-        ["a"]
-    );
+    let required = added.required_during_scheduling_ignored_during_execution.unwrap();
+    assert_eq!(required.node_selector_terms[0].match_expressions[0].values, ["a"]);
     let preferred = &added.preferred_during_scheduling_ignored_during_execution[0];
     assert_eq!(preferred.weight, 3);
-    assert_eq!(
-        preferred.preference.as_ref().unwrap().match_fields[0].key,
-        "metadata.name"
-    );
+    assert_eq!(preferred.preference.as_ref().unwrap().match_fields[0].key, "metadata.name");
 }
 
 #[test]
@@ -383,14 +337,8 @@ fn an_added_affinity_must_parse() {
         "          nodeSelectorTerms: [{matchExpressions: [{key: zone, operator: Maybe, values: [a]}]}]\n",
     ))
     .unwrap_err();
-    assert!(
-        error.contains("`profiles[0].pluginConfig[0].args.addedAffinity."),
-        "{error}"
-    );
-    assert!(
-        error.contains("initializing plugin \"NodeAffinity\": "),
-        "{error}"
-    );
+    assert!(error.contains("`profiles[0].pluginConfig[0].args.addedAffinity."), "{error}");
+    assert!(error.contains("initializing plugin \"NodeAffinity\": "), "{error}");
     check_args(
         "NodeAffinity",
         "{addedAffinity: {required: {}}}",
@@ -426,18 +374,9 @@ fn profiles_are_found_by_scheduler_name() {
     let profiles = Profiles::from(policies.unwrap());
     assert_eq!(profiles.names().collect::<Vec<_>>(), ["a", "b"]);
     assert!(profiles.get("default-scheduler").is_none());
-    assert_eq!(
-        profiles.get("a").unwrap().weight(Plugin::ImageLocality),
-        None
-    );
-    assert_eq!(
-        profiles.get("b").unwrap().weight(Plugin::ImageLocality),
-        Some(1)
-    );
-    assert!(
-        Profiles::default().get("").is_some(),
-        "an absent name is the default one"
-    );
+    assert_eq!(profiles.get("a").unwrap().weight(Plugin::ImageLocality), None);
+    assert_eq!(profiles.get("b").unwrap().weight(Plugin::ImageLocality), Some(1));
+    assert!(Profiles::default().get("").is_some(), "an absent name is the default one");
     assert!(
         Profiles::load(Path::new("/nonexistent"))
             .unwrap_err()

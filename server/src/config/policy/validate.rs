@@ -7,12 +7,7 @@ use super::plugins::ExtensionPoint;
 use crate::config::Problem;
 
 /// Plugins of the past that v1 of the configuration refuses by name.
-const REMOVED: [&str; 4] = [
-    "AzureDiskLimits",
-    "CinderLimits",
-    "EBSLimits",
-    "GCEPDLimits",
-];
+const REMOVED: [&str; 4] = ["AzureDiskLimits", "CinderLimits", "EBSLimits", "GCEPDLimits"];
 
 pub(super) fn validate(configuration: &SchedulerConfiguration) -> Vec<Problem> {
     let mut problems = globals(configuration);
@@ -20,13 +15,8 @@ pub(super) fn validate(configuration: &SchedulerConfiguration) -> Vec<Problem> {
         let path = format!("profiles[{i}]");
         let name = &profile.scheduler_name;
         if name.is_empty() {
-            problems.push(Problem::new(
-                format!("{path}.schedulerName"),
-                "required value",
-            ));
-        } else if configuration.profiles[..i]
-            .iter()
-            .any(|earlier| earlier.scheduler_name == *name)
+            problems.push(Problem::new(format!("{path}.schedulerName"), "required value"));
+        } else if configuration.profiles[..i].iter().any(|earlier| earlier.scheduler_name == *name)
         {
             problems.push(Problem::new(
                 format!("{path}.schedulerName"),
@@ -50,29 +40,16 @@ pub(super) fn validate(configuration: &SchedulerConfiguration) -> Vec<Problem> {
 fn globals(configuration: &SchedulerConfiguration) -> Vec<Problem> {
     let mut problems = Vec::new();
     let mut invalid = |field: &str, value: i64, reason: &str| {
-        problems.push(Problem::new(
-            field,
-            format!("invalid value `{value}`: {reason}"),
-        ));
+        problems.push(Problem::new(field, format!("invalid value `{value}`: {reason}")));
     };
     if configuration.parallelism <= 0 {
         let value = configuration.parallelism.into();
-        invalid(
-            "parallelism",
-            value,
-            "should be an integer value greater than zero",
-        );
+        invalid("parallelism", value, "should be an integer value greater than zero");
     }
-    let (initial, max) = (
-        configuration.pod_initial_backoff_seconds,
-        configuration.pod_max_backoff_seconds,
-    );
+    let (initial, max) =
+        (configuration.pod_initial_backoff_seconds, configuration.pod_max_backoff_seconds);
     if initial <= 0 {
-        invalid(
-            "podInitialBackoffSeconds",
-            initial,
-            "must be greater than 0",
-        );
+        invalid("podInitialBackoffSeconds", initial, "must be greater than 0");
     }
     if max < initial {
         invalid(
@@ -121,14 +98,8 @@ fn plugin_config(profile: &Profile, path: &str) -> Vec<Problem> {
             problems.push(removed(field, &config.name));
             continue;
         }
-        if profile.plugin_config[..i]
-            .iter()
-            .any(|earlier| earlier.name == config.name)
-        {
-            let reason = format!(
-                "duplicate value: repeated config for plugin {}",
-                config.name
-            );
+        if profile.plugin_config[..i].iter().any(|earlier| earlier.name == config.name) {
+            let reason = format!("duplicate value: repeated config for plugin {}", config.name);
             problems.push(Problem::new(&field, reason));
         }
         problems.extend(check::validate(&config.args, &format!("{field}.args")));
@@ -146,20 +117,12 @@ fn removed(field: String, name: &str) -> Problem {
 /// The queue is shared, so every profile must sort it alike.
 fn queue_sort(profiles: &[Profile]) -> Vec<Problem> {
     let set = |profile: &Profile| {
-        profile
-            .plugins
-            .get(&ExtensionPoint::QueueSort)
-            .cloned()
-            .unwrap_or_default()
+        profile.plugins.get(&ExtensionPoint::QueueSort).cloned().unwrap_or_default()
     };
     let Some(first) = profiles.first().map(set) else {
         return Vec::new();
     };
-    let differs = profiles
-        .iter()
-        .enumerate()
-        .skip(1)
-        .filter(|(_, profile)| set(profile) != first);
+    let differs = profiles.iter().enumerate().skip(1).filter(|(_, profile)| set(profile) != first);
     differs
         .map(|(i, _)| {
             Problem::new(

@@ -46,12 +46,7 @@ pub(super) fn parse_all<N: Send, P: Send>(
     items: Vec<Item<'_>>,
     then: impl Fn(Object) -> Parsed<N, P> + Sync + Send,
 ) -> Dump<N, P> {
-    collect(
-        items
-            .into_par_iter()
-            .map(|item| then(parse_one(item)))
-            .collect(),
-    )
+    collect(items.into_par_iter().map(|item| then(parse_one(item))).collect())
 }
 
 /// Sorts items by what they turned out to be.
@@ -93,12 +88,7 @@ fn parse_one(item: Item<'_>) -> Object {
     match item.fault {
         Some((field, reason)) if wanted => {
             let object = name_of(&kind, &item.json);
-            return Parsed::Refused(Refused {
-                location: item.location,
-                object,
-                field,
-                reason,
-            });
+            return Parsed::Refused(Refused { location: item.location, object, field, reason });
         }
         Some(_) | None => {}
     }
@@ -123,10 +113,7 @@ fn parse_as<T: DeserializeOwned>(
     wrap: fn(Located<Box<T>>) -> Object,
 ) -> Object {
     match serde_json::from_str(json) {
-        Ok(value) => wrap(Located {
-            value: Box::new(value),
-            location,
-        }),
+        Ok(value) => wrap(Located { value: Box::new(value), location }),
         Err(error) => {
             location.line += (error.line() as u64).saturating_sub(1);
             let message = without_position(&error);
@@ -142,12 +129,7 @@ fn split_field(message: &str) -> Option<(&str, &str)> {
 }
 
 fn refuse(location: Location, object: String, field: &str, reason: String) -> Object {
-    Parsed::Refused(Refused {
-        location,
-        object,
-        field: field.to_owned(),
-        reason,
-    })
+    Parsed::Refused(Refused { location, object, field: field.to_owned(), reason })
 }
 
 /// The message alone: the position inside the item would be taken for one in the file.
@@ -163,9 +145,7 @@ fn name_of(kind: &str, json: &str) -> String {
     struct Named {
         metadata: Option<meta_v1::ObjectMeta>,
     }
-    let Some(metadata) = serde_json::from_str::<Named>(json)
-        .ok()
-        .and_then(|named| named.metadata)
+    let Some(metadata) = serde_json::from_str::<Named>(json).ok().and_then(|named| named.metadata)
     else {
         return kind.to_owned();
     };

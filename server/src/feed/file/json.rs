@@ -22,11 +22,7 @@ pub(super) fn items<'a>(path: &Arc<str>, text: &'a str) -> Result<Items<'a>, Fee
         reason,
     };
     let mut items = Vec::new();
-    let mut lines = LineCounter {
-        text,
-        offset: 0,
-        line: 1,
-    };
+    let mut lines = LineCounter { text, offset: 0, line: 1 };
     let mut stream = serde_json::Deserializer::from_str(text).into_iter::<Document<'a>>();
     let mut n_documents = 0;
     loop {
@@ -43,12 +39,7 @@ pub(super) fn items<'a>(path: &Arc<str>, text: &'a str) -> Result<Items<'a>, Fee
             }
         };
         let whole = text[from..stream.byte_offset()].trim_start();
-        let place = |line, item| Location {
-            path: path.clone(),
-            line,
-            document: n_documents,
-            item,
-        };
+        let place = |line, item| Location { path: path.clone(), line, document: n_documents, item };
         match (list_kind(document.kind.as_deref()), document.items) {
             (None, _) => {
                 let line = lines.line_of(whole);
@@ -135,10 +126,7 @@ impl<'a> Deserialize<'a> for Document<'a> {
             }
 
             fn visit_map<A: MapAccess<'a>>(self, mut map: A) -> Result<Document<'a>, A::Error> {
-                let mut document = Document {
-                    kind: None,
-                    items: ListItems::Absent,
-                };
+                let mut document = Document { kind: None, items: ListItems::Absent };
                 while let Some(key) = map.next_key::<Text<'a>>()? {
                     match key.0.as_ref() {
                         "kind" => {

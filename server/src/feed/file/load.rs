@@ -56,21 +56,10 @@ impl fmt::Display for LoadReport {
 
 /// Makes the cluster exactly what the dump holds; assumed pods stay. Refused objects are listed, everything else loads.
 pub fn load(cluster: &Cluster, dump: Dump) -> LoadReport {
-    let Dump {
-        nodes,
-        pods,
-        ignored_kinds,
-        refused,
-    } = dump;
-    let nodes = nodes
-        .into_par_iter()
-        .map(|node| compile_node(cluster, node));
+    let Dump { nodes, pods, ignored_kinds, refused } = dump;
+    let nodes = nodes.into_par_iter().map(|node| compile_node(cluster, node));
     let pods = pods.into_par_iter().map(|pod| compile_pod(cluster, pod));
-    let mut compiled = Compiled {
-        ignored_kinds,
-        refused,
-        ..collect(Vec::new())
-    };
+    let mut compiled = Compiled { ignored_kinds, refused, ..collect(Vec::new()) };
     compiled.append(collect(nodes.chain(pods).collect()));
     publish(cluster, compiled)
 }
@@ -134,39 +123,21 @@ fn refuse(
 
 fn refused(location: Location, object: String, error: ModelError) -> Refused {
     let ModelError { field, reason } = error;
-    Refused {
-        location,
-        object,
-        field,
-        reason,
-    }
+    Refused { location, object, field, reason }
 }
 
 /// One replacement, one generation; what the cluster refuses joins what could not be read.
 fn publish(cluster: &Cluster, compiled: Compiled) -> LoadReport {
-    let Dump {
-        nodes,
-        pods,
-        ignored_kinds,
-        refused: mut all_refused,
-    } = compiled;
-    let (nodes, node_places): (Vec<_>, Vec<_>) = nodes
-        .into_iter()
-        .map(|node| (node.value, node.location))
-        .unzip();
-    let (pods, pod_places): (Vec<_>, Vec<_>) = pods
-        .into_iter()
-        .map(|pod| (pod.value, pod.location))
-        .unzip();
+    let Dump { nodes, pods, ignored_kinds, refused: mut all_refused } = compiled;
+    let (nodes, node_places): (Vec<_>, Vec<_>) =
+        nodes.into_iter().map(|node| (node.value, node.location)).unzip();
+    let (pods, pod_places): (Vec<_>, Vec<_>) =
+        pods.into_iter().map(|pod| (pod.value, pod.location)).unzip();
     // The engine numbers nodes first, then pods.
     let places = [node_places, pod_places].concat();
     let applied = cluster.replace(nodes, pods);
     all_refused.extend(applied.rejected.into_iter().filter_map(|rejected| {
-        Some(refused(
-            places.get(rejected.index)?.clone(),
-            rejected.object,
-            rejected.error,
-        ))
+        Some(refused(places.get(rejected.index)?.clone(), rejected.object, rejected.error))
     }));
     let snapshot = cluster.snapshot();
     LoadReport {

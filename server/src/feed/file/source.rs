@@ -16,28 +16,18 @@ const GZIP_MAGIC: [u8; 2] = [0x1f, 0x8b];
 /// The whole text of `path`, decompressed; `-` is standard input.
 pub(super) fn read(path: &Path) -> Result<String, FeedError> {
     let name = || path.to_string_lossy().into_owned();
-    let failed = |source: io::Error| FeedError::Read {
-        path: name(),
-        source,
-    };
+    let failed = |source: io::Error| FeedError::Read { path: name(), source };
     let raw = if path == Path::new("-") {
         read_bounded(io::stdin().lock(), 0, path)?
     } else {
         let file = File::open(path).map_err(failed)?;
         let metadata = file.metadata().map_err(failed)?;
         if metadata.is_dir() {
-            return Err(failed(io::Error::new(
-                io::ErrorKind::IsADirectory,
-                "it is a directory",
-            )));
+            return Err(failed(io::Error::new(io::ErrorKind::IsADirectory, "it is a directory")));
         }
         read_bounded(file, metadata.len(), path)?
     };
-    let bytes = if raw.starts_with(&GZIP_MAGIC) {
-        decompress(&raw, path)?
-    } else {
-        raw
-    };
+    let bytes = if raw.starts_with(&GZIP_MAGIC) { decompress(&raw, path)? } else { raw };
     into_text(bytes, &name())
 }
 
@@ -46,10 +36,7 @@ fn read_bounded(source: impl Read, size_hint: u64, path: &Path) -> Result<Vec<u8
     source
         .take(MAX_BYTES + 1)
         .read_to_end(&mut bytes)
-        .map_err(|source| FeedError::Read {
-            path: path.to_string_lossy().into_owned(),
-            source,
-        })?;
+        .map_err(|source| FeedError::Read { path: path.to_string_lossy().into_owned(), source })?;
     check_size(&bytes, path)?;
     Ok(bytes)
 }
@@ -59,10 +46,7 @@ fn decompress(raw: &[u8], path: &Path) -> Result<Vec<u8>, FeedError> {
     MultiGzDecoder::new(raw)
         .take(MAX_BYTES + 1)
         .read_to_end(&mut bytes)
-        .map_err(|source| FeedError::Gzip {
-            path: path.to_string_lossy().into_owned(),
-            source,
-        })?;
+        .map_err(|source| FeedError::Gzip { path: path.to_string_lossy().into_owned(), source })?;
     check_size(&bytes, path)?;
     Ok(bytes)
 }
@@ -71,14 +55,9 @@ fn decompress(raw: &[u8], path: &Path) -> Result<Vec<u8>, FeedError> {
 /// dozen that each copy the last.
 fn size_in_trailer(raw: &[u8]) -> usize {
     const MAX_RATIO: usize = 1032;
-    let claimed = raw
-        .last_chunk::<4>()
-        .map_or(0, |trailer| u32::from_le_bytes(*trailer));
+    let claimed = raw.last_chunk::<4>().map_or(0, |trailer| u32::from_le_bytes(*trailer));
     // One byte more, so that the end is seen without growing.
-    usize::try_from(claimed)
-        .unwrap_or(0)
-        .min(raw.len().saturating_mul(MAX_RATIO))
-        + 1
+    usize::try_from(claimed).unwrap_or(0).min(raw.len().saturating_mul(MAX_RATIO)) + 1
 }
 
 fn check_size(bytes: &[u8], path: &Path) -> Result<(), FeedError> {
@@ -98,10 +77,7 @@ fn into_text(mut bytes: Vec<u8>, name: &str) -> Result<String, FeedError> {
     }
     String::from_utf8(bytes).map_err(|error| {
         let valid = &error.as_bytes()[..error.utf8_error().valid_up_to()];
-        let line_start = valid
-            .iter()
-            .rposition(|&byte| byte == b'\n')
-            .map_or(0, |at| at + 1);
+        let line_start = valid.iter().rposition(|&byte| byte == b'\n').map_or(0, |at| at + 1);
         FeedError::Syntax {
             path: name.to_owned(),
             line: 1 + count_lines(valid),

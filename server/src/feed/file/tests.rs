@@ -5,18 +5,11 @@ fn parse_text(text: &str) -> Dump {
 }
 
 fn refused(text: &str) -> Vec<String> {
-    parse_text(text)
-        .refused
-        .iter()
-        .map(ToString::to_string)
-        .collect()
+    parse_text(text).refused.iter().map(ToString::to_string).collect()
 }
 
 fn whole_error(text: &str) -> String {
-    parse(&Arc::from("dump"), text)
-        .map(|dump| format!("{dump:?}"))
-        .unwrap_err()
-        .to_string()
+    parse(&Arc::from("dump"), text).map(|dump| format!("{dump:?}")).unwrap_err().to_string()
 }
 
 /// `NAME@LINE` of every node and pod.
@@ -28,10 +21,8 @@ fn places(dump: &Dump) -> Vec<String> {
         .nodes
         .iter()
         .map(|node| format!("{}@{}", name(&node.value.metadata), node.location.line));
-    let pods = dump
-        .pods
-        .iter()
-        .map(|pod| format!("{}@{}", name(&pod.value.metadata), pod.location.line));
+    let pods =
+        dump.pods.iter().map(|pod| format!("{}@{}", name(&pod.value.metadata), pod.location.line));
     nodes.chain(pods).collect()
 }
 
@@ -53,14 +44,8 @@ const LIST: &str = r#"{
 fn a_json_list_is_read_with_the_line_of_every_item() {
     let dump = parse_text(LIST);
     assert_eq!(places(&dump), ["n1@4", "web-0@5"]);
-    assert_eq!(
-        dump.ignored_kinds,
-        BTreeMap::from([("Service".to_owned(), 1)])
-    );
-    assert_eq!(
-        dump.pods[0].location.to_string(),
-        "dump:5 (document 0, item 1)"
-    );
+    assert_eq!(dump.ignored_kinds, BTreeMap::from([("Service".to_owned(), 1)]));
+    assert_eq!(dump.pods[0].location.to_string(), "dump:5 (document 0, item 1)");
     let container = &dump.pods[0].value.spec.as_ref().unwrap().containers[0];
     let requests = &container.resources.as_ref().unwrap().requests;
     assert_eq!(requests["cpu"].parse().unwrap().milli_value(), 1500);
@@ -106,10 +91,7 @@ fn yaml_scalars_keep_their_meaning() {
     assert_eq!(metadata.labels["version"], "1.10");
     assert_eq!(metadata.annotations["note"], "a\nb \"c\" \u{1}");
     let spec = pod.spec.as_ref().unwrap();
-    assert_eq!(
-        (spec.priority, spec.host_network, spec.node_name.as_str()),
-        (Some(-5), true, "")
-    );
+    assert_eq!((spec.priority, spec.host_network, spec.node_name.as_str()), (Some(-5), true, ""));
 }
 
 #[test]
@@ -125,10 +107,7 @@ fn a_bad_item_is_refused_alone_with_line_and_field() {
         refused[0],
         "dump:4 (document 0, item 1): Pod `ns/p`: `spec.containers[0].ports`: invalid type: integer `7`, expected a list"
     );
-    assert_eq!(
-        refused[1],
-        "dump:5 (document 0, item 2): object: `kind`: must be set"
-    );
+    assert_eq!(refused[1], "dump:5 (document 0, item 2): object: `kind`: must be set");
     assert!(
         refused[2]
             .starts_with("dump:6 (document 0, item 3): object: `kind`: invalid type: integer `7`"),
@@ -167,11 +146,7 @@ fn whole_file_errors_name_line_and_column() {
         whole_error("{\"kind\":\"List\",\n\"items\":[{\"kind\":\"Node\""),
         "dump:2:23: EOF while parsing an object"
     );
-    assert!(
-        whole_error("[1]").starts_with("dump:1:"),
-        "{}",
-        whole_error("[1]")
-    );
+    assert!(whole_error("[1]").starts_with("dump:1:"), "{}", whole_error("[1]"));
     assert!(
         whole_error("{\"kind\":\"List\",\"items\":{}}")
             .contains("`items` of a list must be an array")
@@ -185,9 +160,8 @@ fn whole_file_errors_name_line_and_column() {
 #[test]
 fn yaml_cannot_grow_without_bound() {
     let mut bomb = String::from("kind: Pod\nmetadata:\n  name: p\na: &a [x,x,x,x,x,x,x,x,x,x]\n");
-    for (level, previous) in ["b", "c", "d", "e", "f", "g", "h"]
-        .iter()
-        .zip(["a", "b", "c", "d", "e", "f", "g"])
+    for (level, previous) in
+        ["b", "c", "d", "e", "f", "g", "h"].iter().zip(["a", "b", "c", "d", "e", "f", "g"])
     {
         let aliases = vec![format!("*{previous}"); 10].join(",");
         bomb.push_str(&format!("{level}: &{level} [{aliases}]\n"));
@@ -195,18 +169,11 @@ fn yaml_cannot_grow_without_bound() {
     let error = whole_error(&bomb);
     assert!(error.starts_with("dump:"), "{error}");
 
-    let deep = format!(
-        "kind: Pod\nspec: {}{}\n",
-        "[".repeat(5_000),
-        "]".repeat(5_000)
-    );
+    let deep = format!("kind: Pod\nspec: {}{}\n", "[".repeat(5_000), "]".repeat(5_000));
     assert!(whole_error(&deep).starts_with("dump:"));
 
     let big = "x".repeat(1 << 20);
-    let text = format!(
-        "kind: Pod\na: &a {big}\nb: [{}]\n",
-        vec!["*a"; 1000].join(",")
-    );
+    let text = format!("kind: Pod\na: &a {big}\nb: [{}]\n", vec!["*a"; 1000].join(","));
     assert!(whole_error(&text).starts_with("dump:"));
 }
 
@@ -214,10 +181,7 @@ fn yaml_cannot_grow_without_bound() {
 fn deep_json_is_refused_without_harm() {
     let deep = format!("{}{}", "[".repeat(100_000), "]".repeat(100_000));
     let unknown = format!("{{\"kind\":\"Pod\",\"metadata\":{{\"name\":\"p\"}},\"x\":{deep}}}");
-    assert_eq!(
-        parse_text(&unknown).pods.len() + parse_text(&unknown).refused.len(),
-        1
-    );
+    assert_eq!(parse_text(&unknown).pods.len() + parse_text(&unknown).refused.len(), 1);
     let known = format!(
         "{{\"kind\":\"Pod\",\"metadata\":{{\"name\":\"p\"}},\"spec\":{{\"containers\":{deep}}}}}"
     );
@@ -249,10 +213,7 @@ fn mutated_dumps_never_panic() {
         }
         n_errors += usize::from(parse(&Arc::from("dump"), &String::from_iter(text)).is_err());
     }
-    assert!(
-        (100..4_000).contains(&n_errors),
-        "{n_errors} of 4000 were errors"
-    );
+    assert!((100..4_000).contains(&n_errors), "{n_errors} of 4000 were errors");
 }
 
 #[test]

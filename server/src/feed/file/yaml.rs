@@ -30,17 +30,8 @@ pub(super) fn items<'a>(path: &Arc<str>, text: &'a str) -> Result<Items<'a>, Fee
     {
         let document = document.map_err(|error| syntax(path, &error))?;
         let line = document.defined.line();
-        let place = |line, item| Location {
-            path: path.clone(),
-            line,
-            document: n_documents,
-            item,
-        };
-        let Document {
-            kind,
-            items: list,
-            whole,
-        } = document.value;
+        let place = |line, item| Location { path: path.clone(), line, document: n_documents, item };
+        let Document { kind, items: list, whole } = document.value;
         match (list_kind(kind.as_deref()), list) {
             (None, _) => items.push(whole.into_item(None, place(line, None))),
             (Some(implied_kind), list) => {
@@ -78,17 +69,11 @@ fn options(n_bytes: usize) -> Options {
 }
 
 fn syntax(path: &Arc<str>, error: &serde_saphyr::Error) -> FeedError {
-    let (line, column) = error
-        .location()
-        .map_or((0, 0), |location| (location.line(), location.column()));
+    let (line, column) =
+        error.location().map_or((0, 0), |location| (location.line(), location.column()));
     let text = error.without_snippet().to_string();
     let reason = text.lines().next().unwrap_or_default().to_owned();
-    FeedError::Syntax {
-        path: path.to_string(),
-        line,
-        column,
-        reason,
-    }
+    FeedError::Syntax { path: path.to_string(), line, column, reason }
 }
 
 /// A top-level mapping; `items` is filled for every mapping that has such a sequence, and read only for lists.
@@ -109,18 +94,14 @@ impl<'de> Deserialize<'de> for Document {
             }
 
             fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<Document, A::Error> {
-                let mut document = Document {
-                    kind: None,
-                    items: Vec::new(),
-                    whole: Json::default(),
-                };
+                let mut document =
+                    Document { kind: None, items: Vec::new(), whole: Json::default() };
                 let mut object = ObjectWriter::open(&mut document.whole);
                 while let Some(key) = map.next_key::<String>()? {
                     if key == "items" {
                         // A list's items stand alone, so that each has its own line and its own faults.
-                        document.items = map
-                            .next_value::<Option<Vec<Spanned<Json>>>>()?
-                            .unwrap_or_default();
+                        document.items =
+                            map.next_value::<Option<Vec<Spanned<Json>>>>()?.unwrap_or_default();
                         continue;
                     }
                     let from = object.start(&key);
@@ -153,15 +134,8 @@ enum Step {
 
 impl Json {
     fn into_item<'a>(self, implied_kind: Option<&'a str>, location: Location) -> Item<'a> {
-        let fault = self
-            .duplicate
-            .map(|field| (field, "the key is given twice".to_owned()));
-        Item {
-            json: Cow::Owned(self.text),
-            implied_kind,
-            location,
-            fault,
-        }
+        let fault = self.duplicate.map(|field| (field, "the key is given twice".to_owned()));
+        Item { json: Cow::Owned(self.text), implied_kind, location, fault }
     }
 
     fn note_duplicate(&mut self) {
@@ -181,8 +155,7 @@ impl Json {
     }
 
     fn push_string(&mut self, text: &str) {
-        self.text
-            .push_str(&serde_json::Value::from(text).to_string());
+        self.text.push_str(&serde_json::Value::from(text).to_string());
     }
 }
 
@@ -203,10 +176,7 @@ struct ObjectWriter<'j> {
 impl<'j> ObjectWriter<'j> {
     fn open(json: &'j mut Json) -> Self {
         json.text.push('{');
-        ObjectWriter {
-            json,
-            keys: Vec::new(),
-        }
+        ObjectWriter { json, keys: Vec::new() }
     }
 
     /// Writes the key; the value must follow. Gives where the value starts.

@@ -25,15 +25,9 @@ pub(super) type Compiled = Result<Delta, (String, ModelError)>;
 
 pub(super) fn compile(cluster: &Cluster, deltas: Vec<wire::Delta>) -> Vec<Compiled> {
     if deltas.len() < LONG_BATCH {
-        deltas
-            .into_iter()
-            .map(|delta| convert::delta(cluster, delta))
-            .collect()
+        deltas.into_iter().map(|delta| convert::delta(cluster, delta)).collect()
     } else {
-        deltas
-            .into_par_iter()
-            .map(|delta| convert::delta(cluster, delta))
-            .collect()
+        deltas.into_par_iter().map(|delta| convert::delta(cluster, delta)).collect()
     }
 }
 
@@ -75,21 +69,13 @@ fn apply_now(state: &State, deltas: Vec<wire::Delta>) -> Outcome {
     } else {
         let applied = state.cluster.apply(accepted);
         rejections.extend(applied.rejected.into_iter().map(|rejected| {
-            let index = positions
-                .get(rejected.index)
-                .copied()
-                .unwrap_or(rejected.index);
+            let index = positions.get(rejected.index).copied().unwrap_or(rejected.index);
             convert::rejection(index, rejected.object, rejected.error)
         }));
         rejections.sort_by_key(|rejection| rejection.index);
         applied.generation
     };
     state.freshness.note_applied();
-    state
-        .metrics
-        .count_deltas(n_deltas - rejections.len().min(n_deltas), rejections.len());
-    Outcome {
-        generation,
-        rejections,
-    }
+    state.metrics.count_deltas(n_deltas - rejections.len().min(n_deltas), rejections.len());
+    Outcome { generation, rejections }
 }

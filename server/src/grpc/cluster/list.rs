@@ -24,20 +24,12 @@ pub(super) fn nodes(
         .into_iter()
         .skip_while(|node| after.as_deref().is_some_and(|after| &*node.name <= after))
         .filter(|node| selector.matches(&node.labels));
-    let nodes: Vec<_> = matching
-        .by_ref()
-        .take(size)
-        .map(convert::node_summary)
-        .collect();
+    let nodes: Vec<_> = matching.by_ref().take(size).map(convert::node_summary).collect();
     let next_page_token = match (matching.next(), nodes.last()) {
         (Some(_), Some(last)) => page::token(&last.name),
         (Some(_) | None, _) => String::new(),
     };
-    Ok(ListNodesResponse {
-        nodes,
-        next_page_token,
-        generation: snapshot.generation().get(),
-    })
+    Ok(ListNodesResponse { nodes, next_page_token, generation: snapshot.generation().get() })
 }
 
 /// One page of pods on nodes, in (namespace, name) order. Cost: the view of every pod, once a page.
@@ -69,9 +61,5 @@ pub(super) fn pods(
         (Some(_) | None, _) => String::new(),
     };
     let pods = page.iter().map(convert::pod_summary).collect();
-    Ok(ListPodsResponse {
-        pods,
-        next_page_token,
-        generation: snapshot.generation().get(),
-    })
+    Ok(ListPodsResponse { pods, next_page_token, generation: snapshot.generation().get() })
 }

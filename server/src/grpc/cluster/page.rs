@@ -30,19 +30,13 @@ pub(super) fn parse_token(token: &str) -> Result<Option<String>, CallError> {
     if !token.len().is_multiple_of(2) || token.len() > MAX_TOKEN_BYTES {
         return Err(bad());
     }
-    let digit = |byte: u8| {
-        char::from(byte)
-            .to_digit(16)
-            .filter(|_| !byte.is_ascii_uppercase())
-    };
+    let digit = |byte: u8| char::from(byte).to_digit(16).filter(|_| !byte.is_ascii_uppercase());
     let bytes: Option<Vec<u8>> = token
         .as_bytes()
         .chunks_exact(2)
         .map(|pair| u8::try_from(digit(pair[0])? * 16 + digit(pair[1])?).ok())
         .collect();
-    let name = bytes
-        .and_then(|bytes| String::from_utf8(bytes).ok())
-        .ok_or_else(bad)?;
+    let name = bytes.and_then(|bytes| String::from_utf8(bytes).ok()).ok_or_else(bad)?;
     Ok(Some(name))
 }
 

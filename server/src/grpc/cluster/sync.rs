@@ -52,24 +52,15 @@ async fn run(
             return Err(CallError::DeadlineExceeded.into());
         }
         let (generation, rejections) = session.handle(state, request, deadline).await?;
-        if answers
-            .send(Ok(SyncResponse {
-                sequence,
-                generation,
-                rejections,
-            }))
-            .await
-            .is_err()
-        {
+        if answers.send(Ok(SyncResponse { sequence, generation, rejections })).await.is_err() {
             return Ok(());
         }
     }
     match session.collecting {
         None => Ok(()),
-        Some(_) => Err(CallError::OutOfOrder {
-            reason: "the stream ended before `end_snapshot`",
+        Some(_) => {
+            Err(CallError::OutOfOrder { reason: "the stream ended before `end_snapshot`" }.into())
         }
-        .into()),
     }
 }
 
@@ -87,9 +78,9 @@ impl Session {
     ) -> Result<(u64, Vec<Rejection>), CallError> {
         match (request.message, self.collecting.take()) {
             (None, _) => Err(CallError::field("message", "must be set")),
-            (Some(Message::BeginSnapshot(_)), Some(_)) => Err(CallError::OutOfOrder {
-                reason: "`begin_snapshot` inside a snapshot",
-            }),
+            (Some(Message::BeginSnapshot(_)), Some(_)) => {
+                Err(CallError::OutOfOrder { reason: "`begin_snapshot` inside a snapshot" })
+            }
             (Some(Message::BeginSnapshot(_)), None) => {
                 self.collecting = Some(Collection::default());
                 state.freshness.note_alive();
@@ -103,9 +94,7 @@ impl Session {
                 let (shared, limit) = (state.clone(), state.limits.max_snapshot_objects);
                 let compiled = state
                     .pool
-                    .run(deadline, move |_| {
-                        delta::compile(&shared.cluster, batch.deltas)
-                    })
+                    .run(deadline, move |_| delta::compile(&shared.cluster, batch.deltas))
                     .await?;
                 let rejections = collection.add(compiled, limit)?;
                 self.collecting = Some(collection);
@@ -113,15 +102,12 @@ impl Session {
                 state.metrics.count_deltas(0, rejections.len());
                 Ok((published(state), rejections))
             }
-            (Some(Message::EndSnapshot(_)), None) => Err(CallError::OutOfOrder {
-                reason: "`end_snapshot` without `begin_snapshot`",
-            }),
+            (Some(Message::EndSnapshot(_)), None) => {
+                Err(CallError::OutOfOrder { reason: "`end_snapshot` without `begin_snapshot`" })
+            }
             (Some(Message::EndSnapshot(_)), Some(collection)) => {
                 let shared = state.clone();
-                state
-                    .pool
-                    .run(deadline, move |_| collection.publish(&shared))
-                    .await
+                state.pool.run(deadline, move |_| collection.publish(&shared)).await
             }
         }
     }
@@ -169,11 +155,7 @@ impl Collection {
     }
 
     fn forget(&mut self, key: &PodKey, uid: Option<&str>) {
-        if self
-            .pods
-            .get(key)
-            .is_some_and(|(_, pod)| uid.is_none_or(|uid| uid == pod.uid()))
-        {
+        if self.pods.get(key).is_some_and(|(_, pod)| uid.is_none_or(|uid| uid == pod.uid())) {
             self.pods.remove(key);
         }
     }
@@ -185,11 +167,8 @@ impl Collection {
         // In the order of the stream: an answer must not depend on the order of a hash map.
         nodes.sort_unstable_by_key(|(position, _)| *position);
         pods.sort_unstable_by_key(|(position, _)| *position);
-        let positions: Vec<usize> = nodes
-            .iter()
-            .map(|(at, _)| *at)
-            .chain(pods.iter().map(|(at, _)| *at))
-            .collect();
+        let positions: Vec<usize> =
+            nodes.iter().map(|(at, _)| *at).chain(pods.iter().map(|(at, _)| *at)).collect();
         let _busy = state.long_write();
         let applied = state.cluster.replace(
             nodes.into_iter().map(|(_, node)| node).collect(),
@@ -201,10 +180,7 @@ impl Collection {
             applied.rejected.len(),
         );
         let rejections = applied.rejected.into_iter().map(|rejected| {
-            let position = positions
-                .get(rejected.index)
-                .copied()
-                .unwrap_or(rejected.index);
+            let position = positions.get(rejected.index).copied().unwrap_or(rejected.index);
             convert::rejection(position, rejected.object, rejected.error)
         });
         (applied.generation.get(), rejections.collect())

@@ -36,11 +36,7 @@ pub(super) fn place_batch(
 ) -> Result<Vec<PlaceResult>, CallError> {
     let mode = convert::mode(request.mode)?;
     let tie_break = convert::tie_break(request.tie_break.as_ref(), state.tie_break)?;
-    let terms = Terms {
-        mode,
-        tie_break,
-        method: PlaceMethod::PlaceBatch,
-    };
+    let terms = Terms { mode, tie_break, method: PlaceMethod::PlaceBatch };
     let results = decide(state, request.entries, terms, cancel)?;
     if cancel.is_cancelled() {
         undo(state, &results);
@@ -60,21 +56,12 @@ pub(super) fn decide(
     let compiled = compile(state, entries);
     check_profiles(&compiled, terms.mode)?;
     let mut results = Vec::with_capacity(n_pods);
-    let mut run = Run {
-        state,
-        terms,
-        cancel,
-        policy: None,
-        pods: Vec::new(),
-        positions: Vec::new(),
-    };
+    let mut run =
+        Run { state, terms, cancel, policy: None, pods: Vec::new(), positions: Vec::new() };
     for (entry, replicas) in compiled {
         match entry {
             Ok((pod, policy)) => {
-                if run
-                    .policy
-                    .is_some_and(|current| !std::ptr::eq(current, policy))
-                {
+                if run.policy.is_some_and(|current| !std::ptr::eq(current, policy)) {
                     run.decide_into(&mut results);
                 }
                 run.policy = Some(policy);
@@ -93,23 +80,17 @@ pub(super) fn decide(
 
 /// Pods that the request asks for.
 pub(super) fn n_pods(entries: &[BatchEntry]) -> u64 {
-    entries
-        .iter()
-        .map(|entry| u64::from(entry.replicas.max(1)))
-        .sum()
+    entries.iter().map(|entry| u64::from(entry.replicas.max(1))).sum()
 }
 
 fn check_size(entries: &[BatchEntry], limit: usize) -> Result<usize, CallError> {
     let asked = n_pods(entries);
-    usize::try_from(asked)
-        .ok()
-        .filter(|&asked| asked <= limit)
-        .ok_or_else(|| {
-            CallError::field(
-                "entries",
-                format!("asks for {asked} pods, more than the limit of {limit}"),
-            )
-        })
+    usize::try_from(asked).ok().filter(|&asked| asked <= limit).ok_or_else(|| {
+        CallError::field(
+            "entries",
+            format!("asks for {asked} pods, more than the limit of {limit}"),
+        )
+    })
 }
 
 type Compiled<'s> = (Result<(engine::Pod, &'s Policy), CallError>, u32);
@@ -161,10 +142,8 @@ impl Run<'_, '_> {
             self.pods.push(pod);
         } else {
             self.pods.extend((0..replicas).map(|replica| {
-                let key = PodKey::new(
-                    &pod.key().namespace,
-                    &format!("{}-{replica}", pod.key().name),
-                );
+                let key =
+                    PodKey::new(&pod.key().namespace, &format!("{}-{replica}", pod.key().name));
                 let uid = if pod.uid().is_empty() {
                     String::new()
                 } else {
@@ -181,14 +160,7 @@ impl Run<'_, '_> {
 
     fn decide_into(&mut self, results: &mut [PodResult]) {
         let Some(policy) = self.policy else { return };
-        let (
-            state,
-            Terms {
-                mode,
-                tie_break,
-                method,
-            },
-        ) = (self.state, self.terms);
+        let (state, Terms { mode, tie_break, method }) = (self.state, self.terms);
         let is_cancelled = || self.cancel.is_cancelled();
         let started = clock::now();
         let decided = state.cluster.place_batch(
@@ -198,9 +170,7 @@ impl Run<'_, '_> {
             mode == Mode::Assume,
             &is_cancelled,
         );
-        state
-            .metrics
-            .record_place_duration(method, clock::now() - started);
+        state.metrics.record_place_duration(method, clock::now() - started);
         for (position, decision) in self.positions.drain(..).zip(decided) {
             state.metrics.count_decision(decision.as_ref());
             results[position] = decision.map_err(|error| match error {
@@ -217,16 +187,10 @@ fn undo(state: &State, results: &[PodResult]) {
         .iter()
         .filter_map(|result| match result {
             Ok(engine::Decision {
-                pod,
-                uid,
-                outcome: engine::Outcome::Placed(placement),
-                ..
+                pod, uid, outcome: engine::Outcome::Placed(placement), ..
             }) if placement.assumed => {
                 let uid = (!uid.is_empty()).then(|| uid.clone());
-                Some(Delta::DeletePod {
-                    key: pod.clone(),
-                    uid,
-                })
+                Some(Delta::DeletePod { key: pod.clone(), uid })
             }
             Ok(_) | Err(_) => None,
         })

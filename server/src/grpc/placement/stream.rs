@@ -99,12 +99,7 @@ async fn decide(
 
 /// Never an error: a request that is refused as a whole is refused entry by entry, and the stream goes on.
 fn answer(state: &State, request: PlaceStreamRequest, cancel: &Cancel) -> PlaceStreamResponse {
-    let PlaceStreamRequest {
-        sequence,
-        entries,
-        mode,
-        tie_break,
-    } = request;
+    let PlaceStreamRequest { sequence, entries, mode, tie_break } = request;
     let n_entries = entries.len();
     let terms = || -> Result<Terms, CallError> {
         Ok(Terms {
@@ -118,9 +113,7 @@ fn answer(state: &State, request: PlaceStreamRequest, cancel: &Cancel) -> PlaceS
             Ok(results) => results.into_iter().map(convert::place_result).collect(),
             Err(error) => {
                 state.metrics.count_refused(n_entries);
-                (0..n_entries)
-                    .map(|_| convert::place_result(Err(error.clone())))
-                    .collect()
+                (0..n_entries).map(|_| convert::place_result(Err(error.clone()))).collect()
             }
         };
     PlaceStreamResponse { sequence, results }

@@ -15,15 +15,10 @@ pub(in crate::config::policy) fn validate(args: &PluginArgs, path: &str) -> Vec<
     let mut problems = Vec::new();
     match args {
         PluginArgs::DefaultPreemption(args) => {
-            let (percentage, absolute) = (
-                args.min_candidate_nodes_percentage,
-                args.min_candidate_nodes_absolute,
-            );
+            let (percentage, absolute) =
+                (args.min_candidate_nodes_percentage, args.min_candidate_nodes_absolute);
             if !(0..=100).contains(&percentage) {
-                problems.push(at(
-                    "minCandidateNodesPercentage",
-                    invalid(percentage, PERCENT),
-                ));
+                problems.push(at("minCandidateNodesPercentage", invalid(percentage, PERCENT)));
             }
             if absolute < 0 {
                 problems.push(at(
@@ -34,14 +29,8 @@ pub(in crate::config::policy) fn validate(args: &PluginArgs, path: &str) -> Vec<
             if percentage == 0 && absolute == 0 {
                 let both =
                     |other| invalid(0, &format!("cannot be zero at the same time as {other}"));
-                problems.push(at(
-                    "minCandidateNodesPercentage",
-                    both("minCandidateNodesAbsolute"),
-                ));
-                problems.push(at(
-                    "minCandidateNodesAbsolute",
-                    both("minCandidateNodesPercentage"),
-                ));
+                problems.push(at("minCandidateNodesPercentage", both("minCandidateNodesAbsolute")));
+                problems.push(at("minCandidateNodesAbsolute", both("minCandidateNodesPercentage")));
             }
         }
         PluginArgs::InterPodAffinity(args) => {
@@ -70,10 +59,7 @@ pub(in crate::config::policy) fn validate(args: &PluginArgs, path: &str) -> Vec<
         }
         PluginArgs::DynamicResources(args) => {
             if args.filter_timeout_ns < 0 {
-                problems.push(at(
-                    "filterTimeout",
-                    "must be greater than or equal to 0".to_owned(),
-                ));
+                problems.push(at("filterTimeout", "must be greater than or equal to 0".to_owned()));
             }
             if args.binding_timeout_ns < SECOND_NS {
                 problems.push(at("bindingTimeout", "must be at least 1 second".to_owned()));
@@ -97,20 +83,15 @@ pub(in crate::config::policy) fn fit(args: &FitArgs, path: &str) -> Vec<Problem>
     for (i, group) in args.ignored_resource_groups.iter().enumerate() {
         let field = format!("ignoredResourceGroups[{i}]");
         if group.contains('/') {
-            problems.push(at(
-                field,
-                invalid(group, "resource group name can't contain '/'"),
-            ));
+            problems.push(at(field, invalid(group, "resource group name can't contain '/'")));
         } else if let Err(reason) = syntax::qualified_name(group) {
             problems.push(at(field, reason));
         }
     }
     for (i, resource) in args.resources.iter().enumerate() {
         if !(1..=100).contains(&resource.weight) {
-            let reason = format!(
-                "resource weight of {} not in valid range (0, 100]",
-                resource.name
-            );
+            let reason =
+                format!("resource weight of {} not in valid range (0, 100]", resource.name);
             problems.push(at(
                 format!("scoringStrategy.resources[{i}].weight"),
                 invalid(resource.weight, &reason),
@@ -121,10 +102,7 @@ pub(in crate::config::policy) fn fit(args: &FitArgs, path: &str) -> Vec<Problem>
     match (args.strategy.as_str(), &args.shape) {
         ("LeastAllocated" | "MostAllocated", None) => {}
         ("LeastAllocated" | "MostAllocated", Some(_)) => {
-            problems.push(at(
-                ratio,
-                format!("forbidden when the type is {}", args.strategy),
-            ));
+            problems.push(at(ratio, format!("forbidden when the type is {}", args.strategy)));
         }
         ("RequestedToCapacityRatio", None) => problems.push(at(ratio, "required value".to_owned())),
         ("RequestedToCapacityRatio", Some(points)) => {
@@ -143,10 +121,7 @@ pub(in crate::config::policy) fn fit(args: &FitArgs, path: &str) -> Vec<Problem>
 fn shape(points: &[ShapePoint], path: &str) -> Vec<Problem> {
     let mut problems = Vec::new();
     if points.is_empty() {
-        problems.push(Problem::new(
-            path,
-            "required value: at least one point must be specified",
-        ));
+        problems.push(Problem::new(path, "required value: at least one point must be specified"));
     }
     for (i, point) in points.iter().enumerate() {
         if !(0..=100).contains(&point.utilization) {
@@ -158,10 +133,8 @@ fn shape(points: &[ShapePoint], path: &str) -> Vec<Problem> {
             problems.push(Problem::new(format!("{path}[{i}].score"), reason));
         }
         if i > 0 && points[i - 1].utilization >= point.utilization {
-            let reason = invalid(
-                point.utilization,
-                "utilization values must be sorted in increasing order",
-            );
+            let reason =
+                invalid(point.utilization, "utilization values must be sorted in increasing order");
             problems.push(Problem::new(format!("{path}[{i}].utilization"), reason));
         }
     }
@@ -173,15 +146,9 @@ fn balanced(resources: &[ResourceWeight], path: &str) -> Vec<Problem> {
     for (i, resource) in resources.iter().enumerate() {
         if resource.weight != 1 {
             let reason = invalid(resource.weight, "must be 1");
-            problems.push(Problem::new(
-                format!("{path}.resources[{i}].weight"),
-                reason,
-            ));
+            problems.push(Problem::new(format!("{path}.resources[{i}].weight"), reason));
         }
-        if resources[..i]
-            .iter()
-            .any(|earlier| earlier.name == resource.name)
-        {
+        if resources[..i].iter().any(|earlier| earlier.name == resource.name) {
             let reason = format!("duplicate value `{}`", resource.name);
             problems.push(Problem::new(format!("{path}.resources[{i}].name"), reason));
         }
@@ -203,10 +170,7 @@ fn spread(args: &PodTopologySpreadArgs, path: &str) -> Vec<Problem> {
         }
     }
     for (i, constraint) in args.default_constraints.iter().enumerate() {
-        problems.extend(default_constraint(
-            constraint,
-            &format!("{path}.defaultConstraints[{i}]"),
-        ));
+        problems.extend(default_constraint(constraint, &format!("{path}.defaultConstraints[{i}]")));
         let same = |earlier: &DefaultConstraint| {
             (&earlier.topology_key, &earlier.when_unsatisfiable)
                 == (&constraint.topology_key, &constraint.when_unsatisfiable)
@@ -214,10 +178,7 @@ fn spread(args: &PodTopologySpreadArgs, path: &str) -> Vec<Problem> {
         if args.default_constraints[..i].iter().any(same) {
             let (key, action) = (&constraint.topology_key, &constraint.when_unsatisfiable);
             let reason = format!("duplicate value `{{{key}, {action}}}`");
-            problems.push(Problem::new(
-                format!("{path}.defaultConstraints[{i}]"),
-                reason,
-            ));
+            problems.push(Problem::new(format!("{path}.defaultConstraints[{i}]"), reason));
         }
     }
     problems
@@ -227,25 +188,16 @@ fn default_constraint(constraint: &DefaultConstraint, path: &str) -> Vec<Problem
     let at = |field: &str, reason: String| Problem::new(format!("{path}.{field}"), reason);
     let mut problems = Vec::new();
     if constraint.max_skew <= 0 {
-        problems.push(at(
-            "maxSkew",
-            invalid(constraint.max_skew, "must be greater than zero"),
-        ));
+        problems.push(at("maxSkew", invalid(constraint.max_skew, "must be greater than zero")));
     }
     if constraint.topology_key.is_empty() {
-        problems.push(at(
-            "topologyKey",
-            "required value: can not be empty".to_owned(),
-        ));
+        problems.push(at("topologyKey", "required value: can not be empty".to_owned()));
     } else if let Err(reason) = syntax::qualified_name(&constraint.topology_key) {
         problems.push(at("topologyKey", reason));
     }
     match constraint.when_unsatisfiable.as_str() {
         "DoNotSchedule" | "ScheduleAnyway" => {}
-        "" => problems.push(at(
-            "whenUnsatisfiable",
-            "required value: can not be empty".to_owned(),
-        )),
+        "" => problems.push(at("whenUnsatisfiable", "required value: can not be empty".to_owned())),
         other => {
             let reason = format!(
                 "unsupported value `{other}`, supported are `DoNotSchedule`, `ScheduleAnyway`"

@@ -12,10 +12,7 @@ fn sets(text: &str) -> BTreeMap<ExtensionPoint, PluginSet> {
             .expect("a known point");
         for plugin in plugins.split_whitespace() {
             let (name, weight) = plugin[1..].split_once('=').unwrap_or((&plugin[1..], ""));
-            let plugin_ref = PluginRef {
-                name: name.to_owned(),
-                weight: weight.parse().ok(),
-            };
+            let plugin_ref = PluginRef { name: name.to_owned(), weight: weight.parse().ok() };
             let set = sets.entry(point).or_default();
             if plugin.starts_with('+') {
                 set.enabled.push(plugin_ref)
@@ -29,11 +26,7 @@ fn sets(text: &str) -> BTreeMap<ExtensionPoint, PluginSet> {
 
 fn check(text: &str, point: ExtensionPoint, expected: &str) {
     let expanded = expand("s", &sets(text)).unwrap();
-    let got: Vec<&str> = expanded
-        .at(point)
-        .iter()
-        .map(|plugin| plugin.name())
-        .collect();
+    let got: Vec<&str> = expanded.at(point).iter().map(|plugin| plugin.name()).collect();
     assert_eq!(got.join(" "), expected, "{text}");
 }
 
@@ -60,10 +53,7 @@ fn the_default_lists_are_those_of_the_engine() {
         expanded.at(ExtensionPoint::Reserve),
         [Plugin::VolumeBinding, Plugin::DynamicResources]
     );
-    assert_eq!(
-        expanded.at(ExtensionPoint::QueueSort),
-        [Plugin::PrioritySort]
-    );
+    assert_eq!(expanded.at(ExtensionPoint::QueueSort), [Plugin::PrioritySort]);
     assert_eq!(expanded.at(ExtensionPoint::Bind), [Plugin::DefaultBinder]);
 }
 
@@ -117,34 +107,20 @@ fn specific_points_override_multi_point() {
         ExtensionPoint::Filter,
         "NodeUnschedulable TaintToleration NodePorts",
     );
-    check(
-        &format!("{base}filter: -* +NodePorts"),
-        ExtensionPoint::Filter,
-        "NodePorts",
-    );
+    check(&format!("{base}filter: -* +NodePorts"), ExtensionPoint::Filter, "NodePorts");
     check(&format!("{base}filter: -*"), ExtensionPoint::Filter, "");
-    check(
-        &format!("{base}filter: -*"),
-        ExtensionPoint::PreFilter,
-        "NodePorts",
-    );
+    check(&format!("{base}filter: -*"), ExtensionPoint::PreFilter, "NodePorts");
 }
 
 #[test]
 fn weights_come_from_score_then_from_multi_point_and_are_never_0() {
-    let expanded = expand(
-        "s",
-        &sets("multiPoint: +NodeAffinity=5 +ImageLocality=0\nscore: +NodeAffinity=8"),
-    )
-    .unwrap();
+    let expanded =
+        expand("s", &sets("multiPoint: +NodeAffinity=5 +ImageLocality=0\nscore: +NodeAffinity=8"))
+            .unwrap();
     assert_eq!(expanded.weight(Plugin::NodeAffinity), 8);
     assert_eq!(expanded.weight(Plugin::ImageLocality), 1);
     assert_eq!(expanded.weight(Plugin::VolumeBinding), 1);
-    let expanded = expand(
-        "s",
-        &sets("multiPoint: +NodeAffinity=5\nscore: +NodeAffinity"),
-    )
-    .unwrap();
+    let expanded = expand("s", &sets("multiPoint: +NodeAffinity=5\nscore: +NodeAffinity")).unwrap();
     assert_eq!(
         expanded.weight(Plugin::NodeAffinity),
         1,
@@ -155,18 +131,9 @@ fn weights_come_from_score_then_from_multi_point_and_are_never_0() {
 #[test]
 fn errors_at_build() {
     check_error("filter: +Nope", "FilterPlugin \"Nope\" does not exist");
-    check_error(
-        "multiPoint: +Nope",
-        "PreFilterPlugin \"Nope\" does not exist",
-    );
-    check_error(
-        "score: +NodeName",
-        "plugin \"NodeName\" does not extend ScorePlugin plugin",
-    );
-    check_error(
-        "permit: +NodeName",
-        "plugin \"NodeName\" does not extend PermitPlugin plugin",
-    );
+    check_error("multiPoint: +Nope", "PreFilterPlugin \"Nope\" does not exist");
+    check_error("score: +NodeName", "plugin \"NodeName\" does not extend ScorePlugin plugin");
+    check_error("permit: +NodeName", "plugin \"NodeName\" does not extend PermitPlugin plugin");
     check_error(
         "filter: +NodeName +NodeName",
         "plugin \"NodeName\" already registered as \"FilterPlugin\"",

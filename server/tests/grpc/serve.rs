@@ -1,0 +1,132 @@
+//! `berth serve` as a process: what it says at the start, how it ends, and with which status.
+
+use std::io::{BufRead as _, BufReader, Read as _};
+use std::net::SocketAddr;
+use std::path::Path;
+use std::process::{Child, Command, Output, Stdio};
+
+use crate::probes::get;
+
+fn berth(args: &[&str]) -> Command {
+    let mut command = Command::new(env!("CARGO_BIN_EXE_berth"));
+    command
+        .arg("serve")
+        .args(args)
+        .env_remove("BERTH_LOG")
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped());
+    command
+}
+
+const FREE_PORTS: [&str; 4] = ["--grpc-address", "127.0.0.1:0", "--http-address", "127.0.0.1:0"];
+
+struct Running {
+    child: Child,
+    log: BufReader<std::process::ChildStderr>,
+    http: SocketAddr,
+}
+
+impl Running {
+    fn start(args: &[&str]) -> Running {
+        let mut child = berth(&FREE_PORTS).args(args).spawn().unwrap();
+        let mut log = BufReader::new(child.stderr.take().unwrap());
+        let mut line = String::new();
+        log.read_line(&mut line).unwrap();
+        let http =
+            line.split("http=").nth(1).unwrap_or_else(|| panic!("{line}")).trim().parse().unwrap();
+        Running { child, log, http }
+    }
+
+    fn signal(&self, name: &str) {
+        let status =
+            Command::new("kill").args([name, &self.child.id().to_string()]).status().unwrap();
+        assert!(status.success());
+    }
+
+    /// Exit status and the rest of the log.
+    fn wait(mut self) -> (Option<i32>, String) {
+        let status = self.child.wait().unwrap();
+        let mut rest = String::new();
+        self.log.read_to_string(&mut rest).unwrap();
+        (status.code(), rest)
+    }
+}
+
+fn small_cluster(directory: &Path) -> String {
+    let path = directory.join("cluster.yaml");
+    let text = "kind: List\nitems:\n- kind: Node\n  metadata: {name: n1}\n  status: {allocatable: {cpu: 4, pods: 10}}\n\
+                - kind: Node\n  metadata: {name: n2}\n  status: {allocatable: {cpu: lots}}\n";
+    std::fs::write(&path, text).unwrap();
+    path.display().to_string()
+}
+
+#[tokio::test]
+async fn it_loads_serves_and_drains_on_either_signal() {
+    let directory = tempfile::tempdir().unwrap();
+    let cluster = small_cluster(directory.path());
+    for signal in ["-TERM", "-INT"] {
+        let mut running = Running::start(&["--cluster", &cluster, "--worker-threads", "1"]);
+        let mut loaded = String::new();
+        running.log.read_line(&mut loaded).unwrap();
+        assert!(loaded.contains("loaded 1 nodes, 0 pods on them"), "{loaded}");
+        let mut refused = String::new();
+        running.log.read_line(&mut refused).unwrap();
+        let expected = format!(
+            "refused {cluster}:6 (document 0, item 1): Node `n2`: `status.allocatable[cpu]`: "
+        );
+        assert!(refused.contains(&expected), "{refused}");
+        assert_eq!(get(running.http, "/readyz").await.0, 200);
+        running.signal(signal);
+        let (status, log) = running.wait();
+        assert_eq!(status, Some(0), "{log}");
+        assert!(log.contains("drained"), "{log}");
+    }
+}
+
+#[test]
+fn log_lines_can_be_json() {
+    let mut child = berth(&FREE_PORTS).args(["--log-format", "json"]).spawn().unwrap();
+    let mut line = String::new();
+    BufReader::new(child.stderr.take().unwrap()).read_line(&mut line).unwrap();
+    child.kill().unwrap();
+    child.wait().unwrap();
+    let value: serde_json::Value = serde_json::from_str(&line).unwrap();
+    assert_eq!((&value["level"], &value["message"]), (&"INFO".into(), &"listening".into()));
+    assert!(value["grpc"].as_str().unwrap().starts_with("127.0.0.1:"));
+}
+
+fn run(args: &[&str]) -> (Option<i32>, String) {
+    let Output { status, stderr, .. } = berth(args).output().unwrap();
+    let text = String::from_utf8(stderr).unwrap();
+    (status.code(), text.lines().last().unwrap_or_default().to_owned())
+}
+
+#[test]
+fn what_cannot_be_is_one_line_and_a_status() {
+    let listener = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
+    let taken = listener.local_addr().unwrap().to_string();
+    assert_eq!(
+        run(&["--grpc-address", &taken, "--http-address", "127.0.0.1:0"]),
+        (
+            Some(1),
+            format!("berth: cannot listen for gRPC on `{taken}`: something listens there already")
+        )
+    );
+    let open = run(&["--http-address", "127.0.0.1:0", "--grpc-address", "0.0.0.0:0"]);
+    assert_eq!(open.0, Some(1));
+    assert!(open.1.contains("refusing to listen for gRPC on `0.0.0.0:0` without TLS"), "{open:?}");
+
+    let missing = [&FREE_PORTS[..], &["--cluster", "/nonexistent/cluster.json"]].concat();
+    assert_eq!(
+        run(&missing),
+        (Some(1), "berth: cannot read `/nonexistent/cluster.json`: No such file or directory (os error 2)".into())
+    );
+    let config = run(&["--config", "/nonexistent/berth.yaml"]);
+    assert_eq!(config.0, Some(1));
+    assert!(config.1.contains("/nonexistent/berth.yaml"), "{config:?}");
+    assert_eq!(run(&["--no-such-flag"]).0, Some(2));
+    assert_eq!(
+        run(&["--worker-threads", "0"]),
+        (Some(1), "berth: --worker-threads: must be greater than 0".into())
+    );
+}
