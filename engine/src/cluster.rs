@@ -166,7 +166,8 @@ impl Cluster {
         cancelled: &dyn Fn() -> bool,
     ) -> Vec<Result<Decision, EngineError>> {
         let mut results = Vec::with_capacity(pods.len());
-        let mut fork = (!assume).then(|| Fork::of(&self.snapshot(), self.versions.clone()));
+        let mut fork =
+            (!assume).then(|| Fork::of(&self.snapshot(), self.versions.clone(), &self.memo));
         for hold in pods.chunks(BATCH_HOLD) {
             let mut writer = if assume { Some(self.writer()) } else { None };
             for pod in hold {
@@ -178,7 +179,8 @@ impl Cluster {
                     (Some(writer), _) => self.assume_next(writer, pod, policy, tie_break),
                     (None, Some(fork)) => {
                         let request = PlaceRequest { pod, policy, tie_break };
-                        self.decide(fork.snapshot(), &request).map(|decided| {
+                        let decided = fork.decide(&request, self.kernels);
+                        decided.map(|decided| {
                             fork.commit(pod, decided.chosen);
                             decided.decision
                         })

@@ -48,8 +48,8 @@ impl Score {
     }
 }
 
-/// Fewer rows than this are scored one by one.
-const FEW: u32 = 16;
+/// Fewer rows than this are worked on one by one.
+pub(crate) const FEW: u32 = 16;
 
 /// Adds `weight` times `score` of each row of the set.
 fn add_by_row(rows: &RowSet, scores: &mut [i32; ROWS], weight: i32, score: impl Fn(usize) -> i64) {

@@ -35,6 +35,8 @@ const _: () = assert!(ROWS.is_multiple_of(64));
 #[derive(Clone, Debug)]
 pub struct Snapshot {
     pub(crate) generation: Generation,
+    /// The history that this is a point of: 0 for the cluster's, another for each fork's.
+    pub(crate) lineage: u64,
     pub(crate) shards: Vec<Arc<Shard>>,
     pub(crate) counts: Counts,
     /// What a node's entry would say of an image if refreshed now (S-IL-5).
@@ -58,6 +60,7 @@ impl Snapshot {
     pub(crate) fn empty(model: Arc<Model>) -> Snapshot {
         Snapshot {
             generation: Generation::default(),
+            lineage: 0,
             shards: Vec::new(),
             counts: Counts::default(),
             images: Arc::default(),

@@ -11,6 +11,7 @@ use crate::model::intern::Symbol;
 use crate::model::resources::{Resource, is_extended_name};
 use crate::place::Prepared;
 use crate::plugin::{Plugin, StatusCode};
+use crate::score::FEW;
 use crate::snapshot::ROWS;
 use crate::snapshot::column::Column;
 use crate::snapshot::row_set::RowSet;
@@ -29,6 +30,11 @@ static ZEROS: Column<i64> = Column([0; ROWS]);
 ///
 /// Cost: one pass over the native columns and one for each scalar requested.
 fn run(prepared: &Prepared<'_>, shard: &Shard, rows: &mut RowSet) {
+    if rows.len() < FEW {
+        let few = *rows;
+        few.iter().filter(|row| !fits(prepared, shard, *row)).for_each(|row| rows.remove(row));
+        return;
+    }
     let request = &prepared.shape().request;
     rows.intersect(&prepared.kernels.fit(&FitInput {
         allocatable: &shard.nodes.allocatable,
@@ -44,6 +50,23 @@ fn run(prepared: &Prepared<'_>, shard: &Shard, rows: &mut RowSet) {
             rows.intersect(&prepared.kernels.fit_one(&allocatable.0, &used.0, *amount));
         }
     }
+}
+
+/// The same for one row.
+fn fits(prepared: &Prepared<'_>, shard: &Shard, row: usize) -> bool {
+    let request = &prepared.shape().request;
+    let has_room = |resource, amount| {
+        amount == 0
+            || amount
+                <= allocatable(shard, row, resource).wrapping_sub(requested(shard, row, resource))
+    };
+    shard.usage.pods[row] < shard.nodes.allocatable.pods[row]
+        && has_room(Resource::Cpu, request.milli_cpu)
+        && has_room(Resource::Memory, request.memory)
+        && has_room(Resource::EphemeralStorage, request.ephemeral_storage)
+        && request.scalars.iter().all(|(name, amount)| {
+            has_room(Resource::Scalar(*name), *amount) || prepared.is_ignored(*name)
+        })
 }
 
 /// Every failure of a row, in order (S-FIT-8), and the code (S-FIT-10).

@@ -108,6 +108,10 @@ kernel! {
     rows_equal = reduce::rows_equal; (values: &[i32; ROWS], rows: &RowSet, value: i32) -> RowSet
 }
 kernel! {
+    /// The rows whose version is above `version`.
+    rows_above = reduce::rows_above; (versions: &[u64; ROWS], version: u64) -> RowSet
+}
+kernel! {
     /// The largest tie key among `rows`; 0 if there are none.
     max_tie_key = tie::max_tie_key; (hashes: &[u32; ROWS], rows: &RowSet, key: TieKey) -> u32
 }

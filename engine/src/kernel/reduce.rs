@@ -26,3 +26,12 @@ pub(super) fn rows_equal(values: &[i32; ROWS], rows: &RowSet, value: i32) -> Row
     set.intersect(rows);
     set
 }
+
+#[inline(always)]
+pub(super) fn rows_above(versions: &[u64; ROWS], version: u64) -> RowSet {
+    let mut above = [0_u8; ROWS];
+    for row in 0..ROWS {
+        above[row] = u8::from(versions[row] > version);
+    }
+    pack(&above)
+}

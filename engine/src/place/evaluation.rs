@@ -1,14 +1,16 @@
 //! Evaluation: which rows are feasible and how they score, shard by shard, kept with the shard versions it came from.
 //!
-//! Evaluating again visits every shard but works only on those that changed. Scores that are normalised over all
-//! feasible nodes keep their raw columns; a shard is ranked again only when the highest raw score changes.
+//! Evaluating again visits every shard but works only on those that changed, and where few rows of a shard changed, on
+//! those rows alone. Scores that are normalised over all feasible nodes keep their raw columns; a shard is ranked again only
+//! when something of it or the highest raw score changes.
 
 use smallvec::SmallVec;
 
 use super::Prepared;
+use crate::score::FEW;
 use crate::snapshot::row_set::RowSet;
 use crate::snapshot::shard::Shard;
-use crate::snapshot::{NodeRow, ROWS};
+use crate::snapshot::{NodeRow, ROWS, Snapshot};
 
 /// The evaluation of one shape under one policy.
 #[derive(Clone, Debug, Default)]
@@ -16,6 +18,9 @@ pub(crate) struct Evaluation {
     shards: Vec<ShardEvaluation>,
     /// For each shard the weighted sum of the scores that are not normalised.
     plain: Vec<[i32; ROWS]>,
+    /// The history that the versions are of: within one, a later shard differs from an earlier one in the rows that are
+    /// newer than it, and in no others.
+    lineage: u64,
     /// Nodes of the snapshot that the scores were taken on: ImageLocality divides by it (S-IL-2).
     n_nodes: usize,
 }
@@ -26,8 +31,10 @@ struct ShardEvaluation {
     version: u64,
     feasible: RowSet,
     n_feasible: u32,
-    /// Whether the scores belong to `version`.
+    /// Whether the scores belong to `version`, `unscored` apart.
     is_scored: bool,
+    /// Rows that changed since they were scored.
+    unscored: RowSet,
     /// Scores that are normalised, before they are.
     raw: SmallVec<[RawScores; 2]>,
     /// The result under some highest raw scores.
@@ -61,14 +68,12 @@ pub(crate) struct Best {
 impl Evaluation {
     /// Filters every shard that changed.
     pub(crate) fn filter(&mut self, prepared: &Prepared<'_>) {
-        let shards = &prepared.snapshot().shards;
+        let Snapshot { shards, lineage, .. } = prepared.snapshot();
+        let is_same_lineage = std::mem::replace(&mut self.lineage, *lineage) == *lineage;
         self.shards.resize_with(shards.len(), ShardEvaluation::default);
         for (evaluation, shard) in self.shards.iter_mut().zip(shards) {
             if evaluation.version != shard.version {
-                evaluation.version = shard.version;
-                evaluation.feasible = feasible(prepared, shard);
-                evaluation.n_feasible = evaluation.feasible.len();
-                evaluation.is_scored = false;
+                evaluation.filter(prepared, shard, is_same_lineage);
             }
         }
         if self.n_nodes != prepared.n_nodes() {
@@ -96,7 +101,7 @@ impl Evaluation {
         self.plain.resize(self.shards.len(), [0; ROWS]);
         let shards = self.shards.iter_mut().zip(&mut self.plain).zip(&prepared.snapshot().shards);
         for ((evaluation, plain), shard) in shards.filter(|((e, _), _)| e.n_feasible > 0) {
-            if !evaluation.is_scored {
+            if !evaluation.is_scored || !evaluation.unscored.is_empty() {
                 evaluation.score(prepared, shard, plain, &mut scratch);
             }
             for (max, raw) in maxima.iter_mut().zip(&evaluation.raw) {
@@ -128,9 +133,8 @@ impl Evaluation {
     }
 }
 
-/// The rows of a shard that every filter passes.
-fn feasible(prepared: &Prepared<'_>, shard: &Shard) -> RowSet {
-    let mut rows = prepared.candidates(shard);
+/// The rows among `rows`, all of which hold a node, that every filter passes.
+fn feasible(prepared: &Prepared<'_>, shard: &Shard, mut rows: RowSet) -> RowSet {
     for filter in prepared.filters() {
         if rows.is_empty() {
             break;
@@ -141,7 +145,41 @@ fn feasible(prepared: &Prepared<'_>, shard: &Shard) -> RowSet {
 }
 
 impl ShardEvaluation {
-    /// Scores the feasible rows, into `plain` and the raw columns. `scratch` is all 0 before and after.
+    /// Brings the feasible rows to the shard's version.
+    fn filter(&mut self, prepared: &Prepared<'_>, shard: &Shard, is_same_lineage: bool) {
+        let mut candidates = prepared.candidates(shard);
+        match self.changed(prepared, shard, is_same_lineage) {
+            Some(changed) => {
+                candidates.intersect(&changed);
+                self.feasible.subtract(&changed);
+                self.feasible.union(&feasible(prepared, shard, candidates));
+                self.unscored.union(&changed);
+                self.is_scored &= self.unscored.len() < FEW;
+            }
+            None => {
+                self.feasible = feasible(prepared, shard, candidates);
+                self.is_scored = false;
+            }
+        }
+        self.n_feasible = self.feasible.len();
+        self.version = shard.version;
+    }
+
+    /// The rows that changed since the last time, if that can be told and they are few.
+    fn changed(
+        &self,
+        prepared: &Prepared<'_>,
+        shard: &Shard,
+        is_same_lineage: bool,
+    ) -> Option<RowSet> {
+        if !is_same_lineage || self.version == 0 || shard.version < self.version {
+            return None;
+        }
+        let changed = prepared.kernels.rows_above(&shard.usage.version.0, self.version);
+        (changed.len() < FEW).then_some(changed)
+    }
+
+    /// Brings the scores of feasible rows to the shard's version. `scratch` is all 0 before and after.
     fn score(
         &mut self,
         prepared: &Prepared<'_>,
@@ -149,18 +187,31 @@ impl ShardEvaluation {
         plain: &mut [i32; ROWS],
         scratch: &mut [i32; ROWS],
     ) {
-        self.is_scored = true;
-        self.ranking = None;
-        *plain = [0; ROWS];
+        let mut rows = self.feasible;
+        if self.is_scored {
+            rows.intersect(&self.unscored);
+            self.unscored.iter().for_each(|row| plain[row] = 0);
+        } else {
+            *plain = [0; ROWS];
+            self.raw =
+                SmallVec::from_elem(RawScores::default(), prepared.normalized_scores().len());
+        }
         for (score, weight) in prepared.plain_scores() {
-            (score.add)(prepared, shard, &self.feasible, plain, *weight);
+            (score.add)(prepared, shard, &rows, plain, *weight);
         }
-        self.raw.resize_with(prepared.normalized_scores().len(), RawScores::default);
         for ((score, _), raw) in prepared.normalized_scores().iter().zip(&mut self.raw) {
-            let any = (score.add)(prepared, shard, &self.feasible, scratch, 1);
-            raw.max = if any { prepared.kernels.max_of(scratch, &self.feasible).max(0) } else { 0 };
-            raw.column = any.then(|| Box::new(std::mem::replace(scratch, [0; ROWS])));
+            raw.clear(&self.unscored);
+            if (score.add)(prepared, shard, &rows, scratch, 1) {
+                raw.take(&rows, scratch);
+            }
+            raw.max = match &raw.column {
+                Some(column) => prepared.kernels.max_of(column, &self.feasible).max(0),
+                None => 0,
+            };
         }
+        self.ranking = None;
+        self.unscored = RowSet::EMPTY;
+        self.is_scored = true;
     }
 
     /// The ranking under these maxima, made anew if they are others than before.
@@ -174,6 +225,23 @@ impl ShardEvaluation {
         let ranking =
             known.unwrap_or_else(|| rank(prepared, &self.feasible, plain, &self.raw, maxima));
         self.ranking.insert(ranking)
+    }
+}
+
+impl RawScores {
+    /// Forgets what was known of some rows.
+    fn clear(&mut self, rows: &RowSet) {
+        if let Some(column) = &mut self.column {
+            rows.iter().for_each(|row| column[row] = 0);
+        }
+    }
+
+    /// Moves the scores of some rows here; `scratch` holds no others, and nothing afterwards.
+    fn take(&mut self, rows: &RowSet, scratch: &mut [i32; ROWS]) {
+        let column = self.column.get_or_insert_with(|| Box::new([0; ROWS]));
+        for row in rows.iter() {
+            column[row] = std::mem::take(&mut scratch[row]);
+        }
     }
 }
 

@@ -12,8 +12,21 @@ use crate::snapshot::ShapeId;
 /// Remembered evaluations, by shape and policy.
 #[derive(Debug, Default)]
 pub(crate) struct Memo {
-    entries: DashMap<(ShapeId, u64), Arc<Entry>, FxBuildHasher>,
+    entries: DashMap<MemoKey, Arc<Entry>, FxBuildHasher>,
     clock: AtomicU64,
+}
+
+/// What an evaluation depends on besides the shards.
+#[derive(Copy, Clone, PartialEq, Eq, Hash, Debug)]
+pub(crate) struct MemoKey {
+    shape: ShapeId,
+    policy: u64,
+}
+
+impl MemoKey {
+    pub(crate) fn of(prepared: &Prepared<'_>) -> MemoKey {
+        MemoKey { shape: prepared.pod().shape().id, policy: prepared.policy().fingerprint() }
+    }
 }
 
 #[derive(Debug, Default)]
@@ -36,7 +49,7 @@ impl Memo {
         if !prepared.is_rememberable() {
             return decide(&mut Evaluation::default());
         }
-        let key = (prepared.pod().shape().id, prepared.policy().fingerprint());
+        let key = MemoKey::of(prepared);
         let entry = match self.entries.get(&key) {
             Some(entry) => entry.clone(),
             None => self.insert(key, prepared.snapshot().shards.len()),
@@ -49,7 +62,15 @@ impl Memo {
         }
     }
 
-    fn insert(&self, key: (ShapeId, u64), n_shards: usize) -> Arc<Entry> {
+    /// A copy of what is remembered, or nothing.
+    pub(crate) fn recall(&self, key: MemoKey) -> Evaluation {
+        let entry = self.entries.get(&key).map(|entry| entry.clone());
+        entry
+            .and_then(|entry| entry.evaluation.try_lock().ok().map(|e| e.clone()))
+            .unwrap_or_default()
+    }
+
+    fn insert(&self, key: MemoKey, n_shards: usize) -> Arc<Entry> {
         let capacity = (MAX_SHARD_EVALUATIONS / n_shards.max(1)).max(8);
         if self.entries.len() >= capacity {
             self.evict(capacity / 2);

@@ -1,9 +1,12 @@
 //! Select: one of the rows with the highest total. Rule: S-SEL-4 (policy).
 
+use smallvec::SmallVec;
+
 use super::request::TieBreak;
 use super::{Evaluation, Prepared};
 use crate::kernel::TieKey;
 use crate::snapshot::NodeRow;
+use crate::snapshot::row_set::RowSet;
 
 /// The chosen row among those that have `total`. There must be one.
 ///
@@ -32,24 +35,20 @@ fn seeded(prepared: &Prepared<'_>, evaluation: &Evaluation, total: i64, seed: u6
     let pod = prepared.pod();
     let uid = if pod.uid().is_empty() { pod.key().to_string() } else { pod.uid().to_owned() };
     let key = TieKey::new(seed, &uid);
-    let mut best: Option<(u32, NodeRow)> = None;
-    for (shard, rows) in evaluation.rows_with(total) {
+    let highest = |(shard, rows): (usize, RowSet)| {
         let hashes = &prepared.snapshot().shards[shard].nodes.name_hash;
-        let highest = prepared.kernels.max_tie_key(&hashes.0, &rows, key);
-        if best.is_some_and(|(best, _)| highest < best) {
-            continue;
-        }
-        for row in rows.iter().filter(|row| key.of(hashes[*row]) == highest) {
-            let row = NodeRow::new(shard, row);
-            let wins = best.is_none_or(|(key, other)| {
-                highest > key || (highest == key && name(prepared, row) < name(prepared, other))
-            });
-            if wins {
-                best = Some((highest, row));
-            }
-        }
-    }
-    best.map_or(NodeRow::new(0, 0), |(_, row)| row)
+        (prepared.kernels.max_tie_key(&hashes.0, &rows, key), shard, rows)
+    };
+    let by_shard: SmallVec<[_; 32]> = evaluation.rows_with(total).map(highest).collect();
+    let best = by_shard.iter().map(|(key, _, _)| *key).max().unwrap_or(0);
+    let winning =
+        by_shard.iter().filter(|(highest, _, _)| *highest == best).flat_map(|(_, shard, rows)| {
+            let hashes = &prepared.snapshot().shards[*shard].nodes.name_hash;
+            rows.iter()
+                .filter(move |row| key.of(hashes[*row]) == best)
+                .map(|row| NodeRow::new(*shard, row))
+        });
+    winning.min_by(|a, b| name(prepared, *a).cmp(name(prepared, *b))).unwrap_or(NodeRow::new(0, 0))
 }
 
 fn name<'a>(prepared: &Prepared<'a>, row: NodeRow) -> &'a str {

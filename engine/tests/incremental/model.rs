@@ -1,0 +1,121 @@
+//! What a cluster must be after any deltas: maps of wire objects, changed in the plainest way.
+//! Rules: S-Q-1, S-CCH-1 to S-CCH-7, and the contract of `Delta`.
+
+use std::collections::BTreeMap;
+
+use berth_proto::{core_v1, meta_v1};
+
+/// The expected state.
+#[derive(Default)]
+pub(crate) struct Model {
+    pub(crate) nodes: BTreeMap<String, core_v1::Node>,
+    pub(crate) pods: BTreeMap<String, KnownPod>,
+    pub(crate) n_contradictions: u64,
+}
+
+/// A pod as last heard of.
+#[derive(Clone, Debug)]
+pub(crate) struct KnownPod {
+    pub(crate) pod: core_v1::Pod,
+    pub(crate) is_assumed: bool,
+}
+
+/// The field of a refused object.
+pub(crate) type Refused = &'static str;
+
+impl Model {
+    pub(crate) fn upsert_node(&mut self, node: core_v1::Node) {
+        let name = node.metadata.as_ref().expect("nodes have metadata").name.clone();
+        let known = self.nodes.get(&name);
+        if !known.is_some_and(|known| is_older(&node.metadata, &known.metadata)) {
+            self.nodes.insert(name, node);
+        }
+    }
+
+    /// An event about a pod, which may be late, early, repeated or wrong.
+    pub(crate) fn upsert_pod(&mut self, pod: core_v1::Pod) -> Result<(), Refused> {
+        let is_terminal =
+            pod.status.as_ref().is_some_and(|s| s.phase == "Succeeded" || s.phase == "Failed");
+        if is_terminal {
+            // Handled as a deletion (S-Q-1), of this very pod.
+            self.delete_pod(name(&pod), Some(uid(&pod)));
+            return Ok(());
+        }
+        if uid(&pod).is_empty() && !node_name(&pod).is_empty() {
+            return Err("metadata.uid");
+        }
+        if let Some(known) = self.pods.get(name(&pod)) {
+            let is_same_pod = uid(&known.pod) == uid(&pod);
+            let is_unbound_again = node_name(&pod).is_empty() && !node_name(&known.pod).is_empty();
+            // A pod never loses its node, so an event without one was sent before it got there.
+            if is_older(&pod.metadata, &known.pod.metadata) || (is_same_pod && is_unbound_again) {
+                return Ok(());
+            }
+            let is_bound = !known.is_assumed && !node_name(&known.pod).is_empty();
+            if is_same_pod && is_bound && node_name(&pod) != node_name(&known.pod) {
+                self.n_contradictions += 1;
+                return Err("spec.nodeName");
+            }
+        }
+        self.pods.insert(name(&pod).to_owned(), KnownPod { pod, is_assumed: false });
+        Ok(())
+    }
+
+    pub(crate) fn delete_pod(&mut self, name: &str, of_uid: Option<&str>) {
+        let is_meant = |known: &KnownPod| {
+            of_uid.is_none_or(|of_uid| of_uid.is_empty() || of_uid == uid(&known.pod))
+        };
+        if self.pods.get(name).is_some_and(is_meant) {
+            self.pods.remove(name);
+        }
+    }
+
+    pub(crate) fn assume(&mut self, mut pod: core_v1::Pod, node: &str) {
+        pod.spec.get_or_insert_default().node_name = node.to_owned();
+        self.pods.insert(name(&pod).to_owned(), KnownPod { pod, is_assumed: true });
+    }
+
+    /// The cluster becomes these objects, whatever was known; an assumed pod stays unless it is told to be bound.
+    pub(crate) fn replace(&mut self, nodes: Vec<core_v1::Node>, pods: Vec<core_v1::Pod>) {
+        self.nodes.clear();
+        nodes.into_iter().for_each(|node| self.upsert_node(node));
+        self.n_contradictions = 0;
+        self.pods.retain(|_, known| known.is_assumed);
+        for pod in pods {
+            let is_same_pod =
+                self.pods.get(name(&pod)).is_some_and(|known| uid(&known.pod) == uid(&pod));
+            if !(is_same_pod && node_name(&pod).is_empty()) {
+                self.pods.insert(name(&pod).to_owned(), KnownPod { pod, is_assumed: false });
+            }
+        }
+    }
+
+    /// Pods on nodes that are there, as (pod, node name, assumed).
+    pub(crate) fn placed(&self) -> impl Iterator<Item = &KnownPod> {
+        self.pods.values().filter(|known| self.nodes.contains_key(node_name(&known.pod)))
+    }
+
+    pub(crate) fn n_pending(&self) -> usize {
+        self.pods.values().filter(|known| node_name(&known.pod).is_empty()).count()
+    }
+}
+
+pub(crate) fn name(pod: &core_v1::Pod) -> &str {
+    pod.metadata.as_ref().map_or("", |metadata| &metadata.name)
+}
+
+pub(crate) fn uid(pod: &core_v1::Pod) -> &str {
+    pod.metadata.as_ref().map_or("", |metadata| &metadata.uid)
+}
+
+pub(crate) fn node_name(pod: &core_v1::Pod) -> &str {
+    pod.spec.as_ref().map_or("", |spec| &spec.node_name)
+}
+
+/// Resource versions are comparable, whatever the object: they count the changes of one store.
+fn is_older(new: &Option<meta_v1::ObjectMeta>, known: &Option<meta_v1::ObjectMeta>) -> bool {
+    let version = |metadata: &Option<meta_v1::ObjectMeta>| {
+        metadata.as_ref().and_then(|metadata| metadata.resource_version.parse::<u64>().ok())
+    };
+    version(new).zip(version(known)).is_some_and(|(new, known)| new < known)
+}

@@ -1,0 +1,269 @@
+//! Random pods over the vocabulary of the random nodes. A pod here is a template: names and uids come later.
+
+use std::collections::BTreeMap;
+
+use berth_proto::{Quantity, core_v1};
+use proptest::collection::vec;
+use proptest::option;
+use proptest::prelude::*;
+use proptest::sample::select;
+
+use super::node::resource_list;
+use super::{affinity, quantity};
+
+/// What a template may hold besides the fields that every pod has.
+#[derive(Copy, Clone, Debug)]
+pub(crate) struct PodTraits {
+    /// Ports that pods of one node might share: set semantics make their history count (S-PRT-5).
+    pub(crate) has_host_ports: bool,
+    /// `spec.nodeName` naming one of the first nodes.
+    pub(crate) has_node_name: bool,
+}
+
+/// A pod without a name.
+pub(crate) fn template(traits: PodTraits) -> BoxedStrategy<core_v1::Pod> {
+    (spec(traits), status())
+        .prop_map(|(spec, status)| {
+            let mut pod = core_v1::Pod { spec: Some(spec), status, ..Default::default() };
+            name_statuses(&mut pod);
+            pod
+        })
+        .boxed()
+}
+
+/// A pod that asks for cpu and memory only.
+pub(crate) fn plain_template() -> BoxedStrategy<core_v1::Pod> {
+    container(false)
+        .prop_map(|container| core_v1::Pod {
+            spec: Some(core_v1::PodSpec { containers: vec![container], ..Default::default() }),
+            ..Default::default()
+        })
+        .boxed()
+}
+
+fn spec(traits: PodTraits) -> BoxedStrategy<core_v1::PodSpec> {
+    let containers = (vec(container(traits.has_host_ports), 1..4), init_containers(traits));
+    let level = option::weighted(0.15, requests());
+    let overhead = option::weighted(0.15, requests());
+    let placement =
+        (node_selector(), option::weighted(0.5, affinity::node_affinity()), tolerations());
+    let node_name = match traits.has_node_name {
+        true => option::weighted(0.03, 0..6_usize).boxed(),
+        false => Just(None).boxed(),
+    };
+    let rest = (gates(), host(), volumes(), node_name);
+    (containers, level, overhead, placement, rest)
+        .prop_map(
+            |(
+                (containers, init_containers),
+                level,
+                overhead,
+                (node_selector, node_affinity, tolerations),
+                (scheduling_gates, (host_network, host_users), volumes, node_name),
+            )| core_v1::PodSpec {
+                containers: named(containers, "c"),
+                init_containers: named(init_containers, "i"),
+                resources: level.map(|requests| core_v1::ResourceRequirements {
+                    requests,
+                    ..Default::default()
+                }),
+                overhead: overhead.unwrap_or_default(),
+                node_selector,
+                affinity: node_affinity.map(|affinity| core_v1::Affinity {
+                    node_affinity: Some(affinity),
+                    ..Default::default()
+                }),
+                tolerations,
+                scheduling_gates,
+                host_network,
+                host_users,
+                volumes,
+                node_name: node_name.map(|node| format!("node-{node}")).unwrap_or_default(),
+                ..Default::default()
+            },
+        )
+        .boxed()
+}
+
+fn named(mut containers: Vec<core_v1::Container>, prefix: &str) -> Vec<core_v1::Container> {
+    for (i, container) in containers.iter_mut().enumerate() {
+        container.name = format!("{prefix}{i}");
+    }
+    containers
+}
+
+fn init_containers(traits: PodTraits) -> BoxedStrategy<Vec<core_v1::Container>> {
+    let one = (container(traits.has_host_ports), any::<bool>()).prop_map(
+        |(mut container, is_sidecar)| {
+            container.restart_policy = is_sidecar.then(|| "Always".to_owned());
+            container
+        },
+    );
+    prop_oneof![2 => Just(Vec::new()), 1 => vec(one, 1..4)].boxed()
+}
+
+fn container(has_host_ports: bool) -> BoxedStrategy<core_v1::Container> {
+    let image = select(vec![
+        "nginx",
+        "nginx:1",
+        "registry.example.com:5000/app",
+        "registry.example.com:5000/app:v1",
+        "tool@sha256:00",
+        "a/b",
+        "",
+    ]);
+    let ports = if has_host_ports { vec(port(), 0..3).boxed() } else { Just(Vec::new()).boxed() };
+    let rule = prop::bool::weighted(0.03);
+    (image, option::weighted(0.8, requests()), ports, rule)
+        .prop_map(|(image, requests, ports, restarts_all)| {
+            core_v1::Container {
+                image: image.to_owned(),
+                ports,
+                // Limits never count (S-FIT-2).
+                resources: requests.map(|requests| core_v1::ResourceRequirements {
+                    requests,
+                    limits: BTreeMap::from([("cpu".to_owned(), "1k".into())]),
+                    ..Default::default()
+                }),
+                restart_policy_rules: restarts_all
+                    .then(|| core_v1::ContainerRestartRule {
+                        action: "RestartAllContainers".to_owned(),
+                        ..Default::default()
+                    })
+                    .into_iter()
+                    .collect(),
+                ..Default::default()
+            }
+        })
+        .boxed()
+}
+
+/// A resource list of a pod, untracked names among them (S-FIT-6).
+fn requests() -> BoxedStrategy<BTreeMap<String, Quantity>> {
+    let counts = (quantity::count_request(), quantity::count_request(), quantity::count_request());
+    let ignored = (quantity::count_request(), quantity::count_request());
+    let storage = prop_oneof![3 => Just(None), 1 => quantity::bytes_request()];
+    (quantity::cpu_request(), quantity::bytes_request(), storage, counts, ignored)
+        .prop_map(|(cpu, memory, storage, (gpu, pages, volumes), (bare, pods))| {
+            resource_list([
+                ("cpu", cpu),
+                ("memory", memory),
+                ("ephemeral-storage", storage),
+                ("example.com/gpu", gpu),
+                ("hugepages-2Mi", pages),
+                ("attachable-volumes-disk", volumes),
+                ("bare", bare),
+                ("pods", pods),
+            ])
+        })
+        .boxed()
+}
+
+fn port() -> BoxedStrategy<core_v1::ContainerPort> {
+    let ip = select(vec!["", "0.0.0.0", "10.0.0.1", "10.0.0.2", "::"]);
+    let protocol = select(vec!["", "TCP", "UDP"]);
+    (ip, protocol, select(vec![0, 0, 80, 443]))
+        .prop_map(|(ip, protocol, host_port)| core_v1::ContainerPort {
+            host_ip: ip.to_owned(),
+            protocol: protocol.to_owned(),
+            host_port,
+            container_port: 80,
+            ..Default::default()
+        })
+        .boxed()
+}
+
+fn node_selector() -> BoxedStrategy<BTreeMap<String, String>> {
+    let pair = (
+        select(vec!["topology.kubernetes.io/zone", "example.com/pool"]),
+        select(vec!["a", "b", "web", "nowhere", "not a label!"]),
+    );
+    let one = pair.prop_map(|(key, value)| BTreeMap::from([(key.to_owned(), value.to_owned())]));
+    prop_oneof![5 => Just(BTreeMap::new()), 1 => one].boxed()
+}
+
+fn tolerations() -> BoxedStrategy<Vec<core_v1::Toleration>> {
+    let one = (
+        select(vec!["dedicated", "spot", "node.kubernetes.io/unschedulable", ""]),
+        select(vec!["", "Equal", "Exists", "Exists", "Lt", "Gt"]),
+        select(vec!["", "a", "5"]),
+        select(vec!["", "", "NoSchedule", "NoExecute", "PreferNoSchedule"]),
+    );
+    let one = one.prop_map(|(key, operator, value, effect)| core_v1::Toleration {
+        key: key.to_owned(),
+        operator: operator.to_owned(),
+        value: value.to_owned(),
+        effect: effect.to_owned(),
+        ..Default::default()
+    });
+    prop_oneof![1 => Just(Vec::new()), 1 => vec(one, 1..4)].boxed()
+}
+
+fn gates() -> BoxedStrategy<Vec<core_v1::PodSchedulingGate>> {
+    let gate = |name: &str| core_v1::PodSchedulingGate { name: name.to_owned() };
+    prop_oneof![
+        40 => Just(Vec::new()),
+        1 => Just(vec![gate("example.com/b"), gate("example.com/a")]),
+    ]
+    .boxed()
+}
+
+fn host() -> BoxedStrategy<(bool, Option<bool>)> {
+    (prop::bool::weighted(0.1), option::weighted(0.5, any::<bool>())).boxed()
+}
+
+fn volumes() -> BoxedStrategy<Vec<core_v1::Volume>> {
+    let image = core_v1::ImageVolumeSource { reference: "nginx".to_owned(), ..Default::default() };
+    let source = core_v1::VolumeSource { image: Some(image), ..Default::default() };
+    let volume = core_v1::Volume { name: "v".to_owned(), volume_source: Some(source) };
+    prop_oneof![9 => Just(Vec::new()), 1 => Just(vec![volume])].boxed()
+}
+
+/// What a kubelet reports of a pod that is being resized (S-FIT-5). Container statuses are named afterwards.
+fn status() -> BoxedStrategy<Option<core_v1::PodStatus>> {
+    let container = (option::weighted(0.8, requests()), requests()).prop_map(
+        |(actual, allocated_resources)| {
+            let resources = actual
+                .map(|requests| core_v1::ResourceRequirements { requests, ..Default::default() });
+            core_v1::ContainerStatus { resources, allocated_resources, ..Default::default() }
+        },
+    );
+    let container = container.boxed();
+    let level = option::weighted(0.5, (requests(), requests()));
+    let status = (vec(container.clone(), 0..3), vec(container, 0..3), level, any::<bool>());
+    let status =
+        status.prop_map(|(container_statuses, init_container_statuses, level, is_infeasible)| {
+            let (actual, allocated_resources) =
+                level.map_or((None, BTreeMap::new()), |(a, b)| (Some(a), b));
+            let condition = core_v1::PodCondition {
+                r#type: "PodResizePending".to_owned(),
+                reason: if is_infeasible { "Infeasible" } else { "Deferred" }.to_owned(),
+                ..Default::default()
+            };
+            core_v1::PodStatus {
+                container_statuses,
+                init_container_statuses,
+                conditions: vec![condition],
+                resources: actual.map(|requests| core_v1::ResourceRequirements {
+                    requests,
+                    ..Default::default()
+                }),
+                allocated_resources,
+                ..Default::default()
+            }
+        });
+    option::weighted(0.15, status).boxed()
+}
+
+fn name_statuses(pod: &mut core_v1::Pod) {
+    let Some(status) = &mut pod.status else {
+        return;
+    };
+    for (statuses, prefix) in
+        [(&mut status.container_statuses, "c"), (&mut status.init_container_statuses, "i")]
+    {
+        for (i, status) in statuses.iter_mut().enumerate() {
+            status.name = format!("{prefix}{i}");
+        }
+    }
+}

@@ -1,0 +1,181 @@
+//! The naive cluster: nodes with their pods, in plain maps. Rules: S-CCH-7 to S-CCH-9, S-PRT-2, S-PRT-5, S-IL-4, S-IL-5.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use berth_proto::core_v1;
+
+use super::quantity::{nanos, units};
+use super::requests::{self, Units};
+
+/// Everything a decision reads.
+#[derive(Default)]
+pub(crate) struct NaiveCluster {
+    pub(crate) nodes: BTreeMap<String, NaiveNode>,
+    /// Pods on nodes that are not there (S-CCH-7).
+    orphans: Vec<NaivePod>,
+    /// Image name → size told first, and the nodes that have it (S-IL-4).
+    images: BTreeMap<String, (i64, BTreeSet<String>)>,
+}
+
+pub(crate) struct NaiveNode {
+    pub(crate) node: core_v1::Node,
+    pub(crate) pods: Vec<NaivePod>,
+    /// A set, not a count (S-PRT-5).
+    pub(crate) used_ports: BTreeSet<HostPort>,
+    /// Image name → size and number of nodes, as of the last refresh (S-IL-5).
+    pub(crate) images: BTreeMap<String, (i64, usize)>,
+    is_changed: bool,
+}
+
+/// A pod on a node, its contribution worked out once (S-CCH-9).
+pub(crate) struct NaivePod {
+    pub(crate) pod: core_v1::Pod,
+    pub(crate) requested: Units,
+    pub(crate) non_zero: Units,
+}
+
+#[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Debug)]
+pub(crate) struct HostPort {
+    pub(crate) ip: String,
+    pub(crate) protocol: String,
+    pub(crate) port: i32,
+}
+
+impl NaiveCluster {
+    /// Adds a node or replaces the one of its name, whose pods stay.
+    pub(crate) fn upsert_node(&mut self, node: &core_v1::Node) {
+        let name = node.metadata.as_ref().expect("nodes have metadata").name.clone();
+        self.forget_images(&name);
+        for image in node.status.iter().flat_map(|status| &status.images) {
+            for image_name in &image.names {
+                let entry = self
+                    .images
+                    .entry(image_name.clone())
+                    .or_insert((image.size_bytes, BTreeSet::new()));
+                entry.1.insert(name.clone());
+            }
+        }
+        let entry = self.nodes.entry(name.clone()).or_insert_with(|| NaiveNode {
+            node: node.clone(),
+            pods: Vec::new(),
+            used_ports: BTreeSet::new(),
+            images: BTreeMap::new(),
+            is_changed: true,
+        });
+        entry.node = node.clone();
+        entry.is_changed = true;
+        let (adopted, others) =
+            std::mem::take(&mut self.orphans).into_iter().partition(|p| p.node_name() == name);
+        self.orphans = others;
+        for pod in adopted {
+            self.add(pod);
+        }
+    }
+
+    pub(crate) fn delete_node(&mut self, name: &str) {
+        if let Some(node) = self.nodes.remove(name) {
+            self.orphans.extend(node.pods);
+            self.forget_images(name);
+        }
+    }
+
+    /// Adds a pod that names its node.
+    pub(crate) fn add_pod(&mut self, pod: &core_v1::Pod) {
+        self.add(NaivePod {
+            requested: requests::on_node(pod),
+            non_zero: requests::on_node_non_zero(pod),
+            pod: pod.clone(),
+        });
+    }
+
+    fn add(&mut self, pod: NaivePod) {
+        match self.nodes.get_mut(pod.node_name()) {
+            None => self.orphans.push(pod),
+            Some(node) => {
+                node.used_ports.extend(wanted_ports(&pod.pod));
+                node.pods.push(pod);
+                node.is_changed = true;
+            }
+        }
+    }
+
+    /// Removes the pod of this name, wherever it is.
+    pub(crate) fn delete_pod(&mut self, name: &str) {
+        self.orphans.retain(|orphan| orphan.name() != name);
+        for node in self.nodes.values_mut() {
+            let Some(at) = node.pods.iter().position(|pod| pod.name() == name) else {
+                continue;
+            };
+            let gone = node.pods.remove(at);
+            for port in wanted_ports(&gone.pod) {
+                node.used_ports.remove(&port);
+            }
+            node.is_changed = true;
+        }
+    }
+
+    /// Takes the snapshot that the next attempts see: entries that changed get today's image counts (S-IL-5).
+    pub(crate) fn refresh(&mut self) {
+        for (name, node) in self.nodes.iter_mut().filter(|(_, node)| node.is_changed) {
+            node.is_changed = false;
+            let on_node = self.images.iter().filter(|(_, (_, holders))| holders.contains(name));
+            node.images = on_node
+                .map(|(image, (size, holders))| (image.clone(), (*size, holders.len())))
+                .collect();
+        }
+    }
+
+    fn forget_images(&mut self, node: &str) {
+        self.images.values_mut().for_each(|(_, holders)| {
+            holders.remove(node);
+        });
+        self.images.retain(|_, (_, holders)| !holders.is_empty());
+    }
+}
+
+impl NaiveNode {
+    pub(crate) fn allocatable(&self, resource: &str) -> i64 {
+        let quantity =
+            self.node.status.as_ref().and_then(|status| status.allocatable.get(resource));
+        quantity.map_or(0, |quantity| units(resource, nanos(quantity)))
+    }
+
+    /// Real sums over the pods.
+    pub(crate) fn requested(&self, resource: &str) -> i64 {
+        self.pods.iter().map(|pod| pod.requested.get(resource).copied().unwrap_or(0)).sum()
+    }
+
+    /// Sums with the scoring defaults (S-RS-3).
+    pub(crate) fn non_zero_requested(&self, resource: &str) -> i64 {
+        self.pods.iter().map(|pod| pod.non_zero.get(resource).copied().unwrap_or(0)).sum()
+    }
+}
+
+impl NaivePod {
+    fn name(&self) -> &str {
+        self.pod.metadata.as_ref().map_or("", |metadata| &metadata.name)
+    }
+
+    fn node_name(&self) -> &str {
+        self.pod.spec.as_ref().map_or("", |spec| &spec.node_name)
+    }
+}
+
+/// Host ports of regular containers and sidecars, normalised (S-PRT-1, S-PRT-2).
+pub(crate) fn wanted_ports(pod: &core_v1::Pod) -> BTreeSet<HostPort> {
+    let or = |text: &str, default: &str| {
+        if text.is_empty() { default.to_owned() } else { text.to_owned() }
+    };
+    let spec = pod.spec.as_ref().expect("pods have a spec");
+    let sidecars =
+        spec.init_containers.iter().filter(|c| c.restart_policy.as_deref() == Some("Always"));
+    let ports = spec.containers.iter().chain(sidecars).flat_map(|container| &container.ports);
+    ports
+        .filter(|port| port.host_port > 0)
+        .map(|port| HostPort {
+            ip: or(&port.host_ip, "0.0.0.0"),
+            protocol: or(&port.protocol, "TCP"),
+            port: port.host_port,
+        })
+        .collect()
+}

@@ -1,0 +1,172 @@
+//! The filters, one function each: `None` is a pass. Rules: section 2 of the specification, S-PLG-3.
+
+use berth_engine::{NodeAffinityArgs, NodeResourcesFitArgs, Plugin, PolicySpec, StatusCode};
+use berth_proto::core_v1::{Pod, Taint};
+
+use super::cluster::{NaiveNode, wanted_ports};
+use super::names::is_extended;
+use super::node_selector::selects;
+use super::requests::Units;
+use super::toleration::{hard_taints, is_tolerated};
+
+/// Why a node is not feasible.
+#[derive(Clone, Debug, PartialEq)]
+pub(crate) struct Rejection {
+    pub(crate) code: StatusCode,
+    pub(crate) reasons: Vec<String>,
+}
+
+/// The first plugin that fails, in the policy's order (S-PLG-3). `request` is the pod's, as NodeResourcesFit sees it.
+pub(crate) fn first_failure(
+    policy: &PolicySpec,
+    pod: &Pod,
+    request: &Units,
+    node: &NaiveNode,
+) -> Option<(Plugin, Rejection)> {
+    policy.filter.iter().find_map(|plugin| {
+        let rejection = match plugin {
+            Plugin::NodeUnschedulable => node_unschedulable(pod, node),
+            Plugin::NodeName => node_name(pod, node),
+            Plugin::TaintToleration => taint_toleration(pod, node),
+            Plugin::NodeAffinity => node_affinity(&policy.node_affinity, pod, node),
+            Plugin::NodePorts => node_ports(pod, node),
+            Plugin::NodeResourcesFit => {
+                node_resources_fit(&policy.node_resources_fit, request, node)
+            }
+            Plugin::NodeDeclaredFeatures => node_declared_features(pod, node),
+            _ => None,
+        };
+        rejection.map(|rejection| (*plugin, rejection))
+    })
+}
+
+fn unresolvable(reason: &str) -> Option<Rejection> {
+    Some(Rejection {
+        code: StatusCode::UnschedulableAndUnresolvable,
+        reasons: vec![reason.to_owned()],
+    })
+}
+
+/// S-UNS-1
+fn node_unschedulable(pod: &Pod, node: &NaiveNode) -> Option<Rejection> {
+    let cordon = Taint {
+        key: "node.kubernetes.io/unschedulable".to_owned(),
+        effect: "NoSchedule".to_owned(),
+        ..Taint::default()
+    };
+    let is_cordoned = node.node.spec.as_ref().is_some_and(|spec| spec.unschedulable);
+    if is_cordoned && !is_tolerated(pod, &cordon) {
+        unresolvable("node(s) were unschedulable")
+    } else {
+        None
+    }
+}
+
+/// S-NAM-1
+fn node_name(pod: &Pod, node: &NaiveNode) -> Option<Rejection> {
+    let wanted = pod.spec.as_ref().map_or("", |spec| &spec.node_name);
+    let name = node.node.metadata.as_ref().map_or("", |metadata| &metadata.name);
+    let differs = !wanted.is_empty() && wanted != name;
+    if differs { unresolvable("node(s) didn't match the requested node name") } else { None }
+}
+
+/// S-TNT-1, S-TNT-4
+fn taint_toleration(pod: &Pod, node: &NaiveNode) -> Option<Rejection> {
+    let has_untolerated = hard_taints(&node.node).any(|taint| !is_tolerated(pod, taint));
+    if has_untolerated { unresolvable("node(s) had untolerated taint(s)") } else { None }
+}
+
+/// S-NAF-3, S-NAF-4
+fn node_affinity(args: &NodeAffinityArgs, pod: &Pod, node: &NaiveNode) -> Option<Rejection> {
+    let added = args.added_affinity.as_ref();
+    if let Some(required) =
+        added.and_then(|a| a.required_during_scheduling_ignored_during_execution.as_ref())
+        && !selects(required, &node.node)
+    {
+        return unresolvable("node(s) didn't match scheduler-enforced node affinity");
+    }
+    let spec = pod.spec.as_ref()?;
+    let label =
+        |key: &str| node.node.metadata.as_ref().and_then(|metadata| metadata.labels.get(key));
+    let has_labels = spec.node_selector.iter().all(|(key, value)| label(key) == Some(value));
+    let required =
+        spec.affinity.as_ref().and_then(|affinity| affinity.node_affinity.as_ref()).and_then(
+            |affinity| affinity.required_during_scheduling_ignored_during_execution.as_ref(),
+        );
+    if has_labels && required.is_none_or(|required| selects(required, &node.node)) {
+        None
+    } else {
+        unresolvable("node(s) didn't match Pod's node affinity/selector")
+    }
+}
+
+/// S-PRT-3, S-PRT-4
+fn node_ports(pod: &Pod, node: &NaiveNode) -> Option<Rejection> {
+    let any = "0.0.0.0";
+    let conflicts = wanted_ports(pod).iter().any(|wanted| {
+        node.used_ports.iter().any(|used| {
+            (used.port == wanted.port && used.protocol == wanted.protocol)
+                && (used.ip == wanted.ip || used.ip == any || wanted.ip == any)
+        })
+    });
+    let reason = "node(s) didn't have free ports for the requested pod ports";
+    conflicts
+        .then(|| Rejection { code: StatusCode::Unschedulable, reasons: vec![reason.to_owned()] })
+}
+
+/// S-FIT-8 to S-FIT-11
+fn node_resources_fit(
+    args: &NodeResourcesFitArgs,
+    request: &Units,
+    node: &NaiveNode,
+) -> Option<Rejection> {
+    let mut reasons = Vec::new();
+    let mut code = StatusCode::Unschedulable;
+    let n_pods = i64::try_from(node.pods.len()).expect("few");
+    if n_pods + 1 > node.allocatable("pods") {
+        reasons.push("Too many pods".to_owned());
+    }
+    // Scalars come in byte order of their names.
+    let native = ["cpu", "memory", "ephemeral-storage"];
+    let scalars = request.keys().map(String::as_str).filter(|name| !native.contains(name));
+    for resource in native.into_iter().chain(scalars) {
+        let amount = request.get(resource).copied().unwrap_or(0);
+        if amount == 0 || is_ignored(args, resource) {
+            continue;
+        }
+        let allocatable = node.allocatable(resource);
+        if amount > allocatable - node.requested(resource) {
+            reasons.push(format!("Insufficient {resource}"));
+            if amount > allocatable {
+                code = StatusCode::UnschedulableAndUnresolvable;
+            }
+        }
+    }
+    (!reasons.is_empty()).then_some(Rejection { code, reasons })
+}
+
+/// S-FIT-11
+fn is_ignored(args: &NodeResourcesFitArgs, resource: &str) -> bool {
+    let group = resource.split('/').next().unwrap_or("");
+    is_extended(resource)
+        && (args.ignored_resources.iter().any(|ignored| ignored == resource)
+            || args.ignored_resource_groups.iter().any(|ignored| ignored == group))
+}
+
+/// S-NDF-1, S-NDF-2
+fn node_declared_features(pod: &Pod, node: &NaiveNode) -> Option<Rejection> {
+    let spec = pod.spec.as_ref()?;
+    let mut required = Vec::new();
+    let rules =
+        spec.containers.iter().chain(&spec.init_containers).flat_map(|c| &c.restart_policy_rules);
+    if rules.into_iter().any(|rule| rule.action == "RestartAllContainers") {
+        required.push("RestartAllContainersOnContainerExits");
+    }
+    if spec.host_network && spec.host_users == Some(false) {
+        required.push("UserNamespacesHostNetworkSupport");
+    }
+    let declared = node.node.status.as_ref().map_or(&[][..], |status| &status.declared_features);
+    let has_all =
+        required.iter().all(|feature| declared.iter().any(|declared| declared == feature));
+    if has_all { None } else { unresolvable("node(s) didn't match Pod's required features") }
+}
