@@ -8,7 +8,7 @@ use rustc_hash::FxHashMap;
 use super::draft::Draft;
 use crate::error::EngineError;
 use crate::kernel::Kernels;
-use crate::model::Pod;
+use crate::model::{Pod, PodKey};
 use crate::place::memo::{Memo, MemoKey};
 use crate::place::request::PlaceRequest;
 use crate::place::{self, Chosen, Decided, Evaluation, Prepared};
@@ -19,6 +19,8 @@ use crate::snapshot::Snapshot;
 pub(crate) struct Fork<'a> {
     draft: Draft,
     memo: &'a Memo,
+    /// Pods that were placed on the fork, and where.
+    placed: FxHashMap<PodKey, Arc<str>>,
     /// The fork's own evaluations: its history is not the cluster's.
     evaluations: FxHashMap<MemoKey, Evaluation>,
 }
@@ -27,15 +29,20 @@ impl<'a> Fork<'a> {
     pub(crate) fn of(snapshot: &Snapshot, versions: Arc<AtomicU64>, memo: &'a Memo) -> Fork<'a> {
         let lineage = versions.fetch_add(1, Ordering::Relaxed);
         let snapshot = Snapshot { lineage, ..snapshot.clone() };
-        Fork { draft: Draft::new(snapshot, versions), memo, evaluations: FxHashMap::default() }
+        let draft = Draft::new(snapshot, versions);
+        Fork { draft, memo, placed: FxHashMap::default(), evaluations: FxHashMap::default() }
     }
 
-    /// Decides on the fork, with what is remembered of the request's shape, here or in the cluster.
+    /// Decides on the fork for a pod that was not placed on it before, with what is remembered of the request's shape, here or in the cluster.
     pub(crate) fn decide(
         &mut self,
         request: &PlaceRequest<'_>,
         kernels: Kernels,
     ) -> Result<Decided, EngineError> {
+        if let Some(node) = self.placed.get(request.pod.key()) {
+            let (pod, node) = (request.pod.key().clone(), node.clone());
+            return Err(EngineError::AlreadyPlaced { pod, node });
+        }
         let prepared = Prepared::new(&self.draft.snapshot, request, kernels);
         if !prepared.is_rememberable() {
             return place::decide(&prepared, &mut Evaluation::default(), request.tie_break);
@@ -49,8 +56,9 @@ impl<'a> Fork<'a> {
     pub(crate) fn commit(&mut self, pod: &Pod, chosen: Option<Chosen>) {
         let Some(Chosen { row, .. }) = chosen else { return };
         let Some(node) = self.draft.snapshot.node(row) else { return };
-        let (pod, has_images) =
-            (pod.on_node(node.facts().name.clone()), !node.facts().images.is_empty());
+        let has_images = !node.facts().images.is_empty();
+        let pod = pod.on_node(node.facts().name.clone());
+        self.placed.insert(pod.key().clone(), node.facts().name.clone());
         self.draft.add_pod(row, pod, true);
         if has_images {
             self.draft.refresh_images(row);

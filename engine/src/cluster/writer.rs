@@ -165,14 +165,22 @@ impl Writer {
 
     /// Pods that were known before their node take their places on it.
     fn adopt_orphans(&mut self, name: &Arc<str>, row: NodeRow) {
+        let mut left = Vec::new();
         for key in self.orphans.remove(name).unwrap_or_default() {
             if let Some(known) = self.pods.get_mut(&key) {
+                if check_range(&self.draft.snapshot, row, &known.pod).is_err() {
+                    left.push(key);
+                    continue;
+                }
                 known.place = PodPlace::OnNode(row);
                 let (pod, is_assumed) = (known.pod.clone(), known.is_assumed);
                 self.draft.add_pod(row, pod, is_assumed);
                 self.counts().n_orphaned -= 1;
                 self.counts().n_pods += 1;
             }
+        }
+        if !left.is_empty() {
+            self.orphans.insert(name.clone(), left);
         }
     }
 
@@ -230,11 +238,10 @@ impl Writer {
             }
         }
         self.forget(pod.key());
-        self.insert(pod);
-        Ok(())
+        self.insert(pod)
     }
 
-    fn insert(&mut self, pod: Pod) {
+    fn insert(&mut self, pod: Pod) -> Result<(), ModelError> {
         let place = match &pod.facts().node_name {
             None => {
                 self.counts().n_pending += 1;
@@ -242,6 +249,7 @@ impl Writer {
             }
             Some(name) => match self.nodes.get(name).copied() {
                 Some(KnownNode { row, .. }) => {
+                    check_range(&self.draft.snapshot, row, &pod)?;
                     self.draft.add_pod(row, pod.clone(), false);
                     self.touch_images(row);
                     self.counts().n_pods += 1;
@@ -255,6 +263,7 @@ impl Writer {
             },
         };
         self.pods.insert(pod.key().clone(), KnownPod { pod, place, is_assumed: false });
+        Ok(())
     }
 
     fn delete_pod(&mut self, key: &PodKey, uid: Option<&str>) {
@@ -304,6 +313,15 @@ impl Writer {
     fn counts(&mut self) -> &mut Counts {
         &mut self.draft.snapshot.counts
     }
+}
+
+/// Refuses a pod whose amounts a node's sums could not hold.
+fn check_range(snapshot: &Snapshot, row: NodeRow, pod: &Pod) -> Result<(), ModelError> {
+    let usage = &snapshot.shards[row.shard()].usage;
+    if usage.has_range_for(row.row(), pod.footprint()) {
+        return Ok(());
+    }
+    Err(ModelError::new("spec", "takes the requests on its node past 2^62"))
 }
 
 /// Whether an object was written before the one that is known: resource versions of one kind only grow.

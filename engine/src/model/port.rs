@@ -4,6 +4,7 @@ use berth_proto::core_v1;
 use smallvec::SmallVec;
 
 use super::intern::{Interner, Symbol};
+use crate::error::ModelError;
 
 /// One claim on a node's address space.
 #[derive(Copy, Clone, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
@@ -16,8 +17,22 @@ pub(crate) struct HostPort {
 /// A pod's claims, sorted, each once.
 pub(crate) type HostPorts = SmallVec<[HostPort; 1]>;
 
-/// Ports of regular containers and of sidecars (S-PRT-1), with defaults filled in (S-PRT-2).
-pub(crate) fn compile(spec: &core_v1::PodSpec, names: &Interner) -> HostPorts {
+/// Ports of regular containers and of sidecars (S-PRT-1), with defaults filled in (S-PRT-2). A number that is no port is an
+/// error at its field.
+pub(crate) fn compile(spec: &core_v1::PodSpec, names: &Interner) -> Result<HostPorts, ModelError> {
+    for (list, field) in
+        [(&spec.containers, "containers"), (&spec.init_containers, "initContainers")]
+    {
+        for (i, container) in list.iter().enumerate() {
+            for (j, port) in container.ports.iter().enumerate() {
+                if !(0..=65535).contains(&port.host_port) {
+                    let field = format!("spec.{field}[{i}].ports[{j}].hostPort");
+                    let reason = format!("{} is not in the range 0 to 65535", port.host_port);
+                    return Err(ModelError::new(field, reason));
+                }
+            }
+        }
+    }
     let sidecars =
         spec.init_containers.iter().filter(|c| c.restart_policy.as_deref() == Some("Always"));
     let mut ports: HostPorts = spec
@@ -34,5 +49,5 @@ pub(crate) fn compile(spec: &core_v1::PodSpec, names: &Interner) -> HostPorts {
         .collect();
     ports.sort_unstable();
     ports.dedup();
-    ports
+    Ok(ports)
 }

@@ -7,9 +7,11 @@ use smallvec::SmallVec;
 use super::intern::{Interner, Symbol};
 use super::label::is_qualified_name;
 
-/// Amounts are saturated here (W-QTY-6, policy): 8 PiB is more than a node has of anything, a thousand such pods still
-/// add up within 64 bits, and the kernels may use doubles.
-pub(crate) const MAX_AMOUNT: i64 = 1 << 53;
+/// Amounts are saturated here (W-QTY-6, policy): an exbibyte is more than any node has, and sums stay within 64 bits.
+pub(crate) const MAX_AMOUNT: i64 = 1 << 60;
+
+/// The largest sum over the pods of one node; a pod that would take a sum past it is refused.
+pub(crate) const MAX_SUM: i64 = 1 << 62;
 
 /// Amounts by resource. CPU in milli-units, everything else in whole units; all from 0 to [`MAX_AMOUNT`].
 #[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]

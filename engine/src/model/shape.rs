@@ -112,7 +112,7 @@ impl ShapeFacts {
                 .map(|terms| NodePreferences::compile(terms, names))
                 .transpose()
                 .map_err(|error| error.under("spec.affinity.nodeAffinity"))?,
-            host_ports: port::compile(spec, names),
+            host_ports: port::compile(spec, names)?,
             images: compile_images(spec, names),
             n_containers: u32::try_from(spec.containers.len() + spec.init_containers.len())
                 .unwrap_or(u32::MAX),

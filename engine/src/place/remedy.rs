@@ -58,14 +58,34 @@ impl Opened {
     fn remedy(mut self, key: &str) -> Remedy {
         self.nodes.sort_unstable();
         let change = match key.strip_prefix(SHORT) {
-            Some("cpu") => format!("{}m cpu short at least", self.least_missing),
-            Some(resource) => format!("{} {resource} short at least", self.least_missing),
+            Some(resource) => {
+                format!("{} short at least", amount_text(resource, self.least_missing))
+            }
             None => key.to_owned(),
         };
         let n_nodes = self.nodes.len() as u32;
         self.nodes.truncate(MAX_EXAMPLES);
         Remedy { change, n_nodes, examples: self.nodes }
     }
+}
+
+/// An amount of a resource for people: `500m cpu`, `1.5Gi memory`, `2 nvidia.com/gpu`.
+fn amount_text(resource: &str, amount: i64) -> String {
+    if resource == "cpu" {
+        return format!("{amount}m cpu");
+    }
+    if !matches!(resource, "memory" | "ephemeral-storage") && !resource.starts_with("hugepages-") {
+        return format!("{amount} {resource}");
+    }
+    for (bits, suffix) in [(40, "Ti"), (30, "Gi"), (20, "Mi"), (10, "Ki")] {
+        if amount >= 1 << bits {
+            // Rounded up, so that what is asked for suffices.
+            let unit = 1_i128 << bits;
+            let tenths = (i128::from(amount) * 10 + unit - 1) / unit;
+            return format!("{}.{}{suffix} {resource}", tenths / 10, tenths % 10);
+        }
+    }
+    format!("{amount} bytes of {resource}")
 }
 
 /// Marks a change that is an amount of a resource.
@@ -116,8 +136,8 @@ fn missing_resource(prepared: &Prepared<'_>, shard: &Shard, row: usize) -> Optio
 fn name(prepared: &Prepared<'_>, resource: Resource) -> Arc<str> {
     match resource {
         Resource::Cpu => "cpu".into(),
-        Resource::Memory => "bytes of memory".into(),
-        Resource::EphemeralStorage => "bytes of ephemeral-storage".into(),
+        Resource::Memory => "memory".into(),
+        Resource::EphemeralStorage => "ephemeral-storage".into(),
         Resource::Scalar(name) => prepared.names().name(name),
     }
 }
@@ -131,5 +151,23 @@ fn untolerated_taint(prepared: &Prepared<'_>, shard: &Shard, row: usize) -> Opti
     match taints.next() {
         None => Some(format!("tolerate `{}`", taint.text(prepared.names()))),
         Some(_) => None,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::amount_text;
+
+    #[test]
+    fn amounts_for_people() {
+        for (resource, amount, expected) in [
+            ("cpu", 1700, "1700m cpu"),
+            ("memory", 370_041_911_296, "344.7Gi memory"),
+            ("memory", 1 << 30, "1.0Gi memory"),
+            ("ephemeral-storage", 1023, "1023 bytes of ephemeral-storage"),
+            ("nvidia.com/gpu", 2, "2 nvidia.com/gpu"),
+        ] {
+            assert_eq!(amount_text(resource, amount), expected);
+        }
     }
 }

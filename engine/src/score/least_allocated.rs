@@ -1,7 +1,9 @@
 //! LeastAllocated: prefers empty nodes. Rule: S-RS-5.
 
 use super::add_by_row;
-use super::node_resources_fit::{Utilization, input, is_exact, utilizations, weighted_mean};
+use super::node_resources_fit::{
+    Utilization, input, is_exact, percent, utilizations, weighted_mean,
+};
 use crate::place::Prepared;
 use crate::snapshot::ROWS;
 use crate::snapshot::row_set::RowSet;
@@ -23,9 +25,5 @@ pub(super) fn add(
 }
 
 fn score(u: Utilization) -> i64 {
-    if u.requested > u.allocatable {
-        0
-    } else {
-        (u.allocatable - u.requested) * 100 / u.allocatable
-    }
+    percent((u.allocatable - u.requested).max(0), u.allocatable)
 }

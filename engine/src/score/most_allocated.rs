@@ -1,7 +1,9 @@
 //! MostAllocated: prefers full nodes. Rule: S-RS-6.
 
 use super::add_by_row;
-use super::node_resources_fit::{Utilization, input, is_exact, utilizations, weighted_mean};
+use super::node_resources_fit::{
+    Utilization, input, is_exact, percent, utilizations, weighted_mean,
+};
 use crate::place::Prepared;
 use crate::snapshot::ROWS;
 use crate::snapshot::row_set::RowSet;
@@ -23,5 +25,5 @@ pub(super) fn add(
 }
 
 fn score(u: Utilization) -> i64 {
-    u.requested.min(u.allocatable) * 100 / u.allocatable
+    percent(u.requested.min(u.allocatable), u.allocatable)
 }

@@ -67,6 +67,11 @@ pub(super) fn utilizations<'a>(
     })
 }
 
+/// ⌊100 · part / whole⌋, whole > 0.
+pub(super) fn percent(part: i64, whole: i64) -> i64 {
+    (i128::from(part) * 100 / i128::from(whole)) as i64
+}
+
 /// The weighted mean of a score over the resources that count; 0 if none does.
 pub(super) fn weighted_mean(
     utilizations: impl Iterator<Item = Utilization>,

@@ -1,7 +1,7 @@
 //! RequestedToCapacityRatio: prefers what a configured function of utilisation says. Rule: S-RS-7.
 
 use super::add_by_row;
-use super::node_resources_fit::utilizations;
+use super::node_resources_fit::{percent, utilizations};
 use crate::place::Prepared;
 use crate::policy::ShapePoint;
 use crate::snapshot::ROWS;
@@ -20,7 +20,7 @@ pub(super) fn add(
         let (mut sum, mut weights) = (0, 0);
         for u in utilizations(prepared, shard, row) {
             let utilization =
-                if u.requested > u.allocatable { 100 } else { u.requested * 100 / u.allocatable };
+                if u.requested > u.allocatable { 100 } else { percent(u.requested, u.allocatable) };
             let score = interpolate(shape, utilization);
             // A resource that scores 0 is left out, weight and all.
             if score > 0 {

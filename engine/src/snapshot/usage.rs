@@ -7,6 +7,7 @@ use super::row_set::RowSet;
 use super::scalar_column;
 use crate::model::intern::Symbol;
 use crate::model::port::HostPort;
+use crate::model::resources::MAX_SUM;
 use crate::model::shape::Footprint;
 
 /// Sums in the units of [`crate::model::resources::Resources`] (S-CCH-8). Rows without a node are all 0.
@@ -40,6 +41,20 @@ impl UsageTable {
                 None => self.ports.push((*port, [row].into_iter().collect())),
             }
         }
+    }
+
+    /// Whether the sums stay within [`MAX_SUM`] with this footprint.
+    pub(crate) fn has_range_for(&self, row: usize, footprint: &Footprint) -> bool {
+        let requested = &footprint.requested;
+        let fits = |sum: i64, amount: i64| sum.saturating_add(amount) <= MAX_SUM;
+        fits(self.milli_cpu[row], requested.milli_cpu)
+            && fits(self.memory[row], requested.memory)
+            && fits(self.ephemeral_storage[row], requested.ephemeral_storage)
+            && fits(self.non_zero_milli_cpu[row], footprint.non_zero_milli_cpu)
+            && fits(self.non_zero_memory[row], footprint.non_zero_memory)
+            && requested.scalars.iter().all(|(name, amount)| {
+                fits(self.scalar(*name).map_or(0, |column| column[row]), *amount)
+            })
     }
 
     /// Takes away exactly what [`UsageTable::add`] added (S-CCH-9).
@@ -81,8 +96,8 @@ impl UsageTable {
         self.scalars.iter().find(|(symbol, _)| *symbol == name).map(|(_, column)| &**column)
     }
 
-    /// Sums wrap rather than saturate, so that subtracting restores them exactly; with amounts of at most
-    /// [`crate::model::resources::MAX_AMOUNT`] it takes a thousand absurd pods on one node to see it.
+    /// Sums would wrap rather than saturate, so that subtracting restores them exactly; whoever adds a pod asks
+    /// [`UsageTable::has_range_for`] first.
     fn accumulate(&mut self, row: usize, footprint: &Footprint, sign: i64) {
         let requested = &footprint.requested;
         let add =
