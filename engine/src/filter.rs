@@ -32,12 +32,37 @@ pub(crate) struct Filter {
     pub(crate) account: Account,
 }
 
-/// How a filter accounts for a refused row.
+/// How a filter accounts for the rows that it refuses.
 pub(crate) enum Account {
-    /// Always with this reason.
+    /// Each with this reason.
     Always(Reason),
     /// It depends on the row.
-    ByRow(fn(&Prepared<'_>, &Shard, usize) -> Refusal),
+    ByRow {
+        /// Why it refuses one row.
+        refusal: fn(&Prepared<'_>, &Shard, usize) -> Refusal,
+        /// Counts the reasons of a set of refused rows.
+        count: fn(&Prepared<'_>, &Shard, &RowSet, &mut ReasonCounts),
+    },
+}
+
+/// On how many nodes each reason was given (S-ERR-3).
+#[derive(Clone, Debug, Default)]
+pub(crate) struct ReasonCounts(SmallVec<[(Reason, u32); 8]>);
+
+impl ReasonCounts {
+    pub(crate) fn add(&mut self, reason: Reason, n_nodes: u32) {
+        if n_nodes == 0 {
+            return;
+        }
+        match self.0.iter_mut().find(|(known, _)| *known == reason) {
+            Some((_, n)) => *n += n_nodes,
+            None => self.0.push((reason, n_nodes)),
+        }
+    }
+
+    pub(crate) fn iter(&self) -> impl Iterator<Item = (Reason, u32)> + '_ {
+        self.0.iter().copied()
+    }
 }
 
 /// A filter's verdict on one node.
@@ -64,13 +89,27 @@ impl Filter {
         const { &FILTERS }.iter().find(|filter| filter.plugin == plugin)
     }
 
+    /// Counts the reasons of rows that this filter has cleared.
+    pub(crate) fn count(
+        &self,
+        prepared: &Prepared<'_>,
+        shard: &Shard,
+        refused: &RowSet,
+        counts: &mut ReasonCounts,
+    ) {
+        match self.account {
+            Account::Always(reason) => counts.add(reason, refused.len()),
+            Account::ByRow { count, .. } => count(prepared, shard, refused, counts),
+        }
+    }
+
     /// Why this filter refuses a row that it has cleared.
     pub(crate) fn refusal(&self, prepared: &Prepared<'_>, shard: &Shard, row: usize) -> Refusal {
         match self.account {
             Account::Always(reason) => {
                 Refusal { code: reason.code(), reasons: [reason].into_iter().collect() }
             }
-            Account::ByRow(account) => account(prepared, shard, row),
+            Account::ByRow { refusal, .. } => refusal(prepared, shard, row),
         }
     }
 }

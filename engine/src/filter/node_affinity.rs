@@ -2,7 +2,7 @@
 //! Rules: S-NAF-1 to S-NAF-8. Reads: `NodeTable::labels`, `NodeTable::row_of_name`.
 
 use super::reason::Reason;
-use super::{Account, Filter, Refusal};
+use super::{Account, Filter, ReasonCounts, Refusal};
 use crate::model::intern::{Interner, Symbol};
 use crate::model::selector::{
     FieldRequirement, NodeSelector, Requirement, Rule, Term, parse_bound,
@@ -13,8 +13,12 @@ use crate::snapshot::node_table::{LabelKey, NodeTable};
 use crate::snapshot::row_set::RowSet;
 use crate::snapshot::shard::Shard;
 
-pub(crate) const FILTER: Filter =
-    Filter { plugin: Plugin::NodeAffinity, applies, run, account: Account::ByRow(refusal) };
+pub(crate) const FILTER: Filter = Filter {
+    plugin: Plugin::NodeAffinity,
+    applies,
+    run,
+    account: Account::ByRow { refusal, count },
+};
 
 /// S-NAF-1
 fn applies(prepared: &Prepared<'_>) -> bool {
@@ -53,6 +57,16 @@ fn refusal(prepared: &Prepared<'_>, shard: &Shard, row: usize) -> Refusal {
         code: StatusCode::UnschedulableAndUnresolvable,
         reasons: [reason].into_iter().collect(),
     }
+}
+
+/// The rows that the policy's own affinity refuses, and the others.
+fn count(prepared: &Prepared<'_>, shard: &Shard, refused: &RowSet, counts: &mut ReasonCounts) {
+    let passing = match prepared.added_required() {
+        Some(added) => matching(added, &shard.nodes, *refused, prepared.names()),
+        None => *refused,
+    };
+    counts.add(Reason::EnforcedNodeAffinity, refused.without(&passing).len());
+    counts.add(Reason::NodeAffinity, passing.len());
 }
 
 /// The rows among `rows` that some term matches (S-NAF-5).

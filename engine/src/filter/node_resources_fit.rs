@@ -5,7 +5,7 @@
 use smallvec::SmallVec;
 
 use super::reason::Reason;
-use super::{Account, Filter, Refusal};
+use super::{Account, Filter, ReasonCounts, Refusal};
 use crate::kernel::FitInput;
 use crate::model::intern::Symbol;
 use crate::model::resources::{Resource, is_extended_name};
@@ -21,7 +21,7 @@ pub(crate) const FILTER: Filter = Filter {
     plugin: Plugin::NodeResourcesFit,
     applies: |_| true,
     run,
-    account: Account::ByRow(refusal),
+    account: Account::ByRow { refusal, count },
 };
 
 static ZEROS: Column<i64> = Column([0; ROWS]);
@@ -85,6 +85,30 @@ fn refusal(prepared: &Prepared<'_>, shard: &Shard, row: usize) -> Refusal {
         }
     }
     refusal
+}
+
+/// The same reasons, counted: one pass over the shard for each resource that is checked.
+fn count(prepared: &Prepared<'_>, shard: &Shard, refused: &RowSet, counts: &mut ReasonCounts) {
+    let (room, usage) = (&shard.nodes.allocatable, &shard.usage);
+    let short = |allocatable: &Column<i64>, used: &Column<i64>, request: i64| {
+        refused.without(&prepared.kernels.fit_one(&allocatable.0, &used.0, request)).len()
+    };
+    counts.add(Reason::TooManyPods, short(&room.pods, &usage.pods, 1));
+    for (resource, request) in checked(prepared) {
+        let n_short = match resource {
+            Resource::Cpu => short(&room.milli_cpu, &usage.milli_cpu, request),
+            Resource::Memory => short(&room.memory, &usage.memory, request),
+            Resource::EphemeralStorage => {
+                short(&room.ephemeral_storage, &usage.ephemeral_storage, request)
+            }
+            Resource::Scalar(name) => short(
+                room.scalar(name).unwrap_or(&ZEROS),
+                usage.scalar(name).unwrap_or(&ZEROS),
+                request,
+            ),
+        };
+        counts.add(Reason::Insufficient(resource), n_short);
+    }
 }
 
 /// The requests other than 0 that are checked: native resources first, then scalars by name.

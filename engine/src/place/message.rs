@@ -2,46 +2,30 @@
 
 use std::borrow::Cow;
 
-use rustc_hash::FxHashMap;
-
 use super::Prepared;
 use super::decision::Unschedulable;
-use crate::filter::Account;
+use crate::filter::ReasonCounts;
 use crate::filter::reason::Reason;
 use crate::plugin::{Plugin, StatusCode};
 
 /// Counts every reason over all nodes (S-ERR-3); no node is feasible.
 pub(crate) fn unschedulable(prepared: &Prepared<'_>) -> Unschedulable {
-    let mut counts: FxHashMap<Reason, u32> = FxHashMap::default();
+    let mut counts = ReasonCounts::default();
     for shard in &prepared.snapshot().shards {
         let mut rows = prepared.candidates(shard);
         let left_out = shard.nodes.rows.without(&rows).len();
-        if left_out > 0 {
-            *counts.entry(Reason::PreFilterNodeAffinity).or_default() += left_out;
-        }
+        counts.add(Reason::PreFilterNodeAffinity, left_out);
         for filter in prepared.filters() {
             if rows.is_empty() {
                 break;
             }
             let before = rows;
             (filter.run)(prepared, shard, &mut rows);
-            let refused = before.without(&rows);
-            match filter.account {
-                Account::Always(reason) => *counts.entry(reason).or_default() += refused.len(),
-                Account::ByRow(account) => {
-                    for reason in
-                        refused.iter().flat_map(|row| account(prepared, shard, row).reasons)
-                    {
-                        *counts.entry(reason).or_default() += 1;
-                    }
-                }
-            }
+            filter.count(prepared, shard, &before.without(&rows), &mut counts);
         }
         debug_assert!(rows.is_empty());
     }
-    let counts = counts.into_iter().filter(|(_, n)| *n > 0);
-    let counts: Vec<(Cow<'static, str>, u32)> =
-        counts.map(|(r, n)| (r.text(prepared.names()), n)).collect();
+    let counts = counts.iter().map(|(reason, n)| (reason.text(prepared.names()), n)).collect();
     from_counts(prepared, counts)
 }
 
