@@ -42,7 +42,7 @@ pub struct Cluster {
 const OPTIMISTIC_TRIES: usize = 3;
 
 /// Pods that a batch decides in one hold of the writer's lock.
-const BATCH_HOLD: usize = 128;
+const BATCH_HOLD: usize = 512;
 
 impl Cluster {
     /// A cluster without anything.

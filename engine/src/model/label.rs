@@ -75,6 +75,17 @@ pub(crate) fn is_dns_subdomain(name: &str) -> bool {
     name.len() <= MAX_PREFIX && name.split('.').all(is_word)
 }
 
+/// Refuses a name that no object can have.
+pub(crate) fn check_name(field: &str, name: &str) -> Result<(), ModelError> {
+    if name.is_empty() {
+        return Err(ModelError::new(field, "is missing"));
+    }
+    if !is_dns_subdomain(name) {
+        return Err(ModelError::new(field, format!("`{}` is not a legal name", clip(name))));
+    }
+    Ok(())
+}
+
 /// The beginning of a text from outside, so that an error stays short.
 pub(crate) fn clip(text: &str) -> String {
     match text.char_indices().nth(80) {

@@ -7,7 +7,7 @@ use berth_proto::core_v1;
 use super::Model;
 use super::feature::FeatureSet;
 use super::intern::{Interner, Symbol};
-use super::label::{self, Labels, clip, is_dns_subdomain};
+use super::label::{self, Labels, check_name};
 use super::requests::parse_amount;
 use super::resources::{MAX_AMOUNT, Resource, Resources};
 use super::taint::Taint;
@@ -45,15 +45,7 @@ impl Node {
         let Some(metadata) = &node.metadata else {
             return Err(ModelError::new("metadata", "is missing"));
         };
-        if metadata.name.is_empty() {
-            return Err(ModelError::new("metadata.name", "is missing"));
-        }
-        if !is_dns_subdomain(&metadata.name) {
-            return Err(ModelError::new(
-                "metadata.name",
-                format!("`{}` is not a legal name", clip(&metadata.name)),
-            ));
-        }
+        check_name("metadata.name", &metadata.name)?;
         let taints = node.spec.as_ref().map_or(&[][..], |spec| &spec.taints);
         let taints = taints
             .iter()

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use berth_proto::core_v1;
 
 use super::Model;
-use super::label::{clip, is_dns_subdomain};
+use super::label::check_name;
 use super::requests::PodRequests;
 use super::shape::{Footprint, Shape, ShapeFacts};
 use crate::error::ModelError;
@@ -142,22 +142,9 @@ fn compile_key(pod: &core_v1::Pod, model: &Model) -> Result<PodKey, ModelError> 
     let Some(metadata) = &pod.metadata else {
         return Err(ModelError::new("metadata", "is missing"));
     };
-    if metadata.name.is_empty() {
-        return Err(ModelError::new("metadata.name", "is missing"));
-    }
-    if !is_dns_subdomain(&metadata.name) {
-        return Err(ModelError::new(
-            "metadata.name",
-            format!("`{}` is not a legal name", clip(&metadata.name)),
-        ));
-    }
+    check_name("metadata.name", &metadata.name)?;
     let namespace = if metadata.namespace.is_empty() { "default" } else { &metadata.namespace };
-    if !is_dns_subdomain(namespace) {
-        return Err(ModelError::new(
-            "metadata.namespace",
-            format!("`{}` is not a legal name", clip(namespace)),
-        ));
-    }
+    check_name("metadata.namespace", namespace)?;
     if metadata.uid.len() > MAX_UID {
         return Err(ModelError::new("metadata.uid", format!("is longer than {MAX_UID} bytes")));
     }
@@ -173,12 +160,7 @@ fn compile_node_name(
     if spec.node_name.is_empty() {
         return Ok(None);
     }
-    if !is_dns_subdomain(&spec.node_name) {
-        return Err(ModelError::new(
-            "spec.nodeName",
-            format!("`{}` is not a legal name", clip(&spec.node_name)),
-        ));
-    }
+    check_name("spec.nodeName", &spec.node_name)?;
     Ok(Some(model.names().name(model.names().intern(&spec.node_name))))
 }
 
