@@ -12,13 +12,14 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use berth_proto::core_v1;
 
-use crate::error::{EngineError, ModelError};
+use crate::error::EngineError;
 use crate::kernel::Kernels;
+use crate::model::ModelError;
 use crate::model::{Model, Node, Pod};
 use crate::place::decision::{Decision, Explanation, Outcome};
 use crate::place::memo::Memo;
 use crate::place::request::{PlaceRequest, TieBreak};
-use crate::place::{self, Decided, Prepared};
+use crate::place::{self, Decided, Plan};
 use crate::policy::Policy;
 use crate::snapshot::Snapshot;
 use delta::{Applied, Delta, RejectedDelta};
@@ -198,8 +199,8 @@ impl Cluster {
     /// Decides for one pod and gives the full account; the cluster stays as it is.
     pub fn explain(&self, request: &PlaceRequest<'_>) -> Result<Explanation, EngineError> {
         let snapshot = self.snapshot();
-        let prepared = Prepared::new(&snapshot, request, self.kernels);
-        place::explain(&prepared, request.tie_break)
+        let plan = Plan::new(&snapshot, request, self.kernels);
+        place::explain(&plan, request.tie_break)
     }
 
     fn decide(
@@ -207,9 +208,8 @@ impl Cluster {
         snapshot: &Snapshot,
         request: &PlaceRequest<'_>,
     ) -> Result<Decided, EngineError> {
-        let prepared = Prepared::new(snapshot, request, self.kernels);
-        self.memo
-            .with(&prepared, |evaluation| place::decide(&prepared, evaluation, request.tie_break))
+        let plan = Plan::new(snapshot, request, self.kernels);
+        self.memo.with(&plan, |evaluation| place::decide(&plan, evaluation, request.tie_break))
     }
 
     /// Decides on the writer's own state and commits, without publishing.

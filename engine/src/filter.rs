@@ -15,8 +15,8 @@ mod taint_toleration;
 
 use smallvec::SmallVec;
 
-use crate::place::Prepared;
 use crate::plugin::{Plugin, StatusCode};
+use crate::prepared::Prepared;
 use crate::snapshot::row_set::RowSet;
 use crate::snapshot::shard::Shard;
 use reason::Reason;

@@ -8,6 +8,7 @@
 mod place;
 mod filter;
 mod score;
+mod prepared;
 mod snapshot;
 mod cluster;
 mod model;
@@ -18,8 +19,8 @@ mod error;
 
 pub use cluster::Cluster;
 pub use cluster::delta::{Applied, Delta, RejectedDelta};
-pub use error::{EngineError, ModelError};
-pub use model::{Node, Pod, PodKey};
+pub use error::EngineError;
+pub use model::{ModelError, Node, Pod, PodKey};
 pub use place::decision::{
     Decision, Explanation, NodeVerdict, Outcome, Placement, PluginScore, Remedy, Unschedulable,
     Verdict,

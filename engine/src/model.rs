@@ -1,6 +1,7 @@
 //! Model: Kubernetes objects → engine facts. The only reader of wire types; behind this door nothing is a string that
 //! must be parsed again.
 
+mod error;
 pub(crate) mod feature;
 pub(crate) mod image;
 pub(crate) mod intern;
@@ -16,10 +17,10 @@ pub(crate) mod taint;
 
 use berth_proto::core_v1;
 
+pub use error::ModelError;
 pub use node::Node;
 pub use pod::{Pod, PodKey};
 
-use crate::error::ModelError;
 use intern::Interner;
 use shape::ShapeTable;
 

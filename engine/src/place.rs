@@ -5,14 +5,14 @@ mod evaluation;
 mod explain;
 pub(crate) mod memo;
 mod message;
-mod prepared;
+mod plan;
 mod remedy;
 pub(crate) mod request;
 mod select;
 
 pub(crate) use evaluation::Evaluation;
 pub(crate) use explain::explain;
-pub(crate) use prepared::Prepared;
+pub(crate) use plan::Plan;
 
 use crate::error::EngineError;
 use crate::model::selector::NodeSelector;
@@ -41,34 +41,34 @@ pub(crate) struct Chosen {
 /// `evaluation` may hold what an earlier attempt of the same shape and policy found, or nothing; the answer is the same.
 /// Cost: one pass over the shards that changed since, and one visit to each of the others.
 pub(crate) fn decide(
-    prepared: &Prepared<'_>,
+    plan: &Plan<'_>,
     evaluation: &mut Evaluation,
     tie_break: TieBreak,
 ) -> Result<Decided, EngineError> {
-    if let Some(outcome) = before_filtering(prepared)? {
-        return Ok(Decided { decision: prepared.decision(outcome), chosen: None });
+    if let Some(outcome) = before_filtering(plan)? {
+        return Ok(Decided { decision: plan.decision(outcome), chosen: None });
     }
-    evaluation.filter(prepared);
+    evaluation.filter(plan);
     let outcome = match evaluation.n_feasible() {
-        0 => Outcome::Unschedulable(message::unschedulable(prepared)),
-        1 => return Ok(placed(prepared, evaluation.first_feasible(), None, 1, 1)),
+        0 => Outcome::Unschedulable(message::unschedulable(plan)),
+        1 => return Ok(placed(plan, evaluation.first_feasible(), None, 1, 1)),
         n_feasible => {
-            prepared.check_scoring()?;
-            let best = evaluation.score(prepared);
-            let row = select::select(prepared, evaluation, best.total, tie_break);
-            return Ok(placed(prepared, row, Some(best.total), n_feasible, best.n_rows));
+            plan.check_scoring()?;
+            let best = evaluation.score(plan);
+            let row = select::select(plan, evaluation, best.total, tie_break);
+            return Ok(placed(plan, row, Some(best.total), n_feasible, best.n_rows));
         }
     };
-    Ok(Decided { decision: prepared.decision(outcome), chosen: None })
+    Ok(Decided { decision: plan.decision(outcome), chosen: None })
 }
 
 /// Whatever ends an attempt before a node is looked at (S-Q-5, S-CYC-1, S-CYC-2).
-fn before_filtering(prepared: &Prepared<'_>) -> Result<Option<Outcome>, EngineError> {
-    if let Some(reason) = gate_reason(prepared) {
+fn before_filtering(plan: &Plan<'_>) -> Result<Option<Outcome>, EngineError> {
+    if let Some(reason) = gate_reason(plan) {
         return Ok(Some(Outcome::Gated { plugin: Plugin::SchedulingGates, reasons: vec![reason] }));
     }
-    prepared.check_evaluated()?;
-    if prepared.n_nodes() == 0 {
+    plan.check_evaluated()?;
+    if plan.prepared.n_nodes() == 0 {
         return Ok(Some(Outcome::Unschedulable(Unschedulable {
             message: "no nodes available to schedule pods".into(),
             reasons: Vec::new(),
@@ -76,37 +76,38 @@ fn before_filtering(prepared: &Prepared<'_>) -> Result<Option<Outcome>, EngineEr
             n_nodes: 0,
         })));
     }
-    if prepared.narrowing().is_some_and(<[_]>::is_empty) {
+    if plan.narrowing().is_some_and(<[_]>::is_empty) {
         let code = StatusCode::UnschedulableAndUnresolvable;
         let refusal = (Plugin::NodeAffinity, code, vec![NodeSelector::CONFLICT.to_owned()]);
-        return Ok(Some(Outcome::Unschedulable(message::refused_by_pre_filter(prepared, refusal))));
+        return Ok(Some(Outcome::Unschedulable(message::refused_by_pre_filter(plan, refusal))));
     }
     Ok(None)
 }
 
 /// S-Q-6
-fn gate_reason(prepared: &Prepared<'_>) -> Option<String> {
-    let gates = &prepared.shape().gates;
-    if gates.is_empty() || !prepared.policy().spec().pre_enqueue.contains(&Plugin::SchedulingGates)
+fn gate_reason(plan: &Plan<'_>) -> Option<String> {
+    let gates = &plan.prepared.shape().gates;
+    if gates.is_empty()
+        || !plan.prepared.policy().spec().pre_enqueue.contains(&Plugin::SchedulingGates)
     {
         return None;
     }
-    let gates: Vec<_> = gates.iter().map(|gate| prepared.names().name(*gate)).collect();
+    let gates: Vec<_> = gates.iter().map(|gate| plan.prepared.names().name(*gate)).collect();
     Some(format!("waiting for scheduling gates: [{}]", gates.join(" ")))
 }
 
 fn placed(
-    prepared: &Prepared<'_>,
+    plan: &Plan<'_>,
     row: NodeRow,
     total: Option<i64>,
     n_feasible: u32,
     n_best: u32,
 ) -> Decided {
-    let shard = &prepared.snapshot().shards[row.shard()];
+    let shard = &plan.prepared.snapshot().shards[row.shard()];
     let node =
         shard.nodes.node(row.row()).map_or_else(|| "".into(), |node| node.facts().name.clone());
     debug_assert!(!node.is_empty(), "a feasible row holds a node");
     let outcome = Outcome::Placed(Placement { node, total, n_feasible, n_best, assumed: false });
     let chosen = Chosen { row, version: shard.usage.version[row.row()] };
-    Decided { decision: prepared.decision(outcome), chosen: Some(chosen) }
+    Decided { decision: plan.decision(outcome), chosen: Some(chosen) }
 }

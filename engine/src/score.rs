@@ -13,9 +13,10 @@ mod node_resources_balanced_allocation;
 mod node_resources_fit;
 mod requested_to_capacity_ratio;
 mod taint_toleration;
+mod utilization;
 
-use crate::place::Prepared;
 use crate::plugin::Plugin;
+use crate::prepared::Prepared;
 use crate::snapshot::ROWS;
 use crate::snapshot::row_set::RowSet;
 use crate::snapshot::shard::Shard;
@@ -47,9 +48,6 @@ impl Score {
         const { &SCORES }.iter().find(|score| score.plugin == plugin)
     }
 }
-
-/// Fewer rows than this are worked on one by one.
-pub(crate) const FEW: u32 = 16;
 
 /// Adds `weight` times `score` of each row of the set.
 fn add_by_row(rows: &RowSet, scores: &mut [i32; ROWS], weight: i32, score: impl Fn(usize) -> i64) {

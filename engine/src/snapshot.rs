@@ -13,7 +13,7 @@ mod view;
 use std::sync::Arc;
 
 pub use id::Generation;
-pub(crate) use id::{NodeRow, ShapeId};
+pub(crate) use id::NodeRow;
 pub use view::{NodeView, PodView};
 
 use rustc_hash::FxHashMap;

@@ -118,7 +118,13 @@ fn no_leftover_markers() {
 fn filters_and_scores_have_a_file_each() {
     check_table("filter", "FILTER", &["reason"]);
     // The three strategies are arguments of NodeResourcesFit, not plugins.
-    let others = ["normalize", "least_allocated", "most_allocated", "requested_to_capacity_ratio"];
+    let others = [
+        "normalize",
+        "utilization",
+        "least_allocated",
+        "most_allocated",
+        "requested_to_capacity_ratio",
+    ];
     check_table("score", "SCORE", &others);
 }
 

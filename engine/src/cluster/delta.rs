@@ -3,7 +3,7 @@
 use std::fmt;
 use std::sync::Arc;
 
-use crate::error::ModelError;
+use crate::model::ModelError;
 use crate::model::{Node, Pod, PodKey};
 use crate::snapshot::Generation;
 

@@ -11,7 +11,7 @@ use crate::kernel::Kernels;
 use crate::model::{Pod, PodKey};
 use crate::place::memo::{Memo, MemoKey};
 use crate::place::request::PlaceRequest;
-use crate::place::{self, Chosen, Decided, Evaluation, Prepared};
+use crate::place::{self, Chosen, Decided, Evaluation, Plan};
 use crate::snapshot::Snapshot;
 
 /// A private copy of a snapshot; costs a few pointers until it is changed.
@@ -43,13 +43,13 @@ impl<'a> Fork<'a> {
             let (pod, node) = (request.pod.key().clone(), node.clone());
             return Err(EngineError::AlreadyPlaced { pod, node });
         }
-        let prepared = Prepared::new(&self.draft.snapshot, request, kernels);
-        if !prepared.is_rememberable() {
-            return place::decide(&prepared, &mut Evaluation::default(), request.tie_break);
+        let plan = Plan::new(&self.draft.snapshot, request, kernels);
+        if !plan.is_rememberable() {
+            return place::decide(&plan, &mut Evaluation::default(), request.tie_break);
         }
-        let key = MemoKey::of(&prepared);
+        let key = MemoKey::of(&plan);
         let evaluation = self.evaluations.entry(key).or_insert_with(|| self.memo.recall(key));
-        place::decide(&prepared, evaluation, request.tie_break)
+        place::decide(&plan, evaluation, request.tie_break)
     }
 
     /// Puts a pod where it was decided to go, if anywhere, as assuming it would.

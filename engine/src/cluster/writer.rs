@@ -8,7 +8,7 @@ use rustc_hash::{FxHashMap, FxHashSet};
 use super::delta::Delta;
 use super::draft::Draft;
 use super::images::ImageRefresh;
-use crate::error::ModelError;
+use crate::model::ModelError;
 use crate::model::{Node, Pod, PodKey};
 use crate::snapshot::{Counts, NodeRow, Snapshot};
 

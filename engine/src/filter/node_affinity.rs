@@ -7,8 +7,8 @@ use crate::model::intern::{Interner, Symbol};
 use crate::model::selector::{
     FieldRequirement, NodeSelector, Requirement, Rule, Term, parse_bound,
 };
-use crate::place::Prepared;
 use crate::plugin::{Plugin, StatusCode};
+use crate::prepared::Prepared;
 use crate::snapshot::node_table::{LabelKey, NodeTable};
 use crate::snapshot::row_set::RowSet;
 use crate::snapshot::shard::Shard;

@@ -2,8 +2,8 @@
 
 use super::reason::Reason;
 use super::{Account, Filter};
-use crate::place::Prepared;
 use crate::plugin::Plugin;
+use crate::prepared::Prepared;
 use crate::snapshot::row_set::RowSet;
 use crate::snapshot::shard::Shard;
 

@@ -8,13 +8,12 @@ use super::reason::Reason;
 use super::{Account, Filter, ReasonCounts, Refusal};
 use crate::kernel::FitInput;
 use crate::model::intern::Symbol;
-use crate::model::resources::{Resource, is_extended_name};
-use crate::place::Prepared;
+use crate::model::resources::Resource;
 use crate::plugin::{Plugin, StatusCode};
-use crate::score::FEW;
+use crate::prepared::Prepared;
 use crate::snapshot::ROWS;
 use crate::snapshot::column::Column;
-use crate::snapshot::row_set::RowSet;
+use crate::snapshot::row_set::{FEW, RowSet};
 use crate::snapshot::shard::Shard;
 
 pub(crate) const FILTER: Filter = Filter {
@@ -145,13 +144,4 @@ pub(crate) fn requested(shard: &Shard, row: usize, resource: Resource) -> i64 {
         Resource::EphemeralStorage => usage.ephemeral_storage[row],
         Resource::Scalar(name) => usage.scalar(name).map_or(0, |column| column[row]),
     }
-}
-
-/// Whether an extended resource is left out by its name or by the group before `/` (S-FIT-11).
-pub(crate) fn is_ignored(name: &str, resources: &[String], groups: &[String]) -> bool {
-    is_extended_name(name)
-        && (resources.iter().any(|ignored| ignored == name)
-            || name
-                .split_once('/')
-                .is_some_and(|(group, _)| groups.iter().any(|ignored| ignored == group)))
 }

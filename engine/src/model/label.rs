@@ -2,8 +2,8 @@
 
 use std::collections::BTreeMap;
 
+use super::ModelError;
 use super::intern::{Interner, Symbol};
-use crate::error::ModelError;
 
 const MAX_PREFIX: usize = 253;
 const MAX_NAME: usize = 63;

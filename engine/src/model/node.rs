@@ -5,13 +5,13 @@ use std::sync::Arc;
 use berth_proto::core_v1;
 
 use super::Model;
+use super::ModelError;
 use super::feature::FeatureSet;
 use super::intern::{Interner, Symbol};
 use super::label::{self, Labels, check_name};
 use super::requests::parse_amount;
 use super::resources::{MAX_AMOUNT, Resource, Resources};
 use super::taint::Taint;
-use crate::error::ModelError;
 use crate::kernel::hash_name;
 
 /// A compiled node. Cheap to clone: everything behind it is shared.

@@ -6,10 +6,10 @@ use std::sync::Arc;
 use berth_proto::core_v1;
 
 use super::Model;
+use super::ModelError;
 use super::label::check_name;
 use super::requests::PodRequests;
 use super::shape::{Footprint, Shape, ShapeFacts};
-use crate::error::ModelError;
 
 /// `namespace/name` of a pod.
 #[derive(Clone, PartialEq, Eq, Hash, PartialOrd, Ord, Debug)]

@@ -3,8 +3,8 @@
 use berth_proto::core_v1;
 use smallvec::SmallVec;
 
+use super::ModelError;
 use super::intern::{Interner, Symbol};
-use crate::error::ModelError;
 
 /// One claim on a node's address space.
 #[derive(Copy, Clone, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]

@@ -6,9 +6,9 @@ use std::collections::BTreeMap;
 use berth_proto::{Amount, Quantity, core_v1};
 use smallvec::SmallVec;
 
+use super::ModelError;
 use super::intern::Interner;
 use super::resources::{Resource, Resources};
-use crate::error::ModelError;
 
 /// What scoring assumes of a container that says nothing (S-RS-3): 100 m CPU and 200 Mi memory.
 const DEFAULT_MILLI_CPU: i64 = 100;

@@ -3,9 +3,9 @@
 use berth_proto::core_v1;
 use smallvec::SmallVec;
 
+use super::ModelError;
 use super::intern::{Interner, Symbol};
 use super::label::{clip, is_label_value, is_qualified_name};
-use crate::error::ModelError;
 
 /// One requirement on a node's labels.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]

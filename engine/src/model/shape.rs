@@ -8,6 +8,7 @@ use dashmap::DashMap;
 use rustc_hash::FxBuildHasher;
 use smallvec::SmallVec;
 
+use super::ModelError;
 use super::feature::FeatureSet;
 use super::image;
 use super::intern::{Interner, Symbol};
@@ -16,9 +17,17 @@ use super::requests::{Options, PodRequests};
 use super::resources::Resources;
 use super::selector::{NodePreferences, NodeSelector};
 use super::taint::Tolerations;
-use crate::error::ModelError;
 use crate::plugin::Plugin;
-use crate::snapshot::ShapeId;
+
+/// Names a shape for as long as anything refers to it; never used again.
+#[derive(Copy, Clone, PartialEq, Eq, Hash, PartialOrd, Ord, Debug)]
+pub(crate) struct ShapeId(u64);
+
+impl ShapeId {
+    fn new(id: u64) -> ShapeId {
+        ShapeId(id)
+    }
+}
 
 /// An interned spec. Two shapes of one table are equal exactly if their ids are.
 #[derive(Debug)]

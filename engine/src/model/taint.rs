@@ -3,9 +3,9 @@
 use berth_proto::core_v1;
 use smallvec::SmallVec;
 
+use super::ModelError;
 use super::intern::{Interner, Symbol};
 use super::label::clip;
-use crate::error::ModelError;
 
 /// A taint of a node.
 #[derive(Copy, Clone, Debug, PartialEq, Eq, Hash)]

@@ -6,9 +6,8 @@
 
 use smallvec::SmallVec;
 
-use super::Prepared;
-use crate::score::FEW;
-use crate::snapshot::row_set::RowSet;
+use super::Plan;
+use crate::snapshot::row_set::{FEW, RowSet};
 use crate::snapshot::shard::Shard;
 use crate::snapshot::{NodeRow, ROWS, Snapshot};
 
@@ -67,17 +66,17 @@ pub(crate) struct Best {
 
 impl Evaluation {
     /// Filters every shard that changed.
-    pub(crate) fn filter(&mut self, prepared: &Prepared<'_>) {
-        let Snapshot { shards, lineage, .. } = prepared.snapshot();
+    pub(crate) fn filter(&mut self, plan: &Plan<'_>) {
+        let Snapshot { shards, lineage, .. } = plan.prepared.snapshot();
         let is_same_lineage = std::mem::replace(&mut self.lineage, *lineage) == *lineage;
         self.shards.resize_with(shards.len(), ShardEvaluation::default);
         for (evaluation, shard) in self.shards.iter_mut().zip(shards) {
             if evaluation.version != shard.version {
-                evaluation.filter(prepared, shard, is_same_lineage);
+                evaluation.filter(plan, shard, is_same_lineage);
             }
         }
-        if self.n_nodes != prepared.n_nodes() {
-            self.n_nodes = prepared.n_nodes();
+        if self.n_nodes != plan.prepared.n_nodes() {
+            self.n_nodes = plan.prepared.n_nodes();
             self.shards.iter_mut().for_each(|shard| shard.is_scored = false);
         }
     }
@@ -95,14 +94,15 @@ impl Evaluation {
     }
 
     /// Scores every shard that changed; answers the highest total over all. Some row must be feasible.
-    pub(crate) fn score(&mut self, prepared: &Prepared<'_>) -> Best {
-        let mut maxima: Maxima = SmallVec::from_elem(0, prepared.normalized_scores().len());
+    pub(crate) fn score(&mut self, plan: &Plan<'_>) -> Best {
+        let mut maxima: Maxima = SmallVec::from_elem(0, plan.normalized_scores().len());
         let mut scratch = [0; ROWS];
         self.plain.resize(self.shards.len(), [0; ROWS]);
-        let shards = self.shards.iter_mut().zip(&mut self.plain).zip(&prepared.snapshot().shards);
+        let shards =
+            self.shards.iter_mut().zip(&mut self.plain).zip(&plan.prepared.snapshot().shards);
         for ((evaluation, plain), shard) in shards.filter(|((e, _), _)| e.n_feasible > 0) {
             if !evaluation.is_scored || !evaluation.unscored.is_empty() {
-                evaluation.score(prepared, shard, plain, &mut scratch);
+                evaluation.score(plan, shard, plain, &mut scratch);
             }
             for (max, raw) in maxima.iter_mut().zip(&evaluation.raw) {
                 *max = (*max).max(raw.max);
@@ -112,7 +112,7 @@ impl Evaluation {
         for (evaluation, plain) in
             self.shards.iter_mut().zip(&self.plain).filter(|(e, _)| e.n_feasible > 0)
         {
-            let ranking = evaluation.ranked(prepared, plain, &maxima);
+            let ranking = evaluation.ranked(plan, plain, &maxima);
             let total = i64::from(ranking.best);
             if total > best.total {
                 best = Best { total, n_rows: 0 };
@@ -134,30 +134,30 @@ impl Evaluation {
 }
 
 /// The rows among `rows`, all of which hold a node, that every filter passes.
-fn feasible(prepared: &Prepared<'_>, shard: &Shard, mut rows: RowSet) -> RowSet {
-    for filter in prepared.filters() {
+fn feasible(plan: &Plan<'_>, shard: &Shard, mut rows: RowSet) -> RowSet {
+    for filter in plan.filters() {
         if rows.is_empty() {
             break;
         }
-        (filter.run)(prepared, shard, &mut rows);
+        (filter.run)(&plan.prepared, shard, &mut rows);
     }
     rows
 }
 
 impl ShardEvaluation {
     /// Brings the feasible rows to the shard's version.
-    fn filter(&mut self, prepared: &Prepared<'_>, shard: &Shard, is_same_lineage: bool) {
-        let mut candidates = prepared.candidates(shard);
-        match self.changed(prepared, shard, is_same_lineage) {
+    fn filter(&mut self, plan: &Plan<'_>, shard: &Shard, is_same_lineage: bool) {
+        let mut candidates = plan.candidates(shard);
+        match self.changed(plan, shard, is_same_lineage) {
             Some(changed) => {
                 candidates.intersect(&changed);
                 self.feasible.subtract(&changed);
-                self.feasible.union(&feasible(prepared, shard, candidates));
+                self.feasible.union(&feasible(plan, shard, candidates));
                 self.unscored.union(&changed);
                 self.is_scored &= self.unscored.len() < FEW;
             }
             None => {
-                self.feasible = feasible(prepared, shard, candidates);
+                self.feasible = feasible(plan, shard, candidates);
                 self.is_scored = false;
             }
         }
@@ -166,23 +166,18 @@ impl ShardEvaluation {
     }
 
     /// The rows that changed since the last time, if that can be told and they are few.
-    fn changed(
-        &self,
-        prepared: &Prepared<'_>,
-        shard: &Shard,
-        is_same_lineage: bool,
-    ) -> Option<RowSet> {
+    fn changed(&self, plan: &Plan<'_>, shard: &Shard, is_same_lineage: bool) -> Option<RowSet> {
         if !is_same_lineage || self.version == 0 || shard.version < self.version {
             return None;
         }
-        let changed = prepared.kernels.rows_above(&shard.usage.version.0, self.version);
+        let changed = plan.prepared.kernels.rows_above(&shard.usage.version.0, self.version);
         (changed.len() < FEW).then_some(changed)
     }
 
     /// Brings the scores of feasible rows to the shard's version. `scratch` is all 0 before and after.
     fn score(
         &mut self,
-        prepared: &Prepared<'_>,
+        plan: &Plan<'_>,
         shard: &Shard,
         plain: &mut [i32; ROWS],
         scratch: &mut [i32; ROWS],
@@ -193,19 +188,18 @@ impl ShardEvaluation {
             self.unscored.iter().for_each(|row| plain[row] = 0);
         } else {
             *plain = [0; ROWS];
-            self.raw =
-                SmallVec::from_elem(RawScores::default(), prepared.normalized_scores().len());
+            self.raw = SmallVec::from_elem(RawScores::default(), plan.normalized_scores().len());
         }
-        for (score, weight) in prepared.plain_scores() {
-            (score.add)(prepared, shard, &rows, plain, *weight);
+        for (score, weight) in plan.plain_scores() {
+            (score.add)(&plan.prepared, shard, &rows, plain, *weight);
         }
-        for ((score, _), raw) in prepared.normalized_scores().iter().zip(&mut self.raw) {
+        for ((score, _), raw) in plan.normalized_scores().iter().zip(&mut self.raw) {
             raw.clear(&self.unscored);
-            if (score.add)(prepared, shard, &rows, scratch, 1) {
+            if (score.add)(&plan.prepared, shard, &rows, scratch, 1) {
                 raw.take(&rows, scratch);
             }
             raw.max = match &raw.column {
-                Some(column) => prepared.kernels.max_of(column, &self.feasible).max(0),
+                Some(column) => plan.prepared.kernels.max_of(column, &self.feasible).max(0),
                 None => 0,
             };
         }
@@ -215,15 +209,9 @@ impl ShardEvaluation {
     }
 
     /// The ranking under these maxima, made anew if they are others than before.
-    fn ranked(
-        &mut self,
-        prepared: &Prepared<'_>,
-        plain: &[i32; ROWS],
-        maxima: &Maxima,
-    ) -> &Ranking {
+    fn ranked(&mut self, plan: &Plan<'_>, plain: &[i32; ROWS], maxima: &Maxima) -> &Ranking {
         let known = self.ranking.take().filter(|ranking| ranking.maxima == *maxima);
-        let ranking =
-            known.unwrap_or_else(|| rank(prepared, &self.feasible, plain, &self.raw, maxima));
+        let ranking = known.unwrap_or_else(|| rank(plan, &self.feasible, plain, &self.raw, maxima));
         self.ranking.insert(ranking)
     }
 }
@@ -247,14 +235,14 @@ impl RawScores {
 
 /// Totals under the given maxima: the best one and who has it.
 fn rank(
-    prepared: &Prepared<'_>,
+    plan: &Plan<'_>,
     rows: &RowSet,
     plain: &[i32; ROWS],
     raw: &[RawScores],
     maxima: &Maxima,
 ) -> Ranking {
     let (mut constant, mut totals) = (0, None);
-    for (((score, weight), raw), max) in prepared.normalized_scores().iter().zip(raw).zip(maxima) {
+    for (((score, weight), raw), max) in plan.normalized_scores().iter().zip(raw).zip(maxima) {
         let weighted =
             |raw: i32| weight * score.normalize.apply(i64::from(raw), i64::from(*max)) as i32;
         match &raw.column {
@@ -266,8 +254,8 @@ fn rank(
         }
     }
     let totals = totals.as_ref().unwrap_or(plain);
-    let best = prepared.kernels.max_of(totals, rows);
-    let rows = prepared.kernels.rows_equal(totals, rows, best);
+    let best = plan.prepared.kernels.max_of(totals, rows);
+    let rows = plan.prepared.kernels.rows_equal(totals, rows, best);
     Ranking { maxima: maxima.clone(), best: best + constant, rows }
 }
 

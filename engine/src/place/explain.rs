@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use super::decision::{Explanation, NodeVerdict, Outcome, PluginScore, Verdict};
 use super::request::TieBreak;
-use super::{Evaluation, Prepared, before_filtering, decide, remedy};
+use super::{Evaluation, Plan, before_filtering, decide, remedy};
 use crate::error::EngineError;
 use crate::filter::reason::Reason;
 use crate::plugin::Plugin;
@@ -13,12 +13,9 @@ use crate::snapshot::shard::Shard;
 use crate::snapshot::{NodeRow, ROWS};
 
 /// The decision and what each node was to the pod. Cost: the whole cluster.
-pub(crate) fn explain(
-    prepared: &Prepared<'_>,
-    tie_break: TieBreak,
-) -> Result<Explanation, EngineError> {
-    let decision = decide(prepared, &mut Evaluation::default(), tie_break)?.decision;
-    if before_filtering(prepared)?.is_some() {
+pub(crate) fn explain(plan: &Plan<'_>, tie_break: TieBreak) -> Result<Explanation, EngineError> {
+    let decision = decide(plan, &mut Evaluation::default(), tie_break)?.decision;
+    if before_filtering(plan)?.is_some() {
         return Ok(Explanation {
             decision,
             nodes: Vec::new(),
@@ -26,43 +23,42 @@ pub(crate) fn explain(
             remedies: Vec::new(),
         });
     }
-    let mut nodes = Vec::with_capacity(prepared.n_nodes());
+    let mut nodes = Vec::with_capacity(plan.prepared.n_nodes());
     let mut feasible = Vec::new();
-    for shard in &prepared.snapshot().shards {
-        feasible.push(account_for_refusals(prepared, shard, &mut nodes));
+    for shard in &plan.prepared.snapshot().shards {
+        feasible.push(account_for_refusals(plan, shard, &mut nodes));
     }
     // One feasible node alone is not scored by an attempt, so an invalid preference does not fail it (S-CYC-6).
-    if prepared.check_scoring().is_ok() {
-        account_for_scores(prepared, &feasible, &mut nodes);
+    if plan.check_scoring().is_ok() {
+        account_for_scores(plan, &feasible, &mut nodes);
     } else {
         let unscored = rows_of(&feasible).map(|row| (row, Vec::new()));
-        nodes.extend(unscored.filter_map(|(row, scores)| feasible_node(prepared, row, scores)));
+        nodes.extend(unscored.filter_map(|(row, scores)| feasible_node(plan, row, scores)));
     }
     nodes.sort_unstable_by(|a, b| a.node.cmp(&b.node));
     let is_unschedulable = matches!(decision.outcome, Outcome::Unschedulable(_));
-    let remedies = if is_unschedulable { remedy::remedies(prepared) } else { Vec::new() };
+    let remedies = if is_unschedulable { remedy::remedies(plan) } else { Vec::new() };
     Ok(Explanation { best: best(&nodes), decision, nodes, remedies })
 }
 
 /// Adds the verdict on every refused node of a shard; answers the feasible rows.
-fn account_for_refusals(
-    prepared: &Prepared<'_>,
-    shard: &Shard,
-    nodes: &mut Vec<NodeVerdict>,
-) -> RowSet {
-    let mut rows = prepared.candidates(shard);
+fn account_for_refusals(plan: &Plan<'_>, shard: &Shard, nodes: &mut Vec<NodeVerdict>) -> RowSet {
+    let mut rows = plan.candidates(shard);
     for row in shard.nodes.rows.without(&rows).iter() {
         let reason = Reason::PreFilterNodeAffinity;
-        let reasons = vec![reason.text(prepared.names()).into_owned()];
+        let reasons = vec![reason.text(plan.prepared.names()).into_owned()];
         push(nodes, shard, row, Verdict::Rejected { plugin: None, code: reason.code(), reasons });
     }
-    for filter in prepared.filters() {
+    for filter in plan.filters() {
         let before = rows;
-        (filter.run)(prepared, shard, &mut rows);
+        (filter.run)(&plan.prepared, shard, &mut rows);
         for row in before.without(&rows).iter() {
-            let refusal = filter.refusal(prepared, shard, row);
-            let reasons =
-                refusal.reasons.iter().map(|r| r.text(prepared.names()).into_owned()).collect();
+            let refusal = filter.refusal(&plan.prepared, shard, row);
+            let reasons = refusal
+                .reasons
+                .iter()
+                .map(|r| r.text(plan.prepared.names()).into_owned())
+                .collect();
             push(
                 nodes,
                 shard,
@@ -81,18 +77,18 @@ fn push(nodes: &mut Vec<NodeVerdict>, shard: &Shard, row: usize, verdict: Verdic
 }
 
 /// Adds the verdict on every feasible node: each plugin's score in kube-scheduler's order (S-PLG-5).
-fn account_for_scores(prepared: &Prepared<'_>, feasible: &[RowSet], nodes: &mut Vec<NodeVerdict>) {
+fn account_for_scores(plan: &Plan<'_>, feasible: &[RowSet], nodes: &mut Vec<NodeVerdict>) {
     let mut by_row: Vec<(NodeRow, Vec<PluginScore>)> =
         rows_of(feasible).map(|row| (row, Vec::new())).collect();
-    for (plugin, _) in &prepared.policy().spec().score {
-        let all = prepared.plain_scores().iter().chain(prepared.normalized_scores());
+    for (plugin, _) in &plan.prepared.policy().spec().score {
+        let all = plan.plain_scores().iter().chain(plan.normalized_scores());
         let Some((score, weight)) = all.copied().find(|(score, _)| score.plugin == *plugin) else {
             continue;
         };
         let mut raw = Vec::with_capacity(by_row.len());
-        for (rows, shard) in feasible.iter().zip(&prepared.snapshot().shards) {
+        for (rows, shard) in feasible.iter().zip(&plan.prepared.snapshot().shards) {
             let mut column = [0; ROWS];
-            (score.add)(prepared, shard, rows, &mut column, 1);
+            (score.add)(&plan.prepared, shard, rows, &mut column, 1);
             raw.extend(rows.iter().map(|row| i64::from(column[row])));
         }
         let max = raw.iter().copied().max().unwrap_or(0).max(0);
@@ -101,9 +97,7 @@ fn account_for_scores(prepared: &Prepared<'_>, feasible: &[RowSet], nodes: &mut 
             scores.push(PluginScore { plugin: *plugin, raw, weighted });
         }
     }
-    nodes.extend(
-        by_row.into_iter().filter_map(|(row, scores)| feasible_node(prepared, row, scores)),
-    );
+    nodes.extend(by_row.into_iter().filter_map(|(row, scores)| feasible_node(plan, row, scores)));
 }
 
 fn rows_of(feasible: &[RowSet]) -> impl Iterator<Item = NodeRow> + '_ {
@@ -111,14 +105,10 @@ fn rows_of(feasible: &[RowSet]) -> impl Iterator<Item = NodeRow> + '_ {
     shards.flat_map(|(shard, rows)| rows.iter().map(move |row| NodeRow::new(shard, row)))
 }
 
-fn feasible_node(
-    prepared: &Prepared<'_>,
-    row: NodeRow,
-    scores: Vec<PluginScore>,
-) -> Option<NodeVerdict> {
+fn feasible_node(plan: &Plan<'_>, row: NodeRow, scores: Vec<PluginScore>) -> Option<NodeVerdict> {
     debug_assert!(scores.iter().all(|score| score.plugin != Plugin::NodePorts));
     let total = scores.iter().map(|score| score.weighted).sum();
-    let node = prepared.snapshot().node(row)?.facts().name.clone();
+    let node = plan.prepared.snapshot().node(row)?.facts().name.clone();
     Some(NodeVerdict { node, verdict: Verdict::Feasible { scores, total } })
 }
 

@@ -6,8 +6,8 @@ use std::sync::{Arc, Mutex};
 use dashmap::DashMap;
 use rustc_hash::FxBuildHasher;
 
-use super::{Evaluation, Prepared};
-use crate::snapshot::ShapeId;
+use super::{Evaluation, Plan};
+use crate::model::shape::ShapeId;
 
 /// Remembered evaluations, by shape and policy.
 #[derive(Debug, Default)]
@@ -24,8 +24,11 @@ pub(crate) struct MemoKey {
 }
 
 impl MemoKey {
-    pub(crate) fn of(prepared: &Prepared<'_>) -> MemoKey {
-        MemoKey { shape: prepared.pod().shape().id, policy: prepared.policy().fingerprint() }
+    pub(crate) fn of(plan: &Plan<'_>) -> MemoKey {
+        MemoKey {
+            shape: plan.prepared.pod().shape().id,
+            policy: plan.prepared.policy().fingerprint(),
+        }
     }
 }
 
@@ -41,18 +44,14 @@ const MAX_SHARD_EVALUATIONS: usize = 20_000;
 impl Memo {
     /// Runs `decide` with what is remembered of the request's shape, or with nothing where it must not or cannot be
     /// remembered; the answer is the same.
-    pub(crate) fn with<T>(
-        &self,
-        prepared: &Prepared<'_>,
-        decide: impl FnOnce(&mut Evaluation) -> T,
-    ) -> T {
-        if !prepared.is_rememberable() {
+    pub(crate) fn with<T>(&self, plan: &Plan<'_>, decide: impl FnOnce(&mut Evaluation) -> T) -> T {
+        if !plan.is_rememberable() {
             return decide(&mut Evaluation::default());
         }
-        let key = MemoKey::of(prepared);
+        let key = MemoKey::of(plan);
         let entry = match self.entries.get(&key) {
             Some(entry) => entry.clone(),
-            None => self.insert(key, prepared.snapshot().shards.len()),
+            None => self.insert(key, plan.prepared.snapshot().shards.len()),
         };
         entry.last_used.store(self.clock.fetch_add(1, Ordering::Relaxed), Ordering::Relaxed);
         // Another thread may be at the same shape: rather than wait for it, work without the memo.

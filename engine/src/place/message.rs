@@ -2,39 +2,39 @@
 
 use std::borrow::Cow;
 
-use super::Prepared;
+use super::Plan;
 use super::decision::Unschedulable;
 use crate::filter::ReasonCounts;
 use crate::filter::reason::Reason;
 use crate::plugin::{Plugin, StatusCode};
 
 /// Counts every reason over all nodes (S-ERR-3); no node is feasible.
-pub(crate) fn unschedulable(prepared: &Prepared<'_>) -> Unschedulable {
+pub(crate) fn unschedulable(plan: &Plan<'_>) -> Unschedulable {
     let mut counts = ReasonCounts::default();
-    for shard in &prepared.snapshot().shards {
-        let mut rows = prepared.candidates(shard);
+    for shard in &plan.prepared.snapshot().shards {
+        let mut rows = plan.candidates(shard);
         let left_out = shard.nodes.rows.without(&rows).len();
         counts.add(Reason::PreFilterNodeAffinity, left_out);
-        for filter in prepared.filters() {
+        for filter in plan.filters() {
             if rows.is_empty() {
                 break;
             }
             let before = rows;
-            (filter.run)(prepared, shard, &mut rows);
-            filter.count(prepared, shard, &before.without(&rows), &mut counts);
+            (filter.run)(&plan.prepared, shard, &mut rows);
+            filter.count(&plan.prepared, shard, &before.without(&rows), &mut counts);
         }
         debug_assert!(rows.is_empty());
     }
-    let counts = counts.iter().map(|(reason, n)| (reason.text(prepared.names()), n)).collect();
-    from_counts(prepared, counts)
+    let counts = counts.iter().map(|(reason, n)| (reason.text(plan.prepared.names()), n)).collect();
+    from_counts(plan, counts)
 }
 
 /// A PreFilter plugin refused the pod as a whole (S-ERR-2).
 pub(crate) fn refused_by_pre_filter(
-    prepared: &Prepared<'_>,
+    plan: &Plan<'_>,
     refusal: (Plugin, StatusCode, Vec<String>),
 ) -> Unschedulable {
-    let n_nodes = prepared.n_nodes();
+    let n_nodes = plan.prepared.n_nodes();
     let message = format!("0/{n_nodes} nodes are available: {}.", refusal.2.join(", "));
     Unschedulable {
         message,
@@ -45,8 +45,8 @@ pub(crate) fn refused_by_pre_filter(
 }
 
 /// `COUNT REASON` entries, sorted as text (S-ERR-4).
-fn from_counts(prepared: &Prepared<'_>, counts: Vec<(Cow<'static, str>, u32)>) -> Unschedulable {
-    let n_nodes = prepared.n_nodes();
+fn from_counts(plan: &Plan<'_>, counts: Vec<(Cow<'static, str>, u32)>) -> Unschedulable {
+    let n_nodes = plan.prepared.n_nodes();
     let mut entries: Vec<_> =
         counts.into_iter().map(|(reason, n)| (format!("{n} {reason}"), reason, n)).collect();
     entries.sort_unstable();

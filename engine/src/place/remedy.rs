@@ -6,7 +6,7 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use super::Prepared;
+use super::Plan;
 use super::decision::Remedy;
 use crate::filter::node_resources_fit::{allocatable, checked, requested};
 use crate::model::resources::Resource;
@@ -20,11 +20,11 @@ const MAX_REMEDIES: usize = 5;
 const MAX_EXAMPLES: usize = 5;
 
 /// Single changes, those that open most nodes first.
-pub(crate) fn remedies(prepared: &Prepared<'_>) -> Vec<Remedy> {
+pub(crate) fn remedies(plan: &Plan<'_>) -> Vec<Remedy> {
     let mut by_change: BTreeMap<String, Opened> = BTreeMap::new();
-    for shard in &prepared.snapshot().shards {
-        for row in prepared.candidates(shard).iter() {
-            let Some((key, missing)) = only_obstacle(prepared, shard, row) else {
+    for shard in &plan.prepared.snapshot().shards {
+        for row in plan.candidates(shard).iter() {
+            let Some((key, missing)) = only_obstacle(plan, shard, row) else {
                 continue;
             };
             let Some(node) = shard.nodes.node(row) else {
@@ -92,10 +92,10 @@ fn amount_text(resource: &str, amount: i64) -> String {
 const SHORT: &str = "short:";
 
 /// The one thing that keeps the pod off a node, with the missing amount where it is one; `None` if there are several.
-fn only_obstacle(prepared: &Prepared<'_>, shard: &Shard, row: usize) -> Option<(String, i64)> {
-    let mut failing = prepared.filters().iter().filter(|filter| {
+fn only_obstacle(plan: &Plan<'_>, shard: &Shard, row: usize) -> Option<(String, i64)> {
+    let mut failing = plan.filters().iter().filter(|filter| {
         let mut rows = [row].into_iter().collect();
-        (filter.run)(prepared, shard, &mut rows);
+        (filter.run)(&plan.prepared, shard, &mut rows);
         rows.is_empty()
     });
     let filter = failing.next()?;
@@ -103,10 +103,8 @@ fn only_obstacle(prepared: &Prepared<'_>, shard: &Shard, row: usize) -> Option<(
         return None;
     }
     match filter.plugin {
-        Plugin::NodeResourcesFit => missing_resource(prepared, shard, row),
-        Plugin::TaintToleration => {
-            untolerated_taint(prepared, shard, row).map(|change| (change, 0))
-        }
+        Plugin::NodeResourcesFit => missing_resource(plan, shard, row),
+        Plugin::TaintToleration => untolerated_taint(plan, shard, row).map(|change| (change, 0)),
         Plugin::NodeUnschedulable => Some(("uncordon the node".into(), 0)),
         Plugin::NodeAffinity => {
             Some(("drop the node selector and required node affinity".into(), 0))
@@ -117,9 +115,9 @@ fn only_obstacle(prepared: &Prepared<'_>, shard: &Shard, row: usize) -> Option<(
     }
 }
 
-fn missing_resource(prepared: &Prepared<'_>, shard: &Shard, row: usize) -> Option<(String, i64)> {
+fn missing_resource(plan: &Plan<'_>, shard: &Shard, row: usize) -> Option<(String, i64)> {
     let is_full = shard.usage.pods[row] >= shard.nodes.allocatable.pods[row];
-    let mut short = checked(prepared).into_iter().filter_map(|(resource, request)| {
+    let mut short = checked(&plan.prepared).into_iter().filter_map(|(resource, request)| {
         let free =
             allocatable(shard, row, resource).saturating_sub(requested(shard, row, resource));
         (request > free).then(|| (resource, request.saturating_sub(free)))
@@ -127,29 +125,30 @@ fn missing_resource(prepared: &Prepared<'_>, shard: &Shard, row: usize) -> Optio
     match (is_full, short.next(), short.next()) {
         (true, None, _) => Some(("one more pod allowed on the node".into(), 0)),
         (false, Some((resource, missing)), None) => {
-            Some((format!("{SHORT}{}", name(prepared, resource)), missing))
+            Some((format!("{SHORT}{}", name(plan, resource)), missing))
         }
         _ => None,
     }
 }
 
-fn name(prepared: &Prepared<'_>, resource: Resource) -> Arc<str> {
+fn name(plan: &Plan<'_>, resource: Resource) -> Arc<str> {
     match resource {
         Resource::Cpu => "cpu".into(),
         Resource::Memory => "memory".into(),
         Resource::EphemeralStorage => "ephemeral-storage".into(),
-        Resource::Scalar(name) => prepared.names().name(name),
+        Resource::Scalar(name) => plan.prepared.names().name(name),
     }
 }
 
-fn untolerated_taint(prepared: &Prepared<'_>, shard: &Shard, row: usize) -> Option<String> {
+fn untolerated_taint(plan: &Plan<'_>, shard: &Shard, row: usize) -> Option<String> {
     let is_untolerated = |taint: &&Taint| {
-        taint.effect != Effect::PreferNoSchedule && !prepared.shape().tolerations.tolerates(taint)
+        taint.effect != Effect::PreferNoSchedule
+            && !plan.prepared.shape().tolerations.tolerates(taint)
     };
     let mut taints = shard.nodes.node(row)?.facts().taints.iter().filter(is_untolerated);
     let taint = taints.next()?;
     match taints.next() {
-        None => Some(format!("tolerate `{}`", taint.text(prepared.names()))),
+        None => Some(format!("tolerate `{}`", taint.text(plan.prepared.names()))),
         Some(_) => None,
     }
 }

@@ -3,7 +3,7 @@
 use smallvec::SmallVec;
 
 use super::request::TieBreak;
-use super::{Evaluation, Prepared};
+use super::{Evaluation, Plan};
 use crate::kernel::TieKey;
 use crate::snapshot::NodeRow;
 use crate::snapshot::row_set::RowSet;
@@ -12,45 +12,45 @@ use crate::snapshot::row_set::RowSet;
 ///
 /// Cost: one step for each tied row, or one vector pass over each shard that has any.
 pub(crate) fn select(
-    prepared: &Prepared<'_>,
+    plan: &Plan<'_>,
     evaluation: &Evaluation,
     total: i64,
     tie_break: TieBreak,
 ) -> NodeRow {
     match tie_break {
-        TieBreak::Lexicographic => lexicographic(prepared, evaluation, total),
-        TieBreak::Seeded(seed) => seeded(prepared, evaluation, total, seed),
+        TieBreak::Lexicographic => lexicographic(plan, evaluation, total),
+        TieBreak::Seeded(seed) => seeded(plan, evaluation, total, seed),
     }
 }
 
-fn lexicographic(prepared: &Prepared<'_>, evaluation: &Evaluation, total: i64) -> NodeRow {
+fn lexicographic(plan: &Plan<'_>, evaluation: &Evaluation, total: i64) -> NodeRow {
     let tied = evaluation.rows_with(total).flat_map(|(shard, rows)| {
         rows.iter().map(|row| NodeRow::new(shard, row)).collect::<Vec<_>>()
     });
-    tied.min_by(|a, b| name(prepared, *a).cmp(name(prepared, *b))).unwrap_or(NodeRow::new(0, 0))
+    tied.min_by(|a, b| name(plan, *a).cmp(name(plan, *b))).unwrap_or(NodeRow::new(0, 0))
 }
 
 /// The largest key wins; of equal keys the node whose name sorts first.
-fn seeded(prepared: &Prepared<'_>, evaluation: &Evaluation, total: i64, seed: u64) -> NodeRow {
-    let pod = prepared.pod();
+fn seeded(plan: &Plan<'_>, evaluation: &Evaluation, total: i64, seed: u64) -> NodeRow {
+    let pod = plan.prepared.pod();
     let uid = if pod.uid().is_empty() { pod.key().to_string() } else { pod.uid().to_owned() };
     let key = TieKey::new(seed, &uid);
     let highest = |(shard, rows): (usize, RowSet)| {
-        let hashes = &prepared.snapshot().shards[shard].nodes.name_hash;
-        (prepared.kernels.max_tie_key(&hashes.0, &rows, key), shard, rows)
+        let hashes = &plan.prepared.snapshot().shards[shard].nodes.name_hash;
+        (plan.prepared.kernels.max_tie_key(&hashes.0, &rows, key), shard, rows)
     };
     let by_shard: SmallVec<[_; 32]> = evaluation.rows_with(total).map(highest).collect();
     let best = by_shard.iter().map(|(key, _, _)| *key).max().unwrap_or(0);
     let winning =
         by_shard.iter().filter(|(highest, _, _)| *highest == best).flat_map(|(_, shard, rows)| {
-            let hashes = &prepared.snapshot().shards[*shard].nodes.name_hash;
+            let hashes = &plan.prepared.snapshot().shards[*shard].nodes.name_hash;
             rows.iter()
                 .filter(move |row| key.of(hashes[*row]) == best)
                 .map(|row| NodeRow::new(*shard, row))
         });
-    winning.min_by(|a, b| name(prepared, *a).cmp(name(prepared, *b))).unwrap_or(NodeRow::new(0, 0))
+    winning.min_by(|a, b| name(plan, *a).cmp(name(plan, *b))).unwrap_or(NodeRow::new(0, 0))
 }
 
-fn name<'a>(prepared: &Prepared<'a>, row: NodeRow) -> &'a str {
-    prepared.snapshot().node(row).map_or("", |node| node.name())
+fn name<'a>(plan: &Plan<'a>, row: NodeRow) -> &'a str {
+    plan.prepared.snapshot().node(row).map_or("", |node| node.name())
 }

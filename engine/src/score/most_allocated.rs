@@ -1,10 +1,8 @@
 //! MostAllocated: prefers full nodes. Rule: S-RS-6.
 
 use super::add_by_row;
-use super::node_resources_fit::{
-    Utilization, input, is_exact, percent, utilizations, weighted_mean,
-};
-use crate::place::Prepared;
+use super::utilization::{Utilization, input, is_exact, percent, utilizations, weighted_mean};
+use crate::prepared::Prepared;
 use crate::snapshot::ROWS;
 use crate::snapshot::row_set::RowSet;
 use crate::snapshot::shard::Shard;

@@ -3,14 +3,14 @@
 use smallvec::SmallVec;
 
 use super::normalize::Normalize;
-use super::{FEW, Score, add_by_row};
+use super::{Score, add_by_row};
 use crate::filter::node_resources_fit::{allocatable, requested};
 use crate::kernel::BalanceInput;
 use crate::model::resources::Resource;
-use crate::place::Prepared;
 use crate::plugin::Plugin;
+use crate::prepared::Prepared;
 use crate::snapshot::ROWS;
-use crate::snapshot::row_set::RowSet;
+use crate::snapshot::row_set::{FEW, RowSet};
 use crate::snapshot::shard::Shard;
 
 pub(crate) const SCORE: Score = Score {

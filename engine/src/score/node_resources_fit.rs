@@ -2,12 +2,9 @@
 
 use super::normalize::Normalize;
 use super::{Score, least_allocated, most_allocated, requested_to_capacity_ratio};
-use crate::filter::node_resources_fit::{allocatable, requested};
-use crate::kernel::{AllocationInput, ResourceInput};
-use crate::model::resources::Resource;
-use crate::place::Prepared;
 use crate::plugin::Plugin;
 use crate::policy::ScoringStrategy;
+use crate::prepared::Prepared;
 use crate::snapshot::ROWS;
 use crate::snapshot::row_set::RowSet;
 use crate::snapshot::shard::Shard;
@@ -34,89 +31,4 @@ fn add(
         }
     }
     true
-}
-
-/// One resource of one node, with the pod on it.
-#[derive(Copy, Clone, Debug)]
-pub(super) struct Utilization {
-    /// Greater than 0.
-    pub(super) allocatable: i64,
-    /// What would be used; may exceed `allocatable`.
-    pub(super) requested: i64,
-    pub(super) weight: i64,
-}
-
-/// The resources of a row that count (S-RS-1, S-RS-2).
-pub(super) fn utilizations<'a>(
-    prepared: &'a Prepared<'_>,
-    shard: &'a Shard,
-    row: usize,
-) -> impl Iterator<Item = Utilization> + 'a {
-    prepared.fit_resources().iter().filter_map(move |(resource, weight)| {
-        let pod = prepared.shape().score_request.get(*resource);
-        let allocatable = allocatable(shard, row, *resource);
-        if allocatable == 0 || (pod == 0 && matches!(resource, Resource::Scalar(_))) {
-            return None;
-        }
-        let used = match resource {
-            Resource::Cpu => shard.usage.non_zero_milli_cpu[row],
-            Resource::Memory => shard.usage.non_zero_memory[row],
-            Resource::EphemeralStorage | Resource::Scalar(_) => requested(shard, row, *resource),
-        };
-        Some(Utilization { allocatable, requested: used.saturating_add(pod), weight: *weight })
-    })
-}
-
-/// ⌊100 · part / whole⌋, whole > 0.
-pub(super) fn percent(part: i64, whole: i64) -> i64 {
-    (i128::from(part) * 100 / i128::from(whole)) as i64
-}
-
-/// The weighted mean of a score over the resources that count; 0 if none does.
-pub(super) fn weighted_mean(
-    utilizations: impl Iterator<Item = Utilization>,
-    score: fn(Utilization) -> i64,
-) -> i64 {
-    let (mut sum, mut weights) = (0, 0);
-    for utilization in utilizations {
-        sum += score(utilization) * utilization.weight;
-        weights += utilization.weight;
-    }
-    if weights == 0 { 0 } else { sum / weights }
-}
-
-/// Whether the kernels' bounds hold for a set of rows: CPU and memory are all that is scored, and exact.
-pub(super) fn is_exact(prepared: &Prepared<'_>, shard: &Shard, rows: &RowSet) -> bool {
-    rows.len() >= super::FEW
-        && rows.without(&shard.nodes.allocatable.exact).is_empty()
-        && !prepared.fit_resources().is_empty()
-        && prepared
-            .fit_resources()
-            .iter()
-            .all(|(r, _)| matches!(r, Resource::Cpu | Resource::Memory))
-}
-
-/// The columns of CPU and memory for the kernels, as [`is_exact`] allows.
-pub(super) fn input<'a>(prepared: &Prepared<'_>, shard: &'a Shard) -> AllocationInput<'a> {
-    let (room, usage) = (&shard.nodes.allocatable, &shard.usage);
-    let request = &prepared.shape().score_request;
-    let weight = |resource| {
-        let mut scored = prepared.fit_resources().iter().filter(|(scored, _)| *scored == resource);
-        scored.next().map_or(0, |(_, weight)| *weight)
-    };
-    let cpu = ResourceInput {
-        allocatable: &room.milli_cpu.0,
-        inverse: &room.inverse_milli_cpu.0,
-        used: &usage.non_zero_milli_cpu.0,
-        request: request.milli_cpu,
-        weight: weight(Resource::Cpu),
-    };
-    let memory = ResourceInput {
-        allocatable: &room.memory.0,
-        inverse: &room.inverse_memory.0,
-        used: &usage.non_zero_memory.0,
-        request: request.memory,
-        weight: weight(Resource::Memory),
-    };
-    AllocationInput { resources: [cpu, memory] }
 }

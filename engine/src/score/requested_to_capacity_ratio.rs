@@ -1,9 +1,9 @@
 //! RequestedToCapacityRatio: prefers what a configured function of utilisation says. Rule: S-RS-7.
 
 use super::add_by_row;
-use super::node_resources_fit::{percent, utilizations};
-use crate::place::Prepared;
+use super::utilization::{percent, utilizations};
 use crate::policy::ShapePoint;
+use crate::prepared::Prepared;
 use crate::snapshot::ROWS;
 use crate::snapshot::row_set::RowSet;
 use crate::snapshot::shard::Shard;

@@ -2,8 +2,8 @@
 
 use super::Score;
 use super::normalize::Normalize;
-use crate::place::Prepared;
 use crate::plugin::Plugin;
+use crate::prepared::Prepared;
 use crate::snapshot::ROWS;
 use crate::snapshot::row_set::RowSet;
 use crate::snapshot::shard::Shard;

@@ -20,16 +20,6 @@ impl NodeRow {
     }
 }
 
-/// Names a shape for as long as anything refers to it; never used again.
-#[derive(Copy, Clone, PartialEq, Eq, Hash, PartialOrd, Ord, Debug)]
-pub(crate) struct ShapeId(u64);
-
-impl ShapeId {
-    pub(crate) fn new(id: u64) -> ShapeId {
-        ShapeId(id)
-    }
-}
-
 /// Number of a published snapshot; later ones are larger.
 #[derive(Copy, Clone, PartialEq, Eq, Hash, PartialOrd, Ord, Debug, Default)]
 pub struct Generation(pub(crate) u64);

@@ -2,6 +2,9 @@
 
 use super::{ROWS, WORDS};
 
+/// Fewer rows than this are worked on one by one.
+pub(crate) const FEW: u32 = 16;
+
 /// A set of rows of one shard.
 #[derive(Copy, Clone, PartialEq, Eq, Debug, Default, Hash)]
 pub(crate) struct RowSet(pub(crate) [u64; WORDS]);

@@ -1,0 +1,131 @@
+//! Prepared: what filters and scores need of a request, worked out once before the shards are walked.
+
+use smallvec::SmallVec;
+
+use crate::kernel::Kernels;
+use crate::model::Pod;
+use crate::model::intern::{Interner, Symbol};
+use crate::model::resources::{Resource, is_extended_name};
+use crate::model::selector::{NodePreferences, NodeSelector};
+use crate::model::shape::ShapeFacts;
+use crate::policy::Policy;
+use crate::snapshot::Snapshot;
+
+/// A request against a snapshot.
+pub(crate) struct Prepared<'a> {
+    pub(crate) kernels: Kernels,
+    snapshot: &'a Snapshot,
+    pod: &'a Pod,
+    policy: &'a Policy,
+    node_name: Option<Symbol>,
+    added_required: Option<NodeSelector>,
+    added_preferred: Option<NodePreferences>,
+    fit_resources: SmallVec<[(Resource, i64); 4]>,
+    balance_resources: SmallVec<[Resource; 4]>,
+}
+
+impl<'a> Prepared<'a> {
+    pub(crate) fn new(
+        snapshot: &'a Snapshot,
+        pod: &'a Pod,
+        policy: &'a Policy,
+        kernels: Kernels,
+    ) -> Prepared<'a> {
+        let names = snapshot.model.names();
+        let spec = policy.spec();
+        let added = spec.node_affinity.added_affinity.as_ref();
+        let added_required = added
+            .and_then(|a| a.required_during_scheduling_ignored_during_execution.as_ref())
+            .map(|selector| NodeSelector::compile(selector, names));
+        let added_preferred = added
+            .map(|a| &a.preferred_during_scheduling_ignored_during_execution)
+            .filter(|terms| !terms.is_empty())
+            .and_then(|terms| NodePreferences::compile(terms, names).ok());
+        let fit_resources = spec.node_resources_fit.scoring.resources().iter();
+        let balance_resources = spec.balanced_allocation.resources.iter();
+        Prepared {
+            kernels,
+            snapshot,
+            pod,
+            policy,
+            // A name that was never seen is no node's.
+            node_name: pod.node_name().map(|name| names.get(name).unwrap_or(Symbol::EMPTY)),
+            added_required,
+            added_preferred,
+            fit_resources: fit_resources
+                .filter_map(|r| Some((Resource::from_name(&r.name, names)?, r.weight)))
+                .collect(),
+            balance_resources: balance_resources
+                .filter_map(|name| Resource::from_name(name, names))
+                .collect(),
+        }
+    }
+
+    pub(crate) fn snapshot(&self) -> &'a Snapshot {
+        self.snapshot
+    }
+
+    pub(crate) fn pod(&self) -> &'a Pod {
+        self.pod
+    }
+
+    pub(crate) fn shape(&self) -> &'a ShapeFacts {
+        &self.pod.shape().facts
+    }
+
+    pub(crate) fn policy(&self) -> &'a Policy {
+        self.policy
+    }
+
+    pub(crate) fn names(&self) -> &'a Interner {
+        self.snapshot.model.names()
+    }
+
+    /// Nodes of the snapshot.
+    pub(crate) fn n_nodes(&self) -> usize {
+        self.snapshot.n_nodes()
+    }
+
+    /// `spec.nodeName`.
+    pub(crate) fn node_name(&self) -> Option<Symbol> {
+        self.node_name
+    }
+
+    /// The required part of the policy's added affinity (S-NAF-3).
+    pub(crate) fn added_required(&self) -> Option<&NodeSelector> {
+        self.added_required.as_ref()
+    }
+
+    /// Preferred terms: the policy's first, then the pod's (S-NA-2).
+    pub(crate) fn preferences(&self) -> impl Iterator<Item = &NodePreferences> {
+        self.added_preferred.iter().chain(&self.shape().preferred_affinity)
+    }
+
+    /// Tracked resources of NodeResourcesFit's score with their weights, in configured order.
+    pub(crate) fn fit_resources(&self) -> &[(Resource, i64)] {
+        &self.fit_resources
+    }
+
+    /// Tracked resources of NodeResourcesBalancedAllocation, in configured order.
+    pub(crate) fn balance_resources(&self) -> &[Resource] {
+        &self.balance_resources
+    }
+
+    /// Whether the policy leaves an extended resource out of the fit (S-FIT-11).
+    pub(crate) fn is_ignored(&self, name: Symbol) -> bool {
+        let args = &self.policy.spec().node_resources_fit;
+        if args.ignored_resources.is_empty() && args.ignored_resource_groups.is_empty() {
+            return false;
+        }
+        is_ignored(&self.names().name(name), &args.ignored_resources, &args.ignored_resource_groups)
+    }
+}
+
+/// Whether an extended resource is left out by its name or by the group before `/` (S-FIT-11).
+fn is_ignored(name: &str, resources: &[String], groups: &[String]) -> bool {
+    is_extended_name(name)
+        && (resources.iter().any(|ignored| ignored == name)
+            || name
+                .split_once('/')
+                .is_some_and(|(group, _)| groups.iter().any(|ignored| ignored == group)))
+}
