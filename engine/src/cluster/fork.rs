@@ -9,7 +9,7 @@ use super::draft::Draft;
 use crate::error::EngineError;
 use crate::kernel::Kernels;
 use crate::model::{Pod, PodKey};
-use crate::place::memo::{Memo, MemoKey};
+use crate::place::memo::{self, Memo, MemoKey};
 use crate::place::request::PlaceRequest;
 use crate::place::{self, Chosen, Decided, Evaluation, Plan};
 use crate::snapshot::Snapshot;
@@ -48,6 +48,9 @@ impl<'a> Fork<'a> {
             return place::decide(&plan, &mut Evaluation::default(), request.tie_break);
         }
         let key = MemoKey::of(&plan);
+        if self.evaluations.len() >= memo::capacity(self.draft.snapshot.shards.len()) {
+            self.evaluations.clear();
+        }
         let evaluation = self.evaluations.entry(key).or_insert_with(|| self.memo.recall(key));
         place::decide(&plan, evaluation, request.tie_break)
     }

@@ -1,7 +1,7 @@
 //! Shape: the scheduling-relevant part of a pod's spec, interned. Replicas of one workload share one shape.
 
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 
 use berth_proto::core_v1;
 use dashmap::DashMap;
@@ -201,6 +201,8 @@ fn not_evaluated(spec: &core_v1::PodSpec) -> SmallVec<[(Plugin, &'static str); 0
 pub(crate) struct ShapeTable {
     shapes: DashMap<ShapeFacts, Arc<Shape>, FxBuildHasher>,
     next_id: AtomicU64,
+    /// With this many shapes, unused ones are looked for; 0 stands for [`SWEEP_MINIMUM`].
+    sweep_at: AtomicUsize,
 }
 
 /// Below this many shapes, unused ones are not looked for.
@@ -209,11 +211,11 @@ const SWEEP_MINIMUM: usize = 8192;
 impl ShapeTable {
     /// The shape of these facts.
     pub(crate) fn intern(&self, facts: ShapeFacts, names: &Interner) -> Arc<Shape> {
-        if self.shapes.len() >= SWEEP_MINIMUM && self.shapes.len().is_power_of_two() {
-            self.sweep();
-        }
         if let Some(found) = self.shapes.get(&facts) {
             return found.clone();
+        }
+        if self.shapes.len() >= self.sweep_at.load(Ordering::Relaxed).max(SWEEP_MINIMUM) {
+            self.sweep();
         }
         let id = ShapeId::new(self.next_id.fetch_add(1, Ordering::Relaxed));
         let requests = facts.request.listed(names).into();
@@ -225,8 +227,41 @@ impl ShapeTable {
         self.shapes.len()
     }
 
-    /// Forgets shapes that no pod holds.
+    /// Forgets shapes that no pod holds; the next time is when there are twice as many as are left.
     fn sweep(&self) {
         self.shapes.retain(|_, shape| Arc::strong_count(shape) > 1);
+        self.sweep_at.store(2 * self.shapes.len(), Ordering::Relaxed);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use berth_proto::{Quantity, core_v1, meta_v1};
+
+    use super::SWEEP_MINIMUM;
+    use crate::model::{Model, Pod};
+
+    fn pod(model: &Model, memory: usize) -> Pod {
+        let mut resources = core_v1::ResourceRequirements::default();
+        resources.requests.insert("memory".into(), Quantity::new(memory.to_string()));
+        let container =
+            core_v1::Container { resources: Some(resources), ..core_v1::Container::default() };
+        let metadata = meta_v1::ObjectMeta { name: "p".into(), ..Default::default() };
+        let spec = core_v1::PodSpec { containers: vec![container], ..Default::default() };
+        let pod = core_v1::Pod { metadata: Some(metadata), spec: Some(spec), status: None };
+        model.compile_pod(&pod).unwrap()
+    }
+
+    #[test]
+    fn replicas_share_a_shape_and_unused_shapes_are_forgotten() {
+        let model = Model::new();
+        let kept = pod(&model, 1);
+        for memory in 0..3 * SWEEP_MINIMUM {
+            pod(&model, 10 + memory);
+            assert!(model.shapes().len() <= SWEEP_MINIMUM);
+        }
+        assert!(std::sync::Arc::ptr_eq(kept.shape(), pod(&model, 1).shape()));
+        let held: Vec<Pod> = (0..2 * SWEEP_MINIMUM).map(|i| pod(&model, 1_000_000 + i)).collect();
+        assert!(model.shapes().len() >= held.len());
     }
 }

@@ -41,6 +41,11 @@ struct Entry {
 /// Shard evaluations that are kept at most: about 1.2 KiB each.
 const MAX_SHARD_EVALUATIONS: usize = 20_000;
 
+/// Evaluations of a cluster of this many shards that are kept at most.
+pub(crate) fn capacity(n_shards: usize) -> usize {
+    (MAX_SHARD_EVALUATIONS / n_shards.max(1)).max(8)
+}
+
 impl Memo {
     /// Runs `decide` with what is remembered of the request's shape, or with nothing where it must not or cannot be
     /// remembered; the answer is the same.
@@ -70,7 +75,7 @@ impl Memo {
     }
 
     fn insert(&self, key: MemoKey, n_shards: usize) -> Arc<Entry> {
-        let capacity = (MAX_SHARD_EVALUATIONS / n_shards.max(1)).max(8);
+        let capacity = capacity(n_shards);
         if self.entries.len() >= capacity {
             self.evict(capacity / 2);
         }
