@@ -167,8 +167,8 @@ impl Cluster {
         cancelled: &dyn Fn() -> bool,
     ) -> Vec<Result<Decision, EngineError>> {
         let mut results = Vec::with_capacity(pods.len());
-        let mut fork =
-            (!assume).then(|| Fork::of(&self.snapshot(), self.versions.clone(), &self.memo));
+        let base = self.snapshot();
+        let mut fork = (!assume).then(|| Fork::of(&base, self.versions.clone(), &self.memo));
         for hold in pods.chunks(BATCH_HOLD) {
             let mut writer = if assume { Some(self.writer()) } else { None };
             for pod in hold {

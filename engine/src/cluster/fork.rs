@@ -17,20 +17,22 @@ use crate::snapshot::Snapshot;
 /// A private copy of a snapshot; costs a few pointers until it is changed.
 #[derive(Debug)]
 pub(crate) struct Fork<'a> {
+    /// Where the fork began: its history is the cluster's up to here, and its own from here on.
+    base: &'a Snapshot,
     draft: Draft,
     memo: &'a Memo,
     /// Pods that were placed on the fork, and where.
     placed: FxHashMap<PodKey, Arc<str>>,
-    /// The fork's own evaluations: its history is not the cluster's.
+    /// The fork's own evaluations, each begun as what the cluster's memo has of the base.
     evaluations: FxHashMap<MemoKey, Evaluation>,
 }
 
 impl<'a> Fork<'a> {
-    pub(crate) fn of(snapshot: &Snapshot, versions: Arc<AtomicU64>, memo: &'a Memo) -> Fork<'a> {
+    pub(crate) fn of(base: &'a Snapshot, versions: Arc<AtomicU64>, memo: &'a Memo) -> Fork<'a> {
         let lineage = versions.fetch_add(1, Ordering::Relaxed);
-        let snapshot = Snapshot { lineage, ..snapshot.clone() };
+        let snapshot = Snapshot { lineage, ..base.clone() };
         let draft = Draft::new(snapshot, versions);
-        Fork { draft, memo, placed: FxHashMap::default(), evaluations: FxHashMap::default() }
+        Fork { base, draft, memo, placed: FxHashMap::default(), evaluations: FxHashMap::default() }
     }
 
     /// Decides on the fork for a pod that was not placed on it before, with what is remembered of the request's shape, here or in the cluster.
@@ -51,7 +53,10 @@ impl<'a> Fork<'a> {
         if self.evaluations.len() >= memo::capacity(self.draft.snapshot.shards.len()) {
             self.evaluations.clear();
         }
-        let evaluation = self.evaluations.entry(key).or_insert_with(|| self.memo.recall(key));
+        let evaluation = self.evaluations.entry(key).or_insert_with(|| {
+            let base = Plan::new(self.base, request, kernels);
+            self.memo.with(&base, |evaluation| evaluation.fork(&base, self.draft.snapshot.lineage))
+        });
         place::decide(&plan, evaluation, request.tie_break)
     }
 

@@ -81,6 +81,16 @@ impl Evaluation {
         }
     }
 
+    /// A copy for a fork of the plan's snapshot, evaluated up to there: what the fork changes from there on is newer than
+    /// anything in it.
+    pub(crate) fn fork(&mut self, base: &Plan<'_>, lineage: u64) -> Evaluation {
+        self.filter(base);
+        if self.n_feasible() > 1 {
+            self.score(base);
+        }
+        Evaluation { lineage, ..self.clone() }
+    }
+
     pub(crate) fn n_feasible(&self) -> u32 {
         self.shards.iter().map(|shard| shard.n_feasible).sum()
     }

@@ -66,14 +66,6 @@ impl Memo {
         }
     }
 
-    /// A copy of what is remembered, or nothing.
-    pub(crate) fn recall(&self, key: MemoKey) -> Evaluation {
-        let entry = self.entries.get(&key).map(|entry| entry.clone());
-        entry
-            .and_then(|entry| entry.evaluation.try_lock().ok().map(|e| e.clone()))
-            .unwrap_or_default()
-    }
-
     fn insert(&self, key: MemoKey, n_shards: usize) -> Arc<Entry> {
         let capacity = capacity(n_shards);
         if self.entries.len() >= capacity {
