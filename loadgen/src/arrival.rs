@@ -59,6 +59,8 @@ pub struct Tickets {
     /// First number that is not handed out.
     end: u64,
     stop_at: Option<Instant>,
+    /// Without permits; closed once nothing more is to be handed out.
+    running: Semaphore,
     open: Option<OpenLoop>,
 }
 
@@ -71,17 +73,21 @@ struct OpenLoop {
 impl Tickets {
     /// A closed loop of `n_requests`, ended earlier at `stop_at` when there is one.
     pub fn closed(start: Instant, n_requests: u64, stop_at: Option<Instant>) -> Self {
-        Self { start, next: AtomicU64::new(0), end: n_requests, stop_at, open: None }
+        let running = Semaphore::new(0);
+        Self { start, next: AtomicU64::new(0), end: n_requests, stop_at, running, open: None }
     }
 
     /// An open loop of `n_requests` on `schedule`. Somebody must call [`Tickets::release`]; see [`pace`].
     pub fn open(start: Instant, n_requests: u64, schedule: Schedule) -> Self {
         let open = OpenLoop { schedule, due: Semaphore::new(0) };
-        Self { start, next: AtomicU64::new(0), end: n_requests, stop_at: None, open: Some(open) }
+        Self { open: Some(open), ..Self::closed(start, n_requests, None) }
     }
 
     /// The next request, as soon as it is due; `None` when the run is over.
     pub async fn take(&self) -> Option<Ticket> {
+        if self.running.is_closed() {
+            return None;
+        }
         let Some(open) = &self.open else {
             return self.take_closed();
         };
@@ -92,12 +98,29 @@ impl Tickets {
         open.due.acquire().await.ok()?.forget();
         let number = self.next.fetch_add(1, Ordering::Relaxed);
         if number + 1 >= self.end {
-            open.due.close();
+            self.stop();
         }
         (number < self.end).then(|| Ticket {
             number,
             intended: self.start + open.schedule.intended_offset(number),
         })
+    }
+
+    /// Ends the run: nothing is handed out any more, not even what is due.
+    pub fn stop(&self) {
+        self.running.close();
+        if let Some(open) = &self.open {
+            open.due.close();
+        }
+    }
+
+    /// Resolves when nothing more will be handed out: for those who wait for something else meanwhile.
+    pub async fn over(&self) {
+        let stopped = self.running.acquire();
+        match self.stop_at {
+            None => drop(stopped.await),
+            Some(stop_at) => drop(tokio::time::timeout_at(stop_at, stopped).await),
+        }
     }
 
     fn take_closed(&self) -> Option<Ticket> {
@@ -106,6 +129,9 @@ impl Tickets {
             return None;
         }
         let number = self.next.fetch_add(1, Ordering::Relaxed);
+        if number.saturating_add(1) >= self.end {
+            self.stop();
+        }
         (number < self.end).then_some(Ticket { number, intended: now })
     }
 
@@ -214,6 +240,39 @@ mod tests {
             n_requests += 1;
         }
         assert_eq!(n_requests, 10);
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_run_is_over_with_its_time_or_its_last_request() {
+        let start = Instant::now();
+        Tickets::closed(start, 2, Some(start + Duration::from_millis(10))).over().await;
+        assert_eq!(start.elapsed(), Duration::from_millis(10));
+        let tickets = Tickets::closed(start, 1, None);
+        let early = tokio::time::timeout(Duration::from_millis(5), tickets.over()).await;
+        assert!(early.is_err() && tickets.take().await.is_some());
+        tickets.over().await;
+        assert_eq!(start.elapsed(), Duration::from_millis(15));
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_stopped_run_hands_nothing_out() {
+        let start = Instant::now();
+        let closed = Tickets::closed(start, 20, None);
+        let open = Arc::new(Tickets::open(start, 20, every_ms(1.0)));
+        open.release(1);
+        assert!(closed.take().await.is_some() && open.take().await.is_some());
+        // Nothing is due: this one waits until it is told.
+        let waiting = tokio::spawn({
+            let open = Arc::clone(&open);
+            async move { open.take().await }
+        });
+        tokio::task::yield_now().await;
+        closed.stop();
+        open.stop();
+        open.release(5);
+        assert_eq!(waiting.await.unwrap(), None);
+        open.over().await;
+        assert_eq!((closed.take().await, open.take().await), (None, None));
     }
 
     #[tokio::test]

@@ -1,7 +1,11 @@
 //! A client of the `berth.v1` services: several connections, the feed, and placing in three ways.
 
+mod backoff;
 pub mod caller;
+pub mod code;
+mod codec;
 pub mod feed;
+mod pipeline;
 
 use std::time::Duration;
 
@@ -10,9 +14,11 @@ use berth_proto::berth_v1::placement_service_client::PlacementServiceClient;
 use berth_proto::berth_v1::{
     ApplyRequest, ApplyResponse, Delta, GetClusterRequest, GetClusterResponse, PodKey, delta,
 };
+use tonic::client::Grpc;
 use tonic::transport::{Channel, Endpoint};
 
 pub use caller::{Caller, Mode, PlaceOptions};
+pub use code::code_name;
 pub use feed::{Fed, Refused};
 
 /// Called with the number of objects or pods that were just dealt with.
@@ -38,7 +44,7 @@ pub enum ClientError {
         source: tonic::transport::Error,
     },
     /// The server refused or failed the call.
-    #[error("`{method}`: {:?}: {}", .status.code(), .status.message())]
+    #[error("`{method}`: {}: {}", code_name(.status.code()), .status.message())]
     Rpc {
         /// `Service.Method`.
         method: &'static str,
@@ -62,8 +68,8 @@ impl ClientError {
 }
 
 /// The innermost error: "connection refused" stands below two layers that only say "transport error".
-fn root_cause(error: &tonic::transport::Error) -> String {
-    let mut cause: &dyn std::error::Error = error;
+fn root_cause(error: &dyn std::error::Error) -> String {
+    let mut cause = error;
     while let Some(source) = cause.source() {
         cause = source;
     }
@@ -83,7 +89,7 @@ pub struct Client {
 }
 
 impl Client {
-    /// Opens `n_connections` (at least one) connections to `url`, such as `http://127.0.0.1:7443` or `127.0.0.1:7443`.
+    /// Opens `n_connections` (at least one) connections to `url`, such as `http://127.0.0.1:7420` or `127.0.0.1:7420`.
     pub async fn connect(url: &str, n_connections: usize) -> Result<Self, ClientError> {
         let endpoint = endpoint(url)?;
         let mut channels = Vec::with_capacity(n_connections.max(1));
@@ -104,6 +110,12 @@ impl Client {
     /// The placement service over connection `index`, counted round and round.
     pub fn placement(&self, index: usize) -> PlacementServiceClient<Channel> {
         PlacementServiceClient::new(self.channels[index % self.channels.len()].clone())
+            .max_decoding_message_size(MAX_MESSAGE_BYTES)
+    }
+
+    /// Any service over connection `index`, counted round and round, with messages encoded by the caller.
+    fn grpc(&self, index: usize) -> Grpc<Channel> {
+        Grpc::new(self.channels[index % self.channels.len()].clone())
             .max_decoding_message_size(MAX_MESSAGE_BYTES)
     }
 
@@ -170,7 +182,7 @@ mod tests {
 
     #[test]
     fn scheme_is_optional_and_bad_urls_are_refused() {
-        assert_eq!(endpoint("127.0.0.1:7443").unwrap().uri(), "http://127.0.0.1:7443/");
+        assert_eq!(endpoint("127.0.0.1:7420").unwrap().uri(), "http://127.0.0.1:7420/");
         for bad in ["https://localhost:1", "ftp://localhost", "http://", "", "http://a b"] {
             assert!(matches!(endpoint(bad), Err(ClientError::Url { .. })), "{bad}");
         }

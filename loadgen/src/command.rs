@@ -1,10 +1,12 @@
 //! The command line: what can be asked, and where its answer goes.
 
+mod interrupt;
 pub mod openb;
+mod output_file;
 pub mod run;
 
 use std::io::Write as _;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::process::ExitCode;
 
 use berth_proto::berth_v1::{TieBreak, TieBreakRule};
@@ -36,7 +38,8 @@ pub enum Command {
 }
 
 impl Cli {
-    /// Does what was asked; the exit code is 1 when the answer is "no".
+    /// Does what was asked. Exit codes: 1 when the answer is "no" or the command failed, 2 for flags that cannot be
+    /// used, 130 and 143 after an interrupt and a termination signal.
     pub async fn run(self) -> Result<ExitCode, CommandError> {
         match self.command {
             Command::Run(flags) => run::run(*flags).await,
@@ -52,8 +55,11 @@ pub enum CommandError {
     #[error("{0}")]
     Flags(String),
     /// A synthetic cluster that cannot be built.
-    #[error(transparent)]
+    #[error("`--{}`: {}", cluster_flag(.0.field), .0.reason)]
     Spec(#[from] SpecError),
+    /// The operating system does not let the command listen for signals.
+    #[error("cannot listen for signals: {0}")]
+    Signal(std::io::Error),
     /// A trace that cannot be read.
     #[error(transparent)]
     Trace(#[from] TraceError),
@@ -82,6 +88,33 @@ pub enum CommandError {
         /// The operating system's account.
         source: std::io::Error,
     },
+}
+
+impl CommandError {
+    /// 2 where the flags themselves are at fault, as the argument parser has it; 1 for every other failure.
+    pub fn exit_code(&self) -> ExitCode {
+        match self {
+            CommandError::Flags(_)
+            | CommandError::Spec(_)
+            | CommandError::Load(LoadError::Spec { .. })
+            | CommandError::Client(ClientError::Url { .. }) => ExitCode::from(2),
+            CommandError::Trace(_)
+            | CommandError::Client(_)
+            | CommandError::Load(_)
+            | CommandError::Replay(_)
+            | CommandError::Refused { .. }
+            | CommandError::Signal(_)
+            | CommandError::Write { .. } => ExitCode::FAILURE,
+        }
+    }
+}
+
+/// The flag of `run` that sets a field of the cluster's specification.
+fn cluster_flag(field: &str) -> String {
+    match field {
+        "n_nodes" | "n_zones" => field.trim_start_matches("n_").to_owned(),
+        field => field.replace('_', "-"),
+    }
 }
 
 /// How results are printed.
@@ -127,11 +160,6 @@ fn print(output: Output, text: &str, json: &impl serde::Serialize) -> Result<(),
     }
     .and_then(|()| stdout.flush())
     .map_err(stdout_error)
-}
-
-fn write_file(path: &Path, text: &str) -> Result<(), CommandError> {
-    std::fs::write(path, text)
-        .map_err(|source| CommandError::Write { path: path.to_owned(), source })
 }
 
 /// A bar on the standard error output, shown only where that is a terminal.

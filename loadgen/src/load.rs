@@ -2,7 +2,9 @@
 
 pub mod request;
 pub mod tally;
+mod wire;
 
+use std::pin::{Pin, pin};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -15,7 +17,7 @@ use crate::arrival::{Schedule, Tickets, pace};
 use crate::client::{Caller, Client, ClientError, Mode, OnProgress, PlaceOptions};
 use crate::report::LoadReport;
 use request::Requests;
-use tally::Tally;
+use tally::{Fate, Tally};
 
 /// How load is put on a server.
 #[derive(Debug, Clone, PartialEq)]
@@ -82,9 +84,9 @@ pub enum Limit {
 #[derive(Debug, thiserror::Error)]
 pub enum LoadError {
     /// A field of the specification that contradicts another or is out of range.
-    #[error("`{field}`: {reason}")]
+    #[error("`--{field}`: {reason}")]
     Spec {
-        /// The field, as the command line names it.
+        /// The field, as the command line names its flag.
         field: &'static str,
         /// What is wrong with it.
         reason: String,
@@ -109,10 +111,10 @@ impl LoadSpec {
             return refuse("batch-size", "must be between 1 and 100,000");
         }
         if self.mode == Mode::Unary && (self.batch_size != 1 || self.replicas != 1) {
-            return refuse("batch-size", "must be 1 in the unary mode, and `replicas` too");
+            return refuse("batch-size", "must be 1 in the unary mode, and `--replicas` too");
         }
         if self.replicas == 0 || !self.batch_size.is_multiple_of(self.replicas as usize) {
-            return refuse("replicas", "must be at least 1 and divide `batch-size`");
+            return refuse("replicas", "must be at least 1 and divide `--batch-size`");
         }
         if matches!(self.limit, Limit::Pods(0)) {
             return refuse("pods", "must be at least 1");
@@ -162,12 +164,25 @@ fn rate_error() -> LoadError {
 /// Places `pods`, over and over when the run is longer, and reports.
 ///
 /// A pod that comes around again has another name, so that assuming never collides. Requests that fail are counted by
-/// code and do not end the run. `on_progress` hears of pods as they are answered.
+/// code and do not end the run; a connection that fails is tried again at growing intervals of at most a second.
+/// `on_progress` hears of pods as their requests end.
 pub async fn run(
     client: &Client,
     pods: Arc<[Pod]>,
     spec: &LoadSpec,
     on_progress: OnProgress,
+) -> Result<LoadReport, LoadError> {
+    run_until(client, pods, spec, on_progress, std::future::pending()).await
+}
+
+/// As [`run`], ended early once `stop` is: no further request is sent, those in flight are awaited, and what was
+/// measured so far is reported (and released, when asked to).
+pub async fn run_until(
+    client: &Client,
+    pods: Arc<[Pod]>,
+    spec: &LoadSpec,
+    on_progress: OnProgress,
+    stop: impl Future<Output = ()>,
 ) -> Result<LoadReport, LoadError> {
     spec.check()?;
     if pods.is_empty() {
@@ -176,58 +191,129 @@ pub async fn run(
             reason: "there is nothing to place".to_owned(),
         });
     }
-    let callers: Vec<Caller> = (0..client.n_connections())
-        .map(|connection| Caller::new(client, connection, spec.mode, spec.options))
+    let requests = Arc::new(Requests::new(&pods, spec));
+    drop(pods);
+    let callers = (0..client.n_connections())
+        .map(|connection| Caller::new(client, connection, spec.mode, spec.options.timeout))
         .collect();
-    let requests = Arc::new(Requests::new(pods, spec));
-    let mut assumed = Vec::new();
+    let generator = Generator { callers, requests, spec, on_progress };
+    let mut stop = Stop { signal: pin!(stop), has_come: false };
+    let mut warmup = None;
     if spec.n_warmup_pods > 0 {
-        let limit = Limit::Pods(spec.n_warmup_pods);
-        let warmup = drive(&callers, &requests, spec, limit, &on_progress).await?;
-        assumed = warmup.assumed;
+        warmup = Some(generator.drive(Limit::Pods(spec.n_warmup_pods), &mut stop).await?);
     }
     let start = Instant::now();
-    let mut tally = drive(&callers, &requests, spec, spec.limit, &on_progress).await?;
+    let mut tally = if stop.has_come {
+        Tally::new(start, generator.keeps_assumed())
+    } else {
+        generator.drive(spec.limit, &mut stop).await?
+    };
     let elapsed = start.elapsed();
-    assumed.append(&mut tally.assumed);
-    let n_released = if spec.release { assumed.len() } else { 0 };
-    if spec.release {
-        client.delete_pods(&assumed).await?;
-    }
-    Ok(LoadReport::new(spec, client.n_connections(), elapsed, tally, n_released))
+    let release = if spec.release {
+        release(client, warmup.as_mut().into_iter().chain([&mut tally])).await
+    } else {
+        Release::default()
+    };
+    let report = LoadReport::new(spec, client.n_connections(), elapsed, tally, release);
+    Ok(LoadReport { interrupted: stop.has_come, ..report })
 }
 
-/// One phase: `spec.concurrency` tasks share the tickets until they are used up.
-async fn drive(
-    callers: &[Caller],
-    requests: &Arc<Requests>,
-    spec: &LoadSpec,
-    limit: Limit,
-    on_progress: &OnProgress,
-) -> Result<Tally, LoadError> {
-    let tickets = spec.tickets(limit)?;
-    let keep_assumed = spec.release && spec.options.mode == PlaceMode::Assume;
-    let start = Instant::now();
-    let mut tasks = JoinSet::new();
-    for task in 0..spec.concurrency {
-        let caller = callers[task % callers.len()].clone();
-        let (tickets, requests, on_progress) =
-            (Arc::clone(&tickets), Arc::clone(requests), Arc::clone(on_progress));
-        tasks.spawn(async move {
-            let mut tally = Tally::new(start, keep_assumed);
-            while let Some(ticket) = tickets.take().await {
-                let (sequence, entries, n_pods) = requests.next();
-                let sent = Instant::now();
-                let answer = caller.place(sequence, entries).await;
-                tally.record(ticket.intended, sent, n_pods, answer);
-                on_progress(n_pods);
+/// What became of the pods that a run assumed.
+#[derive(Debug, Default)]
+pub(crate) struct Release {
+    /// Pods assumed and deleted again.
+    pub(crate) n_released: usize,
+    /// Why the deletion failed.
+    pub(crate) failure: Option<String>,
+}
+
+/// Deletes what was assumed, and what may have been: pods of requests without an answer.
+async fn release<'a>(client: &Client, tallies: impl Iterator<Item = &'a mut Tally>) -> Release {
+    let mut release = Release::default();
+    for tally in tallies {
+        let mut keys = std::mem::take(&mut tally.assumed);
+        let n_assumed = keys.len();
+        keys.append(&mut tally.unanswered);
+        match client.delete_pods(&keys).await {
+            Ok(()) => release.n_released += n_assumed,
+            Err(error) => release.failure = Some(error.to_string()),
+        }
+    }
+    release
+}
+
+/// The wish to end a run early; polled no more once it has come.
+struct Stop<'a, F> {
+    signal: Pin<&'a mut F>,
+    has_come: bool,
+}
+
+/// What both phases of a run, warm-up and measurement, share.
+struct Generator<'a> {
+    callers: Vec<Caller>,
+    requests: Arc<Requests>,
+    spec: &'a LoadSpec,
+    on_progress: OnProgress,
+}
+
+impl Generator<'_> {
+    fn keeps_assumed(&self) -> bool {
+        self.spec.release && self.spec.options.mode == PlaceMode::Assume
+    }
+
+    /// One phase: `spec.concurrency` tasks share the tickets until they are used up.
+    async fn drive(
+        &self,
+        limit: Limit,
+        stop: &mut Stop<'_, impl Future<Output = ()>>,
+    ) -> Result<Tally, LoadError> {
+        let tickets = self.spec.tickets(limit)?;
+        let start = Instant::now();
+        let mut tasks = JoinSet::new();
+        for task in 0..self.spec.concurrency {
+            let caller = self.callers[task % self.callers.len()].clone();
+            let requests = (Arc::clone(&tickets), Arc::clone(&self.requests));
+            let tally = Tally::new(start, self.keeps_assumed());
+            tasks.spawn(send(caller, requests, tally, Arc::clone(&self.on_progress)));
+        }
+        let mut total = Tally::new(start, self.keeps_assumed());
+        loop {
+            tokio::select! {
+                joined = tasks.join_next() => match joined {
+                    Some(tally) => total.merge(tally?),
+                    None => return Ok(total),
+                },
+                () = stop.signal.as_mut(), if !stop.has_come => {
+                    stop.has_come = true;
+                    tickets.stop();
+                }
             }
-            tally
-        });
+        }
     }
-    let mut total = Tally::new(start, keep_assumed);
-    while let Some(tally) = tasks.join_next().await {
-        total.merge(tally?);
+}
+
+/// One caller: a request after another for as long as there are tickets.
+async fn send(
+    caller: Caller,
+    (tickets, requests): (Arc<Tickets>, Arc<Requests>),
+    mut tally: Tally,
+    on_progress: OnProgress,
+) -> Tally {
+    loop {
+        // Before the ticket: a closed loop does not wait for a connection on the clock of a request.
+        tokio::select! {
+            biased;
+            () = caller.ready() => {}
+            () = tickets.over() => return tally,
+        }
+        let Some(ticket) = tickets.take().await else { return tally };
+        let request = requests.next();
+        let (sequence, n_pods) = (request.sequence, request.n_pods);
+        let sent = Instant::now();
+        let answer = caller.place(sequence, request.message).await;
+        if tally.record(ticket.intended, sent, n_pods, answer) == Fate::Unknown {
+            tally.keep_unanswered(|| requests.keys(sequence));
+        }
+        on_progress(n_pods);
     }
-    Ok(total)
 }

@@ -1,6 +1,7 @@
 //! What a run measured, ready to be shown.
 
 pub mod html;
+pub mod number;
 pub mod replay;
 pub mod svg;
 pub mod table;
@@ -13,7 +14,7 @@ use serde::Serialize;
 
 use crate::client::Mode;
 use crate::load::tally::{ErrorCount, PendingPods, Tally};
-use crate::load::{Arrival, LoadSpec};
+use crate::load::{Arrival, LoadSpec, Release};
 
 /// The account of one run; its serialised form is what `-o json` prints.
 #[derive(Debug, Clone, PartialEq, Serialize)]
@@ -34,9 +35,11 @@ pub struct LoadReport {
     pub batch_size: usize,
     /// Seconds from the first request to the last answer, warm-up not counted.
     pub elapsed_seconds: f64,
-    /// Requests answered, failed ones included.
+    /// Whether the run was ended by a signal before its limit.
+    pub interrupted: bool,
+    /// Requests made, failed ones included.
     pub n_requests: u64,
-    /// Pods of those requests.
+    /// Pods answered with a decision: placed, unschedulable or gated.
     pub n_pods: u64,
     /// Pods with a node.
     pub n_placed: u64,
@@ -44,23 +47,27 @@ pub struct LoadReport {
     pub n_unschedulable: u64,
     /// Pods held back by a scheduling gate.
     pub n_gated: u64,
-    /// Pods without an answer.
+    /// Pods without a decision.
     pub n_errors: u64,
     /// Those by gRPC code.
     pub errors: BTreeMap<String, ErrorCount>,
     /// Pods assumed and deleted again after the run.
     pub n_released: usize,
+    /// Why assumed pods could not be deleted; they hold their room still.
+    pub release_failure: Option<String>,
     /// Decisions (placed, unschedulable or gated) a second.
     pub decisions_per_second: f64,
-    /// Time of a request from its intended start to its answer.
+    /// Time of a request from its intended start to its answer; requests that failed with UNAVAILABLE have none.
     pub latency: Latency,
     /// Time of a request from its sending to its answer; the same as `latency` in a closed loop.
     pub service_time: Latency,
-    /// Pending pods that have this reason on at least one node.
+    /// Unschedulable pods that have this reason on at least one node.
     pub pending_by_reason: BTreeMap<String, u64>,
-    /// The first few different messages of pending pods.
+    /// The first few different messages of unschedulable pods.
     pub pending_examples: Vec<PendingPods>,
-    /// Pods answered in each second of the run; the last one is cut off where the run ended.
+    /// The first few different messages of gated pods: the plugin and what it waits for.
+    pub gated_examples: Vec<PendingPods>,
+    /// Pods decided in each second of the run; the last one is cut off where the run ended.
     pub pods_by_second: Vec<u64>,
 }
 
@@ -102,14 +109,17 @@ impl LoadReport {
         n_connections: usize,
         elapsed: Duration,
         tally: Tally,
-        n_released: usize,
+        release: Release,
     ) -> Self {
         let rate = match spec.arrival {
             Arrival::Closed => None,
             Arrival::Open { pods_per_second } => Some(pods_per_second),
         };
-        let n_decisions = tally.n_placed + tally.n_unschedulable + tally.n_gated;
         let elapsed_seconds = elapsed.as_secs_f64();
+        let mut pods_by_second = tally.pods_by_second;
+        // Seconds at the end without a decision count too; the cast saturates.
+        let n_seconds = (elapsed_seconds.ceil() as usize).max(pods_by_second.len());
+        pods_by_second.resize(n_seconds, 0);
         Self {
             mode: spec.mode,
             arrival: if rate.is_some() { "open" } else { "closed" },
@@ -119,6 +129,7 @@ impl LoadReport {
             concurrency: spec.concurrency,
             batch_size: spec.batch_size,
             elapsed_seconds,
+            interrupted: false,
             n_requests: tally.n_requests,
             n_pods: tally.n_pods,
             n_placed: tally.n_placed,
@@ -126,9 +137,10 @@ impl LoadReport {
             n_gated: tally.n_gated,
             n_errors: tally.errors.values().map(|count| count.n_pods).sum(),
             errors: tally.errors,
-            n_released,
+            n_released: release.n_released,
+            release_failure: release.failure,
             decisions_per_second: if elapsed_seconds > 0.0 {
-                n_decisions as f64 / elapsed_seconds
+                tally.n_pods as f64 / elapsed_seconds
             } else {
                 0.0
             },
@@ -136,7 +148,8 @@ impl LoadReport {
             service_time: Latency::of(&tally.service_time),
             pending_by_reason: tally.pending_by_reason,
             pending_examples: tally.pending_examples,
-            pods_by_second: tally.pods_by_second,
+            gated_examples: tally.gated_examples,
+            pods_by_second,
         }
     }
 }
@@ -201,30 +214,39 @@ pub(crate) mod tests {
             concurrency: 16,
             batch_size: 1,
             elapsed_seconds: 2.0,
+            interrupted: false,
             n_requests: 1_000,
-            n_pods: 1_000,
+            n_pods: 998,
             n_placed: 990,
             n_unschedulable: 7,
             n_gated: 1,
             n_errors: 2,
             errors: BTreeMap::from([(
-                "Unavailable".to_owned(),
-                ErrorCount { n_pods: 2, example: "the <server> is gone".to_owned() },
+                "UNAVAILABLE".to_owned(),
+                ErrorCount {
+                    n_requests: 2,
+                    n_pods: 2,
+                    example: "the <server> is gone".to_owned(),
+                    first_at: None,
+                },
             )]),
             n_released: 990,
+            release_failure: None,
             decisions_per_second: 499.0,
             latency: Latency::of(&histogram),
             service_time: Latency::of(&histogram),
-            pending_by_reason: BTreeMap::from([
-                ("Insufficient cpu".to_owned(), 7),
-                ("SchedulingGates".to_owned(), 1),
-            ]),
+            pending_by_reason: BTreeMap::from([("Insufficient cpu".to_owned(), 7)]),
             pending_examples: vec![PendingPods {
                 message: "0/5 nodes are available: 5 Insufficient cpu.".to_owned(),
                 n_pods: 7,
                 example: "ns/big".to_owned(),
             }],
-            pods_by_second: vec![480, 520],
+            gated_examples: vec![PendingPods {
+                message: "SchedulingGates: waiting for scheduling gates: [quota]".to_owned(),
+                n_pods: 1,
+                example: "ns/later".to_owned(),
+            }],
+            pods_by_second: vec![480, 518],
         }
     }
 
@@ -267,8 +289,8 @@ pub(crate) mod tests {
         let json = serde_json::to_value(example()).unwrap();
         assert_eq!(json["mode"], "unary");
         assert_eq!(json["decisions_per_second"], 499.0);
-        assert_eq!(json["errors"]["Unavailable"]["n_pods"], 2);
+        assert_eq!(json["errors"]["UNAVAILABLE"]["n_pods"], 2);
         assert_eq!(json["latency"]["n"], 1_000);
-        assert_eq!(json["pods_by_second"], serde_json::json!([480, 520]));
+        assert_eq!(json["pods_by_second"], serde_json::json!([480, 518]));
     }
 }

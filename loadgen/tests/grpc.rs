@@ -6,5 +6,7 @@
 mod fake_server;
 #[path = "grpc/load.rs"]
 mod load;
+#[path = "grpc/process.rs"]
+mod process;
 #[path = "grpc/replay.rs"]
 mod replay;

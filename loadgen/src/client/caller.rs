@@ -1,20 +1,21 @@
 //! One way to have pods placed: a call a pod, a call a batch, or a stream of pipelined batches.
 
-use std::collections::BTreeMap;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::error::Error as _;
+use std::sync::Arc;
 use std::time::Duration;
 
-use berth_proto::berth_v1::placement_service_client::PlacementServiceClient;
 use berth_proto::berth_v1::{
-    BatchEntry, PlaceBatchRequest, PlaceRequest, PlaceResult, PlaceStreamRequest,
+    PlaceBatchResponse, PlaceMode, PlaceResponse, PlaceResult, TieBreak, place_result,
 };
-use berth_proto::berth_v1::{PlaceMode, TieBreak, place_result};
-use tokio::sync::{mpsc, oneshot};
-use tokio_stream::wrappers::ReceiverStream;
-use tonic::Status;
+use tonic::client::Grpc;
+use tonic::codegen::http::uri::PathAndQuery;
 use tonic::transport::Channel;
+use tonic::{Code, Request, Status};
 
-use super::Client;
+use super::backoff::Gate;
+use super::codec::Encoded;
+use super::pipeline::Pipeline;
+use super::{Client, root_cause};
 
 /// Which method carries the pods.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, serde::Serialize, clap::ValueEnum)]
@@ -45,167 +46,103 @@ impl Default for PlaceOptions {
     }
 }
 
-/// Sends requests over one connection in one [`Mode`]. Cheap to clone: clones share connection and stream.
+/// Sends encoded requests over one connection in one [`Mode`]. Cheap to clone: clones share connection and stream.
 #[derive(Debug, Clone)]
 pub struct Caller {
     route: Route,
-    options: PlaceOptions,
+    timeout: Duration,
 }
 
 #[derive(Debug, Clone)]
 enum Route {
-    Unary(PlacementServiceClient<Channel>),
-    Batch(PlacementServiceClient<Channel>),
+    Unary(Grpc<Channel>, Arc<Gate>),
+    Batch(Grpc<Channel>, Arc<Gate>),
     Stream(Pipeline),
 }
 
 impl Caller {
     /// A caller over connection `connection` of `client`; a stream is opened at once.
-    pub fn new(client: &Client, connection: usize, mode: Mode, options: PlaceOptions) -> Self {
-        let service = client.placement(connection);
+    pub fn new(client: &Client, connection: usize, mode: Mode, timeout: Duration) -> Self {
+        let service = client.grpc(connection);
         let route = match mode {
-            Mode::Unary => Route::Unary(service),
-            Mode::Batch => Route::Batch(service),
+            Mode::Unary => Route::Unary(service, Arc::new(Gate::new())),
+            Mode::Batch => Route::Batch(service, Arc::new(Gate::new())),
             Mode::Stream => Route::Stream(Pipeline::open(service)),
         };
-        Self { route, options }
+        Self { route, timeout }
     }
 
-    /// Has the entries placed and gives one result a pod, replicas expanded.
+    /// Returns at once, except after a failure of the connection: then when it may be tried again, 50 ms to 1 s later.
+    pub async fn ready(&self) {
+        match &self.route {
+            Route::Unary(_, gate) | Route::Batch(_, gate) => gate.pass().await,
+            Route::Stream(pipeline) => pipeline.ready().await,
+        }
+    }
+
+    /// Has the pods of an encoded request placed and gives one result a pod, replicas expanded.
     ///
-    /// `sequence` is unique among the unanswered requests of a stream. Unary calls carry the first entry only.
+    /// `request` is the message of this caller's mode: `PlaceRequest`, `PlaceBatchRequest` or `PlaceStreamRequest`.
+    /// `sequence` is unique among the unanswered requests and, in a stream, also stands in the request.
     /// Errors: the call's own failure; a refused pod is an error only in the unary mode, else a result.
-    pub async fn place(
-        &self,
-        sequence: u64,
-        entries: Vec<BatchEntry>,
-    ) -> Result<Vec<PlaceResult>, Status> {
-        let answer = self.answer(sequence, entries);
-        match tokio::time::timeout(self.options.timeout, answer).await {
+    pub async fn place(&self, sequence: u64, request: Vec<u8>) -> Result<Vec<PlaceResult>, Status> {
+        match tokio::time::timeout(self.timeout, self.answer(sequence, request)).await {
             Ok(answer) => answer,
             Err(_) => {
                 if let Route::Stream(pipeline) = &self.route {
                     pipeline.forget(sequence);
                 }
-                Err(Status::deadline_exceeded(format!(
-                    "no answer within {:?}",
-                    self.options.timeout
-                )))
+                Err(Status::deadline_exceeded(format!("no answer within {:?}", self.timeout)))
             }
         }
     }
 
-    async fn answer(
-        &self,
-        sequence: u64,
-        entries: Vec<BatchEntry>,
-    ) -> Result<Vec<PlaceResult>, Status> {
-        let PlaceOptions { mode, tie_break, .. } = self.options;
-        let mode = mode.into();
+    async fn answer(&self, sequence: u64, request: Vec<u8>) -> Result<Vec<PlaceResult>, Status> {
         match &self.route {
-            Route::Unary(service) => {
-                let pod = entries.into_iter().next().and_then(|entry| entry.pod);
-                let answer = service
-                    .clone()
-                    .place(PlaceRequest { pod, mode, tie_break })
-                    .await?
-                    .into_inner();
+            Route::Unary(service, gate) => {
+                let path = PathAndQuery::from_static("/berth.v1.PlacementService/Place");
+                let answer: PlaceResponse = call(service, gate, path, request).await?;
                 let decision =
                     answer.decision.ok_or_else(|| Status::data_loss("`decision` is missing"))?;
                 Ok(vec![PlaceResult { result: Some(place_result::Result::Decision(decision)) }])
             }
-            Route::Batch(service) => {
-                let request = PlaceBatchRequest { entries, mode, tie_break };
-                Ok(service.clone().place_batch(request).await?.into_inner().results)
+            Route::Batch(service, gate) => {
+                let path = PathAndQuery::from_static("/berth.v1.PlacementService/PlaceBatch");
+                let answer: PlaceBatchResponse = call(service, gate, path, request).await?;
+                Ok(answer.results)
             }
-            Route::Stream(pipeline) => {
-                pipeline.send(PlaceStreamRequest { sequence, entries, mode, tie_break }).await
-            }
+            Route::Stream(pipeline) => pipeline.send(sequence, request).await,
         }
     }
 }
 
-/// A `PlaceStream` that many tasks share: each waits for the answer to its own sequence number.
-#[derive(Debug, Clone)]
-struct Pipeline {
-    requests: mpsc::Sender<PlaceStreamRequest>,
-    waiting: Arc<Mutex<Waiting>>,
+/// One unary call; a failure of the connection closes the gate.
+async fn call<T: prost::Message + Default + 'static>(
+    service: &Grpc<Channel>,
+    gate: &Gate,
+    path: PathAndQuery,
+    request: Vec<u8>,
+) -> Result<T, Status> {
+    let mut service = service.clone();
+    let answer = match service.ready().await {
+        Ok(()) => service.unary(Request::new(request), path, Encoded::<T>::new()).await,
+        Err(error) => Err(Status::unavailable(format!("cannot connect: {error}"))),
+    };
+    let answer = answer.map(tonic::Response::into_inner).map_err(of_transport);
+    match &answer {
+        Err(status) if status.code() == Code::Unavailable => gate.failed(),
+        Ok(_) | Err(_) => gate.answered(),
+    }
+    answer
 }
 
-type Answer = Result<Vec<PlaceResult>, Status>;
-
-#[derive(Debug, Default)]
-struct Waiting {
-    by_sequence: BTreeMap<u64, oneshot::Sender<Answer>>,
-    /// Set once the stream is gone; nothing waits from then on.
-    ended: Option<Status>,
-}
-
-impl Pipeline {
-    fn open(mut service: PlacementServiceClient<Channel>) -> Self {
-        let (requests, receiver) = mpsc::channel(256);
-        let waiting = Arc::new(Mutex::new(Waiting::default()));
-        let shared = Arc::clone(&waiting);
-        // A server may hold its headers back until the first message, so even opening happens off the caller's path.
-        tokio::spawn(async move {
-            let status = match service.place_stream(ReceiverStream::new(receiver)).await {
-                Ok(answers) => deliver(answers.into_inner(), &shared).await,
-                Err(status) => status,
-            };
-            let mut waiting = lock(&shared);
-            for (_, waiter) in std::mem::take(&mut waiting.by_sequence) {
-                waiter.send(Err(status.clone())).ok();
-            }
-            waiting.ended = Some(status);
-        });
-        Self { requests, waiting }
+/// UNAVAILABLE for a connection that could not be made or broke, with the innermost cause; every other status as it is.
+///
+/// Statuses that the transport makes up carry the error they were made from and, as often as not, say UNKNOWN; those
+/// of a server carry none.
+pub(super) fn of_transport(status: Status) -> Status {
+    match status.source() {
+        None => status,
+        Some(source) => Status::unavailable(format!("connection lost: {}", root_cause(source))),
     }
-
-    async fn send(&self, request: PlaceStreamRequest) -> Answer {
-        let (waiter, answer) = oneshot::channel();
-        {
-            let mut waiting = lock(&self.waiting);
-            if let Some(status) = &waiting.ended {
-                return Err(status.clone());
-            }
-            if waiting.by_sequence.contains_key(&request.sequence) {
-                return Err(Status::internal(format!(
-                    "sequence {} is in flight already",
-                    request.sequence
-                )));
-            }
-            waiting.by_sequence.insert(request.sequence, waiter);
-        }
-        // When the stream ends first, the waiter was told why; the failed send adds nothing.
-        self.requests.send(request).await.ok();
-        answer.await.unwrap_or_else(|_| Err(Status::unavailable("the stream was dropped")))
-    }
-
-    fn forget(&self, sequence: u64) {
-        lock(&self.waiting).by_sequence.remove(&sequence);
-    }
-}
-
-/// Hands every answer to its waiter until the stream ends; returns why it did.
-async fn deliver(
-    mut answers: tonic::Streaming<berth_proto::berth_v1::PlaceStreamResponse>,
-    waiting: &Mutex<Waiting>,
-) -> Status {
-    loop {
-        match answers.message().await {
-            Ok(Some(answer)) => {
-                // No waiter: the request timed out meanwhile.
-                if let Some(waiter) = lock(waiting).by_sequence.remove(&answer.sequence) {
-                    waiter.send(Ok(answer.results)).ok();
-                }
-            }
-            Ok(None) => return Status::unavailable("the server ended the stream"),
-            Err(status) => return status,
-        }
-    }
-}
-
-/// The map stays whole even if a thread panicked while holding it.
-fn lock(waiting: &Mutex<Waiting>) -> MutexGuard<'_, Waiting> {
-    waiting.lock().unwrap_or_else(PoisonError::into_inner)
 }

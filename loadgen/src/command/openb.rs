@@ -6,7 +6,8 @@ use std::time::Instant;
 
 use clap::Args;
 
-use super::{CommandError, Output, TieBreakFlag, print, progress, write_file};
+use super::output_file::OutputFile;
+use super::{CommandError, Output, TieBreakFlag, print, progress};
 use crate::client::Client;
 use crate::report::replay::ReplayReport;
 use crate::trace::expected::{self, Comparison};
@@ -16,8 +17,9 @@ use crate::trace::{Order, openb};
 
 /// Flags of `openb`.
 #[derive(Debug, Args)]
+#[command(allow_negative_numbers = true)]
 pub struct Flags {
-    /// The server's gRPC address, for example http://127.0.0.1:7443.
+    /// The server's gRPC address, for example http://127.0.0.1:7420.
     #[arg(long, env = "BERTH_SERVER", value_name = "URL")]
     server: String,
     /// CSV of the nodes, plain or gzipped.
@@ -52,7 +54,7 @@ pub struct Flags {
 /// Replays, recounts, compares and reports; exit code 1 when an answer differs or a node was ever over its allocatable.
 pub async fn run(flags: Flags) -> Result<ExitCode, CommandError> {
     if flags.expect.is_some() && flags.tie_break != TieBreakFlag::Lexicographic {
-        return Err(CommandError::Flags("`expect` needs `--tie-break lexicographic`".to_owned()));
+        return Err(CommandError::Flags("`--expect` needs `--tie-break lexicographic`".to_owned()));
     }
     let trace = openb::read(&flags.nodes, &flags.pods)?;
     let recorded = flags.expect.as_deref().map(expected::read).transpose()?;
@@ -63,6 +65,7 @@ pub async fn run(flags: Flags) -> Result<ExitCode, CommandError> {
         explained: single.map(|answer| answer.pod.clone()).collect(),
     };
 
+    let saved = flags.save.as_deref().map(OutputFile::open).transpose()?;
     let client = Client::connect(&flags.server, 1).await?;
     replay::feed(&client, &trace).await?;
     let (bar, on_progress) = progress("replaying", Some(trace.tasks.len() as u64));
@@ -74,8 +77,8 @@ pub async fn run(flags: Flags) -> Result<ExitCode, CommandError> {
         client.delete_pods(&replay.left).await?;
     }
 
-    if let Some(path) = &flags.save {
-        write_file(path, &to_csv(&replay.answers))?;
+    if let Some(saved) = saved {
+        saved.write(&to_csv(&replay.answers))?;
     }
     let recount = Recount::of(&trace, flags.order, &replay.answers);
     let comparison = recorded.as_deref().map(|recorded| Comparison::of(recorded, &replay.answers));

@@ -7,7 +7,9 @@ use std::time::Duration;
 use berth_proto::berth_v1::PlaceMode;
 use clap::{Args, ValueEnum};
 
-use super::{CommandError, Output, TieBreakFlag, print, progress, write_file};
+use super::interrupt::Interrupt;
+use super::output_file::OutputFile;
+use super::{CommandError, Output, TieBreakFlag, print, progress};
 use crate::client::{Client, Mode, PlaceOptions};
 use crate::cluster::{ClusterSpec, SyntheticCluster};
 use crate::load::{self, Arrival, Limit, LoadSpec};
@@ -16,8 +18,9 @@ use crate::workload::{self, Mix, WorkloadSpec};
 
 /// Flags of `run`.
 #[derive(Debug, Args)]
+#[command(allow_negative_numbers = true)]
 pub struct Flags {
-    /// The server's gRPC address, for example http://127.0.0.1:7443.
+    /// The server's gRPC address, for example http://127.0.0.1:7420.
     #[arg(long, env = "BERTH_SERVER", value_name = "URL")]
     server: String,
     /// Which method carries the pods.
@@ -41,7 +44,7 @@ pub struct Flags {
     /// Replicas sent as one entry of a batch; divides --batch-size.
     #[arg(long, default_value_t = 1)]
     replicas: u32,
-    /// Pods to place, rounded up to whole requests [default: 10000 without --duration].
+    /// Pods to place, rounded up to whole requests [default: 10,000 without --duration].
     #[arg(long, conflicts_with = "duration")]
     pods: Option<u64>,
     /// Start requests for this many seconds instead.
@@ -71,12 +74,12 @@ pub struct Flags {
     /// Chooses cluster, workload and seeded ties.
     #[arg(long, default_value_t = 1)]
     seed: u64,
-    /// What the server's cluster is made to be first; without it, the cluster stays as it is.
+    /// Replaces the server's whole cluster first, whatever it has been fed; without this it stays as it is.
     #[arg(long, value_enum)]
     feed: Option<FeedFlag>,
     /// Nodes of the synthetic cluster.
-    #[arg(long, default_value_t = 5_000, requires = "feed")]
-    nodes: usize,
+    #[arg(long, default_value_t = 5_000, requires = "feed", value_parser = clap::value_parser!(u32).range(1..=1_000_000))]
+    nodes: u32,
     /// Zones of the synthetic cluster.
     #[arg(long, default_value_t = 3, requires = "feed")]
     zones: usize,
@@ -115,10 +118,12 @@ const PODS_OF_A_TIMED_RUN: usize = 20_000;
 /// More are not generated, for they take about a kilobyte each; a longer run starts over.
 const MAX_DIFFERENT_PODS: usize = 200_000;
 
-/// Feeds, places and reports; fails (exit code 1) when any pod was answered with an error.
+/// Feeds, places and reports. Exit code 1 when a pod got no decision or was not released, 130 or 143 after a signal,
+/// which ends the placing early.
 pub async fn run(flags: Flags) -> Result<ExitCode, CommandError> {
     let spec = load_spec(&flags)?;
     spec.check()?;
+    let page = flags.html.as_deref().map(OutputFile::open).transpose()?;
     let client = Client::connect(&flags.server, flags.connections.into()).await?;
     if flags.feed.is_some() {
         feed(&client, &flags).await?;
@@ -137,13 +142,17 @@ pub async fn run(flags: Flags) -> Result<ExitCode, CommandError> {
     };
     let pods = workload::generate(&workload);
     let (bar, on_progress) = progress("placing", length);
-    let report = load::run(&client, pods.into(), &spec, on_progress).await?;
+    let interrupt = Interrupt::listen("waiting for the requests in flight")?;
+    let report =
+        load::run_until(&client, pods.into(), &spec, on_progress, interrupt.come()).await?;
     bar.finish_and_clear();
     print(flags.output, &table::render(&report), &report)?;
-    if let Some(path) = &flags.html {
-        write_file(path, &html::render(&report))?;
+    if let Some(page) = page {
+        page.write(&html::render(&report))?;
     }
-    Ok(if report.n_errors == 0 { ExitCode::SUCCESS } else { ExitCode::FAILURE })
+    let is_good = report.n_errors == 0 && report.release_failure.is_none();
+    let code = if is_good { ExitCode::SUCCESS } else { ExitCode::FAILURE };
+    Ok(interrupt.exit_code().unwrap_or(code))
 }
 
 fn load_spec(flags: &Flags) -> Result<LoadSpec, CommandError> {
@@ -151,7 +160,7 @@ fn load_spec(flags: &Flags) -> Result<LoadSpec, CommandError> {
         Duration::try_from_secs_f64(seconds).ok().filter(|duration| !duration.is_zero()).ok_or_else(
             || {
                 CommandError::Flags(format!(
-                    "`{flag}`: `{seconds}` is not a positive number of seconds"
+                    "`--{flag}`: `{seconds}` is not a positive number of seconds"
                 ))
             },
         )
@@ -164,7 +173,7 @@ fn load_spec(flags: &Flags) -> Result<LoadSpec, CommandError> {
     let arrival = match (flags.arrival, flags.rate) {
         (ArrivalFlag::Closed, None) => Arrival::Closed,
         (ArrivalFlag::Closed, Some(_)) => {
-            return Err(CommandError::Flags("`rate` needs `--arrival open`".to_owned()));
+            return Err(CommandError::Flags("`--rate` needs `--arrival open`".to_owned()));
         }
         (ArrivalFlag::Open, rate) => Arrival::Open { pods_per_second: rate.unwrap_or_default() },
     };
@@ -187,7 +196,7 @@ fn load_spec(flags: &Flags) -> Result<LoadSpec, CommandError> {
 
 async fn feed(client: &Client, flags: &Flags) -> Result<(), CommandError> {
     let spec = ClusterSpec {
-        n_nodes: flags.nodes,
+        n_nodes: flags.nodes as usize,
         n_zones: flags.zones,
         pods_per_node: flags.pods_per_node,
         utilization: flags.utilization,

@@ -7,6 +7,8 @@ use hdrhistogram::Histogram;
 use tokio::time::Instant;
 use tonic::{Code, Status};
 
+use crate::client::code_name;
+
 /// How many different messages of pending pods are kept as examples.
 const MAX_EXAMPLES: usize = 5;
 
@@ -15,9 +17,9 @@ const MAX_EXAMPLES: usize = 5;
 pub struct Tally {
     start: Instant,
     keep_assumed: bool,
-    /// Requests answered, failed ones included.
+    /// Requests made, failed ones included.
     pub n_requests: u64,
-    /// Pods of those requests.
+    /// Pods answered with a decision.
     pub n_pods: u64,
     /// Pods with a node.
     pub n_placed: u64,
@@ -25,20 +27,33 @@ pub struct Tally {
     pub n_unschedulable: u64,
     /// Pods that are not to be placed yet.
     pub n_gated: u64,
-    /// Pods without an answer, by the name of the gRPC code.
+    /// Pods without a decision, by the name of the gRPC code.
     pub errors: BTreeMap<String, ErrorCount>,
-    /// Pending pods (unschedulable or gated) that have this reason on at least one node.
+    /// Unschedulable pods that have this reason on at least one node.
     pub pending_by_reason: BTreeMap<String, u64>,
-    /// The first few different messages of pending pods.
+    /// The first few different messages of unschedulable pods.
     pub pending_examples: Vec<PendingPods>,
-    /// Pods answered in each second since the start.
+    /// The first few different messages of gated pods: the plugin and what it waits for.
+    pub gated_examples: Vec<PendingPods>,
+    /// Pods decided in each second since the start.
     pub pods_by_second: Vec<u64>,
-    /// From the intended start of a request to its answer.
+    /// From the intended start of a request to its answer. Requests that no server took have no time.
     pub latency: Histogram<u64>,
     /// From the actual sending of a request to its answer.
     pub service_time: Histogram<u64>,
     /// Pods that now hold room, when asked to keep them.
     pub assumed: Vec<PodKey>,
+    /// Pods that may hold room, when asked to keep them: their requests failed without an answer.
+    pub unanswered: Vec<PodKey>,
+}
+
+/// Whether the server's effect is known after a request.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Fate {
+    /// The answer says it.
+    Known,
+    /// The server may have acted or not.
+    Unknown,
 }
 
 /// Pending pods with the same message.
@@ -55,10 +70,15 @@ pub struct PendingPods {
 /// Failures of one code.
 #[derive(Debug, Clone, Default, PartialEq, Eq, serde::Serialize)]
 pub struct ErrorCount {
+    /// Requests that failed with it as a whole; 0 where pods of an answered request were refused.
+    pub n_requests: u64,
     /// Pods that failed with it.
     pub n_pods: u64,
     /// The first message.
     pub example: String,
+    /// When it came, so that the first of several callers' messages can be told.
+    #[serde(skip)]
+    pub first_at: Option<Instant>,
 }
 
 impl Tally {
@@ -75,10 +95,12 @@ impl Tally {
             errors: BTreeMap::new(),
             pending_by_reason: BTreeMap::new(),
             pending_examples: Vec::new(),
+            gated_examples: Vec::new(),
             pods_by_second: Vec::new(),
             latency: histogram(),
             service_time: histogram(),
             assumed: Vec::new(),
+            unanswered: Vec::new(),
         }
     }
 
@@ -89,28 +111,45 @@ impl Tally {
         sent: Instant,
         n_pods: u64,
         answer: Result<Vec<PlaceResult>, Status>,
-    ) {
+    ) -> Fate {
         let now = Instant::now();
         self.n_requests += 1;
-        self.n_pods += n_pods;
-        record(&mut self.latency, intended, now);
-        record(&mut self.service_time, sent, now);
+        if !answer.as_ref().is_err_and(|status| status.code() == Code::Unavailable) {
+            record(&mut self.latency, intended, now);
+            record(&mut self.service_time, sent, now);
+        }
+        match answer {
+            Ok(results) => {
+                let n_results = results.len() as u64;
+                let n_before = self.n_pods;
+                results.into_iter().for_each(|result| self.result(result.result));
+                self.count_in_second(now, self.n_pods - n_before);
+                if n_results != n_pods {
+                    let message = format!("{n_results} results for {n_pods} pods");
+                    self.error(Code::DataLoss, n_pods.saturating_sub(n_results), &message);
+                }
+                Fate::Known
+            }
+            Err(status) => {
+                self.error(status.code(), n_pods, status.message()).n_requests += 1;
+                fate(status.code())
+            }
+        }
+    }
+
+    fn count_in_second(&mut self, now: Instant, n_pods: u64) {
         let second = usize::try_from(now.saturating_duration_since(self.start).as_secs())
             .unwrap_or(usize::MAX);
         if second >= self.pods_by_second.len() {
             self.pods_by_second.resize(second + 1, 0);
         }
         self.pods_by_second[second] += n_pods;
-        match answer {
-            Ok(results) => {
-                let n_results = results.len() as u64;
-                results.into_iter().for_each(|result| self.result(result.result));
-                if n_results != n_pods {
-                    let message = format!("{n_results} results for {n_pods} pods");
-                    self.error(Code::DataLoss, n_pods.saturating_sub(n_results), &message);
-                }
-            }
-            Err(status) => self.error(status.code(), n_pods, status.message()),
+    }
+
+    /// Keeps, when asked to, the pods of a request whose fate is unknown.
+    pub fn keep_unanswered(&mut self, pods: impl FnOnce() -> Vec<PodKey>) {
+        if self.keep_assumed {
+            self.unanswered.extend(pods());
         }
     }
 
@@ -123,10 +162,17 @@ impl Tally {
                 } else {
                     format!("`{}`: {}", error.field, error.message)
                 };
-                return self.error(Code::from_i32(error.code), 1, &message);
+                self.error(Code::from_i32(error.code), 1, &message);
+                return;
             }
-            None => return self.error(Code::DataLoss, 1, "a result is neither decision nor error"),
+            None => {
+                self.error(Code::DataLoss, 1, "a result is neither decision nor error");
+                return;
+            }
         };
+        if decision.outcome.is_some() {
+            self.n_pods += 1;
+        }
         match decision.outcome {
             Some(decision::Outcome::Placement(placement)) => {
                 self.n_placed += 1;
@@ -139,42 +185,28 @@ impl Tally {
                 for reason in unschedulable.reasons {
                     *self.pending_by_reason.entry(reason.reason).or_default() += 1;
                 }
-                self.example(decision.pod, unschedulable.message);
+                let examples = &mut self.pending_examples;
+                add_example(examples, unschedulable.message, 1, || example(decision.pod));
             }
             Some(decision::Outcome::Gated(gated)) => {
                 self.n_gated += 1;
-                *self.pending_by_reason.entry(gated.plugin.clone()).or_default() += 1;
-                self.example(
-                    decision.pod,
-                    format!("{}: {}", gated.plugin, gated.reasons.join(", ")),
-                );
+                let message = format!("{}: {}", gated.plugin, gated.reasons.join(", "));
+                add_example(&mut self.gated_examples, message, 1, || example(decision.pod));
             }
-            None => self.error(Code::DataLoss, 1, "a decision has no outcome"),
+            None => {
+                self.error(Code::DataLoss, 1, "a decision has no outcome");
+            }
         }
     }
 
-    fn example(&mut self, pod: Option<PodKey>, message: String) {
-        let example =
-            || pod.map(|key| format!("{}/{}", key.namespace, key.name)).unwrap_or_default();
-        self.add_example(message, 1, example);
-    }
-
-    /// Counts pods with a message that is known, or keeps a new one while there is room.
-    fn add_example(&mut self, message: String, n_pods: u64, example: impl FnOnce() -> String) {
-        if let Some(known) = self.pending_examples.iter_mut().find(|known| known.message == message)
-        {
-            known.n_pods += n_pods;
-        } else if self.pending_examples.len() < MAX_EXAMPLES {
-            self.pending_examples.push(PendingPods { message, n_pods, example: example() });
-        }
-    }
-
-    fn error(&mut self, code: Code, n_pods: u64, message: &str) {
-        let count = self.errors.entry(format!("{code:?}")).or_default();
+    fn error(&mut self, code: Code, n_pods: u64, message: &str) -> &mut ErrorCount {
+        let count = self.errors.entry(code_name(code).to_owned()).or_default();
         count.n_pods += n_pods;
-        if count.example.is_empty() {
+        if count.first_at.is_none() {
+            count.first_at = Some(Instant::now());
             message.clone_into(&mut count.example);
         }
+        count
     }
 
     /// Adds another caller's counts.
@@ -186,16 +218,21 @@ impl Tally {
         self.n_gated += other.n_gated;
         for (code, count) in other.errors {
             let own = self.errors.entry(code).or_default();
+            own.n_requests += count.n_requests;
             own.n_pods += count.n_pods;
-            if own.example.is_empty() {
-                own.example = count.example;
+            let is_earlier = |first: Instant| own.first_at.is_none_or(|own| first < own);
+            if count.first_at.is_some_and(is_earlier) {
+                (own.first_at, own.example) = (count.first_at, count.example);
             }
         }
         for (reason, n_pods) in other.pending_by_reason {
             *self.pending_by_reason.entry(reason).or_default() += n_pods;
         }
         for PendingPods { message, n_pods, example } in other.pending_examples {
-            self.add_example(message, n_pods, || example);
+            add_example(&mut self.pending_examples, message, n_pods, || example);
+        }
+        for PendingPods { message, n_pods, example } in other.gated_examples {
+            add_example(&mut self.gated_examples, message, n_pods, || example);
         }
         if self.pods_by_second.len() < other.pods_by_second.len() {
             self.pods_by_second.resize(other.pods_by_second.len(), 0);
@@ -207,6 +244,48 @@ impl Tally {
         self.latency.add(other.latency).ok();
         self.service_time.add(other.service_time).ok();
         self.assumed.extend(other.assumed);
+        self.unanswered.extend(other.unanswered);
+    }
+}
+
+/// A refusal says that nothing was done; any other failure may hide that everything was.
+fn fate(code: Code) -> Fate {
+    match code {
+        Code::Ok
+        | Code::InvalidArgument
+        | Code::NotFound
+        | Code::AlreadyExists
+        | Code::PermissionDenied
+        | Code::ResourceExhausted
+        | Code::FailedPrecondition
+        | Code::Aborted
+        | Code::OutOfRange
+        | Code::Unimplemented
+        | Code::Unauthenticated => Fate::Known,
+        Code::Cancelled
+        | Code::Unknown
+        | Code::DeadlineExceeded
+        | Code::Internal
+        | Code::Unavailable
+        | Code::DataLoss => Fate::Unknown,
+    }
+}
+
+fn example(pod: Option<PodKey>) -> String {
+    pod.map(|key| format!("{}/{}", key.namespace, key.name)).unwrap_or_default()
+}
+
+/// Counts pods with a message that is known, or keeps a new one while there is room.
+fn add_example(
+    examples: &mut Vec<PendingPods>,
+    message: String,
+    n_pods: u64,
+    example: impl FnOnce() -> String,
+) {
+    if let Some(known) = examples.iter_mut().find(|known| known.message == message) {
+        known.n_pods += n_pods;
+    } else if examples.len() < MAX_EXAMPLES {
+        examples.push(PendingPods { message, n_pods, example: example() });
     }
 }
 
@@ -236,7 +315,7 @@ mod tests {
     use tokio::time::Instant;
     use tonic::Status;
 
-    use super::Tally;
+    use super::{Fate, PendingPods, Tally};
 
     fn decided(name: &str, outcome: decision::Outcome) -> PlaceResult {
         let pod =
@@ -287,11 +366,15 @@ mod tests {
             Ok(vec![placed("a", true), placed("b", false), pending("c"), refused()]),
         );
         tokio::time::advance(Duration::from_millis(2000)).await;
-        tally.record(sent, sent, 2, Err(Status::unavailable("gone")));
+        let fate = tally.record(sent, sent, 2, Err(Status::unavailable("gone")));
+        assert_eq!(fate, Fate::Unknown);
 
         let mut other = Tally::new(start, true);
         let gated =
             Gated { plugin: "SchedulingGates".to_owned(), reasons: vec!["wait".to_owned()] };
+        // The later of two messages of one code: the first one is shown, whoever it came to.
+        tokio::time::advance(Duration::from_millis(1)).await;
+        other.record(sent, sent, 0, Err(Status::unavailable("still gone")));
         // Two results for three pods: the third is an error of its own.
         other.record(
             start,
@@ -299,37 +382,34 @@ mod tests {
             3,
             Ok(vec![pending("d"), decided("e", decision::Outcome::Gated(gated))]),
         );
-        tally.merge(other);
+        other.merge(tally);
+        let tally = other;
 
-        assert_eq!((tally.n_requests, tally.n_pods), (3, 9));
+        assert_eq!((tally.n_requests, tally.n_pods), (4, 5), "five pods were decided");
         assert_eq!((tally.n_placed, tally.n_unschedulable, tally.n_gated), (2, 2, 1));
-        assert_eq!(tally.pods_by_second, [4, 0, 5]);
+        assert_eq!(tally.pods_by_second, [3, 0, 2]);
         let errors: Vec<_> = tally
             .errors
             .iter()
-            .map(|(code, e)| (code.as_str(), e.n_pods, e.example.as_str()))
+            .map(|(code, e)| (code.as_str(), e.n_requests, e.n_pods, e.example.as_str()))
             .collect();
         assert_eq!(
             errors,
             [
-                ("DataLoss", 1, "2 results for 3 pods"),
-                ("InvalidArgument", 1, "`spec.containers`: must be positive"),
-                ("Unavailable", 2, "gone"),
+                ("DATA_LOSS", 0, 1, "2 results for 3 pods"),
+                ("INVALID_ARGUMENT", 0, 1, "`spec.containers`: must be positive"),
+                ("UNAVAILABLE", 2, 2, "gone"),
             ]
         );
         let reasons: Vec<_> =
             tally.pending_by_reason.iter().map(|(reason, n)| (reason.as_str(), *n)).collect();
-        assert_eq!(
-            reasons,
-            [("Insufficient cpu", 2), ("SchedulingGates", 1), ("Too many pods", 2)]
-        );
-        let examples: Vec<_> = tally
-            .pending_examples
-            .iter()
-            .map(|pods| (pods.example.as_str(), pods.n_pods, pods.message.as_str()))
-            .collect();
-        let gated = ("ns/e", 1, "SchedulingGates: wait");
-        assert_eq!(examples, [("ns/c", 2, "0/8 nodes are available"), gated]);
+        assert_eq!(reasons, [("Insufficient cpu", 2), ("Too many pods", 2)]);
+        let pods = |message: &str, n_pods, example: &str| {
+            let (message, example) = (message.to_owned(), example.to_owned());
+            PendingPods { message, n_pods, example }
+        };
+        assert_eq!(tally.pending_examples, [pods("0/8 nodes are available", 2, "ns/d")]);
+        assert_eq!(tally.gated_examples, [pods("SchedulingGates: wait", 1, "ns/e")]);
         assert_eq!(tally.assumed.len(), 1);
         // From the intended start 20 ms, from the sending 5 ms.
         assert!((19_900_000..20_100_000).contains(&tally.latency.min()), "{}", tally.latency.min());
@@ -338,6 +418,6 @@ mod tests {
             "{}",
             tally.service_time.min()
         );
-        assert_eq!(tally.latency.len(), 3);
+        assert_eq!(tally.latency.len(), 2, "what no server took has no time");
     }
 }

@@ -2,9 +2,11 @@
 
 use std::fmt::Write as _;
 
+use super::number::{counted, grouped, rounded};
 use super::svg::{Axis, Chart, escape};
-use super::table::time;
+use super::table::{most_frequent_first, pods_per_second, time};
 use super::{Latency, LoadReport};
+use crate::load::tally::PendingPods;
 
 /// The whole page.
 pub fn render(report: &LoadReport) -> String {
@@ -18,6 +20,7 @@ pub fn render(report: &LoadReport) -> String {
     page.push_str("<h2>Throughput over time</h2>\n");
     page.push_str(&throughput_chart(report));
     page.push_str(&pending(report));
+    page.push_str(&gated(report));
     page.push_str(&errors(report));
     page.push_str("</main></body></html>\n");
     page
@@ -46,31 +49,37 @@ th { color: var(--soft); font-weight: 500; }
 
 fn summary(report: &LoadReport) -> String {
     let arrival = match report.rate_pods_per_second {
-        Some(rate) => format!("open loop at {rate} pods/s, latency from the intended start"),
+        Some(rate) => format!(
+            "open loop at {} pods/s, latency from the intended start",
+            pods_per_second(rate)
+        ),
         None => "closed loop".to_owned(),
     };
     let effect = if report.assume { "pods assumed" } else { "dry run" };
-    let pods = if report.batch_size == 1 { "pod" } else { "pods" };
     let mode = match report.mode {
         crate::client::Mode::Unary => "unary",
         crate::client::Mode::Batch => "batch",
         crate::client::Mode::Stream => "stream",
     };
+    let early = if report.interrupted { ", interrupted" } else { "" };
     format!(
-        "{mode}, {} {pods} a request, {arrival}, {effect}, {} connections, {} requests in flight, {:.1} s",
-        report.batch_size, report.n_connections, report.concurrency, report.elapsed_seconds
+        "{mode}, {} a request, {arrival}, {effect}, {}, {} in flight, {:.1} s{early}",
+        counted(report.batch_size as u64, "pod"),
+        counted(report.n_connections as u64, "connection"),
+        counted(report.concurrency as u64, "request"),
+        report.elapsed_seconds
     )
 }
 
 fn figures(report: &LoadReport) -> String {
     let latency = &report.latency;
     let cells = [
-        ("decisions/s", format!("{:.0}", report.decisions_per_second)),
-        ("pods", report.n_pods.to_string()),
-        ("placed", report.n_placed.to_string()),
-        ("pending", report.n_unschedulable.to_string()),
-        ("gated", report.n_gated.to_string()),
-        ("errors", report.n_errors.to_string()),
+        ("decisions/s", rounded(report.decisions_per_second)),
+        ("pods", grouped(report.n_pods)),
+        ("placed", grouped(report.n_placed)),
+        ("pending", grouped(report.n_unschedulable)),
+        ("gated", grouped(report.n_gated)),
+        ("errors", grouped(report.n_errors)),
         ("p50", time(latency.p50_us)),
         ("p99", time(latency.p99_us)),
         ("p99.9", time(latency.p999_us)),
@@ -131,21 +140,24 @@ fn throughput_chart(report: &LoadReport) -> String {
         })
         .collect();
     let chart = Chart {
-        title: "Pods answered in each second of the run",
+        title: "Pods decided in each second of the run",
         x: Axis::linear("seconds since the start", n_seconds),
         // A little headroom keeps a steady line off the frame.
-        y: Axis::linear("pods answered a second", greatest * 1.05),
+        y: Axis::linear("pods decided a second", greatest * 1.05),
         lines: vec![("pods a second", points)],
     };
     chart.render()
 }
 
-/// Pods a second; the last second is scaled up from the part of it that belongs to the run.
+/// Pods a second in each second; a last one that was cut off is scaled up, and left out where that means nothing.
 fn rates(report: &LoadReport) -> Vec<f64> {
+    const LEAST_PART: f64 = 0.05;
     let mut rates: Vec<f64> = report.pods_by_second.iter().map(|n_pods| *n_pods as f64).collect();
     let part = report.elapsed_seconds - (rates.len().max(1) - 1) as f64;
-    if let Some(last) = rates.last_mut()
-        && (0.05..1.0).contains(&part)
+    if rates.len() > 1 && part < LEAST_PART {
+        rates.pop();
+    } else if let Some(last) = rates.last_mut()
+        && (LEAST_PART..1.0).contains(&part)
     {
         *last /= part;
     }
@@ -156,47 +168,52 @@ fn pending(report: &LoadReport) -> String {
     if report.pending_by_reason.is_empty() {
         return String::new();
     }
-    let rows: String = report
-        .pending_by_reason
+    let reasons = most_frequent_first(report)
+        .into_iter()
+        .map(|(reason, n_pods)| vec![reason.to_owned(), grouped(n_pods)]);
+    let reasons = rows(&["reason on at least one node", "pods"], reasons);
+    let examples = examples(&report.pending_examples);
+    format!("<h2>Why pods are pending</h2>\n{reasons}<h2>Some of them</h2>\n{examples}")
+}
+
+fn gated(report: &LoadReport) -> String {
+    if report.gated_examples.is_empty() {
+        return String::new();
+    }
+    format!("<h2>Gated pods</h2>\n{}", examples(&report.gated_examples))
+}
+
+fn examples(pods: &[PendingPods]) -> String {
+    let examples = pods
         .iter()
-        .map(|(reason, n_pods)| format!("<tr><td>{}</td><td>{n_pods}</td></tr>\n", escape(reason)))
-        .collect();
-    let examples: String = report
-        .pending_examples
-        .iter()
-        .map(|pending| {
-            format!(
-                "<tr><td>{}</td><td>{}</td><td>{}</td></tr>\n",
-                escape(&pending.example),
-                pending.n_pods,
-                escape(&pending.message)
-            )
-        })
-        .collect();
-    format!(
-        "<h2>Why pods are pending</h2>\n<table><tr><th>reason on at least one node</th><th>pods</th></tr>\n{rows}</table>\n\
-         <h2>Some of them</h2>\n<table><tr><th>pod</th><th>pods like it</th><th>message</th></tr>\n{examples}</table>\n"
-    )
+        .map(|pods| vec![pods.example.clone(), grouped(pods.n_pods), pods.message.clone()]);
+    rows(&["pod", "pods like it", "message"], examples)
 }
 
 fn errors(report: &LoadReport) -> String {
     if report.errors.is_empty() {
         return String::new();
     }
-    let rows: String = report
-        .errors
-        .iter()
-        .map(|(code, count)| {
-            format!(
-                "<tr><td>{code}</td><td>{}</td><td>{}</td></tr>\n",
-                count.n_pods,
-                escape(&count.example)
-            )
+    let errors = report.errors.iter().map(|(code, count)| {
+        let numbers = [count.n_pods, count.n_requests].map(grouped);
+        let [n_pods, n_requests] = numbers;
+        vec![code.clone(), n_pods, n_requests, count.example.clone()]
+    });
+    let errors = rows(&["code", "pods", "failed requests", "first message"], errors);
+    format!("<h2>Errors</h2>\n{errors}")
+}
+
+/// A table that scrolls on its own where the page is narrow; every text is escaped.
+fn rows(header: &[&str], rows: impl Iterator<Item = Vec<String>>) -> String {
+    let head: String = header.iter().map(|name| format!("<th>{}</th>", escape(name))).collect();
+    let body: String = rows
+        .map(|cells| {
+            let cells: String =
+                cells.iter().map(|cell| format!("<td>{}</td>", escape(cell))).collect();
+            format!("<tr>{cells}</tr>\n")
         })
         .collect();
-    format!(
-        "<h2>Errors</h2>\n<table><tr><th>code</th><th>pods</th><th>first message</th></tr>\n{rows}</table>\n"
-    )
+    format!("<div class=\"scroll\"><table><tr>{head}</tr>\n{body}</table></div>\n")
 }
 
 #[cfg(test)]
@@ -224,9 +241,11 @@ mod tests {
     #[test]
     fn last_second_is_scaled_by_its_part() {
         let mut report = example();
-        assert_eq!(rates(&report), [480.0, 520.0]);
+        assert_eq!(rates(&report), [480.0, 518.0]);
         report.elapsed_seconds = 1.5;
-        assert_eq!(rates(&report), [480.0, 1040.0]);
+        assert_eq!(rates(&report), [480.0, 1036.0]);
+        (report.elapsed_seconds, report.pods_by_second) = (2.01, vec![480, 518, 3]);
+        assert_eq!(rates(&report), [480.0, 518.0]);
         report.pods_by_second.clear();
         assert!(rates(&report).is_empty());
         assert!(render(&report).contains("</svg>"));

@@ -6,6 +6,7 @@ use std::time::Duration;
 use serde::Serialize;
 
 use super::Latency;
+use super::number::{counted, grouped};
 use super::table::{table, time};
 use crate::trace::expected::{Comparison, Difference};
 use crate::trace::recount::Recount;
@@ -75,13 +76,15 @@ impl ReplayReport {
             Order::Arrive => "arrive",
             Order::Events => "events",
         };
-        writeln!(text, "openb, order {order}: {} nodes, {} pods", self.n_nodes, self.n_pods).ok();
+        let (nodes, pods) =
+            (counted(self.n_nodes as u64, "node"), counted(self.n_pods as u64, "pod"));
+        writeln!(text, "openb, order {order}: {nodes}, {pods}").ok();
         writeln!(
             text,
-            "{} placed, {} pending, {} departures in {:.1} s; Place p50 {}, p99 {}",
-            self.n_placed,
-            self.n_pending,
-            self.n_departures,
+            "{} placed, {} pending, {} in {:.1} s; Place p50 {}, p99 {}",
+            grouped(self.n_placed as u64),
+            grouped(self.n_pending as u64),
+            counted(self.n_departures as u64, "departure"),
             self.elapsed_seconds,
             time(self.latency.p50_us),
             time(self.latency.p99_us)
@@ -90,8 +93,9 @@ impl ReplayReport {
         let recount = &self.recount;
         writeln!(
             text,
-            "{} overcommitted instants of {}",
-            recount.n_overcommitted_instants, recount.n_instants
+            "{} of {}",
+            counted(recount.n_overcommitted_instants as u64, "overcommitted instant"),
+            grouped(recount.n_instants as u64)
         )
         .ok();
         if let Some(first) = &recount.first {
@@ -100,8 +104,8 @@ impl ReplayReport {
         if recount.n_unknown_nodes > 0 {
             writeln!(
                 text,
-                "{} pods on nodes that the trace does not have",
-                recount.n_unknown_nodes
+                "{} on nodes that the trace does not have",
+                counted(recount.n_unknown_nodes as u64, "pod")
             )
             .ok();
         }
@@ -123,7 +127,8 @@ fn equalities(comparison: &Comparison) -> comfy_table::Table {
         ("feasible counts", comparison.n_equal_feasible),
         ("best counts", comparison.n_equal_best),
     ] {
-        table.add_row([column.to_owned(), n_equal.to_string(), comparison.n_pods.to_string()]);
+        let [n_equal, n_pods] = [n_equal, comparison.n_pods].map(|n| grouped(n as u64));
+        table.add_row([column.to_owned(), n_equal, n_pods]);
     }
     table
 }

@@ -114,11 +114,11 @@ fn round_step(least: f64) -> f64 {
         .unwrap_or(power)
 }
 
-/// Large numbers shortened: `250000` as `250k`.
+/// Large numbers shortened, all marks of an axis alike: `5000` and `250000` as `5k` and `250k`.
 fn number(value: f64) -> String {
     match value {
         value if value >= 1e6 => format!("{}M", value / 1e6),
-        value if value >= 1e4 => format!("{}k", value / 1e3),
+        value if value >= 1e3 => format!("{}k", value / 1e3),
         value => format!("{}", (value * 1e6).round() / 1e6),
     }
 }
@@ -238,6 +238,7 @@ mod tests {
         assert_eq!(ticks(&Axis::linear("", 43.0)), ["0", "10", "20", "30", "40", "50"]);
         assert_eq!(ticks(&Axis::linear("", 0.0)), ["0", "1"]);
         assert_eq!(ticks(&Axis::linear("", 120_000.0)), ["0", "50k", "100k", "150k"]);
+        assert_eq!(ticks(&Axis::linear("", 9_000.0)), ["0", "2k", "4k", "6k", "8k", "10k"]);
         let power = |value: f64| format!("{value}");
         assert_eq!(ticks(&Axis::log("", 30.0, 2_000.0, power)), ["10", "100", "1000", "10000"]);
         assert_eq!(ticks(&Axis::log("", 10.0, 10.0, power)), ["10", "100"]);

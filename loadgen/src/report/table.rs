@@ -4,7 +4,9 @@ use std::fmt::Write as _;
 
 use comfy_table::{CellAlignment, Table, presets};
 
+use super::number::{counted, grouped, rounded};
 use super::{Latency, LoadReport};
+use crate::load::tally::ErrorCount;
 
 /// Lists at most this many reasons of pending pods.
 const MAX_REASONS: usize = 10;
@@ -19,48 +21,63 @@ pub fn render(report: &LoadReport) -> String {
     if !report.pending_by_reason.is_empty() {
         writeln!(text, "\n{}", reasons(report)).ok();
     }
-    for pending in &report.pending_examples {
-        writeln!(
-            text,
-            "{} pending, such as {}: {}",
-            pending.n_pods, pending.example, pending.message
-        )
-        .ok();
+    for (state, pods) in [("pending", &report.pending_examples), ("gated", &report.gated_examples)]
+    {
+        for pods in pods {
+            let (n_pods, example) = (grouped(pods.n_pods), &pods.example);
+            writeln!(text, "{n_pods} {state}, such as {example}: {}", pods.message).ok();
+        }
     }
     for (code, count) in &report.errors {
-        writeln!(text, "error {code} for {} pods, first: {}", count.n_pods, count.example).ok();
+        writeln!(text, "{}", error(code, count)).ok();
+    }
+    if let Some(failure) = &report.release_failure {
+        writeln!(text, "assumed pods were not released: {failure}").ok();
     }
     text
 }
 
 fn heading(report: &LoadReport) -> String {
     let arrival = match report.rate_pods_per_second {
-        Some(rate) => format!("open loop at {rate} pods/s"),
+        Some(rate) => format!("open loop at {} pods/s", pods_per_second(rate)),
         None => "closed loop".to_owned(),
     };
     let mode = match report.mode {
         crate::client::Mode::Unary => "unary".to_owned(),
-        crate::client::Mode::Batch => format!("batch of {}", report.batch_size),
-        crate::client::Mode::Stream => format!("stream of {}", report.batch_size),
+        crate::client::Mode::Batch => format!("batch of {}", grouped(report.batch_size as u64)),
+        crate::client::Mode::Stream => format!("stream of {}", grouped(report.batch_size as u64)),
     };
     let effect = if report.assume { "assume" } else { "dry run" };
+    let connections = counted(report.n_connections as u64, "connection");
+    let early = if report.interrupted { ", interrupted" } else { "" };
     format!(
-        "{mode}, {arrival}, {effect}, {} connections, {} in flight, {:.2} s",
-        report.n_connections, report.concurrency, report.elapsed_seconds
+        "{mode}, {arrival}, {effect}, {connections}, {} in flight, {:.2} s{early}",
+        grouped(report.concurrency as u64),
+        report.elapsed_seconds
     )
+}
+
+/// Whole requests that failed, or pods that were refused one by one.
+fn error(code: &str, count: &ErrorCount) -> String {
+    let pods = counted(count.n_pods, "pod");
+    let requests = match count.n_requests {
+        0 => String::new(),
+        n_requests => format!(" in {}", counted(n_requests, "failed request")),
+    };
+    format!("error {code}: {pods}{requests}, first: {}", count.example)
 }
 
 fn counts(report: &LoadReport) -> Table {
     let mut table =
         table(&["pods", "placed", "pending", "gated", "errors", "released", "decisions/s"], 0);
     table.add_row([
-        report.n_pods.to_string(),
-        report.n_placed.to_string(),
-        report.n_unschedulable.to_string(),
-        report.n_gated.to_string(),
-        report.n_errors.to_string(),
-        report.n_released.to_string(),
-        format!("{:.0}", report.decisions_per_second),
+        grouped(report.n_pods),
+        grouped(report.n_placed),
+        grouped(report.n_unschedulable),
+        grouped(report.n_gated),
+        grouped(report.n_errors),
+        grouped(report.n_released as u64),
+        rounded(report.decisions_per_second),
     ]);
     table
 }
@@ -70,7 +87,7 @@ fn latencies(report: &LoadReport) -> Table {
     let mut row = |name: &str, latency: &Latency| {
         table.add_row([
             name.to_owned(),
-            latency.n.to_string(),
+            grouped(latency.n),
             time(latency.mean_us),
             time(latency.p50_us),
             time(latency.p90_us),
@@ -89,17 +106,24 @@ fn latencies(report: &LoadReport) -> Table {
 }
 
 fn reasons(report: &LoadReport) -> Table {
-    let mut table = table(&["reason of pending pods", "pods"], 1);
-    let mut reasons: Vec<(&String, &u64)> = report.pending_by_reason.iter().collect();
-    // Most frequent first; the map's order by name breaks ties.
-    reasons.sort_by_key(|(_, n_pods)| std::cmp::Reverse(**n_pods));
+    let mut table = table(&["why pods are pending, on some node at least", "pods"], 1);
+    let reasons = most_frequent_first(report);
     for (reason, n_pods) in reasons.iter().take(MAX_REASONS) {
-        table.add_row([reason.to_string(), n_pods.to_string()]);
+        table.add_row([(*reason).to_owned(), grouped(*n_pods)]);
     }
     if let Some(n_more) = reasons.len().checked_sub(MAX_REASONS).filter(|n_more| *n_more > 0) {
         table.add_row([format!("… and {n_more} more"), String::new()]);
     }
     table
+}
+
+/// Reasons of pending pods; the map's order by name breaks ties.
+pub fn most_frequent_first(report: &LoadReport) -> Vec<(&str, u64)> {
+    let reasons = report.pending_by_reason.iter();
+    let mut reasons: Vec<(&str, u64)> =
+        reasons.map(|(reason, n_pods)| (reason.as_str(), *n_pods)).collect();
+    reasons.sort_by_key(|(_, n_pods)| std::cmp::Reverse(*n_pods));
+    reasons
 }
 
 /// A borderless table whose columns from `n_text_columns` on are numbers.
@@ -110,6 +134,11 @@ pub fn table(header: &[&str], n_text_columns: usize) -> Table {
         column.set_cell_alignment(CellAlignment::Right);
     }
     table
+}
+
+/// A rate as it was given: whole ones in groups of three.
+pub fn pods_per_second(rate: f64) -> String {
+    if rate.fract() == 0.0 { rounded(rate) } else { rate.to_string() }
 }
 
 /// Microseconds in the unit that keeps three digits readable.
@@ -136,17 +165,32 @@ mod tests {
         let expected = [
             "unary, open loop at 500 pods/s, assume, 2 connections, 16 in flight, 2.00 s",
             "pods placed pending gated errors released decisions/s",
-            "1000 990 7 1 2 990 499",
+            "998 990 7 1 2 990 499",
             "per request n mean p50 p90 p99 p99.9 max",
-            "from intended start 1000 500.5 µs 500.2 µs 900.1 µs 990.2 µs 999.4 µs 1.00 ms",
-            "from sending 1000 500.5 µs 500.2 µs 900.1 µs 990.2 µs 999.4 µs 1.00 ms",
-            "reason of pending pods pods",
+            "from intended start 1,000 500.5 µs 500.2 µs 900.1 µs 990.2 µs 999.4 µs 1.00 ms",
+            "from sending 1,000 500.5 µs 500.2 µs 900.1 µs 990.2 µs 999.4 µs 1.00 ms",
+            "why pods are pending, on some node at least pods",
             "Insufficient cpu 7",
-            "SchedulingGates 1",
             "7 pending, such as ns/big: 0/5 nodes are available: 5 Insufficient cpu.",
-            "error Unavailable for 2 pods, first: the <server> is gone",
+            "1 gated, such as ns/later: SchedulingGates: waiting for scheduling gates: [quota]",
+            "error UNAVAILABLE: 2 pods in 2 failed requests, first: the <server> is gone",
         ];
         assert_eq!(text, expected);
+    }
+
+    #[test]
+    fn one_is_singular_and_what_went_wrong_is_said() {
+        let mut report = example();
+        (report.n_connections, report.interrupted) = (1, true);
+        report.release_failure = Some("the server is gone".to_owned());
+        let refused = report.errors.entry("INVALID_ARGUMENT".to_owned()).or_default();
+        (refused.n_pods, refused.example) = (1, "no name".to_owned());
+        let text = render(&report);
+        let heading = text.lines().next().unwrap();
+        assert!(heading.contains(", 1 connection, "), "{heading}");
+        assert!(heading.ends_with(", interrupted"), "{heading}");
+        assert!(text.contains("\nerror INVALID_ARGUMENT: 1 pod, first: no name\n"), "{text}");
+        assert!(text.ends_with("assumed pods were not released: the server is gone\n"), "{text}");
     }
 
     #[test]

@@ -30,12 +30,25 @@ pub(crate) struct Faults {
     pub(crate) confuses_sequence: bool,
     /// The stream of placements ends after this many messages.
     pub(crate) ends_stream_after: Option<usize>,
+    /// The same, with the status of a server that drains.
+    pub(crate) drains_stream_after: Option<usize>,
 }
 
 #[derive(Clone, Default)]
 pub(crate) struct FakeServer {
     faults: Faults,
     state: Arc<Mutex<State>>,
+}
+
+/// A runtime of its own, so that a server can be killed.
+pub(crate) struct Process(Option<tokio::runtime::Runtime>);
+
+impl Drop for Process {
+    fn drop(&mut self) {
+        if let Some(runtime) = self.0.take() {
+            runtime.shutdown_background();
+        }
+    }
 }
 
 #[derive(Default)]
@@ -52,15 +65,32 @@ pub(crate) struct State {
 impl FakeServer {
     /// Serves on a free port until the test ends.
     pub(crate) async fn start(faults: Faults) -> (Self, String) {
-        let server = Self { faults, ..Self::default() };
-        let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
+        let listener = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
         let address: SocketAddr = listener.local_addr().unwrap();
-        let services = tonic::transport::Server::builder()
-            .add_service(ClusterServiceServer::new(server.clone()))
-            .add_service(PlacementServiceServer::new(server.clone()))
-            .serve_with_incoming(TcpListenerStream::new(listener));
-        tokio::spawn(services);
+        let server = Self { faults, ..Self::default() };
+        tokio::spawn(server.clone().serve(listener));
         (server, format!("http://{address}"))
+    }
+
+    /// Serves at `address` until the second value is dropped: then it is gone at once, with all its connections.
+    pub(crate) fn start_killable(faults: Faults, address: &str) -> (Self, Process) {
+        let listener = std::net::TcpListener::bind(address).unwrap();
+        let server = Self { faults, ..Self::default() };
+        let mut builder = tokio::runtime::Builder::new_multi_thread();
+        let runtime = builder.worker_threads(1).enable_all().build().unwrap();
+        runtime.spawn(server.clone().serve(listener));
+        (server, Process(Some(runtime)))
+    }
+
+    async fn serve(self, listener: std::net::TcpListener) {
+        listener.set_nonblocking(true).unwrap();
+        let listener = tokio::net::TcpListener::from_std(listener).unwrap();
+        tonic::transport::Server::builder()
+            .add_service(ClusterServiceServer::new(self.clone()))
+            .add_service(PlacementServiceServer::new(self))
+            .serve_with_incoming(TcpListenerStream::new(listener))
+            .await
+            .unwrap();
     }
 
     /// Take it once a statement: a second guard would wait for the first.
@@ -317,12 +347,16 @@ impl PlacementService for FakeServer {
         let (answers, receiver) = tokio::sync::mpsc::channel(16);
         let (server, mut requests) = (self.clone(), request.into_inner());
         tokio::spawn(async move {
-            let mut n_left = server.faults.ends_stream_after.unwrap_or(usize::MAX);
+            let drains_after = server.faults.drains_stream_after;
+            let mut n_left = server.faults.ends_stream_after.or(drains_after).unwrap_or(usize::MAX);
             while let (true, Ok(Some(request))) = (n_left > 0, requests.message().await) {
                 let PlaceStreamRequest { sequence, entries, mode, .. } = request;
                 let results = server.decide_entries(entries, mode).await;
                 answers.send(Ok(PlaceStreamResponse { sequence, results })).await.ok();
                 n_left -= 1;
+            }
+            if n_left == 0 && drains_after.is_some() {
+                answers.send(Err(Status::unavailable("the server is draining"))).await.ok();
             }
         });
         Ok(Response::new(ReceiverStream::new(receiver)))

@@ -4,12 +4,12 @@ use std::path::Path;
 use std::process::ExitCode;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use berth_loadgen::client::{Client, ClientError, Mode, OnProgress, PlaceOptions};
 use berth_loadgen::cluster::{ClusterSpec, SyntheticCluster};
 use berth_loadgen::command::Cli;
-use berth_loadgen::load::{Arrival, Limit, LoadError, LoadSpec, run};
+use berth_loadgen::load::{Arrival, Limit, LoadError, LoadSpec, run, run_until};
 use berth_loadgen::report::LoadReport;
 use berth_loadgen::workload::{Kind, Mix, WorkloadSpec, generate};
 use berth_proto::berth_v1::PlaceMode;
@@ -131,7 +131,7 @@ async fn refused_pods_are_counted_by_code_and_do_not_end_the_run() {
         assert!(n_refused > 0);
         let report = run(&client, pods, &spec(mode, 40), quiet()).await.unwrap();
         assert_eq!(report.n_errors, n_refused, "{mode:?}");
-        let error = &report.errors["InvalidArgument"];
+        let error = &report.errors["INVALID_ARGUMENT"];
         assert_eq!(
             (error.n_pods, error.example.as_str()),
             (n_refused, "`spec`: is not to its taste")
@@ -141,13 +141,115 @@ async fn refused_pods_are_counted_by_code_and_do_not_end_the_run() {
 }
 
 #[tokio::test]
-async fn a_stream_that_ends_early_fails_what_was_in_flight_and_all_that_follows() {
-    let (_server, client) =
-        server(Faults { ends_stream_after: Some(2), ..Faults::default() }, 1).await;
-    let report = run(&client, web_pods(50), &spec(Mode::Stream, 50), quiet()).await.unwrap();
-    assert_eq!(report.n_pods, 50);
-    assert_eq!(report.n_errors, 30, "{:?}", report.errors);
-    assert!(report.errors.contains_key("Unavailable"), "{:?}", report.errors);
+async fn a_stream_that_ends_fails_what_was_in_flight_and_is_opened_again() {
+    let faults = Faults { ends_stream_after: Some(2), ..Faults::default() };
+    let (server, client) = server(faults, 1).await;
+    let start = Instant::now();
+    let spec = LoadSpec { concurrency: 3, ..spec(Mode::Stream, 120) };
+    let report = run(&client, web_pods(50), &spec, quiet()).await.unwrap();
+    // Each stream answers two of the three requests that it takes.
+    assert_eq!((report.n_requests, report.n_pods, report.n_errors), (12, 80, 40));
+    let error = &report.errors["UNAVAILABLE"];
+    assert_eq!((error.n_requests, error.n_pods), (4, 40));
+    assert_eq!(error.example, "the server ended the stream");
+    assert_eq!(report.latency.n, 8, "a request without an answer has no time");
+    assert_eq!(server.state().n_place_calls, 80);
+    assert!(start.elapsed() >= Duration::from_millis(3 * 50), "{:?}", start.elapsed());
+}
+
+/// The server goes away in the middle of a run and comes back at the same address.
+#[tokio::test]
+async fn every_mode_survives_a_restart_without_hammering() {
+    for mode in [Mode::Unary, Mode::Batch, Mode::Stream] {
+        let address = {
+            let free = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
+            free.local_addr().unwrap().to_string()
+        };
+        let (first, process) = FakeServer::start_killable(Faults::default(), &address);
+        let client = Client::connect(&address, 1).await.unwrap();
+        let SyntheticCluster { nodes, pods } = small_cluster();
+        client.feed(nodes, pods, quiet()).await.unwrap();
+        let limit = Limit::Duration(Duration::from_millis(2_500));
+        let spec = LoadSpec { limit, concurrency: 2, ..spec(mode, 1) };
+        let restart = async {
+            tokio::time::sleep(Duration::from_millis(300)).await;
+            drop(process);
+            tokio::time::sleep(Duration::from_millis(600)).await;
+            FakeServer::start_killable(Faults::default(), &address)
+        };
+        let (report, (second, _process)) =
+            tokio::join!(run(&client, web_pods(50), &spec, quiet()), restart);
+        let report = report.unwrap();
+        assert!(first.state().n_place_calls > 0, "{mode:?}");
+        assert!(second.state().n_place_calls > 0, "{mode:?}: {:?}", report.errors);
+        let n_failed: u64 = report.errors.values().map(|count| count.n_requests).sum();
+        // Attempts after 0, 50, 150, 350, 750 and 1,550 ms, two callers each, and what was in flight.
+        assert!((1..=20).contains(&n_failed), "{mode:?}: {:?}", report.errors);
+        assert_eq!(report.errors.keys().collect::<Vec<_>>(), ["UNAVAILABLE"], "{mode:?}");
+        assert!(report.elapsed_seconds < 2.8, "{mode:?}: {}", report.elapsed_seconds);
+        assert_eq!(report.n_requests - n_failed, report.n_pods / spec.batch_size as u64);
+    }
+}
+
+#[tokio::test]
+async fn a_status_that_ends_a_stream_is_the_one_that_is_counted() {
+    let faults = Faults { drains_stream_after: Some(1), ..Faults::default() };
+    let (_server, client) = server(faults, 1).await;
+    let spec = LoadSpec { concurrency: 1, ..spec(Mode::Stream, 40) };
+    let report = run(&client, web_pods(50), &spec, quiet()).await.unwrap();
+    assert_eq!(report.errors.keys().collect::<Vec<_>>(), ["UNAVAILABLE"]);
+    assert_eq!(report.errors["UNAVAILABLE"].example, "the server is draining");
+}
+
+#[tokio::test]
+async fn a_stopped_run_reports_and_releases_what_it_has_done() {
+    for arrival in [Arrival::Closed, Arrival::Open { pods_per_second: 200.0 }] {
+        for mode in [Mode::Unary, Mode::Stream] {
+            let (server, client) = server(Faults::default(), 2).await;
+            let n_before = server.state().pods.len();
+            let limit = Limit::Duration(Duration::from_secs(600));
+            let spec =
+                LoadSpec { arrival, limit, options: assume(), release: true, ..spec(mode, 1) };
+            let stop = tokio::time::sleep(Duration::from_millis(400));
+            let report = run_until(&client, web_pods(50), &spec, quiet(), stop).await.unwrap();
+            assert!(report.interrupted && report.elapsed_seconds < 60.0);
+            assert!(report.n_pods > 0 && report.n_errors == 0, "{:?}", report.errors);
+            assert_eq!(report.n_released as u64, report.n_placed);
+            assert_eq!(server.state().pods.len(), n_before);
+        }
+    }
+}
+
+/// Stopped before anything is measured, a run is an empty report, not an error.
+#[tokio::test]
+async fn a_run_stopped_during_its_warmup_measures_nothing() {
+    let (server, client) = server(Faults::default(), 1).await;
+    let n_before = server.state().pods.len();
+    let spec = LoadSpec {
+        options: assume(),
+        release: true,
+        n_warmup_pods: 1_000_000,
+        ..spec(Mode::Stream, 10)
+    };
+    let stop = tokio::time::sleep(Duration::from_millis(200));
+    let report = run_until(&client, web_pods(50), &spec, quiet(), stop).await.unwrap();
+    assert_eq!((report.interrupted, report.n_requests, report.latency.n), (true, 0, 0));
+    assert!(report.n_released > 0);
+    assert_eq!(server.state().pods.len(), n_before);
+}
+
+/// A request that timed out may have been served: its pods are released too.
+#[tokio::test]
+async fn pods_of_requests_without_an_answer_are_released() {
+    let stalls = Some((3, Duration::from_millis(300)));
+    let (server, client) = server(Faults { stalls, ..Faults::default() }, 1).await;
+    let n_before = server.state().pods.len();
+    let options = PlaceOptions { timeout: Duration::from_millis(200), ..assume() };
+    let spec = LoadSpec { options, concurrency: 1, release: true, ..spec(Mode::Batch, 20) };
+    let report = run(&client, web_pods(50), &spec, quiet()).await.unwrap();
+    assert_eq!(report.errors["DEADLINE_EXCEEDED"].n_requests, 1, "{:?}", report.errors);
+    assert_eq!(report.release_failure, None);
+    assert_eq!(server.state().pods.len(), n_before);
 }
 
 #[tokio::test]
@@ -159,7 +261,7 @@ async fn a_request_that_takes_too_long_is_an_error_of_its_own() {
             PlaceOptions { timeout: Duration::from_millis(100), ..PlaceOptions::default() };
         let spec = LoadSpec { options, concurrency: 1, batch_size: 1, ..spec(mode, 1) };
         let report = run(&client, web_pods(1), &spec, quiet()).await.unwrap();
-        assert_eq!(report.errors["DeadlineExceeded"].n_pods, 1, "{mode:?}");
+        assert_eq!(report.errors["DEADLINE_EXCEEDED"].n_pods, 1, "{mode:?}");
     }
 }
 
@@ -251,8 +353,25 @@ async fn command_feeds_places_and_writes_the_page() {
     assert!(std::fs::read_to_string(&page).unwrap().contains("Throughput over time"));
 
     let contradiction = run(&["--rate", "5"]).await.unwrap_err().to_string();
-    assert_eq!(contradiction, "`rate` needs `--arrival open`");
+    assert_eq!(contradiction, "`--rate` needs `--arrival open`");
     let unwritable = Path::new("/nowhere/report.html").display().to_string();
     let error = run(&["--pods", "1", "--html", &unwritable]).await.unwrap_err().to_string();
     assert!(error.starts_with("`/nowhere/report.html`: cannot write: "), "{error}");
+    assert_eq!(server.state().n_place_calls, 200, "refused before anything was placed");
+    let flags = ["berth-loadgen", "run", "--server", &url, "--feed", "synthetic", "--nodes", "0"];
+    let refused = Cli::try_parse_from(flags).unwrap_err();
+    assert_eq!(refused.exit_code(), 2);
+    assert!(refused.to_string().contains("'--nodes <NODES>'"), "{refused}");
+    let flags = ["berth-loadgen", "run", "--server", &url, "--seed", "-1"];
+    let refused = Cli::try_parse_from(flags).unwrap_err().to_string();
+    assert!(refused.contains("invalid value '-1' for '--seed <SEED>'"), "{refused}");
+    for (flags, message) in [
+        (["--tainted-share", "2"], "`--tainted-share`: must be between 0 and 1"),
+        (["--zones", "0"], "`--zones`: must be at least 1"),
+        (["--concurrency", "0"], "`--concurrency`: must be between 1 and 100,000"),
+    ] {
+        let error = run(&[feed.as_slice()[..2].as_ref(), &flags].concat()).await.unwrap_err();
+        assert_eq!(error.to_string(), message);
+        assert_eq!(format!("{:?}", error.exit_code()), format!("{:?}", ExitCode::from(2)));
+    }
 }

@@ -115,7 +115,7 @@ async fn a_failing_call_names_the_pod() {
     let (_server, url) = FakeServer::start(faults).await;
     let error =
         replayed(&url, Order::Arrive, &ReplaySpec::default()).await.unwrap_err().to_string();
-    let call = "`PlacementService.Place`: InvalidArgument: `spec`: is not to its taste";
+    let call = "`PlacementService.Place`: INVALID_ARGUMENT: `spec`: is not to its taste";
     assert_eq!(error, format!("pod `train-1`: {call}"));
 }
 

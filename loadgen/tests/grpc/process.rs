@@ -1,0 +1,72 @@
+//! The program as the operating system sees it: signals, exit codes, what is printed where.
+
+use std::process::{Command, Output, Stdio};
+use std::time::Duration;
+
+use crate::fake_server::{FakeServer, Faults};
+
+/// Runs the program with `flags`; once `server` has been asked for a placement, sends it SIGINT `n_signals` times.
+async fn interrupted(server: &FakeServer, url: &str, flags: &[&str], n_signals: usize) -> Output {
+    let child = Command::new(env!("CARGO_BIN_EXE_berth-loadgen"))
+        .args(["run", "--server", url, "--feed", "synthetic", "--nodes", "10", "--mix", "web=1"])
+        .args(flags)
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped())
+        .spawn()
+        .unwrap();
+    while server.state().n_place_calls == 0 {
+        tokio::time::sleep(Duration::from_millis(20)).await;
+    }
+    for _ in 0..n_signals {
+        let kill = Command::new("kill").args(["-INT", &child.id().to_string()]).status().unwrap();
+        assert!(kill.success());
+        tokio::time::sleep(Duration::from_millis(300)).await;
+    }
+    tokio::task::spawn_blocking(|| child.wait_with_output().unwrap()).await.unwrap()
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn an_interrupt_ends_the_run_with_its_report_and_its_pods_released() {
+    let (server, url) = FakeServer::start(Faults::default()).await;
+    let flags = ["--duration", "600", "--assume", "--release", "--concurrency", "2"];
+    let output = interrupted(&server, &url, &flags, 1).await;
+    let (stdout, stderr) =
+        (String::from_utf8(output.stdout).unwrap(), String::from_utf8(output.stderr).unwrap());
+    assert_eq!(output.status.code(), Some(130), "{stderr}");
+    let heading = stdout.lines().next().unwrap();
+    assert!(heading.contains(", 1 connection, ") && heading.ends_with(", interrupted"), "{stdout}");
+    assert!(stderr.starts_with("berth-loadgen: waiting for the requests in flight"), "{stderr}");
+    let counts = stdout.lines().skip_while(|line| !line.contains("decisions/s")).nth(1).unwrap();
+    let counts: Vec<&str> = counts.split_whitespace().collect();
+    let (placed, released) = (counts[1], counts[5]);
+    assert!(placed != "0" && placed == released, "{stdout}");
+    let is_placed = |name: &&String| name.starts_with("web-");
+    assert_eq!(server.state().pods.keys().find(is_placed), None);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_second_interrupt_does_not_wait() {
+    let stalls = Some((0, Duration::from_secs(60)));
+    let (server, url) = FakeServer::start(Faults { stalls, ..Faults::default() }).await;
+    let output = interrupted(&server, &url, &["--concurrency", "1", "--timeout", "60"], 2).await;
+    assert_eq!(output.status.code(), Some(130));
+    assert!(output.stdout.is_empty(), "there was no time for a report");
+}
+
+#[test]
+fn errors_bear_the_programs_name_and_say_who_is_at_fault_by_their_code() {
+    let free = std::net::TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap();
+    let url = format!("http://{free}");
+    for (flags, code, message) in [
+        (vec!["--bogus"], 2, "unexpected argument '--bogus' found"),
+        (vec!["--connections", "0"], 2, "invalid value '0' for '--connections"),
+        (vec!["--concurrency", "0"], 2, "`--concurrency`: must be between 1 and 100,000"),
+        (vec![], 1, "server `http://127.0.0.1:"),
+    ] {
+        let mut command = Command::new(env!("CARGO_BIN_EXE_berth-loadgen"));
+        let output = command.args(["run", "--server", &url]).args(&flags).output().unwrap();
+        let stderr = String::from_utf8(output.stderr).unwrap();
+        assert!(stderr.starts_with(&format!("berth-loadgen: {message}")), "{flags:?}: {stderr}");
+        assert_eq!(output.status.code(), Some(code), "{flags:?}");
+    }
+}
