@@ -59,7 +59,7 @@ impl Opened {
         self.nodes.sort_unstable();
         let change = match key.strip_prefix(SHORT) {
             Some(resource) => {
-                format!("{} short at least", amount_text(resource, self.least_missing))
+                format!("at least {} short", amount_text(resource, self.least_missing))
             }
             None => key.to_owned(),
         };
