@@ -64,6 +64,7 @@ async fn start() -> Result<(Server, SocketAddr), Box<dyn std::error::Error>> {
     let nodes = (0..N_NODES).map(|i| cluster.compile_node(&node(i, Workload::Basic)));
     let pods = (0..30 * N_NODES).map(|j| cluster.compile_pod(&existing(j, N_NODES)));
     cluster.replace(nodes.collect::<Result<_, _>>()?, pods.collect::<Result<_, _>>()?);
+    server.freshness().note_applied();
     let incoming = TcpIncoming::bind("127.0.0.1:0".parse()?)?.with_nodelay(Some(true));
     let address = incoming.local_addr()?;
     let service = PlacementServiceServer::new(EmptyHandler);

@@ -3,6 +3,7 @@
 pub mod backend;
 pub mod conformance;
 pub mod demo;
+pub mod environment;
 pub mod explain;
 pub mod output;
 pub mod place;
@@ -30,6 +31,13 @@ pub struct Cli {
 #[derive(Debug, clap::Subcommand)]
 pub enum Command {
     /// Serve placements over gRPC, and health and metrics over HTTP
+    ///
+    /// While the `--cluster` files are read, calls that decide or feed are answered with UNAVAILABLE; without such files a
+    /// client feeds the cluster, and placements are UNAVAILABLE until it has.
+    ///
+    /// SIGTERM and SIGINT drain: calls under way are answered, then the process ends with status 0; another signal, half a
+    /// second later or of the other kind, ends it at once with status 1. SIGHUP reads the `--cluster` files again: the
+    /// cluster becomes what they hold then, assumed pods stay, and contradictions of a feed are forgotten.
     Serve(Box<serve::ServeArgs>),
     /// Start a server with a synthetic cluster, place a mixed workload through it, and show what happened
     Demo(demo::DemoArgs),

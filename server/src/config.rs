@@ -28,12 +28,12 @@ pub enum ConfigError {
         source: std::io::Error,
     },
     /// The text is neither YAML nor JSON.
-    #[error("`{origin}`: {reason}")]
+    #[error("`{origin}` {problem}")]
     Syntax {
         /// File name, or what else the text came from.
         origin: String,
-        /// The parser's words, with line and column.
-        reason: String,
+        /// Where the text stops making sense, and why; it names no field.
+        problem: Problem,
     },
     /// The text is well formed but says something that it may not. All problems of one stage are listed (S-CFG-4).
     #[error("{}", list_problems(origin, problems))]
@@ -93,16 +93,31 @@ pub fn located(
     if problems.is_empty() {
         return Ok(());
     }
-    let mut problems: Vec<Problem> = problems
-        .into_iter()
-        .map(|problem| {
-            let line =
-                if problem.line > 0 { problem.line } else { document.line_of(&problem.field) };
-            Problem { line, ..problem }
-        })
-        .collect();
-    problems.sort_by_key(|problem| problem.line);
-    Err(ConfigError::Invalid { origin: origin.to_owned(), problems })
+    Err(ConfigError::Invalid {
+        origin: origin.to_owned(),
+        problems: with_lines(document, problems),
+    })
+}
+
+/// Gives every problem its line, and sorts by it.
+fn with_lines(document: &Document, problems: Vec<Problem>) -> Vec<Problem> {
+    let located = problems.into_iter().map(|problem| {
+        let line = if problem.line > 0 { problem.line } else { document.line_of(&problem.field) };
+        Problem { line, ..problem }
+    });
+    let mut located: Vec<Problem> = located.collect();
+    located.sort_by_key(|problem| problem.line);
+    located
+}
+
+/// What a document says it is, for the error that another kind was expected.
+fn described_kind(kind: &str, api_version: &str) -> String {
+    match (kind, api_version) {
+        ("", "") => "neither `kind` nor `apiVersion`".to_owned(),
+        ("", version) => format!("no `kind`, and `apiVersion: {version}`"),
+        (kind, "") => format!("`kind: {kind}` without `apiVersion`"),
+        (kind, version) => format!("`{kind}` of `{version}`"),
+    }
 }
 
 fn read(path: &Path) -> Result<String, ConfigError> {
@@ -112,7 +127,7 @@ fn read(path: &Path) -> Result<String, ConfigError> {
 
 fn parse(origin: &str, text: &str) -> Result<Document, ConfigError> {
     document::parse(text)
-        .map_err(|reason| ConfigError::Syntax { origin: origin.to_owned(), reason })
+        .map_err(|problem| ConfigError::Syntax { origin: origin.to_owned(), problem })
 }
 
 fn list_problems(origin: &str, problems: &[Problem]) -> String {

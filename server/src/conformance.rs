@@ -148,7 +148,7 @@ fn run_suite(
                 serde_json::from_str(line).map_err(|error| ConformanceError::Case {
                     path: path.to_owned(),
                     line: index + 1,
-                    reason: error.to_string(),
+                    reason: in_column(&error),
                 })?;
             Ok(run_case(&case))
         })
@@ -179,5 +179,50 @@ fn read(path: &Path) -> Result<String, ConformanceError> {
         }
         Ok(text)
     };
-    read().map_err(|source| ConformanceError::Read { path: path.to_owned(), source })
+    read()
+        .map_err(|source| ConformanceError::Read { path: path.to_owned(), source: plainly(source) })
+}
+
+/// What serde_json says, with the column alone: a case is one line, and its number is known.
+fn in_column(error: &serde_json::Error) -> String {
+    let text = error.to_string();
+    let place = format!(" at line {} column {}", error.line(), error.column());
+    match text.strip_suffix(&place) {
+        Some(reason) if error.line() > 0 => format!("column {}: {reason}", error.column()),
+        _ => text,
+    }
+}
+
+/// The decompressor meets its end early in a file that was cut off, and in what follows one that was not.
+fn plainly(error: io::Error) -> io::Error {
+    match error.kind() {
+        io::ErrorKind::UnexpectedEof | io::ErrorKind::InvalidInput => {
+            io::Error::new(error.kind(), "the gzip data is cut off, or something else follows it")
+        }
+        _ => error,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn error_of(name: &str, bytes: &[u8]) -> String {
+        let directory = tempfile::tempdir().unwrap();
+        std::fs::write(directory.path().join(name), bytes).unwrap();
+        let error = run(directory.path(), &Selection::default()).unwrap_err().to_string();
+        error.replace(&directory.path().display().to_string(), "D")
+    }
+
+    #[test]
+    fn damaged_files_are_told_plainly() {
+        assert_eq!(error_of("fit.jsonl", b"\nx\n"), "D/fit.jsonl:2: column 1: expected value");
+        let mut encoder = flate2::write::GzEncoder::new(Vec::new(), flate2::Compression::fast());
+        std::io::Write::write_all(&mut encoder, b"{}\n").unwrap();
+        let whole = encoder.finish().unwrap();
+        let damaged =
+            "cannot read `D/fit.jsonl.gz`: the gzip data is cut off, or something else follows it";
+        assert_eq!(error_of("fit.jsonl.gz", &whole[..whole.len() - 4]), damaged);
+        assert_eq!(error_of("fit.jsonl.gz", &[&whole[..], b"junk"].concat()), damaged);
+    }
 }

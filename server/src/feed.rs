@@ -5,6 +5,7 @@ pub mod file;
 
 use std::io;
 use std::sync::Mutex;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
 use berth_proto::meta_v1;
@@ -28,7 +29,7 @@ pub enum FeedError {
     Gzip {
         /// The file as it was named.
         path: String,
-        /// What the decompressor said.
+        /// What is wrong with it.
         source: io::Error,
     },
     /// More than [`file::MAX_BYTES`] bytes after decompression.
@@ -63,7 +64,19 @@ pub enum FeedError {
 #[derive(Debug, Default)]
 pub struct Freshness {
     completed: watch::Sender<bool>,
+    loading: AtomicBool,
     last: Mutex<Option<Instant>>,
+}
+
+/// Why the cluster cannot be asked, or told, anything now.
+#[derive(Copy, Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum NotReady {
+    /// Files are being read that will replace whatever is there.
+    #[error("the cluster is still being loaded")]
+    Loading,
+    /// Neither a file nor a client has told anything: an empty cluster would be taken for a real one.
+    #[error("no feed has told of a cluster yet")]
+    NeverFed,
 }
 
 impl Freshness {
@@ -76,6 +89,38 @@ impl Freshness {
     /// Notes that a feed is alive although the cluster has not changed yet, as while a snapshot is being collected.
     pub fn note_alive(&self) {
         *self.lock() = Some(clock::now());
+    }
+
+    /// Notes that files are being read: until [`Freshness::end_load`] nobody else may feed, since it would be wiped.
+    pub fn begin_load(&self) {
+        // Release and acquire: who sees the end of a load sees what it published.
+        self.loading.store(true, Ordering::Release);
+    }
+
+    /// Notes that the files have been read, or cannot be.
+    pub fn end_load(&self) {
+        self.loading.store(false, Ordering::Release);
+    }
+
+    /// May a client feed the cluster?
+    ///
+    /// # Errors
+    /// [`NotReady::Loading`] while files are being read, for the first time or again.
+    pub fn check_feedable(&self) -> Result<(), NotReady> {
+        if self.loading.load(Ordering::Acquire) { Err(NotReady::Loading) } else { Ok(()) }
+    }
+
+    /// May pods be decided on? Once a cluster was told, always: while files are read again the old one answers.
+    ///
+    /// # Errors
+    /// [`NotReady`], until the first feed completes.
+    pub fn check_decidable(&self) -> Result<(), NotReady> {
+        if self.is_complete() {
+            return Ok(());
+        }
+        self.check_feedable()?;
+        // A load may have ended between the two questions.
+        if self.is_complete() { Ok(()) } else { Err(NotReady::NeverFed) }
     }
 
     /// Has any feed completed since the start?
@@ -117,6 +162,22 @@ pub(crate) fn object_name(kind: &str, metadata: Option<&meta_v1::ObjectMeta>) ->
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn feeding_and_deciding_wait_for_a_load() {
+        let freshness = Freshness::default();
+        assert_eq!(freshness.check_decidable(), Err(NotReady::NeverFed));
+        assert_eq!(freshness.check_feedable(), Ok(()));
+        freshness.begin_load();
+        assert_eq!(freshness.check_decidable(), Err(NotReady::Loading));
+        assert_eq!(freshness.check_feedable(), Err(NotReady::Loading));
+        freshness.note_applied();
+        freshness.end_load();
+        assert_eq!((freshness.check_decidable(), freshness.check_feedable()), (Ok(()), Ok(())));
+        freshness.begin_load();
+        assert_eq!(freshness.check_decidable(), Ok(()), "the old cluster answers during a reload");
+        assert_eq!(freshness.check_feedable(), Err(NotReady::Loading));
+    }
 
     #[test]
     fn is_stale_only_after_a_feed_completed() {

@@ -26,6 +26,7 @@ use crate::telemetry::Metrics;
 
 pub(crate) use call::CallService;
 use pool::Pool;
+use status::CallError;
 
 /// Bounds on what one caller may ask.
 #[derive(Copy, Clone, Debug, PartialEq, Eq)]
@@ -85,6 +86,18 @@ impl State {
             draining,
             n_long_writes: AtomicUsize::new(0),
         }
+    }
+
+    /// # Errors
+    /// [`CallError::NotReady`] until the first feed has told of a cluster.
+    fn check_decidable(&self) -> Result<(), CallError> {
+        Ok(self.freshness.check_decidable()?)
+    }
+
+    /// # Errors
+    /// [`CallError::NotReady`] while files are being read: what a client told now would be wiped.
+    fn check_feedable(&self) -> Result<(), CallError> {
+        Ok(self.freshness.check_feedable()?)
     }
 
     /// May a single decision run on the reactor? Not while a long write holds the lock that an assume may need.

@@ -16,5 +16,6 @@ pub(crate) fn router(state: Arc<State>) -> Router {
         .route("/healthz", get(health::livez))
         .route("/readyz", get(health::readyz))
         .route("/metrics", get(metrics::metrics))
+        .fallback(health::not_found)
         .with_state(state)
 }

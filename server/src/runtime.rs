@@ -1,5 +1,7 @@
 //! Start, drain, stop: the one way to run Berth, used by `berth serve`, by the demo and by every test.
 
+mod linger;
+
 use std::future::Future;
 use std::io;
 use std::net::SocketAddr;
@@ -11,9 +13,12 @@ use berth_engine::{Cluster, TieBreak};
 use tokio::net::TcpListener;
 use tokio::sync::watch;
 use tokio::task::JoinHandle;
+use tokio_stream::StreamExt;
 use tonic::transport::server::TcpIncoming;
 use tonic_health::ServingStatus;
 use tonic_health::server::HealthReporter;
+
+use linger::Lingering;
 
 use crate::config::policy::Profiles;
 use crate::feed::file::{self, Dump, LoadReport};
@@ -50,6 +55,9 @@ pub struct ServerOptions {
     pub limits: Limits,
     /// How long calls in flight may take once the server drains.
     pub drain_grace_period: Duration,
+    /// Files will be loaded first: until [`Server::file_loader`]'s call has succeeded, placements and feeds are
+    /// `UNAVAILABLE`, for what a client told before would be wiped.
+    pub awaits_files: bool,
 }
 
 impl Default for ServerOptions {
@@ -64,6 +72,7 @@ impl Default for ServerOptions {
             tie_break: TieBreak::Seeded(0),
             limits: Limits::default(),
             drain_grace_period: Duration::from_secs(30),
+            awaits_files: false,
         }
     }
 }
@@ -89,6 +98,12 @@ pub enum StartError {
         /// `gRPC` or `HTTP`.
         protocol: &'static str,
         /// The address as it was asked for.
+        address: SocketAddr,
+    },
+    /// Both listeners on one address.
+    #[error("gRPC and HTTP cannot both listen on `{address}`: give one of them another port")]
+    SameAddress {
+        /// The address that both were given.
         address: SocketAddr,
     },
     /// The service descriptors inside this program are broken.
@@ -141,7 +156,11 @@ impl Server {
             tie_break,
             limits,
             drain_grace_period,
+            awaits_files,
         } = options;
+        if grpc_address == http_address && grpc_address.port() != 0 {
+            return Err(StartError::SameAddress { address: grpc_address });
+        }
         let (grpc_listener, grpc_address) = listen("gRPC", grpc_address, insecure).await?;
         let (http_listener, http_address) = listen("HTTP", http_address, insecure).await?;
         let (draining, drain) = watch::channel(false);
@@ -153,6 +172,9 @@ impl Server {
             limits,
             drain.clone(),
         ));
+        if awaits_files {
+            state.freshness.begin_load();
+        }
         let health = HealthReporter::new();
         report_health(&state, &health).await;
         let routes = grpc::routes(&state, health.clone())?;
@@ -185,7 +207,8 @@ impl Server {
         self.http_address
     }
 
-    /// The cluster that this server answers from.
+    /// The cluster that this server answers from. Who fills it from here says so with [`Freshness::note_applied`]: until a
+    /// feed has spoken, placements are `UNAVAILABLE`.
     #[must_use]
     pub fn cluster(&self) -> &Arc<Cluster> {
         &self.state.cluster
@@ -200,21 +223,28 @@ impl Server {
     /// The file feed: the cluster becomes what the dump holds, and the server is ready. Compiles on all cores, blocking.
     pub fn load(&self, dump: Dump) -> LoadReport {
         let report = file::load(&self.state.cluster, dump);
-        self.state.freshness.note_applied();
+        note_loaded(&self.state, &report);
+        self.state.freshness.end_load();
         report
     }
 
-    /// The file feed from files, to be called on a thread that may block.
+    /// The file feed from files, to be called on a thread that may block; to be asked for again to read them again.
+    ///
+    /// From this call on until the returned one has ended, other feeds are `UNAVAILABLE`; placements are until the first
+    /// load has ended, and answered from the cluster as it was during a later one. Contradictions are forgotten (S-CCH-6).
     ///
     /// # Errors
-    /// The call's: the first file that cannot be read; the cluster is as it was then.
+    /// The returned call's: the first file that cannot be read; the cluster is as it was then.
     pub fn file_loader(
         &self,
     ) -> impl FnOnce(&[PathBuf]) -> Result<LoadReport, FeedError> + Send + 'static {
         let state = self.state.clone();
+        state.freshness.begin_load();
+        let loading = Loading(state);
         move |paths| {
+            let state = &loading.0;
             let report = file::load_files(&state.cluster, paths)?;
-            state.freshness.note_applied();
+            note_loaded(state, &report);
             Ok(report)
         }
     }
@@ -239,6 +269,20 @@ impl Server {
     }
 }
 
+/// A load under way; it ends when this is dropped, whatever came of it.
+struct Loading(Arc<State>);
+
+impl Drop for Loading {
+    fn drop(&mut self) {
+        self.0.freshness.end_load();
+    }
+}
+
+fn note_loaded(state: &State, report: &LoadReport) {
+    state.metrics.count_deltas(report.n_taken, report.refused.len());
+    state.freshness.note_applied();
+}
+
 async fn listen(
     protocol: &'static str,
     address: SocketAddr,
@@ -260,6 +304,7 @@ async fn until(mut signal: watch::Receiver<bool>) {
 
 async fn serve_grpc(service: CallService, listener: TcpListener, stop: impl Future<Output = ()>) {
     let incoming = TcpIncoming::from(listener).with_nodelay(Some(true));
+    let incoming = incoming.map(|stream| stream.map(Lingering::new));
     let server = tonic::transport::Server::builder()
         .initial_stream_window_size(STREAM_WINDOW_BYTES)
         .initial_connection_window_size(CONNECTION_WINDOW_BYTES)

@@ -17,7 +17,7 @@ use metrics_exporter_prometheus::{
 };
 
 pub use call_counts::CallCounts;
-pub use log::{LogFormat, start_logging};
+pub use log::{LogFormat, escape_controls, start_logging};
 
 enum Kind {
     Counter,
@@ -35,8 +35,9 @@ const GENERATION: &str = "berth_generation";
 const STALENESS: &str = "berth_staleness_seconds";
 const CONTRADICTIONS: &str = "berth_contradictions";
 const CALLS: &str = "berth_grpc_calls_total";
+const BUILD_INFO: &str = "berth_build_info";
 
-const METRICS: [(&str, Kind, Option<Unit>, &str); 10] = [
+const METRICS: [(&str, Kind, Option<Unit>, &str); 11] = [
     (
         PLACEMENTS,
         Kind::Counter,
@@ -49,9 +50,19 @@ const METRICS: [(&str, Kind, Option<Unit>, &str); 10] = [
         Some(Unit::Seconds),
         "Engine time of one request, by method.",
     ),
-    (DELTAS, Kind::Counter, None, "Changes received from feeds, by outcome: applied, rejected."),
+    (
+        DELTAS,
+        Kind::Counter,
+        None,
+        "Objects and changes received from feeds, files included, by outcome: applied, rejected.",
+    ),
     (NODES, Kind::Gauge, None, "Nodes of the cluster."),
-    (PODS, Kind::Gauge, None, "Pods, by state: bound, assumed, pending, orphaned."),
+    (
+        PODS,
+        Kind::Gauge,
+        None,
+        "Pods, by state: bound, assumed, pending, orphaned; an assumed pod whose node is gone is assumed and orphaned.",
+    ),
     (SHAPES, Kind::Gauge, None, "Distinct scheduling-relevant pod specs."),
     (GENERATION, Kind::Gauge, None, "Generation of the published snapshot."),
     (
@@ -62,6 +73,7 @@ const METRICS: [(&str, Kind, Option<Unit>, &str); 10] = [
     ),
     (CONTRADICTIONS, Kind::Gauge, None, "Contradictions that a feed sent; 0 in health."),
     (CALLS, Kind::Counter, None, "Finished gRPC calls, by method and code."),
+    (BUILD_INFO, Kind::Gauge, None, "Always 1; the version of this program is in the label."),
 ];
 
 /// Upper bounds in seconds: a microsecond to ten seconds, three a decade.
@@ -140,6 +152,7 @@ impl Metrics {
         let placed = |outcome| counter(&recorder, PLACEMENTS, &[("outcome", outcome)]);
         let pods = |state| gauge(&recorder, PODS, &[("state", state)]);
         let plain = |name| gauge(&recorder, name, &[]);
+        gauge(&recorder, BUILD_INFO, &[("version", env!("CARGO_PKG_VERSION"))]).set(1.0);
         Metrics {
             handle: recorder.handle(),
             placements: Placements {
@@ -331,5 +344,7 @@ mod tests {
         assert!(text.contains("berth_deltas_total{outcome=\"applied\"} 5"), "{text}");
         assert!(text.contains("berth_deltas_total{outcome=\"rejected\"} 1"), "{text}");
         assert!(text.contains("berth_staleness_seconds 1.5"), "{text}");
+        let build = format!("berth_build_info{{version=\"{}\"}} 1", env!("CARGO_PKG_VERSION"));
+        assert!(text.contains(&build), "{text}");
     }
 }

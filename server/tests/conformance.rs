@@ -210,7 +210,7 @@ fn unusable_directories_and_files_are_named() {
     fs::write(directory.path().join("a.jsonl"), "\n{\"id\": 1}\n").unwrap();
     assert_eq!(run(&["b"]), format!("suite `b` is not in `{path}`, which has: a"));
     assert!(
-        run(&[]).starts_with(&format!("{path}/a.jsonl:2: invalid type: integer `1`")),
+        run(&[]).starts_with(&format!("{path}/a.jsonl:2: column 8: invalid type: integer `1`")),
         "{}",
         run(&[])
     );

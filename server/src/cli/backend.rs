@@ -1,9 +1,10 @@
 //! Where answers come from: the engine in this process over a dump, or a running server. Both answer in wire types, so
 //! that whatever is printed looks the same.
 
+use std::collections::HashSet;
 use std::path::PathBuf;
 
-use berth_engine::{Cluster, Outcome, PlaceRequest, Pod, PodKey, Policy, TieBreak};
+use berth_engine::{Cluster, Outcome, PlaceRequest, Plugin, Pod, PodKey, Policy, TieBreak};
 use berth_loadgen::client::Client;
 use berth_proto::berth_v1::{
     self as wire, BatchEntry, ExplainRequest, ExplainResponse, PlaceBatchRequest, PlaceResult,
@@ -11,10 +12,11 @@ use berth_proto::berth_v1::{
 use berth_proto::core_v1;
 
 use super::CliError;
-use super::output;
-use crate::config::file::TieBreakRule;
+use super::{output, pods};
+use crate::config::file::{TieBreakRule, parse_seed};
 use crate::config::policy::Profiles;
-use crate::feed::file::{self, Dump};
+use crate::feed::FeedError;
+use crate::feed::file::{self, Located, Location, Refused};
 use crate::grpc::convert;
 use crate::grpc::status::CallError;
 
@@ -35,7 +37,7 @@ pub struct BackendArgs {
     #[arg(long, value_name = "RULE")]
     pub tie_break: Option<TieBreakRule>,
     /// Seed of the seeded rule [default: 0]
-    #[arg(long, value_name = "N")]
+    #[arg(long, value_name = "N", allow_negative_numbers = true, value_parser = parse_seed)]
     pub seed: Option<u64>,
 }
 
@@ -59,13 +61,25 @@ pub(super) struct Local {
     cluster: Cluster,
     profiles: Profiles,
     tie_break: TieBreak,
-    /// The dump's pods as written, to be named on the command line.
+    /// Those of the dump's pods that may be asked for, as written and admitted; without the refused ones.
     pub(super) pods: Vec<core_v1::Pod>,
+    /// Objects of the dump that were not taken.
+    refused: Vec<Refused>,
+    /// Services, by which kube-scheduler spreads pods that say nothing of spreading.
+    n_services: usize,
 }
 
+/// Refused objects of a dump that are told one by one; the rest is counted.
+const MAX_REFUSED_LINES: usize = 100;
+
 impl BackendArgs {
-    /// Loads the dump or connects. Objects of the dump that are refused are told on standard error; the rest is used.
-    pub(super) async fn open(&self) -> Result<Backend, CliError> {
+    /// Loads the dump or connects. Objects of the dump that are refused are kept for [`Backend::tell`]; the rest is used.
+    ///
+    /// Of the dump's pods only those that `is_asked_for` are kept as they were written.
+    pub(super) async fn open(
+        &self,
+        is_asked_for: impl Fn(&core_v1::Pod) -> bool + Sync,
+    ) -> Result<Backend, CliError> {
         if let Some(url) = &self.server {
             let client = Client::connect(url, 1)
                 .await
@@ -80,9 +94,9 @@ impl BackendArgs {
             Some(path) => Profiles::load(path)?,
             None => Profiles::default(),
         };
-        let dump = file::read_all(&self.cluster_files)?;
         let tie_break = self.tie_break.unwrap_or_default().with_seed(self.seed.unwrap_or(0));
-        Ok(Backend::Local(Box::new(Local::load(dump, profiles, tie_break))))
+        let local = Local::load(&self.cluster_files, is_asked_for, profiles, tie_break)?;
+        Ok(Backend::Local(Box::new(local)))
     }
 
     fn wire_tie_break(&self) -> Option<wire::TieBreak> {
@@ -98,6 +112,38 @@ impl BackendArgs {
 }
 
 impl Backend {
+    /// What a reader of the answer should know of it, a sentence each; a server keeps its own to itself.
+    pub(super) fn notes(&self) -> Vec<String> {
+        match self {
+            Backend::Local(local) => local.notes(),
+            Backend::Server { .. } => Vec::new(),
+        }
+    }
+
+    /// How many objects of the cluster were not taken.
+    pub(super) fn n_refused(&self) -> usize {
+        match self {
+            Backend::Local(local) => local.refused.len(),
+            Backend::Server { .. } => 0,
+        }
+    }
+
+    /// Tells the notes and the refused objects on standard error, behind the answer.
+    pub(super) fn tell(&self, notes: &[String]) {
+        if let Backend::Local(local) = self {
+            for refused in local.refused.iter().take(MAX_REFUSED_LINES) {
+                output::note(&format!("refused: {refused}"));
+            }
+            let n_more = local.refused.len().saturating_sub(MAX_REFUSED_LINES);
+            if n_more > 0 {
+                output::note(&format!("refused: {} more", output::count(n_more, "object")));
+            }
+        }
+        for note in notes {
+            output::note(&format!("note: {note}"));
+        }
+    }
+
     /// Decides one pod after another, each seeing those before it placed; one result a pod, replicas expanded.
     ///
     /// `assume` makes a server keep the placements; a dump is never changed.
@@ -140,13 +186,50 @@ impl Backend {
 }
 
 impl Local {
-    fn load(dump: Dump, profiles: Profiles, tie_break: TieBreak) -> Local {
-        let pods = dump.pods.iter().map(|pod| pod.value.clone()).collect();
+    fn load(
+        paths: &[PathBuf],
+        is_asked_for: impl Fn(&core_v1::Pod) -> bool + Sync,
+        profiles: Profiles,
+        tie_break: TieBreak,
+    ) -> Result<Local, FeedError> {
         let cluster = Cluster::new();
-        for refused in file::load(&cluster, dump).refused {
-            output::note(&format!("refused: {refused}"));
-        }
-        Local { cluster, profiles, tie_break, pods }
+        let (report, asked_for) = file::load_files_keeping(&cluster, paths, |pod| {
+            pods::admit(pod);
+            is_asked_for(pod)
+        })?;
+        let place = |at: &Location| (at.path.clone(), at.document, at.item);
+        let refused_at: HashSet<_> = report.refused.iter().map(|r| place(&r.location)).collect();
+        let is_taken = |pod: &Located<_>| !refused_at.contains(&place(&pod.location));
+        let taken = asked_for.into_iter().filter(is_taken);
+        Ok(Local {
+            cluster,
+            profiles,
+            tie_break,
+            pods: taken.map(|pod| pod.value).collect(),
+            refused: report.refused,
+            n_services: report.ignored_kinds.get("Service").copied().unwrap_or(0),
+        })
+    }
+
+    /// Why the dump's pod `namespace/name` was not taken.
+    pub(super) fn refusal_of(&self, name: &str) -> Option<&Refused> {
+        let object = format!("Pod `{name}`");
+        self.refused.iter().find(|refused| refused.object == object)
+    }
+
+    /// Whether pods of `scheduler_name` are decided here (S-Q-2).
+    pub(super) fn has_profile(&self, scheduler_name: &str) -> bool {
+        self.profiles.get(scheduler_name).is_some()
+    }
+
+    fn notes(&self) -> Vec<String> {
+        let runs = |plugin| self.profiles.policies().any(|policy| runs(policy, plugin));
+        let n_pods = match runs(Plugin::InterPodAffinity) {
+            true => self.cluster.snapshot().n_pods_not_evaluated(),
+            false => 0,
+        };
+        let n_services = if runs(Plugin::PodTopologySpread) { self.n_services } else { 0 };
+        self.profiles.warnings().iter().cloned().chain(not_evaluated(n_pods, n_services)).collect()
     }
 
     /// Takes a running pod off its node, so that it can be decided as if it were pending.
@@ -196,23 +279,61 @@ impl Local {
     fn compile(&self, pod: &core_v1::Pod) -> Result<(Pod, &Policy), CallError> {
         let compiled = self.cluster.compile_pod(pod)?;
         let name = compiled.scheduler_name();
-        let policy = self.profiles.get(name).ok_or_else(|| {
-            let known: Vec<String> =
-                self.profiles.names().map(|name| format!("`{name}`")).collect();
-            CallError::field(
-                "spec.schedulerName",
-                format!("no profile is named `{name}`, there is {}", known.join(", ")),
-            )
-        })?;
+        let policy = self.profiles.of_scheduler(name);
+        let policy = policy.map_err(|reason| CallError::field("spec.schedulerName", reason))?;
         Ok((compiled, policy))
     }
 }
 
-fn remote(url: &str, status: &tonic::Status) -> CliError {
-    CliError::Remote {
-        server: url.to_owned(),
-        reason: format!("{:?}: {}", status.code(), status.message()),
+/// Whether the policy asks `plugin` which nodes are fit, or how fit.
+fn runs(policy: &Policy, plugin: Plugin) -> bool {
+    policy.spec().filter.contains(&plugin) || policy.weight(plugin).is_some()
+}
+
+/// What kube-scheduler would have read of the cluster and this version does not; nothing when there is nothing.
+pub(super) fn not_evaluated(n_pods: usize, n_services: usize) -> Option<String> {
+    let pods = match n_pods {
+        0 => None,
+        1 => Some("1 running pod carries".to_owned()),
+        n => Some(format!("{} running pods carry", output::grouped(n))),
+    };
+    match (pods, n_services) {
+        (None, 0) => None,
+        (Some(pods), _) => Some(format!(
+            "{pods} pod (anti-)affinity, which this version does not evaluate; nor does it score by topology spread"
+        )),
+        (None, n) => Some(format!(
+            "the cluster has {}, by which kube-scheduler spreads pods; this version does not score by topology spread",
+            output::count(n, "Service")
+        )),
     }
+}
+
+/// The end of `--help` of commands that decide: what is evaluated, and what the exit status means.
+pub(super) fn after_help(exit_status: &str) -> String {
+    let (built, missing): (Vec<Plugin>, Vec<Plugin>) =
+        Plugin::ALL.into_iter().partition(|plugin| plugin.is_built());
+    let names = |plugins: &[Plugin]| {
+        plugins.iter().map(|plugin| plugin.name()).collect::<Vec<_>>().join(", ")
+    };
+    format!(
+        "Evaluated plugins: {}.\nNot evaluated in this version: {}; a pod whose spec asks for one of them is refused.\n\n{exit_status}",
+        names(&built),
+        names(&missing)
+    )
+}
+
+fn remote(url: &str, status: &tonic::Status) -> CliError {
+    // tonic's words for the answer of some other HTTP server, such as Berth's own second port: without a body, with one,
+    // and with a status of its own.
+    const NOT_GRPC: [&str; 3] =
+        ["grpc-status header missing", "invalid compression flag", "mapped from HTTP status code"];
+    let reason = if NOT_GRPC.iter().any(|words| status.message().contains(words)) {
+        "something answers there, but not in gRPC; `berth serve` has gRPC and HTTP on different ports".to_owned()
+    } else {
+        format!("{:?}: {}", status.code(), status.message())
+    };
+    CliError::Remote { server: url.to_owned(), reason }
 }
 
 /// NAME-i with UID-i, as `BatchEntry.replicas` names them.
@@ -220,4 +341,32 @@ fn replica(pod: &Pod, index: u32) -> Pod {
     let key = pod.key();
     let name = format!("{}-{index}", key.name);
     pod.with_identity(PodKey::new(&key.namespace, &name), &format!("{}-{index}", pod.uid()))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_is_not_evaluated_is_told_once_and_only_then() {
+        assert_eq!(not_evaluated(0, 0), None);
+        let told = |n_pods, n_services| not_evaluated(n_pods, n_services).unwrap();
+        assert!(told(1_234, 0).starts_with("1,234 running pods carry pod (anti-)affinity, "));
+        assert!(told(1, 5).starts_with("1 running pod carries pod (anti-)affinity, "));
+        assert!(told(0, 1).starts_with("the cluster has 1 Service, "));
+    }
+
+    #[test]
+    fn an_answer_that_is_not_grpc_says_so() {
+        let status = tonic::Status::unimplemented(
+            "grpc-status header missing, mapped from HTTP status code 404",
+        );
+        let error = remote("http://h:1", &status).to_string();
+        assert!(
+            error.starts_with("`http://h:1`: something answers there, but not in gRPC"),
+            "{error}"
+        );
+        let status = tonic::Status::unavailable("gone");
+        assert_eq!(remote("http://h:1", &status).to_string(), "`http://h:1`: Unavailable: gone");
+    }
 }

@@ -11,6 +11,10 @@ use crate::conformance::{self, Selection};
 
 /// Replays recorded decisions of kube-scheduler and compares every one; exits with 1 on any difference
 #[derive(Clone, Debug, clap::Args)]
+#[command(
+    after_help = "Exit status: 0 when nothing differs, suites that are not covered included; 1 when anything differs or \
+                  cannot be read; 2 for a wrong command line."
+)]
 pub struct ConformanceArgs {
     /// Directory of `SUITE.jsonl.gz` files
     #[arg(value_name = "DIR")]
@@ -19,10 +23,10 @@ pub struct ConformanceArgs {
     #[arg(long = "suite", value_name = "NAME")]
     suites: Vec<String>,
     /// Replay every N-th case only
-    #[arg(long, value_name = "N", default_value_t = 1, value_parser = clap::value_parser!(u16).range(1..))]
+    #[arg(long, value_name = "N", default_value_t = 1, allow_negative_numbers = true, value_parser = clap::value_parser!(u16).range(1..))]
     every: u16,
     /// How many differences to show a suite
-    #[arg(long, value_name = "N", default_value_t = 10)]
+    #[arg(long, value_name = "N", default_value_t = 10, allow_negative_numbers = true)]
     differences: usize,
     /// Form of the answer
     #[arg(short, long, value_name = "FORMAT", default_value = "table")]
@@ -43,7 +47,7 @@ pub fn run(args: ConformanceArgs) -> Result<ExitCode, CliError> {
         .map_err(|error| CliError::Request(error.to_string()))?;
     match output::structured(args.output, &report.to_json())? {
         Some(text) => output::print(&text)?,
-        None => output::print(&text(&report))?,
+        None => output::print(&output::printable_lines(&text(&report)))?,
     }
     Ok(if report.is_match() { ExitCode::SUCCESS } else { ExitCode::FAILURE })
 }
@@ -60,7 +64,7 @@ fn text(report: &Report) -> String {
     sections.push(notes.join("\n"));
     let n_of = |status| report.suites.iter().filter(|suite| suite.status() == status).count();
     let (matched, mismatched) = (n_of(Status::Match), n_of(Status::Mismatch));
-    let n_suites = output::count(u64::try_from(report.suites.len()).unwrap_or(u64::MAX), "suite");
+    let n_suites = output::count(report.suites.len(), "suite");
     sections.push(format!(
         "{n_suites}: {matched} match, {mismatched} differ, {} not covered",
         n_of(Status::NotCovered)
@@ -69,7 +73,7 @@ fn text(report: &Report) -> String {
 }
 
 fn suites(report: &Report) -> String {
-    let mut table = output::table(&[
+    let mut table = output::Table::new(&[
         "SUITE",
         "CASES",
         "STEPS",
@@ -81,15 +85,18 @@ fn suites(report: &Report) -> String {
         "BEST",
         "MESSAGES",
         "RESULT",
-    ]);
+    ])
+    .wrapping(10);
     for suite in &report.suites {
         let cases = match suite.n_covered_cases {
-            n if n == suite.n_cases => n.to_string(),
-            n => format!("{n} of {}", suite.n_cases),
+            n if n == suite.n_cases => output::grouped(n),
+            n => format!("{} of {}", output::grouped(n), output::grouped(suite.n_cases)),
         };
         let result = match (suite.status(), &suite.not_covered) {
             (Status::Match, _) => "match".to_owned(),
-            (Status::Mismatch, _) => format!("{} DIFFERENCES", suite.n_differences),
+            (Status::Mismatch, _) => {
+                format!("{} DIFFERENCES", output::grouped(suite.n_differences))
+            }
             (Status::NotCovered, reason) => {
                 format!("not covered ({})", reason.as_deref().unwrap_or(""))
             }
@@ -98,7 +105,7 @@ fn suites(report: &Report) -> String {
         table.add_row([
             suite.name.clone(),
             cases,
-            suite.n_steps.to_string(),
+            output::grouped(suite.n_steps),
             counted(Aspect::Outcome),
             counted(Aspect::Rejections),
             counted(Aspect::Feasible),
@@ -109,7 +116,7 @@ fn suites(report: &Report) -> String {
             result,
         ]);
     }
-    output::table_text(&table)
+    table.text()
 }
 
 /// Each plugin's scores, over all suites.
@@ -122,11 +129,11 @@ fn scores(report: &Report) -> Option<String> {
     if by_plugin.0.is_empty() {
         return None;
     }
-    let mut table = output::table(&["SCORES OF", "EQUAL"]);
+    let mut table = output::Table::new(&["SCORES OF", "EQUAL"]);
     for (aspect, tally) in &by_plugin.0 {
         table.add_row([aspect.name().to_owned(), fraction(*tally)]);
     }
-    Some(output::table_text(&table))
+    Some(table.text())
 }
 
 fn differences(suite: &SuiteReport) -> Option<String> {
@@ -153,7 +160,11 @@ fn differences(suite: &SuiteReport) -> Option<String> {
 fn fraction(tally: Tally) -> String {
     match tally {
         Tally { compared: 0, .. } => "-".to_owned(),
-        Tally { matched, compared } if matched == compared => format!("all {compared}"),
-        Tally { matched, compared } => format!("{matched}/{compared}"),
+        Tally { matched, compared } if matched == compared => {
+            format!("all {}", output::grouped(compared))
+        }
+        Tally { matched, compared } => {
+            format!("{}/{}", output::grouped(matched), output::grouped(compared))
+        }
     }
 }

@@ -7,7 +7,7 @@ use std::io;
 use std::net::{Ipv4Addr, SocketAddr};
 use std::process::ExitCode;
 use std::sync::Arc;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use berth_loadgen::client::{Client, Mode, PlaceOptions};
 use berth_loadgen::cluster::{ClusterSpec, SyntheticCluster};
@@ -16,43 +16,78 @@ use berth_loadgen::report::LoadReport;
 use berth_loadgen::workload::{self, WorkloadSpec};
 use berth_proto::berth_v1::PlaceMode;
 use berth_proto::core_v1::Pod;
+use tokio::signal::unix::{Signal, SignalKind, signal};
 
-use super::CliError;
-use super::output;
+use super::backend::not_evaluated;
+use super::{CliError, output};
 use crate::clock;
 use crate::config::Config;
+use crate::config::file::{parse_address, parse_seed};
 use crate::runtime::{Server, ServerOptions, StartError};
 use progress::Progress;
 
-/// Pods of one streamed request.
-const PODS_PER_BATCH: usize = 500;
+/// Pods of one streamed request: few enough that a run has the hundreds of requests that percentiles need.
+const PODS_PER_BATCH: usize = 100;
 /// One call a pod: enough for a stable 99th percentile, few enough to be over soon.
 const MAX_UNARY_PODS: usize = 5_000;
 const N_CONNECTIONS: usize = 4;
 
 /// Starts a server with a synthetic cluster, places a mixed workload through gRPC, and shows what happened
 #[derive(Clone, Debug, clap::Args)]
+#[command(after_help = EXIT_STATUS)]
 pub struct DemoArgs {
     /// Nodes of the cluster
-    #[arg(long, value_name = "N", default_value_t = 5_000, value_parser = clap::value_parser!(u32).range(1..=100_000))]
+    #[arg(long, value_name = "N", default_value_t = 5_000, allow_negative_numbers = true, value_parser = clap::value_parser!(u32).range(1..=100_000))]
     nodes: u32,
     /// Pods to place
-    #[arg(long, value_name = "N", default_value_t = 25_000, value_parser = clap::value_parser!(u32).range(1..=1_000_000))]
+    #[arg(long, value_name = "N", default_value_t = 25_000, allow_negative_numbers = true, value_parser = clap::value_parser!(u32).range(1..=1_000_000))]
     pods: u32,
     /// Seed of cluster and workload
-    #[arg(long, value_name = "N", default_value_t = 1)]
+    #[arg(long, value_name = "N", default_value_t = 1, allow_negative_numbers = true, value_parser = parse_seed)]
     seed: u64,
+    /// Address of the gRPC listener [default: 127.0.0.1:7420, or a free port when that one is taken]
+    #[arg(long, value_name = "ADDRESS", value_parser = parse_address)]
+    grpc_address: Option<SocketAddr>,
+    /// Address of the HTTP listener [default: 127.0.0.1:7421, or a free port when that one is taken]
+    #[arg(long, value_name = "ADDRESS", value_parser = parse_address)]
+    http_address: Option<SocketAddr>,
     /// Stop at the end instead of serving on
     #[arg(long)]
     exit: bool,
 }
 
-/// Runs the command; the status is 1 when a call failed.
+const EXIT_STATUS: &str = "\
+    Ends at Ctrl-C or SIGTERM, at any time, after the calls in flight; a second signal ends at once.\n\n\
+    Exit status: 0 when every pod was decided; 1 when a call failed or the demo was ended before its story was; 2 for a \
+    wrong command line.";
+
+/// Runs the command; the status is 1 when a call failed or a signal came before everything was placed.
 ///
 /// # Errors
 /// A server that cannot start, or a client that loses it.
 pub async fn run(args: DemoArgs) -> Result<ExitCode, CliError> {
-    let server = start().await?;
+    let mut stop = Stop::listen()?;
+    let server = start(&args).await?;
+    let outcome = tokio::select! {
+        outcome = tell(&args, &server) => outcome,
+        () = stop.signal() => {
+            output::note("ended before everything was placed");
+            Ok(ExitCode::FAILURE)
+        }
+    };
+    if outcome.is_ok() && !args.exit && stop.last.is_none() {
+        let url = format!("http://{}", server.grpc_address());
+        output::print(&story::hints(&url, server.http_address()))?;
+        stop.signal().await;
+    }
+    tokio::select! {
+        _ = server.shutdown() => outcome,
+        () = stop.signal() => Ok(ExitCode::FAILURE),
+    }
+}
+
+/// Feeds, places and tells; whether every call was answered is the status.
+async fn tell(args: &DemoArgs, server: &Server) -> Result<ExitCode, CliError> {
     let url = format!("http://{}", server.grpc_address());
     output::print(&format!(
         "berth serves gRPC on {url} and HTTP on http://{}",
@@ -60,7 +95,8 @@ pub async fn run(args: DemoArgs) -> Result<ExitCode, CliError> {
     ))?;
     let client = Client::connect(&url, N_CONNECTIONS).await.map_err(failed)?;
 
-    feed(&args, &client).await?;
+    feed(args, &client).await?;
+    let n_not_evaluated = server.cluster().snapshot().n_pods_not_evaluated();
     let spec =
         WorkloadSpec { n_pods: index(args.pods), seed: args.seed, ..WorkloadSpec::default() };
     let pods = workload::generate(&spec);
@@ -74,31 +110,69 @@ pub async fn run(args: DemoArgs) -> Result<ExitCode, CliError> {
     let cluster = client.get_cluster().await.map_err(failed)?;
     let reports: Vec<&LoadReport> = std::iter::once(&unary).chain(&streamed).collect();
     output::print(&story::outcome(&reports, &cluster))?;
-
-    let has_errors = reports.iter().any(|report| report.n_errors > 0);
-    if !args.exit {
-        output::print(&story::hints(&url, server.http_address()))?;
-        tokio::signal::ctrl_c().await.map_err(CliError::Signals)?;
+    if let Some(note) = not_evaluated(n_not_evaluated, 0) {
+        output::note(&format!("note: {note}"));
     }
-    drop(client);
-    server.shutdown().await;
+    let has_errors = reports.iter().any(|report| report.n_errors > 0);
     Ok(if has_errors { ExitCode::FAILURE } else { ExitCode::SUCCESS })
 }
 
-/// A server on the usual ports, or on free ones when those are taken.
-async fn start() -> Result<Server, CliError> {
+/// SIGTERM and Ctrl-C, which mean the same here.
+struct Stop {
+    terminate: Signal,
+    interrupt: Signal,
+    last: Option<Instant>,
+}
+
+/// A terminal and a parent that both pass a signal on mean one signal.
+const SAME_SIGNAL: Duration = Duration::from_millis(500);
+
+impl Stop {
+    fn listen() -> Result<Stop, CliError> {
+        Ok(Stop {
+            terminate: signal(SignalKind::terminate()).map_err(CliError::Signals)?,
+            interrupt: signal(SignalKind::interrupt()).map_err(CliError::Signals)?,
+            last: None,
+        })
+    }
+
+    /// Waits for either; what follows the last one at once is the same.
+    async fn signal(&mut self) {
+        loop {
+            tokio::select! {
+                _ = self.terminate.recv() => {}
+                _ = self.interrupt.recv() => {}
+            }
+            let now = clock::now();
+            if self.last.is_none_or(|last| now.saturating_duration_since(last) >= SAME_SIGNAL) {
+                self.last = Some(now);
+                return;
+            }
+        }
+    }
+}
+
+/// A server on the addresses that were asked for; without any, on the usual ones or, when those are taken, on free ports.
+async fn start(args: &DemoArgs) -> Result<Server, CliError> {
     let usual = Config::default();
     let options = ServerOptions {
-        grpc_address: usual.grpc_address,
-        http_address: usual.http_address,
+        grpc_address: args.grpc_address.unwrap_or(usual.grpc_address),
+        http_address: args.http_address.unwrap_or(usual.http_address),
         drain_grace_period: Duration::from_secs(5),
         ..ServerOptions::default()
     };
     match Server::start(options.clone()).await {
-        Err(StartError::Listen { source, .. }) if source.kind() == io::ErrorKind::AddrInUse => {
+        Err(StartError::Listen { address, source, .. })
+            if source.kind() == io::ErrorKind::AddrInUse
+                && ![args.grpc_address, args.http_address].contains(&Some(address)) =>
+        {
             let free = SocketAddr::from((Ipv4Addr::LOCALHOST, 0));
-            Ok(Server::start(ServerOptions { grpc_address: free, http_address: free, ..options })
-                .await?)
+            let options = ServerOptions {
+                grpc_address: args.grpc_address.unwrap_or(free),
+                http_address: args.http_address.unwrap_or(free),
+                ..options
+            };
+            Ok(Server::start(options).await?)
         }
         started => Ok(started?),
     }
@@ -134,7 +208,7 @@ async fn place(client: &Client, pods: &[Pod], mode: Mode) -> Result<LoadReport, 
         Mode::Stream => (PODS_PER_BATCH, 2 * N_CONNECTIONS, "over streams"),
     };
     let progress = Progress::start(
-        &format!("placing {}, {how}", story::pods(to_u64(pods.len()))),
+        &format!("placing {}, {how}", output::count(pods.len(), "pod")),
         to_u64(pods.len()),
     );
     let spec = LoadSpec {
@@ -162,11 +236,11 @@ fn failed(error: impl std::fmt::Display) -> CliError {
 }
 
 fn nodes(n: usize) -> String {
-    output::count(to_u64(n), "node")
+    output::count(n, "node")
 }
 
 fn running_pods(n: usize) -> String {
-    output::count(to_u64(n), "running pod")
+    output::count(n, "running pod")
 }
 
 fn index(n: u32) -> usize {
@@ -183,7 +257,7 @@ mod tests {
 
     #[test]
     fn every_pod_is_placed_once_and_streams_carry_full_batches() {
-        for n_pods in [1, 499, 500, 624, 625, 626, 25_000, 1_000_000] {
+        for n_pods in [1, 99, 100, 124, 125, 126, 25_000, 1_000_000] {
             let n = n_unary(n_pods);
             assert!(n >= 1 && n <= n_pods, "{n_pods}: {n}");
             assert!((n_pods - n).is_multiple_of(PODS_PER_BATCH), "{n_pods}: {n}");

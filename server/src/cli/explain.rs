@@ -1,22 +1,40 @@
 //! `berth explain`: why does this pod go where it goes, or nowhere?
 
+use std::cmp::Ordering;
 use std::collections::BTreeMap;
 use std::process::ExitCode;
 
 use berth_proto::berth_v1::{Decision, ExplainResponse, NodeVerdict, Remedy, decision::Outcome};
 use berth_proto::core_v1::Pod;
+use serde::Serialize;
 
-use super::backend::BackendArgs;
+use super::backend::{self, BackendArgs};
 use super::output::{self, Format};
 use super::{CliError, pods};
 
 /// How many node names stand for a group.
 const N_EXAMPLES: usize = 3;
+/// How many of the best nodes a table lists when nothing else is said.
+const N_BEST: usize = 10;
+
+const EXIT_STATUS: &str = "\
+    Exit status: 0 when the pod was decided, wherever it goes and whatever keeps it pending; 1 when it was refused or \
+    nothing could be decided; 2 for a wrong command line.";
+
+/// What programs read: as `Explain` answers, and what a reader should know of it.
+#[derive(Serialize)]
+struct Answer<'a> {
+    #[serde(flatten)]
+    account: &'a ExplainResponse,
+    #[serde(skip_serializing_if = "<[String]>::is_empty")]
+    notes: &'a [String],
+}
 
 /// Explains the decision for one pod: rejections, scores, and the nearest remedies
 #[derive(Clone, Debug, clap::Args)]
+#[command(after_help = backend::after_help(EXIT_STATUS))]
 pub struct ExplainArgs {
-    /// A file with one pod (`-` for standard input), or `namespace/name` of a pod of the dump
+    /// A file with one pod (`-` for standard input), or, with --cluster, `namespace/name` of a pod of the dump
     #[arg(value_name = "POD")]
     pod: String,
     #[command(flatten)]
@@ -24,9 +42,9 @@ pub struct ExplainArgs {
     /// Only this node, with everything known about it; repeatable
     #[arg(long = "node", value_name = "NAME")]
     nodes: Vec<String>,
-    /// How many of the best nodes to list
-    #[arg(long, value_name = "N", default_value_t = 10)]
-    top: usize,
+    /// How many of the best nodes to list [default: 10 in a table, else all]
+    #[arg(long, value_name = "N", allow_negative_numbers = true)]
+    top: Option<usize>,
     /// Form of the answer
     #[arg(short, long, value_name = "FORMAT", default_value = "table")]
     output: Format,
@@ -37,8 +55,9 @@ pub struct ExplainArgs {
 /// # Errors
 /// An unreadable file, not exactly one pod, a pod that is refused, an unknown node, a server that is not there.
 pub async fn run(args: ExplainArgs) -> Result<ExitCode, CliError> {
-    let backend = args.backend.open().await?;
-    let (pods, n_refused) = pods::find(std::slice::from_ref(&args.pod), &backend)?;
+    let asked_for = std::slice::from_ref(&args.pod);
+    let backend = args.backend.open(|pod| pods::is_named(pod, asked_for)).await?;
+    let (pods, n_refused) = pods::find(asked_for, &backend)?;
     let [pod] = <[Pod; 1]>::try_from(pods).map_err(|pods| {
         let n_pods = pods.len();
         CliError::Request(format!(
@@ -46,17 +65,38 @@ pub async fn run(args: ExplainArgs) -> Result<ExitCode, CliError> {
             args.pod
         ))
     })?;
-    let metadata = pod.metadata.clone().unwrap_or_default();
-    let name = format!("{}/{}", metadata.namespace, metadata.name);
-    let account = backend.explain(pod, args.nodes.clone()).await?;
+    let name = pods::name_of(&pod);
+    let notes = backend.notes();
+    let mut account = backend.explain(pod, args.nodes.clone()).await?;
     if let Some(unknown) = unknown_node(&args.nodes, &account) {
         return Err(CliError::Request(format!("the cluster has no node `{unknown}`")));
     }
-    match output::structured(args.output, &account)? {
-        Some(text) => output::print(&text)?,
-        None => output::print(&text(&name, &account, &args))?,
+    if args.output != Format::Table
+        && let Some(top) = args.top
+    {
+        keep_best(&mut account.nodes, top);
     }
+    match output::structured(args.output, &Answer { account: &account, notes: &notes })? {
+        Some(text) => output::print(&text)?,
+        None => output::print(&output::printable_lines(&text(&name, &account, &args)))?,
+    }
+    backend.tell(&notes);
     Ok(ExitCode::SUCCESS)
+}
+
+/// Keeps the `top` best of the feasible nodes, best first, and behind them every rejected one.
+fn keep_best(nodes: &mut Vec<NodeVerdict>, top: usize) {
+    nodes.sort_by(|a, b| b.feasible.cmp(&a.feasible).then_with(|| best_first(a, b)));
+    let mut n_feasible = 0;
+    nodes.retain(|node| {
+        n_feasible += usize::from(node.feasible);
+        !node.feasible || n_feasible <= top
+    });
+}
+
+/// The order of the answer: highest total, then by name.
+fn best_first(a: &NodeVerdict, b: &NodeVerdict) -> Ordering {
+    b.total_score.cmp(&a.total_score).then_with(|| a.node_name.cmp(&b.node_name))
 }
 
 /// A node that was asked for and that the account should hold but does not.
@@ -77,7 +117,7 @@ fn unknown_node<'a>(asked: &'a [String], account: &ExplainResponse) -> Option<&'
 fn text(name: &str, account: &ExplainResponse, args: &ExplainArgs) -> String {
     let mut sections = vec![summary(name, account.decision.as_ref())];
     if args.nodes.is_empty() {
-        sections.extend(best_nodes(&account.nodes, args.top));
+        sections.extend(best_nodes(&account.nodes, args.top.unwrap_or(N_BEST)));
         sections.extend(rejections(&account.nodes));
         sections.extend(remedies(&account.remedies));
     } else {
@@ -89,7 +129,7 @@ fn text(name: &str, account: &ExplainResponse, args: &ExplainArgs) -> String {
 fn summary(name: &str, decision: Option<&Decision>) -> String {
     match decision.and_then(|decision| decision.outcome.as_ref()) {
         Some(Outcome::Placement(placement)) => {
-            let feasible = output::count(placement.n_feasible_nodes.into(), "feasible node");
+            let feasible = output::count(placement.n_feasible_nodes, "feasible node");
             let score = match placement.total_score {
                 Some(total) if placement.n_best_nodes > 1 => {
                     format!(
@@ -121,14 +161,12 @@ fn summary(name: &str, decision: Option<&Decision>) -> String {
 /// The nodes of the highest totals with what each plugin gave them, times its weight.
 fn best_nodes(nodes: &[NodeVerdict], top: usize) -> Option<String> {
     let mut feasible: Vec<&NodeVerdict> = nodes.iter().filter(|node| node.feasible).collect();
-    feasible.sort_by(|a, b| {
-        b.total_score.cmp(&a.total_score).then_with(|| a.node_name.cmp(&b.node_name))
-    });
+    feasible.sort_by(|a, b| best_first(a, b));
     let first = feasible.first()?;
     let plugins: Vec<&str> = first.scores.iter().map(|score| score.plugin.as_str()).collect();
     let headings: Vec<&str> =
         ["NODE", "SCORE"].into_iter().chain(plugins.iter().copied()).collect();
-    let mut table = output::table(&headings);
+    let mut table = output::Table::new(&headings);
     for node in feasible.iter().take(top) {
         let score_of = |plugin: &&str| {
             let score = node.scores.iter().find(|score| score.plugin == *plugin);
@@ -139,12 +177,9 @@ fn best_nodes(nodes: &[NodeVerdict], top: usize) -> Option<String> {
     }
     let more = match feasible.len().saturating_sub(top) {
         0 => String::new(),
-        n => format!(
-            "\nand {} more",
-            output::count(u64::try_from(n).unwrap_or(u64::MAX), "feasible node")
-        ),
+        n => format!("\nand {} more", output::count(n, "feasible node")),
     };
-    Some(format!("{}{more}", output::table_text(&table)))
+    Some(format!("{}{more}", table.text()))
 }
 
 /// Rejected nodes by plugin and reason, most nodes first.
@@ -166,20 +201,21 @@ fn rejections(nodes: &[NodeVerdict]) -> Option<String> {
     let mut groups: Vec<_> = groups.into_iter().collect();
     groups.sort_by_key(|(_, nodes)| std::cmp::Reverse(nodes.len()));
     let mut table =
-        output::table(&["REJECTED BY", "REASON", "NODES", "EVICTION MAY HELP", "FOR EXAMPLE"]);
+        output::Table::new(&["REJECTED BY", "REASON", "NODES", "EVICTION MAY HELP", "FOR EXAMPLE"])
+            .wrapping(1);
     for ((plugin, reason, code), nodes) in groups {
         let helps = if code == "Unschedulable" { "yes" } else { "no" };
         let examples = nodes.iter().take(N_EXAMPLES).copied().collect::<Vec<_>>().join(", ");
-        table.add_row([plugin, reason, &nodes.len().to_string(), helps, &examples]);
+        table.add_row([plugin, reason, &output::grouped(nodes.len()), helps, &examples]);
     }
-    Some(output::table_text(&table))
+    Some(table.text())
 }
 
 fn remedies(remedies: &[Remedy]) -> Option<String> {
     if remedies.is_empty() {
         return None;
     }
-    let mut table = output::table(&["NEAREST REMEDY", "NODES", "FOR EXAMPLE"]);
+    let mut table = output::Table::new(&["NEAREST REMEDY", "NODES", "FOR EXAMPLE"]).wrapping(0);
     for remedy in remedies {
         let examples = remedy
             .example_node_names
@@ -188,9 +224,9 @@ fn remedies(remedies: &[Remedy]) -> Option<String> {
             .cloned()
             .collect::<Vec<_>>()
             .join(", ");
-        table.add_row([remedy.change.clone(), remedy.n_nodes.to_string(), examples]);
+        table.add_row([remedy.change.clone(), output::grouped(remedy.n_nodes), examples]);
     }
-    Some(output::table_text(&table))
+    Some(table.text())
 }
 
 fn one_node(node: &NodeVerdict) -> String {
@@ -202,9 +238,33 @@ fn one_node(node: &NodeVerdict) -> String {
         };
         return format!("node {name}: {by} ({}): {}", rejection.code, rejection.reasons.join(", "));
     }
-    let mut table = output::table(&["PLUGIN", "RAW", "WEIGHTED"]);
+    let mut table = output::Table::new(&["PLUGIN", "RAW", "WEIGHTED"]);
     for score in &node.scores {
         table.add_row([score.plugin.clone(), score.raw.to_string(), score.weighted.to_string()]);
     }
-    format!("node {name}: feasible, score {}\n{}", node.total_score, output::table_text(&table))
+    format!("node {name}: feasible, score {}\n{}", node.total_score, table.text())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_best_nodes_are_kept_and_every_rejected_one() {
+        let node = |name: &str, feasible, total_score| NodeVerdict {
+            node_name: name.to_owned(),
+            feasible,
+            total_score,
+            ..NodeVerdict::default()
+        };
+        let mut nodes = vec![
+            node("rejected", false, 0),
+            node("c", true, 7),
+            node("b", true, 9),
+            node("a", true, 7),
+        ];
+        keep_best(&mut nodes, 2);
+        let names: Vec<&str> = nodes.iter().map(|node| node.node_name.as_str()).collect();
+        assert_eq!(names, ["b", "a", "rejected"]);
+    }
 }

@@ -1,10 +1,18 @@
 //! How commands print: tables for people, JSON and YAML for programs.
+//!
+//! Whatever a cluster calls its objects, nothing of it can steer a terminal: control characters are shown, not sent.
 
-use std::io::{self, ErrorKind, IsTerminal as _, Write as _};
+use std::borrow::Cow;
+use std::io::{self, ErrorKind, Write as _};
 
 use clap::ValueEnum;
-use comfy_table::{ContentArrangement, Table, presets};
+use comfy_table::{ColumnConstraint, ContentArrangement, presets};
 use serde::Serialize;
+
+/// A column narrower than this is not worth wrapping: the terminal breaks the long line as well.
+const MIN_WRAPPED_WIDTH: u16 = 30;
+/// Blanks between two columns.
+const GAP: u16 = 2;
 
 /// The form of a command's answer.
 #[derive(Copy, Clone, Debug, Default, PartialEq, Eq, ValueEnum)]
@@ -18,28 +26,93 @@ pub enum Format {
     Yaml,
 }
 
-/// A table with these headings. On a terminal it is fitted to the width; elsewhere lines are never broken, so that
-/// `grep` and `cut` see whole cells.
-pub(super) fn table(headings: &[&str]) -> Table {
-    let mut table = Table::new();
-    table.load_style(presets::NOTHING);
-    let arrangement = if io::stdout().is_terminal() {
-        ContentArrangement::Dynamic
-    } else {
-        ContentArrangement::Disabled
-    };
-    table.set_content_arrangement(arrangement);
-    table.set_header(headings.iter().copied());
-    table
+/// Rows under headings. Cells are never broken, so that `grep` and `cut` see whole names; only the column named with
+/// [`Table::wrapping`] is fitted to the terminal, when there is one.
+pub(super) struct Table {
+    inner: comfy_table::Table,
+    wrapped: Option<usize>,
 }
 
-/// The table's text, without the blanks that pad the last column and the first one's margin.
-pub(super) fn table_text(table: &Table) -> String {
-    let lines: Vec<String> = table
-        .lines()
-        .map(|line| line.strip_prefix(' ').unwrap_or(&line).trim_end().to_owned())
-        .collect();
-    lines.join("\n")
+impl Table {
+    /// A table with these headings.
+    pub(super) fn new(headings: &[&str]) -> Table {
+        let mut inner = comfy_table::Table::new();
+        inner.load_style(presets::NOTHING);
+        inner.set_content_arrangement(ContentArrangement::Disabled);
+        inner.set_header(headings.iter().copied());
+        Table { inner, wrapped: None }
+    }
+
+    /// Lets column `index` (from 0), one of sentences and not of names, take several lines on a narrow terminal.
+    pub(super) fn wrapping(mut self, index: usize) -> Table {
+        self.wrapped = Some(index);
+        self
+    }
+
+    /// Adds a row; control characters are escaped.
+    pub(super) fn add_row(&mut self, cells: impl IntoIterator<Item = impl AsRef<str>>) {
+        let cells: Vec<String> =
+            cells.into_iter().map(|cell| printable(cell.as_ref()).into_owned()).collect();
+        self.inner.add_row(cells);
+    }
+
+    /// The text, without the blanks that pad the last column and the first one's margin.
+    pub(super) fn text(&self) -> String {
+        // A terminal that does not know its width says 0.
+        self.text_for(self.inner.width().filter(|width| *width > 0))
+    }
+
+    fn text_for(&self, width: Option<u16>) -> String {
+        let mut table = self.inner.clone();
+        if let (Some(width), Some(wrapped)) = (width, self.wrapped)
+            && self.room(wrapped, width) >= MIN_WRAPPED_WIDTH
+        {
+            for (index, column) in table.column_iter_mut().enumerate() {
+                if index != wrapped {
+                    column.set_constraint(ColumnConstraint::ContentWidth);
+                }
+            }
+            table.set_content_arrangement(ContentArrangement::Dynamic);
+            // The outer margins are taken off below.
+            table.set_width(width.saturating_add(GAP));
+        }
+        let lines: Vec<String> = table
+            .lines()
+            .map(|line| line.strip_prefix(' ').unwrap_or(&line).trim_end().to_owned())
+            .collect();
+        lines.join("\n")
+    }
+
+    /// What the other columns leave of `width` to column `index`.
+    fn room(&self, index: usize, width: u16) -> u16 {
+        let widths = self.inner.column_max_content_widths();
+        let others = widths.iter().enumerate().filter(|(column, _)| *column != index);
+        others.fold(width, |room, (_, taken)| room.saturating_sub(taken.saturating_add(GAP)))
+    }
+}
+
+/// `text` with every character that would move the cursor or turn the writing direction escaped, as in `\u{1b}`.
+pub fn printable(text: &str) -> Cow<'_, str> {
+    escaped(text, |c| c.escape_default().to_string())
+}
+
+/// As [`printable`], for text whose line breaks are its own.
+pub fn printable_lines(text: &str) -> Cow<'_, str> {
+    escaped(text, |c| if c == '\n' { "\n".to_owned() } else { c.escape_default().to_string() })
+}
+
+fn escaped(text: &str, escape: impl Fn(char) -> String) -> Cow<'_, str> {
+    if !text.contains(steers) {
+        return Cow::Borrowed(text);
+    }
+    let shown = |c: char| if steers(c) { escape(c) } else { c.to_string() };
+    Cow::Owned(text.chars().map(shown).collect())
+}
+
+/// Control characters of both sets, line separators, and what overrides the direction of writing.
+fn steers(c: char) -> bool {
+    c.is_control()
+        || matches!(c, '\u{200e}' | '\u{200f}' | '\u{2028}'..='\u{202e}' | '\u{2066}'..='\u{2069}')
 }
 
 /// Writes `text` and a line break to standard output. A reader that went away (`| head`) is not an error.
@@ -53,14 +126,22 @@ pub(super) fn print(text: &str) -> io::Result<()> {
 /// Writes `text` and a line break to standard error: notes that are no part of the answer.
 pub(super) fn note(text: &str) {
     // Nobody is left to hear of a closed standard error.
-    drop(writeln!(io::stderr().lock(), "{text}"));
+    drop(writeln!(io::stderr().lock(), "{}", printable(text)));
 }
 
 /// `value` in a format for programs; `None` for [`Format::Table`], which each command draws itself.
 pub(super) fn structured(format: Format, value: &impl Serialize) -> io::Result<Option<String>> {
     match format {
         Format::Table => Ok(None),
-        Format::Json => serde_json::to_string_pretty(value).map(Some).map_err(io::Error::other),
+        Format::Json => {
+            let text = serde_json::to_string_pretty(value).map_err(io::Error::other)?;
+            // What serde_json leaves as it is stands inside a string; only its own line breaks do not.
+            let escape = |c: char| match c {
+                '\n' => "\n".to_owned(),
+                c => format!("\\u{:04x}", u32::from(c)),
+            };
+            Ok(Some(escaped(&text, escape).into_owned()))
+        }
         Format::Yaml => {
             let text = serde_saphyr::to_string(value).map_err(io::Error::other)?;
             Ok(Some(text.trim_end().to_owned()))
@@ -69,14 +150,15 @@ pub(super) fn structured(format: Format, value: &impl Serialize) -> io::Result<O
 }
 
 /// `1 node`, `2 nodes`, `12,345 nodes`.
-pub(super) fn count(n: u64, noun: &str) -> String {
+pub(super) fn count(n: impl TryInto<u64>, noun: &str) -> String {
+    let n = n.try_into().unwrap_or(u64::MAX);
     let plural = if n == 1 { "" } else { "s" };
     format!("{} {noun}{plural}", grouped(n))
 }
 
 /// Digits in groups of three.
-pub(super) fn grouped(n: u64) -> String {
-    let digits = n.to_string();
+pub(super) fn grouped(n: impl TryInto<u64>) -> String {
+    let digits = n.try_into().unwrap_or(u64::MAX).to_string();
     let mut text = String::with_capacity(digits.len() + digits.len() / 3);
     for (i, digit) in digits.chars().enumerate() {
         if i > 0 && (digits.len() - i).is_multiple_of(3) {
@@ -93,21 +175,56 @@ mod tests {
 
     #[test]
     fn tables_are_plain_and_unpadded() {
-        let mut table = table(&["POD", "NODE"]);
+        let mut table = Table::new(&["POD", "NODE"]);
         table.add_row(["default/web", "n1"]);
         table.add_row(["a/b", "a-longer-node-name"]);
-        assert_eq!(
-            table_text(&table),
-            "POD          NODE\ndefault/web  n1\na/b          a-longer-node-name"
-        );
+        let expected = "POD          NODE\ndefault/web  n1\na/b          a-longer-node-name";
+        assert_eq!(table.text_for(None), expected);
+        assert_eq!(table.text_for(Some(10)), expected, "no column may be broken");
+    }
+
+    #[test]
+    fn only_the_wrapping_column_is_fitted_to_the_terminal() {
+        let name = "default/".to_owned() + &"n".repeat(30);
+        let mut table = Table::new(&["POD", "MESSAGE", "NODE"]).wrapping(1);
+        let message = "0/4 nodes are available: 1 node(s) were unschedulable, 3 Insufficient cpu.";
+        table.add_row([name.as_str(), message, "n1"]);
+        let text = table.text_for(Some(80));
+        assert!(text.lines().count() > 2, "{text}");
+        assert!(text.lines().all(|line| line.chars().count() <= 80), "{text}");
+        assert!(text.lines().any(|line| line.starts_with(&name)), "{text}");
+        let words: Vec<&str> = text.split_whitespace().collect();
+        for word in message.split_whitespace() {
+            assert!(words.contains(&word), "{word} is broken in\n{text}");
+        }
+        // Too narrow for a sentence: nothing is broken.
+        assert_eq!(table.text_for(Some(60)), table.text_for(None));
+    }
+
+    #[test]
+    fn control_characters_are_shown_and_not_sent() {
+        assert_eq!(printable("a\u{1b}[2J\nb\u{9b}1m\u{7f}"), "a\\u{1b}[2J\\nb\\u{9b}1m\\u{7f}");
+        assert_eq!(printable("x\u{202e}y"), "x\\u{202e}y");
+        assert_eq!(printable_lines("a\nb\r"), "a\nb\\r");
+        assert!(matches!(printable("plain µ …"), Cow::Borrowed(_)));
+        let mut table = Table::new(&["POD"]);
+        table.add_row(["a\r\u{1b}]0;x\u{7}"]);
+        assert_eq!(table.text_for(None), "POD\na\\r\\u{1b}]0;x\\u{7}");
+        let value = serde_json::json!({"name": "a\u{1b}b\u{9b}c"});
+        for format in [Format::Json, Format::Yaml] {
+            let text = structured(format, &value).unwrap().unwrap();
+            assert!(!text.contains(|c: char| c != '\n' && steers(c)), "{text:?}");
+        }
+        let text = structured(Format::Json, &value).unwrap().unwrap();
+        assert_eq!(serde_json::from_str::<serde_json::Value>(&text).unwrap(), value);
     }
 
     #[test]
     fn counts_read_well() {
-        assert_eq!(count(1, "node"), "1 node");
-        assert_eq!(count(0, "node"), "0 nodes");
-        assert_eq!(count(1_234_567, "pod"), "1,234,567 pods");
-        assert_eq!(grouped(100), "100");
+        assert_eq!(count(1_u64, "node"), "1 node");
+        assert_eq!(count(0_usize, "node"), "0 nodes");
+        assert_eq!(count(1_234_567_u32, "pod"), "1,234,567 pods");
+        assert_eq!(grouped(100_u64), "100");
     }
 
     #[test]

@@ -7,7 +7,7 @@ use berth_engine::PodKey;
 use berth_proto::core_v1::Pod;
 
 use super::CliError;
-use super::backend::Backend;
+use super::backend::{Backend, Local};
 use super::output;
 use crate::feed::file;
 
@@ -19,7 +19,7 @@ pub(super) fn find(names: &[String], backend: &Backend) -> Result<(Vec<Pod>, usi
     let mut pods = Vec::new();
     let mut n_refused = 0;
     for name in names {
-        if name != "-" && !Path::new(name).exists() && name.split('/').count() == 2 {
+        if is_pod_name(name) {
             pods.push(of_dump(name, backend)?);
             continue;
         }
@@ -31,13 +31,35 @@ pub(super) fn find(names: &[String], backend: &Backend) -> Result<(Vec<Pod>, usi
         if dump.pods.is_empty() && dump.refused.is_empty() {
             return Err(CliError::Request(format!("`{name}` holds no Pod")));
         }
-        pods.extend(dump.pods.into_iter().map(|located| admitted(located.value)));
+        for mut located in dump.pods {
+            admit(&mut located.value);
+            pods.push(located.value);
+        }
     }
     Ok((pods, n_refused))
 }
 
+/// Whether an argument names a pod of the dump and not a file.
+fn is_pod_name(name: &str) -> bool {
+    name != "-" && !Path::new(name).exists() && name.split('/').count() == 2
+}
+
+/// Whether [`find`] may ask for `pod` of the dump.
+pub(super) fn is_named(pod: &Pod, names: &[String]) -> bool {
+    names.iter().any(|name| is_pod_name(name) && *name == name_of(pod))
+}
+
 /// Every pending pod of the dump in queue order: highest priority first, then oldest, then by name (S-Q-4).
-pub(super) fn pending(pods: &[Pod]) -> Vec<Pod> {
+///
+/// Behind them, in the same order, those of schedulers that are not configured here, which are not considered (S-Q-2).
+pub(super) fn pending(local: &Local) -> (Vec<Pod>, Vec<Pod>) {
+    let is_ours = |pod: &Pod| {
+        local.has_profile(pod.spec.as_ref().map_or("", |spec| spec.scheduler_name.as_str()))
+    };
+    in_queue_order(&local.pods).into_iter().partition(is_ours)
+}
+
+fn in_queue_order(pods: &[Pod]) -> Vec<Pod> {
     let mut pending: Vec<Pod> = pods.iter().filter(|pod| is_pending(pod)).cloned().collect();
     pending.sort_by_cached_key(|pod| {
         let priority = pod.spec.as_ref().and_then(|spec| spec.priority).unwrap_or(0);
@@ -49,7 +71,7 @@ pub(super) fn pending(pods: &[Pod]) -> Vec<Pod> {
 }
 
 /// Waiting for a node: none yet, not finished, not on its way out (S-Q-1, S-Q-9).
-fn is_pending(pod: &Pod) -> bool {
+pub(super) fn is_pending(pod: &Pod) -> bool {
     let phase = pod.status.as_ref().map_or("", |status| status.phase.as_str());
     pod.spec.as_ref().is_none_or(|spec| spec.node_name.is_empty())
         && !matches!(phase, "Succeeded" | "Failed")
@@ -58,8 +80,9 @@ fn is_pending(pod: &Pod) -> bool {
 
 fn of_dump(name: &str, backend: &Backend) -> Result<Pod, CliError> {
     let Backend::Local(local) = backend else {
-        let reason =
-            format!("`{name}` is no file, and a server does not hand out pods: name a file");
+        let reason = format!(
+            "`{name}` is not a file; pods are named as `namespace/name` with `--cluster` only"
+        );
         return Err(CliError::Request(reason));
     };
     let (namespace, pod_name) = name.split_once('/').unwrap_or_default();
@@ -70,7 +93,10 @@ fn of_dump(name: &str, backend: &Backend) -> Result<Pod, CliError> {
     };
     let found = local.pods.iter().find(is_named);
     let mut pod = found.cloned().ok_or_else(|| {
-        CliError::Request(format!("`{name}` is neither a file nor a pod of the cluster"))
+        CliError::Request(match local.refusal_of(name) {
+            Some(refused) => format!("`{name}` was refused: {refused}"),
+            None => format!("`{name}` is neither a file nor a pod of the cluster"),
+        })
     })?;
     if let Some(spec) = &mut pod.spec
         && !spec.node_name.is_empty()
@@ -85,8 +111,16 @@ fn of_dump(name: &str, backend: &Backend) -> Result<Pod, CliError> {
     Ok(pod)
 }
 
+/// The names of a pod: `namespace/name`.
+pub(super) fn name_of(pod: &Pod) -> String {
+    let metadata = pod.metadata.as_ref();
+    let (namespace, name) =
+        metadata.map_or(("", ""), |metadata| (metadata.namespace.as_str(), metadata.name.as_str()));
+    format!("{namespace}/{name}")
+}
+
 /// A file need not say what an API server would fill in: the namespace `default`, and a uid.
-fn admitted(mut pod: Pod) -> Pod {
+pub(super) fn admit(pod: &mut Pod) {
     let metadata = pod.metadata.get_or_insert_default();
     if metadata.namespace.is_empty() {
         "default".clone_into(&mut metadata.namespace);
@@ -94,7 +128,6 @@ fn admitted(mut pod: Pod) -> Pod {
     if metadata.uid.is_empty() {
         metadata.uid = format!("{}/{}", metadata.namespace, metadata.name);
     }
-    pod
 }
 
 #[cfg(test)]
@@ -123,7 +156,7 @@ mod tests {
             ),
         ];
         let names: Vec<String> =
-            pending(&pods).into_iter().map(|pod| pod.metadata.unwrap().name).collect();
+            in_queue_order(&pods).into_iter().map(|pod| pod.metadata.unwrap().name).collect();
         assert_eq!(names, ["urgent", "old", "young", "a-undated", "b-undated"]);
     }
 }

@@ -1,8 +1,8 @@
 //! `berth serve`: the service itself, fed from files or over gRPC, until a signal.
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::process::ExitCode;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use tokio::signal::unix::{Signal, SignalKind, signal};
 
@@ -15,8 +15,6 @@ use crate::{clock, telemetry};
 
 /// Refused objects that get a log line each; the rest is counted.
 const MAX_REFUSED_LINES: usize = 100;
-/// Longer than mimalloc holds freed memory back (its purge delay is 1 s).
-const PURGE_DELAY: Duration = Duration::from_secs(3);
 
 /// Flags of `berth serve`. Each has a `BERTH_*` variable and, except `--config`, a field of the configuration file.
 #[derive(Debug, clap::Args)]
@@ -39,10 +37,11 @@ impl ServeArgs {
     }
 }
 
-/// Serves until SIGTERM or SIGINT, then drains; a second signal ends at once, with status 1.
+/// Serves until SIGTERM or SIGINT, then drains; a second signal ends at once, with status 1. SIGHUP reads the files again.
 ///
 /// # Errors
-/// A configuration, address or cluster file that cannot be used. A refused object is a log line, never an error.
+/// A configuration, address or cluster file that cannot be used. A refused object is a log line, never an error; so is a
+/// file that cannot be read again.
 pub async fn run(config: Config) -> Result<ExitCode, CliError> {
     telemetry::start_logging(config.log_format);
     let profiles = match &config.scheduler_config {
@@ -52,20 +51,25 @@ pub async fn run(config: Config) -> Result<ExitCode, CliError> {
     let mut signals = Signals::listen()?;
     let server = Server::start(options(&config, profiles)).await?;
     tracing::info!(grpc = %server.grpc_address(), http = %server.http_address(), "listening");
-    if !config.cluster_files.is_empty() {
-        tokio::select! {
-            loaded = load(&server, config.cluster_files) => loaded?,
-            () = signals.next() => return Ok(ExitCode::SUCCESS),
+    let paths = &config.cluster_files;
+    if !paths.is_empty() && load(&server, paths, &mut signals).await? == Loaded::Stopped {
+        tracing::info!("stopped while the cluster was being loaded");
+        return Ok(ExitCode::SUCCESS);
+    }
+    while signals.next().await == Told::Reload {
+        match reload(&server, paths, &mut signals).await {
+            Ok(Loaded::Whole) => {}
+            Ok(Loaded::Stopped) => break,
+            Err(error) => tracing::error!("the cluster stays as it was: {error}"),
         }
     }
-    signals.next().await;
     tracing::info!("draining; another signal ends at once");
     tokio::select! {
         outcome = server.shutdown() => match outcome {
             Shutdown::Drained => tracing::info!("drained"),
             Shutdown::CutOff => tracing::warn!("the grace period ended before every call did"),
         },
-        () = signals.next() => {
+        () = signals.stopped() => {
             tracing::warn!("ended by a second signal");
             return Ok(ExitCode::FAILURE);
         }
@@ -82,27 +86,56 @@ fn options(config: &Config, profiles: Profiles) -> ServerOptions {
         tie_break: config.tie_break,
         limits: Limits { max_message_bytes: config.max_message_bytes, ..Limits::default() },
         drain_grace_period: config.drain_grace_period,
+        awaits_files: !config.cluster_files.is_empty(),
     }
 }
 
-async fn load(server: &Server, paths: Vec<PathBuf>) -> Result<(), CliError> {
-    let load_files = server.file_loader();
+/// How a load ended, when it did not fail.
+#[derive(Copy, Clone, Debug, PartialEq, Eq)]
+enum Loaded {
+    /// The cluster is what the files hold.
+    Whole,
+    /// A signal to stop came first.
+    Stopped,
+}
+
+async fn reload(
+    server: &Server,
+    paths: &[PathBuf],
+    signals: &mut Signals,
+) -> Result<Loaded, CliError> {
+    if paths.is_empty() {
+        tracing::warn!("SIGHUP reads the `--cluster` files again, and there are none");
+        return Ok(Loaded::Whole);
+    }
+    if paths.iter().any(|path| path == Path::new("-")) {
+        return Err(CliError::Request("standard input cannot be read again".to_owned()));
+    }
+    tracing::info!("reading the cluster files again");
+    load(server, paths, signals).await
+}
+
+async fn load(
+    server: &Server,
+    paths: &[PathBuf],
+    signals: &mut Signals,
+) -> Result<Loaded, CliError> {
     let started = clock::now();
-    // A thread of its own: the allocator gives the memory of the parsed text, several times the cluster's own, back to
-    // the system when a thread ends a little after its last large deallocation, and not before anyone asks.
-    let (done, loaded) = tokio::sync::oneshot::channel();
-    std::thread::Builder::new()
-        .name("load".to_owned())
-        .spawn(move || {
-            drop(done.send(load_files(&paths)));
-            std::thread::sleep(PURGE_DELAY);
-        })
-        .map_err(CliError::Threads)?;
-    let report = loaded
-        .await
-        .map_err(|_| CliError::Request("loading the cluster was cut short".to_owned()))??;
+    let (load_files, paths) = (server.file_loader(), paths.to_owned());
+    let mut loading = tokio::task::spawn_blocking(move || load_files(&paths));
+    let report = loop {
+        tokio::select! {
+            loaded = &mut loading => break loaded,
+            told = signals.next() => match told {
+                Told::Stop => return Ok(Loaded::Stopped),
+                Told::Reload => tracing::warn!("the cluster files are being read already"),
+            },
+        }
+    };
+    let report =
+        report.map_err(|_| CliError::Request("loading the cluster was cut short".to_owned()))??;
     log_report(&report, clock::as_millis(clock::now() - started));
-    Ok(())
+    Ok(Loaded::Whole)
 }
 
 fn log_report(report: &LoadReport, elapsed_ms: u64) {
@@ -118,24 +151,73 @@ fn log_report(report: &LoadReport, elapsed_ms: u64) {
     }
 }
 
-/// SIGTERM and SIGINT, which mean the same here.
+/// What a signal asks for.
+#[derive(Copy, Clone, Debug, PartialEq, Eq)]
+enum Told {
+    /// SIGTERM or SIGINT.
+    Stop,
+    /// SIGHUP.
+    Reload,
+}
+
+/// A signal that comes again within this time is the same one: supervisors signal a process and then its group.
+const SAME_SIGNAL: Duration = Duration::from_millis(500);
+
+/// The signals that this process answers.
 struct Signals {
     terminate: Signal,
     interrupt: Signal,
+    hangup: Signal,
+    last: Option<(SignalKind, Instant)>,
 }
 
 impl Signals {
     fn listen() -> Result<Signals, CliError> {
+        let listen = |kind| signal(kind).map_err(CliError::Signals);
         Ok(Signals {
-            terminate: signal(SignalKind::terminate()).map_err(CliError::Signals)?,
-            interrupt: signal(SignalKind::interrupt()).map_err(CliError::Signals)?,
+            terminate: listen(SignalKind::terminate())?,
+            interrupt: listen(SignalKind::interrupt())?,
+            hangup: listen(SignalKind::hangup())?,
+            last: None,
         })
     }
 
-    async fn next(&mut self) {
-        tokio::select! {
-            _ = self.terminate.recv() => {}
-            _ = self.interrupt.recv() => {}
+    /// The next signal. Dropping the future loses none.
+    async fn next(&mut self) -> Told {
+        loop {
+            let (kind, told) = tokio::select! {
+                _ = self.terminate.recv() => (SignalKind::terminate(), Told::Stop),
+                _ = self.interrupt.recv() => (SignalKind::interrupt(), Told::Stop),
+                _ = self.hangup.recv() => (SignalKind::hangup(), Told::Reload),
+            };
+            let now = clock::now();
+            if !is_same_signal(self.last, kind, now) {
+                self.last = Some((kind, now));
+                return told;
+            }
         }
+    }
+
+    /// The next signal to stop.
+    async fn stopped(&mut self) {
+        while self.next().await != Told::Stop {}
+    }
+}
+
+fn is_same_signal(last: Option<(SignalKind, Instant)>, kind: SignalKind, now: Instant) -> bool {
+    last.is_some_and(|(last, at)| last == kind && now.saturating_duration_since(at) < SAME_SIGNAL)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_signal_that_comes_twice_at_once_is_one() {
+        let (now, terminate) = (clock::now(), SignalKind::terminate());
+        assert!(!is_same_signal(None, terminate, now));
+        assert!(is_same_signal(Some((terminate, now)), terminate, now + SAME_SIGNAL / 2));
+        assert!(!is_same_signal(Some((terminate, now)), terminate, now + SAME_SIGNAL));
+        assert!(!is_same_signal(Some((terminate, now)), SignalKind::interrupt(), now));
     }
 }

@@ -113,6 +113,10 @@ impl<'a> Cursor<'a> {
     }
 
     fn wrong_type<T>(self, expected: &str) -> Option<T> {
+        if let (Path::Root, Value::Null) = (self.path, self.value()) {
+            self.report("the document is empty");
+            return None;
+        }
         self.report(format!("expected {expected}, got {}", self.value().kind()));
         None
     }
@@ -143,6 +147,11 @@ pub fn integer<T: TryFrom<i128>>(cursor: Cursor<'_>) -> Option<T> {
                 cursor.report(format!("{value} is out of range"));
             }
             converted
+        }
+        // A whole number beyond 64 bits is read as the nearest float.
+        Value::Float(value) if value.fract() == 0.0 && value.abs() >= 9.2e18 => {
+            cursor.report(format!("{value:.0} is out of range"));
+            None
         }
         _ => cursor.wrong_type("an integer"),
     }
@@ -219,7 +228,7 @@ mod tests {
     #[test]
     fn every_mistake_of_a_document_is_reported_with_line_and_path() {
         let document = document::parse(
-            "a: 1\nb: x\nc:\n  - d: true\n  - d: 5\n    e: 1\na: 2\nf: 9\ng: 300\n",
+            "a: 1\nb: x\nc:\n  - d: true\n  - d: 5\n    e: 1\na: 2\nf: 9\ng: 300\nh: 18446744073709551616\ni: 1.5\n",
         )
         .unwrap();
         let reader = Reader::default();
@@ -230,6 +239,8 @@ mod tests {
                 fields.take("c", |c| c.list(|item| item.object(|item| item.take("d", boolean))));
             assert_eq!(c, Some(vec![Some(true), None]));
             assert_eq!(fields.take("g", integer::<u8>), None);
+            assert_eq!(fields.take("h", integer::<u64>), None);
+            assert_eq!(fields.take("i", integer::<u64>), None);
             assert_eq!(fields.take("absent", text), None);
         });
         let problems: Vec<String> =
@@ -242,6 +253,8 @@ mod tests {
                 "line 5: `c[1].d`: expected a boolean, got an integer",
                 "line 6: `c[1].e`: unknown field",
                 "line 9: `g`: 300 is out of range",
+                "line 10: `h`: 18446744073709551616 is out of range",
+                "line 11: `i`: expected an integer, got a number with a fraction",
                 "line 8: `f`: unknown field",
             ]
         );

@@ -4,8 +4,10 @@
 //! want every mistake.
 
 use serde::de::{Deserialize, Deserializer, MapAccess, SeqAccess, Visitor};
-use serde_saphyr::{DuplicateKeyPolicy, Spanned};
+use serde_saphyr::{DuplicateKeyPolicy, Error, Spanned};
 use std::fmt;
+
+use super::Problem;
 
 /// A value and where it stands.
 #[derive(Clone, Debug, PartialEq)]
@@ -48,12 +50,67 @@ pub struct Entry {
 
 /// Reads exactly one document; JSON is read as the YAML that it is.
 ///
-/// The error is one line with line and column. Nesting, aliases and sizes are bounded by the parser's budget.
-pub fn parse(text: &str) -> Result<Document, String> {
+/// The error has a line and no field. Nesting, aliases and sizes are bounded by the parser's budget.
+pub fn parse(text: &str) -> Result<Document, Problem> {
     // Mappings stream their entries to the visitor under this policy, so duplicates arrive and can be reported by path.
     let options = serde_saphyr::options! { duplicate_keys: DuplicateKeyPolicy::LastWins, with_snippet: false };
-    serde_saphyr::from_str_with_options(text, options)
-        .map_err(|error| error.to_string().lines().next().unwrap_or("unreadable").to_owned())
+    serde_saphyr::from_str_with_options(text, options).map_err(|error| syntax_problem(text, &error))
+}
+
+const TOO_LARGE: &str = "the document is nested too deeply or too large";
+const TOO_MANY_ALIASES: &str = "the aliases stand for too much text";
+
+/// The parser's error without its own notation of places, and in words that a reader of the file knows.
+fn syntax_problem(text: &str, error: &Error) -> Problem {
+    let error = error.without_snippet();
+    let line = error.location().map_or(0, |location| location.line());
+    if let Some(line) = tab_indented(text, line) {
+        let reason = "the line is indented with a tab, YAML allows only spaces there";
+        return Problem { line, ..Problem::new("", reason) };
+    }
+    let reason = match error {
+        Error::MultipleDocuments { .. } => {
+            "another document starts here, one is expected".to_owned()
+        }
+        Error::Budget { .. } => TOO_LARGE.to_owned(),
+        Error::AliasReplayCounterOverflow { .. }
+        | Error::AliasReplayLimitExceeded { .. }
+        | Error::AliasExpansionLimitExceeded { .. }
+        | Error::AliasReplayStackDepthExceeded { .. } => TOO_MANY_ALIASES.to_owned(),
+        // Some error inside of what an alias stands for.
+        Error::AliasError { error, .. }
+            if matches!(error.without_snippet(), Error::Budget { .. }) =>
+        {
+            TOO_MANY_ALIASES.to_owned()
+        }
+        // The parser's own guard, which has no variant of its own.
+        other if other.to_string().contains("recursion limit") => TOO_LARGE.to_owned(),
+        other => in_plain_words(&other.to_string()),
+    };
+    Problem { line, ..Problem::new("", reason) }
+}
+
+/// Where the parser stumbles over a tab: it names the line before, whose scalar it takes to go on.
+fn tab_indented(text: &str, line: u64) -> Option<u64> {
+    let is_json = text.trim_start().starts_with(['{', '[']);
+    let is_indented = |text: &str| {
+        let indent = &text[..text.len() - text.trim_start_matches([' ', '\t']).len()];
+        indent.contains('\t')
+    };
+    let lines = text.lines().zip(1..);
+    let mut near = lines.filter(|(_, number)| (line..=line.saturating_add(1)).contains(number));
+    near.find(|(text, _)| !is_json && is_indented(text)).map(|(_, number)| number)
+}
+
+/// The first line of a message, without the place at its end.
+fn in_plain_words(message: &str) -> String {
+    let first = message.lines().next().unwrap_or_default();
+    let is_place = |tail: &str| tail.contains(" line ") || tail.contains(" column ");
+    let reason = match first.rfind(" at line ").or_else(|| first.rfind(" (defined at")) {
+        Some(end) if is_place(&first[end..]) || first[end..].starts_with(" (") => &first[..end],
+        _ => first,
+    };
+    if reason.is_empty() { "unreadable".to_owned() } else { reason.replace('\'', "`") }
 }
 
 impl Document {
@@ -207,10 +264,25 @@ mod tests {
     }
 
     #[test]
-    fn syntax_errors_are_one_line_with_a_position() {
-        for text in ["a: [1\n", "a: 1\n---\nb: 2\n", "{\"a\": }}"] {
-            let reason = parse(text).unwrap_err();
-            assert!(reason.contains("line ") && !reason.contains('\n'), "{reason}");
+    fn syntax_errors_name_their_line_in_plain_words() {
+        for (text, line, expected) in [
+            ("a: 1\n---\nb: 2\n", 3, "another document starts here, one is expected"),
+            (
+                "a: 1\nb: x\n\tc: 1\n",
+                3,
+                "the line is indented with a tab, YAML allows only spaces there",
+            ),
+            ("a: 1\nb: *none\n", 2, ""),
+            ("{\"a\": }}", 1, ""),
+            ("a: [1\n", 1, ""),
+        ] {
+            let problem = parse(text).unwrap_err();
+            assert_eq!(problem.line, line, "{text:?}: {problem}");
+            assert!(expected.is_empty() || problem.reason == expected, "{text:?}: {problem}");
+            let reason = problem.reason;
+            for alien in ["from_str", " at line", " column ", "\n", "'"] {
+                assert!(!reason.is_empty() && !reason.contains(alien), "{text:?}: {reason}");
+            }
         }
     }
 
@@ -222,6 +294,11 @@ mod tests {
                 "{name}: &{name} [*{of}, *{of}, *{of}, *{of}, *{of}, *{of}, *{of}, *{of}, *{of}, *{of}]\n"
             );
         }
-        assert!(parse(&text).is_err());
+        assert_eq!(parse(&text).unwrap_err().reason, TOO_MANY_ALIASES);
+        let deep = format!("a: {}{}", "[".repeat(10_000), "]".repeat(10_000));
+        assert_eq!(
+            parse(&deep).unwrap_err().reason,
+            "the document is nested too deeply or too large"
+        );
     }
 }

@@ -1,17 +1,20 @@
 //! The service's configuration: `kind: BerthConfiguration`, overridden by `BERTH_*` variables, overridden by flags.
 
 use super::decode::{self, Cursor, Fields, Reader};
-use super::{ConfigError, duration};
+use super::{ConfigError, described_kind, duration};
 use crate::telemetry::LogFormat;
 use berth_engine::TieBreak;
 use clap::ValueEnum;
-use std::net::SocketAddr;
+use clap::builder::RangedU64ValueParser;
+use std::net::{Ipv4Addr, SocketAddr};
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 /// The one group and version of [`Config`]'s file.
 pub const API_VERSION: &str = "berth.dev/v1";
 const KIND: &str = "BerthConfiguration";
+/// More threads than any machine that this is for has cores.
+const MAX_WORKER_THREADS: usize = 1_024;
 
 /// What a server runs with; every value is decided.
 #[derive(Clone, Debug, PartialEq)]
@@ -26,7 +29,7 @@ pub struct Config {
     pub scheduler_config: Option<PathBuf>,
     /// Allows listening beyond loopback without TLS (`insecure`).
     pub insecure: bool,
-    /// Threads of the runtime (`workerThreads`); one a core without it.
+    /// Threads of the runtime (`workerThreads`), 1 to 1024; one a core without it.
     pub worker_threads: Option<usize>,
     /// How equal totals are broken when a request does not say (`tieBreak`, default seeded with 0).
     pub tie_break: TieBreak,
@@ -52,10 +55,10 @@ pub enum TieBreakRule {
 #[derive(Clone, Debug, Default, PartialEq, clap::Args)]
 pub struct Overrides {
     /// Address of the gRPC listener [default: 127.0.0.1:7420]
-    #[arg(long, env = "BERTH_GRPC_ADDRESS", value_name = "ADDRESS")]
+    #[arg(long, env = "BERTH_GRPC_ADDRESS", value_name = "ADDRESS", value_parser = parse_address)]
     pub grpc_address: Option<SocketAddr>,
     /// Address of the HTTP listener [default: 127.0.0.1:7421]
-    #[arg(long, env = "BERTH_HTTP_ADDRESS", value_name = "ADDRESS")]
+    #[arg(long, env = "BERTH_HTTP_ADDRESS", value_name = "ADDRESS", value_parser = parse_address)]
     pub http_address: Option<SocketAddr>,
     /// Cluster dumps to load at start: `kubectl get nodes,pods -A -o json|yaml`, also gzipped
     #[arg(long = "cluster", env = "BERTH_CLUSTER", value_name = "FILE", num_args = 1.., value_delimiter = ',')]
@@ -70,23 +73,26 @@ pub struct Overrides {
         value_name = "BOOL",
         num_args = 0..=1,
         require_equals = true,
-        default_missing_value = "true"
+        default_missing_value = "true",
+        value_parser = clap::builder::BoolishValueParser::new()
     )]
     pub insecure: Option<bool>,
-    /// Threads of the runtime [default: one a core]
-    #[arg(long, env = "BERTH_WORKER_THREADS", value_name = "N")]
+    /// Threads of the runtime, 1 to 1024 [default: one a core]
+    #[arg(long, env = "BERTH_WORKER_THREADS", value_name = "N", allow_negative_numbers = true,
+        value_parser = RangedU64ValueParser::<usize>::new().range(1..=MAX_WORKER_THREADS as u64))]
     pub worker_threads: Option<usize>,
     /// How equal totals are broken [default: seeded]
     #[arg(long, env = "BERTH_TIE_BREAK", value_name = "RULE")]
     pub tie_break: Option<TieBreakRule>,
     /// Seed of the seeded rule [default: 0]
-    #[arg(long, env = "BERTH_SEED", value_name = "N")]
+    #[arg(long, env = "BERTH_SEED", value_name = "N", allow_negative_numbers = true, value_parser = parse_seed)]
     pub seed: Option<u64>,
     /// How the log is written [default: text]
     #[arg(long, env = "BERTH_LOG_FORMAT", value_name = "FORMAT")]
     pub log_format: Option<LogFormat>,
     /// Longest message that is accepted, in bytes [default: 67108864]
-    #[arg(long, env = "BERTH_MAX_MESSAGE_BYTES", value_name = "N")]
+    #[arg(long, env = "BERTH_MAX_MESSAGE_BYTES", value_name = "N", allow_negative_numbers = true,
+        value_parser = RangedU64ValueParser::<usize>::new().range(1..))]
     pub max_message_bytes: Option<usize>,
     /// How long calls in flight may take after SIGTERM, for example `30s` [default: 30s]
     #[arg(long, env = "BERTH_DRAIN_GRACE_PERIOD", value_name = "DURATION", value_parser = duration::parse)]
@@ -123,7 +129,7 @@ impl TieBreakRule {
 impl Config {
     /// Defaults, overridden by `file` when there is one, overridden by `overrides`.
     ///
-    /// Errors: those of the file (unknown, duplicate or malformed fields with line and path), and 0 threads or bytes.
+    /// Errors: those of the file (unknown, duplicate or malformed fields with line and path), no or too many threads, and 0 bytes.
     pub fn resolve(file: Option<&Path>, overrides: &Overrides) -> Result<Config, ConfigError> {
         let written = match file {
             Some(path) => {
@@ -133,16 +139,14 @@ impl Config {
             None => Overrides::default(),
         };
         let config = merge(overrides, &written);
-        for (name, is_zero) in [
-            ("--worker-threads", config.worker_threads == Some(0)),
-            ("--max-message-bytes", config.max_message_bytes == 0),
-        ] {
-            if is_zero {
-                return Err(ConfigError::Setting {
-                    name: name.to_owned(),
-                    reason: "must be greater than 0".to_owned(),
-                });
-            }
+        let refuse = |name: &str, reason: String| {
+            Err(ConfigError::Setting { name: name.to_owned(), reason })
+        };
+        if config.worker_threads.is_some_and(|n| !(1..=MAX_WORKER_THREADS).contains(&n)) {
+            return refuse("--worker-threads", worker_threads_range());
+        }
+        if config.max_message_bytes == 0 {
+            return refuse("--max-message-bytes", "must be greater than 0".to_owned());
         }
         Ok(config)
     }
@@ -189,8 +193,8 @@ fn fields_of(fields: &mut Fields<'_>, directory: &Path) -> Overrides {
     let api_version = fields.take_or_default("apiVersion", decode::text);
     let kind = fields.take_or_default("kind", decode::text);
     if (api_version.as_str(), kind.as_str()) != (API_VERSION, KIND) {
-        let got = format!("expected `{KIND}` of `{API_VERSION}`, got `{kind}` of `{api_version}`");
-        fields.object().report(got);
+        let got = described_kind(&kind, &api_version);
+        fields.object().report(format!("expected `{KIND}` of `{API_VERSION}`, got {got}"));
         fields.ignore_rest();
     }
     let path = |value: Cursor<'_>| decode::text(value).map(|text| directory.join(text));
@@ -206,7 +210,7 @@ fn fields_of(fields: &mut Fields<'_>, directory: &Path) -> Overrides {
         cluster_files: fields.take_or_default("clusterFiles", |list| list.list(path)),
         scheduler_config: fields.take("schedulerConfig", path),
         insecure: fields.take("insecure", decode::boolean),
-        worker_threads: fields.take("workerThreads", at_least_one),
+        worker_threads: fields.take("workerThreads", worker_threads),
         tie_break,
         seed,
         log_format: fields.take("logFormat", choice::<LogFormat>),
@@ -221,10 +225,35 @@ fn fields_of(fields: &mut Fields<'_>, directory: &Path) -> Overrides {
 
 fn address(value: Cursor<'_>) -> Option<SocketAddr> {
     let text = decode::text(value)?;
-    let parsed = text.parse();
-    parsed
-        .map_err(|_| value.report(format!("`{text}` is not an address such as `127.0.0.1:7420`")))
-        .ok()
+    parse_address(&text).map_err(|reason| value.report(reason)).ok()
+}
+
+/// An IP address and a port; `localhost` stands for `127.0.0.1`, and no other name is looked up.
+pub fn parse_address(text: &str) -> Result<SocketAddr, String> {
+    if let Some(("localhost", port)) = text.rsplit_once(':')
+        && let Ok(port) = port.parse::<u16>()
+    {
+        return Ok(SocketAddr::from((Ipv4Addr::LOCALHOST, port)));
+    }
+    text.parse().map_err(|_| format!("`{text}` is not an address such as `127.0.0.1:7420`"))
+}
+
+/// A seed as flags take it: any number of 64 bits without a sign.
+pub fn parse_seed(text: &str) -> Result<u64, String> {
+    text.parse().map_err(|_| format!("expected a whole number from 0 to {}", u64::MAX))
+}
+
+fn worker_threads(value: Cursor<'_>) -> Option<usize> {
+    let number = decode::integer(value)?;
+    if !(1..=MAX_WORKER_THREADS).contains(&number) {
+        value.report(worker_threads_range());
+        return None;
+    }
+    Some(number)
+}
+
+fn worker_threads_range() -> String {
+    format!("must be between 1 and {MAX_WORKER_THREADS}")
 }
 
 fn at_least_one(value: Cursor<'_>) -> Option<usize> {
@@ -294,7 +323,7 @@ mod tests {
         .unwrap_err();
         for expected in [
             "line 3: `grpcAddress`: `localhost` is not an address such as `127.0.0.1:7420`",
-            "line 4: `workerThreads`: must be greater than 0",
+            "line 4: `workerThreads`: must be between 1 and 1024",
             "line 5: `tieBreak.rule`: `random` is not one of `seeded`, `lexicographic`",
             "line 5: `tieBreak.sed`: unknown field",
             "line 6: `logFormat`: `xml` is not one of `text`, `json`",
@@ -318,6 +347,29 @@ mod tests {
             error,
             "`c.yaml` line 1: expected `BerthConfiguration` of `berth.dev/v1`, got `Pod` of `v1`"
         );
+    }
+
+    #[test]
+    fn what_is_no_configuration_is_told_plainly() {
+        let error = |text: &str| from_text("c", Path::new(""), text).unwrap_err().to_string();
+        assert_eq!(error(""), "`c` line 1: the document is empty");
+        assert_eq!(
+            error("insecure: true\n"),
+            "`c` line 1: expected `BerthConfiguration` of `berth.dev/v1`, got neither `kind` nor `apiVersion`"
+        );
+        assert_eq!(
+            read("maxMessageBytes: 18446744073709551616\n").unwrap_err(),
+            "`berth.yaml` line 3: `maxMessageBytes`: 18446744073709551616 is out of range"
+        );
+    }
+
+    #[test]
+    fn localhost_is_an_address() {
+        assert_eq!(parse_address("localhost:18001"), Ok("127.0.0.1:18001".parse().unwrap()));
+        assert_eq!(parse_address("[::1]:1"), Ok("[::1]:1".parse().unwrap()));
+        for text in ["localhost", "localhost:99999", "host:1", "", "127.0.0.1"] {
+            assert!(parse_address(text).is_err(), "{text}");
+        }
     }
 
     #[test]
@@ -349,7 +401,7 @@ mod tests {
     fn zero_is_refused_from_flags_too() {
         let flags = Overrides { worker_threads: Some(0), ..Overrides::default() };
         let error = Config::resolve(None, &flags).unwrap_err().to_string();
-        assert_eq!(error, "--worker-threads: must be greater than 0");
+        assert_eq!(error, "--worker-threads: must be between 1 and 1024");
         let error = Config::resolve(Some(Path::new("/nonexistent/berth.yaml")), &flags)
             .unwrap_err()
             .to_string();

@@ -3,9 +3,9 @@
 //! Rules: section 10 of the scheduling specification. The order is that of S-CFG-4: decode (strictly), default, validate,
 //! build; every problem of a stage is reported, and a stage with problems is the last one.
 
-use super::ConfigError;
 use super::decode::Reader;
 use super::document::Document;
+use super::{ConfigError, Problem};
 use berth_engine::Policy;
 use std::collections::BTreeMap;
 use std::path::Path;
@@ -25,12 +25,36 @@ use configuration::SchedulerConfiguration;
 #[derive(Clone, Debug)]
 pub struct Profiles {
     by_name: BTreeMap<String, Policy>,
+    warnings: Vec<String>,
 }
 
 impl Profiles {
-    /// The profiles of a file; errors as in [`load`].
+    /// The profiles of a file; errors as in [`load`]. What the file asks for in vain is logged as a warning, and kept for
+    /// those who do not log.
     pub fn load(path: &Path) -> Result<Profiles, ConfigError> {
-        load(path).map(Profiles::from)
+        let origin = path.display().to_string();
+        let (policies, vain) = read(&origin, &super::read(path)?)?;
+        let warnings: Vec<String> =
+            vain.iter().map(|problem| format!("`{origin}` {problem}")).collect();
+        for warning in &warnings {
+            tracing::warn!("{warning}");
+        }
+        Ok(Profiles { warnings, ..Profiles::from(policies) })
+    }
+
+    /// Fields that were accepted and have no effect here, each as a sentence with file, line and field.
+    pub fn warnings(&self) -> &[String] {
+        &self.warnings
+    }
+
+    /// As [`Profiles::get`].
+    ///
+    /// Errors: the reason why pods of that scheduler are not decided here; it names the profiles that there are.
+    pub fn of_scheduler(&self, scheduler_name: &str) -> Result<&Policy, String> {
+        self.get(scheduler_name).ok_or_else(|| {
+            let known: Vec<String> = self.names().map(|name| format!("`{name}`")).collect();
+            format!("no profile is called `{scheduler_name}`; there is {}", known.join(", "))
+        })
     }
 
     /// The policy for pods whose `spec.schedulerName` is `scheduler_name`; empty means `default-scheduler`.
@@ -41,6 +65,11 @@ impl Profiles {
             scheduler_name
         };
         self.by_name.get(name)
+    }
+
+    /// Every policy, in the order of the names.
+    pub fn policies(&self) -> impl Iterator<Item = &Policy> {
+        self.by_name.values()
     }
 
     /// Every scheduler name, sorted.
@@ -62,7 +91,7 @@ impl From<Vec<Policy>> for Profiles {
             .into_iter()
             .map(|policy| (policy.spec().scheduler_name.clone(), policy))
             .collect();
-        Profiles { by_name }
+        Profiles { by_name, warnings: Vec::new() }
     }
 }
 
@@ -76,11 +105,17 @@ pub fn load(path: &Path) -> Result<Vec<Policy>, ConfigError> {
 
 /// As [`load`], for a text that is not in a file; `origin` names it in errors.
 pub fn from_text(origin: &str, text: &str) -> Result<Vec<Policy>, ConfigError> {
+    read(origin, text).map(|(policies, _)| policies)
+}
+
+/// The policies, and the fields that have no effect here.
+fn read(origin: &str, text: &str) -> Result<(Vec<Policy>, Vec<Problem>), ConfigError> {
     let document = super::parse(origin, text)?;
     let configuration = check(origin, &document)?;
     let (policies, problems) = build::build(&configuration);
     super::located(origin, &document, problems)?;
-    Ok(policies)
+    let vain = super::with_lines(&document, validate::without_effect(&configuration));
+    Ok((policies, vain))
 }
 
 /// Decodes, defaults and validates without building: what [`from_text`] is made of, for callers that want extenders or

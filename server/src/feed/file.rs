@@ -1,8 +1,14 @@
 //! The file feed: `kubectl get … -A -o json|yaml` dumps, plain or gzip-compressed.
 //!
-//! A source is read whole, cut into items (`json`, `yaml`), and the items are parsed and compiled on all cores. One
-//! bad item is refused alone, with its place and field; trouble with the file as a whole is a [`FeedError`].
-//! Cost: one pass over the bytes to find the items, then parse and compile at the sum of the cores' speeds.
+//! A source is cut into items while it is read (`json`; `yaml` needs the whole text), and the items are parsed and
+//! compiled on all cores, a batch at a time. One bad item is refused alone, with its place and field; trouble with the
+//! file as a whole is a [`FeedError`].
+//!
+//! Of two equal keys inside an object the last wins in JSON (W-JS-8), as in Kubernetes, and the object is refused in YAML.
+//! A `kind`, `apiVersion` or `items` that a document says twice spoils the file: one of two lists would be lost.
+//!
+//! Cost: one pass over the bytes to find the items, then parse and compile at the sum of the cores' speeds. Memory: a
+//! batch of a few megabytes, and what is kept of the objects.
 
 mod item;
 mod json;
@@ -17,11 +23,12 @@ use std::sync::Arc;
 
 use berth_proto::core_v1;
 
-pub use load::{LoadReport, load, load_files};
+pub use load::{LoadReport, load, load_files, load_files_keeping};
 pub use source::MAX_BYTES;
 
 use super::FeedError;
-use item::{Item, Parsed};
+use item::{Collector, Object, Parsed, TakeItems as _};
+use source::Source;
 
 /// What one or several files hold: objects as they were written, or (inside this module) compiled.
 #[derive(Debug)]
@@ -38,7 +45,7 @@ pub struct Dump<N = core_v1::Node, P = core_v1::Pod> {
 
 impl Default for Dump {
     fn default() -> Dump {
-        item::collect(Vec::new())
+        item::empty()
     }
 }
 
@@ -111,8 +118,7 @@ impl fmt::Display for Refused {
 /// # Errors
 /// [`FeedError`] for a file that cannot be read, decompressed or cut into objects; a bad object is in `refused`.
 pub fn read(path: &Path) -> Result<Dump, FeedError> {
-    let (name, text) = open(path)?;
-    parse(&name, &text)
+    read_each(path, unboxed)
 }
 
 /// Reads several files in order, as one cluster.
@@ -132,8 +138,11 @@ pub fn read_all(paths: &[PathBuf]) -> Result<Dump, FeedError> {
 /// # Errors
 /// [`FeedError::Syntax`] where the text stops being JSON or YAML, [`FeedError::Empty`] when it holds nothing.
 pub fn parse(name: &Arc<str>, text: &str) -> Result<Dump, FeedError> {
-    let items = cut(name, text)?;
-    Ok(item::parse_all(items, |object| match object {
+    collect(Source::of_text(name, text)?, unboxed)
+}
+
+fn unboxed(object: Object) -> Parsed<core_v1::Node, core_v1::Pod> {
+    match object {
         Parsed::Node(Located { value, location }) => {
             Parsed::Node(Located { value: *value, location })
         }
@@ -142,26 +151,41 @@ pub fn parse(name: &Arc<str>, text: &str) -> Result<Dump, FeedError> {
         }
         Parsed::Ignored(kind) => Parsed::Ignored(kind),
         Parsed::Refused(refused) => Parsed::Refused(refused),
-    }))
-}
-
-/// A file's name, for locations and errors, and its text.
-fn open(path: &Path) -> Result<(Arc<str>, String), FeedError> {
-    Ok((path.to_string_lossy().into(), source::read(path)?))
-}
-
-/// Cuts a text into items; at least one document must be there.
-fn cut<'a>(name: &Arc<str>, text: &'a str) -> Result<Vec<Item<'a>>, FeedError> {
-    // kubectl writes JSON with the brace first; no YAML that it writes starts so.
-    let items = if text.trim_start().starts_with(['{', '[']) {
-        json::items(name, text)?
-    } else {
-        yaml::items(name, text)?
-    };
-    if items.n_documents == 0 {
-        return Err(FeedError::Empty { path: name.to_string() });
     }
-    Ok(items.items)
+}
+
+/// Reads one file and hands every object on to `then`, on all cores, as soon as it is parsed.
+fn read_each<N: Send, P: Send>(
+    path: &Path,
+    then: impl Fn(Object) -> Parsed<N, P> + Sync,
+) -> Result<Dump<N, P>, FeedError> {
+    collect(Source::open(path)?, then)
+}
+
+fn collect<N: Send, P: Send>(
+    mut source: Source<'_>,
+    then: impl Fn(Object) -> Parsed<N, P> + Sync,
+) -> Result<Dump<N, P>, FeedError> {
+    let path = source.path.clone();
+    let mut collector = Collector::new(then);
+    let mut head = Vec::new();
+    while source.read_some(&mut head, 4096)? > 0 && head.trim_ascii_start().is_empty() {}
+    // kubectl writes JSON with the brace first; no YAML that it writes starts so.
+    let n_documents =
+        if head.trim_ascii_start().starts_with(b"{") || head.trim_ascii_start().starts_with(b"[") {
+            json::cut(source, head, &mut collector)?
+        } else {
+            let text = source.into_text(head)?;
+            let yaml::Items { items, n_documents } = yaml::items(&path, &text)?;
+            // The items are text of their own.
+            drop(text);
+            collector.take(items)?;
+            n_documents
+        };
+    if n_documents == 0 {
+        return Err(FeedError::Empty { path: path.to_string() });
+    }
+    Ok(collector.into_dump())
 }
 
 #[cfg(test)]

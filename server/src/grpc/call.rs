@@ -66,7 +66,8 @@ impl Service<Request<Body>> for CallService {
                     Err(_) => Ok(Status::from(CallError::DeadlineExceeded).into_http()),
                 },
             };
-            let response = in_callers_terms(response?, call.state.limits.max_message_bytes);
+            let max_message_bytes = call.state.limits.max_message_bytes;
+            let response = in_callers_terms(response?, &call.path, max_message_bytes);
             call.note_headers(response.headers());
             let end = (!call.counted && ENDLESS.contains(&&*call.path))
                 .then(|| drained(call.state.draining.clone()));
@@ -94,8 +95,16 @@ fn drained(draining: watch::Receiver<bool>) -> End {
 }
 
 /// Only a response without a body says its status in the headers: there the transport speaks, or a unary handler.
-fn in_callers_terms(response: Response<Body>, max_message_bytes: usize) -> Response<Body> {
+fn in_callers_terms(
+    response: Response<Body>,
+    path: &str,
+    max_message_bytes: usize,
+) -> Response<Body> {
     match Status::from_header_map(response.headers()) {
+        // A handler that gives this code says why; the router does not.
+        Some(status) if status.code() == Code::Unimplemented && status.message().is_empty() => {
+            Status::from(CallError::NoSuchMethod { path: path.to_owned() }).into_http()
+        }
         Some(status) if matches!(status.code(), Code::OutOfRange | Code::Internal) => {
             of_transport(status, max_message_bytes).into_http()
         }
@@ -207,6 +216,7 @@ mod tests {
             Limits::default(),
             draining,
         );
+        state.freshness.note_applied();
         let state = Arc::new(state);
         CallService::new(
             routes(&state, tonic_health::server::HealthReporter::new()).unwrap(),

@@ -38,6 +38,7 @@ impl ClusterService for ClusterHandler {
         &self,
         request: Request<Streaming<SyncRequest>>,
     ) -> Result<Response<Self::SyncStream>, Status> {
+        self.state.check_feedable()?;
         let deadline = Deadline::of(&request);
         Ok(Response::new(sync::serve(self.state.clone(), request.into_inner(), deadline)))
     }
@@ -46,6 +47,7 @@ impl ClusterService for ClusterHandler {
         &self,
         request: Request<ApplyRequest>,
     ) -> Result<Response<ApplyResponse>, Status> {
+        self.state.check_feedable()?;
         let deadline = Deadline::of(&request);
         let outcome = delta::apply(&self.state, request.into_inner().deltas, deadline).await?;
         Ok(Response::new(ApplyResponse {

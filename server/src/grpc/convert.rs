@@ -8,7 +8,7 @@ use berth_proto::berth_v1 as wire;
 use berth_proto::core_v1;
 
 use super::State;
-use super::status::CallError;
+use super::status::{CallError, presentable};
 use crate::feed::object_name;
 
 /// Whether a decision takes its room.
@@ -68,15 +68,8 @@ pub(super) fn pod_to_place(
         ));
     }
     let compiled = state.cluster.compile_pod(&pod)?;
-    let policy = state.profiles.get(compiled.scheduler_name()).ok_or_else(|| {
-        let known: Vec<String> = state.profiles.names().map(|name| format!("`{name}`")).collect();
-        let reason = format!(
-            "no profile is called `{}`; there is {}",
-            compiled.scheduler_name(),
-            known.join(", ")
-        );
-        CallError::field("spec.schedulerName", reason)
-    })?;
+    let policy = state.profiles.of_scheduler(compiled.scheduler_name());
+    let policy = policy.map_err(|reason| CallError::field("spec.schedulerName", reason))?;
     Ok((compiled, policy))
 }
 
@@ -117,6 +110,7 @@ pub(super) fn delta(
 
 pub(super) fn rejection(index: usize, object: String, error: ModelError) -> wire::Rejection {
     let ModelError { field, reason } = error;
+    let [field, reason, object] = [field, reason, object].map(|text| presentable(&text));
     wire::Rejection { index: saturate(index), field, reason, object }
 }
 

@@ -9,9 +9,8 @@ use berth_engine as engine;
 use berth_proto::berth_v1::placement_service_server::PlacementService;
 use berth_proto::berth_v1::{
     ExplainRequest, ExplainResponse, PlaceBatchRequest, PlaceBatchResponse, PlaceRequest,
-    PlaceResponse, PlaceStreamRequest, PlaceStreamResponse,
+    PlaceResponse, PlaceStreamRequest,
 };
-use tokio_stream::wrappers::ReceiverStream;
 use tonic::{Request, Response, Status, Streaming};
 
 use super::State;
@@ -33,12 +32,13 @@ impl PlacementHandler {
 
 #[tonic::async_trait]
 impl PlacementService for PlacementHandler {
-    type PlaceStreamStream = ReceiverStream<Result<PlaceStreamResponse, Status>>;
+    type PlaceStreamStream = stream::Answers;
 
     async fn place(
         &self,
         request: Request<PlaceRequest>,
     ) -> Result<Response<PlaceResponse>, Status> {
+        self.state.check_decidable()?;
         let deadline = Deadline::of(&request);
         let request = request.into_inner();
         let decided = if self.state.decides_in_microseconds() {
@@ -54,6 +54,7 @@ impl PlacementService for PlacementHandler {
         &self,
         request: Request<PlaceBatchRequest>,
     ) -> Result<Response<PlaceBatchResponse>, Status> {
+        self.state.check_decidable()?;
         let (deadline, state) = (Deadline::of(&request), self.state.clone());
         let request = request.into_inner();
         let results = self
@@ -68,6 +69,7 @@ impl PlacementService for PlacementHandler {
         &self,
         request: Request<Streaming<PlaceStreamRequest>>,
     ) -> Result<Response<Self::PlaceStreamStream>, Status> {
+        self.state.check_decidable()?;
         let deadline = Deadline::of(&request);
         Ok(Response::new(stream::serve(self.state.clone(), request.into_inner(), deadline)))
     }
@@ -76,6 +78,7 @@ impl PlacementService for PlacementHandler {
         &self,
         request: Request<ExplainRequest>,
     ) -> Result<Response<ExplainResponse>, Status> {
+        self.state.check_decidable()?;
         let (deadline, state) = (Deadline::of(&request), self.state.clone());
         let request = request.into_inner();
         let account = self.state.pool.run(deadline, move |_| explain(&state, request)).await??;

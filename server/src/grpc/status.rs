@@ -1,11 +1,15 @@
 //! Every way in which a call can fail, and what the wire says of it: one exhaustive match, with google.rpc details.
 
+use std::borrow::Cow;
 use std::collections::HashMap;
 
 use berth_engine::{EngineError, ModelError};
 use berth_proto::berth_v1::PlaceError;
 use tonic::{Code, Status};
 use tonic_types::{ErrorDetails, StatusExt as _};
+
+use crate::feed::NotReady;
+use crate::telemetry::escape_controls;
 
 /// Domain of `google.rpc.ErrorInfo`.
 const DOMAIN: &str = "berth.dev";
@@ -46,6 +50,15 @@ pub(crate) enum CallError {
     /// Too many calls wait already.
     #[error("too many calls are waiting")]
     Busy,
+    /// The cluster is not there yet, or is being replaced.
+    #[error(transparent)]
+    NotReady(#[from] NotReady),
+    /// A method or service that this server does not have.
+    #[error("this server has no method `{path}`")]
+    NoSuchMethod {
+        /// `/SERVICE/METHOD`, as asked for.
+        path: String,
+    },
     /// The server is about to stop.
     #[error("the server is draining")]
     Draining,
@@ -80,7 +93,8 @@ impl CallError {
             | CallError::MessageTooLarge { .. }
             | CallError::Busy => Code::ResourceExhausted,
             CallError::DeadlineExceeded => Code::DeadlineExceeded,
-            CallError::Draining => Code::Unavailable,
+            CallError::Draining | CallError::NotReady(_) => Code::Unavailable,
+            CallError::NoSuchMethod { .. } => Code::Unimplemented,
             CallError::Broken => Code::Internal,
         }
     }
@@ -106,6 +120,8 @@ impl CallError {
             | CallError::MessageTooLarge { .. }
             | CallError::Busy
             | CallError::DeadlineExceeded
+            | CallError::NotReady(_)
+            | CallError::NoSuchMethod { .. }
             | CallError::Draining
             | CallError::Broken => None,
         }
@@ -114,11 +130,13 @@ impl CallError {
     fn details(&self) -> ErrorDetails {
         let mut details = ErrorDetails::new();
         if let Some((field, reason)) = self.violation() {
-            details.add_bad_request_violation(field, reason);
+            details.add_bad_request_violation(presentable_path(field), presentable(&reason));
         }
         let mut info = |reason: &str, metadata: [(&str, String); 1]| {
-            let metadata: HashMap<String, String> =
-                metadata.into_iter().map(|(key, value)| (key.to_owned(), value)).collect();
+            let metadata: HashMap<String, String> = metadata
+                .into_iter()
+                .map(|(key, value)| (key.to_owned(), presentable(&value)))
+                .collect();
             details.set_error_info(reason, DOMAIN, metadata);
         };
         match self {
@@ -129,7 +147,8 @@ impl CallError {
                 info("SCHEDULER_ERROR", [("message", message.clone())])
             }
             CallError::Engine(EngineError::AlreadyPlaced { pod, node }) => {
-                details.set_resource_info("Pod", pod.to_string(), "", format!("on node `{node}`"));
+                let (name, place) = (pod.to_string(), format!("on node `{node}`"));
+                details.set_resource_info("Pod", presentable(&name), "", presentable(&place));
             }
             CallError::SnapshotTooLarge { limit } => {
                 info("SNAPSHOT_TOO_LARGE", [("max_objects", limit.to_string())])
@@ -142,6 +161,8 @@ impl CallError {
             | CallError::Undecodable { .. }
             | CallError::Busy
             | CallError::DeadlineExceeded
+            | CallError::NotReady(_)
+            | CallError::NoSuchMethod { .. }
             | CallError::Draining
             | CallError::Broken => {}
         }
@@ -152,16 +173,56 @@ impl CallError {
     pub(crate) fn to_place_error(&self) -> PlaceError {
         PlaceError {
             code: self.code() as i32,
-            message: self.to_string(),
-            field: self.violation().map(|(field, _)| field.to_owned()).unwrap_or_default(),
+            message: presentable(&self.to_string()),
+            field: self.violation().map(|(field, _)| presentable_path(field)).unwrap_or_default(),
         }
     }
 }
 
 impl From<CallError> for Status {
     fn from(error: CallError) -> Status {
-        Status::with_error_details(error.code(), error.to_string(), error.details())
+        let message = presentable(&error.to_string());
+        Status::with_error_details(error.code(), message, error.details())
     }
+}
+
+/// Most characters of one name or value from outside that an error repeats.
+const MAX_QUOTED_CHARS: usize = 200;
+/// Most bytes of one text of an error: a status travels in headers, and a caller's own transport refuses those of more
+/// than a few kilobytes.
+const MAX_TEXT_BYTES: usize = 1_000;
+
+/// `text` as an error may carry it: what it quotes in backticks is clipped, and control characters are written out.
+pub(super) fn presentable(text: &str) -> String {
+    let mut parts = text.split('`').enumerate();
+    let mut out = String::with_capacity(text.len().min(MAX_TEXT_BYTES));
+    if let Some((_, first)) = parts.next() {
+        out.push_str(first);
+    }
+    for (index, part) in parts {
+        out.push('`');
+        // Every second part stands between backticks.
+        out.push_str(&if index % 2 == 1 { clip(part) } else { Cow::Borrowed(part) });
+    }
+    let mut out = escape_controls(&out).into_owned();
+    if out.len() > MAX_TEXT_BYTES {
+        out.truncate(out.floor_char_boundary(MAX_TEXT_BYTES));
+        out.push('…');
+    }
+    out
+}
+
+/// At most [`MAX_QUOTED_CHARS`], with a sign that there was more.
+fn clip(text: &str) -> Cow<'_, str> {
+    match text.char_indices().nth(MAX_QUOTED_CHARS) {
+        Some((at, _)) => Cow::Owned(format!("{}…", &text[..at])),
+        None => Cow::Borrowed(text),
+    }
+}
+
+/// A field path, which may hold keys from outside.
+fn presentable_path(field: &str) -> String {
+    escape_controls(&clip(field)).into_owned()
 }
 
 /// The status for trouble that the transport found before any handler saw the message.
@@ -173,10 +234,39 @@ pub(super) fn of_transport(status: Status, max_message_bytes: usize) -> Status {
     match status.code() {
         Code::OutOfRange => CallError::MessageTooLarge { limit: max_message_bytes }.into(),
         Code::Internal => match status.message().strip_prefix(UNDECODABLE) {
-            Some(reason) => CallError::Undecodable { reason: reason.to_owned() }.into(),
+            Some(text) => undecodable(text).into(),
             None => status,
         },
         _ => status,
+    }
+}
+
+/// What the decoder said, in terms of the request: the path from the outside in, as in every other error.
+///
+/// The decoder names `Message.field` from the inside out, each followed by `: `, and then its reason.
+fn undecodable(text: &str) -> CallError {
+    let mut path = Vec::new();
+    let mut rest = text;
+    while let Some((head, tail)) = rest.split_once(": ") {
+        let Some((message, field)) = head.split_once('.') else { break };
+        let is_name = |name: &str| {
+            !name.is_empty() && name.chars().all(|c| c.is_ascii_alphanumeric() || c == '_')
+        };
+        if !is_name(message) || !is_name(field) {
+            break;
+        }
+        path.push(field);
+        rest = tail;
+    }
+    path.reverse();
+    let reason = rest.strip_prefix("invalid string value: ").unwrap_or(rest);
+    let reason = match reason {
+        "data is not UTF-8 encoded" => "the text is not UTF-8",
+        other => other,
+    };
+    match path.is_empty() {
+        true => CallError::Undecodable { reason: reason.to_owned() },
+        false => CallError::Undecodable { reason: format!("`{}`: {reason}", path.join(".")) },
     }
 }
 
@@ -238,14 +328,38 @@ mod tests {
         assert_eq!(large.code(), Code::ResourceExhausted);
         assert_eq!(large.message(), "the message is larger than the limit of 1024 bytes");
         let garbage = of_transport(
-            Status::internal("failed to decode Protobuf message: Pod.metadata: bad"),
+            Status::internal(
+                "failed to decode Protobuf message: ObjectMeta.name: Pod.metadata: PlaceRequest.pod: \
+                 invalid string value: data is not UTF-8 encoded",
+            ),
             1,
         );
         assert_eq!(
             (garbage.code(), garbage.message()),
-            (Code::InvalidArgument, "the message cannot be decoded: Pod.metadata: bad")
+            (
+                Code::InvalidArgument,
+                "the message cannot be decoded: `pod.metadata.name`: the text is not UTF-8"
+            )
         );
+        let plain = of_transport(Status::internal("failed to decode Protobuf message: a: b.c"), 1);
+        assert_eq!(plain.message(), "the message cannot be decoded: a: b.c");
         assert_eq!(of_transport(Status::internal("other"), 1).code(), Code::Internal);
         assert_eq!(of_transport(Status::unavailable("gone"), 1).code(), Code::Unavailable);
+    }
+
+    #[test]
+    fn texts_from_outside_are_clipped_and_escaped() {
+        let long = "ж".repeat(20_000);
+        let status =
+            Status::from(CallError::field("spec.schedulerName", format!("no profile `{long}`")));
+        assert_eq!(
+            status.message(),
+            format!("`spec.schedulerName`: no profile `{}…`", "ж".repeat(200))
+        );
+        let status = Status::from(CallError::field(format!("metadata.labels[{long}]"), long));
+        assert!(status.message().len() < 1_100, "{}", status.message().len());
+        assert!(status.details().len() < 2_500, "{}", status.details().len());
+        let error = CallError::field("metadata.name", "`a\nb\u{1b}[31m` is bad").to_place_error();
+        assert_eq!(error.message, "`metadata.name`: `a\\nb\\u{1b}[31m` is bad");
     }
 }

@@ -9,7 +9,7 @@ use crate::grpc::State;
 
 /// The process answers. `/healthz` is the old name of the same question.
 pub(super) async fn livez(uri: Uri) -> (StatusCode, String) {
-    report("livez", &[("ping", Ok(()))], is_verbose(&uri))
+    report(uri.path().trim_matches('/'), &[("ping", Ok(()))], is_verbose(&uri))
 }
 
 /// The process can be asked for placements.
@@ -21,19 +21,29 @@ type Check = (&'static str, Result<(), String>);
 
 /// Why the server should not be asked, check by check; gRPC health is the conjunction of the same checks.
 pub(crate) fn readiness(state: &State) -> [Check; 3] {
-    let feed = if state.freshness.is_complete() {
-        Ok(())
-    } else {
-        Err("no feed has completed yet".to_owned())
-    };
-    let n_contradictions = state.cluster.snapshot().n_contradictions();
-    let contradictions = match n_contradictions {
-        0 => Ok(()),
-        n => Err(format!("a feed has sent {n} contradictions; a new snapshot clears them")),
-    };
+    let feed = state.freshness.check_decidable().map_err(|reason| reason.to_string());
+    let contradictions = contradictions(state.cluster.snapshot().n_contradictions());
     let drain =
         if *state.draining.borrow() { Err("the server is draining".to_owned()) } else { Ok(()) };
     [("feed", feed), ("contradictions", contradictions), ("drain", drain)]
+}
+
+/// S-CCH-6: a feed that contradicts itself makes the instance unhealthy until it is told the cluster anew.
+fn contradictions(n: u64) -> Result<(), String> {
+    let what = match n {
+        0 => return Ok(()),
+        1 => "1 contradiction; a snapshot over `Sync`, or SIGHUP (the files are read again), clears it"
+            .to_owned(),
+        n => format!(
+            "{n} contradictions; a snapshot over `Sync`, or SIGHUP (the files are read again), clears them"
+        ),
+    };
+    Err(format!("a feed has sent {what}"))
+}
+
+/// There is nothing else here; says what there is.
+pub(super) async fn not_found() -> (StatusCode, &'static str) {
+    (StatusCode::NOT_FOUND, "not found; there are /livez, /readyz, /healthz and /metrics\n")
 }
 
 fn is_verbose(uri: &Uri) -> bool {
@@ -63,13 +73,17 @@ mod tests {
 
     #[test]
     fn a_failed_check_is_named_with_its_reason() {
-        let checks = [("feed", Err("no feed has completed yet".to_owned())), ("drain", Ok(()))];
+        let checks = [("feed", Err("it is silent".to_owned())), ("drain", Ok(()))];
         let (code, text) = report("readyz", &checks, false);
         assert_eq!(code, StatusCode::SERVICE_UNAVAILABLE);
-        assert_eq!(
-            text,
-            "[-]feed failed: no feed has completed yet\n[+]drain ok\nreadyz check failed\n"
-        );
+        assert_eq!(text, "[-]feed failed: it is silent\n[+]drain ok\nreadyz check failed\n");
+    }
+
+    #[test]
+    fn contradictions_are_counted_in_grammar() {
+        assert_eq!(contradictions(0), Ok(()));
+        assert!(contradictions(1).unwrap_err().starts_with("a feed has sent 1 contradiction;"));
+        assert!(contradictions(2).unwrap_err().starts_with("a feed has sent 2 contradictions;"));
     }
 
     #[test]

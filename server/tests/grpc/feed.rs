@@ -3,14 +3,17 @@
 use std::io::Write as _;
 use std::path::{Path, PathBuf};
 
-use berth_proto::berth_v1::PlaceMode;
+use berth_proto::berth_v1::delta::Change;
+use berth_proto::berth_v1::{ApplyRequest, ExplainRequest, PlaceBatchRequest, PlaceMode};
 use berth_server::feed::FeedError;
 use berth_server::feed::file::{self, LoadReport};
+use berth_server::runtime::ServerOptions;
 use flate2::Compression;
 use flate2::write::GzEncoder;
+use tonic::Code;
 
 use crate::probes::get;
-use crate::world::{World, outcome, pod};
+use crate::world::{World, bound, options, outcome, pod};
 
 const NODES: &str = r#"{"kind": "List", "items": [
  {"kind": "Node", "metadata": {"name": "n1"}, "status": {"allocatable": {"cpu": "4", "memory": "8Gi", "pods": "10"}}},
@@ -134,6 +137,117 @@ fn whole_files_that_cannot_be_read_are_named() {
         error(&binary).to_string(),
         format!("{}:2:3: the text is not UTF-8", binary.display())
     );
+}
+
+#[test]
+fn broken_bytes_in_json_are_placed() {
+    let directory = tempfile::tempdir().unwrap();
+    let text = b"{\"kind\":\"List\",\"items\":[\n{\"kind\":\"Node\"},\n {\"kind\":\"a\xff\"}]}";
+    let path = write(directory.path(), "broken.json", text);
+    let error = file::read(&path).unwrap_err().to_string();
+    assert_eq!(error, format!("{}:3:12: the text is not UTF-8", path.display()));
+    let trailing = [gzip(NODES.as_bytes()), b"nothing of the kind".to_vec()].concat();
+    let path = write(directory.path(), "trailing.gz", &trailing);
+    let error = file::read(&path).unwrap_err().to_string();
+    assert_eq!(
+        error,
+        format!(
+            "cannot decompress `{}`: something that is not gzip follows the compressed data",
+            path.display()
+        )
+    );
+}
+
+#[test]
+fn pods_can_be_kept_as_they_were_written() {
+    let directory = tempfile::tempdir().unwrap();
+    let nodes = write(directory.path(), "nodes.json", NODES.as_bytes());
+    let pods = write(directory.path(), "pods.yaml", PODS.as_bytes());
+    let paths = [nodes, pods];
+    let is_pending = |pod: &mut berth_proto::core_v1::Pod| {
+        pod.spec.as_ref().is_none_or(|spec| spec.node_name.is_empty())
+    };
+    let cluster = berth_engine::Cluster::new();
+    let (report, kept) = file::load_files_keeping(&cluster, &paths, is_pending).unwrap();
+    assert_eq!(report, file::load_files(&berth_engine::Cluster::new(), &paths).unwrap());
+    let names: Vec<String> =
+        kept.into_iter().map(|pod| pod.value.metadata.unwrap_or_default().name).collect();
+    assert_eq!(names, ["bad-op", "", "pending"]);
+}
+
+/// Every call but those that only look is refused with this.
+async fn assert_unavailable(world: &mut World, reason: &str, feeds_too: bool) {
+    let mut statuses = Vec::new();
+    statuses.push(world.place(pod("p", "1"), PlaceMode::Assume).await.unwrap_err());
+    let mut placement = world.placement.clone();
+    statuses.push(placement.place_batch(PlaceBatchRequest::default()).await.unwrap_err());
+    statuses.push(placement.explain(ExplainRequest::default()).await.unwrap_err());
+    let none = tokio_stream::iter([]);
+    statuses.push(placement.place_stream(none).await.map(drop).unwrap_err());
+    if feeds_too {
+        statuses.push(world.cluster.apply(ApplyRequest::default()).await.unwrap_err());
+        statuses.push(world.cluster.sync(tokio_stream::iter([])).await.map(drop).unwrap_err());
+    }
+    for status in statuses {
+        assert_eq!((status.code(), status.message()), (Code::Unavailable, reason));
+    }
+    world.counts().await;
+    world.list_nodes().await;
+}
+
+#[tokio::test]
+async fn nothing_is_decided_or_told_before_the_files_are_loaded() {
+    let directory = tempfile::tempdir().unwrap();
+    let nodes = [write(directory.path(), "nodes.json", NODES.as_bytes())];
+    let mut world = World::with(ServerOptions { awaits_files: true, ..options() }).await;
+    assert_unavailable(&mut world, "the cluster is still being loaded", true).await;
+    let (code, text) = get(world.server.http_address(), "/readyz").await;
+    assert_eq!(code, 503);
+    assert!(text.contains("[-]feed failed: the cluster is still being loaded"), "{text}");
+
+    let load = world.server.file_loader();
+    assert_unavailable(&mut world, "the cluster is still being loaded", true).await;
+    load(&nodes).unwrap();
+    let placed = world.place(pod("p", "1"), PlaceMode::Assume).await.unwrap();
+    assert_eq!(outcome(&placed), Ok("n1"));
+    world.apply([]).await;
+    let (_, text) = get(world.server.http_address(), "/metrics").await;
+    assert!(text.contains("berth_deltas_total{outcome=\"applied\"} 1"), "{text}");
+    assert!(text.contains("berth_deltas_total{outcome=\"rejected\"} 2"), "{text}");
+}
+
+#[tokio::test]
+async fn a_server_that_was_never_fed_can_only_be_fed() {
+    let mut world = World::start().await;
+    assert_unavailable(&mut world, "no feed has told of a cluster yet", false).await;
+    world.nodes(1, 4).await;
+    let placed = world.place(pod("p", "1"), PlaceMode::DryRun).await.unwrap();
+    assert_eq!(outcome(&placed), Ok("n0"));
+}
+
+#[tokio::test]
+async fn reading_the_files_again_forgets_contradictions() {
+    let directory = tempfile::tempdir().unwrap();
+    let nodes = [write(directory.path(), "nodes.json", NODES.as_bytes())];
+    let mut world = World::start().await;
+    world.server.file_loader()(&nodes).unwrap();
+    for node in ["n1", "elsewhere"] {
+        world.apply([Change::UpsertPod(bound("p", "1", node))]).await;
+    }
+    let http = world.server.http_address();
+    assert_eq!(get(http, "/readyz").await.0, 503);
+
+    let load = world.server.file_loader();
+    let placed = world.place(pod("q", "1"), PlaceMode::DryRun).await.unwrap();
+    assert_eq!(outcome(&placed), Ok("n1"), "the old cluster answers meanwhile");
+    let status = world.cluster.apply(ApplyRequest::default()).await.unwrap_err();
+    assert_eq!(status.code(), Code::Unavailable);
+    assert!(load(&[directory.path().join("none.json")]).is_err());
+    world.apply([]).await;
+    assert_eq!(get(http, "/readyz").await.0, 503, "a load that fails changes nothing");
+    world.server.file_loader()(&nodes).unwrap();
+    assert_eq!(get(http, "/readyz").await, (200, "ok".into()));
+    assert_eq!(world.counts().await.n_pods, 0);
 }
 
 /// Real dumps, where they are at hand: `BERTH_SHARED`, or `shared` beside the workspace.

@@ -1,7 +1,7 @@
 //! Bytes that are no request: refused with a code that says whose fault it is, and nothing else suffers.
 
 use berth_proto::berth_v1::delta::Change;
-use berth_proto::berth_v1::{PlaceMode, PlaceResponse};
+use berth_proto::berth_v1::{ExplainRequest, PlaceMode, PlaceResponse};
 use berth_server::runtime::{Limits, ServerOptions};
 use serde_json::json;
 use tonic::codegen::http::uri::PathAndQuery;
@@ -52,12 +52,31 @@ async fn bytes_that_do_not_decode_are_the_callers_fault() {
 async fn unknown_methods_are_unimplemented() {
     let world = World::start().await;
     for path in ["/berth.v1.PlacementService/Guess", "/nobody.v1.Service/Call"] {
+        let status = send_garbage(world.channel.clone(), path).await;
         assert_eq!(
-            send_garbage(world.channel.clone(), path).await.code(),
-            Code::Unimplemented,
-            "{path}"
+            (status.code(), status.message().to_owned()),
+            (Code::Unimplemented, format!("this server has no method `{path}`"))
         );
     }
+}
+
+#[tokio::test]
+async fn a_long_name_does_not_break_the_answer() {
+    let mut world = World::start().await;
+    world.nodes(1, 4).await;
+    let long = "x\n".repeat(500_000);
+    let asks = pod_with("p", "1", &json!({"spec": {"schedulerName": long}}));
+    let status = world.place(asks, PlaceMode::DryRun).await.unwrap_err();
+    assert_eq!(status.code(), Code::InvalidArgument, "{status:?}");
+    assert!(!status.message().contains('\n') && status.message().len() < 1_010, "{status:?}");
+    let request = ExplainRequest {
+        pod: Some(pod("p", "1")),
+        node_names: vec![long],
+        ..ExplainRequest::default()
+    };
+    let status = world.placement.explain(request).await.unwrap_err();
+    assert_eq!(status.code(), Code::InvalidArgument, "{status:?}");
+    assert_eq!(crate::world::violation(&status).0, "node_names[0]");
 }
 
 #[tokio::test]

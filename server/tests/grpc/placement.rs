@@ -240,6 +240,7 @@ async fn every_pod_is_decided_by_its_own_profile() {
 async fn a_batch_beyond_its_bound_is_refused_as_a_whole() {
     let limits = Limits { max_pods_per_request: 10, ..Limits::default() };
     let mut world = World::with(ServerOptions { limits, ..options() }).await;
+    world.nodes(1, 4).await;
     let entries = vec![entry(pod("a", "1"), 5), entry(pod("b", "1"), 6)];
     let status = world
         .placement

@@ -39,13 +39,13 @@ async fn ready_once_a_feed_has_spoken() {
     assert_eq!(get(http, "/livez").await, (200, "ok".into()));
     assert_eq!(
         get(http, "/healthz?verbose").await,
-        (200, "[+]ping ok\nlivez check passed\n".into())
+        (200, "[+]ping ok\nhealthz check passed\n".into())
     );
     let (code, text) = get(http, "/readyz").await;
     assert_eq!(code, 503);
     assert_eq!(
         text,
-        "[-]feed failed: no feed has completed yet\n[+]contradictions ok\n[+]drain ok\nreadyz check failed\n"
+        "[-]feed failed: no feed has told of a cluster yet\n[+]contradictions ok\n[+]drain ok\nreadyz check failed\n"
     );
     assert_eq!(health(&world.channel, "").await, ServingStatus::NotServing);
     assert_eq!(
@@ -59,7 +59,8 @@ async fn ready_once_a_feed_has_spoken() {
     let channel = world.channel.clone();
     eventually("health follows", async || health(&channel, "").await == ServingStatus::Serving)
         .await;
-    assert_eq!(get(http, "/nothing").await.0, 404);
+    let (code, text) = get(http, "/nothing").await;
+    assert_eq!((code, text.starts_with("not found; there are /livez")), (404, true), "{text}");
 }
 
 #[tokio::test]
@@ -71,7 +72,7 @@ async fn contradictions_make_it_unready() {
         .await;
     let (code, text) = get(world.server.http_address(), "/readyz").await;
     assert_eq!(code, 503);
-    assert!(text.contains("[-]contradictions failed: a feed has sent 1 contradictions"), "{text}");
+    assert!(text.contains("[-]contradictions failed: a feed has sent 1 contradiction;"), "{text}");
     let channel = world.channel.clone();
     eventually("health follows", async || health(&channel, "").await == ServingStatus::NotServing)
         .await;
@@ -179,6 +180,17 @@ async fn a_busy_port_is_named() {
     assert_eq!(
         start_error(ServerOptions { http_address: http, ..options() }).await,
         format!("cannot listen for HTTP on `{http}`: something listens there already")
+    );
+}
+
+#[tokio::test]
+async fn one_address_for_both_is_said_to_be_so() {
+    let world = World::start().await;
+    let address = world.server.grpc_address();
+    assert_eq!(
+        start_error(ServerOptions { grpc_address: address, http_address: address, ..options() })
+            .await,
+        format!("gRPC and HTTP cannot both listen on `{address}`: give one of them another port")
     );
 }
 

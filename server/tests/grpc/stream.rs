@@ -94,3 +94,31 @@ async fn a_deadline_ends_the_stream() {
     requests.send(request(1, 1)).await.unwrap();
     assert_eq!(answers.message().await.unwrap_err().code(), Code::DeadlineExceeded);
 }
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn what_was_assumed_for_a_client_that_vanished_is_given_back() {
+    let mut world = World::start().await;
+    world.nodes(60, 100).await;
+    let channel = crate::world::connect(&world.server).await;
+    let mut client =
+        berth_proto::berth_v1::placement_service_client::PlacementServiceClient::new(channel);
+    let (requests, receiver) = mpsc::channel(64);
+    let answers = client.place_stream(ReceiverStream::new(receiver)).await.unwrap().into_inner();
+    // Never read, and large enough that most of the answers wait on the server.
+    for sequence in 0..40 {
+        requests.send(request(sequence, 100)).await.unwrap();
+    }
+    let cluster = world.cluster.clone();
+    let n_assumed = async || {
+        let request = berth_proto::berth_v1::GetClusterRequest {};
+        cluster.clone().get_cluster(request).await.unwrap().into_inner().n_assumed_pods
+    };
+    crate::world::eventually("some are assumed", async || n_assumed().await >= 1_000).await;
+    let before = n_assumed().await;
+    drop((requests, answers, client));
+    // What had left the server for the client's buffers counts as delivered.
+    tokio::time::sleep(Duration::from_millis(300)).await;
+    let after = n_assumed().await;
+    println!("{before} assumed before, {after} after");
+    assert!(after <= 4_000);
+}

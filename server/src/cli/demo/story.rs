@@ -3,29 +3,38 @@
 use std::collections::BTreeMap;
 use std::net::SocketAddr;
 
+use berth_engine::Plugin;
 use berth_loadgen::client::Mode;
 use berth_loadgen::report::LoadReport;
 use berth_proto::berth_v1::GetClusterResponse;
 
-use crate::cli::output;
+use crate::cli::output::{self, Table};
 
 /// How many reasons of pending pods are listed.
 const N_REASONS: usize = 6;
 /// How many whole messages are shown.
 const N_MESSAGES: usize = 3;
+/// A percentile of fewer requests would be one of its extremes.
+const MIN_FOR_P50: u64 = 10;
+const MIN_FOR_P99: u64 = 100;
 
 /// The account of all runs together and of each.
 pub(super) fn outcome(reports: &[&LoadReport], cluster: &GetClusterResponse) -> String {
     let sum =
         |count: fn(&LoadReport) -> u64| reports.iter().map(|report| count(report)).sum::<u64>();
-    let n_pending = sum(|report| report.n_unschedulable) + sum(|report| report.n_gated);
+    let n_gated = sum(|report| report.n_gated);
+    let gated = match n_gated {
+        0 => String::new(),
+        n => format!(", {} held back by scheduling gates", output::grouped(n)),
+    };
     let mut sections = vec![format!(
-        "placed {} of {}, {} pending",
+        "placed {} of {}, {} pending{gated}",
         output::grouped(sum(|report| report.n_placed)),
-        pods(sum(|report| report.n_pods)),
-        output::grouped(n_pending)
+        output::count(sum(|report| report.n_pods), "pod"),
+        output::grouped(sum(|report| report.n_unschedulable))
     )];
-    sections.extend(pending(reports));
+    sections.extend(reasons(reports));
+    sections.extend(examples(reports));
     sections.extend(errors(reports));
     sections.push(times(reports));
     sections.push(holdings(cluster));
@@ -45,35 +54,55 @@ pub(super) fn hints(url: &str, http: SocketAddr) -> String {
     )
 }
 
-/// `1 pod`, `25,000 pods`.
-pub(super) fn pods(n: u64) -> String {
-    output::count(n, "pod")
-}
-
-fn pending(reports: &[&LoadReport]) -> Option<String> {
+/// Why pods are pending, the most frequent reasons first. A pod counts for every reason that some node gave.
+fn reasons(reports: &[&LoadReport]) -> Option<String> {
     let mut by_reason: BTreeMap<&str, u64> = BTreeMap::new();
     for (reason, n_pods) in reports.iter().flat_map(|report| &report.pending_by_reason) {
-        *by_reason.entry(reason).or_default() += n_pods;
+        // No node gave it: gated pods are counted apart.
+        if reason != Plugin::SchedulingGates.name() {
+            *by_reason.entry(reason).or_default() += n_pods;
+        }
     }
     let mut by_reason: Vec<(&str, u64)> = by_reason.into_iter().collect();
     by_reason.sort_by(|a, b| b.1.cmp(&a.1).then_with(|| a.0.cmp(b.0)));
     if by_reason.is_empty() {
         return None;
     }
-    let mut table = output::table(&["PENDING PODS", "REASON, ON SOME NODE AT LEAST"]);
+    let mut table = Table::new(&["PENDING PODS", "REJECTED BY SOME NODE BECAUSE"]);
     for (reason, n_pods) in by_reason.iter().take(N_REASONS) {
         table.add_row([output::grouped(*n_pods), (*reason).to_owned()]);
     }
-    let mut messages = output::table(&["PENDING PODS", "FOR EXAMPLE", "MESSAGE"]);
-    let examples = reports.iter().flat_map(|report| &report.pending_examples);
-    for pending in examples.take(N_MESSAGES) {
-        messages.add_row([
+    let more = more(by_reason.len().saturating_sub(N_REASONS), "reason");
+    Some(format!("{}{more}", table.text()))
+}
+
+/// Whole messages of some of the pods without a node.
+fn examples(reports: &[&LoadReport]) -> Option<String> {
+    let examples: Vec<_> = reports.iter().flat_map(|report| &report.pending_examples).collect();
+    if examples.is_empty() {
+        return None;
+    }
+    let mut table = Table::new(&["PODS", "FOR EXAMPLE", "MESSAGE"]).wrapping(2);
+    let mut n_shown = 0;
+    for pending in examples.iter().take(N_MESSAGES) {
+        n_shown += pending.n_pods;
+        table.add_row([
             output::grouped(pending.n_pods),
             pending.example.clone(),
             pending.message.clone(),
         ]);
     }
-    Some(format!("{}\n\n{}", output::table_text(&table), output::table_text(&messages)))
+    let without_node = |report: &&LoadReport| report.n_unschedulable + report.n_gated;
+    let n_all: u64 = reports.iter().map(without_node).sum();
+    Some(format!("{}{}", table.text(), more(n_all.saturating_sub(n_shown), "pod")))
+}
+
+/// The line that ends a table which does not show everything.
+fn more(n: impl TryInto<u64>, noun: &str) -> String {
+    match n.try_into().unwrap_or(u64::MAX) {
+        0 => String::new(),
+        n => format!("\n… and {} more", output::count(n, noun)),
+    }
 }
 
 fn errors(reports: &[&LoadReport]) -> Option<String> {
@@ -81,14 +110,14 @@ fn errors(reports: &[&LoadReport]) -> Option<String> {
         .iter()
         .flat_map(|report| &report.errors)
         .map(|(code, count)| {
-            format!("{} failed with {code}: {}", pods(count.n_pods), count.example)
+            format!("{} failed with {code}: {}", output::count(count.n_pods, "pod"), count.example)
         })
         .collect();
     (!lines.is_empty()).then(|| lines.join("\n"))
 }
 
 fn times(reports: &[&LoadReport]) -> String {
-    let mut table = output::table(&["HOW", "PODS", "DECISIONS/S", "REQUESTS", "P50", "P99", "MAX"]);
+    let mut table = Table::new(&["HOW", "PODS", "DECISIONS/S", "REQUESTS", "P50", "P99", "MAX"]);
     for report in reports {
         let how = match report.mode {
             Mode::Unary => format!("one call a pod, {} callers", report.concurrency),
@@ -99,14 +128,23 @@ fn times(reports: &[&LoadReport]) -> String {
         table.add_row([
             how,
             output::grouped(report.n_pods),
-            format!("{:.0}", report.decisions_per_second),
+            decisions_per_second(report),
             output::grouped(report.n_requests),
-            time(latency.p50_us),
-            time(latency.p99_us),
+            if latency.n < MIN_FOR_P50 { "-".to_owned() } else { time(latency.p50_us) },
+            if latency.n < MIN_FOR_P99 { "-".to_owned() } else { time(latency.p99_us) },
             time(latency.max_us),
         ]);
     }
-    output::table_text(&table)
+    table.text()
+}
+
+#[expect(
+    clippy::cast_possible_truncation,
+    clippy::cast_sign_loss,
+    reason = "a rate is not negative, and its fraction says nothing"
+)]
+fn decisions_per_second(report: &LoadReport) -> String {
+    output::grouped(report.decisions_per_second as u64)
 }
 
 fn time(us: f64) -> String {
@@ -122,9 +160,9 @@ fn holdings(cluster: &GetClusterResponse) -> String {
     };
     format!(
         "the cluster now holds {} on {}, {} of them placed by Berth{memory}",
-        pods(cluster.n_pods.into()),
-        output::count(cluster.n_nodes.into(), "node"),
-        output::grouped(cluster.n_assumed_pods.into())
+        output::count(cluster.n_pods, "pod"),
+        output::count(cluster.n_nodes, "node"),
+        output::grouped(cluster.n_assumed_pods)
     )
 }
 
@@ -143,6 +181,12 @@ mod tests {
     fn times_have_the_unit_that_reads_best() {
         assert_eq!(time(12.4), "12 µs");
         assert_eq!(time(12_345.0), "12.3 ms");
+    }
+
+    #[test]
+    fn what_is_not_shown_is_counted() {
+        assert_eq!(more(0_u64, "pod"), "");
+        assert_eq!(more(8_u64, "pod"), "\n… and 8 pods more");
     }
 
     #[test]

@@ -23,8 +23,10 @@ pub(super) fn build(configuration: &SchedulerConfiguration) -> (Vec<Policy>, Vec
 }
 
 fn policy(profile: &Profile, path: &str) -> Result<Policy, Vec<Problem>> {
-    let expanded = plugins::expand(&profile.scheduler_name, &profile.plugins)
-        .map_err(|reason| vec![Problem::new(format!("{path}.plugins"), reason)])?;
+    let expanded = plugins::expand(&profile.scheduler_name, &profile.plugins).map_err(|error| {
+        let field = format!("{path}.plugins.{}", error.field(&profile.plugins));
+        vec![Problem::new(field, error.reason)]
+    })?;
     let at = |point| expanded.at(point).to_vec();
     let spec = PolicySpec {
         scheduler_name: profile.scheduler_name.clone(),

@@ -4,6 +4,7 @@ use super::args::{self, PluginArgs};
 use super::extender::{self, Extender};
 use super::plugins::{ExtensionPoint, PluginRef, PluginSet};
 use crate::config::decode::{self, Cursor, Fields};
+use crate::config::described_kind;
 use std::collections::BTreeMap;
 
 /// The one group and version that is recognised (S-CFG-1).
@@ -59,10 +60,10 @@ pub fn decode(root: Cursor<'_>) -> SchedulerConfiguration {
         let api_version = fields.take_or_default("apiVersion", decode::text);
         let kind = fields.take_or_default("kind", decode::text);
         if (api_version.as_str(), kind.as_str()) != (API_VERSION, KIND) {
-            let got = format!(
-                "couldn't decode as {KIND} of `{API_VERSION}`, got `{kind}` of `{api_version}`"
-            );
-            fields.object().report(got);
+            let got = described_kind(&kind, &api_version);
+            fields
+                .object()
+                .report(format!("couldn't decode as {KIND} of `{API_VERSION}`, got {got}"));
             fields.ignore_rest();
         }
         let profiles = fields

@@ -89,6 +89,33 @@ impl Expanded {
     }
 }
 
+/// Why a profile's sets cannot be expanded.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ExpandError {
+    /// The point in whose list the mistake shows.
+    pub point: ExtensionPoint,
+    /// The plugin's name, when one entry is to blame.
+    pub plugin: Option<String>,
+    /// kube-scheduler's words.
+    pub reason: String,
+}
+
+impl ExpandError {
+    /// The entry to blame, below `profiles[i].plugins`: in the point's own list or, when it is not there, in that of
+    /// `multiPoint`; the last of several of one name.
+    pub fn field(&self, sets: &BTreeMap<ExtensionPoint, PluginSet>) -> String {
+        let Some(name) = &self.plugin else {
+            return self.point.field().to_owned();
+        };
+        let entry = [self.point, ExtensionPoint::MultiPoint].into_iter().find_map(|point| {
+            let index =
+                sets.get(&point)?.enabled.iter().rposition(|plugin| plugin.name == *name)?;
+            Some(format!("{}.enabled[{index}].name", point.field()))
+        });
+        entry.unwrap_or_else(|| self.point.field().to_owned())
+    }
+}
+
 /// Merges a profile's sets with the default ones and expands them (S-CFG-5, S-CFG-6).
 ///
 /// The error is the first that kube-scheduler would give: an unknown plugin, one at a point that it does not implement,
@@ -96,7 +123,7 @@ impl Expanded {
 pub fn expand(
     scheduler_name: &str,
     sets: &BTreeMap<ExtensionPoint, PluginSet>,
-) -> Result<Expanded, String> {
+) -> Result<Expanded, ExpandError> {
     let none = PluginSet::default();
     let custom = |point| sets.get(&point).unwrap_or(&none);
     let multi_point = merge(default_multi_point(), custom(ExtensionPoint::MultiPoint));
@@ -114,15 +141,17 @@ pub fn expand(
     }
     let count = |point| by_point.get(&point).map_or(0, Vec::len);
     if count(ExtensionPoint::QueueSort) != 1 {
-        return Err(format!(
+        let reason = format!(
             "only one queue sort plugin required for profile with scheduler name \"{scheduler_name}\", but got {}",
             count(ExtensionPoint::QueueSort)
-        ));
+        );
+        return Err(ExpandError { point: ExtensionPoint::QueueSort, plugin: None, reason });
     }
     if count(ExtensionPoint::Bind) == 0 {
-        return Err(format!(
+        let reason = format!(
             "at least one bind plugin is needed for profile with scheduler name \"{scheduler_name}\""
-        ));
+        );
+        return Err(ExpandError { point: ExtensionPoint::Bind, plugin: None, reason });
     }
     let mut weights = BTreeMap::new();
     // Score entries come first: the weight given there wins over multiPoint's (S-CFG-8).
@@ -185,25 +214,33 @@ fn points() -> impl Iterator<Item = ExtensionPoint> {
     ExtensionPoint::ALL.into_iter().filter(|point| *point != ExtensionPoint::MultiPoint)
 }
 
-fn known(point: ExtensionPoint, name: &str) -> Result<Plugin, String> {
-    Plugin::from_name(name)
-        .ok_or_else(|| format!("{} \"{name}\" does not exist", point.type_name()))
+fn blame(point: ExtensionPoint, name: &str, reason: String) -> ExpandError {
+    ExpandError { point, plugin: Some(name.to_owned()), reason }
 }
 
-fn twice(point: ExtensionPoint, plugin: Plugin) -> String {
-    format!("plugin \"{plugin}\" already registered as \"{}\"", point.type_name())
+fn known(point: ExtensionPoint, name: &str) -> Result<Plugin, ExpandError> {
+    Plugin::from_name(name).ok_or_else(|| {
+        blame(point, name, format!("{} \"{name}\" does not exist", point.type_name()))
+    })
+}
+
+fn twice(point: ExtensionPoint, plugin: Plugin) -> ExpandError {
+    let reason = format!("plugin \"{plugin}\" already registered as \"{}\"", point.type_name());
+    blame(point, plugin.name(), reason)
 }
 
 /// The plugins that a profile enables at `point` itself, checked.
-fn specific_plugins(point: ExtensionPoint, enabled: &[PluginRef]) -> Result<Vec<Plugin>, String> {
+fn specific_plugins(
+    point: ExtensionPoint,
+    enabled: &[PluginRef],
+) -> Result<Vec<Plugin>, ExpandError> {
     let mut plugins = Vec::with_capacity(enabled.len());
     for entry in enabled {
         let plugin = known(point, &entry.name)?;
         if !implements(plugin, point) {
-            return Err(format!(
-                "plugin \"{plugin}\" does not extend {} plugin",
-                point.type_name()
-            ));
+            let reason =
+                format!("plugin \"{plugin}\" does not extend {} plugin", point.type_name());
+            return Err(blame(point, &entry.name, reason));
         }
         if plugins.contains(&plugin) {
             return Err(twice(point, plugin));
@@ -219,7 +256,7 @@ fn with_multi_point(
     specific: &[Plugin],
     multi_point: &[PluginRef],
     disabled: &[PluginRef],
-) -> Result<Vec<Plugin>, String> {
+) -> Result<Vec<Plugin>, ExpandError> {
     let is_disabled = |name: &str| disabled.iter().any(|plugin| plugin.name == name);
     if is_disabled("*") {
         return Ok(specific.to_vec());

@@ -50,7 +50,8 @@ fn another_kind_or_version_is_refused() {
             "apiVersion: kubescheduler.config.k8s.io/v1beta3\nkind: KubeSchedulerConfiguration\n",
             "`KubeSchedulerConfiguration` of `kubescheduler.config.k8s.io/v1beta3`",
         ),
-        ("profiles: []\n", "`` of ``"),
+        ("profiles: []\n", "neither `kind` nor `apiVersion`"),
+        ("kind: Pod\n", "`kind: Pod` without `apiVersion`"),
     ] {
         let expected = format!(
             "`s` line 1: couldn't decode as KubeSchedulerConfiguration of `kubescheduler.config.k8s.io/v1`, got {got}"
@@ -60,7 +61,7 @@ fn another_kind_or_version_is_refused() {
     assert!(
         from_text("s", "- a\n").unwrap_err().to_string().contains("expected an object, got a list")
     );
-    assert!(from_text("s", "a: [\n").unwrap_err().to_string().starts_with("`s`: "));
+    assert!(from_text("s", "a: [\n").unwrap_err().to_string().starts_with("`s` line 1: "));
 }
 
 #[test]
@@ -274,6 +275,48 @@ fn fit_args_are_checked_at_build() {
 }
 
 #[test]
+fn a_resource_needs_a_name() {
+    check_args(
+        "NodeResourcesFit",
+        "{scoringStrategy: {type: MostAllocated, resources: [{weight: 1}]}}",
+        "{at}.scoringStrategy.resources[0].name`: initializing plugin \"NodeResourcesFit\": required value: a resource needs a name",
+    );
+    check_args(
+        "NodeResourcesBalancedAllocation",
+        "{resources: [{name: cpu}, {name: ''}]}",
+        "{at}.resources[1].name`: required value: a resource needs a name",
+    );
+    // Upstream takes a resource that is named twice, and so do we.
+    let twice = "{type: MostAllocated, resources: [{name: cpu}, {name: cpu}]}";
+    let body = format!(
+        "profiles: [{{pluginConfig: [{{name: NodeResourcesFit, args: {{scoringStrategy: {twice}}}}}]}}]"
+    );
+    assert!(read(&body).is_ok());
+}
+
+#[test]
+fn what_has_no_effect_is_told() {
+    let vain = |body: &str| {
+        let (_, vain) = super::read("s", &format!("{HEAD}{body}")).unwrap();
+        vain.iter().map(ToString::to_string).collect::<Vec<_>>()
+    };
+    assert!(
+        vain("percentageOfNodesToScore: 0\nprofiles: [{percentageOfNodesToScore: 100}]\n")
+            .is_empty()
+    );
+    assert_eq!(
+        vain(
+            "extenders: [{urlPrefix: u}]\nprofiles:\n- percentageOfNodesToScore: 7\npercentageOfNodesToScore: 50\n"
+        ),
+        [
+            "line 3: `extenders`: has no effect, no extender is called",
+            "line 5: `profiles[0].percentageOfNodesToScore`: 7 has no effect, every node is considered",
+            "line 6: `percentageOfNodesToScore`: 50 has no effect, every node is considered",
+        ]
+    );
+}
+
+#[test]
 fn strategies_reach_the_engine() {
     let strategy = |text: &str| {
         let body = format!(
@@ -353,8 +396,8 @@ fn build_errors_of_every_profile_come_together() {
             "profiles:\n- schedulerName: a\n  plugins: {filter: {enabled: [{name: Nope}]}}\n",
             "- schedulerName: b\n  plugins:\n    bind: {disabled: [{name: '*'}]}\n- schedulerName: c\n",
         ),
-        "line 5: `profiles[0].plugins`: FilterPlugin \"Nope\" does not exist
-         line 7: `profiles[1].plugins`: at least one bind plugin is needed for profile with scheduler name \"b\"",
+        "line 5: `profiles[0].plugins.filter.enabled[0].name`: FilterPlugin \"Nope\" does not exist
+         line 8: `profiles[1].plugins.bind`: at least one bind plugin is needed for profile with scheduler name \"b\"",
     );
     let error = read(
         "profiles: [{plugins: {score: {enabled: [{name: ImageLocality, weight: 2147483647}]}}}]",
@@ -374,6 +417,10 @@ fn profiles_are_found_by_scheduler_name() {
     let profiles = Profiles::from(policies.unwrap());
     assert_eq!(profiles.names().collect::<Vec<_>>(), ["a", "b"]);
     assert!(profiles.get("default-scheduler").is_none());
+    assert_eq!(
+        profiles.of_scheduler("x").unwrap_err(),
+        "no profile is called `x`; there is `a`, `b`"
+    );
     assert_eq!(profiles.get("a").unwrap().weight(Plugin::ImageLocality), None);
     assert_eq!(profiles.get("b").unwrap().weight(Plugin::ImageLocality), Some(1));
     assert!(Profiles::default().get("").is_some(), "an absent name is the default one");

@@ -37,6 +37,27 @@ pub(super) fn validate(configuration: &SchedulerConfiguration) -> Vec<Problem> {
     problems
 }
 
+/// Fields that kube-scheduler heeds and Berth does not, because it has no use for them.
+pub(super) fn without_effect(configuration: &SchedulerConfiguration) -> Vec<Problem> {
+    let mut vain = Vec::new();
+    // 0 means a share that depends on the cluster's size, 100 what Berth does anyway.
+    let mut percentage = |field: String, percentage: Option<i32>| {
+        if let Some(percentage) = percentage.filter(|percentage| !matches!(percentage, 0 | 100)) {
+            let reason = format!("{percentage} has no effect, every node is considered");
+            vain.push(Problem::new(field, reason));
+        }
+    };
+    percentage("percentageOfNodesToScore".to_owned(), configuration.percentage_of_nodes_to_score);
+    for (i, profile) in configuration.profiles.iter().enumerate() {
+        let field = format!("profiles[{i}].percentageOfNodesToScore");
+        percentage(field, profile.percentage_of_nodes_to_score);
+    }
+    if !configuration.extenders.is_empty() {
+        vain.push(Problem::new("extenders", "has no effect, no extender is called"));
+    }
+    vain
+}
+
 fn globals(configuration: &SchedulerConfiguration) -> Vec<Problem> {
     let mut problems = Vec::new();
     let mut invalid = |field: &str, value: i64, reason: &str| {

@@ -1,33 +1,49 @@
 //! From an item's JSON text to a typed object, on all cores; a bad one is refused alone.
+//!
+//! Inside an object the last of two equal keys wins, as everywhere in Kubernetes' JSON (W-JS-8), `kind` included.
 
 use std::borrow::Cow;
 use std::collections::BTreeMap;
 use std::fmt;
+use std::sync::Arc;
 
 use berth_proto::{core_v1, meta_v1};
 use rayon::prelude::*;
-use serde::de::{self, DeserializeOwned, Deserializer as _, IgnoredAny, MapAccess, Visitor};
+use serde::de::{self, DeserializeOwned, IgnoredAny, MapAccess, Visitor};
 
+use super::source::Place;
 use super::{Dump, Located, Location, Refused};
-use crate::feed::object_name;
+use crate::feed::{FeedError, object_name};
 
 /// One object of a file, still text.
 pub(super) struct Item<'a> {
     /// The object as JSON.
     pub(super) json: Cow<'a, str>,
-    /// Kind by the list that holds it: items of a `NodeList` do not say their own.
-    pub(super) implied_kind: Option<&'a str>,
+    /// What the list around it says of it; `None` while the kind of that list is not known.
+    pub(super) implied: Option<Implied>,
     /// Where it starts.
     pub(super) location: Location,
+    /// The column of its first byte, from 1.
+    pub(super) column: u64,
     /// Already found to be unacceptable while it was cut out: field and reason.
     pub(super) fault: Option<(String, String)>,
 }
 
-/// What a file was cut into.
-pub(super) struct Items<'a> {
-    pub(super) items: Vec<Item<'a>>,
-    /// 0 when the file holds nothing at all.
-    pub(super) n_documents: usize,
+/// What a list says of items that do not say it themselves.
+#[derive(Clone, Debug, Default)]
+pub(super) struct Implied {
+    /// Items of a `NodeList` do not say their own kind.
+    pub(super) kind: Option<&'static str>,
+    pub(super) api_version: Option<Arc<str>>,
+}
+
+/// Where items go while a file is being read.
+pub(super) trait TakeItems {
+    /// Takes some items; more may follow.
+    fn take(&mut self, items: Vec<Item<'_>>) -> Result<(), FeedError>;
+
+    /// The kind of the list whose items were taken with `implied: None` has come at last.
+    fn settle(&mut self, implied: &Implied) -> Result<(), FeedError>;
 }
 
 /// What an item turned out to be.
@@ -41,86 +57,159 @@ pub(super) enum Parsed<N, P> {
 /// A parsed item; boxed, since items are moved about and a pod is large.
 pub(super) type Object = Parsed<Box<core_v1::Node>, Box<core_v1::Pod>>;
 
-/// Parses every item and hands it on at once, on all cores; order is kept.
-pub(super) fn parse_all<N: Send, P: Send>(
-    items: Vec<Item<'_>>,
-    then: impl Fn(Object) -> Parsed<N, P> + Sync + Send,
-) -> Dump<N, P> {
-    collect(items.into_par_iter().map(|item| then(parse_one(item))).collect())
+/// Why an item is nothing yet.
+enum Unparsed {
+    /// It does not say its kind, and the list does not yet.
+    Kindless(Box<Item<'static>>),
+    /// It is not JSON: the file is broken.
+    Broken(Box<FeedError>),
 }
 
-/// Sorts items by what they turned out to be.
-pub(super) fn collect<N, P>(items: Vec<Parsed<N, P>>) -> Dump<N, P> {
-    let mut dump = Dump {
+/// Parses items on all cores, hands each on to `then` at once, and collects what became of them in order.
+pub(super) struct Collector<F, N, P> {
+    then: F,
+    dump: Dump<N, P>,
+    kindless: Vec<Item<'static>>,
+}
+
+impl<F, N, P> Collector<F, N, P>
+where
+    F: Fn(Object) -> Parsed<N, P> + Sync,
+    N: Send,
+    P: Send,
+{
+    pub(super) fn new(then: F) -> Self {
+        Collector { then, dump: empty(), kindless: Vec::new() }
+    }
+
+    pub(super) fn into_dump(self) -> Dump<N, P> {
+        self.dump
+    }
+}
+
+impl<F, N, P> TakeItems for Collector<F, N, P>
+where
+    F: Fn(Object) -> Parsed<N, P> + Sync,
+    N: Send,
+    P: Send,
+{
+    fn take(&mut self, items: Vec<Item<'_>>) -> Result<(), FeedError> {
+        let parse = |item| parse_one(item).map(&self.then);
+        let parsed: Vec<_> = items.into_par_iter().map(parse).collect();
+        for outcome in parsed {
+            match outcome {
+                Ok(parsed) => add(&mut self.dump, parsed),
+                Err(Unparsed::Kindless(item)) => self.kindless.push(*item),
+                Err(Unparsed::Broken(error)) => return Err(*error),
+            }
+        }
+        Ok(())
+    }
+
+    fn settle(&mut self, implied: &Implied) -> Result<(), FeedError> {
+        let kindless = std::mem::take(&mut self.kindless);
+        let known =
+            kindless.into_iter().map(|item| Item { implied: Some(implied.clone()), ..item });
+        self.take(known.collect())
+    }
+}
+
+/// A dump without anything.
+pub(super) fn empty<N, P>() -> Dump<N, P> {
+    Dump {
         nodes: Vec::new(),
         pods: Vec::new(),
         ignored_kinds: BTreeMap::new(),
         refused: Vec::new(),
-    };
-    for item in items {
-        match item {
-            Parsed::Node(node) => dump.nodes.push(node),
-            Parsed::Pod(pod) => dump.pods.push(pod),
-            Parsed::Ignored(kind) => *dump.ignored_kinds.entry(kind).or_default() += 1,
-            Parsed::Refused(refused) => dump.refused.push(refused),
-        }
     }
-    dump
 }
 
-fn parse_one(item: Item<'_>) -> Object {
-    let kind = match peek_kind(&item.json) {
-        Ok(Some(kind)) => kind,
-        Ok(None) => match item.implied_kind {
-            Some(kind) => Cow::Borrowed(kind),
-            None => {
-                return refuse(
-                    item.location,
-                    "object".to_owned(),
-                    "kind",
-                    "must be set".to_owned(),
-                );
-            }
-        },
-        Err(reason) => return refuse(item.location, "object".to_owned(), "kind", reason),
-    };
-    let wanted = matches!(kind.as_ref(), "Node" | "Pod");
-    match item.fault {
-        Some((field, reason)) if wanted => {
-            let object = name_of(&kind, &item.json);
-            return Parsed::Refused(Refused { location: item.location, object, field, reason });
-        }
-        Some(_) | None => {}
+/// Sorts an item by what it turned out to be.
+pub(super) fn add<N, P>(dump: &mut Dump<N, P>, parsed: Parsed<N, P>) {
+    match parsed {
+        Parsed::Node(node) => dump.nodes.push(node),
+        Parsed::Pod(pod) => dump.pods.push(pod),
+        Parsed::Ignored(kind) => *dump.ignored_kinds.entry(kind).or_default() += 1,
+        Parsed::Refused(refused) => dump.refused.push(refused),
     }
-    match kind.as_ref() {
-        "Node" => parse_as("Node", &item.json, item.location, Parsed::Node),
-        "Pod" => parse_as("Pod", &item.json, item.location, Parsed::Pod),
+}
+
+fn parse_one(item: Item<'_>) -> Result<Object, Unparsed> {
+    let head: Head<'_> = match serde_json::from_str(&item.json) {
+        Ok(head) => head,
+        Err(error) => return failed(&item, "object", "kind", &error),
+    };
+    let implied = match &item.implied {
+        Some(implied) => implied.clone(),
+        None if head.kind.is_some() => Implied::default(),
+        None => {
+            let Item { json, implied, location, column, fault } = item;
+            let json = Cow::Owned(json.into_owned());
+            let item = Item { json, implied, location, column, fault };
+            return Err(Unparsed::Kindless(Box::new(item)));
+        }
+    };
+    let Some(kind) = head.kind.as_deref().or(implied.kind) else {
+        return Ok(refuse(&item, "object", "kind", "must be set"));
+    };
+    let api_version = head.api_version.as_deref().or(implied.api_version.as_deref());
+    match (kind, api_version.unwrap_or("v1")) {
+        ("Node" | "Pod" | "List", "v1" | "") => {}
+        // Another group's kind of the same name is another kind.
+        ("Node" | "Pod" | "List", version) if version.contains('/') => {
+            return Ok(Parsed::Ignored(format!("{kind} ({version})")));
+        }
+        ("Node" | "Pod" | "List", version) => {
+            let reason = format!("`{version}` is not read; a `{kind}` is of `v1`");
+            return Ok(refuse(&item, kind, "apiVersion", &reason));
+        }
+        (other, _) => return Ok(Parsed::Ignored(other.to_owned())),
+    }
+    if let Some((field, reason)) = &item.fault {
+        return Ok(refuse(&item, kind, field, reason));
+    }
+    match kind {
+        "Node" => parse_as("Node", &item, Parsed::Node),
+        "Pod" => parse_as("Pod", &item, Parsed::Pod),
         // kubectl never nests lists; taking one for an unknown kind would lose its objects without a word.
-        "List" => refuse(
-            item.location,
-            "List".to_owned(),
-            "kind",
-            "a list inside a list is not read".to_owned(),
-        ),
-        _ => Parsed::Ignored(kind.into_owned()),
+        _ => Ok(refuse(&item, kind, "kind", "a list inside a list is not read")),
     }
 }
 
 fn parse_as<T: DeserializeOwned>(
     kind: &str,
-    json: &str,
-    mut location: Location,
+    item: &Item<'_>,
     wrap: fn(Located<Box<T>>) -> Object,
-) -> Object {
-    match serde_json::from_str(json) {
-        Ok(value) => wrap(Located { value: Box::new(value), location }),
-        Err(error) => {
-            location.line += (error.line() as u64).saturating_sub(1);
-            let message = without_position(&error);
-            let (field, reason) = split_field(&message).unwrap_or(("object", &message));
-            refuse(location, name_of(kind, json), field, reason.to_owned())
-        }
+) -> Result<Object, Unparsed> {
+    match serde_json::from_str(&item.json) {
+        Ok(value) => Ok(wrap(Located { value: Box::new(value), location: item.location.clone() })),
+        Err(error) => failed(item, kind, "object", &error),
     }
+}
+
+/// An item that is JSON is refused alone; one that is not means that the file is broken.
+fn failed(
+    item: &Item<'_>,
+    kind: &str,
+    field: &str,
+    error: &serde_json::Error,
+) -> Result<Object, Unparsed> {
+    // Nesting beyond serde_json's bound is well-formed JSON all the same, and skipping has no such bound.
+    if let Err(syntax) = serde_json::from_str::<IgnoredAny>(&item.json) {
+        return Err(Unparsed::Broken(Box::new(broken(item, &syntax))));
+    }
+    let message = without_position(error);
+    let (field, reason) = split_field(&message).unwrap_or((field, &message));
+    let mut refused = refused(item, kind, field, &plain(reason));
+    refused.location.line += (error.line() as u64).saturating_sub(1);
+    Ok(Parsed::Refused(refused))
+}
+
+fn broken(item: &Item<'_>, error: &serde_json::Error) -> FeedError {
+    let (line, column) = (error.line() as u64, error.column() as u64);
+    let column = if line <= 1 { item.column + column.saturating_sub(1) } else { column };
+    let place = Place { line: item.location.line + line.saturating_sub(1), column: column.max(1) };
+    place.error(&item.location.path, without_position(error))
 }
 
 /// Field path and reason of the vocabulary's own error text: ``field `spec.priority`: invalid type …``.
@@ -128,8 +217,46 @@ fn split_field(message: &str) -> Option<(&str, &str)> {
     message.strip_prefix("field `")?.split_once("`: ")
 }
 
-fn refuse(location: Location, object: String, field: &str, reason: String) -> Object {
-    Parsed::Refused(Refused { location, object, field: field.to_owned(), reason })
+/// The reason without the names of Rust's types.
+pub(super) fn plain(reason: &str) -> String {
+    const EXPECTED: [(&str, &str); 5] = [
+        ("expected i32", "expected a 32-bit integer"),
+        ("expected i64", "expected a 64-bit integer"),
+        ("expected u32", "expected a 32-bit integer of 0 or more"),
+        ("expected u64", "expected a 64-bit integer of 0 or more"),
+        ("expected bool", "expected a boolean"),
+    ];
+    const GOT: [(&str, &str); 4] = [
+        ("invalid type: sequence", "invalid type: list"),
+        ("invalid type: map", "invalid type: object"),
+        ("invalid type: unit value", "invalid type: null"),
+        ("invalid type: Option value", "invalid type: null"),
+    ];
+    let mut text = reason.to_owned();
+    for (from, to) in GOT {
+        if let Some(rest) = text.strip_prefix(from) {
+            text = format!("{to}{rest}");
+        }
+    }
+    for (from, to) in EXPECTED {
+        if let Some(rest) = text.strip_suffix(from) {
+            text = format!("{rest}{to}");
+        }
+    }
+    text
+}
+
+fn refuse(item: &Item<'_>, kind: &str, field: &str, reason: &str) -> Object {
+    Parsed::Refused(refused(item, kind, field, reason))
+}
+
+fn refused(item: &Item<'_>, kind: &str, field: &str, reason: &str) -> Refused {
+    Refused {
+        location: item.location.clone(),
+        object: name_of(kind, &item.json),
+        field: field.to_owned(),
+        reason: reason.to_owned(),
+    }
 }
 
 /// The message alone: the position inside the item would be taken for one in the file.
@@ -152,46 +279,49 @@ fn name_of(kind: &str, json: &str) -> String {
     object_name(kind, Some(&metadata))
 }
 
-/// The object's `kind`, read without reading the object: writers put it near the front.
-///
-/// `None` when there is none. The text is known to be well-formed JSON.
-fn peek_kind(json: &str) -> Result<Option<Cow<'_, str>>, String> {
-    let mut found = None;
-    let mut deserializer = serde_json::Deserializer::from_str(json);
-    // Stopping early makes the deserializer complain about the rest, which is why only `found` counts.
-    let outcome = deserializer.deserialize_map(KindVisitor { found: &mut found });
-    match (found, outcome) {
-        (Some(kind), _) => Ok(Some(kind)),
-        (None, Ok(())) => Ok(None),
-        (None, Err(error)) => Err(without_position(&error)),
+/// What an object says of its type: the last `kind` and `apiVersion`, as for every other key.
+struct Head<'a> {
+    kind: Option<Cow<'a, str>>,
+    api_version: Option<Cow<'a, str>>,
+}
+
+impl<'a> de::Deserialize<'a> for Head<'a> {
+    fn deserialize<D: de::Deserializer<'a>>(deserializer: D) -> Result<Self, D::Error> {
+        deserializer.deserialize_map(HeadVisitor)
     }
 }
 
-struct KindVisitor<'f, 'a> {
-    found: &'f mut Option<Cow<'a, str>>,
-}
+struct HeadVisitor;
 
-impl<'a> Visitor<'a> for KindVisitor<'_, 'a> {
-    type Value = ();
+impl<'a> Visitor<'a> for HeadVisitor {
+    type Value = Head<'a>;
 
     fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str("a Kubernetes object")
     }
 
-    fn visit_map<A: MapAccess<'a>>(self, mut map: A) -> Result<(), A::Error> {
+    fn visit_map<A: MapAccess<'a>>(self, mut map: A) -> Result<Head<'a>, A::Error> {
+        let mut head = Head { kind: None, api_version: None };
         while let Some(key) = map.next_key::<Text<'a>>()? {
-            if key.0 == "kind" {
-                *self.found = map.next_value::<Option<Text<'a>>>()?.map(|kind| kind.0);
-                return Ok(());
-            }
-            map.next_value::<IgnoredAny>()?;
+            let (name, field) = match key.0.as_ref() {
+                "kind" => ("kind", &mut head.kind),
+                "apiVersion" => ("apiVersion", &mut head.api_version),
+                _ => {
+                    map.next_value::<IgnoredAny>()?;
+                    continue;
+                }
+            };
+            let text = map.next_value::<Option<Text<'a>>>().map_err(|error| {
+                <A::Error as de::Error>::custom(format_args!("field `{name}`: {error}"))
+            })?;
+            *field = text.map(|text| text.0);
         }
-        Ok(())
+        Ok(head)
     }
 }
 
 /// A string borrowed from the input unless it holds escapes.
-pub(super) struct Text<'a>(pub(super) Cow<'a, str>);
+struct Text<'a>(Cow<'a, str>);
 
 impl<'a> de::Deserialize<'a> for Text<'a> {
     fn deserialize<D: de::Deserializer<'a>>(deserializer: D) -> Result<Self, D::Error> {

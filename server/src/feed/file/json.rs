@@ -1,80 +1,53 @@
-//! Cuts JSON text into items: a `List`, an `XxxList`, single objects, or several of them one after another.
-//! One pass that finds boundaries and builds nothing.
+//! Cuts JSON text into items while it is read: a `List`, an `XxxList`, single objects, or several of them one after
+//! another.
+//!
+//! Only the frame is understood here; an item is found by counting brackets and read by [`super::item`]. What is held is
+//! one batch of items, however large the file: a list of 100,000 pods costs no more memory than one of 1,000.
 
-use std::borrow::Cow;
-use std::fmt;
-use std::sync::Arc;
-
-use serde::de::{Deserialize, Deserializer, IgnoredAny, MapAccess, SeqAccess, Visitor};
-use serde_json::value::RawValue;
+use std::ops::Range;
 
 use super::Location;
-use super::item::{Item, Items, Text, without_position};
-use super::source::count_lines;
+use super::item::{Implied, Item, TakeItems};
+use super::source::{NOT_UTF8, Place, Source};
 use crate::feed::FeedError;
 
-/// Every object of `text`, in order, with the line it starts on.
-pub(super) fn items<'a>(path: &Arc<str>, text: &'a str) -> Result<Items<'a>, FeedError> {
-    let syntax = |line: u64, column: u64, reason: String| FeedError::Syntax {
-        path: path.to_string(),
-        line,
-        column,
-        reason,
+/// Read at once.
+const CHUNK_BYTES: usize = 1 << 20;
+/// Items that are parsed at once, on all cores.
+const BATCH_BYTES: usize = 8 << 20;
+
+/// Hands every object of `source` on, in order, with its place; gives the number of documents.
+///
+/// `head` is what was read of the source already.
+pub(super) fn cut(
+    source: Source<'_>,
+    head: Vec<u8>,
+    items: &mut impl TakeItems,
+) -> Result<usize, FeedError> {
+    let mut cutter = Cutter {
+        source,
+        buffer: head,
+        at: 0,
+        counted: 0,
+        place: Place::START,
+        pending: Vec::new(),
+        n_documents: 0,
+        items,
     };
-    let mut items = Vec::new();
-    let mut lines = LineCounter { text, offset: 0, line: 1 };
-    let mut stream = serde_json::Deserializer::from_str(text).into_iter::<Document<'a>>();
-    let mut n_documents = 0;
-    loop {
-        let from = stream.byte_offset();
-        let document = match stream.next() {
-            None => break,
-            Some(Ok(document)) => document,
-            Some(Err(error)) => {
-                return Err(syntax(
-                    error.line() as u64,
-                    error.column() as u64,
-                    without_position(&error),
-                ));
-            }
-        };
-        let whole = text[from..stream.byte_offset()].trim_start();
-        let place = |line, item| Location { path: path.clone(), line, document: n_documents, item };
-        match (list_kind(document.kind.as_deref()), document.items) {
-            (None, _) => {
-                let line = lines.line_of(whole);
-                items.push(Item {
-                    json: Cow::Borrowed(whole),
-                    implied_kind: None,
-                    location: place(line, None),
-                    fault: None,
-                });
-            }
-            (Some(_), ListItems::Other) => {
-                return Err(syntax(
-                    lines.line_of(whole),
-                    1,
-                    "`items` of a list must be an array".to_owned(),
-                ));
-            }
-            (Some(_), ListItems::Absent) => {}
-            (Some(implied_kind), ListItems::Array(raw)) => {
-                items.extend(raw.into_iter().enumerate().map(|(index, raw)| Item {
-                    json: Cow::Borrowed(raw.get()),
-                    implied_kind,
-                    location: place(lines.line_of(raw.get()), Some(index)),
-                    fault: None,
-                }));
-            }
+    while cutter.next_byte()?.is_some() {
+        cutter.document()?;
+        cutter.n_documents += 1;
+        if cutter.pending_bytes() >= BATCH_BYTES {
+            cutter.flush()?;
         }
-        n_documents += 1;
     }
-    Ok(Items { items, n_documents })
+    cutter.flush()?;
+    Ok(cutter.n_documents)
 }
 
-/// `None` for an object that is not a list; else the kind that the list implies for its items, if it does.
-pub(super) fn list_kind(kind: Option<&str>) -> Option<Option<&'static str>> {
-    match kind? {
+/// What the kind of a document says of its items: `None` for an object that is not a list.
+pub(super) fn list_kind(kind: &str) -> Option<Option<&'static str>> {
+    match kind {
         "NodeList" => Some(Some("Node")),
         "PodList" => Some(Some("Pod")),
         "List" => Some(None),
@@ -83,94 +56,323 @@ pub(super) fn list_kind(kind: Option<&str>) -> Option<Option<&'static str>> {
     }
 }
 
-/// Line numbers for slices of one text that come in ascending order: every byte is looked at once.
-struct LineCounter<'a> {
-    text: &'a str,
-    offset: usize,
-    line: u64,
+pub(super) const ITEMS_WITHOUT_KIND: &str =
+    "holds `items` but no `kind`; the file is probably cut off";
+pub(super) const OBJECT_EXPECTED: &str = "expected a Kubernetes object or list";
+const ODD_ITEMS: &str = "`items` of a list must be an array";
+const CUT_OFF: &str = "the text ends inside a value; the file is probably cut off";
+
+struct Cutter<'s, 'i, T> {
+    source: Source<'s>,
+    buffer: Vec<u8>,
+    /// The next byte that is looked at.
+    at: usize,
+    /// Up to here lines are counted: `place` is its place.
+    counted: usize,
+    place: Place,
+    pending: Vec<Pending>,
+    n_documents: usize,
+    items: &'i mut T,
 }
 
-impl LineCounter<'_> {
-    fn line_of(&mut self, slice: &str) -> u64 {
-        let at = (slice.as_ptr() as usize)
-            .saturating_sub(self.text.as_ptr() as usize)
-            .min(self.text.len());
-        if at >= self.offset {
-            self.line += count_lines(&self.text.as_bytes()[self.offset..at]);
-            self.offset = at;
-        }
-        self.line
+/// An item that stands in the buffer.
+struct Pending {
+    range: Range<usize>,
+    place: Place,
+    document: usize,
+    item: Option<usize>,
+    implied: Option<Implied>,
+}
+
+/// What is known of the document that is being read.
+#[derive(Default)]
+struct Frame {
+    kind: Option<String>,
+    api_version: Option<String>,
+    seen: Vec<&'static str>,
+    /// Items were handed on before the document's kind was known.
+    has_early_items: bool,
+    /// `items` is something else than a list.
+    odd_items: Option<Place>,
+}
+
+impl Frame {
+    fn note(&mut self, key: &'static str) -> bool {
+        let is_new = !self.seen.contains(&key);
+        self.seen.push(key);
+        is_new
+    }
+
+    fn has_items(&self) -> bool {
+        self.seen.contains(&"items")
+    }
+
+    /// For the items of this list, once its kind is known.
+    fn implied(&self) -> Option<Implied> {
+        let kind = list_kind(self.kind.as_deref()?)?;
+        Some(Implied { kind, api_version: self.api_version.as_deref().map(Into::into) })
     }
 }
 
-/// A top-level JSON object, of which only the list's frame is read.
-struct Document<'a> {
-    kind: Option<Cow<'a, str>>,
-    items: ListItems<'a>,
+/// The search for the end of a value, which may begin in one chunk and end in another.
+struct Scan {
+    at: usize,
+    depth: usize,
+    in_string: bool,
 }
 
-enum ListItems<'a> {
-    Absent,
-    Array(Vec<&'a RawValue>),
-    Other,
-}
-
-impl<'a> Deserialize<'a> for Document<'a> {
-    fn deserialize<D: Deserializer<'a>>(deserializer: D) -> Result<Self, D::Error> {
-        struct DocumentVisitor;
-        impl<'a> Visitor<'a> for DocumentVisitor {
-            type Value = Document<'a>;
-
-            fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-                f.write_str("a Kubernetes object or list")
-            }
-
-            fn visit_map<A: MapAccess<'a>>(self, mut map: A) -> Result<Document<'a>, A::Error> {
-                let mut document = Document { kind: None, items: ListItems::Absent };
-                while let Some(key) = map.next_key::<Text<'a>>()? {
-                    match key.0.as_ref() {
-                        "kind" => {
-                            document.kind = map.next_value::<Option<Text<'a>>>()?.map(|kind| kind.0)
-                        }
-                        "items" => document.items = map.next_value()?,
-                        _ => drop(map.next_value::<IgnoredAny>()?),
-                    }
+impl Scan {
+    /// Where the value ends, if it does within `bytes`.
+    fn end_in(&mut self, bytes: &[u8]) -> Option<usize> {
+        while let Some(&byte) = bytes.get(self.at) {
+            self.at += 1;
+            match byte {
+                b'"' if self.in_string && self.depth == 0 => return Some(self.at),
+                b'"' => self.in_string = !self.in_string,
+                // What is escaped ends nothing; it may be the first byte of the next chunk.
+                b'\\' if self.in_string => self.at += 1,
+                _ if self.in_string => {}
+                b'{' | b'[' => self.depth += 1,
+                b'}' | b']' if self.depth > 1 => self.depth -= 1,
+                b'}' | b']' if self.depth == 1 => return Some(self.at),
+                b'}' | b']' => return Some(self.at - 1),
+                b',' | b':' | b' ' | b'\t' | b'\r' | b'\n' if self.depth == 0 => {
+                    return Some(self.at - 1);
                 }
-                Ok(document)
+                _ => {}
             }
         }
-        deserializer.deserialize_map(DocumentVisitor)
+        None
     }
 }
 
-impl<'a> Deserialize<'a> for ListItems<'a> {
-    fn deserialize<D: Deserializer<'a>>(deserializer: D) -> Result<Self, D::Error> {
-        struct ItemsVisitor;
-        impl<'a> Visitor<'a> for ItemsVisitor {
-            type Value = ListItems<'a>;
-
-            fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-                f.write_str("an array of Kubernetes objects")
+impl<T: TakeItems> Cutter<'_, '_, T> {
+    fn document(&mut self) -> Result<(), FeedError> {
+        let (start, place) = (self.at, self.place());
+        if self.buffer[start] != b'{' {
+            return Err(place.error(&self.source.path, OBJECT_EXPECTED));
+        }
+        self.at += 1;
+        let mut frame = Frame::default();
+        let mut is_first = true;
+        loop {
+            match self.expect_byte()? {
+                b'}' => break self.at += 1,
+                b',' if !is_first => self.at += 1,
+                _ if is_first => {}
+                _ => return Err(self.error("expected `,` or `}`")),
             }
+            is_first = false;
+            self.member(&mut frame)?;
+        }
+        self.end_document(&frame, start, place)
+    }
 
-            fn visit_seq<A: SeqAccess<'a>>(self, mut seq: A) -> Result<ListItems<'a>, A::Error> {
-                let mut items = Vec::new();
-                while let Some(item) = seq.next_element::<&'a RawValue>()? {
-                    items.push(item);
-                }
-                Ok(ListItems::Array(items))
-            }
-
-            fn visit_map<A: MapAccess<'a>>(self, mut map: A) -> Result<ListItems<'a>, A::Error> {
-                while map.next_entry::<IgnoredAny, IgnoredAny>()?.is_some() {}
-                Ok(ListItems::Other)
-            }
-
-            fn visit_unit<E>(self) -> Result<ListItems<'a>, E> {
+    /// One key and its value.
+    fn member(&mut self, frame: &mut Frame) -> Result<(), FeedError> {
+        if self.expect_byte()? != b'"' {
+            return Err(self.error("expected a key in quotes"));
+        }
+        let place = self.place();
+        let key = self.value()?;
+        let key: String = self.read(key, place, "malformed key")?;
+        if self.expect_byte()? != b':' {
+            return Err(self.error("expected `:`"));
+        }
+        self.at += 1;
+        let first = self.expect_byte()?;
+        let known = ["kind", "apiVersion", "items"].into_iter().find(|known| *known == key);
+        if let Some(known) = known
+            && !frame.note(known)
+        {
+            return Err(place.error(&self.source.path, format!("`{known}` is given twice")));
+        }
+        let value_place = self.place();
+        // In an object that is known not to be a list, `items` is a field like any other.
+        let is_object = frame.kind.as_deref().is_some_and(|kind| list_kind(kind).is_none());
+        match known {
+            Some("items") if first == b'[' && !is_object => return self.list(frame),
+            Some("items") => {
+                let value = self.value()?;
                 // W-JS-4: null means absent.
-                Ok(ListItems::Absent)
+                if self.buffer[value] != *b"null" {
+                    frame.odd_items = Some(value_place);
+                }
+            }
+            Some("kind") => {
+                let value = self.value()?;
+                frame.kind = self.read(value, value_place, "`kind` must be a string")?;
+            }
+            Some(_) => {
+                let value = self.value()?;
+                frame.api_version =
+                    self.read(value, value_place, "`apiVersion` must be a string")?;
+            }
+            None => {
+                self.value()?;
             }
         }
-        deserializer.deserialize_any(ItemsVisitor)
+        Ok(())
+    }
+
+    /// The elements of `items`, handed on as they come.
+    fn list(&mut self, frame: &mut Frame) -> Result<(), FeedError> {
+        let implied = frame.implied();
+        frame.has_early_items |= implied.is_none();
+        self.at += 1;
+        for index in 0.. {
+            match self.expect_byte()? {
+                b']' => break,
+                b',' if index > 0 => self.at += 1,
+                _ if index == 0 => {}
+                _ => return Err(self.error("expected `,` or `]`")),
+            }
+            self.expect_byte()?;
+            let place = self.place();
+            let range = self.value()?;
+            self.pend(range, place, Some(index), implied.clone());
+            if self.pending_bytes() >= BATCH_BYTES {
+                self.flush()?;
+            }
+        }
+        self.at += 1;
+        Ok(())
+    }
+
+    fn end_document(&mut self, frame: &Frame, start: usize, place: Place) -> Result<(), FeedError> {
+        let error = |place: Place, reason: String| Err(place.error(&self.source.path, reason));
+        let implied = frame.implied();
+        match (&frame.kind, &implied) {
+            (None, _) if frame.has_items() => error(place, ITEMS_WITHOUT_KIND.to_owned()),
+            (Some(kind), None) if frame.has_early_items => {
+                error(place, format!("`items` stands in a `{kind}`, which is no list"))
+            }
+            (_, None) => {
+                self.pend(start..self.at, place, None, Some(Implied::default()));
+                Ok(())
+            }
+            (_, Some(_)) if frame.odd_items.is_some() => {
+                error(frame.odd_items.unwrap_or(place), ODD_ITEMS.to_owned())
+            }
+            (_, Some(implied)) if frame.has_early_items => {
+                self.flush()?;
+                self.items.settle(implied)
+            }
+            (_, Some(_)) => Ok(()),
+        }
+    }
+
+    /// Goes behind the value that starts here; gives where it stands.
+    fn value(&mut self) -> Result<Range<usize>, FeedError> {
+        let start = self.at;
+        let mut scan = Scan { at: start, depth: 0, in_string: false };
+        let end = loop {
+            if let Some(end) = scan.end_in(&self.buffer) {
+                break end;
+            }
+            if !self.fill()? {
+                if scan.depth > 0 || scan.in_string {
+                    return Err(self.cut_off());
+                }
+                break self.buffer.len();
+            }
+        };
+        if end == start {
+            return Err(self.error("expected a value"));
+        }
+        self.at = end;
+        Ok(start..end)
+    }
+
+    fn read<V: serde::de::DeserializeOwned>(
+        &self,
+        value: Range<usize>,
+        place: Place,
+        otherwise: &str,
+    ) -> Result<V, FeedError> {
+        serde_json::from_slice(&self.buffer[value])
+            .map_err(|_| place.error(&self.source.path, otherwise))
+    }
+
+    fn pend(
+        &mut self,
+        range: Range<usize>,
+        place: Place,
+        item: Option<usize>,
+        implied: Option<Implied>,
+    ) {
+        let document = self.n_documents;
+        self.pending.push(Pending { range, place, document, item, implied });
+    }
+
+    fn pending_bytes(&self) -> usize {
+        self.pending.first().map_or(0, |first| self.at - first.range.start)
+    }
+
+    /// Hands on what is pending and forgets everything that was read.
+    fn flush(&mut self) -> Result<(), FeedError> {
+        let path = &self.source.path;
+        let items = self.pending.drain(..).map(|pending| {
+            let Pending { range, place, document, item, implied } = pending;
+            let bytes = &self.buffer[range];
+            let json = str::from_utf8(bytes).map_err(|error| {
+                let mut place = place;
+                place.advance(&bytes[..error.valid_up_to()]);
+                place.error(path, NOT_UTF8)
+            })?;
+            let location = Location { path: path.clone(), line: place.line, document, item };
+            Ok(Item { json: json.into(), column: place.column, implied, location, fault: None })
+        });
+        let items: Vec<Item<'_>> = items.collect::<Result<_, FeedError>>()?;
+        if !items.is_empty() {
+            self.items.take(items)?;
+        }
+        self.place();
+        self.buffer.drain(..self.at);
+        (self.at, self.counted) = (0, 0);
+        Ok(())
+    }
+
+    /// The next byte that is not white space; stays before it.
+    fn next_byte(&mut self) -> Result<Option<u8>, FeedError> {
+        loop {
+            while let Some(&byte) = self.buffer.get(self.at) {
+                if !matches!(byte, b' ' | b'\t' | b'\r' | b'\n') {
+                    return Ok(Some(byte));
+                }
+                self.at += 1;
+            }
+            if !self.fill()? {
+                return Ok(None);
+            }
+        }
+    }
+
+    fn expect_byte(&mut self) -> Result<u8, FeedError> {
+        match self.next_byte()? {
+            Some(byte) => Ok(byte),
+            None => Err(self.cut_off()),
+        }
+    }
+
+    /// Reads on; false at the end.
+    fn fill(&mut self) -> Result<bool, FeedError> {
+        Ok(self.source.read_some(&mut self.buffer, CHUNK_BYTES)? > 0)
+    }
+
+    /// Where the next byte stands.
+    fn place(&mut self) -> Place {
+        self.place.advance(&self.buffer[self.counted..self.at]);
+        self.counted = self.at;
+        self.place
+    }
+
+    fn error(&mut self, reason: &str) -> FeedError {
+        self.place().error(&self.source.path, reason)
+    }
+
+    fn cut_off(&mut self) -> FeedError {
+        self.at = self.buffer.len();
+        self.error(CUT_OFF)
     }
 }

@@ -4,13 +4,14 @@ use std::borrow::Borrow;
 use std::collections::BTreeMap;
 use std::fmt;
 use std::path::PathBuf;
+use std::sync::{Mutex, PoisonError};
 
 use berth_engine as engine;
 use berth_engine::{Cluster, Generation, ModelError};
 use berth_proto::core_v1;
 use rayon::prelude::*;
 
-use super::item::{Object, Parsed, collect, parse_all};
+use super::item::{Object, Parsed, add, empty};
 use super::{Dump, Located, Location, Refused};
 use crate::feed::{FeedError, object_name};
 
@@ -19,6 +20,8 @@ use crate::feed::{FeedError, object_name};
 pub struct LoadReport {
     /// The generation that holds it.
     pub generation: Generation,
+    /// Objects that were taken.
+    pub n_taken: usize,
     /// Nodes of the cluster.
     pub n_nodes: usize,
     /// Pods on nodes of the cluster.
@@ -37,6 +40,7 @@ impl fmt::Display for LoadReport {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let LoadReport {
             generation,
+            n_taken: _,
             n_nodes,
             n_pods,
             n_pending,
@@ -59,8 +63,9 @@ pub fn load(cluster: &Cluster, dump: Dump) -> LoadReport {
     let Dump { nodes, pods, ignored_kinds, refused } = dump;
     let nodes = nodes.into_par_iter().map(|node| compile_node(cluster, node));
     let pods = pods.into_par_iter().map(|pod| compile_pod(cluster, pod));
-    let mut compiled = Compiled { ignored_kinds, refused, ..collect(Vec::new()) };
-    compiled.append(collect(nodes.chain(pods).collect()));
+    let mut compiled = Compiled { ignored_kinds, refused, ..empty() };
+    let parsed: Vec<_> = nodes.chain(pods).collect();
+    parsed.into_iter().for_each(|parsed| add(&mut compiled, parsed));
     publish(cluster, compiled)
 }
 
@@ -69,13 +74,42 @@ pub fn load(cluster: &Cluster, dump: Dump) -> LoadReport {
 /// # Errors
 /// The first file that cannot be read; the cluster is as it was then.
 pub fn load_files(cluster: &Cluster, paths: &[PathBuf]) -> Result<LoadReport, FeedError> {
-    let mut compiled: Compiled = collect(Vec::new());
+    let mut compiled: Compiled = empty();
     for path in paths {
-        let (name, text) = super::open(path)?;
-        let items = super::cut(&name, &text)?;
-        compiled.append(parse_all(items, |object| compile(cluster, object)));
+        compiled.append(super::read_each(path, |object| compile(cluster, object))?);
     }
     Ok(publish(cluster, compiled))
+}
+
+/// As [`load_files`], and gives the pods for which `keep` holds as they were written, in file order: those that the
+/// cluster refused are among them. `keep` sees every pod before the cluster does, and may fill in what it does not say.
+///
+/// # Errors
+/// Those of [`load_files`].
+pub fn load_files_keeping(
+    cluster: &Cluster,
+    paths: &[PathBuf],
+    keep: impl Fn(&mut core_v1::Pod) -> bool + Sync,
+) -> Result<(LoadReport, Vec<Located<core_v1::Pod>>), FeedError> {
+    let kept = Mutex::new(Vec::new());
+    let mut compiled: Compiled = empty();
+    for (index, path) in paths.iter().enumerate() {
+        compiled.append(super::read_each(path, |mut object| {
+            if let Parsed::Pod(pod) = &mut object
+                && keep(&mut pod.value)
+            {
+                let Located { value, location } = pod;
+                let pod = Located { value: (**value).clone(), location: location.clone() };
+                kept.lock().unwrap_or_else(PoisonError::into_inner).push((index, pod));
+            }
+            compile(cluster, object)
+        })?);
+    }
+    let mut kept = kept.into_inner().unwrap_or_else(PoisonError::into_inner);
+    kept.sort_by_key(|(index, Located { location, .. })| {
+        (*index, location.document, location.item)
+    });
+    Ok((publish(cluster, compiled), kept.into_iter().map(|(_, pod)| pod).collect()))
 }
 
 type Compiled = Dump<engine::Node, engine::Pod>;
@@ -136,12 +170,14 @@ fn publish(cluster: &Cluster, compiled: Compiled) -> LoadReport {
     // The engine numbers nodes first, then pods.
     let places = [node_places, pod_places].concat();
     let applied = cluster.replace(nodes, pods);
+    let n_taken = places.len().saturating_sub(applied.rejected.len());
     all_refused.extend(applied.rejected.into_iter().filter_map(|rejected| {
         Some(refused(places.get(rejected.index)?.clone(), rejected.object, rejected.error))
     }));
     let snapshot = cluster.snapshot();
     LoadReport {
         generation: applied.generation,
+        n_taken,
         n_nodes: snapshot.n_nodes(),
         n_pods: snapshot.n_pods(),
         n_pending: snapshot.n_pending(),

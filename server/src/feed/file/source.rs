@@ -1,10 +1,11 @@
-//! From a path to text: standard input, gzip by its magic bytes, a bound on the size, UTF-8.
+//! From a path to bytes as they come: standard input, gzip by its magic bytes, a bound on the size.
 
 use std::fs::File;
-use std::io::{self, Read};
+use std::io::{self, BufReader, Cursor, Read};
 use std::path::Path;
+use std::sync::Arc;
 
-use flate2::read::MultiGzDecoder;
+use flate2::bufread::MultiGzDecoder;
 
 use crate::feed::FeedError;
 
@@ -12,82 +13,127 @@ use crate::feed::FeedError;
 pub const MAX_BYTES: u64 = 8 << 30;
 
 const GZIP_MAGIC: [u8; 2] = [0x1f, 0x8b];
+const BYTE_ORDER_MARK: [u8; 3] = [0xef, 0xbb, 0xbf];
 
-/// The whole text of `path`, decompressed; `-` is standard input.
-pub(super) fn read(path: &Path) -> Result<String, FeedError> {
-    let name = || path.to_string_lossy().into_owned();
-    let failed = |source: io::Error| FeedError::Read { path: name(), source };
-    let raw = if path == Path::new("-") {
-        read_bounded(io::stdin().lock(), 0, path)?
-    } else {
-        let file = File::open(path).map_err(failed)?;
-        let metadata = file.metadata().map_err(failed)?;
-        if metadata.is_dir() {
-            return Err(failed(io::Error::new(io::ErrorKind::IsADirectory, "it is a directory")));
-        }
-        read_bounded(file, metadata.len(), path)?
-    };
-    let bytes = if raw.starts_with(&GZIP_MAGIC) { decompress(&raw, path)? } else { raw };
-    into_text(bytes, &name())
+/// A file that is being read, decompressed on the way.
+pub(super) struct Source<'a> {
+    /// The file as it was named, for locations and errors.
+    pub(super) path: Arc<str>,
+    reader: Box<dyn Read + 'a>,
+    is_gzip: bool,
+    n_bytes: u64,
 }
 
-fn read_bounded(source: impl Read, size_hint: u64, path: &Path) -> Result<Vec<u8>, FeedError> {
-    let mut bytes = Vec::with_capacity(usize::try_from(size_hint.min(1 << 30)).unwrap_or(0));
-    source
-        .take(MAX_BYTES + 1)
-        .read_to_end(&mut bytes)
-        .map_err(|source| FeedError::Read { path: path.to_string_lossy().into_owned(), source })?;
-    check_size(&bytes, path)?;
-    Ok(bytes)
-}
-
-fn decompress(raw: &[u8], path: &Path) -> Result<Vec<u8>, FeedError> {
-    let mut bytes = Vec::with_capacity(size_in_trailer(raw));
-    MultiGzDecoder::new(raw)
-        .take(MAX_BYTES + 1)
-        .read_to_end(&mut bytes)
-        .map_err(|source| FeedError::Gzip { path: path.to_string_lossy().into_owned(), source })?;
-    check_size(&bytes, path)?;
-    Ok(bytes)
-}
-
-/// The size that a gzip member claims for itself, believed as far as deflate can compress: one allocation instead of a
-/// dozen that each copy the last.
-fn size_in_trailer(raw: &[u8]) -> usize {
-    const MAX_RATIO: usize = 1032;
-    let claimed = raw.last_chunk::<4>().map_or(0, |trailer| u32::from_le_bytes(*trailer));
-    // One byte more, so that the end is seen without growing.
-    usize::try_from(claimed).unwrap_or(0).min(raw.len().saturating_mul(MAX_RATIO)) + 1
-}
-
-fn check_size(bytes: &[u8], path: &Path) -> Result<(), FeedError> {
-    if bytes.len() as u64 > MAX_BYTES {
-        return Err(FeedError::TooLarge {
-            path: path.to_string_lossy().into_owned(),
-            limit: MAX_BYTES,
-        });
+impl<'a> Source<'a> {
+    /// Opens `path`; `-` is standard input.
+    pub(super) fn open(path: &Path) -> Result<Source<'static>, FeedError> {
+        let name: Arc<str> = path.to_string_lossy().into();
+        let failed = |source: io::Error| FeedError::Read { path: name.to_string(), source };
+        let mut raw: Box<dyn Read> = if path == Path::new("-") {
+            Box::new(io::stdin())
+        } else {
+            let file = File::open(path).map_err(failed)?;
+            if file.metadata().map_err(failed)?.is_dir() {
+                let error = io::Error::new(io::ErrorKind::IsADirectory, "it is a directory");
+                return Err(failed(error));
+            }
+            Box::new(file)
+        };
+        let mut head = Vec::new();
+        raw.by_ref().take(GZIP_MAGIC.len() as u64).read_to_end(&mut head).map_err(failed)?;
+        let is_gzip = head == GZIP_MAGIC;
+        let whole = Cursor::new(head).chain(raw);
+        let reader: Box<dyn Read> = if is_gzip {
+            Box::new(MultiGzDecoder::new(BufReader::with_capacity(64 << 10, whole)))
+        } else {
+            Box::new(whole)
+        };
+        Source { path: name, reader, is_gzip, n_bytes: 0 }.without_mark()
     }
-    Ok(())
-}
 
-fn into_text(mut bytes: Vec<u8>, name: &str) -> Result<String, FeedError> {
-    const BYTE_ORDER_MARK: &[u8] = b"\xef\xbb\xbf";
-    if bytes.starts_with(BYTE_ORDER_MARK) {
-        bytes.drain(..BYTE_ORDER_MARK.len());
+    /// The text itself, under a name for errors.
+    pub(super) fn of_text(path: &Arc<str>, text: &'a str) -> Result<Source<'a>, FeedError> {
+        let reader = Box::new(text.as_bytes());
+        Source { path: path.clone(), reader, is_gzip: false, n_bytes: 0 }.without_mark()
     }
-    String::from_utf8(bytes).map_err(|error| {
-        let valid = &error.as_bytes()[..error.utf8_error().valid_up_to()];
-        let line_start = valid.iter().rposition(|&byte| byte == b'\n').map_or(0, |at| at + 1);
-        FeedError::Syntax {
-            path: name.to_owned(),
-            line: 1 + count_lines(valid),
-            column: 1 + (valid.len() - line_start) as u64,
-            reason: "the text is not UTF-8".to_owned(),
+
+    fn without_mark(mut self) -> Result<Source<'a>, FeedError> {
+        let mut head = Vec::new();
+        self.read_some(&mut head, BYTE_ORDER_MARK.len())?;
+        if head == BYTE_ORDER_MARK {
+            head.clear();
         }
-    })
+        self.reader = Box::new(Cursor::new(head).chain(self.reader));
+        Ok(self)
+    }
+
+    /// Appends up to `n` bytes, fewer only at the end; gives how many came.
+    pub(super) fn read_some(&mut self, buffer: &mut Vec<u8>, n: usize) -> Result<usize, FeedError> {
+        let read = self.reader.by_ref().take(n as u64).read_to_end(buffer);
+        let n = read.map_err(|error| self.trouble(error))?;
+        self.n_bytes += n as u64;
+        if self.n_bytes > MAX_BYTES {
+            return Err(FeedError::TooLarge { path: self.path.to_string(), limit: MAX_BYTES });
+        }
+        Ok(n)
+    }
+
+    fn trouble(&self, source: io::Error) -> FeedError {
+        let path = self.path.to_string();
+        if !self.is_gzip {
+            return FeedError::Read { path, source };
+        }
+        let reason = match source.kind() {
+            io::ErrorKind::UnexpectedEof => "it is cut off, or followed by something else",
+            io::ErrorKind::InvalidInput if self.n_bytes > 0 => {
+                "something that is not gzip follows the compressed data"
+            }
+            _ => "the compressed data is corrupt",
+        };
+        FeedError::Gzip { path, source: io::Error::new(source.kind(), reason) }
+    }
+
+    /// The rest behind `head`, as text.
+    pub(super) fn into_text(mut self, head: Vec<u8>) -> Result<String, FeedError> {
+        let mut bytes = head;
+        while self.read_some(&mut bytes, 8 << 20)? > 0 {}
+        String::from_utf8(bytes).map_err(|error| {
+            let valid = &error.as_bytes()[..error.utf8_error().valid_up_to()];
+            let mut place = Place::START;
+            place.advance(valid);
+            place.error(&self.path, NOT_UTF8)
+        })
+    }
 }
 
-/// Number of line ends in `bytes`.
-pub(super) fn count_lines(bytes: &[u8]) -> u64 {
-    bytes.iter().filter(|&&byte| byte == b'\n').count() as u64
+pub(super) const NOT_UTF8: &str = "the text is not UTF-8";
+
+/// Line and column in bytes, from 1.
+#[derive(Copy, Clone, Debug, PartialEq, Eq)]
+pub(super) struct Place {
+    pub(super) line: u64,
+    pub(super) column: u64,
+}
+
+impl Place {
+    pub(super) const START: Place = Place { line: 1, column: 1 };
+
+    /// Goes behind `bytes`.
+    pub(super) fn advance(&mut self, bytes: &[u8]) {
+        let n_lines = bytes.iter().filter(|&&byte| byte == b'\n').count() as u64;
+        let n_last = match bytes.iter().rposition(|&byte| byte == b'\n') {
+            Some(at) if n_lines > 0 => {
+                self.column = 1;
+                bytes.len() - at - 1
+            }
+            _ => bytes.len(),
+        };
+        self.line += n_lines;
+        self.column += n_last as u64;
+    }
+
+    pub(super) fn error(self, path: &str, reason: impl Into<String>) -> FeedError {
+        let Place { line, column } = self;
+        FeedError::Syntax { path: path.to_owned(), line, column, reason: reason.into() }
+    }
 }

@@ -107,7 +107,7 @@ fn a_bad_item_is_refused_alone_with_line_and_field() {
         refused[0],
         "dump:4 (document 0, item 1): Pod `ns/p`: `spec.containers[0].ports`: invalid type: integer `7`, expected a list"
     );
-    assert_eq!(refused[1], "dump:5 (document 0, item 2): object: `kind`: must be set");
+    assert_eq!(refused[1], "dump:5 (document 0, item 2): object `x`: `kind`: must be set");
     assert!(
         refused[2]
             .starts_with("dump:6 (document 0, item 3): object: `kind`: invalid type: integer `7`"),
@@ -144,17 +144,117 @@ fn whole_file_errors_name_line_and_column() {
     assert_eq!(whole_error(" \n"), "`dump` holds no Kubernetes object");
     assert_eq!(
         whole_error("{\"kind\":\"List\",\n\"items\":[{\"kind\":\"Node\""),
-        "dump:2:23: EOF while parsing an object"
+        "dump:2:24: the text ends inside a value; the file is probably cut off"
     );
-    assert!(whole_error("[1]").starts_with("dump:1:"), "{}", whole_error("[1]"));
+    assert_eq!(whole_error("[1]"), "dump:1:1: expected a Kubernetes object or list");
+    assert_eq!(
+        whole_error("{\"kind\":\"List\",\n \"items\":[{\"kind\":\"Pod\",\n\"spec\":{\"a\":1,}}]}"),
+        "dump:3:15: key must be a string"
+    );
+    assert_eq!(whole_error("{\"kind\":\"Foo\",\n \"x\": [1 2]}"), "dump:2:10: expected `,` or `]`");
     assert!(
         whole_error("{\"kind\":\"List\",\"items\":{}}")
             .contains("`items` of a list must be an array")
     );
     let text = whole_error("kind: Node\nmetadata: {name: n1\nspec: {}\n");
     assert!(text.starts_with("dump:"), "{text}");
-    let text = whole_error("just words\n");
-    assert!(text.contains("dump:1:1: "), "{text}");
+    assert_eq!(whole_error("just words\n"), "dump:1:1: expected a Kubernetes object or list");
+    let deep = format!("kind: Pod\nspec: {}{}\n", "[".repeat(100), "]".repeat(100));
+    assert!(
+        whole_error(&deep).ends_with(": nested more than 64 levels deep"),
+        "{}",
+        whole_error(&deep)
+    );
+}
+
+#[test]
+fn a_key_of_the_frame_given_twice_spoils_the_file() {
+    let twice = |key: &str, place: &str| format!("dump:{place}: `{key}` is given twice");
+    let check =
+        |text: &str, key: &str, place: &str| assert_eq!(whole_error(text), twice(key, place));
+    check("{\"kind\":\"Node\",\n\"kind\":\"Pod\"}", "kind", "2:1");
+    check("{\"apiVersion\":\"v1\",\"apiVersion\":\"v1\",\"kind\":\"Node\"}", "apiVersion", "1:20");
+    check("{\"items\":[],\"kind\":\"List\",\n \"items\":[]}", "items", "2:2");
+    for yaml in ["kind: List\nitems: []\nitems: []\n", "kind: Node\nmetadata: {}\nkind: Pod\n"] {
+        let error = whole_error(yaml);
+        assert!(error.starts_with("dump:") && error.ends_with("` is given twice"), "{error}");
+    }
+}
+
+#[test]
+fn inside_an_object_the_last_of_two_keys_wins() {
+    let json = "{\"kind\":\"List\",\"items\":[{\"kind\":\"Pod\",\"metadata\":{\"name\":\"a\",\"name\":\"b\"},\"kind\":\"Node\"}]}";
+    let dump = parse_text(json);
+    assert_eq!((places(&dump), dump.pods.len()), (vec!["b@1".to_owned()], 0), "W-JS-8");
+}
+
+#[test]
+fn items_without_a_kind_are_a_torn_file() {
+    for text in [
+        "{\"apiVersion\":\"v1\",\"items\":[{\"kind\":\"Node\"}]}",
+        "apiVersion: v1\nitems:\n- kind: Node\n",
+    ] {
+        assert_eq!(
+            whole_error(text),
+            "dump:1:1: holds `items` but no `kind`; the file is probably cut off"
+        );
+    }
+}
+
+#[test]
+fn other_versions_and_groups_are_not_taken_for_v1() {
+    let json = "{\"kind\":\"List\",\"items\":[{\"kind\":\"Node\",\"apiVersion\":\"v2\",\"metadata\":{\"name\":\"a\"}},\n\
+                {\"kind\":\"Node\",\"apiVersion\":\"config.example.com/v1\"},{\"kind\":\"Node\",\"metadata\":{\"name\":\"b\"}}]}\n\
+                {\"kind\":\"PodList\",\"apiVersion\":\"v3\",\"items\":[{\"metadata\":{\"name\":\"p\"}}]}";
+    let dump = parse_text(json);
+    assert_eq!(places(&dump), ["b@2"]);
+    assert_eq!(
+        dump.ignored_kinds,
+        BTreeMap::from([("Node (config.example.com/v1)".to_owned(), 1)])
+    );
+    assert_eq!(
+        refused(json),
+        [
+            "dump:1 (document 0, item 0): Node `a`: `apiVersion`: `v2` is not read; a `Node` is of `v1`",
+            "dump:3 (document 1, item 0): Pod `p`: `apiVersion`: `v3` is not read; a `Pod` is of `v1`",
+        ]
+    );
+    assert_eq!(
+        refused("apiVersion: v2\nkind: Node\nmetadata: {name: a}\n"),
+        ["dump:1 (document 0): Node `a`: `apiVersion`: `v2` is not read; a `Node` is of `v1`"]
+    );
+}
+
+#[test]
+fn a_list_may_say_its_kind_after_its_items() {
+    let json = "{\"items\":[{\"metadata\":{\"name\":\"a\"}},\n{\"kind\":\"Pod\",\"metadata\":{\"name\":\"p\"}}],\"kind\":\"NodeList\"}";
+    assert_eq!(places(&parse_text(json)), ["a@1", "p@2"]);
+    assert_eq!(
+        whole_error("{\"items\":[],\"kind\":\"Pod\"}"),
+        "dump:1:1: `items` stands in a `Pod`, which is no list"
+    );
+}
+
+/// Texts longer than a batch, with escapes and brackets wherever a chunk may end.
+#[test]
+fn long_lists_are_cut_at_any_byte() {
+    let mut text = String::from("{\"kind\":\"List\",\"items\":[\n");
+    let n_items = 12_000;
+    for index in 0..n_items {
+        let note = "\\\\\\\"]}{[ж".repeat(100 + index % 7);
+        let separator = if index == 0 { "" } else { ",\n" };
+        text.push_str(&format!(
+            "{separator}{{\"kind\":\"Pod\",\"metadata\":{{\"name\":\"p{index}\",\"annotations\":{{\"a\":\"{note}\"}}}}}}"
+        ));
+    }
+    text.push_str("]}");
+    assert!(text.len() > 10 << 20);
+    let dump = parse_text(&text);
+    assert_eq!((dump.pods.len(), dump.refused.len()), (n_items, 0));
+    for (index, pod) in dump.pods.iter().enumerate() {
+        assert_eq!(pod.value.metadata.as_ref().unwrap().name, format!("p{index}"));
+        assert_eq!((pod.location.line, pod.location.item), (index as u64 + 2, Some(index)));
+    }
 }
 
 #[test]

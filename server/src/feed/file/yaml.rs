@@ -12,16 +12,24 @@ use serde_saphyr::budget::Budget;
 use serde_saphyr::{DuplicateKeyPolicy, Options, Spanned};
 
 use super::Location;
-use super::item::{Item, Items};
-use super::json::list_kind;
+use super::item::{Implied, Item, plain};
+use super::json::{ITEMS_WITHOUT_KIND, OBJECT_EXPECTED, list_kind};
+use super::source::Place;
 use crate::feed::FeedError;
 
 const MAX_DEPTH: usize = 64;
 const MAX_ALIASES: usize = 10_000;
 const MAX_REPLAYED_EVENTS: usize = 100_000;
 
+/// What a text was cut into.
+pub(super) struct Items {
+    pub(super) items: Vec<Item<'static>>,
+    /// 0 when the text holds nothing at all.
+    pub(super) n_documents: usize,
+}
+
 /// Every object of `text`, in order, with the line it starts on.
-pub(super) fn items<'a>(path: &Arc<str>, text: &'a str) -> Result<Items<'a>, FeedError> {
+pub(super) fn items(path: &Arc<str>, text: &str) -> Result<Items, FeedError> {
     let mut reader = text.as_bytes();
     let mut items = Vec::new();
     let mut n_documents = 0;
@@ -31,14 +39,22 @@ pub(super) fn items<'a>(path: &Arc<str>, text: &'a str) -> Result<Items<'a>, Fee
         let document = document.map_err(|error| syntax(path, &error))?;
         let line = document.defined.line();
         let place = |line, item| Location { path: path.clone(), line, document: n_documents, item };
-        let Document { kind, items: list, whole } = document.value;
-        match (list_kind(kind.as_deref()), list) {
-            (None, _) => items.push(whole.into_item(None, place(line, None))),
-            (Some(implied_kind), list) => {
-                items.extend(list.into_iter().enumerate().map(|(index, item)| {
-                    let location = place(item.defined.line(), Some(index));
-                    item.value.into_item(implied_kind, location)
-                }));
+        let Document { kind, api_version, items: list, whole } = document.value;
+        match (kind.as_deref().map(list_kind), list) {
+            (None, Some(_)) => {
+                return Err(Place { line, column: 1 }.error(path, ITEMS_WITHOUT_KIND));
+            }
+            (None | Some(None), _) => {
+                items.push(whole.into_item(Implied::default(), place(line, None)));
+            }
+            (Some(Some(kind)), list) => {
+                let implied = Implied { kind, api_version: api_version.map(Arc::from) };
+                items.extend(list.unwrap_or_default().into_iter().enumerate().map(
+                    |(index, item)| {
+                        let location = place(item.defined.line(), Some(index));
+                        item.value.into_item(implied.clone(), location)
+                    },
+                ));
             }
         }
         n_documents += 1;
@@ -70,16 +86,34 @@ fn options(n_bytes: usize) -> Options {
 
 fn syntax(path: &Arc<str>, error: &serde_saphyr::Error) -> FeedError {
     let (line, column) =
-        error.location().map_or((0, 0), |location| (location.line(), location.column()));
+        error.location().map_or((1, 1), |location| (location.line(), location.column()));
     let text = error.without_snippet().to_string();
-    let reason = text.lines().next().unwrap_or_default().to_owned();
-    FeedError::Syntax { path: path.to_string(), line, column, reason }
+    Place { line: line.max(1), column: column.max(1) }.error(path, in_our_words(&text))
 }
 
-/// A top-level mapping; `items` is filled for every mapping that has such a sequence, and read only for lists.
+/// The parser's text without its own position, and without the names of its internals.
+fn in_our_words(text: &str) -> String {
+    let line = text.lines().next().unwrap_or_default();
+    let text = &line[..line.rfind(" at line ").unwrap_or(line.len())];
+    // A second position inside the text is the parser's too.
+    let text = &text[..text.find(" at line ").unwrap_or(text.len())];
+    if text.starts_with("budget breached: Depth") {
+        return format!("nested more than {MAX_DEPTH} levels deep");
+    }
+    if text.starts_with("budget breached") || text.starts_with("alias replay limit exceeded") {
+        return "anchors and aliases make it too large".to_owned();
+    }
+    if text.starts_with("expected mapping start") {
+        return OBJECT_EXPECTED.to_owned();
+    }
+    plain(text)
+}
+
+/// A top-level mapping; `items` is there for every mapping that has such a key, and read only for lists.
 struct Document {
     kind: Option<String>,
-    items: Vec<Spanned<Json>>,
+    api_version: Option<String>,
+    items: Option<Vec<Spanned<Json>>>,
     whole: Json,
 }
 
@@ -95,19 +129,31 @@ impl<'de> Deserialize<'de> for Document {
 
             fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<Document, A::Error> {
                 let mut document =
-                    Document { kind: None, items: Vec::new(), whole: Json::default() };
+                    Document { kind: None, api_version: None, items: None, whole: Json::default() };
                 let mut object = ObjectWriter::open(&mut document.whole);
                 while let Some(key) = map.next_key::<String>()? {
+                    let is_again = match key.as_str() {
+                        "items" => document.items.is_some(),
+                        "kind" | "apiVersion" => object.has(&key),
+                        _ => false,
+                    };
+                    if is_again {
+                        return Err(de::Error::custom(format_args!("`{key}` is given twice")));
+                    }
                     if key == "items" {
                         // A list's items stand alone, so that each has its own line and its own faults.
-                        document.items =
-                            map.next_value::<Option<Vec<Spanned<Json>>>>()?.unwrap_or_default();
+                        document.items = Some(
+                            map.next_value::<Option<Vec<Spanned<Json>>>>()?.unwrap_or_default(),
+                        );
                         continue;
                     }
                     let from = object.start(&key);
                     map.next_value_seed(Writer(object.json))?;
-                    if key == "kind" {
-                        document.kind = serde_json::from_str(&object.json.text[from..]).ok();
+                    let value = || serde_json::from_str(&object.json.text[from..]).ok();
+                    match key.as_str() {
+                        "kind" => document.kind = value(),
+                        "apiVersion" => document.api_version = value(),
+                        _ => {}
                     }
                     object.end();
                 }
@@ -133,9 +179,9 @@ enum Step {
 }
 
 impl Json {
-    fn into_item<'a>(self, implied_kind: Option<&'a str>, location: Location) -> Item<'a> {
+    fn into_item(self, implied: Implied, location: Location) -> Item<'static> {
         let fault = self.duplicate.map(|field| (field, "the key is given twice".to_owned()));
-        Item { json: Cow::Owned(self.text), implied_kind, location, fault }
+        Item { json: Cow::Owned(self.text), implied: Some(implied), location, column: 1, fault }
     }
 
     fn note_duplicate(&mut self) {
@@ -177,6 +223,10 @@ impl<'j> ObjectWriter<'j> {
     fn open(json: &'j mut Json) -> Self {
         json.text.push('{');
         ObjectWriter { json, keys: Vec::new() }
+    }
+
+    fn has(&self, key: &str) -> bool {
+        self.keys.binary_search_by(|known| known.as_str().cmp(key)).is_ok()
     }
 
     /// Writes the key; the value must follow. Gives where the value starts.

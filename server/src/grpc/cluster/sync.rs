@@ -76,6 +76,8 @@ impl Session {
         request: SyncRequest,
         deadline: Deadline,
     ) -> Result<(u64, Vec<Rejection>), CallError> {
+        // Files may have begun to be read since the stream was opened.
+        state.check_feedable()?;
         match (request.message, self.collecting.take()) {
             (None, _) => Err(CallError::field("message", "must be set")),
             (Some(Message::BeginSnapshot(_)), Some(_)) => {

@@ -1,8 +1,12 @@
 //! Many pods in one request: replicas expanded, decided one after another by one call of the engine.
 
+use std::sync::Arc;
+
 use berth_engine as engine;
 use berth_engine::{Delta, EngineError, PodKey, Policy, TieBreak};
-use berth_proto::berth_v1::{BatchEntry, PlaceBatchRequest, PlaceResult};
+use berth_proto::berth_v1::{
+    BatchEntry, Decision, PlaceBatchRequest, PlaceResult, decision, place_result,
+};
 use rayon::prelude::*;
 
 use crate::clock;
@@ -38,11 +42,12 @@ pub(super) fn place_batch(
     let tie_break = convert::tie_break(request.tie_break.as_ref(), state.tie_break)?;
     let terms = Terms { mode, tie_break, method: PlaceMethod::PlaceBatch };
     let results = decide(state, request.entries, terms, cancel)?;
+    let results: Vec<PlaceResult> = results.into_iter().map(convert::place_result).collect();
     if cancel.is_cancelled() {
-        undo(state, &results);
+        give_back(state, &results);
         return Err(CallError::DeadlineExceeded);
     }
-    Ok(results.into_iter().map(convert::place_result).collect())
+    Ok(results)
 }
 
 /// One result a pod, replicas expanded, in order.
@@ -182,24 +187,29 @@ impl Run<'_, '_> {
     }
 }
 
-fn undo(state: &State, results: &[PodResult]) {
-    let assumed: Vec<Delta> = results
-        .iter()
-        .filter_map(|result| match result {
-            Ok(engine::Decision {
-                pod, uid, outcome: engine::Outcome::Placed(placement), ..
-            }) if placement.assumed => {
-                let uid = (!uid.is_empty()).then(|| uid.clone());
-                Some(Delta::DeletePod { key: pod.clone(), uid })
-            }
-            Ok(_) | Err(_) => None,
-        })
-        .collect();
+/// Undoes what was assumed for a caller that will never learn of it.
+pub(super) fn give_back(state: &State, results: &[PlaceResult]) {
+    let assumed: Vec<Delta> = results.iter().filter_map(assumed_pod).collect();
     if !assumed.is_empty() {
         tracing::warn!(
             n_pods = assumed.len(),
-            "a batch lost its caller: its assumed pods are given back"
+            "a caller went away before its answer: the pods assumed for it are given back"
         );
         state.cluster.apply(assumed);
+    }
+}
+
+fn assumed_pod(result: &PlaceResult) -> Option<Delta> {
+    let Some(place_result::Result::Decision(Decision { pod: Some(key), outcome, .. })) =
+        &result.result
+    else {
+        return None;
+    };
+    match outcome {
+        Some(decision::Outcome::Placement(placement)) if placement.assumed => {
+            let uid = (!key.uid.is_empty()).then(|| Arc::from(key.uid.as_str()));
+            Some(Delta::DeletePod { key: PodKey::new(&key.namespace, &key.name), uid })
+        }
+        _ => None,
     }
 }

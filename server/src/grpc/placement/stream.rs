@@ -2,11 +2,13 @@
 //!
 //! Two tasks and two short queues: a slow reader stops the decisions, and those stop the reading.
 
+use std::pin::Pin;
 use std::sync::Arc;
+use std::task::{Context, Poll};
 
 use berth_proto::berth_v1::{PlaceResult, PlaceStreamRequest, PlaceStreamResponse};
 use tokio::sync::mpsc;
-use tokio_stream::wrappers::ReceiverStream;
+use tokio_stream::Stream;
 use tonic::{Status, Streaming};
 
 use super::batch::{self, Terms};
@@ -28,17 +30,43 @@ pub(super) fn serve(
     state: Arc<State>,
     requests: Streaming<PlaceStreamRequest>,
     deadline: Deadline,
-) -> ReceiverStream<Answer> {
+) -> Answers {
     let (decoded, queue) = mpsc::channel(QUEUE);
     let (answers, receiver) = mpsc::channel(QUEUE);
     tokio::spawn(read(state.clone(), requests, decoded));
+    let stream = Answers { receiver, state: state.clone() };
     tokio::spawn(async move {
         if let Err(status) = decide(&state, queue, deadline, &answers).await {
             // A closed channel means that the client has gone: nobody is left to be told.
             drop(answers.send(Err(status)).await);
         }
     });
-    ReceiverStream::new(receiver)
+    stream
+}
+
+/// The answers on their way to the client. Those that it went away without are given back: nobody would learn of them.
+pub(crate) struct Answers {
+    receiver: mpsc::Receiver<Answer>,
+    state: Arc<State>,
+}
+
+impl Stream for Answers {
+    type Item = Answer;
+
+    fn poll_next(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Option<Answer>> {
+        self.receiver.poll_recv(cx)
+    }
+}
+
+impl Drop for Answers {
+    fn drop(&mut self) {
+        self.receiver.close();
+        while let Ok(answer) = self.receiver.try_recv() {
+            if let Ok(answer) = answer {
+                batch::give_back(&self.state, &answer.results);
+            }
+        }
+    }
 }
 
 /// Reads until the end, an error, or the drain; the reason of an early end is passed on as the last item.
@@ -78,20 +106,33 @@ async fn decide(
         if deadline.has_passed() {
             return Err(CallError::DeadlineExceeded.into());
         }
-        let answer = if batch::n_pods(&request.entries) <= MAX_INLINE_PODS
+        let decided = if batch::n_pods(&request.entries) <= MAX_INLINE_PODS
             && state.decides_in_microseconds()
         {
             answer(state, request, &caller.token())
         } else {
             let shared = state.clone();
+            let job = move |cancel: &Cancel| {
+                let decided = answer(&shared, request, cancel);
+                if cancel.is_cancelled() {
+                    batch::give_back(&shared, &decided.results);
+                    return Err(CallError::DeadlineExceeded);
+                }
+                Ok(decided)
+            };
             tokio::select! {
-                answer = state.pool.run(deadline, move |cancel| answer(&shared, request, cancel)) => answer?,
-                // Dropping the job's future tells the job that its caller is gone.
+                decided = state.pool.run(deadline, job) => decided??,
+                // Dropping the job's future tells the job that its caller is gone, and the job undoes what it did.
                 () = answers.closed() => return Ok(()),
             }
         };
-        if answers.send(Ok(answer)).await.is_err() {
-            return Ok(());
+        // A place in the queue first: without one the client has gone, and what was assumed for it is given back.
+        match answers.reserve().await {
+            Ok(place) => place.send(Ok(decided)),
+            Err(_) => {
+                batch::give_back(state, &decided.results);
+                return Ok(());
+            }
         }
     }
     Ok(())

@@ -6,6 +6,8 @@ use crate::config::policy::syntax;
 use berth_engine::{ResourceWeight, ShapePoint};
 
 const PERCENT: &str = "not in valid range [0, 100]";
+/// Not a rule of upstream, where a resource without a name is scored as one that no node has.
+const NO_NAME: &str = "required value: a resource needs a name";
 
 /// Problems that configuration validation finds. `path` is that of the arguments.
 ///
@@ -89,6 +91,9 @@ pub(in crate::config::policy) fn fit(args: &FitArgs, path: &str) -> Vec<Problem>
         }
     }
     for (i, resource) in args.resources.iter().enumerate() {
+        if resource.name.is_empty() {
+            problems.push(at(format!("scoringStrategy.resources[{i}].name"), NO_NAME.to_owned()));
+        }
         if !(1..=100).contains(&resource.weight) {
             let reason =
                 format!("resource weight of {} not in valid range (0, 100]", resource.name);
@@ -144,6 +149,9 @@ fn shape(points: &[ShapePoint], path: &str) -> Vec<Problem> {
 fn balanced(resources: &[ResourceWeight], path: &str) -> Vec<Problem> {
     let mut problems = Vec::new();
     for (i, resource) in resources.iter().enumerate() {
+        if resource.name.is_empty() {
+            problems.push(Problem::new(format!("{path}.resources[{i}].name"), NO_NAME));
+        }
         if resource.weight != 1 {
             let reason = invalid(resource.weight, "must be 1");
             problems.push(Problem::new(format!("{path}.resources[{i}].weight"), reason));

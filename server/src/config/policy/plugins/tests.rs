@@ -31,7 +31,7 @@ fn check(text: &str, point: ExtensionPoint, expected: &str) {
 }
 
 fn check_error(text: &str, expected: &str) {
-    assert_eq!(expand("s", &sets(text)).unwrap_err(), expected, "{text}");
+    assert_eq!(expand("s", &sets(text)).unwrap_err().reason, expected, "{text}");
 }
 
 #[test]
@@ -150,6 +150,20 @@ fn errors_at_build() {
         "bind: -*",
         "at least one bind plugin is needed for profile with scheduler name \"s\"",
     );
+}
+
+#[test]
+fn errors_name_the_entry() {
+    let check = |text: &str, expected: &str| {
+        let sets = sets(text);
+        assert_eq!(expand("s", &sets).unwrap_err().field(&sets), expected, "{text}");
+    };
+    check("filter: +NodeName +Nope", "filter.enabled[1].name");
+    check("multiPoint: +NodeName +Nope", "multiPoint.enabled[1].name");
+    check("score: +ImageLocality +NodeName", "score.enabled[1].name");
+    check("filter: +NodeName +NodePorts +NodeName", "filter.enabled[2].name");
+    check("multiPoint: +NodeName +NodeName", "multiPoint.enabled[1].name");
+    check("bind: -*", "bind");
 }
 
 #[test]

@@ -1,0 +1,97 @@
+//! The command line and the `BERTH_*` variables behind it.
+//!
+//! clap reads the variables; this adds what it lacks: an empty variable counts as unset, a bad value is blamed on the
+//! variable that holds it, and a variable that nobody reads is told.
+
+use std::ffi::OsString;
+
+use clap::error::{ContextKind, ContextValue, ErrorKind};
+use clap::{Command, CommandFactory as _, FromArgMatches as _};
+
+use super::{Cli, output};
+
+const PREFIX: &str = "BERTH_";
+/// Read elsewhere: the filter of the log.
+const NOT_FLAGS: [&str; 1] = ["BERTH_LOG"];
+
+/// Parses `arguments`, the program's name first.
+///
+/// # Errors
+/// What clap says of a wrong command line, `--help` and `--version` included; to be printed with its own exit status.
+pub fn parse(arguments: &[OsString]) -> Result<Cli, clap::Error> {
+    let mut command = without_empty_variables(Cli::command());
+    command.build();
+    let parsed = command.clone().try_get_matches_from(arguments);
+    let cli = parsed.and_then(|matches| Cli::from_arg_matches(&matches));
+    let cli = cli.map_err(|error| blame_variable(&command, arguments, error))?;
+    if matches!(cli.command, super::Command::Serve(_)) {
+        for name in unknown(&Cli::command(), std::env::vars_os().map(|(name, _)| name)) {
+            output::note(&format!("warning: no setting reads the variable `{name}`"));
+        }
+    }
+    Ok(cli)
+}
+
+fn without_empty_variables(command: Command) -> Command {
+    command.mut_subcommands(|subcommand| {
+        subcommand.mut_args(|arg| {
+            let value = arg.get_env().and_then(std::env::var_os);
+            if value.is_some_and(|value| value.is_empty()) { arg.env(None::<&str>) } else { arg }
+        })
+    })
+}
+
+/// Says `BERTH_SEED` instead of `--seed <N>` when the value came from there.
+fn blame_variable(
+    command: &Command,
+    arguments: &[OsString],
+    mut error: clap::Error,
+) -> clap::Error {
+    if !matches!(error.kind(), ErrorKind::InvalidValue | ErrorKind::ValueValidation) {
+        return error;
+    }
+    let Some(ContextValue::String(blamed)) = error.get(ContextKind::InvalidArg) else {
+        return error;
+    };
+    let is_given = |flag: &str| {
+        let mut words = arguments.iter().filter_map(|word| word.to_str());
+        words.any(|word| word == flag || word.starts_with(&format!("{flag}=")))
+    };
+    let args = command.get_subcommands().flat_map(Command::get_arguments);
+    let variable = args.filter(|arg| arg.to_string() == *blamed).find_map(|arg| {
+        let flag = format!("--{}", arg.get_long()?);
+        let variable = arg.get_env()?.to_str()?;
+        (std::env::var_os(variable).is_some() && !is_given(&flag)).then(|| variable.to_owned())
+    });
+    if let Some(variable) = variable {
+        error.insert(ContextKind::InvalidArg, ContextValue::String(variable));
+    }
+    error
+}
+
+/// The variables that look like settings and are none, sorted.
+fn unknown(command: &Command, names: impl Iterator<Item = OsString>) -> Vec<String> {
+    let args = command.get_subcommands().flat_map(Command::get_arguments);
+    let known: Vec<&str> =
+        args.filter_map(|arg| arg.get_env()?.to_str()).chain(NOT_FLAGS).collect();
+    let mut unknown: Vec<String> = names
+        .map(|name| name.to_string_lossy().into_owned())
+        .filter(|name| name.starts_with(PREFIX) && !known.contains(&name.as_str()))
+        .collect();
+    unknown.sort();
+    unknown
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn misspelt_variables_are_found() {
+        let names = ["BERTH_SEED", "BERTH_LOG", "BERTH_GRCP_ADDRESS", "HOME", "BERTH_A"];
+        assert_eq!(
+            unknown(&Cli::command(), names.into_iter().map(OsString::from)),
+            ["BERTH_A", "BERTH_GRCP_ADDRESS"]
+        );
+    }
+}
