@@ -6,25 +6,14 @@ use crate::snapshot::row_set::RowSet;
 
 #[inline(always)]
 pub(super) fn max_of(values: &[i32; ROWS], rows: &RowSet) -> i32 {
-    let mut best = [i32::MIN; LANES];
-    for (group, chunk) in values.as_chunks::<LANES>().0.iter().enumerate() {
-        let keep = masks(rows, group);
-        for lane in 0..LANES {
-            let candidate = (chunk[lane] & keep[lane]) | (i32::MIN & !keep[lane]);
-            best[lane] = best[lane].max(candidate);
+    let mut best = i32::MIN;
+    for (chunk, word) in values.as_chunks::<64>().0.iter().zip(rows.0) {
+        for (bit, value) in chunk.iter().enumerate() {
+            let candidate = if word >> bit & 1 == 1 { *value } else { i32::MIN };
+            best = best.max(candidate);
         }
     }
-    best.into_iter().fold(i32::MIN, i32::max)
-}
-
-/// Rows that are handled at once.
-pub(super) const LANES: usize = 8;
-
-/// For each row of a group of [`LANES`]: all ones if it is in the set, else 0.
-#[inline(always)]
-pub(super) fn masks(rows: &RowSet, group: usize) -> [i32; LANES] {
-    let byte = (rows.0[group * LANES / 64] >> (group * LANES % 64)) as i32;
-    std::array::from_fn(|lane| (byte >> lane & 1).wrapping_neg())
+    best
 }
 
 #[inline(always)]

@@ -1,6 +1,5 @@
 //! Tie: the seeded order of nodes with equal totals. Rule: S-SEL-4 (policy).
 
-use super::reduce::{LANES, masks};
 use crate::snapshot::ROWS;
 use crate::snapshot::row_set::RowSet;
 
@@ -44,12 +43,12 @@ fn fnv1a(bytes: &[u8], seed: u64) -> u64 {
 
 #[inline(always)]
 pub(super) fn max_tie_key(hashes: &[u32; ROWS], rows: &RowSet, key: TieKey) -> u32 {
-    let mut best = [0; LANES];
-    for (group, chunk) in hashes.as_chunks::<LANES>().0.iter().enumerate() {
-        let keep = masks(rows, group);
-        for lane in 0..LANES {
-            best[lane] = best[lane].max(key.of(chunk[lane]) & keep[lane] as u32);
+    let mut best = 0;
+    for (chunk, word) in hashes.as_chunks::<64>().0.iter().zip(rows.0) {
+        for (bit, hash) in chunk.iter().enumerate() {
+            let candidate = if word >> bit & 1 == 1 { key.of(*hash) } else { 0 };
+            best = best.max(candidate);
         }
     }
-    best.into_iter().fold(0, u32::max)
+    best
 }
