@@ -236,7 +236,10 @@ impl RawScores {
 
     /// Moves the scores of some rows here; `scratch` holds no others, and nothing afterwards.
     fn take(&mut self, rows: &RowSet, scratch: &mut [i32; ROWS]) {
-        let column = self.column.get_or_insert_with(|| Box::new([0; ROWS]));
+        let Some(column) = &mut self.column else {
+            self.column = Some(Box::new(std::mem::replace(scratch, [0; ROWS])));
+            return;
+        };
         for row in rows.iter() {
             column[row] = std::mem::take(&mut scratch[row]);
         }
