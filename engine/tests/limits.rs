@@ -68,6 +68,20 @@ fn sums_stay_in_range() {
     assert_eq!((snapshot.n_pods(), snapshot.n_orphaned()), (8, 2));
 }
 
+/// A refused update leaves the pod as it was.
+#[test]
+fn a_refused_update_loses_nothing() {
+    let cluster = cluster(&["n1 cpu=4 memory=1Gi pods=110"]);
+    let upsert = |text: &str| Delta::UpsertPod(cluster.compile_pod(&pod(text)).unwrap());
+    let filler = |i| upsert(&format!("filler-{i} memory=1Ei node=n1"));
+    cluster.apply((0..3).map(filler).chain([upsert("p cpu=1 memory=1Gi node=n1")]).collect());
+    let before = cluster.snapshot().nodes();
+    let refused = cluster.apply(vec![upsert("p cpu=2 memory=1Ei node=n1")]).rejected;
+    assert_eq!(refused.len(), 1);
+    assert_eq!(cluster.snapshot().nodes(), before);
+    assert_eq!(cluster.snapshot().n_pods(), 4);
+}
+
 /// A pod that a dry-run batch has placed is on a node for the rest of the batch (S-CCH-2), as with assuming.
 #[test]
 fn a_batch_places_a_pod_once() {

@@ -237,11 +237,15 @@ impl Writer {
                 }
             }
         }
+        if let Some(known) = pod.node_name().and_then(|name| self.nodes.get(name)) {
+            check_range(&self.draft.snapshot, known.row, &pod)?;
+        }
         self.forget(pod.key());
-        self.insert(pod)
+        self.insert(pod);
+        Ok(())
     }
 
-    fn insert(&mut self, pod: Pod) -> Result<(), ModelError> {
+    fn insert(&mut self, pod: Pod) {
         let place = match &pod.facts().node_name {
             None => {
                 self.counts().n_pending += 1;
@@ -249,7 +253,6 @@ impl Writer {
             }
             Some(name) => match self.nodes.get(name).copied() {
                 Some(KnownNode { row, .. }) => {
-                    check_range(&self.draft.snapshot, row, &pod)?;
                     self.draft.add_pod(row, pod.clone(), false);
                     self.touch_images(row);
                     self.counts().n_pods += 1;
@@ -263,7 +266,6 @@ impl Writer {
             },
         };
         self.pods.insert(pod.key().clone(), KnownPod { pod, place, is_assumed: false });
-        Ok(())
     }
 
     fn delete_pod(&mut self, key: &PodKey, uid: Option<&str>) {
