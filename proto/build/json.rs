@@ -108,9 +108,11 @@ impl<'a> Object<'a> {
     fn serialize(&self, out: &mut String) -> Result<(), Box<dyn Error>> {
         let path = &self.path;
         writeln!(out, "impl crate::json::WriteObject for {path} {{")?;
+        // A message without fields writes nothing.
+        let map = if self.fields.is_empty() { "_" } else { "map" };
         writeln!(
             out,
-            "fn write<M: serde::ser::SerializeMap>(&self, map: &mut M) -> Result<(), M::Error> {{"
+            "fn write<M: serde::ser::SerializeMap>(&self, {map}: &mut M) -> Result<(), M::Error> {{"
         )?;
         for (index, oneof) in self.message.oneof_decl.iter().enumerate() {
             self.serialize_oneof(out, index, oneof.name())?;

@@ -51,7 +51,7 @@ mod generated {
     include!(concat!(env!("OUT_DIR"), "/packages.rs"));
 }
 
-#[allow(unused_variables, clippy::all, reason = "generated")]
+#[allow(clippy::all, reason = "generated")]
 mod generated_json {
     include!(concat!(env!("OUT_DIR"), "/json.rs"));
 }

@@ -17,6 +17,7 @@ pub mod http;
 pub mod feed;
 
 pub mod clock;
+pub mod escape;
 pub mod telemetry;
 
 pub mod config;

@@ -4,7 +4,8 @@ use std::ffi::OsString;
 use std::io::Write as _;
 use std::process::ExitCode;
 
-use berth_server::cli::{self, environment, output};
+use berth_server::cli::{self, environment};
+use berth_server::escape;
 
 #[global_allocator]
 static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
@@ -15,7 +16,7 @@ fn main() -> ExitCode {
         Err(error) => {
             let text = error.to_string();
             // A closed stderr leaves nobody to tell; the exit status still says it.
-            drop(writeln!(std::io::stderr(), "berth: {}", output::printable_lines(&text)));
+            drop(writeln!(std::io::stderr(), "berth: {}", escape::printable_lines(&text)));
             ExitCode::FAILURE
         }
     }

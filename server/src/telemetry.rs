@@ -17,7 +17,7 @@ use metrics_exporter_prometheus::{
 };
 
 pub use call_counts::CallCounts;
-pub use log::{LogFormat, escape_controls, start_logging};
+pub use log::{LogFormat, start_logging};
 
 enum Kind {
     Counter,

@@ -35,7 +35,8 @@ impl<'a> Fork<'a> {
         Fork { base, draft, memo, placed: FxHashMap::default(), evaluations: FxHashMap::default() }
     }
 
-    /// Decides on the fork for a pod that was not placed on it before, with what is remembered of the request's shape, here or in the cluster.
+    /// Decides on the fork for a pod that was not placed on it before, with what is remembered of the request's shape, here
+    /// or in the cluster.
     pub(crate) fn decide(
         &mut self,
         request: &PlaceRequest<'_>,

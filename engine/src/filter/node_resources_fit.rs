@@ -34,7 +34,7 @@ fn run(prepared: &Prepared<'_>, shard: &Shard, rows: &mut RowSet) {
         few.iter().filter(|row| !fits(prepared, shard, *row)).for_each(|row| rows.remove(row));
         return;
     }
-    let request = &prepared.shape().request;
+    let request = prepared.shape().request();
     rows.intersect(&prepared.kernels.fit(&FitInput {
         allocatable: &shard.nodes.allocatable,
         usage: &shard.usage,
@@ -53,7 +53,7 @@ fn run(prepared: &Prepared<'_>, shard: &Shard, rows: &mut RowSet) {
 
 /// The same for one row.
 fn fits(prepared: &Prepared<'_>, shard: &Shard, row: usize) -> bool {
-    let request = &prepared.shape().request;
+    let request = prepared.shape().request();
     let has_room = |resource, amount| {
         amount == 0
             || amount
@@ -112,7 +112,7 @@ fn count(prepared: &Prepared<'_>, shard: &Shard, refused: &RowSet, counts: &mut 
 
 /// The requests other than 0 that are checked: native resources first, then scalars by name.
 pub(crate) fn checked(prepared: &Prepared<'_>) -> SmallVec<[(Resource, i64); 4]> {
-    let request = &prepared.shape().request;
+    let request = prepared.shape().request();
     let native = [Resource::Cpu, Resource::Memory, Resource::EphemeralStorage];
     let mut checked: SmallVec<[(Resource, i64); 4]> =
         native.into_iter().map(|r| (r, request.get(r))).collect();

@@ -34,7 +34,7 @@ impl ShapeId {
 pub(crate) struct Shape {
     pub(crate) id: ShapeId,
     pub(crate) facts: ShapeFacts,
-    /// The non-zero part of `facts.request` by name.
+    /// The non-zero part of the request by name.
     pub(crate) requests: Box<[(Arc<str>, i64)]>,
 }
 
@@ -45,8 +45,6 @@ pub(crate) struct ShapeFacts {
     pub(crate) priority: i32,
     /// Names of the scheduling gates, in spec order (S-Q-6).
     pub(crate) gates: SmallVec<[Symbol; 1]>,
-    /// What NodeResourcesFit checks (S-FIT-1 to S-FIT-4).
-    pub(crate) request: Resources,
     /// What NodeResourcesFit scores (S-RS-4).
     pub(crate) score_request: Resources,
     /// What the pod takes on a node as long as no status says otherwise.
@@ -90,6 +88,11 @@ impl Footprint {
 }
 
 impl ShapeFacts {
+    /// What NodeResourcesFit checks (S-FIT-1 to S-FIT-4): what the pod takes as long as no status says otherwise.
+    pub(crate) fn request(&self) -> &Resources {
+        &self.footprint.requested
+    }
+
     /// Compiles what is relevant of `spec`; errors name the field.
     pub(crate) fn compile(
         spec: &core_v1::PodSpec,
@@ -110,7 +113,6 @@ impl ShapeFacts {
             scheduler_name: scheduler_name.into(),
             priority: spec.priority.unwrap_or(0),
             gates: spec.scheduling_gates.iter().map(|gate| names.intern(&gate.name)).collect(),
-            request: footprint.requested.clone(),
             score_request: requests.total(score_options, names),
             footprint,
             tolerations: Tolerations::compile(&spec.tolerations, names)?,
@@ -218,7 +220,7 @@ impl ShapeTable {
             self.sweep();
         }
         let id = ShapeId::new(self.next_id.fetch_add(1, Ordering::Relaxed));
-        let requests = facts.request.listed(names).into();
+        let requests = facts.request().listed(names).into();
         let shape = Arc::new(Shape { id, facts: facts.clone(), requests });
         self.shapes.entry(facts).or_insert(shape).clone()
     }

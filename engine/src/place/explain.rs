@@ -7,7 +7,6 @@ use super::request::TieBreak;
 use super::{Evaluation, Plan, before_filtering, decide, remedy};
 use crate::error::EngineError;
 use crate::filter::reason::Reason;
-use crate::plugin::Plugin;
 use crate::snapshot::row_set::RowSet;
 use crate::snapshot::shard::Shard;
 use crate::snapshot::{NodeRow, ROWS};
@@ -106,7 +105,6 @@ fn rows_of(feasible: &[RowSet]) -> impl Iterator<Item = NodeRow> + '_ {
 }
 
 fn feasible_node(plan: &Plan<'_>, row: NodeRow, scores: Vec<PluginScore>) -> Option<NodeVerdict> {
-    debug_assert!(scores.iter().all(|score| score.plugin != Plugin::NodePorts));
     let total = scores.iter().map(|score| score.weighted).sum();
     let node = plan.prepared.snapshot().node(row)?.facts().name.clone();
     Some(NodeVerdict { node, verdict: Verdict::Feasible { scores, total } })

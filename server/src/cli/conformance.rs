@@ -8,6 +8,7 @@ use super::output::{self, Format};
 use crate::conformance::report::{NOTES, Report, Status, SuiteReport};
 use crate::conformance::tally::{Aspect, Tallies, Tally};
 use crate::conformance::{self, Selection};
+use crate::escape::printable_lines;
 
 /// Replays recorded decisions of kube-scheduler and compares every one; exits with 1 on any difference
 #[derive(Clone, Debug, clap::Args)]
@@ -47,7 +48,7 @@ pub fn run(args: ConformanceArgs) -> Result<ExitCode, CliError> {
         .map_err(|error| CliError::Request(error.to_string()))?;
     match output::structured(args.output, &report.to_json())? {
         Some(text) => output::print(&text)?,
-        None => output::print(&output::printable_lines(&text(&report)))?,
+        None => output::print(&printable_lines(&text(&report)))?,
     }
     Ok(if report.is_match() { ExitCode::SUCCESS } else { ExitCode::FAILURE })
 }

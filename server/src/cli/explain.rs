@@ -11,6 +11,7 @@ use serde::Serialize;
 use super::backend::{self, BackendArgs};
 use super::output::{self, Format};
 use super::{CliError, pods};
+use crate::escape::printable_lines;
 
 /// How many node names stand for a group.
 const N_EXAMPLES: usize = 3;
@@ -78,7 +79,7 @@ pub async fn run(args: ExplainArgs) -> Result<ExitCode, CliError> {
     }
     match output::structured(args.output, &Answer { account: &account, notes: &notes })? {
         Some(text) => output::print(&text)?,
-        None => output::print(&output::printable_lines(&text(&name, &account, &args)))?,
+        None => output::print(&printable_lines(&text(&name, &account, &args)))?,
     }
     backend.tell(&notes);
     Ok(ExitCode::SUCCESS)

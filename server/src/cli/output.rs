@@ -2,12 +2,14 @@
 //!
 //! Whatever a cluster calls its objects, nothing of it can steer a terminal: control characters are shown, not sent.
 
-use std::borrow::Cow;
 use std::io::{self, ErrorKind, Write as _};
 
+use berth_loadgen::report::number;
 use clap::ValueEnum;
 use comfy_table::{ColumnConstraint, ContentArrangement, presets};
 use serde::Serialize;
+
+use crate::escape::{escaped, printable};
 
 /// A column narrower than this is not worth wrapping: the terminal breaks the long line as well.
 const MIN_WRAPPED_WIDTH: u16 = 30;
@@ -91,30 +93,6 @@ impl Table {
     }
 }
 
-/// `text` with every character that would move the cursor or turn the writing direction escaped, as in `\u{1b}`.
-pub fn printable(text: &str) -> Cow<'_, str> {
-    escaped(text, |c| c.escape_default().to_string())
-}
-
-/// As [`printable`], for text whose line breaks are its own.
-pub fn printable_lines(text: &str) -> Cow<'_, str> {
-    escaped(text, |c| if c == '\n' { "\n".to_owned() } else { c.escape_default().to_string() })
-}
-
-fn escaped(text: &str, escape: impl Fn(char) -> String) -> Cow<'_, str> {
-    if !text.contains(steers) {
-        return Cow::Borrowed(text);
-    }
-    let shown = |c: char| if steers(c) { escape(c) } else { c.to_string() };
-    Cow::Owned(text.chars().map(shown).collect())
-}
-
-/// Control characters of both sets, line separators, and what overrides the direction of writing.
-fn steers(c: char) -> bool {
-    c.is_control()
-        || matches!(c, '\u{200e}' | '\u{200f}' | '\u{2028}'..='\u{202e}' | '\u{2066}'..='\u{2069}')
-}
-
 /// Writes `text` and a line break to standard output. A reader that went away (`| head`) is not an error.
 pub(super) fn print(text: &str) -> io::Result<()> {
     match writeln!(io::stdout().lock(), "{text}") {
@@ -151,27 +129,20 @@ pub(super) fn structured(format: Format, value: &impl Serialize) -> io::Result<O
 
 /// `1 node`, `2 nodes`, `12,345 nodes`.
 pub(super) fn count(n: impl TryInto<u64>, noun: &str) -> String {
-    let n = n.try_into().unwrap_or(u64::MAX);
-    let plural = if n == 1 { "" } else { "s" };
-    format!("{} {noun}{plural}", grouped(n))
+    number::counted(n.try_into().unwrap_or(u64::MAX), noun)
 }
 
 /// Digits in groups of three.
 pub(super) fn grouped(n: impl TryInto<u64>) -> String {
-    let digits = n.try_into().unwrap_or(u64::MAX).to_string();
-    let mut text = String::with_capacity(digits.len() + digits.len() / 3);
-    for (i, digit) in digits.chars().enumerate() {
-        if i > 0 && (digits.len() - i).is_multiple_of(3) {
-            text.push(',');
-        }
-        text.push(digit);
-    }
-    text
+    number::grouped(n.try_into().unwrap_or(u64::MAX))
 }
 
 #[cfg(test)]
 mod tests {
+    use std::borrow::Cow;
+
     use super::*;
+    use crate::escape::{printable_lines, steers};
 
     #[test]
     fn tables_are_plain_and_unpadded() {

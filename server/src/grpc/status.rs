@@ -8,8 +8,8 @@ use berth_proto::berth_v1::PlaceError;
 use tonic::{Code, Status};
 use tonic_types::{ErrorDetails, StatusExt as _};
 
+use crate::escape::printable;
 use crate::feed::NotReady;
-use crate::telemetry::escape_controls;
 
 /// Domain of `google.rpc.ErrorInfo`.
 const DOMAIN: &str = "berth.dev";
@@ -204,7 +204,7 @@ pub(super) fn presentable(text: &str) -> String {
         // Every second part stands between backticks.
         out.push_str(&if index % 2 == 1 { clip(part) } else { Cow::Borrowed(part) });
     }
-    let mut out = escape_controls(&out).into_owned();
+    let mut out = printable(&out).into_owned();
     if out.len() > MAX_TEXT_BYTES {
         out.truncate(out.floor_char_boundary(MAX_TEXT_BYTES));
         out.push('…');
@@ -222,7 +222,7 @@ fn clip(text: &str) -> Cow<'_, str> {
 
 /// A field path, which may hold keys from outside.
 fn presentable_path(field: &str) -> String {
-    escape_controls(&clip(field)).into_owned()
+    printable(&clip(field)).into_owned()
 }
 
 /// The status for trouble that the transport found before any handler saw the message.

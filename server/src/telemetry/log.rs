@@ -1,6 +1,5 @@
 //! Log lines: to standard error, for people or for programs.
 
-use std::borrow::Cow;
 use std::fmt;
 use std::io::IsTerminal as _;
 
@@ -8,6 +7,8 @@ use tracing::field::Field;
 use tracing_subscriber::EnvFilter;
 use tracing_subscriber::field::MakeExt as _;
 use tracing_subscriber::fmt::format::{Writer, debug_fn};
+
+use crate::escape::printable;
 
 const FILTER: &str = "BERTH_LOG";
 const DEFAULT_FILTER: &str = "info";
@@ -48,37 +49,9 @@ pub fn start_logging(format: LogFormat) {
 /// One field of a text line. Names come from outside: one of them must not begin a line of its own.
 fn write_field(writer: &mut Writer<'_>, field: &Field, value: &dyn fmt::Debug) -> fmt::Result {
     let text = format!("{value:?}");
-    let text = escape_controls(&text);
+    let text = printable(&text);
     match field.name() {
         "message" => write!(writer, "{text}"),
         name => write!(writer, "{name}={text}"),
-    }
-}
-
-/// `text` with control characters, and those that turn the direction of writing, written out: `\n`, `\u{1b}`.
-pub fn escape_controls(text: &str) -> Cow<'_, str> {
-    if !text.contains(is_control) {
-        return Cow::Borrowed(text);
-    }
-    let mut out = String::with_capacity(text.len() + 16);
-    for c in text.chars() {
-        if is_control(c) { out.extend(c.escape_default()) } else { out.push(c) }
-    }
-    Cow::Owned(out)
-}
-
-fn is_control(c: char) -> bool {
-    c.is_control()
-        || matches!(c, '\u{200e}' | '\u{200f}' | '\u{2028}'..='\u{202e}' | '\u{2066}'..='\u{2069}')
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn control_characters_are_written_out() {
-        assert!(matches!(escape_controls("plain ж 日本"), Cow::Borrowed(_)));
-        assert_eq!(escape_controls("a\n\u{1b}[31m\u{202e}b\t"), "a\\n\\u{1b}[31m\\u{202e}b\\t");
     }
 }

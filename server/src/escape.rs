@@ -1,0 +1,42 @@
+//! Text from outside, made safe to show: nothing of it can steer a terminal or begin a log line of its own.
+
+use std::borrow::Cow;
+
+/// `text` with every character that would move the cursor or turn the writing direction escaped, as in `\n` or `\u{1b}`.
+pub fn printable(text: &str) -> Cow<'_, str> {
+    escaped(text, |c| c.escape_default().to_string())
+}
+
+/// As [`printable`], for text whose line breaks are its own.
+pub fn printable_lines(text: &str) -> Cow<'_, str> {
+    escaped(text, |c| if c == '\n' { "\n".to_owned() } else { c.escape_default().to_string() })
+}
+
+/// `text` with every such character written as `escape` says.
+pub(crate) fn escaped(text: &str, escape: impl Fn(char) -> String) -> Cow<'_, str> {
+    if !text.contains(steers) {
+        return Cow::Borrowed(text);
+    }
+    let mut out = String::with_capacity(text.len() + 16);
+    for c in text.chars() {
+        if steers(c) { out.push_str(&escape(c)) } else { out.push(c) }
+    }
+    Cow::Owned(out)
+}
+
+/// Control characters of both sets, line separators, and what overrides the direction of writing.
+pub(crate) fn steers(c: char) -> bool {
+    c.is_control()
+        || matches!(c, '\u{200e}' | '\u{200f}' | '\u{2028}'..='\u{202e}' | '\u{2066}'..='\u{2069}')
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn control_characters_are_written_out() {
+        assert!(matches!(printable("plain ж 日本"), Cow::Borrowed(_)));
+        assert_eq!(printable("a\n\u{1b}[31m\u{202e}b\t"), "a\\n\\u{1b}[31m\\u{202e}b\\t");
+    }
+}
