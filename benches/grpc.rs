@@ -4,7 +4,8 @@ use std::net::SocketAddr;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use berth_benches::{N_NODES, Workload, existing, incoming, node};
+use berth_benches::{N_NODES, Workload, existing, incoming, node, objects};
+use berth_engine::ClusterState;
 use berth_loadgen::client::Client;
 use berth_proto::berth_v1::placement_service_server::{PlacementService, PlacementServiceServer};
 use berth_proto::berth_v1::{
@@ -62,8 +63,14 @@ async fn start() -> Result<(Server, SocketAddr), Box<dyn std::error::Error>> {
     let server = Server::start(ServerOptions::default()).await?;
     let cluster = server.cluster();
     let nodes = (0..N_NODES).map(|i| cluster.compile_node(&node(i, Workload::Basic)));
-    let pods = (0..30 * N_NODES).map(|j| cluster.compile_pod(&existing(j, N_NODES)));
-    cluster.replace(nodes.collect::<Result<_, _>>()?, pods.collect::<Result<_, _>>()?);
+    let pods = (0..30 * N_NODES)
+        .map(|j| cluster.compile_pod(&existing(j, N_NODES, Workload::Basic)))
+        .collect::<Result<_, _>>()?;
+    cluster.replace(ClusterState {
+        nodes: nodes.collect::<Result<_, _>>()?,
+        objects: objects(cluster, Workload::Basic),
+        pods,
+    });
     server.freshness().note_applied();
     let incoming = TcpIncoming::bind("127.0.0.1:0".parse()?)?.with_nodelay(Some(true));
     let address = incoming.local_addr()?;

@@ -49,7 +49,8 @@ fn baseline() -> String {
         value
     };
     let nodes = (0..N_NODES).map(|i| typed("Node", serde_json::to_value(node(i, Workload::Basic))));
-    let pods = (0..10 * N_NODES).map(|j| typed("Pod", serde_json::to_value(existing(j, N_NODES))));
+    let pods = (0..10 * N_NODES)
+        .map(|j| typed("Pod", serde_json::to_value(existing(j, N_NODES, Workload::Basic))));
     let items: Vec<_> = nodes.chain(pods).collect();
     let list = serde_json::json!({ "apiVersion": "v1", "kind": "List", "items": items });
     serde_json::to_string_pretty(&list).unwrap_or_default()

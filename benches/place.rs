@@ -1,21 +1,16 @@
-//! Place one pod at 5,000 nodes and 150,000 pods, one thread: a new shape, and a known one after one row changed.
+//! Place one pod at 5,000 nodes with 50,000 and 150,000 pods, one thread, for every workload of kube-scheduler's baseline:
+//! replicas in turn, a known shape after one row changed, and a new shape.
 
 mod floor;
 
 use std::hint::black_box;
-use std::time::{Duration, Instant};
 
-use berth_benches::{N_NODES, Workload, churn, cluster, distinct_shape};
-use berth_engine::{PlaceRequest, Policy, TieBreak};
-use criterion::{BatchSize, Criterion, criterion_group, criterion_main};
+use berth_benches::trial::Trial;
+use berth_benches::{N_NODES, Workload};
+use criterion::{Criterion, criterion_group, criterion_main};
 use floor::Floor;
 
-const PODS_PER_NODE: usize = 30;
-const WORKLOADS: [(&str, Workload); 3] = [
-    ("basic", Workload::Basic),
-    ("node-affinity", Workload::NodeAffinity),
-    ("taints", Workload::Taints),
-];
+const PODS_PER_NODE: [usize; 2] = [10, 30];
 
 /// As in the server.
 #[global_allocator]
@@ -25,41 +20,25 @@ fn place(criterion: &mut Criterion) {
     let mut group = criterion.benchmark_group("place/5000-nodes");
     let columns = Floor::new(N_NODES);
     group.bench_function("floor", |bencher| bencher.iter(|| black_box(&columns).stream()));
-    let policy = Policy::default();
-    for (name, workload) in WORKLOADS {
-        let cluster = cluster(workload, N_NODES, PODS_PER_NODE);
-        let mut k = 0;
-        group.bench_function(format!("{name}/new-shape"), |bencher| {
-            bencher.iter_batched(
-                || {
-                    k += 1;
-                    distinct_shape(&cluster, k, workload)
-                },
-                |pod| {
-                    let request =
-                        PlaceRequest { pod: &pod, policy: &policy, tie_break: TieBreak::Seeded(0) };
-                    black_box(cluster.place(&request)).is_ok()
-                },
-                BatchSize::SmallInput,
-            );
-        });
-        let pod = distinct_shape(&cluster, 0, workload);
-        let request = PlaceRequest { pod: &pod, policy: &policy, tie_break: TieBreak::Seeded(0) };
-        let mut k = 0;
-        group.bench_function(format!("{name}/known-shape-one-row-changed"), |bencher| {
-            bencher.iter_custom(|n_iterations| {
-                let mut total = Duration::ZERO;
-                for _ in 0..n_iterations {
-                    k += 1;
-                    let (come, go) = churn(&cluster, k / 2, N_NODES);
-                    cluster.apply(vec![if k % 2 == 0 { come } else { go }]);
-                    let start = Instant::now();
-                    let _ = black_box(cluster.place(&request));
-                    total += start.elapsed();
-                }
-                total
+    for workload in Workload::ALL {
+        for pods_per_node in PODS_PER_NODE {
+            let name = format!("{}/{}k-pods", workload.name(), N_NODES * pods_per_node / 1000);
+            // Built when the first of its benches runs: a filter may leave all of them out.
+            let mut built: Option<Trial> = None;
+            let build = || Trial::new(workload, N_NODES, pods_per_node);
+            group.bench_function(format!("{name}/in-turn"), |bencher| {
+                let trial = built.get_or_insert_with(build);
+                bencher.iter_custom(|n| trial.in_turn(n));
             });
-        });
+            group.bench_function(format!("{name}/known-shape-one-row-changed"), |bencher| {
+                let trial = built.get_or_insert_with(build);
+                bencher.iter_custom(|n| trial.known_shape(n));
+            });
+            group.bench_function(format!("{name}/new-shape"), |bencher| {
+                let trial = built.get_or_insert_with(build);
+                bencher.iter_custom(|n| trial.new_shapes(n));
+            });
+        }
     }
     group.finish();
 }

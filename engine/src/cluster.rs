@@ -1,7 +1,6 @@
 //! Cluster: the one writer and the snapshot it publishes. Callers share one `Arc<Cluster>`; readers never wait.
 
 pub(crate) mod delta;
-pub(crate) mod draft;
 mod fork;
 mod images;
 mod publish;
@@ -11,19 +10,20 @@ use std::sync::atomic::AtomicU64;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use berth_proto::core_v1;
+use rustc_hash::FxHashSet;
 
 use crate::error::EngineError;
 use crate::kernel::Kernels;
 use crate::model::ModelError;
-use crate::model::{Model, Node, Pod};
+use crate::model::{Model, Node, Object, Pod, WireObject};
 use crate::place::decision::{Decision, Explanation, Outcome};
 use crate::place::memo::Memo;
 use crate::place::request::{PlaceRequest, TieBreak};
 use crate::place::{self, Decided, Plan};
 use crate::policy::Policy;
 use crate::snapshot::Snapshot;
-use delta::{Applied, Delta, RejectedDelta};
-use draft::Draft;
+use crate::snapshot::draft::Draft;
+use delta::{Applied, ClusterState, Delta, RejectedDelta};
 use fork::Fork;
 use publish::Published;
 use writer::Writer;
@@ -80,6 +80,14 @@ impl Cluster {
         self.published.load()
     }
 
+    /// The same for any other object.
+    pub fn compile_object<'a>(
+        &self,
+        object: impl Into<WireObject<'a>>,
+    ) -> Result<Object, ModelError> {
+        self.model.compile_object(object.into())
+    }
+
     /// Distinct scheduling-relevant pod specs that are known.
     pub fn n_shapes(&self) -> usize {
         self.model.shapes().len()
@@ -97,14 +105,15 @@ impl Cluster {
 
     /// The cluster becomes exactly these objects, in one generation; assumed pods stay, contradictions are forgotten.
     /// A second object of one name is rejected.
-    pub fn replace(&self, nodes: Vec<Node>, pods: Vec<Pod>) -> Applied {
+    pub fn replace(&self, state: ClusterState) -> Applied {
         let mut writer = self.writer();
         writer.clear_contradictions();
         let mut rejected = Vec::new();
-        writer.forget_all_but(&nodes, &pods);
-        let (mut seen_nodes, mut seen_pods) =
-            (rustc_hash::FxHashSet::default(), rustc_hash::FxHashSet::default());
-        let n_nodes = nodes.len();
+        writer.forget_all_but(&state);
+        let ClusterState { nodes, objects, pods } = state;
+        let (mut seen_nodes, mut seen_objects, mut seen_pods) =
+            (FxHashSet::default(), FxHashSet::default(), FxHashSet::default());
+        let (n_nodes, n_objects) = (nodes.len(), objects.len());
         for (index, node) in nodes.into_iter().enumerate() {
             if seen_nodes.insert(node.facts().name.clone()) {
                 apply_one(&mut writer, index, Delta::UpsertNode(node), &mut rejected);
@@ -112,11 +121,18 @@ impl Cluster {
                 rejected.push(duplicate(index, &Delta::UpsertNode(node)));
             }
         }
-        for (index, pod) in pods.into_iter().enumerate() {
-            if seen_pods.insert(pod.key().clone()) {
-                apply_one(&mut writer, n_nodes + index, Delta::UpsertPod(pod), &mut rejected);
+        for (index, object) in (n_nodes..).zip(objects) {
+            if seen_objects.insert(object.key().clone()) {
+                apply_one(&mut writer, index, Delta::UpsertObject(object), &mut rejected);
             } else {
-                rejected.push(duplicate(n_nodes + index, &Delta::UpsertPod(pod)));
+                rejected.push(duplicate(index, &Delta::UpsertObject(object)));
+            }
+        }
+        for (index, pod) in (n_nodes + n_objects..).zip(pods) {
+            if seen_pods.insert(pod.key().clone()) {
+                apply_one(&mut writer, index, Delta::UpsertPod(pod), &mut rejected);
+            } else {
+                rejected.push(duplicate(index, &Delta::UpsertPod(pod)));
             }
         }
         Applied { generation: self.publish(&mut writer), rejected }
@@ -129,8 +145,9 @@ impl Cluster {
 
     /// Decides for one pod and commits: the pod takes its room at once (S-CCH-2).
     ///
-    /// The commit is a compare-and-swap on the chosen row: if the row changed since the decision, the pod is decided anew on
-    /// the newest snapshot, after a few tries under the writer's lock. Two callers never get the same room.
+    /// The commit is a compare-and-swap on what the decision rests on: the chosen row, and for pods that look at other nodes or
+    /// share volumes those too. If it changed since, the pod is decided anew on the newest snapshot, after a few tries under
+    /// the writer's lock. Two callers never get the same room, nor a spread or an affinity that only one of them can have.
     pub fn assume(&self, request: &PlaceRequest<'_>) -> Result<Decision, EngineError> {
         check_uid(request.pod)?;
         for _ in 0..OPTIMISTIC_TRIES {
@@ -141,8 +158,8 @@ impl Cluster {
             };
             let mut writer = self.writer();
             check_not_placed(&writer, request.pod)?;
-            if writer.version_of(chosen.row, &placement.node) == Some(chosen.version) {
-                writer.assume(request.pod, chosen.row);
+            if chosen.basis.holds(chosen.row, &writer.draft.snapshot) {
+                writer.assume(request.pod, chosen.row, &placement.volumes);
                 self.publish(&mut writer);
                 return Ok(as_assumed(decision));
             }
@@ -182,7 +199,7 @@ impl Cluster {
                         let request = PlaceRequest { pod, policy, tie_break };
                         let decided = fork.decide(&request, self.kernels);
                         decided.map(|decided| {
-                            fork.commit(pod, decided.chosen);
+                            fork.commit(pod, &decided);
                             decided.decision
                         })
                     }
@@ -199,8 +216,8 @@ impl Cluster {
     /// Decides for one pod and gives the full account; the cluster stays as it is.
     pub fn explain(&self, request: &PlaceRequest<'_>) -> Result<Explanation, EngineError> {
         let snapshot = self.snapshot();
-        let plan = Plan::new(&snapshot, request, self.kernels);
-        place::explain(&plan, request.tie_break)
+        let mut plan = Plan::new(&snapshot, request, self.kernels);
+        place::explain(&mut plan, request.tie_break, &self.versions)
     }
 
     fn decide(
@@ -208,8 +225,9 @@ impl Cluster {
         snapshot: &Snapshot,
         request: &PlaceRequest<'_>,
     ) -> Result<Decided, EngineError> {
-        let plan = Plan::new(snapshot, request, self.kernels);
-        self.memo.with(&plan, |evaluation| place::decide(&plan, evaluation, request.tie_break))
+        let mut plan = Plan::new(snapshot, request, self.kernels);
+        let tie_break = request.tie_break;
+        self.memo.with(&mut plan, |plan, evaluation| place::decide(plan, evaluation, tie_break))
     }
 
     /// Decides on the writer's own state and commits, without publishing.
@@ -225,10 +243,10 @@ impl Cluster {
         writer.refresh_images();
         let request = PlaceRequest { pod, policy, tie_break };
         let Decided { decision, chosen } = self.decide(&writer.draft.snapshot, &request)?;
-        let Some(chosen) = chosen else {
+        let (Some(chosen), Outcome::Placed(placement)) = (chosen, &decision.outcome) else {
             return Ok(decision);
         };
-        writer.assume(pod, chosen.row);
+        writer.assume(pod, chosen.row, &placement.volumes);
         Ok(as_assumed(decision))
     }
 

@@ -10,8 +10,14 @@ mod node_declared_features;
 mod node_name;
 mod node_ports;
 pub(crate) mod node_resources_fit;
+mod node_volume_limits;
+mod inter_pod_affinity;
 mod node_unschedulable;
+pub(crate) mod pod_topology_spread;
 mod taint_toleration;
+mod volume_binding;
+mod volume_restrictions;
+mod volume_zone;
 
 use smallvec::SmallVec;
 
@@ -24,12 +30,38 @@ use reason::Reason;
 /// One filter plugin.
 pub(crate) struct Filter {
     pub(crate) plugin: Plugin,
+    pub(crate) scope: Scope,
+    /// What its PreFilter says of the pod before any node is looked at.
+    pub(crate) pre_filter: fn(&Prepared<'_>) -> Result<(), PreFilterFailure>,
     /// Whether it can refuse anything; `false` where PreFilter answers `Skip` (S-PF-1).
     pub(crate) applies: fn(&Prepared<'_>) -> bool,
     /// Clears the rows that it refuses from a set of occupied rows.
     pub(crate) run: fn(&Prepared<'_>, &Shard, &mut RowSet),
     /// Why it refuses a row.
     pub(crate) account: Account,
+}
+
+/// What the verdict on a row depends on.
+#[derive(Copy, Clone, PartialEq, Eq, Debug)]
+pub(crate) enum Scope {
+    /// The row and the pod's shape: it may be remembered until the row changes.
+    Row,
+    /// Other rows, other objects or who the pod is: it is asked in every attempt.
+    Request,
+}
+
+/// How a PreFilter ends an attempt.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub(crate) enum PreFilterFailure {
+    /// No node can take the pod (S-PF-2); the text is the reason.
+    Refused(String),
+    /// The attempt fails (S-PF-4).
+    Error(String),
+}
+
+/// The PreFilter of a filter that has none, or whose PreFilter never fails.
+fn passes(_: &Prepared<'_>) -> Result<(), PreFilterFailure> {
+    Ok(())
 }
 
 /// How a filter accounts for the rows that it refuses.
@@ -73,13 +105,19 @@ pub(crate) struct Refusal {
 }
 
 /// Every filter that is built. The order in which they run is the policy's.
-pub(crate) const FILTERS: [Filter; 7] = [
+pub(crate) const FILTERS: [Filter; 13] = [
     node_unschedulable::FILTER,
     node_name::FILTER,
     taint_toleration::FILTER,
     node_affinity::FILTER,
     node_ports::FILTER,
     node_resources_fit::FILTER,
+    volume_restrictions::FILTER,
+    node_volume_limits::FILTER,
+    volume_binding::FILTER,
+    volume_zone::FILTER,
+    pod_topology_spread::FILTER,
+    inter_pod_affinity::FILTER,
     node_declared_features::FILTER,
 ];
 

@@ -11,6 +11,7 @@ mod allocation;
 mod balance;
 mod dispatch;
 mod fit;
+mod normalize;
 mod reduce;
 mod tie;
 

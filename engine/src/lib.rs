@@ -9,6 +9,7 @@ mod place;
 mod filter;
 mod score;
 mod prepared;
+mod census;
 mod snapshot;
 mod cluster;
 mod model;
@@ -18,17 +19,19 @@ mod kernel;
 mod error;
 
 pub use cluster::Cluster;
-pub use cluster::delta::{Applied, Delta, RejectedDelta};
+pub use cluster::delta::{Applied, ClusterState, Delta, RejectedDelta};
 pub use error::EngineError;
-pub use model::{ModelError, Node, Pod, PodKey};
+pub use model::{ModelError, Node, Object, ObjectKey, ObjectKind, Pod, PodKey, WireObject};
 pub use place::decision::{
     Decision, Explanation, NodeVerdict, Outcome, Placement, PluginScore, Remedy, Unschedulable,
-    Verdict,
+    Verdict, VolumeBindings,
 };
+pub use place::remedy::change::RemedyChange;
 pub use place::request::{PlaceRequest, TieBreak};
 pub use plugin::{Plugin, StatusCode};
 pub use policy::{
-    BalancedAllocationArgs, NodeAffinityArgs, NodeResourcesFitArgs, Policy, PolicyError,
-    PolicySpec, ResourceWeight, ScoringStrategy, ShapePoint,
+    BalancedAllocationArgs, DefaultConstraint, InterPodAffinityArgs, NodeAffinityArgs,
+    NodeResourcesFitArgs, PodTopologySpreadArgs, Policy, PolicyError, PolicySpec, ResourceWeight,
+    ScoringStrategy, ShapePoint, SpreadDefaulting, WhenUnsatisfiable,
 };
 pub use snapshot::{Generation, NodeView, PodView, Snapshot};

@@ -1,12 +1,16 @@
 //! Place: where does this pod go? [`decide`] is the first function to read in this crate.
 
+mod basis;
 pub(crate) mod decision;
 mod evaluation;
 mod explain;
+mod feasible;
 pub(crate) mod memo;
 mod message;
+mod normalized;
 mod plan;
-mod remedy;
+mod ranking;
+pub(crate) mod remedy;
 pub(crate) mod request;
 mod select;
 
@@ -15,9 +19,10 @@ pub(crate) use explain::explain;
 pub(crate) use plan::Plan;
 
 use crate::error::EngineError;
-use crate::model::selector::NodeSelector;
+use crate::filter::PreFilterFailure;
 use crate::plugin::{Plugin, StatusCode};
 use crate::snapshot::NodeRow;
+use basis::Basis;
 use decision::{Decision, Outcome, Placement, Unschedulable};
 use request::TieBreak;
 
@@ -28,12 +33,11 @@ pub(crate) struct Decided {
     pub(crate) chosen: Option<Chosen>,
 }
 
-/// The chosen row as it was seen.
+/// The chosen row, and what the choice rests on.
 #[derive(Copy, Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Chosen {
     pub(crate) row: NodeRow,
-    /// The row's version in the snapshot that was decided on: what a commit compares.
-    pub(crate) version: u64,
+    pub(crate) basis: Basis,
 }
 
 /// One scheduling attempt (S-CYC-1 to S-CYC-7, without preemption): gates, PreFilter, Filter, Score, choice.
@@ -41,7 +45,7 @@ pub(crate) struct Chosen {
 /// `evaluation` may hold what an earlier attempt of the same shape and policy found, or nothing; the answer is the same.
 /// Cost: one pass over the shards that changed since, and one visit to each of the others.
 pub(crate) fn decide(
-    plan: &Plan<'_>,
+    plan: &mut Plan<'_>,
     evaluation: &mut Evaluation,
     tie_break: TieBreak,
 ) -> Result<Decided, EngineError> {
@@ -49,14 +53,32 @@ pub(crate) fn decide(
         return Ok(Decided { decision: plan.decision(outcome), chosen: None });
     }
     evaluation.filter(plan);
-    let outcome = match evaluation.n_feasible() {
+    if plan.prepared.demand().filters() {
+        plan.prepared.count(&mut evaluation.census);
+    }
+    let decided = filter_and_score(plan, evaluation, tie_break);
+    plan.prepared.give_back(&mut evaluation.census);
+    decided
+}
+
+/// The rest of an attempt whose rows are filtered and whose counts are taken as far as filters need them.
+fn filter_and_score(
+    plan: &mut Plan<'_>,
+    evaluation: &mut Evaluation,
+    tie_break: TieBreak,
+) -> Result<Decided, EngineError> {
+    let feasible = evaluation.feasible(plan);
+    let outcome = match feasible.len() {
         0 => Outcome::Unschedulable(message::unschedulable(plan)),
-        1 => return Ok(placed(plan, evaluation.first_feasible(), None, 1, 1)),
+        1 => return Ok(placed(plan, feasible.first(), None, 1, 1)),
         n_feasible => {
             plan.check_scoring()?;
-            let best = evaluation.score(plan);
-            let row = select::select(plan, evaluation, best.total, tie_break);
-            return Ok(placed(plan, row, Some(best.total), n_feasible, best.n_rows));
+            if !plan.prepared.demand().filters() {
+                plan.prepared.count(&mut evaluation.census);
+            }
+            let best = evaluation.rank(plan, &feasible);
+            let row = select::select(plan, &best, tie_break);
+            return Ok(placed(plan, row, Some(best.total()), n_feasible, best.n_rows()));
         }
     };
     Ok(Decided { decision: plan.decision(outcome), chosen: None })
@@ -76,9 +98,15 @@ fn before_filtering(plan: &Plan<'_>) -> Result<Option<Outcome>, EngineError> {
             n_nodes: 0,
         })));
     }
-    if plan.narrowing().is_some_and(<[_]>::is_empty) {
-        let code = StatusCode::UnschedulableAndUnresolvable;
-        let refusal = (Plugin::NodeAffinity, code, vec![NodeSelector::CONFLICT.to_owned()]);
+    if let Some((plugin, failure)) = plan.pre_filter_failure() {
+        let text = match failure {
+            PreFilterFailure::Refused(text) => text,
+            PreFilterFailure::Error(text) => {
+                let message = format!("running PreFilter plugin \"{plugin}\": {text}");
+                return Err(EngineError::SchedulerError { message });
+            }
+        };
+        let refusal = (plugin, StatusCode::UnschedulableAndUnresolvable, vec![text]);
         return Ok(Some(Outcome::Unschedulable(message::refused_by_pre_filter(plan, refusal))));
     }
     Ok(None)
@@ -107,7 +135,10 @@ fn placed(
     let node =
         shard.nodes.node(row.row()).map_or_else(|| "".into(), |node| node.facts().name.clone());
     debug_assert!(!node.is_empty(), "a feasible row holds a node");
-    let outcome = Outcome::Placed(Placement { node, total, n_feasible, n_best, assumed: false });
-    let chosen = Chosen { row, version: shard.usage.version[row.row()] };
+    let volumes = plan.prepared.volumes().bindings(row);
+    let assumed = false;
+    let placement = Placement { node, total, n_feasible, n_best, assumed, volumes };
+    let outcome = Outcome::Placed(placement);
+    let chosen = Chosen { row, basis: Basis::of(plan, row) };
     Decided { decision: plan.decision(outcome), chosen: Some(chosen) }
 }

@@ -49,18 +49,17 @@ impl Plugin {
             | Plugin::NodeAffinity
             | Plugin::NodePorts
             | Plugin::NodeResourcesFit
-            | Plugin::NodeResourcesBalancedAllocation
-            | Plugin::ImageLocality
-            | Plugin::DefaultBinder
-            | Plugin::NodeDeclaredFeatures => true,
-            Plugin::VolumeRestrictions
+            | Plugin::VolumeRestrictions
             | Plugin::NodeVolumeLimits
             | Plugin::VolumeBinding
             | Plugin::VolumeZone
             | Plugin::PodTopologySpread
             | Plugin::InterPodAffinity
-            | Plugin::DynamicResources
-            | Plugin::DefaultPreemption => false,
+            | Plugin::NodeResourcesBalancedAllocation
+            | Plugin::ImageLocality
+            | Plugin::DefaultBinder
+            | Plugin::NodeDeclaredFeatures => true,
+            Plugin::DynamicResources | Plugin::DefaultPreemption => false,
         }
     }
 }

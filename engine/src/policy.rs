@@ -42,6 +42,71 @@ pub struct PolicySpec {
     pub node_resources_fit: NodeResourcesFitArgs,
     /// `NodeResourcesBalancedAllocationArgs`.
     pub balanced_allocation: BalancedAllocationArgs,
+    /// `PodTopologySpreadArgs`.
+    pub pod_topology_spread: PodTopologySpreadArgs,
+    /// `InterPodAffinityArgs`.
+    pub inter_pod_affinity: InterPodAffinityArgs,
+}
+
+/// Arguments of PodTopologySpread.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct PodTopologySpreadArgs {
+    /// Constraints of pods that have none of their own.
+    pub defaulting: SpreadDefaulting,
+}
+
+/// Where the constraints of pods without any come from (S-PTS-12).
+#[derive(Clone, Debug, Default, PartialEq)]
+pub enum SpreadDefaulting {
+    /// kube-scheduler's own: hostname with skew 3 and zone with skew 5, for scores only.
+    #[default]
+    System,
+    /// These, in this order; none at all if the list is empty.
+    List(Vec<DefaultConstraint>),
+}
+
+/// One default constraint. Its selector is that of the services and the controller that a pod belongs to.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct DefaultConstraint {
+    /// At least 1.
+    pub max_skew: i32,
+    /// A node label.
+    pub topology_key: String,
+    /// Whether it filters or scores.
+    pub when_unsatisfiable: WhenUnsatisfiable,
+    /// At least 1; 1 when absent (S-PTS-3).
+    pub min_domains: Option<i32>,
+    /// `Honor` unless false.
+    pub honors_affinity: bool,
+    /// `Ignore` unless true.
+    pub honors_taints: bool,
+}
+
+/// What an unsatisfied spread constraint does.
+#[derive(Copy, Clone, Debug, PartialEq, Eq)]
+pub enum WhenUnsatisfiable {
+    /// Refuses the node.
+    DoNotSchedule,
+    /// Lowers its score.
+    ScheduleAnyway,
+}
+
+/// Arguments of InterPodAffinity.
+#[derive(Clone, Debug, PartialEq)]
+pub struct InterPodAffinityArgs {
+    /// What a required affinity term of a running pod adds to the score, 0 to 100.
+    pub hard_pod_affinity_weight: i32,
+    /// Whether pods without preferred terms are not scored at all (S-IS-1).
+    pub ignore_preferred_terms_of_existing_pods: bool,
+}
+
+impl Default for InterPodAffinityArgs {
+    fn default() -> InterPodAffinityArgs {
+        InterPodAffinityArgs {
+            hard_pod_affinity_weight: 1,
+            ignore_preferred_terms_of_existing_pods: false,
+        }
+    }
 }
 
 /// Arguments of NodeAffinity.
@@ -220,6 +285,8 @@ impl Default for PolicySpec {
             node_affinity: NodeAffinityArgs::default(),
             node_resources_fit: NodeResourcesFitArgs::default(),
             balanced_allocation: BalancedAllocationArgs::default(),
+            pod_topology_spread: PodTopologySpreadArgs::default(),
+            inter_pod_affinity: InterPodAffinityArgs::default(),
         }
     }
 }

@@ -1,7 +1,11 @@
 //! Prepared: what filters and scores need of a request, worked out once before the shards are walked.
 
+pub(crate) mod volumes;
+
 use smallvec::SmallVec;
 
+use crate::census::Census;
+use crate::census::demand::Demand;
 use crate::kernel::Kernels;
 use crate::model::Pod;
 use crate::model::intern::{Interner, Symbol};
@@ -10,6 +14,7 @@ use crate::model::selector::{NodePreferences, NodeSelector};
 use crate::model::shape::ShapeFacts;
 use crate::policy::Policy;
 use crate::snapshot::Snapshot;
+use volumes::PreparedVolumes;
 
 /// A request against a snapshot.
 pub(crate) struct Prepared<'a> {
@@ -22,6 +27,9 @@ pub(crate) struct Prepared<'a> {
     added_preferred: Option<NodePreferences>,
     fit_resources: SmallVec<[(Resource, i64); 4]>,
     balance_resources: SmallVec<[Resource; 4]>,
+    volumes: PreparedVolumes<'a>,
+    demand: Demand,
+    census: Census,
 }
 
 impl<'a> Prepared<'a> {
@@ -52,6 +60,9 @@ impl<'a> Prepared<'a> {
             node_name: pod.node_name().map(|name| names.get(name).unwrap_or(Symbol::EMPTY)),
             added_required,
             added_preferred,
+            volumes: PreparedVolumes::new(snapshot, pod, policy),
+            demand: Demand::of(pod, policy, snapshot),
+            census: Census::default(),
             fit_resources: fit_resources
                 .filter_map(|r| Some((Resource::from_name(&r.name, names)?, r.weight)))
                 .collect(),
@@ -84,6 +95,43 @@ impl<'a> Prepared<'a> {
     /// Nodes of the snapshot.
     pub(crate) fn n_nodes(&self) -> usize {
         self.snapshot.n_nodes()
+    }
+
+    /// The node names to which required node affinity narrows the search, sorted; none left means that the terms conflict
+    /// (S-NAF-2).
+    pub(crate) fn named_nodes(&self) -> Option<&'a [Symbol]> {
+        self.shape().required_affinity.as_ref()?.names.as_deref()
+    }
+
+    /// What the pod wants counted of other pods.
+    pub(crate) fn demand(&self) -> &Demand {
+        &self.demand
+    }
+
+    /// The counts, once [`Prepared::count`] was called.
+    pub(crate) fn census(&self) -> &Census {
+        &self.census
+    }
+
+    /// Counts what the pod wants counted, beginning with what an earlier attempt left; `remembered` is empty until
+    /// [`Prepared::give_back`].
+    pub(crate) fn count(&mut self, remembered: &mut Census) {
+        if !self.demand.is_empty() {
+            self.census = std::mem::take(remembered);
+            self.census.advance(&self.demand, self.snapshot, &self.pod.shape().facts, self.kernels);
+        }
+    }
+
+    /// Leaves the counts to later attempts.
+    pub(crate) fn give_back(&mut self, remembered: &mut Census) {
+        if self.census.is_taken() {
+            *remembered = std::mem::take(&mut self.census);
+        }
+    }
+
+    /// What the pod's volumes ask for.
+    pub(crate) fn volumes(&self) -> &PreparedVolumes<'a> {
+        &self.volumes
     }
 
     /// `spec.nodeName`.

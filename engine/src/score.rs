@@ -6,11 +6,14 @@
 pub(crate) mod normalize;
 
 mod image_locality;
+mod inter_pod_affinity;
 mod least_allocated;
+mod ln;
 mod most_allocated;
 mod node_affinity;
 mod node_resources_balanced_allocation;
 mod node_resources_fit;
+mod pod_topology_spread;
 mod requested_to_capacity_ratio;
 mod taint_toleration;
 mod utilization;
@@ -27,17 +30,42 @@ pub(crate) struct Score {
     pub(crate) plugin: Plugin,
     /// Whether it contributes at all; `false` where PreScore answers `Skip` (S-SEL-1).
     pub(crate) applies: fn(&Prepared<'_>) -> bool,
-    /// Adds `weight` times the raw score of every row of the set; other rows may get anything. Answers whether any
-    /// could have changed.
-    pub(crate) add: fn(&Prepared<'_>, &Shard, &RowSet, &mut [i32; ROWS], i32) -> bool,
+    pub(crate) raw: Raw,
     pub(crate) normalize: Normalize,
 }
 
+/// Where raw scores come from.
+#[derive(Copy, Clone)]
+pub(crate) enum Raw {
+    /// The row and the pod's shape: they stand until the row changes.
+    ByRow(ScoreRows),
+    /// All feasible rows together, or other pods: they are worked out in every attempt.
+    ByCluster(ScoreCluster),
+}
+
+/// Adds `weight` times the raw score of every row of the set; other rows may get anything. Answers whether any could have
+/// changed.
+pub(crate) type ScoreRows = fn(&Prepared<'_>, &Shard, &RowSet, &mut [i32; ROWS], i32) -> bool;
+
+/// Scores the feasible rows of every shard, in the shards' order; `None` where PreScore answers `Skip` after all.
+pub(crate) type ScoreCluster = fn(&Prepared<'_>, &[RowSet]) -> Option<ClusterScores>;
+
+/// Raw scores of feasible rows.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct ClusterScores {
+    /// A column a shard; rows that are not feasible may hold anything.
+    pub(crate) columns: Vec<[i32; ROWS]>,
+    /// The feasible rows of each shard that are normalised; `None` for all. The others score 0 (S-TS-8).
+    pub(crate) normalized: Option<Vec<RowSet>>,
+}
+
 /// Every score that is built.
-pub(crate) const SCORES: [Score; 5] = [
+pub(crate) const SCORES: [Score; 7] = [
     taint_toleration::SCORE,
     node_affinity::SCORE,
     node_resources_fit::SCORE,
+    pod_topology_spread::SCORE,
+    inter_pod_affinity::SCORE,
     node_resources_balanced_allocation::SCORE,
     image_locality::SCORE,
 ];
@@ -46,6 +74,21 @@ impl Score {
     /// The score of a plugin, if it is built and scores.
     pub(crate) fn of(plugin: Plugin) -> Option<&'static Score> {
         const { &SCORES }.iter().find(|score| score.plugin == plugin)
+    }
+
+    /// The raw scores of some rows, where they are a matter of rows: see [`ScoreRows`].
+    pub(crate) fn add_rows(
+        &self,
+        prepared: &Prepared<'_>,
+        shard: &Shard,
+        rows: &RowSet,
+        scores: &mut [i32; ROWS],
+        weight: i32,
+    ) -> bool {
+        match self.raw {
+            Raw::ByRow(add) => add(prepared, shard, rows, scores, weight),
+            Raw::ByCluster(_) => false,
+        }
     }
 }
 

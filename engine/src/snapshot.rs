@@ -2,11 +2,18 @@
 //! Rules: S-SNP-2 (immutable, consistent across nodes), S-CCH-7 (nodes without an object are never in it).
 
 pub(crate) mod column;
+pub(crate) mod draft;
 mod id;
+pub(crate) mod matching;
 pub(crate) mod node_table;
+pub(crate) mod objects;
 pub(crate) mod pod_table;
+pub(crate) mod population_index;
 pub(crate) mod row_set;
 pub(crate) mod shard;
+pub(crate) mod storage;
+pub(crate) mod term_index;
+pub(crate) mod topology;
 pub(crate) mod usage;
 mod view;
 
@@ -19,10 +26,15 @@ pub use view::{NodeView, PodView};
 use rustc_hash::FxHashMap;
 
 use crate::model::intern::Symbol;
-use crate::model::{Model, Node};
+use crate::model::{Model, Node, ObjectKind};
 use column::Column;
 use node_table::ImageState;
+use objects::Objects;
+use population_index::PopulationIndex;
 use shard::Shard;
+use storage::Storage;
+use term_index::TermIndex;
+use topology::Topology;
 
 /// Rows of a shard. A change of one node copies and re-evaluates this many, so few is good for single changes; each
 /// shard costs a reader a visit, so many is good for scans.
@@ -41,6 +53,11 @@ pub struct Snapshot {
     pub(crate) counts: Counts,
     /// What a node's entry would say of an image if refreshed now (S-IL-5).
     pub(crate) images: Arc<FxHashMap<Symbol, ImageState>>,
+    pub(crate) topology: Topology,
+    pub(crate) populations: PopulationIndex,
+    pub(crate) terms: TermIndex,
+    pub(crate) objects: Objects,
+    pub(crate) storage: Storage,
     pub(crate) model: Arc<Model>,
 }
 
@@ -64,6 +81,11 @@ impl Snapshot {
             shards: Vec::new(),
             counts: Counts::default(),
             images: Arc::default(),
+            topology: Topology::default(),
+            populations: PopulationIndex::default(),
+            terms: TermIndex::default(),
+            objects: Objects::default(),
+            storage: Storage::default(),
             model,
         }
     }
@@ -98,9 +120,19 @@ impl Snapshot {
         self.counts.n_orphaned
     }
 
+    /// Objects of a kind.
+    pub fn n_objects(&self, kind: ObjectKind) -> usize {
+        self.objects.count(kind)
+    }
+
     /// Contradictions that a feed sent since the cluster was last replaced (S-CCH-6).
     pub fn n_contradictions(&self) -> u64 {
         self.counts.n_contradictions
+    }
+
+    /// Of the newest change of any row: within one history, equal ones mean that no row changed.
+    pub(crate) fn newest_version(&self) -> u64 {
+        self.shards.iter().map(|shard| shard.version).max().unwrap_or(0)
     }
 
     /// The node object of a row, `None` for a free row.

@@ -1,6 +1,7 @@
 //! Many threads placing and deleting at once: no node ever holds more than it has, and every answer is true.
 //!
-//! Rules: S-CCH-1, S-CCH-2 (a pod is assumed once), S-SNP-2 (a snapshot is consistent), S-FIT-8 (room).
+//! Rules: S-CCH-1, S-CCH-2 (a pod is assumed once), S-SNP-2 (a snapshot is consistent), S-FIT-8 (room); those that reach
+//! across nodes are in `relations`.
 
 #![allow(
     clippy::expect_used,
@@ -11,6 +12,8 @@
 
 #[path = "object/object.rs"]
 mod object;
+#[path = "concurrency/relations.rs"]
+mod relations;
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;

@@ -10,6 +10,8 @@
     reason = "a test fails by panicking, and uses what it needs of the shared inputs"
 )]
 
+#[path = "reference/naive.rs"]
+mod naive;
 #[path = "object/object.rs"]
 mod object;
 #[path = "random/random.rs"]
@@ -19,45 +21,57 @@ use std::collections::BTreeSet;
 use std::thread;
 
 use berth_engine::{
-    Cluster, Decision, Delta, EngineError, Generation, Outcome, PlaceRequest, Pod, PodKey, Policy,
-    TieBreak,
+    Cluster, Decision, Delta, EngineError, Generation, Outcome, PlaceRequest, Pod, Policy, TieBreak,
 };
-use berth_proto::{core_v1, meta_v1};
+use berth_proto::core_v1;
 use proptest::collection::vec;
 use proptest::prelude::*;
 use proptest::sample::select;
 use proptest::test_runner::RngSeed;
 
-use random::Json;
-use random::node::Flavor;
+use naive::objects::AnyObject;
+use random::node::{Flavor, named};
 use random::pod::PodTraits;
+use random::{Json, n_cases};
 
 #[derive(Debug)]
 struct Case {
     nodes: Vec<Json<core_v1::Node>>,
+    objects: Vec<AnyObject>,
     templates: Vec<Json<core_v1::Pod>>,
     policy: Policy,
     tie_break: TieBreak,
 }
 
 fn cases(n_nodes: std::ops::Range<usize>) -> impl Strategy<Value = Case> {
-    let traits = PodTraits { has_host_ports: true, has_node_name: true };
-    let templates =
-        (vec(random::pod::plain_template(), 2..4), vec(random::pod::template(traits), 1..4));
+    let traits = PodTraits { has_host_ports: true, has_node_name: true, has_volumes: true };
+    let templates = (
+        vec(random::pod::plain_template(), 1..3),
+        vec(random::pod::template(traits), 1..3),
+        vec(random::pod::sociable_template(traits), 1..4),
+        vec(random::pod::stored_template(), 0..3),
+    );
     let flavor = select(vec![Flavor::Odd, Flavor::Ordinary]);
     let nodes = flavor.prop_flat_map(move |flavor| {
-        vec(random::node::node(String::new(), flavor).prop_map(Json), n_nodes.clone())
+        vec(random::node::node(flavor).prop_map(Json), n_nodes.clone())
     });
+    let objects = random::object::objects();
     let tie_break =
         prop_oneof![Just(TieBreak::Lexicographic), any::<u64>().prop_map(TieBreak::Seeded)];
-    (nodes, templates, random::policy::policy(), tie_break).prop_map(
-        |(mut nodes, (plain, odd), policy, tie_break)| {
-            for (i, node) in nodes.iter_mut().enumerate() {
-                node.0.metadata.get_or_insert_default().name = format!("node-{i}");
-            }
+    (nodes, objects, templates, random::policy::policy(), tie_break).prop_map(
+        |(nodes, objects, (plain, odd, sociable, stored), policy, tie_break)| {
+            let named =
+                |(i, node): (usize, Json<core_v1::Node>)| Json(named(node.0, &format!("node-{i}")));
             Case {
-                nodes,
-                templates: plain.into_iter().chain(odd).map(Json).collect(),
+                nodes: nodes.into_iter().enumerate().map(named).collect(),
+                objects,
+                templates: plain
+                    .into_iter()
+                    .chain(odd)
+                    .chain(sociable)
+                    .chain(stored)
+                    .map(Json)
+                    .collect(),
                 policy,
                 tie_break,
             }
@@ -68,7 +82,7 @@ fn cases(n_nodes: std::ops::Range<usize>) -> impl Strategy<Value = Case> {
 fn config(cases: u32, seed: u64) -> ProptestConfig {
     let rng_seed = RngSeed::Fixed(seed);
     ProptestConfig {
-        cases,
+        cases: n_cases(cases),
         rng_seed,
         failure_persistence: None,
         max_shrink_time: 10_000,
@@ -76,27 +90,33 @@ fn config(cases: u32, seed: u64) -> ProptestConfig {
     }
 }
 
-fn cluster_of<'a>(nodes: impl IntoIterator<Item = &'a Json<core_v1::Node>>) -> Cluster {
+fn cluster_of(case: &Case) -> Cluster {
+    let cluster = of_nodes(&case.nodes);
+    let objects = case.objects.iter().map(|object| upsert_object(&cluster, object));
+    assert_eq!(cluster.apply(objects.collect()).rejected, []);
+    cluster
+}
+
+fn of_nodes(nodes: &[Json<core_v1::Node>]) -> Cluster {
     let cluster = Cluster::new();
     let nodes = nodes
-        .into_iter()
+        .iter()
         .map(|node| Delta::UpsertNode(cluster.compile_node(&node.0).unwrap()))
         .collect();
     assert_eq!(cluster.apply(nodes).rejected, []);
     cluster
 }
 
+fn upsert_object(cluster: &Cluster, object: &AnyObject) -> Delta {
+    Delta::UpsertObject(cluster.compile_object(object.wire()).unwrap())
+}
+
 /// Pods of the templates in turn, named by number.
 fn pods(cluster: &Cluster, templates: &[Json<core_v1::Pod>], n: usize) -> Vec<Pod> {
     let of = |i: usize| {
         let mut pod = templates[i % templates.len()].0.clone();
-        let (name, uid) = (format!("pod-{i}"), format!("uid-{i}"));
-        pod.metadata = Some(meta_v1::ObjectMeta {
-            name,
-            uid,
-            namespace: "default".to_owned(),
-            ..Default::default()
-        });
+        let metadata = pod.metadata.get_or_insert_default();
+        (metadata.name, metadata.uid) = (format!("pod-{i}"), format!("uid-{i}"));
         cluster.compile_pod(&pod).unwrap()
     };
     (0..n).map(of).collect()
@@ -120,13 +140,14 @@ proptest! {
     #[test]
     fn the_same_sequence_gives_the_same_decisions(case in cases(1..40)) {
         let run = || {
-            let cluster = cluster_of(&case.nodes);
+            let cluster = cluster_of(&case);
             let mut decisions = Vec::new();
-            for (i, pod) in pods(&cluster, &case.templates, 12).iter().enumerate() {
+            let pods = pods(&cluster, &case.templates, 12);
+            for (i, pod) in pods.iter().enumerate() {
                 let request = PlaceRequest { pod, policy: &case.policy, tie_break: case.tie_break };
                 decisions.push(if i % 4 == 0 { cluster.place(&request) } else { cluster.assume(&request) });
                 if i % 5 == 4 {
-                    let key = PodKey::new("default", &format!("pod-{}", i - 1));
+                    let key = pods[i - 1].key().clone();
                     cluster.apply(vec![Delta::DeletePod { key, uid: None }]);
                 }
             }
@@ -138,14 +159,14 @@ proptest! {
     /// A dry run of a batch tells what assuming it does, and changes nothing.
     #[test]
     fn a_dry_run_tells_what_assuming_does(case in cases(1..40), n in select(vec![1_usize, 7, 40, 150])) {
-        let (dry, real) = (cluster_of(&case.nodes), cluster_of(&case.nodes));
+        let (dry, real) = (cluster_of(&case), cluster_of(&case));
         let place = |cluster: &Cluster, assume| {
             let pods = pods(cluster, &case.templates, n);
             let decisions = cluster.place_batch(&pods, &case.policy, case.tie_break, assume, &|| false);
             decisions.into_iter().map(outcome).collect::<Vec<_>>()
         };
         let planned = place(&dry, false);
-        prop_assert_eq!(dry.snapshot().generation(), cluster_of(&case.nodes).snapshot().generation());
+        prop_assert_eq!(dry.snapshot().generation(), cluster_of(&case).snapshot().generation());
         prop_assert_eq!(dry.snapshot().n_pods(), 0);
         prop_assert_eq!(&planned, &place(&real, true));
         let n_placed = planned.iter().filter(|outcome| matches!(outcome, Ok(Outcome::Placed(_)))).count();
@@ -157,7 +178,7 @@ proptest! {
     /// A batch decides what the same pods would get one by one.
     #[test]
     fn a_batch_is_its_pods_one_by_one(case in cases(1..40)) {
-        let (batch, single) = (cluster_of(&case.nodes), cluster_of(&case.nodes));
+        let (batch, single) = (cluster_of(&case), cluster_of(&case));
         let together = batch.place_batch(
             &pods(&batch, &case.templates, 20), &case.policy, case.tie_break, true, &|| false);
         let alone = pods(&single, &case.templates, 20).into_iter().map(|pod| {
@@ -166,18 +187,24 @@ proptest! {
         prop_assert_eq!(together.into_iter().map(outcome).collect::<Vec<_>>(), alone.map(outcome).collect::<Vec<_>>());
     }
 
-    /// Ties are broken by name, not by row: nodes may come in any order, one by one or at once.
+    /// Ties are broken by name, not by row: nodes and objects may come in any order, one by one or at once.
     #[test]
     fn the_order_of_nodes_does_not_matter(mut case in cases(1..60)) {
         // The size of an image is that of its first reporter (S-IL-4), so here nodes have none.
         for node in &mut case.nodes {
             node.0.status.get_or_insert_default().images.clear();
         }
+        // An object told twice is as told last, so here each is told once.
+        let mut keys = BTreeSet::new();
+        case.objects.retain(|object| keys.insert(object.key()));
         let backwards = Cluster::new();
+        for object in case.objects.iter().rev() {
+            backwards.apply(vec![upsert_object(&backwards, object)]);
+        }
         for node in case.nodes.iter().rev() {
             backwards.apply(vec![Delta::UpsertNode(backwards.compile_node(&node.0).unwrap())]);
         }
-        let forwards = cluster_of(&case.nodes);
+        let forwards = cluster_of(&case);
         let decide = |cluster: &Cluster| {
             let pods = pods(cluster, &case.templates, 12);
             let decisions = pods.iter().map(|pod| {
@@ -195,7 +222,7 @@ proptest! {
     /// One snapshot asked from 1, 2 and 8 threads at once answers the same.
     #[test]
     fn threads_agree(case in cases(300..500)) {
-        let cluster = cluster_of(&case.nodes);
+        let cluster = cluster_of(&case);
         let pods = pods(&cluster, &case.templates, 40);
         // Some room is taken first, so that shards differ.
         cluster.place_batch(&pods[..20], &case.policy, case.tie_break, true, &|| false);
@@ -220,7 +247,7 @@ fn seeds_spread_and_lexicographic_does_not() {
     let nodes: Vec<_> = (0..50)
         .map(|i| Json(object::node(&format!("n{i:02} cpu=4 memory=8Gi pods=110"))))
         .collect();
-    let cluster = cluster_of(&nodes);
+    let cluster = of_nodes(&nodes);
     let choose = |uid: &str, tie_break| {
         let pod = cluster.compile_pod(&object::pod(&format!("p cpu=1 uid={uid}"))).unwrap();
         let decision = cluster
@@ -252,7 +279,7 @@ fn seeds_spread_and_lexicographic_does_not() {
 /// Once a batch is cancelled the rest of it is refused, and what was placed before stays.
 #[test]
 fn a_cancelled_batch_keeps_what_it_placed() {
-    let cluster = cluster_of(&[Json(object::node("n1 cpu=4 memory=8Gi pods=110"))]);
+    let cluster = of_nodes(&[Json(object::node("n1 cpu=4 memory=8Gi pods=110"))]);
     let pods = pods(&cluster, &[Json(object::pod("p cpu=1"))], 4);
     let polls = std::cell::Cell::new(0);
     let is_cancelled = || polls.replace(polls.get() + 1) >= 2;

@@ -1,5 +1,5 @@
 //! A cluster that was changed by thousands of random deltas is the cluster that its objects make: the same lists, the
-//! same sums, the same decisions as one built from nothing.
+//! same sums, the same decisions as one built from nothing, and as the naive scheduler's.
 //!
 //! Two rules make history count, and are tested by hand or left out here: the set of used ports (S-PRT-5) and the lag of
 //! image counts (S-IL-5).
@@ -12,6 +12,8 @@
     reason = "a test fails by panicking, and uses what it needs of the shared inputs"
 )]
 
+#[path = "incremental/check.rs"]
+mod check;
 #[path = "incremental/event.rs"]
 mod event;
 #[path = "incremental/feed.rs"]
@@ -26,27 +28,38 @@ mod object;
 mod random;
 #[path = "incremental/story.rs"]
 mod story;
+#[path = "reference/verdict.rs"]
+mod verdict;
 
 use berth_engine::{Cluster, Delta, NodeView, PodKey};
+use berth_proto::{core_v1, meta_v1};
 use proptest::prelude::*;
 use proptest::test_runner::RngSeed;
 
+use event::{Event, Version};
 use feed::Feed;
 use story::Story;
 
 proptest! {
     #![proptest_config(ProptestConfig {
-        cases: 96,
+        cases: random::n_cases(60),
         rng_seed: RngSeed::Fixed(21),
         failure_persistence: None,
         max_shrink_time: 10_000,
         ..ProptestConfig::default()
     })]
 
-    /// Some 10,000 deltas in 2,400 batches.
+    /// Some 9,000 deltas in 1,500 batches.
     #[test]
-    fn updated_is_rebuilt(templates in event::templates(), batches in event::batches(10..40)) {
+    fn updated_is_rebuilt(
+        templates in event::templates(),
+        objects in random::object::objects(),
+        batches in event::batches(10..40),
+    ) {
         let mut feed = Feed::new(templates);
+        for object in objects {
+            feed.take(Event::UpsertObject { object, version: Version::Newer });
+        }
         for batch in batches {
             for event in batch {
                 feed.take(event);
@@ -120,6 +133,31 @@ fn a_repeated_pod_is_as_new_as_its_last_repetition() {
     assert_eq!(story.milli_cpu("n1"), 1000);
     assert_eq!(story.pod("a node=n1 cpu=3 version=10"), None);
     assert_eq!(story.milli_cpu("n1"), 3000);
+}
+
+/// The same of other objects: what is older than what was heard of last is not news.
+#[test]
+fn a_repeated_object_is_as_new_as_its_last_repetition() {
+    let story = Story::new(&["n1 cpu=4 memory=8Gi pods=10 label:host=n1"]);
+    assert_eq!(story.pod("a node=n1 label:app=x namespace=n2"), None);
+    let namespace = |version: &str, team: &str| {
+        story.object(core_v1::Namespace {
+            metadata: Some(meta_v1::ObjectMeta {
+                name: "n2".to_owned(),
+                resource_version: version.to_owned(),
+                labels: [("team".to_owned(), team.to_owned())].into(),
+                ..Default::default()
+            }),
+            ..Default::default()
+        });
+        story.is_feasible("probe far=host,app:x,team:y")["n1"]
+    };
+    assert!(namespace("5", "x"));
+    assert!(namespace("9", "x"));
+    assert!(namespace("7", "y"), "sent before the last");
+    assert!(!namespace("10", "y"));
+    assert!(!namespace("", "y"), "without a version it counts as new");
+    assert!(namespace("", "x"));
 }
 
 /// A pod may come before its node, outlive it, and find it again (S-CCH-7).

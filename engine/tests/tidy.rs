@@ -119,6 +119,7 @@ fn filters_and_scores_have_a_file_each() {
     check_table("filter", "FILTER", &["reason"]);
     // The three strategies are arguments of NodeResourcesFit, not plugins.
     let others = [
+        "ln",
         "normalize",
         "utilization",
         "least_allocated",

@@ -11,13 +11,30 @@
 mod filter;
 #[path = "object/object.rs"]
 mod object;
+#[path = "worked_examples/pod_affinity.rs"]
+mod pod_affinity;
 #[path = "worked_examples/score.rs"]
 mod score;
+#[path = "worked_examples/topology_spread.rs"]
+mod topology_spread;
+#[path = "worked_examples/volume.rs"]
+mod volume;
 
 use berth_engine::{
     Cluster, Delta, EngineError, Explanation, Outcome, PlaceRequest, Plugin, Policy, PolicySpec,
     TieBreak, Verdict,
 };
+
+/// Adds an object other than a node or a pod, written as JSON.
+macro_rules! upsert {
+    ($cluster:expr, $kind:ty, $json:expr) => {{
+        let object: $kind = serde_json::from_value($json).unwrap();
+        let object = $cluster.compile_object(&object).unwrap();
+        let applied = $cluster.apply(vec![berth_engine::Delta::UpsertObject(object)]);
+        assert_eq!(applied.rejected, []);
+    }};
+}
+use upsert;
 
 /// A cluster of these nodes and pods, in one batch.
 fn cluster(nodes: &[&str], pods: &[&str]) -> Cluster {

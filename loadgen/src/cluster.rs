@@ -1,4 +1,4 @@
-//! Synthetic clusters: nodes in pools and zones, with pods running on them.
+//! Synthetic clusters: nodes in pools and zones, with pods running on them and the Services that select those.
 //!
 //! The same [`ClusterSpec`] gives the same objects on every machine. Parts draw from streams of their own, so that
 //! a change to, say, the taints does not move the images.
@@ -6,8 +6,9 @@
 pub mod image;
 pub mod pool;
 pub mod running;
+pub mod service;
 
-use berth_proto::core_v1::{ContainerImage, Node, NodeSpec, NodeStatus, Pod};
+use berth_proto::core_v1::{ContainerImage, Namespace, Node, NodeSpec, NodeStatus, Pod, Service};
 use berth_proto::meta_v1::ObjectMeta;
 use rand::seq::IndexedRandom;
 use rand::{RngExt, SeedableRng};
@@ -105,11 +106,16 @@ impl ClusterSpec {
     }
 }
 
-/// Nodes and the pods that run on them, ready to be fed.
+/// Nodes, the pods that run on them and what selects those, ready to be fed.
 #[derive(Debug, Clone, PartialEq)]
 pub struct SyntheticCluster {
     /// In the order of their numbers.
     pub nodes: Vec<Node>,
+    /// Those that have pods or Services, each once.
+    pub namespaces: Vec<Namespace>,
+    /// One for each application that has pods, so that pods without spread constraints of their own are spread by the
+    /// scheduler's defaults, as in clusters at large.
+    pub services: Vec<Service>,
     /// Node by node; every one has `spec.nodeName`.
     pub pods: Vec<Pod>,
 }
@@ -134,7 +140,21 @@ impl SyntheticCluster {
             })
             .collect();
         let pods = running::pods(spec, &pools, &nodes, &mut stream(spec.seed, 5));
-        Ok(Self { nodes, pods })
+        let (namespaces, services) = (Vec::new(), Vec::new());
+        let mut cluster = Self { nodes, namespaces, services, pods: Vec::new() };
+        cluster.add_services_of(&pods);
+        cluster.pods = pods;
+        Ok(cluster)
+    }
+
+    /// Objects of all kinds.
+    pub fn n_objects(&self) -> usize {
+        self.nodes.len() + self.namespaces.len() + self.services.len() + self.pods.len()
+    }
+
+    /// Adds the Services that select these pods, with their namespaces, as far as they are not there yet.
+    pub fn add_services_of(&mut self, pods: &[Pod]) {
+        service::add_of(pods, &mut self.namespaces, &mut self.services);
     }
 }
 

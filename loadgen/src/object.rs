@@ -2,10 +2,16 @@
 
 use berth_proto::Quantity;
 use berth_proto::core_v1::{
-    Affinity, Container, NodeAffinity, NodeSelector, NodeSelectorRequirement, NodeSelectorTerm,
-    Pod, PodSpec, ResourceRequirements, Taint, Toleration,
+    Affinity, Container, Namespace, NodeAffinity, NodeSelector, NodeSelectorRequirement,
+    NodeSelectorTerm, Pod, PodAffinityTerm, PodSpec, ResourceRequirements, Service, ServiceSpec,
+    Taint, Toleration, TopologySpreadConstraint,
 };
-use berth_proto::meta_v1::ObjectMeta;
+use berth_proto::meta_v1::{LabelSelector, ObjectMeta};
+
+/// Topology key of a node's zone.
+pub const ZONE: &str = "topology.kubernetes.io/zone";
+/// Topology key of a node itself.
+pub const HOSTNAME: &str = "kubernetes.io/hostname";
 
 /// CPU as the Kubernetes API takes it: `250m`, or whole cores where they are whole.
 pub fn cpu_quantity(milli: i64) -> Quantity {
@@ -125,5 +131,61 @@ pub fn required_node_affinity(term: NodeSelectorTerm) -> Affinity {
             ..NodeAffinity::default()
         }),
         ..Affinity::default()
+    }
+}
+
+/// A constraint that spreads an application's pods over the domains of a topology key, one more here than there at most.
+pub fn spread(topology_key: &str, when_unsatisfiable: &str, app: &str) -> TopologySpreadConstraint {
+    TopologySpreadConstraint {
+        max_skew: 1,
+        topology_key: topology_key.to_owned(),
+        when_unsatisfiable: when_unsatisfiable.to_owned(),
+        label_selector: Some(selecting(app)),
+        ..TopologySpreadConstraint::default()
+    }
+}
+
+/// A term about an application's pods in the same domain of a topology key.
+pub fn pod_affinity_term(topology_key: &str, app: &str) -> PodAffinityTerm {
+    PodAffinityTerm {
+        label_selector: Some(selecting(app)),
+        topology_key: topology_key.to_owned(),
+        ..PodAffinityTerm::default()
+    }
+}
+
+fn selecting(app: &str) -> LabelSelector {
+    LabelSelector {
+        match_labels: [("app".to_owned(), app.to_owned())].into_iter().collect(),
+        ..LabelSelector::default()
+    }
+}
+
+/// A namespace with the label that the API server gives every one.
+pub fn namespace(name: &str) -> Namespace {
+    Namespace {
+        metadata: Some(ObjectMeta {
+            name: name.to_owned(),
+            labels: [("kubernetes.io/metadata.name".to_owned(), name.to_owned())]
+                .into_iter()
+                .collect(),
+            ..ObjectMeta::default()
+        }),
+        ..Namespace::default()
+    }
+}
+
+/// The Service of an application's pods, of its name.
+pub fn service(namespace: &str, app: &str) -> Service {
+    Service {
+        metadata: Some(ObjectMeta {
+            namespace: namespace.to_owned(),
+            name: app.to_owned(),
+            ..ObjectMeta::default()
+        }),
+        spec: Some(ServiceSpec {
+            selector: [("app".to_owned(), app.to_owned())].into_iter().collect(),
+            ..ServiceSpec::default()
+        }),
     }
 }

@@ -1,6 +1,6 @@
 //! Synthetic workloads: pods to place, as replicas of deployments of several kinds.
 //!
-//! Only fields of the plugins that Berth evaluates are used: no volumes, spread constraints or pod affinity.
+//! Everything that a placement reads is used but volumes, whose claims would have to be made for each replica.
 
 pub mod kind;
 
@@ -158,7 +158,10 @@ impl FromStr for Mix {
 
 #[cfg(test)]
 mod tests {
-    use std::collections::BTreeSet;
+    use std::collections::{BTreeMap, BTreeSet};
+
+    use berth_proto::core_v1::PodSpec;
+    use berth_proto::meta_v1::LabelSelector;
 
     use super::{Kind, Mix, MixError, WorkloadSpec, generate};
 
@@ -173,7 +176,7 @@ mod tests {
     }
 
     #[test]
-    fn names_are_unique_and_nothing_is_bound_or_outside_the_built_plugins() {
+    fn names_are_unique_and_nothing_is_bound() {
         let pods = generate(&spec(5_000, 1));
         assert_eq!(pods.len(), 5_000);
         let names: BTreeSet<_> = pods
@@ -183,12 +186,7 @@ mod tests {
         assert_eq!(names.len(), 5_000);
         for spec in pods.iter().filter_map(|pod| pod.spec.as_ref()) {
             assert_eq!(spec.node_name, "");
-            assert!(spec.volumes.is_empty() && spec.topology_spread_constraints.is_empty());
-            assert!(
-                spec.affinity
-                    .as_ref()
-                    .is_none_or(|a| a.pod_affinity.is_none() && a.pod_anti_affinity.is_none())
-            );
+            assert!(spec.volumes.is_empty());
         }
     }
 
@@ -205,6 +203,60 @@ mod tests {
                 .count();
             assert!(count > 0, "{kind:?} is missing");
         }
+    }
+
+    #[test]
+    fn replicas_relate_to_their_own_deployment_and_to_no_other() {
+        for kind in [
+            Kind::SpreadZones,
+            Kind::SpreadSoft,
+            Kind::OnePerNode,
+            Kind::SameZone,
+            Kind::RatherApart,
+        ] {
+            for pod in generate(&WorkloadSpec { n_pods: 40, seed: 9, mix: Mix::only(kind) }) {
+                let app = BTreeMap::from([(
+                    "app",
+                    pod.metadata.as_ref().unwrap().labels["app"].as_str(),
+                )]);
+                let spec = pod.spec.as_ref().unwrap();
+                let selectors = selectors(spec);
+                assert!(!selectors.is_empty(), "{kind:?} relates to nothing");
+                for selector in selectors {
+                    let labels: BTreeMap<&str, &str> = selector
+                        .match_labels
+                        .iter()
+                        .map(|(k, v)| (k.as_str(), v.as_str()))
+                        .collect();
+                    assert_eq!(labels, app, "{kind:?}");
+                }
+            }
+        }
+    }
+
+    fn selectors(spec: &PodSpec) -> Vec<&LabelSelector> {
+        let affinity = spec.affinity.as_ref();
+        let near = affinity.and_then(|affinity| affinity.pod_affinity.as_ref());
+        let apart = affinity.and_then(|affinity| affinity.pod_anti_affinity.as_ref());
+        let required = near
+            .into_iter()
+            .flat_map(|near| &near.required_during_scheduling_ignored_during_execution)
+            .chain(
+                apart
+                    .into_iter()
+                    .flat_map(|apart| &apart.required_during_scheduling_ignored_during_execution),
+            );
+        let preferred = apart
+            .into_iter()
+            .flat_map(|apart| &apart.preferred_during_scheduling_ignored_during_execution)
+            .filter_map(|weighted| weighted.pod_affinity_term.as_ref());
+        let constraints =
+            spec.topology_spread_constraints.iter().filter_map(|it| it.label_selector.as_ref());
+        required
+            .chain(preferred)
+            .filter_map(|term| term.label_selector.as_ref())
+            .chain(constraints)
+            .collect()
     }
 
     #[test]

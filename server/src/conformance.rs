@@ -1,6 +1,6 @@
 //! Replays recorded decisions of kube-scheduler on the engine and says where the two differ.
 //!
-//! [`case`] is the recorded form, [`coverage`] tells which cases this version can be asked about, [`replay`] drives one
+//! [`case`] is the recorded form, [`coverage`] tells which steps this version can be asked about, [`replay`] drives one
 //! case through the engine, [`compare`] holds one answer against its record, [`tally`] and [`report`] add up.
 
 use std::fs::File;
@@ -11,6 +11,7 @@ use flate2::read::MultiGzDecoder;
 use rayon::prelude::*;
 
 pub mod case;
+mod claims;
 pub mod compare;
 pub mod coverage;
 pub mod replay;
@@ -18,7 +19,6 @@ pub mod report;
 pub mod tally;
 
 use case::Case;
-use coverage::Coverage;
 use report::{Report, SuiteReport};
 
 /// What to replay.
@@ -161,10 +161,9 @@ fn run_suite(
 }
 
 fn run_case(case: &Case) -> report::CaseReport {
-    match coverage::of(case) {
-        Coverage::Covered(policy) => replay::replay(case, &policy),
-        Coverage::NotCovered(reason) => report::CaseReport::not_covered(case, reason),
-        Coverage::Unusable(reason) => replay::unusable(case, &reason),
+    match coverage::policy_of(case) {
+        Ok(policy) => replay::replay(case, &policy),
+        Err(reason) => replay::unusable(case, &reason),
     }
 }
 

@@ -4,7 +4,7 @@ use std::fmt;
 use std::sync::Arc;
 
 use crate::model::ModelError;
-use crate::model::{Node, Pod, PodKey};
+use crate::model::{Node, Object, ObjectKey, Pod, PodKey};
 use crate::snapshot::Generation;
 
 /// One change. Applying it twice changes nothing more.
@@ -16,6 +16,10 @@ pub enum Delta {
     DeleteNode(Arc<str>),
     /// Adds, replaces, binds, confirms or, when terminal, removes a pod.
     UpsertPod(Pod),
+    /// Adds or replaces an object other than a node or a pod.
+    UpsertObject(Object),
+    /// Removes an object other than a node or a pod.
+    DeleteObject(ObjectKey),
     /// Removes a pod, bound, assumed or pending.
     DeletePod {
         /// The pod.
@@ -23,6 +27,17 @@ pub enum Delta {
         /// When set, only the pod of this uid: a newer one under the same name stays.
         uid: Option<Arc<str>>,
     },
+}
+
+/// Everything that a cluster is to hold.
+#[derive(Clone, Debug, Default)]
+pub struct ClusterState {
+    /// Nodes.
+    pub nodes: Vec<Node>,
+    /// Objects of every other kind.
+    pub objects: Vec<Object>,
+    /// Pods, on nodes and pending.
+    pub pods: Vec<Pod>,
 }
 
 /// What came of a batch.
@@ -37,7 +52,7 @@ pub struct Applied {
 /// A delta that was skipped, and why.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct RejectedDelta {
-    /// Position in the batch; when the cluster is replaced, nodes count first, then pods.
+    /// Position in the batch; when the cluster is replaced, nodes count first, then other objects, then pods.
     pub index: usize,
     /// What it was about, for example ``Pod `default/web-0` ``.
     pub object: String,
@@ -57,6 +72,8 @@ impl Delta {
         match self {
             Delta::UpsertNode(node) => format!("Node `{}`", node.name()),
             Delta::DeleteNode(name) => format!("Node `{name}`"),
+            Delta::UpsertObject(object) => object.key().to_string(),
+            Delta::DeleteObject(key) => key.to_string(),
             Delta::UpsertPod(pod) => format!("Pod `{}`", pod.key()),
             Delta::DeletePod { key, .. } => format!("Pod `{key}`"),
         }

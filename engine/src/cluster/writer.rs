@@ -5,11 +5,12 @@ use std::sync::Arc;
 
 use rustc_hash::{FxHashMap, FxHashSet};
 
-use super::delta::Delta;
-use super::draft::Draft;
+use super::delta::{ClusterState, Delta};
 use super::images::ImageRefresh;
 use crate::model::ModelError;
-use crate::model::{Node, Pod, PodKey};
+use crate::model::volume::VolumeBindings;
+use crate::model::{Node, Object, ObjectKey, Pod, PodKey};
+use crate::snapshot::draft::Draft;
 use crate::snapshot::{Counts, NodeRow, Snapshot};
 
 /// The state that deltas are applied to. Snapshots of it share everything that did not change since.
@@ -62,6 +63,8 @@ impl Writer {
             Delta::UpsertNode(node) => self.upsert_node(&node),
             Delta::DeleteNode(name) => self.delete_node(&name),
             Delta::UpsertPod(pod) => return self.upsert_pod(pod),
+            Delta::UpsertObject(object) => self.upsert_object(&object),
+            Delta::DeleteObject(key) => self.draft.delete_object(&key),
             Delta::DeletePod { key, uid } => self.delete_pod(&key, uid.as_deref()),
         }
         Ok(())
@@ -81,14 +84,21 @@ impl Writer {
         }
     }
 
-    /// The version of a row, if it still holds this node.
-    pub(crate) fn version_of(&self, row: NodeRow, node: &str) -> Option<u64> {
-        let shard = self.draft.snapshot.shards.get(row.shard())?;
-        (shard.nodes.node(row.row())?.name() == node).then(|| shard.usage.version[row.row()])
-    }
-
     /// Removes what a feed once told and now tells otherwise or no longer; assumed pods stay.
-    pub(crate) fn forget_all_but(&mut self, nodes: &[Node], pods: &[Pod]) {
+    pub(crate) fn forget_all_but(&mut self, state: &ClusterState) {
+        let ClusterState { nodes, objects, pods } = state;
+        let kept: FxHashMap<&ObjectKey, &Object> =
+            objects.iter().rev().map(|object| (object.key(), object)).collect();
+        let is_kept = |known: &&Object| {
+            kept.get(known.key()).is_some_and(|object| {
+                object.facts() == known.facts()
+                    && object.resource_version() == known.resource_version()
+            })
+        };
+        let known = self.draft.snapshot.objects.iter();
+        let gone_objects: Vec<_> =
+            known.filter(|object| !is_kept(object)).map(|object| object.key().clone()).collect();
+        gone_objects.iter().for_each(|key| self.draft.delete_object(key));
         let named: FxHashSet<&str> = nodes.iter().map(Node::name).collect();
         let listed: FxHashMap<&PodKey, &Pod> = pods.iter().map(|pod| (pod.key(), pod)).collect();
         let is_listed = |key: &PodKey, known: &KnownPod| {
@@ -102,7 +112,15 @@ impl Writer {
             self.pods.iter().filter(is_gone).map(|(key, _)| key.clone()).collect();
         gone_pods.sort_unstable();
         gone_nodes.sort_unstable();
-        gone_pods.iter().for_each(|key| self.forget(key));
+        for key in &gone_pods {
+            let listed = listed.get(key).filter(|pod| !pod.is_terminal());
+            let is_kept = listed.zip(self.pods.get(key)).is_some_and(|(p, k)| is_confirmed(p, k));
+            let bindings = self.draft.release_bindings(key).filter(|_| is_kept);
+            self.forget(key);
+            if let Some(bindings) = bindings {
+                self.draft.restore_bindings(key, bindings);
+            }
+        }
         gone_nodes.iter().for_each(|name| self.delete_node(name));
         // What is listed counts, however old it says it is.
         self.nodes.values_mut().for_each(|known| known.resource_version = None);
@@ -119,7 +137,7 @@ impl Writer {
     }
 
     /// Puts a pod onto the node of a row at once (S-CCH-2). The pod must not be on a node.
-    pub(crate) fn assume(&mut self, pod: &Pod, row: NodeRow) {
+    pub(crate) fn assume(&mut self, pod: &Pod, row: NodeRow, bindings: &VolumeBindings) {
         self.forget(pod.key());
         let Some(node) = self.draft.snapshot.node(row) else {
             return;
@@ -127,6 +145,7 @@ impl Writer {
         let pod = pod.on_node(node.facts().name.clone());
         self.images.touch(row, node);
         self.draft.add_pod(row, pod.clone(), true);
+        self.draft.assume_bindings(pod.key(), row, bindings);
         self.counts().n_pods += 1;
         self.counts().n_assumed += 1;
         let known = KnownPod { pod: pod.clone(), place: PodPlace::OnNode(row), is_assumed: true };
@@ -161,6 +180,16 @@ impl Writer {
             self.draft.replace_node(row, node.clone());
         }
         self.images.touch(row, node);
+    }
+
+    fn upsert_object(&mut self, object: &Object) {
+        match self.draft.snapshot.objects.get(object.key()) {
+            Some(known) if is_older(object.resource_version(), known.resource_version()) => {}
+            Some(known) if known.facts() == object.facts() => {
+                self.draft.snapshot.objects.renew(object);
+            }
+            _ => self.draft.upsert_object(object),
+        }
     }
 
     /// Pods that were known before their node take their places on it.
@@ -238,10 +267,21 @@ impl Writer {
             }
         }
         if let Some(known) = pod.node_name().and_then(|name| self.nodes.get(name)) {
-            check_range(&self.draft.snapshot, known.row, &pod)?;
+            let checked = check_range(&self.draft.snapshot, known.row, &pod);
+            if checked.is_err() && !self.pods.contains_key(pod.key()) {
+                self.draft.release_bindings(pod.key());
+            }
+            checked?;
         }
-        self.forget(pod.key());
+        // Of a pod that is not known there are bindings only while a new listing is taken in.
+        let is_kept = self.pods.get(pod.key()).is_none_or(|known| is_confirmed(&pod, known));
+        let bindings = self.draft.release_bindings(pod.key()).filter(|_| is_kept);
+        let key = pod.key().clone();
+        self.forget(&key);
         self.insert(pod);
+        if let Some(bindings) = bindings {
+            self.draft.restore_bindings(&key, bindings);
+        }
         Ok(())
     }
 
@@ -282,6 +322,7 @@ impl Writer {
         let Some(known) = self.pods.remove(key) else {
             return;
         };
+        self.draft.release_bindings(key);
         if known.is_assumed {
             self.counts().n_assumed -= 1;
         }
@@ -338,7 +379,14 @@ fn is_same(pod: &Pod, known: &KnownPod) -> bool {
         && new.uid == old.uid
         && new.node_name == old.node_name
         && Arc::ptr_eq(&new.shape, &old.shape)
+        && Arc::ptr_eq(&new.population, &old.population)
+        && new.volumes == old.volumes
         && new.resized == old.resized
+}
+
+/// Whether a pod is told to be where it is known to be: it keeps what was decided of its claims.
+fn is_confirmed(pod: &Pod, known: &KnownPod) -> bool {
+    pod.uid() == known.pod.uid() && pod.node_name() == known.pod.node_name()
 }
 
 /// A pod that was bound does not change its node (S-CCH-6); an assumed one may be bound elsewhere (S-CCH-3).

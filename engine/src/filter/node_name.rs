@@ -1,14 +1,20 @@
 //! NodeName: pods that name their node. Rule: S-NAM-1. Reads: `NodeTable::row_of_name`, the pod's `spec.nodeName`.
 
 use super::reason::Reason;
-use super::{Account, Filter};
+use super::{Account, Filter, Scope, passes};
 use crate::plugin::Plugin;
 use crate::prepared::Prepared;
 use crate::snapshot::row_set::RowSet;
 use crate::snapshot::shard::Shard;
 
-pub(crate) const FILTER: Filter =
-    Filter { plugin: Plugin::NodeName, applies, run, account: Account::Always(Reason::NodeName) };
+pub(crate) const FILTER: Filter = Filter {
+    plugin: Plugin::NodeName,
+    scope: Scope::Request,
+    pre_filter: passes,
+    applies,
+    run,
+    account: Account::Always(Reason::NodeName),
+};
 
 fn applies(prepared: &Prepared<'_>) -> bool {
     prepared.pod().node_name().is_some()

@@ -5,7 +5,7 @@
 use smallvec::SmallVec;
 
 use super::reason::Reason;
-use super::{Account, Filter, ReasonCounts, Refusal};
+use super::{Account, Filter, ReasonCounts, Refusal, Scope, passes};
 use crate::kernel::FitInput;
 use crate::model::intern::Symbol;
 use crate::model::resources::Resource;
@@ -18,6 +18,8 @@ use crate::snapshot::shard::Shard;
 
 pub(crate) const FILTER: Filter = Filter {
     plugin: Plugin::NodeResourcesFit,
+    scope: Scope::Row,
+    pre_filter: passes,
     applies: |_| true,
     run,
     account: Account::ByRow { refusal, count },

@@ -1,7 +1,7 @@
 //! NodeUnschedulable: cordoned nodes. Rules: S-UNS-1, S-UNS-2. Reads: `NodeTable::unschedulable`, `ShapeFacts::tolerations`.
 
 use super::reason::Reason;
-use super::{Account, Filter};
+use super::{Account, Filter, Scope, passes};
 use crate::model::intern::Symbol;
 use crate::model::taint::{Effect, Taint};
 use crate::plugin::Plugin;
@@ -11,6 +11,8 @@ use crate::snapshot::shard::Shard;
 
 pub(crate) const FILTER: Filter = Filter {
     plugin: Plugin::NodeUnschedulable,
+    scope: Scope::Row,
+    pre_filter: passes,
     applies,
     run,
     account: Account::Always(Reason::NodeUnschedulable),

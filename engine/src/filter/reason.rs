@@ -2,7 +2,7 @@
 
 use std::borrow::Cow;
 
-use crate::model::intern::Interner;
+use crate::model::intern::{Interner, Symbol};
 use crate::model::resources::Resource;
 use crate::plugin::StatusCode;
 
@@ -25,6 +25,34 @@ pub(crate) enum Reason {
     TooManyPods,
     /// S-FIT-8
     Insufficient(Resource),
+    /// S-VLR-4
+    DiskConflict,
+    /// S-VLR-5
+    ReadWriteOncePodConflict,
+    /// S-VLL-5
+    MaxVolumeCount,
+    /// S-VLL-2: the whole text.
+    ClaimLookup(Symbol),
+    /// S-VLB-8
+    VolumeNodeAffinity,
+    /// S-VLB-8
+    NoVolumeToBind,
+    /// S-VLB-8
+    NotEnoughStorage,
+    /// S-VLB-8
+    MissingVolume,
+    /// S-VLZ-3
+    VolumeZone,
+    /// S-PTS-7
+    MissingTopologyLabel,
+    /// S-PTS-7
+    PodTopologySpread,
+    /// S-IPA-7
+    PodAffinity,
+    /// S-IPA-7
+    PodAntiAffinity,
+    /// S-IPA-7
+    ExistingAntiAffinity,
     /// S-NDF-2
     NodeDeclaredFeatures,
     /// S-PF-6: left out by NodeAffinity's PreFilter result.
@@ -54,6 +82,37 @@ impl Reason {
             Reason::Insufficient(Resource::Scalar(name)) => {
                 format!("Insufficient {}", names.name(name)).into()
             }
+            Reason::DiskConflict => "node(s) had no available disk".into(),
+            Reason::ReadWriteOncePodConflict => {
+                "node(s) unavailable due to PersistentVolumeClaim with ReadWriteOncePod access mode \
+                 already in-use by another pod"
+                    .into()
+            }
+            Reason::MaxVolumeCount => "node(s) exceed max volume count".into(),
+            Reason::ClaimLookup(text) => names.name(text).to_string().into(),
+            Reason::VolumeNodeAffinity => {
+                "node(s) didn't match PersistentVolume's node affinity".into()
+            }
+            Reason::NoVolumeToBind => {
+                "node(s) didn't find available persistent volumes to bind".into()
+            }
+            Reason::NotEnoughStorage => "node(s) did not have enough free storage".into(),
+            Reason::MissingVolume => {
+                "node(s) unavailable due to one or more pvc(s) bound to non-existent pv(s)".into()
+            }
+            Reason::VolumeZone => "node(s) had no available volume zone".into(),
+            Reason::MissingTopologyLabel => {
+                "node(s) didn't match pod topology spread constraints (missing required label)"
+                    .into()
+            }
+            Reason::PodTopologySpread => {
+                "node(s) didn't match pod topology spread constraints".into()
+            }
+            Reason::PodAffinity => "node(s) didn't match pod affinity rules".into(),
+            Reason::PodAntiAffinity => "node(s) didn't match pod anti-affinity rules".into(),
+            Reason::ExistingAntiAffinity => {
+                "node(s) didn't satisfy existing pods anti-affinity rules".into()
+            }
             Reason::NodeDeclaredFeatures => "node(s) didn't match Pod's required features".into(),
             Reason::PreFilterNodeAffinity => {
                 "node(s) didn't satisfy plugin(s) [NodeAffinity]".into()
@@ -65,14 +124,28 @@ impl Reason {
     /// the node's size (S-FIT-10).
     pub(crate) fn code(self) -> StatusCode {
         match self {
-            Reason::NodePorts | Reason::TooManyPods | Reason::Insufficient(_) => {
-                StatusCode::Unschedulable
-            }
+            Reason::NodePorts
+            | Reason::TooManyPods
+            | Reason::Insufficient(_)
+            | Reason::DiskConflict
+            | Reason::ReadWriteOncePodConflict
+            | Reason::MaxVolumeCount
+            | Reason::PodTopologySpread
+            | Reason::PodAntiAffinity
+            | Reason::ExistingAntiAffinity => StatusCode::Unschedulable,
             Reason::NodeUnschedulable
             | Reason::NodeName
             | Reason::UntoleratedTaint
             | Reason::EnforcedNodeAffinity
             | Reason::NodeAffinity
+            | Reason::ClaimLookup(_)
+            | Reason::VolumeNodeAffinity
+            | Reason::NoVolumeToBind
+            | Reason::NotEnoughStorage
+            | Reason::MissingVolume
+            | Reason::VolumeZone
+            | Reason::MissingTopologyLabel
+            | Reason::PodAffinity
             | Reason::NodeDeclaredFeatures
             | Reason::PreFilterNodeAffinity => StatusCode::UnschedulableAndUnresolvable,
         }

@@ -2,7 +2,7 @@
 //! Rules: S-TNT-1 to S-TNT-4. Reads: `NodeTable::hard_taints`, `ShapeFacts::tolerations`.
 
 use super::reason::Reason;
-use super::{Account, Filter};
+use super::{Account, Filter, Scope, passes};
 use crate::plugin::Plugin;
 use crate::prepared::Prepared;
 use crate::snapshot::row_set::RowSet;
@@ -10,6 +10,8 @@ use crate::snapshot::shard::Shard;
 
 pub(crate) const FILTER: Filter = Filter {
     plugin: Plugin::TaintToleration,
+    scope: Scope::Row,
+    pre_filter: passes,
     applies: |_| true,
     run,
     account: Account::Always(Reason::UntoleratedTaint),

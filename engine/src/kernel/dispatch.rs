@@ -3,7 +3,7 @@
 
 use super::fit::FitInput;
 use super::tie::TieKey;
-use super::{allocation, balance, fit, reduce, tie};
+use super::{allocation, balance, fit, normalize, reduce, tie};
 use crate::snapshot::ROWS;
 use crate::snapshot::row_set::RowSet;
 
@@ -100,8 +100,27 @@ kernel! {
     add_balance = balance::add_balance; (scores: &mut [i32; ROWS], input: &balance::BalanceInput<'_>, weight: i32)
 }
 kernel! {
+    /// `scores` += `weight` · the normalised topology spread score of `values` (S-TS-8). The second of `extent` is not 0, and the
+    /// values that matter lie within it.
+    add_spread = normalize::add_spread;
+    (totals: &mut [i32; ROWS], values: &[i32; ROWS], extent: (i32, i32), weight: i32)
+}
+kernel! {
+    /// The same for inter-pod affinity (S-IS-6). The values of `extent` differ.
+    add_range = normalize::add_range;
+    (totals: &mut [i32; ROWS], values: &[i32; ROWS], extent: (i32, i32), weight: i32)
+}
+kernel! {
+    /// Each cost, from 0 to 2³¹ − 1, rounded half away from zero (S-TS-7).
+    round_costs = normalize::round_costs; (costs: &[f64; ROWS]) -> [i32; ROWS]
+}
+kernel! {
     /// The largest value among `rows`; `i32::MIN` if there are none.
     max_of = reduce::max_of; (values: &[i32; ROWS], rows: &RowSet) -> i32
+}
+kernel! {
+    /// The smallest value among `rows`; `i32::MAX` if there are none.
+    min_of = reduce::min_of; (values: &[i32; ROWS], rows: &RowSet) -> i32
 }
 kernel! {
     /// The rows among `rows` that hold `value`.

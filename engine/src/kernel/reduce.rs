@@ -1,4 +1,4 @@
-//! Reduce: the best value of a column and who holds it.
+//! Reduce: the extremes of a column and who holds a value.
 
 use super::fit::pack;
 use crate::snapshot::ROWS;
@@ -11,6 +11,18 @@ pub(super) fn max_of(values: &[i32; ROWS], rows: &RowSet) -> i32 {
         for (bit, value) in chunk.iter().enumerate() {
             let candidate = if word >> bit & 1 == 1 { *value } else { i32::MIN };
             best = best.max(candidate);
+        }
+    }
+    best
+}
+
+#[inline(always)]
+pub(super) fn min_of(values: &[i32; ROWS], rows: &RowSet) -> i32 {
+    let mut best = i32::MAX;
+    for (chunk, word) in values.as_chunks::<64>().0.iter().zip(rows.0) {
+        for (bit, value) in chunk.iter().enumerate() {
+            let candidate = if word >> bit & 1 == 1 { *value } else { i32::MAX };
+            best = best.min(candidate);
         }
     }
     best

@@ -114,6 +114,43 @@ proptest! {
     }
 
     #[test]
+    fn normalize(
+        values in prop::collection::vec(prop_oneof![0..i32::MAX, 0..300, Just(0)], ROWS),
+        shift in prop_oneof![Just(0), 0..1000_i32],
+    ) {
+        let values = array(&values);
+        let (lowest, highest) = (*values.iter().min().unwrap(), *values.iter().max().unwrap());
+        let shifted = array(&values.map(|value| value.saturating_sub(shift)));
+        let (low, high) = (lowest.saturating_sub(shift), highest.saturating_sub(shift));
+        prop_assume!(highest > 0 && low < high);
+        for kernels in Kernels::all() {
+            let (mut spread, mut range) = ([7; ROWS], [7; ROWS]);
+            kernels.add_spread(&mut spread, &values, (lowest, highest), 3);
+            kernels.add_range(&mut range, &shifted, (low, high), 3);
+            for row in 0..ROWS {
+                let [lo, hi, value] = [lowest, highest, values[row]].map(i64::from);
+                prop_assert_eq!(i64::from(spread[row]), 7 + 3 * (100 * (hi + lo - value) / hi), "{:?}", kernels);
+                let [lo, hi, value] = [low, high, shifted[row]].map(i64::from);
+                let share = (value - lo) as f64 / (hi - lo) as f64;
+                prop_assert_eq!(i64::from(range[row]), 7 + 3 * (100.0 * share) as i64, "{:?}", kernels);
+            }
+        }
+    }
+
+    #[test]
+    fn rounding(costs in prop::collection::vec(
+        prop_oneof![0.0..1e9_f64, (0..1_000_000_i32).prop_map(|half| f64::from(half) / 2.0), 0.499..0.501_f64], ROWS,
+    )) {
+        let costs = array(&costs);
+        for kernels in Kernels::all() {
+            let rounded = kernels.round_costs(&costs);
+            for row in 0..ROWS {
+                prop_assert_eq!(rounded[row], costs[row].round() as i32, "{:?} {}", kernels, costs[row]);
+            }
+        }
+    }
+
+    #[test]
     fn fit(alloc in allocatable(), used in used(), request in used(), pods in prop::collection::vec(0..4_i64, ROWS)) {
         let (alloc, used, pods) = (array(&alloc), array(&used), array(&pods));
         let mut room = Allocatable::default();
@@ -153,10 +190,12 @@ proptest! {
         let (values, hashes) = (array(&values), array(&hashes));
         let key = TieKey::new(seed, "uid");
         let max = rows.iter().map(|row| values[row]).max().unwrap_or(i32::MIN);
+        let min = rows.iter().map(|row| values[row]).min().unwrap_or(i32::MAX);
         let equal: RowSet = rows.iter().filter(|row| values[*row] == 2).collect();
         let highest = rows.iter().map(|row| key.of(hashes[row])).max().unwrap_or(0);
         for kernels in Kernels::all() {
             prop_assert_eq!(kernels.max_of(&values, &rows), max, "{:?}", kernels);
+            prop_assert_eq!(kernels.min_of(&values, &rows), min, "{:?}", kernels);
             prop_assert_eq!(kernels.rows_equal(&values, &rows, 2), equal, "{:?}", kernels);
             prop_assert_eq!(kernels.max_tie_key(&hashes, &rows, key), highest, "{:?}", kernels);
         }

@@ -18,7 +18,7 @@ impl ModelError {
 
     /// The same error seen from the object that holds this one at `parent`.
     pub(crate) fn under(mut self, parent: &str) -> ModelError {
-        self.field = if self.field.starts_with('[') {
+        self.field = if self.field.is_empty() || self.field.starts_with('[') {
             format!("{parent}{}", self.field)
         } else {
             format!("{parent}.{}", self.field)

@@ -16,10 +16,20 @@ impl Symbol {
     pub(crate) const UNSCHEDULABLE_TAINT: Symbol = Symbol(1);
     /// The host address that means every address (S-PRT-3).
     pub(crate) const ANY_IP: Symbol = Symbol(2);
+    /// The label that names a node (S-TS-3).
+    pub(crate) const HOSTNAME: Symbol = Symbol(3);
+    /// The label that names a node's zone (S-PTS-12).
+    pub(crate) const ZONE: Symbol = Symbol(4);
 }
 
 /// Strings whose symbols are constants, in the constants' order.
-const WELL_KNOWN: [&str; 3] = ["", "node.kubernetes.io/unschedulable", "0.0.0.0"];
+const WELL_KNOWN: [&str; 5] = [
+    "",
+    "node.kubernetes.io/unschedulable",
+    "0.0.0.0",
+    "kubernetes.io/hostname",
+    "topology.kubernetes.io/zone",
+];
 
 /// Shared by every thread that compiles objects; a lookup takes one short read lock of a map shard.
 #[derive(Debug)]
@@ -97,5 +107,7 @@ mod tests {
             Some(Symbol::UNSCHEDULABLE_TAINT)
         );
         assert_eq!(interner.get("0.0.0.0"), Some(Symbol::ANY_IP));
+        assert_eq!(interner.get("kubernetes.io/hostname"), Some(Symbol::HOSTNAME));
+        assert_eq!(interner.get("topology.kubernetes.io/zone"), Some(Symbol::ZONE));
     }
 }

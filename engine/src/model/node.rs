@@ -21,7 +21,7 @@ pub struct Node {
     resource_version: Option<u64>,
 }
 
-#[derive(Debug, PartialEq)]
+#[derive(Clone, Debug, PartialEq)]
 pub(crate) struct NodeFacts {
     pub(crate) name: Arc<str>,
     pub(crate) symbol: Symbol,
@@ -75,6 +75,13 @@ impl Node {
     /// `metadata.name`.
     pub fn name(&self) -> &str {
         &self.facts.name
+    }
+
+    /// The same node with other facts.
+    pub(crate) fn changed(&self, change: impl FnOnce(&mut NodeFacts)) -> Node {
+        let mut facts = (*self.facts).clone();
+        change(&mut facts);
+        Node { facts: Arc::new(facts), resource_version: self.resource_version }
     }
 
     pub(crate) fn facts(&self) -> &NodeFacts {

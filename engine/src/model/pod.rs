@@ -3,13 +3,16 @@
 use std::fmt;
 use std::sync::Arc;
 
-use berth_proto::core_v1;
+use berth_proto::{core_v1, meta_v1};
 
 use super::Model;
 use super::ModelError;
-use super::label::check_name;
+use super::controller::ControllerKey;
+use super::label::{self, Labels, check_name};
+use super::population::{Population, PopulationFacts};
 use super::requests::PodRequests;
 use super::shape::{Footprint, Shape, ShapeFacts};
+use super::volume::PodVolumes;
 
 /// `namespace/name` of a pod.
 #[derive(Clone, PartialEq, Eq, Hash, PartialOrd, Ord, Debug)]
@@ -45,6 +48,11 @@ pub(crate) struct PodFacts {
     pub(crate) resource_version: Option<u64>,
     pub(crate) is_terminal: bool,
     pub(crate) shape: Arc<Shape>,
+    pub(crate) population: Arc<Population>,
+    /// The controller that owns it, where default constraints look at its kind.
+    pub(crate) owner: Option<ControllerKey>,
+    /// `None` where placement looks at none of its volumes.
+    pub(crate) volumes: Option<Arc<PodVolumes>>,
     /// What the pod takes on its node where its status says other than its spec (S-FIT-5).
     pub(crate) resized: Option<Arc<Footprint>>,
 }
@@ -56,26 +64,29 @@ impl Pod {
             return Err(ModelError::new("spec", "is missing"));
         };
         let requests = PodRequests::parse(pod)?;
-        if let Some(metadata) = &pod.metadata {
-            check_labels(&metadata.labels)?;
-        }
-        let facts = ShapeFacts::compile(spec, &requests, model.names())?;
+        let metadata = pod.metadata.as_ref();
+        let population = compile_population(metadata, &key, model)?;
+        let origin = (population.facts.namespace, &population.facts.labels);
+        let facts = ShapeFacts::compile(spec, &requests, origin, model.names(), model.terms())?;
         let resized = requests
             .has_status()
             .then(|| Footprint::of(&requests, true, model.names()))
             .filter(|footprint| *footprint != facts.footprint)
             .map(Arc::new);
-        let shape = model.shapes().intern(facts, model.names());
-        let metadata = pod.metadata.as_ref();
+        let make = |id, facts| Shape::new(id, facts, model.names());
+        let shape = model.shapes().intern(facts, make);
         let phase = pod.status.as_ref().map_or("", |status| status.phase.as_str());
         Ok(Pod(Arc::new(PodFacts {
-            key,
             uid: metadata.map_or("", |m| m.uid.as_str()).into(),
             node_name: compile_node_name(spec, model)?,
             resource_version: metadata.and_then(|m| m.resource_version.parse().ok()),
             is_terminal: matches!(phase, "Succeeded" | "Failed"),
             shape,
+            owner: metadata.and_then(|m| ControllerKey::of_pod(m, &key.namespace, model.names())),
+            population,
             resized,
+            volumes: PodVolumes::compile(&spec.volumes, &key, model.names()),
+            key,
         })))
     }
 
@@ -116,7 +127,14 @@ impl Pod {
 
     /// The same pod under another name: a replica.
     pub fn with_identity(&self, key: PodKey, uid: &str) -> Pod {
-        Pod(Arc::new(PodFacts { key, uid: uid.into(), ..(*self.0).clone() }))
+        let volumes = self.0.volumes.as_ref().map(|volumes| volumes.of_pod(&key));
+        Pod(Arc::new(PodFacts { key, uid: uid.into(), volumes, ..(*self.0).clone() }))
+    }
+
+    /// The same pod with another spec, of a shape that stands in no table.
+    pub(crate) fn changed(&self, facts: ShapeFacts, model: &Model) -> Pod {
+        let shape = Arc::new(Shape::apart(facts, model.names()));
+        Pod(Arc::new(PodFacts { shape, ..(*self.0).clone() }))
     }
 
     /// The same pod on a node.
@@ -130,6 +148,15 @@ impl Pod {
 
     pub(crate) fn shape(&self) -> &Arc<Shape> {
         &self.0.shape
+    }
+
+    /// `None` where placement looks at none of its volumes.
+    pub(crate) fn volumes(&self) -> Option<&Arc<PodVolumes>> {
+        self.0.volumes.as_ref()
+    }
+
+    pub(crate) fn population(&self) -> &Arc<Population> {
+        &self.0.population
     }
 
     /// What it adds to the sums of its node.
@@ -167,10 +194,16 @@ fn compile_node_name(
 /// API servers write uids of 36 bytes.
 const MAX_UID: usize = 253;
 
-/// A pod's labels are not read yet, but a malformed one says that the object is not what it seems.
-fn check_labels(labels: &std::collections::BTreeMap<String, String>) -> Result<(), ModelError> {
-    for (key, value) in labels {
-        super::label::check(key, value)?;
-    }
-    Ok(())
+fn compile_population(
+    metadata: Option<&meta_v1::ObjectMeta>,
+    key: &PodKey,
+    model: &Model,
+) -> Result<Arc<Population>, ModelError> {
+    let names = model.names();
+    let facts = PopulationFacts {
+        namespace: names.intern(&key.namespace),
+        labels: metadata.map_or(Ok(Labels::default()), |m| label::compile(&m.labels, names))?,
+        is_terminating: metadata.is_some_and(|m| m.deletion_timestamp.is_some()),
+    };
+    Ok(model.populations().intern(facts, Population::new))
 }

@@ -14,6 +14,15 @@ pub(crate) struct HostPort {
     pub(crate) ip: Symbol,
 }
 
+impl HostPort {
+    /// Whether one node cannot serve both (S-PRT-3). `::` is an ordinary address.
+    pub(crate) fn conflicts_with(&self, other: &HostPort) -> bool {
+        let overlaps =
+            self.ip == other.ip || self.ip == Symbol::ANY_IP || other.ip == Symbol::ANY_IP;
+        overlaps && self.port == other.port && self.protocol == other.protocol
+    }
+}
+
 /// A pod's claims, sorted, each once.
 pub(crate) type HostPorts = SmallVec<[HostPort; 1]>;
 

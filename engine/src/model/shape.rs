@@ -1,33 +1,28 @@
 //! Shape: the scheduling-relevant part of a pod's spec, interned. Replicas of one workload share one shape.
 
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 
 use berth_proto::core_v1;
-use dashmap::DashMap;
-use rustc_hash::FxBuildHasher;
 use smallvec::SmallVec;
 
 use super::ModelError;
 use super::feature::FeatureSet;
 use super::image;
 use super::intern::{Interner, Symbol};
+use super::label::Labels;
+use super::pod_affinity::{PodAffinity, TermTable};
 use super::port::{self, HostPorts};
 use super::requests::{Options, PodRequests};
 use super::resources::Resources;
 use super::selector::{NodePreferences, NodeSelector};
+use super::table::Table;
 use super::taint::Tolerations;
+use super::topology_spread::SpreadConstraints;
 use crate::plugin::Plugin;
 
 /// Names a shape for as long as anything refers to it; never used again.
 #[derive(Copy, Clone, PartialEq, Eq, Hash, PartialOrd, Ord, Debug)]
-pub(crate) struct ShapeId(u64);
-
-impl ShapeId {
-    fn new(id: u64) -> ShapeId {
-        ShapeId(id)
-    }
-}
+pub(crate) struct ShapeId(u32);
 
 /// An interned spec. Two shapes of one table are equal exactly if their ids are.
 #[derive(Debug)]
@@ -61,6 +56,9 @@ pub(crate) struct ShapeFacts {
     /// Init and regular containers (S-IL-3).
     pub(crate) n_containers: u32,
     pub(crate) features: FeatureSet,
+    /// `None` where the pod has no affinity to pods.
+    pub(crate) pod_affinity: Option<Arc<PodAffinity>>,
+    pub(crate) spread: SpreadConstraints,
     /// Fields whose plugins are not built yet.
     pub(crate) not_evaluated: SmallVec<[(Plugin, &'static str); 0]>,
 }
@@ -94,10 +92,14 @@ impl ShapeFacts {
     }
 
     /// Compiles what is relevant of `spec`; errors name the field.
+    ///
+    /// The pod's namespace and labels leave their mark only where terms or constraints refer to them.
     pub(crate) fn compile(
         spec: &core_v1::PodSpec,
         requests: &PodRequests<'_>,
+        (namespace, labels): (Symbol, &Labels),
         names: &Interner,
+        terms: &TermTable,
     ) -> Result<ShapeFacts, ModelError> {
         let node_affinity = spec.affinity.as_ref().and_then(|a| a.node_affinity.as_ref());
         let required = node_affinity
@@ -128,6 +130,12 @@ impl ShapeFacts {
             n_containers: u32::try_from(spec.containers.len() + spec.init_containers.len())
                 .unwrap_or(u32::MAX),
             features: FeatureSet::required(spec),
+            pod_affinity: spec
+                .affinity
+                .as_ref()
+                .and_then(|affinity| PodAffinity::compile(affinity, namespace, names, terms))
+                .map(Arc::new),
+            spread: SpreadConstraints::compile(&spec.topology_spread_constraints, labels, names)?,
             not_evaluated: not_evaluated(spec),
         })
     }
@@ -168,71 +176,21 @@ fn not_evaluated(spec: &core_v1::PodSpec) -> SmallVec<[(Plugin, &'static str); 0
     if !spec.resource_claims.is_empty() {
         list.push((Plugin::DynamicResources, "spec.resourceClaims"));
     }
-    if !spec.topology_spread_constraints.is_empty() {
-        list.push((Plugin::PodTopologySpread, "spec.topologySpreadConstraints"));
-    }
-    let affinity = spec.affinity.as_ref();
-    if affinity.is_some_and(|a| a.pod_affinity.is_some()) {
-        list.push((Plugin::InterPodAffinity, "spec.affinity.podAffinity"));
-    }
-    if affinity.is_some_and(|a| a.pod_anti_affinity.is_some()) {
-        list.push((Plugin::InterPodAffinity, "spec.affinity.podAntiAffinity"));
-    }
-    for source in spec.volumes.iter().filter_map(|volume| volume.volume_source.as_ref()) {
-        if source.persistent_volume_claim.is_some() || source.ephemeral.is_some() {
-            list.push((Plugin::VolumeBinding, "spec.volumes"));
-        }
-        if source.gce_persistent_disk.is_some()
-            || source.aws_elastic_block_store.is_some()
-            || source.rbd.is_some()
-            || source.iscsi.is_some()
-        {
-            list.push((Plugin::VolumeRestrictions, "spec.volumes"));
-        }
-        if source.azure_disk.is_some() || source.cinder.is_some() {
-            list.push((Plugin::NodeVolumeLimits, "spec.volumes"));
-        }
-    }
-    list.sort_unstable();
-    list.dedup();
     list
 }
 
 /// The shapes in use, each once.
-#[derive(Debug, Default)]
-pub(crate) struct ShapeTable {
-    shapes: DashMap<ShapeFacts, Arc<Shape>, FxBuildHasher>,
-    next_id: AtomicU64,
-    /// With this many shapes, unused ones are looked for; 0 stands for [`SWEEP_MINIMUM`].
-    sweep_at: AtomicUsize,
-}
+pub(crate) type ShapeTable = Table<ShapeFacts, Shape>;
 
-/// Below this many shapes, unused ones are not looked for.
-const SWEEP_MINIMUM: usize = 8192;
+impl Shape {
+    /// A shape that stands in no table, so that nothing is ever remembered of it.
+    pub(crate) fn apart(facts: ShapeFacts, names: &Interner) -> Shape {
+        Shape::new(u32::MAX, facts, names)
+    }
 
-impl ShapeTable {
-    /// The shape of these facts.
-    pub(crate) fn intern(&self, facts: ShapeFacts, names: &Interner) -> Arc<Shape> {
-        if let Some(found) = self.shapes.get(&facts) {
-            return found.clone();
-        }
-        if self.shapes.len() >= self.sweep_at.load(Ordering::Relaxed).max(SWEEP_MINIMUM) {
-            self.sweep();
-        }
-        let id = ShapeId::new(self.next_id.fetch_add(1, Ordering::Relaxed));
+    pub(crate) fn new(id: u32, facts: ShapeFacts, names: &Interner) -> Shape {
         let requests = facts.request().listed(names).into();
-        let shape = Arc::new(Shape { id, facts: facts.clone(), requests });
-        self.shapes.entry(facts).or_insert(shape).clone()
-    }
-
-    pub(crate) fn len(&self) -> usize {
-        self.shapes.len()
-    }
-
-    /// Forgets shapes that no pod holds; the next time is when there are twice as many as are left.
-    fn sweep(&self) {
-        self.shapes.retain(|_, shape| Arc::strong_count(shape) > 1);
-        self.sweep_at.store(2 * self.shapes.len(), Ordering::Relaxed);
+        Shape { id: ShapeId(id), facts, requests }
     }
 }
 
@@ -240,7 +198,7 @@ impl ShapeTable {
 mod tests {
     use berth_proto::{Quantity, core_v1, meta_v1};
 
-    use super::SWEEP_MINIMUM;
+    use crate::model::table::SWEEP_MINIMUM;
     use crate::model::{Model, Pod};
 
     fn pod(model: &Model, memory: usize) -> Pod {

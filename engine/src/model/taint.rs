@@ -100,6 +100,14 @@ impl Tolerations {
             .map(Tolerations)
     }
 
+    /// These and one more: of a key and a value, and of one effect or of any.
+    pub(crate) fn with(&self, key: Symbol, value: Symbol, effect: Option<Effect>) -> Tolerations {
+        let mut tolerations = self.clone();
+        let key = (key != Symbol::EMPTY).then_some(key);
+        tolerations.0.push(Toleration { key, effect, rule: Rule::Equal(value) });
+        tolerations
+    }
+
     /// Whether some toleration matches the taint (S-TNT-2).
     pub(crate) fn tolerates(&self, taint: &Taint) -> bool {
         self.0.iter().any(|t| t.matches(taint))

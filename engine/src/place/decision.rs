@@ -2,7 +2,9 @@
 
 use std::sync::Arc;
 
+use super::remedy::change::RemedyChange;
 use crate::model::PodKey;
+pub use crate::model::volume::VolumeBindings;
 use crate::plugin::{Plugin, StatusCode};
 use crate::snapshot::Generation;
 
@@ -48,6 +50,8 @@ pub struct Placement {
     pub n_best: u32,
     /// Whether the pod now holds its room.
     pub assumed: bool,
+    /// What becomes of the pod's claims on this node.
+    pub volumes: VolumeBindings,
 }
 
 /// Why no node is feasible.
@@ -72,7 +76,8 @@ pub struct Explanation {
     pub nodes: Vec<NodeVerdict>,
     /// Every node of the highest total, by name; the only feasible node where there is but one.
     pub best: Vec<Arc<str>>,
-    /// Smallest changes that would make the pod fit, those that open most nodes first. Empty when it fits.
+    /// The nearest changes after which the pod would fit, smallest first and of equal ones those that open most nodes. Empty when
+    /// it fits, or when nothing near helps.
     pub remedies: Vec<Remedy>,
 }
 
@@ -117,13 +122,15 @@ pub struct PluginScore {
     pub weighted: i64,
 }
 
-/// A change that would make nodes feasible.
+/// A change after which the pod would fit. It was made, to the pod or to a fork of the snapshot, and the filters were run again.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Remedy {
-    /// For example `500m cpu short` or "tolerate `dedicated=gpu:NoSchedule`".
+    /// For people, for example "request 500m less cpu" or "tolerate `dedicated=gpu:NoSchedule`".
     pub change: String,
-    /// How many nodes it would open.
+    /// The same for programs: everything that is to be changed, at once.
+    pub changes: Vec<RemedyChange>,
+    /// How many nodes are feasible then.
     pub n_nodes: u32,
-    /// Up to five of them, by name.
+    /// Up to five of them, by name; a node that is to be added is among them under the name that it has there.
     pub examples: Vec<Arc<str>>,
 }

@@ -7,9 +7,15 @@
 use smallvec::SmallVec;
 
 use super::Plan;
+use super::feasible::Feasible;
+use super::normalized::Normalized;
+use super::ranking::Ranking;
+use crate::census::Census;
+use crate::filter::Filter;
+use crate::score::normalize::Extent;
 use crate::snapshot::row_set::{FEW, RowSet};
 use crate::snapshot::shard::Shard;
-use crate::snapshot::{NodeRow, ROWS, Snapshot};
+use crate::snapshot::{ROWS, Snapshot};
 
 /// The evaluation of one shape under one policy.
 #[derive(Clone, Debug, Default)]
@@ -22,6 +28,8 @@ pub(crate) struct Evaluation {
     lineage: u64,
     /// Nodes of the snapshot that the scores were taken on: ImageLocality divides by it (S-IL-2).
     n_nodes: usize,
+    /// What other pods have to do with it.
+    pub(crate) census: Census,
 }
 
 #[derive(Clone, Debug, Default)]
@@ -37,7 +45,7 @@ struct ShardEvaluation {
     /// Scores that are normalised, before they are.
     raw: SmallVec<[RawScores; 2]>,
     /// The result under some highest raw scores.
-    ranking: Option<Ranking>,
+    ranking: Option<ShardRanking>,
 }
 
 /// One plugin's raw scores; no column where every row has 0.
@@ -51,17 +59,10 @@ struct RawScores {
 type Maxima = SmallVec<[i32; 2]>;
 
 #[derive(Clone, Debug)]
-struct Ranking {
+struct ShardRanking {
     maxima: Maxima,
     best: i32,
     rows: RowSet,
-}
-
-/// The highest total and how many nodes have it.
-#[derive(Copy, Clone, Debug, PartialEq, Eq)]
-pub(crate) struct Best {
-    pub(crate) total: i64,
-    pub(crate) n_rows: u32,
 }
 
 impl Evaluation {
@@ -83,29 +84,34 @@ impl Evaluation {
 
     /// A copy for a fork of the plan's snapshot, evaluated up to there: what the fork changes from there on is newer than
     /// anything in it.
-    pub(crate) fn fork(&mut self, base: &Plan<'_>, lineage: u64) -> Evaluation {
+    pub(crate) fn fork(&mut self, base: &mut Plan<'_>, lineage: u64) -> Evaluation {
         self.filter(base);
-        if self.n_feasible() > 1 {
-            self.score(base);
+        self.score(base);
+        base.prepared.count(&mut self.census);
+        base.prepared.give_back(&mut self.census);
+        Evaluation { lineage, census: self.census.fork(lineage), ..self.clone() }
+    }
+
+    /// The rows that pass every filter, after [`Evaluation::filter`].
+    pub(crate) fn feasible(&self, plan: &Plan<'_>) -> Feasible {
+        let shards = self.shards.iter().zip(&plan.prepared.snapshot().shards);
+        shards
+            .map(|(known, shard)| passing(plan, plan.request_filters(), shard, known.feasible))
+            .collect()
+    }
+
+    /// The best of the feasible rows, of which there must be some.
+    pub(crate) fn rank(&mut self, plan: &Plan<'_>, feasible: &Feasible) -> Ranking {
+        self.score(plan);
+        if plan.cluster_scores().is_empty() && plan.request_filters().is_empty() {
+            self.rank_by_shard(plan)
+        } else {
+            self.rank_together(plan, feasible)
         }
-        Evaluation { lineage, ..self.clone() }
     }
 
-    pub(crate) fn n_feasible(&self) -> u32 {
-        self.shards.iter().map(|shard| shard.n_feasible).sum()
-    }
-
-    /// The first feasible row. There must be one.
-    pub(crate) fn first_feasible(&self) -> NodeRow {
-        let found =
-            self.shards.iter().enumerate().find_map(|(i, s)| Some((i, s.feasible.iter().next()?)));
-        let (shard, row) = found.unwrap_or_default();
-        NodeRow::new(shard, row)
-    }
-
-    /// Scores every shard that changed; answers the highest total over all. Some row must be feasible.
-    pub(crate) fn score(&mut self, plan: &Plan<'_>) -> Best {
-        let mut maxima: Maxima = SmallVec::from_elem(0, plan.normalized_scores().len());
+    /// Scores every shard that changed, row by row.
+    fn score(&mut self, plan: &Plan<'_>) {
         let mut scratch = [0; ROWS];
         self.plain.resize(self.shards.len(), [0; ROWS]);
         let shards =
@@ -114,38 +120,64 @@ impl Evaluation {
             if !evaluation.is_scored || !evaluation.unscored.is_empty() {
                 evaluation.score(plan, shard, plain, &mut scratch);
             }
+        }
+    }
+
+    /// Ranks where a shard's ranking stands until something of it or an extent changes.
+    fn rank_by_shard(&mut self, plan: &Plan<'_>) -> Ranking {
+        let mut maxima: Maxima = SmallVec::from_elem(0, plan.normalized_scores().len());
+        for evaluation in self.shards.iter().filter(|e| e.n_feasible > 0) {
             for (max, raw) in maxima.iter_mut().zip(&evaluation.raw) {
                 *max = (*max).max(raw.max);
             }
         }
-        let mut best = Best { total: i64::MIN, n_rows: 0 };
-        for (evaluation, plain) in
-            self.shards.iter_mut().zip(&self.plain).filter(|(e, _)| e.n_feasible > 0)
-        {
-            let ranking = evaluation.ranked(plan, plain, &maxima);
-            let total = i64::from(ranking.best);
-            if total > best.total {
-                best = Best { total, n_rows: 0 };
-            }
-            if total == best.total {
-                best.n_rows += ranking.rows.len();
+        let mut best = Ranking::new();
+        for (i, (evaluation, plain)) in self.shards.iter_mut().zip(&self.plain).enumerate() {
+            if evaluation.n_feasible > 0 {
+                let ranking = evaluation.ranked(plan, plain, &maxima);
+                best.add(i, ranking.best, ranking.rows);
             }
         }
         best
     }
 
-    /// The rows that have `total`, by shard, after [`Evaluation::score`].
-    pub(crate) fn rows_with(&self, total: i64) -> impl Iterator<Item = (usize, RowSet)> + '_ {
-        self.shards.iter().enumerate().filter_map(move |(i, evaluation)| {
-            let ranking = evaluation.ranking.as_ref().filter(|_| evaluation.n_feasible > 0)?;
-            (i64::from(ranking.best) == total).then_some((i, ranking.rows))
-        })
+    /// Ranks where other rows have a say: every total is put together anew.
+    fn rank_together(&self, plan: &Plan<'_>, feasible: &Feasible) -> Ranking {
+        let kernels = plan.prepared.kernels;
+        let mut maxima: Maxima = SmallVec::from_elem(0, plan.normalized_scores().len());
+        for (evaluation, rows) in self.shards.iter().zip(feasible.by_shard()) {
+            for (max, raw) in maxima.iter_mut().zip(&evaluation.raw) {
+                if let Some(column) = &raw.column {
+                    *max = (*max).max(kernels.max_of(column, rows));
+                }
+            }
+        }
+        let scores: SmallVec<[Normalized; 2]> = plan
+            .cluster_scores()
+            .iter()
+            .filter_map(|(score, weight)| Normalized::of(plan, *score, *weight, feasible))
+            .collect();
+        let mut best = Ranking::new();
+        for (i, rows) in feasible.by_shard().iter().enumerate().filter(|(_, rows)| !rows.is_empty())
+        {
+            let mut totals = self.plain[i];
+            let constant = add_raw(plan, &mut totals, &self.shards[i].raw, &maxima);
+            scores.iter().for_each(|score| score.add_to(&mut totals, i, rows));
+            let highest = kernels.max_of(&totals, rows);
+            best.add(i, highest + constant, kernels.rows_equal(&totals, rows, highest));
+        }
+        best
     }
 }
 
-/// The rows among `rows`, all of which hold a node, that every filter passes.
-fn feasible(plan: &Plan<'_>, shard: &Shard, mut rows: RowSet) -> RowSet {
-    for filter in plan.filters() {
+/// The rows among `rows`, all of which hold a node, that these filters pass.
+fn passing(
+    plan: &Plan<'_>,
+    filters: &[&'static Filter],
+    shard: &Shard,
+    mut rows: RowSet,
+) -> RowSet {
+    for filter in filters {
         if rows.is_empty() {
             break;
         }
@@ -162,12 +194,12 @@ impl ShardEvaluation {
             Some(changed) => {
                 candidates.intersect(&changed);
                 self.feasible.subtract(&changed);
-                self.feasible.union(&feasible(plan, shard, candidates));
+                self.feasible.union(&passing(plan, plan.row_filters(), shard, candidates));
                 self.unscored.union(&changed);
                 self.is_scored &= self.unscored.len() < FEW;
             }
             None => {
-                self.feasible = feasible(plan, shard, candidates);
+                self.feasible = passing(plan, plan.row_filters(), shard, candidates);
                 self.is_scored = false;
             }
         }
@@ -201,11 +233,11 @@ impl ShardEvaluation {
             self.raw = SmallVec::from_elem(RawScores::default(), plan.normalized_scores().len());
         }
         for (score, weight) in plan.plain_scores() {
-            (score.add)(&plan.prepared, shard, &rows, plain, *weight);
+            score.add_rows(&plan.prepared, shard, &rows, plain, *weight);
         }
         for ((score, _), raw) in plan.normalized_scores().iter().zip(&mut self.raw) {
             raw.clear(&self.unscored);
-            if (score.add)(&plan.prepared, shard, &rows, scratch, 1) {
+            if score.add_rows(&plan.prepared, shard, &rows, scratch, 1) {
                 raw.take(&rows, scratch);
             }
             raw.max = match &raw.column {
@@ -219,7 +251,7 @@ impl ShardEvaluation {
     }
 
     /// The ranking under these maxima, made anew if they are others than before.
-    fn ranked(&mut self, plan: &Plan<'_>, plain: &[i32; ROWS], maxima: &Maxima) -> &Ranking {
+    fn ranked(&mut self, plan: &Plan<'_>, plain: &[i32; ROWS], maxima: &Maxima) -> &ShardRanking {
         let known = self.ranking.take().filter(|ranking| ranking.maxima == *maxima);
         let ranking = known.unwrap_or_else(|| rank(plan, &self.feasible, plain, &self.raw, maxima));
         self.ranking.insert(ranking)
@@ -253,23 +285,26 @@ fn rank(
     plain: &[i32; ROWS],
     raw: &[RawScores],
     maxima: &Maxima,
-) -> Ranking {
-    let (mut constant, mut totals) = (0, None);
+) -> ShardRanking {
+    let mut totals = *plain;
+    let constant = add_raw(plan, &mut totals, raw, maxima);
+    let best = plan.prepared.kernels.max_of(&totals, rows);
+    let rows = plan.prepared.kernels.rows_equal(&totals, rows, best);
+    ShardRanking { maxima: maxima.clone(), best: best + constant, rows }
+}
+
+/// Adds what raw scores come to under the given maxima; answers what is to be added to every row besides.
+fn add_raw(plan: &Plan<'_>, totals: &mut [i32; ROWS], raw: &[RawScores], maxima: &Maxima) -> i32 {
+    let mut constant = 0;
     for (((score, weight), raw), max) in plan.normalized_scores().iter().zip(raw).zip(maxima) {
-        let weighted =
-            |raw: i32| weight * score.normalize.apply(i64::from(raw), i64::from(*max)) as i32;
+        let extent = Extent { lowest: 0, highest: i64::from(*max) };
+        let weighted = |raw: i32| weight * score.normalize.apply(i64::from(raw), extent) as i32;
         match &raw.column {
             None => constant += weighted(0),
-            Some(column) => {
-                let totals = totals.get_or_insert(*plain);
-                add_weighted(totals, column, *max, weighted);
-            }
+            Some(column) => add_weighted(totals, column, *max, weighted),
         }
     }
-    let totals = totals.as_ref().unwrap_or(plain);
-    let best = plan.prepared.kernels.max_of(totals, rows);
-    let rows = plan.prepared.kernels.rows_equal(totals, rows, best);
-    Ranking { maxima: maxima.clone(), best: best + constant, rows }
+    constant
 }
 
 /// Adds `weighted` of every raw score, through a table where the scores are small, as nearly all are.

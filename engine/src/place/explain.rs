@@ -1,19 +1,31 @@
 //! Explain: the full account of a decision, over the same filter and score files that take it.
 
 use std::sync::Arc;
+use std::sync::atomic::AtomicU64;
 
 use super::decision::{Explanation, NodeVerdict, Outcome, PluginScore, Verdict};
+use super::feasible::Feasible;
+use super::normalized::Normalized;
 use super::request::TieBreak;
 use super::{Evaluation, Plan, before_filtering, decide, remedy};
 use crate::error::EngineError;
 use crate::filter::reason::Reason;
+use crate::plugin::Plugin;
+use crate::score::normalize::Extent;
 use crate::snapshot::row_set::RowSet;
 use crate::snapshot::shard::Shard;
 use crate::snapshot::{NodeRow, ROWS};
 
-/// The decision and what each node was to the pod. Cost: the whole cluster.
-pub(crate) fn explain(plan: &Plan<'_>, tie_break: TieBreak) -> Result<Explanation, EngineError> {
-    let decision = decide(plan, &mut Evaluation::default(), tie_break)?.decision;
+/// The decision and what each node was to the pod. Cost: the whole cluster, for a pod that fits nowhere several times over.
+///
+/// `versions` is the cluster's, for the forks on which remedies are tried.
+pub(crate) fn explain(
+    plan: &mut Plan<'_>,
+    tie_break: TieBreak,
+    versions: &Arc<AtomicU64>,
+) -> Result<Explanation, EngineError> {
+    let mut evaluation = Evaluation::default();
+    let decision = decide(plan, &mut evaluation, tie_break)?.decision;
     if before_filtering(plan)?.is_some() {
         return Ok(Explanation {
             decision,
@@ -22,11 +34,12 @@ pub(crate) fn explain(plan: &Plan<'_>, tie_break: TieBreak) -> Result<Explanatio
             remedies: Vec::new(),
         });
     }
+    plan.prepared.count(&mut evaluation.census);
+    let plan = &*plan;
     let mut nodes = Vec::with_capacity(plan.prepared.n_nodes());
-    let mut feasible = Vec::new();
-    for shard in &plan.prepared.snapshot().shards {
-        feasible.push(account_for_refusals(plan, shard, &mut nodes));
-    }
+    let shards = plan.prepared.snapshot().shards.iter();
+    let feasible: Feasible =
+        shards.map(|shard| account_for_refusals(plan, shard, &mut nodes)).collect();
     // One feasible node alone is not scored by an attempt, so an invalid preference does not fail it (S-CYC-6).
     if plan.check_scoring().is_ok() {
         account_for_scores(plan, &feasible, &mut nodes);
@@ -36,7 +49,7 @@ pub(crate) fn explain(plan: &Plan<'_>, tie_break: TieBreak) -> Result<Explanatio
     }
     nodes.sort_unstable_by(|a, b| a.node.cmp(&b.node));
     let is_unschedulable = matches!(decision.outcome, Outcome::Unschedulable(_));
-    let remedies = if is_unschedulable { remedy::remedies(plan) } else { Vec::new() };
+    let remedies = if is_unschedulable { remedy::remedies(plan, versions) } else { Vec::new() };
     Ok(Explanation { best: best(&nodes), decision, nodes, remedies })
 }
 
@@ -76,31 +89,43 @@ fn push(nodes: &mut Vec<NodeVerdict>, shard: &Shard, row: usize, verdict: Verdic
 }
 
 /// Adds the verdict on every feasible node: each plugin's score in kube-scheduler's order (S-PLG-5).
-fn account_for_scores(plan: &Plan<'_>, feasible: &[RowSet], nodes: &mut Vec<NodeVerdict>) {
+fn account_for_scores(plan: &Plan<'_>, feasible: &Feasible, nodes: &mut Vec<NodeVerdict>) {
     let mut by_row: Vec<(NodeRow, Vec<PluginScore>)> =
         rows_of(feasible).map(|row| (row, Vec::new())).collect();
     for (plugin, _) in &plan.prepared.policy().spec().score {
-        let all = plan.plain_scores().iter().chain(plan.normalized_scores());
-        let Some((score, weight)) = all.copied().find(|(score, _)| score.plugin == *plugin) else {
+        let Some(scored) = scores_of(plan, *plugin, feasible) else {
             continue;
         };
-        let mut raw = Vec::with_capacity(by_row.len());
-        for (rows, shard) in feasible.iter().zip(&plan.prepared.snapshot().shards) {
-            let mut column = [0; ROWS];
-            (score.add)(&plan.prepared, shard, rows, &mut column, 1);
-            raw.extend(rows.iter().map(|row| i64::from(column[row])));
-        }
-        let max = raw.iter().copied().max().unwrap_or(0).max(0);
-        for ((_, scores), raw) in by_row.iter_mut().zip(raw) {
-            let weighted = i64::from(weight) * score.normalize.apply(raw, max);
+        for ((_, scores), (raw, weighted)) in by_row.iter_mut().zip(scored) {
             scores.push(PluginScore { plugin: *plugin, raw, weighted });
         }
     }
     nodes.extend(by_row.into_iter().filter_map(|(row, scores)| feasible_node(plan, row, scores)));
 }
 
-fn rows_of(feasible: &[RowSet]) -> impl Iterator<Item = NodeRow> + '_ {
-    let shards = feasible.iter().enumerate();
+/// A plugin's raw and weighted score of each feasible row; `None` where it contributes nothing.
+fn scores_of(plan: &Plan<'_>, plugin: Plugin, feasible: &Feasible) -> Option<Vec<(i64, i64)>> {
+    let mut cluster = plan.cluster_scores().iter();
+    if let Some((score, weight)) = cluster.find(|(score, _)| score.plugin == plugin) {
+        let scored = Normalized::of(plan, *score, *weight, feasible)?;
+        return Some(rows_of(feasible).map(|r| scored.of_row(r.shard(), r.row())).collect());
+    }
+    let mut by_row = plan.plain_scores().iter().chain(plan.normalized_scores());
+    let (score, weight) = by_row.find(|(score, _)| score.plugin == plugin)?;
+    let mut raw = Vec::new();
+    for (rows, shard) in feasible.by_shard().iter().zip(&plan.prepared.snapshot().shards) {
+        let mut column = [0; ROWS];
+        score.add_rows(&plan.prepared, shard, rows, &mut column, 1);
+        raw.extend(rows.iter().map(|row| i64::from(column[row])));
+    }
+    let highest = raw.iter().copied().max().unwrap_or(0);
+    let extent = Extent { lowest: 0, highest };
+    let weighted = |raw| (raw, i64::from(*weight) * score.normalize.apply(raw, extent));
+    Some(raw.into_iter().map(weighted).collect())
+}
+
+fn rows_of(feasible: &Feasible) -> impl Iterator<Item = NodeRow> + '_ {
+    let shards = feasible.by_shard().iter().enumerate();
     shards.flat_map(|(shard, rows)| rows.iter().map(move |row| NodeRow::new(shard, row)))
 }
 

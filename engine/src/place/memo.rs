@@ -7,6 +7,7 @@ use dashmap::DashMap;
 use rustc_hash::FxBuildHasher;
 
 use super::{Evaluation, Plan};
+use crate::model::population::PopulationId;
 use crate::model::shape::ShapeId;
 
 /// Remembered evaluations, by shape and policy.
@@ -21,14 +22,19 @@ pub(crate) struct Memo {
 pub(crate) struct MemoKey {
     shape: ShapeId,
     policy: u64,
+    /// Where other pods have a say; then the pod's namespace and labels matter.
+    population: Option<PopulationId>,
 }
 
 impl MemoKey {
-    pub(crate) fn of(plan: &Plan<'_>) -> MemoKey {
-        MemoKey {
+    /// `None` where the request must not be remembered.
+    pub(crate) fn of(plan: &Plan<'_>) -> Option<MemoKey> {
+        let population = plan.prepared.pod().population().id;
+        plan.is_rememberable().then(|| MemoKey {
             shape: plan.prepared.pod().shape().id,
             policy: plan.prepared.policy().fingerprint(),
-        }
+            population: (!plan.prepared.demand().is_empty()).then_some(population),
+        })
     }
 }
 
@@ -47,13 +53,16 @@ pub(crate) fn capacity(n_shards: usize) -> usize {
 }
 
 impl Memo {
-    /// Runs `decide` with what is remembered of the request's shape, or with nothing where it must not or cannot be
+    /// Runs `decide` on a plan with what is remembered of its request, or with nothing where it must not or cannot be
     /// remembered; the answer is the same.
-    pub(crate) fn with<T>(&self, plan: &Plan<'_>, decide: impl FnOnce(&mut Evaluation) -> T) -> T {
-        if !plan.is_rememberable() {
-            return decide(&mut Evaluation::default());
-        }
-        let key = MemoKey::of(plan);
+    pub(crate) fn with<'a, T>(
+        &self,
+        plan: &mut Plan<'a>,
+        decide: impl FnOnce(&mut Plan<'a>, &mut Evaluation) -> T,
+    ) -> T {
+        let Some(key) = MemoKey::of(plan) else {
+            return decide(plan, &mut Evaluation::default());
+        };
         let entry = match self.entries.get(&key) {
             Some(entry) => entry.clone(),
             None => self.insert(key, plan.prepared.snapshot().shards.len()),
@@ -61,8 +70,8 @@ impl Memo {
         entry.last_used.store(self.clock.fetch_add(1, Ordering::Relaxed), Ordering::Relaxed);
         // Another thread may be at the same shape: rather than wait for it, work without the memo.
         match entry.evaluation.try_lock() {
-            Ok(mut evaluation) => decide(&mut evaluation),
-            Err(_) => decide(&mut Evaluation::default()),
+            Ok(mut evaluation) => decide(plan, &mut evaluation),
+            Err(_) => decide(plan, &mut Evaluation::default()),
         }
     }
 

@@ -5,13 +5,13 @@ use smallvec::SmallVec;
 use super::decision::{Decision, Outcome};
 use super::request::PlaceRequest;
 use crate::error::EngineError;
-use crate::filter::Filter;
+use crate::filter::{Filter, PreFilterFailure, Scope};
 use crate::kernel::Kernels;
 use crate::model::intern::Symbol;
 use crate::plugin::Plugin;
 use crate::prepared::Prepared;
-use crate::score::Score;
 use crate::score::normalize::Normalize;
+use crate::score::{Raw, Score, ScoreCluster};
 use crate::snapshot::Snapshot;
 use crate::snapshot::row_set::RowSet;
 use crate::snapshot::shard::Shard;
@@ -21,10 +21,23 @@ pub(crate) struct Plan<'a> {
     pub(crate) prepared: Prepared<'a>,
     /// Filters that can refuse something, in the policy's order.
     filters: SmallVec<[&'static Filter; 8]>,
+    /// Those of them whose verdict is remembered by row, and the others.
+    row_filters: SmallVec<[&'static Filter; 8]>,
+    request_filters: SmallVec<[&'static Filter; 4]>,
     /// Scores that contribute and are not normalised, with their weights.
     plain_scores: SmallVec<[(&'static Score, i32); 4]>,
     /// Those that are normalised over the feasible nodes.
     normalized_scores: SmallVec<[(&'static Score, i32); 2]>,
+    /// Those that look at all feasible rows together, normalised too.
+    cluster_scores: SmallVec<[(ClusterScore, i32); 2]>,
+}
+
+/// A score that looks at all feasible rows together.
+#[derive(Copy, Clone)]
+pub(crate) struct ClusterScore {
+    pub(crate) plugin: Plugin,
+    pub(crate) score: ScoreCluster,
+    pub(crate) normalize: Normalize,
 }
 
 impl<'a> Plan<'a> {
@@ -36,24 +49,56 @@ impl<'a> Plan<'a> {
         let prepared = Prepared::new(snapshot, request.pod, request.policy, kernels);
         let spec = request.policy.spec();
         let filters = spec.filter.iter().filter_map(|plugin| Filter::of(*plugin));
-        let filters = filters.filter(|filter| (filter.applies)(&prepared)).collect();
+        let filters: SmallVec<[&'static Filter; 8]> =
+            filters.filter(|filter| (filter.applies)(&prepared)).collect();
+        let of_scope = |scope| filters.iter().copied().filter(move |f| f.scope == scope);
+        let row_filters = of_scope(Scope::Row).collect();
+        let request_filters = of_scope(Scope::Request).collect();
         let (mut plain_scores, mut normalized_scores) = (SmallVec::new(), SmallVec::new());
+        let mut cluster_scores = SmallVec::new();
         for (plugin, weight) in &spec.score {
             let Some(score) = Score::of(*plugin).filter(|score| (score.applies)(&prepared)) else {
                 continue;
             };
             // The policy bounds the sum of weights far below 2³¹.
-            let weighted = (score, *weight as i32);
-            match score.normalize {
-                Normalize::No => plain_scores.push(weighted),
-                Normalize::Default | Normalize::Reverse => normalized_scores.push(weighted),
+            let weight = *weight as i32;
+            match (score.raw, score.normalize) {
+                (Raw::ByRow(_), Normalize::No) => plain_scores.push((score, weight)),
+                (Raw::ByRow(_), _) => normalized_scores.push((score, weight)),
+                (Raw::ByCluster(score_cluster), normalize) => {
+                    let plugin = score.plugin;
+                    let score = ClusterScore { plugin, score: score_cluster, normalize };
+                    cluster_scores.push((score, weight));
+                }
             }
         }
-        Plan { prepared, filters, plain_scores, normalized_scores }
+        Plan {
+            prepared,
+            filters,
+            row_filters,
+            request_filters,
+            plain_scores,
+            normalized_scores,
+            cluster_scores,
+        }
     }
 
     pub(crate) fn filters(&self) -> &[&'static Filter] {
         &self.filters
+    }
+
+    /// Filters whose verdict on a row stands until the row changes.
+    pub(crate) fn row_filters(&self) -> &[&'static Filter] {
+        &self.row_filters
+    }
+
+    /// Filters that are asked in every attempt.
+    pub(crate) fn request_filters(&self) -> &[&'static Filter] {
+        &self.request_filters
+    }
+
+    pub(crate) fn cluster_scores(&self) -> &[(ClusterScore, i32)] {
+        &self.cluster_scores
     }
 
     pub(crate) fn plain_scores(&self) -> &[(&'static Score, i32)] {
@@ -64,9 +109,18 @@ impl<'a> Plan<'a> {
         &self.normalized_scores
     }
 
+    /// The first PreFilter, in the policy's order, that ends the attempt.
+    pub(crate) fn pre_filter_failure(&self) -> Option<(Plugin, PreFilterFailure)> {
+        let plugins = self.prepared.policy().spec().pre_filter.iter();
+        plugins.copied().find_map(|plugin| {
+            let filter = Filter::of(plugin)?;
+            (filter.pre_filter)(&self.prepared).err().map(|failure| (plugin, failure))
+        })
+    }
+
     /// The node names to which NodeAffinity's PreFilter narrows the search (S-NAF-2).
     pub(crate) fn narrowing(&self) -> Option<&'a [Symbol]> {
-        let names = self.prepared.shape().required_affinity.as_ref()?.names.as_deref()?;
+        let names = self.prepared.named_nodes()?;
         self.prepared.policy().spec().pre_filter.contains(&Plugin::NodeAffinity).then_some(names)
     }
 
@@ -78,11 +132,9 @@ impl<'a> Plan<'a> {
         names.iter().filter_map(|name| shard.nodes.row_of_name.get(name).copied()).collect()
     }
 
-    /// Whether the answer depends on nothing of the pod but its shape, so that it may be remembered.
+    /// Whether what is found row by row depends on nothing of the pod but its shape, so that it may be remembered.
     pub(crate) fn is_rememberable(&self) -> bool {
-        self.prepared.node_name().is_none()
-            && self.narrowing().is_none()
-            && self.prepared.pod().facts().resized.is_none()
+        self.narrowing().is_none() && self.prepared.pod().facts().resized.is_none()
     }
 
     /// Refuses a pod that needs a plugin which is enabled but not built.
@@ -101,6 +153,12 @@ impl<'a> Plan<'a> {
 
     /// A preferred term that does not parse fails the attempt once it comes to scoring (S-NA-2).
     pub(crate) fn check_scoring(&self) -> Result<(), EngineError> {
+        if let Some(why) = &self.prepared.shape().spread.invalid_soft
+            && self.cluster_scores.iter().any(|(s, _)| s.plugin == Plugin::PodTopologySpread)
+        {
+            let message = format!("running PreScore plugin \"PodTopologySpread\": {why}");
+            return Err(EngineError::SchedulerError { message });
+        }
         if !self.normalized_scores.iter().any(|(score, _)| score.plugin == Plugin::NodeAffinity) {
             return Ok(());
         }

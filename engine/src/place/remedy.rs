@@ -1,172 +1,82 @@
-//! Remedy: the smallest single change that would make nodes feasible for a pod that fits nowhere.
+//! Remedies: the nearest changes after which a pod that fits nowhere would fit, each tried before it is offered.
 //!
-//! A node counts for a change if that change alone opens it: every filter but one passes, and that one names what is
-//! missing.
+//! What keeps the pod off each node is taken apart (`obstacle`); for each obstacle there are ways past it (`way`); nodes with
+//! the same in the way stand for one candidate (`candidate`); each candidate is really applied, to the pod or to a fork of the
+//! snapshot, and the filters run again (`trial`). Nothing is offered that was not seen to open a node.
 
-use std::collections::BTreeMap;
+mod candidate;
+pub(crate) mod change;
+mod change_node;
+mod change_pod;
+mod look;
+mod node_kind;
+mod obstacle;
+mod relation;
+mod removal;
+mod trial;
+mod way;
+mod wording;
+
+use std::cmp::{Ordering, Reverse};
+use std::mem::{Discriminant, discriminant};
 use std::sync::Arc;
+use std::sync::atomic::AtomicU64;
 
 use super::Plan;
 use super::decision::Remedy;
-use crate::filter::node_resources_fit::{allocatable, checked, requested};
-use crate::model::resources::Resource;
-use crate::model::taint::{Effect, Taint};
-use crate::plugin::Plugin;
-use crate::snapshot::shard::Shard;
+use change::RemedyChange;
+use way::Way;
 
-/// Changes to report at most.
+/// Remedies to offer at most.
 const MAX_REMEDIES: usize = 5;
-/// Nodes to name for each.
-const MAX_EXAMPLES: usize = 5;
+/// Remedies of one kind among them.
+const MAX_OF_A_KIND: usize = 2;
 
-/// Single changes, those that open most nodes first.
-pub(crate) fn remedies(plan: &Plan<'_>) -> Vec<Remedy> {
-    let mut by_change: BTreeMap<String, Opened> = BTreeMap::new();
-    for shard in &plan.prepared.snapshot().shards {
-        for row in plan.candidates(shard).iter() {
-            let Some((key, missing)) = only_obstacle(plan, shard, row) else {
-                continue;
-            };
-            let Some(node) = shard.nodes.node(row) else {
-                continue;
-            };
-            let opened = by_change.entry(key).or_default();
-            opened.nodes.push(node.facts().name.clone());
-            opened.least_missing = opened.least_missing.min(missing);
-        }
+/// The smallest changes first, of equal ones those that open most nodes. Other pods are counted already, and no row is feasible.
+///
+/// Two changes together are offered only where none helps alone. Cost: a look at the whole cluster, and the pass of an attempt
+/// for each candidate, of which there are a few dozen.
+pub(crate) fn remedies(plan: &Plan<'_>, versions: &Arc<AtomicU64>) -> Vec<Remedy> {
+    let groups = obstacle::by_obstacles(plan);
+    let attempt = |way: Way| {
+        let trial::Opened { n_nodes, examples } = trial::attempt(plan, &way.changes, versions)?;
+        let remedy = Remedy { change: way.text, changes: way.changes, n_nodes, examples };
+        Some((remedy, way.cost))
+    };
+    let singles = candidate::singles(plan, &groups).into_iter();
+    let mut remedies: Vec<(Remedy, i64)> =
+        singles.filter_map(|candidate| attempt(candidate.way)).collect();
+    remedies.extend(node_kind::ways(plan).into_iter().find_map(attempt));
+    if remedies.is_empty() {
+        let pairs = candidate::pairs(plan, &groups).into_iter();
+        remedies.extend(pairs.filter_map(|candidate| attempt(candidate.way)));
     }
-    let mut remedies: Vec<Remedy> =
-        by_change.into_iter().map(|(key, opened)| opened.remedy(&key)).collect();
-    remedies.sort_by_key(|remedy| std::cmp::Reverse(remedy.n_nodes));
+    remedies.sort_by(smallest_first);
+    best_of_each_kind(remedies.into_iter().map(|(remedy, _)| remedy).collect())
+}
+
+/// Of what is small and opens much, first what is done most easily; of two changes of one kind the one of less cost.
+fn smallest_first((a, a_cost): &(Remedy, i64), (b, b_cost): &(Remedy, i64)) -> Ordering {
+    let order =
+        |r: &Remedy| (r.changes.iter().map(RemedyChange::size).sum::<usize>(), Reverse(r.n_nodes));
+    let kind = |r: &Remedy| r.changes.first().map(discriminant);
+    let costs = if kind(a) == kind(b) { a_cost.cmp(b_cost) } else { Ordering::Equal };
+    order(a).cmp(&order(b)).then(costs).then_with(|| a.changes.cmp(&b.changes))
+}
+
+/// The first few, not too many that are alike, and no two that read the same.
+fn best_of_each_kind(mut remedies: Vec<Remedy>) -> Vec<Remedy> {
+    let mut kept: Vec<(Vec<Discriminant<RemedyChange>>, String)> = Vec::new();
+    remedies.retain(|remedy| {
+        let kind: Vec<_> = remedy.changes.iter().map(discriminant).collect();
+        let n_alike = kept.iter().filter(|(known, _)| *known == kind).count();
+        let is_kept =
+            n_alike < MAX_OF_A_KIND && kept.iter().all(|(_, text)| *text != remedy.change);
+        if is_kept {
+            kept.push((kind, remedy.change.clone()));
+        }
+        is_kept
+    });
     remedies.truncate(MAX_REMEDIES);
     remedies
-}
-
-struct Opened {
-    nodes: Vec<Arc<str>>,
-    /// For a resource: the smallest amount that is short on one of the nodes.
-    least_missing: i64,
-}
-
-impl Default for Opened {
-    fn default() -> Opened {
-        Opened { nodes: Vec::new(), least_missing: i64::MAX }
-    }
-}
-
-impl Opened {
-    fn remedy(mut self, key: &str) -> Remedy {
-        self.nodes.sort_unstable();
-        let change = match key.strip_prefix(SHORT) {
-            Some(resource) => {
-                format!("at least {} short", amount_text(resource, self.least_missing))
-            }
-            None => key.to_owned(),
-        };
-        let n_nodes = self.nodes.len() as u32;
-        self.nodes.truncate(MAX_EXAMPLES);
-        Remedy { change, n_nodes, examples: self.nodes }
-    }
-}
-
-/// An amount of a resource for people: `500m cpu`, `1.5Gi memory`, `2 nvidia.com/gpu`.
-fn amount_text(resource: &str, amount: i64) -> String {
-    if resource == "cpu" {
-        return format!("{amount}m cpu");
-    }
-    if !matches!(resource, "memory" | "ephemeral-storage") && !resource.starts_with("hugepages-") {
-        return format!("{amount} {resource}");
-    }
-    for (bits, suffix) in [(40, "Ti"), (30, "Gi"), (20, "Mi"), (10, "Ki")] {
-        if amount >= 1 << bits {
-            // Rounded up, so that what is asked for suffices.
-            let unit = 1_i128 << bits;
-            let tenths = (i128::from(amount) * 10 + unit - 1) / unit;
-            return format!("{}.{}{suffix} {resource}", tenths / 10, tenths % 10);
-        }
-    }
-    format!("{amount} bytes of {resource}")
-}
-
-/// Marks a change that is an amount of a resource.
-const SHORT: &str = "short:";
-
-/// The one thing that keeps the pod off a node, with the missing amount where it is one; `None` if there are several.
-fn only_obstacle(plan: &Plan<'_>, shard: &Shard, row: usize) -> Option<(String, i64)> {
-    let mut failing = plan.filters().iter().filter(|filter| {
-        let mut rows = [row].into_iter().collect();
-        (filter.run)(&plan.prepared, shard, &mut rows);
-        rows.is_empty()
-    });
-    let filter = failing.next()?;
-    if failing.next().is_some() {
-        return None;
-    }
-    match filter.plugin {
-        Plugin::NodeResourcesFit => missing_resource(plan, shard, row),
-        Plugin::TaintToleration => untolerated_taint(plan, shard, row).map(|change| (change, 0)),
-        Plugin::NodeUnschedulable => Some(("uncordon the node".into(), 0)),
-        Plugin::NodeAffinity => {
-            Some(("drop the node selector and required node affinity".into(), 0))
-        }
-        Plugin::NodePorts => Some(("free the host port".into(), 0)),
-        Plugin::NodeDeclaredFeatures => Some(("enable the required feature on the node".into(), 0)),
-        _ => None,
-    }
-}
-
-fn missing_resource(plan: &Plan<'_>, shard: &Shard, row: usize) -> Option<(String, i64)> {
-    let is_full = shard.usage.pods[row] >= shard.nodes.allocatable.pods[row];
-    let mut short = checked(&plan.prepared).into_iter().filter_map(|(resource, request)| {
-        let free =
-            allocatable(shard, row, resource).saturating_sub(requested(shard, row, resource));
-        (request > free).then(|| (resource, request.saturating_sub(free)))
-    });
-    match (is_full, short.next(), short.next()) {
-        (true, None, _) => Some(("one more pod allowed on the node".into(), 0)),
-        (false, Some((resource, missing)), None) => {
-            Some((format!("{SHORT}{}", name(plan, resource)), missing))
-        }
-        _ => None,
-    }
-}
-
-fn name(plan: &Plan<'_>, resource: Resource) -> Arc<str> {
-    match resource {
-        Resource::Cpu => "cpu".into(),
-        Resource::Memory => "memory".into(),
-        Resource::EphemeralStorage => "ephemeral-storage".into(),
-        Resource::Scalar(name) => plan.prepared.names().name(name),
-    }
-}
-
-fn untolerated_taint(plan: &Plan<'_>, shard: &Shard, row: usize) -> Option<String> {
-    let is_untolerated = |taint: &&Taint| {
-        taint.effect != Effect::PreferNoSchedule
-            && !plan.prepared.shape().tolerations.tolerates(taint)
-    };
-    let mut taints = shard.nodes.node(row)?.facts().taints.iter().filter(is_untolerated);
-    let taint = taints.next()?;
-    match taints.next() {
-        None => Some(format!("tolerate `{}`", taint.text(plan.prepared.names()))),
-        Some(_) => None,
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::amount_text;
-
-    #[test]
-    fn amounts_for_people() {
-        for (resource, amount, expected) in [
-            ("cpu", 1700, "1700m cpu"),
-            ("memory", 370_041_911_296, "344.7Gi memory"),
-            ("memory", 1 << 30, "1.0Gi memory"),
-            ("ephemeral-storage", 1023, "1023 bytes of ephemeral-storage"),
-            ("nvidia.com/gpu", 2, "2 nvidia.com/gpu"),
-        ] {
-            assert_eq!(amount_text(resource, amount), expected);
-        }
-    }
 }

@@ -1,7 +1,7 @@
 //! ImageLocality: nodes that have the pod's images, the more widely spread ones first. Rules: S-IL-1 to S-IL-5.
 
-use super::Score;
 use super::normalize::Normalize;
+use super::{Raw, Score};
 use crate::plugin::Plugin;
 use crate::prepared::Prepared;
 use crate::snapshot::ROWS;
@@ -9,8 +9,12 @@ use crate::snapshot::node_table::ImageState;
 use crate::snapshot::row_set::RowSet;
 use crate::snapshot::shard::Shard;
 
-pub(crate) const SCORE: Score =
-    Score { plugin: Plugin::ImageLocality, applies: |_| true, add, normalize: Normalize::No };
+pub(crate) const SCORE: Score = Score {
+    plugin: Plugin::ImageLocality,
+    applies: |_| true,
+    raw: Raw::ByRow(add),
+    normalize: Normalize::No,
+};
 
 const MIB: i64 = 1 << 20;
 

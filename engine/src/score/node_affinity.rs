@@ -1,16 +1,20 @@
 //! NodeAffinity, the soft half: weights of preferred terms that match. Rules: S-NA-1 to S-NA-3.
 
-use super::Score;
 use super::normalize::Normalize;
-use crate::filter::node_affinity::matching_term;
+use super::{Raw, Score};
 use crate::plugin::Plugin;
 use crate::prepared::Prepared;
 use crate::snapshot::ROWS;
+use crate::snapshot::matching::matching_term;
 use crate::snapshot::row_set::RowSet;
 use crate::snapshot::shard::Shard;
 
-pub(crate) const SCORE: Score =
-    Score { plugin: Plugin::NodeAffinity, applies, add, normalize: Normalize::Default };
+pub(crate) const SCORE: Score = Score {
+    plugin: Plugin::NodeAffinity,
+    applies,
+    raw: Raw::ByRow(add),
+    normalize: Normalize::Default,
+};
 
 /// S-NA-1
 fn applies(prepared: &Prepared<'_>) -> bool {

@@ -3,7 +3,7 @@
 use smallvec::SmallVec;
 
 use super::normalize::Normalize;
-use super::{Score, add_by_row};
+use super::{Raw, Score, add_by_row};
 use crate::filter::node_resources_fit::{allocatable, requested};
 use crate::kernel::BalanceInput;
 use crate::model::resources::Resource;
@@ -16,7 +16,7 @@ use crate::snapshot::shard::Shard;
 pub(crate) const SCORE: Score = Score {
     plugin: Plugin::NodeResourcesBalancedAllocation,
     applies,
-    add,
+    raw: Raw::ByRow(add),
     normalize: Normalize::No,
 };
 

@@ -1,7 +1,7 @@
 //! NodeResourcesFit's score: the configured strategy over the configured resources. Rules: S-RS-1 to S-RS-8.
 
 use super::normalize::Normalize;
-use super::{Score, least_allocated, most_allocated, requested_to_capacity_ratio};
+use super::{Raw, Score, least_allocated, most_allocated, requested_to_capacity_ratio};
 use crate::plugin::Plugin;
 use crate::policy::ScoringStrategy;
 use crate::prepared::Prepared;
@@ -9,8 +9,12 @@ use crate::snapshot::ROWS;
 use crate::snapshot::row_set::RowSet;
 use crate::snapshot::shard::Shard;
 
-pub(crate) const SCORE: Score =
-    Score { plugin: Plugin::NodeResourcesFit, applies: |_| true, add, normalize: Normalize::No };
+pub(crate) const SCORE: Score = Score {
+    plugin: Plugin::NodeResourcesFit,
+    applies: |_| true,
+    raw: Raw::ByRow(add),
+    normalize: Normalize::No,
+};
 
 fn add(
     prepared: &Prepared<'_>,

@@ -9,32 +9,64 @@ pub(crate) enum Normalize {
     Default,
     /// 100 less the same; all become 100 when m is 0.
     Reverse,
+    /// From 0 for the lowest to 100 for the highest; all become 0 when they are equal (S-IS-6).
+    Range,
+    /// ⌊100 · (hi + lo − v) / hi⌋; all become 100 when hi is 0 (S-TS-8).
+    Spread,
+}
+
+/// The lowest and the highest raw score over the feasible nodes that are normalised.
+#[derive(Copy, Clone, PartialEq, Eq, Debug)]
+pub(crate) struct Extent {
+    pub(crate) lowest: i64,
+    pub(crate) highest: i64,
 }
 
 impl Normalize {
-    /// The normalised value of a raw score from 0 to `max`.
-    pub(crate) fn apply(self, raw: i64, max: i64) -> i64 {
+    /// The normalised value of a raw score within the extent.
+    pub(crate) fn apply(self, raw: i64, extent: Extent) -> i64 {
+        let Extent { lowest, highest } = extent;
+        let max = highest.max(0);
         match (self, max) {
             (Normalize::No, _) | (Normalize::Default, 0) => raw,
             (Normalize::Default, _) => 100 * raw / max,
             (Normalize::Reverse, 0) => 100,
             (Normalize::Reverse, _) => 100 - 100 * raw / max,
+            (Normalize::Range, _) if highest == lowest => 0,
+            // Grouped as kube-scheduler does it: 29 of 100 become 28 (S-IS-6).
+            (Normalize::Range, _) => {
+                (100.0 * ((raw - lowest) as f64 / (highest - lowest) as f64)) as i64
+            }
+            (Normalize::Spread, _) if highest == 0 => 100,
+            (Normalize::Spread, _) => 100 * (highest + lowest - raw) / highest,
         }
     }
 }
 
 #[cfg(test)]
 mod tests {
-    use super::Normalize;
+    use super::{Extent, Normalize};
 
-    /// Examples of S-NA-3 and S-TT-2.
+    fn check(normalize: Normalize, raw: &[i64], expected: &[i64]) {
+        let (lowest, highest) = (raw.iter().min().unwrap(), raw.iter().max().unwrap());
+        let extent = Extent { lowest: *lowest, highest: *highest };
+        let normalized: Vec<_> = raw.iter().map(|raw| normalize.apply(*raw, extent)).collect();
+        assert_eq!(normalized, expected, "{normalize:?}");
+    }
+
+    /// Examples of S-NA-3, S-TT-2, S-IS-6 and S-TS-8.
     #[test]
     fn worked_examples() {
-        let default = |raw| Normalize::Default.apply(raw, 80);
-        assert_eq!([30, 80, 0].map(default), [37, 100, 0]);
-        assert_eq!(Normalize::Default.apply(0, 0), 0);
-        assert_eq!([0, 1, 2].map(|raw| Normalize::Reverse.apply(raw, 2)), [100, 50, 0]);
-        assert_eq!([0, 1, 3].map(|raw| Normalize::Reverse.apply(raw, 3)), [100, 67, 0]);
-        assert_eq!(Normalize::Reverse.apply(0, 0), 100);
+        check(Normalize::Default, &[30, 80, 0], &[37, 100, 0]);
+        check(Normalize::Default, &[0], &[0]);
+        check(Normalize::Reverse, &[0, 1, 2], &[100, 50, 0]);
+        check(Normalize::Reverse, &[0, 1, 3], &[100, 67, 0]);
+        check(Normalize::Reverse, &[0], &[100]);
+        check(Normalize::Range, &[0, 29, 57, 58, 100], &[0, 28, 56, 57, 100]);
+        check(Normalize::Range, &[20, 10, 11], &[100, 0, 10]);
+        check(Normalize::Range, &[-5, -5], &[0, 0]);
+        check(Normalize::Spread, &[9, 7, 4, 2], &[22, 44, 77, 100]);
+        check(Normalize::Spread, &[15, 13, 10, 8, 2], &[13, 26, 46, 60, 100]);
+        check(Normalize::Spread, &[0, 0], &[100, 100]);
     }
 }

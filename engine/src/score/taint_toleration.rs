@@ -1,7 +1,7 @@
 //! TaintToleration, the soft half: untolerated `PreferNoSchedule` taints. Rules: S-TT-1, S-TT-2.
 
-use super::Score;
 use super::normalize::Normalize;
+use super::{Raw, Score};
 use crate::plugin::Plugin;
 use crate::prepared::Prepared;
 use crate::snapshot::ROWS;
@@ -11,7 +11,7 @@ use crate::snapshot::shard::Shard;
 pub(crate) const SCORE: Score = Score {
     plugin: Plugin::TaintToleration,
     applies: |_| true,
-    add,
+    raw: Raw::ByRow(add),
     normalize: Normalize::Reverse,
 };
 

@@ -7,8 +7,16 @@ use std::fmt;
 pub(crate) struct NodeRow(u32);
 
 impl NodeRow {
+    /// The first of all.
+    pub(crate) const FIRST: NodeRow = NodeRow(0);
+
     pub(crate) fn new(shard: usize, row: usize) -> NodeRow {
         NodeRow((shard * super::ROWS + row) as u32)
+    }
+
+    /// Position among all rows.
+    pub(crate) fn index(self) -> usize {
+        self.0 as usize
     }
 
     pub(crate) fn shard(self) -> usize {

@@ -5,6 +5,7 @@ use smallvec::SmallVec;
 
 use super::column::Column;
 use super::row_set::RowSet;
+use super::topology::DomainId;
 use super::{ROWS, scalar_column};
 use crate::kernel::EXACT_LIMIT;
 use crate::model::Node;
@@ -15,6 +16,8 @@ use crate::model::taint::{Effect, Taint};
 /// Columns and bitmaps over the node objects of one shard. Every bitmap holds rows of `rows` only.
 #[derive(Clone, Debug)]
 pub(crate) struct NodeTable {
+    /// Changes whenever a node object does, its entry of images apart.
+    pub(crate) version: u64,
     /// Rows that hold a node.
     pub(crate) rows: RowSet,
     pub(crate) nodes: Box<[Option<Node>]>,
@@ -53,6 +56,8 @@ pub(crate) struct Allocatable {
 pub(crate) struct LabelKey {
     pub(crate) rows: RowSet,
     pub(crate) values: FxHashMap<Symbol, RowSet>,
+    /// The domain of each row.
+    pub(crate) domains: Box<Column<DomainId>>,
 }
 
 /// Rows that report one image, grouped by what their snapshot entry says of it (S-IL-5).
@@ -70,6 +75,7 @@ pub(crate) struct ImageState {
 impl Default for NodeTable {
     fn default() -> NodeTable {
         NodeTable {
+            version: 0,
             rows: RowSet::EMPTY,
             nodes: vec![None; ROWS].into(),
             row_of_name: FxHashMap::default(),
@@ -87,7 +93,9 @@ impl Default for NodeTable {
 
 impl NodeTable {
     /// Puts a node into a free row, images apart (see [`NodeTable::set_images`]).
-    pub(crate) fn insert(&mut self, row: usize, node: Node) {
+    ///
+    /// `domains` are those of the node's labels, in the labels' order.
+    pub(crate) fn insert(&mut self, row: usize, node: Node, domains: &[DomainId]) {
         debug_assert!(!self.rows.contains(row));
         let facts = node.facts();
         self.rows.insert(row);
@@ -96,9 +104,10 @@ impl NodeTable {
         if facts.unschedulable {
             self.unschedulable.insert(row);
         }
-        for (key, value) in &facts.labels {
+        for ((key, value), domain) in facts.labels.iter().zip(domains) {
             let entry = self.labels.entry(*key).or_default();
             entry.rows.insert(row);
+            entry.domains[row] = *domain;
             entry.values.entry(*value).or_default().insert(row);
         }
         for taint in &facts.taints {
@@ -201,9 +210,51 @@ impl NodeTable {
     }
 }
 
+/// Up to this many values of a key in a shard are gone through one by one; else the rows are.
+const FEW_VALUES: usize = 32;
+
 impl LabelKey {
+    /// Hands on each domain that has any of `rows`, and which; a domain may come in several parts.
+    #[expect(
+        clippy::iter_over_hash_type,
+        reason = "what is done for domains must not depend on order"
+    )]
+    pub(crate) fn for_each_domain(&self, rows: &RowSet, mut found: impl FnMut(DomainId, RowSet)) {
+        let mut rows = *rows;
+        rows.intersect(&self.rows);
+        if self.values.len() > FEW_VALUES {
+            rows.iter().for_each(|row| found(self.domains[row], [row].into_iter().collect()));
+            return;
+        }
+        for holders in self.values.values() {
+            let mut part = *holders;
+            part.intersect(&rows);
+            if let Some(first) = part.iter().next() {
+                found(self.domains[first], part);
+            }
+        }
+    }
+
+    /// The rows among `rows` whose domain is wanted; rows without the key are not among them.
+    pub(crate) fn rows_where(&self, rows: &RowSet, is_wanted: impl Fn(DomainId) -> bool) -> RowSet {
+        let mut wanted = RowSet::EMPTY;
+        if self.values.len() > FEW_VALUES {
+            let mut keyed = *rows;
+            keyed.intersect(&self.rows);
+            keyed.iter().filter(|row| is_wanted(self.domains[*row])).for_each(|r| wanted.insert(r));
+            return wanted;
+        }
+        self.for_each_domain(rows, |domain, part| {
+            if is_wanted(domain) {
+                wanted.union(&part);
+            }
+        });
+        wanted
+    }
+
     fn remove(&mut self, value: Symbol, row: usize) {
         self.rows.remove(row);
+        self.domains[row] = DomainId::NONE;
         if let Some(rows) = self.values.get_mut(&value) {
             rows.remove(row);
             if rows.is_empty() {

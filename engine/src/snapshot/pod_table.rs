@@ -4,6 +4,7 @@ use std::sync::Arc;
 
 use super::ROWS;
 use crate::model::Pod;
+use crate::model::population::PopulationId;
 
 const BLOCK: usize = 16;
 
@@ -11,8 +12,16 @@ const BLOCK: usize = 16;
 #[derive(Clone, Debug)]
 pub(crate) struct PlacedPod {
     pub(crate) pod: Pod,
+    /// The pod's, here so that counting pods of some populations reads nothing else.
+    pub(crate) population: PopulationId,
     /// Placed by Berth and not yet confirmed by a feed (S-CCH-1).
     pub(crate) is_assumed: bool,
+}
+
+impl PlacedPod {
+    pub(crate) fn new(pod: Pod, is_assumed: bool) -> PlacedPod {
+        PlacedPod { population: pod.population().id, pod, is_assumed }
+    }
 }
 
 /// Pods by row, in the order in which they came (S-CCH-6).

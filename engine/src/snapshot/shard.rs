@@ -4,6 +4,7 @@ use std::sync::Arc;
 
 use super::node_table::NodeTable;
 use super::pod_table::{PlacedPod, PodTable};
+use super::topology::DomainId;
 use super::usage::UsageTable;
 use crate::kernel::balance_of;
 use crate::model::Node;
@@ -12,6 +13,8 @@ use crate::model::Pod;
 /// [`super::ROWS`] rows. Equal versions mean equal content, across snapshots and forks.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Shard {
+    /// Position in the snapshot.
+    pub(crate) index: usize,
     pub(crate) version: u64,
     pub(crate) nodes: Arc<NodeTable>,
     pub(crate) usage: Arc<UsageTable>,
@@ -20,22 +23,39 @@ pub(crate) struct Shard {
 
 impl Shard {
     /// Puts a node into a free row.
-    pub(crate) fn insert_node(&mut self, row: usize, node: Node, version: u64) {
-        Arc::make_mut(&mut self.nodes).insert(row, node);
+    pub(crate) fn insert_node(
+        &mut self,
+        row: usize,
+        node: Node,
+        domains: &[DomainId],
+        version: u64,
+    ) {
+        let nodes = Arc::make_mut(&mut self.nodes);
+        nodes.insert(row, node, domains);
+        nodes.version = version;
         self.touch(row, version);
     }
 
     /// Replaces the node object of a row; its pods stay.
-    pub(crate) fn replace_node(&mut self, row: usize, node: Node, version: u64) {
+    pub(crate) fn replace_node(
+        &mut self,
+        row: usize,
+        node: Node,
+        domains: &[DomainId],
+        version: u64,
+    ) {
         let nodes = Arc::make_mut(&mut self.nodes);
         nodes.remove(row);
-        nodes.insert(row, node);
+        nodes.insert(row, node, domains);
+        nodes.version = version;
         self.touch(row, version);
     }
 
     /// Empties a row; answers the pods that were on it.
     pub(crate) fn remove_node(&mut self, row: usize, version: u64) -> Vec<PlacedPod> {
-        Arc::make_mut(&mut self.nodes).remove(row);
+        let nodes = Arc::make_mut(&mut self.nodes);
+        nodes.remove(row);
+        nodes.version = version;
         Arc::make_mut(&mut self.usage).clear(row);
         self.touch(row, version);
         std::mem::take(Arc::make_mut(&mut self.pods).of_mut(row))
@@ -45,7 +65,7 @@ impl Shard {
     pub(crate) fn add_pod(&mut self, row: usize, pod: Pod, is_assumed: bool, version: u64) {
         let ports = &pod.shape().facts.host_ports;
         Arc::make_mut(&mut self.usage).add(row, pod.footprint(), ports);
-        Arc::make_mut(&mut self.pods).of_mut(row).push(PlacedPod { pod, is_assumed });
+        Arc::make_mut(&mut self.pods).of_mut(row).push(PlacedPod::new(pod, is_assumed));
         self.touch(row, version);
     }
 

@@ -3,11 +3,9 @@
 use std::sync::Arc;
 
 use super::Snapshot;
-use super::pod_table::PlacedPod;
 use super::shard::Shard;
 use crate::model::Pod;
 use crate::model::resources::Resources;
-use crate::plugin::Plugin;
 
 /// One node as the scheduler sees it. Amounts: cpu in milli-units, everything else in whole units, zeros left out.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -70,20 +68,6 @@ impl Snapshot {
         }
         views.sort_unstable_by(|a, b| a.pod.key().cmp(b.pod.key()));
         views
-    }
-
-    /// Pods on nodes whose own rules could keep other pods away or draw them near, but are not evaluated in this
-    /// version: those with pod affinity or anti-affinity. Cost: the whole cluster.
-    pub fn n_pods_not_evaluated(&self) -> usize {
-        let is_not_evaluated = |placed: &&PlacedPod| {
-            let fields = &placed.pod.shape().facts.not_evaluated;
-            fields.iter().any(|(plugin, _)| *plugin == Plugin::InterPodAffinity)
-        };
-        let of_shard = |shard: &Arc<Shard>| -> usize {
-            let rows = shard.nodes.rows.iter();
-            rows.map(|row| shard.pods.of(row).iter().filter(is_not_evaluated).count()).sum()
-        };
-        self.shards.iter().map(of_shard).sum()
     }
 
     fn node_view(&self, shard: &Shard, row: usize) -> Option<NodeView> {

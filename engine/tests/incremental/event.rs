@@ -8,6 +8,7 @@ use proptest::option;
 use proptest::prelude::*;
 use proptest::sample::select;
 
+use super::naive::objects::AnyObject;
 use super::random;
 use super::random::Json;
 use super::random::node::Flavor;
@@ -19,6 +20,7 @@ pub(crate) const N_PODS: usize = 24;
 
 /// Something that happens. Indices are below [`N_NODES`], [`N_PODS`] and the number of templates.
 #[derive(Clone, Debug)]
+#[expect(clippy::large_enum_variant, reason = "a story has few events")]
 pub(crate) enum Event {
     UpsertNode {
         node: usize,
@@ -74,12 +76,28 @@ pub(crate) enum Event {
         pod: usize,
         elsewhere: Option<usize>,
     },
-    /// Everything is told again, but for the objects whose bit in `nodes` or `pods` is not set. A bound pod with its bit in
-    /// `moves` is told to be elsewhere; an assumed one is told to be bound, or with that bit to be pending still.
+    /// A known pod begins to terminate.
+    TerminatePod {
+        pod: usize,
+    },
+    UpsertObject {
+        object: AnyObject,
+        version: Version,
+    },
+    /// A known object as it is, with a later version and nothing else changed.
+    RepeatObject {
+        object: usize,
+    },
+    DeleteObject {
+        object: usize,
+    },
+    /// Everything is told again, but for the objects whose bit in `nodes`, `pods` or `objects` is not set. A bound pod with
+    /// its bit in `moves` is told to be elsewhere; an assumed one is told to be bound, or with that bit to be pending still.
     Replace {
         nodes: u64,
         pods: u64,
         moves: u64,
+        objects: u64,
     },
 }
 
@@ -87,6 +105,8 @@ pub(crate) enum Event {
 #[derive(Copy, Clone, Debug)]
 pub(crate) enum Version {
     Newer,
+    /// A few changes ago: perhaps newer than what is known of this object, perhaps older.
+    Late,
     Older,
 }
 
@@ -108,20 +128,31 @@ pub(crate) fn batches(n: Range<usize>) -> BoxedStrategy<Vec<Vec<Event>>> {
 
 /// Pod templates without host ports, whose set semantics make history count (S-PRT-5); pods get ports by number.
 pub(crate) fn templates() -> BoxedStrategy<Vec<Json<core_v1::Pod>>> {
-    let traits = PodTraits { has_host_ports: false, has_node_name: false };
-    let plain = vec(random::pod::plain_template(), 2..4);
-    let odd = vec(random::pod::template(traits), 2..4);
-    (plain, odd).prop_map(|(plain, odd)| plain.into_iter().chain(odd).map(Json).collect()).boxed()
+    let traits = PodTraits { has_host_ports: false, has_node_name: false, has_volumes: true };
+    let plain = vec(random::pod::plain_template(), 1..3);
+    let odd = vec(random::pod::template(traits), 1..3);
+    let sociable = vec(random::pod::sociable_template(traits), 1..4);
+    let stored = vec(random::pod::stored_template(), 1..3);
+    (plain, odd, sociable, stored)
+        .prop_map(|(plain, odd, sociable, stored)| {
+            plain.into_iter().chain(odd).chain(sociable).chain(stored).map(Json).collect()
+        })
+        .boxed()
 }
 
 fn event() -> BoxedStrategy<Event> {
     let (node, pod) = (0..N_NODES, 0..N_PODS);
     let template = any::<usize>();
-    let version = select(vec![Version::Newer, Version::Newer, Version::Newer, Version::Older]);
+    let version = select(vec![
+        Version::Newer,
+        Version::Newer,
+        Version::Newer,
+        Version::Newer,
+        Version::Late,
+        Version::Older,
+    ]);
     let flavor = select(vec![Flavor::Odd, Flavor::Ordinary]);
-    let object = flavor
-        .prop_flat_map(|flavor| random::node::node(String::new(), flavor))
-        .prop_map(|node| Box::new(Json(node)));
+    let object = flavor.prop_flat_map(random::node::node).prop_map(|node| Box::new(Json(node)));
     let uid = select(vec![Uid::Absent, Uid::Empty, Uid::Right, Uid::Wrong]);
     let upsert = (
         pod.clone(),
@@ -139,7 +170,7 @@ fn event() -> BoxedStrategy<Event> {
             Event::UpsertPod { pod, template, node, version, is_new }
         }),
         3 => pod.clone().prop_map(|pod| Event::RepeatPod { pod }),
-        5 => (pod.clone(), template, version)
+        5 => (pod.clone(), template, version.clone())
             .prop_map(|(pod, template, version)| Event::ResizePod { pod, template, version }),
         1 => (pod.clone(), template, node.clone())
             .prop_map(|(pod, template, node)| Event::NamelessPod { pod, template, node }),
@@ -147,9 +178,14 @@ fn event() -> BoxedStrategy<Event> {
             .prop_map(|(pod, phase, of_other_uid)| Event::EndPod { pod, phase, of_other_uid }),
         4 => (pod.clone(), uid).prop_map(|(pod, uid)| Event::DeletePod { pod, uid }),
         6 => (pod.clone(), template).prop_map(|(pod, template)| Event::Assume { pod, template }),
-        5 => (pod, option::weighted(0.3, node)).prop_map(|(pod, elsewhere)| Event::Confirm { pod, elsewhere }),
-        1 => (any::<[u64; 4]>(), any::<[u64; 3]>()).prop_map(|([a, b, c, d], [e, f, g])| {
-            Event::Replace { nodes: a | b, pods: c | d, moves: e & f & g }
+        5 => (pod.clone(), option::weighted(0.3, node)).prop_map(|(pod, elsewhere)| Event::Confirm { pod, elsewhere }),
+        2 => pod.prop_map(|pod| Event::TerminatePod { pod }),
+        10 => (random::object::object(), version.clone())
+            .prop_map(|(object, version)| Event::UpsertObject { object, version }),
+        1 => any::<usize>().prop_map(|object| Event::RepeatObject { object }),
+        3 => any::<usize>().prop_map(|object| Event::DeleteObject { object }),
+        1 => (any::<[u64; 6]>(), any::<[u64; 3]>()).prop_map(|([a, b, c, d, e, f], [g, h, i])| {
+            Event::Replace { nodes: a | b, pods: c | d, objects: e | f, moves: g & h & i }
         }),
     ]
     .boxed()

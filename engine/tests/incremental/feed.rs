@@ -1,25 +1,24 @@
-//! A feed told of random events, and what the cluster must be after each batch.
-
-use std::sync::Arc;
+//! A feed told of random events: the cluster and the model hear the same.
 
 use berth_engine::{
-    Cluster, Delta, Explanation, NodeView, Outcome, PlaceRequest, Plugin, Pod, PodKey, Policy,
-    PolicySpec, TieBreak,
+    Cluster, ClusterState, Delta, ObjectKey, ObjectKind, Outcome, PlaceRequest, Plugin, Pod,
+    PodKey, Policy, PolicySpec, TieBreak,
 };
-use berth_proto::{core_v1, meta_v1};
+use berth_proto::{Time, core_v1};
 
 use super::event::{Event, N_NODES, N_PODS, Uid, Version};
 use super::model::{KnownPod, Model, name, node_name, uid};
-use super::naive::requests::Units;
-use super::naive::{names, quantity, requests};
+use super::naive::objects::{AnyObject, Key};
+use super::naive::volume_binding::Bindings;
 use super::random::Json;
+use super::random::node::named;
 
 /// A cluster, the model of what it must be, and the deltas on their way to both.
 pub(crate) struct Feed {
-    cluster: Cluster,
-    model: Model,
-    templates: Vec<core_v1::Pod>,
-    policy: Policy,
+    pub(super) cluster: Cluster,
+    pub(super) model: Model,
+    pub(super) templates: Vec<core_v1::Pod>,
+    pub(super) policy: Policy,
     deltas: Vec<Delta>,
     /// Index and field of every delta that must be refused.
     refused: Vec<(usize, &'static str)>,
@@ -46,9 +45,8 @@ impl Feed {
     pub(crate) fn take(&mut self, event: Event) {
         match event {
             Event::UpsertNode { node, object, version } => {
-                let mut object = object.0;
+                let mut object = named(object.0, &format!("node-{node}"));
                 let metadata = object.metadata.get_or_insert_default();
-                metadata.name = format!("node-{node}");
                 metadata.resource_version = self.next_version(node, version);
                 self.upsert_node(object);
             }
@@ -115,8 +113,50 @@ impl Feed {
                 }
                 self.upsert_pod(object);
             }
-            Event::Replace { nodes, pods, moves } => self.replace(nodes, pods, moves),
+            Event::TerminatePod { pod } => {
+                let Some(known) = self.known(pod).filter(|known| !known.is_assumed) else {
+                    return;
+                };
+                let mut object = known.pod.clone();
+                let version = self.next_version(pod, Version::Newer);
+                let metadata = object.metadata.get_or_insert_default();
+                metadata.resource_version = version;
+                metadata.deletion_timestamp = Some(Time::from_unix_seconds(1));
+                self.upsert_pod(object);
+            }
+            Event::UpsertObject { mut object, version } => {
+                object.metadata_mut().resource_version = self.next_version(1, version);
+                self.upsert_object(object);
+            }
+            Event::RepeatObject { object } => {
+                let Some(mut object) = self.known_object(object).cloned() else {
+                    return;
+                };
+                object.metadata_mut().resource_version = self.next_version(1, Version::Newer);
+                self.upsert_object(object);
+            }
+            Event::DeleteObject { object } => {
+                let Some(key) = self.known_object(object).map(AnyObject::key) else {
+                    return;
+                };
+                self.deltas.push(Delta::DeleteObject(object_key(&key)));
+                self.model.delete_object(&key);
+            }
+            Event::Replace { nodes, pods, moves, objects } => {
+                self.replace(nodes, pods, moves, objects)
+            }
         }
+    }
+
+    fn upsert_object(&mut self, object: AnyObject) {
+        let compiled = self.cluster.compile_object(object.wire()).unwrap();
+        self.deltas.push(Delta::UpsertObject(compiled));
+        self.model.upsert_object(object);
+    }
+
+    fn known_object(&self, number: usize) -> Option<&AnyObject> {
+        let n_objects = self.model.objects.iter().count();
+        self.model.objects.iter().nth(number.checked_rem(n_objects)?)
     }
 
     fn upsert_node(&mut self, node: core_v1::Node) {
@@ -142,7 +182,7 @@ impl Feed {
         };
         self.model.delete_pod(&name, uid.as_deref());
         self.deltas.push(Delta::DeletePod {
-            key: PodKey::new("default", &name),
+            key: PodKey::new(namespace_of(pod), &name),
             uid: uid.map(Into::into),
         });
     }
@@ -158,7 +198,8 @@ impl Feed {
         match (self.cluster.assume(&request), known) {
             (Ok(decision), None) => {
                 if let Outcome::Placed(placement) = decision.outcome {
-                    self.model.assume(object, &placement.node);
+                    let bindings = Bindings::from(&placement.volumes);
+                    self.model.assume(object, &placement.node, bindings);
                 }
             }
             // Nothing was placed, so nothing is said about the pod's being there already.
@@ -175,7 +216,7 @@ impl Feed {
         }
     }
 
-    fn replace(&mut self, nodes: u64, pods: u64, moves: u64) {
+    fn replace(&mut self, nodes: u64, pods: u64, moves: u64, objects: u64) {
         self.flush();
         let number = |name: &str| name.rsplit('-').next().unwrap().parse::<usize>().unwrap();
         let has = |set: u64, name: &str| set >> number(name) & 1 == 1;
@@ -197,14 +238,27 @@ impl Feed {
         };
         let listed = self.model.pods.values().filter(|known| has(pods, name(&known.pod)));
         let pods: Vec<_> = listed.map(told).collect();
-        let compiled_nodes =
-            nodes.iter().map(|node| self.cluster.compile_node(node).unwrap()).collect();
-        let compiled_pods = pods.iter().map(|pod| self.compile(pod)).collect();
+        let objects: Vec<_> = self
+            .model
+            .objects
+            .iter()
+            .enumerate()
+            .filter(|(i, _)| objects >> (i % 64) & 1 == 1)
+            .map(|(_, object)| object.clone())
+            .collect();
+        let state = ClusterState {
+            nodes: nodes.iter().map(|node| self.cluster.compile_node(node).unwrap()).collect(),
+            objects: objects
+                .iter()
+                .map(|object| self.cluster.compile_object(object.wire()).unwrap())
+                .collect(),
+            pods: pods.iter().map(|pod| self.compile(pod)).collect(),
+        };
         let before = self.cluster.snapshot().generation();
-        let applied = self.cluster.replace(compiled_nodes, compiled_pods);
+        let applied = self.cluster.replace(state);
         assert_eq!(applied.rejected, []);
         assert_eq!(applied.generation.get(), before.get() + 1);
-        self.model.replace(nodes, pods);
+        self.model.replace(nodes, objects, pods);
     }
 
     /// One batch, one generation; exactly what must be refused is.
@@ -229,13 +283,12 @@ impl Feed {
     /// Every third pod wants a host port of its own.
     fn pod(&mut self, pod: usize, template: usize, node: &str, version: Version) -> core_v1::Pod {
         let mut object = self.templates[template % self.templates.len()].clone();
-        object.metadata = Some(meta_v1::ObjectMeta {
-            name: format!("pod-{pod}"),
-            namespace: "default".to_owned(),
-            uid: self.uid(pod),
-            resource_version: self.next_version(pod, version),
-            ..Default::default()
-        });
+        let version = self.next_version(pod, version);
+        let metadata = object.metadata.get_or_insert_default();
+        metadata.name = format!("pod-{pod}");
+        metadata.namespace = namespace_of(pod).to_owned();
+        metadata.uid = self.uid(pod);
+        metadata.resource_version = version;
         let spec = object.spec.get_or_insert_default();
         spec.node_name = node.to_owned();
         if pod.is_multiple_of(3) {
@@ -252,6 +305,7 @@ impl Feed {
         match version {
             _ if number.is_multiple_of(5) => String::new(),
             Version::Newer => self.version.to_string(),
+            Version::Late => (self.version - 40).to_string(),
             Version::Older => (self.version - 1000).to_string(),
         }
     }
@@ -259,152 +313,13 @@ impl Feed {
     fn compile(&self, pod: &core_v1::Pod) -> Pod {
         self.cluster.compile_pod(pod).unwrap()
     }
-
-    pub(crate) fn check(&self) {
-        self.check_lists();
-        let rebuilt = self.rebuilt();
-        for probe in self.probes() {
-            let explain = |cluster: &Cluster| {
-                let pod = cluster.compile_pod(&probe).unwrap();
-                let tie_break = TieBreak::Seeded(9);
-                let request = PlaceRequest { pod: &pod, policy: &self.policy, tie_break };
-                let placed = cluster.place(&request).map(|decision| decision.outcome);
-                let explained = cluster.explain(&request);
-                assert_eq!(
-                    placed.as_ref().ok(),
-                    explained.as_ref().ok().map(|e| &e.decision.outcome)
-                );
-                explained.map(without_generation)
-            };
-            assert_eq!(explain(&self.cluster), explain(&rebuilt));
-        }
-    }
-
-    /// Pods of every template, with and without a port that is in use somewhere.
-    fn probes(&self) -> Vec<core_v1::Pod> {
-        let of = |template: &core_v1::Pod, port: i32| {
-            let mut probe = template.clone();
-            let metadata = meta_v1::ObjectMeta {
-                name: "probe".into(),
-                uid: "probe".into(),
-                ..Default::default()
-            };
-            probe.metadata = Some(metadata);
-            let host_port = core_v1::ContainerPort { host_port: port, ..Default::default() };
-            probe.spec.get_or_insert_default().containers[0].ports.push(host_port);
-            probe
-        };
-        self.templates
-            .iter()
-            .enumerate()
-            .map(|(i, template)| of(template, [0, 1000, 1003, 1006][i % 4]))
-            .collect()
-    }
-
-    /// The same objects in a cluster that knows nothing else.
-    fn rebuilt(&self) -> Cluster {
-        let cluster = Cluster::new();
-        let pods = self
-            .model
-            .pods
-            .values()
-            .map(|known| Delta::UpsertPod(cluster.compile_pod(&known.pod).unwrap()));
-        let nodes = self
-            .model
-            .nodes
-            .values()
-            .map(|node| Delta::UpsertNode(cluster.compile_node(node).unwrap()));
-        assert_eq!(cluster.apply(pods.chain(nodes).collect()).rejected, []);
-        cluster
-    }
-
-    fn check_lists(&self) {
-        let snapshot = self.cluster.snapshot();
-        let model = &self.model;
-        let nodes = snapshot.nodes();
-        assert_eq!(
-            nodes,
-            model.nodes.values().map(|node| self.expected_node(node)).collect::<Vec<_>>()
-        );
-        let pods: Vec<_> = snapshot
-            .pods()
-            .iter()
-            .map(|view| {
-                (
-                    view.pod.key().name.to_string(),
-                    view.pod.uid().to_owned(),
-                    view.node.to_string(),
-                    view.assumed,
-                )
-            })
-            .collect();
-        let expected: Vec<_> = model
-            .placed()
-            .map(|known| {
-                let (name, uid) = (name(&known.pod).to_owned(), uid(&known.pod).to_owned());
-                (name, uid, node_name(&known.pod).to_owned(), known.is_assumed)
-            })
-            .collect();
-        assert_eq!(pods, expected);
-        assert_eq!(snapshot.n_nodes(), nodes.len());
-        assert_eq!(snapshot.n_pods(), pods.len());
-        assert_eq!(snapshot.n_pending(), model.n_pending());
-        assert_eq!(snapshot.n_orphaned(), model.pods.len() - model.n_pending() - pods.len());
-        assert_eq!(
-            snapshot.n_assumed(),
-            model.pods.values().filter(|known| known.is_assumed).count()
-        );
-        assert_eq!(snapshot.n_contradictions(), model.n_contradictions);
-    }
-
-    fn expected_node(&self, node: &core_v1::Node) -> NodeView {
-        let (metadata, spec) = (node.metadata.clone().unwrap(), node.spec.clone().unwrap());
-        let here = || self.model.placed().filter(|known| node_name(&known.pod) == metadata.name);
-        let mut requested = Units::new();
-        for known in here() {
-            for (resource, amount) in requests::on_node(&known.pod) {
-                *requested.entry(resource).or_default() += amount;
-            }
-        }
-        let amounts = node.status.as_ref().unwrap().allocatable.iter();
-        let mut allocatable: Units = amounts
-            .map(|(name, quantity)| {
-                (name.clone(), quantity::units(name, quantity::nanos(quantity)))
-            })
-            .collect();
-        let allowed_pods = allocatable.get("pods").copied().unwrap_or(0);
-        allocatable.retain(|name, _| names::is_tracked(name));
-        let taint = |taint: &core_v1::Taint| match taint.value.as_str() {
-            "" => format!("{}:{}", taint.key, taint.effect),
-            value => format!("{}={value}:{}", taint.key, taint.effect),
-        };
-        NodeView {
-            name: metadata.name.as_str().into(),
-            unschedulable: spec.unschedulable,
-            labels: metadata
-                .labels
-                .iter()
-                .map(|(k, v)| (k.as_str().into(), v.as_str().into()))
-                .collect(),
-            taints: spec.taints.iter().map(taint).collect(),
-            allocatable: listed(&allocatable),
-            requested: listed(&requested),
-            n_pods: u32::try_from(here().count()).unwrap(),
-            allowed_pods,
-        }
-    }
 }
 
-/// Native resources first, then scalars by name; zeros left out.
-fn listed(units: &Units) -> Vec<(Arc<str>, i64)> {
-    let native = ["cpu", "memory", "ephemeral-storage"];
-    let scalars = units.keys().map(String::as_str).filter(|name| !native.contains(name));
-    let all = native.into_iter().chain(scalars);
-    all.filter_map(|name| Some((name.into(), *units.get(name).filter(|amount| **amount != 0)?)))
-        .collect()
+/// The namespace of a pod by its number.
+fn namespace_of(pod: usize) -> &'static str {
+    ["default", "default", "team-a", "ghost"][pod % 4]
 }
 
-fn without_generation(mut explanation: Explanation) -> Explanation {
-    explanation.decision.generation = Default::default();
-    explanation
+fn object_key(key: &Key) -> ObjectKey {
+    ObjectKey::new(ObjectKind::from_name(key.0).unwrap(), &key.1, &key.2)
 }

@@ -5,11 +5,20 @@ use std::collections::BTreeMap;
 
 use berth_proto::{core_v1, meta_v1};
 
-/// The expected state.
+use super::naive::cluster::NaiveCluster;
+use super::naive::objects::{AnyObject, Key, Objects};
+use super::naive::pod;
+use super::naive::reservations::Reservations;
+use super::naive::volume_binding::Bindings;
+
+/// The expected state. Names of pods are unique across namespaces here.
 #[derive(Default)]
 pub(crate) struct Model {
     pub(crate) nodes: BTreeMap<String, core_v1::Node>,
     pub(crate) pods: BTreeMap<String, KnownPod>,
+    /// As they were told.
+    pub(crate) objects: Objects,
+    reservations: Reservations,
     pub(crate) n_contradictions: u64,
 }
 
@@ -57,37 +66,99 @@ impl Model {
                 return Err("spec.nodeName");
             }
         }
-        self.pods.insert(name(&pod).to_owned(), KnownPod { pod, is_assumed: false });
+        self.insert(pod);
         Ok(())
+    }
+
+    /// A pod that is confirmed where it was assumed keeps what was decided of its claims; any other change drops it.
+    fn insert(&mut self, pod: core_v1::Pod) {
+        let is_confirmed = self.pods.get(name(&pod)).is_some_and(|known| {
+            (uid(&known.pod), node_name(&known.pod)) == (uid(&pod), node_name(&pod))
+        });
+        if !is_confirmed {
+            self.reservations.release(pod::namespace(&pod), name(&pod));
+        }
+        self.pods.insert(name(&pod).to_owned(), KnownPod { pod, is_assumed: false });
+    }
+
+    pub(crate) fn upsert_object(&mut self, object: AnyObject) {
+        let known = self.objects.iter().find(|known| known.key() == object.key());
+        let version = |object: &AnyObject| Some(object.metadata().clone());
+        if !known.is_some_and(|known| is_older(&version(&object), &version(known))) {
+            self.objects.upsert(object);
+        }
+    }
+
+    pub(crate) fn delete_object(&mut self, key: &Key) {
+        self.objects.delete(key);
     }
 
     pub(crate) fn delete_pod(&mut self, name: &str, of_uid: Option<&str>) {
         let is_meant = |known: &KnownPod| {
             of_uid.is_none_or(|of_uid| of_uid.is_empty() || of_uid == uid(&known.pod))
         };
-        if self.pods.get(name).is_some_and(is_meant) {
-            self.pods.remove(name);
+        if self.pods.get(name).is_some_and(is_meant)
+            && let Some(gone) = self.pods.remove(name)
+        {
+            self.reservations.release(pod::namespace(&gone.pod), name);
         }
     }
 
-    pub(crate) fn assume(&mut self, mut pod: core_v1::Pod, node: &str) {
+    pub(crate) fn assume(&mut self, mut pod: core_v1::Pod, node: &str, bindings: Bindings) {
         pod.spec.get_or_insert_default().node_name = node.to_owned();
+        self.reservations.reserve((pod::namespace(&pod), pod::name(&pod)), node, bindings);
         self.pods.insert(name(&pod).to_owned(), KnownPod { pod, is_assumed: true });
     }
 
     /// The cluster becomes these objects, whatever was known; an assumed pod stays unless it is told to be bound.
-    pub(crate) fn replace(&mut self, nodes: Vec<core_v1::Node>, pods: Vec<core_v1::Pod>) {
+    pub(crate) fn replace(
+        &mut self,
+        nodes: Vec<core_v1::Node>,
+        objects: Vec<AnyObject>,
+        pods: Vec<core_v1::Pod>,
+    ) {
         self.nodes.clear();
         nodes.into_iter().for_each(|node| self.upsert_node(node));
+        self.objects = Objects::default();
+        objects.into_iter().for_each(|object| self.upsert_object(object));
         self.n_contradictions = 0;
-        self.pods.retain(|_, known| known.is_assumed);
+        let is_listed = |name: &String| pods.iter().any(|pod| self::name(pod) == name);
+        let gone: Vec<_> = self
+            .pods
+            .iter()
+            .filter(|(name, known)| !known.is_assumed && !is_listed(name))
+            .map(|(name, _)| name.clone())
+            .collect();
+        gone.iter().for_each(|name| self.delete_pod(name, None));
         for pod in pods {
             let is_same_pod =
                 self.pods.get(name(&pod)).is_some_and(|known| uid(&known.pod) == uid(&pod));
-            if !(is_same_pod && node_name(&pod).is_empty()) {
-                self.pods.insert(name(&pod).to_owned(), KnownPod { pod, is_assumed: false });
+            let is_assumed = self.pods.get(name(&pod)).is_some_and(|known| known.is_assumed);
+            if !(is_same_pod && is_assumed && node_name(&pod).is_empty()) {
+                self.insert(pod);
             }
         }
+    }
+
+    /// The same for the naive scheduler.
+    pub(crate) fn naive(&self) -> NaiveCluster {
+        let mut naive = NaiveCluster::default();
+        naive.objects = self.effective_objects();
+        self.nodes.values().for_each(|node| naive.upsert_node(node));
+        for known in self.pods.values().filter(|known| !node_name(&known.pod).is_empty()) {
+            naive.add_pod(&known.pod);
+        }
+        naive.refresh();
+        naive
+    }
+
+    /// With what assumed pods hold.
+    pub(crate) fn effective_objects(&self) -> Objects {
+        self.reservations.applied_to(&self.objects)
+    }
+
+    pub(crate) fn has_reservations(&self) -> bool {
+        !self.reservations.is_empty()
     }
 
     /// Pods on nodes that are there, as (pod, node name, assumed).

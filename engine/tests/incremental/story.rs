@@ -2,8 +2,11 @@
 
 use std::collections::BTreeMap;
 
-use berth_engine::{Cluster, Delta, PlaceRequest, PodKey, PodView, Policy, TieBreak, Verdict};
+use berth_engine::{
+    Cluster, ClusterState, Delta, PlaceRequest, PodKey, PodView, Policy, TieBreak, Verdict,
+};
 
+use super::naive::objects::AnyObject;
 use super::object;
 
 /// One cluster.
@@ -29,16 +32,21 @@ impl Story {
             .map(|rejected| rejected.error.field.clone())
     }
 
+    pub(crate) fn object(&self, object: impl Into<AnyObject>) {
+        let object = self.0.compile_object(object.into().wire()).unwrap();
+        assert_eq!(self.0.apply(vec![Delta::UpsertObject(object)]).rejected, []);
+    }
+
     pub(crate) fn delete_pod(&self, name: &str) {
         self.0.apply(vec![Delta::DeletePod { key: PodKey::new("default", name), uid: None }]);
     }
 
     pub(crate) fn replace(&self, nodes: &[&str], pods: &[&str]) -> usize {
-        let nodes =
-            nodes.iter().map(|text| self.0.compile_node(&object::node(text)).unwrap()).collect();
-        let pods =
-            pods.iter().map(|text| self.0.compile_pod(&object::pod(text)).unwrap()).collect();
-        self.0.replace(nodes, pods).rejected.len()
+        let nodes = nodes.iter().map(|text| self.0.compile_node(&object::node(text)).unwrap());
+        let pods = pods.iter().map(|text| self.0.compile_pod(&object::pod(text)).unwrap());
+        let state =
+            ClusterState { nodes: nodes.collect(), objects: Vec::new(), pods: pods.collect() };
+        self.0.replace(state).rejected.len()
     }
 
     /// `pod@node` of every pod on a node, with `~` for an assumed one.

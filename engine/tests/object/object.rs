@@ -1,6 +1,8 @@
 //! Small objects written as text: a name, then `key=value` words.
 
-use berth_proto::{Quantity, core_v1, meta_v1};
+mod relation;
+
+use berth_proto::{Quantity, Time, core_v1, meta_v1};
 
 /// A node such as `n1 cpu=4 memory=8Gi pods=10 label:zone=a taint=k=v:NoSchedule cordoned=true image=nginx:1@600Mi
 /// feature=F`; other words are `status.allocatable`.
@@ -24,7 +26,8 @@ pub(crate) fn node(text: &str) -> core_v1::Node {
 }
 
 /// A pod of one container such as `p1 cpu=500m node=n1 uid=u1 port=80 phase=Failed version=3 toleration=k,Exists,,
-/// level:cpu=2 overhead:cpu=1 image=nginx gate=g named=n1 prefer=30,zone,In,a priority=5`; other words are requests.
+/// level:cpu=2 overhead:cpu=1 image=nginx gate=g named=n1 prefer=30,zone,In,a priority=5 namespace=n2 label:app=x
+/// terminating=true`; what relates it to other pods and to volumes is in `relation`, other words are requests.
 /// Namespace `default`; the uid is the name unless given.
 pub(crate) fn pod(text: &str) -> core_v1::Pod {
     let (name, words) = parse(text);
@@ -37,6 +40,11 @@ pub(crate) fn pod(text: &str) -> core_v1::Pod {
         match (key, key.split_once(':')) {
             ("node", _) => spec.node_name = value.to_owned(),
             ("uid", _) => metadata.uid = value.to_owned(),
+            ("namespace", _) => metadata.namespace = value.to_owned(),
+            ("terminating", _) => metadata.deletion_timestamp = Some(Time::from_unix_seconds(1)),
+            (_, Some(("label", label))) => {
+                drop(metadata.labels.insert(label.to_owned(), value.to_owned()));
+            }
             ("version", _) => metadata.resource_version = value.to_owned(),
             ("phase", _) => status.phase = value.to_owned(),
             ("port", _) => container.ports.push(port(value)),
@@ -57,6 +65,7 @@ pub(crate) fn pod(text: &str) -> core_v1::Pod {
             (_, Some(("overhead", resource))) => {
                 drop(spec.overhead.insert(resource.to_owned(), Quantity::new(value)));
             }
+            _ if relation::read(&mut spec, key, value) => {}
             _ => {
                 let requests = &mut container.resources.get_or_insert_default().requests;
                 requests.insert(key.to_owned(), Quantity::new(value));

@@ -19,6 +19,22 @@ pub(crate) const IMAGES: [&str; 6] = [
     "tool@sha256:00:latest",
 ];
 
+/// Node labels that split clusters into domains; every node has the first few with good chance.
+pub(crate) const TOPOLOGY_KEYS: [&str; 4] =
+    [HOSTNAME, "topology.kubernetes.io/zone", "topology.kubernetes.io/region", "example.com/pool"];
+
+const HOSTNAME: &str = "kubernetes.io/hostname";
+
+/// Names a node; a hostname label that waits for it gets its value.
+pub(crate) fn named(mut node: core_v1::Node, name: &str) -> core_v1::Node {
+    let metadata = node.metadata.get_or_insert_default();
+    metadata.name = name.to_owned();
+    if let Some(hostname) = metadata.labels.get_mut(HOSTNAME).filter(|value| value.is_empty()) {
+        *hostname = name.to_owned();
+    }
+    node
+}
+
 /// What the nodes of one cluster have in common.
 #[derive(Copy, Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Flavor {
@@ -30,8 +46,8 @@ pub(crate) enum Flavor {
     Huge,
 }
 
-/// A node under this name.
-pub(crate) fn node(name: String, flavor: Flavor) -> BoxedStrategy<core_v1::Node> {
+/// A node without a name, to be given to [`named`].
+pub(crate) fn node(flavor: Flavor) -> BoxedStrategy<core_v1::Node> {
     let (taints, cordoned) = match flavor {
         Flavor::Odd => (taints(1), 0.1),
         Flavor::Ordinary | Flavor::Huge => (taints(12), 0.02),
@@ -40,11 +56,7 @@ pub(crate) fn node(name: String, flavor: Flavor) -> BoxedStrategy<core_v1::Node>
         .prop_map(
             move |(labels, unschedulable, taints, allocatable, (declared_features, images))| {
                 core_v1::Node {
-                    metadata: Some(meta_v1::ObjectMeta {
-                        name: name.clone(),
-                        labels,
-                        ..Default::default()
-                    }),
+                    metadata: Some(meta_v1::ObjectMeta { labels, ..Default::default() }),
                     spec: Some(core_v1::NodeSpec { unschedulable, taints, ..Default::default() }),
                     status: Some(core_v1::NodeStatus {
                         allocatable,
@@ -59,7 +71,9 @@ pub(crate) fn node(name: String, flavor: Flavor) -> BoxedStrategy<core_v1::Node>
 }
 
 fn labels() -> BoxedStrategy<BTreeMap<String, String>> {
-    let zone = select(vec!["", "a", "b", "c"]);
+    let hostname = prop_oneof![12 => Just(Some("")), 1 => Just(Some("shared")), 1 => Just(None)];
+    let zone = select(vec![None, Some("a"), Some("b"), Some("c")]);
+    let region = select(vec![None, Some("r"), Some("s"), Some("")]);
     let pool = select(vec![None, None, Some("web"), Some("gpu")]);
     let cpus = select(vec![
         None,
@@ -70,15 +84,20 @@ fn labels() -> BoxedStrategy<BTreeMap<String, String>> {
         Some("9223372036854775808"),
         Some(""),
     ]);
-    (zone, pool, cpus)
-        .prop_map(|(zone, pool, cpus)| {
-            let mut labels = BTreeMap::new();
-            if !zone.is_empty() {
-                labels.insert("topology.kubernetes.io/zone".to_owned(), zone.to_owned());
-            }
-            labels.extend(pool.map(|pool| ("example.com/pool".to_owned(), pool.to_owned())));
-            labels.extend(cpus.map(|cpus| ("cpus".to_owned(), cpus.to_owned())));
-            labels
+    let beta_zone = select(vec![None, None, None, Some("a"), Some("b")]);
+    (hostname, zone, region, pool, cpus, beta_zone)
+        .prop_map(|(hostname, zone, region, pool, cpus, beta_zone)| {
+            let [of_host, of_zone, of_region, of_pool] = TOPOLOGY_KEYS;
+            let pairs = [
+                (of_host, hostname),
+                (of_zone, zone),
+                (of_region, region),
+                (of_pool, pool),
+                ("cpus", cpus),
+                ("failure-domain.beta.kubernetes.io/zone", beta_zone),
+            ];
+            let present = pairs.into_iter().filter_map(|(key, value)| Some((key, value?)));
+            present.map(|(key, value)| (key.to_owned(), value.to_owned())).collect()
         })
         .boxed()
 }

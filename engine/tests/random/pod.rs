@@ -9,7 +9,7 @@ use proptest::prelude::*;
 use proptest::sample::select;
 
 use super::node::resource_list;
-use super::{affinity, quantity};
+use super::{affinity, quantity, relations, volume};
 
 /// What a template may hold besides the fields that every pod has.
 #[derive(Copy, Clone, Debug)]
@@ -18,15 +18,17 @@ pub(crate) struct PodTraits {
     pub(crate) has_host_ports: bool,
     /// `spec.nodeName` naming one of the first nodes.
     pub(crate) has_node_name: bool,
+    /// Claims and disks.
+    pub(crate) has_volumes: bool,
 }
 
 /// A pod without a name.
 pub(crate) fn template(traits: PodTraits) -> BoxedStrategy<core_v1::Pod> {
-    (spec(traits), status())
-        .prop_map(|(spec, status)| {
+    (spec(traits), status(), relations::relations())
+        .prop_map(|(spec, status, relations)| {
             let mut pod = core_v1::Pod { spec: Some(spec), status, ..Default::default() };
             name_statuses(&mut pod);
-            pod
+            relations.applied_to(pod)
         })
         .boxed()
 }
@@ -41,6 +43,47 @@ pub(crate) fn plain_template() -> BoxedStrategy<core_v1::Pod> {
         .boxed()
 }
 
+/// A pod that asks for little, but cares for the pods around it and perhaps for volumes.
+pub(crate) fn sociable_template(traits: PodTraits) -> BoxedStrategy<core_v1::Pod> {
+    let volumes = match traits.has_volumes {
+        true => prop_oneof![2 => volume::plain_volumes(), 1 => volume::volumes()].boxed(),
+        false => volume::plain_volumes(),
+    };
+    let requests = prop_oneof![Just("0"), Just("10m"), Just("500m")];
+    let tolerations = prop_oneof![2 => Just(Vec::new()), 1 => tolerations()];
+    (requests, volumes, tolerations, node_selector(), relations::relations())
+        .prop_map(|(cpu, volumes, tolerations, node_selector, relations)| {
+            let requests = BTreeMap::from([("cpu".to_owned(), cpu.into())]);
+            let container = core_v1::Container {
+                name: "c0".to_owned(),
+                resources: Some(core_v1::ResourceRequirements { requests, ..Default::default() }),
+                ..Default::default()
+            };
+            let containers = vec![container];
+            let spec = core_v1::PodSpec {
+                containers,
+                volumes,
+                tolerations,
+                node_selector,
+                ..Default::default()
+            };
+            relations.applied_to(core_v1::Pod { spec: Some(spec), ..Default::default() })
+        })
+        .boxed()
+}
+
+/// A pod that asks for little besides volumes.
+pub(crate) fn stored_template() -> BoxedStrategy<core_v1::Pod> {
+    (volume::volumes(), tolerations())
+        .prop_map(|(volumes, tolerations)| {
+            let container = core_v1::Container { name: "c0".to_owned(), ..Default::default() };
+            let containers = vec![container];
+            let spec = core_v1::PodSpec { containers, volumes, tolerations, ..Default::default() };
+            core_v1::Pod { spec: Some(spec), ..Default::default() }
+        })
+        .boxed()
+}
+
 fn spec(traits: PodTraits) -> BoxedStrategy<core_v1::PodSpec> {
     let containers = (vec(container(traits.has_host_ports), 1..4), init_containers(traits));
     let level = option::weighted(0.15, requests());
@@ -51,7 +94,11 @@ fn spec(traits: PodTraits) -> BoxedStrategy<core_v1::PodSpec> {
         true => option::weighted(0.03, 0..6_usize).boxed(),
         false => Just(None).boxed(),
     };
-    let rest = (gates(), host(), volumes(), node_name);
+    let volumes = match traits.has_volumes {
+        true => prop_oneof![4 => volume::plain_volumes(), 1 => volume::volumes()].boxed(),
+        false => volume::plain_volumes(),
+    };
+    let rest = (gates(), host(), volumes, node_name);
     (containers, level, overhead, placement, rest)
         .prop_map(
             |(
@@ -210,13 +257,6 @@ fn gates() -> BoxedStrategy<Vec<core_v1::PodSchedulingGate>> {
 
 fn host() -> BoxedStrategy<(bool, Option<bool>)> {
     (prop::bool::weighted(0.1), option::weighted(0.5, any::<bool>())).boxed()
-}
-
-fn volumes() -> BoxedStrategy<Vec<core_v1::Volume>> {
-    let image = core_v1::ImageVolumeSource { reference: "nginx".to_owned(), ..Default::default() };
-    let source = core_v1::VolumeSource { image: Some(image), ..Default::default() };
-    let volume = core_v1::Volume { name: "v".to_owned(), volume_source: Some(source) };
-    prop_oneof![9 => Just(Vec::new()), 1 => Just(vec![volume])].boxed()
 }
 
 /// What a kubelet reports of a pod that is being resized (S-FIT-5). Container statuses are named afterwards.

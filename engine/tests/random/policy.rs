@@ -1,15 +1,15 @@
 //! Random policies: strategies, weights, plugins left out, orders, arguments.
 
 use berth_engine::{
-    BalancedAllocationArgs, NodeAffinityArgs, NodeResourcesFitArgs, Plugin, Policy, PolicySpec,
-    ResourceWeight, ScoringStrategy, ShapePoint,
+    BalancedAllocationArgs, InterPodAffinityArgs, NodeAffinityArgs, NodeResourcesFitArgs, Plugin,
+    PodTopologySpreadArgs, Policy, PolicySpec, ResourceWeight, ScoringStrategy, ShapePoint,
 };
 use proptest::collection::{btree_map, vec};
 use proptest::option;
 use proptest::prelude::*;
 use proptest::sample::{select, subsequence};
 
-use super::affinity;
+use super::{affinity, spread};
 
 /// The default profile or something quite different.
 pub(crate) fn policy() -> BoxedStrategy<Policy> {
@@ -26,7 +26,7 @@ fn spec() -> BoxedStrategy<PolicySpec> {
         left_out_and_shuffled(PolicySpec::default().filter)
     ];
     let narrows = prop::bool::weighted(0.8);
-    let args = (node_affinity_args(), fit_args(), balanced_args());
+    let args = (node_affinity_args(), fit_args(), balanced_args(), spread_args(), affinity_args());
     (filter, score(), narrows, prop::bool::weighted(0.9), args)
         .prop_map(
             |(
@@ -34,7 +34,13 @@ fn spec() -> BoxedStrategy<PolicySpec> {
                 score,
                 narrows,
                 gates,
-                (node_affinity, node_resources_fit, balanced_allocation),
+                (
+                    node_affinity,
+                    node_resources_fit,
+                    balanced_allocation,
+                    pod_topology_spread,
+                    inter_pod_affinity,
+                ),
             )| {
                 let mut spec = PolicySpec {
                     filter,
@@ -42,6 +48,8 @@ fn spec() -> BoxedStrategy<PolicySpec> {
                     node_affinity,
                     node_resources_fit,
                     balanced_allocation,
+                    pod_topology_spread,
+                    inter_pod_affinity,
                     ..PolicySpec::default()
                 };
                 spec.pre_filter.retain(|plugin| narrows || *plugin != Plugin::NodeAffinity);
@@ -69,6 +77,21 @@ fn score() -> BoxedStrategy<Vec<(Plugin, i64)>> {
 fn node_affinity_args() -> BoxedStrategy<NodeAffinityArgs> {
     option::weighted(0.3, affinity::added_affinity())
         .prop_map(|added_affinity| NodeAffinityArgs { added_affinity })
+        .boxed()
+}
+
+fn spread_args() -> BoxedStrategy<PodTopologySpreadArgs> {
+    spread::defaulting().prop_map(|defaulting| PodTopologySpreadArgs { defaulting }).boxed()
+}
+
+fn affinity_args() -> BoxedStrategy<InterPodAffinityArgs> {
+    (select(vec![0, 1, 7, 100]), any::<bool>())
+        .prop_map(|(hard_pod_affinity_weight, ignore_preferred_terms_of_existing_pods)| {
+            InterPodAffinityArgs {
+                hard_pod_affinity_weight,
+                ignore_preferred_terms_of_existing_pods,
+            }
+        })
         .boxed()
 }
 

@@ -1,14 +1,28 @@
 //! Random clusters, pods and policies over one small vocabulary.
 
 mod affinity;
+mod labels;
 pub(crate) mod node;
+pub(crate) mod object;
 pub(crate) mod pod;
+mod pod_affinity;
 pub(crate) mod policy;
 mod quantity;
+mod relations;
+mod spread;
+pub(crate) mod storage;
+mod volume;
 
 use std::fmt;
 
 use berth_proto::core_v1;
+
+/// How many cases to try where a plain run tries `n`: `BERTH_CASES` times as many.
+#[allow(clippy::disallowed_methods, reason = "how long to test, not how the engine is configured")]
+pub(crate) fn n_cases(n: u32) -> u32 {
+    let factor = std::env::var("BERTH_CASES").ok().map(|text| text.parse().expect("a factor"));
+    n * factor.unwrap_or(1)
+}
 
 /// Shown as one line of JSON, so that a failing case can be read.
 #[derive(Clone)]

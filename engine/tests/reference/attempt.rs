@@ -1,24 +1,24 @@
 //! One scheduling attempt, step by step. Rules: S-Q-6, S-CYC-1 to S-CYC-7, S-PF-2 to S-PF-6, S-SEL-1, S-ERR-1 to S-ERR-4.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use berth_engine::{NodeVerdict, Plugin, PluginScore, PolicySpec, StatusCode, Verdict};
 use berth_proto::core_v1::Pod;
 
 use super::cluster::{NaiveCluster, NaiveNode};
-use super::filter::first_failure;
-use super::node_selector::narrowed_names;
-use super::requests;
-use super::score::{InvalidTerm, score};
+use super::filter::{Failure, first_failure};
+use super::pre_filter::{Prepared, Stop, pre_filter};
+use super::score::score;
+use super::volume_binding::{self, Bindings};
 
 /// What the attempt comes to.
 #[derive(Debug, PartialEq)]
 pub(crate) enum Attempt {
     /// PreEnqueue holds the pod back, for this reason.
     Gated(String),
-    /// No filter runs; `reason` is PreFilter's, `None` where there are no nodes.
-    Refused { message: String, reason: Option<String> },
+    /// No filter runs: who refuses the pod and why, `None` where there are no nodes.
+    Refused { message: String, by: Option<(Plugin, String)> },
     /// A `SchedulerError` (S-CYC-10).
     Error,
     /// Nodes were filtered and, where some are feasible, scored.
@@ -37,6 +37,8 @@ pub(crate) struct Account {
     /// Where nothing is feasible.
     pub(crate) message: String,
     pub(crate) reasons: Vec<(String, u32)>,
+    /// What binding the pod's claims to each feasible node would do (S-VLB-9).
+    pub(crate) volumes: BTreeMap<String, Bindings>,
 }
 
 pub(crate) fn attempt(cluster: &NaiveCluster, policy: &PolicySpec, pod: &Pod) -> Attempt {
@@ -49,23 +51,30 @@ pub(crate) fn attempt(cluster: &NaiveCluster, policy: &PolicySpec, pod: &Pod) ->
     if n_nodes == 0 {
         return Attempt::Refused {
             message: "no nodes available to schedule pods".to_owned(),
-            reason: None,
+            by: None,
         };
     }
-    let candidates = pre_filter(policy, pod);
-    if candidates.as_ref().is_some_and(BTreeSet::is_empty) {
-        let reason = "pod affinity terms conflict".to_owned();
-        let message = format!("0/{n_nodes} nodes are available: {reason}.");
-        return Attempt::Refused { message, reason: Some(reason) };
+    match pre_filter(cluster, policy, pod) {
+        Ok(prepared) => match decide(&prepared) {
+            Ok(account) => Attempt::Decided(account),
+            Err(Failure) => Attempt::Error,
+        },
+        Err(Stop::Refused(plugin, reason)) => {
+            let message = format!("0/{n_nodes} nodes are available: {reason}.");
+            Attempt::Refused { message, by: Some((plugin, reason)) }
+        }
+        Err(Stop::Failed) => Attempt::Error,
     }
+}
+
+fn decide(prepared: &Prepared<'_>) -> Result<Account, Failure> {
     let (mut verdicts, mut feasible) = (BTreeMap::new(), Vec::new());
-    let request = requests::to_fit(pod);
-    for (name, node) in &cluster.nodes {
-        if candidates.as_ref().is_some_and(|names| !names.contains(name)) {
+    for (name, node) in &prepared.cluster.nodes {
+        if prepared.names.as_ref().is_some_and(|names| !names.contains(name)) {
             let reasons = vec!["node(s) didn't satisfy plugin(s) [NodeAffinity]".to_owned()];
             let code = StatusCode::UnschedulableAndUnresolvable;
             verdicts.insert(name, Verdict::Rejected { plugin: None, code, reasons });
-        } else if let Some((plugin, rejection)) = first_failure(policy, pod, &request, node) {
+        } else if let Some((plugin, rejection)) = first_failure(prepared, node)? {
             let plugin = Some(plugin);
             verdicts.insert(
                 name,
@@ -76,38 +85,26 @@ pub(crate) fn attempt(cluster: &NaiveCluster, policy: &PolicySpec, pod: &Pod) ->
         }
     }
     let nodes: Vec<&NaiveNode> = feasible.iter().map(|(_, node)| *node).collect();
-    let scored = match score_all(policy, pod, &nodes, n_nodes) {
-        Ok(scored) => scored,
+    let scored = match score_all(prepared, &nodes) {
         // A single feasible node is not scored, so nothing can fail (S-CYC-6).
-        Err(InvalidTerm) if nodes.len() < 2 => vec![Vec::new(); nodes.len()],
-        Err(InvalidTerm) => return Attempt::Error,
+        Err(Failure) if nodes.len() < 2 => vec![Vec::new(); nodes.len()],
+        scored => scored?,
     };
     for ((name, _), scores) in feasible.iter().zip(scored) {
         let total = scores.iter().map(|score| score.weighted).sum();
         verdicts.insert(name, Verdict::Feasible { scores, total });
     }
-    Attempt::Decided(account(&verdicts, feasible.len()))
-}
-
-/// The names to which NodeAffinity's PreFilter narrows the search (S-NAF-2, S-PF-5).
-fn pre_filter(policy: &PolicySpec, pod: &Pod) -> Option<BTreeSet<String>> {
-    if !policy.pre_filter.contains(&Plugin::NodeAffinity) {
-        return None;
-    }
-    let affinity = pod.spec.as_ref()?.affinity.as_ref()?.node_affinity.as_ref()?;
-    narrowed_names(affinity.required_during_scheduling_ignored_during_execution.as_ref()?)
+    Ok(account(prepared, &verdicts, &nodes))
 }
 
 /// For each feasible node the scores of every plugin that does not skip, in the policy's order (S-SEL-1).
 fn score_all(
-    policy: &PolicySpec,
-    pod: &Pod,
+    prepared: &Prepared<'_>,
     feasible: &[&NaiveNode],
-    n_nodes: usize,
-) -> Result<Vec<Vec<PluginScore>>, InvalidTerm> {
+) -> Result<Vec<Vec<PluginScore>>, Failure> {
     let mut scored = vec![Vec::new(); feasible.len()];
-    for (plugin, weight) in &policy.score {
-        let Some(scores) = score(*plugin, policy, pod, feasible, n_nodes)? else {
+    for (plugin, weight) in &prepared.policy.score {
+        let Some(scores) = score(*plugin, prepared, feasible)? else {
             continue;
         };
         for ((of_node, raw), normalized) in scored.iter_mut().zip(scores.raw).zip(scores.normalized)
@@ -119,7 +116,12 @@ fn score_all(
     Ok(scored)
 }
 
-fn account(verdicts: &BTreeMap<&String, Verdict>, n_feasible: usize) -> Account {
+fn account(
+    prepared: &Prepared<'_>,
+    verdicts: &BTreeMap<&String, Verdict>,
+    feasible: &[&NaiveNode],
+) -> Account {
+    let n_feasible = feasible.len();
     let total_of = |verdict: &Verdict| match verdict {
         Verdict::Feasible { total, .. } => Some(*total),
         Verdict::Rejected { .. } => None,
@@ -128,7 +130,14 @@ fn account(verdicts: &BTreeMap<&String, Verdict>, n_feasible: usize) -> Account 
     let best =
         verdicts.iter().filter(|(_, verdict)| highest.is_some() && total_of(verdict) == highest);
     let (message, reasons) = if n_feasible == 0 { failure(verdicts) } else { Default::default() };
+    let bindings = |node: &&NaiveNode| {
+        let is_filter = prepared.policy.filter.contains(&Plugin::VolumeBinding);
+        let found = volume_binding::filter(prepared.cluster, prepared.pod, node);
+        let bindings = found.ok().and_then(Result::ok).filter(|_| is_filter);
+        (node.name().to_owned(), bindings.unwrap_or_default())
+    };
     Account {
+        volumes: feasible.iter().map(bindings).collect(),
         n_feasible: u32::try_from(n_feasible).expect("few"),
         best: best.map(|(name, _)| name.as_str().into()).collect(),
         total: highest.filter(|_| n_feasible > 1),

@@ -1,9 +1,13 @@
-//! The naive cluster: nodes with their pods, in plain maps. Rules: S-CCH-7 to S-CCH-9, S-PRT-2, S-PRT-5, S-IL-4, S-IL-5.
+//! The naive cluster: nodes with their pods, and other objects, in plain maps.
+//! Rules: S-CCH-7 to S-CCH-9, S-PRT-2, S-PRT-5, S-IL-4, S-IL-5.
 
 use std::collections::{BTreeMap, BTreeSet};
 
 use berth_proto::core_v1;
 
+use super::label_selector::Labels;
+use super::objects::Objects;
+use super::pod;
 use super::quantity::{nanos, units};
 use super::requests::{self, Units};
 
@@ -11,6 +15,7 @@ use super::requests::{self, Units};
 #[derive(Default)]
 pub(crate) struct NaiveCluster {
     pub(crate) nodes: BTreeMap<String, NaiveNode>,
+    pub(crate) objects: Objects,
     /// Pods on nodes that are not there (S-CCH-7).
     orphans: Vec<NaivePod>,
     /// Image name → size told first, and the nodes that have it (S-IL-4).
@@ -99,11 +104,18 @@ impl NaiveCluster {
         }
     }
 
+    /// Every pod that is on a node, with its node.
+    pub(crate) fn placed_pods(&self) -> impl Iterator<Item = (&NaiveNode, &core_v1::Pod)> {
+        self.nodes.values().flat_map(|node| node.pods.iter().map(move |pod| (node, &pod.pod)))
+    }
+
     /// Removes the pod of this name, wherever it is.
-    pub(crate) fn delete_pod(&mut self, name: &str) {
-        self.orphans.retain(|orphan| orphan.name() != name);
+    pub(crate) fn delete_pod(&mut self, namespace: &str, name: &str) {
+        let is_meant =
+            |p: &NaivePod| (pod::namespace(&p.pod), pod::name(&p.pod)) == (namespace, name);
+        self.orphans.retain(|orphan| !is_meant(orphan));
         for node in self.nodes.values_mut() {
-            let Some(at) = node.pods.iter().position(|pod| pod.name() == name) else {
+            let Some(at) = node.pods.iter().position(is_meant) else {
                 continue;
             };
             let gone = node.pods.remove(at);
@@ -134,6 +146,18 @@ impl NaiveCluster {
 }
 
 impl NaiveNode {
+    pub(crate) fn name(&self) -> &str {
+        self.node.metadata.as_ref().map_or("", |metadata| &metadata.name)
+    }
+
+    pub(crate) fn labels(&self) -> &Labels {
+        &self.node.metadata.as_ref().expect("nodes have metadata").labels
+    }
+
+    pub(crate) fn label(&self, key: &str) -> Option<&str> {
+        self.labels().get(key).map(String::as_str)
+    }
+
     pub(crate) fn allocatable(&self, resource: &str) -> i64 {
         let quantity =
             self.node.status.as_ref().and_then(|status| status.allocatable.get(resource));
@@ -152,10 +176,6 @@ impl NaiveNode {
 }
 
 impl NaivePod {
-    fn name(&self) -> &str {
-        self.pod.metadata.as_ref().map_or("", |metadata| &metadata.name)
-    }
-
     fn node_name(&self) -> &str {
         self.pod.spec.as_ref().map_or("", |spec| &spec.node_name)
     }

@@ -1,13 +1,15 @@
 //! The filters, one function each: `None` is a pass. Rules: section 2 of the specification, S-PLG-3.
 
-use berth_engine::{NodeAffinityArgs, NodeResourcesFitArgs, Plugin, PolicySpec, StatusCode};
+use berth_engine::{NodeAffinityArgs, NodeResourcesFitArgs, Plugin, StatusCode};
 use berth_proto::core_v1::{Pod, Taint};
 
 use super::cluster::{NaiveNode, wanted_ports};
 use super::names::is_extended;
 use super::node_selector::selects;
+use super::pre_filter::Prepared;
 use super::requests::Units;
 use super::toleration::{hard_taints, is_tolerated};
+use super::{volume_binding, volume_limits, volume_restrictions, volume_zone};
 
 /// Why a node is not feasible.
 #[derive(Clone, Debug, PartialEq)]
@@ -16,31 +18,50 @@ pub(crate) struct Rejection {
     pub(crate) reasons: Vec<String>,
 }
 
-/// The first plugin that fails, in the policy's order (S-PLG-3). `request` is the pod's, as NodeResourcesFit sees it.
+/// An internal error: the attempt is over (S-CYC-10).
+#[derive(Debug)]
+pub(crate) struct Failure;
+
+/// The first plugin that fails, in the policy's order (S-PLG-3).
 pub(crate) fn first_failure(
-    policy: &PolicySpec,
-    pod: &Pod,
-    request: &Units,
+    prepared: &Prepared<'_>,
     node: &NaiveNode,
-) -> Option<(Plugin, Rejection)> {
-    policy.filter.iter().find_map(|plugin| {
-        let rejection = match plugin {
-            Plugin::NodeUnschedulable => node_unschedulable(pod, node),
-            Plugin::NodeName => node_name(pod, node),
-            Plugin::TaintToleration => taint_toleration(pod, node),
-            Plugin::NodeAffinity => node_affinity(&policy.node_affinity, pod, node),
-            Plugin::NodePorts => node_ports(pod, node),
-            Plugin::NodeResourcesFit => {
-                node_resources_fit(&policy.node_resources_fit, request, node)
-            }
-            Plugin::NodeDeclaredFeatures => node_declared_features(pod, node),
-            _ => None,
-        };
-        rejection.map(|rejection| (*plugin, rejection))
+) -> Result<Option<(Plugin, Rejection)>, Failure> {
+    for plugin in &prepared.policy.filter {
+        if let Some(rejection) = rejection(*plugin, prepared, node)? {
+            return Ok(Some((*plugin, rejection)));
+        }
+    }
+    Ok(None)
+}
+
+fn rejection(
+    plugin: Plugin,
+    prepared: &Prepared<'_>,
+    node: &NaiveNode,
+) -> Result<Option<Rejection>, Failure> {
+    let Prepared { cluster, policy, pod, .. } = *prepared;
+    Ok(match plugin {
+        Plugin::NodeUnschedulable => node_unschedulable(pod, node),
+        Plugin::NodeName => node_name(pod, node),
+        Plugin::TaintToleration => taint_toleration(pod, node),
+        Plugin::NodeAffinity => node_affinity(&policy.node_affinity, pod, node),
+        Plugin::NodePorts => node_ports(pod, node),
+        Plugin::NodeResourcesFit => {
+            node_resources_fit(&policy.node_resources_fit, &prepared.request, node)
+        }
+        Plugin::VolumeRestrictions => volume_restrictions::filter(cluster, pod, node),
+        Plugin::NodeVolumeLimits => volume_limits::filter(cluster, pod, node)?,
+        Plugin::VolumeBinding => volume_binding::filter(cluster, pod, node)?.err(),
+        Plugin::VolumeZone => volume_zone::filter(&prepared.zones, node),
+        Plugin::PodTopologySpread => prepared.spread.as_ref().and_then(|hard| hard.filter(node)),
+        Plugin::InterPodAffinity => prepared.affinity.as_ref().and_then(|terms| terms.filter(node)),
+        Plugin::NodeDeclaredFeatures => node_declared_features(pod, node),
+        _ => None,
     })
 }
 
-fn unresolvable(reason: &str) -> Option<Rejection> {
+pub(crate) fn unresolvable(reason: &str) -> Option<Rejection> {
     Some(Rejection {
         code: StatusCode::UnschedulableAndUnresolvable,
         reasons: vec![reason.to_owned()],
@@ -85,19 +106,22 @@ fn node_affinity(args: &NodeAffinityArgs, pod: &Pod, node: &NaiveNode) -> Option
     {
         return unresolvable("node(s) didn't match scheduler-enforced node affinity");
     }
-    let spec = pod.spec.as_ref()?;
-    let label =
-        |key: &str| node.node.metadata.as_ref().and_then(|metadata| metadata.labels.get(key));
-    let has_labels = spec.node_selector.iter().all(|(key, value)| label(key) == Some(value));
-    let required =
-        spec.affinity.as_ref().and_then(|affinity| affinity.node_affinity.as_ref()).and_then(
-            |affinity| affinity.required_during_scheduling_ignored_during_execution.as_ref(),
-        );
-    if has_labels && required.is_none_or(|required| selects(required, &node.node)) {
+    if is_affine(pod, node) {
         None
     } else {
         unresolvable("node(s) didn't match Pod's node affinity/selector")
     }
+}
+
+/// The pod's own node selector and required node affinity (S-NAF-4).
+pub(crate) fn is_affine(pod: &Pod, node: &NaiveNode) -> bool {
+    let spec = pod.spec.as_ref().expect("pods have a spec");
+    let required =
+        spec.affinity.as_ref().and_then(|affinity| affinity.node_affinity.as_ref()).and_then(
+            |affinity| affinity.required_during_scheduling_ignored_during_execution.as_ref(),
+        );
+    spec.node_selector.iter().all(|(key, value)| node.label(key) == Some(value.as_str()))
+        && required.is_none_or(|required| selects(required, &node.node))
 }
 
 /// S-PRT-3, S-PRT-4

@@ -14,6 +14,14 @@ pub(crate) fn selects(selector: &NodeSelector, node: &Node) -> bool {
         .any(|term| !is_empty(term) && is_valid(term) && term_matches(term, node))
 }
 
+/// The same where only labels are to be had, as for a persistent volume: fields must parse and then hold (S-VLB-4).
+pub(crate) fn selects_by_labels(selector: &NodeSelector, node: &Node) -> bool {
+    let matches = |term: &NodeSelectorTerm| {
+        is_valid(term) && term.match_expressions.iter().all(|r| matches_labels(r, node))
+    };
+    selector.node_selector_terms.iter().any(|term| !is_empty(term) && matches(term))
+}
+
 /// A term with neither expressions nor fields.
 pub(crate) fn is_empty(term: &NodeSelectorTerm) -> bool {
     term.match_expressions.is_empty() && term.match_fields.is_empty()

@@ -1,15 +1,15 @@
 //! The scores, one function each: `None` is a skip, `Err` an error of the attempt. Rules: section 3 of the specification.
 
-use berth_engine::{
-    NodeAffinityArgs, Plugin, PolicySpec, ResourceWeight, ScoringStrategy, ShapePoint,
-};
+use berth_engine::{NodeAffinityArgs, Plugin, ResourceWeight, ScoringStrategy, ShapePoint};
 use berth_proto::core_v1::{Pod, PreferredSchedulingTerm};
 
-use super::cluster::NaiveNode;
+use super::cluster::{NaiveCluster, NaiveNode};
+use super::filter::Failure;
 use super::names::is_scalar;
 use super::node_selector::{is_empty, is_valid, term_matches};
-use super::requests;
+use super::pre_filter::Prepared;
 use super::toleration::n_untolerated_soft_taints;
+use super::{pod_affinity, requests, topology_spread};
 
 /// One plugin's scores of the feasible nodes, in their order.
 pub(crate) struct Scores {
@@ -17,18 +17,13 @@ pub(crate) struct Scores {
     pub(crate) normalized: Vec<i64>,
 }
 
-/// A preferred term does not parse (S-NA-2).
-#[derive(Debug)]
-pub(crate) struct InvalidTerm;
-
-/// The scores of one plugin. `n_nodes`: all nodes of the snapshot (S-IL-2).
+/// The scores of one plugin.
 pub(crate) fn score(
     plugin: Plugin,
-    policy: &PolicySpec,
-    pod: &Pod,
+    prepared: &Prepared<'_>,
     feasible: &[&NaiveNode],
-    n_nodes: usize,
-) -> Result<Option<Scores>, InvalidTerm> {
+) -> Result<Option<Scores>, Failure> {
+    let Prepared { cluster, policy, pod, .. } = *prepared;
     let not_normalized = |raw: Vec<i64>| Scores { normalized: raw.clone(), raw };
     Ok(match plugin {
         Plugin::TaintToleration => {
@@ -44,11 +39,18 @@ pub(crate) fn score(
             pod,
             feasible,
         ))),
+        Plugin::PodTopologySpread => {
+            topology_spread::score(cluster, policy, pod, feasible).map_err(|_| Failure)?
+        }
+        Plugin::InterPodAffinity => {
+            pod_affinity::score(cluster, &policy.inter_pod_affinity, pod, feasible)
+                .map_err(|_| Failure)?
+        }
         Plugin::NodeResourcesBalancedAllocation => {
             balanced_allocation(&policy.balanced_allocation.resources, pod, feasible)
                 .map(not_normalized)
         }
-        Plugin::ImageLocality => Some(not_normalized(image_locality(pod, feasible, n_nodes))),
+        Plugin::ImageLocality => Some(not_normalized(image_locality(cluster, pod, feasible))),
         _ => None,
     })
 }
@@ -70,7 +72,7 @@ fn node_affinity(
     args: &NodeAffinityArgs,
     pod: &Pod,
     feasible: &[&NaiveNode],
-) -> Result<Option<Vec<i64>>, InvalidTerm> {
+) -> Result<Option<Vec<i64>>, Failure> {
     let added = args.added_affinity.iter();
     let own = pod.spec.iter().filter_map(|spec| spec.affinity.as_ref()?.node_affinity.as_ref());
     let terms: Vec<&PreferredSchedulingTerm> = added
@@ -86,7 +88,7 @@ fn node_affinity(
         .filter(|(_, preference)| !is_empty(preference))
         .collect();
     if counted.iter().any(|(_, preference)| !is_valid(preference)) {
-        return Err(InvalidTerm);
+        return Err(Failure);
     }
     let raw = |node: &&NaiveNode| {
         let matching =
@@ -211,7 +213,7 @@ fn balance(fractions: &[f64]) -> i64 {
 }
 
 /// S-IL-1 to S-IL-3
-fn image_locality(pod: &Pod, feasible: &[&NaiveNode], n_nodes: usize) -> Vec<i64> {
+fn image_locality(cluster: &NaiveCluster, pod: &Pod, feasible: &[&NaiveNode]) -> Vec<i64> {
     const MIB: i64 = 1 << 20;
     let Some(spec) = &pod.spec else {
         return vec![0; feasible.len()];
@@ -227,7 +229,7 @@ fn image_locality(pod: &Pod, feasible: &[&NaiveNode], n_nodes: usize) -> Vec<i64
         let known = images.iter().filter_map(|image| node.images.get(image));
         let sum: i64 = known
             .map(|(size, n_holders)| {
-                (*size as f64 * (*n_holders as f64 / n_nodes as f64)).trunc() as i64
+                (*size as f64 * (*n_holders as f64 / cluster.nodes.len() as f64)).trunc() as i64
             })
             .sum();
         100 * (sum.clamp(min, max) - min) / (max - min)

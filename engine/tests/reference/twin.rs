@@ -1,25 +1,30 @@
 //! The engine's cluster and the naive one, told the same and asked the same.
 
-use std::sync::Arc;
-
 use berth_engine::{
-    Cluster, Delta, EngineError, Explanation, Outcome, PlaceRequest, Placement, Plugin, Pod,
-    PodKey, Policy, StatusCode, TieBreak, Unschedulable,
+    Cluster, Delta, ObjectKey, ObjectKind, Outcome, PlaceRequest, Pod, PodKey, Policy, TieBreak,
 };
-use berth_proto::{core_v1, meta_v1};
+use berth_proto::{Time, core_v1};
 
 use super::Step;
-use super::naive::attempt::{Account, Attempt, attempt};
+use super::naive::attempt::{Attempt, attempt};
 use super::naive::cluster::NaiveCluster;
+use super::naive::objects::{AnyObject, Key, Objects};
+use super::naive::pod::{name, namespace};
+use super::naive::reservations::Reservations;
+use super::naive::volume_binding::Bindings;
+use super::random::node::named;
+use super::verdict::check_explanation;
 
 /// The engine's cluster and the naive one, kept in step.
 pub(crate) struct Twin {
     engine: Cluster,
     naive: NaiveCluster,
+    told: Objects,
+    reservations: Reservations,
     templates: Vec<core_v1::Pod>,
     deltas: Vec<Delta>,
-    /// Names of pods on nodes.
-    pods: Vec<String>,
+    /// Pods on nodes.
+    pods: Vec<core_v1::Pod>,
     n_nodes: usize,
     pub(crate) n_pods: usize,
 }
@@ -29,6 +34,8 @@ impl Twin {
         Twin {
             engine: Cluster::new(),
             naive: NaiveCluster::default(),
+            told: Objects::default(),
+            reservations: Reservations::default(),
             templates,
             deltas: Vec::new(),
             pods: Vec::new(),
@@ -38,10 +45,6 @@ impl Twin {
     }
 
     pub(crate) fn take(&mut self, step: Step, policy: &Policy) {
-        let node_name = |twin: &Twin, node: usize| {
-            let names: Vec<&String> = twin.naive.nodes.keys().collect();
-            (!names.is_empty()).then(|| names[node % names.len()].clone())
-        };
         match step {
             Step::Decide { template } => {
                 let pod = self.next_pod(template);
@@ -49,59 +52,116 @@ impl Twin {
             }
             Step::Assume { template, seed } => self.assume(template, seed, policy),
             Step::Bind { template, node } => {
-                let Some(node) = node_name(self, node) else {
+                let Some(node) = self.node_name(node) else {
                     return;
                 };
-                let pod = self.next_pod(template);
-                self.bind(pod, &node);
+                let mut pod = self.next_pod(template);
+                pod.spec.get_or_insert_default().node_name = node;
+                self.pods.push(pod.clone());
+                self.upsert_pod(&pod);
             }
-            Step::DeletePod { pod } if !self.pods.is_empty() => {
-                let name = self.pods.swap_remove(pod % self.pods.len());
-                self.naive.delete_pod(&name);
-                self.deltas
-                    .push(Delta::DeletePod { key: PodKey::new("default", &name), uid: None });
+            Step::DeletePod { pod } => self.delete_pod(pod),
+            Step::Relabel { pod, template } => {
+                let template = &self.templates[template % self.templates.len()];
+                let labels = template.metadata.clone().unwrap_or_default().labels;
+                self.change_pod(pod, |metadata| metadata.labels = labels);
             }
+            Step::Terminate { pod } => self.change_pod(pod, |metadata| {
+                metadata.deletion_timestamp = Some(Time::from_unix_seconds(1));
+            }),
             Step::UpsertNode { node, object } => {
-                let Some(name) = node_name(self, node) else {
+                let Some(name) = self.node_name(node) else {
                     return;
                 };
-                self.upsert_node(object.0, name);
+                self.upsert_node(object.0, &name);
             }
             Step::DeleteNode { node } => {
-                let Some(name) = node_name(self, node) else {
+                let Some(name) = self.node_name(node) else {
                     return;
                 };
                 self.naive.delete_node(&name);
                 self.deltas.push(Delta::DeleteNode(name.into()));
             }
             Step::AddNode { object } => self.add_node(object.0),
-            Step::DeletePod { .. } => {}
+            Step::UpsertObject { object } => self.upsert_object(*object),
+            Step::DeleteObject { object } => self.delete_object(object),
         }
+    }
+
+    fn node_name(&self, node: usize) -> Option<String> {
+        let names: Vec<&String> = self.naive.nodes.keys().collect();
+        (!names.is_empty()).then(|| names[node % names.len()].clone())
     }
 
     pub(crate) fn add_node(&mut self, object: core_v1::Node) {
         let name = format!("node-{}", self.n_nodes);
         self.n_nodes += 1;
-        self.upsert_node(object, name);
+        self.upsert_node(object, &name);
     }
 
-    fn upsert_node(&mut self, mut object: core_v1::Node, name: String) {
-        object.metadata.get_or_insert_default().name = name;
+    fn upsert_node(&mut self, object: core_v1::Node, name: &str) {
+        let object = named(object, name);
         self.naive.upsert_node(&object);
         self.deltas.push(Delta::UpsertNode(self.engine.compile_node(&object).unwrap()));
     }
 
-    fn bind(&mut self, mut pod: core_v1::Pod, node: &str) {
-        pod.spec.get_or_insert_default().node_name = node.to_owned();
-        self.naive.add_pod(&pod);
-        self.pods.push(name(&pod));
-        self.deltas.push(Delta::UpsertPod(self.compile(&pod)));
+    fn upsert_pod(&mut self, pod: &core_v1::Pod) {
+        self.naive.add_pod(pod);
+        self.deltas.push(Delta::UpsertPod(self.compile(pod)));
+    }
+
+    /// A pod on a node changes, unless it stays as it is.
+    fn change_pod(
+        &mut self,
+        pod: usize,
+        change: impl FnOnce(&mut berth_proto::meta_v1::ObjectMeta),
+    ) {
+        if self.pods.is_empty() {
+            return;
+        }
+        let at = pod % self.pods.len();
+        let mut pod = self.pods[at].clone();
+        change(pod.metadata.get_or_insert_default());
+        if pod != self.pods[at] {
+            self.naive.delete_pod(namespace(&pod), name(&pod));
+            self.upsert_pod(&pod);
+            self.pods[at] = pod;
+        }
+    }
+
+    fn delete_pod(&mut self, pod: usize) {
+        if self.pods.is_empty() {
+            return;
+        }
+        let pod = self.pods.swap_remove(pod % self.pods.len());
+        let (namespace, name) = (namespace(&pod), name(&pod));
+        self.naive.delete_pod(namespace, name);
+        self.reservations.release(namespace, name);
+        self.deltas.push(Delta::DeletePod { key: PodKey::new(namespace, name), uid: None });
+    }
+
+    fn upsert_object(&mut self, object: AnyObject) {
+        let compiled = self.engine.compile_object(object.wire());
+        self.deltas.push(Delta::UpsertObject(compiled.unwrap()));
+        self.told.upsert(object);
+    }
+
+    fn delete_object(&mut self, object: usize) {
+        let keys: Vec<Key> = self.told.iter().map(AnyObject::key).collect();
+        if keys.is_empty() {
+            return;
+        }
+        let key = &keys[object % keys.len()];
+        let kind = ObjectKind::from_name(key.0).unwrap();
+        self.deltas.push(Delta::DeleteObject(ObjectKey::new(kind, &key.1, &key.2)));
+        self.told.delete(key);
     }
 
     /// Both clusters take what was collected.
     pub(crate) fn publish(&mut self) {
         let applied = self.engine.apply(std::mem::take(&mut self.deltas));
         assert_eq!(applied.rejected, []);
+        self.naive.objects = self.reservations.applied_to(&self.told);
         self.naive.refresh();
     }
 
@@ -124,9 +184,11 @@ impl Twin {
             placement.assumed = true;
         }
         assert_eq!(&expected, assumed.as_ref().unwrap());
+        let bindings = Bindings::from(&placement.volumes);
+        self.reservations.reserve((namespace(&pod), name(&pod)), &placement.node, bindings);
         pod.spec.get_or_insert_default().node_name = placement.node.to_string();
-        self.pods.push(name(&pod));
         self.naive.add_pod(&pod);
+        self.pods.push(pod);
     }
 
     fn next_pod(&mut self, template: usize) -> core_v1::Pod {
@@ -136,13 +198,8 @@ impl Twin {
 
     pub(crate) fn pod(&self, number: usize, template: usize) -> core_v1::Pod {
         let mut pod = self.templates[template % self.templates.len()].clone();
-        let (name, uid) = (format!("pod-{number}"), format!("uid-{number}"));
-        pod.metadata = Some(meta_v1::ObjectMeta {
-            name,
-            uid,
-            namespace: "default".to_owned(),
-            ..Default::default()
-        });
+        let metadata = pod.metadata.get_or_insert_default();
+        (metadata.name, metadata.uid) = (format!("pod-{number}"), format!("uid-{number}"));
         pod
     }
 
@@ -154,7 +211,7 @@ impl Twin {
     pub(crate) fn check(&self, pod: &core_v1::Pod, policy: &Policy) {
         let expected = attempt(&self.naive, policy.spec(), pod);
         let compiled = self.compile(pod);
-        for tie_break in [TieBreak::Lexicographic, TieBreak::Seeded(7), TieBreak::Seeded(7)] {
+        for tie_break in [TieBreak::Lexicographic, TieBreak::Seeded(7)] {
             let request = PlaceRequest { pod: &compiled, policy, tie_break };
             let explained = self.engine.explain(&request);
             let placed = self.engine.place(&request);
@@ -172,73 +229,4 @@ impl Twin {
             }
         }
     }
-}
-
-fn check_explanation(expected: &Attempt, explained: &Result<Explanation, EngineError>) {
-    match (expected, explained) {
-        (Attempt::Error, Err(EngineError::SchedulerError { .. })) => {}
-        (Attempt::Gated(reason), Ok(explanation)) => {
-            let outcome =
-                Outcome::Gated { plugin: Plugin::SchedulingGates, reasons: vec![reason.clone()] };
-            assert_eq!(explanation.decision.outcome, outcome);
-        }
-        (Attempt::Refused { message, reason }, Ok(explanation)) => {
-            let Outcome::Unschedulable(Unschedulable { message: got, pre_filter, .. }) =
-                &explanation.decision.outcome
-            else {
-                panic!("{:?} instead of {message}", explanation.decision.outcome);
-            };
-            assert_eq!(got, message);
-            let code = StatusCode::UnschedulableAndUnresolvable;
-            let expected =
-                reason.as_ref().map(|reason| (Plugin::NodeAffinity, code, vec![reason.clone()]));
-            assert_eq!(*pre_filter, expected);
-            assert_eq!(explanation.nodes, []);
-        }
-        (Attempt::Decided(account), Ok(explanation)) => check_account(account, explanation),
-        (expected, explained) => panic!("expected {expected:?}, got {explained:?}"),
-    }
-}
-
-fn check_account(account: &Account, explanation: &Explanation) {
-    for (expected, got) in account.nodes.iter().zip(&explanation.nodes) {
-        assert_eq!(expected, got);
-    }
-    assert_eq!(account.nodes.len(), explanation.nodes.len());
-    assert_eq!(account.best, explanation.best);
-    match &explanation.decision.outcome {
-        Outcome::Placed(placement) => {
-            assert!(
-                account.best.contains(&placement.node),
-                "{placement:?} is not one of {:?}",
-                account.best
-            );
-            let n_best = account.best.len() as u32;
-            let node: Arc<str> = placement.node.clone();
-            let expected = Placement {
-                node,
-                total: account.total,
-                n_feasible: account.n_feasible,
-                n_best,
-                assumed: false,
-            };
-            assert_eq!(*placement, expected);
-            assert_eq!(explanation.remedies, []);
-        }
-        Outcome::Unschedulable(unschedulable) => {
-            assert_eq!(account.n_feasible, 0);
-            let expected = Unschedulable {
-                message: account.message.clone(),
-                reasons: account.reasons.clone(),
-                pre_filter: None,
-                n_nodes: account.nodes.len() as u32,
-            };
-            assert_eq!(*unschedulable, expected);
-        }
-        Outcome::Gated { .. } => panic!("{:?}", explanation.decision),
-    }
-}
-
-fn name(pod: &core_v1::Pod) -> String {
-    pod.metadata.as_ref().map(|metadata| metadata.name.clone()).unwrap_or_default()
 }

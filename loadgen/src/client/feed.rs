@@ -10,6 +10,7 @@ use tokio::sync::mpsc;
 use tokio_stream::wrappers::ReceiverStream;
 
 use super::{Client, ClientError, OnProgress};
+use crate::cluster::SyntheticCluster;
 
 const METHOD: &str = "ClusterService.Sync";
 
@@ -24,6 +25,8 @@ pub struct Fed {
     pub n_nodes: usize,
     /// Objects sent.
     pub n_pods: usize,
+    /// Namespaces and Services sent.
+    pub n_others: usize,
     /// Generation that holds the snapshot.
     pub generation: u64,
     /// What the server refused.
@@ -48,21 +51,40 @@ impl std::fmt::Display for Refused {
 }
 
 impl Client {
-    /// Makes the server's cluster exactly these objects, in one generation; pods that it assumed stay.
-    ///
-    /// `on_progress` hears of objects as the server acknowledges them. At most a few batches are in flight.
+    /// Makes the server's cluster exactly these nodes and pods; else as [`Client::feed_cluster`].
     pub async fn feed(
         &self,
         nodes: Vec<Node>,
         pods: Vec<Pod>,
         on_progress: OnProgress,
     ) -> Result<Fed, ClientError> {
-        let mut fed = Fed { n_nodes: nodes.len(), n_pods: pods.len(), ..Fed::default() };
+        let (namespaces, services) = (Vec::new(), Vec::new());
+        let cluster = SyntheticCluster { nodes, namespaces, services, pods };
+        self.feed_cluster(cluster, on_progress).await
+    }
+
+    /// Makes the server's cluster exactly these objects, in one generation; pods that it assumed stay.
+    ///
+    /// `on_progress` hears of objects as the server acknowledges them. At most a few batches are in flight.
+    pub async fn feed_cluster(
+        &self,
+        cluster: SyntheticCluster,
+        on_progress: OnProgress,
+    ) -> Result<Fed, ClientError> {
+        let SyntheticCluster { nodes, namespaces, services, pods } = cluster;
+        let mut fed = Fed {
+            n_nodes: nodes.len(),
+            n_pods: pods.len(),
+            n_others: namespaces.len() + services.len(),
+            ..Fed::default()
+        };
         let (requests, receiver) = mpsc::channel(4);
         let (sizes, mut sent_sizes) = mpsc::channel(16);
         let changes = nodes
             .into_iter()
             .map(delta::Change::UpsertNode)
+            .chain(namespaces.into_iter().map(delta::Change::UpsertNamespace))
+            .chain(services.into_iter().map(delta::Change::UpsertService))
             .chain(pods.into_iter().map(delta::Change::UpsertPod));
         let sender = tokio::spawn(send(batches(changes), requests, sizes));
         let answers = self.cluster().sync(ReceiverStream::new(receiver)).await;

@@ -5,6 +5,7 @@ use std::process::ExitCode;
 use std::time::Duration;
 
 use berth_proto::berth_v1::PlaceMode;
+use berth_proto::core_v1::Pod;
 use clap::{Args, ValueEnum};
 
 use super::interrupt::Interrupt;
@@ -125,9 +126,6 @@ pub async fn run(flags: Flags) -> Result<ExitCode, CommandError> {
     spec.check()?;
     let page = flags.html.as_deref().map(OutputFile::open).transpose()?;
     let client = Client::connect(&flags.server, flags.connections.into()).await?;
-    if flags.feed.is_some() {
-        feed(&client, &flags).await?;
-    }
     let (n_pods, length) = match spec.limit {
         Limit::Pods(n_pods) => {
             let n_pods = n_pods.saturating_add(spec.n_warmup_pods);
@@ -141,6 +139,9 @@ pub async fn run(flags: Flags) -> Result<ExitCode, CommandError> {
         seed: flags.seed,
     };
     let pods = workload::generate(&workload);
+    if flags.feed.is_some() {
+        feed(&client, &flags, &pods).await?;
+    }
     let (bar, on_progress) = progress("placing", length);
     let interrupt = Interrupt::listen("waiting for the requests in flight")?;
     let report =
@@ -194,7 +195,8 @@ fn load_spec(flags: &Flags) -> Result<LoadSpec, CommandError> {
     })
 }
 
-async fn feed(client: &Client, flags: &Flags) -> Result<(), CommandError> {
+/// Feeds a synthetic cluster that also has the Services of the pods that are to be placed.
+async fn feed(client: &Client, flags: &Flags, pods: &[Pod]) -> Result<(), CommandError> {
     let spec = ClusterSpec {
         n_nodes: flags.nodes as usize,
         n_zones: flags.zones,
@@ -204,9 +206,10 @@ async fn feed(client: &Client, flags: &Flags) -> Result<(), CommandError> {
         seed: flags.seed,
         ..ClusterSpec::default()
     };
-    let SyntheticCluster { nodes, pods } = SyntheticCluster::generate(&spec)?;
-    let (bar, on_progress) = progress("feeding", Some((nodes.len() + pods.len()) as u64));
-    let fed = client.feed(nodes, pods, on_progress).await?;
+    let mut cluster = SyntheticCluster::generate(&spec)?;
+    cluster.add_services_of(pods);
+    let (bar, on_progress) = progress("feeding", Some(cluster.n_objects() as u64));
+    let fed = client.feed_cluster(cluster, on_progress).await?;
     bar.finish_and_clear();
     match fed.refused.first() {
         None => Ok(()),

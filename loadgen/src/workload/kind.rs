@@ -1,7 +1,8 @@
 //! The kinds of pods that a synthetic workload mixes: a closed list, one function a kind.
 
 use berth_proto::core_v1::{
-    Affinity, NodeAffinity, Pod, PodSchedulingGate, PreferredSchedulingTerm,
+    Affinity, NodeAffinity, Pod, PodAffinity, PodAffinityTerm, PodAntiAffinity, PodSchedulingGate,
+    PreferredSchedulingTerm, WeightedPodAffinityTerm,
 };
 use rand::RngExt;
 use rand::seq::IndexedRandom;
@@ -10,7 +11,10 @@ use rand_chacha::ChaCha8Rng;
 use crate::cluster::pool::GPU_RESOURCE;
 use crate::cluster::running::{AGENT_HOST_PORT, host_port};
 use crate::cluster::{image, zone};
-use crate::object::{Requests, label_in, pod, required_node_affinity, toleration};
+use crate::object::{
+    HOSTNAME, Requests, ZONE, label_in, pod, pod_affinity_term, required_node_affinity, spread,
+    toleration,
+};
 
 /// What a deployment of the workload asks of its nodes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
@@ -23,6 +27,16 @@ pub enum Kind {
     Tier,
     /// Preferred node affinity: one zone more than another.
     Zone,
+    /// Hard spread: evenly over the zones.
+    SpreadZones,
+    /// Soft spread: rather evenly over zones and nodes.
+    SpreadSoft,
+    /// Required anti-affinity: no two replicas on one node.
+    OnePerNode,
+    /// Required affinity: all replicas in the zone of the first.
+    SameZone,
+    /// Preferred anti-affinity: rather not beside another replica.
+    RatherApart,
     /// Tolerates the spot pool's `PreferNoSchedule` taint.
     Batch,
     /// Tolerates and selects the dedicated memory pool.
@@ -43,11 +57,16 @@ pub enum Kind {
 
 impl Kind {
     /// Every kind with its name on the command line and its weight in the default mix.
-    pub const ALL: [(Kind, &'static str, u32); 12] = [
+    pub const ALL: [(Kind, &'static str, u32); 17] = [
         (Kind::Web, "web", 440),
         (Kind::Ssd, "ssd", 110),
         (Kind::Tier, "tier", 90),
         (Kind::Zone, "zone", 100),
+        (Kind::SpreadZones, "spread-zones", 60),
+        (Kind::SpreadSoft, "spread-soft", 60),
+        (Kind::OnePerNode, "one-per-node", 40),
+        (Kind::SameZone, "same-zone", 30),
+        (Kind::RatherApart, "rather-apart", 50),
         (Kind::Batch, "batch", 140),
         (Kind::Memory, "memory", 40),
         (Kind::Gpu, "gpu", 30),
@@ -76,6 +95,11 @@ impl Kind {
             | Kind::Ssd
             | Kind::Tier
             | Kind::Zone
+            | Kind::SpreadZones
+            | Kind::SpreadSoft
+            | Kind::OnePerNode
+            | Kind::SameZone
+            | Kind::RatherApart
             | Kind::Batch
             | Kind::Memory
             | Kind::Gpu
@@ -90,6 +114,7 @@ impl Kind {
         let mut template = pod(namespace, name, name, &image, self.requests(rng));
         template.metadata.get_or_insert_default().labels.insert("app".to_owned(), name.to_owned());
         self.constrain(&mut template, rng);
+        self.relate(&mut template, name);
         template
     }
 
@@ -100,6 +125,11 @@ impl Kind {
             | Kind::Ssd
             | Kind::Tier
             | Kind::Zone
+            | Kind::SpreadZones
+            | Kind::SpreadSoft
+            | Kind::OnePerNode
+            | Kind::SameZone
+            | Kind::RatherApart
             | Kind::HostPort
             | Kind::Gated
             | Kind::NoSuchLabel
@@ -134,7 +164,13 @@ impl Kind {
         let mut select =
             |key: &str, value: &str| spec.node_selector.insert(key.to_owned(), value.to_owned());
         match self {
-            Kind::Web | Kind::TooLarge => {}
+            Kind::Web
+            | Kind::TooLarge
+            | Kind::SpreadZones
+            | Kind::SpreadSoft
+            | Kind::OnePerNode
+            | Kind::SameZone
+            | Kind::RatherApart => {}
             Kind::Ssd => drop(select("disk", "ssd")),
             Kind::NoSuchLabel => drop(select("hardware", "quantum")),
             Kind::Memory => {
@@ -160,10 +196,70 @@ impl Kind {
             Kind::PortTaken => add_host_port(template, AGENT_HOST_PORT),
         }
     }
+
+    /// What the kind asks of its own replicas.
+    fn relate(self, template: &mut Pod, app: &str) {
+        let spec = template.spec.get_or_insert_default();
+        match self {
+            Kind::SpreadZones => {
+                spec.topology_spread_constraints = vec![spread(ZONE, "DoNotSchedule", app)];
+            }
+            Kind::SpreadSoft => {
+                spec.topology_spread_constraints =
+                    [ZONE, HOSTNAME].map(|key| spread(key, "ScheduleAnyway", app)).into();
+            }
+            Kind::OnePerNode => {
+                let apart = pod_affinity_term(HOSTNAME, app);
+                spec.affinity = Some(anti_affinity(vec![apart], Vec::new()));
+            }
+            Kind::SameZone => spec.affinity = Some(affinity(pod_affinity_term(ZONE, app))),
+            Kind::RatherApart => {
+                let apart = pod_affinity_term(HOSTNAME, app);
+                spec.affinity = Some(anti_affinity(Vec::new(), vec![apart]));
+            }
+            Kind::Web
+            | Kind::Ssd
+            | Kind::Tier
+            | Kind::Zone
+            | Kind::Batch
+            | Kind::Memory
+            | Kind::Gpu
+            | Kind::HostPort
+            | Kind::Gated
+            | Kind::TooLarge
+            | Kind::NoSuchLabel
+            | Kind::PortTaken => {}
+        }
+    }
+}
+
+fn affinity(term: PodAffinityTerm) -> Affinity {
+    let required_during_scheduling_ignored_during_execution = vec![term];
+    Affinity {
+        pod_affinity: Some(PodAffinity {
+            required_during_scheduling_ignored_during_execution,
+            ..PodAffinity::default()
+        }),
+        ..Affinity::default()
+    }
+}
+
+fn anti_affinity(required: Vec<PodAffinityTerm>, preferred: Vec<PodAffinityTerm>) -> Affinity {
+    let weighted = |term| WeightedPodAffinityTerm { weight: 100, pod_affinity_term: Some(term) };
+    Affinity {
+        pod_anti_affinity: Some(PodAntiAffinity {
+            required_during_scheduling_ignored_during_execution: required,
+            preferred_during_scheduling_ignored_during_execution: preferred
+                .into_iter()
+                .map(weighted)
+                .collect(),
+        }),
+        ..Affinity::default()
+    }
 }
 
 fn prefers_zone(number: usize, weight: i32) -> Affinity {
-    let preference = Some(label_in("topology.kubernetes.io/zone", [zone(number)]));
+    let preference = Some(label_in(ZONE, [zone(number)]));
     Affinity {
         node_affinity: Some(NodeAffinity {
             preferred_during_scheduling_ignored_during_execution: vec![PreferredSchedulingTerm {

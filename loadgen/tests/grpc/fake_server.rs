@@ -56,6 +56,8 @@ pub(crate) struct State {
     pub(crate) nodes: BTreeMap<String, Node>,
     /// Node and pod by name.
     pub(crate) pods: BTreeMap<String, (String, Pod)>,
+    /// Kind and name of whatever else was fed, in order.
+    pub(crate) others: Vec<String>,
     pub(crate) n_place_calls: u64,
     pub(crate) n_explain_calls: u64,
     /// Messages of every snapshot, in order.
@@ -121,6 +123,13 @@ impl FakeServer {
             }
             delta::Change::DeleteNode(name) => drop(state.nodes.remove(&name)),
             delta::Change::DeletePod(key) => drop(state.pods.remove(&key.name)),
+            delta::Change::UpsertNamespace(namespace) => {
+                state.others.push(format!("Namespace {}", namespace.metadata?.name));
+            }
+            delta::Change::UpsertService(service) => {
+                state.others.push(format!("Service {}", service.metadata?.name));
+            }
+            other => state.others.push(format!("unexpected {other:?}")),
         }
         None
     }
@@ -190,6 +199,7 @@ impl FakeServer {
                     n_best_nodes: feasible.iter().filter(|(_, total)| Some(*total) == best).count()
                         as u32,
                     assumed,
+                    volumes: None,
                 })
             }
         };

@@ -36,8 +36,7 @@ fn web_pods(n_pods: usize) -> Arc<[Pod]> {
 async fn server(faults: Faults, n_connections: usize) -> (FakeServer, Client) {
     let (server, url) = FakeServer::start(faults).await;
     let client = Client::connect(&url, n_connections).await.unwrap();
-    let SyntheticCluster { nodes, pods } = small_cluster();
-    client.feed(nodes, pods, quiet()).await.unwrap();
+    client.feed_cluster(small_cluster(), quiet()).await.unwrap();
     (server, client)
 }
 
@@ -56,20 +55,26 @@ async fn a_feed_sends_everything_once_and_reports_what_was_refused() {
     let faults = Faults { refuses_node: Some(name.clone().leak()), ..Faults::default() };
     let (server, url) = FakeServer::start(faults).await;
     let client = Client::connect(&url, 1).await.unwrap();
-    let SyntheticCluster { nodes, pods } = small_cluster();
-    let (n_nodes, n_pods) = (nodes.len(), pods.len());
+    let cluster = small_cluster();
+    let (n_nodes, n_pods, n_objects) =
+        (cluster.nodes.len(), cluster.pods.len(), cluster.n_objects());
     let heard = Arc::new(AtomicU64::new(0));
     let counter = Arc::clone(&heard);
     let on_progress: OnProgress = Arc::new(move |n| {
         counter.fetch_add(n, Ordering::Relaxed);
     });
-    let fed = client.feed(nodes, pods, on_progress).await.unwrap();
+    let fed = client.feed_cluster(cluster, on_progress).await.unwrap();
     assert_eq!((fed.n_nodes, fed.n_pods, fed.generation), (n_nodes, n_pods, 3));
-    assert_eq!(heard.load(Ordering::Relaxed), (n_nodes + n_pods) as u64);
+    assert_eq!(fed.n_nodes + fed.n_pods + fed.n_others, n_objects);
+    assert_eq!(heard.load(Ordering::Relaxed), n_objects as u64);
     let refused: Vec<String> = fed.refused.iter().map(ToString::to_string).collect();
     assert_eq!(refused, [format!("Node {name}: `status.allocatable[cpu]`: must not be negative")]);
     let state = server.state();
     assert_eq!((state.nodes.len(), state.pods.len()), (n_nodes - 1, n_pods));
+    assert_eq!(state.others.len(), fed.n_others);
+    for expected in ["Namespace kube-system", "Service node-agent"] {
+        assert!(state.others.iter().any(|other| other == expected), "{expected} is missing");
+    }
     assert_eq!(state.n_sync_messages, 3, "begin, one batch, end");
 }
 
@@ -167,7 +172,7 @@ async fn every_mode_survives_a_restart_without_hammering() {
         };
         let (first, process) = FakeServer::start_killable(Faults::default(), &address);
         let client = Client::connect(&address, 1).await.unwrap();
-        let SyntheticCluster { nodes, pods } = small_cluster();
+        let SyntheticCluster { nodes, pods, .. } = small_cluster();
         client.feed(nodes, pods, quiet()).await.unwrap();
         let limit = Limit::Duration(Duration::from_millis(2_500));
         let spec = LoadSpec { limit, concurrency: 2, ..spec(mode, 1) };

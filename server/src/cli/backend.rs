@@ -65,8 +65,6 @@ pub(super) struct Local {
     pub(super) pods: Vec<core_v1::Pod>,
     /// Objects of the dump that were not taken.
     refused: Vec<Refused>,
-    /// Services, by which kube-scheduler spreads pods that say nothing of spreading.
-    n_services: usize,
 }
 
 /// Refused objects of a dump that are told one by one; the rest is counted.
@@ -115,7 +113,7 @@ impl Backend {
     /// What a reader of the answer should know of it, a sentence each; a server keeps its own to itself.
     pub(super) fn notes(&self) -> Vec<String> {
         match self {
-            Backend::Local(local) => local.notes(),
+            Backend::Local(local) => local.profiles.warnings().to_vec(),
             Backend::Server { .. } => Vec::new(),
         }
     }
@@ -207,7 +205,6 @@ impl Local {
             tie_break,
             pods: taken.map(|pod| pod.value).collect(),
             refused: report.refused,
-            n_services: report.ignored_kinds.get("Service").copied().unwrap_or(0),
         })
     }
 
@@ -220,16 +217,6 @@ impl Local {
     /// Whether pods of `scheduler_name` are decided here (S-Q-2).
     pub(super) fn has_profile(&self, scheduler_name: &str) -> bool {
         self.profiles.get(scheduler_name).is_some()
-    }
-
-    fn notes(&self) -> Vec<String> {
-        let runs = |plugin| self.profiles.policies().any(|policy| runs(policy, plugin));
-        let n_pods = match runs(Plugin::InterPodAffinity) {
-            true => self.cluster.snapshot().n_pods_not_evaluated(),
-            false => 0,
-        };
-        let n_services = if runs(Plugin::PodTopologySpread) { self.n_services } else { 0 };
-        self.profiles.warnings().iter().cloned().chain(not_evaluated(n_pods, n_services)).collect()
     }
 
     /// Takes a running pod off its node, so that it can be decided as if it were pending.
@@ -285,30 +272,6 @@ impl Local {
     }
 }
 
-/// Whether the policy asks `plugin` which nodes are fit, or how fit.
-fn runs(policy: &Policy, plugin: Plugin) -> bool {
-    policy.spec().filter.contains(&plugin) || policy.weight(plugin).is_some()
-}
-
-/// What kube-scheduler would have read of the cluster and this version does not; nothing when there is nothing.
-pub(super) fn not_evaluated(n_pods: usize, n_services: usize) -> Option<String> {
-    let pods = match n_pods {
-        0 => None,
-        1 => Some("1 running pod carries".to_owned()),
-        n => Some(format!("{} running pods carry", output::grouped(n))),
-    };
-    match (pods, n_services) {
-        (None, 0) => None,
-        (Some(pods), _) => Some(format!(
-            "{pods} pod (anti-)affinity, which this version does not evaluate; nor does it score by topology spread"
-        )),
-        (None, n) => Some(format!(
-            "the cluster has {}, by which kube-scheduler spreads pods; this version does not score by topology spread",
-            output::count(n, "Service")
-        )),
-    }
-}
-
 /// The end of `--help` of commands that decide: what is evaluated, and what the exit status means.
 pub(super) fn after_help(exit_status: &str) -> String {
     let (built, missing): (Vec<Plugin>, Vec<Plugin>) =
@@ -346,15 +309,6 @@ fn replica(pod: &Pod, index: u32) -> Pod {
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn what_is_not_evaluated_is_told_once_and_only_then() {
-        assert_eq!(not_evaluated(0, 0), None);
-        let told = |n_pods, n_services| not_evaluated(n_pods, n_services).unwrap();
-        assert!(told(1_234, 0).starts_with("1,234 running pods carry pod (anti-)affinity, "));
-        assert!(told(1, 5).starts_with("1 running pod carries pod (anti-)affinity, "));
-        assert!(told(0, 1).starts_with("the cluster has 1 Service, "));
-    }
 
     #[test]
     fn an_answer_that_is_not_grpc_says_so() {

@@ -13,8 +13,8 @@ use crate::escape::printable_lines;
 /// Replays recorded decisions of kube-scheduler and compares every one; exits with 1 on any difference
 #[derive(Clone, Debug, clap::Args)]
 #[command(
-    after_help = "Exit status: 0 when nothing differs, suites that are not covered included; 1 when anything differs or \
-                  cannot be read; 2 for a wrong command line."
+    after_help = "Exit status: 0 when nothing differs; 1 when anything differs, cannot be read or, outside the suites about \
+                  preemption, cannot be compared; 2 for a wrong command line."
 )]
 pub struct ConformanceArgs {
     /// Directory of `SUITE.jsonl.gz` files
@@ -34,7 +34,7 @@ pub struct ConformanceArgs {
     output: Format,
 }
 
-/// Runs the command; the status is 1 when anything differs.
+/// Runs the command; the status is 1 when anything differs, or could not be compared without being about preemption.
 ///
 /// # Errors
 /// An unreadable or empty directory, an unknown suite, a file that is not a suite.
@@ -85,13 +85,17 @@ fn suites(report: &Report) -> String {
         "TOTALS",
         "BEST",
         "MESSAGES",
+        "VOLUMES",
         "RESULT",
     ])
-    .wrapping(10);
+    .wrapping(11);
     for suite in &report.suites {
-        let cases = match suite.n_covered_cases {
-            n if n == suite.n_cases => output::grouped(n),
-            n => format!("{} of {}", output::grouped(n), output::grouped(suite.n_cases)),
+        let steps = match suite.n_left_out {
+            0 => output::grouped(suite.n_steps),
+            n => {
+                let (compared, all) = (suite.n_steps, suite.n_steps + n);
+                format!("{} of {}", output::grouped(compared), output::grouped(all))
+            }
         };
         let result = match (suite.status(), &suite.not_covered) {
             (Status::Match, _) => "match".to_owned(),
@@ -105,8 +109,8 @@ fn suites(report: &Report) -> String {
         let counted = |aspect| fraction(suite.tallies.of(aspect));
         table.add_row([
             suite.name.clone(),
-            cases,
-            output::grouped(suite.n_steps),
+            output::grouped(suite.n_cases),
+            steps,
             counted(Aspect::Outcome),
             counted(Aspect::Rejections),
             counted(Aspect::Feasible),
@@ -114,6 +118,7 @@ fn suites(report: &Report) -> String {
             counted(Aspect::Totals),
             counted(Aspect::Best),
             counted(Aspect::Messages),
+            counted(Aspect::Volumes),
             result,
         ]);
     }

@@ -18,7 +18,6 @@ use berth_proto::berth_v1::PlaceMode;
 use berth_proto::core_v1::Pod;
 use tokio::signal::unix::{Signal, SignalKind, signal};
 
-use super::backend::not_evaluated;
 use super::{CliError, output};
 use crate::clock;
 use crate::config::Config;
@@ -95,11 +94,10 @@ async fn tell(args: &DemoArgs, server: &Server) -> Result<ExitCode, CliError> {
     ))?;
     let client = Client::connect(&url, N_CONNECTIONS).await.map_err(failed)?;
 
-    feed(args, &client).await?;
-    let n_not_evaluated = server.cluster().snapshot().n_pods_not_evaluated();
     let spec =
         WorkloadSpec { n_pods: index(args.pods), seed: args.seed, ..WorkloadSpec::default() };
     let pods = workload::generate(&spec);
+    feed(args, &client, &pods).await?;
     let (unary, streamed) = pods.split_at(n_unary(pods.len()));
     let unary = place(&client, unary, Mode::Unary).await?;
     let streamed = if streamed.is_empty() {
@@ -110,9 +108,6 @@ async fn tell(args: &DemoArgs, server: &Server) -> Result<ExitCode, CliError> {
     let cluster = client.get_cluster().await.map_err(failed)?;
     let reports: Vec<&LoadReport> = std::iter::once(&unary).chain(&streamed).collect();
     output::print(&story::outcome(&reports, &cluster))?;
-    if let Some(note) = not_evaluated(n_not_evaluated, 0) {
-        output::note(&format!("note: {note}"));
-    }
     let has_errors = reports.iter().any(|report| report.n_errors > 0);
     Ok(if has_errors { ExitCode::FAILURE } else { ExitCode::SUCCESS })
 }
@@ -178,18 +173,18 @@ async fn start(args: &DemoArgs) -> Result<Server, CliError> {
     }
 }
 
-/// Makes the cluster and sends it through `ClusterService.Sync`, as any feeder would.
-async fn feed(args: &DemoArgs, client: &Client) -> Result<(), CliError> {
+/// Makes the cluster, with the services of the pods to come, and sends it through `ClusterService.Sync`, as any feeder would.
+async fn feed(args: &DemoArgs, client: &Client, to_come: &[Pod]) -> Result<(), CliError> {
     let spec =
         ClusterSpec { n_nodes: index(args.nodes), seed: args.seed, ..ClusterSpec::default() };
     let generated = tokio::task::spawn_blocking(move || SyntheticCluster::generate(&spec));
-    let cluster = generated.await.map_err(failed)?.map_err(failed)?;
+    let mut cluster = generated.await.map_err(failed)?.map_err(failed)?;
+    cluster.add_services_of(to_come);
     let (n_nodes, n_pods) = (cluster.nodes.len(), cluster.pods.len());
     let what = format!("feeding {} and {}", nodes(n_nodes), running_pods(n_pods));
-    let progress = Progress::start(&what, to_u64(n_nodes + n_pods));
+    let progress = Progress::start(&what, to_u64(cluster.n_objects()));
     let started = clock::now();
-    let fed =
-        client.feed(cluster.nodes, cluster.pods, progress.callback()).await.map_err(failed)?;
+    let fed = client.feed_cluster(cluster, progress.callback()).await.map_err(failed)?;
     let elapsed = clock::now() - started;
     progress.finish();
     for refused in &fed.refused {

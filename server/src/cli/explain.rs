@@ -141,7 +141,9 @@ fn summary(name: &str, decision: Option<&Decision>) -> String {
                 Some(total) => format!("score {total}, the best of {feasible}"),
                 None => "the only feasible node, so nothing is scored".to_owned(),
             };
-            format!("{name} goes to {}: {score}", placement.node_name)
+            let volumes = placement.volumes.as_ref().map(output::volumes);
+            let volumes = volumes.map(|volumes| format!("\n{volumes}")).unwrap_or_default();
+            format!("{name} goes to {}: {score}{volumes}", placement.node_name)
         }
         Some(Outcome::Unschedulable(unschedulable)) => {
             let by = match unschedulable.pre_filter_plugin.as_str() {

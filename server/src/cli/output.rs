@@ -5,6 +5,7 @@
 use std::io::{self, ErrorKind, Write as _};
 
 use berth_loadgen::report::number;
+use berth_proto::berth_v1::{ClaimBinding, VolumeBindings};
 use clap::ValueEnum;
 use comfy_table::{ColumnConstraint, ContentArrangement, presets};
 use serde::Serialize;
@@ -127,6 +128,15 @@ pub(super) fn structured(format: Format, value: &impl Serialize) -> io::Result<O
     }
 }
 
+/// What becomes of a pod's claims: ``binds claim `data` to volume `pv-1`, provisions claim `logs` ``.
+pub(super) fn volumes(volumes: &VolumeBindings) -> String {
+    let bound = volumes.bound.iter().map(|ClaimBinding { claim, persistent_volume }| {
+        format!("binds claim `{claim}` to volume `{persistent_volume}`")
+    });
+    let provisioned = volumes.provisioned.iter().map(|claim| format!("provisions claim `{claim}`"));
+    bound.chain(provisioned).collect::<Vec<_>>().join(", ")
+}
+
 /// `1 node`, `2 nodes`, `12,345 nodes`.
 pub(super) fn count(n: impl TryInto<u64>, noun: &str) -> String {
     number::counted(n.try_into().unwrap_or(u64::MAX), noun)
@@ -152,6 +162,22 @@ mod tests {
         let expected = "POD          NODE\ndefault/web  n1\na/b          a-longer-node-name";
         assert_eq!(table.text_for(None), expected);
         assert_eq!(table.text_for(Some(10)), expected, "no column may be broken");
+    }
+
+    #[test]
+    fn bindings_are_told_in_words() {
+        let claim_binding = |claim: &str, volume: &str| ClaimBinding {
+            claim: claim.to_owned(),
+            persistent_volume: volume.to_owned(),
+        };
+        let bindings = VolumeBindings {
+            bound: vec![claim_binding("data", "pv-1")],
+            provisioned: vec!["logs".to_owned(), "tmp".to_owned()],
+        };
+        assert_eq!(
+            volumes(&bindings),
+            "binds claim `data` to volume `pv-1`, provisions claim `logs`, provisions claim `tmp`"
+        );
     }
 
     #[test]

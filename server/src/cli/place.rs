@@ -124,7 +124,8 @@ fn text(names: &[String], others: &[Pod], answer: &Answer<'_>) -> String {
                 let score = placement.total_score.map_or_else(dash, |total| total.to_string());
                 let (feasible, best) =
                     (placement.n_feasible_nodes.to_string(), placement.n_best_nodes.to_string());
-                [name.clone(), placement.node_name.clone(), score, feasible, best, String::new()]
+                let volumes = placement.volumes.as_ref().map(output::volumes).unwrap_or_default();
+                [name.clone(), placement.node_name.clone(), score, feasible, best, volumes]
             }
             Ok(Outcome::Unschedulable(unschedulable)) => {
                 n_pending += 1;

@@ -1,10 +1,11 @@
 //! A recorded case as it stands in the corpus: a cluster, a configuration, and steps with the outcome expected of each.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
-use berth_proto::core_v1::{Node, Pod};
+use berth_engine::WireObject;
+use berth_proto::{apps_v1, core_v1, storage_v1};
+use core_v1::{Node, Pod};
 use serde::Deserialize;
-use serde::de::IgnoredAny;
 use serde_json::value::RawValue;
 
 /// Node → plugin (or `total`) → score.
@@ -56,7 +57,7 @@ pub enum RejectDetail {
     None,
 }
 
-/// The objects of a case. Kinds that no rule of this version reads are only counted.
+/// The objects of a case. Budgets are left out: they count in preemption alone.
 #[derive(Debug, Default, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
 pub struct ClusterObjects {
@@ -64,14 +65,55 @@ pub struct ClusterObjects {
     pub nodes: Vec<Node>,
     /// Pods, on nodes and pending.
     pub pods: Vec<Pod>,
+    /// Namespaces, for `namespaceSelector`.
+    pub namespaces: Vec<core_v1::Namespace>,
     /// Services, read by default spreading.
-    pub services: Vec<IgnoredAny>,
+    pub services: Vec<core_v1::Service>,
     /// ReplicationControllers, read by default spreading.
-    pub replication_controllers: Vec<IgnoredAny>,
+    pub replication_controllers: Vec<core_v1::ReplicationController>,
     /// ReplicaSets, read by default spreading.
-    pub replica_sets: Vec<IgnoredAny>,
+    pub replica_sets: Vec<apps_v1::ReplicaSet>,
     /// StatefulSets, read by default spreading.
-    pub stateful_sets: Vec<IgnoredAny>,
+    pub stateful_sets: Vec<apps_v1::StatefulSet>,
+    /// PersistentVolumes; steps give some of them a claim.
+    pub persistent_volumes: Vec<core_v1::PersistentVolume>,
+    /// PersistentVolumeClaims; steps give some of them a node.
+    pub persistent_volume_claims: Vec<core_v1::PersistentVolumeClaim>,
+    /// StorageClasses.
+    pub storage_classes: Vec<storage_v1::StorageClass>,
+    /// CSINodes.
+    pub csi_nodes: Vec<storage_v1::CsiNode>,
+    /// CSIDrivers.
+    pub csi_drivers: Vec<storage_v1::CsiDriver>,
+    /// CSIStorageCapacities.
+    pub csi_storage_capacities: Vec<storage_v1::CsiStorageCapacity>,
+    /// VolumeAttachments.
+    pub volume_attachments: Vec<storage_v1::VolumeAttachment>,
+}
+
+impl ClusterObjects {
+    /// Everything but nodes and pods.
+    pub fn others(&self) -> Vec<WireObject<'_>> {
+        fn wired<'a, T>(objects: &'a [T]) -> impl Iterator<Item = WireObject<'a>>
+        where
+            WireObject<'a>: From<&'a T>,
+        {
+            objects.iter().map(WireObject::from)
+        }
+        wired(&self.namespaces)
+            .chain(wired(&self.services))
+            .chain(wired(&self.replication_controllers))
+            .chain(wired(&self.replica_sets))
+            .chain(wired(&self.stateful_sets))
+            .chain(wired(&self.persistent_volumes))
+            .chain(wired(&self.persistent_volume_claims))
+            .chain(wired(&self.storage_classes))
+            .chain(wired(&self.csi_nodes))
+            .chain(wired(&self.csi_drivers))
+            .chain(wired(&self.csi_storage_capacities))
+            .chain(wired(&self.volume_attachments))
+            .collect()
+    }
 }
 
 /// One thing that happens: exactly one of `pod`, `retry`, `delete` is there.
@@ -126,6 +168,19 @@ pub struct Expect {
     pub nominate: Option<String>,
     /// Pending pods that lose their nomination.
     pub clear_nominations: Vec<String>,
+    /// What the bind does to the pod's claims.
+    pub volumes: Volumes,
+}
+
+/// What a bind does to the pod's unbound claims, each named `namespace/name`.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize)]
+#[serde(default)]
+pub struct Volumes {
+    /// Claim → the persistent volume that it gets.
+    #[serde(rename = "static")]
+    pub bound: BTreeMap<String, String>,
+    /// Claims for which a volume is provisioned.
+    pub provision: BTreeSet<String>,
 }
 
 /// Why a pod or a node was refused.

@@ -8,7 +8,7 @@ use berth_engine::{
     Unschedulable, Verdict,
 };
 
-use super::case::{Case, Expect, Refusal, RejectDetail, ScoreDetail, Scores};
+use super::case::{Case, Expect, Refusal, RejectDetail, ScoreDetail, Scores, Volumes};
 use super::tally::{Aspect, Difference, Tallies};
 
 /// What the engine said of one pod.
@@ -18,6 +18,9 @@ pub struct Answer {
     pub explained: Result<Explanation, EngineError>,
     /// The plain decision, ties broken by name.
     pub placed: Result<Decision, EngineError>,
+    /// What would become of the pod's claims on the node that the record binds it to; `None` when there is no such node, or
+    /// the engine would not put the pod there.
+    pub volumes: Option<Volumes>,
 }
 
 /// Everything in which `answer` differs from `expect`; counts what was compared into `tallies`.
@@ -34,6 +37,7 @@ pub fn compare(
         comparison.nodes(case, expect, explained);
         comparison.best(expect, explained, &answer.placed);
         comparison.message(expect, explained);
+        comparison.volumes(expect, answer.volumes.as_ref());
     }
     comparison.differences
 }
@@ -198,6 +202,18 @@ impl Comparison<'_> {
             Outcome::Placed(_) | Outcome::Gated { .. } => "",
         };
         self.check(Aspect::Messages, None, expected, got, str::to_owned);
+    }
+
+    fn volumes(&mut self, expect: &Expect, got: Option<&Volumes>) {
+        // Most pods have no claim: comparing nothing with nothing would only swell the count.
+        let is_empty = |volumes: &Volumes| *volumes == Volumes::default();
+        if is_empty(&expect.volumes) && got.is_none_or(is_empty) {
+            return;
+        }
+        let expected = Some(&expect.volumes);
+        self.check(Aspect::Volumes, expect.bind.as_deref(), &expected, &got, |volumes| {
+            volumes.map_or_else(|| "not placed there".to_owned(), |volumes| format!("{volumes:?}"))
+        });
     }
 }
 

@@ -3,21 +3,27 @@
 
 use std::collections::BTreeMap;
 
-use berth_engine::{Cluster, Delta, PlaceRequest, PodKey, Policy, TieBreak};
+use berth_engine::{
+    Cluster, ClusterState, Decision, Delta, Object, PlaceRequest, PodKey, Policy, TieBreak,
+    WireObject,
+};
 use berth_proto::Time;
 use berth_proto::core_v1::{Pod, PodCondition};
 
-use super::case::{Case, Expect, Step};
+use super::case::{Case, ClusterObjects, Expect, Step, Volumes};
+use super::claims::{self, Claims};
 use super::compare::{self, Answer};
+use super::coverage;
 use super::report::CaseReport;
 use super::tally::{Aspect, Difference, Tallies};
+use crate::feed::object_name;
 
 /// 2026-01-01T00:00:00Z: the start time of a pod bound in step 0; later steps add a second each.
 const EPOCH_UNIX_SECONDS: i64 = 1_767_225_600;
 
-/// Replays every step of a covered case.
+/// Replays every step of a case.
 pub fn replay(case: &Case, policy: &Policy) -> CaseReport {
-    let mut report = CaseReport::covered(case);
+    let mut report = CaseReport::new(case);
     let mut replay = match Replay::start(case, policy) {
         Ok(replay) => replay,
         Err(reason) => return unusable(case, &reason),
@@ -33,7 +39,7 @@ pub fn replay(case: &Case, policy: &Policy) -> CaseReport {
 
 /// A case that cannot be replayed although it should be: one difference.
 pub fn unusable(case: &Case, reason: &str) -> CaseReport {
-    let mut report = CaseReport::covered(case);
+    let mut report = CaseReport::new(case);
     report.differences.push(defect(0, reason.to_owned()));
     report
 }
@@ -48,31 +54,18 @@ struct Replay<'a> {
     policy: &'a Policy,
     /// Every pod that the cluster holds, by `namespace/name`.
     pods: BTreeMap<String, Pod>,
+    claims: Claims,
 }
 
 impl<'a> Replay<'a> {
     fn start(case: &Case, policy: &'a Policy) -> Result<Replay<'a>, String> {
         let cluster = Cluster::new();
-        let mut nodes = Vec::with_capacity(case.cluster.nodes.len());
-        for (i, node) in case.cluster.nodes.iter().enumerate() {
-            nodes.push(
-                cluster
-                    .compile_node(node)
-                    .map_err(|error| format!("cluster.nodes[{i}]: {error}"))?,
-            );
-        }
-        let mut pods = Vec::with_capacity(case.cluster.pods.len());
-        for (i, pod) in case.cluster.pods.iter().enumerate() {
-            pods.push(
-                cluster.compile_pod(pod).map_err(|error| format!("cluster.pods[{i}]: {error}"))?,
-            );
-        }
-        let applied = cluster.replace(nodes, pods);
-        if let Some(rejected) = applied.rejected.first() {
+        let state = compile(&cluster, &case.cluster)?;
+        if let Some(rejected) = cluster.replace(state).rejected.first() {
             return Err(format!("{}: {}", rejected.object, rejected.error));
         }
         let pods = case.cluster.pods.iter().map(|pod| (key_of(pod), pod.clone())).collect();
-        Ok(Replay { cluster, policy, pods })
+        Ok(Replay { cluster, policy, pods, claims: Claims::of(&case.cluster) })
     }
 
     fn step(
@@ -101,7 +94,7 @@ impl<'a> Replay<'a> {
         }
     }
 
-    /// Asks the engine twice, for the full account and for the plain answer, and compares both with the record.
+    /// Asks the engine for the full account and for the plain answer, and compares both with the record.
     fn attempt(
         &self,
         case: &Case,
@@ -110,19 +103,48 @@ impl<'a> Replay<'a> {
         pod: &Pod,
         report: &mut CaseReport,
     ) -> Result<(), String> {
+        let expect = expect_of(step)?;
+        if let Some(reason) = coverage::left_out(pod, expect, self.pods.values()) {
+            report.leave_out(index, &reason);
+            return Ok(());
+        }
         let compiled = self.cluster.compile_pod(pod).map_err(|error| format!("pod: {error}"))?;
         let tie_break = TieBreak::Lexicographic;
         let request = PlaceRequest { pod: &compiled, policy: self.policy, tie_break };
-        let answer = Answer {
-            explained: self.cluster.explain(&request),
-            placed: self.cluster.place(&request),
+        let placed = self.cluster.place(&request);
+        let volumes = match &expect.bind {
+            Some(node) => self.volumes_on(node, pod, placed.as_ref().ok())?,
+            None => None,
         };
+        let answer = Answer { explained: self.cluster.explain(&request), placed, volumes };
         let mut tallies = Tallies::default();
-        let differences = compare::compare(case, index, expect_of(step)?, &answer, &mut tallies);
+        let differences = compare::compare(case, index, expect, &answer, &mut tallies);
         report.n_attempts += 1;
         report.tallies.add(&tallies);
         report.differences.extend(differences);
         Ok(())
+    }
+
+    /// What would become of the pod's claims on `node`. Where the record goes on with another of the best nodes than the
+    /// engine chose, the engine is asked once more, with the pod pinned to the recorded one.
+    fn volumes_on(
+        &self,
+        node: &str,
+        pod: &Pod,
+        placed: Option<&Decision>,
+    ) -> Result<Option<Volumes>, String> {
+        let volumes = placed.and_then(|decision| claims::volumes_on(node, decision));
+        let has_volumes = pod.spec.as_ref().is_some_and(|spec| !spec.volumes.is_empty());
+        if volumes.is_some() || !has_volumes {
+            return Ok(volumes);
+        }
+        let mut pinned = pod.clone();
+        node.clone_into(&mut pinned.spec.get_or_insert_default().node_name);
+        let pinned = self.cluster.compile_pod(&pinned).map_err(|error| format!("pod: {error}"))?;
+        let tie_break = TieBreak::Lexicographic;
+        let request = PlaceRequest { pod: &pinned, policy: self.policy, tie_break };
+        let placed = self.cluster.place(&request).ok();
+        Ok(placed.and_then(|decision| claims::volumes_on(node, &decision)))
     }
 
     fn apply(&mut self, index: usize, pod: &Pod, expect: &Expect) -> Result<(), String> {
@@ -149,6 +171,9 @@ impl<'a> Replay<'a> {
             status.start_time = Some(now);
             status.nominated_node_name.clear();
             self.upsert(pod)?;
+            for object in self.claims.bind(&expect.volumes, node)? {
+                apply(&self.cluster, Delta::UpsertObject(compile_object(&self.cluster, object)?))?;
+            }
         } else if let Some(node) = &expect.nominate {
             pod.status.get_or_insert_default().nominated_node_name.clone_from(node);
             self.upsert(pod)?;
@@ -158,7 +183,7 @@ impl<'a> Replay<'a> {
 
     fn upsert(&mut self, pod: Pod) -> Result<(), String> {
         let compiled = self.cluster.compile_pod(&pod).map_err(|error| format!("pod: {error}"))?;
-        self.delta(Delta::UpsertPod(compiled))?;
+        apply(&self.cluster, Delta::UpsertPod(compiled))?;
         self.pods.insert(key_of(&pod), pod);
         Ok(())
     }
@@ -168,18 +193,41 @@ impl<'a> Replay<'a> {
             let (namespace, pod) =
                 name.split_once('/').ok_or_else(|| format!("`{name}` is not `namespace/name`"))?;
             if self.pods.remove(name).is_some() {
-                self.delta(Delta::DeletePod { key: PodKey::new(namespace, pod), uid: None })?;
+                let key = PodKey::new(namespace, pod);
+                apply(&self.cluster, Delta::DeletePod { key, uid: None })?;
             }
         }
         Ok(())
     }
+}
 
-    fn delta(&self, delta: Delta) -> Result<(), String> {
-        match self.cluster.apply(vec![delta]).rejected.first() {
-            Some(rejected) => Err(format!("{}: {}", rejected.object, rejected.error)),
-            None => Ok(()),
-        }
+fn apply(cluster: &Cluster, delta: Delta) -> Result<(), String> {
+    match cluster.apply(vec![delta]).rejected.first() {
+        Some(rejected) => Err(format!("{}: {}", rejected.object, rejected.error)),
+        None => Ok(()),
     }
+}
+
+/// The objects of a case as the engine takes them.
+fn compile(cluster: &Cluster, objects: &ClusterObjects) -> Result<ClusterState, String> {
+    let mut state = ClusterState::default();
+    for (i, node) in objects.nodes.iter().enumerate() {
+        let compiled = cluster.compile_node(node);
+        state.nodes.push(compiled.map_err(|error| format!("cluster.nodes[{i}]: {error}"))?);
+    }
+    for object in objects.others() {
+        state.objects.push(compile_object(cluster, object)?);
+    }
+    for (i, pod) in objects.pods.iter().enumerate() {
+        let compiled = cluster.compile_pod(pod);
+        state.pods.push(compiled.map_err(|error| format!("cluster.pods[{i}]: {error}"))?);
+    }
+    Ok(state)
+}
+
+fn compile_object(cluster: &Cluster, object: WireObject<'_>) -> Result<Object, String> {
+    let name = || object_name(object.kind().name(), object.metadata());
+    cluster.compile_object(object).map_err(|error| format!("{}: {error}", name()))
 }
 
 fn expect_of(step: &Step) -> Result<&Expect, String> {

@@ -21,6 +21,8 @@ pub enum Aspect {
     Best,
     /// kube-scheduler's text when nothing is feasible, up to PostFilter's part. One a step.
     Messages,
+    /// What becomes of the pod's unbound claims on the node of the record. One a step in which there is any.
+    Volumes,
 }
 
 impl Aspect {
@@ -34,6 +36,7 @@ impl Aspect {
             Aspect::Totals => "totals",
             Aspect::Best => "best",
             Aspect::Messages => "messages",
+            Aspect::Volumes => "volumes",
         }
     }
 }

@@ -14,6 +14,7 @@ mod item;
 mod json;
 mod load;
 mod source;
+mod written;
 mod yaml;
 
 use std::collections::BTreeMap;
@@ -25,16 +26,19 @@ use berth_proto::core_v1;
 
 pub use load::{LoadReport, load, load_files, load_files_keeping};
 pub use source::MAX_BYTES;
+pub use written::WrittenObject;
 
 use super::FeedError;
-use item::{Collector, Object, Parsed, TakeItems as _};
+use item::{Collector, Parsed, TakeItems as _, Written};
 use source::Source;
 
 /// What one or several files hold: objects as they were written, or (inside this module) compiled.
 #[derive(Debug)]
-pub struct Dump<N = core_v1::Node, P = core_v1::Pod> {
+pub struct Dump<N = core_v1::Node, P = core_v1::Pod, O = WrittenObject> {
     /// Nodes in file order.
     pub nodes: Vec<Located<N>>,
+    /// Objects of the other kinds that placements depend on, in file order.
+    pub objects: Vec<Located<O>>,
     /// Pods in file order, pending and terminal ones included.
     pub pods: Vec<Located<P>>,
     /// Objects of kinds that Berth does not read, counted by kind.
@@ -49,10 +53,11 @@ impl Default for Dump {
     }
 }
 
-impl<N, P> Dump<N, P> {
+impl<N, P, O> Dump<N, P, O> {
     /// Adds what another file holds, behind what is here.
-    pub fn append(&mut self, mut other: Dump<N, P>) {
+    pub fn append(&mut self, mut other: Dump<N, P, O>) {
         self.nodes.append(&mut other.nodes);
+        self.objects.append(&mut other.objects);
         self.pods.append(&mut other.pods);
         self.refused.append(&mut other.refused);
         for (kind, n) in other.ignored_kinds {
@@ -141,31 +146,32 @@ pub fn parse(name: &Arc<str>, text: &str) -> Result<Dump, FeedError> {
     collect(Source::of_text(name, text)?, unboxed)
 }
 
-fn unboxed(object: Object) -> Parsed<core_v1::Node, core_v1::Pod> {
-    match object {
+fn unboxed(written: Written) -> Parsed<core_v1::Node, core_v1::Pod, WrittenObject> {
+    match written {
         Parsed::Node(Located { value, location }) => {
             Parsed::Node(Located { value: *value, location })
         }
         Parsed::Pod(Located { value, location }) => {
             Parsed::Pod(Located { value: *value, location })
         }
+        Parsed::Object(object) => Parsed::Object(object),
         Parsed::Ignored(kind) => Parsed::Ignored(kind),
         Parsed::Refused(refused) => Parsed::Refused(refused),
     }
 }
 
 /// Reads one file and hands every object on to `then`, on all cores, as soon as it is parsed.
-fn read_each<N: Send, P: Send>(
+fn read_each<N: Send, P: Send, O: Send>(
     path: &Path,
-    then: impl Fn(Object) -> Parsed<N, P> + Sync,
-) -> Result<Dump<N, P>, FeedError> {
+    then: impl Fn(Written) -> Parsed<N, P, O> + Sync,
+) -> Result<Dump<N, P, O>, FeedError> {
     collect(Source::open(path)?, then)
 }
 
-fn collect<N: Send, P: Send>(
+fn collect<N: Send, P: Send, O: Send>(
     mut source: Source<'_>,
-    then: impl Fn(Object) -> Parsed<N, P> + Sync,
-) -> Result<Dump<N, P>, FeedError> {
+    then: impl Fn(Written) -> Parsed<N, P, O> + Sync,
+) -> Result<Dump<N, P, O>, FeedError> {
     let path = source.path.clone();
     let mut collector = Collector::new(then);
     let mut head = Vec::new();

@@ -5,8 +5,10 @@ mod list;
 mod page;
 mod sync;
 
+use std::collections::BTreeMap;
 use std::sync::Arc;
 
+use berth_engine::{ObjectKind, Snapshot};
 use berth_proto::berth_v1::cluster_service_server::ClusterService;
 use berth_proto::berth_v1::{
     ApplyRequest, ApplyResponse, GetClusterRequest, GetClusterResponse, ListNodesRequest,
@@ -71,6 +73,7 @@ impl ClusterService for ClusterHandler {
             n_shapes: saturate(self.state.cluster.n_shapes()),
             staleness_ms: self.state.freshness.staleness().map(clock::as_millis),
             n_contradictions: snapshot.n_contradictions(),
+            n_objects: n_objects(&snapshot),
         }))
     }
 
@@ -101,4 +104,10 @@ impl ClusterService for ClusterHandler {
             .await??;
         Ok(Response::new(page))
     }
+}
+
+/// Counts by kind name, of the kinds of which there is any.
+fn n_objects(snapshot: &Snapshot) -> BTreeMap<String, u32> {
+    let counts = ObjectKind::ALL.map(|kind| (kind.name().to_owned(), snapshot.n_objects(kind)));
+    counts.into_iter().filter(|(_, n)| *n > 0).map(|(kind, n)| (kind, saturate(n))).collect()
 }

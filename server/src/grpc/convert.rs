@@ -3,7 +3,9 @@
 use std::sync::Arc;
 
 use berth_engine as engine;
-use berth_engine::{Delta, ModelError, PodKey, Policy, TieBreak};
+use berth_engine::{
+    Cluster, Delta, ModelError, ObjectKey, ObjectKind, PodKey, Policy, TieBreak, WireObject,
+};
 use berth_proto::berth_v1 as wire;
 use berth_proto::core_v1;
 
@@ -74,14 +76,8 @@ pub(super) fn pod_to_place(
 }
 
 /// A change, compiled. The refused object is named beside the error: ``Pod `default/web-0` ``.
-pub(super) fn delta(
-    cluster: &engine::Cluster,
-    delta: wire::Delta,
-) -> Result<Delta, (String, ModelError)> {
+pub(super) fn delta(cluster: &Cluster, delta: wire::Delta) -> Result<Delta, RefusedObject> {
     use wire::delta::Change;
-    let refused = |object: &str, field: &str, reason: &str| {
-        Err((object.to_owned(), ModelError { field: field.to_owned(), reason: reason.to_owned() }))
-    };
     match delta.change {
         None => refused("Delta", "change", "must be set"),
         Some(Change::UpsertNode(node)) => match cluster.compile_node(&node) {
@@ -105,7 +101,50 @@ pub(super) fn delta(
             let uid = (!key.uid.is_empty()).then(|| Arc::from(key.uid.as_str()));
             Ok(Delta::DeletePod { key: PodKey::new(namespace, &key.name), uid })
         }
+        Some(Change::UpsertNamespace(object)) => upsert_object(cluster, &object),
+        Some(Change::UpsertService(object)) => upsert_object(cluster, &object),
+        Some(Change::UpsertReplicationController(object)) => upsert_object(cluster, &object),
+        Some(Change::UpsertReplicaSet(object)) => upsert_object(cluster, &object),
+        Some(Change::UpsertStatefulSet(object)) => upsert_object(cluster, &object),
+        Some(Change::UpsertPersistentVolume(object)) => upsert_object(cluster, &object),
+        Some(Change::UpsertPersistentVolumeClaim(object)) => upsert_object(cluster, &object),
+        Some(Change::UpsertStorageClass(object)) => upsert_object(cluster, &object),
+        Some(Change::UpsertCsiNode(object)) => upsert_object(cluster, &object),
+        Some(Change::UpsertCsiDriver(object)) => upsert_object(cluster, &object),
+        Some(Change::UpsertCsiStorageCapacity(object)) => upsert_object(cluster, &object),
+        Some(Change::UpsertVolumeAttachment(object)) => upsert_object(cluster, &object),
+        Some(Change::DeleteObject(key)) => delete_object(&key),
     }
+}
+
+/// What could not be taken, for example ``Pod `default/web-0` ``, and why.
+type RefusedObject = (String, ModelError);
+
+fn refused<T>(object: &str, field: &str, reason: &str) -> Result<T, RefusedObject> {
+    Err((object.to_owned(), ModelError { field: field.to_owned(), reason: reason.to_owned() }))
+}
+
+fn upsert_object<'a>(
+    cluster: &Cluster,
+    object: impl Into<WireObject<'a>>,
+) -> Result<Delta, RefusedObject> {
+    let object = object.into();
+    match cluster.compile_object(object) {
+        Ok(compiled) => Ok(Delta::UpsertObject(compiled)),
+        Err(error) => Err((object_name(object.kind().name(), object.metadata()), error)),
+    }
+}
+
+fn delete_object(key: &wire::ObjectKey) -> Result<Delta, RefusedObject> {
+    let Some(kind) = ObjectKind::from_name(&key.kind) else {
+        let known = ObjectKind::ALL.map(|kind| format!("`{kind}`")).join(", ");
+        let reason = format!("`{}` is not one of {known}", key.kind);
+        return refused("Object", "delete_object.kind", &reason);
+    };
+    if key.name.is_empty() {
+        return refused(kind.name(), "delete_object.name", "must not be empty");
+    }
+    Ok(Delta::DeleteObject(ObjectKey::new(kind, &key.namespace, &key.name)))
 }
 
 pub(super) fn rejection(index: usize, object: String, error: ModelError) -> wire::Rejection {
@@ -119,13 +158,14 @@ pub(crate) fn decision(decision: engine::Decision) -> wire::Decision {
     let engine::Decision { pod, uid, generation, outcome } = decision;
     let outcome = match outcome {
         engine::Outcome::Placed(placement) => {
-            let engine::Placement { node, total, n_feasible, n_best, assumed } = placement;
+            let engine::Placement { node, total, n_feasible, n_best, assumed, volumes } = placement;
             Outcome::Placement(wire::Placement {
                 node_name: node.to_string(),
                 total_score: total,
                 n_feasible_nodes: n_feasible,
                 n_best_nodes: n_best,
                 assumed,
+                volumes: volume_bindings(volumes),
             })
         }
         engine::Outcome::Unschedulable(unschedulable) => {
@@ -150,6 +190,22 @@ pub(crate) fn decision(decision: engine::Decision) -> wire::Decision {
         generation: generation.get(),
         outcome: Some(outcome),
     }
+}
+
+/// `None` when the pod has no claim to bind or provision.
+fn volume_bindings(volumes: engine::VolumeBindings) -> Option<wire::VolumeBindings> {
+    if volumes == engine::VolumeBindings::default() {
+        return None;
+    }
+    let engine::VolumeBindings { bound, provisioned } = volumes;
+    let claim_binding = |(claim, volume): (Arc<str>, Arc<str>)| wire::ClaimBinding {
+        claim: claim.to_string(),
+        persistent_volume: volume.to_string(),
+    };
+    Some(wire::VolumeBindings {
+        bound: bound.into_iter().map(claim_binding).collect(),
+        provisioned: provisioned.iter().map(ToString::to_string).collect(),
+    })
 }
 
 pub(crate) fn place_result(result: Result<engine::Decision, CallError>) -> wire::PlaceResult {
@@ -192,7 +248,7 @@ fn plugin_score(score: &engine::PluginScore) -> wire::PluginScore {
 }
 
 pub(crate) fn remedy(remedy: engine::Remedy) -> wire::Remedy {
-    let engine::Remedy { change, n_nodes, examples } = remedy;
+    let engine::Remedy { change, changes: _, n_nodes, examples } = remedy;
     wire::Remedy {
         change,
         n_nodes,
@@ -277,7 +333,7 @@ mod tests {
 
     #[test]
     fn deletions_need_their_names() {
-        let cluster = engine::Cluster::new();
+        let cluster = Cluster::new();
         let check = |change, expected: &str| {
             let (object, error) = delta(&cluster, wire::Delta { change }).unwrap_err();
             assert_eq!(format!("{object}: {error}"), expected);
@@ -289,5 +345,33 @@ mod tests {
             Some(Change::DeletePod(wire::PodKey::default())),
             "Pod: `delete_pod.name`: must not be empty",
         );
+        let object = |kind: &str, name: &str| {
+            let (kind, name) = (kind.to_owned(), name.to_owned());
+            Some(Change::DeleteObject(wire::ObjectKey { kind, name, ..Default::default() }))
+        };
+        check(object("CSINode", ""), "CSINode: `delete_object.name`: must not be empty");
+        let (unknown, error) =
+            delta(&cluster, wire::Delta { change: object("Pod", "p") }).unwrap_err();
+        assert_eq!((unknown.as_str(), error.field.as_str()), ("Object", "delete_object.kind"));
+        assert!(error.reason.starts_with("`Pod` is not one of `Namespace`, "), "{error}");
+    }
+
+    #[test]
+    fn an_object_is_named_by_kind_and_key() {
+        let cluster = Cluster::new();
+        let claim = berth_proto::core_v1::PersistentVolumeClaim::default();
+        let change = Some(wire::delta::Change::UpsertPersistentVolumeClaim(claim));
+        let (object, error) = delta(&cluster, wire::Delta { change }).unwrap_err();
+        assert_eq!((object.as_str(), error.field.as_str()), ("PersistentVolumeClaim", "metadata"));
+        let key = wire::ObjectKey {
+            kind: "Service".to_owned(),
+            namespace: String::new(),
+            name: "web".to_owned(),
+        };
+        let change = Some(wire::delta::Change::DeleteObject(key));
+        let Ok(Delta::DeleteObject(key)) = delta(&cluster, wire::Delta { change }) else {
+            panic!("a deletion is one");
+        };
+        assert_eq!(key.to_string(), "Service `default/web`");
     }
 }

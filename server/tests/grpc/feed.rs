@@ -3,6 +3,7 @@
 use std::io::Write as _;
 use std::path::{Path, PathBuf};
 
+use berth_engine::ObjectKind;
 use berth_proto::berth_v1::delta::Change;
 use berth_proto::berth_v1::{ApplyRequest, ExplainRequest, PlaceBatchRequest, PlaceMode};
 use berth_server::feed::FeedError;
@@ -19,7 +20,11 @@ const NODES: &str = r#"{"kind": "List", "items": [
  {"kind": "Node", "metadata": {"name": "n1"}, "status": {"allocatable": {"cpu": "4", "memory": "8Gi", "pods": "10"}}},
  {"kind": "Node", "metadata": {"name": "bad"}, "status": {"allocatable": {"cpu": "4 cores"}}},
  {"kind": "Node", "metadata": {"name": "n1"}},
- {"kind": "Service", "metadata": {"name": "s"}}
+ {"kind": "Service", "metadata": {"name": "s"}},
+ {"kind": "PersistentVolume", "apiVersion": "v1", "metadata": {"name": ""}},
+ {"kind": "CSINode", "apiVersion": "storage.k8s.io/v1", "metadata": {"name": "n1"}},
+ {"kind": "CSINode", "apiVersion": "storage.k8s.io/v1", "metadata": {"name": "n1"}},
+ {"kind": "Secret", "metadata": {"name": "s"}}
 ]}"#;
 
 const PODS: &str = "\
@@ -80,7 +85,11 @@ async fn files_become_the_cluster_and_bad_objects_are_named() {
     let from_files = world.server.file_loader()(&[nodes.clone(), pods.clone()]).unwrap();
     assert_eq!(from_files, report, "both ways of loading are one");
     assert_eq!((report.n_nodes, report.n_pods, report.n_orphaned), (1, 1, 1), "{report}");
-    assert_eq!(report.ignored_kinds["Service"], 1);
+    assert_eq!(report.ignored_kinds["Secret"], 1);
+    let n_objects = [(ObjectKind::Service, 1), (ObjectKind::CsiNode, 1)];
+    assert_eq!(report.n_objects, n_objects.into());
+    let counts = world.counts().await.n_objects;
+    assert_eq!(counts, [("Service".to_owned(), 1), ("CSINode".to_owned(), 1)].into());
 
     let refused: Vec<String> = report.refused.iter().map(ToString::to_string).collect();
     let starts = [
@@ -90,6 +99,8 @@ async fn files_become_the_cluster_and_bad_objects_are_named() {
         ),
         format!("{}:18 (document 0, item 2): Pod", pods.display()),
         format!("{}:4 (document 0, item 2): Node `n1`: ", nodes.display()),
+        format!("{}:6 (document 0, item 4): PersistentVolume: `metadata.name`: ", nodes.display()),
+        format!("{}:8 (document 0, item 6): CSINode `n1`: ", nodes.display()),
     ];
     for start in &starts {
         assert!(
@@ -212,8 +223,8 @@ async fn nothing_is_decided_or_told_before_the_files_are_loaded() {
     assert_eq!(outcome(&placed), Ok("n1"));
     world.apply([]).await;
     let (_, text) = get(world.server.http_address(), "/metrics").await;
-    assert!(text.contains("berth_deltas_total{outcome=\"applied\"} 1"), "{text}");
-    assert!(text.contains("berth_deltas_total{outcome=\"rejected\"} 2"), "{text}");
+    assert!(text.contains("berth_deltas_total{outcome=\"applied\"} 3"), "{text}");
+    assert!(text.contains("berth_deltas_total{outcome=\"rejected\"} 4"), "{text}");
 }
 
 #[tokio::test]

@@ -6,6 +6,7 @@ mod concurrency;
 mod drain;
 mod feed;
 mod malformed;
+mod objects;
 mod placement;
 mod probes;
 mod serve;

@@ -13,7 +13,9 @@ use berth_server::runtime::{Limits, ServerOptions};
 use serde_json::json;
 use tonic::{Code, Request};
 
-use crate::world::{World, entry, node_of, options, outcome, pod, pod_with, result, violation};
+use crate::world::{
+    World, entry, node, node_of, options, outcome, pod, pod_with, result, violation,
+};
 
 #[tokio::test]
 async fn a_dry_run_changes_nothing_and_an_assume_takes_its_room() {
@@ -135,23 +137,41 @@ async fn a_pod_is_assumed_once() {
 async fn what_is_not_evaluated_is_unimplemented_not_guessed() {
     let mut world = World::start().await;
     world.nodes(1, 4).await;
-    let spread = pod_with(
-        "p",
-        "1",
-        &json!({"spec": {"topologySpreadConstraints": [{
-            "maxSkew": 1, "topologyKey": "zone", "whenUnsatisfiable": "DoNotSchedule", "labelSelector": {}
-        }]}}),
-    );
-    match world.place(spread, PlaceMode::DryRun).await {
-        Err(status) => {
-            assert_eq!(status.code(), Code::Unimplemented);
-            assert!(
-                violation(&status).0.starts_with("spec.topologySpreadConstraints"),
-                "{status:?}"
-            );
-        }
-        // Once the plugin is built, the pod has nowhere to go: no node has the label.
-        Ok(decision) => assert!(outcome(&decision).is_err()),
+    let claims = json!([{"name": "gpu", "resourceClaimName": "gpu"}]);
+    let asks = pod_with("p", "1", &json!({"spec": {"resourceClaims": claims}}));
+    let status = world.place(asks, PlaceMode::DryRun).await.unwrap_err();
+    assert_eq!(status.code(), Code::Unimplemented);
+    assert!(violation(&status).0.starts_with("spec.resourceClaims"), "{status:?}");
+}
+
+/// Rules of one plugin each, over the wire: which nodes are left, and the message when none is.
+#[tokio::test]
+async fn spread_and_affinity_are_decided() {
+    let mut world = World::start().await;
+    let zoned = |name: &str, zone: &str| {
+        let mut node = node(name, "4");
+        let labels = &mut node.metadata.as_mut().unwrap().labels;
+        labels.insert("zone".to_owned(), zone.to_owned());
+        Change::UpsertNode(node)
+    };
+    world.apply([zoned("a", "one"), zoned("b", "two")]).await;
+    let app = json!({"app": "x"});
+    let there = json!({"metadata": {"labels": app}, "spec": {"nodeName": "a"}});
+    world.apply([Change::UpsertPod(pod_with("there", "1", &there))]).await;
+    let selector = json!({"matchLabels": app});
+    let constraint = json!({
+        "maxSkew": 1, "topologyKey": "zone", "whenUnsatisfiable": "DoNotSchedule", "labelSelector": selector,
+    });
+    let term = json!({"topologyKey": "zone", "labelSelector": selector});
+    let required = "requiredDuringSchedulingIgnoredDuringExecution";
+    for (name, spec, expected) in [
+        ("spread", json!({"topologySpreadConstraints": [constraint]}), "b"),
+        ("near", json!({"affinity": {"podAffinity": {required: [term]}}}), "a"),
+        ("away", json!({"affinity": {"podAntiAffinity": {required: [term]}}}), "b"),
+    ] {
+        let asks = pod_with(name, "1", &json!({"metadata": {"labels": app}, "spec": spec}));
+        let decision = world.place(asks, PlaceMode::DryRun).await.unwrap();
+        assert_eq!(outcome(&decision), Ok(expected), "{name}");
     }
 }
 

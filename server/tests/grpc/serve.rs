@@ -13,6 +13,8 @@ fn berth(args: &[&str]) -> Command {
         .arg("serve")
         .args(args)
         .env_remove("BERTH_LOG")
+        // The tests' own; to the service it is a setting that it does not know.
+        .env_remove("BERTH_SHARED")
         .stdout(Stdio::piped())
         .stderr(Stdio::piped());
     command

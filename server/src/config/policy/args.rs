@@ -1,12 +1,12 @@
 //! Plugin arguments: one typed form per plugin that has any, with upstream's defaults (S-CFG-3, 10.4).
 //!
-//! Arguments of plugins whose rules are not built yet are decoded and checked all the same, so that a file that
-//! kube-scheduler would refuse is refused here too.
+//! Arguments of plugins that the engine never asks (preemption, dynamic resources) are decoded and checked all the same, so
+//! that a file that kube-scheduler would refuse is refused here too.
 
 use super::configuration::API_VERSION;
 use super::node_affinity;
 use crate::config::decode::{self, Cursor, Fields};
-use berth_engine::{NodeAffinityArgs, ResourceWeight, ShapePoint};
+use berth_engine::{InterPodAffinityArgs, NodeAffinityArgs, ResourceWeight, ShapePoint};
 
 pub(super) mod check;
 
@@ -44,15 +44,6 @@ pub struct DefaultPreemptionArgs {
     pub min_candidate_nodes_absolute: i32,
 }
 
-/// How much symmetry counts in inter-pod affinity.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct InterPodAffinityArgs {
-    /// 0 to 100.
-    pub hard_pod_affinity_weight: i32,
-    /// Leaves the preferred terms of pods on nodes out.
-    pub ignore_preferred_terms_of_existing_pods: bool,
-}
-
 /// NodeResourcesFit as written; checked when the plugin is built, as upstream does (10.4).
 #[derive(Clone, Debug, PartialEq)]
 pub struct FitArgs {
@@ -88,13 +79,13 @@ pub struct DefaultConstraint {
     pub when_unsatisfiable: String,
     /// Whether a selector was given, which is refused: it is deduced for each pod.
     pub has_label_selector: bool,
-    /// `minDomains`.
+    /// > 0.
     pub min_domains: Option<i32>,
-    /// `nodeAffinityPolicy`.
+    /// `Honor` or `Ignore`.
     pub node_affinity_policy: Option<String>,
-    /// `nodeTaintsPolicy`.
+    /// `Honor` or `Ignore`.
     pub node_taints_policy: Option<String>,
-    /// `matchLabelKeys`.
+    /// Without effect: the deduced selector takes the place of everything that selects.
     pub match_label_keys: Vec<String>,
 }
 

@@ -1,12 +1,13 @@
 //! Profiles → [`Policy`]: the last stage, and the errors that only it can find (S-CFG-7).
 
-use super::args::{FitArgs, PluginArgs, check};
+use super::args::{self, FitArgs, PluginArgs, check};
 use super::configuration::{Profile, SchedulerConfiguration};
 use super::plugins::{self, Expanded, ExtensionPoint};
 use crate::config::Problem;
 use berth_engine::{
-    BalancedAllocationArgs, NodeAffinityArgs, NodeResourcesFitArgs, Plugin, Policy, PolicyError,
-    PolicySpec, ScoringStrategy,
+    BalancedAllocationArgs, DefaultConstraint, InterPodAffinityArgs, NodeAffinityArgs,
+    NodeResourcesFitArgs, Plugin, PodTopologySpreadArgs, Policy, PolicyError, PolicySpec,
+    ScoringStrategy, SpreadDefaulting, WhenUnsatisfiable,
 };
 
 /// A policy per profile, or the first problem of each profile that has one.
@@ -39,6 +40,8 @@ fn policy(profile: &Profile, path: &str) -> Result<Policy, Vec<Problem>> {
         node_affinity: node_affinity(profile),
         node_resources_fit: node_resources_fit(profile, &expanded, path)?,
         balanced_allocation: balanced_allocation(profile),
+        pod_topology_spread: pod_topology_spread(profile),
+        inter_pod_affinity: inter_pod_affinity(profile),
     };
     Policy::new(spec).map_err(|error| vec![locate(profile, path, &error)])
 }
@@ -72,6 +75,39 @@ fn balanced_allocation(profile: &Profile) -> BalancedAllocationArgs {
             }
         }
         _ => BalancedAllocationArgs::default(),
+    }
+}
+
+fn pod_topology_spread(profile: &Profile) -> PodTopologySpreadArgs {
+    match args_of(profile, Plugin::PodTopologySpread) {
+        Some((_, PluginArgs::PodTopologySpread(args))) if args.defaulting_type == "List" => {
+            let list = args.default_constraints.iter().map(default_constraint).collect();
+            PodTopologySpreadArgs { defaulting: SpreadDefaulting::List(list) }
+        }
+        // `check::validate` let no other type than `System` pass.
+        _ => PodTopologySpreadArgs::default(),
+    }
+}
+
+fn default_constraint(constraint: &args::DefaultConstraint) -> DefaultConstraint {
+    DefaultConstraint {
+        max_skew: constraint.max_skew,
+        topology_key: constraint.topology_key.clone(),
+        when_unsatisfiable: match constraint.when_unsatisfiable.as_str() {
+            "DoNotSchedule" => WhenUnsatisfiable::DoNotSchedule,
+            // `check::validate` let nothing else pass, nor another policy than `Honor` and `Ignore`.
+            _ => WhenUnsatisfiable::ScheduleAnyway,
+        },
+        min_domains: constraint.min_domains,
+        honors_affinity: constraint.node_affinity_policy.as_deref() != Some("Ignore"),
+        honors_taints: constraint.node_taints_policy.as_deref() == Some("Honor"),
+    }
+}
+
+fn inter_pod_affinity(profile: &Profile) -> InterPodAffinityArgs {
+    match args_of(profile, Plugin::InterPodAffinity) {
+        Some((_, PluginArgs::InterPodAffinity(args))) => args.clone(),
+        _ => InterPodAffinityArgs::default(),
     }
 }
 

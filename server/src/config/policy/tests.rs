@@ -1,7 +1,10 @@
 //! Section 10, rule by rule: what a file may say, and what is said of one that may not.
 
 use super::*;
-use berth_engine::{Plugin, PolicySpec, ResourceWeight, ScoringStrategy, ShapePoint};
+use berth_engine::{
+    DefaultConstraint, InterPodAffinityArgs, Plugin, PolicySpec, ResourceWeight, ScoringStrategy,
+    ShapePoint, SpreadDefaulting, WhenUnsatisfiable,
+};
 
 const HEAD: &str = "apiVersion: kubescheduler.config.k8s.io/v1\nkind: KubeSchedulerConfiguration\n";
 
@@ -232,6 +235,14 @@ fn spread_args_are_validated() {
          {at}.defaultConstraints[1].topologyKey`: `a b`: name part must be 1 to 63 letters, digits, `-`, `_` or `.`
          {at}.defaultConstraints[3]`: duplicate value `{zone, DoNotSchedule}`",
     );
+    check_args(
+        "PodTopologySpread",
+        "{defaultingType: List, defaultConstraints: [{maxSkew: 1, topologyKey: zone, whenUnsatisfiable: DoNotSchedule, \
+         minDomains: 0, nodeAffinityPolicy: honor, nodeTaintsPolicy: ''}]}",
+        "{at}.defaultConstraints[0].minDomains`: invalid value `0`: must be greater than 0
+         {at}.defaultConstraints[0].nodeAffinityPolicy`: unsupported value `honor`, supported are `Honor`, `Ignore`
+         {at}.defaultConstraints[0].nodeTaintsPolicy`: unsupported value ``, supported are `Honor`, `Ignore`",
+    );
 }
 
 #[test]
@@ -314,6 +325,15 @@ fn what_has_no_effect_is_told() {
             "line 6: `percentageOfNodesToScore`: 50 has no effect, every node is considered",
         ]
     );
+    assert_eq!(
+        vain(concat!(
+            "profiles:\n- pluginConfig:\n  - name: PodTopologySpread\n    args:\n      defaultingType: List\n",
+            "      defaultConstraints: [{maxSkew: 1, topologyKey: z, whenUnsatisfiable: DoNotSchedule, matchLabelKeys: [a]}]\n",
+        )),
+        [
+            "line 8: `profiles[0].pluginConfig[0].args.defaultConstraints[0].matchLabelKeys`: has no effect, the selector is deduced"
+        ]
+    );
 }
 
 #[test]
@@ -370,6 +390,71 @@ fn other_args_reach_the_engine() {
     let preferred = &added.preferred_during_scheduling_ignored_during_execution[0];
     assert_eq!(preferred.weight, 3);
     assert_eq!(preferred.preference.as_ref().unwrap().match_fields[0].key, "metadata.name");
+}
+
+#[test]
+fn spread_and_affinity_args_reach_the_engine() {
+    let args = |body: &str| {
+        let spec = spec(body);
+        (spec.pod_topology_spread.defaulting, spec.inter_pod_affinity)
+    };
+    let defaults = (SpreadDefaulting::System, InterPodAffinityArgs::default());
+    assert_eq!(args("profiles: [{pluginConfig: [{name: PodTopologySpread}]}]"), defaults);
+    let (spread, affinity) = args(concat!(
+        "profiles:\n- pluginConfig:\n",
+        "  - name: InterPodAffinity\n    args: {hardPodAffinityWeight: 0, ignorePreferredTermsOfExistingPods: true}\n",
+        "  - name: PodTopologySpread\n    args:\n      defaultingType: List\n      defaultConstraints:\n",
+        "      - {maxSkew: 2, topologyKey: zone, whenUnsatisfiable: DoNotSchedule, minDomains: 3, nodeAffinityPolicy: Ignore, nodeTaintsPolicy: Honor}\n",
+        "      - {maxSkew: 5, topologyKey: zone, whenUnsatisfiable: ScheduleAnyway}\n",
+    ));
+    let expected = InterPodAffinityArgs {
+        hard_pod_affinity_weight: 0,
+        ignore_preferred_terms_of_existing_pods: true,
+    };
+    assert_eq!(affinity, expected);
+    let hard = DefaultConstraint {
+        max_skew: 2,
+        topology_key: "zone".to_owned(),
+        when_unsatisfiable: WhenUnsatisfiable::DoNotSchedule,
+        min_domains: Some(3),
+        honors_affinity: false,
+        honors_taints: true,
+    };
+    let soft = DefaultConstraint {
+        max_skew: 5,
+        when_unsatisfiable: WhenUnsatisfiable::ScheduleAnyway,
+        min_domains: None,
+        honors_affinity: true,
+        honors_taints: false,
+        ..hard.clone()
+    };
+    assert_eq!(spread, SpreadDefaulting::List(vec![hard, soft]));
+    let (none, _) = args(
+        "profiles: [{pluginConfig: [{name: PodTopologySpread, args: {defaultingType: List}}]}]",
+    );
+    assert_eq!(none, SpreadDefaulting::List(Vec::new()));
+}
+
+#[test]
+fn each_profile_has_its_own_arguments() {
+    let policies = read(concat!(
+        "profiles:\n- schedulerName: a\n  pluginConfig: [{name: InterPodAffinity, args: {hardPodAffinityWeight: 7}}]\n",
+        "- schedulerName: b\n  plugins: {multiPoint: {disabled: [{name: InterPodAffinity}], enabled: [{name: NodeAffinity, weight: 9}]}}\n",
+    ))
+    .unwrap();
+    let weight = |policy: &Policy| policy.spec().inter_pod_affinity.hard_pod_affinity_weight;
+    assert_eq!(policies.iter().map(weight).collect::<Vec<_>>(), [7, 1]);
+    let scored = |plugin| policies.iter().map(move |policy| policy.weight(plugin));
+    assert_eq!(scored(Plugin::InterPodAffinity).collect::<Vec<_>>(), [Some(2), None]);
+    assert_eq!(scored(Plugin::NodeAffinity).collect::<Vec<_>>(), [Some(2), Some(9)]);
+    check_problems(
+        concat!(
+            "profiles:\n- schedulerName: a\n- schedulerName: b\n  pluginConfig:\n",
+            "  - {name: InterPodAffinity, args: {hardPodAffinityWeight: -1}}\n",
+            "  - {name: PodTopologySpread, args: {defaultingTyp: List}}\n",
+        ),
+        "line 8: `profiles[1].pluginConfig[1].args.defaultingTyp`: unknown field",
+    );
 }
 
 #[test]

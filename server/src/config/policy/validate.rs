@@ -1,6 +1,6 @@
 //! What a decoded and defaulted configuration may say (10.2, 10.4). Every problem is found in one run (S-CFG-4).
 
-use super::args::check;
+use super::args::{PluginArgs, check};
 use super::configuration::{API_VERSION, Profile, SchedulerConfiguration};
 use super::extender;
 use super::plugins::ExtensionPoint;
@@ -52,8 +52,26 @@ pub(super) fn without_effect(configuration: &SchedulerConfiguration) -> Vec<Prob
         let field = format!("profiles[{i}].percentageOfNodesToScore");
         percentage(field, profile.percentage_of_nodes_to_score);
     }
+    for (i, profile) in configuration.profiles.iter().enumerate() {
+        vain.extend(vain_label_keys(profile, &format!("profiles[{i}]")));
+    }
     if !configuration.extenders.is_empty() {
         vain.push(Problem::new("extenders", "has no effect, no extender is called"));
+    }
+    vain
+}
+
+fn vain_label_keys(profile: &Profile, path: &str) -> Vec<Problem> {
+    let mut vain = Vec::new();
+    for (i, config) in profile.plugin_config.iter().enumerate() {
+        let PluginArgs::PodTopologySpread(args) = &config.args else { continue };
+        for (j, constraint) in args.default_constraints.iter().enumerate() {
+            if !constraint.match_label_keys.is_empty() {
+                let field =
+                    format!("{path}.pluginConfig[{i}].args.defaultConstraints[{j}].matchLabelKeys");
+                vain.push(Problem::new(field, "has no effect, the selector is deduced"));
+            }
+        }
     }
     vain
 }

@@ -7,12 +7,13 @@ use std::collections::BTreeMap;
 use std::fmt;
 use std::sync::Arc;
 
+use berth_engine::ObjectKind;
 use berth_proto::{core_v1, meta_v1};
 use rayon::prelude::*;
-use serde::de::{self, DeserializeOwned, IgnoredAny, MapAccess, Visitor};
+use serde::de::{self, IgnoredAny, MapAccess, Visitor};
 
 use super::source::Place;
-use super::{Dump, Located, Location, Refused};
+use super::{Dump, Located, Location, Refused, WrittenObject};
 use crate::feed::{FeedError, object_name};
 
 /// One object of a file, still text.
@@ -47,15 +48,16 @@ pub(super) trait TakeItems {
 }
 
 /// What an item turned out to be.
-pub(super) enum Parsed<N, P> {
+pub(super) enum Parsed<N, P, O> {
     Node(Located<N>),
     Pod(Located<P>),
+    Object(Located<O>),
     Ignored(String),
     Refused(Refused),
 }
 
 /// A parsed item; boxed, since items are moved about and a pod is large.
-pub(super) type Object = Parsed<Box<core_v1::Node>, Box<core_v1::Pod>>;
+pub(super) type Written = Parsed<Box<core_v1::Node>, Box<core_v1::Pod>, WrittenObject>;
 
 /// Why an item is nothing yet.
 enum Unparsed {
@@ -66,32 +68,34 @@ enum Unparsed {
 }
 
 /// Parses items on all cores, hands each on to `then` at once, and collects what became of them in order.
-pub(super) struct Collector<F, N, P> {
+pub(super) struct Collector<F, N, P, O> {
     then: F,
-    dump: Dump<N, P>,
+    dump: Dump<N, P, O>,
     kindless: Vec<Item<'static>>,
 }
 
-impl<F, N, P> Collector<F, N, P>
+impl<F, N, P, O> Collector<F, N, P, O>
 where
-    F: Fn(Object) -> Parsed<N, P> + Sync,
+    F: Fn(Written) -> Parsed<N, P, O> + Sync,
     N: Send,
     P: Send,
+    O: Send,
 {
     pub(super) fn new(then: F) -> Self {
         Collector { then, dump: empty(), kindless: Vec::new() }
     }
 
-    pub(super) fn into_dump(self) -> Dump<N, P> {
+    pub(super) fn into_dump(self) -> Dump<N, P, O> {
         self.dump
     }
 }
 
-impl<F, N, P> TakeItems for Collector<F, N, P>
+impl<F, N, P, O> TakeItems for Collector<F, N, P, O>
 where
-    F: Fn(Object) -> Parsed<N, P> + Sync,
+    F: Fn(Written) -> Parsed<N, P, O> + Sync,
     N: Send,
     P: Send,
+    O: Send,
 {
     fn take(&mut self, items: Vec<Item<'_>>) -> Result<(), FeedError> {
         let parse = |item| parse_one(item).map(&self.then);
@@ -115,9 +119,10 @@ where
 }
 
 /// A dump without anything.
-pub(super) fn empty<N, P>() -> Dump<N, P> {
+pub(super) fn empty<N, P, O>() -> Dump<N, P, O> {
     Dump {
         nodes: Vec::new(),
+        objects: Vec::new(),
         pods: Vec::new(),
         ignored_kinds: BTreeMap::new(),
         refused: Vec::new(),
@@ -125,16 +130,17 @@ pub(super) fn empty<N, P>() -> Dump<N, P> {
 }
 
 /// Sorts an item by what it turned out to be.
-pub(super) fn add<N, P>(dump: &mut Dump<N, P>, parsed: Parsed<N, P>) {
+pub(super) fn add<N, P, O>(dump: &mut Dump<N, P, O>, parsed: Parsed<N, P, O>) {
     match parsed {
         Parsed::Node(node) => dump.nodes.push(node),
+        Parsed::Object(object) => dump.objects.push(object),
         Parsed::Pod(pod) => dump.pods.push(pod),
         Parsed::Ignored(kind) => *dump.ignored_kinds.entry(kind).or_default() += 1,
         Parsed::Refused(refused) => dump.refused.push(refused),
     }
 }
 
-fn parse_one(item: Item<'_>) -> Result<Object, Unparsed> {
+fn parse_one(item: Item<'_>) -> Result<Written, Unparsed> {
     let head: Head<'_> = match serde_json::from_str(&item.json) {
         Ok(head) => head,
         Err(error) => return failed(&item, "object", "kind", &error),
@@ -152,39 +158,74 @@ fn parse_one(item: Item<'_>) -> Result<Object, Unparsed> {
     let Some(kind) = head.kind.as_deref().or(implied.kind) else {
         return Ok(refuse(&item, "object", "kind", "must be set"));
     };
-    let api_version = head.api_version.as_deref().or(implied.api_version.as_deref());
-    match (kind, api_version.unwrap_or("v1")) {
-        ("Node" | "Pod" | "List", "v1" | "") => {}
+    // What a list says of its version is said of items that leave their kind to it.
+    let implied_version = implied.api_version.as_deref().filter(|_| head.kind.is_none());
+    let api_version = head.api_version.as_deref().or(implied_version).unwrap_or("");
+    let Some(readable) = Readable::of(kind) else {
+        return Ok(Parsed::Ignored(kind.to_owned()));
+    };
+    let expected = readable.api_version();
+    if !api_version.is_empty() && api_version != expected {
         // Another group's kind of the same name is another kind.
-        ("Node" | "Pod" | "List", version) if version.contains('/') => {
-            return Ok(Parsed::Ignored(format!("{kind} ({version})")));
+        if group(api_version) != group(expected) {
+            return Ok(Parsed::Ignored(format!("{kind} ({api_version})")));
         }
-        ("Node" | "Pod" | "List", version) => {
-            let reason = format!("`{version}` is not read; a `{kind}` is of `v1`");
-            return Ok(refuse(&item, kind, "apiVersion", &reason));
-        }
-        (other, _) => return Ok(Parsed::Ignored(other.to_owned())),
+        let reason = format!("`{api_version}` is not read; a `{kind}` is of `{expected}`");
+        return Ok(refuse(&item, kind, "apiVersion", &reason));
     }
     if let Some((field, reason)) = &item.fault {
         return Ok(refuse(&item, kind, field, reason));
     }
-    match kind {
-        "Node" => parse_as("Node", &item, Parsed::Node),
-        "Pod" => parse_as("Pod", &item, Parsed::Pod),
-        // kubectl never nests lists; taking one for an unknown kind would lose its objects without a word.
-        _ => Ok(refuse(&item, kind, "kind", "a list inside a list is not read")),
+    parse_as(readable, kind, &item)
+}
+
+/// What is read of a file.
+#[derive(Copy, Clone)]
+enum Readable {
+    Node,
+    Pod,
+    Object(ObjectKind),
+    List,
+}
+
+impl Readable {
+    fn of(kind: &str) -> Option<Readable> {
+        match kind {
+            "Node" => Some(Readable::Node),
+            "Pod" => Some(Readable::Pod),
+            "List" => Some(Readable::List),
+            other => ObjectKind::from_name(other).map(Readable::Object),
+        }
+    }
+
+    fn api_version(self) -> &'static str {
+        match self {
+            Readable::Node | Readable::Pod | Readable::List => "v1",
+            Readable::Object(kind) => kind.api_version(),
+        }
     }
 }
 
-fn parse_as<T: DeserializeOwned>(
-    kind: &str,
-    item: &Item<'_>,
-    wrap: fn(Located<Box<T>>) -> Object,
-) -> Result<Object, Unparsed> {
-    match serde_json::from_str(&item.json) {
-        Ok(value) => Ok(wrap(Located { value: Box::new(value), location: item.location.clone() })),
-        Err(error) => failed(item, kind, "object", &error),
-    }
+/// `apps` of `apps/v1`, nothing of `v1`.
+fn group(api_version: &str) -> &str {
+    api_version.split_once('/').map_or("", |(group, _)| group)
+}
+
+fn parse_as(readable: Readable, kind: &str, item: &Item<'_>) -> Result<Written, Unparsed> {
+    let location = || item.location.clone();
+    let parsed = match readable {
+        Readable::Node => serde_json::from_str(&item.json)
+            .map(|value| Parsed::Node(Located { value, location: location() })),
+        Readable::Pod => serde_json::from_str(&item.json)
+            .map(|value| Parsed::Pod(Located { value, location: location() })),
+        Readable::Object(kind) => WrittenObject::parse(kind, &item.json)
+            .map(|value| Parsed::Object(Located { value, location: location() })),
+        // kubectl never nests lists; taking one for an unknown kind would lose its objects without a word.
+        Readable::List => {
+            return Ok(refuse(item, kind, "kind", "a list inside a list is not read"));
+        }
+    };
+    parsed.or_else(|error| failed(item, kind, "object", &error))
 }
 
 /// An item that is JSON is refused alone; one that is not means that the file is broken.
@@ -193,7 +234,7 @@ fn failed(
     kind: &str,
     field: &str,
     error: &serde_json::Error,
-) -> Result<Object, Unparsed> {
+) -> Result<Written, Unparsed> {
     // Nesting beyond serde_json's bound is well-formed JSON all the same, and skipping has no such bound.
     if let Err(syntax) = serde_json::from_str::<IgnoredAny>(&item.json) {
         return Err(Unparsed::Broken(Box::new(broken(item, &syntax))));
@@ -246,7 +287,7 @@ pub(super) fn plain(reason: &str) -> String {
     text
 }
 
-fn refuse(item: &Item<'_>, kind: &str, field: &str, reason: &str) -> Object {
+fn refuse(item: &Item<'_>, kind: &str, field: &str, reason: &str) -> Written {
     Parsed::Refused(refused(item, kind, field, reason))
 }
 

@@ -6,6 +6,8 @@
 
 use std::ops::Range;
 
+use berth_engine::ObjectKind;
+
 use super::Location;
 use super::item::{Implied, Item, TakeItems};
 use super::source::{NOT_UTF8, Place, Source};
@@ -47,13 +49,12 @@ pub(super) fn cut(
 
 /// What the kind of a document says of its items: `None` for an object that is not a list.
 pub(super) fn list_kind(kind: &str) -> Option<Option<&'static str>> {
-    match kind {
-        "NodeList" => Some(Some("Node")),
-        "PodList" => Some(Some("Pod")),
-        "List" => Some(None),
-        other if other.ends_with("List") => Some(Some("of another kind")),
-        _ => None,
-    }
+    Some(match kind.strip_suffix("List")? {
+        "" => None,
+        "Node" => Some("Node"),
+        "Pod" => Some("Pod"),
+        other => Some(ObjectKind::from_name(other).map_or("of another kind", ObjectKind::name)),
+    })
 }
 
 pub(super) const ITEMS_WITHOUT_KIND: &str =

@@ -7,12 +7,12 @@ use std::path::PathBuf;
 use std::sync::{Mutex, PoisonError};
 
 use berth_engine as engine;
-use berth_engine::{Cluster, Generation, ModelError};
+use berth_engine::{Cluster, ClusterState, Generation, ModelError, ObjectKind};
 use berth_proto::core_v1;
 use rayon::prelude::*;
 
-use super::item::{Object, Parsed, add, empty};
-use super::{Dump, Located, Location, Refused};
+use super::item::{Parsed, Written, add, empty};
+use super::{Dump, Located, Location, Refused, WrittenObject};
 use crate::feed::{FeedError, object_name};
 
 /// What a dump became.
@@ -30,6 +30,8 @@ pub struct LoadReport {
     pub n_pending: usize,
     /// Pods on nodes that the dump does not have.
     pub n_orphaned: usize,
+    /// Objects of the other kinds that placements depend on, by kind; kinds of which there is none are left out.
+    pub n_objects: BTreeMap<ObjectKind, usize>,
     /// Objects of kinds that Berth does not read, by kind.
     pub ignored_kinds: BTreeMap<String, usize>,
     /// Objects that were not taken: those that could not be read first, then those that could not hold.
@@ -45,14 +47,16 @@ impl fmt::Display for LoadReport {
             n_pods,
             n_pending,
             n_orphaned,
+            n_objects,
             ignored_kinds,
             refused,
         } = self;
+        let n_objects: usize = n_objects.values().sum();
         let n_ignored: usize = ignored_kinds.values().sum();
         write!(
             f,
             "{n_nodes} nodes, {n_pods} pods on them, {n_pending} pending, {n_orphaned} on unknown nodes; \
-             {n_ignored} objects of other kinds; {} refused; generation {generation}",
+             {n_objects} objects that placements depend on, {n_ignored} of other kinds; {} refused; generation {generation}",
             refused.len()
         )
     }
@@ -60,11 +64,12 @@ impl fmt::Display for LoadReport {
 
 /// Makes the cluster exactly what the dump holds; assumed pods stay. Refused objects are listed, everything else loads.
 pub fn load(cluster: &Cluster, dump: Dump) -> LoadReport {
-    let Dump { nodes, pods, ignored_kinds, refused } = dump;
+    let Dump { nodes, objects, pods, ignored_kinds, refused } = dump;
     let nodes = nodes.into_par_iter().map(|node| compile_node(cluster, node));
+    let objects = objects.into_par_iter().map(|object| compile_object(cluster, object));
     let pods = pods.into_par_iter().map(|pod| compile_pod(cluster, pod));
     let mut compiled = Compiled { ignored_kinds, refused, ..empty() };
-    let parsed: Vec<_> = nodes.chain(pods).collect();
+    let parsed: Vec<_> = nodes.chain(objects).chain(pods).collect();
     parsed.into_iter().for_each(|parsed| add(&mut compiled, parsed));
     publish(cluster, compiled)
 }
@@ -76,7 +81,7 @@ pub fn load(cluster: &Cluster, dump: Dump) -> LoadReport {
 pub fn load_files(cluster: &Cluster, paths: &[PathBuf]) -> Result<LoadReport, FeedError> {
     let mut compiled: Compiled = empty();
     for path in paths {
-        compiled.append(super::read_each(path, |object| compile(cluster, object))?);
+        compiled.append(super::read_each(path, |written| compile(cluster, written))?);
     }
     Ok(publish(cluster, compiled))
 }
@@ -94,15 +99,15 @@ pub fn load_files_keeping(
     let kept = Mutex::new(Vec::new());
     let mut compiled: Compiled = empty();
     for (index, path) in paths.iter().enumerate() {
-        compiled.append(super::read_each(path, |mut object| {
-            if let Parsed::Pod(pod) = &mut object
+        compiled.append(super::read_each(path, |mut written| {
+            if let Parsed::Pod(pod) = &mut written
                 && keep(&mut pod.value)
             {
                 let Located { value, location } = pod;
                 let pod = Located { value: (**value).clone(), location: location.clone() };
                 kept.lock().unwrap_or_else(PoisonError::into_inner).push((index, pod));
             }
-            compile(cluster, object)
+            compile(cluster, written)
         })?);
     }
     let mut kept = kept.into_inner().unwrap_or_else(PoisonError::into_inner);
@@ -112,21 +117,20 @@ pub fn load_files_keeping(
     Ok((publish(cluster, compiled), kept.into_iter().map(|(_, pod)| pod).collect()))
 }
 
-type Compiled = Dump<engine::Node, engine::Pod>;
+type Compiled = Dump<engine::Node, engine::Pod, engine::Object>;
+type CompiledItem = Parsed<engine::Node, engine::Pod, engine::Object>;
 
-fn compile(cluster: &Cluster, object: Object) -> Parsed<engine::Node, engine::Pod> {
-    match object {
+fn compile(cluster: &Cluster, written: Written) -> CompiledItem {
+    match written {
         Parsed::Node(node) => compile_node(cluster, node),
         Parsed::Pod(pod) => compile_pod(cluster, pod),
+        Parsed::Object(object) => compile_object(cluster, object),
         Parsed::Ignored(kind) => Parsed::Ignored(kind),
         Parsed::Refused(refused) => Parsed::Refused(refused),
     }
 }
 
-fn compile_node(
-    cluster: &Cluster,
-    node: Located<impl Borrow<core_v1::Node>>,
-) -> Parsed<engine::Node, engine::Pod> {
+fn compile_node(cluster: &Cluster, node: Located<impl Borrow<core_v1::Node>>) -> CompiledItem {
     let Located { value, location } = node;
     let node = value.borrow();
     match cluster.compile_node(node) {
@@ -135,10 +139,16 @@ fn compile_node(
     }
 }
 
-fn compile_pod(
-    cluster: &Cluster,
-    pod: Located<impl Borrow<core_v1::Pod>>,
-) -> Parsed<engine::Node, engine::Pod> {
+fn compile_object(cluster: &Cluster, object: Located<WrittenObject>) -> CompiledItem {
+    let Located { value, location } = object;
+    let object = value.as_wire();
+    match cluster.compile_object(object) {
+        Ok(value) => Parsed::Object(Located { value, location }),
+        Err(error) => refuse(location, object_name(object.kind().name(), object.metadata()), error),
+    }
+}
+
+fn compile_pod(cluster: &Cluster, pod: Located<impl Borrow<core_v1::Pod>>) -> CompiledItem {
     let Located { value, location } = pod;
     let pod = value.borrow();
     match cluster.compile_pod(pod) {
@@ -147,11 +157,7 @@ fn compile_pod(
     }
 }
 
-fn refuse(
-    location: Location,
-    object: String,
-    error: ModelError,
-) -> Parsed<engine::Node, engine::Pod> {
+fn refuse(location: Location, object: String, error: ModelError) -> CompiledItem {
     Parsed::Refused(refused(location, object, error))
 }
 
@@ -162,14 +168,13 @@ fn refused(location: Location, object: String, error: ModelError) -> Refused {
 
 /// One replacement, one generation; what the cluster refuses joins what could not be read.
 fn publish(cluster: &Cluster, compiled: Compiled) -> LoadReport {
-    let Dump { nodes, pods, ignored_kinds, refused: mut all_refused } = compiled;
-    let (nodes, node_places): (Vec<_>, Vec<_>) =
-        nodes.into_iter().map(|node| (node.value, node.location)).unzip();
-    let (pods, pod_places): (Vec<_>, Vec<_>) =
-        pods.into_iter().map(|pod| (pod.value, pod.location)).unzip();
-    // The engine numbers nodes first, then pods.
-    let places = [node_places, pod_places].concat();
-    let applied = cluster.replace(nodes, pods);
+    let Dump { nodes, objects, pods, ignored_kinds, refused: mut all_refused } = compiled;
+    let (nodes, mut places) = with_places(nodes);
+    let (objects, object_places) = with_places(objects);
+    let (pods, pod_places) = with_places(pods);
+    // The engine numbers nodes first, then objects, then pods.
+    places.extend(object_places.into_iter().chain(pod_places));
+    let applied = cluster.replace(ClusterState { nodes, objects, pods });
     let n_taken = places.len().saturating_sub(applied.rejected.len());
     all_refused.extend(applied.rejected.into_iter().filter_map(|rejected| {
         Some(refused(places.get(rejected.index)?.clone(), rejected.object, rejected.error))
@@ -182,7 +187,16 @@ fn publish(cluster: &Cluster, compiled: Compiled) -> LoadReport {
         n_pods: snapshot.n_pods(),
         n_pending: snapshot.n_pending(),
         n_orphaned: snapshot.n_orphaned(),
+        n_objects: ObjectKind::ALL
+            .into_iter()
+            .map(|kind| (kind, snapshot.n_objects(kind)))
+            .filter(|(_, n)| *n > 0)
+            .collect(),
         ignored_kinds,
         refused: all_refused,
     }
+}
+
+fn with_places<T>(located: Vec<Located<T>>) -> (Vec<T>, Vec<Location>) {
+    located.into_iter().map(|located| (located.value, located.location)).unzip()
 }

@@ -35,7 +35,7 @@ const LIST: &str = r#"{
       "kind": "Pod",
       "spec": {"containers": [{"name": "c", "resources": {"requests": {"cpu": "1500m", "memory": 1024}}}]}
     },
-    {"kind": "Service", "metadata": {"name": "s"}}
+    {"kind": "Secret", "metadata": {"name": "s"}}
   ],
   "kind": "List"
 }"#;
@@ -44,7 +44,7 @@ const LIST: &str = r#"{
 fn a_json_list_is_read_with_the_line_of_every_item() {
     let dump = parse_text(LIST);
     assert_eq!(places(&dump), ["n1@4", "web-0@5"]);
-    assert_eq!(dump.ignored_kinds, BTreeMap::from([("Service".to_owned(), 1)]));
+    assert_eq!(dump.ignored_kinds, BTreeMap::from([("Secret".to_owned(), 1)]));
     assert_eq!(dump.pods[0].location.to_string(), "dump:5 (document 0, item 1)");
     let container = &dump.pods[0].value.spec.as_ref().unwrap().containers[0];
     let requests = &container.resources.as_ref().unwrap().requests;
@@ -57,7 +57,7 @@ fn yaml_says_the_same_as_json() {
     let yaml = "apiVersion: v1\nitems:\n- apiVersion: v1\n  kind: Node\n  metadata:\n    name: n1\n\
                 - metadata: {name: web-0, namespace: default}\n  kind: Pod\n  spec:\n    containers:\n    - name: c\n      \
                 resources:\n        requests:\n          cpu: 1500m\n          memory: 1024\n\
-                - {kind: Service, metadata: {name: s}}\nkind: List\n";
+                - {kind: Secret, metadata: {name: s}}\nkind: List\n";
     let (from_yaml, from_json) = (parse_text(yaml), parse_text(LIST));
     assert_eq!(places(&from_yaml), ["n1@3", "web-0@7"]);
     assert_eq!(from_yaml.ignored_kinds, from_json.ignored_kinds);
@@ -222,6 +222,55 @@ fn other_versions_and_groups_are_not_taken_for_v1() {
     assert_eq!(
         refused("apiVersion: v2\nkind: Node\nmetadata: {name: a}\n"),
         ["dump:1 (document 0): Node `a`: `apiVersion`: `v2` is not read; a `Node` is of `v1`"]
+    );
+}
+
+/// One of each kind, and what of it the engine is told.
+#[test]
+fn every_kind_that_placements_depend_on_is_read() {
+    let items: Vec<String> = berth_engine::ObjectKind::ALL
+        .iter()
+        .map(|kind| {
+            let version = kind.api_version();
+            format!(
+                r#"{{"apiVersion": "{version}", "kind": "{kind}", "metadata": {{"name": "x"}}}}"#
+            )
+        })
+        .collect();
+    let dump = parse_text(&format!(r#"{{"kind": "List", "items": [{}]}}"#, items.join(",\n")));
+    let kinds: Vec<_> = dump.objects.iter().map(|object| object.value.as_wire().kind()).collect();
+    assert_eq!(kinds, berth_engine::ObjectKind::ALL);
+    assert_eq!((dump.refused.len(), dump.ignored_kinds.len()), (0, 0));
+    for (index, object) in dump.objects.iter().enumerate() {
+        assert_eq!(object.location.line, index as u64 + 1);
+        assert_eq!(object.value.as_wire().metadata().unwrap().name, "x");
+    }
+}
+
+#[test]
+fn a_kind_is_known_by_its_group() {
+    let yaml = "kind: CSINodeList\napiVersion: storage.k8s.io/v1\nitems:\n- metadata: {name: a}\n\
+                ---\napiVersion: serving.knative.dev/v1\nkind: Service\n---\napiVersion: extensions/v1beta1\nkind: ReplicaSet\n\
+                ---\napiVersion: storage.k8s.io/v1beta1\nkind: StorageClass\nmetadata: {name: old}\n\
+                ---\napiVersion: apps/v1\nkind: StatefulSet\nmetadata: {namespace: d, name: s}\nspec: {replicas: many}\n\
+                ---\napiVersion: v1\nkind: List\nitems:\n- kind: ReplicaSet\n  metadata: {name: r}\n";
+    let dump = parse_text(yaml);
+    let names: Vec<_> = dump
+        .objects
+        .iter()
+        .map(|object| format!("{}@{}", object.value.as_wire().kind(), object.location.line))
+        .collect();
+    assert_eq!(names, ["CSINode@4", "ReplicaSet@24"]);
+    assert_eq!(
+        dump.ignored_kinds.keys().collect::<Vec<_>>(),
+        ["ReplicaSet (extensions/v1beta1)", "Service (serving.knative.dev/v1)"]
+    );
+    assert_eq!(
+        refused(yaml),
+        [
+            "dump:12 (document 3): StorageClass `old`: `apiVersion`: `storage.k8s.io/v1beta1` is not read; a `StorageClass` is of `storage.k8s.io/v1`",
+            "dump:16 (document 4): StatefulSet `d/s`: `spec.replicas`: invalid type: string \"many\", expected a 32-bit integer",
+        ]
     );
 }
 

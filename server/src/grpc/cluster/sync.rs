@@ -3,7 +3,7 @@
 use std::collections::HashMap;
 use std::sync::Arc;
 
-use berth_engine::{Delta, Node, Pod, PodKey};
+use berth_engine::{ClusterState, Delta, Node, Object, ObjectKey, Pod, PodKey};
 use berth_proto::berth_v1::sync_request::Message;
 use berth_proto::berth_v1::{Rejection, SyncRequest, SyncResponse};
 use tokio::sync::mpsc;
@@ -123,6 +123,7 @@ fn published(state: &State) -> u64 {
 #[derive(Default)]
 struct Collection {
     nodes: HashMap<Arc<str>, (usize, Node)>,
+    objects: HashMap<ObjectKey, (usize, Object)>,
     pods: HashMap<PodKey, (usize, Pod)>,
     n_deltas: usize,
 }
@@ -147,10 +148,14 @@ impl Collection {
                 }
                 Ok(Delta::DeleteNode(name)) => drop(self.nodes.remove(&name)),
                 Ok(Delta::DeletePod { key, uid }) => self.forget(&key, uid.as_deref()),
+                Ok(Delta::UpsertObject(object)) => {
+                    drop(self.objects.insert(object.key().clone(), (position, object)))
+                }
+                Ok(Delta::DeleteObject(key)) => drop(self.objects.remove(&key)),
                 Err((object, error)) => rejections.push(convert::rejection(index, object, error)),
             }
         }
-        if self.nodes.len() + self.pods.len() > limit {
+        if self.nodes.len() + self.objects.len() + self.pods.len() > limit {
             return Err(CallError::SnapshotTooLarge { limit });
         }
         Ok(rejections)
@@ -164,18 +169,13 @@ impl Collection {
 
     /// The cluster becomes this; what the cluster refuses is listed by position in the snapshot.
     fn publish(self, state: &State) -> (u64, Vec<Rejection>) {
-        let mut nodes: Vec<(usize, Node)> = self.nodes.into_values().collect();
-        let mut pods: Vec<(usize, Pod)> = self.pods.into_values().collect();
-        // In the order of the stream: an answer must not depend on the order of a hash map.
-        nodes.sort_unstable_by_key(|(position, _)| *position);
-        pods.sort_unstable_by_key(|(position, _)| *position);
-        let positions: Vec<usize> =
-            nodes.iter().map(|(at, _)| *at).chain(pods.iter().map(|(at, _)| *at)).collect();
+        let (nodes, mut positions) = in_stream_order(self.nodes);
+        let (objects, object_positions) = in_stream_order(self.objects);
+        let (pods, pod_positions) = in_stream_order(self.pods);
+        // The engine numbers nodes first, then objects, then pods.
+        positions.extend(object_positions.into_iter().chain(pod_positions));
         let _busy = state.long_write();
-        let applied = state.cluster.replace(
-            nodes.into_iter().map(|(_, node)| node).collect(),
-            pods.into_iter().map(|(_, pod)| pod).collect(),
-        );
+        let applied = state.cluster.replace(ClusterState { nodes, objects, pods });
         state.freshness.note_applied();
         state.metrics.count_deltas(
             positions.len() - applied.rejected.len().min(positions.len()),
@@ -187,4 +187,12 @@ impl Collection {
         });
         (applied.generation.get(), rejections.collect())
     }
+}
+
+/// What was collected of one kind, and where in the snapshot each stood: an answer must not depend on the order of a hash
+/// map.
+fn in_stream_order<K, T>(collected: HashMap<K, (usize, T)>) -> (Vec<T>, Vec<usize>) {
+    let mut collected: Vec<(usize, T)> = collected.into_values().collect();
+    collected.sort_unstable_by_key(|(position, _)| *position);
+    collected.into_iter().map(|(position, value)| (value, position)).unzip()
 }

@@ -217,7 +217,23 @@ fn default_constraint(constraint: &DefaultConstraint, path: &str) -> Vec<Problem
         let reason = "constraint must not define a selector, as they deduced for each pod";
         problems.push(at("labelSelector", reason.to_owned()));
     }
+    problems.extend(inclusion(constraint).map(|(field, reason)| at(field, reason)));
     problems
+}
+
+/// What upstream leaves unchecked in a default constraint and refuses in a pod's.
+fn inclusion(constraint: &DefaultConstraint) -> impl Iterator<Item = (&'static str, String)> {
+    let min_domains = constraint.min_domains.filter(|min_domains| *min_domains <= 0);
+    let min_domains = min_domains.map(|n| ("minDomains", invalid(n, "must be greater than 0")));
+    let policies = [
+        ("nodeAffinityPolicy", &constraint.node_affinity_policy),
+        ("nodeTaintsPolicy", &constraint.node_taints_policy),
+    ];
+    let unknown = policies.into_iter().filter_map(|(field, policy)| {
+        let policy = policy.as_deref().filter(|policy| !matches!(*policy, "Honor" | "Ignore"))?;
+        Some((field, format!("unsupported value `{policy}`, supported are `Honor`, `Ignore`")))
+    });
+    min_domains.into_iter().chain(unknown)
 }
 
 fn invalid(value: impl std::fmt::Display, reason: &str) -> String {

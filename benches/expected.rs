@@ -1,0 +1,164 @@
+//! kube-scheduler's own decisions on the baseline's workloads, and whether Berth takes the same.
+//!
+//! The table is recorded data and lies outside this repository: `spec/peer-expected.csv` in `BERTH_SHARED` or `../shared`.
+
+use std::path::{Path, PathBuf};
+
+use berth_engine::{Cluster, Outcome, PlaceRequest, Policy, TieBreak};
+
+use crate::workload::{Workload, compiled_pod, incoming};
+
+/// Incoming pods of each workload and cluster size whose decision is recorded.
+pub const N_RECORDED: usize = 60;
+
+/// The recorded table, where it is at hand.
+#[derive(Clone, Debug)]
+pub struct Expected {
+    text: String,
+}
+
+impl Expected {
+    /// Reads the table; without it the error says where it was looked for.
+    pub fn read() -> Result<Expected, String> {
+        Ok(Expected { text: shared("spec/peer-expected.csv")? })
+    }
+
+    /// Places the recorded pods one after another, each assumed on the first by name of the nodes with the highest total, as
+    /// it was recorded; the error is the first decision that differs.
+    ///
+    /// `cluster` must be the workload's at 5,000 nodes with `pods_per_node` existing pods each, as loaded.
+    pub fn check(
+        &self,
+        cluster: &Cluster,
+        workload: Workload,
+        pods_per_node: usize,
+    ) -> Result<(), String> {
+        let prefix = format!("{},{pods_per_node},", workload.letter());
+        let rows: Vec<&str> =
+            self.text.lines().filter_map(|line| line.strip_prefix(&prefix)).collect();
+        if rows.len() != N_RECORDED {
+            return Err(format!("{prefix}: {} decisions are recorded", rows.len()));
+        }
+        let policy = Policy::default();
+        for (k, row) in rows.into_iter().enumerate() {
+            let decided = decide(cluster, &policy, k, workload)?;
+            // After the node come columns that only preemption fills.
+            if row.trim_end_matches(',') != decided {
+                return Err(format!("{prefix}{row} is decided as {decided}"));
+            }
+        }
+        Ok(())
+    }
+}
+
+/// Assumes incoming pod `k` and writes the decision as the table does: number, feasible nodes, highest total, nodes that share
+/// it, node.
+fn decide(
+    cluster: &Cluster,
+    policy: &Policy,
+    k: usize,
+    workload: Workload,
+) -> Result<String, String> {
+    let pod = compiled_pod(cluster, &incoming(k, workload));
+    let request = PlaceRequest { pod: &pod, policy, tie_break: TieBreak::Lexicographic };
+    let decision = cluster.assume(&request).map_err(|error| format!("pod {k}: {error}"))?;
+    match decision.outcome {
+        Outcome::Placed(placement) => {
+            let total = placement.total.map(|total| total.to_string()).unwrap_or_default();
+            let (n_feasible, n_best) = (placement.n_feasible, placement.n_best);
+            Ok(format!("{k},{n_feasible},{total},{n_best},{}", placement.node))
+        }
+        Outcome::Unschedulable(why) => Ok(format!("{k}: {}", why.message)),
+        Outcome::Gated { plugin, .. } => Ok(format!("{k}: held back by {plugin:?}")),
+    }
+}
+
+/// Reads a file of recorded data, which lies outside this repository; without it the error says where it was looked for.
+pub(crate) fn shared(file: &str) -> Result<String, String> {
+    let folder = std::env::var_os("BERTH_SHARED")
+        .map_or_else(|| Path::new(env!("CARGO_MANIFEST_DIR")).join("../../shared"), PathBuf::from);
+    let path = folder.join(file);
+    std::fs::read_to_string(&path).map_err(|error| format!("`{}`: {error}", path.display()))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::Expected;
+    use crate::workload::{N_NODES, Workload, cluster};
+
+    fn check(workload: Workload) {
+        let expected = match Expected::read() {
+            Ok(expected) => expected,
+            Err(error) => return println!("skipped: {error}"),
+        };
+        for pods_per_node in [10, 30] {
+            let cluster = cluster(workload, N_NODES, pods_per_node);
+            expected.check(&cluster, workload, pods_per_node).unwrap();
+        }
+    }
+
+    #[test]
+    fn a_basic() {
+        check(Workload::Basic);
+    }
+
+    #[test]
+    fn b_node_affinity() {
+        check(Workload::NodeAffinity);
+    }
+
+    #[test]
+    fn c_taints() {
+        check(Workload::Taints);
+    }
+
+    #[test]
+    fn d_spread_hard_zone() {
+        check(Workload::SpreadHardZone);
+    }
+
+    #[test]
+    fn e1_spread_soft() {
+        check(Workload::SpreadSoft);
+    }
+
+    #[test]
+    fn e2_spread_system_defaults() {
+        check(Workload::SpreadSystemDefaults);
+    }
+
+    #[test]
+    fn f1_anti_affinity_host_1000() {
+        check(Workload::AntiAffinityHost1000);
+    }
+
+    #[test]
+    fn f2_anti_affinity_host_4000() {
+        check(Workload::AntiAffinityHost4000);
+    }
+
+    #[test]
+    fn g_affinity_zone() {
+        check(Workload::AffinityZone);
+    }
+
+    #[test]
+    fn h_preferred_affinity() {
+        check(Workload::PreferredAffinity);
+    }
+
+    #[test]
+    fn j_mixed() {
+        check(Workload::Mixed);
+    }
+
+    #[test]
+    fn another_decision_is_an_error() {
+        let expected = Expected { text: "a,1,0,3,470,3,node-9999,,,\n".repeat(60) };
+        let cluster = cluster(Workload::Basic, 3, 1);
+        let error = expected.check(&cluster, Workload::Basic, 1).unwrap_err();
+        assert!(error.starts_with("a,1,0,3,470,3,node-9999,,, is decided as 0,3,"), "{error}");
+        let none = expected.check(&cluster, Workload::Basic, 2).unwrap_err();
+        assert_eq!(none, "a,2,: 0 decisions are recorded");
+    }
+}

@@ -1,0 +1,11 @@
+//! What all benches share: kube-scheduler's baseline workloads rebuilt exactly ([`workload`]), its decisions on them
+//! ([`expected`]) and its times ([`kube_scheduler`]), how Berth is timed on them ([`trial`]), and pods that come and go
+//! ([`churn`]).
+
+pub mod workload;
+pub mod expected;
+pub mod kube_scheduler;
+pub mod trial;
+pub mod churn;
+
+pub use workload::{N_NODES, Workload, cluster, distinct_shape, existing, incoming, node, objects};

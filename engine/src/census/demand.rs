@@ -1,0 +1,129 @@
+//! Demand: what a pod asks the census for, worked out from the pod, the policy and the cluster's objects.
+
+use std::sync::Arc;
+
+use smallvec::SmallVec;
+
+use super::affinity;
+use super::spread;
+use super::subject::Subject;
+use super::sums::SumBy;
+use crate::model::Pod;
+use crate::model::intern::Symbol;
+use crate::model::pod_affinity::Term;
+use crate::plugin::Plugin;
+use crate::policy::Policy;
+use crate::snapshot::Snapshot;
+
+/// Who counts, by which domains, and what for. Positions refer to `sums` unless they say otherwise.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Demand {
+    pub(crate) subjects: Vec<Subject>,
+    pub(crate) sums: Vec<SumBy>,
+    /// Terms that pods on nodes own and that match the pod.
+    pub(crate) terms: Vec<Arc<Term>>,
+    pub(crate) hard: SmallVec<[HardConstraint; 1]>,
+    pub(crate) soft: SoftConstraints,
+    pub(crate) affinity: RequiredAffinity,
+    /// The pod's required anti-affinity.
+    pub(crate) anti_affinity: SmallVec<[usize; 1]>,
+    /// Required anti-affinity of pods on nodes.
+    pub(crate) blockers: SmallVec<[usize; 1]>,
+    /// Preferences, the pod's and those of pods on nodes.
+    pub(crate) preferences: SmallVec<[usize; 1]>,
+}
+
+/// A spread constraint that filters.
+#[derive(Clone, Debug)]
+pub(crate) struct HardConstraint {
+    pub(crate) sum: usize,
+    pub(crate) max_skew: i64,
+    pub(crate) min_domains: usize,
+    /// 1 where the pod counts itself (S-PTS-7).
+    pub(crate) own: i64,
+}
+
+/// Spread constraints that score.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct SoftConstraints {
+    pub(crate) list: SmallVec<[SoftConstraint; 2]>,
+    /// Whether nodes that lack one of the keys are ignored (S-TS-2).
+    pub(crate) is_strict: bool,
+}
+
+/// One of them.
+#[derive(Clone, Debug)]
+pub(crate) struct SoftConstraint {
+    /// Position of its subject.
+    pub(crate) subject: usize,
+    /// `None` for `kubernetes.io/hostname`, which counts by node (S-TS-6).
+    pub(crate) sum: Option<usize>,
+    pub(crate) key: Symbol,
+    pub(crate) max_skew: i32,
+}
+
+/// The pod's required affinity.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct RequiredAffinity {
+    /// A term each.
+    pub(crate) sums: SmallVec<[usize; 1]>,
+    /// Whether the pod matches all its own terms, so that it may be the first of its series (S-IPA-7).
+    pub(crate) matches_itself: bool,
+}
+
+impl Demand {
+    /// What the plugins that the policy enables need to know. Cost: the pod's terms, the services of its namespace, and the
+    /// terms of other pods that name one of its labels.
+    pub(crate) fn of(pod: &Pod, policy: &Policy, snapshot: &Snapshot) -> Demand {
+        let mut demand = Demand::default();
+        let spec = policy.spec();
+        let scores = |plugin| spec.score.iter().any(|(scored, _)| *scored == plugin);
+        let spread = Plugin::PodTopologySpread;
+        if spec.filter.contains(&spread) || scores(spread) {
+            spread::demand(&mut demand, pod, policy, snapshot);
+        }
+        let affinity = Plugin::InterPodAffinity;
+        if spec.filter.contains(&affinity) || scores(affinity) {
+            affinity::demand(&mut demand, pod, policy, snapshot);
+        }
+        demand
+    }
+
+    /// Whether nothing is to be counted.
+    pub(crate) fn is_empty(&self) -> bool {
+        self.subjects.is_empty()
+    }
+
+    /// Whether filters ask for anything, not scores alone.
+    pub(crate) fn filters(&self) -> bool {
+        !self.hard.is_empty()
+            || !self.affinity.sums.is_empty()
+            || !self.anti_affinity.is_empty()
+            || !self.blockers.is_empty()
+    }
+
+    /// Whether the same is counted in the same places; what for and against what limits is another matter.
+    pub(super) fn counts_as(&self, other: &Demand) -> bool {
+        self.subjects == other.subjects && self.sums == other.sums
+    }
+
+    /// The position of a subject, which is added unless it is there.
+    pub(super) fn subject(&mut self, subject: Subject) -> usize {
+        position_or_push(&mut self.subjects, subject)
+    }
+
+    /// The position of a sum, which is added unless it is there.
+    pub(super) fn sum(&mut self, sum: SumBy) -> usize {
+        position_or_push(&mut self.sums, sum)
+    }
+}
+
+fn position_or_push<T: PartialEq>(list: &mut Vec<T>, item: T) -> usize {
+    match list.iter().position(|known| *known == item) {
+        Some(at) => at,
+        None => {
+            list.push(item);
+            list.len() - 1
+        }
+    }
+}

@@ -1,0 +1,172 @@
+//! DomainSums: a subject's weight by the domains of one topology key. Rules: S-PTS-4 to S-PTS-6, S-TS-5.
+
+use super::rows_with_keys;
+use crate::model::intern::Symbol;
+use crate::model::shape::ShapeFacts;
+use crate::snapshot::Snapshot;
+use crate::snapshot::matching::{matching, matching_pairs};
+use crate::snapshot::node_table::LabelKey;
+use crate::snapshot::row_set::RowSet;
+use crate::snapshot::shard::Shard;
+use crate::snapshot::topology::DomainId;
+
+/// What is summed by which domains, and over which nodes.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct SumBy {
+    /// Position in the demand's subjects.
+    pub(crate) subject: usize,
+    pub(crate) key: Symbol,
+    pub(crate) nodes: CountedNodes,
+}
+
+/// Which nodes take part.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) enum CountedNodes {
+    /// All that carry the key.
+    All,
+    /// Those that a spread constraint counts (S-PTS-4).
+    Eligible {
+        /// Keys that a node must carry besides.
+        keys: Vec<Symbol>,
+        honors_affinity: bool,
+        honors_taints: bool,
+    },
+}
+
+/// Sums by domain.
+#[derive(Clone, Debug)]
+pub(crate) struct DomainSums {
+    key: Symbol,
+    by_domain: Vec<i64>,
+    /// Nodes of each domain that take part; a domain without any does not exist (S-PTS-5).
+    n_nodes: Vec<u32>,
+    /// The rows of each shard that take part.
+    rows: Vec<RowSet>,
+    total: i64,
+    /// Domains that exist, and the smallest sum of one; as of the last [`DomainSums::settle`].
+    smallest: (usize, i64),
+    is_settled: bool,
+}
+
+impl DomainSums {
+    /// All 0.
+    pub(super) fn new(by: &SumBy, snapshot: &Snapshot, shape: &ShapeFacts) -> DomainSums {
+        let n_domains = snapshot.topology.n_domains(by.key);
+        let mut sums = DomainSums {
+            key: by.key,
+            by_domain: vec![0; n_domains],
+            n_nodes: Vec::new(),
+            rows: Vec::with_capacity(snapshot.shards.len()),
+            total: 0,
+            smallest: (0, 0),
+            is_settled: false,
+        };
+        if matches!(by.nodes, CountedNodes::Eligible { .. }) {
+            sums.n_nodes.resize(n_domains, 0);
+        }
+        for shard in &snapshot.shards {
+            let rows = by.nodes.rows(by.key, shard, shape, snapshot);
+            if !sums.n_nodes.is_empty()
+                && let Some(label) = shard.nodes.labels.get(&by.key)
+            {
+                label.for_each_domain(&rows, |domain, rows| {
+                    sums.n_nodes[domain.index()] += rows.len();
+                });
+            }
+            sums.rows.push(rows);
+        }
+        sums
+    }
+
+    /// Adds the weights of a shard's rows.
+    pub(super) fn add_shard(&mut self, shard: &Shard, weights: &[i32]) {
+        let Some(label) = shard.nodes.labels.get(&self.key) else {
+            return;
+        };
+        for (row, weight) in weights.iter().enumerate().filter(|(_, weight)| **weight != 0) {
+            self.add_to(label, shard.index, row, *weight);
+        }
+    }
+
+    /// The weight of one row changed.
+    pub(super) fn add(&mut self, shard: &Shard, row: usize, change: i32) {
+        if let Some(label) = shard.nodes.labels.get(&self.key) {
+            self.add_to(label, shard.index, row, change);
+        }
+    }
+
+    fn add_to(&mut self, label: &LabelKey, shard: usize, row: usize, change: i32) {
+        if self.rows[shard].contains(row) {
+            self.by_domain[label.domains[row].index()] += i64::from(change);
+            self.total += i64::from(change);
+            self.is_settled = false;
+        }
+    }
+
+    /// Works out the smallest sum, once all changes are in.
+    pub(super) fn settle(&mut self) {
+        if !std::mem::replace(&mut self.is_settled, true) {
+            let all = self.by_domain.iter().zip(&self.n_nodes);
+            let domains = all.filter(|(_, n_nodes)| **n_nodes > 0);
+            let (n_domains, smallest) =
+                domains.fold((0, i64::MAX), |(n, smallest), (sum, _)| (n + 1, smallest.min(*sum)));
+            self.smallest = (n_domains, if n_domains == 0 { 0 } else { smallest });
+        }
+    }
+
+    pub(crate) fn key(&self) -> Symbol {
+        self.key
+    }
+
+    /// The weight in a domain.
+    pub(crate) fn of(&self, domain: DomainId) -> i64 {
+        self.by_domain.get(domain.index()).copied().unwrap_or(0)
+    }
+
+    /// By domain; the first entry, of no domain, is 0.
+    pub(crate) fn by_domain(&self) -> &[i64] {
+        &self.by_domain
+    }
+
+    /// Whether the weight in some domain is not 0.
+    pub(crate) fn is_any(&self) -> bool {
+        self.total != 0 || self.by_domain.iter().any(|sum| *sum != 0)
+    }
+
+    /// The weight in all domains together.
+    pub(crate) fn total(&self) -> i64 {
+        self.total
+    }
+
+    /// How many domains there are, and the smallest sum of one (S-PTS-6); 0 if there are none.
+    pub(crate) fn smallest(&self) -> (usize, i64) {
+        debug_assert!(self.is_settled);
+        self.smallest
+    }
+}
+
+impl CountedNodes {
+    fn rows(&self, key: Symbol, shard: &Shard, shape: &ShapeFacts, snapshot: &Snapshot) -> RowSet {
+        let mut rows = rows_with_keys(shard, [key].iter());
+        let CountedNodes::Eligible { keys, honors_affinity, honors_taints } = self else {
+            return rows;
+        };
+        rows.intersect(&rows_with_keys(shard, keys.iter()));
+        if *honors_affinity {
+            let names = snapshot.model.names();
+            let pairs = shape.node_selector.as_deref().unwrap_or(&[]);
+            rows = matching_pairs(pairs, &shard.nodes, rows);
+            if let Some(required) = &shape.required_affinity {
+                rows = matching(required, &shard.nodes, rows, names);
+            }
+        }
+        if *honors_taints {
+            for (taint, holders) in &shard.nodes.hard_taints {
+                if !shape.tolerations.tolerates(taint) {
+                    rows.subtract(holders);
+                }
+            }
+        }
+        rows
+    }
+}

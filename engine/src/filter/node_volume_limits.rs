@@ -1,0 +1,106 @@
+//! NodeVolumeLimits: how many volumes each driver can attach to a node. Rules: S-VLL-1 to S-VLL-5. Reads: `InUse`.
+//!
+//! S-VLL-6 is about a gate that is off. A volume that cannot be told fails the attempt before any node is looked at, where
+//! kube-scheduler fails it at the first node that comes to this filter.
+
+use super::reason::Reason;
+use super::{Account, Filter, PreFilterFailure, ReasonCounts, Refusal, Scope};
+use crate::plugin::Plugin;
+use crate::prepared::Prepared;
+use crate::prepared::volumes::limits::{DriverDemand, Limits};
+use crate::snapshot::NodeRow;
+use crate::snapshot::row_set::{FEW, RowSet};
+use crate::snapshot::shard::Shard;
+
+pub(crate) const FILTER: Filter = Filter {
+    plugin: Plugin::NodeVolumeLimits,
+    scope: Scope::Request,
+    pre_filter,
+    applies,
+    run,
+    account: Account::ByRow { refusal, count },
+};
+
+/// A refusal of VolumeBinding, which looks at the same claims, tells more than an error.
+fn pre_filter(prepared: &Prepared<'_>) -> Result<(), PreFilterFailure> {
+    let Some(found) = prepared.volumes().found() else { return Ok(()) };
+    let is_refused = found.binding.refusal.is_some()
+        && prepared.policy().spec().pre_filter.contains(&Plugin::VolumeBinding);
+    match &found.limits.error {
+        Some(why) if !is_refused => Err(PreFilterFailure::Error(why.clone())),
+        _ => Ok(()),
+    }
+}
+
+/// S-VLL-1
+fn applies(prepared: &Prepared<'_>) -> bool {
+    limits(prepared).is_some_and(|limits| limits.refusal.is_some() || !limits.demands.is_empty())
+}
+
+/// Cost: one pass over two columns a driver, and one step for each row that shares a volume with the pod.
+fn run(prepared: &Prepared<'_>, shard: &Shard, rows: &mut RowSet) {
+    let Some(limits) = limits(prepared) else { return };
+    if limits.refusal.is_some() {
+        *rows = RowSet::EMPTY;
+        return;
+    }
+    for demand in &limits.demands {
+        rows.subtract(&full(prepared, demand, shard, rows));
+    }
+}
+
+fn refusal(prepared: &Prepared<'_>, _: &Shard, _: usize) -> Refusal {
+    let reason = reason(prepared);
+    Refusal { code: reason.code(), reasons: [reason].into_iter().collect() }
+}
+
+fn count(prepared: &Prepared<'_>, _: &Shard, refused: &RowSet, counts: &mut ReasonCounts) {
+    counts.add(reason(prepared), refused.len());
+}
+
+fn reason(prepared: &Prepared<'_>) -> Reason {
+    match limits(prepared).and_then(|limits| limits.refusal.as_ref()) {
+        Some(why) => Reason::ClaimLookup(prepared.names().intern(why)),
+        None => Reason::MaxVolumeCount,
+    }
+}
+
+/// The rows among `rows` where the driver could not attach what the pod would add (S-VLL-5).
+fn full(prepared: &Prepared<'_>, demand: &DriverDemand, shard: &Shard, rows: &RowSet) -> RowSet {
+    let Some(counts) = prepared.snapshot().storage.in_use.counts(demand.driver, shard.index) else {
+        return RowSet::EMPTY;
+    };
+    let mut limited = *rows;
+    limited.intersect(&counts.limited);
+    let exceeds = |row: usize, n_new: i32| {
+        i64::from(counts.in_use[row]) + i64::from(n_new) > i64::from(counts.limit[row])
+    };
+    let mut full: RowSet = if limited.len() < FEW {
+        limited.iter().filter(|row| exceeds(*row, demand.n_volumes)).collect()
+    } else {
+        let mut full = RowSet::default();
+        for (word, bits) in full.0.iter_mut().enumerate() {
+            for bit in 0..64 {
+                *bits |= u64::from(exceeds(word * 64 + bit, demand.n_volumes)) << bit;
+            }
+        }
+        full.intersect(&limited);
+        full
+    };
+    // What pods on the row use already is not new.
+    let from = demand.shared.partition_point(|(row, _)| *row < NodeRow::new(shard.index, 0));
+    for (row, n_shared) in &demand.shared[from..] {
+        if row.shard() != shard.index {
+            break;
+        }
+        let n_new = demand.n_volumes - n_shared;
+        if full.contains(row.row()) && (n_new == 0 || !exceeds(row.row(), n_new)) {
+            full.remove(row.row());
+        }
+    }
+    full
+}
+
+fn limits<'a>(prepared: &'a Prepared<'_>) -> Option<&'a Limits> {
+    prepared.volumes().found().map(|found| &found.limits)
+}

@@ -1,0 +1,79 @@
+//! PodTopologySpread, the hard half: nodes whose domain holds too many of the pod's kind already.
+//! Rules: S-PTS-1 to S-PTS-8. Reads: `Census`.
+
+use super::reason::Reason;
+use super::{Account, Filter, PreFilterFailure, ReasonCounts, Refusal, Scope};
+use crate::census::demand::HardConstraint;
+use crate::plugin::Plugin;
+use crate::prepared::Prepared;
+use crate::snapshot::row_set::RowSet;
+use crate::snapshot::shard::Shard;
+
+pub(crate) const FILTER: Filter = Filter {
+    plugin: Plugin::PodTopologySpread,
+    scope: Scope::Request,
+    pre_filter,
+    applies: |prepared| !prepared.demand().hard.is_empty(),
+    run,
+    account: Account::ByRow { refusal, count },
+};
+
+/// A selector of a hard constraint that does not parse ends the attempt (S-PTS-1).
+fn pre_filter(prepared: &Prepared<'_>) -> Result<(), PreFilterFailure> {
+    match &prepared.shape().spread.invalid_hard {
+        Some(why) => Err(PreFilterFailure::Error(why.clone())),
+        None => Ok(()),
+    }
+}
+
+/// Cost: for each constraint one step a domain, and one for each value of its key in the shard, or for each row.
+fn run(prepared: &Prepared<'_>, shard: &Shard, rows: &mut RowSet) {
+    for constraint in &prepared.demand().hard {
+        let (_, passing) = judge(prepared, constraint, shard, rows);
+        *rows = passing;
+    }
+}
+
+/// The rows that carry a constraint's key, and those of them where one more pod stays within the skew (S-PTS-7).
+fn judge(
+    prepared: &Prepared<'_>,
+    constraint: &HardConstraint,
+    shard: &Shard,
+    rows: &RowSet,
+) -> (RowSet, RowSet) {
+    let sums = prepared.census().sum(constraint.sum);
+    let Some(label) = shard.nodes.labels.get(&sums.key()) else {
+        return (RowSet::EMPTY, RowSet::EMPTY);
+    };
+    let mut keyed = *rows;
+    keyed.intersect(&label.rows);
+    let highest = highest_count(prepared, constraint);
+    let passing = label.rows_where(&keyed, |domain| sums.of(domain) <= highest);
+    (keyed, passing)
+}
+
+/// The highest count of a domain that can take the pod (S-PTS-6, S-PTS-7).
+pub(crate) fn highest_count(prepared: &Prepared<'_>, constraint: &HardConstraint) -> i64 {
+    let (n_domains, smallest) = prepared.census().sum(constraint.sum).smallest();
+    let minimum = if n_domains < constraint.min_domains { 0 } else { smallest };
+    constraint.max_skew + minimum - constraint.own
+}
+
+/// The first constraint that fails names the reason.
+fn refusal(prepared: &Prepared<'_>, shard: &Shard, row: usize) -> Refusal {
+    let rows: RowSet = [row].into_iter().collect();
+    let mut counts = ReasonCounts::default();
+    count(prepared, shard, &rows, &mut counts);
+    let reason = counts.iter().next().map_or(Reason::PodTopologySpread, |(reason, _)| reason);
+    Refusal { code: reason.code(), reasons: [reason].into_iter().collect() }
+}
+
+fn count(prepared: &Prepared<'_>, shard: &Shard, refused: &RowSet, counts: &mut ReasonCounts) {
+    let mut left = *refused;
+    for constraint in &prepared.demand().hard {
+        let (keyed, passing) = judge(prepared, constraint, shard, &left);
+        counts.add(Reason::MissingTopologyLabel, left.without(&keyed).len());
+        counts.add(Reason::PodTopologySpread, keyed.without(&passing).len());
+        left = passing;
+    }
+}

@@ -1,0 +1,50 @@
+//! Normalize: scores that look at all nodes, brought to 0 to 100. Rules: S-IS-6, S-TS-7, S-TS-8.
+//!
+//! Every integer here is below 2³³ and so exact in a double. ⌊a / b⌋ by one division is the integer quotient: a / b is at least
+//! 1 / b > 2⁻³² away from the integers that it is not, and rounding moves it by less than 2⁻⁴⁴.
+
+use super::exact_i32;
+use crate::snapshot::ROWS;
+
+/// `totals` += `weight` · ⌊100 · (lowest + highest − value) / highest⌋, for values from `lowest` to `highest` > 0.
+#[inline(always)]
+pub(super) fn add_spread(
+    totals: &mut [i32; ROWS],
+    values: &[i32; ROWS],
+    (lowest, highest): (i32, i32),
+    weight: i32,
+) {
+    let (sum, highest) = (f64::from(lowest) + f64::from(highest), f64::from(highest));
+    for row in 0..ROWS {
+        let score = (100.0 * (sum - f64::from(values[row])) / highest).floor();
+        totals[row] = totals[row].wrapping_add(weight.wrapping_mul(exact_i32(score)));
+    }
+}
+
+/// `totals` += `weight` · ⌊100 · ((value − lowest) / (highest − lowest))⌋ with the inner quotient rounded first, for values
+/// from `lowest` to `highest` > `lowest`.
+#[inline(always)]
+pub(super) fn add_range(
+    totals: &mut [i32; ROWS],
+    values: &[i32; ROWS],
+    (lowest, highest): (i32, i32),
+    weight: i32,
+) {
+    let (lowest, range) = (f64::from(lowest), f64::from(highest) - f64::from(lowest));
+    for row in 0..ROWS {
+        let score = (100.0 * ((f64::from(values[row]) - lowest) / range)).floor();
+        totals[row] = totals[row].wrapping_add(weight.wrapping_mul(exact_i32(score)));
+    }
+}
+
+/// Each cost rounded half away from zero; costs lie in 0..2³¹.
+#[inline(always)]
+pub(super) fn round_costs(costs: &[f64; ROWS]) -> [i32; ROWS] {
+    /// The largest double below ½: added to anything below a half it stays below one, added to a half it rounds to one.
+    const BELOW_HALF: f64 = 0.5 - f64::EPSILON / 4.0;
+    let mut rounded = [0; ROWS];
+    for row in 0..ROWS {
+        rounded[row] = exact_i32((costs[row] + BELOW_HALF).floor());
+    }
+    rounded
+}

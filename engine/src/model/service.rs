@@ -1,0 +1,42 @@
+//! Service: read for one thing, the selector of default spread constraints. Rules: S-PTS-12, W-SEL-5.
+
+use berth_proto::core_v1;
+
+use super::intern::{Interner, Symbol};
+use super::label::Labels;
+use super::object::ObjectKey;
+
+/// A service's namespace, name and selector.
+#[derive(Debug, PartialEq, Eq)]
+pub(crate) struct Service {
+    pub(crate) namespace: Symbol,
+    pub(crate) name: Symbol,
+    /// Equalities, sorted by key. An empty selector adds nothing to any pod's, so it is the same as none.
+    pub(crate) selector: Labels,
+}
+
+impl Service {
+    pub(crate) fn compile(
+        service: &core_v1::Service,
+        key: &ObjectKey,
+        names: &Interner,
+    ) -> Service {
+        let selector = service.spec.as_ref().map(|spec| &spec.selector);
+        let mut selector: Vec<_> = selector
+            .into_iter()
+            .flatten()
+            .map(|(key, value)| (names.intern(key), names.intern(value)))
+            .collect();
+        selector.sort_unstable();
+        Service {
+            namespace: names.intern(&key.namespace),
+            name: names.intern(&key.name),
+            selector: selector.into(),
+        }
+    }
+
+    /// Whether a pod with these labels, sorted by key, is meant (W-SEL-5).
+    pub(crate) fn selects(&self, labels: &[(Symbol, Symbol)]) -> bool {
+        self.selector.iter().all(|pair| labels.binary_search(pair).is_ok())
+    }
+}

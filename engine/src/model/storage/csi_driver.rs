@@ -1,0 +1,28 @@
+//! CSIDriver: read for one thing, whether the driver reports capacity (S-VLB-7).
+
+use berth_proto::storage_v1;
+
+use crate::model::intern::{Interner, Symbol};
+use crate::model::object::ObjectKey;
+
+/// A driver.
+#[derive(Copy, Clone, PartialEq, Eq, Debug)]
+pub(crate) struct CsiDriver {
+    pub(crate) name: Symbol,
+    /// Whether a claim needs a CSIStorageCapacity that is large enough.
+    pub(crate) reports_capacity: bool,
+}
+
+impl CsiDriver {
+    pub(crate) fn compile(
+        driver: &storage_v1::CsiDriver,
+        key: &ObjectKey,
+        names: &Interner,
+    ) -> CsiDriver {
+        let spec = driver.spec.as_ref();
+        CsiDriver {
+            name: names.intern(&key.name),
+            reports_capacity: spec.is_some_and(|spec| spec.storage_capacity == Some(true)),
+        }
+    }
+}

@@ -1,0 +1,73 @@
+//! CSINode: how many volumes each driver can attach to a node (S-VLL-4).
+
+use berth_proto::storage_v1;
+
+use crate::model::ModelError;
+use crate::model::intern::{Interner, Symbol};
+use crate::model::object::ObjectKey;
+
+/// The limits of one node.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub(crate) struct CsiNode {
+    pub(crate) node: Symbol,
+    /// By driver, each once; a driver without a limit is absent.
+    pub(crate) limits: Box<[(Symbol, i32)]>,
+}
+
+impl CsiNode {
+    pub(crate) fn compile(
+        node: &storage_v1::CsiNode,
+        key: &ObjectKey,
+        names: &Interner,
+    ) -> Result<CsiNode, ModelError> {
+        let drivers = node.spec.as_ref().map_or(&[][..], |spec| &spec.drivers);
+        let mut limits: Vec<(Symbol, i32)> = Vec::new();
+        for (i, driver) in drivers.iter().enumerate() {
+            if driver.name.is_empty() {
+                return Err(ModelError::new(format!("spec.drivers[{i}].name"), "is missing"));
+            }
+            let Some(limit) = driver.allocatable.as_ref().and_then(|room| room.count) else {
+                continue;
+            };
+            if limit < 0 {
+                let field = format!("spec.drivers[{i}].allocatable.count");
+                return Err(ModelError::new(field, format!("{limit} is negative")));
+            }
+            let name = names.intern(&driver.name);
+            match limits.iter_mut().find(|(known, _)| *known == name) {
+                // Of two entries the later one counts.
+                Some((_, known)) => *known = limit,
+                None => limits.push((name, limit)),
+            }
+        }
+        Ok(CsiNode { node: names.intern(&key.name), limits: limits.into() })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::model::ObjectKind;
+
+    /// S-VLL-4
+    #[test]
+    fn limits_by_driver() {
+        let names = Interner::new();
+        let compile = |json: &str| {
+            let node = serde_json::from_str(json).unwrap();
+            CsiNode::compile(&node, &ObjectKey::new(ObjectKind::CsiNode, "", "n"), &names)
+        };
+        let node = compile(
+            r#"{"spec": {"drivers": [
+                {"name": "a", "allocatable": {"count": 2}}, {"name": "b"}, {"name": "c", "allocatable": {}},
+                {"name": "a", "allocatable": {"count": 0}}]}}"#,
+        );
+        let node = node.unwrap();
+        assert_eq!(*node.limits, [(names.intern("a"), 0)]);
+        assert!(compile("{}").unwrap().limits.is_empty());
+        let error =
+            compile(r#"{"spec": {"drivers": [{"name": "a", "allocatable": {"count": -1}}]}}"#);
+        let expected = "`spec.drivers[0].allocatable.count`: -1 is negative";
+        assert_eq!(error.unwrap_err().to_string(), expected);
+    }
+}

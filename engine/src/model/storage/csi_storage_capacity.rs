@@ -1,0 +1,92 @@
+//! CSIStorageCapacity: how much a class can still provision where (S-VLB-7).
+
+use std::sync::Arc;
+
+use berth_proto::{Quantity, storage_v1};
+
+use super::anchor::anchors;
+use crate::model::ModelError;
+use crate::model::intern::{Interner, Symbol};
+use crate::model::label_selector::LabelSelector;
+use crate::model::object::ObjectKey;
+use crate::model::selector::Term;
+
+/// One report.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub(crate) struct CsiStorageCapacity {
+    pub(crate) namespace: Arc<str>,
+    pub(crate) name: Arc<str>,
+    pub(crate) class: Symbol,
+    /// The nodes that it is about; `None` where it names none, which is no node.
+    pub(crate) topology: Option<Term>,
+    /// The largest volume that can be made, in bytes; `None` where it tells nothing.
+    pub(crate) largest: Option<i64>,
+}
+
+impl CsiStorageCapacity {
+    pub(crate) fn compile(
+        capacity: &storage_v1::CsiStorageCapacity,
+        key: &ObjectKey,
+        names: &Interner,
+    ) -> Result<CsiStorageCapacity, ModelError> {
+        let selector = capacity.node_topology.as_ref();
+        let selector = selector
+            .map(|selector| LabelSelector::compile(selector, names))
+            .transpose()
+            .map_err(|error| error.under("nodeTopology"))?;
+        let topology = selector.map(|selector| Term {
+            labels: selector.requirements.into_iter().collect(),
+            ..Term::default()
+        });
+        let available = bytes(capacity.capacity.as_ref(), "capacity")?;
+        Ok(CsiStorageCapacity {
+            namespace: key.namespace.clone(),
+            name: key.name.clone(),
+            class: names.intern(&capacity.storage_class_name),
+            topology,
+            largest: bytes(capacity.maximum_volume_size.as_ref(), "maximumVolumeSize")?
+                .or(available),
+        })
+    }
+
+    /// Labels one of which every node it is about has; `None` where any node may be meant.
+    pub(crate) fn anchors(&self) -> Option<Vec<(Symbol, Symbol)>> {
+        anchors(self.topology.as_slice())
+    }
+}
+
+fn bytes(quantity: Option<&Quantity>, field: &str) -> Result<Option<i64>, ModelError> {
+    let amount = quantity.map(Quantity::parse).transpose();
+    let amount = amount.map_err(|error| ModelError::new(field, error.to_string()))?;
+    Ok(amount.map(berth_proto::Amount::value))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::model::ObjectKind;
+
+    /// S-VLB-7
+    #[test]
+    fn the_largest_volume_counts_before_the_capacity() {
+        let names = Interner::new();
+        let compile = |json: &str| {
+            let capacity = serde_json::from_str(json).unwrap();
+            let key = ObjectKey::new(ObjectKind::CsiStorageCapacity, "kube-system", "c");
+            CsiStorageCapacity::compile(&capacity, &key, &names)
+        };
+        assert_eq!(compile("{}").unwrap().largest, None);
+        assert_eq!(compile(r#"{"capacity": "1Ki"}"#).unwrap().largest, Some(1024));
+        let both = compile(r#"{"capacity": "1Ki", "maximumVolumeSize": "1500m"}"#).unwrap();
+        assert_eq!(both.largest, Some(2));
+        assert_eq!(both.anchors(), Some(Vec::new()), "no topology, no node");
+        assert_eq!(compile(r#"{"nodeTopology": {}}"#).unwrap().anchors(), None, "any node");
+        for (json, field) in [
+            (r#"{"capacity": "much"}"#, "capacity"),
+            (r#"{"maximumVolumeSize": "1Q"}"#, "maximumVolumeSize"),
+            (r#"{"nodeTopology": {"matchLabels": {"-": "x"}}}"#, "nodeTopology.matchLabels[-]"),
+        ] {
+            assert_eq!(compile(json).unwrap_err().field, field);
+        }
+    }
+}

@@ -1,0 +1,39 @@
+//! VolumeAttachment: a volume that takes room on a node before or after a pod uses it (S-VLL-5).
+
+use std::sync::Arc;
+
+use berth_proto::storage_v1;
+
+use crate::model::ModelError;
+use crate::model::intern::{Interner, Symbol};
+use crate::model::object::ObjectKey;
+
+/// One attachment.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub(crate) struct VolumeAttachment {
+    pub(crate) name: Arc<str>,
+    pub(crate) node: Symbol,
+    /// The driver that attaches and the persistent volume; `None` where it names no persistent volume or no driver.
+    pub(crate) attached: Option<(Symbol, Arc<str>)>,
+}
+
+impl VolumeAttachment {
+    pub(crate) fn compile(
+        attachment: &storage_v1::VolumeAttachment,
+        key: &ObjectKey,
+        names: &Interner,
+    ) -> Result<VolumeAttachment, ModelError> {
+        let Some(spec) = &attachment.spec else {
+            return Err(ModelError::new("spec", "is missing"));
+        };
+        let volume = spec.source.as_ref().and_then(|source| source.persistent_volume_name.as_ref());
+        let attached = volume
+            .filter(|_| !spec.attacher.is_empty())
+            .map(|volume| (names.intern(&spec.attacher), Arc::from(volume.as_str())));
+        Ok(VolumeAttachment {
+            name: key.name.clone(),
+            node: names.intern(&spec.node_name),
+            attached,
+        })
+    }
+}

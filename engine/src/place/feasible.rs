@@ -1,0 +1,40 @@
+//! Feasible: the rows that every filter passes.
+
+use smallvec::SmallVec;
+
+use crate::snapshot::NodeRow;
+use crate::snapshot::row_set::RowSet;
+
+/// Feasible rows of every shard.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Feasible {
+    rows: SmallVec<[RowSet; 24]>,
+    n_rows: u32,
+}
+
+impl FromIterator<RowSet> for Feasible {
+    fn from_iter<I: IntoIterator<Item = RowSet>>(shards: I) -> Feasible {
+        let rows: SmallVec<[RowSet; 24]> = shards.into_iter().collect();
+        let n_rows = rows.iter().map(RowSet::len).sum();
+        Feasible { rows, n_rows }
+    }
+}
+
+impl Feasible {
+    /// In the shards' order.
+    pub(crate) fn by_shard(&self) -> &[RowSet] {
+        &self.rows
+    }
+
+    pub(crate) fn len(&self) -> u32 {
+        self.n_rows
+    }
+
+    /// The first row. There must be one.
+    pub(crate) fn first(&self) -> NodeRow {
+        let mut shards = self.rows.iter().enumerate();
+        let found = shards.find_map(|(shard, rows)| Some((shard, rows.iter().next()?)));
+        let (shard, row) = found.unwrap_or_default();
+        NodeRow::new(shard, row)
+    }
+}

@@ -1,0 +1,43 @@
+//! Ranking: the highest total and the rows that have it.
+
+use smallvec::SmallVec;
+
+use crate::snapshot::row_set::RowSet;
+
+/// The best rows of all shards.
+#[derive(Clone, Debug)]
+pub(crate) struct Ranking {
+    total: i32,
+    rows: SmallVec<[(usize, RowSet); 24]>,
+}
+
+impl Ranking {
+    /// Without any row.
+    pub(crate) fn new() -> Ranking {
+        Ranking { total: i32::MIN, rows: SmallVec::new() }
+    }
+
+    /// Takes in the best rows of one more shard.
+    pub(crate) fn add(&mut self, shard: usize, total: i32, rows: RowSet) {
+        if total > self.total {
+            self.total = total;
+            self.rows.clear();
+        }
+        if total == self.total {
+            self.rows.push((shard, rows));
+        }
+    }
+
+    pub(crate) fn total(&self) -> i64 {
+        i64::from(self.total)
+    }
+
+    pub(crate) fn n_rows(&self) -> u32 {
+        self.rows.iter().map(|(_, rows)| rows.len()).sum()
+    }
+
+    /// The rows, by shard.
+    pub(crate) fn rows(&self) -> &[(usize, RowSet)] {
+        &self.rows
+    }
+}

@@ -1,0 +1,222 @@
+//! Look: why each plugin refuses one node, part by part.
+
+use smallvec::SmallVec;
+
+use super::obstacle::{
+    MAX_OBSTACLES, Obstacle, Obstacles, TaintEffect, domain_of, free, is_condition, own_constraints,
+};
+use crate::census::demand::Demand;
+use crate::filter::node_resources_fit::checked;
+use crate::filter::pod_topology_spread::highest_count;
+use crate::model::intern::{Interner, Symbol};
+use crate::model::label_selector::value_of;
+use crate::model::port::HostPort;
+use crate::model::selector::Term;
+use crate::model::taint::Effect;
+use crate::place::Plan;
+use crate::plugin::Plugin;
+use crate::snapshot::matching::matching_term;
+use crate::snapshot::row_set::RowSet;
+use crate::snapshot::shard::Shard;
+
+/// A look at one row.
+pub(super) struct Look<'p, 'a> {
+    pub(super) plan: &'p Plan<'a>,
+    pub(super) shard: &'p Shard,
+    pub(super) row: usize,
+    pub(super) found: Obstacles,
+}
+
+impl Look<'_, '_> {
+    /// Notes why a plugin refuses the row; answers whether that can be changed.
+    pub(super) fn at(&mut self, plugin: Plugin) -> bool {
+        match plugin {
+            Plugin::NodeUnschedulable => self.note(Obstacle::Cordon),
+            Plugin::TaintToleration => self.taints(),
+            Plugin::NodeAffinity => self.node_affinity(),
+            Plugin::NodePorts => self.ports(),
+            Plugin::NodeResourcesFit => self.room(),
+            Plugin::PodTopologySpread => self.spread(),
+            Plugin::InterPodAffinity => self.pod_affinity(),
+            Plugin::NodeName
+            | Plugin::VolumeRestrictions
+            | Plugin::NodeVolumeLimits
+            | Plugin::VolumeBinding
+            | Plugin::VolumeZone
+            | Plugin::DynamicResources
+            | Plugin::NodeDeclaredFeatures
+            | Plugin::SchedulingGates
+            | Plugin::PrioritySort
+            | Plugin::DefaultPreemption
+            | Plugin::NodeResourcesBalancedAllocation
+            | Plugin::ImageLocality
+            | Plugin::DefaultBinder => false,
+        }
+    }
+
+    /// Adds an obstacle; answers whether they are still few.
+    fn note(&mut self, obstacle: Obstacle) -> bool {
+        if !self.found.contains(&obstacle) {
+            if self.found.len() == MAX_OBSTACLES {
+                return false;
+            }
+            self.found.push(obstacle);
+        }
+        true
+    }
+
+    fn names(&self) -> &Interner {
+        self.plan.prepared.names()
+    }
+
+    fn taints(&mut self) -> bool {
+        let Some(node) = self.shard.nodes.node(self.row) else {
+            return false;
+        };
+        let tolerations = &self.plan.prepared.shape().tolerations;
+        let mut by_text: SmallVec<[(Symbol, Symbol, Option<TaintEffect>); 2]> = SmallVec::new();
+        for taint in node.facts().taints.iter().filter(|taint| !tolerations.tolerates(taint)) {
+            let effect = match taint.effect {
+                Effect::NoSchedule => TaintEffect::NoSchedule,
+                Effect::NoExecute => TaintEffect::NoExecute,
+                Effect::PreferNoSchedule => continue,
+            };
+            let known = by_text.iter_mut().find(|(k, v, _)| (*k, *v) == (taint.key, taint.value));
+            match known {
+                Some((_, _, known)) => *known = known.filter(|known| *known == effect),
+                None => by_text.push((taint.key, taint.value, Some(effect))),
+            }
+        }
+        by_text.into_iter().all(|(key, value, effect)| {
+            if key == Symbol::UNSCHEDULABLE_TAINT && node.facts().unschedulable {
+                self.note(Obstacle::Cordon)
+            } else if is_condition(&self.names().name(key)) {
+                self.note(Obstacle::Condition(key))
+            } else {
+                self.note(Obstacle::Taint { key, value, effect })
+            }
+        })
+    }
+
+    /// The pairs that do not hold, and what the term that is nearest to holding lacks.
+    fn node_affinity(&mut self) -> bool {
+        let prepared = &self.plan.prepared;
+        let (nodes, row): (_, RowSet) = (&self.shard.nodes, [self.row].into_iter().collect());
+        if let Some(added) = prepared.added_required()
+            && !added.terms.iter().any(|t| !matching_term(t, nodes, row, self.names()).is_empty())
+        {
+            return false;
+        }
+        let Some(node) = nodes.node(self.row) else {
+            return false;
+        };
+        let labels = &node.facts().labels;
+        let pairs = prepared.shape().node_selector.as_deref().unwrap_or(&[]);
+        let pairs = pairs.iter().enumerate();
+        let failing = pairs.filter(|(_, (key, value))| value_of(labels, *key) != Some(*value));
+        let failing: SmallVec<[usize; 2]> = failing.map(|(i, _)| i).collect();
+        let lacking = self.lacking_requirements(&row);
+        match (failing.as_slice(), &lacking) {
+            ([pair], None) => self.note(Obstacle::Pair(*pair)),
+            ([], Some(Some((term, requirement)))) => {
+                self.note(Obstacle::Requirement { term: *term, requirement: *requirement })
+            }
+            (failing, lacking) => self.note(Obstacle::NodeConstraints {
+                node_selector: !failing.is_empty(),
+                node_affinity: lacking.is_some(),
+            }),
+        }
+    }
+
+    /// `None` where required node affinity holds; else the one requirement on labels that the first term with no other
+    /// fault lacks, if there is such a term.
+    fn lacking_requirements(&self, row: &RowSet) -> Option<Option<(usize, usize)>> {
+        let required = self.plan.prepared.shape().required_affinity.as_ref()?;
+        let (nodes, names) = (&self.shard.nodes, self.names());
+        let mut nearest = None;
+        for (i, term) in required.terms.iter().enumerate() {
+            let holds = |labels: &[_], fields: &[_]| {
+                let part = Term {
+                    labels: labels.iter().cloned().collect(),
+                    fields: fields.iter().cloned().collect(),
+                };
+                !matching_term(&part, nodes, *row, names).is_empty()
+            };
+            let failing = term.labels.iter().enumerate();
+            let failing = failing.filter(|(_, r)| !holds(std::slice::from_ref(*r), &[]));
+            let failing: SmallVec<[usize; 2]> = failing.map(|(j, _)| j).collect();
+            match (failing.as_slice(), holds(&[], &term.fields)) {
+                ([], true) => return None,
+                ([one], true) => nearest = nearest.or(Some((i, *one))),
+                _ => {}
+            }
+        }
+        Some(nearest)
+    }
+
+    fn ports(&mut self) -> bool {
+        let (wanted, row) = (&self.plan.prepared.shape().host_ports, self.row);
+        let used = &self.shard.usage.ports;
+        let is_taken = |wanted: &HostPort| {
+            used.iter().any(|(used, rows)| rows.contains(row) && used.conflicts_with(wanted))
+        };
+        let taken = wanted.iter().enumerate().filter(|(_, wanted)| is_taken(wanted));
+        let taken = taken.fold(0, |ports, (i, _)| ports | 1_u64.checked_shl(i as u32).unwrap_or(0));
+        // A pod of more than 64 host ports may have none of the first 64 in the way.
+        taken != 0 && self.note(Obstacle::Ports(taken))
+    }
+
+    fn room(&mut self) -> bool {
+        let (shard, row) = (self.shard, self.row);
+        let (on_node, allowed) = (shard.usage.pods[row], shard.nodes.allocatable.pods[row]);
+        if on_node > allowed || (on_node == allowed && !self.note(Obstacle::Full)) {
+            return false;
+        }
+        checked(&self.plan.prepared).into_iter().enumerate().all(|(i, (resource, request))| {
+            request <= free(shard, row, resource) || self.note(Obstacle::Short(i))
+        })
+    }
+
+    fn spread(&mut self) -> bool {
+        let (prepared, shard, row) = (&self.plan.prepared, self.shard, self.row);
+        let own = own_constraints(self.plan);
+        prepared.demand().hard.iter().enumerate().all(|(i, constraint)| {
+            let sums = prepared.census().sum(constraint.sum);
+            let domain = domain_of(shard, row, sums.key());
+            let obstacle = match own.get(i) {
+                _ if domain.is_some() && sums.of(domain) <= highest_count(prepared, constraint) => {
+                    return true;
+                }
+                Some(at) if domain.is_some() => Obstacle::Skew(*at),
+                Some(at) => Obstacle::Unlabelled(*at),
+                None => return false,
+            };
+            self.note(obstacle)
+        })
+    }
+
+    fn pod_affinity(&mut self) -> bool {
+        let prepared = &self.plan.prepared;
+        let (demand, census): (&Demand, _) = (prepared.demand(), prepared.census());
+        let near = || demand.affinity.sums.iter().map(|sum| census.sum(*sum));
+        let domain = |key| domain_of(self.shard, self.row, key);
+        let is_first = demand.affinity.matches_itself && near().all(|sum| sum.total() == 0);
+        let is_near = near().all(|sum| {
+            let domain = domain(sum.key());
+            domain.is_some() && (is_first || sum.of(domain) > 0)
+        });
+        let occupied = |sum: usize| {
+            let (sum, domain) = (census.sum(sum), domain(census.sum(sum).key()));
+            (domain.is_some() && sum.of(domain) > 0).then_some(domain)
+        };
+        let far = demand.anti_affinity.iter().enumerate();
+        let far =
+            far.filter_map(|(term, sum)| Some(Obstacle::Far { term, domain: occupied(*sum)? }));
+        let blocked = demand.blockers.iter();
+        let blocked = blocked
+            .filter_map(|sum| Some(Obstacle::Blocked { sum: *sum, domain: occupied(*sum)? }));
+        let near = (!is_near).then_some(Obstacle::Near);
+        let all: SmallVec<[Obstacle; 4]> = near.into_iter().chain(far).chain(blocked).collect();
+        all.into_iter().all(|obstacle| self.note(obstacle))
+    }
+}

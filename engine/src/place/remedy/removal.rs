@@ -1,0 +1,106 @@
+//! Removals: the one pod that is in the way of another.
+
+use rustc_hash::FxHashMap;
+use smallvec::SmallVec;
+
+use super::change::RemedyChange;
+use super::way::{Way, chosen_ports, name_of, ports_text};
+use crate::census::subject::Subject;
+use crate::model::Pod;
+use crate::model::pod_affinity::TermKind;
+use crate::model::port::HostPort;
+use crate::place::Plan;
+use crate::snapshot::NodeRow;
+use crate::snapshot::topology::DomainId;
+
+/// Rows of each domain that hold pods which count.
+type Holders = FxHashMap<DomainId, SmallVec<[NodeRow; 2]>>;
+
+/// Finds pods to remove; what it looks up of the cluster it looks up once.
+pub(super) struct Removals<'p, 'a> {
+    plan: &'p Plan<'a>,
+    /// By position of the sum.
+    holders: FxHashMap<usize, Holders>,
+}
+
+impl<'p, 'a> Removals<'p, 'a> {
+    pub(super) fn new(plan: &'p Plan<'a>) -> Removals<'p, 'a> {
+        Removals { plan, holders: FxHashMap::default() }
+    }
+
+    /// For each of the rows where one pod alone holds whatever conflicts with these ports.
+    pub(super) fn of_ports(&self, ports: u64, rows: &[NodeRow]) -> Vec<Way> {
+        let wanted: Vec<&HostPort> = chosen_ports(self.plan, ports).collect();
+        let holds = |pod: &Pod| {
+            let mut held = pod.shape().facts.host_ports.iter();
+            held.any(|held| wanted.iter().any(|wanted| held.conflicts_with(wanted)))
+        };
+        let why = format!("which holds {}", ports_text(self.plan, ports));
+        let on_rows = rows.iter().filter_map(|row| self.only_pod([*row], &holds));
+        on_rows.map(|(row, pod)| self.removal(row, pod, &why)).collect()
+    }
+
+    /// Where one pod alone counts for a sum in a domain.
+    pub(super) fn of_domain(&mut self, sum: usize, domain: DomainId, why: &str) -> Option<Way> {
+        let plan = self.plan;
+        let holders = self.holders.entry(sum).or_insert_with(|| holders(plan, sum));
+        let rows = holders.get(&domain)?.clone();
+        let demand = plan.prepared.demand();
+        let subject = &demand.subjects[demand.sums[sum].subject];
+        let counts = |pod: &Pod| match subject {
+            Subject::Pods(query) => query.matches(pod.population()),
+            Subject::Blockers(key) => {
+                let affinity = pod.shape().facts.pod_affinity.as_ref();
+                affinity.into_iter().flat_map(|affinity| &affinity.anti_required).any(|own| {
+                    debug_assert_eq!(own.facts.kind, TermKind::RequiredAntiAffinity);
+                    own.facts.topology_key == *key && demand.terms.contains(own)
+                })
+            }
+            Subject::Preferences { .. } => false,
+        };
+        let (row, pod) = self.only_pod(rows, &counts)?;
+        Some(self.removal(row, pod, why))
+    }
+
+    /// The pod on these rows that is meant, if it is one alone.
+    fn only_pod(
+        &self,
+        rows: impl IntoIterator<Item = NodeRow>,
+        is_meant: &dyn Fn(&Pod) -> bool,
+    ) -> Option<(NodeRow, &'p Pod)> {
+        let shards = &self.plan.prepared.snapshot().shards;
+        let on_rows = rows.into_iter().flat_map(|row| {
+            shards[row.shard()].pods.of(row.row()).iter().map(move |placed| (row, &placed.pod))
+        });
+        let mut meant = on_rows.filter(|(_, pod)| is_meant(pod));
+        meant.next().filter(|_| meant.next().is_none())
+    }
+
+    /// Pods of the lowest priority are tried first.
+    fn removal(&self, row: NodeRow, pod: &Pod, why: &str) -> Way {
+        let node = name_of(self.plan, row);
+        let key = pod.key().clone();
+        let text = if pod.population().facts.is_terminating {
+            format!("wait until `{key}` is gone from `{node}`, {why}")
+        } else {
+            format!("remove `{key}` from `{node}`, {why}")
+        };
+        let change = RemedyChange::RemovePod { pod: key, node };
+        Way { cost: i64::from(pod.priority()), ..Way::new(change, text) }
+    }
+}
+
+fn holders(plan: &Plan<'_>, sum: usize) -> Holders {
+    let mut found = Holders::default();
+    let by = &plan.prepared.demand().sums[sum];
+    for shard in &plan.prepared.snapshot().shards {
+        let Some(label) = shard.nodes.labels.get(&by.key) else {
+            continue;
+        };
+        let weights = plan.prepared.census().on_shard(by.subject, shard).iter().enumerate();
+        for (row, _) in weights.filter(|(row, weight)| **weight > 0 && label.rows.contains(*row)) {
+            found.entry(label.domains[row]).or_default().push(NodeRow::new(shard.index, row));
+        }
+    }
+    found
+}

@@ -1,0 +1,70 @@
+//! Trial: changes are really made, to a copy of the pod or to a fork of the snapshot, and the filters run again.
+
+use std::sync::Arc;
+use std::sync::atomic::AtomicU64;
+
+use super::change::RemedyChange;
+use super::change_node;
+use super::change_pod;
+use crate::place::request::{PlaceRequest, TieBreak};
+use crate::place::{Evaluation, Plan, before_filtering};
+use crate::snapshot::draft::Draft;
+
+/// Nodes to name for each remedy.
+const MAX_EXAMPLES: usize = 5;
+
+/// What changes have opened.
+#[derive(Clone, Debug)]
+pub(super) struct Opened {
+    pub(super) n_nodes: u32,
+    /// The first few by name.
+    pub(super) examples: Vec<Arc<str>>,
+}
+
+/// Makes the changes and asks again; `None` where the pod would still not be placed, or where something that is to be changed is
+/// not there.
+///
+/// Cost: that of one attempt about which nothing is remembered, and of copying the shards that are changed.
+pub(super) fn attempt(
+    plan: &Plan<'_>,
+    changes: &[RemedyChange],
+    versions: &Arc<AtomicU64>,
+) -> Option<Opened> {
+    let prepared = &plan.prepared;
+    let mut facts = prepared.shape().clone();
+    let mut draft = None;
+    // Positions in one list stand for what was there before: the last goes first.
+    for change in changes.iter().rev() {
+        if !change_pod::apply(change, &mut facts, prepared.names())? {
+            let fork = || Draft::fork(prepared.snapshot(), versions.clone());
+            change_node::apply(change, draft.get_or_insert_with(fork))?;
+        }
+    }
+    let pod = prepared.pod().changed(facts, &prepared.snapshot().model);
+    let snapshot = draft.as_ref().map_or(prepared.snapshot(), |draft| &draft.snapshot);
+    let request =
+        PlaceRequest { pod: &pod, policy: prepared.policy(), tie_break: TieBreak::Lexicographic };
+    filter(&mut Plan::new(snapshot, &request, prepared.kernels))
+}
+
+fn filter(plan: &mut Plan<'_>) -> Option<Opened> {
+    if !matches!(before_filtering(plan), Ok(None)) {
+        return None;
+    }
+    let mut evaluation = Evaluation::default();
+    evaluation.filter(plan);
+    plan.prepared.count(&mut evaluation.census);
+    let feasible = evaluation.feasible(plan);
+    // Several feasible nodes are scored, which a preference that does not parse makes fail.
+    if feasible.len() == 0 || (feasible.len() > 1 && plan.check_scoring().is_err()) {
+        return None;
+    }
+    let shards = &plan.prepared.snapshot().shards;
+    let by_shard = feasible.by_shard().iter().zip(shards);
+    let nodes =
+        by_shard.flat_map(|(rows, shard)| rows.iter().filter_map(|row| shard.nodes.node(row)));
+    let mut examples: Vec<Arc<str>> = nodes.map(|node| node.facts().name.clone()).collect();
+    examples.sort_unstable();
+    examples.truncate(MAX_EXAMPLES);
+    Some(Opened { n_nodes: feasible.len(), examples })
+}

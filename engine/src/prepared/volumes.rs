@@ -1,0 +1,76 @@
+//! PreparedVolumes: a pod's volumes looked up in the cluster, once a request, for each of the four plugins that ask of them.
+
+pub(crate) mod binding;
+pub(crate) mod limits;
+mod matching;
+pub(crate) mod restrictions;
+pub(crate) mod zones;
+
+use crate::model::Pod;
+use crate::model::volume::VolumeBindings;
+use crate::plugin::Plugin;
+use crate::policy::Policy;
+use crate::snapshot::{NodeRow, Snapshot};
+use binding::Binding;
+use limits::Limits;
+use restrictions::Restrictions;
+use zones::Zones;
+
+/// A pod's volumes against a snapshot; nothing where it has none that matter.
+pub(crate) struct PreparedVolumes<'a>(Option<Box<Found<'a>>>);
+
+/// What each plugin needs.
+pub(crate) struct Found<'a> {
+    pub(crate) restrictions: Restrictions,
+    pub(crate) limits: Limits,
+    pub(crate) binding: Binding<'a>,
+    pub(crate) zones: Zones<'a>,
+    /// Whether the policy has VolumeBinding, which alone reserves volumes.
+    binds: bool,
+    storage_version: u64,
+}
+
+impl<'a> PreparedVolumes<'a> {
+    pub(crate) fn new(
+        snapshot: &'a Snapshot,
+        pod: &'a Pod,
+        policy: &Policy,
+    ) -> PreparedVolumes<'a> {
+        PreparedVolumes(pod.volumes().map(|volumes| {
+            Box::new(Found {
+                restrictions: Restrictions::find(&snapshot.storage, volumes),
+                limits: Limits::find(&snapshot.storage, pod, volumes),
+                binding: Binding::find(snapshot, pod, volumes),
+                zones: Zones::find(snapshot, volumes),
+                binds: policy.spec().filter.contains(&Plugin::VolumeBinding),
+                storage_version: snapshot.storage.version,
+            })
+        }))
+    }
+
+    /// `None` for a pod without volumes that matter.
+    pub(crate) fn found(&self) -> Option<&Found<'a>> {
+        self.0.as_deref()
+    }
+
+    /// What becomes of the pod's unbound claims on a feasible row (S-VLB-9).
+    pub(crate) fn bindings(&self, row: NodeRow) -> VolumeBindings {
+        let found = self.found().filter(|found| found.binds);
+        found.map_or_else(VolumeBindings::default, |found| found.binding.bindings(row))
+    }
+
+    /// The version of the storage decided on, where the decision rests on more of it than the chosen row: volumes that
+    /// another pod may take, claims that one pod alone may use.
+    pub(crate) fn storage_version(&self) -> Option<u64> {
+        let found = self.found()?;
+        let is_shared = found.binding.has_delayed() || found.restrictions.has_exclusive_claims;
+        is_shared.then_some(found.storage_version)
+    }
+}
+
+/// The API server's text for an object that does not exist.
+fn not_found(resource: &str, name: &str) -> String {
+    format!("{resource} \"{name}\" not found")
+}
+
+const CLAIMS: &str = "persistentvolumeclaim";

@@ -1,0 +1,77 @@
+//! Limits: the volumes that a pod would add to each driver's on a node. Rules: S-VLL-1 to S-VLL-3, S-VLL-5.
+
+use smallvec::SmallVec;
+
+use super::{CLAIMS, not_found};
+use crate::model::Pod;
+use crate::model::intern::Symbol;
+use crate::model::volume::{PodVolumes, VolumeId};
+use crate::snapshot::NodeRow;
+use crate::snapshot::storage::Storage;
+
+/// What NodeVolumeLimits needs.
+pub(crate) struct Limits {
+    /// Why no node will do: a claim that does not exist (S-VLL-2).
+    pub(crate) refusal: Option<String>,
+    /// Why the attempt fails: a volume that cannot be told.
+    pub(crate) error: Option<String>,
+    pub(crate) demands: SmallVec<[DriverDemand; 1]>,
+}
+
+/// The volumes of one driver.
+pub(crate) struct DriverDemand {
+    pub(crate) driver: Symbol,
+    /// How many the pod has.
+    pub(crate) n_volumes: i32,
+    /// Rows where pods use some of them already, sorted, and how many of them.
+    pub(crate) shared: Vec<(NodeRow, i32)>,
+}
+
+impl Limits {
+    /// Cost: a few lookups a volume, and one step for each row with pods that share one.
+    pub(super) fn find(storage: &Storage, pod: &Pod, volumes: &PodVolumes) -> Limits {
+        let mut limits = Limits { refusal: None, error: None, demands: SmallVec::new() };
+        let mut wanted = volumes.inline.clone();
+        for claim in &volumes.claims {
+            let key = &claim.key;
+            if key.name.is_empty() {
+                limits.error = Some("PersistentVolumeClaim had no name".to_owned());
+                return limits;
+            }
+            let Some(known) = storage.claims.get(key) else {
+                let why = not_found(CLAIMS, &key.name);
+                let why = format!("looking up PVC {}/{}: {why}", key.namespace, key.name);
+                limits.refusal = Some(why);
+                return limits;
+            };
+            if claim.is_ephemeral() && !known.is_owned_by(pod.uid()) {
+                limits.error = Some(super::binding::not_owner(key, pod));
+                return limits;
+            }
+            wanted.extend(storage.counted(known));
+        }
+        // A disk is translated only where a node could count it.
+        limits.error = volumes.invalid.clone().filter(|_| storage.has_csi_nodes());
+        wanted.sort_unstable();
+        wanted.dedup();
+        let drivers = wanted.chunk_by(|a, b| a.driver == b.driver);
+        limits.demands = drivers.map(|volumes| DriverDemand::of(volumes, storage)).collect();
+        limits
+    }
+}
+
+impl DriverDemand {
+    /// `volumes` are distinct, and not none, of one driver.
+    fn of(volumes: &[VolumeId], storage: &Storage) -> DriverDemand {
+        let mut rows: Vec<NodeRow> =
+            volumes.iter().flat_map(|volume| storage.in_use.rows_of(volume)).collect();
+        rows.sort_unstable();
+        let count = |list: &[_]| i32::try_from(list.len()).unwrap_or(i32::MAX);
+        let shared = rows.chunk_by(|a, b| a == b).map(|same| (same[0], count(same)));
+        DriverDemand {
+            driver: volumes[0].driver,
+            n_volumes: i32::try_from(volumes.len()).unwrap_or(i32::MAX),
+            shared: shared.collect(),
+        }
+    }
+}

@@ -1,0 +1,167 @@
+//! Matching: a claim that waits for its first consumer, and the volumes or the room that there is for it on each row.
+//! Rules: S-VLB-5 to S-VLB-7.
+
+use std::sync::Arc;
+
+use crate::model::intern::Symbol;
+use crate::model::storage::persistent_volume::PersistentVolume;
+use crate::model::storage::persistent_volume_claim::PersistentVolumeClaim;
+use crate::model::storage::storage_class::StorageClass;
+use crate::snapshot::Snapshot;
+use crate::snapshot::matching::{matching, matching_term};
+use crate::snapshot::row_set::RowSet;
+use crate::snapshot::shard::Shard;
+use crate::snapshot::storage::Storage;
+
+/// A claim that is bound once it is known where its pod goes.
+pub(super) struct DelayedClaim<'a> {
+    pub(super) claim: &'a PersistentVolumeClaim,
+    pub(super) class: &'a StorageClass,
+    /// The node that a driver provisions for already.
+    pub(super) selected_node: Option<Symbol>,
+    /// Volumes that are for this claim and would do, by name: the first one decides alone.
+    reserved: Vec<&'a PersistentVolume>,
+    /// Whether there is any volume that it could get.
+    pub(super) has_candidates: bool,
+    /// How many bytes some report of capacity must have; `None` where no report is asked for.
+    size: Option<i64>,
+}
+
+impl<'a> DelayedClaim<'a> {
+    pub(super) fn find(
+        storage: &'a Storage,
+        claim: &'a PersistentVolumeClaim,
+        class: &'a StorageClass,
+    ) -> DelayedClaim<'a> {
+        let reserved: Vec<_> = storage
+            .volumes
+            .claimed_by(&claim.key, &claim.uid)
+            .filter(|volume| volume.class == claim.class && is_large_enough(claim, volume))
+            .filter(|volume| is_of_kind(claim, volume) && !volume.is_deleting)
+            .collect();
+        let asks = class.provisioner.is_some_and(|driver| storage.reports_capacity(driver));
+        DelayedClaim {
+            claim,
+            class,
+            selected_node: storage.claims.selected_node(claim),
+            has_candidates: !reserved.is_empty() || storage.volumes.free().has(claim.class),
+            reserved,
+            size: claim.request.filter(|_| asks).map(|request| request.value()),
+        }
+    }
+
+    /// The rows among `rows` with a volume for the claim, whatever other claims of the pod get.
+    ///
+    /// Cost: one lookup for each value that the rows have of a label by which volumes of the class are tied to nodes, and
+    /// one step for each volume until one fits.
+    pub(super) fn matched(&self, snapshot: &Snapshot, shard: &Shard, rows: &RowSet) -> RowSet {
+        let names = snapshot.model.names();
+        let reach = |volume: &PersistentVolume, rows: RowSet| match &volume.node_affinity {
+            Some(affinity) => matching(affinity, &shard.nodes, rows, names),
+            None => rows,
+        };
+        if let Some(reserved) = self.reserved.first() {
+            return reach(reserved, *rows);
+        }
+        let mut matched = RowSet::EMPTY;
+        let free = snapshot.storage.volumes.free();
+        free.visit(self.claim.class, &self.least(), &shard.nodes, rows, |volume, rows| {
+            let open = rows.without(&matched);
+            if !open.is_empty() && is_suitable(self.claim, volume) {
+                matched.union(&reach(volume, open));
+            }
+            matched
+        });
+        matched
+    }
+
+    /// The volume for the claim on a row, where those in `chosen` are gone: the one that is for the claim, or the smallest.
+    pub(super) fn volume_for(
+        &self,
+        snapshot: &'a Snapshot,
+        shard: &Shard,
+        row: usize,
+        chosen: &[&'a PersistentVolume],
+    ) -> Option<&'a PersistentVolume> {
+        let here: RowSet = [row].into_iter().collect();
+        let names = snapshot.model.names();
+        let reaches = |volume: &PersistentVolume| {
+            let affinity = volume.node_affinity.as_ref();
+            affinity
+                .is_none_or(|affinity| !matching(affinity, &shard.nodes, here, names).is_empty())
+        };
+        let is_gone = |volume: &PersistentVolume| chosen.iter().any(|c| c.name == volume.name);
+        if let Some(reserved) = self.reserved.iter().find(|volume| !is_gone(volume)) {
+            return Some(*reserved).filter(|volume| reaches(volume));
+        }
+        let mut smallest: Option<&PersistentVolume> = None;
+        let free = snapshot.storage.volumes.free();
+        free.visit(self.claim.class, &self.least(), &shard.nodes, &here, |volume, rows| {
+            if is_gone(volume) || !is_suitable(self.claim, volume) || !reaches(volume) {
+                return RowSet::EMPTY;
+            }
+            if smallest.is_none_or(|known| order(volume) < order(known)) {
+                smallest = snapshot.storage.volumes.get(&volume.name);
+            }
+            *rows
+        });
+        smallest
+    }
+
+    /// The rows among `rows` where the class's provisioner may make volumes.
+    pub(super) fn rows_allowed(&self, snapshot: &Snapshot, shard: &Shard, rows: RowSet) -> RowSet {
+        if self.class.provisioner.is_none() {
+            return RowSet::EMPTY;
+        }
+        match &self.class.allowed_topologies {
+            Some(topologies) => matching(topologies, &shard.nodes, rows, snapshot.model.names()),
+            None => rows,
+        }
+    }
+
+    /// The rows among `rows` for which a report tells enough capacity, where one is asked for.
+    pub(super) fn rows_with_space(
+        &self,
+        snapshot: &Snapshot,
+        shard: &Shard,
+        rows: RowSet,
+    ) -> RowSet {
+        let Some(size) = self.size else { return rows };
+        let mut roomy = RowSet::EMPTY;
+        let first = (Arc::from(""), Arc::from(""));
+        let reports = &snapshot.storage.capacities;
+        reports.visit(self.class.name, &first, &shard.nodes, &rows, |report, rows| {
+            let is_enough = report.largest.is_some_and(|largest| largest >= size);
+            if let Some(topology) = report.topology.as_ref().filter(|_| is_enough) {
+                let open = rows.without(&roomy);
+                roomy.union(&matching_term(topology, &shard.nodes, open, snapshot.model.names()));
+            }
+            roomy
+        });
+        roomy
+    }
+
+    /// What the order of free volumes begins with for this claim.
+    fn least(&self) -> (berth_proto::Amount, Arc<str>) {
+        (self.claim.request.unwrap_or_default(), Arc::from(""))
+    }
+}
+
+fn order(volume: &PersistentVolume) -> (berth_proto::Amount, &str) {
+    (volume.capacity, &volume.name)
+}
+
+fn is_large_enough(claim: &PersistentVolumeClaim, volume: &PersistentVolume) -> bool {
+    volume.capacity >= claim.request.unwrap_or_default()
+}
+
+fn is_of_kind(claim: &PersistentVolumeClaim, volume: &PersistentVolume) -> bool {
+    volume.volume_mode == claim.volume_mode && volume.attributes_class == claim.attributes_class
+}
+
+/// Whether a volume that no claim has, of the claim's class and large enough, would do (S-VLB-6).
+fn is_suitable(claim: &PersistentVolumeClaim, volume: &PersistentVolume) -> bool {
+    is_of_kind(claim, volume)
+        && volume.access_modes.contains_all(claim.access_modes)
+        && claim.selector.as_ref().is_none_or(|selector| selector.matches(&volume.labels))
+}

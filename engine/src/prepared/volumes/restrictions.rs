@@ -1,0 +1,49 @@
+//! Restrictions: disks and claims that another pod's use closes to this one. Rules: S-VLR-1 to S-VLR-3.
+
+use super::{CLAIMS, not_found};
+use crate::model::volume::{ClaimKey, PodVolumes};
+use crate::snapshot::NodeRow;
+use crate::snapshot::storage::Storage;
+
+/// What VolumeRestrictions needs.
+pub(crate) struct Restrictions {
+    /// Why the pod as a whole is refused (S-VLR-1).
+    pub(crate) refusal: Option<String>,
+    /// Rows with a pod that uses one of the pod's disks, sorted (S-VLR-4).
+    pub(crate) occupied: Vec<NodeRow>,
+    /// Whether another pod uses a claim that one pod alone may use (S-VLR-2).
+    pub(crate) is_claim_in_use: bool,
+    /// Whether the pod has such claims.
+    pub(crate) has_exclusive_claims: bool,
+}
+
+impl Restrictions {
+    /// Cost: one lookup a claim, and one step for each row that uses one of the disks.
+    pub(super) fn find(storage: &Storage, volumes: &PodVolumes) -> Restrictions {
+        let mut occupied: Vec<NodeRow> =
+            volumes.disks.iter().flat_map(|disk| storage.disks.conflicts(disk)).collect();
+        occupied.sort_unstable();
+        occupied.dedup();
+        let direct = volumes.claims.iter().filter(|claim| !claim.is_ephemeral());
+        let mut refusal = None;
+        let mut exclusive: Vec<&ClaimKey> = Vec::new();
+        for claim in direct {
+            match storage.claims.get(&claim.key) {
+                None => {
+                    refusal = Some(not_found(CLAIMS, &claim.key.name));
+                    break;
+                }
+                Some(known) if known.access_modes.has_read_write_once_pod() => {
+                    exclusive.push(&claim.key);
+                }
+                Some(_) => {}
+            }
+        }
+        Restrictions {
+            refusal,
+            occupied,
+            is_claim_in_use: exclusive.iter().any(|key| storage.claims.is_used(key)),
+            has_exclusive_claims: !exclusive.is_empty(),
+        }
+    }
+}

@@ -1,0 +1,68 @@
+//! Zones: the zones and regions that a pod's volumes are in. Rules: S-VLZ-1, S-VLZ-2.
+
+use smallvec::SmallVec;
+
+use super::{CLAIMS, not_found};
+use crate::model::intern::Symbol;
+use crate::model::storage::persistent_volume::{ZONE_LABELS, ZoneLabel};
+use crate::model::storage::persistent_volume_claim::PersistentVolumeClaim;
+use crate::model::storage::storage_class::BindingMode;
+use crate::model::volume::{PodClaim, PodVolumes};
+use crate::snapshot::Snapshot;
+
+/// What VolumeZone needs.
+pub(crate) struct Zones<'a> {
+    /// Why the pod as a whole is refused (S-VLZ-1).
+    pub(crate) refusal: Option<String>,
+    /// Every label of every volume that names zones or regions; the node must be in one of each.
+    pub(crate) labels: Vec<&'a ZoneLabel>,
+    /// The label keys by which a node tells where it is, as far as any node or volume has them.
+    pub(crate) keys: SmallVec<[Symbol; 4]>,
+}
+
+impl<'a> Zones<'a> {
+    pub(super) fn find(snapshot: &'a Snapshot, volumes: &PodVolumes) -> Zones<'a> {
+        let names = snapshot.model.names();
+        let keys = ZONE_LABELS.iter().filter_map(|(key, _)| names.get(key)).collect();
+        let mut zones = Zones { refusal: None, labels: Vec::new(), keys };
+        for claim in volumes.claims.iter().filter(|claim| !claim.is_ephemeral()) {
+            match labels_of(snapshot, claim) {
+                Ok(labels) => zones.labels.extend(labels),
+                Err(why) => {
+                    zones.refusal = Some(why);
+                    break;
+                }
+            }
+        }
+        zones
+    }
+}
+
+/// The labels of a claim's volume; none for a claim that waits for its first consumer.
+fn labels_of<'a>(snapshot: &'a Snapshot, claim: &PodClaim) -> Result<&'a [ZoneLabel], String> {
+    let storage = &snapshot.storage;
+    if claim.key.name.is_empty() {
+        return Err("PersistentVolumeClaim had no name".to_owned());
+    }
+    let claim = storage.claims.get(&claim.key).ok_or_else(|| not_found(CLAIMS, &claim.key.name))?;
+    let Some(name) = &claim.volume else {
+        return check_waits(snapshot, claim).map(|()| &[][..]);
+    };
+    let volume = storage.volumes.get(name);
+    Ok(&volume.ok_or_else(|| not_found("persistentvolume", name))?.zones)
+}
+
+fn check_waits(snapshot: &Snapshot, claim: &PersistentVolumeClaim) -> Result<(), String> {
+    if claim.class == Symbol::EMPTY {
+        return Err("PersistentVolumeClaim had no pv name and storageClass name".to_owned());
+    }
+    let name = snapshot.model.names().name(claim.class);
+    let Some(class) = snapshot.storage.class(claim.class) else {
+        return Err(not_found("storageclass.storage.k8s.io", &name));
+    };
+    match class.binding_mode {
+        None => Err(format!("VolumeBindingMode not set for StorageClass \"{name}\"")),
+        Some(BindingMode::WaitForFirstConsumer) => Ok(()),
+        Some(BindingMode::Immediate) => Err("PersistentVolume had no name".to_owned()),
+    }
+}

@@ -1,0 +1,43 @@
+//! InterPodAffinity's score: what the pod's preferences, and those of the pods on nodes, say of each node.
+//! Rules: S-IS-1 to S-IS-6. Reads: `Census`.
+
+use super::normalize::Normalize;
+use super::{ClusterScores, Raw, Score};
+use crate::plugin::Plugin;
+use crate::prepared::Prepared;
+use crate::snapshot::ROWS;
+use crate::snapshot::row_set::RowSet;
+
+pub(crate) const SCORE: Score = Score {
+    plugin: Plugin::InterPodAffinity,
+    applies: |prepared| !prepared.demand().preferences.is_empty(),
+    raw: Raw::ByCluster(score),
+    normalize: Normalize::Range,
+};
+
+/// The weights of a node's domains, summed over the topology keys (S-IS-5); nothing where no pod has any (S-IS-4).
+///
+/// Cost: one step a row for each key.
+fn score(prepared: &Prepared<'_>, feasible: &[RowSet]) -> Option<ClusterScores> {
+    let preferences = &prepared.demand().preferences;
+    let census = prepared.census();
+    let has_any =
+        |sum: &usize| census.sum(*sum).is_any() || census.has_any(*sum, prepared.snapshot());
+    if !preferences.iter().any(has_any) {
+        return None;
+    }
+    let mut columns = vec![[0; ROWS]; feasible.len()];
+    for (column, shard) in columns.iter_mut().zip(&prepared.snapshot().shards) {
+        for sum in preferences.iter().map(|sum| prepared.census().sum(*sum)) {
+            let Some(label) = shard.nodes.labels.get(&sum.key()) else {
+                continue;
+            };
+            let weights = sum.by_domain();
+            for (score, domain) in column.iter_mut().zip(&label.domains.0) {
+                // A sum beyond 32 bits would take more than ten million pods with a preference each.
+                *score += weights.get(domain.index()).map_or(0, |weight| *weight as i32);
+            }
+        }
+    }
+    Some(ClusterScores { columns, normalized: None })
+}

@@ -1,0 +1,109 @@
+//! PodTopologySpread's score: the fewer of the pod's kind a node's domains hold, the better. Rules: S-TS-1 to S-TS-9.
+//! Reads: `Census`.
+
+use super::ln::ln;
+use super::normalize::Normalize;
+use super::{ClusterScores, Raw, Score};
+use crate::census::demand::SoftConstraint;
+use crate::census::rows_with_keys;
+use crate::model::intern::Symbol;
+use crate::plugin::Plugin;
+use crate::prepared::Prepared;
+use crate::snapshot::ROWS;
+use crate::snapshot::row_set::RowSet;
+use crate::snapshot::shard::Shard;
+
+pub(crate) const SCORE: Score = Score {
+    plugin: Plugin::PodTopologySpread,
+    applies: |prepared| !prepared.demand().soft.list.is_empty(),
+    raw: Raw::ByCluster(score),
+    normalize: Normalize::Spread,
+};
+
+/// What a node costs for one constraint.
+struct Cost<'a> {
+    constraint: &'a SoftConstraint,
+    /// ln(size + 2): the more domains there are, the more a pod in one of them counts (S-TS-4).
+    weight: f64,
+    /// For every domain the cost of its nodes; empty where pods are counted by node. No domain costs nothing (S-TS-7).
+    by_domain: Vec<f64>,
+}
+
+/// Cost: for each constraint one step a domain, one for each value of its key in a shard, and one a row.
+fn score(prepared: &Prepared<'_>, feasible: &[RowSet]) -> Option<ClusterScores> {
+    let soft = &prepared.demand().soft;
+    let shards = &prepared.snapshot().shards;
+    let keyed: Option<Vec<RowSet>> = soft.is_strict.then(|| {
+        let keys = || soft.list.iter().map(|constraint| &constraint.key);
+        let keyed = |(rows, shard): (&RowSet, _)| {
+            let mut keyed = rows_with_keys(shard, keys());
+            keyed.intersect(rows);
+            keyed
+        };
+        feasible.iter().zip(shards.iter().map(|shard| &**shard)).map(keyed).collect()
+    });
+    let rows = keyed.as_deref().unwrap_or(feasible);
+    let costs: Vec<Cost<'_>> =
+        soft.list.iter().map(|constraint| cost(prepared, constraint, rows)).collect();
+    let columns = shards.iter().map(|shard| score_shard(prepared, shard, &costs)).collect();
+    Some(ClusterScores { columns, normalized: keyed })
+}
+
+fn cost<'a>(prepared: &Prepared<'_>, constraint: &'a SoftConstraint, rows: &[RowSet]) -> Cost<'a> {
+    let Some(sum) = constraint.sum else {
+        let n_rows = rows.iter().map(RowSet::len).sum::<u32>();
+        return Cost { constraint, weight: ln(f64::from(n_rows) + 2.0), by_domain: Vec::new() };
+    };
+    let by_domain = prepared.census().sum(sum).by_domain();
+    let size = n_domains(prepared, constraint.key, rows, by_domain.len());
+    let weight = ln(size as f64 + 2.0);
+    let mut by_domain: Vec<f64> =
+        by_domain.iter().map(|count| constraint.cost_of(*count as f64, weight)).collect();
+    by_domain[0] = 0.0;
+    Cost { constraint, weight, by_domain }
+}
+
+/// How many domains the rows are in; that of no value at all counts as one (S-TS-3).
+fn n_domains(prepared: &Prepared<'_>, key: Symbol, rows: &[RowSet], n_ids: usize) -> usize {
+    let mut is_seen = vec![false; n_ids];
+    for (rows, shard) in rows.iter().zip(&prepared.snapshot().shards) {
+        match shard.nodes.labels.get(&key) {
+            Some(label) => {
+                label.for_each_domain(rows, |domain, _| is_seen[domain.index()] = true);
+                is_seen[0] |= !rows.without(&label.rows).is_empty();
+            }
+            None => is_seen[0] |= !rows.is_empty(),
+        }
+    }
+    is_seen.into_iter().filter(|is_seen| *is_seen).count()
+}
+
+impl SoftConstraint {
+    /// S-TS-7
+    fn cost_of(&self, count: f64, weight: f64) -> f64 {
+        count * weight + f64::from(self.max_skew - 1)
+    }
+}
+
+/// The costs of a shard's rows, summed in the constraints' order and rounded half away from zero.
+fn score_shard(prepared: &Prepared<'_>, shard: &Shard, costs: &[Cost<'_>]) -> [i32; ROWS] {
+    let mut sums = [0.0_f64; ROWS];
+    for cost in costs {
+        let Some(label) = shard.nodes.labels.get(&cost.constraint.key) else {
+            continue;
+        };
+        if cost.by_domain.is_empty() {
+            let counts = prepared.census().on_shard(cost.constraint.subject, shard);
+            for ((sum, count), domain) in sums.iter_mut().zip(counts).zip(&label.domains.0) {
+                if domain.is_some() {
+                    *sum += cost.constraint.cost_of(f64::from(*count), cost.weight);
+                }
+            }
+        } else {
+            for (sum, domain) in sums.iter_mut().zip(&label.domains.0) {
+                *sum += cost.by_domain.get(domain.index()).copied().unwrap_or(0.0);
+            }
+        }
+    }
+    prepared.kernels.round_costs(&sums)
+}

@@ -1,0 +1,187 @@
+//! Draft: a snapshot being written. Shards that a published snapshot shares are copied when first changed, so a fork
+//! costs a few pointers.
+
+use std::collections::BTreeSet;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use super::node_table::ImageState;
+use super::pod_table::PlacedPod;
+use super::shard::Shard;
+use super::storage::Assumption;
+use super::{NodeRow, ROWS, Snapshot};
+use crate::model::intern::Symbol;
+use crate::model::object::ObjectFacts;
+use crate::model::pod_affinity::Term;
+use crate::model::volume::VolumeBindings;
+use crate::model::{Node, Object, ObjectKey, Pod, PodKey};
+
+/// The state that deltas and placements change, row by row.
+#[derive(Clone, Debug)]
+pub(crate) struct Draft {
+    pub(crate) snapshot: Snapshot,
+    free: BTreeSet<NodeRow>,
+    /// Shared with every fork, so that equal shard versions mean equal content everywhere.
+    versions: Arc<AtomicU64>,
+}
+
+impl Draft {
+    pub(crate) fn new(snapshot: Snapshot, versions: Arc<AtomicU64>) -> Draft {
+        Draft { snapshot, free: BTreeSet::new(), versions }
+    }
+
+    /// A private copy of a snapshot, with a history of its own from here on.
+    pub(crate) fn fork(base: &Snapshot, versions: Arc<AtomicU64>) -> Draft {
+        let lineage = versions.fetch_add(1, Ordering::Relaxed);
+        Draft::new(Snapshot { lineage, ..base.clone() }, versions)
+    }
+
+    /// Puts a node into the lowest free row.
+    pub(crate) fn insert_node(&mut self, node: Node) -> NodeRow {
+        let row = self.free.pop_first().unwrap_or_else(|| self.grow());
+        let version = self.next_version();
+        let domains = self.snapshot.topology.add_node(&node.facts().labels);
+        self.snapshot.storage.add_node(node.facts().symbol, row);
+        self.shard_mut(row).insert_node(row.row(), node, &domains, version);
+        row
+    }
+
+    /// Replaces the node object of a row.
+    pub(crate) fn replace_node(&mut self, row: NodeRow, node: Node) {
+        let version = self.next_version();
+        let domains = self.snapshot.topology.add_node(&node.facts().labels);
+        if let Some(old) = self.snapshot.node(row).cloned() {
+            self.snapshot.topology.remove_node(&old.facts().labels);
+        }
+        self.shard_mut(row).replace_node(row.row(), node, &domains, version);
+    }
+
+    /// Frees a row; answers its pods.
+    pub(crate) fn remove_node(&mut self, row: NodeRow) -> Vec<PlacedPod> {
+        let version = self.next_version();
+        if let Some(old) = self.snapshot.node(row).cloned() {
+            self.snapshot.topology.remove_node(&old.facts().labels);
+            self.snapshot.storage.remove_node(old.facts().symbol);
+        }
+        let pods = self.shard_mut(row).remove_node(row.row(), version);
+        for placed in &pods {
+            self.unindex_pod(row, &placed.pod, version);
+        }
+        self.free.insert(row);
+        pods
+    }
+
+    pub(crate) fn add_pod(&mut self, row: NodeRow, pod: Pod, is_assumed: bool) {
+        let version = self.next_version();
+        let Snapshot { populations, terms, storage, .. } = &mut self.snapshot;
+        populations.add(pod.population(), row, version);
+        for term in owned_terms(&pod) {
+            terms.add(term, row, version);
+        }
+        storage.add_pod(row, &pod, version);
+        self.shard_mut(row).add_pod(row.row(), pod, is_assumed, version);
+    }
+
+    pub(crate) fn remove_pod(&mut self, row: NodeRow, pod: &Pod) {
+        let version = self.next_version();
+        self.unindex_pod(row, pod, version);
+        self.shard_mut(row).remove_pod(row.row(), pod, version);
+    }
+
+    /// Adds an object or replaces the one of its key.
+    pub(crate) fn upsert_object(&mut self, object: &Object) {
+        let version = self.next_version();
+        if let ObjectFacts::Storage(facts) = object.facts() {
+            let old = self.snapshot.objects.get(object.key()).map(Object::facts);
+            let old = if let Some(ObjectFacts::Storage(old)) = old { Some(old) } else { None };
+            self.snapshot.storage.replace(old, Some(facts), version);
+        }
+        self.snapshot.objects.insert(object, version);
+    }
+
+    pub(crate) fn delete_object(&mut self, key: &ObjectKey) {
+        let version = self.next_version();
+        let Some(object) = self.snapshot.objects.remove(key, version) else {
+            return;
+        };
+        if let ObjectFacts::Storage(facts) = object.facts() {
+            self.snapshot.storage.replace(Some(facts), None, version);
+        }
+    }
+
+    /// Lets what was decided of an assumed pod's claims take effect (S-VLB-9).
+    pub(crate) fn assume_bindings(
+        &mut self,
+        pod: &PodKey,
+        row: NodeRow,
+        bindings: &VolumeBindings,
+    ) {
+        let Some(node) = self.snapshot.node(row).map(|node| node.facts().symbol) else { return };
+        let version = self.next_version();
+        self.snapshot.storage.assume(pod, node, bindings.clone(), version);
+    }
+
+    /// Takes back what was assumed of a pod's claims; answers it.
+    pub(crate) fn release_bindings(&mut self, pod: &PodKey) -> Option<Arc<Assumption>> {
+        let version = self.next_version();
+        self.snapshot.storage.release(pod, version)
+    }
+
+    /// Lets what was released take effect again, where the cluster tells nothing else.
+    pub(crate) fn restore_bindings(&mut self, pod: &PodKey, assumption: Arc<Assumption>) {
+        let version = self.next_version();
+        self.snapshot.storage.restore(pod, assumption, version);
+    }
+
+    /// Takes a pod out of every index over the cluster.
+    fn unindex_pod(&mut self, row: NodeRow, pod: &Pod, version: u64) {
+        let Snapshot { populations, terms, storage, .. } = &mut self.snapshot;
+        populations.remove(pod.population(), row, version);
+        for term in owned_terms(pod) {
+            terms.remove(term, row, version);
+        }
+        storage.remove_pod(row, pod, version);
+    }
+
+    /// Copies the newest image counts into a row's entry (S-IL-5).
+    pub(crate) fn refresh_images(&mut self, row: NodeRow) {
+        let Some(node) = self.snapshot.node(row).cloned() else {
+            return;
+        };
+        let images = self.snapshot.images.clone();
+        let states: Vec<(Symbol, ImageState)> = node
+            .facts()
+            .images
+            .iter()
+            .filter_map(|(name, _)| Some((*name, *images.get(name)?)))
+            .collect();
+        let version = self.next_version();
+        let shard = self.shard_mut(row);
+        Arc::make_mut(&mut shard.nodes).set_images(row.row(), &states);
+        shard.touch(row.row(), version);
+    }
+
+    fn shard_mut(&mut self, row: NodeRow) -> &mut Shard {
+        Arc::make_mut(&mut self.snapshot.shards[row.shard()])
+    }
+
+    fn next_version(&self) -> u64 {
+        self.versions.fetch_add(1, Ordering::Relaxed)
+    }
+
+    /// Appends a shard; answers its first row, the others become free.
+    fn grow(&mut self) -> NodeRow {
+        let shard = self.snapshot.shards.len();
+        self.snapshot.shards.push(Arc::new(Shard {
+            index: shard,
+            version: self.next_version(),
+            ..Shard::default()
+        }));
+        self.free.extend((1..ROWS).map(|row| NodeRow::new(shard, row)));
+        NodeRow::new(shard, 0)
+    }
+}
+
+fn owned_terms(pod: &Pod) -> impl Iterator<Item = &Arc<Term>> {
+    pod.shape().facts.pod_affinity.iter().flat_map(|affinity| affinity.terms())
+}

@@ -1,0 +1,143 @@
+//! Objects: what the cluster holds besides nodes and pods, by name. Storage objects have an index of their own.
+
+use std::sync::Arc;
+
+use imbl::OrdMap;
+
+use crate::model::controller::{Controller, ControllerKey};
+use crate::model::intern::Symbol;
+use crate::model::label::Labels;
+use crate::model::object::ObjectFacts;
+use crate::model::service::Service;
+use crate::model::{Object, ObjectKey, ObjectKind};
+
+/// Every object, and those that rules look up by symbol. A copy costs a few pointers.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Objects {
+    /// Changes whenever a namespace, a service or a controller does: equal versions mean equal content.
+    pub(crate) version: u64,
+    by_key: OrdMap<ObjectKey, Object>,
+    counts: [usize; ObjectKind::ALL.len()],
+    namespaces: OrdMap<Symbol, Arc<Labels>>,
+    /// Services by namespace and the first label that they select by, then by name.
+    services: OrdMap<(Symbol, Symbol, Symbol, Symbol), Arc<Service>>,
+    controllers: OrdMap<ControllerKey, Arc<Controller>>,
+}
+
+impl Objects {
+    pub(crate) fn get(&self, key: &ObjectKey) -> Option<&Object> {
+        self.by_key.get(key)
+    }
+
+    /// Every object, by key.
+    pub(crate) fn iter(&self) -> impl Iterator<Item = &Object> {
+        self.by_key.values()
+    }
+
+    /// Objects of a kind.
+    pub(crate) fn count(&self, kind: ObjectKind) -> usize {
+        self.counts[kind as usize]
+    }
+
+    /// The labels of a namespace; `None` for one without an object, which has no labels (S-IPA-3).
+    pub(crate) fn namespace(&self, name: Symbol) -> Option<&Labels> {
+        self.namespaces.get(&name).map(|labels| &**labels)
+    }
+
+    /// Every namespace that has an object.
+    pub(crate) fn namespaces(&self) -> impl Iterator<Item = (Symbol, &Labels)> {
+        self.namespaces.iter().map(|(name, labels)| (*name, &**labels))
+    }
+
+    /// The services of a namespace that select pods with these labels.
+    ///
+    /// Cost: one lookup a label, and one test for each service that selects by it first.
+    pub(crate) fn services_of(
+        &self,
+        namespace: Symbol,
+        labels: &Labels,
+    ) -> impl Iterator<Item = &Service> {
+        let labels = if self.services.is_empty() { &[] } else { &labels[..] };
+        labels.iter().flat_map(move |(key, value)| {
+            let from = (namespace, *key, *value, Symbol::EMPTY);
+            let services = self.services.range(from..);
+            services
+                .take_while(move |((n, k, v, _), _)| (n, k, v) == (&namespace, key, value))
+                .map(|(_, service)| &**service)
+                .filter(move |service| service.selects(labels))
+        })
+    }
+
+    pub(crate) fn controller(&self, key: ControllerKey) -> Option<&Controller> {
+        self.controllers.get(&key).map(|controller| &**controller)
+    }
+
+    /// Adds an object or replaces the one of its key.
+    pub(crate) fn insert(&mut self, object: &Object, version: u64) {
+        match object.facts() {
+            ObjectFacts::Namespace(name, labels) => {
+                self.namespaces.insert(*name, labels.clone());
+            }
+            ObjectFacts::Service(service) => {
+                if let Some(ObjectFacts::Service(old)) = self.get(object.key()).map(Object::facts) {
+                    let old = old.clone();
+                    self.forget_service(&old);
+                }
+                if let Some(key) = service_key(service) {
+                    self.services.insert(key, service.clone());
+                }
+            }
+            ObjectFacts::Controller(key, controller) => {
+                self.controllers.insert(*key, controller.clone());
+            }
+            ObjectFacts::Storage(_) => {}
+        }
+        self.note_change(object, version);
+        if self.by_key.insert(object.key().clone(), object.clone()).is_none() {
+            self.counts[object.key().kind as usize] += 1;
+        }
+    }
+
+    /// Replaces the object of its key by one that says the same, perhaps later.
+    pub(crate) fn renew(&mut self, object: &Object) {
+        self.by_key.insert(object.key().clone(), object.clone());
+    }
+
+    /// Takes an object out.
+    pub(crate) fn remove(&mut self, key: &ObjectKey, version: u64) -> Option<Object> {
+        let object = self.by_key.remove(key)?;
+        self.counts[key.kind as usize] -= 1;
+        match object.facts() {
+            ObjectFacts::Namespace(name, _) => {
+                self.namespaces.remove(name);
+            }
+            ObjectFacts::Service(service) => {
+                self.forget_service(service);
+            }
+            ObjectFacts::Controller(key, _) => {
+                self.controllers.remove(key);
+            }
+            ObjectFacts::Storage(_) => {}
+        }
+        self.note_change(&object, version);
+        Some(object)
+    }
+
+    fn forget_service(&mut self, service: &Service) {
+        if let Some(key) = service_key(service) {
+            self.services.remove(&key);
+        }
+    }
+
+    fn note_change(&mut self, object: &Object, version: u64) {
+        if !matches!(object.facts(), ObjectFacts::Storage(_)) {
+            self.version = version;
+        }
+    }
+}
+
+/// Where a service is found; one that selects nothing adds nothing to any pod's selector and is not.
+fn service_key(service: &Service) -> Option<(Symbol, Symbol, Symbol, Symbol)> {
+    let (key, value) = service.selector.first()?;
+    Some((service.namespace, *key, *value, service.name))
+}

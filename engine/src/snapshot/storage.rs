@@ -1,0 +1,285 @@
+//! Storage: volumes, claims and classes by name, and which of them the pods on nodes use.
+//! Rules: S-VLR-2, S-VLL-3 to S-VLL-5, S-VLB-9. Changes with deltas and assumed pods, never with a request.
+
+mod anchored;
+mod assumed;
+mod attachments;
+mod claims;
+mod disks;
+mod in_use;
+mod volumes;
+
+use std::sync::Arc;
+
+use imbl::{OrdMap, OrdSet};
+
+use super::NodeRow;
+use crate::model::Pod;
+use crate::model::intern::Symbol;
+use crate::model::storage::StorageObject;
+use crate::model::storage::csi_node::CsiNode;
+use crate::model::storage::csi_storage_capacity::CsiStorageCapacity;
+use crate::model::storage::persistent_volume_claim::PersistentVolumeClaim;
+use crate::model::storage::storage_class::StorageClass;
+use crate::model::volume::{ClaimKey, PodClaim, VolumeId};
+use anchored::Anchored;
+pub(crate) use assumed::Assumption;
+use assumed::Assumptions;
+use attachments::AttachmentIndex;
+use claims::{ClaimIndex, ClaimUser};
+use disks::DiskIndex;
+use in_use::{Holder, InUse};
+use volumes::VolumeIndex;
+
+/// Storage objects and their use. A copy costs a few pointers.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Storage {
+    /// Changes whenever an object does, a pod with volumes comes or goes, or a binding is assumed or released: equal
+    /// versions mean the same volumes, claims and users.
+    pub(crate) version: u64,
+    pub(crate) volumes: VolumeIndex,
+    pub(crate) claims: ClaimIndex,
+    pub(crate) disks: DiskIndex,
+    pub(crate) in_use: InUse,
+    /// Reports of capacity that tell an amount, by class and by the nodes that they are about.
+    pub(crate) capacities: Anchored<(Arc<str>, Arc<str>), Arc<CsiStorageCapacity>>,
+    classes: OrdMap<Symbol, Arc<StorageClass>>,
+    /// Drivers that report capacity.
+    reporting_drivers: OrdSet<Symbol>,
+    csi_nodes: OrdMap<Symbol, Arc<CsiNode>>,
+    attachments: AttachmentIndex,
+    assumptions: Assumptions,
+    /// The rows of nodes by name.
+    rows: OrdMap<Symbol, NodeRow>,
+}
+
+/// A volume in use on a row, and by whom.
+type Use = (VolumeId, NodeRow, Holder);
+
+impl Storage {
+    pub(crate) fn class(&self, name: Symbol) -> Option<&StorageClass> {
+        self.classes.get(&name).map(|class| &**class)
+    }
+
+    /// Whether any node tells its drivers.
+    pub(crate) fn has_csi_nodes(&self) -> bool {
+        !self.csi_nodes.is_empty()
+    }
+
+    /// Whether claims for a driver need a report of enough capacity (S-VLB-7).
+    pub(crate) fn reports_capacity(&self, driver: Symbol) -> bool {
+        self.reporting_drivers.contains(&driver)
+    }
+
+    /// How the volume of a claim counts against a driver's limit; `None` where it does not (S-VLL-3).
+    pub(crate) fn counted(&self, claim: &PersistentVolumeClaim) -> Option<VolumeId> {
+        if let Some(volume) = claim.volume.as_ref().and_then(|name| self.volumes.get(name)) {
+            return volume.counted.clone();
+        }
+        let driver = self.class(claim.class)?.counted_by?;
+        Some(VolumeId::of_claim(driver, claim.key.clone()))
+    }
+
+    /// An object came, changed or went.
+    pub(crate) fn replace(
+        &mut self,
+        old: Option<&StorageObject>,
+        new: Option<&StorageObject>,
+        version: u64,
+    ) {
+        self.version = version;
+        // What is replaced goes with its successor, which has its name; a report of capacity is found by more than that.
+        let is_report =
+            |object: &&StorageObject| matches!(object, StorageObject::CsiStorageCapacity(_));
+        if let Some(old) = old.filter(|old| new.is_none() || is_report(old)) {
+            self.put(old, false);
+        }
+        if let Some(new) = new {
+            self.put(new, true);
+        }
+    }
+
+    /// A node came to a row.
+    pub(crate) fn add_node(&mut self, node: Symbol, row: NodeRow) {
+        self.rows.insert(node, row);
+        self.set_limits(node, true);
+        for attached in self.attached_uses(&self.attachments.of_node(node)) {
+            self.in_use.add(&attached.0, attached.1, attached.2);
+        }
+    }
+
+    /// A node left its row.
+    pub(crate) fn remove_node(&mut self, node: Symbol) {
+        for attached in self.attached_uses(&self.attachments.of_node(node)) {
+            self.in_use.remove(&attached.0, attached.1, attached.2);
+        }
+        self.set_limits(node, false);
+        self.rows.remove(&node);
+    }
+
+    /// A pod came to a row.
+    pub(crate) fn add_pod(&mut self, row: NodeRow, pod: &Pod, version: u64) {
+        let Some(volumes) = pod.volumes() else { return };
+        self.version = version;
+        volumes.disks.iter().for_each(|disk| self.disks.add(disk, row));
+        volumes.inline.iter().for_each(|volume| self.in_use.add(volume, row, Holder::Pod));
+        for claim in &volumes.claims {
+            let user = user_of(claim, pod, row);
+            if self.claims.add_user(&claim.key, &user)
+                && let Some(volume) = self.counted_for(&claim.key, &user)
+            {
+                self.in_use.add(&volume, row, Holder::Pod);
+            }
+        }
+    }
+
+    /// A pod left a row.
+    pub(crate) fn remove_pod(&mut self, row: NodeRow, pod: &Pod, version: u64) {
+        let Some(volumes) = pod.volumes() else { return };
+        self.version = version;
+        volumes.disks.iter().for_each(|disk| self.disks.remove(disk, row));
+        volumes.inline.iter().for_each(|volume| self.in_use.remove(volume, row, Holder::Pod));
+        for claim in &volumes.claims {
+            let user = user_of(claim, pod, row);
+            if self.claims.remove_user(&claim.key, &user)
+                && let Some(volume) = self.counted_for(&claim.key, &user)
+            {
+                self.in_use.remove(&volume, row, Holder::Pod);
+            }
+        }
+    }
+
+    /// Puts an object in, or takes it out.
+    fn put(&mut self, object: &StorageObject, is_in: bool) {
+        match object {
+            StorageObject::PersistentVolume(volume) => {
+                let name = &volume.name;
+                let (claims, attachments) =
+                    (self.claims.of_volume(name), self.attachments.of_volume(name));
+                self.recounting(&claims, &attachments, |storage| {
+                    storage.volumes.replace(name, is_in.then_some(volume), &storage.claims);
+                });
+            }
+            StorageObject::PersistentVolumeClaim(claim) => {
+                let key = &claim.key;
+                let assumed = self.volumes.assumed_for(key);
+                assumed.iter().for_each(|name| self.volumes.unindex(name, &self.claims));
+                self.recounting(std::slice::from_ref(key), &[], |storage| {
+                    storage.claims.replace(key, is_in.then_some(claim));
+                });
+                assumed.iter().for_each(|name| self.volumes.index(name, &self.claims));
+            }
+            StorageObject::StorageClass(class) => self.put_class(class, is_in),
+            StorageObject::CsiNode(node) => {
+                self.set_limits(node.node, false);
+                set(&mut self.csi_nodes, node.node, is_in.then_some(node));
+                self.set_limits(node.node, true);
+            }
+            StorageObject::CsiDriver(driver) => {
+                if is_in && driver.reports_capacity {
+                    self.reporting_drivers.insert(driver.name);
+                } else {
+                    self.reporting_drivers.remove(&driver.name);
+                }
+            }
+            StorageObject::CsiStorageCapacity(capacity) => {
+                let key = (capacity.namespace.clone(), capacity.name.clone());
+                if is_in {
+                    self.capacities.insert(capacity.class, capacity.anchors(), &key, capacity);
+                } else {
+                    self.capacities.remove(capacity.class, capacity.anchors(), &key);
+                }
+            }
+            StorageObject::VolumeAttachment(attachment) => {
+                let name = &attachment.name;
+                self.recounting(&[], std::slice::from_ref(name), |storage| {
+                    storage.attachments.replace(name, is_in.then_some(attachment));
+                });
+            }
+        }
+    }
+
+    /// Claims count anew only where another driver counts them now: a class may have very many.
+    fn put_class(&mut self, class: &Arc<StorageClass>, is_in: bool) {
+        let before = self.class(class.name).and_then(|known| known.counted_by);
+        let after = class.counted_by.filter(|_| is_in);
+        let claims = if before == after { Vec::new() } else { self.claims.of_class(class.name) };
+        self.recounting(&claims, &[], |storage| {
+            set(&mut storage.classes, class.name, is_in.then_some(class));
+        });
+    }
+
+    /// Makes a change after which the volumes of these claims and attachments may be others, and counts them anew.
+    ///
+    /// Cost: one step for each row that has users of one of the claims.
+    fn recounting(
+        &mut self,
+        claims: &[ClaimKey],
+        attachments: &[Arc<str>],
+        change: impl FnOnce(&mut Storage),
+    ) {
+        let uses = |storage: &Storage| {
+            let mut uses = storage.claimed_uses(claims);
+            uses.extend(storage.attached_uses(attachments));
+            uses
+        };
+        let before = uses(self);
+        change(self);
+        let after = uses(self);
+        if before != after {
+            before
+                .iter()
+                .for_each(|(volume, row, holder)| self.in_use.remove(volume, *row, *holder));
+            after.iter().for_each(|(volume, row, holder)| self.in_use.add(volume, *row, *holder));
+        }
+    }
+
+    fn claimed_uses(&self, claims: &[ClaimKey]) -> Vec<Use> {
+        let uses = claims.iter().flat_map(|key| {
+            let users = self.claims.users_of(key);
+            users.filter_map(|user| Some((self.counted_for(key, user)?, user.row, Holder::Pod)))
+        });
+        uses.collect()
+    }
+
+    /// Attachments to nodes that the cluster has, of volumes that CSI drivers made.
+    fn attached_uses(&self, attachments: &[Arc<str>]) -> Vec<Use> {
+        let uses = attachments.iter().filter_map(|name| {
+            let attachment = self.attachments.get(name)?;
+            let (attacher, volume) = attachment.attached.as_ref()?;
+            let volume = self.volumes.get(volume).filter(|volume| volume.is_csi)?;
+            let row = self.rows.get(&attachment.node)?;
+            Some((volume.counted.as_ref()?.under(*attacher), *row, Holder::Attachment))
+        });
+        uses.collect()
+    }
+
+    /// The volume of a claim as it counts for a user: a claim that was made for a pod does not count for another.
+    fn counted_for(&self, key: &ClaimKey, user: &ClaimUser) -> Option<VolumeId> {
+        let claim = self.claims.get(key)?;
+        let is_owned = user.owner.as_ref().is_none_or(|owner| claim.is_owned_by(owner));
+        if is_owned { self.counted(claim) } else { None }
+    }
+
+    /// Sets or lifts what a node's CSINode says, where both are known.
+    fn set_limits(&mut self, node: Symbol, is_set: bool) {
+        let (Some(limits), Some(row)) = (self.csi_nodes.get(&node), self.rows.get(&node)) else {
+            return;
+        };
+        for (driver, limit) in &limits.limits {
+            self.in_use.set_limit(*driver, *row, is_set.then_some(*limit));
+        }
+    }
+}
+
+fn set<V: Clone>(map: &mut OrdMap<Symbol, V>, key: Symbol, value: Option<&V>) {
+    match value {
+        Some(value) => map.insert(key, value.clone()),
+        None => map.remove(&key),
+    };
+}
+
+fn user_of(claim: &PodClaim, pod: &Pod, row: NodeRow) -> ClaimUser {
+    let owner = claim.is_ephemeral().then(|| pod.facts().uid.clone());
+    ClaimUser { row, owner }
+}

@@ -1,0 +1,124 @@
+//! ClaimIndex: claims by name, by volume and by class, the pods that use them, and the nodes selected for them.
+
+use std::sync::Arc;
+
+use imbl::{OrdMap, OrdSet};
+
+use super::assumed::AssumptionId;
+use crate::model::intern::Symbol;
+use crate::model::storage::persistent_volume_claim::PersistentVolumeClaim;
+use crate::model::volume::ClaimKey;
+use crate::snapshot::NodeRow;
+
+/// Claims and their use. A copy costs a few pointers.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct ClaimIndex {
+    by_key: OrdMap<ClaimKey, Arc<PersistentVolumeClaim>>,
+    by_volume: OrdSet<(Arc<str>, ClaimKey)>,
+    by_class: OrdSet<(Symbol, ClaimKey)>,
+    users: OrdMap<(ClaimKey, ClaimUser), u32>,
+    /// Nodes that were chosen with assumed pods, in the order in which that happened (S-VLB-9).
+    selected: OrdMap<(ClaimKey, AssumptionId), Symbol>,
+}
+
+/// Who uses a claim.
+#[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Debug)]
+pub(crate) struct ClaimUser {
+    pub(crate) row: NodeRow,
+    /// The uid of the pod where it must own the claim (a generic ephemeral volume).
+    pub(crate) owner: Option<Arc<str>>,
+}
+
+const FIRST_USER: ClaimUser = ClaimUser { row: NodeRow::FIRST, owner: None };
+
+impl ClaimIndex {
+    pub(crate) fn get(&self, key: &ClaimKey) -> Option<&PersistentVolumeClaim> {
+        self.by_key.get(key).map(|claim| &**claim)
+    }
+
+    /// The claims that name a volume.
+    pub(crate) fn of_volume(&self, name: &Arc<str>) -> Vec<ClaimKey> {
+        let from = (name.clone(), first_claim());
+        let claims = self.by_volume.range(from..).take_while(|(of, _)| of == name);
+        claims.map(|(_, key)| key.clone()).collect()
+    }
+
+    /// The claims of a class.
+    pub(crate) fn of_class(&self, class: Symbol) -> Vec<ClaimKey> {
+        let claims = self.by_class.range((class, first_claim())..);
+        claims.take_while(|(of, _)| *of == class).map(|(_, key)| key.clone()).collect()
+    }
+
+    /// Replaces the claim of a key.
+    pub(crate) fn replace(&mut self, key: &ClaimKey, new: Option<&Arc<PersistentVolumeClaim>>) {
+        if let Some(old) = self.by_key.remove(key) {
+            self.by_class.remove(&(old.class, key.clone()));
+            if let Some(volume) = &old.volume {
+                self.by_volume.remove(&(volume.clone(), key.clone()));
+            }
+        }
+        let Some(claim) = new else { return };
+        self.by_class.insert((claim.class, key.clone()));
+        if let Some(volume) = &claim.volume {
+            self.by_volume.insert((volume.clone(), key.clone()));
+        }
+        self.by_key.insert(key.clone(), claim.clone());
+    }
+
+    /// A pod that uses the claim came; answers whether it is the first of its kind on its row.
+    pub(crate) fn add_user(&mut self, key: &ClaimKey, user: &ClaimUser) -> bool {
+        let n_uses = self.users.entry((key.clone(), user.clone())).or_insert(0);
+        *n_uses += 1;
+        *n_uses == 1
+    }
+
+    /// It left; answers whether it was the last one.
+    pub(crate) fn remove_user(&mut self, key: &ClaimKey, user: &ClaimUser) -> bool {
+        let entry = (key.clone(), user.clone());
+        let Some(n_uses) = self.users.get_mut(&entry) else {
+            debug_assert!(false, "a claim that was never used");
+            return false;
+        };
+        *n_uses -= 1;
+        let is_last = *n_uses == 0;
+        if is_last {
+            self.users.remove(&entry);
+        }
+        is_last
+    }
+
+    /// Who uses a claim, each kind of user of a row once.
+    pub(crate) fn users_of<'a>(&'a self, key: &'a ClaimKey) -> impl Iterator<Item = &'a ClaimUser> {
+        let users = self.users.range((key.clone(), FIRST_USER)..);
+        users.take_while(move |((of, _), _)| of == key).map(|((_, user), _)| user)
+    }
+
+    /// Whether a pod on a node names the claim (S-VLR-2); generic ephemeral volumes do not count.
+    pub(crate) fn is_used(&self, key: &ClaimKey) -> bool {
+        self.users_of(key).any(|user| user.owner.is_none())
+    }
+
+    /// The node that a driver is to provision for: what the cluster tells, otherwise what was assumed last (S-VLB-5).
+    pub(crate) fn selected_node(&self, claim: &PersistentVolumeClaim) -> Option<Symbol> {
+        if claim.selected_node.is_some() || self.selected.is_empty() {
+            return claim.selected_node;
+        }
+        let selected = self.selected.range((claim.key.clone(), AssumptionId::FIRST)..);
+        selected.take_while(|((of, _), _)| *of == claim.key).map(|(_, node)| *node).last()
+    }
+
+    /// A pod that uses the claim was assumed on a node (S-VLB-9).
+    pub(super) fn select(&mut self, key: &ClaimKey, id: AssumptionId, node: Symbol) {
+        self.selected.insert((key.clone(), id), node);
+    }
+
+    /// The pod is forgotten.
+    pub(super) fn deselect(&mut self, key: &ClaimKey, id: AssumptionId) {
+        self.selected.remove(&(key.clone(), id));
+    }
+}
+
+/// Comes before every claim.
+fn first_claim() -> ClaimKey {
+    ClaimKey { namespace: "".into(), name: "".into() }
+}

@@ -1,0 +1,117 @@
+//! Topology: small numbers for the domains of each node label, so that counts by domain are plain arrays.
+
+use imbl::OrdMap;
+
+use crate::model::intern::Symbol;
+use crate::model::label::Labels;
+
+/// A domain: one value of one label key. Dense a key, and used again once no node has the value.
+#[derive(Copy, Clone, PartialEq, Eq, Hash, PartialOrd, Ord, Debug, Default)]
+pub(crate) struct DomainId(u32);
+
+impl DomainId {
+    /// Of rows whose node does not carry the key.
+    pub(crate) const NONE: DomainId = DomainId(0);
+
+    /// Whether it is a domain at all.
+    pub(crate) fn is_some(self) -> bool {
+        self != DomainId::NONE
+    }
+
+    /// Place in an array of [`Topology::n_domains`] entries.
+    pub(crate) fn index(self) -> usize {
+        self.0 as usize
+    }
+}
+
+/// The domains of every label that some node carries. A copy costs a few pointers.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Topology {
+    domains: OrdMap<(Symbol, Symbol), Domain>,
+    keys: OrdMap<Symbol, KeyDomains>,
+}
+
+#[derive(Copy, Clone, Debug)]
+struct Domain {
+    id: DomainId,
+    n_nodes: u32,
+}
+
+/// The ids of one key.
+#[derive(Clone, Debug)]
+struct KeyDomains {
+    /// Ids below this were given out at some time; 0 stands for no domain.
+    next: u32,
+    free: Vec<u32>,
+}
+
+impl Topology {
+    /// One more than the highest id of a key; at least 1.
+    pub(crate) fn n_domains(&self, key: Symbol) -> usize {
+        self.keys.get(&key).map_or(1, |key| key.next as usize)
+    }
+
+    /// A node with these labels joined: the id of each.
+    pub(crate) fn add_node(&mut self, labels: &Labels) -> Vec<DomainId> {
+        labels.iter().map(|(key, value)| self.add(*key, *value)).collect()
+    }
+
+    /// A node with these labels left.
+    pub(crate) fn remove_node(&mut self, labels: &Labels) {
+        for (key, value) in labels {
+            let Some(domain) = self.domains.get_mut(&(*key, *value)) else {
+                continue;
+            };
+            domain.n_nodes -= 1;
+            if domain.n_nodes > 0 {
+                continue;
+            }
+            let id = domain.id;
+            self.domains.remove(&(*key, *value));
+            if let Some(key) = self.keys.get_mut(key) {
+                key.free.push(id.0);
+            }
+        }
+    }
+
+    fn add(&mut self, key: Symbol, value: Symbol) -> DomainId {
+        if let Some(domain) = self.domains.get_mut(&(key, value)) {
+            domain.n_nodes += 1;
+            return domain.id;
+        }
+        let of_key =
+            self.keys.entry(key).or_insert_with(|| KeyDomains { next: 1, free: Vec::new() });
+        let id = of_key.free.pop().unwrap_or_else(|| {
+            of_key.next += 1;
+            of_key.next - 1
+        });
+        let id = DomainId(id);
+        self.domains.insert((key, value), Domain { id, n_nodes: 1 });
+        id
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::model::intern::Interner;
+
+    #[test]
+    fn ids_are_dense_and_used_again() {
+        let names = Interner::new();
+        let [zone, a, b] = ["zone", "a", "b"].map(|name| names.intern(name));
+        let labels = |value| -> Labels { [(zone, value)].into() };
+        let mut topology = Topology::default();
+        assert_eq!(topology.n_domains(zone), 1);
+        let of_a = topology.add_node(&labels(a));
+        assert_eq!(topology.add_node(&labels(a)), of_a);
+        let of_b = topology.add_node(&labels(b));
+        assert!(of_a != of_b && of_a[0] != DomainId::NONE);
+        assert_eq!(topology.n_domains(zone), 3);
+        topology.remove_node(&labels(a));
+        assert_eq!(topology.add_node(&labels(a)), of_a, "still in use");
+        topology.remove_node(&labels(b));
+        assert_eq!(topology.add_node(&labels(names.intern("c"))), of_b, "free again");
+        assert_eq!(topology.n_domains(zone), 3);
+    }
+}

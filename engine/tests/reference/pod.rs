@@ -1,0 +1,39 @@
+//! What rules read of a pod besides its spec.
+
+use berth_proto::core_v1::Pod;
+
+use super::label_selector::Labels;
+use super::objects;
+
+pub(crate) fn name(pod: &Pod) -> &str {
+    pod.metadata.as_ref().map_or("", |metadata| &metadata.name)
+}
+
+pub(crate) fn namespace(pod: &Pod) -> &str {
+    pod.metadata.as_ref().map_or("default", objects::namespace)
+}
+
+pub(crate) fn labels(pod: &Pod) -> &Labels {
+    static NONE: Labels = Labels::new();
+    pod.metadata.as_ref().map_or(&NONE, |metadata| &metadata.labels)
+}
+
+pub(crate) fn is_terminating(pod: &Pod) -> bool {
+    pod.metadata.as_ref().is_some_and(|metadata| metadata.deletion_timestamp.is_some())
+}
+
+/// The claims of the pod's volumes in order, and whether each is a generic ephemeral one, whose name is made of the pod's
+/// and the volume's (S-VLL-2).
+pub(crate) fn claims(pod: &Pod) -> Vec<(String, bool)> {
+    let volumes = pod.spec.iter().flat_map(|spec| &spec.volumes);
+    volumes
+        .filter_map(|volume| {
+            let source = volume.volume_source.as_ref()?;
+            match (&source.persistent_volume_claim, &source.ephemeral) {
+                (Some(claim), _) => Some((claim.claim_name.clone(), false)),
+                (None, Some(_)) => Some((format!("{}-{}", name(pod), volume.name), true)),
+                (None, None) => None,
+            }
+        })
+        .collect()
+}
