@@ -10,15 +10,13 @@ mod spread;
 pub(crate) mod subject;
 mod sums;
 
-use rustc_hash::FxHashSet;
-
 use crate::kernel::Kernels;
 use crate::model::shape::ShapeFacts;
 use crate::snapshot::row_set::RowSet;
 use crate::snapshot::shard::Shard;
 use crate::snapshot::{NodeRow, ROWS, Snapshot};
 use demand::Demand;
-use subject::Weights;
+use subject::{Scale, Weights};
 use sums::DomainSums;
 
 /// Counts for one demand at one snapshot.
@@ -30,8 +28,6 @@ pub(crate) struct Census {
     sums: Vec<DomainSums>,
     /// What was counted, so that another demand is noticed.
     counted: Demand,
-    /// The versions of the indexes that the weights were looked up in.
-    weighed_at: (u64, u64, u64),
     lineage: u64,
     /// For each shard its version, and that of its nodes.
     versions: Vec<(u64, u64)>,
@@ -40,7 +36,7 @@ pub(crate) struct Census {
 /// One subject by row.
 #[derive(Clone, Debug, Default)]
 struct Tally {
-    weights: Weights,
+    scale: Scale,
     /// What the pods of each row weigh together.
     by_row: Vec<i32>,
 }
@@ -57,18 +53,7 @@ impl Census {
         shape: &ShapeFacts,
         kernels: Kernels,
     ) {
-        let mut changed = self.changed_rows(demand, snapshot, kernels);
-        let Snapshot { populations, terms, objects, .. } = snapshot;
-        let weighed_at = (populations.version, terms.version, objects.version);
-        if changed.is_none() || self.weighed_at != weighed_at {
-            let is_reweighed = self.weigh_anew(demand, snapshot);
-            // Rows tell of populations and terms that came or went, not of namespaces that changed.
-            if is_reweighed && self.weighed_at.2 != weighed_at.2 {
-                changed = None;
-            }
-            self.weighed_at = weighed_at;
-        }
-        match changed {
+        match self.changed_rows(demand, snapshot, kernels) {
             Some(rows) => rows.into_iter().for_each(|row| self.recount(snapshot, row)),
             None => self.count_anew(demand, snapshot, shape),
         }
@@ -99,9 +84,8 @@ impl Census {
         &self.sums[index]
     }
 
-    /// The rows whose pods may have changed since, if that can be told and they are few.
-    ///
-    /// A population or a term that came or went since did so on such a row, so it is enough to recount these.
+    /// The rows whose pods may have changed since, if that can be told and they are few. Pods anywhere else weigh what they
+    /// weighed.
     fn changed_rows(
         &self,
         demand: &Demand,
@@ -131,28 +115,16 @@ impl Census {
         Some(rows)
     }
 
-    /// Looks up the weights; answers whether any is another than before.
-    fn weigh_anew(&mut self, demand: &Demand, snapshot: &Snapshot) -> bool {
-        self.tallies.resize_with(demand.subjects.len(), Tally::default);
-        let mut is_other = false;
-        for (tally, subject) in self.tallies.iter_mut().zip(&demand.subjects) {
-            let weights = Weights::of(subject, &demand.terms, snapshot);
-            is_other |= weights != tally.weights;
-            tally.weights = weights;
-        }
-        is_other
-    }
-
     fn recount(&mut self, snapshot: &Snapshot, row: NodeRow) {
         let shard = &snapshot.shards[row.shard()];
         let pods = shard.pods.of(row.row());
-        for (subject, tally) in self.tallies.iter_mut().enumerate() {
-            let cell = &mut tally.by_row[row.index()];
-            let weight = tally.weights.weigh(pods);
-            let change = weight - std::mem::replace(cell, weight);
+        let subjects = self.counted.subjects.iter();
+        for (i, (tally, subject)) in self.tallies.iter_mut().zip(subjects).enumerate() {
+            let weight = tally.scale.weigh(subject, pods);
+            let change = weight - std::mem::replace(&mut tally.by_row[row.index()], weight);
             if change != 0 {
                 let sums = self.sums.iter_mut().zip(&self.counted.sums);
-                for (sum, _) in sums.filter(|(_, by)| by.subject == subject) {
+                for (sum, _) in sums.filter(|(_, by)| by.subject == i) {
                     sum.add(shard, row.row(), change);
                 }
             }
@@ -161,10 +133,15 @@ impl Census {
 
     fn count_anew(&mut self, demand: &Demand, snapshot: &Snapshot, shape: &ShapeFacts) {
         self.counted = demand.clone();
-        for tally in &mut self.tallies {
+        self.tallies.resize_with(demand.subjects.len(), Tally::default);
+        for (tally, subject) in self.tallies.iter_mut().zip(&demand.subjects) {
+            let weights = Weights::of(subject, &demand.terms, snapshot);
             tally.by_row.clear();
             tally.by_row.resize(snapshot.shards.len() * ROWS, 0);
-            tally.weights.spread_over(snapshot, &mut tally.by_row);
+            weights.for_each_row(snapshot, |row, n_pods, weight| {
+                tally.by_row[row.index()] += n_pods as i32 * weight;
+            });
+            tally.scale = Scale::of(weights);
         }
         self.sums.clear();
         for by in &demand.sums {
@@ -180,25 +157,13 @@ impl Census {
     /// Whether any pod was weighed for a subject at all, even if to nothing (S-IS-4).
     pub(crate) fn has_any(&self, sum: usize, snapshot: &Snapshot) -> bool {
         let by = &self.counted.sums[sum];
-        let weights = &self.tallies[by.subject].weights;
-        let mut rows: FxHashSet<NodeRow> = FxHashSet::default();
-        weights.for_each_row(snapshot, |row, _, _| {
-            rows.insert(row);
-        });
-        let has_key = |row: &NodeRow| {
+        let subject = &self.counted.subjects[by.subject];
+        let mut has_any = false;
+        Weights::of(subject, &self.counted.terms, snapshot).for_each_row(snapshot, |row, _, _| {
             let labels = &snapshot.shards[row.shard()].nodes.labels;
-            labels.get(&by.key).is_some_and(|label| label.rows.contains(row.row()))
-        };
-        #[expect(
-            clippy::iter_over_hash_type,
-            reason = "whether there is one does not depend on order"
-        )]
-        for row in &rows {
-            if has_key(row) {
-                return true;
-            }
-        }
-        false
+            has_any |= labels.get(&by.key).is_some_and(|label| label.rows.contains(row.row()));
+        });
+        has_any
     }
 }
 

@@ -1,7 +1,9 @@
 //! Demand: what a pod asks the census for, worked out from the pod, the policy and the cluster's objects.
 
+use std::hash::{Hash, Hasher};
 use std::sync::Arc;
 
+use rustc_hash::FxHasher;
 use smallvec::SmallVec;
 
 use super::affinity;
@@ -104,7 +106,17 @@ impl Demand {
 
     /// Whether the same is counted in the same places; what for and against what limits is another matter.
     pub(super) fn counts_as(&self, other: &Demand) -> bool {
-        self.subjects == other.subjects && self.sums == other.sums
+        self.subjects == other.subjects && self.sums == other.sums && self.terms == other.terms
+    }
+
+    /// Tells demands apart that do not count the same; 0 where nothing is to be counted.
+    pub(crate) fn fingerprint(&self) -> u64 {
+        if self.is_empty() {
+            return 0;
+        }
+        let mut hasher = FxHasher::default();
+        (&self.subjects, &self.sums, &self.terms).hash(&mut hasher);
+        hasher.finish() | 1
     }
 
     /// The position of a subject, which is added unless it is there.

@@ -2,6 +2,7 @@
 
 use std::sync::Arc;
 
+use rustc_hash::FxHashMap;
 use smallvec::SmallVec;
 
 use crate::model::intern::Symbol;
@@ -12,7 +13,7 @@ use crate::snapshot::pod_table::PlacedPod;
 use crate::snapshot::{NodeRow, Snapshot};
 
 /// Whose pods count.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub(crate) enum Subject {
     /// Pods that match count 1 each.
     Pods(PodQuery),
@@ -23,7 +24,7 @@ pub(crate) enum Subject {
 }
 
 /// Which pods are meant: those that every clause matches; without clauses none.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub(crate) struct PodQuery {
     pub(crate) clauses: SmallVec<[Clause; 1]>,
     /// Whether pods that are being deleted are meant too.
@@ -31,21 +32,32 @@ pub(crate) struct PodQuery {
 }
 
 /// Pods of some namespaces that a selector matches.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub(crate) struct Clause {
     /// `None` means all.
     pub(crate) namespaces: Option<SmallVec<[Symbol; 1]>>,
     pub(crate) selector: LabelSelector,
 }
 
-/// What each pod weighs for a subject: by its population and by the terms that it owns.
+/// The populations and the terms that weigh anything for a subject, and how much.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Weights {
-    /// Sorted.
     populations: Vec<(PopulationId, i32)>,
     /// Sorted.
     terms: Vec<(TermId, i32)>,
 }
+
+/// Weighs the pods of a row, whoever they are.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Scale {
+    /// What populations weigh that were met before; what a population weighs for a subject never changes.
+    known: FxHashMap<PopulationId, i32>,
+    /// Sorted.
+    terms: Vec<(TermId, i32)>,
+}
+
+/// Populations to know the weights of at most.
+const MAX_KNOWN: usize = 4096;
 
 impl PodQuery {
     pub(crate) fn matches(&self, population: &Population) -> bool {
@@ -112,14 +124,6 @@ impl Weights {
                 });
             }
         }
-        weights.populations.sort_unstable();
-        weights.populations.dedup_by(|(id, weight), (kept, sum)| {
-            let is_same = id == kept;
-            if is_same {
-                *sum += *weight;
-            }
-            is_same
-        });
         weights.terms.sort_unstable();
         weights
     }
@@ -139,28 +143,6 @@ impl Weights {
         self.terms.extend(of_key.filter_map(|term| Some((term.id, weight(term.facts.kind)?))));
     }
 
-    /// What pods weigh together, read off the pods.
-    pub(crate) fn weigh(&self, pods: &[PlacedPod]) -> i32 {
-        let mut sum = 0;
-        if !self.populations.is_empty() {
-            sum +=
-                pods.iter().map(|placed| find(&self.populations, placed.population)).sum::<i32>();
-        }
-        if !self.terms.is_empty() {
-            let affinities = pods.iter().filter_map(|p| p.pod.shape().facts.pod_affinity.as_ref());
-            let terms = affinities.flat_map(|affinity| affinity.terms());
-            sum += terms.map(|term| find(&self.terms, term.id)).sum::<i32>();
-        }
-        sum
-    }
-
-    /// The same for every row, read off the indexes: adds to `by_row`.
-    pub(crate) fn spread_over(&self, snapshot: &Snapshot, by_row: &mut [i32]) {
-        self.for_each_row(snapshot, |row, n_pods, weight| {
-            by_row[row.index()] += n_pods as i32 * weight;
-        });
-    }
-
     /// Hands on, for each population and each term, the rows that have it, how often, and what each weighs.
     pub(crate) fn for_each_row(
         &self,
@@ -176,9 +158,62 @@ impl Weights {
     }
 }
 
-fn find<K: Ord + Copy>(sorted: &[(K, i32)], key: K) -> i32 {
-    match sorted.binary_search_by_key(&key, |(key, _)| *key) {
-        Ok(at) => sorted[at].1,
-        Err(_) => 0,
+impl Scale {
+    /// Knows what has been looked up.
+    pub(crate) fn of(weights: Weights) -> Scale {
+        let mut known = FxHashMap::default();
+        for (id, weight) in weights.populations {
+            *known.entry(id).or_insert(0) += weight;
+        }
+        Scale { known, terms: weights.terms }
+    }
+
+    /// What pods weigh together for the subject that this is the scale of.
+    pub(crate) fn weigh(&mut self, subject: &Subject, pods: &[PlacedPod]) -> i32 {
+        let mut sum = 0;
+        if subject.asks_pods() {
+            if self.known.len() > MAX_KNOWN {
+                self.known.clear();
+            }
+            let weight = |placed: &PlacedPod| {
+                let known = self.known.entry(placed.population);
+                *known.or_insert_with(|| subject.weight_of(placed.pod.population()))
+            };
+            sum += pods.iter().map(weight).sum::<i32>();
+        }
+        if !self.terms.is_empty() {
+            let affinities = pods.iter().filter_map(|p| p.pod.shape().facts.pod_affinity.as_ref());
+            let terms = affinities.flat_map(|affinity| affinity.terms());
+            sum += terms.map(|term| self.weight_of_term(term.id)).sum::<i32>();
+        }
+        sum
+    }
+
+    fn weight_of_term(&self, id: TermId) -> i32 {
+        let found = self.terms.binary_search_by_key(&id, |(id, _)| *id);
+        found.map_or(0, |at| self.terms[at].1)
+    }
+}
+
+impl Subject {
+    /// Whether pods count by what they are, not only by the terms that they own.
+    fn asks_pods(&self) -> bool {
+        match self {
+            Subject::Pods(_) => true,
+            Subject::Blockers(_) => false,
+            Subject::Preferences { own, .. } => !own.is_empty(),
+        }
+    }
+
+    /// What a pod weighs by what it is.
+    fn weight_of(&self, population: &Population) -> i32 {
+        match self {
+            Subject::Pods(query) => i32::from(query.matches(population)),
+            Subject::Blockers(_) => 0,
+            Subject::Preferences { own, .. } => {
+                let met = own.iter().filter(|(query, _)| query.matches(population));
+                met.map(|(_, weight)| weight).sum()
+            }
+        }
     }
 }

@@ -11,7 +11,7 @@ use crate::snapshot::shard::Shard;
 use crate::snapshot::topology::DomainId;
 
 /// What is summed by which domains, and over which nodes.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub(crate) struct SumBy {
     /// Position in the demand's subjects.
     pub(crate) subject: usize,
@@ -20,7 +20,7 @@ pub(crate) struct SumBy {
 }
 
 /// Which nodes take part.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub(crate) enum CountedNodes {
     /// All that carry the key.
     All,

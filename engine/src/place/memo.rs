@@ -7,7 +7,6 @@ use dashmap::DashMap;
 use rustc_hash::FxBuildHasher;
 
 use super::{Evaluation, Plan};
-use crate::model::population::PopulationId;
 use crate::model::shape::ShapeId;
 
 /// Remembered evaluations, by shape and policy.
@@ -22,18 +21,17 @@ pub(crate) struct Memo {
 pub(crate) struct MemoKey {
     shape: ShapeId,
     policy: u64,
-    /// Where other pods have a say; then the pod's namespace and labels matter.
-    population: Option<PopulationId>,
+    /// What is counted of other pods; a collision costs a count, no answer.
+    demand: u64,
 }
 
 impl MemoKey {
     /// `None` where the request must not be remembered.
     pub(crate) fn of(plan: &Plan<'_>) -> Option<MemoKey> {
-        let population = plan.prepared.pod().population().id;
         plan.is_rememberable().then(|| MemoKey {
             shape: plan.prepared.pod().shape().id,
             policy: plan.prepared.policy().fingerprint(),
-            population: (!plan.prepared.demand().is_empty()).then_some(population),
+            demand: plan.prepared.demand().fingerprint(),
         })
     }
 }

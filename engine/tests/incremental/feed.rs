@@ -7,7 +7,7 @@ use berth_engine::{
 use berth_proto::{Time, core_v1};
 
 use super::event::{Event, N_NODES, N_PODS, Uid, Version};
-use super::model::{KnownPod, Model, name, node_name, uid};
+use super::model::{KnownPod, Model, name, node_name};
 use super::naive::objects::{AnyObject, Key};
 use super::naive::volume_binding::Bindings;
 use super::random::Json;

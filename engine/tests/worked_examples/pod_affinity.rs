@@ -39,16 +39,22 @@ fn namespace_selectors() {
         );
     }
     // In the other direction the incoming pod's namespace has labels, or none where it has no object.
-    for (selector, expected) in [
-        ("-", "ok"),
-        ("*", THEIRS),
-        ("team:x", "ok"),
-        ("team:DoesNotExist", THEIRS),
-        ("team:NotIn:x", THEIRS),
+    for (selector, unlabelled, labelled) in [
+        ("-", "ok", "ok"),
+        ("*", THEIRS, THEIRS),
+        ("team:x", "ok", THEIRS),
+        ("team:DoesNotExist", THEIRS, "ok"),
+        ("team:NotIn:x", THEIRS, "ok"),
     ] {
         let theirs = format!("e node=n1 namespace=n2 far=host,app:x,{selector}");
         let cluster = super::cluster(&[&node("n1", "a")], &[&theirs]);
-        assert_eq!(verdicts(&cluster, "p label:app=x"), [expected], "{selector}");
+        assert_eq!(verdicts(&cluster, "p label:app=x"), [unlabelled], "{selector}");
+        upsert!(
+            cluster,
+            core_v1::Namespace,
+            json!({"metadata": {"name": "default", "labels": {"team": "x"}}})
+        );
+        assert_eq!(verdicts(&cluster, "p label:app=x"), [labelled], "{selector}");
     }
 }
 
