@@ -74,7 +74,7 @@ impl Draft {
     pub(crate) fn add_pod(&mut self, row: NodeRow, pod: Pod, is_assumed: bool) {
         let version = self.next_version();
         let Snapshot { populations, terms, storage, .. } = &mut self.snapshot;
-        populations.add(pod.population(), row, version);
+        populations.add(pod.population(), row);
         for term in owned_terms(&pod) {
             terms.add(term, row, version);
         }
@@ -136,7 +136,7 @@ impl Draft {
     /// Takes a pod out of every index over the cluster.
     fn unindex_pod(&mut self, row: NodeRow, pod: &Pod, version: u64) {
         let Snapshot { populations, terms, storage, .. } = &mut self.snapshot;
-        populations.remove(pod.population(), row, version);
+        populations.remove(pod.population(), row);
         for term in owned_terms(pod) {
             terms.remove(term, row, version);
         }

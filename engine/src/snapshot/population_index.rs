@@ -11,8 +11,6 @@ use crate::model::population::{Population, PopulationId};
 /// Populations of the pods on nodes. A copy costs a few pointers.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct PopulationIndex {
-    /// Changes when a population appears or disappears: equal versions mean the same populations.
-    pub(crate) version: u64,
     /// How many pods of a population each row has.
     pods: OrdMap<(PopulationId, NodeRow), u32>,
     /// Populations by each of their labels, and all of them under the empty key and value.
@@ -24,19 +22,18 @@ const FIRST: PopulationId = PopulationId(0);
 
 impl PopulationIndex {
     /// A pod came to a row.
-    pub(crate) fn add(&mut self, population: &Arc<Population>, row: NodeRow, version: u64) {
+    pub(crate) fn add(&mut self, population: &Arc<Population>, row: NodeRow) {
         let is_new = !self.has(population.id);
         *self.pods.entry((population.id, row)).or_insert(0) += 1;
         if is_new {
             for key in label_keys(population) {
                 self.by_label.insert(key, population.clone());
             }
-            self.version = version;
         }
     }
 
     /// A pod left a row.
-    pub(crate) fn remove(&mut self, population: &Population, row: NodeRow, version: u64) {
+    pub(crate) fn remove(&mut self, population: &Population, row: NodeRow) {
         let key = (population.id, row);
         let Some(n_pods) = self.pods.get_mut(&key) else {
             debug_assert!(false, "a pod that was never added");
@@ -51,7 +48,6 @@ impl PopulationIndex {
             for key in label_keys(population) {
                 self.by_label.remove(&key);
             }
-            self.version = version;
         }
     }
 
