@@ -24,6 +24,7 @@ use crate::plugin::{Plugin, StatusCode};
 use crate::snapshot::NodeRow;
 use basis::Basis;
 use decision::{Decision, Outcome, Placement, Unschedulable};
+use ranking::Ranking;
 use request::TieBreak;
 
 /// A decision and, when it is a placement, the row that it fell on.
@@ -67,6 +68,11 @@ fn filter_and_score(
     evaluation: &mut Evaluation,
     tie_break: TieBreak,
 ) -> Result<Decided, EngineError> {
+    if plan.is_by_row() && evaluation.n_feasible() > 1 {
+        plan.check_scoring()?;
+        let n_feasible = evaluation.n_feasible();
+        return Ok(best(plan, evaluation.rank_rows(plan), n_feasible, tie_break));
+    }
     let feasible = evaluation.feasible(plan);
     let outcome = match feasible.len() {
         0 => Outcome::Unschedulable(message::unschedulable(plan)),
@@ -76,12 +82,16 @@ fn filter_and_score(
             if !plan.prepared.demand().filters() {
                 plan.prepared.count(&mut evaluation.census);
             }
-            let best = evaluation.rank(plan, &feasible);
-            let row = select::select(plan, &best, tie_break);
-            return Ok(placed(plan, row, Some(best.total()), n_feasible, best.n_rows()));
+            return Ok(best(plan, evaluation.rank(plan, &feasible), n_feasible, tie_break));
         }
     };
     Ok(Decided { decision: plan.decision(outcome), chosen: None })
+}
+
+/// The placement on one of the best rows.
+fn best(plan: &Plan<'_>, best: &Ranking, n_feasible: u32, tie_break: TieBreak) -> Decided {
+    let row = select::select(plan, best, tie_break);
+    placed(plan, row, Some(best.total()), n_feasible, best.n_rows())
 }
 
 /// Whatever ends an attempt before a node is looked at (S-Q-5, S-CYC-1, S-CYC-2).

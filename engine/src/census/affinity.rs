@@ -41,7 +41,7 @@ fn add_required(demand: &mut Demand, own: &PodAffinity, pod: &Pod, snapshot: &Sn
             own.required.iter().map(|term| clause(&term.facts, snapshot)).collect();
         let query = query(clauses);
         let matches_itself = query.matches(pod.population());
-        let mut sums = SmallVec::new();
+        let mut sums = Vec::new();
         for term in &own.required {
             sums.push(add(demand, Subject::Pods(query.clone()), term.facts.topology_key));
         }

@@ -4,7 +4,6 @@ use std::hash::{Hash, Hasher};
 use std::sync::Arc;
 
 use rustc_hash::FxHasher;
-use smallvec::SmallVec;
 
 use super::affinity;
 use super::spread;
@@ -24,15 +23,15 @@ pub(crate) struct Demand {
     pub(crate) sums: Vec<SumBy>,
     /// Terms that pods on nodes own and that match the pod.
     pub(crate) terms: Vec<Arc<Term>>,
-    pub(crate) hard: SmallVec<[HardConstraint; 1]>,
+    pub(crate) hard: Vec<HardConstraint>,
     pub(crate) soft: SoftConstraints,
     pub(crate) affinity: RequiredAffinity,
     /// The pod's required anti-affinity.
-    pub(crate) anti_affinity: SmallVec<[usize; 1]>,
+    pub(crate) anti_affinity: Vec<usize>,
     /// Required anti-affinity of pods on nodes.
-    pub(crate) blockers: SmallVec<[usize; 1]>,
+    pub(crate) blockers: Vec<usize>,
     /// Preferences, the pod's and those of pods on nodes.
-    pub(crate) preferences: SmallVec<[usize; 1]>,
+    pub(crate) preferences: Vec<usize>,
 }
 
 /// A spread constraint that filters.
@@ -48,7 +47,7 @@ pub(crate) struct HardConstraint {
 /// Spread constraints that score.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct SoftConstraints {
-    pub(crate) list: SmallVec<[SoftConstraint; 2]>,
+    pub(crate) list: Vec<SoftConstraint>,
     /// Whether nodes that lack one of the keys are ignored (S-TS-2).
     pub(crate) is_strict: bool,
 }
@@ -68,7 +67,7 @@ pub(crate) struct SoftConstraint {
 #[derive(Clone, Debug, Default)]
 pub(crate) struct RequiredAffinity {
     /// A term each.
-    pub(crate) sums: SmallVec<[usize; 1]>,
+    pub(crate) sums: Vec<usize>,
     /// Whether the pod matches all its own terms, so that it may be the first of its series (S-IPA-7).
     pub(crate) matches_itself: bool,
 }

@@ -11,7 +11,7 @@ use super::feasible::Feasible;
 use super::normalized::Normalized;
 use super::ranking::Ranking;
 use crate::census::Census;
-use crate::filter::Filter;
+use crate::filter::Scope;
 use crate::score::normalize::Extent;
 use crate::snapshot::row_set::{FEW, RowSet};
 use crate::snapshot::shard::Shard;
@@ -30,6 +30,8 @@ pub(crate) struct Evaluation {
     n_nodes: usize,
     /// What other pods have to do with it.
     pub(crate) census: Census,
+    /// What was best when it was last asked.
+    best: Ranking,
 }
 
 #[derive(Clone, Debug, Default)]
@@ -95,19 +97,26 @@ impl Evaluation {
     /// The rows that pass every filter, after [`Evaluation::filter`].
     pub(crate) fn feasible(&self, plan: &Plan<'_>) -> Feasible {
         let shards = self.shards.iter().zip(&plan.prepared.snapshot().shards);
-        shards
-            .map(|(known, shard)| passing(plan, plan.request_filters(), shard, known.feasible))
-            .collect()
+        shards.map(|(known, shard)| passing(plan, Scope::Request, shard, known.feasible)).collect()
+    }
+
+    /// How many rows pass every filter that is a matter of rows.
+    pub(crate) fn n_feasible(&self) -> u32 {
+        self.shards.iter().map(|shard| shard.n_feasible).sum()
     }
 
     /// The best of the feasible rows, of which there must be some.
-    pub(crate) fn rank(&mut self, plan: &Plan<'_>, feasible: &Feasible) -> Ranking {
+    pub(crate) fn rank(&mut self, plan: &Plan<'_>, feasible: &Feasible) -> &Ranking {
         self.score(plan);
-        if plan.cluster_scores().is_empty() && plan.request_filters().is_empty() {
-            self.rank_by_shard(plan)
-        } else {
-            self.rank_together(plan, feasible)
-        }
+        self.rank_together(plan, feasible);
+        &self.best
+    }
+
+    /// The same where everything is a matter of rows.
+    pub(crate) fn rank_rows(&mut self, plan: &Plan<'_>) -> &Ranking {
+        self.score(plan);
+        self.rank_by_shard(plan);
+        &self.best
     }
 
     /// Scores every shard that changed, row by row.
@@ -124,25 +133,24 @@ impl Evaluation {
     }
 
     /// Ranks where a shard's ranking stands until something of it or an extent changes.
-    fn rank_by_shard(&mut self, plan: &Plan<'_>) -> Ranking {
+    fn rank_by_shard(&mut self, plan: &Plan<'_>) {
         let mut maxima: Maxima = SmallVec::from_elem(0, plan.normalized_scores().len());
         for evaluation in self.shards.iter().filter(|e| e.n_feasible > 0) {
             for (max, raw) in maxima.iter_mut().zip(&evaluation.raw) {
                 *max = (*max).max(raw.max);
             }
         }
-        let mut best = Ranking::new();
+        self.best.clear();
         for (i, (evaluation, plain)) in self.shards.iter_mut().zip(&self.plain).enumerate() {
             if evaluation.n_feasible > 0 {
                 let ranking = evaluation.ranked(plan, plain, &maxima);
-                best.add(i, ranking.best, ranking.rows);
+                self.best.add(i, ranking.best, ranking.rows);
             }
         }
-        best
     }
 
     /// Ranks where other rows have a say: every total is put together anew.
-    fn rank_together(&self, plan: &Plan<'_>, feasible: &Feasible) -> Ranking {
+    fn rank_together(&mut self, plan: &Plan<'_>, feasible: &Feasible) {
         let kernels = plan.prepared.kernels;
         let mut maxima: Maxima = SmallVec::from_elem(0, plan.normalized_scores().len());
         for (evaluation, rows) in self.shards.iter().zip(feasible.by_shard()) {
@@ -157,27 +165,21 @@ impl Evaluation {
             .iter()
             .filter_map(|(score, weight)| Normalized::of(plan, *score, *weight, feasible))
             .collect();
-        let mut best = Ranking::new();
+        self.best.clear();
         for (i, rows) in feasible.by_shard().iter().enumerate().filter(|(_, rows)| !rows.is_empty())
         {
             let mut totals = self.plain[i];
             let constant = add_raw(plan, &mut totals, &self.shards[i].raw, &maxima);
             scores.iter().for_each(|score| score.add_to(&mut totals, i, rows));
             let highest = kernels.max_of(&totals, rows);
-            best.add(i, highest + constant, kernels.rows_equal(&totals, rows, highest));
+            self.best.add(i, highest + constant, kernels.rows_equal(&totals, rows, highest));
         }
-        best
     }
 }
 
-/// The rows among `rows`, all of which hold a node, that these filters pass.
-fn passing(
-    plan: &Plan<'_>,
-    filters: &[&'static Filter],
-    shard: &Shard,
-    mut rows: RowSet,
-) -> RowSet {
-    for filter in filters {
+/// The rows among `rows`, all of which hold a node, that the filters of a scope pass.
+fn passing(plan: &Plan<'_>, scope: Scope, shard: &Shard, mut rows: RowSet) -> RowSet {
+    for filter in plan.filters().iter().filter(|filter| filter.scope == scope) {
         if rows.is_empty() {
             break;
         }
@@ -194,12 +196,12 @@ impl ShardEvaluation {
             Some(changed) => {
                 candidates.intersect(&changed);
                 self.feasible.subtract(&changed);
-                self.feasible.union(&passing(plan, plan.row_filters(), shard, candidates));
+                self.feasible.union(&passing(plan, Scope::Row, shard, candidates));
                 self.unscored.union(&changed);
                 self.is_scored &= self.unscored.len() < FEW;
             }
             None => {
-                self.feasible = passing(plan, plan.row_filters(), shard, candidates);
+                self.feasible = passing(plan, Scope::Row, shard, candidates);
                 self.is_scored = false;
             }
         }

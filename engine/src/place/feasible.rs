@@ -1,20 +1,18 @@
 //! Feasible: the rows that every filter passes.
 
-use smallvec::SmallVec;
-
 use crate::snapshot::NodeRow;
 use crate::snapshot::row_set::RowSet;
 
 /// Feasible rows of every shard.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Feasible {
-    rows: SmallVec<[RowSet; 24]>,
+    rows: Vec<RowSet>,
     n_rows: u32,
 }
 
 impl FromIterator<RowSet> for Feasible {
     fn from_iter<I: IntoIterator<Item = RowSet>>(shards: I) -> Feasible {
-        let rows: SmallVec<[RowSet; 24]> = shards.into_iter().collect();
+        let rows: Vec<RowSet> = shards.into_iter().collect();
         let n_rows = rows.iter().map(RowSet::len).sum();
         Feasible { rows, n_rows }
     }

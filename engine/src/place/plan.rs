@@ -21,9 +21,8 @@ pub(crate) struct Plan<'a> {
     pub(crate) prepared: Prepared<'a>,
     /// Filters that can refuse something, in the policy's order.
     filters: SmallVec<[&'static Filter; 8]>,
-    /// Those of them whose verdict is remembered by row, and the others.
-    row_filters: SmallVec<[&'static Filter; 8]>,
-    request_filters: SmallVec<[&'static Filter; 4]>,
+    /// Whether any of them is asked in every attempt.
+    has_request_filters: bool,
     /// Scores that contribute and are not normalised, with their weights.
     plain_scores: SmallVec<[(&'static Score, i32); 4]>,
     /// Those that are normalised over the feasible nodes.
@@ -51,9 +50,7 @@ impl<'a> Plan<'a> {
         let filters = spec.filter.iter().filter_map(|plugin| Filter::of(*plugin));
         let filters: SmallVec<[&'static Filter; 8]> =
             filters.filter(|filter| (filter.applies)(&prepared)).collect();
-        let of_scope = |scope| filters.iter().copied().filter(move |f| f.scope == scope);
-        let row_filters = of_scope(Scope::Row).collect();
-        let request_filters = of_scope(Scope::Request).collect();
+        let has_request_filters = filters.iter().any(|filter| filter.scope == Scope::Request);
         let (mut plain_scores, mut normalized_scores) = (SmallVec::new(), SmallVec::new());
         let mut cluster_scores = SmallVec::new();
         for (plugin, weight) in &spec.score {
@@ -75,8 +72,7 @@ impl<'a> Plan<'a> {
         Plan {
             prepared,
             filters,
-            row_filters,
-            request_filters,
+            has_request_filters,
             plain_scores,
             normalized_scores,
             cluster_scores,
@@ -87,14 +83,9 @@ impl<'a> Plan<'a> {
         &self.filters
     }
 
-    /// Filters whose verdict on a row stands until the row changes.
-    pub(crate) fn row_filters(&self) -> &[&'static Filter] {
-        &self.row_filters
-    }
-
-    /// Filters that are asked in every attempt.
-    pub(crate) fn request_filters(&self) -> &[&'static Filter] {
-        &self.request_filters
+    /// Whether everything that is found of a row stands until the row changes.
+    pub(crate) fn is_by_row(&self) -> bool {
+        !self.has_request_filters && self.cluster_scores.is_empty()
     }
 
     pub(crate) fn cluster_scores(&self) -> &[(ClusterScore, i32)] {

@@ -1,20 +1,19 @@
 //! Ranking: the highest total and the rows that have it.
 
-use smallvec::SmallVec;
-
 use crate::snapshot::row_set::RowSet;
 
 /// The best rows of all shards.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, Default)]
 pub(crate) struct Ranking {
     total: i32,
-    rows: SmallVec<[(usize, RowSet); 24]>,
+    rows: Vec<(usize, RowSet)>,
 }
 
 impl Ranking {
-    /// Without any row.
-    pub(crate) fn new() -> Ranking {
-        Ranking { total: i32::MIN, rows: SmallVec::new() }
+    /// Forgets every row.
+    pub(crate) fn clear(&mut self) {
+        self.total = i32::MIN;
+        self.rows.clear();
     }
 
     /// Takes in the best rows of one more shard.

@@ -13,6 +13,8 @@ use crate::model::population::{Population, PopulationId};
 pub(crate) struct PopulationIndex {
     /// How many pods of a population each row has.
     pods: OrdMap<(PopulationId, NodeRow), u32>,
+    /// On how many rows each population is.
+    n_rows: OrdMap<PopulationId, u32>,
     /// Populations by each of their labels, and all of them under the empty key and value.
     by_label: OrdMap<(Symbol, Symbol, Symbol, PopulationId), Arc<Population>>,
 }
@@ -23,9 +25,14 @@ const FIRST: PopulationId = PopulationId(0);
 impl PopulationIndex {
     /// A pod came to a row.
     pub(crate) fn add(&mut self, population: &Arc<Population>, row: NodeRow) {
-        let is_new = !self.has(population.id);
-        *self.pods.entry((population.id, row)).or_insert(0) += 1;
-        if is_new {
+        let n_pods = self.pods.entry((population.id, row)).or_insert(0);
+        *n_pods += 1;
+        if *n_pods > 1 {
+            return;
+        }
+        let n_rows = self.n_rows.entry(population.id).or_insert(0);
+        *n_rows += 1;
+        if *n_rows == 1 {
             for key in label_keys(population) {
                 self.by_label.insert(key, population.clone());
             }
@@ -44,7 +51,10 @@ impl PopulationIndex {
             return;
         }
         self.pods.remove(&key);
-        if !self.has(population.id) {
+        let n_rows = self.n_rows.entry(population.id).or_insert(1);
+        *n_rows -= 1;
+        if *n_rows == 0 {
+            self.n_rows.remove(&population.id);
             for key in label_keys(population) {
                 self.by_label.remove(&key);
             }
@@ -76,10 +86,6 @@ impl PopulationIndex {
     /// All populations of a namespace, or of all.
     pub(crate) fn all(&self, namespace: Option<Symbol>) -> impl Iterator<Item = &Arc<Population>> {
         self.with_label(Symbol::EMPTY, Symbol::EMPTY, namespace)
-    }
-
-    fn has(&self, id: PopulationId) -> bool {
-        self.rows_of(id).next().is_some()
     }
 }
 

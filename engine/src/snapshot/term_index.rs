@@ -16,6 +16,8 @@ pub(crate) struct TermIndex {
     pub(crate) version: u64,
     /// How many pods that own a term each row has; a pod that lists a term twice counts twice.
     owners: OrdMap<(TermId, NodeRow), u32>,
+    /// On how many rows each term is.
+    n_rows: OrdMap<TermId, u32>,
     /// Terms by each label value that whoever they match may have; those that name no value are under the empty key.
     by_anchor: OrdMap<(Symbol, Symbol, TermId), Arc<Term>>,
 }
@@ -26,9 +28,14 @@ const FIRST: TermId = TermId(0);
 impl TermIndex {
     /// A pod that owns the term came to a row.
     pub(crate) fn add(&mut self, term: &Arc<Term>, row: NodeRow, version: u64) {
-        let is_new = !self.has(term.id);
-        *self.owners.entry((term.id, row)).or_insert(0) += 1;
-        if is_new {
+        let n_owners = self.owners.entry((term.id, row)).or_insert(0);
+        *n_owners += 1;
+        if *n_owners > 1 {
+            return;
+        }
+        let n_rows = self.n_rows.entry(term.id).or_insert(0);
+        *n_rows += 1;
+        if *n_rows == 1 {
             for (key, value) in anchors(term) {
                 self.by_anchor.insert((key, value, term.id), term.clone());
             }
@@ -48,7 +55,10 @@ impl TermIndex {
             return;
         }
         self.owners.remove(&key);
-        if !self.has(term.id) {
+        let n_rows = self.n_rows.entry(term.id).or_insert(1);
+        *n_rows -= 1;
+        if *n_rows == 0 {
+            self.n_rows.remove(&term.id);
             for (key, value) in anchors(term) {
                 self.by_anchor.remove(&(key, value, term.id));
             }
@@ -88,10 +98,6 @@ impl TermIndex {
     /// Whether no pod on a node owns any term.
     pub(crate) fn is_empty(&self) -> bool {
         self.owners.is_empty()
-    }
-
-    fn has(&self, id: TermId) -> bool {
-        self.rows_of(id).next().is_some()
     }
 }
 
