@@ -190,6 +190,8 @@ impl Policy {
         check_weights(&spec.score)?;
         check_scoring(&spec.node_resources_fit.scoring)?;
         check_unique(&spec.balanced_allocation.resources)?;
+        check_spread(&spec.pod_topology_spread.defaulting)?;
+        check_affinity(&spec.inter_pod_affinity)?;
         if let Some(added) = &spec.node_affinity.added_affinity {
             NodePreferences::check_added(added).map_err(|error| PolicyError {
                 field: format!("pluginConfig[NodeAffinity].addedAffinity.{}", error.field),
@@ -377,6 +379,31 @@ fn check_scoring(scoring: &ScoringStrategy) -> Result<(), PolicyError> {
     Ok(())
 }
 
+fn check_spread(defaulting: &SpreadDefaulting) -> Result<(), PolicyError> {
+    let SpreadDefaulting::List(constraints) = defaulting else {
+        return Ok(());
+    };
+    for (i, constraint) in constraints.iter().enumerate() {
+        let field =
+            |name| format!("pluginConfig[PodTopologySpread].defaultConstraints[{i}].{name}");
+        let min_domains = constraint.min_domains.unwrap_or(1);
+        for (name, value) in [("maxSkew", constraint.max_skew), ("minDomains", min_domains)] {
+            if value <= 0 {
+                return Err(error(field(name), format!("{value} is not greater than 0")));
+            }
+        }
+    }
+    Ok(())
+}
+
+fn check_affinity(args: &InterPodAffinityArgs) -> Result<(), PolicyError> {
+    if (0..=100).contains(&args.hard_pod_affinity_weight) {
+        return Ok(());
+    }
+    let field = "pluginConfig[InterPodAffinity].hardPodAffinityWeight";
+    Err(error(field, "not in valid range [0, 100]"))
+}
+
 fn check_unique(resources: &[String]) -> Result<(), PolicyError> {
     for (i, name) in resources.iter().enumerate() {
         if resources[..i].contains(name) {
@@ -430,6 +457,24 @@ mod tests {
                 };
             },
             "pluginConfig[NodeResourcesFit].scoringStrategy.resources[0].weight",
+        );
+        check(
+            |s| s.inter_pod_affinity.hard_pod_affinity_weight = 101,
+            "pluginConfig[InterPodAffinity].hardPodAffinityWeight",
+        );
+        check(
+            |s| {
+                s.pod_topology_spread.defaulting =
+                    SpreadDefaulting::List(vec![DefaultConstraint {
+                        max_skew: 0,
+                        topology_key: "zone".into(),
+                        when_unsatisfiable: WhenUnsatisfiable::DoNotSchedule,
+                        min_domains: None,
+                        honors_affinity: true,
+                        honors_taints: false,
+                    }]);
+            },
+            "pluginConfig[PodTopologySpread].defaultConstraints[0].maxSkew",
         );
         let point = |utilization, score| ShapePoint { utilization, score };
         for (shape, at) in [

@@ -36,7 +36,7 @@ pub(crate) struct SpreadConstraints {
 }
 
 impl SpreadConstraints {
-    /// Fails for names of actions and policies that do not exist.
+    /// Fails for names of actions and policies that do not exist, and for numbers that are not positive.
     pub(crate) fn compile(
         constraints: &[core_v1::TopologySpreadConstraint],
         labels: &Labels,
@@ -86,11 +86,17 @@ fn compile_one(
             format!("`{}` is neither `Honor` nor `Ignore`", clip(other)),
         )),
     };
+    let min_domains = constraint.min_domains.unwrap_or(1);
+    for (field, value) in [("maxSkew", constraint.max_skew), ("minDomains", min_domains)] {
+        if value <= 0 {
+            return Err(ModelError::new(field, format!("{value} is not greater than 0")));
+        }
+    }
     Ok(SpreadConstraint {
         topology_key: names.intern(&constraint.topology_key),
         max_skew: constraint.max_skew,
         is_hard,
-        min_domains: constraint.min_domains.unwrap_or(1),
+        min_domains,
         honors_affinity: honors("nodeAffinityPolicy", &constraint.node_affinity_policy, true)?,
         honors_taints: honors("nodeTaintsPolicy", &constraint.node_taints_policy, false)?,
         selector: None,
@@ -116,4 +122,54 @@ fn effective_selector(
         }
     }
     Ok(Some(selector))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn compile(json: &str) -> Result<SpreadConstraints, ModelError> {
+        let constraints: Vec<core_v1::TopologySpreadConstraint> =
+            serde_json::from_str(json).unwrap();
+        let names = Interner::new();
+        let labels: Labels = [(names.intern("rev"), names.intern("7"))].into();
+        SpreadConstraints::compile(&constraints, &labels, &names)
+    }
+
+    /// S-PTS-2, S-PTS-3
+    #[test]
+    fn defaults_and_match_label_keys() {
+        let compiled = compile(
+            r#"[{"maxSkew": 2, "topologyKey": "zone", "whenUnsatisfiable": "DoNotSchedule",
+                 "labelSelector": {"matchLabels": {"app": "a"}}, "matchLabelKeys": ["rev", "absent"]},
+                {"maxSkew": 1, "topologyKey": "zone", "whenUnsatisfiable": "ScheduleAnyway", "matchLabelKeys": ["rev"],
+                 "minDomains": 3, "nodeAffinityPolicy": "Ignore", "nodeTaintsPolicy": "Honor"}]"#,
+        )
+        .unwrap();
+        let [hard, soft] = &compiled.list[..] else { panic!("{compiled:?}") };
+        assert!(hard.is_hard && hard.honors_affinity && !hard.honors_taints);
+        assert_eq!((hard.max_skew, hard.min_domains), (2, 1));
+        assert_eq!(hard.selector.as_ref().map(|s| s.requirements.len()), Some(2));
+        assert!(!soft.is_hard && !soft.honors_affinity && soft.honors_taints);
+        assert_eq!((soft.min_domains, &soft.selector), (3, &None));
+    }
+
+    #[test]
+    fn errors_name_the_field() {
+        for (constraint, field) in [
+            (r#"{"maxSkew": 1, "whenUnsatisfiable": "Sometimes"}"#, "whenUnsatisfiable"),
+            (r#"{"maxSkew": 0, "whenUnsatisfiable": "ScheduleAnyway"}"#, "maxSkew"),
+            (
+                r#"{"maxSkew": 1, "whenUnsatisfiable": "DoNotSchedule", "minDomains": -2147483648}"#,
+                "minDomains",
+            ),
+            (
+                r#"{"maxSkew": 1, "whenUnsatisfiable": "DoNotSchedule", "nodeTaintsPolicy": "honor"}"#,
+                "nodeTaintsPolicy",
+            ),
+        ] {
+            let error = compile(&format!("[{constraint}]")).unwrap_err();
+            assert_eq!(error.field, format!("spec.topologySpreadConstraints[0].{field}"));
+        }
+    }
 }

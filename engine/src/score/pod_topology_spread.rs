@@ -81,7 +81,7 @@ fn n_domains(prepared: &Prepared<'_>, key: Symbol, rows: &[RowSet], n_ids: usize
 impl SoftConstraint {
     /// S-TS-7
     fn cost_of(&self, count: f64, weight: f64) -> f64 {
-        count * weight + f64::from(self.max_skew - 1)
+        count * weight + (f64::from(self.max_skew) - 1.0)
     }
 }
 
