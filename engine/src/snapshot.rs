@@ -9,6 +9,7 @@ pub(crate) mod node_table;
 pub(crate) mod objects;
 pub(crate) mod pod_table;
 pub(crate) mod population_index;
+mod postings;
 pub(crate) mod row_set;
 pub(crate) mod shard;
 pub(crate) mod storage;

@@ -5,34 +5,24 @@ use std::sync::Arc;
 use imbl::OrdMap;
 
 use super::NodeRow;
+use super::postings::Postings;
 use crate::model::intern::Symbol;
 use crate::model::population::{Population, PopulationId};
 
 /// Populations of the pods on nodes. A copy costs a few pointers.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct PopulationIndex {
-    /// How many pods of a population each row has.
-    pods: OrdMap<(PopulationId, NodeRow), u32>,
-    /// On how many rows each population is.
-    n_rows: OrdMap<PopulationId, u32>,
+    pods: Postings<PopulationId>,
     /// Populations by each of their labels, and all of them under the empty key and value.
     by_label: OrdMap<(Symbol, Symbol, Symbol, PopulationId), Arc<Population>>,
 }
 
-const FIRST_ROW: NodeRow = NodeRow::FIRST;
 const FIRST: PopulationId = PopulationId(0);
 
 impl PopulationIndex {
     /// A pod came to a row.
     pub(crate) fn add(&mut self, population: &Arc<Population>, row: NodeRow) {
-        let n_pods = self.pods.entry((population.id, row)).or_insert(0);
-        *n_pods += 1;
-        if *n_pods > 1 {
-            return;
-        }
-        let n_rows = self.n_rows.entry(population.id).or_insert(0);
-        *n_rows += 1;
-        if *n_rows == 1 {
+        if self.pods.add(population.id, row) {
             for key in label_keys(population) {
                 self.by_label.insert(key, population.clone());
             }
@@ -41,20 +31,7 @@ impl PopulationIndex {
 
     /// A pod left a row.
     pub(crate) fn remove(&mut self, population: &Population, row: NodeRow) {
-        let key = (population.id, row);
-        let Some(n_pods) = self.pods.get_mut(&key) else {
-            debug_assert!(false, "a pod that was never added");
-            return;
-        };
-        *n_pods -= 1;
-        if *n_pods > 0 {
-            return;
-        }
-        self.pods.remove(&key);
-        let n_rows = self.n_rows.entry(population.id).or_insert(1);
-        *n_rows -= 1;
-        if *n_rows == 0 {
-            self.n_rows.remove(&population.id);
+        if self.pods.remove(population.id, row) {
             for key in label_keys(population) {
                 self.by_label.remove(&key);
             }
@@ -63,8 +40,7 @@ impl PopulationIndex {
 
     /// The rows that have pods of a population, and how many.
     pub(crate) fn rows_of(&self, id: PopulationId) -> impl Iterator<Item = (NodeRow, u32)> + '_ {
-        let rows = self.pods.range((id, FIRST_ROW)..);
-        rows.take_while(move |((of, _), _)| *of == id).map(|((_, row), n_pods)| (*row, *n_pods))
+        self.pods.rows_of(id)
     }
 
     /// Populations of a namespace, or of all, that have this label.

@@ -5,6 +5,7 @@ use std::sync::Arc;
 use imbl::OrdMap;
 
 use super::NodeRow;
+use super::postings::Postings;
 use crate::model::intern::Symbol;
 use crate::model::label::Labels;
 use crate::model::pod_affinity::{Term, TermId};
@@ -14,28 +15,18 @@ use crate::model::pod_affinity::{Term, TermId};
 pub(crate) struct TermIndex {
     /// Changes when a term appears or disappears: equal versions mean the same terms.
     pub(crate) version: u64,
-    /// How many pods that own a term each row has; a pod that lists a term twice counts twice.
-    owners: OrdMap<(TermId, NodeRow), u32>,
-    /// On how many rows each term is.
-    n_rows: OrdMap<TermId, u32>,
+    /// A pod that lists a term twice counts twice.
+    owners: Postings<TermId>,
     /// Terms by each label value that whoever they match may have; those that name no value are under the empty key.
     by_anchor: OrdMap<(Symbol, Symbol, TermId), Arc<Term>>,
 }
 
-const FIRST_ROW: NodeRow = NodeRow::FIRST;
 const FIRST: TermId = TermId(0);
 
 impl TermIndex {
     /// A pod that owns the term came to a row.
     pub(crate) fn add(&mut self, term: &Arc<Term>, row: NodeRow, version: u64) {
-        let n_owners = self.owners.entry((term.id, row)).or_insert(0);
-        *n_owners += 1;
-        if *n_owners > 1 {
-            return;
-        }
-        let n_rows = self.n_rows.entry(term.id).or_insert(0);
-        *n_rows += 1;
-        if *n_rows == 1 {
+        if self.owners.add(term.id, row) {
             for (key, value) in anchors(term) {
                 self.by_anchor.insert((key, value, term.id), term.clone());
             }
@@ -45,20 +36,7 @@ impl TermIndex {
 
     /// A pod that owns the term left a row.
     pub(crate) fn remove(&mut self, term: &Term, row: NodeRow, version: u64) {
-        let key = (term.id, row);
-        let Some(n_owners) = self.owners.get_mut(&key) else {
-            debug_assert!(false, "a term that was never added");
-            return;
-        };
-        *n_owners -= 1;
-        if *n_owners > 0 {
-            return;
-        }
-        self.owners.remove(&key);
-        let n_rows = self.n_rows.entry(term.id).or_insert(1);
-        *n_rows -= 1;
-        if *n_rows == 0 {
-            self.n_rows.remove(&term.id);
+        if self.owners.remove(term.id, row) {
             for (key, value) in anchors(term) {
                 self.by_anchor.remove(&(key, value, term.id));
             }
@@ -68,8 +46,7 @@ impl TermIndex {
 
     /// The rows that have owners of a term, and how many.
     pub(crate) fn rows_of(&self, id: TermId) -> impl Iterator<Item = (NodeRow, u32)> + '_ {
-        let rows = self.owners.range((id, FIRST_ROW)..);
-        rows.take_while(move |((of, _), _)| *of == id).map(|((_, row), n_owners)| (*row, *n_owners))
+        self.owners.rows_of(id)
     }
 
     /// Every term that matches a pod with these labels in this namespace, once.
