@@ -67,6 +67,26 @@ fn anti_affinity_holds_across_a_zone() {
     }
 }
 
+/// S-IPA-7: a term that nobody had when a pod was decided for counts all the same. Hermits are few and keep crowds away,
+/// which know nothing of it.
+#[test]
+fn a_term_that_comes_meanwhile_counts() {
+    for _ in 0..40 {
+        let cluster = zones();
+        let pod = |i: usize| match i % 8 {
+            0 => format!("p{i} label:app=hermit far=zone,app:crowd"),
+            _ => format!("p{i} label:app=crowd"),
+        };
+        assume_all(&cluster, &(0..64).map(pod).collect::<Vec<_>>());
+        let mut is_in: BTreeMap<usize, BTreeSet<bool>> = BTreeMap::new();
+        for view in cluster.snapshot().pods() {
+            let number: usize = view.pod.key().name[1..].parse().unwrap();
+            is_in.entry(zone_of(&view.node)).or_default().insert(number.is_multiple_of(8));
+        }
+        assert!(is_in.values().all(|kinds| kinds.len() == 1), "{is_in:?}");
+    }
+}
+
 /// S-IPA-5: the terms of a pod that has just been placed keep others off, too.
 #[test]
 fn anti_affinity_of_others_holds_across_a_zone() {
