@@ -12,7 +12,6 @@ mod sums;
 
 use crate::kernel::Kernels;
 use crate::model::shape::ShapeFacts;
-use crate::snapshot::row_set::RowSet;
 use crate::snapshot::shard::Shard;
 use crate::snapshot::{NodeRow, ROWS, Snapshot};
 use demand::Demand;
@@ -165,19 +164,4 @@ impl Census {
         });
         has_any
     }
-}
-
-/// The rows of a shard whose node carries all of these keys.
-pub(crate) fn rows_with_keys<'a>(
-    shard: &Shard,
-    keys: impl Iterator<Item = &'a crate::model::intern::Symbol>,
-) -> RowSet {
-    let mut rows = shard.nodes.rows;
-    for key in keys {
-        match shard.nodes.labels.get(key) {
-            Some(label) => rows.intersect(&label.rows),
-            None => return RowSet::EMPTY,
-        }
-    }
-    rows
 }

@@ -104,6 +104,24 @@ pub(crate) struct Refusal {
     pub(crate) reasons: SmallVec<[Reason; 2]>,
 }
 
+impl Refusal {
+    /// The refusal of one row by a filter that gives each row one reason, told by counting.
+    fn counted(
+        count: fn(&Prepared<'_>, &Shard, &RowSet, &mut ReasonCounts),
+        prepared: &Prepared<'_>,
+        shard: &Shard,
+        row: usize,
+    ) -> Refusal {
+        let rows: RowSet = [row].into_iter().collect();
+        let mut counts = ReasonCounts::default();
+        count(prepared, shard, &rows, &mut counts);
+        let reasons: SmallVec<[Reason; 2]> = counts.iter().map(|(reason, _)| reason).collect();
+        debug_assert_eq!(reasons.len(), 1, "a refused row has one reason");
+        let code = reasons.first().map_or(StatusCode::Unschedulable, |reason| reason.code());
+        Refusal { code, reasons }
+    }
+}
+
 /// Every filter that is built. The order in which they run is the policy's.
 pub(crate) const FILTERS: [Filter; 13] = [
     node_unschedulable::FILTER,

@@ -1,10 +1,9 @@
 //! DomainSums: a subject's weight by the domains of one topology key. Rules: S-PTS-4 to S-PTS-6, S-TS-5.
 
-use super::rows_with_keys;
 use crate::model::intern::Symbol;
 use crate::model::shape::ShapeFacts;
 use crate::snapshot::Snapshot;
-use crate::snapshot::matching::{matching, matching_pairs};
+use crate::snapshot::matching::{matching, matching_pairs, tolerated, with_keys};
 use crate::snapshot::node_table::LabelKey;
 use crate::snapshot::row_set::RowSet;
 use crate::snapshot::shard::Shard;
@@ -147,11 +146,11 @@ impl DomainSums {
 
 impl CountedNodes {
     fn rows(&self, key: Symbol, shard: &Shard, shape: &ShapeFacts, snapshot: &Snapshot) -> RowSet {
-        let mut rows = rows_with_keys(shard, [key].iter());
+        let mut rows = with_keys(&shard.nodes, [key].iter());
         let CountedNodes::Eligible { keys, honors_affinity, honors_taints } = self else {
             return rows;
         };
-        rows.intersect(&rows_with_keys(shard, keys.iter()));
+        rows.intersect(&with_keys(&shard.nodes, keys.iter()));
         if *honors_affinity {
             let names = snapshot.model.names();
             let pairs = shape.node_selector.as_deref().unwrap_or(&[]);
@@ -161,11 +160,7 @@ impl CountedNodes {
             }
         }
         if *honors_taints {
-            for (taint, holders) in &shard.nodes.hard_taints {
-                if !shape.tolerations.tolerates(taint) {
-                    rows.subtract(holders);
-                }
-            }
+            rows = tolerated(&shape.tolerations, &shard.nodes, rows);
         }
         rows
     }

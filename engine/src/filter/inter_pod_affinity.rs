@@ -3,9 +3,9 @@
 
 use super::reason::Reason;
 use super::{Account, Filter, PreFilterFailure, ReasonCounts, Refusal, Scope};
-use crate::census::rows_with_keys;
 use crate::plugin::Plugin;
 use crate::prepared::Prepared;
+use crate::snapshot::matching::with_keys;
 use crate::snapshot::row_set::RowSet;
 use crate::snapshot::shard::Shard;
 
@@ -48,7 +48,7 @@ fn near(prepared: &Prepared<'_>, shard: &Shard, rows: &RowSet) -> RowSet {
     let sums = || affinity.sums.iter().map(|sum| census.sum(*sum));
     if affinity.matches_itself && sums().all(|sum| sum.total() == 0) {
         let keys: Vec<_> = sums().map(|sum| sum.key()).collect();
-        let mut keyed = rows_with_keys(shard, keys.iter());
+        let mut keyed = with_keys(&shard.nodes, keys.iter());
         keyed.intersect(rows);
         return keyed;
     }
@@ -76,11 +76,7 @@ fn occupied(prepared: &Prepared<'_>, sums: &[usize], shard: &Shard, rows: &RowSe
 }
 
 fn refusal(prepared: &Prepared<'_>, shard: &Shard, row: usize) -> Refusal {
-    let rows: RowSet = [row].into_iter().collect();
-    let mut counts = ReasonCounts::default();
-    count(prepared, shard, &rows, &mut counts);
-    let reason = counts.iter().next().map_or(Reason::PodAffinity, |(reason, _)| reason);
-    Refusal { code: reason.code(), reasons: [reason].into_iter().collect() }
+    Refusal::counted(count, prepared, shard, row)
 }
 
 /// Affinity is looked at first, then the pod's anti-affinity, then that of the pods on the node (S-IPA-7).

@@ -61,11 +61,7 @@ pub(crate) fn highest_count(prepared: &Prepared<'_>, constraint: &HardConstraint
 
 /// The first constraint that fails names the reason.
 fn refusal(prepared: &Prepared<'_>, shard: &Shard, row: usize) -> Refusal {
-    let rows: RowSet = [row].into_iter().collect();
-    let mut counts = ReasonCounts::default();
-    count(prepared, shard, &rows, &mut counts);
-    let reason = counts.iter().next().map_or(Reason::PodTopologySpread, |(reason, _)| reason);
-    Refusal { code: reason.code(), reasons: [reason].into_iter().collect() }
+    Refusal::counted(count, prepared, shard, row)
 }
 
 fn count(prepared: &Prepared<'_>, shard: &Shard, refused: &RowSet, counts: &mut ReasonCounts) {

@@ -5,6 +5,7 @@ use super::reason::Reason;
 use super::{Account, Filter, Scope, passes};
 use crate::plugin::Plugin;
 use crate::prepared::Prepared;
+use crate::snapshot::matching::tolerated;
 use crate::snapshot::row_set::RowSet;
 use crate::snapshot::shard::Shard;
 
@@ -18,12 +19,6 @@ pub(crate) const FILTER: Filter = Filter {
 };
 
 /// Clears every row with an untolerated `NoSchedule` or `NoExecute` taint (S-TNT-1).
-///
-/// Cost: one subtraction of a bitmap for each distinct hard taint in the shard.
 fn run(prepared: &Prepared<'_>, shard: &Shard, rows: &mut RowSet) {
-    for (taint, holders) in &shard.nodes.hard_taints {
-        if !prepared.shape().tolerations.tolerates(taint) {
-            rows.subtract(holders);
-        }
-    }
+    *rows = tolerated(&prepared.shape().tolerations, &shard.nodes, *rows);
 }

@@ -5,11 +5,11 @@ use super::ln::ln;
 use super::normalize::Normalize;
 use super::{ClusterScores, Raw, Score};
 use crate::census::demand::SoftConstraint;
-use crate::census::rows_with_keys;
 use crate::model::intern::Symbol;
 use crate::plugin::Plugin;
 use crate::prepared::Prepared;
 use crate::snapshot::ROWS;
+use crate::snapshot::matching::with_keys;
 use crate::snapshot::row_set::RowSet;
 use crate::snapshot::shard::Shard;
 
@@ -35,8 +35,8 @@ fn score(prepared: &Prepared<'_>, feasible: &[RowSet]) -> Option<ClusterScores> 
     let shards = &prepared.snapshot().shards;
     let keyed: Option<Vec<RowSet>> = soft.is_strict.then(|| {
         let keys = || soft.list.iter().map(|constraint| &constraint.key);
-        let keyed = |(rows, shard): (&RowSet, _)| {
-            let mut keyed = rows_with_keys(shard, keys());
+        let keyed = |(rows, shard): (&RowSet, &Shard)| {
+            let mut keyed = with_keys(&shard.nodes, keys());
             keyed.intersect(rows);
             keyed
         };
