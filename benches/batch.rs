@@ -1,52 +1,96 @@
-//! A batch of 5,000 replicas of one shape, in process: dry run on a fork, and assumed into the snapshot.
+//! Batches of replicas of one shape, in process, dry run on a fork and assumed into the snapshot: 5,000 independent ones, gangs
+//! of 64 and 5,000, and a gang of 64 for which others are to be evicted.
 
 use std::hint::black_box;
 
+use berth_benches::workload::{full_cluster, preemptor, preemptor_of_new_shape};
 use berth_benches::{N_NODES, Workload, cluster, distinct_shape};
-use berth_engine::{Cluster, Delta, Pod, PodKey, Policy, TieBreak};
-use criterion::{BatchSize, Criterion, Throughput, criterion_group, criterion_main};
+use berth_engine::{
+    BatchOutcome, BatchRequest, Cluster, Delta, Gang, Pod, PodKey, Policy, PreemptOptions, TieBreak,
+};
+use criterion::measurement::WallTime;
+use criterion::{
+    BatchSize, BenchmarkGroup, Criterion, Throughput, criterion_group, criterion_main,
+};
 
 /// As in the server.
 #[global_allocator]
 static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
 
-const N_REPLICAS: usize = 5000;
+/// A batch to be timed.
+struct Batch {
+    name: &'static str,
+    n_pods: usize,
+    gang: Option<Gang>,
+}
+
+const GANG: Gang = Gang { min_count: 0, preempt: None };
+const BATCHES: [Batch; 3] = [
+    Batch { name: "5000-replicas", n_pods: 5000, gang: None },
+    Batch { name: "gang-of-5000", n_pods: 5000, gang: Some(GANG) },
+    Batch { name: "gang-of-64", n_pods: 64, gang: Some(GANG) },
+];
 
 fn batch(criterion: &mut Criterion) {
-    let cluster = cluster(Workload::Basic, N_NODES, 30);
-    let policy = Policy::default();
     let mut group = criterion.benchmark_group("batch/5000-nodes");
     group.sample_size(20);
-    group.throughput(Throughput::Elements(N_REPLICAS as u64));
-    for (name, assume) in [("5000-replicas-dry-run", false), ("5000-replicas-assumed", true)] {
+    let roomy = cluster(Workload::Basic, N_NODES, 30);
+    let template = distinct_shape(&roomy, 0, Workload::Basic);
+    for batch in BATCHES {
+        bench(&mut group, &roomy, &template, &batch);
+    }
+    drop(roomy);
+    let full = full_cluster(N_NODES, 30);
+    let template = preemptor_of_new_shape(&full, preemptor(0), 0);
+    let gang = Gang { preempt: Some(PreemptOptions::default()), ..GANG };
+    let batch = Batch { name: "gang-of-64-preempting", n_pods: 64, gang: Some(gang) };
+    bench(&mut group, &full, &template, &batch);
+    group.finish();
+}
+
+fn bench(
+    group: &mut BenchmarkGroup<'_, WallTime>,
+    cluster: &Cluster,
+    template: &Pod,
+    batch: &Batch,
+) {
+    let policy = Policy::default();
+    group.throughput(Throughput::Elements(batch.n_pods as u64));
+    for (way, assume) in [("dry-run", false), ("assumed", true)] {
         let mut round = 0;
-        group.bench_function(name, |bencher| {
+        group.bench_function(format!("{}-{way}", batch.name), |bencher| {
             bencher.iter_batched(
                 || {
+                    release(cluster, batch, round);
                     round += 1;
-                    release(&cluster, round - 1);
-                    replicas(&cluster, round)
+                    replicas(template, batch, round)
                 },
                 |pods| {
-                    black_box(cluster.place_batch(
-                        &pods,
-                        &policy,
-                        TieBreak::Seeded(0),
+                    let outcome = black_box(cluster.place_batch(&BatchRequest {
+                        pods: &pods,
+                        policy: &policy,
+                        tie_break: TieBreak::Seeded(0),
                         assume,
-                        &|| false,
-                    ))
+                        gang: batch.gang,
+                        cancelled: &|| false,
+                    }));
+                    assert!(is_placed(&outcome), "there is room for the batch");
+                    (outcome, pods)
                 },
                 BatchSize::PerIteration,
             );
         });
-        release(&cluster, round);
+        release(cluster, batch, round);
     }
-    group.finish();
 }
 
-fn replicas(cluster: &Cluster, round: usize) -> Vec<Pod> {
-    let template = distinct_shape(cluster, 0, Workload::Basic);
-    (0..N_REPLICAS)
+fn is_placed(outcome: &BatchOutcome) -> bool {
+    outcome.gang.as_ref().is_none_or(|gang| gang.placed)
+        && outcome.results.iter().all(Result::is_ok)
+}
+
+fn replicas(template: &Pod, batch: &Batch, round: usize) -> Vec<Pod> {
+    (0..batch.n_pods)
         .map(|i| template.with_identity(key(round, i), &format!("uid-{round}-{i}")))
         .collect()
 }
@@ -56,9 +100,9 @@ fn key(round: usize, i: usize) -> PodKey {
 }
 
 /// Gives back what a round took, if it took anything.
-fn release(cluster: &Cluster, round: usize) {
+fn release(cluster: &Cluster, batch: &Batch, round: usize) {
     cluster.apply(
-        (0..N_REPLICAS).map(|i| Delta::DeletePod { key: key(round, i), uid: None }).collect(),
+        (0..batch.n_pods).map(|i| Delta::DeletePod { key: key(round, i), uid: None }).collect(),
     );
 }
 

@@ -2,6 +2,8 @@
 //!
 //! The table is recorded data and lies outside this repository: `spec/peer-expected.csv` in `BERTH_SHARED` or `../shared`.
 
+mod preemption;
+
 use std::path::{Path, PathBuf};
 
 use berth_engine::{Cluster, Outcome, PlaceRequest, Policy, TieBreak};
@@ -34,11 +36,7 @@ impl Expected {
         pods_per_node: usize,
     ) -> Result<(), String> {
         let prefix = format!("{},{pods_per_node},", workload.letter());
-        let rows: Vec<&str> =
-            self.text.lines().filter_map(|line| line.strip_prefix(&prefix)).collect();
-        if rows.len() != N_RECORDED {
-            return Err(format!("{prefix}: {} decisions are recorded", rows.len()));
-        }
+        let rows = self.rows(&prefix, N_RECORDED)?;
         let policy = Policy::default();
         for (k, row) in rows.into_iter().enumerate() {
             let decided = decide(cluster, &policy, k, workload)?;
@@ -48,6 +46,16 @@ impl Expected {
             }
         }
         Ok(())
+    }
+
+    /// What follows a prefix in the lines that begin with it, which must be this many.
+    fn rows(&self, prefix: &str, n_rows: usize) -> Result<Vec<&str>, String> {
+        let rows: Vec<&str> =
+            self.text.lines().filter_map(|line| line.strip_prefix(prefix)).collect();
+        if rows.len() != n_rows {
+            return Err(format!("{prefix}: {} decisions are recorded", rows.len()));
+        }
+        Ok(rows)
     }
 }
 

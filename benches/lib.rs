@@ -8,4 +8,7 @@ pub mod kube_scheduler;
 pub mod trial;
 pub mod churn;
 
-pub use workload::{N_NODES, Workload, cluster, distinct_shape, existing, incoming, node, objects};
+pub use workload::{
+    N_NODES, PreemptionWorkload, Workload, cluster, distinct_shape, existing, incoming, node,
+    objects,
+};

@@ -12,6 +12,16 @@
 //! | new shape | the decision for 120 more pods, of shapes never seen: nothing is remembered of them |
 //! | first | the decision for the very first pod of a cluster just loaded |
 //!
+//! A second table is of the workloads in which no node has room and pods of lower priority are chosen for eviction. Nobody is
+//! evicted, so that every pod meets the same cluster; `Cluster::preempt` is timed, which is the whole attempt.
+//!
+//! | column | what is timed |
+//! |---|---|
+//! | attempt | on one thread; pods of a shape that is known |
+//! | two threads | the same on two |
+//! | row changed | on one thread, a node having changed before each |
+//! | new shape, first | as above, on one thread |
+//!
 //! A free argument keeps only the rows whose name contains it, such as `d-spread` or `150k`.
 
 use std::io::{self, Write};
@@ -20,8 +30,10 @@ use std::time::Duration;
 
 use berth_benches::expected::Expected;
 use berth_benches::kube_scheduler;
+use berth_benches::trial::preemption::{PreemptionTrial, threads};
 use berth_benches::trial::{N_TIMED, N_WARM_UP, Trial, Turn, percentile};
-use berth_benches::{N_NODES, Workload, cluster, incoming};
+use berth_benches::workload::full_cluster;
+use berth_benches::{N_NODES, PreemptionWorkload, Workload, cluster, incoming};
 use berth_loadgen::report::number::rounded;
 
 /// As in the server.
@@ -35,12 +47,20 @@ const HEADER: &str = "\
 | workload | existing pods | kube-scheduler p50 µs (as it ships) | decision p50 µs | p99 µs | faster | with reading and assuming p50 µs | faster | new shape p50 µs | faster | first µs |
 |---|---|---|---|---|---|---|---|---|---|---|";
 
+const PREEMPTION_HEADER: &str = "\
+| workload | existing pods | kube-scheduler p50 µs | attempt p50 µs | p99 µs | faster | two threads p50 µs | faster | row changed p50 µs | faster | new shape p50 µs | faster | first µs |
+|---|---|---|---|---|---|---|---|---|---|---|---|---|";
+
 fn main() -> ExitCode {
     // Without this flag it is run as a test, and the library's own tests check the decisions already.
     if !std::env::args().any(|arg| arg == "--bench") {
         return ExitCode::SUCCESS;
     }
-    match print_table(filter(std::env::args().skip(1)).as_deref()) {
+    let expected = Expected::read()
+        .inspect_err(|error| eprintln!("skipped: decisions are not checked: {error}"))
+        .ok();
+    let filter = filter(std::env::args().skip(1));
+    match print_tables(expected.as_ref(), filter.as_deref()) {
         Ok(true) => ExitCode::SUCCESS,
         Ok(false) => ExitCode::FAILURE,
         Err(error) => {
@@ -50,45 +70,71 @@ fn main() -> ExitCode {
     }
 }
 
+/// Whether all workloads decide as they should.
+fn print_tables(expected: Option<&Expected>, filter: Option<&str>) -> io::Result<bool> {
+    let placing = Workload::ALL.map(|workload| Line {
+        workload: workload.name(),
+        check: Box::new(move |expected, n| {
+            expected.check(&cluster(workload, N_NODES, n), workload, n)
+        }),
+        row: Box::new(move |n| row(workload, n)),
+    });
+    let preempting = PreemptionWorkload::ALL.map(|workload| Line {
+        workload: workload.name(),
+        check: Box::new(move |expected, n| {
+            expected.check_preemption(&full_cluster(N_NODES, n), workload, n)
+        }),
+        row: Box::new(move |n| preemption_row(workload, n)),
+    });
+    let is_right = print_table(HEADER, &placing, expected, filter)?;
+    Ok(print_table(PREEMPTION_HEADER, &preempting, expected, filter)? && is_right)
+}
+
+type Check = dyn Fn(&Expected, usize) -> Result<(), String>;
+
+/// A workload, which has a row for each number of pods on a node.
+struct Line {
+    workload: &'static str,
+    /// Its decisions are taken on a cluster of their own, lest anything of them be remembered when it is timed.
+    check: Box<Check>,
+    row: Box<dyn Fn(usize) -> String>,
+}
+
 /// Prints a row as soon as it is measured; whether all workloads decide as they should.
-fn print_table(filter: Option<&str>) -> io::Result<bool> {
-    let expected = Expected::read()
-        .inspect_err(|error| eprintln!("skipped: decisions are not checked: {error}"))
-        .ok();
+fn print_table(
+    header: &str,
+    lines: &[Line],
+    expected: Option<&Expected>,
+    filter: Option<&str>,
+) -> io::Result<bool> {
     let mut out = io::stdout().lock();
     let mut all_right = true;
     let mut n_rows = 0;
-    for workload in Workload::ALL {
+    for line in lines {
         for pods_per_node in PODS_PER_NODE {
             let n_thousand_pods = N_NODES * pods_per_node / 1000;
-            let name = format!("peer/{}/{n_thousand_pods}k-pods", workload.name());
+            let name = format!("peer/{}/{n_thousand_pods}k-pods", line.workload);
             if filter.is_some_and(|wanted| !name.contains(wanted)) {
                 continue;
             }
             if n_rows == 0 {
-                writeln!(out, "{HEADER}")?;
+                writeln!(out, "{header}")?;
             }
             n_rows += 1;
-            if let Err(error) = check(expected.as_ref(), workload, pods_per_node) {
+            let checked = expected.map_or(Ok(()), |it| (line.check)(it, pods_per_node));
+            if let Err(error) = checked {
                 eprintln!("{name}: not timed, for it decides otherwise: {error}");
                 all_right = false;
                 continue;
             }
-            writeln!(out, "{}", row(workload, pods_per_node))?;
+            writeln!(out, "{}", (line.row)(pods_per_node))?;
             out.flush()?;
         }
     }
+    if n_rows > 0 {
+        writeln!(out)?;
+    }
     Ok(all_right)
-}
-
-/// Its decisions are taken on a cluster of their own, lest anything of them be remembered when it is timed.
-fn check(
-    expected: Option<&Expected>,
-    workload: Workload,
-    pods_per_node: usize,
-) -> Result<(), String> {
-    let Some(expected) = expected else { return Ok(()) };
-    expected.check(&cluster(workload, N_NODES, pods_per_node), workload, pods_per_node)
 }
 
 /// What one run found, in microseconds.
@@ -122,34 +168,92 @@ impl Run {
 
 fn row(workload: Workload, pods_per_node: usize) -> String {
     let runs: Vec<Run> = (0..N_RUNS).map(|_| Run::of(workload, pods_per_node)).collect();
-    let median = |column: fn(&Run) -> f64| {
-        let mut values: Vec<f64> = runs.iter().map(column).collect();
-        values.sort_by(f64::total_cmp);
-        values[values.len() / 2]
-    };
     let peer = kube_scheduler::times(workload, pods_per_node);
     let peer_text = peer.map_or_else(
         || "–".to_owned(),
         |peer| format!("{} ({})", us(peer.all_nodes_us), us(peer.sampled_us)),
     );
-    let faster = |own_us: f64| {
-        peer.map_or_else(
-            || "–".to_owned(),
-            |peer| format!("{} ×", rounded(f64::from(peer.all_nodes_us) / own_us)),
-        )
-    };
-    let decide = median(|run| run.decide_p50);
-    let whole = median(|run| run.whole_p50);
-    let new_shape = median(|run| run.new_shape_p50);
+    let peer_us = peer.map(|peer| peer.all_nodes_us);
+    let decide = median(&runs, |run| run.decide_p50);
+    let whole = median(&runs, |run| run.whole_p50);
+    let new_shape = median(&runs, |run| run.new_shape_p50);
     format!(
         "| {} | {} | {peer_text} | {decide:.1} | {:.1} | {} | {whole:.1} | {} | {new_shape:.1} | {} | {:.0} |",
         workload.name(),
         rounded((N_NODES * pods_per_node) as f64),
-        median(|run| run.decide_p99),
-        faster(decide),
-        faster(whole),
-        faster(new_shape),
-        median(|run| run.first),
+        median(&runs, |run| run.decide_p99),
+        faster(peer_us, decide),
+        faster(peer_us, whole),
+        faster(peer_us, new_shape),
+        median(&runs, |run| run.first),
+    )
+}
+
+/// What one run of attempts to preempt found, in microseconds.
+struct PreemptionRun {
+    p50: f64,
+    p99: f64,
+    two_threads_p50: f64,
+    row_changed_p50: f64,
+    new_shape_p50: f64,
+    first: f64,
+}
+
+impl PreemptionRun {
+    fn of(workload: PreemptionWorkload, pods_per_node: usize) -> PreemptionRun {
+        const N: u64 = N_TIMED as u64;
+        let (one, two) = (threads(1), threads(2));
+        let mut trial = PreemptionTrial::new(workload, N_NODES, pods_per_node);
+        let first = microseconds(trial.first(&one));
+        let timed = trial.in_turn(&one, N);
+        let of =
+            |times: Vec<Duration>, percent| microseconds(percentile(times.into_iter(), percent));
+        PreemptionRun {
+            p50: of(timed.clone(), 50),
+            p99: of(timed, 99),
+            two_threads_p50: of(trial.in_turn(&two, N), 50),
+            row_changed_p50: of(trial.one_row_changed(&one, N), 50),
+            new_shape_p50: of(trial.new_shapes(&one, N), 50),
+            first,
+        }
+    }
+}
+
+fn preemption_row(workload: PreemptionWorkload, pods_per_node: usize) -> String {
+    let runs: Vec<PreemptionRun> =
+        (0..N_RUNS).map(|_| PreemptionRun::of(workload, pods_per_node)).collect();
+    let peer_us = kube_scheduler::preemption_us(workload, pods_per_node);
+    let [one, two, row_changed, new_shape] = [
+        median(&runs, |run| run.p50),
+        median(&runs, |run| run.two_threads_p50),
+        median(&runs, |run| run.row_changed_p50),
+        median(&runs, |run| run.new_shape_p50),
+    ];
+    format!(
+        "| {} | {} | {} | {one:.1} | {:.1} | {} | {two:.1} | {} | {row_changed:.1} | {} | {new_shape:.1} | {} | {:.0} |",
+        workload.name(),
+        rounded((N_NODES * pods_per_node) as f64),
+        peer_us.map_or_else(|| "–".to_owned(), us),
+        median(&runs, |run| run.p99),
+        faster(peer_us, one),
+        faster(peer_us, two),
+        faster(peer_us, row_changed),
+        faster(peer_us, new_shape),
+        median(&runs, |run| run.first),
+    )
+}
+
+/// The median over the runs of what one of them found.
+fn median<R>(runs: &[R], column: fn(&R) -> f64) -> f64 {
+    let mut values: Vec<f64> = runs.iter().map(column).collect();
+    values.sort_by(f64::total_cmp);
+    values[values.len() / 2]
+}
+
+fn faster(peer_us: Option<u32>, own_us: f64) -> String {
+    peer_us.map_or_else(
+        || "–".to_owned(),
+        |peer_us| format!("{} ×", rounded(f64::from(peer_us) / own_us)),
     )
 }
 

@@ -1,5 +1,7 @@
 //! Trial: a baseline cluster on which Berth's decisions are timed, one at a time.
 
+pub mod preemption;
+
 use std::hint::black_box;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Barrier};

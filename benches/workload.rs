@@ -1,21 +1,28 @@
 //! The clusters and pods of kube-scheduler's baseline: counts and formulas are those under which it was measured.
 //!
-//! The tests of [`crate::expected`] show that Berth decides on them as kube-scheduler did.
+//! The tests of [`crate::expected`] show that Berth decides on them as kube-scheduler did. One more, `crowd`, is of our own: for
+//! preemption the baseline's nodes are too much alike.
 
-mod demand;
 mod node;
-mod object;
 mod pod;
+mod demand;
+mod object;
+mod preemption;
+mod crowd;
 
 use std::sync::Arc;
 
 use berth_engine::{Cluster, ClusterState, Node, Object, Pod};
-use berth_proto::Quantity;
 
+pub use crowd::{N_CROWD_KINDS, crowd_preemptor, crowded_cluster};
 pub use node::node;
 pub(crate) use node::node_name;
 pub use object::objects;
 pub use pod::{existing, incoming};
+pub(crate) use preemption::start_time;
+pub use preemption::{
+    PreemptionWorkload, full_cluster, low_priority, preemptor, preemptor_of_new_shape,
+};
 
 /// Nodes of the baseline.
 pub const N_NODES: usize = 5000;
@@ -116,11 +123,7 @@ pub fn distinct_shape(cluster: &Cluster, k: usize, workload: Workload) -> Pod {
         metadata.name = format!("distinct-{k}");
         metadata.uid = metadata.name.clone();
     }
-    if let Some(resources) =
-        pod.spec.as_mut().and_then(|spec| spec.containers[0].resources.as_mut())
-    {
-        resources.requests.insert("memory".into(), Quantity::new(format!("{}", (256 << 20) + k)));
-    }
+    pod::request(&mut pod, "memory", format!("{}", (256 << 20) + k));
     compiled_pod(cluster, &pod)
 }
 

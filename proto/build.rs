@@ -14,9 +14,11 @@ use protox::prost_reflect::prost_types::FileDescriptorSet;
 const INCLUDES: [&str; 2] = ["kubernetes", "."];
 
 /// What is compiled; imports follow.
-const FILES: [&str; 7] = [
+const FILES: [&str; 9] = [
     "berth/v1/cluster.proto",
     "berth/v1/placement.proto",
+    "berth/v1/preemption.proto",
+    "berth/v1/session.proto",
     "kubernetes/k8s.io/api/apps/v1/generated.proto",
     "kubernetes/k8s.io/api/policy/v1/generated.proto",
     "kubernetes/k8s.io/api/scheduling/v1/generated.proto",

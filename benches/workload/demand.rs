@@ -116,7 +116,7 @@ fn term(key: &str, value: &str, topology_key: &str) -> PodAffinityTerm {
     }
 }
 
-fn selecting(key: &str, value: &str) -> LabelSelector {
+pub(super) fn selecting(key: &str, value: &str) -> LabelSelector {
     LabelSelector {
         match_labels: [(key.to_owned(), value.to_owned())].into_iter().collect(),
         ..LabelSelector::default()

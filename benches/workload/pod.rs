@@ -103,7 +103,8 @@ fn red(pod: &mut Pod) {
     }
 }
 
-fn plain(namespace: String, name: String, i: usize) -> Pod {
+/// A pod without labels; requests are those of the baseline's pod `i`.
+pub(super) fn plain(namespace: String, name: String, i: usize) -> Pod {
     let requests =
         [("cpu", ["100m", "200m", "300m"][i % 3]), ("memory", ["256Mi", "512Mi"][i % 2])];
     let container = Container {
@@ -125,7 +126,7 @@ fn plain(namespace: String, name: String, i: usize) -> Pod {
 }
 
 /// Moves the pod to `ns-0`, with these labels only.
-fn relabel(pod: &mut Pod, labels: &[(&str, &str)]) {
+pub(super) fn relabel(pod: &mut Pod, labels: &[(&str, &str)]) {
     if let Some(metadata) = &mut pod.metadata {
         metadata.namespace = "ns-0".into();
         metadata.labels =
@@ -133,7 +134,15 @@ fn relabel(pod: &mut Pod, labels: &[(&str, &str)]) {
     }
 }
 
-fn set_label(pod: &mut Pod, key: &str, value: &str) {
+/// Asks for this amount of a resource instead of any other.
+pub(super) fn request(pod: &mut Pod, resource: &str, amount: String) {
+    let container = pod.spec.as_mut().and_then(|spec| spec.containers.first_mut());
+    if let Some(resources) = container.and_then(|container| container.resources.as_mut()) {
+        resources.requests.insert(resource.into(), Quantity::new(amount));
+    }
+}
+
+pub(super) fn set_label(pod: &mut Pod, key: &str, value: &str) {
     if let Some(metadata) = &mut pod.metadata {
         metadata.labels.insert(key.into(), value.into());
     }

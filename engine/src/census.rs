@@ -8,7 +8,7 @@ mod affinity;
 pub(crate) mod demand;
 mod spread;
 pub(crate) mod subject;
-mod sums;
+pub(crate) mod sums;
 
 use crate::kernel::Kernels;
 use crate::model::shape::ShapeFacts;

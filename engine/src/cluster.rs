@@ -1,10 +1,17 @@
 //! Cluster: the one writer and the snapshot it publishes. Callers share one `Arc<Cluster>`; readers never wait.
 
 pub(crate) mod delta;
+pub(crate) mod batch;
+mod gang;
 mod fork;
+mod session;
+pub(crate) mod commit;
+mod step;
+mod writer;
+mod known;
+mod directory;
 mod images;
 mod publish;
-mod writer;
 
 use std::sync::atomic::AtomicU64;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -15,17 +22,21 @@ use rustc_hash::FxHashSet;
 use crate::error::EngineError;
 use crate::kernel::Kernels;
 use crate::model::ModelError;
+use crate::model::PodKey;
 use crate::model::{Model, Node, Object, Pod, WireObject};
 use crate::place::decision::{Decision, Explanation, Outcome};
 use crate::place::memo::Memo;
 use crate::place::request::{PlaceRequest, TieBreak};
 use crate::place::{self, Decided, Plan};
 use crate::policy::Policy;
-use crate::snapshot::Snapshot;
+use crate::preempt;
+use crate::preempt::outcome::{CandidateList, PostFilter, Preemption};
+use crate::preempt::request::PreemptRequest;
 use crate::snapshot::draft::Draft;
+use crate::snapshot::{Generation, Snapshot};
 use delta::{Applied, ClusterState, Delta, RejectedDelta};
-use fork::Fork;
 use publish::Published;
+use step::Step;
 use writer::Writer;
 
 /// A cluster in memory.
@@ -37,13 +48,12 @@ pub struct Cluster {
     writer: Mutex<Writer>,
     published: Published,
     memo: Memo,
+    /// What it was forked from, as that was then; `None` for a cluster that is no fork.
+    base: Option<Arc<Snapshot>>,
 }
 
 /// Commits that are tried against a published snapshot before one is decided under the writer's lock.
 const OPTIMISTIC_TRIES: usize = 3;
-
-/// Pods that a batch decides in one hold of the writer's lock.
-const BATCH_HOLD: usize = 512;
 
 impl Cluster {
     /// A cluster without anything.
@@ -60,6 +70,7 @@ impl Cluster {
             writer: Mutex::new(Writer::new(Draft::new(snapshot.clone(), versions.clone()))),
             published: Published::new(snapshot),
             memo: Memo::default(),
+            base: None,
             versions,
             model,
         }
@@ -93,20 +104,31 @@ impl Cluster {
         self.model.shapes().len()
     }
 
-    /// Applies deltas in order and publishes one generation. Rejected ones are skipped and listed.
+    /// Applies deltas in order and publishes one generation. Rejected ones are skipped and listed. On a fork they are
+    /// suppositions.
     pub fn apply(&self, deltas: Vec<Delta>) -> Applied {
         let mut writer = self.writer();
+        let supposed = self.base.is_some().then(|| {
+            let named: Vec<PodKey> =
+                deltas.iter().filter_map(|delta| delta.pod().cloned()).collect();
+            (writer.draft.snapshot.clone(), named)
+        });
         let mut rejected = Vec::new();
         for (index, delta) in deltas.into_iter().enumerate() {
             apply_one(&mut writer, index, delta, &mut rejected);
         }
-        Applied { generation: self.publish(&mut writer), rejected }
+        let generation = self.publish(&mut writer);
+        if let Some((before, named)) = supposed {
+            writer.suppose(&before, Some(&named));
+        }
+        Applied { generation, rejected }
     }
 
     /// The cluster becomes exactly these objects, in one generation; assumed pods stay, contradictions are forgotten.
     /// A second object of one name is rejected.
     pub fn replace(&self, state: ClusterState) -> Applied {
         let mut writer = self.writer();
+        let supposed = self.base.is_some().then(|| writer.draft.snapshot.clone());
         writer.clear_contradictions();
         let mut rejected = Vec::new();
         writer.forget_all_but(&state);
@@ -135,7 +157,11 @@ impl Cluster {
                 rejected.push(duplicate(index, &Delta::UpsertPod(pod)));
             }
         }
-        Applied { generation: self.publish(&mut writer), rejected }
+        let generation = self.publish(&mut writer);
+        if let Some(before) = supposed {
+            writer.suppose(&before, None);
+        }
+        Applied { generation, rejected }
     }
 
     /// Decides for one pod; the cluster stays as it is.
@@ -152,16 +178,14 @@ impl Cluster {
         check_uid(request.pod)?;
         for _ in 0..OPTIMISTIC_TRIES {
             let snapshot = self.snapshot();
-            let Decided { decision, chosen } = self.decide(&snapshot, request)?;
-            let (Some(chosen), Outcome::Placed(placement)) = (chosen, &decision.outcome) else {
-                return Ok(decision);
-            };
+            let decided = self.decide(&snapshot, request)?;
+            let Some(step) = Step::of(request.pod, &decided) else { return Ok(decided.decision) };
             let mut writer = self.writer();
             check_not_placed(&writer, request.pod)?;
-            if chosen.basis.holds(chosen.row, &writer.draft.snapshot) {
-                writer.assume(request.pod, chosen.row, &placement.volumes);
+            if step.basis().changed(&snapshot, &writer.draft.snapshot).is_none() {
+                writer.carry_out(step);
                 self.publish(&mut writer);
-                return Ok(as_assumed(decision));
+                return Ok(as_assumed(decided.decision));
             }
         }
         let mut writer = self.writer();
@@ -171,53 +195,46 @@ impl Cluster {
         decision
     }
 
-    /// Decides for many pods, one after another, each seeing those before it placed.
-    ///
-    /// With `assume` they take their room at once, on the newest state; without, on a fork that is thrown away.
-    /// `cancelled` is asked before each pod: once it answers true, the rest get [`EngineError::Cancelled`].
-    pub fn place_batch(
-        &self,
-        pods: &[Pod],
-        policy: &Policy,
-        tie_break: TieBreak,
-        assume: bool,
-        cancelled: &dyn Fn() -> bool,
-    ) -> Vec<Result<Decision, EngineError>> {
-        let mut results = Vec::with_capacity(pods.len());
-        let base = self.snapshot();
-        let mut fork = (!assume).then(|| Fork::of(&base, self.versions.clone(), &self.memo));
-        for hold in pods.chunks(BATCH_HOLD) {
-            let mut writer = if assume { Some(self.writer()) } else { None };
-            for pod in hold {
-                if cancelled() {
-                    results.push(Err(EngineError::Cancelled));
-                    continue;
-                }
-                results.push(match (&mut writer, &mut fork) {
-                    (Some(writer), _) => self.assume_next(writer, pod, policy, tie_break),
-                    (None, Some(fork)) => {
-                        let request = PlaceRequest { pod, policy, tie_break };
-                        let decided = fork.decide(&request, self.kernels);
-                        decided.map(|decided| {
-                            fork.commit(pod, &decided);
-                            decided.decision
-                        })
-                    }
-                    (None, None) => Err(EngineError::Cancelled),
-                });
-            }
-            if let Some(writer) = &mut writer {
-                self.publish(writer);
-            }
-        }
-        results
-    }
-
     /// Decides for one pod and gives the full account; the cluster stays as it is.
     pub fn explain(&self, request: &PlaceRequest<'_>) -> Result<Explanation, EngineError> {
         let snapshot = self.snapshot();
         let mut plan = Plan::new(&snapshot, request, self.kernels);
         place::explain(&mut plan, request.tie_break, &self.versions)
+    }
+
+    /// A whole scheduling attempt: as `place`, and where no node is feasible, whom to evict (S-PRE-1, S-PRE-21). The cluster
+    /// stays as it is.
+    pub fn preempt(&self, request: &PreemptRequest<'_>) -> Result<Preemption, EngineError> {
+        let snapshot = self.snapshot();
+        let PreemptRequest { pod, policy, tie_break, .. } = *request;
+        let mut plan = Plan::new(&snapshot, &PlaceRequest { pod, policy, tie_break }, self.kernels);
+        self.memo.with(&mut plan, |plan, evaluation| {
+            preempt::preempt(plan, evaluation, request, &self.versions)
+        })
+    }
+
+    /// The same with every candidate, and why the other nodes are none.
+    pub fn list_candidates(
+        &self,
+        request: &PreemptRequest<'_>,
+    ) -> Result<CandidateList, EngineError> {
+        let snapshot = self.snapshot();
+        let PreemptRequest { pod, policy, tie_break, .. } = *request;
+        let mut plan = Plan::new(&snapshot, &PlaceRequest { pod, policy, tie_break }, self.kernels);
+        self.memo.with(&mut plan, |plan, evaluation| {
+            preempt::list_candidates(plan, evaluation, request, &self.versions)
+        })
+    }
+
+    /// Carries out what an attempt says of nominations: the pod, pending from now on if it was not known, is promised its
+    /// node, and pods of lower priority that were promised the same lose it (S-PRE-21, S-PRE-24). The victims stay until a
+    /// feed tells that they went.
+    pub fn nominate(&self, pod: &Pod, post_filter: &PostFilter) -> Result<Generation, EngineError> {
+        let mut writer = self.writer();
+        check_not_placed(&writer, pod)?;
+        let steps = Step::of_post_filter(pod, post_filter, &writer.draft.snapshot);
+        steps.into_iter().for_each(|step| writer.carry_out(step));
+        Ok(self.publish(&mut writer))
     }
 
     fn decide(
@@ -242,12 +259,10 @@ impl Cluster {
         check_not_placed(writer, pod)?;
         writer.refresh_images();
         let request = PlaceRequest { pod, policy, tie_break };
-        let Decided { decision, chosen } = self.decide(&writer.draft.snapshot, &request)?;
-        let (Some(chosen), Outcome::Placed(placement)) = (chosen, &decision.outcome) else {
-            return Ok(decision);
-        };
-        writer.assume(pod, chosen.row, &placement.volumes);
-        Ok(as_assumed(decision))
+        let decided = self.decide(&writer.draft.snapshot, &request)?;
+        let Some(step) = Step::of(pod, &decided) else { return Ok(decided.decision) };
+        writer.carry_out(step);
+        Ok(as_assumed(decided.decision))
     }
 
     /// The lock is only ever held by code that finishes its change, so a poisoned one is as good as any.
@@ -255,7 +270,7 @@ impl Cluster {
         self.writer.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    fn publish(&self, writer: &mut Writer) -> crate::snapshot::Generation {
+    fn publish(&self, writer: &mut Writer) -> Generation {
         let snapshot = writer.snapshot();
         let generation = snapshot.generation;
         self.published.store(snapshot);
@@ -304,3 +319,6 @@ fn as_assumed(mut decision: Decision) -> Decision {
     }
     decision
 }
+
+#[cfg(test)]
+mod tests;

@@ -74,7 +74,14 @@ pub(crate) enum Account {
         refusal: fn(&Prepared<'_>, &Shard, usize) -> Refusal,
         /// Counts the reasons of a set of refused rows.
         count: fn(&Prepared<'_>, &Shard, &RowSet, &mut ReasonCounts),
+        /// The rows of such a set where evicting pods might help: those of code `Unschedulable`.
+        resolvable: fn(&Prepared<'_>, &Shard, &RowSet) -> RowSet,
     },
+}
+
+/// Of a filter that evicting pods never helps against.
+fn none_resolvable(_: &Prepared<'_>, _: &Shard, _: &RowSet) -> RowSet {
+    RowSet::EMPTY
 }
 
 /// On how many nodes each reason was given (S-ERR-3).
@@ -105,6 +112,11 @@ pub(crate) struct Refusal {
 }
 
 impl Refusal {
+    /// For one reason.
+    pub(crate) fn of(reason: Reason) -> Refusal {
+        Refusal { code: reason.code(), reasons: [reason].into_iter().collect() }
+    }
+
     /// The refusal of one row by a filter that gives each row one reason, told by counting.
     fn counted(
         count: fn(&Prepared<'_>, &Shard, &RowSet, &mut ReasonCounts),
@@ -156,6 +168,20 @@ impl Filter {
         match self.account {
             Account::Always(reason) => counts.add(reason, refused.len()),
             Account::ByRow { count, .. } => count(prepared, shard, refused, counts),
+        }
+    }
+
+    /// Those of a set of rows that it has cleared where evicting pods might help.
+    pub(crate) fn resolvable(
+        &self,
+        prepared: &Prepared<'_>,
+        shard: &Shard,
+        refused: &RowSet,
+    ) -> RowSet {
+        match self.account {
+            Account::Always(reason) if reason.code() == StatusCode::Unschedulable => *refused,
+            Account::Always(_) => RowSet::EMPTY,
+            Account::ByRow { resolvable, .. } => resolvable(prepared, shard, refused),
         }
     }
 

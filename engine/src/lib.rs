@@ -6,6 +6,8 @@
 //! loops).
 
 mod place;
+mod preempt;
+mod dry_run;
 mod filter;
 mod score;
 mod prepared;
@@ -19,9 +21,12 @@ mod kernel;
 mod error;
 
 pub use cluster::Cluster;
+pub use cluster::batch::{BatchOutcome, BatchRequest, Gang, GangOutcome, GangPreemption};
+pub use cluster::commit::{CommitError, Committed};
 pub use cluster::delta::{Applied, ClusterState, Delta, RejectedDelta};
 pub use error::EngineError;
 pub use model::{ModelError, Node, Object, ObjectKey, ObjectKind, Pod, PodKey, WireObject};
+pub use place::basis::Ground;
 pub use place::decision::{
     Decision, Explanation, NodeVerdict, Outcome, Placement, PluginScore, Remedy, Unschedulable,
     Verdict, VolumeBindings,
@@ -30,8 +35,12 @@ pub use place::remedy::change::RemedyChange;
 pub use place::request::{PlaceRequest, TieBreak};
 pub use plugin::{Plugin, StatusCode};
 pub use policy::{
-    BalancedAllocationArgs, DefaultConstraint, InterPodAffinityArgs, NodeAffinityArgs,
-    NodeResourcesFitArgs, PodTopologySpreadArgs, Policy, PolicyError, PolicySpec, ResourceWeight,
-    ScoringStrategy, ShapePoint, SpreadDefaulting, WhenUnsatisfiable,
+    BalancedAllocationArgs, DefaultConstraint, DefaultPreemptionArgs, InterPodAffinityArgs,
+    NodeAffinityArgs, NodeResourcesFitArgs, PodTopologySpreadArgs, Policy, PolicyError, PolicySpec,
+    ResourceWeight, ScoringStrategy, ShapePoint, SpreadDefaulting, WhenUnsatisfiable,
 };
+pub use preempt::outcome::{
+    Candidate, CandidateList, Elsewhere, Nomination, PostFilter, PostFilterCode, Preemption, Victim,
+};
+pub use preempt::request::{PreemptOptions, PreemptRequest, VictimPlacement};
 pub use snapshot::{Generation, NodeView, PodView, Snapshot};

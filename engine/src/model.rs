@@ -2,6 +2,7 @@
 //! must be parsed again.
 
 pub(crate) mod controller;
+pub(crate) mod disruption_budget;
 mod error;
 pub(crate) mod feature;
 pub(crate) mod image;

@@ -1,18 +1,20 @@
 //! Place: where does this pod go? [`decide`] is the first function to read in this crate.
 
-mod basis;
+pub(crate) mod basis;
 pub(crate) mod decision;
 mod evaluation;
-mod explain;
+pub(crate) mod explain;
 mod feasible;
 pub(crate) mod memo;
-mod message;
+pub(crate) mod message;
 mod normalized;
 mod plan;
-mod ranking;
+pub(crate) mod promised;
+pub(crate) mod ranking;
 pub(crate) mod remedy;
 pub(crate) mod request;
-mod select;
+pub(crate) mod select;
+mod ties;
 
 pub(crate) use evaluation::Evaluation;
 pub(crate) use explain::explain;
@@ -41,7 +43,7 @@ pub(crate) struct Chosen {
     pub(crate) basis: Basis,
 }
 
-/// One scheduling attempt (S-CYC-1 to S-CYC-7, without preemption): gates, PreFilter, Filter, Score, choice.
+/// One scheduling attempt (S-CYC-1 to S-CYC-7, without preemption): gates, PreFilter, the nominated node, Filter, Score, choice.
 ///
 /// `evaluation` may hold what an earlier attempt of the same shape and policy found, or nothing; the answer is the same.
 /// Cost: one pass over the shards that changed since, and one visit to each of the others.
@@ -53,11 +55,16 @@ pub(crate) fn decide(
     if let Some(outcome) = before_filtering(plan)? {
         return Ok(Decided { decision: plan.decision(outcome), chosen: None });
     }
-    evaluation.filter(plan);
     if plan.prepared.demand().filters() {
         plan.prepared.count(&mut evaluation.census);
     }
-    let decided = filter_and_score(plan, evaluation, tie_break);
+    let decided = match promised::kept_promise(plan) {
+        Some(row) => Ok(placed(plan, row, None, 1, 1)),
+        None => {
+            evaluation.filter(plan);
+            filter_and_score(plan, evaluation, tie_break)
+        }
+    };
     plan.prepared.give_back(&mut evaluation.census);
     decided
 }
@@ -89,7 +96,7 @@ fn filter_and_score(
 }
 
 /// The placement on one of the best rows.
-fn best(plan: &Plan<'_>, best: &Ranking, n_feasible: u32, tie_break: TieBreak) -> Decided {
+fn best(plan: &Plan<'_>, best: &mut Ranking, n_feasible: u32, tie_break: TieBreak) -> Decided {
     let row = select::select(plan, best, tie_break);
     placed(plan, row, Some(best.total()), n_feasible, best.n_rows())
 }

@@ -58,8 +58,9 @@ impl Plugin {
             | Plugin::NodeResourcesBalancedAllocation
             | Plugin::ImageLocality
             | Plugin::DefaultBinder
+            | Plugin::DefaultPreemption
             | Plugin::NodeDeclaredFeatures => true,
-            Plugin::DynamicResources | Plugin::DefaultPreemption => false,
+            Plugin::DynamicResources => false,
         }
     }
 }

@@ -46,6 +46,26 @@ pub struct PolicySpec {
     pub pod_topology_spread: PodTopologySpreadArgs,
     /// `InterPodAffinityArgs`.
     pub inter_pod_affinity: InterPodAffinityArgs,
+    /// `DefaultPreemptionArgs`.
+    pub default_preemption: DefaultPreemptionArgs,
+}
+
+/// Arguments of DefaultPreemption: how many candidate nodes are looked at where only a sample is (S-PRE-6).
+#[derive(Copy, Clone, Debug, PartialEq, Eq)]
+pub struct DefaultPreemptionArgs {
+    /// Of the nodes where evicting pods might help, 0 to 100.
+    pub min_candidate_nodes_percentage: u32,
+    /// At least this many of them.
+    pub min_candidate_nodes_absolute: u32,
+}
+
+impl Default for DefaultPreemptionArgs {
+    fn default() -> DefaultPreemptionArgs {
+        DefaultPreemptionArgs {
+            min_candidate_nodes_percentage: 10,
+            min_candidate_nodes_absolute: 100,
+        }
+    }
 }
 
 /// Arguments of PodTopologySpread.
@@ -289,6 +309,7 @@ impl Default for PolicySpec {
             balanced_allocation: BalancedAllocationArgs::default(),
             pod_topology_spread: PodTopologySpreadArgs::default(),
             inter_pod_affinity: InterPodAffinityArgs::default(),
+            default_preemption: DefaultPreemptionArgs::default(),
         }
     }
 }

@@ -6,6 +6,7 @@ pub(crate) mod draft;
 mod id;
 pub(crate) mod matching;
 pub(crate) mod node_table;
+pub(crate) mod nominations;
 pub(crate) mod objects;
 pub(crate) mod pod_table;
 pub(crate) mod population_index;
@@ -30,6 +31,7 @@ use crate::model::intern::Symbol;
 use crate::model::{Model, Node, ObjectKind};
 use column::Column;
 use node_table::ImageState;
+use nominations::Nominations;
 use objects::Objects;
 use population_index::PopulationIndex;
 use shard::Shard;
@@ -57,6 +59,7 @@ pub struct Snapshot {
     pub(crate) topology: Topology,
     pub(crate) populations: PopulationIndex,
     pub(crate) terms: TermIndex,
+    pub(crate) nominations: Nominations,
     pub(crate) objects: Objects,
     pub(crate) storage: Storage,
     pub(crate) model: Arc<Model>,
@@ -85,6 +88,7 @@ impl Snapshot {
             topology: Topology::default(),
             populations: PopulationIndex::default(),
             terms: TermIndex::default(),
+            nominations: Nominations::default(),
             objects: Objects::default(),
             storage: Storage::default(),
             model,
@@ -134,6 +138,16 @@ impl Snapshot {
     /// Of the newest change of any row: within one history, equal ones mean that no row changed.
     pub(crate) fn newest_version(&self) -> u64 {
         self.shards.iter().map(|shard| shard.version).max().unwrap_or(0)
+    }
+
+    /// The row of a node of this name.
+    pub(crate) fn row_of(&self, name: Symbol) -> Option<NodeRow> {
+        self.storage.row_of(name)
+    }
+
+    /// The same for a name that is not known to be anything.
+    pub(crate) fn row_named(&self, name: &str) -> Option<NodeRow> {
+        self.row_of(self.model.names().get(name)?)
     }
 
     /// The node object of a row, `None` for a free row.

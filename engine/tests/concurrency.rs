@@ -1,7 +1,7 @@
 //! Many threads placing and deleting at once: no node ever holds more than it has, and every answer is true.
 //!
 //! Rules: S-CCH-1, S-CCH-2 (a pod is assumed once), S-SNP-2 (a snapshot is consistent), S-FIT-8 (room); those that reach
-//! across nodes are in `relations`.
+//! across nodes are in `relations`, what is placed together in `gangs`.
 
 #![allow(
     clippy::expect_used,
@@ -10,6 +10,8 @@
     reason = "a test fails by panicking"
 )]
 
+#[path = "concurrency/gangs.rs"]
+mod gangs;
 #[path = "object/object.rs"]
 mod object;
 #[path = "concurrency/relations.rs"]
@@ -21,8 +23,8 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
 
 use berth_engine::{
-    Cluster, Decision, Delta, EngineError, Generation, Outcome, PlaceRequest, Pod, PodKey, Policy,
-    Snapshot, TieBreak,
+    BatchRequest, Cluster, Decision, Delta, EngineError, Generation, Outcome, PlaceRequest, Pod,
+    PodKey, Policy, Snapshot, TieBreak,
 };
 
 const N_NODES: usize = 20;
@@ -174,8 +176,17 @@ impl<'a> Worker<'a> {
     fn assume_batch(&mut self) {
         let n = 1 + self.below(10);
         let pods: Vec<Pod> = (0..n).map(|_| self.next_pod()).collect();
-        let decisions =
-            self.cluster.place_batch(&pods, &self.policy, TieBreak::Lexicographic, true, &|| false);
+        let decisions = self
+            .cluster
+            .place_batch(&BatchRequest {
+                pods: &pods,
+                policy: &self.policy,
+                tie_break: TieBreak::Lexicographic,
+                assume: true,
+                gang: None,
+                cancelled: &|| false,
+            })
+            .results;
         assert_eq!(decisions.len(), pods.len());
         for decision in decisions {
             self.note(&decision.unwrap());

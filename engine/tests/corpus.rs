@@ -15,6 +15,8 @@
 mod compare;
 #[path = "reference/naive.rs"]
 mod naive;
+#[path = "corpus/preemption.rs"]
+mod preemption;
 #[path = "corpus/profile.rs"]
 mod profile;
 #[path = "corpus/replay.rs"]
@@ -53,6 +55,10 @@ suites! {
     taints: "taints", 300;
     image_locality: "image-locality", 300;
     scoring: "scoring", 300;
+    preemption_simple: "preemption", 350;
+    preemption_complex: "preemption-complex", 400;
+    preemption_sequence: "preemption-sequence", 10;
+    nominated: "nominated", 350;
 }
 
 fn check(suite: &str, n_cases: usize) {

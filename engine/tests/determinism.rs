@@ -10,6 +10,8 @@
     reason = "a test fails by panicking, and uses what it needs of the shared inputs"
 )]
 
+#[path = "determinism/evictions.rs"]
+mod evictions;
 #[path = "reference/naive.rs"]
 mod naive;
 #[path = "object/object.rs"]
@@ -17,11 +19,13 @@ mod object;
 #[path = "random/random.rs"]
 mod random;
 
+use std::cmp::Reverse;
 use std::collections::BTreeSet;
 use std::thread;
 
 use berth_engine::{
-    Cluster, Decision, Delta, EngineError, Generation, Outcome, PlaceRequest, Pod, Policy, TieBreak,
+    BatchRequest, Cluster, Decision, Delta, EngineError, Generation, Outcome, PlaceRequest, Pod,
+    Policy, TieBreak,
 };
 use berth_proto::core_v1;
 use proptest::collection::vec;
@@ -30,6 +34,7 @@ use proptest::sample::select;
 use proptest::test_runner::RngSeed;
 
 use naive::objects::AnyObject;
+use random::importance::ranked;
 use random::node::{Flavor, named};
 use random::pod::PodTraits;
 use random::{Json, n_cases};
@@ -46,10 +51,10 @@ struct Case {
 fn cases(n_nodes: std::ops::Range<usize>) -> impl Strategy<Value = Case> {
     let traits = PodTraits { has_host_ports: true, has_node_name: true, has_volumes: true };
     let templates = (
-        vec(random::pod::plain_template(), 1..3),
-        vec(random::pod::template(traits), 1..3),
-        vec(random::pod::sociable_template(traits), 1..4),
-        vec(random::pod::stored_template(), 0..3),
+        vec(ranked(random::pod::plain_template()), 1..3),
+        vec(ranked(random::pod::template(traits)), 1..3),
+        vec(ranked(random::pod::sociable_template(traits)), 1..4),
+        vec(ranked(random::pod::stored_template()), 0..3),
     );
     let flavor = select(vec![Flavor::Odd, Flavor::Ordinary]);
     let nodes = flavor.prop_flat_map(move |flavor| {
@@ -122,6 +127,26 @@ fn pods(cluster: &Cluster, templates: &[Json<core_v1::Pod>], n: usize) -> Vec<Po
     (0..n).map(of).collect()
 }
 
+fn batch(
+    case: &Case,
+    cluster: &Cluster,
+    pods: &[Pod],
+    assume: bool,
+) -> Vec<Result<Decision, EngineError>> {
+    let Case { policy, tie_break, .. } = case;
+    let request = BatchRequest {
+        pods,
+        policy,
+        tie_break: *tie_break,
+        assume,
+        gang: None,
+        cancelled: &|| false,
+    };
+    let outcome = cluster.place_batch(&request);
+    assert_eq!(outcome.gang, None);
+    outcome.results
+}
+
 /// What was decided, without the generation and the mark of an assumed pod.
 fn outcome(decision: Result<Decision, EngineError>) -> Result<Outcome, EngineError> {
     decision.map(|decision| {
@@ -162,8 +187,7 @@ proptest! {
         let (dry, real) = (cluster_of(&case), cluster_of(&case));
         let place = |cluster: &Cluster, assume| {
             let pods = pods(cluster, &case.templates, n);
-            let decisions = cluster.place_batch(&pods, &case.policy, case.tie_break, assume, &|| false);
-            decisions.into_iter().map(outcome).collect::<Vec<_>>()
+            batch(&case, cluster, &pods, assume).into_iter().map(outcome).collect::<Vec<_>>()
         };
         let planned = place(&dry, false);
         prop_assert_eq!(dry.snapshot().generation(), cluster_of(&case).snapshot().generation());
@@ -175,16 +199,21 @@ proptest! {
         prop_assert_eq!(planned, place(&dry, true));
     }
 
-    /// A batch decides what the same pods would get one by one.
+    /// A batch decides what the same pods would get one by one: by priority, and of equals in the order of the request.
     #[test]
     fn a_batch_is_its_pods_one_by_one(case in cases(1..40)) {
-        let (batch, single) = (cluster_of(&case), cluster_of(&case));
-        let together = batch.place_batch(
-            &pods(&batch, &case.templates, 20), &case.policy, case.tie_break, true, &|| false);
-        let alone = pods(&single, &case.templates, 20).into_iter().map(|pod| {
-            single.assume(&PlaceRequest { pod: &pod, policy: &case.policy, tie_break: case.tie_break })
-        });
-        prop_assert_eq!(together.into_iter().map(outcome).collect::<Vec<_>>(), alone.map(outcome).collect::<Vec<_>>());
+        let (together, single) = (cluster_of(&case), cluster_of(&case));
+        let found = batch(&case, &together, &pods(&together, &case.templates, 20), true);
+        let mut turns: Vec<(usize, Pod)> = pods(&single, &case.templates, 20).into_iter().enumerate().collect();
+        turns.sort_by_key(|(_, pod)| Reverse(pod.priority()));
+        let mut alone: Vec<_> = turns.iter().map(|(i, pod)| {
+            let request = PlaceRequest { pod, policy: &case.policy, tie_break: case.tie_break };
+            (*i, outcome(single.assume(&request)))
+        }).collect();
+        alone.sort_by_key(|(i, _)| *i);
+        let alone: Vec<_> = alone.into_iter().map(|(_, outcome)| outcome).collect();
+        prop_assert_eq!(found.into_iter().map(outcome).collect::<Vec<_>>(), alone);
+        prop_assert_eq!(together.snapshot().nodes(), single.snapshot().nodes());
     }
 
     /// Ties are broken by name, not by row: nodes and objects may come in any order, one by one or at once.
@@ -225,7 +254,7 @@ proptest! {
         let cluster = cluster_of(&case);
         let pods = pods(&cluster, &case.templates, 40);
         // Some room is taken first, so that shards differ.
-        cluster.place_batch(&pods[..20], &case.policy, case.tie_break, true, &|| false);
+        batch(&case, &cluster, &pods[..20], true);
         let ask = |pod: &Pod| cluster.place(&PlaceRequest { pod, policy: &case.policy, tie_break: case.tie_break });
         let expected: Vec<_> = pods.iter().map(ask).collect();
         for n_threads in [1, 2, 8] {
@@ -283,13 +312,16 @@ fn a_cancelled_batch_keeps_what_it_placed() {
     let pods = pods(&cluster, &[Json(object::pod("p cpu=1"))], 4);
     let polls = std::cell::Cell::new(0);
     let is_cancelled = || polls.replace(polls.get() + 1) >= 2;
-    let decisions = cluster.place_batch(
-        &pods,
-        &Policy::default(),
-        TieBreak::Lexicographic,
-        true,
-        &is_cancelled,
-    );
+    let decisions = cluster
+        .place_batch(&BatchRequest {
+            pods: &pods,
+            policy: &Policy::default(),
+            tie_break: TieBreak::Lexicographic,
+            assume: true,
+            gang: None,
+            cancelled: &is_cancelled,
+        })
+        .results;
     assert!(matches!(decisions[1].as_ref().unwrap().outcome, Outcome::Placed(_)));
     assert_eq!(decisions[2..], [Err(EngineError::Cancelled), Err(EngineError::Cancelled)]);
     assert_eq!(cluster.snapshot().n_pods(), 2);

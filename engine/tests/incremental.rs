@@ -24,6 +24,8 @@ mod model;
 mod naive;
 #[path = "object/object.rs"]
 mod object;
+#[path = "reference/outcome.rs"]
+mod outcome;
 #[path = "random/random.rs"]
 mod random;
 #[path = "incremental/story.rs"]

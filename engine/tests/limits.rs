@@ -11,7 +11,9 @@
 #[path = "object/object.rs"]
 mod object;
 
-use berth_engine::{Cluster, Delta, EngineError, Outcome, PlaceRequest, Policy, TieBreak};
+use berth_engine::{
+    BatchRequest, Cluster, Delta, EngineError, Outcome, PlaceRequest, Policy, TieBreak,
+};
 use object::{node, pod};
 
 fn cluster(nodes: &[&str]) -> Cluster {
@@ -90,8 +92,16 @@ fn a_batch_places_a_pod_once() {
         let pod = cluster.compile_pod(&pod("p cpu=1")).unwrap();
         let policy = Policy::default();
         let tie_break = TieBreak::Lexicographic;
-        let results =
-            cluster.place_batch(&[pod.clone(), pod], &policy, tie_break, assume, &|| false);
+        let results = cluster
+            .place_batch(&BatchRequest {
+                pods: &[pod.clone(), pod],
+                policy: &policy,
+                tie_break,
+                assume,
+                gang: None,
+                cancelled: &|| false,
+            })
+            .results;
         assert!(matches!(results[0].as_ref().unwrap().outcome, Outcome::Placed(_)));
         assert!(matches!(results[1], Err(EngineError::AlreadyPlaced { .. })), "{:?}", results[1]);
     }

@@ -38,6 +38,7 @@ use proptest::sample::select;
 use proptest::test_runner::{RngSeed, TestRunner};
 
 use naive::objects::AnyObject;
+use random::importance::ranked;
 use random::node::{Flavor, named};
 use random::pod::PodTraits;
 use random::{Json, n_cases};
@@ -50,6 +51,9 @@ struct Case {
     templates: Vec<Json<core_v1::Pod>>,
     /// Pods on nodes: template and node.
     bound: Vec<(usize, usize)>,
+    /// Pods that are promised a node: template and node. The first of them may be what the pod in question is promised.
+    waiting: Vec<(usize, usize)>,
+    is_promised: bool,
     /// What happened to some nodes.
     mishaps: Vec<(usize, Mishap)>,
     policy: Policy,
@@ -86,13 +90,17 @@ fn cases() -> impl Strategy<Value = Case> {
     let policy = prop_oneof![3 => Just(Policy::default()), 1 => random::policy::policy()];
     let objects = vec(random::object::object(), 0..12);
     let bound = vec(any::<(usize, usize)>(), 0..24);
-    let templates = vec(template.prop_map(Json), 1..5);
-    (nodes, objects, templates, (bound, mishaps), policy).prop_map(
-        |(nodes, objects, templates, (bound, mishaps), policy)| Case {
+    let waiting = prop_oneof![2 => Just(Vec::new()), 1 => vec(any::<(usize, usize)>(), 1..5)];
+    let waiting = (waiting, prop::bool::weighted(0.3));
+    let templates = vec(ranked(template.boxed()).prop_map(Json), 1..5);
+    (nodes, objects, templates, (bound, mishaps, waiting), policy).prop_map(
+        |(nodes, objects, templates, (bound, mishaps, (waiting, is_promised)), policy)| Case {
             nodes,
             objects,
             templates,
             bound,
+            waiting,
+            is_promised,
             mishaps,
             policy,
         },
@@ -144,7 +152,25 @@ impl Case {
             pod
         });
         let pods = bound.collect();
-        World { nodes, objects: self.objects.clone(), pods, gone: Vec::new() }
+        let waiting = self.waiting.iter().enumerate();
+        let waiting =
+            waiting.map(|(i, place)| self.promised(&format!("waiting-{i}"), place)).collect();
+        World { nodes, objects: self.objects.clone(), pods, gone: Vec::new(), waiting }
+    }
+
+    fn promised(&self, name: &str, (template, node): &(usize, usize)) -> core_v1::Pod {
+        let mut pod = self.pod(name, *template);
+        let node = format!("node-{}", node % self.nodes.len());
+        pod.status.get_or_insert_default().nominated_node_name = node;
+        pod
+    }
+
+    /// The pod in question.
+    fn pending(&self, template: usize) -> core_v1::Pod {
+        match self.waiting.first() {
+            Some((_, node)) if self.is_promised => self.promised("pending", &(template, *node)),
+            _ => self.pod("pending", template),
+        }
     }
 
     fn pod(&self, name: &str, template: usize) -> core_v1::Pod {
@@ -172,7 +198,7 @@ fn every_remedy_is_true() {
         let world = case.world();
         let engine = world.engine();
         for template in 0..case.templates.len() {
-            let pod = case.pod("pending", template);
+            let pod = case.pending(template);
             let Ok(explanation) = explain(&engine, &pod, &case.policy) else {
                 continue;
             };

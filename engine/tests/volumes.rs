@@ -14,8 +14,8 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use berth_engine::{
-    Cluster, ClusterState, Decision, Delta, EngineError, ObjectKind, Outcome, PlaceRequest, Plugin,
-    Pod, PodKey, Policy, PolicySpec, TieBreak, Verdict, VolumeBindings,
+    BatchRequest, Cluster, ClusterState, Decision, Delta, EngineError, ObjectKind, Outcome,
+    PlaceRequest, Plugin, Pod, PodKey, Policy, PolicySpec, TieBreak, Verdict, VolumeBindings,
 };
 use serde_json::json;
 use storage::{
@@ -209,8 +209,16 @@ fn a_dry_run_of_many_pods_gives_no_volume_twice() {
     }
     let policy = Policy::new(PolicySpec::default()).unwrap();
     let batch = |assume| -> Vec<String> {
-        let decisions =
-            cluster.place_batch(&pods, &policy, TieBreak::Lexicographic, assume, &|| false);
+        let decisions = cluster
+            .place_batch(&BatchRequest {
+                pods: &pods,
+                policy: &policy,
+                tie_break: TieBreak::Lexicographic,
+                assume,
+                gang: None,
+                cancelled: &|| false,
+            })
+            .results;
         decisions.into_iter().map(told).collect()
     };
     let expected = batch(false);

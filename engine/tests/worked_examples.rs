@@ -11,8 +11,14 @@
 mod filter;
 #[path = "object/object.rs"]
 mod object;
+#[path = "worked_examples/nomination.rs"]
+mod nomination;
 #[path = "worked_examples/pod_affinity.rs"]
 mod pod_affinity;
+#[path = "worked_examples/preemption.rs"]
+mod preemption;
+#[path = "worked_examples/preemption_message.rs"]
+mod preemption_message;
 #[path = "worked_examples/score.rs"]
 mod score;
 #[path = "worked_examples/topology_spread.rs"]
@@ -21,8 +27,8 @@ mod topology_spread;
 mod volume;
 
 use berth_engine::{
-    Cluster, Delta, EngineError, Explanation, Outcome, PlaceRequest, Plugin, Policy, PolicySpec,
-    TieBreak, Verdict,
+    CandidateList, Cluster, Delta, EngineError, Explanation, Outcome, PlaceRequest, Plugin, Policy,
+    PolicySpec, PreemptOptions, PreemptRequest, TieBreak, Verdict,
 };
 
 /// Adds an object other than a node or a pod, written as JSON.
@@ -58,6 +64,20 @@ fn explain(cluster: &Cluster, pod: &str, spec: PolicySpec) -> Result<Explanation
         policy: &policy,
         tie_break: TieBreak::Lexicographic,
     })
+}
+
+/// A whole attempt under the default profile, with every candidate.
+fn preempt(cluster: &Cluster, pod: &str) -> CandidateList {
+    let pod = cluster.compile_pod(&object::pod(pod)).unwrap();
+    let request = PreemptRequest {
+        pod: &pod,
+        policy: &Policy::default(),
+        tie_break: TieBreak::Lexicographic,
+        options: PreemptOptions::default(),
+    };
+    let list = cluster.list_candidates(&request).unwrap();
+    assert_eq!(list.preemption, cluster.preempt(&request).unwrap());
+    list
 }
 
 /// Each node's verdict under the default profile: `ok`, or the code's initials and the reasons.

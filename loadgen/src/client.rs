@@ -11,6 +11,8 @@ use std::time::Duration;
 
 use berth_proto::berth_v1::cluster_service_client::ClusterServiceClient;
 use berth_proto::berth_v1::placement_service_client::PlacementServiceClient;
+use berth_proto::berth_v1::preemption_service_client::PreemptionServiceClient;
+use berth_proto::berth_v1::session_service_client::SessionServiceClient;
 use berth_proto::berth_v1::{
     ApplyRequest, ApplyResponse, Delta, GetClusterRequest, GetClusterResponse, PodKey, delta,
 };
@@ -113,6 +115,18 @@ impl Client {
             .max_decoding_message_size(MAX_MESSAGE_BYTES)
     }
 
+    /// The preemption service over the first connection.
+    pub fn preemption(&self) -> PreemptionServiceClient<Channel> {
+        PreemptionServiceClient::new(self.channels[0].clone())
+            .max_decoding_message_size(MAX_MESSAGE_BYTES)
+    }
+
+    /// The session service over the first connection.
+    pub fn session(&self) -> SessionServiceClient<Channel> {
+        SessionServiceClient::new(self.channels[0].clone())
+            .max_decoding_message_size(MAX_MESSAGE_BYTES)
+    }
+
     /// Any service over connection `index`, counted round and round, with messages encoded by the caller.
     fn grpc(&self, index: usize) -> Grpc<Channel> {
         Grpc::new(self.channels[index % self.channels.len()].clone())
@@ -127,7 +141,7 @@ impl Client {
 
     /// Counts and generation of the server's cluster.
     pub async fn get_cluster(&self) -> Result<GetClusterResponse, ClientError> {
-        let answer = self.cluster().get_cluster(GetClusterRequest {}).await;
+        let answer = self.cluster().get_cluster(GetClusterRequest::default()).await;
         Ok(answer.map_err(ClientError::rpc("ClusterService.GetCluster"))?.into_inner())
     }
 

@@ -8,7 +8,9 @@ pub mod explain;
 pub mod output;
 pub mod place;
 pub mod pods;
+pub mod preempt;
 pub mod serve;
+pub mod what_if;
 
 use std::future::Future;
 use std::io;
@@ -45,6 +47,11 @@ pub enum Command {
     Place(place::PlaceArgs),
     /// Say why one pod goes where it goes, or nowhere
     Explain(explain::ExplainArgs),
+    /// Say whom one pod would displace
+    ///
+    /// Makes a whole scheduling attempt for the pod, as kube-scheduler does when it looks at every node, and where none is
+    /// feasible says which pods to evict from which. Nobody is evicted, and the cluster stays as it is.
+    Preempt(preempt::PreemptArgs),
     /// Replay recorded decisions and compare
     Conformance(conformance::ConformanceArgs),
 }
@@ -96,6 +103,7 @@ pub fn run(cli: Cli) -> Result<ExitCode, CliError> {
         Command::Demo(args) => block_on(None, demo::run(args)),
         Command::Place(args) => block_on(None, place::run(args)),
         Command::Explain(args) => block_on(None, explain::run(args)),
+        Command::Preempt(args) => block_on(None, preempt::run(args)),
         Command::Conformance(args) => conformance::run(args),
     }
 }

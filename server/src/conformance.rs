@@ -1,7 +1,7 @@
 //! Replays recorded decisions of kube-scheduler on the engine and says where the two differ.
 //!
-//! [`case`] is the recorded form, [`coverage`] tells which steps this version can be asked about, [`replay`] drives one
-//! case through the engine, [`compare`] holds one answer against its record, [`tally`] and [`report`] add up.
+//! [`case`] is the recorded form, [`profile`] what it is decided by, [`replay`] drives one case through the engine,
+//! [`compare`] holds one answer against its record, [`tally`] and [`report`] add up.
 
 use std::fs::File;
 use std::io::{self, BufReader, Read};
@@ -13,7 +13,7 @@ use rayon::prelude::*;
 pub mod case;
 mod claims;
 pub mod compare;
-pub mod coverage;
+pub mod profile;
 pub mod replay;
 pub mod report;
 pub mod tally;
@@ -161,7 +161,7 @@ fn run_suite(
 }
 
 fn run_case(case: &Case) -> report::CaseReport {
-    match coverage::policy_of(case) {
+    match profile::policy_of(case) {
         Ok(policy) => replay::replay(case, &policy),
         Err(reason) => replay::unusable(case, &reason),
     }

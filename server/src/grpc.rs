@@ -1,6 +1,7 @@
 //! The gRPC side: a service a file. A handler converts, calls the engine and converts back; long work goes to a bounded
 //! pool, and every failure leaves through `status`.
 
+mod asked;
 mod call;
 pub(crate) mod cluster;
 pub(crate) mod convert;
@@ -8,6 +9,8 @@ mod deadline;
 mod label_selector;
 pub(crate) mod placement;
 mod pool;
+pub(crate) mod preemption;
+pub(crate) mod session;
 pub(crate) mod status;
 
 use std::sync::Arc;
@@ -16,16 +19,22 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use berth_engine::{Cluster, TieBreak};
 use berth_proto::berth_v1::cluster_service_server::ClusterServiceServer;
 use berth_proto::berth_v1::placement_service_server::PlacementServiceServer;
+use berth_proto::berth_v1::preemption_service_server::PreemptionServiceServer;
+use berth_proto::berth_v1::session_service_server::SessionServiceServer;
 use tokio::sync::watch;
 use tonic::service::Routes;
 use tonic_health::server::{HealthReporter, HealthService};
 
+use crate::clock;
 use crate::config::policy::Profiles;
 use crate::feed::Freshness;
 use crate::telemetry::Metrics;
 
+use asked::Asked;
 pub(crate) use call::CallService;
 use pool::Pool;
+pub use session::SessionLimits;
+use session::SessionTable;
 use status::CallError;
 
 /// Bounds on what one caller may ask.
@@ -37,6 +46,8 @@ pub struct Limits {
     pub max_pods_per_request: usize,
     /// Most objects of one `Sync` snapshot.
     pub max_snapshot_objects: usize,
+    /// Of what-if sessions, those of all callers together.
+    pub sessions: SessionLimits,
 }
 
 impl Default for Limits {
@@ -45,6 +56,7 @@ impl Default for Limits {
             max_message_bytes: 64 << 20,
             max_pods_per_request: 100_000,
             max_snapshot_objects: 4_000_000,
+            sessions: SessionLimits::default(),
         }
     }
 }
@@ -57,6 +69,7 @@ pub(crate) struct State {
     pub(crate) tie_break: TieBreak,
     pub(crate) limits: Limits,
     pub(crate) metrics: Metrics,
+    pub(crate) sessions: SessionTable,
     pub(crate) freshness: Freshness,
     pub(crate) pool: Pool,
     /// Turns true once, when the server starts to drain: streams end then.
@@ -75,12 +88,14 @@ impl State {
         limits: Limits,
         draining: watch::Receiver<bool>,
     ) -> State {
+        let metrics = Metrics::new();
         State {
             cluster,
             profiles,
             tie_break,
             limits,
-            metrics: Metrics::new(),
+            sessions: SessionTable::new(limits.sessions, metrics.sessions().clone()),
+            metrics,
             freshness: Freshness::default(),
             pool: Pool::new(),
             draining,
@@ -100,11 +115,28 @@ impl State {
         Ok(self.freshness.check_feedable()?)
     }
 
-    /// May a single decision run on the reactor? Not while a long write holds the lock that an assume may need.
-    fn decides_in_microseconds(&self) -> bool {
+    /// # Errors
+    /// [`CallError::Draining`]: what would outlast the server is not begun.
+    fn check_not_draining(&self) -> Result<(), CallError> {
+        if *self.draining.borrow() { Err(CallError::Draining) } else { Ok(()) }
+    }
+
+    /// The cluster that a request asks: the live one where it names no session.
+    ///
+    /// # Errors
+    /// [`CallError::NoSuchSession`].
+    fn asked(&self, session_id: &str) -> Result<Asked, CallError> {
+        if session_id.is_empty() {
+            return Ok(Asked::Live(self.cluster.clone()));
+        }
+        Ok(Asked::Session(self.sessions.get(session_id, clock::now())?))
+    }
+
+    /// May a single decision on `cluster` run on the reactor? Not while a long write holds the lock that an assume may need.
+    fn decides_in_microseconds(&self, cluster: &Cluster) -> bool {
         // Only a hint: a write that starts just after costs one late answer, never a wrong one.
         self.n_long_writes.load(Ordering::Relaxed) == 0
-            && self.cluster.snapshot().n_nodes() <= MAX_INLINE_NODES
+            && cluster.snapshot().n_nodes() <= MAX_INLINE_NODES
     }
 
     /// Marks a long write for as long as the guard lives.
@@ -128,7 +160,7 @@ async fn until_draining(mut draining: watch::Receiver<bool>) {
     drop(draining.wait_for(|&draining| draining).await);
 }
 
-/// The two services of `berth.v1`, health and reflection.
+/// The services of `berth.v1`, health and reflection.
 ///
 /// # Errors
 /// When the built-in descriptors cannot be read, which a test rules out.
@@ -141,6 +173,11 @@ pub(crate) fn routes(
         .max_decoding_message_size(max_bytes);
     let placement = PlacementServiceServer::new(placement::PlacementHandler::new(state.clone()))
         .max_decoding_message_size(max_bytes);
+    let preemption =
+        PreemptionServiceServer::new(preemption::PreemptionHandler::new(state.clone()))
+            .max_decoding_message_size(max_bytes);
+    let session = SessionServiceServer::new(session::SessionHandler::new(state.clone()))
+        .max_decoding_message_size(max_bytes);
     let health = tonic_health::pb::health_server::HealthServer::new(
         HealthService::from_health_reporter(health),
     );
@@ -151,6 +188,8 @@ pub(crate) fn routes(
     };
     Ok(Routes::new(cluster)
         .add_service(placement)
+        .add_service(preemption)
+        .add_service(session)
         .add_service(health)
         .add_service(reflection().build_v1()?)
         .add_service(reflection().build_v1alpha()?)

@@ -20,11 +20,12 @@ use tonic_health::server::HealthReporter;
 
 use linger::Lingering;
 
+use crate::clock;
 use crate::config::policy::Profiles;
 use crate::feed::file::{self, Dump, LoadReport};
 use crate::feed::{FeedError, Freshness};
-pub use crate::grpc::Limits;
 use crate::grpc::{self, CallService, State};
+pub use crate::grpc::{Limits, SessionLimits};
 use crate::http;
 use crate::http::health::readiness;
 
@@ -33,7 +34,7 @@ const STREAM_WINDOW_BYTES: u32 = 4 << 20;
 const CONNECTION_WINDOW_BYTES: u32 = 16 << 20;
 const MAX_STREAMS_PER_CONNECTION: u32 = 1_024;
 const KEEPALIVE: Duration = Duration::from_secs(30);
-/// How often durations are folded and contradictions looked for.
+/// How often durations are folded, contradictions looked for and idle sessions dropped.
 const UPKEEP: Duration = Duration::from_secs(1);
 /// A probe that is being answered when everything else has ended gets this long.
 const HTTP_GRACE: Duration = Duration::from_secs(2);
@@ -260,6 +261,8 @@ impl Server {
                 Shutdown::CutOff
             }
         };
+        // Not before: calls that are under way on a session were to be answered.
+        self.state.sessions.drain();
         self.stop_http.send_replace(true);
         if tokio::time::timeout(HTTP_GRACE, &mut self.http).await.is_err() {
             self.http.abort();
@@ -334,7 +337,10 @@ async fn keep_up(state: Arc<State>, health: HealthReporter) {
     let mut tick = tokio::time::interval(UPKEEP);
     loop {
         tokio::select! {
-            _ = tick.tick() => state.metrics.run_upkeep(),
+            _ = tick.tick() => {
+                state.metrics.run_upkeep();
+                state.sessions.drop_expired(clock::now());
+            }
             Ok(()) = draining.changed() => {}
             Ok(()) = completed.changed() => {}
         }
@@ -350,6 +356,8 @@ async fn report_health(state: &State, health: &HealthReporter) {
     let ready = readiness(state).iter().all(|(_, outcome)| outcome.is_ok());
     let draining = *state.draining.borrow();
     health.set_service_status("", serving(ready)).await;
-    health.set_service_status("berth.v1.PlacementService", serving(ready)).await;
+    for service in ["PlacementService", "PreemptionService", "SessionService"] {
+        health.set_service_status(format!("berth.v1.{service}"), serving(ready)).await;
+    }
     health.set_service_status("berth.v1.ClusterService", serving(!draining)).await;
 }

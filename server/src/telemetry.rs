@@ -5,10 +5,11 @@
 
 mod call_counts;
 mod log;
+mod session_counts;
 
 use std::time::Duration;
 
-use berth_engine::{Decision, EngineError, Outcome, Snapshot};
+use berth_engine::{Decision, EngineError, Outcome, PostFilter, PostFilterCode, Snapshot};
 use metrics::{
     Counter, Gauge, Histogram, Key, KeyName, Label, Level, Metadata, Recorder, SharedString, Unit,
 };
@@ -18,6 +19,7 @@ use metrics_exporter_prometheus::{
 
 pub use call_counts::CallCounts;
 pub use log::{LogFormat, start_logging};
+pub use session_counts::{SessionCounts, SessionEnd};
 
 enum Kind {
     Counter,
@@ -27,6 +29,10 @@ enum Kind {
 
 const PLACEMENTS: &str = "berth_placements_total";
 const PLACE_DURATION: &str = "berth_place_duration_seconds";
+const PREEMPTIONS: &str = "berth_preemptions_total";
+const SESSIONS: &str = "berth_sessions";
+const SESSIONS_ENDED: &str = "berth_sessions_ended_total";
+const SESSION_COMMITS: &str = "berth_session_commits_total";
 const DELTAS: &str = "berth_deltas_total";
 const NODES: &str = "berth_nodes";
 const PODS: &str = "berth_pods";
@@ -37,12 +43,12 @@ const CONTRADICTIONS: &str = "berth_contradictions";
 const CALLS: &str = "berth_grpc_calls_total";
 const BUILD_INFO: &str = "berth_build_info";
 
-const METRICS: [(&str, Kind, Option<Unit>, &str); 11] = [
+const METRICS: [(&str, Kind, Option<Unit>, &str); 15] = [
     (
         PLACEMENTS,
         Kind::Counter,
         None,
-        "Pods decided, by outcome: placed, assumed, unschedulable, gated, refused.",
+        "Pods decided, by outcome: placed, assumed, unschedulable, gated, refused; one assumed in a session is placed.",
     ),
     (
         PLACE_DURATION,
@@ -50,6 +56,20 @@ const METRICS: [(&str, Kind, Option<Unit>, &str); 11] = [
         Some(Unit::Seconds),
         "Engine time of one request, by method.",
     ),
+    (
+        PREEMPTIONS,
+        Kind::Counter,
+        None,
+        "Runs of PostFilter that were answered, by outcome: success, unschedulable, error.",
+    ),
+    (SESSIONS, Kind::Gauge, None, "Sessions that are open."),
+    (
+        SESSIONS_ENDED,
+        Kind::Counter,
+        None,
+        "Sessions that ended, by reason: closed, expired, drained.",
+    ),
+    (SESSION_COMMITS, Kind::Counter, None, "Commits of sessions, by outcome: committed, refused."),
     (
         DELTAS,
         Kind::Counter,
@@ -87,6 +107,8 @@ pub struct Metrics {
     handle: PrometheusHandle,
     placements: Placements,
     place_durations: [Histogram; PlaceMethod::ALL.len()],
+    preemptions: Preemptions,
+    sessions: SessionCounts,
     deltas_applied: Counter,
     deltas_rejected: Counter,
     cluster: ClusterGauges,
@@ -104,14 +126,20 @@ pub enum PlaceMethod {
     PlaceStream,
     /// `Explain`
     Explain,
+    /// `Preempt`
+    Preempt,
+    /// `ListCandidates`
+    ListCandidates,
 }
 
 impl PlaceMethod {
-    const ALL: [PlaceMethod; 4] = [
+    const ALL: [PlaceMethod; 6] = [
         PlaceMethod::Place,
         PlaceMethod::PlaceBatch,
         PlaceMethod::PlaceStream,
         PlaceMethod::Explain,
+        PlaceMethod::Preempt,
+        PlaceMethod::ListCandidates,
     ];
 
     fn name(self) -> &'static str {
@@ -120,6 +148,8 @@ impl PlaceMethod {
             PlaceMethod::PlaceBatch => "PlaceBatch",
             PlaceMethod::PlaceStream => "PlaceStream",
             PlaceMethod::Explain => "Explain",
+            PlaceMethod::Preempt => "Preempt",
+            PlaceMethod::ListCandidates => "ListCandidates",
         }
     }
 }
@@ -130,6 +160,12 @@ struct Placements {
     unschedulable: Counter,
     gated: Counter,
     refused: Counter,
+}
+
+struct Preemptions {
+    success: Counter,
+    unschedulable: Counter,
+    error: Counter,
 }
 
 struct ClusterGauges {
@@ -150,6 +186,7 @@ impl Metrics {
     pub fn new() -> Metrics {
         let recorder = recorder();
         let placed = |outcome| counter(&recorder, PLACEMENTS, &[("outcome", outcome)]);
+        let preempted = |outcome| counter(&recorder, PREEMPTIONS, &[("outcome", outcome)]);
         let pods = |state| gauge(&recorder, PODS, &[("state", state)]);
         let plain = |name| gauge(&recorder, name, &[]);
         gauge(&recorder, BUILD_INFO, &[("version", env!("CARGO_PKG_VERSION"))]).set(1.0);
@@ -168,6 +205,12 @@ impl Metrics {
                     &METADATA,
                 )
             }),
+            preemptions: Preemptions {
+                success: preempted("success"),
+                unschedulable: preempted("unschedulable"),
+                error: preempted("error"),
+            },
+            sessions: SessionCounts::new(&recorder),
             deltas_applied: counter(&recorder, DELTAS, &[("outcome", "applied")]),
             deltas_rejected: counter(&recorder, DELTAS, &[("outcome", "rejected")]),
             cluster: ClusterGauges {
@@ -191,15 +234,33 @@ impl Metrics {
         &self.calls
     }
 
-    /// Counts one pod's outcome.
-    pub fn count_decision(&self, outcome: Result<&Decision, &EngineError>) {
+    /// The counters of sessions.
+    #[must_use]
+    pub fn sessions(&self) -> &SessionCounts {
+        &self.sessions
+    }
+
+    /// Counts one pod's outcome; what is assumed in a session `is_hypothetical`.
+    pub fn count_decision(&self, outcome: Result<&Decision, &EngineError>, is_hypothetical: bool) {
         let placements = &self.placements;
         match outcome.map(|decision| &decision.outcome) {
-            Ok(Outcome::Placed(placement)) if placement.assumed => placements.assumed.increment(1),
+            Ok(Outcome::Placed(placement)) if placement.assumed && !is_hypothetical => {
+                placements.assumed.increment(1);
+            }
             Ok(Outcome::Placed(_)) => placements.placed.increment(1),
             Ok(Outcome::Unschedulable(_)) => placements.unschedulable.increment(1),
             Ok(Outcome::Gated { .. }) => placements.gated.increment(1),
             Err(_) => placements.refused.increment(1),
+        }
+    }
+
+    /// Counts one run of PostFilter.
+    pub fn count_preemption(&self, post_filter: &PostFilter) {
+        let preemptions = &self.preemptions;
+        match post_filter.code {
+            PostFilterCode::Success => preemptions.success.increment(1),
+            PostFilterCode::Unschedulable => preemptions.unschedulable.increment(1),
+            PostFilterCode::Error => preemptions.error.increment(1),
         }
     }
 
@@ -331,7 +392,7 @@ mod tests {
     #[test]
     fn outcomes_are_counted_apart() {
         let metrics = Metrics::new();
-        metrics.count_decision(Err(&EngineError::Cancelled));
+        metrics.count_decision(Err(&EngineError::Cancelled), false);
         metrics.count_refused(2);
         metrics.count_deltas(5, 1);
         let text = metrics.render(

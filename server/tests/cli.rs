@@ -10,8 +10,9 @@ use std::io::{BufRead as _, BufReader};
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
+use berth_proto::berth_v1::SessionServiceOpenRequest;
 use berth_server::feed::file;
-use berth_server::runtime::{Server, ServerOptions};
+use berth_server::runtime::{Limits, Server, ServerOptions, SessionLimits};
 
 fn tests() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("tests")
@@ -103,6 +104,16 @@ fn explain() {
 }
 
 #[test]
+fn preempt() {
+    check("preempt.txt");
+}
+
+#[test]
+fn what_if() {
+    check("what-if.txt");
+}
+
+#[test]
 fn errors() {
     check("errors.txt");
 }
@@ -117,25 +128,39 @@ fn conformance() {
     check("conformance.txt");
 }
 
+/// A server over this dump, and its URL.
+async fn serve(dump: &str, options: ServerOptions) -> (Server, String) {
+    let server = Server::start(options).await.expect("free ports");
+    server.load(file::read(&tests().join("data").join(dump)).expect("the dump"));
+    let url = format!("http://{}", server.grpc_address());
+    (server, url)
+}
+
 /// A server with the same dump and the same rule for ties gives the same text as the engine in process.
+async fn check_alike(dump: &str, url: &str, command: &str) -> String {
+    let command = format!("berth {command} --tie-break lexicographic");
+    let local = command.replace("TARGET", &format!("--cluster {dump}"));
+    let remote = command.replace("TARGET", &format!("--server {url}"));
+    let (local, remote) =
+        tokio::task::spawn_blocking(move || (run(&local), run(&remote))).await.expect("both run");
+    assert_eq!(local, remote, "{command}");
+    local
+}
+
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_server_answers_as_a_file_does() {
-    let server = Server::start(ServerOptions::default()).await.expect("free ports");
-    server.load(file::read(&tests().join("data/cluster.yaml")).expect("the dump"));
-    let url = format!("http://{}", server.grpc_address());
+    let (server, url) = serve("cluster.yaml", ServerOptions::default()).await;
     for command in [
         "place TARGET pods.yaml",
         "place TARGET --replicas 4 web.yaml",
         "explain TARGET web.yaml",
         "place TARGET web.yaml web.yaml",
         "place TARGET bad-pods.yaml",
+        "place TARGET --gang --replicas 3 web.yaml",
+        "place TARGET --gang --min 2 pods.yaml",
+        "preempt TARGET web.yaml",
     ] {
-        let command = format!("berth {command} --tie-break lexicographic");
-        let local = command.replace("TARGET", "--cluster cluster.yaml");
-        let remote = command.replace("TARGET", &format!("--server {url}"));
-        let (local, remote) =
-            tokio::task::spawn_blocking(move || (run(&local), run(&remote))).await.unwrap();
-        assert_eq!(local, remote, "{command}");
+        check_alike("cluster.yaml", &url, command).await;
     }
     // A dry run leaves nothing behind, `--assume` does, and assuming twice is refused.
     assert_eq!(server.cluster().snapshot().n_assumed(), 0);
@@ -155,10 +180,67 @@ async fn a_server_answers_as_a_file_does() {
     server.shutdown().await;
 }
 
+/// What is supposed holds in a session of the server, and is gone with it.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_server_supposes_in_a_session() {
+    let (server, url) = serve("busy.yaml", ServerOptions::default()).await;
+    let before = server.cluster().snapshot().generation();
+    let mut texts = Vec::new();
+    for command in [
+        "preempt TARGET high.yaml --candidates --victims report",
+        "preempt TARGET pinned.yaml --refuse-pdb-violations",
+        "preempt TARGET high.yaml --victims prefer --sample 3",
+        "explain TARGET high.yaml",
+        "place TARGET high.yaml --what-if more.yaml",
+        "place TARGET gang.yaml --replicas 3 --without node/n1 --without pod/shop/batch-1",
+        "place TARGET --gang --preempt --replicas 4 gang.yaml",
+        "preempt TARGET pinned.yaml --what-if more.yaml --without pod/shop/db",
+        "explain TARGET never.yaml --without node/small",
+        "place TARGET high.yaml --without node/n7",
+        "place TARGET high.yaml --without pod/shop/web-9",
+        "place TARGET high.yaml --what-if bad-what-if.yaml",
+        "place TARGET high.yaml --what-if unusable-what-if.yaml",
+        "place TARGET high.yaml --what-if lost.yaml",
+    ] {
+        texts.push(check_alike("busy.yaml", &url, command).await);
+    }
+    assert!(texts[4].starts_with("what if: 4 objects added or replaced\n\n"), "{}", texts[4]);
+    let snapshot = server.cluster().snapshot();
+    assert_eq!((snapshot.generation(), snapshot.n_nodes()), (before, 4));
+    server.shutdown().await;
+}
+
+/// Every command closes its session, whatever it came to: with room for one only, the next finds it free.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn the_limits_of_sessions_are_told() {
+    let sessions = SessionLimits { max_sessions: 1, max_changes: 2, ..SessionLimits::default() };
+    let limits = Limits { sessions, ..Limits::default() };
+    let options = ServerOptions { limits, ..ServerOptions::default() };
+    let (server, url) = serve("busy.yaml", options).await;
+    let ask = |arguments: &str| {
+        let command = format!("berth place --server {url} high.yaml {arguments}");
+        tokio::task::spawn_blocking(move || run(&command))
+    };
+    for _ in 0..2 {
+        let text = ask("--without pod/shop/batch-2").await.unwrap();
+        assert!(text.ends_with("1 pod: 1 placed, 0 pending\n"), "{text}");
+        let text = ask("--without node/n7").await.unwrap();
+        assert!(text.contains("the cluster has no node `n7`"), "{text}");
+        let text = ask("--what-if more.yaml").await.unwrap();
+        let expected = format!("! berth: `{url}`: ResourceExhausted: ");
+        assert!(text.starts_with(&expected) && text.ends_with("[status 1]\n"), "{text}");
+    }
+    let client = berth_loadgen::client::Client::connect(&url, 1).await.unwrap();
+    client.session().open(SessionServiceOpenRequest {}).await.expect("room for one");
+    let text = ask("--without pod/shop/batch-2").await.unwrap();
+    assert!(text.starts_with(&format!("! berth: `{url}`: ResourceExhausted: ")), "{text}");
+    server.shutdown().await;
+}
+
 /// `--help` says what is evaluated and what the status means.
 #[test]
 fn help_tells_plugins_and_exit_status() {
-    for command in ["place", "explain"] {
+    for command in ["place", "explain", "preempt"] {
         let text = run(&format!("berth {command} --help"));
         let words = text.split_whitespace().collect::<Vec<_>>().join(" ");
         for expected in [

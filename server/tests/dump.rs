@@ -9,7 +9,9 @@
 
 use std::path::{Path, PathBuf};
 
-use berth_engine::{Cluster, EngineError, Outcome, PlaceRequest, Pod, Policy, TieBreak};
+use berth_engine::{
+    Cluster, EngineError, Outcome, Pod, Policy, PreemptOptions, PreemptRequest, TieBreak,
+};
 use berth_proto::core_v1;
 use berth_server::feed::file;
 
@@ -49,22 +51,11 @@ fn check(cluster: &Cluster, policy: &Policy, pod: &Pod, word: Option<(&str, &str
         found.n_others += 1;
         return found;
     }
-    let request = PlaceRequest { pod, policy, tie_break: TieBreak::Lexicographic };
-    match (cluster.place(&request).map(|decision| decision.outcome), word) {
+    let (tie_break, options) = (TieBreak::Lexicographic, PreemptOptions::default());
+    let request = PreemptRequest { pod, policy, tie_break, options };
+    match (cluster.preempt(&request).map(|attempt| attempt.decision.outcome), word) {
         (Ok(Outcome::Unschedulable(unschedulable)), Some(("Unschedulable", message))) => {
-            let rest = message.strip_prefix(unschedulable.message.as_str());
-            // S-ERR-5 to S-ERR-7: what PostFilter says, behind a space.
-            let post_filter = |rest: &str| {
-                rest.is_empty()
-                    || rest == " not found"
-                    || rest.starts_with(" no new claims to deallocate, preemption: ")
-            };
-            assert!(
-                rest.is_some_and(post_filter),
-                "{}: {}\n  but recorded: {message}",
-                pod.key(),
-                unschedulable.message
-            );
+            assert_eq!(unschedulable.message, message, "{}", pod.key());
             found.n_unschedulable += 1;
         }
         (Ok(Outcome::Gated { .. }), Some(("SchedulingGated", _))) => found.n_gated += 1,

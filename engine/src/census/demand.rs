@@ -11,6 +11,7 @@ use super::subject::Subject;
 use super::sums::SumBy;
 use crate::model::Pod;
 use crate::model::intern::Symbol;
+use crate::model::label_selector::LabelSelector;
 use crate::model::pod_affinity::Term;
 use crate::plugin::Plugin;
 use crate::policy::Policy;
@@ -42,6 +43,8 @@ pub(crate) struct HardConstraint {
     pub(crate) min_domains: usize,
     /// 1 where the pod counts itself (S-PTS-7).
     pub(crate) own: i64,
+    /// As the constraint gives it: what pods that come and go in a dry run are matched with (S-PTS-9).
+    pub(crate) selector: Option<LabelSelector>,
 }
 
 /// Spread constraints that score.

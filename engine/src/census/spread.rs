@@ -54,6 +54,7 @@ fn add_hard(demand: &mut Demand, constraint: &SpreadConstraint, keys: &[Symbol],
         max_skew: i64::from(constraint.max_skew),
         min_domains: usize::try_from(constraint.min_domains).unwrap_or(0),
         own: i64::from(counts_itself),
+        selector: constraint.selector.clone(),
     });
 }
 

@@ -2,12 +2,12 @@
 
 use crate::model::intern::Symbol;
 use crate::model::shape::ShapeFacts;
-use crate::snapshot::Snapshot;
 use crate::snapshot::matching::{matching, matching_pairs, tolerated, with_keys};
 use crate::snapshot::node_table::LabelKey;
 use crate::snapshot::row_set::RowSet;
 use crate::snapshot::shard::Shard;
 use crate::snapshot::topology::DomainId;
+use crate::snapshot::{NodeRow, Snapshot};
 
 /// What is summed by which domains, and over which nodes.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
@@ -42,9 +42,18 @@ pub(crate) struct DomainSums {
     /// The rows of each shard that take part.
     rows: Vec<RowSet>,
     total: i64,
-    /// Domains that exist, and the smallest sum of one; as of the last [`DomainSums::settle`].
-    smallest: (usize, i64),
+    /// As of the last [`DomainSums::settle`].
+    smallest: Smallest,
     is_settled: bool,
+}
+
+/// The smallest sums of the domains that exist.
+#[derive(Copy, Clone, Debug, Default)]
+struct Smallest {
+    n_domains: usize,
+    /// The smallest, and that of the other domains; 0 where there are none.
+    sum: i64,
+    of_others: i64,
 }
 
 impl DomainSums {
@@ -57,7 +66,7 @@ impl DomainSums {
             n_nodes: Vec::new(),
             rows: Vec::with_capacity(snapshot.shards.len()),
             total: 0,
-            smallest: (0, 0),
+            smallest: Smallest::default(),
             is_settled: false,
         };
         if matches!(by.nodes, CountedNodes::Eligible { .. }) {
@@ -106,10 +115,17 @@ impl DomainSums {
     pub(super) fn settle(&mut self) {
         if !std::mem::replace(&mut self.is_settled, true) {
             let all = self.by_domain.iter().zip(&self.n_nodes);
-            let domains = all.filter(|(_, n_nodes)| **n_nodes > 0);
-            let (n_domains, smallest) =
-                domains.fold((0, i64::MAX), |(n, smallest), (sum, _)| (n + 1, smallest.min(*sum)));
-            self.smallest = (n_domains, if n_domains == 0 { 0 } else { smallest });
+            let (mut n_domains, mut sum, mut of_others) = (0, i64::MAX, i64::MAX);
+            for (of_domain, _) in all.filter(|(_, n_nodes)| **n_nodes > 0) {
+                n_domains += 1;
+                of_others = of_others.min(sum.max(*of_domain));
+                sum = sum.min(*of_domain);
+            }
+            self.smallest = match n_domains {
+                0 => Smallest::default(),
+                1 => Smallest { n_domains, sum, of_others: 0 },
+                _ => Smallest { n_domains, sum, of_others },
+            };
         }
     }
 
@@ -140,7 +156,22 @@ impl DomainSums {
     /// How many domains there are, and the smallest sum of one (S-PTS-6); 0 if there are none.
     pub(crate) fn smallest(&self) -> (usize, i64) {
         debug_assert!(self.is_settled);
-        self.smallest
+        (self.smallest.n_domains, self.smallest.sum)
+    }
+
+    /// The smallest sum if that of one domain, which exists, were another (S-PTS-10).
+    pub(crate) fn smallest_with(&self, domain: DomainId, sum: i64) -> i64 {
+        debug_assert!(self.is_settled);
+        if self.smallest.n_domains == 1 {
+            return sum;
+        }
+        let is_smallest = self.of(domain) == self.smallest.sum;
+        sum.min(if is_smallest { self.smallest.of_others } else { self.smallest.sum })
+    }
+
+    /// Whether the pods of a row count.
+    pub(crate) fn counts(&self, row: NodeRow) -> bool {
+        self.rows.get(row.shard()).is_some_and(|rows| rows.contains(row.row()))
     }
 }
 

@@ -67,6 +67,18 @@ impl fmt::Display for RejectedDelta {
 }
 
 impl Delta {
+    /// The pod that it is about, if it is about one.
+    pub(crate) fn pod(&self) -> Option<&PodKey> {
+        match self {
+            Delta::UpsertPod(pod) => Some(pod.key()),
+            Delta::DeletePod { key, .. } => Some(key),
+            Delta::UpsertNode(_)
+            | Delta::DeleteNode(_)
+            | Delta::UpsertObject(_)
+            | Delta::DeleteObject(_) => None,
+        }
+    }
+
     /// The object's kind and name, for messages.
     pub(crate) fn object(&self) -> String {
         match self {

@@ -1,6 +1,8 @@
 //! Images: which nodes have which image, and whose entries are due to be refreshed.
 //! Rules: S-IL-4 (size), S-IL-5 (a node's count is that of its last refresh), S-SNP-4.
 
+use std::sync::Arc;
+
 use rustc_hash::FxHashMap;
 
 use crate::model::Node;
@@ -11,13 +13,14 @@ use crate::snapshot::node_table::ImageState;
 /// Every image that some node reports, by its normalised name.
 pub(crate) type ImageStates = FxHashMap<Symbol, ImageState>;
 
-/// Which rows changed, and at which state of all images each was last refreshed.
-#[derive(Debug, Default)]
+/// Which rows changed, and at which state of all images each was last refreshed. A copy between generations costs a
+/// pointer.
+#[derive(Clone, Debug, Default)]
 pub(crate) struct ImageRefresh {
     /// Counts changes of the image states.
     version: u64,
-    /// For rows whose node reports images: the version at their last refresh.
-    refreshed: FxHashMap<NodeRow, u64>,
+    /// By row: the version at the last refresh; 0 for rows whose entry is new or gone.
+    refreshed: Arc<Vec<u64>>,
     /// Rows that changed since the last refresh.
     dirty: Vec<NodeRow>,
 }
@@ -55,15 +58,23 @@ impl ImageRefresh {
 
     /// A row's entry is new or gone.
     pub(crate) fn forget(&mut self, row: NodeRow) {
-        self.refreshed.remove(&row);
+        if row.index() < self.refreshed.len() {
+            Arc::make_mut(&mut self.refreshed)[row.index()] = 0;
+        }
     }
 
     /// The rows to refresh now, each once, and those only whose entry could differ.
     pub(crate) fn take_stale(&mut self) -> Vec<NodeRow> {
         let mut rows = std::mem::take(&mut self.dirty);
+        let Some(last) = rows.iter().max() else { return rows };
+        let refreshed = Arc::make_mut(&mut self.refreshed);
+        if refreshed.len() <= last.index() {
+            refreshed.resize(last.index() + 1, 0);
+        }
         rows.sort_unstable();
-        rows.dedup();
-        rows.retain(|row| self.refreshed.insert(*row, self.version) != Some(self.version));
+        rows.retain(|row| {
+            std::mem::replace(&mut refreshed[row.index()], self.version) != self.version
+        });
         rows
     }
 }

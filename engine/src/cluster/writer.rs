@@ -1,27 +1,35 @@
-//! Writer: deltas → the next snapshot. The only code that changes a cluster.
-//! Rules: S-Q-1, S-CCH-1 to S-CCH-9.
+//! Writer: deltas → the next snapshot. The only code that changes a cluster; what it does with pods is in `pods`.
+//! Rules: S-CCH-1 to S-CCH-9.
+
+mod pods;
 
 use std::sync::Arc;
 
 use rustc_hash::{FxHashMap, FxHashSet};
 
 use super::delta::{ClusterState, Delta};
+use super::directory::Directory;
 use super::images::ImageRefresh;
+use super::known::{Known, KnownPods, PodPlace};
+use super::session::Session;
+use super::step::Step;
 use crate::model::ModelError;
-use crate::model::volume::VolumeBindings;
 use crate::model::{Node, Object, ObjectKey, Pod, PodKey};
 use crate::snapshot::draft::Draft;
 use crate::snapshot::{Counts, NodeRow, Snapshot};
+use pods::{is_confirmed, is_same};
 
 /// The state that deltas are applied to. Snapshots of it share everything that did not change since.
 #[derive(Debug)]
 pub(crate) struct Writer {
     pub(crate) draft: Draft,
-    nodes: FxHashMap<Arc<str>, KnownNode>,
-    pods: FxHashMap<PodKey, KnownPod>,
+    nodes: Directory<Arc<str>, KnownNode>,
+    pods: KnownPods,
     /// Pods by the name of a node that the cluster does not have, in the order in which they came.
-    orphans: FxHashMap<Arc<str>, Vec<PodKey>>,
+    orphans: Directory<Arc<str>, Vec<PodKey>>,
     images: ImageRefresh,
+    /// What a fork has come to; `None` for a cluster that is no fork.
+    pub(super) session: Option<Box<Session>>,
 }
 
 #[derive(Copy, Clone, Debug)]
@@ -30,30 +38,27 @@ struct KnownNode {
     resource_version: Option<u64>,
 }
 
-#[derive(Clone, Debug)]
-struct KnownPod {
-    pod: Pod,
-    place: PodPlace,
-    is_assumed: bool,
-}
-
-/// Where a known pod is.
-#[derive(Copy, Clone, PartialEq, Eq, Debug)]
-enum PodPlace {
-    OnNode(NodeRow),
-    /// On a node that the cluster does not have.
-    Orphaned,
-    Pending,
-}
-
 impl Writer {
     pub(crate) fn new(draft: Draft) -> Writer {
         Writer {
             draft,
-            nodes: FxHashMap::default(),
-            pods: FxHashMap::default(),
-            orphans: FxHashMap::default(),
+            nodes: Directory::default(),
+            pods: KnownPods::default(),
+            orphans: Directory::default(),
             images: ImageRefresh::default(),
+            session: None,
+        }
+    }
+
+    /// A writer for a fork: all that this one knows, with a history of its own from here on.
+    pub(crate) fn fork(&self) -> Writer {
+        Writer {
+            draft: self.draft.branch(),
+            nodes: self.nodes.clone(),
+            pods: self.pods.clone(),
+            orphans: self.orphans.clone(),
+            images: self.images.clone(),
+            session: Some(Box::default()),
         }
     }
 
@@ -101,20 +106,21 @@ impl Writer {
         gone_objects.iter().for_each(|key| self.draft.delete_object(key));
         let named: FxHashSet<&str> = nodes.iter().map(Node::name).collect();
         let listed: FxHashMap<&PodKey, &Pod> = pods.iter().map(|pod| (pod.key(), pod)).collect();
-        let is_listed = |key: &PodKey, known: &KnownPod| {
-            listed.get(key).is_some_and(|pod| !pod.is_terminal() && is_same(pod, known))
+        let is_gone = |known: &Known<'_>| {
+            let listed = listed.get(known.pod.key()).filter(|pod| !pod.is_terminal());
+            !known.is_assumed && !listed.is_some_and(|pod| is_same(pod, known))
         };
-        let is_gone =
-            |(key, known): &(&PodKey, &KnownPod)| !known.is_assumed && !is_listed(key, known);
+        let is_unnamed = |name: &&Arc<str>| !named.contains(&***name);
         let mut gone_nodes: Vec<_> =
-            self.nodes.keys().filter(|name| !named.contains(&***name)).cloned().collect();
-        let mut gone_pods: Vec<_> =
-            self.pods.iter().filter(is_gone).map(|(key, _)| key.clone()).collect();
+            self.nodes.iter().map(|(name, _)| name).filter(is_unnamed).cloned().collect();
+        let known = self.pods.iter(&self.draft.snapshot).filter(is_gone);
+        let mut gone_pods: Vec<PodKey> = known.map(|known| known.pod.key().clone()).collect();
         gone_pods.sort_unstable();
         gone_nodes.sort_unstable();
         for key in &gone_pods {
             let listed = listed.get(key).filter(|pod| !pod.is_terminal());
-            let is_kept = listed.zip(self.pods.get(key)).is_some_and(|(p, k)| is_confirmed(p, k));
+            let is_kept =
+                listed.zip(self.known(key)).is_some_and(|(pod, known)| is_confirmed(pod, &known));
             let bindings = self.draft.release_bindings(key).filter(|_| is_kept);
             self.forget(key);
             if let Some(bindings) = bindings {
@@ -123,7 +129,7 @@ impl Writer {
         }
         gone_nodes.iter().for_each(|name| self.delete_node(name));
         // What is listed counts, however old it says it is.
-        self.nodes.values_mut().for_each(|known| known.resource_version = None);
+        self.nodes.for_each_mut(|known| known.resource_version = None);
     }
 
     pub(crate) fn clear_contradictions(&mut self) {
@@ -132,24 +138,40 @@ impl Writer {
 
     /// The node of a pod that has one, present or not.
     pub(crate) fn node_of(&self, key: &PodKey) -> Option<Arc<str>> {
-        let known = self.pods.get(key)?;
-        if known.place == PodPlace::Pending { None } else { known.pod.facts().node_name.clone() }
+        // Only a pod that is on none has no name of a node.
+        self.known(key)?.pod.facts().node_name.clone()
     }
 
-    /// Puts a pod onto the node of a row at once (S-CCH-2). The pod must not be on a node.
-    pub(crate) fn assume(&mut self, pod: &Pod, row: NodeRow, bindings: &VolumeBindings) {
-        self.forget(pod.key());
-        let Some(node) = self.draft.snapshot.node(row) else {
-            return;
-        };
-        let pod = pod.on_node(node.facts().name.clone());
-        self.images.touch(row, node);
-        self.draft.add_pod(row, pod.clone(), true);
-        self.draft.assume_bindings(pod.key(), row, bindings);
-        self.counts().n_pods += 1;
-        self.counts().n_assumed += 1;
-        let known = KnownPod { pod: pod.clone(), place: PodPlace::OnNode(row), is_assumed: true };
-        self.pods.insert(pod.key().clone(), known);
+    /// Does what was decided. A fork keeps it in mind.
+    pub(crate) fn carry_out(&mut self, step: Step) {
+        match &step {
+            Step::Assume { pod, row, volumes, .. } => self.assume(pod, *row, volumes),
+            Step::Nominate { pod, node, .. } => self.nominate(pod, node),
+            Step::Clear { pod, .. } => self.clear_nomination(pod),
+        }
+        if let Some(session) = &mut self.session {
+            session.record(step);
+        }
+    }
+
+    /// Whether a step still has its effect: later deltas may have undone it.
+    pub(crate) fn upholds(&self, step: &Step) -> bool {
+        let known = self.known(step.pod());
+        match step {
+            Step::Assume { pod, .. } => known.is_some_and(|known| {
+                known.place != PodPlace::Pending && known.pod.uid() == pod.uid()
+            }),
+            Step::Nominate { .. } => known.is_some(),
+            Step::Clear { .. } => true,
+        }
+    }
+
+    /// On a fork: deltas that named these pods, `None` for all, led here from an earlier state.
+    pub(crate) fn suppose(&mut self, before: &Snapshot, named: Option<&[PodKey]>) {
+        if let Some(mut session) = self.session.take() {
+            session.suppose(before, named, self);
+            self.session = Some(session);
+        }
     }
 
     fn upsert_node(&mut self, node: &Node) {
@@ -195,18 +217,19 @@ impl Writer {
     /// Pods that were known before their node take their places on it.
     fn adopt_orphans(&mut self, name: &Arc<str>, row: NodeRow) {
         let mut left = Vec::new();
-        for key in self.orphans.remove(name).unwrap_or_default() {
-            if let Some(known) = self.pods.get_mut(&key) {
-                if check_range(&self.draft.snapshot, row, &known.pod).is_err() {
-                    left.push(key);
-                    continue;
-                }
-                known.place = PodPlace::OnNode(row);
-                let (pod, is_assumed) = (known.pod.clone(), known.is_assumed);
-                self.draft.add_pod(row, pod, is_assumed);
-                self.counts().n_orphaned -= 1;
-                self.counts().n_pods += 1;
+        let orphans = self.orphans.remove(name).map(|(_, keys)| keys);
+        for key in orphans.unwrap_or_default() {
+            let Some(Known { pod, is_assumed, .. }) = self.known(&key) else { continue };
+            if check_range(&self.draft.snapshot, row, pod).is_err() {
+                left.push(key);
+                continue;
             }
+            let pod = pod.clone();
+            self.pods.take_elsewhere(&key);
+            self.pods.put_on(&key, row);
+            self.draft.add_pod(row, pod, is_assumed);
+            self.counts().n_orphaned -= 1;
+            self.counts().n_pods += 1;
         }
         if !left.is_empty() {
             self.orphans.insert(name.clone(), left);
@@ -214,7 +237,7 @@ impl Writer {
     }
 
     fn delete_node(&mut self, name: &str) {
-        let Some((name, KnownNode { row, .. })) = self.nodes.remove_entry(name) else {
+        let Some((name, KnownNode { row, .. })) = self.nodes.remove(name) else {
             return;
         };
         if let Some(node) = self.draft.snapshot.node(row).cloned() {
@@ -227,123 +250,13 @@ impl Writer {
         self.counts().n_orphaned += pods.len();
         let mut keys = Vec::with_capacity(pods.len());
         for placed in pods {
-            if let Some(known) = self.pods.get_mut(placed.pod.key()) {
-                known.place = PodPlace::Orphaned;
-                keys.push(placed.pod.key().clone());
-            }
+            let key = placed.pod.key().clone();
+            self.pods.take_off(&key);
+            self.pods.put_elsewhere(placed.pod, placed.is_assumed);
+            keys.push(key);
         }
         if !keys.is_empty() {
             self.orphans.insert(name, keys);
-        }
-    }
-
-    fn upsert_pod(&mut self, pod: Pod) -> Result<(), ModelError> {
-        if pod.is_terminal() {
-            self.delete_pod(pod.key(), Some(pod.uid()));
-            return Ok(());
-        }
-        if pod.uid().is_empty() && pod.node_name().is_some() {
-            return Err(ModelError::new("metadata.uid", "is missing"));
-        }
-        if let Some(known) = self.pods.get_mut(pod.key()) {
-            if is_older(pod.facts().resource_version, known.pod.facts().resource_version) {
-                return Ok(());
-            }
-            if is_same(&pod, known) {
-                known.pod = pod;
-                return Ok(());
-            }
-            if known.pod.uid() == pod.uid() {
-                if pod.node_name().is_none() && known.place != PodPlace::Pending {
-                    // Sent before the pod got its node, which it never loses.
-                    return Ok(());
-                }
-                if is_contradiction(&pod, known) {
-                    let node = known.pod.node_name().unwrap_or_default();
-                    let reason = format!("changes the node of a bound pod, which is on `{node}`");
-                    self.counts().n_contradictions += 1;
-                    return Err(ModelError::new("spec.nodeName", reason));
-                }
-            }
-        }
-        if let Some(known) = pod.node_name().and_then(|name| self.nodes.get(name)) {
-            let checked = check_range(&self.draft.snapshot, known.row, &pod);
-            if checked.is_err() && !self.pods.contains_key(pod.key()) {
-                self.draft.release_bindings(pod.key());
-            }
-            checked?;
-        }
-        // Of a pod that is not known there are bindings only while a new listing is taken in.
-        let is_kept = self.pods.get(pod.key()).is_none_or(|known| is_confirmed(&pod, known));
-        let bindings = self.draft.release_bindings(pod.key()).filter(|_| is_kept);
-        let key = pod.key().clone();
-        self.forget(&key);
-        self.insert(pod);
-        if let Some(bindings) = bindings {
-            self.draft.restore_bindings(&key, bindings);
-        }
-        Ok(())
-    }
-
-    fn insert(&mut self, pod: Pod) {
-        let place = match &pod.facts().node_name {
-            None => {
-                self.counts().n_pending += 1;
-                PodPlace::Pending
-            }
-            Some(name) => match self.nodes.get(name).copied() {
-                Some(KnownNode { row, .. }) => {
-                    self.draft.add_pod(row, pod.clone(), false);
-                    self.touch_images(row);
-                    self.counts().n_pods += 1;
-                    PodPlace::OnNode(row)
-                }
-                None => {
-                    self.orphans.entry(name.clone()).or_default().push(pod.key().clone());
-                    self.counts().n_orphaned += 1;
-                    PodPlace::Orphaned
-                }
-            },
-        };
-        self.pods.insert(pod.key().clone(), KnownPod { pod, place, is_assumed: false });
-    }
-
-    fn delete_pod(&mut self, key: &PodKey, uid: Option<&str>) {
-        let Some(known) = self.pods.get(key) else {
-            return;
-        };
-        if uid.is_none_or(|uid| uid.is_empty() || uid == known.pod.uid()) {
-            self.forget(key);
-        }
-    }
-
-    /// Takes a pod out, wherever it is.
-    fn forget(&mut self, key: &PodKey) {
-        let Some(known) = self.pods.remove(key) else {
-            return;
-        };
-        self.draft.release_bindings(key);
-        if known.is_assumed {
-            self.counts().n_assumed -= 1;
-        }
-        match known.place {
-            PodPlace::OnNode(row) => {
-                self.draft.remove_pod(row, &known.pod);
-                self.touch_images(row);
-                self.counts().n_pods -= 1;
-            }
-            PodPlace::Orphaned => {
-                self.counts().n_orphaned -= 1;
-                if let Some(name) = known.pod.node_name()
-                    && let Some(keys) = self.orphans.get_mut(name)
-                {
-                    keys.retain(|other| other != key);
-                    if keys.is_empty() {
-                        self.orphans.remove(name);
-                    }
-                }
-            }
-            PodPlace::Pending => self.counts().n_pending -= 1,
         }
     }
 
@@ -351,6 +264,10 @@ impl Writer {
         if let Some(node) = self.draft.snapshot.node(row) {
             self.images.touch(row, node);
         }
+    }
+
+    fn known(&self, key: &PodKey) -> Option<Known<'_>> {
+        self.pods.get(key, &self.draft.snapshot)
     }
 
     fn counts(&mut self) -> &mut Counts {
@@ -370,28 +287,4 @@ fn check_range(snapshot: &Snapshot, row: NodeRow, pod: &Pod) -> Result<(), Model
 /// Whether an object was written before the one that is known: resource versions of one kind only grow.
 fn is_older(new: Option<u64>, known: Option<u64>) -> bool {
     matches!((new, known), (Some(new), Some(known)) if new < known)
-}
-
-/// Whether a pod tells nothing new, so that it may be told any number of times.
-fn is_same(pod: &Pod, known: &KnownPod) -> bool {
-    let (new, old) = (pod.facts(), known.pod.facts());
-    !known.is_assumed
-        && new.uid == old.uid
-        && new.node_name == old.node_name
-        && Arc::ptr_eq(&new.shape, &old.shape)
-        && Arc::ptr_eq(&new.population, &old.population)
-        && new.volumes == old.volumes
-        && new.resized == old.resized
-}
-
-/// Whether a pod is told to be where it is known to be: it keeps what was decided of its claims.
-fn is_confirmed(pod: &Pod, known: &KnownPod) -> bool {
-    pod.uid() == known.pod.uid() && pod.node_name() == known.pod.node_name()
-}
-
-/// A pod that was bound does not change its node (S-CCH-6); an assumed one may be bound elsewhere (S-CCH-3).
-fn is_contradiction(pod: &Pod, known: &KnownPod) -> bool {
-    known.place != PodPlace::Pending
-        && !known.is_assumed
-        && pod.node_name() != known.pod.node_name()
 }

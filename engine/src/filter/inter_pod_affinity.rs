@@ -15,7 +15,7 @@ pub(crate) const FILTER: Filter = Filter {
     pre_filter,
     applies,
     run,
-    account: Account::ByRow { refusal, count },
+    account: Account::ByRow { refusal, count, resolvable },
 };
 
 /// A term of the pod that does not parse (S-IPA-6).
@@ -87,4 +87,9 @@ fn count(prepared: &Prepared<'_>, shard: &Shard, refused: &RowSet, counts: &mut 
     counts.add(Reason::PodAntiAffinity, near.without(&far).len());
     let blocked = occupied(prepared, &prepared.demand().blockers, shard, &far);
     counts.add(Reason::ExistingAntiAffinity, blocked.len());
+}
+
+/// Pods that are too near can go; those that are missing do not come.
+fn resolvable(prepared: &Prepared<'_>, shard: &Shard, refused: &RowSet) -> RowSet {
+    near(prepared, shard, refused)
 }

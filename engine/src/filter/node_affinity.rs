@@ -2,7 +2,7 @@
 //! Rules: S-NAF-1 to S-NAF-8. Reads: `NodeTable::labels`, `NodeTable::row_of_name`.
 
 use super::reason::Reason;
-use super::{Account, Filter, PreFilterFailure, ReasonCounts, Refusal, Scope};
+use super::{Account, Filter, PreFilterFailure, ReasonCounts, Refusal, Scope, none_resolvable};
 use crate::model::selector::NodeSelector;
 use crate::plugin::{Plugin, StatusCode};
 use crate::prepared::Prepared;
@@ -16,7 +16,7 @@ pub(crate) const FILTER: Filter = Filter {
     pre_filter,
     applies,
     run,
-    account: Account::ByRow { refusal, count },
+    account: Account::ByRow { refusal, count, resolvable: none_resolvable },
 };
 
 /// `metadata.name` requirements that leave no name (S-NAF-2).

@@ -22,7 +22,7 @@ pub(crate) const FILTER: Filter = Filter {
     pre_filter: passes,
     applies: |_| true,
     run,
-    account: Account::ByRow { refusal, count },
+    account: Account::ByRow { refusal, count, resolvable },
 };
 
 static ZEROS: Column<i64> = Column([0; ROWS]);
@@ -110,6 +110,22 @@ fn count(prepared: &Prepared<'_>, shard: &Shard, refused: &RowSet, counts: &mut 
         };
         counts.add(Reason::Insufficient(resource), n_short);
     }
+}
+
+/// Nodes that are large enough (S-FIT-10).
+fn resolvable(prepared: &Prepared<'_>, shard: &Shard, refused: &RowSet) -> RowSet {
+    let room = &shard.nodes.allocatable;
+    let mut resolvable = *refused;
+    for (resource, request) in checked(prepared) {
+        let allocatable = match resource {
+            Resource::Cpu => &room.milli_cpu,
+            Resource::Memory => &room.memory,
+            Resource::EphemeralStorage => &room.ephemeral_storage,
+            Resource::Scalar(name) => room.scalar(name).unwrap_or(&ZEROS),
+        };
+        resolvable.intersect(&prepared.kernels.fit_one(&allocatable.0, &ZEROS.0, request));
+    }
+    resolvable
 }
 
 /// The requests other than 0 that are checked: native resources first, then scalars by name.

@@ -5,7 +5,7 @@
 
 use super::reason::Reason;
 use super::{Account, Filter, PreFilterFailure, ReasonCounts, Refusal, Scope};
-use crate::plugin::Plugin;
+use crate::plugin::{Plugin, StatusCode};
 use crate::prepared::Prepared;
 use crate::prepared::volumes::limits::{DriverDemand, Limits};
 use crate::snapshot::NodeRow;
@@ -18,7 +18,7 @@ pub(crate) const FILTER: Filter = Filter {
     pre_filter,
     applies,
     run,
-    account: Account::ByRow { refusal, count },
+    account: Account::ByRow { refusal, count, resolvable },
 };
 
 /// A refusal of VolumeBinding, which looks at the same claims, tells more than an error.
@@ -56,6 +56,13 @@ fn refusal(prepared: &Prepared<'_>, _: &Shard, _: usize) -> Refusal {
 
 fn count(prepared: &Prepared<'_>, _: &Shard, refused: &RowSet, counts: &mut ReasonCounts) {
     counts.add(reason(prepared), refused.len());
+}
+
+fn resolvable(prepared: &Prepared<'_>, _: &Shard, refused: &RowSet) -> RowSet {
+    match reason(prepared).code() {
+        StatusCode::Unschedulable => *refused,
+        _ => RowSet::EMPTY,
+    }
 }
 
 fn reason(prepared: &Prepared<'_>) -> Reason {

@@ -15,7 +15,7 @@ pub(crate) const FILTER: Filter = Filter {
     pre_filter,
     applies: |prepared| !prepared.demand().hard.is_empty(),
     run,
-    account: Account::ByRow { refusal, count },
+    account: Account::ByRow { refusal, count, resolvable },
 };
 
 /// A selector of a hard constraint that does not parse ends the attempt (S-PTS-1).
@@ -72,4 +72,15 @@ fn count(prepared: &Prepared<'_>, shard: &Shard, refused: &RowSet, counts: &mut 
         counts.add(Reason::PodTopologySpread, keyed.without(&passing).len());
         left = passing;
     }
+}
+
+/// A node that lacks a key is beyond help; the first constraint that fails decides.
+fn resolvable(prepared: &Prepared<'_>, shard: &Shard, refused: &RowSet) -> RowSet {
+    let (mut left, mut resolvable) = (*refused, RowSet::EMPTY);
+    for constraint in &prepared.demand().hard {
+        let (keyed, passing) = judge(prepared, constraint, shard, &left);
+        resolvable.union(&keyed.without(&passing));
+        left = passing;
+    }
+    resolvable
 }

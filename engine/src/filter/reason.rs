@@ -57,6 +57,12 @@ pub(crate) enum Reason {
     NodeDeclaredFeatures,
     /// S-PF-6: left out by NodeAffinity's PreFilter result.
     PreFilterNodeAffinity,
+    /// S-PRE-8
+    NoVictims,
+    /// S-PRE-17
+    PreemptionNotHelpful,
+    /// Berth's own, where violating a disruption budget is refused.
+    DisruptionBudget,
 }
 
 impl Reason {
@@ -117,6 +123,11 @@ impl Reason {
             Reason::PreFilterNodeAffinity => {
                 "node(s) didn't satisfy plugin(s) [NodeAffinity]".into()
             }
+            Reason::NoVictims => "No preemption victims found for incoming pod".into(),
+            Reason::PreemptionNotHelpful => "Preemption is not helpful for scheduling".into(),
+            Reason::DisruptionBudget => {
+                "node(s) where evicting pods would violate a disruption budget".into()
+            }
         }
     }
 
@@ -132,7 +143,8 @@ impl Reason {
             | Reason::MaxVolumeCount
             | Reason::PodTopologySpread
             | Reason::PodAntiAffinity
-            | Reason::ExistingAntiAffinity => StatusCode::Unschedulable,
+            | Reason::ExistingAntiAffinity
+            | Reason::DisruptionBudget => StatusCode::Unschedulable,
             Reason::NodeUnschedulable
             | Reason::NodeName
             | Reason::UntoleratedTaint
@@ -147,7 +159,9 @@ impl Reason {
             | Reason::MissingTopologyLabel
             | Reason::PodAffinity
             | Reason::NodeDeclaredFeatures
-            | Reason::PreFilterNodeAffinity => StatusCode::UnschedulableAndUnresolvable,
+            | Reason::PreFilterNodeAffinity
+            | Reason::NoVictims
+            | Reason::PreemptionNotHelpful => StatusCode::UnschedulableAndUnresolvable,
         }
     }
 }

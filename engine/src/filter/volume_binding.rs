@@ -2,7 +2,7 @@
 //! Rules: S-VLB-1 to S-VLB-8, worked out in `prepared/volumes/binding.rs`. It has no score (S-VS-1).
 
 use super::reason::Reason;
-use super::{Account, Filter, PreFilterFailure, ReasonCounts, Refusal, Scope};
+use super::{Account, Filter, PreFilterFailure, ReasonCounts, Refusal, Scope, none_resolvable};
 use crate::plugin::{Plugin, StatusCode};
 use crate::prepared::Prepared;
 use crate::prepared::volumes::binding::{self, Binding, Refused};
@@ -15,7 +15,7 @@ pub(crate) const FILTER: Filter = Filter {
     pre_filter,
     applies,
     run,
-    account: Account::ByRow { refusal, count },
+    account: Account::ByRow { refusal, count, resolvable: none_resolvable },
 };
 
 /// S-VLB-1, S-VLB-3

@@ -16,7 +16,7 @@ pub(crate) const FILTER: Filter = Filter {
     pre_filter,
     applies,
     run,
-    account: Account::ByRow { refusal, count },
+    account: Account::ByRow { refusal, count, resolvable },
 };
 
 /// S-VLR-1
@@ -29,13 +29,14 @@ fn pre_filter(prepared: &Prepared<'_>) -> Result<(), PreFilterFailure> {
 
 /// S-VLR-3
 fn applies(prepared: &Prepared<'_>) -> bool {
-    restrictions(prepared).is_some_and(|found| !found.occupied.is_empty() || found.is_claim_in_use)
+    restrictions(prepared)
+        .is_some_and(|found| !found.occupied.is_empty() || found.n_claims_in_use > 0)
 }
 
 /// Cost: one step for each row of the shard that uses one of the pod's disks.
 fn run(prepared: &Prepared<'_>, shard: &Shard, rows: &mut RowSet) {
     let Some(found) = restrictions(prepared) else { return };
-    if found.is_claim_in_use {
+    if found.n_claims_in_use > 0 {
         *rows = RowSet::EMPTY;
         return;
     }
@@ -55,6 +56,11 @@ fn count(prepared: &Prepared<'_>, shard: &Shard, refused: &RowSet, counts: &mut 
     let others = refused.without(&occupied(found, shard));
     counts.add(Reason::DiskConflict, refused.without(&others).len());
     counts.add(Reason::ReadWriteOncePodConflict, others.len());
+}
+
+/// A disk or a claim is free once those who use it are gone.
+fn resolvable(_: &Prepared<'_>, _: &Shard, refused: &RowSet) -> RowSet {
+    *refused
 }
 
 /// The rows of the shard with a pod that uses one of the pod's disks (S-VLR-4).

@@ -134,3 +134,16 @@ kernel! {
     /// The largest tie key among `rows`; 0 if there are none.
     max_tie_key = tie::max_tie_key; (hashes: &[u32; ROWS], rows: &RowSet, key: TieKey) -> u32
 }
+kernel! {
+    /// The rows among `rows` whose tie key is `value`.
+    rows_of_tie_key = tie::rows_of_tie_key;
+    (hashes: &[u32; ROWS], rows: &RowSet, key: TieKey, value: u32) -> RowSet
+}
+kernel! {
+    /// The largest tie key of some hashes; 0 if there are none.
+    max_tie_key_of = tie::max_tie_key_of; (hashes: &[u32], key: TieKey) -> u32
+}
+kernel! {
+    /// The first position from `from` on that holds a hash.
+    position_of = tie::position_of; (hashes: &[u32], hash: u32, from: usize) -> Option<usize>
+}

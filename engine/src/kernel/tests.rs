@@ -198,6 +198,17 @@ proptest! {
             prop_assert_eq!(kernels.min_of(&values, &rows), min, "{:?}", kernels);
             prop_assert_eq!(kernels.rows_equal(&values, &rows, 2), equal, "{:?}", kernels);
             prop_assert_eq!(kernels.max_tie_key(&hashes, &rows, key), highest, "{:?}", kernels);
+            let winning: RowSet = rows.iter().filter(|row| key.of(hashes[*row]) == highest).collect();
+            let few: Vec<u32> = rows.iter().map(|row| hashes[row]).collect();
+            prop_assert_eq!(kernels.max_tie_key_of(&few, key), highest, "{:?}", kernels);
+            for (at, hash) in few.iter().enumerate() {
+                prop_assert_eq!(key.hash_of(key.of(*hash)), *hash);
+                prop_assert_eq!(kernels.position_of(&few, *hash, at), Some(at), "{:?}", kernels);
+                let next = few[at + 1..].iter().position(|other| other == hash);
+                let next = next.map(|next| at + 1 + next);
+                prop_assert_eq!(kernels.position_of(&few, *hash, at + 1), next, "{:?}", kernels);
+            }
+            prop_assert_eq!(kernels.rows_of_tie_key(&hashes, &rows, key, highest), winning, "{:?}", kernels);
         }
     }
 }

@@ -1,5 +1,6 @@
 //! Tie: the seeded order of nodes with equal totals. Rule: S-SEL-4 (policy).
 
+use super::fit::pack;
 use crate::snapshot::ROWS;
 use crate::snapshot::row_set::RowSet;
 
@@ -17,11 +18,33 @@ impl TieKey {
     /// A node's place in the order: the largest wins.
     #[inline(always)]
     pub(crate) fn of(self, name_hash: u32) -> u32 {
-        let mut x = (name_hash ^ self.0).wrapping_mul(0x9e37_79b1);
+        let mut x = (name_hash ^ self.0).wrapping_mul(FIRST);
         x ^= x >> 15;
-        x = x.wrapping_mul(0x85eb_ca77);
+        x = x.wrapping_mul(SECOND);
         x ^ x >> 13
     }
+
+    /// The hash of the name that has a place: no two different hashes share one.
+    pub(crate) fn hash_of(self, place: u32) -> u32 {
+        let mut x = place ^ place >> 13 ^ place >> 26;
+        x = x.wrapping_mul(inverse(SECOND));
+        x ^= x >> 15 ^ x >> 30;
+        x.wrapping_mul(inverse(FIRST)) ^ self.0
+    }
+}
+
+const FIRST: u32 = 0x9e37_79b1;
+const SECOND: u32 = 0x85eb_ca77;
+
+/// The number that an odd one is to be multiplied by to give 1, modulo 2³²: each step of Newton's doubles the bits that are right.
+const fn inverse(odd: u32) -> u32 {
+    let mut x = odd;
+    let mut step = 0;
+    while step < 4 {
+        x = x.wrapping_mul(2_u32.wrapping_sub(odd.wrapping_mul(x)));
+        step += 1;
+    }
+    x
 }
 
 /// Hash of a node's name, the same on every machine and in every version.
@@ -41,14 +64,61 @@ fn fnv1a(bytes: &[u8], seed: u64) -> u64 {
     hash ^ hash >> 32
 }
 
+/// Rows that are worked on at a time.
+const LANES: usize = 16;
+
 #[inline(always)]
 pub(super) fn max_tie_key(hashes: &[u32; ROWS], rows: &RowSet, key: TieKey) -> u32 {
-    let mut best = 0;
-    for (chunk, word) in hashes.as_chunks::<64>().0.iter().zip(rows.0) {
-        for (bit, hash) in chunk.iter().enumerate() {
-            let candidate = if word >> bit & 1 == 1 { key.of(*hash) } else { 0 };
-            best = best.max(candidate);
+    let mut best = [0; LANES];
+    for (i, hashes) in hashes.as_chunks::<LANES>().0.iter().enumerate() {
+        let bits = (rows.0[i * LANES / 64] >> (i * LANES % 64)) as u32 & 0xffff;
+        if bits == 0 {
+            continue;
+        }
+        for lane in 0..LANES {
+            let is_row = 0_u32.wrapping_sub(bits >> lane & 1);
+            best[lane] = best[lane].max(key.of(hashes[lane]) & is_row);
         }
     }
-    best
+    best.into_iter().fold(0, u32::max)
+}
+
+#[inline(always)]
+pub(super) fn rows_of_tie_key(
+    hashes: &[u32; ROWS],
+    rows: &RowSet,
+    key: TieKey,
+    value: u32,
+) -> RowSet {
+    let mut equal = [0_u8; ROWS];
+    for row in 0..ROWS {
+        equal[row] = u8::from(key.of(hashes[row]) == value);
+    }
+    let mut set = pack(&equal);
+    set.intersect(rows);
+    set
+}
+
+#[inline(always)]
+pub(super) fn max_tie_key_of(hashes: &[u32], key: TieKey) -> u32 {
+    let mut best = [0; LANES];
+    let (chunks, rest) = hashes.as_chunks::<LANES>();
+    for hashes in chunks {
+        for lane in 0..LANES {
+            best[lane] = best[lane].max(key.of(hashes[lane]));
+        }
+    }
+    let rest = rest.iter().map(|hash| key.of(*hash));
+    best.into_iter().chain(rest).fold(0, u32::max)
+}
+
+#[inline(always)]
+pub(super) fn position_of(hashes: &[u32], hash: u32, from: usize) -> Option<usize> {
+    let (chunks, rest) = hashes.get(from..)?.as_chunks::<LANES>();
+    let is_in = |chunk: &[u32; LANES]| chunk.iter().fold(false, |found, h| found | (*h == hash));
+    let (at, chunk) = match chunks.iter().position(is_in) {
+        Some(i) => (from + i * LANES, &chunks[i][..]),
+        None => (from + chunks.len() * LANES, rest),
+    };
+    Some(at + chunk.iter().position(|h| *h == hash)?)
 }

@@ -3,9 +3,10 @@
 use std::fmt;
 use std::sync::Arc;
 
-use berth_proto::{apps_v1, core_v1, meta_v1, storage_v1};
+use berth_proto::{apps_v1, core_v1, meta_v1, policy_v1, storage_v1};
 
 use super::controller::{Controller, ControllerKey};
+use super::disruption_budget::DisruptionBudget;
 use super::label::{self, Labels, check_name};
 use super::service::Service;
 use super::storage::StorageObject;
@@ -29,7 +30,7 @@ macro_rules! kinds {
 
         impl ObjectKind {
             /// All of them.
-            pub const ALL: [ObjectKind; 12] = [$(ObjectKind::$variant),+];
+            pub const ALL: [ObjectKind; 13] = [$(ObjectKind::$variant),+];
 
             /// Kubernetes' name of the kind, for example `CSINode`.
             pub fn name(self) -> &'static str {
@@ -91,6 +92,7 @@ kinds! {
     CsiDriver(storage_v1::CsiDriver): "CSIDriver", "storage.k8s.io/v1", false;
     CsiStorageCapacity(storage_v1::CsiStorageCapacity): "CSIStorageCapacity", "storage.k8s.io/v1", true;
     VolumeAttachment(storage_v1::VolumeAttachment): "VolumeAttachment", "storage.k8s.io/v1", false;
+    PodDisruptionBudget(policy_v1::PodDisruptionBudget): "PodDisruptionBudget", "policy/v1", true;
 }
 
 impl fmt::Display for ObjectKind {
@@ -146,6 +148,7 @@ pub(crate) enum ObjectFacts {
     Service(Arc<Service>),
     Controller(ControllerKey, Arc<Controller>),
     Storage(StorageObject),
+    Budget(Arc<DisruptionBudget>),
 }
 
 impl Object {
@@ -239,6 +242,9 @@ fn compile_facts(
         WireObject::VolumeAttachment(attachment) => {
             let attachment = VolumeAttachment::compile(attachment, key, names)?;
             ObjectFacts::Storage(StorageObject::VolumeAttachment(Arc::new(attachment)))
+        }
+        WireObject::PodDisruptionBudget(budget) => {
+            ObjectFacts::Budget(Arc::new(DisruptionBudget::compile(budget, key, names)))
         }
     })
 }

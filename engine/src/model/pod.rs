@@ -55,7 +55,24 @@ pub(crate) struct PodFacts {
     pub(crate) volumes: Option<Arc<PodVolumes>>,
     /// What the pod takes on its node where its status says other than its spec (S-FIT-5).
     pub(crate) resized: Option<Arc<Footprint>>,
+    pub(crate) preemption: PreemptionFacts,
 }
+
+/// What preemption reads of a pod.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub(crate) struct PreemptionFacts {
+    /// `spec.preemptionPolicy` is not `Never` (S-PRE-2).
+    pub(crate) may_preempt: bool,
+    /// `status.nominatedNodeName`.
+    pub(crate) nominated_node: Option<Arc<str>>,
+    /// `status.startTime` in seconds since 1970; [`NOT_STARTED`] where there is none.
+    pub(crate) start_time: i64,
+    /// Being deleted to make room for a pod of higher priority (S-PRE-3).
+    pub(crate) is_preempted: bool,
+}
+
+/// A pod without a start time counts as started now, which is later than any other (S-PRE-10).
+pub(crate) const NOT_STARTED: i64 = i64::MAX;
 
 impl Pod {
     pub(crate) fn compile(pod: &core_v1::Pod, model: &Model) -> Result<Pod, ModelError> {
@@ -78,7 +95,7 @@ impl Pod {
         let phase = pod.status.as_ref().map_or("", |status| status.phase.as_str());
         Ok(Pod(Arc::new(PodFacts {
             uid: metadata.map_or("", |m| m.uid.as_str()).into(),
-            node_name: compile_node_name(spec, model)?,
+            node_name: compile_reference("spec.nodeName", &spec.node_name, model)?,
             resource_version: metadata.and_then(|m| m.resource_version.parse().ok()),
             is_terminal: matches!(phase, "Succeeded" | "Failed"),
             shape,
@@ -86,6 +103,7 @@ impl Pod {
             population,
             resized,
             volumes: PodVolumes::compile(&spec.volumes, &key, model.names()),
+            preemption: PreemptionFacts::compile(pod, spec, model)?,
             key,
         })))
     }
@@ -115,6 +133,16 @@ impl Pod {
         &self.0.shape.facts.scheduler_name
     }
 
+    /// `status.nominatedNodeName`, if set.
+    pub fn nominated_node_name(&self) -> Option<&str> {
+        self.0.preemption.nominated_node.as_deref()
+    }
+
+    /// Whether it is being deleted.
+    pub fn is_terminating(&self) -> bool {
+        self.0.population.facts.is_terminating
+    }
+
     /// Whether its phase is `Succeeded` or `Failed`: such a pod is handled as deleted (S-Q-1).
     pub fn is_terminal(&self) -> bool {
         self.0.is_terminal
@@ -137,9 +165,29 @@ impl Pod {
         Pod(Arc::new(PodFacts { shape, ..(*self.0).clone() }))
     }
 
-    /// The same pod on a node.
+    /// The same pod on a node, its nomination gone (S-CYC-8).
     pub(crate) fn on_node(&self, node_name: Arc<str>) -> Pod {
-        Pod(Arc::new(PodFacts { node_name: Some(node_name), ..(*self.0).clone() }))
+        let preemption = PreemptionFacts { nominated_node: None, ..self.0.preemption.clone() };
+        Pod(Arc::new(PodFacts { node_name: Some(node_name), preemption, ..(*self.0).clone() }))
+    }
+
+    /// The same pod before it got a node.
+    pub(crate) fn without_node(&self) -> Pod {
+        Pod(Arc::new(PodFacts { node_name: None, ..(*self.0).clone() }))
+    }
+
+    /// The same pod, nominated to a node or to none.
+    pub(crate) fn nominated_to(&self, nominated_node: Option<Arc<str>>) -> Pod {
+        let preemption = PreemptionFacts { nominated_node, ..self.0.preemption.clone() };
+        Pod(Arc::new(PodFacts { preemption, ..(*self.0).clone() }))
+    }
+
+    /// Whether both are one pod: by uid, or by name where one has none.
+    pub(crate) fn is_same_as(&self, other: &Pod) -> bool {
+        if self.uid().is_empty() || other.uid().is_empty() {
+            return self.key() == other.key();
+        }
+        self.uid() == other.uid()
     }
 
     pub(crate) fn facts(&self) -> &PodFacts {
@@ -165,6 +213,42 @@ impl Pod {
     }
 }
 
+impl PreemptionFacts {
+    fn compile(
+        pod: &core_v1::Pod,
+        spec: &core_v1::PodSpec,
+        model: &Model,
+    ) -> Result<PreemptionFacts, ModelError> {
+        let status = pod.status.as_ref();
+        let nominated = status.map_or("", |status| status.nominated_node_name.as_str());
+        let is_terminating = pod.metadata.as_ref().is_some_and(|m| m.deletion_timestamp.is_some());
+        let may_preempt = match spec.preemption_policy.as_deref() {
+            None | Some("" | "PreemptLowerPriority") => true,
+            Some("Never") => false,
+            Some(other) => {
+                let reason = format!("`{}` is not a preemption policy", label::clip(other));
+                return Err(ModelError::new("spec.preemptionPolicy", reason));
+            }
+        };
+        let start_time = status.and_then(|status| status.start_time?.unix_seconds());
+        Ok(PreemptionFacts {
+            may_preempt,
+            nominated_node: compile_reference("status.nominatedNodeName", nominated, model)?,
+            start_time: start_time.unwrap_or(NOT_STARTED),
+            is_preempted: is_terminating && status.is_some_and(is_disrupted_by_scheduler),
+        })
+    }
+}
+
+/// Only the first condition of the type counts (S-PRE-3).
+fn is_disrupted_by_scheduler(status: &core_v1::PodStatus) -> bool {
+    let condition =
+        status.conditions.iter().find(|condition| condition.r#type == "DisruptionTarget");
+    condition.is_some_and(|condition| {
+        condition.status == "True" && condition.reason == "PreemptionByScheduler"
+    })
+}
+
 fn compile_key(pod: &core_v1::Pod, model: &Model) -> Result<PodKey, ModelError> {
     let Some(metadata) = &pod.metadata else {
         return Err(ModelError::new("metadata", "is missing"));
@@ -180,15 +264,17 @@ fn compile_key(pod: &core_v1::Pod, model: &Model) -> Result<PodKey, ModelError> 
     Ok(PodKey { namespace, name: metadata.name.as_str().into() })
 }
 
-fn compile_node_name(
-    spec: &core_v1::PodSpec,
+/// The name of a node, if any is given.
+fn compile_reference(
+    field: &str,
+    name: &str,
     model: &Model,
 ) -> Result<Option<Arc<str>>, ModelError> {
-    if spec.node_name.is_empty() {
+    if name.is_empty() {
         return Ok(None);
     }
-    check_name("spec.nodeName", &spec.node_name)?;
-    Ok(Some(model.names().name(model.names().intern(&spec.node_name))))
+    check_name(field, name)?;
+    Ok(Some(model.names().name(model.names().intern(name))))
 }
 
 /// API servers write uids of 36 bytes.

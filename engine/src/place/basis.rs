@@ -1,43 +1,158 @@
-//! Basis: what a placement rests on. Committing it is sound as long as the newest state has the same.
+//! Basis: what a placement rests on. Committing it is sound as long as all of that is as it was.
+
+use std::fmt;
+
+use rustc_hash::FxHashSet;
 
 use super::Plan;
-use crate::snapshot::{NodeRow, Snapshot};
+use crate::model::Pod;
+use crate::snapshot::{NodeRow, ROWS, Snapshot};
 
-/// Versions of all that a placement rests on.
+/// What a placement rests on: its row, the terms that pods own and the nominations, and where its filters asked for more, that
+/// too.
 #[derive(Copy, Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Basis {
-    row: u64,
-    /// Of the terms that pods own: one that came since might keep the pod away (S-IPA-7).
-    terms: u64,
-    /// Of claims and volumes, where others can take the same.
-    storage: Option<u64>,
-    /// Of all rows and of namespaces, services and controllers, where filters asked for pods on other nodes.
-    cluster: Option<(u64, u64)>,
+    row: Option<NodeRow>,
+    /// On the terms that pods own, of which every pod must mind those that match it.
+    terms: bool,
+    /// On claims and volumes, which others can take.
+    storage: bool,
+    /// On pods of other nodes, and on namespaces, services and controllers.
+    others: bool,
+}
+
+/// Something that a placement rests on.
+#[derive(Copy, Clone, Debug, PartialEq, Eq)]
+pub enum Ground {
+    /// The node itself.
+    Node,
+    /// The pods on the node.
+    Pods,
+    /// The affinity terms that pods own: one that came since might keep the pod away (S-IPA-7).
+    Terms,
+    /// Volumes and claims.
+    Storage,
+    /// Other nodes and the pods on them.
+    OtherNodes,
+    /// Namespaces, services and controllers.
+    Objects,
+    /// Who is promised which node (S-NOM-4).
+    Nominations,
+}
+
+impl fmt::Display for Ground {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Ground::Node => "the node",
+            Ground::Pods => "the pods on the node",
+            Ground::Terms => "the affinity terms of other pods",
+            Ground::Storage => "volumes or claims",
+            Ground::OtherNodes => "other nodes or the pods on them",
+            Ground::Objects => "namespaces, services or controllers",
+            Ground::Nominations => "nominations of other pods",
+        })
+    }
 }
 
 impl Basis {
+    /// Of taking a promise back.
+    pub(crate) const NOMINATIONS: Basis =
+        Basis { row: None, terms: false, storage: false, others: false };
+
+    /// Of a placement on a row.
     pub(crate) fn of(plan: &Plan<'_>, row: NodeRow) -> Basis {
-        let snapshot = plan.prepared.snapshot();
-        let asks_others = plan.prepared.demand().filters();
         Basis {
-            row: snapshot.shards[row.shard()].usage.version[row.row()],
-            terms: snapshot.terms.version,
-            storage: plan.prepared.volumes().storage_version(),
-            cluster: asks_others.then(|| (snapshot.newest_version(), snapshot.objects.version)),
+            row: Some(row),
+            terms: true,
+            storage: plan.prepared.volumes().storage_version().is_some(),
+            others: plan.prepared.demand().filters(),
         }
     }
 
-    /// Whether a later snapshot of the same history still has it.
-    pub(crate) fn holds(&self, row: NodeRow, snapshot: &Snapshot) -> bool {
-        let is_same_row = snapshot
-            .shards
-            .get(row.shard())
-            .is_some_and(|shard| shard.usage.version[row.row()] == self.row);
-        let is_same_cluster =
-            |basis| basis == (snapshot.newest_version(), snapshot.objects.version);
-        is_same_row
-            && self.terms == snapshot.terms.version
-            && self.storage.is_none_or(|version| version == snapshot.storage.version)
-            && self.cluster.is_none_or(is_same_cluster)
+    /// Of a promise, whose attempt is not at hand: whatever its filters may have asked for.
+    pub(crate) fn of_nomination(pod: &Pod, row: Option<NodeRow>) -> Basis {
+        let shape = &pod.shape().facts;
+        let others = shape.pod_affinity.is_some() || !shape.spread.list.is_empty();
+        Basis { row, terms: true, storage: pod.volumes().is_some(), others }
     }
+
+    /// What of it changed between two points of one history, if anything did.
+    pub(crate) fn changed(&self, then: &Snapshot, now: &Snapshot) -> Option<Ground> {
+        if let Some(row) = self.row
+            && version_of(then, row) != version_of(now, row)
+        {
+            return Some(changed_on_row(row, then, now));
+        }
+        let grounds = [
+            (Ground::Terms, self.terms && then.terms.version != now.terms.version),
+            (Ground::Nominations, then.nominations.version != now.nominations.version),
+            (Ground::Storage, self.storage && then.storage.version != now.storage.version),
+            (Ground::Objects, self.others && then.objects.version != now.objects.version),
+        ];
+        let others = || self.others && then.newest_version() != now.newest_version();
+        let changed = grounds.iter().find(|(_, is_changed)| *is_changed).map(|(ground, _)| *ground);
+        changed.or_else(|| others().then_some(Ground::OtherNodes))
+    }
+
+    /// What of it was touched, if anything was.
+    pub(crate) fn touched(&self, touched: &Touched) -> Option<Ground> {
+        let grounds = [
+            (Ground::Node, self.row.is_some_and(|row| touched.rows.contains(&row))),
+            (Ground::Terms, self.terms && touched.terms),
+            (Ground::Nominations, touched.nominations),
+            (Ground::Storage, self.storage && touched.storage),
+            (Ground::Objects, self.others && touched.objects),
+            (Ground::OtherNodes, self.others && !touched.rows.is_empty()),
+        ];
+        grounds.into_iter().find(|(_, is_touched)| *is_touched).map(|(ground, _)| ground)
+    }
+}
+
+/// What hypothetical changes touched, whether or not they were taken back later.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Touched {
+    rows: FxHashSet<NodeRow>,
+    terms: bool,
+    storage: bool,
+    objects: bool,
+    nominations: bool,
+}
+
+impl Touched {
+    /// Adds what differs between two points of one history. Cost: a visit to each shard, a pass over those that differ.
+    pub(crate) fn add(&mut self, before: &Snapshot, after: &Snapshot) {
+        self.terms |= before.terms.version != after.terms.version;
+        self.storage |= before.storage.version != after.storage.version;
+        self.objects |= before.objects.version != after.objects.version;
+        self.nominations |= before.nominations.version != after.nominations.version;
+        for (i, shard) in after.shards.iter().enumerate() {
+            if before.shards.get(i).is_some_and(|before| before.version == shard.version) {
+                continue;
+            }
+            let rows = (0..ROWS).map(|row| NodeRow::new(i, row));
+            self.rows
+                .extend(rows.filter(|row| version_of(before, *row) != version_of(after, *row)));
+        }
+    }
+}
+
+/// 0 for a row that never held anything.
+fn version_of(snapshot: &Snapshot, row: NodeRow) -> u64 {
+    snapshot.shards.get(row.shard()).map_or(0, |shard| shard.usage.version[row.row()])
+}
+
+/// Which half of a row changed, of which at least one did.
+fn changed_on_row(row: NodeRow, then: &Snapshot, now: &Snapshot) -> Ground {
+    let pods = |snapshot: &Snapshot| {
+        let shard = snapshot.shards.get(row.shard());
+        shard
+            .map(|shard| shard.pods.of(row.row()).iter().map(|p| p.pod.clone()).collect::<Vec<_>>())
+    };
+    let is_same_pods = match (pods(then), pods(now)) {
+        (Some(then), Some(now)) => {
+            then.len() == now.len() && then.iter().zip(&now).all(|(a, b)| a.is_same_as(b))
+        }
+        _ => false,
+    };
+    if then.node(row) == now.node(row) && !is_same_pods { Ground::Pods } else { Ground::Node }
 }

@@ -4,11 +4,14 @@
 //! those rows alone. Scores that are normalised over all feasible nodes keep their raw columns; a shard is ranked again only
 //! when something of it or the highest raw score changes.
 
+use std::borrow::Cow;
+
 use smallvec::SmallVec;
 
 use super::Plan;
 use super::feasible::Feasible;
 use super::normalized::Normalized;
+use super::promised::refused_with_promised;
 use super::ranking::Ranking;
 use crate::census::Census;
 use crate::filter::Scope;
@@ -30,6 +33,8 @@ pub(crate) struct Evaluation {
     n_nodes: usize,
     /// What other pods have to do with it.
     pub(crate) census: Census,
+    /// Highest raw scores under which shards were last ranked one by one.
+    maxima: Maxima,
     /// What was best when it was last asked.
     best: Ranking,
 }
@@ -46,7 +51,7 @@ struct ShardEvaluation {
     unscored: RowSet,
     /// Scores that are normalised, before they are.
     raw: SmallVec<[RawScores; 2]>,
-    /// The result under some highest raw scores.
+    /// The result under the evaluation's highest raw scores.
     ranking: Option<ShardRanking>,
 }
 
@@ -62,7 +67,6 @@ type Maxima = SmallVec<[i32; 2]>;
 
 #[derive(Clone, Debug)]
 struct ShardRanking {
-    maxima: Maxima,
     best: i32,
     rows: RowSet,
 }
@@ -97,7 +101,11 @@ impl Evaluation {
     /// The rows that pass every filter, after [`Evaluation::filter`].
     pub(crate) fn feasible(&self, plan: &Plan<'_>) -> Feasible {
         let shards = self.shards.iter().zip(&plan.prepared.snapshot().shards);
-        shards.map(|(known, shard)| passing(plan, Scope::Request, shard, known.feasible)).collect()
+        let feasible = shards.map(|(known, shard)| {
+            let rows = passing(plan, Scope::Request, shard, known.feasible);
+            rows.without(&refused_with_promised(plan, shard, &rows))
+        });
+        feasible.collect()
     }
 
     /// How many rows pass every filter that is a matter of rows.
@@ -106,17 +114,17 @@ impl Evaluation {
     }
 
     /// The best of the feasible rows, of which there must be some.
-    pub(crate) fn rank(&mut self, plan: &Plan<'_>, feasible: &Feasible) -> &Ranking {
+    pub(crate) fn rank(&mut self, plan: &Plan<'_>, feasible: &Feasible) -> &mut Ranking {
         self.score(plan);
         self.rank_together(plan, feasible);
-        &self.best
+        &mut self.best
     }
 
     /// The same where everything is a matter of rows.
-    pub(crate) fn rank_rows(&mut self, plan: &Plan<'_>) -> &Ranking {
+    pub(crate) fn rank_rows(&mut self, plan: &Plan<'_>) -> &mut Ranking {
         self.score(plan);
         self.rank_by_shard(plan);
-        &self.best
+        &mut self.best
     }
 
     /// Scores every shard that changed, row by row.
@@ -140,10 +148,14 @@ impl Evaluation {
                 *max = (*max).max(raw.max);
             }
         }
+        if self.maxima != maxima {
+            self.shards.iter_mut().for_each(|shard| shard.ranking = None);
+            self.maxima = maxima;
+        }
         self.best.clear();
         for (i, (evaluation, plain)) in self.shards.iter_mut().zip(&self.plain).enumerate() {
             if evaluation.n_feasible > 0 {
-                let ranking = evaluation.ranked(plan, plain, &maxima);
+                let ranking = evaluation.ranked(plan, plain, &self.maxima);
                 self.best.add(i, ranking.best, ranking.rows);
             }
         }
@@ -168,9 +180,9 @@ impl Evaluation {
         self.best.clear();
         for (i, rows) in feasible.by_shard().iter().enumerate().filter(|(_, rows)| !rows.is_empty())
         {
-            let mut totals = self.plain[i];
+            let mut totals = Cow::Borrowed(&self.plain[i]);
             let constant = add_raw(plan, &mut totals, &self.shards[i].raw, &maxima);
-            scores.iter().for_each(|score| score.add_to(&mut totals, i, rows));
+            scores.iter().for_each(|score| score.add_to(totals.to_mut(), i, rows));
             let highest = kernels.max_of(&totals, rows);
             self.best.add(i, highest + constant, kernels.rows_equal(&totals, rows, highest));
         }
@@ -252,11 +264,9 @@ impl ShardEvaluation {
         self.is_scored = true;
     }
 
-    /// The ranking under these maxima, made anew if they are others than before.
+    /// The ranking under these maxima, made anew unless it stands.
     fn ranked(&mut self, plan: &Plan<'_>, plain: &[i32; ROWS], maxima: &Maxima) -> &ShardRanking {
-        let known = self.ranking.take().filter(|ranking| ranking.maxima == *maxima);
-        let ranking = known.unwrap_or_else(|| rank(plan, &self.feasible, plain, &self.raw, maxima));
-        self.ranking.insert(ranking)
+        self.ranking.get_or_insert_with(|| rank(plan, &self.feasible, plain, &self.raw, maxima))
     }
 }
 
@@ -288,22 +298,27 @@ fn rank(
     raw: &[RawScores],
     maxima: &Maxima,
 ) -> ShardRanking {
-    let mut totals = *plain;
+    let mut totals = Cow::Borrowed(plain);
     let constant = add_raw(plan, &mut totals, raw, maxima);
     let best = plan.prepared.kernels.max_of(&totals, rows);
     let rows = plan.prepared.kernels.rows_equal(&totals, rows, best);
-    ShardRanking { maxima: maxima.clone(), best: best + constant, rows }
+    ShardRanking { best: best + constant, rows }
 }
 
 /// Adds what raw scores come to under the given maxima; answers what is to be added to every row besides.
-fn add_raw(plan: &Plan<'_>, totals: &mut [i32; ROWS], raw: &[RawScores], maxima: &Maxima) -> i32 {
+fn add_raw(
+    plan: &Plan<'_>,
+    totals: &mut Cow<'_, [i32; ROWS]>,
+    raw: &[RawScores],
+    maxima: &Maxima,
+) -> i32 {
     let mut constant = 0;
     for (((score, weight), raw), max) in plan.normalized_scores().iter().zip(raw).zip(maxima) {
         let extent = Extent { lowest: 0, highest: i64::from(*max) };
         let weighted = |raw: i32| weight * score.normalize.apply(i64::from(raw), extent) as i32;
         match &raw.column {
             None => constant += weighted(0),
-            Some(column) => add_weighted(totals, column, *max, weighted),
+            Some(column) => add_weighted(totals.to_mut(), column, *max, weighted),
         }
     }
     constant

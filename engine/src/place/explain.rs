@@ -6,10 +6,13 @@ use std::sync::atomic::AtomicU64;
 use super::decision::{Explanation, NodeVerdict, Outcome, PluginScore, Verdict};
 use super::feasible::Feasible;
 use super::normalized::Normalized;
+use super::promised::{kept_promise, refusals_with_promised};
 use super::request::TieBreak;
 use super::{Evaluation, Plan, before_filtering, decide, remedy};
 use crate::error::EngineError;
+use crate::filter::Refusal;
 use crate::filter::reason::Reason;
+use crate::model::intern::Interner;
 use crate::plugin::Plugin;
 use crate::score::normalize::Extent;
 use crate::snapshot::row_set::RowSet;
@@ -38,8 +41,10 @@ pub(crate) fn explain(
     let plan = &*plan;
     let mut nodes = Vec::with_capacity(plan.prepared.n_nodes());
     let shards = plan.prepared.snapshot().shards.iter();
-    let feasible: Feasible =
-        shards.map(|shard| account_for_refusals(plan, shard, &mut nodes)).collect();
+    let feasible: Feasible = match kept_promise(plan) {
+        Some(kept) => Feasible::only(kept, shards.len()),
+        None => shards.map(|shard| account_for_refusals(plan, shard, &mut nodes)).collect(),
+    };
     // One feasible node alone is not scored by an attempt, so an invalid preference does not fail it (S-CYC-6).
     if plan.check_scoring().is_ok() {
         account_for_scores(plan, &feasible, &mut nodes);
@@ -61,25 +66,26 @@ fn account_for_refusals(plan: &Plan<'_>, shard: &Shard, nodes: &mut Vec<NodeVerd
         let reasons = vec![reason.text(plan.prepared.names()).into_owned()];
         push(nodes, shard, row, Verdict::Rejected { plugin: None, code: reason.code(), reasons });
     }
+    for (row, (plugin, refusal)) in refusals_with_promised(plan, shard, &rows) {
+        push(nodes, shard, row, rejected(plan.prepared.names(), Some(plugin), &refusal));
+        rows.remove(row);
+    }
     for filter in plan.filters() {
         let before = rows;
         (filter.run)(&plan.prepared, shard, &mut rows);
         for row in before.without(&rows).iter() {
             let refusal = filter.refusal(&plan.prepared, shard, row);
-            let reasons = refusal
-                .reasons
-                .iter()
-                .map(|r| r.text(plan.prepared.names()).into_owned())
-                .collect();
-            push(
-                nodes,
-                shard,
-                row,
-                Verdict::Rejected { plugin: Some(filter.plugin), code: refusal.code, reasons },
-            );
+            let verdict = rejected(plan.prepared.names(), Some(filter.plugin), &refusal);
+            push(nodes, shard, row, verdict);
         }
     }
     rows
+}
+
+/// A refusal as it is told.
+pub(crate) fn rejected(names: &Interner, plugin: Option<Plugin>, refusal: &Refusal) -> Verdict {
+    let reasons = refusal.reasons.iter().map(|reason| reason.text(names).into_owned()).collect();
+    Verdict::Rejected { plugin, code: refusal.code, reasons }
 }
 
 fn push(nodes: &mut Vec<NodeVerdict>, shard: &Shard, row: usize, verdict: Verdict) {

@@ -19,6 +19,11 @@ impl FromIterator<RowSet> for Feasible {
 }
 
 impl Feasible {
+    /// One row alone.
+    pub(crate) fn only(row: NodeRow, n_shards: usize) -> Feasible {
+        (0..n_shards).map(|shard| row.of_shard(shard)).collect()
+    }
+
     /// In the shards' order.
     pub(crate) fn by_shard(&self) -> &[RowSet] {
         &self.rows

@@ -1,9 +1,8 @@
 //! The failure message: why no node is available, counted. Rules: S-ERR-1 to S-ERR-4.
 
-use std::borrow::Cow;
-
 use super::Plan;
 use super::decision::Unschedulable;
+use super::promised::refusals_with_promised;
 use crate::filter::ReasonCounts;
 use crate::filter::reason::Reason;
 use crate::plugin::{Plugin, StatusCode};
@@ -15,6 +14,10 @@ pub(crate) fn unschedulable(plan: &Plan<'_>) -> Unschedulable {
         let mut rows = plan.candidates(shard);
         let left_out = shard.nodes.rows.without(&rows).len();
         counts.add(Reason::PreFilterNodeAffinity, left_out);
+        for (row, (_, refusal)) in refusals_with_promised(plan, shard, &rows) {
+            refusal.reasons.iter().for_each(|reason| counts.add(*reason, 1));
+            rows.remove(row);
+        }
         for filter in plan.filters() {
             if rows.is_empty() {
                 break;
@@ -25,8 +28,7 @@ pub(crate) fn unschedulable(plan: &Plan<'_>) -> Unschedulable {
         }
         debug_assert!(rows.is_empty());
     }
-    let counts = counts.iter().map(|(reason, n)| (reason.text(plan.prepared.names()), n)).collect();
-    from_counts(plan, counts)
+    from_counts(plan, &counts)
 }
 
 /// A PreFilter plugin refused the pod as a whole (S-ERR-2).
@@ -45,10 +47,11 @@ pub(crate) fn refused_by_pre_filter(
 }
 
 /// `COUNT REASON` entries, sorted as text (S-ERR-4).
-fn from_counts(plan: &Plan<'_>, counts: Vec<(Cow<'static, str>, u32)>) -> Unschedulable {
+pub(crate) fn from_counts(plan: &Plan<'_>, counts: &ReasonCounts) -> Unschedulable {
     let n_nodes = plan.prepared.n_nodes();
+    let texts = counts.iter().map(|(reason, n)| (reason.text(plan.prepared.names()), n));
     let mut entries: Vec<_> =
-        counts.into_iter().map(|(reason, n)| (format!("{n} {reason}"), reason, n)).collect();
+        texts.map(|(reason, n)| (format!("{n} {reason}"), reason, n)).collect();
     entries.sort_unstable();
     let mut message = format!("0/{n_nodes} nodes are available:");
     for (i, (entry, _, _)) in entries.iter().enumerate() {

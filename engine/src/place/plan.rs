@@ -3,6 +3,7 @@
 use smallvec::SmallVec;
 
 use super::decision::{Decision, Outcome};
+use super::promised::Promised;
 use super::request::PlaceRequest;
 use crate::error::EngineError;
 use crate::filter::{Filter, PreFilterFailure, Scope};
@@ -29,6 +30,8 @@ pub(crate) struct Plan<'a> {
     normalized_scores: SmallVec<[(&'static Score, i32); 2]>,
     /// Those that look at all feasible rows together, normalised too.
     cluster_scores: SmallVec<[(ClusterScore, i32); 2]>,
+    /// Rows whose nodes are promised to pods of no lower priority, and those pods.
+    promised: Promised<'a>,
 }
 
 /// A score that looks at all feasible rows together.
@@ -76,7 +79,13 @@ impl<'a> Plan<'a> {
             plain_scores,
             normalized_scores,
             cluster_scores,
+            promised: Promised::of(snapshot, request.pod),
         }
+    }
+
+    /// Rows whose nodes are promised to pods of no lower priority.
+    pub(crate) fn promised(&self) -> &Promised<'a> {
+        &self.promised
     }
 
     pub(crate) fn filters(&self) -> &[&'static Filter] {
@@ -85,7 +94,7 @@ impl<'a> Plan<'a> {
 
     /// Whether everything that is found of a row stands until the row changes.
     pub(crate) fn is_by_row(&self) -> bool {
-        !self.has_request_filters && self.cluster_scores.is_empty()
+        !self.has_request_filters && self.cluster_scores.is_empty() && self.promised.is_empty()
     }
 
     pub(crate) fn cluster_scores(&self) -> &[(ClusterScore, i32)] {

@@ -1,13 +1,19 @@
 //! Ranking: the highest total and the rows that have it.
 
+use super::ties::{Tied, Ties};
+use crate::snapshot::Snapshot;
 use crate::snapshot::row_set::RowSet;
 
 /// The best rows of all shards.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Ranking {
     total: i32,
-    rows: Vec<(usize, RowSet)>,
+    rows: BestRows,
+    ties: Ties,
 }
+
+/// Rows by shard; none for a shard that has none.
+pub(crate) type BestRows = Vec<(usize, RowSet)>;
 
 impl Ranking {
     /// Forgets every row.
@@ -38,5 +44,10 @@ impl Ranking {
     /// The rows, by shard.
     pub(crate) fn rows(&self) -> &[(usize, RowSet)] {
         &self.rows
+    }
+
+    /// The rows with the hashes of their names, where those are at hand from choosing among nearly the same before.
+    pub(crate) fn tied(&mut self, snapshot: &Snapshot) -> Option<Tied<'_>> {
+        self.ties.take_in(&self.rows, snapshot)
     }
 }

@@ -5,14 +5,15 @@ use smallvec::SmallVec;
 use super::Plan;
 use super::ranking::Ranking;
 use super::request::TieBreak;
+use super::ties::Tied;
 use crate::kernel::TieKey;
 use crate::snapshot::NodeRow;
 use crate::snapshot::row_set::RowSet;
 
 /// The chosen one of the best rows. There must be one.
 ///
-/// Cost: one step for each tied row, or one vector pass over each shard that has any.
-pub(crate) fn select(plan: &Plan<'_>, best: &Ranking, tie_break: TieBreak) -> NodeRow {
+/// Cost: one step for each tied row, or one vector pass over their hashes or over each shard that has any.
+pub(crate) fn select(plan: &Plan<'_>, best: &mut Ranking, tie_break: TieBreak) -> NodeRow {
     match tie_break {
         TieBreak::Lexicographic => lexicographic(plan, best),
         TieBreak::Seeded(seed) => seeded(plan, best, seed),
@@ -22,29 +23,63 @@ pub(crate) fn select(plan: &Plan<'_>, best: &Ranking, tie_break: TieBreak) -> No
 fn lexicographic(plan: &Plan<'_>, best: &Ranking) -> NodeRow {
     let by_shard = best.rows().iter();
     let tied = by_shard.flat_map(|(shard, rows)| rows.iter().map(|row| NodeRow::new(*shard, row)));
-    tied.min_by(|a, b| name(plan, *a).cmp(name(plan, *b))).unwrap_or(NodeRow::new(0, 0))
+    tied.min_by(|a, b| name(plan, *a).cmp(name(plan, *b))).unwrap_or(NodeRow::FIRST)
 }
 
 /// The largest key wins; of equal keys the node whose name sorts first.
-fn seeded(plan: &Plan<'_>, best: &Ranking, seed: u64) -> NodeRow {
+fn seeded(plan: &Plan<'_>, best: &mut Ranking, seed: u64) -> NodeRow {
     let pod = plan.prepared.pod();
-    let uid = if pod.uid().is_empty() { pod.key().to_string() } else { pod.uid().to_owned() };
-    let key = TieKey::new(seed, &uid);
-    let highest = |&(shard, rows): &(usize, RowSet)| {
-        let hashes = &plan.prepared.snapshot().shards[shard].nodes.name_hash;
-        (plan.prepared.kernels.max_tie_key(&hashes.0, &rows, key), shard, rows)
+    let key = match pod.uid() {
+        "" => TieKey::new(seed, &pod.key().to_string()),
+        uid => TieKey::new(seed, uid),
     };
-    let by_shard: SmallVec<[_; 32]> = best.rows().iter().map(highest).collect();
-    let largest = by_shard.iter().map(|(key, _, _)| *key).max().unwrap_or(0);
-    let winning = by_shard.iter().filter(|(highest, _, _)| *highest == largest).flat_map(
-        |(_, shard, rows)| {
-            let hashes = &plan.prepared.snapshot().shards[*shard].nodes.name_hash;
-            rows.iter()
-                .filter(move |row| key.of(hashes[*row]) == largest)
-                .map(|row| NodeRow::new(*shard, row))
-        },
-    );
-    winning.min_by(|a, b| name(plan, *a).cmp(name(plan, *b))).unwrap_or(NodeRow::new(0, 0))
+    match best.tied(plan.prepared.snapshot()) {
+        Some(tied) => among_tied(plan, tied, key),
+        None => by_shard(plan, best.rows(), key),
+    }
+}
+
+fn among_tied(plan: &Plan<'_>, tied: Tied<'_>, key: TieKey) -> NodeRow {
+    let Tied { hashes, rows, chosen } = tied;
+    let kernels = plan.prepared.kernels;
+    // Different hashes have different keys.
+    let hash = key.hash_of(kernels.max_tie_key_of(hashes, key));
+    let mut from = 0;
+    let mut winner: Option<usize> = None;
+    while let Some(at) = kernels.position_of(hashes, hash, from) {
+        if winner.is_none_or(|winner| name(plan, rows[at]) < name(plan, rows[winner])) {
+            winner = Some(at);
+        }
+        from = at + 1;
+    }
+    *chosen = winner.unwrap_or_default();
+    rows.get(*chosen).copied().unwrap_or(NodeRow::FIRST)
+}
+
+fn by_shard(plan: &Plan<'_>, best: &[(usize, RowSet)], key: TieKey) -> NodeRow {
+    let kernels = plan.prepared.kernels;
+    let hashes = |shard: usize| &plan.prepared.snapshot().shards[shard].nodes.name_hash.0;
+    let (mut largest, mut holders) = (0, SmallVec::<[&(usize, RowSet); 4]>::new());
+    for of_shard @ (shard, rows) in best {
+        let highest = kernels.max_tie_key(hashes(*shard), rows, key);
+        if highest > largest {
+            largest = highest;
+            holders.clear();
+        }
+        if highest == largest {
+            holders.push(of_shard);
+        }
+    }
+    let mut winner: Option<NodeRow> = None;
+    for (shard, rows) in holders {
+        for row in kernels.rows_of_tie_key(hashes(*shard), rows, key, largest).iter() {
+            let row = NodeRow::new(*shard, row);
+            if winner.is_none_or(|winner| name(plan, row) < name(plan, winner)) {
+                winner = Some(row);
+            }
+        }
+    }
+    winner.unwrap_or(NodeRow::FIRST)
 }
 
 fn name<'a>(plan: &Plan<'a>, row: NodeRow) -> &'a str {

@@ -63,7 +63,7 @@ impl<'a> PreparedVolumes<'a> {
     /// another pod may take, claims that one pod alone may use.
     pub(crate) fn storage_version(&self) -> Option<u64> {
         let found = self.found()?;
-        let is_shared = found.binding.has_delayed() || found.restrictions.has_exclusive_claims;
+        let is_shared = found.binding.has_delayed() || !found.restrictions.exclusive.is_empty();
         is_shared.then_some(found.storage_version)
     }
 }

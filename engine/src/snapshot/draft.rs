@@ -1,9 +1,10 @@
 //! Draft: a snapshot being written. Shards that a published snapshot shares are copied when first changed, so a fork
 //! costs a few pointers.
 
-use std::collections::BTreeSet;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
+
+use imbl::OrdSet;
 
 use super::node_table::ImageState;
 use super::pod_table::PlacedPod;
@@ -13,6 +14,7 @@ use super::{NodeRow, ROWS, Snapshot};
 use crate::model::intern::Symbol;
 use crate::model::object::ObjectFacts;
 use crate::model::pod_affinity::Term;
+use crate::model::shape::ShapeFacts;
 use crate::model::volume::VolumeBindings;
 use crate::model::{Node, Object, ObjectKey, Pod, PodKey};
 
@@ -20,25 +22,32 @@ use crate::model::{Node, Object, ObjectKey, Pod, PodKey};
 #[derive(Clone, Debug)]
 pub(crate) struct Draft {
     pub(crate) snapshot: Snapshot,
-    free: BTreeSet<NodeRow>,
+    free: OrdSet<NodeRow>,
     /// Shared with every fork, so that equal shard versions mean equal content everywhere.
     versions: Arc<AtomicU64>,
 }
 
 impl Draft {
     pub(crate) fn new(snapshot: Snapshot, versions: Arc<AtomicU64>) -> Draft {
-        Draft { snapshot, free: BTreeSet::new(), versions }
+        Draft { snapshot, free: OrdSet::new(), versions }
     }
 
-    /// A private copy of a snapshot, with a history of its own from here on.
+    /// A private copy of a snapshot, with a history of its own from here on. Nodes that it takes in get rows of a new shard: a
+    /// snapshot does not tell which are free.
     pub(crate) fn fork(base: &Snapshot, versions: Arc<AtomicU64>) -> Draft {
         let lineage = versions.fetch_add(1, Ordering::Relaxed);
         Draft::new(Snapshot { lineage, ..base.clone() }, versions)
     }
 
+    /// The same of all that this draft has.
+    pub(crate) fn branch(&self) -> Draft {
+        let free = self.free.clone();
+        Draft { free, ..Draft::fork(&self.snapshot, self.versions.clone()) }
+    }
+
     /// Puts a node into the lowest free row.
     pub(crate) fn insert_node(&mut self, node: Node) -> NodeRow {
-        let row = self.free.pop_first().unwrap_or_else(|| self.grow());
+        let row = self.free.remove_min().unwrap_or_else(|| self.grow());
         let version = self.next_version();
         let domains = self.snapshot.topology.add_node(&node.facts().labels);
         self.snapshot.storage.add_node(node.facts().symbol, row);
@@ -71,21 +80,76 @@ impl Draft {
         pods
     }
 
+    /// Puts a pod onto the node of a row.
     pub(crate) fn add_pod(&mut self, row: NodeRow, pod: Pod, is_assumed: bool) {
+        self.take_room(row, &pod);
+        self.list_pod(row, pod, is_assumed);
+    }
+
+    /// The half of it that counts for pods that look at no other pod: the room. The other half may follow any time before a
+    /// pod comes that does.
+    pub(crate) fn take_room(&mut self, row: NodeRow, pod: &Pod) {
         let version = self.next_version();
-        let Snapshot { populations, terms, storage, .. } = &mut self.snapshot;
+        self.shard_mut(row).take_room(row.row(), pod, version);
+    }
+
+    /// The other half: the pod stands in the list of its row and in every index.
+    pub(crate) fn list_pod(&mut self, row: NodeRow, pod: Pod, is_assumed: bool) {
+        let Snapshot { shards, populations, terms, storage, .. } = &mut self.snapshot;
+        let version = shards[row.shard()].usage.version[row.row()];
         populations.add(pod.population(), row);
         for term in owned_terms(&pod) {
             terms.add(term, row, version);
         }
         storage.add_pod(row, &pod, version);
-        self.shard_mut(row).add_pod(row.row(), pod, is_assumed, version);
+        self.shard_mut(row).list_pod(row.row(), pod, is_assumed);
     }
 
     pub(crate) fn remove_pod(&mut self, row: NodeRow, pod: &Pod) {
         let version = self.next_version();
         self.unindex_pod(row, pod, version);
         self.shard_mut(row).remove_pod(row.row(), pod, version);
+    }
+
+    /// Takes a pod of this name off a row, if it is there, with what was assumed of its claims.
+    pub(crate) fn evict(&mut self, row: NodeRow, pod: &PodKey) {
+        let placed = self.snapshot.shards[row.shard()].pods.find(row.row(), pod);
+        if let Some(pod) = placed.map(|placed| placed.pod.clone()) {
+            self.release_bindings(pod.key());
+            self.remove_pod(row, &pod);
+        }
+    }
+
+    /// Replaces a pod on a row by one that says the same, perhaps later.
+    pub(crate) fn renew_pod(&mut self, row: NodeRow, pod: Pod) {
+        self.shard_mut(row).replace_pod(row.row(), pod, None);
+    }
+
+    /// Gives a pod on a row the highest priority, in its place among the others, so that nobody evicts it.
+    pub(crate) fn shield(&mut self, row: NodeRow, pod: &PodKey) {
+        let Some(placed) = self.snapshot.shards[row.shard()].pods.find(row.row(), pod) else {
+            return;
+        };
+        let facts = ShapeFacts { priority: i32::MAX, ..placed.shape.facts.clone() };
+        let pod = placed.pod.changed(facts, &self.snapshot.model);
+        let version = self.next_version();
+        self.shard_mut(row).replace_pod(row.row(), pod, Some(version));
+    }
+
+    /// Promises a node to a pending pod (S-PRE-21); an earlier promise is gone.
+    pub(crate) fn nominate(&mut self, pod: &Pod, node: &str) {
+        let node = self.snapshot.model.names().intern(node);
+        let version = self.next_version();
+        self.snapshot.nominations.remove(pod.key(), version);
+        self.snapshot.nominations.add(pod, node, version);
+    }
+
+    /// Takes back a pod's nomination, if it has one.
+    pub(crate) fn clear_nomination(&mut self, pod: &PodKey) {
+        if self.snapshot.nominations.has(pod) {
+            let version = self.next_version();
+            self.snapshot.nominations.remove(pod, version);
+        }
     }
 
     /// Adds an object or replaces the one of its key.
@@ -116,6 +180,9 @@ impl Draft {
         row: NodeRow,
         bindings: &VolumeBindings,
     ) {
+        if *bindings == VolumeBindings::default() {
+            return;
+        }
         let Some(node) = self.snapshot.node(row).map(|node| node.facts().symbol) else { return };
         let version = self.next_version();
         self.snapshot.storage.assume(pod, node, bindings.clone(), version);

@@ -2,6 +2,8 @@
 
 use std::fmt;
 
+use super::row_set::RowSet;
+
 /// Position of a node: shard and row within it.
 #[derive(Copy, Clone, PartialEq, Eq, Hash, PartialOrd, Ord, Debug)]
 pub(crate) struct NodeRow(u32);
@@ -21,6 +23,11 @@ impl NodeRow {
 
     pub(crate) fn shard(self) -> usize {
         self.0 as usize / super::ROWS
+    }
+
+    /// This row alone, where it is of the shard.
+    pub(crate) fn of_shard(self, shard: usize) -> RowSet {
+        (self.shard() == shard).then_some(self.row()).into_iter().collect()
     }
 
     pub(crate) fn row(self) -> usize {

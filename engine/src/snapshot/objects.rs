@@ -5,6 +5,7 @@ use std::sync::Arc;
 use imbl::OrdMap;
 
 use crate::model::controller::{Controller, ControllerKey};
+use crate::model::disruption_budget::DisruptionBudget;
 use crate::model::intern::Symbol;
 use crate::model::label::Labels;
 use crate::model::object::ObjectFacts;
@@ -22,6 +23,8 @@ pub(crate) struct Objects {
     /// Services by namespace and the first label that they select by, then by name.
     services: OrdMap<(Symbol, Symbol, Symbol, Symbol), Arc<Service>>,
     controllers: OrdMap<ControllerKey, Arc<Controller>>,
+    /// By namespace and name.
+    budgets: OrdMap<(Symbol, Symbol), Arc<DisruptionBudget>>,
 }
 
 impl Objects {
@@ -72,6 +75,11 @@ impl Objects {
         self.controllers.get(&key).map(|controller| &**controller)
     }
 
+    /// Every disruption budget.
+    pub(crate) fn budgets(&self) -> impl Iterator<Item = &DisruptionBudget> {
+        self.budgets.values().map(|budget| &**budget)
+    }
+
     /// Adds an object or replaces the one of its key.
     pub(crate) fn insert(&mut self, object: &Object, version: u64) {
         match object.facts() {
@@ -89,6 +97,9 @@ impl Objects {
             }
             ObjectFacts::Controller(key, controller) => {
                 self.controllers.insert(*key, controller.clone());
+            }
+            ObjectFacts::Budget(budget) => {
+                self.budgets.insert((budget.namespace, budget.name), budget.clone());
             }
             ObjectFacts::Storage(_) => {}
         }
@@ -117,6 +128,9 @@ impl Objects {
             ObjectFacts::Controller(key, _) => {
                 self.controllers.remove(key);
             }
+            ObjectFacts::Budget(budget) => {
+                self.budgets.remove(&(budget.namespace, budget.name));
+            }
             ObjectFacts::Storage(_) => {}
         }
         self.note_change(&object, version);
@@ -130,7 +144,7 @@ impl Objects {
     }
 
     fn note_change(&mut self, object: &Object, version: u64) {
-        if !matches!(object.facts(), ObjectFacts::Storage(_)) {
+        if !matches!(object.facts(), ObjectFacts::Storage(_) | ObjectFacts::Budget(_)) {
             self.version = version;
         }
     }

@@ -1,10 +1,15 @@
 //! PodTable: the pods of each node of a shard, in blocks so that a change copies little.
 
-use std::sync::Arc;
+use std::hash::BuildHasher;
+use std::sync::{Arc, OnceLock};
+
+use rustc_hash::FxBuildHasher;
+use smallvec::SmallVec;
 
 use super::ROWS;
-use crate::model::Pod;
 use crate::model::population::PopulationId;
+use crate::model::shape::{Footprint, Shape};
+use crate::model::{Pod, PodKey};
 
 const BLOCK: usize = 16;
 
@@ -12,24 +17,67 @@ const BLOCK: usize = 16;
 #[derive(Clone, Debug)]
 pub(crate) struct PlacedPod {
     pub(crate) pod: Pod,
-    /// The pod's, here so that counting pods of some populations reads nothing else.
+    /// The pod's, as what follows, so that whoever looks at many pods reads nothing else.
+    pub(crate) shape: Arc<Shape>,
+    /// When it started (S-PRE-10).
+    pub(crate) start_time: i64,
     pub(crate) population: PopulationId,
+    /// Of its name.
+    key_hash: u32,
+    /// Whether its status says other than its shape what it takes (S-FIT-5).
+    is_resized: bool,
     /// Placed by Berth and not yet confirmed by a feed (S-CCH-1).
     pub(crate) is_assumed: bool,
 }
 
 impl PlacedPod {
     pub(crate) fn new(pod: Pod, is_assumed: bool) -> PlacedPod {
-        PlacedPod { population: pod.population().id, pod, is_assumed }
+        PlacedPod {
+            shape: pod.shape().clone(),
+            start_time: pod.facts().preemption.start_time,
+            population: pod.population().id,
+            key_hash: hash_of(pod.key()),
+            is_resized: pod.facts().resized.is_some(),
+            pod,
+            is_assumed,
+        }
+    }
+
+    /// Whether it takes other than its shape says.
+    pub(crate) fn is_resized(&self) -> bool {
+        self.is_resized
+    }
+
+    /// What it adds to the sums of its node.
+    pub(crate) fn footprint(&self) -> &Footprint {
+        if self.is_resized { self.pod.footprint() } else { &self.shape.facts.footprint }
     }
 }
 
-/// Pods by row, in the order in which they came (S-CCH-6).
+/// Pods by row, in the order in which they came; one that goes leaves its place to the last (S-PRE-12, S-CCH-6).
 #[derive(Clone, Debug)]
 pub(crate) struct PodTable([Arc<Block>; ROWS / BLOCK]);
 
 #[derive(Clone, Debug, Default)]
-struct Block([Arc<Vec<PlacedPod>>; BLOCK]);
+struct Block([RowPods; BLOCK]);
+
+/// The pods of a row. Copying a list of them touches each, so a pod that comes is kept apart as long as others read the list.
+#[derive(Clone, Debug, Default)]
+struct RowPods {
+    pods: Arc<Vec<PlacedPod>>,
+    late: Option<Arc<Late>>,
+}
+
+/// The pods that came last.
+#[derive(Debug)]
+struct Late {
+    pods: SmallVec<[PlacedPod; 1]>,
+    /// All of the row, put together by whoever first asks for them as one list.
+    all: OnceLock<Arc<Vec<PlacedPod>>>,
+}
+
+/// More than this are put together with the others.
+const MAX_LATE: usize = 8;
 
 impl Default for PodTable {
     fn default() -> PodTable {
@@ -40,12 +88,138 @@ impl Default for PodTable {
 
 impl PodTable {
     pub(crate) fn of(&self, row: usize) -> &[PlacedPod] {
-        &self.0[row / BLOCK].0[row % BLOCK]
+        let RowPods { pods, late } = self.row(row);
+        match late {
+            None => pods,
+            Some(late) => late.all.get_or_init(|| Arc::new(together(pods, &late.pods))),
+        }
+    }
+
+    /// How many pods a row has.
+    pub(crate) fn count(&self, row: usize) -> usize {
+        let RowPods { pods, late } = self.row(row);
+        pods.len() + late.as_ref().map_or(0, |late| late.pods.len())
+    }
+
+    /// The pod of this name on a row.
+    pub(crate) fn find(&self, row: usize, key: &PodKey) -> Option<&PlacedPod> {
+        let hash = hash_of(key);
+        let RowPods { pods, late } = self.row(row);
+        let late = late.iter().flat_map(|late| &late.pods);
+        pods.iter().chain(late).find(|placed| placed.is(key, hash))
+    }
+
+    /// A pod came to a row.
+    pub(crate) fn push(&mut self, row: usize, pod: PlacedPod) {
+        let row = self.row_mut(row);
+        let mut late = SmallVec::new();
+        if let Some(mut others) = row.late.take() {
+            if let Some(all) = others.all.get() {
+                row.pods = all.clone();
+            } else if let Some(others) = Arc::get_mut(&mut others) {
+                late = std::mem::take(&mut others.pods);
+            } else {
+                late.extend(others.pods.iter().cloned());
+            }
+        }
+        late.push(pod);
+        match Arc::get_mut(&mut row.pods) {
+            Some(pods) => pods.extend(late),
+            None if late.len() > MAX_LATE => row.pods = Arc::new(together(&row.pods, &late)),
+            None => row.late = Some(Arc::new(Late { pods: late, all: OnceLock::new() })),
+        }
+    }
+
+    /// A pod of this name left a row: the last one takes its place.
+    pub(crate) fn remove(&mut self, row: usize, key: &PodKey) -> Option<PlacedPod> {
+        let hash = hash_of(key);
+        let pods = self.of_mut(row);
+        let at = pods.iter().position(|placed| placed.is(key, hash))?;
+        Some(pods.swap_remove(at))
     }
 
     /// The list of a row, to be changed.
     pub(crate) fn of_mut(&mut self, row: usize) -> &mut Vec<PlacedPod> {
-        let block = Arc::make_mut(&mut self.0[row / BLOCK]);
-        Arc::make_mut(&mut block.0[row % BLOCK])
+        let row = self.row_mut(row);
+        if let Some(late) = row.late.take() {
+            row.pods = match late.all.get() {
+                Some(all) => all.clone(),
+                None => Arc::new(together(&row.pods, &late.pods)),
+            };
+        }
+        Arc::make_mut(&mut row.pods)
+    }
+
+    fn row(&self, row: usize) -> &RowPods {
+        &self.0[row / BLOCK].0[row % BLOCK]
+    }
+
+    fn row_mut(&mut self, row: usize) -> &mut RowPods {
+        &mut Arc::make_mut(&mut self.0[row / BLOCK]).0[row % BLOCK]
+    }
+}
+
+impl PlacedPod {
+    fn is(&self, key: &PodKey, hash: u32) -> bool {
+        self.key_hash == hash && self.pod.key() == key
+    }
+}
+
+fn together(pods: &[PlacedPod], late: &[PlacedPod]) -> Vec<PlacedPod> {
+    let mut all = Vec::with_capacity(pods.len() + late.len() + 1);
+    all.extend(pods.iter().chain(late).cloned());
+    all
+}
+
+/// Tells nearly all pods of a row apart without a look at their names.
+fn hash_of(key: &PodKey) -> u32 {
+    FxBuildHasher.hash_one(key) as u32
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::cluster::Cluster;
+    use berth_proto::{core_v1, meta_v1};
+
+    fn placed(name: &str) -> PlacedPod {
+        let metadata = meta_v1::ObjectMeta { name: name.to_owned(), ..Default::default() };
+        let pod = core_v1::Pod {
+            metadata: Some(metadata),
+            spec: Some(core_v1::PodSpec::default()),
+            ..Default::default()
+        };
+        PlacedPod::new(Cluster::new().compile_pod(&pod).unwrap(), false)
+    }
+
+    /// A table that is copied and read at odd times says the same as a plain list, and copies stay as they were.
+    #[test]
+    fn late_pods_stand_in_line() {
+        let (mut table, mut list) = (PodTable::default(), Vec::new());
+        let mut copies = Vec::new();
+        let names = |pods: &[PlacedPod]| -> Vec<String> {
+            pods.iter().map(|placed| placed.pod.key().name.to_string()).collect()
+        };
+        for step in 0_usize..200 {
+            let name = format!("p{step}");
+            table.push(3, placed(&name));
+            list.push(name);
+            if step % 7 == 3 {
+                let gone = list.swap_remove(step * 31 % list.len());
+                assert!(table.remove(3, &PodKey::new("default", &gone)).is_some());
+                assert!(table.remove(3, &PodKey::new("default", &gone)).is_none());
+            }
+            if step % 5 < 2 {
+                assert_eq!(names(table.of(3)), list, "{step}");
+            }
+            if step % 3 != 1 {
+                copies.push((table.clone(), list.clone()));
+            }
+            assert_eq!((table.count(3), table.count(4)), (list.len(), 0));
+            assert!(table.find(3, &PodKey::new("default", &list[step / 2 % list.len()])).is_some());
+        }
+        for (table, list) in copies {
+            assert_eq!(names(table.of(3)), list);
+        }
     }
 }

@@ -21,9 +21,9 @@ impl<K: Ord + Clone> Default for Postings<K> {
 impl<K: Ord + Copy> Postings<K> {
     /// One more on a row; whether there was none anywhere before.
     pub(crate) fn add(&mut self, thing: K, row: NodeRow) -> bool {
-        let count = self.counts.entry((thing, row)).or_insert(0);
-        *count += 1;
-        if *count > 1 {
+        // Most often there is none on the row: then this is the only way down the map.
+        if let Some(count) = self.counts.insert((thing, row), 1) {
+            self.counts.insert((thing, row), count + 1);
             return false;
         }
         let n_rows = self.n_rows.entry(thing).or_insert(0);

@@ -61,25 +61,40 @@ impl Shard {
         std::mem::take(Arc::make_mut(&mut self.pods).of_mut(row))
     }
 
-    /// Puts a pod onto the node of a row.
-    pub(crate) fn add_pod(&mut self, row: usize, pod: Pod, is_assumed: bool, version: u64) {
+    /// A pod comes to the node of a row: its room is taken. [`Shard::list_pod`] is the other half.
+    pub(crate) fn take_room(&mut self, row: usize, pod: &Pod, version: u64) {
         let ports = &pod.shape().facts.host_ports;
         Arc::make_mut(&mut self.usage).add(row, pod.footprint(), ports);
-        Arc::make_mut(&mut self.pods).of_mut(row).push(PlacedPod::new(pod, is_assumed));
         self.touch(row, version);
+    }
+
+    /// Puts a pod that has its room into the list of the row.
+    pub(crate) fn list_pod(&mut self, row: usize, pod: Pod, is_assumed: bool) {
+        Arc::make_mut(&mut self.pods).push(row, PlacedPod::new(pod, is_assumed));
     }
 
     /// Takes a pod off the node of a row.
     pub(crate) fn remove_pod(&mut self, row: usize, pod: &Pod, version: u64) {
-        let list = Arc::make_mut(&mut self.pods).of_mut(row);
-        let Some(at) = list.iter().position(|placed| placed.pod.key() == pod.key()) else {
+        let Some(placed) = Arc::make_mut(&mut self.pods).remove(row, pod.key()) else {
             debug_assert!(false, "{} is not on its row", pod.key());
             return;
         };
-        let placed = list.remove(at);
         let ports = &placed.pod.shape().facts.host_ports;
         Arc::make_mut(&mut self.usage).subtract(row, placed.pod.footprint(), ports);
         self.touch(row, version);
+    }
+
+    /// Replaces a pod of a row, if it is there, by another of its name that takes the same room; it keeps its place among the
+    /// others. A version is given where rules can tell the two apart.
+    pub(crate) fn replace_pod(&mut self, row: usize, pod: Pod, version: Option<u64>) {
+        let pods = Arc::make_mut(&mut self.pods).of_mut(row);
+        let Some(placed) = pods.iter_mut().find(|placed| placed.pod.key() == pod.key()) else {
+            return;
+        };
+        *placed = PlacedPod::new(pod, placed.is_assumed);
+        if let Some(version) = version {
+            self.touch(row, version);
+        }
     }
 
     /// A row changed: derives what follows from its sums, and marks the change.

@@ -61,6 +61,11 @@ impl Storage {
         self.classes.get(&name).map(|class| &**class)
     }
 
+    /// The row of a node.
+    pub(crate) fn row_of(&self, node: Symbol) -> Option<NodeRow> {
+        self.rows.get(&node).copied()
+    }
+
     /// Whether any node tells its drivers.
     pub(crate) fn has_csi_nodes(&self) -> bool {
         !self.csi_nodes.is_empty()
@@ -131,6 +136,19 @@ impl Storage {
                 self.in_use.add(&volume, row, Holder::Pod);
             }
         }
+    }
+
+    /// The volumes that count while a pod is on a row, each once, sorted.
+    pub(crate) fn volumes_of(&self, pod: &Pod, row: NodeRow) -> Vec<VolumeId> {
+        let Some(volumes) = pod.volumes() else { return Vec::new() };
+        let claimed = volumes
+            .claims
+            .iter()
+            .filter_map(|claim| self.counted_for(&claim.key, &user_of(claim, pod, row)));
+        let mut counted: Vec<VolumeId> = claimed.chain(volumes.inline.iter().cloned()).collect();
+        counted.sort_unstable();
+        counted.dedup();
+        counted
     }
 
     /// A pod left a row.

@@ -83,7 +83,7 @@ impl Snapshot {
             taints: facts.taints.iter().map(|taint| taint.text(names)).collect(),
             allocatable: facts.allocatable.listed(names),
             requested: requested(shard, row).listed(names),
-            n_pods: u32::try_from(shard.pods.of(row).len()).unwrap_or(u32::MAX),
+            n_pods: u32::try_from(shard.pods.count(row)).unwrap_or(u32::MAX),
             allowed_pods: facts.allowed_pods,
         })
     }

@@ -7,10 +7,22 @@ use berth_proto::core_v1::Pod;
 use serde_json::{Map, Value, json};
 
 use super::naive::attempt::{Account, Attempt};
+use super::naive::cluster::NaiveCluster;
 use super::naive::pod;
+use super::naive::post_filter::{PostFilter, whole_message};
+use super::preemption;
+
+/// What the naive scheduler came to, and on what.
+pub(crate) struct Got<'a> {
+    pub(crate) cluster: &'a NaiveCluster,
+    pub(crate) pod: &'a Pod,
+    pub(crate) attempt: Attempt,
+    pub(crate) post_filter: Option<PostFilter>,
+}
 
 /// Everything in which the attempt differs from what was recorded, as text.
-pub(crate) fn differences(case: &Value, expect: &Value, pod: &Pod, got: &Attempt) -> Vec<String> {
+pub(crate) fn differences(case: &Value, step: &Value, got: &Got<'_>) -> Vec<String> {
+    let expect = &step["expect"];
     let mut found = Vec::new();
     let mut check = |what: &str, expected: Value, got: Value| {
         if expected != got {
@@ -18,26 +30,30 @@ pub(crate) fn differences(case: &Value, expect: &Value, pod: &Pod, got: &Attempt
         }
     };
     let refusal = |plugin: Plugin, reason: &str| json!({"plugin": plugin.name(), "code": "UnschedulableAndUnresolvable", "reasons": [reason]});
-    check("error", json!(!expect["error"].is_null()), json!(matches!(got, Attempt::Error)));
-    let gated = match got {
+    check("error", json!(!expect["error"].is_null()), json!(matches!(got.attempt, Attempt::Error)));
+    let gated = match &got.attempt {
         Attempt::Gated(reason) => refusal(Plugin::SchedulingGates, reason),
         _ => Value::Null,
     };
     check("preenqueue", expect["preenqueue"].clone(), gated);
-    let refused = match got {
+    let refused = match &got.attempt {
         Attempt::Refused { by: Some((plugin, reason)), .. } => refusal(*plugin, reason),
         _ => Value::Null,
     };
     check("prefilter", expect["prefilter"].clone(), refused);
-    match got {
+    preemption::compare(case, step, got, &mut check);
+    let recorded = expect.get("message").cloned().unwrap_or(json!(""));
+    match &got.attempt {
         Attempt::Refused { message, .. } => {
-            check("message", before_post_filter(expect), json!(message));
+            check("message", recorded, json!(whole(message, got)));
         }
         Attempt::Decided(account) => {
             check("feasible", expect["feasible"].clone(), json!(feasible(account)));
-            check("message", before_post_filter(expect), json!(account.message));
+            check("message", recorded, json!(whole(&account.message, got)));
+            let is_nominated = account.is_nominated.then_some(true);
+            check("viaNominatedNode", expect["viaNominatedNode"].clone(), json!(is_nominated));
             let is_full = |detail: &str| case[detail].is_null();
-            if is_full("rejectDetail") && expect["viaNominatedNode"].is_null() {
+            if is_full("rejectDetail") && !account.is_nominated {
                 let expected = expect.get("rejected").cloned().unwrap_or(json!({}));
                 each(&expected, &json!(rejected(account)), |n, e, g| {
                     check(&format!("rejected {n}"), e, g)
@@ -50,7 +66,7 @@ pub(crate) fn differences(case: &Value, expect: &Value, pod: &Pod, got: &Attempt
                 check_scores(case, expected, &expect["raw"], account, &mut check);
             }
             if let Some(node) = expect["bind"].as_str().filter(|_| !account.volumes.is_empty()) {
-                check("volumes", volumes(&expect["volumes"]), bindings(account, pod, node));
+                check("volumes", volumes(&expect["volumes"]), bindings(account, got.pod, node));
             }
         }
         Attempt::Gated(_) | Attempt::Error => {}
@@ -118,7 +134,7 @@ fn check_scores(
     }
 }
 
-fn each(expected: &Value, got: &Value, mut check: impl FnMut(&str, Value, Value)) {
+pub(crate) fn each(expected: &Value, got: &Value, mut check: impl FnMut(&str, Value, Value)) {
     let keys = |value: &Value| {
         value.as_object().into_iter().flatten().map(|(k, _)| k.clone()).collect::<Vec<_>>()
     };
@@ -146,12 +162,8 @@ fn bindings(account: &Account, of: &Pod, node: &str) -> Value {
     json!({"static": bound, "provision": bindings.provisioned.iter().map(key).collect::<Vec<_>>()})
 }
 
-/// The message without what PostFilter added to it (S-ERR-5 to S-ERR-7).
-fn before_post_filter(expect: &Value) -> Value {
-    let message = expect["message"].as_str().unwrap_or("");
-    let post_filter = expect["preemption"]["message"].as_str().unwrap_or("");
-    match message.strip_suffix(post_filter) {
-        Some(head) if !post_filter.is_empty() => json!(head.trim_end_matches(' ')),
-        _ => json!(message),
-    }
+fn whole(message: &str, got: &Got<'_>) -> String {
+    let post_filter =
+        got.post_filter.as_ref().and_then(|post_filter| post_filter.message.as_deref());
+    whole_message(message, post_filter.unwrap_or_default())
 }

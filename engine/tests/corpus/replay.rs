@@ -3,14 +3,15 @@
 use std::collections::BTreeMap;
 
 use berth_engine::PolicySpec;
-use berth_proto::core_v1::{ObjectReference, PersistentVolumeClaim, Pod};
-use berth_proto::{Time, apps_v1, core_v1, storage_v1};
+use berth_proto::core_v1::{ObjectReference, PersistentVolumeClaim, Pod, PodCondition};
+use berth_proto::{Time, apps_v1, core_v1, policy_v1, storage_v1};
 use serde_json::Value;
 
 use super::naive::attempt::attempt;
 use super::naive::cluster::NaiveCluster;
 use super::naive::objects::AnyObject;
-use super::naive::pod;
+use super::naive::pod::{self, key};
+use super::naive::post_filter::post_filter;
 use super::{compare, profile};
 
 /// 2026-01-01T00:00:00Z, in which the pod of step 0 starts.
@@ -43,8 +44,11 @@ pub(crate) fn replay(case: &Value) -> (usize, Vec<String>) {
         };
         n_attempts += 1;
         replay.cluster.refresh();
-        let got = attempt(&replay.cluster, &replay.policy, &pod);
-        let found = compare::differences(case, &step["expect"], &pod, &got);
+        let (cluster, policy) = (&replay.cluster, &replay.policy);
+        let attempt = attempt(cluster, policy, &pod);
+        let post_filter = post_filter(cluster, policy, &pod, &attempt);
+        let got = compare::Got { cluster, pod: &pod, attempt, post_filter };
+        let found = compare::differences(case, step, &got);
         differences.extend(found.into_iter().map(|text| format!("{id} step {number}: {text}")));
         replay.apply(number, pod, &step["expect"]);
     }
@@ -87,7 +91,12 @@ impl Replay {
         match (is_terminal, is_bound) {
             (true, _) => {}
             (false, true) => self.cluster.add_pod(&pod),
-            (false, false) => drop(self.pending.insert(key(&pod), pod)),
+            (false, false) => {
+                if let Some(node) = pod::nominated_node(&pod) {
+                    self.cluster.nominations.add(&pod, node);
+                }
+                self.pending.insert(key(&pod), pod);
+            }
         }
     }
 
@@ -106,23 +115,48 @@ impl Replay {
         for name in list(&expect["terminate"]) {
             self.terminate(name.as_str().expect("a name"), now);
         }
+        for name in list(&expect["clearNominations"]) {
+            self.clear_nomination(name.as_str().expect("a name"));
+        }
+        if let Some(node) = expect["nominate"].as_str() {
+            pod.status.get_or_insert_default().nominated_node_name = node.to_owned();
+            self.cluster.nominations.add(&pod, node);
+            self.pending.insert(key(&pod), pod.clone());
+        }
         let Some(node) = expect["bind"].as_str() else {
             return;
         };
         self.pending.remove(&key(&pod));
         self.bind_volumes(node, &expect["volumes"]);
         pod.spec.get_or_insert_default().node_name = node.to_owned();
-        pod.status.get_or_insert_default().start_time = Some(now);
+        let status = pod.status.get_or_insert_default();
+        status.start_time = Some(now);
+        status.nominated_node_name.clear();
         self.cluster.add_pod(&pod);
     }
 
     fn terminate(&mut self, name: &str, now: Time) {
-        let placed = self.cluster.placed_pods().find(|(_, pod)| key(pod) == name);
-        if let Some(mut victim) = placed.map(|(_, pod)| pod.clone()) {
-            self.cluster.delete_pod(pod::namespace(&victim), pod::name(&victim));
-            victim.metadata.get_or_insert_default().deletion_timestamp.get_or_insert(now);
-            self.cluster.add_pod(&victim);
-        }
+        let (namespace, pod) = name.split_once('/').expect("namespace/name");
+        let Some(mut victim) = self.cluster.placed_pod(namespace, pod).cloned() else {
+            return;
+        };
+        self.cluster.delete_pod(namespace, pod);
+        victim.metadata.get_or_insert_default().deletion_timestamp.get_or_insert(now);
+        let conditions = &mut victim.status.get_or_insert_default().conditions;
+        conditions.retain(|condition| condition.r#type != "DisruptionTarget");
+        conditions.push(PodCondition {
+            r#type: "DisruptionTarget".to_owned(),
+            status: "True".to_owned(),
+            reason: "PreemptionByScheduler".to_owned(),
+            ..PodCondition::default()
+        });
+        self.cluster.add_pod(&victim);
+    }
+
+    fn clear_nomination(&mut self, name: &str) {
+        let pod = self.pending.get_mut(name).expect("a pending pod");
+        self.cluster.nominations.remove(pod::namespace(pod), pod::name(pod));
+        pod.status.get_or_insert_default().nominated_node_name.clear();
     }
 
     fn bind_volumes(&mut self, node: &str, volumes: &Value) {
@@ -152,7 +186,7 @@ impl Replay {
     }
 }
 
-/// An object of a list of the case's cluster; `None` for what no rule replayed here reads.
+/// An object of a list of the case's cluster; `None` for nodes and pods.
 fn other_object(list: &str, object: &Value) -> Option<AnyObject> {
     Some(match list {
         "namespaces" => read!(object => core_v1::Namespace),
@@ -167,15 +201,12 @@ fn other_object(list: &str, object: &Value) -> Option<AnyObject> {
         "csiDrivers" => read!(object => storage_v1::CsiDriver),
         "csiStorageCapacities" => read!(object => storage_v1::CsiStorageCapacity),
         "volumeAttachments" => read!(object => storage_v1::VolumeAttachment),
-        "nodes" | "pods" | "podDisruptionBudgets" => return None,
+        "podDisruptionBudgets" => read!(object => policy_v1::PodDisruptionBudget),
+        "nodes" | "pods" => return None,
         other => panic!("`{other}` is no list of objects"),
     })
 }
 
 fn list(value: &Value) -> &[Value] {
     value.as_array().map_or(&[], Vec::as_slice)
-}
-
-fn key(pod: &Pod) -> String {
-    format!("{}/{}", pod::namespace(pod), pod::name(pod))
 }

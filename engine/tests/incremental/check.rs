@@ -2,14 +2,20 @@
 
 use std::sync::Arc;
 
-use berth_engine::{Cluster, Delta, EngineError, Explanation, NodeView, PlaceRequest, TieBreak};
+use berth_engine::{
+    CandidateList, Cluster, Delta, EngineError, Explanation, Generation, NodeView, PlaceRequest,
+    PreemptOptions, PreemptRequest, TieBreak,
+};
 use berth_proto::core_v1;
 
 use super::feed::Feed;
 use super::model::{name, node_name, uid};
-use super::naive::attempt::attempt;
+use super::naive::attempt::{Attempt, attempt};
+use super::naive::cluster::NaiveCluster;
+use super::naive::post_filter::post_filter;
 use super::naive::requests::Units;
 use super::naive::{names, pod, quantity, requests};
+use super::outcome::{self, Expected, Got};
 use super::verdict::check_explanation;
 
 impl Feed {
@@ -30,9 +36,33 @@ impl Feed {
                 explained.map(without_generation)
             };
             let explained = explain(&self.cluster);
-            check_explanation(&attempt(&naive, self.policy.spec(), &probe), &explained);
+            let attempt = attempt(&naive, self.policy.spec(), &probe);
+            check_explanation(&attempt, &explained);
             assert_eq!(self.comparable(explained), self.comparable(explain(&rebuilt)));
+            self.check_preemption(&probe, &attempt, &naive, &rebuilt);
         }
+    }
+
+    fn check_preemption(
+        &self,
+        probe: &core_v1::Pod,
+        attempt: &Attempt,
+        naive: &NaiveCluster,
+        rebuilt: &Cluster,
+    ) {
+        let preempt = |cluster: &Cluster| {
+            let (pod, policy) = (cluster.compile_pod(probe).unwrap(), &self.policy);
+            let (tie_break, options) = (TieBreak::Seeded(9), PreemptOptions::default());
+            let request = PreemptRequest { pod: &pod, policy, tie_break, options };
+            let preemption = cluster.preempt(&request);
+            Got { preemption, list: cluster.list_candidates(&request) }
+        };
+        let got = preempt(&self.cluster);
+        let post_filter = post_filter(naive, self.policy.spec(), probe, attempt);
+        let post_filter = post_filter.as_ref();
+        let expected = Expected { cluster: naive, pod: probe, attempt, post_filter };
+        outcome::check(&expected, TieBreak::Seeded(9), &got);
+        assert_eq!(got.list.map(timeless), preempt(rebuilt).list.map(timeless));
     }
 
     /// What is reserved is told to the rebuilt cluster, so there it outlives the pod that a remedy removes.
@@ -48,7 +78,7 @@ impl Feed {
         })
     }
 
-    /// Pods of every template, with and without a port that is in use somewhere.
+    /// Pods of every template and those that wait for a promised node; of templates with and without a port that is in use somewhere.
     fn probes(&self) -> Vec<core_v1::Pod> {
         let of = |template: &core_v1::Pod, port: i32| {
             let mut probe = template.clone();
@@ -58,21 +88,22 @@ impl Feed {
             probe.spec.get_or_insert_default().containers[0].ports.push(host_port);
             probe
         };
-        self.templates
-            .iter()
-            .enumerate()
-            .map(|(i, template)| of(template, [0, 1000, 1003, 1006][i % 4]))
-            .collect()
+        let probes = self.templates.iter().enumerate();
+        let probes = probes.map(|(i, template)| of(template, [0, 1000, 1003, 1006][i % 4]));
+        probes.chain(self.model.nominations.iter().map(|(_, pod)| pod.clone()).take(3)).collect()
     }
 
     /// The same objects in a cluster that knows nothing else.
     fn rebuilt(&self) -> Cluster {
         let cluster = Cluster::new();
-        let pods = self
-            .model
-            .pods
-            .values()
-            .map(|known| Delta::UpsertPod(cluster.compile_pod(&known.pod).unwrap()));
+        let told = |pod: &core_v1::Pod| {
+            let mut pod = pod.clone();
+            let promised = self.model.nominations.node_of(pod::namespace(&pod), name(&pod));
+            let status = pod.status.get_or_insert_default();
+            status.nominated_node_name = promised.unwrap_or_default().to_owned();
+            Delta::UpsertPod(cluster.compile_pod(&pod).unwrap())
+        };
+        let pods = self.model.pods.values().map(|known| told(&known.pod));
         let nodes = self
             .model
             .nodes
@@ -180,4 +211,13 @@ fn listed(units: &Units) -> Vec<(Arc<str>, i64)> {
 fn without_generation(mut explanation: Explanation) -> Explanation {
     explanation.decision.generation = Default::default();
     explanation
+}
+
+/// But for what depends on how the cluster came about: the generation, and the order in which promises were made.
+fn timeless(mut list: CandidateList) -> CandidateList {
+    list.preemption.decision.generation = Generation::default();
+    if let Some(post_filter) = &mut list.preemption.post_filter {
+        post_filter.cleared_nominations.sort();
+    }
+    list
 }

@@ -11,6 +11,7 @@ use proptest::sample::select;
 use super::naive::objects::AnyObject;
 use super::random;
 use super::random::Json;
+use super::random::importance::{Leaving, leaving, ranked};
 use super::random::node::Flavor;
 use super::random::pod::PodTraits;
 
@@ -39,6 +40,8 @@ pub(crate) enum Event {
         pod: usize,
         template: usize,
         node: Option<usize>,
+        /// What `status.nominatedNodeName` says, which counts while the pod waits.
+        nominated: Option<usize>,
         version: Version,
         is_new: bool,
     },
@@ -71,6 +74,12 @@ pub(crate) enum Event {
         pod: usize,
         template: usize,
     },
+    /// An attempt's outcome is carried out: the pod is promised a node, or none any more.
+    Promise {
+        pod: usize,
+        template: usize,
+        node: Option<usize>,
+    },
     /// The feed sees an assumed pod bound, perhaps on another node.
     Confirm {
         pod: usize,
@@ -79,6 +88,7 @@ pub(crate) enum Event {
     /// A known pod begins to terminate.
     TerminatePod {
         pod: usize,
+        leaving: Leaving,
     },
     UpsertObject {
         object: AnyObject,
@@ -129,10 +139,10 @@ pub(crate) fn batches(n: Range<usize>) -> BoxedStrategy<Vec<Vec<Event>>> {
 /// Pod templates without host ports, whose set semantics make history count (S-PRT-5); pods get ports by number.
 pub(crate) fn templates() -> BoxedStrategy<Vec<Json<core_v1::Pod>>> {
     let traits = PodTraits { has_host_ports: false, has_node_name: false, has_volumes: true };
-    let plain = vec(random::pod::plain_template(), 1..3);
-    let odd = vec(random::pod::template(traits), 1..3);
-    let sociable = vec(random::pod::sociable_template(traits), 1..4);
-    let stored = vec(random::pod::stored_template(), 1..3);
+    let plain = vec(ranked(random::pod::plain_template()), 1..3);
+    let odd = vec(ranked(random::pod::template(traits)), 1..3);
+    let sociable = vec(ranked(random::pod::sociable_template(traits)), 1..4);
+    let stored = vec(ranked(random::pod::stored_template()), 1..3);
     (plain, odd, sociable, stored)
         .prop_map(|(plain, odd, sociable, stored)| {
             plain.into_iter().chain(odd).chain(sociable).chain(stored).map(Json).collect()
@@ -157,7 +167,8 @@ fn event() -> BoxedStrategy<Event> {
     let upsert = (
         pod.clone(),
         template,
-        option::weighted(0.8, node.clone()),
+        option::weighted(0.7, node.clone()),
+        option::weighted(0.4, node.clone()),
         version.clone(),
         prop::bool::weighted(0.1),
     );
@@ -166,9 +177,11 @@ fn event() -> BoxedStrategy<Event> {
             .prop_map(|(node, object, version)| Event::UpsertNode { node, object, version }),
         1 => node.clone().prop_map(|node| Event::RepeatNode { node }),
         3 => node.clone().prop_map(|node| Event::DeleteNode { node }),
-        12 => upsert.prop_map(|(pod, template, node, version, is_new)| {
-            Event::UpsertPod { pod, template, node, version, is_new }
+        12 => upsert.prop_map(|(pod, template, node, nominated, version, is_new)| {
+            Event::UpsertPod { pod, template, node, nominated, version, is_new }
         }),
+        4 => (pod.clone(), template, option::weighted(0.8, node.clone()))
+            .prop_map(|(pod, template, node)| Event::Promise { pod, template, node }),
         3 => pod.clone().prop_map(|pod| Event::RepeatPod { pod }),
         5 => (pod.clone(), template, version.clone())
             .prop_map(|(pod, template, version)| Event::ResizePod { pod, template, version }),
@@ -179,7 +192,7 @@ fn event() -> BoxedStrategy<Event> {
         4 => (pod.clone(), uid).prop_map(|(pod, uid)| Event::DeletePod { pod, uid }),
         6 => (pod.clone(), template).prop_map(|(pod, template)| Event::Assume { pod, template }),
         5 => (pod.clone(), option::weighted(0.3, node)).prop_map(|(pod, elsewhere)| Event::Confirm { pod, elsewhere }),
-        2 => pod.prop_map(|pod| Event::TerminatePod { pod }),
+        2 => (pod, leaving()).prop_map(|(pod, leaving)| Event::TerminatePod { pod, leaving }),
         10 => (random::object::object(), version.clone())
             .prop_map(|(object, version)| Event::UpsertObject { object, version }),
         1 => any::<usize>().prop_map(|object| Event::RepeatObject { object }),

@@ -1,8 +1,8 @@
 //! A feed told of random events: the cluster and the model hear the same.
 
 use berth_engine::{
-    Cluster, ClusterState, Delta, ObjectKey, ObjectKind, Outcome, PlaceRequest, Plugin, Pod,
-    PodKey, Policy, PolicySpec, TieBreak,
+    Cluster, ClusterState, Delta, EngineError, Nomination, ObjectKey, ObjectKind, Outcome,
+    PlaceRequest, Plugin, Pod, PodKey, Policy, PolicySpec, PostFilter, PostFilterCode, TieBreak,
 };
 use berth_proto::{Time, core_v1};
 
@@ -61,10 +61,12 @@ impl Feed {
                 self.model.nodes.remove(&name);
                 self.deltas.push(Delta::DeleteNode(name.into()));
             }
-            Event::UpsertPod { pod, template, node, version, is_new } => {
+            Event::UpsertPod { pod, template, node, nominated, version, is_new } => {
                 self.incarnations[pod] += usize::from(is_new);
-                let node = node.map(|node| format!("node-{node}")).unwrap_or_default();
-                let object = self.pod(pod, template, &node, version);
+                let name = |node: Option<usize>| node.map(|node| format!("node-{node}"));
+                let mut object = self.pod(pod, template, &name(node).unwrap_or_default(), version);
+                let status = object.status.get_or_insert_default();
+                status.nominated_node_name = name(nominated).unwrap_or_default();
                 self.upsert_pod(object);
             }
             Event::RepeatPod { pod } => {
@@ -113,15 +115,14 @@ impl Feed {
                 }
                 self.upsert_pod(object);
             }
-            Event::TerminatePod { pod } => {
+            Event::Promise { pod, template, node } => self.promise(pod, template, node),
+            Event::TerminatePod { pod, leaving } => {
                 let Some(known) = self.known(pod).filter(|known| !known.is_assumed) else {
                     return;
                 };
-                let mut object = known.pod.clone();
+                let mut object = leaving.applied_to(known.pod.clone());
                 let version = self.next_version(pod, Version::Newer);
-                let metadata = object.metadata.get_or_insert_default();
-                metadata.resource_version = version;
-                metadata.deletion_timestamp = Some(Time::from_unix_seconds(1));
+                object.metadata.get_or_insert_default().resource_version = version;
                 self.upsert_pod(object);
             }
             Event::UpsertObject { mut object, version } => {
@@ -208,11 +209,43 @@ impl Feed {
             }
             (Err(error), known) => {
                 let node = known.map(|known| node_name(&known.pod).to_owned());
-                let is_placed = matches!(&error, berth_engine::EngineError::AlreadyPlaced { node: at, .. }
+                let is_placed = matches!(&error, EngineError::AlreadyPlaced { node: at, .. }
                     if Some(&**at) == node.as_deref());
-                let is_attempt = matches!(error, berth_engine::EngineError::SchedulerError { .. });
+                let is_attempt = matches!(error, EngineError::SchedulerError { .. });
                 assert!(is_placed || is_attempt, "{error}");
             }
+        }
+    }
+
+    /// Carries out what an attempt might have said; what was collected before comes first.
+    fn promise(&mut self, pod: usize, template: usize, node: Option<usize>) {
+        self.flush();
+        let object = self.pod(pod, template, "", Version::Newer);
+        let compiled = self.compile(&object);
+        let node = node.map(|node| format!("node-{node}"));
+        let nomination =
+            node.as_deref().map_or(Nomination::Cleared, |n| Nomination::Node(n.into()));
+        let post_filter = PostFilter {
+            code: PostFilterCode::Success,
+            message: String::new(),
+            nomination,
+            chosen: None,
+            n_candidates: 0,
+            n_best: 0,
+            cleared_nominations: Vec::new(),
+        };
+        let before = self.cluster.snapshot().generation();
+        let placed = self.known(pod).map(|known| node_name(&known.pod).to_owned());
+        let placed = placed.filter(|node| !node.is_empty());
+        match (self.cluster.nominate(&compiled, &post_filter), placed) {
+            (Ok(generation), None) => {
+                assert_eq!(generation.get(), before.get() + 1);
+                self.model.promise(&object, node.as_deref());
+            }
+            (Err(EngineError::AlreadyPlaced { node: at, .. }), Some(node)) => {
+                assert_eq!(*at, *node);
+            }
+            (answer, placed) => panic!("{answer:?}, where the pod is on {placed:?}"),
         }
     }
 
@@ -280,7 +313,8 @@ impl Feed {
         format!("uid-{pod}-{}", self.incarnations[pod])
     }
 
-    /// Every third pod wants a host port of its own.
+    /// Every third pod wants a host port of its own. No two started at the same time, so the order in which a node got its pods
+    /// does not matter.
     fn pod(&mut self, pod: usize, template: usize, node: &str, version: Version) -> core_v1::Pod {
         let mut object = self.templates[template % self.templates.len()].clone();
         let version = self.next_version(pod, version);
@@ -289,6 +323,8 @@ impl Feed {
         metadata.namespace = namespace_of(pod).to_owned();
         metadata.uid = self.uid(pod);
         metadata.resource_version = version;
+        let started = i64::try_from(pod).unwrap();
+        object.status.get_or_insert_default().start_time = Some(Time::from_unix_seconds(started));
         let spec = object.spec.get_or_insert_default();
         spec.node_name = node.to_owned();
         if pod.is_multiple_of(3) {

@@ -1,11 +1,12 @@
 //! What a cluster must be after any deltas: maps of wire objects, changed in the plainest way.
-//! Rules: S-Q-1, S-CCH-1 to S-CCH-7, and the contract of `Delta`.
+//! Rules: S-Q-1, S-CCH-1 to S-CCH-7, S-NOM-4, S-NOMC-1, and the contract of `Delta`.
 
 use std::collections::BTreeMap;
 
 use berth_proto::{core_v1, meta_v1};
 
 use super::naive::cluster::NaiveCluster;
+use super::naive::nominations::Nominations;
 use super::naive::objects::{AnyObject, Key, Objects};
 use super::naive::pod;
 use super::naive::reservations::Reservations;
@@ -19,6 +20,7 @@ pub(crate) struct Model {
     /// As they were told.
     pub(crate) objects: Objects,
     reservations: Reservations,
+    pub(crate) nominations: Nominations,
     pub(crate) n_contradictions: u64,
 }
 
@@ -72,6 +74,7 @@ impl Model {
 
     /// A pod that is confirmed where it was assumed keeps what was decided of its claims; any other change drops it.
     fn insert(&mut self, pod: core_v1::Pod) {
+        self.nominate_told(&pod);
         let is_confirmed = self.pods.get(name(&pod)).is_some_and(|known| {
             (uid(&known.pod), node_name(&known.pod)) == (uid(&pod), node_name(&pod))
         });
@@ -79,6 +82,37 @@ impl Model {
             self.reservations.release(pod::namespace(&pod), name(&pod));
         }
         self.pods.insert(name(&pod).to_owned(), KnownPod { pod, is_assumed: false });
+    }
+
+    /// A nomination in memory stays while the feed tells of none before and after, or tells nothing new.
+    fn nominate_told(&mut self, pod: &core_v1::Pod) {
+        let known = self.pods.get(name(pod)).filter(|known| uid(&known.pod) == uid(pod));
+        if known.is_some_and(|known| is_repeated(&known.pod, pod)) {
+            return;
+        }
+        let tells_none = |pod: &core_v1::Pod| pod::nominated_node(pod).is_none();
+        let kept = known.filter(|known| tells_none(&known.pod) && tells_none(pod)).and_then(|_| {
+            self.nominations.node_of(pod::namespace(pod), name(pod)).map(str::to_owned)
+        });
+        self.nominations.remove(pod::namespace(pod), name(pod));
+        let told = pod::nominated_node(pod).map(str::to_owned);
+        if let Some(node) = told.or(kept).filter(|_| node_name(pod).is_empty()) {
+            self.nominations.add(pod, &node);
+        }
+    }
+
+    /// A pod that waits, perhaps from now on, is promised a node or nothing.
+    pub(crate) fn promise(&mut self, pod: &core_v1::Pod, node: Option<&str>) {
+        let Some(node) = node else {
+            self.nominations.remove(pod::namespace(pod), name(pod));
+            if let Some(known) = self.pods.get_mut(name(pod)) {
+                known.pod.status.get_or_insert_default().nominated_node_name.clear();
+            }
+            return;
+        };
+        let waiting = KnownPod { pod: pod.clone(), is_assumed: false };
+        let known = self.pods.entry(name(pod).to_owned()).or_insert(waiting);
+        self.nominations.add(&known.pod, node);
     }
 
     pub(crate) fn upsert_object(&mut self, object: AnyObject) {
@@ -101,11 +135,13 @@ impl Model {
             && let Some(gone) = self.pods.remove(name)
         {
             self.reservations.release(pod::namespace(&gone.pod), name);
+            self.nominations.remove(pod::namespace(&gone.pod), name);
         }
     }
 
     pub(crate) fn assume(&mut self, mut pod: core_v1::Pod, node: &str, bindings: Bindings) {
         pod.spec.get_or_insert_default().node_name = node.to_owned();
+        self.nominations.remove(pod::namespace(&pod), pod::name(&pod));
         self.reservations.reserve((pod::namespace(&pod), pod::name(&pod)), node, bindings);
         self.pods.insert(name(&pod).to_owned(), KnownPod { pod, is_assumed: true });
     }
@@ -148,6 +184,7 @@ impl Model {
         for known in self.pods.values().filter(|known| !node_name(&known.pod).is_empty()) {
             naive.add_pod(&known.pod);
         }
+        naive.nominations = self.nominations.clone();
         naive.refresh();
         naive
     }
@@ -181,6 +218,16 @@ pub(crate) fn uid(pod: &core_v1::Pod) -> &str {
 
 pub(crate) fn node_name(pod: &core_v1::Pod) -> &str {
     pod.spec.as_ref().map_or("", |spec| &spec.node_name)
+}
+
+/// Whether nothing but the version of a waiting pod changed.
+fn is_repeated(known: &core_v1::Pod, pod: &core_v1::Pod) -> bool {
+    let without_version = |pod: &core_v1::Pod| {
+        let mut pod = pod.clone();
+        pod.metadata.get_or_insert_default().resource_version.clear();
+        pod
+    };
+    without_version(known) == without_version(pod)
 }
 
 /// Resource versions are comparable, whatever the object: they count the changes of one store.

@@ -26,8 +26,9 @@ pub(crate) fn node(text: &str) -> core_v1::Node {
 }
 
 /// A pod of one container such as `p1 cpu=500m node=n1 uid=u1 port=80 phase=Failed version=3 toleration=k,Exists,,
-/// level:cpu=2 overhead:cpu=1 image=nginx gate=g named=n1 prefer=30,zone,In,a priority=5 namespace=n2 label:app=x
-/// terminating=true`; what relates it to other pods and to volumes is in `relation`, other words are requests.
+/// level:cpu=2 overhead:cpu=1 image=nginx gate=g named=n1 prefer=30,zone,In,a priority=5 preemption=Never namespace=n2
+/// label:app=x started=1000 nominated=n1 terminating=true preempted=true`; what relates it to other pods and to volumes is in
+/// `relation`, other words are requests.
 /// Namespace `default`; the uid is the name unless given.
 pub(crate) fn pod(text: &str) -> core_v1::Pod {
     let (name, words) = parse(text);
@@ -50,6 +51,21 @@ pub(crate) fn pod(text: &str) -> core_v1::Pod {
             ("port", _) => container.ports.push(port(value)),
             ("image", _) => container.image = value.to_owned(),
             ("priority", _) => spec.priority = Some(value.parse().expect("a priority")),
+            ("preemption", _) => spec.preemption_policy = Some(value.to_owned()),
+            ("started", _) => {
+                let seconds = value.parse().expect("seconds");
+                status.start_time = Some(Time::from_unix_seconds(seconds));
+            }
+            ("nominated", _) => status.nominated_node_name = value.to_owned(),
+            ("preempted", _) => {
+                metadata.deletion_timestamp = Some(Time::from_unix_seconds(1));
+                status.conditions.push(core_v1::PodCondition {
+                    r#type: "DisruptionTarget".to_owned(),
+                    status: "True".to_owned(),
+                    reason: "PreemptionByScheduler".to_owned(),
+                    ..Default::default()
+                });
+            }
             ("gate", _) => {
                 spec.scheduling_gates.push(core_v1::PodSchedulingGate { name: value.to_owned() })
             }

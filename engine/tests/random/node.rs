@@ -44,13 +44,15 @@ pub(crate) enum Flavor {
     Ordinary,
     /// Amounts around 2⁴⁴, where the doubles of the kernels end.
     Huge,
+    /// Room for a handful of pods.
+    Small,
 }
 
 /// A node without a name, to be given to [`named`].
 pub(crate) fn node(flavor: Flavor) -> BoxedStrategy<core_v1::Node> {
     let (taints, cordoned) = match flavor {
         Flavor::Odd => (taints(1), 0.1),
-        Flavor::Ordinary | Flavor::Huge => (taints(12), 0.02),
+        Flavor::Ordinary | Flavor::Huge | Flavor::Small => (taints(12), 0.02),
     };
     (labels(), prop::bool::weighted(cordoned), taints, allocatable(flavor), (features(), images()))
         .prop_map(
@@ -133,6 +135,7 @@ fn allocatable(flavor: Flavor) -> BoxedStrategy<BTreeMap<String, Quantity>> {
         Flavor::Odd => (odd.boxed(), quantity::node_pods()),
         Flavor::Ordinary => (quantity::ordinary_node(), Just(Some("110".into())).boxed()),
         Flavor::Huge => (quantity::huge_node(), Just(Some("110".into())).boxed()),
+        Flavor::Small => quantity::small_node(),
     };
     let counts = (
         quantity::node_count(),

@@ -6,6 +6,7 @@ use proptest::option;
 use proptest::prelude::*;
 use proptest::sample::select;
 
+use super::budget::budget;
 use super::labels::{NAMESPACES, namespace, namespace_labels, pod_labels, pod_selector};
 use super::storage;
 use crate::naive::objects::AnyObject;
@@ -17,7 +18,17 @@ pub(crate) fn objects() -> BoxedStrategy<Vec<AnyObject>> {
 
 /// An object of any kind.
 pub(crate) fn object() -> BoxedStrategy<AnyObject> {
-    prop_oneof![1 => grouping(), 2 => storage::object()].boxed()
+    prop_oneof![2 => grouping(), 4 => storage::object(), 1 => budget()].boxed()
+}
+
+/// What a crowded cluster has: mostly budgets.
+pub(crate) fn crowd_objects() -> BoxedStrategy<Vec<AnyObject>> {
+    prop_oneof![
+        1 => vec(prop_oneof![3 => budget(), 1 => grouping()], 0..8),
+        1 => (storage::world(), vec(budget(), 0..5))
+            .prop_map(|(world, budgets)| world.into_iter().chain(budgets).collect()),
+    ]
+    .boxed()
 }
 
 /// Namespaces, services and controllers.

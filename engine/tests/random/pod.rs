@@ -72,6 +72,48 @@ pub(crate) fn sociable_template(traits: PodTraits) -> BoxedStrategy<core_v1::Pod
         .boxed()
 }
 
+/// A pod that asks for a good part of a small node, and perhaps for a port, a disk or a claim, and minds others.
+pub(crate) fn crowding_template() -> BoxedStrategy<core_v1::Pod> {
+    let related = option::weighted(0.5, relations::relations());
+    (plain_crowding_template(), volume::few_volumes(), node_selector(), related)
+        .prop_map(|(mut pod, volumes, node_selector, related)| {
+            let spec = pod.spec.get_or_insert_default();
+            (spec.volumes, spec.node_selector) = (volumes, node_selector);
+            match related {
+                Some(related) => related.applied_to(pod),
+                None => pod,
+            }
+        })
+        .boxed()
+}
+
+/// A pod that asks for a good part of a small node, and perhaps for a port.
+pub(crate) fn plain_crowding_template() -> BoxedStrategy<core_v1::Pod> {
+    let cpu = select(vec!["0", "250m", "500m", "500m", "1", "1", "2", "3"]);
+    let memory = select(vec![None, None, Some("512Mi"), Some("1Gi"), Some("3Gi")]);
+    let gpu = select(vec![None, None, None, None, Some("1")]);
+    let ports = prop_oneof![3 => Just(Vec::new()), 1 => vec(port(), 1..3)];
+    let requests = (cpu, memory, gpu).prop_map(|(cpu, memory, gpu)| {
+        resource_list([
+            ("cpu", Some(cpu.into())),
+            ("memory", memory.map(Into::into)),
+            ("example.com/gpu", gpu.map(Into::into)),
+        ])
+    });
+    (requests, ports)
+        .prop_map(|(requests, ports)| {
+            let container = core_v1::Container {
+                name: "c0".to_owned(),
+                ports,
+                resources: Some(core_v1::ResourceRequirements { requests, ..Default::default() }),
+                ..Default::default()
+            };
+            let spec = core_v1::PodSpec { containers: vec![container], ..Default::default() };
+            core_v1::Pod { spec: Some(spec), ..Default::default() }
+        })
+        .boxed()
+}
+
 /// A pod that asks for little besides volumes.
 pub(crate) fn stored_template() -> BoxedStrategy<core_v1::Pod> {
     (volume::volumes(), tolerations())

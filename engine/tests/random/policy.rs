@@ -27,13 +27,13 @@ fn spec() -> BoxedStrategy<PolicySpec> {
     ];
     let narrows = prop::bool::weighted(0.8);
     let args = (node_affinity_args(), fit_args(), balanced_args(), spread_args(), affinity_args());
-    (filter, score(), narrows, prop::bool::weighted(0.9), args)
+    (filter, score(), narrows, (prop::bool::weighted(0.9), post_filter()), args)
         .prop_map(
             |(
                 filter,
                 score,
                 narrows,
-                gates,
+                (gates, post_filter),
                 (
                     node_affinity,
                     node_resources_fit,
@@ -44,6 +44,7 @@ fn spec() -> BoxedStrategy<PolicySpec> {
             )| {
                 let mut spec = PolicySpec {
                     filter,
+                    post_filter,
                     score,
                     node_affinity,
                     node_resources_fit,
@@ -58,6 +59,12 @@ fn spec() -> BoxedStrategy<PolicySpec> {
             },
         )
         .boxed()
+}
+
+fn post_filter() -> BoxedStrategy<Vec<Plugin>> {
+    let (claims, preemption) = (Plugin::DynamicResources, Plugin::DefaultPreemption);
+    let lists = vec![vec![preemption], vec![preemption, claims], vec![claims], Vec::new()];
+    prop_oneof![6 => Just(vec![claims, preemption]), 2 => select(lists)].boxed()
 }
 
 fn left_out_and_shuffled(plugins: Vec<Plugin>) -> BoxedStrategy<Vec<Plugin>> {

@@ -48,6 +48,17 @@ pub(crate) fn huge_node() -> BoxedStrategy<(Option<Quantity>, Option<Quantity>)>
     (cpu, amount.prop_map(|amount| Some(amount.to_string().into()))).boxed()
 }
 
+/// Amounts of cpu and memory.
+type CpuAndMemory = BoxedStrategy<(Option<Quantity>, Option<Quantity>)>;
+
+/// What a handful of pods fills: cpu and memory, and how many pods.
+pub(crate) fn small_node() -> (CpuAndMemory, BoxedStrategy<Option<Quantity>>) {
+    let cpu = select(vec!["1", "2", "2", "3", "4"]).prop_map(some);
+    let bytes = select(vec!["1Gi", "2Gi", "4Gi"]).prop_map(some);
+    let pods = select(vec!["2", "3", "4", "5", "8", "110"]).prop_map(some);
+    ((cpu, bytes).boxed(), pods.boxed())
+}
+
 /// How many pods a node takes.
 pub(crate) fn node_pods() -> BoxedStrategy<Option<Quantity>> {
     prop_oneof![

@@ -1,6 +1,9 @@
 //! Random clusters, pods and policies over one small vocabulary.
 
 mod affinity;
+mod budget;
+pub(crate) mod crowd;
+pub(crate) mod importance;
 mod labels;
 pub(crate) mod node;
 pub(crate) mod object;

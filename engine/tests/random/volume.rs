@@ -23,6 +23,16 @@ pub(crate) fn volumes() -> BoxedStrategy<Vec<Volume>> {
     vec(source, 1..3).prop_map(named).boxed()
 }
 
+/// Mostly none, now and then a disk that nodes share badly or a claim.
+pub(crate) fn few_volumes() -> BoxedStrategy<Vec<Volume>> {
+    prop_oneof![
+        12 => Just(Vec::new()),
+        2 => vec(disk(), 1..2).prop_map(named),
+        1 => volumes(),
+    ]
+    .boxed()
+}
+
 /// Volumes that can be anywhere.
 pub(crate) fn plain_volumes() -> BoxedStrategy<Vec<Volume>> {
     prop_oneof![9 => Just(Vec::new()), 1 => vec(plain(), 1..2).prop_map(named)].boxed()

@@ -1,4 +1,5 @@
-//! One scheduling attempt, step by step. Rules: S-Q-6, S-CYC-1 to S-CYC-7, S-PF-2 to S-PF-6, S-SEL-1, S-ERR-1 to S-ERR-4.
+//! One scheduling attempt, step by step. Rules: S-Q-6, S-CYC-1 to S-CYC-7, S-PF-2 to S-PF-6,
+//! S-SEL-1, S-ERR-1 to S-ERR-4. What follows where nothing is feasible is in `post_filter`.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -7,10 +8,11 @@ use berth_engine::{NodeVerdict, Plugin, PluginScore, PolicySpec, StatusCode, Ver
 use berth_proto::core_v1::Pod;
 
 use super::cluster::{NaiveCluster, NaiveNode};
-use super::filter::{Failure, first_failure};
+use super::filter::Failure;
 use super::pre_filter::{Prepared, Stop, pre_filter};
 use super::score::score;
 use super::volume_binding::{self, Bindings};
+use super::{pod, two_pass};
 
 /// What the attempt comes to.
 #[derive(Debug, PartialEq)]
@@ -30,6 +32,8 @@ pub(crate) enum Attempt {
 pub(crate) struct Account {
     pub(crate) nodes: Vec<NodeVerdict>,
     pub(crate) n_feasible: u32,
+    /// The pod's nominated node is feasible, so it is the only one that `nodes` tells of (S-CYC-3).
+    pub(crate) is_nominated: bool,
     /// Names of the highest total.
     pub(crate) best: Vec<Arc<str>>,
     /// `None` unless more than one node is feasible (S-CYC-6).
@@ -67,14 +71,30 @@ pub(crate) fn attempt(cluster: &NaiveCluster, policy: &PolicySpec, pod: &Pod) ->
     }
 }
 
+/// The node that the pod itself was promised, by its status or by what the cluster remembers.
+pub(crate) fn nominated_node<'a>(cluster: &'a NaiveCluster, pod: &'a Pod) -> Option<&'a str> {
+    let remembered = cluster.nominations.node_of(pod::namespace(pod), pod::name(pod));
+    pod::nominated_node(pod).or(remembered)
+}
+
 fn decide(prepared: &Prepared<'_>) -> Result<Account, Failure> {
+    let nodes = &prepared.cluster.nodes;
+    let promised = nominated_node(prepared.cluster, prepared.pod);
+    let promised = promised.and_then(|name| nodes.get_key_value(name));
     let (mut verdicts, mut feasible) = (BTreeMap::new(), Vec::new());
-    for (name, node) in &prepared.cluster.nodes {
+    let mut is_nominated = false;
+    if let Some((name, node)) = promised
+        && two_pass::rejection(prepared, node)?.is_none()
+    {
+        is_nominated = true;
+        feasible.push((name, node));
+    }
+    for (name, node) in nodes.iter().filter(|_| !is_nominated) {
         if prepared.names.as_ref().is_some_and(|names| !names.contains(name)) {
             let reasons = vec!["node(s) didn't satisfy plugin(s) [NodeAffinity]".to_owned()];
             let code = StatusCode::UnschedulableAndUnresolvable;
             verdicts.insert(name, Verdict::Rejected { plugin: None, code, reasons });
-        } else if let Some((plugin, rejection)) = first_failure(prepared, node)? {
+        } else if let Some((plugin, rejection)) = two_pass::rejection(prepared, node)? {
             let plugin = Some(plugin);
             verdicts.insert(
                 name,
@@ -94,7 +114,7 @@ fn decide(prepared: &Prepared<'_>) -> Result<Account, Failure> {
         let total = scores.iter().map(|score| score.weighted).sum();
         verdicts.insert(name, Verdict::Feasible { scores, total });
     }
-    Ok(account(prepared, &verdicts, &nodes))
+    Ok(Account { is_nominated, ..account(prepared, &verdicts, &nodes) })
 }
 
 /// For each feasible node the scores of every plugin that does not skip, in the policy's order (S-SEL-1).
@@ -129,7 +149,11 @@ fn account(
     let highest = verdicts.values().filter_map(total_of).max();
     let best =
         verdicts.iter().filter(|(_, verdict)| highest.is_some() && total_of(verdict) == highest);
-    let (message, reasons) = if n_feasible == 0 { failure(verdicts) } else { Default::default() };
+    let n_nodes = prepared.cluster.nodes.len();
+    let (message, reasons) = match n_feasible {
+        0 => failure(n_nodes, verdicts.values().flat_map(reasons_of)),
+        _ => Default::default(),
+    };
     let bindings = |node: &&NaiveNode| {
         let is_filter = prepared.policy.filter.contains(&Plugin::VolumeBinding);
         let found = volume_binding::filter(prepared.cluster, prepared.pod, node);
@@ -139,6 +163,7 @@ fn account(
     Account {
         volumes: feasible.iter().map(bindings).collect(),
         n_feasible: u32::try_from(n_feasible).expect("few"),
+        is_nominated: false,
         best: best.map(|(name, _)| name.as_str().into()).collect(),
         total: highest.filter(|_| n_feasible > 1),
         message,
@@ -150,18 +175,26 @@ fn account(
     }
 }
 
-/// S-ERR-1 to S-ERR-4
-fn failure(verdicts: &BTreeMap<&String, Verdict>) -> (String, Vec<(String, u32)>) {
+pub(crate) fn reasons_of(verdict: &Verdict) -> &[String] {
+    match verdict {
+        Verdict::Feasible { .. } => &[],
+        Verdict::Rejected { reasons, .. } => reasons,
+    }
+}
+
+/// The message for so many nodes and all their reasons, and those counted (S-ERR-1, S-ERR-3, S-ERR-4).
+pub(crate) fn failure<'a>(
+    n_nodes: usize,
+    reasons: impl Iterator<Item = &'a String>,
+) -> (String, Vec<(String, u32)>) {
     let mut counts: BTreeMap<&str, u32> = BTreeMap::new();
-    for verdict in verdicts.values() {
-        if let Verdict::Rejected { reasons, .. } = verdict {
-            reasons.iter().for_each(|reason| *counts.entry(reason).or_default() += 1);
-        }
+    for reason in reasons {
+        *counts.entry(reason).or_default() += 1;
     }
     let mut parts: Vec<_> =
         counts.into_iter().map(|(reason, n)| (format!("{n} {reason}"), reason, n)).collect();
     parts.sort();
     let text = parts.iter().map(|(text, _, _)| text.as_str()).collect::<Vec<_>>().join(", ");
-    let message = format!("0/{} nodes are available: {text}.", verdicts.len());
+    let message = format!("0/{n_nodes} nodes are available: {text}.");
     (message, parts.into_iter().map(|(_, reason, n)| (reason.to_owned(), n)).collect())
 }

@@ -1,11 +1,13 @@
 //! The naive cluster: nodes with their pods, and other objects, in plain maps.
-//! Rules: S-CCH-7 to S-CCH-9, S-PRT-2, S-PRT-5, S-IL-4, S-IL-5.
+//! Rules: S-CCH-6 to S-CCH-9, S-PRE-12, S-PRT-2, S-PRT-5, S-IL-4, S-IL-5.
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
 
 use berth_proto::core_v1;
 
 use super::label_selector::Labels;
+use super::nominations::Nominations;
 use super::objects::Objects;
 use super::pod;
 use super::quantity::{nanos, units};
@@ -16,15 +18,18 @@ use super::requests::{self, Units};
 pub(crate) struct NaiveCluster {
     pub(crate) nodes: BTreeMap<String, NaiveNode>,
     pub(crate) objects: Objects,
-    /// Pods on nodes that are not there (S-CCH-7).
-    orphans: Vec<NaivePod>,
+    pub(crate) nominations: Nominations,
+    /// Pods on nodes that are not there, by node name (S-CCH-7).
+    orphans: BTreeMap<String, Vec<Arc<NaivePod>>>,
     /// Image name → size told first, and the nodes that have it (S-IL-4).
     images: BTreeMap<String, (i64, BTreeSet<String>)>,
 }
 
+#[derive(Clone)]
 pub(crate) struct NaiveNode {
     pub(crate) node: core_v1::Node,
-    pub(crate) pods: Vec<NaivePod>,
+    /// In order of arrival, but for what removals did to it (S-PRE-12).
+    pub(crate) pods: Vec<Arc<NaivePod>>,
     /// A set, not a count (S-PRT-5).
     pub(crate) used_ports: BTreeSet<HostPort>,
     /// Image name → size and number of nodes, as of the last refresh (S-IL-5).
@@ -69,38 +74,25 @@ impl NaiveCluster {
         });
         entry.node = node.clone();
         entry.is_changed = true;
-        let (adopted, others) =
-            std::mem::take(&mut self.orphans).into_iter().partition(|p| p.node_name() == name);
-        self.orphans = others;
-        for pod in adopted {
-            self.add(pod);
+        for pod in self.orphans.remove(&name).unwrap_or_default() {
+            entry.add(pod);
         }
     }
 
     pub(crate) fn delete_node(&mut self, name: &str) {
         if let Some(node) = self.nodes.remove(name) {
-            self.orphans.extend(node.pods);
+            self.orphans.entry(name.to_owned()).or_default().extend(node.pods);
             self.forget_images(name);
         }
     }
 
-    /// Adds a pod that names its node.
+    /// Adds a pod that names its node; it is not nominated any more (S-NOM-4).
     pub(crate) fn add_pod(&mut self, pod: &core_v1::Pod) {
-        self.add(NaivePod {
-            requested: requests::on_node(pod),
-            non_zero: requests::on_node_non_zero(pod),
-            pod: pod.clone(),
-        });
-    }
-
-    fn add(&mut self, pod: NaivePod) {
+        self.nominations.remove(pod::namespace(pod), pod::name(pod));
+        let pod = Arc::new(NaivePod::new(pod));
         match self.nodes.get_mut(pod.node_name()) {
-            None => self.orphans.push(pod),
-            Some(node) => {
-                node.used_ports.extend(wanted_ports(&pod.pod));
-                node.pods.push(pod);
-                node.is_changed = true;
-            }
+            None => self.orphans.entry(pod.node_name().to_owned()).or_default().push(pod),
+            Some(node) => node.add(pod),
         }
     }
 
@@ -109,21 +101,22 @@ impl NaiveCluster {
         self.nodes.values().flat_map(|node| node.pods.iter().map(move |pod| (node, &pod.pod)))
     }
 
-    /// Removes the pod of this name, wherever it is.
+    /// Removes the pod of this name, wherever it is, and its nomination.
     pub(crate) fn delete_pod(&mut self, namespace: &str, name: &str) {
-        let is_meant =
-            |p: &NaivePod| (pod::namespace(&p.pod), pod::name(&p.pod)) == (namespace, name);
-        self.orphans.retain(|orphan| !is_meant(orphan));
-        for node in self.nodes.values_mut() {
-            let Some(at) = node.pods.iter().position(is_meant) else {
-                continue;
-            };
-            let gone = node.pods.remove(at);
-            for port in wanted_ports(&gone.pod) {
-                node.used_ports.remove(&port);
-            }
-            node.is_changed = true;
+        self.nominations.remove(namespace, name);
+        for orphans in self.orphans.values_mut() {
+            take(orphans, namespace, name);
         }
+        for node in self.nodes.values_mut() {
+            node.remove(namespace, name);
+        }
+    }
+
+    /// The pod of this name, if it is on a node that is there.
+    pub(crate) fn placed_pod(&self, namespace: &str, name: &str) -> Option<&core_v1::Pod> {
+        let is_meant =
+            |pod: &core_v1::Pod| (pod::namespace(pod), pod::name(pod)) == (namespace, name);
+        self.placed_pods().map(|(_, pod)| pod).find(|pod| is_meant(pod))
     }
 
     /// Takes the snapshot that the next attempts see: entries that changed get today's image counts (S-IL-5).
@@ -146,6 +139,22 @@ impl NaiveCluster {
 }
 
 impl NaiveNode {
+    pub(crate) fn add(&mut self, pod: Arc<NaivePod>) {
+        self.used_ports.extend(wanted_ports(&pod.pod));
+        self.pods.push(pod);
+        self.is_changed = true;
+    }
+
+    pub(crate) fn remove(&mut self, namespace: &str, name: &str) {
+        let Some(gone) = take(&mut self.pods, namespace, name) else {
+            return;
+        };
+        for port in wanted_ports(&gone.pod) {
+            self.used_ports.remove(&port);
+        }
+        self.is_changed = true;
+    }
+
     pub(crate) fn name(&self) -> &str {
         self.node.metadata.as_ref().map_or("", |metadata| &metadata.name)
     }
@@ -175,7 +184,22 @@ impl NaiveNode {
     }
 }
 
+/// Takes a pod out of a list; the last one gets its place (S-PRE-12).
+fn take(pods: &mut Vec<Arc<NaivePod>>, namespace: &str, name: &str) -> Option<Arc<NaivePod>> {
+    let is_meant =
+        |p: &Arc<NaivePod>| (pod::namespace(&p.pod), pod::name(&p.pod)) == (namespace, name);
+    pods.iter().position(is_meant).map(|at| pods.swap_remove(at))
+}
+
 impl NaivePod {
+    pub(crate) fn new(pod: &core_v1::Pod) -> NaivePod {
+        NaivePod {
+            requested: requests::on_node(pod),
+            non_zero: requests::on_node_non_zero(pod),
+            pod: pod.clone(),
+        }
+    }
+
     fn node_name(&self) -> &str {
         self.pod.spec.as_ref().map_or("", |spec| &spec.node_name)
     }

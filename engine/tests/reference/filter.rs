@@ -9,7 +9,7 @@ use super::node_selector::selects;
 use super::pre_filter::Prepared;
 use super::requests::Units;
 use super::toleration::{hard_taints, is_tolerated};
-use super::{volume_binding, volume_limits, volume_restrictions, volume_zone};
+use super::{volume_binding, volume_limits, volume_zone};
 
 /// Why a node is not feasible.
 #[derive(Clone, Debug, PartialEq)]
@@ -50,7 +50,9 @@ fn rejection(
         Plugin::NodeResourcesFit => {
             node_resources_fit(&policy.node_resources_fit, &prepared.request, node)
         }
-        Plugin::VolumeRestrictions => volume_restrictions::filter(cluster, pod, node),
+        Plugin::VolumeRestrictions => {
+            prepared.restrictions.as_ref().and_then(|restrictions| restrictions.filter(pod, node))
+        }
         Plugin::NodeVolumeLimits => volume_limits::filter(cluster, pod, node)?,
         Plugin::VolumeBinding => volume_binding::filter(cluster, pod, node)?.err(),
         Plugin::VolumeZone => volume_zone::filter(&prepared.zones, node),

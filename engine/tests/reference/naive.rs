@@ -1,23 +1,31 @@
 //! The naive scheduler: nested loops over the wire's structs, no bitmap, no cache, readable beside the specification.
 
 pub(crate) mod attempt;
+mod budgets;
 pub(crate) mod cluster;
 mod default_selector;
+pub(crate) mod dry_run;
 mod filter;
+mod importance;
 mod label_selector;
 mod ln;
 pub(crate) mod names;
 mod node_selector;
+pub(crate) mod nominations;
 pub(crate) mod objects;
+pub(crate) mod pick;
 pub(crate) mod pod;
 mod pod_affinity;
+pub(crate) mod post_filter;
 mod pre_filter;
 pub(crate) mod quantity;
 pub(crate) mod requests;
 pub(crate) mod reservations;
 mod score;
+mod sort;
 mod toleration;
 mod topology_spread;
+mod two_pass;
 pub(crate) mod volume_binding;
 mod volume_limits;
 mod volume_restrictions;

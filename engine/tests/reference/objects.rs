@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::fmt;
 
 use berth_engine::WireObject;
-use berth_proto::{apps_v1, core_v1, meta_v1, storage_v1};
+use berth_proto::{apps_v1, core_v1, meta_v1, policy_v1, storage_v1};
 
 /// Kind, namespace (empty for kinds that have none), name.
 pub(crate) type Key = (&'static str, String, String);
@@ -78,6 +78,7 @@ kinds! {
     CsiDriver(storage_v1::CsiDriver): "CSIDriver", false, as_csi_driver;
     CsiStorageCapacity(storage_v1::CsiStorageCapacity): "CSIStorageCapacity", true, as_capacity;
     VolumeAttachment(storage_v1::VolumeAttachment): "VolumeAttachment", false, as_attachment;
+    PodDisruptionBudget(policy_v1::PodDisruptionBudget): "PodDisruptionBudget", true, as_budget;
 }
 
 impl AnyObject {
@@ -187,5 +188,9 @@ impl Objects {
 
     pub(crate) fn attachments(&self) -> impl Iterator<Item = &storage_v1::VolumeAttachment> {
         self.iter().filter_map(AnyObject::as_attachment)
+    }
+
+    pub(crate) fn budgets(&self) -> impl Iterator<Item = &policy_v1::PodDisruptionBudget> {
+        self.iter().filter_map(AnyObject::as_budget)
     }
 }

@@ -13,6 +13,41 @@ pub(crate) fn namespace(pod: &Pod) -> &str {
     pod.metadata.as_ref().map_or("default", objects::namespace)
 }
 
+pub(crate) fn uid(pod: &Pod) -> &str {
+    pod.metadata.as_ref().map_or("", |metadata| &metadata.uid)
+}
+
+pub(crate) fn key(pod: &Pod) -> String {
+    format!("{}/{}", namespace(pod), name(pod))
+}
+
+/// S-Q-3
+pub(crate) fn priority(pod: &Pod) -> i32 {
+    pod.spec.as_ref().and_then(|spec| spec.priority).unwrap_or(0)
+}
+
+/// In seconds.
+pub(crate) fn start_time(pod: &Pod) -> Option<i64> {
+    pod.status.as_ref()?.start_time.as_ref()?.unix_seconds()
+}
+
+/// `status.nominatedNodeName`
+pub(crate) fn nominated_node(pod: &Pod) -> Option<&str> {
+    let name = pod.status.as_ref().map(|status| status.nominated_node_name.as_str());
+    name.filter(|name| !name.is_empty())
+}
+
+/// Evicted to make room for another; only the first condition of its type is looked at (S-PRE-3).
+pub(crate) fn is_terminating_by_preemption(pod: &Pod) -> bool {
+    let conditions = pod.status.iter().flat_map(|status| &status.conditions);
+    let first = conditions.into_iter().find(|condition| condition.r#type == "DisruptionTarget");
+    is_terminating(pod)
+        && first.is_some_and(|condition| {
+            (condition.status.as_str(), condition.reason.as_str())
+                == ("True", "PreemptionByScheduler")
+        })
+}
+
 pub(crate) fn labels(pod: &Pod) -> &Labels {
     static NONE: Labels = Labels::new();
     pod.metadata.as_ref().map_or(&NONE, |metadata| &metadata.labels)

@@ -1,4 +1,4 @@
-//! InterPodAffinity, both halves and both directions, a pod and a term at a time. Rules: S-IPA-1 to S-IPA-7, S-IPA-9,
+//! InterPodAffinity, both halves and both directions, a pod and a term at a time. Rules: S-IPA-1 to S-IPA-9,
 //! S-IS-1 to S-IS-6, W-SEL-6.
 
 use std::collections::{BTreeMap, BTreeSet};
@@ -16,6 +16,7 @@ use super::score::Scores;
 type Pair = (String, String);
 
 /// A term that parses (S-IPA-1).
+#[derive(Clone)]
 struct Term {
     selector: Selector,
     namespaces: BTreeSet<String>,
@@ -24,7 +25,7 @@ struct Term {
 }
 
 /// The four lists of one pod.
-#[derive(Default)]
+#[derive(Clone, Default)]
 struct Terms {
     required: Vec<Term>,
     required_anti: Vec<Term>,
@@ -137,8 +138,12 @@ fn matches_all(terms: &[Term], other: &Pod) -> bool {
 }
 
 /// What the required terms come to, over the whole cluster (S-IPA-5).
+#[derive(Clone)]
 pub(crate) struct Required {
     terms: Terms,
+    /// Of the pod's namespace (S-IPA-3).
+    namespace_labels: Labels,
+    of: Pod,
     /// E: existing pods' anti-affinity against this pod.
     existing_anti: BTreeMap<Pair, i64>,
     /// F: pods that match all of this pod's affinity.
@@ -148,39 +153,59 @@ pub(crate) struct Required {
     is_own_match: bool,
 }
 
-pub(crate) fn required_terms(cluster: &NaiveCluster, of: &Pod) -> Result<Required, Unparsable> {
+/// `None` is a skip (S-IPA-6).
+pub(crate) fn required_terms(
+    cluster: &NaiveCluster,
+    of: &Pod,
+) -> Result<Option<Required>, Unparsable> {
     let terms = incoming(cluster, of)?;
-    let namespace_labels = cluster.objects.namespace_labels(pod::namespace(of));
-    let mut existing_anti = BTreeMap::new();
-    let mut affinity = BTreeMap::new();
-    let mut anti: Vec<BTreeMap<Pair, i64>> = vec![BTreeMap::new(); terms.required_anti.len()];
-    let add = |counts: &mut BTreeMap<Pair, i64>, pair: Option<Pair>| {
-        if let Some(pair) = pair {
-            *counts.entry(pair).or_default() += 1;
-        }
+    let mut required = Required {
+        namespace_labels: cluster.objects.namespace_labels(pod::namespace(of)),
+        of: of.clone(),
+        existing_anti: BTreeMap::new(),
+        affinity: BTreeMap::new(),
+        anti: vec![BTreeMap::new(); terms.required_anti.len()],
+        is_own_match: matches_all(&terms.required, of),
+        terms,
     };
     for (node, other) in cluster.placed_pods() {
-        for term in &existing(other).required_anti {
-            if term.matches(of, &namespace_labels) {
-                add(&mut existing_anti, term.pair(node));
-            }
-        }
-        if matches_all(&terms.required, other) {
-            for term in &terms.required {
-                add(&mut affinity, term.pair(node));
-            }
-        }
-        for (term, counts) in terms.required_anti.iter().zip(&mut anti) {
-            if term.matches_existing(other) {
-                add(counts, term.pair(node));
-            }
+        required.count(other, node, 1);
+    }
+    let has_terms = !required.terms.required.is_empty() || !required.terms.required_anti.is_empty();
+    Ok((has_terms || !required.existing_anti.is_empty()).then_some(required))
+}
+
+/// A count that reaches 0 is there no more (S-IPA-8).
+fn add(counts: &mut BTreeMap<Pair, i64>, pair: Option<Pair>, step: i64) {
+    if let Some(pair) = pair {
+        let count = counts.entry(pair.clone()).or_default();
+        *count += step;
+        if *count == 0 {
+            counts.remove(&pair);
         }
     }
-    let is_own_match = matches_all(&terms.required, of);
-    Ok(Required { terms, existing_anti, affinity, anti, is_own_match })
 }
 
 impl Required {
+    /// A pod on a node counts, or does not any more (S-IPA-5, S-IPA-8).
+    pub(crate) fn count(&mut self, other: &Pod, node: &NaiveNode, step: i64) {
+        for term in &existing(other).required_anti {
+            if term.matches(&self.of, &self.namespace_labels) {
+                add(&mut self.existing_anti, term.pair(node), step);
+            }
+        }
+        if matches_all(&self.terms.required, other) {
+            for term in &self.terms.required {
+                add(&mut self.affinity, term.pair(node), step);
+            }
+        }
+        for (term, counts) in self.terms.required_anti.iter().zip(&mut self.anti) {
+            if term.matches_existing(other) {
+                add(counts, term.pair(node), step);
+            }
+        }
+    }
+
     /// S-IPA-6, S-IPA-7
     pub(crate) fn filter(&self, node: &NaiveNode) -> Option<Rejection> {
         if !self.has_affinity(node) {

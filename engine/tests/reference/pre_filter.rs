@@ -1,20 +1,22 @@
 //! What comes before any node is looked at: rejections of the pod as a whole, and counts over the whole cluster.
-//! Rules: S-PF-1 to S-PF-5, S-PLG-4.
+//! Rules: S-PF-1 to S-PF-5, S-PLG-4; the hooks: S-PTS-9, S-IPA-8, S-VLR-6.
 
 use std::collections::BTreeSet;
 
 use berth_engine::{Plugin, PolicySpec};
 use berth_proto::core_v1::Pod;
 
-use super::cluster::NaiveCluster;
+use super::cluster::{NaiveCluster, NaiveNode};
 use super::node_selector::narrowed_names;
 use super::pod_affinity::{Required, required_terms};
 use super::requests::{self, Units};
 use super::topology_spread::{Hard, hard};
+use super::volume_restrictions::Restrictions;
 use super::volume_zone::Demand;
 use super::{volume_binding, volume_restrictions, volume_zone};
 
-/// An attempt after PreFilter.
+/// An attempt after PreFilter; `None` is a plugin that skips (S-PF-1).
+#[derive(Clone)]
 pub(crate) struct Prepared<'a> {
     pub(crate) cluster: &'a NaiveCluster,
     pub(crate) policy: &'a PolicySpec,
@@ -24,6 +26,7 @@ pub(crate) struct Prepared<'a> {
     /// The only nodes that are filtered (S-PF-6).
     pub(crate) names: Option<BTreeSet<String>>,
     pub(crate) zones: Vec<Demand>,
+    pub(crate) restrictions: Option<Restrictions>,
     pub(crate) spread: Option<Hard>,
     pub(crate) affinity: Option<Required>,
 }
@@ -48,6 +51,7 @@ pub(crate) fn pre_filter<'a>(
         request: requests::to_fit(pod),
         names: None,
         zones: Vec::new(),
+        restrictions: None,
         spread: None,
         affinity: None,
     };
@@ -61,7 +65,8 @@ pub(crate) fn pre_filter<'a>(
                 }
             }
             Plugin::VolumeRestrictions => {
-                volume_restrictions::pre_filter(cluster, pod).map_err(refused)?;
+                prepared.restrictions =
+                    volume_restrictions::pre_filter(cluster, pod).map_err(refused)?;
             }
             Plugin::VolumeBinding => {
                 volume_binding::pre_filter(cluster, pod).map_err(|stop| match stop {
@@ -77,12 +82,36 @@ pub(crate) fn pre_filter<'a>(
             }
             Plugin::InterPodAffinity => {
                 let terms = required_terms(cluster, pod);
-                prepared.affinity = Some(terms.map_err(|_| refused("parsing pod: ".to_owned()))?);
+                prepared.affinity = terms.map_err(|_| refused("parsing pod: ".to_owned()))?;
             }
             _ => {}
         }
     }
     Ok(prepared)
+}
+
+impl Prepared<'_> {
+    /// A pod comes to a node in a dry run.
+    pub(crate) fn add_pod(&mut self, other: &Pod, node: &NaiveNode) {
+        self.count(other, node, 1);
+    }
+
+    /// A pod leaves a node in a dry run.
+    pub(crate) fn remove_pod(&mut self, other: &Pod, node: &NaiveNode) {
+        self.count(other, node, -1);
+    }
+
+    fn count(&mut self, other: &Pod, node: &NaiveNode, step: i64) {
+        if let Some(restrictions) = &mut self.restrictions {
+            restrictions.count(other, step);
+        }
+        if let Some(spread) = &mut self.spread {
+            spread.count(self.pod, other, node, step);
+        }
+        if let Some(affinity) = &mut self.affinity {
+            affinity.count(other, node, step);
+        }
+    }
 }
 
 /// The names to which NodeAffinity's PreFilter narrows the search (S-NAF-2, S-PF-5).

@@ -1,4 +1,4 @@
-//! PodTopologySpread: counts by domain, a node and a pod at a time. Rules: S-PTS-1 to S-PTS-8, S-PTS-12, S-TS-1 to S-TS-9.
+//! PodTopologySpread: counts by domain, a node and a pod at a time. Rules: S-PTS-1 to S-PTS-12, S-TS-1 to S-TS-9.
 
 use std::collections::BTreeMap;
 
@@ -23,6 +23,7 @@ const HARD: &str = "DoNotSchedule";
 const SOFT: &str = "ScheduleAnyway";
 
 /// One constraint with all its defaults.
+#[derive(Clone)]
 struct Constraint {
     max_skew: i64,
     key: String,
@@ -134,13 +135,24 @@ fn count(constraint: &Constraint, pod: &Pod, node: &NaiveNode) -> i64 {
 }
 
 /// What the hard constraints of a pod come to, over the whole cluster (S-PTS-5 to S-PTS-7).
+#[derive(Clone)]
 pub(crate) struct Hard(Vec<HardConstraint>);
 
+#[derive(Clone)]
 struct HardConstraint {
     constraint: Constraint,
     domains: BTreeMap<String, i64>,
     minimum: i64,
     own: i64,
+}
+
+impl HardConstraint {
+    /// The smallest count of a domain, exactly (S-PTS-6, S-PTS-10).
+    fn update_minimum(&mut self) {
+        let n_domains = i64::try_from(self.domains.len()).expect("few");
+        let smallest = self.domains.values().copied().min().unwrap_or(0);
+        self.minimum = if n_domains < self.constraint.min_domains { 0 } else { smallest };
+    }
 }
 
 pub(crate) fn hard(
@@ -157,16 +169,32 @@ pub(crate) fn hard(
             let domain = node.label(&constraint.key).expect("eligible").to_owned();
             *domains.entry(domain).or_default() += count(&constraint, pod, node);
         }
-        let n_domains = i64::try_from(domains.len()).expect("few");
-        let smallest = domains.values().copied().min().unwrap_or(0);
-        let minimum = if n_domains < constraint.min_domains { 0 } else { smallest };
         let own = i64::from(constraint.selector.matches(pod::labels(pod)));
-        HardConstraint { constraint, domains, minimum, own }
+        let mut hard = HardConstraint { constraint, domains, minimum: 0, own };
+        hard.update_minimum();
+        hard
     };
     Ok(Hard(all.into_iter().map(of).collect()))
 }
 
 impl Hard {
+    /// A pod comes to a node or leaves it in a dry run: what it is and what the selector is are not asked (S-PTS-9).
+    pub(crate) fn count(&mut self, of: &Pod, other: &Pod, node: &NaiveNode, step: i64) {
+        let has_keys = self.0.iter().all(|hard| node.label(&hard.constraint.key).is_some());
+        if pod::namespace(other) != pod::namespace(of) || !has_keys {
+            return;
+        }
+        for hard in &mut self.0 {
+            if hard.constraint.selector.matches(pod::labels(other))
+                && is_included(&hard.constraint, of, node)
+            {
+                let domain = node.label(&hard.constraint.key).expect("it has the keys");
+                *hard.domains.entry(domain.to_owned()).or_default() += step;
+                hard.update_minimum();
+            }
+        }
+    }
+
     /// S-PTS-7, S-PTS-8
     pub(crate) fn filter(&self, node: &NaiveNode) -> Option<Rejection> {
         let reason = "node(s) didn't match pod topology spread constraints";

@@ -1,30 +1,36 @@
 //! The engine's cluster and the naive one, told the same and asked the same.
 
 use berth_engine::{
-    Cluster, Delta, ObjectKey, ObjectKind, Outcome, PlaceRequest, Pod, PodKey, Policy, TieBreak,
+    Cluster, Delta, ObjectKey, ObjectKind, Outcome, PlaceRequest, Pod, PodKey, Policy,
+    PreemptOptions, PreemptRequest, TieBreak,
 };
-use berth_proto::{Time, core_v1};
+use berth_proto::core_v1;
 
 use super::Step;
 use super::naive::attempt::{Attempt, attempt};
 use super::naive::cluster::NaiveCluster;
 use super::naive::objects::{AnyObject, Key, Objects};
-use super::naive::pod::{name, namespace};
+use super::naive::pod::{is_terminating, is_terminating_by_preemption, name, namespace};
+use super::naive::post_filter::post_filter;
 use super::naive::reservations::Reservations;
 use super::naive::volume_binding::Bindings;
+use super::outcome::{self, Expected, Got};
+use super::random::importance::Leaving;
 use super::random::node::named;
 use super::verdict::check_explanation;
 
 /// The engine's cluster and the naive one, kept in step.
 pub(crate) struct Twin {
-    engine: Cluster,
-    naive: NaiveCluster,
+    pub(super) engine: Cluster,
+    pub(super) naive: NaiveCluster,
     told: Objects,
     reservations: Reservations,
     templates: Vec<core_v1::Pod>,
-    deltas: Vec<Delta>,
+    pub(super) deltas: Vec<Delta>,
     /// Pods on nodes.
-    pods: Vec<core_v1::Pod>,
+    pub(super) pods: Vec<core_v1::Pod>,
+    /// Pods that wait, as they were told last.
+    pub(super) pending: Vec<core_v1::Pod>,
     n_nodes: usize,
     pub(crate) n_pods: usize,
 }
@@ -39,6 +45,7 @@ impl Twin {
             templates,
             deltas: Vec::new(),
             pods: Vec::new(),
+            pending: Vec::new(),
             n_nodes: 0,
             n_pods: 0,
         }
@@ -51,24 +58,28 @@ impl Twin {
                 self.check(&pod, policy);
             }
             Step::Assume { template, seed } => self.assume(template, seed, policy),
-            Step::Bind { template, node } => {
+            Step::Bind { template, node, standing } => {
                 let Some(node) = self.node_name(node) else {
                     return;
                 };
-                let mut pod = self.next_pod(template);
-                pod.spec.get_or_insert_default().node_name = node;
-                self.pods.push(pod.clone());
-                self.upsert_pod(&pod);
+                let pod = standing.applied_to(self.next_pod(template));
+                self.bind(pod, &node);
             }
             Step::DeletePod { pod } => self.delete_pod(pod),
             Step::Relabel { pod, template } => {
                 let template = &self.templates[template % self.templates.len()];
                 let labels = template.metadata.clone().unwrap_or_default().labels;
-                self.change_pod(pod, |metadata| metadata.labels = labels);
+                self.change_pod(pod, |pod| pod.metadata.get_or_insert_default().labels = labels);
             }
-            Step::Terminate { pod } => self.change_pod(pod, |metadata| {
-                metadata.deletion_timestamp = Some(Time::from_unix_seconds(1));
-            }),
+            Step::Terminate { pod, leaving } => self.terminate(pod, leaving),
+            Step::Preempt { template, seed, effect } => {
+                self.preempt(template, seed, effect, policy);
+            }
+            Step::Promise { template, node, in_memory } => self.promise(template, node, in_memory),
+            Step::Retry { pending } => self.retry(pending, policy),
+            Step::TellPending { pending, node } => self.tell_pending(pending, node),
+            Step::BindPending { pending, node } => self.bind_pending(pending, node),
+            Step::DeletePending { pending } => self.delete_pending(pending),
             Step::UpsertNode { node, object } => {
                 let Some(name) = self.node_name(node) else {
                     return;
@@ -88,7 +99,7 @@ impl Twin {
         }
     }
 
-    fn node_name(&self, node: usize) -> Option<String> {
+    pub(super) fn node_name(&self, node: usize) -> Option<String> {
         let names: Vec<&String> = self.naive.nodes.keys().collect();
         (!names.is_empty()).then(|| names[node % names.len()].clone())
     }
@@ -105,23 +116,25 @@ impl Twin {
         self.deltas.push(Delta::UpsertNode(self.engine.compile_node(&object).unwrap()));
     }
 
+    pub(super) fn bind(&mut self, mut pod: core_v1::Pod, node: &str) {
+        pod.spec.get_or_insert_default().node_name = node.to_owned();
+        self.upsert_pod(&pod);
+        self.pods.push(pod);
+    }
+
     fn upsert_pod(&mut self, pod: &core_v1::Pod) {
         self.naive.add_pod(pod);
         self.deltas.push(Delta::UpsertPod(self.compile(pod)));
     }
 
     /// A pod on a node changes, unless it stays as it is.
-    fn change_pod(
-        &mut self,
-        pod: usize,
-        change: impl FnOnce(&mut berth_proto::meta_v1::ObjectMeta),
-    ) {
+    pub(super) fn change_pod(&mut self, pod: usize, change: impl FnOnce(&mut core_v1::Pod)) {
         if self.pods.is_empty() {
             return;
         }
         let at = pod % self.pods.len();
         let mut pod = self.pods[at].clone();
-        change(pod.metadata.get_or_insert_default());
+        change(&mut pod);
         if pod != self.pods[at] {
             self.naive.delete_pod(namespace(&pod), name(&pod));
             self.upsert_pod(&pod);
@@ -129,7 +142,18 @@ impl Twin {
         }
     }
 
-    fn delete_pod(&mut self, pod: usize) {
+    /// What is no news to a rule leaves the pod where it stands among those of its node.
+    pub(super) fn terminate(&mut self, pod: usize, leaving: Leaving) {
+        let facts = |pod: &core_v1::Pod| (is_terminating(pod), is_terminating_by_preemption(pod));
+        self.change_pod(pod, |pod| {
+            let changed = leaving.applied_to(pod.clone());
+            if facts(&changed) != facts(pod) {
+                *pod = changed;
+            }
+        });
+    }
+
+    pub(super) fn delete_pod(&mut self, pod: usize) {
         if self.pods.is_empty() {
             return;
         }
@@ -191,7 +215,7 @@ impl Twin {
         self.pods.push(pod);
     }
 
-    fn next_pod(&mut self, template: usize) -> core_v1::Pod {
+    pub(super) fn next_pod(&mut self, template: usize) -> core_v1::Pod {
         self.n_pods += 1;
         self.pod(self.n_pods, template)
     }
@@ -203,11 +227,11 @@ impl Twin {
         pod
     }
 
-    fn compile(&self, pod: &core_v1::Pod) -> Pod {
+    pub(super) fn compile(&self, pod: &core_v1::Pod) -> Pod {
         self.engine.compile_pod(pod).unwrap()
     }
 
-    /// Explain and place agree with the reference.
+    /// Explain, place and preempt agree with the reference.
     pub(crate) fn check(&self, pod: &core_v1::Pod, policy: &Policy) {
         let expected = attempt(&self.naive, policy.spec(), pod);
         let compiled = self.compile(pod);
@@ -227,6 +251,23 @@ impl Twin {
             {
                 assert_eq!(placement.node, account.best[0]);
             }
+        }
+        self.check_preemption(pod, policy, &expected);
+    }
+
+    fn check_preemption(&self, pod: &core_v1::Pod, policy: &Policy, attempt: &Attempt) {
+        let compiled = self.compile(pod);
+        let post_filter = post_filter(&self.naive, policy.spec(), pod, attempt);
+        let (cluster, post_filter) = (&self.naive, post_filter.as_ref());
+        let expected = Expected { cluster, pod, attempt, post_filter };
+        for tie_break in [TieBreak::Lexicographic, TieBreak::Seeded(7)] {
+            let options = PreemptOptions::default();
+            let request = PreemptRequest { pod: &compiled, policy, tie_break, options };
+            let got = Got {
+                preemption: self.engine.preempt(&request),
+                list: self.engine.list_candidates(&request),
+            };
+            outcome::check(&expected, tie_break, &got);
         }
     }
 }

@@ -1,4 +1,6 @@
-//! VolumeRestrictions: disks of one node, claims of one pod. Rules: S-VLR-1 to S-VLR-5.
+//! VolumeRestrictions: disks of one node, claims of one pod. Rules: S-VLR-1 to S-VLR-6.
+
+use std::collections::BTreeSet;
 
 use berth_engine::StatusCode;
 use berth_proto::core_v1::{Pod, VolumeSource};
@@ -7,54 +9,77 @@ use super::cluster::{NaiveCluster, NaiveNode};
 use super::filter::Rejection;
 use super::pod;
 
-/// `Err` tells why the pod is refused (S-VLR-1).
-pub(crate) fn pre_filter(cluster: &NaiveCluster, of: &Pod) -> Result<(), String> {
-    for (name, _) in pod::claims(of).into_iter().filter(|(_, is_ephemeral)| !is_ephemeral) {
-        if cluster.objects.claim(pod::namespace(of), &name).is_none() {
-            return Err(format!("persistentvolumeclaim \"{name}\" not found"));
-        }
-    }
-    Ok(())
+/// The pod's claims that one pod alone may use, and how often others use them.
+#[derive(Clone)]
+pub(crate) struct Restrictions {
+    exclusive: BTreeSet<String>,
+    n_conflicts: i64,
 }
 
-/// S-VLR-2 to S-VLR-5
-pub(crate) fn filter(cluster: &NaiveCluster, of: &Pod, node: &NaiveNode) -> Option<Rejection> {
-    let sources: Vec<&VolumeSource> = sources(of).collect();
-    let is_taken = |source: &&VolumeSource| {
-        let others = node.pods.iter().flat_map(|other| self::sources(&other.pod));
-        others.into_iter().any(|other| conflict(source, other))
+/// `Err` tells why the pod is refused (S-VLR-1), `None` is a skip (S-VLR-3).
+pub(crate) fn pre_filter(cluster: &NaiveCluster, of: &Pod) -> Result<Option<Restrictions>, String> {
+    let mut exclusive = BTreeSet::new();
+    for name in direct_claims(of) {
+        let Some(claim) = cluster.objects.claim(pod::namespace(of), &name) else {
+            return Err(format!("persistentvolumeclaim \"{name}\" not found"));
+        };
+        let mut modes = claim.spec.iter().flat_map(|spec| &spec.access_modes);
+        if modes.any(|mode| mode == "ReadWriteOncePod") {
+            exclusive.insert(name);
+        }
+    }
+    // A claim counts once here, however many pods use it (S-VLR-2).
+    let is_in_use = |name: &&String| {
+        cluster.placed_pods().any(|(_, other)| {
+            pod::namespace(other) == pod::namespace(of) && direct_claims(other).contains(name)
+        })
     };
-    let reason = if sources.iter().any(is_taken) {
-        "node(s) had no available disk"
-    } else if names_a_claim_in_use(cluster, of) {
-        "node(s) unavailable due to PersistentVolumeClaim with ReadWriteOncePod access mode already in-use by another pod"
-    } else {
-        return None;
-    };
-    Some(Rejection { code: StatusCode::Unschedulable, reasons: vec![reason.to_owned()] })
+    let n_conflicts = i64::try_from(exclusive.iter().filter(is_in_use).count()).expect("few");
+    let has_disk = sources(of).any(|source| {
+        source.gce_persistent_disk.is_some()
+            || source.aws_elastic_block_store.is_some()
+            || source.iscsi.is_some()
+            || source.rbd.is_some()
+    });
+    Ok((has_disk || n_conflicts > 0).then_some(Restrictions { exclusive, n_conflicts }))
+}
+
+impl Restrictions {
+    /// S-VLR-4, S-VLR-5
+    pub(crate) fn filter(&self, of: &Pod, node: &NaiveNode) -> Option<Rejection> {
+        let is_taken = |source: &VolumeSource| {
+            let mut others = node.pods.iter().flat_map(|other| sources(&other.pod));
+            others.any(|other| conflict(source, other))
+        };
+        let reason = if sources(of).any(is_taken) {
+            "node(s) had no available disk"
+        } else if self.n_conflicts > 0 {
+            "node(s) unavailable due to PersistentVolumeClaim with ReadWriteOncePod access mode already in-use by another pod"
+        } else {
+            return None;
+        };
+        Some(Rejection { code: StatusCode::Unschedulable, reasons: vec![reason.to_owned()] })
+    }
+
+    /// A pod comes or goes: each of its volumes counts, by the claim's name alone (S-VLR-6).
+    pub(crate) fn count(&mut self, other: &Pod, step: i64) {
+        for name in direct_claims(other) {
+            if self.exclusive.contains(&name) {
+                self.n_conflicts += step;
+            }
+        }
+    }
+}
+
+/// Names of the claims that the pod's volumes name themselves, in order.
+fn direct_claims(of: &Pod) -> Vec<String> {
+    let claims = pod::claims(of).into_iter().filter(|(_, is_ephemeral)| !is_ephemeral);
+    claims.map(|(name, _)| name).collect()
 }
 
 fn sources(of: &Pod) -> impl Iterator<Item = &VolumeSource> {
     let volumes = of.spec.iter().flat_map(|spec| &spec.volumes);
     volumes.filter_map(|volume| volume.volume_source.as_ref())
-}
-
-/// S-VLR-2
-fn names_a_claim_in_use(cluster: &NaiveCluster, of: &Pod) -> bool {
-    let direct = |of: &Pod| {
-        let claims = pod::claims(of).into_iter().filter(|(_, is_ephemeral)| !is_ephemeral);
-        claims.map(|(name, _)| name).collect::<Vec<_>>()
-    };
-    let namespace = pod::namespace(of);
-    let is_exclusive = |name: &String| {
-        let claim = cluster.objects.claim(namespace, name).and_then(|claim| claim.spec.as_ref());
-        claim.is_some_and(|spec| spec.access_modes.iter().any(|mode| mode == "ReadWriteOncePod"))
-    };
-    direct(of).iter().filter(|name| is_exclusive(name)).any(|name| {
-        cluster
-            .placed_pods()
-            .any(|(_, other)| pod::namespace(other) == namespace && direct(other).contains(name))
-    })
 }
 
 /// S-VLR-4

@@ -18,6 +18,7 @@ const KEYS: [(&str, &str); 4] = [
 ];
 
 /// What one label of one volume asks of a node.
+#[derive(Clone)]
 pub(crate) struct Demand {
     key: &'static str,
     other_key: &'static str,

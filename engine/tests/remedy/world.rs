@@ -10,6 +10,7 @@ use berth_proto::core_v1;
 use super::naive::attempt::{Attempt, attempt};
 use super::naive::cluster::NaiveCluster;
 use super::naive::objects::AnyObject;
+use super::naive::pod;
 use super::{change_node, change_pod};
 
 #[derive(Clone, Debug, Default)]
@@ -20,6 +21,8 @@ pub(crate) struct World {
     pub(crate) pods: Vec<core_v1::Pod>,
     /// Pods of `pods` that left after all had come: a used port goes with the first that held it (S-PRT-5).
     pub(crate) gone: Vec<PodKey>,
+    /// Promised a node by their status.
+    pub(crate) waiting: Vec<core_v1::Pod>,
 }
 
 impl World {
@@ -35,6 +38,7 @@ impl World {
         let pods = self
             .pods
             .iter()
+            .chain(&self.waiting)
             .map(|pod| Delta::UpsertPod(cluster.compile_pod(pod).expect("pods compile")));
         let gone = self.gone.iter().map(|key| Delta::DeletePod { key: key.clone(), uid: None });
         let applied = cluster.apply(nodes.chain(objects).chain(pods).chain(gone).collect());
@@ -48,6 +52,10 @@ impl World {
         self.objects.iter().for_each(|object| cluster.objects.upsert(object.clone()));
         self.pods.iter().for_each(|pod| cluster.add_pod(pod));
         self.gone.iter().for_each(|key| cluster.delete_pod(&key.namespace, &key.name));
+        for pod in &self.waiting {
+            let node = pod::nominated_node(pod).expect("it waits for a node");
+            cluster.nominations.add(pod, node);
+        }
         cluster.refresh();
         cluster
     }

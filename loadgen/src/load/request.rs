@@ -48,14 +48,13 @@ impl Requests {
         debug_assert!(!pods.is_empty());
         let (mode, tie_break) = (spec.options.mode.into(), spec.options.tie_break);
         let shared = match spec.mode {
-            Mode::Unary => PlaceRequest { pod: None, mode, tie_break }.encode_to_vec(),
-            Mode::Batch => {
-                PlaceBatchRequest { entries: Vec::new(), mode, tie_break }.encode_to_vec()
+            Mode::Unary => {
+                PlaceRequest { mode, tie_break, ..PlaceRequest::default() }.encode_to_vec()
             }
-            Mode::Stream => {
-                let entries = Vec::new();
-                PlaceStreamRequest { sequence: 0, entries, mode, tie_break }.encode_to_vec()
-            }
+            Mode::Batch => PlaceBatchRequest { mode, tie_break, ..PlaceBatchRequest::default() }
+                .encode_to_vec(),
+            Mode::Stream => PlaceStreamRequest { mode, tie_break, ..PlaceStreamRequest::default() }
+                .encode_to_vec(),
         };
         Self {
             pods: pods.iter().map(PodTemplate::new).collect(),
@@ -190,18 +189,21 @@ mod tests {
                     .collect::<Vec<_>>()
             };
             let sent = unary.next();
-            let expected = PlaceRequest { pod: Some(pod(sequence)), mode, tie_break };
+            let pod = Some(pod(sequence));
+            let expected = PlaceRequest { pod, mode, tie_break, ..PlaceRequest::default() };
             assert_eq!(PlaceRequest::decode(sent.message.as_slice()).unwrap(), expected);
             assert_eq!((sent.sequence, sent.n_pods), (sequence as u64, 1));
 
             let sent = batch.next();
-            let expected = PlaceBatchRequest { entries: entries(2), mode, tie_break };
+            let default = PlaceBatchRequest::default();
+            let expected = PlaceBatchRequest { entries: entries(2), mode, tie_break, ..default };
             assert_eq!(PlaceBatchRequest::decode(sent.message.as_slice()).unwrap(), expected);
             assert_eq!(sent.n_pods, 6);
 
             let sent = stream.next();
             let (sequence, entries) = (sequence as u64, entries(1));
-            let expected = PlaceStreamRequest { sequence, entries, mode, tie_break };
+            let default = PlaceStreamRequest::default();
+            let expected = PlaceStreamRequest { sequence, entries, mode, tie_break, ..default };
             assert_eq!(PlaceStreamRequest::decode(sent.message.as_slice()).unwrap(), expected);
         }
     }

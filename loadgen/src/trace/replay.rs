@@ -169,6 +169,7 @@ async fn arrive(
         pod: Some(task.to_wire()),
         mode: PlaceMode::Assume.into(),
         tie_break: spec.tie_break,
+        ..PlaceRequest::default()
     };
     let start = Instant::now();
     let answer =
@@ -208,7 +209,7 @@ async fn single_total(
     let request = ExplainRequest {
         pod: Some(task.to_wire()),
         tie_break: spec.tie_break,
-        node_names: Vec::new(),
+        ..ExplainRequest::default()
     };
     let answer = client.placement(0).explain(request).await;
     let answer = answer.map_err(ClientError::rpc("PlacementService.Explain"))?.into_inner();

@@ -347,7 +347,8 @@ impl PlacementService for FakeServer {
         request: Request<PlaceBatchRequest>,
     ) -> Result<Response<PlaceBatchResponse>, Status> {
         let PlaceBatchRequest { entries, mode, .. } = request.into_inner();
-        Ok(Response::new(PlaceBatchResponse { results: self.decide_entries(entries, mode).await }))
+        let results = self.decide_entries(entries, mode).await;
+        Ok(Response::new(PlaceBatchResponse { results, gang: None }))
     }
 
     async fn place_stream(

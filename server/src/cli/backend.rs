@@ -1,24 +1,27 @@
 //! Where answers come from: the engine in this process over a dump, or a running server. Both answer in wire types, so
 //! that whatever is printed looks the same.
 
-use std::collections::HashSet;
+mod local;
+mod remote;
+
+use std::collections::BTreeMap;
 use std::path::PathBuf;
 
-use berth_engine::{Cluster, Outcome, PlaceRequest, Plugin, Pod, PodKey, Policy, TieBreak};
+use berth_engine::{Plugin, PodKey};
 use berth_loadgen::client::Client;
 use berth_proto::berth_v1::{
-    self as wire, BatchEntry, ExplainRequest, ExplainResponse, PlaceBatchRequest, PlaceResult,
+    self as wire, BatchEntry, ExplainResponse, ListCandidatesResponse, PlaceBatchResponse,
+    PreemptOptions, PreemptResponse,
 };
 use berth_proto::core_v1;
 
-use super::CliError;
-use super::{output, pods};
+pub(super) use local::Local;
+use remote::Remote;
+
+use super::what_if::{Change, WhatIfArgs};
+use super::{CliError, output, pods};
 use crate::config::file::{TieBreakRule, parse_seed};
 use crate::config::policy::Profiles;
-use crate::feed::FeedError;
-use crate::feed::file::{self, Located, Location, Refused};
-use crate::grpc::convert;
-use crate::grpc::status::CallError;
 
 /// Flags that say whom to ask.
 #[derive(Clone, Debug, Default, clap::Args)]
@@ -46,55 +49,56 @@ pub(super) enum Backend {
     /// The engine, here.
     Local(Box<Local>),
     /// A server.
-    Server {
-        /// Its address as it was given.
-        url: String,
-        /// One connection.
-        client: Client,
-        /// The rule for ties, when one was asked for.
-        tie_break: Option<wire::TieBreak>,
-    },
+    Server(Box<Remote>),
 }
 
-/// The engine over a dump.
-pub(super) struct Local {
-    cluster: Cluster,
-    profiles: Profiles,
-    tie_break: TieBreak,
-    /// Those of the dump's pods that may be asked for, as written and admitted; without the refused ones.
-    pub(super) pods: Vec<core_v1::Pod>,
-    /// Objects of the dump that were not taken.
-    refused: Vec<Refused>,
+/// How many objects a cluster has: enough to see whether something was there.
+#[derive(Copy, Clone, Debug, PartialEq, Eq)]
+pub(super) struct Counts {
+    pub(super) n_nodes: u64,
+    /// On nodes, pending, and on nodes that are not there.
+    pub(super) n_all_pods: u64,
+    pub(super) n_orphaned_pods: u64,
 }
 
 /// Refused objects of a dump that are told one by one; the rest is counted.
 const MAX_REFUSED_LINES: usize = 100;
 
 impl BackendArgs {
-    /// Loads the dump or connects. Objects of the dump that are refused are kept for [`Backend::tell`]; the rest is used.
+    /// Loads the dump or connects, and applies what is supposed. Objects of the dump that are refused are kept for
+    /// [`Backend::tell`]; the rest is used.
     ///
-    /// Of the dump's pods only those that `is_asked_for` are kept as they were written.
+    /// Of the dump's pods only those that `is_asked_for` are kept as they were written. Whoever opens has to
+    /// [`Backend::close`].
     pub(super) async fn open(
         &self,
+        what_if: &WhatIfArgs,
         is_asked_for: impl Fn(&core_v1::Pod) -> bool + Sync,
     ) -> Result<Backend, CliError> {
-        if let Some(url) = &self.server {
+        let (mut backend, written) = if let Some(url) = &self.server {
             let client = Client::connect(url, 1)
                 .await
                 .map_err(|error| CliError::Request(error.to_string()))?;
-            return Ok(Backend::Server {
-                url: url.clone(),
-                client,
-                tie_break: self.wire_tie_break(),
-            });
-        }
-        let profiles = match &self.scheduler_config {
-            Some(path) => Profiles::load(path)?,
-            None => Profiles::default(),
+            let remote = Remote::new(url, client, self.wire_tie_break());
+            (Backend::Server(Box::new(remote)), Vec::new())
+        } else {
+            let profiles = match &self.scheduler_config {
+                Some(path) => Profiles::load(path)?,
+                None => Profiles::default(),
+            };
+            let tie_break = self.tie_break.unwrap_or_default().with_seed(self.seed.unwrap_or(0));
+            let files = &self.cluster_files;
+            let (local, written) =
+                Local::load(files, &is_asked_for, what_if.cordoned(), profiles, tie_break)?;
+            (Backend::Local(Box::new(local)), written)
         };
-        let tie_break = self.tie_break.unwrap_or_default().with_seed(self.seed.unwrap_or(0));
-        let local = Local::load(&self.cluster_files, is_asked_for, profiles, tie_break)?;
-        Ok(Backend::Local(Box::new(local)))
+        if !what_if.is_empty()
+            && let Err(error) = what_if.suppose(&mut backend, &written, is_asked_for).await
+        {
+            backend.close().await;
+            return Err(error);
+        }
+        Ok(backend)
     }
 
     fn wire_tie_break(&self) -> Option<wire::TieBreak> {
@@ -114,7 +118,15 @@ impl Backend {
     pub(super) fn notes(&self) -> Vec<String> {
         match self {
             Backend::Local(local) => local.profiles.warnings().to_vec(),
-            Backend::Server { .. } => Vec::new(),
+            Backend::Server(_) => Vec::new(),
+        }
+    }
+
+    /// The line that tells of what is supposed, where the answer is about a supposed cluster.
+    pub(super) fn what_if(&self) -> Option<&str> {
+        match self {
+            Backend::Local(local) => local.what_if.as_deref(),
+            Backend::Server(remote) => remote.what_if.as_deref(),
         }
     }
 
@@ -122,7 +134,7 @@ impl Backend {
     pub(super) fn n_refused(&self) -> usize {
         match self {
             Backend::Local(local) => local.refused.len(),
-            Backend::Server { .. } => 0,
+            Backend::Server(_) => 0,
         }
     }
 
@@ -142,25 +154,19 @@ impl Backend {
         }
     }
 
-    /// Decides one pod after another, each seeing those before it placed; one result a pod, replicas expanded.
+    /// Decides pods by priority and then in order, each seeing those decided before it placed; one result a pod in the order
+    /// of the entries, replicas expanded.
     ///
     /// `assume` makes a server keep the placements; a dump is never changed.
     pub(super) async fn place(
         &self,
         entries: Vec<BatchEntry>,
         assume: bool,
-    ) -> Result<Vec<PlaceResult>, CliError> {
+        gang: Option<wire::Gang>,
+    ) -> Result<PlaceBatchResponse, CliError> {
         match self {
-            Backend::Local(local) => {
-                Ok(entries.into_iter().flat_map(|entry| local.place(entry)).collect())
-            }
-            Backend::Server { url, client, tie_break } => {
-                let mode = if assume { wire::PlaceMode::Assume } else { wire::PlaceMode::DryRun };
-                let request =
-                    PlaceBatchRequest { entries, mode: mode.into(), tie_break: *tie_break };
-                let answer = client.placement(0).place_batch(request).await;
-                Ok(answer.map_err(|status| remote(url, &status))?.into_inner().results)
-            }
+            Backend::Local(local) => local.place(entries, gang),
+            Backend::Server(remote) => remote.place(entries, assume, gang).await,
         }
     }
 
@@ -171,104 +177,94 @@ impl Backend {
         node_names: Vec<String>,
     ) -> Result<ExplainResponse, CliError> {
         match self {
-            Backend::Local(local) => local
-                .explain(&pod, &node_names)
-                .map_err(|error| CliError::Request(error.to_string())),
-            Backend::Server { url, client, tie_break } => {
-                let request = ExplainRequest { pod: Some(pod), tie_break: *tie_break, node_names };
-                let answer = client.placement(0).explain(request).await;
-                Ok(answer.map_err(|status| remote(url, &status))?.into_inner())
-            }
+            Backend::Local(local) => local.explain(&pod, &node_names),
+            Backend::Server(remote) => remote.explain(pod, node_names).await,
         }
     }
-}
 
-impl Local {
-    fn load(
-        paths: &[PathBuf],
-        is_asked_for: impl Fn(&core_v1::Pod) -> bool + Sync,
-        profiles: Profiles,
-        tie_break: TieBreak,
-    ) -> Result<Local, FeedError> {
-        let cluster = Cluster::new();
-        let (report, asked_for) = file::load_files_keeping(&cluster, paths, |pod| {
-            pods::admit(pod);
-            is_asked_for(pod)
-        })?;
-        let place = |at: &Location| (at.path.clone(), at.document, at.item);
-        let refused_at: HashSet<_> = report.refused.iter().map(|r| place(&r.location)).collect();
-        let is_taken = |pod: &Located<_>| !refused_at.contains(&place(&pod.location));
-        let taken = asked_for.into_iter().filter(is_taken);
-        Ok(Local {
-            cluster,
-            profiles,
-            tie_break,
-            pods: taken.map(|pod| pod.value).collect(),
-            refused: report.refused,
-        })
-    }
-
-    /// Why the dump's pod `namespace/name` was not taken.
-    pub(super) fn refusal_of(&self, name: &str) -> Option<&Refused> {
-        let object = format!("Pod `{name}`");
-        self.refused.iter().find(|refused| refused.object == object)
-    }
-
-    /// Whether pods of `scheduler_name` are decided here (S-Q-2).
-    pub(super) fn has_profile(&self, scheduler_name: &str) -> bool {
-        self.profiles.get(scheduler_name).is_some()
-    }
-
-    /// Takes a running pod off its node, so that it can be decided as if it were pending.
-    pub(super) fn take_off(&self, key: PodKey) {
-        self.cluster.apply(vec![berth_engine::Delta::DeletePod { key, uid: None }]);
-    }
-
-    fn place(&self, entry: BatchEntry) -> Vec<PlaceResult> {
-        let pod = entry.pod.unwrap_or_default();
-        let compiled = self.compile(&pod);
-        let n_replicas = entry.replicas.max(1);
-        (0..n_replicas)
-            .map(|index| {
-                let decided = compiled.clone().and_then(|(pod, policy)| {
-                    let pod = if n_replicas > 1 { replica(&pod, index) } else { pod };
-                    let request = PlaceRequest { pod: &pod, policy, tie_break: self.tie_break };
-                    let mut decision = self.cluster.assume(&request)?;
-                    if let Outcome::Placed(placement) = &mut decision.outcome {
-                        // Held for the pods after it, gone with this process: nothing that a caller could rely on.
-                        placement.assumed = false;
-                    }
-                    Ok(decision)
-                });
-                convert::place_result(decided)
-            })
-            .collect()
-    }
-
-    fn explain(
+    /// A whole attempt for one pod, and whom to evict where nothing else helps.
+    pub(super) async fn preempt(
         &self,
-        pod: &core_v1::Pod,
-        node_names: &[String],
-    ) -> Result<ExplainResponse, CallError> {
-        let (pod, policy) = self.compile(pod)?;
-        let request = PlaceRequest { pod: &pod, policy, tie_break: self.tie_break };
-        let explanation = self.cluster.explain(&request)?;
-        let nodes = explanation.nodes.into_iter().map(convert::node_verdict);
-        Ok(ExplainResponse {
-            decision: Some(convert::decision(explanation.decision)),
-            nodes: nodes
-                .filter(|node| node_names.is_empty() || node_names.contains(&node.node_name))
-                .collect(),
-            remedies: explanation.remedies.into_iter().map(convert::remedy).collect(),
-        })
+        pod: core_v1::Pod,
+        options: PreemptOptions,
+    ) -> Result<PreemptResponse, CliError> {
+        match self {
+            Backend::Local(local) => local.preempt(&pod, &options),
+            Backend::Server(remote) => remote.preempt(pod, options).await,
+        }
     }
 
-    fn compile(&self, pod: &core_v1::Pod) -> Result<(Pod, &Policy), CallError> {
-        let compiled = self.cluster.compile_pod(pod)?;
-        let name = compiled.scheduler_name();
-        let policy = self.profiles.of_scheduler(name);
-        let policy = policy.map_err(|reason| CallError::field("spec.schedulerName", reason))?;
-        Ok((compiled, policy))
+    /// The same with every candidate.
+    pub(super) async fn list_candidates(
+        &self,
+        pod: core_v1::Pod,
+        options: PreemptOptions,
+    ) -> Result<ListCandidatesResponse, CliError> {
+        match self {
+            Backend::Local(local) => local.list_candidates(&pod, &options),
+            Backend::Server(remote) => remote.list_candidates(pod, options).await,
+        }
+    }
+
+    /// Asks a fork from now on; `what_if` tells of what is supposed there.
+    pub(super) async fn fork(&mut self, what_if: String) -> Result<(), CliError> {
+        match self {
+            Backend::Local(local) => {
+                local.fork(what_if);
+                Ok(())
+            }
+            Backend::Server(remote) => remote.open_session(what_if).await,
+        }
+    }
+
+    /// Applies changes to the fork; answers which of them are refused, and why, by kind, name and field.
+    pub(super) async fn apply(
+        &self,
+        changes: Vec<Change>,
+    ) -> Result<Vec<(usize, String)>, CliError> {
+        match self {
+            Backend::Local(local) => Ok(local.apply(&changes)),
+            Backend::Server(remote) => remote.apply(changes).await,
+        }
+    }
+
+    /// How many objects the fork has.
+    pub(super) async fn counts(&self) -> Result<Counts, CliError> {
+        match self {
+            Backend::Local(local) => Ok(local.counts()),
+            Backend::Server(remote) => remote.counts().await,
+        }
+    }
+
+    /// Supposed pods take the place of the dump's of their names, the last of several; those that `is_asked_for` can be asked
+    /// for.
+    pub(super) fn know<'a>(
+        &mut self,
+        supposed: impl Iterator<Item = &'a core_v1::Pod>,
+        is_asked_for: impl Fn(&core_v1::Pod) -> bool,
+    ) {
+        if let Backend::Local(local) = self {
+            let by_name: BTreeMap<String, &core_v1::Pod> =
+                supposed.map(|pod| (pods::name_of(pod), pod)).collect();
+            local.pods.retain(|known| !by_name.contains_key(&pods::name_of(known)));
+            let asked_for = by_name.into_values().filter(|pod| is_asked_for(pod));
+            local.pods.extend(asked_for.cloned());
+        }
+    }
+
+    /// A pod of the dump is supposed to be gone.
+    pub(super) fn forget(&mut self, key: &PodKey) {
+        if let Backend::Local(local) = self {
+            local.pods.retain(|known| pods::name_of(known) != key.to_string());
+        }
+    }
+
+    /// Ends the session of a server, if there is one. It would expire by itself, so that nothing is lost when this fails.
+    pub(super) async fn close(self) {
+        match self {
+            Backend::Local(_) => {}
+            Backend::Server(remote) => remote.close().await,
+        }
     }
 }
 
@@ -284,43 +280,4 @@ pub(super) fn after_help(exit_status: &str) -> String {
         names(&built),
         names(&missing)
     )
-}
-
-fn remote(url: &str, status: &tonic::Status) -> CliError {
-    // tonic's words for the answer of some other HTTP server, such as Berth's own second port: without a body, with one,
-    // and with a status of its own.
-    const NOT_GRPC: [&str; 3] =
-        ["grpc-status header missing", "invalid compression flag", "mapped from HTTP status code"];
-    let reason = if NOT_GRPC.iter().any(|words| status.message().contains(words)) {
-        "something answers there, but not in gRPC; `berth serve` has gRPC and HTTP on different ports".to_owned()
-    } else {
-        format!("{:?}: {}", status.code(), status.message())
-    };
-    CliError::Remote { server: url.to_owned(), reason }
-}
-
-/// NAME-i with UID-i, as `BatchEntry.replicas` names them.
-fn replica(pod: &Pod, index: u32) -> Pod {
-    let key = pod.key();
-    let name = format!("{}-{index}", key.name);
-    pod.with_identity(PodKey::new(&key.namespace, &name), &format!("{}-{index}", pod.uid()))
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn an_answer_that_is_not_grpc_says_so() {
-        let status = tonic::Status::unimplemented(
-            "grpc-status header missing, mapped from HTTP status code 404",
-        );
-        let error = remote("http://h:1", &status).to_string();
-        assert!(
-            error.starts_with("`http://h:1`: something answers there, but not in gRPC"),
-            "{error}"
-        );
-        let status = tonic::Status::unavailable("gone");
-        assert_eq!(remote("http://h:1", &status).to_string(), "`http://h:1`: Unavailable: gone");
-    }
 }

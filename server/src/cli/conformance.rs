@@ -5,7 +5,7 @@ use std::process::ExitCode;
 
 use super::CliError;
 use super::output::{self, Format};
-use crate::conformance::report::{NOTES, Report, Status, SuiteReport};
+use crate::conformance::report::{Report, Status, SuiteReport};
 use crate::conformance::tally::{Aspect, Tallies, Tally};
 use crate::conformance::{self, Selection};
 use crate::escape::printable_lines;
@@ -13,8 +13,7 @@ use crate::escape::printable_lines;
 /// Replays recorded decisions of kube-scheduler and compares every one; exits with 1 on any difference
 #[derive(Clone, Debug, clap::Args)]
 #[command(
-    after_help = "Exit status: 0 when nothing differs; 1 when anything differs, cannot be read or, outside the suites about \
-                  preemption, cannot be compared; 2 for a wrong command line."
+    after_help = "Exit status: 0 when nothing differs; 1 when anything differs or cannot be read; 2 for a wrong command line."
 )]
 pub struct ConformanceArgs {
     /// Directory of `SUITE.jsonl.gz` files
@@ -34,7 +33,7 @@ pub struct ConformanceArgs {
     output: Format,
 }
 
-/// Runs the command; the status is 1 when anything differs, or could not be compared without being about preemption.
+/// Runs the command; the status is 1 when anything differs.
 ///
 /// # Errors
 /// An unreadable or empty directory, an unknown suite, a file that is not a suite.
@@ -55,21 +54,16 @@ pub fn run(args: ConformanceArgs) -> Result<ExitCode, CliError> {
 
 fn text(report: &Report) -> String {
     let mut sections = vec![suites(report)];
+    sections.extend(preemption(report));
     sections.extend(scores(report));
     sections.extend(report.suites.iter().filter_map(differences));
-    let mut notes = Vec::new();
     if report.sampled_every > 1 {
-        notes.push(format!("note: only every {}th case was replayed", report.sampled_every));
+        sections.push(format!("note: only every {}th case was replayed", report.sampled_every));
     }
-    notes.extend(NOTES.map(|note| format!("note: {note}")));
-    sections.push(notes.join("\n"));
     let n_of = |status| report.suites.iter().filter(|suite| suite.status() == status).count();
     let (matched, mismatched) = (n_of(Status::Match), n_of(Status::Mismatch));
     let n_suites = output::count(report.suites.len(), "suite");
-    sections.push(format!(
-        "{n_suites}: {matched} match, {mismatched} differ, {} not covered",
-        n_of(Status::NotCovered)
-    ));
+    sections.push(format!("{n_suites}: {matched} match, {mismatched} differ"));
     sections.join("\n\n")
 }
 
@@ -87,30 +81,19 @@ fn suites(report: &Report) -> String {
         "MESSAGES",
         "VOLUMES",
         "RESULT",
-    ])
-    .wrapping(11);
+    ]);
     for suite in &report.suites {
-        let steps = match suite.n_left_out {
-            0 => output::grouped(suite.n_steps),
-            n => {
-                let (compared, all) = (suite.n_steps, suite.n_steps + n);
-                format!("{} of {}", output::grouped(compared), output::grouped(all))
-            }
-        };
-        let result = match (suite.status(), &suite.not_covered) {
-            (Status::Match, _) => "match".to_owned(),
-            (Status::Mismatch, _) => {
+        let result = match suite.status() {
+            Status::Match => "match".to_owned(),
+            Status::Mismatch => {
                 format!("{} DIFFERENCES", output::grouped(suite.n_differences))
-            }
-            (Status::NotCovered, reason) => {
-                format!("not covered ({})", reason.as_deref().unwrap_or(""))
             }
         };
         let counted = |aspect| fraction(suite.tallies.of(aspect));
         table.add_row([
             suite.name.clone(),
             output::grouped(suite.n_cases),
-            steps,
+            output::grouped(suite.n_steps),
             counted(Aspect::Outcome),
             counted(Aspect::Rejections),
             counted(Aspect::Feasible),
@@ -123,6 +106,38 @@ fn suites(report: &Report) -> String {
         ]);
     }
     table.text()
+}
+
+/// What PostFilter came to, a suite with any pod that fits nowhere a row.
+fn preemption(report: &Report) -> Option<String> {
+    let mut table = output::Table::new(&[
+        "PREEMPTION IN",
+        "WHOLE MESSAGES",
+        "POST FILTER",
+        "CANDIDATES",
+        "NOT HELPED",
+        "BEST",
+        "VICTIMS",
+        "NOMINATIONS",
+    ]);
+    let is_about =
+        |suite: &&SuiteReport| suite.tallies.of(Aspect::WholeMessages) != Tally::default();
+    let mut suites = report.suites.iter().filter(is_about).peekable();
+    suites.peek()?;
+    for suite in suites {
+        let counted = |aspect| fraction(suite.tallies.of(aspect));
+        table.add_row([
+            suite.name.clone(),
+            counted(Aspect::WholeMessages),
+            counted(Aspect::PostFilter),
+            counted(Aspect::Candidates),
+            counted(Aspect::NotHelped),
+            counted(Aspect::BestCandidates),
+            counted(Aspect::Victims),
+            counted(Aspect::Nominations),
+        ]);
+    }
+    Some(table.text())
 }
 
 /// Each plugin's scores, over all suites.

@@ -4,13 +4,16 @@ use std::cmp::Ordering;
 use std::collections::BTreeMap;
 use std::process::ExitCode;
 
-use berth_proto::berth_v1::{Decision, ExplainResponse, NodeVerdict, Remedy, decision::Outcome};
+use berth_proto::berth_v1::{
+    Decision, ExplainResponse, NodeVerdict, PostFilter, PreemptOptions, Remedy, decision::Outcome,
+};
 use berth_proto::core_v1::Pod;
 use serde::Serialize;
 
-use super::backend::{self, BackendArgs};
+use super::backend::{self, Backend, BackendArgs};
 use super::output::{self, Format};
-use super::{CliError, pods};
+use super::what_if::WhatIfArgs;
+use super::{CliError, pods, preempt};
 use crate::escape::printable_lines;
 
 /// How many node names stand for a group.
@@ -24,14 +27,20 @@ const EXIT_STATUS: &str = "\
 
 /// What programs read: as `Explain` answers, and what a reader should know of it.
 #[derive(Serialize)]
+#[serde(rename_all = "camelCase")]
 struct Answer<'a> {
     #[serde(flatten)]
     account: &'a ExplainResponse,
+    /// What PostFilter comes to where no node is feasible, as `Preempt` answers.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    post_filter: Option<&'a PostFilter>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    what_if: Option<&'a str>,
     #[serde(skip_serializing_if = "<[String]>::is_empty")]
     notes: &'a [String],
 }
 
-/// Explains the decision for one pod: rejections, scores, and the nearest remedies
+/// Explains the decision for one pod: rejections, scores, the nearest remedies, and whom it could displace
 #[derive(Clone, Debug, clap::Args)]
 #[command(after_help = backend::after_help(EXIT_STATUS))]
 pub struct ExplainArgs {
@@ -40,6 +49,8 @@ pub struct ExplainArgs {
     pod: String,
     #[command(flatten)]
     backend: BackendArgs,
+    #[command(flatten)]
+    what_if: WhatIfArgs,
     /// Only this node, with everything known about it; repeatable
     #[arg(long = "node", value_name = "NAME")]
     nodes: Vec<String>,
@@ -54,32 +65,46 @@ pub struct ExplainArgs {
 /// Runs the command.
 ///
 /// # Errors
-/// An unreadable file, not exactly one pod, a pod that is refused, an unknown node, a server that is not there.
+/// An unreadable file, not exactly one pod, a pod that is refused, an unknown node, a supposition that does not hold, a
+/// server that is not there.
 pub async fn run(args: ExplainArgs) -> Result<ExitCode, CliError> {
     let asked_for = std::slice::from_ref(&args.pod);
-    let backend = args.backend.open(|pod| pods::is_named(pod, asked_for)).await?;
-    let (pods, n_refused) = pods::find(asked_for, &backend)?;
-    let [pod] = <[Pod; 1]>::try_from(pods).map_err(|pods| {
-        let n_pods = pods.len();
-        CliError::Request(format!(
-            "`{}` holds {n_pods} pods ({n_refused} refused), one is explained at a time",
-            args.pod
-        ))
-    })?;
+    let is_asked_for = |pod: &Pod| pods::is_named(pod, asked_for);
+    let backend = args.backend.open(&args.what_if, is_asked_for).await?;
+    let answered = answer(&args, &backend).await;
+    backend.close().await;
+    answered
+}
+
+async fn answer(args: &ExplainArgs, backend: &Backend) -> Result<ExitCode, CliError> {
+    let pod = pods::find_one(&args.pod, backend)?;
     let name = pods::name_of(&pod);
     let notes = backend.notes();
-    let mut account = backend.explain(pod, args.nodes.clone()).await?;
+    let mut account = backend.explain(pod.clone(), args.nodes.clone()).await?;
     if let Some(unknown) = unknown_node(&args.nodes, &account) {
         return Err(CliError::Request(format!("the cluster has no node `{unknown}`")));
     }
+    let outcome = account.decision.as_ref().and_then(|decision| decision.outcome.as_ref());
+    let post_filter = match outcome {
+        Some(Outcome::Unschedulable(_)) => {
+            backend.preempt(pod, PreemptOptions::default()).await?.post_filter
+        }
+        Some(Outcome::Placement(_) | Outcome::Gated(_)) | None => None,
+    };
     if args.output != Format::Table
         && let Some(top) = args.top
     {
         keep_best(&mut account.nodes, top);
     }
-    match output::structured(args.output, &Answer { account: &account, notes: &notes })? {
+    let answer = Answer {
+        account: &account,
+        post_filter: post_filter.as_ref(),
+        what_if: backend.what_if(),
+        notes: &notes,
+    };
+    match output::structured(args.output, &answer)? {
         Some(text) => output::print(&text)?,
-        None => output::print(&printable_lines(&text(&name, &account, &args)))?,
+        None => output::print(&printable_lines(&text(&name, &answer, args)))?,
     }
     backend.tell(&notes);
     Ok(ExitCode::SUCCESS)
@@ -115,19 +140,23 @@ fn unknown_node<'a>(asked: &'a [String], account: &ExplainResponse) -> Option<&'
     })
 }
 
-fn text(name: &str, account: &ExplainResponse, args: &ExplainArgs) -> String {
-    let mut sections = vec![summary(name, account.decision.as_ref())];
+fn text(name: &str, answer: &Answer<'_>, args: &ExplainArgs) -> String {
+    let account = answer.account;
+    let mut sections: Vec<String> = answer.what_if.map(str::to_owned).into_iter().collect();
+    sections.push(summary(name, account.decision.as_ref()));
     if args.nodes.is_empty() {
         sections.extend(best_nodes(&account.nodes, args.top.unwrap_or(N_BEST)));
         sections.extend(rejections(&account.nodes));
         sections.extend(remedies(&account.remedies));
+        sections.extend(answer.post_filter.map(preempt::in_short));
     } else {
         sections.extend(account.nodes.iter().map(one_node));
     }
     sections.join("\n\n")
 }
 
-fn summary(name: &str, decision: Option<&Decision>) -> String {
+/// What becomes of the pod.
+pub(super) fn summary(name: &str, decision: Option<&Decision>) -> String {
     match decision.and_then(|decision| decision.outcome.as_ref()) {
         Some(Outcome::Placement(placement)) => {
             let feasible = output::count(placement.n_feasible_nodes, "feasible node");

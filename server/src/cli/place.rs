@@ -2,15 +2,19 @@
 
 use std::process::ExitCode;
 
-use berth_proto::berth_v1::{BatchEntry, Decision, PlaceResult, decision::Outcome, place_result};
+use berth_proto::berth_v1::{
+    BatchEntry, Decision, Gang, GangOutcome, PlaceResult, decision::Outcome, place_result,
+};
 use berth_proto::core_v1::Pod;
 use serde::Serialize;
 
 use super::backend::{self, Backend, BackendArgs};
 use super::output::{self, Format};
-use super::{CliError, pods};
+use super::what_if::WhatIfArgs;
+use super::{CliError, pods, preempt};
+use crate::escape::printable_lines;
 
-/// Decides pods one after another, each seeing those before it placed, and prints where they go
+/// Decides pods by priority and then in order, each seeing those decided before it placed, and prints where they go
 #[derive(Clone, Debug, clap::Args)]
 #[command(after_help = backend::after_help(EXIT_STATUS))]
 pub struct PlaceArgs {
@@ -20,14 +24,25 @@ pub struct PlaceArgs {
     pods: Vec<String>,
     #[command(flatten)]
     backend: BackendArgs,
+    #[command(flatten)]
+    what_if: WhatIfArgs,
     /// All pending pods of the dump, in the scheduler's queue order
     #[arg(long, conflicts_with_all = ["pods", "server"])]
     pending: bool,
     /// This many replicas of each pod, named NAME-0, NAME-1, …
     #[arg(long, value_name = "N", default_value_t = 1, allow_negative_numbers = true, value_parser = clap::value_parser!(u32).range(1..=100_000))]
     replicas: u32,
+    /// Place the pods entirely or not at all: all of them are one gang
+    #[arg(long)]
+    gang: bool,
+    /// How many pods of the gang need a node [default: all of them]
+    #[arg(long, value_name = "N", requires = "gang", allow_negative_numbers = true, value_parser = clap::value_parser!(u32).range(1..))]
+    min: Option<u32>,
+    /// Evict pods of lower priority for members of the gang that fit nowhere; nobody is evicted yet
+    #[arg(long, requires = "gang")]
+    preempt: bool,
     /// Make the server keep the placements
-    #[arg(long, conflicts_with = "cluster_files")]
+    #[arg(long, conflicts_with_all = ["cluster_files", "what_if", "without"])]
     assume: bool,
     /// Form of the answer
     #[arg(short, long, value_name = "FORMAT", default_value = "table")]
@@ -43,6 +58,10 @@ const EXIT_STATUS: &str = "\
 #[serde(rename_all = "camelCase")]
 struct Answer<'a> {
     results: &'a [PlaceResult],
+    #[serde(skip_serializing_if = "Option::is_none")]
+    gang: Option<&'a GangOutcome>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    what_if: Option<&'a str>,
     /// Pending pods of schedulers that are not configured here (S-Q-2).
     #[serde(skip_serializing_if = "Vec::is_empty")]
     not_considered: Vec<String>,
@@ -60,39 +79,58 @@ fn is_zero(n: &usize) -> bool {
 /// Runs the command. Pods that fit nowhere are answers: the status is 1 only when a pod was refused.
 ///
 /// # Errors
-/// What keeps every pod from an answer: an unreadable file, a server that is not there.
+/// What keeps every pod from an answer: an unreadable file, a supposition that does not hold, a server that is not there.
 pub async fn run(args: PlaceArgs) -> Result<ExitCode, CliError> {
     let is_asked_for = |pod: &Pod| {
         if args.pending { pods::is_pending(pod) } else { pods::is_named(pod, &args.pods) }
     };
-    let backend = args.backend.open(is_asked_for).await?;
-    let ((pods, others), n_refused) = match &backend {
+    let backend = args.backend.open(&args.what_if, is_asked_for).await?;
+    let answered = answer(&args, &backend).await;
+    backend.close().await;
+    answered
+}
+
+async fn answer(args: &PlaceArgs, backend: &Backend) -> Result<ExitCode, CliError> {
+    let ((pods, others), n_refused) = match backend {
         Backend::Local(local) if args.pending => (pods::pending(local), 0),
-        Backend::Local(_) | Backend::Server { .. } => {
-            let (pods, n_refused) = pods::find(&args.pods, &backend)?;
+        Backend::Local(_) | Backend::Server(_) => {
+            let (pods, n_refused) = pods::find(&args.pods, backend)?;
             ((pods, Vec::new()), n_refused)
         }
     };
+    if args.gang && n_refused > 0 {
+        let reason =
+            format!("{} refused: a gang is placed entirely", output::count(n_refused, "pod"));
+        return Err(CliError::Request(reason));
+    }
     let names: Vec<String> = pods.iter().flat_map(|pod| names(pod, args.replicas)).collect();
     let entries = pods
         .into_iter()
         .map(|pod| BatchEntry { pod: Some(pod), replicas: args.replicas })
         .collect();
+    let gang = args.gang.then(|| Gang {
+        min_count: args.min.unwrap_or(0),
+        preempt: args.preempt,
+        preempt_options: None,
+    });
     // Before the pods are placed: they are not of the cluster as it was given.
     let notes = backend.notes();
-    let results = backend.place(entries, args.assume).await?;
+    let answered = backend.place(entries, args.assume, gang).await?;
+    let results = answered.results;
     let refused =
         |result: &&PlaceResult| !matches!(result.result, Some(place_result::Result::Decision(_)));
     let n_errors = n_refused + results.iter().filter(refused).count();
     let answer = Answer {
         results: &results,
+        gang: answered.gang.as_ref(),
+        what_if: backend.what_if(),
         not_considered: others.iter().map(pods::name_of).collect(),
         n_refused_cluster_objects: backend.n_refused(),
         notes: &notes,
     };
     match output::structured(args.output, &answer)? {
         Some(text) => output::print(&text)?,
-        None => output::print(&text(&names, &others, &answer))?,
+        None => output::print(&printable_lines(&text(&names, &others, &answer)))?,
     }
     backend.tell(&notes);
     Ok(if n_errors == 0 { ExitCode::SUCCESS } else { ExitCode::FAILURE })
@@ -110,6 +148,7 @@ fn names(pod: &Pod, replicas: u32) -> Vec<String> {
 
 fn text(names: &[String], others: &[Pod], answer: &Answer<'_>) -> String {
     let results = answer.results;
+    let what_if = answer.what_if.map(|what_if| format!("{what_if}\n\n")).unwrap_or_default();
     if results.is_empty() && others.is_empty() {
         return format!("no pods to place{}", refused_objects(answer.n_refused_cluster_objects));
     }
@@ -156,17 +195,46 @@ fn text(names: &[String], others: &[Pod], answer: &Answer<'_>) -> String {
     }
     let told = |n: u64, what: &str| format!("{} {what}", output::grouped(n));
     let n_others = u64::try_from(others.len()).unwrap_or(u64::MAX);
-    let mut summary = vec![told(n_placed, "placed"), told(n_pending, "pending")];
+    let placed = if answer.gang.is_none_or(|gang| gang.placed) { "placed" } else { "would fit" };
+    let mut summary = vec![told(n_placed, placed), told(n_pending, "pending")];
     summary.extend((n_gated > 0).then(|| told(n_gated, "gated")));
     summary.extend((n_refused > 0).then(|| told(n_refused, "refused")));
     summary.extend((n_others > 0).then(|| told(n_others, "not considered")));
+    let gang = answer.gang.map(|gang| gang_outcome(gang, names)).unwrap_or_default();
     format!(
-        "{}\n\n{}: {}{}",
+        "{what_if}{}\n\n{gang}{}: {}{}",
         table.text(),
         output::count(results.len() + others.len(), "pod"),
         summary.join(", "),
         refused_objects(answer.n_refused_cluster_objects)
     )
+}
+
+/// What became of the gang as a whole: who is to be evicted for which member, and a line for the outcome.
+fn gang_outcome(gang: &GangOutcome, names: &[String]) -> String {
+    let mut sections = Vec::new();
+    if !gang.preemptions.is_empty() {
+        let mut table = output::Table::new(&["MEMBER", "NODE", "EVICTED"]);
+        for preemption in &gang.preemptions {
+            let name = usize::try_from(preemption.index).ok().and_then(|index| names.get(index));
+            let chosen = preemption.post_filter.as_ref().and_then(|ran| ran.chosen.as_ref());
+            let Some(chosen) = chosen else { continue };
+            table.add_row([
+                name.map_or("-", String::as_str),
+                &chosen.node_name,
+                &preempt::victims_of(chosen),
+            ]);
+        }
+        sections.push(table.text());
+    }
+    let members = output::count(names.len(), "member");
+    let n_placed = output::grouped(gang.n_placed);
+    sections.push(if gang.placed {
+        format!("gang placed: {n_placed} of {members} got a node")
+    } else {
+        format!("gang not placed: {n_placed} of {members} would get a node, which is too few; none is held")
+    });
+    format!("{}\n", sections.join("\n\n"))
 }
 
 /// The end of the closing line.

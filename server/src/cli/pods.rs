@@ -4,7 +4,7 @@ use std::cmp::Reverse;
 use std::path::Path;
 
 use berth_engine::PodKey;
-use berth_proto::core_v1::Pod;
+use berth_proto::core_v1::{Node, Pod};
 
 use super::CliError;
 use super::backend::{Backend, Local};
@@ -37,6 +37,21 @@ pub(super) fn find(names: &[String], backend: &Backend) -> Result<(Vec<Pod>, usi
         }
     }
     Ok((pods, n_refused))
+}
+
+/// The one pod that `name` stands for.
+///
+/// # Errors
+/// As [`find`], and any other number of pods.
+pub(super) fn find_one(name: &str, backend: &Backend) -> Result<Pod, CliError> {
+    let (pods, n_refused) = find(&[name.to_owned()], backend)?;
+    let [pod] = <[Pod; 1]>::try_from(pods).map_err(|pods| {
+        let n_pods = pods.len();
+        CliError::Request(format!(
+            "`{name}` holds {n_pods} pods ({n_refused} refused), one is decided at a time"
+        ))
+    })?;
+    Ok(pod)
 }
 
 /// Whether an argument names a pod of the dump and not a file.
@@ -117,6 +132,11 @@ pub(super) fn name_of(pod: &Pod) -> String {
     let (namespace, name) =
         metadata.map_or(("", ""), |metadata| (metadata.namespace.as_str(), metadata.name.as_str()));
     format!("{namespace}/{name}")
+}
+
+/// The name of a node.
+pub(super) fn node_name(node: &Node) -> &str {
+    node.metadata.as_ref().map_or("", |metadata| metadata.name.as_str())
 }
 
 /// A file need not say what an API server would fill in: the namespace `default`, and a uid.

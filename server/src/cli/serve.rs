@@ -10,7 +10,7 @@ use super::CliError;
 use crate::config::policy::Profiles;
 use crate::config::{Config, ConfigError, Overrides};
 use crate::feed::file::LoadReport;
-use crate::runtime::{Limits, Server, ServerOptions, Shutdown};
+use crate::runtime::{Server, ServerOptions, Shutdown};
 use crate::{clock, telemetry};
 
 /// Refused objects that get a log line each; the rest is counted.
@@ -84,7 +84,7 @@ fn options(config: &Config, profiles: Profiles) -> ServerOptions {
         insecure: config.insecure,
         profiles,
         tie_break: config.tie_break,
-        limits: Limits { max_message_bytes: config.max_message_bytes, ..Limits::default() },
+        limits: config.limits(),
         drain_grace_period: config.drain_grace_period,
         awaits_files: !config.cluster_files.is_empty(),
     }

@@ -2,6 +2,7 @@
 
 use super::decode::{self, Cursor, Fields, Reader};
 use super::{ConfigError, described_kind, duration};
+use crate::grpc::{Limits, SessionLimits};
 use crate::telemetry::LogFormat;
 use berth_engine::TieBreak;
 use clap::ValueEnum;
@@ -39,6 +40,12 @@ pub struct Config {
     pub max_message_bytes: usize,
     /// How long calls in flight may take after SIGTERM (`drainGracePeriod`, default 30 s).
     pub drain_grace_period: Duration,
+    /// Most what-if sessions that are open at a time (`maxSessions`, default 64).
+    pub max_sessions: usize,
+    /// Most changes that a session may hold (`maxSessionChanges`, default 100,000).
+    pub max_session_changes: usize,
+    /// How long a session may be idle before it is dropped (`sessionIdleTimeout`, default 5 minutes).
+    pub session_idle_timeout: Duration,
 }
 
 /// Rules for breaking ties between equal totals.
@@ -97,10 +104,22 @@ pub struct Overrides {
     /// How long calls in flight may take after SIGTERM, for example `30s` [default: 30s]
     #[arg(long, env = "BERTH_DRAIN_GRACE_PERIOD", value_name = "DURATION", value_parser = duration::parse)]
     pub drain_grace_period: Option<Duration>,
+    /// Most what-if sessions that are open at a time [default: 64]
+    #[arg(long, env = "BERTH_MAX_SESSIONS", value_name = "N", allow_negative_numbers = true,
+        value_parser = RangedU64ValueParser::<usize>::new().range(1..))]
+    pub max_sessions: Option<usize>,
+    /// Most deltas, assumed pods and nominations that a session may hold [default: 100000]
+    #[arg(long, env = "BERTH_MAX_SESSION_CHANGES", value_name = "N", allow_negative_numbers = true,
+        value_parser = RangedU64ValueParser::<usize>::new().range(1..))]
+    pub max_session_changes: Option<usize>,
+    /// How long a session may be idle before it is dropped [default: 5m]
+    #[arg(long, env = "BERTH_SESSION_IDLE_TIMEOUT", value_name = "DURATION", value_parser = duration::parse)]
+    pub session_idle_timeout: Option<Duration>,
 }
 
 impl Default for Config {
     fn default() -> Config {
+        let SessionLimits { max_sessions, max_changes, idle_timeout } = SessionLimits::default();
         Config {
             grpc_address: SocketAddr::from(([127, 0, 0, 1], 7420)),
             http_address: SocketAddr::from(([127, 0, 0, 1], 7421)),
@@ -112,6 +131,9 @@ impl Default for Config {
             log_format: LogFormat::Text,
             max_message_bytes: 64 << 20,
             drain_grace_period: Duration::from_secs(30),
+            max_sessions,
+            max_session_changes: max_changes,
+            session_idle_timeout: idle_timeout,
         }
     }
 }
@@ -129,7 +151,8 @@ impl TieBreakRule {
 impl Config {
     /// Defaults, overridden by `file` when there is one, overridden by `overrides`.
     ///
-    /// Errors: those of the file (unknown, duplicate or malformed fields with line and path), no or too many threads, and 0 bytes.
+    /// Errors: those of the file (unknown, duplicate or malformed fields with line and path), no or too many threads, and 0
+    /// where a bound is asked for.
     pub fn resolve(file: Option<&Path>, overrides: &Overrides) -> Result<Config, ConfigError> {
         let written = match file {
             Some(path) => {
@@ -145,10 +168,30 @@ impl Config {
         if config.worker_threads.is_some_and(|n| !(1..=MAX_WORKER_THREADS).contains(&n)) {
             return refuse("--worker-threads", worker_threads_range());
         }
-        if config.max_message_bytes == 0 {
-            return refuse("--max-message-bytes", "must be greater than 0".to_owned());
+        for (name, is_zero) in [
+            ("--max-message-bytes", config.max_message_bytes == 0),
+            ("--max-sessions", config.max_sessions == 0),
+            ("--max-session-changes", config.max_session_changes == 0),
+            ("--session-idle-timeout", config.session_idle_timeout.is_zero()),
+        ] {
+            if is_zero {
+                return refuse(name, "must be greater than 0".to_owned());
+            }
         }
         Ok(config)
+    }
+
+    /// What one caller may ask of a server with this configuration.
+    pub fn limits(&self) -> Limits {
+        Limits {
+            max_message_bytes: self.max_message_bytes,
+            sessions: SessionLimits {
+                max_sessions: self.max_sessions,
+                max_changes: self.max_session_changes,
+                idle_timeout: self.session_idle_timeout,
+            },
+            ..Limits::default()
+        }
     }
 }
 
@@ -177,6 +220,15 @@ fn merge(overrides: &Overrides, file: &Overrides) -> Config {
             .drain_grace_period
             .or(file.drain_grace_period)
             .unwrap_or(default.drain_grace_period),
+        max_sessions: overrides.max_sessions.or(file.max_sessions).unwrap_or(default.max_sessions),
+        max_session_changes: overrides
+            .max_session_changes
+            .or(file.max_session_changes)
+            .unwrap_or(default.max_session_changes),
+        session_idle_timeout: overrides
+            .session_idle_timeout
+            .or(file.session_idle_timeout)
+            .unwrap_or(default.session_idle_timeout),
     }
 }
 
@@ -215,10 +267,16 @@ fn fields_of(fields: &mut Fields<'_>, directory: &Path) -> Overrides {
         seed,
         log_format: fields.take("logFormat", choice::<LogFormat>),
         max_message_bytes: fields.take("maxMessageBytes", at_least_one),
-        drain_grace_period: fields.take("drainGracePeriod", |value| {
-            let nanos = decode::nanoseconds(value)?;
-            let period = u64::try_from(nanos).map(Duration::from_nanos);
-            period.map_err(|_| value.report("must not be negative")).ok()
+        drain_grace_period: fields.take("drainGracePeriod", period),
+        max_sessions: fields.take("maxSessions", at_least_one),
+        max_session_changes: fields.take("maxSessionChanges", at_least_one),
+        session_idle_timeout: fields.take("sessionIdleTimeout", |value| {
+            let period = period(value)?;
+            if period.is_zero() {
+                value.report("must be greater than 0");
+                return None;
+            }
+            Some(period)
         }),
     }
 }
@@ -265,6 +323,12 @@ fn at_least_one(value: Cursor<'_>) -> Option<usize> {
     Some(number)
 }
 
+fn period(value: Cursor<'_>) -> Option<Duration> {
+    let nanos = decode::nanoseconds(value)?;
+    let period = u64::try_from(nanos).map(Duration::from_nanos);
+    period.map_err(|_| value.report("must not be negative")).ok()
+}
+
 /// One of the names that the flag of the same setting takes.
 fn choice<T: ValueEnum>(value: Cursor<'_>) -> Option<T> {
     let text = decode::text(value)?;
@@ -281,130 +345,4 @@ fn choice<T: ValueEnum>(value: Cursor<'_>) -> Option<T> {
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-
-    const HEAD: &str = "apiVersion: berth.dev/v1\nkind: BerthConfiguration\n";
-
-    fn read(body: &str) -> Result<Overrides, String> {
-        from_text("berth.yaml", Path::new("/etc/berth"), &format!("{HEAD}{body}"))
-            .map_err(|error| error.to_string())
-    }
-
-    #[test]
-    fn every_field_is_read() {
-        let written = read(concat!(
-            "grpcAddress: 0.0.0.0:1\nhttpAddress: '[::1]:2'\nclusterFiles: [a.json, /b.yaml]\nschedulerConfig: s.yaml\n",
-            "insecure: true\nworkerThreads: 3\ntieBreak: {rule: lexicographic, seed: 9}\nlogFormat: json\n",
-            "maxMessageBytes: 1024\ndrainGracePeriod: 1m30s\n",
-        ));
-        let expected = Overrides {
-            grpc_address: Some("0.0.0.0:1".parse().unwrap()),
-            http_address: Some("[::1]:2".parse().unwrap()),
-            cluster_files: vec!["/etc/berth/a.json".into(), "/b.yaml".into()],
-            scheduler_config: Some("/etc/berth/s.yaml".into()),
-            insecure: Some(true),
-            worker_threads: Some(3),
-            tie_break: Some(TieBreakRule::Lexicographic),
-            seed: Some(9),
-            log_format: Some(LogFormat::Json),
-            max_message_bytes: Some(1024),
-            drain_grace_period: Some(Duration::from_secs(90)),
-        };
-        assert_eq!(written, Ok(expected));
-    }
-
-    #[test]
-    fn every_mistake_names_line_and_field() {
-        let error = read(concat!(
-            "grpcAddress: localhost\nworkerThreads: 0\ntieBreak: {rule: random, sed: 1}\nlogFormat: xml\n",
-            "maxMessageBytes: -1\ndrainGracePeriod: -5s\ngrpcPort: 1\ninsecure: yep\ninsecure: false\n",
-        ))
-        .unwrap_err();
-        for expected in [
-            "line 3: `grpcAddress`: `localhost` is not an address such as `127.0.0.1:7420`",
-            "line 4: `workerThreads`: must be between 1 and 1024",
-            "line 5: `tieBreak.rule`: `random` is not one of `seeded`, `lexicographic`",
-            "line 5: `tieBreak.sed`: unknown field",
-            "line 6: `logFormat`: `xml` is not one of `text`, `json`",
-            "line 7: `maxMessageBytes`: -1 is out of range",
-            "line 8: `drainGracePeriod`: must not be negative",
-            "line 9: `grpcPort`: unknown field",
-            "line 10: `insecure`: expected a boolean, got a string",
-            "line 11: `insecure`: duplicate field, first given on line 10",
-        ] {
-            assert!(error.contains(expected), "{expected}\nis not in\n{error}");
-        }
-        assert!(error.starts_with("`berth.yaml` has 10 problems:"), "{error}");
-    }
-
-    #[test]
-    fn another_kind_is_refused() {
-        let error = from_text("c.yaml", Path::new(""), "apiVersion: v1\nkind: Pod\nspec: {}\n")
-            .unwrap_err()
-            .to_string();
-        assert_eq!(
-            error,
-            "`c.yaml` line 1: expected `BerthConfiguration` of `berth.dev/v1`, got `Pod` of `v1`"
-        );
-    }
-
-    #[test]
-    fn what_is_no_configuration_is_told_plainly() {
-        let error = |text: &str| from_text("c", Path::new(""), text).unwrap_err().to_string();
-        assert_eq!(error(""), "`c` line 1: the document is empty");
-        assert_eq!(
-            error("insecure: true\n"),
-            "`c` line 1: expected `BerthConfiguration` of `berth.dev/v1`, got neither `kind` nor `apiVersion`"
-        );
-        assert_eq!(
-            read("maxMessageBytes: 18446744073709551616\n").unwrap_err(),
-            "`berth.yaml` line 3: `maxMessageBytes`: 18446744073709551616 is out of range"
-        );
-    }
-
-    #[test]
-    fn localhost_is_an_address() {
-        assert_eq!(parse_address("localhost:18001"), Ok("127.0.0.1:18001".parse().unwrap()));
-        assert_eq!(parse_address("[::1]:1"), Ok("[::1]:1".parse().unwrap()));
-        for text in ["localhost", "localhost:99999", "host:1", "", "127.0.0.1"] {
-            assert!(parse_address(text).is_err(), "{text}");
-        }
-    }
-
-    #[test]
-    fn flags_win_over_the_file_and_the_file_over_defaults() {
-        let file =
-            read("workerThreads: 3\ntieBreak: {seed: 7}\nclusterFiles: [f.json]\ninsecure: true\n")
-                .unwrap();
-        let flags =
-            Overrides { worker_threads: Some(1), insecure: Some(false), ..Overrides::default() };
-        let config = merge(&flags, &file);
-        assert_eq!(config.worker_threads, Some(1));
-        assert!(!config.insecure);
-        assert_eq!(config.tie_break, TieBreak::Seeded(7));
-        assert_eq!(config.cluster_files, [PathBuf::from("/etc/berth/f.json")]);
-        assert_eq!(config.grpc_address, Config::default().grpc_address);
-
-        let flags = Overrides {
-            cluster_files: vec!["g.json".into()],
-            seed: Some(8),
-            ..Overrides::default()
-        };
-        let config = merge(&flags, &file);
-        assert_eq!(config.cluster_files, [PathBuf::from("g.json")]);
-        assert_eq!(config.tie_break, TieBreak::Seeded(8));
-        assert_eq!(merge(&Overrides::default(), &Overrides::default()), Config::default());
-    }
-
-    #[test]
-    fn zero_is_refused_from_flags_too() {
-        let flags = Overrides { worker_threads: Some(0), ..Overrides::default() };
-        let error = Config::resolve(None, &flags).unwrap_err().to_string();
-        assert_eq!(error, "--worker-threads: must be between 1 and 1024");
-        let error = Config::resolve(Some(Path::new("/nonexistent/berth.yaml")), &flags)
-            .unwrap_err()
-            .to_string();
-        assert!(error.starts_with("cannot read `/nonexistent/berth.yaml`: "), "{error}");
-    }
-}
+mod tests;

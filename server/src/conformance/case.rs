@@ -1,9 +1,11 @@
 //! A recorded case as it stands in the corpus: a cluster, a configuration, and steps with the outcome expected of each.
+//!
+//! A field that is not known here is an error: nothing that was recorded goes uncompared without anyone noticing.
 
 use std::collections::{BTreeMap, BTreeSet};
 
 use berth_engine::WireObject;
-use berth_proto::{apps_v1, core_v1, storage_v1};
+use berth_proto::{apps_v1, core_v1, policy_v1, storage_v1};
 use core_v1::{Node, Pod};
 use serde::Deserialize;
 use serde_json::value::RawValue;
@@ -13,7 +15,7 @@ pub type Scores = BTreeMap<String, BTreeMap<String, i64>>;
 
 /// One line of a suite.
 #[derive(Debug, Deserialize)]
-#[serde(rename_all = "camelCase")]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub struct Case {
     /// Its name.
     pub id: String,
@@ -57,9 +59,9 @@ pub enum RejectDetail {
     None,
 }
 
-/// The objects of a case. Budgets are left out: they count in preemption alone.
+/// The objects of a case.
 #[derive(Debug, Default, Deserialize)]
-#[serde(rename_all = "camelCase", default)]
+#[serde(rename_all = "camelCase", default, deny_unknown_fields)]
 pub struct ClusterObjects {
     /// Nodes.
     pub nodes: Vec<Node>,
@@ -75,6 +77,8 @@ pub struct ClusterObjects {
     pub replica_sets: Vec<apps_v1::ReplicaSet>,
     /// StatefulSets, read by default spreading.
     pub stateful_sets: Vec<apps_v1::StatefulSet>,
+    /// PodDisruptionBudgets, read by preemption.
+    pub pod_disruption_budgets: Vec<policy_v1::PodDisruptionBudget>,
     /// PersistentVolumes; steps give some of them a claim.
     pub persistent_volumes: Vec<core_v1::PersistentVolume>,
     /// PersistentVolumeClaims; steps give some of them a node.
@@ -105,6 +109,7 @@ impl ClusterObjects {
             .chain(wired(&self.replication_controllers))
             .chain(wired(&self.replica_sets))
             .chain(wired(&self.stateful_sets))
+            .chain(wired(&self.pod_disruption_budgets))
             .chain(wired(&self.persistent_volumes))
             .chain(wired(&self.persistent_volume_claims))
             .chain(wired(&self.storage_classes))
@@ -118,7 +123,7 @@ impl ClusterObjects {
 
 /// One thing that happens: exactly one of `pod`, `retry`, `delete` is there.
 #[derive(Debug, Deserialize)]
-#[serde(rename_all = "camelCase")]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub struct Step {
     /// A pod arrives and is tried.
     pub pod: Option<Box<Pod>>,
@@ -127,14 +132,32 @@ pub struct Step {
     /// `namespace/name` of pods that disappear.
     pub delete: Option<Vec<String>>,
     /// What is done with a successful preemption.
-    pub after: Option<String>,
+    #[serde(default)]
+    pub after: After,
+    /// Node to bind to instead of one of the best; `expect.bind` says it too.
+    pub bind_to: Option<String>,
+    /// How whoever made the case came to `bind_to`; says nothing of the outcome.
+    pub bind_pick: Option<u64>,
     /// The outcome, with `pod` and `retry`.
     pub expect: Option<Box<Expect>>,
 }
 
+/// What is done with a successful preemption.
+#[derive(Copy, Clone, Debug, Default, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub enum After {
+    /// The victims are removed and the pod is bound at once.
+    #[default]
+    Bind,
+    /// The victims become terminating and the pod stays pending, nominated.
+    Nominate,
+    /// Nothing.
+    None,
+}
+
 /// The recorded outcome of one attempt.
 #[derive(Debug, Default, Deserialize)]
-#[serde(rename_all = "camelCase", default)]
+#[serde(rename_all = "camelCase", default, deny_unknown_fields)]
 pub struct Expect {
     /// Held back before any attempt.
     pub preenqueue: Option<Refusal>,
@@ -152,6 +175,8 @@ pub struct Expect {
     pub raw: Option<Scores>,
     /// After both, with `total`.
     pub scores: Option<Scores>,
+    /// One node alone is feasible, so an attempt scores nothing; `scores` holds what it would have come to.
+    pub scoring_skipped: bool,
     /// Every node of the highest total, sorted.
     pub best: Option<Vec<String>>,
     /// Text of the PodScheduled condition, PostFilter's part included.
@@ -174,7 +199,7 @@ pub struct Expect {
 
 /// What a bind does to the pod's unbound claims, each named `namespace/name`.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize)]
-#[serde(default)]
+#[serde(default, deny_unknown_fields)]
 pub struct Volumes {
     /// Claim → the persistent volume that it gets.
     #[serde(rename = "static")]
@@ -185,7 +210,7 @@ pub struct Volumes {
 
 /// Why a pod or a node was refused.
 #[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
-#[serde(rename_all = "camelCase")]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub struct Refusal {
     /// The plugin; empty when a PreFilter result left the node out.
     #[serde(default)]
@@ -200,12 +225,38 @@ pub struct Refusal {
     pub pre_filter_result: bool,
 }
 
-/// What is read of `preemption`: its text, which ends the message.
-#[derive(Debug, Deserialize)]
+/// The recorded outcome of PostFilter.
+#[derive(Debug, Default, Deserialize)]
+#[serde(rename_all = "camelCase", default, deny_unknown_fields)]
 pub struct Preemption {
-    /// Text of the PostFilter stage; may be empty.
-    #[serde(default)]
+    /// `Success`, `Unschedulable` or `Error`.
+    pub code: String,
+    /// Its text; empty after a success.
     pub message: String,
+    /// Nodes on which evicting pods helps; only those of `best` where the scores were not recorded in full.
+    pub candidates: Vec<Candidate>,
+    /// How many candidates there are, where not all of them were recorded.
+    pub candidate_count: Option<usize>,
+    /// Node → what came of its dry run, where that does not help.
+    pub not_helped: BTreeMap<String, Refusal>,
+    /// Names of the candidates that are equal to the last criterion, sorted.
+    pub best: Vec<String>,
+    /// The one of them that the case goes on with.
+    pub chosen: Option<String>,
+    /// Its victims.
+    pub victims: Vec<String>,
+}
+
+/// A recorded candidate.
+#[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
+pub struct Candidate {
+    /// Node name.
+    pub node: String,
+    /// `namespace/name` of the pods to evict, the most important first.
+    pub victims: Vec<String>,
+    /// How many of them a disruption budget would keep.
+    pub pdb_violations: usize,
 }
 
 impl Expect {
@@ -229,7 +280,10 @@ mod tests {
     fn the_post_filter_text_is_cut_off() {
         let expect = |message: &str, post_filter: &str| Expect {
             message: Some(message.to_owned()),
-            preemption: Some(Preemption { message: post_filter.to_owned() }),
+            preemption: Some(Preemption {
+                message: post_filter.to_owned(),
+                ..Preemption::default()
+            }),
             ..Expect::default()
         };
         let both = expect("0/1 nodes are available: 1 Insufficient cpu. not found", "not found");
@@ -248,13 +302,27 @@ mod tests {
     #[test]
     fn a_step_is_read_as_recorded() {
         let step: Step = serde_json::from_str(
-            r#"{"retry": "a/b", "bindPick": 3, "expect": {"rejected": {"n": {"code": "Unschedulable", "plugin": "",
+            r#"{"retry": "a/b", "after": "nominate", "expect": {"rejected": {"n": {"code": "Unschedulable", "plugin": "",
                 "reasons": [], "preFilterResult": true}}, "bind": null, "feasible": []}}"#,
         )
         .unwrap();
         let expect = step.expect.unwrap();
-        assert_eq!(step.retry.as_deref(), Some("a/b"));
+        assert_eq!((step.retry.as_deref(), step.after), (Some("a/b"), After::Nominate));
         assert!(expect.rejected["n"].pre_filter_result);
         assert_eq!(expect.bind, None);
+    }
+    #[test]
+    fn what_is_not_known_is_no_case() {
+        let read = |text: &str| serde_json::from_str::<Step>(text).map(drop);
+        assert!(read(r#"{"retry": "a/b", "expect": {"preemption": {"code": "Success"}}}"#).is_ok());
+        for unknown in [
+            r#"{"retry": "a/b", "pick": 3}"#,
+            r#"{"retry": "a/b", "after": "evict"}"#,
+            r#"{"retry": "a/b", "expect": {"feasable": []}}"#,
+            r#"{"retry": "a/b", "expect": {"preemption": {"candidates": [{"node": "n", "victims": [], "pdbs": 1}]}}}"#,
+        ] {
+            assert!(read(unknown).is_err(), "{unknown}");
+        }
+        assert!(serde_json::from_str::<ClusterObjects>(r#"{"resourceClaims": []}"#).is_err());
     }
 }

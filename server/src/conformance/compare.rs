@@ -1,11 +1,13 @@
 //! Holds one answer of the engine against its record.
 
+mod preemption;
+
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
 
 use berth_engine::{
-    Decision, EngineError, Explanation, NodeVerdict, Outcome, Placement, Plugin, StatusCode,
-    Unschedulable, Verdict,
+    CandidateList, Decision, EngineError, Explanation, NodeVerdict, Outcome, Placement, Plugin,
+    Preemption, StatusCode, Unschedulable, Verdict,
 };
 
 use super::case::{Case, Expect, Refusal, RejectDetail, ScoreDetail, Scores, Volumes};
@@ -18,6 +20,12 @@ pub struct Answer {
     pub explained: Result<Explanation, EngineError>,
     /// The plain decision, ties broken by name.
     pub placed: Result<Decision, EngineError>,
+    /// The attempt that may evict, ties broken by name.
+    pub attempted: Result<Preemption, EngineError>,
+    /// The same with every candidate, where PostFilter runs in the record or in the engine.
+    pub candidates: Option<Result<CandidateList, EngineError>>,
+    /// The node that the pod was nominated to before.
+    pub nominated_to: Option<String>,
     /// What would become of the pod's claims on the node that the record binds it to; `None` when there is no such node, or
     /// the engine would not put the pod there.
     pub volumes: Option<Volumes>,
@@ -38,6 +46,7 @@ pub fn compare(
         comparison.best(expect, explained, &answer.placed);
         comparison.message(expect, explained);
         comparison.volumes(expect, answer.volumes.as_ref());
+        comparison.preemption(case, expect, answer);
     }
     comparison.differences
 }
@@ -197,10 +206,7 @@ impl Comparison<'_> {
         let Some(expected) = expect.message_before_post_filter() else {
             return;
         };
-        let got = match &explained.decision.outcome {
-            Outcome::Unschedulable(unschedulable) => unschedulable.message.as_str(),
-            Outcome::Placed(_) | Outcome::Gated { .. } => "",
-        };
+        let got = message_of(&explained.decision);
         self.check(Aspect::Messages, None, expected, got, str::to_owned);
     }
 
@@ -287,6 +293,13 @@ fn chosen(placement: &Placement) -> Choice {
         total: placement.total,
         n_feasible: usize::try_from(placement.n_feasible).unwrap_or(usize::MAX),
         n_best: usize::try_from(placement.n_best).unwrap_or(usize::MAX),
+    }
+}
+
+fn message_of(decision: &Decision) -> &str {
+    match &decision.outcome {
+        Outcome::Unschedulable(unschedulable) => &unschedulable.message,
+        Outcome::Placed(_) | Outcome::Gated { .. } => "",
     }
 }
 

@@ -4,8 +4,8 @@
 use std::collections::BTreeMap;
 
 use berth_engine::{
-    Cluster, ClusterState, Decision, Delta, Object, PlaceRequest, PodKey, Policy, TieBreak,
-    WireObject,
+    Cluster, ClusterState, Decision, Delta, Object, PlaceRequest, PodKey, Policy, PreemptOptions,
+    PreemptRequest, TieBreak, WireObject,
 };
 use berth_proto::Time;
 use berth_proto::core_v1::{Pod, PodCondition};
@@ -13,7 +13,6 @@ use berth_proto::core_v1::{Pod, PodCondition};
 use super::case::{Case, ClusterObjects, Expect, Step, Volumes};
 use super::claims::{self, Claims};
 use super::compare::{self, Answer};
-use super::coverage;
 use super::report::CaseReport;
 use super::tally::{Aspect, Difference, Tallies};
 use crate::feed::object_name;
@@ -94,7 +93,8 @@ impl<'a> Replay<'a> {
         }
     }
 
-    /// Asks the engine for the full account and for the plain answer, and compares both with the record.
+    /// Asks the engine for the plain answer, for the full account and for the attempt that may evict, and compares them with
+    /// the record.
     fn attempt(
         &self,
         case: &Case,
@@ -104,10 +104,6 @@ impl<'a> Replay<'a> {
         report: &mut CaseReport,
     ) -> Result<(), String> {
         let expect = expect_of(step)?;
-        if let Some(reason) = coverage::left_out(pod, expect, self.pods.values()) {
-            report.leave_out(index, &reason);
-            return Ok(());
-        }
         let compiled = self.cluster.compile_pod(pod).map_err(|error| format!("pod: {error}"))?;
         let tie_break = TieBreak::Lexicographic;
         let request = PlaceRequest { pod: &compiled, policy: self.policy, tie_break };
@@ -116,7 +112,21 @@ impl<'a> Replay<'a> {
             Some(node) => self.volumes_on(node, pod, placed.as_ref().ok())?,
             None => None,
         };
-        let answer = Answer { explained: self.cluster.explain(&request), placed, volumes };
+        let (policy, options) = (self.policy, PreemptOptions::default());
+        let request_to_preempt = PreemptRequest { pod: &compiled, policy, tie_break, options };
+        let attempted = self.cluster.preempt(&request_to_preempt);
+        let runs = attempted.as_ref().is_ok_and(|attempt| attempt.post_filter.is_some());
+        let candidates = (runs || expect.preemption.is_some())
+            .then(|| self.cluster.list_candidates(&request_to_preempt));
+        let status = pod.status.as_ref().map(|status| status.nominated_node_name.clone());
+        let answer = Answer {
+            explained: self.cluster.explain(&request),
+            placed,
+            attempted,
+            candidates,
+            nominated_to: status.filter(|node| !node.is_empty()),
+            volumes,
+        };
         let mut tallies = Tallies::default();
         let differences = compare::compare(case, index, expect, &answer, &mut tallies);
         report.n_attempts += 1;

@@ -1,17 +1,9 @@
 //! Adds up what was compared, a suite at a time.
 
-use berth_engine::Plugin;
 use serde_json::{Value, json};
 
 use super::case::Case;
-use super::coverage::PREEMPTION_SUITES;
 use super::tally::{Aspect, Difference, Tallies, Tally};
-
-/// What a reader must know to read the numbers.
-pub const NOTES: [&str; 2] = [
-    "messages are compared up to PostFilter's text, and `preemption` not at all: preemption is not built yet",
-    "suites about preemption are not covered; those of their steps on which no nomination bears are compared all the same",
-];
 
 /// The whole run.
 #[derive(Clone, Debug)]
@@ -31,16 +23,12 @@ pub struct SuiteReport {
     pub n_cases: usize,
     /// Attempts compared.
     pub n_steps: usize,
-    /// Attempts that could not be compared.
-    pub n_left_out: usize,
     /// What was compared.
     pub tallies: Tallies,
     /// How many differences there are.
     pub n_differences: usize,
     /// The first of them, with the id of their case.
     pub differences: Vec<(String, Difference)>,
-    /// Why the suite is not compared in full.
-    pub not_covered: Option<String>,
 }
 
 /// How a suite ended.
@@ -50,8 +38,6 @@ pub enum Status {
     Match,
     /// Something is not as recorded.
     Mismatch,
-    /// Not everything can be compared yet; what can is as recorded.
-    NotCovered,
 }
 
 /// One case.
@@ -60,9 +46,6 @@ pub struct CaseReport {
     id: String,
     /// Attempts compared.
     pub n_attempts: usize,
-    n_left_out: usize,
-    /// Why the first that was left out was.
-    left_out: Option<String>,
     /// What was compared.
     pub tallies: Tallies,
     /// Everything that differs.
@@ -75,17 +58,9 @@ impl CaseReport {
         CaseReport {
             id: case.id.clone(),
             n_attempts: 0,
-            n_left_out: 0,
-            left_out: None,
             tallies: Tallies::default(),
             differences: Vec::new(),
         }
-    }
-
-    /// Notes an attempt that cannot be compared.
-    pub fn leave_out(&mut self, step: usize, reason: &str) {
-        self.n_left_out += 1;
-        self.left_out.get_or_insert_with(|| format!("{}, step {step}: {reason}", self.id));
     }
 }
 
@@ -95,7 +70,6 @@ impl Status {
         match self {
             Status::Match => "match",
             Status::Mismatch => "mismatch",
-            Status::NotCovered => "not covered",
         }
     }
 }
@@ -103,18 +77,13 @@ impl Status {
 impl SuiteReport {
     /// Nothing yet.
     pub fn new(name: &str) -> SuiteReport {
-        let not_covered = PREEMPTION_SUITES
-            .contains(&name)
-            .then(|| format!("needs {}", Plugin::DefaultPreemption));
         SuiteReport {
             name: name.to_owned(),
             n_cases: 0,
             n_steps: 0,
-            n_left_out: 0,
             tallies: Tallies::default(),
             n_differences: 0,
             differences: Vec::new(),
-            not_covered,
         }
     }
 
@@ -122,8 +91,6 @@ impl SuiteReport {
     pub fn add(&mut self, case: CaseReport, n_differences: usize) {
         self.n_cases += 1;
         self.n_steps += case.n_attempts;
-        self.n_left_out += case.n_left_out;
-        self.not_covered = self.not_covered.take().or(case.left_out);
         self.tallies.add(&case.tallies);
         self.n_differences += case.differences.len();
         let room = n_differences.saturating_sub(self.differences.len());
@@ -132,15 +99,9 @@ impl SuiteReport {
         );
     }
 
-    /// How it ended; a difference weighs more than missing coverage.
+    /// How it ended.
     pub fn status(&self) -> Status {
-        if self.n_differences > 0 {
-            Status::Mismatch
-        } else if self.not_covered.is_some() {
-            Status::NotCovered
-        } else {
-            Status::Match
-        }
+        if self.n_differences > 0 { Status::Mismatch } else { Status::Match }
     }
 
     fn to_json(&self) -> Value {
@@ -169,10 +130,8 @@ impl SuiteReport {
         json!({
             "suite": self.name,
             "status": self.status().as_str(),
-            "notCovered": self.not_covered,
             "cases": self.n_cases,
             "steps": self.n_steps,
-            "leftOutSteps": self.n_left_out,
             "outcomes": tally(self.tallies.of(Aspect::Outcome)),
             "rejections": tally(self.tallies.of(Aspect::Rejections)),
             "feasible": tally(self.tallies.of(Aspect::Feasible)),
@@ -181,6 +140,15 @@ impl SuiteReport {
             "best": tally(self.tallies.of(Aspect::Best)),
             "messages": tally(self.tallies.of(Aspect::Messages)),
             "volumes": tally(self.tallies.of(Aspect::Volumes)),
+            "preemption": {
+                "wholeMessages": tally(self.tallies.of(Aspect::WholeMessages)),
+                "postFilter": tally(self.tallies.of(Aspect::PostFilter)),
+                "candidates": tally(self.tallies.of(Aspect::Candidates)),
+                "notHelped": tally(self.tallies.of(Aspect::NotHelped)),
+                "best": tally(self.tallies.of(Aspect::BestCandidates)),
+                "victims": tally(self.tallies.of(Aspect::Victims)),
+                "nominations": tally(self.tallies.of(Aspect::Nominations)),
+            },
             "differenceCount": self.n_differences,
             "differences": differences,
         })
@@ -188,18 +156,14 @@ impl SuiteReport {
 }
 
 impl Report {
-    /// Whether everything is as recorded, and was compared in full but for the suites about preemption.
+    /// Whether everything is as recorded.
     pub fn is_match(&self) -> bool {
-        self.suites.iter().all(|suite| match suite.status() {
-            Status::Match => true,
-            Status::Mismatch => false,
-            Status::NotCovered => PREEMPTION_SUITES.contains(&suite.name.as_str()),
-        })
+        self.suites.iter().all(|suite| suite.status() == Status::Match)
     }
 
     /// For programs.
     pub fn to_json(&self) -> Value {
         let suites: Vec<Value> = self.suites.iter().map(SuiteReport::to_json).collect();
-        json!({"suites": suites, "sampledEvery": self.sampled_every, "match": self.is_match(), "notes": NOTES})
+        json!({"suites": suites, "sampledEvery": self.sampled_every, "match": self.is_match()})
     }
 }

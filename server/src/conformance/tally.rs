@@ -7,7 +7,8 @@ use berth_engine::Plugin;
 /// What is compared.
 #[derive(Copy, Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Aspect {
-    /// How an attempt ends: held back, rejected as a whole, in error, or with nodes filtered. One a step.
+    /// How an attempt ends: held back, rejected as a whole, in error, or with nodes filtered; and that every call that decides
+    /// says the same. One a step.
     Outcome,
     /// A node's rejection: plugin, code and set of reasons. One a node.
     Rejections,
@@ -19,8 +20,23 @@ pub enum Aspect {
     Totals,
     /// The set of nodes with the highest total, and that the plain decision takes the first of them. One a step.
     Best,
-    /// kube-scheduler's text when nothing is feasible, up to PostFilter's part. One a step.
+    /// kube-scheduler's text when nothing is feasible, as the plain decision gives it: up to PostFilter's part. One a step.
     Messages,
+    /// The same with PostFilter's part, as the attempt that may evict gives it. One a step.
+    WholeMessages,
+    /// PostFilter's status and its own text, or that it does not run. One a step in which nothing is feasible.
+    PostFilter,
+    /// How many nodes are candidates, one a step with any; and each candidate's victims in order and its violations, one a
+    /// candidate.
+    Candidates,
+    /// What came of the dry run of a node that is no candidate. One a node.
+    NotHelped,
+    /// The candidates that are equal to the last criterion, and that the first of them is chosen. One a step with any.
+    BestCandidates,
+    /// The victims on the chosen node, in order. One a step with any.
+    Victims,
+    /// Where the pod is nominated to afterwards, and who loses a nomination. One a step in which PostFilter runs.
+    Nominations,
     /// What becomes of the pod's unbound claims on the node of the record. One a step in which there is any.
     Volumes,
 }
@@ -36,6 +52,13 @@ impl Aspect {
             Aspect::Totals => "totals",
             Aspect::Best => "best",
             Aspect::Messages => "messages",
+            Aspect::WholeMessages => "whole messages",
+            Aspect::PostFilter => "post filter",
+            Aspect::Candidates => "candidates",
+            Aspect::NotHelped => "not helped",
+            Aspect::BestCandidates => "best candidates",
+            Aspect::Victims => "victims",
+            Aspect::Nominations => "nominations",
             Aspect::Volumes => "volumes",
         }
     }

@@ -1,6 +1,6 @@
 //! `berth.v1.ClusterService`: what Berth knows of the cluster, and how it is told.
 
-mod delta;
+pub(super) mod delta;
 mod list;
 mod page;
 mod sync;
@@ -60,9 +60,9 @@ impl ClusterService for ClusterHandler {
 
     async fn get_cluster(
         &self,
-        _request: Request<GetClusterRequest>,
+        request: Request<GetClusterRequest>,
     ) -> Result<Response<GetClusterResponse>, Status> {
-        let snapshot = self.state.cluster.snapshot();
+        let snapshot = self.state.asked(&request.into_inner().session_id)?.snapshot();
         Ok(Response::new(GetClusterResponse {
             generation: snapshot.generation().get(),
             n_nodes: saturate(snapshot.n_nodes()),
@@ -81,12 +81,12 @@ impl ClusterService for ClusterHandler {
         &self,
         request: Request<ListNodesRequest>,
     ) -> Result<Response<ListNodesResponse>, Status> {
-        let (deadline, state) = (Deadline::of(&request), self.state.clone());
-        let request = request.into_inner();
+        let (deadline, request) = (Deadline::of(&request), request.into_inner());
+        let asked = self.state.asked(&request.session_id)?;
         let page = self
             .state
             .pool
-            .run(deadline, move |_| list::nodes(&state.cluster.snapshot(), &request))
+            .run(deadline, move |_| list::nodes(&asked.snapshot(), &request))
             .await??;
         Ok(Response::new(page))
     }
@@ -95,12 +95,12 @@ impl ClusterService for ClusterHandler {
         &self,
         request: Request<ListPodsRequest>,
     ) -> Result<Response<ListPodsResponse>, Status> {
-        let (deadline, state) = (Deadline::of(&request), self.state.clone());
-        let request = request.into_inner();
+        let (deadline, request) = (Deadline::of(&request), request.into_inner());
+        let asked = self.state.asked(&request.session_id)?;
         let page = self
             .state
             .pool
-            .run(deadline, move |_| list::pods(&state.cluster.snapshot(), &request))
+            .run(deadline, move |_| list::pods(&asked.snapshot(), &request))
             .await??;
         Ok(Response::new(page))
     }

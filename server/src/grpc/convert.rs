@@ -1,5 +1,7 @@
 //! Engine ↔ wire, both ways, every variant by name: what is added on one side does not compile until it is said here.
 
+mod preemption;
+
 use std::sync::Arc;
 
 use berth_engine as engine;
@@ -12,6 +14,8 @@ use berth_proto::core_v1;
 use super::State;
 use super::status::{CallError, presentable};
 use crate::feed::object_name;
+
+pub(crate) use preemption::{candidate_list, gang_outcome, preempt_options, preemption};
 
 /// Whether a decision takes its room.
 #[derive(Copy, Clone, Debug, PartialEq, Eq)]
@@ -113,6 +117,7 @@ pub(super) fn delta(cluster: &Cluster, delta: wire::Delta) -> Result<Delta, Refu
         Some(Change::UpsertCsiDriver(object)) => upsert_object(cluster, &object),
         Some(Change::UpsertCsiStorageCapacity(object)) => upsert_object(cluster, &object),
         Some(Change::UpsertVolumeAttachment(object)) => upsert_object(cluster, &object),
+        Some(Change::UpsertPodDisruptionBudget(object)) => upsert_object(cluster, &object),
         Some(Change::DeleteObject(key)) => delete_object(&key),
     }
 }

@@ -1,6 +1,7 @@
 //! `berth.v1.PlacementService`: where does this pod go?
 
 mod batch;
+mod gang;
 mod stream;
 
 use std::sync::Arc;
@@ -14,6 +15,7 @@ use berth_proto::berth_v1::{
 use tonic::{Request, Response, Status, Streaming};
 
 use super::State;
+use super::asked::Asked;
 use super::convert::{self, Mode};
 use super::deadline::Deadline;
 use super::status::CallError;
@@ -41,11 +43,12 @@ impl PlacementService for PlacementHandler {
         self.state.check_decidable()?;
         let deadline = Deadline::of(&request);
         let request = request.into_inner();
-        let decided = if self.state.decides_in_microseconds() {
-            place(&self.state, request)
+        let asked = self.state.asked(&request.session_id)?;
+        let decided = if self.state.decides_in_microseconds(&asked) {
+            place(&self.state, &asked, request)
         } else {
             let state = self.state.clone();
-            self.state.pool.run(deadline, move |_| place(&state, request)).await?
+            self.state.pool.run(deadline, move |_| place(&state, &asked, request)).await?
         };
         Ok(Response::new(PlaceResponse { decision: Some(convert::decision(decided?)) }))
     }
@@ -57,12 +60,16 @@ impl PlacementService for PlacementHandler {
         self.state.check_decidable()?;
         let (deadline, state) = (Deadline::of(&request), self.state.clone());
         let request = request.into_inner();
-        let results = self
+        let asked = state.asked(&request.session_id)?;
+        let answer = self
             .state
             .pool
-            .run(deadline, move |cancel| batch::place_batch(&state, request, cancel))
+            .run(deadline, move |cancel| match request.gang {
+                Some(_) => gang::place_batch(&state, &asked, request, cancel),
+                None => batch::place_batch(&state, &asked, request, cancel),
+            })
             .await??;
-        Ok(Response::new(PlaceBatchResponse { results }))
+        Ok(Response::new(answer))
     }
 
     async fn place_stream(
@@ -81,12 +88,18 @@ impl PlacementService for PlacementHandler {
         self.state.check_decidable()?;
         let (deadline, state) = (Deadline::of(&request), self.state.clone());
         let request = request.into_inner();
-        let account = self.state.pool.run(deadline, move |_| explain(&state, request)).await??;
+        let asked = state.asked(&request.session_id)?;
+        let account =
+            self.state.pool.run(deadline, move |_| explain(&state, &asked, request)).await??;
         Ok(Response::new(account))
     }
 }
 
-fn place(state: &State, request: PlaceRequest) -> Result<engine::Decision, CallError> {
+fn place(
+    state: &State,
+    asked: &Asked,
+    request: PlaceRequest,
+) -> Result<engine::Decision, CallError> {
     let mode = convert::mode(request.mode)?;
     let tie_break = convert::tie_break(request.tie_break.as_ref(), state.tie_break)?;
     let (pod, policy) = convert::pod_to_place(state, request.pod)
@@ -94,19 +107,28 @@ fn place(state: &State, request: PlaceRequest) -> Result<engine::Decision, CallE
     let request = engine::PlaceRequest { pod: &pod, policy, tie_break };
     let started = clock::now();
     let decided = match mode {
-        Mode::DryRun => state.cluster.place(&request),
-        Mode::Assume => state.cluster.assume(&request),
+        Mode::DryRun => asked.place(&request),
+        Mode::Assume => {
+            asked.reserve(1)?;
+            let decided = asked.assume(&request);
+            asked.release(1 - decided.as_ref().map_or(0, batch::n_assumed));
+            decided
+        }
     };
     state.metrics.record_place_duration(PlaceMethod::Place, clock::now() - started);
-    state.metrics.count_decision(decided.as_ref());
+    state.metrics.count_decision(decided.as_ref(), asked.is_hypothetical());
     Ok(decided?)
 }
 
-fn explain(state: &State, request: ExplainRequest) -> Result<ExplainResponse, CallError> {
+fn explain(
+    state: &State,
+    asked: &Asked,
+    request: ExplainRequest,
+) -> Result<ExplainResponse, CallError> {
     let tie_break = convert::tie_break(request.tie_break.as_ref(), state.tie_break)?;
     let (pod, policy) = convert::pod_to_place(state, request.pod)?;
     let started = clock::now();
-    let account = state.cluster.explain(&engine::PlaceRequest { pod: &pod, policy, tie_break })?;
+    let account = asked.explain(&engine::PlaceRequest { pod: &pod, policy, tie_break })?;
     state.metrics.record_place_duration(PlaceMethod::Explain, clock::now() - started);
     let engine::Explanation { decision, nodes, best: _, remedies } = account;
     let nodes =

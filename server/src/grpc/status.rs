@@ -3,7 +3,7 @@
 use std::borrow::Cow;
 use std::collections::HashMap;
 
-use berth_engine::{EngineError, ModelError};
+use berth_engine::{CommitError, EngineError, Ground, ModelError, PodKey};
 use berth_proto::berth_v1::PlaceError;
 use tonic::{Code, Status};
 use tonic_types::{ErrorDetails, StatusExt as _};
@@ -50,6 +50,27 @@ pub(crate) enum CallError {
     /// Too many calls wait already.
     #[error("too many calls are waiting")]
     Busy,
+    /// A session that was never opened, was closed or has expired.
+    #[error("there is no session `{id}`: it was never opened, was closed or has expired")]
+    NoSuchSession {
+        /// The id as it was given.
+        id: String,
+    },
+    /// As many sessions are open as may be.
+    #[error("{limit} sessions are open, and more may not be")]
+    TooManySessions {
+        /// The bound.
+        limit: usize,
+    },
+    /// A session grows beyond its bound.
+    #[error("the session would hold more than {limit} changes")]
+    SessionTooLarge {
+        /// The bound.
+        limit: usize,
+    },
+    /// Nothing of a session was committed.
+    #[error(transparent)]
+    NotCommitted(CommitError),
     /// The cluster is not there yet, or is being replaced.
     #[error(transparent)]
     NotReady(#[from] NotReady),
@@ -91,7 +112,11 @@ impl CallError {
             CallError::OutOfOrder { .. } | CallError::Undecodable { .. } => Code::InvalidArgument,
             CallError::SnapshotTooLarge { .. }
             | CallError::MessageTooLarge { .. }
+            | CallError::TooManySessions { .. }
+            | CallError::SessionTooLarge { .. }
             | CallError::Busy => Code::ResourceExhausted,
+            CallError::NoSuchSession { .. } => Code::NotFound,
+            CallError::NotCommitted(_) => Code::FailedPrecondition,
             CallError::DeadlineExceeded => Code::DeadlineExceeded,
             CallError::Draining | CallError::NotReady(_) => Code::Unavailable,
             CallError::NoSuchMethod { .. } => Code::Unimplemented,
@@ -118,6 +143,10 @@ impl CallError {
             | CallError::Undecodable { .. }
             | CallError::SnapshotTooLarge { .. }
             | CallError::MessageTooLarge { .. }
+            | CallError::NoSuchSession { .. }
+            | CallError::TooManySessions { .. }
+            | CallError::SessionTooLarge { .. }
+            | CallError::NotCommitted(_)
             | CallError::Busy
             | CallError::DeadlineExceeded
             | CallError::NotReady(_)
@@ -132,29 +161,51 @@ impl CallError {
         if let Some((field, reason)) = self.violation() {
             details.add_bad_request_violation(presentable_path(field), presentable(&reason));
         }
-        let mut info = |reason: &str, metadata: [(&str, String); 1]| {
+        let mut info = |reason: &str, metadata: &[(&str, String)]| {
             let metadata: HashMap<String, String> = metadata
-                .into_iter()
-                .map(|(key, value)| (key.to_owned(), presentable(&value)))
+                .iter()
+                .map(|(key, value)| ((*key).to_owned(), presentable(value)))
                 .collect();
             details.set_error_info(reason, DOMAIN, metadata);
         };
         match self {
             CallError::Engine(EngineError::NotEvaluated { plugin, .. }) => {
-                info("PLUGIN_NOT_EVALUATED", [("plugin", plugin.name().to_owned())]);
+                info("PLUGIN_NOT_EVALUATED", &[("plugin", plugin.name().to_owned())]);
             }
             CallError::Engine(EngineError::SchedulerError { message }) => {
-                info("SCHEDULER_ERROR", [("message", message.clone())])
+                info("SCHEDULER_ERROR", &[("message", message.clone())])
             }
             CallError::Engine(EngineError::AlreadyPlaced { pod, node }) => {
                 let (name, place) = (pod.to_string(), format!("on node `{node}`"));
                 details.set_resource_info("Pod", presentable(&name), "", presentable(&place));
             }
             CallError::SnapshotTooLarge { limit } => {
-                info("SNAPSHOT_TOO_LARGE", [("max_objects", limit.to_string())])
+                info("SNAPSHOT_TOO_LARGE", &[("max_objects", limit.to_string())])
             }
             CallError::MessageTooLarge { limit } => {
-                info("MESSAGE_TOO_LARGE", [("max_bytes", limit.to_string())])
+                info("MESSAGE_TOO_LARGE", &[("max_bytes", limit.to_string())])
+            }
+            CallError::NoSuchSession { id } => {
+                details.set_resource_info("Session", presentable(id), "", "is not open");
+            }
+            CallError::TooManySessions { limit } => {
+                info("TOO_MANY_SESSIONS", &[("max_sessions", limit.to_string())])
+            }
+            CallError::NotCommitted(error) => match error {
+                CommitError::NotAFork => info("NOT_A_FORK", &[]),
+                CommitError::AlreadyCommitted => info("ALREADY_COMMITTED", &[]),
+                CommitError::Hypothetical { pod, node, ground } => {
+                    info("HYPOTHETICAL", &at(pod, node, Some(ground)));
+                }
+                CommitError::Changed { pod, node, ground } => {
+                    info("CHANGED", &at(pod, node, Some(ground)));
+                }
+                CommitError::AlreadyPlaced { pod, node } => {
+                    info("ALREADY_PLACED", &at(pod, node, None));
+                }
+            },
+            CallError::SessionTooLarge { limit } => {
+                info("SESSION_TOO_LARGE", &[("max_changes", limit.to_string())])
             }
             CallError::Engine(EngineError::Model(_) | EngineError::Cancelled)
             | CallError::OutOfOrder { .. }
@@ -177,6 +228,13 @@ impl CallError {
             field: self.violation().map(|(field, _)| presentable_path(field)).unwrap_or_default(),
         }
     }
+}
+
+/// Of which pod a commit says what: metadata of `google.rpc.ErrorInfo`.
+fn at(pod: &PodKey, node: &str, ground: Option<&Ground>) -> Vec<(&'static str, String)> {
+    let mut metadata = vec![("pod", pod.to_string()), ("node", node.to_owned())];
+    metadata.extend(ground.map(|ground| ("ground", ground.to_string())));
+    metadata
 }
 
 impl From<CallError> for Status {
@@ -271,95 +329,4 @@ fn undecodable(text: &str) -> CallError {
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-    use berth_engine::{Plugin, PodKey};
-
-    #[test]
-    fn a_bad_field_is_named_in_the_details() {
-        let status = Status::from(CallError::field("spec.priority", "must be small"));
-        assert_eq!(status.code(), Code::InvalidArgument);
-        assert_eq!(status.message(), "`spec.priority`: must be small");
-        let details = status.get_error_details();
-        let violations = &details.bad_request().unwrap().field_violations;
-        assert_eq!(
-            (violations[0].field.as_str(), violations[0].description.as_str()),
-            ("spec.priority", "must be small")
-        );
-    }
-
-    #[test]
-    fn engine_errors_have_the_documented_codes() {
-        let check =
-            |error: EngineError, code: Code| assert_eq!(CallError::from(error).code(), code);
-        check(
-            EngineError::NotEvaluated {
-                field: "spec.volumes[0]".into(),
-                plugin: Plugin::VolumeBinding,
-            },
-            Code::Unimplemented,
-        );
-        check(EngineError::SchedulerError { message: "x".into() }, Code::FailedPrecondition);
-        check(
-            EngineError::AlreadyPlaced { pod: PodKey::new("ns", "p"), node: "n".into() },
-            Code::AlreadyExists,
-        );
-        check(EngineError::Cancelled, Code::Cancelled);
-    }
-
-    #[test]
-    fn details_say_which_plugin_is_missing_and_where_the_pod_is() {
-        let missing = EngineError::NotEvaluated {
-            field: "spec.volumes[0]".into(),
-            plugin: Plugin::VolumeBinding,
-        };
-        let status = Status::from(CallError::from(missing));
-        let details = status.get_error_details();
-        assert_eq!(details.error_info().unwrap().metadata["plugin"], "VolumeBinding");
-        assert_eq!(details.bad_request().unwrap().field_violations[0].field, "spec.volumes[0]");
-        let placed = EngineError::AlreadyPlaced { pod: PodKey::new("ns", "p"), node: "n1".into() };
-        let status = Status::from(CallError::from(placed));
-        assert_eq!(status.get_error_details().resource_info().unwrap().resource_name, "ns/p");
-    }
-
-    #[test]
-    fn transport_trouble_becomes_the_callers_trouble() {
-        let large = of_transport(Status::out_of_range("decoded message length too large"), 1024);
-        assert_eq!(large.code(), Code::ResourceExhausted);
-        assert_eq!(large.message(), "the message is larger than the limit of 1024 bytes");
-        let garbage = of_transport(
-            Status::internal(
-                "failed to decode Protobuf message: ObjectMeta.name: Pod.metadata: PlaceRequest.pod: \
-                 invalid string value: data is not UTF-8 encoded",
-            ),
-            1,
-        );
-        assert_eq!(
-            (garbage.code(), garbage.message()),
-            (
-                Code::InvalidArgument,
-                "the message cannot be decoded: `pod.metadata.name`: the text is not UTF-8"
-            )
-        );
-        let plain = of_transport(Status::internal("failed to decode Protobuf message: a: b.c"), 1);
-        assert_eq!(plain.message(), "the message cannot be decoded: a: b.c");
-        assert_eq!(of_transport(Status::internal("other"), 1).code(), Code::Internal);
-        assert_eq!(of_transport(Status::unavailable("gone"), 1).code(), Code::Unavailable);
-    }
-
-    #[test]
-    fn texts_from_outside_are_clipped_and_escaped() {
-        let long = "ж".repeat(20_000);
-        let status =
-            Status::from(CallError::field("spec.schedulerName", format!("no profile `{long}`")));
-        assert_eq!(
-            status.message(),
-            format!("`spec.schedulerName`: no profile `{}…`", "ж".repeat(200))
-        );
-        let status = Status::from(CallError::field(format!("metadata.labels[{long}]"), long));
-        assert!(status.message().len() < 1_100, "{}", status.message().len());
-        assert!(status.details().len() < 2_500, "{}", status.details().len());
-        let error = CallError::field("metadata.name", "`a\nb\u{1b}[31m` is bad").to_place_error();
-        assert_eq!(error.message, "`metadata.name`: `a\\nb\\u{1b}[31m` is bad");
-    }
-}
+mod tests;

@@ -8,7 +8,7 @@ use metrics_exporter_prometheus::PrometheusRecorder;
 use super::{CALLS, METADATA, key};
 
 /// Every method that this server has. A name from outside would let a caller grow the table.
-const METHODS: [&str; 14] = [
+const METHODS: [&str; 20] = [
     "/berth.v1.ClusterService/Sync",
     "/berth.v1.ClusterService/Apply",
     "/berth.v1.ClusterService/GetCluster",
@@ -18,6 +18,12 @@ const METHODS: [&str; 14] = [
     "/berth.v1.PlacementService/PlaceBatch",
     "/berth.v1.PlacementService/PlaceStream",
     "/berth.v1.PlacementService/Explain",
+    "/berth.v1.PreemptionService/Preempt",
+    "/berth.v1.PreemptionService/ListCandidates",
+    "/berth.v1.SessionService/Open",
+    "/berth.v1.SessionService/Apply",
+    "/berth.v1.SessionService/Commit",
+    "/berth.v1.SessionService/Close",
     "/grpc.health.v1.Health/Check",
     "/grpc.health.v1.Health/Watch",
     "/grpc.reflection.v1.ServerReflection/ServerReflectionInfo",

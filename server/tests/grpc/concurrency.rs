@@ -34,17 +34,17 @@ async fn race(
     match number % 3 {
         0 => {
             for (pod, _) in &pods {
-                let request = PlaceRequest { pod: Some(pod.clone()), mode, tie_break };
+                let pod = Some(pod.clone());
+                let request = PlaceRequest { pod, mode, tie_break, ..PlaceRequest::default() };
                 decisions.push(client.place(request).await.unwrap().into_inner().decision.unwrap());
             }
         }
         1 => {
             for pods in pods.chunks(7) {
                 let entries = pods.iter().map(|(pod, _)| entry(pod.clone(), 1)).collect();
-                let response = client
-                    .place_batch(PlaceBatchRequest { entries, mode, tie_break })
-                    .await
-                    .unwrap();
+                let default = PlaceBatchRequest::default();
+                let request = PlaceBatchRequest { entries, mode, tie_break, ..default };
+                let response = client.place_batch(request).await.unwrap();
                 decisions.extend(
                     response.into_inner().results.iter().map(|r| result(r).unwrap().clone()),
                 );
@@ -58,6 +58,7 @@ async fn race(
                     entries: pods.iter().map(|(pod, _)| entry(pod.clone(), 1)).collect(),
                     mode,
                     tie_break,
+                    ..PlaceStreamRequest::default()
                 })
                 .collect();
             let mut answers =
@@ -138,7 +139,7 @@ async fn one_pod_is_placed_once_however_many_ask() {
             let request = PlaceRequest {
                 pod: Some(pod("only", "1")),
                 mode: PlaceMode::Assume as i32,
-                tie_break: None,
+                ..PlaceRequest::default()
             };
             client.place(request).await.map(|response| response.into_inner().decision.unwrap())
         }));

@@ -2,7 +2,9 @@
 
 use std::time::Duration;
 
-use berth_proto::berth_v1::{PlaceBatchRequest, PlaceMode, PlaceStreamRequest, SyncRequest};
+use berth_proto::berth_v1::{
+    PlaceBatchRequest, PlaceStreamRequest, SessionServiceOpenRequest, SyncRequest,
+};
 use berth_server::runtime::{ServerOptions, Shutdown};
 use tokio::sync::mpsc;
 use tokio_stream::wrappers::ReceiverStream;
@@ -19,7 +21,7 @@ async fn a_call_in_flight_is_answered() {
     let grpc = world.server.grpc_address();
     let mut client = world.placement.clone();
     let entries = vec![entry(pod("web", "1m"), 30_000)];
-    let request = PlaceBatchRequest { entries, mode: PlaceMode::DryRun as i32, tie_break: None };
+    let request = PlaceBatchRequest { entries, ..PlaceBatchRequest::default() };
     let call = tokio::spawn(async move { client.place_batch(request).await });
     // The call is on the server once the pool works on it; there is no sign of that from outside, hence the short wait.
     tokio::time::sleep(Duration::from_millis(100)).await;
@@ -56,6 +58,22 @@ async fn streams_end_with_unavailable_after_their_answers() {
     }
     drop((requests, _feed));
     assert_eq!(draining.await.unwrap(), Shutdown::Drained);
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_call_on_a_session_is_answered_before_the_session_is_dropped() {
+    let mut world = World::start().await;
+    world.nodes(500, 1_000).await;
+    let request = SessionServiceOpenRequest {};
+    let session_id = world.session.open(request).await.unwrap().into_inner().session_id;
+    let mut client = world.placement.clone();
+    let entries = vec![entry(pod("web", "1m"), 30_000)];
+    let request = PlaceBatchRequest { entries, session_id, ..PlaceBatchRequest::default() };
+    let call = tokio::spawn(async move { client.place_batch(request).await });
+    tokio::time::sleep(Duration::from_millis(100)).await;
+    let outcome_of_drain = world.server.shutdown().await;
+    assert_eq!(call.await.unwrap().unwrap().into_inner().results.len(), 30_000);
+    assert_eq!(outcome_of_drain, Shutdown::Drained);
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]

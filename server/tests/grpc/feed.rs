@@ -5,7 +5,9 @@ use std::path::{Path, PathBuf};
 
 use berth_engine::ObjectKind;
 use berth_proto::berth_v1::delta::Change;
-use berth_proto::berth_v1::{ApplyRequest, ExplainRequest, PlaceBatchRequest, PlaceMode};
+use berth_proto::berth_v1::{
+    ApplyRequest, ExplainRequest, PlaceBatchRequest, PlaceMode, PreemptRequest,
+};
 use berth_server::feed::FeedError;
 use berth_server::feed::file::{self, LoadReport};
 use berth_server::runtime::ServerOptions;
@@ -13,6 +15,7 @@ use flate2::Compression;
 use flate2::write::GzEncoder;
 use tonic::Code;
 
+use crate::preemption::prioritised;
 use crate::probes::get;
 use crate::world::{World, bound, options, outcome, pod};
 
@@ -115,6 +118,93 @@ async fn files_become_the_cluster_and_bad_objects_are_named() {
     assert_eq!(world.list_nodes().await[0].requested["cpu"], 1500);
     assert_eq!(outcome(&world.place(pod("p", "2"), PlaceMode::DryRun).await.unwrap()), Ok("n1"));
     assert!(outcome(&world.place(pod("p", "3"), PlaceMode::DryRun).await.unwrap()).is_err());
+}
+
+/// Budgets in a `List`, in a list of their own and as a document by itself, and what preemption makes of them; a pod of the
+/// dump that was nominated holds its room.
+#[tokio::test]
+async fn a_dump_tells_of_disruption_budgets_and_nominations() {
+    let node = |name: &str| {
+        format!(
+            r#"{{"kind": "Node", "metadata": {{"name": "{name}"}}, "status": {{"allocatable": {{"cpu": "2", "pods": "9"}}}}}}"#
+        )
+    };
+    let running = |name: &str, node: &str| {
+        format!(
+            r#"{{"kind": "Pod", "metadata": {{"name": "{name}", "namespace": "a", "uid": "{name}", "labels": {{"app": "{name}"}}}},
+               "spec": {{"nodeName": "{node}", "priority": 1, "containers": [{{"name": "c", "resources": {{"requests": {{"cpu": "2"}}}}}}]}}}}"#
+        )
+    };
+    let budget = |name: &str, app: &str| {
+        format!(
+            r#"{{"kind": "PodDisruptionBudget", "apiVersion": "policy/v1", "metadata": {{"name": "{name}", "namespace": "a"}},
+               "spec": {{"minAvailable": "100%", "selector": {{"matchLabels": {{"app": "{app}"}}}}}}, "status": {{"disruptionsAllowed": 0}}}}"#
+        )
+    };
+    let items = [
+        node("n1"),
+        node("n2"),
+        node("n3"),
+        node("n4"),
+        running("one", "n1"),
+        running("two", "n2"),
+        running("three", "n3"),
+        budget("keeps-one", "one"),
+    ];
+    let list = format!(r#"{{"kind": "List", "items": [{}]}}"#, items.join(",\n"));
+    let budgets = "\
+kind: PodDisruptionBudgetList
+apiVersion: policy/v1
+items:
+- metadata: {name: keeps-two, namespace: a}
+  spec: {maxUnavailable: 0, selector: {matchLabels: {app: two}}}
+- metadata: {namespace: a}
+---
+kind: PodDisruptionBudget
+apiVersion: policy/v1beta1
+metadata: {name: old, namespace: a}
+---
+kind: PodDisruptionBudget
+apiVersion: policy/v1
+metadata: {name: odd, namespace: a}
+spec: {selector: [app]}
+---
+kind: Pod
+metadata: {name: promised, namespace: a, uid: u}
+spec: {priority: 9, containers: [{name: c, resources: {requests: {cpu: 2}}}]}
+status: {nominatedNodeName: n4}
+";
+    let directory = tempfile::tempdir().unwrap();
+    let list = write(directory.path(), "list.json.gz", &gzip(list.as_bytes()));
+    let budgets = write(directory.path(), "budgets.yaml", budgets.as_bytes());
+    let mut world = World::start().await;
+    let report = world.server.file_loader()(&[list, budgets.clone()]).unwrap();
+    assert_eq!(report.n_objects, [(ObjectKind::PodDisruptionBudget, 2)].into());
+    let refused: Vec<String> = report.refused.iter().map(ToString::to_string).collect();
+    let at = budgets.display();
+    assert_eq!(
+        refused,
+        [
+            format!(
+                "{at}:6 (document 0, item 1): PodDisruptionBudget: `metadata.name`: is missing"
+            ),
+            format!(
+                "{at}:8 (document 1): PodDisruptionBudget `a/old`: `apiVersion`: `policy/v1beta1` is not read; \
+                 a `PodDisruptionBudget` is of `policy/v1`"
+            ),
+            format!(
+                "{at}:12 (document 2): PodDisruptionBudget `a/odd`: `spec.selector`: invalid type: list, expected an object (LabelSelector)"
+            ),
+        ]
+    );
+
+    let asks = prioritised("p", "1", 9);
+    let place = world.place(asks.clone(), PlaceMode::DryRun).await.unwrap();
+    assert!(outcome(&place).is_err(), "`n4` is promised");
+    let request = PreemptRequest { pod: Some(asks), ..PreemptRequest::default() };
+    let answer = world.preemption.preempt(request).await.unwrap().into_inner();
+    let ran = answer.post_filter.unwrap();
+    assert_eq!((ran.nominated_node_name.as_str(), ran.n_candidates), ("n3", 3));
 }
 
 #[test]

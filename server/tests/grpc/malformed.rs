@@ -37,6 +37,11 @@ async fn bytes_that_do_not_decode_are_the_callers_fault() {
         "/berth.v1.PlacementService/Explain",
         "/berth.v1.ClusterService/Apply",
         "/berth.v1.ClusterService/Sync",
+        "/berth.v1.PreemptionService/Preempt",
+        "/berth.v1.PreemptionService/ListCandidates",
+        "/berth.v1.SessionService/Apply",
+        "/berth.v1.SessionService/Commit",
+        "/berth.v1.SessionService/Close",
     ] {
         let status = send_garbage(world.channel.clone(), path).await;
         assert_eq!(status.code(), Code::InvalidArgument, "{path}: {status:?}");

@@ -22,7 +22,7 @@ fn object(kind: &str, namespace: &str, name: &str) -> Change {
 }
 
 /// One of every kind.
-fn one_of_each() -> [Change; 12] {
+fn one_of_each() -> [Change; 13] {
     let plain = || json!({"metadata": {"name": "x"}, "spec": {}});
     [
         Change::UpsertNamespace(read(plain())),
@@ -37,6 +37,7 @@ fn one_of_each() -> [Change; 12] {
         Change::UpsertCsiDriver(read(plain())),
         Change::UpsertCsiStorageCapacity(read(plain())),
         Change::UpsertVolumeAttachment(read(plain())),
+        Change::UpsertPodDisruptionBudget(read(plain())),
     ]
 }
 
@@ -51,7 +52,7 @@ async fn every_kind_is_counted_and_can_be_deleted() {
         assert_eq!(world.apply(one_of_each()).await.rejections, []);
     }
     let counted = counts(&mut world).await;
-    assert_eq!((counted.len(), counted.values().sum::<u32>()), (12, 12), "{counted:?}");
+    assert_eq!((counted.len(), counted.values().sum::<u32>()), (13, 13), "{counted:?}");
     for kind in counted.keys() {
         let answer = world.apply([object(kind, "", "y"), object(kind, "elsewhere", "y")]).await;
         assert_eq!(answer.rejections, [], "what is not there is gone already");

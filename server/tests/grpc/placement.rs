@@ -114,7 +114,7 @@ async fn refused_requests_name_their_field() {
         let status = world.placement.place(request).await.unwrap_err();
         assert_eq!((status.code(), violation(&status).0.as_str()), (Code::InvalidArgument, field));
     };
-    let request = PlaceRequest { pod: Some(pod("p", "1")), mode: 0, tie_break: None };
+    let request = PlaceRequest { pod: Some(pod("p", "1")), ..PlaceRequest::default() };
     check(&mut world, PlaceRequest { pod: None, ..request.clone() }, "pod").await;
     check(&mut world, PlaceRequest { mode: 7, ..request.clone() }, "mode").await;
     let tie_break = Some(TieBreak { rule: 9, seed: 0 });
@@ -181,7 +181,8 @@ async fn ties_are_broken_as_asked() {
     world.nodes(50, 4).await;
     let mut place = async |rule: TieBreakRule, seed: u64, name: &str| {
         let tie_break = Some(TieBreak { rule: rule as i32, seed });
-        let request = PlaceRequest { pod: Some(pod(name, "1")), mode: 0, tie_break };
+        let request =
+            PlaceRequest { pod: Some(pod(name, "1")), tie_break, ..PlaceRequest::default() };
         let decision = world.placement.place(request).await.unwrap().into_inner().decision.unwrap();
         outcome(&decision).unwrap().to_owned()
     };
@@ -210,8 +211,11 @@ async fn a_batch_sees_its_own_placements_and_answers_pod_by_pod() {
         entry(pod("last", "1"), 1),
     ];
     for (mode, n_assumed) in [(PlaceMode::DryRun, 0), (PlaceMode::Assume, 4)] {
-        let request =
-            PlaceBatchRequest { entries: entries.clone(), mode: mode as i32, tie_break: None };
+        let request = PlaceBatchRequest {
+            entries: entries.clone(),
+            mode: mode as i32,
+            ..PlaceBatchRequest::default()
+        };
         let results = batch(&mut world, request).await.results;
         assert_eq!(results.len(), 7);
         let nodes: Vec<_> =
@@ -245,7 +249,8 @@ async fn every_pod_is_decided_by_its_own_profile() {
         entry(pod("c", "3"), 1),
         entry(named("d"), 1),
     ];
-    let request = PlaceBatchRequest { entries, mode: PlaceMode::Assume as i32, tie_break: None };
+    let mode = PlaceMode::Assume as i32;
+    let request = PlaceBatchRequest { entries, mode, ..PlaceBatchRequest::default() };
     let results = batch(&mut world, request.clone()).await.results;
     let nodes: Vec<_> = results.iter().map(|r| outcome(result(r).unwrap()).ok()).collect();
     assert_eq!(nodes, [Some("n0"), Some("n1"), None, None]);
@@ -264,7 +269,7 @@ async fn a_batch_beyond_its_bound_is_refused_as_a_whole() {
     let entries = vec![entry(pod("a", "1"), 5), entry(pod("b", "1"), 6)];
     let status = world
         .placement
-        .place_batch(PlaceBatchRequest { entries, mode: 0, tie_break: None })
+        .place_batch(PlaceBatchRequest { entries, ..PlaceBatchRequest::default() })
         .await
         .unwrap_err();
     assert_eq!(
@@ -274,7 +279,7 @@ async fn a_batch_beyond_its_bound_is_refused_as_a_whole() {
     let entries = vec![entry(pod("a", "1"), u32::MAX), entry(pod("b", "1"), u32::MAX)];
     let status = world
         .placement
-        .place_batch(PlaceBatchRequest { entries, mode: 0, tie_break: None })
+        .place_batch(PlaceBatchRequest { entries, ..PlaceBatchRequest::default() })
         .await
         .unwrap_err();
     assert_eq!(violation(&status).0, "entries");
@@ -288,7 +293,7 @@ async fn a_batch_of_thousands_fills_the_cluster_to_the_brim() {
     let request = PlaceBatchRequest {
         entries: vec![entry(pod("web", "1"), 5_000)],
         mode: 2,
-        tie_break: None,
+        ..PlaceBatchRequest::default()
     };
     let results = batch(&mut world, request).await.results;
     let placed = results.iter().filter(|r| outcome(result(r).unwrap()).is_ok()).count();
@@ -304,7 +309,7 @@ async fn a_deadline_ends_a_batch_and_gives_back_what_it_took() {
     let mut request = Request::new(PlaceBatchRequest {
         entries,
         mode: PlaceMode::Assume as i32,
-        tie_break: None,
+        ..PlaceBatchRequest::default()
     });
     request.set_timeout(Duration::from_millis(30));
     let status = world.placement.place_batch(request).await.unwrap_err();
@@ -332,8 +337,7 @@ async fn an_explanation_has_every_nodes_verdict() {
         "status": {"allocatable": {"cpu": "4", "memory": "64Gi", "pods": "110"}},
     }));
     world.apply([Change::UpsertNode(tainted)]).await;
-    let request =
-        ExplainRequest { pod: Some(pod("p", "1")), tie_break: None, node_names: Vec::new() };
+    let request = ExplainRequest { pod: Some(pod("p", "1")), ..ExplainRequest::default() };
     let account = world.placement.explain(request.clone()).await.unwrap().into_inner();
     assert_eq!(outcome(account.decision.as_ref().unwrap()), Ok("n0"));
     let names: Vec<&str> = account.nodes.iter().map(|verdict| verdict.node_name.as_str()).collect();
@@ -358,8 +362,7 @@ async fn an_explanation_has_every_nodes_verdict() {
     let status = world.placement.explain(unknown).await.unwrap_err();
     assert_eq!(violation(&status), ("node_names[1]".into(), "the cluster has no node `n9`".into()));
 
-    let hungry =
-        ExplainRequest { pod: Some(pod("p", "5")), tie_break: None, node_names: Vec::new() };
+    let hungry = ExplainRequest { pod: Some(pod("p", "5")), ..ExplainRequest::default() };
     let account = world.placement.explain(hungry).await.unwrap().into_inner();
     assert!(outcome(account.decision.as_ref().unwrap()).is_err());
     assert!(!account.remedies.is_empty());

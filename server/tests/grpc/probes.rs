@@ -59,6 +59,14 @@ async fn ready_once_a_feed_has_spoken() {
     let channel = world.channel.clone();
     eventually("health follows", async || health(&channel, "").await == ServingStatus::Serving)
         .await;
+    for service in ["PlacementService", "PreemptionService", "SessionService"] {
+        let name = format!("berth.v1.{service}");
+        let channel = world.channel.clone();
+        eventually("its health too", async || {
+            health(&channel, &name).await == ServingStatus::Serving
+        })
+        .await;
+    }
     let (code, text) = get(http, "/nothing").await;
     assert_eq!((code, text.starts_with("not found; there are /livez")), (404, true), "{text}");
 }
@@ -112,7 +120,7 @@ async fn metrics_count_what_happened() {
 }
 
 #[tokio::test]
-async fn reflection_describes_both_services_and_kubernetes() {
+async fn reflection_describes_the_services_and_kubernetes() {
     let world = World::start().await;
     let ask = |message_request| ServerReflectionRequest {
         host: String::new(),
@@ -132,7 +140,13 @@ async fn reflection_describes_both_services_and_kubernetes() {
         panic!("no list of services")
     };
     let names: Vec<&str> = list.service.iter().map(|service| service.name.as_str()).collect();
-    for name in ["berth.v1.ClusterService", "berth.v1.PlacementService", "grpc.health.v1.Health"] {
+    for name in [
+        "berth.v1.ClusterService",
+        "berth.v1.PlacementService",
+        "berth.v1.PreemptionService",
+        "berth.v1.SessionService",
+        "grpc.health.v1.Health",
+    ] {
         assert!(names.contains(&name), "{name} is not in {names:?}");
     }
     for _ in 0..2 {

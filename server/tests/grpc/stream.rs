@@ -21,7 +21,8 @@ async fn open(
 
 fn request(sequence: u64, replicas: u32) -> PlaceStreamRequest {
     let entries = vec![entry(pod(&format!("p{sequence}"), "1"), replicas)];
-    PlaceStreamRequest { sequence, entries, mode: PlaceMode::Assume as i32, tie_break: None }
+    let mode = PlaceMode::Assume as i32;
+    PlaceStreamRequest { sequence, entries, mode, ..PlaceStreamRequest::default() }
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
@@ -110,7 +111,7 @@ async fn what_was_assumed_for_a_client_that_vanished_is_given_back() {
     }
     let cluster = world.cluster.clone();
     let n_assumed = async || {
-        let request = berth_proto::berth_v1::GetClusterRequest {};
+        let request = berth_proto::berth_v1::GetClusterRequest::default();
         cluster.clone().get_cluster(request).await.unwrap().into_inner().n_assumed_pods
     };
     crate::world::eventually("some are assumed", async || n_assumed().await >= 1_000).await;

@@ -6,6 +6,8 @@ use berth_engine::TieBreak;
 use berth_proto::berth_v1::cluster_service_client::ClusterServiceClient;
 use berth_proto::berth_v1::delta::Change;
 use berth_proto::berth_v1::placement_service_client::PlacementServiceClient;
+use berth_proto::berth_v1::preemption_service_client::PreemptionServiceClient;
+use berth_proto::berth_v1::session_service_client::SessionServiceClient;
 use berth_proto::berth_v1::{
     ApplyRequest, ApplyResponse, BatchEntry, Decision, Delta, GetClusterRequest,
     GetClusterResponse, ListNodesRequest, ListPodsRequest, NodeSummary, PlaceError, PlaceMode,
@@ -17,10 +19,13 @@ use serde_json::{Value, json};
 use tonic::Status;
 use tonic::transport::Channel;
 
-pub(crate) struct World {
-    pub(crate) server: Server,
+/// The server, where this is not one more client of it.
+pub(crate) struct World<S = Server> {
+    pub(crate) server: S,
     pub(crate) cluster: ClusterServiceClient<Channel>,
     pub(crate) placement: PlacementServiceClient<Channel>,
+    pub(crate) preemption: PreemptionServiceClient<Channel>,
+    pub(crate) session: SessionServiceClient<Channel>,
     pub(crate) channel: Channel,
 }
 
@@ -41,11 +46,27 @@ impl World {
     pub(crate) async fn with(options: ServerOptions) -> World {
         let server = Server::start(options).await.unwrap();
         let channel = connect(&server).await;
+        World::of(server, channel)
+    }
+
+    /// One more connection to the server.
+    pub(crate) async fn connect(&self) -> Client {
+        World::of((), connect(&self.server).await)
+    }
+}
+
+/// A client of some world's server.
+pub(crate) type Client = World<()>;
+
+impl<S> World<S> {
+    fn of(server: S, channel: Channel) -> World<S> {
         World {
             cluster: ClusterServiceClient::new(channel.clone())
                 .max_decoding_message_size(256 << 20),
             placement: PlacementServiceClient::new(channel.clone())
                 .max_decoding_message_size(256 << 20),
+            preemption: PreemptionServiceClient::new(channel.clone()),
+            session: SessionServiceClient::new(channel.clone()),
             channel,
             server,
         }
@@ -68,7 +89,7 @@ impl World {
     }
 
     pub(crate) async fn counts(&mut self) -> GetClusterResponse {
-        self.cluster.get_cluster(GetClusterRequest {}).await.unwrap().into_inner()
+        self.cluster.get_cluster(GetClusterRequest::default()).await.unwrap().into_inner()
     }
 
     pub(crate) async fn list_nodes(&mut self) -> Vec<NodeSummary> {
@@ -96,7 +117,7 @@ impl World {
         pod: core_v1::Pod,
         mode: PlaceMode,
     ) -> Result<Decision, Status> {
-        let request = PlaceRequest { pod: Some(pod), mode: mode as i32, tie_break: None };
+        let request = PlaceRequest { pod: Some(pod), mode: mode as i32, ..PlaceRequest::default() };
         self.placement.place(request).await.map(|response| response.into_inner().decision.unwrap())
     }
 }

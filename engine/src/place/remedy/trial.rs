@@ -6,6 +6,8 @@ use std::sync::atomic::AtomicU64;
 use super::change::RemedyChange;
 use super::change_node;
 use super::change_pod;
+use crate::place::feasible::Feasible;
+use crate::place::promised::kept_promise;
 use crate::place::request::{PlaceRequest, TieBreak};
 use crate::place::{Evaluation, Plan, before_filtering};
 use crate::snapshot::draft::Draft;
@@ -54,7 +56,10 @@ fn filter(plan: &mut Plan<'_>) -> Option<Opened> {
     let mut evaluation = Evaluation::default();
     evaluation.filter(plan);
     plan.prepared.count(&mut evaluation.census);
-    let feasible = evaluation.feasible(plan);
+    let feasible = match kept_promise(plan) {
+        Some(row) => Feasible::only(row, plan.prepared.snapshot().shards.len()),
+        None => evaluation.feasible(plan),
+    };
     // Several feasible nodes are scored, which a preference that does not parse makes fail.
     if feasible.len() == 0 || (feasible.len() > 1 && plan.check_scoring().is_err()) {
         return None;

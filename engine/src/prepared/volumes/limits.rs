@@ -21,7 +21,8 @@ pub(crate) struct Limits {
 /// The volumes of one driver.
 pub(crate) struct DriverDemand {
     pub(crate) driver: Symbol,
-    /// How many the pod has.
+    /// The pod's, each once, sorted.
+    pub(crate) volumes: Vec<VolumeId>,
     pub(crate) n_volumes: i32,
     /// Rows where pods use some of them already, sorted, and how many of them.
     pub(crate) shared: Vec<(NodeRow, i32)>,
@@ -70,6 +71,7 @@ impl DriverDemand {
         let shared = rows.chunk_by(|a, b| a == b).map(|same| (same[0], count(same)));
         DriverDemand {
             driver: volumes[0].driver,
+            volumes: volumes.to_vec(),
             n_volumes: i32::try_from(volumes.len()).unwrap_or(i32::MAX),
             shared: shared.collect(),
         }

@@ -11,10 +11,10 @@ pub(crate) struct Restrictions {
     pub(crate) refusal: Option<String>,
     /// Rows with a pod that uses one of the pod's disks, sorted (S-VLR-4).
     pub(crate) occupied: Vec<NodeRow>,
-    /// Whether another pod uses a claim that one pod alone may use (S-VLR-2).
-    pub(crate) is_claim_in_use: bool,
-    /// Whether the pod has such claims.
-    pub(crate) has_exclusive_claims: bool,
+    /// How many claims that one pod alone may use are used by another (S-VLR-2).
+    pub(crate) n_claims_in_use: i64,
+    /// The pod's claims of that kind.
+    pub(crate) exclusive: Vec<ClaimKey>,
 }
 
 impl Restrictions {
@@ -26,7 +26,7 @@ impl Restrictions {
         occupied.dedup();
         let direct = volumes.claims.iter().filter(|claim| !claim.is_ephemeral());
         let mut refusal = None;
-        let mut exclusive: Vec<&ClaimKey> = Vec::new();
+        let mut exclusive: Vec<ClaimKey> = Vec::new();
         for claim in direct {
             match storage.claims.get(&claim.key) {
                 None => {
@@ -34,7 +34,9 @@ impl Restrictions {
                     break;
                 }
                 Some(known) if known.access_modes.has_read_write_once_pod() => {
-                    exclusive.push(&claim.key);
+                    if !exclusive.contains(&claim.key) {
+                        exclusive.push(claim.key.clone());
+                    }
                 }
                 Some(_) => {}
             }
@@ -42,8 +44,9 @@ impl Restrictions {
         Restrictions {
             refusal,
             occupied,
-            is_claim_in_use: exclusive.iter().any(|key| storage.claims.is_used(key)),
-            has_exclusive_claims: !exclusive.is_empty(),
+            n_claims_in_use: exclusive.iter().filter(|key| storage.claims.is_used(key)).count()
+                as i64,
+            exclusive,
         }
     }
 }

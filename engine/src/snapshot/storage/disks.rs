@@ -49,6 +49,12 @@ impl DiskIndex {
         }
     }
 
+    /// How many volumes of pods on a row are the disk: those that only read it, and the others.
+    pub(crate) fn uses(&self, key: &DiskKey, row: NodeRow) -> (i64, i64) {
+        let uses = self.uses.get(&(key.clone(), row)).copied().unwrap_or_default();
+        (i64::from(uses.n_readers), i64::from(uses.n_writers))
+    }
+
     /// The rows with a pod that a newcomer with this disk would disturb: unless both only read.
     pub(crate) fn conflicts<'a>(&'a self, disk: &'a Disk) -> impl Iterator<Item = NodeRow> + 'a {
         disk.keys.iter().flat_map(|key| {

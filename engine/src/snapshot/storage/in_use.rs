@@ -81,6 +81,12 @@ impl InUse {
         self.counts.get(&(driver, shard)).map(|counts| &**counts)
     }
 
+    /// Whether a volume is attached to the node of a row.
+    pub(crate) fn is_attached(&self, volume: &VolumeId, row: NodeRow) -> bool {
+        let holders = self.holders.get(&(volume.clone(), row));
+        holders.is_some_and(|holders| holders.n_attachments > 0)
+    }
+
     /// The rows with pods that use a volume.
     pub(crate) fn rows_of<'a>(
         &'a self,

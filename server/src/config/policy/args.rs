@@ -1,6 +1,6 @@
 //! Plugin arguments: one typed form per plugin that has any, with upstream's defaults (S-CFG-3, 10.4).
 //!
-//! Arguments of plugins that the engine never asks (preemption, dynamic resources) are decoded and checked all the same, so
+//! Arguments of plugins that the engine never asks (dynamic resources) are decoded and checked all the same, so
 //! that a file that kube-scheduler would refuse is refused here too.
 
 use super::configuration::API_VERSION;

@@ -5,9 +5,9 @@ use super::configuration::{Profile, SchedulerConfiguration};
 use super::plugins::{self, Expanded, ExtensionPoint};
 use crate::config::Problem;
 use berth_engine::{
-    BalancedAllocationArgs, DefaultConstraint, InterPodAffinityArgs, NodeAffinityArgs,
-    NodeResourcesFitArgs, Plugin, PodTopologySpreadArgs, Policy, PolicyError, PolicySpec,
-    ScoringStrategy, SpreadDefaulting, WhenUnsatisfiable,
+    BalancedAllocationArgs, DefaultConstraint, DefaultPreemptionArgs, InterPodAffinityArgs,
+    NodeAffinityArgs, NodeResourcesFitArgs, Plugin, PodTopologySpreadArgs, Policy, PolicyError,
+    PolicySpec, ScoringStrategy, SpreadDefaulting, WhenUnsatisfiable,
 };
 
 /// A policy per profile, or the first problem of each profile that has one.
@@ -42,6 +42,7 @@ fn policy(profile: &Profile, path: &str) -> Result<Policy, Vec<Problem>> {
         balanced_allocation: balanced_allocation(profile),
         pod_topology_spread: pod_topology_spread(profile),
         inter_pod_affinity: inter_pod_affinity(profile),
+        default_preemption: default_preemption(profile),
     };
     Policy::new(spec).map_err(|error| vec![locate(profile, path, &error)])
 }
@@ -108,6 +109,20 @@ fn inter_pod_affinity(profile: &Profile) -> InterPodAffinityArgs {
     match args_of(profile, Plugin::InterPodAffinity) {
         Some((_, PluginArgs::InterPodAffinity(args))) => args.clone(),
         _ => InterPodAffinityArgs::default(),
+    }
+}
+
+fn default_preemption(profile: &Profile) -> DefaultPreemptionArgs {
+    let Some((_, PluginArgs::DefaultPreemption(args))) =
+        args_of(profile, Plugin::DefaultPreemption)
+    else {
+        return DefaultPreemptionArgs::default();
+    };
+    // `check::validate` let nothing negative pass.
+    let n = |number: i32| u32::try_from(number).unwrap_or(0);
+    DefaultPreemptionArgs {
+        min_candidate_nodes_percentage: n(args.min_candidate_nodes_percentage),
+        min_candidate_nodes_absolute: n(args.min_candidate_nodes_absolute),
     }
 }
 

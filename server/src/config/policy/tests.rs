@@ -2,8 +2,8 @@
 
 use super::*;
 use berth_engine::{
-    DefaultConstraint, InterPodAffinityArgs, Plugin, PolicySpec, ResourceWeight, ScoringStrategy,
-    ShapePoint, SpreadDefaulting, WhenUnsatisfiable,
+    DefaultConstraint, DefaultPreemptionArgs, InterPodAffinityArgs, Plugin, PolicySpec,
+    ResourceWeight, ScoringStrategy, ShapePoint, SpreadDefaulting, WhenUnsatisfiable,
 };
 
 const HEAD: &str = "apiVersion: kubescheduler.config.k8s.io/v1\nkind: KubeSchedulerConfiguration\n";
@@ -303,6 +303,23 @@ fn a_resource_needs_a_name() {
         "profiles: [{{pluginConfig: [{{name: NodeResourcesFit, args: {{scoringStrategy: {twice}}}}}]}}]"
     );
     assert!(read(&body).is_ok());
+}
+
+/// S-PRE-6: what is not written keeps its default.
+#[test]
+fn preemption_args_reach_the_policy() {
+    let preemption = |args: &str| {
+        let config = format!("{{name: DefaultPreemption, args: {args}}}");
+        spec(&format!("profiles: [{{pluginConfig: [{config}]}}]")).default_preemption
+    };
+    let expected = |percentage, absolute| DefaultPreemptionArgs {
+        min_candidate_nodes_percentage: percentage,
+        min_candidate_nodes_absolute: absolute,
+    };
+    assert_eq!(preemption("{}"), expected(10, 100));
+    assert_eq!(preemption("{minCandidateNodesPercentage: 30}"), expected(30, 100));
+    let both = "{minCandidateNodesPercentage: 100, minCandidateNodesAbsolute: 0}";
+    assert_eq!(preemption(both), expected(100, 0));
 }
 
 #[test]

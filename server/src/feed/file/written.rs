@@ -1,7 +1,7 @@
 //! Objects other than nodes and pods, as they stand in a file.
 
 use berth_engine::{ObjectKind, WireObject};
-use berth_proto::{apps_v1, core_v1, storage_v1};
+use berth_proto::{apps_v1, core_v1, policy_v1, storage_v1};
 
 macro_rules! written {
     ($($kind:ident($message:ty)),+ $(,)?) => {
@@ -41,4 +41,5 @@ written! {
     CsiDriver(storage_v1::CsiDriver),
     CsiStorageCapacity(storage_v1::CsiStorageCapacity),
     VolumeAttachment(storage_v1::VolumeAttachment),
+    PodDisruptionBudget(policy_v1::PodDisruptionBudget),
 }

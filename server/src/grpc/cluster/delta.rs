@@ -14,10 +14,10 @@ use crate::grpc::status::CallError;
 /// From this many changes on a batch leaves the reactor, and its objects are compiled on all cores.
 const LONG_BATCH: usize = 64;
 
-pub(super) struct Outcome {
-    pub(super) generation: Generation,
+pub(in crate::grpc) struct Outcome {
+    pub(in crate::grpc) generation: Generation,
     /// By ascending index.
-    pub(super) rejections: Vec<wire::Rejection>,
+    pub(in crate::grpc) rejections: Vec<wire::Rejection>,
 }
 
 /// A compiled change, or what was refused and why. In step with the request.
@@ -37,7 +37,7 @@ pub(super) async fn apply(
     deltas: Vec<wire::Delta>,
     deadline: Deadline,
 ) -> Result<Outcome, CallError> {
-    if deltas.len() < LONG_BATCH && state.decides_in_microseconds() {
+    if deltas.len() < LONG_BATCH && state.decides_in_microseconds(&state.cluster) {
         return Ok(apply_now(state, deltas));
     }
     let shared = state.clone();
@@ -52,10 +52,20 @@ pub(super) async fn apply(
 
 fn apply_now(state: &State, deltas: Vec<wire::Delta>) -> Outcome {
     let n_deltas = deltas.len();
+    let outcome = apply_to(&state.cluster, deltas);
+    let n_rejected = outcome.rejections.len();
+    state.freshness.note_applied();
+    state.metrics.count_deltas(n_deltas - n_rejected.min(n_deltas), n_rejected);
+    outcome
+}
+
+/// The same on any cluster, here and now.
+pub(in crate::grpc) fn apply_to(cluster: &Cluster, deltas: Vec<wire::Delta>) -> Outcome {
+    let n_deltas = deltas.len();
     let mut rejections = Vec::new();
     let mut accepted = Vec::with_capacity(n_deltas);
     let mut positions = Vec::with_capacity(n_deltas);
-    for (index, compiled) in compile(&state.cluster, deltas).into_iter().enumerate() {
+    for (index, compiled) in compile(cluster, deltas).into_iter().enumerate() {
         match compiled {
             Ok(delta) => {
                 accepted.push(delta);
@@ -65,9 +75,9 @@ fn apply_now(state: &State, deltas: Vec<wire::Delta>) -> Outcome {
         }
     }
     let generation = if accepted.is_empty() {
-        state.cluster.snapshot().generation()
+        cluster.snapshot().generation()
     } else {
-        let applied = state.cluster.apply(accepted);
+        let applied = cluster.apply(accepted);
         rejections.extend(applied.rejected.into_iter().map(|rejected| {
             let index = positions.get(rejected.index).copied().unwrap_or(rejected.index);
             convert::rejection(index, rejected.object, rejected.error)
@@ -75,7 +85,5 @@ fn apply_now(state: &State, deltas: Vec<wire::Delta>) -> Outcome {
         rejections.sort_by_key(|rejection| rejection.index);
         applied.generation
     };
-    state.freshness.note_applied();
-    state.metrics.count_deltas(n_deltas - rejections.len().min(n_deltas), rejections.len());
     Outcome { generation, rejections }
 }

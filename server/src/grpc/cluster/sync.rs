@@ -41,7 +41,7 @@ async fn run(
     deadline: Deadline,
     answers: &mpsc::Sender<Result<SyncResponse, Status>>,
 ) -> Result<(), Status> {
-    let mut session = Session { collecting: None };
+    let mut intake = Intake { collecting: None };
     for sequence in 0.. {
         let request = tokio::select! {
             request = requests.message() => request.map_err(|status| of_transport(status, state.limits.max_message_bytes))?,
@@ -51,12 +51,12 @@ async fn run(
         if deadline.has_passed() {
             return Err(CallError::DeadlineExceeded.into());
         }
-        let (generation, rejections) = session.handle(state, request, deadline).await?;
+        let (generation, rejections) = intake.handle(state, request, deadline).await?;
         if answers.send(Ok(SyncResponse { sequence, generation, rejections })).await.is_err() {
             return Ok(());
         }
     }
-    match session.collecting {
+    match intake.collecting {
         None => Ok(()),
         Some(_) => {
             Err(CallError::OutOfOrder { reason: "the stream ended before `end_snapshot`" }.into())
@@ -64,11 +64,11 @@ async fn run(
     }
 }
 
-struct Session {
+struct Intake {
     collecting: Option<Collection>,
 }
 
-impl Session {
+impl Intake {
     /// Gives the generation that holds the request, and what was refused.
     async fn handle(
         &mut self,

@@ -12,6 +12,7 @@ use tokio_stream::Stream;
 use tonic::{Status, Streaming};
 
 use super::batch::{self, Terms};
+use crate::grpc::asked::Asked;
 use crate::grpc::convert;
 use crate::grpc::deadline::{Cancel, CancelOnDrop, Deadline};
 use crate::grpc::status::{CallError, of_transport};
@@ -25,6 +26,21 @@ const MAX_INLINE_PODS: u64 = 16;
 
 type Answer = Result<PlaceStreamResponse, Status>;
 
+/// An answer on its way, and the cluster that it is about; `None` where it names a session that is not there.
+struct Decided {
+    answer: PlaceStreamResponse,
+    asked: Option<Asked>,
+}
+
+impl Decided {
+    /// Undoes it: nobody will learn of it.
+    fn give_back(&self) {
+        if let Some(asked) = &self.asked {
+            batch::give_back(asked, &self.answer.results);
+        }
+    }
+}
+
 /// Starts serving the stream; ends with it, or when the server drains and all that was read is answered.
 pub(super) fn serve(
     state: Arc<State>,
@@ -34,7 +50,7 @@ pub(super) fn serve(
     let (decoded, queue) = mpsc::channel(QUEUE);
     let (answers, receiver) = mpsc::channel(QUEUE);
     tokio::spawn(read(state.clone(), requests, decoded));
-    let stream = Answers { receiver, state: state.clone() };
+    let stream = Answers { receiver };
     tokio::spawn(async move {
         if let Err(status) = decide(&state, queue, deadline, &answers).await {
             // A closed channel means that the client has gone: nobody is left to be told.
@@ -46,24 +62,25 @@ pub(super) fn serve(
 
 /// The answers on their way to the client. Those that it went away without are given back: nobody would learn of them.
 pub(crate) struct Answers {
-    receiver: mpsc::Receiver<Answer>,
-    state: Arc<State>,
+    receiver: mpsc::Receiver<Result<Decided, Status>>,
 }
 
 impl Stream for Answers {
     type Item = Answer;
 
     fn poll_next(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Option<Answer>> {
-        self.receiver.poll_recv(cx)
+        self.receiver
+            .poll_recv(cx)
+            .map(|decided| decided.map(|decided| decided.map(|decided| decided.answer)))
     }
 }
 
 impl Drop for Answers {
     fn drop(&mut self) {
         self.receiver.close();
-        while let Ok(answer) = self.receiver.try_recv() {
-            if let Ok(answer) = answer {
-                batch::give_back(&self.state, &answer.results);
+        while let Ok(decided) = self.receiver.try_recv() {
+            if let Ok(decided) = decided {
+                decided.give_back();
             }
         }
     }
@@ -98,7 +115,7 @@ async fn decide(
     state: &Arc<State>,
     mut queue: mpsc::Receiver<Result<PlaceStreamRequest, Status>>,
     deadline: Deadline,
-    answers: &mpsc::Sender<Answer>,
+    answers: &mpsc::Sender<Result<Decided, Status>>,
 ) -> Result<(), Status> {
     let caller = CancelOnDrop::new(deadline);
     while let Some(request) = queue.recv().await {
@@ -106,16 +123,16 @@ async fn decide(
         if deadline.has_passed() {
             return Err(CallError::DeadlineExceeded.into());
         }
-        let decided = if batch::n_pods(&request.entries) <= MAX_INLINE_PODS
-            && state.decides_in_microseconds()
-        {
-            answer(state, request, &caller.token())
+        let asked = state.asked(&request.session_id);
+        let is_quick = asked.as_ref().is_ok_and(|asked| state.decides_in_microseconds(asked));
+        let decided = if is_quick && batch::n_pods(&request.entries) <= MAX_INLINE_PODS {
+            answer(state, asked, request, &caller.token())
         } else {
             let shared = state.clone();
             let job = move |cancel: &Cancel| {
-                let decided = answer(&shared, request, cancel);
+                let decided = answer(&shared, asked, request, cancel);
                 if cancel.is_cancelled() {
-                    batch::give_back(&shared, &decided.results);
+                    decided.give_back();
                     return Err(CallError::DeadlineExceeded);
                 }
                 Ok(decided)
@@ -130,7 +147,7 @@ async fn decide(
         match answers.reserve().await {
             Ok(place) => place.send(Ok(decided)),
             Err(_) => {
-                batch::give_back(state, &decided.results);
+                decided.give_back();
                 return Ok(());
             }
         }
@@ -139,23 +156,27 @@ async fn decide(
 }
 
 /// Never an error: a request that is refused as a whole is refused entry by entry, and the stream goes on.
-fn answer(state: &State, request: PlaceStreamRequest, cancel: &Cancel) -> PlaceStreamResponse {
-    let PlaceStreamRequest { sequence, entries, mode, tie_break } = request;
+fn answer(
+    state: &State,
+    asked: Result<Asked, CallError>,
+    request: PlaceStreamRequest,
+    cancel: &Cancel,
+) -> Decided {
+    let PlaceStreamRequest { sequence, entries, mode, tie_break, session_id: _ } = request;
     let n_entries = entries.len();
-    let terms = || -> Result<Terms, CallError> {
-        Ok(Terms {
-            mode: convert::mode(mode)?,
-            tie_break: convert::tie_break(tie_break.as_ref(), state.tie_break)?,
-            method: PlaceMethod::PlaceStream,
-        })
+    let decide = |asked: &Asked| {
+        let mode = convert::mode(mode)?;
+        let tie_break = convert::tie_break(tie_break.as_ref(), state.tie_break)?;
+        let terms = Terms { mode, tie_break, method: PlaceMethod::PlaceStream };
+        batch::decide(state, asked, entries, terms, cancel)
     };
-    let results: Vec<PlaceResult> =
-        match terms().and_then(|terms| batch::decide(state, entries, terms, cancel)) {
-            Ok(results) => results.into_iter().map(convert::place_result).collect(),
-            Err(error) => {
-                state.metrics.count_refused(n_entries);
-                (0..n_entries).map(|_| convert::place_result(Err(error.clone()))).collect()
-            }
-        };
-    PlaceStreamResponse { sequence, results }
+    let results: Vec<PlaceResult> = match asked.as_ref().map_err(CallError::clone).and_then(decide)
+    {
+        Ok(results) => results.into_iter().map(convert::place_result).collect(),
+        Err(error) => {
+            state.metrics.count_refused(n_entries);
+            (0..n_entries).map(|_| convert::place_result(Err(error.clone()))).collect()
+        }
+    };
+    Decided { answer: PlaceStreamResponse { sequence, results }, asked: asked.ok() }
 }

@@ -1,0 +1,115 @@
+//! Commit: a session's placements and promises made real, all of them or none.
+
+use std::sync::Arc;
+
+use super::Cluster;
+use super::step::Step;
+use super::writer::Writer;
+use crate::model::PodKey;
+use crate::place::basis::{Ground, Touched};
+use crate::snapshot::{Generation, Snapshot};
+
+/// What a commit did.
+#[derive(Copy, Clone, Debug, PartialEq, Eq)]
+pub struct Committed {
+    /// The published generation that holds all of it.
+    pub generation: Generation,
+    /// Pods that took their room.
+    pub n_assumed: usize,
+    /// Pods that were promised a node.
+    pub n_nominated: usize,
+}
+
+/// Why nothing of a session was committed.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum CommitError {
+    /// It was not forked from this cluster.
+    #[error("the session is not a fork of this cluster")]
+    NotAFork,
+    /// It was committed before.
+    #[error("the session was committed already")]
+    AlreadyCommitted,
+    /// A decision rests on something that the session only supposes: a delta applied to it changed that.
+    #[error("pod `{pod}` on node `{node}` rests on {ground}, which a delta of the session changed")]
+    Hypothetical {
+        /// The pod.
+        pod: PodKey,
+        /// Where it was placed, or which node it was promised.
+        node: Arc<str>,
+        /// What was changed.
+        ground: Ground,
+    },
+    /// A decision rests on something that is no longer so.
+    #[error(
+        "pod `{pod}` on node `{node}` rests on {ground}, which changed since the session was opened"
+    )]
+    Changed {
+        /// The pod.
+        pod: PodKey,
+        /// Where it was placed, or which node it was promised.
+        node: Arc<str>,
+        /// What changed.
+        ground: Ground,
+    },
+    /// A pod got its node in the meantime (S-CCH-2).
+    #[error("pod `{pod}` is on node `{node}` already")]
+    AlreadyPlaced {
+        /// The pod.
+        pod: PodKey,
+        /// Where it is.
+        node: Arc<str>,
+    },
+}
+
+impl Cluster {
+    /// Makes what a fork of this cluster came to real: pods placed on it take their room, and promised nodes are promised.
+    ///
+    /// All of it or nothing, in one generation: it is refused if anything that a decision rests on (its row and the terms of
+    /// pods and nominations always; volumes, other nodes and other objects where its filters ask for those) changed since the
+    /// fork was made, or was changed on the fork by a delta. Deltas of the fork are never applied here.
+    pub fn commit(&self, fork: &Cluster) -> Result<Committed, CommitError> {
+        let base = fork.is_fork_of(self).ok_or(CommitError::NotAFork)?;
+        // A fork is locked before what it was forked from, here and nowhere else both: no two can wait for each other.
+        let mut decided = fork.writer();
+        let session = decided.session.as_mut().ok_or(CommitError::NotAFork)?;
+        if session.is_committed {
+            return Err(CommitError::AlreadyCommitted);
+        }
+        let mut writer = self.writer();
+        for step in session.steps() {
+            check(step, base, &session.touched, &writer)?;
+        }
+        let (mut n_assumed, mut n_nominated) = (0, 0);
+        for step in session.steps() {
+            match step {
+                Step::Assume { .. } => n_assumed += 1,
+                Step::Nominate { .. } => n_nominated += 1,
+                Step::Clear { .. } => {}
+            }
+            writer.carry_out(step.clone());
+        }
+        session.is_committed = true;
+        Ok(Committed { generation: self.publish(&mut writer), n_assumed, n_nominated })
+    }
+}
+
+/// Whether a step decided on a fork of `base` may be taken on the newest state.
+pub(super) fn check(
+    step: &Step,
+    base: &Snapshot,
+    touched: &Touched,
+    writer: &Writer,
+) -> Result<(), CommitError> {
+    let pod = step.pod();
+    if let Some(node) = writer.node_of(pod).filter(|_| step.needs_no_node()) {
+        return Err(CommitError::AlreadyPlaced { pod: pod.clone(), node });
+    }
+    let (basis, node) = (step.basis(), step.node());
+    if let Some(ground) = basis.touched(touched) {
+        return Err(CommitError::Hypothetical { pod: pod.clone(), node: node.clone(), ground });
+    }
+    if let Some(ground) = basis.changed(base, &writer.draft.snapshot) {
+        return Err(CommitError::Changed { pod: pod.clone(), node: node.clone(), ground });
+    }
+    Ok(())
+}

@@ -1,0 +1,186 @@
+//! KnownPods: where every pod is that the cluster was told of. Who is on a node stands in the node's row, and nowhere else.
+
+use std::hash::BuildHasher;
+
+use imbl::OrdMap;
+use rustc_hash::FxBuildHasher;
+
+use super::directory::Directory;
+use crate::model::{Pod, PodKey};
+use crate::snapshot::{NodeRow, Snapshot};
+
+/// Pods by key. A copy costs some pointers.
+#[derive(Clone, Debug, Default)]
+pub(super) struct KnownPods {
+    /// Rows of the pods on nodes by a hash of their keys: an entry says where to look, and the row who it is about.
+    rows: Directory<u64, NodeRow>,
+    /// Of those on nodes whose hash was another's when they came. Empty, unless someone sees to it.
+    namesakes: OrdMap<PodKey, NodeRow>,
+    /// Pods that are on no node of the cluster.
+    elsewhere: Directory<PodKey, Elsewhere>,
+}
+
+/// A pod on no node of the cluster.
+#[derive(Clone, Debug)]
+pub(super) struct Elsewhere {
+    pub(super) pod: Pod,
+    pub(super) is_assumed: bool,
+}
+
+/// A known pod.
+#[derive(Copy, Clone, Debug)]
+pub(super) struct Known<'a> {
+    pub(super) pod: &'a Pod,
+    pub(super) place: PodPlace,
+    /// Placed by Berth and not yet confirmed by a feed (S-CCH-1).
+    pub(super) is_assumed: bool,
+}
+
+/// Where a known pod is.
+#[derive(Copy, Clone, PartialEq, Eq, Debug)]
+pub(super) enum PodPlace {
+    OnNode(NodeRow),
+    /// On a node that the cluster does not have.
+    Orphaned,
+    Pending,
+}
+
+impl KnownPods {
+    /// What is known of the pod of this name.
+    pub(super) fn get<'a>(&'a self, key: &PodKey, snapshot: &'a Snapshot) -> Option<Known<'a>> {
+        self.find(hash_of(key), key, snapshot)
+    }
+
+    /// Every known pod, in no order that means anything.
+    pub(super) fn iter<'a>(&'a self, snapshot: &'a Snapshot) -> impl Iterator<Item = Known<'a>> {
+        let on_nodes = snapshot.shards.iter().flat_map(|shard| {
+            shard.nodes.rows.iter().flat_map(move |row| {
+                shard.pods.of(row).iter().map(move |placed| Known {
+                    pod: &placed.pod,
+                    place: PodPlace::OnNode(NodeRow::new(shard.index, row)),
+                    is_assumed: placed.is_assumed,
+                })
+            })
+        });
+        on_nodes.chain(self.elsewhere.iter().map(|(_, elsewhere)| elsewhere.known()))
+    }
+
+    /// A pod that was not known came to a row of the snapshot.
+    pub(super) fn put_on(&mut self, key: &PodKey, row: NodeRow) {
+        self.put_hash_on(hash_of(key), key, row);
+    }
+
+    /// A pod that was not known came, and is on no node of the cluster.
+    pub(super) fn put_elsewhere(&mut self, pod: Pod, is_assumed: bool) {
+        self.elsewhere.insert(pod.key().clone(), Elsewhere { pod, is_assumed });
+    }
+
+    /// A pod left its row.
+    pub(super) fn take_off(&mut self, key: &PodKey) {
+        self.take_hash_off(hash_of(key), key);
+    }
+
+    /// A pod that was on no node went.
+    pub(super) fn take_elsewhere(&mut self, key: &PodKey) -> Option<Elsewhere> {
+        self.elsewhere.remove(key).map(|(_, elsewhere)| elsewhere)
+    }
+
+    /// Whether a pod of this name is known and on no node of the cluster.
+    pub(super) fn is_elsewhere(&self, key: &PodKey) -> bool {
+        self.elsewhere.get(key).is_some()
+    }
+
+    /// A pod that is on no node, to be changed.
+    pub(super) fn elsewhere_mut(&mut self, key: &PodKey) -> Option<&mut Elsewhere> {
+        self.elsewhere.get_mut(key)
+    }
+
+    fn find<'a>(&'a self, hash: u64, key: &PodKey, snapshot: &'a Snapshot) -> Option<Known<'a>> {
+        let on_row = |row: NodeRow| {
+            let placed = snapshot.shards.get(row.shard())?.pods.find(row.row(), key)?;
+            let place = PodPlace::OnNode(row);
+            Some(Known { pod: &placed.pod, place, is_assumed: placed.is_assumed })
+        };
+        let expected = self.rows.get(&hash).and_then(|row| on_row(*row));
+        expected
+            .or_else(|| on_row(*self.namesakes.get(key)?))
+            .or_else(|| self.elsewhere.get(key).map(Elsewhere::known))
+    }
+
+    fn put_hash_on(&mut self, hash: u64, key: &PodKey, row: NodeRow) {
+        if let Some(other) = self.rows.insert(hash, row) {
+            self.rows.insert(hash, other);
+            self.namesakes.insert(key.clone(), row);
+        }
+    }
+
+    fn take_hash_off(&mut self, hash: u64, key: &PodKey) {
+        if self.namesakes.remove(key).is_none() {
+            self.rows.remove(&hash);
+        }
+    }
+}
+
+impl Elsewhere {
+    fn known(&self) -> Known<'_> {
+        let is_bound = self.pod.node_name().is_some();
+        let place = if is_bound { PodPlace::Orphaned } else { PodPlace::Pending };
+        Known { pod: &self.pod, place, is_assumed: self.is_assumed }
+    }
+}
+
+fn hash_of(key: &PodKey) -> u64 {
+    FxBuildHasher.hash_one(key)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::cluster::Cluster;
+    use crate::cluster::delta::Delta;
+    use berth_proto::{core_v1, meta_v1};
+
+    /// A cluster of two nodes with pods `a` and `b` on the first and `c` on the second.
+    fn snapshot() -> std::sync::Arc<Snapshot> {
+        let cluster = Cluster::new();
+        let metadata = |name: &str| {
+            let (name, uid) = (name.to_owned(), name.to_owned());
+            Some(meta_v1::ObjectMeta { name, uid, ..Default::default() })
+        };
+        let node = |name| {
+            let node = core_v1::Node { metadata: metadata(name), ..Default::default() };
+            Delta::UpsertNode(cluster.compile_node(&node).unwrap())
+        };
+        let pod = |name, node: &str| {
+            let spec = core_v1::PodSpec { node_name: node.to_owned(), ..Default::default() };
+            let pod =
+                core_v1::Pod { metadata: metadata(name), spec: Some(spec), ..Default::default() };
+            Delta::UpsertPod(cluster.compile_pod(&pod).unwrap())
+        };
+        let pods = [pod("a", "n1"), pod("b", "n1"), pod("c", "n2")];
+        cluster.apply([node("n1"), node("n2")].into_iter().chain(pods).collect());
+        cluster.snapshot()
+    }
+
+    /// Hashes may collide; names do not.
+    #[test]
+    fn pods_of_one_hash_are_told_apart() {
+        let snapshot = snapshot();
+        let key = |name| PodKey::new("default", name);
+        let row = |i| NodeRow::new(0, i);
+        let mut known = KnownPods::default();
+        for (name, at) in [("a", 0), ("b", 0), ("c", 1)] {
+            known.put_hash_on(7, &key(name), row(at));
+        }
+        let place =
+            |known: &KnownPods, name| known.find(7, &key(name), &snapshot).map(|known| known.place);
+        let on = |i| Some(PodPlace::OnNode(row(i)));
+        assert_eq!(["a", "b", "c"].map(|name| place(&known, name)), [on(0), on(0), on(1)]);
+        known.take_hash_off(7, &key("a"));
+        assert_eq!(["b", "c"].map(|name| place(&known, name)), [on(0), on(1)]);
+        known.take_hash_off(7, &key("c"));
+        assert_eq!(["b", "c"].map(|name| place(&known, name)), [on(0), None]);
+        known.take_hash_off(7, &key("b"));
+        assert!(known.namesakes.is_empty() && known.rows.iter().next().is_none());
+    }
+}

@@ -1,0 +1,330 @@
+//! Forks, commits and gangs on clusters of a few nodes.
+
+#[path = "../../tests/object/object.rs"]
+mod object;
+
+use std::cell::Cell;
+use std::sync::Arc;
+
+use super::Cluster;
+use super::batch::{BatchOutcome, BatchRequest, Gang};
+use super::commit::CommitError;
+use super::delta::Delta;
+use crate::error::EngineError;
+use crate::model::{Pod, PodKey};
+use crate::place::basis::Ground;
+use crate::place::decision::Outcome;
+use crate::place::request::{PlaceRequest, TieBreak};
+use crate::policy::Policy;
+use crate::preempt::outcome::{Nomination, PostFilter, PostFilterCode};
+use crate::preempt::request::PreemptOptions;
+
+fn cluster(nodes: &[&str], pods: &[&str]) -> Cluster {
+    let cluster = Cluster::new();
+    let nodes = nodes.iter().map(|text| node(&cluster, text));
+    let deltas = nodes.chain(pods.iter().map(|text| Delta::UpsertPod(pod(&cluster, text))));
+    assert_eq!(cluster.apply(deltas.collect()).rejected, []);
+    cluster
+}
+
+fn node(cluster: &Cluster, text: &str) -> Delta {
+    Delta::UpsertNode(cluster.compile_node(&object::node(text)).unwrap())
+}
+
+fn pod(cluster: &Cluster, text: &str) -> Pod {
+    cluster.compile_pod(&object::pod(text)).unwrap()
+}
+
+fn delete(name: &str) -> Delta {
+    Delta::DeletePod { key: PodKey::new("default", name), uid: None }
+}
+
+fn assume(cluster: &Cluster, text: &str) -> Arc<str> {
+    let (pod, policy) = (pod(cluster, text), Policy::default());
+    let tie_break = TieBreak::Lexicographic;
+    let decision = cluster.assume(&PlaceRequest { pod: &pod, policy: &policy, tie_break });
+    let Outcome::Placed(placement) = decision.unwrap().outcome else { panic!("{text} fits") };
+    assert!(placement.assumed);
+    placement.node
+}
+
+fn nominate(cluster: &Cluster, text: &str, nomination: Nomination) {
+    let post_filter = PostFilter {
+        code: PostFilterCode::Success,
+        message: String::new(),
+        nomination,
+        chosen: None,
+        n_candidates: 0,
+        n_best: 0,
+        cleared_nominations: Vec::new(),
+    };
+    cluster.nominate(&pod(cluster, text), &post_filter).unwrap();
+}
+
+/// `name@node` of every pod on a node, by name.
+fn placed(cluster: &Cluster) -> Vec<String> {
+    let pods = cluster.snapshot().pods();
+    pods.iter().map(|view| format!("{}@{}", view.pod.key().name, view.node)).collect()
+}
+
+/// `name>node` of every nominated pod.
+fn promised(cluster: &Cluster) -> Vec<String> {
+    let snapshot = cluster.snapshot();
+    let names = snapshot.model.names();
+    let by_node = snapshot.nominations.iter();
+    let told = by_node.flat_map(|(node, pods)| {
+        pods.iter().map(move |pod| format!("{}>{}", pod.key().name, names.name(node)))
+    });
+    told.collect()
+}
+
+fn refusal(live: &Cluster, fork: &Cluster) -> (String, String, Ground, bool) {
+    match live.commit(fork).unwrap_err() {
+        CommitError::Changed { pod, node, ground } => {
+            (pod.name.to_string(), node.to_string(), ground, false)
+        }
+        CommitError::Hypothetical { pod, node, ground } => {
+            (pod.name.to_string(), node.to_string(), ground, true)
+        }
+        other => panic!("{other}"),
+    }
+}
+
+#[test]
+fn what_happens_on_a_fork_is_seen_there_only() {
+    let live = cluster(&["n1 cpu=4 memory=8Gi pods=10"], &["old cpu=1 node=n1"]);
+    let before = live.snapshot().generation();
+    let fork = live.fork();
+    fork.apply(vec![delete("old"), node(&fork, "n2 cpu=8 memory=8Gi pods=10")]);
+    assert_eq!(&*assume(&fork, "new cpu=6"), "n2");
+    assert_eq!(placed(&fork), ["new@n2"]);
+    assert_eq!(placed(&live), ["old@n1"]);
+    assert_eq!((live.snapshot().generation(), live.snapshot().n_nodes()), (before, 1));
+    live.apply(vec![delete("old")]);
+    assert_eq!(fork.snapshot().n_nodes(), 2);
+    let again = fork.fork();
+    again.apply(vec![delete("new")]);
+    assert_eq!((placed(&fork).len(), placed(&again).len()), (1, 0));
+}
+
+#[test]
+fn a_commit_makes_placements_and_promises_real_once() {
+    let nodes = ["n1 cpu=4 memory=8Gi pods=10", "n2 cpu=4 memory=8Gi pods=10"];
+    let live = cluster(&nodes, &[]);
+    let fork = live.fork();
+    assert_eq!(&*assume(&fork, "a cpu=3"), "n1");
+    // It rests on `a`, which is committed with it.
+    assert_eq!(&*assume(&fork, "b cpu=3"), "n2");
+    assert_eq!(&*assume(&fork, "c cpu=1"), "n1");
+    nominate(&fork, "d cpu=4 priority=5", Nomination::Node("n2".into()));
+    nominate(&fork, "e cpu=4 priority=5", Nomination::Node("n2".into()));
+    nominate(&fork, "e cpu=4 priority=5", Nomination::Cleared);
+    let committed = live.commit(&fork).unwrap();
+    assert_eq!((committed.n_assumed, committed.n_nominated), (3, 1));
+    assert_eq!(committed.generation, live.snapshot().generation());
+    assert_eq!(placed(&live), ["a@n1", "b@n2", "c@n1"]);
+    assert_eq!((promised(&live), live.snapshot().n_assumed()), (vec!["d>n2".to_owned()], 3));
+    assert_eq!(live.commit(&fork), Err(CommitError::AlreadyCommitted));
+}
+
+#[test]
+fn a_commit_is_refused_whole_when_its_ground_changed() {
+    let nodes = ["n1 cpu=2 memory=8Gi pods=10", "n2 cpu=2 memory=8Gi pods=10"];
+    let check = |changes: &dyn Fn(&Cluster) -> Vec<Delta>, expected: Option<Ground>| {
+        let live = cluster(&nodes, &["old cpu=100m node=n2"]);
+        let fork = live.fork();
+        assert_eq!(&*assume(&fork, "a cpu=1500m"), "n1");
+        assert_eq!(&*assume(&fork, "b cpu=1500m"), "n2");
+        assert_eq!(live.apply(changes(&live)).rejected, []);
+        let before = (placed(&live), live.snapshot().generation());
+        match expected {
+            Some(ground) => {
+                let expected = ("b".to_owned(), "n2".to_owned(), ground, false);
+                let all = ("a".to_owned(), "n1".to_owned(), ground, false);
+                let refused = refusal(&live, &fork);
+                assert!(refused == expected || refused == all, "{refused:?}");
+                assert_eq!((placed(&live), live.snapshot().generation()), before);
+            }
+            None => assert_eq!(live.commit(&fork).unwrap().n_assumed, 2),
+        }
+    };
+    check(&|_| Vec::new(), None);
+    check(&|live| vec![node(live, "n3 cpu=4 memory=8Gi pods=10")], None);
+    check(&|_| vec![delete("old")], Some(Ground::Pods));
+    check(&|_| vec![Delta::DeleteNode("n2".into())], Some(Ground::Node));
+    check(&|live| vec![node(live, "n2 cpu=3 memory=8Gi pods=10")], Some(Ground::Node));
+    let nominated = "p cpu=1 priority=9";
+    check(
+        &|live| {
+            nominate(live, nominated, Nomination::Node("n1".into()));
+            Vec::new()
+        },
+        Some(Ground::Nominations),
+    );
+    let live = cluster(&nodes, &[]);
+    let fork = live.fork();
+    assume(&fork, "a cpu=1");
+    assume(&live, "a cpu=1");
+    let refused = live.commit(&fork);
+    assert!(matches!(refused, Err(CommitError::AlreadyPlaced { pod, .. }) if &*pod.name == "a"));
+    assert_eq!(live.commit(&live), Err(CommitError::NotAFork));
+    assert_eq!(cluster(&[], &[]).commit(&live.fork()), Err(CommitError::NotAFork));
+    assert_eq!(live.commit(&fork.fork()), Err(CommitError::NotAFork));
+}
+
+#[test]
+fn what_a_session_supposes_cannot_be_committed() {
+    let nodes = ["n1 cpu=2 memory=8Gi pods=10", "n2 cpu=2 memory=8Gi pods=10"];
+    let live = cluster(&nodes, &["old cpu=2 node=n1"]);
+    let fork = live.fork();
+    fork.apply(vec![delete("old")]);
+    assert_eq!(&*assume(&fork, "a cpu=1"), "n1");
+    assert_eq!(refusal(&live, &fork), ("a".to_owned(), "n1".to_owned(), Ground::Node, true));
+    // Taken back, nothing rests on it.
+    fork.apply(vec![delete("a")]);
+    assert_eq!(&*assume(&fork, "b cpu=2"), "n1");
+    fork.apply(vec![delete("b")]);
+    fork.apply(vec![Delta::UpsertPod(pod(&fork, "old cpu=2 node=n1"))]);
+    assert_eq!(&*assume(&fork, "c cpu=1"), "n2");
+    let committed = live.commit(&fork).unwrap();
+    assert_eq!((committed.n_assumed, placed(&live)), (1, vec!["c@n2".into(), "old@n1".into()]));
+}
+
+fn gang(cluster: &Cluster, pods: &[&str], gang: Gang, assume: bool) -> BatchOutcome {
+    let pods: Vec<Pod> = pods.iter().map(|text| pod(cluster, text)).collect();
+    cluster.place_batch(&BatchRequest {
+        pods: &pods,
+        policy: &Policy::default(),
+        tie_break: TieBreak::Lexicographic,
+        assume,
+        gang: Some(gang),
+        cancelled: &|| false,
+    })
+}
+
+/// `node`, `node!` where assumed, `-` where unschedulable.
+fn told(outcome: &BatchOutcome) -> Vec<String> {
+    let tell = |result: &Result<crate::Decision, EngineError>| match result {
+        Ok(decision) => match &decision.outcome {
+            Outcome::Placed(p) if p.assumed => format!("{}!", p.node),
+            Outcome::Placed(p) => p.node.to_string(),
+            _ => "-".to_owned(),
+        },
+        Err(error) => error.to_string(),
+    };
+    outcome.results.iter().map(tell).collect()
+}
+
+#[test]
+fn a_gang_is_placed_as_a_whole_or_not_at_all() {
+    let nodes = ["n1 cpu=2 memory=8Gi pods=10", "n2 cpu=2 memory=8Gi pods=10"];
+    let members = ["a cpu=2", "b cpu=2", "c cpu=2"];
+    let live = cluster(&nodes, &[]);
+    let refused = gang(&live, &members, Gang::default(), true);
+    assert_eq!(told(&refused), ["n1", "n2", "-"]);
+    let account = refused.gang.unwrap();
+    assert_eq!((account.placed, account.n_placed), (false, 2));
+    assert_eq!(live.snapshot().n_pods(), 0);
+    let enough = Gang { min_count: 2, preempt: None };
+    let dry = gang(&live, &members, enough, false);
+    assert!(told(&dry) == ["n1", "n2", "-"] && dry.gang.unwrap().placed);
+    assert_eq!(live.snapshot().n_pods(), 0);
+    let placed_now = gang(&live, &members, enough, true);
+    assert!(told(&placed_now) == ["n1!", "n2!", "-"] && placed_now.gang.unwrap().placed);
+    assert_eq!(placed(&live), ["a@n1", "b@n2"]);
+    let again = gang(&live, &["a cpu=0"], Gang::default(), true);
+    assert_eq!(told(&again), ["pod `default/a` is on node `n1` already"]);
+    let thrice = gang(&live, &["d cpu=0", "d cpu=0", "d cpu=0"], Gang::default(), true);
+    let is_refused = |text: &String| text.ends_with("already");
+    assert!(!thrice.gang.as_ref().unwrap().placed && told(&thrice)[1..].iter().all(is_refused));
+    assert_eq!(live.snapshot().n_pods(), 2);
+}
+
+#[test]
+fn a_cancelled_gang_is_undone() {
+    let live = cluster(&["n1 cpu=8 memory=8Gi pods=10"], &[]);
+    let pods: Vec<Pod> = ["a cpu=1", "b cpu=1"].map(|text| pod(&live, text)).into();
+    for n_polls in 0..3 {
+        let polls = Cell::new(0);
+        let outcome = live.place_batch(&BatchRequest {
+            pods: &pods,
+            policy: &Policy::default(),
+            tie_break: TieBreak::Lexicographic,
+            assume: true,
+            gang: Some(Gang { min_count: 1, preempt: None }),
+            cancelled: &|| polls.replace(polls.get() + 1) >= n_polls,
+        });
+        assert!(!outcome.gang.unwrap().placed, "cancelled after {n_polls} looks");
+        assert_eq!(live.snapshot().n_pods(), 0);
+    }
+}
+
+#[test]
+fn members_are_decided_by_priority_and_answered_in_order() {
+    let live = cluster(&["n1 cpu=2 memory=8Gi pods=10"], &[]);
+    let enough = Gang { min_count: 1, preempt: None };
+    let outcome =
+        gang(&live, &["a cpu=2", "b cpu=2 priority=7", "c cpu=2 priority=7"], enough, true);
+    assert_eq!(told(&outcome), ["-", "n1!", "-"]);
+}
+
+#[test]
+fn members_that_need_room_are_promised_it() {
+    let nodes = ["n1 cpu=4 memory=8Gi pods=10", "n2 cpu=1 memory=8Gi pods=10"];
+    let running = ["v1 cpu=3 node=n1 priority=1", "v2 cpu=1 node=n1 priority=2"];
+    let live = cluster(&nodes, &running);
+    let evicting = Gang { min_count: 0, preempt: Some(PreemptOptions::default()) };
+    // `a` needs the room of `v1`, `b` goes to what is left of that, `c` needs nobody to go.
+    let members = ["a cpu=2 priority=9", "b cpu=1 priority=8", "c cpu=1 priority=7"];
+    let outcome = gang(&live, &members, evicting, true);
+    assert_eq!(told(&outcome), ["n1", "n1", "n2!"]);
+    let account = outcome.gang.unwrap();
+    assert!(account.placed && account.n_placed == 3);
+    let [evicting_one] = &account.preemptions[..] else { panic!("{account:?}") };
+    assert_eq!(evicting_one.index, 0);
+    let chosen = evicting_one.post_filter.chosen.as_ref().unwrap();
+    let victims: Vec<&str> = chosen.victims.iter().map(|victim| &*victim.pod.name).collect();
+    assert_eq!(victims, ["v1"]);
+    assert_eq!(placed(&live), ["c@n2", "v1@n1", "v2@n1"]);
+    assert_eq!(promised(&live), ["a>n1", "b>n1"]);
+    // Nothing of a gang that fits not even so.
+    let live = cluster(&nodes, &running);
+    let too_many = ["a cpu=4 priority=9", "b cpu=4 priority=9"];
+    let outcome = gang(&live, &too_many, evicting, true);
+    assert_eq!(told(&outcome), ["n1", "-"]);
+    let account = outcome.gang.unwrap();
+    assert!(!account.placed && account.preemptions.is_empty());
+    assert_eq!((placed(&live).len(), promised(&live).len()), (2, 0));
+}
+
+#[test]
+fn members_never_evict_each_other() {
+    // `low` runs already and belongs to the gang; only it could make room.
+    let live = cluster(&["n1 cpu=4 memory=8Gi pods=10"], &["low cpu=3 node=n1 priority=1"]);
+    let evicting = Gang { min_count: 1, preempt: Some(PreemptOptions::default()) };
+    let members = ["high cpu=3 priority=9", "low cpu=3 priority=1"];
+    let outcome = gang(&live, &members, evicting, true);
+    assert_eq!(told(&outcome), ["-", "pod `default/low` is on node `n1` already"]);
+    assert!(!outcome.gang.unwrap().placed && promised(&live).is_empty());
+    // Nor one that was decided before.
+    let outcome = gang(&live, &["x cpu=1 priority=3", "y cpu=2 priority=2"], evicting, true);
+    assert_eq!(told(&outcome), ["n1!", "n1"]);
+    let victims = &outcome.gang.unwrap().preemptions[0].post_filter;
+    assert_eq!(&*victims.chosen.as_ref().unwrap().victims[0].pod.name, "low");
+}
+
+#[test]
+fn a_gang_on_a_session_is_committed_with_it() {
+    let live = cluster(&["n1 cpu=4 memory=8Gi pods=10"], &["v cpu=4 node=n1 priority=1"]);
+    let fork = live.fork();
+    let evicting = Gang { min_count: 0, preempt: Some(PreemptOptions::default()) };
+    let outcome = gang(&fork, &["a cpu=2 priority=9", "b cpu=2 priority=9"], evicting, true);
+    assert_eq!(
+        (told(&outcome), placed(&live)),
+        (vec!["n1".into(), "n1".into()], vec!["v@n1".into()])
+    );
+    assert_eq!(promised(&live), Vec::<String>::new());
+    let committed = live.commit(&fork).unwrap();
+    assert_eq!((committed.n_assumed, committed.n_nominated), (0, 2));
+    assert_eq!(promised(&live), ["a>n1", "b>n1"]);
+}

@@ -1,0 +1,249 @@
+//! What the writer does with pods. Rules: S-Q-1, S-CCH-1 to S-CCH-6, S-NOMC-1.
+
+use std::sync::Arc;
+
+use super::super::known::{Known, PodPlace};
+use super::{KnownNode, Writer, check_range, is_older};
+use crate::model::volume::VolumeBindings;
+use crate::model::{ModelError, Pod, PodKey};
+use crate::snapshot::NodeRow;
+
+/// What a feed's word on a pod comes to.
+enum News {
+    /// Nothing: it was said before, or is overtaken.
+    Stale,
+    /// The same as before, later.
+    Renewal,
+    /// The pod is new, or something about it is.
+    Change,
+    /// It cannot be so: the pod is on this node (S-CCH-6).
+    Contradiction(Arc<str>),
+}
+
+impl Writer {
+    /// Puts a pod onto the node of a row at once (S-CCH-2). The pod must not be on a node.
+    pub(super) fn assume(&mut self, pod: &Pod, row: NodeRow, bindings: &VolumeBindings) {
+        if self.pods.is_elsewhere(pod.key()) {
+            self.forget(pod.key());
+        }
+        debug_assert!(self.known(pod.key()).is_none(), "{} is on a node", pod.key());
+        let Some(node) = self.draft.snapshot.node(row) else {
+            return;
+        };
+        let pod = pod.on_node(node.facts().name.clone());
+        self.images.touch(row, node);
+        self.pods.put_on(pod.key(), row);
+        self.draft.add_pod(row, pod.clone(), true);
+        self.draft.assume_bindings(pod.key(), row, bindings);
+        self.counts().n_pods += 1;
+        self.counts().n_assumed += 1;
+    }
+
+    pub(super) fn upsert_pod(&mut self, pod: Pod) -> Result<(), ModelError> {
+        if pod.is_terminal() {
+            self.delete_pod(pod.key(), Some(pod.uid()));
+            return Ok(());
+        }
+        if pod.uid().is_empty() && pod.node_name().is_some() {
+            return Err(ModelError::new("metadata.uid", "is missing"));
+        }
+        let known = self.known(pod.key());
+        let is_known = known.is_some();
+        match known.map_or(News::Change, |known| News::of(&pod, &known)) {
+            News::Stale => return Ok(()),
+            News::Renewal => {
+                self.renew(pod);
+                return Ok(());
+            }
+            News::Contradiction(node) => {
+                let reason = format!("changes the node of a bound pod, which is on `{node}`");
+                self.counts().n_contradictions += 1;
+                return Err(ModelError::new("spec.nodeName", reason));
+            }
+            News::Change => {}
+        }
+        // Of a pod that is not known there are bindings only while a new listing is taken in.
+        let is_kept = known.is_none_or(|known| is_confirmed(&pod, &known));
+        let promise = known.and_then(|known| self.kept_promise(&pod, &known));
+        if let Some(known) = pod.node_name().and_then(|name| self.nodes.get(name)) {
+            let checked = check_range(&self.draft.snapshot, known.row, &pod);
+            if checked.is_err() && !is_known {
+                self.draft.release_bindings(pod.key());
+            }
+            checked?;
+        }
+        let bindings = self.draft.release_bindings(pod.key()).filter(|_| is_kept);
+        if is_known {
+            self.forget(pod.key());
+        }
+        let key = bindings.is_some().then(|| pod.key().clone());
+        let promised = promise.map(|node| (pod.clone(), node));
+        self.insert(pod);
+        if let Some((pod, node)) = promised {
+            self.draft.nominate(&pod, &node);
+        }
+        if let Some((key, bindings)) = key.zip(bindings) {
+            self.draft.restore_bindings(&key, bindings);
+        }
+        Ok(())
+    }
+
+    /// Notes that a pod was told of again.
+    fn renew(&mut self, pod: Pod) {
+        let version = |pod: &Pod| pod.facts().resource_version;
+        let Some(known) = self.known(pod.key()) else { return };
+        if version(known.pod) == version(&pod) {
+            return;
+        }
+        match known.place {
+            PodPlace::OnNode(row) => self.draft.renew_pod(row, pod),
+            PodPlace::Orphaned | PodPlace::Pending => {
+                if let Some(elsewhere) = self.pods.elsewhere_mut(pod.key()) {
+                    elsewhere.pod = pod;
+                }
+            }
+        }
+    }
+
+    /// The nomination that a pod has in memory alone: it stays while a feed tells of none before and after (S-NOMC-1).
+    fn kept_promise(&self, pod: &Pod, known: &Known<'_>) -> Option<Arc<str>> {
+        let tells_none = known.pod.nominated_node_name().is_none()
+            && pod.nominated_node_name().is_none()
+            && pod.node_name().is_none();
+        if !tells_none || known.pod.uid() != pod.uid() {
+            return None;
+        }
+        let snapshot = &self.draft.snapshot;
+        snapshot.nominations.node_of(known.pod).map(|node| snapshot.model.names().name(node))
+    }
+
+    /// Promises a node to a pod that is on none; one that is not known is pending from now on.
+    pub(super) fn nominate(&mut self, pod: &Pod, node: &str) {
+        if self.known(pod.key()).is_none() {
+            self.insert(pod.nominated_to(None));
+        }
+        let pending = self.known(pod.key()).filter(|known| known.place == PodPlace::Pending);
+        if let Some(pod) = pending.map(|known| known.pod.clone()) {
+            self.draft.nominate(&pod, node);
+        }
+    }
+
+    /// Takes back a pod's nomination, whoever told of it.
+    pub(super) fn clear_nomination(&mut self, key: &PodKey) {
+        self.draft.clear_nomination(key);
+        if let Some(elsewhere) = self.pods.elsewhere_mut(key)
+            && elsewhere.pod.nominated_node_name().is_some()
+        {
+            elsewhere.pod = elsewhere.pod.nominated_to(None);
+        }
+    }
+
+    /// Takes in a pod that is not known.
+    fn insert(&mut self, pod: Pod) {
+        let Some(name) = pod.facts().node_name.clone() else {
+            if let Some(node) = pod.nominated_node_name() {
+                self.draft.nominate(&pod, node);
+            }
+            self.counts().n_pending += 1;
+            return self.pods.put_elsewhere(pod, false);
+        };
+        match self.nodes.get(&name) {
+            Some(&KnownNode { row, .. }) => {
+                self.pods.put_on(pod.key(), row);
+                self.draft.add_pod(row, pod, false);
+                self.touch_images(row);
+                self.counts().n_pods += 1;
+            }
+            None => {
+                match self.orphans.get_mut(&name) {
+                    Some(keys) => keys.push(pod.key().clone()),
+                    None => drop(self.orphans.insert(name, vec![pod.key().clone()])),
+                }
+                self.counts().n_orphaned += 1;
+                self.pods.put_elsewhere(pod, false);
+            }
+        }
+    }
+
+    pub(super) fn delete_pod(&mut self, key: &PodKey, uid: Option<&str>) {
+        let is_it =
+            |known: Known<'_>| uid.is_none_or(|uid| uid.is_empty() || uid == known.pod.uid());
+        if self.known(key).is_some_and(is_it) {
+            self.forget(key);
+        }
+    }
+
+    /// Takes a pod out, wherever it is.
+    pub(super) fn forget(&mut self, key: &PodKey) {
+        let Some(Known { pod, place, is_assumed }) = self.known(key) else { return };
+        let pod = pod.clone();
+        self.draft.release_bindings(key);
+        if is_assumed {
+            self.counts().n_assumed -= 1;
+        }
+        match place {
+            PodPlace::OnNode(row) => {
+                self.pods.take_off(key);
+                self.draft.remove_pod(row, &pod);
+                self.touch_images(row);
+                self.counts().n_pods -= 1;
+            }
+            PodPlace::Orphaned => {
+                self.pods.take_elsewhere(key);
+                self.counts().n_orphaned -= 1;
+                if let Some(name) = pod.node_name()
+                    && let Some(keys) = self.orphans.get_mut(name)
+                {
+                    keys.retain(|other| other != key);
+                    if keys.is_empty() {
+                        self.orphans.remove(name);
+                    }
+                }
+            }
+            PodPlace::Pending => {
+                self.pods.take_elsewhere(key);
+                self.draft.clear_nomination(key);
+                self.counts().n_pending -= 1;
+            }
+        }
+    }
+}
+
+impl News {
+    fn of(pod: &Pod, known: &Known<'_>) -> News {
+        if is_older(pod.facts().resource_version, known.pod.facts().resource_version) {
+            return News::Stale;
+        }
+        if is_same(pod, known) {
+            return News::Renewal;
+        }
+        let is_same_pod = known.pod.uid() == pod.uid();
+        match &known.pod.facts().node_name {
+            // Sent before the pod got its node, which it never loses.
+            Some(_) if is_same_pod && pod.node_name().is_none() => News::Stale,
+            // A pod that was bound does not change its node (S-CCH-6); an assumed one may be bound elsewhere (S-CCH-3).
+            Some(node) if is_same_pod && !known.is_assumed && pod.node_name() != Some(&**node) => {
+                News::Contradiction(node.clone())
+            }
+            _ => News::Change,
+        }
+    }
+}
+
+/// Whether a pod tells nothing new, so that it may be told any number of times.
+pub(super) fn is_same(pod: &Pod, known: &Known<'_>) -> bool {
+    let (new, old) = (pod.facts(), known.pod.facts());
+    !known.is_assumed
+        && new.uid == old.uid
+        && new.node_name == old.node_name
+        && Arc::ptr_eq(&new.shape, &old.shape)
+        && Arc::ptr_eq(&new.population, &old.population)
+        && new.volumes == old.volumes
+        && new.resized == old.resized
+        && new.preemption == old.preemption
+}
+
+/// Whether a pod is told to be where it is known to be: it keeps what was decided of its claims.
+pub(super) fn is_confirmed(pod: &Pod, known: &Known<'_>) -> bool {
+    pod.uid() == known.pod.uid() && pod.node_name() == known.pod.node_name()
+}

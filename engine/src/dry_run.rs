@@ -1,0 +1,223 @@
+//! DryRun: a node as it would be with some pods gone and others come, and what the filters say of it then.
+//! Rules: S-NOM-1 to S-NOM-3, S-PRE-8, S-PRE-9, S-PRE-14.
+//!
+//! Filters that look at pods keep what they know of the node in a file each here, changed pod by pod; what the others say of a
+//! node does not depend on its pods.
+
+mod affinity;
+mod limits;
+mod ports;
+mod restrictions;
+pub(crate) mod room;
+mod spread;
+
+use crate::filter::{Filter, Refusal};
+use crate::model::Pod;
+use crate::place::Plan;
+use crate::plugin::Plugin;
+use crate::snapshot::NodeRow;
+use crate::snapshot::row_set::RowSet;
+use crate::snapshot::shard::Shard;
+use affinity::Affinity;
+use limits::Limits;
+use ports::Ports;
+use restrictions::Restrictions;
+use room::{Room, Wanted};
+use spread::Spread;
+
+/// A request's filters as far as they look at pods, ready to be tried on any node. The counts of the request must be taken.
+pub(crate) struct DryRuns<'p, 'a> {
+    plan: &'p Plan<'a>,
+    /// What is checked of resources; `None` where the policy leaves NodeResourcesFit out.
+    wanted: Option<Wanted>,
+    has_ports: bool,
+    has_restrictions: bool,
+    has_limits: bool,
+    has_spread: bool,
+    has_affinity: bool,
+}
+
+/// One node of a dry run.
+pub(crate) struct DryRun<'p, 'a> {
+    runs: &'p DryRuns<'p, 'a>,
+    shard: &'p Shard,
+    row: usize,
+    room: Room,
+    ports: Option<Ports>,
+    restrictions: Option<Restrictions<'p>>,
+    limits: Option<Limits<'p>>,
+    spread: Option<Spread<'p>>,
+    affinity: Option<Affinity<'p>>,
+}
+
+/// The first filter that refuses a node, and why.
+pub(crate) type Refused = (Plugin, Refusal);
+
+impl<'p, 'a> DryRuns<'p, 'a> {
+    pub(crate) fn new(plan: &'p Plan<'a>) -> DryRuns<'p, 'a> {
+        let prepared = &plan.prepared;
+        let has = |plugin| prepared.policy().spec().filter.contains(&plugin);
+        DryRuns {
+            plan,
+            wanted: has(Plugin::NodeResourcesFit).then(|| Wanted::of(prepared)),
+            has_ports: has(Plugin::NodePorts) && ports::applies(prepared),
+            has_restrictions: has(Plugin::VolumeRestrictions) && restrictions::applies(prepared),
+            has_limits: has(Plugin::NodeVolumeLimits) && limits::applies(prepared),
+            has_spread: has(Plugin::PodTopologySpread) && spread::applies(prepared),
+            has_affinity: has(Plugin::InterPodAffinity) && affinity::applies(prepared),
+        }
+    }
+
+    /// What is checked of resources, where nothing else depends on pods.
+    pub(crate) fn resources_alone(&self) -> Option<&Wanted> {
+        let is_more = self.has_ports
+            || self.has_restrictions
+            || self.has_limits
+            || self.has_spread
+            || self.has_affinity;
+        self.wanted.as_ref().filter(|_| !is_more)
+    }
+
+    /// Whether what a plugin says of a node may depend on the node's pods.
+    fn looks_at_pods(plugin: Plugin) -> bool {
+        matches!(
+            plugin,
+            Plugin::NodeResourcesFit
+                | Plugin::NodePorts
+                | Plugin::VolumeRestrictions
+                | Plugin::NodeVolumeLimits
+                | Plugin::PodTopologySpread
+                | Plugin::InterPodAffinity
+        )
+    }
+
+    /// The rows among `rows` that pass every filter which does not look at pods.
+    pub(crate) fn passing_whatever_pods(&self, shard: &Shard, mut rows: RowSet) -> RowSet {
+        for filter in self.plan.filters().iter().filter(|f| !Self::looks_at_pods(f.plugin)) {
+            (filter.run)(&self.plan.prepared, shard, &mut rows);
+        }
+        rows
+    }
+
+    /// A node as it is.
+    pub(crate) fn on(&'p self, shard: &'p Shard, row: usize) -> DryRun<'p, 'a> {
+        let prepared = &self.plan.prepared;
+        let at = NodeRow::new(shard.index, row);
+        DryRun {
+            runs: self,
+            shard,
+            row,
+            room: self.wanted.as_ref().map_or_else(Room::default, |wanted| wanted.room(shard, row)),
+            ports: self.has_ports.then(|| Ports::on(prepared, shard, row)),
+            restrictions: restrictions::of(prepared)
+                .filter(|_| self.has_restrictions)
+                .map(|found| Restrictions::on(prepared, found, at)),
+            limits: limits::of(prepared)
+                .filter(|_| self.has_limits)
+                .map(|found| Limits::on(prepared, found, shard, row)),
+            spread: self.has_spread.then(|| Spread::on(prepared, at)),
+            affinity: self.has_affinity.then(|| Affinity::on(prepared)),
+        }
+    }
+}
+
+impl DryRun<'_, '_> {
+    /// A pod comes to the node.
+    pub(crate) fn add(&mut self, pod: &Pod) {
+        self.change(pod, 1);
+    }
+
+    /// A pod leaves the node.
+    pub(crate) fn remove(&mut self, pod: &Pod) {
+        self.change(pod, -1);
+    }
+
+    fn change(&mut self, pod: &Pod, by: i64) {
+        if let Some(wanted) = &self.runs.wanted {
+            self.room.change(wanted, pod.footprint(), -by);
+        }
+        if let Some(ports) = &mut self.ports {
+            ports.change(&self.runs.plan.prepared, pod, by);
+        }
+        if let Some(restrictions) = &mut self.restrictions {
+            restrictions.change(pod, by);
+        }
+        if let Some(limits) = &mut self.limits {
+            limits.change(pod, by);
+        }
+        if let Some(spread) = &mut self.spread {
+            spread.change(pod, by);
+        }
+        if let Some(affinity) = &mut self.affinity {
+            affinity.change(pod, by);
+        }
+    }
+
+    /// Whether every filter that looks at pods passes, without and with the pods that are nominated to the node (S-NOM-1).
+    pub(crate) fn passes(&mut self, nominated: &[&Pod]) -> bool {
+        if nominated.is_empty() {
+            return self.passes_once();
+        }
+        nominated.iter().for_each(|pod| self.add(pod));
+        let passes = self.passes_once();
+        nominated.iter().for_each(|pod| self.remove(pod));
+        passes && self.passes_once()
+    }
+
+    fn passes_once(&self) -> bool {
+        let plan = self.runs.plan;
+        self.runs.wanted.as_ref().is_none_or(|wanted| self.room.fits(wanted))
+            && self.ports.as_ref().is_none_or(Ports::are_free)
+            && self.restrictions.as_ref().is_none_or(|r| r.refusal().is_none())
+            && self.limits.as_ref().is_none_or(Limits::are_kept)
+            && self
+                .spread
+                .as_ref()
+                .is_none_or(|s| s.refusal(&plan.prepared, self.shard, self.row).is_none())
+            && self.affinity.as_ref().is_none_or(|a| a.refusal(self.shard, self.row).is_none())
+    }
+
+    /// The first filter in the policy's order that fails with the nominated pods, otherwise the first without them (S-NOM-1).
+    pub(crate) fn refusal(&mut self, nominated: &[&Pod]) -> Option<Refused> {
+        if !nominated.is_empty() {
+            nominated.iter().for_each(|pod| self.add(pod));
+            let refusal = self.refusal_once();
+            nominated.iter().for_each(|pod| self.remove(pod));
+            if refusal.is_some() {
+                return refusal;
+            }
+        }
+        self.refusal_once()
+    }
+
+    fn refusal_once(&self) -> Option<Refused> {
+        let filters = self.runs.plan.prepared.policy().spec().filter.iter();
+        filters.copied().find_map(|plugin| Some((plugin, self.refusal_of(plugin)?)))
+    }
+
+    fn refusal_of(&self, plugin: Plugin) -> Option<Refusal> {
+        let prepared = &self.runs.plan.prepared;
+        match plugin {
+            Plugin::NodeResourcesFit => {
+                self.room.refusal(self.runs.wanted.as_ref()?, self.shard, self.row)
+            }
+            Plugin::NodePorts => self.ports.as_ref()?.refusal(),
+            Plugin::VolumeRestrictions => self.restrictions.as_ref()?.refusal(),
+            Plugin::NodeVolumeLimits => self.limits.as_ref()?.refusal(prepared),
+            Plugin::PodTopologySpread => {
+                self.spread.as_ref()?.refusal(prepared, self.shard, self.row)
+            }
+            Plugin::InterPodAffinity => self.affinity.as_ref()?.refusal(self.shard, self.row),
+            other => self.refusal_whatever_pods(other),
+        }
+    }
+
+    /// What a filter that does not look at pods says.
+    fn refusal_whatever_pods(&self, plugin: Plugin) -> Option<Refusal> {
+        let plan = self.runs.plan;
+        let filter: &Filter = plan.filters().iter().find(|filter| filter.plugin == plugin)?;
+        let mut rows: RowSet = [self.row].into_iter().collect();
+        (filter.run)(&plan.prepared, self.shard, &mut rows);
+        rows.is_empty().then(|| filter.refusal(&plan.prepared, self.shard, self.row))
+    }
+}

@@ -1,0 +1,87 @@
+//! Room: what NodeResourcesFit looks at on one node. Rules: S-FIT-8, S-FIT-10.
+
+use smallvec::SmallVec;
+
+use crate::filter::Refusal;
+use crate::filter::node_resources_fit::{allocatable, checked, requested};
+use crate::filter::reason::Reason;
+use crate::model::resources::Resource;
+use crate::model::shape::Footprint;
+use crate::plugin::StatusCode;
+use crate::prepared::Prepared;
+use crate::snapshot::shard::Shard;
+
+/// The resources that are checked, and how much of each the pod requests.
+#[derive(Clone, Debug)]
+pub(crate) struct Wanted(SmallVec<[(Resource, i64); 4]>);
+
+/// What is left on a node, of each resource that is checked, and of places for pods.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Room {
+    pub(crate) n_places: i64,
+    pub(crate) free: Amounts,
+}
+
+/// An amount of each resource that is checked, in the same order.
+pub(crate) type Amounts = SmallVec<[i64; 4]>;
+
+impl Wanted {
+    pub(crate) fn of(prepared: &Prepared<'_>) -> Wanted {
+        Wanted(checked(prepared))
+    }
+
+    pub(crate) fn room(&self, shard: &Shard, row: usize) -> Room {
+        let free = |resource| {
+            allocatable(shard, row, resource).wrapping_sub(requested(shard, row, resource))
+        };
+        Room {
+            n_places: shard.nodes.allocatable.pods[row].wrapping_sub(shard.usage.pods[row]),
+            free: self.0.iter().map(|(resource, _)| free(*resource)).collect(),
+        }
+    }
+
+    /// The amounts that the pod requests.
+    pub(crate) fn amounts(&self) -> impl ExactSizeIterator<Item = i64> + '_ {
+        self.0.iter().map(|(_, amount)| *amount)
+    }
+
+    /// What a pod takes of each resource that is checked.
+    pub(crate) fn taken_by<'f>(
+        &'f self,
+        footprint: &'f Footprint,
+    ) -> impl Iterator<Item = i64> + 'f {
+        self.0.iter().map(|(resource, _)| footprint.requested.get(*resource))
+    }
+}
+
+impl Room {
+    /// `by` pods of a footprint more fit, or fewer.
+    pub(crate) fn change(&mut self, wanted: &Wanted, footprint: &Footprint, by: i64) {
+        self.n_places += by;
+        for (free, taken) in self.free.iter_mut().zip(wanted.taken_by(footprint)) {
+            *free = free.wrapping_add(by.wrapping_mul(taken));
+        }
+    }
+
+    pub(crate) fn fits(&self, wanted: &Wanted) -> bool {
+        self.n_places >= 1
+            && self.free.iter().zip(&wanted.0).all(|(free, (_, amount))| amount <= free)
+    }
+
+    /// Every failure, in order (S-FIT-8), and the code (S-FIT-10).
+    pub(super) fn refusal(&self, wanted: &Wanted, shard: &Shard, row: usize) -> Option<Refusal> {
+        let mut refusal = Refusal { code: StatusCode::Unschedulable, reasons: SmallVec::new() };
+        if self.n_places < 1 {
+            refusal.reasons.push(Reason::TooManyPods);
+        }
+        for ((resource, amount), free) in wanted.0.iter().zip(&self.free) {
+            if amount > free {
+                refusal.reasons.push(Reason::Insufficient(*resource));
+                if *amount > allocatable(shard, row, *resource) {
+                    refusal.code = StatusCode::UnschedulableAndUnresolvable;
+                }
+            }
+        }
+        (!refusal.reasons.is_empty()).then_some(refusal)
+    }
+}

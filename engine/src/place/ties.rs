@@ -1,0 +1,104 @@
+//! Ties: the name hashes of the best rows side by side, so that the seeded choice among them reads nothing else.
+//!
+//! Worth it where one decision follows another of its kind: the best rows are then those of the last time but for the one that was
+//! chosen. Anything else is noticed, and the hashes are taken anew once two decisions in a row had nearly the same best rows.
+
+use super::ranking::BestRows;
+use crate::snapshot::{NodeRow, Snapshot};
+
+/// What is remembered of the best rows of an evaluation.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Ties {
+    /// The best rows when they were last seen.
+    seen: BestRows,
+    /// The version of their shard's nodes: a row may hold another node since.
+    versions: Vec<u64>,
+    /// A row each, in no order; empty where the rows were seen only.
+    hashes: Vec<u32>,
+    rows: Vec<NodeRow>,
+    /// Which of them was chosen last.
+    chosen: usize,
+}
+
+/// How the best rows differ from those that were seen.
+enum Change {
+    None,
+    /// This one left.
+    Left(NodeRow),
+    /// More than that.
+    Other,
+}
+
+impl Ties {
+    /// The hashes and the rows, if they are at hand.
+    pub(crate) fn take_in(&mut self, best: &BestRows, snapshot: &Snapshot) -> Option<Tied<'_>> {
+        match self.change(best, snapshot) {
+            Change::None if !self.rows.is_empty() => {}
+            Change::Left(row) if self.rows.get(self.chosen) == Some(&row) => {
+                self.hashes.swap_remove(self.chosen);
+                self.rows.swap_remove(self.chosen);
+                self.seen.clone_from(best);
+            }
+            Change::None | Change::Left(_) => {
+                self.see(best, snapshot);
+                self.gather(snapshot);
+            }
+            Change::Other => {
+                self.see(best, snapshot);
+                return None;
+            }
+        }
+        Some(Tied { hashes: &self.hashes, rows: &self.rows, chosen: &mut self.chosen })
+    }
+
+    fn change(&self, best: &BestRows, snapshot: &Snapshot) -> Change {
+        if best.len() != self.seen.len() {
+            return Change::Other;
+        }
+        let mut change = Change::None;
+        for (((shard, now), (seen, then)), version) in
+            best.iter().zip(&self.seen).zip(&self.versions)
+        {
+            if shard != seen || snapshot.shards[*shard].nodes.version != *version {
+                return Change::Other;
+            }
+            if now == then {
+                continue;
+            }
+            let left = then.without(now);
+            if left.len() != 1 || now.len() + 1 != then.len() || matches!(change, Change::Left(_)) {
+                return Change::Other;
+            }
+            change = left
+                .iter()
+                .next()
+                .map_or(Change::Other, |row| Change::Left(NodeRow::new(*shard, row)));
+        }
+        change
+    }
+
+    /// Remembers the best rows, but not yet their hashes.
+    fn see(&mut self, best: &BestRows, snapshot: &Snapshot) {
+        self.seen.clone_from(best);
+        self.versions.clear();
+        self.versions.extend(best.iter().map(|(shard, _)| snapshot.shards[*shard].nodes.version));
+        self.hashes.clear();
+        self.rows.clear();
+    }
+
+    fn gather(&mut self, snapshot: &Snapshot) {
+        for (shard, rows) in &self.seen {
+            let of_shard = &snapshot.shards[*shard].nodes.name_hash;
+            self.hashes.extend(rows.iter().map(|row| of_shard[row]));
+            self.rows.extend(rows.iter().map(|row| NodeRow::new(*shard, row)));
+        }
+    }
+}
+
+/// The best rows and the hashes of their names, in the same order.
+pub(crate) struct Tied<'a> {
+    pub(crate) hashes: &'a [u32],
+    pub(crate) rows: &'a [NodeRow],
+    /// To be told which one was chosen.
+    pub(crate) chosen: &'a mut usize,
+}

@@ -1,0 +1,92 @@
+//! Preempt: whom would it displace? [`preempt`] is the first function to read.
+//!
+//! An attempt that finds no node goes on here: the nodes where evicting pods might help (`resolvable`), what would have to go
+//! from each (`eviction`), and which of that is best (`rank`). Rules: section 4, S-ERR-5 to S-ERR-8.
+
+mod budgets;
+mod eligibility;
+mod elsewhere;
+mod eviction;
+mod importance;
+mod levels;
+pub(crate) mod outcome;
+mod post_filter;
+mod rank;
+pub(crate) mod request;
+mod resolvable;
+mod sample;
+mod search;
+mod sizes;
+mod upstream_sort;
+
+use std::sync::Arc;
+use std::sync::atomic::AtomicU64;
+
+use crate::error::EngineError;
+use crate::place::decision::{NodeVerdict, Outcome};
+use crate::place::{self, Evaluation, Plan};
+use outcome::{Candidate, CandidateList, Preemption};
+use post_filter::Attempt;
+use request::PreemptRequest;
+use search::Wish;
+
+/// A whole attempt: `plan` is that of the request's pod and policy, `evaluation` what is remembered of it, and `versions` the
+/// cluster's, for forks on which victims are placed.
+///
+/// Cost: a decision, and where no node is feasible one look at the pods of each node where evicting might help.
+pub(crate) fn preempt(
+    plan: &mut Plan<'_>,
+    evaluation: &mut Evaluation,
+    request: &PreemptRequest<'_>,
+    versions: &Arc<AtomicU64>,
+) -> Result<Preemption, EngineError> {
+    Ok(attempt(plan, evaluation, request, versions, Wish::Best)?.0)
+}
+
+/// The same with every candidate.
+pub(crate) fn list_candidates(
+    plan: &mut Plan<'_>,
+    evaluation: &mut Evaluation,
+    request: &PreemptRequest<'_>,
+    versions: &Arc<AtomicU64>,
+) -> Result<CandidateList, EngineError> {
+    let (preemption, all) = attempt(plan, evaluation, request, versions, Wish::All)?;
+    let All { mut candidates, mut best, mut not_helped } = all;
+    candidates.sort_unstable_by(|a, b| a.node.cmp(&b.node));
+    best.sort_unstable();
+    not_helped.sort_unstable_by(|a, b| a.node.cmp(&b.node));
+    Ok(CandidateList { preemption, candidates, best, not_helped })
+}
+
+/// What is told of a search besides its outcome, where that is wished for.
+#[derive(Default)]
+struct All {
+    candidates: Vec<Candidate>,
+    best: Vec<Arc<str>>,
+    not_helped: Vec<NodeVerdict>,
+}
+
+fn attempt(
+    plan: &mut Plan<'_>,
+    evaluation: &mut Evaluation,
+    request: &PreemptRequest<'_>,
+    versions: &Arc<AtomicU64>,
+    wish: Wish,
+) -> Result<(Preemption, All), EngineError> {
+    let mut decision = place::decide(plan, evaluation, request.tie_break)?.decision;
+    let Outcome::Unschedulable(unschedulable) = &mut decision.outcome else {
+        return Ok((Preemption { decision, post_filter: None }, All::default()));
+    };
+    if unschedulable.n_nodes == 0 || plan.prepared.policy().spec().post_filter.is_empty() {
+        return Ok((Preemption { decision, post_filter: None }, All::default()));
+    }
+    plan.prepared.count(&mut evaluation.census);
+    let attempt = Attempt { plan, request, versions, wish };
+    let (post_filter, all) = attempt.run(unschedulable);
+    plan.prepared.give_back(&mut evaluation.census);
+    if !post_filter.message.is_empty() {
+        unschedulable.message.push(' ');
+        unschedulable.message.push_str(&post_filter.message);
+    }
+    Ok((Preemption { decision, post_filter: Some(post_filter) }, all))
+}

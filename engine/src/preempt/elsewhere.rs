@@ -1,0 +1,84 @@
+//! Elsewhere: where victims could go once they are evicted. Berth's own option, off by default.
+
+use std::sync::Arc;
+use std::sync::atomic::AtomicU64;
+
+use rayon::prelude::*;
+
+use super::eviction::Eviction;
+use super::outcome::{Candidate, Elsewhere};
+use crate::error::EngineError;
+use crate::model::Pod;
+use crate::place::decision::Outcome;
+use crate::place::request::{PlaceRequest, TieBreak};
+use crate::place::{self, Evaluation, Plan};
+use crate::snapshot::draft::Draft;
+
+/// Counts the victims of each eviction that could not be placed anywhere, where that can still make a difference.
+///
+/// Cost: a fork and a decision for each victim of each eviction with the fewest violations.
+pub(super) fn rank(plan: &Plan<'_>, versions: &Arc<AtomicU64>, evictions: &mut [Eviction]) {
+    let fewest = evictions.iter().map(|eviction| eviction.rank.n_violations).min();
+    evictions.par_iter_mut().filter(|e| Some(e.rank.n_violations) == fewest).for_each(|eviction| {
+        let placed = place_victims(plan, versions, eviction);
+        let homeless = placed.iter().filter(|found| matches!(found, Elsewhere::Nowhere(_)));
+        eviction.rank.n_homeless = homeless.count() as u32;
+    });
+}
+
+/// Tells of each victim of a candidate where it could go.
+pub(super) fn report(
+    plan: &Plan<'_>,
+    versions: &Arc<AtomicU64>,
+    eviction: &Eviction,
+    candidate: &mut Candidate,
+) {
+    let placed = place_victims(plan, versions, eviction);
+    for (victim, elsewhere) in candidate.victims.iter_mut().zip(placed) {
+        victim.elsewhere = Some(elsewhere);
+    }
+}
+
+/// Places the victims one after another, the most important first, on a fork where they are gone and the preemptor has come.
+fn place_victims(
+    plan: &Plan<'_>,
+    versions: &Arc<AtomicU64>,
+    eviction: &Eviction,
+) -> Vec<Elsewhere> {
+    let snapshot = plan.prepared.snapshot();
+    let pods = snapshot.shards[eviction.row.shard()].pods.of(eviction.row.row());
+    let victims: Vec<&Pod> = eviction.victims.iter().map(|at| &pods[*at as usize].pod).collect();
+    let mut draft = Draft::fork(snapshot, versions.clone());
+    victims.iter().for_each(|victim| draft.remove_pod(eviction.row, victim));
+    let preemptor = plan.prepared.pod();
+    draft.clear_nomination(preemptor.key());
+    if let Some(node) = snapshot.node(eviction.row) {
+        draft.add_pod(eviction.row, preemptor.on_node(node.facts().name.clone()), true);
+    }
+    victims.iter().map(|victim| place_one(plan, &mut draft, victim)).collect()
+}
+
+fn place_one(plan: &Plan<'_>, draft: &mut Draft, victim: &Pod) -> Elsewhere {
+    let pod = victim.without_node();
+    let decided = {
+        let policy = plan.prepared.policy();
+        let request = PlaceRequest { pod: &pod, policy, tie_break: TieBreak::Lexicographic };
+        let mut plan = Plan::new(&draft.snapshot, &request, plan.prepared.kernels);
+        place::decide(&mut plan, &mut Evaluation::default(), request.tie_break)
+    };
+    match decided.map(|decided| (decided.chosen, decided.decision.outcome)) {
+        Ok((Some(chosen), Outcome::Placed(placement))) => {
+            draft.add_pod(chosen.row, pod.on_node(placement.node.clone()), true);
+            draft.assume_bindings(pod.key(), chosen.row, &placement.volumes);
+            Elsewhere::Node(placement.node)
+        }
+        Ok((_, Outcome::Unschedulable(unschedulable))) => Elsewhere::Nowhere(unschedulable.message),
+        Ok((_, Outcome::Gated { reasons, .. })) => Elsewhere::Nowhere(reasons.join(", ")),
+        Ok((None, Outcome::Placed(_))) => Elsewhere::Nowhere(String::new()),
+        Err(error) => Elsewhere::Nowhere(text(&error)),
+    }
+}
+
+fn text(error: &EngineError) -> String {
+    error.to_string()
+}

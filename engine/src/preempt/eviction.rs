@@ -1,0 +1,255 @@
+//! Eviction: what has to go from one node so that the pod fits. Rules: S-PRE-8, S-PRE-9, S-PRE-13 to S-PRE-16.
+
+use smallvec::SmallVec;
+
+use super::budgets::Budgets;
+use super::importance;
+use super::levels::{self, ByLevels, Levels};
+use super::rank::Rank;
+use super::sizes::{self, Sizes, Summed};
+use crate::dry_run::{DryRun, DryRuns, Refused};
+use crate::model::Pod;
+use crate::place::Plan;
+use crate::snapshot::NodeRow;
+use crate::snapshot::pod_table::PlacedPod;
+use crate::snapshot::shard::Shard;
+
+/// The pods to evict from one node.
+#[derive(Clone, Debug)]
+pub(super) struct Eviction {
+    pub(super) row: NodeRow,
+    /// Positions among the node's pods, the most important first; not none.
+    pub(super) victims: SmallVec<[u32; 8]>,
+    pub(super) rank: Rank,
+    /// Whether victims that are equal in all that the rank looks at are the ones, and in the order, that kube-scheduler's
+    /// sort gives; see [`Search::settle`].
+    is_settled: bool,
+}
+
+/// What a node is to the preemptor.
+#[derive(Clone, Debug)]
+pub(super) enum Found {
+    /// Evicting these pods helps.
+    Eviction(Eviction),
+    /// Evicting pods helps, but more important ones than is bound to be best.
+    Worse,
+    /// No pod on it is of lower priority.
+    NoVictims,
+    /// Without any pod of lower priority the pod still does not fit.
+    NoHelp,
+    /// It would fit with every pod there, which cannot be (S-PRE-15).
+    NobodyToEvict,
+}
+
+/// Looks for evictions, node by node.
+pub(super) struct Search<'p, 'a> {
+    plan: &'p Plan<'a>,
+    runs: DryRuns<'p, 'a>,
+    budgets: Budgets<'a>,
+    priority: i32,
+}
+
+/// What a search of many nodes uses again and again.
+#[derive(Default)]
+pub(super) struct Scratch {
+    order: SortOrder,
+    sizes: Sizes,
+    levels: Levels,
+}
+
+/// Room for sorting pods.
+#[derive(Default)]
+struct SortOrder {
+    positions: Vec<u32>,
+    keys: Vec<importance::Key>,
+}
+
+impl<'p, 'a> Search<'p, 'a> {
+    /// The counts of the request must be taken.
+    pub(super) fn new(plan: &'p Plan<'a>) -> Search<'p, 'a> {
+        Search {
+            plan,
+            runs: DryRuns::new(plan),
+            budgets: Budgets::of(plan.prepared.snapshot()),
+            priority: plan.prepared.pod().priority(),
+        }
+    }
+
+    pub(super) fn runs(&self) -> &DryRuns<'p, 'a> {
+        &self.runs
+    }
+
+    /// What a node is, of which every filter passes that does not look at pods. With a `bound` an eviction that is certainly
+    /// worse may be told as such.
+    pub(super) fn on(
+        &self,
+        shard: &Shard,
+        row: usize,
+        bound: Option<&Rank>,
+        scratch: &mut Scratch,
+    ) -> Found {
+        let pods = shard.pods.of(row);
+        let is_promised = !self.plan.promised().on(NodeRow::new(shard.index, row)).is_empty();
+        let wanted = self.runs.resources_alone().filter(|wanted| sizes::are_few(wanted));
+        let Some(wanted) = wanted.filter(|_| !is_promised) else {
+            return self.by_dry_run(shard, row, scratch);
+        };
+        if self.has_budgets(pods) {
+            let node = Summed::of(wanted, shard, row, &mut scratch.sizes);
+            return self.one_by_one(node, shard, row, &mut scratch.order);
+        }
+        let node = Summed::of(wanted, shard, row, &mut scratch.sizes);
+        match levels::evict(node, self.priority, pods, bound, &mut scratch.levels) {
+            ByLevels::Victims { is_settled } => {
+                evicting(shard, row, scratch.levels.victims(), 0, is_settled, bound)
+            }
+            ByLevels::NoVictims => Found::NoVictims,
+            ByLevels::NoHelp => Found::NoHelp,
+            ByLevels::Worse => Found::Worse,
+            ByLevels::Unknown => self.by_dry_run(shard, row, scratch),
+        }
+    }
+
+    /// What a node is that a filter refuses whatever pods are there.
+    pub(super) fn beyond_help(&self, shard: &Shard, row: usize) -> Found {
+        let has_lower = shard.pods.of(row).iter().any(|placed| self.is_lower(placed));
+        if has_lower { Found::NoHelp } else { Found::NoVictims }
+    }
+
+    /// The same eviction as kube-scheduler has it to the last pod.
+    pub(super) fn settle(&self, shard: &Shard, eviction: &mut Eviction) {
+        if !eviction.is_settled
+            && let Found::Eviction(settled) =
+                self.by_dry_run(shard, eviction.row.row(), &mut Scratch::default())
+        {
+            debug_assert_eq!(settled.rank, eviction.rank);
+            *eviction = settled;
+        }
+    }
+
+    /// The first filter that refuses a node without its pods of lower priority.
+    pub(super) fn refusal(&self, shard: &Shard, row: usize) -> Option<Refused> {
+        let mut run = self.runs.on(shard, row);
+        let lower = shard.pods.of(row).iter().filter(|placed| self.is_lower(placed));
+        lower.for_each(|placed| run.remove(&placed.pod));
+        run.refusal(self.plan.promised().on(NodeRow::new(shard.index, row)))
+    }
+
+    fn is_lower(&self, placed: &PlacedPod) -> bool {
+        placed.shape.facts.priority < self.priority
+    }
+
+    fn has_budgets(&self, pods: &[PlacedPod]) -> bool {
+        pods.iter().any(|placed| self.budgets.covers(placed) && self.is_lower(placed))
+    }
+
+    /// Tries it on the node itself.
+    fn by_dry_run(&self, shard: &Shard, row: usize, scratch: &mut Scratch) -> Found {
+        let promised = self.plan.promised().on(NodeRow::new(shard.index, row));
+        let node = Filtered { run: self.runs.on(shard, row), promised };
+        self.one_by_one(node, shard, row, &mut scratch.order)
+    }
+
+    /// Removes every pod of lower priority, then puts back what can be put back.
+    fn one_by_one(
+        &self,
+        mut node: impl Node,
+        shard: &Shard,
+        row: usize,
+        order: &mut SortOrder,
+    ) -> Found {
+        let pods = shard.pods.of(row);
+        let SortOrder { positions, keys } = order;
+        positions.clear();
+        positions.extend((0..pods.len() as u32).filter(|at| self.is_lower(&pods[*at as usize])));
+        if positions.is_empty() {
+            return Found::NoVictims;
+        }
+        positions.iter().for_each(|at| node.remove(&pods[*at as usize]));
+        if !node.fits() {
+            return Found::NoHelp;
+        }
+        importance::sort(positions, pods, keys);
+        let violations = self.budgets.violations(positions, pods);
+        let mut victims: SmallVec<[u32; 8]> = SmallVec::new();
+        let mut n_violations = 0;
+        for is_violating in [true, false] {
+            for (at, _) in positions.iter().zip(&violations).filter(|(_, v)| **v == is_violating) {
+                let placed = &pods[*at as usize];
+                node.add(placed);
+                if !node.fits() {
+                    node.remove(placed);
+                    victims.push(*at);
+                    n_violations += u32::from(is_violating);
+                }
+            }
+        }
+        if violations.contains(&true) && violations.contains(&false) {
+            importance::sort(&mut victims, pods, keys);
+        }
+        evicting(shard, row, &victims, n_violations, true, None)
+    }
+}
+
+/// A node that pods leave and come back to.
+trait Node {
+    fn add(&mut self, placed: &PlacedPod);
+    fn remove(&mut self, placed: &PlacedPod);
+    /// Whether the preemptor fits.
+    fn fits(&mut self) -> bool;
+}
+
+/// One on which every filter is asked that looks at pods.
+struct Filtered<'s, 'p, 'a> {
+    run: DryRun<'p, 'a>,
+    promised: &'s [&'s Pod],
+}
+
+impl Node for Filtered<'_, '_, '_> {
+    fn add(&mut self, placed: &PlacedPod) {
+        self.run.add(&placed.pod);
+    }
+
+    fn remove(&mut self, placed: &PlacedPod) {
+        self.run.remove(&placed.pod);
+    }
+
+    fn fits(&mut self) -> bool {
+        self.run.passes(self.promised)
+    }
+}
+
+/// One on which resources alone decide.
+impl Node for Summed<'_> {
+    fn add(&mut self, placed: &PlacedPod) {
+        self.change(placed, -1);
+    }
+
+    fn remove(&mut self, placed: &PlacedPod) {
+        self.change(placed, 1);
+    }
+
+    fn fits(&mut self) -> bool {
+        Summed::fits(self)
+    }
+}
+
+/// The eviction of these pods, the most important first.
+fn evicting(
+    shard: &Shard,
+    row: usize,
+    victims: &[u32],
+    n_violations: u32,
+    is_settled: bool,
+    bound: Option<&Rank>,
+) -> Found {
+    if victims.is_empty() {
+        return Found::NobodyToEvict;
+    }
+    let rank = Rank::of(victims, shard.pods.of(row), n_violations);
+    if n_violations == 0 && bound.is_some_and(|bound| *bound < rank) {
+        return Found::Worse;
+    }
+    let (row, victims) = (NodeRow::new(shard.index, row), victims.into());
+    Found::Eviction(Eviction { row, victims, rank, is_settled })
+}

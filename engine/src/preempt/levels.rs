@@ -1,0 +1,170 @@
+//! Levels: the eviction from a node where resources alone decide. Rules: S-PRE-8 to S-PRE-11, S-PRE-14.
+//!
+//! Pods of lower priority are summed up by priority, and a whole level is put back at once where it fits: that is what putting
+//! its pods back one by one would come to. Only a level that is torn apart has to be sorted.
+
+use std::sync::Arc;
+
+use super::importance;
+use super::rank::Rank;
+use super::sizes::{self, Lanes, Summed};
+use super::upstream_sort;
+use crate::snapshot::pod_table::PlacedPod;
+
+/// What the search of many nodes uses again and again.
+#[derive(Default)]
+pub(super) struct Levels {
+    levels: Vec<Level>,
+    /// The pods of a level by start, with their positions on the node.
+    pods: Vec<(i64, u32)>,
+    positions: Vec<u32>,
+    keys: Vec<importance::Key>,
+    victims: Vec<u32>,
+}
+
+/// The pods of one priority on a node.
+struct Level {
+    priority: i32,
+    n_pods: i64,
+    taken: Lanes,
+}
+
+/// What a node is to the preemptor.
+pub(super) enum ByLevels {
+    /// Evicting [`Levels::victims`] helps.
+    Victims {
+        /// Whether replicas that started together are told apart as kube-scheduler does.
+        is_settled: bool,
+    },
+    NoVictims,
+    NoHelp,
+    /// Victims of higher priority than is bound to be best.
+    Worse,
+    /// It has to be found out the long way.
+    Unknown,
+}
+
+impl Levels {
+    /// Positions among the node's pods, the most important first.
+    pub(super) fn victims(&self) -> &[u32] {
+        &self.victims
+    }
+
+    /// Sums up the pods below a priority, highest level first.
+    fn sum_up(&mut self, node: &mut Summed<'_>, below: i32, pods: &[PlacedPod]) {
+        let levels = &mut self.levels;
+        levels.clear();
+        for placed in pods {
+            let size = node.size(placed);
+            if size.priority >= below {
+                continue;
+            }
+            match levels.iter_mut().find(|level| level.priority == size.priority) {
+                Some(level) => {
+                    level.n_pods += 1;
+                    sizes::add(&mut level.taken, &size.taken, 1);
+                }
+                None => {
+                    levels.push(Level { priority: size.priority, n_pods: 1, taken: size.taken })
+                }
+            }
+        }
+        levels.sort_unstable_by_key(|level| std::cmp::Reverse(level.priority));
+    }
+
+    /// Puts the pods of a level back one by one, the most important first; the others are victims. `n_all` pods are of
+    /// lower priority in all: among many, how equal ones are ordered depends on all of them.
+    fn tear(
+        &mut self,
+        node: &mut Summed<'_>,
+        priority: i32,
+        pods: &[PlacedPod],
+        n_all: i64,
+    ) -> Order {
+        let order = self.sort(priority, pods, n_all);
+        for (_, at) in &self.pods {
+            let placed = &pods[*at as usize];
+            node.change(placed, -1);
+            if !node.fits() {
+                node.change(placed, 1);
+                self.victims.push(*at);
+            }
+        }
+        order
+    }
+
+    fn sort(&mut self, priority: i32, pods: &[PlacedPod], n_all: i64) -> Order {
+        let of_level = |(_, placed): &(u32, &PlacedPod)| placed.shape.facts.priority == priority;
+        let positions = (0..).zip(pods).filter(of_level);
+        self.pods.clear();
+        self.pods.extend(positions.map(|(at, placed)| (placed.start_time, at)));
+        if n_all <= upstream_sort::FEW as i64 {
+            self.positions.clear();
+            self.positions.extend(self.pods.iter().map(|(_, at)| *at));
+            importance::sort(&mut self.positions, pods, &mut self.keys);
+            for (pod, at) in self.pods.iter_mut().zip(&self.positions) {
+                pod.1 = *at;
+            }
+            return Order::Exact;
+        }
+        self.pods.sort_unstable();
+        let mut order = Order::Exact;
+        for pair in self.pods.windows(2).filter(|pair| pair[0].0 == pair[1].0) {
+            let [a, b] = [pair[0].1, pair[1].1].map(|at| &pods[at as usize]);
+            if !Arc::ptr_eq(&a.shape, &b.shape) || a.is_resized() || b.is_resized() {
+                return Order::Unknown;
+            }
+            order = Order::OfReplicas;
+        }
+        order
+    }
+}
+
+/// How the pods of one priority were ordered without the others.
+#[derive(PartialEq, Eq)]
+enum Order {
+    /// As among all.
+    Exact,
+    /// As among all, but for replicas that started at the same time.
+    OfReplicas,
+    /// It cannot be told: pods that differ started at the same time.
+    Unknown,
+}
+
+/// The pods to evict from a node for a pod of a priority; with a `bound` those need not be found that are worse.
+pub(super) fn evict(
+    mut node: Summed<'_>,
+    priority: i32,
+    pods: &[PlacedPod],
+    bound: Option<&Rank>,
+    scratch: &mut Levels,
+) -> ByLevels {
+    scratch.sum_up(&mut node, priority, pods);
+    if scratch.levels.is_empty() {
+        return ByLevels::NoVictims;
+    }
+    scratch.levels.iter().for_each(|level| node.give(level.n_pods, &level.taken));
+    if !node.fits() {
+        return ByLevels::NoHelp;
+    }
+    let n_all = scratch.levels.iter().map(|level| level.n_pods).sum();
+    let mut is_settled = true;
+    scratch.victims.clear();
+    for i in 0..scratch.levels.len() {
+        let Level { priority, n_pods, taken } = scratch.levels[i];
+        node.give(-n_pods, &taken);
+        if node.fits() {
+            continue;
+        }
+        node.give(n_pods, &taken);
+        if scratch.victims.is_empty() && bound.is_some_and(|bound| bound.is_below(priority)) {
+            return ByLevels::Worse;
+        }
+        match scratch.tear(&mut node, priority, pods, n_all) {
+            Order::Exact => {}
+            Order::OfReplicas => is_settled = false,
+            Order::Unknown => return ByLevels::Unknown,
+        }
+    }
+    ByLevels::Victims { is_settled }
+}

@@ -1,0 +1,123 @@
+//! PostFilter: its plugins in the policy's order, and what becomes of the nomination. Rules: S-PLG-5, S-PRE-1, S-PRE-17,
+//! S-PRE-21, S-PRE-24, S-ERR-6 to S-ERR-8.
+
+use std::sync::Arc;
+use std::sync::atomic::AtomicU64;
+
+use super::All;
+use super::eligibility;
+use super::outcome::{Nomination, PostFilter, PostFilterCode};
+use super::request::PreemptRequest;
+use super::resolvable::Resolvable;
+use super::search::{self, Searched, Wish};
+use crate::model::PodKey;
+use crate::place::Plan;
+use crate::place::decision::Unschedulable;
+use crate::plugin::Plugin;
+use crate::snapshot::NodeRow;
+
+/// An attempt that found no node.
+pub(super) struct Attempt<'p, 'a> {
+    pub(super) plan: &'p Plan<'a>,
+    pub(super) request: &'p PreemptRequest<'p>,
+    pub(super) versions: &'p Arc<AtomicU64>,
+    pub(super) wish: Wish,
+}
+
+impl Attempt<'_, '_> {
+    pub(super) fn run(&self, unschedulable: &Unschedulable) -> (PostFilter, All) {
+        let mut outcome = outcome(PostFilterCode::Unschedulable, Nomination::Unchanged);
+        let mut texts: Vec<String> = Vec::new();
+        let mut all = All::default();
+        for plugin in &self.plan.prepared.policy().spec().post_filter {
+            match plugin {
+                Plugin::DynamicResources if !self.has_claim_state(unschedulable) => {
+                    let failed = outcome_of_error("not found".to_owned());
+                    return (failed, all);
+                }
+                Plugin::DynamicResources => texts.push("no new claims to deallocate".to_owned()),
+                Plugin::DefaultPreemption => {
+                    let (found, told) = self.preempt(unschedulable);
+                    if found.code != PostFilterCode::Unschedulable {
+                        return (found, told);
+                    }
+                    texts.push(found.message.clone());
+                    (outcome, all) = (found, told);
+                }
+                _ => {}
+            }
+        }
+        outcome.message = texts.join(", ");
+        (outcome, all)
+    }
+
+    /// Whether PreFilter got as far as DynamicResources (S-ERR-7).
+    fn has_claim_state(&self, unschedulable: &Unschedulable) -> bool {
+        let order = &self.plan.prepared.policy().spec().pre_filter;
+        let place_of = |plugin| order.iter().position(|other| *other == plugin);
+        let Some(own) = place_of(Plugin::DynamicResources) else { return false };
+        let refusing = unschedulable.pre_filter.as_ref().and_then(|(plugin, ..)| place_of(*plugin));
+        refusing.is_none_or(|refusing| own < refusing)
+    }
+
+    /// DefaultPreemption.
+    fn preempt(&self, unschedulable: &Unschedulable) -> (PostFilter, All) {
+        let resolvable = match unschedulable.pre_filter {
+            Some(_) => Resolvable::none(self.plan),
+            None => Resolvable::find(self.plan),
+        };
+        if let Some(why) = eligibility::refusal(self.plan, &resolvable) {
+            let mut refused = outcome(PostFilterCode::Unschedulable, Nomination::Unchanged);
+            refused.message = format!("preemption: {why}");
+            return (refused, All::default());
+        }
+        match search::search(self.plan, self.request, self.versions, &resolvable, self.wish) {
+            Ok(searched) => self.told(searched),
+            Err(why) => (outcome_of_error(format!("preemption: {why}")), All::default()),
+        }
+    }
+
+    fn told(&self, searched: Searched) -> (PostFilter, All) {
+        let Searched { chosen, n_candidates, n_best, why_none, all } = searched;
+        let Some((row, candidate)) = chosen else {
+            let mut none = outcome(PostFilterCode::Unschedulable, Nomination::Cleared);
+            none.message = format!("preemption: {why_none}");
+            return (none, all);
+        };
+        let found = PostFilter {
+            code: PostFilterCode::Success,
+            message: String::new(),
+            nomination: Nomination::Node(candidate.node.clone()),
+            chosen: Some(candidate),
+            n_candidates,
+            n_best,
+            cleared_nominations: self.lower_nominations(row),
+        };
+        (found, all)
+    }
+
+    /// Pods of lower priority that are nominated to the node (S-PRE-24).
+    fn lower_nominations(&self, row: NodeRow) -> Vec<PodKey> {
+        let (snapshot, pod) = (self.plan.prepared.snapshot(), self.plan.prepared.pod());
+        let Some(node) = snapshot.node(row) else { return Vec::new() };
+        let nominated = snapshot.nominations.of_node(node.facts().symbol).iter();
+        let lower = nominated.filter(|other| other.priority() < pod.priority());
+        lower.map(|other| other.key().clone()).collect()
+    }
+}
+
+fn outcome(code: PostFilterCode, nomination: Nomination) -> PostFilter {
+    PostFilter {
+        code,
+        message: String::new(),
+        nomination,
+        chosen: None,
+        n_candidates: 0,
+        n_best: 0,
+        cleared_nominations: Vec::new(),
+    }
+}
+
+fn outcome_of_error(message: String) -> PostFilter {
+    PostFilter { message, ..outcome(PostFilterCode::Error, Nomination::Unchanged) }
+}

@@ -1,0 +1,64 @@
+//! Resolvable: the nodes where evicting pods might help, those of status `Unschedulable`. Rule: S-PRE-5.
+
+use crate::place::Plan;
+use crate::place::promised::refusals_with_promised;
+use crate::plugin::StatusCode;
+use crate::snapshot::NodeRow;
+use crate::snapshot::row_set::RowSet;
+use crate::snapshot::shard::Shard;
+
+/// Such rows of each shard, in the shards' order.
+#[derive(Clone, Debug, Default)]
+pub(super) struct Resolvable(Vec<RowSet>);
+
+impl Resolvable {
+    /// No node is feasible, and filters were run.
+    ///
+    /// Cost: as filtering once.
+    pub(super) fn find(plan: &Plan<'_>) -> Resolvable {
+        let shards = plan.prepared.snapshot().shards.iter();
+        Resolvable(shards.map(|shard| of_shard(plan, shard)).collect())
+    }
+
+    /// PreFilter refused the pod: every node has its status, which nothing resolves.
+    pub(super) fn none(plan: &Plan<'_>) -> Resolvable {
+        Resolvable(vec![RowSet::EMPTY; plan.prepared.snapshot().shards.len()])
+    }
+
+    pub(super) fn by_shard(&self) -> &[RowSet] {
+        &self.0
+    }
+
+    pub(super) fn contains(&self, row: NodeRow) -> bool {
+        self.0.get(row.shard()).is_some_and(|rows| rows.contains(row.row()))
+    }
+
+    pub(super) fn len(&self) -> usize {
+        self.0.iter().map(|rows| rows.len() as usize).sum()
+    }
+
+    pub(super) fn rows(&self) -> impl Iterator<Item = NodeRow> + '_ {
+        let shards = self.0.iter().enumerate();
+        shards.flat_map(|(shard, rows)| rows.iter().map(move |row| NodeRow::new(shard, row)))
+    }
+}
+
+fn of_shard(plan: &Plan<'_>, shard: &Shard) -> RowSet {
+    let mut rows = plan.candidates(shard);
+    let mut resolvable = RowSet::EMPTY;
+    for (row, (_, refusal)) in refusals_with_promised(plan, shard, &rows) {
+        if refusal.code == StatusCode::Unschedulable {
+            resolvable.insert(row);
+        }
+        rows.remove(row);
+    }
+    for filter in plan.filters() {
+        let before = rows;
+        (filter.run)(&plan.prepared, shard, &mut rows);
+        let refused = before.without(&rows);
+        if !refused.is_empty() {
+            resolvable.union(&filter.resolvable(&plan.prepared, shard, &refused));
+        }
+    }
+    resolvable
+}

@@ -1,0 +1,178 @@
+//! A running server: every question is a call, on the live cluster or in a session of its own.
+
+use berth_loadgen::client::Client;
+use berth_proto::berth_v1::{
+    self as wire, BatchEntry, ExplainRequest, ExplainResponse, GetClusterRequest,
+    ListCandidatesRequest, ListCandidatesResponse, PlaceBatchRequest, PlaceBatchResponse,
+    PreemptOptions, PreemptRequest, PreemptResponse, SessionServiceApplyRequest,
+    SessionServiceCloseRequest, SessionServiceOpenRequest,
+};
+use berth_proto::core_v1;
+
+use super::Counts;
+use crate::cli::CliError;
+use crate::cli::what_if::Change;
+
+/// Changes in one call: few round trips, and far from every bound on messages.
+const CHANGES_PER_APPLY: usize = 500;
+
+/// One connection to a server.
+pub(in crate::cli) struct Remote {
+    /// Its address as it was given.
+    url: String,
+    client: Client,
+    /// The rule for ties, when one was asked for.
+    tie_break: Option<wire::TieBreak>,
+    /// Empty for the live cluster.
+    session_id: String,
+    pub(super) what_if: Option<String>,
+}
+
+impl Remote {
+    pub(super) fn new(url: &str, client: Client, tie_break: Option<wire::TieBreak>) -> Remote {
+        let (url, session_id) = (url.to_owned(), String::new());
+        Remote { url, client, tie_break, session_id, what_if: None }
+    }
+
+    pub(super) async fn place(
+        &self,
+        entries: Vec<BatchEntry>,
+        assume: bool,
+        gang: Option<wire::Gang>,
+    ) -> Result<PlaceBatchResponse, CliError> {
+        let mode = if assume { wire::PlaceMode::Assume } else { wire::PlaceMode::DryRun };
+        let (tie_break, session_id) = (self.tie_break, self.session_id.clone());
+        let mode = mode.into();
+        let request = PlaceBatchRequest { entries, mode, tie_break, session_id, gang };
+        self.answer(self.client.placement(0).place_batch(request).await)
+    }
+
+    pub(super) async fn explain(
+        &self,
+        pod: core_v1::Pod,
+        node_names: Vec<String>,
+    ) -> Result<ExplainResponse, CliError> {
+        let (tie_break, session_id) = (self.tie_break, self.session_id.clone());
+        let request = ExplainRequest { pod: Some(pod), tie_break, node_names, session_id };
+        self.answer(self.client.placement(0).explain(request).await)
+    }
+
+    pub(super) async fn preempt(
+        &self,
+        pod: core_v1::Pod,
+        options: PreemptOptions,
+    ) -> Result<PreemptResponse, CliError> {
+        let request = PreemptRequest {
+            pod: Some(pod),
+            tie_break: self.tie_break,
+            options: Some(options),
+            nominate: false,
+            session_id: self.session_id.clone(),
+        };
+        self.answer(self.client.preemption().preempt(request).await)
+    }
+
+    pub(super) async fn list_candidates(
+        &self,
+        pod: core_v1::Pod,
+        options: PreemptOptions,
+    ) -> Result<ListCandidatesResponse, CliError> {
+        let request = ListCandidatesRequest {
+            pod: Some(pod),
+            tie_break: self.tie_break,
+            options: Some(options),
+            session_id: self.session_id.clone(),
+        };
+        self.answer(self.client.preemption().list_candidates(request).await)
+    }
+
+    pub(super) async fn open_session(&mut self, what_if: String) -> Result<(), CliError> {
+        let opened = self.client.session().open(SessionServiceOpenRequest {}).await;
+        self.session_id = self.answer(opened)?.session_id;
+        self.what_if = Some(what_if);
+        Ok(())
+    }
+
+    /// Applies changes to the session; answers which of them are refused, and why.
+    pub(super) async fn apply(
+        &self,
+        changes: Vec<Change>,
+    ) -> Result<Vec<(usize, String)>, CliError> {
+        let mut deltas: Vec<wire::Delta> = changes.into_iter().map(Change::into_wire).collect();
+        let mut refused = Vec::new();
+        let mut n_applied = 0;
+        while !deltas.is_empty() {
+            let rest = deltas.split_off(deltas.len().min(CHANGES_PER_APPLY));
+            let chunk = std::mem::replace(&mut deltas, rest);
+            let n_deltas = chunk.len();
+            let session_id = self.session_id.clone();
+            let request = SessionServiceApplyRequest { session_id, deltas: chunk };
+            let answer = self.answer(self.client.session().apply(request).await)?;
+            refused.extend(answer.rejections.into_iter().map(|rejection| {
+                let wire::Rejection { index, field, reason, object } = rejection;
+                let index = usize::try_from(index).unwrap_or(usize::MAX);
+                (index.saturating_add(n_applied), format!("{object}: `{field}`: {reason}"))
+            }));
+            n_applied += n_deltas;
+        }
+        Ok(refused)
+    }
+
+    pub(super) async fn counts(&self) -> Result<Counts, CliError> {
+        let request = GetClusterRequest { session_id: self.session_id.clone() };
+        let cluster = self.answer(self.client.cluster().get_cluster(request).await)?;
+        let n_orphaned_pods = u64::from(cluster.n_orphaned_pods);
+        let n_known = u64::from(cluster.n_pods) + u64::from(cluster.n_pending_pods);
+        Ok(Counts {
+            n_nodes: cluster.n_nodes.into(),
+            n_all_pods: n_known + n_orphaned_pods,
+            n_orphaned_pods,
+        })
+    }
+
+    pub(super) async fn close(self) {
+        if !self.session_id.is_empty() {
+            let request = SessionServiceCloseRequest { session_id: self.session_id };
+            drop(self.client.session().close(request).await);
+        }
+    }
+
+    fn answer<T>(&self, answer: Result<tonic::Response<T>, tonic::Status>) -> Result<T, CliError> {
+        match answer {
+            Ok(response) => Ok(response.into_inner()),
+            Err(status) => Err(failed(&self.url, &status)),
+        }
+    }
+}
+
+fn failed(url: &str, status: &tonic::Status) -> CliError {
+    // tonic's words for the answer of some other HTTP server, such as Berth's own second port: without a body, with one,
+    // and with a status of its own.
+    const NOT_GRPC: [&str; 3] =
+        ["grpc-status header missing", "invalid compression flag", "mapped from HTTP status code"];
+    let reason = if NOT_GRPC.iter().any(|words| status.message().contains(words)) {
+        "something answers there, but not in gRPC; `berth serve` has gRPC and HTTP on different ports".to_owned()
+    } else {
+        format!("{:?}: {}", status.code(), status.message())
+    };
+    CliError::Remote { server: url.to_owned(), reason }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_answer_that_is_not_grpc_says_so() {
+        let status = tonic::Status::unimplemented(
+            "grpc-status header missing, mapped from HTTP status code 404",
+        );
+        let error = failed("http://h:1", &status).to_string();
+        assert!(
+            error.starts_with("`http://h:1`: something answers there, but not in gRPC"),
+            "{error}"
+        );
+        let status = tonic::Status::unavailable("gone");
+        assert_eq!(failed("http://h:1", &status).to_string(), "`http://h:1`: Unavailable: gone");
+    }
+}

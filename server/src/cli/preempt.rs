@@ -1,0 +1,166 @@
+//! `berth preempt`: whom would this pod displace?
+
+mod text;
+
+use std::process::ExitCode;
+
+use berth_proto::berth_v1::{
+    Decision, ListCandidatesResponse, PostFilter, PreemptOptions, PreemptResponse, VictimPlacement,
+};
+use berth_proto::core_v1::Pod;
+use clap::ValueEnum;
+use serde::Serialize;
+
+use super::backend::{self, Backend, BackendArgs};
+use super::output::{self, Format};
+use super::what_if::WhatIfArgs;
+use super::{CliError, pods};
+use crate::config::file::parse_seed;
+use crate::escape::printable_lines;
+
+pub(super) use text::{in_short, victims_of};
+
+const EXIT_STATUS: &str = "\
+    Exit status: 0 when the pod was decided, whether or not anybody is to be evicted for it; 1 when it was refused or \
+    nothing could be decided; 2 for a wrong command line.";
+
+/// Makes a whole scheduling attempt for one pod, and where no node is feasible says whom to evict from which
+#[derive(Clone, Debug, clap::Args)]
+#[command(after_help = backend::after_help(EXIT_STATUS))]
+pub struct PreemptArgs {
+    /// A file with one pod (`-` for standard input), or, with --cluster, `namespace/name` of a pod of the dump
+    #[arg(value_name = "POD")]
+    pod: String,
+    #[command(flatten)]
+    backend: BackendArgs,
+    #[command(flatten)]
+    what_if: WhatIfArgs,
+    /// List every node on which evicting pods helps, and those on which it does not
+    #[arg(long)]
+    candidates: bool,
+    #[command(flatten)]
+    options: OptionArgs,
+    /// Form of the answer
+    #[arg(short, long, value_name = "FORMAT", default_value = "table")]
+    output: Format,
+}
+
+/// What to do beyond or instead of what kube-scheduler does with every node considered.
+#[derive(Clone, Debug, Default, clap::Args)]
+struct OptionArgs {
+    /// Try a sample of the nodes, as many as the profile's DefaultPreemptionArgs say, from an offset drawn from this seed
+    /// [default: every node]
+    #[arg(long, value_name = "SEED", allow_negative_numbers = true, value_parser = parse_seed)]
+    sample: Option<u64>,
+    /// Pass over nodes where evicting violates a PodDisruptionBudget, which kube-scheduler only prefers not to
+    #[arg(long)]
+    refuse_pdb_violations: bool,
+    /// Look where the victims could go
+    #[arg(long, value_name = "RULE")]
+    victims: Option<VictimRule>,
+}
+
+/// Whether it is looked at where victims could go, and whether that counts.
+#[derive(Copy, Clone, Debug, PartialEq, Eq, ValueEnum)]
+enum VictimRule {
+    /// Tell where each could be placed now.
+    Report,
+    /// Tell, and prefer nodes that leave the fewest without a place; never over fewer violations of budgets.
+    Prefer,
+}
+
+impl OptionArgs {
+    fn to_wire(&self) -> PreemptOptions {
+        let placement = match self.victims {
+            None => VictimPlacement::Ignore,
+            Some(VictimRule::Report) => VictimPlacement::Report,
+            Some(VictimRule::Prefer) => VictimPlacement::Prefer,
+        };
+        PreemptOptions {
+            sample_seed: self.sample,
+            refuse_pdb_violations: self.refuse_pdb_violations,
+            victim_placement: placement.into(),
+        }
+    }
+}
+
+/// One attempt, with every candidate or without.
+enum Attempt {
+    Chosen(PreemptResponse),
+    Listed(ListCandidatesResponse),
+}
+
+impl Attempt {
+    fn parts(&self) -> (Option<&Decision>, Option<&PostFilter>) {
+        match self {
+            Attempt::Chosen(attempt) => (attempt.decision.as_ref(), attempt.post_filter.as_ref()),
+            Attempt::Listed(list) => (list.decision.as_ref(), list.post_filter.as_ref()),
+        }
+    }
+}
+
+/// What programs read: as `Preempt` or `ListCandidates` answers, and what a reader should know of it.
+#[derive(Serialize)]
+#[serde(rename_all = "camelCase")]
+struct Answer<'a, A> {
+    #[serde(flatten)]
+    attempt: &'a A,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    what_if: Option<&'a str>,
+    #[serde(skip_serializing_if = "<[String]>::is_empty")]
+    notes: &'a [String],
+}
+
+/// Runs the command.
+///
+/// # Errors
+/// An unreadable file, not exactly one pod, a pod that is refused, a supposition that does not hold, a server that is not
+/// there.
+pub async fn run(args: PreemptArgs) -> Result<ExitCode, CliError> {
+    let asked_for = std::slice::from_ref(&args.pod);
+    let is_asked_for = |pod: &Pod| pods::is_named(pod, asked_for);
+    let backend = args.backend.open(&args.what_if, is_asked_for).await?;
+    let answered = answer(&args, &backend).await;
+    backend.close().await;
+    answered
+}
+
+async fn answer(args: &PreemptArgs, backend: &Backend) -> Result<ExitCode, CliError> {
+    let pod = pods::find_one(&args.pod, backend)?;
+    let name = pods::name_of(&pod);
+    let notes = backend.notes();
+    let options = args.options.to_wire();
+    let attempt = if args.candidates {
+        Attempt::Listed(backend.list_candidates(pod, options).await?)
+    } else {
+        Attempt::Chosen(backend.preempt(pod, options).await?)
+    };
+    let what_if = backend.what_if();
+    let notes_of = notes.as_slice();
+    let structured = match &attempt {
+        Attempt::Chosen(attempt) => {
+            output::structured(args.output, &Answer { attempt, what_if, notes: notes_of })
+        }
+        Attempt::Listed(attempt) => {
+            output::structured(args.output, &Answer { attempt, what_if, notes: notes_of })
+        }
+    };
+    match structured? {
+        Some(text) => output::print(&text)?,
+        None => output::print(&printable_lines(&text(&name, &attempt, what_if)))?,
+    }
+    backend.tell(&notes);
+    Ok(ExitCode::SUCCESS)
+}
+
+fn text(name: &str, attempt: &Attempt, what_if: Option<&str>) -> String {
+    let (decision, post_filter) = attempt.parts();
+    let mut sections: Vec<String> = what_if.map(str::to_owned).into_iter().collect();
+    sections.push(text::summary(name, decision, post_filter));
+    sections.extend(post_filter.and_then(|ran| ran.chosen.as_ref()).map(text::victims));
+    if let Attempt::Listed(list) = attempt {
+        sections.extend(text::candidates(&list.candidates, &list.best_node_names));
+        sections.extend(text::not_helped(&list.not_helped));
+    }
+    sections.join("\n\n")
+}

@@ -1,0 +1,74 @@
+//! A supposed change, for the engine in this process and for a server.
+
+use berth_engine::{Cluster, Delta, ModelError, PodKey};
+use berth_proto::berth_v1::{self as wire, delta::Change as Wire};
+use berth_proto::core_v1;
+
+use crate::feed::file::WrittenObject;
+
+/// One change of the cluster as it is written in a manifest or on the command line.
+#[derive(Clone, Debug)]
+pub(in crate::cli) enum Change {
+    /// Adds a node or takes the place of the one of its name.
+    Node(Box<core_v1::Node>),
+    /// The same for a pod.
+    Pod(Box<core_v1::Pod>),
+    /// The same for any other object.
+    Object(WrittenObject),
+    /// Removes a node.
+    NoNode(String),
+    /// Removes a pod.
+    NoPod(PodKey),
+}
+
+impl Change {
+    /// As the engine takes it.
+    ///
+    /// # Errors
+    /// The field of the object that cannot be used.
+    pub(in crate::cli) fn compile(&self, cluster: &Cluster) -> Result<Delta, ModelError> {
+        Ok(match self {
+            Change::Node(node) => Delta::UpsertNode(cluster.compile_node(node)?),
+            Change::Pod(pod) => Delta::UpsertPod(cluster.compile_pod(pod)?),
+            Change::Object(object) => {
+                Delta::UpsertObject(cluster.compile_object(object.as_wire())?)
+            }
+            Change::NoNode(name) => Delta::DeleteNode(name.as_str().into()),
+            Change::NoPod(key) => Delta::DeletePod { key: key.clone(), uid: None },
+        })
+    }
+
+    /// As a server takes it.
+    pub(in crate::cli) fn into_wire(self) -> wire::Delta {
+        let change = match self {
+            Change::Node(node) => Wire::UpsertNode(*node),
+            Change::Pod(pod) => Wire::UpsertPod(*pod),
+            Change::Object(object) => upsert(object),
+            Change::NoNode(name) => Wire::DeleteNode(name),
+            Change::NoPod(key) => Wire::DeletePod(wire::PodKey {
+                namespace: key.namespace.to_string(),
+                name: key.name.to_string(),
+                uid: String::new(),
+            }),
+        };
+        wire::Delta { change: Some(change) }
+    }
+}
+
+fn upsert(object: WrittenObject) -> Wire {
+    match object {
+        WrittenObject::Namespace(object) => Wire::UpsertNamespace(*object),
+        WrittenObject::Service(object) => Wire::UpsertService(*object),
+        WrittenObject::ReplicationController(object) => Wire::UpsertReplicationController(*object),
+        WrittenObject::ReplicaSet(object) => Wire::UpsertReplicaSet(*object),
+        WrittenObject::StatefulSet(object) => Wire::UpsertStatefulSet(*object),
+        WrittenObject::PersistentVolume(object) => Wire::UpsertPersistentVolume(*object),
+        WrittenObject::PersistentVolumeClaim(object) => Wire::UpsertPersistentVolumeClaim(*object),
+        WrittenObject::StorageClass(object) => Wire::UpsertStorageClass(*object),
+        WrittenObject::CsiNode(object) => Wire::UpsertCsiNode(*object),
+        WrittenObject::CsiDriver(object) => Wire::UpsertCsiDriver(*object),
+        WrittenObject::CsiStorageCapacity(object) => Wire::UpsertCsiStorageCapacity(*object),
+        WrittenObject::VolumeAttachment(object) => Wire::UpsertVolumeAttachment(*object),
+        WrittenObject::PodDisruptionBudget(object) => Wire::UpsertPodDisruptionBudget(*object),
+    }
+}

@@ -1,0 +1,144 @@
+//! What a configuration file may say, what is said of one that may not, and who wins over whom.
+
+use super::*;
+
+const HEAD: &str = "apiVersion: berth.dev/v1\nkind: BerthConfiguration\n";
+
+fn read(body: &str) -> Result<Overrides, String> {
+    from_text("berth.yaml", Path::new("/etc/berth"), &format!("{HEAD}{body}"))
+        .map_err(|error| error.to_string())
+}
+
+#[test]
+fn every_field_is_read() {
+    let written = read(concat!(
+        "grpcAddress: 0.0.0.0:1\nhttpAddress: '[::1]:2'\nclusterFiles: [a.json, /b.yaml]\nschedulerConfig: s.yaml\n",
+        "insecure: true\nworkerThreads: 3\ntieBreak: {rule: lexicographic, seed: 9}\nlogFormat: json\n",
+        "maxMessageBytes: 1024\ndrainGracePeriod: 1m30s\n",
+        "maxSessions: 2\nmaxSessionChanges: 7\nsessionIdleTimeout: 90s\n",
+    ));
+    let expected = Overrides {
+        grpc_address: Some("0.0.0.0:1".parse().unwrap()),
+        http_address: Some("[::1]:2".parse().unwrap()),
+        cluster_files: vec!["/etc/berth/a.json".into(), "/b.yaml".into()],
+        scheduler_config: Some("/etc/berth/s.yaml".into()),
+        insecure: Some(true),
+        worker_threads: Some(3),
+        tie_break: Some(TieBreakRule::Lexicographic),
+        seed: Some(9),
+        log_format: Some(LogFormat::Json),
+        max_message_bytes: Some(1024),
+        drain_grace_period: Some(Duration::from_secs(90)),
+        max_sessions: Some(2),
+        max_session_changes: Some(7),
+        session_idle_timeout: Some(Duration::from_secs(90)),
+    };
+    assert_eq!(written, Ok(expected));
+}
+
+#[test]
+fn every_mistake_names_line_and_field() {
+    let error = read(concat!(
+        "grpcAddress: localhost\nworkerThreads: 0\ntieBreak: {rule: random, sed: 1}\nlogFormat: xml\n",
+        "maxMessageBytes: -1\ndrainGracePeriod: -5s\ngrpcPort: 1\ninsecure: yep\ninsecure: false\n",
+        "maxSessions: 0\nmaxSessionChanges: many\nsessionIdleTimeout: 0s\n",
+    ))
+    .unwrap_err();
+    for expected in [
+        "line 3: `grpcAddress`: `localhost` is not an address such as `127.0.0.1:7420`",
+        "line 4: `workerThreads`: must be between 1 and 1024",
+        "line 5: `tieBreak.rule`: `random` is not one of `seeded`, `lexicographic`",
+        "line 5: `tieBreak.sed`: unknown field",
+        "line 6: `logFormat`: `xml` is not one of `text`, `json`",
+        "line 7: `maxMessageBytes`: -1 is out of range",
+        "line 8: `drainGracePeriod`: must not be negative",
+        "line 9: `grpcPort`: unknown field",
+        "line 10: `insecure`: expected a boolean, got a string",
+        "line 11: `insecure`: duplicate field, first given on line 10",
+        "line 12: `maxSessions`: must be greater than 0",
+        "line 13: `maxSessionChanges`: expected an integer, got a string",
+        "line 14: `sessionIdleTimeout`: must be greater than 0",
+    ] {
+        assert!(error.contains(expected), "{expected}\nis not in\n{error}");
+    }
+    assert!(error.starts_with("`berth.yaml` has 13 problems:"), "{error}");
+}
+
+#[test]
+fn another_kind_is_refused() {
+    let error = from_text("c.yaml", Path::new(""), "apiVersion: v1\nkind: Pod\nspec: {}\n")
+        .unwrap_err()
+        .to_string();
+    assert_eq!(
+        error,
+        "`c.yaml` line 1: expected `BerthConfiguration` of `berth.dev/v1`, got `Pod` of `v1`"
+    );
+}
+
+#[test]
+fn what_is_no_configuration_is_told_plainly() {
+    let error = |text: &str| from_text("c", Path::new(""), text).unwrap_err().to_string();
+    assert_eq!(error(""), "`c` line 1: the document is empty");
+    assert_eq!(
+        error("insecure: true\n"),
+        "`c` line 1: expected `BerthConfiguration` of `berth.dev/v1`, got neither `kind` nor `apiVersion`"
+    );
+    assert_eq!(
+        read("maxMessageBytes: 18446744073709551616\n").unwrap_err(),
+        "`berth.yaml` line 3: `maxMessageBytes`: 18446744073709551616 is out of range"
+    );
+}
+
+#[test]
+fn localhost_is_an_address() {
+    assert_eq!(parse_address("localhost:18001"), Ok("127.0.0.1:18001".parse().unwrap()));
+    assert_eq!(parse_address("[::1]:1"), Ok("[::1]:1".parse().unwrap()));
+    for text in ["localhost", "localhost:99999", "host:1", "", "127.0.0.1"] {
+        assert!(parse_address(text).is_err(), "{text}");
+    }
+}
+
+#[test]
+fn flags_win_over_the_file_and_the_file_over_defaults() {
+    let file =
+        read("workerThreads: 3\ntieBreak: {seed: 7}\nclusterFiles: [f.json]\ninsecure: true\n")
+            .unwrap();
+    let flags =
+        Overrides { worker_threads: Some(1), insecure: Some(false), ..Overrides::default() };
+    let config = merge(&flags, &file);
+    assert_eq!(config.worker_threads, Some(1));
+    assert!(!config.insecure);
+    assert_eq!(config.tie_break, TieBreak::Seeded(7));
+    assert_eq!(config.cluster_files, [PathBuf::from("/etc/berth/f.json")]);
+    assert_eq!(config.grpc_address, Config::default().grpc_address);
+
+    let flags =
+        Overrides { cluster_files: vec!["g.json".into()], seed: Some(8), ..Overrides::default() };
+    let config = merge(&flags, &file);
+    assert_eq!(config.cluster_files, [PathBuf::from("g.json")]);
+    assert_eq!(config.tie_break, TieBreak::Seeded(8));
+    assert_eq!(merge(&Overrides::default(), &Overrides::default()), Config::default());
+}
+
+#[test]
+fn zero_is_refused_from_flags_too() {
+    let flags = Overrides { worker_threads: Some(0), ..Overrides::default() };
+    let error = Config::resolve(None, &flags).unwrap_err().to_string();
+    assert_eq!(error, "--worker-threads: must be between 1 and 1024");
+    let flags = Overrides { session_idle_timeout: Some(Duration::ZERO), ..Overrides::default() };
+    let error = Config::resolve(None, &flags).unwrap_err().to_string();
+    assert_eq!(error, "--session-idle-timeout: must be greater than 0");
+    let error = Config::resolve(Some(Path::new("/nonexistent/berth.yaml")), &flags)
+        .unwrap_err()
+        .to_string();
+    assert!(error.starts_with("cannot read `/nonexistent/berth.yaml`: "), "{error}");
+}
+
+#[test]
+fn limits_are_those_of_the_configuration() {
+    let flags =
+        Overrides { max_sessions: Some(3), max_session_changes: Some(5), ..Overrides::default() };
+    let limits = merge(&flags, &Overrides::default()).limits();
+    assert_eq!((limits.sessions.max_sessions, limits.sessions.max_changes), (3, 5));
+    assert_eq!(Config::default().limits(), Limits::default());
+}
