@@ -3,6 +3,7 @@
 //! An attempt that finds no node goes on here: the nodes where evicting pods might help (`resolvable`), what would have to go
 //! from each (`eviction`), and which of that is best (`rank`). Rules: section 4, S-ERR-5 to S-ERR-8.
 
+mod answer;
 mod budgets;
 mod eligibility;
 mod elsewhere;

@@ -117,22 +117,28 @@ impl<'p, 'a> Search<'p, 'a> {
     }
 
     /// The same eviction as kube-scheduler has it to the last pod.
-    pub(super) fn settle(&self, shard: &Shard, eviction: &mut Eviction) {
-        if !eviction.is_settled
-            && let Found::Eviction(settled) =
-                self.by_dry_run(shard, eviction.row.row(), &mut Scratch::default())
-        {
+    pub(super) fn settle(&self, eviction: &mut Eviction) {
+        if eviction.is_settled {
+            return;
+        }
+        let (shard, row) = (self.shard(eviction.row), eviction.row.row());
+        if let Found::Eviction(settled) = self.by_dry_run(shard, row, &mut Scratch::default()) {
             debug_assert_eq!(settled.rank, eviction.rank);
             *eviction = settled;
         }
     }
 
     /// The first filter that refuses a node without its pods of lower priority.
-    pub(super) fn refusal(&self, shard: &Shard, row: usize) -> Option<Refused> {
-        let mut run = self.runs.on(shard, row);
-        let lower = shard.pods.of(row).iter().filter(|placed| self.is_lower(placed));
+    pub(super) fn refusal(&self, row: NodeRow) -> Option<Refused> {
+        let shard = self.shard(row);
+        let mut run = self.runs.on(shard, row.row());
+        let lower = shard.pods.of(row.row()).iter().filter(|placed| self.is_lower(placed));
         lower.for_each(|placed| run.remove(&placed.pod));
-        run.refusal(self.plan.promised().on(NodeRow::new(shard.index, row)))
+        run.refusal(self.plan.promised().on(row))
+    }
+
+    fn shard(&self, row: NodeRow) -> &'a Shard {
+        &self.plan.prepared.snapshot().shards[row.shard()]
     }
 
     fn is_lower(&self, placed: &PlacedPod) -> bool {

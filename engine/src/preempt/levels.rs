@@ -5,20 +5,18 @@
 
 use std::sync::Arc;
 
-use super::importance;
 use super::rank::Rank;
 use super::sizes::{self, Lanes, Summed};
 use super::upstream_sort;
+use crate::model::pod::NOT_STARTED;
 use crate::snapshot::pod_table::PlacedPod;
 
 /// What the search of many nodes uses again and again.
 #[derive(Default)]
 pub(super) struct Levels {
     levels: Vec<Level>,
-    /// The pods of a level by start, with their positions on the node.
-    pods: Vec<(i64, u32)>,
-    positions: Vec<u32>,
-    keys: Vec<importance::Key>,
+    /// The pods of a level that is torn apart.
+    pods: Vec<Ordered>,
     victims: Vec<u32>,
 }
 
@@ -82,7 +80,7 @@ impl Levels {
         n_all: i64,
     ) -> Order {
         let order = self.sort(priority, pods, n_all);
-        for (_, at) in &self.pods {
+        for Ordered { at, .. } in &self.pods {
             let placed = &pods[*at as usize];
             node.change(placed, -1);
             if !node.fits() {
@@ -95,28 +93,39 @@ impl Levels {
 
     fn sort(&mut self, priority: i32, pods: &[PlacedPod], n_all: i64) -> Order {
         let of_level = |(_, placed): &(u32, &PlacedPod)| placed.shape.facts.priority == priority;
-        let positions = (0..).zip(pods).filter(of_level);
+        let of_level = (0..).zip(pods).filter(of_level);
         self.pods.clear();
-        self.pods.extend(positions.map(|(at, placed)| (placed.start_time, at)));
+        self.pods.extend(of_level.map(|(at, placed)| Ordered::new(placed.start_time, at)));
+        self.pods.sort_unstable();
         if n_all <= upstream_sort::FEW as i64 {
-            self.positions.clear();
-            self.positions.extend(self.pods.iter().map(|(_, at)| *at));
-            importance::sort(&mut self.positions, pods, &mut self.keys);
-            for (pod, at) in self.pods.iter_mut().zip(&self.positions) {
-                pod.1 = *at;
-            }
             return Order::Exact;
         }
-        self.pods.sort_unstable();
         let mut order = Order::Exact;
-        for pair in self.pods.windows(2).filter(|pair| pair[0].0 == pair[1].0) {
-            let [a, b] = [pair[0].1, pair[1].1].map(|at| &pods[at as usize]);
+        for pair in self.pods.windows(2).filter(|pair| pair[0].start_time == pair[1].start_time) {
+            let [a, b] = [pair[0].at, pair[1].at].map(|at| &pods[at as usize]);
             if !Arc::ptr_eq(&a.shape, &b.shape) || a.is_resized() || b.is_resized() {
                 return Order::Unknown;
             }
             order = Order::OfReplicas;
         }
         order
+    }
+}
+
+/// A pod of a level in the order in which few pods are spared (S-PRE-10, S-PRE-11).
+#[derive(Copy, Clone, PartialEq, Eq, PartialOrd, Ord)]
+struct Ordered {
+    start_time: i64,
+    /// Equal pods keep their order, but those that have not started turn round.
+    place: u32,
+    /// Position among the node's pods.
+    at: u32,
+}
+
+impl Ordered {
+    fn new(start_time: i64, at: u32) -> Ordered {
+        let place = if start_time == NOT_STARTED { !at } else { at };
+        Ordered { start_time, place, at }
     }
 }
 

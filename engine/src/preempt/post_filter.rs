@@ -5,11 +5,12 @@ use std::sync::Arc;
 use std::sync::atomic::AtomicU64;
 
 use super::All;
+use super::answer::Searched;
 use super::eligibility;
 use super::outcome::{Nomination, PostFilter, PostFilterCode};
 use super::request::PreemptRequest;
 use super::resolvable::Resolvable;
-use super::search::{self, Searched, Wish};
+use super::search::{self, Wish};
 use crate::model::PodKey;
 use crate::place::Plan;
 use crate::place::decision::Unschedulable;

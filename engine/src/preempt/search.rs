@@ -1,5 +1,5 @@
 //! Search: every node where evicting might help, tried in parallel; the best eviction of all. Rules: S-PRE-5, S-PRE-6,
-//! S-PRE-17, S-PRE-19, S-PRE-20.
+//! S-PRE-15, S-PRE-19.
 //!
 //! The answer does not depend on how many threads there are: nodes are tried each on its own, and their evictions compared in
 //! the nodes' order.
@@ -10,24 +10,15 @@ use std::sync::atomic::AtomicU64;
 
 use rayon::prelude::*;
 
-use super::All;
+use super::answer::{Answer, Searched};
 use super::elsewhere;
 use super::eviction::{Eviction, Found, Scratch, Search};
-use super::outcome::{Candidate, Victim};
-use super::rank::Rank;
 use super::request::{PreemptRequest, VictimPlacement};
 use super::resolvable::Resolvable;
 use super::sample;
-use crate::filter::reason::Reason;
-use crate::filter::{ReasonCounts, Refusal};
 use crate::place::Plan;
-use crate::place::decision::{NodeVerdict, Verdict};
-use crate::place::explain::rejected;
-use crate::place::message::from_counts;
-use crate::place::ranking::Ranking;
-use crate::place::select::select;
+use crate::snapshot::NodeRow;
 use crate::snapshot::row_set::RowSet;
-use crate::snapshot::{NodeRow, Snapshot};
 
 /// How much is to be told.
 #[derive(Copy, Clone, PartialEq, Eq, Debug)]
@@ -36,34 +27,23 @@ pub(super) enum Wish {
     All,
 }
 
-/// What a search comes to.
-pub(super) struct Searched {
-    /// The best candidate, and its row.
-    pub(super) chosen: Option<(NodeRow, Candidate)>,
-    pub(super) n_candidates: u32,
-    pub(super) n_best: u32,
-    /// The inner failure message, where there is no candidate (S-ERR-8).
-    pub(super) why_none: String,
-    pub(super) all: All,
-}
-
 /// What was found on the nodes that were tried.
 #[derive(Default)]
-struct Tried {
+pub(super) struct Tried {
     /// Those that are equal to the last, in the nodes' order; all, where that is wished for.
-    evictions: Vec<Eviction>,
-    n_candidates: u32,
+    pub(super) evictions: Vec<Eviction>,
+    pub(super) n_candidates: u32,
     /// Whether any of them violates no budget.
     has_harmless: bool,
     /// Evictions that were passed over because they violate a budget.
-    refused: Vec<NodeRow>,
+    pub(super) refused: Vec<NodeRow>,
     /// Nodes that need no eviction and yet are not feasible (S-PRE-15).
     errors: Vec<NodeRow>,
-    not_helped: Vec<(NodeRow, WhyNot)>,
+    pub(super) not_helped: Vec<(NodeRow, WhyNot)>,
 }
 
 #[derive(Copy, Clone, PartialEq, Eq)]
-enum WhyNot {
+pub(super) enum WhyNot {
     NoVictims,
     NoHelp,
 }
@@ -96,12 +76,13 @@ pub(super) fn search(
         return Err(trial.error(&tried.errors));
     }
     if keeps_all {
-        tried.evictions.par_iter_mut().for_each(|eviction| trial.settle(eviction));
+        tried.evictions.par_iter_mut().for_each(|eviction| trial.search.settle(eviction));
     }
     if request.options.victim_placement == VictimPlacement::Prefer {
         elsewhere::rank(plan, versions, &mut tried.evictions);
     }
-    Ok(trial.searched(request, versions, resolvable, &tried, wish))
+    let answer = Answer { plan, request, search: &trial.search, resolvable, tried: &tried };
+    Ok(answer.of(wish, versions))
 }
 
 struct Trial<'p, 'a> {
@@ -207,137 +188,10 @@ impl Trial<'_, '_> {
         }
     }
 
-    fn settle(&self, eviction: &mut Eviction) {
-        let shard = &self.plan.prepared.snapshot().shards[eviction.row.shard()];
-        self.search.settle(shard, eviction);
-    }
-
     fn error(&self, rows: &[NodeRow]) -> String {
         let snapshot = self.plan.prepared.snapshot();
         let names = rows.iter().filter_map(|row| Some(snapshot.node(*row)?.name()));
         let first = names.min().unwrap_or_default();
         format!("expected at least one victim pod on node \"{first}\"")
     }
-
-    fn searched(
-        &self,
-        request: &PreemptRequest<'_>,
-        versions: &Arc<AtomicU64>,
-        resolvable: &Resolvable,
-        tried: &Tried,
-        wish: Wish,
-    ) -> Searched {
-        let snapshot = self.plan.prepared.snapshot();
-        let least: Option<Rank> = tried.evictions.iter().map(|eviction| eviction.rank).min();
-        let best: Vec<&Eviction> =
-            tried.evictions.iter().filter(|eviction| Some(eviction.rank) == least).collect();
-        let chosen = self.choose(request, &best).map(|eviction| {
-            let mut eviction = eviction.clone();
-            self.settle(&mut eviction);
-            let mut candidate = candidate(snapshot, &eviction);
-            if request.options.victim_placement != VictimPlacement::Ignore {
-                elsewhere::report(self.plan, versions, &eviction, &mut candidate);
-            }
-            (eviction.row, candidate)
-        });
-        let all = if wish == Wish::All {
-            All {
-                candidates: tried.evictions.iter().map(|e| candidate(snapshot, e)).collect(),
-                best: best.iter().map(|eviction| name(snapshot, eviction.row)).collect(),
-                not_helped: self.verdicts(tried),
-            }
-        } else {
-            All::default()
-        };
-        let why_none =
-            if chosen.is_none() { self.why_none(resolvable, tried) } else { String::new() };
-        let (n_candidates, n_best) = (tried.n_candidates, best.len() as u32);
-        Searched { chosen, n_candidates, n_best, why_none, all }
-    }
-
-    /// Of evictions that are equal to the last the one on the node that a placement would fall on (S-PRE-20).
-    fn choose<'e>(
-        &self,
-        request: &PreemptRequest<'_>,
-        best: &[&'e Eviction],
-    ) -> Option<&'e Eviction> {
-        if let [] | [_] = best {
-            return best.first().copied();
-        }
-        let mut rows: Vec<NodeRow> = best.iter().map(|eviction| eviction.row).collect();
-        rows.sort_unstable();
-        let mut ranking = Ranking::default();
-        ranking.clear();
-        for of_shard in rows.chunk_by(|a, b| a.shard() == b.shard()) {
-            ranking.add(of_shard[0].shard(), 0, of_shard.iter().map(|row| row.row()).collect());
-        }
-        let row = select(self.plan, &mut ranking, request.tie_break);
-        best.iter().copied().find(|eviction| eviction.row == row)
-    }
-
-    /// Counted over the nodes that were tried, all others under one reason (S-ERR-8).
-    fn why_none(&self, resolvable: &Resolvable, tried: &Tried) -> String {
-        let mut counts = ReasonCounts::default();
-        for (row, why) in &tried.not_helped {
-            let refusal = self.refusal(*row, *why).map(|(_, refusal)| refusal);
-            refusal.iter().flat_map(|r| &r.reasons).for_each(|reason| counts.add(*reason, 1));
-        }
-        counts.add(Reason::DisruptionBudget, tried.refused.len() as u32);
-        let n_others = self.plan.prepared.n_nodes() - resolvable.len();
-        counts.add(Reason::PreemptionNotHelpful, n_others as u32);
-        from_counts(self.plan, &counts).message
-    }
-
-    fn verdicts(&self, tried: &Tried) -> Vec<NodeVerdict> {
-        let snapshot = self.plan.prepared.snapshot();
-        let not_helped = tried.not_helped.iter().filter_map(|(row, why)| {
-            let (plugin, refusal) = self.refusal(*row, *why)?;
-            let verdict = rejected(self.plan.prepared.names(), plugin, &refusal);
-            Some(NodeVerdict { node: name(snapshot, *row), verdict })
-        });
-        let refused = tried.refused.iter().map(|row| {
-            let refusal = Refusal::of(Reason::DisruptionBudget);
-            let verdict: Verdict = rejected(self.plan.prepared.names(), None, &refusal);
-            NodeVerdict { node: name(snapshot, *row), verdict }
-        });
-        not_helped.chain(refused).collect()
-    }
-
-    fn refusal(
-        &self,
-        row: NodeRow,
-        why: WhyNot,
-    ) -> Option<(Option<crate::plugin::Plugin>, Refusal)> {
-        match why {
-            WhyNot::NoVictims => Some((None, Refusal::of(Reason::NoVictims))),
-            WhyNot::NoHelp => {
-                let shard = &self.plan.prepared.snapshot().shards[row.shard()];
-                let (plugin, refusal) = self.search.refusal(shard, row.row())?;
-                Some((Some(plugin), refusal))
-            }
-        }
-    }
-}
-
-fn candidate(snapshot: &Snapshot, eviction: &Eviction) -> Candidate {
-    let pods = snapshot.shards[eviction.row.shard()].pods.of(eviction.row.row());
-    let victim = |at: &u32| {
-        let pod = &pods[*at as usize].pod;
-        Victim {
-            pod: pod.key().clone(),
-            uid: pod.facts().uid.clone(),
-            priority: pod.priority(),
-            is_terminating: pod.is_terminating(),
-            elsewhere: None,
-        }
-    };
-    Candidate {
-        node: name(snapshot, eviction.row),
-        victims: eviction.victims.iter().map(victim).collect(),
-        n_pdb_violations: eviction.rank.n_violations,
-    }
-}
-
-fn name(snapshot: &Snapshot, row: NodeRow) -> Arc<str> {
-    snapshot.node(row).map_or_else(|| "".into(), |node| node.facts().name.clone())
 }
