@@ -64,8 +64,13 @@ impl Expected {
 fn list(cluster: &Cluster, pod: &Pod) -> Result<CandidateList, String> {
     let policy = Policy::default();
     let options = PreemptionWorkload::All.options(0);
-    let request =
-        PreemptRequest { pod, policy: &policy, tie_break: TieBreak::Lexicographic, options };
+    let request = PreemptRequest {
+        pod,
+        policy: &policy,
+        tie_break: TieBreak::Lexicographic,
+        options,
+        cancelled: &|| false,
+    };
     cluster.list_candidates(&request).map_err(|error| error.to_string())
 }
 
@@ -77,8 +82,13 @@ fn attempt(
 ) -> Result<Preemption, String> {
     let policy = Policy::default();
     let options = workload.options(seed);
-    let request =
-        PreemptRequest { pod, policy: &policy, tie_break: TieBreak::Lexicographic, options };
+    let request = PreemptRequest {
+        pod,
+        policy: &policy,
+        tie_break: TieBreak::Lexicographic,
+        options,
+        cancelled: &|| false,
+    };
     cluster.preempt(&request).map_err(|error| error.to_string())
 }
 

@@ -172,7 +172,13 @@ impl PreemptionTrial {
     fn request<'a>(&'a self, pod: &'a Pod) -> PreemptRequest<'a> {
         let seed = (self.next_pod + self.next_shape) as u64;
         let options: PreemptOptions = self.workload.options(seed);
-        PreemptRequest { pod, policy: &self.policy, tie_break: TieBreak::Seeded(0), options }
+        PreemptRequest {
+            pod,
+            policy: &self.policy,
+            tie_break: TieBreak::Seeded(0),
+            options,
+            cancelled: &|| false,
+        }
     }
 
     /// On the next `n` nodes, far from each other, a pod leaves and comes back.

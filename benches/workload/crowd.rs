@@ -217,6 +217,7 @@ mod tests {
                     policy: &policy,
                     tie_break: TieBreak::Lexicographic,
                     options: PreemptOptions::default(),
+                    cancelled: &|| false,
                 })
                 .unwrap();
             let outcome = &list.preemption.decision.outcome;

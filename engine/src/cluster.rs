@@ -237,6 +237,14 @@ impl Cluster {
         Ok(self.publish(&mut writer))
     }
 
+    /// Takes back what pods of these names and uids were assumed or promised, in one generation; others stay. On a fork
+    /// they were then never decided, which, unlike deleting them, supposes nothing.
+    pub fn take_back(&self, pods: &[(PodKey, Arc<str>)]) -> Generation {
+        let mut writer = self.writer();
+        pods.iter().for_each(|(key, uid)| writer.take_back(key, uid));
+        self.publish(&mut writer)
+    }
+
     fn decide(
         &self,
         snapshot: &Snapshot,

@@ -83,11 +83,63 @@ fn attempt(
     }
     plan.prepared.count(&mut evaluation.census);
     let attempt = Attempt { plan, request, versions, wish };
-    let (post_filter, all) = attempt.run(unschedulable);
+    let ran = attempt.run(unschedulable);
     plan.prepared.give_back(&mut evaluation.census);
+    let (post_filter, all) = ran?;
     if !post_filter.message.is_empty() {
         unschedulable.message.push(' ');
         unschedulable.message.push_str(&post_filter.message);
     }
     Ok((Preemption { decision, post_filter: Some(post_filter) }, all))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::request::{PreemptOptions, PreemptRequest, VictimPlacement};
+    use crate::{Cluster, Delta, EngineError, Policy, TieBreak};
+
+    /// A node that a pod of priority 0 fills.
+    fn full() -> Cluster {
+        let cluster = Cluster::new();
+        let node = serde_json::from_str(
+            r#"{"metadata": {"name": "n"}, "status": {"allocatable": {"cpu": "1", "pods": "9"}}}"#,
+        );
+        let pod = serde_json::from_str(
+            r#"{"metadata": {"name": "low", "uid": "low"}, "spec": {"nodeName": "n",
+                "containers": [{"resources": {"requests": {"cpu": "1"}}}]}}"#,
+        );
+        let [node, pod] = [
+            Delta::UpsertNode(cluster.compile_node(&node.unwrap()).unwrap()),
+            Delta::UpsertPod(cluster.compile_pod(&pod.unwrap()).unwrap()),
+        ];
+        assert_eq!(cluster.apply(vec![node, pod]).rejected, []);
+        cluster
+    }
+
+    #[test]
+    fn a_caller_may_give_up() {
+        let cluster = full();
+        let pod = serde_json::from_str(
+            r#"{"metadata": {"name": "high", "uid": "high"}, "spec": {"priority": 1,
+                "containers": [{"resources": {"requests": {"cpu": "1"}}}]}}"#,
+        );
+        let pod = cluster.compile_pod(&pod.unwrap()).unwrap();
+        let policy = Policy::default();
+        for victim_placement in [VictimPlacement::Ignore, VictimPlacement::Prefer] {
+            for sample in [None, Some(1)] {
+                let ask = |has_given_up: bool| {
+                    let options = PreemptOptions { victim_placement, sample, ..Default::default() };
+                    let preemption = cluster.preempt(&PreemptRequest {
+                        pod: &pod,
+                        policy: &policy,
+                        tie_break: TieBreak::Lexicographic,
+                        options,
+                        cancelled: &|| has_given_up,
+                    });
+                    preemption.map(|preemption| preemption.post_filter.unwrap().n_candidates)
+                };
+                assert_eq!((ask(false), ask(true)), (Ok(1), Err(EngineError::Cancelled)));
+            }
+        }
+    }
 }

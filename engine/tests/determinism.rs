@@ -10,6 +10,8 @@
     reason = "a test fails by panicking, and uses what it needs of the shared inputs"
 )]
 
+#[path = "determinism/batches.rs"]
+mod batches;
 #[path = "determinism/evictions.rs"]
 mod evictions;
 #[path = "reference/naive.rs"]

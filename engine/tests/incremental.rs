@@ -44,14 +44,14 @@ use story::Story;
 
 proptest! {
     #![proptest_config(ProptestConfig {
-        cases: random::n_cases(60),
+        cases: random::n_cases(45),
         rng_seed: RngSeed::Fixed(21),
         failure_persistence: None,
         max_shrink_time: 10_000,
         ..ProptestConfig::default()
     })]
 
-    /// Some 9,000 deltas in 1,500 batches.
+    /// Some 7,000 deltas in 1,100 batches.
     #[test]
     fn updated_is_rebuilt(
         templates in event::templates(),
@@ -179,6 +179,49 @@ fn pods_wait_for_their_node() {
     story.delete_pod("a");
     assert!(story.is_feasible("probe cpu=1")["n2"]);
     assert_eq!((story.0.snapshot().n_pods(), story.0.snapshot().n_orphaned()), (0, 0));
+}
+
+/// A nomination in memory stays while a feed tells of none, and goes with the pod, its node's coming and going
+/// notwithstanding (S-NOM-4, S-NOMC-1).
+#[test]
+fn a_promise_in_memory_outlasts_what_is_told_of_the_pod() {
+    let nodes = ["n1 cpu=4 memory=8Gi pods=10"];
+    let story = Story::new(&nodes);
+    let is_free = || story.is_feasible("probe cpu=2")["n1"];
+    story.promise("a cpu=3", "n1");
+    assert!(!is_free());
+    assert_eq!(story.pod("a cpu=3 version=1"), None);
+    assert_eq!(story.pod("a cpu=3 label:app=x version=2"), None);
+    assert!(!is_free());
+    assert_eq!(story.replace(&nodes, &["a cpu=3 label:app=x version=2"]), 0);
+    assert!(!is_free());
+    story.0.apply(vec![Delta::DeleteNode("n1".into())]);
+    let node = story.0.compile_node(&object::node(nodes[0])).unwrap();
+    story.0.apply(vec![Delta::UpsertNode(node)]);
+    assert!(!is_free());
+    // Promised by its status and then no more.
+    assert_eq!(story.pod("a cpu=3 label:app=y nominated=n1 version=4"), None);
+    assert_eq!(story.pod("a cpu=3 label:app=y version=5"), None);
+    assert!(is_free());
+    // Another pod of the name was promised nothing.
+    story.promise("a cpu=3", "n1");
+    assert_eq!(story.pod("a cpu=3 uid=other version=6"), None);
+    assert!(is_free());
+    story.promise("a cpu=3 uid=other", "n1");
+    assert_eq!(story.replace(&nodes, &[]), 0);
+    assert!(is_free());
+}
+
+/// A list is but many updates: a pod that it tells of changed keeps what it was promised (S-NOMC-1).
+#[test]
+fn a_promise_in_memory_outlasts_a_list() {
+    let nodes = ["n1 cpu=4 memory=8Gi pods=10"];
+    let story = Story::new(&nodes);
+    story.promise("a cpu=3", "n1");
+    assert_eq!(story.replace(&nodes, &["a cpu=3 label:app=x version=1"]), 0);
+    assert!(!story.is_feasible("probe cpu=2")["n1"]);
+    assert_eq!(story.replace(&nodes, &["a cpu=3 uid=other version=2"]), 0);
+    assert!(story.is_feasible("probe cpu=2")["n1"], "another pod of the name");
 }
 
 /// Every batch size from one to all at once comes to the same.

@@ -19,8 +19,8 @@ mod option;
 mod random;
 
 use berth_engine::{
-    Candidate, CandidateList, Cluster, PlaceRequest, Pod, PodKey, Policy, PreemptOptions,
-    PreemptRequest, TieBreak, Verdict,
+    Candidate, CandidateList, Cluster, Delta, Outcome, PlaceRequest, Pod, PodKey, Policy,
+    PreemptOptions, PreemptRequest, TieBreak, Verdict,
 };
 use proptest::prelude::*;
 use proptest::strategy::ValueTree;
@@ -42,8 +42,11 @@ fn config(cases: u32, seed: u64) -> ProptestConfig {
 
 fn list(cluster: &Cluster, pod: &Pod, options: PreemptOptions) -> Option<CandidateList> {
     let (policy, tie_break) = (&Policy::default(), TieBreak::Seeded(3));
-    let list = cluster.list_candidates(&PreemptRequest { pod, policy, tie_break, options }).ok()?;
-    let preemption = cluster.preempt(&PreemptRequest { pod, policy, tie_break, options });
+    let list = cluster
+        .list_candidates(&PreemptRequest { pod, policy, tie_break, options, cancelled: &|| false })
+        .ok()?;
+    let preemption =
+        cluster.preempt(&PreemptRequest { pod, policy, tie_break, options, cancelled: &|| false });
     assert_eq!(list.preemption, preemption.unwrap());
     Some(list)
 }
@@ -106,22 +109,23 @@ proptest! {
         }
     }
 
-    /// Where resources, ports and counts alone decide, each victim is needed: with it the pod does not fit (S-PRE-14).
+    /// Who preempts is promised the node and gets it, once the victims are gone (S-PRE-21, S-PRE-26).
     #[test]
-    fn no_victim_could_be_spared(crowd in crowd(Company::Plain, 1..6, 4..30)) {
-        let cluster = crowd.cluster();
-        for pod in incoming(&crowd, &cluster) {
+    fn the_preemptor_gets_its_node(crowd in crowd(Company::Related, 1..7, 4..30)) {
+        for i in 0..crowd.incoming.len() {
+            let cluster = crowd.cluster();
+            let pod = cluster.compile_pod(&urgent(crowd.incoming_wire(i))).unwrap();
             let Some(list) = list(&cluster, &pod, PreemptOptions::default()) else { continue };
-            for candidate in &list.candidates {
-                let gone = victims(candidate);
-                for spared in &gone {
-                    let others: Vec<PodKey> = gone.iter().filter(|key| *key != spared).cloned().collect();
-                    prop_assert!(
-                        !fits(&crowd, &others, &pod, &candidate.node),
-                        "{spared} of {candidate:?} goes for nothing"
-                    );
-                }
-            }
+            let Some(post_filter) = list.preemption.post_filter else { continue };
+            let Some(chosen) = &post_filter.chosen else { continue };
+            cluster.nominate(&pod, &post_filter).unwrap();
+            let gone = victims(chosen).into_iter().map(|key| Delta::DeletePod { key, uid: None });
+            prop_assert_eq!(cluster.apply(gone.collect()).rejected, vec![]);
+            let (policy, tie_break) = (&Policy::default(), TieBreak::Seeded(1));
+            let decision = cluster.assume(&PlaceRequest { pod: &pod, policy, tie_break }).unwrap();
+            let Outcome::Placed(placement) = &decision.outcome else { panic!("{decision:?}") };
+            prop_assert_eq!(&placement.node, &chosen.node);
+            prop_assert_eq!((placement.total, placement.n_feasible), (None, 1));
         }
     }
 
@@ -161,6 +165,29 @@ proptest! {
             outcomes.collect::<Vec<_>>()
         };
         prop_assert_eq!(place(&asked), place(&other));
+    }
+}
+
+proptest! {
+    #![proptest_config(config(50, 46))]
+
+    /// Where resources, ports and counts alone decide, each victim is needed: with it the pod does not fit (S-PRE-14).
+    #[test]
+    fn no_victim_could_be_spared(crowd in crowd(Company::Plain, 1..6, 4..30)) {
+        let cluster = crowd.cluster();
+        for pod in incoming(&crowd, &cluster) {
+            let Some(list) = list(&cluster, &pod, PreemptOptions::default()) else { continue };
+            for candidate in &list.candidates {
+                let gone = victims(candidate);
+                for spared in &gone {
+                    let others: Vec<PodKey> = gone.iter().filter(|key| *key != spared).cloned().collect();
+                    prop_assert!(
+                        !fits(&crowd, &others, &pod, &candidate.node),
+                        "{spared} of {candidate:?} goes for nothing"
+                    );
+                }
+            }
+        }
     }
 }
 

@@ -149,6 +149,8 @@ enum About {
     Volumes,
     /// Nodes that are nearly full.
     Crowds,
+    /// Nodes that are nearly full of dozens of pods much alike, whose order hangs on how they are sorted (S-PRE-11).
+    Replicas,
 }
 
 fn cases(sizes: Sizes) -> impl Strategy<Value = Case> {
@@ -156,6 +158,7 @@ fn cases(sizes: Sizes) -> impl Strategy<Value = Case> {
         About::Everything => vec![Flavor::Odd, Flavor::Ordinary, Flavor::Ordinary, Flavor::Huge],
         About::Volumes => vec![Flavor::Ordinary],
         About::Crowds => vec![Flavor::Small],
+        About::Replicas => vec![Flavor::Roomy],
     };
     select(flavors).prop_flat_map(move |flavor| {
         let node = || random::node::node(flavor).prop_map(Json);
@@ -166,6 +169,9 @@ fn cases(sizes: Sizes) -> impl Strategy<Value = Case> {
             About::Volumes => (random::storage::world(), stored_templates(), storage_step(flavor)),
             About::Crowds => {
                 (random::object::crowd_objects(), crowding_templates(), crowd_step(flavor))
+            }
+            About::Replicas => {
+                (random::object::crowd_objects(), replica_templates(), crowd_step(flavor))
             }
         };
         let things = (vec(node(), sizes.nodes.clone()), bound, templates, objects);
@@ -235,6 +241,10 @@ fn storage_step(flavor: Flavor) -> BoxedStrategy<Step> {
 
 fn stored_templates() -> BoxedStrategy<Vec<Json<core_v1::Pod>>> {
     vec(ranked(random::pod::stored_template()).prop_map(Json), 2..6).boxed()
+}
+
+fn replica_templates() -> BoxedStrategy<Vec<Json<core_v1::Pod>>> {
+    vec(ranked(random::pod::replica_template()).prop_map(Json), 2..6).boxed()
 }
 
 fn crowding_templates() -> BoxedStrategy<Vec<Json<core_v1::Pod>>> {
@@ -312,6 +322,18 @@ proptest! {
     #[test]
     fn crowds(
         case in cases(Sizes { nodes: 1..7, bound: 4..40, steps: 2..16, about: About::Crowds })
+    ) {
+        run(case);
+    }
+}
+
+proptest! {
+    #![proptest_config(config(60, 6))]
+
+    /// Dozens of pods a node, of few kinds.
+    #[test]
+    fn replicas(
+        case in cases(Sizes { nodes: 1..4, bound: 30..150, steps: 2..8, about: About::Replicas })
     ) {
         run(case);
     }

@@ -74,6 +74,7 @@ fn preempt(cluster: &Cluster, pod: &str) -> CandidateList {
         policy: &Policy::default(),
         tie_break: TieBreak::Lexicographic,
         options: PreemptOptions::default(),
+        cancelled: &|| false,
     };
     let list = cluster.list_candidates(&request).unwrap();
     assert_eq!(list.preemption, cluster.preempt(&request).unwrap());

@@ -6,6 +6,8 @@ mod call;
 pub(crate) mod cluster;
 pub(crate) mod convert;
 mod deadline;
+#[cfg(test)]
+mod fixture;
 mod label_selector;
 pub(crate) mod placement;
 mod pool;
@@ -76,6 +78,10 @@ pub(crate) struct State {
     pub(crate) draining: watch::Receiver<bool>,
     n_long_writes: AtomicUsize,
 }
+
+/// From this many changes or pods on a batch is a long write: it leaves the reactor, and what it is made of is compiled on all
+/// cores.
+const LONG_BATCH: usize = 64;
 
 /// Up to here one decision takes microseconds and runs where the request arrived.
 const MAX_INLINE_NODES: usize = 20_000;

@@ -11,6 +11,7 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
 use berth_proto::berth_v1::SessionServiceOpenRequest;
+use berth_server::config::policy::Profiles;
 use berth_server::feed::file;
 use berth_server::runtime::{Limits, Server, ServerOptions, SessionLimits};
 
@@ -158,6 +159,7 @@ async fn a_server_answers_as_a_file_does() {
         "place TARGET bad-pods.yaml",
         "place TARGET --gang --replicas 3 web.yaml",
         "place TARGET --gang --min 2 pods.yaml",
+        "place TARGET --gang --min 100 --replicas 2 web.yaml",
         "preempt TARGET web.yaml",
     ] {
         check_alike("cluster.yaml", &url, command).await;
@@ -177,6 +179,22 @@ async fn a_server_answers_as_a_file_does() {
     let named = format!("berth place --server {url} shop/low");
     let text = tokio::task::spawn_blocking(move || run(&named)).await.unwrap();
     assert!(text.starts_with("! berth: `shop/low` is not a file; "), "{text}");
+    server.shutdown().await;
+}
+
+/// Priority counts across profiles, here as there.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn pods_of_several_profiles_are_decided_alike() {
+    let configuration = "most-allocated.yaml";
+    let profiles = Profiles::load(&tests().join("data").join(configuration)).expect("profiles");
+    let options = ServerOptions { profiles, ..ServerOptions::default() };
+    let (server, url) = serve("one-node.yaml", options).await;
+    let dump = format!("one-node.yaml --scheduler-config {configuration}");
+    for pods in ["two-schedulers.yaml", "two-schedulers.yaml web.yaml", "bad-pods.yaml"] {
+        let command = format!("place TARGET {pods}");
+        check_alike(&dump, &url, &command).await;
+    }
+    assert_eq!(server.cluster().snapshot().n_assumed(), 0);
     server.shutdown().await;
 }
 

@@ -52,7 +52,7 @@ fn check(cluster: &Cluster, policy: &Policy, pod: &Pod, word: Option<(&str, &str
         return found;
     }
     let (tie_break, options) = (TieBreak::Lexicographic, PreemptOptions::default());
-    let request = PreemptRequest { pod, policy, tie_break, options };
+    let request = PreemptRequest { pod, policy, tie_break, options, cancelled: &|| false };
     match (cluster.preempt(&request).map(|attempt| attempt.decision.outcome), word) {
         (Ok(Outcome::Unschedulable(unschedulable)), Some(("Unschedulable", message))) => {
             assert_eq!(unschedulable.message, message, "{}", pod.key());

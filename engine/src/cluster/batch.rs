@@ -64,6 +64,9 @@ pub struct GangOutcome {
     /// Members that got one by evicting, in the order of decision. Empty where the gang is not placed: nobody is to be evicted
     /// for it.
     pub preemptions: Vec<GangPreemption>,
+    /// Positions in the request of all members that are promised a node, or would be were this no dry run, in the order of
+    /// decision. Empty where the gang is not placed.
+    pub nominated: Vec<usize>,
 }
 
 /// Whom a member displaces.

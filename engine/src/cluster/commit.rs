@@ -64,9 +64,10 @@ pub enum CommitError {
 impl Cluster {
     /// Makes what a fork of this cluster came to real: pods placed on it take their room, and promised nodes are promised.
     ///
-    /// All of it or nothing, in one generation: it is refused if anything that a decision rests on (its row and the terms of
-    /// pods and nominations always; volumes, other nodes and other objects where its filters ask for those) changed since the
-    /// fork was made, or was changed on the fork by a delta. Deltas of the fork are never applied here.
+    /// All of it or nothing, in one generation: it is refused if anything that a decision rests on (its row, the terms of pods,
+    /// nominations, namespaces, services and controllers always; volumes and other nodes where its filters ask for those;
+    /// disruption budgets where pods are evicted) changed since the fork was made, or was changed on the fork by a delta, and if
+    /// the pod is not there any more. Deltas of the fork are never applied here.
     pub fn commit(&self, fork: &Cluster) -> Result<Committed, CommitError> {
         let base = fork.is_fork_of(self).ok_or(CommitError::NotAFork)?;
         // A fork is locked before what it was forked from, here and nowhere else both: no two can wait for each other.
@@ -76,8 +77,12 @@ impl Cluster {
             return Err(CommitError::AlreadyCommitted);
         }
         let mut writer = self.writer();
-        for step in session.steps() {
+        for (step, was_pending) in session.recorded() {
             check(step, base, &session.touched, &writer)?;
+            let gone = step.placed().filter(|pod| *was_pending && !writer.knows(pod));
+            if let Some(pod) = gone {
+                return Err(changed(pod.key(), step, Ground::Pod));
+            }
         }
         let (mut n_assumed, mut n_nominated) = (0, 0);
         for step in session.steps() {
@@ -101,15 +106,24 @@ pub(super) fn check(
     writer: &Writer,
 ) -> Result<(), CommitError> {
     let pod = step.pod();
-    if let Some(node) = writer.node_of(pod).filter(|_| step.needs_no_node()) {
-        return Err(CommitError::AlreadyPlaced { pod: pod.clone(), node });
+    if let Some(placed) = step.placed() {
+        if let Some(node) = writer.node_of(pod) {
+            return Err(CommitError::AlreadyPlaced { pod: pod.clone(), node });
+        }
+        if writer.knows_another(placed) {
+            return Err(changed(pod, step, Ground::Pod));
+        }
     }
     let (basis, node) = (step.basis(), step.node());
     if let Some(ground) = basis.touched(touched) {
         return Err(CommitError::Hypothetical { pod: pod.clone(), node: node.clone(), ground });
     }
     if let Some(ground) = basis.changed(base, &writer.draft.snapshot) {
-        return Err(CommitError::Changed { pod: pod.clone(), node: node.clone(), ground });
+        return Err(changed(pod, step, ground));
     }
     Ok(())
+}
+
+fn changed(pod: &PodKey, step: &Step, ground: Ground) -> CommitError {
+    CommitError::Changed { pod: pod.clone(), node: step.node().clone(), ground }
 }

@@ -39,7 +39,6 @@ impl Cluster {
             }
         }
         let mut writer = self.writer();
-        writer.refresh_images();
         let base = writer.draft.snapshot.clone();
         let held = held(&writer, request.pods);
         let attempt = self.attempt_gang(&base, &held, request, gang);
@@ -72,7 +71,12 @@ impl Cluster {
         let min_count = if gang.min_count == 0 { request.pods.len() } else { gang.min_count };
         let is_placed = !is_cancelled && n_placed >= min_count;
         let Members { steps, preemptions, .. } = decided;
-        Attempt { results, n_placed, is_placed, steps, preemptions }
+        let nominate = |(index, step): &(Option<usize>, Step)| match step {
+            Step::Nominate { .. } => *index,
+            Step::Assume { .. } | Step::Clear { .. } => None,
+        };
+        let nominated = steps.iter().filter_map(nominate).filter(|_| is_placed).collect();
+        Attempt { results, n_placed, is_placed, steps, preemptions, nominated }
     }
 
     fn commit_gang(&self, writer: &mut Writer, mut attempt: Attempt) -> BatchOutcome {
@@ -102,6 +106,8 @@ struct Attempt {
     /// What committing it comes to, with the member that each step places or promises a node.
     steps: Vec<(Option<usize>, Step)>,
     preemptions: Vec<GangPreemption>,
+    /// Members that committing it promises a node.
+    nominated: Vec<usize>,
 }
 
 impl Attempt {
@@ -113,9 +119,9 @@ impl Attempt {
     }
 
     fn outcome(self) -> BatchOutcome {
-        let Attempt { results, n_placed, is_placed, preemptions, .. } = self;
+        let Attempt { results, n_placed, is_placed, preemptions, nominated, .. } = self;
         let preemptions = if is_placed { preemptions } else { Vec::new() };
-        let gang = GangOutcome { placed: is_placed, n_placed, preemptions };
+        let gang = GangOutcome { placed: is_placed, n_placed, preemptions, nominated };
         BatchOutcome { results, gang: Some(gang) }
     }
 }
@@ -176,7 +182,7 @@ impl Members<'_> {
     ) -> Result<Decision, EngineError> {
         let pod = &self.request.pods[index];
         let BatchRequest { policy, tie_break, .. } = *self.request;
-        let request = PreemptRequest { pod, policy, tie_break, options };
+        let request = PreemptRequest { pod, policy, tie_break, options, cancelled: &|| false };
         let Cluster { kernels, versions, .. } = self.cluster;
         let preemption = self.fork.preempt(&request, *kernels, versions)?;
         let Some(post_filter) = preemption.post_filter else { return Ok(preemption.decision) };
@@ -187,7 +193,7 @@ impl Members<'_> {
                 let cleared = cleared.into_iter().filter(|step| matches!(step, Step::Clear { .. }));
                 self.steps.extend(cleared.map(|step| (None, step)));
                 if let Some(step) = Step::of(pod, &decided) {
-                    self.take(index, step, &decided);
+                    self.take(index, step.evicting(), &decided);
                 }
                 self.preemptions.push(GangPreemption { index, post_filter });
                 Ok(decided.decision)

@@ -46,8 +46,8 @@ impl Cluster {
 /// What a fork has come to since it was opened.
 #[derive(Debug, Default)]
 pub(crate) struct Session {
-    /// In order; `None` where a later step or a supposition took the place of one.
-    steps: Vec<Option<Step>>,
+    /// In order, and whether the pod was known without a node; `None` where a later step or a supposition took the place of one.
+    steps: Vec<Option<(Step, bool)>>,
     /// Where the standing step of a pod is.
     of_pod: FxHashMap<PodKey, usize>,
     /// By deltas, which suppose what is not so in the cluster.
@@ -58,25 +58,40 @@ pub(crate) struct Session {
 impl Session {
     /// The standing steps, in order.
     pub(super) fn steps(&self) -> impl Iterator<Item = &Step> {
+        self.recorded().map(|(step, _)| step)
+    }
+
+    /// The same, and whether their pods were known without a node before.
+    pub(super) fn recorded(&self) -> impl Iterator<Item = &(Step, bool)> {
         self.steps.iter().flatten()
     }
 
     /// A step was taken; it replaces what stood of the same pod.
-    pub(super) fn record(&mut self, step: Step) {
-        self.withdraw(step.pod());
+    pub(super) fn record(&mut self, step: Step, was_pending: bool) {
+        // Of a pod that has a step already it was told when that was recorded.
+        let earlier = self.of_pod.remove(step.pod()).and_then(|at| self.steps[at].take());
+        let was_pending = earlier.map_or(was_pending, |(_, was_pending)| was_pending);
         self.of_pod.insert(step.pod().clone(), self.steps.len());
-        self.steps.push(Some(step));
+        self.steps.push(Some((step, was_pending)));
     }
 
     /// What stands of a pod.
     fn step_of(&self, pod: &PodKey) -> Option<&Step> {
-        self.steps.get(*self.of_pod.get(pod)?)?.as_ref()
+        self.steps.get(*self.of_pod.get(pod)?)?.as_ref().map(|(step, _)| step)
     }
 
-    /// What stood of a pod does no longer.
-    fn withdraw(&mut self, pod: &PodKey) {
-        if let Some(at) = self.of_pod.remove(pod) {
-            self.steps[at] = None;
+    /// What stood of a pod does no longer, nor that others lost their promises to it.
+    pub(super) fn withdraw(&mut self, pod: &PodKey) {
+        let Some(at) = self.of_pod.remove(pod) else { return };
+        if let Some((Step::Nominate { .. }, _)) = self.steps[at].take() {
+            let is_due_to_it = |step: &Step| matches!(step, Step::Clear { by, .. } if by == pod);
+            let due: Vec<PodKey> =
+                self.steps().filter(|s| is_due_to_it(s)).map(|s| s.pod().clone()).collect();
+            for pod in due {
+                if let Some(at) = self.of_pod.remove(&pod) {
+                    self.steps[at] = None;
+                }
+            }
         }
     }
 

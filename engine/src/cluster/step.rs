@@ -17,8 +17,8 @@ pub(crate) enum Step {
     Assume { pod: Pod, node: Arc<str>, row: NodeRow, volumes: VolumeBindings, basis: Basis },
     /// The pod is promised a node (S-PRE-21).
     Nominate { pod: Pod, node: Arc<str>, basis: Basis },
-    /// The pod is no longer promised a node (S-PRE-17, S-PRE-24).
-    Clear { pod: PodKey, node: Arc<str> },
+    /// The pod is no longer promised a node: nothing helps it (S-PRE-17), or another pod is promised the same (S-PRE-24).
+    Clear { pod: PodKey, node: Arc<str>, basis: Basis, by: PodKey },
 }
 
 impl Step {
@@ -36,24 +36,35 @@ impl Step {
         post_filter: &PostFilter,
         snapshot: &Snapshot,
     ) -> Vec<Step> {
-        let clear = |pod: &PodKey| {
-            let node = snapshot.nominations.of(pod)?;
-            Some(Step::Clear { pod: pod.clone(), node: snapshot.model.names().name(node) })
+        let clear = |cleared: &PodKey, basis| {
+            let node = snapshot.nominations.of(cleared)?;
+            let node = snapshot.model.names().name(node);
+            Some(Step::Clear { pod: cleared.clone(), node, basis, by: pod.key().clone() })
         };
-        let mut steps: Vec<Step> =
-            post_filter.cleared_nominations.iter().filter_map(clear).collect();
         match &post_filter.nomination {
-            Nomination::Unchanged => {}
-            Nomination::Cleared => steps.extend(clear(pod.key())),
-            Nomination::Node(node) => steps.push(Step::nominate(pod, node, snapshot)),
+            Nomination::Unchanged => Vec::new(),
+            Nomination::Cleared => clear(pod.key(), Basis::WHOLE).into_iter().collect(),
+            Nomination::Node(node) => {
+                let promise = Step::nominate(pod, node, snapshot);
+                let cleared = post_filter.cleared_nominations.iter();
+                let cleared = cleared.filter_map(|key| clear(key, promise.basis()));
+                cleared.chain([promise.clone()]).collect()
+            }
         }
-        steps
     }
 
     /// Promises a node to a pod.
     pub(crate) fn nominate(pod: &Pod, node: &Arc<str>, snapshot: &Snapshot) -> Step {
         let basis = Basis::of_nomination(pod, snapshot.row_named(node));
         Step::Nominate { pod: pod.clone(), node: node.clone(), basis }
+    }
+
+    /// The same where pods are evicted for it.
+    pub(crate) fn evicting(mut self) -> Step {
+        if let Step::Assume { basis, .. } | Step::Nominate { basis, .. } = &mut self {
+            *basis = basis.evicting();
+        }
+        self
     }
 
     /// The pod that it is about.
@@ -76,13 +87,17 @@ impl Step {
     /// What it rests on.
     pub(crate) fn basis(&self) -> Basis {
         match self {
-            Step::Assume { basis, .. } | Step::Nominate { basis, .. } => *basis,
-            Step::Clear { .. } => Basis::NOMINATIONS,
+            Step::Assume { basis, .. }
+            | Step::Nominate { basis, .. }
+            | Step::Clear { basis, .. } => *basis,
         }
     }
 
-    /// Whether the pod is to be put onto a node or promised one, so that it must not be on one.
-    pub(crate) fn needs_no_node(&self) -> bool {
-        !matches!(self, Step::Clear { .. })
+    /// The pod that is to be put onto a node or promised one, so that it must not be on one.
+    pub(crate) fn placed(&self) -> Option<&Pod> {
+        match self {
+            Step::Assume { pod, .. } | Step::Nominate { pod, .. } => Some(pod),
+            Step::Clear { .. } => None,
+        }
     }
 }

@@ -6,6 +6,8 @@ mod object;
 use std::cell::Cell;
 use std::sync::Arc;
 
+use berth_proto::{core_v1, policy_v1};
+
 use super::Cluster;
 use super::batch::{BatchOutcome, BatchRequest, Gang};
 use super::commit::CommitError;
@@ -327,4 +329,128 @@ fn a_gang_on_a_session_is_committed_with_it() {
     let committed = live.commit(&fork).unwrap();
     assert_eq!((committed.n_assumed, committed.n_nominated), (0, 2));
     assert_eq!(promised(&live), ["a>n1", "b>n1"]);
+}
+
+/// A namespace whose pods run on the same node as pods that keep away from those of team `a`.
+fn kept_away() -> Cluster {
+    let live = cluster(&["n1 cpu=4 memory=8Gi pods=10 label:host=n1"], &[]);
+    let wants_distance = serde_json::from_str(
+        r#"{"metadata": {"name": "x", "namespace": "default", "uid": "x"}, "spec": {"nodeName": "n1", "affinity": {"podAntiAffinity":
+            {"requiredDuringSchedulingIgnoredDuringExecution": [{"topologyKey": "host", "labelSelector": {"matchLabels": {"app": "x"}},
+             "namespaceSelector": {"matchLabels": {"team": "a"}}}]}}}}"#,
+    );
+    let pod = live.compile_pod(&wants_distance.unwrap()).unwrap();
+    live.apply(vec![team(&live, "a"), Delta::UpsertPod(pod)]);
+    live
+}
+
+fn team(cluster: &Cluster, team: &str) -> Delta {
+    let json = format!(r#"{{"metadata": {{"name": "ns", "labels": {{"team": "{team}"}}}}}}"#);
+    let namespace: core_v1::Namespace = serde_json::from_str(&json).unwrap();
+    Delta::UpsertObject(cluster.compile_object(&namespace).unwrap())
+}
+
+fn of_namespace(cluster: &Cluster) -> Pod {
+    let pod = r#"{"metadata": {"name": "p", "namespace": "ns", "uid": "p", "labels": {"app": "x"}}, "spec": {}}"#;
+    cluster.compile_pod(&serde_json::from_str(pod).unwrap()).unwrap()
+}
+
+/// A pod without terms of its own rests on its namespace all the same: terms of others may select that.
+#[test]
+fn a_relabelled_namespace_keeps_a_commit_back() {
+    let live = kept_away();
+    let fork = live.fork();
+    fork.apply(vec![team(&fork, "b")]);
+    let (pod, policy) = (of_namespace(&fork), Policy::default());
+    let tie_break = TieBreak::Lexicographic;
+    let request = PlaceRequest { pod: &pod, policy: &policy, tie_break };
+    let is_placed =
+        |cluster: &Cluster| matches!(cluster.assume(&request).unwrap().outcome, Outcome::Placed(_));
+    assert!(is_placed(&fork) && !is_placed(&live));
+    assert_eq!(refusal(&live, &fork), ("p".into(), "n1".into(), Ground::Objects, true));
+    live.apply(vec![team(&live, "b")]);
+    let fork = live.fork();
+    assert!(is_placed(&fork));
+    live.apply(vec![team(&live, "a")]);
+    assert_eq!(refusal(&live, &fork), ("p".into(), "n1".into(), Ground::Objects, false));
+}
+
+/// A promise never binds a pod, whatever its spec says, and is never given to another pod of the same name.
+#[test]
+fn a_promise_is_of_the_pod_that_was_asked_about() {
+    let live = cluster(&["n1 cpu=4 memory=8Gi pods=10"], &["p uid=old cpu=1"]);
+    nominate(&live, "p uid=new cpu=4 priority=9 node=n1", Nomination::Node("n1".into()));
+    let snapshot = live.snapshot();
+    assert_eq!((snapshot.n_pods(), snapshot.n_pending()), (0, 1));
+    assert_eq!(promised(&live), ["p>n1"]);
+    let (other, policy) = (pod(&live, "q cpu=1 priority=8"), Policy::default());
+    let tie_break = TieBreak::Lexicographic;
+    let outcome = live.place(&PlaceRequest { pod: &other, policy: &policy, tie_break }).unwrap();
+    assert!(matches!(outcome.outcome, Outcome::Unschedulable(_)), "the new pod holds the room");
+}
+
+/// What is committed is the pod that was decided on: not one that went, nor over one that came in its place.
+#[test]
+fn a_pod_that_is_gone_is_not_committed() {
+    for successor in [None, Some("p uid=new cpu=1")] {
+        let live = cluster(&["n1 cpu=4 memory=8Gi pods=10"], &["p uid=old cpu=1"]);
+        let fork = live.fork();
+        assume(&fork, "p uid=old cpu=1");
+        live.apply(vec![delete("p")]);
+        live.apply(successor.map(|text| Delta::UpsertPod(pod(&live, text))).into_iter().collect());
+        assert_eq!(refusal(&live, &fork), ("p".into(), "n1".into(), Ground::Pod, false));
+        assert_eq!(live.snapshot().n_pending(), usize::from(successor.is_some()));
+    }
+}
+
+/// A promise rests on the disruption budgets, and taking one back because nothing helps on everything.
+#[test]
+fn suppositions_do_not_make_or_break_promises() {
+    let live = cluster(&["n1 cpu=4 memory=8Gi pods=10"], &["l cpu=1 nominated=n1"]);
+    let budget =
+        r#"{"metadata": {"name": "b"}, "spec": {"selector": {"matchLabels": {"app": "x"}}}}"#;
+    let budget: policy_v1::PodDisruptionBudget = serde_json::from_str(budget).unwrap();
+    let budget = || Delta::UpsertObject(live.compile_object(&budget).unwrap());
+    let fork = live.fork();
+    fork.apply(vec![budget()]);
+    nominate(&fork, "p cpu=1", Nomination::Node("n1".into()));
+    assert_eq!(refusal(&live, &fork), ("p".into(), "n1".into(), Ground::Budgets, true));
+    let fork = live.fork();
+    nominate(&fork, "p cpu=1", Nomination::Node("n1".into()));
+    live.apply(vec![budget()]);
+    assert_eq!(refusal(&live, &fork), ("p".into(), "n1".into(), Ground::Budgets, false));
+    let fork = live.fork();
+    fork.apply(vec![Delta::DeleteNode("n1".into())]);
+    nominate(&fork, "l cpu=1", Nomination::Cleared);
+    assert_eq!(refusal(&live, &fork), ("l".into(), "n1".into(), Ground::OtherNodes, true));
+    assert_eq!(promised(&live), ["l>n1"]);
+}
+
+/// What is taken back was never decided: the rest of the session can be committed.
+#[test]
+fn taking_back_supposes_nothing() {
+    let live = cluster(&["n1 cpu=4 memory=8Gi pods=10"], &["low cpu=1 nominated=n1"]);
+    let fork = live.fork();
+    assume(&fork, "a cpu=1");
+    assume(&fork, "b cpu=1");
+    let post_filter = PostFilter {
+        code: PostFilterCode::Success,
+        message: String::new(),
+        nomination: Nomination::Node("n1".into()),
+        chosen: None,
+        n_candidates: 1,
+        n_best: 1,
+        cleared_nominations: vec![PodKey::new("default", "low")],
+    };
+    let preemptor = pod(&fork, "p cpu=1 priority=9");
+    fork.nominate(&preemptor, &post_filter).unwrap();
+    let of = |name: &str| (PodKey::new("default", name), Arc::from(name));
+    fork.take_back(&[of("b"), of("p"), (PodKey::new("default", "a"), "another".into())]);
+    assert_eq!((placed(&fork), promised(&fork)), (vec!["a@n1".to_owned()], Vec::new()));
+    let committed = live.commit(&fork).unwrap();
+    assert_eq!((committed.n_assumed, committed.n_nominated), (1, 0));
+    assert_eq!(
+        (placed(&live), promised(&live)),
+        (vec!["a@n1".to_owned()], vec!["low>n1".to_owned()])
+    );
 }

@@ -122,9 +122,13 @@ impl Writer {
             let is_kept =
                 listed.zip(self.known(key)).is_some_and(|(pod, known)| is_confirmed(pod, &known));
             let bindings = self.draft.release_bindings(key).filter(|_| is_kept);
+            let promise = listed.and_then(|pod| Some((pod, self.kept_promise(pod)?)));
             self.forget(key);
             if let Some(bindings) = bindings {
                 self.draft.restore_bindings(key, bindings);
+            }
+            if let Some((pod, node)) = promise {
+                self.draft.nominate(pod, &node);
             }
         }
         gone_nodes.iter().for_each(|name| self.delete_node(name));
@@ -144,13 +148,37 @@ impl Writer {
 
     /// Does what was decided. A fork keeps it in mind.
     pub(crate) fn carry_out(&mut self, step: Step) {
+        let was_pending = self.session.is_some() && self.known(step.pod()).is_some();
         match &step {
             Step::Assume { pod, row, volumes, .. } => self.assume(pod, *row, volumes),
             Step::Nominate { pod, node, .. } => self.nominate(pod, node),
             Step::Clear { pod, .. } => self.clear_nomination(pod),
         }
         if let Some(session) = &mut self.session {
-            session.record(step);
+            session.record(step, was_pending);
+        }
+    }
+
+    /// Whether this very pod is known.
+    pub(crate) fn knows(&self, pod: &Pod) -> bool {
+        self.known(pod.key()).is_some_and(|known| known.pod.is_same_as(pod))
+    }
+
+    /// Whether another pod is known by its name.
+    pub(crate) fn knows_another(&self, pod: &Pod) -> bool {
+        self.known(pod.key()).is_some_and(|known| !known.pod.is_same_as(pod))
+    }
+
+    /// Takes back what a pod of this uid was assumed or promised. On a fork it was then never decided; that is no supposition.
+    pub(crate) fn take_back(&mut self, key: &PodKey, uid: &str) {
+        let Some(known) = self.known(key).filter(|known| known.pod.uid() == uid) else { return };
+        match (known.place, known.is_assumed) {
+            (PodPlace::Pending, _) => self.clear_nomination(key),
+            (_, true) => self.forget(key),
+            (_, false) => return,
+        }
+        if let Some(session) = &mut self.session {
+            session.withdraw(key);
         }
     }
 

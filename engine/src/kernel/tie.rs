@@ -101,24 +101,26 @@ pub(super) fn rows_of_tie_key(
 
 #[inline(always)]
 pub(super) fn max_tie_key_of(hashes: &[u32], key: TieKey) -> u32 {
-    let mut best = [0; LANES];
-    let (chunks, rest) = hashes.as_chunks::<LANES>();
-    for hashes in chunks {
-        for lane in 0..LANES {
-            best[lane] = best[lane].max(key.of(hashes[lane]));
-        }
+    let mut best = 0;
+    for hash in hashes {
+        best = best.max(key.of(*hash));
     }
-    let rest = rest.iter().map(|hash| key.of(*hash));
-    best.into_iter().chain(rest).fold(0, u32::max)
+    best
 }
 
 #[inline(always)]
 pub(super) fn position_of(hashes: &[u32], hash: u32, from: usize) -> Option<usize> {
-    let (chunks, rest) = hashes.get(from..)?.as_chunks::<LANES>();
-    let is_in = |chunk: &[u32; LANES]| chunk.iter().fold(false, |found, h| found | (*h == hash));
-    let (at, chunk) = match chunks.iter().position(is_in) {
-        Some(i) => (from + i * LANES, &chunks[i][..]),
-        None => (from + chunks.len() * LANES, rest),
+    let (chunks, rest) = hashes.get(from..)?.as_chunks::<64>();
+    let is_in = |chunk: &[u32; 64]| {
+        let mut found = 0;
+        for other in chunk {
+            found |= u32::from(*other == hash);
+        }
+        found != 0
     };
-    Some(at + chunk.iter().position(|h| *h == hash)?)
+    let (at, chunk) = match chunks.iter().position(is_in) {
+        Some(i) => (from + i * 64, &chunks[i][..]),
+        None => (from + chunks.len() * 64, rest),
+    };
+    Some(at + chunk.iter().position(|other| *other == hash)?)
 }

@@ -8,8 +8,8 @@ use super::Plan;
 use crate::model::Pod;
 use crate::snapshot::{NodeRow, ROWS, Snapshot};
 
-/// What a placement rests on: its row, the terms that pods own and the nominations, and where its filters asked for more, that
-/// too.
+/// What a placement rests on: its row, the terms that pods own, the nominations, namespaces, services and controllers, and where
+/// its filters asked for more, that too.
 #[derive(Copy, Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Basis {
     row: Option<NodeRow>,
@@ -17,8 +17,12 @@ pub(crate) struct Basis {
     terms: bool,
     /// On claims and volumes, which others can take.
     storage: bool,
-    /// On pods of other nodes, and on namespaces, services and controllers.
+    /// On pods of other nodes.
     others: bool,
+    /// On disruption budgets.
+    budgets: bool,
+    /// That nothing was supposed at all: what a search of every node rests on.
+    whole: bool,
 }
 
 /// Something that a placement rests on.
@@ -26,6 +30,8 @@ pub(crate) struct Basis {
 pub enum Ground {
     /// The node itself.
     Node,
+    /// The pod: it is gone, or another one has its name.
+    Pod,
     /// The pods on the node.
     Pods,
     /// The affinity terms that pods own: one that came since might keep the pod away (S-IPA-7).
@@ -38,26 +44,36 @@ pub enum Ground {
     Objects,
     /// Who is promised which node (S-NOM-4).
     Nominations,
+    /// Disruption budgets.
+    Budgets,
 }
 
 impl fmt::Display for Ground {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(match self {
             Ground::Node => "the node",
+            Ground::Pod => "the pod itself",
             Ground::Pods => "the pods on the node",
             Ground::Terms => "the affinity terms of other pods",
             Ground::Storage => "volumes or claims",
             Ground::OtherNodes => "other nodes or the pods on them",
             Ground::Objects => "namespaces, services or controllers",
             Ground::Nominations => "nominations of other pods",
+            Ground::Budgets => "disruption budgets",
         })
     }
 }
 
 impl Basis {
-    /// Of taking a promise back.
-    pub(crate) const NOMINATIONS: Basis =
-        Basis { row: None, terms: false, storage: false, others: false };
+    /// Of taking back the promise of a pod that nothing helps.
+    pub(crate) const WHOLE: Basis = Basis {
+        row: None,
+        terms: false,
+        storage: false,
+        others: false,
+        budgets: false,
+        whole: true,
+    };
 
     /// Of a placement on a row.
     pub(crate) fn of(plan: &Plan<'_>, row: NodeRow) -> Basis {
@@ -66,6 +82,8 @@ impl Basis {
             terms: true,
             storage: plan.prepared.volumes().storage_version().is_some(),
             others: plan.prepared.demand().filters(),
+            budgets: false,
+            whole: false,
         }
     }
 
@@ -73,7 +91,13 @@ impl Basis {
     pub(crate) fn of_nomination(pod: &Pod, row: Option<NodeRow>) -> Basis {
         let shape = &pod.shape().facts;
         let others = shape.pod_affinity.is_some() || !shape.spread.list.is_empty();
-        Basis { row, terms: true, storage: pod.volumes().is_some(), others }
+        let storage = pod.volumes().is_some();
+        Basis { row, terms: true, storage, others, budgets: true, whole: false }
+    }
+
+    /// The same where pods are evicted for it.
+    pub(crate) fn evicting(self) -> Basis {
+        Basis { budgets: true, ..self }
     }
 
     /// What of it changed between two points of one history, if anything did.
@@ -87,7 +111,11 @@ impl Basis {
             (Ground::Terms, self.terms && then.terms.version != now.terms.version),
             (Ground::Nominations, then.nominations.version != now.nominations.version),
             (Ground::Storage, self.storage && then.storage.version != now.storage.version),
-            (Ground::Objects, self.others && then.objects.version != now.objects.version),
+            (Ground::Objects, then.objects.version != now.objects.version),
+            (
+                Ground::Budgets,
+                self.budgets && then.objects.budgets_version != now.objects.budgets_version,
+            ),
         ];
         let others = || self.others && then.newest_version() != now.newest_version();
         let changed = grounds.iter().find(|(_, is_changed)| *is_changed).map(|(ground, _)| *ground);
@@ -98,11 +126,12 @@ impl Basis {
     pub(crate) fn touched(&self, touched: &Touched) -> Option<Ground> {
         let grounds = [
             (Ground::Node, self.row.is_some_and(|row| touched.rows.contains(&row))),
-            (Ground::Terms, self.terms && touched.terms),
+            (Ground::Terms, (self.terms || self.whole) && touched.terms),
             (Ground::Nominations, touched.nominations),
-            (Ground::Storage, self.storage && touched.storage),
-            (Ground::Objects, self.others && touched.objects),
-            (Ground::OtherNodes, self.others && !touched.rows.is_empty()),
+            (Ground::Storage, (self.storage || self.whole) && touched.storage),
+            (Ground::Objects, touched.objects),
+            (Ground::Budgets, (self.budgets || self.whole) && touched.budgets),
+            (Ground::OtherNodes, (self.others || self.whole) && !touched.rows.is_empty()),
         ];
         grounds.into_iter().find(|(_, is_touched)| *is_touched).map(|(ground, _)| ground)
     }
@@ -115,6 +144,7 @@ pub(crate) struct Touched {
     terms: bool,
     storage: bool,
     objects: bool,
+    budgets: bool,
     nominations: bool,
 }
 
@@ -124,6 +154,7 @@ impl Touched {
         self.terms |= before.terms.version != after.terms.version;
         self.storage |= before.storage.version != after.storage.version;
         self.objects |= before.objects.version != after.objects.version;
+        self.budgets |= before.objects.budgets_version != after.objects.budgets_version;
         self.nominations |= before.nominations.version != after.nominations.version;
         for (i, shard) in after.shards.iter().enumerate() {
             if before.shards.get(i).is_some_and(|before| before.version == shard.version) {

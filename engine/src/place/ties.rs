@@ -102,3 +102,73 @@ pub(crate) struct Tied<'a> {
     /// To be told which one was chosen.
     pub(crate) chosen: &'a mut usize,
 }
+
+#[cfg(test)]
+mod tests {
+    use std::sync::Arc;
+
+    use super::*;
+    use crate::model::Model;
+    use crate::snapshot::ROWS;
+    use crate::snapshot::node_table::NodeTable;
+    use crate::snapshot::row_set::RowSet;
+    use crate::snapshot::shard::Shard;
+
+    fn snapshot(n_shards: usize) -> Snapshot {
+        let mut snapshot = Snapshot::empty(Arc::new(Model::new()));
+        snapshot.shards = (0..n_shards)
+            .map(|index| {
+                let mut nodes = NodeTable { version: 1, ..NodeTable::default() };
+                for row in 0..ROWS {
+                    nodes.name_hash.0[row] = (index * ROWS + row) as u32 * 7;
+                }
+                Arc::new(Shard { index, nodes: Arc::new(nodes), ..Shard::default() })
+            })
+            .collect();
+        snapshot
+    }
+
+    /// What is at hand, after which `choose` of them is chosen.
+    fn at_hand(
+        ties: &mut Ties,
+        best: &BestRows,
+        snapshot: &Snapshot,
+        choose: usize,
+    ) -> Option<Vec<usize>> {
+        let Tied { hashes, rows, chosen } = ties.take_in(best, snapshot)?;
+        let expected: Vec<u32> = rows.iter().map(|row| row.index() as u32 * 7).collect();
+        assert_eq!(hashes, expected);
+        *chosen = choose;
+        let mut rows: Vec<usize> = rows.iter().map(|row| row.index()).collect();
+        rows.sort_unstable();
+        Some(rows)
+    }
+
+    #[test]
+    fn the_chosen_one_may_leave_and_all_else_is_noticed() {
+        let mut world = snapshot(3);
+        let set = |rows: &[usize]| rows.iter().copied().collect::<RowSet>();
+        let mut best = vec![(0, set(&[1, 5])), (2, set(&[0, 9]))];
+        let mut ties = Ties::default();
+        assert_eq!(at_hand(&mut ties, &best, &world, 0), None, "never seen");
+        let all = Some(vec![1, 5, 512, 521]);
+        assert_eq!(at_hand(&mut ties, &best, &world, 1), all, "seen before");
+        best[0].1 = set(&[1]);
+        assert_eq!(at_hand(&mut ties, &best, &world, 0), Some(vec![1, 512, 521]), "5 was chosen");
+        best[1].1 = set(&[0]);
+        assert_eq!(at_hand(&mut ties, &best, &world, 0), Some(vec![1, 512]), "another left");
+        best[1].1 = set(&[0, 3]);
+        assert_eq!(at_hand(&mut ties, &best, &world, 0), None, "one came");
+        assert_eq!(at_hand(&mut ties, &best, &world, 0), Some(vec![1, 512, 515]));
+        best[1].1 = set(&[3, 4]);
+        assert_eq!(at_hand(&mut ties, &best, &world, 0), None, "one came and one left");
+        at_hand(&mut ties, &best, &world, 0);
+        best.remove(0);
+        assert_eq!(at_hand(&mut ties, &best, &world, 0), None, "a shard left");
+        assert_eq!(at_hand(&mut ties, &best, &world, 0), Some(vec![515, 516]));
+        let mut nodes = (*world.shards[2].nodes).clone();
+        nodes.version = 2;
+        Arc::make_mut(&mut world.shards[2]).nodes = Arc::new(nodes);
+        assert_eq!(at_hand(&mut ties, &best, &world, 0), None, "rows may hold other nodes");
+    }
+}

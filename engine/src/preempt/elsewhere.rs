@@ -7,19 +7,36 @@ use rayon::prelude::*;
 
 use super::eviction::Eviction;
 use super::outcome::{Candidate, Elsewhere};
-use crate::error::EngineError;
-use crate::model::Pod;
+use crate::model::{Node, Pod};
 use crate::place::decision::Outcome;
 use crate::place::request::{PlaceRequest, TieBreak};
 use crate::place::{self, Evaluation, Plan};
 use crate::snapshot::draft::Draft;
 
-/// Counts the victims of each eviction that could not be placed anywhere, where that can still make a difference.
+/// Evictions whose victims are placed at most, to compare them.
+const MAX_COMPARED: usize = 256;
+
+/// Counts the victims of each eviction that could not be placed anywhere, where that can still make a difference. Evictions
+/// that are not looked at any more come last.
 ///
-/// Cost: a fork and a decision for each victim of each eviction with the fewest violations.
-pub(super) fn rank(plan: &Plan<'_>, versions: &Arc<AtomicU64>, evictions: &mut [Eviction]) {
-    let fewest = evictions.iter().map(|eviction| eviction.rank.n_violations).min();
-    evictions.par_iter_mut().filter(|e| Some(e.rank.n_violations) == fewest).for_each(|eviction| {
+/// Cost: a fork for each of at most [`MAX_COMPARED`] evictions, and a decision for each of their victims.
+pub(super) fn rank(
+    plan: &Plan<'_>,
+    versions: &Arc<AtomicU64>,
+    evictions: &mut [Eviction],
+    cancelled: &(dyn Fn() -> bool + Sync),
+) {
+    let snapshot = plan.prepared.snapshot();
+    let name = |eviction: &Eviction| snapshot.node(eviction.row).map(Node::name);
+    let mut in_order: Vec<&mut Eviction> = evictions.iter_mut().collect();
+    in_order.sort_unstable_by(|a, b| a.rank.cmp(&b.rank).then_with(|| name(a).cmp(&name(b))));
+    let fewest = in_order.first().map(|eviction| eviction.rank.n_violations);
+    in_order.par_iter_mut().enumerate().for_each(|(i, eviction)| {
+        let is_compared = i < MAX_COMPARED && Some(eviction.rank.n_violations) == fewest;
+        if !is_compared || cancelled() {
+            eviction.rank.n_homeless = u32::MAX;
+            return;
+        }
         let placed = place_victims(plan, versions, eviction);
         let homeless = placed.iter().filter(|found| matches!(found, Elsewhere::Nowhere(_)));
         eviction.rank.n_homeless = homeless.count() as u32;
@@ -75,10 +92,6 @@ fn place_one(plan: &Plan<'_>, draft: &mut Draft, victim: &Pod) -> Elsewhere {
         Ok((_, Outcome::Unschedulable(unschedulable))) => Elsewhere::Nowhere(unschedulable.message),
         Ok((_, Outcome::Gated { reasons, .. })) => Elsewhere::Nowhere(reasons.join(", ")),
         Ok((None, Outcome::Placed(_))) => Elsewhere::Nowhere(String::new()),
-        Err(error) => Elsewhere::Nowhere(text(&error)),
+        Err(error) => Elsewhere::Nowhere(error.to_string()),
     }
-}
-
-fn text(error: &EngineError) -> String {
-    error.to_string()
 }

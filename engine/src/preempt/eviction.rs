@@ -2,7 +2,7 @@
 
 use smallvec::SmallVec;
 
-use super::budgets::Budgets;
+use super::budgets::{Budgets, Coverage};
 use super::importance;
 use super::levels::{self, ByLevels, Levels};
 use super::rank::Rank;
@@ -52,16 +52,17 @@ pub(super) struct Search<'p, 'a> {
 /// What a search of many nodes uses again and again.
 #[derive(Default)]
 pub(super) struct Scratch {
-    order: SortOrder,
+    order: Order,
     sizes: Sizes,
     levels: Levels,
 }
 
-/// Room for sorting pods.
+/// The order in which pods come back.
 #[derive(Default)]
-struct SortOrder {
+struct Order {
     positions: Vec<u32>,
     keys: Vec<importance::Key>,
+    coverage: Coverage,
 }
 
 impl<'p, 'a> Search<'p, 'a> {
@@ -94,7 +95,7 @@ impl<'p, 'a> Search<'p, 'a> {
         let Some(wanted) = wanted.filter(|_| !is_promised) else {
             return self.by_dry_run(shard, row, scratch);
         };
-        if self.has_budgets(pods) {
+        if self.has_budgets(pods, &mut scratch.order.coverage) {
             let node = Summed::of(wanted, shard, row, &mut scratch.sizes);
             return self.one_by_one(node, shard, row, &mut scratch.order);
         }
@@ -145,8 +146,9 @@ impl<'p, 'a> Search<'p, 'a> {
         placed.shape.facts.priority < self.priority
     }
 
-    fn has_budgets(&self, pods: &[PlacedPod]) -> bool {
-        pods.iter().any(|placed| self.budgets.covers(placed) && self.is_lower(placed))
+    fn has_budgets(&self, pods: &[PlacedPod], known: &mut Coverage) -> bool {
+        let mut lower = pods.iter().filter(|placed| self.is_lower(placed));
+        self.budgets.are_there() && lower.any(|placed| self.budgets.covers(placed, known))
     }
 
     /// Tries it on the node itself.
@@ -162,10 +164,10 @@ impl<'p, 'a> Search<'p, 'a> {
         mut node: impl Node,
         shard: &Shard,
         row: usize,
-        order: &mut SortOrder,
+        order: &mut Order,
     ) -> Found {
         let pods = shard.pods.of(row);
-        let SortOrder { positions, keys } = order;
+        let Order { positions, keys, coverage } = order;
         positions.clear();
         positions.extend((0..pods.len() as u32).filter(|at| self.is_lower(&pods[*at as usize])));
         if positions.is_empty() {
@@ -176,7 +178,7 @@ impl<'p, 'a> Search<'p, 'a> {
             return Found::NoHelp;
         }
         importance::sort(positions, pods, keys);
-        let violations = self.budgets.violations(positions, pods);
+        let violations = self.budgets.violations(positions, pods, coverage);
         let mut victims: SmallVec<[u32; 8]> = SmallVec::new();
         let mut n_violations = 0;
         for is_violating in [true, false] {

@@ -27,6 +27,9 @@ struct Level {
     taken: Lanes,
 }
 
+/// Where a node's pods have more priorities than this, sums by priority are no help.
+const MAX_LEVELS: usize = 32;
+
 /// What a node is to the preemptor.
 pub(super) enum ByLevels {
     /// Evicting [`Levels::victims`] helps.
@@ -48,11 +51,14 @@ impl Levels {
         &self.victims
     }
 
-    /// Sums up the pods below a priority, highest level first.
+    /// Sums up the pods below a priority, highest level first; leaves off where there are too many levels.
     fn sum_up(&mut self, node: &mut Summed<'_>, below: i32, pods: &[PlacedPod]) {
         let levels = &mut self.levels;
         levels.clear();
         for placed in pods {
+            if levels.len() > MAX_LEVELS {
+                break;
+            }
             let size = node.size(placed);
             if size.priority >= below {
                 continue;
@@ -149,6 +155,9 @@ pub(super) fn evict(
     scratch: &mut Levels,
 ) -> ByLevels {
     scratch.sum_up(&mut node, priority, pods);
+    if scratch.levels.len() > MAX_LEVELS {
+        return ByLevels::Unknown;
+    }
     if scratch.levels.is_empty() {
         return ByLevels::NoVictims;
     }

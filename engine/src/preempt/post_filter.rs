@@ -10,7 +10,8 @@ use super::eligibility;
 use super::outcome::{Nomination, PostFilter, PostFilterCode};
 use super::request::PreemptRequest;
 use super::resolvable::Resolvable;
-use super::search::{self, Wish};
+use super::search::{self, Stopped, Wish};
+use crate::error::EngineError;
 use crate::model::PodKey;
 use crate::place::Plan;
 use crate::place::decision::Unschedulable;
@@ -26,7 +27,10 @@ pub(super) struct Attempt<'p, 'a> {
 }
 
 impl Attempt<'_, '_> {
-    pub(super) fn run(&self, unschedulable: &Unschedulable) -> (PostFilter, All) {
+    pub(super) fn run(
+        &self,
+        unschedulable: &Unschedulable,
+    ) -> Result<(PostFilter, All), EngineError> {
         let mut outcome = outcome(PostFilterCode::Unschedulable, Nomination::Unchanged);
         let mut texts: Vec<String> = Vec::new();
         let mut all = All::default();
@@ -34,13 +38,13 @@ impl Attempt<'_, '_> {
             match plugin {
                 Plugin::DynamicResources if !self.has_claim_state(unschedulable) => {
                     let failed = outcome_of_error("not found".to_owned());
-                    return (failed, all);
+                    return Ok((failed, all));
                 }
                 Plugin::DynamicResources => texts.push("no new claims to deallocate".to_owned()),
                 Plugin::DefaultPreemption => {
-                    let (found, told) = self.preempt(unschedulable);
+                    let (found, told) = self.preempt(unschedulable)?;
                     if found.code != PostFilterCode::Unschedulable {
-                        return (found, told);
+                        return Ok((found, told));
                     }
                     texts.push(found.message.clone());
                     (outcome, all) = (found, told);
@@ -49,7 +53,7 @@ impl Attempt<'_, '_> {
             }
         }
         outcome.message = texts.join(", ");
-        (outcome, all)
+        Ok((outcome, all))
     }
 
     /// Whether PreFilter got as far as DynamicResources (S-ERR-7).
@@ -62,7 +66,7 @@ impl Attempt<'_, '_> {
     }
 
     /// DefaultPreemption.
-    fn preempt(&self, unschedulable: &Unschedulable) -> (PostFilter, All) {
+    fn preempt(&self, unschedulable: &Unschedulable) -> Result<(PostFilter, All), EngineError> {
         let resolvable = match unschedulable.pre_filter {
             Some(_) => Resolvable::none(self.plan),
             None => Resolvable::find(self.plan),
@@ -70,11 +74,14 @@ impl Attempt<'_, '_> {
         if let Some(why) = eligibility::refusal(self.plan, &resolvable) {
             let mut refused = outcome(PostFilterCode::Unschedulable, Nomination::Unchanged);
             refused.message = format!("preemption: {why}");
-            return (refused, All::default());
+            return Ok((refused, All::default()));
         }
         match search::search(self.plan, self.request, self.versions, &resolvable, self.wish) {
-            Ok(searched) => self.told(searched),
-            Err(why) => (outcome_of_error(format!("preemption: {why}")), All::default()),
+            Ok(searched) => Ok(self.told(searched)),
+            Err(Stopped::Failed(why)) => {
+                Ok((outcome_of_error(format!("preemption: {why}")), All::default()))
+            }
+            Err(Stopped::Cancelled) => Err(EngineError::Cancelled),
         }
     }
 

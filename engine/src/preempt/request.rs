@@ -5,7 +5,7 @@ use crate::place::request::TieBreak;
 use crate::policy::Policy;
 
 /// One pod, decided under one policy, evicting others where nothing else helps.
-#[derive(Copy, Clone, Debug)]
+#[derive(Copy, Clone)]
 pub struct PreemptRequest<'a> {
     /// The pod. Its `status.nominatedNodeName` counts, and so does a nomination that the cluster knows of.
     pub pod: &'a Pod,
@@ -15,6 +15,9 @@ pub struct PreemptRequest<'a> {
     pub tie_break: TieBreak,
     /// What to do beyond or instead of what kube-scheduler does with every node considered.
     pub options: PreemptOptions,
+    /// Asked now and then, from any thread: once it answers true, the rest is left and the answer is
+    /// [`crate::EngineError::Cancelled`].
+    pub cancelled: &'a (dyn Fn() -> bool + Sync),
 }
 
 /// Options of preemption, all off by default.
@@ -36,9 +39,9 @@ pub enum VictimPlacement {
     #[default]
     Ignore,
     /// Told for each victim of the chosen candidate: where it could be placed now, one after another, the preemptor placed
-    /// and the victims gone.
+    /// and the victims gone. The preemptor's profile decides for them too.
     Report,
     /// Told, and of the candidates with the fewest violations those are preferred that leave the fewest victims without a
-    /// place.
+    /// place. Of very many candidates the best 256 are compared so.
     Prefer,
 }

@@ -17,8 +17,8 @@ use super::request::{PreemptRequest, VictimPlacement};
 use super::resolvable::Resolvable;
 use super::sample;
 use crate::place::Plan;
-use crate::snapshot::NodeRow;
 use crate::snapshot::row_set::RowSet;
+use crate::snapshot::{NodeRow, ROWS};
 
 /// How much is to be told.
 #[derive(Copy, Clone, PartialEq, Eq, Debug)]
@@ -48,17 +48,24 @@ pub(super) enum WhyNot {
     NoHelp,
 }
 
+/// Why a search has no outcome.
+pub(super) enum Stopped {
+    /// What kube-scheduler would say of it.
+    Failed(String),
+    Cancelled,
+}
+
 /// Fewer nodes than this are tried on one thread.
 const MANY: usize = 512;
 
-/// Looks for the best eviction. The text of an error is kube-scheduler's.
-pub(super) fn search(
-    plan: &Plan<'_>,
-    request: &PreemptRequest<'_>,
+/// Looks for the best eviction.
+pub(super) fn search<'p>(
+    plan: &'p Plan<'_>,
+    request: &'p PreemptRequest<'p>,
     versions: &Arc<AtomicU64>,
     resolvable: &Resolvable,
     wish: Wish,
-) -> Result<Searched, String> {
+) -> Result<Searched, Stopped> {
     let search = Search::new(plan);
     let keeps_all =
         wish == Wish::All || request.options.victim_placement == VictimPlacement::Prefer;
@@ -67,19 +74,23 @@ pub(super) fn search(
         search,
         keeps_all,
         refuses_violations: request.options.refuse_pdb_violations,
+        cancelled: request.cancelled,
     };
     let mut tried = match request.options.sample {
         None => trial.all(resolvable),
         Some(seed) => trial.sample(resolvable, seed),
     };
     if tried.n_candidates == 0 && !tried.errors.is_empty() {
-        return Err(trial.error(&tried.errors));
+        return Err(Stopped::Failed(trial.error(&tried.errors)));
     }
     if keeps_all {
         tried.evictions.par_iter_mut().for_each(|eviction| trial.search.settle(eviction));
     }
     if request.options.victim_placement == VictimPlacement::Prefer {
-        elsewhere::rank(plan, versions, &mut tried.evictions);
+        elsewhere::rank(plan, versions, &mut tried.evictions, request.cancelled);
+    }
+    if (request.cancelled)() {
+        return Err(Stopped::Cancelled);
     }
     let answer = Answer { plan, request, search: &trial.search, resolvable, tried: &tried };
     Ok(answer.of(wish, versions))
@@ -90,6 +101,7 @@ struct Trial<'p, 'a> {
     search: Search<'p, 'a>,
     keeps_all: bool,
     refuses_violations: bool,
+    cancelled: &'p (dyn Fn() -> bool + Sync),
 }
 
 impl Tried {
@@ -137,7 +149,10 @@ impl Trial<'_, '_> {
         let args = self.plan.prepared.policy().spec().default_preemption;
         let n_wanted = sample::n_wanted(args, order.len()) as u32;
         let (mut tried, mut scratch) = (Tried::default(), Scratch::default());
-        for row in order {
+        for (i, row) in order.into_iter().enumerate() {
+            if i % ROWS == 0 && (self.cancelled)() {
+                break;
+            }
             let shard = &self.plan.prepared.snapshot().shards[row.shard()];
             let rows = self.search.runs().passing_whatever_pods(shard, row.of_shard(row.shard()));
             self.row(row, !rows.is_empty(), &mut scratch, &mut tried);
@@ -150,7 +165,7 @@ impl Trial<'_, '_> {
 
     fn shard(&self, index: usize, rows: &RowSet) -> Tried {
         let (mut tried, mut scratch) = (Tried::default(), Scratch::default());
-        if !rows.is_empty() {
+        if !rows.is_empty() && !(self.cancelled)() {
             let shard = &self.plan.prepared.snapshot().shards[index];
             let passing = self.search.runs().passing_whatever_pods(shard, *rows);
             for row in rows.iter() {

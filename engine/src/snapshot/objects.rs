@@ -17,6 +17,8 @@ use crate::model::{Object, ObjectKey, ObjectKind};
 pub(crate) struct Objects {
     /// Changes whenever a namespace, a service or a controller does: equal versions mean equal content.
     pub(crate) version: u64,
+    /// The same of disruption budgets.
+    pub(crate) budgets_version: u64,
     by_key: OrdMap<ObjectKey, Object>,
     counts: [usize; ObjectKind::ALL.len()],
     namespaces: OrdMap<Symbol, Arc<Labels>>,
@@ -144,8 +146,12 @@ impl Objects {
     }
 
     fn note_change(&mut self, object: &Object, version: u64) {
-        if !matches!(object.facts(), ObjectFacts::Storage(_) | ObjectFacts::Budget(_)) {
-            self.version = version;
+        match object.facts() {
+            ObjectFacts::Storage(_) => {}
+            ObjectFacts::Budget(_) => self.budgets_version = version,
+            ObjectFacts::Namespace(..) | ObjectFacts::Service(_) | ObjectFacts::Controller(..) => {
+                self.version = version;
+            }
         }
     }
 }

@@ -53,7 +53,8 @@ impl Feed {
         let preempt = |cluster: &Cluster| {
             let (pod, policy) = (cluster.compile_pod(probe).unwrap(), &self.policy);
             let (tie_break, options) = (TieBreak::Seeded(9), PreemptOptions::default());
-            let request = PreemptRequest { pod: &pod, policy, tie_break, options };
+            let request =
+                PreemptRequest { pod: &pod, policy, tie_break, options, cancelled: &|| false };
             let preemption = cluster.preempt(&request);
             Got { preemption, list: cluster.list_candidates(&request) }
         };

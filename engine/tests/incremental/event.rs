@@ -102,11 +102,13 @@ pub(crate) enum Event {
         object: usize,
     },
     /// Everything is told again, but for the objects whose bit in `nodes`, `pods` or `objects` is not set. A bound pod with
-    /// its bit in `moves` is told to be elsewhere; an assumed one is told to be bound, or with that bit to be pending still.
+    /// its bit in `moves` is told to be elsewhere; an assumed one is told to be bound, or with that bit to be pending still. One
+    /// with its bit in `relabels` is told with another label.
     Replace {
         nodes: u64,
         pods: u64,
         moves: u64,
+        relabels: u64,
         objects: u64,
     },
 }
@@ -197,8 +199,9 @@ fn event() -> BoxedStrategy<Event> {
             .prop_map(|(object, version)| Event::UpsertObject { object, version }),
         1 => any::<usize>().prop_map(|object| Event::RepeatObject { object }),
         3 => any::<usize>().prop_map(|object| Event::DeleteObject { object }),
-        1 => (any::<[u64; 6]>(), any::<[u64; 3]>()).prop_map(|([a, b, c, d, e, f], [g, h, i])| {
-            Event::Replace { nodes: a | b, pods: c | d, objects: e | f, moves: g & h & i }
+        1 => (any::<[u64; 6]>(), any::<[u64; 5]>()).prop_map(|([a, b, c, d, e, f], [g, h, i, j, k])| {
+            let (nodes, pods, objects) = (a | b, c | d, e | f);
+            Event::Replace { nodes, pods, objects, moves: g & h & i, relabels: j & k }
         }),
     ]
     .boxed()

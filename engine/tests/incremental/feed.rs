@@ -143,8 +143,8 @@ impl Feed {
                 self.deltas.push(Delta::DeleteObject(object_key(&key)));
                 self.model.delete_object(&key);
             }
-            Event::Replace { nodes, pods, moves, objects } => {
-                self.replace(nodes, pods, moves, objects)
+            Event::Replace { nodes, pods, moves, relabels, objects } => {
+                self.replace(nodes, pods, [moves, relabels], objects);
             }
         }
     }
@@ -249,7 +249,7 @@ impl Feed {
         }
     }
 
-    fn replace(&mut self, nodes: u64, pods: u64, moves: u64, objects: u64) {
+    fn replace(&mut self, nodes: u64, pods: u64, [moves, relabels]: [u64; 2], objects: u64) {
         self.flush();
         let number = |name: &str| name.rsplit('-').next().unwrap().parse::<usize>().unwrap();
         let has = |set: u64, name: &str| set >> number(name) & 1 == 1;
@@ -266,6 +266,10 @@ impl Feed {
                 let elsewhere = format!("node-{}", number(name(&pod)) % N_NODES);
                 let node = if known.is_assumed { String::new() } else { elsewhere };
                 pod.spec.get_or_insert_default().node_name = node;
+            }
+            if has(relabels, name(&pod)) {
+                let labels = &mut pod.metadata.get_or_insert_default().labels;
+                labels.insert("listed".to_owned(), self.version.to_string());
             }
             pod
         };

@@ -3,7 +3,8 @@
 use std::collections::BTreeMap;
 
 use berth_engine::{
-    Cluster, ClusterState, Delta, PlaceRequest, PodKey, PodView, Policy, TieBreak, Verdict,
+    Cluster, ClusterState, Delta, Nomination, PlaceRequest, PodKey, PodView, Policy, PostFilter,
+    PostFilterCode, TieBreak, Verdict,
 };
 
 use super::naive::objects::AnyObject;
@@ -39,6 +40,21 @@ impl Story {
 
     pub(crate) fn delete_pod(&self, name: &str) {
         self.0.apply(vec![Delta::DeletePod { key: PodKey::new("default", name), uid: None }]);
+    }
+
+    /// Promises a node to a pod, in memory alone.
+    pub(crate) fn promise(&self, text: &str, node: &str) {
+        let pod = self.0.compile_pod(&object::pod(text)).unwrap();
+        let promise = PostFilter {
+            code: PostFilterCode::Success,
+            message: String::new(),
+            nomination: Nomination::Node(node.into()),
+            chosen: None,
+            n_candidates: 0,
+            n_best: 0,
+            cleared_nominations: Vec::new(),
+        };
+        self.0.nominate(&pod, &promise).unwrap();
     }
 
     pub(crate) fn replace(&self, nodes: &[&str], pods: &[&str]) -> usize {

@@ -7,10 +7,9 @@ use berth_engine::{
 use proptest::prelude::*;
 
 use super::naive::attempt::attempt;
-use super::naive::cluster::NaiveCluster;
 use super::naive::pick;
 use super::naive::post_filter::post_filter;
-use super::random::crowd::{Company, Crowd, crowd};
+use super::random::crowd::{Company, crowd};
 use super::random::importance::urgent;
 use super::{config, incoming, list};
 
@@ -61,7 +60,7 @@ proptest! {
         percentage in 0..=100_u32,
         absolute in 1..6_u32,
     ) {
-        let (cluster, naive) = (crowd.cluster(), naive_of(&crowd));
+        let (cluster, naive) = (crowd.cluster(), crowd.naive());
         let args = DefaultPreemptionArgs {
             min_candidate_nodes_percentage: percentage,
             min_candidate_nodes_absolute: absolute,
@@ -74,7 +73,7 @@ proptest! {
             let ask = |sample| {
                 let options = PreemptOptions { sample, ..PreemptOptions::default() };
                 let tie_break = TieBreak::Lexicographic;
-                cluster.list_candidates(&PreemptRequest { pod: &pod, policy: &policy, tie_break, options })
+                cluster.list_candidates(&PreemptRequest { pod: &pod, policy: &policy, tie_break, options, cancelled: &|| false })
             };
             let (Ok(all), Ok(sample)) = (ask(None), ask(Some(seed))) else { continue };
             prop_assert_eq!(&ask(Some(seed)).unwrap(), &sample);
@@ -102,17 +101,4 @@ proptest! {
 
 fn n_harmless(list: &CandidateList) -> usize {
     list.candidates.iter().filter(|candidate| candidate.n_pdb_violations == 0).count()
-}
-
-fn naive_of(crowd: &Crowd) -> NaiveCluster {
-    let mut naive = NaiveCluster::default();
-    crowd.nodes.iter().for_each(|node| naive.upsert_node(&node.0));
-    crowd.objects.iter().for_each(|object| naive.objects.upsert(object.clone()));
-    crowd.placed.iter().for_each(|pod| naive.add_pod(&pod.0));
-    for pod in &crowd.waiting {
-        let node = pod.0.status.as_ref().unwrap().nominated_node_name.clone();
-        naive.nominations.add(&pod.0, &node);
-    }
-    naive.refresh();
-    naive
 }

@@ -11,7 +11,9 @@ use proptest::prelude::*;
 use super::importance::{Place, places, ranked};
 use super::node::{Flavor, named, node};
 use super::{Json, object, pod};
+use crate::naive::cluster::NaiveCluster;
 use crate::naive::objects::AnyObject;
+use crate::naive::pod::nominated_node;
 
 /// What the pods of a crowd mind.
 #[derive(Copy, Clone, Debug, PartialEq)]
@@ -147,6 +149,19 @@ impl Crowd {
         let applied = cluster.apply(nodes.chain(objects).chain(pods).collect());
         assert_eq!(applied.rejected, []);
         cluster
+    }
+
+    /// The same for the naive scheduler.
+    pub(crate) fn naive(&self) -> NaiveCluster {
+        let mut naive = NaiveCluster::default();
+        self.nodes.iter().for_each(|node| naive.upsert_node(&node.0));
+        self.objects.iter().for_each(|object| naive.objects.upsert(object.clone()));
+        self.placed.iter().for_each(|pod| naive.add_pod(&pod.0));
+        for pod in &self.waiting {
+            naive.nominations.add(&pod.0, nominated_node(&pod.0).expect("it waits for a node"));
+        }
+        naive.refresh();
+        naive
     }
 
     pub(crate) fn cluster(&self) -> Cluster {

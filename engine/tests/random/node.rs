@@ -46,13 +46,15 @@ pub(crate) enum Flavor {
     Huge,
     /// Room for a handful of pods.
     Small,
+    /// Room for dozens of small pods.
+    Roomy,
 }
 
 /// A node without a name, to be given to [`named`].
 pub(crate) fn node(flavor: Flavor) -> BoxedStrategy<core_v1::Node> {
     let (taints, cordoned) = match flavor {
         Flavor::Odd => (taints(1), 0.1),
-        Flavor::Ordinary | Flavor::Huge | Flavor::Small => (taints(12), 0.02),
+        Flavor::Ordinary | Flavor::Huge | Flavor::Small | Flavor::Roomy => (taints(12), 0.02),
     };
     (labels(), prop::bool::weighted(cordoned), taints, allocatable(flavor), (features(), images()))
         .prop_map(
@@ -136,6 +138,7 @@ fn allocatable(flavor: Flavor) -> BoxedStrategy<BTreeMap<String, Quantity>> {
         Flavor::Ordinary => (quantity::ordinary_node(), Just(Some("110".into())).boxed()),
         Flavor::Huge => (quantity::huge_node(), Just(Some("110".into())).boxed()),
         Flavor::Small => quantity::small_node(),
+        Flavor::Roomy => quantity::roomy_node(),
     };
     let counts = (
         quantity::node_count(),

@@ -114,6 +114,28 @@ pub(crate) fn plain_crowding_template() -> BoxedStrategy<core_v1::Pod> {
         .boxed()
 }
 
+/// A small pod of which a node has dozens, or one that needs the room of many.
+pub(crate) fn replica_template() -> BoxedStrategy<core_v1::Pod> {
+    let cpu = select(vec!["100m", "250m", "250m", "500m", "3", "6"]);
+    let memory = select(vec![None, None, Some("256Mi"), Some("4Gi")]);
+    let labels = option::weighted(0.5, super::labels::pod_labels());
+    (cpu, memory, labels)
+        .prop_map(|(cpu, memory, labels)| {
+            let requests =
+                resource_list([("cpu", Some(cpu.into())), ("memory", memory.map(Into::into))]);
+            let container = core_v1::Container {
+                name: "c0".to_owned(),
+                resources: Some(core_v1::ResourceRequirements { requests, ..Default::default() }),
+                ..Default::default()
+            };
+            let spec = core_v1::PodSpec { containers: vec![container], ..Default::default() };
+            let mut pod = core_v1::Pod { spec: Some(spec), ..Default::default() };
+            pod.metadata.get_or_insert_default().labels = labels.unwrap_or_default();
+            pod
+        })
+        .boxed()
+}
+
 /// A pod that asks for little besides volumes.
 pub(crate) fn stored_template() -> BoxedStrategy<core_v1::Pod> {
     (volume::volumes(), tolerations())

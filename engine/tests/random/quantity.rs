@@ -51,11 +51,22 @@ pub(crate) fn huge_node() -> BoxedStrategy<(Option<Quantity>, Option<Quantity>)>
 /// Amounts of cpu and memory.
 type CpuAndMemory = BoxedStrategy<(Option<Quantity>, Option<Quantity>)>;
 
-/// What a handful of pods fills: cpu and memory, and how many pods.
-pub(crate) fn small_node() -> (CpuAndMemory, BoxedStrategy<Option<Quantity>>) {
+/// cpu and memory of a node, and how many pods it takes.
+type Room = (BoxedStrategy<(Option<Quantity>, Option<Quantity>)>, BoxedStrategy<Option<Quantity>>);
+
+/// What a handful of pods fills.
+pub(crate) fn small_node() -> Room {
     let cpu = select(vec!["1", "2", "2", "3", "4"]).prop_map(some);
     let bytes = select(vec!["1Gi", "2Gi", "4Gi"]).prop_map(some);
     let pods = select(vec!["2", "3", "4", "5", "8", "110"]).prop_map(some);
+    ((cpu, bytes).boxed(), pods.boxed())
+}
+
+/// What dozens of small pods fill.
+pub(crate) fn roomy_node() -> Room {
+    let cpu = select(vec!["8", "12", "16"]).prop_map(some);
+    let bytes = select(vec!["8Gi", "16Gi", "64Gi"]).prop_map(some);
+    let pods = select(vec!["30", "60", "110"]).prop_map(some);
     ((cpu, bytes).boxed(), pods.boxed())
 }
 

@@ -134,7 +134,8 @@ impl Twin {
         let pod = self.compile(pod);
         let tie_break = seed.map_or(TieBreak::Lexicographic, TieBreak::Seeded);
         let options = PreemptOptions::default();
-        let request = PreemptRequest { pod: &pod, policy, tie_break, options };
+        let request =
+            PreemptRequest { pod: &pod, policy, tie_break, options, cancelled: &|| false };
         let preemption = self.engine.preempt(&request);
         let preemption = preemption.ok()?;
         let post_filter = preemption.post_filter?;

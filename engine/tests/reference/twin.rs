@@ -262,7 +262,8 @@ impl Twin {
         let expected = Expected { cluster, pod, attempt, post_filter };
         for tie_break in [TieBreak::Lexicographic, TieBreak::Seeded(7)] {
             let options = PreemptOptions::default();
-            let request = PreemptRequest { pod: &compiled, policy, tie_break, options };
+            let request =
+                PreemptRequest { pod: &compiled, policy, tie_break, options, cancelled: &|| false };
             let got = Got {
                 preemption: self.engine.preempt(&request),
                 list: self.engine.list_candidates(&request),

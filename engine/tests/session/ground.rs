@@ -210,6 +210,7 @@ fn promises() {
         policy: &Policy::default(),
         tie_break: TieBreak::Lexicographic,
         options: PreemptOptions::default(),
+        cancelled: &|| false,
     };
     let found = fork.preempt(&request).unwrap().post_filter.unwrap();
     assert_eq!(found.nomination, Nomination::Node("n1".into()));

@@ -1,8 +1,8 @@
 //! Things to do to a cluster or to a fork of one.
 
 use berth_engine::{
-    BatchRequest, Cluster, Delta, EngineError, Gang, ObjectKey, ObjectKind, Outcome, PlaceRequest,
-    Pod, PodKey, Policy, PostFilter, PreemptOptions, PreemptRequest, TieBreak,
+    BatchRequest, Cluster, ClusterState, Delta, EngineError, Gang, ObjectKey, ObjectKind, Outcome,
+    PlaceRequest, Pod, PodKey, Policy, PostFilter, PreemptOptions, PreemptRequest, TieBreak,
 };
 use berth_proto::core_v1;
 use proptest::prelude::*;
@@ -59,6 +59,10 @@ pub(crate) enum Work {
     DeleteObject {
         object: AnyObject,
     },
+    /// Everything is told again as it was to begin with, but for what has no bit here.
+    Replace {
+        kept: u64,
+    },
 }
 
 pub(crate) fn work() -> BoxedStrategy<Work> {
@@ -96,6 +100,7 @@ pub(crate) fn delta() -> BoxedStrategy<Work> {
         1 => at.prop_map(|node| Work::DeleteNode { node }),
         2 => object().prop_map(|object| Work::UpsertObject { object }),
         1 => object().prop_map(|object| Work::DeleteObject { object }),
+        1 => any::<(u64, u64)>().prop_map(|(a, b)| Work::Replace { kept: a | b }),
     ]
     .boxed()
 }
@@ -178,7 +183,26 @@ impl Work {
                 let kind = ObjectKind::from_name(kind).unwrap();
                 told(Delta::DeleteObject(ObjectKey::new(kind, &namespace, &name)))
             }
+            Work::Replace { kept } => {
+                // Told twice, objects are refused the second time.
+                drop(cluster.replace(state(cluster, crowd, *kept)));
+                Vec::new()
+            }
         }
+    }
+}
+
+/// What the crowd began with, as far as it is kept.
+fn state(cluster: &Cluster, crowd: &Crowd, kept: u64) -> ClusterState {
+    let is_kept = |i: usize| kept >> (i % 64) & 1 == 1;
+    let nodes = crowd.nodes.iter().enumerate().filter(|(i, _)| is_kept(*i));
+    let pods = crowd.placed.iter().chain(&crowd.waiting).enumerate();
+    let pods = pods.filter(|(i, _)| is_kept(*i));
+    let objects = crowd.objects.iter().enumerate().filter(|(i, _)| is_kept(*i));
+    ClusterState {
+        nodes: nodes.map(|(_, node)| cluster.compile_node(&node.0).unwrap()).collect(),
+        objects: objects.map(|(_, o)| cluster.compile_object(o.wire()).unwrap()).collect(),
+        pods: pods.map(|(_, pod)| cluster.compile_pod(&pod.0).unwrap()).collect(),
     }
 }
 
@@ -187,7 +211,13 @@ fn whom(cluster: &Cluster, crowd: &Crowd, pod: usize) -> (Pod, Vec<PodKey>, Opti
     let pod = cluster.compile_pod(&urgent(crowd.incoming_wire(200 + pod % 40))).unwrap();
     let (policy, tie_break) = (&Policy::default(), TieBreak::Seeded(4));
     let options = PreemptOptions::default();
-    let preemption = cluster.preempt(&PreemptRequest { pod: &pod, policy, tie_break, options });
+    let preemption = cluster.preempt(&PreemptRequest {
+        pod: &pod,
+        policy,
+        tie_break,
+        options,
+        cancelled: &|| false,
+    });
     let post_filter = preemption.ok().and_then(|preemption| preemption.post_filter);
     let chosen = post_filter.as_ref().and_then(|found| found.chosen.as_ref());
     let victims = chosen.into_iter().flat_map(|chosen| &chosen.victims);

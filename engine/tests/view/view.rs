@@ -55,7 +55,13 @@ fn answers(
     let placed = cluster.place(&request);
     assert_eq!(placed.as_ref().ok(), explained.as_ref().ok().map(|explained| &explained.decision));
     let options = PreemptOptions::default();
-    let list = cluster.list_candidates(&PreemptRequest { pod, policy, tie_break, options });
+    let list = cluster.list_candidates(&PreemptRequest {
+        pod,
+        policy,
+        tie_break,
+        options,
+        cancelled: &|| false,
+    });
     let explained = explained.map(|mut explained| {
         explained.decision.generation = Generation::default();
         explained

@@ -104,6 +104,7 @@ async fn answer(args: &PlaceArgs, backend: &Backend) -> Result<ExitCode, CliErro
         return Err(CliError::Request(reason));
     }
     let names: Vec<String> = pods.iter().flat_map(|pod| names(pod, args.replicas)).collect();
+    check_min(args.min, names.len())?;
     let entries = pods
         .into_iter()
         .map(|pod| BatchEntry { pod: Some(pod), replicas: args.replicas })
@@ -134,6 +135,17 @@ async fn answer(args: &PlaceArgs, backend: &Backend) -> Result<ExitCode, CliErro
     }
     backend.tell(&notes);
     Ok(if n_errors == 0 { ExitCode::SUCCESS } else { ExitCode::FAILURE })
+}
+
+/// A gang of fewer pods could never be placed.
+fn check_min(min: Option<u32>, n_pods: usize) -> Result<(), CliError> {
+    match min {
+        Some(min) if usize::try_from(min).is_ok_and(|min| min > n_pods) => {
+            let reason = format!("`--min`: asks for {min} of {}", output::count(n_pods, "pod"));
+            Err(CliError::Request(reason))
+        }
+        Some(_) | None => Ok(()),
+    }
 }
 
 /// The names of the pods that an entry becomes.

@@ -113,7 +113,8 @@ impl<'a> Replay<'a> {
             None => None,
         };
         let (policy, options) = (self.policy, PreemptOptions::default());
-        let request_to_preempt = PreemptRequest { pod: &compiled, policy, tie_break, options };
+        let request_to_preempt =
+            PreemptRequest { pod: &compiled, policy, tie_break, options, cancelled: &|| false };
         let attempted = self.cluster.preempt(&request_to_preempt);
         let runs = attempted.as_ref().is_ok_and(|attempt| attempt.post_filter.is_some());
         let candidates = (runs || expect.preemption.is_some())

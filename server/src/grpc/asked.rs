@@ -3,7 +3,7 @@
 use std::ops::Deref;
 use std::sync::Arc;
 
-use berth_engine::Cluster;
+use berth_engine::{Cluster, PodKey};
 
 use super::session::InUse;
 use super::status::CallError;
@@ -37,6 +37,20 @@ impl Asked {
             Asked::Live(_) => {}
             Asked::Session(session) => session.release(n),
         }
+    }
+
+    /// Undoes what was assumed for, or promised to, these pods of these uids, each of which holds one change: whoever asked for
+    /// it went away and will never learn of it.
+    pub(crate) fn give_back(&self, pods: &[(PodKey, Arc<str>)]) {
+        if pods.is_empty() {
+            return;
+        }
+        tracing::warn!(
+            n_pods = pods.len(),
+            "a caller went away before its answer: the pods assumed or nominated for it are given back"
+        );
+        self.take_back(pods);
+        self.release(pods.len());
     }
 }
 

@@ -11,15 +11,15 @@ use berth_engine::{
 use berth_proto::berth_v1 as wire;
 use berth_proto::core_v1;
 
-use super::State;
 use super::status::{CallError, presentable};
+use crate::config::policy::Profiles;
 use crate::feed::object_name;
 
-pub(crate) use preemption::{candidate_list, gang_outcome, preempt_options, preemption};
+pub(crate) use preemption::{candidate_list, gang, gang_outcome, preempt_options, preemption};
 
 /// Whether a decision takes its room.
 #[derive(Copy, Clone, Debug, PartialEq, Eq)]
-pub(super) enum Mode {
+pub(crate) enum Mode {
     DryRun,
     Assume,
 }
@@ -55,10 +55,11 @@ pub(super) fn tie_break(
 ///
 /// Field paths start inside the pod. Refused are a missing or malformed pod, one that is being deleted (S-Q-9) or has
 /// ended (S-Q-1), and one of a scheduler that is not configured here.
-pub(super) fn pod_to_place(
-    state: &State,
+pub(crate) fn pod_to_place<'s>(
+    cluster: &Cluster,
+    profiles: &'s Profiles,
     pod: Option<core_v1::Pod>,
-) -> Result<(engine::Pod, &Policy), CallError> {
+) -> Result<(engine::Pod, &'s Policy), CallError> {
     let pod = pod.ok_or_else(|| CallError::field("pod", "must be set"))?;
     if pod.metadata.as_ref().is_some_and(|metadata| metadata.deletion_timestamp.is_some()) {
         return Err(CallError::field(
@@ -73,8 +74,8 @@ pub(super) fn pod_to_place(
             format!("a pod that is `{phase}` is not placed"),
         ));
     }
-    let compiled = state.cluster.compile_pod(&pod)?;
-    let policy = state.profiles.of_scheduler(compiled.scheduler_name());
+    let compiled = cluster.compile_pod(&pod)?;
+    let policy = profiles.of_scheduler(compiled.scheduler_name());
     let policy = policy.map_err(|reason| CallError::field("spec.schedulerName", reason))?;
     Ok((compiled, policy))
 }

@@ -1,7 +1,8 @@
 //! `berth.v1.PlacementService`: where does this pod go?
 
 mod batch;
-mod gang;
+pub(crate) mod entries;
+pub(crate) mod gang;
 mod stream;
 
 use std::sync::Arc;
@@ -9,15 +10,15 @@ use std::sync::Arc;
 use berth_engine as engine;
 use berth_proto::berth_v1::placement_service_server::PlacementService;
 use berth_proto::berth_v1::{
-    ExplainRequest, ExplainResponse, PlaceBatchRequest, PlaceBatchResponse, PlaceRequest,
-    PlaceResponse, PlaceStreamRequest,
+    ExplainRequest, ExplainResponse, PlaceBatchRequest, PlaceBatchResponse, PlaceMode,
+    PlaceRequest, PlaceResponse, PlaceStreamRequest,
 };
 use tonic::{Request, Response, Status, Streaming};
 
 use super::State;
 use super::asked::Asked;
 use super::convert::{self, Mode};
-use super::deadline::Deadline;
+use super::deadline::{Cancel, Deadline};
 use super::status::CallError;
 use crate::clock;
 use crate::telemetry::PlaceMethod;
@@ -44,11 +45,20 @@ impl PlacementService for PlacementHandler {
         let deadline = Deadline::of(&request);
         let request = request.into_inner();
         let asked = self.state.asked(&request.session_id)?;
-        let decided = if self.state.decides_in_microseconds(&asked) {
+        // What is assumed in a session waits for the session's own calls, and nobody bounds those.
+        let waits = asked.is_hypothetical() && request.mode == PlaceMode::Assume as i32;
+        let decided = if !waits && self.state.decides_in_microseconds(&asked) {
             place(&self.state, &asked, request)
         } else {
             let state = self.state.clone();
-            self.state.pool.run(deadline, move |_| place(&state, &asked, request)).await?
+            self.state
+                .pool
+                .run(deadline, move |cancel| {
+                    let decided = place(&state, &asked, request)?;
+                    give_back_unwanted(&asked, &decided, cancel)?;
+                    Ok(decided)
+                })
+                .await?
         };
         Ok(Response::new(PlaceResponse { decision: Some(convert::decision(decided?)) }))
     }
@@ -102,7 +112,7 @@ fn place(
 ) -> Result<engine::Decision, CallError> {
     let mode = convert::mode(request.mode)?;
     let tie_break = convert::tie_break(request.tie_break.as_ref(), state.tie_break)?;
-    let (pod, policy) = convert::pod_to_place(state, request.pod)
+    let (pod, policy) = convert::pod_to_place(&state.cluster, &state.profiles, request.pod)
         .inspect_err(|_| state.metrics.count_refused(1))?;
     let request = engine::PlaceRequest { pod: &pod, policy, tie_break };
     let started = clock::now();
@@ -120,13 +130,28 @@ fn place(
     Ok(decided?)
 }
 
+/// Undoes what was assumed for a caller that is gone: nobody would ever learn of it.
+fn give_back_unwanted(
+    asked: &Asked,
+    decided: &engine::Decision,
+    cancel: &Cancel,
+) -> Result<(), CallError> {
+    if !cancel.is_cancelled() {
+        return Ok(());
+    }
+    if batch::n_assumed(decided) > 0 {
+        asked.give_back(&[(decided.pod.clone(), decided.uid.clone())]);
+    }
+    Err(CallError::DeadlineExceeded)
+}
+
 fn explain(
     state: &State,
     asked: &Asked,
     request: ExplainRequest,
 ) -> Result<ExplainResponse, CallError> {
     let tie_break = convert::tie_break(request.tie_break.as_ref(), state.tie_break)?;
-    let (pod, policy) = convert::pod_to_place(state, request.pod)?;
+    let (pod, policy) = convert::pod_to_place(&state.cluster, &state.profiles, request.pod)?;
     let started = clock::now();
     let account = asked.explain(&engine::PlaceRequest { pod: &pod, policy, tie_break })?;
     state.metrics.record_place_duration(PlaceMethod::Explain, clock::now() - started);
@@ -162,4 +187,66 @@ fn only(
     let mut wanted = wanted.into_iter();
     nodes.retain(|_| wanted.next().unwrap_or(false));
     Ok(nodes)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::grpc::deadline::CancelOnDrop;
+    use crate::grpc::fixture::{self, Holder};
+    use crate::grpc::session::SessionHandler;
+    use berth_proto::berth_v1::SessionServiceOpenRequest;
+    use berth_proto::berth_v1::session_service_server::SessionService as _;
+
+    fn place_request(name: &str, mode: PlaceMode, session_id: &str) -> PlaceRequest {
+        PlaceRequest {
+            pod: Some(fixture::pod(name, "1", 0)),
+            mode: mode as i32,
+            session_id: session_id.to_owned(),
+            ..PlaceRequest::default()
+        }
+    }
+
+    /// This runtime has one thread: were it to wait, nobody would be answered, and nothing let go.
+    #[tokio::test]
+    async fn what_waits_for_a_write_waits_off_the_reactor() {
+        let state = fixture::state(&[("n0", "4")]);
+        let handler = PlacementHandler::new(state.clone());
+        let sessions = SessionHandler::new(state.clone());
+        let session_id = state.sessions.open(clock::now(), || state.cluster.fork()).unwrap();
+
+        let others_are_answered = async |holder: Holder| {
+            let request = place_request("other", PlaceMode::DryRun, "");
+            handler.place(Request::new(request)).await.unwrap();
+            holder.let_go()
+        };
+        let holder = fixture::hold(&state, state.asked(&session_id).unwrap());
+        let request = place_request("p", PlaceMode::Assume, &session_id);
+        let waits = handler.place(Request::new(request));
+        let (placed, was_in_time) = tokio::join!(waits, others_are_answered(holder));
+        assert!(placed.is_ok());
+        assert!(was_in_time, "a placement in a session kept the others waiting");
+        assert_eq!(state.asked(&session_id).unwrap().snapshot().n_assumed(), 2);
+
+        let holder = fixture::hold(&state, state.asked("").unwrap());
+        let waits = sessions.open(Request::new(SessionServiceOpenRequest {}));
+        let (opened, was_in_time) = tokio::join!(waits, others_are_answered(holder));
+        assert!(opened.is_ok());
+        assert!(was_in_time, "opening a session kept the others waiting");
+    }
+
+    #[test]
+    fn what_nobody_waits_for_any_more_is_given_back() {
+        let state = fixture::state(&[("n0", "4")]);
+        let asked = state.asked("").unwrap();
+        let caller = CancelOnDrop::new(Deadline(None));
+        let decided = place(&state, &asked, place_request("p", PlaceMode::Assume, "")).unwrap();
+        assert_eq!(give_back_unwanted(&asked, &decided, &caller.token()), Ok(()));
+        assert_eq!(state.cluster.snapshot().n_assumed(), 1);
+        let token = caller.token();
+        drop(caller);
+        let unwanted = give_back_unwanted(&asked, &decided, &token);
+        assert_eq!(unwanted, Err(CallError::DeadlineExceeded));
+        assert_eq!(state.cluster.snapshot().n_assumed(), 0);
+    }
 }

@@ -46,13 +46,10 @@ impl SessionService for SessionHandler {
     ) -> Result<Response<SessionServiceOpenResponse>, Status> {
         self.state.check_decidable()?;
         self.state.check_not_draining()?;
-        let opened = if self.state.decides_in_microseconds(&self.state.cluster) {
-            open(&self.state)
-        } else {
-            let (deadline, state) = (Deadline::of(&request), self.state.clone());
-            self.state.pool.run(deadline, move |_| open(&state)).await?
-        };
-        Ok(Response::new(opened?))
+        // The fork waits for whoever writes to the live cluster: never on the reactor.
+        let (deadline, state) = (Deadline::of(&request), self.state.clone());
+        let opened = self.state.pool.run(deadline, move |_| open(&state)).await??;
+        Ok(Response::new(opened))
     }
 
     async fn apply(

@@ -100,6 +100,14 @@ impl CallError {
         CallError::from(ModelError { field: field.into(), reason: reason.into() })
     }
 
+    /// Why the engine did not decide. It gives up where nobody waits any more, which is a deadline to whoever still looks.
+    pub(crate) fn undecided(error: EngineError) -> CallError {
+        match error {
+            EngineError::Cancelled => CallError::DeadlineExceeded,
+            error => CallError::Engine(error),
+        }
+    }
+
     pub(crate) fn code(&self) -> Code {
         match self {
             CallError::Engine(error) => match error {

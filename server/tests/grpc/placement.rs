@@ -249,16 +249,14 @@ async fn every_pod_is_decided_by_its_own_profile() {
         entry(pod("c", "3"), 1),
         entry(named("d"), 1),
     ];
-    let mode = PlaceMode::Assume as i32;
-    let request = PlaceBatchRequest { entries, mode, ..PlaceBatchRequest::default() };
-    let results = batch(&mut world, request.clone()).await.results;
-    let nodes: Vec<_> = results.iter().map(|r| outcome(result(r).unwrap()).ok()).collect();
-    assert_eq!(nodes, [Some("n0"), Some("n1"), None, None]);
-
-    let status =
-        world.placement.place_batch(PlaceBatchRequest { mode: 0, ..request }).await.unwrap_err();
-    let reason = "a dry run takes pods of one scheduler name";
-    assert_eq!(violation(&status), ("entries[1].pod.spec.schedulerName".into(), reason.into()));
+    for (mode, n_assumed) in [(PlaceMode::DryRun, 0), (PlaceMode::Assume, 2)] {
+        let (entries, mode) = (entries.clone(), mode as i32);
+        let request = PlaceBatchRequest { entries, mode, ..PlaceBatchRequest::default() };
+        let results = batch(&mut world, request).await.results;
+        let nodes: Vec<_> = results.iter().map(|r| outcome(result(r).unwrap()).ok()).collect();
+        assert_eq!(nodes, [Some("n0"), Some("n1"), None, None]);
+        assert_eq!(world.counts().await.n_assumed_pods, n_assumed);
+    }
 }
 
 #[tokio::test]

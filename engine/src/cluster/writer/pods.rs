@@ -6,7 +6,7 @@ use super::super::known::{Known, PodPlace};
 use super::{KnownNode, Writer, check_range, is_older};
 use crate::model::volume::VolumeBindings;
 use crate::model::{ModelError, Pod, PodKey};
-use crate::snapshot::NodeRow;
+use crate::snapshot::{NodeRow, Snapshot};
 
 /// What a feed's word on a pod comes to.
 enum News {
@@ -64,7 +64,10 @@ impl Writer {
         }
         // Of a pod that is not known there are bindings only while a new listing is taken in.
         let is_kept = known.is_none_or(|known| is_confirmed(&pod, &known));
-        let promise = known.and_then(|known| self.kept_promise(&pod, &known));
+        let promise = self.kept_promise(&pod);
+        if !is_known {
+            self.draft.clear_nomination(pod.key());
+        }
         if let Some(known) = pod.node_name().and_then(|name| self.nodes.get(name)) {
             let checked = check_range(&self.draft.snapshot, known.row, &pod);
             if checked.is_err() && !is_known {
@@ -105,22 +108,27 @@ impl Writer {
         }
     }
 
-    /// The nomination that a pod has in memory alone: it stays while a feed tells of none before and after (S-NOMC-1).
-    fn kept_promise(&self, pod: &Pod, known: &Known<'_>) -> Option<Arc<str>> {
-        let tells_none = known.pod.nominated_node_name().is_none()
-            && pod.nominated_node_name().is_none()
-            && pod.node_name().is_none();
-        if !tells_none || known.pod.uid() != pod.uid() {
-            return None;
-        }
-        let snapshot = &self.draft.snapshot;
-        snapshot.nominations.node_of(known.pod).map(|node| snapshot.model.names().name(node))
+    /// The node that a pod is promised in memory alone: it stays while a feed tells of none before and after (S-NOMC-1). Of a
+    /// pod that is not known there is one only while a new listing is taken in.
+    pub(super) fn kept_promise(&self, pod: &Pod) -> Option<Arc<str>> {
+        let Snapshot { nominations, model, .. } = &self.draft.snapshot;
+        let node = nominations.of(pod.key())?;
+        let promised = nominations.of_node(node).iter().find(|other| other.key() == pod.key())?;
+        let tells_none = |pod: &Pod| pod.nominated_node_name().is_none();
+        let is_kept = tells_none(promised)
+            && tells_none(pod)
+            && pod.node_name().is_none()
+            && promised.uid() == pod.uid();
+        is_kept.then(|| model.names().name(node))
     }
 
     /// Promises a node to a pod that is on none; one that is not known is pending from now on.
     pub(super) fn nominate(&mut self, pod: &Pod, node: &str) {
+        if self.knows_another(pod) && self.pods.is_elsewhere(pod.key()) {
+            self.forget(pod.key());
+        }
         if self.known(pod.key()).is_none() {
-            self.insert(pod.nominated_to(None));
+            self.insert(pod.without_node().nominated_to(None));
         }
         let pending = self.known(pod.key()).filter(|known| known.place == PodPlace::Pending);
         if let Some(pod) = pending.map(|known| known.pod.clone()) {

@@ -4,12 +4,12 @@ use std::collections::HashSet;
 use std::path::PathBuf;
 
 use berth_engine::{
-    BatchRequest, Cluster, Decision, Delta, EngineError, Gang, Outcome, PlaceRequest, Pod, PodKey,
-    Policy, PreemptRequest, TieBreak,
+    BatchRequest, Cluster, Delta, EngineError, PlaceRequest, Pod, PodKey, Policy, PreemptRequest,
+    TieBreak,
 };
 use berth_proto::berth_v1::{
     self as wire, BatchEntry, ExplainResponse, ListCandidatesResponse, PlaceBatchResponse,
-    PlaceResult, PreemptOptions, PreemptResponse,
+    PreemptOptions, PreemptResponse,
 };
 use berth_proto::core_v1::{self, Node};
 
@@ -19,7 +19,9 @@ use crate::cli::{CliError, pods};
 use crate::config::policy::Profiles;
 use crate::feed::file::{self, LoadReport, Located, Location, Refused};
 use crate::feed::{FeedError, object_name};
-use crate::grpc::convert;
+use crate::grpc::convert::{self, Mode};
+use crate::grpc::placement::entries::{self, Compiled, Terms};
+use crate::grpc::placement::gang;
 use crate::grpc::status::CallError;
 
 /// A cluster of this process alone.
@@ -122,82 +124,57 @@ impl Local {
         }
     }
 
-    /// Decides pods one batch a profile; a gang is of one profile.
+    /// Decides as a server does in a dry run.
     pub(super) fn place(
         &self,
         entries: Vec<BatchEntry>,
         gang: Option<wire::Gang>,
     ) -> Result<PlaceBatchResponse, CliError> {
-        let mut batches: Vec<Batch<'_>> = Vec::new();
-        let mut results: Vec<Option<PlaceResult>> = Vec::new();
-        for entry in entries {
-            let (pod, n_replicas) = (entry.pod.unwrap_or_default(), entry.replicas.max(1));
-            let (compiled, policy) = match self.compile(&pod) {
-                Ok(compiled) => compiled,
-                Err(error) if gang.is_some() => {
-                    let name = pods::name_of(&pod);
-                    return Err(CliError::Request(format!("pod `{name}` of the gang: {error}")));
-                }
-                Err(error) => {
-                    let refused = convert::place_result(Err(error));
-                    results.extend(std::iter::repeat_n(Some(refused), n_replicas as usize));
-                    continue;
-                }
-            };
-            let is_last = batches.last().is_some_and(|last| std::ptr::eq(last.policy, policy));
-            if !is_last {
-                batches.push(Batch { policy, pods: Vec::new(), positions: Vec::new() });
-            }
-            let Some(batch) = batches.last_mut() else { continue };
-            for index in 0..n_replicas {
-                let one = if n_replicas > 1 { replica(&compiled, index) } else { compiled.clone() };
-                batch.pods.push(one);
-                batch.positions.push(results.len());
-                results.push(None);
+        let names: Vec<String> = entries
+            .iter()
+            .map(|entry| entry.pod.as_ref().map(pods::name_of).unwrap_or_default())
+            .collect();
+        let compiled = entries::compile(&self.cluster, &self.profiles, entries);
+        match gang {
+            Some(gang) => self.place_gang(&names, compiled, &gang),
+            None => {
+                let (mode, tie_break) = (Mode::DryRun, self.tie_break);
+                let terms = Terms { mode, tie_break, cancelled: &|| false };
+                let results = entries::decide(&self.cluster, compiled, terms);
+                let results = results.into_iter().map(convert::place_result).collect();
+                Ok(PlaceBatchResponse { results, gang: None })
             }
         }
-        if gang.is_some() && batches.len() > 1 {
-            let reason = "the pods of a gang have to be of one scheduler name";
-            return Err(CliError::Request(reason.to_owned()));
-        }
-        let mut outcome = None;
-        for batch in batches {
-            outcome = self.decide(batch, gang.as_ref(), &mut results)?;
-        }
-        let broken = || convert::place_result(Err(CallError::Broken));
-        let results = results.into_iter().map(|result| result.unwrap_or_else(broken)).collect();
-        Ok(PlaceBatchResponse { results, gang: outcome })
     }
 
-    fn decide(
+    fn place_gang(
         &self,
-        batch: Batch<'_>,
-        gang: Option<&wire::Gang>,
-        results: &mut [Option<PlaceResult>],
-    ) -> Result<Option<wire::GangOutcome>, CliError> {
-        let gang = gang.map(|gang| -> Result<Gang, CliError> {
-            let options = gang.preempt_options.as_ref();
-            let options = convert::preempt_options(options, "gang.preempt_options");
-            let options = options.map_err(|error| CliError::Request(error.to_string()))?;
-            let min_count = usize::try_from(gang.min_count).unwrap_or(usize::MAX);
-            Ok(Gang { min_count, preempt: gang.preempt.then_some(options) })
-        });
-        let Batch { policy, pods, positions } = batch;
+        names: &[String],
+        compiled: Vec<Compiled<'_>>,
+        gang: &wire::Gang,
+    ) -> Result<PlaceBatchResponse, CliError> {
+        for (name, (member, _)) in names.iter().zip(&compiled) {
+            if let Err(error) = member {
+                return Err(CliError::Request(format!("pod `{name}` of the gang: {error}")));
+            }
+        }
+        let refused = |error: CallError| CliError::Request(error.to_string());
+        let (pods, policy) = gang::members(compiled).map_err(refused)?;
+        let gang = convert::gang(gang, pods.len()).map_err(refused)?;
         let decided = self.cluster.place_batch(&BatchRequest {
             pods: &pods,
             policy,
             tie_break: self.tie_break,
-            // Of several batches each is to see those before it.
-            assume: gang.is_none(),
-            gang: gang.transpose()?,
+            assume: false,
+            gang: Some(gang),
             cancelled: &|| false,
         });
-        for (position, decision) in positions.into_iter().zip(decided.results) {
-            if let Some(result) = results.get_mut(position) {
-                *result = Some(result_of(decision));
-            }
-        }
-        Ok(decided.gang.map(convert::gang_outcome))
+        let results = decided.results.into_iter();
+        let results = results.map(|result| result.map_err(CallError::undecided));
+        Ok(PlaceBatchResponse {
+            results: results.map(convert::place_result).collect(),
+            gang: decided.gang.map(convert::gang_outcome),
+        })
     }
 
     pub(super) fn explain(
@@ -246,28 +223,17 @@ impl Local {
         let options = convert::preempt_options(Some(options), "options");
         let options = options.map_err(|error| CliError::Request(error.to_string()))?;
         let tie_break = self.tie_break;
-        ask(&self.cluster, &PreemptRequest { pod: &pod, policy, tie_break, options })
-            .map_err(failed)
+        ask(
+            &self.cluster,
+            &PreemptRequest { pod: &pod, policy, tie_break, options, cancelled: &|| false },
+        )
+        .map_err(failed)
     }
 
     fn asked(&self, pod: &core_v1::Pod) -> Result<(Pod, &Policy), CliError> {
-        self.compile(pod).map_err(|error| CliError::Request(error.to_string()))
+        convert::pod_to_place(&self.cluster, &self.profiles, Some(pod.clone()))
+            .map_err(|error| CliError::Request(error.to_string()))
     }
-
-    fn compile(&self, pod: &core_v1::Pod) -> Result<(Pod, &Policy), CallError> {
-        let compiled = self.cluster.compile_pod(pod)?;
-        let name = compiled.scheduler_name();
-        let policy = self.profiles.of_scheduler(name);
-        let policy = policy.map_err(|reason| CallError::field("spec.schedulerName", reason))?;
-        Ok((compiled, policy))
-    }
-}
-
-/// Pods of one profile that follow each other, and where in the answer each one's decision belongs.
-struct Batch<'a> {
-    policy: &'a Policy,
-    pods: Vec<Pod>,
-    positions: Vec<usize>,
 }
 
 /// A loaded dump: what became of it, its pods that may be asked for, and its nodes that were named, as they were written.
@@ -289,17 +255,6 @@ fn load_keeping_nodes(
     Ok((file::load(cluster, dump), asked_for, named))
 }
 
-fn result_of(decision: Result<Decision, EngineError>) -> PlaceResult {
-    let as_held = |mut decision: Decision| {
-        if let Outcome::Placed(placement) = &mut decision.outcome {
-            // Held for the pods after it, gone with this process: nothing that a caller could rely on.
-            placement.assumed = false;
-        }
-        decision
-    };
-    convert::place_result(decision.map(as_held).map_err(CallError::from))
-}
-
 fn failed(error: EngineError) -> CliError {
     CliError::Request(CallError::from(error).to_string())
 }
@@ -316,11 +271,4 @@ fn name_of(change: &Change) -> String {
         Change::NoNode(name) => format!("Node `{name}`"),
         Change::NoPod(key) => format!("Pod `{key}`"),
     }
-}
-
-/// NAME-i with UID-i, as `BatchEntry.replicas` names them.
-fn replica(pod: &Pod, index: u32) -> Pod {
-    let key = pod.key();
-    let name = format!("{}-{index}", key.name);
-    pod.with_identity(PodKey::new(&key.namespace, &name), &format!("{}-{index}", pod.uid()))
 }

@@ -6,13 +6,10 @@ use berth_engine::{Cluster, Delta, Generation, ModelError};
 use berth_proto::berth_v1 as wire;
 use rayon::prelude::*;
 
-use crate::grpc::State;
 use crate::grpc::convert;
 use crate::grpc::deadline::Deadline;
 use crate::grpc::status::CallError;
-
-/// From this many changes on a batch leaves the reactor, and its objects are compiled on all cores.
-const LONG_BATCH: usize = 64;
+use crate::grpc::{LONG_BATCH, State};
 
 pub(in crate::grpc) struct Outcome {
     pub(in crate::grpc) generation: Generation,

@@ -110,9 +110,25 @@ fn victim(victim: engine::Victim) -> wire::Victim {
     }
 }
 
+/// What is asked of a gang of so many pods.
+pub(crate) fn gang(gang: &wire::Gang, n_pods: usize) -> Result<engine::Gang, CallError> {
+    let wire::Gang { min_count, preempt, preempt_options: options } = gang;
+    let path = "gang.preempt_options";
+    if options.is_some() && !preempt {
+        return Err(CallError::field(path, "has no effect without `gang.preempt`"));
+    }
+    let options = preempt_options(options.as_ref(), path)?;
+    let min_count = usize::try_from(*min_count).unwrap_or(usize::MAX);
+    if min_count > n_pods {
+        let reason = format!("asks for {min_count} of {n_pods} pods");
+        return Err(CallError::field("gang.min_count", reason));
+    }
+    Ok(engine::Gang { min_count, preempt: preempt.then_some(options) })
+}
+
 /// What became of a gang as a whole; `saturate`d positions are those of the request.
 pub(crate) fn gang_outcome(outcome: engine::GangOutcome) -> wire::GangOutcome {
-    let engine::GangOutcome { placed, n_placed, preemptions } = outcome;
+    let engine::GangOutcome { placed, n_placed, preemptions, nominated } = outcome;
     let preemption = |preempted: engine::GangPreemption| {
         let engine::GangPreemption { index, post_filter: ran } = preempted;
         wire::GangPreemption { index: saturate(index), post_filter: Some(post_filter(ran)) }
@@ -121,6 +137,7 @@ pub(crate) fn gang_outcome(outcome: engine::GangOutcome) -> wire::GangOutcome {
         placed,
         n_placed: saturate(n_placed),
         preemptions: preemptions.into_iter().map(preemption).collect(),
+        nominated: nominated.into_iter().map(saturate).collect(),
     }
 }
 

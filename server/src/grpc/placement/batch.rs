@@ -1,26 +1,22 @@
-//! Many pods in one request: replicas expanded, decided by priority and then in the order of the request.
+//! Many pods in one request: decided as [`entries`] says, and given back where nobody will learn of it.
 
-use std::cmp::Reverse;
 use std::sync::Arc;
 
 use berth_engine as engine;
-use berth_engine::{Cluster, Delta, EngineError, Outcome, PodKey, Policy, TieBreak};
+use berth_engine::{Outcome, PodKey, TieBreak};
 use berth_proto::berth_v1::{
     BatchEntry, Decision, PlaceBatchRequest, PlaceBatchResponse, PlaceResult, decision,
     place_result,
 };
-use rayon::prelude::*;
 
+use super::entries::{self, PodResult};
 use crate::clock;
-use crate::grpc::State;
 use crate::grpc::asked::Asked;
 use crate::grpc::convert::{self, Mode};
 use crate::grpc::deadline::Cancel;
 use crate::grpc::status::CallError;
+use crate::grpc::{LONG_BATCH, State};
 use crate::telemetry::PlaceMethod;
-
-/// From this many entries on they are compiled on all cores.
-const MANY_ENTRIES: usize = 256;
 
 /// What the entries of one request have in common.
 #[derive(Copy, Clone, Debug)]
@@ -29,9 +25,6 @@ pub(super) struct Terms {
     pub(super) tie_break: TieBreak,
     pub(super) method: PlaceMethod,
 }
-
-/// A pod's decision, or why it has none.
-pub(super) type PodResult = Result<engine::Decision, CallError>;
 
 /// All pods of the request, in order.
 ///
@@ -62,41 +55,31 @@ pub(super) fn decide(
     terms: Terms,
     cancel: &Cancel,
 ) -> Result<Vec<PodResult>, CallError> {
-    let n_pods = check_size(&entries, state.limits.max_pods_per_request)?;
-    let compiled = compile(state, entries);
-    let is_of_one_profile = check_profiles(&compiled, terms.mode)?;
-    let mut results = Vec::with_capacity(n_pods);
-    let (mut pods, mut places) = (Vec::with_capacity(n_pods), Vec::with_capacity(n_pods));
-    for (entry, replicas) in compiled {
-        let n = replicas.max(1) as usize;
-        match entry {
-            Ok((pod, policy)) => {
-                add_replicas(pod, replicas, &mut pods);
-                places.extend((results.len()..results.len() + n).map(|at| (at, policy)));
-                // Each is decided below.
-                results.extend((0..n).map(|_| Err(CallError::Broken)));
-            }
-            Err(error) => {
-                state.metrics.count_refused(n);
-                results.extend(std::iter::repeat_n(Err(error), n));
-            }
+    check_size(&entries, state.limits.max_pods_per_request)?;
+    let Terms { mode, tie_break, method } = terms;
+    let compiled = entries::compile(&state.cluster, &state.profiles, entries);
+    let (n_pods, _) = entries::count(&compiled);
+    let assumes = mode == Mode::Assume;
+    if assumes {
+        asked.reserve(n_pods)?;
+    }
+    let is_long = assumes && n_pods >= LONG_BATCH && !asked.is_hypothetical();
+    let busy = is_long.then(|| state.long_write());
+    let cancelled = || cancel.is_cancelled();
+    let started = clock::now();
+    let results =
+        entries::decide(asked, compiled, entries::Terms { mode, tie_break, cancelled: &cancelled });
+    state.metrics.record_place_duration(method, clock::now() - started);
+    drop(busy);
+    for result in &results {
+        match result {
+            Ok(decision) => state.metrics.count_decision(Ok(decision), asked.is_hypothetical()),
+            Err(_) => state.metrics.count_refused(1),
         }
     }
-    if !is_of_one_profile {
-        sort_by_priority(&mut pods, &mut places);
-    }
-    if terms.mode == Mode::Assume {
-        asked.reserve(pods.len())?;
-    }
-    let mut runs = pods.as_slice();
-    for places in places.chunk_by(|(_, a), (_, b)| std::ptr::eq(*a, *b)) {
-        let (pods, rest) = runs.split_at(places.len());
-        runs = rest;
-        decide_run(state, asked, Run { pods, places }, terms, cancel, &mut results);
-    }
-    if terms.mode == Mode::Assume {
+    if assumes {
         let n_assumed: usize = results.iter().flatten().map(n_assumed).sum();
-        asked.release(pods.len().saturating_sub(n_assumed));
+        asked.release(n_pods.saturating_sub(n_assumed));
     }
     Ok(results)
 }
@@ -116,108 +99,6 @@ pub(super) fn check_size(entries: &[BatchEntry], limit: usize) -> Result<usize, 
     })
 }
 
-/// An entry's pod with its policy, or what is wrong with it; and the replicas.
-pub(super) type Compiled<'s> = (Result<(engine::Pod, &'s Policy), CallError>, u32);
-
-pub(super) fn compile(state: &State, entries: Vec<BatchEntry>) -> Vec<Compiled<'_>> {
-    let compile_one = |entry: BatchEntry| (convert::pod_to_place(state, entry.pod), entry.replicas);
-    if entries.len() < MANY_ENTRIES {
-        entries.into_iter().map(compile_one).collect()
-    } else {
-        entries.into_par_iter().map(compile_one).collect()
-    }
-}
-
-/// The first entry that is of another profile than those before it.
-pub(super) fn other_profile(compiled: &[Compiled<'_>]) -> Option<usize> {
-    let mut policies = compiled
-        .iter()
-        .enumerate()
-        .filter_map(|(at, (entry, _))| Some((at, entry.as_ref().ok()?.1)));
-    let (_, first) = policies.next()?;
-    policies.find(|(_, policy)| !std::ptr::eq(*policy, first)).map(|(at, _)| at)
-}
-
-/// Whether all are of one profile. A dry run has to be: it decides on one fork of the cluster, and a fork is decided on by
-/// one profile.
-fn check_profiles(compiled: &[Compiled<'_>], mode: Mode) -> Result<bool, CallError> {
-    match other_profile(compiled) {
-        Some(at) if mode == Mode::DryRun => Err(CallError::field(
-            format!("entries[{at}].pod.spec.schedulerName"),
-            "a dry run takes pods of one scheduler name",
-        )),
-        other => Ok(other.is_none()),
-    }
-}
-
-/// Adds `NAME-0` to `NAME-(n-1)` with uids `UID-0` …, or the pod itself.
-pub(super) fn add_replicas(pod: engine::Pod, replicas: u32, pods: &mut Vec<engine::Pod>) {
-    if replicas <= 1 {
-        pods.push(pod);
-        return;
-    }
-    pods.extend((0..replicas).map(|replica| {
-        let key = PodKey::new(&pod.key().namespace, &format!("{}-{replica}", pod.key().name));
-        let uid = match pod.uid() {
-            "" => String::new(),
-            uid => format!("{uid}-{replica}"),
-        };
-        pod.with_identity(key, &uid)
-    }));
-}
-
-/// Where in the results a pod's decision belongs, and the profile that it is decided by.
-type Place<'s> = (usize, &'s Policy);
-
-/// The engine orders what one call of it decides; pods of several profiles take several calls.
-fn sort_by_priority(pods: &mut Vec<engine::Pod>, places: &mut Vec<Place<'_>>) {
-    let mut both: Vec<_> = pods.drain(..).zip(places.drain(..)).collect();
-    both.sort_by_key(|(pod, _)| Reverse(pod.priority()));
-    (*pods, *places) = both.into_iter().unzip();
-}
-
-/// Pods of one profile that are decided one after another: one call of the engine, so that each sees those before it, in a
-/// dry run too.
-#[derive(Copy, Clone)]
-struct Run<'r, 's> {
-    pods: &'r [engine::Pod],
-    places: &'r [Place<'s>],
-}
-
-fn decide_run(
-    state: &State,
-    asked: &Asked,
-    run: Run<'_, '_>,
-    terms: Terms,
-    cancel: &Cancel,
-    results: &mut [PodResult],
-) {
-    let Run { pods, places } = run;
-    let Some((_, policy)) = places.first() else { return };
-    let Terms { mode, tie_break, method } = terms;
-    let started = clock::now();
-    let decided = asked.place_batch(&engine::BatchRequest {
-        pods,
-        policy,
-        tie_break,
-        assume: mode == Mode::Assume,
-        gang: None,
-        cancelled: &|| cancel.is_cancelled(),
-    });
-    state.metrics.record_place_duration(method, clock::now() - started);
-    for ((position, _), decision) in places.iter().zip(decided.results) {
-        state.metrics.count_decision(decision.as_ref(), asked.is_hypothetical());
-        results[*position] = pod_result(decision);
-    }
-}
-
-pub(super) fn pod_result(decision: Result<engine::Decision, EngineError>) -> PodResult {
-    decision.map_err(|error| match error {
-        EngineError::Cancelled => CallError::DeadlineExceeded,
-        error => CallError::Engine(error),
-    })
-}
-
 /// 1 where the pod took its room, else 0.
 pub(super) fn n_assumed(decision: &engine::Decision) -> usize {
     let is_assumed = matches!(&decision.outcome, Outcome::Placed(placed) if placed.assumed);
@@ -225,18 +106,13 @@ pub(super) fn n_assumed(decision: &engine::Decision) -> usize {
 }
 
 /// Undoes what was assumed for a caller that will never learn of it.
-pub(super) fn give_back(cluster: &Cluster, results: &[PlaceResult]) {
-    let assumed: Vec<Delta> = results.iter().filter_map(assumed_pod).collect();
-    if !assumed.is_empty() {
-        tracing::warn!(
-            n_pods = assumed.len(),
-            "a caller went away before its answer: the pods assumed for it are given back"
-        );
-        cluster.apply(assumed);
-    }
+pub(super) fn give_back(asked: &Asked, results: &[PlaceResult]) {
+    let assumed: Vec<_> = results.iter().filter_map(assumed_pod).collect();
+    asked.give_back(&assumed);
 }
 
-fn assumed_pod(result: &PlaceResult) -> Option<Delta> {
+/// The pod, and its uid, where it took its room.
+pub(super) fn assumed_pod(result: &PlaceResult) -> Option<(PodKey, Arc<str>)> {
     let Some(place_result::Result::Decision(Decision { pod: Some(key), outcome, .. })) =
         &result.result
     else {
@@ -244,9 +120,66 @@ fn assumed_pod(result: &PlaceResult) -> Option<Delta> {
     };
     match outcome {
         Some(decision::Outcome::Placement(placement)) if placement.assumed => {
-            let uid = (!key.uid.is_empty()).then(|| Arc::from(key.uid.as_str()));
-            Some(Delta::DeletePod { key: PodKey::new(&key.namespace, &key.name), uid })
+            Some((PodKey::new(&key.namespace, &key.name), Arc::from(key.uid.as_str())))
         }
         _ => None,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::grpc::deadline::{CancelOnDrop, Deadline};
+    use crate::grpc::fixture;
+
+    /// What nobody learns of is as if it had never been asked: the session keeps its other placements, and its bounds.
+    #[test]
+    fn what_is_given_back_leaves_a_session_as_it_was() {
+        let state = fixture::state(&[("n0", "4")]);
+        let session_id = state.sessions.open(clock::now(), || state.cluster.fork()).unwrap();
+        let asked = state.asked(&session_id).unwrap();
+        let terms = Terms {
+            mode: Mode::Assume,
+            tie_break: TieBreak::Lexicographic,
+            method: PlaceMethod::PlaceBatch,
+        };
+        let caller = CancelOnDrop::new(Deadline(None));
+        let assume = |name: &str, replicas| {
+            let entries = vec![fixture::entry(&fixture::pod(name, "1", 0), replicas)];
+            let results = decide(&state, &asked, entries, terms, &caller.token()).unwrap();
+            results.into_iter().map(convert::place_result).collect::<Vec<_>>()
+        };
+        assert_eq!(assume("kept", 1).iter().filter_map(assumed_pod).count(), 1);
+        let lost = assume("lost", 3);
+        assert_eq!(lost.iter().filter_map(assumed_pod).count(), 3);
+        give_back(&asked, &lost);
+        assert_eq!(asked.snapshot().n_assumed(), 1);
+        let max_changes = state.limits.sessions.max_changes;
+        assert_eq!(
+            asked.reserve(max_changes),
+            Err(CallError::SessionTooLarge { limit: max_changes })
+        );
+        asked.reserve(max_changes - 1).unwrap();
+        let committed = state.cluster.commit(&asked).unwrap();
+        assert_eq!((committed.n_assumed, state.cluster.snapshot().n_assumed()), (1, 1));
+    }
+
+    /// While many pods take their room, single decisions stay off the reactor.
+    #[test]
+    fn many_pods_are_a_long_write() {
+        let state = fixture::state(&[("n0", "4")]);
+        let terms = Terms {
+            mode: Mode::Assume,
+            tie_break: TieBreak::Lexicographic,
+            method: PlaceMethod::PlaceBatch,
+        };
+        let caller = CancelOnDrop::new(Deadline(None));
+        let replicas = u32::try_from(LONG_BATCH).unwrap();
+        let entries = vec![fixture::entry(&fixture::pod("web", "1m", 0), replicas)];
+        let is_long = fixture::is_long_write(&state, |asked| {
+            let results = decide(&state, &asked, entries, terms, &caller.token());
+            assert_eq!(results.unwrap().len(), LONG_BATCH);
+        });
+        assert!(is_long);
     }
 }

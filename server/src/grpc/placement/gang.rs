@@ -1,10 +1,13 @@
 //! A gang: many pods in one request, placed entirely or not at all.
 
-use berth_engine as engine;
-use berth_engine::{EngineError, Nomination, Pod, Policy, PostFilter};
-use berth_proto::berth_v1::{self as wire, PlaceBatchRequest, PlaceBatchResponse, PlaceResult};
+use std::sync::Arc;
 
-use super::batch::{self, Compiled};
+use berth_engine as engine;
+use berth_engine::{EngineError, Pod, Policy};
+use berth_proto::berth_v1::{PlaceBatchRequest, PlaceBatchResponse, PlaceResult};
+
+use super::batch;
+use super::entries::{self, Compiled};
 use crate::clock;
 use crate::grpc::State;
 use crate::grpc::asked::Asked;
@@ -27,12 +30,13 @@ pub(super) fn place_batch(
     let assume = convert::mode(mode)? == Mode::Assume;
     let tie_break = convert::tie_break(tie_break.as_ref(), state.tie_break)?;
     let n_pods = batch::check_size(&entries, state.limits.max_pods_per_request)?;
-    let (pods, policy) = members(batch::compile(state, entries))
+    let (pods, policy) = members(entries::compile(&state.cluster, &state.profiles, entries))
         .inspect_err(|_| state.metrics.count_refused(n_pods))?;
-    let gang = gang.map(|gang| compile(&gang, pods.len())).transpose()?;
+    let gang = gang.map(|gang| convert::gang(&gang, pods.len())).transpose()?;
     if assume {
         asked.reserve(pods.len())?;
     }
+    let busy = (assume && !asked.is_hypothetical()).then(|| state.long_write());
     let started = clock::now();
     let decided = asked.place_batch(&engine::BatchRequest {
         pods: &pods,
@@ -43,6 +47,7 @@ pub(super) fn place_batch(
         cancelled: &|| cancel.is_cancelled(),
     });
     state.metrics.record_place_duration(PlaceMethod::PlaceBatch, clock::now() - started);
+    drop(busy);
     count(state, asked, &decided);
     if assume {
         asked.release(pods.len().saturating_sub(n_changes(&decided)));
@@ -51,12 +56,12 @@ pub(super) fn place_batch(
 }
 
 /// Every pod of a gang, and the one profile that they are decided by. What is refused refuses all.
-fn members(compiled: Vec<Compiled<'_>>) -> Result<(Vec<Pod>, &Policy), CallError> {
-    let other_profile = batch::other_profile(&compiled);
+pub(crate) fn members(compiled: Vec<Compiled<'_>>) -> Result<(Vec<Pod>, &Policy), CallError> {
+    let other_profile = entries::other_profile(&compiled);
     let (mut pods, mut policy) = (Vec::new(), None);
     for (at, (entry, replicas)) in compiled.into_iter().enumerate() {
         let (pod, its_policy) = entry.map_err(|error| of_entry(at, error))?;
-        batch::add_replicas(pod, replicas, &mut pods);
+        entries::add_replicas(pod, replicas, &mut pods);
         policy = Some(its_policy);
     }
     if let Some(at) = other_profile {
@@ -84,21 +89,6 @@ fn of_entry(at: usize, error: CallError) -> CallError {
     }
 }
 
-fn compile(gang: &wire::Gang, n_pods: usize) -> Result<engine::Gang, CallError> {
-    let wire::Gang { min_count, preempt, preempt_options } = gang;
-    let path = "gang.preempt_options";
-    let options = convert::preempt_options(preempt_options.as_ref(), path)?;
-    if preempt_options.is_some() && !preempt {
-        return Err(CallError::field(path, "has no effect without `gang.preempt`"));
-    }
-    let min_count = usize::try_from(*min_count).unwrap_or(usize::MAX);
-    if min_count > n_pods {
-        let reason = format!("asks for {min_count} of {n_pods} pods");
-        return Err(CallError::field("gang.min_count", reason));
-    }
-    Ok(engine::Gang { min_count, preempt: preempt.then_some(options) })
-}
-
 fn count(state: &State, asked: &Asked, decided: &engine::BatchOutcome) {
     for result in &decided.results {
         state.metrics.count_decision(result.as_ref(), asked.is_hypothetical());
@@ -111,8 +101,7 @@ fn count(state: &State, asked: &Asked, decided: &engine::BatchOutcome) {
 /// Pods assumed and nominated.
 fn n_changes(decided: &engine::BatchOutcome) -> usize {
     let n_assumed: usize = decided.results.iter().flatten().map(batch::n_assumed).sum();
-    let placed = decided.gang.iter().filter(|gang| gang.placed);
-    n_assumed + placed.map(|gang| gang.preemptions.len()).sum::<usize>()
+    n_assumed + decided.gang.as_ref().map_or(0, |gang| gang.nominated.len())
 }
 
 /// The answer, unless nobody waits for it: then all is undone.
@@ -124,14 +113,17 @@ fn answer(
 ) -> Result<PlaceBatchResponse, CallError> {
     let engine::BatchOutcome { results, gang } = decided;
     let is_cancelled = results.contains(&Err(EngineError::Cancelled));
-    let results: Vec<PlaceResult> =
-        results.into_iter().map(batch::pod_result).map(convert::place_result).collect();
+    let results: Vec<PlaceResult> = results
+        .into_iter()
+        .map(|result| convert::place_result(result.map_err(CallError::undecided)))
+        .collect();
     if is_unwanted {
-        batch::give_back(asked, &results);
-        let placed = gang.iter().filter(|gang| gang.placed);
-        placed.flat_map(|gang| &gang.preemptions).for_each(|preempted| {
-            take_back_nomination(asked, &pods[preempted.index]);
-        });
+        let nominated = gang.iter().flat_map(|gang| &gang.nominated);
+        let promised =
+            nominated.map(|&index| (pods[index].key().clone(), Arc::from(pods[index].uid())));
+        let changed: Vec<_> =
+            results.iter().filter_map(batch::assumed_pod).chain(promised).collect();
+        asked.give_back(&changed);
     }
     if is_unwanted || is_cancelled {
         return Err(CallError::DeadlineExceeded);
@@ -139,16 +131,89 @@ fn answer(
     Ok(PlaceBatchResponse { results, gang: gang.map(convert::gang_outcome) })
 }
 
-fn take_back_nomination(asked: &Asked, pod: &Pod) {
-    let cleared = PostFilter {
-        code: engine::PostFilterCode::Unschedulable,
-        message: String::new(),
-        nomination: Nomination::Cleared,
-        chosen: None,
-        n_candidates: 0,
-        n_best: 0,
-        cleared_nominations: Vec::new(),
-    };
-    // A pod that got its node in the meantime has no nomination to lose.
-    drop(asked.nominate(pod, &cleared));
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::grpc::fixture;
+    use berth_engine::{BatchRequest, Gang, PlaceRequest, PreemptOptions, TieBreak};
+
+    const TIES: TieBreak = TieBreak::Lexicographic;
+
+    /// Three members on a node that one eviction frees: the first evicts, and all three are promised the node.
+    fn three_for_one_victim(state: &State, asked: &Asked) -> (Vec<Pod>, engine::BatchOutcome) {
+        let pods: Vec<Pod> = ["a", "b", "c"]
+            .map(|name| asked.compile_pod(&fixture::pod(name, "1", 10)).unwrap())
+            .to_vec();
+        asked.reserve(pods.len()).unwrap();
+        let decided = asked.place_batch(&BatchRequest {
+            pods: &pods,
+            policy: state.profiles.get("").unwrap(),
+            tie_break: TIES,
+            assume: true,
+            gang: Some(Gang { min_count: 0, preempt: Some(PreemptOptions::default()) }),
+            cancelled: &|| false,
+        });
+        let gang = decided.gang.as_ref().unwrap();
+        assert!(gang.placed);
+        assert_eq!((gang.preemptions.len(), n_changes(&decided)), (1, 3));
+        (pods, decided)
+    }
+
+    #[test]
+    fn nobody_stays_promised_a_node_for_a_caller_that_went_away() {
+        let state = fixture::state(&[("n1", "4")]);
+        fixture::run(&state.cluster, &fixture::pod("low", "4", 0), "n1");
+        let session_id = state.sessions.open(clock::now(), || state.cluster.fork()).unwrap();
+        for id in [session_id.as_str(), ""] {
+            let asked = state.asked(id).unwrap();
+            let (pods, decided) = three_for_one_victim(&state, &asked);
+            let answer = answer(&asked, &pods, decided, true);
+            assert_eq!(answer.unwrap_err(), CallError::DeadlineExceeded);
+            let snapshot = asked.snapshot();
+            assert_eq!((snapshot.n_assumed(), snapshot.n_pods()), (0, 1));
+            asked.apply(vec![engine::Delta::DeletePod {
+                key: engine::PodKey::new("default", "low"),
+                uid: None,
+            }]);
+            let pod = asked.compile_pod(&fixture::pod("other", "4", 0)).unwrap();
+            let policy = state.profiles.get("").unwrap();
+            let decided = asked.place(&PlaceRequest { pod: &pod, policy, tie_break: TIES });
+            let outcome = decided.unwrap().outcome;
+            assert!(matches!(outcome, engine::Outcome::Placed(_)), "{id}: {outcome:?}");
+            if asked.is_hypothetical() {
+                asked.reserve(state.limits.sessions.max_changes).unwrap();
+            }
+        }
+    }
+
+    #[test]
+    fn a_gang_that_is_wanted_keeps_its_nodes() {
+        let state = fixture::state(&[("n1", "4")]);
+        fixture::run(&state.cluster, &fixture::pod("low", "4", 0), "n1");
+        let asked = state.asked("").unwrap();
+        let (pods, decided) = three_for_one_victim(&state, &asked);
+        assert_eq!(decided.gang.as_ref().unwrap().nominated, [0, 1, 2]);
+        assert!(answer(&asked, &pods, decided, false).is_ok());
+        assert_eq!(asked.snapshot().n_pending(), 3);
+    }
+
+    /// While a gang takes its room, single decisions stay off the reactor.
+    #[test]
+    fn a_gang_is_a_long_write() {
+        use crate::grpc::deadline::{CancelOnDrop, Deadline};
+        use berth_proto::berth_v1::{Gang, PlaceMode};
+        let state = fixture::state(&[("n1", "4")]);
+        let request = PlaceBatchRequest {
+            entries: vec![fixture::entry(&fixture::pod("web", "1m", 0), 100)],
+            mode: PlaceMode::Assume as i32,
+            gang: Some(Gang::default()),
+            ..PlaceBatchRequest::default()
+        };
+        let caller = CancelOnDrop::new(Deadline(None));
+        let is_long = fixture::is_long_write(&state, |asked| {
+            let answer = place_batch(&state, &asked, request, &caller.token());
+            assert!(answer.unwrap().gang.unwrap().placed);
+        });
+        assert!(is_long);
+    }
 }

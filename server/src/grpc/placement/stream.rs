@@ -124,7 +124,10 @@ async fn decide(
             return Err(CallError::DeadlineExceeded.into());
         }
         let asked = state.asked(&request.session_id);
-        let is_quick = asked.as_ref().is_ok_and(|asked| state.decides_in_microseconds(asked));
+        // A session's own calls may hold its lock for as long as they like.
+        let is_quick = asked
+            .as_ref()
+            .is_ok_and(|asked| !asked.is_hypothetical() && state.decides_in_microseconds(asked));
         let decided = if is_quick && batch::n_pods(&request.entries) <= MAX_INLINE_PODS {
             answer(state, asked, request, &caller.token())
         } else {
