@@ -188,9 +188,7 @@ impl Filter {
     /// Why this filter refuses a row that it has cleared.
     pub(crate) fn refusal(&self, prepared: &Prepared<'_>, shard: &Shard, row: usize) -> Refusal {
         match self.account {
-            Account::Always(reason) => {
-                Refusal { code: reason.code(), reasons: [reason].into_iter().collect() }
-            }
+            Account::Always(reason) => Refusal::of(reason),
             Account::ByRow { refusal, .. } => refusal(prepared, shard, row),
         }
     }

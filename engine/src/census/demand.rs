@@ -47,6 +47,13 @@ pub(crate) struct HardConstraint {
     pub(crate) selector: Option<LabelSelector>,
 }
 
+impl HardConstraint {
+    /// What the skew is counted from, with this smallest sum of so many domains (S-PTS-6).
+    pub(crate) fn minimum(&self, n_domains: usize, smallest: i64) -> i64 {
+        if n_domains < self.min_domains { 0 } else { smallest }
+    }
+}
+
 /// Spread constraints that score.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct SoftConstraints {

@@ -75,14 +75,8 @@ impl Changed<'_> {
         let domain = label.domains[row];
         let count = sums.of(domain) + self.by;
         let (n_domains, smallest) = sums.smallest();
-        let minimum = if n_domains < self.constraint.min_domains {
-            0
-        } else if self.counts_node {
-            sums.smallest_with(domain, count)
-        } else {
-            smallest
-        };
-        let skew = count + self.constraint.own - minimum;
+        let smallest = if self.counts_node { sums.smallest_with(domain, count) } else { smallest };
+        let skew = count + self.constraint.own - self.constraint.minimum(n_domains, smallest);
         (skew > self.constraint.max_skew).then_some(Reason::PodTopologySpread)
     }
 }

@@ -4,7 +4,7 @@
 use super::reason::Reason;
 use super::{Account, Filter, PreFilterFailure, ReasonCounts, Refusal, Scope, none_resolvable};
 use crate::model::selector::NodeSelector;
-use crate::plugin::{Plugin, StatusCode};
+use crate::plugin::Plugin;
 use crate::prepared::Prepared;
 use crate::snapshot::matching::{matching, matching_pairs};
 use crate::snapshot::row_set::RowSet;
@@ -55,10 +55,7 @@ fn refusal(prepared: &Prepared<'_>, shard: &Shard, row: usize) -> Refusal {
         .added_required()
         .is_some_and(|added| matching(added, &shard.nodes, rows, prepared.names()).is_empty());
     let reason = if is_enforced { Reason::EnforcedNodeAffinity } else { Reason::NodeAffinity };
-    Refusal {
-        code: StatusCode::UnschedulableAndUnresolvable,
-        reasons: [reason].into_iter().collect(),
-    }
+    Refusal::of(reason)
 }
 
 /// The rows that the policy's own affinity refuses, and the others.

@@ -46,8 +46,8 @@ fn run(prepared: &Prepared<'_>, shard: &Shard, rows: &mut RowSet) {
     }));
     for (name, amount) in &request.scalars {
         if *amount > 0 && !rows.is_empty() && !prepared.is_ignored(*name) {
-            let allocatable = shard.nodes.allocatable.scalar(*name).unwrap_or(&ZEROS);
-            let used = shard.usage.scalar(*name).unwrap_or(&ZEROS);
+            let resource = Resource::Scalar(*name);
+            let (allocatable, used) = (room_column(shard, resource), used_column(shard, resource));
             rows.intersect(&prepared.kernels.fit_one(&allocatable.0, &used.0, *amount));
         }
     }
@@ -96,33 +96,16 @@ fn count(prepared: &Prepared<'_>, shard: &Shard, refused: &RowSet, counts: &mut 
     };
     counts.add(Reason::TooManyPods, short(&room.pods, &usage.pods, 1));
     for (resource, request) in checked(prepared) {
-        let n_short = match resource {
-            Resource::Cpu => short(&room.milli_cpu, &usage.milli_cpu, request),
-            Resource::Memory => short(&room.memory, &usage.memory, request),
-            Resource::EphemeralStorage => {
-                short(&room.ephemeral_storage, &usage.ephemeral_storage, request)
-            }
-            Resource::Scalar(name) => short(
-                room.scalar(name).unwrap_or(&ZEROS),
-                usage.scalar(name).unwrap_or(&ZEROS),
-                request,
-            ),
-        };
+        let n_short = short(room_column(shard, resource), used_column(shard, resource), request);
         counts.add(Reason::Insufficient(resource), n_short);
     }
 }
 
 /// Nodes that are large enough (S-FIT-10).
 fn resolvable(prepared: &Prepared<'_>, shard: &Shard, refused: &RowSet) -> RowSet {
-    let room = &shard.nodes.allocatable;
     let mut resolvable = *refused;
     for (resource, request) in checked(prepared) {
-        let allocatable = match resource {
-            Resource::Cpu => &room.milli_cpu,
-            Resource::Memory => &room.memory,
-            Resource::EphemeralStorage => &room.ephemeral_storage,
-            Resource::Scalar(name) => room.scalar(name).unwrap_or(&ZEROS),
-        };
+        let allocatable = room_column(shard, resource);
         resolvable.intersect(&prepared.kernels.fit_one(&allocatable.0, &ZEROS.0, request));
     }
     resolvable
@@ -144,22 +127,30 @@ pub(crate) fn checked(prepared: &Prepared<'_>) -> SmallVec<[(Resource, i64); 4]>
 
 /// A node's room for a resource.
 pub(crate) fn allocatable(shard: &Shard, row: usize, resource: Resource) -> i64 {
-    let room = &shard.nodes.allocatable;
-    match resource {
-        Resource::Cpu => room.milli_cpu[row],
-        Resource::Memory => room.memory[row],
-        Resource::EphemeralStorage => room.ephemeral_storage[row],
-        Resource::Scalar(name) => room.scalar(name).map_or(0, |column| column[row]),
-    }
+    room_column(shard, resource)[row]
 }
 
 /// What a node's pods request of a resource.
 pub(crate) fn requested(shard: &Shard, row: usize, resource: Resource) -> i64 {
+    used_column(shard, resource)[row]
+}
+
+fn room_column(shard: &Shard, resource: Resource) -> &Column<i64> {
+    let room = &shard.nodes.allocatable;
+    match resource {
+        Resource::Cpu => &room.milli_cpu,
+        Resource::Memory => &room.memory,
+        Resource::EphemeralStorage => &room.ephemeral_storage,
+        Resource::Scalar(name) => room.scalar(name).unwrap_or(&ZEROS),
+    }
+}
+
+fn used_column(shard: &Shard, resource: Resource) -> &Column<i64> {
     let usage = &shard.usage;
     match resource {
-        Resource::Cpu => usage.milli_cpu[row],
-        Resource::Memory => usage.memory[row],
-        Resource::EphemeralStorage => usage.ephemeral_storage[row],
-        Resource::Scalar(name) => usage.scalar(name).map_or(0, |column| column[row]),
+        Resource::Cpu => &usage.milli_cpu,
+        Resource::Memory => &usage.memory,
+        Resource::EphemeralStorage => &usage.ephemeral_storage,
+        Resource::Scalar(name) => usage.scalar(name).unwrap_or(&ZEROS),
     }
 }

@@ -50,8 +50,7 @@ fn run(prepared: &Prepared<'_>, shard: &Shard, rows: &mut RowSet) {
 }
 
 fn refusal(prepared: &Prepared<'_>, _: &Shard, _: usize) -> Refusal {
-    let reason = reason(prepared);
-    Refusal { code: reason.code(), reasons: [reason].into_iter().collect() }
+    Refusal::of(reason(prepared))
 }
 
 fn count(prepared: &Prepared<'_>, _: &Shard, refused: &RowSet, counts: &mut ReasonCounts) {

@@ -55,8 +55,7 @@ fn judge(
 /// The highest count of a domain that can take the pod (S-PTS-6, S-PTS-7).
 pub(crate) fn highest_count(prepared: &Prepared<'_>, constraint: &HardConstraint) -> i64 {
     let (n_domains, smallest) = prepared.census().sum(constraint.sum).smallest();
-    let minimum = if n_domains < constraint.min_domains { 0 } else { smallest };
-    constraint.max_skew + minimum - constraint.own
+    constraint.max_skew + constraint.minimum(n_domains, smallest) - constraint.own
 }
 
 /// The first constraint that fails names the reason.

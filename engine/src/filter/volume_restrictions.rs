@@ -3,7 +3,7 @@
 
 use super::reason::Reason;
 use super::{Account, Filter, PreFilterFailure, ReasonCounts, Refusal, Scope};
-use crate::plugin::{Plugin, StatusCode};
+use crate::plugin::Plugin;
 use crate::prepared::Prepared;
 use crate::prepared::volumes::restrictions::Restrictions;
 use crate::snapshot::NodeRow;
@@ -48,7 +48,7 @@ fn refusal(prepared: &Prepared<'_>, shard: &Shard, row: usize) -> Refusal {
     let is_occupied =
         restrictions(prepared).is_some_and(|found| occupied(found, shard).contains(row));
     let reason = if is_occupied { Reason::DiskConflict } else { Reason::ReadWriteOncePodConflict };
-    Refusal { code: StatusCode::Unschedulable, reasons: [reason].into_iter().collect() }
+    Refusal::of(reason)
 }
 
 fn count(prepared: &Prepared<'_>, shard: &Shard, refused: &RowSet, counts: &mut ReasonCounts) {

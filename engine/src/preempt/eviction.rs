@@ -95,11 +95,10 @@ impl<'p, 'a> Search<'p, 'a> {
         let Some(wanted) = wanted.filter(|_| !is_promised) else {
             return self.by_dry_run(shard, row, scratch);
         };
+        let node = Summed::of(wanted, shard, row, &mut scratch.sizes);
         if self.has_budgets(pods, &mut scratch.order.coverage) {
-            let node = Summed::of(wanted, shard, row, &mut scratch.sizes);
             return self.one_by_one(node, shard, row, &mut scratch.order);
         }
-        let node = Summed::of(wanted, shard, row, &mut scratch.sizes);
         match levels::evict(node, self.priority, pods, bound, &mut scratch.levels) {
             ByLevels::Victims { is_settled } => {
                 evicting(shard, row, scratch.levels.victims(), 0, is_settled, bound)

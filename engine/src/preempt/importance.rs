@@ -10,9 +10,7 @@ pub(super) type Key = (u128, u32);
 /// Sorts positions in a list of pods, the most important pod first: higher priority, then earlier start. Equal pods end as
 /// kube-scheduler's sort leaves them.
 pub(super) fn sort(positions: &mut [u32], pods: &[PlacedPod], keys: &mut Vec<Key>) {
-    keys.clear();
-    keys.extend(positions.iter().map(|at| (key(&pods[*at as usize]), *at)));
-    if positions.len() <= upstream_sort::FEW || has_equals(positions, keys) {
+    if positions.len() <= upstream_sort::FEW || has_equals(positions, pods, keys) {
         upstream_sort::sort(positions, |a, b| {
             let (a, b) = (&pods[a as usize], &pods[b as usize]);
             // Of two pods that have not started the first asked about has "started" earlier: now, and now again.
@@ -25,9 +23,10 @@ pub(super) fn sort(positions: &mut [u32], pods: &[PlacedPod], keys: &mut Vec<Key
     }
 }
 
-/// Sorts the keys in any way that importance allows; whether some are equal.
-fn has_equals(positions: &[u32], keys: &mut [Key]) -> bool {
-    debug_assert_eq!(positions.len(), keys.len());
+/// Sorts the keys of the pods in any way that importance allows; whether some are equal.
+fn has_equals(positions: &[u32], pods: &[PlacedPod], keys: &mut Vec<Key>) -> bool {
+    keys.clear();
+    keys.extend(positions.iter().map(|at| (key(&pods[*at as usize]), *at)));
     keys.sort_unstable();
     keys.windows(2).any(|pair| pair[0].0 == pair[1].0)
 }
