@@ -1,5 +1,5 @@
 //! Compiles the `.proto` files without `protoc` and writes, into `OUT_DIR`: the message types, the tonic services, the
-//! descriptor set for reflection, and the JSON form of every message (`build/json.rs`).
+//! descriptor set for reflection, the paths of the RPCs, and the JSON form of every message (`build/json.rs`).
 
 #[path = "build/json.rs"]
 mod json;
@@ -14,8 +14,9 @@ use protox::prost_reflect::prost_types::FileDescriptorSet;
 const INCLUDES: [&str; 2] = ["kubernetes", "."];
 
 /// What is compiled; imports follow.
-const FILES: [&str; 9] = [
+const FILES: [&str; 10] = [
     "berth/v1/cluster.proto",
+    "berth/v1/lifecycle.proto",
     "berth/v1/placement.proto",
     "berth/v1/preemption.proto",
     "berth/v1/session.proto",
@@ -55,6 +56,7 @@ fn main() -> Result<(), Box<dyn Error>> {
     let mut compiler = protox::Compiler::new(INCLUDES)?;
     compiler.include_imports(true).include_source_info(true).open_files(FILES)?;
     fs::write(out.join("descriptors.bin"), compiler.encode_file_descriptor_set())?;
+    fs::write(out.join("methods.rs"), format!("&{:?}", methods(&compiler.file_descriptor_set())))?;
 
     let mut descriptors = compiler.file_descriptor_set();
     name_plurals(&mut descriptors);
@@ -69,6 +71,18 @@ fn main() -> Result<(), Box<dyn Error>> {
     }
     builder.compile_fds(descriptors)?;
     Ok(())
+}
+
+/// The paths of all RPCs of `berth.v1`.
+fn methods(descriptors: &FileDescriptorSet) -> Vec<String> {
+    let files = descriptors.file.iter().filter(|file| file.package() == "berth.v1");
+    let services = files.flat_map(|file| &file.service);
+    services
+        .flat_map(|service| {
+            let path = |method: &str| format!("/berth.v1.{}/{method}", service.name());
+            service.method.iter().map(move |method| path(method.name()))
+        })
+        .collect()
 }
 
 /// Gives plural acronyms (`podIPs`, `podCIDRs`) a readable Rust name; the JSON name and the published descriptors keep

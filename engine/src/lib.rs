@@ -7,6 +7,7 @@
 
 mod place;
 mod preempt;
+pub mod lifecycle;
 mod dry_run;
 mod filter;
 mod score;

@@ -22,8 +22,22 @@ const PACKAGES: [(&str, &str, bool); 7] = [
     ("k8s.io.apimachinery.pkg.apis.meta.v1", "meta_v1", true),
 ];
 
+/// Files of lifecycle decisions: people write these messages, so they are read too; and what is false, zero or an empty list
+/// is an answer there, so it is written.
+const LIFECYCLE: &str = "berth/v1/lifecycle";
+
 /// Messages without a JSON form of their own, or with one written by hand in `src/`.
 const WITHOUT: [&str; 3] = ["MicroTime", "Time", "WatchEvent"];
+
+/// Fields of Kubernetes' messages that are written in JSON even when they are false or zero.
+const ALWAYS: [(&str, &str); 3] = [
+    ("ContainerStateTerminated", "exitCode"),
+    ("ContainerStatus", "ready"),
+    ("ContainerStatus", "restartCount"),
+];
+
+/// Messages of one list, `items`, that stand for it where a map's value cannot be a list; in JSON they are that list.
+const LISTS: [&str; 1] = ["PreStopStarts"];
 
 /// Fields that vanish as a level of JSON (W-JS-3).
 const INLINED: [(&str, &str); 4] = [
@@ -45,16 +59,40 @@ pub(crate) fn implementations(descriptors: &FileDescriptorSet) -> Result<String,
         else {
             continue;
         };
+        let is_lifecycle = file.name().starts_with(LIFECYCLE);
         for message in file.message_type.iter().filter(|message| !WITHOUT.contains(&message.name()))
         {
-            let object = Object::new(file, module, message)?;
+            if LISTS.contains(&message.name()) {
+                list(module, message.name(), &mut out)?;
+                continue;
+            }
+            let object =
+                Object { is_explicit: is_lifecycle, ..Object::new(file, module, message)? };
             object.serialize(&mut out)?;
-            if *read {
+            if *read || is_lifecycle {
                 object.deserialize(&mut out)?;
             }
         }
     }
     Ok(out)
+}
+
+/// The JSON form of a message that stands for its list.
+fn list(module: &str, name: &str, out: &mut String) -> Result<(), std::fmt::Error> {
+    let path = format!("crate::{module}::{}", name.to_upper_camel_case());
+    writeln!(
+        out,
+        "impl serde::Serialize for {path} {{
+        fn serialize<S: serde::Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {{
+            serde::Serialize::serialize(&self.items, serializer)
+        }}
+        }}
+        impl<'de> serde::Deserialize<'de> for {path} {{
+        fn deserialize<D: serde::Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {{
+            Ok(Self {{ items: crate::json::read_list(deserializer)? }})
+        }}
+        }}"
+    )
 }
 
 /// One message on its way to JSON.
@@ -64,6 +102,8 @@ struct Object<'a> {
     /// Rust path of the type.
     path: String,
     fields: Vec<Field<'a>>,
+    /// Whether false, zero and the empty list are written.
+    is_explicit: bool,
 }
 
 struct Field<'a> {
@@ -102,7 +142,7 @@ impl<'a> Object<'a> {
             return Err(format!("`{}` is not proto3", file.name()).into());
         }
         let path = format!("crate::{module}::{}", message.name().to_upper_camel_case());
-        Ok(Object { message, module, path, fields })
+        Ok(Object { message, module, path, fields, is_explicit: false })
     }
 
     fn serialize(&self, out: &mut String) -> Result<(), Box<dyn Error>> {
@@ -133,6 +173,10 @@ impl<'a> Object<'a> {
                     out,
                     "if self.{ident} != 0 {{ map.serialize_entry({json:?}, self.{ident}().as_str_name())?; }}"
                 )?;
+            } else if self.is_explicit && field.is_answer()
+                || ALWAYS.contains(&(self.message.name(), *json))
+            {
+                writeln!(out, "map.serialize_entry({json:?}, &self.{ident})?;")?;
             } else {
                 writeln!(out, "crate::json::write_field(map, {json:?}, &self.{ident})?;")?;
             }
@@ -231,6 +275,16 @@ impl<'a> Object<'a> {
 }
 
 impl Field<'_> {
+    /// A number, a truth value or a list that is always there; text, messages and maps are absent when empty.
+    fn is_answer(&self) -> bool {
+        let is_scalar = !matches!(self.descriptor.r#type(), Type::Message | Type::String);
+        let is_map = self.descriptor.type_name().ends_with("Entry");
+        match self.descriptor.label() {
+            Label::Repeated => !is_map,
+            _ => is_scalar && !self.descriptor.proto3_optional(),
+        }
+    }
+
     /// A member of a real `oneof`, not the presence of a proto3 `optional`.
     fn in_oneof(&self) -> bool {
         self.descriptor.oneof_index.is_some() && !self.descriptor.proto3_optional()

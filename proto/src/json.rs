@@ -76,6 +76,13 @@ pub(crate) fn write_field<T: WriteField, M: SerializeMap>(
     if value.is_absent() { Ok(()) } else { map.serialize_entry(name, value) }
 }
 
+/// Reads a list where a whole message is expected.
+pub(crate) fn read_list<'de, T: DeserializeOwned + Default, D: Deserializer<'de>>(
+    deserializer: D,
+) -> Result<Vec<T>, D::Error> {
+    <Vec<T> as ReadField>::read(deserializer)
+}
+
 /// Skips the value that is next.
 pub(crate) fn skip<'de, A: MapAccess<'de>>(map: &mut A) -> Result<(), A::Error> {
     map.next_value::<IgnoredAny>().map(|_| ())
@@ -125,7 +132,7 @@ macro_rules! plain_field {
     )*};
 }
 
-plain_field!(String, bool, i32, i64, u32, u64);
+plain_field!(String, bool, f64, i32, i64, u32, u64);
 
 impl<T: DeserializeOwned> ReadField for Option<T> {
     fn read<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {

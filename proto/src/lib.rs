@@ -9,7 +9,8 @@
 //! | `src/quantity.rs`, `src/time.rs`, `src/int_or_string.rs` | the scalars with a form of their own, by hand: [`Quantity`], [`Time`], [`MicroTime`], [`IntOrString`] |
 //!
 //! Every message implements [`prost::Message`] for protobuf. Those of the Kubernetes packages also implement serde's
-//! `Serialize` and `Deserialize`; those of [`berth_v1`] are written as JSON, never read.
+//! `Serialize` and `Deserialize`; those of [`berth_v1`] are written as JSON, and those of the
+//! lifecycle decisions read too.
 //!
 //! Nothing here decides anything: no rule, no default, no validation beyond the form of a value. Quantities keep their
 //! text until someone asks for the [`Amount`].
@@ -35,6 +36,9 @@ pub use generated::k8s::io::apimachinery::pkg::runtime;
 /// The serialised `google.protobuf.FileDescriptorSet` of every message and service, for server reflection and for tests
 /// that must not forget a field.
 pub const FILE_DESCRIPTOR_SET: &[u8] = include_bytes!(concat!(env!("OUT_DIR"), "/descriptors.bin"));
+
+/// The path of every RPC of `berth.v1`, such as `/berth.v1.PlacementService/Place`.
+pub const METHODS: &[&str] = include!(concat!(env!("OUT_DIR"), "/methods.rs"));
 
 /// The 4 bytes in front of a [`runtime::Unknown`] in the API server's protobuf (W-ENV-1).
 pub const ENVELOPE_MAGIC: [u8; 4] = *b"k8s\0";

@@ -1,0 +1,143 @@
+//! The conditions of a pod (group `conditions`): observed aspects of it, each with the moment at which it last turned.
+//!
+//! `derive` puts together what a node agent would publish: `containers.rs` (L-COND-7 to L-COND-10), `sandbox.rs` (L-COND-6) and
+//! `set.rs`, which keeps the times (L-COND-2) and carries over what is not derived (L-COND-15). `scheduling.rs`, `contact.rs`,
+//! `disruption.rs` and `restarting.rs` each set one condition on an occasion of its own.
+//!
+//! Nothing here sets `lastProbeTime` (L-COND-3), and nothing writes a condition of the type `Unschedulable`, which is a reason of
+//! `PodScheduled`; one that is recorded is carried over like any other (L-COND-5).
+
+mod set;
+mod recorded;
+mod containers;
+mod text;
+mod sandbox;
+mod scheduling;
+mod contact;
+mod disruption;
+mod restarting;
+
+use berth_proto::berth_v1::{
+    DeriveConditionsRequest, DeriveConditionsResponse, ValidateConditionTypeRequest,
+    ValidateConditionTypeResponse,
+};
+use berth_proto::core_v1::{Pod, PodSpec};
+
+pub use contact::mark_pod_not_ready_on_node;
+pub(crate) use disruption::disruption_stale_at;
+pub use disruption::{DisruptionCause, expire_disruption, mark_disruption};
+pub use restarting::all_containers_restarting;
+pub use sandbox::{NetworkMode, SandboxState, SandboxView};
+pub use scheduling::{SchedulingResult, set_scheduling_condition};
+pub use set::{ConditionSet, ConditionView, OwnedType};
+
+use self::containers::Containers;
+use self::recorded::Recorded;
+use self::set::Finding;
+use super::container_state::{Roster, may_restart_all};
+use super::reading::{self, Seconds};
+use super::vocabulary::{ConditionStatus, PodPhase};
+use crate::model::ModelError;
+use crate::model::label::is_qualified_name;
+
+/// Reason of a condition that is over because the pod Succeeded.
+const POD_COMPLETED: &str = "PodCompleted";
+/// Reason of a condition that is over because the pod Failed.
+const POD_FAILED: &str = "PodFailed";
+
+/// The conditions that follow from a pod's phase, the statuses of its containers and its sandboxes (newest first), and those
+/// that it keeps (L-COND-6 to L-COND-11, L-COND-15). `now` is in seconds since the epoch.
+///
+/// Where no fact is given for a condition, it stays as recorded (L-GEN-4): `PodReadyToStartContainers` with `sandboxes: None`,
+/// `PodScheduled` of a pod without a node then, `AllContainersRestarting` before the end, the two of a resize.
+///
+/// A terminal phase leaves neither `Ready` nor `ContainersReady` True (L-COND-11).
+///
+/// Cost: one pass over containers and one over the recorded conditions; nothing is allocated for pods of up to 64 of each.
+///
+/// # Errors
+/// [`ModelError`] relative to the pod: a name or condition type that is there twice, a status of a condition that is not one of
+/// three (L-COND-19), a readiness gate that cannot be a condition (L-COND-16), a container status that contradicts itself.
+pub fn derive<'a>(
+    pod: &'a Pod,
+    phase: PodPhase,
+    sandboxes: Option<&[SandboxView<'a>]>,
+    now: Seconds,
+) -> Result<ConditionSet<'a>, ModelError> {
+    derive_on(pod, &Roster::of(pod)?, phase, sandboxes, now)
+}
+
+/// The same, of a pod whose containers have been read.
+///
+/// # Errors
+/// As [`derive`].
+pub(crate) fn derive_on<'a>(
+    pod: &'a Pod,
+    roster: &Roster<'a>,
+    phase: PodPhase,
+    sandboxes: Option<&[SandboxView<'a>]>,
+    now: Seconds,
+) -> Result<ConditionSet<'a>, ModelError> {
+    let spec = reading::spec(pod);
+    let recorded = Recorded::read(pod)?;
+    let containers = Containers::of(roster);
+    let was_initialized = recorded.is_true(OwnedType::Initialized);
+    let containers_ready = containers.ready(phase);
+    let ready = match containers_ready.status {
+        ConditionStatus::True => containers::gates_met(spec, &recorded)?,
+        _ => containers_ready, // L-COND-9
+    };
+    let mut set = ConditionSet::new(pod, recorded, now);
+    if let Some(sandboxes) = sandboxes {
+        let is_ready = sandbox::is_ready_to_start(spec.host_network, sandboxes);
+        set.put(OwnedType::PodReadyToStartContainers, Finding::plain(is_ready));
+    }
+    set.put(OwnedType::Initialized, containers.initialized(phase, was_initialized));
+    set.put(OwnedType::Ready, ready);
+    set.put(OwnedType::ContainersReady, containers_ready);
+    if sandboxes.is_some() || reading::node_name(pod).is_some() {
+        set.put(OwnedType::PodScheduled, Finding::plain(true)); // bound (L-COND-4)
+    }
+    if !has_restart_all_rule(spec) {
+        set.drop(OwnedType::AllContainersRestarting);
+    } else if let Some(over) = Finding::over(phase) {
+        set.put(OwnedType::AllContainersRestarting, over);
+    }
+    Ok(set)
+}
+
+/// Whether any container of the pod may restart them all (L-COND-18).
+fn has_restart_all_rule(spec: &PodSpec) -> bool {
+    spec.init_containers.iter().chain(&spec.containers).any(may_restart_all)
+}
+
+/// `DeriveConditions`: [`derive`] over the wire. A pod without sandboxes is not ready to start containers.
+///
+/// # Errors
+/// [`ModelError`] as [`derive`], for a missing `pod` or `now`, or an unknown word.
+pub fn derive_conditions(
+    request: &DeriveConditionsRequest,
+) -> Result<DeriveConditionsResponse, ModelError> {
+    let pod = request.pod.as_ref().ok_or_else(|| ModelError::new("pod", "required"))?;
+    let phase = PodPhase::parse(&request.phase, "phase")?;
+    let now = reading::required(request.now.as_ref(), "now")?;
+    let read = |(index, sandbox)| reading::in_list("sandboxes", index, SandboxView::read(sandbox));
+    let sandboxes: Vec<SandboxView<'_>> =
+        request.sandboxes.iter().enumerate().map(read).collect::<Result<_, _>>()?;
+    let set = derive(pod, phase, Some(&sandboxes), now).map_err(|error| error.under("pod"))?;
+    Ok(DeriveConditionsResponse { conditions: set.to_wire() })
+}
+
+/// `ValidateConditionType`: a condition type is a qualified name, as the key of a label is. The built-in ones are, too
+/// (L-COND-16).
+///
+/// # Errors
+/// None; an empty type is not valid.
+pub fn validate_condition_type(
+    request: &ValidateConditionTypeRequest,
+) -> Result<ValidateConditionTypeResponse, ModelError> {
+    Ok(ValidateConditionTypeResponse { valid: is_qualified_name(&request.r#type) })
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,63 @@
+//! `Ready` of the pods of a node that lost contact (L-COND-17).
+
+use berth_proto::berth_v1::{MarkPodNotReadyOnNodeRequest, MarkPodNotReadyOnNodeResponse};
+
+use super::recorded::Recorded;
+use super::set::{OwnedType, since};
+use crate::lifecycle::reading;
+use crate::lifecycle::vocabulary::ConditionStatus;
+use crate::model::ModelError;
+
+/// `MarkPodNotReadyOnNode`: a `Ready` condition becomes False. Its reason and message, and all other conditions, are left as
+/// they were: of the containers nothing new is known (L-COND-17).
+///
+/// # Errors
+/// [`ModelError`] for a missing `pod` or `now`, or recorded conditions that contradict each other.
+pub fn mark_pod_not_ready_on_node(
+    request: &MarkPodNotReadyOnNodeRequest,
+) -> Result<MarkPodNotReadyOnNodeResponse, ModelError> {
+    let pod = request.pod.as_ref().ok_or_else(|| ModelError::new("pod", "required"))?;
+    let now = reading::required(request.now.as_ref(), "now")?;
+    let recorded = Recorded::read(pod).map_err(|error| error.under("pod"))?;
+    let mut conditions = recorded.to_wire();
+    let not_ready = ConditionStatus::False;
+    if let Some(ready) = conditions.get_mut(OwnedType::Ready.word())
+        && ready.status != not_ready.word()
+    {
+        ready.last_transition_time = since(Some(ready), not_ready, Some(now)).map(reading::time);
+        not_ready.word().clone_into(&mut ready.status);
+        ready.observed_generation = reading::meta(pod).generation;
+    }
+    Ok(MarkPodNotReadyOnNodeResponse { conditions })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn check(conditions: &str) -> String {
+        let request: MarkPodNotReadyOnNodeRequest = serde_json::from_str(&format!(
+            r#"{{"pod":{{"metadata":{{"generation":3}},"status":{{"conditions":[{conditions}]}}}},
+            "now":"2026-01-10T12:00:00Z"}}"#
+        ))
+        .unwrap();
+        let answer = mark_pod_not_ready_on_node(&request).unwrap();
+        serde_json::to_string(&answer.conditions).unwrap()
+    }
+
+    /// L-COND-17, L-COND-2: Unknown turns too; False stays as it is, with its time; without the condition none is made.
+    #[test]
+    fn only_a_ready_condition_turns() {
+        assert_eq!(check(""), "{}");
+        let unready =
+            r#"{"type":"Ready","status":"False","lastTransitionTime":"2026-01-10T11:00:00Z"}"#;
+        assert_eq!(check(unready), format!(r#"{{"Ready":{unready}}}"#));
+        assert_eq!(
+            check(r#"{"type":"Ready","status":"Unknown","reason":"R","message":"m"}"#),
+            concat!(
+                r#"{"Ready":{"type":"Ready","status":"False","lastTransitionTime":"2026-01-10T12:00:00Z","#,
+                r#""reason":"R","message":"m","observedGeneration":3}}"#
+            )
+        );
+    }
+}

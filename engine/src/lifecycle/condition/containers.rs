@@ -1,0 +1,126 @@
+//! What the statuses of a pod's containers mean for `Initialized`, `ContainersReady` and `Ready`.
+
+use berth_proto::core_v1::{Pod, PodSpec};
+
+use super::POD_COMPLETED;
+use super::recorded::{Recorded, is_true};
+use super::set::Finding;
+use super::text::Text;
+use crate::lifecycle::container_state::{Member, Observed, Roster};
+use crate::lifecycle::reading;
+use crate::lifecycle::vocabulary::{ConditionStatus, ContainerKind, PodPhase};
+use crate::model::ModelError;
+use crate::model::label::is_qualified_name;
+
+/// What is known of the containers of a pod, as far as conditions depend on it.
+#[derive(Copy, Clone, Debug, Default, PartialEq, Eq)]
+pub(super) struct Containers {
+    /// There is not one status.
+    is_unknown: bool,
+    has_init: bool,
+    /// An init container has no status …
+    init_missing: bool,
+    /// … or has not done its part.
+    init_incomplete: bool,
+    /// An app container runs or has ended.
+    app_started: bool,
+    /// An app container or sidecar has no status …
+    missing: bool,
+    /// … or is not ready.
+    unready: bool,
+}
+
+impl Containers {
+    pub(super) fn of(roster: &Roster<'_>) -> Containers {
+        let mut containers = Containers {
+            is_unknown: roster.has_no_status(),
+            has_init: !roster.init().is_empty(),
+            ..Containers::default()
+        };
+        for member in roster.init() {
+            match member.observed {
+                None => containers.init_missing = true,
+                Some(_) => containers.init_incomplete |= !is_initialized(member),
+            }
+        }
+        for member in roster.app() {
+            containers.app_started |= matches!(
+                member.observed,
+                Some(Observed::Running | Observed::Ended { is_waiting: false, .. })
+            );
+        }
+        for member in roster.all().iter().filter(|member| member.counts_for_readiness()) {
+            match member.observed {
+                None => containers.missing = true,
+                Some(_) => containers.unready |= !member.is_ready(),
+            }
+        }
+        containers
+    }
+
+    /// `Initialized`, the first rule that matches (L-COND-7).
+    pub(super) fn initialized(&self, phase: PodPhase, was_initialized: bool) -> Finding {
+        if self.is_unknown && self.has_init {
+            return Finding::not("UnknownContainerStatuses", Text::None);
+        }
+        if phase == PodPhase::Succeeded && !self.init_missing {
+            return Finding { reason: POD_COMPLETED, ..Finding::plain(true) };
+        }
+        // Init containers run again when all containers restart in place, and sidecars whenever they end: what has been
+        // initialised stays so.
+        let is_behind = self.app_started || was_initialized;
+        if (self.init_missing || self.init_incomplete) && !is_behind {
+            return Finding::not("ContainersNotInitialized", Text::NotInitialized);
+        }
+        Finding::plain(true)
+    }
+
+    /// `ContainersReady`, the first rule that matches (L-COND-8).
+    pub(super) fn ready(&self, phase: PodPhase) -> Finding {
+        if self.is_unknown {
+            return Finding::not("UnknownContainerStatuses", Text::None);
+        }
+        match Finding::over(phase) {
+            Some(over) if phase == PodPhase::Failed || !self.missing => return over,
+            _ => {}
+        }
+        if self.missing || self.unready {
+            return Finding::not("ContainersNotReady", Text::NotReady);
+        }
+        Finding::plain(true)
+    }
+}
+
+/// `Ready` of a pod whose containers all are: every readiness gate has a condition that is True (L-COND-9, L-COND-10).
+///
+/// # Errors
+/// [`ModelError`] relative to the pod, for a gate that cannot be the type of a condition (L-COND-16).
+pub(super) fn gates_met(spec: &PodSpec, recorded: &Recorded<'_>) -> Result<Finding, ModelError> {
+    let mut all_met = true;
+    for (at, gate) in spec.readiness_gates.iter().enumerate() {
+        if !is_qualified_name(&gate.condition_type) {
+            let field = format!("spec.readinessGates[{at}].conditionType");
+            return Err(ModelError::new(field, "is not a legal condition type"));
+        }
+        all_met &= recorded.find(&gate.condition_type).is_some_and(is_true);
+    }
+    Ok(match all_met {
+        true => Finding::plain(true),
+        false => Finding::not("ReadinessGatesNotReady", Text::GatesUnmet),
+    })
+}
+
+/// Whether an init container has done its part: an ordinary one is ready once it has ended well, a sidecar has to be started
+/// only (L-COND-7).
+pub(super) fn is_initialized(member: &Member<'_>) -> bool {
+    match member.kind {
+        ContainerKind::Sidecar => member.is_started(),
+        _ => member.is_ready(),
+    }
+}
+
+/// What a readiness gate lacks: its condition, or that condition's being True.
+pub(super) fn gate_status(pod: &Pod, condition_type: &str) -> Option<ConditionStatus> {
+    let condition = reading::condition(pod, condition_type)?;
+    super::recorded::status(condition).ok()
+}

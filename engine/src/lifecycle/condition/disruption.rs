@@ -1,0 +1,177 @@
+//! `DisruptionTarget`: that a pod is about to be ended, by whom, and when such a mark has come to nothing.
+
+use berth_proto::berth_v1::{
+    ExpireDisruptionRequest, ExpireDisruptionResponse, MarkDisruptionRequest,
+    MarkDisruptionResponse,
+};
+use berth_proto::core_v1::Pod;
+
+use super::recorded::{self, Recorded, is_true};
+use super::set::Finding;
+use super::text::Text;
+use crate::lifecycle::reading::{self, Seconds};
+use crate::lifecycle::word::words;
+use crate::model::ModelError;
+
+/// The type of the mark.
+const DISRUPTION_TARGET: &str = "DisruptionTarget";
+/// Seconds after which a mark that nothing came of is reset (L-COND-14).
+const STALE_AFTER_SECONDS: Seconds = 120;
+
+words! {
+    /// Who ends a pod (L-COND-12).
+    enum DisruptionCause {
+        /// The scheduler makes room for another pod.
+        SchedulerPreemption = "SchedulerPreemption",
+        /// The pod does not tolerate its node's taints.
+        TaintEviction = "TaintEviction",
+        /// Somebody asked for its eviction.
+        EvictionApi = "EvictionAPI",
+        /// Its node is gone.
+        OrphanedByPodGc = "OrphanedByPodGC",
+        /// The node is short of something, shuts down, or makes room for a critical pod.
+        NodePressure = "NodePressure",
+    }
+}
+
+impl DisruptionCause {
+    /// The reason of the mark (L-COND-12).
+    #[must_use]
+    pub const fn reason(self) -> &'static str {
+        match self {
+            DisruptionCause::SchedulerPreemption => "PreemptionByScheduler",
+            DisruptionCause::TaintEviction => "DeletionByTaintManager",
+            DisruptionCause::EvictionApi => "EvictionByEvictionAPI",
+            DisruptionCause::OrphanedByPodGc => "DeletionByPodGC",
+            DisruptionCause::NodePressure => BY_NODE_AGENT,
+        }
+    }
+
+    /// Whether the mark is published together with the terminal phase. The others are written before the delete is issued
+    /// (L-COND-13).
+    #[must_use]
+    pub const fn is_published_with_terminal_phase(self) -> bool {
+        matches!(self, DisruptionCause::NodePressure)
+    }
+}
+
+/// Reason of a mark by the node agent.
+const BY_NODE_AGENT: &str = "TerminationByKubelet";
+
+/// `MarkDisruption`: the pod's conditions with the mark for a cause (L-COND-12), and when to write them (L-COND-13).
+///
+/// # Errors
+/// [`ModelError`] for a missing `pod` or `now`, an unknown cause, or recorded conditions that contradict each other.
+pub fn mark_disruption(
+    request: &MarkDisruptionRequest,
+) -> Result<MarkDisruptionResponse, ModelError> {
+    let pod = request.pod.as_ref().ok_or_else(|| ModelError::new("pod", "required"))?;
+    let now = reading::required(request.now.as_ref(), "now")?;
+    let cause = DisruptionCause::parse(&request.cause, "cause")?;
+    let recorded = Recorded::read(pod).map_err(|error| error.under("pod"))?;
+    let mut conditions = recorded.to_wire();
+    let finding = Finding { reason: cause.reason(), ..Finding::plain(true) };
+    recorded::put(&mut conditions, pod, DISRUPTION_TARGET, finding, now);
+    let with_terminal_phase = cause.is_published_with_terminal_phase();
+    Ok(MarkDisruptionResponse { conditions, with_terminal_phase })
+}
+
+/// `ExpireDisruption`: the pod's conditions without a mark that came to nothing, or when to ask again (L-COND-14).
+///
+/// # Errors
+/// [`ModelError`] for a missing `pod` or `now`, an unknown recorded phase, or recorded conditions that contradict each other.
+pub fn expire_disruption(
+    request: &ExpireDisruptionRequest,
+) -> Result<ExpireDisruptionResponse, ModelError> {
+    let pod = request.pod.as_ref().ok_or_else(|| ModelError::new("pod", "required"))?;
+    let now = reading::required(request.now.as_ref(), "now")?;
+    reading::phase(pod).map_err(|error| error.under("pod"))?;
+    let recorded = Recorded::read(pod).map_err(|error| error.under("pod"))?;
+    let mut conditions = recorded.to_wire();
+    let recheck_after_seconds = match disruption_stale_at(pod, now) {
+        Some(at) if at <= now => {
+            let reset = Finding::not("", Text::None);
+            recorded::put(&mut conditions, pod, DISRUPTION_TARGET, reset, now);
+            None
+        }
+        Some(at) => Some(at.saturating_sub(now)),
+        None => None,
+    };
+    Ok(ExpireDisruptionResponse { conditions, recheck_after_seconds })
+}
+
+/// When the pod's disruption mark is stale: `None` without a mark, when the node agent set it, and when the pod is being deleted
+/// or has come to its end (L-COND-14). A mark without a time is stale already.
+pub(crate) fn disruption_stale_at(pod: &Pod, now: Seconds) -> Option<Seconds> {
+    let is_over = reading::phase(pod).is_ok_and(|phase| phase.is_terminal());
+    if reading::is_marked(pod) || is_over {
+        return None;
+    }
+    let mark = reading::condition(pod, DISRUPTION_TARGET)
+        .filter(|mark| is_true(mark) && mark.reason != BY_NODE_AGENT)?;
+    let since = reading::optional(mark.last_transition_time.as_ref());
+    Some(since.map_or(now, |since| since.saturating_add(STALE_AFTER_SECONDS)))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const NOW: Seconds = 1_768_046_400; // 2026-01-10T12:00:00Z
+
+    fn check(now: Seconds, since: Option<Seconds>, rest: &str) -> String {
+        let mut request: ExpireDisruptionRequest = serde_json::from_str(&format!(
+            r#"{{"pod":{{{rest}"status":{{"phase":"Running","conditions":[{{"type":"DisruptionTarget","status":"True",
+            "reason":"PreemptionByScheduler"}}]}}}}}}"#
+        ))
+        .unwrap();
+        request.now = Some(reading::time(now));
+        let conditions = &mut request.pod.as_mut().unwrap().status.as_mut().unwrap().conditions;
+        conditions[0].last_transition_time = since.map(reading::time);
+        let answer = expire_disruption(&request).unwrap();
+        format!(
+            "{} {:?}",
+            answer.conditions["DisruptionTarget"].status, answer.recheck_after_seconds
+        )
+    }
+
+    /// L-COND-14: to the second, without a time, from the future, at the ends of time.
+    #[test]
+    fn marks_go_stale() {
+        assert_eq!(check(NOW, Some(NOW - 119), ""), "True Some(1)");
+        assert_eq!(check(NOW, Some(NOW - 120), ""), "False None");
+        assert_eq!(check(NOW, None, ""), "False None");
+        assert_eq!(check(NOW, Some(NOW + 10), ""), "True Some(130)");
+        assert_eq!(check(i64::MIN, Some(i64::MAX), ""), format!("True Some({})", i64::MAX));
+        assert_eq!(check(i64::MAX, Some(i64::MAX), ""), "False None");
+    }
+
+    /// L-COND-14: one of a pod that is being deleted does its work.
+    #[test]
+    fn marks_of_pods_that_end_stay() {
+        let deleted = r#""metadata":{"deletionTimestamp":"2026-01-10T11:00:00Z"},"#;
+        assert_eq!(check(NOW, Some(NOW - 500), deleted), "True None");
+    }
+
+    /// L-COND-13, L-COND-2: only the node agent's mark waits for the phase; a second cause does not change the time.
+    #[test]
+    fn when_marks_are_written() {
+        let mark = |cause: &str| {
+            let request: MarkDisruptionRequest = serde_json::from_str(&format!(
+                r#"{{"pod":{{"status":{{"conditions":[{{"type":"DisruptionTarget","status":"True","reason":"DeletionByPodGC",
+                "lastTransitionTime":"2026-01-10T11:00:00Z"}}]}}}},"cause":"{cause}","now":"2026-01-10T12:00:00Z"}}"#
+            ))
+            .unwrap();
+            mark_disruption(&request).unwrap()
+        };
+        for cause in DisruptionCause::WORDS {
+            let answer = mark(cause);
+            assert_eq!(answer.with_terminal_phase, *cause == "NodePressure", "{cause}");
+            let condition = &answer.conditions[DISRUPTION_TARGET];
+            let since = reading::optional(condition.last_transition_time.as_ref());
+            assert_eq!(since, Some(NOW - 3600), "{cause}");
+            let cause = DisruptionCause::parse(cause, "cause").unwrap();
+            assert_eq!(condition.reason, cause.reason());
+        }
+    }
+}

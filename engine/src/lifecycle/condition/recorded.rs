@@ -1,0 +1,101 @@
+//! The conditions that are recorded of a pod.
+
+use std::collections::BTreeMap;
+
+use berth_proto::core_v1::{Pod, PodCondition};
+
+use super::set::{Finding, OwnedType, since};
+use super::text;
+use crate::lifecycle::container_state::ByName;
+use crate::lifecycle::reading::{self, Seconds};
+use crate::lifecycle::vocabulary::ConditionStatus;
+use crate::model::ModelError;
+
+/// `status.conditions`, no two of one type, each of a known status.
+///
+/// Cost: nothing is allocated for up to 64 conditions.
+#[derive(Clone, Debug)]
+pub(super) struct Recorded<'a> {
+    by_type: ByName<'a, PodCondition>,
+    owned: [Option<&'a PodCondition>; OwnedType::N],
+}
+
+impl<'a> Recorded<'a> {
+    /// # Errors
+    /// [`ModelError`] relative to the pod, for a type that is there twice and for a status that is not one of three
+    /// (L-COND-19).
+    pub(super) fn read(pod: &'a Pod) -> Result<Recorded<'a>, ModelError> {
+        let conditions = &reading::status(pod).conditions;
+        let by_type = ByName::new(conditions).map_err(|at| {
+            let reason = format!("`{}` is there twice", conditions[at].r#type);
+            ModelError::new(format!("status.conditions[{at}].type"), reason)
+        })?;
+        let mut owned = [None; OwnedType::N];
+        for (at, condition) in conditions.iter().enumerate() {
+            reading::in_list("status.conditions", at, status(condition))?;
+            if let Some(r#type) = OwnedType::named(&condition.r#type) {
+                owned[r#type as usize] = Some(condition);
+            }
+        }
+        Ok(Recorded { by_type, owned })
+    }
+
+    /// The one of an owned type.
+    pub(super) fn owned(&self, r#type: OwnedType) -> Option<&'a PodCondition> {
+        self.owned[r#type as usize]
+    }
+
+    /// The one of any type.
+    pub(super) fn find(&self, r#type: &str) -> Option<&'a PodCondition> {
+        self.by_type.position(r#type).map(|at| &self.by_type.items()[at])
+    }
+
+    /// Whether one of an owned type is True.
+    pub(super) fn is_true(&self, r#type: OwnedType) -> bool {
+        self.owned(r#type).is_some_and(is_true)
+    }
+
+    /// Those of no owned type, in order (L-COND-15).
+    pub(super) fn foreign(&self) -> impl Iterator<Item = &'a PodCondition> {
+        let conditions = self.by_type.items().iter();
+        conditions.filter(|condition| OwnedType::named(&condition.r#type).is_none())
+    }
+
+    /// All of them by type, to be changed.
+    pub(super) fn to_wire(&self) -> BTreeMap<String, PodCondition> {
+        let conditions = self.by_type.items().iter();
+        conditions.map(|condition| (condition.r#type.clone(), condition.clone())).collect()
+    }
+}
+
+/// Puts a condition among those of a pod. Its time is `now` if the type is new or its status changes, else the recorded one
+/// (L-COND-2); it says from which generation of the pod it is (L-COND-1).
+pub(super) fn put(
+    conditions: &mut BTreeMap<String, PodCondition>,
+    pod: &Pod,
+    r#type: &str,
+    finding: Finding,
+    now: Seconds,
+) {
+    let since = since(conditions.get(r#type), finding.status, Some(now));
+    let condition = PodCondition {
+        r#type: r#type.to_owned(),
+        status: finding.status.word().to_owned(),
+        last_probe_time: None,
+        last_transition_time: since.map(reading::time),
+        reason: finding.reason.to_owned(),
+        message: text::write(finding.text, pod),
+        observed_generation: reading::meta(pod).generation,
+    };
+    conditions.insert(r#type.to_owned(), condition);
+}
+
+/// Whether a condition holds; Unknown is not True (L-COND-10).
+pub(super) fn is_true(condition: &PodCondition) -> bool {
+    condition.status == ConditionStatus::True.word()
+}
+
+/// Its status (L-COND-19).
+pub(super) fn status(condition: &PodCondition) -> Result<ConditionStatus, ModelError> {
+    ConditionStatus::parse(&condition.status, "status")
+}

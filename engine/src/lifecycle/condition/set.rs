@@ -1,0 +1,253 @@
+//! The conditions of a pod, derived and carried over.
+
+use std::collections::BTreeMap;
+
+use berth_proto::core_v1::{Pod, PodCondition};
+
+use super::recorded::Recorded;
+use super::text::{self, Text};
+use super::{POD_COMPLETED, POD_FAILED};
+use crate::lifecycle::reading::{self, Seconds};
+use crate::lifecycle::vocabulary::{ConditionStatus, PodPhase};
+use crate::lifecycle::word::words;
+
+words! {
+    /// The types of conditions that are derived (L-COND-15), in the order in which they are listed.
+    enum OwnedType {
+        /// Its sandbox is up, with its network (L-COND-6).
+        PodReadyToStartContainers = "PodReadyToStartContainers",
+        /// Its init containers have done their part (L-COND-7).
+        Initialized = "Initialized",
+        /// It may be sent requests (L-COND-9).
+        Ready = "Ready",
+        /// All its containers may be (L-COND-8).
+        ContainersReady = "ContainersReady",
+        /// It has a node (L-COND-4).
+        PodScheduled = "PodScheduled",
+        /// All its containers are being restarted in place (L-COND-18).
+        AllContainersRestarting = "AllContainersRestarting",
+        /// A resize waits.
+        PodResizePending = "PodResizePending",
+        /// A resize is under way.
+        PodResizeInProgress = "PodResizeInProgress",
+    }
+}
+
+impl OwnedType {
+    const ALL: [OwnedType; 8] = [
+        OwnedType::PodReadyToStartContainers,
+        OwnedType::Initialized,
+        OwnedType::Ready,
+        OwnedType::ContainersReady,
+        OwnedType::PodScheduled,
+        OwnedType::AllContainersRestarting,
+        OwnedType::PodResizePending,
+        OwnedType::PodResizeInProgress,
+    ];
+    /// How many there are; each one's place is its ordinal.
+    pub(super) const N: usize = OwnedType::ALL.len();
+
+    /// The owned type of this name. No two names are of one length, so that this compares one text at most.
+    pub(super) fn named(name: &str) -> Option<OwnedType> {
+        OwnedType::ALL.into_iter().find(|owned| owned.word() == name)
+    }
+
+    /// The generation of a pod whose conditions of this type say so; an in-place restart does not (L-COND-1).
+    fn observed(self, generation: i64) -> i64 {
+        match self {
+            OwnedType::AllContainersRestarting => 0,
+            _ => generation,
+        }
+    }
+}
+
+/// What was found out for a condition, before it has a time.
+#[derive(Copy, Clone, Debug, PartialEq, Eq)]
+pub(super) struct Finding {
+    pub(super) status: ConditionStatus,
+    pub(super) reason: &'static str,
+    pub(super) text: Text,
+}
+
+impl Finding {
+    /// True or False, without a reason.
+    pub(super) const fn plain(holds: bool) -> Finding {
+        let status = if holds { ConditionStatus::True } else { ConditionStatus::False };
+        Finding { status, reason: "", text: Text::None }
+    }
+
+    /// False, and why.
+    pub(super) const fn not(reason: &'static str, text: Text) -> Finding {
+        Finding { status: ConditionStatus::False, reason, text }
+    }
+
+    /// False because the pod has come to its end; `None` before that.
+    pub(super) const fn over(phase: PodPhase) -> Option<Finding> {
+        match phase {
+            PodPhase::Succeeded => Some(Finding::not(POD_COMPLETED, Text::None)),
+            PodPhase::Failed => Some(Finding::not(POD_FAILED, Text::None)),
+            PodPhase::Pending | PodPhase::Running | PodPhase::Unknown => None,
+        }
+    }
+}
+
+/// What becomes of a condition of an owned type.
+#[derive(Copy, Clone, Debug, PartialEq, Eq)]
+enum Slot {
+    /// It stays as recorded, if it is.
+    Keep,
+    /// It is there no longer.
+    Drop,
+    /// It is this, since then.
+    Set(Finding, Option<Seconds>),
+}
+
+/// The conditions of a pod: at most one of each type. Derived ones come first, in a fixed order; the others follow as recorded.
+#[derive(Clone, Debug)]
+pub struct ConditionSet<'a> {
+    pod: &'a Pod,
+    recorded: Recorded<'a>,
+    now: Seconds,
+    slots: [Slot; OwnedType::N],
+}
+
+/// One condition of a [`ConditionSet`].
+#[derive(Copy, Clone, Debug)]
+pub struct ConditionView<'a> {
+    /// Its type.
+    pub r#type: &'a str,
+    /// Whether it holds.
+    pub status: ConditionStatus,
+    /// Empty when there is none.
+    pub reason: &'a str,
+    /// Seconds since the epoch; `None` when nobody recorded it (L-COND-2).
+    pub last_transition_time: Option<Seconds>,
+    /// Generation of the pod that it was derived from; 0 when it says nothing of it (L-COND-1).
+    pub observed_generation: i64,
+    pod: &'a Pod,
+    origin: Origin<'a>,
+}
+
+/// Where the rest of a condition is.
+#[derive(Copy, Clone, Debug)]
+enum Origin<'a> {
+    Derived(Text),
+    Recorded(&'a PodCondition),
+}
+
+impl<'a> ConditionSet<'a> {
+    /// All as recorded.
+    pub(super) fn new(pod: &'a Pod, recorded: Recorded<'a>, now: Seconds) -> ConditionSet<'a> {
+        ConditionSet { pod, recorded, now, slots: [Slot::Keep; OwnedType::N] }
+    }
+
+    /// Sets a condition. Its time is `now` if the type is new or its status changes, else the recorded one (L-COND-2).
+    pub(super) fn put(&mut self, r#type: OwnedType, finding: Finding) {
+        let recorded = self.recorded.owned(r#type);
+        let since = since(recorded, finding.status, Some(self.now));
+        self.slots[r#type as usize] = Slot::Set(finding, since);
+    }
+
+    /// Removes a condition.
+    pub(super) fn drop(&mut self, r#type: OwnedType) {
+        self.slots[r#type as usize] = Slot::Drop;
+    }
+
+    /// The condition of a type, if the pod has one.
+    #[must_use]
+    pub fn get(&self, r#type: &str) -> Option<ConditionView<'a>> {
+        match OwnedType::named(r#type) {
+            Some(owned) => self.owned(owned),
+            None => self.recorded.find(r#type).map(|condition| self.view(condition)),
+        }
+    }
+
+    /// All of them.
+    pub fn iter(&self) -> impl Iterator<Item = ConditionView<'a>> {
+        let owned = OwnedType::ALL.into_iter().filter_map(|owned| self.owned(owned));
+        owned.chain(self.recorded.foreign().map(|condition| self.view(condition)))
+    }
+
+    /// All of them by type, with their messages.
+    #[must_use]
+    pub fn to_wire(&self) -> BTreeMap<String, PodCondition> {
+        self.iter().map(|view| (view.r#type.to_owned(), view.to_wire())).collect()
+    }
+
+    fn owned(&self, r#type: OwnedType) -> Option<ConditionView<'a>> {
+        match self.slots[r#type as usize] {
+            Slot::Drop => None,
+            Slot::Keep => self.recorded.owned(r#type).map(|condition| self.view(condition)),
+            Slot::Set(finding, last_transition_time) => Some(ConditionView {
+                r#type: r#type.word(),
+                status: finding.status,
+                reason: finding.reason,
+                last_transition_time,
+                observed_generation: r#type.observed(reading::meta(self.pod).generation),
+                pod: self.pod,
+                origin: Origin::Derived(finding.text),
+            }),
+        }
+    }
+
+    fn view(&self, condition: &'a PodCondition) -> ConditionView<'a> {
+        ConditionView {
+            r#type: &condition.r#type,
+            status: super::recorded::status(condition).unwrap_or(ConditionStatus::Unknown),
+            reason: &condition.reason,
+            last_transition_time: reading::optional(condition.last_transition_time.as_ref()),
+            observed_generation: condition.observed_generation,
+            pod: self.pod,
+            origin: Origin::Recorded(condition),
+        }
+    }
+}
+
+impl ConditionView<'_> {
+    /// The condition with its message; one that is carried over is as recorded in every field (L-COND-15).
+    #[must_use]
+    pub fn to_wire(&self) -> PodCondition {
+        match self.origin {
+            Origin::Recorded(condition) => condition.clone(),
+            Origin::Derived(text) => PodCondition {
+                r#type: self.r#type.to_owned(),
+                status: self.status.word().to_owned(),
+                last_probe_time: None,
+                last_transition_time: self.last_transition_time.map(reading::time),
+                reason: self.reason.to_owned(),
+                message: text::write(text, self.pod),
+                observed_generation: self.observed_generation,
+            },
+        }
+    }
+}
+
+/// Since when a condition has this status, given what is recorded of it (L-COND-2).
+pub(super) fn since(
+    recorded: Option<&PodCondition>,
+    status: ConditionStatus,
+    now: Option<Seconds>,
+) -> Option<Seconds> {
+    match recorded {
+        Some(recorded) if recorded.status == status.word() => {
+            reading::optional(recorded.last_transition_time.as_ref())
+        }
+        _ => now,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_owned_type_has_its_place() {
+        let words: Vec<&str> = OwnedType::ALL.iter().map(|owned| owned.word()).collect();
+        assert_eq!(words, OwnedType::WORDS);
+        for (at, owned) in OwnedType::ALL.into_iter().enumerate() {
+            assert_eq!(owned as usize, at);
+            assert_eq!(OwnedType::named(owned.word()), Some(owned));
+        }
+        assert_eq!(OwnedType::named("DisruptionTarget"), None);
+    }
+}

@@ -1,0 +1,173 @@
+//! What the worked examples leave out of [`derive`].
+
+use super::*;
+
+const NOW: Seconds = 1_768_046_400; // 2026-01-10T12:00:00Z
+
+fn pod(pod: &str) -> Pod {
+    serde_json::from_str(pod).unwrap()
+}
+
+fn check(json: &str, phase: PodPhase, r#type: &str) -> String {
+    let pod = pod(json);
+    match derive(&pod, phase, Some(&[]), NOW) {
+        Ok(set) => set.get(r#type).map_or("none".to_owned(), |view| {
+            let wire = view.to_wire();
+            format!("{} `{}` {}", wire.status, wire.reason, wire.message)
+        }),
+        Err(error) => error.to_string(),
+    }
+}
+
+/// L-COND-7, L-COND-8: messages contain the names, of sidecars too, and tell those without a status apart.
+#[test]
+fn messages_name_the_containers() {
+    let json = r#"{"spec":{"containers":[{"name":"a"},{"name":"b"},{"name":"c"}],"initContainers":[{"name":"i"},
+        {"name":"s","restartPolicy":"Always"},{"name":"j"}]},"status":{"containerStatuses":[
+        {"name":"a","state":{"waiting":{}}},{"name":"b","state":{"waiting":{}},"ready":true}],
+        "initContainerStatuses":[{"name":"i","ready":true},{"name":"s","ready":true}]}}"#;
+    assert_eq!(
+        check(json, PodPhase::Pending, "Initialized"),
+        "False `ContainersNotInitialized` init containers that have not done their part: s; containers without a status: j"
+    );
+    assert_eq!(
+        check(json, PodPhase::Pending, "Ready"),
+        "False `ContainersNotReady` containers that are not ready: a; containers without a status: c"
+    );
+}
+
+/// L-COND-7: what was initialised stays so; Succeeded needs every status.
+#[test]
+fn initialized_stays() {
+    let json = r#"{"spec":{"containers":[{"name":"a"}],"initContainers":[{"name":"i"},{"name":"j"}]},"status":{
+        "initContainerStatuses":[{"name":"i","state":{"waiting":{}}}],"conditions":[{"type":"Initialized","status":"WAS"}]}}"#;
+    let names = "init containers that have not done their part: i; containers without a status: j";
+    let check = |was: &str, phase| check(&json.replace("WAS", was), phase, "Initialized");
+    assert_eq!(check("True", PodPhase::Running), "True `` ");
+    assert_eq!(
+        check("False", PodPhase::Running),
+        format!("False `ContainersNotInitialized` {names}")
+    );
+    assert_eq!(
+        check("Unknown", PodPhase::Succeeded),
+        format!("False `ContainersNotInitialized` {names}")
+    );
+}
+
+/// L-COND-11: a terminal phase with statuses that are missing, or that still say ready.
+#[test]
+fn terminal_phases_are_never_ready() {
+    let json = r#"{"spec":{"containers":[{"name":"a"},{"name":"b"}]},"status":{"containerStatuses":[
+        {"name":"a","state":{"running":{}},"ready":true}]}}"#;
+    let missing = "False `ContainersNotReady` containers without a status: b";
+    assert_eq!(check(json, PodPhase::Succeeded, "ContainersReady"), missing);
+    assert_eq!(check(json, PodPhase::Failed, "Ready"), "False `PodFailed` ");
+}
+
+/// L-COND-9, L-COND-10, L-COND-16
+#[test]
+fn readiness_gates() {
+    let json = r#"{"spec":{"containers":[{"name":"a"}],"readinessGates":[{"conditionType":"x.io/a"},{"conditionType":"GATE"}]},
+        "status":{"containerStatuses":[{"name":"a","ready":true}],"conditions":[{"type":"b","status":"Unknown"}]}}"#;
+    let check = |gate: &str| check(&json.replace("GATE", gate), PodPhase::Running, "Ready");
+    assert_eq!(
+        check("b"),
+        "False `ReadinessGatesNotReady` readiness gates: `x.io/a` is not there, `b` is Unknown"
+    );
+    assert_eq!(
+        check("a/b/c"),
+        "`spec.readinessGates[1].conditionType`: is not a legal condition type"
+    );
+}
+
+/// L-COND-1, L-COND-3, L-COND-5, L-COND-15: what is derived carries the generation and no probe time, what is foreign is left
+/// alone, field by field; owned conditions of which nothing is known stay, but those of a restart that cannot be do not.
+#[test]
+fn derived_and_carried() {
+    let foreign = r#"{"type":"Unschedulable","status":"Unknown","lastProbeTime":"2026-01-10T10:00:00Z","reason":"r","message":"m"}"#;
+    let pod = pod(&format!(
+        r#"{{"metadata":{{"generation":7}},"spec":{{"containers":[{{"name":"a"}}]}},"status":{{"conditions":[{foreign},
+        {{"type":"PodResizePending","status":"True","reason":"Deferred"}},
+        {{"type":"AllContainersRestarting","status":"True"}}]}}}}"#
+    ));
+    let set = derive(&pod, PodPhase::Pending, Some(&[]), NOW).unwrap();
+    let types: Vec<&str> = set.iter().map(|view| view.r#type).collect();
+    let derived =
+        ["PodReadyToStartContainers", "Initialized", "Ready", "ContainersReady", "PodScheduled"];
+    assert_eq!(types[..5], derived);
+    assert_eq!(types[5..], ["PodResizePending", "Unschedulable"]);
+    let wire = set.to_wire();
+    for r#type in derived {
+        assert_eq!(wire[r#type].observed_generation, 7);
+        assert_eq!(wire[r#type].last_probe_time, None);
+        assert_eq!(set.get(r#type).unwrap().last_transition_time, Some(NOW));
+    }
+    assert_eq!(serde_json::to_string(&wire["Unschedulable"]).unwrap(), foreign);
+    assert_eq!(wire["PodResizePending"].reason, "Deferred");
+    assert!(set.get("AllContainersRestarting").is_none());
+}
+
+/// L-COND-18: the end of the pod ends an in-place restart; before it, only the runtime knows.
+#[test]
+fn the_end_of_an_in_place_restart() {
+    let json = r#"{"spec":{"containers":[{"name":"a","restartPolicyRules":[{"action":"RestartAllContainers"}]}]},
+        "status":{"conditions":[{"type":"AllContainersRestarting","status":"True","reason":"kept"}]}}"#;
+    let check = |phase| check(json, phase, "AllContainersRestarting");
+    assert_eq!(check(PodPhase::Running), "True `kept` ");
+    assert_eq!(check(PodPhase::Failed), "False `PodFailed` ");
+    assert_eq!(check(PodPhase::Succeeded), "False `PodCompleted` ");
+}
+
+/// L-COND-4, L-COND-6: with nothing known of sandboxes, a pod without a node is not called bound, and the record stays.
+#[test]
+fn nothing_is_made_up() {
+    let unbound = r#"{"spec":{"containers":[{"name":"a"}]},"status":{"conditions":[
+        {"type":"PodScheduled","status":"False","reason":"Unschedulable"},
+        {"type":"PodReadyToStartContainers","status":"Unknown"}]}}"#;
+    let pod = pod(unbound);
+    let set = derive(&pod, PodPhase::Pending, None, NOW).unwrap();
+    assert_eq!(set.get("PodScheduled").unwrap().reason, "Unschedulable");
+    assert_eq!(set.get("PodReadyToStartContainers").unwrap().status, ConditionStatus::Unknown);
+    let set = derive(&pod, PodPhase::Pending, Some(&[]), NOW).unwrap();
+    assert_eq!(set.get("PodScheduled").unwrap().status, ConditionStatus::True);
+}
+
+/// L-COND-19
+#[test]
+fn bad_conditions_are_named() {
+    let with = |conditions: &str| {
+        let json =
+            format!(r#"{{"spec":{{"containers":[]}},"status":{{"conditions":[{conditions}]}}}}"#);
+        check(&json, PodPhase::Pending, "Ready")
+    };
+    assert_eq!(
+        with(r#"{"type":"x","status":"True"},{"type":"x","status":"True"}"#),
+        "`status.conditions[1].type`: `x` is there twice"
+    );
+    assert_eq!(
+        with(r#"{"type":"x","status":"true"}"#),
+        "`status.conditions[0].status`: unknown value `true`: not one of `True`, `False`, `Unknown`"
+    );
+    let request: DeriveConditionsRequest = serde_json::from_str(
+        r#"{"pod":{},"phase":"Running","sandboxes":[{"state":"Up"}],"now":"2026-01-10T12:00:00Z"}"#,
+    )
+    .unwrap();
+    assert_eq!(
+        derive_conditions(&request).unwrap_err().to_string(),
+        "`sandboxes[0].state`: unknown value `Up`: not one of `Ready`, `NotReady`"
+    );
+}
+
+/// L-COND-16: prefixes and lengths as for label keys.
+#[test]
+fn condition_types() {
+    let valid = |r#type: &str| {
+        let request = ValidateConditionTypeRequest { r#type: r#type.to_owned() };
+        validate_condition_type(&request).unwrap().valid
+    };
+    assert!(OwnedType::WORDS.iter().all(|owned| valid(owned)));
+    assert!(valid("DisruptionTarget"));
+    assert!(!valid(""));
+    assert!(!valid("/x"));
+    assert!(!valid(&"x".repeat(64)));
+}

@@ -1,0 +1,70 @@
+//! The messages of conditions, written only when somebody reads them.
+
+use berth_proto::core_v1::Pod;
+
+use super::containers;
+use crate::lifecycle::container_state::{Member, Roster};
+use crate::lifecycle::reading;
+use crate::lifecycle::vocabulary::ConditionStatus;
+
+/// Which message a condition has.
+#[derive(Copy, Clone, Debug, PartialEq, Eq)]
+pub(super) enum Text {
+    /// None.
+    None,
+    /// Always the same one.
+    Fixed(&'static str),
+    /// Which init containers have not done their part (L-COND-7).
+    NotInitialized,
+    /// Which containers are not ready (L-COND-8).
+    NotReady,
+    /// Which readiness gates are unmet (L-COND-10).
+    GatesUnmet,
+}
+
+/// The message, with the names that it has to contain.
+pub(super) fn write(text: Text, pod: &Pod) -> String {
+    match text {
+        Text::None => String::new(),
+        Text::Fixed(text) => text.to_owned(),
+        Text::NotInitialized => {
+            let what = "init containers that have not done their part";
+            lacking(pod, Roster::init, what, containers::is_initialized)
+        }
+        Text::NotReady => lacking(pod, Roster::all, "containers that are not ready", |member| {
+            !member.counts_for_readiness() || member.is_ready()
+        }),
+        Text::GatesUnmet => gates(pod),
+    }
+}
+
+/// Names those that have a status but do not hold, and those that have none. A derivation has read the pod before: one that
+/// cannot be read has no conditions to write.
+fn lacking<'a>(
+    pod: &'a Pod,
+    among: for<'r> fn(&'r Roster<'a>) -> &'r [Member<'a>],
+    what: &str,
+    holds: fn(&Member<'_>) -> bool,
+) -> String {
+    let Ok(roster) = Roster::of(pod) else { return String::new() };
+    let names = |is_known: bool| {
+        let lacking = among(&roster).iter().filter(|member| !holds(member));
+        let lacking = lacking.filter(|member| member.observed.is_some() == is_known);
+        lacking.map(Member::name).collect::<Vec<_>>().join(", ")
+    };
+    let parts = [(what, names(true)), ("containers without a status", names(false))];
+    let parts = parts.iter().filter(|(_, names)| !names.is_empty());
+    parts.map(|(what, names)| format!("{what}: {names}")).collect::<Vec<_>>().join("; ")
+}
+
+fn gates(pod: &Pod) -> String {
+    let unmet = reading::spec(pod).readiness_gates.iter().filter_map(|gate| {
+        let r#type = &gate.condition_type;
+        match containers::gate_status(pod, r#type) {
+            Some(ConditionStatus::True) => None,
+            Some(status) => Some(format!("`{type}` is {}", status.word())),
+            None => Some(format!("`{type}` is not there")),
+        }
+    });
+    format!("readiness gates: {}", unmet.collect::<Vec<_>>().join(", "))
+}

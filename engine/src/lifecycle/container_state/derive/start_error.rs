@@ -1,0 +1,81 @@
+//! Starts that failed or are held back, and when they are shown.
+
+use berth_proto::berth_v1::{DecideRestartRequest, LastRun};
+
+use super::{Described, Facts, Shown, waiting};
+use crate::lifecycle::restart::decide_restart;
+use crate::lifecycle::vocabulary::ContainerKind;
+use crate::lifecycle::word::words;
+use crate::model::ModelError;
+
+words! {
+    /// Why a start failed or is held back (L-CSTATE-9).
+    enum StartErrorReason {
+        /// The image could not be pulled.
+        ErrImagePull = "ErrImagePull",
+        /// The next pull is held back.
+        ImagePullBackOff = "ImagePullBackOff",
+        /// The image could not be looked at.
+        ImageInspectError = "ImageInspectError",
+        /// The image is not there and may not be pulled.
+        ErrImageNeverPull = "ErrImageNeverPull",
+        /// The image's name cannot be parsed.
+        InvalidImageName = "InvalidImageName",
+        /// What the container refers to cannot be resolved.
+        CreateContainerConfigError = "CreateContainerConfigError",
+        /// The node agent's hook before creation failed.
+        PreCreateHookError = "PreCreateHookError",
+        /// The runtime did not create the container.
+        CreateContainerError = "CreateContainerError",
+        /// The node agent's hook before the start failed.
+        PreStartHookError = "PreStartHookError",
+        /// The container's hook after the start failed, and the container was killed (L-CSTATE-4).
+        PostStartHookError = "PostStartHookError",
+        /// The runtime did not start the container.
+        RunContainerError = "RunContainerError",
+        /// The next start is held back.
+        CrashLoopBackOff = "CrashLoopBackOff",
+        /// There is no sandbox to start it in.
+        CreatePodSandboxError = "CreatePodSandboxError",
+    }
+}
+
+impl Facts<'_> {
+    /// Puts a failed or held-back start in place of the state, if a start is due at all (L-CSTATE-9, L-CSTATE-10). An init
+    /// container that exited with 0 has nothing to start (L-CSTATE-11).
+    pub(super) fn show_start_error(&self, shown: &mut Shown) -> Result<(), ModelError> {
+        let Some(error) = &self.request.start_error else { return Ok(()) };
+        if self.is_init_completed() || !self.is_start_due()? {
+            return Ok(());
+        }
+        if shown.state.terminated.is_some() {
+            shown.last_state = std::mem::take(&mut shown.state);
+        }
+        shown.state = waiting(&error.reason, &error.message);
+        Ok(())
+    }
+
+    /// By its exit code, sidecars included, or by L-CSTATE-8.
+    fn is_init_completed(&self) -> bool {
+        let is_init = matches!(self.described.kind, ContainerKind::Init | ContainerKind::Sidecar);
+        is_init && (self.is_init_done() || self.exit_code() == Some(0))
+    }
+
+    /// Whether the container is to be started now: the restart group's decision.
+    fn is_start_due(&self) -> Result<bool, ModelError> {
+        let Described { container, kind, pod_policy } = self.described;
+        let (state, reason) = match self.runtime {
+            Some((record, state)) => (state.word(), record.reason.clone()),
+            None => ("None", String::new()),
+        };
+        let exit_code = self.exit_code();
+        let asked = DecideRestartRequest {
+            pod_restart_policy: pod_policy.word().to_owned(),
+            pod_deleting: self.request.pod_deleting,
+            kind: kind.word().to_owned(),
+            container: Some(container.clone()),
+            last: Some(LastRun { state: state.to_owned(), exit_code, reason }),
+        };
+        Ok(decide_restart(&asked)?.restart)
+    }
+}

@@ -1,0 +1,295 @@
+//! `AuthorizeRemoval`: whether an actor may signal or remove a pod (L-DEL-1 to L-DEL-6, L-DEL-10, L-DEL-16 to L-DEL-18).
+
+use berth_proto::berth_v1::{
+    AuthorizeRemovalRequest, AuthorizeRemovalResponse, RemovalActor, RemovalEvidence,
+    RemovalRecord, RemovalTerms,
+};
+use berth_proto::core_v1::{Node, Pod};
+
+use super::entitlement::{NodeAbsence, agent_entitlement, collector_entitlement, nothing_to_lose};
+use crate::lifecycle::reading::{given, meta, node_name, optional, required};
+use crate::lifecycle::word::words;
+use crate::model::ModelError;
+use crate::model::label::clip;
+
+words! {
+    /// Who asks for a pod's end or removal.
+    enum ActorKind {
+        /// The agent of one node.
+        NodeAgent = "nodeAgent",
+        /// A person, privileged or not (L-DEL-4).
+        User = "user",
+        /// The garbage collector of pods. It always runs and cannot be configured away (L-DEL-20).
+        PodGc = "podGC",
+        /// Marks nodes that are silent.
+        NodeController = "nodeController",
+        /// Evicts by taints.
+        TaintEvictionController = "taintEvictionController",
+        /// Empties namespaces.
+        NamespaceController = "namespaceController",
+        /// Deletes what nobody owns any longer.
+        GarbageCollector = "garbageCollector",
+        /// Keeps named pods.
+        StatefulSetController = "statefulSetController",
+        /// Keeps a number of pods.
+        ReplicaSetController = "replicaSetController",
+        /// Preempts.
+        Scheduler = "scheduler",
+    }
+
+    /// What a request does to the pod.
+    enum RemovalEffect {
+        /// Nothing.
+        None = "None",
+        /// A graceful deletion begins, or goes on.
+        Signal = "Signal",
+        /// The object goes.
+        Remove = "Remove",
+    }
+
+    /// Why a request is refused, or what entitles to it.
+    enum RemovalReason {
+        /// A forcing request without the pod's UID, or any with another one.
+        UidMismatch = "UIDMismatch",
+        /// The agent of another node.
+        NotOwnNode = "NotOwnNode",
+        /// Nobody has asked for the pod's deletion.
+        NotBeingDeleted = "NotBeingDeleted",
+        /// Its processes may still run.
+        ProcessesNotConfirmedDead = "ProcessesNotConfirmedDead",
+        /// How it ended has not been published yet.
+        PhaseNotTerminal = "PhaseNotTerminal",
+        /// The person has not said that the loss of data is acceptable.
+        AcknowledgementRequired = "AcknowledgementRequired",
+        /// A controller asked for more than a graceful deletion.
+        ControllerMayOnlySignal = "ControllerMayOnlySignal",
+        /// The collector of pods removes or leaves alone; it has nothing to signal.
+        CollectorMayOnlyForce = "CollectorMayOnlyForce",
+        /// The node object has not been missed for long enough.
+        QuarantineNotElapsed = "QuarantineNotElapsed",
+        /// The node is there, or nobody may say otherwise.
+        NodeExists = "NodeExists",
+        /// The pod is asked to end.
+        GracefulDelete = "GracefulDelete",
+        /// The agent has seen the processes end.
+        ProcessesConfirmedDead = "ProcessesConfirmedDead",
+        /// A person takes the risk.
+        AcknowledgedForceDelete = "AcknowledgedForceDelete",
+        /// There never was a process.
+        NeverBound = "NeverBound",
+        /// There is no process any longer.
+        TerminalPhase = "TerminalPhase",
+        /// The cluster has declared the node gone for good.
+        NodeObjectDeleted = "NodeObjectDeleted",
+        /// An administrator has declared the node's processes dead.
+        NodeOutOfService = "NodeOutOfService",
+    }
+
+    /// What an actor should be told.
+    enum RemovalWarning {
+        /// Two copies of the process may run at the same time, and data may be lost.
+        DataLossPossible = "DataLossPossible",
+        /// Volumes or other resources of the node are still in use.
+        ResourcesNotFreed = "ResourcesNotFreed",
+    }
+}
+
+/// The answer to a request.
+#[derive(Copy, Clone, Debug, PartialEq, Eq)]
+pub struct Removal {
+    /// Nothing, a signal, or removal.
+    pub effect: RemovalEffect,
+    /// Why it is refused, or what entitles to it.
+    pub reason: RemovalReason,
+    /// What the actor should be told.
+    pub warning: Option<RemovalWarning>,
+}
+
+impl Removal {
+    const fn signal() -> Removal {
+        Removal {
+            effect: RemovalEffect::Signal,
+            reason: RemovalReason::GracefulDelete,
+            warning: None,
+        }
+    }
+
+    const fn refused(reason: RemovalReason) -> Removal {
+        Removal { effect: RemovalEffect::None, reason, warning: None }
+    }
+
+    fn entitled(by: Result<RemovalReason, RemovalReason>) -> Removal {
+        match by {
+            Ok(reason) => Removal { effect: RemovalEffect::Remove, reason, warning: None },
+            Err(reason) => Removal::refused(reason),
+        }
+    }
+
+    const fn warning(self, warning: RemovalWarning) -> Removal {
+        Removal { warning: Some(warning), ..self }
+    }
+}
+
+/// Whether `actor` may do to the pod what `terms` ask for (L-DEL-1). `node` is the pod's node object, `now` in seconds since
+/// the epoch. Checks run in order, and the first that fails names the reason.
+///
+/// # Errors
+/// [`ModelError`], seen from `AuthorizeRemovalRequest`, for an agent without a node, a node that is not the pod's, and a phase
+/// that is none.
+pub fn authorize(
+    (kind, agent_node): (ActorKind, &str),
+    terms: &RemovalTerms,
+    pod: &Pod,
+    node: Option<&Node>,
+    evidence: &RemovalEvidence,
+    now: i64,
+) -> Result<Removal, ModelError> {
+    check_node(pod, node)?;
+    if kind == ActorKind::NodeAgent && agent_node.is_empty() {
+        return Err(ModelError::new("actor.nodeName", "required of a node agent"));
+    }
+    let is_forcing = terms.grace_period_seconds == Some(0);
+    let names_pod = !terms.uid.is_empty() && terms.uid == meta(pod).uid;
+    let is_own = node_name(pod) == Some(agent_node);
+    match (kind, is_forcing) {
+        // The only refusal that goes before the uid's: who may never remove is told so (L-DEL-5, L-DEL-16).
+        (
+            ActorKind::NodeController
+            | ActorKind::TaintEvictionController
+            | ActorKind::NamespaceController
+            | ActorKind::GarbageCollector
+            | ActorKind::StatefulSetController
+            | ActorKind::ReplicaSetController
+            | ActorKind::Scheduler,
+            true,
+        ) => Ok(Removal::refused(RemovalReason::ControllerMayOnlySignal)),
+        // A forcing request names its pod; a graceful one that names another incarnation is not about this one (L-DEL-16).
+        _ if !names_pod && (is_forcing || !terms.uid.is_empty()) => {
+            Ok(Removal::refused(RemovalReason::UidMismatch))
+        }
+        // An agent acts for pods of its own node only (L-DEL-17).
+        (ActorKind::NodeAgent, _) if !is_own => Ok(Removal::refused(RemovalReason::NotOwnNode)),
+        (ActorKind::NodeAgent, true) => by_agent(pod, evidence),
+        (ActorKind::User, true) => by_user(pod, terms),
+        (ActorKind::PodGc, true) => {
+            let absence = NodeAbsence {
+                noticed_at: optional(evidence.node_absent_since.as_ref()),
+                confirmed_live: evidence.node_absence_confirmed_live,
+            };
+            collector_entitlement(pod, node, absence, now).map(Removal::entitled).map_err(in_pod)
+        }
+        (ActorKind::PodGc, false) => Ok(Removal::refused(RemovalReason::CollectorMayOnlyForce)),
+        (_, false) => Ok(Removal::signal()),
+    }
+}
+
+/// The agent that has seen the processes end; what they held on the node may lag behind (L-DEL-2).
+fn by_agent(pod: &Pod, evidence: &RemovalEvidence) -> Result<Removal, ModelError> {
+    let removal = Removal::entitled(agent_entitlement(pod, evidence).map_err(in_pod)?);
+    let is_late = removal.effect == RemovalEffect::Remove && !evidence.resources_freed;
+    Ok(if is_late { removal.warning(RemovalWarning::ResourcesNotFreed) } else { removal })
+}
+
+/// A person takes the risk knowingly or, where there is none, at will (L-DEL-3, L-DEL-18). Being allowed to delete the pod is
+/// enough: `privileged` is not read (L-DEL-4).
+fn by_user(pod: &Pod, terms: &RemovalTerms) -> Result<Removal, ModelError> {
+    if let Some(reason) = nothing_to_lose(pod).map_err(in_pod)? {
+        return Ok(Removal::entitled(Ok(reason)));
+    }
+    let by = match terms.acknowledge_data_loss {
+        true => Ok(RemovalReason::AcknowledgedForceDelete),
+        false => Err(RemovalReason::AcknowledgementRequired),
+    };
+    Ok(Removal::entitled(by).warning(RemovalWarning::DataLossPossible))
+}
+
+/// The node of a request is the pod's, or none.
+fn check_node(pod: &Pod, node: Option<&Node>) -> Result<(), ModelError> {
+    let Some(node) = node else { return Ok(()) };
+    let name = node.metadata.as_ref().map_or("", |metadata| &metadata.name);
+    match node_name(pod) {
+        Some(bound) if bound == name => Ok(()),
+        Some(bound) => {
+            let (name, bound) = (clip(name), clip(bound));
+            let reason = format!("`{name}` is not `{bound}`, the pod's node");
+            Err(ModelError::new("node.metadata.name", reason))
+        }
+        None => Err(ModelError::new("node", "the pod is not bound to any")),
+    }
+}
+
+fn in_pod(error: ModelError) -> ModelError {
+    error.under("pod")
+}
+
+/// `AuthorizeRemoval`.
+///
+/// A removal frees the name unless finalizers still hold the object (L-DEL-15). What rests on anything but the agent's word
+/// comes with the record that is to be kept of it (L-DEL-10).
+///
+/// # Errors
+/// [`ModelError`] as [`authorize`], and for an actor, a pod or a time that is missing.
+pub fn authorize_removal(
+    request: &AuthorizeRemovalRequest,
+) -> Result<AuthorizeRemovalResponse, ModelError> {
+    let RemovalActor { kind, node_name } = given(request.actor.as_ref(), "actor")?;
+    let kind = ActorKind::parse(kind, "actor.kind")?;
+    let pod = given(request.pod.as_ref(), "pod")?;
+    let now = required(request.now.as_ref(), "now")?;
+    let (no_terms, no_evidence) = (RemovalTerms::default(), RemovalEvidence::default());
+    let removal = authorize(
+        (kind, node_name),
+        request.request.as_ref().unwrap_or(&no_terms),
+        pod,
+        request.node.as_ref(),
+        request.evidence.as_ref().unwrap_or(&no_evidence),
+        now,
+    )?;
+    let removes = removal.effect == RemovalEffect::Remove;
+    Ok(AuthorizeRemovalResponse {
+        allowed: removal.effect != RemovalEffect::None,
+        effect: removal.effect.word().into(),
+        reason: removal.reason.word().into(),
+        releases_identity: removes && meta(pod).finalizers.is_empty(),
+        warnings: removal.warning.iter().map(|warning| warning.word().into()).collect(),
+        message: removal.warning.map_or("", text).into(),
+        record: record(kind, pod, removal),
+    })
+}
+
+/// A warning in a person's words (L-DEL-3).
+const fn text(warning: RemovalWarning) -> &'static str {
+    match warning {
+        RemovalWarning::DataLossPossible => {
+            "the node has not confirmed that the pod's processes have ended: once the object is gone, two copies of the \
+             process may run at the same time, and data may be lost"
+        }
+        RemovalWarning::ResourcesNotFreed => {
+            "the pod's volumes or other resources of the node are still in use"
+        }
+    }
+}
+
+/// What is to be recorded of a removal that the agent's word does not cover (L-DEL-10).
+fn record(kind: ActorKind, pod: &Pod, removal: Removal) -> Option<RemovalRecord> {
+    let is_agents = removal.reason == RemovalReason::ProcessesConfirmedDead;
+    if removal.effect != RemovalEffect::Remove || is_agents {
+        return None;
+    }
+    let is_unsafe = removal.reason == RemovalReason::AcknowledgedForceDelete;
+    let consequence = match (meta(pod).finalizers.is_empty(), is_unsafe) {
+        (false, _) => "HeldByFinalizers",
+        (true, true) => "IdentityReleasedUnsafely",
+        (true, false) => "IdentityReleased",
+    };
+    Some(RemovalRecord {
+        actor: kind.word().into(),
+        reason: removal.reason.word().into(),
+        pod_uid: meta(pod).uid.clone(),
+        consequence: consequence.into(),
+        is_unsafe,
+    })
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,121 @@
+//! `NamespaceDeletion`: what keeps a namespace from going, and the ways out (L-DEL-7).
+
+use std::collections::BTreeMap;
+
+use berth_proto::berth_v1::{NamespaceDeletionRequest, NamespaceDeletionResponse};
+use berth_proto::core_v1::{Node, Pod};
+
+use crate::lifecycle::reading::{is_node_ready, meta, node_name};
+use crate::model::ModelError;
+use crate::model::label::clip;
+
+/// What a person can do about a node that does not answer (L-DEL-19).
+const ACKNOWLEDGED_FORCE_DELETE: &str = "AcknowledgedForceDelete";
+const DELETE_NODE_OBJECT: &str = "DeleteNodeObject";
+const MARK_OUT_OF_SERVICE: &str = "MarkOutOfService";
+
+/// `NamespaceDeletion`: a namespace waits for its pods, however long that takes, and never forces them.
+///
+/// A pod is partitioned where its node's `Ready` is not True, or its node object is not there; what needs a node object is only
+/// a way out while there is one. Cost: n log n.
+///
+/// # Errors
+/// [`ModelError`] for pods and nodes without a name, and for two nodes of one name.
+pub fn namespace_deletion(
+    request: &NamespaceDeletionRequest,
+) -> Result<NamespaceDeletionResponse, ModelError> {
+    let nodes = readiness(&request.nodes)?;
+    let mut response = NamespaceDeletionResponse {
+        can_finish: request.pods.is_empty(),
+        force_delete_allowed: false,
+        ..Default::default()
+    };
+    let mut has_node_object = false;
+    for (index, pod) in request.pods.iter().enumerate() {
+        let name = named(pod, index)?;
+        response.blocked_by.push(name.into());
+        let Some(node) = node_name(pod) else { continue };
+        let is_ready = nodes.get(node).copied();
+        if is_ready != Some(true) {
+            response.partitioned_blockers.push(name.into());
+            has_node_object |= is_ready.is_some();
+        }
+    }
+    if !response.partitioned_blockers.is_empty() {
+        response.resolutions.push(ACKNOWLEDGED_FORCE_DELETE.into());
+    }
+    if has_node_object {
+        response.resolutions.extend([DELETE_NODE_OBJECT.into(), MARK_OUT_OF_SERVICE.into()]);
+    }
+    Ok(response)
+}
+
+/// Whether each node is ready, by name.
+fn readiness(nodes: &[Node]) -> Result<BTreeMap<&str, bool>, ModelError> {
+    let mut readiness = BTreeMap::new();
+    for (index, node) in nodes.iter().enumerate() {
+        let field = || format!("nodes[{index}].metadata.name");
+        let name = node.metadata.as_ref().map_or("", |metadata| &metadata.name);
+        if name.is_empty() {
+            return Err(ModelError::new(field(), "required"));
+        }
+        if readiness.insert(name, is_node_ready(node)).is_some() {
+            return Err(ModelError::new(field(), format!("`{}` is there twice", clip(name))));
+        }
+    }
+    Ok(readiness)
+}
+
+fn named(pod: &Pod, index: usize) -> Result<&str, ModelError> {
+    let name = meta(pod).name.as_str();
+    if name.is_empty() {
+        return Err(ModelError::new(format!("pods[{index}].metadata.name"), "required"));
+    }
+    Ok(name)
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::{Value, json};
+
+    use super::*;
+
+    fn answer(pods: &Value, nodes: &Value) -> Result<NamespaceDeletionResponse, String> {
+        let request = json!({"pods": pods, "nodes": nodes});
+        let request: NamespaceDeletionRequest = serde_json::from_value(request).unwrap();
+        namespace_deletion(&request).map_err(|error| error.to_string())
+    }
+
+    #[test]
+    fn the_ways_out_are_those_that_there_are() {
+        // L-DEL-7, L-DEL-19: whoever is not bound, or on a ready node, only has to be waited for.
+        let ready = json!({"conditions": [{"type": "Ready", "status": "True"}]});
+        let pods = json!([
+            {"metadata": {"name": "free"}},
+            {"metadata": {"name": "well"}, "spec": {"nodeName": "n1"}},
+        ]);
+        let response =
+            answer(&pods, &json!([{"metadata": {"name": "n1"}, "status": ready}])).unwrap();
+        assert_eq!(response.blocked_by, ["free", "well"]);
+        assert!(response.partitioned_blockers.is_empty() && response.resolutions.is_empty());
+        assert!(!response.can_finish);
+        // A node object that is gone cannot be deleted.
+        let orphan = json!([{"metadata": {"name": "a"}, "spec": {"nodeName": "n1"}}]);
+        let response = answer(&orphan, &json!([])).unwrap();
+        assert_eq!(response.partitioned_blockers, ["a"]);
+        assert_eq!(response.resolutions, ["AcknowledgedForceDelete"]);
+        // No word of a node's readiness is no good word.
+        let response = answer(&orphan, &json!([{"metadata": {"name": "n1"}}])).unwrap();
+        assert_eq!(response.resolutions.len(), 3);
+    }
+
+    #[test]
+    fn bad_input_is_named() {
+        let error = |pods: Value, nodes: Value| answer(&pods, &nodes).unwrap_err();
+        assert_eq!(error(json!([{}]), json!([])), "`pods[0].metadata.name`: required");
+        assert_eq!(error(json!([]), json!([{}])), "`nodes[0].metadata.name`: required");
+        let node = json!({"metadata": {"name": "n1"}});
+        let twice = "`nodes[1].metadata.name`: `n1` is there twice";
+        assert_eq!(error(json!([]), json!([node, node])), twice);
+    }
+}

@@ -1,0 +1,214 @@
+//! The status of a budget: how many pods are healthy, have to be, and may be evicted (L-PDB-2 to L-PDB-10).
+
+use std::collections::BTreeMap;
+
+use berth_proto::Time;
+use berth_proto::berth_v1::{
+    BudgetCondition, PdbStatusRequest, PdbStatusResponse, ScaledController,
+};
+use berth_proto::core_v1::Pod;
+use berth_proto::policy_v1::{PodDisruptionBudget, PodDisruptionBudgetStatus};
+use rustc_hash::{FxHashMap, FxHashSet};
+
+use super::REMEMBERED_FOR;
+use super::coverage::{Coverage, Subject};
+use super::demand::{Demand, Share, demand};
+use crate::lifecycle::reading::{self, Seconds};
+use crate::lifecycle::vocabulary::ConditionStatus;
+use crate::model::ModelError;
+use crate::model::intern::Interner;
+
+const DISRUPTION_ALLOWED: &str = "DisruptionAllowed";
+const SUFFICIENT_PODS: &str = "SufficientPods";
+const INSUFFICIENT_PODS: &str = "InsufficientPods";
+const SYNC_FAILED: &str = "SyncFailed";
+
+/// The status of a budget now. Without its pods' controllers no figure can be worked out, and nothing may be disrupted
+/// (L-PDB-10). Cost: linear in pods and controllers.
+///
+/// # Errors
+/// [`ModelError`] for a missing budget or time, a budget that is not well formed, a pod given twice, and controllers without a UID,
+/// given twice or of a negative scale.
+pub fn pdb_status(request: &PdbStatusRequest) -> Result<PdbStatusResponse, ModelError> {
+    let budget = request.pdb.as_ref().ok_or_else(|| ModelError::new("pdb", "required"))?;
+    let now = reading::required(request.now.as_ref(), "now")?;
+    let demand = match &budget.spec {
+        Some(spec) => demand(spec).map_err(|error| error.under("pdb.spec"))?,
+        None => Demand::Nothing,
+    };
+    let scales = scales(&request.controllers)?;
+    let pods = covered(budget, &request.pods)?;
+    let recorded = budget.status.clone().unwrap_or_default();
+    let expected = match expected(demand, &pods, &scales) {
+        Ok(expected) => expected,
+        Err(pod) => return Ok(sync_failed(recorded, pod)),
+    };
+    let approved = Approved::of(&recorded.disrupted_pods, &pods, now);
+    let current_healthy = count(pods.iter().filter(|pod| approved.is_healthy(pod)));
+    let desired_healthy = match demand {
+        Demand::AtLeast(share) => share.of(expected),
+        Demand::AllBut(share) => expected.saturating_sub(share.of(expected)).max(0),
+        Demand::Nothing => 0,
+    };
+    // L-PDB-7, L-PDB-8.
+    let disruptions_allowed =
+        if expected > 0 { current_healthy.saturating_sub(desired_healthy).max(0) } else { 0 };
+    let remembered = approved.remembered;
+    Ok(PdbStatusResponse {
+        current_healthy,
+        desired_healthy,
+        expected_pods: expected,
+        disruptions_allowed,
+        recheck_at: remembered.values().min().map(|at| reading::time(ends_at(*at))),
+        disrupted_pods: remembered
+            .into_iter()
+            .map(|(name, at)| (name.to_owned(), reading::time(at)))
+            .collect(),
+        condition: Some(condition(disruptions_allowed > 0, current_healthy, desired_healthy)),
+    })
+}
+
+/// How many pods there should be: of a plain number the pods that are there (L-PDB-2), else what their controllers want
+/// (L-PDB-3, L-PDB-4). Pods without a controller add nothing (L-PDB-9). A pod whose controller is not known is the error.
+fn expected<'a>(
+    demand: Demand,
+    pods: &[&'a Pod],
+    scales: &FxHashMap<&str, i64>,
+) -> Result<i64, &'a Pod> {
+    match demand {
+        Demand::Nothing => return Ok(0),
+        Demand::AtLeast(Share::Number(_)) => return Ok(count(pods)),
+        Demand::AtLeast(Share::Percent(_)) | Demand::AllBut(_) => {}
+    }
+    let mut counted = FxHashSet::default();
+    let mut sum = 0i64;
+    for pod in pods {
+        let Some(uid) = controller(pod) else { continue };
+        let scale = scales.get(uid).ok_or(*pod)?;
+        if counted.insert(uid) {
+            sum = sum.saturating_add(*scale);
+        }
+    }
+    Ok(sum)
+}
+
+/// UID of the owner that controls a pod.
+fn controller(pod: &Pod) -> Option<&str> {
+    let owners = &reading::meta(pod).owner_references;
+    owners.iter().find(|owner| owner.controller == Some(true)).map(|owner| owner.uid.as_str())
+}
+
+/// Scales by UID.
+fn scales(controllers: &[ScaledController]) -> Result<FxHashMap<&str, i64>, ModelError> {
+    let mut scales = FxHashMap::default();
+    for (index, controller) in controllers.iter().enumerate() {
+        let refuse = |field: &str, reason: String| {
+            Err(ModelError::new(format!("controllers[{index}].{field}"), reason))
+        };
+        if controller.uid.is_empty() {
+            return refuse("uid", "required".to_owned());
+        }
+        if controller.scale < 0 {
+            return refuse("scale", format!("`{}` is negative", controller.scale));
+        }
+        if scales.insert(controller.uid.as_str(), controller.scale.into()).is_some() {
+            return refuse("uid", format!("`{}` is listed twice", controller.uid));
+        }
+    }
+    Ok(scales)
+}
+
+/// The pods that the budget covers, each once (L-PDB-11).
+fn covered<'a>(budget: &PodDisruptionBudget, pods: &'a [Pod]) -> Result<Vec<&'a Pod>, ModelError> {
+    let names = Interner::new();
+    let coverage = Coverage::of(budget, &names).map_err(|error| error.under("pdb"))?;
+    let mut seen = FxHashSet::default();
+    let mut covered = Vec::with_capacity(pods.len());
+    for (index, pod) in pods.iter().enumerate() {
+        let subject = reading::in_list("pods", index, Subject::of(pod, &names))?;
+        if !coverage.covers(&subject) {
+            continue;
+        }
+        let name = reading::meta(pod).name.as_str();
+        if !seen.insert(name) {
+            let reason = format!("`{name}` is listed twice");
+            return Err(ModelError::new(format!("pods[{index}].metadata.name"), reason));
+        }
+        covered.push(pod);
+    }
+    Ok(covered)
+}
+
+/// Evictions that were approved and have not happened yet.
+#[derive(Debug)]
+struct Approved<'a> {
+    /// When, by name of the pod.
+    remembered: BTreeMap<&'a str, Seconds>,
+    now: Seconds,
+}
+
+impl<'a> Approved<'a> {
+    /// Of the recorded evictions those that are still remembered: through exactly 120 s, and until the pod is marked or gone
+    /// (L-PDB-6).
+    fn of(recorded: &BTreeMap<String, Time>, pods: &[&'a Pod], now: Seconds) -> Approved<'a> {
+        let unmarked = pods.iter().filter(|pod| !reading::is_marked(pod));
+        let entry = |pod: &&'a Pod| {
+            let name = reading::meta(pod).name.as_str();
+            let at = reading::optional(recorded.get(name))?;
+            (ends_at(at) >= now).then_some((name, at))
+        };
+        Approved { remembered: unmarked.filter_map(entry).collect(), now }
+    }
+
+    /// Ready, not marked for deletion, and not about to be evicted (L-PDB-5, L-PDB-6).
+    fn is_healthy(&self, pod: &Pod) -> bool {
+        let approved = self.remembered.get(reading::meta(pod).name.as_str());
+        reading::is_ready(pod)
+            && !reading::is_marked(pod)
+            && approved.is_none_or(|at| ends_at(*at) <= self.now)
+    }
+}
+
+/// When an approved eviction stops to count.
+fn ends_at(approved_at: Seconds) -> Seconds {
+    approved_at.saturating_add(REMEMBERED_FOR)
+}
+
+fn count(pods: impl IntoIterator) -> i64 {
+    pods.into_iter().fold(0i64, |n, _| n.saturating_add(1))
+}
+
+fn condition(is_allowed: bool, healthy: i64, desired: i64) -> BudgetCondition {
+    let (status, reason) = if is_allowed {
+        (ConditionStatus::True, SUFFICIENT_PODS)
+    } else {
+        (ConditionStatus::False, INSUFFICIENT_PODS)
+    };
+    BudgetCondition {
+        r#type: DISRUPTION_ALLOWED.to_owned(),
+        status: status.word().to_owned(),
+        reason: reason.to_owned(),
+        message: format!("{healthy} pods are healthy, {desired} have to be"),
+    }
+}
+
+/// Nothing is allowed, and all else stays as recorded (L-PDB-10).
+fn sync_failed(recorded: PodDisruptionBudgetStatus, pod: &Pod) -> PdbStatusResponse {
+    PdbStatusResponse {
+        current_healthy: recorded.current_healthy.into(),
+        desired_healthy: recorded.desired_healthy.into(),
+        expected_pods: recorded.expected_pods.into(),
+        disruptions_allowed: 0,
+        disrupted_pods: recorded.disrupted_pods,
+        recheck_at: None,
+        condition: Some(BudgetCondition {
+            r#type: DISRUPTION_ALLOWED.to_owned(),
+            status: ConditionStatus::False.word().to_owned(),
+            reason: SYNC_FAILED.to_owned(),
+            message: format!("the controller of pod `{}` is not known", reading::meta(pod).name),
+        }),
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,140 @@
+//! Where a pod is in its life, what happens next and when: the decision groups put together for one pod.
+//!
+//! [`evaluate_pod`] answers one pod of a stream, [`explain_pod`] tells its story. [`subject`] is what is known, [`next`] what has to
+//! happen, [`story`] what happened and what will.
+
+mod next;
+mod story;
+mod subject;
+
+use berth_proto::berth_v1::{
+    EvaluatePodsRequest, EvaluatePodsResponse, ExplainPodRequest, ExplainPodResponse, NextAction,
+    PodError,
+};
+
+use super::condition::{self, ConditionSet};
+use super::phase::{self, PhaseDecision};
+use super::reading::{self, Seconds};
+use crate::model::ModelError;
+use next::Next;
+pub use next::{Action, Actor};
+pub use story::Stage;
+pub use subject::Subject;
+
+/// What is decided about one pod.
+struct Evaluation<'a> {
+    phase: PhaseDecision<'a>,
+    conditions: ConditionSet<'a>,
+    next: Next<'a>,
+    wake_up_at: Option<Seconds>,
+}
+
+/// Phase, conditions, next action and next wake-up time of one pod. A pod that cannot be evaluated is an answer too: its
+/// `error` names the field.
+#[must_use]
+pub fn evaluate_pod(request: &EvaluatePodsRequest) -> EvaluatePodsResponse {
+    let EvaluatePodsRequest { pod, now, node, facts } = request;
+    let meta = pod.as_ref().map(reading::meta);
+    let answer = pod.as_ref().ok_or_else(|| ModelError::new("pod", "required")).and_then(|pod| {
+        let now = reading::required(now.as_ref(), "now")?;
+        let subject = Subject::new(pod, now, node.as_ref(), facts.as_ref())?;
+        Ok(answer(&subject, &evaluate(&subject)?))
+    });
+    answer.unwrap_or_else(|ModelError { field, reason }| EvaluatePodsResponse {
+        namespace: meta.map(|meta| meta.namespace.clone()).unwrap_or_default(),
+        name: meta.map(|meta| meta.name.clone()).unwrap_or_default(),
+        uid: meta.map(|meta| meta.uid.clone()).unwrap_or_default(),
+        error: Some(PodError { field, reason }),
+        ..EvaluatePodsResponse::default()
+    })
+}
+
+/// The story of one pod: its stage (L-PHASE-15), where it is and why, what happened and what will.
+///
+/// # Errors
+/// [`ModelError`] for a missing `pod` or `now`, and for a pod, node or fact that contradicts itself.
+pub fn explain_pod(request: &ExplainPodRequest) -> Result<ExplainPodResponse, ModelError> {
+    let ExplainPodRequest { pod, now, node, facts } = request;
+    let pod = pod.as_ref().ok_or_else(|| ModelError::new("pod", "required"))?;
+    let now = reading::required(now.as_ref(), "now")?;
+    let subject = Subject::new(pod, now, node.as_ref(), facts.as_ref())?;
+    let evaluation = evaluate(&subject)?;
+    Ok(ExplainPodResponse {
+        stage: story::stage(&subject, &evaluation.phase).word().to_owned(),
+        summary: story::summary(&subject, &evaluation),
+        events: story::events(&subject, &evaluation)?,
+        evaluation: Some(answer(&subject, &evaluation)),
+    })
+}
+
+/// The phase and the conditions alone: what a controller that watches many pods asks of each. Nothing is allocated
+/// for an ordinary pod.
+///
+/// # Errors
+/// [`ModelError`] relative to the request: the pod's fields are under `pod`.
+pub fn phase_and_conditions<'a>(
+    subject: &Subject<'a>,
+) -> Result<(PhaseDecision<'a>, ConditionSet<'a>), ModelError> {
+    let Subject { pod, roster, now, phase_facts, sandboxes, .. } = subject;
+    let decide = || {
+        let phase = phase::decide_on(pod, roster, phase_facts)?;
+        let sandboxes = sandboxes.as_deref();
+        let conditions = condition::derive_on(pod, roster, phase.phase, sandboxes, *now)?;
+        Ok((phase, conditions))
+    };
+    decide().map_err(|error: ModelError| error.under("pod"))
+}
+
+fn evaluate<'a>(subject: &Subject<'a>) -> Result<Evaluation<'a>, ModelError> {
+    let (phase, conditions) = phase_and_conditions(subject)?;
+    let next = next::next(subject, &phase)?;
+    let wake_up_at = wake_up_at(subject, &next)?;
+    Ok(Evaluation { phase, conditions, next, wake_up_at })
+}
+
+/// The first moment after now at which the passage of time alone changes the answer.
+fn wake_up_at(subject: &Subject<'_>, next: &Next<'_>) -> Result<Option<Seconds>, ModelError> {
+    let mut times = vec![next.not_before, next.deadline];
+    let is_alive = !matches!(next.action, Action::RemovePod | Action::AwaitFinalizers)
+        && !reading::phase(subject.pod)?.is_terminal();
+    if is_alive && !reading::is_marked(subject.pod) {
+        times.push(next::active_deadline(subject));
+        times.push(next::eviction(subject)?);
+        times.push(condition::disruption_stale_at(subject.pod, subject.now));
+    }
+    Ok(times.into_iter().flatten().filter(|at| *at > subject.now).min())
+}
+
+fn answer(subject: &Subject<'_>, evaluation: &Evaluation<'_>) -> EvaluatePodsResponse {
+    let Evaluation { phase, conditions, next, wake_up_at } = evaluation;
+    let meta = reading::meta(subject.pod);
+    EvaluatePodsResponse {
+        namespace: meta.namespace.clone(),
+        name: meta.name.clone(),
+        uid: meta.uid.clone(),
+        phase: phase.phase.word().to_owned(),
+        published_phase: phase.published.word().to_owned(),
+        effective_phase: phase.effective.word().to_owned(),
+        reason: phase.reason.to_owned(),
+        message: phase.message.to_owned(),
+        conditions: conditions.to_wire(),
+        next_action: Some(next_action(next)),
+        wake_up_at: wake_up_at.map(reading::time),
+        error: None,
+    }
+}
+
+fn next_action(next: &Next<'_>) -> NextAction {
+    NextAction {
+        action: next.action.word().to_owned(),
+        actor: next.actor.word().to_owned(),
+        not_before: next.not_before.map(reading::time),
+        deadline: next.deadline.map(reading::time),
+        names: next.names.iter().map(|&name| name.to_owned()).collect(),
+        why: next.why.clone().into_owned(),
+        rules: next.rules.iter().map(|&rule| rule.to_owned()).collect(),
+    }
+}
+
+#[cfg(test)]
+mod tests;

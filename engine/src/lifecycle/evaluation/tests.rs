@@ -1,0 +1,254 @@
+//! One pod after another, at the moment at which its story turns.
+
+use berth_proto::berth_v1::{EvaluatePodsRequest, ExplainPodRequest, PodFacts};
+use berth_proto::core_v1::{Node, Pod};
+use serde_json::{Value, json};
+
+use super::*;
+
+/// Noon; times of the tests are written as seconds after it.
+const NOON: i64 = 1_768_046_400;
+
+fn at(seconds: i64) -> Value {
+    serde_json::to_value(reading::time(NOON + seconds)).unwrap()
+}
+
+fn request(pod: Value, node: Option<Value>) -> EvaluatePodsRequest {
+    EvaluatePodsRequest {
+        pod: Some(serde_json::from_value::<Pod>(pod).unwrap()),
+        now: Some(reading::time(NOON)),
+        node: node.map(|node| serde_json::from_value::<Node>(node).unwrap()),
+        facts: None,
+    }
+}
+
+/// `ACTION ACTOR [NAMES] not before, deadline, wake-up`, times in seconds after noon.
+fn check(pod: Value, node: Option<Value>) -> String {
+    let answer = evaluate_pod(&request(pod, node));
+    assert_eq!(answer.error, None);
+    let next = answer.next_action.unwrap();
+    let seconds = |time: Option<&berth_proto::Time>| {
+        let seconds = reading::optional(time).map(|seconds| (seconds - NOON).to_string());
+        seconds.unwrap_or_else(|| "-".to_owned())
+    };
+    format!(
+        "{} {} [{}] {} {} {}",
+        next.action,
+        next.actor,
+        next.names.join(","),
+        seconds(next.not_before.as_ref()),
+        seconds(next.deadline.as_ref()),
+        seconds(answer.wake_up_at.as_ref()),
+    )
+}
+
+fn bound(spec: &Value, status: &Value) -> Value {
+    let mut pod = json!({"metadata": {"name": "p"}, "spec": {"nodeName": "n"}, "status": status});
+    for (field, value) in spec.as_object().unwrap() {
+        pod["spec"][field] = value.clone();
+    }
+    pod
+}
+
+fn marked(mut pod: Value, deletion: i64, grace: i64) -> Value {
+    pod["metadata"]["deletionTimestamp"] = at(deletion);
+    pod["metadata"]["deletionGracePeriodSeconds"] = json!(grace);
+    pod
+}
+
+fn running() -> Value {
+    bound(
+        &json!({"containers": [{"name": "a"}]}),
+        &json!({"phase": "Running", "containerStatuses": [
+            {"name": "a", "ready": true, "started": true, "state": {"running": {"startedAt": at(-60)}}}]}),
+    )
+}
+
+/// L-GATE-1, L-COND-4
+#[test]
+fn before_a_node_is_found() {
+    let gated = json!({"metadata": {"name": "p"}, "spec": {"schedulingGates": [{"name": "x"}, {"name": "y"}]}});
+    assert_eq!(check(gated, None), "AwaitGates  [x,y] - - -");
+    let new = json!({"metadata": {"name": "p"}, "spec": {"containers": [{"name": "a"}]}});
+    assert_eq!(check(new.clone(), None), "Schedule scheduler [] - - -");
+    assert_eq!(check(marked(new, -1, 0), None), "RemovePod podGC [] - - -");
+}
+
+/// L-RESTART-12, L-RESTART-15, L-RESTART-16
+#[test]
+fn containers_are_started_in_order() {
+    let spec = json!({"initContainers": [{"name": "i"}, {"name": "s", "restartPolicy": "Always"}],
+        "containers": [{"name": "a"}, {"name": "b"}]});
+    let with = |init: Value, app: Value| {
+        let status = json!({"initContainerStatuses": init, "containerStatuses": app});
+        check(bound(&spec, &status), None)
+    };
+    let done = json!({"name": "i", "state": {"terminated": {"exitCode": 0}}});
+    let up = json!({"name": "s", "started": true, "state": {"running": {}}});
+    assert_eq!(with(json!([]), json!([])), "StartContainers nodeAgent [i] - - -");
+    assert_eq!(
+        with(json!([{"name": "i", "state": {"running": {}}}]), json!([])),
+        "AwaitContainers nodeAgent [i] - - -"
+    );
+    let starting = json!({"name": "s", "started": false, "state": {"running": {}}});
+    assert_eq!(with(json!([done, starting]), json!([])), "AwaitContainers nodeAgent [s] - - -");
+    assert_eq!(with(json!([done, up]), json!([])), "StartContainers nodeAgent [a,b] - - -");
+    let crashed = |restarts: i64, lasted: i64| {
+        json!({"name": "a", "restartCount": restarts, "state": {"waiting": {"reason": "CrashLoopBackOff"}},
+            "lastState": {"terminated": {"exitCode": 1, "startedAt": at(-10 - lasted), "finishedAt": at(-10)}}})
+    };
+    let runs = json!({"name": "b", "state": {"running": {}}});
+    let restart = |crashed: Value| with(json!([done, up]), json!([crashed, runs]));
+    assert_eq!(restart(crashed(3, 5)), "RestartContainers nodeAgent [a] 30 - 30");
+    assert_eq!(restart(crashed(30, 5)), "RestartContainers nodeAgent [a] 290 - 290");
+    assert_eq!(restart(crashed(30, 601)), "RestartContainers nodeAgent [a] -10 - -");
+}
+
+/// L-PHASE-10, L-COND-14
+#[test]
+fn times_that_threaten_a_running_pod() {
+    assert_eq!(check(running(), None), "None  [] - - -");
+    let mut pod = running();
+    pod["spec"]["activeDeadlineSeconds"] = json!(100);
+    pod["status"]["startTime"] = at(-60);
+    assert_eq!(check(pod.clone(), None), "None  [] - - 40");
+    pod["status"]["startTime"] = at(-100);
+    assert_eq!(check(pod, None), "FailPod nodeAgent [] - 0 -");
+    let mut pod = running();
+    pod["status"]["conditions"] = json!([{"type": "DisruptionTarget", "status": "True",
+        "reason": "EvictionByEvictionAPI", "lastTransitionTime": at(-20)}]);
+    assert_eq!(check(pod, None), "None  [] - - 100");
+}
+
+/// L-NODE-12, L-NODE-18, L-PHASE-13
+#[test]
+fn nodes_that_fail() {
+    let node = |ready: &str, taint: Value| {
+        Some(json!({"metadata": {"name": "n"}, "spec": {"taints": [taint]},
+            "status": {"conditions": [{"type": "Ready", "status": ready}]}}))
+    };
+    let unreachable = json!({"key": "node.kubernetes.io/unreachable", "effect": "NoExecute", "timeAdded": at(-100)});
+    let mut pod = running();
+    assert_eq!(
+        check(pod.clone(), node("Unknown", unreachable.clone())),
+        "EvictPod taintEvictionController [] - -100 -"
+    );
+    pod["spec"]["tolerations"] = json!([{"key": "node.kubernetes.io/unreachable",
+        "operator": "Exists", "effect": "NoExecute", "tolerationSeconds": 300}]);
+    let lost = node("Unknown", unreachable);
+    assert_eq!(check(pod.clone(), lost.clone()), "AwaitNode  [] - - 200");
+    let answer = evaluate_pod(&request(pod.clone(), lost.clone()));
+    assert_eq!((&*answer.phase, &*answer.effective_phase), ("Running", "Unknown"));
+    assert_eq!(check(marked(pod.clone(), 10, 30), lost), "AwaitNode  [] - - -");
+    let out = json!({"key": "node.kubernetes.io/out-of-service", "effect": "NoExecute"});
+    assert_eq!(check(marked(pod, 10, 30), node("Unknown", out)), "RemovePod podGC [] - - -");
+}
+
+/// L-TERM-6, L-TERM-9, L-TERM-18, L-TERM-19
+#[test]
+fn the_end_of_a_pod() {
+    let stop = "StopContainers nodeAgent [a] - 22 22";
+    assert_eq!(check(marked(running(), 20, 30), None), stop);
+    let kill = "KillContainers nodeAgent [a] - -3 -";
+    assert_eq!(check(marked(running(), -5, 30), None), kill);
+    let mut ended = running();
+    ended["status"]["containerStatuses"][0]["state"] = json!({"terminated": {"exitCode": 0}});
+    let ended = marked(ended, 20, 30);
+    assert_eq!(check(ended.clone(), None), "PublishPhase nodeAgent [] - - -");
+    let mut published = ended;
+    published["status"]["phase"] = json!("Succeeded");
+    assert_eq!(check(published.clone(), None), "RemovePod nodeAgent [] - - -");
+    published["metadata"]["finalizers"] = json!(["f"]);
+    assert_eq!(check(published, None), "AwaitFinalizers  [f] - - -");
+    let mut finished = running();
+    finished["spec"]["restartPolicy"] = json!("Never");
+    finished["status"]["containerStatuses"][0]["state"] = json!({"terminated": {"exitCode": 3}});
+    assert_eq!(check(finished.clone(), None), "PublishPhase nodeAgent [] - - -");
+    finished["status"]["phase"] = json!("Failed");
+    assert_eq!(check(finished, None), "None  [] - - -");
+}
+
+/// L-PHASE-15
+#[test]
+fn stages_follow_each_other() {
+    let stage = |pod: Value| {
+        let EvaluatePodsRequest { pod, now, node, facts } = request(pod, None);
+        explain_pod(&ExplainPodRequest { pod, now, node, facts }).unwrap().stage
+    };
+    let gated = json!({"metadata": {"name": "p"}, "spec": {"schedulingGates": [{"name": "x"}]}});
+    assert_eq!(stage(gated), "Creation");
+    assert_eq!(stage(json!({"metadata": {"name": "p"}})), "Scheduling");
+    assert_eq!(stage(running()), "Execution");
+    assert_eq!(stage(marked(running(), 20, 30)), "Termination");
+    let mut ended = running();
+    ended["status"]["phase"] = json!("Failed");
+    assert_eq!(stage(ended.clone()), "Termination");
+    assert_eq!(stage(marked(ended, 20, 30)), "Deletion");
+}
+
+#[test]
+fn a_story_is_told_in_order() {
+    let mut pod = running();
+    pod["metadata"]["creationTimestamp"] = at(-100);
+    pod["status"]["startTime"] = at(-80);
+    pod["status"]["containerStatuses"][0]["restartCount"] = json!(1);
+    pod["status"]["containerStatuses"][0]["lastState"] = json!({"terminated": {"exitCode": 1,
+        "reason": "Error", "startedAt": at(-75), "finishedAt": at(-70)}});
+    let pod = marked(pod, 20, 30);
+    let EvaluatePodsRequest { pod, now, node, facts } = request(pod, None);
+    let story = explain_pod(&ExplainPodRequest { pod, now, node, facts }).unwrap();
+    let told: Vec<String> = story
+        .events
+        .iter()
+        .map(|event| {
+            let tense = if event.upcoming { "+" } else { "" };
+            let at = reading::optional(event.at.as_ref()).map(|at| at - NOON);
+            format!("{tense}{} {}", at.map_or("?".to_owned(), |at| at.to_string()), event.what)
+        })
+        .collect();
+    assert_eq!(
+        told,
+        [
+            "-100 created",
+            "-80 accepted by the node agent",
+            "-75 container a started",
+            "-70 container a ended",
+            "-60 container a started",
+            "-10 deletion requested",
+            "+22 containers stopped: a at the latest",
+            "+? terminal phase published",
+            "+? object removed",
+        ]
+    );
+    assert_eq!(
+        story.summary,
+        "Running on node n: its deletion is requested: hooks, stop signals, and the rest of the period (a)"
+    );
+}
+
+/// L-CSTATE-1, L-GEN-4
+#[test]
+fn a_pod_that_cannot_be_evaluated_is_named() {
+    let mut broken = running();
+    broken["metadata"]["uid"] = json!("u");
+    broken["status"]["containerStatuses"][0]["state"] = json!({"running": {}, "terminated": {}});
+    let answer = evaluate_pod(&request(broken, None));
+    let error = answer.error.unwrap();
+    assert_eq!(error.field, "pod.status.containerStatuses[0].state");
+    assert_eq!(error.reason, "is running and terminated at once");
+    assert_eq!((&*answer.name, &*answer.uid, &*answer.phase), ("p", "u", ""));
+    let error = evaluate_pod(&EvaluatePodsRequest::default()).error.unwrap();
+    assert_eq!((&*error.field, &*error.reason), ("pod", "required"));
+    let without_time = EvaluatePodsRequest { now: None, ..request(running(), None) };
+    assert_eq!(evaluate_pod(&without_time).error.unwrap().field, "now");
+    let facts: PodFacts =
+        serde_json::from_value(json!({"sandboxes": {"items": [{"state": "Odd"}]}})).unwrap();
+    let odd = EvaluatePodsRequest { facts: Some(facts), ..request(running(), None) };
+    assert_eq!(evaluate_pod(&odd).error.unwrap().field, "facts.sandboxes.items[0].state");
+    let mut unknown = running();
+    unknown["spec"]["restartPolicy"] = json!("Sometimes");
+    assert_eq!(
+        evaluate_pod(&request(unknown, None)).error.unwrap().field,
+        "pod.spec.restartPolicy"
+    );
+}

@@ -1,0 +1,312 @@
+//! Nodes that are cut off (group `fencing`): when to fence one, and what a confirmed fence entitles to.
+//!
+//! Who detects, and what cuts a node off, is outside Berth (L-FENCE-1): detectors and confirmations come in as facts.
+
+mod decide;
+mod sequence;
+
+pub use decide::{
+    FenceDecision, FenceMode, FenceReason, Observation, OnContradiction, decide_fence,
+};
+pub use sequence::fence_sequence;
+
+use super::vocabulary::ConditionStatus;
+use super::word::words;
+
+words! {
+    /// What a fence cuts off (L-FENCE-10).
+    enum FenceScope {
+        /// The processes: power, hypervisor, or an agent on the host that killed them.
+        Compute = "compute",
+        /// The node's way to storage.
+        Storage = "storage",
+        /// The node's network.
+        Network = "network",
+        /// Both.
+        NetworkAndStorage = "network+storage",
+    }
+
+    /// How far a fence has come (L-FENCE-7).
+    enum FenceState {
+        /// The node is not heard of; nothing has been done.
+        Detected = "Detected",
+        /// It is to be fenced; whether it is, nobody knows.
+        Fencing = "Fencing",
+        /// The fence is confirmed.
+        Fenced = "Fenced",
+        /// Confirmed, and attachments of the node have been broken.
+        AttachmentsBroken = "AttachmentsBroken",
+        /// The node is back; this fence is over.
+        Recovered = "Recovered",
+    }
+
+    /// What happens to a fence, or is asked of it.
+    enum FenceEventType {
+        /// It was decided to fence.
+        Decide = "Decide",
+        /// The mechanism took the request. That says nothing of the node (L-FENCE-9).
+        FenceAccepted = "FenceAccepted",
+        /// The mechanism confirms that the node is cut off.
+        FenceConfirmed = "FenceConfirmed",
+        /// The mechanism gave up (L-FENCE-13).
+        FenceFailed = "FenceFailed",
+        /// Attachments of the node are to be broken.
+        BreakAttachment = "BreakAttachment",
+        /// A pod of the node is to be removed.
+        RemovePod = "RemovePod",
+        /// The name of a pod of the node is to be released.
+        ReleaseIdentity = "ReleaseIdentity",
+        /// The node is heard of again.
+        NodeReturned = "NodeReturned",
+    }
+
+    /// What became of it.
+    enum FenceOutcome {
+        /// Done, or allowed.
+        Ok = "Ok",
+        /// Not in this state; nothing changes (L-FENCE-7).
+        InvalidState = "InvalidState",
+        /// The fence is not confirmed (L-FENCE-8).
+        RefusedUnfenced = "RefusedUnfenced",
+        /// The fence does not cut off what would have to be (L-FENCE-10).
+        RefusedScope = "RefusedScope",
+        /// The node is back while it is being fenced: whether it will be cut off is open (L-FENCE-12).
+        FenceInFlight = "FenceInFlight",
+        /// The node is back as it was before the fence (L-FENCE-12).
+        RefusedStillFenced = "RefusedStillFenced",
+    }
+}
+
+impl FenceScope {
+    /// Whether a confirmed fence of this scope keeps the node from writing to its volumes (L-FENCE-10).
+    #[must_use]
+    pub const fn breaks_attachments(self) -> bool {
+        match self {
+            FenceScope::Compute | FenceScope::Storage | FenceScope::NetworkAndStorage => true,
+            FenceScope::Network => false,
+        }
+    }
+
+    /// Whether a confirmed fence of this scope isolates the node's processes, so that their pods and names may be given up
+    /// (L-FENCE-10).
+    #[must_use]
+    pub const fn removes_pods(self) -> bool {
+        match self {
+            FenceScope::Compute | FenceScope::NetworkAndStorage => true,
+            FenceScope::Storage | FenceScope::Network => false,
+        }
+    }
+}
+
+/// The scope that an administrator confirms with the taint `node.kubernetes.io/out-of-service` (L-FENCE-11): `compute`, on a node
+/// of which it is known that it is not ready.
+#[must_use]
+pub const fn scope_of_taint(
+    out_of_service: bool,
+    node_ready: Option<ConditionStatus>,
+) -> Option<FenceScope> {
+    match node_ready {
+        Some(ConditionStatus::False | ConditionStatus::Unknown) if out_of_service => {
+            Some(FenceScope::Compute)
+        }
+        _ => None,
+    }
+}
+
+/// The fence of one node, from the loss of contact to its return. After [`FenceState::Recovered`] the next loss is a new fence.
+#[derive(Copy, Clone, Debug, PartialEq, Eq)]
+pub struct Fence {
+    /// What it cuts off.
+    pub scope: FenceScope,
+    /// How far it has come.
+    pub state: FenceState,
+}
+
+/// One event.
+#[derive(Copy, Clone, Debug)]
+pub struct FenceEvent {
+    /// What happened.
+    pub r#type: FenceEventType,
+    /// Of `NodeReturned`: the node has been started anew since.
+    pub rebooted: bool,
+    /// Of `NodeReturned`: it reports that no process of before is left.
+    pub no_leftover_processes: bool,
+}
+
+impl Fence {
+    /// A fence of which only the loss of contact is known.
+    #[must_use]
+    pub const fn detected(scope: FenceScope) -> Fence {
+        Fence { scope, state: FenceState::Detected }
+    }
+
+    /// What an event does to the fence. Everything but `Ok` leaves it as it is.
+    pub fn apply(&mut self, event: &FenceEvent) -> FenceOutcome {
+        match self.next(event) {
+            Ok(state) => {
+                self.state = state;
+                FenceOutcome::Ok
+            }
+            Err(refusal) => refusal,
+        }
+    }
+
+    /// Whether attachments of the node may be broken (L-FENCE-8, L-FENCE-10).
+    #[must_use]
+    pub const fn lets_break_attachments(&self) -> bool {
+        self.is_confirmed() && self.scope.breaks_attachments()
+    }
+
+    /// Whether pods of the node may be removed and their names released (L-FENCE-8, L-FENCE-10).
+    #[must_use]
+    pub const fn lets_remove_pods(&self) -> bool {
+        self.is_confirmed() && self.scope.removes_pods()
+    }
+
+    /// Whether the node is known to be cut off.
+    const fn is_confirmed(&self) -> bool {
+        matches!(self.state, FenceState::Fenced | FenceState::AttachmentsBroken)
+    }
+
+    /// The state after an event, or why there is none (L-FENCE-7).
+    fn next(&self, event: &FenceEvent) -> Result<FenceState, FenceOutcome> {
+        use FenceState::{AttachmentsBroken, Detected, Fenced, Fencing, Recovered};
+        match (event.r#type, self.state) {
+            // Recovered ends it.
+            (_, Recovered) => Err(FenceOutcome::InvalidState),
+            (FenceEventType::Decide, Detected) => Ok(Fencing),
+            // L-FENCE-9: not a confirmation.
+            (FenceEventType::FenceAccepted, Fencing) => Ok(Fencing),
+            (FenceEventType::FenceConfirmed, Fencing) => Ok(Fenced),
+            // L-FENCE-13
+            (FenceEventType::FenceFailed, Fencing) => Ok(Detected),
+            (
+                FenceEventType::Decide
+                | FenceEventType::FenceAccepted
+                | FenceEventType::FenceConfirmed
+                | FenceEventType::FenceFailed,
+                _,
+            ) => Err(FenceOutcome::InvalidState),
+            (FenceEventType::BreakAttachment, _) => {
+                self.entitled(self.lets_break_attachments()).map(|_| AttachmentsBroken)
+            }
+            (FenceEventType::RemovePod | FenceEventType::ReleaseIdentity, state) => {
+                self.entitled(self.lets_remove_pods()).map(|()| state)
+            }
+            // L-FENCE-12
+            (FenceEventType::NodeReturned, Detected) => Ok(Recovered),
+            (FenceEventType::NodeReturned, Fencing) => Err(FenceOutcome::FenceInFlight),
+            (FenceEventType::NodeReturned, Fenced | AttachmentsBroken) => {
+                if event.rebooted && event.no_leftover_processes {
+                    Ok(Recovered)
+                } else {
+                    Err(FenceOutcome::RefusedStillFenced)
+                }
+            }
+        }
+    }
+
+    fn entitled(&self, is_in_scope: bool) -> Result<(), FenceOutcome> {
+        if !self.is_confirmed() {
+            return Err(FenceOutcome::RefusedUnfenced);
+        }
+        if is_in_scope { Ok(()) } else { Err(FenceOutcome::RefusedScope) }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{Fence, FenceEvent, FenceEventType, FenceScope, FenceState, scope_of_taint};
+    use crate::lifecycle::vocabulary::ConditionStatus;
+
+    /// All outcomes and states after an event, over the five states in order.
+    fn row(scope: FenceScope, word: &str, is_clean: bool) -> Vec<(&'static str, &'static str)> {
+        let r#type = FenceEventType::parse(word, "type").unwrap();
+        let event = FenceEvent { r#type, rebooted: is_clean, no_leftover_processes: is_clean };
+        let states = FenceState::WORDS.iter().map(|state| FenceState::parse(state, "").unwrap());
+        states
+            .map(|state| {
+                let mut fence = Fence { scope, state };
+                (fence.apply(&event).word(), fence.state.word())
+            })
+            .collect()
+    }
+
+    #[test]
+    fn the_whole_table() {
+        // L-FENCE-7 to L-FENCE-13, every event in every state; the scope decides nothing here.
+        let out_of_order = |state| ("InvalidState", state);
+        for scope in [FenceScope::Compute, FenceScope::NetworkAndStorage] {
+            let over = out_of_order("Recovered");
+            let invalid = ["Fenced", "AttachmentsBroken"].map(out_of_order);
+            for (word, detected, fencing) in [
+                ("Decide", ("Ok", "Fencing"), out_of_order("Fencing")),
+                ("FenceAccepted", out_of_order("Detected"), ("Ok", "Fencing")),
+                ("FenceConfirmed", out_of_order("Detected"), ("Ok", "Fenced")),
+                ("FenceFailed", out_of_order("Detected"), ("Ok", "Detected")),
+            ] {
+                let expected = [detected, fencing, invalid[0], invalid[1], over];
+                assert_eq!(row(scope, word, true), expected, "{word}");
+            }
+            let unfenced = ["Detected", "Fencing"].map(|state| ("RefusedUnfenced", state));
+            for word in ["RemovePod", "ReleaseIdentity"] {
+                let allowed = [("Ok", "Fenced"), ("Ok", "AttachmentsBroken")];
+                let expected = [unfenced[0], unfenced[1], allowed[0], allowed[1], over];
+                assert_eq!(row(scope, word, false), expected, "{word}");
+            }
+            let broken = ("Ok", "AttachmentsBroken");
+            let expected = [unfenced[0], unfenced[1], broken, broken, over];
+            assert_eq!(row(scope, "BreakAttachment", false), expected);
+        }
+    }
+
+    #[test]
+    fn a_fenced_node_comes_back_clean_or_not_at_all() {
+        // L-FENCE-12
+        let in_flight = ("FenceInFlight", "Fencing");
+        let back = ("Ok", "Recovered");
+        let over = ("InvalidState", "Recovered");
+        assert_eq!(
+            row(FenceScope::Compute, "NodeReturned", true),
+            [back, in_flight, back, back, over]
+        );
+        let refused = ["Fenced", "AttachmentsBroken"].map(|state| ("RefusedStillFenced", state));
+        assert_eq!(
+            row(FenceScope::Compute, "NodeReturned", false),
+            [back, in_flight, refused[0], refused[1], over]
+        );
+        for (rebooted, no_leftover_processes) in [(true, false), (false, true)] {
+            let r#type = FenceEventType::NodeReturned;
+            let mut fence = Fence { scope: FenceScope::Storage, state: FenceState::Fenced };
+            let outcome = fence.apply(&FenceEvent { r#type, rebooted, no_leftover_processes });
+            assert_eq!(outcome.word(), "RefusedStillFenced");
+        }
+    }
+
+    #[test]
+    fn what_each_scope_entitles_to() {
+        // L-FENCE-10
+        for (word, breaks, removes) in [
+            ("compute", "Ok", "Ok"),
+            ("network+storage", "Ok", "Ok"),
+            ("storage", "Ok", "RefusedScope"),
+            ("network", "RefusedScope", "RefusedScope"),
+        ] {
+            let scope = FenceScope::parse(word, "scope").unwrap();
+            assert_eq!(row(scope, "BreakAttachment", false)[2].0, breaks, "{word}");
+            assert_eq!(row(scope, "RemovePod", false)[2].0, removes, "{word}");
+            assert_eq!(row(scope, "ReleaseIdentity", false)[3].0, removes, "{word}");
+        }
+    }
+
+    #[test]
+    fn the_taint_confirms_only_for_a_node_that_is_not_ready() {
+        // L-FENCE-11, and L-GEN-4 where readiness is not known.
+        for ready in [ConditionStatus::False, ConditionStatus::Unknown] {
+            assert_eq!(scope_of_taint(true, Some(ready)), Some(FenceScope::Compute));
+            assert_eq!(scope_of_taint(false, Some(ready)), None);
+        }
+        assert_eq!(scope_of_taint(true, Some(ConditionStatus::True)), None);
+        assert_eq!(scope_of_taint(true, None), None);
+    }
+}

@@ -1,0 +1,237 @@
+//! `DecideFence`: whether a node that is not heard of is to be fenced now.
+
+use berth_proto::berth_v1::{
+    DecideFenceRequest, DecideFenceResponse, FenceBudget, FenceCandidate, FenceDetector,
+    FencePolicy,
+};
+
+use crate::lifecycle::reading::{self, Seconds, given, given_text, in_list};
+use crate::lifecycle::word::words;
+use crate::model::ModelError;
+
+words! {
+    /// What to do.
+    enum FenceDecision {
+        /// Leave the node alone.
+        NoAction = "NoAction",
+        /// Ask again later.
+        Wait = "Wait",
+        /// A person has to decide.
+        AskOperator = "AskOperator",
+        /// Fence it now.
+        Fence = "Fence",
+    }
+
+    /// Why.
+    enum FenceReason {
+        /// The policy forbids it.
+        PolicyNever = "PolicyNever",
+        /// The node has no pods that are not terminal.
+        NothingToProtect = "NothingToProtect",
+        /// A person asked for it (L-FENCE-6).
+        RequestedByOperator = "RequestedByOperator",
+        /// Every pod waits for ever, or does not count.
+        NoPodJustifiesFencing = "NoPodJustifiesFencing",
+        /// Every pod can wait longer.
+        ToleranceNotExhausted = "ToleranceNotExhausted",
+        /// A required detector sees the node well.
+        DetectorsDisagree = "DetectorsDisagree",
+        /// At least one pod cannot wait longer.
+        ToleranceExhausted = "ToleranceExhausted",
+    }
+
+    /// Who fences.
+    enum FenceMode {
+        /// Berth decides.
+        Auto = "Auto",
+        /// Berth asks.
+        Manual = "Manual",
+        /// Nobody.
+        Never = "Never",
+    }
+
+    /// What a detector sees.
+    enum Observation {
+        /// The node has failed.
+        Failed = "Failed",
+        /// The node is well.
+        Healthy = "Healthy",
+        /// Nothing.
+        NoData = "NoData",
+    }
+
+    /// What a contradiction between required detectors leads to.
+    enum OnContradiction {
+        /// Waiting.
+        Wait = "Wait",
+        /// Nothing else than without it.
+        Fence = "Fence",
+    }
+}
+
+/// Whether to fence (L-FENCE-4 to L-FENCE-6). An automatic fence never comes before the loss of contact plus the bound of the
+/// slowest required detector (L-FENCE-15).
+///
+/// Cost: n log n in the pods that are due.
+///
+/// # Errors
+/// [`ModelError`] for a word, `now`, `policy` or a required detector's bound that is missing, a negative bound or budget, and
+/// `contactLostAt` where pods may justify fencing.
+pub fn decide_fence(request: &DecideFenceRequest) -> Result<DecideFenceResponse, ModelError> {
+    let now = reading::required(request.now.as_ref(), "now")?;
+    let policy = Policy::read(request.policy.as_ref())?;
+    let evidence = Evidence::read(&request.detectors)?;
+    let candidates = candidates(&request.pods, &policy, evidence.bound)?;
+
+    use FenceDecision::{AskOperator, Fence, NoAction, Wait};
+    if policy.mode == FenceMode::Never {
+        return Ok(answer(NoAction, FenceReason::PolicyNever, None));
+    }
+    if request.requested_by_operator {
+        return Ok(answer(Fence, FenceReason::RequestedByOperator, Some(now)));
+    }
+    if request.pods.is_empty() {
+        return Ok(answer(NoAction, FenceReason::NothingToProtect, None));
+    }
+    let Some(shortest) = candidates.iter().map(|candidate| candidate.waits).min() else {
+        return Ok(answer(Wait, FenceReason::NoPodJustifiesFencing, None));
+    };
+    let lost = reading::required(request.contact_lost_at.as_ref(), "contactLostAt")?;
+    let fence_at = lost.saturating_add(shortest);
+    if now < fence_at {
+        return Ok(answer(Wait, FenceReason::ToleranceNotExhausted, Some(fence_at)));
+    }
+    let (decision, reason) = if evidence.is_contradicted && !policy.fences_on_contradiction {
+        (Wait, FenceReason::DetectorsDisagree)
+    } else if policy.mode == FenceMode::Manual {
+        (AskOperator, FenceReason::ToleranceExhausted)
+    } else {
+        (Fence, FenceReason::ToleranceExhausted)
+    };
+    let due = candidates.iter().filter(|candidate| lost.saturating_add(candidate.waits) <= now);
+    let mut justified_by: Vec<String> = due.map(|candidate| candidate.name.to_owned()).collect();
+    justified_by.sort_unstable();
+    Ok(DecideFenceResponse { justified_by, ..answer(decision, reason, Some(fence_at)) })
+}
+
+fn answer(
+    decision: FenceDecision,
+    reason: FenceReason,
+    fence_at: Option<Seconds>,
+) -> DecideFenceResponse {
+    DecideFenceResponse {
+        decision: decision.word().to_owned(),
+        reason: reason.word().to_owned(),
+        fence_at: fence_at.map(reading::time),
+        justified_by: Vec::new(),
+    }
+}
+
+struct Policy {
+    mode: FenceMode,
+    min_priority: i32,
+    fences_on_contradiction: bool,
+}
+
+impl Policy {
+    fn read(policy: Option<&FencePolicy>) -> Result<Policy, ModelError> {
+        let policy = given(policy, "policy")?;
+        let on_contradiction = OnContradiction::parse_or(
+            &policy.on_contradiction,
+            OnContradiction::Wait,
+            "policy.onContradiction",
+        )?;
+        Ok(Policy {
+            mode: FenceMode::parse(&policy.mode, "policy.mode")?,
+            min_priority: policy.min_priority.unwrap_or(i32::MIN),
+            fences_on_contradiction: on_contradiction == OnContradiction::Fence,
+        })
+    }
+}
+
+/// What the required detectors say; the others inform people only.
+struct Evidence {
+    /// The longest bound, seconds; 0 without any (L-FENCE-5, step 4).
+    bound: Seconds,
+    is_contradicted: bool,
+}
+
+impl Evidence {
+    fn read(detectors: &[FenceDetector]) -> Result<Evidence, ModelError> {
+        let mut evidence = Evidence { bound: 0, is_contradicted: false };
+        for (index, detector) in detectors.iter().enumerate() {
+            let (bound, observed) = in_list("detectors", index, observation(detector))?;
+            if detector.required {
+                evidence.bound = evidence.bound.max(bound);
+                evidence.is_contradicted |= observed == Observation::Healthy;
+            }
+        }
+        Ok(evidence)
+    }
+}
+
+fn observation(detector: &FenceDetector) -> Result<(Seconds, Observation), ModelError> {
+    let observed = Observation::parse(&detector.observed, "observed")?;
+    let refused = |reason| ModelError::new("latencyBoundSeconds", reason);
+    match detector.latency_bound_seconds {
+        Some(bound) if bound < 0 => Err(refused("must not be negative")),
+        Some(bound) => Ok((bound, observed)),
+        // L-FENCE-1: without a bound nobody knows when its silence means anything.
+        None if detector.required => Err(refused("required of a required detector")),
+        None => Ok((0, observed)),
+    }
+}
+
+/// A pod that may justify fencing.
+struct Candidate<'a> {
+    name: &'a str,
+    /// How long after the loss of contact, seconds.
+    waits: Seconds,
+}
+
+fn candidates<'a>(
+    pods: &'a [FenceCandidate],
+    policy: &Policy,
+    bound: Seconds,
+) -> Result<Vec<Candidate<'a>>, ModelError> {
+    let mut candidates = Vec::new();
+    for (index, pod) in pods.iter().enumerate() {
+        let name = in_list("pods", index, given_text(&pod.name, "name"))?;
+        let tolerance = in_list("pods", index, tolerance(pod))?;
+        if let Some(tolerance) = tolerance.filter(|_| pod.priority >= policy.min_priority) {
+            candidates.push(Candidate { name, waits: bound.max(tolerance) });
+        }
+    }
+    Ok(candidates)
+}
+
+/// How long the pod can wait for its node, its budget considered; `None` for ever (L-FENCE-5, step 4).
+fn tolerance(pod: &FenceCandidate) -> Result<Option<Seconds>, ModelError> {
+    let budget = match &pod.budget {
+        Some(budget) => Some(healthy(budget).map_err(|error| error.under("budget"))?),
+        None => None,
+    };
+    let Some(tolerance) = pod.toleration_seconds else { return Ok(None) };
+    let tolerance = tolerance.max(0);
+    Ok(Some(match budget {
+        Some((current, desired)) if current < desired => 0,
+        Some((current, desired)) if current == desired => tolerance / 2,
+        _ => tolerance,
+    }))
+}
+
+/// How many pods of the budget are healthy, and should be.
+fn healthy(budget: &FenceBudget) -> Result<(i32, i32), ModelError> {
+    let count = |value: Option<i32>, field: &str| match value {
+        None => Err(ModelError::new(field, "required")),
+        Some(value) if value < 0 => Err(ModelError::new(field, "must not be negative")),
+        Some(value) => Ok(value),
+    };
+    Ok((
+        count(budget.current_healthy, "currentHealthy")?,
+        count(budget.desired_healthy, "desiredHealthy")?,
+    ))
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,43 @@
+//! Nodes that fail: when a node counts as lost, how fast its zone may be acted on, and what becomes of its pods (group
+//! `node-failure`).
+
+mod health;
+mod taint_eviction;
+mod timeline;
+mod toleration;
+mod zone;
+
+pub use health::node_health;
+pub(crate) use taint_eviction::{Eviction, eviction_since};
+pub use taint_eviction::{TaintDecision, taint_eviction};
+pub use timeline::node_loss_timeline;
+pub use toleration::default_tolerations;
+pub use zone::{ZoneState, zone_disruption, zone_of};
+
+use super::reading::Seconds;
+use crate::model::ModelError;
+
+/// On nodes that say they are not ready (L-NODE-4).
+const NOT_READY: &str = "node.kubernetes.io/not-ready";
+
+/// On nodes that say nothing (L-NODE-4).
+const UNREACHABLE: &str = "node.kubernetes.io/unreachable";
+
+/// Silence after which a node is unreachable, where the request does not say (L-NODE-1).
+const GRACE_SECONDS: i64 = 50;
+
+/// A number of seconds that is not negative; `default` when absent.
+fn seconds_or(given: Option<i64>, default: Seconds, field: &str) -> Result<Seconds, ModelError> {
+    match given.unwrap_or(default) {
+        seconds if seconds < 0 => Err(ModelError::new(field, format!("`{seconds}` is negative"))),
+        seconds => Ok(seconds),
+    }
+}
+
+/// The last second of the year 9999. What would come later never comes.
+const END_OF_TIME: Seconds = 253_402_300_799;
+
+/// So many seconds later; `None` when that is after the end of time.
+fn after(time: Seconds, seconds: Seconds) -> Option<Seconds> {
+    Some(time.saturating_add(seconds)).filter(|at| *at <= END_OF_TIME || seconds == 0)
+}

@@ -1,0 +1,324 @@
+//! Whether and when the NoExecute taints of its node evict a pod.
+
+use berth_proto::berth_v1::{ScheduledEviction, TaintEvictionRequest, TaintEvictionResponse};
+use berth_proto::core_v1::{Taint, Toleration};
+use smallvec::SmallVec;
+
+use super::after;
+use super::toleration::{NoExecuteTolerations, effect_of};
+use crate::lifecycle::reading::{self, Seconds, in_list};
+use crate::lifecycle::word::words;
+use crate::model::ModelError;
+use crate::model::taint::Effect;
+
+words! {
+    /// What the taint eviction controller does about a pod.
+    enum TaintDecision {
+        /// It is deleted.
+        EvictNow = "EvictNow",
+        /// It is deleted at a time.
+        EvictAt = "EvictAt",
+        /// It stays.
+        Keep = "Keep",
+        /// It stays, and an eviction that was scheduled is forgotten.
+        Cancel = "Cancel",
+    }
+}
+
+/// `DisruptionTarget` reason of a pod that taints evict; it is then deleted with its own grace period (L-NODE-16, L-COND-12).
+const DISRUPTION_REASON: &str = "DeletionByTaintManager";
+
+/// An eviction that was scheduled before.
+#[derive(Copy, Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Scheduled {
+    pub(crate) created_at: Seconds,
+    pub(crate) fire_at: Seconds,
+}
+
+impl Scheduled {
+    fn read(scheduled: &ScheduledEviction) -> Result<Scheduled, ModelError> {
+        let created_at = reading::required(scheduled.created_at.as_ref(), "createdAt")?;
+        let fire_at = reading::required(scheduled.fire_at.as_ref(), "fireAt")?;
+        if fire_at < created_at {
+            return Err(ModelError::new("fireAt", "is before `createdAt`"));
+        }
+        Ok(Scheduled { created_at, fire_at })
+    }
+}
+
+/// What becomes of a pod, and when it is evicted if it is.
+#[derive(Copy, Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Verdict {
+    pub(crate) decision: TaintDecision,
+    pub(crate) at: Option<Seconds>,
+}
+
+/// Whether a pod will be evicted.
+#[derive(Copy, Clone, Debug, PartialEq, Eq)]
+pub(crate) enum Eviction {
+    /// Not as things stand.
+    Never,
+    /// At this time, which may have passed.
+    At(Seconds),
+}
+
+/// What some taints do to a pod.
+#[derive(Copy, Clone, Debug, PartialEq, Eq)]
+enum Tolerance {
+    /// One of them is not tolerated.
+    Not,
+    /// All are, at least one of them for so long only; not negative.
+    For(Seconds),
+    /// All are, for ever.
+    Forever,
+}
+
+/// `TaintEviction`: what the NoExecute taints of its node mean for a pod now (L-NODE-12 to L-NODE-16).
+///
+/// # Errors
+/// [`ModelError`] for an unknown operator or effect, a missing `now`, and an eviction that was scheduled to fire before it was
+/// created or lacks a time.
+pub fn taint_eviction(request: &TaintEvictionRequest) -> Result<TaintEvictionResponse, ModelError> {
+    let now = reading::required(request.now.as_ref(), "now")?;
+    let scheduled = request.scheduled.as_ref().map(Scheduled::read).transpose();
+    let scheduled = scheduled.map_err(|error| error.under("scheduled"))?;
+    let verdict = eviction_of(&request.tolerations, &request.taints, scheduled, now)?;
+    let reason = if verdict.at.is_some() { DISRUPTION_REASON } else { "" };
+    Ok(TaintEvictionResponse {
+        decision: verdict.decision.word().to_owned(),
+        at: verdict.at.map(reading::time),
+        disruption_reason: reason.to_owned(),
+    })
+}
+
+/// The same, typed. No NoExecute taint never evicts (L-NODE-15).
+///
+/// # Errors
+/// [`ModelError`] at `tolerations[i]` or `taints[i]` for an unknown operator or effect.
+pub(crate) fn eviction_of(
+    tolerations: &[Toleration],
+    taints: &[Taint],
+    scheduled: Option<Scheduled>,
+    now: Seconds,
+) -> Result<Verdict, ModelError> {
+    let tolerations = NoExecuteTolerations::read(tolerations)?;
+    let taints: SmallVec<[&Taint; 4]> = no_execute(taints)?.map(|(_, taint)| taint).collect();
+    let now_verdict = Verdict { decision: TaintDecision::EvictNow, at: Some(now) };
+    let at = |at| Verdict { decision: TaintDecision::EvictAt, at: Some(at) };
+    let tolerance = Tolerance::of(&tolerations, taints.iter().copied());
+    let fires = match tolerance {
+        Tolerance::Not => return Ok(now_verdict),
+        Tolerance::Forever => None,
+        Tolerance::For(seconds) => after(now, seconds),
+    };
+    Ok(match (fires, scheduled) {
+        (None, None) => Verdict { decision: TaintDecision::Keep, at: None },
+        (None, Some(_)) => Verdict { decision: TaintDecision::Cancel, at: None },
+        // What was scheduled earlier stands, whatever the taints would say by themselves (L-NODE-14).
+        (Some(_), Some(stands)) if stands.created_at < now => at(stands.fire_at),
+        (Some(_), _) if tolerance == Tolerance::For(0) => now_verdict,
+        (Some(fires), _) => at(fires),
+    })
+}
+
+/// When the taints of its node evict a pod, by what the node alone tells: its first taint that is not tolerated for ever started the
+/// wait, which later ones do not move (L-NODE-14), and one that is not tolerated ends it. A taint without a time was added now.
+///
+/// # Errors
+/// [`ModelError`] at `spec.tolerations[i]` of the pod, or at `node.spec.taints[i]`, for an unknown operator or effect.
+pub(crate) fn eviction_since(
+    tolerations: &[Toleration],
+    taints: &[Taint],
+    now: Seconds,
+) -> Result<Eviction, ModelError> {
+    let tolerations =
+        NoExecuteTolerations::read(tolerations).map_err(|error| error.under("spec"))?;
+    let taints = no_execute(taints).map_err(|error| error.under("node.spec"))?;
+    let mut taints: SmallVec<[(Seconds, &Taint); 4]> =
+        taints.map(|(added, taint)| (added.unwrap_or(now).min(now), taint)).collect();
+    taints.sort_by_key(|(added, _)| *added);
+    let mut fires: Option<Seconds> = None;
+    for together in taints.chunk_by(|(left, _), (right, _)| left == right) {
+        let added = together[0].0;
+        match Tolerance::of(&tolerations, together.iter().map(|(_, taint)| *taint)) {
+            Tolerance::Not => return Ok(Eviction::At(fires.map_or(added, |at| at.min(added)))),
+            Tolerance::For(seconds) => fires = fires.or(after(added, seconds)),
+            Tolerance::Forever => {}
+        }
+    }
+    Ok(fires.map_or(Eviction::Never, Eviction::At))
+}
+
+/// The NoExecute taints, each with the time at which it was added.
+fn no_execute(
+    taints: &[Taint],
+) -> Result<impl Iterator<Item = (Option<Seconds>, &Taint)>, ModelError> {
+    for (index, taint) in taints.iter().enumerate() {
+        in_list("taints", index, effect_of(taint))?;
+    }
+    let is_no_execute = |taint: &&Taint| taint.effect == Effect::NoExecute.name();
+    Ok(taints
+        .iter()
+        .filter(is_no_execute)
+        .map(|taint| (reading::optional(taint.time_added.as_ref()), taint)))
+}
+
+impl Tolerance {
+    /// The shortest time for which the first matching tolerations bear the taints (L-NODE-12, L-NODE-13).
+    fn of<'a>(
+        tolerations: &NoExecuteTolerations<'_>,
+        taints: impl Iterator<Item = &'a Taint>,
+    ) -> Tolerance {
+        let mut least = Tolerance::Forever;
+        for taint in taints {
+            let Some(toleration) = tolerations.first_matching(taint) else {
+                return Tolerance::Not;
+            };
+            least = match (toleration.toleration_seconds, least) {
+                (None, least) => least,
+                (Some(seconds), Tolerance::For(least)) => Tolerance::For(seconds.max(0).min(least)),
+                (Some(seconds), _) => Tolerance::For(seconds.max(0)),
+            };
+        }
+        least
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::END_OF_TIME;
+    use super::*;
+
+    /// `key:seconds` or `key` for ever; `key@added` or `key`.
+    fn tolerations(text: &str) -> Vec<Toleration> {
+        let one = |text: &str| {
+            let (key, seconds) = text.split_once(':').map_or((text, None), |(k, s)| (k, Some(s)));
+            Toleration {
+                key: key.into(),
+                operator: "Exists".into(),
+                toleration_seconds: seconds.map(|seconds| seconds.parse().unwrap()),
+                ..Toleration::default()
+            }
+        };
+        text.split_whitespace().map(one).collect()
+    }
+
+    fn taints(text: &str) -> Vec<Taint> {
+        let one = |text: &str| {
+            let (key, added) = text.split_once('@').map_or((text, None), |(k, a)| (k, Some(a)));
+            Taint {
+                key: key.into(),
+                effect: "NoExecute".into(),
+                time_added: added.map(|added| reading::time(added.parse().unwrap())),
+                ..Taint::default()
+            }
+        };
+        text.split_whitespace().map(one).collect()
+    }
+
+    fn check(
+        tolerated: &str,
+        tainted: &str,
+        scheduled: Option<(i64, i64)>,
+        now: i64,
+    ) -> (TaintDecision, Option<i64>) {
+        let scheduled = scheduled.map(|(created_at, fire_at)| Scheduled { created_at, fire_at });
+        let verdict =
+            eviction_of(&tolerations(tolerated), &taints(tainted), scheduled, now).unwrap();
+        (verdict.decision, verdict.at)
+    }
+
+    /// L-NODE-14: what was scheduled at this very moment does not stand yet, and what stands is not moved even by zero seconds.
+    #[test]
+    fn what_is_scheduled_stands() {
+        use TaintDecision::{Cancel, EvictAt, EvictNow};
+        assert_eq!(check("a:9", "a", Some((10, 90)), 10), (EvictAt, Some(19)));
+        assert_eq!(check("a:9", "a", Some((9, 90)), 10), (EvictAt, Some(90)));
+        assert_eq!(check("a:0", "a", Some((9, 90)), 10), (EvictAt, Some(90)));
+        assert_eq!(check("a:0", "a", Some((10, 90)), 10), (EvictNow, Some(10)));
+        assert_eq!(check("a:9", "a", Some((9, 12)), 50), (EvictAt, Some(12)));
+        assert_eq!(check("a:9", "b", Some((9, 90)), 10), (EvictNow, Some(10)));
+        assert_eq!(check("a:9", "", Some((9, 90)), 10), (Cancel, None));
+        assert_eq!(check("a", "a", Some((9, 90)), 10), (Cancel, None));
+    }
+
+    /// L-NODE-12: a wait that ends after the last time that can be written never ends.
+    #[test]
+    fn extreme_tolerances() {
+        use TaintDecision::{EvictAt, EvictNow, Keep};
+        assert_eq!(check("a:9223372036854775807", "a", None, 10), (Keep, None));
+        assert_eq!(check("a:253402300789", "a", None, 10), (EvictAt, Some(END_OF_TIME)));
+        assert_eq!(check("a:253402300790", "a", None, 10), (Keep, None));
+        assert_eq!(check("a:-9223372036854775808", "a", None, 10), (EvictNow, Some(10)));
+        assert_eq!(check("a:0", "a", None, i64::MAX), (EvictNow, Some(i64::MAX)));
+        assert_eq!(check("a:5", "a", None, i64::MIN), (EvictAt, Some(i64::MIN + 5)));
+    }
+
+    /// The node tells since when: L-NODE-12 to L-NODE-15 replayed over the times of its taints.
+    #[test]
+    fn since_the_taints_were_added() {
+        let check = |tolerated: &str, tainted: &str, expected: Eviction| {
+            let found = eviction_since(&tolerations(tolerated), &taints(tainted), 100).unwrap();
+            assert_eq!(found, expected, "{tolerated} {tainted}");
+        };
+        check("a:300", "", Eviction::Never);
+        check("a:300", "a@40", Eviction::At(340));
+        check("a:300", "a", Eviction::At(400));
+        check("a:300", "a@900", Eviction::At(400));
+        check("a:300 b:5", "b@60 a@40", Eviction::At(340));
+        check("a:300 b:5", "b@40 a@40", Eviction::At(45));
+        check("a b:5", "b@60 a@40", Eviction::At(65));
+        check("a:300", "b@60 a@40", Eviction::At(60));
+        check("a:3", "b@60 a@40", Eviction::At(43));
+        check("a b", "b@60 a@40", Eviction::Never);
+    }
+
+    #[test]
+    fn many_taints_and_tolerations_are_no_trouble() {
+        let key = |n: usize| format!("k{n}");
+        let tolerated: String = (0..50_000).map(|n| key(n) + ":7 ").collect();
+        let tainted: String = (0..50_000).rev().map(|n| key(n) + " ").collect();
+        assert_eq!(check(&tolerated, &tainted, None, 1), (TaintDecision::EvictAt, Some(8)));
+    }
+
+    /// L-NODE-16 with the reason of L-COND-12, and what is refused.
+    #[test]
+    fn the_mark_and_the_errors() {
+        let request = TaintEvictionRequest {
+            tolerations: tolerations("a:5"),
+            taints: taints("a"),
+            now: Some(reading::time(7)),
+            scheduled: None,
+        };
+        let answer = taint_eviction(&request).unwrap();
+        assert_eq!(answer.disruption_reason, "DeletionByTaintManager");
+        let kept = TaintEvictionRequest { taints: Vec::new(), ..request.clone() };
+        assert_eq!(taint_eviction(&kept).unwrap().disruption_reason, "");
+
+        let refused = |request| taint_eviction(&request).unwrap_err().to_string();
+        assert_eq!(
+            refused(TaintEvictionRequest { now: None, ..request.clone() }),
+            "`now`: required"
+        );
+        let scheduled = |created_at, fire_at| {
+            Some(ScheduledEviction {
+                created_at: Some(reading::time(created_at)),
+                fire_at: Some(reading::time(fire_at)),
+            })
+        };
+        assert_eq!(
+            refused(TaintEvictionRequest { scheduled: scheduled(8, 7), ..request.clone() }),
+            "`scheduled.fireAt`: is before `createdAt`"
+        );
+        let empty = Some(ScheduledEviction::default());
+        assert_eq!(
+            refused(TaintEvictionRequest { scheduled: empty, ..request.clone() }),
+            "`scheduled.createdAt`: required"
+        );
+        let taints = vec![Taint { effect: String::new(), ..request.taints[0].clone() }];
+        assert_eq!(
+            refused(TaintEvictionRequest { taints, ..request }),
+            "`taints[0].effect`: `` is not a taint effect"
+        );
+    }
+}

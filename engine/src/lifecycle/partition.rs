@@ -1,0 +1,214 @@
+//! Pods on nodes that are cut off: the condition that says so, and what a list of pods shows (L-FENCE-2, L-FENCE-3).
+
+use berth_proto::berth_v1::{PartitionConditionRequest, PartitionConditionResponse};
+use berth_proto::core_v1::{Pod, PodCondition};
+
+use super::reading::{self, Seconds, given, in_list};
+use super::vocabulary::{ConditionStatus, PodPhase};
+use crate::model::ModelError;
+
+/// Type of the condition.
+pub const NODE_PARTITIONED: &str = "berth.io/NodePartitioned";
+
+/// `PartitionCondition`: the condition [`NODE_PARTITIONED`] of a pod, given what is known of its node.
+///
+/// # Errors
+/// [`ModelError`] for a missing pod or `now`, and for a word that is not known: `nodeReady`, the pod's phase, and the status of
+/// the recorded condition.
+pub fn partition_condition(
+    request: &PartitionConditionRequest,
+) -> Result<PartitionConditionResponse, ModelError> {
+    let now = reading::required(request.now.as_ref(), "now")?;
+    let pod = given(request.pod.as_ref(), "pod")?;
+    let node_ready = match &*request.node_ready {
+        "" => None,
+        word => Some(ConditionStatus::parse(word, "nodeReady")?),
+    };
+    let phase = reading::phase(pod).map_err(|error| error.under("pod"))?;
+    let recorded = recorded(pod).map_err(|error| error.under("pod.status"))?;
+    let is_partitioned = is_partitioned(pod, phase, node_ready, recorded.map(|(_, status)| status));
+    let is_marked = reading::is_marked(pod);
+
+    let condition = match (node_ready, recorded) {
+        (Some(ConditionStatus::Unknown), recorded) if is_partitioned => {
+            Some(set(pod, recorded, ConditionStatus::True, "NodeHeartbeatLost", now))
+        }
+        // A node that reports itself not ready is in touch as well.
+        (Some(ConditionStatus::True | ConditionStatus::False), Some((_, status)))
+            if status != ConditionStatus::False =>
+        {
+            Some(set(pod, recorded, ConditionStatus::False, "NodeHeartbeatRestored", now))
+        }
+        (_, recorded) => recorded.map(|(condition, _)| condition.clone()),
+    };
+    let display_status = match phase {
+        _ if is_partitioned => "NodeDown",
+        _ if is_marked => "Terminating",
+        PodPhase::Succeeded => "Completed",
+        phase => phase.word(),
+    };
+    let status_reason = if is_partitioned && is_marked { "NodeLost" } else { "" };
+    let keyed = |condition: PodCondition| (condition.r#type.clone(), condition);
+    Ok(PartitionConditionResponse {
+        conditions: condition.map(keyed).into_iter().collect(),
+        status_reason: status_reason.to_owned(),
+        display_status: display_status.to_owned(),
+    })
+}
+
+/// Whether a pod that is not terminal is on a node of which nothing is heard (L-FENCE-2). Where nothing is known of the node, what
+/// is recorded stays (L-GEN-4).
+fn is_partitioned(
+    pod: &Pod,
+    phase: PodPhase,
+    node_ready: Option<ConditionStatus>,
+    recorded: Option<ConditionStatus>,
+) -> bool {
+    let is_out_of_touch = match node_ready {
+        Some(ready) => ready == ConditionStatus::Unknown,
+        None => recorded == Some(ConditionStatus::True),
+    };
+    is_out_of_touch && !phase.is_terminal() && reading::node_name(pod).is_some()
+}
+
+/// The recorded condition and its status.
+fn recorded(pod: &Pod) -> Result<Option<(&PodCondition, ConditionStatus)>, ModelError> {
+    let mut conditions = reading::status(pod).conditions.iter().enumerate();
+    let found = conditions.find(|(_, condition)| condition.r#type == NODE_PARTITIONED);
+    let Some((index, condition)) = found else { return Ok(None) };
+    let status = ConditionStatus::parse(&condition.status, "status");
+    Ok(Some((condition, in_list("conditions", index, status)?)))
+}
+
+/// The condition with a status, whose transition is now unless it was that already (L-COND-1, L-COND-2).
+fn set(
+    pod: &Pod,
+    recorded: Option<(&PodCondition, ConditionStatus)>,
+    status: ConditionStatus,
+    reason: &str,
+    now: Seconds,
+) -> PodCondition {
+    let unchanged = recorded.filter(|(_, recorded)| *recorded == status);
+    let since = unchanged.and_then(|(condition, _)| condition.last_transition_time);
+    PodCondition {
+        r#type: NODE_PARTITIONED.to_owned(),
+        status: status.word().to_owned(),
+        last_transition_time: since.or_else(|| Some(reading::time(now))),
+        reason: reason.to_owned(),
+        observed_generation: reading::meta(pod).generation,
+        ..PodCondition::default()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{NODE_PARTITIONED, partition_condition};
+    use berth_proto::Time;
+    use berth_proto::berth_v1::{PartitionConditionRequest, PartitionConditionResponse};
+    use berth_proto::core_v1::{Pod, PodCondition, PodSpec, PodStatus};
+    use berth_proto::meta_v1::ObjectMeta;
+
+    /// A pod of generation 3 on a node, in a phase, with the condition in a status since 100, or without it.
+    fn pod(phase: &str, recorded: &str) -> Pod {
+        let condition = PodCondition {
+            r#type: NODE_PARTITIONED.to_owned(),
+            status: recorded.to_owned(),
+            last_transition_time: Some(Time::from_unix_seconds(100)),
+            ..PodCondition::default()
+        };
+        let conditions = if recorded.is_empty() { vec![] } else { vec![condition] };
+        Pod {
+            metadata: Some(ObjectMeta { generation: 3, ..ObjectMeta::default() }),
+            spec: Some(PodSpec { node_name: "n1".to_owned(), ..PodSpec::default() }),
+            status: Some(PodStatus { phase: phase.to_owned(), conditions, ..PodStatus::default() }),
+        }
+    }
+
+    fn asked(pod: Pod, node_ready: &str) -> PartitionConditionRequest {
+        PartitionConditionRequest {
+            pod: Some(pod),
+            node_ready: node_ready.to_owned(),
+            now: Some(Time::from_unix_seconds(200)),
+        }
+    }
+
+    /// The condition as `status/reason@transition`, and what is displayed.
+    fn shown(answer: &PartitionConditionResponse) -> String {
+        let condition = answer.conditions.get(NODE_PARTITIONED).map_or("-".to_owned(), |found| {
+            let since = found.last_transition_time.and_then(|time| time.unix_seconds());
+            format!("{}/{}@{}", found.status, found.reason, since.unwrap())
+        });
+        format!("{condition} {} {}", answer.display_status, answer.status_reason)
+    }
+
+    fn check(pod: Pod, node_ready: &str, expected: &str) {
+        let answer = partition_condition(&asked(pod, node_ready)).unwrap();
+        assert_eq!(shown(&answer).trim_end(), expected);
+    }
+
+    #[test]
+    fn the_transition_is_when_the_status_changed() {
+        // L-FENCE-2, L-COND-2
+        check(pod("Running", ""), "Unknown", "True/NodeHeartbeatLost@200 NodeDown");
+        check(pod("Running", "True"), "Unknown", "True/NodeHeartbeatLost@100 NodeDown");
+        check(pod("Running", "False"), "Unknown", "True/NodeHeartbeatLost@200 NodeDown");
+        check(pod("Running", "True"), "True", "False/NodeHeartbeatRestored@200 Running");
+        check(pod("Running", "False"), "True", "False/@100 Running");
+        check(pod("Pending", ""), "True", "- Pending");
+        // A node that says itself that it is not ready is heard of.
+        check(pod("Running", "True"), "False", "False/NodeHeartbeatRestored@200 Running");
+    }
+
+    #[test]
+    fn terminal_and_unbound_pods_are_not_partitioned() {
+        // L-FENCE-2, L-FENCE-3
+        check(pod("Succeeded", "True"), "Unknown", "True/@100 Completed");
+        check(pod("Failed", ""), "Unknown", "- Failed");
+        let mut unbound = pod("Pending", "");
+        unbound.spec = None;
+        check(unbound, "Unknown", "- Pending");
+    }
+
+    #[test]
+    fn what_is_recorded_stays_where_nothing_is_known() {
+        // L-GEN-4
+        check(pod("Running", "True"), "", "True/@100 NodeDown");
+        check(pod("Running", "False"), "", "False/@100 Running");
+        check(pod("Running", ""), "", "- Running");
+    }
+
+    #[test]
+    fn a_marked_pod_on_a_lost_node_is_lost() {
+        // L-FENCE-2, L-FENCE-3, L-TERM-24
+        let marked = |phase| {
+            let mut pod = pod(phase, "");
+            let metadata = pod.metadata.as_mut().unwrap();
+            metadata.deletion_timestamp = Some(Time::from_unix_seconds(150));
+            pod
+        };
+        check(marked("Running"), "Unknown", "True/NodeHeartbeatLost@200 NodeDown NodeLost");
+        check(marked("Running"), "True", "- Terminating");
+        check(marked("Succeeded"), "Unknown", "- Terminating");
+        let answer = partition_condition(&asked(marked("Running"), "Unknown")).unwrap();
+        assert_eq!(answer.conditions[NODE_PARTITIONED].observed_generation, 3);
+    }
+
+    #[test]
+    fn errors_name_the_field() {
+        let error = |request| partition_condition(&request).unwrap_err().to_string();
+        let known = "not one of `True`, `False`, `Unknown`";
+        let request = asked(pod("Running", ""), "Ready");
+        assert_eq!(error(request), format!("`nodeReady`: unknown value `Ready`: {known}"));
+        let request = asked(pod("Running", "Yes"), "True");
+        assert_eq!(
+            error(request),
+            format!("`pod.status.conditions[0].status`: unknown value `Yes`: {known}")
+        );
+        let request = asked(pod("Asleep", ""), "True");
+        assert!(error(request).starts_with("`pod.status.phase`: unknown value `Asleep`"));
+        let request = PartitionConditionRequest { now: None, ..asked(pod("", ""), "True") };
+        assert_eq!(error(request), "`now`: required");
+        let request = PartitionConditionRequest { pod: None, ..asked(pod("", ""), "True") };
+        assert_eq!(error(request), "`pod`: required");
+    }
+}

@@ -1,0 +1,235 @@
+//! The phase of a pod (group `phase`): a summary of its containers that only moves forward.
+//!
+//! `tally.rs` counts what the containers do and answers what that alone means; this file puts the recorded phase, orders and
+//! the node's contact over it (the order is that of section 1.2); `finalize.rs` is the end of the object.
+//!
+//! No rule of this group fails a pod because contact to its node is lost: such a pod becomes Failed when it is removed
+//! (L-PHASE-14), which is the garbage collector's decision (L-GC-6).
+
+mod tally;
+mod finalize;
+
+use berth_proto::berth_v1::{
+    CheckPhaseTransitionRequest, CheckPhaseTransitionResponse, DerivePodPhaseRequest,
+    DerivePodPhaseResponse,
+};
+use berth_proto::core_v1::Pod;
+
+use self::tally::Tally;
+use super::container_state::Roster;
+use super::reading;
+use super::vocabulary::{ConditionStatus, PodPhase};
+use crate::model::ModelError;
+
+pub use finalize::final_statuses;
+
+/// What is known of a pod beyond its object. The default: nothing special, on a node that is ready.
+#[derive(Copy, Clone, Debug, PartialEq, Eq)]
+pub struct PhaseFacts<'a> {
+    /// Every process has stopped and none will be restarted (L-PHASE-6).
+    pub pod_is_terminal: bool,
+    /// An app container has been started in the current sandbox.
+    pub regular_container_started: bool,
+    /// The pod comes from a file on the node, not from the API.
+    pub static_pod: bool,
+    /// This is the last step before the object is removed (L-PHASE-12).
+    pub finalize: bool,
+    /// Set when the pod has been ordered off (L-PHASE-10).
+    pub evict: Option<Eviction<'a>>,
+    /// A process of the pod may be running (L-PHASE-11).
+    pub could_have_running_containers: bool,
+    /// The node's `Ready` condition; `Unknown` when contact is lost (L-PHASE-13).
+    pub node_ready: ConditionStatus,
+}
+
+impl Default for PhaseFacts<'_> {
+    fn default() -> Self {
+        PhaseFacts {
+            pod_is_terminal: false,
+            regular_container_started: false,
+            static_pod: false,
+            finalize: false,
+            evict: None,
+            could_have_running_containers: false,
+            node_ready: ConditionStatus::True,
+        }
+    }
+}
+
+/// Why a pod has been ordered off. Reasons are passed through: `Evicted`, `DeadlineExceeded`, `Preempting`, `NodeShutdown`,
+/// `OutOfcpu`, Berth's own `NodeDiskFailed` and others (L-PHASE-10).
+#[derive(Copy, Clone, Debug, PartialEq, Eq)]
+pub struct Eviction<'a> {
+    /// Never empty.
+    pub reason: &'a str,
+    /// For people; may be empty.
+    pub message: &'a str,
+}
+
+/// The phase of a pod, from four sides.
+#[derive(Copy, Clone, Debug, PartialEq, Eq)]
+pub struct PhaseDecision<'a> {
+    /// What the container statuses alone say (L-PHASE-5). Never `Unknown`.
+    pub raw: PodPhase,
+    /// What the pod is in. Never `Unknown` (L-PHASE-9).
+    pub phase: PodPhase,
+    /// What may be written to the API now (L-PHASE-11). Never `Unknown`.
+    pub published: PodPhase,
+    /// What a reader should be shown (L-PHASE-13).
+    pub effective: PodPhase,
+    /// Goes with `phase`.
+    pub reason: &'a str,
+    /// Goes with `phase`.
+    pub message: &'a str,
+}
+
+/// The phase of a pod, given the statuses of its containers and the recorded phase (L-PHASE-5 to L-PHASE-13).
+///
+/// Cost: one pass over the containers; nothing is allocated for pods of up to 64.
+///
+/// # Errors
+/// [`ModelError`] relative to the pod: an unknown phase or policy, a status that contradicts itself or belongs to no
+/// container, a name that is there twice.
+pub fn decide<'a>(pod: &'a Pod, facts: &PhaseFacts<'a>) -> Result<PhaseDecision<'a>, ModelError> {
+    decide_on(pod, &Roster::of(pod)?, facts)
+}
+
+/// The same, of a pod whose containers have been read.
+///
+/// # Errors
+/// As [`decide`].
+pub(crate) fn decide_on<'a>(
+    pod: &'a Pod,
+    roster: &Roster<'a>,
+    facts: &PhaseFacts<'a>,
+) -> Result<PhaseDecision<'a>, ModelError> {
+    let recorded = reading::phase(pod)?;
+    let policy =
+        reading::restart_policy(reading::spec(pod)).map_err(|error| error.under("spec"))?;
+    let raw = Tally::of(roster, policy)?.phase(facts);
+    let (phase, order) = settle(raw, recorded, facts);
+    let status = reading::status(pod);
+    let (reason, message) = match order {
+        Some(eviction) => (eviction.reason, eviction.message),
+        None if phase == recorded => (status.reason.as_str(), status.message.as_str()),
+        None => ("", ""),
+    };
+    let published = published(phase, raw, recorded, facts);
+    let is_out_of_contact = facts.node_ready == ConditionStatus::Unknown;
+    let effective = match is_out_of_contact && !recorded.is_terminal() {
+        true => PodPhase::Unknown,
+        false => phase,
+    };
+    Ok(PhaseDecision { raw, phase, published, effective, reason, message })
+}
+
+/// The phase after all overrides, and the order that decided it, if one did.
+fn settle<'a>(
+    raw: PodPhase,
+    recorded: PodPhase,
+    facts: &PhaseFacts<'a>,
+) -> (PodPhase, Option<Eviction<'a>>) {
+    if recorded.is_terminal() {
+        return (recorded, None); // absorbing (L-PHASE-8)
+    }
+    if facts.evict.is_some() {
+        return (PodPhase::Failed, facts.evict); // L-PHASE-10
+    }
+    // Statuses of a node without contact are stale (L-PHASE-13). A recorded `Unknown` says nothing, so they are all there is.
+    let is_stale = facts.node_ready == ConditionStatus::Unknown && recorded != PodPhase::Unknown;
+    let phase = match !is_stale && may_follow(recorded, raw) {
+        true => raw,
+        false => recorded, // never back (L-PHASE-9)
+    };
+    if facts.finalize && !facts.static_pod && !phase.is_terminal() {
+        return (PodPhase::Failed, None); // L-PHASE-12
+    }
+    (phase, None)
+}
+
+/// What may be written now: no terminal phase while a process may still run (L-PHASE-11).
+fn published(
+    phase: PodPhase,
+    raw: PodPhase,
+    recorded: PodPhase,
+    facts: &PhaseFacts<'_>,
+) -> PodPhase {
+    if !phase.is_terminal() || recorded.is_terminal() || !facts.could_have_running_containers {
+        return phase;
+    }
+    match recorded {
+        // Not Berth's to write (L-PHASE-9); and what may be running is not pending.
+        PodPhase::Unknown if raw.is_terminal() => PodPhase::Running,
+        PodPhase::Unknown => raw,
+        recorded => recorded,
+    }
+}
+
+/// Whether a pod may go from one phase to another: Pending, Running, then one of the terminal phases, from which nothing leads
+/// away; `Unknown` leads anywhere and is never gone to (L-PHASE-8, L-PHASE-9).
+#[must_use]
+pub fn may_follow(from: PodPhase, to: PodPhase) -> bool {
+    if from == to || from == PodPhase::Unknown {
+        return true;
+    }
+    !from.is_terminal() && to != PodPhase::Unknown && from < to
+}
+
+/// `DerivePodPhase`: [`decide`] over the wire, and what to record of the containers with `finalize`.
+///
+/// # Errors
+/// [`ModelError`] as [`decide`], for a missing `pod`, an order without a reason, or an unknown `nodeReady`.
+pub fn derive_pod_phase(
+    request: &DerivePodPhaseRequest,
+) -> Result<DerivePodPhaseResponse, ModelError> {
+    let pod = request.pod.as_ref().ok_or_else(|| ModelError::new("pod", "required"))?;
+    let evict = match &request.evict {
+        Some(order) if order.reason.is_empty() => {
+            return Err(ModelError::new("evict.reason", "required"));
+        }
+        Some(order) => Some(Eviction { reason: &order.reason, message: &order.message }),
+        None => None,
+    };
+    let facts = PhaseFacts {
+        pod_is_terminal: request.pod_is_terminal,
+        regular_container_started: request.regular_container_started,
+        static_pod: request.static_pod,
+        finalize: request.finalize,
+        evict,
+        could_have_running_containers: request.could_have_running_containers,
+        node_ready: ConditionStatus::parse_or(
+            &request.node_ready,
+            ConditionStatus::True,
+            "nodeReady",
+        )?,
+    };
+    let decision = decide(pod, &facts).map_err(|error| error.under("pod"))?;
+    let final_statuses = match facts.finalize && !facts.static_pod {
+        true => Some(final_statuses(pod).map_err(|error| error.under("pod"))?),
+        false => None,
+    };
+    Ok(DerivePodPhaseResponse {
+        raw_phase: decision.raw.word().to_owned(),
+        phase: decision.phase.word().to_owned(),
+        published_phase: decision.published.word().to_owned(),
+        effective_phase: decision.effective.word().to_owned(),
+        reason: decision.reason.to_owned(),
+        message: decision.message.to_owned(),
+        final_statuses,
+    })
+}
+
+/// `CheckPhaseTransition`: [`may_follow`] over the wire.
+///
+/// # Errors
+/// [`ModelError`] for an unknown phase.
+pub fn check_phase_transition(
+    request: &CheckPhaseTransitionRequest,
+) -> Result<CheckPhaseTransitionResponse, ModelError> {
+    let from = PodPhase::parse(&request.from, "from")?;
+    let to = PodPhase::parse(&request.to, "to")?;
+    Ok(CheckPhaseTransitionResponse { legal: may_follow(from, to) })
+}
+
+#[cfg(test)]
+mod tests;

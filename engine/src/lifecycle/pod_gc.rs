@@ -1,0 +1,364 @@
+//! Which pods the garbage collector removes (group `podgc`): four passes over all pods, each with its cause. Apart from it, pods
+//! disappear only when a person or a controller deletes them (L-GC-10).
+
+use std::cmp::Reverse;
+use std::collections::BTreeMap;
+
+use berth_proto::berth_v1::{self, PodGcAction, PodGcRequest, PodGcResponse};
+use berth_proto::core_v1::{Node, Pod};
+
+use super::deletion::{NodeAbsence, RemovalReason, collector_entitlement};
+use super::reading::{self, Seconds, in_list};
+use super::vocabulary::PodPhase;
+use super::word::words;
+use crate::model::ModelError;
+use crate::model::label::clip;
+
+words! {
+    /// Why a pod is removed, in the order of the passes (L-GC-7).
+    enum GcCause {
+        /// More pods have ended than may stay (L-GC-1).
+        TerminatedOverThreshold = "TerminatedOverThreshold",
+        /// It is to go, and its node is declared out of service (L-GC-5).
+        TerminatingOutOfService = "TerminatingOutOfService",
+        /// Its node has no object (L-GC-3).
+        Orphaned = "Orphaned",
+        /// It is to go, and was never bound (L-GC-4).
+        UnscheduledTerminating = "UnscheduledTerminating",
+    }
+}
+
+/// Between two runs (L-GC-9).
+pub(crate) const PERIOD_SECONDS: Seconds = 20;
+
+/// From the run that first misses a node to the removal of its pods (L-GC-3, L-DEL-9).
+pub(crate) const QUARANTINE_SECONDS: Seconds = 40;
+
+/// How many pods that have ended may stay, where the request does not say (L-GC-1).
+const TERMINATED_POD_THRESHOLD: i64 = 12_500;
+
+/// `DisruptionTarget` reason of a pod whose node is gone (L-GC-6, L-COND-12).
+const ORPHAN_DISRUPTION: &str = "DeletionByPodGC";
+
+/// What is read of a pod.
+struct Facts<'a> {
+    pod: &'a Pod,
+    phase: PodPhase,
+    is_marked: bool,
+    node_name: Option<&'a str>,
+    turn: Turn<'a>,
+}
+
+/// Who goes first: evicted pods, then the oldest, then by name (L-GC-2, L-GC-7). Pods of one name are of different namespaces.
+#[derive(PartialEq, Eq, PartialOrd, Ord)]
+struct Turn<'a> {
+    is_evicted: Reverse<bool>,
+    created: Option<Seconds>,
+    name: &'a str,
+    namespace: &'a str,
+}
+
+/// What is known of the nodes.
+struct Nodes<'a> {
+    by_name: BTreeMap<&'a str, &'a Node>,
+    absent: &'a BTreeMap<String, berth_v1::NodeAbsence>,
+    now: Seconds,
+}
+
+/// `PodGC`: one run (L-GC-1 to L-GC-8). The answer does not depend on the order of pods and nodes. Cost: a sort of the pods.
+///
+/// # Errors
+/// [`ModelError`] for an unknown phase, a pod or node without a name or given twice, and a missing `now`.
+pub fn pod_gc(request: &PodGcRequest) -> Result<PodGcResponse, ModelError> {
+    let now = reading::required(request.now.as_ref(), "now")?;
+    let by_name = nodes_by_name(&request.nodes)?;
+    let nodes = Nodes { by_name, absent: &request.absent_nodes, now };
+    let pods = read_pods(&request.pods)?;
+    let mut ended: Vec<&Facts<'_>> =
+        pods.iter().filter(|facts| facts.phase.is_terminal()).collect();
+    ended.sort_unstable_by(|left, right| left.turn.cmp(&right.turn));
+    let kept = ended.split_off(n_over_threshold(request, ended.len()));
+    let others = pods.iter().filter(|facts| !facts.phase.is_terminal());
+    let over = ended.into_iter().map(|facts| (GcCause::TerminatedOverThreshold, facts));
+    let mut wanted: Vec<(GcCause, &Facts<'_>)> = over
+        .chain(
+            kept.into_iter().chain(others).filter_map(|facts| Some((nodes.cause(facts)?, facts))),
+        )
+        .collect();
+    wanted.sort_unstable_by(|left, right| (left.0, &left.1.turn).cmp(&(right.0, &right.1.turn)));
+    let mut actions = Vec::with_capacity(wanted.len());
+    for (cause, facts) in wanted {
+        // Every pass implies an entitlement; nothing is removed on the strength of a pass alone (L-GC-8, L-TEST-10).
+        if let Ok(entitlement) = nodes.entitlement(facts)? {
+            actions.push(facts.removal(cause, entitlement));
+        }
+    }
+    let next_run_at = Some(reading::time(now.saturating_add(PERIOD_SECONDS)));
+    Ok(PodGcResponse { actions, next_run_at })
+}
+
+/// How many of the pods that have ended go, to begin with the first (L-GC-1).
+fn n_over_threshold(request: &PodGcRequest, n_ended: usize) -> usize {
+    match request.terminated_pod_threshold.unwrap_or(TERMINATED_POD_THRESHOLD) {
+        off if off <= 0 => 0,
+        threshold => n_ended.saturating_sub(usize::try_from(threshold).unwrap_or(usize::MAX)),
+    }
+}
+
+impl Nodes<'_> {
+    /// The first of the passes 2, 3 and 4 that wants the pod (L-GC-3 to L-GC-5).
+    fn cause(&self, facts: &Facts<'_>) -> Option<GcCause> {
+        let Some(name) = facts.node_name else {
+            return facts.is_marked.then_some(GcCause::UnscheduledTerminating);
+        };
+        match self.by_name.get(name) {
+            Some(node) => {
+                let is_out = facts.is_marked
+                    && !reading::is_node_ready(node)
+                    && reading::has_taint(node, reading::OUT_OF_SERVICE);
+                is_out.then_some(GcCause::TerminatingOutOfService)
+            }
+            None => self.is_certainly_absent(name).then_some(GcCause::Orphaned),
+        }
+    }
+
+    /// Missed long enough ago, and looked for past every cache (L-GC-3). Nobody knows since when: not yet (L-GEN-4).
+    fn is_certainly_absent(&self, name: &str) -> bool {
+        let absence = self.absence(name);
+        let is_over = |since: Seconds| self.now.saturating_sub(since) >= QUARANTINE_SECONDS;
+        absence.confirmed_live && absence.noticed_at.is_some_and(is_over)
+    }
+
+    fn absence(&self, name: &str) -> NodeAbsence {
+        let absence = self.absent.get(name);
+        NodeAbsence {
+            noticed_at: absence.and_then(|absence| reading::optional(absence.since.as_ref())),
+            confirmed_live: absence.is_some_and(|absence| absence.confirmed_live),
+        }
+    }
+
+    /// What makes the forced removal lawful (L-GC-8, L-DEL-6).
+    fn entitlement(
+        &self,
+        facts: &Facts<'_>,
+    ) -> Result<Result<RemovalReason, RemovalReason>, ModelError> {
+        let name = facts.node_name.unwrap_or_default();
+        let node = self.by_name.get(name).copied();
+        collector_entitlement(facts.pod, node, self.absence(name), self.now)
+    }
+}
+
+impl<'a> Facts<'a> {
+    fn read(pod: &'a Pod) -> Result<Facts<'a>, ModelError> {
+        let meta = reading::meta(pod);
+        let name = reading::given_text(&meta.name, "metadata.name")?;
+        let phase = reading::phase(pod)?;
+        let is_evicted = phase == PodPhase::Failed && reading::status(pod).reason == "Evicted";
+        Ok(Facts {
+            pod,
+            phase,
+            is_marked: reading::is_marked(pod),
+            node_name: reading::node_name(pod),
+            turn: Turn {
+                is_evicted: Reverse(is_evicted),
+                created: reading::optional(meta.creation_timestamp.as_ref()),
+                name,
+                namespace: &meta.namespace,
+            },
+        })
+    }
+
+    /// How the pod is removed: a terminal pod as it is, any other is set Failed first, and an orphan is marked (L-GC-6).
+    fn removal(&self, cause: GcCause, entitlement: RemovalReason) -> PodGcAction {
+        let is_terminal = self.phase.is_terminal();
+        let is_marked = cause == GcCause::Orphaned && !is_terminal;
+        PodGcAction {
+            pod: self.turn.name.to_owned(),
+            cause: cause.word().to_owned(),
+            set_phase: if is_terminal { "" } else { PodPhase::Failed.word() }.to_owned(),
+            disruption_reason: if is_marked { ORPHAN_DISRUPTION } else { "" }.to_owned(),
+            namespace: self.turn.namespace.to_owned(),
+            uid: reading::meta(self.pod).uid.clone(),
+            entitlement: entitlement.word().to_owned(),
+        }
+    }
+}
+
+/// What is read of every pod; none is given twice.
+fn read_pods(pods: &[Pod]) -> Result<Vec<Facts<'_>>, ModelError> {
+    let mut facts = Vec::with_capacity(pods.len());
+    let mut names = Vec::with_capacity(pods.len());
+    for (index, pod) in pods.iter().enumerate() {
+        facts.push(in_list("pods", index, Facts::read(pod))?);
+    }
+    for (index, Facts { turn, .. }) in facts.iter().enumerate() {
+        names.push((turn.namespace, turn.name, index));
+    }
+    // Sorted rather than hashed: names that collide on purpose cost no more than others.
+    names.sort_unstable();
+    for pair in names.windows(2) {
+        if pair[0].0 == pair[1].0 && pair[0].1 == pair[1].1 {
+            let (namespace, name) = (clip(pair[0].0), clip(pair[0].1));
+            let reason = format!("`{namespace}/{name}` is `pods[{}]` too", pair[0].2);
+            return Err(ModelError::new(format!("pods[{}].metadata.name", pair[1].2), reason));
+        }
+    }
+    Ok(facts)
+}
+
+/// The nodes by name; none is given twice.
+fn nodes_by_name(nodes: &[Node]) -> Result<BTreeMap<&str, &Node>, ModelError> {
+    let mut by_name = BTreeMap::new();
+    for (index, node) in nodes.iter().enumerate() {
+        let field = || format!("nodes[{index}].metadata.name");
+        let name = node.metadata.as_ref().map_or("", |meta| meta.name.as_str());
+        if name.is_empty() {
+            return Err(ModelError::new(field(), "required"));
+        }
+        if by_name.insert(name, node).is_some() {
+            return Err(ModelError::new(field(), format!("`{}` is given twice", clip(name))));
+        }
+    }
+    Ok(by_name)
+}
+
+#[cfg(test)]
+mod tests {
+    use berth_proto::core_v1::{PodSpec, PodStatus};
+    use berth_proto::meta_v1::ObjectMeta;
+
+    use super::*;
+
+    /// `name phase node created`, `node` with a leading `!` for a pod to be deleted; `-` is absent.
+    fn pod(text: &str) -> Pod {
+        let words: Vec<&str> = text.split(' ').collect();
+        let (marked, node) = words[2].strip_prefix('!').map_or((false, words[2]), |n| (true, n));
+        let absent = |word: &str| if word == "-" { String::new() } else { word.to_owned() };
+        Pod {
+            metadata: Some(ObjectMeta {
+                name: absent(words[0]),
+                creation_timestamp: words[3].parse().ok().map(reading::time),
+                deletion_timestamp: marked.then(|| reading::time(1)),
+                ..ObjectMeta::default()
+            }),
+            spec: Some(PodSpec { node_name: absent(node), ..PodSpec::default() }),
+            status: Some(PodStatus { phase: absent(words[1]), ..PodStatus::default() }),
+        }
+    }
+
+    fn node(name: &str) -> Node {
+        let metadata = Some(ObjectMeta { name: name.into(), ..ObjectMeta::default() });
+        Node { metadata, ..Node::default() }
+    }
+
+    fn request(pods: &[&str]) -> PodGcRequest {
+        let absence = |since| berth_v1::NodeAbsence {
+            since: Some(reading::time(since)),
+            confirmed_live: true,
+        };
+        PodGcRequest {
+            pods: pods.iter().map(|text| pod(text)).collect(),
+            nodes: vec![node("n")],
+            terminated_pod_threshold: Some(1),
+            absent_nodes: [("gone".to_owned(), absence(60)), ("going".to_owned(), absence(61))]
+                .into(),
+            now: Some(reading::time(100)),
+        }
+    }
+
+    fn check(pods: &[&str], expected: &[&str]) {
+        let answer = pod_gc(&request(pods)).unwrap();
+        let told: Vec<String> = answer
+            .actions
+            .iter()
+            .map(|a| format!("{} {} {} {}", a.pod, a.cause, a.entitlement, a.set_phase))
+            .collect();
+        assert_eq!(told.iter().map(|line| line.trim_end()).collect::<Vec<_>>(), expected);
+    }
+
+    /// L-GC-7: the first pass that wants a pod acts on it, and the others pass it over; L-GC-8 by what entitles to it.
+    #[test]
+    fn a_pod_is_acted_on_once() {
+        check(
+            &["b Failed gone 3", "a Succeeded gone 2", "c Succeeded ! -"],
+            &[
+                "c TerminatedOverThreshold NeverBound",
+                "a TerminatedOverThreshold TerminalPhase",
+                "b Orphaned TerminalPhase",
+            ],
+        );
+        check(&["a Running !gone 2"], &["a Orphaned NodeObjectDeleted Failed"]);
+        check(&["a Running !going 2", "b Running going 2", "c - other 2", "d - !n 2"], &[]);
+    }
+
+    /// L-GC-2: a pod without a creation time is the oldest.
+    #[test]
+    fn oldest_first() {
+        check(
+            &["b Unknown gone 5", "a Running gone 5", "d Pending gone -", "c - gone 4"],
+            &[
+                "d Orphaned NodeObjectDeleted Failed",
+                "c Orphaned NodeObjectDeleted Failed",
+                "a Orphaned NodeObjectDeleted Failed",
+                "b Orphaned NodeObjectDeleted Failed",
+            ],
+        );
+    }
+
+    /// L-GC-10: what no pass wants stays, finished or lost.
+    #[test]
+    fn what_no_pass_wants_stays() {
+        check(&["a Failed n 1", "b Running lost 1", "c Unknown n 1", "d Pending - 1"], &[]);
+    }
+
+    /// L-GC-3: a node that has registered again is not gone, whatever was noted of it.
+    #[test]
+    fn a_node_that_is_back_has_no_orphans() {
+        let request = PodGcRequest { nodes: vec![node("gone")], ..request(&["a - gone 1"]) };
+        assert!(pod_gc(&request).unwrap().actions.is_empty());
+        let mut unknown_since = self::request(&["a - gone 1"]);
+        unknown_since.absent_nodes.get_mut("gone").unwrap().since = None;
+        assert!(pod_gc(&unknown_since).unwrap().actions.is_empty());
+    }
+
+    /// L-GC-1, L-GC-9: the defaults, and a threshold beyond any number of pods.
+    #[test]
+    fn thresholds_and_the_next_run() {
+        let pods: Vec<String> = (0..12_503).map(|n| format!("p{n:05} Failed n {n}")).collect();
+        let pods: Vec<&str> = pods.iter().map(String::as_str).collect();
+        let mut request = PodGcRequest { terminated_pod_threshold: None, ..request(&pods) };
+        let answer = pod_gc(&request).unwrap();
+        let names: Vec<&str> = answer.actions.iter().map(|action| action.pod.as_str()).collect();
+        assert_eq!(names, ["p00000", "p00001", "p00002"]);
+        assert_eq!(answer.next_run_at, Some(reading::time(120)));
+        for threshold in [i64::MAX, i64::MIN, 0] {
+            request.terminated_pod_threshold = Some(threshold);
+            assert!(pod_gc(&request).unwrap().actions.is_empty());
+        }
+        // The other passes cannot be configured away (L-DEL-20).
+        request.pods.push(pod("late Pending ! 1"));
+        let actions = pod_gc(&request).unwrap().actions;
+        assert_eq!(actions.iter().map(|action| &*action.pod).collect::<Vec<_>>(), ["late"]);
+    }
+
+    #[test]
+    fn bad_input_is_refused_with_its_field() {
+        let refused = |request| pod_gc(&request).unwrap_err().to_string();
+        assert_eq!(refused(PodGcRequest { now: None, ..request(&[]) }), "`now`: required");
+        assert_eq!(
+            refused(request(&["a Dead n 1"])),
+            "`pods[0].status.phase`: unknown value `Dead`: not one of `Pending`, `Running`, \
+             `Succeeded`, `Failed`, `Unknown`"
+        );
+        assert_eq!(
+            refused(request(&["a - n 1", "b - n 1", "a - n 2"])),
+            "`pods[2].metadata.name`: `/a` is `pods[0]` too"
+        );
+        assert_eq!(refused(request(&["- - n 1"])), "`pods[0].metadata.name`: required");
+        let nodes = vec![node("n"), node("n")];
+        assert_eq!(
+            refused(PodGcRequest { nodes, ..request(&[]) }),
+            "`nodes[1].metadata.name`: `n` is given twice"
+        );
+    }
+}

@@ -1,0 +1,257 @@
+//! Which pod goes when a node runs short of something.
+
+use std::cmp::Reverse;
+
+use berth_proto::berth_v1::{PodUsage, RankForEvictionRequest, RankForEvictionResponse, RankedPod};
+use berth_proto::core_v1::Pod;
+use berth_proto::{Amount, Quantity};
+
+use super::request;
+use crate::lifecycle::reading::{self, in_list};
+use crate::lifecycle::termination::{EvictionThreshold, eviction_override};
+use crate::lifecycle::vocabulary::PodPhase;
+use crate::lifecycle::word::words;
+use crate::model::ModelError;
+use crate::model::label::clip;
+
+words! {
+    /// What a node runs short of. Memory is looked at first (L-PRESS-8).
+    enum Signal {
+        /// Memory of the node.
+        MemoryAvailable = "memory.available",
+        /// Memory that pods may use.
+        AllocatableMemoryAvailable = "allocatableMemory.available",
+        /// Bytes of the node's own disk.
+        NodeFsAvailable = "nodefs.available",
+        /// Files of the node's own disk.
+        NodeFsInodesFree = "nodefs.inodesFree",
+        /// Bytes of the images' disk.
+        ImageFsAvailable = "imagefs.available",
+        /// Files of the images' disk.
+        ImageFsInodesFree = "imagefs.inodesFree",
+        /// Bytes of the disk of containers' writable layers.
+        ContainerFsAvailable = "containerfs.available",
+        /// Files of the disk of containers' writable layers.
+        ContainerFsInodesFree = "containerfs.inodesFree",
+        /// Processes.
+        PidAvailable = "pid.available",
+    }
+
+    /// Whether a promise holds that v1.36.2 does not keep (L-PRESS-11).
+    enum RankingMode {
+        /// Pods within their requests never go.
+        Strict = "Strict",
+        /// They go last.
+        V1_36_2 = "v1.36.2",
+    }
+}
+
+/// From this priority on, a pod is critical and never goes (L-PRESS-12).
+const CRITICAL_PRIORITY: i32 = 2_000_000_000;
+
+/// What is counted of a pod.
+#[derive(Copy, Clone, PartialEq)]
+enum Figure {
+    Memory,
+    EphemeralStorage,
+    Inodes,
+    Pids,
+}
+
+/// A pod's usage against its request. Unknown usage goes first (L-PRESS-10).
+#[derive(Copy, Clone, PartialEq, Eq, PartialOrd, Ord)]
+enum Excess {
+    Unknown,
+    Exceeds,
+    Within,
+}
+
+/// Who goes first (L-PRESS-9, L-PRESS-13). Pods of one name are of different namespaces, so no two pods are equal.
+#[derive(PartialEq, Eq, PartialOrd, Ord)]
+struct Rank<'a> {
+    /// The same for all where processes are short.
+    excess: Excess,
+    priority: i32,
+    /// Usage minus request; `None` when usage is unknown.
+    margin: Option<Reverse<Amount>>,
+    name: &'a str,
+    namespace: &'a str,
+}
+
+/// A pod in the running.
+struct Candidate<'a> {
+    rank: Rank<'a>,
+    pod: &'a Pod,
+    is_protected: bool,
+}
+
+/// `RankForEviction`: in which order pods would go, which may not, and the one that goes in this round (L-PRESS-8 to L-PRESS-14).
+/// Node-level reclaim comes before any pod (L-PRESS-8); budgets and classes are not asked (L-PRESS-15). Cost: a sort of the pods.
+///
+/// # Errors
+/// [`ModelError`] for an unknown signal or mode, a negative `maxPodGracePeriodSeconds`, a quantity that is none or negative, and a
+/// pod that is missing, has no name or is given twice.
+pub fn rank_for_eviction(
+    request: &RankForEvictionRequest,
+) -> Result<RankForEvictionResponse, ModelError> {
+    let figure = Signal::parse(&request.signal, "signal")?.figure();
+    let mode = RankingMode::parse_or(&request.mode, RankingMode::Strict, "mode")?;
+    let most = request.max_pod_grace_period_seconds;
+    if most < 0 {
+        let reason = format!("`{most}` is negative");
+        return Err(ModelError::new("maxPodGracePeriodSeconds", reason));
+    }
+    let mut candidates = Vec::with_capacity(request.pods.len());
+    for (index, ranked) in request.pods.iter().enumerate() {
+        candidates.push(in_list("pods", index, Candidate::read(ranked, figure, mode))?);
+    }
+    refuse_twins(&candidates)?;
+    candidates.sort_unstable_by(|left, right| left.rank.cmp(&right.rank));
+
+    let names = |candidate: &Candidate<'_>| candidate.rank.name.to_owned();
+    let mut protected: Vec<String> =
+        candidates.iter().filter(|candidate| candidate.is_protected).map(names).collect();
+    protected.sort_unstable();
+    let answer = RankForEvictionResponse {
+        order: candidates.iter().map(names).collect(),
+        protected,
+        ..RankForEvictionResponse::default()
+    };
+    let Some(victim) = candidates.iter().find(|candidate| !candidate.is_protected) else {
+        return Ok(answer);
+    };
+    let threshold =
+        if request.hard { EvictionThreshold::Hard } else { EvictionThreshold::Soft(most) };
+    let own = reading::spec(victim.pod).termination_grace_period_seconds;
+    Ok(RankForEvictionResponse {
+        victim: victim.rank.name.to_owned(),
+        victim_namespace: victim.rank.namespace.to_owned(),
+        victim_uid: reading::meta(victim.pod).uid.clone(),
+        grace_period_seconds: Some(eviction_override(threshold, own)),
+        phase: PodPhase::Failed.word().to_owned(),
+        reason: "Evicted".to_owned(),
+        disruption_reason: "TerminationByKubelet".to_owned(),
+        ..answer
+    })
+}
+
+impl Signal {
+    const fn figure(self) -> Figure {
+        match self {
+            Signal::MemoryAvailable | Signal::AllocatableMemoryAvailable => Figure::Memory,
+            Signal::NodeFsAvailable | Signal::ImageFsAvailable | Signal::ContainerFsAvailable => {
+                Figure::EphemeralStorage
+            }
+            Signal::NodeFsInodesFree
+            | Signal::ImageFsInodesFree
+            | Signal::ContainerFsInodesFree => Figure::Inodes,
+            Signal::PidAvailable => Figure::Pids,
+        }
+    }
+}
+
+impl Figure {
+    /// Whether pods ask for some of it (L-PRESS-11).
+    const fn has_requests(self) -> bool {
+        matches!(self, Figure::Memory | Figure::EphemeralStorage)
+    }
+
+    /// How much of it the pod takes up, if that is known.
+    fn usage(self, usage: Option<&PodUsage>) -> Result<Option<Amount>, ModelError> {
+        let Some(usage) = usage else { return Ok(None) };
+        match self {
+            Figure::Memory => amount(usage.memory.as_ref(), "usage.memory"),
+            Figure::EphemeralStorage => {
+                amount(usage.ephemeral_storage.as_ref(), "usage.ephemeral-storage")
+            }
+            Figure::Inodes => amount(usage.inodes.as_ref(), "usage.inodes"),
+            Figure::Pids => amount(usage.pids.as_ref(), "usage.pids"),
+        }
+    }
+
+    /// What usage is compared with, and what is taken off it: of inodes nothing and, as v1.36.2 has it, the request for bytes of
+    /// disk (L-PRESS-13).
+    fn requests(self, pod: &Pod) -> Result<(Amount, Amount), ModelError> {
+        let request = match self {
+            Figure::Memory => requested(pod, "memory")?,
+            Figure::EphemeralStorage | Figure::Inodes => requested(pod, "ephemeral-storage")?,
+            Figure::Pids => Amount::ZERO,
+        };
+        Ok((if self.has_requests() { request } else { Amount::ZERO }, request))
+    }
+}
+
+impl<'a> Candidate<'a> {
+    fn read(
+        ranked: &'a RankedPod,
+        figure: Figure,
+        mode: RankingMode,
+    ) -> Result<Candidate<'a>, ModelError> {
+        let pod = reading::given(ranked.pod.as_ref(), "pod")?;
+        let meta = reading::meta(pod);
+        let name = reading::given_text(&meta.name, "pod.metadata.name")?;
+        let usage = figure.usage(ranked.usage.as_ref())?;
+        let (compared, taken_off) = figure.requests(pod).map_err(|error| error.under("pod"))?;
+        let excess = match usage {
+            _ if figure == Figure::Pids => Excess::Exceeds,
+            None => Excess::Unknown,
+            Some(usage) if usage > compared => Excess::Exceeds,
+            Some(_) => Excess::Within,
+        };
+        let priority = reading::spec(pod).priority.unwrap_or_default();
+        let is_promised =
+            mode == RankingMode::Strict && figure.has_requests() && excess != Excess::Exceeds;
+        let is_critical =
+            ranked.is_static || reading::is_static(pod) || priority >= CRITICAL_PRIORITY;
+        let rank = Rank {
+            excess,
+            priority,
+            margin: usage.map(|usage| Reverse(usage + -taken_off)),
+            name,
+            namespace: &meta.namespace,
+        };
+        Ok(Candidate { rank, pod, is_protected: is_promised || is_critical })
+    }
+}
+
+/// The pod's request, with its overhead if it asks for anything (L-PRESS-9).
+fn requested(pod: &Pod, name: &str) -> Result<Amount, ModelError> {
+    let spec = reading::spec(pod);
+    let request = request::of_pod(spec, name).map_err(|error| error.under("spec"))?;
+    let overhead = request::entry(&spec.overhead, name, "spec.overhead")?;
+    Ok(match request.filter(|request| !request.is_zero()) {
+        Some(request) => request + overhead.unwrap_or_default(),
+        None => Amount::ZERO,
+    })
+}
+
+/// A figure that may be absent.
+fn amount(quantity: Option<&Quantity>, field: &str) -> Result<Option<Amount>, ModelError> {
+    let Some(quantity) = quantity else { return Ok(None) };
+    let amount = quantity.parse().map_err(|error| ModelError::new(field, error.to_string()))?;
+    if amount.is_negative() {
+        return Err(ModelError::new(field, format!("`{}` is negative", clip(quantity.as_str()))));
+    }
+    Ok(Some(amount))
+}
+
+/// No pod is given twice.
+fn refuse_twins(candidates: &[Candidate<'_>]) -> Result<(), ModelError> {
+    let mut names: Vec<_> = candidates
+        .iter()
+        .enumerate()
+        .map(|(index, candidate)| (candidate.rank.namespace, candidate.rank.name, index))
+        .collect();
+    names.sort_unstable();
+    for pair in names.windows(2) {
+        if pair[0].0 == pair[1].0 && pair[0].1 == pair[1].1 {
+            let (namespace, name) = (clip(pair[0].0), clip(pair[0].1));
+            let reason = format!("`{namespace}/{name}` is `pods[{}]` too", pair[0].2);
+            return Err(ModelError::new(format!("pods[{}].pod.metadata.name", pair[1].2), reason));
+        }
+    }
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,112 @@
+//! What the coming and going of a class means for pods: nothing for those that exist.
+
+use berth_proto::berth_v1::{
+    PriorityClassChangeRequest, PriorityClassChangeResponse, PriorityClassEvent,
+};
+
+use super::class::Class;
+use crate::lifecycle::reading;
+use crate::lifecycle::word::words;
+use crate::model::ModelError;
+
+words! {
+    /// What happened to a class.
+    enum PriorityClassEventType {
+        /// It was made.
+        Add = "Add",
+        /// It is gone.
+        Delete = "Delete",
+    }
+
+    /// What becomes of a new pod that names the class.
+    enum NewPodFate {
+        /// It gets the class's priority (L-PRIO-1).
+        Admitted = "Admitted",
+        /// It is refused (L-PRIO-2).
+        Rejected = "Rejected",
+    }
+}
+
+/// `PriorityClassChange`: pods keep the number that they were admitted with, whatever becomes of its class; new ones do not
+/// (L-PRIO-12, L-PRIO-13). What a new pod without a class gets is known only where the class added is the default: there is one.
+///
+/// # Errors
+/// [`ModelError`] for an unknown type, a missing class or name, and an added class that could not have been stored.
+pub fn priority_class_change(
+    request: &PriorityClassChangeRequest,
+) -> Result<PriorityClassChangeResponse, ModelError> {
+    let change = reading::given(request.change.as_ref(), "change")?;
+    let (fate, default) = outcome(change).map_err(|error| error.under("change"))?;
+    Ok(PriorityClassChangeResponse {
+        pods: request.pods.clone(),
+        new_pod_with_class: fate.word().to_owned(),
+        new_pod_without_class: default,
+    })
+}
+
+fn outcome(change: &PriorityClassEvent) -> Result<(NewPodFate, Option<i32>), ModelError> {
+    match PriorityClassEventType::parse(&change.r#type, "type")? {
+        PriorityClassEventType::Delete => {
+            reading::given_text(&change.name, "name")?;
+            Ok((NewPodFate::Rejected, None))
+        }
+        PriorityClassEventType::Add => {
+            let class = reading::given(change.class.as_ref(), "class")?;
+            let class = Class::read(class).map_err(|error| error.under("class"))?;
+            if let Some(refusal) = class.refusal() {
+                let reason = format!("no such class can be stored: `{}`", refusal.word());
+                return Err(ModelError::new("class", reason));
+            }
+            Ok((NewPodFate::Admitted, class.is_default.then_some(class.value)))
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::{Value, json};
+
+    use super::*;
+
+    fn change(change: &Value) -> Result<PriorityClassChangeResponse, ModelError> {
+        let pods = json!([{"name": "a", "priorityClassName": "x", "priority": 7}, {"name": "b"}]);
+        let request = json!({"change": change, "pods": pods});
+        let request: PriorityClassChangeRequest = serde_json::from_value(request).unwrap();
+        let answer = priority_class_change(&request)?;
+        assert_eq!(answer.pods, request.pods);
+        Ok(answer)
+    }
+
+    /// L-PRIO-12, L-PRIO-13: whatever happens, the pods stay; and what is not known is not said (L-GEN-4).
+    #[test]
+    fn new_pods() {
+        let told = |event: Value| {
+            let answer = change(&event).unwrap();
+            (answer.new_pod_with_class, answer.new_pod_without_class)
+        };
+        let add = |is_default: bool| {
+            let class = json!({"metadata": {"name": "x"}, "value": 3, "globalDefault": is_default});
+            json!({"type": "Add", "class": class})
+        };
+        assert_eq!(told(add(false)), ("Admitted".to_owned(), None));
+        assert_eq!(told(add(true)), ("Admitted".to_owned(), Some(3)));
+        assert_eq!(told(json!({"type": "Delete", "name": "x"})), ("Rejected".to_owned(), None));
+    }
+
+    #[test]
+    fn bad_input_is_refused_with_its_field() {
+        let refused = |event| change(&event).unwrap_err().to_string();
+        assert_eq!(refused(Value::Null), "`change`: required");
+        assert_eq!(
+            refused(json!({"type": "Update"})),
+            "`change.type`: unknown value `Update`: not one of `Add`, `Delete`"
+        );
+        assert_eq!(refused(json!({"type": "Delete"})), "`change.name`: required");
+        assert_eq!(refused(json!({"type": "Add", "name": "x"})), "`change.class`: required");
+        let class = json!({"metadata": {"name": "system-x"}});
+        assert_eq!(
+            refused(json!({"type": "Add", "class": class})),
+            "`change.class`: no such class can be stored: `ReservedPrefix`"
+        );
+    }
+}

@@ -1,0 +1,216 @@
+//! The priority that a pod is admitted with.
+
+use berth_proto::berth_v1::{AdmitPodRequest, AdmitPodResponse};
+use berth_proto::core_v1::PodSpec;
+
+use super::class::{by_name, default_of};
+use super::{AdmissionOperation, PreemptionPolicy};
+use crate::lifecycle::reading;
+use crate::lifecycle::word::words;
+use crate::model::ModelError;
+
+words! {
+    /// Why a pod is refused.
+    enum PodRefusal {
+        /// It names a class that does not exist (L-PRIO-2).
+        PriorityClassNotFound = "PriorityClassNotFound",
+        /// It brings another priority than its class has (L-PRIO-5).
+        PriorityMismatch = "PriorityMismatch",
+        /// It brings another preemption policy than its class has (L-PRIO-7).
+        PreemptionPolicyMismatch = "PreemptionPolicyMismatch",
+    }
+}
+
+/// Priority of a pod of no class, where there is no default class (L-PRIO-3).
+const NO_CLASS_PRIORITY: i32 = 0;
+
+/// What a pod's spec says, or is to say.
+#[derive(Copy, Clone, Debug, PartialEq)]
+struct Terms<'a> {
+    class: &'a str,
+    priority: Option<i32>,
+    policy: Option<PreemptionPolicy>,
+}
+
+/// `AdmitPod`: what becomes of a pod's priority, class and preemption policy (L-PRIO-1 to L-PRIO-5, L-PRIO-7, L-PRIO-11).
+///
+/// # Errors
+/// [`ModelError`] for an unknown operation or policy, a missing `podSpec`, a missing `oldPodSpec` of an update, and of a creation a
+/// class without a name or given twice.
+pub fn admit_pod(request: &AdmitPodRequest) -> Result<AdmitPodResponse, ModelError> {
+    let operation = AdmissionOperation::parse(&request.operation, "operation")?;
+    let brought = Terms::read(request.pod_spec.as_ref(), "podSpec")?;
+    let admitted = match operation {
+        AdmissionOperation::Create => {
+            let classes = by_name(&request.priority_classes, "priorityClasses")?;
+            let class = match brought.class {
+                "" => Ok(default_of(&classes)),
+                name => match classes.get(name) {
+                    Some(class) => Ok(Some(*class)),
+                    None => Err(PodRefusal::PriorityClassNotFound),
+                },
+            };
+            class.and_then(|class| {
+                brought.accept(match class {
+                    Some(class) => (class.name, class.value, class.policy),
+                    None => ("", NO_CLASS_PRIORITY, PreemptionPolicy::PreemptLowerPriority),
+                })
+            })
+        }
+        AdmissionOperation::Update => {
+            let stored = Terms::read(request.old_pod_spec.as_ref(), "oldPodSpec")?;
+            Ok(brought.filled_from(stored))
+        }
+    };
+    Ok(match admitted {
+        Ok(terms) => AdmitPodResponse {
+            allowed: true,
+            reason: String::new(),
+            priority: terms.priority,
+            priority_class_name: Some(terms.class.to_owned()),
+            preemption_policy: terms.policy.map_or("", PreemptionPolicy::word).to_owned(),
+        },
+        Err(refusal) => {
+            AdmitPodResponse { reason: refusal.word().to_owned(), ..AdmitPodResponse::default() }
+        }
+    })
+}
+
+impl<'a> Terms<'a> {
+    fn read(spec: Option<&'a PodSpec>, field: &str) -> Result<Terms<'a>, ModelError> {
+        let spec = reading::given(spec, field)?;
+        let policy = match spec.preemption_policy.as_deref() {
+            None | Some("") => None,
+            Some(word) => {
+                let policy = PreemptionPolicy::parse(word, "preemptionPolicy");
+                Some(policy.map_err(|error| error.under(field))?)
+            }
+        };
+        Ok(Terms { class: &spec.priority_class_name, priority: spec.priority, policy })
+    }
+
+    /// What the class gives, unless the pod brings something else (L-PRIO-1, L-PRIO-5, L-PRIO-7).
+    fn accept(
+        self,
+        (class, priority, policy): (&'a str, i32, PreemptionPolicy),
+    ) -> Result<Terms<'a>, PodRefusal> {
+        if self.priority.is_some_and(|brought| brought != priority) {
+            Err(PodRefusal::PriorityMismatch)
+        } else if self.policy.is_some_and(|brought| brought != policy) {
+            Err(PodRefusal::PreemptionPolicyMismatch)
+        } else {
+            Ok(Terms { class, priority: Some(priority), policy: Some(policy) })
+        }
+    }
+
+    /// What an update does not say stays; classes are not asked again (L-PRIO-11).
+    fn filled_from(self, stored: Terms<'_>) -> Terms<'a> {
+        Terms {
+            class: self.class,
+            priority: self.priority.or(stored.priority),
+            policy: self.policy.or(stored.policy),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::{Value, json};
+
+    use super::*;
+
+    fn admit(request: Value) -> Result<AdmitPodResponse, ModelError> {
+        admit_pod(&serde_json::from_value(request).unwrap())
+    }
+
+    fn check(request: Value, expected: Result<(&str, Option<i32>, &str), &str>) {
+        let answer = admit(request).unwrap();
+        let told = match &answer.priority_class_name {
+            Some(class) => Ok((&**class, answer.priority, &*answer.preemption_policy)),
+            None => Err(&*answer.reason),
+        };
+        assert_eq!(told, expected);
+        assert_eq!(answer.allowed, expected.is_ok());
+    }
+
+    fn create(spec: &Value) -> Value {
+        let class = |name: &str, value: i32, is_default: bool, policy: &str| {
+            json!({
+                "metadata": {"name": name},
+                "value": value,
+                "globalDefault": is_default,
+                "preemptionPolicy": policy,
+            })
+        };
+        json!({"operation": "Create", "podSpec": spec, "priorityClasses": [
+            class("high", 9, false, "PreemptLowerPriority"),
+            class("later", -5, true, "PreemptLowerPriority"),
+            class("base", -5, true, "Never"),
+        ]})
+    }
+
+    /// L-PRIO-3, L-PRIO-4: of two defaults of one value the first by name; what the pod brings has to fit the default as well.
+    #[test]
+    fn defaults() {
+        check(create(&json!({})), Ok(("base", Some(-5), "Never")));
+        check(create(&json!({"priority": -5})), Ok(("base", Some(-5), "Never")));
+        check(create(&json!({"priority": 0})), Err("PriorityMismatch"));
+        let policy = json!({"preemptionPolicy": "PreemptLowerPriority"});
+        check(create(&policy), Err("PreemptionPolicyMismatch"));
+        let none = |spec| json!({"operation": "Create", "podSpec": spec});
+        check(none(json!({})), Ok(("", Some(0), "PreemptLowerPriority")));
+        check(none(json!({"priority": 1})), Err("PriorityMismatch"));
+    }
+
+    /// L-PRIO-1, L-PRIO-2, L-PRIO-5, L-PRIO-7: of two reasons the number's is named.
+    #[test]
+    fn mismatches() {
+        let of = |class: &str, priority: i32, policy: &str| {
+            create(&json!({
+                "priorityClassName": class, "priority": priority, "preemptionPolicy": policy,
+            }))
+        };
+        check(of("high", 9, "PreemptLowerPriority"), Ok(("high", Some(9), "PreemptLowerPriority")));
+        check(of("high", 8, "Never"), Err("PriorityMismatch"));
+        check(of("high", 9, "Never"), Err("PreemptionPolicyMismatch"));
+        check(of("gone", 8, "Never"), Err("PriorityClassNotFound"));
+    }
+
+    /// L-PRIO-11: what is brought goes before what is stored, and an older pod without a number stays without.
+    #[test]
+    fn updates() {
+        let update = |new, old| json!({"operation": "Update", "podSpec": new, "oldPodSpec": old});
+        let stored =
+            json!({"priorityClassName": "gone", "priority": 4, "preemptionPolicy": "Never"});
+        let named = json!({"priorityClassName": "gone"});
+        check(update(named.clone(), stored.clone()), Ok(("gone", Some(4), "Never")));
+        let brought = json!({"priorityClassName": "gone", "priority": 5});
+        check(update(brought, stored), Ok(("gone", Some(5), "Never")));
+        check(update(json!({}), named), Ok(("", None, "")));
+    }
+
+    #[test]
+    fn bad_input_is_refused_with_its_field() {
+        let refused = |request| admit(request).unwrap_err().to_string();
+        assert_eq!(
+            refused(json!({"podSpec": {}})),
+            "`operation`: required: one of `Create`, `Update`"
+        );
+        assert_eq!(refused(json!({"operation": "Create"})), "`podSpec`: required");
+        assert_eq!(
+            refused(json!({"operation": "Update", "podSpec": {}})),
+            "`oldPodSpec`: required"
+        );
+        assert_eq!(
+            refused(create(&json!({"preemptionPolicy": "never"}))),
+            "`podSpec.preemptionPolicy`: unknown value `never`: not one of `PreemptLowerPriority`, \
+             `Never`"
+        );
+        let mut twice = create(&json!({}));
+        let first = twice["priorityClasses"][0].clone();
+        twice["priorityClasses"].as_array_mut().unwrap().push(first);
+        assert_eq!(refused(twice), "`priorityClasses[3].metadata.name`: `high` is given twice");
+        let nameless = json!({"operation": "Create", "podSpec": {}, "priorityClasses": [{}]});
+        assert_eq!(refused(nameless), "`priorityClasses[0].metadata.name`: required");
+    }
+}

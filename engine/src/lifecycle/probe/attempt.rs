@@ -1,0 +1,236 @@
+//! What one attempt of a probe means (L-PROBE-2 to L-PROBE-6).
+
+use berth_proto::berth_v1::{EvaluateProbeRequest, EvaluateProbeResponse, ProbeObservation};
+
+use crate::lifecycle::word::words;
+use crate::model::ModelError;
+
+words! {
+    /// How a probe asks (L-PROBE-1).
+    enum Mechanism {
+        /// A command in the container.
+        Exec = "exec",
+        /// An HTTP request.
+        HttpGet = "httpGet",
+        /// A TCP connection.
+        TcpSocket = "tcpSocket",
+        /// A gRPC health check.
+        Grpc = "grpc",
+    }
+
+    /// What an attempt comes to.
+    enum AttemptResult {
+        /// Counts for `successThreshold`.
+        Success = "Success",
+        /// Counts for `failureThreshold`.
+        Failure = "Failure",
+        /// Does not count, and does not end a row (L-PROBE-6). The node agent makes up to three attempts in a tick before it
+        /// lets the tick go by (L-PROBE-17).
+        Discarded = "Discarded",
+    }
+
+    /// Why there was no answer.
+    enum AttemptError {
+        /// None came in time.
+        Timeout = "Timeout",
+        /// Nobody listens.
+        ConnectionRefused = "ConnectionRefused",
+        /// The container has no port of that name.
+        UnresolvedPort = "UnresolvedPort",
+        /// The container runtime could not run the command.
+        RuntimeError = "RuntimeError",
+        /// The server does not know the health service.
+        Unimplemented = "Unimplemented",
+    }
+
+    /// Where an HTTP answer redirected to.
+    enum Redirect {
+        /// The host that was asked.
+        SameHost = "SameHost",
+        /// Another host.
+        OtherHost = "OtherHost",
+    }
+}
+
+/// Redirects that are followed; one more fails (L-PROBE-3).
+const MAX_REDIRECTS: i32 = 9;
+/// The only gRPC health status that succeeds (L-PROBE-5).
+const SERVING: &str = "SERVING";
+
+/// What one attempt comes to.
+///
+/// # Errors
+/// [`ModelError`] for an unknown word, an observation that lacks what its mechanism observes, an answer together with an error,
+/// and an error that the mechanism cannot have.
+pub fn evaluate_probe(request: &EvaluateProbeRequest) -> Result<EvaluateProbeResponse, ModelError> {
+    let mechanism = Mechanism::parse(&request.mechanism, "mechanism")?;
+    let raw = request.raw.as_ref().ok_or_else(|| ModelError::new("raw", "required"))?;
+    let result = judge(mechanism, raw).map_err(|error| error.under("raw"))?;
+    Ok(EvaluateProbeResponse { result: result.word().to_owned() })
+}
+
+fn judge(mechanism: Mechanism, raw: &ProbeObservation) -> Result<AttemptResult, ModelError> {
+    if !raw.error.is_empty() {
+        let error = AttemptError::parse(&raw.error, "error")?;
+        if has_answer(raw) {
+            return Err(ModelError::new("error", "stands beside an answer"));
+        }
+        return of_error(mechanism, error);
+    }
+    let is_success = match mechanism {
+        Mechanism::Exec => required(raw.exit_code, "exitCode")? == 0,
+        Mechanism::HttpGet => is_http_success(raw)?,
+        // That the peer closes at once does not matter (L-PROBE-4).
+        Mechanism::TcpSocket => required(raw.connected, "connected")?,
+        Mechanism::Grpc if raw.status.is_empty() => {
+            return Err(ModelError::new("status", "required"));
+        }
+        Mechanism::Grpc => raw.status == SERVING,
+    };
+    Ok(if is_success { AttemptResult::Success } else { AttemptResult::Failure })
+}
+
+/// What a failure to get an answer comes to.
+fn of_error(mechanism: Mechanism, error: AttemptError) -> Result<AttemptResult, ModelError> {
+    match (mechanism, error) {
+        // L-PROBE-6.
+        (Mechanism::Exec, AttemptError::RuntimeError)
+        | (Mechanism::HttpGet | Mechanism::TcpSocket, AttemptError::UnresolvedPort) => {
+            Ok(AttemptResult::Discarded)
+        }
+        // L-PROBE-2, L-PROBE-3, L-PROBE-4; to a gRPC probe every error is a failure (L-PROBE-5).
+        (_, AttemptError::Timeout)
+        | (Mechanism::HttpGet | Mechanism::TcpSocket, AttemptError::ConnectionRefused)
+        | (Mechanism::Grpc, _) => Ok(AttemptResult::Failure),
+        (Mechanism::Exec | Mechanism::HttpGet | Mechanism::TcpSocket, _) => {
+            let (error, mechanism) = (error.word(), mechanism.word());
+            Err(ModelError::new("error", format!("`{error}` is no outcome of `{mechanism}`")))
+        }
+    }
+}
+
+/// At most ten requests are made, so a tenth redirect fails; one to another host is not followed, and its own status counts
+/// (L-PROBE-3).
+fn is_http_success(raw: &ProbeObservation) -> Result<bool, ModelError> {
+    if !raw.redirect.is_empty() {
+        Redirect::parse(&raw.redirect, "redirect")?;
+    }
+    let n_followed = raw.redirect_count.unwrap_or_default();
+    if n_followed < 0 {
+        return Err(ModelError::new("redirectCount", "is negative"));
+    }
+    if n_followed > MAX_REDIRECTS {
+        return Ok(false);
+    }
+    Ok((200..400).contains(&required(raw.status_code, "statusCode")?))
+}
+
+fn required<T>(value: Option<T>, field: &str) -> Result<T, ModelError> {
+    value.ok_or_else(|| ModelError::new(field, "required"))
+}
+
+/// Whether anything came back.
+fn has_answer(raw: &ProbeObservation) -> bool {
+    raw.exit_code.is_some()
+        || raw.status_code.is_some()
+        || raw.connected == Some(true)
+        || !raw.status.is_empty()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn evaluate(mechanism: &str, raw: &str) -> Result<String, String> {
+        let json = format!(r#"{{"mechanism": "{mechanism}", "raw": {raw}}}"#);
+        let request: EvaluateProbeRequest = serde_json::from_str(&json).unwrap();
+        evaluate_probe(&request).map(|answer| answer.result).map_err(|error| error.to_string())
+    }
+
+    /// L-PROBE-2 to L-PROBE-6: every mechanism with every error; `-` where the two do not go together.
+    #[test]
+    fn errors() {
+        let rows = [
+            ("exec", ["Failure", "-", "-", "Discarded", "-"]),
+            ("httpGet", ["Failure", "Failure", "Discarded", "-", "-"]),
+            ("tcpSocket", ["Failure", "Failure", "Discarded", "-", "-"]),
+            ("grpc", ["Failure"; 5]),
+        ];
+        for (mechanism, results) in rows {
+            for (error, expected) in AttemptError::WORDS.iter().zip(results) {
+                let answer = evaluate(mechanism, &format!(r#"{{"error": "{error}"}}"#));
+                match expected {
+                    "-" => assert_eq!(
+                        answer.unwrap_err(),
+                        format!("`raw.error`: `{error}` is no outcome of `{mechanism}`")
+                    ),
+                    expected => assert_eq!(answer.unwrap(), expected, "{mechanism} {error}"),
+                }
+            }
+        }
+    }
+
+    /// L-PROBE-4.
+    #[test]
+    fn connections() {
+        for (connected, expected) in [(true, "Success"), (false, "Failure")] {
+            for closed in [true, false] {
+                let raw = format!(r#"{{"connected": {connected}, "closedByPeer": {closed}}}"#);
+                assert_eq!(evaluate("tcpSocket", &raw).unwrap(), expected);
+            }
+        }
+    }
+
+    /// L-PROBE-3: a tenth redirect fails whatever came last, and a redirect elsewhere counts as it is.
+    #[test]
+    fn redirects() {
+        let status = |count: i32, host: &str, status: i32| {
+            let raw = format!(
+                r#"{{"redirect": "{host}", "redirectCount": {count}, "statusCode": {status}}}"#
+            );
+            evaluate("httpGet", &raw).unwrap()
+        };
+        assert_eq!(status(9, "SameHost", 400), "Failure");
+        assert_eq!(status(9, "OtherHost", 302), "Success");
+        assert_eq!(status(10, "OtherHost", 302), "Failure");
+        assert_eq!(evaluate("httpGet", r#"{"redirectCount": 10}"#).unwrap(), "Failure");
+    }
+
+    /// L-PROBE-5: a status that says it does not know is a failure (L-PROBE-6).
+    #[test]
+    fn grpc_statuses() {
+        for status in ["UNKNOWN", "SERVICE_UNKNOWN", "serving"] {
+            let raw = format!(r#"{{"status": "{status}"}}"#);
+            assert_eq!(evaluate("grpc", &raw).unwrap(), "Failure");
+        }
+    }
+
+    #[test]
+    fn bad_input_names_its_field() {
+        for (mechanism, raw, expected) in [
+            (
+                "http",
+                "{}",
+                "`mechanism`: unknown value `http`: not one of `exec`, `httpGet`, `tcpSocket`, `grpc`",
+            ),
+            ("exec", "null", "`raw`: required"),
+            ("exec", "{}", "`raw.exitCode`: required"),
+            ("httpGet", "{}", "`raw.statusCode`: required"),
+            ("tcpSocket", "{}", "`raw.connected`: required"),
+            ("grpc", "{}", "`raw.status`: required"),
+            ("httpGet", r#"{"redirectCount": -1}"#, "`raw.redirectCount`: is negative"),
+            (
+                "httpGet",
+                r#"{"statusCode": 302, "redirect": "Host"}"#,
+                "`raw.redirect`: unknown value `Host`: not one of `SameHost`, `OtherHost`",
+            ),
+            (
+                "exec",
+                r#"{"exitCode": 0, "error": "Timeout"}"#,
+                "`raw.error`: stands beside an answer",
+            ),
+        ] {
+            assert_eq!(evaluate(mechanism, raw).unwrap_err(), expected);
+        }
+    }
+}

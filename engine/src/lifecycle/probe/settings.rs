@@ -1,0 +1,150 @@
+//! A probe's numbers, defaults applied (L-PROBE-7, L-PROBE-19, L-PROBE-21).
+
+use berth_proto::berth_v1::{DefaultProbeRequest, DefaultProbeResponse, DefaultedProbe};
+use berth_proto::core_v1::{GrpcAction, HttpGetAction, Probe, ProbeHandler};
+
+use crate::lifecycle::reading::Seconds;
+use crate::model::ModelError;
+
+const TIMEOUT: i32 = 1;
+const PERIOD: i32 = 10;
+const SUCCESS_THRESHOLD: i32 = 1;
+const FAILURE_THRESHOLD: i32 = 3;
+
+const PATH: &str = "/";
+const SCHEME: &str = "HTTP";
+
+/// The numbers that decide when a probe runs and what its results mean; none is negative, and the thresholds are at least 1.
+#[derive(Copy, Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Settings {
+    /// Seconds after the container's start.
+    pub(crate) initial_delay: Seconds,
+    /// Seconds from one run to the next.
+    pub(crate) period: Seconds,
+    pub(crate) success_threshold: i32,
+    pub(crate) failure_threshold: i32,
+}
+
+/// The probe with its defaults; a zero counts as unset (L-PROBE-7). An HTTP request is sent to `/` over `HTTP` unless it says
+/// otherwise; the host stays empty, which is the pod's address (L-PROBE-21).
+///
+/// # Errors
+/// [`ModelError`] for a missing probe and for a negative number.
+pub fn default_probe(request: &DefaultProbeRequest) -> Result<DefaultProbeResponse, ModelError> {
+    let probe = request.probe.as_ref().ok_or_else(|| ModelError::new("probe", "required"))?;
+    let settings = Settings::of(probe).map_err(|error| error.under("probe"))?;
+    Ok(DefaultProbeResponse {
+        probe: Some(defaulted(probe)),
+        failure_after_seconds: settings.failure_after(),
+    })
+}
+
+/// The same for any numbers.
+pub(crate) fn defaulted(probe: &Probe) -> DefaultedProbe {
+    let ProbeHandler { exec, http_get, tcp_socket, grpc } =
+        probe.handler.clone().unwrap_or_default();
+    DefaultedProbe {
+        exec,
+        http_get: http_get.map(|request| HttpGetAction {
+            path: or(request.path, PATH),
+            scheme: or(request.scheme, SCHEME),
+            ..request
+        }),
+        tcp_socket,
+        grpc: grpc
+            .map(|check| GrpcAction { service: Some(check.service.unwrap_or_default()), ..check }),
+        initial_delay_seconds: probe.initial_delay_seconds,
+        timeout_seconds: unless_zero(probe.timeout_seconds, TIMEOUT),
+        period_seconds: unless_zero(probe.period_seconds, PERIOD),
+        success_threshold: unless_zero(probe.success_threshold, SUCCESS_THRESHOLD),
+        failure_threshold: unless_zero(probe.failure_threshold, FAILURE_THRESHOLD),
+        termination_grace_period_seconds: probe.termination_grace_period_seconds,
+    }
+}
+
+impl Settings {
+    /// Reads the numbers of a probe.
+    ///
+    /// # Errors
+    /// [`ModelError`] at a negative number (L-PROBE-18).
+    pub(crate) fn of(probe: &Probe) -> Result<Settings, ModelError> {
+        for (field, number) in [
+            ("initialDelaySeconds", probe.initial_delay_seconds),
+            ("timeoutSeconds", probe.timeout_seconds),
+            ("periodSeconds", probe.period_seconds),
+            ("successThreshold", probe.success_threshold),
+            ("failureThreshold", probe.failure_threshold),
+        ] {
+            if number < 0 {
+                return Err(ModelError::new(field, format!("`{number}` is negative")));
+            }
+        }
+        Ok(Settings {
+            initial_delay: probe.initial_delay_seconds.into(),
+            period: unless_zero(probe.period_seconds, PERIOD).into(),
+            success_threshold: unless_zero(probe.success_threshold, SUCCESS_THRESHOLD),
+            failure_threshold: unless_zero(probe.failure_threshold, FAILURE_THRESHOLD),
+        })
+    }
+
+    /// How many seconds after its start a container of which no attempt succeeds has failed: a container needs more time to come
+    /// up only if its startup probe has a larger threshold (L-PROBE-19).
+    pub(crate) fn failure_after(self) -> Seconds {
+        // Below 2³¹ + 2⁶², so nothing is cut off.
+        self.initial_delay.saturating_add(self.period.saturating_mul(self.failure_threshold.into()))
+    }
+}
+
+fn unless_zero(number: i32, default: i32) -> i32 {
+    if number == 0 { default } else { number }
+}
+
+fn or(text: String, default: &str) -> String {
+    if text.is_empty() { default.to_owned() } else { text }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn default(json: &str) -> Result<DefaultProbeResponse, ModelError> {
+        default_probe(&serde_json::from_str(json).unwrap())
+    }
+
+    /// L-PROBE-7, L-PROBE-21: what is given stays.
+    #[test]
+    fn given_numbers_and_words_stay() {
+        let answer = default(
+            r#"{"probe": {"httpGet": {"scheme": "HTTPS", "host": "h"}, "grpc": {"port": 9}, "timeoutSeconds": 5,
+                "periodSeconds": 7, "successThreshold": 2, "failureThreshold": 4, "initialDelaySeconds": 3}}"#,
+        )
+        .unwrap();
+        let probe = answer.probe.unwrap();
+        let request = probe.http_get.unwrap();
+        assert_eq!((&*request.scheme, &*request.path, &*request.host), ("HTTPS", "/", "h"));
+        assert_eq!(probe.grpc.unwrap().service.as_deref(), Some(""));
+        assert_eq!((probe.timeout_seconds, probe.period_seconds), (5, 7));
+        assert_eq!((probe.success_threshold, probe.failure_threshold), (2, 4));
+        assert_eq!(answer.failure_after_seconds, 3 + 7 * 4);
+    }
+
+    /// L-PROBE-19.
+    #[test]
+    fn the_largest_probe() {
+        let probe = Probe {
+            initial_delay_seconds: i32::MAX,
+            period_seconds: i32::MAX,
+            failure_threshold: i32::MAX,
+            ..Probe::default()
+        };
+        let max = i64::from(i32::MAX);
+        assert_eq!(Settings::of(&probe).unwrap().failure_after(), max + max * max);
+    }
+
+    #[test]
+    fn bad_input_names_its_field() {
+        assert_eq!(default("{}").unwrap_err().to_string(), "`probe`: required");
+        let error = default(r#"{"probe": {"periodSeconds": -1}}"#).unwrap_err();
+        assert_eq!(error.to_string(), "`probe.periodSeconds`: `-1` is negative");
+    }
+}

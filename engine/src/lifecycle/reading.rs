@@ -1,0 +1,186 @@
+//! What the decision groups read of Kubernetes' objects, each fact in one place. Errors name fields relative to the object.
+
+use berth_proto::Time;
+use berth_proto::core_v1::{
+    Container, ContainerState, ContainerStateRunning, ContainerStateTerminated,
+    ContainerStateWaiting, Node, Pod, PodCondition, PodSpec, PodStatus,
+};
+use berth_proto::meta_v1::ObjectMeta;
+
+use super::vocabulary::{ConditionStatus, ContainerKind, PodPhase, RestartPolicy};
+use crate::model::ModelError;
+
+/// Seconds since the epoch.
+pub(crate) type Seconds = i64;
+
+/// A time that has to be given.
+///
+/// # Errors
+/// [`ModelError`] at `field` when it is absent.
+pub(crate) fn required(time: Option<&Time>, field: &str) -> Result<Seconds, ModelError> {
+    time.and_then(Time::unix_seconds).ok_or_else(|| ModelError::new(field, "required"))
+}
+
+/// A time that may be absent; the zero time is absent too.
+pub(crate) fn optional(time: Option<&Time>) -> Option<Seconds> {
+    time.and_then(Time::unix_seconds)
+}
+
+/// The wire's form of a moment.
+pub(crate) fn time(seconds: Seconds) -> Time {
+    Time::from_unix_seconds(seconds)
+}
+
+/// The metadata; what is absent reads as empty.
+pub(crate) fn meta(pod: &Pod) -> &ObjectMeta {
+    static EMPTY: std::sync::LazyLock<ObjectMeta> = std::sync::LazyLock::new(ObjectMeta::default);
+    pod.metadata.as_ref().unwrap_or(&EMPTY)
+}
+
+/// The spec; what is absent reads as empty.
+pub(crate) fn spec(pod: &Pod) -> &PodSpec {
+    static EMPTY: std::sync::LazyLock<PodSpec> = std::sync::LazyLock::new(PodSpec::default);
+    pod.spec.as_ref().unwrap_or(&EMPTY)
+}
+
+/// The status; what is absent reads as empty.
+pub(crate) fn status(pod: &Pod) -> &PodStatus {
+    static EMPTY: std::sync::LazyLock<PodStatus> = std::sync::LazyLock::new(PodStatus::default);
+    pod.status.as_ref().unwrap_or(&EMPTY)
+}
+
+/// The recorded phase; absent is `Pending` (L-PHASE-1).
+pub(crate) fn phase(pod: &Pod) -> Result<PodPhase, ModelError> {
+    PodPhase::parse_or(&status(pod).phase, PodPhase::Pending, "status.phase")
+}
+
+/// The pod's restart policy; absent is `Always` (L-RESTART-1).
+pub(crate) fn restart_policy(spec: &PodSpec) -> Result<RestartPolicy, ModelError> {
+    RestartPolicy::parse_or(&spec.restart_policy, RestartPolicy::Always, "restartPolicy")
+}
+
+/// The container's own restart policy, if it has one (L-RESTART-5).
+pub(crate) fn own_restart_policy(
+    container: &Container,
+) -> Result<Option<RestartPolicy>, ModelError> {
+    match container.restart_policy.as_deref() {
+        None | Some("") => Ok(None),
+        Some(word) => RestartPolicy::parse(word, "restartPolicy").map(Some),
+    }
+}
+
+/// Whether an entry of `spec.initContainers` is a sidecar (L-PHASE-3) or an ordinary one (L-PHASE-2).
+pub(crate) fn init_kind(container: &Container) -> Result<ContainerKind, ModelError> {
+    Ok(match own_restart_policy(container)? {
+        Some(RestartPolicy::Always) => ContainerKind::Sidecar,
+        _ => ContainerKind::Init,
+    })
+}
+
+/// Whether deletion has been requested.
+pub(crate) fn is_marked(pod: &Pod) -> bool {
+    optional(meta(pod).deletion_timestamp.as_ref()).is_some()
+}
+
+/// The node that the pod is bound to; `None` before.
+pub(crate) fn node_name(pod: &Pod) -> Option<&str> {
+    Some(spec(pod).node_name.as_str()).filter(|name| !name.is_empty())
+}
+
+/// Whether the pod is the node's own: it comes from a file there, or mirrors one that does, and the node would only start it
+/// again (L-PRESS-12).
+pub(crate) fn is_static(pod: &Pod) -> bool {
+    let annotations = &meta(pod).annotations;
+    annotations.contains_key("kubernetes.io/config.mirror")
+        || annotations.get("kubernetes.io/config.source").is_some_and(|source| source != "api")
+}
+
+/// The recorded condition of a type.
+pub(crate) fn condition<'a>(pod: &'a Pod, r#type: &str) -> Option<&'a PodCondition> {
+    status(pod).conditions.iter().find(|condition| condition.r#type == r#type)
+}
+
+/// Whether the recorded `Ready` condition is True.
+pub(crate) fn is_ready(pod: &Pod) -> bool {
+    condition(pod, "Ready").is_some_and(|ready| ready.status == ConditionStatus::True.word())
+}
+
+/// Whether the node's recorded `Ready` condition is True.
+pub(crate) fn is_node_ready(node: &Node) -> bool {
+    let conditions = node.status.as_ref().map_or(&[][..], |status| &status.conditions);
+    conditions.iter().any(|condition| {
+        condition.r#type == "Ready" && condition.status == ConditionStatus::True.word()
+    })
+}
+
+/// Whether the node carries a taint of this key, with any value and effect.
+pub(crate) fn has_taint(node: &Node, key: &str) -> bool {
+    let taints = node.spec.as_ref().map_or(&[][..], |spec| &spec.taints);
+    taints.iter().any(|taint| taint.key == key)
+}
+
+/// Marks a node whose pods have been declared dead by an administrator (L-DEL-6, L-FENCE-11, L-GC-5).
+pub(crate) const OUT_OF_SERVICE: &str = "node.kubernetes.io/out-of-service";
+
+/// A container's state, exactly one of three (L-CSTATE-1).
+#[derive(Copy, Clone, Debug, PartialEq)]
+pub(crate) enum State<'a> {
+    /// Not started, or held back.
+    Waiting(&'a ContainerStateWaiting),
+    /// Its process runs.
+    Running(&'a ContainerStateRunning),
+    /// Its process has ended.
+    Terminated(&'a ContainerStateTerminated),
+}
+
+/// Which of the three a state is; `None` when it is none.
+///
+/// # Errors
+/// [`ModelError`] at `field` when it is more than one (L-CSTATE-1).
+pub(crate) fn state<'a>(
+    state: Option<&'a ContainerState>,
+    field: &str,
+) -> Result<Option<State<'a>>, ModelError> {
+    let Some(state) = state else { return Ok(None) };
+    match (&state.waiting, &state.running, &state.terminated) {
+        (None, None, None) => Ok(None),
+        (Some(waiting), None, None) => Ok(Some(State::Waiting(waiting))),
+        (None, Some(running), None) => Ok(Some(State::Running(running))),
+        (None, None, Some(terminated)) => Ok(Some(State::Terminated(terminated))),
+        (waiting, running, terminated) => {
+            let held = [
+                waiting.as_ref().map(|_| "waiting"),
+                running.as_ref().map(|_| "running"),
+                terminated.as_ref().map(|_| "terminated"),
+            ];
+            let held: Vec<&str> = held.into_iter().flatten().collect();
+            let reason = format!("is {} at once", held.join(" and "));
+            Err(ModelError::new(field, reason))
+        }
+    }
+}
+
+/// A result about one element of the list `field`: its error is seen from the object that holds the list.
+pub(crate) fn in_list<T>(
+    field: &str,
+    index: usize,
+    result: Result<T, ModelError>,
+) -> Result<T, ModelError> {
+    result.map_err(|error| error.under(&format!("{field}[{index}]")))
+}
+
+/// A message that has to be given.
+///
+/// # Errors
+/// [`ModelError`] at `field` when it is absent.
+pub(crate) fn given<'a, T>(message: Option<&'a T>, field: &str) -> Result<&'a T, ModelError> {
+    message.ok_or_else(|| ModelError::new(field, "required"))
+}
+
+/// A name or UID that has to be given.
+///
+/// # Errors
+/// [`ModelError`] at `field` when it is empty.
+pub(crate) fn given_text<'a>(text: &'a str, field: &str) -> Result<&'a str, ModelError> {
+    if text.is_empty() { Err(ModelError::new(field, "required")) } else { Ok(text) }
+}

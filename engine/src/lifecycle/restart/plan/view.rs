@@ -1,0 +1,203 @@
+//! A pod's containers, each with what is known of it.
+
+use std::collections::hash_map::Entry;
+use std::sync::LazyLock;
+
+use berth_proto::berth_v1::{ObservedContainer, PlanContainersRequest};
+use berth_proto::core_v1::{Container, EphemeralContainer};
+use rustc_hash::{FxBuildHasher, FxHashMap};
+
+use crate::lifecycle::reading;
+use crate::lifecycle::restart::due::{self, Exit};
+use crate::lifecycle::vocabulary::{ContainerKind, RestartPolicy, RuntimeState};
+use crate::model::ModelError;
+
+/// All that a plan is made from.
+#[derive(Debug)]
+pub(super) struct View<'a> {
+    pub(super) pod_policy: RestartPolicy,
+    /// The pod is marked for deletion.
+    pub(super) is_marked: bool,
+    pub(super) sandbox_ready: bool,
+    pub(super) sandbox_attempt: i32,
+    /// How many containers the runtime knows of.
+    pub(super) n_observed: usize,
+    pub(super) init: Vec<Member<'a>>,
+    pub(super) app: Vec<Member<'a>>,
+    pub(super) ephemeral: Vec<Member<'a>>,
+}
+
+/// A container of the pod.
+#[derive(Debug)]
+pub(super) struct Member<'a> {
+    pub(super) kind: ContainerKind,
+    pub(super) name: &'a str,
+    pub(super) container: &'a Container,
+    /// List of the spec and place in it, for errors.
+    place: (&'static str, usize),
+    pub(super) observed: Option<Observed<'a>>,
+    /// Its recorded `started` is true.
+    pub(super) is_started: bool,
+    pub(super) liveness_failed: bool,
+    pub(super) startup_failed: bool,
+    pub(super) definition_changed: bool,
+}
+
+/// What the runtime says of a container.
+#[derive(Copy, Clone, Debug)]
+pub(super) struct Observed<'a> {
+    pub(super) state: RuntimeState,
+    /// Set if and only if the state is `Exited`.
+    pub(super) exit: Option<Exit<'a>>,
+}
+
+impl<'a> Member<'a> {
+    fn new(kind: ContainerKind, container: &'a Container, place: (&'static str, usize)) -> Self {
+        Member {
+            kind,
+            name: &container.name,
+            container,
+            place,
+            observed: None,
+            is_started: false,
+            liveness_failed: false,
+            startup_failed: false,
+            definition_changed: false,
+        }
+    }
+
+    /// An error of this container, seen from the spec.
+    pub(super) fn in_spec<T>(&self, result: Result<T, ModelError>) -> Result<T, ModelError> {
+        reading::in_list(self.place.0, self.place.1, result)
+    }
+}
+
+impl<'a> View<'a> {
+    pub(super) fn of(request: &'a PlanContainersRequest) -> Result<View<'a>, ModelError> {
+        let pod = request.pod.as_ref().ok_or_else(|| ModelError::new("pod", "required"))?;
+        if request.sandbox_attempt < 0 {
+            return Err(ModelError::new("sandboxAttempt", "is negative"));
+        }
+        let spec = reading::spec(pod);
+        let pod_policy = reading::restart_policy(spec).map_err(|error| error.under("pod.spec"))?;
+        let mut view = View {
+            pod_policy,
+            is_marked: reading::is_marked(pod),
+            sandbox_ready: request.sandbox_ready,
+            sandbox_attempt: request.sandbox_attempt,
+            n_observed: request.containers.len(),
+            init: members("initContainers", &spec.init_containers)?,
+            app: members("containers", &spec.containers)?,
+            ephemeral: ephemeral(&spec.ephemeral_containers),
+        };
+        if view.app.is_empty() {
+            return Err(ModelError::new("pod.spec.containers", "required"));
+        }
+        let statuses = &reading::status(pod).init_container_statuses;
+        let started = statuses.iter().filter(|status| status.started == Some(true));
+        let started: Vec<&str> = started.map(|status| status.name.as_str()).collect();
+        view.mark(request, &started)?;
+        Ok(view)
+    }
+
+    /// Adds what the request says of containers by name.
+    fn mark(
+        &mut self,
+        request: &'a PlanContainersRequest,
+        started: &[&'a str],
+    ) -> Result<(), ModelError> {
+        let n = self.init.len() + self.app.len() + self.ephemeral.len();
+        let mut by_name = FxHashMap::with_capacity_and_hasher(n, FxBuildHasher);
+        for member in self.init.iter_mut().chain(&mut self.app).chain(&mut self.ephemeral) {
+            let (list, index) = member.place;
+            let place =
+                |reason: &str| ModelError::new(format!("pod.spec.{list}[{index}].name"), reason);
+            if member.name.is_empty() {
+                return Err(place("required"));
+            }
+            match by_name.entry(member.name) {
+                Entry::Occupied(_) => return Err(place("is the name of another container")),
+                Entry::Vacant(vacant) => vacant.insert(member),
+            };
+        }
+        for (index, seen) in request.containers.iter().enumerate() {
+            let observed = reading::in_list("containers", index, observe(seen))?;
+            let name = || format!("containers[{index}].name");
+            let member = find(&mut by_name, &seen.name, name)?;
+            if member.observed.replace(observed).is_some() {
+                let reason = format!("`{}` is listed twice", seen.name);
+                return Err(ModelError::new(name(), reason));
+            }
+        }
+        for name in started {
+            // A status may outlive its container.
+            if let Some(member) = by_name.get_mut(name) {
+                member.is_started = true;
+            }
+        }
+        type Flag = for<'m, 'c> fn(&'m mut Member<'c>) -> &'m mut bool;
+        let lists: [(&str, &[String], Flag); 3] = [
+            ("livenessFailed", &request.liveness_failed, |member| &mut member.liveness_failed),
+            ("startupFailed", &request.startup_failed, |member| &mut member.startup_failed),
+            ("definitionChanged", &request.definition_changed, |member| {
+                &mut member.definition_changed
+            }),
+        ];
+        for (field, names, flag) in lists {
+            for (index, name) in names.iter().enumerate() {
+                *flag(find(&mut by_name, name, || format!("{field}[{index}]"))?) = true;
+            }
+        }
+        Ok(())
+    }
+}
+
+fn find<'m, 'a>(
+    by_name: &'m mut FxHashMap<&'a str, &mut Member<'a>>,
+    name: &str,
+    field: impl FnOnce() -> String,
+) -> Result<&'m mut Member<'a>, ModelError> {
+    match by_name.get_mut(name) {
+        Some(member) => Ok(member),
+        None => {
+            let reason = format!("`{name}` is not a container of the pod");
+            Err(ModelError::new(field(), reason))
+        }
+    }
+}
+
+fn observe(seen: &ObservedContainer) -> Result<Observed<'_>, ModelError> {
+    let state = RuntimeState::parse(&seen.state, "state")?;
+    let code = due::exit_code(state.into(), seen.exit_code)?;
+    let exit = (state == RuntimeState::Exited).then_some(Exit { code, reason: &seen.reason });
+    Ok(Observed { state, exit })
+}
+
+fn members<'a>(
+    list: &'static str,
+    containers: &'a [Container],
+) -> Result<Vec<Member<'a>>, ModelError> {
+    let member = |(index, container): (usize, &'a Container)| {
+        let kind = match list {
+            "initContainers" => reading::in_list(list, index, reading::init_kind(container))
+                .map_err(|error| error.under("pod.spec"))?,
+            _ => ContainerKind::Regular,
+        };
+        Ok(Member::new(kind, container, (list, index)))
+    };
+    containers.iter().enumerate().map(member).collect()
+}
+
+/// An ephemeral container has nothing that a plan reads but its name.
+fn ephemeral<'a>(containers: &'a [EphemeralContainer]) -> Vec<Member<'a>> {
+    static NONE: LazyLock<Container> = LazyLock::new(Container::default);
+    let name = |ephemeral: &'a EphemeralContainer| -> &'a str {
+        ephemeral.ephemeral_container_common.as_ref().map_or("", |common| &common.name)
+    };
+    let named = containers.iter().map(name).enumerate();
+    let member = |(index, name)| {
+        let place = ("ephemeralContainers", index);
+        Member { name, ..Member::new(ContainerKind::Ephemeral, &NONE, place) }
+    };
+    named.map(member).collect()
+}

@@ -1,0 +1,142 @@
+//! Whether a container's restart rules are well formed (L-RESTART-7).
+
+use berth_proto::berth_v1::{ValidateRestartRulesRequest, ValidateRestartRulesResponse};
+use berth_proto::core_v1::{Container, ContainerRestartRule};
+
+use super::due::{ACTIONS, OPERATORS};
+use crate::lifecycle::vocabulary::{ContainerKind, RestartPolicy};
+use crate::model::ModelError;
+
+const MAX_RULES: usize = 20;
+const MAX_EXIT_CODES: usize = 255;
+
+/// Which fields of a container's restart policy and rules are wrong (L-RESTART-7). Rules need a policy beside them; a sidecar may
+/// have them too; ephemeral containers have neither, for they run once (L-RESTART-26).
+///
+/// # Errors
+/// [`ModelError`] for an unknown kind or a missing container. What is wrong with the container is the answer, not an error.
+pub fn validate_restart_rules(
+    request: &ValidateRestartRulesRequest,
+) -> Result<ValidateRestartRulesResponse, ModelError> {
+    let kind = ContainerKind::parse(&request.kind, "kind")?;
+    let container =
+        request.container.as_ref().ok_or_else(|| ModelError::new("container", "required"))?;
+    let error_fields = wrong_fields(kind, container);
+    Ok(ValidateRestartRulesResponse { valid: error_fields.is_empty(), error_fields })
+}
+
+fn wrong_fields(kind: ContainerKind, container: &Container) -> Vec<String> {
+    let mut wrong = Vec::new();
+    let policy = container.restart_policy.as_deref();
+    let rules = &container.restart_policy_rules;
+    if kind == ContainerKind::Ephemeral {
+        if policy.is_some() {
+            wrong.push("restartPolicy".to_owned());
+        }
+        if !rules.is_empty() {
+            wrong.push("restartPolicyRules".to_owned());
+        }
+        return wrong;
+    }
+    if !is_policy_of(kind, policy) || (policy.is_none() && !rules.is_empty()) {
+        wrong.push("restartPolicy".to_owned());
+    }
+    if rules.len() > MAX_RULES {
+        wrong.push("restartPolicyRules".to_owned());
+    }
+    // Of a list that is too long only as much is looked at as a list may have.
+    for (index, rule) in rules.iter().take(MAX_RULES).enumerate() {
+        let fields = wrong_in_rule(rule).into_iter().flatten();
+        wrong.extend(fields.map(|field| format!("restartPolicyRules[{index}].{field}")));
+    }
+    wrong
+}
+
+/// A sidecar is an init container of policy `Always`, and no other init container is (L-PHASE-2, L-PHASE-3).
+fn is_policy_of(kind: ContainerKind, policy: Option<&str>) -> bool {
+    let always = RestartPolicy::Always.word();
+    match kind {
+        ContainerKind::Sidecar => policy == Some(always),
+        ContainerKind::Init if policy == Some(always) => false,
+        _ => policy.is_none_or(|policy| RestartPolicy::WORDS.contains(&policy)),
+    }
+}
+
+fn wrong_in_rule(rule: &ContainerRestartRule) -> [Option<&'static str>; 3] {
+    let action = (!ACTIONS.contains(&rule.action.as_str())).then_some("action");
+    let Some(codes) = &rule.exit_codes else { return [action, Some("exitCodes"), None] };
+    let operator = (!OPERATORS.contains(&codes.operator.as_str())).then_some("exitCodes.operator");
+    let values = (codes.values.len() > MAX_EXIT_CODES).then_some("exitCodes.values");
+    [action, operator, values]
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn wrong(kind: &str, container: &str) -> Vec<String> {
+        let container = serde_json::from_str(container).unwrap();
+        let request =
+            ValidateRestartRulesRequest { kind: kind.to_owned(), container: Some(container) };
+        let answer = validate_restart_rules(&request).unwrap();
+        assert_eq!(answer.valid, answer.error_fields.is_empty());
+        answer.error_fields
+    }
+
+    fn rule(values: usize) -> String {
+        format!(
+            r#"{{"action": "Restart", "exitCodes": {{"operator": "In", "values": {:?}}}}}"#,
+            vec![1; values]
+        )
+    }
+
+    fn with_rules(policy: &str, rules: &[String]) -> String {
+        format!(r#"{{"restartPolicy": "{policy}", "restartPolicyRules": [{}]}}"#, rules.join(","))
+    }
+
+    /// L-RESTART-7: 20 rules and 255 codes are allowed, one more is not.
+    #[test]
+    fn limits() {
+        assert_eq!(wrong("regular", &with_rules("Never", &vec![rule(1); 20])), [""; 0]);
+        assert_eq!(
+            wrong("regular", &with_rules("Never", &vec![rule(1); 21])),
+            ["restartPolicyRules"]
+        );
+        assert_eq!(wrong("init", &with_rules("OnFailure", &[rule(255)])), [""; 0]);
+        assert_eq!(
+            wrong("init", &with_rules("OnFailure", &[rule(1), rule(256)])),
+            ["restartPolicyRules[1].exitCodes.values"]
+        );
+    }
+
+    /// L-RESTART-7, L-RESTART-26.
+    #[test]
+    fn kinds() {
+        assert_eq!(wrong("sidecar", &with_rules("Always", &[rule(1)])), [""; 0]);
+        assert_eq!(wrong("sidecar", &with_rules("Never", &[rule(1)])), ["restartPolicy"]);
+        assert_eq!(wrong("init", &with_rules("Always", &[rule(1)])), ["restartPolicy"]);
+        assert_eq!(wrong("regular", "{}"), [""; 0]);
+        assert_eq!(
+            wrong("ephemeral", &with_rules("Never", &[rule(1)])),
+            ["restartPolicy", "restartPolicyRules"]
+        );
+    }
+
+    #[test]
+    fn all_that_is_wrong_is_told_at_once() {
+        let rules = r#"{"restartPolicy": "always", "restartPolicyRules": [
+            {}, {"action": "None", "exitCodes": {"operator": "Exists"}}]}"#;
+        assert_eq!(
+            wrong("regular", rules),
+            [
+                "restartPolicy",
+                "restartPolicyRules[0].action",
+                "restartPolicyRules[0].exitCodes",
+                "restartPolicyRules[1].action",
+                "restartPolicyRules[1].exitCodes.operator",
+            ]
+        );
+        let error = validate_restart_rules(&ValidateRestartRulesRequest::default()).unwrap_err();
+        assert_eq!(error.field, "kind");
+    }
+}

@@ -1,0 +1,28 @@
+//! How a pod ends: delete requests, grace periods, the steps on the node, and who stops counting it (group `termination`).
+//!
+//! Two sides take part. The API server marks the object, and from then on its period only shrinks ([`delete`]); the node agent
+//! derives the period that counts there ([`node_grace`]) and runs hooks, signals and kills by it ([`plan`]). A marked pod is
+//! shown as `Terminating` unless its node is lost (L-TERM-24), which `partition` answers.
+
+mod delete;
+mod endpoint;
+mod grace;
+mod interruption;
+mod plan;
+mod replicas;
+mod steps;
+
+pub(crate) use delete::own_period;
+pub use delete::{DeleteOutcome, Deletion, Mark, apply_delete, delete, mark};
+pub use endpoint::{EndpointState, endpoint_conditions, endpoint_state};
+pub use grace::{
+    EvictionThreshold, KillReason, NodeGrace, container_kill_grace, effective_node_grace,
+    eviction_override, kill_grace, node_grace,
+};
+pub use interruption::{
+    RestartedStop, restart_during_termination, restarted, shorten_during_termination, shortened,
+};
+pub use plan::{Period, PreStop, Stop, Stopping, kill_deadline, plan};
+pub(crate) use replicas::replicas;
+pub use replicas::{count_replicas, is_active, n_active};
+pub use steps::{StepAction, termination_plan};

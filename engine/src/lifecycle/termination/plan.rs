@@ -1,0 +1,213 @@
+//! When each container of a pod that ends is signalled, killed and gone (L-TERM-9 to L-TERM-15).
+
+use berth_proto::core_v1::Pod;
+
+use super::delete::mark;
+use crate::lifecycle::vocabulary::ContainerKind;
+
+/// The least that a process has between its stop signal and SIGKILL, in seconds; the only extension ever given (L-TERM-10).
+pub(super) const LAST_WINDOW: i64 = 2;
+
+/// The grace period of a pod that ends, all in seconds since the epoch.
+#[derive(Copy, Clone, Debug, PartialEq, Eq)]
+pub struct Period {
+    /// When the termination began.
+    pub started_at: i64,
+    /// When the grace is used up.
+    pub ends_at: i64,
+    /// When it was shortened to that, if it was: whoever has been signalled by then has the last window from here on
+    /// (L-TERM-17).
+    pub shortened_at: Option<i64>,
+}
+
+/// A running container of a pod that ends. Durations in seconds, not negative.
+#[derive(Copy, Clone, Debug, PartialEq, Eq)]
+pub struct Stopping<'a> {
+    /// Its name.
+    pub name: &'a str,
+    /// Its part in the pod.
+    pub kind: ContainerKind,
+    /// How long it takes to end after the signal; `None`: it never does.
+    pub exit_after_signal: Option<i64>,
+    /// How long its preStop hook takes; `None`: it has none.
+    pub pre_stop: Option<i64>,
+    /// The stop signal of its image, if it has one (L-TERM-11).
+    pub stop_signal: Option<&'a str>,
+    /// When it ends by itself, of a signal that it got before this plan was made.
+    pub ends_at: Option<i64>,
+    /// When it would have been killed before this plan was made; a plan never puts that off.
+    pub kill_by: Option<i64>,
+}
+
+/// How one container ends. Moments in seconds since the epoch.
+#[derive(Copy, Clone, Debug, PartialEq, Eq)]
+pub struct Stop {
+    /// Its hook, which starts with the pod's termination, a sidecar's too (L-TERM-13).
+    pub pre_stop: Option<PreStop>,
+    /// When the stop signal is sent, unless the process has ended by then.
+    pub signal_at: i64,
+    /// When SIGKILL is sent, unless the process has ended by then.
+    pub kill_at: i64,
+    /// Whether it is sent.
+    pub killed: bool,
+    /// When the process is gone.
+    pub exited_at: i64,
+}
+
+/// How a preStop hook ends. Whether it failed is for whoever runs it to report, and makes no difference here.
+#[derive(Copy, Clone, Debug, PartialEq, Eq)]
+pub struct PreStop {
+    /// When nobody waits for it any longer.
+    pub ended_at: i64,
+    /// Whether it was still running then.
+    pub abandoned: bool,
+}
+
+/// How each of `containers` ends, in their order. Containers and sidecars are each in the order of the pod's spec.
+///
+/// Main containers are stopped at once (L-TERM-15). A sidecar's turn comes when they and all sidecars after it have ended
+/// (L-TERM-12), and at the latest when the grace is used up: then all that still wait are signalled together (L-TERM-14).
+/// Nobody waits for init and ephemeral containers. Cost: one pass.
+#[must_use]
+pub fn plan(period: Period, containers: &[Stopping<'_>]) -> Vec<Stop> {
+    let is_sidecar = |container: &Stopping<'_>| container.kind == ContainerKind::Sidecar;
+    let mut stops: Vec<Stop> =
+        containers.iter().map(|container| stop(period, container, period.started_at)).collect();
+    let mains = containers.iter().zip(&stops);
+    let mains = mains.filter(|(container, _)| container.kind == ContainerKind::Regular);
+    let mut turn = mains.map(|(_, stop)| stop.exited_at).max().unwrap_or(period.started_at);
+    for (container, place) in containers.iter().zip(&mut stops).rev() {
+        if is_sidecar(container) {
+            *place = stop(period, container, turn);
+            turn = turn.max(place.exited_at);
+        }
+    }
+    stops
+}
+
+/// How a container whose turn comes at `turn` ends (L-TERM-9).
+fn stop(period: Period, container: &Stopping<'_>, turn: i64) -> Stop {
+    let pre_stop = container.pre_stop.map(|seconds| {
+        let done_at = period.started_at.saturating_add(seconds);
+        PreStop { ended_at: done_at.min(period.ends_at), abandoned: done_at > period.ends_at }
+    });
+    let hook_ended_at = pre_stop.map_or(period.started_at, |hook| hook.ended_at);
+    let signal_at = hook_ended_at.max(turn.min(period.ends_at));
+    let kill_at = kill_at(period, container, signal_at);
+    let exits_at = container.exit_after_signal.map(|seconds| signal_at.saturating_add(seconds));
+    let exits_at = [exits_at, container.ends_at].into_iter().flatten().min();
+    match exits_at.filter(|exits_at| *exits_at <= kill_at) {
+        Some(exited_at) => Stop { pre_stop, signal_at, kill_at, killed: false, exited_at },
+        None => Stop { pre_stop, signal_at, kill_at, killed: true, exited_at: kill_at },
+    }
+}
+
+/// SIGKILL follows when the grace is used up, but not within the last window (L-TERM-10).
+fn kill_at(period: Period, container: &Stopping<'_>, signal_at: i64) -> i64 {
+    let window_from = period.shortened_at.map_or(signal_at, |moment| moment.max(signal_at));
+    let kill_at = period.ends_at.max(window_from.saturating_add(LAST_WINDOW));
+    container.kill_by.map_or(kill_at, |moment| moment.min(kill_at))
+}
+
+/// The moment past which no process of a pod runs whose deletion has been requested, if its node agent does its work; in
+/// seconds since the epoch. `None`: the pod is not marked.
+///
+/// Hooks, waiting sidecars, a force delete and a late change can each take the last window beyond the deletion timestamp
+/// (L-TERM-10, L-TERM-14, L-TERM-17), and nothing takes more. An agent that restarts begins anew (L-TERM-16).
+#[must_use]
+pub fn kill_deadline(pod: &Pod) -> Option<i64> {
+    mark(pod).map(|mark| mark.deletion_timestamp.saturating_add(LAST_WINDOW))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn container(
+        kind: ContainerKind,
+        exit: Option<i64>,
+        pre_stop: Option<i64>,
+    ) -> Stopping<'static> {
+        Stopping {
+            name: "",
+            kind,
+            exit_after_signal: exit,
+            pre_stop,
+            stop_signal: None,
+            ends_at: None,
+            kill_by: None,
+        }
+    }
+
+    /// (signal, end, killed) of each container, with a grace period of `grace` from 0.
+    fn check(grace: i64, containers: &[Stopping<'_>], expected: &[(i64, i64, bool)]) {
+        let period = Period { started_at: 0, ends_at: grace, shortened_at: None };
+        let stops = plan(period, containers);
+        let got: Vec<_> =
+            stops.iter().map(|stop| (stop.signal_at, stop.exited_at, stop.killed)).collect();
+        assert_eq!(got, expected);
+    }
+
+    use ContainerKind::{Ephemeral, Init, Regular, Sidecar};
+
+    #[test]
+    fn the_last_window() {
+        // L-TERM-9, L-TERM-10: ending with the deadline is not being killed.
+        check(30, &[container(Regular, Some(30), None)], &[(0, 30, false)]);
+        check(30, &[container(Regular, Some(31), None)], &[(0, 30, true)]);
+        check(1, &[container(Regular, Some(2), None)], &[(0, 2, false)]);
+        check(30, &[container(Regular, None, Some(28))], &[(28, 30, true)]);
+        check(30, &[container(Regular, None, Some(30))], &[(30, 32, true)]);
+    }
+
+    #[test]
+    fn a_hook_that_ends_with_the_grace_is_done() {
+        let period = Period { started_at: 0, ends_at: 30, shortened_at: None };
+        let abandoned = |seconds| {
+            plan(period, &[container(Regular, None, Some(seconds))])[0].pre_stop.unwrap().abandoned
+        };
+        assert!(!abandoned(30));
+        assert!(abandoned(31));
+    }
+
+    #[test]
+    fn sidecars_wait_for_mains_and_their_followers_only() {
+        // L-TERM-12, L-TERM-13: the hook of the last sidecar outlives its turn, and the first waits for its end.
+        let sidecar = |exit, hook| container(Sidecar, exit, hook);
+        let mains = container(Regular, Some(3), None);
+        check(
+            30,
+            &[sidecar(Some(1), None), mains, sidecar(Some(2), Some(9))],
+            &[(11, 12, false), (0, 3, false), (9, 11, false)],
+        );
+        // L-TERM-14: the second is cut off in its window, the first is signalled with the end of the grace.
+        check(10, &[sidecar(None, None), sidecar(None, Some(9))], &[(10, 12, true), (9, 11, true)]);
+        // Nobody waits for the others.
+        check(
+            10,
+            &[
+                sidecar(Some(0), None),
+                container(Init, None, None),
+                container(Ephemeral, None, None),
+            ],
+            &[(0, 0, false), (0, 10, true), (0, 10, true)],
+        );
+    }
+
+    #[test]
+    fn the_end_of_time_is_no_overflow() {
+        let period = Period { started_at: i64::MAX - 1, ends_at: i64::MAX, shortened_at: None };
+        let stops = plan(period, &[container(Regular, Some(i64::MAX), Some(i64::MAX))]);
+        assert_eq!(stops[0].exited_at, i64::MAX);
+        assert!(plan(period, &[]).is_empty());
+    }
+
+    #[test]
+    fn the_deadline_of_a_marked_pod() {
+        let pod =
+            |metadata| serde_json::from_value(serde_json::json!({"metadata": metadata})).unwrap();
+        let marked = serde_json::json!({"deletionTimestamp": "1970-01-01T00:01:00Z"});
+        assert_eq!(kill_deadline(&pod(marked)), Some(62));
+        assert_eq!(kill_deadline(&pod(serde_json::json!({}))), None);
+    }
+}

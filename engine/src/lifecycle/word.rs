@@ -1,0 +1,90 @@
+//! `words!`: enums whose values are words of the wire, exact and case sensitive (L-GEN, conventions).
+
+/// Declares enums with their words: `enum Name { Variant = "word", … }`. Each gets `WORDS`, `word`, `parse` and `parse_or`.
+macro_rules! words {
+    ($($(#[$doc:meta])* enum $name:ident { $($(#[$variant_doc:meta])* $variant:ident = $word:literal,)+ })+) => {$(
+        $(#[$doc])*
+        #[derive(Copy, Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+        #[allow(unreachable_pub, reason = "some words are a module's own")]
+        pub enum $name {
+            $($(#[$variant_doc])* $variant,)+
+        }
+
+        #[allow(unreachable_pub, reason = "some words are a module's own")]
+        impl $name {
+            /// Every word, in declaration order.
+            pub const WORDS: &[&str] = &[$($word),+];
+
+            /// The word of this value.
+            #[must_use]
+            pub const fn word(self) -> &'static str {
+                match self {
+                    $($name::$variant => $word,)+
+                }
+            }
+
+            /// The value of a word that was given in `field`.
+            ///
+            /// # Errors
+            /// [`ModelError`](crate::ModelError) at `field` for any other word, the empty one included.
+            #[allow(dead_code, reason = "some words are only ever answered")]
+            pub fn parse(word: &str, field: &str) -> Result<$name, crate::ModelError> {
+                match word {
+                    $($word => Ok($name::$variant),)+
+                    _ => Err($crate::lifecycle::word::unknown(word, $name::WORDS, field)),
+                }
+            }
+
+            /// The same, where an absent word means `default`.
+            ///
+            /// # Errors
+            /// As [`Self::parse`], except for the empty word.
+            #[allow(dead_code, reason = "some words have no default")]
+            pub fn parse_or(
+                word: &str,
+                default: $name,
+                field: &str,
+            ) -> Result<$name, crate::ModelError> {
+                if word.is_empty() { Ok(default) } else { $name::parse(word, field) }
+            }
+        }
+    )+};
+}
+
+pub(crate) use words;
+
+/// The error for a word that is not one of `words`.
+#[cold]
+pub(crate) fn unknown(word: &str, words: &[&str], field: &str) -> crate::ModelError {
+    let words = words.join("`, `");
+    let reason = if word.is_empty() {
+        format!("required: one of `{words}`")
+    } else {
+        format!("unknown value `{word}`: not one of `{words}`")
+    };
+    crate::ModelError::new(field, reason)
+}
+
+#[cfg(test)]
+mod tests {
+    words! {
+        /// A test's words.
+        enum Light {
+            /// Stop.
+            Red = "Red",
+            /// Go.
+            Green = "Green",
+        }
+    }
+
+    #[test]
+    fn words_are_exact() {
+        assert_eq!(Light::parse("Red", "light"), Ok(Light::Red));
+        assert_eq!(Light::Green.word(), "Green");
+        assert_eq!(Light::parse_or("", Light::Green, "light"), Ok(Light::Green));
+        let error = Light::parse("red", "a.light").unwrap_err();
+        assert_eq!(error.to_string(), "`a.light`: unknown value `red`: not one of `Red`, `Green`");
+        let error = Light::parse("", "a.light").unwrap_err();
+        assert_eq!(error.to_string(), "`a.light`: required: one of `Red`, `Green`");
+    }
+}

@@ -1,0 +1,103 @@
+//! Back-off over random sequences of exits (L-RESTART-15, L-RESTART-16, L-RESTART-18, L-RESTART-19).
+
+use berth_engine::lifecycle::restart::backoff_schedule;
+use berth_proto::Time;
+use berth_proto::berth_v1::{BackoffScheduleRequest, ContainerRun, ScheduledRestart};
+use proptest::prelude::*;
+
+/// Seconds that a run took, and seconds from the finish of the run before to its start. Many are near the two bounds of interest.
+fn runs() -> impl Strategy<Value = Vec<(i64, i64)>> {
+    let length = prop_oneof![0..=30i64, 590..=610i64, 600..=601i64, 0..=100_000i64];
+    let gap = prop_oneof![0..=30i64, 290..=310i64, 590..=610i64];
+    prop::collection::vec((length, gap), 0..=24)
+}
+
+fn schedule(base: Option<i64>, cap: Option<i64>, exits: &[(i64, i64)]) -> Vec<ScheduledRestart> {
+    let time = |seconds| Some(Time::from_unix_seconds(seconds));
+    let run = |(started, finished): &(i64, i64)| ContainerRun {
+        started_at: time(*started),
+        finished_at: time(*finished),
+    };
+    let exits = exits.iter().map(run).collect();
+    let request = BackoffScheduleRequest { base_seconds: base, max_seconds: cap, exits };
+    backoff_schedule(&request).unwrap().restarts
+}
+
+/// Start and finish of each run.
+fn exits(first: i64, runs: &[(i64, i64)]) -> Vec<(i64, i64)> {
+    let mut finished = first;
+    let mut exits = Vec::new();
+    for (length, gap) in runs {
+        let started = finished + gap;
+        finished = started + length;
+        exits.push((started, finished));
+    }
+    exits
+}
+
+/// The delays by the words of the specification: from the latest exit whose history was dropped, or the first, count 0, base,
+/// twice that and so on.
+fn expected(base: i64, cap: i64, exits: &[(i64, i64)]) -> Vec<i64> {
+    let delay = |exit: usize| {
+        let is_anew = |exit: &usize| *exit == 0 || exits[*exit].1 - exits[*exit].0 > 600;
+        let anew = (0..=exit).rev().find(is_anew).unwrap();
+        match exit - anew {
+            0 => 0,
+            n => (base.min(cap) << (n - 1)).min(cap),
+        }
+    };
+    (0..exits.len()).map(delay).collect()
+}
+
+proptest! {
+    /// Any cap of 1 to 300, any base: 0, base, doubling up to the cap, dropped after more than 600 s and not sooner.
+    #[test]
+    fn delays_follow_the_specification(
+        base in prop::option::of(1..=400i64),
+        cap in prop::option::of(1..=300i64),
+        first in -1_000_000..=2_000_000_000i64,
+        runs in runs(),
+    ) {
+        let exits = exits(first, &runs);
+        let restarts = schedule(base, cap, &exits);
+        let delays: Vec<i64> = restarts.iter().map(|restart| restart.backoff_seconds).collect();
+        prop_assert_eq!(&delays, &expected(base.unwrap_or(10), cap.unwrap_or(300), &exits));
+    }
+
+    /// No restart before the finish of the run, and the delay counts from there; a container says that it waits when it does.
+    #[test]
+    fn restarts_wait_from_the_finish(cap in 1..=300i64, runs in runs()) {
+        let exits = exits(0, &runs);
+        for (restart, (_, finished)) in schedule(None, Some(cap), &exits).iter().zip(&exits) {
+            let not_before = restart.not_before.unwrap().unix_seconds().unwrap();
+            prop_assert_eq!(not_before - finished, restart.backoff_seconds);
+            prop_assert!((0..=cap).contains(&restart.backoff_seconds));
+            let reason = if restart.backoff_seconds > 0 { "CrashLoopBackOff" } else { "" };
+            prop_assert_eq!(&restart.reason, reason);
+        }
+    }
+
+    /// What is decided after an exit does not depend on what comes later.
+    #[test]
+    fn a_schedule_is_never_revised(runs in runs(), n in 0usize..24) {
+        let exits = exits(0, &runs);
+        let n = n.min(exits.len());
+        prop_assert_eq!(schedule(None, None, &exits[..n]), schedule(None, None, &exits)[..n].to_vec());
+    }
+
+    /// Hostile times are answered or refused, and never wrap around.
+    #[test]
+    fn any_times(times in prop::collection::vec(any::<i64>(), 0..=12)) {
+        let mut times = times;
+        times.sort_unstable();
+        let exits: Vec<(i64, i64)> = times.chunks_exact(2).map(|pair| (pair[0], pair[1])).collect();
+        let time = |seconds| Some(Time::from_unix_seconds(seconds));
+        let run = |(started, finished): &(i64, i64)| ContainerRun { started_at: time(*started), finished_at: time(*finished) };
+        let request = BackoffScheduleRequest { exits: exits.iter().map(run).collect(), ..Default::default() };
+        if let Ok(answer) = backoff_schedule(&request) {
+            for (restart, (_, finished)) in answer.restarts.iter().zip(&exits) {
+                prop_assert!(restart.not_before.unwrap().unix_seconds().is_none_or(|at| at >= *finished));
+            }
+        }
+    }
+}

@@ -1,0 +1,433 @@
+//! Everything together: turns of whoever acts next, over a network that loses, delays and repeats.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use berth_engine::lifecycle::fence::{FenceEventType, FenceScope, FenceState};
+
+use super::controller::Person;
+use super::invariant;
+use super::machine::{Agent, Machine, Mechanism};
+use super::node::{OUT_OF_SERVICE, no_execute};
+use super::store::{Action, Key, PETS, Request, Server, Store, fence_event, name_of, node_of};
+
+pub(super) const N_NODES: usize = 4;
+
+/// What becomes of a request and its answer.
+#[derive(Copy, Clone, Debug, PartialEq, Eq)]
+pub(super) enum Network {
+    Fine,
+    LostRequest,
+    /// Carried out, but the sender does not hear of it.
+    LostAnswer,
+    /// Arrives after others, some time.
+    Delayed,
+    /// Arrives now, and once more some time.
+    Repeated,
+}
+
+/// Who does something.
+#[derive(Copy, Clone, Debug)]
+pub(super) enum Who {
+    Agent(usize),
+    /// One of its two instances.
+    Controller(Kind, usize),
+    Mechanism,
+    Person(Person),
+    Administrator(usize),
+    /// A delayed request arrives.
+    Delivery,
+    Clock(i64),
+    /// A turn of everybody, with a network that works.
+    Round,
+    Fault(Fault),
+}
+
+#[derive(Copy, Clone, Debug, PartialEq, Eq)]
+pub(super) enum Kind {
+    StatefulSet,
+    Scheduler,
+    Node,
+    PodGc,
+    Fencing,
+}
+
+impl Kind {
+    pub(super) const ALL: [Kind; 5] =
+        [Kind::StatefulSet, Kind::Scheduler, Kind::Node, Kind::PodGc, Kind::Fencing];
+}
+
+/// What goes wrong, or is well again.
+#[derive(Copy, Clone, Debug)]
+pub(super) enum Fault {
+    /// Control plane from node.
+    CutNode(usize, bool),
+    CutZone(usize, bool),
+    CutAll(bool),
+    /// Node from the other nodes.
+    CutPeers(usize, bool),
+    /// A controller from the store.
+    CutStore(Kind, usize, bool),
+    AgentCrash(usize),
+    ControllerCrash(Kind, usize),
+    PowerOff(usize),
+    Boot(usize),
+    /// A process ends by itself.
+    ProcessEnd(usize),
+    /// A node ends one of its pods.
+    Eviction(usize),
+}
+
+#[derive(Copy, Clone, Debug)]
+pub(super) struct Turn {
+    pub(super) who: Who,
+    pub(super) pick: usize,
+    pub(super) network: Network,
+}
+
+/// An instance of a controller: what it has read, and what it remembers.
+#[derive(Default)]
+pub(super) struct Controller {
+    view: Option<Store>,
+    is_cut: bool,
+    /// By node: the last heartbeat that it saw, and when.
+    pub(super) contacts: BTreeMap<String, (u64, i64)>,
+    /// By pod: when an eviction was scheduled, and for when.
+    pub(super) evictions: BTreeMap<String, (i64, i64)>,
+    /// Nodes without an object, since when.
+    pub(super) absent: BTreeMap<String, i64>,
+    /// Nodes without contact, since when.
+    pub(super) lost: BTreeMap<String, i64>,
+}
+
+impl Controller {
+    /// What it has read; every other time it reads anew first, if it can.
+    pub(super) fn read(&mut self, server: &Server, pick: usize) -> Option<Store> {
+        if !self.is_cut && (self.view.is_none() || pick.is_multiple_of(2)) {
+            self.view = Some(server.store.clone());
+        }
+        self.view.clone()
+    }
+
+    fn crash(&mut self) {
+        *self = Controller { is_cut: self.is_cut, ..Controller::default() };
+    }
+}
+
+pub(super) struct World {
+    pub(super) now: i64,
+    pub(super) server: Server,
+    pub(super) machines: Vec<Machine>,
+    pub(super) mechanism: Mechanism,
+    /// What fences cut off in this world.
+    pub(super) scope: FenceScope,
+    /// Whether what the other nodes hear counts.
+    pub(super) peers_count: bool,
+    pub(super) unheard_by_peers: BTreeSet<String>,
+    pub(super) cordoned: BTreeSet<String>,
+    /// By kind.
+    pub(super) controllers: [[Controller; 2]; 5],
+    pub(super) person: Controller,
+    in_flight: Vec<Request>,
+    pub(super) agent_steps: usize,
+    pub(super) fencing_steps: usize,
+    counts: BTreeMap<String, usize>,
+}
+
+impl World {
+    pub(super) fn new(scope: FenceScope, peers_count: bool) -> World {
+        let machines: Vec<_> = (0..N_NODES).map(|i| Machine::new(&format!("n{i}"))).collect();
+        World {
+            now: 1_000,
+            server: Server::new(machines.iter().map(Machine::node)),
+            machines,
+            mechanism: Mechanism::default(),
+            scope,
+            peers_count,
+            unheard_by_peers: BTreeSet::new(),
+            cordoned: BTreeSet::new(),
+            controllers: Default::default(),
+            person: Controller::default(),
+            in_flight: Vec::new(),
+            agent_steps: 0,
+            fencing_steps: 0,
+            counts: BTreeMap::new(),
+        }
+    }
+
+    /// One turn, and all invariants after it.
+    pub(super) fn turn(&mut self, turn: &Turn) {
+        let before = self.server.store.clone();
+        let n_records = self.server.journal.len();
+        self.act(turn);
+        invariant::check(self, &before, n_records, turn);
+        for record in &self.server.journal[n_records..] {
+            *self.counts.entry(invariant::summary(record)).or_default() += 1;
+        }
+    }
+
+    fn act(&mut self, turn: &Turn) {
+        let Turn { who, pick, network } = *turn;
+        match who {
+            Who::Agent(node) => self.agent_turn(node, pick, network),
+            Who::Controller(kind, instance) => {
+                let network = self.reach(kind, instance, network);
+                match kind {
+                    Kind::StatefulSet => self.stateful_set_turn(instance, pick, network),
+                    Kind::Scheduler => self.scheduler_turn(instance, pick, network),
+                    Kind::Node => self.node_controller_turn(instance, pick, network),
+                    Kind::PodGc => self.pod_gc_turn(instance, pick, network),
+                    Kind::Fencing => self.fencing_turn(instance, pick, network),
+                }
+            }
+            Who::Mechanism => self.mechanism_turn(pick),
+            Who::Person(person) => self.person_turn(person, pick, network),
+            Who::Administrator(node) => self.administrator_turn(node, pick),
+            Who::Delivery if self.in_flight.is_empty() => {}
+            Who::Delivery => {
+                let request = self.in_flight.swap_remove(pick % self.in_flight.len());
+                let is_done = self.server.handle(&request);
+                self.count(if is_done { "late, accepted" } else { "late, refused" });
+            }
+            Who::Clock(seconds) => self.now += seconds,
+            Who::Round => self.round(pick, false),
+            Who::Fault(fault) => self.fault(fault),
+        }
+    }
+
+    /// What becomes of a request of this controller: one that is cut off sends into the void, or into a queue.
+    fn reach(&self, kind: Kind, instance: usize, network: Network) -> Network {
+        match network {
+            _ if !self.controllers[kind as usize][instance].is_cut => network,
+            Network::Delayed | Network::Repeated => Network::Delayed,
+            _ => Network::LostRequest,
+        }
+    }
+
+    /// What this instance has read.
+    pub(super) fn read(&mut self, kind: Kind, instance: usize, pick: usize) -> Option<Store> {
+        self.controllers[kind as usize][instance].read(&self.server, pick)
+    }
+
+    fn controller(&mut self, kind: Kind, instance: usize) -> &mut Controller {
+        &mut self.controllers[kind as usize][instance]
+    }
+
+    /// Whether the sender knows that its request was carried out, or refused.
+    pub(super) fn send(&mut self, request: Request, network: Network) -> bool {
+        match network {
+            Network::LostRequest => return false,
+            Network::Delayed => {
+                self.in_flight.push(request);
+                return false;
+            }
+            Network::Repeated => self.in_flight.push(request.clone()),
+            Network::Fine | Network::LostAnswer => {}
+        }
+        let is_done = self.server.handle(&request);
+        self.count(if is_done { "accepted" } else { "refused" });
+        network != Network::LostAnswer
+    }
+
+    pub(super) fn count(&mut self, what: &str) {
+        *self.counts.entry(what.to_owned()).or_default() += 1;
+    }
+
+    pub(super) fn counts(&self) -> &BTreeMap<String, usize> {
+        &self.counts
+    }
+
+    /// The mechanism goes on, and lifts what no fence asks for any more.
+    fn mechanism_turn(&mut self, pick: usize) {
+        self.mechanism.turn(&mut self.machines, pick);
+        for machine in &mut self.machines {
+            let fence = self.server.store.fences.get(&machine.name);
+            let is_wanted = fence.is_some_and(|fence| {
+                !matches!(fence.state, FenceState::Detected | FenceState::Recovered)
+            });
+            if !is_wanted {
+                machine.is_network_fenced = false;
+                machine.is_storage_fenced = false;
+            }
+        }
+    }
+
+    /// Somebody who sees the machines. What the cluster is told of them is true: a node is declared out of service while it is
+    /// off, and stays off as long as it is so declared; only a machine that never comes back loses its node object.
+    fn administrator_turn(&mut self, node: usize, pick: usize) {
+        let n_left = self.machines.iter().filter(|machine| !machine.is_destroyed).count();
+        let machine = &mut self.machines[node];
+        let store = &self.server.store;
+        let name = machine.name.clone();
+        let key = [Key::Node(name.clone())];
+        let request = match store.nodes.get(&name) {
+            None => None,
+            Some(_) if machine.is_destroyed => Some(store.request(&key, Action::RemoveNode(name))),
+            Some(_) if machine.is_on => {
+                let is_clean = machine.rebooted_since_fence && machine.processes.is_empty();
+                let event = fence_event(FenceEventType::NodeReturned, is_clean);
+                (machine.is_network_fenced && is_clean)
+                    .then(|| store.request(&[], Action::Fence { node: name, event }))
+            }
+            Some(_) if pick.is_multiple_of(4) && n_left > 2 => {
+                machine.is_destroyed = true;
+                None
+            }
+            Some(object) => {
+                let mut object = object.clone();
+                let taints = &mut object.spec.as_mut().unwrap().taints;
+                let n = taints.len();
+                taints.retain(|taint| taint.key != OUT_OF_SERVICE);
+                if taints.len() == n {
+                    taints.push(no_execute(OUT_OF_SERVICE));
+                }
+                let is_due = taints.len() > n || pick.is_multiple_of(16);
+                is_due.then(|| store.request(&key, Action::UpdateNode(Box::new(object))))
+            }
+        };
+        if let Some(request) = request {
+            self.send(request, Network::Fine);
+        }
+    }
+
+    fn fault(&mut self, fault: Fault) {
+        match fault {
+            Fault::CutNode(node, is_cut) => self.machines[node].is_cut = is_cut,
+            Fault::CutZone(zone, is_cut) => {
+                for node in [zone * 2, zone * 2 + 1] {
+                    self.machines[node].is_cut = is_cut;
+                }
+            }
+            Fault::CutAll(is_cut) => {
+                for machine in &mut self.machines {
+                    machine.is_cut = is_cut;
+                }
+            }
+            Fault::CutPeers(node, is_cut) => {
+                let name = self.machines[node].name.clone();
+                if is_cut {
+                    self.unheard_by_peers.insert(name);
+                } else {
+                    self.unheard_by_peers.remove(&name);
+                }
+            }
+            Fault::CutStore(kind, instance, is_cut) => {
+                self.controller(kind, instance).is_cut = is_cut;
+            }
+            Fault::ControllerCrash(kind, instance) => self.controller(kind, instance).crash(),
+            Fault::AgentCrash(node) => {
+                if let Some(agent) = &mut self.machines[node].agent {
+                    *agent = Agent::default();
+                }
+            }
+            Fault::PowerOff(node) => self.machines[node].power_off(),
+            Fault::Boot(node) => self.boot(node),
+            Fault::ProcessEnd(node) => {
+                let processes = &mut self.machines[node].processes;
+                if let Some(process) = processes.values_mut().find(|process| process.is_running) {
+                    process.is_running = false;
+                    process.exit_code = 1;
+                }
+            }
+            Fault::Eviction(node) => {
+                let machine = &mut self.machines[node];
+                let victim = machine.processes.keys().next().cloned();
+                if let Some(agent) = &mut machine.agent {
+                    agent.evicting = victim;
+                }
+            }
+        }
+    }
+
+    fn boot(&mut self, node: usize) {
+        let object = self.server.store.nodes.get(&self.machines[node].name);
+        let is_declared_dead = object.is_none_or(|object| {
+            object.spec.as_ref().unwrap().taints.iter().any(|taint| taint.key == OUT_OF_SERVICE)
+        });
+        if !is_declared_dead {
+            self.machines[node].boot();
+        }
+    }
+
+    /// Ends all faults, and lets an administrator see to what only people can: the machines that are off.
+    pub(super) fn heal(&mut self) {
+        self.fault(Fault::CutAll(false));
+        self.unheard_by_peers.clear();
+        self.cordoned.clear();
+        for controller in self.controllers.iter_mut().flatten() {
+            controller.is_cut = false;
+        }
+        for node in 0..N_NODES {
+            if let Some(object) = self.server.store.nodes.get(&self.machines[node].name) {
+                let mut object = object.clone();
+                let taints = &mut object.spec.as_mut().unwrap().taints;
+                taints.retain(|taint| taint.key != OUT_OF_SERVICE);
+                let action = Action::UpdateNode(Box::new(object));
+                let request = self.server.store.request(&[], action);
+                self.send(request, Network::Fine);
+            }
+        }
+        while !self.in_flight.is_empty() {
+            self.turn(&Turn { who: Who::Delivery, pick: 0, network: Network::Fine });
+        }
+    }
+
+    /// Everybody in turn, with a network that works, until every pet runs with all it needs. Whether it came to that.
+    pub(super) fn settle(&mut self, n_rounds: usize, boots: bool) -> bool {
+        for round in 0..n_rounds {
+            if self.is_settled() {
+                return true;
+            }
+            self.round(round, boots);
+        }
+        self.is_settled()
+    }
+
+    /// A turn of everybody.
+    pub(super) fn round(&mut self, round: usize, boots: bool) {
+        let mut turns = vec![Who::Clock(3), Who::Mechanism];
+        for node in 0..N_NODES {
+            turns.extend([Who::Agent(node), Who::Agent(node)]);
+            let machine = &self.machines[node];
+            if machine.is_destroyed || (machine.is_network_fenced && machine.is_on) {
+                turns.push(Who::Administrator(node));
+            }
+            if boots {
+                // What was fenced and still runs needs somebody to start it anew.
+                if self.is_still_fenced(node) {
+                    turns.push(Who::Fault(Fault::PowerOff(node)));
+                }
+                turns.push(Who::Fault(Fault::Boot(node)));
+            }
+        }
+        for instance in 0..2 {
+            turns.extend(Kind::ALL.map(|kind| Who::Controller(kind, instance)));
+        }
+        for (at, who) in turns.into_iter().enumerate() {
+            let pick = round.wrapping_mul(31).wrapping_add(at.wrapping_mul(17));
+            self.turn(&Turn { who, pick, network: Network::Fine });
+        }
+    }
+
+    fn is_still_fenced(&self, node: usize) -> bool {
+        let machine = &self.machines[node];
+        let fence = self.server.store.fences.get(&machine.name);
+        let is_confirmed = fence.is_some_and(|fence| {
+            matches!(fence.state, FenceState::Fenced | FenceState::AttachmentsBroken)
+        });
+        is_confirmed && machine.is_on && !machine.rebooted_since_fence
+    }
+
+    /// Whether one live process of each pet runs, for the pod that holds its name.
+    pub(super) fn is_settled(&self) -> bool {
+        PETS.iter().all(|(name, _)| self.runs_on(name).is_some())
+    }
+
+    /// The node on which the holder of a name runs.
+    pub(super) fn runs_on(&self, name: &str) -> Option<&str> {
+        let uid = self.server.store.locks.get(name)?.holder_uid.as_ref()?;
+        let pod = self.server.store.pods.get(uid).filter(|pod| name_of(pod) == name)?;
+        let machine = self.machines.iter().find(|machine| machine.name == node_of(pod))?;
+        let process = machine.processes.get(uid)?;
+        (machine.is_live() && process.is_running).then_some(&machine.name)
+    }
+}
