@@ -5,6 +5,7 @@
 pub mod workload;
 pub mod expected;
 pub mod kube_scheduler;
+pub mod stages;
 pub mod trial;
 pub mod churn;
 

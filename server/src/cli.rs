@@ -5,6 +5,7 @@ pub mod conformance;
 pub mod demo;
 pub mod environment;
 pub mod explain;
+pub mod lifecycle;
 pub mod output;
 pub mod place;
 pub mod pods;
@@ -52,8 +53,13 @@ pub enum Command {
     /// Makes a whole scheduling attempt for the pod, as kube-scheduler does when it looks at every node, and where none is
     /// feasible says which pods to evict from which. Nobody is evicted, and the cluster stays as it is.
     Preempt(preempt::PreemptArgs),
-    /// Replay recorded decisions and compare
+    /// Replay recorded decisions, or run lifecycle examples, and compare
     Conformance(conformance::ConformanceArgs),
+    /// Say what happens next to pods: phase, conditions, deletion, eviction
+    ///
+    /// Decides about objects as kubectl writes them, with no cluster and no server: where a pod is in its life, what a delete
+    /// would do, what a budget allows. Nothing is changed anywhere.
+    Lifecycle(lifecycle::LifecycleArgs),
 }
 
 /// Why a command failed, as one line for people.
@@ -105,6 +111,7 @@ pub fn run(cli: Cli) -> Result<ExitCode, CliError> {
         Command::Explain(args) => block_on(None, explain::run(args)),
         Command::Preempt(args) => block_on(None, preempt::run(args)),
         Command::Conformance(args) => conformance::run(args),
+        Command::Lifecycle(args) => lifecycle::run(args),
     }
 }
 

@@ -1,11 +1,20 @@
 //! The one reader of the clock: everything else is given the time.
 
-use std::time::{Duration, Instant};
+use std::time::{Duration, Instant, SystemTime};
 
 /// The monotonic time. Deadlines and staleness are differences of it.
 #[must_use]
 pub fn now() -> Instant {
     Instant::now()
+}
+
+/// Seconds since 1970-01-01T00:00:00Z by the wall clock, for decisions that are about moments of Kubernetes objects; saturating.
+#[must_use]
+pub fn unix_seconds() -> i64 {
+    match SystemTime::now().duration_since(SystemTime::UNIX_EPOCH) {
+        Ok(since) => i64::try_from(since.as_secs()).unwrap_or(i64::MAX),
+        Err(before) => i64::try_from(before.duration().as_secs()).map_or(i64::MIN, |n| -n),
+    }
 }
 
 /// Whole milliseconds of `duration`, saturating.

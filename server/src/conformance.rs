@@ -1,4 +1,5 @@
-//! Replays recorded decisions of kube-scheduler on the engine and says where the two differ.
+//! Replays recorded decisions of kube-scheduler on the engine and says where the two differ; and puts worked examples of
+//! lifecycle decisions to their functions ([`lifecycle`]).
 //!
 //! [`case`] is the recorded form, [`profile`] what it is decided by, [`replay`] drives one case through the engine,
 //! [`compare`] holds one answer against its record, [`tally`] and [`report`] add up.
@@ -13,18 +14,19 @@ use rayon::prelude::*;
 pub mod case;
 mod claims;
 pub mod compare;
+pub mod lifecycle;
 pub mod profile;
 pub mod replay;
 pub mod report;
 pub mod tally;
 
 use case::Case;
-use report::{Report, SuiteReport};
+use report::{Corpus, Report, SuiteReport};
 
 /// What to replay.
 #[derive(Clone, Debug)]
 pub struct Selection {
-    /// Only these suites; empty means all.
+    /// Only these suites, or groups of examples; empty means all.
     pub suites: Vec<String>,
     /// Every n-th case of a suite, starting with the first; 1 means all.
     pub every: usize,
@@ -35,6 +37,12 @@ pub struct Selection {
 impl Default for Selection {
     fn default() -> Selection {
         Selection { suites: Vec::new(), every: 1, n_differences: 10 }
+    }
+}
+
+impl Selection {
+    fn is_wanted(&self, suite: &str) -> bool {
+        self.suites.is_empty() || self.suites.iter().any(|wanted| wanted == suite)
     }
 }
 
@@ -61,12 +69,12 @@ pub enum ConformanceError {
         /// The file.
         path: PathBuf,
     },
-    /// A suite that was asked for has no file.
+    /// A suite that was asked for has no file, or a group no example.
     #[error("suite `{suite}` is not in `{}`, which has: {known}", path.display())]
     UnknownSuite {
         /// The name that was asked for.
         suite: String,
-        /// The directory.
+        /// The directory or file.
         path: PathBuf,
         /// What it has.
         known: String,
@@ -81,27 +89,61 @@ pub enum ConformanceError {
         /// What is wrong with it.
         reason: String,
     },
+    /// A file that holds no array.
+    #[error("`{}` is not an array of lifecycle examples: {reason}", path.display())]
+    NotExamples {
+        /// The file.
+        path: PathBuf,
+        /// What the JSON parser said.
+        reason: String,
+    },
+    /// An element of the array is not an example.
+    #[error("`{}`: [{index}]{id}: {reason}", path.display())]
+    Example {
+        /// The file.
+        path: PathBuf,
+        /// From 0.
+        index: usize,
+        /// Its id in brackets, if it has one.
+        id: String,
+        /// The key at fault and what is wrong with it.
+        reason: String,
+    },
+}
+
+/// Runs what is at `path`: a directory of recorded decisions, or a file of lifecycle examples.
+///
+/// Errors: those of reading either.
+pub fn run(path: &Path, selection: &Selection) -> Result<Report, ConformanceError> {
+    if path.is_file() { lifecycle::run(path, selection) } else { replay_suites(path, selection) }
 }
 
 /// Replays the selected suites of `directory`, in name order, cases in parallel; the report does not depend on threads.
 ///
 /// Errors: an unreadable or empty directory, an unknown suite, a damaged file, a line that is not a case.
-pub fn run(directory: &Path, selection: &Selection) -> Result<Report, ConformanceError> {
+fn replay_suites(directory: &Path, selection: &Selection) -> Result<Report, ConformanceError> {
     let files = suite_files(directory)?;
-    for suite in &selection.suites {
-        if !files.iter().any(|(name, _)| name == suite) {
-            let known: Vec<&str> = files.iter().map(|(name, _)| name.as_str()).collect();
-            let (suite, path, known) = (suite.clone(), directory.to_owned(), known.join(", "));
-            return Err(ConformanceError::UnknownSuite { suite, path, known });
-        }
-    }
+    let known: Vec<&str> = files.iter().map(|(name, _)| name.as_str()).collect();
+    all_known(&selection.suites, &known, directory)?;
     let mut suites = Vec::new();
-    for (name, path) in files {
-        if selection.suites.is_empty() || selection.suites.contains(&name) {
-            suites.push(run_suite(&name, &path, selection)?);
+    for (name, path) in &files {
+        if selection.is_wanted(name) {
+            suites.push(run_suite(name, path, selection)?);
         }
     }
-    Ok(Report { sampled_every: selection.every.max(1), suites })
+    Ok(Report { corpus: Corpus::Decisions, sampled_every: selection.every.max(1), suites })
+}
+
+/// Nobody asks for a suite that is not there.
+fn all_known(asked_for: &[String], known: &[&str], path: &Path) -> Result<(), ConformanceError> {
+    match asked_for.iter().find(|suite| !known.contains(&suite.as_str())) {
+        Some(suite) => Err(ConformanceError::UnknownSuite {
+            suite: suite.clone(),
+            path: path.to_owned(),
+            known: known.join(", "),
+        }),
+        None => Ok(()),
+    }
 }
 
 /// The suites of a directory by name.

@@ -9,6 +9,7 @@ mod deadline;
 #[cfg(test)]
 mod fixture;
 mod label_selector;
+pub(crate) mod lifecycle;
 pub(crate) mod placement;
 mod pool;
 pub(crate) mod preemption;
@@ -20,6 +21,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 
 use berth_engine::{Cluster, TieBreak};
 use berth_proto::berth_v1::cluster_service_server::ClusterServiceServer;
+use berth_proto::berth_v1::lifecycle_service_server::LifecycleServiceServer;
 use berth_proto::berth_v1::placement_service_server::PlacementServiceServer;
 use berth_proto::berth_v1::preemption_service_server::PreemptionServiceServer;
 use berth_proto::berth_v1::session_service_server::SessionServiceServer;
@@ -30,6 +32,7 @@ use tonic_health::server::{HealthReporter, HealthService};
 use crate::clock;
 use crate::config::policy::Profiles;
 use crate::feed::Freshness;
+use crate::ledger::{self, Grants, Ledger, Memory};
 use crate::telemetry::Metrics;
 
 use asked::Asked;
@@ -74,6 +77,9 @@ pub(crate) struct State {
     pub(crate) sessions: SessionTable,
     pub(crate) freshness: Freshness,
     pub(crate) pool: Pool,
+    /// What is agreed on and survives.
+    pub(crate) grants: Arc<Grants>,
+    pub(crate) ledger_pool: Pool,
     /// Turns true once, when the server starts to drain: streams end then.
     pub(crate) draining: watch::Receiver<bool>,
     n_long_writes: AtomicUsize,
@@ -82,6 +88,9 @@ pub(crate) struct State {
 /// From this many changes or pods on a batch is a long write: it leaves the reactor, and what it is made of is compiled on all
 /// cores.
 const LONG_BATCH: usize = 64;
+
+/// They wait for the disk, all for the same sync: the more, the more it is shared.
+const N_LEDGER_THREADS: usize = 16;
 
 /// Up to here one decision takes microseconds and runs where the request arrived.
 const MAX_INLINE_NODES: usize = 20_000;
@@ -104,9 +113,16 @@ impl State {
             metrics,
             freshness: Freshness::default(),
             pool: Pool::new(),
+            grants: Arc::new(Grants::new(Arc::new(Memory::new(ledger::first_revision())))),
+            ledger_pool: Pool::of(N_LEDGER_THREADS),
             draining,
             n_long_writes: AtomicUsize::new(0),
         }
+    }
+
+    /// The same with another ledger than one in memory.
+    pub(crate) fn with_ledger(self, ledger: Arc<dyn Ledger>) -> State {
+        State { grants: Arc::new(Grants::new(ledger)), ..self }
     }
 
     /// # Errors
@@ -184,6 +200,8 @@ pub(crate) fn routes(
             .max_decoding_message_size(max_bytes);
     let session = SessionServiceServer::new(session::SessionHandler::new(state.clone()))
         .max_decoding_message_size(max_bytes);
+    let lifecycle = LifecycleServiceServer::new(lifecycle::LifecycleHandler::new(state.clone()))
+        .max_decoding_message_size(max_bytes);
     let health = tonic_health::pb::health_server::HealthServer::new(
         HealthService::from_health_reporter(health),
     );
@@ -196,6 +214,7 @@ pub(crate) fn routes(
         .add_service(placement)
         .add_service(preemption)
         .add_service(session)
+        .add_service(lifecycle)
         .add_service(health)
         .add_service(reflection().build_v1()?)
         .add_service(reflection().build_v1alpha()?)

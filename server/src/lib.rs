@@ -16,11 +16,14 @@ pub mod http;
 
 pub mod feed;
 
+pub mod ledger;
+
 pub mod clock;
 pub mod escape;
 pub mod telemetry;
 
 pub mod config;
+pub mod lifecycle;
 pub mod conformance;
 
 pub mod cli;

@@ -28,6 +28,7 @@ use crate::grpc::{self, CallService, State};
 pub use crate::grpc::{Limits, SessionLimits};
 use crate::http;
 use crate::http::health::readiness;
+use crate::ledger::{self, Embedded, OpenError};
 
 /// Bytes that a client may send ahead of the server's reading, per stream and per connection.
 const STREAM_WINDOW_BYTES: u32 = 4 << 20;
@@ -56,13 +57,15 @@ pub struct ServerOptions {
     pub limits: Limits,
     /// How long calls in flight may take once the server drains.
     pub drain_grace_period: Duration,
+    /// The file of the ledger; without it grants are forgotten when the server ends.
+    pub ledger: Option<PathBuf>,
     /// Files will be loaded first: until [`Server::file_loader`]'s call has succeeded, placements and feeds are
     /// `UNAVAILABLE`, for what a client told before would be wiped.
     pub awaits_files: bool,
 }
 
 impl Default for ServerOptions {
-    /// Loopback with free ports, the default profile, ties seeded with 0, 30 seconds to drain.
+    /// Loopback with free ports, the default profile, ties seeded with 0, 30 seconds to drain, a ledger in memory.
     fn default() -> ServerOptions {
         let loopback = SocketAddr::from(([127, 0, 0, 1], 0));
         ServerOptions {
@@ -73,6 +76,7 @@ impl Default for ServerOptions {
             tie_break: TieBreak::Seeded(0),
             limits: Limits::default(),
             drain_grace_period: Duration::from_secs(30),
+            ledger: None,
             awaits_files: false,
         }
     }
@@ -107,6 +111,9 @@ pub enum StartError {
         /// The address that both were given.
         address: SocketAddr,
     },
+    /// The ledger's file cannot be used.
+    #[error(transparent)]
+    Ledger(#[from] OpenError),
     /// The service descriptors inside this program are broken.
     #[error("cannot describe the services for reflection: {0}")]
     Reflection(#[from] tonic_reflection::server::Error),
@@ -144,10 +151,11 @@ pub struct Server {
 }
 
 impl Server {
-    /// Binds both listeners and starts to serve an empty cluster.
+    /// Opens the ledger, binds both listeners and starts to serve an empty cluster.
     ///
     /// # Errors
-    /// [`StartError`] with the address that cannot be listened on, and why. Nothing runs then.
+    /// [`StartError`] with the ledger that cannot be opened or the address that cannot be listened on, and why. Nothing runs
+    /// then.
     pub async fn start(options: ServerOptions) -> Result<Server, StartError> {
         let ServerOptions {
             grpc_address,
@@ -157,22 +165,26 @@ impl Server {
             tie_break,
             limits,
             drain_grace_period,
+            ledger,
             awaits_files,
         } = options;
         if grpc_address == http_address && grpc_address.port() != 0 {
             return Err(StartError::SameAddress { address: grpc_address });
         }
+        let ledger = match ledger {
+            Some(path) => Some(open_ledger(path).await?),
+            None => None,
+        };
         let (grpc_listener, grpc_address) = listen("gRPC", grpc_address, insecure).await?;
         let (http_listener, http_address) = listen("HTTP", http_address, insecure).await?;
         let (draining, drain) = watch::channel(false);
         let (stop_http, http_stop) = watch::channel(false);
-        let state = Arc::new(State::new(
-            Arc::new(Cluster::new()),
-            profiles,
-            tie_break,
-            limits,
-            drain.clone(),
-        ));
+        let state =
+            State::new(Arc::new(Cluster::new()), profiles, tie_break, limits, drain.clone());
+        let state = Arc::new(match ledger {
+            Some(ledger) => state.with_ledger(Arc::new(ledger)),
+            None => state,
+        });
         if awaits_files {
             state.freshness.begin_load();
         }
@@ -286,6 +298,17 @@ fn note_loaded(state: &State, report: &LoadReport) {
     state.freshness.note_applied();
 }
 
+/// Reads the whole file, on a thread that may block.
+async fn open_ledger(path: PathBuf) -> Result<Embedded, OpenError> {
+    let opening = {
+        let path = path.clone();
+        tokio::task::spawn_blocking(move || Embedded::open(&path, ledger::first_revision()))
+    };
+    opening.await.unwrap_or_else(|error| {
+        Err(OpenError::Damaged { path, reason: format!("reading it failed: {error}") })
+    })
+}
+
 async fn listen(
     protocol: &'static str,
     address: SocketAddr,
@@ -359,5 +382,7 @@ async fn report_health(state: &State, health: &HealthReporter) {
     for service in ["PlacementService", "PreemptionService", "SessionService"] {
         health.set_service_status(format!("berth.v1.{service}"), serving(ready)).await;
     }
-    health.set_service_status("berth.v1.ClusterService", serving(!draining)).await;
+    for service in ["ClusterService", "LifecycleService"] {
+        health.set_service_status(format!("berth.v1.{service}"), serving(!draining)).await;
+    }
 }

@@ -129,6 +129,11 @@ fn conformance() {
     check("conformance.txt");
 }
 
+#[test]
+fn lifecycle() {
+    check("lifecycle.txt");
+}
+
 /// A server over this dump, and its URL.
 async fn serve(dump: &str, options: ServerOptions) -> (Server, String) {
     let server = Server::start(options).await.expect("free ports");
@@ -269,7 +274,19 @@ fn help_tells_plugins_and_exit_status() {
             assert!(words.contains(expected), "{expected}\nis not in\n{text}");
         }
     }
-    for command in ["demo", "conformance"] {
+    for command in [
+        "demo",
+        "conformance",
+        "lifecycle explain",
+        "lifecycle phase",
+        "lifecycle conditions",
+        "lifecycle qos",
+        "lifecycle delete",
+        "lifecycle budget",
+        "lifecycle gc",
+        "lifecycle evict-order",
+        "lifecycle decide",
+    ] {
         assert!(run(&format!("berth {command} --help")).contains("Exit status: 0 "), "{command}");
     }
 }

@@ -2,6 +2,9 @@
 
 #![expect(clippy::expect_used, reason = "a test fails by panicking")]
 
+#[path = "conformance/lifecycle.rs"]
+mod lifecycle;
+
 use std::fs;
 use std::path::{Path, PathBuf};
 

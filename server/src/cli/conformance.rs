@@ -1,28 +1,29 @@
-//! `berth conformance`: replays recorded decisions of kube-scheduler and prints where Berth differs.
+//! `berth conformance`: replays recorded decisions of kube-scheduler, or runs worked examples of lifecycle decisions, and prints
+//! where Berth differs.
 
 use std::path::PathBuf;
 use std::process::ExitCode;
 
 use super::CliError;
 use super::output::{self, Format};
-use crate::conformance::report::{Report, Status, SuiteReport};
-use crate::conformance::tally::{Aspect, Tallies, Tally};
+use crate::conformance::report::{Corpus, Report, Status, SuiteReport};
+use crate::conformance::tally::{Aspect, Difference, Place, Tallies, Tally};
 use crate::conformance::{self, Selection};
 use crate::escape::printable_lines;
 
-/// Replays recorded decisions of kube-scheduler and compares every one; exits with 1 on any difference
+/// Replays recorded decisions of kube-scheduler, or runs lifecycle examples; exits with 1 on any difference
 #[derive(Clone, Debug, clap::Args)]
 #[command(
     after_help = "Exit status: 0 when nothing differs; 1 when anything differs or cannot be read; 2 for a wrong command line."
 )]
 pub struct ConformanceArgs {
-    /// Directory of `SUITE.jsonl.gz` files
-    #[arg(value_name = "DIR")]
-    directory: PathBuf,
-    /// Only this suite; repeatable
+    /// Directory of `SUITE.jsonl.gz` files with recorded decisions, or a JSON file of lifecycle examples
+    #[arg(value_name = "DIR|FILE")]
+    path: PathBuf,
+    /// Only this suite, or this group of examples; repeatable
     #[arg(long = "suite", value_name = "NAME")]
     suites: Vec<String>,
-    /// Replay every N-th case only
+    /// Only every N-th case of a suite
     #[arg(long, value_name = "N", default_value_t = 1, allow_negative_numbers = true, value_parser = clap::value_parser!(u16).range(1..))]
     every: u16,
     /// How many differences to show a suite
@@ -36,14 +37,14 @@ pub struct ConformanceArgs {
 /// Runs the command; the status is 1 when anything differs.
 ///
 /// # Errors
-/// An unreadable or empty directory, an unknown suite, a file that is not a suite.
+/// An unreadable or empty directory or file, an unknown suite, a file that is not a suite or holds no examples.
 pub fn run(args: ConformanceArgs) -> Result<ExitCode, CliError> {
     let selection = Selection {
         suites: args.suites,
         every: args.every.into(),
         n_differences: args.differences,
     };
-    let report = conformance::run(&args.directory, &selection)
+    let report = conformance::run(&args.path, &selection)
         .map_err(|error| CliError::Request(error.to_string()))?;
     match output::structured(args.output, &report.to_json())? {
         Some(text) => output::print(&text)?,
@@ -53,16 +54,24 @@ pub fn run(args: ConformanceArgs) -> Result<ExitCode, CliError> {
 }
 
 fn text(report: &Report) -> String {
-    let mut sections = vec![suites(report)];
-    sections.extend(preemption(report));
-    sections.extend(scores(report));
+    let mut sections = match report.corpus {
+        Corpus::Lifecycle => vec![groups(report)],
+        Corpus::Decisions => {
+            let tables = [Some(suites(report)), preemption(report), scores(report)];
+            tables.into_iter().flatten().collect()
+        }
+    };
     sections.extend(report.suites.iter().filter_map(differences));
     if report.sampled_every > 1 {
-        sections.push(format!("note: only every {}th case was replayed", report.sampled_every));
+        sections.push(format!("note: only every {}th case was run", report.sampled_every));
     }
     let n_of = |status| report.suites.iter().filter(|suite| suite.status() == status).count();
     let (matched, mismatched) = (n_of(Status::Match), n_of(Status::Mismatch));
-    let n_suites = output::count(report.suites.len(), "suite");
+    let noun = match report.corpus {
+        Corpus::Decisions => "suite",
+        Corpus::Lifecycle => "group",
+    };
+    let n_suites = output::count(report.suites.len(), noun);
     sections.push(format!("{n_suites}: {matched} match, {mismatched} differ"));
     sections.join("\n\n")
 }
@@ -83,12 +92,6 @@ fn suites(report: &Report) -> String {
         "RESULT",
     ]);
     for suite in &report.suites {
-        let result = match suite.status() {
-            Status::Match => "match".to_owned(),
-            Status::Mismatch => {
-                format!("{} DIFFERENCES", output::grouped(suite.n_differences))
-            }
-        };
         let counted = |aspect| fraction(suite.tallies.of(aspect));
         table.add_row([
             suite.name.clone(),
@@ -102,10 +105,32 @@ fn suites(report: &Report) -> String {
             counted(Aspect::Best),
             counted(Aspect::Messages),
             counted(Aspect::Volumes),
-            result,
+            result(suite),
         ]);
     }
     table.text()
+}
+
+/// The groups of lifecycle examples, a row each.
+fn groups(report: &Report) -> String {
+    let mut table = output::Table::new(&["GROUP", "EXAMPLES", "ANSWERS", "FIELDS", "RESULT"]);
+    for suite in &report.suites {
+        table.add_row([
+            suite.name.clone(),
+            output::grouped(suite.n_cases),
+            fraction(suite.tallies.of(Aspect::Answers)),
+            fraction(suite.tallies.of(Aspect::Fields)),
+            result(suite),
+        ]);
+    }
+    table.text()
+}
+
+fn result(suite: &SuiteReport) -> String {
+    match suite.status() {
+        Status::Match => "match".to_owned(),
+        Status::Mismatch => format!("{} DIFFERENCES", output::grouped(suite.n_differences)),
+    }
 }
 
 /// What PostFilter came to, a suite with any pod that fits nowhere a row.
@@ -164,17 +189,24 @@ fn differences(suite: &SuiteReport) -> Option<String> {
     let (shown, all) = (suite.differences.len(), suite.n_differences);
     let mut lines = vec![format!("{}: {shown} of {all} differences", suite.name)];
     for (case, difference) in &suite.differences {
-        let node =
-            difference.node.as_ref().map(|node| format!(", node {node}")).unwrap_or_default();
-        lines.push(format!(
-            "  {case}, step {}{node}: {}",
-            difference.step,
-            difference.aspect.name()
-        ));
+        lines.push(format!("  {case}, {}", place(difference)));
         lines.push(format!("    expected: {}", difference.expected));
         lines.push(format!("    got:      {}", difference.got));
     }
     Some(lines.join("\n"))
+}
+
+fn place(difference: &Difference) -> String {
+    match &difference.place {
+        Place::Step { step, node } => {
+            let node = node.as_ref().map(|node| format!(", node {node}")).unwrap_or_default();
+            format!("step {step}{node}: {}", difference.aspect.name())
+        }
+        Place::Answer { function, requirements, path } => {
+            let path = if path.is_empty() { "the answer" } else { path };
+            format!("{function} ({}): {path}", requirements.join(", "))
+        }
+    }
 }
 
 /// `all 12` when everything is equal, `11/12` otherwise, `-` when nothing was compared.

@@ -40,7 +40,7 @@ impl ServeArgs {
 /// Serves until SIGTERM or SIGINT, then drains; a second signal ends at once, with status 1. SIGHUP reads the files again.
 ///
 /// # Errors
-/// A configuration, address or cluster file that cannot be used. A refused object is a log line, never an error; so is a
+/// A configuration, ledger, address or cluster file that cannot be used. A refused object is a log line, never an error; so is a
 /// file that cannot be read again.
 pub async fn run(config: Config) -> Result<ExitCode, CliError> {
     telemetry::start_logging(config.log_format);
@@ -55,6 +55,11 @@ pub async fn run(config: Config) -> Result<ExitCode, CliError> {
     if !paths.is_empty() && load(&server, paths, &mut signals).await? == Loaded::Stopped {
         tracing::info!("stopped while the cluster was being loaded");
         return Ok(ExitCode::SUCCESS);
+    }
+    if config.ledger.is_none() {
+        tracing::warn!(
+            "without `--ledger`, what is granted of names, volumes and fences does not survive a restart"
+        );
     }
     while signals.next().await == Told::Reload {
         match reload(&server, paths, &mut signals).await {
@@ -86,6 +91,7 @@ fn options(config: &Config, profiles: Profiles) -> ServerOptions {
         tie_break: config.tie_break,
         limits: config.limits(),
         drain_grace_period: config.drain_grace_period,
+        ledger: config.ledger.clone(),
         awaits_files: !config.cluster_files.is_empty(),
     }
 }

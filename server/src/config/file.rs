@@ -28,6 +28,8 @@ pub struct Config {
     pub cluster_files: Vec<PathBuf>,
     /// A KubeSchedulerConfiguration (`schedulerConfig`); the default profile without it.
     pub scheduler_config: Option<PathBuf>,
+    /// The file of the ledger (`ledger`), made if it is not there; without it grants do not survive a restart.
+    pub ledger: Option<PathBuf>,
     /// Allows listening beyond loopback without TLS (`insecure`).
     pub insecure: bool,
     /// Threads of the runtime (`workerThreads`), 1 to 1024; one a core without it.
@@ -73,6 +75,9 @@ pub struct Overrides {
     /// KubeSchedulerConfiguration to decide by
     #[arg(long, env = "BERTH_SCHEDULER_CONFIG", value_name = "FILE")]
     pub scheduler_config: Option<PathBuf>,
+    /// File in which grants of names, volumes and fences are kept; in memory without it
+    #[arg(long, env = "BERTH_LEDGER", value_name = "FILE")]
+    pub ledger: Option<PathBuf>,
     /// Allow addresses beyond loopback without TLS
     #[arg(
         long,
@@ -125,6 +130,7 @@ impl Default for Config {
             http_address: SocketAddr::from(([127, 0, 0, 1], 7421)),
             cluster_files: Vec::new(),
             scheduler_config: None,
+            ledger: None,
             insecure: false,
             worker_threads: None,
             tie_break: TieBreak::Seeded(0),
@@ -208,6 +214,7 @@ fn merge(overrides: &Overrides, file: &Overrides) -> Config {
             .scheduler_config
             .clone()
             .or_else(|| file.scheduler_config.clone()),
+        ledger: overrides.ledger.clone().or_else(|| file.ledger.clone()),
         insecure: overrides.insecure.or(file.insecure).unwrap_or(default.insecure),
         worker_threads: overrides.worker_threads.or(file.worker_threads),
         tie_break: overrides.tie_break.or(file.tie_break).unwrap_or_default().with_seed(seed),
@@ -261,6 +268,7 @@ fn fields_of(fields: &mut Fields<'_>, directory: &Path) -> Overrides {
         http_address: fields.take("httpAddress", address),
         cluster_files: fields.take_or_default("clusterFiles", |list| list.list(path)),
         scheduler_config: fields.take("schedulerConfig", path),
+        ledger: fields.take("ledger", path),
         insecure: fields.take("insecure", decode::boolean),
         worker_threads: fields.take("workerThreads", worker_threads),
         tie_break,

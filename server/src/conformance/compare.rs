@@ -11,7 +11,7 @@ use berth_engine::{
 };
 
 use super::case::{Case, Expect, Refusal, RejectDetail, ScoreDetail, Scores, Volumes};
-use super::tally::{Aspect, Difference, Tallies};
+use super::tally::{Aspect, Difference, Place, Tallies};
 
 /// What the engine said of one pod.
 #[derive(Debug)]
@@ -70,8 +70,8 @@ impl Comparison<'_> {
         self.tallies.count(aspect, equal);
         if !equal {
             let (expected, got) = (text(expected), text(got));
-            let node = node.map(str::to_owned);
-            self.differences.push(Difference { step: self.step, aspect, node, expected, got });
+            let place = Place::Step { step: self.step, node: node.map(str::to_owned) };
+            self.differences.push(Difference { place, aspect, expected, got });
         }
         equal
     }

@@ -14,7 +14,7 @@ use super::case::{Case, ClusterObjects, Expect, Step, Volumes};
 use super::claims::{self, Claims};
 use super::compare::{self, Answer};
 use super::report::CaseReport;
-use super::tally::{Aspect, Difference, Tallies};
+use super::tally::{Aspect, Difference, Place, Tallies};
 use crate::feed::object_name;
 
 /// 2026-01-01T00:00:00Z: the start time of a pod bound in step 0; later steps add a second each.
@@ -22,7 +22,7 @@ const EPOCH_UNIX_SECONDS: i64 = 1_767_225_600;
 
 /// Replays every step of a case.
 pub fn replay(case: &Case, policy: &Policy) -> CaseReport {
-    let mut report = CaseReport::new(case);
+    let mut report = CaseReport::new(&case.id);
     let mut replay = match Replay::start(case, policy) {
         Ok(replay) => replay,
         Err(reason) => return unusable(case, &reason),
@@ -38,14 +38,14 @@ pub fn replay(case: &Case, policy: &Policy) -> CaseReport {
 
 /// A case that cannot be replayed although it should be: one difference.
 pub fn unusable(case: &Case, reason: &str) -> CaseReport {
-    let mut report = CaseReport::new(case);
+    let mut report = CaseReport::new(&case.id);
     report.differences.push(defect(0, reason.to_owned()));
     report
 }
 
 fn defect(step: usize, got: String) -> Difference {
     let expected = "a case that can be replayed".to_owned();
-    Difference { step, aspect: Aspect::Outcome, node: None, expected, got }
+    Difference { place: Place::Step { step, node: None }, aspect: Aspect::Outcome, expected, got }
 }
 
 struct Replay<'a> {

@@ -2,15 +2,25 @@
 
 use serde_json::{Value, json};
 
-use super::case::Case;
-use super::tally::{Aspect, Difference, Tallies, Tally};
+use super::tally::{Aspect, Difference, Place, Tallies, Tally};
+
+/// What was run.
+#[derive(Copy, Clone, Debug, PartialEq, Eq)]
+pub enum Corpus {
+    /// Recorded scheduling decisions, a suite a file.
+    Decisions,
+    /// Worked examples of lifecycle decisions, a suite a group.
+    Lifecycle,
+}
 
 /// The whole run.
 #[derive(Clone, Debug)]
 pub struct Report {
+    /// What was run.
+    pub corpus: Corpus,
     /// Every n-th case was replayed; 1 means all.
     pub sampled_every: usize,
-    /// In name order.
+    /// In name order, or in the order of the groups.
     pub suites: Vec<SuiteReport>,
 }
 
@@ -54,9 +64,9 @@ pub struct CaseReport {
 
 impl CaseReport {
     /// Of a case that is about to be replayed.
-    pub fn new(case: &Case) -> CaseReport {
+    pub fn new(id: &str) -> CaseReport {
         CaseReport {
-            id: case.id.clone(),
+            id: id.to_owned(),
             n_attempts: 0,
             tallies: Tallies::default(),
             differences: Vec::new(),
@@ -104,54 +114,91 @@ impl SuiteReport {
         if self.n_differences > 0 { Status::Mismatch } else { Status::Match }
     }
 
-    fn to_json(&self) -> Value {
-        let tally = |tally: Tally| json!({"matched": tally.matched, "compared": tally.compared});
+    fn to_json(&self, corpus: Corpus) -> Value {
+        let mut json = match corpus {
+            Corpus::Decisions => self.decisions(),
+            Corpus::Lifecycle => self.answers(),
+        };
+        let differences: Vec<Value> =
+            self.differences.iter().map(|(case, difference)| difference.to_json(case)).collect();
+        if let Value::Object(json) = &mut json {
+            json.insert("suite".to_owned(), json!(self.name));
+            json.insert("status".to_owned(), json!(self.status().as_str()));
+            json.insert("cases".to_owned(), json!(self.n_cases));
+            json.insert("differenceCount".to_owned(), json!(self.n_differences));
+            json.insert("differences".to_owned(), Value::Array(differences));
+        }
+        json
+    }
+
+    fn tally(&self, aspect: Aspect) -> Value {
+        self.tallies.of(aspect).to_json()
+    }
+
+    fn answers(&self) -> Value {
+        json!({"answers": self.tally(Aspect::Answers), "fields": self.tally(Aspect::Fields)})
+    }
+
+    fn decisions(&self) -> Value {
         let plugins: serde_json::Map<String, Value> = self
             .tallies
             .0
             .iter()
             .filter(|(aspect, _)| matches!(aspect, Aspect::Score(_)))
-            .map(|(aspect, counts)| (aspect.name().to_owned(), tally(*counts)))
-            .collect();
-        let differences: Vec<Value> = self
-            .differences
-            .iter()
-            .map(|(case, difference)| {
-                json!({
-                    "case": case,
-                    "step": difference.step,
-                    "aspect": difference.aspect.name(),
-                    "node": difference.node,
-                    "expected": difference.expected,
-                    "got": difference.got,
-                })
-            })
+            .map(|(aspect, counts)| (aspect.name().to_owned(), counts.to_json()))
             .collect();
         json!({
-            "suite": self.name,
-            "status": self.status().as_str(),
-            "cases": self.n_cases,
             "steps": self.n_steps,
-            "outcomes": tally(self.tallies.of(Aspect::Outcome)),
-            "rejections": tally(self.tallies.of(Aspect::Rejections)),
-            "feasible": tally(self.tallies.of(Aspect::Feasible)),
+            "outcomes": self.tally(Aspect::Outcome),
+            "rejections": self.tally(Aspect::Rejections),
+            "feasible": self.tally(Aspect::Feasible),
             "scores": plugins,
-            "totals": tally(self.tallies.of(Aspect::Totals)),
-            "best": tally(self.tallies.of(Aspect::Best)),
-            "messages": tally(self.tallies.of(Aspect::Messages)),
-            "volumes": tally(self.tallies.of(Aspect::Volumes)),
+            "totals": self.tally(Aspect::Totals),
+            "best": self.tally(Aspect::Best),
+            "messages": self.tally(Aspect::Messages),
+            "volumes": self.tally(Aspect::Volumes),
             "preemption": {
-                "wholeMessages": tally(self.tallies.of(Aspect::WholeMessages)),
-                "postFilter": tally(self.tallies.of(Aspect::PostFilter)),
-                "candidates": tally(self.tallies.of(Aspect::Candidates)),
-                "notHelped": tally(self.tallies.of(Aspect::NotHelped)),
-                "best": tally(self.tallies.of(Aspect::BestCandidates)),
-                "victims": tally(self.tallies.of(Aspect::Victims)),
-                "nominations": tally(self.tallies.of(Aspect::Nominations)),
+                "wholeMessages": self.tally(Aspect::WholeMessages),
+                "postFilter": self.tally(Aspect::PostFilter),
+                "candidates": self.tally(Aspect::Candidates),
+                "notHelped": self.tally(Aspect::NotHelped),
+                "best": self.tally(Aspect::BestCandidates),
+                "victims": self.tally(Aspect::Victims),
+                "nominations": self.tally(Aspect::Nominations),
             },
-            "differenceCount": self.n_differences,
-            "differences": differences,
         })
+    }
+}
+
+impl Tally {
+    fn to_json(self) -> Value {
+        json!({"matched": self.matched, "compared": self.compared})
+    }
+}
+
+impl Difference {
+    fn to_json(&self, case: &str) -> Value {
+        let aspect = self.aspect.name();
+        let (expected, got) = (&self.expected, &self.got);
+        match &self.place {
+            Place::Step { step, node } => json!({
+                "case": case,
+                "step": step,
+                "aspect": aspect,
+                "node": node,
+                "expected": expected,
+                "got": got,
+            }),
+            Place::Answer { function, requirements, path } => json!({
+                "case": case,
+                "function": function,
+                "requirements": requirements,
+                "aspect": aspect,
+                "path": path,
+                "expected": expected,
+                "got": got,
+            }),
+        }
     }
 }
 
@@ -163,7 +210,8 @@ impl Report {
 
     /// For programs.
     pub fn to_json(&self) -> Value {
-        let suites: Vec<Value> = self.suites.iter().map(SuiteReport::to_json).collect();
+        let suites: Vec<Value> =
+            self.suites.iter().map(|suite| suite.to_json(self.corpus)).collect();
         json!({"suites": suites, "sampledEvery": self.sampled_every, "match": self.is_match()})
     }
 }

@@ -39,6 +39,10 @@ pub enum Aspect {
     Nominations,
     /// What becomes of the pod's unbound claims on the node of the record. One a step in which there is any.
     Volumes,
+    /// That a lifecycle function answers, instead of refusing what it was asked. One an example.
+    Answers,
+    /// A value of such an answer. One a value that an example expects.
+    Fields,
 }
 
 impl Aspect {
@@ -60,6 +64,8 @@ impl Aspect {
             Aspect::Victims => "victims",
             Aspect::Nominations => "nominations",
             Aspect::Volumes => "volumes",
+            Aspect::Answers => "answers",
+            Aspect::Fields => "fields",
         }
     }
 }
@@ -114,14 +120,33 @@ impl Tallies {
 /// One thing that is not as recorded.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Difference {
-    /// Index of the step in its case, from 0.
-    pub step: usize,
+    /// Where in its case.
+    pub place: Place,
     /// What differs.
     pub aspect: Aspect,
-    /// Where, when it is about one node.
-    pub node: Option<String>,
     /// As recorded.
     pub expected: String,
     /// As answered.
     pub got: String,
+}
+
+/// Where in a case something differs.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Place {
+    /// In a step of a recorded case.
+    Step {
+        /// Its index, from 0.
+        step: usize,
+        /// When it is about one node.
+        node: Option<String>,
+    },
+    /// In the answer to a lifecycle example.
+    Answer {
+        /// Who answered.
+        function: &'static str,
+        /// What the example is about.
+        requirements: Vec<String>,
+        /// The value's path in the answer; empty for the answer itself.
+        path: String,
+    },
 }

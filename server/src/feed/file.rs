@@ -14,6 +14,7 @@ mod item;
 mod json;
 mod load;
 mod source;
+mod value;
 mod written;
 mod yaml;
 
@@ -26,6 +27,7 @@ use berth_proto::core_v1;
 
 pub use load::{LoadReport, load, load_files, load_files_keeping};
 pub use source::MAX_BYTES;
+pub use value::read_value;
 pub use written::WrittenObject;
 
 use super::FeedError;
@@ -144,6 +146,11 @@ pub fn read_all(paths: &[PathBuf]) -> Result<Dump, FeedError> {
 /// [`FeedError::Syntax`] where the text stops being JSON or YAML, [`FeedError::Empty`] when it holds nothing.
 pub fn parse(name: &Arc<str>, text: &str) -> Result<Dump, FeedError> {
     collect(Source::of_text(name, text)?, unboxed)
+}
+
+/// Why a value that was read is not what it should be: the path of the field, and the reason.
+pub(crate) fn describe(error: &serde_json::Error) -> String {
+    item::described(error)
 }
 
 fn unboxed(written: Written) -> Parsed<core_v1::Node, core_v1::Pod, WrittenObject> {

@@ -18,7 +18,11 @@ pub(crate) struct Pool {
 impl Pool {
     /// One thread a core: the work is computation, more threads would only take turns.
     pub(crate) fn new() -> Pool {
-        let n_threads = std::thread::available_parallelism().map_or(1, usize::from);
+        Pool::of(std::thread::available_parallelism().map_or(1, usize::from))
+    }
+
+    /// As many threads as `n_threads`, for work that waits.
+    pub(crate) fn of(n_threads: usize) -> Pool {
         Pool {
             running: Arc::new(Semaphore::new(n_threads)),
             admitted: Semaphore::new(n_threads + MAX_WAITING),

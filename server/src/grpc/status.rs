@@ -10,6 +10,7 @@ use tonic_types::{ErrorDetails, StatusExt as _};
 
 use crate::escape::printable;
 use crate::feed::NotReady;
+use crate::ledger::{GrantError, LedgerError};
 
 /// Domain of `google.rpc.ErrorInfo`.
 const DOMAIN: &str = "berth.dev";
@@ -71,6 +72,9 @@ pub(crate) enum CallError {
     /// Nothing of a session was committed.
     #[error(transparent)]
     NotCommitted(CommitError),
+    /// The ledger was not changed, or is not known to have been.
+    #[error(transparent)]
+    NotGranted(GrantError),
     /// The cluster is not there yet, or is being replaced.
     #[error(transparent)]
     NotReady(#[from] NotReady),
@@ -91,6 +95,15 @@ pub(crate) enum CallError {
 impl From<ModelError> for CallError {
     fn from(error: ModelError) -> CallError {
         CallError::Engine(EngineError::Model(error))
+    }
+}
+
+impl From<GrantError> for CallError {
+    fn from(error: GrantError) -> CallError {
+        match error {
+            GrantError::Request(error) => error.into(),
+            error => CallError::NotGranted(error),
+        }
     }
 }
 
@@ -125,6 +138,15 @@ impl CallError {
             | CallError::Busy => Code::ResourceExhausted,
             CallError::NoSuchSession { .. } => Code::NotFound,
             CallError::NotCommitted(_) => Code::FailedPrecondition,
+            CallError::NotGranted(error) => match error {
+                GrantError::Request(_) => Code::InvalidArgument,
+                GrantError::Contended { .. } => Code::Aborted,
+                GrantError::TooManyHolders { .. } | GrantError::Full { .. } => {
+                    Code::ResourceExhausted
+                }
+                GrantError::Ledger(LedgerError::Unavailable { .. }) => Code::Unavailable,
+                GrantError::Ledger(LedgerError::Damaged { .. }) => Code::DataLoss,
+            },
             CallError::DeadlineExceeded => Code::DeadlineExceeded,
             CallError::Draining | CallError::NotReady(_) => Code::Unavailable,
             CallError::NoSuchMethod { .. } => Code::Unimplemented,
@@ -135,7 +157,8 @@ impl CallError {
     /// Field path and reason, for errors that have a field.
     fn violation(&self) -> Option<(&str, String)> {
         match self {
-            CallError::Engine(EngineError::Model(error)) => {
+            CallError::Engine(EngineError::Model(error))
+            | CallError::NotGranted(GrantError::Request(error)) => {
                 Some((&error.field, error.reason.clone()))
             }
             CallError::Engine(EngineError::NotEvaluated { field, plugin }) => Some((
@@ -155,6 +178,7 @@ impl CallError {
             | CallError::TooManySessions { .. }
             | CallError::SessionTooLarge { .. }
             | CallError::NotCommitted(_)
+            | CallError::NotGranted(_)
             | CallError::Busy
             | CallError::DeadlineExceeded
             | CallError::NotReady(_)
@@ -211,6 +235,22 @@ impl CallError {
                 CommitError::AlreadyPlaced { pod, node } => {
                     info("ALREADY_PLACED", &at(pod, node, None));
                 }
+            },
+            CallError::NotGranted(error) => match error {
+                GrantError::Request(_) => {}
+                GrantError::Contended { key } => {
+                    info("LEDGER_CONTENDED", &[("record", key.as_str().to_owned())]);
+                }
+                GrantError::TooManyHolders { limit } => {
+                    info("TOO_MANY_HOLDERS", &[("max_holders", limit.to_string())])
+                }
+                GrantError::Full { limit } => {
+                    info("LEDGER_FULL", &[("max_records", limit.to_string())])
+                }
+                GrantError::Ledger(LedgerError::Unavailable { .. }) => {
+                    info("LEDGER_UNAVAILABLE", &[]);
+                }
+                GrantError::Ledger(LedgerError::Damaged { .. }) => info("LEDGER_DAMAGED", &[]),
             },
             CallError::SessionTooLarge { limit } => {
                 info("SESSION_TOO_LARGE", &[("max_changes", limit.to_string())])

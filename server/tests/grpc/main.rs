@@ -4,8 +4,10 @@
 mod cluster;
 mod concurrency;
 mod drain;
+mod evaluate;
 mod feed;
 mod gang;
+mod lifecycle;
 mod malformed;
 mod objects;
 mod placement;

@@ -142,6 +142,7 @@ async fn reflection_describes_the_services_and_kubernetes() {
     let names: Vec<&str> = list.service.iter().map(|service| service.name.as_str()).collect();
     for name in [
         "berth.v1.ClusterService",
+        "berth.v1.LifecycleService",
         "berth.v1.PlacementService",
         "berth.v1.PreemptionService",
         "berth.v1.SessionService",

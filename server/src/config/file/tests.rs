@@ -12,7 +12,7 @@ fn read(body: &str) -> Result<Overrides, String> {
 #[test]
 fn every_field_is_read() {
     let written = read(concat!(
-        "grpcAddress: 0.0.0.0:1\nhttpAddress: '[::1]:2'\nclusterFiles: [a.json, /b.yaml]\nschedulerConfig: s.yaml\n",
+        "grpcAddress: 0.0.0.0:1\nhttpAddress: '[::1]:2'\nclusterFiles: [a.json, /b.yaml]\nschedulerConfig: s.yaml\nledger: l.redb\n",
         "insecure: true\nworkerThreads: 3\ntieBreak: {rule: lexicographic, seed: 9}\nlogFormat: json\n",
         "maxMessageBytes: 1024\ndrainGracePeriod: 1m30s\n",
         "maxSessions: 2\nmaxSessionChanges: 7\nsessionIdleTimeout: 90s\n",
@@ -22,6 +22,7 @@ fn every_field_is_read() {
         http_address: Some("[::1]:2".parse().unwrap()),
         cluster_files: vec!["/etc/berth/a.json".into(), "/b.yaml".into()],
         scheduler_config: Some("/etc/berth/s.yaml".into()),
+        ledger: Some("/etc/berth/l.redb".into()),
         insecure: Some(true),
         worker_threads: Some(3),
         tie_break: Some(TieBreakRule::Lexicographic),

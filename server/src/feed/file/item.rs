@@ -258,6 +258,15 @@ fn split_field(message: &str) -> Option<(&str, &str)> {
     message.strip_prefix("field `")?.split_once("`: ")
 }
 
+/// A value that is JSON and not of the type that was expected: its field and the reason, in our words.
+pub(super) fn described(error: &serde_json::Error) -> String {
+    let message = without_position(error);
+    match split_field(&message) {
+        Some((field, reason)) => format!("`{field}`: {}", plain(reason)),
+        None => plain(&message),
+    }
+}
+
 /// The reason without the names of Rust's types.
 pub(super) fn plain(reason: &str) -> String {
     const EXPECTED: [(&str, &str); 5] = [

@@ -62,6 +62,26 @@ pub(super) fn items(path: &Arc<str>, text: &str) -> Result<Items, FeedError> {
     Ok(Items { items, n_documents })
 }
 
+/// The one value of `text`, whatever its shape, as JSON text.
+pub(super) fn value(path: &Arc<str>, text: &str) -> Result<String, FeedError> {
+    let mut reader = text.as_bytes();
+    let mut found = None;
+    for document in
+        serde_saphyr::read_with_options::<_, Spanned<Json>>(&mut reader, options(text.len()))
+    {
+        let document = document.map_err(|error| syntax(path, &error))?;
+        let place = Place { line: document.defined.line().max(1), column: 1 };
+        if found.is_some() {
+            return Err(place.error(path, "a second document, one is expected"));
+        }
+        if let Some(field) = document.value.duplicate {
+            return Err(place.error(path, format!("`{field}`: the key is given twice")));
+        }
+        found = Some(document.value.text);
+    }
+    found.ok_or_else(|| Place::START.error(path, "the file is empty"))
+}
+
 /// Bounds by the size of the text: without aliases no event needs less than a byte.
 fn options(n_bytes: usize) -> Options {
     let mut budget = Budget::default();

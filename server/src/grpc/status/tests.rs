@@ -130,3 +130,23 @@ fn sessions_that_are_not_there_or_too_many_are_told_apart() {
     let large = CallError::SessionTooLarge { limit: 1 };
     check(large, Code::ResourceExhausted, Some("SESSION_TOO_LARGE"));
 }
+
+#[test]
+fn what_keeps_a_grant_from_being_made_is_told() {
+    let check = |error: GrantError, code: Code, reason: Option<&str>| {
+        let status = Status::from(CallError::from(error));
+        let details = status.get_error_details();
+        let info = details.error_info().map(|info| info.reason.as_str());
+        assert_eq!((status.code(), info), (code, reason));
+    };
+    let key = crate::ledger::Key::volume("v");
+    check(GrantError::Contended { key }, Code::Aborted, Some("LEDGER_CONTENDED"));
+    let holders = GrantError::TooManyHolders { limit: 1 };
+    check(holders, Code::ResourceExhausted, Some("TOO_MANY_HOLDERS"));
+    check(GrantError::Full { limit: 1 }, Code::ResourceExhausted, Some("LEDGER_FULL"));
+    let lost = LedgerError::Unavailable { reason: "no space".into() };
+    check(lost.into(), Code::Unavailable, Some("LEDGER_UNAVAILABLE"));
+    let damaged = LedgerError::Damaged { reason: "torn".into() };
+    check(damaged.into(), Code::DataLoss, Some("LEDGER_DAMAGED"));
+    check(ModelError::new("actor", "required").into(), Code::InvalidArgument, None);
+}

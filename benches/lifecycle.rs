@@ -1,0 +1,66 @@
+//! Phase and conditions a second, on one thread, for pods in every part of their lives; and the whole evaluation, with the next
+//! action and the answer's message.
+
+use std::hint::black_box;
+
+use berth_benches::stages;
+use berth_engine::lifecycle::condition::ConditionSet;
+use berth_engine::lifecycle::evaluation::{self, Subject};
+use berth_engine::lifecycle::phase::PhaseDecision;
+use berth_proto::Time;
+use berth_proto::berth_v1::EvaluatePodsRequest;
+use berth_proto::core_v1::Pod;
+use criterion::{Criterion, Throughput, criterion_group, criterion_main};
+
+/// As in the server.
+#[global_allocator]
+static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
+
+/// Seconds since the epoch at which every pod is looked at.
+const NOW: i64 = stages::NOW;
+/// Pods a round; more than the caches of one core hold.
+const N_PODS: usize = 20_000;
+
+fn lifecycle(criterion: &mut Criterion) {
+    let pods: Vec<Pod> = (0..N_PODS).map(stages::pod).collect();
+    let mut group = criterion.benchmark_group("lifecycle");
+    group.throughput(Throughput::Elements(N_PODS as u64));
+    group.bench_function("phase-and-conditions/mixed", |bencher| {
+        bencher.iter(|| pods.iter().for_each(|pod| drop(black_box(phase_and_conditions(pod)))));
+    });
+    for (stage, name) in stages::NAMES.iter().enumerate() {
+        let alike: Vec<&Pod> = pods.iter().skip(stage).step_by(stages::NAMES.len()).collect();
+        group.throughput(Throughput::Elements(alike.len() as u64));
+        group.bench_function(format!("phase-and-conditions/{name}"), |bencher| {
+            bencher
+                .iter(|| alike.iter().for_each(|pod| drop(black_box(phase_and_conditions(pod)))));
+        });
+    }
+    let requests: Vec<EvaluatePodsRequest> = pods.into_iter().map(request).collect();
+    group.throughput(Throughput::Elements(N_PODS as u64));
+    group.bench_function("evaluate/mixed", |bencher| {
+        bencher.iter(|| {
+            requests.iter().for_each(|request| drop(black_box(evaluation::evaluate_pod(request))));
+        });
+    });
+    group.finish();
+}
+
+fn phase_and_conditions(pod: &Pod) -> (PhaseDecision<'_>, ConditionSet<'_>) {
+    let subject = Subject::new(pod, NOW, None, None);
+    match subject.and_then(|subject| evaluation::phase_and_conditions(&subject)) {
+        Ok(decided) => decided,
+        Err(error) => unreachable!("the pods are valid: {error}"),
+    }
+}
+
+fn request(pod: Pod) -> EvaluatePodsRequest {
+    EvaluatePodsRequest {
+        pod: Some(pod),
+        now: Some(Time::from_unix_seconds(NOW)),
+        ..EvaluatePodsRequest::default()
+    }
+}
+
+criterion_group!(benches, lifecycle);
+criterion_main!(benches);

@@ -1,0 +1,153 @@
+//! `berth lifecycle delete`: what would a delete of this pod do, and what follows when?
+
+mod plan;
+
+use std::collections::BTreeMap;
+use std::path::PathBuf;
+use std::process::ExitCode;
+
+use berth_engine::ModelError;
+use berth_engine::lifecycle::termination;
+use berth_proto::Time;
+use berth_proto::berth_v1::{
+    ApplyDeleteRequest, ApplyDeleteResponse, PodDeleteOptions, TerminationEvent,
+};
+use berth_proto::core_v1::Pod;
+use serde::Serialize;
+
+use super::{moment, objects};
+use crate::cli::output::{self, Format};
+use crate::cli::{CliError, pods};
+use crate::clock;
+use crate::escape::printable_lines;
+use plan::{Assumptions, Plan};
+
+/// Says what a delete of one pod does, and when each of its containers is signalled and killed
+#[derive(Clone, Debug, clap::Args)]
+#[command(
+    after_help = "Nothing is deleted. How long containers take to end cannot be known; without --exit-after none ends before it is \
+                  killed, so that every time is the latest.\n\nExit status: 0 when the delete was answered, whatever it does; 1 when \
+                  the pod was refused or cannot be read; 2 for a wrong command line."
+)]
+pub(super) struct DeleteArgs {
+    /// A file with one pod, as kubectl writes it; `-` for standard input
+    #[arg(value_name = "POD")]
+    file: PathBuf,
+    /// Grace period of the request, in seconds; 0 deletes by force [default: the pod's own]
+    #[arg(long, value_name = "SECONDS", allow_negative_numbers = true)]
+    grace_period: Option<i64>,
+    /// The moment of the request, in RFC 3339 [default: now]
+    #[arg(long, value_name = "TIME", value_parser = moment::parse)]
+    at: Option<Time>,
+    #[command(flatten)]
+    assumptions: Assumptions,
+    /// Form of the answer
+    #[arg(short, long, value_name = "FORMAT", default_value = "table")]
+    output: Format,
+}
+
+/// What programs read: as `ApplyDelete` and `TerminationPlan` answer.
+#[derive(Serialize)]
+#[serde(rename_all = "camelCase")]
+struct Answer<'a> {
+    pod: &'a str,
+    delete: &'a ApplyDeleteResponse,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    plan: Option<&'a Plan>,
+}
+
+/// Runs the command.
+///
+/// # Errors
+/// A file that cannot be read, not exactly one pod, a pod that is refused.
+pub(super) fn run(args: &DeleteArgs) -> Result<ExitCode, CliError> {
+    let at = args.at.unwrap_or_else(|| Time::from_unix_seconds(clock::unix_seconds()));
+    let pod = objects::read_pod(&args.file)?;
+    let name = pods::name_of(&pod.value);
+    if plan::is_stopping(&pod.value) && args.assumptions.is_about_exits() {
+        output::note(
+            "note: the pod's containers are being stopped already; `--exit-after` says nothing of them",
+        );
+    }
+    let (delete, plan) = decide(args, &pod.value, at)
+        .map_err(|error| CliError::Request(objects::refused(&pod, error).to_string()))?;
+    let answer = Answer { pod: &name, delete: &delete, plan: plan.as_ref() };
+    match output::structured(args.output, &answer)? {
+        Some(text) => output::print(&text)?,
+        None => output::print(&printable_lines(&text(&answer, at)))?,
+    }
+    Ok(ExitCode::SUCCESS)
+}
+
+fn decide(
+    args: &DeleteArgs,
+    pod: &Pod,
+    at: Time,
+) -> Result<(ApplyDeleteResponse, Option<Plan>), ModelError> {
+    let options =
+        PodDeleteOptions { grace_period_seconds: args.grace_period, ..PodDeleteOptions::default() };
+    let request =
+        ApplyDeleteRequest { pod: Some(pod.clone()), options: Some(options), now: Some(at) };
+    let delete = termination::apply_delete(&request)?;
+    let plan = plan::of(pod, &delete, at, &args.assumptions)?;
+    Ok((delete, plan))
+}
+
+fn text(answer: &Answer<'_>, at: Time) -> String {
+    let Answer { pod, delete, plan } = answer;
+    let mut table = output::Table::new(&["POD", "OUTCOME", "DELETION TIMESTAMP", "GRACE PERIOD"]);
+    let grace = delete.deletion_grace_period_seconds;
+    table.add_row([
+        (*pod).to_owned(),
+        delete.outcome.clone(),
+        moment::absolute(delete.deletion_timestamp.as_ref()),
+        grace.map_or_else(|| "-".to_owned(), |seconds| format!("{seconds} s")),
+    ]);
+    let mut sections = vec![table.text()];
+    if delete.outcome == plan::REMOVED_AT_ONCE && plan.is_some() {
+        sections.push("the object is gone at once; the node ends what still runs".to_owned());
+    }
+    if let Some(plan) = plan {
+        sections.push(format!(
+            "the node applies a grace period of {} s, from {} on",
+            plan.node_grace_seconds,
+            moment::absolute(Some(&plan.starts_at))
+        ));
+        sections.push(match &plan.kill_at {
+            Some(kill_at) => kills(kill_at, at),
+            None => steps(&plan.events, at),
+        });
+    }
+    sections.join("\n\n")
+}
+
+/// When each container is killed that does not end before.
+fn kills(kill_at: &BTreeMap<String, Time>, at: Time) -> String {
+    if kill_at.is_empty() {
+        return "every container ends before it would be killed".to_owned();
+    }
+    let mut table = output::Table::new(&["CONTAINER", "KILLED AT", "AFTER THE REQUEST"]);
+    for (container, when) in kill_at {
+        table.add_row([container.as_str(), &moment::absolute(Some(when)), &after(when, at)]);
+    }
+    table.text()
+}
+
+/// How long after the request.
+fn after(when: &Time, at: Time) -> String {
+    let relative = moment::relative(Some(when), at);
+    relative.strip_prefix("in ").map_or(relative.clone(), str::to_owned)
+}
+
+fn steps(events: &[TerminationEvent], at: Time) -> String {
+    let mut table =
+        output::Table::new(&["TIME", "AFTER THE REQUEST", "WHAT", "CONTAINER", "SIGNAL"]);
+    for event in events {
+        let when = event.at.as_ref();
+        let after = when.map_or_else(|| "-".to_owned(), |when| after(when, at));
+        let [container, signal] = [&event.container, &event.signal]
+            .map(|cell| if cell.is_empty() { "-" } else { cell.as_str() });
+        table.add_row([&moment::absolute(when), &after, &event.action, container, signal]);
+    }
+    table.text()
+}

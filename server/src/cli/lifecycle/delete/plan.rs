@@ -1,0 +1,160 @@
+//! The termination plan of a pod from its object: which containers run, and what has to be assumed of them.
+
+use std::collections::BTreeMap;
+
+use berth_engine::ModelError;
+use berth_engine::lifecycle::termination;
+use berth_proto::Time;
+use berth_proto::berth_v1::{
+    ApplyDeleteResponse, EffectiveNodeGraceRequest, ShortenDuringTerminationRequest,
+    StoppingContainer, TerminationEvent, TerminationPlanRequest,
+};
+use berth_proto::core_v1::{Container, ContainerStatus, Pod};
+use serde::Serialize;
+
+/// Outcome of a delete that does not wait for the node.
+pub(super) const REMOVED_AT_ONCE: &str = "RemoveNow";
+
+/// What the object of a pod does not tell.
+#[derive(Clone, Debug, Default, clap::Args)]
+pub(super) struct Assumptions {
+    /// Assume that every container ends this long after its stop signal [default: none ends before it is killed]
+    #[arg(long, value_name = "SECONDS")]
+    exit_after: Option<u32>,
+    /// Assume that every preStop hook that does not just sleep takes this long [default: the whole grace period]
+    #[arg(long, value_name = "SECONDS")]
+    pre_stop: Option<u32>,
+}
+
+impl Assumptions {
+    /// Whether anything is assumed of how long containers take to end.
+    pub(super) fn is_about_exits(&self) -> bool {
+        self.exit_after.is_some()
+    }
+}
+
+/// What the node does with a pod that was deleted.
+#[derive(Clone, Debug, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub(super) struct Plan {
+    /// When termination starts, or has started.
+    pub(super) starts_at: Time,
+    /// The grace period that the node applies, in seconds.
+    pub(super) node_grace_seconds: i64,
+    /// In the order of time; empty where the request shortens what has begun.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub(super) events: Vec<TerminationEvent>,
+    /// Where the request shortens what has begun: when each container is killed that does not end before.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(super) kill_at: Option<BTreeMap<String, Time>>,
+}
+
+/// The plan of a pod that the delete leaves, or takes away, with containers running; `None` when none runs.
+///
+/// # Errors
+/// The pod is refused, or its times cannot be reckoned with.
+pub(super) fn of(
+    pod: &Pod,
+    delete: &ApplyDeleteResponse,
+    at: Time,
+    assumptions: &Assumptions,
+) -> Result<Option<Plan>, ModelError> {
+    let pod_grace = pod.spec.as_ref().and_then(|spec| spec.termination_grace_period_seconds);
+    // A request that changes nothing, such as one whose precondition fails, leaves an unmarked pod alone.
+    let Some(grace) = delete.deletion_grace_period_seconds else { return Ok(None) };
+    let node_grace = |seconds| {
+        termination::effective_node_grace(&EffectiveNodeGraceRequest {
+            deletion_grace_period_seconds: Some(seconds),
+            pod_grace_period_seconds: pod_grace,
+            ..EffectiveNodeGraceRequest::default()
+        })
+    };
+    let new_grace = node_grace(grace)?.seconds;
+    let (starts_at, first_grace) = match started(pod) {
+        Some((start, grace)) => (start, node_grace(grace)?.seconds),
+        None => (at, new_grace),
+    };
+    let containers = running(pod, first_grace, assumptions);
+    if containers.is_empty() {
+        return Ok(None);
+    }
+    let (mut events, mut kill_at) = (Vec::new(), None);
+    if new_grace < first_grace {
+        let shortened =
+            termination::shorten_during_termination(&ShortenDuringTerminationRequest {
+                grace_seconds: Some(first_grace),
+                termination_started_at: Some(starts_at),
+                new_grace_seconds: Some(new_grace),
+                changed_at: Some(at),
+                containers,
+            })?;
+        kill_at = Some(shortened.kill_at);
+    } else {
+        events = termination::termination_plan(&TerminationPlanRequest {
+            grace_seconds: Some(first_grace),
+            termination_started_at: Some(starts_at),
+            containers,
+        })?
+        .events;
+    }
+    if delete.outcome == REMOVED_AT_ONCE {
+        // There is no object left to be given a phase, or to be removed.
+        events.retain(|event| !event.container.is_empty());
+    }
+    Ok(Some(Plan { starts_at, node_grace_seconds: new_grace, events, kill_at }))
+}
+
+/// Whether a delete has been asked for before.
+pub(super) fn is_stopping(pod: &Pod) -> bool {
+    started(pod).is_some()
+}
+
+/// When the termination of a pod that is marked already began, and with which grace period (L-TERM-4).
+fn started(pod: &Pod) -> Option<(Time, i64)> {
+    let metadata = pod.metadata.as_ref()?;
+    let ends_at = metadata.deletion_timestamp?.unix_seconds()?;
+    let grace = metadata.deletion_grace_period_seconds.unwrap_or(0).max(0);
+    Some((Time::from_unix_seconds(ends_at.saturating_sub(grace)), grace))
+}
+
+/// The containers that run, as far as the pod's status says: one without a status counts as not started.
+fn running(pod: &Pod, grace: i64, assumptions: &Assumptions) -> Vec<StoppingContainer> {
+    let (Some(spec), Some(status)) = (&pod.spec, &pod.status) else { return Vec::new() };
+    // One that was signalled some time ago and runs all the same tells nothing of how long it will take.
+    let exit_after = assumptions.exit_after.filter(|_| !is_stopping(pod)).map(i64::from);
+    let stopping = |container: &Container, kind: &str| StoppingContainer {
+        name: container.name.clone(),
+        kind: kind.to_owned(),
+        exit_after_signal_seconds: exit_after,
+        pre_stop_seconds: pre_stop(container, grace, assumptions),
+        ..StoppingContainer::default()
+    };
+    let regular = spec
+        .containers
+        .iter()
+        .filter(|container| is_running(container, &status.container_statuses))
+        .map(|container| stopping(container, "regular"));
+    let init = spec
+        .init_containers
+        .iter()
+        .filter(|container| is_running(container, &status.init_container_statuses))
+        .map(|container| match container.restart_policy.as_deref() {
+            Some("Always") => stopping(container, "sidecar"),
+            _ => stopping(container, "init"),
+        });
+    regular.chain(init).collect()
+}
+
+fn is_running(container: &Container, statuses: &[ContainerStatus]) -> bool {
+    let status = statuses.iter().find(|status| status.name == container.name);
+    status.and_then(|status| status.state.as_ref()).is_some_and(|state| state.running.is_some())
+}
+
+/// How long the container's preStop hook takes; `None` when it has none.
+fn pre_stop(container: &Container, grace: i64, assumptions: &Assumptions) -> Option<i64> {
+    let hook = container.lifecycle.as_ref()?.pre_stop.as_ref()?;
+    Some(match &hook.sleep {
+        Some(sleep) => sleep.seconds.max(0),
+        None => assumptions.pre_stop.map_or(grace, i64::from),
+    })
+}

@@ -1,0 +1,153 @@
+//! `berth lifecycle evict-order`: in which order would a node under pressure evict these pods?
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::path::{Path, PathBuf};
+use std::process::ExitCode;
+
+use berth_engine::lifecycle::pressure;
+use berth_proto::berth_v1::{PodUsage, RankForEvictionRequest, RankForEvictionResponse, RankedPod};
+use berth_proto::core_v1::Pod;
+use serde_json::Value;
+
+use super::objects::{self, Objects};
+use crate::cli::output::{self, Format};
+use crate::cli::{CliError, pods};
+use crate::feed::file;
+
+/// Ranks the pods of one node for eviction, and says which is the victim
+#[derive(Clone, Debug, clap::Args)]
+#[command(after_help = super::EXIT_STATUS)]
+pub(super) struct EvictOrderArgs {
+    /// Files with the pods of the node, as kubectl writes them; `-` for standard input
+    #[arg(value_name = "FILE", required = true)]
+    files: Vec<PathBuf>,
+    /// The node, where the files have pods of several
+    #[arg(long, value_name = "NAME")]
+    node: Option<String>,
+    /// A file with what each pod takes up, by `namespace/name`: `default/web: {memory: 200Mi, ephemeral-storage: 1Gi, inodes: 10,
+    /// pids: 5}`; a pod that is not in it has no figures
+    #[arg(long, value_name = "FILE")]
+    usage: PathBuf,
+    /// What the node is short of
+    #[arg(long, value_name = "SIGNAL", default_value = "memory.available")]
+    signal: String,
+    /// The threshold is a soft one, and a victim gets at most this many seconds
+    #[arg(long, value_name = "SECONDS")]
+    soft: Option<u32>,
+    /// `Strict` never makes a pod within its requests the victim; `v1.36.2` makes it the last one
+    #[arg(long, value_name = "MODE", default_value = "Strict")]
+    mode: String,
+    /// Form of the answer
+    #[arg(short, long, value_name = "FORMAT", default_value = "table")]
+    output: Format,
+}
+
+/// Runs the command.
+///
+/// # Errors
+/// A file that cannot be read, files without a pod, a usage of no pod, an unknown signal or mode.
+pub(super) fn run(args: &EvictOrderArgs) -> Result<ExitCode, CliError> {
+    let mut objects = objects::read(&args.files)?;
+    let usage = usage(&args.usage)?;
+    let names: BTreeSet<String> =
+        objects.pods.iter().map(|pod| pods::name_of(&pod.value)).collect();
+    if let Some(unknown) = usage.keys().find(|pod| !names.contains(*pod)) {
+        let file = args.usage.display();
+        return Err(CliError::Request(format!("`{file}`: `{unknown}`: no file has this pod")));
+    }
+    keep_those_of_one_node(&mut objects, args)?;
+    let running = objects.ask(&args.files, |pod| {
+        let usage = usage.get(&pods::name_of(pod)).cloned();
+        Ok(RankedPod { pod: Some(pod.clone()), usage, is_static: is_static(pod) })
+    })?;
+    let request = RankForEvictionRequest {
+        signal: args.signal.clone(),
+        mode: args.mode.clone(),
+        hard: args.soft.is_none(),
+        max_pod_grace_period_seconds: args.soft.map_or(0, i64::from),
+        pods: running.into_iter().map(|(_, pod)| pod).collect(),
+    };
+    let answer = pressure::rank_for_eviction(&request)
+        .map_err(|error| CliError::Request(error.to_string()))?;
+    let text = output::structured(args.output, &answer)?;
+    output::print(&text.unwrap_or_else(|| table(&answer)))?;
+    Ok(objects.status())
+}
+
+/// What each pod takes up, by name.
+fn usage(path: &Path) -> Result<BTreeMap<String, PodUsage>, CliError> {
+    let at = |key: &str, reason: String| {
+        CliError::Request(format!("`{}`: `{key}`: {reason}", path.display()))
+    };
+    let Value::Object(keys) = file::read_value(path)? else {
+        return Err(CliError::Request(format!(
+            "`{}`: must be an object of pods by name",
+            path.display()
+        )));
+    };
+    let read = |(pod, figures): (String, Value)| match serde_json::from_value(figures) {
+        Ok(usage) => Ok((pod, usage)),
+        Err(error) => Err(at(&pod, file::describe(&error))),
+    };
+    keys.into_iter().map(read).collect()
+}
+
+/// Takes away the pods that run elsewhere, or not at all.
+///
+/// # Errors
+/// Pods of several nodes, none of which was chosen; no pod left.
+fn keep_those_of_one_node(objects: &mut Objects, args: &EvictOrderArgs) -> Result<(), CliError> {
+    let n_pods = objects.pods.len();
+    objects.pods.retain(|pod| {
+        let phase = pod.value.status.as_ref().map_or("", |status| status.phase.as_str());
+        !node_of(&pod.value).is_empty() && !matches!(phase, "Succeeded" | "Failed")
+    });
+    let nodes: BTreeSet<&str> = objects.pods.iter().map(|pod| node_of(&pod.value)).collect();
+    let node = match (&args.node, nodes.len()) {
+        (Some(node), _) => node.clone(),
+        (None, 1) => nodes.first().map(|node| (*node).to_owned()).unwrap_or_default(),
+        (None, 0) => return Err(objects::holds_no(&args.files, "Pod that runs on a node")),
+        (None, _) => {
+            let list = nodes.into_iter().collect::<Vec<_>>().join(", ");
+            let reason = format!("there are pods of nodes {list}; choose one with --node");
+            return Err(CliError::Request(reason));
+        }
+    };
+    objects.pods.retain(|pod| node_of(&pod.value) == node);
+    if objects.pods.is_empty() {
+        return Err(CliError::Request(format!("no pod of the files runs on node `{node}`")));
+    }
+    let n_passed_over = n_pods - objects.pods.len();
+    if n_passed_over > 0 {
+        let pods = output::count(n_passed_over, "pod");
+        output::note(&format!("note: {pods} passed over: not running on node {node}"));
+    }
+    Ok(())
+}
+
+fn node_of(pod: &Pod) -> &str {
+    pod.spec.as_ref().map_or("", |spec| spec.node_name.as_str())
+}
+
+/// Made from a file on the node: its mirror in the API says so.
+fn is_static(pod: &Pod) -> bool {
+    let metadata = pod.metadata.as_ref();
+    metadata
+        .is_some_and(|metadata| metadata.annotations.contains_key("kubernetes.io/config.mirror"))
+}
+
+fn table(answer: &RankForEvictionResponse) -> String {
+    let mut table = output::Table::new(&["ORDER", "POD", ""]);
+    for (index, pod) in answer.order.iter().enumerate() {
+        let grace = answer.grace_period_seconds.unwrap_or_default();
+        let remark = if *pod == answer.victim {
+            format!("the victim, with {grace} s")
+        } else if answer.protected.contains(pod) {
+            "protected".to_owned()
+        } else {
+            String::new()
+        };
+        table.add_row([(index + 1).to_string(), pod.clone(), remark]);
+    }
+    table.text()
+}

@@ -1,0 +1,242 @@
+//! `berth lifecycle explain`: where is this pod in its life, why, what happens next and when?
+
+use std::io::{self, IsTerminal as _};
+use std::path::{Path, PathBuf};
+use std::process::ExitCode;
+
+use berth_engine::lifecycle::evaluation;
+use berth_proto::Time;
+use berth_proto::berth_v1::{
+    EvaluatePodsResponse, ExplainPodRequest, ExplainPodResponse, LifecycleEvent, NextAction,
+};
+use berth_proto::core_v1::{Node, Pod};
+
+use super::moment::{self, NowArgs};
+use super::{conditions, objects};
+use crate::cli::output::{self, Format};
+use crate::cli::{CliError, pods};
+use crate::escape::{printable, printable_lines};
+
+/// Tells the story of one pod: its stage, its phase and conditions, what happened, what happens next and when
+#[derive(Clone, Debug, clap::Args)]
+#[command(
+    after_help = "The last column names the rules of the lifecycle specification.\n\nExit status: 0 when the pod was explained; 1 when it was refused or cannot be read; 2 for a wrong command line."
+)]
+pub(super) struct ExplainArgs {
+    /// A file with one pod, as kubectl writes it; `-` for standard input
+    #[arg(value_name = "POD")]
+    file: PathBuf,
+    /// A file with the pod's node, for what its heartbeat and taints mean to the pod [default: a ready node without taints]
+    #[arg(long, value_name = "FILE")]
+    node: Option<PathBuf>,
+    #[command(flatten)]
+    now: NowArgs,
+    /// Form of the answer
+    #[arg(short, long, value_name = "FORMAT", default_value = "table")]
+    output: Format,
+}
+
+/// Runs the command.
+///
+/// # Errors
+/// A file that cannot be read, not exactly one pod, a pod or node that is refused, a node that is not the pod's.
+pub(super) fn run(args: &ExplainArgs) -> Result<ExitCode, CliError> {
+    let now = args.now.get();
+    let pod = objects::read_pod(&args.file)?;
+    let node = args.node.as_deref().map(|file| node_of(&pod.value, file)).transpose()?.flatten();
+    let request = ExplainPodRequest {
+        pod: Some(pod.value.clone()),
+        now: Some(now),
+        node,
+        ..ExplainPodRequest::default()
+    };
+    let story = evaluation::explain_pod(&request)
+        .map_err(|error| CliError::Request(objects::refused(&pod, error).to_string()))?;
+    match output::structured(args.output, &story)? {
+        Some(text) => output::print(&text)?,
+        None => {
+            let signs = if io::stdout().is_terminal() { DRAWN } else { PLAIN };
+            let text = text(&pods::name_of(&pod.value), &story, now, signs);
+            output::print(&printable_lines(&text))?;
+        }
+    }
+    Ok(ExitCode::SUCCESS)
+}
+
+/// The pod's node among those of a file.
+fn node_of(pod: &Pod, file: &Path) -> Result<Option<Node>, CliError> {
+    let objects = objects::read(&[file.to_owned()])?;
+    let bound_to = pod.spec.as_ref().map_or("", |spec| spec.node_name.as_str());
+    if bound_to.is_empty() {
+        output::note("note: the pod is on no node yet; `--node` says nothing of it");
+        return Ok(None);
+    }
+    let mut nodes = objects.nodes.into_iter().map(|node| node.value);
+    let found = nodes.find(|node| pods::node_name(node) == bound_to);
+    found.map(Some).ok_or_else(|| {
+        let file = file.display();
+        CliError::Request(format!("`{file}` holds no Node `{bound_to}`, which the pod is bound to"))
+    })
+}
+
+/// What stands before an event that is past, before now, and before an event to come.
+#[derive(Copy, Clone)]
+struct Signs {
+    past: &'static str,
+    now: &'static str,
+    upcoming: &'static str,
+}
+
+const PLAIN: Signs = Signs { past: "*", now: ">", upcoming: "o" };
+const DRAWN: Signs = Signs { past: "●", now: "▶", upcoming: "○" };
+
+fn text(name: &str, story: &ExplainPodResponse, now: Time, signs: Signs) -> String {
+    let unknown = EvaluatePodsResponse::default();
+    let evaluation = story.evaluation.as_ref().unwrap_or(&unknown);
+    let mut sections = vec![format!("{}: {}", printable(name), printable(&story.summary))];
+    sections.push(facts(story, evaluation));
+    if !evaluation.conditions.is_empty() {
+        let mut table = conditions::table(&[]);
+        let mut by_type: Vec<_> = evaluation.conditions.iter().collect();
+        by_type.sort_by_key(|(r#type, _)| *r#type);
+        for (r#type, condition) in by_type {
+            table.add_row(conditions::row(r#type, condition, now));
+        }
+        sections.push(table.text());
+    }
+    sections.push(timeline(&story.events, now, signs));
+    sections.extend(evaluation.next_action.as_ref().map(|next| next_step(next, evaluation, now)));
+    sections.join("\n\n")
+}
+
+fn facts(story: &ExplainPodResponse, evaluation: &EvaluatePodsResponse) -> String {
+    let EvaluatePodsResponse { phase, published_phase, effective_phase, reason, message, .. } =
+        evaluation;
+    let mut table =
+        output::Table::new(&["STAGE", "PHASE", "PUBLISHED", "SHOWN", "REASON", "MESSAGE"])
+            .wrapping(5);
+    let cells = [&story.stage, phase, published_phase, effective_phase, reason, message];
+    table.add_row(cells.map(|cell| or_dash(cell)));
+    table.text()
+}
+
+/// What happened, now, and what will: a row each, in the order of time.
+fn timeline(events: &[LifecycleEvent], now: Time, signs: Signs) -> String {
+    let mut table = output::Table::new(&["", "TIME", "WHEN", "WHAT", "WHY", "RULES"]).wrapping(4);
+    let cells_of = |event: &LifecycleEvent| {
+        let sign = if event.upcoming { signs.upcoming } else { signs.past };
+        let at = event.at.as_ref();
+        let when = at.map_or_else(|| "some time".to_owned(), |_| moment::relative(at, now));
+        let rules = event.rules.join(", ");
+        let [what, why, rules] = [&event.what, &event.why, &rules].map(|cell| or_dash(cell));
+        [
+            sign.to_owned(),
+            moment::absolute(at),
+            when,
+            what.to_owned(),
+            why.to_owned(),
+            rules.to_owned(),
+        ]
+    };
+    for event in events.iter().filter(|event| !event.upcoming) {
+        table.add_row(cells_of(event));
+    }
+    let time = moment::absolute(Some(&now));
+    table.add_row([signs.now, time.as_str(), "now", "-", "-", "-"]);
+    for event in events.iter().filter(|event| event.upcoming) {
+        table.add_row(cells_of(event));
+    }
+    table.text()
+}
+
+/// Whose turn it is to do what, and when to look again.
+fn next_step(next: &NextAction, evaluation: &EvaluatePodsResponse, now: Time) -> String {
+    let mut line = format!("next: {}", printable(or_dash(&next.action)));
+    if !next.actor.is_empty() {
+        line += &format!(" by {}", printable(&next.actor));
+    }
+    if !next.names.is_empty() {
+        line += &format!(" ({})", printable(&next.names.join(", ")));
+    }
+    let moments = [("not before", next.not_before), ("until", next.deadline)];
+    for (word, at) in moments {
+        line += &dated(word, at.as_ref(), now);
+    }
+    let why = [next.why.as_str(), &format!("[{}]", next.rules.join(", "))]
+        .into_iter()
+        .filter(|part| !matches!(*part, "" | "[]"))
+        .collect::<Vec<_>>()
+        .join(" ");
+    if !why.is_empty() {
+        line += &format!("\n  {}", printable(&why));
+    }
+    let wake_up_at = evaluation.wake_up_at.as_ref();
+    line += "\nlook again: when the pod changes";
+    line + &dated("or at", wake_up_at, now)
+}
+
+/// `, WORD TIME (in 4m10s)`, or nothing for no moment.
+fn dated(word: &str, at: Option<&Time>, now: Time) -> String {
+    at.map_or_else(String::new, |_| {
+        format!(", {word} {} ({})", moment::absolute(at), moment::relative(at, now))
+    })
+}
+
+fn or_dash(cell: &str) -> &str {
+    if cell.is_empty() { "-" } else { cell }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use serde_json::json;
+
+    fn story() -> ExplainPodResponse {
+        serde_json::from_value(json!({
+            "stage": "Execution",
+            "summary": "Running: a\u{1b}b",
+            "evaluation": {
+                "phase": "Running", "publishedPhase": "Running", "effectivePhase": "Unknown",
+                "conditions": {"Ready": {"status": "False", "lastTransitionTime": "2026-01-10T11:58:00Z"}},
+                "nextAction": {
+                    "action": "RestartContainers", "actor": "nodeAgent", "names": ["app"],
+                    "notBefore": "2026-01-10T12:04:10Z", "why": "backs off", "rules": ["L-RESTART-15"]
+                },
+                "wakeUpAt": "2026-01-10T12:04:10Z"
+            },
+            "events": [
+                {"at": "2026-01-10T11:58:00Z", "upcoming": false, "what": "container app ended", "why": "exit 1"},
+                {"at": "2026-01-10T12:04:10Z", "upcoming": true, "what": "restart", "rules": ["L-RESTART-15", "L-A-1"]},
+                {"upcoming": true, "what": "pod removed"}
+            ]
+        }))
+        .unwrap()
+    }
+
+    #[test]
+    fn a_story_reads_from_past_to_future() {
+        let now = moment::parse("2026-01-10T12:00:00Z").unwrap();
+        let expected = "\
+d/p: Running: a\\u{1b}b
+
+STAGE      PHASE    PUBLISHED  SHOWN    REASON  MESSAGE
+Execution  Running  Running    Unknown  -       -
+
+CONDITION  STATUS  SINCE   REASON  MESSAGE
+Ready      False   2m ago  -       -
+
+   TIME                  WHEN       WHAT                 WHY     RULES
+*  2026-01-10T11:58:00Z  2m ago     container app ended  exit 1  -
+>  2026-01-10T12:00:00Z  now        -                    -       -
+o  2026-01-10T12:04:10Z  in 4m10s   restart              -       L-RESTART-15, L-A-1
+o  -                     some time  pod removed          -       -
+
+next: RestartContainers by nodeAgent (app), not before 2026-01-10T12:04:10Z (in 4m10s)
+  backs off [L-RESTART-15]
+look again: when the pod changes, or at 2026-01-10T12:04:10Z (in 4m10s)";
+        let told = text("d/p", &story(), now, PLAIN);
+        assert_eq!(told, expected);
+        assert!(told.is_ascii());
+        assert!(text("d/p", &story(), now, DRAWN).contains("\n▶  2026-01-10T12:00:00Z  now"));
+    }
+}

@@ -1,0 +1,126 @@
+//! The objects of the files that a question names, each with its place.
+
+use std::path::{Path, PathBuf};
+use std::process::ExitCode;
+
+use berth_engine::ModelError;
+use berth_proto::core_v1::{Node, Pod};
+use berth_proto::policy_v1::PodDisruptionBudget;
+
+use crate::cli::{CliError, output, pods};
+use crate::feed::file::{self, Located, Refused, WrittenObject};
+use crate::feed::object_name;
+
+/// What the files hold of the kinds that lifecycle questions are about, in file order.
+#[derive(Debug, Default)]
+pub(super) struct Objects {
+    pub(super) pods: Vec<Located<Pod>>,
+    pub(super) nodes: Vec<Located<Node>>,
+    pub(super) budgets: Vec<Located<PodDisruptionBudget>>,
+    /// ReplicaSets, StatefulSets and whatever else was read.
+    pub(super) others: Vec<WrittenObject>,
+    /// Objects that could not be read, or not be answered for; each is told on standard error at once.
+    pub(super) n_refused: usize,
+}
+
+/// Reads files, `-` for standard input. An object that is bad is told of and left out.
+///
+/// # Errors
+/// A file that cannot be read as a whole.
+pub(super) fn read(files: &[PathBuf]) -> Result<Objects, CliError> {
+    let dump = file::read_all(files)?;
+    let mut objects = Objects { pods: dump.pods, nodes: dump.nodes, ..Objects::default() };
+    for pod in &mut objects.pods {
+        in_a_namespace(&mut pod.value);
+    }
+    for Located { value, location } in dump.objects {
+        match value {
+            WrittenObject::PodDisruptionBudget(mut budget) => {
+                let metadata = budget.metadata.get_or_insert_default();
+                if metadata.namespace.is_empty() {
+                    "default".clone_into(&mut metadata.namespace);
+                }
+                objects.budgets.push(Located { value: *budget, location });
+            }
+            other => objects.others.push(other),
+        }
+    }
+    for refused in &dump.refused {
+        objects.refuse(refused);
+    }
+    Ok(objects)
+}
+
+/// Reads the one pod of a file.
+///
+/// # Errors
+/// Those of [`read`], and any other number of pods, refused ones included.
+pub(super) fn read_pod(file: &Path) -> Result<Located<Pod>, CliError> {
+    let objects = read(&[file.to_owned()])?;
+    let n_refused = objects.n_refused;
+    let [pod] = <[Located<Pod>; 1]>::try_from(objects.pods).map_err(|pods| {
+        let (file, n_pods) = (file.display(), output::count(pods.len(), "pod"));
+        CliError::Request(format!(
+            "`{file}` holds {n_pods} ({n_refused} refused), one is asked about at a time"
+        ))
+    })?;
+    Ok(pod)
+}
+
+/// What a server would fill in: the namespace `default`.
+fn in_a_namespace(pod: &mut Pod) {
+    let metadata = pod.metadata.get_or_insert_default();
+    if metadata.namespace.is_empty() {
+        "default".clone_into(&mut metadata.namespace);
+    }
+}
+
+impl Objects {
+    /// The answer for each pod, in file order, with its name. A pod that is refused is told of and left out.
+    ///
+    /// # Errors
+    /// There is no pod at all, not even a refused one.
+    pub(super) fn ask<T>(
+        &mut self,
+        files: &[PathBuf],
+        mut decide: impl FnMut(&Pod) -> Result<T, ModelError>,
+    ) -> Result<Vec<(String, T)>, CliError> {
+        let pods = std::mem::take(&mut self.pods);
+        if pods.is_empty() && self.n_refused == 0 {
+            return Err(holds_no(files, "Pod"));
+        }
+        let mut answers = Vec::with_capacity(pods.len());
+        for pod in pods {
+            match decide(&pod.value) {
+                Ok(answer) => answers.push((pods::name_of(&pod.value), answer)),
+                Err(error) => self.refuse(&refused(&pod, error)),
+            }
+        }
+        Ok(answers)
+    }
+
+    /// 1 when an object was refused, whatever became of the others.
+    pub(super) fn status(&self) -> ExitCode {
+        if self.n_refused > 0 { ExitCode::FAILURE } else { ExitCode::SUCCESS }
+    }
+
+    fn refuse(&mut self, refused: &Refused) {
+        output::note(&format!("refused: {refused}"));
+        self.n_refused += 1;
+    }
+}
+
+/// A pod that the engine refused, as one that could not be read is told of.
+pub(super) fn refused(pod: &Located<Pod>, error: ModelError) -> Refused {
+    let ModelError { field, reason } = error;
+    let object = object_name("Pod", pod.value.metadata.as_ref());
+    let field = field.strip_prefix("pod.").map_or(field.clone(), str::to_owned);
+    Refused { location: pod.location.clone(), object, field, reason }
+}
+
+/// Files without anything that the question is about.
+pub(super) fn holds_no(files: &[PathBuf], kind: &str) -> CliError {
+    let names: Vec<String> = files.iter().map(|file| format!("`{}`", file.display())).collect();
+    let verb = if names.len() == 1 { "holds" } else { "hold" };
+    CliError::Request(format!("{} {verb} no {kind}", names.join(", ")))
+}

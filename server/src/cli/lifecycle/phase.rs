@@ -1,0 +1,93 @@
+//! `berth lifecycle phase`: which phase are these pods in?
+
+use std::path::PathBuf;
+use std::process::ExitCode;
+
+use berth_engine::ModelError;
+use berth_engine::lifecycle::evaluation;
+use berth_proto::Time;
+use berth_proto::berth_v1::{EvaluatePodsRequest, EvaluatePodsResponse, PodError};
+use berth_proto::core_v1::Pod;
+use serde::Serialize;
+
+use super::moment::NowArgs;
+use super::objects;
+use crate::cli::CliError;
+use crate::cli::output::{self, Format};
+
+/// Derives the phase of each pod from its object alone
+#[derive(Clone, Debug, clap::Args)]
+#[command(after_help = super::EXIT_STATUS)]
+pub(super) struct PhaseArgs {
+    /// Files with pods, as kubectl writes them; `-` for standard input
+    #[arg(value_name = "FILE", required = true)]
+    files: Vec<PathBuf>,
+    #[command(flatten)]
+    now: NowArgs,
+    /// Form of the answer
+    #[arg(short, long, value_name = "FORMAT", default_value = "table")]
+    output: Format,
+}
+
+/// One pod's answer, for programs.
+#[derive(Serialize)]
+#[serde(rename_all = "camelCase")]
+struct Phase<'a> {
+    pod: &'a str,
+    phase: &'a str,
+    published_phase: &'a str,
+    effective_phase: &'a str,
+    #[serde(skip_serializing_if = "str::is_empty")]
+    reason: &'a str,
+    #[serde(skip_serializing_if = "str::is_empty")]
+    message: &'a str,
+}
+
+/// Runs the command.
+///
+/// # Errors
+/// A file that cannot be read, files without a pod.
+pub(super) fn run(args: &PhaseArgs) -> Result<ExitCode, CliError> {
+    let now = args.now.get();
+    let mut objects = objects::read(&args.files)?;
+    let answers = objects.ask(&args.files, |pod| evaluate(pod, now))?;
+    let phases: Vec<Phase<'_>> = answers
+        .iter()
+        .map(|(pod, answer)| Phase {
+            pod,
+            phase: &answer.phase,
+            published_phase: &answer.published_phase,
+            effective_phase: &answer.effective_phase,
+            reason: &answer.reason,
+            message: &answer.message,
+        })
+        .collect();
+    let text = output::structured(args.output, &serde_json::json!({ "pods": phases }))?;
+    output::print(&text.unwrap_or_else(|| table(&phases)))?;
+    Ok(objects.status())
+}
+
+/// Everything that is known of a pod from its object.
+///
+/// # Errors
+/// The pod is refused.
+pub(super) fn evaluate(pod: &Pod, now: Time) -> Result<EvaluatePodsResponse, ModelError> {
+    let (pod, now) = (Some(pod.clone()), Some(now));
+    let request = EvaluatePodsRequest { pod, now, ..EvaluatePodsRequest::default() };
+    let mut answer = evaluation::evaluate_pod(&request);
+    match answer.error.take() {
+        Some(PodError { field, reason }) => Err(ModelError::new(field, reason)),
+        None => Ok(answer),
+    }
+}
+
+fn table(phases: &[Phase<'_>]) -> String {
+    let headings = ["POD", "PHASE", "PUBLISHED", "SHOWN", "REASON", "MESSAGE"];
+    let mut table = output::Table::new(&headings).wrapping(5);
+    for phase in phases {
+        let Phase { pod, phase, published_phase, effective_phase, reason, message } = phase;
+        let cells = [*pod, *phase, *published_phase, *effective_phase, *reason, *message];
+        table.add_row(cells.map(|cell| if cell.is_empty() { "-" } else { cell }));
+    }
+    table.text()
+}

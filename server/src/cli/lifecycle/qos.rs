@@ -1,0 +1,48 @@
+//! `berth lifecycle qos`: which class of service do these pods have?
+
+use std::path::PathBuf;
+use std::process::ExitCode;
+
+use berth_engine::lifecycle::pressure;
+use berth_proto::berth_v1::QosClassRequest;
+use serde_json::{Value, json};
+
+use super::objects;
+use crate::cli::CliError;
+use crate::cli::output::{self, Format};
+
+/// Derives each pod's class of service from its requests and limits
+#[derive(Clone, Debug, clap::Args)]
+#[command(after_help = super::EXIT_STATUS)]
+pub(super) struct QosArgs {
+    /// Files with pods, as kubectl writes them; `-` for standard input
+    #[arg(value_name = "FILE", required = true)]
+    files: Vec<PathBuf>,
+    /// Form of the answer
+    #[arg(short, long, value_name = "FORMAT", default_value = "table")]
+    output: Format,
+}
+
+/// Runs the command.
+///
+/// # Errors
+/// A file that cannot be read, files without a pod.
+pub(super) fn run(args: &QosArgs) -> Result<ExitCode, CliError> {
+    let mut objects = objects::read(&args.files)?;
+    let answers = objects
+        .ask(&args.files, |pod| pressure::qos_class(&QosClassRequest { pod: Some(pod.clone()) }))?;
+    let list: Vec<Value> = answers
+        .iter()
+        .map(|(pod, answer)| json!({"pod": pod, "qosClass": answer.qos_class}))
+        .collect();
+    let text = output::structured(args.output, &json!({ "pods": list }))?;
+    let table = || {
+        let mut table = output::Table::new(&["POD", "CLASS"]);
+        for (pod, answer) in &answers {
+            table.add_row([pod, &answer.qos_class]);
+        }
+        table.text()
+    };
+    output::print(&text.unwrap_or_else(table))?;
+    Ok(objects.status())
+}

@@ -1,0 +1,76 @@
+//! `EvaluatePods`: pods are answered one by one, in the order in which they arrive; a slow reader stops the reading.
+
+use std::sync::Arc;
+
+use berth_engine::lifecycle::evaluation::evaluate_pod;
+use berth_proto::Time;
+use berth_proto::berth_v1::{EvaluatePodsRequest, EvaluatePodsResponse};
+use prost::Message;
+use tokio::sync::mpsc;
+use tokio_stream::wrappers::ReceiverStream;
+use tonic::{Status, Streaming};
+
+use super::MAX_INLINE_BYTES;
+use crate::clock;
+use crate::grpc::deadline::Deadline;
+use crate::grpc::status::{CallError, of_transport};
+use crate::grpc::{State, until_draining};
+
+/// Answers that may wait.
+const QUEUE: usize = 256;
+
+type Answer = Result<EvaluatePodsResponse, Status>;
+
+/// Starts serving the stream; ends with it, or when the server drains and all that was read is answered.
+pub(super) fn serve(
+    state: Arc<State>,
+    requests: Streaming<EvaluatePodsRequest>,
+    deadline: Deadline,
+) -> ReceiverStream<Answer> {
+    let (answers, receiver) = mpsc::channel(QUEUE);
+    tokio::spawn(async move {
+        if let Err(status) = answer_all(&state, requests, deadline, &answers).await {
+            // A closed channel means that the client has gone: nobody is left to be told.
+            drop(answers.send(Err(status)).await);
+        }
+    });
+    ReceiverStream::new(receiver)
+}
+
+async fn answer_all(
+    state: &State,
+    mut requests: Streaming<EvaluatePodsRequest>,
+    deadline: Deadline,
+    answers: &mpsc::Sender<Answer>,
+) -> Result<(), Status> {
+    let draining = until_draining(state.draining.clone());
+    tokio::pin!(draining);
+    loop {
+        let request = tokio::select! {
+            () = &mut draining => return Err(CallError::Draining.into()),
+            () = answers.closed() => return Ok(()),
+            request = requests.message() => match request {
+                Ok(None) => return Ok(()),
+                Ok(Some(request)) => request,
+                Err(status) => return Err(of_transport(status, state.limits.max_message_bytes)),
+            },
+        };
+        if deadline.has_passed() {
+            return Err(CallError::DeadlineExceeded.into());
+        }
+        let answer = if request.encoded_len() <= MAX_INLINE_BYTES {
+            evaluate(request)
+        } else {
+            state.pool.run(deadline, move |_| evaluate(request)).await?
+        };
+        if answers.send(Ok(answer)).await.is_err() {
+            return Ok(());
+        }
+    }
+}
+
+/// The engine's answer, at the server's time where the request names none.
+fn evaluate(mut request: EvaluatePodsRequest) -> EvaluatePodsResponse {
+    request.now.get_or_insert_with(|| Time::from_unix_seconds(clock::unix_seconds()));
+    evaluate_pod(&request)
+}

@@ -1,0 +1,257 @@
+//! The ledger in one file, through redb: a commit is on the disk before it is answered, and the file is whole whenever the
+//! process or the machine stops.
+//!
+//! Transactions that wait are written together, with one sync for all of them (`group`). When the storage fails, the file is
+//! closed and opened again by the next call: a full disk passes. Not so after a failed sync, since nobody knows then which of
+//! the bytes that the system shows would survive: the ledger stays unavailable until the server is started again.
+
+mod group;
+mod open;
+mod storage;
+
+use std::path::{Path, PathBuf};
+use std::sync::{Arc, PoisonError, RwLock};
+
+use redb::{
+    Database, ReadableDatabase as _, ReadableTable as _, ReadableTableMetadata as _,
+    StorageBackend, Table, TableDefinition,
+};
+
+use super::{
+    Bounds, CommitError, Entry, JournalPage, Key, Ledger, LedgerError, Revision, Transaction,
+};
+use group::Group;
+pub use open::OpenError;
+use storage::Syncs;
+
+/// [`FORMAT`] and the revision of the last commit, by name.
+const META: TableDefinition<'_, &str, u64> = TableDefinition::new("berth.ledger.meta");
+/// Each record by its key: revision of its last change, and value.
+const RECORDS: TableDefinition<'_, &str, (u64, &[u8])> =
+    TableDefinition::new("berth.ledger.records");
+/// The journal's lines by their revisions.
+const JOURNAL: TableDefinition<'_, u64, &[u8]> = TableDefinition::new("berth.ledger.journal");
+
+/// Version of the tables.
+const FORMAT: u64 = 1;
+const FORMAT_KEY: &str = "format";
+const REVISION_KEY: &str = "revision";
+
+/// Bytes of the file that are kept in memory.
+const CACHE_BYTES: usize = 32 << 20;
+
+/// A ledger in one file.
+#[derive(Debug)]
+pub struct Embedded {
+    /// Where the file is; `None` for other storage, which is not opened again.
+    path: Option<PathBuf>,
+    /// `None` after the storage failed.
+    database: RwLock<Option<Arc<Database>>>,
+    group: Group,
+    syncs: Syncs,
+    start: Revision,
+    bounds: Bounds,
+}
+
+impl Embedded {
+    /// Opens the ledger in the file `path`, or makes it; the first commit of a new one is the one after `start`. Reads the whole
+    /// file, to find out whether it is whole.
+    ///
+    /// # Errors
+    /// [`OpenError`], which names the file. The file is as it was then.
+    pub fn open(path: &Path, start: Revision) -> Result<Embedded, OpenError> {
+        Embedded::open_bounded(path, start, Bounds::default())
+    }
+
+    /// The same with other bounds.
+    ///
+    /// # Errors
+    /// As [`Embedded::open`].
+    pub fn open_bounded(
+        path: &Path,
+        start: Revision,
+        bounds: Bounds,
+    ) -> Result<Embedded, OpenError> {
+        let syncs = Syncs::default();
+        let database = open::file(path, &syncs, start)?;
+        let path = Some(path.to_owned());
+        Ok(Embedded::of(path, database, syncs, start, bounds))
+    }
+
+    /// The ledger in some other storage, for tests of what storage may do.
+    ///
+    /// # Errors
+    /// As [`Embedded::open`], with `storage` for a name.
+    pub fn on(
+        storage: impl StorageBackend,
+        start: Revision,
+        bounds: Bounds,
+    ) -> Result<Embedded, OpenError> {
+        let database = open::storage(storage, Path::new("storage"), start)?;
+        Ok(Embedded::of(None, database, Syncs::default(), start, bounds))
+    }
+
+    fn of(
+        path: Option<PathBuf>,
+        database: Database,
+        syncs: Syncs,
+        start: Revision,
+        bounds: Bounds,
+    ) -> Embedded {
+        let database = RwLock::new(Some(Arc::new(database)));
+        Embedded { path, database, group: Group::default(), syncs, start, bounds }
+    }
+
+    /// The open database; opens it again after a failure.
+    fn database(&self) -> Result<Arc<Database>, LedgerError> {
+        let open = self.database.read().unwrap_or_else(PoisonError::into_inner).clone();
+        if let Some(database) = open {
+            return Ok(database);
+        }
+        let unavailable = |reason: String| LedgerError::Unavailable { reason };
+        let mut database = self.database.write().unwrap_or_else(PoisonError::into_inner);
+        if let Some(database) = &*database {
+            return Ok(database.clone());
+        }
+        let path = self.path.as_ref().ok_or_else(|| unavailable("its storage failed".into()))?;
+        if self.syncs.have_failed() {
+            let reason = format!(
+                "`{}` could not be synced, so what it holds is uncertain until the server is started again",
+                path.display()
+            );
+            return Err(unavailable(reason));
+        }
+        let opened = open::file(path, &self.syncs, self.start);
+        let opened = Arc::new(opened.map_err(|error| unavailable(error.to_string()))?);
+        tracing::info!(path = %path.display(), "the ledger is open again");
+        *database = Some(opened.clone());
+        Ok(opened)
+    }
+
+    /// Runs `call` on the database. A database whose storage failed is not used again.
+    fn with<Answer>(
+        &self,
+        call: impl FnOnce(&Database) -> Result<Answer, redb::Error>,
+    ) -> Result<Answer, LedgerError> {
+        let database = self.database()?;
+        let error = match call(&database) {
+            Ok(answer) => return Ok(answer),
+            Err(error) => error,
+        };
+        tracing::error!("the ledger failed: {error}");
+        if let redb::Error::Corrupted(reason) = error {
+            return Err(LedgerError::Damaged { reason });
+        }
+        let mut open = self.database.write().unwrap_or_else(PoisonError::into_inner);
+        // Another call may have opened it again meanwhile.
+        if open.as_ref().is_some_and(|open| Arc::ptr_eq(open, &database)) {
+            *open = None;
+        }
+        Err(LedgerError::Unavailable { reason: error.to_string() })
+    }
+}
+
+impl Ledger for Embedded {
+    fn read(&self, keys: &[Key]) -> Result<Vec<Option<Entry>>, LedgerError> {
+        self.with(|database| {
+            let records = database.begin_read()?.open_table(RECORDS)?;
+            let read = |key: &Key| {
+                let entry = records.get(key.as_str())?;
+                Ok(entry.map(|entry| {
+                    let (revision, value) = entry.value();
+                    Entry { value: value.to_vec(), revision: Revision(revision) }
+                }))
+            };
+            keys.iter().map(read).collect()
+        })
+    }
+
+    fn commit(&self, transaction: Transaction) -> Result<Revision, CommitError> {
+        self.group.commit(transaction, |transactions| {
+            self.with(|database| write(database, transactions, &self.bounds))
+        })
+    }
+
+    fn journal(&self, after: Revision, limit: usize) -> Result<JournalPage, LedgerError> {
+        self.with(|database| {
+            let transaction = database.begin_read()?;
+            let journal = transaction.open_table(JOURNAL)?;
+            let last = transaction.open_table(META)?.get(REVISION_KEY)?;
+            let mut lines = Vec::new();
+            for line in journal.range(after.next().0..)?.take(limit) {
+                let (revision, line) = line?;
+                lines.push((Revision(revision.value()), line.value().to_vec()));
+            }
+            Ok(JournalPage {
+                lines,
+                oldest: journal.first()?.map(|(revision, _)| Revision(revision.value())),
+                last: Revision(last.map_or(0, |last| last.value())),
+            })
+        })
+    }
+}
+
+/// Writes each of the transactions whose expectations hold after those before it, all with one sync. An error is that of
+/// all: what each of the answers rests on is not certain then.
+fn write<'a>(
+    database: &Database,
+    transactions: impl Iterator<Item = &'a Transaction>,
+    bounds: &Bounds,
+) -> Result<Vec<Result<Revision, CommitError>>, redb::Error> {
+    let writing = database.begin_write()?;
+    let mut answers = Vec::new();
+    let mut meta = writing.open_table(META)?;
+    let mut records = writing.open_table(RECORDS)?;
+    let mut journal = writing.open_table(JOURNAL)?;
+    let missing = || redb::Error::Corrupted(format!("`{REVISION_KEY}` is missing"));
+    let start = Revision(meta.get(REVISION_KEY)?.ok_or_else(missing)?.value());
+    let mut last = start;
+    for transaction in transactions {
+        if let Some(refusal) = refusal(&records, transaction, bounds)? {
+            answers.push(Err(refusal));
+            continue;
+        }
+        last = last.next();
+        for (key, value) in &transaction.writes {
+            match value {
+                Some(value) => drop(records.insert(key.as_str(), (last.0, &**value))?),
+                None => drop(records.remove(key.as_str())?),
+            }
+        }
+        journal.insert(last.0, &*transaction.journal)?;
+        answers.push(Ok(last));
+    }
+    while journal.len()? > bounds.max_journal_lines {
+        journal.pop_first()?;
+    }
+    meta.insert(REVISION_KEY, last.0)?;
+    drop((meta, records, journal));
+    // Nothing to write is nothing to wait for: the answers rest on commits that are on the disk already.
+    if last == start {
+        writing.abort()?
+    } else {
+        writing.commit()?
+    }
+    Ok(answers)
+}
+
+/// Why a transaction may not be written.
+fn refusal(
+    records: &Table<'_, &str, (u64, &[u8])>,
+    transaction: &Transaction,
+    bounds: &Bounds,
+) -> Result<Option<CommitError>, redb::Error> {
+    for (key, expected) in &transaction.expectations {
+        let revision = records.get(key.as_str())?.map(|entry| Revision(entry.value().0));
+        if revision != *expected {
+            return Ok(Some(CommitError::Conflict { key: key.clone() }));
+        }
+    }
+    let mut n_added = 0;
+    for (key, value) in &transaction.writes {
+        n_added += u64::from(value.is_some() && records.get(key.as_str())?.is_none());
+    }
+    let limit = bounds.max_records;
+    let is_full = n_added > 0 && records.len()? + n_added > limit;
+    Ok(is_full.then_some(CommitError::Full { limit }))
+}

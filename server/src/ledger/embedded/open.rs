@@ -1,0 +1,209 @@
+//! From a file to a ledger, or to the reason why it is none.
+
+use std::fs::{self, File, OpenOptions};
+use std::io;
+use std::path::{Path, PathBuf};
+
+use redb::backends::FileBackend;
+use redb::{
+    Database, DatabaseError, ReadableDatabase as _, StorageBackend, StorageError, TableError,
+    TableHandle as _,
+};
+
+use super::storage::{Syncs, Watched};
+use super::{CACHE_BYTES, FORMAT, FORMAT_KEY, JOURNAL, META, RECORDS, REVISION_KEY};
+use crate::ledger::Revision;
+
+/// Why a file cannot be used as a ledger.
+#[derive(Debug, thiserror::Error)]
+pub enum OpenError {
+    /// The system does not give it.
+    #[error("cannot open the ledger `{}`: {source}", path.display())]
+    Io {
+        /// The file.
+        path: PathBuf,
+        /// What the system said.
+        source: io::Error,
+    },
+    /// Another process has it.
+    #[error("the ledger `{}` is in use by another process", path.display())]
+    InUse {
+        /// The file.
+        path: PathBuf,
+    },
+    /// It is something else.
+    #[error("`{}` is not a ledger: {reason}", path.display())]
+    NotALedger {
+        /// The file.
+        path: PathBuf,
+        /// What it is instead, as far as can be told.
+        reason: String,
+    },
+    /// It was a ledger, and is not whole.
+    #[error("the ledger `{}` is damaged: {reason}", path.display())]
+    Damaged {
+        /// The file.
+        path: PathBuf,
+        /// What is wrong with it.
+        reason: String,
+    },
+    /// It was written by a later version of Berth.
+    #[error("the ledger `{}` has format {found}, and this version of berth knows {FORMAT}", path.display())]
+    OtherFormat {
+        /// The file.
+        path: PathBuf,
+        /// Its format.
+        found: u64,
+    },
+}
+
+/// Opens the ledger in a file, or makes it.
+pub(super) fn file(path: &Path, syncs: &Syncs, start: Revision) -> Result<Database, OpenError> {
+    let failed = |source| OpenError::Io { path: path.to_owned(), source };
+    if !path.try_exists().map_err(failed)? {
+        create(path, start)?;
+    }
+    let file = OpenOptions::new().read(true).write(true).open(path).map_err(failed)?;
+    if file.metadata().map_err(failed)?.len() == 0 {
+        // The storage would make a new one of it: a ledger that was emptied would go unnoticed.
+        let reason = "it is empty".to_owned();
+        return Err(OpenError::NotALedger { path: path.to_owned(), reason });
+    }
+    // What a killed process had written but not synced is visible here; it must be certain before it is answered.
+    file.sync_all().map_err(failed)?;
+    storage(Watched::new(backend(file, path)?, syncs.clone()), path, start)
+}
+
+/// Makes a ledger beside `path` and then gives it its name, so that a file of that name is whole whenever there is one.
+fn create(path: &Path, start: Revision) -> Result<(), OpenError> {
+    let failed = |source| OpenError::Io { path: path.to_owned(), source };
+    let mut name = path.file_name().unwrap_or_default().to_owned();
+    name.push(format!(".{}.new", std::process::id()));
+    let beside = path.with_file_name(name);
+    // One that a crash left behind, if any.
+    drop(fs::remove_file(&beside));
+    let file = OpenOptions::new().read(true).write(true).create_new(true).open(&beside);
+    let file = file.map_err(failed)?;
+    let made = storage(backend(file, path)?, path, start);
+    let named = made.and_then(|database| {
+        // Closes it, which writes.
+        drop(database);
+        File::open(&beside).and_then(|file| file.sync_all()).map_err(failed)?;
+        give_name(&beside, path).map_err(failed)
+    });
+    drop(fs::remove_file(&beside));
+    named?;
+    let directory = path.parent().filter(|parent| !parent.as_os_str().is_empty());
+    let directory = File::open(directory.unwrap_or(Path::new("."))).map_err(failed)?;
+    directory.sync_all().map_err(failed)
+}
+
+/// Never in the place of another file, where the file system can do that.
+fn give_name(beside: &Path, path: &Path) -> io::Result<()> {
+    match fs::hard_link(beside, path) {
+        // Another server was faster: its ledger is the one.
+        Err(error) if error.kind() == io::ErrorKind::AlreadyExists => Ok(()),
+        Err(_) => fs::rename(beside, path),
+        Ok(()) => Ok(()),
+    }
+}
+
+fn backend(file: File, path: &Path) -> Result<FileBackend, OpenError> {
+    FileBackend::new(file).map_err(|error| database_error(path, error))
+}
+
+/// Opens the ledger in some storage, or makes it. `path` is for errors.
+pub(super) fn storage(
+    storage: impl StorageBackend,
+    path: &Path,
+    start: Revision,
+) -> Result<Database, OpenError> {
+    let mut builder = Database::builder();
+    builder.set_cache_size(CACHE_BYTES).set_check_integrity_on_open(true);
+    let database =
+        builder.create_with_backend(storage).map_err(|error| database_error(path, error))?;
+    check(&database, path, start)?;
+    Ok(database)
+}
+
+/// Whether the tables are a ledger's; makes them where there are none.
+fn check(database: &Database, path: &Path, start: Revision) -> Result<(), OpenError> {
+    let failed = |error: redb::Error| error_of(path, error);
+    let reading = database.begin_read().map_err(|error| failed(error.into()))?;
+    let tables = reading.list_tables().map_err(|error| failed(error.into()))?;
+    let names: Vec<String> = tables.map(|table| table.name().to_owned()).collect();
+    if names.is_empty() {
+        drop(reading);
+        return make(database, start).map_err(failed);
+    }
+    let not_a_ledger = |reason: String| OpenError::NotALedger { path: path.to_owned(), reason };
+    if !names.iter().any(|name| name == META.name()) {
+        return Err(not_a_ledger(format!("it is a database with the table `{}`", names[0])));
+    }
+    let table = |error: TableError| match error {
+        TableError::Storage(error) => failed(error.into()),
+        error => not_a_ledger(error.to_string()),
+    };
+    let meta = reading.open_table(META).map_err(table)?;
+    reading.open_table(RECORDS).map_err(table)?;
+    reading.open_table(JOURNAL).map_err(table)?;
+    let get = |key: &str| meta.get(key).map_err(|error| failed(error.into()));
+    match get(FORMAT_KEY)?.map(|found| found.value()) {
+        Some(FORMAT) => {}
+        Some(found) => return Err(OpenError::OtherFormat { path: path.to_owned(), found }),
+        None => return Err(not_a_ledger("it says no format".to_owned())),
+    }
+    match get(REVISION_KEY)? {
+        Some(_) => Ok(()),
+        None => Err(not_a_ledger("it has no revision".to_owned())),
+    }
+}
+
+/// Makes the tables, all in one commit.
+fn make(database: &Database, start: Revision) -> Result<(), redb::Error> {
+    let writing = database.begin_write()?;
+    {
+        let mut meta = writing.open_table(META)?;
+        meta.insert(FORMAT_KEY, FORMAT)?;
+        meta.insert(REVISION_KEY, start.0)?;
+        writing.open_table(RECORDS)?;
+        writing.open_table(JOURNAL)?;
+    }
+    Ok(writing.commit()?)
+}
+
+fn database_error(path: &Path, error: DatabaseError) -> OpenError {
+    let path = path.to_owned();
+    match error {
+        DatabaseError::DatabaseAlreadyOpen | DatabaseError::LockProtocolMismatch => {
+            OpenError::InUse { path }
+        }
+        DatabaseError::UpgradeRequired(version) => OpenError::NotALedger {
+            path,
+            reason: format!("it is a database of the old file format {version}"),
+        },
+        DatabaseError::Storage(StorageError::Io(source)) => io_error(path, source),
+        DatabaseError::Storage(error) => OpenError::Damaged { path, reason: error.to_string() },
+        error => OpenError::Damaged { path, reason: error.to_string() },
+    }
+}
+
+fn error_of(path: &Path, error: redb::Error) -> OpenError {
+    let path = path.to_owned();
+    match error {
+        redb::Error::Io(source) => io_error(path, source),
+        error => OpenError::Damaged { path, reason: error.to_string() },
+    }
+}
+
+fn io_error(path: PathBuf, source: io::Error) -> OpenError {
+    match source.kind() {
+        io::ErrorKind::InvalidData => {
+            OpenError::NotALedger { path, reason: "it does not begin like one".to_owned() }
+        }
+        io::ErrorKind::UnexpectedEof => {
+            OpenError::Damaged { path, reason: "it ends too early".to_owned() }
+        }
+        _ => OpenError::Io { path, source },
+    }
+}

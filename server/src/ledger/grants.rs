@@ -1,0 +1,283 @@
+//! What is granted in a ledger, whatever keeps it: each method is one question, decided by `berth_engine::lifecycle` on the
+//! records as they are and made true by one transaction (L-DEL-10, L-TEST-10).
+//!
+//! A record that holds a token of 0 for a grant was written by the very commit that made the grant: no store has to know a
+//! revision before it commits. [`Record::read`] puts the revision in its place.
+
+use std::sync::Arc;
+
+use berth_engine::ModelError;
+use berth_proto::Time;
+use berth_proto::berth_v1::{LedgerRecord, ListLedgerRecordsRequest, ListLedgerRecordsResponse};
+use prost::Message;
+
+use super::{CommitError, Entry, Key, Ledger, LedgerError, Revision, Transaction};
+
+/// How often a question is decided anew because another commit came between.
+const MAX_ATTEMPTS: usize = 100;
+
+const DEFAULT_PAGE_SIZE: usize = 100;
+const MAX_PAGE_SIZE: usize = 1_000;
+
+/// Longest name, uid and actor, in bytes: what Kubernetes allows a name.
+pub const MAX_NAME_BYTES: usize = 253;
+
+/// The grants that a ledger keeps. Every method takes `now`, in seconds since the epoch: nothing is decided by it, the journal
+/// says it.
+pub struct Grants {
+    ledger: Arc<dyn Ledger>,
+}
+
+/// Why a question has no answer.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum GrantError {
+    /// It is not well formed.
+    #[error(transparent)]
+    Request(#[from] ModelError),
+    /// Other commits came between, again and again.
+    #[error("other changes of `{}` came between too often", key.as_str())]
+    Contended {
+        /// The record that they changed.
+        key: Key,
+    },
+    /// A volume has as many holders as may be.
+    #[error("the volume has {limit} holders, and more may not be")]
+    TooManyHolders {
+        /// The bound.
+        limit: usize,
+    },
+    /// The ledger has as many records as may be.
+    #[error("the ledger holds {limit} records, and more may not be")]
+    Full {
+        /// The bound.
+        limit: u64,
+    },
+    /// The ledger cannot be read or written.
+    #[error(transparent)]
+    Ledger(#[from] LedgerError),
+}
+
+/// What is kept of one subject.
+pub(super) trait Record: Message + Default {
+    /// Puts `granted` in the place of each grant's token that is 0.
+    fn resolve(&mut self, granted: u64);
+
+    /// The record in an entry; the default one when there is none.
+    fn read(key: &Key, entry: Option<&Entry>) -> Result<Self, GrantError> {
+        let Some(entry) = entry else { return Ok(Self::default()) };
+        let mut record = Self::decode(&*entry.value).map_err(|error| damaged(key, &error))?;
+        record.resolve(entry.revision.0);
+        Ok(record)
+    }
+}
+
+/// The error for a record that is not what is written here.
+pub(super) fn damaged(key: &Key, reason: &impl ToString) -> GrantError {
+    let reason = format!("`{}`: {}", key.as_str(), reason.to_string());
+    GrantError::Ledger(LedgerError::Damaged { reason })
+}
+
+/// How a question was decided.
+#[expect(clippy::large_enum_variant, reason = "moved once, on its way to the commit")]
+pub(super) enum Verdict<Answer> {
+    /// Nothing changes.
+    Stands(Answer),
+    /// Records change.
+    Changes {
+        /// Their new values, among those that were read.
+        writes: Vec<(Key, Option<Vec<u8>>)>,
+        /// What the journal says; revision and time are filled in.
+        line: LedgerRecord,
+        /// The answer, once the revision is known.
+        answer: Box<dyn FnOnce(Revision) -> Answer>,
+    },
+}
+
+impl Grants {
+    /// The grants in `ledger`.
+    #[must_use]
+    pub fn new(ledger: Arc<dyn Ledger>) -> Grants {
+        Grants { ledger }
+    }
+
+    /// Has `decide` answer on the records of `keys`, and commits what it says if they are still the same then; otherwise it
+    /// decides anew.
+    pub(super) fn attempt<Answer>(
+        &self,
+        keys: &[Key],
+        now: i64,
+        decide: impl Fn(&[Option<Entry>]) -> Result<Verdict<Answer>, GrantError>,
+    ) -> Result<Answer, GrantError> {
+        let mut contended = None;
+        for _ in 0..MAX_ATTEMPTS {
+            let entries = self.ledger.read(keys)?;
+            let (writes, line, answer) = match decide(&entries)? {
+                Verdict::Stands(answer) => return Ok(answer),
+                Verdict::Changes { writes, line, answer } => (writes, line, answer),
+            };
+            let revisions = entries.iter().map(|entry| entry.as_ref().map(|entry| entry.revision));
+            let line = LedgerRecord { time: Some(Time::from_unix_seconds(now)), ..line };
+            let transaction = Transaction {
+                expectations: keys.iter().cloned().zip(revisions).collect(),
+                writes,
+                journal: line.encode_to_vec(),
+            };
+            match self.ledger.commit(transaction) {
+                Ok(revision) => {
+                    tell(&line, revision);
+                    return Ok(answer(revision));
+                }
+                Err(CommitError::Conflict { key }) => contended = Some(key),
+                Err(CommitError::Full { limit }) => return Err(GrantError::Full { limit }),
+                Err(CommitError::Ledger(error)) => return Err(error.into()),
+            }
+        }
+        let key = contended.unwrap_or_else(|| keys[0].clone());
+        Err(GrantError::Contended { key })
+    }
+
+    /// The record of `key` as it is.
+    pub(super) fn get<Kept: Record>(&self, key: &Key) -> Result<Kept, GrantError> {
+        let entries = self.ledger.read(std::slice::from_ref(key))?;
+        Kept::read(key, entries.first().and_then(Option::as_ref))
+    }
+
+    /// `ListLedgerRecords`: the journal (L-DEL-10).
+    ///
+    /// # Errors
+    /// [`GrantError::Ledger`].
+    pub fn list_ledger_records(
+        &self,
+        request: &ListLedgerRecordsRequest,
+        _now: i64,
+    ) -> Result<ListLedgerRecordsResponse, GrantError> {
+        let page_size = match usize::try_from(request.page_size).unwrap_or(MAX_PAGE_SIZE) {
+            0 => DEFAULT_PAGE_SIZE,
+            asked => asked.min(MAX_PAGE_SIZE),
+        };
+        let page = self.ledger.journal(Revision(request.after_revision), page_size)?;
+        let record = |(revision, line): (Revision, Vec<u8>)| {
+            let record = LedgerRecord::decode(&*line).map_err(|error| {
+                let reason = format!("line {revision} of the journal: {error}");
+                LedgerError::Damaged { reason }
+            })?;
+            Ok(LedgerRecord { revision: revision.0, ..record })
+        };
+        let records: Result<_, LedgerError> = page.lines.into_iter().map(record).collect();
+        Ok(ListLedgerRecordsResponse {
+            records: records?,
+            revision: page.last.0,
+            oldest_revision: page.oldest.map_or(0, |oldest| oldest.0),
+        })
+    }
+}
+
+/// Releases and breaks are for the log too: it outlives the journal.
+fn tell(line: &LedgerRecord, revision: Revision) {
+    if line.entitlement.is_empty() {
+        return;
+    }
+    let LedgerRecord { actor, subject, outcome, entitlement, pod_uid, node_name, .. } = line;
+    if line.is_unsafe {
+        tracing::warn!(
+            %revision, ?actor, ?subject, ?pod_uid, outcome, entitlement,
+            "released while a process of it may be running: data may be lost"
+        );
+    } else {
+        tracing::info!(%revision, ?actor, ?subject, ?pod_uid, ?node_name, outcome, entitlement, "released");
+    }
+}
+
+/// A name or uid that a key may hold (see [`Key`]).
+pub(super) fn name(text: &str, field: &str) -> Result<(), ModelError> {
+    if text.is_empty() {
+        return Err(ModelError::new(field, "required"));
+    }
+    if text.len() > MAX_NAME_BYTES {
+        let reason = format!("has {} bytes, and at most {MAX_NAME_BYTES} may be", text.len());
+        return Err(ModelError::new(field, reason));
+    }
+    let is_bad = |c: char| c == '/' || c.is_whitespace() || c.is_control();
+    match text.chars().find(|&c| is_bad(c)) {
+        Some(c) => Err(ModelError::new(field, format!("`{text}` may not hold {c:?}"))),
+        None => Ok(()),
+    }
+}
+
+/// The same where it may be absent.
+pub(super) fn optional_name(text: &str, field: &str) -> Result<(), ModelError> {
+    if text.is_empty() { Ok(()) } else { name(text, field) }
+}
+
+/// Who asks, as the journal will say: any one line.
+pub(super) fn actor(text: &str) -> Result<(), ModelError> {
+    let error = |reason: String| Err(ModelError::new("actor", reason));
+    if text.trim().is_empty() {
+        return error("required".to_owned());
+    }
+    if text.len() > MAX_NAME_BYTES {
+        return error(format!("has {} bytes, and at most {MAX_NAME_BYTES} may be", text.len()));
+    }
+    match text.chars().find(|c| c.is_control()) {
+        Some(c) => error(format!("`{text}` may not hold {c:?}")),
+        None => Ok(()),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn names_are_bounded_and_make_keys_apart() {
+        let refused = |text: &str| name(text, "podUID").unwrap_err().to_string();
+        assert_eq!(refused(""), "`podUID`: required");
+        assert_eq!(refused("a/b"), "`podUID`: `a/b` may not hold '/'");
+        assert_eq!(refused("a\n"), "`podUID`: `a\n` may not hold '\\n'");
+        assert_eq!(refused(&"a".repeat(254)), "`podUID`: has 254 bytes, and at most 253 may be");
+        assert_eq!(name(&"ж".repeat(126), "name"), Ok(()));
+        assert_eq!(optional_name("", "nodeName"), Ok(()));
+        assert!(optional_name(" ", "nodeName").is_err());
+        assert_eq!(actor("system:node/n1 (agent)"), Ok(()));
+        assert_eq!(actor(" ").unwrap_err().to_string(), "`actor`: required");
+        assert!(actor("a\u{1b}[31m").is_err() && actor(&"a".repeat(254)).is_err());
+    }
+
+    /// A ledger in which somebody is always faster.
+    struct Busy;
+
+    impl Ledger for Busy {
+        fn read(&self, keys: &[Key]) -> Result<Vec<Option<Entry>>, LedgerError> {
+            Ok(vec![None; keys.len()])
+        }
+
+        fn commit(&self, transaction: Transaction) -> Result<Revision, CommitError> {
+            Err(CommitError::Conflict { key: transaction.expectations[0].0.clone() })
+        }
+
+        fn journal(
+            &self,
+            _: Revision,
+            _: usize,
+        ) -> Result<crate::ledger::JournalPage, LedgerError> {
+            Ok(crate::ledger::JournalPage::default())
+        }
+    }
+
+    #[test]
+    fn attempts_end() {
+        let grants = Grants::new(Arc::new(Busy));
+        let key = Key::volume("v");
+        let n_attempts = std::cell::Cell::new(0);
+        let answer = grants.attempt(std::slice::from_ref(&key), 0, |_| {
+            n_attempts.set(n_attempts.get() + 1);
+            Ok(Verdict::Changes {
+                writes: vec![(key.clone(), None)],
+                line: LedgerRecord::default(),
+                answer: Box::new(|revision| revision),
+            })
+        });
+        assert_eq!(answer, Err(GrantError::Contended { key: key.clone() }));
+        assert_eq!(n_attempts.get(), MAX_ATTEMPTS);
+    }
+}

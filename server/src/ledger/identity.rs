@@ -1,0 +1,291 @@
+//! Who holds the name of a StatefulSet's pod: the lock of L-DEL-11 to L-DEL-13, kept.
+
+use std::slice;
+
+use berth_engine::ModelError;
+use berth_engine::lifecycle::attachment::BreakEntitlement;
+use berth_engine::lifecycle::identity::{IdentityLock, LockEvent, LockEventType, LockOutcome};
+use berth_proto::berth_v1::{
+    AcquireIdentityRequest, AcquireIdentityResponse, FenceRecord, GetIdentityRequest,
+    GetIdentityResponse, IdentityRecord, LedgerRecord, RecordIdentityEventRequest,
+    RecordIdentityEventResponse,
+};
+use prost::Message as _;
+
+use super::fence::{as_fence, covers};
+use super::grants::{GrantError, Grants, Record, Verdict, actor, name, optional_name};
+use super::{Entry, Key, Revision};
+
+/// The holder is bound to another node than a request says: a pod is never bound twice.
+const OTHER_NODE: &str = "OtherNode";
+/// The token belongs to another grant than the one that stands.
+pub(super) const STALE_TOKEN: &str = "StaleToken";
+
+impl Record for IdentityRecord {
+    fn resolve(&mut self, granted: u64) {
+        if !self.holder_uid.is_empty() && self.token == 0 {
+            self.token = granted;
+        }
+    }
+}
+
+impl Grants {
+    /// `AcquireIdentity` (L-DEL-11).
+    ///
+    /// # Errors
+    /// [`GrantError`].
+    pub fn acquire_identity(
+        &self,
+        request: &AcquireIdentityRequest,
+        now: i64,
+    ) -> Result<AcquireIdentityResponse, GrantError> {
+        let key = key(&request.namespace, &request.name)?;
+        name(&request.uid, "uid")?;
+        optional_name(&request.node_name, "nodeName")?;
+        actor(&request.actor)?;
+        self.attempt(slice::from_ref(&key), now, |entries| {
+            let record = read(&key, entries, &request.namespace, &request.name)?;
+            Ok(acquire(&key, record, request))
+        })
+    }
+
+    /// `RecordIdentityEvent` (L-DEL-12, L-DEL-13). Whether a fence is confirmed is read from the ledger, in the transaction
+    /// that releases.
+    ///
+    /// # Errors
+    /// [`GrantError`].
+    pub fn record_identity_event(
+        &self,
+        request: &RecordIdentityEventRequest,
+        now: i64,
+    ) -> Result<RecordIdentityEventResponse, GrantError> {
+        let key = key(&request.namespace, &request.name)?;
+        name(&request.uid, "uid")?;
+        let r#type = LockEventType::parse(&request.r#type, "type")?;
+        if r#type == LockEventType::Acquire {
+            let reason = "is no event: a name is taken with AcquireIdentity";
+            return Err(ModelError::new("type", reason).into());
+        }
+        actor(&request.actor)?;
+        let node_name = match r#type {
+            // The pod's node stands in the record, and never changes as long as this pod holds the name.
+            LockEventType::RemovedAfterFence => self.get::<IdentityRecord>(&key)?.node_name,
+            _ => String::new(),
+        };
+        let keys = match node_name.is_empty() {
+            true => vec![key.clone()],
+            false => vec![key.clone(), Key::fence(&node_name)],
+        };
+        self.attempt(&keys, now, |entries| {
+            let record = read(&key, entries, &request.namespace, &request.name)?;
+            let fence = match keys.get(1) {
+                // Another pod took the name meanwhile, maybe on another node: this fence says nothing of it.
+                Some(fence) if record.node_name == node_name => {
+                    FenceRecord::read(fence, entries[1].as_ref())?
+                }
+                _ => FenceRecord::default(),
+            };
+            // Of the grant, or of the moment when the node was told.
+            let changed = entries[0].as_ref().map_or(0, |entry| entry.revision.0);
+            release(&key, record, Fenced { record: &fence, changed }, r#type, request)
+        })
+    }
+
+    /// `GetIdentity`.
+    ///
+    /// # Errors
+    /// [`GrantError`].
+    pub fn get_identity(
+        &self,
+        request: &GetIdentityRequest,
+        _now: i64,
+    ) -> Result<GetIdentityResponse, GrantError> {
+        let key = key(&request.namespace, &request.name)?;
+        let record = named(self.get(&key)?, &request.namespace, &request.name);
+        Ok(GetIdentityResponse { record: Some(record) })
+    }
+}
+
+fn key(namespace: &str, pod: &str) -> Result<Key, ModelError> {
+    name(namespace, "namespace")?;
+    name(pod, "name")?;
+    Ok(Key::identity(namespace, pod))
+}
+
+fn read(
+    key: &Key,
+    entries: &[Option<Entry>],
+    namespace: &str,
+    pod: &str,
+) -> Result<IdentityRecord, GrantError> {
+    let record = IdentityRecord::read(key, entries.first().and_then(Option::as_ref))?;
+    Ok(named(record, namespace, pod))
+}
+
+fn named(record: IdentityRecord, namespace: &str, pod: &str) -> IdentityRecord {
+    IdentityRecord { namespace: namespace.to_owned(), name: pod.to_owned(), ..record }
+}
+
+fn lock(record: &IdentityRecord) -> IdentityLock {
+    IdentityLock {
+        holder_uid: Some(record.holder_uid.clone()).filter(|uid| !uid.is_empty()),
+        released_unsafely: record.released_unsafely,
+    }
+}
+
+fn acquire(
+    key: &Key,
+    record: IdentityRecord,
+    request: &AcquireIdentityRequest,
+) -> Verdict<AcquireIdentityResponse> {
+    let mut lock = lock(&record);
+    let outcome = lock.apply(&LockEvent {
+        r#type: LockEventType::Acquire,
+        uid: &request.uid,
+        acknowledged: false,
+        fence_confirmed: false,
+    });
+    let answer = |outcome: &str, record: IdentityRecord| {
+        let is_holder = record.holder_uid == request.uid && outcome != OTHER_NODE;
+        let token = if is_holder { record.token } else { 0 };
+        AcquireIdentityResponse { outcome: outcome.to_owned(), token, record: Some(record) }
+    };
+    let granted = match outcome {
+        LockOutcome::Granted => IdentityRecord {
+            holder_uid: request.uid.clone(),
+            token: 0,
+            node_name: request.node_name.clone(),
+            ..record
+        },
+        LockOutcome::AlreadyHeld => {
+            let told = &request.node_name;
+            if told.is_empty() || *told == record.node_name {
+                return Verdict::Stands(answer(outcome.word(), record));
+            }
+            if !record.node_name.is_empty() {
+                return Verdict::Stands(answer(OTHER_NODE, record));
+            }
+            // The pod has been bound since; its grant is the same.
+            IdentityRecord { node_name: told.clone(), ..record }
+        }
+        _ => return Verdict::Stands(answer(outcome.word(), record)),
+    };
+    let line = LedgerRecord {
+        node_name: granted.node_name.clone(),
+        ..line(key, "AcquireIdentity", &request.actor, outcome, &request.uid)
+    };
+    let writes = vec![(key.clone(), Some(granted.encode_to_vec()))];
+    let outcome = outcome.word().to_owned();
+    let answer = Box::new(move |revision: Revision| {
+        let mut record = granted;
+        record.resolve(revision.0);
+        AcquireIdentityResponse { outcome, token: record.token, record: Some(record) }
+    });
+    Verdict::Changes { writes, line, answer }
+}
+
+/// The fence of the holder's node, and when the holder's record last changed.
+#[derive(Copy, Clone)]
+struct Fenced<'a> {
+    record: &'a FenceRecord,
+    changed: u64,
+}
+
+fn release(
+    key: &Key,
+    record: IdentityRecord,
+    fenced: Fenced<'_>,
+    r#type: LockEventType,
+    request: &RecordIdentityEventRequest,
+) -> Result<Verdict<RecordIdentityEventResponse>, GrantError> {
+    let fence = as_fence(fenced.record)?;
+    let fence_confirmed = fence.is_some_and(|fence| fence.lets_remove_pods())
+        && covers(fenced.record, fenced.changed);
+    let mut lock = lock(&record);
+    let outcome = lock.apply(&LockEvent {
+        r#type,
+        uid: &request.uid,
+        acknowledged: request.acknowledged,
+        fence_confirmed,
+    });
+    let stands = |outcome: &str, message: String, record: IdentityRecord| {
+        let outcome = outcome.to_owned();
+        Ok(Verdict::Stands(RecordIdentityEventResponse { outcome, message, record: Some(record) }))
+    };
+    if outcome == LockOutcome::StaleUid {
+        let message = match &*record.holder_uid {
+            "" => "the name is free".to_owned(),
+            holder => format!("the name is held by `{holder}`"),
+        };
+        return stands(outcome.word(), message, record);
+    }
+    if request.token != 0 && request.token != record.token {
+        let message = format!("the token of the grant is {}", record.token);
+        return stands(STALE_TOKEN, message, record);
+    }
+    let entitlement = match (outcome, r#type) {
+        (LockOutcome::Released, LockEventType::RemovedAfterFence) => {
+            BreakEntitlement::FenceConfirmed.word()
+        }
+        (LockOutcome::Released, r#type) => r#type.word(),
+        (LockOutcome::ReleasedUnsafely, _) => "AcknowledgedForceDelete",
+        _ => return stands(outcome.word(), why_not(r#type, &record, fenced), record),
+    };
+    let line = LedgerRecord {
+        node_name: record.node_name.clone(),
+        entitlement: entitlement.to_owned(),
+        fence_token: if fence_confirmed { fenced.record.token } else { 0 },
+        is_unsafe: outcome == LockOutcome::ReleasedUnsafely,
+        ..line(key, "RecordIdentityEvent", &request.actor, outcome, &request.uid)
+    };
+    let released = IdentityRecord {
+        namespace: record.namespace,
+        name: record.name,
+        released_unsafely: lock.released_unsafely,
+        ..IdentityRecord::default()
+    };
+    // A name that was never released unsafely needs no record while it is free.
+    let kept = released.released_unsafely.then(|| released.encode_to_vec());
+    let outcome = outcome.word().to_owned();
+    let answer = Box::new(move |_| RecordIdentityEventResponse {
+        outcome,
+        message: String::new(),
+        record: Some(released),
+    });
+    Ok(Verdict::Changes { writes: vec![(key.clone(), kept)], line, answer })
+}
+
+/// Why an event about the holder does not release its name.
+fn why_not(r#type: LockEventType, record: &IdentityRecord, fenced: Fenced<'_>) -> String {
+    let (node, fence) = (&record.node_name, fenced.record);
+    match r#type {
+        LockEventType::RemovedAfterFence if node.is_empty() => {
+            "the holder's node is not recorded, so no fence can cover it".to_owned()
+        }
+        LockEventType::RemovedAfterFence if fence.state.is_empty() => {
+            format!("no fence of node `{node}` is recorded")
+        }
+        LockEventType::RemovedAfterFence if !covers(fence, fenced.changed) => {
+            format!("the fence of node `{node}` was decided on before the name was taken there")
+        }
+        LockEventType::RemovedAfterFence => format!(
+            "the fence of node `{node}`, scope `{}`, is `{}`, which does not let pods be removed",
+            fence.scope, fence.state
+        ),
+        LockEventType::ForceDeletedByUser => {
+            "the loss of data is not acknowledged: two copies of the process may run at the same time".to_owned()
+        }
+        _ => format!("`{}` does not end the pod", r#type.word()),
+    }
+}
+
+fn line(key: &Key, operation: &str, actor: &str, outcome: LockOutcome, uid: &str) -> LedgerRecord {
+    LedgerRecord {
+        actor: actor.to_owned(),
+        operation: operation.to_owned(),
+        subject: key.as_str().to_owned(),
+        outcome: outcome.word().to_owned(),
+        pod_uid: uid.to_owned(),
+        ..LedgerRecord::default()
+    }
+}

@@ -1,0 +1,337 @@
+//! Which node holds a volume: the record of L-VOL-1 to L-VOL-16, kept.
+
+use std::slice;
+
+use berth_engine::ModelError;
+use berth_engine::lifecycle::attachment::{
+    AccessModes, AttachOutcome, AttachReason, Attachment, BreakEvidence, Holder, Operation,
+};
+use berth_engine::lifecycle::fence::{FenceEvent, FenceEventType};
+use berth_engine::lifecycle::vocabulary::ConditionStatus;
+use berth_proto::berth_v1::{
+    AttachVolumeRequest, AttachVolumeResponse, BreakAttachmentRequest, BreakAttachmentResponse,
+    DetachVolumeRequest, DetachVolumeResponse, FenceRecord, GetVolumeRequest, GetVolumeResponse,
+    LedgerRecord, MayStartRequest, MayStartResponse, VolumeGrant, VolumeRecord,
+};
+use prost::Message as _;
+
+use super::fence::{as_fence, covers};
+use super::grants::{GrantError, Grants, Record, Verdict, actor, damaged, name};
+use super::identity::STALE_TOKEN;
+use super::{Entry, Key, Revision};
+
+/// Most holders of a volume: a record is read and written whole.
+pub const MAX_HOLDERS: usize = 4_096;
+
+/// The volume is held under other access modes than a request says: they never change while it is held.
+const OTHER_ACCESS_MODES: &str = "OtherAccessModes";
+/// What entitles to an ordinary detach (L-VOL-8).
+const POD_GONE: &str = "PodGoneAndUnmounted";
+
+impl Record for VolumeRecord {
+    fn resolve(&mut self, granted: u64) {
+        for holder in self.holders.iter_mut().filter(|holder| holder.token == 0) {
+            holder.token = granted;
+        }
+    }
+}
+
+impl Grants {
+    /// `AttachVolume` (L-VOL-2 to L-VOL-6, L-VOL-12).
+    ///
+    /// # Errors
+    /// [`GrantError`].
+    pub fn attach_volume(
+        &self,
+        request: &AttachVolumeRequest,
+        now: i64,
+    ) -> Result<AttachVolumeResponse, GrantError> {
+        let key = key(&request.volume)?;
+        name(&request.node, "node")?;
+        name(&request.pod_uid, "podUID")?;
+        let modes = AccessModes::parse(&request.access_modes)?;
+        actor(&request.actor)?;
+        self.attempt(slice::from_ref(&key), now, |entries| attach(&key, entries, modes, request))
+    }
+
+    /// `DetachVolume` (L-VOL-8).
+    ///
+    /// # Errors
+    /// [`GrantError`].
+    pub fn detach_volume(
+        &self,
+        request: &DetachVolumeRequest,
+        now: i64,
+    ) -> Result<DetachVolumeResponse, GrantError> {
+        let key = key(&request.volume)?;
+        name(&request.node, "node")?;
+        name(&request.pod_uid, "podUID")?;
+        actor(&request.actor)?;
+        self.attempt(slice::from_ref(&key), now, |entries| detach(&key, entries, request))
+    }
+
+    /// `BreakAttachment` (L-VOL-10). Whether a fence is confirmed is read from the ledger, in the transaction that breaks.
+    ///
+    /// # Errors
+    /// [`GrantError`].
+    pub fn break_attachment(
+        &self,
+        request: &BreakAttachmentRequest,
+        now: i64,
+    ) -> Result<BreakAttachmentResponse, GrantError> {
+        let keys = [key(&request.volume)?, Key::fence(&request.node)];
+        name(&request.node, "node")?;
+        let node_ready = match &*request.node_ready {
+            "" => None,
+            word => Some(ConditionStatus::parse(word, "nodeReady")?),
+        };
+        actor(&request.actor)?;
+        let stated = BreakEvidence {
+            confirmed_fence: None,
+            out_of_service_taint: request.out_of_service_taint,
+            node_ready,
+            node_object_deleted: request.node_object_deleted,
+        };
+        self.attempt(&keys, now, |entries| break_off(&keys, entries, stated, request))
+    }
+
+    /// `MayStart` (L-VOL-7).
+    ///
+    /// # Errors
+    /// [`GrantError`].
+    pub fn may_start(
+        &self,
+        request: &MayStartRequest,
+        _now: i64,
+    ) -> Result<MayStartResponse, GrantError> {
+        let key = key(&request.volume)?;
+        name(&request.node, "node")?;
+        name(&request.pod_uid, "podUID")?;
+        let record: VolumeRecord = self.get(&key)?;
+        let outcome = attachment(&key, &record)?.may_start(&request.node, &request.pod_uid);
+        Ok(MayStartResponse {
+            ok: outcome.ok,
+            reason: outcome.reason.word().to_owned(),
+            token: token(&record, &request.node, &request.pod_uid)
+                .filter(|_| outcome.ok)
+                .unwrap_or(0),
+        })
+    }
+
+    /// `GetVolume`.
+    ///
+    /// # Errors
+    /// [`GrantError`].
+    pub fn get_volume(
+        &self,
+        request: &GetVolumeRequest,
+        _now: i64,
+    ) -> Result<GetVolumeResponse, GrantError> {
+        let record: VolumeRecord = self.get(&key(&request.volume)?)?;
+        let record = VolumeRecord { volume: request.volume.clone(), ..record };
+        Ok(GetVolumeResponse { record: Some(record) })
+    }
+}
+
+fn key(volume: &str) -> Result<Key, ModelError> {
+    name(volume, "volume")?;
+    Ok(Key::volume(volume))
+}
+
+fn read(
+    key: &Key,
+    entries: &[Option<Entry>],
+    volume: &str,
+) -> Result<(VolumeRecord, Attachment), GrantError> {
+    let record = VolumeRecord::read(key, entries.first().and_then(Option::as_ref))?;
+    let attachment = attachment(key, &record)?;
+    Ok((VolumeRecord { volume: volume.to_owned(), ..record }, attachment))
+}
+
+/// The engine's form of a record.
+fn attachment(key: &Key, record: &VolumeRecord) -> Result<Attachment, GrantError> {
+    let holders = record
+        .holders
+        .iter()
+        .map(|holder| Holder { node: holder.node.clone(), pod_uid: holder.pod_uid.clone() });
+    AccessModes::parse(&record.access_modes)
+        .and_then(|modes| Attachment::new(modes, record.version, holders))
+        .map_err(|error| damaged(key, &error))
+}
+
+/// The kept form of what the engine made of `before`: who stays keeps its token, who is new gets that of the commit.
+fn kept(before: VolumeRecord, attachment: &Attachment) -> VolumeRecord {
+    let modes = attachment.access_modes().words().into_iter().map(str::to_owned);
+    // Holders keep their order, so the old list is walked once beside the new one.
+    let mut old = before.holders.into_iter().peekable();
+    let holders = attachment.holders().into_iter().map(|Holder { node, pod_uid }| {
+        while old.next_if(|old| old.node != node || old.pod_uid != pod_uid).is_some() {}
+        let token = old.next().map_or(0, |old| old.token);
+        VolumeGrant { node, pod_uid, token }
+    });
+    VolumeRecord {
+        holders: holders.collect(),
+        version: attachment.version(),
+        access_modes: modes.collect(),
+        volume: before.volume,
+    }
+}
+
+fn token(record: &VolumeRecord, node: &str, pod_uid: &str) -> Option<u64> {
+    let mut holders = record.holders.iter();
+    let holder = holders.find(|holder| holder.node == node && holder.pod_uid == pod_uid);
+    holder.map(|holder| holder.token)
+}
+
+fn attach(
+    key: &Key,
+    entries: &[Option<Entry>],
+    modes: AccessModes,
+    request: &AttachVolumeRequest,
+) -> Result<Verdict<AttachVolumeResponse>, GrantError> {
+    let (record, mut attachment) = read(key, entries, &request.volume)?;
+    let expected_version = request.expected_version.unwrap_or(record.version);
+    let (node, pod_uid) = (request.node.clone(), request.pod_uid.clone());
+    let answer = move |AttachOutcome { ok, reason }, record: VolumeRecord| AttachVolumeResponse {
+        ok,
+        reason: reason.word().to_owned(),
+        token: token(&record, &node, &pod_uid).filter(|_| ok).unwrap_or(0),
+        record: Some(record),
+    };
+    if !request.access_modes.is_empty() && modes != attachment.access_modes() {
+        if !record.holders.is_empty() && expected_version == record.version {
+            let refused = answer(AttachReason::HeldByOtherNode.into(), record);
+            let reason = OTHER_ACCESS_MODES.to_owned();
+            return Ok(Verdict::Stands(AttachVolumeResponse { reason, ..refused }));
+        }
+        if record.holders.is_empty() {
+            attachment = Attachment::new(modes, record.version, [])?;
+        }
+    }
+    let outcome = attachment.apply(&Operation::Attach {
+        node: &request.node,
+        pod_uid: &request.pod_uid,
+        expected_version,
+    });
+    if outcome.reason != AttachReason::Attached {
+        return Ok(Verdict::Stands(answer(outcome, record)));
+    }
+    if record.holders.len() >= MAX_HOLDERS {
+        return Err(GrantError::TooManyHolders { limit: MAX_HOLDERS });
+    }
+    let after = kept(record, &attachment);
+    let line = LedgerRecord {
+        pod_uid: request.pod_uid.clone(),
+        ..line(key, "AttachVolume", &request.actor, outcome.reason, &request.node)
+    };
+    let writes = vec![(key.clone(), Some(after.encode_to_vec()))];
+    let answer = Box::new(move |revision: Revision| {
+        let mut record = after;
+        record.resolve(revision.0);
+        answer(outcome, record)
+    });
+    Ok(Verdict::Changes { writes, line, answer })
+}
+
+fn detach(
+    key: &Key,
+    entries: &[Option<Entry>],
+    request: &DetachVolumeRequest,
+) -> Result<Verdict<DetachVolumeResponse>, GrantError> {
+    let (record, mut attachment) = read(key, entries, &request.volume)?;
+    let answer = |AttachOutcome { ok, reason }, record| DetachVolumeResponse {
+        ok,
+        reason: reason.word().to_owned(),
+        record: Some(record),
+    };
+    let outcome = attachment.apply(&Operation::Detach {
+        node: &request.node,
+        pod_uid: &request.pod_uid,
+        expected_version: request.expected_version.unwrap_or(record.version),
+        pod_gone: request.pod_gone,
+        // L-GEN-4: who does not say that it is unmounted has not unmounted it.
+        mounted: request.mounted.unwrap_or(true),
+    });
+    let is_stale = request.token != 0
+        && token(&record, &request.node, &request.pod_uid) != Some(request.token);
+    // L-VOL-2: the version comes before everything else.
+    if is_stale && outcome.reason != AttachReason::VersionConflict {
+        let (ok, reason) = (false, STALE_TOKEN.to_owned());
+        return Ok(Verdict::Stands(DetachVolumeResponse { ok, reason, record: Some(record) }));
+    }
+    if outcome.reason != AttachReason::Detached {
+        return Ok(Verdict::Stands(answer(outcome, record)));
+    }
+    let after = kept(record, &attachment);
+    let line = LedgerRecord {
+        pod_uid: request.pod_uid.clone(),
+        entitlement: POD_GONE.to_owned(),
+        ..line(key, "DetachVolume", &request.actor, outcome.reason, &request.node)
+    };
+    let writes = vec![(key.clone(), Some(after.encode_to_vec()))];
+    let answer = Box::new(move |_| answer(outcome, after));
+    Ok(Verdict::Changes { writes, line, answer })
+}
+
+fn break_off(
+    keys: &[Key; 2],
+    entries: &[Option<Entry>],
+    stated: BreakEvidence,
+    request: &BreakAttachmentRequest,
+) -> Result<Verdict<BreakAttachmentResponse>, GrantError> {
+    let [key, fence_key] = keys;
+    let (record, mut attachment) = read(key, entries, &request.volume)?;
+    let mut fence_record = FenceRecord::read(fence_key, entries.get(1).and_then(Option::as_ref))?;
+    let on_node = record.holders.iter().filter(|holder| holder.node == request.node);
+    let newest = on_node.map(|holder| holder.token).max().unwrap_or(0);
+    let fence = as_fence(&fence_record)?
+        .filter(|fence| fence.lets_break_attachments() && covers(&fence_record, newest));
+    let evidence = BreakEvidence { confirmed_fence: fence.map(|fence| fence.scope), ..stated };
+    let outcome = attachment.apply(&Operation::BreakAttachment {
+        node: &request.node,
+        expected_version: request.expected_version.unwrap_or(record.version),
+        evidence,
+    });
+    let answer = |AttachOutcome { ok, reason }, record| BreakAttachmentResponse {
+        ok,
+        reason: reason.word().to_owned(),
+        record: Some(record),
+    };
+    let (AttachReason::Broken, Some(entitlement)) = (outcome.reason, evidence.entitlement()) else {
+        return Ok(Verdict::Stands(answer(outcome, record)));
+    };
+    let after = kept(record, &attachment);
+    let mut writes = vec![(key.clone(), Some(after.encode_to_vec()))];
+    let mut fence_token = 0;
+    if let Some(mut fence) = fence {
+        // L-FENCE-7: the fence remembers that it was used. Its entry is compared in any case: it still stands.
+        fence_token = fence_record.token;
+        fence.apply(&FenceEvent {
+            r#type: FenceEventType::BreakAttachment,
+            rebooted: false,
+            no_leftover_processes: false,
+        });
+        if fence.state.word() != fence_record.state {
+            fence_record.state = fence.state.word().to_owned();
+            writes.push((fence_key.clone(), Some(fence_record.encode_to_vec())));
+        }
+    }
+    let line = LedgerRecord {
+        entitlement: entitlement.word().to_owned(),
+        fence_token,
+        ..line(key, "BreakAttachment", &request.actor, outcome.reason, &request.node)
+    };
+    let answer = Box::new(move |_| answer(outcome, after));
+    Ok(Verdict::Changes { writes, line, answer })
+}
+
+fn line(key: &Key, operation: &str, actor: &str, reason: AttachReason, node: &str) -> LedgerRecord {
+    LedgerRecord {
+        actor: actor.to_owned(),
+        operation: operation.to_owned(),
+        subject: key.as_str().to_owned(),
+        outcome: reason.word().to_owned(),
+        node_name: node.to_owned(),
+        ..LedgerRecord::default()
+    }
+}

@@ -1,0 +1,245 @@
+//! The functions of `berth_engine::lifecycle` by their names: one list, from which the RPCs, the commands and the conformance
+//! run are made.
+
+mod summary;
+
+use std::fmt::Write as _;
+
+use berth_engine::ModelError;
+use berth_engine::lifecycle;
+use berth_proto::berth_v1;
+use serde_json::Value;
+
+use crate::feed::file;
+
+/// Hands the list of decision functions to the macro `$take`: group and name as the specification has them, the engine's
+/// function, and its request and answer in `berth.v1`.
+macro_rules! each_function {
+    ($take:ident) => {
+        $take! {
+            "evaluation" "ExplainPod" evaluation::explain_pod(ExplainPodRequest) -> ExplainPodResponse;
+            "phase" "DerivePodPhase" phase::derive_pod_phase(DerivePodPhaseRequest) -> DerivePodPhaseResponse;
+            "phase" "CheckPhaseTransition" phase::check_phase_transition(CheckPhaseTransitionRequest) -> CheckPhaseTransitionResponse;
+            "conditions" "DeriveConditions" condition::derive_conditions(DeriveConditionsRequest) -> DeriveConditionsResponse;
+            "conditions" "SetSchedulingCondition" condition::set_scheduling_condition(SetSchedulingConditionRequest) -> SetSchedulingConditionResponse;
+            "conditions" "MarkDisruption" condition::mark_disruption(MarkDisruptionRequest) -> MarkDisruptionResponse;
+            "conditions" "ExpireDisruption" condition::expire_disruption(ExpireDisruptionRequest) -> ExpireDisruptionResponse;
+            "conditions" "MarkPodNotReadyOnNode" condition::mark_pod_not_ready_on_node(MarkPodNotReadyOnNodeRequest) -> MarkPodNotReadyOnNodeResponse;
+            "conditions" "AllContainersRestarting" condition::all_containers_restarting(AllContainersRestartingRequest) -> AllContainersRestartingResponse;
+            "conditions" "ValidateConditionType" condition::validate_condition_type(ValidateConditionTypeRequest) -> ValidateConditionTypeResponse;
+            "container-state" "DeriveContainerState" container_state::derive_container_state(DeriveContainerStateRequest) -> DeriveContainerStateResponse;
+            "container-state" "CheckContainerTransition" container_state::check_container_transition(CheckContainerTransitionRequest) -> CheckContainerTransitionResponse;
+            "restart" "DecideRestart" restart::decide_restart(DecideRestartRequest) -> DecideRestartResponse;
+            "restart" "PlanContainers" restart::plan_containers(PlanContainersRequest) -> PlanContainersResponse;
+            "restart" "BackoffSchedule" restart::backoff_schedule(BackoffScheduleRequest) -> BackoffScheduleResponse;
+            "restart" "ValidateRestartRules" restart::validate_restart_rules(ValidateRestartRulesRequest) -> ValidateRestartRulesResponse;
+            "restart" "ControllerRestartPolicy" restart::controller_restart_policy(ControllerRestartPolicyRequest) -> ControllerRestartPolicyResponse;
+            "restart" "SameBackoffHistory" restart::same_backoff_history(SameBackoffHistoryRequest) -> SameBackoffHistoryResponse;
+            "probe" "EvaluateProbe" probe::evaluate_probe(EvaluateProbeRequest) -> EvaluateProbeResponse;
+            "probe" "ProbeTimeline" probe::probe_timeline(ProbeTimelineRequest) -> ProbeTimelineResponse;
+            "probe" "DeriveStartedReady" probe::derive_started_ready(DeriveStartedReadyRequest) -> DeriveStartedReadyResponse;
+            "probe" "DefaultProbe" probe::default_probe(DefaultProbeRequest) -> DefaultProbeResponse;
+            "probe" "ValidateProbe" probe::validate_probe(ValidateProbeRequest) -> ValidateProbeResponse;
+            "termination" "ApplyDelete" termination::apply_delete(ApplyDeleteRequest) -> ApplyDeleteResponse;
+            "termination" "EffectiveNodeGrace" termination::effective_node_grace(EffectiveNodeGraceRequest) -> EffectiveNodeGraceResponse;
+            "termination" "TerminationPlan" termination::termination_plan(TerminationPlanRequest) -> TerminationPlanResponse;
+            "termination" "RestartDuringTermination" termination::restart_during_termination(RestartDuringTerminationRequest) -> RestartDuringTerminationResponse;
+            "termination" "ShortenDuringTermination" termination::shorten_during_termination(ShortenDuringTerminationRequest) -> ShortenDuringTerminationResponse;
+            "termination" "ContainerKillGrace" termination::container_kill_grace(ContainerKillGraceRequest) -> ContainerKillGraceResponse;
+            "termination" "EndpointConditions" termination::endpoint_conditions(EndpointConditionsRequest) -> EndpointConditionsResponse;
+            "termination" "CountReplicas" termination::count_replicas(CountReplicasRequest) -> CountReplicasResponse;
+            "deletion-authority" "AuthorizeRemoval" deletion::authorize_removal(AuthorizeRemovalRequest) -> AuthorizeRemovalResponse;
+            "deletion-authority" "IdentityLock" identity::identity_lock(IdentityLockRequest) -> IdentityLockResponse;
+            "deletion-authority" "ReplacementDecision" deletion::replacement_decision(ReplacementDecisionRequest) -> ReplacementDecisionResponse;
+            "deletion-authority" "NamespaceDeletion" deletion::namespace_deletion(NamespaceDeletionRequest) -> NamespaceDeletionResponse;
+            "fencing" "PartitionCondition" partition::partition_condition(PartitionConditionRequest) -> PartitionConditionResponse;
+            "fencing" "DecideFence" fence::decide_fence(DecideFenceRequest) -> DecideFenceResponse;
+            "fencing" "FenceSequence" fence::fence_sequence(FenceSequenceRequest) -> FenceSequenceResponse;
+            "volume" "AttachSequence" attachment::attach_sequence(AttachSequenceRequest) -> AttachSequenceResponse;
+            "volume" "MultiAttachAllowed" attachment::multi_attach_allowed(MultiAttachAllowedRequest) -> MultiAttachAllowedResponse;
+            "node-failure" "NodeHealth" node_failure::node_health(NodeHealthRequest) -> NodeHealthResponse;
+            "node-failure" "ZoneDisruption" node_failure::zone_disruption(ZoneDisruptionRequest) -> ZoneDisruptionResponse;
+            "node-failure" "TaintEviction" node_failure::taint_eviction(TaintEvictionRequest) -> TaintEvictionResponse;
+            "node-failure" "DefaultTolerations" node_failure::default_tolerations(DefaultTolerationsRequest) -> DefaultTolerationsResponse;
+            "node-failure" "ZoneOf" node_failure::zone_of(ZoneOfRequest) -> ZoneOfResponse;
+            "node-failure" "NodeLossTimeline" node_failure::node_loss_timeline(NodeLossTimelineRequest) -> NodeLossTimelineResponse;
+            "podgc" "PodGC" pod_gc::pod_gc(PodGcRequest) -> PodGcResponse;
+            "pressure" "QoSClass" pressure::qos_class(QosClassRequest) -> QosClassResponse;
+            "pressure" "RankForEviction" pressure::rank_for_eviction(RankForEvictionRequest) -> RankForEvictionResponse;
+            "priority" "AdmitPod" priority::admit_pod(AdmitPodRequest) -> AdmitPodResponse;
+            "priority" "AdmitPriorityClass" priority::admit_priority_class(AdmitPriorityClassRequest) -> AdmitPriorityClassResponse;
+            "priority" "PriorityClassChange" priority::priority_class_change(PriorityClassChangeRequest) -> PriorityClassChangeResponse;
+            "gates" "SchedulingReadiness" gate::scheduling_readiness(SchedulingReadinessRequest) -> SchedulingReadinessResponse;
+            "gates" "CheckGateUpdate" gate::check_gate_update(CheckGateUpdateRequest) -> CheckGateUpdateResponse;
+            "gates" "Bind" gate::bind(BindRequest) -> BindResponse;
+            "gates" "CheckTolerationUpdate" gate::check_toleration_update(CheckTolerationUpdateRequest) -> CheckTolerationUpdateResponse;
+            "gates" "SameIncarnation" gate::same_incarnation(SameIncarnationRequest) -> SameIncarnationResponse;
+            "gates" "CreatePod" gate::create_pod(CreatePodRequest) -> CreatePodResponse;
+            "pdb" "ValidatePDB" disruption::validate_pdb(ValidatePdbRequest) -> ValidatePdbResponse;
+            "pdb" "PDBStatus" disruption::pdb_status(PdbStatusRequest) -> PdbStatusResponse;
+            "pdb" "Evict" disruption::evict(EvictRequest) -> EvictResponse;
+        }
+    };
+}
+
+pub(crate) use each_function;
+
+/// A decision function, callable by name.
+#[derive(Copy, Clone, Debug)]
+pub struct Function {
+    /// The decision group, such as `restart`.
+    pub group: &'static str,
+    /// The name in the specification, such as `DecideRestart`.
+    pub name: &'static str,
+    decide: fn(&Value) -> Result<Value, FunctionError>,
+    reads: fn(&str) -> bool,
+}
+
+/// Why a function has no answer.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum FunctionError {
+    /// The JSON is not the function's request.
+    #[error("{0}")]
+    Request(String),
+    /// The function refused it.
+    #[error(transparent)]
+    Refused(#[from] ModelError),
+    /// The answer has no JSON form, such as a time after the year 9999.
+    #[error("the answer cannot be written: {0}")]
+    Answer(String),
+}
+
+impl Function {
+    /// The function of a name, exact and case sensitive.
+    #[must_use]
+    pub fn named(name: &str) -> Option<&'static Function> {
+        FUNCTIONS.iter().find(|function| function.name == name)
+    }
+
+    /// What it decides, in one line.
+    #[must_use]
+    pub fn decides(&self) -> &'static str {
+        let line = summary::SUMMARIES.iter().find(|(name, _)| *name == self.name);
+        line.map_or("", |(_, decides)| decides)
+    }
+
+    /// A key of `request` that its message does not have, if there is any. As everywhere in Kubernetes' JSON such keys are passed
+    /// over, so that a misspelt one goes unnoticed unless somebody asks.
+    #[must_use]
+    pub fn unknown_key<'a>(&self, request: &'a Value) -> Option<&'a str> {
+        let mut keys = request.as_object()?.keys();
+        keys.find(|key| !(self.reads)(key)).map(String::as_str)
+    }
+
+    /// Calls the function with the JSON form of its request; the answer is the JSON form of its response.
+    ///
+    /// # Errors
+    /// [`FunctionError`], with the path of the field.
+    pub fn decide(&self, request: &Value) -> Result<Value, FunctionError> {
+        (self.decide)(request)
+    }
+}
+
+macro_rules! table {
+    ($($group:literal $name:literal $module:ident::$function:ident($request:ident) -> $response:ident;)+) => {
+        /// Every decision function, group by group.
+        pub const FUNCTIONS: &[Function] = &[
+            $(Function {
+                group: $group,
+                name: $name,
+                decide: |value| decide(value, lifecycle::$module::$function),
+                reads: reads::<berth_v1::$request>,
+            },)+
+        ];
+    };
+}
+
+each_function!(table);
+
+/// Reads the request, calls the function, writes the answer.
+fn decide<Request, Response>(
+    value: &Value,
+    function: fn(&Request) -> Result<Response, ModelError>,
+) -> Result<Value, FunctionError>
+where
+    Request: serde::de::DeserializeOwned,
+    Response: serde::Serialize,
+{
+    let request: Request = serde::Deserialize::deserialize(value)
+        .map_err(|error: serde_json::Error| FunctionError::Request(file::describe(&error)))?;
+    let response = function(&request)?;
+    serde_json::to_value(&response).map_err(|error| FunctionError::Answer(error.to_string()))
+}
+
+/// Whether the message has a field of this name in JSON. A list of lists of lists is a value of no field, and is refused by every
+/// field that is read.
+fn reads<Request: serde::de::DeserializeOwned>(key: &str) -> bool {
+    let nothing_like_it = Value::Array(vec![Value::Array(vec![Value::Array(Vec::new())])]);
+    let probe = serde_json::Map::from_iter([(key.to_owned(), nothing_like_it)]);
+    serde_json::from_value::<Request>(Value::Object(probe)).is_err()
+}
+
+/// The path of a key under `path`: `a.b`, or `a["example.com/b"]` for a key that would not read as one.
+pub(crate) fn path_below(path: &str, key: &str) -> String {
+    let is_plain = key.starts_with(|c: char| c.is_ascii_alphabetic())
+        && key.chars().all(|c| c.is_ascii_alphanumeric() || c == '-' || c == '_');
+    let mut below = path.to_owned();
+    if !is_plain {
+        // Writing to a string cannot fail.
+        let _ = write!(below, "[{key:?}]");
+    } else if path.is_empty() {
+        key.clone_into(&mut below);
+    } else {
+        below.push('.');
+        below.push_str(key);
+    }
+    below
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    #[test]
+    fn keys_that_nobody_reads_are_found() {
+        let function = |name| Function::named(name).unwrap();
+        let request = json!({"current": 1, "override": null, "podGracePeriodSecond": 3});
+        let unknown = function("EffectiveNodeGrace").unknown_key(&request);
+        assert_eq!(unknown, Some("podGracePeriodSecond"));
+        for (name, keys) in [
+            ("DerivePodPhase", &["pod", "podIsTerminal", "evict", "nodeReady"][..]),
+            ("AttachSequence", &["record", "operations"]),
+            ("ZoneDisruption", &["zones", "evictionRate"]),
+            ("ZoneOf", &["labels"]),
+            ("TaintEviction", &["tolerations", "taints", "now", "scheduled"]),
+            ("MultiAttachAllowed", &["accessModes"]),
+        ] {
+            for key in keys {
+                assert_eq!(function(name).unknown_key(&json!({ *key: null })), None, "{key}");
+                assert!(function(name).unknown_key(&json!({ key.to_uppercase(): 1 })).is_some());
+            }
+        }
+        assert_eq!(function("ZoneOf").unknown_key(&json!([])), None);
+    }
+
+    #[test]
+    fn requests_and_refusals_name_the_field() {
+        let error = |name: &str, request: Value| {
+            Function::named(name).unwrap().decide(&request).unwrap_err().to_string()
+        };
+        assert_eq!(
+            error("EffectiveNodeGrace", json!({"current": true})),
+            "`current`: invalid type: boolean `true`, expected a 64-bit integer"
+        );
+        assert!(error("DerivePodPhase", json!({})).starts_with("`pod`: "));
+        assert!(error("ZoneOf", json!([])).contains("expected"));
+    }
+
+    #[test]
+    fn paths_stay_readable() {
+        let path = path_below(&path_below("", "conditions"), "berth.io/x");
+        assert_eq!(path_below(&path, "status"), "conditions[\"berth.io/x\"].status");
+    }
+}
