@@ -1,6 +1,6 @@
 //! What all benches share: kube-scheduler's baseline workloads rebuilt exactly ([`workload`]), its decisions on them
-//! ([`expected`]) and its times ([`kube_scheduler`]), how Berth is timed on them ([`trial`]), and pods that come and go
-//! ([`churn`]).
+//! ([`expected`]) and its times ([`kube_scheduler`]), how Berth is timed on them ([`trial`]), pods that come and go ([`churn`]),
+//! and pods in every part of their lives ([`stages`]).
 
 pub mod workload;
 pub mod expected;

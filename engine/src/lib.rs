@@ -3,7 +3,7 @@
 //! A [`Cluster`] is fed [`Delta`]s and publishes [`Snapshot`]s; a decision is a function of a snapshot, a compiled [`Pod`], a
 //! [`Policy`] and a seed. Read in this order: `place` (what a decision is), `filter` and `score` (a file a plugin),
 //! `snapshot` (what they read), `cluster` (how it changes), `model` (how Kubernetes objects become facts), `kernel` (the
-//! loops).
+//! loops). [`lifecycle`] stands by itself: what happens next to a pod, as functions of their arguments alone.
 
 mod place;
 mod preempt;

@@ -9,6 +9,7 @@
 mod word;
 pub mod vocabulary;
 mod reading;
+mod listed;
 
 pub mod phase;
 pub mod condition;

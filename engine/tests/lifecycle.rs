@@ -8,8 +8,24 @@
 )]
 
 mod lifecycle {
+    use proptest::prelude::ProptestConfig;
+    use proptest::test_runner::RngSeed;
+
+    /// The same stories in every run, and nothing written beside the sources.
+    fn config(cases: u32, seed: u64) -> ProptestConfig {
+        ProptestConfig {
+            cases,
+            rng_seed: RngSeed::Fixed(seed),
+            failure_persistence: None,
+            ..ProptestConfig::default()
+        }
+    }
+
     mod attachment;
+    mod authority;
     mod back_off;
+    mod container_state;
+    mod evaluation;
     mod faults;
     mod fence;
     mod grace;
@@ -17,4 +33,5 @@ mod lifecycle {
     mod phase;
     mod pod_gc;
     mod probe;
+    mod termination;
 }

@@ -22,8 +22,8 @@ const PACKAGES: [(&str, &str, bool); 7] = [
     ("k8s.io.apimachinery.pkg.apis.meta.v1", "meta_v1", true),
 ];
 
-/// Files of lifecycle decisions: people write these messages, so they are read too; and what is false, zero or an empty list
-/// is an answer there, so it is written.
+/// Files of lifecycle decisions: people write these messages, so they are read too, and a key that is no field is a mistake; and
+/// what is false, zero or an empty list is an answer there, so it is written.
 const LIFECYCLE: &str = "berth/v1/lifecycle";
 
 /// Messages without a JSON form of their own, or with one written by hand in `src/`.
@@ -66,8 +66,7 @@ pub(crate) fn implementations(descriptors: &FileDescriptorSet) -> Result<String,
                 list(module, message.name(), &mut out)?;
                 continue;
             }
-            let object =
-                Object { is_explicit: is_lifecycle, ..Object::new(file, module, message)? };
+            let object = Object { is_lifecycle, ..Object::new(file, module, message)? };
             object.serialize(&mut out)?;
             if *read || is_lifecycle {
                 object.deserialize(&mut out)?;
@@ -102,8 +101,8 @@ struct Object<'a> {
     /// Rust path of the type.
     path: String,
     fields: Vec<Field<'a>>,
-    /// Whether false, zero and the empty list are written.
-    is_explicit: bool,
+    /// Whether false, zero and the empty list are written, and unknown keys refused.
+    is_lifecycle: bool,
 }
 
 struct Field<'a> {
@@ -142,7 +141,7 @@ impl<'a> Object<'a> {
             return Err(format!("`{}` is not proto3", file.name()).into());
         }
         let path = format!("crate::{module}::{}", message.name().to_upper_camel_case());
-        Ok(Object { message, module, path, fields, is_explicit: false })
+        Ok(Object { message, module, path, fields, is_lifecycle: false })
     }
 
     fn serialize(&self, out: &mut String) -> Result<(), Box<dyn Error>> {
@@ -173,7 +172,7 @@ impl<'a> Object<'a> {
                     out,
                     "if self.{ident} != 0 {{ map.serialize_entry({json:?}, self.{ident}().as_str_name())?; }}"
                 )?;
-            } else if self.is_explicit && field.is_answer()
+            } else if self.is_lifecycle && field.is_answer()
                 || ALWAYS.contains(&(self.message.name(), *json))
             {
                 writeln!(out, "map.serialize_entry({json:?}, &self.{ident})?;")?;
@@ -229,6 +228,7 @@ impl<'a> Object<'a> {
         let path = &self.path;
         writeln!(out, "impl crate::json::ReadObject for {path} {{")?;
         writeln!(out, "const KIND: &'static str = {:?};", self.message.name())?;
+        writeln!(out, "const IS_STRICT: bool = {};", self.is_lifecycle)?;
         writeln!(out, "fn position(key: &str) -> Option<u32> {{\nmatch key {{")?;
         for Field { descriptor, json, .. } in
             self.fields.iter().filter(|field| field.inlined.is_none())

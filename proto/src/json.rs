@@ -2,7 +2,7 @@
 //! this is what the tables call.
 //!
 //! Reading streams: no value is buffered, an unknown key is skipped where it stands (W-JS-8), and the last of two equal
-//! keys wins (W-JS-8). A failure names the field: ``field `spec.containers[0].image`: invalid type …``.
+//! keys wins (W-JS-8). Berth's own messages, which people write by hand, have no unknown keys. A failure names the field: ``field `spec.containers[0].image`: invalid type …``.
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -18,6 +18,9 @@ use serde::{Deserialize, Deserializer, Serialize, Serializer};
 pub(crate) trait ReadObject: Default {
     /// The message's name, for errors.
     const KIND: &'static str;
+
+    /// Whether a key that names no field is an error, and not skipped.
+    const IS_STRICT: bool;
 
     /// Which field `key` names; `None` when the message has no such field.
     fn position(key: &str) -> Option<u32>;
@@ -199,7 +202,11 @@ impl<T: ReadObject> Visitor<'_> for KeySeed<T> {
     }
 
     fn visit_str<E: Error>(self, key: &str) -> Result<Option<u32>, E> {
-        Ok(T::position(key))
+        let position = T::position(key);
+        if position.is_none() && T::IS_STRICT {
+            return Err(E::custom(format_args!("{FIELD}{key}`: unknown field")));
+        }
+        Ok(position)
     }
 }
 

@@ -17,6 +17,13 @@ pub fn unix_seconds() -> i64 {
     }
 }
 
+/// Microseconds since 1970-01-01T00:00:00Z by the wall clock; 0 before, saturating.
+#[must_use]
+pub fn unix_micros() -> u64 {
+    let since = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default();
+    u64::try_from(since.as_micros()).unwrap_or(u64::MAX)
+}
+
 /// Whole milliseconds of `duration`, saturating.
 #[must_use]
 pub fn as_millis(duration: Duration) -> u64 {

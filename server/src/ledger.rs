@@ -82,7 +82,7 @@ impl Key {
 /// never kept, then still grants larger tokens than that one did.
 #[must_use]
 pub fn first_revision() -> Revision {
-    Revision(u64::try_from(clock::unix_seconds()).unwrap_or(0).saturating_mul(1_000_000))
+    Revision(clock::unix_micros())
 }
 
 /// A record as it is kept.
@@ -197,4 +197,21 @@ pub enum CommitError {
     /// The storage failed.
     #[error(transparent)]
     Ledger(#[from] LedgerError),
+}
+
+#[cfg(test)]
+mod tests {
+    use std::thread;
+    use std::time::Duration;
+
+    use super::first_revision;
+
+    #[test]
+    fn a_ledger_begins_after_one_that_ended_a_moment_ago() {
+        let first = first_revision();
+        thread::sleep(Duration::from_millis(1));
+        let second = first_revision();
+        // A thousand commits in a millisecond would be another matter than one in a second.
+        assert!(second.0 >= first.0 + 1_000, "{first} {second}");
+    }
 }

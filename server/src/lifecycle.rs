@@ -8,7 +8,8 @@ use std::fmt::Write as _;
 use berth_engine::ModelError;
 use berth_engine::lifecycle;
 use berth_proto::berth_v1;
-use serde_json::Value;
+use serde::de::DeserializeOwned;
+use serde_json::{Map, Value};
 
 use crate::feed::file;
 
@@ -92,7 +93,7 @@ pub struct Function {
     /// The name in the specification, such as `DecideRestart`.
     pub name: &'static str,
     decide: fn(&Value) -> Result<Value, FunctionError>,
-    reads: fn(&str) -> bool,
+    answers: fn(Value) -> Result<(), String>,
 }
 
 /// Why a function has no answer.
@@ -123,18 +124,20 @@ impl Function {
         line.map_or("", |(_, decides)| decides)
     }
 
-    /// A key of `request` that its message does not have, if there is any. As everywhere in Kubernetes' JSON such keys are passed
-    /// over, so that a misspelt one goes unnoticed unless somebody asks.
-    #[must_use]
-    pub fn unknown_key<'a>(&self, request: &'a Value) -> Option<&'a str> {
-        let mut keys = request.as_object()?.keys();
-        keys.find(|key| !(self.reads)(key)).map(String::as_str)
+    /// Whether an answer can have these fields at all, whatever their values.
+    ///
+    /// # Errors
+    /// The path of a field that no answer has: one that is expected to be absent would always be.
+    pub fn check_fields(&self, expected: &Map<String, Value>) -> Result<(), String> {
+        let keys = expected.iter().map(|(key, value)| (key.clone(), fields(value)));
+        (self.answers)(Value::Object(keys.collect()))
     }
 
     /// Calls the function with the JSON form of its request; the answer is the JSON form of its response.
     ///
     /// # Errors
-    /// [`FunctionError`], with the path of the field.
+    /// [`FunctionError`], with the path of the field: a key that a message of Berth's does not have is one too. In Kubernetes'
+    /// objects such keys are skipped, as everywhere.
     pub fn decide(&self, request: &Value) -> Result<Value, FunctionError> {
         (self.decide)(request)
     }
@@ -148,7 +151,7 @@ macro_rules! table {
                 group: $group,
                 name: $name,
                 decide: |value| decide(value, lifecycle::$module::$function),
-                reads: reads::<berth_v1::$request>,
+                answers: read::<berth_v1::$response>,
             },)+
         ];
     };
@@ -162,21 +165,29 @@ fn decide<Request, Response>(
     function: fn(&Request) -> Result<Response, ModelError>,
 ) -> Result<Value, FunctionError>
 where
-    Request: serde::de::DeserializeOwned,
+    Request: DeserializeOwned,
     Response: serde::Serialize,
 {
-    let request: Request = serde::Deserialize::deserialize(value)
-        .map_err(|error: serde_json::Error| FunctionError::Request(file::describe(&error)))?;
+    let request = Request::deserialize(value)
+        .map_err(|error| FunctionError::Request(file::describe(&error)))?;
     let response = function(&request)?;
     serde_json::to_value(&response).map_err(|error| FunctionError::Answer(error.to_string()))
 }
 
-/// Whether the message has a field of this name in JSON. A list of lists of lists is a value of no field, and is refused by every
-/// field that is read.
-fn reads<Request: serde::de::DeserializeOwned>(key: &str) -> bool {
-    let nothing_like_it = Value::Array(vec![Value::Array(vec![Value::Array(Vec::new())])]);
-    let probe = serde_json::Map::from_iter([(key.to_owned(), nothing_like_it)]);
-    serde_json::from_value::<Request>(Value::Object(probe)).is_err()
+/// Whether a value is of the form of a message.
+fn read<T: DeserializeOwned>(value: Value) -> Result<(), String> {
+    T::deserialize(value).map(|_| ()).map_err(|error| file::describe(&error))
+}
+
+/// The keys of a value, with nothing below them: `null` is a value of every field.
+fn fields(value: &Value) -> Value {
+    match value {
+        Value::Object(keys) if !keys.is_empty() => {
+            Value::Object(keys.iter().map(|(key, value)| (key.clone(), fields(value))).collect())
+        }
+        Value::Array(elements) => Value::Array(elements.iter().map(fields).collect()),
+        _ => Value::Null,
+    }
 }
 
 /// The path of a key under `path`: `a.b`, or `a["example.com/b"]` for a key that would not read as one.
@@ -203,25 +214,49 @@ mod tests {
     use super::*;
 
     #[test]
-    fn keys_that_nobody_reads_are_found() {
-        let function = |name| Function::named(name).unwrap();
-        let request = json!({"current": 1, "override": null, "podGracePeriodSecond": 3});
-        let unknown = function("EffectiveNodeGrace").unknown_key(&request);
-        assert_eq!(unknown, Some("podGracePeriodSecond"));
-        for (name, keys) in [
-            ("DerivePodPhase", &["pod", "podIsTerminal", "evict", "nodeReady"][..]),
-            ("AttachSequence", &["record", "operations"]),
-            ("ZoneDisruption", &["zones", "evictionRate"]),
-            ("ZoneOf", &["labels"]),
-            ("TaintEviction", &["tolerations", "taints", "now", "scheduled"]),
-            ("MultiAttachAllowed", &["accessModes"]),
-        ] {
-            for key in keys {
-                assert_eq!(function(name).unknown_key(&json!({ *key: null })), None, "{key}");
-                assert!(function(name).unknown_key(&json!({ key.to_uppercase(): 1 })).is_some());
-            }
-        }
-        assert_eq!(function("ZoneOf").unknown_key(&json!([])), None);
+    fn keys_of_no_field_are_refused_at_every_depth() {
+        let error = |name: &str, request: Value| {
+            Function::named(name).unwrap().decide(&request).unwrap_err().to_string()
+        };
+        assert_eq!(
+            error("EffectiveNodeGrace", json!({"override": null, "podGracePeriodSecond": 3})),
+            "`podGracePeriodSecond`: unknown field"
+        );
+        assert_eq!(
+            error("AttachSequence", json!({"record": {"version": 1, "accessMode": []}})),
+            "`record.accessMode`: unknown field"
+        );
+        assert_eq!(
+            error("AttachSequence", json!({"operations": [{"op": "MayStart", "nod": "n"}]})),
+            "`operations[0].nod`: unknown field"
+        );
+        assert_eq!(
+            error("ZoneOf", json!({"labels": {"any": "x"}, "Labels": 1})),
+            "`Labels`: unknown field"
+        );
+        // A pod may carry fields of a later Kubernetes.
+        let qos = Function::named("QoSClass").unwrap();
+        let pod =
+            json!({"pod": {"spec": {"later": 1, "containers": [{"name": "a", "later": {}}]}}});
+        assert_eq!(qos.decide(&pod).unwrap()["qosClass"], "BestEffort");
+    }
+
+    #[test]
+    fn only_what_an_answer_may_have_can_be_expected() {
+        let check = |name: &str, expected: Value| {
+            Function::named(name).unwrap().check_fields(expected.as_object().unwrap())
+        };
+        let unknown = |field: &str| Err(format!("`{field}`: unknown field"));
+        assert_eq!(
+            check("AttachSequence", json!({"results": [{"ok": true}], "record": {}})),
+            Ok(())
+        );
+        assert_eq!(check("AttachSequence", json!({"recod": null})), unknown("recod"));
+        assert_eq!(
+            check("AttachSequence", json!({"results": [{}, {"x": 1}]})),
+            unknown("results[1].x")
+        );
+        assert_eq!(check("DeriveConditions", json!({"conditions": {"Ready": null}})), Ok(()));
     }
 
     #[test]

@@ -29,16 +29,24 @@ const N_CLIENTS: u64 = 6;
 
 type Client = LifecycleServiceClient<Channel>;
 
+fn berth() -> Command {
+    let mut command = Command::new(env!("CARGO_BIN_EXE_berth"));
+    command.arg("serve");
+    command
+}
+
 fn spawn(ledger: &Path) -> Child {
-    spawn_by(&mut Command::new(env!("CARGO_BIN_EXE_berth")), ledger)
+    spawn_by(&mut berth(), ledger)
 }
 
 fn spawn_by(command: &mut Command, ledger: &Path) -> Child {
+    spawn_without(command.arg("--ledger").arg(ledger))
+}
+
+fn spawn_without(command: &mut Command) -> Child {
     command
-        .arg("serve")
         .args(["--grpc-address", "127.0.0.1:0", "--http-address", "127.0.0.1:0"])
-        .args(["--worker-threads", "2", "--ledger"])
-        .arg(ledger)
+        .args(["--worker-threads", "2"])
         .env_remove("BERTH_LOG")
         // The tests' own; to the service it is a setting that it does not know.
         .env_remove("BERTH_SHARED")
@@ -61,8 +69,11 @@ impl Running {
     async fn of(mut child: Child) -> Running {
         let mut log = BufReader::new(child.stderr.take().unwrap());
         let mut line = String::new();
-        log.read_line(&mut line).unwrap();
-        let address = line.split("grpc=").nth(1).unwrap_or_else(|| panic!("{line}"));
+        while !line.contains("grpc=") {
+            line.clear();
+            assert!(log.read_line(&mut line).unwrap() > 0, "the server ended");
+        }
+        let address = line.split("grpc=").nth(1).unwrap();
         let address = address.split_whitespace().next().unwrap().to_owned();
         // Read to its end, or the server would wait for a reader.
         std::thread::spawn(move || log.read_to_end(&mut Vec::new()));
@@ -201,11 +212,13 @@ async fn a_full_disk_refuses_and_loses_nothing() {
     let answer = running.client.acquire_identity(acquire(0)).await.unwrap().into_inner();
     let mut tokens = vec![answer.token];
     running.kill();
+    let older = directory.path().join("older");
+    std::fs::copy(&path, &older).unwrap();
 
     let n_blocks = std::fs::metadata(&path).unwrap().len() / 512 + 8;
     let script = format!("trap '' XFSZ; ulimit -f {n_blocks}; exec \"$0\" \"$@\"");
     let mut limited = Command::new("sh");
-    limited.args(["-c", &script, env!("CARGO_BIN_EXE_berth")]);
+    limited.args(["-c", &script, env!("CARGO_BIN_EXE_berth"), "serve"]);
     let mut running = Running::of(spawn_by(&mut limited, &path)).await;
     let refused = loop {
         assert!(tokens.len() < 20_000, "the file never came to its limit");
@@ -216,6 +229,16 @@ async fn a_full_disk_refuses_and_loses_nothing() {
     };
     assert_eq!(refused.code(), Code::Unavailable, "{refused:?}");
     assert!(refused.message().starts_with("the ledger is not available: "), "{refused:?}");
+    // Not opened again where it is gone, nor where an older copy is: what was answered would be forgotten, and granted again.
+    let aside = directory.path().join("aside");
+    std::fs::rename(&path, &aside).unwrap();
+    let gone = running.client.get_identity(get(0)).await.unwrap_err();
+    assert_eq!((gone.code(), path.exists()), (Code::Unavailable, false), "{gone:?}");
+    std::fs::copy(&older, &path).unwrap();
+    let older = running.client.acquire_identity(acquire(1)).await.unwrap_err();
+    assert_eq!(older.code(), Code::Unavailable, "{older:?}");
+    assert!(older.message().contains("it is an older copy"), "{older:?}");
+    std::fs::rename(&aside, &path).unwrap();
     // The file has been opened again: it can still be read.
     for (n, token) in tokens.iter().enumerate() {
         let record =
@@ -230,6 +253,28 @@ async fn a_full_disk_refuses_and_loses_nothing() {
     let answer = running.client.acquire_identity(acquire(0)).await.unwrap().into_inner();
     assert_eq!((&*answer.outcome, answer.token), ("AlreadyHeld", tokens[0]));
     running.kill();
+}
+
+/// Two ledgers in memory, one after the other within a moment.
+#[tokio::test]
+async fn a_ledger_that_is_begun_anew_gives_larger_tokens() {
+    let mut highest = 0;
+    for _ in 0..5 {
+        let mut running = Running::of(spawn_without(&mut berth())).await;
+        for n in 0..3 {
+            let request = AcquireIdentityRequest {
+                namespace: NAMESPACE.into(),
+                name: format!("pet-{n}"),
+                uid: "u".into(),
+                node_name: String::new(),
+                actor: "me".into(),
+            };
+            let answer = running.client.acquire_identity(request).await.unwrap().into_inner();
+            assert!(answer.token > highest, "{} after {highest}", answer.token);
+            highest = answer.token;
+        }
+        running.kill();
+    }
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]

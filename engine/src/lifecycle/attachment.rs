@@ -193,7 +193,8 @@ impl Attachment {
         reason.into()
     }
 
-    /// Whether the pod may start on the node, and what it waits for otherwise (L-VOL-7), however long (L-VOL-9).
+    /// Whether the pod may start on the node, and what it waits for otherwise (L-VOL-7), however long: when its node agent says so
+    /// in an event is the agent's (L-VOL-9).
     #[must_use]
     pub fn may_start(&self, node: &str, pod_uid: &str) -> AttachOutcome {
         let reason = if self.holders.contains(node, pod_uid) {

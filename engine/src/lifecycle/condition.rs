@@ -24,8 +24,10 @@ use berth_proto::berth_v1::{
 use berth_proto::core_v1::{Pod, PodSpec};
 
 pub use contact::mark_pod_not_ready_on_node;
-pub(crate) use disruption::disruption_stale_at;
+pub(crate) use contact::{as_recorded, without_contact};
 pub use disruption::{DisruptionCause, expire_disruption, mark_disruption};
+pub(crate) use disruption::{disruption_stale_at, drop_stale_mark};
+pub(crate) use recorded::{recorded, stated};
 pub use restarting::all_containers_restarting;
 pub use sandbox::{NetworkMode, SandboxState, SandboxView};
 pub use scheduling::{SchedulingResult, set_scheduling_condition};
@@ -53,7 +55,8 @@ const POD_FAILED: &str = "PodFailed";
 ///
 /// A terminal phase leaves neither `Ready` nor `ContainersReady` True (L-COND-11).
 ///
-/// Cost: one pass over containers and one over the recorded conditions; nothing is allocated for pods of up to 64 of each.
+/// Cost: one pass over containers and one over the recorded conditions; nothing is allocated for pods of up to 6 containers and 64
+/// conditions.
 ///
 /// # Errors
 /// [`ModelError`] relative to the pod: a name or condition type that is there twice, a status of a condition that is not one of
@@ -83,8 +86,9 @@ pub(crate) fn derive_on<'a>(
     let containers = Containers::of(roster);
     let was_initialized = recorded.is_true(OwnedType::Initialized);
     let containers_ready = containers.ready(phase);
+    let gates_met = containers::gates_met(spec, &recorded)?;
     let ready = match containers_ready.status {
-        ConditionStatus::True => containers::gates_met(spec, &recorded)?,
+        ConditionStatus::True => gates_met,
         _ => containers_ready, // L-COND-9
     };
     let mut set = ConditionSet::new(pod, recorded, now);

@@ -9,6 +9,7 @@ mod transition;
 mod paired;
 mod roster;
 mod by_name;
+mod names;
 
 use berth_proto::core_v1::{Container, ContainerStateTerminated, ContainerStatus};
 
@@ -18,6 +19,7 @@ use crate::model::ModelError;
 
 pub(crate) use by_name::ByName;
 pub use derive::{PostStart, StartErrorReason, derive_container_state};
+pub(crate) use names::Names;
 pub(crate) use paired::Observed;
 pub(crate) use roster::{Member, Roster};
 pub use transition::check_container_transition;
@@ -65,21 +67,10 @@ impl<'a> Described<'a> {
     ) -> Result<Described<'a>, ModelError> {
         let container = container.ok_or_else(|| ModelError::new("container", "required"))?;
         let kind = ContainerKind::parse(kind, "kind")?;
-        let own = reading::own_restart_policy(container);
-        let own = own.map_err(|error| error.under("container"))?;
-        let contradiction = match kind {
-            ContainerKind::Init if own == Some(RestartPolicy::Always) => {
-                Some("an init container whose own restart policy is `Always` is a `sidecar`")
-            }
-            ContainerKind::Sidecar if own.is_some_and(|own| own != RestartPolicy::Always) => {
-                Some("the own restart policy of a `sidecar` is `Always`")
-            }
-            ContainerKind::Ephemeral => Some("an `ephemeral` container has no such states"),
-            _ => None,
-        };
-        if let Some(contradiction) = contradiction {
-            return Err(ModelError::new("kind", contradiction));
+        if kind == ContainerKind::Ephemeral {
+            return Err(ModelError::new("kind", "an `ephemeral` container has no such states"));
         }
+        reading::check_kind(container, kind).map_err(|error| error.under("container"))?;
         let pod_policy =
             RestartPolicy::parse_or(pod_policy, RestartPolicy::Always, "podRestartPolicy")?;
         Ok(Described { container, kind, pod_policy })
@@ -116,11 +107,11 @@ mod tests {
         assert_eq!(check(Some("Never"), "init"), None);
         assert_eq!(
             check(Some("Always"), "init").unwrap(),
-            "`kind`: an init container whose own restart policy is `Always` is a `sidecar`"
+            "`container.restartPolicy`: an init container of policy `Always` is a `sidecar`"
         );
         assert_eq!(
             check(Some("Never"), "sidecar").unwrap(),
-            "`kind`: the own restart policy of a `sidecar` is `Always`"
+            "`container.restartPolicy`: a `sidecar` is of policy `Always`"
         );
         assert_eq!(
             check(None, "ephemeral").unwrap(),

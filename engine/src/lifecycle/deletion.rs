@@ -13,6 +13,6 @@ mod replacement;
 pub use authority::{
     ActorKind, Removal, RemovalEffect, RemovalReason, RemovalWarning, authorize, authorize_removal,
 };
-pub use entitlement::{NodeAbsence, collector_entitlement};
+pub(super) use entitlement::{NodeAbsence, NodeObject, collector_entitlement, place_entitlement};
 pub use namespace::namespace_deletion;
 pub use replacement::{Replacement, ReplacementReason, replacement, replacement_decision};

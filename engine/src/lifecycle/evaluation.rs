@@ -1,8 +1,9 @@
 //! Where a pod is in its life, what happens next and when: the decision groups put together for one pod.
 //!
-//! [`evaluate_pod`] answers one pod of a stream, [`explain_pod`] tells its story. [`subject`] is what is known, [`next`] what has to
-//! happen, [`story`] what happened and what will.
+//! [`evaluate_pod`] answers one pod of a stream, [`explain_pod`] tells its story. `subject.rs` is what is known, `next.rs` what has
+//! to happen (`containers.rs` while the pod lives), `story.rs` what happened and what will.
 
+mod containers;
 mod next;
 mod story;
 mod subject;
@@ -78,6 +79,12 @@ pub fn phase_and_conditions<'a>(
     let Subject { pod, roster, now, phase_facts, sandboxes, .. } = subject;
     let decide = || {
         let phase = phase::decide_on(pod, roster, phase_facts)?;
+        if reading::node_name(pod).is_none() && roster.has_no_status() {
+            return Ok((phase, condition::as_recorded(pod, *now)?));
+        }
+        if subject.is_out_of_contact() {
+            return Ok((phase, condition::without_contact(pod, *now)?));
+        }
         let sandboxes = sandboxes.as_deref();
         let conditions = condition::derive_on(pod, roster, phase.phase, sandboxes, *now)?;
         Ok((phase, conditions))
@@ -88,26 +95,27 @@ pub fn phase_and_conditions<'a>(
 fn evaluate<'a>(subject: &Subject<'a>) -> Result<Evaluation<'a>, ModelError> {
     let (phase, conditions) = phase_and_conditions(subject)?;
     let next = next::next(subject, &phase)?;
-    let wake_up_at = wake_up_at(subject, &next)?;
+    let wake_up_at = wake_up_at(subject, &phase, &next)?;
     Ok(Evaluation { phase, conditions, next, wake_up_at })
 }
 
 /// The first moment after now at which the passage of time alone changes the answer.
-fn wake_up_at(subject: &Subject<'_>, next: &Next<'_>) -> Result<Option<Seconds>, ModelError> {
-    let mut times = vec![next.not_before, next.deadline];
-    let is_alive = !matches!(next.action, Action::RemovePod | Action::AwaitFinalizers)
-        && !reading::phase(subject.pod)?.is_terminal();
-    if is_alive && !reading::is_marked(subject.pod) {
-        times.push(next::active_deadline(subject));
-        times.push(next::eviction(subject)?);
-        times.push(condition::disruption_stale_at(subject.pod, subject.now));
-    }
-    Ok(times.into_iter().flatten().filter(|at| *at > subject.now).min())
+fn wake_up_at(
+    subject: &Subject<'_>,
+    phase: &PhaseDecision<'_>,
+    next: &Next<'_>,
+) -> Result<Option<Seconds>, ModelError> {
+    let threats = next::threats(subject, phase)?;
+    let times = [next.not_before, next.deadline, next.afterwards].into_iter().flatten();
+    let times = times.chain(threats.into_iter().map(|(at, _)| at));
+    Ok(times.filter(|at| *at > subject.now).min())
 }
 
 fn answer(subject: &Subject<'_>, evaluation: &Evaluation<'_>) -> EvaluatePodsResponse {
     let Evaluation { phase, conditions, next, wake_up_at } = evaluation;
     let meta = reading::meta(subject.pod);
+    let mut conditions = conditions.to_wire();
+    condition::drop_stale_mark(&mut conditions, subject.pod, subject.now);
     EvaluatePodsResponse {
         namespace: meta.namespace.clone(),
         name: meta.name.clone(),
@@ -117,7 +125,7 @@ fn answer(subject: &Subject<'_>, evaluation: &Evaluation<'_>) -> EvaluatePodsRes
         effective_phase: phase.effective.word().to_owned(),
         reason: phase.reason.to_owned(),
         message: phase.message.to_owned(),
-        conditions: conditions.to_wire(),
+        conditions,
         next_action: Some(next_action(next)),
         wake_up_at: wake_up_at.map(reading::time),
         error: None,

@@ -10,8 +10,13 @@ pub use decide::{
 };
 pub use sequence::fence_sequence;
 
+use berth_proto::core_v1::Node;
+
+use super::node_failure::effect_of;
+use super::reading::{OUT_OF_SERVICE, has_taint, in_list, node_ready};
 use super::vocabulary::ConditionStatus;
 use super::word::words;
+use crate::model::ModelError;
 
 words! {
     /// What a fence cuts off (L-FENCE-10).
@@ -111,6 +116,17 @@ pub const fn scope_of_taint(
         }
         _ => None,
     }
+}
+
+/// Whether an administrator has declared the node's processes dead (L-FENCE-11, L-DEL-6, L-GC-5).
+///
+/// # Errors
+/// [`ModelError`] relative to the node for a `Ready` condition that is none or there twice, and a taint's effect that is none.
+pub(super) fn is_out_of_service(node: &Node) -> Result<bool, ModelError> {
+    for (index, taint) in node.spec.iter().flat_map(|spec| &spec.taints).enumerate() {
+        in_list("spec.taints", index, effect_of(taint))?;
+    }
+    Ok(scope_of_taint(has_taint(node, OUT_OF_SERVICE), node_ready(node)?).is_some())
 }
 
 /// The fence of one node, from the loss of contact to its return. After [`FenceState::Recovered`] the next loss is a new fence.

@@ -13,4 +13,4 @@ pub use binding::{BindRefusal, bind, bind_refusal};
 pub use incarnation::{create_pod, same_incarnation};
 pub use readiness::{SCHEDULING_GATED, gates, is_schedulable, scheduling_readiness};
 pub use toleration::check_toleration_update;
-pub use update::{GateOperation, GateRefusal, check_gate_update};
+pub use update::{GateRefusal, check_gate_update};

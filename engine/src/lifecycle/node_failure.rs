@@ -12,6 +12,7 @@ pub(crate) use taint_eviction::{Eviction, eviction_since};
 pub use taint_eviction::{TaintDecision, taint_eviction};
 pub use timeline::node_loss_timeline;
 pub use toleration::default_tolerations;
+pub(super) use toleration::{NoExecuteTolerations, effect_of};
 pub use zone::{ZoneState, zone_disruption, zone_of};
 
 use super::reading::Seconds;
@@ -32,12 +33,4 @@ fn seconds_or(given: Option<i64>, default: Seconds, field: &str) -> Result<Secon
         seconds if seconds < 0 => Err(ModelError::new(field, format!("`{seconds}` is negative"))),
         seconds => Ok(seconds),
     }
-}
-
-/// The last second of the year 9999. What would come later never comes.
-const END_OF_TIME: Seconds = 253_402_300_799;
-
-/// So many seconds later; `None` when that is after the end of time.
-fn after(time: Seconds, seconds: Seconds) -> Option<Seconds> {
-    Some(time.saturating_add(seconds)).filter(|at| *at <= END_OF_TIME || seconds == 0)
 }

@@ -3,7 +3,8 @@
 use berth_proto::berth_v1::{PartitionConditionRequest, PartitionConditionResponse};
 use berth_proto::core_v1::{Pod, PodCondition};
 
-use super::reading::{self, Seconds, given, in_list};
+use super::condition::{recorded, stated};
+use super::reading::{self, given};
 use super::vocabulary::{ConditionStatus, PodPhase};
 use crate::model::ModelError;
 
@@ -13,8 +14,8 @@ pub const NODE_PARTITIONED: &str = "berth.io/NodePartitioned";
 /// `PartitionCondition`: the condition [`NODE_PARTITIONED`] of a pod, given what is known of its node.
 ///
 /// # Errors
-/// [`ModelError`] for a missing pod or `now`, and for a word that is not known: `nodeReady`, the pod's phase, and the status of
-/// the recorded condition.
+/// [`ModelError`] for a missing pod or `now`, for an unknown `nodeReady` or phase, and for recorded conditions that contradict each
+/// other.
 pub fn partition_condition(
     request: &PartitionConditionRequest,
 ) -> Result<PartitionConditionResponse, ModelError> {
@@ -25,19 +26,23 @@ pub fn partition_condition(
         word => Some(ConditionStatus::parse(word, "nodeReady")?),
     };
     let phase = reading::phase(pod).map_err(|error| error.under("pod"))?;
-    let recorded = recorded(pod).map_err(|error| error.under("pod.status"))?;
+    let recorded = recorded(pod, NODE_PARTITIONED).map_err(|error| error.under("pod"))?;
     let is_partitioned = is_partitioned(pod, phase, node_ready, recorded.map(|(_, status)| status));
     let is_marked = reading::is_marked(pod);
 
+    let turned = |status, reason| {
+        let recorded = recorded.map(|(condition, _)| condition);
+        Some(stated(pod, NODE_PARTITIONED, recorded, (status, reason), now))
+    };
     let condition = match (node_ready, recorded) {
-        (Some(ConditionStatus::Unknown), recorded) if is_partitioned => {
-            Some(set(pod, recorded, ConditionStatus::True, "NodeHeartbeatLost", now))
+        (Some(ConditionStatus::Unknown), _) if is_partitioned => {
+            turned(ConditionStatus::True, "NodeHeartbeatLost")
         }
         // A node that reports itself not ready is in touch as well.
         (Some(ConditionStatus::True | ConditionStatus::False), Some((_, status)))
             if status != ConditionStatus::False =>
         {
-            Some(set(pod, recorded, ConditionStatus::False, "NodeHeartbeatRestored", now))
+            turned(ConditionStatus::False, "NodeHeartbeatRestored")
         }
         (_, recorded) => recorded.map(|(condition, _)| condition.clone()),
     };
@@ -69,35 +74,6 @@ fn is_partitioned(
         None => recorded == Some(ConditionStatus::True),
     };
     is_out_of_touch && !phase.is_terminal() && reading::node_name(pod).is_some()
-}
-
-/// The recorded condition and its status.
-fn recorded(pod: &Pod) -> Result<Option<(&PodCondition, ConditionStatus)>, ModelError> {
-    let mut conditions = reading::status(pod).conditions.iter().enumerate();
-    let found = conditions.find(|(_, condition)| condition.r#type == NODE_PARTITIONED);
-    let Some((index, condition)) = found else { return Ok(None) };
-    let status = ConditionStatus::parse(&condition.status, "status");
-    Ok(Some((condition, in_list("conditions", index, status)?)))
-}
-
-/// The condition with a status, whose transition is now unless it was that already (L-COND-1, L-COND-2).
-fn set(
-    pod: &Pod,
-    recorded: Option<(&PodCondition, ConditionStatus)>,
-    status: ConditionStatus,
-    reason: &str,
-    now: Seconds,
-) -> PodCondition {
-    let unchanged = recorded.filter(|(_, recorded)| *recorded == status);
-    let since = unchanged.and_then(|(condition, _)| condition.last_transition_time);
-    PodCondition {
-        r#type: NODE_PARTITIONED.to_owned(),
-        status: status.word().to_owned(),
-        last_transition_time: since.or_else(|| Some(reading::time(now))),
-        reason: reason.to_owned(),
-        observed_generation: reading::meta(pod).generation,
-        ..PodCondition::default()
-    }
 }
 
 #[cfg(test)]
@@ -203,6 +179,13 @@ mod tests {
         assert_eq!(
             error(request),
             format!("`pod.status.conditions[0].status`: unknown value `Yes`: {known}")
+        );
+        let mut twice = pod("Running", "True");
+        let conditions = &mut twice.status.as_mut().unwrap().conditions;
+        conditions.push(PodCondition { status: "False".to_owned(), ..conditions[0].clone() });
+        assert_eq!(
+            error(asked(twice, "True")),
+            format!("`pod.status.conditions[1].type`: `{NODE_PARTITIONED}` is there twice")
         );
         let request = asked(pod("Asleep", ""), "True");
         assert!(error(request).starts_with("`pod.status.phase`: unknown value `Asleep`"));

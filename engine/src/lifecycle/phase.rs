@@ -85,7 +85,7 @@ pub struct PhaseDecision<'a> {
 
 /// The phase of a pod, given the statuses of its containers and the recorded phase (L-PHASE-5 to L-PHASE-13).
 ///
-/// Cost: one pass over the containers; nothing is allocated for pods of up to 64.
+/// Cost: one pass over the containers; nothing is allocated for pods of up to 6.
 ///
 /// # Errors
 /// [`ModelError`] relative to the pod: an unknown phase or policy, a status that contradicts itself or belongs to no

@@ -5,14 +5,18 @@ use std::cmp::Reverse;
 use std::collections::BTreeMap;
 
 use berth_proto::berth_v1::{self, PodGcAction, PodGcRequest, PodGcResponse};
-use berth_proto::core_v1::{Node, Pod};
+use berth_proto::core_v1::Pod;
 
-use super::deletion::{NodeAbsence, RemovalReason, collector_entitlement};
-use super::reading::{self, Seconds, in_list};
+use super::condition::DisruptionCause;
+use super::deletion::{
+    NodeAbsence, NodeObject, RemovalReason, collector_entitlement, place_entitlement,
+};
+use super::fence::is_out_of_service;
+use super::listed::{nodes_by_name, refuse_twins};
+use super::reading::{self, Seconds, after, in_list};
 use super::vocabulary::PodPhase;
 use super::word::words;
 use crate::model::ModelError;
-use crate::model::label::clip;
 
 words! {
     /// Why a pod is removed, in the order of the passes (L-GC-7).
@@ -37,15 +41,10 @@ pub(crate) const QUARANTINE_SECONDS: Seconds = 40;
 /// How many pods that have ended may stay, where the request does not say (L-GC-1).
 const TERMINATED_POD_THRESHOLD: i64 = 12_500;
 
-/// `DisruptionTarget` reason of a pod whose node is gone (L-GC-6, L-COND-12).
-const ORPHAN_DISRUPTION: &str = "DeletionByPodGC";
-
 /// What is read of a pod.
 struct Facts<'a> {
     pod: &'a Pod,
     phase: PodPhase,
-    is_marked: bool,
-    node_name: Option<&'a str>,
     turn: Turn<'a>,
 }
 
@@ -60,7 +59,8 @@ struct Turn<'a> {
 
 /// What is known of the nodes.
 struct Nodes<'a> {
-    by_name: BTreeMap<&'a str, &'a Node>,
+    /// Whether they are out of service.
+    by_name: BTreeMap<&'a str, bool>,
     absent: &'a BTreeMap<String, berth_v1::NodeAbsence>,
     now: Seconds,
 }
@@ -68,10 +68,10 @@ struct Nodes<'a> {
 /// `PodGC`: one run (L-GC-1 to L-GC-8). The answer does not depend on the order of pods and nodes. Cost: a sort of the pods.
 ///
 /// # Errors
-/// [`ModelError`] for an unknown phase, a pod or node without a name or given twice, and a missing `now`.
+/// [`ModelError`] for an unknown phase or readiness, a pod or node without a name or that is there twice, and a missing `now`.
 pub fn pod_gc(request: &PodGcRequest) -> Result<PodGcResponse, ModelError> {
     let now = reading::required(request.now.as_ref(), "now")?;
-    let by_name = nodes_by_name(&request.nodes)?;
+    let by_name = nodes_by_name(&request.nodes, is_out_of_service)?;
     let nodes = Nodes { by_name, absent: &request.absent_nodes, now };
     let pods = read_pods(&request.pods)?;
     let mut ended: Vec<&Facts<'_>> =
@@ -89,11 +89,12 @@ pub fn pod_gc(request: &PodGcRequest) -> Result<PodGcResponse, ModelError> {
     let mut actions = Vec::with_capacity(wanted.len());
     for (cause, facts) in wanted {
         // Every pass implies an entitlement; nothing is removed on the strength of a pass alone (L-GC-8, L-TEST-10).
-        if let Ok(entitlement) = nodes.entitlement(facts)? {
+        let node = nodes.object_of(facts.pod);
+        if let Ok(entitlement) = collector_entitlement(facts.pod, facts.phase, node, now) {
             actions.push(facts.removal(cause, entitlement));
         }
     }
-    let next_run_at = Some(reading::time(now.saturating_add(PERIOD_SECONDS)));
+    let next_run_at = after(now, PERIOD_SECONDS).map(reading::time);
     Ok(PodGcResponse { actions, next_run_at })
 }
 
@@ -106,45 +107,27 @@ fn n_over_threshold(request: &PodGcRequest, n_ended: usize) -> usize {
 }
 
 impl Nodes<'_> {
-    /// The first of the passes 2, 3 and 4 that wants the pod (L-GC-3 to L-GC-5).
+    /// The first of the passes 2, 3 and 4 that wants the pod (L-GC-3 to L-GC-5): they go by where it is, whatever its phase.
     fn cause(&self, facts: &Facts<'_>) -> Option<GcCause> {
-        let Some(name) = facts.node_name else {
-            return facts.is_marked.then_some(GcCause::UnscheduledTerminating);
-        };
-        match self.by_name.get(name) {
-            Some(node) => {
-                let is_out = facts.is_marked
-                    && !reading::is_node_ready(node)
-                    && reading::has_taint(node, reading::OUT_OF_SERVICE);
-                is_out.then_some(GcCause::TerminatingOutOfService)
-            }
-            None => self.is_certainly_absent(name).then_some(GcCause::Orphaned),
+        match place_entitlement(facts.pod, self.object_of(facts.pod), self.now) {
+            Ok(RemovalReason::NodeOutOfService) => Some(GcCause::TerminatingOutOfService),
+            Ok(RemovalReason::NodeObjectDeleted) => Some(GcCause::Orphaned),
+            Ok(RemovalReason::NeverBound) => Some(GcCause::UnscheduledTerminating),
+            _ => None,
         }
     }
 
-    /// Missed long enough ago, and looked for past every cache (L-GC-3). Nobody knows since when: not yet (L-GEN-4).
-    fn is_certainly_absent(&self, name: &str) -> bool {
-        let absence = self.absence(name);
-        let is_over = |since: Seconds| self.now.saturating_sub(since) >= QUARANTINE_SECONDS;
-        absence.confirmed_live && absence.noticed_at.is_some_and(is_over)
-    }
-
-    fn absence(&self, name: &str) -> NodeAbsence {
+    /// What is known of the pod's node.
+    fn object_of(&self, pod: &Pod) -> NodeObject {
+        let name = reading::node_name(pod).unwrap_or_default();
+        if let Some(is_out_of_service) = self.by_name.get(name).copied() {
+            return NodeObject::There { is_out_of_service };
+        }
         let absence = self.absent.get(name);
-        NodeAbsence {
+        NodeObject::Absent(NodeAbsence {
             noticed_at: absence.and_then(|absence| reading::optional(absence.since.as_ref())),
             confirmed_live: absence.is_some_and(|absence| absence.confirmed_live),
-        }
-    }
-
-    /// What makes the forced removal lawful (L-GC-8, L-DEL-6).
-    fn entitlement(
-        &self,
-        facts: &Facts<'_>,
-    ) -> Result<Result<RemovalReason, RemovalReason>, ModelError> {
-        let name = facts.node_name.unwrap_or_default();
-        let node = self.by_name.get(name).copied();
-        collector_entitlement(facts.pod, node, self.absence(name), self.now)
+        })
     }
 }
 
@@ -157,13 +140,11 @@ impl<'a> Facts<'a> {
         Ok(Facts {
             pod,
             phase,
-            is_marked: reading::is_marked(pod),
-            node_name: reading::node_name(pod),
             turn: Turn {
                 is_evicted: Reverse(is_evicted),
                 created: reading::optional(meta.creation_timestamp.as_ref()),
                 name,
-                namespace: &meta.namespace,
+                namespace: reading::namespace(&meta.namespace),
             },
         })
     }
@@ -176,7 +157,12 @@ impl<'a> Facts<'a> {
             pod: self.turn.name.to_owned(),
             cause: cause.word().to_owned(),
             set_phase: if is_terminal { "" } else { PodPhase::Failed.word() }.to_owned(),
-            disruption_reason: if is_marked { ORPHAN_DISRUPTION } else { "" }.to_owned(),
+            disruption_reason: if is_marked {
+                DisruptionCause::OrphanedByPodGc.reason()
+            } else {
+                ""
+            }
+            .to_owned(),
             namespace: self.turn.namespace.to_owned(),
             uid: reading::meta(self.pod).uid.clone(),
             entitlement: entitlement.word().to_owned(),
@@ -184,47 +170,19 @@ impl<'a> Facts<'a> {
     }
 }
 
-/// What is read of every pod; none is given twice.
+/// What is read of every pod; none is there twice.
 fn read_pods(pods: &[Pod]) -> Result<Vec<Facts<'_>>, ModelError> {
     let mut facts = Vec::with_capacity(pods.len());
-    let mut names = Vec::with_capacity(pods.len());
     for (index, pod) in pods.iter().enumerate() {
         facts.push(in_list("pods", index, Facts::read(pod))?);
     }
-    for (index, Facts { turn, .. }) in facts.iter().enumerate() {
-        names.push((turn.namespace, turn.name, index));
-    }
-    // Sorted rather than hashed: names that collide on purpose cost no more than others.
-    names.sort_unstable();
-    for pair in names.windows(2) {
-        if pair[0].0 == pair[1].0 && pair[0].1 == pair[1].1 {
-            let (namespace, name) = (clip(pair[0].0), clip(pair[0].1));
-            let reason = format!("`{namespace}/{name}` is `pods[{}]` too", pair[0].2);
-            return Err(ModelError::new(format!("pods[{}].metadata.name", pair[1].2), reason));
-        }
-    }
+    refuse_twins(pods.iter(), "metadata.name")?;
     Ok(facts)
-}
-
-/// The nodes by name; none is given twice.
-fn nodes_by_name(nodes: &[Node]) -> Result<BTreeMap<&str, &Node>, ModelError> {
-    let mut by_name = BTreeMap::new();
-    for (index, node) in nodes.iter().enumerate() {
-        let field = || format!("nodes[{index}].metadata.name");
-        let name = node.metadata.as_ref().map_or("", |meta| meta.name.as_str());
-        if name.is_empty() {
-            return Err(ModelError::new(field(), "required"));
-        }
-        if by_name.insert(name, node).is_some() {
-            return Err(ModelError::new(field(), format!("`{}` is given twice", clip(name))));
-        }
-    }
-    Ok(by_name)
 }
 
 #[cfg(test)]
 mod tests {
-    use berth_proto::core_v1::{PodSpec, PodStatus};
+    use berth_proto::core_v1::{Node, PodSpec, PodStatus};
     use berth_proto::meta_v1::ObjectMeta;
 
     use super::*;
@@ -331,6 +289,9 @@ mod tests {
         let names: Vec<&str> = answer.actions.iter().map(|action| action.pod.as_str()).collect();
         assert_eq!(names, ["p00000", "p00001", "p00002"]);
         assert_eq!(answer.next_run_at, Some(reading::time(120)));
+        let last =
+            PodGcRequest { now: Some(reading::time(reading::END_OF_TIME)), ..request.clone() };
+        assert_eq!(pod_gc(&last).unwrap().next_run_at, None);
         for threshold in [i64::MAX, i64::MIN, 0] {
             request.terminated_pod_threshold = Some(threshold);
             assert!(pod_gc(&request).unwrap().actions.is_empty());
@@ -352,13 +313,17 @@ mod tests {
         );
         assert_eq!(
             refused(request(&["a - n 1", "b - n 1", "a - n 2"])),
-            "`pods[2].metadata.name`: `/a` is `pods[0]` too"
+            "`pods[2].metadata.name`: `default/a` is `pods[0]` too"
         );
         assert_eq!(refused(request(&["- - n 1"])), "`pods[0].metadata.name`: required");
+        let mut unknown = node("n");
+        unknown.status = serde_json::from_str(r#"{"conditions": [{"type": "Ready"}]}"#).unwrap();
+        let error = refused(PodGcRequest { nodes: vec![unknown], ..request(&[]) });
+        assert!(error.starts_with("`nodes[0].status.conditions[0].status`: required"), "{error}");
         let nodes = vec![node("n"), node("n")];
         assert_eq!(
             refused(PodGcRequest { nodes, ..request(&[]) }),
-            "`nodes[1].metadata.name`: `n` is given twice"
+            "`nodes[1].metadata.name`: `n` is there twice"
         );
     }
 }

@@ -12,14 +12,6 @@ pub use pod::{PodRefusal, admit_pod};
 use super::word::words;
 
 words! {
-    /// What is asked of the API server.
-    enum AdmissionOperation {
-        /// The object is new.
-        Create = "Create",
-        /// The object is stored in another form.
-        Update = "Update",
-    }
-
     /// Whether a pod may make room for itself (L-PRIO-7).
     enum PreemptionPolicy {
         /// By evicting pods of lower priority.

@@ -52,6 +52,12 @@ impl ProbeType {
         }
     }
 
+    /// Whether a probe may need so many successes in a row: one that kills only one (L-PROBE-18).
+    #[must_use]
+    pub const fn may_need(self, successes: i32) -> bool {
+        if self.kills() { successes == 1 } else { successes >= 0 }
+    }
+
     /// Whether the container is killed when the value becomes `Failure` (L-PROBE-12).
     #[must_use]
     pub const fn kills(self) -> bool {

@@ -13,6 +13,14 @@ use crate::model::ModelError;
 /// Seconds since the epoch.
 pub(crate) type Seconds = i64;
 
+/// The last second of the year 9999, the last that Kubernetes' form of a time can say. What would come later never comes.
+pub(crate) const END_OF_TIME: Seconds = 253_402_300_799;
+
+/// So many seconds later; `None` when that is after the end of time.
+pub(crate) fn after(time: Seconds, seconds: Seconds) -> Option<Seconds> {
+    Some(time.saturating_add(seconds)).filter(|at| *at <= END_OF_TIME)
+}
+
 /// A time that has to be given.
 ///
 /// # Errors
@@ -35,6 +43,11 @@ pub(crate) fn time(seconds: Seconds) -> Time {
 pub(crate) fn meta(pod: &Pod) -> &ObjectMeta {
     static EMPTY: std::sync::LazyLock<ObjectMeta> = std::sync::LazyLock::new(ObjectMeta::default);
     pod.metadata.as_ref().unwrap_or(&EMPTY)
+}
+
+/// The namespace of an object that says so, or does not.
+pub(crate) fn namespace(given: &str) -> &str {
+    if given.is_empty() { "default" } else { given }
 }
 
 /// The spec; what is absent reads as empty.
@@ -77,6 +90,24 @@ pub(crate) fn init_kind(container: &Container) -> Result<ContainerKind, ModelErr
     })
 }
 
+/// Refuses a kind that the container's own policy contradicts: an init container of policy `Always` is a sidecar, and no other
+/// is (L-PHASE-2, L-PHASE-3).
+///
+/// # Errors
+/// [`ModelError`] at `restartPolicy`.
+pub(crate) fn check_kind(container: &Container, kind: ContainerKind) -> Result<(), ModelError> {
+    let reason = match (kind, own_restart_policy(container)?) {
+        (ContainerKind::Init, Some(RestartPolicy::Always)) => {
+            "an init container of policy `Always` is a `sidecar`"
+        }
+        (ContainerKind::Sidecar, Some(RestartPolicy::OnFailure | RestartPolicy::Never)) => {
+            "a `sidecar` is of policy `Always`"
+        }
+        _ => return Ok(()),
+    };
+    Err(ModelError::new("restartPolicy", reason))
+}
+
 /// Whether deletion has been requested.
 pub(crate) fn is_marked(pod: &Pod) -> bool {
     optional(meta(pod).deletion_timestamp.as_ref()).is_some()
@@ -100,17 +131,38 @@ pub(crate) fn condition<'a>(pod: &'a Pod, r#type: &str) -> Option<&'a PodConditi
     status(pod).conditions.iter().find(|condition| condition.r#type == r#type)
 }
 
-/// Whether the recorded `Ready` condition is True.
-pub(crate) fn is_ready(pod: &Pod) -> bool {
-    condition(pod, "Ready").is_some_and(|ready| ready.status == ConditionStatus::True.word())
+/// Whether the pod's recorded `Ready` condition is True.
+///
+/// # Errors
+/// [`ModelError`] relative to the pod for a status that is none of three, and for a second such condition (L-COND-19).
+pub(crate) fn is_ready(pod: &Pod) -> Result<bool, ModelError> {
+    let conditions = status(pod).conditions.iter();
+    let ready = ready(conditions.map(|condition| (&*condition.r#type, &*condition.status)))?;
+    Ok(ready == Some(ConditionStatus::True))
 }
 
-/// Whether the node's recorded `Ready` condition is True.
-pub(crate) fn is_node_ready(node: &Node) -> bool {
-    let conditions = node.status.as_ref().map_or(&[][..], |status| &status.conditions);
-    conditions.iter().any(|condition| {
-        condition.r#type == "Ready" && condition.status == ConditionStatus::True.word()
-    })
+/// The status of the node's recorded `Ready` condition; `None` where it has none, so that nothing is known (L-GEN-4).
+///
+/// # Errors
+/// [`ModelError`] relative to the node, as [`is_ready`].
+pub(crate) fn node_ready(node: &Node) -> Result<Option<ConditionStatus>, ModelError> {
+    let conditions = node.status.as_ref().map_or(&[][..], |status| &status.conditions).iter();
+    ready(conditions.map(|condition| (&*condition.r#type, &*condition.status)))
+}
+
+/// The status of `Ready` among conditions, each a type and a status.
+fn ready<'a>(
+    conditions: impl Iterator<Item = (&'a str, &'a str)>,
+) -> Result<Option<ConditionStatus>, ModelError> {
+    let mut found = None;
+    for (index, (_, status)) in conditions.enumerate().filter(|(_, (kind, _))| *kind == "Ready") {
+        let status = in_list("status.conditions", index, ConditionStatus::parse(status, "status"))?;
+        if found.replace(status).is_some() {
+            let field = format!("status.conditions[{index}].type");
+            return Err(ModelError::new(field, "`Ready` is there twice"));
+        }
+    }
+    Ok(found)
 }
 
 /// Whether the node carries a taint of this key, with any value and effect.
@@ -183,4 +235,32 @@ pub(crate) fn given<'a, T>(message: Option<&'a T>, field: &str) -> Result<&'a T,
 /// [`ModelError`] at `field` when it is empty.
 pub(crate) fn given_text<'a>(text: &'a str, field: &str) -> Result<&'a str, ModelError> {
     if text.is_empty() { Err(ModelError::new(field, "required")) } else { Ok(text) }
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::{Value, json};
+
+    use super::*;
+
+    /// L-COND-19: a word that is not known and a contradiction are refused, and a condition that is not there says nothing.
+    #[test]
+    fn readiness_is_read_or_refused() {
+        let read = |conditions: Value| {
+            let object = json!({"status": {"conditions": conditions}});
+            let node = node_ready(&serde_json::from_value(object.clone()).unwrap());
+            let pod = is_ready(&serde_json::from_value(object).unwrap());
+            assert_eq!(pod, node.clone().map(|ready| ready == Some(ConditionStatus::True)));
+            node.map_err(|error| error.to_string())
+        };
+        assert_eq!(read(json!([])), Ok(None));
+        let other = json!({"type": "Other", "status": "yes"});
+        let ready = |status: &str| json!({"type": "Ready", "status": status});
+        assert_eq!(read(json!([other, ready("True")])), Ok(Some(ConditionStatus::True)));
+        assert_eq!(read(json!([ready("Unknown")])), Ok(Some(ConditionStatus::Unknown)));
+        let error = "`status.conditions[1].status`: unknown value `true`: not one of `True`, `False`, `Unknown`";
+        assert_eq!(read(json!([other, ready("true")])), Err(error.to_owned()));
+        let error = "`status.conditions[2].type`: `Ready` is there twice";
+        assert_eq!(read(json!([ready("False"), other, ready("True")])), Err(error.to_owned()));
+    }
 }

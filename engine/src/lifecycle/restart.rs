@@ -1,7 +1,7 @@
 //! Restarts and their back-off (group `restart`).
 //!
-//! A restart never moves a pod: it happens on the node and in the pod where the container ran, and no decision here names another
-//!. Failed image pulls wait by the same numbers as crashes, with a history of their own (L-RESTART-21).
+//! A restart never moves a pod: it happens on the node and in the pod where the container ran, and no decision here names another.
+//! Failed image pulls wait by the same numbers as crashes, with a history of their own (L-RESTART-21).
 
 mod back_off;
 mod due;
@@ -14,11 +14,12 @@ mod template;
 use berth_proto::berth_v1::{DecideRestartRequest, DecideRestartResponse};
 
 pub(crate) use back_off::{BackOffLimits, FORGOTTEN_AFTER};
-pub(crate) use due::restart_due;
-use due::{Candidate, DecidedBy, Exit};
+use due::DecidedBy;
+pub(crate) use due::{Candidate, Exit, exit_code, restart_due, restarts_all};
 pub use due::{LastState, RestartAction};
 pub(crate) use held::held_back;
 pub use plan::plan_containers;
+pub(crate) use plan::plan_of;
 pub use rules::validate_restart_rules;
 pub use schedule::{backoff_schedule, same_backoff_history};
 pub use template::controller_restart_policy;
@@ -41,11 +42,10 @@ pub fn decide_restart(request: &DecideRestartRequest) -> Result<DecideRestartRes
     let kind = ContainerKind::parse(&request.kind, "kind")?;
     let container =
         request.container.as_ref().ok_or_else(|| ModelError::new("container", "required"))?;
-    check_kind(kind, reading::own_restart_policy(container))
-        .map_err(|error| error.under("container"))?;
+    reading::check_kind(container, kind).map_err(|error| error.under("container"))?;
     let last = request.last.as_ref().ok_or_else(|| ModelError::new("last", "required"))?;
     let state = LastState::parse(&last.state, "last.state")?;
-    let code = due::exit_code(state, last.exit_code).map_err(|error| error.under("last"))?;
+    let code = exit_code(state, last.exit_code).map_err(|error| error.under("last"))?;
 
     let candidate = Candidate { pod_policy, pod_deleting: request.pod_deleting, kind, container };
     let verdict = match state {
@@ -59,25 +59,6 @@ pub fn decide_restart(request: &DecideRestartRequest) -> Result<DecideRestartRes
         action: verdict.action.word().to_owned(),
         decided_by: verdict.decided_by.to_string(),
     })
-}
-
-/// Refuses a kind that the container's own policy contradicts: an init container whose policy is `Always` is a sidecar, and
-/// only then (L-PHASE-2, L-PHASE-3).
-fn check_kind(
-    kind: ContainerKind,
-    own: Result<Option<RestartPolicy>, ModelError>,
-) -> Result<(), ModelError> {
-    let own = own?;
-    let reason = match kind {
-        ContainerKind::Init if own == Some(RestartPolicy::Always) => {
-            "an init container of policy `Always` is a `sidecar`"
-        }
-        ContainerKind::Sidecar if own.is_some_and(|own| own != RestartPolicy::Always) => {
-            "a `sidecar` is of policy `Always`"
-        }
-        _ => return Ok(()),
-    };
-    Err(ModelError::new("restartPolicy", reason))
 }
 
 impl std::fmt::Display for DecidedBy {

@@ -12,8 +12,8 @@ mod plan;
 mod replicas;
 mod steps;
 
-pub(crate) use delete::own_period;
 pub use delete::{DeleteOutcome, Deletion, Mark, apply_delete, delete, mark};
+pub(crate) use delete::{own_period, period};
 pub use endpoint::{EndpointState, endpoint_conditions, endpoint_state};
 pub use grace::{
     EvictionThreshold, KillReason, NodeGrace, container_kill_grace, effective_node_grace,

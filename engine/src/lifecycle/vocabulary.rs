@@ -49,6 +49,14 @@ words! {
         Ephemeral = "ephemeral",
     }
 
+    /// What is asked of the API server.
+    enum AdmissionOperation {
+        /// The object is new.
+        Create = "Create",
+        /// The object is stored in another form.
+        Update = "Update",
+    }
+
     /// What the container runtime says of a container.
     enum RuntimeState {
         /// Made, not started.

@@ -1,4 +1,4 @@
-//! `words!`: enums whose values are words of the wire, exact and case sensitive (L-GEN, conventions).
+//! `words!`: enums whose values are words of the wire, exact and case sensitive (section 0.2 of the requirements).
 
 /// Declares enums with their words: `enum Name { Variant = "word", … }`. Each gets `WORDS`, `word`, `parse` and `parse_or`.
 macro_rules! words {

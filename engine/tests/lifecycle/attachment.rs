@@ -14,7 +14,8 @@ use berth_proto::berth_v1::{
 use proptest::collection::vec;
 use proptest::prelude::*;
 use proptest::sample::{select, subsequence};
-use proptest::test_runner::RngSeed;
+
+use super::config;
 
 const MODES: [&str; 4] = ["ReadWriteOnce", "ReadOnlyMany", "ReadWriteMany", "ReadWriteOncePod"];
 const ACTORS: usize = 3;
@@ -253,15 +254,6 @@ fn wire(action: &Action, expected_version: u64) -> AttachOperation {
             };
             AttachOperation { evidence: Some(evidence), ..blank("BreakAttachment", node) }
         }
-    }
-}
-
-fn config(cases: u32, seed: u64) -> ProptestConfig {
-    ProptestConfig {
-        cases,
-        rng_seed: RngSeed::Fixed(seed),
-        failure_persistence: None,
-        ..ProptestConfig::default()
     }
 }
 

@@ -50,6 +50,8 @@ fn expected(base: i64, cap: i64, exits: &[(i64, i64)]) -> Vec<i64> {
 }
 
 proptest! {
+    #![proptest_config(super::config(256, 20))]
+
     /// Any cap of 1 to 300, any base: 0, base, doubling up to the cap, dropped after more than 600 s and not sooner.
     #[test]
     fn delays_follow_the_specification(

@@ -58,7 +58,7 @@ fn fault() -> impl Strategy<Value = Fault> {
 }
 
 fn person(is_reckless: bool) -> impl Strategy<Value = Person> {
-    let graces = vec![None, None, Some(5), Some(60), Some(-1)];
+    let graces = vec![None, None, Some(5), Some(60), Some(-1), Some(0)];
     let acknowledged = if is_reckless { vec![false, true] } else { vec![false] };
     prop_oneof![
         3 => select(graces).prop_map(|grace| Person::Deletes { grace }),
@@ -158,11 +158,13 @@ fn whatever_fails_nothing_is_held_twice() {
         "removed, ProcessesConfirmedDead",
         "removed, NeverBound",
         "removed, TerminalPhase",
+        "removed, NodeOutOfService",
+        "removed, NodeObjectDeleted",
         "removed, FenceConfirmed",
         "let go, Detached",
         "let go, FenceConfirmed",
     ] {
-        assert!(counts.get(what).is_some_and(|n| *n >= 10), "{what} in {counts:#?}");
+        assert!(counts.get(what).is_some_and(|n| *n >= 5), "{what} in {counts:#?}");
     }
     assert!(!counts.contains_key("released, AcknowledgedForceDelete"));
 }
@@ -234,15 +236,11 @@ fn agents_crash_at_every_step_of_a_hand_over() {
     rounds_until(&mut world, 200, is_over);
     let n_steps = world.agent_steps - start;
     assert!(n_steps >= 15, "{n_steps} steps");
-    for step in 0..=n_steps {
+    for step in 1..=n_steps {
         let (mut world, node) = running(FenceScope::Compute);
+        world.agents_crash_after = Some(start + step);
         hand_over(&mut world, node);
         let first = holder(&world);
-        let is_reached = |world: &World| world.agent_steps >= start + step;
-        rounds_until(&mut world, 200, is_reached);
-        for crashed in 0..N_NODES {
-            fault_now(&mut world, Fault::AgentCrash(crashed));
-        }
         rounds_until(&mut world, 300, |world| holder(world) != first && world.is_settled());
         assert_ne!(node_of_first(&world), node, "after step {step}");
         let journal = entitlements(&world);
@@ -411,10 +409,10 @@ fn a_node_declared_dead_gives_its_pods_up() {
         world.turn(&Turn { who: Who::Administrator(node), pick: 1, network: Network::Fine });
         rounds_until(&mut world, 300, |world| is_moved(world, &first));
         let journal = entitlements(&world);
-        for what in ["let go", "released"] {
-            assert!(journal.iter().any(|record| record.starts_with(what)), "{journal:?}");
+        for what in ["let go", "removed", "released"] {
+            let record = format!("{what}, {why}");
+            assert!(journal.contains(&record), "{record} in {journal:?}");
         }
-        assert!(journal.iter().any(|record| record.ends_with(why)), "{journal:?}");
     }
 }
 

@@ -14,7 +14,8 @@ use proptest::collection::vec;
 use proptest::option;
 use proptest::prelude::*;
 use proptest::sample::select;
-use proptest::test_runner::RngSeed;
+
+use super::config;
 
 fn scope() -> impl Strategy<Value = FenceScope> {
     select(FenceScope::WORDS.to_vec()).prop_map(|word| FenceScope::parse(word, "scope").unwrap())
@@ -60,15 +61,6 @@ impl History {
             "NodeReturned" => self.is_over = !self.is_decided,
             _ => {}
         }
-    }
-}
-
-fn config(cases: u32, seed: u64) -> ProptestConfig {
-    ProptestConfig {
-        cases,
-        rng_seed: RngSeed::Fixed(seed),
-        failure_persistence: None,
-        ..ProptestConfig::default()
     }
 }
 
@@ -129,6 +121,7 @@ fn candidate() -> impl Strategy<Value = FenceCandidate> {
     (0..20_u8, -1..3_i32, option::weighted(0.8, -10..400_i64), budget).prop_map(
         |(name, priority, toleration_seconds, budget)| FenceCandidate {
             name: format!("p{name}"),
+            namespace: String::new(),
             priority,
             toleration_seconds,
             budget: budget.map(|(current, desired)| FenceBudget {

@@ -16,7 +16,8 @@ use berth_proto::core_v1::{Pod, Taint, Toleration};
 use proptest::collection::vec;
 use proptest::prelude::*;
 use proptest::sample::select;
-use proptest::test_runner::RngSeed;
+
+use super::config;
 
 mod cluster;
 mod plain;
@@ -60,15 +61,6 @@ fn check_writes(pod: &Pod, action: &PodGcAction) {
         (false, _) => ("Failed", ""),
     };
     assert_eq!((&*action.set_phase, &*action.disruption_reason), expected);
-}
-
-fn config(cases: u32, seed: u64) -> ProptestConfig {
-    ProptestConfig {
-        cases,
-        rng_seed: RngSeed::Fixed(seed),
-        failure_persistence: None,
-        ..ProptestConfig::default()
-    }
 }
 
 proptest! {

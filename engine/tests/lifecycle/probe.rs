@@ -44,6 +44,10 @@ fn story() -> impl Strategy<Value = Story> {
         ticks,
     )
         .prop_map(|(probe_type, delay, thresholds, started_at_tick, deleted_at, ticks)| {
+            let [successes, failures] = thresholds;
+            // A probe that kills succeeds at once (L-PROBE-18).
+            let successes = if probe_type == "readiness" { successes } else { 1 };
+            let thresholds = [successes, failures];
             Story { probe_type, delay, thresholds, started_at_tick, deleted_at, ticks }
         })
 }
@@ -119,7 +123,7 @@ fn in_force(story: &Story, ran: &[bool]) -> Option<&'static str> {
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig::with_cases(1024))]
+    #![proptest_config(super::config(1024, 21))]
 
     /// The value in force changes only after the threshold of equal results in a row (L-PROBE-9), and the rest of the rules.
     #[test]

@@ -13,7 +13,7 @@ use self::example::Example;
 use super::report::{CaseReport, Corpus, Report, SuiteReport};
 use super::tally::{Aspect, Difference, Place};
 use super::{ConformanceError, Selection};
-use crate::lifecycle::{FUNCTIONS, FunctionError};
+use crate::lifecycle::FUNCTIONS;
 
 /// Runs the examples of a file, group by group in the order of the groups; a group is a suite of the report.
 ///
@@ -62,10 +62,13 @@ fn check(example: &Example) -> CaseReport {
         let place = Place::Answer { function, requirements: example.requirement.clone(), path };
         Difference { place, aspect, expected, got }
     };
-    let answer = match example.function.unknown_key(&example.input) {
-        Some(key) => Err(FunctionError::Request(format!("`{key}`: unknown field"))),
-        None => example.function.decide(&example.input),
-    };
+    let answer = example.function.decide(&example.input);
+    if let Err(error) = example.function.check_fields(&example.expect) {
+        // Expected to be absent, it would be so in every answer.
+        report.tallies.count(Aspect::Fields, false);
+        let expected = "fields that an answer may have".to_owned();
+        report.differences.push(difference(Aspect::Fields, String::new(), expected, error));
+    }
     report.tallies.count(Aspect::Answers, answer.is_ok());
     match answer {
         Err(error) => report.differences.push(difference(

@@ -2,7 +2,8 @@
 //! process or the machine stops.
 //!
 //! Transactions that wait are written together, with one sync for all of them (`group`). When the storage fails, the file is
-//! closed and opened again by the next call: a full disk passes. Not so after a failed sync, since nobody knows then which of
+//! closed and opened again by the next call: a full disk passes. It is never made anew then, and it has to hold all that was
+//! answered: where it is gone or an older copy is in its place, the ledger is unavailable until it is back. Not so after a failed sync, since nobody knows then which of
 //! the bytes that the system shows would survive: the ledger stays unavailable until the server is started again.
 
 mod group;
@@ -10,11 +11,12 @@ mod open;
 mod storage;
 
 use std::path::{Path, PathBuf};
-use std::sync::{Arc, PoisonError, RwLock};
+use std::sync::atomic::{self, AtomicU64, Ordering};
+use std::sync::{Arc, PoisonError, RwLock, Weak};
 
 use redb::{
     Database, ReadableDatabase as _, ReadableTable as _, ReadableTableMetadata as _,
-    StorageBackend, Table, TableDefinition,
+    StorageBackend, Table, TableDefinition, WriteTransaction,
 };
 
 use super::{
@@ -22,6 +24,7 @@ use super::{
 };
 use group::Group;
 pub use open::OpenError;
+use open::Opened;
 use storage::Syncs;
 
 /// [`FORMAT`] and the revision of the last commit, by name.
@@ -45,12 +48,19 @@ const CACHE_BYTES: usize = 32 << 20;
 pub struct Embedded {
     /// Where the file is; `None` for other storage, which is not opened again.
     path: Option<PathBuf>,
-    /// `None` after the storage failed.
-    database: RwLock<Option<Arc<Database>>>,
+    database: RwLock<State>,
+    /// Revision of the last commit that was answered, or that was found when the file was opened.
+    answered: AtomicU64,
     group: Group,
     syncs: Syncs,
-    start: Revision,
     bounds: Bounds,
+}
+
+#[derive(Debug)]
+enum State {
+    Open(Arc<Database>),
+    /// The storage failed; calls that began before may still use it.
+    Failed(Weak<Database>),
 }
 
 impl Embedded {
@@ -73,9 +83,8 @@ impl Embedded {
         bounds: Bounds,
     ) -> Result<Embedded, OpenError> {
         let syncs = Syncs::default();
-        let database = open::file(path, &syncs, start)?;
-        let path = Some(path.to_owned());
-        Ok(Embedded::of(path, database, syncs, start, bounds))
+        let opened = open::file(path, &syncs, start)?;
+        Ok(Embedded::of(Some(path.to_owned()), opened, syncs, bounds))
     }
 
     /// The ledger in some other storage, for tests of what storage may do.
@@ -87,31 +96,39 @@ impl Embedded {
         start: Revision,
         bounds: Bounds,
     ) -> Result<Embedded, OpenError> {
-        let database = open::storage(storage, Path::new("storage"), start)?;
-        Ok(Embedded::of(None, database, Syncs::default(), start, bounds))
+        let opened = open::storage(storage, Path::new("storage"), Some(start))?;
+        Ok(Embedded::of(None, opened, Syncs::default(), bounds))
     }
 
-    fn of(
-        path: Option<PathBuf>,
-        database: Database,
-        syncs: Syncs,
-        start: Revision,
-        bounds: Bounds,
-    ) -> Embedded {
-        let database = RwLock::new(Some(Arc::new(database)));
-        Embedded { path, database, group: Group::default(), syncs, start, bounds }
+    fn of(path: Option<PathBuf>, opened: Opened, syncs: Syncs, bounds: Bounds) -> Embedded {
+        let (database, last) = opened;
+        Embedded {
+            path,
+            database: RwLock::new(State::Open(Arc::new(database))),
+            answered: AtomicU64::new(last.0),
+            group: Group::default(),
+            syncs,
+            bounds,
+        }
     }
 
     /// The open database; opens it again after a failure.
     fn database(&self) -> Result<Arc<Database>, LedgerError> {
-        let open = self.database.read().unwrap_or_else(PoisonError::into_inner).clone();
-        if let Some(database) = open {
-            return Ok(database);
+        if let State::Open(database) =
+            &*self.database.read().unwrap_or_else(PoisonError::into_inner)
+        {
+            return Ok(database.clone());
         }
         let unavailable = |reason: String| LedgerError::Unavailable { reason };
-        let mut database = self.database.write().unwrap_or_else(PoisonError::into_inner);
-        if let Some(database) = &*database {
-            return Ok(database.clone());
+        let mut state = self.database.write().unwrap_or_else(PoisonError::into_inner);
+        match &*state {
+            State::Open(database) => return Ok(database.clone()),
+            // What they are about to answer has to be in the file that is opened.
+            State::Failed(database) if database.strong_count() > 0 => {
+                return Err(unavailable("its storage failed, and it is being closed".to_owned()));
+            }
+            // Beside the release of the last of them: all that they noted is seen.
+            State::Failed(_) => atomic::fence(Ordering::Acquire),
         }
         let path = self.path.as_ref().ok_or_else(|| unavailable("its storage failed".into()))?;
         if self.syncs.have_failed() {
@@ -121,11 +138,21 @@ impl Embedded {
             );
             return Err(unavailable(reason));
         }
-        let opened = open::file(path, &self.syncs, self.start);
-        let opened = Arc::new(opened.map_err(|error| unavailable(error.to_string()))?);
+        let opened = open::existing(path, &self.syncs);
+        let (database, last) = opened.map_err(|error| unavailable(error.to_string()))?;
+        let answered = Revision(self.answered.load(Ordering::Relaxed));
+        if last < answered {
+            let reason = format!(
+                "`{}` ends at revision {last}, and {answered} was answered already: it is an older copy",
+                path.display()
+            );
+            return Err(unavailable(reason));
+        }
+        self.note_answered(last);
         tracing::info!(path = %path.display(), "the ledger is open again");
-        *database = Some(opened.clone());
-        Ok(opened)
+        let database = Arc::new(database);
+        *state = State::Open(database.clone());
+        Ok(database)
     }
 
     /// Runs `call` on the database. A database whose storage failed is not used again.
@@ -142,12 +169,17 @@ impl Embedded {
         if let redb::Error::Corrupted(reason) = error {
             return Err(LedgerError::Damaged { reason });
         }
-        let mut open = self.database.write().unwrap_or_else(PoisonError::into_inner);
+        let mut state = self.database.write().unwrap_or_else(PoisonError::into_inner);
         // Another call may have opened it again meanwhile.
-        if open.as_ref().is_some_and(|open| Arc::ptr_eq(open, &database)) {
-            *open = None;
+        if matches!(&*state, State::Open(open) if Arc::ptr_eq(open, &database)) {
+            *state = State::Failed(Arc::downgrade(&database));
         }
         Err(LedgerError::Unavailable { reason: error.to_string() })
+    }
+
+    /// Read only while nobody uses a database, so that every commit through one has been noted.
+    fn note_answered(&self, last: Revision) {
+        self.answered.fetch_max(last.0, Ordering::Relaxed);
     }
 }
 
@@ -168,7 +200,14 @@ impl Ledger for Embedded {
 
     fn commit(&self, transaction: Transaction) -> Result<Revision, CommitError> {
         self.group.commit(transaction, |transactions| {
-            self.with(|database| write(database, transactions, &self.bounds))
+            self.with(|database| {
+                let answers = write(database, transactions, &self.bounds)?;
+                // The last that was committed has the highest revision.
+                if let Some(last) = answers.iter().rev().find_map(|answer| answer.as_ref().ok()) {
+                    self.note_answered(*last);
+                }
+                Ok(answers)
+            })
         })
     }
 
@@ -191,6 +230,14 @@ impl Ledger for Embedded {
     }
 }
 
+/// A transaction whose pages are synced before the header that leads to them. With one sync for both, a page of the last commit that
+/// cannot be read after a crash would be taken for one that was never finished: what had been answered would be forgotten.
+fn begin(database: &Database) -> Result<WriteTransaction, redb::Error> {
+    let mut writing = database.begin_write()?;
+    writing.set_two_phase_commit(true);
+    Ok(writing)
+}
+
 /// Writes each of the transactions whose expectations hold after those before it, all with one sync. An error is that of
 /// all: what each of the answers rests on is not certain then.
 fn write<'a>(
@@ -198,7 +245,7 @@ fn write<'a>(
     transactions: impl Iterator<Item = &'a Transaction>,
     bounds: &Bounds,
 ) -> Result<Vec<Result<Revision, CommitError>>, redb::Error> {
-    let writing = database.begin_write()?;
+    let writing = begin(database)?;
     let mut answers = Vec::new();
     let mut meta = writing.open_table(META)?;
     let mut records = writing.open_table(RECORDS)?;

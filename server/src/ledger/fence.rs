@@ -1,4 +1,8 @@
 //! How far the fencing of a node is (L-FENCE-7 to L-FENCE-13), kept.
+//!
+//! From the decision to fence a node until it has returned nothing is granted on it, so that a confirmed fence covers all that
+//! is held there. What became known too late for that, or needs a wider scope, takes a further decision: a renewal. Until it is
+//! confirmed the fence before it stands, since that has not been lifted.
 
 use std::slice;
 
@@ -8,8 +12,8 @@ use berth_engine::lifecycle::fence::{
     Fence, FenceEvent, FenceEventType, FenceOutcome, FenceScope, FenceState,
 };
 use berth_proto::berth_v1::{
-    AdvanceFenceRequest, AdvanceFenceResponse, FenceRecord, GetFenceRequest, GetFenceResponse,
-    LedgerRecord,
+    AdvanceFenceRequest, AdvanceFenceResponse, FenceRecord, FenceRenewal, GetFenceRequest,
+    GetFenceResponse, LedgerRecord,
 };
 use prost::Message as _;
 
@@ -21,6 +25,9 @@ impl Record for FenceRecord {
     fn resolve(&mut self, granted: u64) {
         if self.token == 0 && self.state == FenceState::Fencing.word() {
             self.token = granted;
+        }
+        if let Some(renewal) = self.renewal.as_mut().filter(|renewal| renewal.token == 0) {
+            renewal.token = granted;
         }
     }
 }
@@ -87,6 +94,19 @@ pub(super) fn as_fence(record: &FenceRecord) -> Result<Option<Fence>, GrantError
     parse().map(Some).map_err(|error| damaged(&key, &error))
 }
 
+/// Why nothing is granted on a node whose fence this is.
+pub(super) const NODE_FENCED: &str = "NodeFenced";
+
+/// Whether the node is cut off or about to be. It may be running again before anyone says that it returned, so what it was granted
+/// now would not be cut off.
+pub(super) fn is_cut_off(entry: Option<&Entry>, key: &Key) -> Result<bool, GrantError> {
+    let fence = as_fence(&FenceRecord::read(key, entry)?)?;
+    Ok(fence.is_some_and(|fence| match fence.state {
+        FenceState::Fencing | FenceState::Fenced | FenceState::AttachmentsBroken => true,
+        FenceState::Detected | FenceState::Recovered => false,
+    }))
+}
+
 fn advance(
     key: &Key,
     entries: &[Option<Entry>],
@@ -100,70 +120,129 @@ fn advance(
         let outcome = outcome.to_owned();
         Ok(Verdict::Stands(AdvanceFenceResponse { outcome, record: Some(record) }))
     };
-    if request.token != 0 && request.token != record.token {
+    let is_decision = event.r#type == FenceEventType::Decide;
+    let is_asked = is_asked(event.r#type);
+    // What is asked is asked of the confirmed fence; all else is about the latest decision.
+    let renewal = record.renewal.as_ref().filter(|_| !is_asked);
+    let token = renewal.map_or(record.token, |renewal| renewal.token);
+    if request.token != 0 && request.token != token {
         return stands(STALE_TOKEN, record);
     }
-    let is_decision = event.r#type == FenceEventType::Decide;
-    let mut fence = match as_fence(&record)? {
+    let mut renews = false;
+    let mut fence = match (as_fence(&record)?, renewal) {
+        (_, Some(renewal)) => renewing(key, renewal)?,
         // After a return the next loss of contact is a new fence; one that failed may be decided on with another scope
         // (L-FENCE-13).
-        None | Some(Fence { state: FenceState::Recovered | FenceState::Detected, .. })
+        (None | Some(Fence { state: FenceState::Recovered | FenceState::Detected, .. }), None)
             if is_decision =>
         {
             Fence::detected(required(scope)?)
         }
-        // The scope of a fence under way does not change.
-        Some(fence) if scope.is_some_and(|scope| scope != fence.scope) => {
-            return stands(FenceOutcome::InvalidState.word(), record);
+        // The token shows that the confirmed fence is meant, and not the one that was asked for before.
+        (Some(confirmed), None)
+            if is_decision && request.token != 0 && confirmed.state != FenceState::Fencing =>
+        {
+            let further = Fence::detected(required(scope)?);
+            if entitles_to_less(further.scope, confirmed.scope) {
+                return stands(FenceOutcome::RefusedScope.word(), record);
+            }
+            renews = true;
+            further
         }
-        Some(fence) => fence,
+        (Some(fence), None) => fence,
         // Nothing was ever done about this node: what is asked is refused or, of a node that returned, is so already.
-        None => {
+        (None, None) => {
             let outcome = Fence::detected(FenceScope::Network).apply(&event);
             return stands(outcome.word(), record);
         }
     };
+    // The scope of a fence under way does not change.
+    if scope.is_some_and(|scope| scope != fence.scope) {
+        return stands(FenceOutcome::InvalidState.word(), record);
+    }
+    let before = fence.state;
     let outcome = fence.apply(&event);
-    if outcome != FenceOutcome::Ok || fence.state.word() == record.state {
+    if outcome != FenceOutcome::Ok || fence.state == before && !is_asked {
         return stands(outcome.word(), record);
     }
-    let after = FenceRecord {
-        scope: fence.scope.word().to_owned(),
-        state: fence.state.word().to_owned(),
-        // A decision is a grant: the leave to fence.
-        token: if is_decision { 0 } else { record.token },
-        ..record
-    };
-    let line = LedgerRecord {
-        actor: request.actor.clone(),
-        operation: "AdvanceFence".to_owned(),
-        subject: key.as_str().to_owned(),
-        outcome: after.state.clone(),
-        node_name: request.node_name.clone(),
-        fence_token: after.token,
-        entitlement: match event.r#type {
-            FenceEventType::BreakAttachment => BreakEntitlement::FenceConfirmed.word().to_owned(),
-            _ => String::new(),
-        },
-        ..LedgerRecord::default()
-    };
-    let writes = vec![(key.clone(), Some(after.encode_to_vec()))];
+    // A decision is a grant: the leave to fence.
+    let token = if is_decision { 0 } else { token };
+    let line = line(key, request, event.r#type, fence, token);
+    let is_renewed = renewal.is_some();
+    let changed = (fence.state != before).then(|| {
+        let scope = fence.scope.word().to_owned();
+        let state = fence.state.word().to_owned();
+        match fence.state {
+            _ if renews => {
+                FenceRecord { renewal: Some(FenceRenewal { scope, token }), ..record.clone() }
+            }
+            // It failed, and the one before it stands.
+            FenceState::Detected if is_renewed => FenceRecord { renewal: None, ..record.clone() },
+            _ if is_asked => FenceRecord { state, ..record.clone() },
+            _ => FenceRecord { scope, state, token, renewal: None, ..record.clone() },
+        }
+    });
+    let writes = changed.iter().map(|record| (key.clone(), Some(record.encode_to_vec()))).collect();
     let answer = Box::new(move |revision: Revision| {
-        let mut record = after;
+        let mut record = changed.unwrap_or(record);
         record.resolve(revision.0);
         AdvanceFenceResponse { outcome: outcome.word().to_owned(), record: Some(record) }
     });
     Ok(Verdict::Changes { writes, line, answer })
 }
 
+/// Whether the event asks what a fence entitles to (L-FENCE-10): each such answer is in the journal (L-TEST-10).
+fn is_asked(r#type: FenceEventType) -> bool {
+    match r#type {
+        FenceEventType::BreakAttachment
+        | FenceEventType::RemovePod
+        | FenceEventType::ReleaseIdentity => true,
+        FenceEventType::Decide
+        | FenceEventType::FenceAccepted
+        | FenceEventType::FenceConfirmed
+        | FenceEventType::FenceFailed
+        | FenceEventType::NodeReturned => false,
+    }
+}
+
+/// The engine's form of a renewal, which is under way as long as it is recorded.
+fn renewing(key: &Key, renewal: &FenceRenewal) -> Result<Fence, GrantError> {
+    let scope = FenceScope::parse(&renewal.scope, "renewal.scope");
+    let scope = scope.map_err(|error| damaged(key, &error))?;
+    Ok(Fence { scope, state: FenceState::Fencing })
+}
+
+fn entitles_to_less(further: FenceScope, confirmed: FenceScope) -> bool {
+    confirmed.breaks_attachments() && !further.breaks_attachments()
+        || confirmed.removes_pods() && !further.removes_pods()
+}
+
+fn line(
+    key: &Key,
+    request: &AdvanceFenceRequest,
+    r#type: FenceEventType,
+    fence: Fence,
+    token: u64,
+) -> LedgerRecord {
+    let outcome = match r#type {
+        FenceEventType::RemovePod | FenceEventType::ReleaseIdentity => r#type.word(),
+        _ => fence.state.word(),
+    };
+    let entitlement = if is_asked(r#type) { BreakEntitlement::FenceConfirmed.word() } else { "" };
+    LedgerRecord {
+        actor: request.actor.clone(),
+        operation: "AdvanceFence".to_owned(),
+        subject: key.as_str().to_owned(),
+        outcome: outcome.to_owned(),
+        node_name: request.node_name.clone(),
+        entitlement: entitlement.to_owned(),
+        fence_token: token,
+        fence_scope: fence.scope.word().to_owned(),
+        ..LedgerRecord::default()
+    }
+}
+
 fn required(scope: Option<FenceScope>) -> Result<FenceScope, ModelError> {
     let reason = || format!("required: one of `{}`", FenceScope::WORDS.join("`, `"));
     scope.ok_or_else(|| ModelError::new("scope", reason()))
-}
-
-/// Whether a fence says anything of a grant that was made, or a record that was changed, at `revision`: only if it was decided
-/// on later. A node that is fenced by a restart may be running again before anyone says that it returned; what it was granted
-/// since is not cut off.
-pub(super) fn covers(fence: &FenceRecord, revision: u64) -> bool {
-    fence.token > revision
 }

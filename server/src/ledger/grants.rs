@@ -7,6 +7,7 @@
 use std::sync::Arc;
 
 use berth_engine::ModelError;
+use berth_engine::lifecycle::fence::FenceState;
 use berth_proto::Time;
 use berth_proto::berth_v1::{LedgerRecord, ListLedgerRecordsRequest, ListLedgerRecordsResponse};
 use prost::Message;
@@ -84,7 +85,7 @@ pub(super) enum Verdict<Answer> {
     Stands(Answer),
     /// Records change.
     Changes {
-        /// Their new values, among those that were read.
+        /// Their new values, among those that were read; none where only the journal gets a line.
         writes: Vec<(Key, Option<Vec<u8>>)>,
         /// What the journal says; revision and time are filled in.
         line: LedgerRecord,
@@ -110,7 +111,7 @@ impl Grants {
     ) -> Result<Answer, GrantError> {
         let mut contended = None;
         for _ in 0..MAX_ATTEMPTS {
-            let entries = self.ledger.read(keys)?;
+            let entries = self.read(keys)?;
             let (writes, line, answer) = match decide(&entries)? {
                 Verdict::Stands(answer) => return Ok(answer),
                 Verdict::Changes { writes, line, answer } => (writes, line, answer),
@@ -136,9 +137,14 @@ impl Grants {
         Err(GrantError::Contended { key })
     }
 
+    /// What is kept under `keys`, all as of one moment.
+    pub(super) fn read(&self, keys: &[Key]) -> Result<Vec<Option<Entry>>, GrantError> {
+        Ok(self.ledger.read(keys)?)
+    }
+
     /// The record of `key` as it is.
     pub(super) fn get<Kept: Record>(&self, key: &Key) -> Result<Kept, GrantError> {
-        let entries = self.ledger.read(std::slice::from_ref(key))?;
+        let entries = self.read(std::slice::from_ref(key))?;
         Kept::read(key, entries.first().and_then(Option::as_ref))
     }
 
@@ -161,7 +167,7 @@ impl Grants {
                 let reason = format!("line {revision} of the journal: {error}");
                 LedgerError::Damaged { reason }
             })?;
-            Ok(LedgerRecord { revision: revision.0, ..record })
+            Ok(resolved(record, revision))
         };
         let records: Result<_, LedgerError> = page.lines.into_iter().map(record).collect();
         Ok(ListLedgerRecordsResponse {
@@ -170,6 +176,13 @@ impl Grants {
             oldest_revision: page.oldest.map_or(0, |oldest| oldest.0),
         })
     }
+}
+
+/// A line as it is told. That of a decision to fence was written by the commit whose revision is its token.
+fn resolved(line: LedgerRecord, revision: Revision) -> LedgerRecord {
+    let is_decision = line.outcome == FenceState::Fencing.word();
+    let fence_token = if is_decision { revision.0 } else { line.fence_token };
+    LedgerRecord { revision: revision.0, fence_token, ..line }
 }
 
 /// Releases and breaks are for the log too: it outlives the journal.

@@ -1,7 +1,5 @@
 //! Who holds the name of a StatefulSet's pod: the lock of L-DEL-11 to L-DEL-13, kept.
 
-use std::slice;
-
 use berth_engine::ModelError;
 use berth_engine::lifecycle::attachment::BreakEntitlement;
 use berth_engine::lifecycle::identity::{IdentityLock, LockEvent, LockEventType, LockOutcome};
@@ -12,7 +10,7 @@ use berth_proto::berth_v1::{
 };
 use prost::Message as _;
 
-use super::fence::{as_fence, covers};
+use super::fence::{NODE_FENCED, as_fence, is_cut_off};
 use super::grants::{GrantError, Grants, Record, Verdict, actor, name, optional_name};
 use super::{Entry, Key, Revision};
 
@@ -30,7 +28,8 @@ impl Record for IdentityRecord {
 }
 
 impl Grants {
-    /// `AcquireIdentity` (L-DEL-11).
+    /// `AcquireIdentity` (L-DEL-11). Nothing is granted on a node that is cut off or about to be, which is read in the transaction
+    /// that grants; to tell the node of a pod that holds its name is no grant.
     ///
     /// # Errors
     /// [`GrantError`].
@@ -43,9 +42,17 @@ impl Grants {
         name(&request.uid, "uid")?;
         optional_name(&request.node_name, "nodeName")?;
         actor(&request.actor)?;
-        self.attempt(slice::from_ref(&key), now, |entries| {
-            let record = read(&key, entries, &request.namespace, &request.name)?;
-            Ok(acquire(&key, record, request))
+        let mut keys = vec![key];
+        if !request.node_name.is_empty() {
+            keys.push(Key::fence(&request.node_name));
+        }
+        self.attempt(&keys, now, |entries| {
+            let record = read(&keys[0], entries, &request.namespace, &request.name)?;
+            let is_cut_off = match keys.get(1) {
+                Some(fence) => is_cut_off(entries[1].as_ref(), fence)?,
+                None => false,
+            };
+            Ok(acquire(&keys[0], record, is_cut_off, request))
         })
     }
 
@@ -136,6 +143,7 @@ fn lock(record: &IdentityRecord) -> IdentityLock {
 fn acquire(
     key: &Key,
     record: IdentityRecord,
+    is_cut_off: bool,
     request: &AcquireIdentityRequest,
 ) -> Verdict<AcquireIdentityResponse> {
     let mut lock = lock(&record);
@@ -151,6 +159,9 @@ fn acquire(
         AcquireIdentityResponse { outcome: outcome.to_owned(), token, record: Some(record) }
     };
     let granted = match outcome {
+        LockOutcome::Granted if is_cut_off => {
+            return Verdict::Stands(answer(NODE_FENCED, record));
+        }
         LockOutcome::Granted => IdentityRecord {
             holder_uid: request.uid.clone(),
             token: 0,
@@ -191,6 +202,14 @@ struct Fenced<'a> {
     changed: u64,
 }
 
+impl Fenced<'_> {
+    /// Whether the node was known before the fence was decided on. Nothing is granted after that, but a node may be told: nobody
+    /// knows then whether the pod was started before the fence or after it, on a node that was fenced by a restart.
+    fn is_covered(self) -> bool {
+        self.record.token > self.changed
+    }
+}
+
 fn release(
     key: &Key,
     record: IdentityRecord,
@@ -199,8 +218,8 @@ fn release(
     request: &RecordIdentityEventRequest,
 ) -> Result<Verdict<RecordIdentityEventResponse>, GrantError> {
     let fence = as_fence(fenced.record)?;
-    let fence_confirmed = fence.is_some_and(|fence| fence.lets_remove_pods())
-        && covers(fenced.record, fenced.changed);
+    let fence_confirmed =
+        fence.is_some_and(|fence| fence.lets_remove_pods()) && fenced.is_covered();
     let mut lock = lock(&record);
     let outcome = lock.apply(&LockEvent {
         r#type,
@@ -223,10 +242,9 @@ fn release(
         let message = format!("the token of the grant is {}", record.token);
         return stands(STALE_TOKEN, message, record);
     }
+    let by_fence = r#type == LockEventType::RemovedAfterFence;
     let entitlement = match (outcome, r#type) {
-        (LockOutcome::Released, LockEventType::RemovedAfterFence) => {
-            BreakEntitlement::FenceConfirmed.word()
-        }
+        (LockOutcome::Released, _) if by_fence => BreakEntitlement::FenceConfirmed.word(),
         (LockOutcome::Released, r#type) => r#type.word(),
         (LockOutcome::ReleasedUnsafely, _) => "AcknowledgedForceDelete",
         _ => return stands(outcome.word(), why_not(r#type, &record, fenced), record),
@@ -234,7 +252,8 @@ fn release(
     let line = LedgerRecord {
         node_name: record.node_name.clone(),
         entitlement: entitlement.to_owned(),
-        fence_token: if fence_confirmed { fenced.record.token } else { 0 },
+        fence_token: if by_fence { fenced.record.token } else { 0 },
+        fence_scope: if by_fence { fenced.record.scope.clone() } else { String::new() },
         is_unsafe: outcome == LockOutcome::ReleasedUnsafely,
         ..line(key, "RecordIdentityEvent", &request.actor, outcome, &request.uid)
     };
@@ -265,8 +284,10 @@ fn why_not(r#type: LockEventType, record: &IdentityRecord, fenced: Fenced<'_>) -
         LockEventType::RemovedAfterFence if fence.state.is_empty() => {
             format!("no fence of node `{node}` is recorded")
         }
-        LockEventType::RemovedAfterFence if !covers(fence, fenced.changed) => {
-            format!("the fence of node `{node}` was decided on before the name was taken there")
+        LockEventType::RemovedAfterFence if !fenced.is_covered() => {
+            format!(
+                "the fence of node `{node}` was decided on before that node was told: renew the decision"
+            )
         }
         LockEventType::RemovedAfterFence => format!(
             "the fence of node `{node}`, scope `{}`, is `{}`, which does not let pods be removed",

@@ -83,7 +83,8 @@ impl Grants {
     fn fence_holder(&self, node: &str, token: u64) -> Result<Option<(String, String)>, GrantError> {
         let record: FenceRecord = self.get(&Key::fence(node))?;
         let is_over = [FenceState::Detected.word(), FenceState::Recovered.word(), ""];
-        let holds = record.token == token && !is_over.contains(&&*record.state);
+        let is_renewal = record.renewal.is_some_and(|renewal| renewal.token == token);
+        let holds = is_renewal || record.token == token && !is_over.contains(&&*record.state);
         Ok(holds.then(|| (String::new(), node.to_owned())))
     }
 }

@@ -6,7 +6,7 @@ use berth_engine::ModelError;
 use berth_engine::lifecycle::attachment::{
     AccessModes, AttachOutcome, AttachReason, Attachment, BreakEvidence, Holder, Operation,
 };
-use berth_engine::lifecycle::fence::{FenceEvent, FenceEventType};
+use berth_engine::lifecycle::fence::{Fence, FenceEvent, FenceEventType};
 use berth_engine::lifecycle::vocabulary::ConditionStatus;
 use berth_proto::berth_v1::{
     AttachVolumeRequest, AttachVolumeResponse, BreakAttachmentRequest, BreakAttachmentResponse,
@@ -15,7 +15,7 @@ use berth_proto::berth_v1::{
 };
 use prost::Message as _;
 
-use super::fence::{as_fence, covers};
+use super::fence::{NODE_FENCED, as_fence, is_cut_off};
 use super::grants::{GrantError, Grants, Record, Verdict, actor, damaged, name};
 use super::identity::STALE_TOKEN;
 use super::{Entry, Key, Revision};
@@ -37,7 +37,8 @@ impl Record for VolumeRecord {
 }
 
 impl Grants {
-    /// `AttachVolume` (L-VOL-2 to L-VOL-6, L-VOL-12).
+    /// `AttachVolume` (L-VOL-2 to L-VOL-6, L-VOL-12). Nothing is granted on a node that is cut off or about to be, which is read
+    /// in the transaction that grants.
     ///
     /// # Errors
     /// [`GrantError`].
@@ -46,12 +47,12 @@ impl Grants {
         request: &AttachVolumeRequest,
         now: i64,
     ) -> Result<AttachVolumeResponse, GrantError> {
-        let key = key(&request.volume)?;
+        let keys = [key(&request.volume)?, Key::fence(&request.node)];
         name(&request.node, "node")?;
         name(&request.pod_uid, "podUID")?;
         let modes = AccessModes::parse(&request.access_modes)?;
         actor(&request.actor)?;
-        self.attempt(slice::from_ref(&key), now, |entries| attach(&key, entries, modes, request))
+        self.attempt(&keys, now, |entries| attach(&keys, entries, modes, request))
     }
 
     /// `DetachVolume` (L-VOL-8).
@@ -95,7 +96,7 @@ impl Grants {
         self.attempt(&keys, now, |entries| break_off(&keys, entries, stated, request))
     }
 
-    /// `MayStart` (L-VOL-7).
+    /// `MayStart` (L-VOL-7). On a node that is cut off or about to be nothing may: it could be broken off at any time.
     ///
     /// # Errors
     /// [`GrantError`].
@@ -104,11 +105,15 @@ impl Grants {
         request: &MayStartRequest,
         _now: i64,
     ) -> Result<MayStartResponse, GrantError> {
-        let key = key(&request.volume)?;
+        let keys = [key(&request.volume)?, Key::fence(&request.node)];
         name(&request.node, "node")?;
         name(&request.pod_uid, "podUID")?;
-        let record: VolumeRecord = self.get(&key)?;
-        let outcome = attachment(&key, &record)?.may_start(&request.node, &request.pod_uid);
+        let entries = self.read(&keys)?;
+        let (record, attachment) = read(&keys[0], &entries, &request.volume)?;
+        let outcome = attachment.may_start(&request.node, &request.pod_uid);
+        if outcome.ok && is_cut_off(entries[1].as_ref(), &keys[1])? {
+            return Ok(MayStartResponse { ok: false, reason: NODE_FENCED.to_owned(), token: 0 });
+        }
         Ok(MayStartResponse {
             ok: outcome.ok,
             reason: outcome.reason.word().to_owned(),
@@ -184,37 +189,39 @@ fn token(record: &VolumeRecord, node: &str, pod_uid: &str) -> Option<u64> {
 }
 
 fn attach(
-    key: &Key,
+    keys: &[Key; 2],
     entries: &[Option<Entry>],
     modes: AccessModes,
     request: &AttachVolumeRequest,
 ) -> Result<Verdict<AttachVolumeResponse>, GrantError> {
+    let [key, fence_key] = keys;
     let (record, mut attachment) = read(key, entries, &request.volume)?;
     let expected_version = request.expected_version.unwrap_or(record.version);
     let (node, pod_uid) = (request.node.clone(), request.pod_uid.clone());
-    let answer = move |AttachOutcome { ok, reason }, record: VolumeRecord| AttachVolumeResponse {
+    let answer = move |ok, reason: &str, record: VolumeRecord| AttachVolumeResponse {
         ok,
-        reason: reason.word().to_owned(),
+        reason: reason.to_owned(),
         token: token(&record, &node, &pod_uid).filter(|_| ok).unwrap_or(0),
         record: Some(record),
     };
     if !request.access_modes.is_empty() && modes != attachment.access_modes() {
         if !record.holders.is_empty() && expected_version == record.version {
-            let refused = answer(AttachReason::HeldByOtherNode.into(), record);
-            let reason = OTHER_ACCESS_MODES.to_owned();
-            return Ok(Verdict::Stands(AttachVolumeResponse { reason, ..refused }));
+            return Ok(Verdict::Stands(answer(false, OTHER_ACCESS_MODES, record)));
         }
         if record.holders.is_empty() {
             attachment = Attachment::new(modes, record.version, [])?;
         }
     }
-    let outcome = attachment.apply(&Operation::Attach {
+    let AttachOutcome { ok, reason } = attachment.apply(&Operation::Attach {
         node: &request.node,
         pod_uid: &request.pod_uid,
         expected_version,
     });
-    if outcome.reason != AttachReason::Attached {
-        return Ok(Verdict::Stands(answer(outcome, record)));
+    if reason != AttachReason::Attached {
+        return Ok(Verdict::Stands(answer(ok, reason.word(), record)));
+    }
+    if is_cut_off(entries[1].as_ref(), fence_key)? {
+        return Ok(Verdict::Stands(answer(false, NODE_FENCED, record)));
     }
     if record.holders.len() >= MAX_HOLDERS {
         return Err(GrantError::TooManyHolders { limit: MAX_HOLDERS });
@@ -222,13 +229,13 @@ fn attach(
     let after = kept(record, &attachment);
     let line = LedgerRecord {
         pod_uid: request.pod_uid.clone(),
-        ..line(key, "AttachVolume", &request.actor, outcome.reason, &request.node)
+        ..line(key, "AttachVolume", &request.actor, reason, &request.node)
     };
     let writes = vec![(key.clone(), Some(after.encode_to_vec()))];
     let answer = Box::new(move |revision: Revision| {
         let mut record = after;
         record.resolve(revision.0);
-        answer(outcome, record)
+        answer(ok, reason.word(), record)
     });
     Ok(Verdict::Changes { writes, line, answer })
 }
@@ -252,8 +259,11 @@ fn detach(
         // L-GEN-4: who does not say that it is unmounted has not unmounted it.
         mounted: request.mounted.unwrap_or(true),
     });
+    // Who holds nothing has nothing to lose: the same call again after a detach, or after a break, is answered as without a token
+    // (L-VOL-6).
     let is_stale = request.token != 0
-        && token(&record, &request.node, &request.pod_uid) != Some(request.token);
+        && token(&record, &request.node, &request.pod_uid)
+            .is_some_and(|held| held != request.token);
     // L-VOL-2: the version comes before everything else.
     if is_stale && outcome.reason != AttachReason::VersionConflict {
         let (ok, reason) = (false, STALE_TOKEN.to_owned());
@@ -282,10 +292,8 @@ fn break_off(
     let [key, fence_key] = keys;
     let (record, mut attachment) = read(key, entries, &request.volume)?;
     let mut fence_record = FenceRecord::read(fence_key, entries.get(1).and_then(Option::as_ref))?;
-    let on_node = record.holders.iter().filter(|holder| holder.node == request.node);
-    let newest = on_node.map(|holder| holder.token).max().unwrap_or(0);
-    let fence = as_fence(&fence_record)?
-        .filter(|fence| fence.lets_break_attachments() && covers(&fence_record, newest));
+    // It covers every holder on the node: none came after the decision.
+    let fence = as_fence(&fence_record)?.filter(Fence::lets_break_attachments);
     let evidence = BreakEvidence { confirmed_fence: fence.map(|fence| fence.scope), ..stated };
     let outcome = attachment.apply(&Operation::BreakAttachment {
         node: &request.node,
@@ -302,10 +310,10 @@ fn break_off(
     };
     let after = kept(record, &attachment);
     let mut writes = vec![(key.clone(), Some(after.encode_to_vec()))];
-    let mut fence_token = 0;
+    let (mut fence_token, mut fence_scope) = (0, String::new());
     if let Some(mut fence) = fence {
         // L-FENCE-7: the fence remembers that it was used. Its entry is compared in any case: it still stands.
-        fence_token = fence_record.token;
+        (fence_token, fence_scope) = (fence_record.token, fence_record.scope.clone());
         fence.apply(&FenceEvent {
             r#type: FenceEventType::BreakAttachment,
             rebooted: false,
@@ -319,6 +327,7 @@ fn break_off(
     let line = LedgerRecord {
         entitlement: entitlement.word().to_owned(),
         fence_token,
+        fence_scope,
         ..line(key, "BreakAttachment", &request.actor, outcome.reason, &request.node)
     };
     let answer = Box::new(move |_| answer(outcome, after));

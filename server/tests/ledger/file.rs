@@ -101,6 +101,8 @@ fn a_torn_file_is_told_or_whole() {
         let write = (Key::volume(&format!("v{n}")), Some(vec![n; 200]));
         ledger.commit(Transaction { writes: vec![write], ..line("line") }).unwrap();
     }
+    // As a kill leaves it: what cannot be read now was answered, and is not a commit that was never finished.
+    let killed = std::fs::read(&path).unwrap();
     drop(ledger);
     let whole = std::fs::read(&path).unwrap();
     let mut n_refused = 0;
@@ -120,13 +122,15 @@ fn a_torn_file_is_told_or_whole() {
             }
         }
     };
-    for eighths in 1..8 {
-        check(&whole[..whole.len() * eighths / 8], &format!("cut to {eighths}/8"));
-    }
-    for at in (0..whole.len()).step_by(whole.len() / 120) {
-        let mut turned = whole.clone();
-        turned[at] ^= 0x10;
-        check(&turned, &format!("bit at {at}"));
+    for (file, what) in [(whole, "closed"), (killed, "killed")] {
+        for eighths in 1..8 {
+            check(&file[..file.len() * eighths / 8], &format!("{what}, cut to {eighths}/8"));
+        }
+        for at in (0..320).chain((320..file.len()).step_by(file.len() / 120)) {
+            let mut turned = file.clone();
+            turned[at] ^= 0x10;
+            check(&turned, &format!("{what}, bit at {at}"));
+        }
     }
     assert!(n_refused >= 7, "only {n_refused} refused");
 }

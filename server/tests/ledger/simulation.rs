@@ -5,7 +5,8 @@ use std::cell::RefCell;
 use std::sync::{Arc, Mutex};
 
 use berth_proto::berth_v1::{
-    CheckTokenRequest, GetIdentityRequest, GetVolumeRequest, ListLedgerRecordsRequest,
+    AdvanceFenceRequest, BreakAttachmentRequest, CheckTokenRequest, GetFenceRequest,
+    GetIdentityRequest, GetVolumeRequest, ListLedgerRecordsRequest, RecordIdentityEventRequest,
 };
 use berth_server::ledger::{
     Bounds, CommitError, Embedded, Entry, GrantError, Grants, JournalPage, Key, Ledger,
@@ -166,6 +167,65 @@ fn check_records(grants: &Grants, replay: &Replay) {
     }
 }
 
+/// Nodes that never come back, all of them: whatever has happened, fences let go of every volume and of every name whose node is
+/// known (L-VOL-10, L-FENCE-10).
+fn clear(grants: &Grants, replay: &Replay) {
+    let mut n_events = 0;
+    let mut advance = |node: &str, r#type: &str, token: u64| {
+        n_events += 1;
+        let request = AdvanceFenceRequest {
+            node_name: node.to_owned(),
+            r#type: r#type.to_owned(),
+            scope: if r#type == "Decide" { "compute".to_owned() } else { String::new() },
+            token,
+            actor: format!("last-{n_events}"),
+            ..AdvanceFenceRequest::default()
+        };
+        let answer = grants.advance_fence(&request, 0).unwrap();
+        assert_eq!(answer.outcome, "Ok", "{request:?} {answer:?}");
+        answer.record.unwrap()
+    };
+    for node in ["n0", "n1", "n2"] {
+        let request = GetFenceRequest { node_name: node.to_owned() };
+        let mut fence = grants.get_fence(&request, 0).unwrap().record.unwrap();
+        if let Some(renewal) = fence.renewal {
+            fence = advance(node, "FenceFailed", renewal.token);
+        }
+        if fence.state == "Fencing" {
+            fence = advance(node, "FenceFailed", fence.token);
+        }
+        let is_confirmed = ["Fenced", "AttachmentsBroken"].contains(&&*fence.state);
+        let decided = advance(node, "Decide", if is_confirmed { fence.token } else { 0 });
+        let token = decided.renewal.map_or(decided.token, |renewal| renewal.token);
+        advance(node, "FenceConfirmed", token);
+        for n in 0..4 {
+            let request = BreakAttachmentRequest {
+                volume: format!("v{n}"),
+                node: node.to_owned(),
+                actor: format!("last-{node}-{n}"),
+                ..BreakAttachmentRequest::default()
+            };
+            let answer = grants.break_attachment(&request, 0).unwrap();
+            assert!(answer.ok, "{request:?} {answer:?}");
+        }
+    }
+    for (name, (uid, _)) in &replay.identities {
+        let get = GetIdentityRequest { namespace: NAMESPACE.into(), name: name.clone() };
+        let record = grants.get_identity(&get, 0).unwrap().record.unwrap();
+        let request = RecordIdentityEventRequest {
+            namespace: NAMESPACE.into(),
+            name: name.clone(),
+            uid: uid.clone(),
+            r#type: "RemovedAfterFence".into(),
+            actor: format!("last-{name}"),
+            ..RecordIdentityEventRequest::default()
+        };
+        let answer = grants.record_identity_event(&request, 0).unwrap();
+        let expected = if record.node_name.is_empty() { "NotReleased" } else { "Released" };
+        assert_eq!(answer.outcome, expected, "{answer:?}");
+    }
+}
+
 fn clients(seed: u64) -> Arc<Mutex<Clients>> {
     Arc::new(Mutex::new(Clients {
         chance: Chance(seed),
@@ -262,7 +322,12 @@ fn both_ledgers_answer_alike() {
                 let told = &clients.lock().unwrap().told;
                 answers.borrow_mut().push(format!("{:?}", told.last().unwrap()));
             }
-            check(&Grants::new(ledger), &mut replay, &clients);
+            let grants = Grants::new(ledger);
+            check(&grants, &mut replay, &clients);
+            clear(&grants, &replay);
+            check(&grants, &mut replay, &clients);
+            let held = replay.volumes.values().any(|(_, holders)| !holders.is_empty());
+            assert!(!held, "{:?}", replay.volumes);
             answers.into_inner()
         };
         let embedded = Embedded::on(Disk::default(), START, Bounds::default()).unwrap();
@@ -295,6 +360,8 @@ fn both_ledgers_answer_alike() {
         "RefusedScope",
         "RefusedStillFenced",
         "Recovered",
+        "NodeFenced",
+        "FenceInFlight",
     ] {
         assert!(text.contains(&format!("\"{outcome}\"")), "it never came to {outcome}");
     }

@@ -139,6 +139,7 @@ impl Seen {
             45..65 => {
                 let volume = format!("v{}", chance.below(4));
                 let known = self.volumes.get(&volume).map(|record| record.version);
+                let known = known.map(|version| version + u64::from(chance.is(20)));
                 Request::Attach(AttachVolumeRequest {
                     access_modes: vec![modes(&volume).to_owned()],
                     volume,
@@ -223,13 +224,22 @@ impl Seen {
         let record = self.fences.get(&node).cloned().unwrap_or_default();
         let next = match &*record.state {
             "Fencing" => ["FenceConfirmed", "FenceConfirmed", "FenceFailed", "FenceAccepted"],
-            "Fenced" | "AttachmentsBroken" => {
-                ["NodeReturned", "RemovePod", "BreakAttachment", "ReleaseIdentity"]
+            _ if record.renewal.is_some() => {
+                ["FenceConfirmed", "FenceFailed", "RemovePod", "NodeReturned"]
             }
+            "Fenced" | "AttachmentsBroken" => match chance.below(3) {
+                0 => ["Decide", "RemovePod", "BreakAttachment", "ReleaseIdentity"],
+                _ => ["NodeReturned", "NodeReturned", "NodeReturned", "BreakAttachment"],
+            },
             _ => ["Decide", "Decide", "Decide", "NodeReturned"],
         };
         let r#type = next[chance.below(4) as usize].to_owned();
-        let is_confirmation = r#type == "FenceConfirmed";
+        let token = record.renewal.map_or(record.token, |renewal| renewal.token);
+        let is_told = match &*r#type {
+            "FenceConfirmed" => true,
+            "Decide" => ["Fenced", "AttachmentsBroken"].contains(&&*record.state),
+            _ => false,
+        };
         Request::Fence(AdvanceFenceRequest {
             node_name: node,
             scope: match &*r#type {
@@ -239,7 +249,7 @@ impl Seen {
             r#type,
             rebooted: chance.is(80),
             no_leftover_processes: chance.is(80),
-            token: if is_confirmation { record.token.max(1) } else { 0 },
+            token: if is_told { token.max(1) } else { 0 },
             actor,
         })
     }

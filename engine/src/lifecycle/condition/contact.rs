@@ -1,10 +1,11 @@
 //! `Ready` of the pods of a node that lost contact (L-COND-17).
 
 use berth_proto::berth_v1::{MarkPodNotReadyOnNodeRequest, MarkPodNotReadyOnNodeResponse};
+use berth_proto::core_v1::Pod;
 
 use super::recorded::Recorded;
-use super::set::{OwnedType, since};
-use crate::lifecycle::reading;
+use super::set::{ConditionSet, OwnedType};
+use crate::lifecycle::reading::{self, Seconds};
 use crate::lifecycle::vocabulary::ConditionStatus;
 use crate::model::ModelError;
 
@@ -18,17 +19,27 @@ pub fn mark_pod_not_ready_on_node(
 ) -> Result<MarkPodNotReadyOnNodeResponse, ModelError> {
     let pod = request.pod.as_ref().ok_or_else(|| ModelError::new("pod", "required"))?;
     let now = reading::required(request.now.as_ref(), "now")?;
-    let recorded = Recorded::read(pod).map_err(|error| error.under("pod"))?;
-    let mut conditions = recorded.to_wire();
-    let not_ready = ConditionStatus::False;
-    if let Some(ready) = conditions.get_mut(OwnedType::Ready.word())
-        && ready.status != not_ready.word()
-    {
-        ready.last_transition_time = since(Some(ready), not_ready, Some(now)).map(reading::time);
-        not_ready.word().clone_into(&mut ready.status);
-        ready.observed_generation = reading::meta(pod).generation;
-    }
+    let conditions = without_contact(pod, now).map_err(|error| error.under("pod"))?.to_wire();
     Ok(MarkPodNotReadyOnNodeResponse { conditions })
+}
+
+/// The conditions of a pod whose node lost contact: what its containers do is not known, so nothing is derived from their
+/// statuses.
+///
+/// # Errors
+/// [`ModelError`] relative to the pod, for recorded conditions that contradict each other.
+pub(crate) fn without_contact(pod: &Pod, now: Seconds) -> Result<ConditionSet<'_>, ModelError> {
+    let mut set = as_recorded(pod, now)?;
+    set.turn(OwnedType::Ready, ConditionStatus::False);
+    Ok(set)
+}
+
+/// The conditions of a pod that no node agent has seen: nothing is derived, for only an agent would publish it.
+///
+/// # Errors
+/// As [`without_contact`].
+pub(crate) fn as_recorded(pod: &Pod, now: Seconds) -> Result<ConditionSet<'_>, ModelError> {
+    Ok(ConditionSet::new(pod, Recorded::read(pod)?, now))
 }
 
 #[cfg(test)]

@@ -1,14 +1,13 @@
 //! What the statuses of a pod's containers mean for `Initialized`, `ContainersReady` and `Ready`.
 
-use berth_proto::core_v1::{Pod, PodSpec};
+use berth_proto::core_v1::PodSpec;
 
 use super::POD_COMPLETED;
 use super::recorded::{Recorded, is_true};
 use super::set::Finding;
 use super::text::Text;
 use crate::lifecycle::container_state::{Member, Observed, Roster};
-use crate::lifecycle::reading;
-use crate::lifecycle::vocabulary::{ConditionStatus, ContainerKind, PodPhase};
+use crate::lifecycle::vocabulary::{ContainerKind, PodPhase};
 use crate::model::ModelError;
 use crate::model::label::is_qualified_name;
 
@@ -117,10 +116,4 @@ pub(super) fn is_initialized(member: &Member<'_>) -> bool {
         ContainerKind::Sidecar => member.is_started(),
         _ => member.is_ready(),
     }
-}
-
-/// What a readiness gate lacks: its condition, or that condition's being True.
-pub(super) fn gate_status(pod: &Pod, condition_type: &str) -> Option<ConditionStatus> {
-    let condition = reading::condition(pod, condition_type)?;
-    super::recorded::status(condition).ok()
 }

@@ -1,10 +1,12 @@
 //! `DisruptionTarget`: that a pod is about to be ended, by whom, and when such a mark has come to nothing.
 
+use std::collections::BTreeMap;
+
 use berth_proto::berth_v1::{
     ExpireDisruptionRequest, ExpireDisruptionResponse, MarkDisruptionRequest,
     MarkDisruptionResponse,
 };
-use berth_proto::core_v1::Pod;
+use berth_proto::core_v1::{Pod, PodCondition};
 
 use super::recorded::{self, Recorded, is_true};
 use super::set::Finding;
@@ -88,16 +90,22 @@ pub fn expire_disruption(
     reading::phase(pod).map_err(|error| error.under("pod"))?;
     let recorded = Recorded::read(pod).map_err(|error| error.under("pod"))?;
     let mut conditions = recorded.to_wire();
-    let recheck_after_seconds = match disruption_stale_at(pod, now) {
-        Some(at) if at <= now => {
-            let reset = Finding::not("", Text::None);
-            recorded::put(&mut conditions, pod, DISRUPTION_TARGET, reset, now);
-            None
-        }
-        Some(at) => Some(at.saturating_sub(now)),
-        None => None,
-    };
+    drop_stale_mark(&mut conditions, pod, now);
+    let later = disruption_stale_at(pod, now).filter(|at| *at > now);
+    let recheck_after_seconds = later.map(|at| at.saturating_sub(now));
     Ok(ExpireDisruptionResponse { conditions, recheck_after_seconds })
+}
+
+/// Resets a disruption mark that came to nothing (L-COND-14).
+pub(crate) fn drop_stale_mark(
+    conditions: &mut BTreeMap<String, PodCondition>,
+    pod: &Pod,
+    now: Seconds,
+) {
+    if disruption_stale_at(pod, now).is_some_and(|at| at <= now) {
+        let reset = Finding::not("", Text::None);
+        recorded::put(conditions, pod, DISRUPTION_TARGET, reset, now);
+    }
 }
 
 /// When the pod's disruption mark is stale: `None` without a mark, when the node agent set it, and when the pod is being deleted

@@ -68,8 +68,39 @@ impl<'a> Recorded<'a> {
     }
 }
 
-/// Puts a condition among those of a pod. Its time is `now` if the type is new or its status changes, else the recorded one
-/// (L-COND-2); it says from which generation of the pod it is (L-COND-1).
+/// The one recorded condition of a type, with its status.
+///
+/// # Errors
+/// As [`Recorded::read`].
+pub(crate) fn recorded<'a>(
+    pod: &'a Pod,
+    r#type: &str,
+) -> Result<Option<(&'a PodCondition, ConditionStatus)>, ModelError> {
+    let found = Recorded::read(pod)?.find(r#type);
+    found.map(|condition| Ok((condition, status(condition)?))).transpose()
+}
+
+/// A condition of a pod, without a message, in place of the one that is recorded. Its time is `now` if the type is new or its
+/// status changes, else the recorded one (L-COND-2); it says from which generation of the pod it is (L-COND-1).
+pub(crate) fn stated(
+    pod: &Pod,
+    r#type: &str,
+    recorded: Option<&PodCondition>,
+    (status, reason): (ConditionStatus, &str),
+    now: Seconds,
+) -> PodCondition {
+    PodCondition {
+        r#type: r#type.to_owned(),
+        status: status.word().to_owned(),
+        last_probe_time: None,
+        last_transition_time: since(recorded, status, Some(now)).map(reading::time),
+        reason: reason.to_owned(),
+        message: String::new(),
+        observed_generation: reading::meta(pod).generation,
+    }
+}
+
+/// Puts a condition among those of a pod.
 pub(super) fn put(
     conditions: &mut BTreeMap<String, PodCondition>,
     pod: &Pod,
@@ -77,16 +108,9 @@ pub(super) fn put(
     finding: Finding,
     now: Seconds,
 ) {
-    let since = since(conditions.get(r#type), finding.status, Some(now));
-    let condition = PodCondition {
-        r#type: r#type.to_owned(),
-        status: finding.status.word().to_owned(),
-        last_probe_time: None,
-        last_transition_time: since.map(reading::time),
-        reason: finding.reason.to_owned(),
-        message: text::write(finding.text, pod),
-        observed_generation: reading::meta(pod).generation,
-    };
+    let found = (finding.status, finding.reason);
+    let stated = stated(pod, r#type, conditions.get(r#type), found, now);
+    let condition = PodCondition { message: text::write(finding.text, pod), ..stated };
     conditions.insert(r#type.to_owned(), condition);
 }
 

@@ -3,16 +3,16 @@
 use berth_proto::berth_v1::{
     AllContainersRestartingRequest, AllContainersRestartingResponse, ObservedContainer,
 };
-use berth_proto::core_v1::{Container, EphemeralContainerCommon, Pod, PodCondition, PodSpec};
+use berth_proto::core_v1::{Pod, PodCondition};
 
 use super::has_restart_all_rule;
 use super::recorded::Recorded;
 use super::set::{Finding, OwnedType, since};
 use super::text::{self, Text};
-use crate::lifecycle::container_state::ByName;
+use crate::lifecycle::container_state::{ByName, Names};
 use crate::lifecycle::reading;
-use crate::lifecycle::restart::{RestartAction, restart_due};
-use crate::lifecycle::vocabulary::{ConditionStatus, ContainerKind, PodPhase, RuntimeState};
+use crate::lifecycle::restart::{Exit, exit_code, restarts_all};
+use crate::lifecycle::vocabulary::{ConditionStatus, PodPhase, RuntimeState};
 use crate::model::ModelError;
 
 /// `AllContainersRestarting`: the pod's conditions with this one, which only pods with a rule to restart all containers have.
@@ -72,68 +72,38 @@ impl InRuntime {
     /// [`ModelError`] relative to the request.
     fn read(pod: &Pod, observed: &[ObservedContainer]) -> Result<InRuntime, ModelError> {
         let spec = reading::spec(pod);
-        let policy = reading::restart_policy(spec).map_err(|error| error.under("pod.spec"))?;
-        let init = containers(INIT, &spec.init_containers)?;
-        let app = containers(APP, &spec.containers)?;
-        twice("containers", ByName::new(observed))?;
+        let names = Names::of(spec).map_err(|error| error.under("pod"))?;
+        ByName::new(observed)
+            .map_err(|at| ModelError::new(format!("containers[{at}].name"), "is there twice"))?;
         let mut runtime = InRuntime { is_triggered: false, has_any: false };
         for (at, seen) in observed.iter().enumerate() {
             let state = reading::in_list("containers", at, read_state(seen))?;
-            let found = match (init.position(&seen.name), app.position_near(at, &seen.name)) {
-                (Some(place), _) => Some((INIT, place, &spec.init_containers[place])),
-                (None, Some(place)) => Some((APP, place, &spec.containers[place])),
-                (None, None) => None,
-            };
-            let Some((list, place, container)) = found else {
-                check_ephemeral(spec, at, &seen.name)?;
-                continue;
+            let name = &seen.name;
+            let (list, place, container) = if let Some(place) = names.app.position_near(at, name) {
+                ("pod.spec.containers", place, &spec.containers[place])
+            } else if let Some(place) = names.init.position(name) {
+                ("pod.spec.initContainers", place, &spec.init_containers[place])
+            } else if names.ephemeral.position(name).is_some() {
+                continue; // none of those that restart
+            } else {
+                let reason = format!("`{name}` is not a container of the pod");
+                return Err(ModelError::new(format!("containers[{at}].name"), reason));
             };
             runtime.has_any = true;
             if let (RuntimeState::Exited, Some(code)) = (state, seen.exit_code) {
-                // Rules are read alike for all kinds of containers; only what follows when none matches differs.
-                let kind = ContainerKind::Regular;
-                let due = restart_due(policy, container, kind, code, &seen.reason, false);
-                let action = reading::in_list(list, place, due)?;
-                runtime.is_triggered |= action == RestartAction::RestartAllContainers;
+                let asks = restarts_all(container, Exit { code, reason: &seen.reason });
+                runtime.is_triggered |= reading::in_list(list, place, asks)?;
             }
         }
         Ok(runtime)
     }
 }
 
-const INIT: &str = "pod.spec.initContainers";
-const APP: &str = "pod.spec.containers";
-
-/// The containers of a list of the spec by their names.
-fn containers<'a>(
-    list: &str,
-    containers: &'a [Container],
-) -> Result<ByName<'a, Container>, ModelError> {
-    twice(list, ByName::new(containers))
-}
-
-fn twice<T>(list: &str, by_name: Result<T, usize>) -> Result<T, ModelError> {
-    by_name.map_err(|at| ModelError::new(format!("{list}[{at}].name"), "is there twice"))
-}
-
-/// The state of a container in the runtime, and its exit code where there has to be one.
+/// The state of a container in the runtime, which has an exit code if and only if it has ended.
 fn read_state(seen: &ObservedContainer) -> Result<RuntimeState, ModelError> {
     let state = RuntimeState::parse(&seen.state, "state")?;
-    if state == RuntimeState::Exited && seen.exit_code.is_none() {
-        return Err(ModelError::new("exitCode", "required of state `Exited`"));
-    }
+    exit_code(state.into(), seen.exit_code)?;
     Ok(state)
-}
-
-/// Ephemeral containers are none of those that restart; any other name is unknown.
-fn check_ephemeral(spec: &PodSpec, at: usize, name: &str) -> Result<(), ModelError> {
-    let mut ephemeral = spec.ephemeral_containers.iter();
-    let is_name = |common: &EphemeralContainerCommon| common.name == name;
-    if ephemeral.any(|added| added.ephemeral_container_common.as_ref().is_some_and(is_name)) {
-        return Ok(());
-    }
-    let reason = format!("`{name}` is not a container of the pod");
-    Err(ModelError::new(format!("containers[{at}].name"), reason))
 }
 
 #[cfg(test)]
@@ -182,10 +152,49 @@ mod tests {
         assert_eq!(check("Succeeded", &exited(2), ""), "False `PodCompleted` Some(0)");
     }
 
+    /// L-RESTART-11, L-COND-18: the exit of an init container that is done asks, too, as it does of a plan; and only what has a
+    /// policy of its own asks (L-RESTART-6).
+    #[test]
+    fn a_finished_init_container_asks() {
+        let check = |policy: &str| {
+            let request = r#"{"pod":{"spec":{"containers":[{"name":"a"}],"initContainers":[{"name":"i",POLICY"restartPolicyRules":[
+                {"action":"RestartAllContainers","exitCodes":{"operator":"NotIn","values":[1]}}]}]}},"phase":"Running",
+                "containers":[{"name":"i","state":"Exited","exitCode":0}],"now":"2026-01-10T12:00:00Z"}"#;
+            let request = serde_json::from_str(&request.replace("POLICY", policy)).unwrap();
+            all_containers_restarting(&request).unwrap().conditions["AllContainersRestarting"]
+                .status
+                .clone()
+        };
+        assert_eq!(check(r#""restartPolicy":"Never","#), "True");
+        assert_eq!(check(""), "False");
+    }
+
+    /// L-COND-18: each of a hundred thousand containers is found without a walk over the others.
+    #[test]
+    fn long_lists_are_looked_up() {
+        let mut pod: Pod = serde_json::from_str(&POD.replace("CONDITIONS", "")).unwrap();
+        let spec = pod.spec.as_mut().unwrap();
+        let debug = spec.ephemeral_containers[0].clone();
+        let mut observed = Vec::new();
+        for at in 0..100_000 {
+            let mut container = debug.clone();
+            let name = format!("debug-{at}");
+            container.ephemeral_container_common.as_mut().unwrap().name.clone_from(&name);
+            let state = "Running".to_owned();
+            observed.push(ObservedContainer { name, state, ..ObservedContainer::default() });
+            spec.ephemeral_containers.push(container);
+        }
+        assert!(!InRuntime::read(&pod, &observed).unwrap().has_any);
+    }
+
     /// L-COND-18
     #[test]
     fn bad_input_is_named() {
         let cases = [
+            (
+                r#"{"name":"a","state":"Running","exitCode":3}"#,
+                "`containers[0].exitCode`: is `3` in state `Running`",
+            ),
             (
                 r#"{"name":"z","state":"Running"}"#,
                 "`containers[0].name`: `z` is not a container of the pod",

@@ -27,8 +27,9 @@ words! {
 /// `SetSchedulingCondition`: the pod's conditions after a result (L-COND-4).
 ///
 /// # Errors
-/// [`ModelError`] for a missing `pod` or `now`, an unknown result, recorded conditions that contradict each other, or an attempt
-/// without success of a pod that has its node.
+/// [`ModelError`] for a missing `pod` or `now`, an unknown result, recorded conditions that contradict each other, an attempt
+/// without success of a pod that has its node, or an attempt or a binding of one that still has scheduling gates: it is not
+/// offered to the scheduler (L-GATE-1), and no binding of it is accepted (L-GATE-5).
 pub fn set_scheduling_condition(
     request: &SetSchedulingConditionRequest,
 ) -> Result<SetSchedulingConditionResponse, ModelError> {
@@ -52,6 +53,10 @@ pub fn set_scheduling_condition(
         && is_in_vain
     {
         let reason = format!("`{}`, but the pod is bound to the node `{node}`", result.word());
+        return Err(ModelError::new("result", reason));
+    }
+    if is_gated && result != SchedulingResult::Created {
+        let reason = format!("`{}`, but the pod has scheduling gates", result.word());
         return Err(ModelError::new("result", reason));
     }
     let mut conditions = recorded.to_wire();
@@ -89,6 +94,17 @@ mod tests {
                 r#""reason":"Unschedulable","observedGeneration":4},"Unschedulable":{"type":"Unschedulable","status":"False"}}"#
             )
         );
+    }
+
+    /// L-GATE-1, L-GATE-5
+    #[test]
+    fn a_gated_pod_is_not_tried() {
+        let gated = r#"{"spec":{"schedulingGates":[{"name":"a.io/x"}]}}"#;
+        for result in ["Unschedulable", "SchedulerError", "Bound"] {
+            let error = format!("`result`: `{result}`, but the pod has scheduling gates");
+            assert_eq!(check(result, gated), Err(error));
+        }
+        assert!(check("Created", gated).unwrap().contains("SchedulingGated"));
     }
 
     /// L-COND-4

@@ -100,6 +100,8 @@ enum Slot {
     Drop,
     /// It is this, since then.
     Set(Finding, Option<Seconds>),
+    /// It is as recorded, if it is, but for its status, since now.
+    Turn(ConditionStatus),
 }
 
 /// The conditions of a pod: at most one of each type. Derived ones come first, in a fixed order; the others follow as recorded.
@@ -148,6 +150,11 @@ impl<'a> ConditionSet<'a> {
         self.slots[r#type as usize] = Slot::Set(finding, since);
     }
 
+    /// Changes the status of a recorded condition, and nothing else of it.
+    pub(super) fn turn(&mut self, r#type: OwnedType, status: ConditionStatus) {
+        self.slots[r#type as usize] = Slot::Turn(status);
+    }
+
     /// Removes a condition.
     pub(super) fn drop(&mut self, r#type: OwnedType) {
         self.slots[r#type as usize] = Slot::Drop;
@@ -178,6 +185,15 @@ impl<'a> ConditionSet<'a> {
         match self.slots[r#type as usize] {
             Slot::Drop => None,
             Slot::Keep => self.recorded.owned(r#type).map(|condition| self.view(condition)),
+            Slot::Turn(status) => self.recorded.owned(r#type).map(|condition| {
+                let view = self.view(condition);
+                if view.status == status {
+                    return view;
+                }
+                let observed_generation = r#type.observed(reading::meta(self.pod).generation);
+                let last_transition_time = Some(self.now);
+                ConditionView { status, last_transition_time, observed_generation, ..view }
+            }),
             Slot::Set(finding, last_transition_time) => Some(ConditionView {
                 r#type: r#type.word(),
                 status: finding.status,
@@ -208,7 +224,15 @@ impl ConditionView<'_> {
     #[must_use]
     pub fn to_wire(&self) -> PodCondition {
         match self.origin {
-            Origin::Recorded(condition) => condition.clone(),
+            Origin::Recorded(condition) if condition.status == self.status.word() => {
+                condition.clone()
+            }
+            Origin::Recorded(condition) => PodCondition {
+                status: self.status.word().to_owned(),
+                last_transition_time: self.last_transition_time.map(reading::time),
+                observed_generation: self.observed_generation,
+                ..condition.clone()
+            },
             Origin::Derived(text) => PodCondition {
                 r#type: self.r#type.to_owned(),
                 status: self.status.word().to_owned(),
@@ -249,5 +273,7 @@ mod tests {
             assert_eq!(OwnedType::named(owned.word()), Some(owned));
         }
         assert_eq!(OwnedType::named("DisruptionTarget"), None);
+        let lengths: std::collections::BTreeSet<usize> = words.iter().map(|w| w.len()).collect();
+        assert_eq!(lengths.len(), words.len(), "no two names are of one length");
     }
 }

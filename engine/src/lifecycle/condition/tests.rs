@@ -1,5 +1,7 @@
 //! What the worked examples leave out of [`derive`].
 
+use berth_proto::core_v1::{PodCondition, PodReadinessGate};
+
 use super::*;
 
 const NOW: Seconds = 1_768_046_400; // 2026-01-10T12:00:00Z
@@ -74,10 +76,11 @@ fn readiness_gates() {
         check("b"),
         "False `ReadinessGatesNotReady` readiness gates: `x.io/a` is not there, `b` is Unknown"
     );
-    assert_eq!(
-        check("a/b/c"),
-        "`spec.readinessGates[1].conditionType`: is not a legal condition type"
-    );
+    let illegal = "`spec.readinessGates[1].conditionType`: is not a legal condition type";
+    assert_eq!(check("a/b/c"), illegal);
+    // Whether the containers are ready makes no difference to that.
+    let unready = json.replace(r#""ready":true"#, r#""ready":false"#).replace("GATE", "a/b/c");
+    assert_eq!(super::tests::check(&unready, PodPhase::Running, "Ready"), illegal);
 }
 
 /// L-COND-1, L-COND-3, L-COND-5, L-COND-15: what is derived carries the generation and no probe time, what is foreign is left
@@ -170,4 +173,25 @@ fn condition_types() {
     assert!(!valid(""));
     assert!(!valid("/x"));
     assert!(!valid(&"x".repeat(64)));
+}
+
+/// L-COND-10: the message looks each gate up among the recorded conditions.
+#[test]
+fn long_lists_of_gates() {
+    let mut pod = pod(r#"{"spec":{"containers":[{"name":"a"}]},"status":{"containerStatuses":[
+        {"name":"a","ready":true}]}}"#);
+    for at in 0..100_000 {
+        let r#type = format!("x.io/{at}");
+        let condition = PodCondition {
+            r#type: r#type.clone(),
+            status: "False".to_owned(),
+            ..PodCondition::default()
+        };
+        pod.status.as_mut().unwrap().conditions.push(condition);
+        let gate = PodReadinessGate { condition_type: r#type };
+        pod.spec.as_mut().unwrap().readiness_gates.push(gate);
+    }
+    let set = derive(&pod, PodPhase::Running, Some(&[]), NOW).unwrap();
+    let message = set.get("Ready").unwrap().to_wire().message;
+    assert!(message.ends_with(", `x.io/99999` is False"), "{}", message.len());
 }

@@ -3,9 +3,9 @@
 use berth_proto::core_v1::Pod;
 
 use super::containers;
+use super::recorded::{Recorded, is_true};
 use crate::lifecycle::container_state::{Member, Roster};
 use crate::lifecycle::reading;
-use crate::lifecycle::vocabulary::ConditionStatus;
 
 /// Which message a condition has.
 #[derive(Copy, Clone, Debug, PartialEq, Eq)]
@@ -58,11 +58,12 @@ fn lacking<'a>(
 }
 
 fn gates(pod: &Pod) -> String {
+    let Ok(recorded) = Recorded::read(pod) else { return String::new() };
     let unmet = reading::spec(pod).readiness_gates.iter().filter_map(|gate| {
         let r#type = &gate.condition_type;
-        match containers::gate_status(pod, r#type) {
-            Some(ConditionStatus::True) => None,
-            Some(status) => Some(format!("`{type}` is {}", status.word())),
+        match recorded.find(r#type) {
+            Some(condition) if is_true(condition) => None,
+            Some(condition) => Some(format!("`{type}` is {}", condition.status)),
             None => Some(format!("`{type}` is not there")),
         }
     });

@@ -1,7 +1,7 @@
 //! A list whose elements have names of their own: containers, their statuses, conditions.
 
 use berth_proto::berth_v1::ObservedContainer;
-use berth_proto::core_v1::{Container, ContainerStatus, PodCondition};
+use berth_proto::core_v1::{Container, ContainerStatus, EphemeralContainer, PodCondition};
 
 /// What has a name that no other of its list may have.
 pub(crate) trait Named {
@@ -12,6 +12,12 @@ pub(crate) trait Named {
 impl Named for Container {
     fn name(&self) -> &str {
         &self.name
+    }
+}
+
+impl Named for EphemeralContainer {
+    fn name(&self) -> &str {
+        self.ephemeral_container_common.as_ref().map_or("", |common| &common.name)
     }
 }
 

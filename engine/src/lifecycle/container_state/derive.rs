@@ -13,6 +13,7 @@ use berth_proto::core_v1::{
 pub use self::start_error::StartErrorReason;
 use super::{COMPLETED, Described, lost};
 use crate::lifecycle::reading::{self, State};
+use crate::lifecycle::restart::{Exit, exit_code};
 use crate::lifecycle::vocabulary::{ContainerKind, RuntimeState};
 use crate::lifecycle::word::words;
 use crate::model::ModelError;
@@ -50,7 +51,8 @@ struct Facts<'a> {
 ///
 /// # Errors
 /// [`ModelError`] for a missing container, an unknown word, a recorded status that contradicts itself or belongs to another
-/// container, or a negative restart count.
+/// container, a negative restart count, or a runtime's record of an exit without a code, of an end without an exit, or of an end
+/// before the start.
 pub fn derive_container_state(
     request: &DeriveContainerStateRequest,
 ) -> Result<DeriveContainerStateResponse, ModelError> {
@@ -77,7 +79,9 @@ impl<'a> Facts<'a> {
             &request.pod_restart_policy,
         )?;
         let runtime = match &request.runtime {
-            Some(record) => Some((record, read_runtime(record)?)),
+            Some(record) => {
+                Some((record, read_runtime(record).map_err(|error| error.under("runtime"))?))
+            }
             None => None,
         };
         let old = match &request.old {
@@ -110,7 +114,7 @@ impl<'a> Facts<'a> {
             }
             RuntimeState::Exited => {
                 shown.state = terminated(ContainerStateTerminated {
-                    exit_code: self.exit_code().unwrap_or_default(),
+                    exit_code: record.exit_code.unwrap_or_default(),
                     reason: record.reason.clone(),
                     started_at: record.started_at,
                     finished_at: record.finished_at,
@@ -217,21 +221,35 @@ impl<'a> Facts<'a> {
         }
     }
 
-    /// With which code the container exited, if it did.
-    fn exit_code(&self) -> Option<i32> {
-        let (record, state) = self.runtime?;
-        record.exit_code.filter(|_| state == RuntimeState::Exited)
+    /// How the container's last process ended, if it did: as the runtime says, or as recorded when the runtime does not know
+    /// the container.
+    fn last_exit(&self) -> Option<Exit<'a>> {
+        match (self.runtime, self.old) {
+            (Some((record, RuntimeState::Exited)), _) => {
+                Some(Exit { code: record.exit_code?, reason: &record.reason })
+            }
+            (None, Some((_, Some(State::Terminated(end))))) => {
+                Some(Exit { code: end.exit_code, reason: &end.reason })
+            }
+            _ => None,
+        }
     }
 }
 
-/// The runtime's record. An exit without a code is none of which a restart could be decided.
+/// The state in the runtime's record. An exit without a code is none of which a restart could be decided; and nothing else has
+/// ended.
 fn read_runtime(record: &ContainerRuntimeRecord) -> Result<RuntimeState, ModelError> {
-    not_negative(record.restart_count, "runtime.restartCount")?;
-    let state = RuntimeState::parse(&record.state, "runtime.state")?;
-    if state == RuntimeState::Exited && record.exit_code.is_none() {
-        return Err(ModelError::new("runtime.exitCode", "required of state `Exited`"));
-    }
-    Ok(state)
+    not_negative(record.restart_count, "restartCount")?;
+    let state = RuntimeState::parse(&record.state, "state")?;
+    exit_code(state.into(), record.exit_code)?;
+    let started = reading::optional(record.started_at.as_ref());
+    let Some(finished) = reading::optional(record.finished_at.as_ref()) else { return Ok(state) };
+    let reason = match started {
+        _ if state != RuntimeState::Exited => format!("is given in state `{}`", state.word()),
+        Some(started) if finished < started => "is before `startedAt`".to_owned(),
+        _ => return Ok(state),
+    };
+    Err(ModelError::new("finishedAt", reason))
 }
 
 /// The state of the recorded status.

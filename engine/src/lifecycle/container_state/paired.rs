@@ -3,13 +3,14 @@
 use berth_proto::core_v1::{Container, ContainerStatus, Pod};
 
 use super::by_name::ByName;
+use super::names::Names;
 use crate::lifecycle::reading::{self, State};
 use crate::model::ModelError;
 
 /// One of a pod's lists of containers, paired with the list of their statuses by name.
 ///
-/// Names are unique in both lists, and every status belongs to a container. Cost: nothing is allocated for up to 64
-/// containers; statuses in the order of the containers are found at once.
+/// No status is there twice, and each belongs to a container. Cost: nothing is allocated for up to 64 statuses; those in the
+/// order of the containers are found at once.
 #[derive(Clone, Debug)]
 pub(crate) struct Paired<'a> {
     list: &'static List,
@@ -61,40 +62,35 @@ impl<'a> Paired<'a> {
     /// `spec.containers` with `status.containerStatuses`.
     ///
     /// # Errors
-    /// [`ModelError`], relative to the pod, for a name that appears twice and for a status without a container.
-    pub(crate) fn app(pod: &'a Pod) -> Result<Paired<'a>, ModelError> {
-        let (spec, status) = (reading::spec(pod), reading::status(pod));
-        Paired::new(&APP, &spec.containers, &status.container_statuses)
+    /// [`ModelError`], relative to the pod, for a status that is there twice or belongs to no container.
+    pub(crate) fn app(pod: &'a Pod, names: &Names<'a>) -> Result<Paired<'a>, ModelError> {
+        Paired::new(&APP, &names.app, &reading::status(pod).container_statuses)
     }
 
     /// `spec.initContainers` with `status.initContainerStatuses`: ordinary init containers and sidecars.
     ///
     /// # Errors
     /// As [`Self::app`].
-    pub(crate) fn init(pod: &'a Pod) -> Result<Paired<'a>, ModelError> {
-        let (spec, status) = (reading::spec(pod), reading::status(pod));
-        Paired::new(&INIT, &spec.init_containers, &status.init_container_statuses)
+    pub(crate) fn init(pod: &'a Pod, names: &Names<'a>) -> Result<Paired<'a>, ModelError> {
+        Paired::new(&INIT, &names.init, &reading::status(pod).init_container_statuses)
     }
 
     fn new(
         list: &'static List,
-        containers: &'a [Container],
+        containers: &ByName<'a, Container>,
         statuses: &'a [ContainerStatus],
     ) -> Result<Paired<'a>, ModelError> {
-        let twice = |list: &str, at: usize, name: &str| {
-            ModelError::new(format!("{list}[{at}].name"), format!("`{name}` is there twice"))
-        };
-        let by_name = ByName::new(containers)
-            .map_err(|at| twice(list.containers, at, &containers[at].name))?;
-        let statuses =
-            ByName::new(statuses).map_err(|at| twice(list.statuses, at, &statuses[at].name))?;
+        let statuses = ByName::new(statuses).map_err(|at| {
+            let reason = format!("`{}` is there twice", statuses[at].name);
+            ModelError::new(format!("{}[{at}].name", list.statuses), reason)
+        })?;
         for (at, status) in statuses.items().iter().enumerate() {
-            if by_name.position_near(at, &status.name).is_none() {
+            if containers.position_near(at, &status.name).is_none() {
                 let reason = format!("`{}` is not in `{}`", status.name, list.containers);
                 return Err(ModelError::new(format!("{}[{at}].name", list.statuses), reason));
             }
         }
-        Ok(Paired { list, containers, statuses })
+        Ok(Paired { list, containers: containers.items(), statuses })
     }
 
     /// In the order of the spec.
@@ -156,7 +152,8 @@ mod tests {
 
     fn check(pod: &str) -> String {
         let pod: Pod = serde_json::from_str(pod).unwrap();
-        let pairs = Paired::app(&pod).map(|pairs| pairs.iter().collect::<Vec<_>>());
+        let names = Names::of(reading::spec(&pod)).unwrap();
+        let pairs = Paired::app(&pod, &names).map(|pairs| pairs.iter().collect::<Vec<_>>());
         let observed = pairs.and_then(|pairs| {
             pairs.iter().map(Pair::observed).collect::<Result<Vec<_>, ModelError>>()
         });
@@ -188,10 +185,6 @@ mod tests {
             "`status.containerStatuses[0].lastState`: is waiting and running at once"
         );
         assert_eq!(
-            check(r#"{"spec":{"containers":[{"name":"a"},{"name":"b"},{"name":"a"}]}}"#),
-            "`spec.containers[2].name`: `a` is there twice"
-        );
-        assert_eq!(
             check(
                 r#"{"spec":{"containers":[{"name":"a"}]},"status":{"containerStatuses":[{"name":"a"},{"name":"a"}]}}"#
             ),
@@ -220,7 +213,7 @@ mod tests {
             pod.spec.as_mut().unwrap().containers.push(container);
             pod.status.as_mut().unwrap().container_statuses.push(status);
         }
-        let pairs = Paired::app(&pod).unwrap();
+        let pairs = Paired::app(&pod, &Names::of(reading::spec(&pod)).unwrap()).unwrap();
         assert!(pairs.iter().all(|pair| pair.status().unwrap().name == pair.container.name));
     }
 }

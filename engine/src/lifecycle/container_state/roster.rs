@@ -3,6 +3,7 @@
 use berth_proto::core_v1::Pod;
 use smallvec::SmallVec;
 
+use super::names::Names;
 use super::paired::{Observed, Pair, Paired};
 use crate::lifecycle::reading;
 use crate::lifecycle::vocabulary::ContainerKind;
@@ -29,10 +30,11 @@ pub(crate) struct Member<'a> {
 
 impl<'a> Roster<'a> {
     /// # Errors
-    /// [`ModelError`], relative to the pod: a name that is there twice, a status without a container, one that contradicts
+    /// [`ModelError`], relative to the pod: a name that is there twice, in whichever lists of containers, a status without a container, one that contradicts
     /// itself, an unknown policy of an init container.
     pub(crate) fn of(pod: &'a Pod) -> Result<Roster<'a>, ModelError> {
-        let (init, app) = (Paired::init(pod)?, Paired::app(pod)?);
+        let names = Names::of(reading::spec(pod))?;
+        let (init, app) = (Paired::init(pod, &names)?, Paired::app(pod, &names)?);
         let mut members = SmallVec::new();
         for pair in init.iter() {
             let kind = pair.of_container(reading::init_kind(pair.container))?;
@@ -75,6 +77,11 @@ impl<'a> Member<'a> {
 
     pub(crate) fn is_running(&self) -> bool {
         self.observed == Some(Observed::Running)
+    }
+
+    /// Whether nothing is known of it: it has no status, or one that names no state.
+    pub(crate) fn is_untold(&self) -> bool {
+        matches!(self.observed, None | Some(Observed::Nothing))
     }
 
     /// Whether it has ever run.
@@ -121,6 +128,14 @@ mod tests {
         let logs = roster.init()[1];
         assert!(logs.counts_for_readiness() && !logs.has_run() && logs.observed.is_none());
         assert!(!roster.has_no_status());
+    }
+
+    /// A status tells of one container by its name alone.
+    #[test]
+    fn a_name_of_two_lists_is_refused() {
+        let pod = r#"{"spec":{"containers":[{"name":"b"},{"name":"a"}],"initContainers":[{"name":"a"}]}}"#;
+        let error = Roster::of(&serde_json::from_str(pod).unwrap()).unwrap_err();
+        assert_eq!(error.to_string(), "`spec.containers[1].name`: `a` is there twice");
     }
 
     /// L-RESTART-1

@@ -6,8 +6,13 @@ use berth_proto::berth_v1::{
 };
 use berth_proto::core_v1::{Node, Pod};
 
-use super::entitlement::{NodeAbsence, agent_entitlement, collector_entitlement, nothing_to_lose};
-use crate::lifecycle::reading::{given, meta, node_name, optional, required};
+use super::entitlement::{
+    NodeAbsence, NodeObject, agent_entitlement, collector_entitlement, nothing_to_lose,
+};
+use crate::lifecycle::fence::is_out_of_service;
+use crate::lifecycle::reading::{self, given, meta, node_name, optional, required};
+use crate::lifecycle::termination::period;
+use crate::lifecycle::vocabulary::PodPhase;
 use crate::lifecycle::word::words;
 use crate::model::ModelError;
 use crate::model::label::clip;
@@ -133,9 +138,12 @@ impl Removal {
 /// Whether `actor` may do to the pod what `terms` ask for (L-DEL-1). `node` is the pod's node object, `now` in seconds since
 /// the epoch. Checks run in order, and the first that fails names the reason.
 ///
+/// A request is by force if the period that it comes to is 0, whoever names it: a pod of which its own or its stored period is 0
+/// goes as soon as anybody asks (L-TERM-1, L-TERM-3). A pod without a process to lose goes at once anyway (L-TERM-2, L-DEL-18).
+///
 /// # Errors
 /// [`ModelError`], seen from `AuthorizeRemovalRequest`, for an agent without a node, a node that is not the pod's, and a phase
-/// that is none.
+/// or readiness that is none.
 pub fn authorize(
     (kind, agent_node): (ActorKind, &str),
     terms: &RemovalTerms,
@@ -145,13 +153,17 @@ pub fn authorize(
     now: i64,
 ) -> Result<Removal, ModelError> {
     check_node(pod, node)?;
+    let phase = reading::phase(pod).map_err(|error| error.under("pod"))?;
+    let node = node_object(node, evidence)?;
     if kind == ActorKind::NodeAgent && agent_node.is_empty() {
         return Err(ModelError::new("actor.nodeName", "required of a node agent"));
     }
-    let is_forcing = terms.grace_period_seconds == Some(0);
+    let freely = nothing_to_lose(pod, phase);
+    let asked = terms.grace_period_seconds;
+    let is_forcing = asked == Some(0) || (freely.is_none() && period(pod, asked) == 0);
     let names_pod = !terms.uid.is_empty() && terms.uid == meta(pod).uid;
     let is_own = node_name(pod) == Some(agent_node);
-    match (kind, is_forcing) {
+    Ok(match (kind, is_forcing) {
         // The only refusal that goes before the uid's: who may never remove is told so (L-DEL-5, L-DEL-16).
         (
             ActorKind::NodeController
@@ -162,45 +174,51 @@ pub fn authorize(
             | ActorKind::ReplicaSetController
             | ActorKind::Scheduler,
             true,
-        ) => Ok(Removal::refused(RemovalReason::ControllerMayOnlySignal)),
+        ) => Removal::refused(RemovalReason::ControllerMayOnlySignal),
         // A forcing request names its pod; a graceful one that names another incarnation is not about this one (L-DEL-16).
         _ if !names_pod && (is_forcing || !terms.uid.is_empty()) => {
-            Ok(Removal::refused(RemovalReason::UidMismatch))
+            Removal::refused(RemovalReason::UidMismatch)
         }
         // An agent acts for pods of its own node only (L-DEL-17).
-        (ActorKind::NodeAgent, _) if !is_own => Ok(Removal::refused(RemovalReason::NotOwnNode)),
-        (ActorKind::NodeAgent, true) => by_agent(pod, evidence),
-        (ActorKind::User, true) => by_user(pod, terms),
-        (ActorKind::PodGc, true) => {
-            let absence = NodeAbsence {
-                noticed_at: optional(evidence.node_absent_since.as_ref()),
-                confirmed_live: evidence.node_absence_confirmed_live,
-            };
-            collector_entitlement(pod, node, absence, now).map(Removal::entitled).map_err(in_pod)
-        }
-        (ActorKind::PodGc, false) => Ok(Removal::refused(RemovalReason::CollectorMayOnlyForce)),
-        (_, false) => Ok(Removal::signal()),
-    }
+        (ActorKind::NodeAgent, _) if !is_own => Removal::refused(RemovalReason::NotOwnNode),
+        (ActorKind::NodeAgent, true) => by_agent(pod, phase, evidence),
+        (ActorKind::User, true) => by_user(freely, terms),
+        (ActorKind::PodGc, true) => Removal::entitled(collector_entitlement(pod, phase, node, now)),
+        (ActorKind::PodGc, false) => Removal::refused(RemovalReason::CollectorMayOnlyForce),
+        (_, false) => Removal::signal(),
+    })
 }
 
 /// The agent that has seen the processes end; what they held on the node may lag behind (L-DEL-2).
-fn by_agent(pod: &Pod, evidence: &RemovalEvidence) -> Result<Removal, ModelError> {
-    let removal = Removal::entitled(agent_entitlement(pod, evidence).map_err(in_pod)?);
+fn by_agent(pod: &Pod, phase: PodPhase, evidence: &RemovalEvidence) -> Removal {
+    let removal = Removal::entitled(agent_entitlement(pod, phase, evidence));
     let is_late = removal.effect == RemovalEffect::Remove && !evidence.resources_freed;
-    Ok(if is_late { removal.warning(RemovalWarning::ResourcesNotFreed) } else { removal })
+    if is_late { removal.warning(RemovalWarning::ResourcesNotFreed) } else { removal }
 }
 
 /// A person takes the risk knowingly or, where there is none, at will (L-DEL-3, L-DEL-18). Being allowed to delete the pod is
 /// enough: `privileged` is not read (L-DEL-4).
-fn by_user(pod: &Pod, terms: &RemovalTerms) -> Result<Removal, ModelError> {
-    if let Some(reason) = nothing_to_lose(pod).map_err(in_pod)? {
-        return Ok(Removal::entitled(Ok(reason)));
+fn by_user(freely: Option<RemovalReason>, terms: &RemovalTerms) -> Removal {
+    if let Some(reason) = freely {
+        return Removal::entitled(Ok(reason));
     }
     let by = match terms.acknowledge_data_loss {
         true => Ok(RemovalReason::AcknowledgedForceDelete),
         false => Err(RemovalReason::AcknowledgementRequired),
     };
-    Ok(Removal::entitled(by).warning(RemovalWarning::DataLossPossible))
+    Removal::entitled(by).warning(RemovalWarning::DataLossPossible)
+}
+
+/// What the request knows of the pod's node object.
+fn node_object(node: Option<&Node>, evidence: &RemovalEvidence) -> Result<NodeObject, ModelError> {
+    let Some(node) = node else {
+        return Ok(NodeObject::Absent(NodeAbsence {
+            noticed_at: optional(evidence.node_absent_since.as_ref()),
+            confirmed_live: evidence.node_absence_confirmed_live,
+        }));
+    };
+    let is_out_of_service = is_out_of_service(node).map_err(|error| error.under("node"))?;
+    Ok(NodeObject::There { is_out_of_service })
 }
 
 /// The node of a request is the pod's, or none.
@@ -216,10 +234,6 @@ fn check_node(pod: &Pod, node: Option<&Node>) -> Result<(), ModelError> {
         }
         None => Err(ModelError::new("node", "the pod is not bound to any")),
     }
-}
-
-fn in_pod(error: ModelError) -> ModelError {
-    error.under("pod")
 }
 
 /// `AuthorizeRemoval`.

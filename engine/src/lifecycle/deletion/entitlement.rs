@@ -1,82 +1,91 @@
 //! What entitles to a pod's removal against a node agent's silence (L-DEL-2, L-DEL-6, L-DEL-9, L-DEL-18).
 
 use berth_proto::berth_v1::RemovalEvidence;
-use berth_proto::core_v1::{Node, Pod};
+use berth_proto::core_v1::Pod;
 
 use super::authority::RemovalReason;
 use crate::lifecycle::pod_gc::QUARANTINE_SECONDS;
-use crate::lifecycle::reading::{
-    self, OUT_OF_SERVICE, has_taint, is_marked, is_node_ready, node_name,
-};
-use crate::model::ModelError;
+use crate::lifecycle::reading::{Seconds, is_marked, node_name};
+use crate::lifecycle::vocabulary::PodPhase;
 
 /// What is known of a node object that is not there.
 #[derive(Copy, Clone, Debug, Default, PartialEq, Eq)]
-pub struct NodeAbsence {
-    /// When a pass first missed it, in seconds since the epoch.
-    pub noticed_at: Option<i64>,
+pub(in crate::lifecycle) struct NodeAbsence {
+    /// When a pass first missed it.
+    pub(in crate::lifecycle) noticed_at: Option<Seconds>,
     /// Whether a live read did not find it either.
-    pub confirmed_live: bool,
+    pub(in crate::lifecycle) confirmed_live: bool,
+}
+
+/// What is known of the node object of a pod.
+#[derive(Copy, Clone, Debug, PartialEq, Eq)]
+pub(in crate::lifecycle) enum NodeObject {
+    /// It is there.
+    There {
+        /// An administrator has declared its processes dead.
+        is_out_of_service: bool,
+    },
+    /// It is not.
+    Absent(NodeAbsence),
 }
 
 /// The node agent's own: whether it may remove the pod, whose processes it watched (L-DEL-2). The error is why not.
-///
-/// # Errors
-/// [`ModelError`] relative to the pod for a phase that is none.
 pub(super) fn agent_entitlement(
     pod: &Pod,
+    phase: PodPhase,
     evidence: &RemovalEvidence,
-) -> Result<Result<RemovalReason, RemovalReason>, ModelError> {
-    let is_terminal = reading::phase(pod)?.is_terminal();
-    Ok(if !is_marked(pod) {
+) -> Result<RemovalReason, RemovalReason> {
+    if !is_marked(pod) {
         Err(RemovalReason::NotBeingDeleted)
     } else if !evidence.processes_confirmed_dead {
         Err(RemovalReason::ProcessesNotConfirmedDead)
-    } else if !is_terminal {
+    } else if !phase.is_terminal() {
         Err(RemovalReason::PhaseNotTerminal)
     } else {
         Ok(RemovalReason::ProcessesConfirmedDead)
-    })
+    }
 }
 
 /// A pod without a process to lose: never bound, or terminal (L-DEL-18).
-///
-/// # Errors
-/// [`ModelError`] relative to the pod for a phase that is none.
-pub(super) fn nothing_to_lose(pod: &Pod) -> Result<Option<RemovalReason>, ModelError> {
-    let is_terminal = reading::phase(pod)?.is_terminal();
-    Ok(match node_name(pod) {
+pub(super) fn nothing_to_lose(pod: &Pod, phase: PodPhase) -> Option<RemovalReason> {
+    match node_name(pod) {
         None => Some(RemovalReason::NeverBound),
-        Some(_) if is_terminal => Some(RemovalReason::TerminalPhase),
+        Some(_) if phase.is_terminal() => Some(RemovalReason::TerminalPhase),
         Some(_) => None,
-    })
+    }
 }
 
-/// The garbage collector's: what entitles it to remove the pod (L-DEL-6), or why nothing does, which is the error. `node` is
-/// the pod's node object, `now` in seconds since the epoch.
+/// The garbage collector's: what entitles it to remove the pod (L-DEL-6), or why nothing does, which is the error.
+pub(in crate::lifecycle) fn collector_entitlement(
+    pod: &Pod,
+    phase: PodPhase,
+    node: NodeObject,
+    now: Seconds,
+) -> Result<RemovalReason, RemovalReason> {
+    match place_entitlement(pod, node, now) {
+        Ok(RemovalReason::NeverBound) => Ok(RemovalReason::NeverBound),
+        _ if phase.is_terminal() => Ok(RemovalReason::TerminalPhase),
+        found => found,
+    }
+}
+
+/// The same by where the pod is alone, whatever its phase.
 ///
 /// That a node object is deleted releases nothing by itself; it is what entitles here, after the quarantine and a live read
-/// (L-DEL-8, L-DEL-9). A missing fact never entitles.
-///
-/// # Errors
-/// [`ModelError`] relative to the pod for a phase that is none.
-pub fn collector_entitlement(
+/// (L-DEL-8, L-DEL-9). A missing fact never entitles (L-GEN-4).
+pub(in crate::lifecycle) fn place_entitlement(
     pod: &Pod,
-    node: Option<&Node>,
-    absence: NodeAbsence,
-    now: i64,
-) -> Result<Result<RemovalReason, RemovalReason>, ModelError> {
-    let is_terminal = reading::phase(pod)?.is_terminal();
-    let is_bound = node_name(pod).is_some();
-    Ok(match node {
-        _ if !is_bound && is_marked(pod) => Ok(RemovalReason::NeverBound),
-        _ if is_terminal => Ok(RemovalReason::TerminalPhase),
-        None if is_bound => absent(absence, now),
-        Some(node) if is_marked(pod) && is_out_of_service(node) => {
+    node: NodeObject,
+    now: Seconds,
+) -> Result<RemovalReason, RemovalReason> {
+    match (node_name(pod), node) {
+        (None, _) if is_marked(pod) => Ok(RemovalReason::NeverBound),
+        (Some(_), NodeObject::Absent(absence)) => absent(absence, now),
+        (Some(_), NodeObject::There { is_out_of_service: true }) if is_marked(pod) => {
             Ok(RemovalReason::NodeOutOfService)
         }
         _ => Err(RemovalReason::NodeExists),
-    })
+    }
 }
 
 /// Missed for long enough, and not found by the live read: agents register again (L-DEL-9).
@@ -92,15 +101,14 @@ fn absent(absence: NodeAbsence, now: i64) -> Result<RemovalReason, RemovalReason
     }
 }
 
-fn is_out_of_service(node: &Node) -> bool {
-    !is_node_ready(node) && has_taint(node, OUT_OF_SERVICE)
-}
-
 #[cfg(test)]
 mod tests {
     use serde_json::json;
 
     use super::*;
+
+    const THERE: NodeObject = NodeObject::There { is_out_of_service: false };
+    const DECLARED_DEAD: NodeObject = NodeObject::There { is_out_of_service: true };
 
     fn pod(value: serde_json::Value) -> Pod {
         serde_json::from_value(value).unwrap()
@@ -110,8 +118,8 @@ mod tests {
     fn a_node_object_that_is_gone() {
         let bound = pod(json!({"spec": {"nodeName": "n1"}}));
         let check = |noticed_at, confirmed_live, expected| {
-            let absence = NodeAbsence { noticed_at, confirmed_live };
-            assert_eq!(collector_entitlement(&bound, None, absence, 100), Ok(expected));
+            let absent = NodeObject::Absent(NodeAbsence { noticed_at, confirmed_live });
+            assert_eq!(collector_entitlement(&bound, PodPhase::Running, absent, 100), expected);
         };
         // L-DEL-9: never noticed, noticed in the future, and at the edge.
         check(None, true, Err(RemovalReason::QuarantineNotElapsed));
@@ -123,22 +131,21 @@ mod tests {
 
     #[test]
     fn the_order_of_entitlements() {
-        let of = |value, node: Option<serde_json::Value>| {
-            let node: Option<Node> = node.map(|node| serde_json::from_value(node).unwrap());
-            collector_entitlement(&pod(value), node.as_ref(), NodeAbsence::default(), 0).unwrap()
-        };
-        // L-DEL-6: terminal goes before the node, and a pod that waits to be bound is nobody's.
-        let terminal = json!({"spec": {"nodeName": "n1"}, "status": {"phase": "Failed"}});
-        assert_eq!(of(terminal, None), Ok(RemovalReason::TerminalPhase));
-        assert_eq!(of(json!({}), None), Err(RemovalReason::NodeExists));
-        // The taint alone is not enough: the pod has to be marked.
-        let node = json!({"spec": {"taints": [{"key": "node.kubernetes.io/out-of-service"}]}});
+        let of = |value, phase, node| collector_entitlement(&pod(value), phase, node, 0);
         let bound = json!({"spec": {"nodeName": "n1"}});
-        assert_eq!(of(bound, Some(node.clone())), Err(RemovalReason::NodeExists));
-        let marked = json!({
-            "metadata": {"deletionTimestamp": "2026-01-10T12:00:00Z"},
-            "spec": {"nodeName": "n1"},
-        });
-        assert_eq!(of(marked, Some(node)), Ok(RemovalReason::NodeOutOfService));
+        let mut marked = bound.clone();
+        marked["metadata"] = json!({"deletionTimestamp": "2026-01-10T12:00:00Z"});
+        // L-DEL-6: terminal goes before the node, and a pod that waits to be bound is nobody's.
+        let absent = NodeObject::Absent(NodeAbsence::default());
+        let terminal = Ok(RemovalReason::TerminalPhase);
+        assert_eq!(of(bound.clone(), PodPhase::Failed, absent), terminal);
+        assert_eq!(of(marked.clone(), PodPhase::Succeeded, DECLARED_DEAD), terminal);
+        assert_eq!(of(json!({}), PodPhase::Pending, absent), Err(RemovalReason::NodeExists));
+        // The taint alone is not enough: the pod has to be marked.
+        let out_of_service = Ok(RemovalReason::NodeOutOfService);
+        let refused = Err(RemovalReason::NodeExists);
+        assert_eq!(of(bound, PodPhase::Running, DECLARED_DEAD), refused);
+        assert_eq!(of(marked.clone(), PodPhase::Running, DECLARED_DEAD), out_of_service);
+        assert_eq!(of(marked, PodPhase::Running, THERE), refused);
     }
 }

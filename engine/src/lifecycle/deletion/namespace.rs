@@ -1,13 +1,11 @@
 //! `NamespaceDeletion`: what keeps a namespace from going, and the ways out (L-DEL-7).
 
-use std::collections::BTreeMap;
-
 use berth_proto::berth_v1::{NamespaceDeletionRequest, NamespaceDeletionResponse};
-use berth_proto::core_v1::{Node, Pod};
 
-use crate::lifecycle::reading::{is_node_ready, meta, node_name};
+use crate::lifecycle::listed::nodes_by_name;
+use crate::lifecycle::reading::{given_text, in_list, meta, node_name, node_ready};
+use crate::lifecycle::vocabulary::ConditionStatus;
 use crate::model::ModelError;
-use crate::model::label::clip;
 
 /// What a person can do about a node that does not answer (L-DEL-19).
 const ACKNOWLEDGED_FORCE_DELETE: &str = "AcknowledgedForceDelete";
@@ -20,11 +18,11 @@ const MARK_OUT_OF_SERVICE: &str = "MarkOutOfService";
 /// a way out while there is one. Cost: n log n.
 ///
 /// # Errors
-/// [`ModelError`] for pods and nodes without a name, and for two nodes of one name.
+/// [`ModelError`] for pods and nodes without a name, for two nodes of one name, and for a node's `Ready` that is none.
 pub fn namespace_deletion(
     request: &NamespaceDeletionRequest,
 ) -> Result<NamespaceDeletionResponse, ModelError> {
-    let nodes = readiness(&request.nodes)?;
+    let nodes = nodes_by_name(&request.nodes, node_ready)?;
     let mut response = NamespaceDeletionResponse {
         can_finish: request.pods.is_empty(),
         force_delete_allowed: false,
@@ -32,13 +30,13 @@ pub fn namespace_deletion(
     };
     let mut has_node_object = false;
     for (index, pod) in request.pods.iter().enumerate() {
-        let name = named(pod, index)?;
+        let name = in_list("pods", index, given_text(&meta(pod).name, "metadata.name"))?;
         response.blocked_by.push(name.into());
         let Some(node) = node_name(pod) else { continue };
-        let is_ready = nodes.get(node).copied();
-        if is_ready != Some(true) {
+        let ready = nodes.get(node);
+        if ready != Some(&Some(ConditionStatus::True)) {
             response.partitioned_blockers.push(name.into());
-            has_node_object |= is_ready.is_some();
+            has_node_object |= ready.is_some();
         }
     }
     if !response.partitioned_blockers.is_empty() {
@@ -48,30 +46,6 @@ pub fn namespace_deletion(
         response.resolutions.extend([DELETE_NODE_OBJECT.into(), MARK_OUT_OF_SERVICE.into()]);
     }
     Ok(response)
-}
-
-/// Whether each node is ready, by name.
-fn readiness(nodes: &[Node]) -> Result<BTreeMap<&str, bool>, ModelError> {
-    let mut readiness = BTreeMap::new();
-    for (index, node) in nodes.iter().enumerate() {
-        let field = || format!("nodes[{index}].metadata.name");
-        let name = node.metadata.as_ref().map_or("", |metadata| &metadata.name);
-        if name.is_empty() {
-            return Err(ModelError::new(field(), "required"));
-        }
-        if readiness.insert(name, is_node_ready(node)).is_some() {
-            return Err(ModelError::new(field(), format!("`{}` is there twice", clip(name))));
-        }
-    }
-    Ok(readiness)
-}
-
-fn named(pod: &Pod, index: usize) -> Result<&str, ModelError> {
-    let name = meta(pod).name.as_str();
-    if name.is_empty() {
-        return Err(ModelError::new(format!("pods[{index}].metadata.name"), "required"));
-    }
-    Ok(name)
 }
 
 #[cfg(test)]
@@ -114,8 +88,9 @@ mod tests {
         let error = |pods: Value, nodes: Value| answer(&pods, &nodes).unwrap_err();
         assert_eq!(error(json!([{}]), json!([])), "`pods[0].metadata.name`: required");
         assert_eq!(error(json!([]), json!([{}])), "`nodes[0].metadata.name`: required");
-        let node = json!({"metadata": {"name": "n1"}});
-        let twice = "`nodes[1].metadata.name`: `n1` is there twice";
-        assert_eq!(error(json!([]), json!([node, node])), twice);
+        let conditions = json!([{"type": "Ready", "status": "yes"}]);
+        let node = json!({"metadata": {"name": "n1"}, "status": {"conditions": conditions}});
+        let unknown = "`nodes[0].status.conditions[0].status`: unknown value `yes`";
+        assert!(error(json!([]), json!([node])).starts_with(unknown));
     }
 }

@@ -1,10 +1,9 @@
 //! Which pods a budget covers (L-PDB-11).
 
 use berth_proto::core_v1::Pod;
-use berth_proto::meta_v1::ObjectMeta;
 use berth_proto::policy_v1::PodDisruptionBudget;
 
-use crate::lifecycle::reading;
+use crate::lifecycle::reading::{meta, namespace};
 use crate::model::ModelError;
 use crate::model::intern::Interner;
 use crate::model::label::{self, Labels};
@@ -27,7 +26,7 @@ impl<'a> Coverage<'a> {
         let selector = budget.spec.as_ref().and_then(|spec| spec.selector.as_ref());
         let selector = selector.map(|selector| LabelSelector::compile(selector, names));
         let selector = selector.transpose().map_err(|error| error.under("spec.selector"))?;
-        Ok(Coverage { namespace: budget.metadata.as_ref().map_or(DEFAULT, namespace), selector })
+        Ok(Coverage { namespace: namespace_of(budget), selector })
     }
 
     pub(super) fn covers(&self, pod: &Subject<'_>) -> bool {
@@ -46,16 +45,13 @@ pub(super) struct Subject<'a> {
 impl<'a> Subject<'a> {
     /// Errors are relative to the pod.
     pub(super) fn of(pod: &'a Pod, names: &Interner) -> Result<Subject<'a>, ModelError> {
-        let metadata = reading::meta(pod);
+        let metadata = meta(pod);
         let labels = label::compile(&metadata.labels, names)?;
-        Ok(Subject { namespace: namespace(metadata), labels })
+        Ok(Subject { namespace: namespace(&metadata.namespace), labels })
     }
 }
 
-/// Where an object is that does not say.
-const DEFAULT: &str = "default";
-
-/// The namespace of an object.
-pub(super) fn namespace(metadata: &ObjectMeta) -> &str {
-    if metadata.namespace.is_empty() { DEFAULT } else { &metadata.namespace }
+/// The namespace of a budget.
+pub(super) fn namespace_of(budget: &PodDisruptionBudget) -> &str {
+    namespace(budget.metadata.as_ref().map_or("", |metadata| &metadata.namespace))
 }

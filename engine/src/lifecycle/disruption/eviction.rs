@@ -4,7 +4,7 @@ use berth_proto::berth_v1::{EvictRequest, EvictResponse};
 use berth_proto::core_v1::Pod;
 use berth_proto::policy_v1::PodDisruptionBudget;
 
-use super::coverage::{Coverage, Subject, namespace};
+use super::coverage::{Coverage, Subject, namespace_of};
 use super::demand::{UnhealthyPodEvictionPolicy, unhealthy_policy};
 use crate::lifecycle::condition::DisruptionCause;
 use crate::lifecycle::reading;
@@ -50,8 +50,8 @@ struct Decision {
 /// Whether a pod may be evicted now, and what that changes. A dry run answers alike and changes nothing (L-PDB-17).
 ///
 /// # Errors
-/// [`ModelError`] for a missing pod, name or time, an unknown phase or policy, and a selector in the pod's namespace that does not
-/// parse: whether it would protect the pod nobody knows.
+/// [`ModelError`] for a missing pod, name or time, an unknown phase, readiness or policy, and a selector in the pod's namespace that
+/// does not parse: whether it would protect the pod nobody knows.
 pub fn evict(request: &EvictRequest) -> Result<EvictResponse, ModelError> {
     let pod = request.pod.as_ref().ok_or_else(|| ModelError::new("pod", "required"))?;
     let metadata = reading::meta(pod);
@@ -61,6 +61,7 @@ pub fn evict(request: &EvictRequest) -> Result<EvictResponse, ModelError> {
     // The moment that is recorded of an eviction which uses up a budget.
     reading::required(request.now.as_ref(), "now")?;
     let phase = reading::phase(pod).map_err(|error| error.under("pod"))?;
+    let is_ready = reading::is_ready(pod).map_err(|error| error.under("pod"))?;
     let is_unprotected = ignores_budgets(pod, phase);
     let covering = if is_unprotected { Vec::new() } else { covering(pod, &request.pdbs)? };
     let decision = match covering.as_slice() {
@@ -70,7 +71,7 @@ pub fn evict(request: &EvictRequest) -> Result<EvictResponse, ModelError> {
             ..Decision::evicted("budgets do not protect such a pod")
         },
         [] => Decision::evicted("no budget covers the pod"),
-        [(index, budget)] => reading::in_list("pdbs", *index, decide(pod, budget))?,
+        [(index, budget)] => reading::in_list("pdbs", *index, decide(is_ready, budget))?,
         [first, second, ..] => Decision::refused(
             EvictionOutcome::MultipleBudgets,
             format!("covered by `{}` and by `{}`", name(first.1), name(second.1)),
@@ -93,6 +94,7 @@ pub fn evict(request: &EvictRequest) -> Result<EvictResponse, ModelError> {
         disruptions_allowed_after: allowed.map(|n| n.saturating_sub(budget_used.into())),
         disrupted_pods_added: if budget_used { vec![metadata.name.clone()] } else { Vec::new() },
         disruption_reason: reason.to_owned(),
+        is_conditional: decision.is_conditional,
         precondition_resource_version: version.to_owned(),
         message: decision.message,
     })
@@ -112,7 +114,7 @@ fn covering<'a>(
     let subject = Subject::of(pod, &names).map_err(|error| error.under("pod"))?;
     let mut covering = Vec::new();
     for (index, budget) in budgets.iter().enumerate() {
-        if budget.metadata.as_ref().map_or("default", namespace) != subject.namespace {
+        if namespace_of(budget) != subject.namespace {
             continue;
         }
         let coverage = reading::in_list("pdbs", index, Coverage::of(budget, &names))?;
@@ -123,13 +125,13 @@ fn covering<'a>(
     Ok(covering)
 }
 
-/// What the only budget of a pod says. Errors are relative to the budget.
-fn decide(pod: &Pod, budget: &PodDisruptionBudget) -> Result<Decision, ModelError> {
+/// What the only budget says of a pod that is ready, or not. Errors are relative to the budget.
+fn decide(is_ready: bool, budget: &PodDisruptionBudget) -> Result<Decision, ModelError> {
     let policy = match &budget.spec {
         Some(spec) => unhealthy_policy(spec).map_err(|error| error.under("spec"))?,
         None => UnhealthyPodEvictionPolicy::IfHealthyBudget,
     };
-    if !reading::is_ready(pod) && may_go_unhealthy(policy, budget) {
+    if !is_ready && may_go_unhealthy(policy, budget) {
         let evicted =
             Decision::evicted("the pod is not ready, and its application does not need it");
         return Ok(Decision { is_conditional: true, ..evicted });

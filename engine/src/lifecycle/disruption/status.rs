@@ -1,6 +1,6 @@
 //! The status of a budget: how many pods are healthy, have to be, and may be evicted (L-PDB-2 to L-PDB-10).
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use berth_proto::Time;
 use berth_proto::berth_v1::{
@@ -8,15 +8,16 @@ use berth_proto::berth_v1::{
 };
 use berth_proto::core_v1::Pod;
 use berth_proto::policy_v1::{PodDisruptionBudget, PodDisruptionBudgetStatus};
-use rustc_hash::{FxHashMap, FxHashSet};
 
 use super::REMEMBERED_FOR;
 use super::coverage::{Coverage, Subject};
 use super::demand::{Demand, Share, demand};
-use crate::lifecycle::reading::{self, Seconds};
+use crate::lifecycle::listed::refuse_twins;
+use crate::lifecycle::reading::{self, Seconds, after, given_text, in_list};
 use crate::lifecycle::vocabulary::ConditionStatus;
 use crate::model::ModelError;
 use crate::model::intern::Interner;
+use crate::model::label::clip;
 
 const DISRUPTION_ALLOWED: &str = "DisruptionAllowed";
 const SUFFICIENT_PODS: &str = "SufficientPods";
@@ -24,11 +25,11 @@ const INSUFFICIENT_PODS: &str = "InsufficientPods";
 const SYNC_FAILED: &str = "SyncFailed";
 
 /// The status of a budget now. Without its pods' controllers no figure can be worked out, and nothing may be disrupted
-/// (L-PDB-10). Cost: linear in pods and controllers.
+/// (L-PDB-10). Cost: n log n in pods and controllers.
 ///
 /// # Errors
-/// [`ModelError`] for a missing budget or time, a budget that is not well formed, a pod given twice, and controllers without a UID,
-/// given twice or of a negative scale.
+/// [`ModelError`] for a missing budget or time, a budget that is not well formed, a pod without a name, that is there twice or
+/// whose readiness is none, and controllers without a UID, there twice or of a negative scale.
 pub fn pdb_status(request: &PdbStatusRequest) -> Result<PdbStatusResponse, ModelError> {
     let budget = request.pdb.as_ref().ok_or_else(|| ModelError::new("pdb", "required"))?;
     let now = reading::required(request.now.as_ref(), "now")?;
@@ -44,7 +45,7 @@ pub fn pdb_status(request: &PdbStatusRequest) -> Result<PdbStatusResponse, Model
         Err(pod) => return Ok(sync_failed(recorded, pod)),
     };
     let approved = Approved::of(&recorded.disrupted_pods, &pods, now);
-    let current_healthy = count(pods.iter().filter(|pod| approved.is_healthy(pod)));
+    let current_healthy = count(pods.iter().filter(|covered| approved.is_healthy(covered)));
     let desired_healthy = match demand {
         Demand::AtLeast(share) => share.of(expected),
         Demand::AllBut(share) => expected.saturating_sub(share.of(expected)).max(0),
@@ -59,7 +60,11 @@ pub fn pdb_status(request: &PdbStatusRequest) -> Result<PdbStatusResponse, Model
         desired_healthy,
         expected_pods: expected,
         disruptions_allowed,
-        recheck_at: remembered.values().min().map(|at| reading::time(ends_at(*at))),
+        recheck_at: remembered
+            .values()
+            .min()
+            .and_then(|at| after(*at, REMEMBERED_FOR))
+            .map(reading::time),
         disrupted_pods: remembered
             .into_iter()
             .map(|(name, at)| (name.to_owned(), reading::time(at)))
@@ -72,17 +77,17 @@ pub fn pdb_status(request: &PdbStatusRequest) -> Result<PdbStatusResponse, Model
 /// (L-PDB-3, L-PDB-4). Pods without a controller add nothing (L-PDB-9). A pod whose controller is not known is the error.
 fn expected<'a>(
     demand: Demand,
-    pods: &[&'a Pod],
-    scales: &FxHashMap<&str, i64>,
+    pods: &[Covered<'a>],
+    scales: &BTreeMap<&str, i64>,
 ) -> Result<i64, &'a Pod> {
     match demand {
         Demand::Nothing => return Ok(0),
         Demand::AtLeast(Share::Number(_)) => return Ok(count(pods)),
         Demand::AtLeast(Share::Percent(_)) | Demand::AllBut(_) => {}
     }
-    let mut counted = FxHashSet::default();
+    let mut counted = BTreeSet::new();
     let mut sum = 0i64;
-    for pod in pods {
+    for Covered { pod, .. } in pods {
         let Some(uid) = controller(pod) else { continue };
         let scale = scales.get(uid).ok_or(*pod)?;
         if counted.insert(uid) {
@@ -99,8 +104,8 @@ fn controller(pod: &Pod) -> Option<&str> {
 }
 
 /// Scales by UID.
-fn scales(controllers: &[ScaledController]) -> Result<FxHashMap<&str, i64>, ModelError> {
-    let mut scales = FxHashMap::default();
+fn scales(controllers: &[ScaledController]) -> Result<BTreeMap<&str, i64>, ModelError> {
+    let mut scales = BTreeMap::new();
     for (index, controller) in controllers.iter().enumerate() {
         let refuse = |field: &str, reason: String| {
             Err(ModelError::new(format!("controllers[{index}].{field}"), reason))
@@ -112,29 +117,43 @@ fn scales(controllers: &[ScaledController]) -> Result<FxHashMap<&str, i64>, Mode
             return refuse("scale", format!("`{}` is negative", controller.scale));
         }
         if scales.insert(controller.uid.as_str(), controller.scale.into()).is_some() {
-            return refuse("uid", format!("`{}` is listed twice", controller.uid));
+            return refuse("uid", format!("`{}` is there twice", clip(&controller.uid)));
         }
     }
     Ok(scales)
 }
 
+/// A pod that the budget covers.
+#[derive(Debug)]
+struct Covered<'a> {
+    pod: &'a Pod,
+    name: &'a str,
+    is_ready: bool,
+    is_marked: bool,
+}
+
 /// The pods that the budget covers, each once (L-PDB-11).
-fn covered<'a>(budget: &PodDisruptionBudget, pods: &'a [Pod]) -> Result<Vec<&'a Pod>, ModelError> {
+fn covered<'a>(
+    budget: &PodDisruptionBudget,
+    pods: &'a [Pod],
+) -> Result<Vec<Covered<'a>>, ModelError> {
+    for (index, pod) in pods.iter().enumerate() {
+        in_list("pods", index, given_text(&reading::meta(pod).name, "metadata.name"))?;
+    }
+    refuse_twins(pods.iter(), "metadata.name")?;
     let names = Interner::new();
     let coverage = Coverage::of(budget, &names).map_err(|error| error.under("pdb"))?;
-    let mut seen = FxHashSet::default();
     let mut covered = Vec::with_capacity(pods.len());
     for (index, pod) in pods.iter().enumerate() {
-        let subject = reading::in_list("pods", index, Subject::of(pod, &names))?;
-        if !coverage.covers(&subject) {
-            continue;
+        let subject = in_list("pods", index, Subject::of(pod, &names))?;
+        if coverage.covers(&subject) {
+            covered.push(Covered {
+                pod,
+                name: &reading::meta(pod).name,
+                is_ready: in_list("pods", index, reading::is_ready(pod))?,
+                is_marked: reading::is_marked(pod),
+            });
         }
-        let name = reading::meta(pod).name.as_str();
-        if !seen.insert(name) {
-            let reason = format!("`{name}` is listed twice");
-            return Err(ModelError::new(format!("pods[{index}].metadata.name"), reason));
-        }
-        covered.push(pod);
     }
     Ok(covered)
 }
@@ -150,22 +169,19 @@ struct Approved<'a> {
 impl<'a> Approved<'a> {
     /// Of the recorded evictions those that are still remembered: through exactly 120 s, and until the pod is marked or gone
     /// (L-PDB-6).
-    fn of(recorded: &BTreeMap<String, Time>, pods: &[&'a Pod], now: Seconds) -> Approved<'a> {
-        let unmarked = pods.iter().filter(|pod| !reading::is_marked(pod));
-        let entry = |pod: &&'a Pod| {
-            let name = reading::meta(pod).name.as_str();
-            let at = reading::optional(recorded.get(name))?;
-            (ends_at(at) >= now).then_some((name, at))
+    fn of(recorded: &BTreeMap<String, Time>, pods: &[Covered<'a>], now: Seconds) -> Approved<'a> {
+        let entry = |covered: &Covered<'a>| {
+            let at = reading::optional(recorded.get(covered.name))?;
+            (ends_at(at) >= now).then_some((covered.name, at))
         };
+        let unmarked = pods.iter().filter(|covered| !covered.is_marked);
         Approved { remembered: unmarked.filter_map(entry).collect(), now }
     }
 
     /// Ready, not marked for deletion, and not about to be evicted (L-PDB-5, L-PDB-6).
-    fn is_healthy(&self, pod: &Pod) -> bool {
-        let approved = self.remembered.get(reading::meta(pod).name.as_str());
-        reading::is_ready(pod)
-            && !reading::is_marked(pod)
-            && approved.is_none_or(|at| ends_at(*at) <= self.now)
+    fn is_healthy(&self, covered: &Covered<'_>) -> bool {
+        let approved = self.remembered.get(covered.name);
+        covered.is_ready && !covered.is_marked && approved.is_none_or(|at| ends_at(*at) <= self.now)
     }
 }
 

@@ -2,14 +2,16 @@
 
 use std::borrow::Cow;
 
+use berth_proto::core_v1::Pod;
+
+use super::containers;
 use super::subject::Subject;
-use crate::lifecycle::container_state::{Member, Observed, Roster};
+use crate::lifecycle::condition;
+use crate::lifecycle::fence;
 use crate::lifecycle::node_failure::{Eviction, eviction_since};
 use crate::lifecycle::phase::PhaseDecision;
 use crate::lifecycle::reading::{self, Seconds};
-use crate::lifecycle::restart::{BackOffLimits, RestartAction, held_back, restart_due};
 use crate::lifecycle::termination::kill_deadline;
-use crate::lifecycle::vocabulary::{ConditionStatus, ContainerKind, RestartPolicy};
 use crate::lifecycle::word::words;
 use crate::model::ModelError;
 
@@ -61,30 +63,40 @@ words! {
     }
 }
 
-/// The next thing, and the times that would change it.
+/// The next thing to happen.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) struct Next<'a> {
     pub(crate) action: Action,
     pub(crate) actor: Actor,
     pub(crate) not_before: Option<Seconds>,
     pub(crate) deadline: Option<Seconds>,
+    /// When something else will have to happen, if that is not yet the next thing.
+    pub(crate) afterwards: Option<Seconds>,
     pub(crate) names: Vec<&'a str>,
     pub(crate) why: Cow<'static, str>,
     pub(crate) rules: &'static [&'static str],
 }
 
 impl<'a> Next<'a> {
-    fn new(
+    pub(super) fn new(
         action: Action,
         actor: Actor,
         why: impl Into<Cow<'static, str>>,
         rules: &'static [&'static str],
     ) -> Next<'a> {
-        let (names, why) = (Vec::new(), why.into());
-        Next { action, actor, not_before: None, deadline: None, names, why, rules }
+        Next {
+            action,
+            actor,
+            not_before: None,
+            deadline: None,
+            afterwards: None,
+            names: Vec::new(),
+            why: why.into(),
+            rules,
+        }
     }
 
-    fn of(self, names: Vec<&'a str>) -> Next<'a> {
+    pub(super) fn of(self, names: Vec<&'a str>) -> Next<'a> {
         Next { names, ..self }
     }
 }
@@ -92,40 +104,23 @@ impl<'a> Next<'a> {
 /// What has to happen next to a pod of this phase.
 ///
 /// # Errors
-/// [`ModelError`] relative to the pod, or under `node`.
+/// [`ModelError`] relative to the request.
 pub(crate) fn next<'a>(
     subject: &Subject<'a>,
     phase: &PhaseDecision<'_>,
 ) -> Result<Next<'a>, ModelError> {
-    let recorded = reading::phase(subject.pod)?;
-    Ok(if recorded.is_terminal() {
-        finished(subject)
-    } else if reading::node_name(subject.pod).is_none() {
+    let is_final = subject.recorded.is_terminal();
+    Ok(if reading::node_name(subject.pod).is_none() && !is_final {
         unbound(subject)
     } else if reading::is_marked(subject.pod) {
-        terminating(subject)
+        terminating(subject, phase)
+    } else if subject.is_out_of_contact() && !is_final {
+        lost(subject, phase)?
     } else if phase.phase.is_terminal() {
         ending(subject, phase)
     } else {
-        executing(subject)?
+        executing(subject, phase)?
     })
-}
-
-/// The recorded phase is terminal: what is left is the object (L-TERM-6, L-TERM-19, L-GC-10).
-fn finished<'a>(subject: &Subject<'a>) -> Next<'a> {
-    if !reading::is_marked(subject.pod) {
-        let why = "the phase is final; the object stays until somebody deletes it";
-        return Next::new(Action::None, Actor::Nobody, why, &["L-PHASE-8", "L-GC-10"]);
-    }
-    if let Some(held) = held_by_finalizers(subject) {
-        return held;
-    }
-    let actor = match reading::node_name(subject.pod) {
-        Some(_) => Actor::NodeAgent,
-        None => Actor::PodGc,
-    };
-    let why = "its processes have ended, and its deletion has been requested";
-    Next::new(Action::RemovePod, actor, why, &["L-TERM-19", "L-DEL-2"])
 }
 
 /// Not bound to a node yet (L-GATE-1, L-GC-4).
@@ -143,196 +138,185 @@ fn unbound<'a>(subject: &Subject<'a>) -> Next<'a> {
         let names = gates.iter().map(|gate| gate.name.as_str()).collect();
         return Next::new(Action::AwaitGates, Actor::Nobody, why, &["L-GATE-1"]).of(names);
     }
-    let attempt = reading::condition(pod, "PodScheduled")
-        .filter(|condition| condition.status == ConditionStatus::False.word());
-    let why = match attempt {
-        Some(condition) if !condition.message.is_empty() => {
-            Cow::Owned(format!("the last attempt found no node: {}", condition.message))
-        }
-        Some(_) => Cow::Borrowed("the last attempt found no node"),
-        None => Cow::Borrowed("no node has been found yet"),
+    let why = match last_attempt(pod) {
+        Some((what, "")) => Cow::Borrowed(what),
+        Some((what, message)) => Cow::Owned(format!("{what}: {message}")),
+        None => Cow::Borrowed("no node has been looked for yet"),
     };
     Next::new(Action::Schedule, Actor::Scheduler, why, &["L-GATE-1", "L-COND-4"])
 }
 
-/// Marked for deletion and bound, its processes not known to have ended (L-TERM-9, L-TERM-18, L-NODE-18).
-fn terminating<'a>(subject: &Subject<'a>) -> Next<'a> {
-    if let Some(node) = subject.node
-        && !reading::is_node_ready(node)
-        && reading::has_taint(node, reading::OUT_OF_SERVICE)
-    {
+/// What the recorded `PodScheduled` says of the last scheduling attempt, and its message (L-COND-4).
+fn last_attempt(pod: &Pod) -> Option<(&'static str, &str)> {
+    let recorded = reading::condition(pod, "PodScheduled")?;
+    let what = match recorded.reason.as_str() {
+        "Unschedulable" => "the last attempt found no node",
+        "SchedulerError" => "the last attempt failed",
+        _ => return None,
+    };
+    Some((what, &recorded.message))
+}
+
+/// Marked for deletion: first its processes end, then its phase is written, then the object goes (L-TERM-9, L-TERM-18,
+/// L-TERM-19).
+fn terminating<'a>(subject: &Subject<'a>, phase: &PhaseDecision<'_>) -> Next<'a> {
+    let is_bound = reading::node_name(subject.pod).is_some();
+    if is_out_of_service(subject) {
         let why = "its node has been declared out of service";
-        let rules = &["L-GC-5", "L-DEL-6"];
-        return Next::new(Action::RemovePod, Actor::PodGc, why, rules);
+        return held_by_finalizers(subject).unwrap_or_else(|| {
+            Next::new(Action::RemovePod, Actor::PodGc, why, &["L-GC-5", "L-DEL-6"])
+        });
     }
-    if is_node_lost(subject) {
+    if subject.is_out_of_contact() {
         return await_node("its deletion is requested, and its node cannot be reached");
     }
-    let running = running(subject);
-    if running.is_empty() && !subject.phase_facts.could_have_running_containers {
+    // Set for a marked pod exactly when its processes are known to have ended (L-GEN-4).
+    if is_bound && !subject.phase_facts.finalize {
+        return stopping(subject);
+    }
+    if !subject.recorded.is_terminal() && phase.published.is_terminal() {
         let why = "its containers have ended; the terminal phase is written before the removal";
         let rules = &["L-TERM-18", "L-PHASE-12"];
         return Next::new(Action::PublishPhase, Actor::NodeAgent, why, rules);
     }
+    let actor = if is_bound { Actor::NodeAgent } else { Actor::PodGc };
+    let why = "its processes have ended, and its deletion has been requested";
+    held_by_finalizers(subject)
+        .unwrap_or_else(|| Next::new(Action::RemovePod, actor, why, &["L-TERM-19", "L-DEL-2"]))
+}
+
+/// Hooks, stop signals, the rest of the period, and the kill (L-TERM-9).
+fn stopping<'a>(subject: &Subject<'a>) -> Next<'a> {
     let deadline = kill_deadline(subject.pod);
-    let is_over = deadline.is_some_and(|deadline| deadline <= subject.now);
-    let next = if is_over {
+    let next = if deadline.is_some_and(|deadline| deadline <= subject.now) {
         let why = "the grace period is over";
         Next::new(Action::KillContainers, Actor::NodeAgent, why, &["L-TERM-9", "L-TERM-10"])
     } else {
         let why = "its deletion is requested: hooks, stop signals, and the rest of the period";
         Next::new(Action::StopContainers, Actor::NodeAgent, why, &["L-TERM-9", "L-TERM-4"])
     };
-    Next { deadline, ..next.of(running) }
+    Next { deadline, ..next.of(subject.running()) }
 }
 
-/// The phase has turned terminal and is not recorded yet (L-PHASE-11).
+/// The phase is terminal, and nobody asked for the deletion (L-PHASE-8, L-PHASE-11, L-GC-10).
 fn ending<'a>(subject: &Subject<'a>, phase: &PhaseDecision<'_>) -> Next<'a> {
-    if phase.published.is_terminal() {
-        let why = format!("no process is left: the pod has {}", phase.phase.word().to_lowercase());
-        return Next::new(Action::PublishPhase, Actor::NodeAgent, why, &["L-PHASE-5"]);
+    if subject.phase_facts.could_have_running_containers && !subject.is_out_of_contact() {
+        let why = "the pod has ended, but a process of it may still run";
+        let rules = &["L-PHASE-11"];
+        return Next::new(Action::StopContainers, Actor::NodeAgent, why, rules)
+            .of(subject.running());
     }
-    let why = "the pod has ended; a terminal phase waits until no process can be running";
-    let rules = &["L-PHASE-11"];
-    Next::new(Action::StopContainers, Actor::NodeAgent, why, rules).of(running(subject))
+    if subject.recorded.is_terminal() {
+        let why = "the phase is final; the object stays until somebody deletes it";
+        return Next::new(Action::None, Actor::Nobody, why, &["L-PHASE-8", "L-GC-10"]);
+    }
+    let why = format!("no process is left: the pod has {}", phase.phase.word().to_lowercase());
+    Next::new(Action::PublishPhase, Actor::NodeAgent, why, &["L-PHASE-5"])
+}
+
+/// Bound to a node that cannot be reached: controllers may evict it, its agent can do nothing (L-NODE-18).
+fn lost<'a>(subject: &Subject<'a>, phase: &PhaseDecision<'_>) -> Result<Next<'a>, ModelError> {
+    let of_the_agent = |threat: Threat| threat != Threat::Eviction;
+    Ok(due_threat(subject, phase, of_the_agent)?
+        .unwrap_or_else(|| await_node("its node cannot be reached, so its statuses are stale")))
 }
 
 /// Bound, alive and wanted.
-fn executing<'a>(subject: &Subject<'a>) -> Result<Next<'a>, ModelError> {
-    if let Some(deadline) = active_deadline(subject)
-        && deadline <= subject.now
-    {
-        let why = "it has been active for `activeDeadlineSeconds`";
-        let next = Next::new(Action::FailPod, Actor::NodeAgent, why, &["L-PHASE-10"]);
-        return Ok(Next { deadline: Some(deadline), ..next });
-    }
-    if let Some(at) = eviction(subject)?
-        && at <= subject.now
-    {
-        let why = "it does not tolerate a NoExecute taint of its node, or not any longer";
-        let rules = &["L-NODE-12", "L-NODE-16"];
-        let next = Next::new(Action::EvictPod, Actor::TaintEvictionController, why, rules);
-        return Ok(Next { deadline: Some(at), ..next });
-    }
-    if is_node_lost(subject) {
-        return Ok(await_node("its node cannot be reached, so its statuses are stale"));
-    }
-    let policy =
-        reading::restart_policy(reading::spec(subject.pod)).map_err(|error| error.under("spec"))?;
-    match initialising(&subject.roster, policy)? {
+fn executing<'a>(subject: &Subject<'a>, phase: &PhaseDecision<'_>) -> Result<Next<'a>, ModelError> {
+    match due_threat(subject, phase, |_| false)? {
         Some(next) => Ok(next),
-        None => working(&subject.roster, policy),
+        None => containers::next(subject).map_err(|error| error.under("pod")),
     }
 }
 
-/// The first init container that is not done decides (L-RESTART-12); `None` when all are.
-fn initialising<'a>(
-    roster: &Roster<'a>,
-    policy: RestartPolicy,
+/// The first threat that has come true and that somebody has to carry out, but for those that are passed over.
+fn due_threat<'a>(
+    subject: &Subject<'a>,
+    phase: &PhaseDecision<'_>,
+    is_passed_over: impl Fn(Threat) -> bool,
 ) -> Result<Option<Next<'a>>, ModelError> {
-    for member in roster.init() {
-        let next = match member.observed {
-            Some(Observed::Running) if member.kind == ContainerKind::Sidecar => {
-                if member.is_started() {
-                    continue;
-                }
-                await_containers("the sidecar has not come up yet")
-            }
-            Some(Observed::Running) => await_containers("init containers run one at a time"),
-            Some(Observed::Ended { exit_code: 0, .. }) if member.kind == ContainerKind::Init => {
-                continue;
-            }
-            Some(Observed::Ended { .. }) => match restart_of(member, policy)? {
-                Some(due) => restart_at(due.not_before),
-                None => await_containers("an init container failed for good"),
-            },
-            None | Some(Observed::Nothing | Observed::Waiting) => start(waits_for(member)),
-        };
-        return Ok(Some(next.of(vec![member.name()])));
+    for (at, threat) in threats(subject, phase)? {
+        if at <= subject.now
+            && !is_passed_over(threat)
+            && let Some(next) = carried_out(threat)
+        {
+            // A time that was counted from now is no deadline that has passed.
+            let deadline = Some(at).filter(|at| *at < subject.now);
+            return Ok(Some(Next { deadline, ..next }));
+        }
     }
     Ok(None)
 }
 
-/// Initialised: what the app containers and the sidecars need (L-RESTART-12, L-RESTART-14, L-RESTART-15).
-fn working<'a>(roster: &Roster<'a>, policy: RestartPolicy) -> Result<Next<'a>, ModelError> {
-    let is_new = |member: &&Member<'a>| {
-        matches!(member.observed, None | Some(Observed::Nothing | Observed::Waiting))
-    };
-    if let Some(first) = roster.app().iter().find(is_new) {
-        let new = roster.app().iter().filter(is_new);
-        return Ok(start(waits_for(first)).of(new.map(Member::name).collect()));
+/// What the passage of time alone does to a pod that lives.
+#[derive(Copy, Clone, Debug, PartialEq, Eq)]
+pub(crate) enum Threat {
+    /// It has been active for too long (L-PHASE-10).
+    ActiveDeadline,
+    /// It does not tolerate its node's taints any longer (L-NODE-12).
+    Eviction,
+    /// Its disruption mark has come to nothing (L-COND-14).
+    StaleMark,
+}
+
+/// The threats to a pod, each with its time, which may have passed. One that has ended, or whose deletion is requested, has none.
+///
+/// # Errors
+/// [`ModelError`] relative to the request.
+pub(crate) fn threats(
+    subject: &Subject<'_>,
+    phase: &PhaseDecision<'_>,
+) -> Result<Vec<(Seconds, Threat)>, ModelError> {
+    if phase.phase.is_terminal() || reading::is_marked(subject.pod) {
+        return Ok(Vec::new());
     }
-    let mut earliest: Option<(Option<Seconds>, &'a str)> = None;
-    for member in roster.all().iter().filter(|member| member.kind != ContainerKind::Init) {
-        let Some(due) = restart_of(member, policy)? else { continue };
-        if due.action == RestartAction::RestartAllContainers {
-            return Ok(restart_all(roster));
+    let deadline = active_deadline(subject).map(|at| (at, Threat::ActiveDeadline));
+    let eviction = eviction(subject)?.map(|at| (at, Threat::Eviction));
+    let stale = condition::disruption_stale_at(subject.pod, subject.now);
+    let stale = stale.map(|at| (at, Threat::StaleMark));
+    Ok([deadline, eviction, stale].into_iter().flatten().collect())
+}
+
+/// Who carries out a threat that has come true; a stale mark needs nobody, its condition says so.
+fn carried_out<'a>(threat: Threat) -> Option<Next<'a>> {
+    match threat {
+        Threat::ActiveDeadline => {
+            let why = "it has been active for `activeDeadlineSeconds`";
+            Some(Next::new(Action::FailPod, Actor::NodeAgent, why, &["L-PHASE-10"]))
         }
-        if earliest.is_none_or(|(not_before, _)| due.not_before < not_before) {
-            earliest = Some((due.not_before, member.name()));
+        Threat::Eviction => {
+            let why = "it does not tolerate a NoExecute taint of its node, or not any longer";
+            let rules = &["L-NODE-12", "L-NODE-16"];
+            Some(Next::new(Action::EvictPod, Actor::TaintEvictionController, why, rules))
         }
+        Threat::StaleMark => None,
     }
-    Ok(match earliest {
-        Some((not_before, name)) => restart_at(not_before).of(vec![name]),
-        None => {
-            let why = "everything that should run runs";
-            Next::new(Action::None, Actor::Nobody, why, &["L-PHASE-5"])
-        }
+}
+
+/// When the pod will have been active for too long (L-PHASE-10).
+fn active_deadline(subject: &Subject<'_>) -> Option<Seconds> {
+    let started = reading::optional(reading::status(subject.pod).start_time.as_ref())?;
+    reading::after(started, reading::spec(subject.pod).active_deadline_seconds?)
+}
+
+/// When the NoExecute taints of the node evict the pod, each counted from the time at which it was added, or from now where
+/// that is not told (L-NODE-12, L-NODE-14).
+fn eviction(subject: &Subject<'_>) -> Result<Option<Seconds>, ModelError> {
+    let Some(node) = subject.node else { return Ok(None) };
+    let taints = node.spec.as_ref().map_or(&[][..], |spec| &spec.taints);
+    let tolerations = &reading::spec(subject.pod).tolerations;
+    let eviction = eviction_since(tolerations, taints, subject.now).map_err(|error| {
+        if error.field.starts_with("node.") { error } else { error.under("pod") }
+    })?;
+    Ok(match eviction {
+        Eviction::Never => None,
+        Eviction::At(at) => Some(at),
     })
 }
 
-/// Why a container waits, if its status says so.
-fn waits_for<'a>(member: &Member<'a>) -> &'a str {
-    let state = member.pair.status().and_then(|status| status.state.as_ref());
-    state.and_then(|state| state.waiting.as_ref()).map_or("", |waiting| &waiting.reason)
-}
-
-/// A restart that is due, and when.
-struct Due {
-    action: RestartAction,
-    not_before: Option<Seconds>,
-}
-
-/// Whether and when a container that has ended is started again.
-fn restart_of(member: &Member<'_>, policy: RestartPolicy) -> Result<Option<Due>, ModelError> {
-    let Some(Observed::Ended { exit_code, reason, .. }) = member.observed else { return Ok(None) };
-    let Member { pair, kind, .. } = member;
-    let due = restart_due(policy, pair.container, *kind, exit_code, reason, false);
-    let action = pair.of_container(due)?;
-    if action == RestartAction::None {
-        return Ok(None);
-    }
-    let Some(status) = pair.status() else { return Ok(None) };
-    let hold = held_back(status, BackOffLimits::default())?;
-    Ok(Some(Due { action, not_before: hold.map(|hold| hold.not_before) }))
-}
-
-/// A container ended with a code that restarts every one, in place and without back-off (L-RESTART-11).
-fn restart_all<'a>(roster: &Roster<'a>) -> Next<'a> {
-    let why = "a container ended with a code that restarts every container in place";
-    let next = Next::new(Action::RestartContainers, Actor::NodeAgent, why, &["L-RESTART-11"]);
-    next.of(roster.all().iter().map(Member::name).collect())
-}
-
-fn restart_at<'a>(not_before: Option<Seconds>) -> Next<'a> {
-    let why = "it ended and is due to be started again, after its back-off";
-    let rules = &["L-RESTART-4", "L-RESTART-15"];
-    let next = Next::new(Action::RestartContainers, Actor::NodeAgent, why, rules);
-    Next { not_before, ..next }
-}
-
-fn start<'a>(reason: &str) -> Next<'a> {
-    let why = if reason.is_empty() {
-        Cow::Borrowed("it has not been started yet")
-    } else {
-        Cow::Owned(format!("it has not been started yet: {reason}"))
-    };
-    let rules = &["L-RESTART-12", "L-PHASE-16"];
-    Next::new(Action::StartContainers, Actor::NodeAgent, why, rules)
-}
-
-fn await_containers<'a>(why: &'static str) -> Next<'a> {
-    Next::new(Action::AwaitContainers, Actor::NodeAgent, why, &["L-RESTART-12"])
+/// L-FENCE-11. What cannot be read of the node entitles to nothing.
+fn is_out_of_service(subject: &Subject<'_>) -> bool {
+    subject.node.is_some_and(|node| fence::is_out_of_service(node).unwrap_or(false))
 }
 
 fn await_node<'a>(why: &'static str) -> Next<'a> {
@@ -347,36 +331,4 @@ fn held_by_finalizers<'a>(subject: &Subject<'a>) -> Option<Next<'a>> {
     let why = "finalizers keep the marked object";
     let names = finalizers.iter().map(String::as_str).collect();
     Some(Next::new(Action::AwaitFinalizers, Actor::Nobody, why, &["L-TERM-6"]).of(names))
-}
-
-fn is_node_lost(subject: &Subject<'_>) -> bool {
-    subject.phase_facts.node_ready == ConditionStatus::Unknown
-}
-
-/// The names of the containers that run.
-fn running<'a>(subject: &Subject<'a>) -> Vec<&'a str> {
-    let running = subject.roster.all().iter().filter(|member| member.is_running());
-    running.map(Member::name).collect()
-}
-
-/// When the pod will have been active for too long (L-PHASE-10).
-pub(crate) fn active_deadline(subject: &Subject<'_>) -> Option<Seconds> {
-    let started = reading::optional(reading::status(subject.pod).start_time.as_ref())?;
-    let seconds = reading::spec(subject.pod).active_deadline_seconds?;
-    Some(started.saturating_add(seconds))
-}
-
-/// When the NoExecute taints of the node evict the pod, each counted from the time at which it was added, or from now where
-/// that is not told (L-NODE-12, L-NODE-14).
-///
-/// # Errors
-/// [`ModelError`] relative to the pod or to the node.
-pub(crate) fn eviction(subject: &Subject<'_>) -> Result<Option<Seconds>, ModelError> {
-    let Some(node) = subject.node else { return Ok(None) };
-    let taints = node.spec.as_ref().map_or(&[][..], |spec| &spec.taints);
-    let tolerations = &reading::spec(subject.pod).tolerations;
-    Ok(match eviction_since(tolerations, taints, subject.now)? {
-        Eviction::Never => None,
-        Eviction::At(at) => Some(at),
-    })
 }

@@ -4,10 +4,9 @@ use berth_proto::berth_v1::{LifecycleEvent, PodDeleteOptions};
 use berth_proto::core_v1::{Pod, PodCondition};
 
 use super::Evaluation;
-use super::next::{self, Action};
+use super::next::{self, Action, Threat};
 use super::subject::Subject;
-use crate::lifecycle::condition;
-use crate::lifecycle::container_state::{Member, Observed};
+use crate::lifecycle::container_state::Member;
 use crate::lifecycle::phase::PhaseDecision;
 use crate::lifecycle::reading::{self, Seconds, State};
 use crate::lifecycle::restart::{BackOffLimits, FORGOTTEN_AFTER, held_back};
@@ -36,7 +35,9 @@ words! {
 pub(super) fn stage(subject: &Subject<'_>, phase: &PhaseDecision<'_>) -> Stage {
     let pod = subject.pod;
     let is_marked = reading::is_marked(pod);
-    if is_marked && (phase.published.is_terminal() || reading::node_name(pod).is_none()) {
+    let is_ended =
+        phase.published.is_terminal() && !subject.phase_facts.could_have_running_containers;
+    if is_marked && (is_ended || reading::node_name(pod).is_none()) {
         Stage::Deletion
     } else if is_marked || phase.phase.is_terminal() {
         Stage::Termination
@@ -77,6 +78,10 @@ pub(super) fn events(
     let mut past = past(subject).map_err(|error| error.under("pod"))?;
     past.sort_by_key(|event| event.at);
     let mut upcoming = upcoming(subject, evaluation)?;
+    // What is overdue is due now.
+    for event in &mut upcoming {
+        event.at = event.at.map(|at| at.max(subject.now));
+    }
     // What nobody can date comes last.
     upcoming.sort_by_key(|event| (event.at.is_none(), event.at));
     let upcoming = upcoming.into_iter().map(|event| event.to_wire(true));
@@ -173,7 +178,7 @@ fn ran(member: &Member<'_>, events: &mut Vec<Event>) -> Result<(), ModelError> {
                 let at = reading::optional(running.started_at.as_ref());
                 let why = match status.restart_count {
                     0 => String::new(),
-                    n => format!("restarted {n} times"),
+                    n => format!("restart {n}"),
                 };
                 events.push(Event::new(at, format!("{name} started"), why, &["L-CSTATE-4"]));
             }
@@ -218,12 +223,15 @@ fn upcoming(subject: &Subject<'_>, evaluation: &Evaluation<'_>) -> Result<Vec<Ev
             events.push(Event::new(None, with("finalizers removed"), why, next.rules));
             events.push(Event::new(None, "object removed", "", &["L-TERM-6"]));
         }
+        // Nobody can say when what has failed before will succeed.
         Action::StartContainers => {
-            events.push(Event::new(at, with("containers started"), why, next.rules));
+            events.push(Event::new(None, with("containers started"), why, next.rules));
         }
         Action::RestartContainers => {
-            events.push(Event::new(at, with("containers started again"), why, next.rules));
-            events.extend(after_another_crash(subject)?);
+            let what = with("containers started again");
+            events.push(Event::new(next.not_before, what, why, next.rules));
+            let names = if next.not_before.is_some() { &next.names[..] } else { &[] };
+            events.extend(after_another_crash(subject, names)?);
         }
         Action::StopContainers | Action::KillContainers => {
             events.extend(stopping(subject, next.deadline, &with("containers stopped"), why));
@@ -250,21 +258,25 @@ fn threatening(
     evaluation: &Evaluation<'_>,
 ) -> Result<Vec<Event>, ModelError> {
     let mut events = Vec::new();
-    if reading::is_marked(subject.pod) || evaluation.phase.phase.is_terminal() {
-        return Ok(events);
-    }
-    let later = |at: &Seconds| *at > subject.now;
-    if let Some(at) = next::active_deadline(subject).filter(later) {
-        let why = "`activeDeadlineSeconds` after its start";
-        let what = "the pod fails: DeadlineExceeded";
-        events.push(Event::new(Some(at), what, why, &["L-PHASE-10"]));
-    }
-    if let Some(at) = next::eviction(subject)?.filter(later) {
-        events.extend(evicted(subject, at, "its toleration of a NoExecute taint ends")?);
-    }
-    if let Some(at) = condition::disruption_stale_at(subject.pod, subject.now).filter(later) {
-        let why = "nobody deleted the pod";
-        events.push(Event::new(Some(at), "disruption mark dropped", why, &["L-COND-14"]));
+    for (at, threat) in next::threats(subject, &evaluation.phase)? {
+        if at <= subject.now {
+            continue;
+        }
+        match threat {
+            Threat::ActiveDeadline => {
+                let why = "`activeDeadlineSeconds` after its start";
+                let what = "the pod fails: DeadlineExceeded";
+                events.push(Event::new(Some(at), what, why, &["L-PHASE-10"]));
+            }
+            Threat::Eviction => {
+                let why = "its toleration of a NoExecute taint ends";
+                events.extend(evicted(subject, at, why)?);
+            }
+            Threat::StaleMark => {
+                let why = "nobody deleted the pod";
+                events.push(Event::new(Some(at), "disruption mark dropped", why, &["L-COND-14"]));
+            }
+        }
     }
     Ok(events)
 }
@@ -293,9 +305,9 @@ fn stopping(subject: &Subject<'_>, deadline: Option<Seconds>, what: &str, why: &
 }
 
 /// How long the restart after the one that is due would wait.
-fn after_another_crash(subject: &Subject<'_>) -> Result<Option<Event>, ModelError> {
-    let ended = |member: &&Member<'_>| matches!(member.observed, Some(Observed::Ended { .. }));
-    let Some(member) = subject.roster.app().iter().find(ended) else { return Ok(None) };
+fn after_another_crash(subject: &Subject<'_>, names: &[&str]) -> Result<Option<Event>, ModelError> {
+    let is_due = |member: &&Member<'_>| names.first() == Some(&member.name());
+    let Some(member) = subject.roster.all().iter().find(is_due) else { return Ok(None) };
     let Some(status) = member.pair.status() else { return Ok(None) };
     let limits = BackOffLimits::default();
     let Some(hold) = held_back(status, limits)? else { return Ok(None) };

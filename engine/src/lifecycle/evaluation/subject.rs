@@ -1,18 +1,19 @@
 //! What is known of the pod under evaluation: its object, its node, and what a node agent adds.
 
 use berth_proto::berth_v1::PodFacts;
-use berth_proto::core_v1::{Node, Pod};
+use berth_proto::core_v1::{ContainerStatus, Node, Pod};
 
 use crate::lifecycle::condition::SandboxView;
-use crate::lifecycle::container_state::{Member, Roster};
+use crate::lifecycle::container_state::{Member, Observed, Roster};
 use crate::lifecycle::phase::PhaseFacts;
 use crate::lifecycle::reading::{self, Seconds};
-use crate::lifecycle::vocabulary::ConditionStatus;
+use crate::lifecycle::vocabulary::{ConditionStatus, ContainerKind, PodPhase};
 use crate::model::ModelError;
 
 /// A pod, the moment it is looked at, and what else is known.
 pub struct Subject<'a> {
     pub(crate) pod: &'a Pod,
+    pub(crate) recorded: PodPhase,
     pub(crate) roster: Roster<'a>,
     pub(crate) now: Seconds,
     /// The node that it is bound to, if anything is known of it.
@@ -23,50 +24,125 @@ pub struct Subject<'a> {
 }
 
 impl<'a> Subject<'a> {
-    /// What follows from the pod alone where `facts` is silent: a container that runs may go on running, one that has ever
-    /// run has been started, a mirror of a file on the node is static.
+    /// What follows from the pod alone where `facts` is silent: a container that runs may go on running, and so may one of a
+    /// Running pod of which nothing is said (L-GEN-4); a container that has ever run has been started; a mirror of a file on
+    /// the node is static.
     ///
     /// # Errors
-    /// [`ModelError`] for an unknown word among the facts, under `facts`, and for containers whose statuses contradict
-    /// themselves, under `pod`.
+    /// [`ModelError`], relative to the request, for unknown words, containers whose statuses contradict themselves, an active
+    /// deadline below one second, and a node that is not the pod's.
     pub fn new(
         pod: &'a Pod,
         now: Seconds,
         node: Option<&'a Node>,
         facts: Option<&'a PodFacts>,
     ) -> Result<Subject<'a>, ModelError> {
-        let given = |read: fn(&PodFacts) -> Option<bool>| facts.and_then(read);
+        let recorded = reading::phase(pod).map_err(|error| error.under("pod"))?;
         let roster = Roster::of(pod).map_err(|error| error.under("pod"))?;
+        check_deadline(pod)?;
+        let is_running =
+            roster.all().iter().any(Member::is_running) || running_ephemeral(pod).next().is_some();
+        let given = |read: fn(&PodFacts) -> Option<bool>| facts.and_then(read);
+        check_facts(facts, is_running)?;
+        let could_run = given(|facts| facts.could_have_running_containers)
+            .unwrap_or_else(|| is_running || is_untold(recorded, &roster));
+        let told_terminal = facts.is_some_and(|facts| facts.pod_is_terminal);
+        // Nothing of a marked pod is started again (L-RESTART-2), so its end is for good (L-PHASE-6, L-PHASE-12).
+        let is_over = reading::is_marked(pod)
+            && !could_run
+            && (told_terminal || recorded.is_terminal() || has_ended(&roster));
         let phase_facts = PhaseFacts {
-            pod_is_terminal: facts.is_some_and(|facts| facts.pod_is_terminal),
+            pod_is_terminal: told_terminal || is_over,
+            finalize: is_over,
             regular_container_started: given(|facts| facts.regular_container_started)
                 .unwrap_or_else(|| roster.app().iter().any(Member::has_run)),
             static_pod: given(|facts| facts.static_pod).unwrap_or_else(|| reading::is_static(pod)),
-            could_have_running_containers: given(|facts| facts.could_have_running_containers)
-                .unwrap_or_else(|| roster.all().iter().any(Member::is_running)),
-            node_ready: node.map_or(ConditionStatus::True, node_ready),
+            could_have_running_containers: could_run,
+            node_ready: match node {
+                Some(node) => ready_of(node, pod)?,
+                None => ConditionStatus::True,
+            },
             ..PhaseFacts::default()
         };
-        let sandboxes = match facts.and_then(|facts| facts.sandboxes.as_ref()) {
-            None => None,
-            Some(sandboxes) => {
-                let read = |(index, sandbox)| {
-                    reading::in_list("facts.sandboxes.items", index, SandboxView::read(sandbox))
-                };
-                Some(sandboxes.items.iter().enumerate().map(read).collect::<Result<_, _>>()?)
-            }
-        };
-        Ok(Subject { pod, roster, now, node, phase_facts, sandboxes })
+        let sandboxes = facts.and_then(|facts| facts.sandboxes.as_ref());
+        let sandboxes = sandboxes.map(|sandboxes| {
+            let read = |(index, sandbox)| {
+                reading::in_list("facts.sandboxes.items", index, SandboxView::read(sandbox))
+            };
+            sandboxes.items.iter().enumerate().map(read).collect()
+        });
+        let sandboxes = sandboxes.transpose()?;
+        Ok(Subject { pod, recorded, roster, now, node, phase_facts, sandboxes })
+    }
+
+    /// Whether contact with the node is lost, so that statuses are stale (L-PHASE-13).
+    pub(crate) fn is_out_of_contact(&self) -> bool {
+        self.phase_facts.node_ready == ConditionStatus::Unknown
+    }
+
+    /// The names of the containers that run, ephemeral ones last.
+    pub(crate) fn running(&self) -> Vec<&'a str> {
+        let members = self.roster.all().iter().filter(|member| member.is_running());
+        let ephemeral = running_ephemeral(self.pod).map(|status| status.name.as_str());
+        members.map(Member::name).chain(ephemeral).collect()
     }
 }
 
-/// Status of the node's recorded Ready condition; a node that has none never reported, and nothing is known of its pods.
-fn node_ready(node: &Node) -> ConditionStatus {
-    let conditions = node.status.as_ref().map_or(&[][..], |status| &status.conditions);
-    let ready = conditions.iter().find(|condition| condition.r#type == "Ready");
-    match ready.map(|ready| ready.status.as_str()) {
-        Some("True") => ConditionStatus::True,
-        Some("False") => ConditionStatus::False,
-        _ => ConditionStatus::Unknown,
+/// Whether the pod has been running, and nothing is said of one of its containers.
+fn is_untold(recorded: PodPhase, roster: &Roster<'_>) -> bool {
+    recorded == PodPhase::Running && roster.app().iter().any(Member::is_untold)
+}
+
+/// Whether every container has ended; ordinary init containers that run are told apart by their status.
+fn has_ended(roster: &Roster<'_>) -> bool {
+    let has_ended = |member: &Member<'_>| {
+        member.kind == ContainerKind::Init
+            || matches!(member.observed, Some(Observed::Ended { .. }))
+    };
+    roster.all().iter().all(has_ended)
+}
+
+/// Facts that a status contradicts.
+fn check_facts(facts: Option<&PodFacts>, is_running: bool) -> Result<(), ModelError> {
+    let Some(facts) = facts.filter(|_| is_running) else { return Ok(()) };
+    let field = if facts.pod_is_terminal {
+        "facts.podIsTerminal"
+    } else if facts.could_have_running_containers == Some(false) {
+        "facts.couldHaveRunningContainers"
+    } else {
+        return Ok(());
+    };
+    Err(ModelError::new(field, "a container runs by its status"))
+}
+
+/// The ephemeral containers that run.
+fn running_ephemeral(pod: &Pod) -> impl Iterator<Item = &ContainerStatus> {
+    let statuses = reading::status(pod).ephemeral_container_statuses.iter();
+    statuses.filter(|status| status.state.as_ref().is_some_and(|state| state.running.is_some()))
+}
+
+/// A pod may be active for a second at least, or without a limit.
+fn check_deadline(pod: &Pod) -> Result<(), ModelError> {
+    match reading::spec(pod).active_deadline_seconds {
+        Some(seconds) if seconds < 1 => {
+            let reason = format!("`{seconds}` is below 1 second");
+            Err(ModelError::new("pod.spec.activeDeadlineSeconds", reason))
+        }
+        Some(_) | None => Ok(()),
     }
+}
+
+/// Status of the Ready condition of the pod's node; a node that has none never reported, and nothing is known of its pods.
+fn ready_of(node: &Node, pod: &Pod) -> Result<ConditionStatus, ModelError> {
+    let name = node.metadata.as_ref().map_or("", |metadata| metadata.name.as_str());
+    match reading::node_name(pod) {
+        None => return Err(ModelError::new("node", "the pod is bound to no node")),
+        Some(bound) if bound != name => {
+            let reason = format!("`{name}` is not the pod's node, which is `{bound}`");
+            return Err(ModelError::new("node.metadata.name", reason));
+        }
+        Some(_) => {}
+    }
+    let ready = reading::node_ready(node).map_err(|error| error.under("node"))?;
+    Ok(ready.unwrap_or(ConditionStatus::Unknown))
 }

@@ -77,8 +77,8 @@ fn before_a_node_is_found() {
 /// L-RESTART-12, L-RESTART-15, L-RESTART-16
 #[test]
 fn containers_are_started_in_order() {
-    let spec = json!({"initContainers": [{"name": "i"}, {"name": "s", "restartPolicy": "Always"}],
-        "containers": [{"name": "a"}, {"name": "b"}]});
+    let spec = json!({"initContainers": [{"name": "i"}, {"name": "s", "restartPolicy": "Always",
+        "startupProbe": {"tcpSocket": {"port": 1}}}], "containers": [{"name": "a"}, {"name": "b"}]});
     let with = |init: Value, app: Value| {
         let status = json!({"initContainerStatuses": init, "containerStatuses": app});
         check(bound(&spec, &status), None)
@@ -113,7 +113,7 @@ fn times_that_threaten_a_running_pod() {
     pod["status"]["startTime"] = at(-60);
     assert_eq!(check(pod.clone(), None), "None  [] - - 40");
     pod["status"]["startTime"] = at(-100);
-    assert_eq!(check(pod, None), "FailPod nodeAgent [] - 0 -");
+    assert_eq!(check(pod, None), "FailPod nodeAgent [] - - -");
     let mut pod = running();
     pod["status"]["conditions"] = json!([{"type": "DisruptionTarget", "status": "True",
         "reason": "EvictionByEvictionAPI", "lastTransitionTime": at(-20)}]);
@@ -168,6 +168,120 @@ fn the_end_of_a_pod() {
     assert_eq!(check(finished, None), "None  [] - - -");
 }
 
+/// L-PHASE-11, L-TERM-19, L-GEN-4: nothing is removed or declared ended while a process may run.
+#[test]
+fn what_may_run_is_stopped_first() {
+    let mut failed = running();
+    failed["status"]["phase"] = json!("Failed");
+    assert_eq!(check(failed.clone(), None), "StopContainers nodeAgent [a] - - -");
+    let stop = "StopContainers nodeAgent [a] - 22 22";
+    assert_eq!(check(marked(failed, 20, 30), None), stop);
+    let mut debugged = running();
+    debugged["spec"]["restartPolicy"] = json!("Never");
+    debugged["status"]["containerStatuses"][0]["state"] = json!({"terminated": {"exitCode": 0}});
+    debugged["status"]["ephemeralContainerStatuses"] =
+        json!([{"name": "dbg", "state": {"running": {}}}]);
+    assert_eq!(check(debugged, None), "StopContainers nodeAgent [dbg] - - -");
+    let mut untold = running();
+    untold["status"]["containerStatuses"] = json!([]);
+    assert_eq!(check(untold.clone(), None), "AwaitContainers nodeAgent [a] - - -");
+    assert_eq!(check(marked(untold, 20, 30), None), "StopContainers nodeAgent [] - 22 22");
+    let mut creating = running();
+    creating["status"] = json!({"phase": "Pending", "containerStatuses": [
+        {"name": "a", "state": {"waiting": {"reason": "ContainerCreating"}}}]});
+    assert_eq!(check(marked(creating, 20, 30), None), "StopContainers nodeAgent [] - 22 22");
+}
+
+/// L-TERM-18, L-PHASE-6: the terminal phase of a pod that restarts by its policy is published once it is marked.
+#[test]
+fn a_deleted_pod_has_a_phase_to_publish() {
+    let mut ended = running();
+    ended["status"]["containerStatuses"][0]["state"] = json!({"terminated": {"exitCode": 0}});
+    let answer = evaluate_pod(&request(marked(ended, 20, 30), None));
+    assert_eq!(answer.next_action.unwrap().action, "PublishPhase");
+    assert_eq!((&*answer.phase, &*answer.published_phase), ("Succeeded", "Succeeded"));
+}
+
+/// L-RESTART-11, L-RESTART-14, L-RESTART-15
+#[test]
+fn containers_beside_each_other() {
+    let ended = |name: &str, code: i64, restarts: i64| {
+        json!({"name": name, "restartCount": restarts, "state": {"terminated":
+            {"exitCode": code, "startedAt": at(-20), "finishedAt": at(-10)}}})
+    };
+    let up = |name: &str| json!({"name": name, "started": true, "state": {"running": {}}});
+    let sidecar = json!([{"name": "s", "restartPolicy": "Always"}]);
+    let job =
+        json!({"restartPolicy": "Never", "initContainers": sidecar, "containers": [{"name": "a"}]});
+    let status = json!({"phase": "Running", "initContainerStatuses": [up("s")], "containerStatuses": [ended("a", 0, 0)]});
+    assert_eq!(check(bound(&job, &status), None), "StopContainers nodeAgent [s] - - -");
+
+    let two = json!({"containers": [{"name": "a"}, {"name": "b"}]});
+    let with = |a: Value, b: Value| {
+        check(bound(&two, &json!({"phase": "Running", "containerStatuses": [a, b]})), None)
+    };
+    let pulling = json!({"name": "a", "state": {"waiting": {"reason": "ImagePullBackOff"}}});
+    assert_eq!(with(pulling, ended("b", 1, 3)), "StartContainers nodeAgent [a] - - 30");
+    let (overdue, later) = (ended("a", 1, 0), ended("b", 1, 3));
+    assert_eq!(with(overdue.clone(), later), "RestartContainers nodeAgent [a] -10 - 30");
+    assert_eq!(with(overdue, ended("b", 1, 0)), "RestartContainers nodeAgent [a,b] -10 - -");
+
+    let rule = json!([{"action": "RestartAllContainers", "exitCodes": {"operator": "In", "values": [42]}}]);
+    let init = json!({"initContainers": [{"name": "i", "restartPolicy": "Never", "restartPolicyRules": rule}],
+        "containers": [{"name": "a"}]});
+    let status = json!({"initContainerStatuses": [ended("i", 42, 3)]});
+    assert!(check(bound(&init, &status), None).starts_with("RestartContainers nodeAgent [i] - - "));
+
+    let killed =
+        json!({"name": "i", "state": {"terminated": {"exitCode": 0, "reason": "OOMKilled"}}});
+    let fatal = json!({"restartPolicy": "Never", "initContainers": [{"name": "i"}], "containers": [{"name": "a"}]});
+    let status = json!({"initContainerStatuses": [killed]});
+    assert_eq!(check(bound(&fatal, &status), None), "FailPod nodeAgent [] - - -");
+    let status = json!({"phase": "Running", "containerStatuses": [up("a")]});
+    assert_eq!(check(bound(&fatal, &status), None), "None  [] - - -", "the record of i may go");
+}
+
+/// L-COND-17, L-COND-14, L-GEN-4
+#[test]
+fn conditions_follow_what_is_known() {
+    let condition = |pod: Value, node: Option<Value>, r#type: &str| {
+        let answer = evaluate_pod(&request(pod, node));
+        answer.conditions.get(r#type).map(|condition| condition.status.clone())
+    };
+    let mut pod = running();
+    pod["status"]["conditions"] = json!([{"type": "Ready", "status": "True", "lastTransitionTime": at(-50)},
+        {"type": "DisruptionTarget", "status": "True", "reason": "EvictionByEvictionAPI", "lastTransitionTime": at(-130)}]);
+    let lost = json!({"metadata": {"name": "n"}, "status": {"conditions": [{"type": "Ready", "status": "Unknown"}]}});
+    let is = |status: &str| Some(status.to_owned());
+    assert_eq!(condition(pod.clone(), Some(lost.clone()), "Ready"), is("False"));
+    assert_eq!(condition(pod.clone(), Some(lost), "ContainersReady"), None);
+    assert_eq!(condition(pod.clone(), None, "Ready"), is("True"));
+    assert_eq!(condition(pod, None, "DisruptionTarget"), is("False"), "stale since 10 s");
+    let new = json!({"metadata": {"name": "p"}, "spec": {"containers": [{"name": "a"}]}});
+    assert_eq!(condition(new, None, "Initialized"), None, "no agent has seen it");
+}
+
+/// L-NODE-18: nobody asks an agent that cannot be reached; L-TERM-6: finalizers hold against PodGC too.
+#[test]
+fn lost_nodes_and_finalizers() {
+    let node = |taints: Value| {
+        Some(json!({"metadata": {"name": "n"}, "spec": {"taints": taints},
+            "status": {"conditions": [{"type": "Ready", "status": "Unknown"}]}}))
+    };
+    let mut late = running();
+    late["spec"]["activeDeadlineSeconds"] = json!(1);
+    late["status"]["startTime"] = at(-60);
+    assert_eq!(check(late, node(json!([]))), "AwaitNode  [] - - -");
+    let mut done = running();
+    done["status"]["phase"] = json!("Failed");
+    done["status"]["containerStatuses"][0]["state"] = json!({"terminated": {"exitCode": 1}});
+    assert_eq!(check(marked(done, -5, 30), node(json!([]))), "AwaitNode  [] - - -");
+    let out = json!([{"key": "node.kubernetes.io/out-of-service", "effect": "NoSchedule"}]);
+    let mut held = marked(running(), -5, 30);
+    held["metadata"]["finalizers"] = json!(["f"]);
+    assert_eq!(check(held, node(out)), "AwaitFinalizers  [f] - - -");
+}
+
 /// L-PHASE-15
 #[test]
 fn stages_follow_each_other() {
@@ -182,6 +296,8 @@ fn stages_follow_each_other() {
     assert_eq!(stage(marked(running(), 20, 30)), "Termination");
     let mut ended = running();
     ended["status"]["phase"] = json!("Failed");
+    assert_eq!(stage(marked(ended.clone(), 20, 30)), "Termination", "a process still runs");
+    ended["status"]["containerStatuses"][0]["state"] = json!({"terminated": {"exitCode": 1}});
     assert_eq!(stage(ended.clone()), "Termination");
     assert_eq!(stage(marked(ended, 20, 30)), "Deletion");
 }
@@ -245,6 +361,36 @@ fn a_pod_that_cannot_be_evaluated_is_named() {
         serde_json::from_value(json!({"sandboxes": {"items": [{"state": "Odd"}]}})).unwrap();
     let odd = EvaluatePodsRequest { facts: Some(facts), ..request(running(), None) };
     assert_eq!(evaluate_pod(&odd).error.unwrap().field, "facts.sandboxes.items[0].state");
+    let facts = |facts: Value| EvaluatePodsRequest {
+        facts: serde_json::from_value(facts).unwrap(),
+        ..request(running(), None)
+    };
+    let field = |request: &EvaluatePodsRequest| evaluate_pod(request).error.unwrap().field;
+    assert_eq!(field(&facts(json!({"podIsTerminal": true}))), "facts.podIsTerminal");
+    let cannot_run = facts(json!({"couldHaveRunningContainers": false}));
+    assert_eq!(field(&cannot_run), "facts.couldHaveRunningContainers");
+    let node = |name: &str, ready: &str| {
+        request(
+            running(),
+            Some(
+                json!({"metadata": {"name": name}, "status": {"conditions": [{"type": "Ready", "status": ready}]}}),
+            ),
+        )
+    };
+    assert_eq!(field(&node("m", "True")), "node.metadata.name");
+    assert_eq!(field(&node("n", "banana")), "node.status.conditions[0].status");
+    let mut early = running();
+    early["spec"]["activeDeadlineSeconds"] = json!(-5);
+    assert_eq!(field(&request(early, None)), "pod.spec.activeDeadlineSeconds");
+    let mut odd = running();
+    odd["spec"]["tolerations"] = json!([{"operator": "Near"}]);
+    let tainted = json!({"metadata": {"name": "n"}, "spec": {"taints": [{"key": "k", "effect": "NoExecute"}]},
+        "status": {"conditions": [{"type": "Ready", "status": "True"}]}});
+    assert_eq!(field(&request(odd, Some(tainted))), "pod.spec.tolerations[0].operator");
+    let mut far = running();
+    far["spec"]["activeDeadlineSeconds"] = json!(i64::MAX);
+    far["status"]["startTime"] = at(-60);
+    assert_eq!(check(far, None), "None  [] - - -", "no deadline that anybody can write");
     let mut unknown = running();
     unknown["spec"]["restartPolicy"] = json!("Sometimes");
     assert_eq!(

@@ -5,7 +5,7 @@ use berth_proto::berth_v1::{
     FencePolicy,
 };
 
-use crate::lifecycle::reading::{self, Seconds, given, given_text, in_list};
+use crate::lifecycle::reading::{self, Seconds, after, given, given_text, in_list, namespace};
 use crate::lifecycle::word::words;
 use crate::model::ModelError;
 
@@ -93,11 +93,16 @@ pub fn decide_fence(request: &DecideFenceRequest) -> Result<DecideFenceResponse,
     if request.pods.is_empty() {
         return Ok(answer(NoAction, FenceReason::NothingToProtect, None));
     }
-    let Some(shortest) = candidates.iter().map(|candidate| candidate.waits).min() else {
-        return Ok(answer(Wait, FenceReason::NoPodJustifiesFencing, None));
-    };
+    let unjustified = answer(Wait, FenceReason::NoPodJustifiesFencing, None);
+    if candidates.is_empty() {
+        return Ok(unjustified);
+    }
     let lost = reading::required(request.contact_lost_at.as_ref(), "contactLostAt")?;
-    let fence_at = lost.saturating_add(shortest);
+    // Who waits longer than time goes on waits for ever.
+    let due_at = |candidate: &Candidate<'_>| after(lost, candidate.waits);
+    let Some(fence_at) = candidates.iter().filter_map(due_at).min() else {
+        return Ok(unjustified);
+    };
     if now < fence_at {
         return Ok(answer(Wait, FenceReason::ToleranceNotExhausted, Some(fence_at)));
     }
@@ -108,10 +113,19 @@ pub fn decide_fence(request: &DecideFenceRequest) -> Result<DecideFenceResponse,
     } else {
         (Fence, FenceReason::ToleranceExhausted)
     };
-    let due = candidates.iter().filter(|candidate| lost.saturating_add(candidate.waits) <= now);
-    let mut justified_by: Vec<String> = due.map(|candidate| candidate.name.to_owned()).collect();
+    let is_due = |candidate: &&Candidate<'_>| due_at(candidate).is_some_and(|at| at <= now);
+    let due = candidates.iter().filter(is_due);
+    let place = |candidate: &Candidate<'_>| {
+        (candidate.name.to_owned(), namespace(candidate.namespace).to_owned())
+    };
+    let mut justified_by: Vec<(String, String)> = due.map(place).collect();
     justified_by.sort_unstable();
-    Ok(DecideFenceResponse { justified_by, ..answer(decision, reason, Some(fence_at)) })
+    let (justified_by, justified_by_namespaces) = justified_by.into_iter().unzip();
+    Ok(DecideFenceResponse {
+        justified_by,
+        justified_by_namespaces,
+        ..answer(decision, reason, Some(fence_at))
+    })
 }
 
 fn answer(
@@ -124,6 +138,7 @@ fn answer(
         reason: reason.word().to_owned(),
         fence_at: fence_at.map(reading::time),
         justified_by: Vec::new(),
+        justified_by_namespaces: Vec::new(),
     }
 }
 
@@ -185,6 +200,7 @@ fn observation(detector: &FenceDetector) -> Result<(Seconds, Observation), Model
 /// A pod that may justify fencing.
 struct Candidate<'a> {
     name: &'a str,
+    namespace: &'a str,
     /// How long after the loss of contact, seconds.
     waits: Seconds,
 }
@@ -199,7 +215,8 @@ fn candidates<'a>(
         let name = in_list("pods", index, given_text(&pod.name, "name"))?;
         let tolerance = in_list("pods", index, tolerance(pod))?;
         if let Some(tolerance) = tolerance.filter(|_| pod.priority >= policy.min_priority) {
-            candidates.push(Candidate { name, waits: bound.max(tolerance) });
+            let waits = bound.max(tolerance);
+            candidates.push(Candidate { name, namespace: &pod.namespace, waits });
         }
     }
     Ok(candidates)

@@ -5,7 +5,7 @@ use berth_proto::berth_v1::{
 };
 use berth_proto::meta_v1::ObjectMeta;
 
-use crate::lifecycle::reading::{given, meta};
+use crate::lifecycle::reading::{given, meta, namespace};
 use crate::model::ModelError;
 use crate::model::label::clip;
 
@@ -51,16 +51,13 @@ pub fn create_pod(request: &CreatePodRequest) -> Result<CreatePodResponse, Model
     if request.name.is_empty() {
         return Err(ModelError::new("name", "required"));
     }
-    let namespace = or_default(&request.namespace);
-    let is_taken = request.existing.iter().map(meta).any(|existing| {
-        existing.name == request.name && or_default(&existing.namespace) == namespace
-    });
+    let place = namespace(&request.namespace);
+    let is_taken =
+        request.existing.iter().map(meta).any(|existing| {
+            existing.name == request.name && namespace(&existing.namespace) == place
+        });
     let reason = if is_taken { "AlreadyExists" } else { "" };
     Ok(CreatePodResponse { allowed: !is_taken, reason: reason.into() })
-}
-
-fn or_default(namespace: &str) -> &str {
-    if namespace.is_empty() { "default" } else { namespace }
 }
 
 #[cfg(test)]

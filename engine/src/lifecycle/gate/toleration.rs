@@ -5,6 +5,7 @@ use std::collections::BTreeSet;
 use berth_proto::berth_v1::{CheckTolerationUpdateRequest, CheckTolerationUpdateResponse};
 use berth_proto::core_v1::Toleration;
 
+use crate::lifecycle::node_failure::NoExecuteTolerations;
 use crate::model::ModelError;
 
 /// `CheckTolerationUpdate`: one may be added, and how long one lasts may change, nothing else. Cost: n log n.
@@ -12,10 +13,13 @@ use crate::model::ModelError;
 /// As in v1.36.2, the spelling counts: an absent operator and `Equal` are different tolerations here.
 ///
 /// # Errors
-/// None: whether a new toleration is legal is admission's to say.
+/// [`ModelError`] at `old[i]` or `new[i]` for an unknown operator or effect.
 pub fn check_toleration_update(
     request: &CheckTolerationUpdateRequest,
 ) -> Result<CheckTolerationUpdateResponse, ModelError> {
+    for (list, field) in [(&request.old, "old"), (&request.new, "new")] {
+        NoExecuteTolerations::read(list, field)?;
+    }
     let new: BTreeSet<_> = request.new.iter().map(but_for_seconds).collect();
     let allowed = request.old.iter().all(|old| new.contains(&but_for_seconds(old)));
     let reason = if allowed { "" } else { "OnlyAdditionAllowed" };
@@ -49,5 +53,9 @@ mod tests {
         let mut new = old.clone();
         new["tolerationSeconds"] = json!(0);
         assert!(allowed(old, new));
+        let request = json!({"new": [{}, {"operator": "Bogus"}]});
+        let error = check_toleration_update(&serde_json::from_value(request).unwrap());
+        let reason = "`new[1].operator`: `Bogus` is not a toleration operator";
+        assert_eq!(error.unwrap_err().to_string(), reason);
     }
 }

@@ -5,19 +5,12 @@ use std::collections::{BTreeMap, BTreeSet};
 use berth_proto::berth_v1::{CheckGateUpdateRequest, CheckGateUpdateResponse};
 use berth_proto::core_v1::{NodeAffinity, NodeSelectorTerm, PodSchedulingGate};
 
+use crate::lifecycle::vocabulary::AdmissionOperation;
 use crate::lifecycle::word::words;
 use crate::model::ModelError;
 use crate::model::label::is_qualified_name;
 
 words! {
-    /// What is done to the pod.
-    enum GateOperation {
-        /// It is new.
-        Create = "Create",
-        /// It exists.
-        Update = "Update",
-    }
-
     /// Why it may not be done.
     enum GateRefusal {
         /// A gate's name is not a qualified name.
@@ -42,12 +35,12 @@ words! {
 pub fn check_gate_update(
     request: &CheckGateUpdateRequest,
 ) -> Result<CheckGateUpdateResponse, ModelError> {
-    let refusal = match GateOperation::parse(&request.operation, "operation")? {
-        GateOperation::Create => {
+    let refusal = match AdmissionOperation::parse(&request.operation, "operation")? {
+        AdmissionOperation::Create => {
             without_past(request)?;
             at_creation(request)
         }
-        GateOperation::Update => at_update(request),
+        AdmissionOperation::Update => at_update(request),
     };
     Ok(CheckGateUpdateResponse {
         allowed: refusal.is_none(),

@@ -4,7 +4,7 @@ use berth_proto::berth_v1::{NodeHealthRequest, NodeHealthResponse};
 use berth_proto::core_v1::Taint;
 
 use super::{GRACE_SECONDS, NOT_READY, UNREACHABLE, seconds_or};
-use crate::lifecycle::reading::{self, Seconds};
+use crate::lifecycle::reading::{self, Seconds, after};
 use crate::lifecycle::vocabulary::ConditionStatus;
 use crate::model::ModelError;
 use crate::model::taint::Effect;
@@ -55,7 +55,8 @@ pub fn node_health(request: &NodeHealthRequest) -> Result<NodeHealthResponse, Mo
         unknown_conditions: unknown.iter().map(|condition| (*condition).to_owned()).collect(),
         unreachable_at: lost_after
             .filter(|_| !is_lost)
-            .map(|last| reading::time(last.saturating_add(1))),
+            .and_then(|last| after(last, 1))
+            .map(reading::time),
     })
 }
 
@@ -202,6 +203,7 @@ mod tests {
             grace_seconds: Some(i64::MAX),
             ..NodeHealthRequest::default()
         };
-        assert_eq!(node_health(&request).unwrap().ready, "True");
+        let answer = node_health(&request).unwrap();
+        assert_eq!((&*answer.ready, answer.unreachable_at), ("True", None));
     }
 }

@@ -4,9 +4,9 @@ use berth_proto::berth_v1::{ScheduledEviction, TaintEvictionRequest, TaintEvicti
 use berth_proto::core_v1::{Taint, Toleration};
 use smallvec::SmallVec;
 
-use super::after;
 use super::toleration::{NoExecuteTolerations, effect_of};
-use crate::lifecycle::reading::{self, Seconds, in_list};
+use crate::lifecycle::condition::DisruptionCause;
+use crate::lifecycle::reading::{self, END_OF_TIME, Seconds, after, in_list};
 use crate::lifecycle::word::words;
 use crate::model::ModelError;
 use crate::model::taint::Effect;
@@ -24,9 +24,6 @@ words! {
         Cancel = "Cancel",
     }
 }
-
-/// `DisruptionTarget` reason of a pod that taints evict; it is then deleted with its own grace period (L-NODE-16, L-COND-12).
-const DISRUPTION_REASON: &str = "DeletionByTaintManager";
 
 /// An eviction that was scheduled before.
 #[derive(Copy, Clone, Debug, PartialEq, Eq)]
@@ -73,7 +70,8 @@ enum Tolerance {
     Forever,
 }
 
-/// `TaintEviction`: what the NoExecute taints of its node mean for a pod now (L-NODE-12 to L-NODE-16).
+/// `TaintEviction`: what the NoExecute taints of its node mean for a pod now (L-NODE-12 to L-NODE-15). A pod that is evicted is
+/// marked first, and then deleted with its own grace period (L-NODE-16).
 ///
 /// # Errors
 /// [`ModelError`] for an unknown operator or effect, a missing `now`, and an eviction that was scheduled to fire before it was
@@ -83,7 +81,7 @@ pub fn taint_eviction(request: &TaintEvictionRequest) -> Result<TaintEvictionRes
     let scheduled = request.scheduled.as_ref().map(Scheduled::read).transpose();
     let scheduled = scheduled.map_err(|error| error.under("scheduled"))?;
     let verdict = eviction_of(&request.tolerations, &request.taints, scheduled, now)?;
-    let reason = if verdict.at.is_some() { DISRUPTION_REASON } else { "" };
+    let reason = verdict.at.map_or("", |_| DisruptionCause::TaintEviction.reason());
     Ok(TaintEvictionResponse {
         decision: verdict.decision.word().to_owned(),
         at: verdict.at.map(reading::time),
@@ -101,23 +99,19 @@ pub(crate) fn eviction_of(
     scheduled: Option<Scheduled>,
     now: Seconds,
 ) -> Result<Verdict, ModelError> {
-    let tolerations = NoExecuteTolerations::read(tolerations)?;
+    let tolerations = NoExecuteTolerations::read(tolerations, "tolerations")?;
     let taints: SmallVec<[&Taint; 4]> = no_execute(taints)?.map(|(_, taint)| taint).collect();
-    let now_verdict = Verdict { decision: TaintDecision::EvictNow, at: Some(now) };
-    let at = |at| Verdict { decision: TaintDecision::EvictAt, at: Some(at) };
-    let tolerance = Tolerance::of(&tolerations, taints.iter().copied());
-    let fires = match tolerance {
-        Tolerance::Not => return Ok(now_verdict),
-        Tolerance::Forever => None,
-        Tolerance::For(seconds) => after(now, seconds),
-    };
-    Ok(match (fires, scheduled) {
-        (None, None) => Verdict { decision: TaintDecision::Keep, at: None },
-        (None, Some(_)) => Verdict { decision: TaintDecision::Cancel, at: None },
+    let evict_now = Verdict { decision: TaintDecision::EvictNow, at: Some(now) };
+    let evict = |at| Verdict { decision: TaintDecision::EvictAt, at: Some(at) };
+    let forget = if scheduled.is_some() { TaintDecision::Cancel } else { TaintDecision::Keep };
+    let keep = Verdict { decision: forget, at: None };
+    let stands = scheduled.filter(|scheduled| scheduled.created_at < now);
+    Ok(match (Tolerance::of(&tolerations, taints.iter().copied()), stands) {
+        (Tolerance::Not, _) | (Tolerance::For(0), None) => evict_now,
+        (Tolerance::Forever, _) => keep,
         // What was scheduled earlier stands, whatever the taints would say by themselves (L-NODE-14).
-        (Some(_), Some(stands)) if stands.created_at < now => at(stands.fire_at),
-        (Some(_), _) if tolerance == Tolerance::For(0) => now_verdict,
-        (Some(fires), _) => at(fires),
+        (Tolerance::For(_), Some(stands)) => evict(stands.fire_at),
+        (Tolerance::For(seconds), None) => after(now, seconds).map_or(keep, evict),
     })
 }
 
@@ -131,8 +125,8 @@ pub(crate) fn eviction_since(
     taints: &[Taint],
     now: Seconds,
 ) -> Result<Eviction, ModelError> {
-    let tolerations =
-        NoExecuteTolerations::read(tolerations).map_err(|error| error.under("spec"))?;
+    let tolerations = NoExecuteTolerations::read(tolerations, "tolerations")
+        .map_err(|error| error.under("spec"))?;
     let taints = no_execute(taints).map_err(|error| error.under("node.spec"))?;
     let mut taints: SmallVec<[(Seconds, &Taint); 4]> =
         taints.map(|(added, taint)| (added.unwrap_or(now).min(now), taint)).collect();
@@ -142,11 +136,11 @@ pub(crate) fn eviction_since(
         let added = together[0].0;
         match Tolerance::of(&tolerations, together.iter().map(|(_, taint)| *taint)) {
             Tolerance::Not => return Ok(Eviction::At(fires.map_or(added, |at| at.min(added)))),
-            Tolerance::For(seconds) => fires = fires.or(after(added, seconds)),
+            Tolerance::For(seconds) => fires = fires.or(Some(added.saturating_add(seconds))),
             Tolerance::Forever => {}
         }
     }
-    Ok(fires.map_or(Eviction::Never, Eviction::At))
+    Ok(fires.filter(|at| *at <= END_OF_TIME).map_or(Eviction::Never, Eviction::At))
 }
 
 /// The NoExecute taints, each with the time at which it was added.
@@ -186,7 +180,6 @@ impl Tolerance {
 
 #[cfg(test)]
 mod tests {
-    use super::super::END_OF_TIME;
     use super::*;
 
     /// `key:seconds` or `key` for ever; `key@added` or `key`.
@@ -240,6 +233,10 @@ mod tests {
         assert_eq!(check("a:9", "b", Some((9, 90)), 10), (EvictNow, Some(10)));
         assert_eq!(check("a:9", "", Some((9, 90)), 10), (Cancel, None));
         assert_eq!(check("a", "a", Some((9, 90)), 10), (Cancel, None));
+        // Nor by a wait that by itself would never end.
+        let endless = format!("a:{END_OF_TIME}");
+        assert_eq!(check(&endless, "a", Some((9, 90)), 10), (EvictAt, Some(90)));
+        assert_eq!(check(&endless, "a", Some((10, 90)), 10), (Cancel, None));
     }
 
     /// L-NODE-12: a wait that ends after the last time that can be written never ends.
@@ -271,6 +268,7 @@ mod tests {
         check("a:300", "b@60 a@40", Eviction::At(60));
         check("a:3", "b@60 a@40", Eviction::At(43));
         check("a b", "b@60 a@40", Eviction::Never);
+        check(&format!("a:{END_OF_TIME} b:5"), "b@60 a@40", Eviction::Never);
     }
 
     #[test]

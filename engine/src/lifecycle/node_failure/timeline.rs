@@ -3,9 +3,9 @@
 use berth_proto::Time;
 use berth_proto::berth_v1::{NodeLossTimelineRequest, NodeLossTimelineResponse};
 
-use super::{GRACE_SECONDS, after, seconds_or};
+use super::{GRACE_SECONDS, seconds_or};
 use crate::lifecycle::pod_gc::{PERIOD_SECONDS, QUARANTINE_SECONDS};
-use crate::lifecycle::reading::{self, Seconds};
+use crate::lifecycle::reading::{self, Seconds, after};
 use crate::lifecycle::termination::own_period;
 use crate::lifecycle::vocabulary::ControllerKind;
 use crate::model::ModelError;
@@ -77,7 +77,8 @@ impl Loss {
             )?,
             grace: seconds_or(request.grace_seconds, GRACE_SECONDS, "graceSeconds")?,
             toleration: request.toleration_seconds.map(|seconds| seconds.max(0)),
-            pod_grace: own_period(request.pod_grace_period_seconds),
+            // A controller may not force: of a pod whose own period is 0 it asks for a second (L-DEL-5).
+            pod_grace: own_period(request.pod_grace_period_seconds).max(1),
             controller: ControllerKind::parse(&request.controller_kind, "controllerKind")?,
             gc_period: period(request.gc_period_seconds, PERIOD_SECONDS, "gcPeriodSeconds")?,
             quarantine: seconds_or(
@@ -100,7 +101,7 @@ impl Loss {
         (is_after(self.restored) && is_after(self.object_deleted)).then_some(look)
     }
 
-    /// When the taints evict the pod. Even where its own period is 0 that is only a signal (L-DEL-5).
+    /// When the taints evict the pod.
     fn deletion_requested(&self, unknown: Option<Seconds>) -> Option<Seconds> {
         let at = after(unknown?, self.toleration?)?;
         Some(at).filter(|at| self.restored.is_none_or(|restored| restored >= *at))
@@ -144,8 +145,7 @@ fn pass(lost: Seconds, period: Seconds, not_before: Seconds) -> Option<Seconds> 
     let (lost, period) = (i128::from(lost), i128::from(period));
     let since = i128::from(not_before) - lost;
     let n = (since + period - 1).div_euclid(period).max(1);
-    let at = i64::try_from(lost + n * period).ok()?;
-    after(at, 0).filter(|at| *at <= super::END_OF_TIME)
+    after(i64::try_from(lost + n * period).ok()?, 0)
 }
 
 #[cfg(test)]
@@ -246,10 +246,10 @@ mod tests {
         assert_eq!(check("None", None), None);
     }
 
-    /// L-DEL-5, L-TERM-2: an own period of 0 removes nothing, and a negative one is 1.
+    /// L-DEL-5, L-TERM-2: an own period of 0 removes nothing, it is 1 as a negative one is.
     #[test]
     fn own_grace_periods() {
-        for (own, marked_for) in [(Some(0), 355), (Some(-7), 356), (None, 385)] {
+        for (own, marked_for) in [(Some(0), 356), (Some(-7), 356), (None, 385)] {
             let request = NodeLossTimelineRequest { pod_grace_period_seconds: own, ..base() };
             let answer = node_loss_timeline(&request).unwrap();
             assert_eq!(answer.deletion_timestamp, Some(reading::time(marked_for)));

@@ -19,7 +19,7 @@ type Pattern<'a> = (Option<&'a str>, Option<&'a str>);
 /// A pod's tolerations, asked about NoExecute taints. The match is that of scheduling (S-TNT-2), on the wire's own strings: a pod
 /// that is looked at once is not worth interning. Reading `n` and asking `m` times costs `(n + m) log n` comparisons, and no
 /// allocation for up to eight.
-pub(super) struct NoExecuteTolerations<'a> {
+pub(in crate::lifecycle) struct NoExecuteTolerations<'a> {
     tolerations: &'a [Toleration],
     /// The first place of each pattern, sorted by pattern.
     places: SmallVec<[(Pattern<'a>, usize); 8]>,
@@ -27,13 +27,14 @@ pub(super) struct NoExecuteTolerations<'a> {
 
 impl<'a> NoExecuteTolerations<'a> {
     /// # Errors
-    /// [`ModelError`] at `tolerations[i]` for an unknown operator or effect.
-    pub(super) fn read(
+    /// [`ModelError`] at `field[i]` for an unknown operator or effect.
+    pub(in crate::lifecycle) fn read(
         tolerations: &'a [Toleration],
+        field: &str,
     ) -> Result<NoExecuteTolerations<'a>, ModelError> {
         let mut places = SmallVec::new();
         for (index, toleration) in tolerations.iter().enumerate() {
-            let pattern = in_list("tolerations", index, pattern(toleration))?;
+            let pattern = in_list(field, index, pattern(toleration))?;
             places.extend(pattern.map(|pattern| (pattern, index)));
         }
         places.sort_unstable();
@@ -76,7 +77,7 @@ fn pattern(toleration: &Toleration) -> Result<Option<Pattern<'_>>, ModelError> {
 ///
 /// # Errors
 /// [`ModelError`] at `effect` for an unknown one, the empty one included.
-pub(super) fn effect_of(taint: &Taint) -> Result<Effect, ModelError> {
+pub(in crate::lifecycle) fn effect_of(taint: &Taint) -> Result<Effect, ModelError> {
     effect(&taint.effect)
 }
 
@@ -93,7 +94,7 @@ fn effect(name: &str) -> Result<Effect, ModelError> {
 pub fn default_tolerations(
     request: &DefaultTolerationsRequest,
 ) -> Result<DefaultTolerationsResponse, ModelError> {
-    NoExecuteTolerations::read(&request.tolerations)?;
+    NoExecuteTolerations::read(&request.tolerations, "tolerations")?;
     let mut tolerations = request.tolerations.clone();
     for key in [NOT_READY, UNREACHABLE] {
         // Any operator, value and seconds will do: the author has thought of it.
@@ -156,11 +157,11 @@ mod tests {
             };
             for toleration in &tolerations {
                 let one = std::slice::from_ref(toleration);
-                let found = NoExecuteTolerations::read(one).unwrap().first_matching(&taint);
+                let found = NoExecuteTolerations::read(one, "").unwrap().first_matching(&taint);
                 assert_eq!(found.is_some(), matches(toleration), "{taint:?} {toleration:?}");
             }
             for list in [&tolerations, &every_other] {
-                let found = NoExecuteTolerations::read(list).unwrap().first_matching(&taint);
+                let found = NoExecuteTolerations::read(list, "").unwrap().first_matching(&taint);
                 let expected = list.iter().find(|toleration| matches(toleration));
                 assert_eq!(found.map(std::ptr::from_ref), expected.map(std::ptr::from_ref));
             }

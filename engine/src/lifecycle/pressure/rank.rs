@@ -7,7 +7,9 @@ use berth_proto::core_v1::Pod;
 use berth_proto::{Amount, Quantity};
 
 use super::request;
-use crate::lifecycle::reading::{self, in_list};
+use crate::lifecycle::condition::DisruptionCause;
+use crate::lifecycle::listed::refuse_twins;
+use crate::lifecycle::reading::{self, in_list, namespace};
 use crate::lifecycle::termination::{EvictionThreshold, eviction_override};
 use crate::lifecycle::vocabulary::PodPhase;
 use crate::lifecycle::word::words;
@@ -15,7 +17,7 @@ use crate::model::ModelError;
 use crate::model::label::clip;
 
 words! {
-    /// What a node runs short of. Memory is looked at first (L-PRESS-8).
+    /// What a node runs short of. A node agent looks at memory first.
     enum Signal {
         /// Memory of the node.
         MemoryAvailable = "memory.available",
@@ -85,43 +87,43 @@ struct Candidate<'a> {
     is_protected: bool,
 }
 
-/// `RankForEviction`: in which order pods would go, which may not, and the one that goes in this round (L-PRESS-8 to L-PRESS-14).
-/// Node-level reclaim comes before any pod (L-PRESS-8); budgets and classes are not asked (L-PRESS-15). Cost: a sort of the pods.
+/// `RankForEviction`: in which order pods would go, which may not, and the one that goes in this round (L-PRESS-9 to L-PRESS-14).
+/// Node-level reclaim comes before any pod; budgets and classes are not asked (L-PRESS-15). Cost: a sort of the pods.
 ///
 /// # Errors
-/// [`ModelError`] for an unknown signal or mode, a negative `maxPodGracePeriodSeconds`, a quantity that is none or negative, and a
-/// pod that is missing, has no name or is given twice.
+/// [`ModelError`] for an unknown signal or mode, a `maxPodGracePeriodSeconds` that is negative, or missing of a soft threshold, a
+/// quantity that is none or negative, and a pod that is missing, has no name, has ended or is there twice.
 pub fn rank_for_eviction(
     request: &RankForEvictionRequest,
 ) -> Result<RankForEvictionResponse, ModelError> {
     let figure = Signal::parse(&request.signal, "signal")?.figure();
     let mode = RankingMode::parse_or(&request.mode, RankingMode::Strict, "mode")?;
-    let most = request.max_pod_grace_period_seconds;
-    if most < 0 {
-        let reason = format!("`{most}` is negative");
-        return Err(ModelError::new("maxPodGracePeriodSeconds", reason));
-    }
+    let threshold = threshold(request)?;
     let mut candidates = Vec::with_capacity(request.pods.len());
     for (index, ranked) in request.pods.iter().enumerate() {
         candidates.push(in_list("pods", index, Candidate::read(ranked, figure, mode))?);
     }
-    refuse_twins(&candidates)?;
+    refuse_twins(candidates.iter().map(|candidate| candidate.pod), "pod.metadata.name")?;
     candidates.sort_unstable_by(|left, right| left.rank.cmp(&right.rank));
 
-    let names = |candidate: &Candidate<'_>| candidate.rank.name.to_owned();
-    let mut protected: Vec<String> =
-        candidates.iter().filter(|candidate| candidate.is_protected).map(names).collect();
+    let place = |candidate: &Candidate<'_>| {
+        (candidate.rank.name.to_owned(), candidate.rank.namespace.to_owned())
+    };
+    let protected = candidates.iter().filter(|candidate| candidate.is_protected);
+    let mut protected: Vec<(String, String)> = protected.map(place).collect();
     protected.sort_unstable();
+    let (protected, protected_namespaces) = protected.into_iter().unzip();
+    let (order, order_namespaces) = candidates.iter().map(place).unzip();
     let answer = RankForEvictionResponse {
-        order: candidates.iter().map(names).collect(),
+        order,
+        order_namespaces,
         protected,
+        protected_namespaces,
         ..RankForEvictionResponse::default()
     };
     let Some(victim) = candidates.iter().find(|candidate| !candidate.is_protected) else {
         return Ok(answer);
     };
-    let threshold =
-        if request.hard { EvictionThreshold::Hard } else { EvictionThreshold::Soft(most) };
     let own = reading::spec(victim.pod).termination_grace_period_seconds;
     Ok(RankForEvictionResponse {
         victim: victim.rank.name.to_owned(),
@@ -130,9 +132,20 @@ pub fn rank_for_eviction(
         grace_period_seconds: Some(eviction_override(threshold, own)),
         phase: PodPhase::Failed.word().to_owned(),
         reason: "Evicted".to_owned(),
-        disruption_reason: "TerminationByKubelet".to_owned(),
+        disruption_reason: DisruptionCause::NodePressure.reason().to_owned(),
         ..answer
     })
+}
+
+/// Which threshold was met: a soft one says how long a victim may take (L-PRESS-14).
+fn threshold(request: &RankForEvictionRequest) -> Result<EvictionThreshold, ModelError> {
+    let refused = |reason| Err(ModelError::new("maxPodGracePeriodSeconds", reason));
+    match request.max_pod_grace_period_seconds {
+        Some(most) if most < 0 => refused(format!("`{most}` is negative")),
+        _ if request.hard => Ok(EvictionThreshold::Hard),
+        Some(most) => Ok(EvictionThreshold::Soft(most)),
+        None => refused("required of a soft threshold".to_owned()),
+    }
 }
 
 impl Signal {
@@ -190,6 +203,12 @@ impl<'a> Candidate<'a> {
         let pod = reading::given(ranked.pod.as_ref(), "pod")?;
         let meta = reading::meta(pod);
         let name = reading::given_text(&meta.name, "pod.metadata.name")?;
+        let phase = reading::phase(pod).map_err(|error| error.under("pod"))?;
+        if phase.is_terminal() {
+            // It has nothing to give back, and its phase stays (L-PHASE-8).
+            let reason = format!("`{}` has ended already", phase.word());
+            return Err(ModelError::new("pod.status.phase", reason));
+        }
         let usage = figure.usage(ranked.usage.as_ref())?;
         let (compared, taken_off) = figure.requests(pod).map_err(|error| error.under("pod"))?;
         let excess = match usage {
@@ -208,7 +227,7 @@ impl<'a> Candidate<'a> {
             priority,
             margin: usage.map(|usage| Reverse(usage + -taken_off)),
             name,
-            namespace: &meta.namespace,
+            namespace: namespace(&meta.namespace),
         };
         Ok(Candidate { rank, pod, is_protected: is_promised || is_critical })
     }
@@ -233,24 +252,6 @@ fn amount(quantity: Option<&Quantity>, field: &str) -> Result<Option<Amount>, Mo
         return Err(ModelError::new(field, format!("`{}` is negative", clip(quantity.as_str()))));
     }
     Ok(Some(amount))
-}
-
-/// No pod is given twice.
-fn refuse_twins(candidates: &[Candidate<'_>]) -> Result<(), ModelError> {
-    let mut names: Vec<_> = candidates
-        .iter()
-        .enumerate()
-        .map(|(index, candidate)| (candidate.rank.namespace, candidate.rank.name, index))
-        .collect();
-    names.sort_unstable();
-    for pair in names.windows(2) {
-        if pair[0].0 == pair[1].0 && pair[0].1 == pair[1].1 {
-            let (namespace, name) = (clip(pair[0].0), clip(pair[0].1));
-            let reason = format!("`{namespace}/{name}` is `pods[{}]` too", pair[0].2);
-            return Err(ModelError::new(format!("pods[{}].pod.metadata.name", pair[1].2), reason));
-        }
-    }
-    Ok(())
 }
 
 #[cfg(test)]

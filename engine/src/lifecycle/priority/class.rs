@@ -7,8 +7,9 @@ use berth_proto::berth_v1::{
 };
 use berth_proto::scheduling_v1::PriorityClass;
 
-use super::{AdmissionOperation, PreemptionPolicy};
+use super::PreemptionPolicy;
 use crate::lifecycle::reading::{self, in_list};
+use crate::lifecycle::vocabulary::AdmissionOperation;
 use crate::lifecycle::word::words;
 use crate::model::ModelError;
 use crate::model::label::clip;
@@ -65,6 +66,21 @@ impl<'a> Class<'a> {
         })
     }
 
+    /// A class that is stored.
+    ///
+    /// # Errors
+    /// [`ModelError`] as [`Class::read`], and for one that cannot be stored.
+    pub(super) fn stored(class: &'a PriorityClass) -> Result<Class<'a>, ModelError> {
+        let class = Class::read(class)?;
+        match class.refusal() {
+            None => Ok(class),
+            Some(refusal) => {
+                let reason = format!("`{}` cannot be stored: {}", clip(class.name), refusal.word());
+                Err(ModelError::new("", reason))
+            }
+        }
+    }
+
     /// What no stored class may be (L-PRIO-6, L-PRIO-8).
     pub(super) fn refusal(&self) -> Option<ClassRefusal> {
         if self.name.starts_with(SYSTEM_PREFIX) {
@@ -86,7 +102,7 @@ pub(super) fn by_name<'a>(
 ) -> Result<BTreeMap<&'a str, Class<'a>>, ModelError> {
     let mut by_name = BTreeMap::new();
     for (index, class) in classes.iter().enumerate() {
-        let class = in_list(field, index, Class::read(class))?;
+        let class = in_list(field, index, Class::stored(class))?;
         if by_name.insert(class.name, class).is_some() {
             let reason = format!("`{}` is given twice", clip(class.name));
             return Err(ModelError::new(format!("{field}[{index}].metadata.name"), reason));

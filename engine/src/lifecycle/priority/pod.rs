@@ -3,9 +3,10 @@
 use berth_proto::berth_v1::{AdmitPodRequest, AdmitPodResponse};
 use berth_proto::core_v1::PodSpec;
 
+use super::PreemptionPolicy;
 use super::class::{by_name, default_of};
-use super::{AdmissionOperation, PreemptionPolicy};
 use crate::lifecycle::reading;
+use crate::lifecycle::vocabulary::AdmissionOperation;
 use crate::lifecycle::word::words;
 use crate::model::ModelError;
 
@@ -210,6 +211,13 @@ mod tests {
         let first = twice["priorityClasses"][0].clone();
         twice["priorityClasses"].as_array_mut().unwrap().push(first);
         assert_eq!(refused(twice), "`priorityClasses[3].metadata.name`: `high` is given twice");
+        // L-PRIO-6: what is said to be stored could be.
+        let mut big = create(&json!({}));
+        big["priorityClasses"][0]["value"] = json!(i32::MAX);
+        assert_eq!(
+            refused(big),
+            "`priorityClasses[0]`: `high` cannot be stored: ValueAboveUserMaximum"
+        );
         let nameless = json!({"operation": "Create", "podSpec": {}, "priorityClasses": [{}]});
         assert_eq!(refused(nameless), "`priorityClasses[0].metadata.name`: required");
     }

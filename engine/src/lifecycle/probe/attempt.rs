@@ -54,14 +54,16 @@ words! {
 
 /// Redirects that are followed; one more fails (L-PROBE-3).
 const MAX_REDIRECTS: i32 = 9;
+/// The statuses that HTTP can say.
+const HTTP_STATUSES: std::ops::Range<i32> = 100..1000;
 /// The only gRPC health status that succeeds (L-PROBE-5).
 const SERVING: &str = "SERVING";
 
 /// What one attempt comes to.
 ///
 /// # Errors
-/// [`ModelError`] for an unknown word, an observation that lacks what its mechanism observes, an answer together with an error,
-/// and an error that the mechanism cannot have.
+/// [`ModelError`] for an unknown word, an observation that lacks what its mechanism observes or has what another one does, an
+/// answer together with an error, and an error that the mechanism cannot have.
 pub fn evaluate_probe(request: &EvaluateProbeRequest) -> Result<EvaluateProbeResponse, ModelError> {
     let mechanism = Mechanism::parse(&request.mechanism, "mechanism")?;
     let raw = request.raw.as_ref().ok_or_else(|| ModelError::new("raw", "required"))?;
@@ -70,6 +72,20 @@ pub fn evaluate_probe(request: &EvaluateProbeRequest) -> Result<EvaluateProbeRes
 }
 
 fn judge(mechanism: Mechanism, raw: &ProbeObservation) -> Result<AttemptResult, ModelError> {
+    for (field, of, is_given) in [
+        ("exitCode", Mechanism::Exec, raw.exit_code.is_some()),
+        ("statusCode", Mechanism::HttpGet, raw.status_code.is_some()),
+        ("redirect", Mechanism::HttpGet, !raw.redirect.is_empty()),
+        ("redirectCount", Mechanism::HttpGet, raw.redirect_count.is_some()),
+        ("connected", Mechanism::TcpSocket, raw.connected.is_some()),
+        ("closedByPeer", Mechanism::TcpSocket, raw.closed_by_peer.is_some()),
+        ("status", Mechanism::Grpc, !raw.status.is_empty()),
+    ] {
+        if is_given && mechanism != of {
+            let reason = format!("is nothing that `{}` observes", mechanism.word());
+            return Err(ModelError::new(field, reason));
+        }
+    }
     if !raw.error.is_empty() {
         let error = AttemptError::parse(&raw.error, "error")?;
         if has_answer(raw) {
@@ -112,9 +128,10 @@ fn of_error(mechanism: Mechanism, error: AttemptError) -> Result<AttemptResult, 
 /// At most ten requests are made, so a tenth redirect fails; one to another host is not followed, and its own status counts
 /// (L-PROBE-3).
 fn is_http_success(raw: &ProbeObservation) -> Result<bool, ModelError> {
-    if !raw.redirect.is_empty() {
-        Redirect::parse(&raw.redirect, "redirect")?;
-    }
+    let redirect = match raw.redirect.as_str() {
+        "" => None,
+        word => Some(Redirect::parse(word, "redirect")?),
+    };
     let n_followed = raw.redirect_count.unwrap_or_default();
     if n_followed < 0 {
         return Err(ModelError::new("redirectCount", "is negative"));
@@ -122,7 +139,15 @@ fn is_http_success(raw: &ProbeObservation) -> Result<bool, ModelError> {
     if n_followed > MAX_REDIRECTS {
         return Ok(false);
     }
-    Ok((200..400).contains(&required(raw.status_code, "statusCode")?))
+    let status = required(raw.status_code, "statusCode")?;
+    if !HTTP_STATUSES.contains(&status) {
+        return Err(ModelError::new("statusCode", format!("`{status}` has not three digits")));
+    }
+    if redirect == Some(Redirect::OtherHost) && !(300..400).contains(&status) {
+        let reason = format!("`{status}` redirects to no other host");
+        return Err(ModelError::new("statusCode", reason));
+    }
+    Ok((200..400).contains(&status))
 }
 
 fn required<T>(value: Option<T>, field: &str) -> Result<T, ModelError> {
@@ -191,6 +216,8 @@ mod tests {
             evaluate("httpGet", &raw).unwrap()
         };
         assert_eq!(status(9, "SameHost", 400), "Failure");
+        assert_eq!(status(9, "SameHost", 100), "Failure");
+        assert_eq!(status(9, "SameHost", 999), "Failure");
         assert_eq!(status(9, "OtherHost", 302), "Success");
         assert_eq!(status(10, "OtherHost", 302), "Failure");
         assert_eq!(evaluate("httpGet", r#"{"redirectCount": 10}"#).unwrap(), "Failure");
@@ -223,6 +250,28 @@ mod tests {
                 "httpGet",
                 r#"{"statusCode": 302, "redirect": "Host"}"#,
                 "`raw.redirect`: unknown value `Host`: not one of `SameHost`, `OtherHost`",
+            ),
+            (
+                "httpGet",
+                r#"{"statusCode": 200, "redirect": "OtherHost"}"#,
+                "`raw.statusCode`: `200` redirects to no other host",
+            ),
+            ("httpGet", r#"{"statusCode": -5}"#, "`raw.statusCode`: `-5` has not three digits"),
+            ("httpGet", r#"{"statusCode": 1000}"#, "`raw.statusCode`: `1000` has not three digits"),
+            (
+                "exec",
+                r#"{"exitCode": 0, "statusCode": 500}"#,
+                "`raw.statusCode`: is nothing that `exec` observes",
+            ),
+            (
+                "grpc",
+                r#"{"connected": false, "error": "Timeout"}"#,
+                "`raw.connected`: is nothing that `grpc` observes",
+            ),
+            (
+                "tcpSocket",
+                r#"{"connected": true, "error": "Timeout"}"#,
+                "`raw.error`: stands beside an answer",
             ),
             (
                 "exec",

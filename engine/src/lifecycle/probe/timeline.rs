@@ -48,12 +48,17 @@ struct Tick {
 /// Runs a probe over ticks; see the message for its answer. Cost: one pass over the ticks.
 ///
 /// # Errors
-/// [`ModelError`] for an unknown word, a missing probe or time, a negative number, and ticks out of order or before the
-/// container's start.
+/// [`ModelError`] for an unknown word, a missing probe or time, a number that the probe may not have (L-PROBE-18), and ticks out
+/// of order or before the container's start.
 pub fn probe_timeline(request: &ProbeTimelineRequest) -> Result<ProbeTimelineResponse, ModelError> {
     let r#type = ProbeType::parse(&request.probe_type, "probeType")?;
     let probe = request.probe.as_ref().ok_or_else(|| ModelError::new("probe", "required"))?;
     let settings = Settings::of(probe).map_err(|error| error.under("probe"))?;
+    if !r#type.may_need(settings.success_threshold) {
+        let (threshold, word) = (settings.success_threshold, r#type.word());
+        let reason = format!("is `{threshold}`, but a {word} probe has to succeed only once");
+        return Err(ModelError::new("probe.successThreshold", reason));
+    }
     let started_at =
         reading::required(request.container_started_at.as_ref(), "containerStartedAt")?;
     let first_started = match request.started_at_tick.map(usize::try_from) {
@@ -235,6 +240,10 @@ mod tests {
             (
                 r#"{"probeType": "startup", "probe": {"failureThreshold": -3}}"#.to_owned(),
                 "`probe.failureThreshold`: `-3` is negative",
+            ),
+            (
+                r#"{"probeType": "liveness", "probe": {"successThreshold": 3}}"#.to_owned(),
+                "`probe.successThreshold`: is `3`, but a liveness probe has to succeed only once",
             ),
             (
                 format!(

@@ -82,18 +82,17 @@ fn check_http(request: &HttpGetAction, wrong: &mut Vec<&'static str>) {
 /// Numbers are not negative; liveness and startup succeed at the first success; a grace period of the probe's own is at least a
 /// second, and none of a readiness probe, which never kills (L-PROBE-18).
 fn check_numbers(r#type: ProbeType, probe: &DefaultedProbe, wrong: &mut Vec<&'static str>) {
-    let is_once = r#type.kills();
     let grace = probe.termination_grace_period_seconds;
     for (field, is_right) in [
         ("initialDelaySeconds", probe.initial_delay_seconds >= 0),
         ("timeoutSeconds", probe.timeout_seconds >= 0),
         ("periodSeconds", probe.period_seconds >= 0),
-        (
-            "successThreshold",
-            if is_once { probe.success_threshold == 1 } else { probe.success_threshold >= 0 },
-        ),
+        ("successThreshold", r#type.may_need(probe.success_threshold)),
         ("failureThreshold", probe.failure_threshold >= 0),
-        ("terminationGracePeriodSeconds", grace.is_none_or(|seconds| is_once && seconds >= 1)),
+        (
+            "terminationGracePeriodSeconds",
+            grace.is_none_or(|seconds| r#type.kills() && seconds >= 1),
+        ),
     ] {
         if !is_right {
             wrong.push(field);

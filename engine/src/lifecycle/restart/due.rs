@@ -107,6 +107,21 @@ pub(crate) fn restart_due(
     Ok(candidate.after_exit(Exit { code: exit_code, reason })?.action)
 }
 
+/// Whether an exit restarts every container of the pod in place (L-RESTART-11): by the rules of a container that has a policy of
+/// its own (L-RESTART-6), whatever its kind; so the exit of an init container that is done asks, too. An end that is itself part
+/// of such a restart does not (L-PHASE-18).
+///
+/// # Errors
+/// As [`restart_due`].
+pub(crate) fn restarts_all(container: &Container, exit: Exit<'_>) -> Result<bool, ModelError> {
+    if exit.reason == RESTARTING_ALL_CONTAINERS || reading::own_restart_policy(container)?.is_none()
+    {
+        return Ok(false);
+    }
+    let matched = first_match(container, exit.code)?;
+    Ok(matched.is_some_and(|(_, action)| action == RestartAction::RestartAllContainers))
+}
+
 /// Whether a run counts as failed: a memory kill does whatever its exit code (L-RESTART-8, L-RESTART-22).
 pub(crate) fn is_failure(exit: Exit<'_>) -> bool {
     exit.code != 0 || exit.reason == OOM_KILLED
@@ -116,6 +131,7 @@ impl Candidate<'_> {
     /// What follows for a container that has not ended: `state` is any but `Exited` (L-RESTART-2, L-RESTART-3). Policies play no
     /// role. An ephemeral container of which anything was seen is not started a second time (L-RESTART-26).
     pub(crate) fn without_exit(&self, state: LastState) -> Verdict {
+        debug_assert_ne!(state, LastState::Exited, "an exit has a code, see `after_exit`");
         let start = |decided_by| Verdict { action: RestartAction::Restart, decided_by };
         let stay = |decided_by| Verdict { action: RestartAction::None, decided_by };
         if self.pod_deleting {

@@ -4,8 +4,10 @@ mod init;
 mod view;
 
 use berth_proto::berth_v1::{ContainerKill, PlanContainersRequest, PlanContainersResponse};
+use berth_proto::core_v1::Pod;
 
-use super::due::{Candidate, Exit, LastState, RestartAction};
+use super::due::{Candidate, LastState, RestartAction, restarts_all};
+use crate::lifecycle::container_state::Roster;
 use crate::lifecycle::vocabulary::{ContainerKind, RestartPolicy, RuntimeState};
 use crate::model::ModelError;
 use view::{Member, View};
@@ -18,14 +20,22 @@ const NO_REASON: &str = "";
 
 /// What is to be done, in names.
 #[derive(Debug, Default)]
-struct Plan<'a> {
-    kill_pod: bool,
+pub(crate) struct Plan<'a> {
+    pub(crate) kill_pod: bool,
     create_sandbox: bool,
-    init_to_start: Vec<&'a str>,
-    to_start: Vec<&'a str>,
+    pub(crate) init_to_start: Vec<&'a str>,
+    pub(crate) to_start: Vec<&'a str>,
     to_kill: Vec<(&'a str, &'static str)>,
     ephemeral_to_start: Vec<&'a str>,
-    to_remove: Vec<&'a str>,
+    pub(crate) to_remove: Vec<&'a str>,
+}
+
+/// The plan of a pod as its statuses tell, in a sandbox that is ready. Nothing is known of probes and changed definitions.
+///
+/// # Errors
+/// [`ModelError`] relative to the spec, for an unknown policy or a bad rule.
+pub(crate) fn plan_of<'a>(pod: &'a Pod, roster: &Roster<'a>) -> Result<Plan<'a>, ModelError> {
+    View::of_roster(pod, roster)?.plan()
 }
 
 /// What to start and what to kill now, so that a pod gets where its spec wants it: init containers one after another, then all
@@ -67,6 +77,9 @@ impl<'a> View<'a> {
         if !self.sandbox_ready {
             return self.anew();
         }
+        if self.is_over()? {
+            return Ok(Plan { kill_pod: true, ..Plan::default() });
+        }
         let mut plan = Plan::default();
         let is_initialized = self.plan_init(&mut plan)?;
         if !plan.kill_pod {
@@ -88,13 +101,16 @@ impl<'a> View<'a> {
     }
 
     /// The containers to stop and remove, when a rule restarts the whole pod in place: those that asked for it last, and
-    /// ephemeral ones not at all (L-RESTART-11).
+    /// ephemeral ones not at all (L-RESTART-11). A pod that is marked for deletion is not restarted (L-RESTART-2).
     fn restart_of_all(&self) -> Result<Option<Vec<&'a str>>, ModelError> {
+        if self.is_marked {
+            return Ok(None);
+        }
         let (mut asking, mut others) = (Vec::new(), Vec::new());
         for member in self.init.iter().chain(&self.app) {
             let Some(observed) = member.observed else { continue };
             let asks = match observed.exit {
-                Some(exit) => self.action(member, exit)? == RestartAction::RestartAllContainers,
+                Some(exit) => member.in_spec(restarts_all(member.container, exit))?,
                 None => false,
             };
             if asks { asking.push(member.name) } else { others.push(member.name) }
@@ -104,6 +120,17 @@ impl<'a> View<'a> {
         }
         others.extend(asking);
         Ok(Some(others))
+    }
+
+    /// Whether every app container has ended for good: nothing is kept or started beside them (L-RESTART-14).
+    fn is_over(&self) -> Result<bool, ModelError> {
+        for member in &self.app {
+            let has_ended = member.observed.is_some_and(|seen| seen.exit.is_some());
+            if !has_ended || self.is_due(member)? {
+                return Ok(false);
+            }
+        }
+        Ok(true)
     }
 
     /// Without a usable sandbox everything starts over, except what is done for good (L-RESTART-13).
@@ -183,16 +210,11 @@ impl<'a> View<'a> {
         let action = match member.observed {
             None => self.candidate(member).without_exit(LastState::None).action,
             Some(seen) => match seen.exit {
-                Some(exit) => self.action(member, exit)?,
+                Some(exit) => member.in_spec(self.candidate(member).after_exit(exit))?.action,
                 None => self.candidate(member).without_exit(seen.state.into()).action,
             },
         };
         Ok(action != RestartAction::None)
-    }
-
-    fn action(&self, member: &Member<'a>, exit: Exit<'a>) -> Result<RestartAction, ModelError> {
-        let verdict = self.candidate(member).after_exit(exit);
-        Ok(member.in_spec(verdict)?.action)
     }
 
     fn policy(&self, member: &Member<'a>) -> Result<RestartPolicy, ModelError> {

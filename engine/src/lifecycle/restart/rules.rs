@@ -4,7 +4,8 @@ use berth_proto::berth_v1::{ValidateRestartRulesRequest, ValidateRestartRulesRes
 use berth_proto::core_v1::{Container, ContainerRestartRule};
 
 use super::due::{ACTIONS, OPERATORS};
-use crate::lifecycle::vocabulary::{ContainerKind, RestartPolicy};
+use crate::lifecycle::reading;
+use crate::lifecycle::vocabulary::ContainerKind;
 use crate::model::ModelError;
 
 const MAX_RULES: usize = 20;
@@ -38,7 +39,7 @@ fn wrong_fields(kind: ContainerKind, container: &Container) -> Vec<String> {
         }
         return wrong;
     }
-    if !is_policy_of(kind, policy) || (policy.is_none() && !rules.is_empty()) {
+    if !is_policy_of(kind, container) || (policy.is_none() && !rules.is_empty()) {
         wrong.push("restartPolicy".to_owned());
     }
     if rules.len() > MAX_RULES {
@@ -52,13 +53,12 @@ fn wrong_fields(kind: ContainerKind, container: &Container) -> Vec<String> {
     wrong
 }
 
-/// A sidecar is an init container of policy `Always`, and no other init container is (L-PHASE-2, L-PHASE-3).
-fn is_policy_of(kind: ContainerKind, policy: Option<&str>) -> bool {
-    let always = RestartPolicy::Always.word();
-    match kind {
-        ContainerKind::Sidecar => policy == Some(always),
-        ContainerKind::Init if policy == Some(always) => false,
-        _ => policy.is_none_or(|policy| RestartPolicy::WORDS.contains(&policy)),
+/// Whether a container of this kind may have the policy that it has; without one it is no sidecar (L-PHASE-3).
+fn is_policy_of(kind: ContainerKind, container: &Container) -> bool {
+    match container.restart_policy.as_deref() {
+        None => kind != ContainerKind::Sidecar,
+        Some("") => false,
+        Some(_) => reading::check_kind(container, kind).is_ok(),
     }
 }
 

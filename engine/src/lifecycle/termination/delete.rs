@@ -105,7 +105,19 @@ fn first_period(pod: &Pod, asked: Option<i64>) -> Result<i64, ModelError> {
     if reading::node_name(pod).is_none() || reading::phase(pod)?.is_terminal() {
         return Ok(0);
     }
-    Ok(asked.unwrap_or_else(|| own_period(spec(pod).termination_grace_period_seconds)))
+    Ok(period(pod, asked))
+}
+
+/// The period that a request which asks for this one, or for none, comes to for a pod with processes to end: a marked pod has no
+/// more than is stored (L-TERM-3), else the request's counts, else the pod's own, else 30 s (L-TERM-1).
+pub(crate) fn period(pod: &Pod, asked: Option<i64>) -> i64 {
+    let asked = asked.map(at_least_one_if_negative);
+    match mark(pod) {
+        Some(Mark { period_seconds: stored, .. }) => {
+            asked.map_or(stored, |asked| asked.min(stored))
+        }
+        None => asked.unwrap_or_else(|| own_period(spec(pod).termination_grace_period_seconds)),
+    }
 }
 
 /// The grace period that a pod gives itself, in seconds; absent is 30, a negative one 1 (L-TERM-1, L-TERM-2).

@@ -20,7 +20,7 @@ pub struct EndpointState {
 /// The conditions of the pod's endpoint; `None`: it has none, for it is terminal or without an address.
 ///
 /// # Errors
-/// [`ModelError`] relative to the pod for a phase that is none.
+/// [`ModelError`] relative to the pod for a phase that is none, and for a `Ready` condition that is none or there twice.
 pub fn endpoint_state(
     pod: &Pod,
     publish_not_ready_addresses: bool,
@@ -30,7 +30,7 @@ pub fn endpoint_state(
     if reading::phase(pod)?.is_terminal() || !has_address {
         return Ok(None);
     }
-    let (serving, terminating) = (is_ready(pod), is_marked(pod));
+    let (serving, terminating) = (is_ready(pod)?, is_marked(pod));
     let ready = publish_not_ready_addresses || (serving && !terminating);
     Ok(Some(EndpointState { ready, serving, terminating }))
 }
@@ -38,7 +38,7 @@ pub fn endpoint_state(
 /// `EndpointConditions`.
 ///
 /// # Errors
-/// [`ModelError`] when `pod` is missing or its phase is none.
+/// [`ModelError`] when `pod` is missing, and as [`endpoint_state`].
 pub fn endpoint_conditions(
     request: &EndpointConditionsRequest,
 ) -> Result<EndpointConditionsResponse, ModelError> {

@@ -68,13 +68,13 @@ pub fn node_grace(
     NodeGrace { seconds, shortened: in_force.is_some_and(|current| current != seconds) }
 }
 
-/// What an eviction under node pressure asks for, in seconds, given the pod's own period (L-TERM-22). As an override it can
-/// only shorten.
+/// What an eviction under node pressure asks for, in seconds and at least 1, given the pod's own period (L-TERM-22). As an
+/// override it can only shorten.
 #[must_use]
 pub fn eviction_override(threshold: EvictionThreshold, own: Option<i64>) -> i64 {
     match threshold {
         EvictionThreshold::Hard => HARD_EVICTION,
-        EvictionThreshold::Soft(maximum) => at_least_one_if_negative(maximum).min(own_period(own)),
+        EvictionThreshold::Soft(maximum) => maximum.min(own_period(own)).max(MIN_ON_NODE),
     }
 }
 
@@ -172,6 +172,9 @@ mod tests {
         assert_eq!(eviction_override(EvictionThreshold::Soft(90), Some(600)), 90);
         assert_eq!(eviction_override(EvictionThreshold::Soft(90), None), 30);
         assert_eq!(eviction_override(EvictionThreshold::Soft(-1), Some(-9)), 1);
+        // L-TERM-8: a soft threshold leaves no less than a hard one.
+        assert_eq!(eviction_override(EvictionThreshold::Soft(0), None), 1);
+        assert_eq!(eviction_override(EvictionThreshold::Soft(90), Some(0)), 1);
     }
 
     #[test]

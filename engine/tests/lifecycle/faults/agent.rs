@@ -19,7 +19,7 @@ use super::store::{
     Action, Key, Request, Store, fence_event, is_marked, is_terminal, name_of, node_of, phase_of,
     ready_of, uid_of, volumes_of,
 };
-use super::world::{Network, World};
+use super::world::{Fault, N_NODES, Network, World};
 
 /// What an agent does next.
 enum Step {
@@ -56,6 +56,11 @@ impl World {
         let Some(step) = next_step(machine, pick, self.now) else { return };
         self.agent_steps += 1;
         self.carry_out(node, step, network);
+        if self.agents_crash_after == Some(self.agent_steps) {
+            for crashed in 0..N_NODES {
+                self.fault(Fault::AgentCrash(crashed));
+            }
+        }
     }
 
     /// Reports that the node is alive, reads, and sees to it that the node is in service.

@@ -126,7 +126,7 @@ pub(super) fn mark(
     let uid = uid_of(pod).to_owned();
     let terms =
         RemovalTerms { grace_period_seconds: grace, uid: uid.clone(), ..RemovalTerms::default() };
-    let (effect, _) = ask(view, pod, kind, terms, RemovalEvidence::default(), now);
+    let (effect, entitlement) = ask(view, pod, kind, terms, RemovalEvidence::default(), now);
     if effect != "Signal" {
         return None;
     }
@@ -136,6 +136,13 @@ pub(super) fn mark(
         now: Some(Time::from_unix_seconds(now)),
     })
     .unwrap();
+    let has_process = !node_of(pod).is_empty() && !is_terminal(pod);
+    if answer.outcome == "RemoveNow" && has_process {
+        // The API server does not wait for the node then, and nothing entitles to that.
+        let event = LockEventType::ForceDeletedByUser;
+        let action = Action::Remove { uid: uid.clone(), entitlement, event, acknowledged: false };
+        return Some(view.request(&[Key::Pod(uid)], action));
+    }
     let mut marked = pod.clone();
     let metadata = marked.metadata.as_mut().unwrap();
     metadata.deletion_timestamp = answer.deletion_timestamp;
@@ -164,19 +171,22 @@ fn force(view: &Store, pod: &Pod, acknowledged: bool, now: i64) -> Option<Reques
     (effect == "Remove").then(|| view.request(&[Key::Pod(uid)], action))
 }
 
-/// The request of the garbage collector that removes a pod at once, if it may.
+/// The request of the garbage collector that removes a pod at once, by the entitlement that it names.
 pub(super) fn collect(
     view: &Store,
     pod: &Pod,
+    entitlement: &str,
     evidence: RemovalEvidence,
     now: i64,
-) -> Option<Request> {
+) -> Request {
     let uid = uid_of(pod).to_owned();
     let terms =
         RemovalTerms { grace_period_seconds: Some(0), uid: uid.clone(), ..RemovalTerms::default() };
-    let (effect, entitlement) = ask(view, pod, "podGC", terms, evidence, now);
+    // L-GC-8
+    let answer = ask(view, pod, "podGC", terms, evidence, now);
+    assert_eq!(answer, ("Remove".to_owned(), entitlement.to_owned()));
     let event = LockEventType::RemovedByPodGc;
+    let entitlement = entitlement.to_owned();
     let action = Action::Remove { uid: uid.clone(), entitlement, event, acknowledged: false };
-    let keys = [Key::Pod(uid), Key::Node(node_of(pod).to_owned())];
-    (effect == "Remove").then(|| view.request(&keys, action))
+    view.request(&[Key::Pod(uid), Key::Node(node_of(pod).to_owned())], action)
 }

@@ -144,9 +144,13 @@ fn entitlements(world: &World, before: &Store, records: &[Record]) -> Result<(),
     }
     for (name, lock) in &before.locks {
         let Some(uid) = &lock.holder_uid else { continue };
-        let is_released = records.iter().any(
-            |record| matches!(record, Record::Released { uid: released, .. } if released == uid),
-        );
+        let is_on_record = after.locks[name].released_unsafely;
+        let entitles =
+            |why: &str| SAFE.contains(&why) || (why == "AcknowledgedForceDelete" && is_on_record);
+        let is_released = records.iter().any(|record| {
+            matches!(record, Record::Released { uid: released, entitlement }
+                if released == uid && entitles(entitlement))
+        });
         if after.locks[name].holder_uid.as_ref() != Some(uid) && !is_released {
             return Err(format!("`{uid}` has lost `{name}`"));
         }

@@ -21,8 +21,8 @@ use berth_proto::core_v1::{Node, Pod, Taint};
 use super::controller::{collect, mark};
 use super::machine::{Attempt, Progress};
 use super::store::{
-    Action, Key, Request, Store, fence_event, is_marked, is_terminal, name_of, node_of, phase_of,
-    ready_of, uid_of,
+    Action, Key, Request, Store, fence_event, is_marked, is_terminal, name_of, node_of, ready_of,
+    uid_of,
 };
 use super::world::{Controller, Kind, Network, World};
 
@@ -86,23 +86,16 @@ impl World {
         let Some(action) = answer.actions.get(pick / 2 % answer.actions.len().max(1)) else {
             return;
         };
+        // What the action sets first (L-GC-6) is part of the removal: of a pod that had ended already it would be another one.
         let pod = &view.pods[&action.uid];
-        let keys = [Key::Pod(action.uid.clone()), Key::Node(node_of(pod).to_owned())];
-        if !action.set_phase.is_empty() && phase_of(pod) != action.set_phase {
-            let mut failed = pod.clone();
-            failed.status.as_mut().unwrap().phase.clone_from(&action.set_phase);
-            self.send(view.request(&keys, Action::UpdatePod(Box::new(failed))), network);
-            return;
-        }
         let absence = absent_nodes.get(node_of(pod));
         let evidence = RemovalEvidence {
             node_absent_since: absence.and_then(|absence| absence.since),
             node_absence_confirmed_live: absence.is_some_and(|absence| absence.confirmed_live),
             ..RemovalEvidence::default()
         };
-        if let Some(request) = collect(&view, pod, evidence, now) {
-            self.send(request, network);
-        }
+        let request = collect(&view, pod, &action.entitlement, evidence, now);
+        self.send(request, network);
     }
 
     /// One step of a fencing controller for one node.
@@ -289,7 +282,12 @@ fn evict(view: &Store, node: &Node, controller: &mut Controller, now: i64) -> Op
                 controller.evictions.entry(uid_of(pod).to_owned()).or_insert((now, due));
                 None
             }
-            ("EvictAt" | "EvictNow", _) => mark(view, pod, "taintEvictionController", None, now),
+            ("EvictAt" | "EvictNow", _) => {
+                // Its own period, but not by force.
+                let own = pod.spec.as_ref().unwrap().termination_grace_period_seconds;
+                let grace = own.map(|seconds| seconds.max(1));
+                mark(view, pod, "taintEvictionController", grace, now)
+            }
             _ => {
                 controller.evictions.remove(uid_of(pod));
                 None

@@ -129,6 +129,8 @@ pub(super) struct World {
     pub(super) person: Controller,
     in_flight: Vec<Request>,
     pub(super) agent_steps: usize,
+    /// All agents lose their memory right after this step of theirs.
+    pub(super) agents_crash_after: Option<usize>,
     pub(super) fencing_steps: usize,
     counts: BTreeMap<String, usize>,
 }
@@ -149,6 +151,7 @@ impl World {
             person: Controller::default(),
             in_flight: Vec::new(),
             agent_steps: 0,
+            agents_crash_after: None,
             fencing_steps: 0,
             counts: BTreeMap::new(),
         }
@@ -289,7 +292,7 @@ impl World {
         }
     }
 
-    fn fault(&mut self, fault: Fault) {
+    pub(super) fn fault(&mut self, fault: Fault) {
         match fault {
             Fault::CutNode(node, is_cut) => self.machines[node].is_cut = is_cut,
             Fault::CutZone(zone, is_cut) => {

@@ -22,7 +22,7 @@ fn pod() -> impl Strategy<Value = Pod> {
     let reasons = vec!["", "Evicted", "Evicted", "DeadlineExceeded"];
     let nodes = vec!["", "n0", "n1", "n2", "n3", "n4", "n5"];
     (
-        (0..30_u8, select(vec!["", "a", "b"]), proptest::option::weighted(0.9, 0..6_i64)),
+        (0..30_u8, select(vec!["default", "a", "b"]), proptest::option::weighted(0.9, 0..6_i64)),
         (select(phases), select(reasons), select(nodes), any::<bool>()),
     )
         .prop_map(|((name, namespace, created), (phase, reason, node, is_marked))| Pod {

@@ -23,9 +23,10 @@ pub(super) fn plainly(request: &PodGcRequest) -> Vec<(String, &'static str)> {
     let is_out_of_service = |pod: &Pod| {
         let Some(node) = node_of(request, pod) else { return false };
         let conditions = &node.status.as_ref().unwrap().conditions;
-        let is_ready = conditions.iter().any(|c| c.r#type == "Ready" && c.status == "True");
+        // Known not to be ready (L-GEN-4).
+        let is_down = conditions.iter().any(|c| c.r#type == "Ready" && c.status != "True");
         let taints = &node.spec.as_ref().unwrap().taints;
-        is_marked(pod) && !is_ready && taints.iter().any(|taint| taint.key == OUT_OF_SERVICE)
+        is_marked(pod) && is_down && taints.iter().any(|taint| taint.key == OUT_OF_SERVICE)
     };
     let is_orphan = |pod: &Pod| {
         let absence = request.absent_nodes.get(node_name(pod));

@@ -64,7 +64,7 @@ fn pressure() -> impl Strategy<Value = RankForEvictionRequest> {
             signal: signal.to_owned(),
             mode: mode.to_owned(),
             hard,
-            max_pod_grace_period_seconds: 20,
+            max_pod_grace_period_seconds: Some(20),
             pods,
         }
     })
@@ -85,6 +85,66 @@ fn exceeds(signal: &str, ranked: &RankedPod) -> bool {
     usage.is_some_and(|usage| usage.parse().unwrap() > request)
 }
 
+/// Whether the first goes before the second, step by step (L-PRESS-9, L-PRESS-10, L-PRESS-13).
+fn goes_before(signal: &str, left: &RankedPod, right: &RankedPod) -> bool {
+    let number = |quantity: Option<&Quantity>| quantity.map(|quantity| quantity.parse().unwrap());
+    let used = |ranked: &RankedPod| {
+        let usage = ranked.usage.as_ref()?;
+        number(match signal {
+            "pid.available" => usage.pids.as_ref(),
+            _ if signal.contains("emory") => usage.memory.as_ref(),
+            _ if signal.ends_with("inodesFree") => usage.inodes.as_ref(),
+            _ => usage.ephemeral_storage.as_ref(),
+        })
+    };
+    let zero = Quantity::from("0").parse().unwrap();
+    let asked = |ranked: &RankedPod| {
+        let resource = if signal.contains("emory") { "memory" } else { "ephemeral-storage" };
+        let container = &ranked.pod.as_ref().unwrap().spec.as_ref().unwrap().containers[0];
+        let request = container.resources.as_ref().unwrap().requests.get(resource);
+        if signal == "pid.available" { zero } else { number(request).unwrap_or(zero) }
+    };
+    if signal != "pid.available" {
+        let step = |ranked: &RankedPod| match used(ranked) {
+            None => 0,
+            Some(used) if signal.ends_with("inodesFree") => {
+                if used > zero {
+                    1
+                } else {
+                    2
+                }
+            }
+            Some(used) => {
+                if used > asked(ranked) {
+                    1
+                } else {
+                    2
+                }
+            }
+        };
+        if step(left) != step(right) {
+            return step(left) < step(right);
+        }
+    }
+    let spec = |ranked: &RankedPod| ranked.pod.as_ref().unwrap().spec.clone().unwrap();
+    let priority = |ranked: &RankedPod| spec(ranked).priority.unwrap_or_default();
+    if priority(left) != priority(right) {
+        return priority(left) < priority(right);
+    }
+    let excess = |ranked: &RankedPod| used(ranked).map(|used| used + -asked(ranked));
+    match (excess(left), excess(right)) {
+        (None, Some(_)) => return true,
+        (Some(_), None) => return false,
+        (Some(left), Some(right)) if left != right => return left > right,
+        _ => {}
+    }
+    let place = |ranked: &RankedPod| {
+        let meta = meta(ranked.pod.as_ref().unwrap());
+        (meta.name.clone(), meta.namespace.clone())
+    };
+    place(left) < place(right)
+}
+
 proptest! {
     #![proptest_config(config(1500, 13))]
 
@@ -96,11 +156,19 @@ proptest! {
     ) {
         let answer = rank_for_eviction(&request).unwrap();
         let name = |ranked: &RankedPod| meta(ranked.pod.as_ref().unwrap()).name.clone();
-        let mut names: Vec<String> = request.pods.iter().map(name).collect();
-        let mut order = answer.order.clone();
-        names.sort();
-        order.sort();
-        prop_assert_eq!(order, names, "each pod once");
+        let place = |ranked: &RankedPod| {
+            let meta = meta(ranked.pod.as_ref().unwrap());
+            (meta.namespace.clone(), meta.name.clone())
+        };
+        let mut plainly: Vec<&RankedPod> = Vec::new();
+        for ranked in &request.pods {
+            let is_later = |other: &&RankedPod| goes_before(&request.signal, ranked, other);
+            let at = plainly.iter().position(is_later).unwrap_or(plainly.len());
+            plainly.insert(at, ranked);
+        }
+        let order: Vec<_> =
+            answer.order_namespaces.iter().cloned().zip(answer.order.iter().cloned()).collect();
+        prop_assert_eq!(&order, &plainly.iter().map(|ranked| place(ranked)).collect::<Vec<_>>());
 
         let mut turned = request.clone();
         if !turned.pods.is_empty() {
@@ -136,7 +204,8 @@ proptest! {
         prop_assert_eq!(answer.victim.is_empty(), spared.len() == request.pods.len());
         let is_victim =
             |pod: &&RankedPod| meta(pod.pod.as_ref().unwrap()).uid == answer.victim_uid;
-        prop_assert!(!spared.iter().any(&is_victim), "never a protected pod");
-        prop_assert_eq!(request.pods.iter().filter(is_victim).count(), usize::from(!answer.victim.is_empty()));
+        let is_spared = |ranked: &&RankedPod| spared.iter().any(|spared| place(spared) == place(ranked));
+        let first = plainly.into_iter().find(|ranked| !is_spared(ranked));
+        prop_assert_eq!(first, request.pods.iter().find(is_victim), "the first that is not protected");
     }
 }

@@ -8,12 +8,14 @@ use std::process::ExitCode;
 use berth_engine::ModelError;
 use berth_engine::lifecycle::disruption;
 use berth_proto::berth_v1::{EvictRequest, EvictResponse};
+use berth_proto::policy_v1::PodDisruptionBudget;
 use serde::Serialize;
 
 use super::moment::NowArgs;
 use super::objects;
 use crate::cli::CliError;
 use crate::cli::output::{self, Format};
+use crate::feed::file::Located;
 use crate::feed::object_name;
 use figures::Figures;
 
@@ -66,15 +68,18 @@ pub(super) fn run(args: &BudgetArgs) -> Result<ExitCode, CliError> {
     let controllers = figures::controllers(&objects.others);
     let mut figures = Vec::new();
     let mut budgets = Vec::new();
-    for budget in &objects.budgets {
-        let of_budget = figures::of(&budget.value, &objects.pods, &controllers, now);
-        let of_budget = of_budget.map_err(|error| {
-            let name = object_name("PodDisruptionBudget", budget.value.metadata.as_ref());
-            let ModelError { field, reason } = error;
-            let field = field.strip_prefix("pdb.").unwrap_or(&field);
-            CliError::Request(format!("{}: {name}: `{field}`: {reason}", budget.location))
-        })?;
-        budgets.push(of_budget.write_into(budget.value.clone()));
+    for budget in std::mem::take(&mut objects.budgets) {
+        let of_budget = loop {
+            let places = figures::places(&budget.value, &objects.pods);
+            match figures::of(&budget.value, &objects.pods, &places, &controllers, now) {
+                Ok(of_budget) => break of_budget,
+                Err(error) => {
+                    let refused = objects.refuse_one(error, |index| places.get(index).copied());
+                    refused.map_err(|error| of_budget_itself(&budget, error))?
+                }
+            };
+        };
+        budgets.push(of_budget.write_into(budget.value));
         figures.push(of_budget);
     }
     let mut request = EvictRequest { pod: None, pdbs: budgets, dry_run: true, now: Some(now) };
@@ -93,6 +98,14 @@ pub(super) fn run(args: &BudgetArgs) -> Result<ExitCode, CliError> {
     let text = output::structured(args.output, &answer)?;
     output::print(&text.unwrap_or_else(|| table(&answer)))?;
     Ok(objects.status())
+}
+
+/// Without one of the budgets nothing is told: its pods would look as if nothing protected them.
+fn of_budget_itself(budget: &Located<PodDisruptionBudget>, error: ModelError) -> CliError {
+    let name = object_name("PodDisruptionBudget", budget.value.metadata.as_ref());
+    let ModelError { field, reason } = error;
+    let field = field.strip_prefix("pdb.").unwrap_or(&field);
+    CliError::Request(format!("{}: {name}: `{field}`: {reason}", budget.location))
 }
 
 fn table(answer: &Answer<'_>) -> String {

@@ -39,9 +39,6 @@ pub(super) fn run(args: &DecideArgs) -> Result<ExitCode, CliError> {
     let refused = |reason: String| {
         CliError::Request(format!("`{}`: {}: {reason}", args.file.display(), args.function.name))
     };
-    if let Some(key) = args.function.unknown_key(&request) {
-        return Err(refused(format!("`{key}`: unknown field")));
-    }
     let answer = args.function.decide(&request).map_err(|error| refused(error.to_string()))?;
     let text = output::structured(args.output, &answer)?;
     output::print(&text.unwrap_or_else(|| table(&answer)))?;

@@ -7,10 +7,11 @@ use std::path::PathBuf;
 use std::process::ExitCode;
 
 use berth_engine::ModelError;
-use berth_engine::lifecycle::termination;
+use berth_engine::lifecycle::{deletion, termination};
 use berth_proto::Time;
 use berth_proto::berth_v1::{
-    ApplyDeleteRequest, ApplyDeleteResponse, PodDeleteOptions, TerminationEvent,
+    ApplyDeleteRequest, ApplyDeleteResponse, AuthorizeRemovalRequest, PodDeleteOptions,
+    RemovalActor, RemovalTerms, TerminationEvent,
 };
 use berth_proto::core_v1::Pod;
 use serde::Serialize;
@@ -46,6 +47,9 @@ pub(super) struct DeleteArgs {
     output: Format,
 }
 
+/// Stands for the UID of a pod that has none yet.
+const NO_UID: &str = "none";
+
 /// What programs read: as `ApplyDelete` and `TerminationPlan` answer.
 #[derive(Serialize)]
 #[serde(rename_all = "camelCase")]
@@ -71,6 +75,11 @@ pub(super) fn run(args: &DeleteArgs) -> Result<ExitCode, CliError> {
     }
     let (delete, plan) = decide(args, &pod.value, at)
         .map_err(|error| CliError::Request(objects::refused(&pod, error).to_string()))?;
+    if let Some(risk) = risk(args, &pod.value, at)
+        .map_err(|error| CliError::Request(objects::refused(&pod, error).to_string()))?
+    {
+        output::note(&format!("warning: the API server deletes by force: {risk}"));
+    }
     let answer = Answer { pod: &name, delete: &delete, plan: plan.as_ref() };
     match output::structured(args.output, &answer)? {
         Some(text) => output::print(&text)?,
@@ -91,6 +100,27 @@ fn decide(
     let delete = termination::apply_delete(&request)?;
     let plan = plan::of(pod, &delete, at, &args.assumptions)?;
     Ok((delete, plan))
+}
+
+/// What a person has to accept who asks for this, if it is anything (L-DEL-3).
+fn risk(args: &DeleteArgs, pod: &Pod, at: Time) -> Result<Option<String>, ModelError> {
+    let uid = pod.metadata.as_ref().map_or("", |metadata| &metadata.uid);
+    let terms = RemovalTerms {
+        grace_period_seconds: args.grace_period,
+        // A file whose pod has none is about the pod that it describes, too.
+        uid: if uid.is_empty() { NO_UID } else { uid }.to_owned(),
+        ..RemovalTerms::default()
+    };
+    let mut pod = pod.clone();
+    pod.metadata.get_or_insert_default().uid.clone_from(&terms.uid);
+    let answer = deletion::authorize_removal(&AuthorizeRemovalRequest {
+        actor: Some(RemovalActor { kind: "user".to_owned(), ..RemovalActor::default() }),
+        pod: Some(pod),
+        request: Some(terms),
+        now: Some(at),
+        ..AuthorizeRemovalRequest::default()
+    })?;
+    Ok(Some(answer.message).filter(|message| !message.is_empty()))
 }
 
 fn text(answer: &Answer<'_>, at: Time) -> String {

@@ -64,7 +64,7 @@ pub(super) fn run(args: &EvictOrderArgs) -> Result<ExitCode, CliError> {
         signal: args.signal.clone(),
         mode: args.mode.clone(),
         hard: args.soft.is_none(),
-        max_pod_grace_period_seconds: args.soft.map_or(0, i64::from),
+        max_pod_grace_period_seconds: args.soft.map(i64::from),
         pods: running.into_iter().map(|(_, pod)| pod).collect(),
     };
     let answer = pressure::rank_for_eviction(&request)
@@ -73,6 +73,9 @@ pub(super) fn run(args: &EvictOrderArgs) -> Result<ExitCode, CliError> {
     output::print(&text.unwrap_or_else(|| table(&answer)))?;
     Ok(objects.status())
 }
+
+/// The figures of [`PodUsage`].
+const FIGURES: [&str; 4] = ["memory", "ephemeral-storage", "inodes", "pids"];
 
 /// What each pod takes up, by name.
 fn usage(path: &Path) -> Result<BTreeMap<String, PodUsage>, CliError> {
@@ -85,9 +88,17 @@ fn usage(path: &Path) -> Result<BTreeMap<String, PodUsage>, CliError> {
             path.display()
         )));
     };
-    let read = |(pod, figures): (String, Value)| match serde_json::from_value(figures) {
-        Ok(usage) => Ok((pod, usage)),
-        Err(error) => Err(at(&pod, file::describe(&error))),
+    let read = |(pod, figures): (String, Value)| {
+        // A figure that is misspelt would be one that is not known.
+        let mut names = figures.as_object().into_iter().flat_map(|figures| figures.keys());
+        if let Some(unknown) = names.find(|name| !FIGURES.contains(&name.as_str())) {
+            let reason = format!("`{unknown}` is not one of `{}`", FIGURES.join("`, `"));
+            return Err(at(&pod, reason));
+        }
+        match serde_json::from_value(figures) {
+            Ok(usage) => Ok((pod, usage)),
+            Err(error) => Err(at(&pod, file::describe(&error))),
+        }
     };
     keys.into_iter().map(read).collect()
 }
@@ -138,16 +149,52 @@ fn is_static(pod: &Pod) -> bool {
 
 fn table(answer: &RankForEvictionResponse) -> String {
     let mut table = output::Table::new(&["ORDER", "POD", ""]);
-    for (index, pod) in answer.order.iter().enumerate() {
+    let protected: BTreeSet<_> =
+        answer.protected_namespaces.iter().zip(&answer.protected).collect();
+    for (index, pod) in answer.order_namespaces.iter().zip(&answer.order).enumerate() {
         let grace = answer.grace_period_seconds.unwrap_or_default();
-        let remark = if *pod == answer.victim {
+        let remark = if pod == (&answer.victim_namespace, &answer.victim) {
             format!("the victim, with {grace} s")
-        } else if answer.protected.contains(pod) {
+        } else if protected.contains(&pod) {
             "protected".to_owned()
         } else {
             String::new()
         };
-        table.add_row([(index + 1).to_string(), pod.clone(), remark]);
+        let (namespace, name) = pod;
+        table.add_row([(index + 1).to_string(), format!("{namespace}/{name}"), remark]);
     }
     table.text()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn equal_names_are_told_apart() {
+        let names = |names: &[&str]| names.iter().map(|name| (*name).to_owned()).collect();
+        let answer = RankForEvictionResponse {
+            order: names(&["web", "web", "zzz"]),
+            order_namespaces: names(&["b", "a", "b"]),
+            victim: "web".to_owned(),
+            victim_namespace: "b".to_owned(),
+            grace_period_seconds: Some(1),
+            protected: names(&["web"]),
+            protected_namespaces: names(&["a"]),
+            ..RankForEvictionResponse::default()
+        };
+        let expected =
+            "ORDER  POD\n1      b/web  the victim, with 1 s\n2      a/web  protected\n3      b/zzz";
+        assert_eq!(table(&answer), expected);
+    }
+
+    #[test]
+    fn a_misspelt_figure_is_refused() {
+        let file = tempfile::NamedTempFile::new().unwrap();
+        std::fs::write(file.path(), "a/web: {memry: 200Mi}").unwrap();
+        let error = usage(file.path()).unwrap_err().to_string();
+        let reason =
+            "`a/web`: `memry` is not one of `memory`, `ephemeral-storage`, `inodes`, `pids`";
+        assert!(error.ends_with(reason), "{error}");
+    }
 }

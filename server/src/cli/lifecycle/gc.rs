@@ -4,15 +4,17 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::path::PathBuf;
 use std::process::ExitCode;
 
+use berth_engine::ModelError;
 use berth_engine::lifecycle::pod_gc;
 use berth_proto::Time;
 use berth_proto::berth_v1::{NodeAbsence, PodGcRequest, PodGcResponse};
 use berth_proto::core_v1::{Node, Pod};
 
 use super::moment::{self, NowArgs};
-use super::objects;
+use super::objects::{self, Objects};
 use crate::cli::output::{self, Format};
 use crate::cli::{CliError, pods};
+use crate::feed::object_name;
 
 /// Says which pods a run of pod garbage collection removes, in its order
 #[derive(Clone, Debug, clap::Args)]
@@ -44,10 +46,8 @@ pub(super) fn run(args: &GcArgs) -> Result<ExitCode, CliError> {
     if objects.pods.is_empty() && objects.n_refused == 0 {
         return Err(objects::holds_no(&args.files, "Pod"));
     }
-    let pods: Vec<Pod> =
-        std::mem::take(&mut objects.pods).into_iter().map(|pod| pod.value).collect();
-    let nodes: Vec<Node> =
-        std::mem::take(&mut objects.nodes).into_iter().map(|node| node.value).collect();
+    let pods: Vec<Pod> = objects.pods.iter().map(|pod| pod.value.clone()).collect();
+    let nodes: Vec<Node> = objects.nodes.iter().map(|node| node.value.clone()).collect();
     let absent = absent(&pods, &nodes);
     if args.absent_since.is_none() && !absent.is_empty() {
         let list = absent.iter().copied().collect::<Vec<_>>().join(", ");
@@ -59,17 +59,38 @@ pub(super) fn run(args: &GcArgs) -> Result<ExitCode, CliError> {
         .flat_map(|since| absent.iter().map(move |name| ((*name).to_owned(), *since)))
         .map(|(name, since)| (name, NodeAbsence { since: Some(since), confirmed_live: true }))
         .collect();
-    let request = PodGcRequest {
+    let mut request = PodGcRequest {
         pods,
         nodes,
         terminated_pod_threshold: args.threshold,
         absent_nodes,
         now: Some(args.now.get()),
     };
-    let answer = pod_gc::pod_gc(&request).map_err(|error| CliError::Request(error.to_string()))?;
+    let answer = loop {
+        match pod_gc::pod_gc(&request) {
+            Ok(answer) => break answer,
+            Err(error) => {
+                let place = objects.refuse_one(error, Some);
+                request.pods.remove(place.map_err(|error| of_node(&objects, &error))?);
+            }
+        }
+    };
     let text = output::structured(args.output, &answer)?;
     output::print(&text.unwrap_or_else(|| table(&answer, request.pods.len())))?;
     Ok(objects.status())
+}
+
+/// Without one of the nodes nothing is told: its pods would look as if nobody had it.
+fn of_node(objects: &Objects, error: &ModelError) -> CliError {
+    let of_node = objects::indexed(&error.field, "nodes")
+        .and_then(|(index, field)| Some((objects.nodes.get(index)?, field)));
+    CliError::Request(match of_node {
+        Some((node, field)) => {
+            let object = object_name("Node", node.value.metadata.as_ref());
+            format!("{}: {object}: `{field}`: {}", node.location, error.reason)
+        }
+        None => error.to_string(),
+    })
 }
 
 /// Nodes that pods are bound to and that no file has.

@@ -99,6 +99,26 @@ impl Objects {
         Ok(answers)
     }
 
+    /// Tells of the pod for which a question about many pods was refused, and leaves it out; answers with its place among
+    /// `self.pods`. `place` leads there from the place among those that were asked about.
+    ///
+    /// # Errors
+    /// The error, where it is not about one pod.
+    pub(super) fn refuse_one(
+        &mut self,
+        error: ModelError,
+        place: impl FnOnce(usize) -> Option<usize>,
+    ) -> Result<usize, ModelError> {
+        let of_pod = indexed(&error.field, "pods")
+            .and_then(|(index, field)| Some((place(index)?, field.to_owned())));
+        let Some((place, field)) = of_pod.filter(|(place, _)| *place < self.pods.len()) else {
+            return Err(error);
+        };
+        let pod = self.pods.remove(place);
+        self.refuse(&refused(&pod, ModelError { field, ..error }));
+        Ok(place)
+    }
+
     /// 1 when an object was refused, whatever became of the others.
     pub(super) fn status(&self) -> ExitCode {
         if self.n_refused > 0 { ExitCode::FAILURE } else { ExitCode::SUCCESS }
@@ -108,6 +128,12 @@ impl Objects {
         output::note(&format!("refused: {refused}"));
         self.n_refused += 1;
     }
+}
+
+/// Index and path below it of a field in `list`: `pods[2].spec` has 2 and `spec`.
+pub(super) fn indexed<'a>(field: &'a str, list: &str) -> Option<(usize, &'a str)> {
+    let (index, below) = field.strip_prefix(list)?.strip_prefix('[')?.split_once(']')?;
+    Some((index.parse().ok()?, below.strip_prefix('.').unwrap_or(below)))
 }
 
 /// A pod that the engine refused, as one that could not be read is told of.
@@ -123,4 +149,18 @@ pub(super) fn holds_no(files: &[PathBuf], kind: &str) -> CliError {
     let names: Vec<String> = files.iter().map(|file| format!("`{}`", file.display())).collect();
     let verb = if names.len() == 1 { "holds" } else { "hold" };
     CliError::Request(format!("{} {verb} no {kind}", names.join(", ")))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::indexed;
+
+    #[test]
+    fn a_field_leads_to_its_element() {
+        assert_eq!(indexed("pods[12].status.phase", "pods"), Some((12, "status.phase")));
+        assert_eq!(indexed("pods[0]", "pods"), Some((0, "")));
+        for field in ["pods", "pods[x].a", "pod[1].a", "nodes[1].a"] {
+            assert_eq!(indexed(field, "pods"), None, "{field}");
+        }
+    }
 }

@@ -61,7 +61,9 @@ async fn answer_all(
         let answer = if request.encoded_len() <= MAX_INLINE_BYTES {
             evaluate(request)
         } else {
-            state.pool.run(deadline, move |_| evaluate(request)).await?
+            // Not in the pool, which refuses when it is busy: a stream waits, one pod at a time.
+            let evaluation = tokio::task::spawn_blocking(move || evaluate(request));
+            evaluation.await.map_err(|_| CallError::Broken)?
         };
         if answers.send(Ok(answer)).await.is_err() {
             return Ok(());

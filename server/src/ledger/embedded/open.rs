@@ -11,7 +11,8 @@ use redb::{
 };
 
 use super::storage::{Syncs, Watched};
-use super::{CACHE_BYTES, FORMAT, FORMAT_KEY, JOURNAL, META, RECORDS, REVISION_KEY};
+use super::{CACHE_BYTES, FORMAT, FORMAT_KEY, JOURNAL, META, RECORDS, REVISION_KEY, begin};
+use crate::clock;
 use crate::ledger::Revision;
 
 /// Why a file cannot be used as a ledger.
@@ -57,12 +58,27 @@ pub enum OpenError {
     },
 }
 
+/// A ledger that was opened, and the revision of its last commit then.
+pub(super) type Opened = (Database, Revision);
+
 /// Opens the ledger in a file, or makes it.
-pub(super) fn file(path: &Path, syncs: &Syncs, start: Revision) -> Result<Database, OpenError> {
+pub(super) fn file(path: &Path, syncs: &Syncs, start: Revision) -> Result<Opened, OpenError> {
     let failed = |source| OpenError::Io { path: path.to_owned(), source };
     if !path.try_exists().map_err(failed)? {
         create(path, start)?;
+        tracing::warn!(path = %path.display(), %start, "a new ledger is begun: there was none");
     }
+    let opened = existing(path, syncs)?;
+    // Also of a file that was found: who made it may have been killed before its name was certain.
+    let directory = path.parent().filter(|parent| !parent.as_os_str().is_empty());
+    let directory = File::open(directory.unwrap_or(Path::new("."))).map_err(failed)?;
+    directory.sync_all().map_err(failed)?;
+    Ok(opened)
+}
+
+/// Opens the ledger in a file, which has to be there.
+pub(super) fn existing(path: &Path, syncs: &Syncs) -> Result<Opened, OpenError> {
+    let failed = |source| OpenError::Io { path: path.to_owned(), source };
     let file = OpenOptions::new().read(true).write(true).open(path).map_err(failed)?;
     if file.metadata().map_err(failed)?.len() == 0 {
         // The storage would make a new one of it: a ledger that was emptied would go unnoticed.
@@ -71,31 +87,26 @@ pub(super) fn file(path: &Path, syncs: &Syncs, start: Revision) -> Result<Databa
     }
     // What a killed process had written but not synced is visible here; it must be certain before it is answered.
     file.sync_all().map_err(failed)?;
-    storage(Watched::new(backend(file, path)?, syncs.clone()), path, start)
+    storage(Watched::new(backend(file, path)?, syncs.clone()), path, None)
 }
 
 /// Makes a ledger beside `path` and then gives it its name, so that a file of that name is whole whenever there is one.
 fn create(path: &Path, start: Revision) -> Result<(), OpenError> {
     let failed = |source| OpenError::Io { path: path.to_owned(), source };
-    let mut name = path.file_name().unwrap_or_default().to_owned();
-    name.push(format!(".{}.new", std::process::id()));
+    // A name of its own: several servers may begin at once, and process ids repeat from container to container.
+    let name = format!(".berth-{}-{}.new", std::process::id(), clock::unix_micros());
     let beside = path.with_file_name(name);
-    // One that a crash left behind, if any.
-    drop(fs::remove_file(&beside));
     let file = OpenOptions::new().read(true).write(true).create_new(true).open(&beside);
     let file = file.map_err(failed)?;
-    let made = storage(backend(file, path)?, path, start);
-    let named = made.and_then(|database| {
+    let made = storage(backend(file, path)?, path, Some(start));
+    let named = made.and_then(|made| {
         // Closes it, which writes.
-        drop(database);
+        drop(made);
         File::open(&beside).and_then(|file| file.sync_all()).map_err(failed)?;
         give_name(&beside, path).map_err(failed)
     });
     drop(fs::remove_file(&beside));
-    named?;
-    let directory = path.parent().filter(|parent| !parent.as_os_str().is_empty());
-    let directory = File::open(directory.unwrap_or(Path::new("."))).map_err(failed)?;
-    directory.sync_all().map_err(failed)
+    named
 }
 
 /// Never in the place of another file, where the file system can do that.
@@ -112,31 +123,32 @@ fn backend(file: File, path: &Path) -> Result<FileBackend, OpenError> {
     FileBackend::new(file).map_err(|error| database_error(path, error))
 }
 
-/// Opens the ledger in some storage, or makes it. `path` is for errors.
+/// Opens the ledger in some storage, or makes one there that begins at `start`. `path` is for errors.
 pub(super) fn storage(
     storage: impl StorageBackend,
     path: &Path,
-    start: Revision,
-) -> Result<Database, OpenError> {
+    start: Option<Revision>,
+) -> Result<Opened, OpenError> {
     let mut builder = Database::builder();
     builder.set_cache_size(CACHE_BYTES).set_check_integrity_on_open(true);
     let database =
         builder.create_with_backend(storage).map_err(|error| database_error(path, error))?;
-    check(&database, path, start)?;
-    Ok(database)
+    let last = check(&database, path, start)?;
+    Ok((database, last))
 }
 
-/// Whether the tables are a ledger's; makes them where there are none.
-fn check(database: &Database, path: &Path, start: Revision) -> Result<(), OpenError> {
+/// The last revision, if the tables are a ledger's; makes them where there are none.
+fn check(database: &Database, path: &Path, start: Option<Revision>) -> Result<Revision, OpenError> {
     let failed = |error: redb::Error| error_of(path, error);
     let reading = database.begin_read().map_err(|error| failed(error.into()))?;
     let tables = reading.list_tables().map_err(|error| failed(error.into()))?;
     let names: Vec<String> = tables.map(|table| table.name().to_owned()).collect();
+    let not_a_ledger = |reason: String| OpenError::NotALedger { path: path.to_owned(), reason };
     if names.is_empty() {
         drop(reading);
-        return make(database, start).map_err(failed);
+        let start = start.ok_or_else(|| not_a_ledger("it is an empty database".to_owned()))?;
+        return make(database, start).map_err(failed).map(|()| start);
     }
-    let not_a_ledger = |reason: String| OpenError::NotALedger { path: path.to_owned(), reason };
     if !names.iter().any(|name| name == META.name()) {
         return Err(not_a_ledger(format!("it is a database with the table `{}`", names[0])));
     }
@@ -154,14 +166,14 @@ fn check(database: &Database, path: &Path, start: Revision) -> Result<(), OpenEr
         None => return Err(not_a_ledger("it says no format".to_owned())),
     }
     match get(REVISION_KEY)? {
-        Some(_) => Ok(()),
+        Some(last) => Ok(Revision(last.value())),
         None => Err(not_a_ledger("it has no revision".to_owned())),
     }
 }
 
 /// Makes the tables, all in one commit.
 fn make(database: &Database, start: Revision) -> Result<(), redb::Error> {
-    let writing = database.begin_write()?;
+    let writing = begin(database)?;
     {
         let mut meta = writing.open_table(META)?;
         meta.insert(FORMAT_KEY, FORMAT)?;

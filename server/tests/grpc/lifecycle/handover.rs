@@ -3,7 +3,7 @@
 
 use super::{Caller, account};
 use crate::world::World;
-use berth_proto::berth_v1::{AdvanceFenceRequest, DetachVolumeRequest};
+use berth_proto::berth_v1::{AdvanceFenceRequest, DetachVolumeRequest, LedgerRecord};
 
 /// The steps 1 to 11, as the ledger sees them: node A holds the volume for pod 1, and pod 2 waits on node B for it. Answers
 /// with the token of pod 1.
@@ -79,8 +79,8 @@ async fn a_partition_after_step_11_waits_for_the_fence() {
     assert_eq!(agent_b.attach("B", "pod2", 1).await.reason, "HeldByOtherNode");
     assert_eq!(agent_b.may_start("B", "pod2").await.reason, "WaitForDetach");
     // The fence of another node says nothing.
-    let other = controller.decide("B", "compute").await;
-    assert_eq!(controller.confirm("B", other).await.outcome, "Ok");
+    let other = controller.decide("C", "compute").await;
+    assert_eq!(controller.confirm("C", other).await.outcome, "Ok");
     refused(&controller.break_attachment(controller.break_request("A")).await.reason);
 
     assert_eq!(controller.confirm("A", token).await.record.unwrap().state, "Fenced");
@@ -94,9 +94,11 @@ async fn a_partition_after_step_11_waits_for_the_fence() {
     assert!(attached.ok && attached.token > first);
     assert!(agent_b.may_start("B", "pod2").await.ok);
 
-    // The agent of node A wakes up and goes on with what it knows.
+    // The agent of node A wakes up and goes on with what it knows: pod 1 holds nothing any more (L-VOL-6).
     let late = agent_a.detach(agent_a.detach_request("A", "pod1", first)).await;
-    assert_eq!((late.ok, &*late.reason), (false, "StaleToken"));
+    assert_eq!((late.ok, &*late.reason), (true, "NotAttached"));
+    let wrong = agent_b.detach(agent_b.detach_request("B", "pod2", first)).await;
+    assert_eq!((wrong.ok, &*wrong.reason), (false, "StaleToken"));
     assert_eq!(agent_a.may_start("A", "pod1").await.reason, "WaitForDetach");
     let storage = agent_a.check("volume", "pv-1", first).await;
     assert_eq!((storage.current, &*storage.reason), (false, "StaleToken"));
@@ -109,14 +111,15 @@ async fn a_partition_after_step_11_waits_for_the_fence() {
         account(&lines)[1..],
         [
             ("fencing-controller", "fence/A", "Fencing", ""),
-            ("fencing-controller", "fence/B", "Fencing", ""),
-            ("fencing-controller", "fence/B", "Fenced", ""),
+            ("fencing-controller", "fence/C", "Fencing", ""),
+            ("fencing-controller", "fence/C", "Fenced", ""),
             ("fencing-controller", "fence/A", "Fenced", ""),
             ("fencing-controller", "volume/pv-1", "Broken", "FenceConfirmed"),
             ("agent/B", "volume/pv-1", "Attached", ""),
         ]
     );
-    assert_eq!(lines[5].fence_token, token);
+    assert_eq!((lines[5].fence_token, &*lines[5].fence_scope), (token, "storage"));
+    assert_eq!((lines[1].fence_token, lines[1].revision), (token, token));
 }
 
 /// The name goes the way of the volume: who was cut off keeps it until the fence is confirmed, by the ledger's own record.
@@ -173,17 +176,137 @@ async fn a_name_is_released_by_the_ledgers_fence_alone() {
     assert_eq!((&*released.outcome, &*released.message), ("Released", ""));
     assert!(!controller.check("identity", "db-0", first.token).await.current);
 
-    // The node runs again before anyone says so: the old fence does not cover what it got since.
-    let second = controller.acquire("db-0", "u2", "n1").await;
-    assert!(second.token > first.token);
-    let refused = controller.event("db-0", "u2", "RemovedAfterFence", 0).await;
-    assert_eq!(
-        (&*refused.outcome, &*refused.message),
-        ("NotReleased", "the fence of node `n1` was decided on before the name was taken there")
-    );
     let lines = controller.journal().await;
     let release = lines.iter().find(|line| line.outcome == "Released").unwrap();
     assert_eq!((&*release.entitlement, release.fence_token), ("FenceConfirmed", compute));
     assert_eq!((&*release.pod_uid, &*release.node_name), ("u1", "n1"));
     assert!(!release.is_unsafe && release.time.is_some());
+}
+
+fn returned(caller: &Caller, node: &str) -> AdvanceFenceRequest {
+    AdvanceFenceRequest {
+        rebooted: true,
+        no_leftover_processes: true,
+        ..caller.fence_request(node, "NodeReturned")
+    }
+}
+
+/// From the decision until the return (L-FENCE-7, L-FENCE-12): a confirmed fence covers all that a node holds, and what it is told
+/// too late is covered by a renewal.
+#[tokio::test]
+async fn nothing_is_granted_on_a_node_that_is_fenced() {
+    let world = World::start().await;
+    let mut controller = Caller::of(&world, "controller");
+    assert_eq!(controller.attach("n1", "pod1", 0).await.reason, "Attached");
+    let untold = controller.acquire("db-0", "u1", "").await;
+    let token = controller.decide("n1", "compute").await;
+    for state in ["Fencing", "Fenced"] {
+        let refused = controller.attach("n1", "pod2", 1).await;
+        assert_eq!(
+            (refused.ok, &*refused.reason, refused.token),
+            (false, "NodeFenced", 0),
+            "{state}"
+        );
+        let again = controller.attach("n1", "pod1", 1).await;
+        assert_eq!((again.ok, &*again.reason), (true, "AlreadyAttached"));
+        let refused = controller.may_start("n1", "pod1").await;
+        assert_eq!(
+            (refused.ok, &*refused.reason, refused.token),
+            (false, "NodeFenced", 0),
+            "{state}"
+        );
+        let refused = controller.acquire("db-1", "u2", "n1").await;
+        assert_eq!((&*refused.outcome, refused.token), ("NodeFenced", 0), "{state}");
+        assert_eq!(refused.record.unwrap().holder_uid, "");
+        controller.confirm("n1", token).await;
+    }
+    // To be told is no grant. Nobody knows whether the pod was started before the fence.
+    let told = controller.acquire("db-0", "u1", "n1").await;
+    assert_eq!((&*told.outcome, told.token), ("AlreadyHeld", untold.token));
+    let refused = controller.event("db-0", "u1", "RemovedAfterFence", 0).await;
+    assert_eq!(refused.outcome, "NotReleased");
+    assert!(
+        refused.message.ends_with("before that node was told: renew the decision"),
+        "{refused:?}"
+    );
+
+    let renew = AdvanceFenceRequest {
+        scope: "compute".into(),
+        token,
+        ..controller.fence_request("n1", "Decide")
+    };
+    let unmeant = AdvanceFenceRequest { token: 0, ..renew.clone() };
+    assert_eq!(controller.fence(unmeant).await.outcome, "InvalidState");
+    let renewed = controller.fence(renew.clone()).await;
+    let renewal = renewed.record.unwrap().renewal.unwrap();
+    assert!(renewal.token > token && controller.check("fence", "n1", renewal.token).await.current);
+    assert_eq!(controller.fence(renew).await.outcome, "StaleToken");
+    assert_eq!(controller.fence(returned(&controller, "n1")).await.outcome, "FenceInFlight");
+    // What is confirmed stands meanwhile: the volume is broken off, the name is not released yet.
+    assert_eq!(controller.break_attachment(controller.break_request("n1")).await.reason, "Broken");
+    let early = controller.event("db-0", "u1", "RemovedAfterFence", 0).await;
+    assert_eq!(early.outcome, "NotReleased");
+    assert_eq!(controller.confirm("n1", token).await.outcome, "StaleToken");
+    let confirmed = controller.confirm("n1", renewal.token).await.record.unwrap();
+    assert_eq!((confirmed.token, confirmed.renewal), (renewal.token, None));
+    assert_eq!(controller.event("db-0", "u1", "RemovedAfterFence", 0).await.outcome, "Released");
+
+    assert_eq!(controller.fence(returned(&controller, "n1")).await.outcome, "Ok");
+    assert_eq!(controller.attach("n1", "pod2", 2).await.reason, "Attached");
+    assert_eq!(controller.acquire("db-1", "u2", "n1").await.outcome, "Granted");
+}
+
+/// Power off after a cut of the storage (L-FENCE-10): the wider scope counts once it is confirmed, and one that failed takes nothing
+/// away (L-FENCE-12: the node is still fenced).
+#[tokio::test]
+async fn a_fence_may_be_widened_and_everything_it_entitles_to_is_recorded() {
+    let world = World::start().await;
+    let mut controller = Caller::of(&world, "controller");
+    let storage = controller.decide("n1", "storage").await;
+    controller.confirm("n1", storage).await;
+    let ask = |controller: &Caller, r#type| controller.fence_request("n1", r#type);
+    let further = |controller: &Caller, scope: &str| AdvanceFenceRequest {
+        scope: scope.into(),
+        token: storage,
+        ..controller.fence_request("n1", "Decide")
+    };
+    let narrower = controller.fence(further(&controller, "network")).await;
+    assert_eq!(narrower.outcome, "RefusedScope");
+    let mut renewals = Vec::new();
+    for end in ["FenceFailed", "FenceConfirmed"] {
+        let decided = controller.fence(further(&controller, "compute")).await;
+        assert_eq!(decided.outcome, "Ok", "{decided:?}");
+        let token = decided.record.unwrap().renewal.unwrap().token;
+        renewals.push(token);
+        assert_eq!(controller.fence(ask(&controller, "RemovePod")).await.outcome, "RefusedScope");
+        let request = AdvanceFenceRequest { token, ..ask(&controller, end) };
+        assert_eq!(controller.fence(request).await.outcome, "Ok");
+        let unclean = controller.fence(ask(&controller, "NodeReturned")).await;
+        assert_eq!(unclean.outcome, "RefusedStillFenced");
+    }
+    // L-TEST-10: also what leaves the state as it is.
+    for r#type in ["RemovePod", "ReleaseIdentity", "BreakAttachment", "BreakAttachment"] {
+        assert_eq!(controller.fence(ask(&controller, r#type)).await.outcome, "Ok");
+    }
+    let [failed, compute] = renewals[..] else { panic!("{renewals:?}") };
+    let lines = controller.journal().await;
+    let said = lines.iter().map(|line| {
+        let LedgerRecord { outcome, entitlement, fence_token, fence_scope, .. } = line;
+        (outcome.as_str(), entitlement.as_str(), *fence_token, fence_scope.as_str())
+    });
+    assert_eq!(
+        said.collect::<Vec<_>>(),
+        [
+            ("Fencing", "", storage, "storage"),
+            ("Fenced", "", storage, "storage"),
+            ("Fencing", "", failed, "compute"),
+            ("Detected", "", failed, "compute"),
+            ("Fencing", "", compute, "compute"),
+            ("Fenced", "", compute, "compute"),
+            ("RemovePod", "FenceConfirmed", compute, "compute"),
+            ("ReleaseIdentity", "FenceConfirmed", compute, "compute"),
+            ("AttachmentsBroken", "FenceConfirmed", compute, "compute"),
+            ("AttachmentsBroken", "FenceConfirmed", compute, "compute"),
+        ]
+    );
 }

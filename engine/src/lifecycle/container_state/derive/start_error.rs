@@ -1,9 +1,7 @@
 //! Starts that failed or are held back, and when they are shown.
 
-use berth_proto::berth_v1::{DecideRestartRequest, LastRun};
-
 use super::{Described, Facts, Shown, waiting};
-use crate::lifecycle::restart::decide_restart;
+use crate::lifecycle::restart::{Candidate, LastState, RestartAction};
 use crate::lifecycle::vocabulary::ContainerKind;
 use crate::lifecycle::word::words;
 use crate::model::ModelError;
@@ -41,8 +39,9 @@ words! {
 }
 
 impl Facts<'_> {
-    /// Puts a failed or held-back start in place of the state, if a start is due at all (L-CSTATE-9, L-CSTATE-10). An init
-    /// container that exited with 0 has nothing to start (L-CSTATE-11).
+    /// Puts a failed or held-back start in place of the state, if a start is due at all (L-CSTATE-9, L-CSTATE-10): after the
+    /// exit that the runtime knows, or else after the recorded one, which the loss of the runtime's record does not undo
+    /// (L-CSTATE-7). An init container that exited with 0 has nothing to start (L-CSTATE-11).
     pub(super) fn show_start_error(&self, shown: &mut Shown) -> Result<(), ModelError> {
         let Some(error) = &self.request.start_error else { return Ok(()) };
         if self.is_init_completed() || !self.is_start_due()? {
@@ -58,24 +57,21 @@ impl Facts<'_> {
     /// By its exit code, sidecars included, or by L-CSTATE-8.
     fn is_init_completed(&self) -> bool {
         let is_init = matches!(self.described.kind, ContainerKind::Init | ContainerKind::Sidecar);
-        is_init && (self.is_init_done() || self.exit_code() == Some(0))
+        is_init && (self.is_init_done() || self.last_exit().is_some_and(|exit| exit.code == 0))
     }
 
     /// Whether the container is to be started now: the restart group's decision.
     fn is_start_due(&self) -> Result<bool, ModelError> {
         let Described { container, kind, pod_policy } = self.described;
-        let (state, reason) = match self.runtime {
-            Some((record, state)) => (state.word(), record.reason.clone()),
-            None => ("None", String::new()),
+        let pod_deleting = self.request.pod_deleting;
+        let candidate = Candidate { pod_policy, pod_deleting, kind, container };
+        let verdict = match self.last_exit() {
+            Some(exit) => candidate.after_exit(exit).map_err(|error| error.under("container"))?,
+            None => candidate.without_exit(match self.runtime {
+                Some((_, state)) => state.into(),
+                None => LastState::None,
+            }),
         };
-        let exit_code = self.exit_code();
-        let asked = DecideRestartRequest {
-            pod_restart_policy: pod_policy.word().to_owned(),
-            pod_deleting: self.request.pod_deleting,
-            kind: kind.word().to_owned(),
-            container: Some(container.clone()),
-            last: Some(LastRun { state: state.to_owned(), exit_code, reason }),
-        };
-        Ok(decide_restart(&asked)?.restart)
+        Ok(verdict.action != RestartAction::None)
     }
 }

@@ -115,6 +115,22 @@ fn init_containers_of_which_nothing_is_left() {
     assert_eq!(gone("sidecar", "null"), "waiting `CrashLoopBackOff` after nothing, 0");
 }
 
+/// L-CSTATE-7, L-CSTATE-11, L-CSTATE-13: when the runtime's record is gone, the recorded end decides what a start error means.
+#[test]
+fn a_recorded_end_outlives_the_runtimes_record() {
+    let gone = |kind: &str, policy: &str, code: i32| {
+        check(&format!(
+            r#""kind":"{kind}","podRestartPolicy":"{policy}","startError":{{"reason":"ErrImagePull"}},
+            "old":{{"restartCount":1,"state":{{"terminated":{{"exitCode":{code},"reason":"R"}}}}}}"#
+        ))
+    };
+    assert_eq!(gone("init", "Always", 0), "ended 0 `R` after nothing, 1");
+    assert_eq!(gone("init", "Always", 5), "waiting `ErrImagePull` after ended 5 `R`, 1");
+    assert_eq!(gone("regular", "Never", 5), "ended 5 `R` after nothing, 1");
+    assert_eq!(gone("regular", "OnFailure", 0), "ended 0 `R` after nothing, 1");
+    assert_eq!(gone("regular", "Always", 0), "waiting `ErrImagePull` after ended 0 `R`, 1");
+}
+
 /// L-CSTATE-10: a running container has no start to fail; a lost one has.
 #[test]
 fn start_errors_are_shown_where_a_start_is_due() {
@@ -184,6 +200,18 @@ fn bad_input_is_named() {
             "`runtime.state`: required: one of `Created`, `Running`, `Exited`, `Unknown`",
         ),
         (r#""runtime":{"state":"Exited"}"#, "`runtime.exitCode`: required of state `Exited`"),
+        (
+            r#""runtime":{"state":"Running","exitCode":7}"#,
+            "`runtime.exitCode`: is `7` in state `Running`",
+        ),
+        (
+            r#""runtime":{"state":"Created","finishedAt":"2026-01-10T12:00:00Z"}"#,
+            "`runtime.finishedAt`: is given in state `Created`",
+        ),
+        (
+            r#""runtime":{"state":"Exited","exitCode":0,"startedAt":"2026-01-10T12:00:00Z","finishedAt":"2026-01-10T11:59:59Z"}"#,
+            "`runtime.finishedAt`: is before `startedAt`",
+        ),
         (
             r#""runtime":{"state":"Running","restartCount":-1}"#,
             "`runtime.restartCount`: `-1` is negative",

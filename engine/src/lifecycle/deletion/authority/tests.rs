@@ -7,7 +7,12 @@ fn answer(fields: &Value) -> Result<AuthorizeRemovalResponse, String> {
     let mut request = json!({
         "actor": {"kind": "user"},
         "pod": {
-            "metadata": {"name": "p", "uid": "u1", "deletionTimestamp": "2026-01-10T11:50:00Z"},
+            "metadata": {
+                "name": "p",
+                "uid": "u1",
+                "deletionTimestamp": "2026-01-10T11:50:00Z",
+                "deletionGracePeriodSeconds": 30,
+            },
             "spec": {"nodeName": "n1"},
             "status": {"phase": "Running"},
         },
@@ -110,6 +115,75 @@ fn the_collector_removes_or_leaves_alone() {
     // L-DEL-1
     let fields = json!({"actor": {"kind": "podGC"}, "request": {"uid": "u1"}});
     check(&fields, RemovalEffect::None, RemovalReason::CollectorMayOnlyForce);
+}
+
+#[test]
+fn a_period_of_zero_is_by_force_whoever_names_it() {
+    use RemovalReason::{AcknowledgementRequired, ControllerMayOnlySignal, GracefulDelete};
+    // L-TERM-1: the pod's own; L-TERM-3: what is stored, which no request makes longer.
+    let running = |metadata: Value, own: i64| {
+        let spec = json!({"nodeName": "n1", "terminationGracePeriodSeconds": own});
+        json!({"metadata": metadata, "spec": spec, "status": {"phase": "Running"}})
+    };
+    let stored = json!({
+        "uid": "u1",
+        "deletionTimestamp": "2026-01-10T11:50:00Z",
+        "deletionGracePeriodSeconds": 0,
+        "finalizers": ["a.io/hold"],
+    });
+    let check = |kind: &str, pod: &Value, request: Value, effect, reason| {
+        check(&json!({"actor": {"kind": kind}, "pod": pod, "request": request}), effect, reason)
+    };
+    let own = running(json!({"uid": "u1"}), 0);
+    for (pod, grace) in [(&own, Value::Null), (&running(stored, 30), json!(5))] {
+        let request = |terms: Value| {
+            let mut request = json!({"uid": "u1", "gracePeriodSeconds": grace});
+            request.as_object_mut().unwrap().extend(terms.as_object().unwrap().clone());
+            request
+        };
+        for kind in ["taintEvictionController", "scheduler", "statefulSetController"] {
+            let plain = request(json!({}));
+            check(kind, pod, plain, RemovalEffect::None, ControllerMayOnlySignal);
+        }
+        let plain = request(json!({}));
+        check("user", pod, plain, RemovalEffect::None, AcknowledgementRequired);
+        let nobody = request(json!({"uid": "", "acknowledgeDataLoss": true}));
+        check("user", pod, nobody, RemovalEffect::None, RemovalReason::UidMismatch);
+        let acknowledged = request(json!({"acknowledgeDataLoss": true}));
+        let reason = RemovalReason::AcknowledgedForceDelete;
+        let answer = check("user", pod, acknowledged, RemovalEffect::Remove, reason);
+        assert!(answer.record.unwrap().is_unsafe);
+    }
+    // A second is a signal, and nobody forces a pod that has nothing to lose (L-DEL-18).
+    let second = json!({"gracePeriodSeconds": 1});
+    check("taintEvictionController", &own, second, RemovalEffect::Signal, GracefulDelete);
+    for pod in
+        [json!({"spec": {}}), json!({"spec": {"nodeName": "n1"}, "status": {"phase": "Failed"}})]
+    {
+        check("statefulSetController", &pod, json!({}), RemovalEffect::Signal, GracefulDelete);
+    }
+}
+
+#[test]
+fn what_is_not_known_of_a_node_entitles_to_nothing() {
+    // L-FENCE-11, L-GEN-4: the taint counts on a node that is known not to be ready.
+    let node = |conditions: Value| {
+        let taints = json!([{"key": "node.kubernetes.io/out-of-service", "effect": "NoExecute"}]);
+        let status = json!({"conditions": conditions});
+        json!({"metadata": {"name": "n1"}, "spec": {"taints": taints}, "status": status})
+    };
+    let fields = |conditions: Value| json!({"actor": {"kind": "podGC"}, "node": node(conditions)});
+    let ready = |status: &str| json!({"type": "Ready", "status": status});
+    check(&fields(json!([])), RemovalEffect::None, RemovalReason::NodeExists);
+    for status in ["False", "Unknown"] {
+        let fields = fields(json!([ready(status)]));
+        check(&fields, RemovalEffect::Remove, RemovalReason::NodeOutOfService);
+    }
+    let error = answer(&fields(json!([ready("false")]))).unwrap_err();
+    let unknown = "`node.status.conditions[0].status`: unknown value `false`";
+    assert!(error.starts_with(unknown), "{error}");
+    let error = answer(&fields(json!([ready("False"), ready("True")]))).unwrap_err();
+    assert_eq!(error, "`node.status.conditions[1].type`: `Ready` is there twice");
 }
 
 #[test]

@@ -33,6 +33,7 @@ fn check(pod: &str, budgets: &[String], expected: (&str, Option<i32>, Option<i32
     );
     assert_eq!(actual, expected, "{}", answer.message);
     assert_eq!(answer.budget_used, !answer.disrupted_pods_added.is_empty());
+    assert_eq!(answer.is_conditional, !answer.precondition_resource_version.is_empty());
     assert_eq!(answer.outcome == "Evicted", answer.disruption_reason == "EvictionByEvictionAPI");
 }
 
@@ -72,6 +73,14 @@ fn pods_that_do_not_count() {
     check(&pod("Running", "False", ""), &[behind], ("Evicted", None, Some(0), "7"));
 }
 
+/// L-PDB-16: a delete is conditional, whether or not the request says on which version.
+#[test]
+fn a_condition_needs_no_version() {
+    let unversioned = pod("Pending", "False", "").replace(r#", "resourceVersion": "7""#, "");
+    let answer = ask(&unversioned, &[], "").unwrap();
+    assert!(answer.is_conditional && answer.precondition_resource_version.is_empty());
+}
+
 /// L-PDB-11, L-PDB-14: an absent selector covers nothing, nor does a budget of another namespace.
 #[test]
 fn coverage() {
@@ -100,6 +109,11 @@ fn bad_input_names_its_field() {
     let selector = budget("", "{}").replace("{}", r#"{"matchLabels": {"a": "-"}}"#);
     for (answer, expected) in [
         (ask("{}", &[], ""), "`pod.metadata.name`: required"),
+        // L-COND-19: a misspelt word is not `False`, which would free the pod.
+        (
+            ask(&pod("Running", "true", ""), &[], ""),
+            "`pod.status.conditions[0].status`: unknown value `true`: not one of `True`, `False`, `Unknown`",
+        ),
         (
             ask(&pod("Done", "True", ""), &[], ""),
             "`pod.status.phase`: unknown value `Done`: not one of `Pending`, `Running`, `Succeeded`, `Failed`, `Unknown`",

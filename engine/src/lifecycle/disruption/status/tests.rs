@@ -56,6 +56,14 @@ fn approved_evictions() {
     assert_eq!(answer.recheck_at.unwrap().unix_seconds(), Some(600));
 }
 
+/// L-PDB-6: what would be after the end of time is not told.
+#[test]
+fn an_eviction_at_the_end_of_time_is_not_rechecked() {
+    let status = r#"{"disruptedPods": {"a": "9999-12-31T23:58:00Z"}}"#;
+    let answer = ask(r#"{"selector": {}}"#, status, &[pod("a", "", "")], "").unwrap();
+    assert_eq!((answer.disrupted_pods.len(), answer.recheck_at), (1, None));
+}
+
 /// L-PDB-2, L-PDB-5, L-PDB-7: of a number the pods that are there are expected, and those that are ready and stay are healthy.
 #[test]
 fn numbers() {
@@ -123,6 +131,17 @@ fn a_controller_that_nobody_knows() {
     assert_eq!(figures(&number.unwrap()), [1, 1, 1, 0]);
 }
 
+/// L-PDB-3: UIDs whose hashes (rustc-hash, which has no seed) are equal are no trouble: by hash this took most of a minute.
+#[test]
+fn many_uids_that_collide() {
+    let uid = |i: usize| format!("d8rxm-r-b8syfacpmmmmmmmmmmmmmmmmeS=zL#W4{i:08}tttttttttttttttt");
+    let controllers = (0..50_000).map(|i| format!(r#"{{"uid": "{}", "scale": 1}}"#, uid(i)));
+    let controllers = controllers.collect::<Vec<_>>().join(",");
+    let pods = [pod("a", &uid(0), ""), pod("b", &uid(49_999), "")];
+    let answer = ask(r#"{"maxUnavailable": 1, "selector": {}}"#, "{}", &pods, &controllers);
+    assert_eq!(figures(&answer.unwrap()), [2, 1, 2, 1]);
+}
+
 /// L-PDB-8.
 #[test]
 fn a_budget_that_asks_for_nothing_allows_nothing() {
@@ -134,6 +153,7 @@ fn a_budget_that_asks_for_nothing_allows_nothing() {
 fn bad_input_names_its_field() {
     let none = r#"{"selector": {}}"#;
     let twice = [pod("a", "", ""), pod("a", "", "")];
+    let unknown = [pod("a", "", "").replace("True", "true")];
     for (answer, expected) in [
         (
             ask(r#"{"minAvailable": 1, "maxUnavailable": 1}"#, "{}", &[], ""),
@@ -151,7 +171,12 @@ fn bad_input_names_its_field() {
             ask(r#"{"selector": {"matchLabels": {"-": "a"}}}"#, "{}", &[], ""),
             "`pdb.spec.selector.matchLabels[-]`: `-` is not a legal label key",
         ),
-        (ask(none, "{}", &twice, ""), "`pods[1].metadata.name`: `a` is listed twice"),
+        (ask(none, "{}", &["{}".to_owned()], ""), "`pods[0].metadata.name`: required"),
+        (ask(none, "{}", &twice, ""), "`pods[1].metadata.name`: `default/a` is `pods[0]` too"),
+        (
+            ask(none, "{}", &unknown, ""),
+            "`pods[0].status.conditions[0].status`: unknown value `true`: not one of `True`, `False`, `Unknown`",
+        ),
         (ask(none, "{}", &[], r#"{"scale": 1}"#), "`controllers[0].uid`: required"),
         (
             ask(none, "{}", &[], r#"{"uid": "1", "scale": -1}"#),
@@ -159,7 +184,7 @@ fn bad_input_names_its_field() {
         ),
         (
             ask(none, "{}", &[], r#"{"uid": "1"}, {"uid": "1"}"#),
-            "`controllers[1].uid`: `1` is listed twice",
+            "`controllers[1].uid`: `1` is there twice",
         ),
     ] {
         assert_eq!(answer.unwrap_err(), expected);

@@ -1,4 +1,5 @@
 use super::decide_fence;
+use crate::lifecycle::reading::END_OF_TIME;
 use berth_proto::Time;
 use berth_proto::berth_v1::{
     DecideFenceRequest, FenceBudget, FenceCandidate, FenceDetector, FencePolicy,
@@ -99,13 +100,23 @@ fn a_budget_shortens_the_wait() {
 }
 
 #[test]
-fn nothing_overflows() {
+fn a_wait_beyond_the_end_of_time_is_for_ever() {
+    // L-FENCE-5, step 4, and nothing overflows.
     let mut request = request(1000);
-    request.contact_lost_at = Some(Time::from_unix_seconds(i64::MAX - 1));
+    let outcome = |request: &DecideFenceRequest| {
+        let (_, reason, fence_at, _) = decided(request);
+        (reason, fence_at)
+    };
+    let never = ("NoPodJustifiesFencing".to_owned(), None);
+    request.pods = vec![pod("a", Some(i64::MAX))];
+    assert_eq!(outcome(&request), never);
+    request.contact_lost_at = Some(Time::from_unix_seconds(END_OF_TIME - 1));
     request.now = Some(Time::from_unix_seconds(i64::MIN));
+    request.detectors = vec![detector("Failed", Some(0))];
+    request.pods = vec![pod("a", Some(2)), pod("b", Some(i64::MIN)), pod("c", Some(1))];
+    assert_eq!(outcome(&request), ("ToleranceNotExhausted".to_owned(), Some(END_OF_TIME - 1)));
     request.detectors = vec![detector("Failed", Some(i64::MAX))];
-    request.pods = vec![pod("a", Some(i64::MIN)), pod("b", Some(i64::MAX))];
-    assert_eq!(decided(&request).2, Some(i64::MAX));
+    assert_eq!(outcome(&request), never);
 }
 
 #[test]

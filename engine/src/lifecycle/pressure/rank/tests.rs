@@ -5,7 +5,7 @@ use super::*;
 fn rank(signal: &str, pods: Value) -> Result<RankForEvictionResponse, ModelError> {
     let pods = serde_json::from_value(pods).unwrap();
     let signal = signal.to_owned();
-    rank_for_eviction(&RankForEvictionRequest { signal, pods, ..Default::default() })
+    rank_for_eviction(&RankForEvictionRequest { signal, pods, hard: true, ..Default::default() })
 }
 
 /// A pod with a request (`-`: none) and usage of a resource (`-`: unknown).
@@ -121,7 +121,7 @@ fn what_the_victim_gets() {
         let answer = rank_for_eviction(&RankForEvictionRequest {
             signal: "memory.available".into(),
             hard,
-            max_pod_grace_period_seconds: 60,
+            max_pod_grace_period_seconds: Some(60),
             pods: vec![serde_json::from_value(ranked).unwrap()],
             ..RankForEvictionRequest::default()
         })
@@ -135,6 +135,24 @@ fn what_the_victim_gets() {
     check(false, json!(99), 60);
     check(false, Value::Null, 30);
     check(false, json!(i64::MIN), 1);
+    check(false, json!(0), 1);
+}
+
+/// L-PRESS-9: pods of one name are told apart, in the order and where they may not go.
+#[test]
+fn equal_names_have_their_namespaces_beside_them() {
+    let of = |namespace: &str, name: &str, usage: &str| {
+        let mut ranked = pod(name, "memory", "10", usage);
+        ranked["pod"]["metadata"]["namespace"] = json!(namespace);
+        ranked
+    };
+    let pods = json!([of("b", "web", "9"), of("a", "web", "20"), of("", "web", "8")]);
+    let answer = rank("memory.available", pods).unwrap();
+    assert_eq!(answer.order, ["web", "web", "web"]);
+    assert_eq!(answer.order_namespaces, ["a", "b", "default"]);
+    assert_eq!((&*answer.victim, &*answer.victim_namespace), ("web", "a"));
+    assert_eq!(answer.protected, ["web", "web"]);
+    assert_eq!(answer.protected_namespaces, ["b", "default"]);
 }
 
 /// L-PRESS-15: the class is no key: here a guaranteed pod goes before a best-effort one.
@@ -146,14 +164,6 @@ fn classes_are_not_asked() {
     guaranteed["pod"]["spec"]["containers"][0]["resources"] = resources;
     let pods = json!([pod("best-effort", "memory", "-", "19"), guaranteed]);
     check("memory.available", pods, &["guaranteed", "best-effort"], &[]);
-}
-
-/// L-PRESS-8: memory before everything else.
-#[test]
-fn memory_is_looked_at_first() {
-    assert!(Signal::WORDS[0] == "memory.available");
-    let others = Signal::WORDS.iter().skip(2).map(|word| Signal::parse(word, "").unwrap());
-    assert!(others.into_iter().all(|signal| signal > Signal::AllocatableMemoryAvailable));
 }
 
 #[test]
@@ -174,16 +184,24 @@ fn bad_input_is_refused_with_its_field() {
     let pods = json!([pod("a", "memory", "-", "1"), pod("a", "memory", "-", "2")]);
     assert_eq!(
         refused("memory.available", pods),
-        "`pods[1].pod.metadata.name`: `/a` is `pods[0]` too"
+        "`pods[1].pod.metadata.name`: `default/a` is `pods[0]` too"
     );
     assert_eq!(refused("memory.available", json!([{}])), "`pods[0].pod`: required");
-    let request = RankForEvictionRequest {
-        signal: "pid.available".into(),
-        max_pod_grace_period_seconds: -1,
-        ..RankForEvictionRequest::default()
-    };
+    let mut ended = pod("a", "memory", "-", "3Gi");
+    ended["pod"]["status"] = json!({"phase": "Succeeded"});
     assert_eq!(
-        rank_for_eviction(&request).unwrap_err().to_string(),
-        "`maxPodGracePeriodSeconds`: `-1` is negative"
+        refused("memory.available", json!([ended])),
+        "`pods[0].pod.status.phase`: `Succeeded` has ended already"
     );
+    let with_most = |most| {
+        let request = RankForEvictionRequest {
+            signal: "pid.available".into(),
+            max_pod_grace_period_seconds: most,
+            ..RankForEvictionRequest::default()
+        };
+        rank_for_eviction(&request).unwrap_err().to_string()
+    };
+    assert_eq!(with_most(Some(-1)), "`maxPodGracePeriodSeconds`: `-1` is negative");
+    // L-GEN-4: that nothing is said does not take a victim's time away.
+    assert_eq!(with_most(None), "`maxPodGracePeriodSeconds`: required of a soft threshold");
 }

@@ -72,7 +72,8 @@ fn sidecars_live_and_end_with_the_app() {
     let lost = format!(r#"{RUNS}, {{"name": "s", "state": "Unknown"}}"#);
     check(&request("Never", SIDECAR, APP, &seen(&lost)), "kill s:Unknown; init s");
     let both_ended = r#"{"name": "app", "state": "Exited", "exitCode": 0}, {"name": "s", "state": "Exited", "exitCode": 1}"#;
-    check(&request("Never", SIDECAR, APP, &seen(both_ended)), "init s");
+    check(&request("Never", SIDECAR, APP, &seen(both_ended)), "kill-pod");
+    check(&request("Always", SIDECAR, APP, &seen(both_ended)), "init s");
     let failing = r#", "livenessFailed": ["app"]"#;
     let running = format!(r#"{RUNS}, {{"name": "s", "state": "Running"}}"#);
     check(
@@ -140,6 +141,22 @@ fn a_rule_restarts_the_whole_pod() {
     check(&marked, "");
 }
 
+/// L-RESTART-11: rules are read for every kind of container, so even an init container that is done restarts the whole pod; but
+/// not without a policy of its own (L-RESTART-6), and not when its end is part of such a restart (L-PHASE-18).
+#[test]
+fn a_finished_init_container_restarts_the_whole_pod() {
+    let rules = r#""restartPolicyRules": [{"action": "RestartAllContainers", "exitCodes": {"operator": "NotIn", "values": [1]}}]"#;
+    let done = r#"{"name": "i", "state": "Exited", "exitCode": 0}"#;
+    let with = |policy: &str, containers: &str| {
+        let init = format!(r#"{{"name": "i", {policy}{rules}}}"#);
+        request("Never", &init, APP, &seen(containers))
+    };
+    check(&with(r#""restartPolicy": "Never", "#, done), "remove i");
+    check(&with("", done), "start app");
+    let restarting = done.replace("0}", r#"0, "reason": "RestartingAllContainers"}"#);
+    check(&with(r#""restartPolicy": "Never", "#, &restarting), "start app");
+}
+
 /// L-RESTART-2.
 #[test]
 fn a_marked_pod_starts_nothing() {
@@ -205,7 +222,11 @@ fn bad_input_names_its_field() {
         ),
         (
             request("Never", r#"{"name": "app"}"#, APP, ""),
-            "`pod.spec.containers[0].name`: is the name of another container",
+            "`pod.spec.containers[0].name`: `app` is there twice",
+        ),
+        (
+            r#"{"pod": {"spec": {"containers": [{"name": "app"}]}, "status": {"containerStatuses": [{"name": "b"}]}}}"#.to_owned(),
+            "`pod.status.containerStatuses[0].name`: `b` is not in `spec.containers`",
         ),
         (request("Never", "", "{}", ""), "`pod.spec.containers[0].name`: required"),
         (request("Never", "", APP, &seen(&twice)), "`containers[1].name`: `app` is listed twice"),

@@ -1,12 +1,12 @@
 //! A pod's containers, each with what is known of it.
 
-use std::collections::hash_map::Entry;
+use std::collections::BTreeMap;
 use std::sync::LazyLock;
 
 use berth_proto::berth_v1::{ObservedContainer, PlanContainersRequest};
-use berth_proto::core_v1::{Container, EphemeralContainer};
-use rustc_hash::{FxBuildHasher, FxHashMap};
+use berth_proto::core_v1::{Container, EphemeralContainer, Pod};
 
+use crate::lifecycle::container_state::{Member as StatusMember, Observed as ByStatus, Roster};
 use crate::lifecycle::reading;
 use crate::lifecycle::restart::due::{self, Exit};
 use crate::lifecycle::vocabulary::{ContainerKind, RestartPolicy, RuntimeState};
@@ -78,47 +78,64 @@ impl<'a> View<'a> {
         if request.sandbox_attempt < 0 {
             return Err(ModelError::new("sandboxAttempt", "is negative"));
         }
-        let spec = reading::spec(pod);
-        let pod_policy = reading::restart_policy(spec).map_err(|error| error.under("pod.spec"))?;
+        let roster = Roster::of(pod).map_err(|error| error.under("pod"))?;
+        let unobserved = View::unobserved(pod, &roster).map_err(|error| error.under("pod.spec"))?;
         let mut view = View {
-            pod_policy,
-            is_marked: reading::is_marked(pod),
             sandbox_ready: request.sandbox_ready,
             sandbox_attempt: request.sandbox_attempt,
             n_observed: request.containers.len(),
-            init: members("initContainers", &spec.init_containers)?,
-            app: members("containers", &spec.containers)?,
-            ephemeral: ephemeral(&spec.ephemeral_containers),
+            ephemeral: ephemeral(&reading::spec(pod).ephemeral_containers),
+            ..unobserved
         };
         if view.app.is_empty() {
             return Err(ModelError::new("pod.spec.containers", "required"));
         }
-        let statuses = &reading::status(pod).init_container_statuses;
-        let started = statuses.iter().filter(|status| status.started == Some(true));
-        let started: Vec<&str> = started.map(|status| status.name.as_str()).collect();
-        view.mark(request, &started)?;
+        view.mark(request)?;
         Ok(view)
     }
 
-    /// Adds what the request says of containers by name.
-    fn mark(
-        &mut self,
-        request: &'a PlanContainersRequest,
-        started: &[&'a str],
-    ) -> Result<(), ModelError> {
-        let n = self.init.len() + self.app.len() + self.ephemeral.len();
-        let mut by_name = FxHashMap::with_capacity_and_hasher(n, FxBuildHasher);
-        for member in self.init.iter_mut().chain(&mut self.app).chain(&mut self.ephemeral) {
-            let (list, index) = member.place;
-            let place =
-                |reason: &str| ModelError::new(format!("pod.spec.{list}[{index}].name"), reason);
-            if member.name.is_empty() {
-                return Err(place("required"));
-            }
-            match by_name.entry(member.name) {
-                Entry::Occupied(_) => return Err(place("is the name of another container")),
-                Entry::Vacant(vacant) => vacant.insert(member),
+    /// What the statuses of a pod tell: a container that waits for its first start, the runtime does not know. Errors are
+    /// relative to the spec.
+    pub(super) fn of_roster(pod: &'a Pod, roster: &Roster<'a>) -> Result<View<'a>, ModelError> {
+        let mut view = View::unobserved(pod, roster)?;
+        let members = view.init.iter_mut().chain(&mut view.app);
+        for (member, of) in members.zip(roster.all()) {
+            member.observed = of.observed.and_then(observed_by_status);
+        }
+        Ok(view)
+    }
+
+    /// A pod with a sandbox and of whose containers nothing is known but whether they count as started. Errors are relative to
+    /// the spec.
+    fn unobserved(pod: &'a Pod, roster: &Roster<'a>) -> Result<View<'a>, ModelError> {
+        let members = |list, of: &[StatusMember<'a>]| {
+            let member = |(index, of): (usize, &StatusMember<'a>)| Member {
+                is_started: of.is_started(),
+                ..Member::new(of.kind, of.pair.container, (list, index))
             };
+            of.iter().enumerate().map(member).collect()
+        };
+        Ok(View {
+            pod_policy: reading::restart_policy(reading::spec(pod))?,
+            is_marked: reading::is_marked(pod),
+            sandbox_ready: true,
+            sandbox_attempt: 0,
+            n_observed: 0,
+            init: members("initContainers", roster.init()),
+            app: members("containers", roster.app()),
+            ephemeral: Vec::new(),
+        })
+    }
+
+    /// Adds what the request says of containers by name.
+    fn mark(&mut self, request: &'a PlanContainersRequest) -> Result<(), ModelError> {
+        let mut by_name = BTreeMap::new();
+        for member in self.init.iter_mut().chain(&mut self.app).chain(&mut self.ephemeral) {
+            if member.name.is_empty() {
+                let (list, index) = member.place;
+                return Err(ModelError::new(format!("pod.spec.{list}[{index}].name"), "required"));
+            }
+            by_name.insert(member.name, member); // names are unique: see Roster
         }
         for (index, seen) in request.containers.iter().enumerate() {
             let observed = reading::in_list("containers", index, observe(seen))?;
@@ -127,12 +144,6 @@ impl<'a> View<'a> {
             if member.observed.replace(observed).is_some() {
                 let reason = format!("`{}` is listed twice", seen.name);
                 return Err(ModelError::new(name(), reason));
-            }
-        }
-        for name in started {
-            // A status may outlive its container.
-            if let Some(member) = by_name.get_mut(name) {
-                member.is_started = true;
             }
         }
         type Flag = for<'m, 'c> fn(&'m mut Member<'c>) -> &'m mut bool;
@@ -153,7 +164,7 @@ impl<'a> View<'a> {
 }
 
 fn find<'m, 'a>(
-    by_name: &'m mut FxHashMap<&'a str, &mut Member<'a>>,
+    by_name: &'m mut BTreeMap<&'a str, &mut Member<'a>>,
     name: &str,
     field: impl FnOnce() -> String,
 ) -> Result<&'m mut Member<'a>, ModelError> {
@@ -166,26 +177,21 @@ fn find<'m, 'a>(
     }
 }
 
+fn observed_by_status(status: ByStatus<'_>) -> Option<Observed<'_>> {
+    match status {
+        ByStatus::Running => Some(Observed { state: RuntimeState::Running, exit: None }),
+        ByStatus::Ended { exit_code: code, reason, .. } => {
+            Some(Observed { state: RuntimeState::Exited, exit: Some(Exit { code, reason }) })
+        }
+        ByStatus::Waiting | ByStatus::Nothing => None,
+    }
+}
+
 fn observe(seen: &ObservedContainer) -> Result<Observed<'_>, ModelError> {
     let state = RuntimeState::parse(&seen.state, "state")?;
     let code = due::exit_code(state.into(), seen.exit_code)?;
     let exit = (state == RuntimeState::Exited).then_some(Exit { code, reason: &seen.reason });
     Ok(Observed { state, exit })
-}
-
-fn members<'a>(
-    list: &'static str,
-    containers: &'a [Container],
-) -> Result<Vec<Member<'a>>, ModelError> {
-    let member = |(index, container): (usize, &'a Container)| {
-        let kind = match list {
-            "initContainers" => reading::in_list(list, index, reading::init_kind(container))
-                .map_err(|error| error.under("pod.spec"))?,
-            _ => ContainerKind::Regular,
-        };
-        Ok(Member::new(kind, container, (list, index)))
-    };
-    containers.iter().enumerate().map(member).collect()
 }
 
 /// An ephemeral container has nothing that a plan reads but its name.

@@ -21,21 +21,28 @@ pub(super) struct Figures {
     status: PdbStatusResponse,
 }
 
-/// Works out the figures of `budget` over the pods of its namespace.
+/// Where the pods of the budget's namespace stand among `pods`.
+pub(super) fn places(budget: &PodDisruptionBudget, pods: &[Located<Pod>]) -> Vec<usize> {
+    let namespace = namespace_of(budget.metadata.as_ref());
+    let is_there = |place: &usize| namespace_of(pods[*place].value.metadata.as_ref()) == namespace;
+    (0..pods.len()).filter(is_there).collect()
+}
+
+/// Works out the figures of `budget` over the pods at `places`, those of its namespace.
 ///
 /// # Errors
 /// The budget, one of its pods or of their controllers is refused.
 pub(super) fn of(
     budget: &PodDisruptionBudget,
     pods: &[Located<Pod>],
+    places: &[usize],
     controllers: &[(String, ScaledController)],
     now: Time,
 ) -> Result<Figures, ModelError> {
     let namespace = namespace_of(budget.metadata.as_ref());
-    let in_namespace = |pod: &&Located<Pod>| namespace_of(pod.value.metadata.as_ref()) == namespace;
     let request = PdbStatusRequest {
         pdb: Some(budget.clone()),
-        pods: pods.iter().filter(in_namespace).map(|pod| pod.value.clone()).collect(),
+        pods: places.iter().map(|place| pods[*place].value.clone()).collect(),
         controllers: controllers
             .iter()
             .filter(|(of, _)| of == namespace)
