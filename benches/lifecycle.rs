@@ -18,32 +18,38 @@ static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
 
 /// Seconds since the epoch at which every pod is looked at.
 const NOW: i64 = stages::NOW;
-/// Pods a round; more than the caches of one core hold.
-const N_PODS: usize = 20_000;
+/// Pods a round: few enough to be at hand, as a pod of a stream is that has just been decoded; and so many that each has to come
+/// from memory.
+const ROUNDS: [(&str, usize); 2] = [("at-hand", 252), ("from-memory", 20_000)];
 
 fn lifecycle(criterion: &mut Criterion) {
-    let pods: Vec<Pod> = (0..N_PODS).map(stages::pod).collect();
-    let mut group = criterion.benchmark_group("lifecycle");
-    group.throughput(Throughput::Elements(N_PODS as u64));
-    group.bench_function("phase-and-conditions/mixed", |bencher| {
-        bencher.iter(|| pods.iter().for_each(|pod| drop(black_box(phase_and_conditions(pod)))));
-    });
-    for (stage, name) in stages::NAMES.iter().enumerate() {
-        let alike: Vec<&Pod> = pods.iter().skip(stage).step_by(stages::NAMES.len()).collect();
-        group.throughput(Throughput::Elements(alike.len() as u64));
-        group.bench_function(format!("phase-and-conditions/{name}"), |bencher| {
-            bencher
-                .iter(|| alike.iter().for_each(|pod| drop(black_box(phase_and_conditions(pod)))));
+    for (round, n_pods) in ROUNDS {
+        let pods: Vec<Pod> = (0..n_pods).map(stages::pod).collect();
+        let mut group = criterion.benchmark_group(format!("lifecycle/{round}"));
+        group.throughput(Throughput::Elements(n_pods as u64));
+        group.bench_function("phase-and-conditions/mixed", |bencher| {
+            bencher.iter(|| pods.iter().for_each(|pod| drop(black_box(phase_and_conditions(pod)))));
         });
+        for (stage, name) in stages::NAMES.iter().enumerate() {
+            let alike: Vec<&Pod> = pods.iter().skip(stage).step_by(stages::NAMES.len()).collect();
+            group.throughput(Throughput::Elements(alike.len() as u64));
+            group.bench_function(format!("phase-and-conditions/{name}"), |bencher| {
+                bencher.iter(|| {
+                    alike.iter().for_each(|pod| drop(black_box(phase_and_conditions(pod))));
+                });
+            });
+        }
+        let requests: Vec<EvaluatePodsRequest> = pods.into_iter().map(request).collect();
+        group.throughput(Throughput::Elements(n_pods as u64));
+        group.bench_function("evaluate/mixed", |bencher| {
+            bencher.iter(|| {
+                requests
+                    .iter()
+                    .for_each(|request| drop(black_box(evaluation::evaluate_pod(request))));
+            });
+        });
+        group.finish();
     }
-    let requests: Vec<EvaluatePodsRequest> = pods.into_iter().map(request).collect();
-    group.throughput(Throughput::Elements(N_PODS as u64));
-    group.bench_function("evaluate/mixed", |bencher| {
-        bencher.iter(|| {
-            requests.iter().for_each(|request| drop(black_box(evaluation::evaluate_pod(request))));
-        });
-    });
-    group.finish();
 }
 
 fn phase_and_conditions(pod: &Pod) -> (PhaseDecision<'_>, ConditionSet<'_>) {

@@ -1,8 +1,8 @@
 //! The state of one container (group `container-state`): what is shown of it, from what the runtime says and what was recorded.
 //!
 //! `derive.rs` answers that; `transition.rs` says whether one state may follow another; `roster.rs` is how the other groups read
-//! the statuses of a whole pod, and `paired.rs` how containers find theirs. That a preStop hook runs only before an end that Berth's own plan brings about (L-CSTATE-14)
-//! is the termination group's to plan; nothing here starts a hook.
+//! the statuses of a whole pod, and `paired.rs` how containers find theirs. That a preStop hook runs only before an end that
+//! Berth's own plan brings about (L-CSTATE-14) is the termination group's to plan; nothing here starts a hook.
 
 mod derive;
 mod transition;

@@ -3,8 +3,9 @@
 //!
 //! Transactions that wait are written together, with one sync for all of them (`group`). When the storage fails, the file is
 //! closed and opened again by the next call: a full disk passes. It is never made anew then, and it has to hold all that was
-//! answered: where it is gone or an older copy is in its place, the ledger is unavailable until it is back. Not so after a failed sync, since nobody knows then which of
-//! the bytes that the system shows would survive: the ledger stays unavailable until the server is started again.
+//! answered: where it is gone or an older copy is in its place, the ledger is unavailable until it is back. Not so after a
+//! failed sync, since nobody knows then which of the bytes that the system shows would survive: the ledger stays unavailable
+//! until the server is started again.
 
 mod group;
 mod open;

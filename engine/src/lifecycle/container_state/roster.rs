@@ -30,8 +30,8 @@ pub(crate) struct Member<'a> {
 
 impl<'a> Roster<'a> {
     /// # Errors
-    /// [`ModelError`], relative to the pod: a name that is there twice, in whichever lists of containers, a status without a container, one that contradicts
-    /// itself, an unknown policy of an init container.
+    /// [`ModelError`], relative to the pod: a name that is there twice, in whichever lists of containers, a status without a
+    /// container, one that contradicts itself, an unknown policy of an init container.
     pub(crate) fn of(pod: &'a Pod) -> Result<Roster<'a>, ModelError> {
         let names = Names::of(reading::spec(pod))?;
         let (init, app) = (Paired::init(pod, &names)?, Paired::app(pod, &names)?);
