@@ -7,7 +7,7 @@ use std::sync::Arc;
 
 use berth_engine::{
     Candidate, CandidateList, Cluster, Outcome, Pod, Policy, PolicySpec, PostFilter,
-    PreemptRequest, Preemption, TieBreak,
+    PreemptOptions, PreemptRequest, Preemption, TieBreak,
 };
 
 use super::Expected;
@@ -61,16 +61,15 @@ impl Expected {
     }
 }
 
+/// What is asked of a pod, with nobody to give up waiting.
+fn request<'a>(pod: &'a Pod, policy: &'a Policy, options: PreemptOptions) -> PreemptRequest<'a> {
+    let tie_break = TieBreak::Lexicographic;
+    PreemptRequest { pod, policy, tie_break, options, cancelled: &|| false }
+}
+
 fn list(cluster: &Cluster, pod: &Pod) -> Result<CandidateList, String> {
     let policy = Policy::default();
-    let options = PreemptionWorkload::All.options(0);
-    let request = PreemptRequest {
-        pod,
-        policy: &policy,
-        tie_break: TieBreak::Lexicographic,
-        options,
-        cancelled: &|| false,
-    };
+    let request = request(pod, &policy, PreemptionWorkload::All.options(0));
     cluster.list_candidates(&request).map_err(|error| error.to_string())
 }
 
@@ -81,14 +80,7 @@ fn attempt(
     seed: u64,
 ) -> Result<Preemption, String> {
     let policy = Policy::default();
-    let options = workload.options(seed);
-    let request = PreemptRequest {
-        pod,
-        policy: &policy,
-        tie_break: TieBreak::Lexicographic,
-        options,
-        cancelled: &|| false,
-    };
+    let request = request(pod, &policy, workload.options(seed));
     cluster.preempt(&request).map_err(|error| error.to_string())
 }
 

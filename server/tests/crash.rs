@@ -111,12 +111,7 @@ async fn ask_on(clients: Arc<Mutex<Clients>>, mut client: Client) {
         let clients = &mut *clients.lock().unwrap();
         if let Ok(answer) = &answer {
             clients.seen.learn(answer);
-            let token = match answer {
-                Answer::Acquire(answer) => answer.token,
-                Answer::Attach(answer) => answer.token,
-                _ => 0,
-            };
-            clients.highest = clients.highest.max(token);
+            clients.highest = clients.highest.max(answer.token());
         }
         clients.told.push((Told { request, answer: answer.as_ref().ok().cloned() }, floor));
         match answer {

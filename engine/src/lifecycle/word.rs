@@ -27,7 +27,6 @@ macro_rules! words {
             ///
             /// # Errors
             /// [`ModelError`](crate::ModelError) at `field` for any other word, the empty one included.
-            #[allow(dead_code, reason = "some words are only ever answered")]
             pub fn parse(word: &str, field: &str) -> Result<$name, crate::ModelError> {
                 match word {
                     $($word => Ok($name::$variant),)+
@@ -39,7 +38,6 @@ macro_rules! words {
             ///
             /// # Errors
             /// As [`Self::parse`], except for the empty word.
-            #[allow(dead_code, reason = "some words have no default")]
             pub fn parse_or(
                 word: &str,
                 default: $name,

@@ -10,8 +10,9 @@ use berth_proto::berth_v1::{
 use berth_proto::core_v1::{ContainerStatus, Pod};
 use proptest::prelude::*;
 use proptest::sample::select;
-use proptest::test_runner::RngSeed;
 use serde_json::{Value, json};
+
+use super::config;
 
 const NOON: i64 = 1_768_046_400;
 /// Half an hour: no back-off, grace period or deadline of these pods is longer.
@@ -131,7 +132,7 @@ fn plan_of(pod: &Pod) -> Vec<String> {
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig { cases: 2_000, rng_seed: RngSeed::Fixed(11), failure_persistence: None, ..ProptestConfig::default() })]
+    #![proptest_config(config(2_000, 11))]
 
     /// L-PHASE-11, L-TERM-18, L-TERM-19: a phase that is to be published is terminal, and nothing is removed while it runs.
     #[test]

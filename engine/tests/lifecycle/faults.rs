@@ -26,8 +26,9 @@ use berth_engine::lifecycle::fence::{FenceScope, FenceState};
 use proptest::collection::vec;
 use proptest::prelude::*;
 use proptest::sample::select;
-use proptest::test_runner::{RngSeed, TestRunner};
+use proptest::test_runner::TestRunner;
 
+use super::config;
 use controller::Person;
 use store::Record;
 use world::{Fault, Kind, N_NODES, Network, Turn, Who, World};
@@ -97,21 +98,12 @@ fn turns(is_reckless: bool) -> impl Strategy<Value = Vec<Turn>> {
     vec(turn.prop_map(|(who, pick, network)| Turn { who, pick, network }), 250..600)
 }
 
-fn config(cases: u32, seed: u64) -> ProptestConfig {
-    ProptestConfig {
-        cases,
-        rng_seed: RngSeed::Fixed(seed),
-        failure_persistence: None,
-        max_shrink_iters: 200,
-        ..ProptestConfig::default()
-    }
-}
-
 /// Random stories; when their faults are over, everything has to run again. What has happened in them, counted.
 fn run_stories(cases: u32, seed: u64, is_reckless: bool) -> BTreeMap<String, usize> {
     let counts = RefCell::new(BTreeMap::new());
     let strategy = (select(SCOPES.to_vec()), any::<bool>(), turns(is_reckless));
-    let outcome = TestRunner::new(config(cases, seed)).run(&strategy, |(scope, peers, turns)| {
+    let config = ProptestConfig { max_shrink_iters: 200, ..config(cases, seed) };
+    let outcome = TestRunner::new(config).run(&strategy, |(scope, peers, turns)| {
         let mut world = World::new(scope, peers);
         for turn in &turns {
             world.turn(turn);

@@ -10,7 +10,8 @@ use berth_proto::berth_v1::{IdentityLockEvent, IdentityLockRequest, IdentityLock
 use proptest::collection::vec;
 use proptest::prelude::*;
 use proptest::sample::select;
-use proptest::test_runner::RngSeed;
+
+use super::config;
 
 /// An event as several controllers may send it: late, twice, about a pod that is long gone.
 fn event() -> impl Strategy<Value = IdentityLockEvent> {
@@ -93,12 +94,7 @@ impl Believers {
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig {
-        cases: 2000,
-        rng_seed: RngSeed::Fixed(51),
-        failure_persistence: None,
-        ..ProptestConfig::default()
-    })]
+    #![proptest_config(config(2000, 51))]
 
     #[test]
     fn at_most_one_uid_holds_a_name(events in vec(event(), 1..60)) {

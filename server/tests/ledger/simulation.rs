@@ -70,12 +70,7 @@ impl Clients {
         let clients = &mut *clients.lock().unwrap();
         if let Ok(answer) = &answer {
             clients.seen.learn(answer);
-            let token = match answer {
-                Answer::Acquire(answer) => answer.token,
-                Answer::Attach(answer) => answer.token,
-                _ => 0,
-            };
-            clients.highest = clients.highest.max(token);
+            clients.highest = clients.highest.max(answer.token());
         }
         let told = Told { request, answer: answer.as_ref().ok().cloned() };
         clients.told.push((told, floor));

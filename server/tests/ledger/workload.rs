@@ -66,6 +66,17 @@ pub(crate) enum Answer {
     Fence(AdvanceFenceResponse),
 }
 
+impl Answer {
+    /// The token of the grant that it tells of; 0 of no grant.
+    pub(crate) fn token(&self) -> u64 {
+        match self {
+            Answer::Acquire(answer) => answer.token,
+            Answer::Attach(answer) => answer.token,
+            _ => 0,
+        }
+    }
+}
+
 impl Request {
     pub(crate) fn actor(&self) -> &str {
         match self {
