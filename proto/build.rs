@@ -14,12 +14,14 @@ use protox::prost_reflect::prost_types::FileDescriptorSet;
 const INCLUDES: [&str; 2] = ["kubernetes", "."];
 
 /// What is compiled; imports follow.
-const FILES: [&str; 10] = [
+const FILES: [&str; 12] = [
+    "berth/v1/autoscaler.proto",
     "berth/v1/cluster.proto",
     "berth/v1/lifecycle.proto",
     "berth/v1/placement.proto",
     "berth/v1/preemption.proto",
     "berth/v1/session.proto",
+    "grpcplugin/expander.proto",
     "kubernetes/k8s.io/api/apps/v1/generated.proto",
     "kubernetes/k8s.io/api/policy/v1/generated.proto",
     "kubernetes/k8s.io/api/scheduling/v1/generated.proto",
@@ -49,7 +51,7 @@ const BOXED: [&str; 9] = [
 ];
 
 fn main() -> Result<(), Box<dyn Error>> {
-    for folder in ["berth", "build", "kubernetes"] {
+    for folder in ["berth", "build", "grpcplugin", "kubernetes"] {
         println!("cargo:rerun-if-changed={folder}");
     }
     let out = PathBuf::from(env::var("OUT_DIR")?);
@@ -73,16 +75,16 @@ fn main() -> Result<(), Box<dyn Error>> {
     Ok(())
 }
 
-/// The paths of all RPCs of `berth.v1`.
+/// The paths of all RPCs of Berth's own services and of cluster-autoscaler's plug-in contract.
 fn methods(descriptors: &FileDescriptorSet) -> Vec<String> {
-    let files = descriptors.file.iter().filter(|file| file.package() == "berth.v1");
-    let services = files.flat_map(|file| &file.service);
-    services
-        .flat_map(|service| {
-            let path = |method: &str| format!("/berth.v1.{}/{method}", service.name());
-            service.method.iter().map(move |method| path(method.name()))
-        })
-        .collect()
+    let mut paths = Vec::new();
+    for file in &descriptors.file {
+        for service in &file.service {
+            let path = |method: &str| format!("/{}.{}/{method}", file.package(), service.name());
+            paths.extend(service.method.iter().map(|method| path(method.name())));
+        }
+    }
+    paths
 }
 
 /// Gives plural acronyms (`podIPs`, `podCIDRs`) a readable Rust name; the JSON name and the published descriptors keep

@@ -10,8 +10,11 @@ mod spread;
 pub(crate) mod subject;
 pub(crate) mod sums;
 
+use smallvec::SmallVec;
+
 use crate::kernel::Kernels;
 use crate::model::shape::ShapeFacts;
+use crate::snapshot::row_set::RowSet;
 use crate::snapshot::shard::Shard;
 use crate::snapshot::{NodeRow, ROWS, Snapshot};
 use demand::Demand;
@@ -40,6 +43,13 @@ struct Tally {
     by_row: Vec<i32>,
 }
 
+/// What changed in a shard.
+struct Changed {
+    shard: usize,
+    rows: RowSet,
+    nodes_changed: bool,
+}
+
 /// With more changed rows than this everything is counted anew.
 const MANY_CHANGED: usize = 256;
 
@@ -52,8 +62,8 @@ impl Census {
         shape: &ShapeFacts,
         kernels: Kernels,
     ) {
-        match self.changed_rows(demand, snapshot, kernels) {
-            Some(rows) => rows.into_iter().for_each(|row| self.recount(snapshot, row)),
+        match self.changes(demand, snapshot, kernels) {
+            Some(changes) => self.count_on(&changes, snapshot, shape),
             None => self.count_anew(demand, snapshot, shape),
         }
         self.sums.iter_mut().for_each(DomainSums::settle);
@@ -83,40 +93,72 @@ impl Census {
         &self.sums[index]
     }
 
-    /// The rows whose pods may have changed since, if that can be told and they are few. Pods anywhere else weigh what they
-    /// weighed.
-    fn changed_rows(
+    /// The shards that changed since, and the rows of each, if that can be told and they are few. Pods anywhere else weigh what
+    /// they weighed, and every other node is where it was.
+    fn changes(
         &self,
         demand: &Demand,
         snapshot: &Snapshot,
         kernels: Kernels,
-    ) -> Option<Vec<NodeRow>> {
+    ) -> Option<SmallVec<[Changed; 2]>> {
         let is_comparable = self.lineage == snapshot.lineage
-            && self.versions.len() == snapshot.shards.len()
+            && self.versions.len() <= snapshot.shards.len()
             && self.counted.counts_as(demand)
             && self.is_taken();
         if !is_comparable {
             return None;
         }
-        let mut rows = Vec::new();
-        for (shard, (version, nodes_version)) in snapshot.shards.iter().zip(&self.versions) {
-            if shard.nodes.version != *nodes_version || shard.version < *version {
+        let (mut changes, mut n_rows) = (SmallVec::new(), 0);
+        // Of a shard that came since everything is newer than 0.
+        let known = self.versions.iter().copied().chain(std::iter::repeat((0, 0)));
+        for (shard, (version, nodes_version)) in snapshot.shards.iter().zip(known) {
+            if shard.version < version {
                 return None;
             }
-            if shard.version != *version {
-                let changed = kernels.rows_above(&shard.usage.version.0, *version);
-                rows.extend(changed.iter().map(|row| NodeRow::new(shard.index, row)));
-                if rows.len() > MANY_CHANGED {
+            if shard.version != version {
+                let rows = kernels.rows_above(&shard.usage.version.0, version);
+                n_rows += rows.len() as usize;
+                if n_rows > MANY_CHANGED {
                     return None;
                 }
+                let nodes_changed = shard.nodes.version != nodes_version;
+                changes.push(Changed { shard: shard.index, rows, nodes_changed });
             }
         }
-        Some(rows)
+        Some(changes)
     }
 
-    fn recount(&mut self, snapshot: &Snapshot, row: NodeRow) {
-        let shard = &snapshot.shards[row.shard()];
-        let pods = shard.pods.of(row.row());
+    fn count_on(&mut self, changes: &[Changed], snapshot: &Snapshot, shape: &ShapeFacts) {
+        if self.versions.len() < snapshot.shards.len() {
+            let n_rows = snapshot.shards.len() * ROWS;
+            self.tallies.iter_mut().for_each(|tally| tally.by_row.resize(n_rows, 0));
+        }
+        if changes.iter().any(|changed| changed.nodes_changed) {
+            self.sums.iter_mut().for_each(|sum| sum.grow(snapshot));
+        }
+        for Changed { shard, rows, nodes_changed } in changes {
+            let shard = &snapshot.shards[*shard];
+            if *nodes_changed {
+                self.move_rows(shard, rows, snapshot, shape);
+            }
+            rows.iter().for_each(|row| self.recount(shard, row));
+        }
+    }
+
+    /// Nodes of a shard changed: what their pods weighed counts where they are now.
+    fn move_rows(&mut self, shard: &Shard, rows: &RowSet, snapshot: &Snapshot, shape: &ShapeFacts) {
+        for (sum, by) in self.sums.iter_mut().zip(&self.counted.sums) {
+            let counted = by.nodes.rows(by.key, shard, shape, snapshot);
+            let weights = &self.tallies[by.subject].by_row;
+            for row in rows.iter().map(|row| NodeRow::new(shard.index, row)) {
+                sum.move_row(shard, &counted, row, weights[row.index()]);
+            }
+        }
+    }
+
+    fn recount(&mut self, shard: &Shard, row: usize) {
+        let pods = shard.pods.of(row);
+        let row = NodeRow::new(shard.index, row);
         let subjects = self.counted.subjects.iter();
         for (i, (tally, subject)) in self.tallies.iter_mut().zip(subjects).enumerate() {
             let weight = tally.scale.weigh(subject, pods);
@@ -124,7 +166,7 @@ impl Census {
             if change != 0 {
                 let sums = self.sums.iter_mut().zip(&self.counted.sums);
                 for (sum, _) in sums.filter(|(_, by)| by.subject == i) {
-                    sum.add(shard, row.row(), change);
+                    sum.add(row, change);
                 }
             }
         }
@@ -146,9 +188,7 @@ impl Census {
         for by in &demand.sums {
             let by_row = &self.tallies[by.subject].by_row;
             let mut sums = DomainSums::new(by, snapshot, shape);
-            for (shard, weights) in snapshot.shards.iter().zip(by_row.chunks_exact(ROWS)) {
-                sums.add_shard(shard, weights);
-            }
+            sums.add_all(by_row);
             self.sums.push(sums);
         }
     }

@@ -3,12 +3,14 @@
 pub(crate) mod delta;
 pub(crate) mod batch;
 mod gang;
-mod fork;
+pub(crate) mod fork;
 mod session;
 pub(crate) mod commit;
+pub(crate) mod extender;
 mod step;
 mod writer;
 mod known;
+mod listing;
 mod directory;
 mod images;
 mod publish;
@@ -35,6 +37,7 @@ use crate::preempt::request::PreemptRequest;
 use crate::snapshot::draft::Draft;
 use crate::snapshot::{Generation, Snapshot};
 use delta::{Applied, ClusterState, Delta, RejectedDelta};
+use fork::Fork;
 use publish::Published;
 use step::Step;
 use writer::Writer;
@@ -243,6 +246,24 @@ impl Cluster {
         let mut writer = self.writer();
         pods.iter().for_each(|(key, uid)| writer.take_back(key, uid));
         self.publish(&mut writer)
+    }
+
+    /// A private copy of a snapshot of this cluster.
+    pub(crate) fn fork_of<'a>(&'a self, snapshot: &'a Snapshot) -> Fork<'a> {
+        Fork::of(snapshot, self.versions.clone(), &self.memo)
+    }
+
+    /// What is published now, and the nodes of those of these pods that have one.
+    pub(crate) fn held_now<'p>(
+        &self,
+        pods: impl IntoIterator<Item = &'p Pod>,
+    ) -> (Arc<Snapshot>, Vec<Option<Arc<str>>>) {
+        let writer = self.writer();
+        (self.snapshot(), pods.into_iter().map(|pod| writer.node_of(pod.key())).collect())
+    }
+
+    pub(crate) fn kernels(&self) -> Kernels {
+        self.kernels
     }
 
     fn decide(

@@ -7,6 +7,7 @@
 
 mod place;
 mod preempt;
+mod simulate;
 pub mod lifecycle;
 mod dry_run;
 mod filter;
@@ -21,19 +22,30 @@ mod plugin;
 mod kernel;
 mod error;
 
+/// Objects as text, shared with the tests outside.
+#[cfg(test)]
+#[path = "../tests/object/object.rs"]
+mod object;
+
 pub use cluster::Cluster;
 pub use cluster::batch::{BatchOutcome, BatchRequest, Gang, GangOutcome, GangPreemption};
 pub use cluster::commit::{CommitError, Committed};
 pub use cluster::delta::{Applied, ClusterState, Delta, RejectedDelta};
+pub use cluster::extender::{AssumeError, AssumedPod};
 pub use error::EngineError;
-pub use model::{ModelError, Node, Object, ObjectKey, ObjectKind, Pod, PodKey, WireObject};
+pub use model::{
+    ModelError, Node, NodeDifference, Object, ObjectKey, ObjectKind, Pod, PodKey, WireObject,
+    requested,
+};
 pub use place::basis::Ground;
 pub use place::decision::{
     Decision, Explanation, NodeVerdict, Outcome, Placement, PluginScore, Remedy, Unschedulable,
     Verdict, VolumeBindings,
 };
+pub use place::one_pass::Misfit;
 pub use place::remedy::change::RemedyChange;
 pub use place::request::{PlaceRequest, TieBreak};
+pub use place::survey::{NodeRefusal, Standing, Survey, SurveyRequest};
 pub use plugin::{Plugin, StatusCode};
 pub use policy::{
     BalancedAllocationArgs, DefaultConstraint, DefaultPreemptionArgs, InterPodAffinityArgs,
@@ -43,5 +55,28 @@ pub use policy::{
 pub use preempt::outcome::{
     Candidate, CandidateList, Elsewhere, Nomination, PostFilter, PostFilterCode, Preemption, Victim,
 };
+pub use preempt::proposal::{Proposal, ProposalOutcome};
 pub use preempt::request::{PreemptOptions, PreemptRequest, VictimPlacement};
+pub use simulate::consolidate::outcome::{
+    Consolidation, ConsolidationEnd, ConsolidationStep, Disruption, KeptNode, Savings,
+};
+pub use simulate::consolidate::{ConsolidateRequest, NodePrices};
+pub use simulate::drain::eligibility::NodeRules;
+pub use simulate::drain::outcome::{
+    BlockingReason, BudgetUse, Drain, NodeDrain, NodeOutcome, NodeUtilization, PodDrain,
+    PodVerdict, UnremovableReason,
+};
+pub use simulate::drain::rule::DrainRules;
+pub use simulate::drain::{DrainMode, DrainRequest};
+pub use simulate::fit::{Fit, FitOptions, FitOutcome, FitPod, FitRefusal, FitRequest};
+pub use simulate::headroom::{
+    Headroom, HeadroomEnd, HeadroomRequest, HeadroomStop, NodeHeadroom, ResourceHeadroom,
+};
+pub use simulate::scale_in::{
+    Replicas, ScaleIn, ScaleInPod, ScaleInReason, ScaleInRequest, ScaleInSpread,
+};
+pub use simulate::scale_up::{
+    LeftPods, LeftReason, NodeGroup, OptionRequest, ScaleUp, ScaleUpLimit, ScaleUpLimits,
+    ScaleUpNode, ScaleUpOption, ScaleUpRequest, ScaleUpStop, Skew, Waste,
+};
 pub use snapshot::{Generation, NodeView, PodView, Snapshot};

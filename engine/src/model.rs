@@ -3,6 +3,7 @@
 
 pub(crate) mod controller;
 pub(crate) mod disruption_budget;
+pub(crate) mod drainability;
 mod error;
 pub(crate) mod feature;
 pub(crate) mod image;
@@ -15,6 +16,7 @@ pub(crate) mod pod;
 pub(crate) mod pod_affinity;
 pub(crate) mod population;
 pub(crate) mod port;
+mod requested;
 pub(crate) mod requests;
 pub(crate) mod resources;
 pub(crate) mod selector;
@@ -29,22 +31,25 @@ pub(crate) mod volume;
 use berth_proto::core_v1;
 
 pub use error::ModelError;
-pub use node::Node;
+pub use node::{Node, NodeDifference};
 pub use object::{Object, ObjectKey, ObjectKind, WireObject};
 pub use pod::{Pod, PodKey};
+pub use requested::requested;
 
+use drainability::DrainabilityTable;
 use intern::Interner;
 use pod_affinity::TermTable;
 use population::{Population, PopulationFacts};
 use shape::ShapeTable;
 use table::Table;
 
-/// What compiling shares between objects: names, shapes, populations, terms. Usable from any number of threads.
+/// What compiling shares between objects: names, shapes, populations, drainabilities, terms. Usable from any number of threads.
 #[derive(Debug)]
 pub(crate) struct Model {
     names: Interner,
     shapes: ShapeTable,
     populations: Table<PopulationFacts, Population>,
+    drainabilities: DrainabilityTable,
     terms: TermTable,
 }
 
@@ -54,6 +59,7 @@ impl Model {
             names: Interner::new(),
             shapes: ShapeTable::default(),
             populations: Table::default(),
+            drainabilities: DrainabilityTable::default(),
             terms: TermTable::default(),
         }
     }
@@ -85,11 +91,16 @@ impl Model {
         &self.populations
     }
 
+    pub(crate) fn drainabilities(&self) -> &DrainabilityTable {
+        &self.drainabilities
+    }
+
     pub(crate) fn terms(&self) -> &TermTable {
         &self.terms
     }
 
-    fn check_room(&self) -> Result<(), ModelError> {
+    /// Whether another object may bring names that were never seen.
+    pub(crate) fn check_room(&self) -> Result<(), ModelError> {
         if self.names.has_room() {
             return Ok(());
         }

@@ -8,12 +8,15 @@ mod feasible;
 pub(crate) mod memo;
 pub(crate) mod message;
 mod normalized;
+pub(crate) mod one_pass;
 mod plan;
 pub(crate) mod promised;
 pub(crate) mod ranking;
 pub(crate) mod remedy;
 pub(crate) mod request;
 pub(crate) mod select;
+pub(crate) mod skew;
+pub(crate) mod survey;
 mod ties;
 
 pub(crate) use evaluation::Evaluation;
@@ -24,8 +27,10 @@ use crate::error::EngineError;
 use crate::filter::PreFilterFailure;
 use crate::plugin::{Plugin, StatusCode};
 use crate::snapshot::NodeRow;
+use crate::snapshot::row_set::RowSet;
 use basis::Basis;
 use decision::{Decision, Outcome, Placement, Unschedulable};
+use feasible::Feasible;
 use ranking::Ranking;
 use request::TieBreak;
 
@@ -95,6 +100,41 @@ fn filter_and_score(
     Ok(Decided { decision: plan.decision(outcome), chosen: None })
 }
 
+/// The row that an attempt chooses where it may look at some rows only, `None` where none of them takes the pod. Gates and the
+/// pod's own nomination have no say.
+pub(crate) fn decide_among(
+    plan: &mut Plan<'_>,
+    evaluation: &mut Evaluation,
+    tie_break: TieBreak,
+    among: &[RowSet],
+) -> Result<Option<NodeRow>, EngineError> {
+    if one_pass::pre_filter(plan)?.is_some() {
+        return Ok(None);
+    }
+    plan.prepared.count(&mut evaluation.census);
+    evaluation.filter(plan);
+    let rows = evaluation.feasible(plan);
+    let feasible: Feasible = rows
+        .by_shard()
+        .iter()
+        .enumerate()
+        .map(|(shard, rows)| {
+            let mut rows = *rows;
+            rows.intersect(among.get(shard).unwrap_or(&RowSet::EMPTY));
+            rows
+        })
+        .collect();
+    let chosen = match feasible.len() {
+        0 => Ok(None),
+        1 => Ok(Some(feasible.first())),
+        _ => plan
+            .check_scoring()
+            .map(|()| Some(select::select(plan, evaluation.rank(plan, &feasible), tie_break))),
+    };
+    plan.prepared.give_back(&mut evaluation.census);
+    chosen
+}
+
 /// The placement on one of the best rows.
 fn best(plan: &Plan<'_>, best: &mut Ranking, n_feasible: u32, tie_break: TieBreak) -> Decided {
     let row = select::select(plan, best, tie_break);
@@ -102,7 +142,7 @@ fn best(plan: &Plan<'_>, best: &mut Ranking, n_feasible: u32, tie_break: TieBrea
 }
 
 /// Whatever ends an attempt before a node is looked at (S-Q-5, S-CYC-1, S-CYC-2).
-fn before_filtering(plan: &Plan<'_>) -> Result<Option<Outcome>, EngineError> {
+pub(crate) fn before_filtering(plan: &Plan<'_>) -> Result<Option<Outcome>, EngineError> {
     if let Some(reason) = gate_reason(plan) {
         return Ok(Some(Outcome::Gated { plugin: Plugin::SchedulingGates, reasons: vec![reason] }));
     }
@@ -115,18 +155,26 @@ fn before_filtering(plan: &Plan<'_>) -> Result<Option<Outcome>, EngineError> {
             n_nodes: 0,
         })));
     }
-    if let Some((plugin, failure)) = plan.pre_filter_failure() {
-        let text = match failure {
-            PreFilterFailure::Refused(text) => text,
-            PreFilterFailure::Error(text) => {
-                let message = format!("running PreFilter plugin \"{plugin}\": {text}");
-                return Err(EngineError::SchedulerError { message });
-            }
-        };
+    if let Some((plugin, text)) = pre_filter_refusal(plan)? {
         let refusal = (plugin, StatusCode::UnschedulableAndUnresolvable, vec![text]);
-        return Ok(Some(Outcome::Unschedulable(message::refused_by_pre_filter(plan, refusal))));
+        return Ok(Some(Outcome::Unschedulable(message::refused_by_pre_filter(
+            plan.prepared.n_nodes(),
+            refusal,
+        ))));
     }
     Ok(None)
+}
+
+/// The PreFilter that refuses the pod as a whole, and its reason (S-PF-2); one that fails ends the attempt (S-PF-4).
+pub(crate) fn pre_filter_refusal(plan: &Plan<'_>) -> Result<Option<(Plugin, String)>, EngineError> {
+    match plan.pre_filter_failure() {
+        None => Ok(None),
+        Some((plugin, PreFilterFailure::Refused(text))) => Ok(Some((plugin, text))),
+        Some((plugin, PreFilterFailure::Error(text))) => {
+            let message = format!("running PreFilter plugin \"{plugin}\": {text}");
+            Err(EngineError::SchedulerError { message })
+        }
+    }
 }
 
 /// S-Q-6

@@ -12,6 +12,7 @@ mod importance;
 mod levels;
 pub(crate) mod outcome;
 mod post_filter;
+pub(crate) mod proposal;
 mod rank;
 pub(crate) mod request;
 mod resolvable;

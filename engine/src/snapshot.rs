@@ -145,6 +145,11 @@ impl Snapshot {
         self.storage.row_of(name)
     }
 
+    /// The node of this name, as it was compiled.
+    pub fn node_named(&self, name: &str) -> Option<&Node> {
+        self.node(self.row_named(name)?)
+    }
+
     /// The same for a name that is not known to be anything.
     pub(crate) fn row_named(&self, name: &str) -> Option<NodeRow> {
         self.row_of(self.model.names().get(name)?)

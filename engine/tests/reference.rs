@@ -20,6 +20,8 @@ mod naive;
 mod outcome;
 #[path = "reference/promises.rs"]
 mod promises;
+#[path = "reference/surveyed.rs"]
+mod surveyed;
 #[path = "random/random.rs"]
 mod random;
 #[path = "reference/twin.rs"]

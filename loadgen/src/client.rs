@@ -7,8 +7,10 @@ mod codec;
 pub mod feed;
 mod pipeline;
 
+use std::path::Path;
 use std::time::Duration;
 
+use berth_proto::berth_v1::autoscaler_service_client::AutoscalerServiceClient;
 use berth_proto::berth_v1::cluster_service_client::ClusterServiceClient;
 use berth_proto::berth_v1::placement_service_client::PlacementServiceClient;
 use berth_proto::berth_v1::preemption_service_client::PreemptionServiceClient;
@@ -17,7 +19,7 @@ use berth_proto::berth_v1::{
     ApplyRequest, ApplyResponse, Delta, GetClusterRequest, GetClusterResponse, PodKey, delta,
 };
 use tonic::client::Grpc;
-use tonic::transport::{Channel, Endpoint};
+use tonic::transport::{Certificate, Channel, ClientTlsConfig, Endpoint};
 
 pub use caller::{Caller, Mode, PlaceOptions};
 pub use code::code_name;
@@ -29,7 +31,7 @@ pub type OnProgress = std::sync::Arc<dyn Fn(u64) + Send + Sync>;
 /// Why a call of the load generator failed.
 #[derive(Debug, thiserror::Error)]
 pub enum ClientError {
-    /// Not a URL that a plain-text gRPC connection can be made to.
+    /// Not a URL that a gRPC connection can be made to.
     #[error("server `{url}`: {reason}")]
     Url {
         /// As it was given.
@@ -93,7 +95,17 @@ pub struct Client {
 impl Client {
     /// Opens `n_connections` (at least one) connections to `url`, such as `http://127.0.0.1:7420` or `127.0.0.1:7420`.
     pub async fn connect(url: &str, n_connections: usize) -> Result<Self, ClientError> {
-        let endpoint = endpoint(url)?;
+        Self::connect_trusting(url, n_connections, None).await
+    }
+
+    /// The same, and for `https://` with TLS: the server's certificate has to be of the authority in `ca_file`, which is in PEM,
+    /// and for the host of the URL.
+    pub async fn connect_trusting(
+        url: &str,
+        n_connections: usize,
+        ca_file: Option<&Path>,
+    ) -> Result<Self, ClientError> {
+        let endpoint = endpoint(url, ca_file)?;
         let mut channels = Vec::with_capacity(n_connections.max(1));
         for _ in 0..n_connections.max(1) {
             let connected = endpoint.connect().await;
@@ -112,6 +124,12 @@ impl Client {
     /// The placement service over connection `index`, counted round and round.
     pub fn placement(&self, index: usize) -> PlacementServiceClient<Channel> {
         PlacementServiceClient::new(self.channels[index % self.channels.len()].clone())
+            .max_decoding_message_size(MAX_MESSAGE_BYTES)
+    }
+
+    /// The autoscaler service over the first connection.
+    pub fn autoscaler(&self) -> AutoscalerServiceClient<Channel> {
+        AutoscalerServiceClient::new(self.channels[0].clone())
             .max_decoding_message_size(MAX_MESSAGE_BYTES)
     }
 
@@ -172,22 +190,40 @@ impl Client {
     }
 }
 
-fn endpoint(url: &str) -> Result<Endpoint, ClientError> {
+fn endpoint(url: &str, ca_file: Option<&Path>) -> Result<Endpoint, ClientError> {
     let refuse = |reason: &str| ClientError::Url { url: url.to_owned(), reason: reason.to_owned() };
     let with_scheme = match url.split_once("://") {
         None => format!("http://{url}"),
-        Some(("http", _)) => url.to_owned(),
-        Some(("https", _)) => return Err(refuse("TLS is not supported; use `http://`")),
+        Some(("http" | "https", _)) => url.to_owned(),
         Some((scheme, _)) => {
-            return Err(refuse(&format!("unknown scheme `{scheme}`; use `http://`")));
+            return Err(refuse(&format!("unknown scheme `{scheme}`; use `http://` or `https://`")));
         }
     };
+    let is_tls = with_scheme.starts_with("https://");
     let endpoint =
         Endpoint::from_shared(with_scheme).map_err(|error| refuse(&error.to_string()))?;
     if endpoint.uri().host().is_none_or(str::is_empty) {
         return Err(refuse("names no host"));
     }
-    Ok(endpoint.tcp_nodelay(true).connect_timeout(Duration::from_secs(5)))
+    let endpoint = endpoint.tcp_nodelay(true).connect_timeout(Duration::from_secs(5));
+    match (is_tls, ca_file) {
+        (true, Some(path)) => {
+            let shown = path.display();
+            let authority = std::fs::read(path)
+                .map_err(|error| refuse(&format!("cannot read `{shown}`: {error}")))?;
+            // tonic passes over whatever is none, and blames the server for it later.
+            if !String::from_utf8_lossy(&authority).contains("-----BEGIN CERTIFICATE-----") {
+                return Err(refuse(&format!("`{shown}` holds no certificate in PEM")));
+            }
+            let tls = ClientTlsConfig::new().ca_certificate(Certificate::from_pem(authority));
+            endpoint.tls_config(tls).map_err(|error| {
+                refuse(&format!("`{shown}` is no certificate in PEM: {}", root_cause(&error)))
+            })
+        }
+        (true, None) => Err(refuse("`https://` needs the authority's certificate, `--ca-file`")),
+        (false, Some(_)) => Err(refuse("`--ca-file` is for `https://`")),
+        (false, None) => Ok(endpoint),
+    }
 }
 
 #[cfg(test)]
@@ -196,9 +232,17 @@ mod tests {
 
     #[test]
     fn scheme_is_optional_and_bad_urls_are_refused() {
-        assert_eq!(endpoint("127.0.0.1:7420").unwrap().uri(), "http://127.0.0.1:7420/");
+        assert_eq!(endpoint("127.0.0.1:7420", None).unwrap().uri(), "http://127.0.0.1:7420/");
         for bad in ["https://localhost:1", "ftp://localhost", "http://", "", "http://a b"] {
-            assert!(matches!(endpoint(bad), Err(ClientError::Url { .. })), "{bad}");
+            assert!(matches!(endpoint(bad, None), Err(ClientError::Url { .. })), "{bad}");
+        }
+        let ca_file = Some(std::path::Path::new("no-such-file.crt"));
+        for (url, expected) in [
+            ("https://localhost:1", "cannot read `no-such-file.crt`"),
+            ("http://localhost:1", "`--ca-file` is for `https://`"),
+        ] {
+            let error = endpoint(url, ca_file).unwrap_err().to_string();
+            assert!(error.contains(expected), "{error}");
         }
     }
 

@@ -25,6 +25,7 @@ pub use quantity::{Amount, Quantity, QuantityError};
 pub use time::{MicroTime, Time};
 
 pub use generated::berth::v1 as berth_v1;
+pub use generated::grpcplugin;
 pub use generated::k8s::io::api::apps::v1 as apps_v1;
 pub use generated::k8s::io::api::core::v1 as core_v1;
 pub use generated::k8s::io::api::policy::v1 as policy_v1;
@@ -37,7 +38,7 @@ pub use generated::k8s::io::apimachinery::pkg::runtime;
 /// that must not forget a field.
 pub const FILE_DESCRIPTOR_SET: &[u8] = include_bytes!(concat!(env!("OUT_DIR"), "/descriptors.bin"));
 
-/// The path of every RPC of `berth.v1`, such as `/berth.v1.PlacementService/Place`.
+/// The path of every RPC of `berth.v1` and of `grpcplugin`, such as `/berth.v1.PlacementService/Place`.
 pub const METHODS: &[&str] = include!(concat!(env!("OUT_DIR"), "/methods.rs"));
 
 /// The 4 bytes in front of a [`runtime::Unknown`] in the API server's protobuf (W-ENV-1).

@@ -3,13 +3,16 @@
 pub mod backend;
 pub mod conformance;
 pub mod demo;
+pub mod drain;
 pub mod environment;
 pub mod explain;
+pub mod headroom;
 pub mod lifecycle;
 pub mod output;
 pub mod place;
 pub mod pods;
 pub mod preempt;
+pub mod schedule;
 pub mod serve;
 pub mod what_if;
 
@@ -17,6 +20,7 @@ use std::future::Future;
 use std::io;
 use std::process::ExitCode;
 
+use crate::apiserver::ConnectError;
 use crate::config::ConfigError;
 use crate::feed::FeedError;
 use crate::runtime::StartError;
@@ -42,6 +46,14 @@ pub enum Command {
     /// second later or of the other kind, ends it at once with status 1. SIGHUP reads the `--cluster` files again: the
     /// cluster becomes what they hold then, assumed pods stay, and contradictions of a feed are forgotten.
     Serve(Box<serve::ServeArgs>),
+    /// Schedule the pods that name Berth as their scheduler, and serve everything that `serve` does
+    ///
+    /// Fed by the API server. Pods are taken by priority and time, placed, bound, and preempt others where they must, as with
+    /// kube-scheduler; what becomes of them is told by conditions and events. Several instances elect a leader by a Lease. With
+    /// `--hand-off` nothing is bound: pods are nominated to nodes, and kube-scheduler binds them.
+    ///
+    /// Signals are those of `serve`; before the server drains, bindings under way are ended and the Lease is given back.
+    Schedule(Box<schedule::ScheduleArgs>),
     /// Start a server with a synthetic cluster, place a mixed workload through it, and show what happened
     Demo(demo::DemoArgs),
     /// Say where pods would go
@@ -53,6 +65,16 @@ pub enum Command {
     /// Makes a whole scheduling attempt for the pod, as kube-scheduler does when it looks at every node, and where none is
     /// feasible says which pods to evict from which. Nobody is evicted, and the cluster stays as it is.
     Preempt(preempt::PreemptArgs),
+    /// Say whether nodes can be emptied, and where each of their pods would go
+    ///
+    /// For every pod of the nodes: its new node, or what stands in the way, as cluster-autoscaler judges it: disruption budgets,
+    /// bare pods, local storage, annotations, no room and why. Nobody is evicted, and the cluster stays as it is.
+    Drain(drain::DrainArgs),
+    /// Say how many more of one pod fit, where, and what runs out first
+    ///
+    /// Copies of the pod are placed one after another, each where kube-scheduler would put it with those before it in place, until one
+    /// fits nowhere: spread, affinity, ports and volumes count between them. The cluster stays as it is.
+    Headroom(headroom::HeadroomArgs),
     /// Replay recorded decisions, or run lifecycle examples, and compare
     Conformance(conformance::ConformanceArgs),
     /// Say what happens next to pods: phase, conditions, deletion, eviction
@@ -71,6 +93,9 @@ pub enum CliError {
     /// A cluster or pod file that cannot be read.
     #[error(transparent)]
     Feed(#[from] FeedError),
+    /// An API server that cannot be asked.
+    #[error(transparent)]
+    Connect(#[from] ConnectError),
     /// A server that did not start.
     #[error(transparent)]
     Start(#[from] StartError),
@@ -106,10 +131,16 @@ pub fn run(cli: Cli) -> Result<ExitCode, CliError> {
             let config = args.resolve()?;
             block_on(config.worker_threads, serve::run(config))
         }
+        Command::Schedule(args) => {
+            let resolved = args.resolve()?;
+            block_on(resolved.config.worker_threads, schedule::run(resolved))
+        }
         Command::Demo(args) => block_on(None, demo::run(args)),
         Command::Place(args) => block_on(None, place::run(args)),
         Command::Explain(args) => block_on(None, explain::run(args)),
         Command::Preempt(args) => block_on(None, preempt::run(args)),
+        Command::Drain(args) => block_on(None, drain::run(args)),
+        Command::Headroom(args) => block_on(None, headroom::run(args)),
         Command::Conformance(args) => conformance::run(args),
         Command::Lifecycle(args) => lifecycle::run(args),
     }

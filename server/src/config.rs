@@ -9,10 +9,18 @@ use std::path::{Path, PathBuf};
 pub mod decode;
 pub mod document;
 pub mod duration;
+pub mod expander;
+pub mod extender;
 pub mod file;
+pub mod kube;
 pub mod policy;
+pub mod tls;
 
+pub use expander::{ExpanderConfig, ExpanderSection};
+pub use extender::ExtenderOptions;
 pub use file::{Config, Overrides};
+pub use kube::KubeOptions;
+pub use tls::TlsFiles;
 
 use document::Document;
 

@@ -1,16 +1,18 @@
-//! How Berth learns of the cluster: files, and the gRPC stream of `grpc/cluster/sync.rs`. Both end in engine deltas.
+//! How Berth learns of the cluster: files, the API server, and the gRPC stream of `grpc/cluster/sync.rs`. All end in engine deltas.
 //! Here is what they share: the errors of a feed, and whether and when one has spoken.
 
 pub mod file;
+pub mod kube;
 
 use std::io;
-use std::sync::Mutex;
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
 use berth_proto::meta_v1;
 use tokio::sync::watch;
 
+use self::kube::Watches;
 use crate::clock;
 
 /// Why a whole source could not be read. A single bad object is never one of these: it is a [`file::Refused`].
@@ -66,6 +68,8 @@ pub struct Freshness {
     completed: watch::Sender<bool>,
     loading: AtomicBool,
     last: Mutex<Option<Instant>>,
+    /// Of the API-server feed; set, nothing else feeds.
+    watches: Mutex<Option<Arc<Watches>>>,
 }
 
 /// Why the cluster cannot be asked, or told, anything now.
@@ -74,6 +78,12 @@ pub enum NotReady {
     /// Files are being read that will replace whatever is there.
     #[error("the cluster is still being loaded")]
     Loading,
+    /// The API server has not listed every kind yet.
+    #[error("the API server has not listed everything yet; /readyz says what is missing")]
+    Listing,
+    /// The API server is the feed, and a cluster has one.
+    #[error("the cluster is read from its API server (`--kube`); nothing else may feed it")]
+    FedByApiServer,
     /// Neither a file nor a client has told anything: an empty cluster would be taken for a real one.
     #[error("no feed has told of a cluster yet")]
     NeverFed,
@@ -102,11 +112,25 @@ impl Freshness {
         self.loading.store(false, Ordering::Release);
     }
 
+    /// Notes that the API server is the feed from now on.
+    pub(crate) fn begin_watch(&self, watches: Arc<Watches>) {
+        *self.watches.lock().unwrap_or_else(PoisonError::into_inner) = Some(watches);
+        self.end_load();
+    }
+
+    /// How the watches of the API server fare, where it is the feed.
+    pub(crate) fn watches(&self) -> Option<Arc<Watches>> {
+        self.watches.lock().unwrap_or_else(PoisonError::into_inner).clone()
+    }
+
     /// May a client feed the cluster?
     ///
     /// # Errors
-    /// [`NotReady::Loading`] while files are being read, for the first time or again.
+    /// [`NotReady::Loading`] while files are being read, for the first time or again; [`NotReady::FedByApiServer`] for good.
     pub fn check_feedable(&self) -> Result<(), NotReady> {
+        if self.watches().is_some() {
+            return Err(NotReady::FedByApiServer);
+        }
         if self.loading.load(Ordering::Acquire) { Err(NotReady::Loading) } else { Ok(()) }
     }
 
@@ -118,7 +142,12 @@ impl Freshness {
         if self.is_complete() {
             return Ok(());
         }
-        self.check_feedable()?;
+        match self.check_feedable() {
+            Ok(()) => {}
+            Err(NotReady::FedByApiServer) if self.is_complete() => return Ok(()),
+            Err(NotReady::FedByApiServer) => return Err(NotReady::Listing),
+            Err(other) => return Err(other),
+        }
         // A load may have ended between the two questions.
         if self.is_complete() { Ok(()) } else { Err(NotReady::NeverFed) }
     }
@@ -135,16 +164,21 @@ impl Freshness {
         self.completed.subscribe()
     }
 
-    /// Time since a feed last changed or confirmed the cluster; `None` before the first time.
+    /// Time since a feed last changed or confirmed the cluster; `None` before the first time. Fed by the API server: since the
+    /// watch that is silent for longest last proved alive.
     #[must_use]
     pub fn staleness(&self) -> Option<Duration> {
+        let now = clock::now();
+        if let Some(watches) = self.watches() {
+            return self.is_complete().then(|| watches.staleness(now));
+        }
         let last = (*self.lock())?;
-        self.is_complete().then(|| clock::now().saturating_duration_since(last))
+        self.is_complete().then(|| now.saturating_duration_since(last))
     }
 
     fn lock(&self) -> std::sync::MutexGuard<'_, Option<Instant>> {
         // One plain value: a panic elsewhere cannot leave it half written.
-        self.last.lock().unwrap_or_else(std::sync::PoisonError::into_inner)
+        self.last.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
@@ -177,6 +211,20 @@ mod tests {
         freshness.begin_load();
         assert_eq!(freshness.check_decidable(), Ok(()), "the old cluster answers during a reload");
         assert_eq!(freshness.check_feedable(), Err(NotReady::Loading));
+    }
+
+    #[test]
+    fn the_api_server_feeds_alone() {
+        let freshness = Freshness::default();
+        freshness.begin_load();
+        freshness.begin_watch(Arc::new(Watches::new(clock::now())));
+        assert_eq!(freshness.check_feedable(), Err(NotReady::FedByApiServer));
+        assert_eq!(freshness.check_decidable(), Err(NotReady::Listing));
+        assert_eq!(freshness.staleness(), None);
+        freshness.note_applied();
+        assert_eq!(freshness.check_feedable(), Err(NotReady::FedByApiServer));
+        assert_eq!(freshness.check_decidable(), Ok(()));
+        assert!(freshness.staleness().is_some());
     }
 
     #[test]

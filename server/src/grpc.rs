@@ -2,12 +2,14 @@
 //! pool, and every failure leaves through `status`.
 
 mod asked;
+pub(crate) mod autoscaler;
 mod call;
 pub(crate) mod cluster;
 pub(crate) mod convert;
 mod deadline;
+mod expander;
 #[cfg(test)]
-mod fixture;
+pub(crate) mod fixture;
 mod label_selector;
 pub(crate) mod lifecycle;
 pub(crate) mod placement;
@@ -16,10 +18,11 @@ pub(crate) mod preemption;
 pub(crate) mod session;
 pub(crate) mod status;
 
-use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Arc, OnceLock};
 
 use berth_engine::{Cluster, TieBreak};
+use berth_proto::berth_v1::autoscaler_service_server::AutoscalerServiceServer;
 use berth_proto::berth_v1::cluster_service_server::ClusterServiceServer;
 use berth_proto::berth_v1::lifecycle_service_server::LifecycleServiceServer;
 use berth_proto::berth_v1::placement_service_server::PlacementServiceServer;
@@ -29,18 +32,22 @@ use tokio::sync::watch;
 use tonic::service::Routes;
 use tonic_health::server::{HealthReporter, HealthService};
 
+use crate::apiserver::lease::Leadership;
 use crate::clock;
 use crate::config::policy::Profiles;
+use crate::expander::Expander;
+use crate::extender::Extender;
 use crate::feed::Freshness;
 use crate::ledger::{self, Grants, Ledger, Memory};
 use crate::telemetry::Metrics;
 
 use asked::Asked;
 pub(crate) use call::CallService;
+pub(crate) use deadline::Deadline;
 use pool::Pool;
 pub use session::SessionLimits;
 use session::SessionTable;
-use status::CallError;
+pub(crate) use status::CallError;
 
 /// Bounds on what one caller may ask.
 #[derive(Copy, Clone, Debug, PartialEq, Eq)]
@@ -77,9 +84,21 @@ pub(crate) struct State {
     pub(crate) sessions: SessionTable,
     pub(crate) freshness: Freshness,
     pub(crate) pool: Pool,
+    /// Simulations take seconds: whoever decides has a core beside them.
+    pub(crate) simulation_pool: Pool,
     /// What is agreed on and survives.
     pub(crate) grants: Arc<Grants>,
     pub(crate) ledger_pool: Pool,
+    /// Which node groups cluster-autoscaler had better grow.
+    pub(crate) expander: Expander,
+    /// What kube-scheduler's extender calls share.
+    pub(crate) extender: Extender,
+    /// The API server, once connected: where the extender binds pods.
+    pub(crate) api_server: OnceLock<kube::Client>,
+    /// Who schedules, where this server stands for election or schedules alone.
+    pub(crate) leadership: OnceLock<Leadership>,
+    /// What ended by an error of its own and cannot be done without.
+    pub(crate) broken: OnceLock<&'static str>,
     /// Turns true once, when the server starts to drain: streams end then.
     pub(crate) draining: watch::Receiver<bool>,
     n_long_writes: AtomicUsize,
@@ -87,7 +106,7 @@ pub(crate) struct State {
 
 /// From this many changes or pods on a batch is a long write: it leaves the reactor, and what it is made of is compiled on all
 /// cores.
-const LONG_BATCH: usize = 64;
+pub(crate) const LONG_BATCH: usize = 64;
 
 /// They wait for the disk, all for the same sync: the more, the more it is shared.
 const N_LEDGER_THREADS: usize = 16;
@@ -104,6 +123,7 @@ impl State {
         draining: watch::Receiver<bool>,
     ) -> State {
         let metrics = Metrics::new();
+        let extender = Extender::of(&profiles);
         State {
             cluster,
             profiles,
@@ -113,16 +133,39 @@ impl State {
             metrics,
             freshness: Freshness::default(),
             pool: Pool::new(),
+            simulation_pool: Pool::beside_others(),
             grants: Arc::new(Grants::new(Arc::new(Memory::new(ledger::first_revision())))),
             ledger_pool: Pool::of(N_LEDGER_THREADS),
+            expander: Expander::default(),
+            extender,
+            api_server: OnceLock::new(),
+            leadership: OnceLock::new(),
+            broken: OnceLock::new(),
             draining,
             n_long_writes: AtomicUsize::new(0),
         }
     }
 
+    /// The same with extender calls answered otherwise than by all of every profile.
+    pub(crate) fn with_extender(self, extender: Extender) -> State {
+        State { extender, ..self }
+    }
+
     /// The same with another ledger than one in memory.
     pub(crate) fn with_ledger(self, ledger: Arc<dyn Ledger>) -> State {
         State { grants: Arc::new(Grants::new(ledger)), ..self }
+    }
+
+    /// The same with another expander than the default one.
+    pub(crate) fn with_expander(self, expander: Expander) -> State {
+        State { expander, ..self }
+    }
+
+    /// Most bytes of one received message of the method at `path`.
+    fn max_message_bytes(&self, path: &str) -> usize {
+        let limit = self.limits.max_message_bytes;
+        let is_expander = path.starts_with("/grpcplugin.Expander/");
+        if is_expander { limit.max(expander::MIN_MESSAGE_BYTES) } else { limit }
     }
 
     /// # Errors
@@ -155,20 +198,20 @@ impl State {
     }
 
     /// May a single decision on `cluster` run on the reactor? Not while a long write holds the lock that an assume may need.
-    fn decides_in_microseconds(&self, cluster: &Cluster) -> bool {
+    pub(crate) fn decides_in_microseconds(&self, cluster: &Cluster) -> bool {
         // Only a hint: a write that starts just after costs one late answer, never a wrong one.
         self.n_long_writes.load(Ordering::Relaxed) == 0
             && cluster.snapshot().n_nodes() <= MAX_INLINE_NODES
     }
 
     /// Marks a long write for as long as the guard lives.
-    fn long_write(&self) -> LongWrite<'_> {
+    pub(crate) fn long_write(&self) -> LongWrite<'_> {
         self.n_long_writes.fetch_add(1, Ordering::Relaxed);
         LongWrite(&self.n_long_writes)
     }
 }
 
-struct LongWrite<'a>(&'a AtomicUsize);
+pub(crate) struct LongWrite<'a>(&'a AtomicUsize);
 
 impl Drop for LongWrite<'_> {
     fn drop(&mut self) {
@@ -202,6 +245,10 @@ pub(crate) fn routes(
         .max_decoding_message_size(max_bytes);
     let lifecycle = LifecycleServiceServer::new(lifecycle::LifecycleHandler::new(state.clone()))
         .max_decoding_message_size(max_bytes);
+    let autoscaler =
+        AutoscalerServiceServer::new(autoscaler::AutoscalerHandler::new(state.clone()))
+            .max_decoding_message_size(max_bytes);
+    let expander = expander::ExpanderService::new(state.clone());
     let health = tonic_health::pb::health_server::HealthServer::new(
         HealthService::from_health_reporter(health),
     );
@@ -215,6 +262,8 @@ pub(crate) fn routes(
         .add_service(preemption)
         .add_service(session)
         .add_service(lifecycle)
+        .add_service(autoscaler)
+        .add_service(expander)
         .add_service(health)
         .add_service(reflection().build_v1()?)
         .add_service(reflection().build_v1alpha()?)

@@ -8,6 +8,7 @@ use std::sync::Arc;
 use axum::Router;
 use axum::routing::get;
 
+use crate::extender;
 use crate::grpc::State;
 
 pub(crate) fn router(state: Arc<State>) -> Router {
@@ -16,6 +17,7 @@ pub(crate) fn router(state: Arc<State>) -> Router {
         .route("/healthz", get(health::livez))
         .route("/readyz", get(health::readyz))
         .route("/metrics", get(metrics::metrics))
+        .merge(extender::routes())
         .fallback(health::not_found)
         .with_state(state)
 }

@@ -15,10 +15,15 @@ pub mod grpc;
 pub mod http;
 
 pub mod feed;
+pub mod apiserver;
+pub mod extender;
+pub mod scheduler;
+pub mod expander;
 
 pub mod ledger;
 
 pub mod clock;
+mod vital;
 pub mod escape;
 pub mod telemetry;
 

@@ -1,6 +1,7 @@
 //! Start, drain, stop: the one way to run Berth, used by `berth serve`, by the demo and by every test.
 
 mod linger;
+mod tls;
 
 use std::future::Future;
 use std::io;
@@ -14,6 +15,7 @@ use tokio::net::TcpListener;
 use tokio::sync::watch;
 use tokio::task::JoinHandle;
 use tokio_stream::StreamExt;
+use tonic::transport::Server as Transport;
 use tonic::transport::server::TcpIncoming;
 use tonic_health::ServingStatus;
 use tonic_health::server::HealthReporter;
@@ -22,6 +24,9 @@ use linger::Lingering;
 
 use crate::clock;
 use crate::config::policy::Profiles;
+use crate::config::{ConfigError, ExpanderConfig, ExtenderOptions, TlsFiles};
+use crate::expander::Expander;
+use crate::extender::{Extender, PolicyChoiceError};
 use crate::feed::file::{self, Dump, LoadReport};
 use crate::feed::{FeedError, Freshness};
 use crate::grpc::{self, CallService, State};
@@ -29,6 +34,7 @@ pub use crate::grpc::{Limits, SessionLimits};
 use crate::http;
 use crate::http::health::readiness;
 use crate::ledger::{self, Embedded, OpenError};
+pub use tls::TlsError;
 
 /// Bytes that a client may send ahead of the server's reading, per stream and per connection.
 const STREAM_WINDOW_BYTES: u32 = 4 << 20;
@@ -47,8 +53,14 @@ pub struct ServerOptions {
     pub grpc_address: SocketAddr,
     /// Where HTTP listens; port 0 takes a free one.
     pub http_address: SocketAddr,
-    /// Allows addresses beyond loopback although there is no TLS.
+    /// Allows addresses beyond loopback, although whoever reaches them may ask everything.
     pub insecure: bool,
+    /// The identity of the gRPC listener; plain text without it. It says who Berth is, not who calls. HTTP is plain always.
+    pub tls: Option<TlsFiles>,
+    /// How node groups are chosen for cluster-autoscaler.
+    pub expander: ExpanderConfig,
+    /// How kube-scheduler's extender calls are answered.
+    pub extender: ExtenderOptions,
     /// The policies that pods may name (S-Q-2).
     pub profiles: Profiles,
     /// How equal totals are broken for requests that do not say.
@@ -59,8 +71,9 @@ pub struct ServerOptions {
     pub drain_grace_period: Duration,
     /// The file of the ledger; without it grants are forgotten when the server ends.
     pub ledger: Option<PathBuf>,
-    /// Files will be loaded first: until [`Server::file_loader`]'s call has succeeded, placements and feeds are
-    /// `UNAVAILABLE`, for what a client told before would be wiped.
+    /// Files will be loaded first, or the API server listed: until [`Server::file_loader`]'s call has succeeded, or
+    /// [`KubeFeed::start`](crate::feed::kube::KubeFeed::start) was called, placements and feeds are `UNAVAILABLE`, for what a
+    /// client told before would be wiped.
     pub awaits_files: bool,
 }
 
@@ -72,6 +85,9 @@ impl Default for ServerOptions {
             grpc_address: loopback,
             http_address: loopback,
             insecure: false,
+            tls: None,
+            expander: ExpanderConfig::default(),
+            extender: ExtenderOptions::default(),
             profiles: Profiles::default(),
             tie_break: TieBreak::Seeded(0),
             limits: Limits::default(),
@@ -95,9 +111,9 @@ pub enum StartError {
         /// What the system said.
         source: io::Error,
     },
-    /// An address beyond loopback, without TLS and without leave.
+    /// An address beyond loopback, without leave.
     #[error(
-        "refusing to listen for {protocol} on `{address}` without TLS: use a loopback address or `--insecure`"
+        "refusing to listen for {protocol} on `{address}`: callers are not authenticated, with TLS or without, and whoever reaches that address may ask everything; use a loopback address, or `--insecure` behind a NetworkPolicy"
     )]
     Insecure {
         /// `gRPC` or `HTTP`.
@@ -111,6 +127,18 @@ pub enum StartError {
         /// The address that both were given.
         address: SocketAddr,
     },
+    /// Certificate or key cannot be used.
+    #[error("cannot serve gRPC with TLS: {0}")]
+    Tls(#[from] TlsError),
+    /// tonic refuses what was checked before.
+    #[error("cannot serve gRPC with TLS: {0}")]
+    Transport(#[from] tonic::transport::Error),
+    /// What the expander decides by cannot be read.
+    #[error(transparent)]
+    Expander(#[from] ConfigError),
+    /// The extender is to apply what the profiles do not have.
+    #[error(transparent)]
+    Extender(#[from] PolicyChoiceError),
     /// The ledger's file cannot be used.
     #[error(transparent)]
     Ledger(#[from] OpenError),
@@ -161,6 +189,9 @@ impl Server {
             grpc_address,
             http_address,
             insecure,
+            tls,
+            expander,
+            extender,
             profiles,
             tie_break,
             limits,
@@ -175,12 +206,17 @@ impl Server {
             Some(path) => Some(open_ledger(path).await?),
             None => None,
         };
+        let expander = Expander::new(&expander)?;
+        let extender = Extender::new(&profiles, &extender)?;
+        let transport = transport(tls.as_ref())?;
         let (grpc_listener, grpc_address) = listen("gRPC", grpc_address, insecure).await?;
         let (http_listener, http_address) = listen("HTTP", http_address, insecure).await?;
         let (draining, drain) = watch::channel(false);
         let (stop_http, http_stop) = watch::channel(false);
         let state =
-            State::new(Arc::new(Cluster::new()), profiles, tie_break, limits, drain.clone());
+            State::new(Arc::new(Cluster::new()), profiles, tie_break, limits, drain.clone())
+                .with_expander(expander)
+                .with_extender(extender);
         let state = Arc::new(match ledger {
             Some(ledger) => state.with_ledger(Arc::new(ledger)),
             None => state,
@@ -192,7 +228,7 @@ impl Server {
         report_health(&state, &health).await;
         let routes = grpc::routes(&state, health.clone())?;
         let service = CallService::new(routes, state.clone());
-        let grpc = tokio::spawn(serve_grpc(service, grpc_listener, until(drain)));
+        let grpc = tokio::spawn(serve_grpc(transport, service, grpc_listener, until(drain)));
         let http = tokio::spawn(serve_http(state.clone(), http_listener, until(http_stop)));
         let upkeep = tokio::spawn(keep_up(state.clone(), health));
         Ok(Server {
@@ -225,6 +261,10 @@ impl Server {
     #[must_use]
     pub fn cluster(&self) -> &Arc<Cluster> {
         &self.state.cluster
+    }
+
+    pub(crate) fn state(&self) -> &Arc<State> {
+        &self.state
     }
 
     /// Whether and when a feed has spoken.
@@ -328,15 +368,28 @@ async fn until(mut signal: watch::Receiver<bool>) {
     drop(signal.wait_for(|&stop| stop).await);
 }
 
-async fn serve_grpc(service: CallService, listener: TcpListener, stop: impl Future<Output = ()>) {
-    let incoming = TcpIncoming::from(listener).with_nodelay(Some(true));
-    let incoming = incoming.map(|stream| stream.map(Lingering::new));
-    let server = tonic::transport::Server::builder()
+/// HTTP/2 as gRPC is served here, with TLS where there is an identity.
+fn transport(tls: Option<&TlsFiles>) -> Result<Transport, StartError> {
+    let transport = Transport::builder()
         .initial_stream_window_size(STREAM_WINDOW_BYTES)
         .initial_connection_window_size(CONNECTION_WINDOW_BYTES)
         .max_concurrent_streams(MAX_STREAMS_PER_CONNECTION)
         .http2_keepalive_interval(Some(KEEPALIVE));
-    if let Err(error) = server.serve_with_incoming_shutdown(service, incoming, stop).await {
+    match tls {
+        Some(files) => Ok(transport.tls_config(tls::read(files)?)?),
+        None => Ok(transport),
+    }
+}
+
+async fn serve_grpc(
+    transport: Transport,
+    service: CallService,
+    listener: TcpListener,
+    stop: impl Future<Output = ()>,
+) {
+    let incoming = TcpIncoming::from(listener).with_nodelay(Some(true));
+    let incoming = incoming.map(|stream| stream.map(Lingering::new));
+    if let Err(error) = transport.serve_with_incoming_shutdown(service, incoming, stop).await {
         tracing::error!(%error, "the gRPC listener ended");
     }
 }
@@ -379,9 +432,12 @@ async fn report_health(state: &State, health: &HealthReporter) {
     let ready = readiness(state).iter().all(|(_, outcome)| outcome.is_ok());
     let draining = *state.draining.borrow();
     health.set_service_status("", serving(ready)).await;
-    for service in ["PlacementService", "PreemptionService", "SessionService"] {
+    for service in ["AutoscalerService", "PlacementService", "PreemptionService", "SessionService"]
+    {
         health.set_service_status(format!("berth.v1.{service}"), serving(ready)).await;
     }
+    // Without a cluster it still chooses by what it is told.
+    health.set_service_status("grpcplugin.Expander", serving(!draining)).await;
     for service in ["ClusterService", "LifecycleService"] {
         health.set_service_status(format!("berth.v1.{service}"), serving(!draining)).await;
     }

@@ -4,9 +4,14 @@
 //! hot path holds its counters instead of looking them up.
 
 mod call_counts;
+mod extender_counts;
+mod expander_counts;
+mod feed_counts;
 mod log;
+mod schedule_counts;
 mod session_counts;
 
+use std::sync::Arc;
 use std::time::Duration;
 
 use berth_engine::{Decision, EngineError, Outcome, PostFilter, PostFilterCode, Snapshot};
@@ -18,7 +23,11 @@ use metrics_exporter_prometheus::{
 };
 
 pub use call_counts::CallCounts;
+pub use expander_counts::{ExpanderCounts, ExpanderOutcome};
+pub use extender_counts::{ExtenderCounts, ExtenderOutcome, ExtenderVerb};
+pub use feed_counts::{FeedCounts, FeedEvent};
 pub use log::{LogFormat, start_logging};
+pub use schedule_counts::{AttemptResult, BindOutcome, ScheduleCounts};
 pub use session_counts::{SessionCounts, SessionEnd};
 
 enum Kind {
@@ -40,10 +49,27 @@ const SHAPES: &str = "berth_shapes";
 const GENERATION: &str = "berth_generation";
 const STALENESS: &str = "berth_staleness_seconds";
 const CONTRADICTIONS: &str = "berth_contradictions";
+const EXPANDER_JUDGEMENTS: &str = "berth_expander_judgements_total";
 const CALLS: &str = "berth_grpc_calls_total";
+const EXTENDER_REQUESTS: &str = "berth_extender_requests_total";
+const EXTENDER_DURATION: &str = "berth_extender_duration_seconds";
+const SCHEDULE_ATTEMPTS: &str = "berth_schedule_attempts_total";
+const SCHEDULING_ATTEMPT_DURATION: &str = "berth_scheduling_attempt_duration_seconds";
+const SCHEDULING_SLI_DURATION: &str = "berth_pod_scheduling_sli_duration_seconds";
+const PENDING_PODS: &str = "berth_pending_pods";
+const PREEMPTION_ATTEMPTS: &str = "berth_preemption_attempts_total";
+const PREEMPTION_VICTIMS: &str = "berth_preemption_victims";
+const BIND_OUTCOMES: &str = "berth_binds_total";
+const EVENTS_DROPPED: &str = "berth_events_dropped_total";
+const LEADER: &str = "berth_leader";
+const FEED_EVENTS: &str = "berth_feed_events_total";
+const FEED_RELISTS: &str = "berth_feed_relists_total";
+const FEED_ERRORS: &str = "berth_feed_errors_total";
+const FEED_REFUSED: &str = "berth_feed_refused_total";
+const FEED_STALENESS: &str = "berth_feed_staleness_seconds";
 const BUILD_INFO: &str = "berth_build_info";
 
-const METRICS: [(&str, Kind, Option<Unit>, &str); 15] = [
+const METRICS: [(&str, Kind, Option<Unit>, &str); 32] = [
     (
         PLACEMENTS,
         Kind::Counter,
@@ -92,7 +118,84 @@ const METRICS: [(&str, Kind, Option<Unit>, &str); 15] = [
         "Time since a feed last changed or confirmed the cluster.",
     ),
     (CONTRADICTIONS, Kind::Gauge, None, "Contradictions that a feed sent; 0 in health."),
+    (
+        EXPANDER_JUDGEMENTS,
+        Kind::Counter,
+        None,
+        "Node groups judged for cluster-autoscaler, by strategy and outcome: narrowed, tied, undecided.",
+    ),
     (CALLS, Kind::Counter, None, "Finished gRPC calls, by method and code."),
+    (
+        EXTENDER_REQUESTS,
+        Kind::Counter,
+        None,
+        "Finished extender calls, by verb and outcome: answered, invalid, refused, unavailable.",
+    ),
+    (
+        EXTENDER_DURATION,
+        Kind::Histogram,
+        Some(Unit::Seconds),
+        "Time from the whole body of an extender call to its whole answer, by verb.",
+    ),
+    (
+        SCHEDULE_ATTEMPTS,
+        Kind::Counter,
+        None,
+        "Attempts of `berth schedule`, by profile and result: scheduled, unschedulable, error.",
+    ),
+    (
+        SCHEDULING_ATTEMPT_DURATION,
+        Kind::Histogram,
+        Some(Unit::Seconds),
+        "Engine time of an attempt, by profile and result; pods of one batch share theirs.",
+    ),
+    (
+        SCHEDULING_SLI_DURATION,
+        Kind::Histogram,
+        Some(Unit::Seconds),
+        "From when a pod was first told of until it was bound, by its number of attempts.",
+    ),
+    (
+        PENDING_PODS,
+        Kind::Gauge,
+        None,
+        "Pods that wait for `berth schedule`, by queue: active, backoff, unschedulable, gated.",
+    ),
+    (PREEMPTION_ATTEMPTS, Kind::Counter, None, "Preemptions of `berth schedule`."),
+    (PREEMPTION_VICTIMS, Kind::Histogram, None, "Victims of a preemption of `berth schedule`."),
+    (
+        BIND_OUTCOMES,
+        Kind::Counter,
+        None,
+        "Bindings of `berth schedule`, by outcome: bound, bound_elsewhere, gone, refused, unknown.",
+    ),
+    (EVENTS_DROPPED, Kind::Counter, None, "Events that were not written, for too many waited."),
+    (LEADER, Kind::Gauge, None, "1 where this instance may schedule, 0 where it stands by."),
+    (
+        FEED_EVENTS,
+        Kind::Counter,
+        None,
+        "What the API server told, by kind and type: listed, added, modified, deleted, bookmark.",
+    ),
+    (FEED_RELISTS, Kind::Counter, None, "Kinds that had to be listed again, by kind and reason."),
+    (
+        FEED_ERRORS,
+        Kind::Counter,
+        None,
+        "Lists and watches of the API server that failed, by kind and reason.",
+    ),
+    (
+        FEED_REFUSED,
+        Kind::Counter,
+        None,
+        "Objects from the API server that could not be taken, by kind; counted each time they are told.",
+    ),
+    (
+        FEED_STALENESS,
+        Kind::Gauge,
+        Some(Unit::Seconds),
+        "Time since the watch of a kind last proved alive, by kind.",
+    ),
     (BUILD_INFO, Kind::Gauge, None, "Always 1; the version of this program is in the label."),
 ];
 
@@ -101,6 +204,15 @@ const DURATION_BUCKETS: [f64; 22] = [
     1e-6, 2e-6, 5e-6, 1e-5, 2e-5, 5e-5, 1e-4, 2e-4, 5e-4, 1e-3, 2e-3, 5e-3, 1e-2, 2e-2, 5e-2, 0.1,
     0.2, 0.5, 1.0, 2.0, 5.0, 10.0,
 ];
+
+/// Upper bounds in seconds of what pods wait: kube-scheduler's, 10 ms doubled up to an hour and a half.
+const SLI_BUCKETS: [f64; 20] = [
+    0.01, 0.02, 0.04, 0.08, 0.16, 0.32, 0.64, 1.28, 2.56, 5.12, 10.24, 20.48, 40.96, 81.92, 163.84,
+    327.68, 655.36, 1_310.72, 2_621.44, 5_242.88,
+];
+
+/// Upper bounds of victims, kube-scheduler's.
+const VICTIM_BUCKETS: [f64; 7] = [1.0, 2.0, 4.0, 8.0, 16.0, 32.0, 64.0];
 
 /// One server's counters.
 pub struct Metrics {
@@ -112,7 +224,11 @@ pub struct Metrics {
     deltas_applied: Counter,
     deltas_rejected: Counter,
     cluster: ClusterGauges,
+    expander: ExpanderCounts,
+    feed: FeedCounts,
     calls: CallCounts,
+    schedule: ScheduleCounts,
+    extender: ExtenderCounts,
 }
 
 /// A method that decides; labels the time that the engine took.
@@ -130,16 +246,34 @@ pub enum PlaceMethod {
     Preempt,
     /// `ListCandidates`
     ListCandidates,
+    /// `SimulateScaleUp`
+    SimulateScaleUp,
+    /// `SimulateDrain`
+    SimulateDrain,
+    /// `Headroom`
+    Headroom,
+    /// `Consolidate`
+    Consolidate,
+    /// `ChooseScaleIn`
+    ChooseScaleIn,
+    /// `Fit`
+    Fit,
 }
 
 impl PlaceMethod {
-    const ALL: [PlaceMethod; 6] = [
+    const ALL: [PlaceMethod; 12] = [
         PlaceMethod::Place,
         PlaceMethod::PlaceBatch,
         PlaceMethod::PlaceStream,
         PlaceMethod::Explain,
         PlaceMethod::Preempt,
         PlaceMethod::ListCandidates,
+        PlaceMethod::SimulateScaleUp,
+        PlaceMethod::SimulateDrain,
+        PlaceMethod::Headroom,
+        PlaceMethod::Consolidate,
+        PlaceMethod::ChooseScaleIn,
+        PlaceMethod::Fit,
     ];
 
     fn name(self) -> &'static str {
@@ -150,6 +284,12 @@ impl PlaceMethod {
             PlaceMethod::Explain => "Explain",
             PlaceMethod::Preempt => "Preempt",
             PlaceMethod::ListCandidates => "ListCandidates",
+            PlaceMethod::SimulateScaleUp => "SimulateScaleUp",
+            PlaceMethod::SimulateDrain => "SimulateDrain",
+            PlaceMethod::Headroom => "Headroom",
+            PlaceMethod::Consolidate => "Consolidate",
+            PlaceMethod::ChooseScaleIn => "ChooseScaleIn",
+            PlaceMethod::Fit => "Fit",
         }
     }
 }
@@ -184,7 +324,7 @@ impl Metrics {
     /// A fresh set, all at zero.
     #[must_use]
     pub fn new() -> Metrics {
-        let recorder = recorder();
+        let recorder = Arc::new(recorder());
         let placed = |outcome| counter(&recorder, PLACEMENTS, &[("outcome", outcome)]);
         let preempted = |outcome| counter(&recorder, PREEMPTIONS, &[("outcome", outcome)]);
         let pods = |state| gauge(&recorder, PODS, &[("state", state)]);
@@ -224,6 +364,10 @@ impl Metrics {
                 contradictions: plain(CONTRADICTIONS),
                 staleness: plain(STALENESS),
             },
+            expander: ExpanderCounts::new(&recorder),
+            extender: ExtenderCounts::new(&recorder),
+            schedule: ScheduleCounts::new(recorder.clone()),
+            feed: FeedCounts::new(recorder.clone()),
             calls: CallCounts::new(recorder),
         }
     }
@@ -232,6 +376,30 @@ impl Metrics {
     #[must_use]
     pub fn calls(&self) -> &CallCounts {
         &self.calls
+    }
+
+    /// The counters of the expander's strategies.
+    #[must_use]
+    pub fn expander(&self) -> &ExpanderCounts {
+        &self.expander
+    }
+
+    /// The counters of extender calls.
+    #[must_use]
+    pub fn extender(&self) -> &ExtenderCounts {
+        &self.extender
+    }
+
+    /// The counters of scheduling.
+    #[must_use]
+    pub fn schedule(&self) -> &ScheduleCounts {
+        &self.schedule
+    }
+
+    /// The counters of the API-server feed.
+    #[must_use]
+    pub fn feed(&self) -> &FeedCounts {
+        &self.feed
     }
 
     /// The counters of sessions.
@@ -321,9 +489,18 @@ const METADATA: Metadata<'static> =
 fn recorder() -> PrometheusRecorder {
     let builder = PrometheusBuilder::new();
     // The only error is an empty list of buckets.
-    let builder = builder
-        .set_buckets_for_metric(Matcher::Full(PLACE_DURATION.to_owned()), &DURATION_BUCKETS)
-        .unwrap_or_else(|_| PrometheusBuilder::new());
+    let bounds: [(&str, &[f64]); 5] = [
+        (PLACE_DURATION, &DURATION_BUCKETS),
+        (EXTENDER_DURATION, &DURATION_BUCKETS),
+        (SCHEDULING_ATTEMPT_DURATION, &DURATION_BUCKETS),
+        (SCHEDULING_SLI_DURATION, &SLI_BUCKETS),
+        (PREEMPTION_VICTIMS, &VICTIM_BUCKETS),
+    ];
+    let builder = bounds.into_iter().fold(builder, |builder, (name, bounds)| {
+        builder
+            .set_buckets_for_metric(Matcher::Full(name.to_owned()), bounds)
+            .unwrap_or_else(|_| PrometheusBuilder::new())
+    });
     let recorder = builder.build_recorder();
     for (name, kind, unit, help) in METRICS {
         let (name, help) = (KeyName::from_const_str(name), SharedString::const_str(help));
@@ -361,12 +538,21 @@ fn gauge(
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::feed::kube::Resource;
 
     #[test]
     fn every_metric_of_the_table_is_rendered_with_its_help() {
         let metrics = Metrics::new();
         metrics.calls().count("/berth.v1.PlacementService/Place", 0);
         metrics.record_place_duration(PlaceMethod::Place, Duration::from_micros(3));
+        let schedule = metrics.schedule();
+        schedule.count_attempt("berth", AttemptResult::Scheduled, Duration::from_micros(3));
+        schedule.record_scheduled(Duration::from_millis(3), 1);
+        metrics.feed().count_event(Resource::Pods, FeedEvent::Added);
+        metrics.feed().count_relist(Resource::Pods, "gone");
+        metrics.feed().count_error(Resource::Pods, "cut");
+        metrics.feed().count_refused(Resource::Pods);
+        metrics.feed().set_staleness(Resource::Pods, Duration::ZERO);
         metrics.run_upkeep();
         let text = metrics.render(&berth_engine::Cluster::new().snapshot(), 0, None);
         for (name, _, _, help) in METRICS {

@@ -110,6 +110,16 @@ fn preempt() {
 }
 
 #[test]
+fn headroom() {
+    check("headroom.txt");
+}
+
+#[test]
+fn drain() {
+    check("drain.txt");
+}
+
+#[test]
 fn what_if() {
     check("what-if.txt");
 }
@@ -166,9 +176,13 @@ async fn a_server_answers_as_a_file_does() {
         "place TARGET --gang --min 2 pods.yaml",
         "place TARGET --gang --min 100 --replicas 2 web.yaml",
         "preempt TARGET web.yaml",
+        "headroom TARGET web.yaml --limit 5",
+        "headroom TARGET -f web.yaml --node a1 --node b2",
     ] {
         check_alike("cluster.yaml", &url, command).await;
     }
+    let text = check_alike("cluster.yaml", &url, "drain TARGET a1 a2 --force").await;
+    assert!(text.contains("2 of 2 nodes can go, each for itself"), "{text}");
     // A dry run leaves nothing behind, `--assume` does, and assuming twice is refused.
     assert_eq!(server.cluster().snapshot().n_assumed(), 0);
     let assume = format!("berth place --server {url} --assume web.yaml");
@@ -219,6 +233,7 @@ async fn a_server_supposes_in_a_session() {
         "place TARGET --gang --preempt --replicas 4 gang.yaml",
         "preempt TARGET pinned.yaml --what-if more.yaml --without pod/shop/db",
         "explain TARGET never.yaml --without node/small",
+        "headroom TARGET high.yaml --without pod/shop/web-2",
         "place TARGET high.yaml --without node/n7",
         "place TARGET high.yaml --without pod/shop/web-9",
         "place TARGET high.yaml --what-if bad-what-if.yaml",
@@ -263,7 +278,7 @@ async fn the_limits_of_sessions_are_told() {
 /// `--help` says what is evaluated and what the status means.
 #[test]
 fn help_tells_plugins_and_exit_status() {
-    for command in ["place", "explain", "preempt"] {
+    for command in ["place", "explain", "preempt", "headroom"] {
         let text = run(&format!("berth {command} --help"));
         let words = text.split_whitespace().collect::<Vec<_>>().join(" ");
         for expected in [

@@ -3,11 +3,10 @@
 use crate::model::intern::Symbol;
 use crate::model::shape::ShapeFacts;
 use crate::snapshot::matching::{matching, matching_pairs, tolerated, with_keys};
-use crate::snapshot::node_table::LabelKey;
 use crate::snapshot::row_set::RowSet;
 use crate::snapshot::shard::Shard;
 use crate::snapshot::topology::DomainId;
-use crate::snapshot::{NodeRow, Snapshot};
+use crate::snapshot::{NodeRow, ROWS, Snapshot};
 
 /// What is summed by which domains, and over which nodes.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
@@ -39,8 +38,8 @@ pub(crate) struct DomainSums {
     by_domain: Vec<i64>,
     /// Nodes of each domain that take part; a domain without any does not exist (S-PTS-5).
     n_nodes: Vec<u32>,
-    /// The rows of each shard that take part.
-    rows: Vec<RowSet>,
+    /// The domain of each row that takes part; of other rows none.
+    domains: Vec<DomainId>,
     total: i64,
     /// As of the last [`DomainSums::settle`].
     smallest: Smallest,
@@ -64,7 +63,7 @@ impl DomainSums {
             key: by.key,
             by_domain: vec![0; n_domains],
             n_nodes: Vec::new(),
-            rows: Vec::with_capacity(snapshot.shards.len()),
+            domains: Vec::with_capacity(snapshot.shards.len() * ROWS),
             total: 0,
             smallest: Smallest::default(),
             is_settled: false,
@@ -74,40 +73,70 @@ impl DomainSums {
         }
         for shard in &snapshot.shards {
             let rows = by.nodes.rows(by.key, shard, shape, snapshot);
-            if !sums.n_nodes.is_empty()
-                && let Some(label) = shard.nodes.labels.get(&by.key)
-            {
-                label.for_each_domain(&rows, |domain, rows| {
-                    sums.n_nodes[domain.index()] += rows.len();
-                });
+            let from = sums.domains.len();
+            sums.domains.resize(from + ROWS, DomainId::NONE);
+            if let Some(label) = shard.nodes.labels.get(&by.key) {
+                for row in rows.iter() {
+                    let domain = label.domains[row];
+                    sums.domains[from + row] = domain;
+                    if let Some(n_nodes) = sums.n_nodes.get_mut(domain.index()) {
+                        *n_nodes += 1;
+                    }
+                }
             }
-            sums.rows.push(rows);
         }
         sums
     }
 
-    /// Adds the weights of a shard's rows.
-    pub(super) fn add_shard(&mut self, shard: &Shard, weights: &[i32]) {
-        let Some(label) = shard.nodes.labels.get(&self.key) else {
-            return;
-        };
+    /// Adds the weights of all rows.
+    pub(super) fn add_all(&mut self, weights: &[i32]) {
         for (row, weight) in weights.iter().enumerate().filter(|(_, weight)| **weight != 0) {
-            self.add_to(label, shard.index, row, *weight);
+            self.add_to(row, *weight);
         }
     }
 
     /// The weight of one row changed.
-    pub(super) fn add(&mut self, shard: &Shard, row: usize, change: i32) {
-        if let Some(label) = shard.nodes.labels.get(&self.key) {
-            self.add_to(label, shard.index, row, change);
+    pub(super) fn add(&mut self, row: NodeRow, change: i32) {
+        self.add_to(row.index(), change);
+    }
+
+    fn add_to(&mut self, row: usize, change: i32) {
+        let domain = self.domains[row];
+        if domain.is_some() {
+            self.by_domain[domain.index()] += i64::from(change);
+            self.total += i64::from(change);
+            self.is_settled = false;
         }
     }
 
-    fn add_to(&mut self, label: &LabelKey, shard: usize, row: usize, change: i32) {
-        if self.rows[shard].contains(row) {
-            self.by_domain[label.domains[row].index()] += i64::from(change);
-            self.total += i64::from(change);
-            self.is_settled = false;
+    /// The node of a row, whose pods have this weight, came, went or changed.
+    ///
+    /// `counted` are the rows of its shard that take part now ([`CountedNodes::rows`]).
+    pub(super) fn move_row(&mut self, shard: &Shard, counted: &RowSet, row: NodeRow, weight: i32) {
+        self.add(row, -weight);
+        let label = shard.nodes.labels.get(&self.key);
+        let domain = match label.filter(|_| counted.contains(row.row())) {
+            Some(label) => label.domains[row.row()],
+            None => DomainId::NONE,
+        };
+        let old = std::mem::replace(&mut self.domains[row.index()], domain);
+        if let Some(n_nodes) = self.n_nodes.get_mut(old.index()).filter(|_| old.is_some()) {
+            *n_nodes -= 1;
+        }
+        if let Some(n_nodes) = self.n_nodes.get_mut(domain.index()).filter(|_| domain.is_some()) {
+            *n_nodes += 1;
+        }
+        self.is_settled = false;
+        self.add(row, weight);
+    }
+
+    /// Makes room for rows and domains that came since; nothing is in them yet.
+    pub(super) fn grow(&mut self, snapshot: &Snapshot) {
+        self.domains.resize(snapshot.shards.len() * ROWS, DomainId::NONE);
+        let n_domains = snapshot.topology.n_domains(self.key).max(self.by_domain.len());
+        self.by_domain.resize(n_domains, 0);
+        if !self.n_nodes.is_empty() {
+            self.n_nodes.resize(n_domains, 0);
         }
     }
 
@@ -169,14 +198,28 @@ impl DomainSums {
         sum.min(if is_smallest { self.smallest.of_others } else { self.smallest.sum })
     }
 
+    /// The largest sum of a domain that exists less the smallest; 0 if there are none. Of nodes that a constraint counts only.
+    pub(crate) fn skew(&self) -> i64 {
+        let all = self.by_domain.iter().zip(&self.n_nodes);
+        let existing = || all.clone().filter(|(_, n_nodes)| **n_nodes > 0).map(|(sum, _)| *sum);
+        existing().max().unwrap_or(0) - existing().min().unwrap_or(0)
+    }
+
     /// Whether the pods of a row count.
     pub(crate) fn counts(&self, row: NodeRow) -> bool {
-        self.rows.get(row.shard()).is_some_and(|rows| rows.contains(row.row()))
+        self.domains.get(row.index()).is_some_and(|domain| domain.is_some())
     }
 }
 
 impl CountedNodes {
-    fn rows(&self, key: Symbol, shard: &Shard, shape: &ShapeFacts, snapshot: &Snapshot) -> RowSet {
+    /// The rows of a shard that take part.
+    pub(crate) fn rows(
+        &self,
+        key: Symbol,
+        shard: &Shard,
+        shape: &ShapeFacts,
+        snapshot: &Snapshot,
+    ) -> RowSet {
         let mut rows = with_keys(&shard.nodes, [key].iter());
         let CountedNodes::Eligible { keys, honors_affinity, honors_taints } = self else {
             return rows;

@@ -1,13 +1,15 @@
-//! Fork: a snapshot that one caller may change without anyone seeing it.
+//! Fork: a snapshot that one caller may change without anyone seeing it, and change back.
 
 use std::sync::Arc;
 use std::sync::atomic::AtomicU64;
 
 use rustc_hash::FxHashMap;
 
+use super::images::ImageRefresh;
 use crate::error::EngineError;
 use crate::kernel::Kernels;
-use crate::model::{Pod, PodKey};
+use crate::model::volume::VolumeBindings;
+use crate::model::{Node, Pod, PodKey};
 use crate::place::basis::Touched;
 use crate::place::decision::Outcome;
 use crate::place::memo::{self, Memo, MemoKey};
@@ -35,11 +37,27 @@ pub(crate) struct Fork<'a> {
     evaluations: FxHashMap<MemoKey, Evaluation>,
 }
 
+/// What a fork keeps of an evaluation that the cluster remembers.
+type Keep = fn(&mut Evaluation, &mut Plan<'_>, u64) -> Evaluation;
+const WHOLE: Keep = |evaluation, base, lineage| evaluation.fork(base, lineage);
+const FILTERED: Keep = |evaluation, base, lineage| evaluation.fork_filtered(base, lineage);
+
 impl<'a> Fork<'a> {
     pub(crate) fn of(base: &'a Snapshot, versions: Arc<AtomicU64>, memo: &'a Memo) -> Fork<'a> {
         let draft = Draft::fork(base, versions);
         let (touched, unlisted) = (Touched::default(), Vec::new());
         Fork { base, draft, touched, memo, unlisted, evaluations: FxHashMap::default() }
+    }
+
+    /// The fork as it is, every pod listed.
+    pub(crate) fn snapshot(&mut self) -> &Snapshot {
+        self.list();
+        &self.draft.snapshot
+    }
+
+    /// The node of a row.
+    pub(crate) fn node(&self, row: NodeRow) -> Option<&Node> {
+        self.draft.snapshot.node(row)
     }
 
     /// Decides on the fork for a pod that was not placed on it before.
@@ -49,7 +67,7 @@ impl<'a> Fork<'a> {
         kernels: Kernels,
     ) -> Result<Decided, EngineError> {
         let tie_break = request.tie_break;
-        self.run(request, kernels, looks_at_pods, |plan, evaluation| {
+        self.run(request, kernels, (looks_at_pods, |_| Some(WHOLE)), |plan, evaluation| {
             place::decide(plan, evaluation, tie_break)
         })
     }
@@ -64,17 +82,42 @@ impl<'a> Fork<'a> {
         let PreemptRequest { pod, policy, tie_break, .. } = *request;
         let place = PlaceRequest { pod, policy, tie_break };
         let looks_at_pods = |_: &Plan<'_>| true;
-        self.run(&place, kernels, looks_at_pods, |plan, evaluation| {
+        self.run(&place, kernels, (looks_at_pods, |_| Some(WHOLE)), |plan, evaluation| {
             preempt::preempt(plan, evaluation, request, versions)
         })
     }
 
-    /// Runs `attempt` on a plan of the fork with what is remembered of the request's shape, here or in the cluster.
+    /// Asks filters about a request, or anything else that every pod on the fork may have a say in.
+    pub(crate) fn ask<T>(
+        &mut self,
+        request: &PlaceRequest<'_>,
+        kernels: Kernels,
+        ask: impl FnOnce(&mut Plan<'_>, &mut Evaluation) -> T,
+    ) -> T {
+        self.run(request, kernels, (looks_at_pods, |_| Some(FILTERED)), ask)
+    }
+
+    /// The same for questions about a row or two: nothing is evaluated but what other pods have to do with it.
+    pub(crate) fn ask_of_row<T>(
+        &mut self,
+        request: &PlaceRequest<'_>,
+        kernels: Kernels,
+        ask: impl FnOnce(&mut Plan<'_>, &mut Evaluation) -> T,
+    ) -> T {
+        let keep = |plan: &Plan<'_>| plan.prepared.demand().filters().then_some(FILTERED);
+        self.run(request, kernels, (looks_at_pods, keep), ask)
+    }
+
+    /// Runs `attempt` on a plan of the fork with what is remembered of the request's shape, here or in the cluster; `keep` tells how to
+    /// make of the latter what is kept here, if anything.
     fn run<T>(
         &mut self,
         request: &PlaceRequest<'_>,
         kernels: Kernels,
-        looks_at_pods: impl FnOnce(&Plan<'_>) -> bool,
+        (looks_at_pods, keep): (
+            impl FnOnce(&Plan<'_>) -> bool,
+            impl FnOnce(&Plan<'_>) -> Option<Keep>,
+        ),
         attempt: impl FnOnce(&mut Plan<'_>, &mut Evaluation) -> T,
     ) -> T {
         let plan = Plan::new(&self.draft.snapshot, request, kernels);
@@ -85,7 +128,7 @@ impl<'a> Fork<'a> {
         } else {
             plan
         };
-        let Some(key) = MemoKey::of(&plan) else {
+        let (Some(key), Some(keep)) = (MemoKey::of(&plan), keep(&plan)) else {
             return attempt(&mut plan, &mut Evaluation::default());
         };
         if self.evaluations.len() >= memo::capacity(self.draft.snapshot.shards.len()) {
@@ -94,7 +137,7 @@ impl<'a> Fork<'a> {
         let evaluation = self.evaluations.entry(key).or_insert_with(|| {
             let mut base = Plan::new(self.base, request, kernels);
             let lineage = self.draft.snapshot.lineage;
-            self.memo.with(&mut base, |base, evaluation| evaluation.fork(base, lineage))
+            self.memo.with(&mut base, |base, evaluation| keep(evaluation, base, lineage))
         });
         attempt(&mut plan, evaluation)
     }
@@ -110,35 +153,92 @@ impl<'a> Fork<'a> {
 
     /// Puts a pod where it was decided to go, if anywhere, as assuming it would.
     pub(crate) fn commit(&mut self, pod: &Pod, decided: &Decided) {
-        let (Some(chosen), Outcome::Placed(placement)) =
+        if let (Some(chosen), Outcome::Placed(placement)) =
             (decided.chosen, &decided.decision.outcome)
-        else {
-            return;
-        };
-        let row = chosen.row;
+        {
+            self.put(pod, chosen.row, &placement.volumes);
+        }
+    }
+
+    /// Puts a pod onto the node of a row, and what becomes of its claims there.
+    pub(crate) fn put(&mut self, pod: &Pod, row: NodeRow, volumes: &VolumeBindings) {
         self.draft.clear_nomination(pod.key());
         self.draft.take_room(row, pod);
-        self.draft.assume_bindings(pod.key(), row, &placement.volumes);
-        if self.draft.snapshot.node(row).is_some_and(|node| !node.facts().images.is_empty()) {
-            self.draft.refresh_images(row);
-        }
+        self.draft.assume_bindings(pod.key(), row, volumes);
+        self.refresh_images(row);
         self.unlisted.push((row, pod.clone()));
         if pod.volumes().is_some() || pod.shape().facts.pod_affinity.is_some() {
             self.list();
         }
     }
 
+    /// Takes a pod of this name off a row, with what was assumed of its claims; answers it as it was there.
+    pub(crate) fn take(&mut self, row: NodeRow, pod: &PodKey) -> Option<Pod> {
+        self.list();
+        let shard = self.draft.snapshot.shards.get(row.shard())?;
+        let found = shard.pods.find(row.row(), pod)?.pod.clone();
+        self.draft.evict(row, pod);
+        self.refresh_images(row);
+        Some(found)
+    }
+
+    /// Adds a node or replaces the one of its name, whose pods stay.
+    pub(crate) fn add_node(&mut self, node: &Node) -> NodeRow {
+        let snapshot = &mut self.draft.snapshot;
+        let known = snapshot.row_of(node.facts().symbol);
+        let mut images = ImageRefresh::default();
+        if let Some(old) = known.and_then(|row| snapshot.node(row)).cloned() {
+            remove_images(&mut images, &old, snapshot);
+        }
+        if !node.facts().images.is_empty() {
+            images.add_node(node, Arc::make_mut(&mut snapshot.images));
+        }
+        let row = match known {
+            Some(row) => {
+                self.draft.replace_node(row, node.clone());
+                row
+            }
+            None => {
+                self.draft.snapshot.counts.n_nodes += 1;
+                self.draft.insert_node(node.clone())
+            }
+        };
+        self.refresh_images(row);
+        row
+    }
+
+    /// Removes the node of a row and the pods on it.
+    pub(crate) fn remove_node(&mut self, row: NodeRow) {
+        self.list();
+        let Some(node) = self.draft.snapshot.node(row).cloned() else { return };
+        remove_images(&mut ImageRefresh::default(), &node, &mut self.draft.snapshot);
+        for placed in self.draft.remove_node(row) {
+            self.draft.release_bindings(placed.pod.key());
+        }
+        self.draft.snapshot.counts.n_nodes -= 1;
+    }
+
+    /// A node that changed has its entry of images refreshed (S-IL-5).
+    fn refresh_images(&mut self, row: NodeRow) {
+        if self.draft.snapshot.node(row).is_some_and(|node| !node.facts().images.is_empty()) {
+            self.draft.refresh_images(row);
+        }
+    }
+
+    /// What the fork is now, to return to.
+    pub(crate) fn save(&mut self) -> Saved {
+        self.list();
+        Saved { draft: self.draft.clone(), touched: self.touched.clone() }
+    }
+
     /// Evicts a candidate's victims and takes back nominations; answers what the fork was before.
     pub(crate) fn evict(&mut self, candidate: &Candidate, cleared: &[PodKey]) -> Saved {
-        self.list();
-        let saved = Saved { draft: self.draft.clone(), touched: self.touched.clone() };
+        let saved = self.save();
         if let Some(row) = self.draft.snapshot.row_named(&candidate.node) {
             for victim in &candidate.victims {
                 self.draft.evict(row, &victim.pod);
             }
-            if self.draft.snapshot.node(row).is_some_and(|node| !node.facts().images.is_empty()) {
-                self.draft.refresh_images(row);
-            }
+            self.refresh_images(row);
         }
         self.touched.add(&saved.draft.snapshot, &self.draft.snapshot);
         // Clearing nominations is no eviction: nobody has to wait for that.
@@ -146,13 +246,12 @@ impl<'a> Fork<'a> {
         saved
     }
 
-    /// Takes an eviction back, and all that came after it.
+    /// Takes back all that came after a time.
     pub(crate) fn restore(&mut self, saved: Saved) {
         let Saved { draft, touched } = saved;
-        (self.draft, self.touched) = (draft, touched);
         self.unlisted.clear();
-        // They know of versions that are gone.
-        self.evaluations.clear();
+        self.draft.revert(&draft);
+        self.touched = touched;
     }
 
     /// Makes sure that nobody evicts a pod that is on a node.
@@ -163,7 +262,15 @@ impl<'a> Fork<'a> {
     }
 }
 
+/// The images of a node that goes are on one node less.
+fn remove_images(images: &mut ImageRefresh, node: &Node, snapshot: &mut Snapshot) {
+    if !node.facts().images.is_empty() {
+        images.remove_node(node, Arc::make_mut(&mut snapshot.images));
+    }
+}
+
 /// A fork at some time, to return to.
+#[derive(Clone, Debug)]
 pub(crate) struct Saved {
     draft: Draft,
     touched: Touched,

@@ -1,8 +1,5 @@
 //! Forks, commits and gangs on clusters of a few nodes.
 
-#[path = "../../tests/object/object.rs"]
-mod object;
-
 use std::cell::Cell;
 use std::sync::Arc;
 
@@ -14,6 +11,7 @@ use super::commit::CommitError;
 use super::delta::Delta;
 use crate::error::EngineError;
 use crate::model::{Pod, PodKey};
+use crate::object;
 use crate::place::basis::Ground;
 use crate::place::decision::Outcome;
 use crate::place::request::{PlaceRequest, TieBreak};

@@ -159,6 +159,16 @@ impl Writer {
         }
     }
 
+    /// Every known pod, in no order that means anything.
+    pub(super) fn known_pods(&self) -> impl Iterator<Item = Known<'_>> {
+        self.pods.iter(&self.draft.snapshot)
+    }
+
+    /// The names of all nodes, in no order that means anything.
+    pub(super) fn known_nodes(&self) -> impl Iterator<Item = &Arc<str>> {
+        self.nodes.iter().map(|(name, _)| name)
+    }
+
     /// Whether this very pod is known.
     pub(crate) fn knows(&self, pod: &Pod) -> bool {
         self.known(pod.key()).is_some_and(|known| known.pod.is_same_as(pod))
@@ -294,7 +304,7 @@ impl Writer {
         }
     }
 
-    fn known(&self, key: &PodKey) -> Option<Known<'_>> {
+    pub(super) fn known(&self, key: &PodKey) -> Option<Known<'_>> {
         self.pods.get(key, &self.draft.snapshot)
     }
 
@@ -304,7 +314,7 @@ impl Writer {
 }
 
 /// Refuses a pod whose amounts a node's sums could not hold.
-fn check_range(snapshot: &Snapshot, row: NodeRow, pod: &Pod) -> Result<(), ModelError> {
+pub(super) fn check_range(snapshot: &Snapshot, row: NodeRow, pod: &Pod) -> Result<(), ModelError> {
     let usage = &snapshot.shards[row.shard()].usage;
     if usage.has_range_for(row.row(), pod.footprint()) {
         return Ok(());

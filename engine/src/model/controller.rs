@@ -1,9 +1,11 @@
-//! Controllers that own pods: read for one thing, the selector of default spread constraints. Rules: S-PTS-12, W-SEL-5,
-//! W-SEL-6.
+//! Controllers that own pods: their selectors, for default spread constraints, and how many pods they are to have, for drains.
+//! Rules: S-PTS-12, S-SD-3, W-SEL-5, W-SEL-6.
 
 use std::collections::BTreeMap;
+use std::hash::BuildHasher;
 
 use berth_proto::meta_v1;
+use rustc_hash::FxBuildHasher;
 
 use super::intern::{Interner, Symbol};
 use super::label_selector::LabelSelector;
@@ -18,11 +20,29 @@ pub(crate) struct ControllerKey {
     name: Symbol,
 }
 
+/// Tells the controllers of pods apart, whatever their kind: a hash of the owner reference's uid, or where it has none, of its
+/// kind and name.
+#[derive(Copy, Clone, PartialEq, Eq, Hash, PartialOrd, Ord, Debug)]
+pub(crate) struct ControllerId(u64);
+
+impl ControllerId {
+    /// `None` for a pod without a controller.
+    pub(crate) fn of_pod(metadata: &meta_v1::ObjectMeta) -> Option<ControllerId> {
+        let mut owners = metadata.owner_references.iter();
+        let owner = owners.find(|owner| owner.controller == Some(true))?;
+        let named = (&metadata.namespace, &owner.kind, &owner.name);
+        let hash = FxBuildHasher.hash_one((&owner.uid, owner.uid.is_empty().then_some(named)));
+        Some(ControllerId(hash))
+    }
+}
+
 /// A ReplicationController, ReplicaSet or StatefulSet.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) struct Controller {
     /// `None` where it is absent or does not parse, which adds nothing (W-SEL-6).
     pub(crate) selector: Option<LabelSelector>,
+    /// `spec.replicas`, where it is said.
+    pub(crate) n_replicas: Option<i32>,
 }
 
 impl ControllerKey {
@@ -37,6 +57,10 @@ impl ControllerKey {
 
     pub(crate) fn kind(self) -> ObjectKind {
         self.kind
+    }
+
+    pub(crate) fn name(self) -> Symbol {
+        self.name
     }
 
     /// The controller that owns a pod, if it is of a kind that default constraints look at (S-PTS-12).
@@ -61,21 +85,23 @@ impl Controller {
     /// Of a map of equalities, which is not validated (W-SEL-5).
     pub(crate) fn of_map(
         selector: Option<&BTreeMap<String, String>>,
+        n_replicas: Option<i32>,
         names: &Interner,
     ) -> Controller {
         let requirements = selector.into_iter().flatten().map(|(key, value)| Requirement {
             key: names.intern(key),
             rule: Rule::In([names.intern(value)].into_iter().collect()),
         });
-        Controller { selector: Some(LabelSelector::of(requirements.collect())) }
+        Controller { selector: Some(LabelSelector::of(requirements.collect())), n_replicas }
     }
 
     /// Of a label selector.
     pub(crate) fn of_selector(
         selector: Option<&meta_v1::LabelSelector>,
+        n_replicas: Option<i32>,
         names: &Interner,
     ) -> Controller {
         let compiled = selector.map(|selector| LabelSelector::compile(selector, names));
-        Controller { selector: compiled.and_then(Result::ok) }
+        Controller { selector: compiled.and_then(Result::ok), n_replicas }
     }
 }

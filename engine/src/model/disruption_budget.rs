@@ -1,4 +1,4 @@
-//! PodDisruptionBudget: how many more of a set of pods may be evicted now. Rule: S-PRE-13.
+//! PodDisruptionBudget: how many more of a set of pods may be evicted now. Rules: S-PRE-13, S-SD-5.
 
 use berth_proto::policy_v1;
 
@@ -7,12 +7,12 @@ use super::label_selector::LabelSelector;
 use super::object::ObjectKey;
 use super::population::PopulationFacts;
 
-/// A budget as preemption reads it.
+/// A budget as preemption and drains read it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct DisruptionBudget {
     pub(crate) namespace: Symbol,
     pub(crate) name: Symbol,
-    /// `None` where it matches no pod: absent, empty, or not to be parsed.
+    /// `None` where it matches no pod: absent, or not to be parsed.
     selector: Option<LabelSelector>,
     /// `status.disruptionsAllowed`.
     pub(crate) n_allowed: i64,
@@ -35,16 +35,24 @@ impl DisruptionBudget {
         DisruptionBudget {
             namespace: names.intern(&key.namespace),
             name: names.intern(&key.name),
-            selector: selector.filter(|selector| !selector.is_empty()),
+            selector,
             n_allowed: status.map_or(0, |status| i64::from(status.disruptions_allowed)),
             disrupted: disrupted.into(),
         }
     }
 
-    /// Whether it covers pods of a population.
+    /// Whether it covers pods of a population for preemption: an empty selector covers none, nor does any pods without labels.
     pub(crate) fn covers(&self, population: &PopulationFacts) -> bool {
         population.namespace == self.namespace
             && !population.labels.is_empty()
+            && self.selector.as_ref().is_some_and(|selector| {
+                !selector.is_empty() && selector.matches(&population.labels)
+            })
+    }
+
+    /// The same for drains: an empty selector covers every pod of the namespace (S-SD-5).
+    pub(crate) fn covers_for_drain(&self, population: &PopulationFacts) -> bool {
+        population.namespace == self.namespace
             && self.selector.as_ref().is_some_and(|selector| selector.matches(&population.labels))
     }
 

@@ -14,6 +14,30 @@ use super::resources::{MAX_AMOUNT, Resource, Resources};
 use super::taint::Taint;
 use crate::kernel::hash_name;
 
+/// In what two states of a node differ, as far as scheduling can tell.
+#[derive(Copy, Clone, Debug, Default, PartialEq, Eq)]
+pub struct NodeDifference {
+    /// `status.allocatable`, `pods` included.
+    pub allocatable: bool,
+    /// `metadata.labels`.
+    pub labels: bool,
+    /// `spec.taints`, their order included.
+    pub taints: bool,
+    /// `spec.unschedulable`.
+    pub unschedulable: bool,
+    /// `status.images`.
+    pub images: bool,
+    /// `status.declaredFeatures`.
+    pub declared_features: bool,
+}
+
+impl NodeDifference {
+    /// Whether no decision can tell the two states apart.
+    pub fn is_none(self) -> bool {
+        self == NodeDifference::default()
+    }
+}
+
 /// A compiled node. Cheap to clone: everything behind it is shared.
 #[derive(Clone, Debug)]
 pub struct Node {
@@ -34,9 +58,70 @@ pub(crate) struct NodeFacts {
     /// `status.allocatable` (S-FIT-7).
     pub(crate) allocatable: Resources,
     pub(crate) allowed_pods: i64,
+    pub(crate) capacity: Capacity,
     /// Image names as reported and their sizes in bytes; of a name reported twice the first counts.
     pub(crate) images: Box<[(Symbol, i64)]>,
     pub(crate) features: FeatureSet,
+    pub(crate) removal: RemovalFacts,
+}
+
+/// What a machine has before anything is set aside: what autoscalers weigh and limit.
+#[derive(Copy, Clone, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Capacity {
+    pub(crate) milli_cpu: i64,
+    /// In bytes.
+    pub(crate) memory: i64,
+}
+
+impl Capacity {
+    /// Of `status.capacity`; what it does not name is as in `status.allocatable`.
+    fn compile(node: &core_v1::Node, names: &Interner) -> Result<Capacity, ModelError> {
+        let amount = |name: &str| {
+            let Some(status) = &node.status else { return Ok(0) };
+            let (list, field) = match status.capacity.get(name) {
+                Some(_) => (&status.capacity, "status.capacity"),
+                None => (&status.allocatable, "status.allocatable"),
+            };
+            let quantity = list.get(name).zip(Resource::from_name(name, names));
+            let units = quantity.map(|(quantity, resource)| {
+                Ok(resource.units(parse_amount(quantity, name, field)?))
+            });
+            units.unwrap_or(Ok(0))
+        };
+        Ok(Capacity { milli_cpu: amount("cpu")?, memory: amount("memory")? })
+    }
+}
+
+/// What scale-down reads of a node (S-SD-1).
+#[derive(Copy, Clone, Debug, Default, PartialEq, Eq)]
+pub(crate) struct RemovalFacts {
+    /// The annotation says that the node is to stay.
+    pub(crate) is_disabled: bool,
+    /// It has a deletion timestamp, or carries the taint of a node that goes.
+    pub(crate) is_under_way: bool,
+    /// Its condition `Ready` is there and `True`.
+    pub(crate) is_ready: bool,
+}
+
+/// The taint of a node that an autoscaler is about to remove.
+pub(crate) const TO_BE_DELETED: &str = "ToBeDeletedByClusterAutoscaler";
+const SCALE_DOWN_DISABLED: &str = "cluster-autoscaler.kubernetes.io/scale-down-disabled";
+
+impl RemovalFacts {
+    fn of(node: &core_v1::Node) -> RemovalFacts {
+        let metadata = node.metadata.as_ref();
+        let annotation = metadata.and_then(|m| m.annotations.get(SCALE_DOWN_DISABLED));
+        let mut taints = node.spec.iter().flat_map(|spec| &spec.taints);
+        let mut conditions = node.status.iter().flat_map(|status| &status.conditions);
+        RemovalFacts {
+            is_disabled: annotation.is_some_and(|value| value == "true"),
+            is_under_way: metadata.is_some_and(|m| m.deletion_timestamp.is_some())
+                || taints.any(|taint| taint.key == TO_BE_DELETED),
+            is_ready: conditions
+                .find(|condition| condition.r#type == "Ready")
+                .is_some_and(|condition| condition.status == "True"),
+        }
+    }
 }
 
 impl Node {
@@ -64,10 +149,12 @@ impl Node {
             taints,
             allocatable,
             allowed_pods,
+            capacity: Capacity::compile(node, names)?,
             images: compile_images(node, names)?,
             features: FeatureSet::declared(
                 node.status.as_ref().map_or(&[][..], |s| &s.declared_features),
             ),
+            removal: RemovalFacts::of(node),
         });
         Ok(Node { facts, resource_version: metadata.resource_version.parse().ok() })
     }
@@ -75,6 +162,24 @@ impl Node {
     /// `metadata.name`.
     pub fn name(&self) -> &str {
         &self.facts.name
+    }
+
+    /// In what it differs from an earlier state of the same node.
+    pub fn difference(&self, earlier: &Node) -> NodeDifference {
+        let (new, old) = (&*self.facts, &*earlier.facts);
+        NodeDifference {
+            allocatable: new.allocatable != old.allocatable || new.allowed_pods != old.allowed_pods,
+            labels: new.labels != old.labels,
+            taints: new.taints != old.taints,
+            unschedulable: new.unschedulable != old.unschedulable,
+            images: new.images != old.images,
+            declared_features: new.features != old.features,
+        }
+    }
+
+    /// `status.capacity` of cpu, in milli-units, and of memory, in bytes; what it does not name is as in `status.allocatable`.
+    pub fn capacity(&self) -> (i64, i64) {
+        (self.facts.capacity.milli_cpu, self.facts.capacity.memory)
     }
 
     /// The same node with other facts.
@@ -144,4 +249,51 @@ fn compile_images(
     images.sort_by_key(|(name, _)| *name);
     images.dedup_by_key(|(name, _)| *name);
     Ok(images.into())
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::{Value, json};
+
+    use super::*;
+
+    #[test]
+    fn a_difference_names_what_decisions_read() {
+        let model = Model::new();
+        let compile = |change: fn(&mut Value)| {
+            let mut node = json!({
+                "metadata": {"name": "n", "labels": {"a": "b"}, "resourceVersion": "1"},
+                "status": {"allocatable": {"cpu": "4", "pods": "110"}},
+            });
+            change(&mut node);
+            let node: core_v1::Node = serde_json::from_value(node).unwrap();
+            Node::compile(&node, &model).unwrap()
+        };
+        let none = NodeDifference::default();
+        let check = |change, expected: NodeDifference| {
+            assert_eq!(compile(change).difference(&compile(|_| {})), expected);
+        };
+        check(|_| {}, none);
+        check(|node| node["metadata"]["resourceVersion"] = json!("2"), none);
+        check(
+            |node| node["status"]["allocatable"]["pods"] = json!("9"),
+            NodeDifference { allocatable: true, ..none },
+        );
+        check(
+            |node| node["metadata"]["labels"]["a"] = json!("c"),
+            NodeDifference { labels: true, ..none },
+        );
+        check(
+            |node| {
+                node["spec"] =
+                    json!({"unschedulable": true, "taints": [{"key": "k", "effect": "NoSchedule"}]})
+            },
+            NodeDifference { unschedulable: true, taints: true, ..none },
+        );
+        check(
+            |node| node["status"]["images"] = json!([{"names": ["i"], "sizeBytes": 5}]),
+            NodeDifference { images: true, ..none },
+        );
+        assert!(none.is_none() && !NodeDifference { images: true, ..none }.is_none());
+    }
 }

@@ -205,16 +205,22 @@ fn compile_facts(
             ObjectFacts::Service(Arc::new(Service::compile(service, key, names)))
         }
         WireObject::ReplicationController(owner) => {
-            controller(Controller::of_map(owner.spec.as_ref().map(|spec| &spec.selector), names))
+            let spec = owner.spec.as_ref();
+            let n_replicas = spec.and_then(|spec| spec.replicas);
+            controller(Controller::of_map(spec.map(|spec| &spec.selector), n_replicas, names))
         }
-        WireObject::ReplicaSet(owner) => controller(Controller::of_selector(
-            owner.spec.as_ref().and_then(|spec| spec.selector.as_ref()),
-            names,
-        )),
-        WireObject::StatefulSet(owner) => controller(Controller::of_selector(
-            owner.spec.as_ref().and_then(|spec| spec.selector.as_ref()),
-            names,
-        )),
+        WireObject::ReplicaSet(owner) => {
+            let spec = owner.spec.as_ref();
+            let selector = spec.and_then(|spec| spec.selector.as_ref());
+            let n_replicas = spec.and_then(|spec| spec.replicas);
+            controller(Controller::of_selector(selector, n_replicas, names))
+        }
+        WireObject::StatefulSet(owner) => {
+            let spec = owner.spec.as_ref();
+            let selector = spec.and_then(|spec| spec.selector.as_ref());
+            let n_replicas = spec.and_then(|spec| spec.replicas);
+            controller(Controller::of_selector(selector, n_replicas, names))
+        }
         WireObject::PersistentVolume(volume) => {
             let volume = PersistentVolume::compile(volume, metadata, names)?;
             ObjectFacts::Storage(StorageObject::PersistentVolume(Arc::new(volume)))

@@ -7,7 +7,8 @@ use berth_proto::{core_v1, meta_v1};
 
 use super::Model;
 use super::ModelError;
-use super::controller::ControllerKey;
+use super::controller::{ControllerId, ControllerKey};
+use super::drainability::Drainability;
 use super::label::{self, Labels, check_name};
 use super::population::{Population, PopulationFacts};
 use super::requests::PodRequests;
@@ -51,11 +52,26 @@ pub(crate) struct PodFacts {
     pub(crate) population: Arc<Population>,
     /// The controller that owns it, where default constraints look at its kind.
     pub(crate) owner: Option<ControllerKey>,
+    /// The controller that owns it, whatever its kind.
+    pub(crate) controller: Option<ControllerId>,
     /// `None` where placement looks at none of its volumes.
     pub(crate) volumes: Option<Arc<PodVolumes>>,
     /// What the pod takes on its node where its status says other than its spec (S-FIT-5).
     pub(crate) resized: Option<Arc<Footprint>>,
     pub(crate) preemption: PreemptionFacts,
+    pub(crate) drainability: Arc<Drainability>,
+    pub(crate) times: PodTimes,
+    /// Its condition `Ready` is true.
+    pub(crate) is_ready: bool,
+}
+
+/// When a pod was made and when it goes, in seconds since 1970.
+#[derive(Copy, Clone, PartialEq, Eq, Debug)]
+pub(crate) struct PodTimes {
+    /// `metadata.creationTimestamp`; [`i64::MAX`] where there is none.
+    pub(crate) created: i64,
+    /// `metadata.deletionTimestamp`, its grace period included; [`i64::MAX`] where there is none.
+    pub(crate) deleted: i64,
 }
 
 /// What preemption reads of a pod.
@@ -81,7 +97,7 @@ impl Pod {
             return Err(ModelError::new("spec", "is missing"));
         };
         let requests = PodRequests::parse(pod)?;
-        let metadata = pod.metadata.as_ref();
+        let (metadata, names) = (pod.metadata.as_ref(), model.names());
         let population = compile_population(metadata, &key, model)?;
         let origin = (population.facts.namespace, &population.facts.labels);
         let facts = ShapeFacts::compile(spec, &requests, origin, model.names(), model.terms())?;
@@ -100,10 +116,15 @@ impl Pod {
             is_terminal: matches!(phase, "Succeeded" | "Failed"),
             shape,
             owner: metadata.and_then(|m| ControllerKey::of_pod(m, &key.namespace, model.names())),
+            controller: metadata.and_then(ControllerId::of_pod),
             population,
             resized,
             volumes: PodVolumes::compile(&spec.volumes, &key, model.names()),
             preemption: PreemptionFacts::compile(pod, spec, model)?,
+            drainability: Drainability::compile(metadata, spec, names)
+                .shared(model.drainabilities()),
+            times: PodTimes::of(metadata),
+            is_ready: pod.status.as_ref().is_some_and(is_ready),
             key,
         })))
     }
@@ -131,6 +152,11 @@ impl Pod {
     /// `spec.schedulerName`, `default-scheduler` when absent.
     pub fn scheduler_name(&self) -> &str {
         &self.0.shape.facts.scheduler_name
+    }
+
+    /// `metadata.resourceVersion`, where it is a number.
+    pub fn resource_version(&self) -> Option<u64> {
+        self.0.resource_version
     }
 
     /// `status.nominatedNodeName`, if set.
@@ -176,6 +202,32 @@ impl Pod {
         Pod(Arc::new(PodFacts { node_name: None, ..(*self.0).clone() }))
     }
 
+    /// What would be made in the pod's place were it evicted: the same, on no node yet, as its spec says, and not being deleted.
+    pub(crate) fn anew(&self, model: &Model) -> Pod {
+        let preemption = PreemptionFacts {
+            nominated_node: None,
+            start_time: NOT_STARTED,
+            ..self.0.preemption.clone()
+        };
+        let population = if self.is_terminating() {
+            let facts =
+                PopulationFacts { is_terminating: false, ..self.0.population.facts.clone() };
+            model.populations().intern(facts, Population::new)
+        } else {
+            self.0.population.clone()
+        };
+        let times = PodTimes { deleted: i64::MAX, ..self.0.times };
+        let facts = (*self.0).clone();
+        Pod(Arc::new(PodFacts {
+            node_name: None,
+            resized: None,
+            preemption,
+            population,
+            times,
+            ..facts
+        }))
+    }
+
     /// The same pod, nominated to a node or to none.
     pub(crate) fn nominated_to(&self, nominated_node: Option<Arc<str>>) -> Pod {
         let preemption = PreemptionFacts { nominated_node, ..self.0.preemption.clone() };
@@ -213,6 +265,16 @@ impl Pod {
     }
 }
 
+impl PodTimes {
+    fn of(metadata: Option<&meta_v1::ObjectMeta>) -> PodTimes {
+        let seconds = |time: Option<berth_proto::Time>| time.and_then(|time| time.unix_seconds());
+        PodTimes {
+            created: seconds(metadata.and_then(|m| m.creation_timestamp)).unwrap_or(i64::MAX),
+            deleted: seconds(metadata.and_then(|m| m.deletion_timestamp)).unwrap_or(i64::MAX),
+        }
+    }
+}
+
 impl PreemptionFacts {
     fn compile(
         pod: &core_v1::Pod,
@@ -247,6 +309,11 @@ fn is_disrupted_by_scheduler(status: &core_v1::PodStatus) -> bool {
     condition.is_some_and(|condition| {
         condition.status == "True" && condition.reason == "PreemptionByScheduler"
     })
+}
+
+fn is_ready(status: &core_v1::PodStatus) -> bool {
+    let condition = status.conditions.iter().find(|condition| condition.r#type == "Ready");
+    condition.is_some_and(|condition| condition.status == "True")
 }
 
 fn compile_key(pod: &core_v1::Pod, model: &Model) -> Result<PodKey, ModelError> {

@@ -4,6 +4,7 @@
 use std::collections::BTreeMap;
 
 use berth_proto::{Amount, Quantity, core_v1};
+use rustc_hash::FxHashSet;
 use smallvec::SmallVec;
 
 use super::ModelError;
@@ -13,6 +14,9 @@ use super::resources::{Resource, Resources};
 /// What scoring assumes of a container that says nothing (S-RS-3): 100 m CPU and 200 Mi memory.
 const DEFAULT_MILLI_CPU: i64 = 100;
 const DEFAULT_MEMORY: i64 = 200 * 1024 * 1024;
+
+/// Most different resource names that one pod may ask for, so that summing them takes no time worth speaking of; pods have a handful.
+const MAX_NAMES: usize = 512;
 
 /// Exact amounts by resource name; names stand in no order and occur once.
 type Amounts<'a> = SmallVec<[(&'a str, Amount); 4]>;
@@ -57,6 +61,7 @@ impl<'a> PodRequests<'a> {
         else {
             return Err(ModelError::new("spec", "is missing"));
         };
+        check_n_names(spec, status)?;
         let statuses = |init: bool| -> &'a [core_v1::ContainerStatus] {
             status.map_or(&[], |s| {
                 if init { &s.init_container_statuses } else { &s.container_statuses }
@@ -110,7 +115,7 @@ impl<'a> PodRequests<'a> {
     }
 
     /// S-FIT-2 to S-FIT-4 in exact amounts.
-    fn aggregate(&self, options: Options) -> Amounts<'a> {
+    pub(crate) fn aggregate(&self, options: Options) -> Amounts<'a> {
         let defaults = if options.with_defaults { self.defaults(options) } else { Amounts::new() };
         let of = |c: &ContainerRequests<'a>, status: bool| {
             let mut amounts = c.effective(options.use_status && status, self.resize_infeasible);
@@ -223,6 +228,40 @@ fn is_resize_infeasible(status: &core_v1::PodStatus) -> bool {
     status.conditions.iter().any(|c| c.r#type == "PodResizePending" && c.reason == "Infeasible")
 }
 
+/// Bounds the names that a sum may have to tell apart.
+fn check_n_names(
+    spec: &core_v1::PodSpec,
+    status: Option<&core_v1::PodStatus>,
+) -> Result<(), ModelError> {
+    let containers = spec.containers.iter().chain(&spec.init_containers);
+    let asked = containers.filter_map(|container| container.resources.as_ref());
+    let asked = asked.chain(&spec.resources).map(|resources| &resources.requests);
+    let statuses = status.into_iter().flat_map(|status| {
+        let containers = status.container_statuses.iter().chain(&status.init_container_statuses);
+        let of_containers = containers.flat_map(|it| lists(&it.resources, &it.allocated_resources));
+        of_containers.chain(lists(&status.resources, &status.allocated_resources))
+    });
+    let all = || asked.clone().chain([&spec.overhead]).chain(statuses.clone());
+    // Nearly always the first look is enough.
+    let n_entries: usize = all().map(BTreeMap::len).sum();
+    if n_entries <= MAX_NAMES {
+        return Ok(());
+    }
+    let names: FxHashSet<&String> = all().flat_map(BTreeMap::keys).collect();
+    if names.len() <= MAX_NAMES {
+        return Ok(());
+    }
+    let reason = format!("names {} different resources, more than {MAX_NAMES}", names.len());
+    Err(ModelError::new("spec.containers", reason))
+}
+
+fn lists<'a>(
+    actual: &'a Option<core_v1::ResourceRequirements>,
+    allocated: &'a BTreeMap<String, Quantity>,
+) -> impl Iterator<Item = &'a BTreeMap<String, Quantity>> + Clone {
+    actual.iter().map(|actual| &actual.requests).chain([allocated])
+}
+
 /// Parses a resource list of a pod: every amount valid and ≥ 0.
 fn parse_list<'a>(
     list: &'a BTreeMap<String, Quantity>,
@@ -269,4 +308,33 @@ fn max<'a>(mut left: Amounts<'a>, right: &Amounts<'a>) -> Amounts<'a> {
         }
     }
     left
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Two containers of so many names each.
+    fn pod(n_names: usize, of_second: &str) -> core_v1::Pod {
+        let container = |prefix: &str| {
+            let names = (0..n_names).map(|i| (format!("{prefix}/{i}"), Quantity::new("1")));
+            let resources =
+                core_v1::ResourceRequirements { requests: names.collect(), ..Default::default() };
+            core_v1::Container { resources: Some(resources), ..Default::default() }
+        };
+        let containers = vec![container("a.b"), container(of_second)];
+        let spec = core_v1::PodSpec { containers, ..Default::default() };
+        core_v1::Pod { spec: Some(spec), ..Default::default() }
+    }
+
+    #[test]
+    fn a_pod_may_name_only_so_many_resources() {
+        assert!(PodRequests::parse(&pod(MAX_NAMES / 2, "c.d")).is_ok());
+        assert!(PodRequests::parse(&pod(MAX_NAMES, "a.b")).is_ok(), "the same names twice");
+        let error = PodRequests::parse(&pod(MAX_NAMES / 2 + 1, "c.d")).err().unwrap();
+        assert_eq!(
+            error.to_string(),
+            "`spec.containers`: names 514 different resources, more than 512"
+        );
+    }
 }

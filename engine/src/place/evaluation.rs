@@ -98,6 +98,21 @@ impl Evaluation {
         Evaluation { lineage, census: self.census.fork(lineage), ..self.clone() }
     }
 
+    /// The same for whoever asks filters alone: what scores need is worked out when somebody does score.
+    pub(crate) fn fork_filtered(&mut self, base: &mut Plan<'_>, lineage: u64) -> Evaluation {
+        self.filter(base);
+        let mut census = Census::default();
+        if base.prepared.demand().filters() {
+            base.prepared.count(&mut self.census);
+            base.prepared.give_back(&mut self.census);
+            census = self.census.fork(lineage);
+        }
+        let Evaluation { shards, n_nodes, .. } = self;
+        let mut shards = shards.clone();
+        shards.iter_mut().for_each(ShardEvaluation::forget_scores);
+        Evaluation { shards, n_nodes: *n_nodes, lineage, census, ..Evaluation::default() }
+    }
+
     /// The rows that pass every filter, after [`Evaluation::filter`].
     pub(crate) fn feasible(&self, plan: &Plan<'_>) -> Feasible {
         let shards = self.shards.iter().zip(&plan.prepared.snapshot().shards);
@@ -106,6 +121,32 @@ impl Evaluation {
             rows.without(&refused_with_promised(plan, shard, &rows))
         });
         feasible.collect()
+    }
+
+    /// The same of some rows alone.
+    pub(crate) fn feasible_among(&self, plan: &Plan<'_>, among: &[RowSet]) -> Feasible {
+        let shards = self.shards.iter().zip(&plan.prepared.snapshot().shards).zip(among);
+        let feasible = shards.map(|((known, shard), among)| {
+            let mut rows = known.feasible;
+            rows.intersect(among);
+            let rows = passing(plan, Scope::Request, shard, rows);
+            rows.without(&refused_with_promised(plan, shard, &rows))
+        });
+        feasible.collect()
+    }
+
+    /// The rows of one shard that pass every filter, whoever is promised them. No other shard is looked at.
+    pub(crate) fn passing(&mut self, plan: &Plan<'_>, shard: &Shard) -> RowSet {
+        let Snapshot { shards, lineage, .. } = plan.prepared.snapshot();
+        if self.lineage != *lineage {
+            self.filter(plan);
+        }
+        self.shards.resize_with(shards.len(), ShardEvaluation::default);
+        let known = &mut self.shards[shard.index];
+        if known.version != shard.version {
+            known.filter(plan, shard, true);
+        }
+        passing(plan, Scope::Request, shard, known.feasible)
     }
 
     /// How many rows pass every filter that is a matter of rows.
@@ -161,8 +202,36 @@ impl Evaluation {
         }
     }
 
+    /// The weighted totals of some feasible rows, shard by shard: normalised over exactly these. `take` is given a shard, its
+    /// rows among them, their totals (other rows hold anything) and what is to be added to each of these.
+    pub(crate) fn totals(
+        &mut self,
+        plan: &Plan<'_>,
+        feasible: &Feasible,
+        take: impl FnMut(usize, &RowSet, &[i32; ROWS], i32),
+    ) {
+        self.score(plan);
+        self.add_up(plan, feasible, take);
+    }
+
     /// Ranks where other rows have a say: every total is put together anew.
     fn rank_together(&mut self, plan: &Plan<'_>, feasible: &Feasible) {
+        let kernels = plan.prepared.kernels;
+        let mut best = std::mem::take(&mut self.best);
+        best.clear();
+        self.add_up(plan, feasible, |shard, rows, totals, constant| {
+            let highest = kernels.max_of(totals, rows);
+            best.add(shard, highest + constant, kernels.rows_equal(totals, rows, highest));
+        });
+        self.best = best;
+    }
+
+    fn add_up(
+        &self,
+        plan: &Plan<'_>,
+        feasible: &Feasible,
+        mut take: impl FnMut(usize, &RowSet, &[i32; ROWS], i32),
+    ) {
         let kernels = plan.prepared.kernels;
         let mut maxima: Maxima = SmallVec::from_elem(0, plan.normalized_scores().len());
         for (evaluation, rows) in self.shards.iter().zip(feasible.by_shard()) {
@@ -177,14 +246,12 @@ impl Evaluation {
             .iter()
             .filter_map(|(score, weight)| Normalized::of(plan, *score, *weight, feasible))
             .collect();
-        self.best.clear();
         for (i, rows) in feasible.by_shard().iter().enumerate().filter(|(_, rows)| !rows.is_empty())
         {
             let mut totals = Cow::Borrowed(&self.plain[i]);
             let constant = add_raw(plan, &mut totals, &self.shards[i].raw, &maxima);
             scores.iter().for_each(|score| score.add_to(totals.to_mut(), i, rows));
-            let highest = kernels.max_of(&totals, rows);
-            self.best.add(i, highest + constant, kernels.rows_equal(&totals, rows, highest));
+            take(i, rows, &totals, constant);
         }
     }
 }
@@ -201,6 +268,12 @@ fn passing(plan: &Plan<'_>, scope: Scope, shard: &Shard, mut rows: RowSet) -> Ro
 }
 
 impl ShardEvaluation {
+    fn forget_scores(&mut self) {
+        self.is_scored = false;
+        self.raw.clear();
+        self.ranking = None;
+    }
+
     /// Brings the feasible rows to the shard's version.
     fn filter(&mut self, plan: &Plan<'_>, shard: &Shard, is_same_lineage: bool) {
         let mut candidates = plan.candidates(shard);

@@ -42,7 +42,8 @@ struct Entry {
     last_used: AtomicU64,
 }
 
-/// Shard evaluations that are kept at most: about 1.2 KiB each, and 1 KiB more for each subject that is counted.
+/// Shard evaluations that are kept at most: about 1.2 KiB each, and 1 KiB more for each subject that is counted
+/// and for each of its sums.
 const MAX_SHARD_EVALUATIONS: usize = 20_000;
 
 /// Evaluations of a cluster of this many shards that are kept at most.

@@ -5,6 +5,7 @@ use super::decision::Unschedulable;
 use super::promised::refusals_with_promised;
 use crate::filter::ReasonCounts;
 use crate::filter::reason::Reason;
+use crate::model::intern::Interner;
 use crate::plugin::{Plugin, StatusCode};
 
 /// Counts every reason over all nodes (S-ERR-3); no node is feasible.
@@ -31,12 +32,11 @@ pub(crate) fn unschedulable(plan: &Plan<'_>) -> Unschedulable {
     from_counts(plan, &counts)
 }
 
-/// A PreFilter plugin refused the pod as a whole (S-ERR-2).
+/// A PreFilter plugin refused the pod as a whole, for any of so many nodes (S-ERR-2).
 pub(crate) fn refused_by_pre_filter(
-    plan: &Plan<'_>,
+    n_nodes: usize,
     refusal: (Plugin, StatusCode, Vec<String>),
 ) -> Unschedulable {
-    let n_nodes = plan.prepared.n_nodes();
     let message = format!("0/{n_nodes} nodes are available: {}.", refusal.2.join(", "));
     Unschedulable {
         message,
@@ -48,8 +48,12 @@ pub(crate) fn refused_by_pre_filter(
 
 /// `COUNT REASON` entries, sorted as text (S-ERR-4).
 pub(crate) fn from_counts(plan: &Plan<'_>, counts: &ReasonCounts) -> Unschedulable {
-    let n_nodes = plan.prepared.n_nodes();
-    let texts = counts.iter().map(|(reason, n)| (reason.text(plan.prepared.names()), n));
+    tally(plan.prepared.names(), plan.prepared.n_nodes(), counts)
+}
+
+/// The same of any number of nodes.
+pub(crate) fn tally(names: &Interner, n_nodes: usize, counts: &ReasonCounts) -> Unschedulable {
+    let texts = counts.iter().map(|(reason, n)| (reason.text(names), n));
     let mut entries: Vec<_> =
         texts.map(|(reason, n)| (format!("{n} {reason}"), reason, n)).collect();
     entries.sort_unstable();

@@ -45,6 +45,29 @@ impl Draft {
         Draft { free, ..Draft::fork(&self.snapshot, self.versions.clone()) }
     }
 
+    /// Goes back to what an earlier copy of this draft has, as one more change: rows that differ get a version newer than any,
+    /// so that whatever is remembered of the time between counts on from there. Rows of shards that came since are free.
+    pub(crate) fn revert(&mut self, earlier: &Draft) {
+        let left = std::mem::replace(&mut self.snapshot, earlier.snapshot.clone());
+        self.free = earlier.free.clone();
+        let version = self.next_version();
+        for shard in &left.shards {
+            if shard.index == self.snapshot.shards.len() {
+                let (index, rows) = (shard.index, 0..ROWS);
+                self.snapshot.shards.push(Arc::new(Shard { index, version, ..Shard::default() }));
+                self.free.extend(rows.map(|row| NodeRow::new(index, row)));
+            }
+            let now = &mut self.snapshot.shards[shard.index];
+            if now.version == shard.version {
+                continue;
+            }
+            let (then, was) = (&now.usage.version.0, &shard.usage.version.0);
+            let changed: Vec<usize> = (0..ROWS).filter(|row| then[*row] != was[*row]).collect();
+            let now = Arc::make_mut(now);
+            changed.into_iter().for_each(|row| now.touch(row, version));
+        }
+    }
+
     /// Puts a node into the lowest free row.
     pub(crate) fn insert_node(&mut self, node: Node) -> NodeRow {
         let row = self.free.remove_min().unwrap_or_else(|| self.grow());

@@ -98,7 +98,11 @@ impl Objects {
                 }
             }
             ObjectFacts::Controller(key, controller) => {
-                self.controllers.insert(*key, controller.clone());
+                let old = self.controllers.insert(*key, controller.clone());
+                // How many pods it is to have tells nothing of where they go.
+                if old.is_some_and(|old| old.selector == controller.selector) {
+                    return self.renew(object);
+                }
             }
             ObjectFacts::Budget(budget) => {
                 self.budgets.insert((budget.namespace, budget.name), budget.clone());

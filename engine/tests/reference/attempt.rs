@@ -118,7 +118,7 @@ fn decide(prepared: &Prepared<'_>) -> Result<Account, Failure> {
 }
 
 /// For each feasible node the scores of every plugin that does not skip, in the policy's order (S-SEL-1).
-fn score_all(
+pub(super) fn score_all(
     prepared: &Prepared<'_>,
     feasible: &[&NaiveNode],
 ) -> Result<Vec<Vec<PluginScore>>, Failure> {

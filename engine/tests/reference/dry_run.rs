@@ -24,9 +24,9 @@ pub(crate) struct Candidate {
 pub(crate) type NotHelped = (Option<Plugin>, Rejection);
 
 /// The node as it would be, and the counts of the whole cluster with it.
-struct Scene<'a> {
-    prepared: Prepared<'a>,
-    node: NaiveNode,
+pub(super) struct Scene<'a> {
+    pub(super) prepared: Prepared<'a>,
+    pub(super) node: NaiveNode,
 }
 
 impl Scene<'_> {
@@ -35,12 +35,12 @@ impl Scene<'_> {
         self.prepared.add_pod(&pod.pod, &self.node);
     }
 
-    fn take_out(&mut self, pod: &Arc<NaivePod>) {
+    pub(super) fn take_out(&mut self, pod: &Arc<NaivePod>) {
         self.node.remove(pod::namespace(&pod.pod), pod::name(&pod.pod));
         self.prepared.remove_pod(&pod.pod, &self.node);
     }
 
-    fn rejection(&self) -> Result<Option<(Plugin, Rejection)>, Failure> {
+    pub(super) fn rejection(&self) -> Result<Option<(Plugin, Rejection)>, Failure> {
         two_pass::rejection(&self.prepared, &self.node)
     }
 }

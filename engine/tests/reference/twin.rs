@@ -17,6 +17,7 @@ use super::naive::volume_binding::Bindings;
 use super::outcome::{self, Expected, Got};
 use super::random::importance::Leaving;
 use super::random::node::named;
+use super::surveyed;
 use super::verdict::check_explanation;
 
 /// The engine's cluster and the naive one, kept in step.
@@ -231,7 +232,7 @@ impl Twin {
         self.engine.compile_pod(pod).unwrap()
     }
 
-    /// Explain, place and preempt agree with the reference.
+    /// Explain, place, preempt and what an extender is asked agree with the reference.
     pub(crate) fn check(&self, pod: &core_v1::Pod, policy: &Policy) {
         let expected = attempt(&self.naive, policy.spec(), pod);
         let compiled = self.compile(pod);
@@ -253,6 +254,7 @@ impl Twin {
             }
         }
         self.check_preemption(pod, policy, &expected);
+        surveyed::check(self, pod, policy);
     }
 
     fn check_preemption(&self, pod: &core_v1::Pod, policy: &Policy, attempt: &Attempt) {

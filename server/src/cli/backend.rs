@@ -33,6 +33,9 @@ pub struct BackendArgs {
     /// Server to ask instead, for example `http://127.0.0.1:7420`
     #[arg(long, value_name = "URL")]
     pub server: Option<String>,
+    /// Certificate of the authority that vouches for the server, in PEM; for `https://`
+    #[arg(long, value_name = "FILE", requires = "server")]
+    pub ca_file: Option<PathBuf>,
     /// KubeSchedulerConfiguration to decide by (the server has its own)
     #[arg(long, value_name = "FILE", conflicts_with = "server")]
     pub scheduler_config: Option<PathBuf>,
@@ -76,7 +79,7 @@ impl BackendArgs {
         is_asked_for: impl Fn(&core_v1::Pod) -> bool + Sync,
     ) -> Result<Backend, CliError> {
         let (mut backend, written) = if let Some(url) = &self.server {
-            let client = Client::connect(url, 1)
+            let client = Client::connect_trusting(url, 1, self.ca_file.as_deref())
                 .await
                 .map_err(|error| CliError::Request(error.to_string()))?;
             let remote = Remote::new(url, client, self.wire_tie_break());
@@ -203,6 +206,28 @@ impl Backend {
         match self {
             Backend::Local(local) => local.list_candidates(&pod, &options),
             Backend::Server(remote) => remote.list_candidates(pod, options).await,
+        }
+    }
+
+    /// Whether nodes can be emptied, and how.
+    pub(super) async fn simulate_drain(
+        &self,
+        request: wire::SimulateDrainRequest,
+    ) -> Result<wire::SimulateDrainResponse, CliError> {
+        match self {
+            Backend::Local(local) => local.simulate_drain(request),
+            Backend::Server(remote) => remote.simulate_drain(request).await,
+        }
+    }
+
+    /// How many more of a pod fit.
+    pub(super) async fn headroom(
+        &self,
+        request: wire::HeadroomRequest,
+    ) -> Result<wire::HeadroomResponse, CliError> {
+        match self {
+            Backend::Local(local) => local.headroom(request),
+            Backend::Server(remote) => remote.headroom(request).await,
         }
     }
 

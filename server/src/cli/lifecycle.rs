@@ -8,7 +8,7 @@ mod evict_order;
 mod explain;
 mod functions;
 mod gc;
-mod moment;
+pub(super) mod moment;
 mod objects;
 mod phase;
 mod qos;

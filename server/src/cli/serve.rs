@@ -1,4 +1,4 @@
-//! `berth serve`: the service itself, fed from files or over gRPC, until a signal.
+//! `berth serve`: the service itself, fed from files, by the API server or over gRPC, until a signal.
 
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
@@ -10,8 +10,10 @@ use super::CliError;
 use crate::config::policy::Profiles;
 use crate::config::{Config, ConfigError, Overrides};
 use crate::feed::file::LoadReport;
+use crate::feed::kube::{KubeFeed, Pace};
 use crate::runtime::{Server, ServerOptions, Shutdown};
-use crate::{clock, telemetry};
+use crate::scheduler::{Scheduler, SchedulerOptions};
+use crate::{apiserver, clock, telemetry};
 
 /// Refused objects that get a log line each; the rest is counted.
 const MAX_REFUSED_LINES: usize = 100;
@@ -48,9 +50,26 @@ pub async fn run(config: Config) -> Result<ExitCode, CliError> {
         Some(path) => Profiles::load(path)?,
         None => Profiles::default(),
     };
+    serve(config, profiles, None).await
+}
+
+/// The same by these profiles; with `scheduling`, their pods are scheduled too.
+pub(super) async fn serve(
+    config: Config,
+    profiles: Profiles,
+    scheduling: Option<SchedulerOptions>,
+) -> Result<ExitCode, CliError> {
     let mut signals = Signals::listen()?;
+    let client = match &config.kube {
+        Some(options) => Some(apiserver::connect(options).await?),
+        None => None,
+    };
     let server = Server::start(options(&config, profiles)).await?;
     tracing::info!(grpc = %server.grpc_address(), http = %server.http_address(), "listening");
+    let scheduler = client.clone().zip(scheduling);
+    let scheduler = scheduler.map(|(client, options)| Scheduler::start(client, &server, options));
+    let observer = scheduler.as_ref().map(Scheduler::observer);
+    let _feed = client.map(|client| KubeFeed::start_at(pace(&config), client, &server, observer));
     let paths = &config.cluster_files;
     if !paths.is_empty() && load(&server, paths, &mut signals).await? == Loaded::Stopped {
         tracing::info!("stopped while the cluster was being loaded");
@@ -69,8 +88,18 @@ pub async fn run(config: Config) -> Result<ExitCode, CliError> {
         }
     }
     tracing::info!("draining; another signal ends at once");
+    let draining = async {
+        let stopping = async {
+            if let Some(scheduler) = scheduler {
+                scheduler.stop().await;
+            }
+        };
+        // At once: an API server that does not answer is no reason to go on as if nothing were.
+        let ((), outcome) = tokio::join!(stopping, server.shutdown());
+        outcome
+    };
     tokio::select! {
-        outcome = server.shutdown() => match outcome {
+        outcome = draining => match outcome {
             Shutdown::Drained => tracing::info!("drained"),
             Shutdown::CutOff => tracing::warn!("the grace period ended before every call did"),
         },
@@ -87,12 +116,24 @@ fn options(config: &Config, profiles: Profiles) -> ServerOptions {
         grpc_address: config.grpc_address,
         http_address: config.http_address,
         insecure: config.insecure,
+        tls: config.tls.clone(),
+        expander: config.expander.clone(),
+        extender: config.extender.clone(),
         profiles,
         tie_break: config.tie_break,
         limits: config.limits(),
         drain_grace_period: config.drain_grace_period,
         ledger: config.ledger.clone(),
-        awaits_files: !config.cluster_files.is_empty(),
+        awaits_files: !config.cluster_files.is_empty() || config.kube.is_some(),
+    }
+}
+
+/// How patient to be with the API server.
+fn pace(config: &Config) -> Pace {
+    let default = Pace::default();
+    Pace {
+        silence: config.kube.as_ref().map_or(default.silence, |kube| kube.silence_timeout),
+        ..default
     }
 }
 

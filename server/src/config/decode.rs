@@ -7,6 +7,7 @@ use super::Problem;
 use super::document::{Document, Entry, Value};
 use super::duration;
 use std::cell::RefCell;
+use std::collections::BTreeMap;
 
 /// Collects the problems of one document.
 #[derive(Debug, Default)]
@@ -81,6 +82,30 @@ impl<'a> Cursor<'a> {
         for (index, document) in items.iter().enumerate() {
             let path = Path::Item(self.path, index);
             list.extend(read(Cursor { reader: self.reader, document, path: &path }));
+        }
+        Some(list)
+    }
+
+    /// Calls `read` with every key of an object whose keys are the writer's own, in the order written, and gives what it gave.
+    /// Repeated keys are reported.
+    pub fn entries<T>(self, mut read: impl FnMut(&str, Cursor<'_>) -> Option<T>) -> Option<Vec<T>> {
+        let Value::Map(entries) = self.value() else {
+            return self.wrong_type("an object");
+        };
+        let mut first_lines = BTreeMap::new();
+        let mut list = Vec::with_capacity(entries.len());
+        for Entry { key, line, value: document } in entries {
+            let path = Path::Field(self.path, key);
+            match first_lines.get(key) {
+                Some(first) => {
+                    let reason = format!("duplicate field, first given on line {first}");
+                    self.reader.report(*line, path.to_string(), reason);
+                }
+                None => {
+                    first_lines.insert(key, *line);
+                    list.extend(read(key, Cursor { reader: self.reader, document, path: &path }));
+                }
+            }
         }
         Some(list)
     }

@@ -3,7 +3,7 @@
 //! Typed decoding through serde would stop at the first mistake and would see a duplicate key once; S-CFG-2 and S-CFG-4
 //! want every mistake.
 
-use serde::de::{Deserialize, Deserializer, MapAccess, SeqAccess, Visitor};
+use serde::de::{Deserialize, Deserializer, IgnoredAny, MapAccess, SeqAccess, Visitor};
 use serde_saphyr::{DuplicateKeyPolicy, Error, Spanned};
 use std::fmt;
 
@@ -54,7 +54,29 @@ pub struct Entry {
 pub fn parse(text: &str) -> Result<Document, Problem> {
     // Mappings stream their entries to the visitor under this policy, so duplicates arrive and can be reported by path.
     let options = serde_saphyr::options! { duplicate_keys: DuplicateKeyPolicy::LastWins, with_snippet: false };
-    serde_saphyr::from_str_with_options(text, options).map_err(|error| syntax_problem(text, &error))
+    let parsed = serde_saphyr::from_str_with_options(text, options);
+    let document: Document = parsed.map_err(|error| syntax_problem(text, &error))?;
+    if has_number_keys(&document.value) {
+        // Of equal numbers the policy keeps the last and hides the others: another one tells of them.
+        let strict = serde_saphyr::options! { duplicate_keys: DuplicateKeyPolicy::Error, with_snippet: false };
+        serde_saphyr::from_str_with_options::<IgnoredAny>(text, strict)
+            .map_err(|error| syntax_problem(text, &error))?;
+    }
+    Ok(document)
+}
+
+/// Whether some key is a whole number, however it is written.
+fn has_number_keys(value: &Value) -> bool {
+    match value {
+        Value::Map(entries) => entries.iter().any(|entry| {
+            entry.key.starts_with(|c: char| c.is_ascii_digit() || c == '+' || c == '-')
+                || has_number_keys(&entry.value.value)
+        }),
+        Value::List(items) => items.iter().any(|item| has_number_keys(&item.value)),
+        Value::Null | Value::Bool(_) | Value::Integer(_) | Value::Float(_) | Value::Text(_) => {
+            false
+        }
+    }
 }
 
 const TOO_LARGE: &str = "the document is nested too deeply or too large";
@@ -83,6 +105,7 @@ fn syntax_problem(text: &str, error: &Error) -> Problem {
         {
             TOO_MANY_ALIASES.to_owned()
         }
+        Error::DuplicateMappingKey { key: Some(key), .. } => format!("`{key}` is given twice"),
         // The parser's own guard, which has no variant of its own.
         other if other.to_string().contains("recursion limit") => TOO_LARGE.to_owned(),
         other => in_plain_words(&other.to_string()),

@@ -1,7 +1,12 @@
 //! The service's configuration: `kind: BerthConfiguration`, overridden by `BERTH_*` variables, overridden by flags.
 
 use super::decode::{self, Cursor, Fields, Reader};
+use super::expander::{self, ExpanderConfig, ExpanderSection};
+use super::extender::{self, ExtenderOptions};
+use super::kube::{KubeOptions, KubeOverrides};
+use super::tls::{self, TlsFiles};
 use super::{ConfigError, described_kind, duration};
+use crate::expander::strategy::{self, Strategy};
 use crate::grpc::{Limits, SessionLimits};
 use crate::telemetry::LogFormat;
 use berth_engine::TieBreak;
@@ -26,12 +31,20 @@ pub struct Config {
     pub http_address: SocketAddr,
     /// Dumps to load at start (`clusterFiles`); relative paths in the file are relative to the file.
     pub cluster_files: Vec<PathBuf>,
+    /// The API server to be fed by (`kube`); never together with files.
+    pub kube: Option<KubeOptions>,
     /// A KubeSchedulerConfiguration (`schedulerConfig`); the default profile without it.
     pub scheduler_config: Option<PathBuf>,
     /// The file of the ledger (`ledger`), made if it is not there; without it grants do not survive a restart.
     pub ledger: Option<PathBuf>,
-    /// Allows listening beyond loopback without TLS (`insecure`).
+    /// Allows listening beyond loopback, although callers are not authenticated (`insecure`).
     pub insecure: bool,
+    /// The identity of the gRPC listener (`tls`); plain text without it.
+    pub tls: Option<TlsFiles>,
+    /// How node groups are chosen for cluster-autoscaler (`expander`).
+    pub expander: ExpanderConfig,
+    /// How kube-scheduler's extender calls are answered (`extender`).
+    pub extender: ExtenderOptions,
     /// Threads of the runtime (`workerThreads`), 1 to 1024; one a core without it.
     pub worker_threads: Option<usize>,
     /// How equal totals are broken when a request does not say (`tieBreak`, default seeded with 0).
@@ -72,13 +85,33 @@ pub struct Overrides {
     /// Cluster dumps to load at start: `kubectl get nodes,pods -A -o json|yaml`, also gzipped
     #[arg(long = "cluster", env = "BERTH_CLUSTER", value_name = "FILE", num_args = 1.., value_delimiter = ',')]
     pub cluster_files: Vec<PathBuf>,
+    /// The API server as the feed.
+    #[command(flatten)]
+    pub kube: KubeOverrides,
     /// KubeSchedulerConfiguration to decide by
     #[arg(long, env = "BERTH_SCHEDULER_CONFIG", value_name = "FILE")]
     pub scheduler_config: Option<PathBuf>,
     /// File in which grants of names, volumes and fences are kept; in memory without it
     #[arg(long, env = "BERTH_LEDGER", value_name = "FILE")]
     pub ledger: Option<PathBuf>,
-    /// Allow addresses beyond loopback without TLS
+    /// Certificate of the gRPC listener in PEM, with intermediate ones behind it; plain text without it
+    #[arg(long, env = "BERTH_TLS_CERT_FILE", value_name = "FILE")]
+    pub tls_cert_file: Option<PathBuf>,
+    /// Private key of that certificate, in PEM
+    #[arg(long, env = "BERTH_TLS_PRIVATE_KEY_FILE", value_name = "FILE")]
+    pub tls_private_key_file: Option<PathBuf>,
+    /// How node groups are chosen for cluster-autoscaler, one strategy after the other: berth, least-waste, most-pods,
+    /// least-nodes, priority, price [default: berth,least-waste]
+    #[arg(long = "expander", env = "BERTH_EXPANDER", value_name = "STRATEGIES", value_delimiter = ',',
+        value_parser = strategy::parse)]
+    pub expander_strategies: Vec<Strategy>,
+    /// The section `expander` of a file; no flag.
+    #[arg(skip)]
+    pub expander: Option<ExpanderSection>,
+    /// The section `extender` of a file; no flag.
+    #[arg(skip)]
+    pub extender: Option<ExtenderOptions>,
+    /// Allow addresses beyond loopback, although whoever reaches them may ask everything
     #[arg(
         long,
         env = "BERTH_INSECURE",
@@ -129,9 +162,13 @@ impl Default for Config {
             grpc_address: SocketAddr::from(([127, 0, 0, 1], 7420)),
             http_address: SocketAddr::from(([127, 0, 0, 1], 7421)),
             cluster_files: Vec::new(),
+            kube: None,
             scheduler_config: None,
             ledger: None,
             insecure: false,
+            tls: None,
+            expander: ExpanderConfig::default(),
+            extender: ExtenderOptions::default(),
             worker_threads: None,
             tie_break: TieBreak::Seeded(0),
             log_format: LogFormat::Text,
@@ -167,12 +204,28 @@ impl Config {
             }
             None => Overrides::default(),
         };
-        let config = merge(overrides, &written);
+        let config =
+            Config { kube: overrides.kube.over(&written.kube)?, ..merge(overrides, &written) };
+        let config = Config {
+            tls: TlsFiles::resolve(
+                overrides.tls_cert_file.clone().or(written.tls_cert_file),
+                overrides.tls_private_key_file.clone().or(written.tls_private_key_file),
+            )?,
+            expander: ExpanderConfig::resolve(
+                &overrides.expander_strategies,
+                written.expander.as_ref(),
+            )?,
+            ..config
+        };
         let refuse = |name: &str, reason: String| {
             Err(ConfigError::Setting { name: name.to_owned(), reason })
         };
         if config.worker_threads.is_some_and(|n| !(1..=MAX_WORKER_THREADS).contains(&n)) {
             return refuse("--worker-threads", worker_threads_range());
+        }
+        if config.kube.is_some() && !config.cluster_files.is_empty() {
+            let reason = "a server is fed by exactly one feed: leave out the cluster files (`--cluster`, `BERTH_CLUSTER`, `clusterFiles`)";
+            return refuse("--kube", reason.to_owned());
         }
         for (name, is_zero) in [
             ("--max-message-bytes", config.max_message_bytes == 0),
@@ -210,6 +263,11 @@ fn merge(overrides: &Overrides, file: &Overrides) -> Config {
         grpc_address: overrides.grpc_address.or(file.grpc_address).unwrap_or(default.grpc_address),
         http_address: overrides.http_address.or(file.http_address).unwrap_or(default.http_address),
         cluster_files,
+        // Resolved with errors of their own.
+        kube: None,
+        tls: None,
+        expander: default.expander,
+        extender: file.extender.clone().unwrap_or_default(),
         scheduler_config: overrides
             .scheduler_config
             .clone()
@@ -263,13 +321,21 @@ fn fields_of(fields: &mut Fields<'_>, directory: &Path) -> Overrides {
         })
     });
     let (tie_break, seed) = tie_break.unwrap_or_default();
+    let tls = fields.take("tls", |value| tls::section(value, directory));
+    let (tls_cert_file, tls_private_key_file) = tls.unwrap_or_default();
     Overrides {
         grpc_address: fields.take("grpcAddress", address),
         http_address: fields.take("httpAddress", address),
         cluster_files: fields.take_or_default("clusterFiles", |list| list.list(path)),
+        kube: fields.take_or_default("kube", |value| super::kube::of_file(value, directory)),
         scheduler_config: fields.take("schedulerConfig", path),
         ledger: fields.take("ledger", path),
         insecure: fields.take("insecure", decode::boolean),
+        tls_cert_file,
+        tls_private_key_file,
+        expander_strategies: Vec::new(),
+        expander: fields.take("expander", |value| expander::section(value, directory)),
+        extender: fields.take("extender", extender::decode),
         worker_threads: fields.take("workerThreads", worker_threads),
         tie_break,
         seed,

@@ -16,7 +16,7 @@ pub mod configuration;
 pub mod extender;
 mod node_affinity;
 pub mod plugins;
-mod syntax;
+pub(crate) mod syntax;
 mod validate;
 
 use configuration::SchedulerConfiguration;
@@ -122,6 +122,11 @@ fn read(origin: &str, text: &str) -> Result<(Vec<Policy>, Vec<Problem>), ConfigE
 /// the arguments of plugins that no [`Policy`] holds.
 pub fn decode_text(origin: &str, text: &str) -> Result<SchedulerConfiguration, ConfigError> {
     check(origin, &super::parse(origin, text)?)
+}
+
+/// As [`decode_text`], from a file.
+pub fn read_configuration(path: &Path) -> Result<SchedulerConfiguration, ConfigError> {
+    decode_text(&path.display().to_string(), &super::read(path)?)
 }
 
 fn check(origin: &str, document: &Document) -> Result<SchedulerConfiguration, ConfigError> {

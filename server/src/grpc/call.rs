@@ -66,7 +66,7 @@ impl Service<Request<Body>> for CallService {
                     Err(_) => Ok(Status::from(CallError::DeadlineExceeded).into_http()),
                 },
             };
-            let max_message_bytes = call.state.limits.max_message_bytes;
+            let max_message_bytes = call.state.max_message_bytes(&call.path);
             let response = in_callers_terms(response?, &call.path, max_message_bytes);
             call.note_headers(response.headers());
             let end = (!call.counted && ENDLESS.contains(&&*call.path))

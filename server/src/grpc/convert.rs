@@ -174,19 +174,7 @@ pub(crate) fn decision(decision: engine::Decision) -> wire::Decision {
                 volumes: volume_bindings(volumes),
             })
         }
-        engine::Outcome::Unschedulable(unschedulable) => {
-            let engine::Unschedulable { message, reasons, pre_filter, n_nodes: _ } = unschedulable;
-            Outcome::Unschedulable(wire::Unschedulable {
-                message,
-                reasons: reasons
-                    .into_iter()
-                    .map(|(reason, n_nodes)| wire::ReasonCount { reason, n_nodes })
-                    .collect(),
-                pre_filter_plugin: pre_filter
-                    .map(|(plugin, _, _)| plugin.name().to_owned())
-                    .unwrap_or_default(),
-            })
-        }
+        engine::Outcome::Unschedulable(refused) => Outcome::Unschedulable(unschedulable(refused)),
         engine::Outcome::Gated { plugin, reasons } => {
             Outcome::Gated(wire::Gated { plugin: plugin.name().to_owned(), reasons })
         }
@@ -195,6 +183,30 @@ pub(crate) fn decision(decision: engine::Decision) -> wire::Decision {
         pod: Some(pod_key(&pod, &uid)),
         generation: generation.get(),
         outcome: Some(outcome),
+    }
+}
+
+pub(crate) fn unschedulable(unschedulable: engine::Unschedulable) -> wire::Unschedulable {
+    let engine::Unschedulable { message, reasons, pre_filter, n_nodes: _ } = unschedulable;
+    wire::Unschedulable {
+        message,
+        reasons: reasons
+            .into_iter()
+            .map(|(reason, n_nodes)| wire::ReasonCount { reason, n_nodes })
+            .collect(),
+        pre_filter_plugin: pre_filter
+            .map(|(plugin, _, _)| plugin.name().to_owned())
+            .unwrap_or_default(),
+    }
+}
+
+/// Why a node does not take a pod.
+pub(crate) fn node_refusal(refusal: engine::NodeRefusal) -> wire::NodeRejection {
+    let engine::NodeRefusal { plugin, code, reasons } = refusal;
+    wire::NodeRejection {
+        plugin: plugin.map(|plugin| plugin.name().to_owned()).unwrap_or_default(),
+        code: code.as_str().to_owned(),
+        reasons,
     }
 }
 
@@ -299,7 +311,7 @@ pub(super) fn pod_summary(pod: &engine::PodView) -> wire::PodSummary {
     }
 }
 
-fn pod_key(key: &PodKey, uid: &str) -> wire::PodKey {
+pub(crate) fn pod_key(key: &PodKey, uid: &str) -> wire::PodKey {
     wire::PodKey {
         namespace: key.namespace.to_string(),
         name: key.name.to_string(),

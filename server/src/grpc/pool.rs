@@ -21,6 +21,12 @@ impl Pool {
         Pool::of(std::thread::available_parallelism().map_or(1, usize::from))
     }
 
+    /// One thread a core but one, for long work that is not to keep others from theirs.
+    pub(crate) fn beside_others() -> Pool {
+        let n_cores = std::thread::available_parallelism().map_or(1, usize::from);
+        Pool::of(n_cores.saturating_sub(1).max(1))
+    }
+
     /// As many threads as `n_threads`, for work that waits.
     pub(crate) fn of(n_threads: usize) -> Pool {
         Pool {

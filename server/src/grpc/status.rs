@@ -33,6 +33,14 @@ pub(crate) enum CallError {
         /// The bound.
         limit: usize,
     },
+    /// A request holds more of something than its bound.
+    #[error("the request holds more than {limit} {what}")]
+    TooMany {
+        /// What there is too much of, in the plural.
+        what: &'static str,
+        /// The bound.
+        limit: usize,
+    },
     /// A message beyond the bound on its size.
     #[error("the message is larger than the limit of {limit} bytes")]
     MessageTooLarge {
@@ -132,6 +140,7 @@ impl CallError {
             },
             CallError::OutOfOrder { .. } | CallError::Undecodable { .. } => Code::InvalidArgument,
             CallError::SnapshotTooLarge { .. }
+            | CallError::TooMany { .. }
             | CallError::MessageTooLarge { .. }
             | CallError::TooManySessions { .. }
             | CallError::SessionTooLarge { .. }
@@ -148,6 +157,7 @@ impl CallError {
                 GrantError::Ledger(LedgerError::Damaged { .. }) => Code::DataLoss,
             },
             CallError::DeadlineExceeded => Code::DeadlineExceeded,
+            CallError::NotReady(NotReady::FedByApiServer) => Code::FailedPrecondition,
             CallError::Draining | CallError::NotReady(_) => Code::Unavailable,
             CallError::NoSuchMethod { .. } => Code::Unimplemented,
             CallError::Broken => Code::Internal,
@@ -173,6 +183,7 @@ impl CallError {
             | CallError::OutOfOrder { .. }
             | CallError::Undecodable { .. }
             | CallError::SnapshotTooLarge { .. }
+            | CallError::TooMany { .. }
             | CallError::MessageTooLarge { .. }
             | CallError::NoSuchSession { .. }
             | CallError::TooManySessions { .. }
@@ -213,6 +224,9 @@ impl CallError {
             }
             CallError::SnapshotTooLarge { limit } => {
                 info("SNAPSHOT_TOO_LARGE", &[("max_objects", limit.to_string())])
+            }
+            CallError::TooMany { what, limit } => {
+                info("REQUEST_TOO_LARGE", &[(&format!("max_{what}"), limit.to_string())])
             }
             CallError::MessageTooLarge { limit } => {
                 info("MESSAGE_TOO_LARGE", &[("max_bytes", limit.to_string())])
@@ -299,7 +313,7 @@ const MAX_QUOTED_CHARS: usize = 200;
 const MAX_TEXT_BYTES: usize = 1_000;
 
 /// `text` as an error may carry it: what it quotes in backticks is clipped, and control characters are written out.
-pub(super) fn presentable(text: &str) -> String {
+pub(crate) fn presentable(text: &str) -> String {
     let mut parts = text.split('`').enumerate();
     let mut out = String::with_capacity(text.len().min(MAX_TEXT_BYTES));
     if let Some((_, first)) = parts.next() {

@@ -1,7 +1,7 @@
 //! Finished gRPC calls by method and code: a fixed table of counters, made when first needed.
 
 use std::collections::HashMap;
-use std::sync::OnceLock;
+use std::sync::{Arc, OnceLock};
 
 use berth_proto::METHODS;
 use metrics::{Counter, Recorder};
@@ -44,7 +44,7 @@ const UNKNOWN: usize = 2;
 
 /// One counter a (method, code) that has occurred.
 pub struct CallCounts {
-    recorder: PrometheusRecorder,
+    recorder: Arc<PrometheusRecorder>,
     methods: HashMap<&'static str, MethodCounts>,
     others: MethodCounts,
 }
@@ -52,7 +52,7 @@ pub struct CallCounts {
 type MethodCounts = [OnceLock<Counter>; CODES.len()];
 
 impl CallCounts {
-    pub(super) fn new(recorder: PrometheusRecorder) -> CallCounts {
+    pub(super) fn new(recorder: Arc<PrometheusRecorder>) -> CallCounts {
         let methods = METHODS.iter().chain(&STANDARD);
         let methods = methods.map(|method| (*method, MethodCounts::default())).collect();
         CallCounts { recorder, methods, others: MethodCounts::default() }

@@ -11,7 +11,8 @@ use tracing_subscriber::fmt::format::{Writer, debug_fn};
 use crate::escape::printable;
 
 const FILTER: &str = "BERTH_LOG";
-const DEFAULT_FILTER: &str = "info";
+/// The feed says what becomes of its requests; the client below it would say it once more.
+const DEFAULT_FILTER: &str = "info,kube_client=off";
 
 /// How log lines are written.
 #[derive(Copy, Clone, Debug, Default, PartialEq, Eq, clap::ValueEnum)]
@@ -23,7 +24,7 @@ pub enum LogFormat {
     Json,
 }
 
-/// Sends log lines to standard error, filtered by `BERTH_LOG` (`info` when unset). A second call changes nothing.
+/// Sends log lines to standard error, filtered by `BERTH_LOG` (`info` when unset, without the API client's own). A second call changes nothing.
 pub fn start_logging(format: LogFormat) {
     let wanted = std::env::var(FILTER).unwrap_or_default();
     let wanted = if wanted.is_empty() { DEFAULT_FILTER } else { &wanted };

@@ -1,6 +1,7 @@
 //! The service as its callers see it: a real server on loopback, real clients, nothing in between.
 #![cfg(test)]
 
+mod autoscaler;
 mod cluster;
 mod concurrency;
 mod drain;

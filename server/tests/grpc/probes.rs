@@ -214,7 +214,7 @@ async fn an_open_address_needs_leave() {
     let open: SocketAddr = "0.0.0.0:0".parse().unwrap();
     assert_eq!(
         start_error(ServerOptions { grpc_address: open, ..options() }).await,
-        "refusing to listen for gRPC on `0.0.0.0:0` without TLS: use a loopback address or `--insecure`"
+        "refusing to listen for gRPC on `0.0.0.0:0`: callers are not authenticated, with TLS or without, and whoever reaches that address may ask everything; use a loopback address, or `--insecure` behind a NetworkPolicy"
     );
     let server = Server::start(ServerOptions { grpc_address: open, insecure: true, ..options() })
         .await

@@ -93,9 +93,13 @@ impl Writer {
 
     /// Notes that a pod was told of again.
     fn renew(&mut self, pod: Pod) {
-        let version = |pod: &Pod| pod.facts().resource_version;
+        // What decides nothing about placements may differ all the same: a renewal costs them nothing.
+        let told = |pod: &Pod| {
+            let facts = pod.facts();
+            (facts.resource_version, facts.is_ready, facts.controller)
+        };
         let Some(known) = self.known(pod.key()) else { return };
-        if version(known.pod) == version(&pod) {
+        if told(known.pod) == told(&pod) {
             return;
         }
         match known.place {
@@ -249,6 +253,8 @@ pub(super) fn is_same(pod: &Pod, known: &Known<'_>) -> bool {
         && new.volumes == old.volumes
         && new.resized == old.resized
         && new.preemption == old.preemption
+        && Arc::ptr_eq(&new.drainability, &old.drainability)
+        && new.times == old.times
 }
 
 /// Whether a pod is told to be where it is known to be: it keeps what was decided of its claims.

@@ -46,6 +46,11 @@ impl Storage {
         }
     }
 
+    /// Whether bindings are assumed for a pod of this name.
+    pub(crate) fn has_assumed(&self, pod: &PodKey) -> bool {
+        self.assumptions.0.contains_key(pod)
+    }
+
     /// Takes back what was assumed with a pod; answers it.
     pub(crate) fn release(&mut self, pod: &PodKey, version: u64) -> Option<Arc<Assumption>> {
         let assumption = self.assumptions.0.remove(pod)?;

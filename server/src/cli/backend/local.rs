@@ -19,6 +19,7 @@ use crate::cli::{CliError, pods};
 use crate::config::policy::Profiles;
 use crate::feed::file::{self, LoadReport, Located, Location, Refused};
 use crate::feed::{FeedError, object_name};
+use crate::grpc::autoscaler::{drain, headroom};
 use crate::grpc::convert::{self, Mode};
 use crate::grpc::placement::entries::{self, Compiled, Terms};
 use crate::grpc::placement::gang;
@@ -211,6 +212,24 @@ impl Local {
     ) -> Result<ListCandidatesResponse, CliError> {
         self.attempt(pod, options, |cluster, request| cluster.list_candidates(request))
             .map(convert::candidate_list)
+    }
+
+    pub(super) fn simulate_drain(
+        &self,
+        request: wire::SimulateDrainRequest,
+    ) -> Result<wire::SimulateDrainResponse, CliError> {
+        let Local { cluster, profiles, tie_break, .. } = self;
+        drain::simulate(cluster, profiles, *tie_break, request, &|| false)
+            .map_err(|error| CliError::Request(error.to_string()))
+    }
+
+    pub(super) fn headroom(
+        &self,
+        request: wire::HeadroomRequest,
+    ) -> Result<wire::HeadroomResponse, CliError> {
+        let Local { cluster, profiles, tie_break, .. } = self;
+        headroom::headroom(cluster, profiles, *tie_break, request, &|| false)
+            .map_err(|error| CliError::Request(error.to_string()))
     }
 
     fn attempt<T>(

@@ -86,6 +86,24 @@ impl Remote {
         self.answer(self.client.preemption().list_candidates(request).await)
     }
 
+    pub(super) async fn simulate_drain(
+        &self,
+        request: wire::SimulateDrainRequest,
+    ) -> Result<wire::SimulateDrainResponse, CliError> {
+        let (tie_break, session_id) = (self.tie_break, self.session_id.clone());
+        let request = wire::SimulateDrainRequest { tie_break, session_id, ..request };
+        self.answer(self.client.autoscaler().simulate_drain(request).await)
+    }
+
+    pub(super) async fn headroom(
+        &self,
+        request: wire::HeadroomRequest,
+    ) -> Result<wire::HeadroomResponse, CliError> {
+        let (tie_break, session_id) = (self.tie_break, self.session_id.clone());
+        let request = wire::HeadroomRequest { tie_break, session_id, ..request };
+        self.answer(self.client.autoscaler().headroom(request).await)
+    }
+
     pub(super) async fn open_session(&mut self, what_if: String) -> Result<(), CliError> {
         let opened = self.client.session().open(SessionServiceOpenRequest {}).await;
         self.session_id = self.answer(opened)?.session_id;
@@ -152,6 +170,9 @@ fn failed(url: &str, status: &tonic::Status) -> CliError {
         ["grpc-status header missing", "invalid compression flag", "mapped from HTTP status code"];
     let reason = if NOT_GRPC.iter().any(|words| status.message().contains(words)) {
         "something answers there, but not in gRPC; `berth serve` has gRPC and HTTP on different ports".to_owned()
+    } else if status.code() == tonic::Code::Cancelled && !url.starts_with("https://") {
+        // A listener with TLS hangs up on whoever does not begin with a handshake.
+        "the connection was closed before an answer; if the server has TLS, use `https://` and `--ca-file`".to_owned()
     } else {
         format!("{:?}: {}", status.code(), status.message())
     };
@@ -172,6 +193,9 @@ mod tests {
             error.starts_with("`http://h:1`: something answers there, but not in gRPC"),
             "{error}"
         );
+        let status = tonic::Status::cancelled("operation was canceled");
+        let error = failed("http://h:1", &status).to_string();
+        assert!(error.contains("use `https://` and `--ca-file`"), "{error}");
         let status = tonic::Status::unavailable("gone");
         assert_eq!(failed("http://h:1", &status).to_string(), "`http://h:1`: Unavailable: gone");
     }

@@ -11,7 +11,7 @@ const DAY: u64 = 24 * HOUR;
 
 /// The moment that a question is about.
 #[derive(Clone, Debug, clap::Args)]
-pub(super) struct NowArgs {
+pub(in crate::cli) struct NowArgs {
     /// The moment at which it is asked, in RFC 3339 [default: now]
     #[arg(long, value_name = "TIME", value_parser = parse)]
     now: Option<Time>,
@@ -19,7 +19,7 @@ pub(super) struct NowArgs {
 
 impl NowArgs {
     /// What was said, or else what the clock says.
-    pub(super) fn get(&self) -> Time {
+    pub(in crate::cli) fn get(&self) -> Time {
         self.now.unwrap_or_else(|| Time::from_unix_seconds(clock::unix_seconds()))
     }
 }

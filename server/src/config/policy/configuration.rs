@@ -20,9 +20,9 @@ pub struct SchedulerConfiguration {
     pub parallelism: i32,
     /// 0 to 100; checked, not used: every node is considered.
     pub percentage_of_nodes_to_score: Option<i32>,
-    /// First backoff of a failed pod; checked, not used.
+    /// First backoff of a failed pod; used by `berth schedule`.
     pub pod_initial_backoff_seconds: i64,
-    /// Longest backoff of a failed pod; checked, not used.
+    /// Longest backoff of a failed pod; used by `berth schedule`.
     pub pod_max_backoff_seconds: i64,
     /// At least one, by then.
     pub profiles: Vec<Profile>,

@@ -1,7 +1,7 @@
 //! Names that Kubernetes accepts: label keys and extended resources (W-SEL-4, S-FIT-6).
 
 /// A label key or resource name: an optional DNS subdomain and `/`, then 1 to 63 characters.
-pub(super) fn qualified_name(text: &str) -> Result<(), String> {
+pub(crate) fn qualified_name(text: &str) -> Result<(), String> {
     let (prefix, name) = match text.split_once('/') {
         Some((prefix, name)) => (Some(prefix), name),
         None => (None, text),
@@ -38,7 +38,7 @@ pub(super) fn extended_resource_name(text: &str) -> Result<(), String> {
     qualified_name(&format!("requests.{text}"))
 }
 
-fn dns_subdomain(text: &str) -> Result<(), String> {
+pub(crate) fn dns_subdomain(text: &str) -> Result<(), String> {
     let label = |label: &str| {
         !label.is_empty()
             && label.chars().all(|c| c.is_ascii_lowercase() || c.is_ascii_digit() || c == '-')

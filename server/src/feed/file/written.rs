@@ -14,7 +14,7 @@ macro_rules! written {
 
         impl WrittenObject {
             /// Reads the JSON of one object of `kind`.
-            pub(super) fn parse(kind: ObjectKind, json: &str) -> serde_json::Result<WrittenObject> {
+            pub(crate) fn parse(kind: ObjectKind, json: &str) -> serde_json::Result<WrittenObject> {
                 Ok(match kind {
                     $(ObjectKind::$kind => WrittenObject::$kind(serde_json::from_str(json)?),)+
                 })

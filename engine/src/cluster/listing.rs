@@ -1,0 +1,116 @@
+//! Listing: what the cluster knows by name, for a feed that compares it with a complete list from elsewhere.
+
+use std::sync::Arc;
+
+use super::Cluster;
+use crate::model::{Object, ObjectKind, Pod};
+
+impl Cluster {
+    /// The known pods for which `wanted` holds, by namespace and name: on nodes, on nodes that the cluster does not have, and
+    /// pending. `wanted` is also told whether the pod is assumed (S-CCH-1), and must be quick: writers wait for it.
+    ///
+    /// Cost: every pod of the cluster.
+    pub fn known_pods(&self, mut wanted: impl FnMut(&Pod, bool) -> bool) -> Vec<Pod> {
+        let writer = self.writer();
+        let known = writer.known_pods().filter(|known| wanted(known.pod, known.is_assumed));
+        let mut pods: Vec<Pod> = known.map(|known| known.pod.clone()).collect();
+        drop(writer);
+        pods.sort_unstable_by(|a, b| a.key().cmp(b.key()));
+        pods
+    }
+
+    /// The names of all nodes, in order. Cost: every node of the cluster.
+    pub fn known_nodes(&self) -> Vec<Arc<str>> {
+        let mut names: Vec<Arc<str>> = self.writer().known_nodes().cloned().collect();
+        names.sort_unstable();
+        names
+    }
+
+    /// All objects of a kind, by namespace and name. Cost: every object of the cluster, of any kind.
+    pub fn known_objects(&self, kind: ObjectKind) -> Vec<Object> {
+        let snapshot = self.snapshot();
+        let of_kind = snapshot.objects.iter().filter(|object| object.key().kind == kind);
+        let mut objects: Vec<Object> = of_kind.cloned().collect();
+        objects.sort_unstable_by(|a, b| a.key().cmp(b.key()));
+        objects
+    }
+
+    /// Forgets contradictions (S-CCH-6), once a feed has told anew of every pod.
+    pub fn clear_contradictions(&self) {
+        if self.snapshot().n_contradictions() == 0 {
+            return;
+        }
+        let mut writer = self.writer();
+        writer.clear_contradictions();
+        self.publish(&mut writer);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use berth_proto::core_v1;
+    use serde_json::json;
+
+    use super::*;
+    use crate::cluster::delta::Delta;
+    use crate::{ObjectKey, PlaceRequest, Policy, TieBreak};
+
+    fn pod(cluster: &Cluster, name: &str, node: &str) -> Pod {
+        let pod: core_v1::Pod = serde_json::from_value(json!({
+            "metadata": {"name": name, "namespace": "d", "uid": name, "resourceVersion": "7"},
+            "spec": {"nodeName": node, "containers": [{"name": "c"}]},
+        }))
+        .unwrap();
+        cluster.compile_pod(&pod).unwrap()
+    }
+
+    #[test]
+    fn everything_known_is_found_wherever_it_is() {
+        let cluster = Cluster::new();
+        let node: core_v1::Node = serde_json::from_value(json!({
+            "metadata": {"name": "n"}, "status": {"allocatable": {"cpu": "4", "pods": "9"}},
+        }))
+        .unwrap();
+        let space: core_v1::Namespace =
+            serde_json::from_value(json!({"metadata": {"name": "d"}})).unwrap();
+        let applied = cluster.apply(vec![
+            Delta::UpsertNode(cluster.compile_node(&node).unwrap()),
+            Delta::UpsertObject(cluster.compile_object(&space).unwrap()),
+            Delta::UpsertPod(pod(&cluster, "bound", "n")),
+            Delta::UpsertPod(pod(&cluster, "orphan", "gone")),
+            Delta::UpsertPod(pod(&cluster, "pending", "")),
+        ]);
+        assert_eq!(applied.rejected, []);
+        let (policy, waiting) = (Policy::default(), pod(&cluster, "waiting", ""));
+        let request =
+            PlaceRequest { pod: &waiting, policy: &policy, tie_break: TieBreak::Lexicographic };
+        cluster.assume(&request).unwrap();
+
+        let names = |pods: Vec<Pod>| -> Vec<String> {
+            pods.iter().map(|pod| pod.key().name.to_string()).collect()
+        };
+        assert_eq!(
+            names(cluster.known_pods(|_, _| true)),
+            ["bound", "orphan", "pending", "waiting"]
+        );
+        assert_eq!(names(cluster.known_pods(|_, is_assumed| is_assumed)), ["waiting"]);
+        assert!(cluster.known_pods(|pod, _| pod.resource_version() != Some(7)).is_empty());
+        assert_eq!(cluster.known_nodes(), [Arc::from("n")]);
+        let keys = cluster.known_objects(ObjectKind::Namespace);
+        let keys: Vec<_> = keys.iter().map(|object| object.key().clone()).collect();
+        assert_eq!(keys, [ObjectKey::new(ObjectKind::Namespace, "", "d")]);
+        assert!(cluster.known_objects(ObjectKind::Service).is_empty());
+        assert_eq!(cluster.snapshot().node_named("n").map(|node| node.name()), Some("n"));
+        assert!(cluster.snapshot().node_named("gone").is_none());
+    }
+
+    #[test]
+    fn contradictions_are_forgotten_when_asked_to() {
+        let cluster = Cluster::new();
+        cluster.apply(vec![Delta::UpsertPod(pod(&cluster, "p", "a"))]);
+        let applied = cluster.apply(vec![Delta::UpsertPod(pod(&cluster, "p", "b"))]);
+        assert_eq!((applied.rejected.len(), cluster.snapshot().n_contradictions()), (1, 1));
+        cluster.clear_contradictions();
+        assert_eq!(cluster.snapshot().n_contradictions(), 0);
+    }
+}

@@ -1,0 +1,184 @@
+//! One pass: whether nodes could take a pod as cluster-autoscaler asks it: PreFilter and Filter, each once, without nominated pods,
+//! gates, scores or preemption; a cordoned node is out, whatever the pod tolerates. Rule: S-CAS-1.
+
+use std::sync::Arc;
+
+use super::{Evaluation, Plan, gate_reason, pre_filter_refusal};
+use crate::error::EngineError;
+use crate::filter::reason::Reason;
+use crate::filter::{PreFilterFailure, Refusal};
+use crate::plugin::{Plugin, StatusCode};
+use crate::snapshot::row_set::RowSet;
+use crate::snapshot::shard::Shard;
+use crate::snapshot::{NodeRow, Snapshot};
+
+/// Why a pod does not fit.
+#[derive(Clone, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub struct Misfit {
+    /// The first plugin that refuses it, in the policy's order.
+    pub plugin: Plugin,
+    /// Whether evicting pods might help.
+    pub code: StatusCode,
+    /// kube-scheduler's reasons, in the order in which the plugin checks.
+    pub reasons: Arc<[String]>,
+}
+
+/// The rows of each shard that pass.
+pub(crate) fn feasible(
+    plan: &mut Plan<'_>,
+    evaluation: &mut Evaluation,
+) -> Result<Vec<RowSet>, EngineError> {
+    let n_shards = plan.prepared.snapshot().shards.len();
+    if pre_filter(plan)?.is_some() {
+        return Ok(vec![RowSet::EMPTY; n_shards]);
+    }
+    Ok(counted(plan, evaluation, |plan, evaluation| {
+        let shards = plan.prepared.snapshot().shards.iter();
+        shards.map(|shard| passing(plan, evaluation, shard)).collect()
+    }))
+}
+
+/// The first row in this order that passes (S-CAS-2). Cost: a step for each row up to there, and the filters on each of their
+/// shards.
+pub(crate) fn first_fit(
+    plan: &mut Plan<'_>,
+    evaluation: &mut Evaluation,
+    order: impl IntoIterator<Item = NodeRow>,
+) -> Result<Option<NodeRow>, EngineError> {
+    if pre_filter(plan)?.is_some() {
+        return Ok(None);
+    }
+    Ok(counted(plan, evaluation, |plan, evaluation| {
+        let shards = &plan.prepared.snapshot().shards;
+        let mut known: Vec<Option<RowSet>> = vec![None; shards.len()];
+        order.into_iter().find(|row| {
+            let Some(shard) = shards.get(row.shard()) else { return false };
+            let rows = known[shard.index].get_or_insert_with(|| passing(plan, evaluation, shard));
+            rows.contains(row.row())
+        })
+    }))
+}
+
+/// Whether one row passes. Cost: the filters on that row alone.
+pub(crate) fn fits(
+    plan: &mut Plan<'_>,
+    evaluation: &mut Evaluation,
+    row: NodeRow,
+) -> Result<bool, EngineError> {
+    if pre_filter(plan)?.is_some() {
+        return Ok(false);
+    }
+    Ok(counted(plan, evaluation, |plan, _| match candidate(plan, row) {
+        Some(shard) => {
+            let mut rows = row.of_shard(shard.index);
+            plan.filters().iter().for_each(|filter| {
+                if !rows.is_empty() {
+                    (filter.run)(&plan.prepared, shard, &mut rows);
+                }
+            });
+            !rows.is_empty()
+        }
+        None => false,
+    }))
+}
+
+/// Why one row does not pass; `None` where it does. The row must hold a node.
+pub(crate) fn why_not(
+    plan: &mut Plan<'_>,
+    evaluation: &mut Evaluation,
+    row: NodeRow,
+) -> Result<Option<Misfit>, EngineError> {
+    if let Some(misfit) = pre_filter(plan)? {
+        return Ok(Some(misfit));
+    }
+    Ok(counted(plan, evaluation, |plan, _| {
+        let shard = &plan.prepared.snapshot().shards[row.shard()];
+        if !plan.candidates(shard).contains(row.row()) {
+            let refusal = Refusal::of(Reason::PreFilterNodeAffinity);
+            return Some(misfit(plan, Plugin::NodeAffinity, &refusal));
+        }
+        if shard.nodes.unschedulable.contains(row.row()) {
+            let refusal = Refusal::of(Reason::NodeUnschedulable);
+            return Some(misfit(plan, Plugin::NodeUnschedulable, &refusal));
+        }
+        plan.filters().iter().find_map(|filter| {
+            let mut rows = row.of_shard(shard.index);
+            (filter.run)(&plan.prepared, shard, &mut rows);
+            rows.is_empty().then(|| {
+                let refusal = filter.refusal(&plan.prepared, shard, row.row());
+                misfit(plan, filter.plugin, &refusal)
+            })
+        })
+    }))
+}
+
+/// Why the pod fits nowhere, whatever the nodes are; an error where the attempt would end in one (S-PF-2, S-PF-4).
+pub(crate) fn pre_filter(plan: &Plan<'_>) -> Result<Option<Misfit>, EngineError> {
+    plan.check_evaluated()?;
+    Ok(pre_filter_refusal(plan)?.map(|(plugin, text)| Misfit {
+        plugin,
+        code: StatusCode::UnschedulableAndUnresolvable,
+        reasons: [text].into(),
+    }))
+}
+
+/// Why no scheduling attempt is of use to the pod, whatever the nodes are: its gates, a plugin that is not built, a PreFilter that
+/// refuses it or fails.
+pub(crate) fn refusal(plan: &Plan<'_>) -> Option<Misfit> {
+    let code = StatusCode::UnschedulableAndUnresolvable;
+    let misfit = |plugin, text| Some(Misfit { plugin, code, reasons: [text].into() });
+    if let Some(reason) = gate_reason(plan) {
+        return misfit(Plugin::SchedulingGates, reason);
+    }
+    if let Err(error) = plan.check_evaluated() {
+        let text = error.to_string();
+        return match error {
+            EngineError::NotEvaluated { plugin, .. } => misfit(plugin, text),
+            _ => misfit(Plugin::SchedulingGates, text),
+        };
+    }
+    let (plugin, failure) = plan.pre_filter_failure()?;
+    match failure {
+        PreFilterFailure::Refused(text) | PreFilterFailure::Error(text) => misfit(plugin, text),
+    }
+}
+
+/// Whether pods that come to nodes can but take nodes from the pod, never open one: what no longer takes it never does again.
+pub(crate) fn only_loses(plan: &Plan<'_>) -> bool {
+    let demand = plan.prepared.demand();
+    demand.hard.is_empty()
+        && demand.affinity.sums.is_empty()
+        && plan.prepared.volumes().found().is_none()
+}
+
+/// Asks with what filters want counted of other pods at hand.
+fn counted<'a, T>(
+    plan: &mut Plan<'a>,
+    evaluation: &mut Evaluation,
+    ask: impl FnOnce(&Plan<'a>, &mut Evaluation) -> T,
+) -> T {
+    if plan.prepared.demand().filters() {
+        plan.prepared.count(&mut evaluation.census);
+    }
+    let answer = ask(plan, evaluation);
+    plan.prepared.give_back(&mut evaluation.census);
+    answer
+}
+
+fn passing(plan: &Plan<'_>, evaluation: &mut Evaluation, shard: &Shard) -> RowSet {
+    evaluation.passing(plan, shard).without(&shard.nodes.unschedulable)
+}
+
+/// The shard of a row that is filtered at all and not cordoned.
+fn candidate<'a>(plan: &Plan<'a>, row: NodeRow) -> Option<&'a Arc<Shard>> {
+    let snapshot: &'a Snapshot = plan.prepared.snapshot();
+    let shard = snapshot.shards.get(row.shard())?;
+    let candidates = plan.candidates(shard).without(&shard.nodes.unschedulable);
+    candidates.contains(row.row()).then_some(shard)
+}
+
+fn misfit(plan: &Plan<'_>, plugin: Plugin, refusal: &Refusal) -> Misfit {
+    let names = plan.prepared.names();
+    let reasons = refusal.reasons.iter().map(|reason| reason.text(names).into_owned()).collect();
+    Misfit { plugin, code: refusal.code, reasons }
+}

@@ -1,0 +1,13 @@
+//! Simulate: what if there were more nodes, or fewer? A question a file, each on a private copy of a snapshot ([`scene`]).
+//! Rules: scheduling.md, section 8.
+
+mod scene;
+mod rows;
+pub(crate) mod utilization;
+mod refusals;
+pub(crate) mod fit;
+pub(crate) mod headroom;
+pub(crate) mod scale_in;
+pub(crate) mod drain;
+pub(crate) mod consolidate;
+pub(crate) mod scale_up;

@@ -1,0 +1,156 @@
+//! Disruption budgets as drains read them, and the waves in which pods leave without exceeding any. Rules: S-SD-5, S-SD-6, S-SD-7.
+
+use std::sync::Arc;
+
+use rustc_hash::FxHashMap;
+use smallvec::SmallVec;
+
+use super::outcome::BudgetUse;
+use crate::model::disruption_budget::DisruptionBudget;
+use crate::model::intern::{Interner, Symbol};
+use crate::model::population::PopulationId;
+use crate::model::{Pod, PodKey};
+use crate::snapshot::Snapshot;
+
+/// Positions of budgets in [`Budgets`].
+pub(crate) type Covering = SmallVec<[usize; 1]>;
+
+/// The budgets of a snapshot, and what is left of each.
+pub(crate) struct Budgets<'a> {
+    all: Vec<&'a DisruptionBudget>,
+    /// What each allows after the pods that moved; less than 0 where more moved than it allowed at once.
+    left: Vec<i64>,
+    by_namespace: FxHashMap<Symbol, Vec<usize>>,
+    /// For the populations that were asked about.
+    covering: FxHashMap<PopulationId, Covering>,
+    names: &'a Interner,
+}
+
+impl<'a> Budgets<'a> {
+    pub(crate) fn of(snapshot: &'a Snapshot) -> Budgets<'a> {
+        let all: Vec<&DisruptionBudget> = snapshot.objects.budgets().collect();
+        let mut by_namespace: FxHashMap<Symbol, Vec<usize>> = FxHashMap::default();
+        for (at, budget) in all.iter().enumerate() {
+            by_namespace.entry(budget.namespace).or_default().push(at);
+        }
+        let left = all.iter().map(|budget| budget.n_allowed).collect();
+        let names = snapshot.model.names();
+        Budgets { all, left, by_namespace, covering: FxHashMap::default(), names }
+    }
+
+    /// The budgets that cover a pod (S-SD-5). Cost: one test for each budget of its namespace when its population comes up for the
+    /// first time.
+    pub(crate) fn covering(&mut self, pod: &Pod) -> Covering {
+        let population = pod.population();
+        let Budgets { all, by_namespace, covering, .. } = self;
+        let covering = covering.entry(population.id).or_insert_with(|| {
+            let around = by_namespace.get(&population.facts.namespace);
+            let covers = |at: &usize| all[*at].covers_for_drain(&population.facts);
+            around.into_iter().flatten().copied().filter(covers).collect()
+        });
+        covering.clone()
+    }
+
+    /// The first of them that allows nothing more.
+    pub(crate) fn exhausted(&self, covering: &Covering) -> Option<usize> {
+        covering.iter().copied().find(|at| self.left[*at] < 1)
+    }
+
+    /// Takes off the budgets what moving pods costs; `covering` is of each pod that moves.
+    pub(crate) fn take<'c>(&mut self, covering: impl IntoIterator<Item = &'c Covering>) {
+        for at in covering.into_iter().flatten() {
+            self.left[*at] -= 1;
+        }
+    }
+
+    /// What moving pods takes of which budget, in name order.
+    pub(crate) fn uses<'c>(
+        &self,
+        covering: impl IntoIterator<Item = &'c Covering>,
+    ) -> Vec<BudgetUse> {
+        let mut n_moved: FxHashMap<usize, u32> = FxHashMap::default();
+        for at in covering.into_iter().flatten() {
+            *n_moved.entry(*at).or_default() += 1;
+        }
+        let mut uses: Vec<BudgetUse> = n_moved
+            .into_iter()
+            .map(|(at, n_moved)| BudgetUse {
+                namespace: self.names.name(self.all[at].namespace),
+                name: self.names.name(self.all[at].name),
+                n_moved,
+                n_allowed: self.left[at],
+            })
+            .collect();
+        uses.sort_unstable_by(|a, b| (&a.namespace, &a.name).cmp(&(&b.namespace, &b.name)));
+        uses
+    }
+
+    /// Their names, sorted.
+    pub(crate) fn names_of(&self, covering: &Covering) -> Vec<Arc<str>> {
+        let mut names: Vec<_> =
+            covering.iter().map(|at| self.names.name(self.all[*at].name)).collect();
+        names.sort_unstable();
+        names
+    }
+
+    /// What a budget allows when nothing of it is used.
+    fn n_allowed(&self, at: usize) -> i64 {
+        self.all[at].n_allowed
+    }
+}
+
+/// Whether more pods move than some budget allows at once (S-SD-7).
+pub(crate) fn is_risky(uses: &[BudgetUse]) -> bool {
+    uses.iter().any(|used| i64::from(used.n_moved) > used.n_allowed)
+}
+
+/// Pods that leave together, wave after wave. A wave begins when all pods of the one before are ready elsewhere: then every budget
+/// allows again what it allows now.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Waves {
+    /// How many pods of each budget leave in each wave.
+    used: Vec<FxHashMap<usize, i64>>,
+    /// Waves that are over: no more pods join them.
+    n_over: usize,
+    /// For each pod how many waves there are up to the one in which it leaves.
+    left_in: FxHashMap<PodKey, usize>,
+}
+
+impl Waves {
+    /// The first wave, from 1, in which a pod may leave with those that joined before it; `None` where a budget of it allows
+    /// nothing. A pod that leaves a second time first has to be where it went.
+    pub(crate) fn join(
+        &mut self,
+        pod: &PodKey,
+        covering: &Covering,
+        budgets: &Budgets<'_>,
+    ) -> Option<u32> {
+        if covering.iter().any(|at| budgets.n_allowed(*at) < 1) {
+            return None;
+        }
+        let fits = |used: &FxHashMap<usize, i64>| {
+            covering.iter().all(|at| used.get(at).is_none_or(|n| *n < budgets.n_allowed(*at)))
+        };
+        let n_over = self.n_over.max(self.left_in.get(pod).copied().unwrap_or(0));
+        let open = self.used.iter().skip(n_over).position(fits);
+        let wave = open.map_or(self.used.len().max(n_over), |open| n_over + open);
+        if wave >= self.used.len() {
+            self.used.resize_with(wave + 1, FxHashMap::default);
+        }
+        for at in covering {
+            *self.used[wave].entry(*at).or_default() += 1;
+        }
+        self.left_in.insert(pod.clone(), wave + 1);
+        Some(u32::try_from(wave + 1).unwrap_or(u32::MAX))
+    }
+
+    /// Those who come now leave after all that came before.
+    pub(crate) fn end(&mut self) {
+        self.n_over = self.used.len();
+    }
+
+    /// How many there are.
+    pub(crate) fn len(&self) -> u32 {
+        u32::try_from(self.used.len()).unwrap_or(u32::MAX)
+    }
+}

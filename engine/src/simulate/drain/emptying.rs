@@ -1,0 +1,161 @@
+//! Emptying one node: its pods sorted by what may become of them, and a place elsewhere for each that moves. Rules: S-SD-3 to S-SD-6.
+
+use std::cmp::Reverse;
+
+use super::budget::{Budgets, Covering};
+use super::outcome::{PodDrain, PodVerdict};
+use super::rule::{Context, Ruling, ruling};
+use crate::error::EngineError;
+use crate::model::intern::Symbol;
+use crate::model::node::TO_BE_DELETED;
+use crate::model::taint::{Effect, Taint};
+use crate::model::{Node, Pod};
+use crate::simulate::rows::Rows;
+use crate::simulate::scene::Scene;
+use crate::snapshot::NodeRow;
+
+/// A pod on a node that is to be emptied.
+pub(crate) struct Occupant {
+    pub(crate) pod: Pod,
+    pub(crate) ruling: Ruling,
+    pub(crate) covering: Covering,
+}
+
+/// Where the pods of a node go, one an occupant that may move.
+pub(crate) type Place = Result<NodeRow, NoPlace>;
+
+/// Why a pod goes nowhere.
+pub(crate) enum NoPlace {
+    /// No node that may take it does.
+    NoRoom,
+    /// It could not be worked out.
+    Failed(EngineError),
+}
+
+/// The pods of a node in node order, each with what the rules say of it.
+pub(crate) fn occupants(
+    scene: &mut Scene<'_>,
+    row: NodeRow,
+    context: &Context<'_>,
+    budgets: &mut Budgets<'_>,
+) -> Vec<Occupant> {
+    let snapshot = scene.snapshot();
+    let Some(shard) = snapshot.shards.get(row.shard()) else { return Vec::new() };
+    let pods = shard.pods.of(row.row()).iter().map(|placed| placed.pod.clone());
+    pods.map(|pod| {
+        let covering = budgets.covering(&pod);
+        let ruling = ruling(&pod, context, budgets, &covering);
+        Occupant { pod, ruling, covering }
+    })
+    .collect()
+}
+
+impl Occupant {
+    pub(crate) fn moves(&self) -> bool {
+        self.ruling == Ruling::Move
+    }
+
+    /// What becomes of a pod that stays where it is; of one that moves it is said later.
+    pub(crate) fn standing(&self) -> PodVerdict {
+        match &self.ruling {
+            Ruling::Move => PodVerdict::NoRoom { message: String::new(), reasons: Vec::new() },
+            Ruling::Daemon => PodVerdict::Daemon,
+            Ruling::Mirror => PodVerdict::Mirror,
+            Ruling::LongTerminating => PodVerdict::LongTerminating,
+            Ruling::Wait => PodVerdict::OnCompletion,
+            Ruling::Block(reason, message) => {
+                PodVerdict::Blocked { reason: *reason, message: message.clone() }
+            }
+        }
+    }
+
+    /// The pod as it is told of.
+    pub(crate) fn told(&self, verdict: PodVerdict, budgets: &Budgets<'_>) -> PodDrain {
+        PodDrain {
+            pod: self.pod.key().clone(),
+            uid: self.pod.facts().uid.clone(),
+            priority: self.pod.priority(),
+            verdict,
+            budgets: budgets.names_of(&self.covering),
+        }
+    }
+}
+
+/// Positions of the occupants that move, the most important first and equals in node order.
+pub(crate) fn moving(occupants: &[Occupant]) -> Vec<usize> {
+    let mut moving: Vec<usize> = (0..occupants.len()).filter(|at| occupants[*at].moves()).collect();
+    moving.sort_by_key(|at| Reverse(occupants[*at].pod.priority()));
+    moving
+}
+
+/// Takes every pod off a node and marks it as going: nothing comes to it any more, and its domains still count (S-SD-6).
+pub(crate) fn clear(scene: &mut Scene<'_>, row: NodeRow, occupants: &[Occupant]) {
+    for occupant in occupants {
+        scene.take(row, occupant.pod.key());
+    }
+    let Some(node) = scene.node(row).cloned() else { return };
+    let key = scene.snapshot().model.names().intern(TO_BE_DELETED);
+    scene.add_node(&tainted(&node, key));
+}
+
+fn tainted(node: &Node, key: Symbol) -> Node {
+    let taint = Taint { key, value: Symbol::EMPTY, effect: Effect::NoSchedule };
+    node.changed(|facts| {
+        let mut taints = std::mem::take(&mut facts.taints).into_vec();
+        taints.push(taint);
+        facts.taints = taints.into();
+    })
+}
+
+/// Finds a place for an occupant by `choose`, and puts it there.
+///
+/// # Errors
+/// [`EngineError::Cancelled`] alone: what else `choose` fails with is told as the pod's own.
+pub(crate) fn rehouse(
+    scene: &mut Scene<'_>,
+    occupant: &Occupant,
+    choose: impl FnOnce(&mut Scene<'_>, &Pod) -> Result<Option<NodeRow>, EngineError>,
+) -> Result<Place, EngineError> {
+    let pod = occupant.pod.anew(&scene.snapshot().model);
+    match choose(scene, &pod) {
+        Ok(Some(row)) => {
+            scene.put(&pod, row);
+            Ok(Ok(row))
+        }
+        Ok(None) => Ok(Err(NoPlace::NoRoom)),
+        Err(EngineError::Cancelled) => Err(EngineError::Cancelled),
+        Err(error) => Ok(Err(NoPlace::Failed(error))),
+    }
+}
+
+/// Why none of these nodes takes a pod, in kube-scheduler's words over them alone.
+pub(crate) fn no_room(
+    scene: &mut Scene<'_>,
+    occupant: &Occupant,
+    among: &Rows,
+) -> Result<PodVerdict, EngineError> {
+    /// The filters let the pod in, and pods that wait have the promise of the room.
+    const PROMISED: &str = "node(s) had no room beside the pods that are nominated to them";
+    let pod = occupant.pod.anew(&scene.snapshot().model);
+    let n_nodes = among.len();
+    if let Some(misfit) = scene.why_nowhere(&pod)? {
+        let message = format!("0/{n_nodes} nodes are available: {}.", misfit.reasons.join(", "));
+        return Ok(PodVerdict::NoRoom { message, reasons: Vec::new() });
+    }
+    let (mut counts, n_open) = scene.refusals(&pod, among);
+    if n_open > 0 {
+        counts.push((PROMISED.to_owned(), n_open));
+    }
+    let mut entries: Vec<(String, (String, u32))> =
+        counts.into_iter().map(|(reason, n)| (format!("{n} {reason}"), (reason, n))).collect();
+    entries.sort_unstable();
+    let texts: Vec<&str> = entries.iter().map(|(text, _)| text.as_str()).collect();
+    let message = match texts.as_slice() {
+        [] => "no other node may take it".to_owned(),
+        texts => format!("0/{n_nodes} nodes are available: {}.", texts.join(", ")),
+    };
+    Ok(PodVerdict::NoRoom {
+        message,
+        reasons: entries.into_iter().map(|(_, counted)| counted).collect(),
+    })
+}

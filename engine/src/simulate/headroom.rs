@@ -1,0 +1,364 @@
+//! Headroom: how many more of a pod fit, where, and what runs out first.
+//!
+//! Copies are placed one after another on a fork, each by a whole attempt that sees those before it. Where no copy can make room for, or
+//! stand in the way of, a copy on another node, and all that fit are wanted, the order does not matter and each node's share is
+//! a division ([`share`]).
+
+mod account;
+mod share;
+
+use std::sync::Arc;
+
+use crate::cluster::Cluster;
+use crate::cluster::fork::Fork;
+use crate::error::EngineError;
+use crate::kernel::Kernels;
+use crate::model::volume::VolumeBindings;
+use crate::model::{ModelError, Pod, PodKey};
+use crate::place::decision::{Outcome, Unschedulable};
+use crate::place::request::{PlaceRequest, TieBreak};
+use crate::place::survey::NodeRefusal;
+use crate::place::{self, Evaluation, Plan, message};
+use crate::plugin::{Plugin, StatusCode};
+use crate::policy::Policy;
+use crate::simulate::fit::candidates;
+use crate::snapshot::row_set::RowSet;
+use crate::snapshot::{Generation, NodeRow, ROWS, Snapshot};
+
+/// How many more of a pod fit.
+#[derive(Copy, Clone)]
+pub struct HeadroomRequest<'a> {
+    /// What is copied: copies have its spec, labels and owner, and names and uids of their own, as replicas have. Whatever its
+    /// `spec.nodeName` and nomination say is left out; a status that changes what it takes is the caller's to leave out.
+    pub pod: &'a Pod,
+    /// The profile to decide by.
+    pub policy: &'a Policy,
+    /// How equal totals are broken.
+    pub tie_break: TieBreak,
+    /// Copies to place at most.
+    pub limit: usize,
+    /// Names of the nodes that may take copies; `None` for all.
+    pub nodes: Option<&'a [String]>,
+    /// Asked every few copies: once it answers true there is no answer but [`EngineError::Cancelled`].
+    pub cancelled: &'a dyn Fn() -> bool,
+}
+
+/// How many fit, where, and why no more.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Headroom {
+    /// The snapshot that it was worked out on.
+    pub generation: Generation,
+    /// Copies that fit.
+    pub n_fit: usize,
+    /// Why the next does not.
+    pub end: HeadroomEnd,
+    /// Nodes that may take copies, by name. Empty where no node was looked at: a copy is gated, or a PreFilter refuses it.
+    pub nodes: Vec<NodeHeadroom>,
+    /// Nodes that had room: that would have taken the first copy, or took any.
+    pub n_open: usize,
+    /// Each reason for which nodes that had room take no more, the one of most copies first, then of most nodes, then by its text.
+    pub stops: Vec<HeadroomStop>,
+    /// Each resource that a copy requests, native ones first, then `pods`, over the nodes that had room.
+    pub resources: Vec<ResourceHeadroom>,
+}
+
+/// Why there is no further copy.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum HeadroomEnd {
+    /// No node takes it. Where only some nodes may, the reasons count those alone.
+    Unschedulable(Unschedulable),
+    /// A PreEnqueue plugin holds every copy back (S-Q-5).
+    Gated {
+        /// The plugin.
+        plugin: Plugin,
+        /// Its reasons.
+        reasons: Vec<String>,
+    },
+    /// As many fit as were asked for, and no further one was tried.
+    LimitReached,
+}
+
+/// What one node takes.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct NodeHeadroom {
+    /// Node name.
+    pub node: Arc<str>,
+    /// Copies on it.
+    pub n_fit: usize,
+    /// Why it does not take the next one; `None` where it would.
+    pub refusal: Option<NodeRefusal>,
+    /// What is left of each resource in [`Headroom::resources`], in that order: cpu in milli-units, everything else in whole units;
+    /// less than 0 where more is taken than there is.
+    pub free: Vec<i64>,
+    /// Whether it would have taken the first copy, or took any.
+    pub is_open: bool,
+}
+
+/// A reason for which nodes that had room take no more.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct HeadroomStop {
+    /// Who gives it; `None` where a PreFilter result left the node out.
+    pub plugin: Option<Plugin>,
+    /// kube-scheduler's text.
+    pub reason: String,
+    /// Nodes that give it; one that gives several counts for each.
+    pub n_nodes: usize,
+    /// Copies that these took.
+    pub n_fit: usize,
+}
+
+/// A resource over the nodes that had room. Cpu in milli-units, everything else in whole units.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ResourceHeadroom {
+    /// `cpu`, `memory`, …; `pods` for room in number.
+    pub name: Arc<str>,
+    /// What a copy asks for.
+    pub request: i64,
+    /// Left before the first copy; saturating, as the others.
+    pub free_before: i64,
+    /// Left after the last.
+    pub free_after: i64,
+    /// Nodes where that is too little for one more.
+    pub n_nodes_short: usize,
+    /// Copies that would fit if nothing but this resource counted.
+    pub n_fit_alone: u64,
+}
+
+/// Copies between two looks at whether the caller still waits.
+const PATIENCE: usize = 64;
+
+impl Cluster {
+    /// How many more of a pod fit, where, and what runs out first; the cluster stays as it is.
+    ///
+    /// Cost: an attempt for each copy, or where the order does not matter one pass over the cluster; and an account of every node.
+    ///
+    /// # Errors
+    /// As of an attempt; [`EngineError::Model`] for `nodes` that the cluster does not have, [`EngineError::Cancelled`].
+    pub fn headroom(&self, request: &HeadroomRequest<'_>) -> Result<Headroom, EngineError> {
+        let snapshot = self.snapshot();
+        let among = match request.nodes {
+            Some(names) => rows_named(&snapshot, names)?,
+            None => snapshot.shards.iter().map(|shard| shard.nodes.rows).collect(),
+        };
+        let mut filling = Filling {
+            fork: self.fork_of(&snapshot),
+            kernels: self.kernels(),
+            request,
+            template: request.pod.without_node().nominated_to(None),
+            among,
+            copies: vec![0; snapshot.shards.len() * ROWS],
+            n_fit: 0,
+            number: 0,
+        };
+        let generation = snapshot.generation();
+        let (open, shares) = match filling.before()? {
+            Before::Ended(end) => return Ok(Headroom::none(generation, end)),
+            Before::Open(open, shares) => (open, shares),
+        };
+        match shares {
+            Some(shares) => filling.fill(&shares)?,
+            None => filling.place_one_by_one()?,
+        }
+        let n_fit = filling.n_fit;
+        Ok(Headroom { generation, n_fit, ..filling.after(&snapshot, &open)? })
+    }
+}
+
+impl Headroom {
+    fn none(generation: Generation, end: HeadroomEnd) -> Headroom {
+        let (nodes, stops, resources) = (Vec::new(), Vec::new(), Vec::new());
+        Headroom { generation, n_fit: 0, end, nodes, n_open: 0, stops, resources }
+    }
+}
+
+fn n_rows(among: &[RowSet]) -> usize {
+    among.iter().map(|rows| rows.len() as usize).sum()
+}
+
+/// The rows of these names, by shard.
+fn rows_named(snapshot: &Snapshot, names: &[String]) -> Result<Vec<RowSet>, ModelError> {
+    let mut rows = vec![RowSet::EMPTY; snapshot.shards.len()];
+    for (i, name) in names.iter().enumerate() {
+        let row = candidates::named(snapshot, i, name)?;
+        rows[row.shard()].insert(row.row());
+    }
+    Ok(rows)
+}
+
+/// The cluster as copies fill it.
+struct Filling<'a> {
+    fork: Fork<'a>,
+    kernels: Kernels,
+    request: &'a HeadroomRequest<'a>,
+    /// What is copied, before it got a node.
+    template: Pod,
+    /// The rows of each shard that may take copies.
+    among: Vec<RowSet>,
+    /// On each row.
+    copies: Vec<usize>,
+    n_fit: usize,
+    /// The next copy's.
+    number: usize,
+}
+
+/// What is known before the first copy.
+enum Before {
+    /// No copy is looked at any further.
+    Ended(HeadroomEnd),
+    /// The rows that would take the first copy, and what each takes where that can be told at once.
+    Open(Vec<RowSet>, Option<Vec<(NodeRow, usize)>>),
+}
+
+impl Filling<'_> {
+    fn before(&mut self) -> Result<Before, EngineError> {
+        let limit = self.request.limit;
+        let among = self.among.clone();
+        self.ask(|plan, evaluation| {
+            match place::before_filtering(plan)? {
+                Some(Outcome::Unschedulable(unschedulable)) => {
+                    let unschedulable = match unschedulable.pre_filter {
+                        Some(refusal) => message::refused_by_pre_filter(n_rows(&among), refusal),
+                        None => unschedulable,
+                    };
+                    return Ok(Before::Ended(HeadroomEnd::Unschedulable(unschedulable)));
+                }
+                Some(Outcome::Gated { plugin, reasons }) => {
+                    return Ok(Before::Ended(HeadroomEnd::Gated { plugin, reasons }));
+                }
+                Some(Outcome::Placed(_)) | None => {}
+            }
+            evaluation.filter(plan);
+            let open = evaluation.feasible_among(plan, &among);
+            if open.len() > 1 {
+                plan.check_scoring()?;
+            }
+            let shares = share::shares(plan, open.by_shard(), limit);
+            Ok(Before::Open(open.by_shard().to_vec(), shares))
+        })
+    }
+
+    /// Puts as many copies onto each row as it takes.
+    fn fill(&mut self, shares: &[(NodeRow, usize)]) -> Result<(), EngineError> {
+        for (row, n) in shares {
+            for _ in 0..*n {
+                self.check_patience()?;
+                let copy = self.copy();
+                self.fork.put(&copy, *row, &VolumeBindings::default());
+                self.count(*row);
+            }
+        }
+        Ok(())
+    }
+
+    fn place_one_by_one(&mut self) -> Result<(), EngineError> {
+        while self.n_fit < self.request.limit {
+            self.check_patience()?;
+            let copy = self.copy();
+            let chosen = match self.request.nodes {
+                None => self.place(&copy)?,
+                Some(_) => self.place_among(&copy)?,
+            };
+            match chosen {
+                Some(row) => self.count(row),
+                None => break,
+            }
+        }
+        Ok(())
+    }
+
+    fn place(&mut self, copy: &Pod) -> Result<Option<NodeRow>, EngineError> {
+        let HeadroomRequest { policy, tie_break, .. } = *self.request;
+        let request = PlaceRequest { pod: copy, policy, tie_break };
+        let decided = self.fork.decide(&request, self.kernels)?;
+        self.fork.commit(copy, &decided);
+        Ok(decided.chosen.map(|chosen| chosen.row))
+    }
+
+    fn place_among(&mut self, copy: &Pod) -> Result<Option<NodeRow>, EngineError> {
+        let HeadroomRequest { policy, tie_break, .. } = *self.request;
+        let request = PlaceRequest { pod: copy, policy, tie_break };
+        let among = &self.among;
+        let (chosen, bindings) = self.fork.ask(&request, self.kernels, |plan, evaluation| {
+            let chosen = place::decide_among(plan, evaluation, tie_break, among);
+            let bindings = |row| plan.prepared.volumes().bindings(row);
+            let bindings = chosen.as_ref().ok().copied().flatten().map(bindings);
+            (chosen, bindings)
+        });
+        let chosen = chosen?;
+        if let (Some(row), Some(bindings)) = (chosen, bindings) {
+            self.fork.put(copy, row, &bindings);
+        }
+        Ok(chosen)
+    }
+
+    fn after(&mut self, before: &Snapshot, open: &[RowSet]) -> Result<Headroom, EngineError> {
+        let (among, copies) = (self.among.clone(), std::mem::take(&mut self.copies));
+        let n_nodes = n_rows(&among);
+        self.ask(|plan, _| {
+            let headroom = account::after(plan, before, &Standing { among, open, copies });
+            // What the copies bound may leave none to the next, whatever the node.
+            Ok(match place::pre_filter_refusal(plan)? {
+                None => headroom,
+                Some((plugin, text)) => {
+                    let refusal = (plugin, StatusCode::UnschedulableAndUnresolvable, vec![text]);
+                    let end = message::refused_by_pre_filter(n_nodes, refusal);
+                    Headroom { end: HeadroomEnd::Unschedulable(end), ..headroom }
+                }
+            })
+        })
+    }
+
+    /// Asks something of the next copy, with what filters want counted of other pods at hand.
+    fn ask<T>(&mut self, ask: impl FnOnce(&mut Plan<'_>, &mut Evaluation) -> T) -> T {
+        let HeadroomRequest { policy, tie_break, .. } = *self.request;
+        let copy = self.copy();
+        let request = PlaceRequest { pod: &copy, policy, tie_break };
+        self.fork.ask(&request, self.kernels, |plan, evaluation| {
+            if plan.prepared.demand().filters() {
+                plan.prepared.count(&mut evaluation.census);
+            }
+            let answer = ask(plan, evaluation);
+            plan.prepared.give_back(&mut evaluation.census);
+            answer
+        })
+    }
+
+    /// The next copy, named as the next replica would be. A name for which something is kept is another pod's: its promise and its
+    /// claims are not the copy's.
+    fn copy(&mut self) -> Pod {
+        let PodKey { namespace, name } = self.template.key();
+        let key = |n: usize| PodKey::new(namespace, &format!("{name}-{n}"));
+        let mut copied = key(self.number);
+        let base = self.fork.base;
+        while base.nominations.has(&copied) || base.storage.has_assumed(&copied) {
+            self.number += 1;
+            copied = key(self.number);
+        }
+        let n = self.number;
+        let uid = match self.template.uid() {
+            "" => String::new(),
+            uid => format!("{uid}-{n}"),
+        };
+        self.template.with_identity(copied, &uid)
+    }
+
+    fn count(&mut self, row: NodeRow) {
+        self.copies[row.index()] += 1;
+        self.n_fit += 1;
+        self.number += 1;
+    }
+
+    fn check_patience(&self) -> Result<(), EngineError> {
+        if self.n_fit.is_multiple_of(PATIENCE) && (self.request.cancelled)() {
+            return Err(EngineError::Cancelled);
+        }
+        Ok(())
+    }
+}
+
+/// Which rows are asked, which had room at first, and how many copies each has now.
+struct Standing<'a> {
+    among: Vec<RowSet>,
+    open: &'a [RowSet],
+    copies: Vec<usize>,
+}

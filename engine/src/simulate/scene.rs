@@ -1,0 +1,175 @@
+//! Scene: a private copy of the cluster on which a simulation moves pods and nodes about, and asks what fits.
+//!
+//! It asks through the evaluations that serve placements: of a shape that was seen before only the rows that changed since are
+//! looked at, nodes that came and went and changes that were taken back included. Rules: S-CAS-1 to S-CAS-3.
+
+use crate::cluster::Cluster;
+use crate::cluster::fork::{Fork, Saved};
+use crate::error::EngineError;
+use crate::kernel::Kernels;
+use crate::model::intern::Symbol;
+use crate::model::volume::VolumeBindings;
+use crate::model::{Node, Pod, PodKey};
+use crate::place::one_pass::{self, Misfit};
+use crate::place::request::{PlaceRequest, TieBreak};
+use crate::place::{self, Evaluation, Plan, skew};
+use crate::policy::Policy;
+use crate::simulate::refusals;
+use crate::simulate::rows::Rows;
+use crate::snapshot::{NodeRow, Snapshot};
+
+/// A private copy of a snapshot; costs a few pointers until it is changed.
+#[derive(Debug)]
+pub(crate) struct Scene<'a> {
+    fork: Fork<'a>,
+    policy: &'a Policy,
+    kernels: Kernels,
+}
+
+impl<'a> Scene<'a> {
+    /// The snapshot, of this cluster, as it is; pods are judged by the policy.
+    pub(crate) fn of(
+        cluster: &'a Cluster,
+        snapshot: &'a Snapshot,
+        policy: &'a Policy,
+    ) -> Scene<'a> {
+        Scene { fork: cluster.fork_of(snapshot), policy, kernels: cluster.kernels() }
+    }
+
+    /// The scene as it is now. Its counts of pods are those of the snapshot that it began with.
+    pub(crate) fn snapshot(&mut self) -> &Snapshot {
+        self.fork.snapshot()
+    }
+
+    /// The node of a row.
+    pub(crate) fn node(&self, row: NodeRow) -> Option<&Node> {
+        self.fork.node(row)
+    }
+
+    /// What the scene is now, to return to, more than once if need be.
+    pub(crate) fn save(&mut self) -> Saved {
+        self.fork.save()
+    }
+
+    /// Takes back all that came after a save. What is remembered of the time between stays of use.
+    pub(crate) fn restore(&mut self, saved: Saved) {
+        self.fork.restore(saved);
+    }
+
+    /// Adds a node or replaces the one of its name, whose pods stay.
+    pub(crate) fn add_node(&mut self, node: &Node) -> NodeRow {
+        self.fork.add_node(node)
+    }
+
+    /// Removes a node with the pods that are on it.
+    pub(crate) fn remove_node(&mut self, row: NodeRow) {
+        self.fork.remove_node(row);
+    }
+
+    /// Puts a pod onto a node: it takes room, its terms count, its claims are bound as that node says. No pod of its name may be
+    /// on the scene.
+    pub(crate) fn put(&mut self, pod: &Pod, row: NodeRow) {
+        let bindings = match pod.volumes() {
+            Some(_) => self.ask_of_row(pod, |plan, _| plan.prepared.volumes().bindings(row)),
+            None => VolumeBindings::default(),
+        };
+        self.fork.put(pod, row, &bindings);
+    }
+
+    /// Takes a pod off its node, if it is there; answers it as it was before it got a node.
+    pub(crate) fn take(&mut self, row: NodeRow, key: &PodKey) -> Option<Pod> {
+        self.fork.take(row, key).map(|pod| pod.without_node())
+    }
+
+    /// The nodes that could take a pod (S-CAS-1).
+    pub(crate) fn feasible(&mut self, pod: &Pod) -> Result<Rows, EngineError> {
+        self.ask(pod, one_pass::feasible).map(Rows::from)
+    }
+
+    /// Whether one node could.
+    pub(crate) fn fits(&mut self, pod: &Pod, row: NodeRow) -> Result<bool, EngineError> {
+        self.ask_of_row(pod, |plan, evaluation| one_pass::fits(plan, evaluation, row))
+    }
+
+    /// The first node in this order that could (S-CAS-2).
+    pub(crate) fn first_fit(
+        &mut self,
+        pod: &Pod,
+        order: impl IntoIterator<Item = NodeRow>,
+    ) -> Result<Option<NodeRow>, EngineError> {
+        self.ask(pod, |plan, evaluation| one_pass::first_fit(plan, evaluation, order))
+    }
+
+    /// Why a node could not; `None` where it could. The row must hold a node.
+    pub(crate) fn why_not(
+        &mut self,
+        pod: &Pod,
+        row: NodeRow,
+    ) -> Result<Option<Misfit>, EngineError> {
+        self.ask_of_row(pod, |plan, evaluation| one_pass::why_not(plan, evaluation, row))
+    }
+
+    /// Why nodes could not: each reason with the number of nodes that give it, and how many nodes could. The rows must hold nodes, and
+    /// the pod must fit somewhere for all that [`Scene::why_nowhere`] knows.
+    pub(crate) fn refusals(&mut self, pod: &Pod, among: &Rows) -> (Vec<(String, u32)>, u32) {
+        self.ask_of_row(pod, |plan, evaluation| refusals::count(plan, evaluation, among.by_shard()))
+    }
+
+    /// Why no node could, whatever the nodes are (S-PF-2).
+    pub(crate) fn why_nowhere(&mut self, pod: &Pod) -> Result<Option<Misfit>, EngineError> {
+        self.ask_of_row(pod, |plan, _| one_pass::pre_filter(plan))
+    }
+
+    /// Why no attempt is of use to the pod, its gates and errors of an attempt included.
+    pub(crate) fn refusal(&mut self, pod: &Pod) -> Option<Misfit> {
+        self.ask_of_row(pod, |plan, _| one_pass::refusal(plan))
+    }
+
+    /// Whether pods that come can but take nodes from this one, never open one (then a node that refused it refuses it for
+    /// good, as long as pods only come).
+    pub(crate) fn only_loses(&mut self, pod: &Pod) -> bool {
+        self.ask_of_row(pod, |plan, _| one_pass::only_loses(plan))
+    }
+
+    /// How unevenly the pods of its kind lie, by the topology key of each of its spread constraints, or of the policy's defaults.
+    pub(crate) fn skews(&mut self, pod: &Pod) -> Vec<(Symbol, i64)> {
+        self.ask(pod, skew::skews)
+    }
+
+    /// The node that a placement would choose: filters with nominated pods, scores and tie-break, of all nodes or of some.
+    ///
+    /// Gates and the pod's own nomination have no say.
+    pub(crate) fn decide(
+        &mut self,
+        pod: &Pod,
+        tie_break: TieBreak,
+        among: Option<&Rows>,
+    ) -> Result<Option<NodeRow>, EngineError> {
+        let all = among.is_none().then(|| {
+            let shards = &self.fork.snapshot().shards;
+            Rows::from(shards.iter().map(|shard| shard.nodes.rows).collect::<Vec<_>>())
+        });
+        let rows = among.or(all.as_ref()).map_or(&[][..], Rows::by_shard);
+        self.ask(pod, |plan, evaluation| place::decide_among(plan, evaluation, tie_break, rows))
+    }
+
+    fn ask<T>(&mut self, pod: &Pod, ask: impl FnOnce(&mut Plan<'_>, &mut Evaluation) -> T) -> T {
+        self.fork.ask(&request(pod, self.policy), self.kernels, ask)
+    }
+
+    fn ask_of_row<T>(
+        &mut self,
+        pod: &Pod,
+        ask: impl FnOnce(&mut Plan<'_>, &mut Evaluation) -> T,
+    ) -> T {
+        self.fork.ask_of_row(&request(pod, self.policy), self.kernels, ask)
+    }
+}
+
+/// A decision is told its tie-break by itself.
+fn request<'p>(pod: &'p Pod, policy: &'p Policy) -> PlaceRequest<'p> {
+    PlaceRequest { pod, policy, tie_break: TieBreak::Lexicographic }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,56 @@
+//! A small Kubernetes API server in memory: list, watch, bind, evict and lease over HTTP/1.1, and faults on demand.
+//!
+//! It answers as a recorded kube-apiserver 1.36 does where Berth asks, and knows no more: JSON only, no authentication,
+//! no admission beyond defaults, no controllers, and a kubelet only on demand ([`Store::set_auto_kubelet`]).
+//!
+//! ```text
+//! connection → http → list · watch            → store (objects, versions, history)
+//!                   → binding · eviction · …  →
+//! ```
+//!
+//! ```no_run
+//! # async fn example() -> Result<(), Box<dyn std::error::Error>> {
+//! use berth_fake_apiserver::{FakeApiServer, Options};
+//! use serde_json::json;
+//!
+//! let server = FakeApiServer::start(Options::default()).await?;
+//! server.store().create(json!({
+//!     "apiVersion": "v1", "kind": "Node", "metadata": {"name": "node-1"},
+//!     "status": {"allocatable": {"cpu": "4", "memory": "16Gi", "pods": "110"}},
+//! }))?;
+//! server.faults().cut_watches_after(1..=20);
+//! println!("{}", server.url());
+//! # Ok(())
+//! # }
+//! ```
+
+mod server;
+mod options;
+mod store;
+mod faults;
+mod status;
+mod resource;
+mod target;
+mod selector;
+mod connection;
+mod http;
+mod discovery;
+mod list;
+mod watch;
+mod write;
+mod admission;
+mod patch;
+mod binding;
+mod deletion;
+mod eviction;
+mod event;
+mod micro_time;
+mod kubelet;
+mod overcommit;
+pub mod cluster;
+
+pub use faults::Faults;
+pub use options::Options;
+pub use server::FakeApiServer;
+pub use status::{Cause, Details, Refusal};
+pub use store::{Bound, Request, Store};

@@ -1,0 +1,261 @@
+//! Which resources are served: one table, read by the paths, the store, the selectors and discovery.
+
+/// A row of the table.
+#[derive(Debug)]
+pub(crate) struct Resource {
+    /// API group; empty for core.
+    pub(crate) group: &'static str,
+    pub(crate) version: &'static str,
+    pub(crate) plural: &'static str,
+    pub(crate) kind: &'static str,
+    pub(crate) namespaced: bool,
+    pub(crate) short_names: &'static [&'static str],
+    pub(crate) subresources: &'static [&'static str],
+    /// Field labels beside `metadata.name` and `metadata.namespace`, with what an absent one counts as.
+    pub(crate) fields: &'static [(&'static str, &'static str)],
+    /// A PUT has to say which version it replaces (recording 11).
+    pub(crate) conditional_update: bool,
+    /// `metadata.generation` counts changes of the spec.
+    pub(crate) counts_generations: bool,
+    /// What a bookmark's object has beside `metadata`: the kind's fields that Go always writes (recordings 03, 05).
+    pub(crate) skeleton: &'static str,
+}
+
+const PLAIN: Resource = Resource {
+    group: "",
+    version: "v1",
+    plural: "",
+    kind: "",
+    namespaced: true,
+    short_names: &[],
+    subresources: &[],
+    fields: &[],
+    conditional_update: false,
+    counts_generations: false,
+    skeleton: "",
+};
+
+const WORKLOAD: Resource = Resource {
+    group: "apps",
+    subresources: &["status"],
+    counts_generations: true,
+    skeleton: r#","spec":{"selector":null,"template":{"metadata":{},"spec":{"containers":null}}},"status":{}"#,
+    ..PLAIN
+};
+
+const STORAGE: Resource = Resource { group: "storage.k8s.io", namespaced: false, ..PLAIN };
+
+const REGARDING: &[(&str, &str)] = &[
+    ("reason", ""),
+    ("type", ""),
+    ("regarding.kind", ""),
+    ("regarding.namespace", ""),
+    ("regarding.name", ""),
+    ("regarding.uid", ""),
+];
+
+/// Rows of one kind share their objects: `events` is served by two groups, and kept as the first row has it.
+pub(crate) static RESOURCES: [Resource; 23] = [
+    Resource {
+        plural: "pods",
+        kind: "Pod",
+        short_names: &["po"],
+        subresources: &["binding", "eviction", "status"],
+        fields: &[
+            ("spec.nodeName", ""),
+            ("status.phase", ""),
+            ("spec.schedulerName", ""),
+            ("spec.restartPolicy", ""),
+            ("spec.serviceAccountName", ""),
+            ("spec.hostNetwork", "false"),
+            ("status.podIP", ""),
+            ("status.nominatedNodeName", ""),
+        ],
+        counts_generations: true,
+        skeleton: r#","spec":{"containers":null},"status":{}"#,
+        ..PLAIN
+    },
+    Resource {
+        plural: "nodes",
+        kind: "Node",
+        namespaced: false,
+        short_names: &["no"],
+        subresources: &["status"],
+        fields: &[("spec.unschedulable", "false")],
+        skeleton: r#","spec":{},"status":{"daemonEndpoints":{"kubeletEndpoint":{"Port":0}},"nodeInfo":{"machineID":"","systemUUID":"","bootID":"","kernelVersion":"","osImage":"","containerRuntimeVersion":"","kubeletVersion":"","kubeProxyVersion":"","operatingSystem":"","architecture":""}}"#,
+        ..PLAIN
+    },
+    Resource {
+        plural: "namespaces",
+        kind: "Namespace",
+        namespaced: false,
+        short_names: &["ns"],
+        subresources: &["status"],
+        fields: &[("status.phase", "")],
+        skeleton: r#","spec":{},"status":{}"#,
+        ..PLAIN
+    },
+    Resource {
+        plural: "services",
+        kind: "Service",
+        short_names: &["svc"],
+        subresources: &["status"],
+        skeleton: r#","spec":{},"status":{"loadBalancer":{}}"#,
+        ..PLAIN
+    },
+    Resource {
+        plural: "replicationcontrollers",
+        kind: "ReplicationController",
+        short_names: &["rc"],
+        subresources: &["status"],
+        counts_generations: true,
+        skeleton: r#","spec":{},"status":{"replicas":0}"#,
+        ..PLAIN
+    },
+    Resource {
+        plural: "persistentvolumes",
+        kind: "PersistentVolume",
+        namespaced: false,
+        short_names: &["pv"],
+        subresources: &["status"],
+        skeleton: r#","spec":{},"status":{}"#,
+        ..PLAIN
+    },
+    Resource {
+        plural: "persistentvolumeclaims",
+        kind: "PersistentVolumeClaim",
+        short_names: &["pvc"],
+        subresources: &["status"],
+        skeleton: r#","spec":{"resources":{}},"status":{}"#,
+        ..PLAIN
+    },
+    Resource { plural: "configmaps", kind: "ConfigMap", short_names: &["cm"], ..PLAIN },
+    Resource {
+        group: "events.k8s.io",
+        plural: "events",
+        kind: "Event",
+        short_names: &["ev"],
+        fields: REGARDING,
+        skeleton: r#","eventTime":null,"regarding":{},"deprecatedSource":{},"deprecatedFirstTimestamp":null,"deprecatedLastTimestamp":null"#,
+        ..PLAIN
+    },
+    Resource {
+        plural: "events",
+        kind: "Event",
+        short_names: &["ev"],
+        fields: REGARDING,
+        skeleton: r#","involvedObject":{},"source":{},"firstTimestamp":null,"lastTimestamp":null,"eventTime":null,"reportingComponent":"","reportingInstance":"""#,
+        ..PLAIN
+    },
+    Resource { plural: "replicasets", kind: "ReplicaSet", short_names: &["rs"], ..WORKLOAD },
+    Resource { plural: "statefulsets", kind: "StatefulSet", short_names: &["sts"], ..WORKLOAD },
+    Resource { plural: "deployments", kind: "Deployment", short_names: &["deploy"], ..WORKLOAD },
+    Resource { plural: "daemonsets", kind: "DaemonSet", short_names: &["ds"], ..WORKLOAD },
+    Resource {
+        group: "policy",
+        plural: "poddisruptionbudgets",
+        kind: "PodDisruptionBudget",
+        short_names: &["pdb"],
+        subresources: &["status"],
+        conditional_update: true,
+        counts_generations: true,
+        skeleton: r#","spec":{},"status":{"disruptionsAllowed":0,"currentHealthy":0,"desiredHealthy":0,"expectedPods":0}"#,
+        ..PLAIN
+    },
+    Resource {
+        plural: "storageclasses",
+        kind: "StorageClass",
+        short_names: &["sc"],
+        skeleton: r#","provisioner":"""#,
+        ..STORAGE
+    },
+    Resource {
+        plural: "csinodes",
+        kind: "CSINode",
+        skeleton: r#","spec":{"drivers":null}"#,
+        ..STORAGE
+    },
+    Resource { plural: "csidrivers", kind: "CSIDriver", skeleton: r#","spec":{}"#, ..STORAGE },
+    Resource {
+        plural: "csistoragecapacities",
+        kind: "CSIStorageCapacity",
+        namespaced: true,
+        skeleton: r#","storageClassName":"""#,
+        ..STORAGE
+    },
+    Resource {
+        plural: "volumeattachments",
+        kind: "VolumeAttachment",
+        subresources: &["status"],
+        skeleton: r#","spec":{"attacher":"","source":{},"nodeName":""},"status":{"attached":false}"#,
+        ..STORAGE
+    },
+    Resource {
+        group: "coordination.k8s.io",
+        plural: "leases",
+        kind: "Lease",
+        conditional_update: true,
+        skeleton: r#","spec":{}"#,
+        ..PLAIN
+    },
+    Resource {
+        group: "scheduling.k8s.io",
+        plural: "priorityclasses",
+        kind: "PriorityClass",
+        namespaced: false,
+        short_names: &["pc"],
+        skeleton: r#","value":0"#,
+        ..PLAIN
+    },
+    Resource { plural: "serviceaccounts", kind: "ServiceAccount", short_names: &["sa"], ..PLAIN },
+];
+
+pub(crate) static PODS: &Resource = &RESOURCES[0];
+pub(crate) static NODES: &Resource = &RESOURCES[1];
+
+impl Resource {
+    /// `v1`, or `apps/v1`.
+    pub(crate) fn api_version(&self) -> String {
+        if self.group.is_empty() {
+            self.version.to_owned()
+        } else {
+            format!("{}/{}", self.group, self.version)
+        }
+    }
+
+    /// `pods`, or `leases.coordination.k8s.io`: how messages call it.
+    pub(crate) fn qualified(&self) -> String {
+        if self.group.is_empty() {
+            self.plural.to_owned()
+        } else {
+            format!("{}.{}", self.plural, self.group)
+        }
+    }
+
+    /// Where objects are kept: the position of the first row of this kind.
+    pub(crate) fn shelf(&self) -> usize {
+        RESOURCES.iter().position(|row| row.kind == self.kind).unwrap_or_default()
+    }
+
+    /// The row by which objects of this kind are kept.
+    pub(crate) fn kept_as(&self) -> &'static Resource {
+        &RESOURCES[self.shelf()]
+    }
+}
+
+/// The row that serves `plural` in `group`, where it has this version.
+pub(crate) fn by_path(group: &str, version: &str, plural: &str) -> Option<&'static Resource> {
+    RESOURCES
+        .iter()
+        .find(|row| row.group == group && row.version == version && row.plural == plural)
+}
+
+/// The row of an object with this `apiVersion` and `kind`.
+pub(crate) fn by_kind(api_version: &str, kind: &str) -> Option<&'static Resource> {
+    RESOURCES.iter().find(|row| row.kind == kind && row.api_version() == api_version)
+}
+
+/// The row by which objects of `kind` are kept.
+pub(crate) fn of_kind(kind: &str) -> Option<&'static Resource> {
+    RESOURCES.iter().find(|row| row.kind == kind)
+}

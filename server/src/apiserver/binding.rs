@@ -1,0 +1,257 @@
+//! Binding: puts a pod onto a node, for good. The API server decides: it takes one Binding of a pod and no second.
+
+use std::time::Duration;
+
+use k8s_openapi::api::core::v1::{Binding, ObjectReference, Pod};
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
+use kube::Api;
+use kube::api::PostParams;
+use kube::core::Status;
+
+use super::call::{CallFailure, call, write};
+use super::lease::Mandate;
+
+/// Which pod: one of this name and of this life.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub struct PodName {
+    /// Namespace.
+    pub namespace: String,
+    /// Name.
+    pub name: String,
+    /// `metadata.uid`, sent as a precondition; empty takes whatever pod has the name.
+    pub uid: String,
+}
+
+/// Why a pod is not bound where it should be.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum BindError {
+    /// It has a node already; a second Binding is refused even when it names the same node.
+    #[error("the pod is bound to node `{node}` already")]
+    AlreadyBound {
+        /// Where it is.
+        node: String,
+    },
+    /// There is no such pod any more, or another one has its name.
+    #[error("the pod is gone")]
+    Gone,
+    /// The API server will not have it: the pod is gated or being deleted, the role may not bind, too many requests; or the
+    /// server is in trouble (a code of 500 and more). The pod is as it was.
+    #[error("the API server refused the binding with {code}: {message}")]
+    Refused {
+        /// HTTP status.
+        code: u16,
+        /// What the server said, safe to show.
+        message: String,
+    },
+    /// Whether the pod is bound is not known: no answer came, and none when the pod was to be read. It may be bound yet.
+    #[error("whether the pod is bound is not known: {reason}")]
+    Unreachable {
+        /// What went wrong on the way, safe to show.
+        reason: String,
+    },
+}
+
+/// How often the Binding is sent before its fate is called unknown.
+const N_TRIES: u32 = 3;
+const FIRST_PAUSE: Duration = Duration::from_millis(50);
+
+/// Binds the pod to the node.
+///
+/// When an answer is lost the pod is read: if it is on that very node, that is success; if it is on none, the same Binding is
+/// sent again, which is safe, for the server accepts one at most. Without an answer the call ends after three tries.
+///
+/// # Errors
+/// [`BindError`]; only after `Unreachable` may the pod be bound nevertheless.
+pub async fn bind(client: &kube::Client, pod: &PodName, node: &str) -> Result<(), BindError> {
+    let mandate = Mandate::unlimited();
+    let mut is_lost = false;
+    let mut pause = FIRST_PAUSE;
+    for _ in 1..N_TRIES {
+        match bind_once(client, &mandate, pod, node, is_lost).await {
+            Err(BindError::Unreachable { .. }) => is_lost = true,
+            Err(BindError::Refused { code: 500.., .. }) => {}
+            decided => return decided,
+        }
+        tokio::time::sleep(pause).await;
+        pause *= 2;
+    }
+    bind_once(client, &mandate, pod, node, is_lost).await
+}
+
+/// Sends the Binding once. Whatever leaves doubt is settled by reading the pod: a lost answer, and any refusal where
+/// `is_lost` says that the answer to an earlier Binding of the same pod to the same node was.
+///
+/// # Errors
+/// [`BindError`]; only after `Unreachable` may the pod be bound nevertheless.
+pub async fn bind_once(
+    client: &kube::Client,
+    mandate: &Mandate,
+    pod: &PodName,
+    node: &str,
+    mut is_lost: bool,
+) -> Result<(), BindError> {
+    let api: Api<Pod> = Api::namespaced(client.clone(), &pod.namespace);
+    let sent = match post(&api, mandate, pod, node).await {
+        Ok(()) => return Ok(()),
+        Err(failure) => failure,
+    };
+    let refused = match &sent {
+        CallFailure::Refused { code: 404, .. } => return Err(BindError::Gone),
+        CallFailure::Refused { code, message, .. } => Some((*code, message.clone())),
+        CallFailure::Unknown { code, reason } => {
+            is_lost = true;
+            code.map(|code| (code, reason.clone()))
+        }
+        CallFailure::Overtaken => None,
+    };
+    match refused {
+        Some((code, message)) if !is_lost && code != 409 => {
+            return Err(BindError::Refused { code, message });
+        }
+        _ => {}
+    }
+    match (place_of(client, pod).await, refused) {
+        (Ok(Place::On(on)), _) if is_lost && on == node => Ok(()),
+        (Ok(Place::On(node)), _) => Err(BindError::AlreadyBound { node }),
+        (Ok(Place::Gone), _) => Err(BindError::Gone),
+        (Ok(Place::Pending), Some((code, message))) => Err(BindError::Refused { code, message }),
+        // Without an answer the Binding may be on its way yet.
+        (Ok(Place::Pending), None) => Err(BindError::Unreachable { reason: sent.to_string() }),
+        (Err(failure), _) => Err(BindError::Unreachable { reason: failure.to_string() }),
+    }
+}
+
+async fn post(
+    api: &Api<Pod>,
+    mandate: &Mandate,
+    pod: &PodName,
+    node: &str,
+) -> Result<(), CallFailure> {
+    let binding = Binding {
+        metadata: ObjectMeta {
+            namespace: Some(pod.namespace.clone()),
+            name: Some(pod.name.clone()),
+            uid: Some(pod.uid.clone()).filter(|uid| !uid.is_empty()),
+            ..ObjectMeta::default()
+        },
+        target: ObjectReference {
+            api_version: Some("v1".to_owned()),
+            kind: Some("Node".to_owned()),
+            name: Some(node.to_owned()),
+            ..ObjectReference::default()
+        },
+    };
+    let params = PostParams::default();
+    let answer = api.create_subresource::<_, Status>("binding", &pod.name, &params, &binding);
+    write(mandate, answer).await.map(drop)
+}
+
+/// Where a pod of that uid is.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Place {
+    /// On this node.
+    On(String),
+    /// On none.
+    Pending,
+    /// There is no such pod.
+    Gone,
+}
+
+/// Reads the pod, which needs no leadership.
+///
+/// # Errors
+/// [`CallFailure`].
+pub async fn place_of(client: &kube::Client, pod: &PodName) -> Result<Place, CallFailure> {
+    let api: Api<Pod> = Api::namespaced(client.clone(), &pod.namespace);
+    let found = match call(api.get(&pod.name)).await {
+        Ok(found) => found,
+        Err(CallFailure::Refused { code: 404, .. }) => return Ok(Place::Gone),
+        Err(failure) => return Err(failure),
+    };
+    if !pod.uid.is_empty() && found.metadata.uid.as_deref() != Some(&*pod.uid) {
+        return Ok(Place::Gone);
+    }
+    let node = found.spec.and_then(|spec| spec.node_name).filter(|node| !node.is_empty());
+    Ok(node.map_or(Place::Pending, Place::On))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::apiserver::scripted;
+
+    /// Answers these requests in this order: the method, the status (0: the connection is cut), the body.
+    fn scripted(script: &'static [(&'static str, u16, &'static str)]) -> kube::Client {
+        let mut steps = script.iter();
+        scripted::client(move |request| {
+            let &(method, status, body) = steps.next().expect("no more requests");
+            assert_eq!(request.method(), method);
+            async move {
+                if status == 0 {
+                    return Err(std::io::Error::other("cut"));
+                }
+                let body = match body {
+                    "" => format!(
+                        r#"{{"kind":"Status","status":"Failure","code":{status},"message":"no","reason":"r"}}"#
+                    ),
+                    node => format!(
+                        r#"{{"apiVersion":"v1","kind":"Pod","metadata":{{"name":"p","namespace":"d","uid":"u"}},"spec":{{{node}"containers":[]}}}}"#
+                    ),
+                };
+                let body = kube::client::Body::from(body.into_bytes());
+                Ok(http::Response::builder().status(status).body(body).expect("a response"))
+            }
+        })
+    }
+
+    const PENDING: &str = " ";
+    const ON_N: &str = r#""nodeName":"n","#;
+
+    async fn bound(script: &'static [(&'static str, u16, &'static str)]) -> Result<(), BindError> {
+        let pod = PodName { namespace: "d".into(), name: "p".into(), uid: "u".into() };
+        bind(&scripted(script), &pod, "n").await
+    }
+
+    #[tokio::test]
+    async fn a_refusal_after_a_lost_answer_is_no_proof() {
+        let lost =
+            bound(&[("POST", 0, ""), ("GET", 503, ""), ("POST", 403, ""), ("GET", 200, ON_N)]);
+        assert_eq!(lost.await, Ok(()));
+        let unread = bound(&[
+            ("POST", 0, ""),
+            ("GET", 503, ""),
+            ("POST", 403, ""),
+            ("GET", 503, ""),
+            ("POST", 403, ""),
+            ("GET", 503, ""),
+        ]);
+        assert!(matches!(unread.await, Err(BindError::Unreachable { .. })));
+        let pending =
+            bound(&[("POST", 0, ""), ("GET", 503, ""), ("POST", 403, ""), ("GET", 200, PENDING)]);
+        assert!(matches!(pending.await, Err(BindError::Refused { code: 403, .. })));
+        let plain = bound(&[("POST", 403, "")]);
+        assert!(matches!(plain.await, Err(BindError::Refused { code: 403, .. })), "it is proof");
+    }
+
+    #[tokio::test]
+    async fn trouble_and_a_pod_that_is_not_bound_is_a_refusal_in_the_end() {
+        let outcome = bound(&[
+            ("POST", 500, ""),
+            ("GET", 200, PENDING),
+            ("POST", 500, ""),
+            ("GET", 200, PENDING),
+            ("POST", 500, ""),
+            ("GET", 200, PENDING),
+        ]);
+        assert!(matches!(outcome.await, Err(BindError::Refused { code: 500, .. })));
+    }
+
+    #[tokio::test]
+    async fn nothing_is_sent_without_a_mandate() {
+        let client = scripted(&[("GET", 200, PENDING)]);
+        let pod = PodName { namespace: "d".into(), name: "p".into(), uid: "u".into() };
+        let over = Mandate::until(crate::clock::now());
+        let outcome = bind_once(&client, &over, &pod, "n", false).await;
+        assert!(matches!(outcome, Err(BindError::Unreachable { .. })), "{outcome:?}");
+    }
+}

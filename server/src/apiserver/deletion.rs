@@ -1,0 +1,50 @@
+//! Deletion: takes a victim of preemption off its node. Rules: S-PRE-22, S-PRE-23.
+
+use k8s_openapi::api::core::v1::Pod;
+use kube::Api;
+use kube::api::{DeleteParams, Preconditions};
+
+use super::binding::PodName;
+use super::call::{CallFailure, repeated};
+use super::lease::Mandate;
+use super::status::{self, is_gone, patch_status};
+
+/// Marks the pod with condition `DisruptionTarget` and then deletes it, with the grace period that it has itself. A pod that is
+/// gone, or whose name another one has, is success: nothing is left to evict.
+///
+/// `scheduler_name` is that of the preemptor's profile, `now` the wall clock in seconds since 1970. A plain delete, as
+/// kube-scheduler's: disruption budgets were looked at when the victims were chosen.
+///
+/// # Errors
+/// [`CallFailure`]; the victim may be marked, or even deleted, then. To evict it again does no harm.
+pub async fn evict(
+    client: &kube::Client,
+    mandate: &Mandate,
+    victim: &PodName,
+    scheduler_name: &str,
+    now: i64,
+) -> Result<(), CallFailure> {
+    let mark = status::disruption_target(scheduler_name, now);
+    match patch_status(client, mandate, victim, &mark).await {
+        Ok(()) => delete(client, mandate, victim).await,
+        Err(failure) if is_gone(&failure) => Ok(()),
+        Err(failure) => Err(failure),
+    }
+}
+
+async fn delete(
+    client: &kube::Client,
+    mandate: &Mandate,
+    pod: &PodName,
+) -> Result<(), CallFailure> {
+    let api: Api<Pod> = Api::namespaced(client.clone(), &pod.namespace);
+    let uid = Some(pod.uid.clone()).filter(|uid| !uid.is_empty());
+    let params =
+        DeleteParams::default().preconditions(Preconditions { uid, ..Preconditions::default() });
+    match repeated(mandate, || api.delete(&pod.name, &params)).await {
+        Ok(_) => Ok(()),
+        // 409: the uid is another pod's.
+        Err(failure) if matches!(failure.code(), Some(404 | 409)) => Ok(()),
+        Err(failure) => Err(failure),
+    }
+}

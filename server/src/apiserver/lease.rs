@@ -1,0 +1,458 @@
+//! Lease: leader election. One of several instances holds a Lease and renews it; the others watch how long it stays as it is.
+//!
+//! No clock but the own monotonic one decides: a Lease is free once it has not changed for its duration, as seen from here,
+//! and the holder stops before that, counted from when it *sent* its last renewal that succeeded.
+
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use k8s_openapi::api::coordination::v1::{Lease, LeaseSpec};
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::{MicroTime, ObjectMeta};
+use k8s_openapi::jiff::Timestamp;
+use kube::Api;
+use kube::api::PostParams;
+use tokio::sync::watch;
+use tokio::task::JoinHandle;
+
+use super::call::{CallFailure, call};
+use crate::clock;
+
+/// Which Lease, who asks, and how patiently.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct LeaseOptions {
+    /// Namespace of the Lease.
+    pub namespace: String,
+    /// Its name.
+    pub name: String,
+    /// Who this instance is; no two may share it.
+    pub identity: String,
+    /// How long a Lease that is not renewed keeps the others out; whole seconds.
+    pub lease_duration: Duration,
+    /// How long a holder goes on without a renewal that succeeded; less than `lease_duration`.
+    pub renew_deadline: Duration,
+    /// How often it is renewed, or looked at; less than `renew_deadline`.
+    pub retry_period: Duration,
+}
+
+impl Default for LeaseOptions {
+    /// Lease `berth-scheduler` in `berth`, nobody's, with kube-scheduler's times: 15 s, 10 s, 2 s.
+    fn default() -> LeaseOptions {
+        LeaseOptions {
+            namespace: "berth".to_owned(),
+            name: "berth-scheduler".to_owned(),
+            identity: String::new(),
+            lease_duration: Duration::from_secs(15),
+            renew_deadline: Duration::from_secs(10),
+            retry_period: Duration::from_secs(2),
+        }
+    }
+}
+
+/// Whether this instance leads. Clones see the same.
+#[derive(Clone, Debug)]
+pub struct Leadership(watch::Receiver<Term>);
+
+/// What is known of who leads.
+#[derive(Clone, Debug, PartialEq, Eq)]
+enum Term {
+    /// This instance, whatever happens.
+    Always,
+    /// This instance, until then; the number tells its terms apart.
+    Held { until: Instant, number: u64 },
+    /// Another one, `None` where it is not known who.
+    Elsewhere { holder: Option<Arc<str>> },
+}
+
+impl Leadership {
+    /// Of an instance that is alone.
+    #[must_use]
+    pub fn always() -> Leadership {
+        Leadership(watch::channel(Term::Always).1)
+    }
+
+    /// May this instance act at `now`?
+    #[must_use]
+    pub fn is_held(&self, now: Instant) -> bool {
+        match *self.0.borrow() {
+            Term::Always => true,
+            Term::Held { until, .. } => now < until,
+            Term::Elsewhere { .. } => false,
+        }
+    }
+
+    /// Leave to write for as long as this term lasts; `None` where this instance does not lead at `now`.
+    #[must_use]
+    pub fn mandate(&self, now: Instant) -> Option<Mandate> {
+        let number = match *self.0.borrow() {
+            Term::Always => 0,
+            Term::Held { until, number } if now < until => number,
+            Term::Held { .. } | Term::Elsewhere { .. } => return None,
+        };
+        Some(Mandate { leadership: self.clone(), number })
+    }
+
+    /// Who leads instead; `None` where it is not known or is this instance.
+    #[must_use]
+    pub fn holder(&self) -> Option<Arc<str>> {
+        match &*self.0.borrow() {
+            Term::Always | Term::Held { .. } => None,
+            Term::Elsewhere { holder } => holder.clone(),
+        }
+    }
+
+    /// Waits until something about it changed.
+    pub async fn changed(&mut self) {
+        if self.0.changed().await.is_err() {
+            // Nobody will tell any more: what was told holds.
+            std::future::pending().await
+        }
+    }
+}
+
+/// Leave to write: what is decided in one term of a leadership is written in that term or not at all, for in between another
+/// instance may have decided otherwise.
+#[derive(Clone, Debug)]
+pub struct Mandate {
+    leadership: Leadership,
+    number: u64,
+}
+
+impl Mandate {
+    /// Of somebody who is alone, or whose writes need no leadership.
+    #[must_use]
+    pub fn unlimited() -> Mandate {
+        Mandate { leadership: Leadership::always(), number: 0 }
+    }
+
+    #[cfg(test)]
+    pub(super) fn until(until: Instant) -> Mandate {
+        let term = Term::Held { until, number: 1 };
+        Mandate { leadership: Leadership(watch::channel(term).1), number: 1 }
+    }
+
+    /// Which term.
+    #[must_use]
+    pub fn number(&self) -> u64 {
+        self.number
+    }
+
+    /// How long it lasts at least; `None` when it is over.
+    #[must_use]
+    pub fn left(&self, now: Instant) -> Option<Duration> {
+        match *self.leadership.0.borrow() {
+            Term::Always => Some(Duration::MAX),
+            Term::Held { until, number } if number == self.number => {
+                until.checked_duration_since(now).filter(|left| !left.is_zero())
+            }
+            Term::Held { .. } | Term::Elsewhere { .. } => None,
+        }
+    }
+
+    /// Whether it lasts still.
+    #[must_use]
+    pub fn is_held(&self, now: Instant) -> bool {
+        self.left(now).is_some()
+    }
+}
+
+/// An instance that stands for election. Dropped without [`Candidate::resign`] it lets the Lease run out.
+pub struct Candidate {
+    task: JoinHandle<()>,
+    resigned: watch::Sender<bool>,
+}
+
+impl Candidate {
+    /// Stands from now on.
+    #[must_use]
+    pub fn stand(client: kube::Client, options: LeaseOptions) -> (Candidate, Leadership) {
+        let (terms, term) = watch::channel(Term::Elsewhere { holder: None });
+        let (resigned, resigning) = watch::channel(false);
+        let election = Election { client, options, observed: None };
+        let task = tokio::spawn(run(election, terms, resigning));
+        (Candidate { task, resigned }, Leadership(term))
+    }
+
+    /// Stops and, where this instance leads, gives the Lease back, so that another need not wait for it to run out. To be called
+    /// when nothing that needs the leadership is under way any more.
+    pub async fn resign(mut self) {
+        self.resigned.send_replace(true);
+        drop((&mut self.task).await);
+    }
+}
+
+impl Drop for Candidate {
+    fn drop(&mut self) {
+        self.task.abort();
+    }
+}
+
+async fn run(
+    mut election: Election,
+    terms: watch::Sender<Term>,
+    mut resigning: watch::Receiver<bool>,
+) {
+    let LeaseOptions { renew_deadline, retry_period, .. } = election.options;
+    let mut held_until: Option<Instant> = None;
+    let mut number = 0;
+    let mut told = Trouble::default();
+    loop {
+        let asked = clock::now();
+        // A connection that died without a word must leave time for another one.
+        let asking = tokio::time::timeout(renew_deadline / 3, election.acquire_or_renew());
+        let outcome = tokio::select! {
+            outcome = asking => outcome,
+            _ = resigning.wait_for(|&resigning| resigning) => break,
+        };
+        let is_known = matches!(outcome, Ok(Ok(_)));
+        match outcome {
+            Ok(Ok(true)) => {
+                // A term that ran out, if only for a moment, is over.
+                let goes_on = held_until.is_some_and(|until| clock::now() < until);
+                number += u64::from(!goes_on);
+                held_until = Some(asked + renew_deadline);
+            }
+            Ok(Ok(false)) => held_until = None,
+            Ok(Err(failure)) => told.note(failure.to_string()),
+            Err(_) => told.note("the API server is silent".to_owned()),
+        }
+        if is_known {
+            told = Trouble::default();
+        }
+        let term = match held_until {
+            Some(until) if clock::now() < until => Term::Held { until, number },
+            _ => Term::Elsewhere { holder: election.other_holder() },
+        };
+        let is_urgent = !is_known && matches!(term, Term::Held { .. });
+        tell(&terms, &term);
+        tokio::select! {
+            () = tokio::time::sleep(if is_urgent { retry_period / 4 } else { retry_period }) => {}
+            _ = resigning.wait_for(|&resigning| resigning) => break,
+        }
+    }
+    terms.send_replace(Term::Elsewhere { holder: None });
+    if held_until.is_some()
+        && tokio::time::timeout(renew_deadline, election.release()).await.is_err()
+    {
+        tracing::warn!("the Lease runs out by itself: the API server is silent");
+    }
+}
+
+/// Why the Lease cannot be asked for, logged when that changes.
+#[derive(Default)]
+struct Trouble(Option<String>);
+
+impl Trouble {
+    fn note(&mut self, reason: String) {
+        if self.0.as_ref() != Some(&reason) {
+            tracing::warn!("the Lease cannot be asked for: {reason}");
+            self.0 = Some(reason);
+        }
+    }
+}
+
+/// Logs who leads when that changes.
+fn tell(terms: &watch::Sender<Term>, term: &Term) {
+    let leads = |term: &Term| matches!(term, Term::Always | Term::Held { .. });
+    let old = terms.send_replace(term.clone());
+    match (leads(&old), term) {
+        (false, Term::Always | Term::Held { .. }) => tracing::info!("leading"),
+        (true, Term::Elsewhere { .. }) => tracing::warn!("no longer leading"),
+        (_, Term::Elsewhere { holder: Some(holder) }) if old != *term => {
+            tracing::info!(holder = &*crate::escape::printable(holder), "another instance leads");
+        }
+        _ => {}
+    }
+}
+
+/// The Lease as it was seen last.
+struct Observed {
+    spec: LeaseSpec,
+    resource_version: Option<String>,
+    /// When it was first seen like this.
+    at: Instant,
+}
+
+struct Election {
+    client: kube::Client,
+    options: LeaseOptions,
+    observed: Option<Observed>,
+}
+
+impl Election {
+    /// Whether the Lease is this instance's after the call. Compare-and-swap: what another wrote in between is never
+    /// overwritten.
+    async fn acquire_or_renew(&mut self) -> Result<bool, CallFailure> {
+        let api = self.api();
+        match call(api.get(&self.options.name)).await {
+            Ok(lease) => self.observe(lease),
+            Err(CallFailure::Refused { code: 404, .. }) => {
+                self.observed = None;
+                return self.create(&api).await;
+            }
+            Err(failure) => return Err(failure),
+        }
+        let Some(observed) = &self.observed else { return Ok(false) };
+        if !self.is_free(observed, clock::now()) {
+            return Ok(false);
+        }
+        let is_own = self.is_own(observed);
+        let acquired = observed.spec.acquire_time.clone().filter(|_| is_own);
+        let transitions = observed.spec.lease_transitions.unwrap_or(0);
+        let spec = LeaseSpec {
+            acquire_time: Some(acquired.unwrap_or_else(moment)),
+            lease_transitions: Some(transitions.saturating_add(i32::from(!is_own))),
+            ..self.record()
+        };
+        let lease = self.lease(spec, observed.resource_version.clone());
+        match call(api.replace(&self.options.name, &PostParams::default(), &lease)).await {
+            Ok(lease) => {
+                self.observe(lease);
+                Ok(true)
+            }
+            // Another one was faster.
+            Err(CallFailure::Refused { code: 409, .. }) => Ok(false),
+            Err(failure) => Err(failure),
+        }
+    }
+
+    async fn create(&mut self, api: &Api<Lease>) -> Result<bool, CallFailure> {
+        let spec =
+            LeaseSpec { acquire_time: Some(moment()), lease_transitions: Some(0), ..self.record() };
+        let lease = self.lease(spec, None);
+        match call(api.create(&PostParams::default(), &lease)).await {
+            Ok(lease) => {
+                self.observe(lease);
+                Ok(true)
+            }
+            Err(CallFailure::Refused { code: 409, .. }) => Ok(false),
+            Err(failure) => Err(failure),
+        }
+    }
+
+    /// Gives the Lease back: it has no holder and runs out at once.
+    async fn release(&mut self) {
+        let Some(observed) = &self.observed else { return };
+        let spec = LeaseSpec {
+            holder_identity: Some(String::new()),
+            lease_duration_seconds: Some(1),
+            acquire_time: Some(moment()),
+            lease_transitions: observed.spec.lease_transitions,
+            ..self.record()
+        };
+        let lease = self.lease(spec, observed.resource_version.clone());
+        let params = PostParams::default();
+        match call(self.api().replace(&self.options.name, &params, &lease)).await {
+            Ok(_) => tracing::info!("gave the leadership back"),
+            Err(failure) => tracing::warn!("the Lease runs out by itself: {failure}"),
+        }
+    }
+
+    /// To be called when the answer is in: the holder counts from when it asked, so who watches it counts from when it was
+    /// told, or both might lead.
+    fn observe(&mut self, lease: Lease) {
+        let resource_version = lease.metadata.resource_version;
+        let spec = lease.spec.unwrap_or_default();
+        let at = match &self.observed {
+            Some(observed) if observed.resource_version == resource_version => observed.at,
+            _ => clock::now(),
+        };
+        self.observed = Some(Observed { spec, resource_version, at });
+    }
+
+    /// Whether this instance may take it: it is its own, nobody's, or has not been renewed for as long as it says.
+    fn is_free(&self, observed: &Observed, now: Instant) -> bool {
+        let own = self.options.lease_duration;
+        let duration = observed.spec.lease_duration_seconds.and_then(|n| u64::try_from(n).ok());
+        let duration = duration.filter(|&n| n > 0).map_or(own, Duration::from_secs);
+        let holder = observed.spec.holder_identity.as_deref().unwrap_or_default();
+        holder.is_empty() || self.is_own(observed) || now >= observed.at + duration
+    }
+
+    fn is_own(&self, observed: &Observed) -> bool {
+        observed.spec.holder_identity.as_deref() == Some(&*self.options.identity)
+    }
+
+    fn other_holder(&self) -> Option<Arc<str>> {
+        let observed = self.observed.as_ref().filter(|observed| !self.is_own(observed))?;
+        let holder = observed.spec.holder_identity.as_deref()?;
+        (!holder.is_empty()).then(|| holder.into())
+    }
+
+    fn record(&self) -> LeaseSpec {
+        let seconds = self.options.lease_duration.as_secs().max(1);
+        LeaseSpec {
+            holder_identity: Some(self.options.identity.clone()),
+            lease_duration_seconds: Some(i32::try_from(seconds).unwrap_or(i32::MAX)),
+            renew_time: Some(moment()),
+            ..LeaseSpec::default()
+        }
+    }
+
+    fn lease(&self, spec: LeaseSpec, resource_version: Option<String>) -> Lease {
+        let metadata = ObjectMeta {
+            namespace: Some(self.options.namespace.clone()),
+            name: Some(self.options.name.clone()),
+            resource_version,
+            ..ObjectMeta::default()
+        };
+        Lease { metadata, spec: Some(spec) }
+    }
+
+    fn api(&self) -> Api<Lease> {
+        Api::namespaced(self.client.clone(), &self.options.namespace)
+    }
+}
+
+/// The wall clock's time, for people: nobody decides by it.
+fn moment() -> MicroTime {
+    let micros = i64::try_from(clock::unix_micros()).unwrap_or(i64::MAX);
+    MicroTime(Timestamp::from_microsecond(micros).unwrap_or(Timestamp::UNIX_EPOCH))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::apiserver::scripted;
+
+    /// Answers the first GET after that time and the others at once: another one's Lease that never changes.
+    fn slow_at_first(delay: Duration) -> kube::Client {
+        let mut n = 0;
+        scripted::client(move |request| {
+            n += 1;
+            let wait = if n == 1 { delay } else { Duration::ZERO };
+            async move {
+                assert_eq!(request.method(), http::Method::GET, "the Lease is another one's");
+                tokio::time::sleep(wait).await;
+                let lease = r#"{"apiVersion":"coordination.k8s.io/v1","kind":"Lease","metadata":{"name":"l","resourceVersion":"7"},
+                    "spec":{"holderIdentity":"other","leaseDurationSeconds":1}}"#;
+                let body = kube::client::Body::from(lease.as_bytes().to_vec());
+                Ok(http::Response::new(body))
+            }
+        })
+    }
+
+    #[tokio::test]
+    async fn a_lease_lasts_from_when_it_was_seen_and_not_from_when_it_was_asked_for() {
+        let options = LeaseOptions { identity: "own".to_owned(), ..LeaseOptions::default() };
+        let client = slow_at_first(Duration::from_millis(700));
+        let mut election = Election { client, options, observed: None };
+        assert_eq!(election.acquire_or_renew().await, Ok(false));
+        tokio::time::sleep(Duration::from_millis(500)).await;
+        // 1.2 s after it was asked for, 0.5 s after it was seen.
+        assert_eq!(election.acquire_or_renew().await, Ok(false));
+    }
+
+    #[test]
+    fn a_mandate_is_of_one_term() {
+        let now = clock::now();
+        let held = |number| Term::Held { until: now + Duration::from_secs(1), number };
+        let (terms, term) = watch::channel(held(1));
+        let leadership = Leadership(term);
+        let mandate = leadership.mandate(now).expect("a leader");
+        assert_eq!(mandate.left(now), Some(Duration::from_secs(1)));
+        assert!(!mandate.is_held(now + Duration::from_secs(1)), "it has run out");
+        terms.send_replace(held(2));
+        assert!(leadership.is_held(now) && !mandate.is_held(now), "that is another term");
+        assert!(Mandate::unlimited().is_held(now));
+    }
+}

@@ -1,0 +1,200 @@
+//! Status: what a scheduler writes into a pod's status, as strategic merge patches: other conditions stay as they are.
+//! Rules: S-ERR-9, S-PRE-21, S-PRE-23.
+
+use berth_proto::{Time, core_v1};
+use k8s_openapi::api::core::v1::Pod;
+use kube::Api;
+use kube::api::{Patch, PatchParams};
+use serde_json::{Value, json};
+
+use super::binding::PodName;
+use super::call::{CallFailure, repeated};
+use super::lease::Mandate;
+
+/// Why a pod that is not scheduled is not (S-ERR-9).
+#[derive(Copy, Clone, Debug, PartialEq, Eq)]
+pub enum UnscheduledReason {
+    /// It fits nowhere.
+    Unschedulable,
+    /// The attempt failed.
+    SchedulerError,
+}
+
+impl UnscheduledReason {
+    /// The condition's `reason`.
+    #[must_use]
+    pub fn as_str(self) -> &'static str {
+        match self {
+            UnscheduledReason::Unschedulable => "Unschedulable",
+            UnscheduledReason::SchedulerError => "SchedulerError",
+        }
+    }
+}
+
+/// What becomes of `status.nominatedNodeName`.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum NominatedNode {
+    /// It stays.
+    Unchanged,
+    /// It is emptied.
+    Cleared,
+    /// It becomes this.
+    Set(String),
+}
+
+const POD_SCHEDULED: &str = "PodScheduled";
+const DISRUPTION_TARGET: &str = "DisruptionTarget";
+
+/// The patch after which a pod says that it is not scheduled and why; `None` where it says so already.
+///
+/// `now` is the wall clock in seconds since 1970: the condition's time of transition, unless it was `False` before.
+#[must_use]
+pub fn unscheduled(
+    current: &core_v1::PodStatus,
+    reason: UnscheduledReason,
+    message: &str,
+    nominated: &NominatedNode,
+    now: i64,
+) -> Option<Value> {
+    let mut status = serde_json::Map::new();
+    let known = current.conditions.iter().find(|known| known.r#type == POD_SCHEDULED);
+    let is_false = known.is_some_and(|known| known.status == "False");
+    let is_said =
+        known.is_some_and(|known| known.reason == reason.as_str() && known.message == message);
+    if !(is_false && is_said) {
+        let since = known.filter(|_| is_false).and_then(|known| known.last_transition_time);
+        let condition = json!({
+            "type": POD_SCHEDULED,
+            "status": "False",
+            "reason": reason.as_str(),
+            "message": message,
+            "lastProbeTime": null,
+            "lastTransitionTime": since.unwrap_or_else(|| Time::from_unix_seconds(now)),
+        });
+        status.insert("conditions".to_owned(), json!([condition]));
+    }
+    if let Some(value) = nomination(&current.nominated_node_name, nominated) {
+        status.insert("nominatedNodeName".to_owned(), value);
+    }
+    (!status.is_empty()).then_some(Value::Object(status))
+}
+
+/// The patch after which a pod is nominated so; `None` where it is.
+#[must_use]
+pub fn nominated(current: &core_v1::PodStatus, nominated: &NominatedNode) -> Option<Value> {
+    let value = nomination(&current.nominated_node_name, nominated)?;
+    Some(json!({ "nominatedNodeName": value }))
+}
+
+fn nomination(current: &str, wanted: &NominatedNode) -> Option<Value> {
+    match wanted {
+        NominatedNode::Cleared if !current.is_empty() => Some(Value::Null),
+        NominatedNode::Set(node) if node != current => Some(Value::from(&**node)),
+        NominatedNode::Unchanged | NominatedNode::Cleared | NominatedNode::Set(_) => None,
+    }
+}
+
+/// The patch that marks a victim of preemption (S-PRE-23); `scheduler_name` is that of the preemptor's profile.
+#[must_use]
+pub fn disruption_target(scheduler_name: &str, now: i64) -> Value {
+    json!({ "conditions": [{
+        "type": DISRUPTION_TARGET,
+        "status": "True",
+        "reason": "PreemptionByScheduler",
+        "message": format!("{scheduler_name}: preempting to accommodate a higher priority pod"),
+        "lastProbeTime": null,
+        "lastTransitionTime": Time::from_unix_seconds(now),
+    }]})
+}
+
+/// Writes `status` into the pod's. Sent again when an answer is lost, which changes nothing a second time.
+///
+/// # Errors
+/// [`CallFailure`]; see [`is_gone`].
+pub async fn patch_status(
+    client: &kube::Client,
+    mandate: &Mandate,
+    pod: &PodName,
+    status: &Value,
+) -> Result<(), CallFailure> {
+    let api: Api<Pod> = Api::namespaced(client.clone(), &pod.namespace);
+    let patch = Patch::Strategic(json!({ "metadata": { "uid": pod.uid }, "status": status }));
+    let params = PatchParams::default();
+    repeated(mandate, || api.patch_status(&pod.name, &params, &patch)).await.map(drop)
+}
+
+/// Whether a write failed because the pod is no more, or another one has its name: then its uid is what is invalid. Webhooks and
+/// admission policies answer 422 as well, for reasons of their own.
+#[must_use]
+pub fn is_gone(failure: &CallFailure) -> bool {
+    match failure {
+        CallFailure::Refused { code: 404, .. } => true,
+        CallFailure::Refused { code: 409 | 422, message, .. } => {
+            message.contains("metadata.uid") || message.contains("UID in precondition")
+        }
+        _ => false,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn condition(status: &str, reason: &str, message: &str) -> core_v1::PodCondition {
+        core_v1::PodCondition {
+            r#type: POD_SCHEDULED.to_owned(),
+            status: status.to_owned(),
+            reason: reason.to_owned(),
+            message: message.to_owned(),
+            last_transition_time: Some(Time::from_unix_seconds(60)),
+            ..core_v1::PodCondition::default()
+        }
+    }
+
+    fn patch(current: &core_v1::PodStatus, message: &str, node: &NominatedNode) -> Option<Value> {
+        unscheduled(current, UnscheduledReason::Unschedulable, message, node, 120)
+    }
+
+    #[test]
+    fn what_the_pod_says_already_is_not_written_again() {
+        let mut status = core_v1::PodStatus {
+            conditions: vec![condition("False", "Unschedulable", "no room")],
+            ..core_v1::PodStatus::default()
+        };
+        assert_eq!(patch(&status, "no room", &NominatedNode::Unchanged), None);
+        assert_eq!(patch(&status, "no room", &NominatedNode::Cleared), None);
+        let set = NominatedNode::Set("n1".to_owned());
+        let written = patch(&status, "no room", &set).expect("a nomination");
+        assert_eq!(written, json!({ "nominatedNodeName": "n1" }));
+        status.nominated_node_name = "n1".to_owned();
+        assert_eq!(patch(&status, "no room", &set), None);
+        let cleared = patch(&status, "no room", &NominatedNode::Cleared).expect("a nomination");
+        assert_eq!(cleared, json!({ "nominatedNodeName": null }));
+        assert_eq!(nominated(&status, &NominatedNode::Unchanged), None);
+    }
+
+    #[test]
+    fn the_transition_time_is_that_of_the_first_false() {
+        let mut status = core_v1::PodStatus {
+            conditions: vec![condition("False", "Unschedulable", "no room")],
+            ..core_v1::PodStatus::default()
+        };
+        let time = |status: &core_v1::PodStatus| {
+            let written = patch(status, "other", &NominatedNode::Unchanged).expect("a condition");
+            written["conditions"][0]["lastTransitionTime"].clone()
+        };
+        assert_eq!(time(&status), "1970-01-01T00:01:00Z");
+        status.conditions[0].status = "True".to_owned();
+        assert_eq!(time(&status), "1970-01-01T00:02:00Z");
+        status.conditions.clear();
+        assert_eq!(time(&status), "1970-01-01T00:02:00Z");
+    }
+
+    #[test]
+    fn a_victim_is_marked_in_the_words_of_kube_scheduler() {
+        let patch = disruption_target("berth", 0);
+        let condition = &patch["conditions"][0];
+        assert_eq!(condition["reason"], "PreemptionByScheduler");
+        assert_eq!(condition["message"], "berth: preempting to accommodate a higher priority pod");
+    }
+}

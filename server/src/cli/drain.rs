@@ -1,0 +1,183 @@
+//! `berth drain`: can these nodes be emptied, and where would their pods go?
+
+mod text;
+
+use std::process::ExitCode;
+
+use berth_proto::berth_v1::{
+    DrainMode, DrainRules, NodeRules, SimulateDrainRequest, SimulateDrainResponse,
+};
+use serde::Serialize;
+
+use super::CliError;
+use super::backend::{self, Backend, BackendArgs};
+use super::lifecycle::moment::NowArgs;
+use super::output::{self, Format};
+use super::what_if::WhatIfArgs;
+use crate::escape::printable_lines;
+
+const EXIT_STATUS: &str = "\
+    Exit status: 0 when every node can go; 1 when one cannot, or nothing could be decided; 2 for a wrong command line.";
+
+/// Says of each node whether it can be emptied, and of each of its pods where it would go or what keeps it
+#[derive(Clone, Debug, clap::Args)]
+#[command(after_help = backend::after_help(EXIT_STATUS))]
+pub struct DrainArgs {
+    /// Nodes to be emptied, in the order in which they go
+    #[arg(value_name = "NODE", required = true)]
+    nodes: Vec<String>,
+    #[command(flatten)]
+    backend: BackendArgs,
+    #[command(flatten)]
+    what_if: WhatIfArgs,
+    /// All nodes go at once: none takes pods of another, and all share what disruption budgets allow now [default: each node for
+    /// itself]
+    #[arg(long)]
+    batch: bool,
+    /// The nodes go one after another, each when all pods of the one before are ready elsewhere: none takes pods of another
+    #[arg(long, conflicts_with = "batch")]
+    in_turn: bool,
+    /// Only this node may take pods; repeatable [default: all others]
+    #[arg(long, value_name = "NODE")]
+    to: Vec<String>,
+    #[command(flatten)]
+    nodes_kept: NodeArgs,
+    #[command(flatten)]
+    pods_kept: PodArgs,
+    /// The profile that decides where pods go, whichever scheduler they ask for [default: default-scheduler]
+    #[arg(long, value_name = "NAME", default_value = "", hide_default_value = true)]
+    scheduler_name: String,
+    #[command(flatten)]
+    now: NowArgs,
+    /// Form of the answer
+    #[arg(short, long, value_name = "FORMAT", default_value = "table")]
+    output: Format,
+}
+
+/// Which nodes stay whatever is on them.
+#[derive(Clone, Debug, clap::Args)]
+struct NodeArgs {
+    /// Also nodes annotated `cluster-autoscaler.kubernetes.io/scale-down-disabled: true`
+    #[arg(long)]
+    ignore_scale_down_disabled: bool,
+    /// Nodes without this label stay: they are of no node group
+    #[arg(long, value_name = "LABEL", default_value = "", hide_default_value = true)]
+    node_group_label: String,
+    /// Nodes that are not ready stay
+    #[arg(long)]
+    keep_unready: bool,
+    /// Nodes as full as this or fuller stay, for example 0.5
+    #[arg(long, value_name = "RATIO", allow_negative_numbers = true, value_parser = parse_ratio)]
+    threshold: Option<f64>,
+}
+
+/// Which pods must not be moved.
+#[derive(Clone, Debug, clap::Args)]
+struct PodArgs {
+    /// Also move pods that no controller would make anew
+    #[arg(long)]
+    force: bool,
+    /// Also move pods with hostPath volumes and emptyDirs on disk; what is in them is lost
+    #[arg(long)]
+    delete_local_data: bool,
+    /// Also move pods annotated `cluster-autoscaler.kubernetes.io/safe-to-evict: false`
+    #[arg(long)]
+    ignore_safe_to_evict: bool,
+    /// Also move young pods of kube-system that no disruption budget covers
+    #[arg(long)]
+    move_system_pods: bool,
+    /// Such pods are young up to this age in seconds [default: 3600]
+    #[arg(long, value_name = "SECONDS", conflicts_with = "move_system_pods", allow_negative_numbers = true, value_parser = clap::value_parser!(i64).range(0..))]
+    system_pod_timeout: Option<i64>,
+    /// Move pods only if the cluster knows their ReplicationController, ReplicaSet or StatefulSet
+    #[arg(long)]
+    require_controllers: bool,
+    /// Keep pods whose ReplicaSet or ReplicationController is to have fewer pods
+    #[arg(long, value_name = "N", requires = "require_controllers", default_value_t = 0, hide_default_value = true, allow_negative_numbers = true, value_parser = clap::value_parser!(i32).range(0..))]
+    min_replicas: i32,
+}
+
+fn parse_ratio(text: &str) -> Result<f64, String> {
+    let ratio: Option<f64> = text.parse().ok();
+    let is_ratio = |ratio: &f64| ratio.is_finite() && *ratio >= 0.0;
+    ratio.filter(is_ratio).ok_or_else(|| "expected a number from 0, such as 0.5".to_owned())
+}
+
+impl DrainArgs {
+    fn mode(&self) -> DrainMode {
+        match (self.batch, self.in_turn) {
+            (true, _) => DrainMode::Together,
+            (false, true) => DrainMode::InTurn,
+            (false, false) => DrainMode::OneByOne,
+        }
+    }
+
+    fn request(&self) -> SimulateDrainRequest {
+        let (kept, pods) = (&self.nodes_kept, &self.pods_kept);
+        SimulateDrainRequest {
+            node_names: self.nodes.clone(),
+            mode: self.mode().into(),
+            destination_node_names: self.to.clone(),
+            node_rules: Some(NodeRules {
+                ignore_scale_down_disabled: kept.ignore_scale_down_disabled,
+                node_group_label: kept.node_group_label.clone(),
+                keep_unready: kept.keep_unready,
+                utilization_threshold: kept.threshold,
+                ..NodeRules::default()
+            }),
+            rules: Some(DrainRules {
+                move_unreplicated: pods.force,
+                move_system_pods: pods.move_system_pods,
+                system_pod_timeout_seconds: pods.system_pod_timeout,
+                move_local_storage: pods.delete_local_data,
+                move_not_safe_to_evict: pods.ignore_safe_to_evict,
+                require_controllers: pods.require_controllers,
+                min_replicas: pods.min_replicas,
+            }),
+            now: Some(self.now.get()),
+            scheduler_name: self.scheduler_name.clone(),
+            ..SimulateDrainRequest::default()
+        }
+    }
+}
+
+/// What programs read: as `SimulateDrain` answers, and what a reader should know of it.
+#[derive(Serialize)]
+#[serde(rename_all = "camelCase")]
+struct Answer<'a> {
+    #[serde(flatten)]
+    drained: &'a SimulateDrainResponse,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    what_if: Option<&'a str>,
+    #[serde(skip_serializing_if = "<[String]>::is_empty")]
+    notes: &'a [String],
+}
+
+/// Runs the command: the status is 1 when a node cannot go.
+///
+/// # Errors
+/// An unreadable file, a supposition that does not hold, a server that is not there.
+pub async fn run(args: DrainArgs) -> Result<ExitCode, CliError> {
+    let backend = args.backend.open(&args.what_if, |_| false).await?;
+    let answered = answer(&args, &backend).await;
+    backend.close().await;
+    answered
+}
+
+async fn answer(args: &DrainArgs, backend: &Backend) -> Result<ExitCode, CliError> {
+    let drained = backend.simulate_drain(args.request()).await?;
+    let (what_if, notes) = (backend.what_if(), backend.notes());
+    let answer = Answer { drained: &drained, what_if, notes: &notes };
+    match output::structured(args.output, &answer)? {
+        Some(text) => output::print(&text)?,
+        None => {
+            let sections = what_if.map(str::to_owned).into_iter();
+            let sections = sections.chain(text::sections(&drained, args.mode()));
+            let text = sections.collect::<Vec<_>>().join("\n\n");
+            output::print(&printable_lines(&text))?;
+        }
+    }
+    backend.tell(&notes);
+    let all_go = drained.nodes.iter().all(|node| node.removable);
+    Ok(if all_go { ExitCode::SUCCESS } else { ExitCode::FAILURE })
+}

@@ -1,0 +1,111 @@
+//! `berth headroom`: how many more of this pod fit, where, and what runs out first?
+
+mod text;
+
+use std::process::ExitCode;
+
+use berth_proto::berth_v1::{HeadroomRequest, HeadroomResponse};
+use berth_proto::core_v1::Pod;
+use serde::Serialize;
+
+use super::backend::{self, Backend, BackendArgs};
+use super::output::{self, Format};
+use super::what_if::WhatIfArgs;
+use super::{CliError, pods};
+use crate::escape::printable_lines;
+use crate::grpc::autoscaler::headroom::{DEFAULT_LIMIT, MAX_LIMIT};
+
+const EXIT_STATUS: &str = "\
+    Exit status: 0 when at least one more fits; 1 when none does, or nothing could be decided; 2 for a wrong command line.";
+
+/// Places copies of a pod one after another until one fits nowhere, and says how many there are, where, and what ran out
+#[derive(Clone, Debug, clap::Args)]
+#[command(after_help = backend::after_help(EXIT_STATUS))]
+pub struct HeadroomArgs {
+    /// A file with one pod (`-` for standard input), or, with --cluster, `namespace/name` of a pod of the dump, which stays
+    /// where it is
+    #[arg(value_name = "POD", required_unless_present = "filename")]
+    pod: Option<String>,
+    /// The same, as kubectl takes it
+    #[arg(short, long, value_name = "FILE", conflicts_with = "pod")]
+    filename: Option<String>,
+    #[command(flatten)]
+    backend: BackendArgs,
+    #[command(flatten)]
+    what_if: WhatIfArgs,
+    /// Copies to place at most
+    #[arg(long, value_name = "N", default_value_t = DEFAULT_LIMIT, allow_negative_numbers = true, value_parser = clap::value_parser!(u32).range(1..=i64::from(MAX_LIMIT)))]
+    limit: u32,
+    /// Only this node may take copies; repeatable [default: all]
+    #[arg(long, value_name = "NODE")]
+    node: Vec<String>,
+    /// Nodes to list at most, those that take most copies first; 0 for all
+    #[arg(long, value_name = "N", default_value_t = 20, allow_negative_numbers = true)]
+    max_nodes: u32,
+    /// Form of the answer
+    #[arg(short, long, value_name = "FORMAT", default_value = "table")]
+    output: Format,
+}
+
+/// What programs read: as `Headroom` answers, and what a reader should know of it.
+#[derive(Serialize)]
+#[serde(rename_all = "camelCase")]
+struct Answer<'a> {
+    #[serde(flatten)]
+    headroom: &'a HeadroomResponse,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    what_if: Option<&'a str>,
+    #[serde(skip_serializing_if = "<[String]>::is_empty")]
+    notes: &'a [String],
+}
+
+/// Runs the command.
+///
+/// # Errors
+/// An unreadable file, not exactly one pod, a pod that is refused, a node or a supposition that does not hold, a server that is
+/// not there.
+pub async fn run(args: HeadroomArgs) -> Result<ExitCode, CliError> {
+    let asked_for = args.pod.as_slice();
+    let is_asked_for = |pod: &Pod| pods::is_named(pod, asked_for);
+    let backend = args.backend.open(&args.what_if, is_asked_for).await?;
+    let answered = answer(&args, &backend).await;
+    backend.close().await;
+    answered
+}
+
+async fn answer(args: &HeadroomArgs, backend: &Backend) -> Result<ExitCode, CliError> {
+    let pod = find(args, backend)?;
+    let name = pods::name_of(&pod);
+    let (notes, what_if) = (backend.notes(), backend.what_if());
+    let request = HeadroomRequest {
+        pod: Some(pod),
+        node_names: args.node.clone(),
+        limit: args.limit,
+        max_nodes: args.max_nodes,
+        ..HeadroomRequest::default()
+    };
+    let headroom = backend.headroom(request).await?;
+    let answer = Answer { headroom: &headroom, what_if, notes: &notes };
+    match output::structured(args.output, &answer)? {
+        Some(text) => output::print(&text)?,
+        None => {
+            let sections = what_if.map(str::to_owned).into_iter();
+            let sections = sections.chain(text::sections(&name, args.limit, &headroom));
+            let text = sections.collect::<Vec<_>>().join("\n\n");
+            output::print(&printable_lines(&text))?;
+        }
+    }
+    backend.tell(&notes);
+    Ok(if headroom.n_fit > 0 { ExitCode::SUCCESS } else { ExitCode::FAILURE })
+}
+
+/// The pod to copy. One of the dump stays on its node: the copies come in addition to it.
+fn find(args: &HeadroomArgs, backend: &Backend) -> Result<Pod, CliError> {
+    let name = args.pod.as_ref().or(args.filename.as_ref());
+    if let (Backend::Local(local), Some(_)) = (backend, &args.pod)
+        && let Some(pod) = local.pods.iter().find(|pod| pods::is_named(pod, args.pod.as_slice()))
+    {
+        return Ok(pod.clone());
+    }
+    pods::find_one(name.map_or("-", String::as_str), backend)
+}

@@ -1,0 +1,214 @@
+//! Expander: which of the node groups that could grow is best. Rules: S-CAE-1 to S-CAE-7.
+//!
+//! A chain of strategies, a file each, judges cluster-autoscaler's options one after the other: each sees what the one
+//! before it left, and whoever leaves a single one ends the chain. What no strategy can tell apart stays: among those
+//! cluster-autoscaler draws by lot itself.
+
+pub mod strategy;
+pub(crate) mod offer;
+mod berth;
+mod least_nodes;
+mod least_waste;
+mod most_pods;
+pub mod pattern;
+pub mod price;
+pub mod priority;
+mod wire;
+
+use std::time::Instant;
+
+use berth_engine::Cluster;
+
+use crate::clock;
+use crate::config::policy::Profiles;
+use crate::config::{ConfigError, ExpanderConfig};
+use crate::grpc::status::presentable;
+use crate::telemetry::{ExpanderCounts, ExpanderOutcome};
+
+use offer::Offer;
+use price::Prices;
+use priority::PrioritySource;
+use strategy::Strategy;
+
+/// What an expander decides by; every part that a strategy of the chain needs is there.
+#[derive(Debug)]
+pub struct Expander {
+    strategies: Vec<Strategy>,
+    priorities: Option<PrioritySource>,
+    prices: Option<Prices>,
+}
+
+/// What strategies may look at besides the options.
+pub(crate) struct World<'a> {
+    /// The cluster as it is now, or why nobody can say how it is.
+    pub(crate) cluster: Result<&'a Cluster, String>,
+    pub(crate) profiles: &'a Profiles,
+    /// Nobody waits for the answer any more.
+    pub(crate) is_cancelled: &'a (dyn Fn() -> bool + Sync),
+    /// From then on a strategy that takes its time leaves the decision to the next one.
+    pub(crate) patience: Instant,
+    /// From then on every strategy leaves all options as they are: what was decided until then is to go back in time.
+    pub(crate) last_call: Instant,
+}
+
+impl World<'_> {
+    /// Whether a strategy that is not done yet had better give up.
+    pub(crate) fn is_out_of_time(&self) -> bool {
+        (self.is_cancelled)() || clock::now() >= self.patience
+    }
+
+    /// Whether the answer has to be sent now.
+    pub(crate) fn is_over(&self) -> bool {
+        (self.is_cancelled)() || clock::now() >= self.last_call
+    }
+}
+
+/// An option that a strategy keeps.
+#[derive(Clone, Debug, PartialEq)]
+pub(crate) struct Kept {
+    /// Its place among all options of the request.
+    pub(crate) index: usize,
+    /// By what, in a few words without line breaks.
+    pub(crate) because: String,
+}
+
+/// What a strategy makes of the options that it is given.
+#[derive(Clone, Debug, PartialEq)]
+pub(crate) enum Verdict {
+    /// At least one of them, in their order.
+    Kept(Vec<Kept>),
+    /// It cannot tell them apart, and why not: all of them stay (S-CAE-6).
+    Undecided(String),
+}
+
+/// One option of the answer.
+#[derive(Clone, Debug, PartialEq)]
+pub(crate) struct Best {
+    /// Its place among all options of the request.
+    pub(crate) index: usize,
+    /// What each strategy of the chain kept it for.
+    pub(crate) because: Vec<String>,
+}
+
+impl Default for Expander {
+    /// The chain of the default configuration.
+    fn default() -> Expander {
+        let ExpanderConfig { strategies, .. } = ExpanderConfig::default();
+        Expander { strategies, priorities: None, prices: None }
+    }
+}
+
+impl Expander {
+    /// An expander of this configuration; reads the file of priorities once, to find its mistakes at the start.
+    ///
+    /// # Errors
+    /// [`ConfigError`] when that file cannot be read.
+    pub fn new(config: &ExpanderConfig) -> Result<Expander, ConfigError> {
+        let ExpanderConfig { strategies, priorities, prices } = config.clone();
+        if let Some(source) = &priorities {
+            source.read()?;
+        }
+        Ok(Expander { strategies, priorities, prices })
+    }
+
+    /// The best of `offers`, in their order: all of them where no strategy can tell, none only where there is none.
+    pub(crate) fn best(
+        &self,
+        offers: &[Offer],
+        world: &World<'_>,
+        counts: &ExpanderCounts,
+    ) -> Vec<Best> {
+        let all = (0..offers.len()).map(|index| Best { index, because: Vec::new() });
+        let mut left: Vec<Best> = all.collect();
+        for &strategy in &self.strategies {
+            // As soon as one is left it wins (S-CAE-7).
+            if left.len() <= 1 || world.is_over() {
+                break;
+            }
+            let asked: Vec<(usize, &Offer)> =
+                left.iter().map(|best| (best.index, &offers[best.index])).collect();
+            let outcome = match self.judge(strategy, &asked, world) {
+                Verdict::Kept(kept) if kept.is_empty() => {
+                    tracing::error!(%strategy, "an expander strategy kept no option, which it may not; all stay");
+                    ExpanderOutcome::Undecided
+                }
+                Verdict::Kept(kept) => {
+                    let n_before = left.len();
+                    left = narrowed(left, kept);
+                    match left.len() < n_before {
+                        true => ExpanderOutcome::Narrowed,
+                        false => ExpanderOutcome::Tied,
+                    }
+                }
+                Verdict::Undecided(reason) => {
+                    // Ids and quantities are whatever the caller sent.
+                    let reason = presentable(&reason);
+                    tracing::warn!(%strategy, reason, "an expander strategy could not decide; all options stay");
+                    ExpanderOutcome::Undecided
+                }
+            };
+            counts.count(strategy, outcome);
+        }
+        left
+    }
+
+    fn judge(&self, strategy: Strategy, asked: &[(usize, &Offer)], world: &World<'_>) -> Verdict {
+        let unset = |what: &str| Verdict::Undecided(format!("the configuration has no {what}"));
+        match strategy {
+            Strategy::MostPods => most_pods::judge(asked),
+            Strategy::LeastNodes => least_nodes::judge(asked),
+            Strategy::LeastWaste => least_waste::judge(asked, world),
+            Strategy::Priority => match &self.priorities {
+                Some(source) => priority::judge(source, asked),
+                None => unset("priorities"),
+            },
+            Strategy::Price => match &self.prices {
+                Some(prices) => price::judge(prices, asked, world),
+                None => unset("prices"),
+            },
+            Strategy::Berth => berth::judge(asked, world),
+        }
+    }
+}
+
+/// Those of `left` that are `kept`, with what they are kept for.
+fn narrowed(left: Vec<Best>, kept: Vec<Kept>) -> Vec<Best> {
+    let mut kept = kept.into_iter().peekable();
+    let mut narrowed = Vec::with_capacity(kept.len());
+    for mut best in left {
+        if let Some(Kept { because, .. }) = kept.next_if(|kept| kept.index == best.index) {
+            best.because.push(because);
+            narrowed.push(best);
+        }
+    }
+    narrowed
+}
+
+/// All options that share the least score; ties are all kept. Undecided when none has a score.
+///
+/// Scores are compared exactly; one that compares with nothing (NaN) counts as none.
+pub(crate) fn least<S: PartialOrd>(
+    scored: impl IntoIterator<Item = (usize, S)>,
+    unscored: &str,
+    because: impl Fn(&S) -> String,
+) -> Verdict {
+    let mut best: Vec<(usize, S)> = Vec::new();
+    for (index, score) in scored {
+        if score.partial_cmp(&score).is_none() {
+            continue;
+        }
+        match best.first() {
+            Some((_, least)) if score > *least => {}
+            Some((_, least)) if score == *least => best.push((index, score)),
+            Some(_) | None => best = vec![(index, score)],
+        }
+    }
+    if best.is_empty() {
+        return Verdict::Undecided(unscored.to_owned());
+    }
+    let kept = |(index, score): &(usize, S)| Kept { index: *index, because: because(score) };
+    Verdict::Kept(best.iter().map(kept).collect())
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,108 @@
+//! `priority`: the option whose group stands highest in the operator's list, which has the form of cluster-autoscaler's
+//! ConfigMap `cluster-autoscaler-priority-expander`: numbers, and under each the patterns of groups; the highest wins.
+
+use std::borrow::Cow;
+use std::cmp::Reverse;
+use std::path::PathBuf;
+
+use super::offer::Offer;
+use super::pattern::Pattern;
+use super::{Verdict, least};
+use crate::config::{ConfigError, expander as config};
+
+/// Patterns by their priority; the order of levels says nothing.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Priorities {
+    /// At least one level, each number once.
+    pub levels: Vec<(i64, Vec<Pattern>)>,
+}
+
+/// Where the priorities are.
+#[derive(Clone, Debug, PartialEq)]
+pub enum PrioritySource {
+    /// In the configuration.
+    Inline(Priorities),
+    /// In a file that is read for every request: the ConfigMap as it is applied, or its key `priorities` as a volume holds it.
+    File(PathBuf),
+}
+
+impl PrioritySource {
+    /// The priorities as they are now.
+    ///
+    /// # Errors
+    /// [`ConfigError`] with the line of what is wrong in the file.
+    pub fn read(&self) -> Result<Cow<'_, Priorities>, ConfigError> {
+        match self {
+            PrioritySource::Inline(priorities) => Ok(Cow::Borrowed(priorities)),
+            PrioritySource::File(path) => config::read_priorities(path).map(Cow::Owned),
+        }
+    }
+}
+
+impl Priorities {
+    /// The highest number that has a pattern for `id`.
+    fn of(&self, id: &str) -> Option<i64> {
+        let matching = self
+            .levels
+            .iter()
+            .filter(|(_, patterns)| patterns.iter().any(|pattern| pattern.is_found_in(id)));
+        matching.map(|(priority, _)| *priority).max()
+    }
+}
+
+/// Options of the highest priority. A list that cannot be read or that matches nothing decides nothing.
+pub(super) fn judge(source: &PrioritySource, asked: &[(usize, &Offer)]) -> Verdict {
+    let priorities = match source.read() {
+        Ok(priorities) => priorities,
+        Err(error) => return Verdict::Undecided(error.to_string()),
+    };
+    let scored = asked
+        .iter()
+        .filter_map(|(index, offer)| Some((*index, Reverse(priorities.of(&offer.id)?))));
+    least(scored, "no pattern matches any of the groups", |Reverse(priority)| {
+        format!("priority: {priority}")
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::offer::tests::{offers, option};
+    use super::super::tests::{all, check, check_undecided};
+    use super::*;
+
+    fn source(levels: &[(i64, &[&str])]) -> PrioritySource {
+        let levels = levels.iter().map(|(number, texts)| {
+            (*number, texts.iter().map(|text| Pattern::new(text).unwrap()).collect())
+        });
+        PrioritySource::Inline(Priorities { levels: levels.collect() })
+    }
+
+    #[test]
+    fn the_highest_number_wins_whatever_the_order() {
+        let ids = ["m4.4xlarge-a", "t2.small", "m4.4xlarge-b", "t2.large", "other"];
+        let options = offers(ids.map(|id| (option(id, 1, &[]), None)).into());
+        let two =
+            source(&[(10, &[".*t2\\.large.*", ".*t2\\.small.*"]), (50, &[".*m4\\.4xlarge.*"])]);
+        check(|asked| judge(&two, asked), &options, &[0, 2]);
+        // A group has the highest of the numbers that match it.
+        let all_low = source(&[(1, &[".*"]), (-3, &["m4"]), (20, &["small", "other"])]);
+        check(|asked| judge(&all_low, asked), &options, &[1, 4]);
+        let none = source(&[(1, &["^x"])]);
+        check_undecided(&judge(&none, &all(&options)), "no pattern matches");
+    }
+
+    #[test]
+    fn a_file_is_read_anew_and_what_cannot_be_read_decides_nothing() {
+        let directory = tempfile::tempdir().unwrap();
+        let path = directory.path().join("priorities");
+        let source = PrioritySource::File(path.clone());
+        let options = offers(["a", "b"].map(|id| (option(id, 1, &[]), None)).into());
+        check_undecided(&judge(&source, &all(&options)), "cannot read");
+        std::fs::write(&path, "10: [a]\n20: [b]\n").unwrap();
+        check(|asked| judge(&source, asked), &options, &[1]);
+        std::fs::write(&path, "10: [a]\n5: [b]\n").unwrap();
+        check(|asked| judge(&source, asked), &options, &[0]);
+        std::fs::write(&path, "10: [a]\n5: ['(']\n").unwrap();
+        check_undecided(&judge(&source, &all(&options)), "line 2");
+    }
+}

@@ -1,0 +1,173 @@
+//! Bind: puts the pod onto its node in the API server, and in the snapshot at once. Rule: S-EXT-14.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use berth_engine::{AssumeError, AssumedPod, PodKey};
+use serde::de::MapAccess;
+
+use super::arguments::malformed;
+use super::failure::Failure;
+use super::members::{self, Members, Text, member};
+use crate::apiserver::binding::{self, BindError, PodName};
+use crate::clock;
+use crate::escape;
+use crate::grpc::{Deadline, State};
+
+/// kube-scheduler waits 5 s for an extender unless told otherwise. A bind that has not begun by then is not begun: the pod may go
+/// elsewhere.
+const PATIENCE: Duration = Duration::from_secs(3);
+
+/// Answers `ExtenderBindingResult`. Whoever asks first gets the pod; the API server has the last word.
+pub(super) async fn bind(state: &Arc<State>, body: &[u8]) -> Result<Vec<u8>, Failure> {
+    let Arguments { pod, node } = read(body)?;
+    let (state, deadline) = (state.clone(), Deadline(Some(clock::now() + PATIENCE)));
+    // To the end, even if the caller does not wait for it: a Binding that was sent may be one that is written.
+    let bound = tokio::spawn(async move { assume_and_bind(&state, pod, node, deadline).await });
+    bound.await.map_err(|_| Failure::Broken)??;
+    Ok(b"{\"Error\":\"\"}".to_vec())
+}
+
+async fn assume_and_bind(
+    state: &Arc<State>,
+    pod: PodName,
+    node: String,
+    deadline: Deadline,
+) -> Result<(), Failure> {
+    let Some(client) = state.api_server.get().cloned() else {
+        return Err(Failure::Refused(
+            "this server is not connected to an API server, so it cannot bind: start it with `--kube`, or leave `bindVerb` out"
+                .to_owned(),
+        ));
+    };
+    let assumed = assume(state, &pod, &node, deadline).await?;
+    let bound = binding::bind(&client, &pod, &node).await;
+    let error = match bound {
+        Ok(()) => {
+            state.extender.described.forget(&pod.uid);
+            return Ok(());
+        }
+        Err(error) => error,
+    };
+    let is_there = matches!(&error, BindError::AlreadyBound { node: on } if *on == node);
+    if let Some(assumed) = assumed.filter(|_| !is_there) {
+        state.cluster.take_back_assumed(&assumed);
+    }
+    let PodName { namespace, name, .. } = &pod;
+    let text = format!("pod `{namespace}/{name}` was not bound to node `{node}`: {error}");
+    Err(Failure::Refused(escape::printable(&text).into_owned()))
+}
+
+/// The pod takes its room; `None` where nothing says what room that is. Beside the reactor, for a long write may hold the
+/// lock; and not at all once the deadline has passed.
+async fn assume(
+    state: &Arc<State>,
+    pod: &PodName,
+    node: &str,
+    deadline: Deadline,
+) -> Result<Option<AssumedPod>, Failure> {
+    let key = PodKey::new(&pod.namespace, &pod.name);
+    let described = state.extender.described.get(&pod.uid);
+    let (uid, node, cluster) = (pod.uid.clone(), node.to_owned(), state.cluster.clone());
+    let assuming =
+        state.pool.run(deadline, move |_| cluster.assume_on(&key, &uid, &node, described.as_ref()));
+    match assuming.await? {
+        Ok(assumed) => Ok(Some(assumed)),
+        Err(AssumeError::UnknownPod { pod }) => {
+            let pod = pod.to_string();
+            tracing::warn!(
+                pod = %escape::printable(&pod),
+                "a pod is bound of which no feed and no filter call has told; the snapshot has it once a feed tells"
+            );
+            Ok(None)
+        }
+        Err(
+            error @ (AssumeError::AlreadyPlaced { .. }
+            | AssumeError::AnotherPod { .. }
+            | AssumeError::UnknownNode { .. }
+            | AssumeError::Model(_)),
+        ) => Err(Failure::Refused(escape::printable(&error.to_string()).into_owned())),
+    }
+}
+
+struct Arguments {
+    pod: PodName,
+    node: String,
+}
+
+fn read(body: &[u8]) -> Result<Arguments, Failure> {
+    let Written { name, namespace, uid, node } =
+        members::read(body).map_err(|error| malformed(&error))?;
+    let fields =
+        [("PodName", &name), ("PodNamespace", &namespace), ("PodUID", &uid), ("Node", &node)];
+    if let Some((field, _)) = fields.iter().find(|(_, value)| value.is_empty()) {
+        return Err(Failure::Invalid(format!("`{field}`: must be set")));
+    }
+    Ok(Arguments { pod: PodName { namespace, name, uid }, node })
+}
+
+/// `ExtenderBindingArgs`
+#[derive(Default)]
+struct Written {
+    name: String,
+    namespace: String,
+    uid: String,
+    node: String,
+}
+
+impl<'de> Members<'de> for Written {
+    fn take<A: MapAccess<'de>>(&mut self, key: &str, value: &mut A) -> Result<bool, A::Error> {
+        let fields = [
+            ("PodName", &mut self.name),
+            ("PodNamespace", &mut self.namespace),
+            ("PodUID", &mut self.uid),
+            ("Node", &mut self.node),
+        ];
+        let field = fields.into_iter().find(|(name, _)| key.eq_ignore_ascii_case(name));
+        let Some((name, field)) = field else { return Ok(false) };
+        *field = member(name, value, Text)?.into_owned();
+        Ok(true)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::grpc::fixture;
+
+    /// Its caller waits no longer: the pod may be on its way elsewhere.
+    #[tokio::test]
+    async fn a_bind_that_comes_to_its_turn_too_late_takes_no_room() {
+        let state = fixture::state(&[("n0", "4")]);
+        let pod = state.cluster.compile_pod(&fixture::pod("p", "1", 0)).unwrap();
+        state.extender.described.remember(&pod);
+        let name = PodName {
+            namespace: pod.key().namespace.to_string(),
+            name: pod.key().name.to_string(),
+            uid: pod.uid().to_owned(),
+        };
+        let late = Deadline(Some(clock::now()));
+        assert!(matches!(assume(&state, &name, "n0", late).await, Err(Failure::Busy)));
+        assert_eq!(state.cluster.snapshot().n_assumed(), 0);
+        let early = Deadline(Some(clock::now() + PATIENCE));
+        assert!(matches!(assume(&state, &name, "n0", early).await, Ok(Some(_))));
+        assert_eq!(state.cluster.snapshot().n_assumed(), 1);
+    }
+
+    #[test]
+    fn every_field_is_needed_and_in_any_case() {
+        let whole = r#"{"podname":"p","PODNAMESPACE":"ns","PodUID":"u","Node":"n","Extra":1}"#;
+        let Arguments { pod, node } = read(whole.as_bytes()).unwrap();
+        assert_eq!((&*pod.name, &*pod.namespace, &*pod.uid, &*node), ("p", "ns", "u", "n"));
+        let check = |body: &str, expected: &str| {
+            let Err(Failure::Invalid(text)) = read(body.as_bytes()) else { panic!("{body}") };
+            assert!(text.contains(expected), "{text}");
+        };
+        check("", "EOF");
+        check("null", "`PodName`: must be set");
+        check(r#"{"PodName":"p","PodNamespace":null}"#, "`PodNamespace`: must be set");
+        check(r#"{"PodName":"p","PodNamespace":"ns","PodUID":""}"#, "`PodUID`: must be set");
+        check(r#"{"PodName":"p","PodNamespace":"ns","PodUID":"u"}"#, "`Node`: must be set");
+        check(r#"{"PodName":7}"#, "`PodName`: ");
+    }
+}

@@ -1,0 +1,118 @@
+//! The API-server feed: every kind that decisions read, listed and watched across all namespaces.
+//!
+//! One task a kind ([`watch`]) reads its stream, cuts it into lines ([`lines`]), parses and compiles each object at once
+//! ([`told`]) and drops its text; what is left goes through a bounded channel to one thread ([`apply`]), which puts it into the
+//! cluster batch by batch and tells the observer. Memory is bounded by the channel and the longest line, whatever the server
+//! sends.
+//!
+//! An object with a bad field is refused alone, and counted; one that was known before keeps its last good facts.
+
+mod answer;
+mod apply;
+mod event;
+mod failure;
+mod lines;
+mod listing;
+mod observer;
+mod pace;
+mod page;
+mod refusals;
+mod request;
+mod resource;
+mod told;
+mod watch;
+mod watches;
+
+use std::sync::Arc;
+
+use kube::Client;
+use tokio::sync::{Notify, mpsc};
+use tokio::task::AbortHandle;
+
+pub use answer::Refusal;
+pub use event::{Decoder, Event, Garbage};
+pub use lines::MAX_LINE_BYTES;
+pub use observer::{NodeChange, Observer};
+pub use pace::Pace;
+pub use resource::Resource;
+pub use told::{Change, NoObject, Told, Who};
+pub use watches::Watches;
+
+use crate::runtime::Server;
+use crate::{clock, vital};
+use apply::{Applier, MAX_BATCH};
+use request::Requests;
+use watch::Watcher;
+
+/// Compiled objects that may wait for the cluster.
+const MAX_WAITING: usize = 2 * MAX_BATCH;
+
+/// A feed that runs. Dropped, it stops; the cluster stays as it is then, and grows stale.
+pub struct KubeFeed {
+    watchers: Vec<AbortHandle>,
+}
+
+impl KubeFeed {
+    /// Starts to list and watch. The server is ready once the first list of every kind is in; from now on it is fed by nothing
+    /// else. Needs a Tokio runtime.
+    pub fn start(client: Client, server: &Server, observer: Option<Arc<dyn Observer>>) -> KubeFeed {
+        KubeFeed::start_at(Pace::default(), client, server, observer)
+    }
+
+    /// The same at another pace.
+    pub fn start_at(
+        pace: Pace,
+        client: Client,
+        server: &Server,
+        observer: Option<Arc<dyn Observer>>,
+    ) -> KubeFeed {
+        let state = server.state();
+        let watches = Arc::new(Watches::new(clock::now()));
+        state.freshness.begin_watch(watches.clone());
+        // A server that schedules binds what it decided, under its leadership; whoever reaches its HTTP port gets no binding.
+        if state.leadership.get().is_none() {
+            // The first one stays; a feed that is started again has the same server.
+            drop(state.api_server.set(client.clone()));
+        }
+        let (sender, receiver) = mpsc::channel(MAX_WAITING);
+        let relist_pods = Arc::new(Notify::new());
+        let keeps_pods = observer.is_some();
+        let applier = Applier::new(state.clone(), watches.clone(), observer, relist_pods.clone());
+        let applying = tokio::task::spawn_blocking(move || applier.run(receiver));
+        let of_applier = state.clone();
+        tokio::spawn(async move {
+            if applying.await.is_err_and(|error| error.is_panic()) {
+                vital::note_broken(&of_applier, "the API-server feed");
+            }
+        });
+        let requests = Requests { client, silence: pace.silence };
+        let watchers = Resource::ALL.map(|resource| {
+            let watcher = Watcher {
+                resource,
+                requests: requests.clone(),
+                state: state.clone(),
+                watches: watches.clone(),
+                messages: sender.clone(),
+                pace,
+                keeps_pods,
+                relist: if resource == Resource::Pods {
+                    relist_pods.clone()
+                } else {
+                    Arc::new(Notify::new())
+                },
+            };
+            let state = state.clone();
+            let watching = async move {
+                vital::carry_out(&state, "a watch of the API-server feed", watcher.run()).await;
+            };
+            tokio::spawn(watching).abort_handle()
+        });
+        KubeFeed { watchers: watchers.into() }
+    }
+}
+
+impl Drop for KubeFeed {
+    fn drop(&mut self) {
+        self.watchers.iter().for_each(AbortHandle::abort);
+    }
+}

@@ -1,0 +1,288 @@
+//! Apply: what all watches tell, batch by batch into the cluster, by one thread; then the observer is told.
+
+use std::collections::HashSet;
+use std::sync::Arc;
+
+use berth_engine::{Delta, ModelError, Pod, Snapshot};
+use berth_proto::{core_v1, meta_v1};
+use tokio::sync::{Notify, mpsc};
+
+use super::listing::{Gone, Listing, What};
+use super::observer::{NodeChange, Observer};
+use super::refusals::Refusals;
+use super::resource::Resource;
+use super::told::{Change, Told, Who};
+use super::watches::Watches;
+use crate::clock;
+use crate::grpc::{LONG_BATCH, State};
+
+/// Most changes of one generation.
+pub(super) const MAX_BATCH: usize = 1_024;
+
+/// What a watch tells. In order of a kind; kinds overtake each other, as they do at the API server.
+pub(super) enum Message {
+    /// One object.
+    Told {
+        told: Told,
+        /// As an item of a list, which counts even where it contradicts what is known.
+        is_listed: bool,
+        /// The server's history began anew: what is known is forgotten, however new it says it is.
+        is_anew: bool,
+    },
+    /// A list is complete.
+    Listed(Box<Listing>),
+    /// The server does not have the kind.
+    Absent(Resource),
+}
+
+pub(super) struct Applier {
+    state: Arc<State>,
+    watches: Arc<Watches>,
+    observer: Option<Arc<dyn Observer>>,
+    /// Asks the pods' watch to list them again.
+    relist_pods: Arc<Notify>,
+    refusals: Refusals,
+    deltas: Vec<Delta>,
+    /// By delta, the position among `told` of what it came of.
+    origins: Vec<usize>,
+    told: Vec<Noted>,
+}
+
+/// What is remembered of a told object until its batch is in.
+struct Noted {
+    who: Who,
+    change: Change,
+    /// Of a listed pod: it may have to be applied once more.
+    listed: Option<Pod>,
+    wire: Option<Box<core_v1::Pod>>,
+}
+
+impl Applier {
+    pub(super) fn new(
+        state: Arc<State>,
+        watches: Arc<Watches>,
+        observer: Option<Arc<dyn Observer>>,
+        relist_pods: Arc<Notify>,
+    ) -> Applier {
+        Applier {
+            state,
+            watches,
+            observer,
+            relist_pods,
+            refusals: Refusals::default(),
+            deltas: Vec::new(),
+            origins: Vec::new(),
+            told: Vec::new(),
+        }
+    }
+
+    /// Applies until every watch has ended. Blocks.
+    pub(super) fn run(mut self, mut messages: mpsc::Receiver<Message>) {
+        let mut received = Vec::with_capacity(MAX_BATCH);
+        while messages.blocking_recv_many(&mut received, MAX_BATCH) > 0 {
+            for message in received.drain(..) {
+                match message {
+                    Message::Told { told, is_listed, is_anew } => {
+                        self.take(told, is_listed, is_anew);
+                    }
+                    Message::Listed(listing) => {
+                        self.flush();
+                        self.finish(&listing);
+                    }
+                    Message::Absent(resource) => self.complete(resource, true),
+                }
+            }
+            self.flush();
+        }
+    }
+
+    fn take(&mut self, told: Told, is_listed: bool, is_anew: bool) {
+        let Told { change, who, delta, pod: wire, .. } = told;
+        let mut listed = None;
+        match delta {
+            Ok(delta) => {
+                self.refusals.forget(&who);
+                if is_anew {
+                    self.push(forced_deletion(&who));
+                }
+                if let (true, Delta::UpsertPod(pod)) = (is_listed, &delta) {
+                    listed = Some(pod.clone());
+                }
+                self.push(delta);
+            }
+            Err(error) => self.refuse(&who, &error),
+        }
+        self.told.push(Noted { who, change, listed, wire });
+    }
+
+    fn push(&mut self, delta: Delta) {
+        self.deltas.push(delta);
+        self.origins.push(self.told.len());
+    }
+
+    fn refuse(&mut self, who: &Who, error: &ModelError) {
+        self.state.metrics.count_deltas(0, 1);
+        self.state.metrics.feed().count_refused(who.resource());
+        if let Some(line) = self.refusals.note(who, error, clock::now()) {
+            tracing::warn!("{line}");
+        }
+    }
+
+    /// One generation with everything that was taken.
+    fn flush(&mut self) {
+        let (deltas, origins) =
+            (std::mem::take(&mut self.deltas), std::mem::take(&mut self.origins));
+        let told = std::mem::take(&mut self.told);
+        let before = self.observer.is_some().then(|| self.state.cluster.snapshot());
+        if !deltas.is_empty() {
+            self.apply(deltas, &origins, &told);
+        }
+        if let (Some(observer), Some(before)) = (&self.observer, before) {
+            let after = self.state.cluster.snapshot();
+            observe(&**observer, &told, &before, &after);
+        }
+    }
+
+    fn apply(&mut self, deltas: Vec<Delta>, origins: &[usize], told: &[Noted]) {
+        let n_deltas = deltas.len();
+        let state = self.state.clone();
+        let _busy = (n_deltas >= LONG_BATCH).then(|| state.long_write());
+        let n_contradictions = state.cluster.snapshot().n_contradictions();
+        let rejected = state.cluster.apply(deltas).rejected;
+        let is_contradicted = state.cluster.snapshot().n_contradictions() > n_contradictions;
+        state.metrics.count_deltas(n_deltas.saturating_sub(rejected.len()), 0);
+        let mut again = Vec::new();
+        for rejected in rejected {
+            let noted = origins.get(rejected.index).and_then(|&origin| told.get(origin));
+            let Some(Noted { who, listed, .. }) = noted else { continue };
+            match listed {
+                // A list is right, even about the node of a pod that was bound (S-CCH-6).
+                Some(pod) if is_contradicted => {
+                    again.extend([forced_deletion(who), Delta::UpsertPod(pod.clone())]);
+                }
+                _ => {
+                    self.refuse(who, &rejected.error);
+                    if is_contradicted {
+                        self.relist_pods.notify_one();
+                    }
+                }
+            }
+        }
+        if !again.is_empty() {
+            drop(state.cluster.apply(again));
+        }
+    }
+
+    /// A list is in: what it did not hold goes.
+    fn finish(&mut self, listing: &Listing) {
+        let resource = listing.resource();
+        let cluster = self.state.cluster.clone();
+        let gone = listing.gone(&cluster);
+        if !gone.is_empty() {
+            let state = self.state.clone();
+            let _busy = (gone.len() >= LONG_BATCH).then(|| state.long_write());
+            cluster.apply(gone.iter().map(|gone| gone.delta.clone()).collect());
+            state.metrics.count_deltas(gone.len(), 0);
+        }
+        if resource == Resource::Pods {
+            // Every pod was told anew, and counted.
+            cluster.clear_contradictions();
+        }
+        let unreadable = self.refusals.forget_gone(resource, |who| listing.holds(who));
+        if let Some(observer) = &self.observer {
+            gone.iter().for_each(|gone| observe_gone(&**observer, gone));
+            let unknown = |who: &&Who| !gone.iter().any(|gone| gone.is(who));
+            unreadable.iter().filter(unknown).for_each(|who| observe_unreadable(&**observer, who));
+            if resource == Resource::Pods {
+                observer.pods_listed(listing.asked, &|key| listing.holds_pod(key));
+            }
+        }
+        self.complete(resource, false);
+    }
+
+    fn complete(&self, resource: Resource, is_absent: bool) {
+        if self.watches.note_listed(resource, is_absent) {
+            self.state.freshness.note_applied();
+            let snapshot = self.state.cluster.snapshot();
+            tracing::info!(
+                nodes = snapshot.n_nodes(),
+                pods = snapshot.n_pods(),
+                pending = snapshot.n_pending(),
+                "the API server has listed every kind"
+            );
+            if let Some(observer) = &self.observer {
+                observer.synced();
+            }
+        }
+    }
+}
+
+/// Removes whoever has the name.
+fn forced_deletion(who: &Who) -> Delta {
+    match who {
+        Who::Pod(key, _) => Delta::DeletePod { key: key.clone(), uid: None },
+        other => other.deletion(),
+    }
+}
+
+fn observe(observer: &dyn Observer, told: &[Noted], before: &Snapshot, after: &Snapshot) {
+    // A node that was told of several times changed once, as far as the two snapshots can tell.
+    let mut nodes = HashSet::new();
+    for Noted { who, change, wire, .. } in told {
+        let is_gone = *change == Change::Deleted;
+        match who {
+            Who::Node(name) if !nodes.insert(name) => {}
+            Who::Node(name) => {
+                if let Some(change) = NodeChange::between(before, after, name) {
+                    observer.node(name, change);
+                }
+            }
+            Who::Pod(key, uid) => match wire {
+                Some(pod) => observer.pod(pod, is_gone),
+                None => observer.pod(&named(&key.namespace, &key.name, uid, None), is_gone),
+            },
+            Who::Object(key) => observer.object(key, is_gone),
+        }
+    }
+}
+
+fn observe_gone(observer: &dyn Observer, gone: &Gone) {
+    match &gone.what {
+        What::Node(name) => observer.node(name, NodeChange::Removed),
+        What::Pod(pod) => {
+            let key = pod.key();
+            observer.pod(&named(&key.namespace, &key.name, pod.uid(), pod.node_name()), true);
+        }
+        What::Object(key) => observer.object(key, true),
+    }
+}
+
+/// A pod that never could be read is known to the observer all the same.
+fn observe_unreadable(observer: &dyn Observer, who: &Who) {
+    if let Who::Pod(key, uid) = who {
+        observer.pod(&named(&key.namespace, &key.name, uid, None), true);
+    }
+}
+
+fn named(namespace: &str, name: &str, uid: &str, node: Option<&str>) -> core_v1::Pod {
+    let metadata = meta_v1::ObjectMeta {
+        namespace: namespace.to_owned(),
+        name: name.to_owned(),
+        uid: uid.to_owned(),
+        ..meta_v1::ObjectMeta::default()
+    };
+    let spec = node
+        .map(|node| core_v1::PodSpec { node_name: node.to_owned(), ..core_v1::PodSpec::default() });
+    core_v1::Pod { metadata: Some(metadata), spec, ..core_v1::Pod::default() }
+}
+
+impl Gone {
+    fn is(&self, who: &Who) -> bool {
+        match (&self.what, who) {
+            (What::Node(name), Who::Node(other)) => name == other,
+            (What::Pod(pod), Who::Pod(key, uid)) => pod.key() == key && *pod.uid() == **uid,
+            (What::Object(key), Who::Object(other)) => key == other,
+            _ => false,
+        }
+    }
+}

@@ -1,0 +1,155 @@
+//! Failure: every way in which listing or watching a kind can end, what is done then, and what an operator is told.
+
+use std::time::Duration;
+
+use super::answer::Refusal;
+use super::event::Garbage;
+use super::page::BadPage;
+use super::resource::Resource;
+
+/// How a list or a watch ended before its time.
+#[derive(Clone, PartialEq, Eq, Debug, thiserror::Error)]
+pub(super) enum Failure {
+    #[error("the API server answered {0}")]
+    Refused(Refusal),
+    #[error("the API server cannot be reached: {0}")]
+    Unreachable(String),
+    #[error("the connection broke: {0}")]
+    Cut(String),
+    #[error("nothing was heard for {} s", .0.as_secs())]
+    Silent(Duration),
+    #[error(transparent)]
+    Garbage(#[from] Garbage),
+    #[error(transparent)]
+    BadPage(#[from] BadPage),
+    #[error("a page of the list is longer than {0} bytes")]
+    PageTooLong(usize),
+    #[error("a line of the stream is longer than {0} bytes")]
+    LineTooLong(usize),
+    #[error("the server forgot the version to go on from")]
+    Gone,
+    #[error("an event without a resource version")]
+    Unversioned,
+    #[error("an event of version {version} after one of version {after}")]
+    OutOfOrder { version: u64, after: u64 },
+    #[error("a list of version {version} after version {after}: the server's history began anew")]
+    Rewound { version: u64, after: u64 },
+    #[error("a bound pod was told to be on another node")]
+    Contradicted,
+    #[error("the server does not mark the end of a streaming list")]
+    NoStreamingList,
+    /// Nobody takes what is told: the feed was stopped.
+    #[error("the feed has stopped")]
+    Stopped,
+}
+
+impl Failure {
+    /// The label of the metrics.
+    pub(super) fn reason(&self) -> &'static str {
+        match self {
+            Failure::Refused(_) => "refused",
+            Failure::Unreachable(_) => "unreachable",
+            Failure::Cut(_) => "cut",
+            Failure::Silent(_) => "silent",
+            Failure::Garbage(_) | Failure::BadPage(_) => "garbage",
+            Failure::PageTooLong(_) | Failure::LineTooLong(_) => "too-long",
+            Failure::Gone => "gone",
+            Failure::Unversioned | Failure::OutOfOrder { .. } => "out-of-order",
+            Failure::Rewound { .. } => "rewound",
+            Failure::Contradicted => "contradicted",
+            Failure::NoStreamingList => "no-streaming-list",
+            Failure::Stopped => "stopped",
+        }
+    }
+
+    /// Whether what was heard so far cannot be gone on from: everything is listed again.
+    pub(super) fn wants_list(&self) -> bool {
+        match self {
+            Failure::Garbage(_)
+            | Failure::BadPage(_)
+            | Failure::PageTooLong(_)
+            | Failure::LineTooLong(_)
+            | Failure::Gone
+            | Failure::Unversioned
+            | Failure::OutOfOrder { .. }
+            | Failure::Rewound { .. }
+            | Failure::Contradicted => true,
+            // A stream that fails in an unknown way may have lost something.
+            Failure::Refused(refusal) => refusal.code == 0 || refusal.code == 410,
+            Failure::Unreachable(_)
+            | Failure::Cut(_)
+            | Failure::Silent(_)
+            | Failure::NoStreamingList
+            | Failure::Stopped => false,
+        }
+    }
+
+    /// Whether an operator has to do something; everything else mends itself.
+    pub(super) fn needs_someone(&self) -> bool {
+        matches!(self, Failure::Refused(Refusal { code: 401 | 403 | 404, .. }))
+    }
+
+    /// When the server wants to be asked again.
+    pub(super) fn retry_after(&self) -> Option<Duration> {
+        match self {
+            Failure::Refused(refusal) => refusal.retry_after,
+            _ => None,
+        }
+    }
+
+    /// What is wrong and what to do about it.
+    pub(super) fn advice(&self, resource: Resource) -> String {
+        let Failure::Refused(refusal) = self else { return self.to_string() };
+        let (plural, group) = (resource.plural(), resource.group());
+        match refusal.code {
+            401 => {
+                format!("the API server does not know these credentials ({refusal}); renew them")
+            }
+            403 => format!(
+                "not allowed: `list` and `watch` on `{plural}` of the API group `{group}` are needed, as in \
+                 deploy/rbac/reader.yaml ({refusal})"
+            ),
+            404 if group.is_empty() => format!(
+                "the server has no `{plural}` ({refusal}); is this address an API server's?"
+            ),
+            _ => self.to_string(),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use berth_engine::ObjectKind;
+
+    use super::*;
+
+    fn refused(code: u16) -> Failure {
+        Failure::Refused(Refusal { code, message: "no".to_owned(), retry_after: None })
+    }
+
+    #[test]
+    fn a_missing_rule_is_named() {
+        let advice = refused(403).advice(Resource::Objects(ObjectKind::CsiNode));
+        assert_eq!(
+            advice,
+            "not allowed: `list` and `watch` on `csinodes` of the API group `storage.k8s.io` are needed, as in \
+             deploy/rbac/reader.yaml (403: no)"
+        );
+        assert!(refused(401).advice(Resource::Pods).contains("credentials"));
+        assert!(refused(404).advice(Resource::Pods).contains("is this address an API server's?"));
+        assert_eq!(refused(503).advice(Resource::Pods), "the API server answered 503: no");
+    }
+
+    #[test]
+    fn only_what_cannot_be_gone_on_from_is_listed_again() {
+        assert!(refused(410).wants_list() && Failure::Gone.wants_list());
+        for failure in [
+            refused(429),
+            refused(503),
+            Failure::Silent(Duration::ZERO),
+            Failure::Cut(String::new()),
+        ] {
+            assert!(!failure.wants_list(), "{failure}");
+        }
+    }
+}

@@ -1,0 +1,260 @@
+//! Listing: a list of one kind while it comes in, and what the cluster has that the list did not hold.
+//!
+//! What is listed is applied as it comes, so that no list exists in memory as a whole; at its end, what it lacked is deleted.
+//! In between the cluster holds more than there is, never less: nothing is placed into room that may be taken.
+
+use std::collections::{HashMap, HashSet};
+use std::sync::Arc;
+use std::time::Instant;
+
+use berth_engine::{Cluster, Delta, Object, ObjectKey, ObjectKind, Pod, PodKey};
+
+use super::page;
+use super::resource::Resource;
+use super::told::{Told, Who};
+use crate::clock;
+
+/// A list on its way in.
+#[derive(Debug)]
+pub(super) struct Listing {
+    resource: Resource,
+    /// When it was asked for.
+    pub(super) asked: Instant,
+    nodes: HashSet<Arc<str>>,
+    /// With the uid that is kept, where the pod itself was refused: whoever else has its name is gone.
+    pods: HashMap<PodKey, Option<Arc<str>>>,
+    objects: HashSet<ObjectKey>,
+    /// Pods that were assumed before the list was asked for and that the server once had: if it has them no longer, they are
+    /// deleted (S-CCH-5). Others that are assumed may be newer than the list, or not made yet, and stay.
+    assumed: HashMap<PodKey, Arc<str>>,
+    /// The highest version among what was told.
+    pub(super) highest: u64,
+}
+
+/// Something that the cluster has and the list had not.
+#[derive(Debug)]
+pub(super) struct Gone {
+    pub(super) delta: Delta,
+    pub(super) what: What,
+}
+
+/// What is gone.
+#[derive(Debug)]
+pub(super) enum What {
+    Node(Arc<str>),
+    Pod(Pod),
+    Object(ObjectKey),
+}
+
+impl Listing {
+    /// To be made before the list is asked for.
+    pub(super) fn begin(cluster: &Cluster, resource: Resource) -> Listing {
+        let mut assumed = HashMap::new();
+        if resource == Resource::Pods && cluster.snapshot().n_assumed() > 0 {
+            let known = cluster
+                .known_pods(|pod, is_assumed| is_assumed && pod.resource_version().is_some());
+            assumed = known.iter().map(|pod| (pod.key().clone(), pod.uid().into())).collect();
+        }
+        Listing {
+            resource,
+            asked: clock::now(),
+            nodes: HashSet::new(),
+            pods: HashMap::new(),
+            objects: HashSet::new(),
+            assumed,
+            highest: 0,
+        }
+    }
+
+    pub(super) fn resource(&self) -> Resource {
+        self.resource
+    }
+
+    /// Takes note of an item, or of an event among the items.
+    pub(super) fn note(&mut self, told: &Told) {
+        self.highest = self.highest.max(told.version.unwrap_or(0));
+        let is_upsert = matches!(
+            &told.delta,
+            Ok(Delta::UpsertNode(_) | Delta::UpsertPod(_) | Delta::UpsertObject(_))
+        );
+        // An object that was refused is there all the same.
+        let is_there = is_upsert || told.delta.is_err();
+        match &told.who {
+            Who::Node(name) if is_there => drop(self.nodes.insert(name.clone())),
+            Who::Node(name) => drop(self.nodes.remove(name)),
+            Who::Pod(key, uid) if is_there => {
+                self.pods.insert(key.clone(), (!is_upsert).then(|| uid.clone()));
+            }
+            Who::Pod(key, _) => drop(self.pods.remove(key)),
+            Who::Object(key) if is_there => drop(self.objects.insert(key.clone())),
+            Who::Object(key) => drop(self.objects.remove(key)),
+        }
+    }
+
+    /// What the cluster has and the list had not, once all that was listed is applied.
+    pub(super) fn gone(&self, cluster: &Cluster) -> Vec<Gone> {
+        match self.resource {
+            Resource::Nodes => {
+                let mut names = cluster.known_nodes();
+                names.retain(|name| !self.nodes.contains(name));
+                let gone = |name: Arc<str>| Gone {
+                    delta: Delta::DeleteNode(name.clone()),
+                    what: What::Node(name),
+                };
+                names.into_iter().map(gone).collect()
+            }
+            Resource::Pods => {
+                let pods = cluster.known_pods(|pod, is_assumed| self.is_gone(pod, is_assumed));
+                let gone = |pod: Pod| Gone {
+                    delta: Delta::DeletePod { key: pod.key().clone(), uid: Some(pod.uid().into()) },
+                    what: What::Pod(pod),
+                };
+                pods.into_iter().map(gone).collect()
+            }
+            Resource::Objects(kind) => self.gone_objects(cluster, kind),
+        }
+    }
+
+    fn gone_objects(&self, cluster: &Cluster, kind: ObjectKind) -> Vec<Gone> {
+        let mut objects = cluster.known_objects(kind);
+        objects.retain(|object| !self.objects.contains(object.key()));
+        let gone = |object: Object| Gone {
+            delta: Delta::DeleteObject(object.key().clone()),
+            what: What::Object(object.key().clone()),
+        };
+        objects.into_iter().map(gone).collect()
+    }
+
+    fn is_gone(&self, pod: &Pod, is_assumed: bool) -> bool {
+        let is_listed = match self.pods.get(pod.key()) {
+            Some(Some(uid)) => **uid == *pod.uid(),
+            Some(None) => true,
+            None => false,
+        };
+        let was_there = || self.assumed.get(pod.key()).is_some_and(|uid| **uid == *pod.uid());
+        !is_listed && (!is_assumed || was_there())
+    }
+
+    /// Whether the list held a pod of this name, refused or not.
+    pub(super) fn holds_pod(&self, key: &PodKey) -> bool {
+        self.pods.contains_key(key)
+    }
+
+    /// Whether the list held this object, refused or not.
+    pub(super) fn holds(&self, who: &Who) -> bool {
+        match who {
+            Who::Node(name) => self.nodes.contains(name),
+            Who::Pod(key, _) => self.holds_pod(key),
+            Who::Object(key) => self.objects.contains(key),
+        }
+    }
+}
+
+/// How many items a page may have: fewer where a page is too large to be held, more where lists expire before their end.
+#[derive(Copy, Clone, Debug, PartialEq, Eq)]
+pub(super) struct PageLimit(pub(super) u32);
+
+impl PageLimit {
+    pub(super) fn smaller(self) -> PageLimit {
+        PageLimit((self.0 / 4).max(1))
+    }
+
+    pub(super) fn larger(self) -> PageLimit {
+        PageLimit(self.0.saturating_mul(4).min(page::MAX_ITEMS))
+    }
+}
+
+impl Default for PageLimit {
+    fn default() -> PageLimit {
+        PageLimit(page::ITEMS)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use berth_engine::{PlaceRequest, Policy, TieBreak};
+
+    use super::*;
+    use crate::feed::kube::told::Change;
+
+    fn told(cluster: &Cluster, resource: Resource, json: &str) -> Told {
+        Told::read(cluster, resource, Change::Added, json, false).unwrap()
+    }
+
+    fn pod(name: &str, uid: &str, version: &str) -> String {
+        format!(
+            r#"{{"metadata":{{"name":"{name}","namespace":"d","uid":"{uid}","resourceVersion":"{version}"}},"spec":{{"containers":[{{"name":"c"}}]}}}}"#
+        )
+    }
+
+    fn gone(listing: &Listing, cluster: &Cluster) -> Vec<String> {
+        let gone = listing.gone(cluster).into_iter();
+        gone.map(|gone| match gone.what {
+            What::Node(name) => name.to_string(),
+            What::Pod(pod) => format!("{}:{}", pod.key().name, pod.uid()),
+            What::Object(key) => key.to_string(),
+        })
+        .collect()
+    }
+
+    #[test]
+    fn what_was_not_listed_is_gone_and_what_was_refused_is_not() {
+        let cluster = Cluster::new();
+        for pod in [pod("a", "1", "1"), pod("b", "2", "2"), pod("c", "3", "3"), pod("d", "4", "4")]
+        {
+            cluster.apply(vec![told(&cluster, Resource::Pods, &pod).delta.unwrap()]);
+        }
+        let mut listing = Listing::begin(&cluster, Resource::Pods);
+        listing.note(&told(&cluster, Resource::Pods, &pod("a", "1", "5")));
+        let refused = |name, uid| pod(name, uid, "6").replace(r#"[{"name":"c"}]"#, "[7]");
+        listing.note(&told(&cluster, Resource::Pods, &refused("b", "2")));
+        // Another pod of the name: the one that was known is gone.
+        listing.note(&told(&cluster, Resource::Pods, &refused("c", "33")));
+        let over = pod("d", "44", "7").replace("}]}", r#"}]},"status":{"phase":"Succeeded"}"#);
+        listing.note(&told(&cluster, Resource::Pods, &over));
+        assert_eq!(gone(&listing, &cluster), ["c:3", "d:4"]);
+        assert_eq!(listing.highest, 7);
+    }
+
+    #[test]
+    fn other_kinds_go_by_name_and_kind() {
+        let cluster = Cluster::new();
+        let namespaces = Resource::Objects(ObjectKind::Namespace);
+        for name in ["x", "y"] {
+            let json = format!(r#"{{"metadata":{{"name":"{name}"}}}}"#);
+            for resource in [Resource::Nodes, namespaces] {
+                cluster.apply(vec![told(&cluster, resource, &json).delta.unwrap()]);
+            }
+        }
+        for (resource, expected) in [(Resource::Nodes, "y"), (namespaces, "Namespace `y`")] {
+            let mut listing = Listing::begin(&cluster, resource);
+            listing.note(&told(&cluster, resource, r#"{"metadata":{"name":"x"}}"#));
+            assert_eq!(gone(&listing, &cluster), [expected]);
+        }
+    }
+
+    #[test]
+    fn an_assumed_pod_goes_only_if_the_server_had_it_before_the_list() {
+        let cluster = Cluster::new();
+        let node = r#"{"metadata":{"name":"n"},"status":{"allocatable":{"cpu":"4","pods":"9"}}}"#;
+        cluster.apply(vec![told(&cluster, Resource::Nodes, node).delta.unwrap()]);
+        let assume = |json: &str| {
+            let Ok(Delta::UpsertPod(pod)) = told(&cluster, Resource::Pods, json).delta else {
+                panic!("{json}")
+            };
+            let policy = Policy::default();
+            let tie_break = TieBreak::Lexicographic;
+            cluster.assume(&PlaceRequest { pod: &pod, policy: &policy, tie_break }).unwrap();
+        };
+        assume(&pod("before", "1", "1"));
+        assume(&pod("not-made-yet", "2", ""));
+        let listing = Listing::begin(&cluster, Resource::Pods);
+        assume(&pod("since", "3", "3"));
+        assert_eq!(gone(&listing, &cluster), ["before:1"]);
+        let mut listing = Listing::begin(&cluster, Resource::Pods);
+        for (name, uid) in [("before", "1"), ("since", "3")] {
+            listing.note(&told(&cluster, Resource::Pods, &pod(name, uid, "4")));
+        }
+        assert!(gone(&listing, &cluster).is_empty());
+    }
+}

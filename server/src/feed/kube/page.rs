@@ -1,0 +1,76 @@
+//! Page: a list in pieces, for servers that do not stream lists (recording 01).
+
+use berth_proto::meta_v1;
+use serde_json::value::RawValue;
+
+/// Items of a page, unless something is wrong with pages of that size.
+pub(super) const ITEMS: u32 = 500;
+/// Most items of a page.
+pub(super) const MAX_ITEMS: u32 = 32_000;
+/// Longest page that is taken, in bytes.
+pub(super) const MAX_BYTES: usize = 64 << 20;
+
+/// A page as it was sent, cut into its items. Items say neither kind nor version.
+#[derive(Debug, serde::Deserialize)]
+pub(super) struct Page<'a> {
+    metadata: meta_v1::ListMeta,
+    #[serde(borrow, default)]
+    items: Option<Vec<&'a RawValue>>,
+}
+
+/// Why a page is none.
+#[derive(Clone, PartialEq, Eq, Debug, thiserror::Error)]
+pub(super) enum BadPage {
+    #[error("the list is not the JSON of a list: {0}")]
+    NotAList(String),
+    #[error("the list has no resource version")]
+    Unversioned,
+}
+
+impl<'a> Page<'a> {
+    pub(super) fn parse(body: &'a [u8]) -> Result<Page<'a>, BadPage> {
+        let not_a_list = |error: &dyn std::error::Error| BadPage::NotAList(error.to_string());
+        let text = std::str::from_utf8(body).map_err(|error| not_a_list(&error))?;
+        serde_json::from_str(text).map_err(|error| not_a_list(&error))
+    }
+
+    /// The version of the whole list: all pages carry that of the first.
+    pub(super) fn version(&self) -> Result<u64, BadPage> {
+        self.metadata.resource_version.parse().map_err(|_| BadPage::Unversioned)
+    }
+
+    /// Where the next page begins; empty after the last.
+    pub(super) fn token(&self) -> &str {
+        &self.metadata.r#continue
+    }
+
+    pub(super) fn items(&self) -> impl Iterator<Item = &'a str> {
+        self.items.iter().flatten().map(|item| item.get())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn items_are_cut_out_unread() {
+        let page = Page::parse(
+            br#"{"kind":"PodList","metadata":{"resourceVersion":"256","continue":"abc","remainingItemCount":2},"items":[{"a":[1]}, 7]}"#,
+        )
+        .unwrap();
+        assert_eq!((page.version(), page.token()), (Ok(256), "abc"));
+        assert_eq!(page.items().collect::<Vec<_>>(), [r#"{"a":[1]}"#, "7"]);
+        let empty = Page::parse(br#"{"metadata":{"resourceVersion":"1"},"items":null}"#).unwrap();
+        assert_eq!((empty.items().count(), empty.token()), (0, ""));
+        assert_eq!(
+            Page::parse(br#"{"metadata":{}}"#).unwrap().version(),
+            Err(BadPage::Unversioned)
+        );
+        for body in
+            [&b"<html>"[..], b"{\"metadata\":{\"resourceVersion\":\"1\"},\"items\":[", b"\xff"]
+        {
+            assert!(matches!(Page::parse(body), Err(BadPage::NotAList(_))));
+        }
+    }
+}

@@ -1,0 +1,291 @@
+//! Told: one object as the API server sent it, compiled, and dropped as text. Only what decisions read is parsed; everything
+//! else is skipped.
+
+use std::sync::Arc;
+
+use berth_engine::{Cluster, Delta, ModelError, ObjectKey, PodKey};
+use berth_proto::{core_v1, meta_v1};
+use serde::de::{DeserializeOwned, IgnoredAny};
+
+use super::resource::Resource;
+use crate::feed::file::{self, WrittenObject};
+use crate::feed::object_name;
+
+/// What happened to an object.
+#[derive(Copy, Clone, PartialEq, Eq, Debug)]
+pub enum Change {
+    /// It is there: an item of a list, or `ADDED`.
+    Added,
+    /// `MODIFIED`
+    Modified,
+    /// `DELETED`
+    Deleted,
+}
+
+/// One object and what happened to it.
+#[derive(Debug)]
+pub struct Told {
+    /// What happened.
+    pub change: Change,
+    /// `metadata.resourceVersion`, where it is a number.
+    pub version: Option<u64>,
+    /// Who it is.
+    pub who: Who,
+    /// What it does to the cluster, or why it does nothing: a field that cannot be.
+    pub delta: Result<Delta, ModelError>,
+    /// The pod as it was sent, where an observer wants to see it.
+    pub pod: Option<Box<core_v1::Pod>>,
+}
+
+/// Names an object.
+#[derive(Clone, PartialEq, Eq, Hash, Debug)]
+pub enum Who {
+    /// A node, by name.
+    Node(Arc<str>),
+    /// A pod, by key and uid.
+    Pod(PodKey, Arc<str>),
+    /// Any other object.
+    Object(ObjectKey),
+}
+
+/// Text that is no object: it cannot even be said whom it is about.
+#[derive(Clone, PartialEq, Eq, Debug, thiserror::Error)]
+pub enum NoObject {
+    /// It is not JSON.
+    #[error("not JSON: {0}")]
+    NotJson(String),
+    /// It is JSON without a name in its metadata.
+    #[error("an object without a name")]
+    Nameless,
+}
+
+#[derive(serde::Deserialize)]
+struct Skeleton {
+    metadata: Option<meta_v1::ObjectMeta>,
+}
+
+impl Told {
+    /// Reads the JSON of one object of a kind. A pod that has ended is told as deleted (S-Q-1), whatever else it says.
+    ///
+    /// # Errors
+    /// [`NoObject`]. An object with a bad field is none: its [`Told::delta`] says which.
+    pub fn read(
+        cluster: &Cluster,
+        resource: Resource,
+        change: Change,
+        json: &str,
+        keeps_pods: bool,
+    ) -> Result<Told, NoObject> {
+        match (resource, change) {
+            (Resource::Pods, Change::Deleted) if keeps_pods => {
+                match serde_json::from_str::<core_v1::Pod>(json) {
+                    Ok(pod) => Told::of_pod(cluster, change, pod, keeps_pods),
+                    Err(_) => Told::deleted(resource, json),
+                }
+            }
+            (_, Change::Deleted) => Told::deleted(resource, json),
+            (Resource::Pods, _) => match parse::<core_v1::Pod>(json)? {
+                Ok(pod) => Told::of_pod(cluster, change, pod, keeps_pods),
+                Err(error) => Told::refused(resource, change, json, error),
+            },
+            (Resource::Nodes, _) => match parse::<core_v1::Node>(json)? {
+                Ok(node) => {
+                    let delta = cluster.compile_node(&node).map(Delta::UpsertNode);
+                    Told::of(resource, change, node.metadata.as_ref(), delta)
+                }
+                Err(error) => Told::refused(resource, change, json, error),
+            },
+            (Resource::Objects(kind), _) => match WrittenObject::parse(kind, json) {
+                Ok(object) => {
+                    let object = object.as_wire();
+                    let delta = cluster.compile_object(object).map(Delta::UpsertObject);
+                    Told::of(resource, change, object.metadata(), delta)
+                }
+                Err(error) => Told::refused(resource, change, json, described(json, &error)?),
+            },
+        }
+    }
+
+    fn of_pod(
+        cluster: &Cluster,
+        change: Change,
+        pod: core_v1::Pod,
+        keeps_pods: bool,
+    ) -> Result<Told, NoObject> {
+        let metadata = pod.metadata.as_ref();
+        let phase = pod.status.as_ref().map_or("", |status| status.phase.as_str());
+        let is_over = change == Change::Deleted || matches!(phase, "Succeeded" | "Failed");
+        let who = Who::of(Resource::Pods, metadata)?;
+        let delta = if is_over {
+            Ok(who.deletion())
+        } else {
+            cluster.compile_pod(&pod).map(Delta::UpsertPod)
+        };
+        let version = version_of(metadata);
+        let pod = keeps_pods.then(|| Box::new(pod));
+        Ok(Told { change, version, who, delta, pod })
+    }
+
+    fn of(
+        resource: Resource,
+        change: Change,
+        metadata: Option<&meta_v1::ObjectMeta>,
+        delta: Result<Delta, ModelError>,
+    ) -> Result<Told, NoObject> {
+        let who = Who::of(resource, metadata)?;
+        Ok(Told { change, version: version_of(metadata), who, delta, pod: None })
+    }
+
+    /// Of an object that is gone only the name counts: it may be one that never could be read.
+    fn deleted(resource: Resource, json: &str) -> Result<Told, NoObject> {
+        let metadata = skeleton(json)?.metadata;
+        let who = Who::of(resource, metadata.as_ref())?;
+        let delta = Ok(who.deletion());
+        let version = version_of(metadata.as_ref());
+        Ok(Told { change: Change::Deleted, version, who, delta, pod: None })
+    }
+
+    fn refused(
+        resource: Resource,
+        change: Change,
+        json: &str,
+        error: ModelError,
+    ) -> Result<Told, NoObject> {
+        Told::of(resource, change, skeleton(json)?.metadata.as_ref(), Err(error))
+    }
+}
+
+impl Who {
+    fn of(resource: Resource, metadata: Option<&meta_v1::ObjectMeta>) -> Result<Who, NoObject> {
+        let metadata =
+            metadata.filter(|metadata| !metadata.name.is_empty()).ok_or(NoObject::Nameless)?;
+        let meta_v1::ObjectMeta { namespace, name, uid, .. } = metadata;
+        Ok(match resource {
+            Resource::Nodes => Who::Node(name.as_str().into()),
+            Resource::Pods => {
+                let namespace = if namespace.is_empty() { "default" } else { namespace };
+                Who::Pod(PodKey::new(namespace, name), uid.as_str().into())
+            }
+            Resource::Objects(kind) => Who::Object(ObjectKey::new(kind, namespace, name)),
+        })
+    }
+
+    /// What kind of object it is.
+    #[must_use]
+    pub fn resource(&self) -> Resource {
+        match self {
+            Who::Node(_) => Resource::Nodes,
+            Who::Pod(..) => Resource::Pods,
+            Who::Object(key) => Resource::Objects(key.kind),
+        }
+    }
+
+    /// What removes it.
+    #[must_use]
+    pub fn deletion(&self) -> Delta {
+        match self {
+            Who::Node(name) => Delta::DeleteNode(name.clone()),
+            Who::Pod(key, uid) => Delta::DeletePod { key: key.clone(), uid: Some(uid.clone()) },
+            Who::Object(key) => Delta::DeleteObject(key.clone()),
+        }
+    }
+
+    /// ``Pod `default/web-0` ``, for messages.
+    #[must_use]
+    pub fn text(&self) -> String {
+        let named = |kind: &str, namespace: &str, name: &str| {
+            let metadata = meta_v1::ObjectMeta {
+                namespace: namespace.to_owned(),
+                name: name.to_owned(),
+                ..meta_v1::ObjectMeta::default()
+            };
+            object_name(kind, Some(&metadata))
+        };
+        match self {
+            Who::Node(name) => named("Node", "", name),
+            Who::Pod(PodKey { namespace, name }, _) => named("Pod", namespace, name),
+            Who::Object(ObjectKey { kind, namespace, name }) => named(kind.name(), namespace, name),
+        }
+    }
+}
+
+fn version_of(metadata: Option<&meta_v1::ObjectMeta>) -> Option<u64> {
+    metadata?.resource_version.parse().ok()
+}
+
+/// The object, or what is wrong with it; that it is JSON at all is looked at only where it does not parse.
+fn parse<T: DeserializeOwned>(json: &str) -> Result<Result<T, ModelError>, NoObject> {
+    match serde_json::from_str(json) {
+        Ok(object) => Ok(Ok(object)),
+        Err(error) => described(json, &error).map(Err),
+    }
+}
+
+fn described(json: &str, error: &serde_json::Error) -> Result<ModelError, NoObject> {
+    if let Err(syntax) = serde_json::from_str::<IgnoredAny>(json) {
+        return Err(NoObject::NotJson(syntax.to_string()));
+    }
+    let text = file::describe(error);
+    let split = text.strip_prefix('`').and_then(|text| text.split_once("`: "));
+    let (field, reason) = split.unwrap_or(("object", &text));
+    Ok(ModelError { field: field.to_owned(), reason: reason.to_owned() })
+}
+
+fn skeleton(json: &str) -> Result<Skeleton, NoObject> {
+    serde_json::from_str(json).map_err(|error: serde_json::Error| {
+        if serde_json::from_str::<IgnoredAny>(json).is_ok() {
+            NoObject::Nameless
+        } else {
+            NoObject::NotJson(error.to_string())
+        }
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn read(change: Change, json: &str) -> Result<Told, NoObject> {
+        Told::read(&Cluster::new(), Resource::Pods, change, json, false)
+    }
+
+    #[test]
+    fn a_bad_field_is_told_with_the_name_of_its_object() {
+        let json = r#"{"metadata":{"name":"p","namespace":"d","uid":"u","resourceVersion":"5"},
+            "spec":{"containers":[{"resources":{"requests":{"cpu":"lots"}}}]}}"#;
+        let told = read(Change::Added, json).unwrap();
+        assert_eq!((told.version, told.who.text().as_str()), (Some(5), "Pod `d/p`"));
+        assert_eq!(told.delta.unwrap_err().field, "spec.containers[0].resources.requests[cpu]");
+        let told = read(Change::Modified, &json.replace("[{\"res", "[7,{\"res")).unwrap();
+        let error = told.delta.unwrap_err();
+        assert!(error.field.starts_with("spec.containers"), "{error:?}");
+    }
+
+    #[test]
+    fn what_is_over_is_deleted_whatever_else_it_says() {
+        let bad = r#"{"metadata":{"name":"p","uid":"u","resourceVersion":"5"},
+            "spec":{"containers":[{"resources":{"requests":{"cpu":"lots"}}}]},"status":{"phase":"Failed"}}"#;
+        for change in [Change::Added, Change::Modified, Change::Deleted] {
+            let told = read(change, bad).unwrap();
+            assert!(
+                matches!(&told.delta, Ok(Delta::DeletePod { key, uid: Some(uid) })
+                if &*key.namespace == "default" && &**uid == "u"),
+                "{told:?}"
+            );
+        }
+        let odd = r#"{"metadata":{"name":"p","uid":"u"},"spec":{"containers":7}}"#;
+        for keeps_pods in [false, true] {
+            let told =
+                Told::read(&Cluster::new(), Resource::Pods, Change::Deleted, odd, keeps_pods);
+            assert!(told.unwrap().delta.is_ok());
+        }
+    }
+
+    #[test]
+    fn what_has_no_name_is_no_object() {
+        assert_eq!(read(Change::Added, "{}").unwrap_err(), NoObject::Nameless);
+        assert_eq!(read(Change::Deleted, "[]").unwrap_err(), NoObject::Nameless);
+        assert!(matches!(read(Change::Added, "{\"meta"), Err(NoObject::NotJson(_))));
+        assert!(matches!(read(Change::Deleted, "{]"), Err(NoObject::NotJson(_))));
+    }
+}

@@ -1,0 +1,405 @@
+//! Watch: one kind, listed and then followed for as long as the feed runs.
+//!
+//! A list is streamed (recording 05), or paged where the server does not stream lists (01). The watch goes on from the
+//! list's version; wherever it ends it is resumed from the last version heard, and where that cannot be done, or what was
+//! heard cannot be trusted, everything is listed again. Versions of one kind grow: an event that is not newer than the last
+//! is the same one again, or the stream is out of order, and then nothing is applied of it. So nothing old ever overwrites
+//! anything new.
+
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use tokio::sync::{Notify, mpsc};
+
+use super::answer::Refusal;
+use super::apply::Message;
+use super::event::{Decoder, Event};
+use super::failure::Failure;
+use super::lines::MAX_LINE_BYTES;
+use super::listing::{Listing, PageLimit};
+use super::pace::{Backoff, Pace};
+use super::page::{self, Page};
+use super::request::Requests;
+use super::resource::Resource;
+use super::told::{Change, Told};
+use super::watches::Watches;
+use crate::clock;
+use crate::grpc::State;
+use crate::telemetry::FeedEvent;
+
+/// So many failures in a row before a warning: one or two are everyday life.
+const FAILURES_BEFORE_WARNING: u32 = 3;
+
+pub(super) struct Watcher {
+    pub(super) resource: Resource,
+    pub(super) requests: Requests,
+    pub(super) state: Arc<State>,
+    pub(super) watches: Arc<Watches>,
+    pub(super) messages: mpsc::Sender<Message>,
+    pub(super) pace: Pace,
+    pub(super) keeps_pods: bool,
+    /// Something is wrong with what was heard: list again.
+    pub(super) relist: Arc<Notify>,
+}
+
+/// Streams in a row that told nothing but an error, before everything is listed again.
+const MAX_ERRORS: u32 = 3;
+/// How long a server that did not stream a list is not asked to again.
+const PAGES_FOR: Duration = Duration::from_secs(3_600);
+
+/// Where a kind's watch stands.
+#[derive(Default)]
+struct Position {
+    /// To watch from; `None`: to be listed.
+    version: Option<u64>,
+    /// The newest version ever heard of.
+    highest: u64,
+    /// The server's history began anew: the next list counts whatever versions it has.
+    is_rewound: bool,
+    /// Where the stream began that is read now.
+    began_at: u64,
+    /// An event or a bookmark was heard since the last request.
+    has_heard: bool,
+    /// Streams in a row in which nothing was heard until they were given up.
+    n_silent: u32,
+    /// Streams in a row that told nothing but an error.
+    n_errors: u32,
+    page_limit: PageLimit,
+    /// Until then lists come in pages: the server did not stream one.
+    pages_until: Option<Instant>,
+    listed: Option<Instant>,
+}
+
+impl Watcher {
+    pub(super) async fn run(self) {
+        let mut position = Position::default();
+        let mut backoff = Backoff::new(self.pace);
+        let mut is_warned = false;
+        loop {
+            let began = clock::now();
+            position.has_heard = false;
+            let outcome = tokio::select! {
+                outcome = self.read(&mut position) => outcome,
+                () = self.watches.asked_for_list(self.resource) => {
+                    position.version = None;
+                    continue;
+                }
+            };
+            if position.has_heard && std::mem::take(&mut is_warned) {
+                tracing::info!(kind = self.resource.kind(), "the API server is heard again");
+            }
+            let failure = match outcome {
+                Err(Failure::Stopped) => return,
+                Err(failure) => Some(failure),
+                // Watches end by their timeout, without a word (recording 07).
+                Ok(()) if self.has_lasted(began) => {
+                    backoff.reset();
+                    continue;
+                }
+                Ok(()) => None,
+            };
+            let is_restless =
+                failure.as_ref().is_some_and(Failure::wants_list) && self.is_restless(&position);
+            if position.has_heard && !is_restless {
+                backoff.reset();
+            }
+            let wait = match failure {
+                None => backoff.wait(None),
+                Some(failure) if self.is_absent(&failure) => {
+                    if self.messages.send(Message::Absent(self.resource)).await.is_err() {
+                        return;
+                    }
+                    self.pace.absent
+                }
+                Some(failure) => {
+                    is_warned |= self.report(&failure, backoff.n_failures());
+                    self.choose_next(&failure, &mut position);
+                    backoff.wait(failure.retry_after())
+                }
+            };
+            tokio::select! {
+                () = tokio::time::sleep(wait) => {}
+                () = self.watches.asked_for_list(self.resource) => position.version = None,
+            }
+        }
+    }
+
+    /// Lists, or watches from where it stands, until that ends.
+    async fn read(&self, position: &mut Position) -> Result<(), Failure> {
+        match position.version {
+            None => self.list(position).await,
+            Some(version) => self.watch(version, position).await,
+        }
+    }
+
+    fn has_lasted(&self, began: Instant) -> bool {
+        clock::now().saturating_duration_since(began) >= self.pace.watch / 2
+    }
+
+    /// Whether the last list is so young that listing again is to be taken for a failure.
+    fn is_restless(&self, position: &Position) -> bool {
+        position.listed.is_some_and(|listed| {
+            clock::now().saturating_duration_since(listed) < self.pace.longest_wait
+        })
+    }
+
+    /// Whether the server does not have the kind, and never had.
+    fn is_absent(&self, failure: &Failure) -> bool {
+        let is_missing = matches!(failure, Failure::Refused(Refusal { code: 404, .. }));
+        let is_absent = is_missing
+            && !self.resource.group().is_empty()
+            && (!self.watches.is_listed(self.resource) || self.watches.is_absent(self.resource));
+        if is_absent {
+            self.watches.note_heard(self.resource, clock::now());
+        }
+        is_absent
+    }
+
+    /// Counts and tells. Gives whether a warning was logged.
+    fn report(&self, failure: &Failure, n_failures: u32) -> bool {
+        let kind = self.resource.kind();
+        self.state.metrics.feed().count_error(self.resource, failure.reason());
+        let advice = failure.advice(self.resource);
+        // A silence took minutes already.
+        let is_silent = matches!(failure, Failure::Silent(_));
+        let is_grave =
+            is_silent || failure.needs_someone() || n_failures >= FAILURES_BEFORE_WARNING;
+        if is_grave && self.watches.note_trouble(self.resource, advice.clone()) {
+            tracing::warn!(kind, "{advice}");
+            return true;
+        }
+        tracing::debug!(kind, "{advice}");
+        false
+    }
+
+    fn choose_next(&self, failure: &Failure, position: &mut Position) {
+        let is_silent = matches!(failure, Failure::Silent(_));
+        position.n_silent =
+            if is_silent && !position.has_heard { position.n_silent + 1 } else { 0 };
+        match failure {
+            Failure::PageTooLong(_) => position.page_limit = position.page_limit.smaller(),
+            Failure::Gone => position.page_limit = position.page_limit.larger(),
+            // Who answers next may be another server, or a newer one.
+            Failure::Unreachable(_) | Failure::Cut(_) => position.pages_until = None,
+            _ => {}
+        }
+        // A version from the future is watched in silence (recording 07): after a second silence only a list tells. So it does
+        // where the server has nothing but errors to tell of what came after a version.
+        if failure.wants_list() || position.n_silent >= 2 || position.n_errors >= MAX_ERRORS {
+            position.n_errors = 0;
+            self.state.metrics.feed().count_relist(self.resource, failure.reason());
+            position.version = None;
+            position.n_silent = 0;
+        }
+    }
+
+    /// Lists, and follows what comes after.
+    async fn list(&self, position: &mut Position) -> Result<(), Failure> {
+        if position.pages_until.is_some_and(|until| clock::now() < until) {
+            let version = self.list_in_pages(position).await?;
+            return self.watch(version, position).await;
+        }
+        let listing = Listing::begin(&self.state.cluster, self.resource);
+        let target = self.resource.streaming_list(self.pace.watch_seconds());
+        let streamed = self.follow(&target, position, Some(listing)).await;
+        match streamed {
+            // 422 and 400 are what servers without streaming lists say; older ones do not even know the question.
+            Err(
+                Failure::NoStreamingList
+                | Failure::Silent(_)
+                | Failure::Refused(Refusal { code: 400 | 422, .. }),
+            ) if position.version.is_none() => {
+                let version = self.list_in_pages(position).await?;
+                position.pages_until = Some(clock::now() + PAGES_FOR);
+                self.watch(version, position).await
+            }
+            other => other,
+        }
+    }
+
+    /// Gives the version to watch from.
+    async fn list_in_pages(&self, position: &mut Position) -> Result<u64, Failure> {
+        let mut listing = Listing::begin(&self.state.cluster, self.resource);
+        let mut token = String::new();
+        let mut listed_at = None;
+        loop {
+            let target = self.resource.page(position.page_limit.0, &token);
+            let body = self.requests.get_whole(&target, page::MAX_BYTES).await?;
+            let page = Page::parse(&body)?;
+            // All pages are of the first one's version; where a server thinks otherwise, what lies between is told again.
+            let version = *listed_at.get_or_insert(page.version()?);
+            for item in page.items() {
+                match Told::read(
+                    &self.state.cluster,
+                    self.resource,
+                    Change::Added,
+                    item,
+                    self.keeps_pods,
+                ) {
+                    Ok(told) => self.tell_listed(told, &mut listing, position).await?,
+                    Err(error) => self.count_unreadable(&error),
+                }
+            }
+            self.heard(position);
+            token = page.token().to_owned();
+            if token.is_empty() {
+                self.complete(listing, version, position).await?;
+                return Ok(position.version.unwrap_or(version));
+            }
+        }
+    }
+
+    async fn watch(&self, version: u64, position: &mut Position) -> Result<(), Failure> {
+        position.began_at = version;
+        let target = self.resource.watch(version, self.pace.watch_seconds());
+        self.follow(&target, position, None).await
+    }
+
+    /// Reads a stream to its end. With a listing it begins with a list.
+    async fn follow(
+        &self,
+        target: &str,
+        position: &mut Position,
+        mut listing: Option<Listing>,
+    ) -> Result<(), Failure> {
+        let mut stream = self.requests.get(target).await?;
+        let mut decoder = Decoder::new(&self.state.cluster, self.resource, self.keeps_pods);
+        loop {
+            let chunk = tokio::select! {
+                chunk = stream.next_chunk() => chunk?,
+                () = self.relist.notified() => return Err(Failure::Contradicted),
+            };
+            let Some(chunk) = chunk else { break };
+            decoder.push(chunk.as_ref());
+            let mut has_events = false;
+            for event in decoder.by_ref() {
+                let event = event?;
+                // An error is no sign of life: nothing is told.
+                if !matches!(event, Event::Failed(_)) && !std::mem::replace(&mut has_events, true) {
+                    self.heard(position);
+                }
+                self.handle(event, position, &mut listing).await?;
+            }
+        }
+        match listing {
+            None => Ok(()),
+            Some(_) => Err(Failure::Cut("the stream ended before the list did".to_owned())),
+        }
+    }
+
+    async fn handle(
+        &self,
+        event: Event,
+        position: &mut Position,
+        listing: &mut Option<Listing>,
+    ) -> Result<(), Failure> {
+        match event {
+            Event::Object(told) => match listing {
+                Some(listing) => self.tell_listed(told, listing, position).await,
+                None => self.tell(told, position).await,
+            },
+            Event::Bookmark { version, ends_list } => {
+                self.state.metrics.feed().count_event(self.resource, FeedEvent::Bookmark);
+                match listing.take() {
+                    Some(listing) if ends_list => self.complete(listing, version, position).await,
+                    Some(_) => Err(Failure::NoStreamingList),
+                    // A server that is behind where it was told to begin is not the one that was listed.
+                    None if version < position.began_at => {
+                        Err(Failure::OutOfOrder { version, after: position.began_at })
+                    }
+                    // One that is older than an event says nothing.
+                    None => {
+                        self.advance(version.max(position.version.unwrap_or(0)), position);
+                        Ok(())
+                    }
+                }
+            }
+            Event::Failed(refusal) if refusal.code == 410 => Err(Failure::Gone),
+            Event::Failed(refusal) => {
+                position.n_errors += u32::from(refusal.code != 429);
+                Err(Failure::Refused(refusal))
+            }
+            Event::TooLong if listing.is_some() => {
+                self.count_unreadable(&Failure::LineTooLong(MAX_LINE_BYTES));
+                Ok(())
+            }
+            Event::TooLong => Err(Failure::LineTooLong(MAX_LINE_BYTES)),
+        }
+    }
+
+    async fn tell(&self, told: Told, position: &mut Position) -> Result<(), Failure> {
+        let (version, after) = (told.version.ok_or(Failure::Unversioned)?, position.version);
+        match after {
+            Some(after) if version == after => return Ok(()),
+            Some(after) if version < after => return Err(Failure::OutOfOrder { version, after }),
+            _ => {}
+        }
+        let event = match told.change {
+            Change::Added => FeedEvent::Added,
+            Change::Modified => FeedEvent::Modified,
+            Change::Deleted => FeedEvent::Deleted,
+        };
+        self.state.metrics.feed().count_event(self.resource, event);
+        self.send(Message::Told { told, is_listed: false, is_anew: false }).await?;
+        self.advance(version, position);
+        Ok(())
+    }
+
+    async fn tell_listed(
+        &self,
+        told: Told,
+        listing: &mut Listing,
+        position: &Position,
+    ) -> Result<(), Failure> {
+        self.state.metrics.feed().count_event(self.resource, FeedEvent::Listed);
+        listing.note(&told);
+        self.send(Message::Told { told, is_listed: true, is_anew: position.is_rewound }).await
+    }
+
+    /// The list is whole.
+    async fn complete(
+        &self,
+        listing: Listing,
+        version: u64,
+        position: &mut Position,
+    ) -> Result<(), Failure> {
+        let after = position.highest;
+        if version < after && !position.is_rewound {
+            position.is_rewound = true;
+            return Err(Failure::Rewound { version, after });
+        }
+        let version = version.max(listing.highest);
+        self.send(Message::Listed(Box::new(listing))).await?;
+        self.heard(position);
+        position.is_rewound = false;
+        position.page_limit = PageLimit::default();
+        position.listed = Some(clock::now());
+        position.highest = 0;
+        position.began_at = 0;
+        self.advance(version, position);
+        Ok(())
+    }
+
+    fn advance(&self, version: u64, position: &mut Position) {
+        position.version = Some(version);
+        position.highest = position.highest.max(version);
+    }
+
+    fn heard(&self, position: &mut Position) {
+        position.has_heard = true;
+        position.n_silent = 0;
+        position.n_errors = 0;
+        // What was wrong is over; that it is, is logged once by `run`.
+        drop(self.watches.note_heard(self.resource, clock::now()));
+    }
+
+    fn count_unreadable(&self, error: &dyn std::error::Error) {
+        self.state.metrics.count_deltas(0, 1);
+        self.state.metrics.feed().count_refused(self.resource);
+        tracing::warn!(kind = self.resource.kind(), "an item of the list is left out: {error}");
+    }
+
+    async fn send(&self, message: Message) -> Result<(), Failure> {
+        self.messages.send(message).await.map_err(|_| Failure::Stopped)
+    }
+}

@@ -1,0 +1,189 @@
+//! Watches: how each kind's watch fares. Written by the watches, read by probes, metrics and `GetCluster`.
+
+use std::fmt::Write as _;
+use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::time::{Duration, Instant};
+
+use tokio::sync::Notify;
+
+use super::resource::Resource;
+
+/// All watches of a feed.
+#[derive(Debug)]
+pub struct Watches {
+    began: Instant,
+    kinds: [Mutex<Watch>; Resource::N],
+    /// Somebody wants a new list.
+    asked: [Notify; Resource::N],
+}
+
+#[derive(Clone, Debug, Default)]
+struct Watch {
+    /// The first whole list is in the cluster, or the server does not have the kind.
+    is_listed: bool,
+    /// The server does not have the kind.
+    is_absent: bool,
+    /// The last event, bookmark or whole list.
+    heard: Option<Instant>,
+    /// What is wrong now.
+    trouble: Option<String>,
+}
+
+impl Watches {
+    pub(in crate::feed) fn new(now: Instant) -> Watches {
+        Watches {
+            began: now,
+            kinds: Resource::ALL.map(|_| Mutex::default()),
+            asked: Resource::ALL.map(|_| Notify::new()),
+        }
+    }
+
+    /// Has the kind listed anew, now: whatever its watch is doing or waiting for, it begins again.
+    pub(crate) fn ask_for_list(&self, resource: Resource) {
+        self.asked[resource.index()].notify_one();
+    }
+
+    /// Waits until somebody asks for a list of the kind.
+    pub(super) async fn asked_for_list(&self, resource: Resource) {
+        self.asked[resource.index()].notified().await;
+    }
+
+    /// The watch proved alive. Gives what was wrong until now.
+    pub(super) fn note_heard(&self, resource: Resource, now: Instant) -> Option<String> {
+        let mut watch = self.of(resource);
+        watch.heard = Some(now);
+        watch.trouble.take()
+    }
+
+    /// The kind's first list is in the cluster, or there is none to come. Gives whether this completes the feed.
+    pub(super) fn note_listed(&self, resource: Resource, is_absent: bool) -> bool {
+        let was_listed = {
+            let mut watch = self.of(resource);
+            watch.is_absent = is_absent;
+            std::mem::replace(&mut watch.is_listed, true)
+        };
+        !was_listed && self.is_complete()
+    }
+
+    /// Something is wrong. Gives whether that is news.
+    pub(super) fn note_trouble(&self, resource: Resource, trouble: String) -> bool {
+        self.of(resource).trouble.replace(trouble.clone()) != Some(trouble)
+    }
+
+    pub(super) fn is_listed(&self, resource: Resource) -> bool {
+        self.of(resource).is_listed
+    }
+
+    pub(super) fn is_absent(&self, resource: Resource) -> bool {
+        self.of(resource).is_absent
+    }
+
+    fn is_complete(&self) -> bool {
+        Resource::ALL.into_iter().all(|resource| self.is_listed(resource))
+    }
+
+    /// By kind, the time since its watch last proved alive; since the start, where it never has. Kinds that the server does not
+    /// have are left out.
+    pub(crate) fn ages(&self, now: Instant) -> Vec<(Resource, Duration)> {
+        let age = |resource| {
+            let watch = self.of(resource);
+            let heard = watch.heard.unwrap_or(self.began);
+            (!watch.is_absent).then(|| (resource, now.saturating_duration_since(heard)))
+        };
+        Resource::ALL.into_iter().filter_map(age).collect()
+    }
+
+    /// How long ago the kind was heard of that is silent for longest.
+    pub(crate) fn staleness(&self, now: Instant) -> Duration {
+        self.ages(now).into_iter().map(|(_, age)| age).max().unwrap_or_default()
+    }
+
+    /// What probes say of the feed: its age and what is wrong; an error until every kind was listed.
+    pub(crate) fn report(&self, now: Instant) -> Result<String, String> {
+        let (mut missing, mut troubles) = (Vec::new(), String::new());
+        for resource in Resource::ALL {
+            let Watch { is_listed, trouble, .. } = self.of(resource).clone();
+            if !is_listed {
+                missing.push(resource.kind());
+            }
+            if let Some(trouble) = trouble {
+                // Writing to a string does not fail.
+                let _ = write!(troubles, "; {}: {trouble}", resource.kind());
+            }
+        }
+        if missing.is_empty() {
+            let oldest = self.ages(now).into_iter().max_by_key(|(_, age)| *age);
+            let text = oldest.map_or_else(String::new, |(resource, age)| {
+                format!(
+                    "the API server was last heard of {:.1} s ago, about {}",
+                    age.as_secs_f64(),
+                    resource.kind()
+                )
+            });
+            return Ok(format!("{text}{troubles}"));
+        }
+        Err(format!(
+            "the API server has not listed everything yet: waiting for {}{troubles}",
+            missing.join(", ")
+        ))
+    }
+
+    fn of(&self, resource: Resource) -> MutexGuard<'_, Watch> {
+        // Plain values: a panic elsewhere cannot leave them half written.
+        self.kinds[resource.index()].lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use berth_engine::ObjectKind;
+
+    use super::*;
+    use crate::clock;
+
+    #[test]
+    fn a_feed_is_as_stale_as_its_worst_kind() {
+        let began = clock::now();
+        let watches = Watches::new(began);
+        let at = |seconds| began + Duration::from_secs(seconds);
+        for resource in Resource::ALL {
+            watches.note_heard(resource, at(10));
+        }
+        watches.note_heard(Resource::Pods, at(12));
+        assert_eq!(watches.staleness(at(13)), Duration::from_secs(3));
+        watches.note_heard(Resource::Nodes, at(5));
+        assert_eq!(watches.staleness(at(13)), Duration::from_secs(8));
+    }
+
+    #[test]
+    fn probes_name_what_is_missing_and_what_is_wrong() {
+        let now = clock::now();
+        let watches = Watches::new(now);
+        let budgets = Resource::Objects(ObjectKind::PodDisruptionBudget);
+        for resource in Resource::ALL {
+            if resource != budgets {
+                assert!(!watches.note_listed(resource, false));
+            }
+        }
+        assert!(watches.note_trouble(budgets, "it is forbidden".to_owned()));
+        assert!(!watches.note_trouble(budgets, "it is forbidden".to_owned()));
+        assert_eq!(
+            watches.report(now).unwrap_err(),
+            "the API server has not listed everything yet: waiting for PodDisruptionBudget; PodDisruptionBudget: it is forbidden"
+        );
+        assert!(watches.note_listed(budgets, true), "the last one completes the feed");
+        assert!(!watches.note_listed(budgets, false), "once");
+        for resource in Resource::ALL {
+            drop(watches.note_heard(resource, now + Duration::from_secs(1)));
+        }
+        assert_eq!(
+            watches.note_heard(budgets, now),
+            None,
+            "it is forgotten once the kind is heard"
+        );
+        assert_eq!(
+            watches.report(now + Duration::from_millis(1500)).unwrap(),
+            "the API server was last heard of 1.5 s ago, about PodDisruptionBudget"
+        );
+    }
+}

@@ -1,0 +1,118 @@
+//! Scheduler: Berth as the scheduler of pods that name it (`berth schedule`).
+//!
+//! ```text
+//!  feed ──► observe ──► queue ──► attempt ──► bind ──► API server ──► feed
+//!              │          ▲          │
+//!              │ changes  │          └─► report: condition, event, nomination ──► evict
+//!              └──────────┴──────────────────────────────┘
+//! ```
+//!
+//! What decides is the engine; which pod is tried when is `queue`, a state machine; everything else here carries decisions
+//! to the API server. Nothing is kept: after a restart the feed tells what became of everything. A pod takes its room in the
+//! cluster before its Binding is sent, and gives it back only when the API server said that it is not bound.
+
+pub mod queue;
+pub mod pending;
+pub mod hints;
+pub mod backoff;
+pub mod group;
+pub mod options;
+mod shared;
+mod observe;
+mod attempt;
+mod run;
+mod ticket;
+mod bind;
+mod volumes;
+mod report;
+mod evict;
+mod hand_off;
+mod rate;
+
+use std::sync::Arc;
+
+use tokio::sync::watch;
+use tokio::task::JoinHandle;
+
+use crate::apiserver::event::EventWriter;
+use crate::apiserver::lease::{Candidate, Leadership};
+use crate::feed::kube::Observer;
+use crate::runtime::Server;
+use crate::vital;
+pub use options::{BindRate, SchedulerOptions};
+use shared::Shared;
+
+/// A scheduler that runs. Dropped without [`Scheduler::stop`] it ends at once, as a process that is killed does.
+pub struct Scheduler {
+    shared: Arc<Shared>,
+    stopping: watch::Sender<bool>,
+    task: JoinHandle<bool>,
+    candidate: Option<Candidate>,
+    events: Option<EventWriter>,
+}
+
+impl Scheduler {
+    /// Stands for election, if it is to, and schedules the pods of `server`'s profiles as soon as the feed that
+    /// [`Scheduler::observer`] is given to has told of everything.
+    #[must_use]
+    pub fn start(client: kube::Client, server: &Server, options: SchedulerOptions) -> Scheduler {
+        let (candidate, leadership) = match options.lease.clone() {
+            Some(lease) => {
+                let (candidate, leadership) = Candidate::stand(client.clone(), lease);
+                (Some(candidate), leadership)
+            }
+            None => (None, Leadership::always()),
+        };
+        // A server has one scheduler; of a second one readiness would not tell.
+        drop(server.state().leadership.set(leadership.clone()));
+        let (events, recorder) = EventWriter::start(client.clone(), &options.instance);
+        let shared = Shared::new(client, server.state().clone(), options, leadership, recorder);
+        let shared = Arc::new(shared);
+        let (stopping, stop) = watch::channel(false);
+        let running = run::run(shared.clone(), stop);
+        let state = shared.state.clone();
+        let task = tokio::spawn(async move {
+            vital::carry_out(&state, "the scheduler", running).await.unwrap_or(false)
+        });
+        Scheduler { shared, stopping, task, candidate, events: Some(events) }
+    }
+
+    /// What the feed has to tell of changes.
+    #[must_use]
+    pub fn observer(&self) -> Arc<dyn Observer> {
+        self.shared.clone()
+    }
+
+    /// Pods by where they wait.
+    #[must_use]
+    pub fn counts(&self) -> queue::Counts {
+        self.shared.queue().counts()
+    }
+
+    /// Whether this instance may schedule now.
+    #[must_use]
+    pub fn is_leading(&self) -> bool {
+        self.shared.is_leading()
+    }
+
+    /// Begins nothing new, waits for what is under way, and gives the leadership back. Where something is under way still
+    /// when its time is over, the Lease is left to run out: until then nobody else binds.
+    pub async fn stop(mut self) {
+        self.stopping.send_replace(true);
+        let is_done = (&mut self.task).await.unwrap_or(false);
+        match self.candidate.take() {
+            Some(candidate) if is_done => candidate.resign().await,
+            Some(_) => tracing::warn!("bindings are under way still: the Lease runs out by itself"),
+            None => {}
+        }
+        if let Some(events) = self.events.take() {
+            events.finish().await;
+        }
+    }
+}
+
+impl Drop for Scheduler {
+    fn drop(&mut self) {
+        self.task.abort();
+    }
+}

@@ -1,0 +1,273 @@
+//! Attempt: one batch through the engine. Synchronous: no await, no clock, nothing written; what is to be written comes back.
+//! Rules: S-CYC-1 to S-CYC-10, S-PRE-1, S-PRE-21, S-ERR-9; groups are Berth's own.
+
+use std::sync::Arc;
+
+use berth_engine::{
+    BatchOutcome, BatchRequest, Candidate, Cluster, Decision, EngineError, Gang, Nomination,
+    Outcome as Decided, Pod, PodKey, Policy, PreemptOptions, PreemptRequest, TieBreak,
+    Unschedulable, VolumeBindings,
+};
+
+use super::group::Group;
+use super::hints::Changes;
+use super::pending::Pending;
+use super::queue::{Batch, GroupTurn};
+use crate::apiserver::status::{NominatedNode, UnscheduledReason};
+use crate::telemetry::Metrics;
+
+/// What came of one pod's attempt.
+#[derive(Debug)]
+pub(super) enum Outcome {
+    /// It has taken its room on this node.
+    Placed { node: Arc<str>, volumes: VolumeBindings },
+    /// It is not scheduled, and is to say why.
+    Rejected(Box<Rejection>),
+    /// A plugin holds it back.
+    Gated,
+    /// It is on a node already, of which the feed tells; or it was not looked at.
+    Overtaken,
+    /// The cluster changed under the attempt: it is worth another one at once.
+    Again,
+}
+
+/// Why a pod is not scheduled, and what that comes to.
+#[derive(Debug)]
+pub(super) struct Rejection {
+    pub(super) reason: UnscheduledReason,
+    pub(super) message: String,
+    /// What can help; `None` where only time can.
+    pub(super) wanted: Option<Changes>,
+    /// Whether the pod was not tried at all.
+    pub(super) is_deferred: bool,
+    pub(super) nominated: NominatedNode,
+    /// Whom it displaces.
+    pub(super) displaced: Option<Candidate>,
+    /// Whose nominations it takes (S-PRE-24).
+    pub(super) cleared: Vec<PodKey>,
+}
+
+impl Rejection {
+    fn new(message: String, wanted: Changes) -> Rejection {
+        Rejection {
+            reason: UnscheduledReason::Unschedulable,
+            message,
+            wanted: Some(wanted),
+            is_deferred: false,
+            nominated: NominatedNode::Unchanged,
+            displaced: None,
+            cleared: Vec::new(),
+        }
+    }
+
+    /// Of a pod that says something that cannot be: until it says otherwise nothing can help.
+    fn malformed(message: String) -> Rejection {
+        Rejection { wanted: Some(Changes::NONE), ..Rejection::error(message) }
+    }
+
+    /// Of an attempt that failed.
+    pub(super) fn error(message: String) -> Rejection {
+        let reason = UnscheduledReason::SchedulerError;
+        Rejection { reason, wanted: None, ..Rejection::new(message, Changes::NONE) }
+    }
+}
+
+/// What an attempt decides by.
+#[derive(Copy, Clone)]
+pub(super) struct Attempt<'a> {
+    pub(super) cluster: &'a Cluster,
+    pub(super) policy: &'a Policy,
+    pub(super) tie_break: TieBreak,
+    pub(super) metrics: &'a Metrics,
+    /// Whether pods may displace others.
+    pub(super) may_preempt: bool,
+}
+
+impl Attempt<'_> {
+    /// One outcome a pod, in the batch's order. Pods that are placed have taken their room.
+    pub(super) fn decide(self, batch: &Batch) -> Vec<Outcome> {
+        if let Some(turn) = &batch.group
+            && turn.n_placed + batch.pods.len() < turn.min_available
+        {
+            return batch.pods.iter().map(|_| incomplete(turn, batch.pods.len())).collect();
+        }
+        let compiled: Vec<Result<&Pod, String>> =
+            batch.pods.iter().map(|popped| decidable(&popped.pending)).collect();
+        let pods: Vec<Pod> = compiled.iter().flatten().map(|&pod| pod.clone()).collect();
+        // A group that has what it needs is a group no more.
+        let missing =
+            batch.group.as_ref().map(|turn| turn.min_available.saturating_sub(turn.n_placed));
+        let gang = missing.filter(|&n| n > 0).map(|min_count| Gang { min_count, preempt: None });
+        let outcome = self.cluster.place_batch(&BatchRequest {
+            pods: &pods,
+            policy: self.policy,
+            tie_break: self.tie_break,
+            assume: true,
+            gang,
+            cancelled: &|| false,
+        });
+        let refused = batch.group.as_ref().filter(|_| is_refused(&outcome));
+        let refused = refused.map(|turn| Refused::of(turn, batch.pods.len(), &outcome));
+        let mut results = outcome.results.into_iter();
+        let mut outcomes = Vec::with_capacity(batch.pods.len());
+        for compiled in compiled {
+            outcomes.push(match (compiled, &refused) {
+                (Err(message), _) => rejected(Rejection::malformed(message)),
+                // There is a result for each pod that was given.
+                (Ok(pod), refused) => match (results.next(), refused) {
+                    (None, _) => Outcome::Again,
+                    (Some(result), Some(refused)) => refused.outcome(result),
+                    (Some(result), None) => self.outcome(pod, result, gang.is_some()),
+                },
+            });
+        }
+        outcomes
+    }
+
+    fn outcome(self, pod: &Pod, result: Result<Decision, EngineError>, is_member: bool) -> Outcome {
+        match result.map(|decision| decision.outcome) {
+            Ok(Decided::Placed(placement)) if placement.assumed => {
+                Outcome::Placed { node: placement.node, volumes: placement.volumes }
+            }
+            // Nothing that is asked for here promises a member its node.
+            Ok(Decided::Placed(_)) => Outcome::Again,
+            Ok(Decided::Gated { .. }) => Outcome::Gated,
+            Ok(Decided::Unschedulable(unschedulable)) if is_member || !self.may_preempt => {
+                rejected(of_unschedulable(&unschedulable))
+            }
+            Ok(Decided::Unschedulable(_)) => self.post_filter(pod),
+            Err(error) => of_error(&error),
+        }
+    }
+
+    /// The whole attempt with PostFilter: kube-scheduler's full message, and whom to evict.
+    fn post_filter(self, pod: &Pod) -> Outcome {
+        let preemption = self.cluster.preempt(&PreemptRequest {
+            pod,
+            policy: self.policy,
+            tie_break: self.tie_break,
+            options: PreemptOptions::default(),
+            cancelled: &|| false,
+        });
+        let preemption = match preemption {
+            Ok(preemption) => preemption,
+            Err(error) => return of_error(&error),
+        };
+        let unschedulable = match preemption.decision.outcome {
+            Decided::Unschedulable(unschedulable) => unschedulable,
+            // Something made room since.
+            Decided::Placed(_) => return Outcome::Again,
+            Decided::Gated { .. } => return Outcome::Gated,
+        };
+        let mut rejection = of_unschedulable(&unschedulable);
+        let Some(post_filter) = preemption.post_filter else { return rejected(rejection) };
+        self.metrics.count_preemption(&post_filter);
+        if !matches!(post_filter.nomination, Nomination::Unchanged)
+            && let Err(error) = self.cluster.nominate(pod, &post_filter)
+        {
+            return of_error(&error);
+        }
+        rejection.nominated = match post_filter.nomination {
+            Nomination::Unchanged => NominatedNode::Unchanged,
+            Nomination::Cleared => NominatedNode::Cleared,
+            Nomination::Node(node) => NominatedNode::Set(node.to_string()),
+        };
+        rejection.cleared = post_filter.cleared_nominations;
+        rejection.displaced = post_filter.chosen;
+        rejected(rejection)
+    }
+}
+
+/// The pod as the engine takes it.
+///
+/// # Errors
+/// What it says that cannot be.
+fn decidable(pending: &Pending) -> Result<&Pod, String> {
+    if let Some(Group { min_available: Err(bad), .. }) = &pending.group {
+        return Err(bad.to_string());
+    }
+    pending.pod.as_ref().map_err(ToString::to_string)
+}
+
+/// Whether the batch is a gang of which nothing stands.
+fn is_refused(outcome: &BatchOutcome) -> bool {
+    outcome.gang.as_ref().is_some_and(|gang| !gang.placed)
+}
+
+fn incomplete(turn: &GroupTurn, n_pending: usize) -> Outcome {
+    let GroupTurn { name, min_available, n_placed } = turn;
+    let n_there = n_placed + n_pending;
+    let message = format!(
+        "pod group `{name}` has {n_there} of the {min_available} pods that are to be placed together"
+    );
+    let rejection = Rejection::new(message, Changes::GROUP_MEMBER);
+    rejected(Rejection { is_deferred: true, ..rejection })
+}
+
+/// A group of which too few pods fit: what each of its pods says.
+struct Refused {
+    text: String,
+    /// Of the first member that fits nowhere.
+    why: String,
+    wanted: Changes,
+}
+
+impl Refused {
+    fn of(turn: &GroupTurn, n_pods: usize, outcome: &BatchOutcome) -> Refused {
+        let n_fit = outcome.gang.as_ref().map_or(0, |gang| gang.n_placed);
+        let GroupTurn { name, min_available, n_placed } = turn;
+        let text = format!(
+            "pod group `{name}`: {n_fit} of {n_pods} pods fit, and {} are to be placed together",
+            min_available.saturating_sub(*n_placed)
+        );
+        let unschedulable = outcome.results.iter().filter_map(|result| match result {
+            Ok(Decision { outcome: Decided::Unschedulable(unschedulable), .. }) => {
+                Some(unschedulable)
+            }
+            _ => None,
+        });
+        let unschedulable: Vec<&Unschedulable> = unschedulable.collect();
+        let wanted = unschedulable.iter().map(|it| Changes::helping_rejected(it));
+        let wanted = wanted.fold(Changes::GROUP_MEMBER, Changes::or);
+        let why = unschedulable.first().map(|it| it.message.clone()).unwrap_or_default();
+        Refused { text, why, wanted }
+    }
+
+    fn outcome(&self, result: Result<Decision, EngineError>) -> Outcome {
+        let why = match result.map(|decision| decision.outcome) {
+            Ok(Decided::Unschedulable(own)) => own.message,
+            Ok(Decided::Placed(_)) => self.why.clone(),
+            Ok(Decided::Gated { .. }) => return Outcome::Gated,
+            Err(error) => return of_error(&error),
+        };
+        let message =
+            if why.is_empty() { self.text.clone() } else { format!("{}: {why}", self.text) };
+        rejected(Rejection::new(message, self.wanted))
+    }
+}
+
+fn of_unschedulable(unschedulable: &Unschedulable) -> Rejection {
+    let wanted = Changes::helping_rejected(unschedulable);
+    let mut rejection = Rejection::new(unschedulable.message.clone(), wanted);
+    if unschedulable.n_nodes == 0 {
+        // S-CYC-1
+        rejection.nominated = NominatedNode::Cleared;
+    }
+    rejection
+}
+
+fn of_error(error: &EngineError) -> Outcome {
+    match error {
+        EngineError::AlreadyPlaced { .. } => Outcome::Overtaken,
+        EngineError::Cancelled => Outcome::Again,
+        // What it asks for will not be evaluated the next time either.
+        EngineError::NotEvaluated { .. } => rejected(Rejection::malformed(error.to_string())),
+        EngineError::Model(_) | EngineError::SchedulerError { .. } => {
+            rejected(Rejection::error(error.to_string()))
+        }
+    }
+}
+
+fn rejected(rejection: Rejection) -> Outcome {
+    Outcome::Rejected(Box::new(rejection))
+}

@@ -1,0 +1,134 @@
+//! Bind: a placed pod's claims and then its Binding. The pod holds its room until the API server says what became of it.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use berth_engine::VolumeBindings;
+
+use super::attempt::Rejection;
+use super::pending::shown;
+use super::shared::Shared;
+use super::ticket::Ticket;
+use super::volumes::PreBindError;
+use super::{report, volumes};
+use crate::apiserver::binding::{self, BindError, Place};
+use crate::apiserver::event::Event;
+use crate::apiserver::status::NominatedNode;
+use crate::telemetry::BindOutcome;
+
+/// Between two tries of a binding whose fate is not known, or that the server was too busy for; doubled each time.
+const FIRST_PAUSE: Duration = Duration::from_millis(100);
+const MAX_PAUSE: Duration = Duration::from_secs(5);
+/// So often a binding that the server is too busy for, or in too much trouble, is sent again before the pod is placed anew.
+const MAX_REFUSED: u32 = 8;
+
+/// Binds the pod of `ticket`, which has taken its room on `node`.
+pub(super) async fn bind(
+    shared: &Arc<Shared>,
+    ticket: Ticket,
+    node: &str,
+    claims: &VolumeBindings,
+) {
+    match volumes::bind(shared, &ticket, node, claims).await {
+        Ok(()) => {}
+        Err(PreBindError::Overtaken) => return ticket.retry(),
+        Err(error) => {
+            let message = format!("running PreBind plugin \"VolumeBinding\": {error}");
+            return give_up(shared, ticket, message).await;
+        }
+    }
+    let (mut pause, mut n_refused) = (FIRST_PAUSE, 0);
+    let mut is_unknown = false;
+    loop {
+        let Some(outcome) = send(shared, &ticket, node, is_unknown).await else {
+            return ticket.retry();
+        };
+        shared.counts().count_bind(counted(&outcome));
+        match outcome {
+            Ok(()) => {
+                let pending = ticket.pending();
+                let event = Event::scheduled(&pending.name, node, &pending.profile);
+                shared.events.record(event);
+                return ticket.bound();
+            }
+            Err(BindError::AlreadyBound { node: there }) if there == node => return ticket.bound(),
+            // The feed tells what it is now; until then it rests.
+            Err(BindError::AlreadyBound { .. } | BindError::Gone) => return ticket.fail(),
+            Err(BindError::Refused { code: 429 | 500.., message }) if n_refused < MAX_REFUSED => {
+                let pod = shown(ticket.pending());
+                tracing::debug!(pod, "a binding is tried again: {message}");
+                n_refused += 1;
+                is_unknown = false;
+            }
+            Err(BindError::Refused { message, .. }) => {
+                return give_up(shared, ticket, refusal(&message)).await;
+            }
+            // It may be bound yet: its room stays taken, and no other node is tried.
+            Err(BindError::Unreachable { reason }) => {
+                let pod = shown(ticket.pending());
+                tracing::warn!(pod, "a binding is tried again: {reason}");
+                is_unknown = true;
+            }
+        }
+        tokio::time::sleep(pause).await;
+        pause = (pause * 2).min(MAX_PAUSE);
+    }
+}
+
+/// Sends the Binding, once there is a slot. Where it is not to be sent any more, for another instance leads or the pod is gone
+/// or was cancelled, `None`; but if an earlier one may stand, what became of that.
+async fn send(
+    shared: &Shared,
+    ticket: &Ticket,
+    node: &str,
+    is_unknown: bool,
+) -> Option<Result<(), BindError>> {
+    shared.await_rate().await;
+    let slot = shared.bind_slots.acquire().await;
+    let pod = &ticket.pending().name;
+    // Last of all: while this waited another may have become the leader.
+    let outcome = if ticket.send() {
+        Some(binding::bind_once(&shared.client, ticket.mandate(), pod, node, is_unknown).await)
+    } else if is_unknown {
+        settle(shared, ticket, node).await
+    } else {
+        None
+    };
+    drop(slot);
+    outcome
+}
+
+/// What became of a Binding whose answer was lost, without sending it again: to read needs no leadership, and until it is known
+/// nobody else may have the room. `None` where it came to nothing.
+async fn settle(shared: &Shared, ticket: &Ticket, node: &str) -> Option<Result<(), BindError>> {
+    match binding::place_of(&shared.client, &ticket.pending().name).await {
+        Ok(Place::On(there)) if there == node => Some(Ok(())),
+        Ok(Place::On(node)) => Some(Err(BindError::AlreadyBound { node })),
+        Ok(Place::Gone) => Some(Err(BindError::Gone)),
+        Ok(Place::Pending) => None,
+        // The feed knows.
+        Err(_) if !ticket.is_under_way() => None,
+        Err(failure) => Some(Err(BindError::Unreachable { reason: failure.to_string() })),
+    }
+}
+
+fn counted(outcome: &Result<(), BindError>) -> BindOutcome {
+    match outcome {
+        Ok(()) => BindOutcome::Bound,
+        Err(BindError::AlreadyBound { .. }) => BindOutcome::BoundElsewhere,
+        Err(BindError::Gone) => BindOutcome::Gone,
+        Err(BindError::Refused { .. }) => BindOutcome::Refused,
+        Err(BindError::Unreachable { .. }) => BindOutcome::Unknown,
+    }
+}
+
+fn refusal(message: &str) -> String {
+    format!("running Bind plugin \"DefaultBinder\": {message}")
+}
+
+/// The pod is not bound, for certain: others may have its room, and it says what happened.
+async fn give_up(shared: &Arc<Shared>, mut ticket: Ticket, message: String) {
+    ticket.give_room_back();
+    let nominated = NominatedNode::Cleared;
+    report::report(shared, ticket, Rejection { nominated, ..Rejection::error(message) }).await;
+}

@@ -1,0 +1,110 @@
+//! Evict: the victims of a preemption go, and others lose what they were promised. Rules: S-PRE-22 to S-PRE-25.
+
+use std::sync::Arc;
+
+use berth_engine::{Candidate, PodKey, Victim};
+use tokio::task::JoinSet;
+
+use super::pending::{Pending, shown};
+use super::queue::AttemptId;
+use super::shared::Shared;
+use super::ticket::Ticket;
+use crate::apiserver::binding::PodName;
+use crate::apiserver::deletion;
+use crate::apiserver::event::Event;
+use crate::apiserver::lease::Mandate;
+use crate::apiserver::status::{self, NominatedNode, is_gone, patch_status};
+use crate::{clock, escape};
+
+/// Takes every victim that is not being deleted already off its node; whether all of it was heard.
+pub(super) async fn evict(shared: &Arc<Shared>, ticket: &Ticket, candidate: &Candidate) -> bool {
+    shared.counts().count_preemption(candidate.victims.len());
+    let mut evictions = JoinSet::new();
+    for victim in candidate.victims.iter().filter(|victim| !victim.is_terminating) {
+        let eviction = Eviction {
+            shared: shared.clone(),
+            mandate: ticket.mandate().clone(),
+            attempt: ticket.attempt().clone(),
+            preemptor: ticket.pending().clone(),
+            node: candidate.node.clone(),
+        };
+        let victim = victim.clone();
+        evictions.spawn(async move { eviction.carry_out(&victim).await });
+    }
+    let mut all = true;
+    while let Some(evicted) = evictions.join_next().await {
+        all &= evicted.unwrap_or(false);
+    }
+    all
+}
+
+/// For whom, and by whose leave, pods go.
+struct Eviction {
+    shared: Arc<Shared>,
+    mandate: Mandate,
+    attempt: AttemptId,
+    preemptor: Arc<Pending>,
+    node: Arc<str>,
+}
+
+impl Eviction {
+    async fn carry_out(&self, victim: &Victim) -> bool {
+        let Eviction { shared, mandate, attempt, preemptor, node } = self;
+        let _slot = shared.report_slots.acquire().await;
+        // The preemptor may be gone, or bound elsewhere, by now.
+        if !(mandate.is_held(clock::now()) && shared.queue().is_under_way(attempt)) {
+            return false;
+        }
+        let name = named(victim);
+        // S-PRE-23: one that nobody was told to run is not deleted: it goes back into the queue.
+        if !shared.cancel(&victim.pod, &victim.uid) {
+            let now = clock::unix_seconds();
+            let evicted = deletion::evict(&shared.client, mandate, &name, &preemptor.profile, now);
+            if let Err(failure) = evicted.await {
+                let (pod, victim) = (shown(preemptor), victim.pod.to_string());
+                let victim = escape::printable(&victim);
+                tracing::warn!(preemptor = pod, "pod `{victim}` cannot be evicted: {failure}");
+                return false;
+            }
+        }
+        shared.events.record(Event::preempted(&name, &preemptor.name, node, &preemptor.profile));
+        true
+    }
+}
+
+/// Pods that were promised the node are not any more (S-PRE-24). One that cannot be told learns it by its next attempt.
+pub(super) async fn clear_nominations(
+    shared: &Shared,
+    ticket: &Ticket,
+    candidate: &Candidate,
+    keys: &[PodKey],
+) {
+    for key in keys {
+        let _slot = shared.report_slots.acquire().await;
+        let Some(pending) = shared.queue().find(key).cloned() else { continue };
+        if pending.status.nominated_node_name != *candidate.node {
+            continue;
+        }
+        let Some(patch) = status::nominated(&pending.status, &NominatedNode::Cleared) else {
+            continue;
+        };
+        if !ticket.may_write() {
+            return;
+        }
+        match patch_status(&shared.client, ticket.mandate(), &pending.name, &patch).await {
+            Err(failure) if !is_gone(&failure) => {
+                let pod = shown(&pending);
+                tracing::warn!(pod, "its nomination cannot be cleared: {failure}");
+            }
+            Ok(()) | Err(_) => {}
+        }
+    }
+}
+
+fn named(victim: &Victim) -> PodName {
+    PodName {
+        namespace: victim.pod.namespace.to_string(),
+        name: victim.pod.name.to_string(),
+        uid: victim.uid.to_string(),
+    }
+}

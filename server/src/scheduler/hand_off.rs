@@ -1,0 +1,129 @@
+//! Hand-off: Berth nominates and kube-scheduler binds, for kube-scheduler tries `status.nominatedNodeName` before anything
+//! else (S-CYC-3). Nothing is bound, evicted or said of a pod's condition here; a nomination that somebody else made, as
+//! kube-scheduler does for a preemptor, is left alone.
+//!
+//! A pod that is nominated holds its room in the cluster until the feed tells where it was bound, or until the nomination
+//! has stood for so long that it is decided anew.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+use std::time::Instant;
+
+use super::attempt::Rejection;
+use super::hints::Changes;
+use super::pending::{Pending, shown};
+use super::queue::{Batch, Popped};
+use super::shared::{Shared, locked};
+use super::ticket::Ticket;
+use crate::apiserver::call::CallFailure;
+use crate::apiserver::status::{self, NominatedNode, is_gone, patch_status};
+
+/// Writes the node that the pod of `ticket` was decided to get.
+pub(super) async fn nominate(shared: &Arc<Shared>, ticket: Ticket, node: Arc<str>) {
+    if !ticket.send() {
+        return ticket.retry();
+    }
+    let pending = ticket.latest();
+    if is_foreign(shared, &pending) && pending.status.nominated_node_name != *node {
+        return ticket.set_aside();
+    }
+    // Before it is written: the feed may be faster than the answer.
+    locked(&shared.handed).insert(pending.key.clone(), (pending.name.uid.clone(), node.clone()));
+    match write(shared, &ticket, &NominatedNode::Set(node.to_string())).await {
+        Ok(()) => {
+            tracing::debug!(pod = %pending.key, node = &*node, "nominated");
+            ticket.handed_off();
+        }
+        Err(failure) => {
+            if !matches!(failure, CallFailure::Unknown { .. }) {
+                locked(&shared.handed).remove(&pending.key);
+            }
+            if !is_gone(&failure) {
+                let pod = shown(&pending);
+                tracing::warn!(pod, "its nomination cannot be written: {failure}");
+            }
+            ticket.fail();
+        }
+    }
+}
+
+/// A pod that fits nowhere keeps no nomination of this instance; what to say of it is kube-scheduler's.
+pub(super) async fn reject(shared: &Arc<Shared>, ticket: Ticket, rejection: Rejection) {
+    if !ticket.may_write() {
+        return ticket.retry();
+    }
+    let pending = ticket.latest();
+    if !is_foreign(shared, &pending) {
+        match write(shared, &ticket, &NominatedNode::Cleared).await {
+            Ok(()) => {
+                if locked(&shared.handed).remove(&pending.key).is_some() {
+                    // The room that it had may be others'.
+                    shared.note_changed(Changes::POD_DELETED);
+                }
+            }
+            Err(failure) if is_gone(&failure) => return ticket.fail(),
+            Err(failure) => {
+                let pod = shown(&pending);
+                tracing::warn!(pod, "its nomination cannot be cleared: {failure}");
+            }
+        }
+    }
+    match rejection.wanted {
+        None => ticket.fail(),
+        Some(wanted) if rejection.is_deferred => ticket.defer(wanted),
+        Some(wanted) => ticket.reject(wanted),
+    }
+}
+
+/// The pods whose nominations have stood for long, to be decided anew at once: nobody is told that they gave their room back,
+/// so each finds it as it left it, unless its node is gone or changed.
+pub(super) fn expired(shared: &Shared, now: Instant) -> Vec<Batch> {
+    let expired = shared.queue().expired(now);
+    let names: Vec<_> = expired
+        .iter()
+        .map(|popped| (popped.pending.key.clone(), popped.pending.name.uid.as_str().into()))
+        .collect();
+    if !names.is_empty() {
+        shared.cluster().take_back(&names);
+    }
+    let mut batches: BTreeMap<Arc<str>, Vec<Popped>> = BTreeMap::new();
+    for popped in expired {
+        batches.entry(popped.pending.profile.clone()).or_default().push(popped);
+    }
+    let mut cut = Vec::new();
+    for (profile, pods) in batches {
+        let parts = pods.chunks(shared.options.max_batch.max(1));
+        cut.extend(parts.map(|pods| Batch {
+            profile: profile.clone(),
+            group: None,
+            pods: pods.to_vec(),
+        }));
+    }
+    cut
+}
+
+async fn write(
+    shared: &Shared,
+    ticket: &Ticket,
+    nominated: &NominatedNode,
+) -> Result<(), CallFailure> {
+    let pending = ticket.latest();
+    let Some(patch) = status::nominated(&pending.status, nominated) else { return Ok(()) };
+    let _slot = shared.report_slots.acquire().await;
+    if !ticket.may_write() {
+        return Err(CallFailure::Overtaken);
+    }
+    patch_status(&shared.client, ticket.mandate(), &pending.name, &patch).await
+}
+
+/// Whether somebody else nominated the pod.
+fn is_foreign(shared: &Shared, pending: &Pending) -> bool {
+    let nominated = &*pending.status.nominated_node_name;
+    if nominated.is_empty() {
+        return false;
+    }
+    let handed = locked(&shared.handed);
+    !handed
+        .get(&pending.key)
+        .is_some_and(|(uid, node)| *uid == pending.name.uid && **node == *nominated)
+}

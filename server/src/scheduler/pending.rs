@@ -1,0 +1,99 @@
+//! Pending: a pod that waits for a node, as the scheduler keeps it.
+
+use std::hash::{DefaultHasher, Hash as _, Hasher as _};
+use std::sync::Arc;
+
+use berth_engine::{Cluster, ModelError, Pod, PodKey};
+use berth_proto::core_v1;
+use prost::Message as _;
+
+use super::group::{Group, GroupKeys};
+use crate::apiserver::binding::PodName;
+use crate::escape;
+
+/// A pod that waits. Shared: the queue and an attempt look at the same one.
+#[derive(Debug)]
+pub struct Pending {
+    /// Namespace and name.
+    pub key: PodKey,
+    /// The same with its uid, as the API server is told.
+    pub name: PodName,
+    /// `spec.schedulerName`: the profile that decides.
+    pub profile: Arc<str>,
+    /// `spec.priority`, 0 when absent (S-Q-3).
+    pub priority: i32,
+    /// What the engine decides about; the error of a pod that it cannot take.
+    pub pod: Result<Pod, ModelError>,
+    /// Its conditions and its nomination, as last told; nothing else.
+    pub status: core_v1::PodStatus,
+    /// Whether `spec.schedulingGates` names any (S-Q-6).
+    pub is_gated: bool,
+    /// Whether it is being deleted (S-Q-9).
+    pub is_terminating: bool,
+    /// The group that it is placed with.
+    pub group: Option<Group>,
+    /// Tells one spec from another: what decisions read changed if this did.
+    digest: u64,
+}
+
+impl Pending {
+    /// What the scheduler keeps of a pod; `None` for one without metadata or spec.
+    #[must_use]
+    pub fn of(pod: &core_v1::Pod, cluster: &Cluster, keys: &GroupKeys) -> Option<Pending> {
+        let (metadata, spec) = (pod.metadata.as_ref()?, pod.spec.as_ref()?);
+        let status = pod.status.as_ref();
+        let name = PodName {
+            namespace: metadata.namespace.clone(),
+            name: metadata.name.clone(),
+            uid: metadata.uid.clone(),
+        };
+        Some(Pending {
+            key: PodKey::new(&name.namespace, &name.name),
+            profile: profile_of(spec).into(),
+            priority: spec.priority.unwrap_or(0),
+            pod: cluster.compile_pod(pod),
+            status: core_v1::PodStatus {
+                conditions: status.map(|status| status.conditions.clone()).unwrap_or_default(),
+                nominated_node_name: nomination_of(pod).to_owned(),
+                ..core_v1::PodStatus::default()
+            },
+            is_gated: !spec.scheduling_gates.is_empty(),
+            is_terminating: metadata.deletion_timestamp.is_some(),
+            group: keys.group_of(metadata),
+            digest: digest(spec, metadata.labels.iter()),
+            name,
+        })
+    }
+
+    /// Whether decisions about both read the same.
+    #[must_use]
+    pub fn is_as(&self, other: &Pending) -> bool {
+        self.digest == other.digest && self.group == other.group
+    }
+}
+
+/// `spec.schedulerName`, `default-scheduler` when absent (S-Q-2).
+#[must_use]
+pub fn profile_of(spec: &core_v1::PodSpec) -> &str {
+    if spec.scheduler_name.is_empty() { "default-scheduler" } else { &spec.scheduler_name }
+}
+
+/// Namespace and name, for logs.
+pub(super) fn shown(pending: &Pending) -> String {
+    escape::printable(&pending.key.to_string()).into_owned()
+}
+
+fn nomination_of(pod: &core_v1::Pod) -> &str {
+    pod.status.as_ref().map_or("", |status| &status.nominated_node_name)
+}
+
+/// The maps of a spec are sorted, so equal specs have equal bytes.
+fn digest<'a>(
+    spec: &core_v1::PodSpec,
+    labels: impl Iterator<Item = (&'a String, &'a String)>,
+) -> u64 {
+    let mut hasher = DefaultHasher::new();
+    spec.encode_to_vec().hash(&mut hasher);
+    labels.for_each(|label| label.hash(&mut hasher));
+    hasher.finish()
+}

@@ -1,0 +1,77 @@
+//! Report: what a pod that is not scheduled says of it: condition, nomination, event; and whom it displaces goes.
+//! Rules: S-ERR-9, S-PRE-21 to S-PRE-25, S-Q-8.
+
+use std::sync::Arc;
+
+use super::attempt::Rejection;
+use super::evict;
+use super::pending::{Pending, shown};
+use super::shared::Shared;
+use super::ticket::Ticket;
+use crate::apiserver::call::CallFailure;
+use crate::apiserver::event::Event;
+use crate::apiserver::status::{self, is_gone, patch_status};
+use crate::clock;
+
+/// Writes what came of the attempt, and only then lets the pod wait for its next one: until its victims are told to go it is
+/// held back (S-Q-8).
+pub(super) async fn report(shared: &Arc<Shared>, ticket: Ticket, rejection: Rejection) {
+    let pending = ticket.latest();
+    if !ticket.may_write() {
+        return ticket.retry();
+    }
+    let event = Event::failed_scheduling(&pending.name, &rejection.message, &pending.profile);
+    shared.events.record(event);
+    match write_status(shared, &ticket, &rejection).await {
+        Ok(()) => {}
+        Err(CallFailure::Overtaken) => return ticket.retry(),
+        // The feed tells that it is gone; nobody goes for it.
+        Err(failure) if is_gone(&failure) => return ticket.fail(),
+        Err(failure) => {
+            let pod = shown(&pending);
+            tracing::warn!(pod, "its status cannot be written: {failure}");
+            if rejection.displaced.is_some() {
+                return ticket.fail();
+            }
+        }
+    }
+    if let Some(candidate) = &rejection.displaced {
+        evict::clear_nominations(shared, &ticket, candidate, &rejection.cleared).await;
+        if !evict::evict(shared, &ticket, candidate).await {
+            return ticket.fail();
+        }
+    }
+    match rejection.wanted {
+        None => ticket.fail(),
+        Some(wanted) if rejection.is_deferred => ticket.defer(wanted),
+        Some(wanted) => ticket.reject(wanted),
+    }
+}
+
+async fn write_status(
+    shared: &Shared,
+    ticket: &Ticket,
+    rejection: &Rejection,
+) -> Result<(), CallFailure> {
+    let Rejection { reason, message, nominated, .. } = rejection;
+    let patch = |pending: &Pending| {
+        let now = clock::unix_seconds();
+        status::unscheduled(&pending.status, *reason, message, nominated, now)
+    };
+    if patch(&ticket.latest()).is_none() {
+        return Ok(());
+    }
+    // Closed only where the scheduler is gone.
+    let _slot = shared.report_slots.acquire().await;
+    // While this waited much may have happened.
+    if !ticket.may_write() {
+        return Err(CallFailure::Overtaken);
+    }
+    match patch(&ticket.latest()) {
+        Some(patch) => {
+            let name = &ticket.pending().name;
+            patch_status(&shared.client, ticket.mandate(), name, &patch).await
+        }
+        None => Ok(()),
+    }
+}

@@ -1,0 +1,204 @@
+//! Run: the loop. Takes what the queue gives, lets the engine decide, and hands each outcome to a task that writes it.
+
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use tokio::sync::watch;
+use tokio::task::JoinSet;
+
+use super::attempt::{Attempt, Outcome};
+use super::queue::Batch;
+use super::shared::Shared;
+use super::ticket::Ticket;
+use super::{bind, hand_off, report};
+use crate::apiserver::event::Event;
+use crate::apiserver::lease::Mandate;
+use crate::apiserver::status::UnscheduledReason;
+use crate::clock;
+use crate::telemetry::AttemptResult;
+
+/// Pods whose outcome is being written: beyond this the loop waits, so that what is decided is not long out of date when it
+/// is written.
+const MAX_UNDER_WAY: usize = 8_192;
+/// How often the gauges are set, and the leadership is looked at although nothing told of it.
+const TICK: Duration = Duration::from_millis(500);
+
+/// Schedules until `stop`; whether everything that was under way came to its end.
+pub(super) async fn run(shared: Arc<Shared>, mut stop: watch::Receiver<bool>) -> bool {
+    let mut work = JoinSet::new();
+    let mut term = Term::default();
+    let mut leadership = shared.leadership.clone();
+    loop {
+        while let Some(ended) = work.try_join_next() {
+            log_panic(ended);
+        }
+        show(&shared);
+        let now = clock::now();
+        let mut wake_at = now + TICK;
+        if let Some(mandate) = term.mandate(&shared, now)
+            && shared.is_synced()
+            && work.len() < MAX_UNDER_WAY
+        {
+            for batch in hand_off::expired(&shared, now) {
+                attempt(&shared, &mandate, batch, &mut work).await;
+            }
+            // The guard must be gone before anything is awaited.
+            let batch = shared.queue().pop(now, shared.options.max_batch);
+            if let Some(batch) = batch {
+                tokio::select! {
+                    () = attempt(&shared, &mandate, batch, &mut work) => continue,
+                    _ = stop.wait_for(|&stop| stop) => break,
+                }
+            }
+            wake_at = shared.queue().next_move().map_or(wake_at, |next| next.min(wake_at));
+        }
+        tokio::select! {
+            () = shared.wake.notified() => {}
+            () = tokio::time::sleep_until(wake_at.max(now + Duration::from_millis(1)).into()) => {}
+            () = leadership.changed() => {}
+            Some(ended) = work.join_next() => log_panic(ended),
+            _ = stop.wait_for(|&stop| stop) => break,
+        }
+    }
+    let ended = async {
+        while let Some(ended) = work.join_next().await {
+            log_panic(ended);
+        }
+    };
+    tokio::time::timeout(shared.options.stop_timeout, ended).await.is_ok()
+}
+
+/// The term in which this instance leads.
+#[derive(Default)]
+struct Term {
+    number: u64,
+    began: Option<Instant>,
+}
+
+impl Term {
+    /// Leave to decide and to write, where this instance leads and knows all that the one before it did: a new term begins
+    /// with a list of all pods that was asked for in it, for the watch may be behind.
+    fn mandate(&mut self, shared: &Shared, now: Instant) -> Option<Mandate> {
+        let mandate = shared.leadership.mandate(now)?;
+        if shared.options.lease.is_none() {
+            return Some(mandate);
+        }
+        if self.number != mandate.number() {
+            *self = Term { number: mandate.number(), began: Some(now) };
+            shared.ask_for_pods();
+        }
+        (shared.pods_listed() >= self.began).then_some(mandate)
+    }
+}
+
+fn show(shared: &Shared) {
+    let counts = shared.queue().counts();
+    shared.counts().set_pending(counts);
+    shared.counts().set_leading(shared.is_leading());
+    shared.counts().set_events_dropped(shared.events.n_dropped());
+}
+
+async fn attempt(
+    shared: &Arc<Shared>,
+    mandate: &Mandate,
+    mut batch: Batch,
+    work: &mut JoinSet<()>,
+) {
+    drop_deleting(shared, mandate, &mut batch);
+    let tickets = batch.pods.iter().map(|popped| Ticket::new(shared, mandate, popped.clone()));
+    let mut tickets: Vec<Ticket> = tickets.collect();
+    if tickets.is_empty() {
+        return;
+    }
+    let profile = batch.profile.clone();
+    let began = clock::now();
+    let decided = {
+        let (shared, batch) = (shared.clone(), batch);
+        tokio::task::spawn_blocking(move || decide(&shared, &batch)).await
+    };
+    // Without outcomes the tickets fail as they are dropped, and give back what room they may have taken.
+    let Ok(outcomes) = decided else {
+        tickets.iter_mut().for_each(Ticket::placed);
+        return tracing::error!(
+            "an attempt ended by an error of its own; its pods are tried again"
+        );
+    };
+    let n_pods = u32::try_from(tickets.len()).unwrap_or(u32::MAX);
+    let each = clock::now().saturating_duration_since(began) / n_pods;
+    for (ticket, outcome) in tickets.into_iter().zip(outcomes) {
+        if let Some(result) = result_of(&outcome) {
+            shared.counts().count_attempt(&profile, result, each);
+        }
+        carry_out(shared, ticket, outcome, work);
+    }
+}
+
+/// S-Q-9: a pod that is being deleted is dropped, and said to be.
+fn drop_deleting(shared: &Arc<Shared>, mandate: &Mandate, batch: &mut Batch) {
+    batch.pods.retain(|popped| {
+        let pending = &popped.pending;
+        if !pending.is_terminating {
+            return true;
+        }
+        let text = format!("skip schedule deleting pod: {}", pending.key);
+        if !shared.options.hand_off {
+            shared.events.record(Event::failed_scheduling(&pending.name, &text, &pending.profile));
+        }
+        Ticket::new(shared, mandate, popped.clone()).dropped();
+        false
+    });
+}
+
+fn decide(shared: &Shared, batch: &Batch) -> Vec<Outcome> {
+    let Some(policy) = shared.state.profiles.get(&batch.profile) else { return Vec::new() };
+    let attempt = Attempt {
+        cluster: shared.cluster(),
+        policy,
+        tie_break: shared.state.tie_break,
+        metrics: &shared.state.metrics,
+        may_preempt: !shared.options.hand_off,
+    };
+    attempt.decide(batch)
+}
+
+fn result_of(outcome: &Outcome) -> Option<AttemptResult> {
+    match outcome {
+        Outcome::Placed { .. } => Some(AttemptResult::Scheduled),
+        Outcome::Rejected(rejection) => Some(match rejection.reason {
+            UnscheduledReason::Unschedulable => AttemptResult::Unschedulable,
+            UnscheduledReason::SchedulerError => AttemptResult::Error,
+        }),
+        Outcome::Gated | Outcome::Overtaken | Outcome::Again => None,
+    }
+}
+
+fn carry_out(shared: &Arc<Shared>, mut ticket: Ticket, outcome: Outcome, work: &mut JoinSet<()>) {
+    let shared = shared.clone();
+    match outcome {
+        Outcome::Placed { node, .. } if shared.options.hand_off => {
+            ticket.placed();
+            work.spawn(async move { hand_off::nominate(&shared, ticket, node).await });
+        }
+        Outcome::Placed { node, volumes } => {
+            ticket.placed();
+            work.spawn(async move { bind::bind(&shared, ticket, &node, &volumes).await });
+        }
+        Outcome::Rejected(rejection) if shared.options.hand_off => {
+            work.spawn(async move { hand_off::reject(&shared, ticket, *rejection).await });
+        }
+        Outcome::Rejected(rejection) => {
+            work.spawn(async move { report::report(&shared, ticket, *rejection).await });
+        }
+        Outcome::Gated => ticket.gate(),
+        Outcome::Overtaken => ticket.fail(),
+        Outcome::Again => ticket.retry(),
+    }
+}
+
+fn log_panic(ended: Result<(), tokio::task::JoinError>) {
+    if ended.is_err_and(|error| error.is_panic()) {
+        tracing::error!(
+            "a task of the scheduler ended by an error of its own; its pod is tried again"
+        );
+    }
+}

@@ -1,0 +1,154 @@
+//! What all parts of a scheduler share.
+
+use std::collections::HashMap;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Instant;
+
+use berth_engine::{Cluster, PodKey};
+use tokio::sync::{Notify, Semaphore};
+
+use super::hints::Changes;
+use super::observe::Assigned;
+use super::options::SchedulerOptions;
+use super::queue::Queue;
+use super::rate::TokenBucket;
+use crate::apiserver::event::Recorder;
+use crate::apiserver::lease::Leadership;
+use crate::clock;
+use crate::feed::kube::Resource;
+use crate::grpc::State;
+use crate::telemetry::ScheduleCounts;
+
+/// Writes about pods that were not placed, at a time.
+const REPORT_CONCURRENCY: usize = 32;
+
+/// One scheduler.
+pub(super) struct Shared {
+    pub(super) client: kube::Client,
+    pub(super) state: Arc<State>,
+    pub(super) options: SchedulerOptions,
+    pub(super) leadership: Leadership,
+    pub(super) events: Recorder,
+    /// Something changed that the loop may act on.
+    pub(super) wake: Notify,
+    /// Bindings that may begin.
+    pub(super) bind_slots: Arc<Semaphore>,
+    pub(super) report_slots: Semaphore,
+    queue: Mutex<Queue>,
+    bind_rate: Option<Mutex<TokenBucket>>,
+    /// What the feed told of pods that have a node.
+    pub(super) assigned: Mutex<Assigned>,
+    /// In the hand-off mode: whom this instance nominated where.
+    pub(super) handed: Mutex<HashMap<PodKey, (String, Arc<str>)>>,
+    is_synced: AtomicBool,
+    pods_listed: Mutex<Option<Instant>>,
+}
+
+impl Shared {
+    pub(super) fn new(
+        client: kube::Client,
+        state: Arc<State>,
+        options: SchedulerOptions,
+        leadership: Leadership,
+        events: Recorder,
+    ) -> Shared {
+        let now = clock::now();
+        Shared {
+            client,
+            state,
+            leadership,
+            events,
+            wake: Notify::new(),
+            bind_slots: Arc::new(Semaphore::new(options.bind_concurrency.max(1))),
+            report_slots: Semaphore::new(REPORT_CONCURRENCY),
+            queue: Mutex::new(Queue::new(options.queue)),
+            bind_rate: options.bind_rate.map(|rate| Mutex::new(TokenBucket::new(rate, now))),
+            assigned: Mutex::default(),
+            handed: Mutex::default(),
+            is_synced: AtomicBool::new(false),
+            pods_listed: Mutex::default(),
+            options,
+        }
+    }
+
+    pub(super) fn queue(&self) -> MutexGuard<'_, Queue> {
+        locked(&self.queue)
+    }
+
+    pub(super) fn cluster(&self) -> &Arc<Cluster> {
+        &self.state.cluster
+    }
+
+    pub(super) fn counts(&self) -> &ScheduleCounts {
+        self.state.metrics.schedule()
+    }
+
+    /// Whether this instance leads now. What may be written is asked of the mandate under which it was decided.
+    pub(super) fn is_leading(&self) -> bool {
+        self.leadership.is_held(clock::now())
+    }
+
+    /// Whether the feed has told of everything once.
+    pub(super) fn is_synced(&self) -> bool {
+        self.is_synced.load(Ordering::Acquire)
+    }
+
+    pub(super) fn note_synced(&self) {
+        self.is_synced.store(true, Ordering::Release);
+        self.wake.notify_one();
+    }
+
+    /// Something changed in the cluster that may help pods.
+    pub(super) fn note_changed(&self, changes: Changes) {
+        if changes.is_empty() {
+            return;
+        }
+        self.queue().changed(changes, clock::now());
+        self.wake.notify_one();
+    }
+
+    /// Ends the attempt of a pod whose node nobody was told yet, and gives its room back; `false` if there is none.
+    pub(super) fn cancel(&self, key: &PodKey, uid: &str) -> bool {
+        let is_cancelled = self.queue().cancel(key, uid, clock::now());
+        if is_cancelled {
+            self.take_back(key, uid);
+        }
+        is_cancelled
+    }
+
+    /// Asks the feed to list all pods anew.
+    pub(super) fn ask_for_pods(&self) {
+        if let Some(watches) = self.state.freshness.watches() {
+            watches.ask_for_list(Resource::Pods);
+        }
+    }
+
+    /// When the last list of all pods that is in the cluster was asked for.
+    pub(super) fn pods_listed(&self) -> Option<Instant> {
+        *locked(&self.pods_listed)
+    }
+
+    pub(super) fn note_pods_listed(&self, asked: Instant) {
+        *locked(&self.pods_listed) = Some(asked);
+        self.wake.notify_one();
+    }
+
+    /// Gives back the room that a pod took (S-CCH-4), which is for others as if a pod had gone (S-SNP-6).
+    pub(super) fn take_back(&self, key: &PodKey, uid: &str) {
+        self.cluster().take_back(&[(key.clone(), uid.into())]);
+        self.note_changed(Changes::POD_DELETED);
+    }
+
+    /// Waits for the turn of a binding, where their rate is bounded.
+    pub(super) async fn await_rate(&self) {
+        let Some(rate) = &self.bind_rate else { return };
+        let wait = locked(rate).take(clock::now());
+        tokio::time::sleep(wait).await;
+    }
+}
+
+/// What is locked here is changed in single steps: a panic elsewhere leaves it whole.
+pub(super) fn locked<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}

@@ -1,0 +1,124 @@
+//! Extender calls: how many, how they ended, and how long they took.
+
+use std::time::Duration;
+
+use metrics::{Counter, Histogram, Recorder};
+use metrics_exporter_prometheus::PrometheusRecorder;
+
+use super::{EXTENDER_DURATION, EXTENDER_REQUESTS, METADATA, counter, key};
+
+/// A verb of the extender protocol.
+#[derive(Copy, Clone, Debug, PartialEq, Eq)]
+pub enum ExtenderVerb {
+    /// `filter`
+    Filter,
+    /// `prioritize`
+    Prioritize,
+    /// `preempt`
+    Preempt,
+    /// `bind`
+    Bind,
+}
+
+impl ExtenderVerb {
+    const ALL: [ExtenderVerb; 4] =
+        [ExtenderVerb::Filter, ExtenderVerb::Prioritize, ExtenderVerb::Preempt, ExtenderVerb::Bind];
+
+    /// Its name in paths and labels.
+    #[must_use]
+    pub fn name(self) -> &'static str {
+        match self {
+            ExtenderVerb::Filter => "filter",
+            ExtenderVerb::Prioritize => "prioritize",
+            ExtenderVerb::Preempt => "preempt",
+            ExtenderVerb::Bind => "bind",
+        }
+    }
+}
+
+/// How a call ended.
+#[derive(Copy, Clone, Debug, PartialEq, Eq)]
+pub enum ExtenderOutcome {
+    /// With an answer.
+    Answered,
+    /// The request was malformed, too large or cut off.
+    Invalid,
+    /// It was well formed and could not be carried out: a double bind, a plugin that is not built.
+    Refused,
+    /// The server is not ready or too busy.
+    Unavailable,
+}
+
+impl ExtenderOutcome {
+    const ALL: [ExtenderOutcome; 4] = [
+        ExtenderOutcome::Answered,
+        ExtenderOutcome::Invalid,
+        ExtenderOutcome::Refused,
+        ExtenderOutcome::Unavailable,
+    ];
+
+    fn name(self) -> &'static str {
+        match self {
+            ExtenderOutcome::Answered => "answered",
+            ExtenderOutcome::Invalid => "invalid",
+            ExtenderOutcome::Refused => "refused",
+            ExtenderOutcome::Unavailable => "unavailable",
+        }
+    }
+}
+
+/// One server's extender calls, counted.
+pub struct ExtenderCounts([VerbCounts; ExtenderVerb::ALL.len()]);
+
+struct VerbCounts {
+    outcomes: [Counter; ExtenderOutcome::ALL.len()],
+    duration: Histogram,
+}
+
+impl ExtenderCounts {
+    pub(super) fn new(recorder: &PrometheusRecorder) -> ExtenderCounts {
+        ExtenderCounts(ExtenderVerb::ALL.map(|verb| VerbCounts {
+            outcomes: ExtenderOutcome::ALL.map(|outcome| {
+                let labels = [("verb", verb.name()), ("outcome", outcome.name())];
+                counter(recorder, EXTENDER_REQUESTS, &labels)
+            }),
+            duration:
+                recorder.register_histogram(
+                    &key(EXTENDER_DURATION, &[("verb", verb.name())]),
+                    &METADATA,
+                ),
+        }))
+    }
+
+    /// Counts one finished call.
+    pub fn count(&self, verb: ExtenderVerb, outcome: ExtenderOutcome) {
+        self.0[verb as usize].outcomes[outcome as usize].increment(1);
+    }
+
+    /// Notes how long a call took from its whole body to its whole answer.
+    pub fn record_duration(&self, verb: ExtenderVerb, duration: Duration) {
+        self.0[verb as usize].duration.record(duration.as_secs_f64());
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::telemetry::Metrics;
+
+    #[test]
+    fn calls_are_counted_by_verb_and_outcome() {
+        let metrics = Metrics::new();
+        metrics.extender().count(ExtenderVerb::Bind, ExtenderOutcome::Refused);
+        metrics.extender().record_duration(ExtenderVerb::Filter, Duration::from_micros(3));
+        metrics.run_upkeep();
+        let text = metrics.render(&berth_engine::Cluster::new().snapshot(), 0, None);
+        for expected in [
+            "berth_extender_requests_total{verb=\"bind\",outcome=\"refused\"} 1",
+            "berth_extender_requests_total{verb=\"bind\",outcome=\"answered\"} 0",
+            "berth_extender_duration_seconds_bucket{verb=\"filter\",le=\"0.000005\"} 1",
+        ] {
+            assert!(text.contains(expected), "{text}");
+        }
+    }
+}

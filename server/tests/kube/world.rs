@@ -1,0 +1,118 @@
+//! What every test starts from: a small API server, a Berth that is fed by it, and patience.
+
+use std::net::SocketAddr;
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use berth_fake_apiserver::{FakeApiServer, Options, Store};
+use berth_server::apiserver::connect;
+use berth_server::config::KubeOptions;
+use berth_server::feed::kube::{KubeFeed, Observer, Pace};
+use berth_server::runtime::{Server, ServerOptions};
+use serde_json::{Value, json};
+use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
+use tokio::net::TcpStream;
+
+/// Longer than anything here takes.
+const PATIENCE: Duration = Duration::from_secs(20);
+
+/// Fast enough for tests, slow enough for bookmarks every tenth of a second.
+pub(crate) fn pace() -> Pace {
+    Pace {
+        silence: Duration::from_millis(1_500),
+        watch: Duration::from_secs(2),
+        first_wait: Duration::from_millis(5),
+        longest_wait: Duration::from_millis(200),
+        absent: Duration::from_millis(300),
+    }
+}
+
+pub(crate) fn options() -> Options {
+    Options { bookmark_interval: Duration::from_millis(100), ..Options::default() }
+}
+
+pub(crate) struct World {
+    pub(crate) api: FakeApiServer,
+    pub(crate) server: Server,
+    pub(crate) feed: KubeFeed,
+}
+
+impl World {
+    pub(crate) async fn start(options: Options, observer: Option<Arc<dyn Observer>>) -> World {
+        let api = FakeApiServer::start(options).await.unwrap();
+        let (server, feed) = fed_by(&api.kubeconfig(), observer).await;
+        World { api, server, feed }
+    }
+
+    pub(crate) fn store(&self) -> &Store {
+        self.api.store()
+    }
+
+    pub(crate) async fn ready(&self) {
+        let mut completed = self.server.freshness().completed();
+        let waited =
+            tokio::time::timeout(PATIENCE, completed.wait_for(|&completed| completed)).await;
+        assert!(waited.is_ok(), "not ready:\n{}", self.http("/readyz").await);
+    }
+
+    /// What Berth's own HTTP side answers, status line and headers included.
+    pub(crate) async fn http(&self, target: &str) -> String {
+        get(self.server.http_address(), target).await
+    }
+}
+
+/// A Berth that is fed by the API server of a kubeconfig.
+pub(crate) async fn fed_by(
+    kubeconfig: &str,
+    observer: Option<Arc<dyn Observer>>,
+) -> (Server, KubeFeed) {
+    let file = tempfile::NamedTempFile::new().unwrap();
+    std::fs::write(file.path(), kubeconfig).unwrap();
+    let options =
+        KubeOptions { kubeconfig: Some(file.path().to_owned()), ..KubeOptions::default() };
+    let client = connect(&options).await.unwrap();
+    let server = Server::start(ServerOptions::default()).await.unwrap();
+    let feed = KubeFeed::start_at(pace(), client, &server, observer);
+    (server, feed)
+}
+
+pub(crate) async fn get(address: SocketAddr, target: &str) -> String {
+    let mut stream = TcpStream::connect(address).await.unwrap();
+    let request = format!("GET {target} HTTP/1.1\r\nHost: berth\r\nConnection: close\r\n\r\n");
+    stream.write_all(request.as_bytes()).await.unwrap();
+    let mut answer = String::new();
+    stream.read_to_string(&mut answer).await.unwrap();
+    answer
+}
+
+/// Waits until `holds`, and says what did not hold if it never does.
+pub(crate) async fn until<E: std::fmt::Display>(mut holds: impl FnMut() -> Result<(), E>) {
+    let began = Instant::now();
+    loop {
+        match holds() {
+            Ok(()) => return,
+            Err(error) => assert!(began.elapsed() < PATIENCE, "still not so: {error}"),
+        }
+        tokio::time::sleep(Duration::from_millis(20)).await;
+    }
+}
+
+pub(crate) fn node(name: &str) -> Value {
+    json!({
+        "apiVersion": "v1", "kind": "Node", "metadata": {"name": name, "labels": {"zone": "a"}},
+        "status": {"allocatable": {"cpu": "8", "memory": "32Gi", "pods": "110"}},
+    })
+}
+
+pub(crate) fn pod(name: &str, node: &str) -> Value {
+    let mut pod = json!({
+        "apiVersion": "v1", "kind": "Pod", "metadata": {"name": name, "namespace": "default", "labels": {"app": "a"}},
+        "spec": {"containers": [{"name": "c", "image": "i", "resources": {"requests": {"cpu": "100m"}}}]},
+        "status": {"phase": "Pending"},
+    });
+    if !node.is_empty() {
+        pod["spec"]["nodeName"] = json!(node);
+        pod["status"]["phase"] = json!("Running");
+    }
+    pod
+}

@@ -1,0 +1,234 @@
+//! An API server, and schedulers before it.
+
+use std::time::{Duration, Instant};
+
+use berth_engine::{Policy, PolicySpec};
+use berth_fake_apiserver::{FakeApiServer, Options};
+use berth_server::apiserver;
+use berth_server::apiserver::lease::LeaseOptions;
+use berth_server::config::kube::KubeOptions;
+use berth_server::config::policy::Profiles;
+use berth_server::feed::kube::{KubeFeed, Pace};
+use berth_server::runtime::{Server, ServerOptions};
+use berth_server::scheduler::backoff::Backoff;
+use berth_server::scheduler::queue::QueueOptions;
+use berth_server::scheduler::{Scheduler, SchedulerOptions};
+use serde_json::{Value, json};
+use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
+
+/// Longer than anything here takes on a busy machine.
+const PATIENCE: Duration = Duration::from_secs(60);
+
+/// The API server and what is in it.
+pub(crate) struct World {
+    pub(crate) api: FakeApiServer,
+}
+
+/// One process of `berth schedule`, in this one.
+pub(crate) struct Instance {
+    pub(crate) server: Server,
+    pub(crate) scheduler: Scheduler,
+    _feed: KubeFeed,
+}
+
+impl World {
+    /// Nothing in it; pods run once they are bound, and go at once when they are deleted.
+    pub(crate) async fn new() -> World {
+        World::with(Options::default()).await
+    }
+
+    pub(crate) async fn with(options: Options) -> World {
+        let api = FakeApiServer::start(options).await.expect("a port");
+        api.store().set_auto_kubelet(true);
+        World { api }
+    }
+
+    pub(crate) fn create(&self, object: Value) -> Value {
+        self.api.store().create(object).expect("an object that can be created")
+    }
+
+    /// A node with so many processors and plenty of everything else.
+    pub(crate) fn node(&self, name: &str, cpu: u32) {
+        self.create(json!({
+            "apiVersion": "v1", "kind": "Node",
+            "metadata": {"name": name, "labels": {"kubernetes.io/hostname": name}},
+            "status": {"allocatable": {"cpu": cpu.to_string(), "memory": "64Gi", "pods": "110"}},
+        }));
+    }
+
+    /// A pod for the scheduler `berth`; `spec` wins over what a plain one has.
+    pub(crate) fn pod_with(&self, name: &str, cpu: &str, spec: Value, metadata: Value) -> Value {
+        let mut object = json!({
+            "apiVersion": "v1", "kind": "Pod",
+            "metadata": {"name": name, "namespace": "default"},
+            "spec": {
+                "schedulerName": "berth",
+                "containers": [{"name": "main", "image": "app", "resources": {"requests": {"cpu": cpu}}}],
+            },
+        });
+        merge(&mut object["spec"], spec);
+        merge(&mut object["metadata"], metadata);
+        self.create(object)
+    }
+
+    pub(crate) fn pod(&self, name: &str, cpu: &str) -> Value {
+        self.pod_with(name, cpu, json!({}), json!({}))
+    }
+
+    pub(crate) fn get(&self, name: &str) -> Value {
+        self.api.store().get("Pod", "default", name).unwrap_or(Value::Null)
+    }
+
+    pub(crate) fn node_of(&self, name: &str) -> String {
+        text(&self.get(name)["spec"]["nodeName"])
+    }
+
+    pub(crate) fn condition(&self, name: &str, r#type: &str) -> Value {
+        let pod = self.get(name);
+        let conditions = pod["status"]["conditions"].as_array().cloned().unwrap_or_default();
+        conditions.into_iter().find(|condition| condition["type"] == r#type).unwrap_or(Value::Null)
+    }
+
+    /// Notes and counts of the events of a reason about a pod.
+    pub(crate) fn events(&self, name: &str, reason: &str) -> Vec<(String, u64)> {
+        let events = self.api.store().list("Event");
+        let about = |event: &&Value| {
+            event["reason"] == reason
+                && [&event["regarding"], &event["involvedObject"]]
+                    .iter()
+                    .any(|it| it["name"] == name)
+        };
+        let note = |event: &Value| {
+            let note = text(&event["note"]);
+            let note = if note.is_empty() { text(&event["message"]) } else { note };
+            (note, event["series"]["count"].as_u64().unwrap_or(1))
+        };
+        events.iter().filter(about).map(note).collect()
+    }
+
+    pub(crate) fn n_bound(&self) -> usize {
+        let pods = self.api.store().list("Pod");
+        pods.iter().filter(|pod| !text(&pod["spec"]["nodeName"]).is_empty()).count()
+    }
+
+    /// A client as `berth schedule` makes one.
+    pub(crate) async fn client(&self) -> kube::Client {
+        let directory = tempfile::tempdir().expect("a directory");
+        let path = directory.path().join("kubeconfig");
+        std::fs::write(&path, self.api.kubeconfig()).expect("a file");
+        let options = KubeOptions { kubeconfig: Some(path), ..KubeOptions::default() };
+        apiserver::connect(&options).await.expect("a client")
+    }
+
+    pub(crate) async fn start(&self, options: SchedulerOptions) -> Instance {
+        self.start_as("berth", options).await
+    }
+
+    /// A scheduler of the pods of that scheduler name.
+    pub(crate) async fn start_as(
+        &self,
+        scheduler_name: &str,
+        options: SchedulerOptions,
+    ) -> Instance {
+        let spec = PolicySpec {
+            scheduler_name: scheduler_name.to_owned(),
+            ..Policy::default().spec().clone()
+        };
+        let profiles = Profiles::from(vec![Policy::new(spec).expect("a policy")]);
+        let options_of_server =
+            ServerOptions { profiles, awaits_files: true, ..ServerOptions::default() };
+        let server = Server::start(options_of_server).await.expect("a server");
+        let client = self.client().await;
+        let scheduler = Scheduler::start(client.clone(), &server, options);
+        let pace = Pace {
+            first_wait: Duration::from_millis(10),
+            longest_wait: Duration::from_millis(200),
+            ..Pace::default()
+        };
+        let feed = KubeFeed::start_at(pace, client, &server, Some(scheduler.observer()));
+        Instance { server, scheduler, _feed: feed }
+    }
+
+    /// No pod was bound twice, and no node holds more than it has.
+    pub(crate) fn check_bindings(&self) {
+        let mut uids: Vec<String> =
+            self.api.store().bindings().into_iter().map(|bound| bound.uid).collect();
+        let n_bindings = uids.len();
+        uids.sort();
+        uids.dedup();
+        assert_eq!(uids.len(), n_bindings, "a pod was bound twice");
+        assert_eq!(self.api.store().overcommitted(), Vec::<String>::new());
+    }
+}
+
+impl Instance {
+    /// Ends as a process that is killed: nothing is finished, nothing given back.
+    pub(crate) fn kill(self) {
+        drop(self);
+    }
+
+    /// Ends as a process that is told to.
+    pub(crate) async fn stop(self) {
+        self.scheduler.stop().await;
+    }
+}
+
+/// As kube-scheduler, but hurried and alone.
+pub(crate) fn hurried() -> SchedulerOptions {
+    let backoff = Backoff { initial: Duration::from_millis(50), max: Duration::from_millis(400) };
+    SchedulerOptions {
+        queue: QueueOptions { backoff, ..QueueOptions::default() },
+        ..SchedulerOptions::default()
+    }
+}
+
+/// One of several.
+pub(crate) fn elected(identity: &str) -> SchedulerOptions {
+    let lease = LeaseOptions {
+        identity: identity.to_owned(),
+        lease_duration: Duration::from_secs(2),
+        renew_deadline: Duration::from_millis(1_500),
+        retry_period: Duration::from_millis(200),
+        ..LeaseOptions::default()
+    };
+    SchedulerOptions { lease: Some(lease), ..hurried() }
+}
+
+/// What the instance's HTTP port says.
+pub(crate) async fn get(instance: &Instance, path: &str) -> String {
+    let mut stream =
+        tokio::net::TcpStream::connect(instance.server.http_address()).await.expect("a listener");
+    let request = format!("GET {path} HTTP/1.1\r\nhost: berth\r\nconnection: close\r\n\r\n");
+    stream.write_all(request.as_bytes()).await.expect("a reader");
+    let mut answer = String::new();
+    stream.read_to_string(&mut answer).await.expect("an answer");
+    answer
+}
+
+/// Waits until something holds.
+pub(crate) async fn until(what: &str, holds: impl FnMut() -> bool) {
+    until_within(PATIENCE, what, holds).await;
+}
+
+pub(crate) async fn until_within(patience: Duration, what: &str, mut holds: impl FnMut() -> bool) {
+    let began = Instant::now();
+    while !holds() {
+        assert!(began.elapsed() < patience, "waited in vain: {what}");
+        tokio::time::sleep(Duration::from_millis(20)).await;
+    }
+}
+
+/// Long enough for what must not happen to happen.
+pub(crate) async fn a_while() {
+    tokio::time::sleep(Duration::from_millis(700)).await;
+}
+
+pub(crate) fn text(value: &Value) -> String {
+    value.as_str().unwrap_or_default().to_owned()
+}
+
+fn merge(into: &mut Value, from: Value) {
+    if let (Value::Object(into), Value::Object(from)) = (into, from) {
+        into.extend(from);
+    }
+}
