@@ -25,13 +25,8 @@ pub(crate) fn found(state: &State, target: &Target, name: &str) -> Result<Arc<St
     stored.ok_or_else(|| Refusal::not_found(resource, name))
 }
 
-/// POST to a collection.
-pub(crate) fn create(
-    store: &Store,
-    options: &Options,
-    target: &Target,
-    call: &Call,
-) -> Result<Answer, Refusal> {
+/// The object that was sent, in the namespace of `target`.
+fn sent(target: &Target, call: &Call) -> Result<Value, Refusal> {
     let resource = target.resource;
     let mut object = call.object(resource)?;
     micro_time::check(resource, &object).map_err(|why| {
@@ -41,6 +36,18 @@ pub(crate) fn create(
         ))
     })?;
     set_namespace(target, &mut object)?;
+    Ok(object)
+}
+
+/// POST to a collection.
+pub(crate) fn create(
+    store: &Store,
+    options: &Options,
+    target: &Target,
+    call: &Call,
+) -> Result<Answer, Refusal> {
+    let resource = target.resource;
+    let mut object = sent(target, call)?;
     let mut state = store.lock();
     name_generated(&state, &mut object);
     admission::check(&state, options, resource, &object)?;
@@ -106,14 +113,7 @@ pub(crate) fn replace(
     call: &Call,
 ) -> Result<Answer, Refusal> {
     let resource = target.resource;
-    let mut object = call.object(resource)?;
-    micro_time::check(resource, &object).map_err(|why| {
-        let (version, kind) = (resource.version, resource.kind);
-        Refusal::bad_request(format!(
-            "{kind} in version \"{version}\" cannot be handled as a {kind}: {why}"
-        ))
-    })?;
-    set_namespace(target, &mut object)?;
+    let object = sent(target, call)?;
     let given = field::text(&object, "metadata.name");
     if given != name {
         return Err(Refusal::bad_request(format!(

@@ -32,6 +32,11 @@ fn get_claim(world: &World, name: &str) -> Value {
     world.api.store().get("PersistentVolumeClaim", "default", name).expect("the claim")
 }
 
+/// The node that the provisioner of the claim `data` was told.
+fn selected_node(world: &World) -> String {
+    text(&get_claim(world, "data")["metadata"]["annotations"]["volume.kubernetes.io/selected-node"])
+}
+
 /// What the volume controller does at the end.
 fn complete(world: &World, name: &str, volume: &str) {
     let mut claim = get_claim(world, name);
@@ -49,12 +54,7 @@ async fn a_provisioner_is_told_the_node_and_the_pod_bound_when_it_is_done() {
     claim(&world, "data", "fast");
     consumer(&world, "data");
     let _instance = world.start(hurried()).await;
-    let selected = |world: &World| {
-        text(
-            &get_claim(world, "data")["metadata"]["annotations"]["volume.kubernetes.io/selected-node"],
-        )
-    };
-    until("the node is selected", || selected(&world) == "n1").await;
+    until("the node is selected", || selected_node(&world) == "n1").await;
     a_while().await;
     assert_eq!(world.node_of("db"), "", "the volume is not there yet");
     complete(&world, "data", "pvc-1");
@@ -98,18 +98,13 @@ async fn a_provisioner_that_gives_the_node_up_has_the_pod_placed_anew() {
     claim(&world, "data", "fast");
     consumer(&world, "data");
     let _instance = world.start(hurried()).await;
-    let selected = |world: &World| {
-        text(
-            &get_claim(world, "data")["metadata"]["annotations"]["volume.kubernetes.io/selected-node"],
-        )
-    };
-    until("the node is selected", || selected(&world) == "n1").await;
+    until("the node is selected", || selected_node(&world) == "n1").await;
     let mut given_up = get_claim(&world, "data");
     given_up["metadata"]["annotations"] = json!({});
     world.api.store().replace(given_up).expect("the claim");
     until("it says why", || world.condition("db", "PodScheduled")["reason"] == "SchedulerError")
         .await;
-    until("the node is selected again", || selected(&world) == "n1").await;
+    until("the node is selected again", || selected_node(&world) == "n1").await;
     complete(&world, "data", "pvc-1");
     until("the pod is bound", || world.node_of("db") == "n1").await;
 }
