@@ -219,7 +219,7 @@ impl Faults {
         self.change(|plan| plan.latency = latency);
     }
 
-    /// How often each fault has happened, by its setter's name.
+    /// How often each fault has happened, by its setter's name; a request that is kept waiting is counted when it comes.
     pub fn done(&self) -> BTreeMap<&'static str, u64> {
         self.memory().done.clone()
     }
@@ -277,6 +277,9 @@ impl Faults {
             return (fate, luck);
         }
         fate.latency = plan.latency;
+        if !fate.latency.is_zero() {
+            self.count("latency");
+        }
         if luck.hit(plan.refuse, "refuse") {
             fate.refuse = Some(plan.refuse_with);
         } else if method != "GET" && luck.hit(plan.lose_answer, "lose_answer") {

@@ -145,7 +145,7 @@ async fn nobody_goes_for_a_pod_that_is_gone() {
     world.api.faults().only("/pods/high/status");
     world.api.faults().refuse(1.0, 500);
     world.pod_with("high", "2", json!({"priority": 10}), json!({}));
-    until("it is being told", || instance.scheduler.counts().in_flight == 1).await;
+    until("it is being told", || world.n_befallen("refuse") > 0).await;
     world.api.store().delete("Pod", "default", "high").expect("the pod");
     until("nothing is under way", || instance.scheduler.counts().in_flight == 0).await;
     for _ in 0..6 {

@@ -47,7 +47,7 @@ async fn a_server_in_trouble_keeps_pods_in_their_room_until_it_answers() {
     world.api.faults().refuse(1.0, 503);
     world.pod("first", "2");
     let instance = world.start(hurried()).await;
-    until("it is being bound", || instance.scheduler.counts().in_flight == 1).await;
+    until("it is being bound", || world.n_befallen("refuse") > 0).await;
     // Its fate is not known, so nobody else gets its room.
     world.pod("second", "2");
     until("the second waits", || instance.scheduler.counts().unschedulable == 1).await;
@@ -90,7 +90,7 @@ async fn a_pod_that_somebody_else_bound_is_left_there() {
     world.api.faults().latency(Duration::from_millis(500));
     world.pod("raced", "2");
     let instance = world.start(hurried()).await;
-    until("it is being bound", || instance.scheduler.counts().in_flight == 1).await;
+    until("it is being bound", || world.n_befallen("latency") > 0).await;
     // Onto a node that Berth knows nothing of.
     let mut pod = world.get("raced");
     pod["spec"]["nodeName"] = json!("elsewhere");
@@ -109,8 +109,8 @@ async fn a_pod_that_goes_and_comes_again_under_its_name_is_another() {
     world.api.faults().only("/pods/again/binding");
     world.api.faults().latency(Duration::from_millis(500));
     world.pod("again", "2");
-    let instance = world.start(hurried()).await;
-    until("it is being bound", || instance.scheduler.counts().in_flight == 1).await;
+    let _instance = world.start(hurried()).await;
+    until("it is being bound", || world.n_befallen("latency") > 0).await;
     world.api.store().delete("Pod", "default", "again").expect("the pod");
     let again = world.pod("again", "1");
     until("the new one is bound", || world.node_of("again") == "n1").await;

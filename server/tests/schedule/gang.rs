@@ -86,8 +86,8 @@ async fn a_member_that_comes_while_the_others_are_told_to_wait_is_not_bound_alon
     world.api.faults().latency(Duration::from_millis(600));
     member(&world, "a", "1", "3");
     member(&world, "b", "1", "3");
-    let instance = world.start(hurried()).await;
-    until("they are told", || instance.scheduler.counts().in_flight == 2).await;
+    let _instance = world.start(hurried()).await;
+    until("they are told", || world.n_befallen("latency") == 2).await;
     member(&world, "c", "1", "3");
     until("all three are told", || {
         let message = |name| text(&world.condition(name, "PodScheduled")["message"]);

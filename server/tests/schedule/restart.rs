@@ -34,7 +34,8 @@ async fn one_that_is_told_to_stop_ends_what_is_under_way() {
         world.pod(&format!("p{i}"), "1");
     }
     let instance = world.start(hurried()).await;
-    until("some are under way", || instance.scheduler.counts().in_flight == 10).await;
+    // Not when they were taken from the queue: until a pod is decided, nothing of it has begun.
+    until("all are being bound", || world.n_befallen("latency") == 10).await;
     instance.stop().await;
     let n_bound = world.n_bound();
     assert_eq!(n_bound, 10, "what was begun is ended");

@@ -106,6 +106,11 @@ impl World {
         events.iter().filter(about).map(note).collect()
     }
 
+    /// How many requests came so far that this fault befell, by its setter's name.
+    pub(crate) fn n_befallen(&self, fault: &str) -> u64 {
+        self.api.faults().done().get(fault).copied().unwrap_or(0)
+    }
+
     pub(crate) fn n_bound(&self) -> usize {
         let pods = self.api.store().list("Pod");
         pods.iter().filter(|pod| !text(&pod["spec"]["nodeName"]).is_empty()).count()
