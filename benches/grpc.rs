@@ -1,21 +1,30 @@
-//! Over gRPC on loopback, client beside server: `Place` against an empty handler, batches and streams.
+//! Over gRPC on loopback, generator beside server on the same cores: `Place` against an empty handler, batches and streams, and the
+//! latency at half of the highest load. One line a figure, with its budget.
+//!
+//! The empty handler reads the same messages and answers with as many bytes, behind the same transport, without what Berth puts
+//! around a call. Both are asked in turns, so that what else the machine does meets both.
+//!
+//! `cargo bench -p berth-benches --bench grpc`; with `-- calls 5000` behind it, that many calls of `Place` and nothing else, for a
+//! profiler; `-- empty 5000`, the same of the empty handler.
 
 use std::net::SocketAddr;
+use std::process::ExitCode;
 use std::sync::Arc;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use berth_benches::{N_NODES, Workload, existing, incoming, node, objects};
 use berth_engine::ClusterState;
-use berth_loadgen::client::Client;
+use berth_loadgen::client::{Client, Mode};
+use berth_loadgen::load::{Arrival, Limit, LoadSpec, run};
+use berth_loadgen::report::LoadReport;
 use berth_proto::berth_v1::placement_service_server::{PlacementService, PlacementServiceServer};
 use berth_proto::berth_v1::{
-    BatchEntry, ExplainRequest, ExplainResponse, PlaceBatchRequest, PlaceBatchResponse,
-    PlaceRequest, PlaceResponse, PlaceStreamRequest, PlaceStreamResponse,
+    ExplainRequest, ExplainResponse, PlaceBatchRequest, PlaceBatchResponse, PlaceRequest,
+    PlaceResponse, PlaceStreamRequest, PlaceStreamResponse,
 };
-use berth_server::runtime::{Server, ServerOptions};
-use criterion::{Criterion, Throughput, criterion_group, criterion_main};
-use tokio::runtime::Runtime;
-use tokio_stream::{Empty, StreamExt};
+use berth_proto::core_v1::Pod;
+use berth_server::runtime::{Server, ServerOptions, transport};
+use tokio_stream::Empty;
 use tonic::transport::server::TcpIncoming;
 use tonic::{Request, Response, Status, Streaming};
 
@@ -26,40 +35,160 @@ static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
 /// Calls in flight, over this many connections.
 const N_CALLERS: usize = 16;
 const N_CONNECTIONS: usize = 2;
-/// Pods in one stream message, and distinct pods that callers send.
-const STREAM_CHUNK: usize = 500;
+/// Distinct pods that callers send.
 const N_PODS: usize = 64;
+/// Pods in one stream message, and stream messages in flight.
+const STREAM_CHUNK: usize = 500;
+const N_STREAM_MESSAGES: usize = 8;
+/// Replicas of one batch, and batches in flight.
+const REPLICAS: usize = 5_000;
+const N_BATCHES: usize = 2;
+/// Turns of the empty handler and `Place`, and how long each lasts.
+const N_TURNS: usize = 7;
+const TURN: Duration = Duration::from_secs(1);
+/// How long the other figures are measured.
+const LONG: Duration = Duration::from_secs(5);
 
-fn grpc(criterion: &mut Criterion) {
-    let Ok(runtime) = Runtime::new() else { return eprintln!("skipped: no runtime") };
-    let (server, empty) = match runtime.block_on(start()) {
-        Ok(started) => started,
-        Err(error) => return eprintln!("skipped: {error}"),
-    };
-    let mut group = criterion.benchmark_group("grpc/5000-nodes");
-    group.sample_size(20);
-    for (name, address) in [("empty-handler", empty), ("place", server.grpc_address())] {
-        group.throughput(Throughput::Elements(1));
-        group.bench_function(name, |bencher| {
-            let client = Arc::new(connect(&runtime, address));
-            bencher.iter_custom(|n_calls| runtime.block_on(unary(client.clone(), n_calls)));
-        });
+type Failure = Box<dyn std::error::Error>;
+
+fn main() -> ExitCode {
+    // What cargo itself says stands among them.
+    let arguments: Vec<String> =
+        std::env::args().skip(1).filter(|text| text != "--bench").collect();
+    let outcome = tokio::runtime::Runtime::new()
+        .map_err(Failure::from)
+        .and_then(|runtime| runtime.block_on(measure(&arguments)));
+    match outcome {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(error) => {
+            eprintln!("grpc: {error}");
+            ExitCode::FAILURE
+        }
     }
-    let client = connect(&runtime, server.grpc_address());
-    group.throughput(Throughput::Elements(STREAM_CHUNK as u64));
-    group.bench_function("place-stream", |bencher| {
-        bencher.iter_custom(|n_messages| runtime.block_on(stream(&client, n_messages)));
-    });
-    group.throughput(Throughput::Elements(5000));
-    group.bench_function("place-batch-5000-replicas", |bencher| {
-        bencher.iter(|| runtime.block_on(batch(&client)));
-    });
-    group.finish();
-    runtime.block_on(server.shutdown());
 }
 
-/// Berth with the baseline cluster, and a server whose handlers do nothing.
-async fn start() -> Result<(Server, SocketAddr), Box<dyn std::error::Error>> {
+async fn measure(arguments: &[String]) -> Result<(), Failure> {
+    let server = start().await?;
+    let place = connect(server.grpc_address()).await?;
+    let request = PlaceRequest { pod: pods().first().cloned(), ..PlaceRequest::default() };
+    let answer = place.placement(0).place(request).await?.into_inner();
+    let empty = connect(start_empty(answer).await?).await?;
+    match arguments {
+        [what, n] => {
+            let limit = Limit::Pods(n.parse()?);
+            let client = if what == "empty" { &empty } else { &place };
+            run_load(client, LoadSpec { limit, ..unary() }).await?;
+        }
+        _ => figures(&place, &empty).await?,
+    }
+    server.shutdown().await;
+    Ok(())
+}
+
+async fn figures(place: &Client, empty: &Client) -> Result<(), Failure> {
+    for client in [empty, place] {
+        run_load(client, LoadSpec { limit: Limit::Pods(5_000), ..unary() }).await?;
+    }
+    let (mut rates, mut floors, mut shares) = (Vec::new(), Vec::new(), Vec::new());
+    for _ in 0..N_TURNS {
+        let floor = run_load(empty, unary()).await?.decisions_per_second;
+        let rate = run_load(place, unary()).await?.decisions_per_second;
+        rates.push(rate);
+        floors.push(floor);
+        shares.push(rate / floor);
+    }
+    let (rate, floor, share) = (median(rates), median(floors), median(shares));
+    let text =
+        format!("{rate:.0} calls/s, {:.0} % of an empty handler's {floor:.0}", share * 100.0);
+    say("Place", &text, "≥ 60 %", share >= 0.6);
+
+    let stream = LoadSpec {
+        mode: Mode::Stream,
+        batch_size: STREAM_CHUNK,
+        concurrency: N_STREAM_MESSAGES,
+        limit: Limit::Duration(LONG),
+        ..LoadSpec::default()
+    };
+    say_placements(
+        "PlaceStream",
+        &format!("{STREAM_CHUNK} pods a message"),
+        &run_load(place, stream).await?,
+    );
+    let batch = LoadSpec {
+        mode: Mode::Batch,
+        batch_size: REPLICAS,
+        replicas: 5_000,
+        concurrency: N_BATCHES,
+        limit: Limit::Duration(LONG),
+        ..LoadSpec::default()
+    };
+    say_placements(
+        "PlaceBatch",
+        &format!("{REPLICAS} replicas a call"),
+        &run_load(place, batch.clone()).await?,
+    );
+    let distinct = LoadSpec { batch_size: STREAM_CHUNK, replicas: 1, ..batch };
+    say_placements(
+        "PlaceBatch",
+        &format!("{STREAM_CHUNK} entries a call"),
+        &run_load(place, distinct).await?,
+    );
+
+    let half = LoadSpec {
+        arrival: Arrival::Open { pods_per_second: rate / 2.0 },
+        limit: Limit::Duration(LONG),
+        // Enough never to hold back what is due.
+        concurrency: 256,
+        ..unary()
+    };
+    let latency = run_load(place, half).await?.latency;
+    let (p50, p99, p999) = (latency.p50_us, latency.p99_us, latency.p999_us);
+    let text = format!(
+        "p99 {p99:.0} µs at {:.0} calls/s, from the intended start (p50 {p50:.0} µs, p99.9 {p999:.0} µs)",
+        rate / 2.0
+    );
+    say("Place at half load", &text, "≤ 2 ms", p99 <= 2_000.0);
+    Ok(())
+}
+
+fn say_placements(what: &str, how: &str, report: &LoadReport) {
+    let rate = report.decisions_per_second;
+    say(what, &format!("{rate:.0} placements/s, {how}"), "≥ 100,000", rate >= 100_000.0);
+}
+
+fn say(what: &str, figure: &str, budget: &str, is_met: bool) {
+    let met = if is_met { "met" } else { "not met" };
+    eprintln!("grpc/{N_NODES}-nodes {what}: {figure}; budget {budget}, {met}");
+}
+
+fn median(mut figures: Vec<f64>) -> f64 {
+    figures.sort_by(f64::total_cmp);
+    figures[figures.len() / 2]
+}
+
+/// One call after another by each of a fixed number of callers.
+fn unary() -> LoadSpec {
+    LoadSpec { concurrency: N_CALLERS, limit: Limit::Duration(TURN), ..LoadSpec::default() }
+}
+
+fn pods() -> Vec<Pod> {
+    (0..N_PODS).map(|k| incoming(k, Workload::Basic)).collect()
+}
+
+/// # Errors
+/// Also where a call failed: what a server does not do takes no time.
+async fn run_load(client: &Client, spec: LoadSpec) -> Result<LoadReport, Failure> {
+    let report = run(client, pods().into(), &spec, Arc::new(|_| ())).await?;
+    match report.errors.iter().next() {
+        None => Ok(report),
+        Some((code, count)) => {
+            Err(format!("{} pods failed with {code}: {}", count.n_pods, count.example).into())
+        }
+    }
+}
+
+/// Berth with the baseline cluster.
+async fn start() -> Result<Server, Failure> {
     let server = Server::start(ServerOptions::default()).await?;
     let cluster = server.cluster();
     let nodes = (0..N_NODES).map(|i| cluster.compile_node(&node(i, Workload::Basic)));
@@ -72,86 +201,32 @@ async fn start() -> Result<(Server, SocketAddr), Box<dyn std::error::Error>> {
         pods,
     });
     server.freshness().note_applied();
+    Ok(server)
+}
+
+/// A server whose `Place` answers `answer`, whatever it is asked, behind the transport that Berth has.
+async fn start_empty(answer: PlaceResponse) -> Result<SocketAddr, Failure> {
     let incoming = TcpIncoming::bind("127.0.0.1:0".parse()?)?.with_nodelay(Some(true));
     let address = incoming.local_addr()?;
-    let service = PlacementServiceServer::new(EmptyHandler);
-    tokio::spawn(
-        tonic::transport::Server::builder().add_service(service).serve_with_incoming(incoming),
-    );
-    Ok((server, address))
+    let mut transport = transport(&ServerOptions::default().limits);
+    let service = PlacementServiceServer::new(EmptyHandler { answer });
+    tokio::spawn(transport.add_service(service).serve_with_incoming(incoming));
+    Ok(address)
 }
 
-fn connect(runtime: &Runtime, address: SocketAddr) -> Client {
-    match runtime.block_on(Client::connect(&format!("http://{address}"), N_CONNECTIONS)) {
-        Ok(client) => client,
-        Err(error) => unreachable!("a server on loopback is reachable: {error}"),
-    }
+async fn connect(address: SocketAddr) -> Result<Client, Failure> {
+    Ok(Client::connect(&format!("http://{address}"), N_CONNECTIONS).await?)
 }
 
-/// Time for `n_calls` unary calls by a fixed number of callers.
-async fn unary(client: Arc<Client>, n_calls: u64) -> Duration {
-    let start = Instant::now();
-    let callers: Vec<_> = (0..N_CALLERS)
-        .map(|caller| {
-            let mut service = client.placement(caller);
-            let share = n_calls / N_CALLERS as u64
-                + u64::from((caller as u64) < n_calls % N_CALLERS as u64);
-            tokio::spawn(async move {
-                let pods: Vec<_> = (0..N_PODS).map(|k| incoming(k, Workload::Basic)).collect();
-                for call in 0..share as usize {
-                    let request = PlaceRequest {
-                        pod: Some(pods[call % N_PODS].clone()),
-                        ..PlaceRequest::default()
-                    };
-                    assert!(service.place(request).await.is_ok());
-                }
-            })
-        })
-        .collect();
-    for caller in callers {
-        assert!(caller.await.is_ok());
-    }
-    start.elapsed()
+/// Reads a request, and answers what it always answers.
+struct EmptyHandler {
+    answer: PlaceResponse,
 }
-
-/// Time for `n_messages` stream messages of [`STREAM_CHUNK`] pods each, sent without waiting for answers.
-async fn stream(client: &Client, n_messages: u64) -> Duration {
-    let entries: Vec<_> = (0..STREAM_CHUNK)
-        .map(|k| BatchEntry { pod: Some(incoming(k % N_PODS, Workload::Basic)), replicas: 1 })
-        .collect();
-    let messages = (0..n_messages).map(move |sequence| PlaceStreamRequest {
-        sequence,
-        entries: entries.clone(),
-        ..PlaceStreamRequest::default()
-    });
-    let start = Instant::now();
-    let answers = client.placement(0).place_stream(tokio_stream::iter(messages)).await;
-    let Ok(mut answers) = answers.map(Response::into_inner) else {
-        unreachable!("the stream opens")
-    };
-    let mut n_results = 0;
-    while let Some(Ok(answer)) = answers.next().await {
-        n_results += answer.results.len() as u64;
-    }
-    assert_eq!(n_results, n_messages * STREAM_CHUNK as u64);
-    start.elapsed()
-}
-
-/// One dry-run batch of 5,000 replicas of one shape.
-async fn batch(client: &Client) {
-    let entry = BatchEntry { pod: Some(incoming(0, Workload::Basic)), replicas: 5000 };
-    let request = PlaceBatchRequest { entries: vec![entry], ..PlaceBatchRequest::default() };
-    let answer = client.placement(0).place_batch(request).await;
-    assert!(answer.is_ok_and(|answer| answer.get_ref().results.len() == 5000));
-}
-
-/// Reads a request and answers nothing.
-struct EmptyHandler;
 
 #[tonic::async_trait]
 impl PlacementService for EmptyHandler {
     async fn place(&self, _: Request<PlaceRequest>) -> Result<Response<PlaceResponse>, Status> {
-        Ok(Response::new(PlaceResponse::default()))
+        Ok(Response::new(self.answer.clone()))
     }
 
     async fn place_batch(
@@ -177,6 +252,3 @@ impl PlacementService for EmptyHandler {
         Ok(Response::new(ExplainResponse::default()))
     }
 }
-
-criterion_group!(benches, grpc);
-criterion_main!(benches);

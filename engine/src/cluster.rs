@@ -7,6 +7,7 @@ pub(crate) mod fork;
 mod session;
 pub(crate) mod commit;
 pub(crate) mod extender;
+pub(crate) mod release;
 mod step;
 mod writer;
 mod known;

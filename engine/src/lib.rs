@@ -32,6 +32,7 @@ pub use cluster::batch::{BatchOutcome, BatchRequest, Gang, GangOutcome, GangPree
 pub use cluster::commit::{CommitError, Committed};
 pub use cluster::delta::{Applied, ClusterState, Delta, RejectedDelta};
 pub use cluster::extender::{AssumeError, AssumedPod};
+pub use cluster::release::GivenBack;
 pub use error::EngineError;
 pub use model::{
     ModelError, Node, NodeDifference, Object, ObjectKey, ObjectKind, Pod, PodKey, WireObject,

@@ -2,16 +2,20 @@
 
 mod backoff;
 pub mod caller;
+mod channel;
 pub mod code;
 mod codec;
+mod credentials;
 pub mod feed;
 mod pipeline;
+pub mod raw;
 
-use std::path::Path;
+use std::net::IpAddr;
 use std::time::Duration;
 
 use berth_proto::berth_v1::autoscaler_service_client::AutoscalerServiceClient;
 use berth_proto::berth_v1::cluster_service_client::ClusterServiceClient;
+use berth_proto::berth_v1::lifecycle_service_client::LifecycleServiceClient;
 use berth_proto::berth_v1::placement_service_client::PlacementServiceClient;
 use berth_proto::berth_v1::preemption_service_client::PreemptionServiceClient;
 use berth_proto::berth_v1::session_service_client::SessionServiceClient;
@@ -19,10 +23,12 @@ use berth_proto::berth_v1::{
     ApplyRequest, ApplyResponse, Delta, GetClusterRequest, GetClusterResponse, PodKey, delta,
 };
 use tonic::client::Grpc;
-use tonic::transport::{Certificate, Channel, ClientTlsConfig, Endpoint};
+use tonic::transport::Endpoint;
 
 pub use caller::{Caller, Mode, PlaceOptions};
+pub use channel::Channel;
 pub use code::code_name;
+pub use credentials::Credentials;
 pub use feed::{Fed, Refused};
 
 /// Called with the number of objects or pods that were just dealt with.
@@ -95,23 +101,26 @@ pub struct Client {
 impl Client {
     /// Opens `n_connections` (at least one) connections to `url`, such as `http://127.0.0.1:7420` or `127.0.0.1:7420`.
     pub async fn connect(url: &str, n_connections: usize) -> Result<Self, ClientError> {
-        Self::connect_trusting(url, n_connections, None).await
+        Self::connect_with(url, n_connections, &Credentials::default()).await
     }
 
-    /// The same, and for `https://` with TLS: the server's certificate has to be of the authority in `ca_file`, which is in PEM,
-    /// and for the host of the URL.
-    pub async fn connect_trusting(
+    /// The same with `credentials`, whose files are read once, here. For `https://` the server's certificate has to be of the
+    /// authority in `ca_file`, and for the host of the URL.
+    pub async fn connect_with(
         url: &str,
         n_connections: usize,
-        ca_file: Option<&Path>,
+        credentials: &Credentials,
     ) -> Result<Self, ClientError> {
-        let endpoint = endpoint(url, ca_file)?;
+        let endpoint = endpoint(url, credentials)?;
+        let authorization = credentials
+            .authorization()
+            .map_err(|reason| ClientError::Url { url: url.to_owned(), reason })?;
         let mut channels = Vec::with_capacity(n_connections.max(1));
         for _ in 0..n_connections.max(1) {
             let connected = endpoint.connect().await;
-            channels.push(
-                connected.map_err(|source| ClientError::Connect { url: url.to_owned(), source })?,
-            );
+            let wire =
+                connected.map_err(|source| ClientError::Connect { url: url.to_owned(), source })?;
+            channels.push(Channel::new(wire, authorization.clone()));
         }
         Ok(Self { channels })
     }
@@ -142,6 +151,12 @@ impl Client {
     /// The session service over the first connection.
     pub fn session(&self) -> SessionServiceClient<Channel> {
         SessionServiceClient::new(self.channels[0].clone())
+            .max_decoding_message_size(MAX_MESSAGE_BYTES)
+    }
+
+    /// The lifecycle service over the first connection.
+    pub fn lifecycle(&self) -> LifecycleServiceClient<Channel> {
+        LifecycleServiceClient::new(self.channels[0].clone())
             .max_decoding_message_size(MAX_MESSAGE_BYTES)
     }
 
@@ -190,7 +205,7 @@ impl Client {
     }
 }
 
-fn endpoint(url: &str, ca_file: Option<&Path>) -> Result<Endpoint, ClientError> {
+fn endpoint(url: &str, credentials: &Credentials) -> Result<Endpoint, ClientError> {
     let refuse = |reason: &str| ClientError::Url { url: url.to_owned(), reason: reason.to_owned() };
     let with_scheme = match url.split_once("://") {
         None => format!("http://{url}"),
@@ -202,47 +217,72 @@ fn endpoint(url: &str, ca_file: Option<&Path>) -> Result<Endpoint, ClientError> 
     let is_tls = with_scheme.starts_with("https://");
     let endpoint =
         Endpoint::from_shared(with_scheme).map_err(|error| refuse(&error.to_string()))?;
-    if endpoint.uri().host().is_none_or(str::is_empty) {
+    let Some(host) = endpoint.uri().host().filter(|host| !host.is_empty()) else {
         return Err(refuse("names no host"));
+    };
+    if !is_tls {
+        credentials.check_plain(is_loopback(host)).map_err(|reason| refuse(&reason))?;
     }
     let endpoint = endpoint.tcp_nodelay(true).connect_timeout(Duration::from_secs(5));
-    match (is_tls, ca_file) {
-        (true, Some(path)) => {
-            let shown = path.display();
-            let authority = std::fs::read(path)
-                .map_err(|error| refuse(&format!("cannot read `{shown}`: {error}")))?;
-            // tonic passes over whatever is none, and blames the server for it later.
-            if !String::from_utf8_lossy(&authority).contains("-----BEGIN CERTIFICATE-----") {
-                return Err(refuse(&format!("`{shown}` holds no certificate in PEM")));
-            }
-            let tls = ClientTlsConfig::new().ca_certificate(Certificate::from_pem(authority));
-            endpoint.tls_config(tls).map_err(|error| {
-                refuse(&format!("`{shown}` is no certificate in PEM: {}", root_cause(&error)))
-            })
-        }
-        (true, None) => Err(refuse("`https://` needs the authority's certificate, `--ca-file`")),
-        (false, Some(_)) => Err(refuse("`--ca-file` is for `https://`")),
-        (false, None) => Ok(endpoint),
+    if !is_tls {
+        return Ok(endpoint);
     }
+    let tls = credentials.tls().map_err(|reason| refuse(&reason))?;
+    endpoint.tls_config(tls).map_err(|error| {
+        let files = credentials.tls_files();
+        refuse(&format!("cannot use {files} for TLS: {}", root_cause(&error)))
+    })
+}
+
+/// Whether what is sent to `host`, as it stands in a URL, stays on this machine.
+fn is_loopback(host: &str) -> bool {
+    let address = host.trim_start_matches('[').trim_end_matches(']').parse::<IpAddr>();
+    host.eq_ignore_ascii_case("localhost")
+        || address.is_ok_and(|address| address.to_canonical().is_loopback())
 }
 
 #[cfg(test)]
 mod tests {
-    use super::{Client, ClientError, endpoint};
+    use super::{Client, ClientError, Credentials, endpoint, is_loopback};
 
     #[test]
     fn scheme_is_optional_and_bad_urls_are_refused() {
-        assert_eq!(endpoint("127.0.0.1:7420", None).unwrap().uri(), "http://127.0.0.1:7420/");
+        let none = Credentials::default();
+        assert_eq!(endpoint("127.0.0.1:7420", &none).unwrap().uri(), "http://127.0.0.1:7420/");
         for bad in ["https://localhost:1", "ftp://localhost", "http://", "", "http://a b"] {
-            assert!(matches!(endpoint(bad, None), Err(ClientError::Url { .. })), "{bad}");
+            assert!(matches!(endpoint(bad, &none), Err(ClientError::Url { .. })), "{bad}");
         }
-        let ca_file = Some(std::path::Path::new("no-such-file.crt"));
-        for (url, expected) in [
-            ("https://localhost:1", "cannot read `no-such-file.crt`"),
-            ("http://localhost:1", "`--ca-file` is for `https://`"),
+    }
+
+    #[test]
+    fn credentials_have_to_fit_the_scheme() {
+        let trusting = Credentials::trusting("no-such-file.crt");
+        let token = Credentials { token_file: Some("t".into()), ..Credentials::default() };
+        let half = Credentials { client_cert_file: Some("c".into()), ..trusting.clone() };
+        for (url, credentials, expected) in [
+            ("https://localhost:1", &trusting, "cannot read `no-such-file.crt`"),
+            ("http://localhost:1", &trusting, "`--ca-file` is for `https://`"),
+            ("http://localhost:1", &half, "is for `https://`"),
+            ("http://berth.example:1", &token, "a token is not sent over plain `http://`"),
+            ("https://berth.example:1", &token, "`--ca-file`"),
         ] {
-            let error = endpoint(url, ca_file).unwrap_err().to_string();
+            let error = endpoint(url, credentials).unwrap_err().to_string();
             assert!(error.contains(expected), "{error}");
+        }
+        assert!(endpoint("http://[::1]:1", &token).is_ok());
+    }
+
+    #[test]
+    fn loopback_is_told_by_its_name_or_address() {
+        for host in
+            ["localhost", "LOCALHOST", "127.0.0.1", "127.9.9.9", "[::1]", "[::ffff:127.0.0.1]"]
+        {
+            assert!(is_loopback(host), "{host}");
+        }
+        for host in
+            ["localhost.example", "10.0.0.1", "0.0.0.0", "[::]", "berth", "127.0.0.1.example"]
+        {
+            assert!(!is_loopback(host), "{host}");
         }
     }
 

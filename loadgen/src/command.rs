@@ -1,13 +1,17 @@
 //! The command line: what can be asked, and where its answer goes.
 
+mod feed;
 mod interrupt;
 pub mod openb;
 mod output_file;
+pub mod overload;
 pub mod run;
+pub mod soak;
 
 use std::io::Write as _;
 use std::path::PathBuf;
 use std::process::ExitCode;
+use std::time::Duration;
 
 use berth_proto::berth_v1::{TieBreak, TieBreakRule};
 use clap::{Parser, Subcommand, ValueEnum};
@@ -16,6 +20,8 @@ use indicatif::{ProgressBar, ProgressStyle};
 use crate::client::{ClientError, OnProgress};
 use crate::cluster::SpecError;
 use crate::load::LoadError;
+use crate::overload::OverloadError;
+use crate::soak::SoakError;
 use crate::trace::TraceError;
 use crate::trace::replay::ReplayError;
 
@@ -34,7 +40,11 @@ pub enum Command {
     /// Place a synthetic workload and measure it.
     Run(Box<run::Flags>),
     /// Replay the openb trace and compare with recorded answers.
-    Openb(openb::Flags),
+    Openb(Box<openb::Flags>),
+    /// Find the highest rate that a server takes, offer many times that, and judge what becomes of it.
+    Overload(Box<overload::Flags>),
+    /// Do everything that callers do for a long time, recount the cluster all along, and judge whether memory stays flat.
+    Soak(Box<soak::Flags>),
 }
 
 impl Cli {
@@ -43,7 +53,9 @@ impl Cli {
     pub async fn run(self) -> Result<ExitCode, CommandError> {
         match self.command {
             Command::Run(flags) => run::run(*flags).await,
-            Command::Openb(flags) => openb::run(flags).await,
+            Command::Openb(flags) => openb::run(*flags).await,
+            Command::Overload(flags) => overload::run(*flags).await,
+            Command::Soak(flags) => soak::run(*flags).await,
         }
     }
 }
@@ -72,6 +84,12 @@ pub enum CommandError {
     /// A replay that stopped.
     #[error(transparent)]
     Replay(#[from] ReplayError),
+    /// A server that could not be overloaded.
+    #[error(transparent)]
+    Overload(#[from] OverloadError),
+    /// A soak that could not be made.
+    #[error(transparent)]
+    Soak(#[from] SoakError),
     /// The server refused objects of the feed.
     #[error("the server refused {n} objects of the feed, first {first}")]
     Refused {
@@ -97,11 +115,15 @@ impl CommandError {
             CommandError::Flags(_)
             | CommandError::Spec(_)
             | CommandError::Load(LoadError::Spec { .. })
+            | CommandError::Overload(OverloadError::Spec { .. })
+            | CommandError::Soak(SoakError::Spec { .. })
             | CommandError::Client(ClientError::Url { .. }) => ExitCode::from(2),
             CommandError::Trace(_)
             | CommandError::Client(_)
             | CommandError::Load(_)
             | CommandError::Replay(_)
+            | CommandError::Overload(_)
+            | CommandError::Soak(_)
             | CommandError::Refused { .. }
             | CommandError::Signal(_)
             | CommandError::Write { .. } => ExitCode::FAILURE,
@@ -146,6 +168,15 @@ impl TieBreakFlag {
         };
         Some(TieBreak { rule: rule.into(), seed })
     }
+}
+
+/// A flag's positive number of seconds.
+fn seconds(flag: &str, seconds: f64) -> Result<Duration, CommandError> {
+    let duration = Duration::try_from_secs_f64(seconds).ok();
+    duration.filter(|duration| !duration.is_zero()).ok_or_else(|| {
+        let message = format!("`--{flag}`: `{seconds}` is not a positive number of seconds");
+        CommandError::Flags(message)
+    })
 }
 
 /// Prints a result: its text for people, or its JSON.

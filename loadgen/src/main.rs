@@ -1,5 +1,6 @@
 //! `berth-loadgen`: puts load on a running Berth.
 
+use std::io::Write as _;
 use std::process::ExitCode;
 
 use berth_loadgen::command::Cli;
@@ -13,24 +14,37 @@ fn main() -> ExitCode {
     let runtime = match tokio::runtime::Runtime::new() {
         Ok(runtime) => runtime,
         Err(error) => {
-            eprintln!("berth-loadgen: cannot start the runtime: {error}");
+            tell(format_args!("cannot start the runtime: {error}"));
             return ExitCode::FAILURE;
         }
     };
     runtime.block_on(cli.run()).unwrap_or_else(|error| {
         // Errors name their own cause, so the chain below them is not printed again.
-        eprintln!("berth-loadgen: {error}");
+        tell(format_args!("{error}"));
         error.exit_code()
     })
+}
+
+/// Not by `eprintln!`, which panics where nobody can hear.
+fn tell(what: std::fmt::Arguments<'_>) {
+    drop(writeln!(std::io::stderr(), "berth-loadgen: {what}"));
 }
 
 /// Help and version as the parser prints them; its errors under this program's name, as all others.
 fn refuse(error: &clap::Error) -> ! {
     if !error.use_stderr() {
-        error.exit();
+        // Help and version are output like any other.
+        let printed = error.print().and_then(|()| std::io::stdout().flush());
+        if let Err(cause) = printed.as_ref().map_err(std::io::Error::kind)
+            && cause != std::io::ErrorKind::BrokenPipe
+        {
+            tell(format_args!("cannot write the output: {cause}"));
+            std::process::exit(1);
+        }
+        std::process::exit(error.exit_code());
     }
     let text = error.render().to_string();
     let text = text.strip_prefix("error: ").unwrap_or(&text);
-    eprintln!("berth-loadgen: {}", text.trim_end());
+    tell(format_args!("{}", text.trim_end()));
     std::process::exit(error.exit_code())
 }

@@ -2,6 +2,7 @@
 
 pub mod html;
 pub mod number;
+pub mod overload;
 pub mod replay;
 pub mod svg;
 pub mod table;

@@ -6,6 +6,8 @@
 mod fake_server;
 #[path = "grpc/load.rs"]
 mod load;
+#[path = "grpc/overload.rs"]
+mod overload;
 #[path = "grpc/process.rs"]
 mod process;
 #[path = "grpc/replay.rs"]

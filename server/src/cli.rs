@@ -1,6 +1,7 @@
 //! The `berth` command: one file a subcommand.
 
 pub mod backend;
+pub mod config;
 pub mod conformance;
 pub mod demo;
 pub mod drain;
@@ -21,7 +22,8 @@ use std::io;
 use std::process::ExitCode;
 
 use crate::apiserver::ConnectError;
-use crate::config::ConfigError;
+use crate::config::policy::Profiles;
+use crate::config::{Config, ConfigError};
 use crate::feed::FeedError;
 use crate::runtime::StartError;
 
@@ -75,6 +77,11 @@ pub enum Command {
     /// Copies of the pod are placed one after another, each where kube-scheduler would put it with those before it in place, until one
     /// fits nowhere: spread, affinity, ports and volumes count between them. The cluster stays as it is.
     Headroom(headroom::HeadroomArgs),
+    /// Say whether a configuration can be used, and what it comes to
+    ///
+    /// Reads what `berth serve` would be configured by, flags and variables included, and the scheduling policy. Nothing else is
+    /// opened, and nothing is changed.
+    Config(Box<config::ConfigArgs>),
     /// Replay recorded decisions, or run lifecycle examples, and compare
     Conformance(conformance::ConformanceArgs),
     /// Say what happens next to pods: phase, conditions, deletion, eviction
@@ -141,8 +148,17 @@ pub fn run(cli: Cli) -> Result<ExitCode, CliError> {
         Command::Preempt(args) => block_on(None, preempt::run(args)),
         Command::Drain(args) => block_on(None, drain::run(args)),
         Command::Headroom(args) => block_on(None, headroom::run(args)),
+        Command::Config(args) => config::run(&args),
         Command::Conformance(args) => conformance::run(args),
         Command::Lifecycle(args) => lifecycle::run(args),
+    }
+}
+
+/// The policies that a configuration names; the default one where it names none.
+fn load_profiles(config: &Config) -> Result<Profiles, ConfigError> {
+    match &config.scheduler_config {
+        Some(path) => Profiles::load(path),
+        None => Ok(Profiles::default()),
     }
 }
 

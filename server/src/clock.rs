@@ -8,6 +8,12 @@ pub fn now() -> Instant {
     Instant::now()
 }
 
+/// The wall clock, for what others are told of when something happened.
+#[must_use]
+pub fn wall() -> SystemTime {
+    SystemTime::now()
+}
+
 /// Seconds since 1970-01-01T00:00:00Z by the wall clock, for decisions that are about moments of Kubernetes objects; saturating.
 #[must_use]
 pub fn unix_seconds() -> i64 {

@@ -6,6 +6,8 @@
 use std::fmt;
 use std::path::{Path, PathBuf};
 
+pub mod audit;
+pub mod auth;
 pub mod decode;
 pub mod document;
 pub mod duration;
@@ -13,14 +15,19 @@ pub mod expander;
 pub mod extender;
 pub mod file;
 pub mod kube;
+pub mod limits;
 pub mod policy;
 pub mod tls;
+pub mod tracing;
 
+pub use audit::{AuditOptions, AuditTarget};
+pub use auth::AuthOptions;
 pub use expander::{ExpanderConfig, ExpanderSection};
 pub use extender::ExtenderOptions;
 pub use file::{Config, Overrides};
 pub use kube::KubeOptions;
 pub use tls::TlsFiles;
+pub use tracing::TracingOptions;
 
 use document::Document;
 

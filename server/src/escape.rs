@@ -12,6 +12,20 @@ pub fn printable_lines(text: &str) -> Cow<'_, str> {
     escaped(text, |c| if c == '\n' { "\n".to_owned() } else { c.escape_default().to_string() })
 }
 
+/// What [`clipped`] keeps of a long text, in bytes: its beginning, and its end, where the reason stands.
+const KEPT_HEAD: usize = 700;
+const KEPT_TAIL: usize = 200;
+
+/// `text` without its middle where it is long: an error quotes what was sent, and that may be megabytes.
+pub fn clipped(text: &str) -> Cow<'_, str> {
+    if text.len() <= KEPT_HEAD + KEPT_TAIL {
+        return Cow::Borrowed(text);
+    }
+    let head = &text[..text.floor_char_boundary(KEPT_HEAD)];
+    let tail = &text[text.ceil_char_boundary(text.len() - KEPT_TAIL)..];
+    Cow::Owned(format!("{head}…{tail}"))
+}
+
 /// `text` with every such character written as `escape` says.
 pub(crate) fn escaped(text: &str, escape: impl Fn(char) -> String) -> Cow<'_, str> {
     if !text.contains(steers) {
@@ -33,6 +47,16 @@ pub(crate) fn steers(c: char) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_long_text_keeps_its_ends() {
+        let short = "x".repeat(900);
+        assert!(matches!(clipped(&short), Cow::Borrowed(_)));
+        let long = format!("a{}b", "ж".repeat(1 << 20));
+        let kept = clipped(&long);
+        assert!(kept.starts_with("aж") && kept.ends_with("жb") && kept.contains("ж…ж"));
+        assert!(kept.len() < 910, "{}", kept.len());
+    }
 
     #[test]
     fn control_characters_are_written_out() {

@@ -24,13 +24,16 @@ use std::sync::Arc;
 use axum::Router;
 use axum::body::Body;
 use axum::extract::{Request, State as Shared};
-use axum::http::header::CONTENT_TYPE;
+use axum::http::HeaderMap;
+use axum::http::header::{CONTENT_LENGTH, CONTENT_TYPE};
 use axum::response::Response;
 use axum::routing::post;
 
+use crate::admission::Lane;
 use crate::clock;
 use crate::config::extender::ExtenderOptions;
 use crate::config::policy::Profiles;
+use crate::escape;
 use crate::grpc::{Deadline, State};
 use crate::telemetry::{ExtenderOutcome, ExtenderVerb};
 use body::Bodies;
@@ -106,11 +109,19 @@ async fn bind(Shared(state): Shared<Arc<State>>, request: Request) -> Response {
 }
 
 async fn answer(verb: ExtenderVerb, state: Arc<State>, request: Request) -> Response {
-    let body = state.extender.bodies.read(request).await;
     let started = clock::now();
-    let answered = match body {
-        Ok(body) => carry_out(verb, &state, body).await,
-        Err(failure) => Err(failure),
+    // Held until the answer is made.
+    let visit = state.admission.visit(lane(verb, request.headers()), started);
+    let (answered, started) = match &visit {
+        Ok(_) => {
+            let body = state.extender.bodies.read(request).await;
+            let started = clock::now();
+            match body {
+                Ok(body) => (carry_out(verb, &state, body).await, started),
+                Err(failure) => (Err(failure), started),
+            }
+        }
+        Err(refused) => (Err(Failure::from(refused.clone())), started),
     };
     let counts = state.metrics.extender();
     counts.record_duration(verb, clock::now() - started);
@@ -121,9 +132,23 @@ async fn answer(verb: ExtenderVerb, state: Arc<State>, request: Request) -> Resp
         }
         Err(failure) => {
             counts.count(verb, failure.outcome());
-            tracing::warn!(verb = verb.name(), "an extender call failed: {failure}");
+            // Of those there are many at a time, and the metrics count them.
+            if !matches!(failure, Failure::Busy { .. }) {
+                let reason = failure.to_string();
+                let reason = escape::clipped(&reason);
+                tracing::warn!(verb = verb.name(), "an extender call failed: {reason}");
+            }
             failure.response(verb)
         }
+    }
+}
+
+/// Where it will be carried out, as far as its headers tell.
+fn lane(verb: ExtenderVerb, headers: &HeaderMap) -> Lane {
+    let length = headers.get(CONTENT_LENGTH).and_then(|value| value.to_str().ok()?.parse().ok());
+    match length {
+        Some(0..=LONG_BODY) if verb != ExtenderVerb::Preempt => Lane::Quick,
+        Some(_) | None => Lane::Decision,
     }
 }
 

@@ -54,6 +54,16 @@ pub enum FeedError {
         /// What is wrong there.
         reason: String,
     },
+    /// Whatever the files hold, none of it is of a kind that Berth reads: taken for a cluster, they would empty it.
+    #[error(
+        "nothing in {paths} is of a kind that is read; there are only others, such as `{kind}`"
+    )]
+    OtherKinds {
+        /// The files as they were named.
+        paths: String,
+        /// The first kind, by name, that they do hold.
+        kind: String,
+    },
     /// The file holds no object at all.
     #[error("`{path}` holds no Kubernetes object")]
     Empty {

@@ -6,12 +6,14 @@ pub(crate) mod autoscaler;
 mod call;
 pub(crate) mod cluster;
 pub(crate) mod convert;
-mod deadline;
+pub mod deadline;
 mod expander;
+mod idempotency;
 #[cfg(test)]
 pub(crate) mod fixture;
-mod label_selector;
+pub mod label_selector;
 pub(crate) mod lifecycle;
+pub(crate) mod method;
 pub(crate) mod placement;
 mod pool;
 pub(crate) mod preemption;
@@ -32,7 +34,10 @@ use tokio::sync::watch;
 use tonic::service::Routes;
 use tonic_health::server::{HealthReporter, HealthService};
 
+use crate::admission::{Admission, Lane, LaneWorkers, LoadLimits};
 use crate::apiserver::lease::Leadership;
+use crate::audit::Audit;
+use crate::auth::{Access, Auth};
 use crate::clock;
 use crate::config::policy::Profiles;
 use crate::expander::Expander;
@@ -40,10 +45,14 @@ use crate::extender::Extender;
 use crate::feed::Freshness;
 use crate::ledger::{self, Grants, Ledger, Memory};
 use crate::telemetry::Metrics;
+use crate::telemetry::trace::Tracer;
 
 use asked::Asked;
-pub(crate) use call::CallService;
+pub(crate) use call::unread::Unread;
+use call::unread::Watch;
+pub(crate) use call::{CallService, REQUEST_ID};
 pub(crate) use deadline::Deadline;
+use idempotency::Answers;
 use pool::Pool;
 pub use session::SessionLimits;
 use session::SessionTable;
@@ -60,6 +69,8 @@ pub struct Limits {
     pub max_snapshot_objects: usize,
     /// Of what-if sessions, those of all callers together.
     pub sessions: SessionLimits,
+    /// Of what is under way.
+    pub load: LoadLimits,
 }
 
 impl Default for Limits {
@@ -69,6 +80,7 @@ impl Default for Limits {
             max_pods_per_request: 100_000,
             max_snapshot_objects: 4_000_000,
             sessions: SessionLimits::default(),
+            load: LoadLimits::default(),
         }
     }
 }
@@ -81,6 +93,16 @@ pub(crate) struct State {
     pub(crate) tie_break: TieBreak,
     pub(crate) limits: Limits,
     pub(crate) metrics: Metrics,
+    /// Who calls.
+    pub(crate) auth: Auth,
+    /// Whether a call may be begun now.
+    pub(crate) admission: Admission,
+    /// Answers that wait for their readers.
+    pub(crate) unread: Watch,
+    /// Answers to requests that may come again.
+    pub(crate) answers: Arc<Answers>,
+    /// Who changed what.
+    pub(crate) audit: Audit,
     pub(crate) sessions: SessionTable,
     pub(crate) freshness: Freshness,
     pub(crate) pool: Pool,
@@ -93,6 +115,8 @@ pub(crate) struct State {
     pub(crate) expander: Expander,
     /// What kube-scheduler's extender calls share.
     pub(crate) extender: Extender,
+    /// What belongs to which trace.
+    pub(crate) tracer: Tracer,
     /// The API server, once connected: where the extender binds pods.
     pub(crate) api_server: OnceLock<kube::Client>,
     /// Who schedules, where this server stands for election or schedules alone.
@@ -124,6 +148,15 @@ impl State {
     ) -> State {
         let metrics = Metrics::new();
         let extender = Extender::of(&profiles);
+        let (counts, patience) = (metrics.admission().clone(), limits.load.max_queue_time);
+        let pool = Pool::of_decisions(patience, &counts);
+        let simulation_pool = Pool::of_simulations(patience, &counts);
+        let ledger_pool = Pool::of(Lane::Ledger, N_LEDGER_THREADS, patience, &counts);
+        let workers = LaneWorkers {
+            decision: pool.workers().clone(),
+            simulation: simulation_pool.workers().clone(),
+            ledger: ledger_pool.workers().clone(),
+        };
         State {
             cluster,
             profiles,
@@ -131,13 +164,19 @@ impl State {
             limits,
             sessions: SessionTable::new(limits.sessions, metrics.sessions().clone()),
             metrics,
+            auth: Auth::open(),
+            admission: Admission::new(limits.load, workers, counts),
+            unread: Watch::new(clock::now()),
+            answers: Arc::default(),
+            audit: Audit::off(),
             freshness: Freshness::default(),
-            pool: Pool::new(),
-            simulation_pool: Pool::beside_others(),
+            pool,
+            simulation_pool,
             grants: Arc::new(Grants::new(Arc::new(Memory::new(ledger::first_revision())))),
-            ledger_pool: Pool::of(N_LEDGER_THREADS),
+            ledger_pool,
             expander: Expander::default(),
             extender,
+            tracer: Tracer::off(),
             api_server: OnceLock::new(),
             leadership: OnceLock::new(),
             broken: OnceLock::new(),
@@ -146,9 +185,19 @@ impl State {
         }
     }
 
+    /// The same for callers that are known, with a line of what they change.
+    pub(crate) fn with_auth(self, auth: Auth, audit: Audit) -> State {
+        State { auth, audit, ..self }
+    }
+
     /// The same with extender calls answered otherwise than by all of every profile.
     pub(crate) fn with_extender(self, extender: Extender) -> State {
         State { extender, ..self }
+    }
+
+    /// The same with spans sent somewhere.
+    pub(crate) fn with_tracer(self, tracer: Tracer) -> State {
+        State { tracer, ..self }
     }
 
     /// The same with another ledger than one in memory.
@@ -189,12 +238,12 @@ impl State {
     /// The cluster that a request asks: the live one where it names no session.
     ///
     /// # Errors
-    /// [`CallError::NoSuchSession`].
-    fn asked(&self, session_id: &str) -> Result<Asked, CallError> {
+    /// [`CallError::NoSuchSession`], also where it is another caller's.
+    fn asked_by(&self, access: &Access, session_id: &str) -> Result<Asked, CallError> {
         if session_id.is_empty() {
             return Ok(Asked::Live(self.cluster.clone()));
         }
-        Ok(Asked::Session(self.sessions.get(session_id, clock::now())?))
+        Ok(Asked::Session(self.sessions.get(session_id, access.caller(), clock::now())?))
     }
 
     /// May a single decision on `cluster` run on the reactor? Not while a long write holds the lock that an assume may need.

@@ -2,12 +2,15 @@
 
 pub(crate) mod health;
 mod metrics;
+mod trace;
 
 use std::sync::Arc;
 
 use axum::Router;
+use axum::middleware::from_fn_with_state;
 use axum::routing::get;
 
+use crate::auth;
 use crate::extender;
 use crate::grpc::State;
 
@@ -19,5 +22,7 @@ pub(crate) fn router(state: Arc<State>) -> Router {
         .route("/metrics", get(metrics::metrics))
         .merge(extender::routes())
         .fallback(health::not_found)
+        .layer(from_fn_with_state(state.clone(), auth::http::authorize))
+        .layer(from_fn_with_state(state.clone(), trace::trace))
         .with_state(state)
 }

@@ -160,6 +160,19 @@ pub trait Ledger: Send + Sync + 'static {
     /// # Errors
     /// [`LedgerError`] when it cannot be read.
     fn journal(&self, after: Revision, limit: usize) -> Result<JournalPage, LedgerError>;
+
+    /// Why the last call failed, until a change has been written since; `None` in health. Does not block.
+    fn fault(&self) -> Option<String> {
+        None
+    }
+
+    /// Writes what is there already, to find out whether a fault has passed. Changes nothing, whoever looks.
+    ///
+    /// # Errors
+    /// [`LedgerError`] while it has not.
+    fn probe(&self) -> Result<(), LedgerError> {
+        Ok(())
+    }
 }
 
 /// Why a ledger cannot be read or written now.

@@ -10,6 +10,7 @@
 //! No rule of scheduling lives here: a decision is `berth_engine`'s, and this crate carries it.
 
 pub mod runtime;
+pub mod in_process;
 
 pub mod grpc;
 pub mod http;
@@ -21,6 +22,10 @@ pub mod scheduler;
 pub mod expander;
 
 pub mod ledger;
+
+pub mod auth;
+mod admission;
+mod audit;
 
 pub mod clock;
 mod vital;

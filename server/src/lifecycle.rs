@@ -8,6 +8,7 @@ use std::fmt::Write as _;
 use berth_engine::ModelError;
 use berth_engine::lifecycle;
 use berth_proto::berth_v1;
+use prost::Message;
 use serde::de::DeserializeOwned;
 use serde_json::{Map, Value};
 
@@ -93,6 +94,8 @@ pub struct Function {
     /// The name in the specification, such as `DecideRestart`.
     pub name: &'static str,
     decide: fn(&Value) -> Result<Value, FunctionError>,
+    decide_message: fn(&[u8]) -> Result<Vec<u8>, FunctionError>,
+    as_json: fn(&[u8]) -> Result<Value, FunctionError>,
     answers: fn(Value) -> Result<(), String>,
 }
 
@@ -141,6 +144,22 @@ impl Function {
     pub fn decide(&self, request: &Value) -> Result<Value, FunctionError> {
         (self.decide)(request)
     }
+
+    /// Calls the function with its request as protobuf; the answer is its response as protobuf.
+    ///
+    /// # Errors
+    /// [`FunctionError`], with the path of the field where the function refused it.
+    pub fn decide_message(&self, request: &[u8]) -> Result<Vec<u8>, FunctionError> {
+        (self.decide_message)(request)
+    }
+
+    /// The JSON form of a request that is given as protobuf.
+    ///
+    /// # Errors
+    /// [`FunctionError::Request`] where it is no request, or has no JSON form, as a time after the year 9999.
+    pub fn as_json(&self, request: &[u8]) -> Result<Value, FunctionError> {
+        (self.as_json)(request)
+    }
 }
 
 macro_rules! table {
@@ -151,6 +170,8 @@ macro_rules! table {
                 group: $group,
                 name: $name,
                 decide: |value| decide(value, lifecycle::$module::$function),
+                decide_message: |bytes| decide_message(bytes, lifecycle::$module::$function),
+                as_json: as_json::<berth_v1::$request>,
                 answers: read::<berth_v1::$response>,
             },)+
         ];
@@ -172,6 +193,30 @@ where
         .map_err(|error| FunctionError::Request(file::describe(&error)))?;
     let response = function(&request)?;
     serde_json::to_value(&response).map_err(|error| FunctionError::Answer(error.to_string()))
+}
+
+/// Decodes the request, calls the function, encodes the answer.
+fn decide_message<Request, Response>(
+    bytes: &[u8],
+    function: fn(&Request) -> Result<Response, ModelError>,
+) -> Result<Vec<u8>, FunctionError>
+where
+    Request: Message + Default,
+    Response: Message,
+{
+    Ok(function(&decoded(bytes)?)?.encode_to_vec())
+}
+
+fn as_json<Request>(bytes: &[u8]) -> Result<Value, FunctionError>
+where
+    Request: Message + Default + serde::Serialize,
+{
+    let request: Request = decoded(bytes)?;
+    serde_json::to_value(&request).map_err(|error| FunctionError::Request(error.to_string()))
+}
+
+fn decoded<T: Message + Default>(bytes: &[u8]) -> Result<T, FunctionError> {
+    T::decode(bytes).map_err(|error| FunctionError::Request(error.to_string()))
 }
 
 /// Whether a value is of the form of a message.

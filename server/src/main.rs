@@ -1,11 +1,11 @@
 //! The `berth` binary: parse the command line, run the command, print what went wrong.
 
 use std::ffi::OsString;
-use std::io::Write as _;
+use std::io::{self, ErrorKind, Write as _};
 use std::process::ExitCode;
 
 use berth_server::cli::{self, environment};
-use berth_server::escape;
+use berth_server::{escape, telemetry};
 
 #[global_allocator]
 static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
@@ -15,8 +15,10 @@ fn main() -> ExitCode {
         Ok(code) => code,
         Err(error) => {
             let text = error.to_string();
-            // A closed stderr leaves nobody to tell; the exit status still says it.
-            drop(writeln!(std::io::stderr(), "berth: {}", escape::printable_lines(&text)));
+            if !telemetry::log_failure(&escape::printable_lines(&text)) {
+                // A closed stderr leaves nobody to tell; the exit status still says it.
+                drop(writeln!(std::io::stderr(), "berth: {}", escape::printable_lines(&text)));
+            }
             ExitCode::FAILURE
         }
     }
@@ -24,6 +26,19 @@ fn main() -> ExitCode {
 
 fn run() -> anyhow::Result<ExitCode> {
     let arguments: Vec<OsString> = std::env::args_os().collect();
-    let cli = environment::parse(&arguments).unwrap_or_else(|error| error.exit());
-    Ok(cli::run(cli)?)
+    match environment::parse(&arguments) {
+        Ok(cli) => Ok(cli::run(cli)?),
+        Err(error) => Ok(answer(&error)?),
+    }
+}
+
+/// Help and version, which are output like any other, or what is wrong with the command line, with its own status.
+fn answer(error: &clap::Error) -> io::Result<ExitCode> {
+    let status = ExitCode::from(u8::try_from(error.exit_code()).unwrap_or(u8::MAX));
+    match error.print().and_then(|()| io::stdout().flush()) {
+        Err(cause) if !error.use_stderr() && cause.kind() != ErrorKind::BrokenPipe => {
+            Err(io::Error::new(cause.kind(), format!("cannot write the output: {cause}")))
+        }
+        Ok(()) | Err(_) => Ok(status),
+    }
 }

@@ -1,6 +1,15 @@
 //! Start, drain, stop: the one way to run Berth, used by `berth serve`, by the demo and by every test.
 
+mod accept;
+mod connection;
+mod http1;
+mod ledger_upkeep;
 mod linger;
+mod listen;
+mod peer;
+pub(crate) mod reload;
+mod seldom;
+mod stall;
 mod tls;
 
 use std::future::Future;
@@ -11,20 +20,31 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use berth_engine::{Cluster, TieBreak};
-use tokio::net::TcpListener;
-use tokio::sync::watch;
+use tokio::sync::{mpsc, watch};
 use tokio::task::JoinHandle;
-use tokio_stream::StreamExt;
+use tokio_stream::StreamExt as _;
+use tokio_stream::wrappers::ReceiverStream;
 use tonic::transport::Server as Transport;
-use tonic::transport::server::TcpIncoming;
 use tonic_health::ServingStatus;
 use tonic_health::server::HealthReporter;
 
-use linger::Lingering;
+use accept::{Port, accept};
+use connection::Connection;
+use ledger_upkeep::LedgerUpkeep;
+use listen::{Guard, listen};
+use reload::Reloader;
+use tls::{Protocol, Tls};
 
+pub use crate::admission::LoadLimits;
+use crate::audit::Audit;
+pub use crate::audit::AuditError;
+use crate::auth::{Auth, TokenFile, TokenFileError};
 use crate::clock;
 use crate::config::policy::Profiles;
-use crate::config::{ConfigError, ExpanderConfig, ExtenderOptions, TlsFiles};
+use crate::config::{
+    AuditOptions, AuthOptions, ConfigError, ExpanderConfig, ExtenderOptions, TlsFiles,
+    TracingOptions,
+};
 use crate::expander::Expander;
 use crate::extender::{Extender, PolicyChoiceError};
 use crate::feed::file::{self, Dump, LoadReport};
@@ -34,17 +54,24 @@ pub use crate::grpc::{Limits, SessionLimits};
 use crate::http;
 use crate::http::health::readiness;
 use crate::ledger::{self, Embedded, OpenError};
+use crate::telemetry::TracingError;
+use crate::telemetry::trace::Tracer;
+pub use peer::{Peer, PeerCertificate};
+pub use reload::ReadError;
 pub use tls::TlsError;
 
 /// Bytes that a client may send ahead of the server's reading, per stream and per connection.
 const STREAM_WINDOW_BYTES: u32 = 4 << 20;
 const CONNECTION_WINDOW_BYTES: u32 = 16 << 20;
-const MAX_STREAMS_PER_CONNECTION: u32 = 1_024;
+/// How often a silent peer is pinged, and how long it may take to answer before its connection is closed.
 const KEEPALIVE: Duration = Duration::from_secs(30);
-/// How often durations are folded, contradictions looked for and idle sessions dropped.
+const KEEPALIVE_TIMEOUT: Duration = Duration::from_secs(20);
+/// How often contradictions are looked for and idle sessions dropped.
 const UPKEEP: Duration = Duration::from_secs(1);
 /// A probe that is being answered when everything else has ended gets this long.
 const HTTP_GRACE: Duration = Duration::from_secs(2);
+/// The last audit lines get this long to be written.
+const AUDIT_GRACE: Duration = Duration::from_secs(5);
 
 /// How to run a server.
 #[derive(Clone, Debug)]
@@ -53,14 +80,21 @@ pub struct ServerOptions {
     pub grpc_address: SocketAddr,
     /// Where HTTP listens; port 0 takes a free one.
     pub http_address: SocketAddr,
-    /// Allows addresses beyond loopback, although whoever reaches them may ask everything.
+    /// Allows addresses beyond loopback without TLS or without authentication, although whoever reaches them may then read along
+    /// or ask everything.
     pub insecure: bool,
-    /// The identity of the gRPC listener; plain text without it. It says who Berth is, not who calls. HTTP is plain always.
+    /// The identity of both listeners, and the authorities by whose certificates callers are known; plain text without it.
     pub tls: Option<TlsFiles>,
+    /// By what callers are known besides their certificates, and what they may do.
+    pub auth: AuthOptions,
+    /// Where a line goes of each call that changes something.
+    pub audit: AuditOptions,
     /// How node groups are chosen for cluster-autoscaler.
     pub expander: ExpanderConfig,
     /// How kube-scheduler's extender calls are answered.
     pub extender: ExtenderOptions,
+    /// Where spans of calls are sent; nowhere without it.
+    pub tracing: Option<TracingOptions>,
     /// The policies that pods may name (S-Q-2).
     pub profiles: Profiles,
     /// How equal totals are broken for requests that do not say.
@@ -86,8 +120,11 @@ impl Default for ServerOptions {
             http_address: loopback,
             insecure: false,
             tls: None,
+            auth: AuthOptions::default(),
+            audit: AuditOptions::default(),
             expander: ExpanderConfig::default(),
             extender: ExtenderOptions::default(),
+            tracing: None,
             profiles: Profiles::default(),
             tie_break: TieBreak::Seeded(0),
             limits: Limits::default(),
@@ -113,13 +150,15 @@ pub enum StartError {
     },
     /// An address beyond loopback, without leave.
     #[error(
-        "refusing to listen for {protocol} on `{address}`: callers are not authenticated, with TLS or without, and whoever reaches that address may ask everything; use a loopback address, or `--insecure` behind a NetworkPolicy"
+        "refusing to listen for {protocol} on `{address}`: {missing}; or use a loopback address, or `--insecure` behind a NetworkPolicy"
     )]
     Insecure {
         /// `gRPC` or `HTTP`.
         protocol: &'static str,
         /// The address as it was asked for.
         address: SocketAddr,
+        /// What is missing there, and the flags that give it.
+        missing: &'static str,
     },
     /// Both listeners on one address.
     #[error("gRPC and HTTP cannot both listen on `{address}`: give one of them another port")]
@@ -127,20 +166,26 @@ pub enum StartError {
         /// The address that both were given.
         address: SocketAddr,
     },
-    /// Certificate or key cannot be used.
-    #[error("cannot serve gRPC with TLS: {0}")]
+    /// Certificate, key or authorities cannot be used.
+    #[error("cannot serve with TLS: {0}")]
     Tls(#[from] TlsError),
-    /// tonic refuses what was checked before.
-    #[error("cannot serve gRPC with TLS: {0}")]
-    Transport(#[from] tonic::transport::Error),
     /// What the expander decides by cannot be read.
     #[error(transparent)]
     Expander(#[from] ConfigError),
     /// The extender is to apply what the profiles do not have.
     #[error(transparent)]
     Extender(#[from] PolicyChoiceError),
-    /// The ledger's file cannot be used.
+    /// Spans cannot be sent where the configuration says.
     #[error(transparent)]
+    Tracing(#[from] TracingError),
+    /// The tokens by which callers are known cannot be read.
+    #[error(transparent)]
+    Tokens(#[from] TokenFileError),
+    /// There is no place for audit lines.
+    #[error(transparent)]
+    Audit(#[from] AuditError),
+    /// The ledger's file cannot be used.
+    #[error("{}; {}", .0, .0.advice())]
     Ledger(#[from] OpenError),
     /// The service descriptors inside this program are broken.
     #[error("cannot describe the services for reflection: {0}")]
@@ -175,11 +220,12 @@ pub struct Server {
     grpc: JoinHandle<()>,
     http: JoinHandle<()>,
     upkeep: JoinHandle<()>,
+    reloader: Reloader,
     grace_period: Duration,
 }
 
 impl Server {
-    /// Opens the ledger, binds both listeners and starts to serve an empty cluster.
+    /// Binds both listeners, opens the ledger and starts to serve an empty cluster.
     ///
     /// # Errors
     /// [`StartError`] with the ledger that cannot be opened or the address that cannot be listened on, and why. Nothing runs
@@ -190,8 +236,11 @@ impl Server {
             http_address,
             insecure,
             tls,
+            auth,
+            audit,
             expander,
             extender,
+            tracing,
             profiles,
             tie_break,
             limits,
@@ -202,25 +251,53 @@ impl Server {
         if grpc_address == http_address && grpc_address.port() != 0 {
             return Err(StartError::SameAddress { address: grpc_address });
         }
-        let ledger = match ledger {
-            Some(path) => Some(open_ledger(path).await?),
-            None => None,
-        };
+        let AuthOptions { token_file, role_bindings } = auth;
+        let tokens = token_file.as_deref().map(TokenFile::read).transpose()?;
+        let takes_certificates = tls.as_ref().is_some_and(|tls| tls.client_ca_file.is_some());
         let expander = Expander::new(&expander)?;
         let extender = Extender::new(&profiles, &extender)?;
-        let transport = transport(tls.as_ref())?;
-        let (grpc_listener, grpc_address) = listen("gRPC", grpc_address, insecure).await?;
-        let (http_listener, http_address) = listen("HTTP", http_address, insecure).await?;
+        let tracer = tracing.as_ref().map(Tracer::new).transpose()?.unwrap_or_else(Tracer::off);
+        let guard = Guard {
+            has_identity: tls.is_some(),
+            authenticates: takes_certificates || tokens.is_some(),
+            insecure,
+        };
+        let (grpc_listener, grpc_address) = listen("gRPC", grpc_address, guard).await?;
+        let (http_listener, http_address) = listen("HTTP", http_address, guard).await?;
         let (draining, drain) = watch::channel(false);
         let (stop_http, http_stop) = watch::channel(false);
         let state =
             State::new(Arc::new(Cluster::new()), profiles, tie_break, limits, drain.clone())
                 .with_expander(expander)
-                .with_extender(extender);
+                .with_extender(extender)
+                .with_tracer(tracer);
+        let reloader = Reloader::default();
+        let connections = state.metrics.connections().clone();
+        let tls = tls.map(|files| Tls::start(&files, &connections, &reloader)).transpose()?;
+        let port = |protocol, counts| Port {
+            protocol,
+            tls: tls.clone(),
+            max_connections: limits.load.max_connections,
+            write_patience: limits.load.slow_reader_timeout,
+            counts,
+        };
+        let counts = state.metrics.auth().clone();
+        let auth = Auth::new(tokens.as_ref(), &role_bindings, takes_certificates, counts)?;
+        let audit = start_audit(audit, auth.is_open()).await?;
+        let state = state.with_auth(auth, audit);
+        // Last: a start that fails for another reason begins no ledger.
+        let ledger = match ledger {
+            Some(path) => Some(open_ledger(path).await?),
+            None => None,
+        };
         let state = Arc::new(match ledger {
             Some(ledger) => state.with_ledger(Arc::new(ledger)),
             None => state,
         });
+        if let Some(tokens) = tokens {
+            let (watched, reloads) = tokens.watched(state.clone());
+            reloader.watch(watched, reloads);
+        }
         if awaits_files {
             state.freshness.begin_load();
         }
@@ -228,8 +305,12 @@ impl Server {
         report_health(&state, &health).await;
         let routes = grpc::routes(&state, health.clone())?;
         let service = CallService::new(routes, state.clone());
-        let grpc = tokio::spawn(serve_grpc(transport, service, grpc_listener, until(drain)));
-        let http = tokio::spawn(serve_http(state.clone(), http_listener, until(http_stop)));
+        let grpc_port = port(Protocol::Grpc, connections.grpc().clone());
+        let http_port = port(Protocol::Http, connections.http().clone());
+        let incoming = accept(grpc_listener, grpc_port);
+        let grpc = tokio::spawn(serve_grpc(transport(&limits), service, incoming, until(drain)));
+        let incoming = accept(http_listener, http_port);
+        let http = tokio::spawn(http1::serve(http::router(state.clone()), incoming, http_stop));
         let upkeep = tokio::spawn(keep_up(state.clone(), health));
         Ok(Server {
             state,
@@ -240,6 +321,7 @@ impl Server {
             grpc,
             http,
             upkeep,
+            reloader,
             grace_period: drain_grace_period,
         })
     }
@@ -302,6 +384,13 @@ impl Server {
         }
     }
 
+    /// Looks now, and not only in a few seconds, whether the files of certificates and tokens have changed; and opens the audit log
+    /// anew, for it may have been renamed.
+    pub fn reload_credentials(&self) {
+        self.reloader.look_now();
+        self.state.audit.reopen();
+    }
+
     /// Drains and stops: no new connections, `NOT_SERVING` and 503 at once; calls in flight may finish within the grace
     /// period, streams end with `UNAVAILABLE` after what they had read. HTTP answers to the end.
     pub async fn shutdown(mut self) -> Shutdown {
@@ -319,6 +408,10 @@ impl Server {
         if tokio::time::timeout(HTTP_GRACE, &mut self.http).await.is_err() {
             self.http.abort();
         }
+        self.state.audit.close(AUDIT_GRACE).await;
+        let state = self.state.clone();
+        // It is given a few seconds, and what becomes of it changes nothing.
+        drop(tokio::task::spawn_blocking(move || state.tracer.finish()).await);
         self.upkeep.abort();
         outcome
     }
@@ -349,18 +442,10 @@ async fn open_ledger(path: PathBuf) -> Result<Embedded, OpenError> {
     })
 }
 
-async fn listen(
-    protocol: &'static str,
-    address: SocketAddr,
-    insecure: bool,
-) -> Result<(TcpListener, SocketAddr), StartError> {
-    if !address.ip().to_canonical().is_loopback() && !insecure {
-        return Err(StartError::Insecure { protocol, address });
-    }
-    let failed = |source| StartError::Listen { protocol, address, source };
-    let listener = TcpListener::bind(address).await.map_err(failed)?;
-    let bound = listener.local_addr().map_err(failed)?;
-    Ok((listener, bound))
+/// Opens the file of audit lines, on a thread that may block: a pipe waits for its reader.
+async fn start_audit(options: AuditOptions, is_open: bool) -> Result<Audit, AuditError> {
+    let starting = tokio::task::spawn_blocking(move || Audit::start(&options, is_open));
+    starting.await.unwrap_or_else(|error| Err(AuditError::Thread(io::Error::other(error))))
 }
 
 async fn until(mut signal: watch::Receiver<bool>) {
@@ -368,41 +453,27 @@ async fn until(mut signal: watch::Receiver<bool>) {
     drop(signal.wait_for(|&stop| stop).await);
 }
 
-/// HTTP/2 as gRPC is served here, with TLS where there is an identity.
-fn transport(tls: Option<&TlsFiles>) -> Result<Transport, StartError> {
-    let transport = Transport::builder()
+/// HTTP/2 as gRPC is served here: for a server that is to be compared with this one.
+#[must_use]
+pub fn transport(limits: &Limits) -> Transport {
+    Transport::builder()
         .initial_stream_window_size(STREAM_WINDOW_BYTES)
         .initial_connection_window_size(CONNECTION_WINDOW_BYTES)
-        .max_concurrent_streams(MAX_STREAMS_PER_CONNECTION)
-        .http2_keepalive_interval(Some(KEEPALIVE));
-    match tls {
-        Some(files) => Ok(transport.tls_config(tls::read(files)?)?),
-        None => Ok(transport),
-    }
+        .max_concurrent_streams(limits.load.max_streams_per_connection)
+        .http2_max_header_list_size(limits.load.max_header_bytes)
+        .http2_keepalive_interval(Some(KEEPALIVE))
+        .http2_keepalive_timeout(Some(KEEPALIVE_TIMEOUT))
 }
 
 async fn serve_grpc(
     transport: Transport,
     service: CallService,
-    listener: TcpListener,
+    incoming: mpsc::Receiver<Connection>,
     stop: impl Future<Output = ()>,
 ) {
-    let incoming = TcpIncoming::from(listener).with_nodelay(Some(true));
-    let incoming = incoming.map(|stream| stream.map(Lingering::new));
+    let incoming = ReceiverStream::new(incoming).map(Ok::<_, io::Error>);
     if let Err(error) = transport.serve_with_incoming_shutdown(service, incoming, stop).await {
         tracing::error!(%error, "the gRPC listener ended");
-    }
-}
-
-async fn serve_http(
-    state: Arc<State>,
-    listener: TcpListener,
-    stop: impl Future<Output = ()> + Send + 'static,
-) {
-    if let Err(error) =
-        axum::serve(listener, http::router(state)).with_graceful_shutdown(stop).await
-    {
-        tracing::error!(%error, "the HTTP listener ended");
     }
 }
 
@@ -410,12 +481,15 @@ async fn serve_http(
 async fn keep_up(state: Arc<State>, health: HealthReporter) {
     let mut draining = state.draining.clone();
     let mut completed = state.freshness.completed();
+    let mut ledger = LedgerUpkeep::default();
     let mut tick = tokio::time::interval(UPKEEP);
     loop {
         tokio::select! {
             _ = tick.tick() => {
-                state.metrics.run_upkeep();
                 state.sessions.drop_expired(clock::now());
+                let n_cut = state.unread.cut_slow(clock::now(), state.limits.load.slow_reader_timeout);
+                (0..n_cut).for_each(|_| state.metrics.admission().count_slow_reader());
+                ledger.run(&state, clock::now());
             }
             Ok(()) = draining.changed() => {}
             Ok(()) = completed.changed() => {}

@@ -194,7 +194,7 @@ async fn a_server_answers_as_a_file_does() {
     // The other port answers too, and not in gRPC.
     let wrong = format!("berth place --server http://{} web.yaml", server.http_address());
     let text = tokio::task::spawn_blocking(move || run(&wrong)).await.unwrap();
-    assert!(text.contains("something answers there, but not in gRPC"), "{text}");
+    assert!(text.contains("either nothing speaks gRPC there"), "{text}");
     let named = format!("berth place --server {url} shop/low");
     let text = tokio::task::spawn_blocking(move || run(&named)).await.unwrap();
     assert!(text.starts_with("! berth: `shop/low` is not a file; "), "{text}");

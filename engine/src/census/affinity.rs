@@ -1,6 +1,8 @@
 //! What inter-pod affinity counts: the pod's own terms, and the terms of pods on nodes that match it.
 //! Rules: S-IPA-1 to S-IPA-5, S-IPA-9, S-IS-1 to S-IS-3.
 
+use std::sync::Arc;
+
 use smallvec::SmallVec;
 
 use super::demand::{Demand, RequiredAffinity};
@@ -10,7 +12,7 @@ use crate::model::Pod;
 use crate::model::intern::Symbol;
 use crate::model::label::Labels;
 use crate::model::label_selector::LabelSelector;
-use crate::model::pod_affinity::{PodAffinity, TermFacts, TermKind};
+use crate::model::pod_affinity::{PodAffinity, Term, TermFacts, TermKind};
 use crate::policy::Policy;
 use crate::snapshot::Snapshot;
 
@@ -41,10 +43,13 @@ fn add_required(demand: &mut Demand, own: &PodAffinity, pod: &Pod, snapshot: &Sn
             own.required.iter().map(|term| clause(&term.facts, snapshot)).collect();
         let query = query(clauses);
         let matches_itself = query.matches(pod.population());
-        let mut sums = Vec::new();
-        for term in &own.required {
-            sums.push(add(demand, Subject::Pods(query.clone()), term.facts.topology_key));
-        }
+        // One subject for all: it is as long as they are together.
+        let subject = demand.subject(Subject::Pods(query));
+        let by_key = |term: &Arc<Term>| {
+            let key = term.facts.topology_key;
+            demand.sum(SumBy { subject, key, nodes: CountedNodes::All })
+        };
+        let sums = own.required.iter().map(by_key).collect();
         demand.affinity = RequiredAffinity { sums, matches_itself };
     }
     for term in &own.anti_required {

@@ -11,9 +11,9 @@ pub struct ModelError {
 }
 
 impl ModelError {
-    /// An error of `field` for `reason`.
+    /// An error of `field` for `reason`; of a long text the beginning and the end are kept.
     pub fn new(field: impl Into<String>, reason: impl Into<String>) -> ModelError {
-        ModelError { field: field.into(), reason: reason.into() }
+        ModelError { field: shortened(field.into()), reason: shortened(reason.into()) }
     }
 
     /// The same error seen from the object that holds this one at `parent`.
@@ -24,5 +24,32 @@ impl ModelError {
             format!("{parent}.{}", self.field)
         };
         self
+    }
+}
+
+/// Most bytes of a path or a reason: both may quote what was sent, and that may be megabytes.
+const MAX_BYTES: usize = 1_000;
+
+fn shortened(text: String) -> String {
+    if text.len() <= MAX_BYTES {
+        return text;
+    }
+    let head = &text[..text.floor_char_boundary(MAX_BYTES - MAX_BYTES / 4)];
+    let tail = &text[text.ceil_char_boundary(text.len() - MAX_BYTES / 4)..];
+    format!("{head}…{tail}")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_long_text_keeps_its_ends() {
+        let long = format!("a{}b", "ж".repeat(1 << 20));
+        let error = ModelError::new("spec.x", &*long);
+        assert_eq!(error.field, "spec.x");
+        assert!(error.reason.starts_with("aж") && error.reason.ends_with("жb"));
+        assert!(error.reason.len() < 1_010, "{}", error.reason.len());
+        assert_eq!(ModelError::new("x", "y".repeat(1_000)).reason.len(), 1_000);
     }
 }

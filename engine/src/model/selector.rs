@@ -1,6 +1,7 @@
 //! Node selectors compiled to interned requirements. Rules: S-NAF-2, S-NAF-5 to S-NAF-8, S-NA-1, S-NA-2, W-SEL-3, W-SEL-4.
 
 use berth_proto::core_v1;
+use rustc_hash::FxHashSet;
 use smallvec::SmallVec;
 
 use super::ModelError;
@@ -152,7 +153,11 @@ fn narrow(terms: &[core_v1::NodeSelectorTerm], names: &Interner) -> Option<Vec<S
         {
             match &mut of_term {
                 None => of_term = Some(field.values.iter().collect()),
-                Some(values) => values.retain(|value| field.values.contains(value)),
+                // By a set: lists as long as a message were compared all with all.
+                Some(values) => {
+                    let also: FxHashSet<&String> = field.values.iter().collect();
+                    values.retain(|value| also.contains(value));
+                }
             }
         }
         union.extend(of_term?.into_iter().map(|name| names.intern(name)));

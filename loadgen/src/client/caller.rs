@@ -9,13 +9,12 @@ use berth_proto::berth_v1::{
 };
 use tonic::client::Grpc;
 use tonic::codegen::http::uri::PathAndQuery;
-use tonic::transport::Channel;
 use tonic::{Code, Request, Status};
 
 use super::backoff::Gate;
 use super::codec::Encoded;
 use super::pipeline::Pipeline;
-use super::{Client, root_cause};
+use super::{Channel, Client, root_cause};
 
 /// Which method carries the pods.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, serde::Serialize, clap::ValueEnum)]

@@ -9,8 +9,8 @@ use tokio_stream::wrappers::ReceiverStream;
 use tonic::Status;
 use tonic::client::Grpc;
 use tonic::codegen::http::uri::PathAndQuery;
-use tonic::transport::Channel;
 
+use super::Channel;
 use super::backoff::Backoff;
 use super::caller::of_transport;
 use super::codec::Encoded;

@@ -8,7 +8,7 @@ use clap::Args;
 
 use super::output_file::OutputFile;
 use super::{CommandError, Output, TieBreakFlag, print, progress};
-use crate::client::Client;
+use crate::client::{Client, Credentials};
 use crate::report::replay::ReplayReport;
 use crate::trace::expected::{self, Comparison};
 use crate::trace::recount::Recount;
@@ -22,6 +22,9 @@ pub struct Flags {
     /// The server's gRPC address, for example http://127.0.0.1:7420.
     #[arg(long, env = "BERTH_SERVER", value_name = "URL")]
     server: String,
+    /// What to trust and what to show.
+    #[command(flatten)]
+    credentials: Credentials,
     /// CSV of the nodes, plain or gzipped.
     #[arg(long, value_name = "FILE")]
     nodes: PathBuf,
@@ -66,7 +69,7 @@ pub async fn run(flags: Flags) -> Result<ExitCode, CommandError> {
     };
 
     let saved = flags.save.as_deref().map(OutputFile::open).transpose()?;
-    let client = Client::connect(&flags.server, 1).await?;
+    let client = Client::connect_with(&flags.server, 1, &flags.credentials).await?;
     replay::feed(&client, &trace).await?;
     let (bar, on_progress) = progress("replaying", Some(trace.tasks.len() as u64));
     let start = Instant::now();

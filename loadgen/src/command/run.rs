@@ -2,17 +2,15 @@
 
 use std::path::PathBuf;
 use std::process::ExitCode;
-use std::time::Duration;
 
 use berth_proto::berth_v1::PlaceMode;
-use berth_proto::core_v1::Pod;
 use clap::{Args, ValueEnum};
 
+use super::feed::FeedFlags;
 use super::interrupt::Interrupt;
 use super::output_file::OutputFile;
-use super::{CommandError, Output, TieBreakFlag, print, progress};
-use crate::client::{Client, Mode, PlaceOptions};
-use crate::cluster::{ClusterSpec, SyntheticCluster};
+use super::{CommandError, Output, TieBreakFlag, print, progress, seconds};
+use crate::client::{Client, Credentials, Mode, PlaceOptions};
 use crate::load::{self, Arrival, Limit, LoadSpec};
 use crate::report::{html, table};
 use crate::workload::{self, Mix, WorkloadSpec};
@@ -24,6 +22,9 @@ pub struct Flags {
     /// The server's gRPC address, for example http://127.0.0.1:7420.
     #[arg(long, env = "BERTH_SERVER", value_name = "URL")]
     server: String,
+    /// What to trust and what to show.
+    #[command(flatten)]
+    credentials: Credentials,
     /// Which method carries the pods.
     #[arg(long, value_enum, default_value_t = Mode::Unary)]
     mode: Mode,
@@ -75,24 +76,8 @@ pub struct Flags {
     /// Chooses cluster, workload and seeded ties.
     #[arg(long, default_value_t = 1)]
     seed: u64,
-    /// Replaces the server's whole cluster first, whatever it has been fed; without this it stays as it is.
-    #[arg(long, value_enum)]
-    feed: Option<FeedFlag>,
-    /// Nodes of the synthetic cluster.
-    #[arg(long, default_value_t = 5_000, requires = "feed", value_parser = clap::value_parser!(u32).range(1..=1_000_000))]
-    nodes: u32,
-    /// Zones of the synthetic cluster.
-    #[arg(long, default_value_t = 3, requires = "feed")]
-    zones: usize,
-    /// Running pods a node of the synthetic cluster.
-    #[arg(long, default_value_t = 30, requires = "feed")]
-    pods_per_node: usize,
-    /// Share of the synthetic cluster's CPU that is requested.
-    #[arg(long, default_value_t = 0.6, requires = "feed")]
-    utilization: f64,
-    /// Share of the synthetic cluster's nodes with a taint.
-    #[arg(long, default_value_t = 0.2, requires = "feed")]
-    tainted_share: f64,
+    #[command(flatten)]
+    cluster: FeedFlags,
     /// How the report is printed.
     #[arg(short, long, value_enum, default_value_t = Output::Table)]
     output: Output,
@@ -107,12 +92,6 @@ enum ArrivalFlag {
     Open,
 }
 
-#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
-enum FeedFlag {
-    /// A generated cluster of --nodes, --zones and so on.
-    Synthetic,
-}
-
 /// Pods generated when a run is bounded by time; they are placed over and over under new names.
 const PODS_OF_A_TIMED_RUN: usize = 20_000;
 
@@ -125,7 +104,8 @@ pub async fn run(flags: Flags) -> Result<ExitCode, CommandError> {
     let spec = load_spec(&flags)?;
     spec.check()?;
     let page = flags.html.as_deref().map(OutputFile::open).transpose()?;
-    let client = Client::connect(&flags.server, flags.connections.into()).await?;
+    let client =
+        Client::connect_with(&flags.server, flags.connections.into(), &flags.credentials).await?;
     let (n_pods, length) = match spec.limit {
         Limit::Pods(n_pods) => {
             let n_pods = n_pods.saturating_add(spec.n_warmup_pods);
@@ -139,9 +119,7 @@ pub async fn run(flags: Flags) -> Result<ExitCode, CommandError> {
         seed: flags.seed,
     };
     let pods = workload::generate(&workload);
-    if flags.feed.is_some() {
-        feed(&client, &flags, &pods).await?;
-    }
+    flags.cluster.feed(&client, flags.seed, &pods).await?;
     let (bar, on_progress) = progress("placing", length);
     let interrupt = Interrupt::listen("waiting for the requests in flight")?;
     let report =
@@ -157,15 +135,6 @@ pub async fn run(flags: Flags) -> Result<ExitCode, CommandError> {
 }
 
 fn load_spec(flags: &Flags) -> Result<LoadSpec, CommandError> {
-    let seconds = |flag: &str, seconds: f64| {
-        Duration::try_from_secs_f64(seconds).ok().filter(|duration| !duration.is_zero()).ok_or_else(
-            || {
-                CommandError::Flags(format!(
-                    "`--{flag}`: `{seconds}` is not a positive number of seconds"
-                ))
-            },
-        )
-    };
     let limit = match (flags.pods, flags.duration) {
         (Some(n_pods), _) => Limit::Pods(n_pods),
         (None, Some(duration)) => Limit::Duration(seconds("duration", duration)?),
@@ -193,28 +162,4 @@ fn load_spec(flags: &Flags) -> Result<LoadSpec, CommandError> {
         n_warmup_pods: flags.warmup,
         release: flags.release,
     })
-}
-
-/// Feeds a synthetic cluster that also has the Services of the pods that are to be placed.
-async fn feed(client: &Client, flags: &Flags, pods: &[Pod]) -> Result<(), CommandError> {
-    let spec = ClusterSpec {
-        n_nodes: flags.nodes as usize,
-        n_zones: flags.zones,
-        pods_per_node: flags.pods_per_node,
-        utilization: flags.utilization,
-        tainted_share: flags.tainted_share,
-        seed: flags.seed,
-        ..ClusterSpec::default()
-    };
-    let mut cluster = SyntheticCluster::generate(&spec)?;
-    cluster.add_services_of(pods);
-    let (bar, on_progress) = progress("feeding", Some(cluster.n_objects() as u64));
-    let fed = client.feed_cluster(cluster, on_progress).await?;
-    bar.finish_and_clear();
-    match fed.refused.first() {
-        None => Ok(()),
-        Some(first) => {
-            Err(CommandError::Refused { n: fed.refused.len(), first: first.to_string() })
-        }
-    }
 }

@@ -249,7 +249,7 @@ impl Tally {
 }
 
 /// A refusal says that nothing was done; any other failure may hide that everything was.
-fn fate(code: Code) -> Fate {
+pub(crate) fn fate(code: Code) -> Fate {
     match code {
         Code::Ok
         | Code::InvalidArgument
@@ -293,7 +293,7 @@ fn add_example(
 const MAX_NANOSECONDS: u64 = 3_600_000_000_000;
 
 #[expect(clippy::expect_used, reason = "the precision is a constant that hdrhistogram accepts")]
-fn histogram() -> Histogram<u64> {
+pub(crate) fn histogram() -> Histogram<u64> {
     Histogram::new(3).expect("three digits are a valid precision")
 }
 

@@ -1,10 +1,10 @@
 //! A small chart writer: lines over two labelled axes, as an SVG element to stand in a page.
 //!
-//! Colours come from the page's CSS variables `--line-0`, `--line-1`, `--grid` and `--text`.
+//! Colours come from the CSS variables `--line-0` to `--line-2`, `--grid` and `--text` of what it stands in.
 
 use std::fmt::Write as _;
 
-/// A chart of one or two lines.
+/// A chart of one to three lines.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Chart<'a> {
     /// Read out by screen readers.
@@ -123,8 +123,10 @@ fn number(value: f64) -> String {
     }
 }
 
-const WIDTH: f64 = 760.0;
-const HEIGHT: f64 = 340.0;
+/// Of every chart.
+pub(super) const WIDTH: f64 = 760.0;
+/// Of every chart.
+pub(super) const HEIGHT: f64 = 340.0;
 const LEFT: f64 = 86.0;
 const RIGHT: f64 = 24.0;
 const TOP: f64 = 34.0;
@@ -133,11 +135,20 @@ const BOTTOM: f64 = 52.0;
 impl Chart<'_> {
     /// The `<svg>` element.
     pub fn render(&self) -> String {
+        self.render_with("")
+    }
+
+    /// The same to stand inside another `<svg>` element, `y` below its top.
+    pub fn render_at(&self, y: f64) -> String {
+        self.render_with(&format!(r#"x="0" y="{y}" width="{WIDTH}" height="{HEIGHT}" "#))
+    }
+
+    fn render_with(&self, attributes: &str) -> String {
         let mut svg = String::new();
         // Writing to a `String` cannot fail.
         writeln!(
             svg,
-            r#"<svg viewBox="0 0 {WIDTH} {HEIGHT}" role="img" aria-label="{}" font-family="system-ui, sans-serif" font-size="13">"#,
+            r#"<svg {attributes}viewBox="0 0 {WIDTH} {HEIGHT}" role="img" aria-label="{}" font-family="system-ui, sans-serif" font-size="13">"#,
             escape(self.title)
         )
         .ok();

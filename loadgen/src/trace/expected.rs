@@ -1,6 +1,7 @@
 //! Recorded answers, and how a replay's answers compare with them.
 
 use std::collections::BTreeMap;
+use std::io::Read;
 use std::path::Path;
 
 use serde::Serialize;
@@ -10,8 +11,13 @@ use super::{TraceError, rows};
 
 /// Reads `pod,node,total,feasible,best`; a pod that fits nowhere has neither node nor total.
 pub fn read(path: &Path) -> Result<Vec<Answer>, TraceError> {
+    read_from(path, rows::open(path)?)
+}
+
+/// As [`read`], from a source that is open; `path` names it in errors.
+pub fn read_from(path: &Path, source: impl Read) -> Result<Vec<Answer>, TraceError> {
     let mut names = BTreeMap::new();
-    rows::read(path, &["pod", "node", "total", "feasible", "best"], |row| {
+    rows::read_from(path, source, &["pod", "node", "total", "feasible", "best"], |row| {
         let pod = row.name("pod")?.to_owned();
         if names.insert(pod.clone(), ()).is_some() {
             return Err(row.error("pod", &format!("`{pod}` occurs twice")));

@@ -4,6 +4,7 @@
 //! creation_time,deletion_time,…`. GPUs become the extended resource [`GPU_RESOURCE`] in thousandths.
 
 use std::collections::BTreeSet;
+use std::io::Read;
 use std::path::Path;
 
 use berth_proto::core_v1::{Node, NodeStatus, Pod};
@@ -30,10 +31,22 @@ const PODS_PER_NODE: i64 = 110;
 
 /// Reads both files; each may be gzipped. Tasks are put in order of creation, then of the file.
 pub fn read(nodes: &Path, pods: &Path) -> Result<Trace, TraceError> {
+    let nodes = read_nodes(nodes, rows::open(nodes)?)?;
+    let tasks = read_tasks(pods, rows::open(pods)?)?;
+    Ok(Trace { nodes, tasks })
+}
+
+/// The nodes of a source that is open; `path` names it in errors.
+pub fn read_nodes(path: &Path, source: impl Read) -> Result<Vec<TraceNode>, TraceError> {
     let mut names = BTreeSet::new();
-    let nodes = rows::read(nodes, &["sn", "cpu_milli", "memory_mib", "gpu", "model"], |row| {
+    let columns = ["sn", "cpu_milli", "memory_mib", "gpu", "model"];
+    rows::read_from(path, source, &columns, |row| {
         node(row).and_then(|node| once(row, "sn", &mut names, &node.name).map(|()| node))
-    })?;
+    })
+}
+
+/// The tasks of a source that is open, in order of creation, then of the source; `path` names it in errors.
+pub fn read_tasks(path: &Path, source: impl Read) -> Result<Vec<Task>, TraceError> {
     let columns = [
         "name",
         "cpu_milli",
@@ -45,11 +58,11 @@ pub fn read(nodes: &Path, pods: &Path) -> Result<Trace, TraceError> {
         "deletion_time",
     ];
     let mut names = BTreeSet::new();
-    let mut tasks = rows::read(pods, &columns, |row| {
+    let mut tasks = rows::read_from(path, source, &columns, |row| {
         task(row).and_then(|task| once(row, "name", &mut names, &task.name).map(|()| task))
     })?;
     tasks.sort_by_key(|task| task.creation_time);
-    Ok(Trace { nodes, tasks })
+    Ok(tasks)
 }
 
 fn once(

@@ -9,13 +9,15 @@ use flate2::read::MultiGzDecoder;
 
 use super::TraceError;
 
-/// Reads every line of `path` through `parse`. The header must have all of `columns`; others are skipped.
-pub fn read<T>(
+/// Reads every line of `source` through `parse`; `path` names it in errors. The header must have all of `columns`; others are
+/// skipped.
+pub fn read_from<T>(
     path: &Path,
+    source: impl Read,
     columns: &[&'static str],
     mut parse: impl FnMut(&Row<'_>) -> Result<T, TraceError>,
 ) -> Result<Vec<T>, TraceError> {
-    let mut reader = csv::Reader::from_reader(open(path)?);
+    let mut reader = csv::Reader::from_reader(source);
     let header = reader.headers().map_err(|error| line_error(path, &error))?.clone();
     let mut positions = Vec::with_capacity(columns.len());
     for column in columns {
@@ -92,7 +94,7 @@ impl Row<'_> {
 }
 
 /// Opens the file; gzip is told by its magic bytes, whatever the file is called.
-fn open(path: &Path) -> Result<Box<dyn Read>, TraceError> {
+pub(super) fn open(path: &Path) -> Result<Box<dyn Read>, TraceError> {
     let failed = |source| TraceError::Read { path: path.to_owned(), source };
     let mut file = File::open(path).map_err(failed)?;
     let mut magic = Vec::with_capacity(2);

@@ -13,7 +13,8 @@ use berth_proto::berth_v1::placement_service_server::{PlacementService, Placemen
 use berth_proto::berth_v1::*;
 use berth_proto::core_v1::{Node, Pod};
 use tokio_stream::wrappers::{ReceiverStream, TcpListenerStream};
-use tonic::{Request, Response, Status, Streaming};
+use tonic::{Code, Request, Response, Status, Streaming};
+use tonic_types::{ErrorDetails, StatusExt as _};
 
 /// What the server does wrong.
 #[derive(Clone, Default)]
@@ -32,7 +33,24 @@ pub(crate) struct Faults {
     pub(crate) ends_stream_after: Option<usize>,
     /// The same, with the status of a server that drains.
     pub(crate) drains_stream_after: Option<usize>,
+    /// Batches that are carried out at the same time, and how long each takes; more are refused, with the time after which to try
+    /// again.
+    pub(crate) admits: Option<(usize, Duration)>,
+    /// Of what becomes of pods that are assumed, one thing goes wrong.
+    pub(crate) forgets: Option<Forgets>,
 }
+
+/// How a server keeps its books wrongly.
+#[derive(Clone, Copy, PartialEq)]
+pub(crate) enum Forgets {
+    /// Pods that were granted.
+    Granted,
+    /// That it refused: the pods take their room all the same.
+    Refused,
+}
+
+/// What a refusal says of trying again.
+pub(crate) const RETRY_AFTER: Duration = Duration::from_millis(70);
 
 #[derive(Clone, Default)]
 pub(crate) struct FakeServer {
@@ -62,6 +80,7 @@ pub(crate) struct State {
     pub(crate) n_explain_calls: u64,
     /// Messages of every snapshot, in order.
     pub(crate) n_sync_messages: usize,
+    n_batches_under_way: usize,
 }
 
 impl FakeServer {
@@ -318,14 +337,32 @@ impl ClusterService for FakeServer {
         &self,
         _: Request<ListNodesRequest>,
     ) -> Result<Response<ListNodesResponse>, Status> {
-        Err(Status::unimplemented("the load generator does not list"))
+        let first = self.state().nodes.keys().next().cloned();
+        let summary = |name| NodeSummary { name, ..NodeSummary::default() };
+        let nodes = first.into_iter().map(summary).collect();
+        Ok(Response::new(ListNodesResponse { nodes, ..ListNodesResponse::default() }))
     }
 
+    /// Pages of ten.
     async fn list_pods(
         &self,
-        _: Request<ListPodsRequest>,
+        request: Request<ListPodsRequest>,
     ) -> Result<Response<ListPodsResponse>, Status> {
-        Err(Status::unimplemented("the load generator does not list"))
+        let ListPodsRequest { page_token, namespace, .. } = request.into_inner();
+        let state = self.state();
+        let after = state.pods.range(page_token.clone()..).filter(|(name, _)| **name != page_token);
+        let keys = after.filter_map(|(_, (_, pod))| {
+            let metadata = pod.metadata.clone()?;
+            let (namespace, uid) = (metadata.namespace, metadata.uid);
+            Some(PodKey { namespace, name: metadata.name, uid })
+        });
+        let keys: Vec<_> = keys.filter(|key| key.namespace == namespace).take(10).collect();
+        let is_full = keys.len() == 10;
+        let next_page_token = keys.last().filter(|_| is_full).map(|key| key.name.clone());
+        let summary = |key| PodSummary { key: Some(key), assumed: true, ..PodSummary::default() };
+        let pods = keys.into_iter().map(summary).collect();
+        let next_page_token = next_page_token.unwrap_or_default();
+        Ok(Response::new(ListPodsResponse { pods, next_page_token, generation: 5 }))
     }
 }
 
@@ -347,7 +384,23 @@ impl PlacementService for FakeServer {
         request: Request<PlaceBatchRequest>,
     ) -> Result<Response<PlaceBatchResponse>, Status> {
         let PlaceBatchRequest { entries, mode, .. } = request.into_inner();
+        if let Some((n_admitted, takes)) = self.faults.admits {
+            if self.state().n_batches_under_way >= n_admitted {
+                if self.faults.forgets == Some(Forgets::Refused) {
+                    self.decide_entries(entries, mode).await;
+                }
+                let details = ErrorDetails::with_retry_info(Some(RETRY_AFTER));
+                let code = Code::ResourceExhausted;
+                return Err(Status::with_error_details(code, "too many batches", details));
+            }
+            self.state().n_batches_under_way += 1;
+            tokio::time::sleep(takes).await;
+            self.state().n_batches_under_way -= 1;
+        }
         let results = self.decide_entries(entries, mode).await;
+        if self.faults.forgets == Some(Forgets::Granted) {
+            self.state().pods.retain(|name, _| !name.starts_with("assumed-"));
+        }
         Ok(Response::new(PlaceBatchResponse { results, gang: None }))
     }
 

@@ -4,12 +4,13 @@ use std::time::Duration;
 
 use k8s_openapi::api::core::v1::{Binding, ObjectReference, Pod};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
-use kube::Api;
 use kube::api::PostParams;
-use kube::core::Status;
+use kube::core::{Request, Status};
+use kube::{Api, Resource as _};
 
 use super::call::{CallFailure, call, write};
 use super::lease::Mandate;
+use crate::telemetry::trace::outgoing;
 
 /// Which pod: one of this name and of this life.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
@@ -90,8 +91,7 @@ pub async fn bind_once(
     node: &str,
     mut is_lost: bool,
 ) -> Result<(), BindError> {
-    let api: Api<Pod> = Api::namespaced(client.clone(), &pod.namespace);
-    let sent = match post(&api, mandate, pod, node).await {
+    let sent = match post(client, mandate, pod, node).await {
         Ok(()) => return Ok(()),
         Err(failure) => failure,
     };
@@ -122,7 +122,7 @@ pub async fn bind_once(
 }
 
 async fn post(
-    api: &Api<Pod>,
+    client: &kube::Client,
     mandate: &Mandate,
     pod: &PodName,
     node: &str,
@@ -141,9 +141,22 @@ async fn post(
             ..ObjectReference::default()
         },
     };
-    let params = PostParams::default();
-    let answer = api.create_subresource::<_, Status>("binding", &pod.name, &params, &binding);
-    write(mandate, answer).await.map(drop)
+    let mut span = outgoing("POST pods/binding");
+    let answer = async {
+        let body = serde_json::to_vec(&binding).map_err(kube::Error::SerdeError)?;
+        let pods = Request::new(Pod::url_path(&(), Some(&pod.namespace)));
+        let built = pods.create_subresource("binding", &pod.name, &PostParams::default(), body);
+        let mut request = built.map_err(kube::Error::BuildRequest)?;
+        if let Some(span) = &span {
+            span.tell(request.headers_mut());
+        }
+        client.request::<Status>(request).await
+    };
+    let sent = write(mandate, answer).await;
+    if let (Err(_), Some(span)) = (&sent, &mut span) {
+        span.fail();
+    }
+    sent.map(drop)
 }
 
 /// Where a pod of that uid is.
@@ -253,5 +266,33 @@ mod tests {
         let over = Mandate::until(crate::clock::now());
         let outcome = bind_once(&client, &over, &pod, "n", false).await;
         assert!(matches!(outcome, Err(BindError::Unreachable { .. })), "{outcome:?}");
+    }
+
+    #[tokio::test]
+    async fn a_binding_for_a_traced_call_belongs_to_its_trace() {
+        let trace = "4bf92f3577b34da6a3ce929d0e0e4736";
+        let client = scripted::client(move |request| {
+            let parent = request.headers().get("traceparent").and_then(|it| it.to_str().ok());
+            let parent = parent.unwrap_or_default().to_owned();
+            let is_ours = parent.starts_with(&format!("00-{trace}-"))
+                && parent.ends_with("-01")
+                && !parent.contains("00f067aa0ba902b7");
+            let status = if is_ours { 201 } else { 403 };
+            async move {
+                let body = format!(r#"{{"kind":"Status","apiVersion":"v1","code":{status}}}"#);
+                let body = kube::client::Body::from(body.into_bytes());
+                Ok(http::Response::builder().status(status).body(body).expect("a response"))
+            }
+        });
+        let pod = PodName { namespace: "d".into(), name: "p".into(), uid: "u".into() };
+        let mut headers = http::HeaderMap::new();
+        let parent = format!("00-{trace}-00f067aa0ba902b7-01");
+        headers.insert("traceparent", parent.parse().unwrap());
+        let span = crate::telemetry::trace::Tracer::off().begin(&headers, "bind").unwrap();
+        assert_eq!(span.scope().carry(bind(&client, &pod, "n")).await, Ok(()));
+        assert!(matches!(
+            bind(&client, &pod, "n").await,
+            Err(BindError::Refused { code: 403, .. })
+        ));
     }
 }

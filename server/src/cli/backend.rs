@@ -8,7 +8,7 @@ use std::collections::BTreeMap;
 use std::path::PathBuf;
 
 use berth_engine::{Plugin, PodKey};
-use berth_loadgen::client::Client;
+use berth_loadgen::client::{Client, Credentials};
 use berth_proto::berth_v1::{
     self as wire, BatchEntry, ExplainResponse, ListCandidatesResponse, PlaceBatchResponse,
     PreemptOptions, PreemptResponse,
@@ -33,9 +33,9 @@ pub struct BackendArgs {
     /// Server to ask instead, for example `http://127.0.0.1:7420`
     #[arg(long, value_name = "URL")]
     pub server: Option<String>,
-    /// Certificate of the authority that vouches for the server, in PEM; for `https://`
-    #[arg(long, value_name = "FILE", requires = "server")]
-    pub ca_file: Option<PathBuf>,
+    /// What to trust of the server, and what to show it.
+    #[command(flatten)]
+    pub credentials: Credentials,
     /// KubeSchedulerConfiguration to decide by (the server has its own)
     #[arg(long, value_name = "FILE", conflicts_with = "server")]
     pub scheduler_config: Option<PathBuf>,
@@ -79,7 +79,7 @@ impl BackendArgs {
         is_asked_for: impl Fn(&core_v1::Pod) -> bool + Sync,
     ) -> Result<Backend, CliError> {
         let (mut backend, written) = if let Some(url) = &self.server {
-            let client = Client::connect_trusting(url, 1, self.ca_file.as_deref())
+            let client = Client::connect_with(url, 1, &self.credentials)
                 .await
                 .map_err(|error| CliError::Request(error.to_string()))?;
             let remote = Remote::new(url, client, self.wire_tie_break());

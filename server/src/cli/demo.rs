@@ -22,7 +22,7 @@ use super::{CliError, output};
 use crate::clock;
 use crate::config::Config;
 use crate::config::file::{parse_address, parse_seed};
-use crate::runtime::{Server, ServerOptions, StartError};
+use crate::runtime::{Limits, LoadLimits, Server, ServerOptions, StartError};
 use progress::Progress;
 
 /// Pods of one streamed request: few enough that a run has the hundreds of requests that percentiles need.
@@ -30,6 +30,8 @@ const PODS_PER_BATCH: usize = 100;
 /// One call a pod: enough for a stable 99th percentile, few enough to be over soon.
 const MAX_UNARY_PODS: usize = 5_000;
 const N_CONNECTIONS: usize = 4;
+/// How long a call of the demo's own load may wait for its turn.
+const PATIENCE: Duration = Duration::from_secs(60);
 
 /// Starts a server with a synthetic cluster, places a mixed workload through gRPC, and shows what happened
 #[derive(Clone, Debug, clap::Args)]
@@ -154,6 +156,11 @@ async fn start(args: &DemoArgs) -> Result<Server, CliError> {
         grpc_address: args.grpc_address.unwrap_or(usual.grpc_address),
         http_address: args.http_address.unwrap_or(usual.http_address),
         drain_grace_period: Duration::from_secs(5),
+        // It is its own client, asks with all its might, and would rather wait.
+        limits: Limits {
+            load: LoadLimits { max_queue_time: PATIENCE, ..LoadLimits::default() },
+            ..Limits::default()
+        },
         ..ServerOptions::default()
     };
     match Server::start(options.clone()).await {

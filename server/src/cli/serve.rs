@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 
 use tokio::signal::unix::{Signal, SignalKind, signal};
 
-use super::CliError;
+use super::{CliError, load_profiles};
 use crate::config::policy::Profiles;
 use crate::config::{Config, ConfigError, Overrides};
 use crate::feed::file::LoadReport;
@@ -39,17 +39,15 @@ impl ServeArgs {
     }
 }
 
-/// Serves until SIGTERM or SIGINT, then drains; a second signal ends at once, with status 1. SIGHUP reads the files again.
+/// Serves until SIGTERM or SIGINT, then drains; a second signal ends at once, with status 1. SIGHUP reads the
+/// cluster files again, and looks at once whether those of certificates and tokens have changed.
 ///
 /// # Errors
 /// A configuration, ledger, address or cluster file that cannot be used. A refused object is a log line, never an error; so is a
 /// file that cannot be read again.
 pub async fn run(config: Config) -> Result<ExitCode, CliError> {
     telemetry::start_logging(config.log_format);
-    let profiles = match &config.scheduler_config {
-        Some(path) => Profiles::load(path)?,
-        None => Profiles::default(),
-    };
+    let profiles = load_profiles(&config)?;
     serve(config, profiles, None).await
 }
 
@@ -81,6 +79,7 @@ pub(super) async fn serve(
         );
     }
     while signals.next().await == Told::Reload {
+        server.reload_credentials();
         match reload(&server, paths, &mut signals).await {
             Ok(Loaded::Whole) => {}
             Ok(Loaded::Stopped) => break,
@@ -117,8 +116,11 @@ fn options(config: &Config, profiles: Profiles) -> ServerOptions {
         http_address: config.http_address,
         insecure: config.insecure,
         tls: config.tls.clone(),
+        auth: config.auth.clone(),
+        audit: config.audit.clone(),
         expander: config.expander.clone(),
         extender: config.extender.clone(),
+        tracing: config.tracing.clone(),
         profiles,
         tie_break: config.tie_break,
         limits: config.limits(),
@@ -152,7 +154,7 @@ async fn reload(
     signals: &mut Signals,
 ) -> Result<Loaded, CliError> {
     if paths.is_empty() {
-        tracing::warn!("SIGHUP reads the `--cluster` files again, and there are none");
+        tracing::info!("SIGHUP: no `--cluster` files to be read again");
         return Ok(Loaded::Whole);
     }
     if paths.iter().any(|path| path == Path::new("-")) {
@@ -175,7 +177,10 @@ async fn load(
             loaded = &mut loading => break loaded,
             told = signals.next() => match told {
                 Told::Stop => return Ok(Loaded::Stopped),
-                Told::Reload => tracing::warn!("the cluster files are being read already"),
+                Told::Reload => {
+                    server.reload_credentials();
+                    tracing::warn!("the cluster files are being read already");
+                }
             },
         }
     };

@@ -13,6 +13,9 @@ use std::collections::BTreeMap;
 #[derive(Debug, Default)]
 pub struct Reader {
     problems: RefCell<Vec<Problem>>,
+    /// The paths of all fields that were asked for, there or not: those that there are.
+    #[cfg(test)]
+    asked: RefCell<Vec<String>>,
 }
 
 /// A value, its path, and where to report.
@@ -50,6 +53,12 @@ impl Reader {
     /// The start of a reading.
     pub fn root<'a>(&'a self, document: &'a Document) -> Cursor<'a> {
         Cursor { reader: self, document, path: &Path::Root }
+    }
+
+    /// Every field that was asked for, with `[]` for the items of lists.
+    #[cfg(test)]
+    pub(super) fn asked(&self) -> Vec<String> {
+        self.asked.borrow().clone()
     }
 
     fn report(&self, line: u64, field: String, reason: String) {
@@ -200,6 +209,8 @@ pub fn texts(cursor: Cursor<'_>) -> Option<Vec<String>> {
 impl Fields<'_> {
     /// Takes the field `name` and reads it; `None` when it is absent, `null` (W-JS-4) or wrong.
     pub fn take<T>(&mut self, name: &str, read: impl FnOnce(Cursor<'_>) -> Option<T>) -> Option<T> {
+        #[cfg(test)]
+        self.cursor.reader.asked.borrow_mut().push(Path::Field(self.cursor.path, name).pattern());
         let position = self.entries.iter().position(|entry| entry.key == name)?;
         let entry = self.entries.remove(position);
         if entry.value.value == Value::Null {
@@ -231,6 +242,19 @@ impl Fields<'_> {
     /// The object itself, to report on it.
     pub fn object(&self) -> Cursor<'_> {
         self.cursor
+    }
+}
+
+#[cfg(test)]
+impl Path<'_> {
+    /// The path with `[]` for every item of a list.
+    fn pattern(&self) -> String {
+        match self {
+            Path::Root => String::new(),
+            Path::Field(Path::Root, name) => (*name).to_owned(),
+            Path::Field(parent, name) => format!("{}.{name}", parent.pattern()),
+            Path::Item(parent, _) => format!("{}[]", parent.pattern()),
+        }
     }
 }
 

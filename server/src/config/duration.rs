@@ -53,7 +53,11 @@ pub fn parse(text: &str) -> Result<Duration, String> {
 /// `number` (digits with at most one point) times `nanos`, truncated; `None` when it is no number or far too large.
 fn amount(number: &str, nanos: i128) -> Option<i128> {
     let (whole, fraction) = number.split_once('.').unwrap_or((number, ""));
-    if whole.is_empty() && fraction.is_empty() || fraction.contains('.') || whole.len() > 19 {
+    if whole.is_empty() && fraction.is_empty() || fraction.contains('.') {
+        return None;
+    }
+    let whole = whole.trim_start_matches('0');
+    if whole.len() > 19 {
         return None;
     }
     let whole: i128 = if whole.is_empty() { 0 } else { whole.parse().ok()? };
@@ -79,6 +83,7 @@ mod tests {
             (".5m", 30_000_000_000),
             ("-2s", -2_000_000_000),
             ("7us8ns", 7_008),
+            ("00000000000000000000001s", 1_000_000_000),
         ] {
             assert_eq!(parse_nanoseconds(text), Ok(nanos), "{text}");
         }

@@ -1,11 +1,16 @@
 //! The service's configuration: `kind: BerthConfiguration`, overridden by `BERTH_*` variables, overridden by flags.
 
+use super::audit::{AuditOptions, AuditOverrides};
+use super::auth::{AuthOptions, AuthOverrides};
 use super::decode::{self, Cursor, Fields, Reader};
 use super::expander::{self, ExpanderConfig, ExpanderSection};
 use super::extender::{self, ExtenderOptions};
 use super::kube::{KubeOptions, KubeOverrides};
-use super::tls::{self, TlsFiles};
+use super::limits::{self, LimitsOverrides};
+use super::tls::{self, TlsFiles, TlsOverrides};
+use super::tracing::{self, TracingOptions};
 use super::{ConfigError, described_kind, duration};
+use crate::admission::LoadLimits;
 use crate::expander::strategy::{self, Strategy};
 use crate::grpc::{Limits, SessionLimits};
 use crate::telemetry::LogFormat;
@@ -39,12 +44,18 @@ pub struct Config {
     pub ledger: Option<PathBuf>,
     /// Allows listening beyond loopback, although callers are not authenticated (`insecure`).
     pub insecure: bool,
-    /// The identity of the gRPC listener (`tls`); plain text without it.
+    /// The identity of both listeners, and who vouches for clients (`tls`); plain text without it.
     pub tls: Option<TlsFiles>,
+    /// By what callers are known besides their certificates, and what they may do (`auth`).
+    pub auth: AuthOptions,
+    /// Where a line goes of each call that changes something (`audit`).
+    pub audit: AuditOptions,
     /// How node groups are chosen for cluster-autoscaler (`expander`).
     pub expander: ExpanderConfig,
     /// How kube-scheduler's extender calls are answered (`extender`).
     pub extender: ExtenderOptions,
+    /// Where spans of calls are sent (`tracing`); nowhere without it.
+    pub tracing: Option<TracingOptions>,
     /// Threads of the runtime (`workerThreads`), 1 to 1024; one a core without it.
     pub worker_threads: Option<usize>,
     /// How equal totals are broken when a request does not say (`tieBreak`, default seeded with 0).
@@ -61,6 +72,8 @@ pub struct Config {
     pub max_session_changes: usize,
     /// How long a session may be idle before it is dropped (`sessionIdleTimeout`, default 5 minutes).
     pub session_idle_timeout: Duration,
+    /// How much may be under way, and for how long (`limits`).
+    pub load: LoadLimits,
 }
 
 /// Rules for breaking ties between equal totals.
@@ -94,12 +107,15 @@ pub struct Overrides {
     /// File in which grants of names, volumes and fences are kept; in memory without it
     #[arg(long, env = "BERTH_LEDGER", value_name = "FILE")]
     pub ledger: Option<PathBuf>,
-    /// Certificate of the gRPC listener in PEM, with intermediate ones behind it; plain text without it
-    #[arg(long, env = "BERTH_TLS_CERT_FILE", value_name = "FILE")]
-    pub tls_cert_file: Option<PathBuf>,
-    /// Private key of that certificate, in PEM
-    #[arg(long, env = "BERTH_TLS_PRIVATE_KEY_FILE", value_name = "FILE")]
-    pub tls_private_key_file: Option<PathBuf>,
+    /// The listeners' identity.
+    #[command(flatten)]
+    pub tls: TlsOverrides,
+    /// By what callers are known.
+    #[command(flatten)]
+    pub auth: AuthOverrides,
+    /// What is told of what they change.
+    #[command(flatten)]
+    pub audit: AuditOverrides,
     /// How node groups are chosen for cluster-autoscaler, one strategy after the other: berth, least-waste, most-pods,
     /// least-nodes, priority, price [default: berth,least-waste]
     #[arg(long = "expander", env = "BERTH_EXPANDER", value_name = "STRATEGIES", value_delimiter = ',',
@@ -111,6 +127,9 @@ pub struct Overrides {
     /// The section `extender` of a file; no flag.
     #[arg(skip)]
     pub extender: Option<ExtenderOptions>,
+    /// The section `tracing` of a file; no flag.
+    #[arg(skip)]
+    pub tracing: Option<TracingOptions>,
     /// Allow addresses beyond loopback, although whoever reaches them may ask everything
     #[arg(
         long,
@@ -153,6 +172,9 @@ pub struct Overrides {
     /// How long a session may be idle before it is dropped [default: 5m]
     #[arg(long, env = "BERTH_SESSION_IDLE_TIMEOUT", value_name = "DURATION", value_parser = duration::parse)]
     pub session_idle_timeout: Option<Duration>,
+    /// How much may be under way, and for how long.
+    #[command(flatten)]
+    pub limits: LimitsOverrides,
 }
 
 impl Default for Config {
@@ -167,8 +189,11 @@ impl Default for Config {
             ledger: None,
             insecure: false,
             tls: None,
+            auth: AuthOptions::default(),
+            audit: AuditOptions::default(),
             expander: ExpanderConfig::default(),
             extender: ExtenderOptions::default(),
+            tracing: None,
             worker_threads: None,
             tie_break: TieBreak::Seeded(0),
             log_format: LogFormat::Text,
@@ -177,6 +202,7 @@ impl Default for Config {
             max_sessions,
             max_session_changes: max_changes,
             session_idle_timeout: idle_timeout,
+            load: LoadLimits::default(),
         }
     }
 }
@@ -207,16 +233,18 @@ impl Config {
         let config =
             Config { kube: overrides.kube.over(&written.kube)?, ..merge(overrides, &written) };
         let config = Config {
-            tls: TlsFiles::resolve(
-                overrides.tls_cert_file.clone().or(written.tls_cert_file),
-                overrides.tls_private_key_file.clone().or(written.tls_private_key_file),
-            )?,
+            tls: overrides.tls.over(&written.tls)?,
+            load: overrides.limits.over(&written.limits)?,
             expander: ExpanderConfig::resolve(
                 &overrides.expander_strategies,
                 written.expander.as_ref(),
             )?,
             ..config
         };
+        let takes_certificates =
+            config.tls.as_ref().is_some_and(|tls| tls.client_ca_file.is_some());
+        let config =
+            Config { auth: overrides.auth.over(&written.auth, takes_certificates)?, ..config };
         let refuse = |name: &str, reason: String| {
             Err(ConfigError::Setting { name: name.to_owned(), reason })
         };
@@ -249,6 +277,7 @@ impl Config {
                 max_changes: self.max_session_changes,
                 idle_timeout: self.session_idle_timeout,
             },
+            load: self.load,
             ..Limits::default()
         }
     }
@@ -266,8 +295,12 @@ fn merge(overrides: &Overrides, file: &Overrides) -> Config {
         // Resolved with errors of their own.
         kube: None,
         tls: None,
+        load: default.load,
+        auth: default.auth,
+        audit: overrides.audit.over(&file.audit),
         expander: default.expander,
         extender: file.extender.clone().unwrap_or_default(),
+        tracing: file.tracing.clone(),
         scheduler_config: overrides
             .scheduler_config
             .clone()
@@ -297,8 +330,11 @@ fn merge(overrides: &Overrides, file: &Overrides) -> Config {
     }
 }
 
-/// What a file says, in the form that flags have. `directory` is where relative paths start.
-fn from_text(origin: &str, directory: &Path, text: &str) -> Result<Overrides, ConfigError> {
+/// What a file says, in the form that flags have. `origin` names it in errors, `directory` is where relative paths start.
+///
+/// # Errors
+/// A text that is neither YAML nor JSON, and unknown, duplicate or malformed fields, each with line and path.
+pub fn from_text(origin: &str, directory: &Path, text: &str) -> Result<Overrides, ConfigError> {
     let document = super::parse(origin, text)?;
     let reader = Reader::default();
     let written = reader.root(&document).object(|fields| fields_of(fields, directory));
@@ -321,8 +357,6 @@ fn fields_of(fields: &mut Fields<'_>, directory: &Path) -> Overrides {
         })
     });
     let (tie_break, seed) = tie_break.unwrap_or_default();
-    let tls = fields.take("tls", |value| tls::section(value, directory));
-    let (tls_cert_file, tls_private_key_file) = tls.unwrap_or_default();
     Overrides {
         grpc_address: fields.take("grpcAddress", address),
         http_address: fields.take("httpAddress", address),
@@ -331,11 +365,14 @@ fn fields_of(fields: &mut Fields<'_>, directory: &Path) -> Overrides {
         scheduler_config: fields.take("schedulerConfig", path),
         ledger: fields.take("ledger", path),
         insecure: fields.take("insecure", decode::boolean),
-        tls_cert_file,
-        tls_private_key_file,
+        tls: fields.take_or_default("tls", |value| tls::section(value, directory)),
+        auth: fields.take_or_default("auth", |value| super::auth::of_file(value, directory)),
+        audit: fields.take_or_default("audit", |value| super::audit::of_file(value, directory)),
         expander_strategies: Vec::new(),
         expander: fields.take("expander", |value| expander::section(value, directory)),
         extender: fields.take("extender", extender::decode),
+        tracing: fields.take("tracing", tracing::decode),
+        limits: fields.take_or_default("limits", limits::of_file),
         worker_threads: fields.take("workerThreads", worker_threads),
         tie_break,
         seed,
@@ -418,5 +455,7 @@ fn choice<T: ValueEnum>(value: Cursor<'_>) -> Option<T> {
     parsed.ok()
 }
 
+#[cfg(test)]
+mod documented;
 #[cfg(test)]
 mod tests;

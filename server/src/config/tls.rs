@@ -1,55 +1,79 @@
-//! The section `tls`: with what the gRPC listener proves who it is.
+//! The section `tls`: with what the listeners prove who they are, and by whom callers with certificates are vouched for.
 
 use std::path::{Path, PathBuf};
 
 use super::ConfigError;
 use super::decode::{self, Cursor};
 
-/// The files of the gRPC listener's identity, in PEM.
+/// The files of the listeners' identity, in PEM. Both ports, gRPC and HTTP, speak TLS where there are any.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct TlsFiles {
     /// The certificate, followed by those of intermediate authorities (`certFile`).
     pub cert_file: PathBuf,
     /// Its private key (`keyFile`).
     pub key_file: PathBuf,
+    /// The authorities that vouch for clients (`clientCaFile`). With it clients are asked for a certificate; without it none of
+    /// them is looked at.
+    pub client_ca_file: Option<PathBuf>,
 }
 
-/// The section as it stands in a file: certificate and key.
-pub(super) type Section = (Option<PathBuf>, Option<PathBuf>);
+/// What flags, variables or a file say of it.
+#[derive(Clone, Debug, Default, PartialEq, Eq, clap::Args)]
+pub struct TlsOverrides {
+    /// Certificate of both listeners in PEM, with intermediate ones behind it; plain text without it
+    #[arg(long = "tls-cert-file", env = "BERTH_TLS_CERT_FILE", value_name = "FILE")]
+    pub cert_file: Option<PathBuf>,
+    /// Private key of that certificate, in PEM
+    #[arg(long = "tls-private-key-file", env = "BERTH_TLS_PRIVATE_KEY_FILE", value_name = "FILE")]
+    pub key_file: Option<PathBuf>,
+    /// Authorities in PEM by whose certificates clients are known; none is asked for without it
+    #[arg(long = "tls-client-ca-file", env = "BERTH_TLS_CLIENT_CA_FILE", value_name = "FILE")]
+    pub client_ca_file: Option<PathBuf>,
+}
 
-/// Reads the section; `directory` is where relative paths start. What is missing is reported: a file names both or has no
-/// such section.
-pub(super) fn section(value: Cursor<'_>, directory: &Path) -> Option<Section> {
+/// Reads the section; `directory` is where relative paths start. What is missing is reported: a file names certificate and key or
+/// has no such section.
+pub(super) fn section(value: Cursor<'_>, directory: &Path) -> Option<TlsOverrides> {
     value.object(|fields| {
         let path = |value: Cursor<'_>| decode::text(value).map(|text| directory.join(text));
-        let (cert_file, key_file) = (fields.take("certFile", path), fields.take("keyFile", path));
-        for (name, file) in [("certFile", &cert_file), ("keyFile", &key_file)] {
+        let written = TlsOverrides {
+            cert_file: fields.take("certFile", path),
+            key_file: fields.take("keyFile", path),
+            client_ca_file: fields.take("clientCaFile", path),
+        };
+        for (name, file) in [("certFile", &written.cert_file), ("keyFile", &written.key_file)] {
             if file.is_none() {
                 fields.object().report(format!("`{name}` is missing"));
             }
         }
-        (cert_file, key_file)
+        written
     })
 }
 
-impl TlsFiles {
-    /// Both files or neither.
+impl TlsOverrides {
+    /// These, and where they say nothing, what `file` says: certificate and key, or nothing at all.
     ///
     /// # Errors
     /// [`ConfigError::Setting`] with the one that is missing.
-    pub fn resolve(
-        cert_file: Option<PathBuf>,
-        key_file: Option<PathBuf>,
-    ) -> Result<Option<TlsFiles>, ConfigError> {
+    pub(super) fn over(&self, file: &TlsOverrides) -> Result<Option<TlsFiles>, ConfigError> {
+        let first = |flag: &Option<PathBuf>, written: &Option<PathBuf>| {
+            flag.as_ref().or(written.as_ref()).cloned()
+        };
         let missing = |name: &str, given: &str| {
             let reason = format!("is missing: `{given}` needs it");
             Err(ConfigError::Setting { name: name.to_owned(), reason })
         };
-        match (cert_file, key_file) {
-            (Some(cert_file), Some(key_file)) => Ok(Some(TlsFiles { cert_file, key_file })),
-            (None, None) => Ok(None),
+        let client_ca_file = first(&self.client_ca_file, &file.client_ca_file);
+        match (first(&self.cert_file, &file.cert_file), first(&self.key_file, &file.key_file)) {
+            (Some(cert_file), Some(key_file)) => {
+                Ok(Some(TlsFiles { cert_file, key_file, client_ca_file }))
+            }
             (Some(_), None) => missing("--tls-private-key-file", "--tls-cert-file"),
             (None, Some(_)) => missing("--tls-cert-file", "--tls-private-key-file"),
+            (None, None) if client_ca_file.is_some() => {
+                missing("--tls-cert-file", "--tls-client-ca-file")
+            }
+            (None, None) => Ok(None),
         }
     }
 }
@@ -60,12 +84,34 @@ mod tests {
 
     #[test]
     fn one_file_alone_is_refused() {
-        let file = || Some(PathBuf::from("x"));
-        assert_eq!(TlsFiles::resolve(None, None).unwrap(), None);
-        assert!(TlsFiles::resolve(file(), file()).unwrap().is_some());
-        let error = TlsFiles::resolve(file(), None).unwrap_err().to_string();
-        assert_eq!(error, "--tls-private-key-file: is missing: `--tls-cert-file` needs it");
-        let error = TlsFiles::resolve(None, file()).unwrap_err().to_string();
-        assert_eq!(error, "--tls-cert-file: is missing: `--tls-private-key-file` needs it");
+        let none = TlsOverrides::default();
+        let cert = TlsOverrides { cert_file: Some("c".into()), ..none.clone() };
+        let key = TlsOverrides { key_file: Some("k".into()), ..none.clone() };
+        let authority = TlsOverrides { client_ca_file: Some("a".into()), ..none.clone() };
+        assert_eq!(none.over(&none).unwrap(), None);
+        for (flags, expected) in [
+            (&cert, "--tls-private-key-file: is missing: `--tls-cert-file` needs it"),
+            (&key, "--tls-cert-file: is missing: `--tls-private-key-file` needs it"),
+            (&authority, "--tls-cert-file: is missing: `--tls-client-ca-file` needs it"),
+        ] {
+            assert_eq!(flags.over(&none).unwrap_err().to_string(), expected);
+            assert_eq!(none.over(flags).unwrap_err().to_string(), expected);
+        }
+    }
+
+    #[test]
+    fn flags_win_over_the_file_one_by_one() {
+        let file = TlsOverrides {
+            cert_file: Some("c".into()),
+            key_file: Some("k".into()),
+            client_ca_file: Some("a".into()),
+        };
+        let flags = TlsOverrides { key_file: Some("other".into()), ..TlsOverrides::default() };
+        let expected = TlsFiles {
+            cert_file: "c".into(),
+            key_file: "other".into(),
+            client_ca_file: Some("a".into()),
+        };
+        assert_eq!(flags.over(&file).unwrap(), Some(expected));
     }
 }

@@ -13,6 +13,7 @@ use crate::apiserver::binding::{self, BindError, PodName};
 use crate::clock;
 use crate::escape;
 use crate::grpc::{Deadline, State};
+use crate::telemetry::trace::followed;
 
 /// kube-scheduler waits 5 s for an extender unless told otherwise. A bind that has not begun by then is not begun: the pod may go
 /// elsewhere.
@@ -23,7 +24,8 @@ pub(super) async fn bind(state: &Arc<State>, body: &[u8]) -> Result<Vec<u8>, Fai
     let Arguments { pod, node } = read(body)?;
     let (state, deadline) = (state.clone(), Deadline(Some(clock::now() + PATIENCE)));
     // To the end, even if the caller does not wait for it: a Binding that was sent may be one that is written.
-    let bound = tokio::spawn(async move { assume_and_bind(&state, pod, node, deadline).await });
+    let binding = async move { assume_and_bind(&state, pod, node, deadline).await };
+    let bound = tokio::spawn(followed(binding));
     bound.await.map_err(|_| Failure::Broken)??;
     Ok(b"{\"Error\":\"\"}".to_vec())
 }
@@ -147,7 +149,7 @@ mod tests {
             uid: pod.uid().to_owned(),
         };
         let late = Deadline(Some(clock::now()));
-        assert!(matches!(assume(&state, &name, "n0", late).await, Err(Failure::Busy)));
+        assert!(matches!(assume(&state, &name, "n0", late).await, Err(Failure::Busy { .. })));
         assert_eq!(state.cluster.snapshot().n_assumed(), 0);
         let early = Deadline(Some(clock::now() + PATIENCE));
         assert!(matches!(assume(&state, &name, "n0", early).await, Ok(Some(_))));

@@ -102,8 +102,9 @@ impl Bodies {
             return Ok(());
         }
         let n_wanted = n_bytes.div_ceil(UNIT) - n_taken;
-        let n_wanted = u32::try_from(n_wanted).map_err(|_| Failure::Busy)?;
-        let more = self.room.clone().try_acquire_many_owned(n_wanted).map_err(|_| Failure::Busy)?;
+        let n_wanted = u32::try_from(n_wanted).map_err(|_| Failure::busy())?;
+        let more =
+            self.room.clone().try_acquire_many_owned(n_wanted).map_err(|_| Failure::busy())?;
         match room {
             Some(room) => room.merge(more),
             None => *room = Some(more),
@@ -119,7 +120,7 @@ impl Bodies {
         let taking = self.room.clone().acquire_many_owned(units);
         match tokio::time::timeout(TIMEOUT, taking).await {
             Ok(Ok(room)) => Ok(Some(room)),
-            Ok(Err(_)) | Err(_) => Err(Failure::Busy),
+            Ok(Err(_)) | Err(_) => Err(Failure::busy()),
         }
     }
 }

@@ -1,10 +1,13 @@
 //! Failure: why a call has no answer, and how kube-scheduler is told.
 
+use std::time::Duration;
+
 use axum::body::Body;
-use axum::http::header::CONTENT_TYPE;
+use axum::http::header::{CONTENT_TYPE, RETRY_AFTER};
 use axum::http::{HeaderValue, StatusCode};
 use axum::response::Response;
 use berth_engine::{EngineError, ModelError};
+use tonic::Code;
 
 use super::text;
 use crate::escape;
@@ -25,8 +28,11 @@ pub(super) enum Failure {
     #[error(transparent)]
     NotReady(#[from] NotReady),
     /// Too many calls at once.
-    #[error("too many calls are waiting")]
-    Busy,
+    #[error("too many calls are under way or waiting")]
+    Busy {
+        /// When it is worth another try.
+        retry_after: Duration,
+    },
     /// The body is beyond its bound.
     #[error("the body is larger than {limit} bytes; `extender.maxBodyBytes` raises the limit")]
     TooLarge {
@@ -42,6 +48,11 @@ pub(super) enum Failure {
 }
 
 impl Failure {
+    /// There is no room for the call, and nobody knows for how long.
+    pub(super) fn busy() -> Failure {
+        Failure::Busy { retry_after: Duration::from_secs(1) }
+    }
+
     /// A field of the request that cannot be read.
     pub(super) fn field(error: &ModelError) -> Failure {
         Failure::Invalid(
@@ -55,7 +66,21 @@ impl Failure {
                 ExtenderOutcome::Invalid
             }
             Failure::Refused(_) => ExtenderOutcome::Refused,
-            Failure::NotReady(_) | Failure::Busy | Failure::Broken => ExtenderOutcome::Unavailable,
+            Failure::NotReady(_) | Failure::Busy { .. } | Failure::Broken => {
+                ExtenderOutcome::Unavailable
+            }
+        }
+    }
+
+    /// The code that audit lines tell: the status of an answer does not say what became of a bind.
+    fn code(&self) -> Code {
+        match self {
+            Failure::Invalid(_) => Code::InvalidArgument,
+            Failure::Refused(_) => Code::FailedPrecondition,
+            Failure::NotReady(_) => Code::Unavailable,
+            Failure::Busy { .. } | Failure::TooLarge { .. } => Code::ResourceExhausted,
+            Failure::Cut(_) => Code::DeadlineExceeded,
+            Failure::Broken => Code::Internal,
         }
     }
 
@@ -67,17 +92,26 @@ impl Failure {
             Failure::Invalid(_) | Failure::Refused(_) if has_error => StatusCode::OK,
             Failure::Invalid(_) => StatusCode::BAD_REQUEST,
             Failure::Refused(_) => StatusCode::UNPROCESSABLE_ENTITY,
-            Failure::NotReady(_) | Failure::Busy => StatusCode::SERVICE_UNAVAILABLE,
+            Failure::NotReady(_) => StatusCode::SERVICE_UNAVAILABLE,
+            Failure::Busy { .. } => StatusCode::TOO_MANY_REQUESTS,
             Failure::TooLarge { .. } => StatusCode::PAYLOAD_TOO_LARGE,
             Failure::Cut(_) => StatusCode::REQUEST_TIMEOUT,
             Failure::Broken => StatusCode::INTERNAL_SERVER_ERROR,
         };
         let mut json = b"{\"Error\":".to_vec();
-        text::string(&mut json, &self.to_string());
+        text::string(&mut json, &escape::clipped(&self.to_string()));
         json.push(b'}');
         let mut response = Response::new(Body::from(json));
         *response.status_mut() = status;
         response.headers_mut().insert(CONTENT_TYPE, HeaderValue::from_static("application/json"));
+        if let Failure::Busy { retry_after } = self {
+            // In whole seconds, and not at once.
+            let seconds = retry_after.as_secs_f64().ceil().max(1.0);
+            if let Ok(seconds) = HeaderValue::from_str(&format!("{seconds:.0}")) {
+                response.headers_mut().insert(RETRY_AFTER, seconds);
+            }
+        }
+        response.extensions_mut().insert(self.code());
         response
     }
 }
@@ -96,11 +130,12 @@ impl From<EngineError> for Failure {
     }
 }
 
-/// Of those only what the pool says can come here.
+/// Of those only what admission and the pool say can come here.
 impl From<CallError> for Failure {
     fn from(error: CallError) -> Failure {
         match error {
-            CallError::Busy | CallError::DeadlineExceeded => Failure::Busy,
+            CallError::Overloaded { retry_after, .. } => Failure::Busy { retry_after },
+            CallError::DeadlineExceeded => Failure::busy(),
             CallError::NotReady(reason) => Failure::NotReady(reason),
             _ => Failure::Broken,
         }

@@ -170,14 +170,14 @@ fn unboxed(written: Written) -> Parsed<core_v1::Node, core_v1::Pod, WrittenObjec
 /// Reads one file and hands every object on to `then`, on all cores, as soon as it is parsed.
 fn read_each<N: Send, P: Send, O: Send>(
     path: &Path,
-    then: impl Fn(Written) -> Parsed<N, P, O> + Sync,
+    then: impl Fn(Written) -> Parsed<N, P, O> + Send + Sync,
 ) -> Result<Dump<N, P, O>, FeedError> {
     collect(Source::open(path)?, then)
 }
 
 fn collect<N: Send, P: Send, O: Send>(
     mut source: Source<'_>,
-    then: impl Fn(Written) -> Parsed<N, P, O> + Sync,
+    then: impl Fn(Written) -> Parsed<N, P, O> + Send + Sync,
 ) -> Result<Dump<N, P, O>, FeedError> {
     let path = source.path.clone();
     let mut collector = Collector::new(then);

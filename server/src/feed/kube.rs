@@ -34,6 +34,7 @@ pub use event::{Decoder, Event, Garbage};
 pub use lines::MAX_LINE_BYTES;
 pub use observer::{NodeChange, Observer};
 pub use pace::Pace;
+pub use page::{BadPage, Page};
 pub use resource::Resource;
 pub use told::{Change, NoObject, Told, Who};
 pub use watches::Watches;

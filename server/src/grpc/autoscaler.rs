@@ -21,6 +21,7 @@ use super::State;
 use super::asked::Asked;
 use super::deadline::{Cancel, Deadline};
 use super::status::CallError;
+use crate::auth::Access;
 use crate::clock;
 use crate::telemetry::PlaceMethod;
 
@@ -43,8 +44,9 @@ impl AutoscalerHandler {
     ) -> Result<Response<A>, Status> {
         self.state.check_decidable()?;
         let (deadline, state) = (Deadline::of(&request), self.state.clone());
+        let access = Access::of(request.extensions());
         let request = request.into_inner();
-        let asked = state.asked(session_id(&request))?;
+        let asked = state.asked_by(&access, session_id(&request))?;
         let answered = self
             .state
             .simulation_pool

@@ -1,25 +1,40 @@
-//! What happens to every call before and after its handler: the deadline is noted and kept, transport trouble is put
-//! into the caller's terms, and the end of the call is counted. The only layer there is.
+//! What happens to every call before and after its handler: who calls is established, the deadline noted and kept, the call
+//! admitted or refused for load; at its end it is counted, and audited if it changed something. The only layer there is.
+
+mod body;
+mod refusal;
+pub(crate) mod unread;
 
 use std::convert::Infallible;
-use std::future::Future;
-use std::pin::Pin;
+use std::future::{Future, poll_fn};
+use std::pin::{Pin, pin};
 use std::sync::Arc;
 use std::task::{Context, Poll};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use http::{HeaderMap, Request, Response};
-use http_body::{Body as HttpBody, Frame, SizeHint};
-use tokio::sync::watch;
 use tonic::body::Body;
 use tonic::service::Routes;
 use tonic::{Code, Status};
 use tower_service::Service;
 
+use super::State;
 use super::deadline::{Deadline, parse_timeout};
+use super::idempotency::{self, Name};
+use super::method::{self, Effect, Method};
 use super::status::{CallError, of_transport};
-use super::{State, until_draining};
+use crate::admission::Lane;
+use crate::audit::{Changes, Line};
+use crate::auth::Caller;
 use crate::clock;
+use crate::runtime::Peer;
+use crate::telemetry::trace::{Scope, Span};
+pub(crate) use body::CallBody;
+
+/// Longest request id that is taken, in bytes.
+const MAX_REQUEST_ID_BYTES: usize = 128;
+/// By which a caller names a request, so that it can be recognised when it comes again.
+pub(crate) const REQUEST_ID: &str = "berth-request-id";
 
 /// [`Routes`] with the above around it.
 #[derive(Clone)]
@@ -35,157 +50,283 @@ impl CallService {
 }
 
 impl Service<Request<Body>> for CallService {
-    type Response = Response<CountedBody>;
+    type Response = Response<CallBody>;
     type Error = Infallible;
-    type Future = Pin<Box<dyn Future<Output = Result<Self::Response, Infallible>> + Send>>;
+    type Future = Answering;
 
     fn poll_ready(&mut self, cx: &mut Context<'_>) -> Poll<Result<(), Infallible>> {
         Service::<Request<Body>>::poll_ready(&mut self.routes, cx)
     }
 
     fn call(&mut self, mut request: Request<Body>) -> Self::Future {
-        let timeout = request
-            .headers()
-            .get("grpc-timeout")
-            .and_then(|value| value.to_str().ok())
-            .and_then(parse_timeout);
-        let deadline = timeout.and_then(|timeout| clock::now().checked_add(timeout));
-        request.extensions_mut().insert(Deadline(deadline));
-        let mut call = CountedCall {
-            state: self.state.clone(),
-            path: request.uri().path().into(),
-            counted: false,
-        };
+        let arrived = clock::now();
+        let mut call = Call::new(&self.state, &request, arrived);
+        let allowed = call.authorize(&mut request);
+        let deadline = call.limit(request.headers());
+        request.extensions_mut().insert(deadline);
+        let scope = call.span.as_ref().map(Span::scope);
+        if call.is_named() {
+            return carried(scope, call.once(self.routes.clone(), request, allowed));
+        }
+        // Nothing of it happens before it is polled.
         let answer = self.routes.call(request);
-        Box::pin(async move {
-            let response = match deadline {
-                None => answer.await,
-                // The transport would answer CANCELLED at the same instant; this answer is looked at first.
-                Some(at) => match tokio::time::timeout_at(at.into(), answer).await {
-                    Ok(response) => response,
-                    Err(_) => Ok(Status::from(CallError::DeadlineExceeded).into_http()),
-                },
-            };
-            let max_message_bytes = call.state.max_message_bytes(&call.path);
-            let response = in_callers_terms(response?, &call.path, max_message_bytes);
-            call.note_headers(response.headers());
-            let end = (!call.counted && ENDLESS.contains(&&*call.path))
-                .then(|| drained(call.state.draining.clone()));
-            Ok(response.map(|body| CountedBody { body, call, end }))
+        carried(scope, async move {
+            if let Err(error) = allowed.and_then(|()| call.enter()) {
+                return Ok(call.refuse(error));
+            }
+            match within(call.until, answer).await {
+                Some(response) => Ok(call.answer(response?)),
+                None => Ok(call.refuse_late()),
+            }
         })
     }
 }
 
-/// Streams of services that are not ours and that would hold a drain until its grace period is over.
-const ENDLESS: [&str; 3] = [
-    "/grpc.health.v1.Health/Watch",
-    "/grpc.reflection.v1.ServerReflection/ServerReflectionInfo",
-    "/grpc.reflection.v1alpha.ServerReflection/ServerReflectionInfo",
-];
-/// Long enough for a watcher of health to be told `NOT_SERVING` first.
-const LAST_WORDS: Duration = Duration::from_millis(200);
+type Answering = Pin<Box<dyn Future<Output = Result<Response<CallBody>, Infallible>> + Send>>;
 
-type End = Pin<Box<dyn Future<Output = ()> + Send>>;
-
-fn drained(draining: watch::Receiver<bool>) -> End {
-    Box::pin(async move {
-        until_draining(draining).await;
-        tokio::time::sleep(LAST_WORDS).await;
-    })
-}
-
-/// Only a response without a body says its status in the headers: there the transport speaks, or a unary handler.
-fn in_callers_terms(
-    response: Response<Body>,
-    path: &str,
-    max_message_bytes: usize,
-) -> Response<Body> {
-    match Status::from_header_map(response.headers()) {
-        // A handler that gives this code says why; the router does not.
-        Some(status) if status.code() == Code::Unimplemented && status.message().is_empty() => {
-            Status::from(CallError::NoSuchMethod { path: path.to_owned() }).into_http()
-        }
-        Some(status) if matches!(status.code(), Code::OutOfRange | Code::Internal) => {
-            of_transport(status, max_message_bytes).into_http()
-        }
-        Some(_) | None => response,
+/// In the call's trace, where it belongs to one.
+fn carried(
+    scope: Option<Scope>,
+    answering: impl Future<Output = Result<Response<CallBody>, Infallible>> + Send + 'static,
+) -> Answering {
+    match scope {
+        None => Box::pin(answering),
+        Some(scope) => Box::pin(scope.carry(answering)),
     }
 }
 
-/// One call on its way to being counted, exactly once.
-struct CountedCall {
-    state: Arc<State>,
-    path: Box<str>,
-    counted: bool,
+/// The output, or `None` where the time is up first: the transport would answer CANCELLED at the same instant, and this is looked
+/// at first. Most calls are over at the first look, and need no timer.
+async fn within<F: Future>(until: Option<Instant>, future: F) -> Option<F::Output> {
+    let mut future = pin!(future);
+    if let Poll::Ready(output) = poll_fn(|cx| Poll::Ready(future.as_mut().poll(cx))).await {
+        return Some(output);
+    }
+    match until {
+        None => Some(future.await),
+        Some(at) => tokio::time::timeout_at(at.into(), future).await.ok(),
+    }
 }
 
-impl CountedCall {
-    fn note_headers(&mut self, headers: &HeaderMap) {
+/// One call from its first header to the last byte of its answer. However it ends, it is counted exactly once.
+struct Call {
+    state: Arc<State>,
+    method: &'static Method,
+    /// The path of a method that is not there; empty for others.
+    unknown_path: Box<str>,
+    arrived: Instant,
+    caller: Option<Arc<Caller>>,
+    peer: Option<Arc<Peer>>,
+    /// When it is to be over: its caller's deadline, or the server's limit where that is earlier.
+    until: Option<Instant>,
+    changes: Option<Changes>,
+    request_id: Option<Box<str>>,
+    /// Its part of a trace, where it belongs to one.
+    span: Option<Span>,
+    is_over: bool,
+}
+
+impl Call {
+    fn new(state: &Arc<State>, request: &Request<Body>, arrived: Instant) -> Call {
+        let path = request.uri().path();
+        let method = method::find(path);
+        let unknown_path = if *method == method::OTHER { path.into() } else { Box::default() };
+        let headers = request.headers();
+        state.admission.arrive(method.lane);
+        Call {
+            state: state.clone(),
+            method,
+            unknown_path,
+            arrived,
+            caller: None,
+            peer: request.extensions().get::<Arc<Peer>>().cloned(),
+            until: None,
+            changes: None,
+            request_id: headers.get(REQUEST_ID).and_then(|id| id.to_str().ok()).map(Into::into),
+            span: state.tracer.begin(headers, method.path.trim_start_matches('/')),
+            is_over: false,
+        }
+    }
+
+    /// Establishes who calls and that it may; its handler finds it in the request's extensions.
+    fn authorize(&mut self, request: &mut Request<Body>) -> Result<(), CallError> {
+        // Probes and descriptions are for anybody, whatever it shows.
+        let Some(role) = self.method.role else { return Ok(()) };
+        let caller = self.state.auth.authenticate(self.peer.as_deref(), request.headers())?;
+        let allowed = caller.check(role);
+        if self.method.effect != Effect::Reads
+            && let Some(changes) = self.state.audit.changes()
+        {
+            if allowed.is_err() {
+                changes.note_denied();
+            }
+            request.extensions_mut().insert(changes.clone());
+            self.changes = Some(changes);
+        }
+        request.extensions_mut().insert(caller.clone());
+        self.caller = Some(caller);
+        allowed?;
+        match request.headers().get(REQUEST_ID) {
+            Some(_) => self.check_request_id(),
+            None => Ok(()),
+        }
+    }
+
+    fn check_request_id(&self) -> Result<(), CallError> {
+        let is_usable = |id: &str| (1..=MAX_REQUEST_ID_BYTES).contains(&id.len());
+        if !self.request_id.as_deref().is_some_and(is_usable) {
+            let reason = format!("must have 1 to {MAX_REQUEST_ID_BYTES} visible ASCII characters");
+            return Err(CallError::field(REQUEST_ID, reason));
+        }
+        if self.method.lane == Lane::Stream && self.method.effect != Effect::Reads {
+            let reason = "names one request, and a stream is many: leave it out";
+            return Err(CallError::field(REQUEST_ID, reason));
+        }
+        Ok(())
+    }
+
+    /// Notes when the call is to be over; gives the deadline of its caller, which is all that a handler goes by: the server's limit
+    /// ends a call by dropping it.
+    fn limit(&mut self, headers: &HeaderMap) -> Deadline {
+        let timeout = headers.get("grpc-timeout").and_then(|value| value.to_str().ok());
+        let timeout = timeout.and_then(parse_timeout);
+        let deadline = timeout.and_then(|timeout| self.arrived.checked_add(timeout));
+        let limit = self.method.lane.is_unary().then(|| self.arrived.checked_add(self.max_time()));
+        self.until = deadline.into_iter().chain(limit.flatten()).min();
+        Deadline(deadline)
+    }
+
+    fn max_time(&self) -> Duration {
+        self.method.lane.call_limit(self.state.limits.load.max_call_time)
+    }
+
+    /// Whether its caller may send it again, and wants it carried out once.
+    fn is_named(&self) -> bool {
+        self.request_id.is_some()
+            && self.caller.is_some()
+            && self.method.effect != Effect::Reads
+            && self.method.lane.is_unary()
+    }
+
+    /// Answers a request that may have been answered before.
+    async fn once(
+        self,
+        routes: Routes,
+        request: Request<Body>,
+        allowed: Result<(), CallError>,
+    ) -> Result<Response<CallBody>, Infallible> {
+        if let Err(error) = allowed.and_then(|()| self.enter()) {
+            return Ok(self.refuse(error));
+        }
+        let (Some(id), Some(caller)) = (self.request_id.as_deref(), &self.caller) else {
+            return Ok(self.refuse(CallError::Broken));
+        };
+        let (user, id) = (caller.user.clone(), Arc::from(id));
+        let name = Name { user, method: self.method.path, id };
+        let (state, limit) = (self.state.clone(), self.state.max_message_bytes(self.method.path));
+        let answering = idempotency::answer_once(&state.answers, name, routes, request, limit);
+        match within(self.until, answering).await {
+            Some(Ok(answered)) => {
+                if answered.is_replayed {
+                    state.metrics.admission().count_replayed();
+                }
+                Ok(self.answer(answered.response))
+            }
+            Some(Err(error)) => Ok(self.refuse(error)),
+            None => Ok(self.refuse_late()),
+        }
+    }
+
+    /// Asks to be carried out now. Called where the call first gets a thread: what it waited for that one counts.
+    fn enter(&self) -> Result<(), CallError> {
+        let now = clock::now();
+        let waited = now.saturating_duration_since(self.arrived);
+        self.state.admission.enter(self.method.lane, now, waited, self.until)?;
+        match &self.changes {
+            Some(changes) if self.method.effect == Effect::Changes => changes.begin(),
+            // Its handler says whether it does.
+            Some(_) | None => Ok(()),
+        }
+    }
+
+    /// The time is up: whose it was, the caller is told.
+    fn refuse_late(self) -> Response<CallBody> {
+        let limit = self.max_time();
+        let is_servers = self.until.is_some_and(|at| self.arrived.checked_add(limit) == Some(at));
+        let is_servers = is_servers && self.method.lane.is_unary();
+        self.refuse(match is_servers {
+            true => CallError::TookTooLong { limit },
+            false => CallError::DeadlineExceeded,
+        })
+    }
+
+    fn refuse(mut self, error: CallError) -> Response<CallBody> {
+        let response = refusal::response(error);
+        self.note_status(response.headers());
+        response.map(|body| CallBody::new(body, self))
+    }
+
+    fn answer(mut self, response: Response<Body>) -> Response<CallBody> {
+        let max_message_bytes = self.state.max_message_bytes(self.method.path);
+        let response = in_callers_terms(response, &self.unknown_path, max_message_bytes);
+        self.note_status(response.headers());
+        response.map(|body| CallBody::new(body, self))
+    }
+
+    /// Ends the call where `headers`, or trailers, say its status.
+    fn note_status(&mut self, headers: &HeaderMap) {
         let code = headers
             .get("grpc-status")
             .and_then(|value| value.to_str().ok())
             .and_then(|text| text.parse().ok());
         if let Some(code) = code {
-            self.count(code);
+            self.end(code);
         }
     }
 
-    fn count(&mut self, code: i32) {
-        if !self.counted {
-            self.counted = true;
-            self.state.metrics.calls().count(&self.path, code);
+    fn end(&mut self, code: i32) {
+        if std::mem::replace(&mut self.is_over, true) {
+            return;
+        }
+        let elapsed = clock::now().saturating_duration_since(self.arrived);
+        self.state.metrics.calls().finish(self.method, code, elapsed);
+        if let Some((changes, caller)) = self.changes.take().zip(self.caller.take()) {
+            self.state.audit.record(&changes, || Line {
+                peer: self.peer.clone(),
+                request_id: self.request_id.take(),
+                trace_id: self.span.as_ref().map(Span::trace_id),
+                ..Line::new(caller, self.method.path, code, elapsed)
+            });
+        }
+        if let Some(span) = self.span.take() {
+            span.end_call(self.method.path, code);
         }
     }
 }
 
-impl Drop for CountedCall {
+impl Drop for Call {
     fn drop(&mut self) {
         // No status was sent: the client went away.
-        self.count(Code::Cancelled as i32);
+        self.end(Code::Cancelled as i32);
+        self.state.admission.leave(self.method.lane);
     }
 }
 
-/// A response body that looks for the status in its trailers, and ends an endless stream when the server drains.
-pub(crate) struct CountedBody {
-    body: Body,
-    call: CountedCall,
-    end: Option<End>,
-}
-
-impl HttpBody for CountedBody {
-    type Data = <Body as HttpBody>::Data;
-    type Error = <Body as HttpBody>::Error;
-
-    fn poll_frame(
-        mut self: Pin<&mut Self>,
-        cx: &mut Context<'_>,
-    ) -> Poll<Option<Result<Frame<Self::Data>, Self::Error>>> {
-        let frame = Pin::new(&mut self.body).poll_frame(cx);
-        if let Poll::Ready(Some(Ok(frame))) = &frame
-            && let Some(trailers) = frame.trailers_ref()
-        {
-            self.call.note_headers(trailers);
+/// Only a response without a body says its status in the headers: there the transport speaks, or a unary handler.
+fn in_callers_terms(
+    response: Response<Body>,
+    unknown_path: &str,
+    max_message_bytes: usize,
+) -> Response<Body> {
+    match Status::from_header_map(response.headers()) {
+        // A handler that gives this code says why; the router does not.
+        Some(status) if status.code() == Code::Unimplemented && status.message().is_empty() => {
+            Status::from(CallError::NoSuchMethod { path: unknown_path.to_owned() }).into_http()
         }
-        if frame.is_pending()
-            && let Some(end) = &mut self.end
-            && end.as_mut().poll(cx).is_ready()
-        {
-            self.end = None;
-            self.body = Body::empty();
-            let trailers =
-                Status::from(CallError::Draining).into_http::<Body>().into_parts().0.headers;
-            self.call.note_headers(&trailers);
-            return Poll::Ready(Some(Ok(Frame::trailers(trailers))));
+        Some(status) if matches!(status.code(), Code::OutOfRange | Code::Internal) => {
+            of_transport(status, max_message_bytes).into_http()
         }
-        frame
-    }
-
-    fn is_end_stream(&self) -> bool {
-        self.body.is_end_stream()
-    }
-
-    fn size_hint(&self) -> SizeHint {
-        self.body.size_hint()
+        Some(_) | None => response,
     }
 }
 
@@ -229,7 +370,7 @@ mod tests {
         path: &str,
         timeout: &str,
         message: &[u8],
-    ) -> Response<CountedBody> {
+    ) -> Response<CallBody> {
         let mut frame = vec![0];
         frame.extend(u32::try_from(message.len()).unwrap().to_be_bytes());
         frame.extend(message);

@@ -20,6 +20,7 @@ use tonic::{Request, Response, Status, Streaming};
 use super::State;
 use super::convert::saturate;
 use super::deadline::Deadline;
+use crate::auth::{Access, Role};
 use crate::clock;
 
 pub(crate) struct ClusterHandler {
@@ -41,17 +42,26 @@ impl ClusterService for ClusterHandler {
         request: Request<Streaming<SyncRequest>>,
     ) -> Result<Response<Self::SyncStream>, Status> {
         self.state.check_feedable()?;
-        let deadline = Deadline::of(&request);
-        Ok(Response::new(sync::serve(self.state.clone(), request.into_inner(), deadline)))
+        let (access, deadline) = (Access::of(request.extensions()), Deadline::of(&request));
+        let requests = request.into_inner();
+        Ok(Response::new(sync::serve(self.state.clone(), access, requests, deadline)))
     }
 
     async fn apply(
         &self,
         request: Request<ApplyRequest>,
     ) -> Result<Response<ApplyResponse>, Status> {
-        self.state.check_feedable()?;
-        let deadline = Deadline::of(&request);
-        let outcome = delta::apply(&self.state, request.into_inner().deltas, deadline).await?;
+        let (access, deadline) = (Access::of(request.extensions()), Deadline::of(&request));
+        let deltas = request.into_inner().deltas;
+        let outcome = if delta::gives_back(&access, &deltas) {
+            access.to_change(Role::Scheduler)?;
+            self.state.check_feedable()?;
+            delta::give_back(&self.state, deltas, deadline).await?
+        } else {
+            access.to_change(Role::Feeder)?;
+            self.state.check_feedable()?;
+            delta::apply(&self.state, deltas, deadline).await?
+        };
         Ok(Response::new(ApplyResponse {
             generation: outcome.generation.get(),
             rejections: outcome.rejections,
@@ -62,7 +72,9 @@ impl ClusterService for ClusterHandler {
         &self,
         request: Request<GetClusterRequest>,
     ) -> Result<Response<GetClusterResponse>, Status> {
-        let snapshot = self.state.asked(&request.into_inner().session_id)?.snapshot();
+        let access = Access::of(request.extensions());
+        let asked = self.state.asked_by(&access, &request.into_inner().session_id)?;
+        let snapshot = asked.snapshot();
         Ok(Response::new(GetClusterResponse {
             generation: snapshot.generation().get(),
             n_nodes: saturate(snapshot.n_nodes()),
@@ -81,8 +93,9 @@ impl ClusterService for ClusterHandler {
         &self,
         request: Request<ListNodesRequest>,
     ) -> Result<Response<ListNodesResponse>, Status> {
-        let (deadline, request) = (Deadline::of(&request), request.into_inner());
-        let asked = self.state.asked(&request.session_id)?;
+        let (access, deadline) = (Access::of(request.extensions()), Deadline::of(&request));
+        let request = request.into_inner();
+        let asked = self.state.asked_by(&access, &request.session_id)?;
         let page = self
             .state
             .pool
@@ -95,8 +108,9 @@ impl ClusterService for ClusterHandler {
         &self,
         request: Request<ListPodsRequest>,
     ) -> Result<Response<ListPodsResponse>, Status> {
-        let (deadline, request) = (Deadline::of(&request), request.into_inner());
-        let asked = self.state.asked(&request.session_id)?;
+        let (access, deadline) = (Access::of(request.extensions()), Deadline::of(&request));
+        let request = request.into_inner();
+        let asked = self.state.asked_by(&access, &request.session_id)?;
         let page = self
             .state
             .pool

@@ -22,7 +22,7 @@ impl Deadline {
 }
 
 /// Parses `grpc-timeout`: up to 8 digits and a unit of `HMSmun`. Anything else is no timeout, as in other servers.
-pub(crate) fn parse_timeout(header: &str) -> Option<Duration> {
+pub fn parse_timeout(header: &str) -> Option<Duration> {
     let (digits, unit) = header.split_at_checked(header.len().checked_sub(1)?)?;
     if digits.is_empty() || digits.len() > 8 || !digits.bytes().all(|byte| byte.is_ascii_digit()) {
         return None;

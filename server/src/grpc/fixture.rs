@@ -14,7 +14,8 @@ use tokio::sync::watch;
 
 use super::asked::Asked;
 use super::cluster::delta;
-use super::{Limits, State};
+use super::{CallError, Limits, State};
+use crate::auth::Access;
 use crate::config::policy::Profiles;
 
 /// Nodes of these names and so much CPU, already told of by a feed; ties are lexicographic.
@@ -121,6 +122,13 @@ pub(crate) fn is_long_write(state: &Arc<State>, call: impl FnOnce(Asked) + Send)
         call.join().unwrap();
         is_long && !is_marked()
     })
+}
+
+impl State {
+    /// The cluster of a session, or the live one, as whoever may do everything asks it.
+    pub(crate) fn asked(&self, session_id: &str) -> Result<Asked, CallError> {
+        self.asked_by(&Access::open(), session_id)
+    }
 }
 
 fn apply(cluster: &Cluster, changes: impl IntoIterator<Item = Change>) {

@@ -11,7 +11,7 @@ use std::sync::Arc;
 
 /// A parsed selector: all requirements must hold; none at all holds for everything.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub(super) struct LabelSelector {
+pub struct LabelSelector {
     requirements: Vec<Requirement>,
 }
 
@@ -32,8 +32,11 @@ enum Test {
 }
 
 impl LabelSelector {
-    /// Parses the text; the error says what was expected and at which byte.
-    pub(super) fn parse(text: &str) -> Result<LabelSelector, String> {
+    /// Parses the text.
+    ///
+    /// # Errors
+    /// What was expected instead of what stands there, and before which byte; or which key, value or bound cannot be one.
+    pub fn parse(text: &str) -> Result<LabelSelector, String> {
         let mut parser = Parser { text, at: 0 };
         let mut requirements = Vec::new();
         if parser.peek() == Token::End {
@@ -49,8 +52,8 @@ impl LabelSelector {
         }
     }
 
-    /// Do these labels meet every requirement (W-SEL-3)?
-    pub(super) fn matches(&self, labels: &[(Arc<str>, Arc<str>)]) -> bool {
+    /// Do these labels, keys and values, meet every requirement (W-SEL-3)? Of a key that stands twice the first counts.
+    pub fn matches(&self, labels: &[(Arc<str>, Arc<str>)]) -> bool {
         self.requirements.iter().all(|requirement| {
             let value =
                 labels.iter().find(|(key, _)| **key == *requirement.key).map(|(_, value)| &**value);

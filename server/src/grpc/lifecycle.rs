@@ -15,6 +15,7 @@ use tonic::{Request, Response, Status, Streaming};
 use super::State;
 use super::deadline::Deadline;
 use super::status::CallError;
+use crate::auth::{Access, Role};
 use crate::clock;
 use crate::ledger::{GrantError, Grants};
 use crate::lifecycle::each_function;
@@ -73,6 +74,19 @@ impl LifecycleHandler {
     }
 }
 
+/// The identity event that releases a name whose process may be running.
+const FORCE_DELETED: &str = "ForceDeletedByUser";
+/// The fence event that breaks an attachment which is not in the ledger.
+const BREAK_ATTACHMENT: &str = "BreakAttachment";
+
+/// What releases or breaks something by force is an administrator's to say.
+fn check_force<T>(request: &Request<T>, is_force: bool) -> Result<(), CallError> {
+    match is_force {
+        true => Access::of(request.extensions()).caller().check(Role::Admin),
+        false => Ok(()),
+    }
+}
+
 /// Hands the list of the ledger's methods to `handlers`, behind that of the functions.
 macro_rules! with_ledger {
     ($($functions:tt)+) => {
@@ -80,14 +94,12 @@ macro_rules! with_ledger {
             functions { $($functions)+ }
             ledger {
                 acquire_identity(AcquireIdentityRequest) -> AcquireIdentityResponse;
-                record_identity_event(RecordIdentityEventRequest) -> RecordIdentityEventResponse;
                 get_identity(GetIdentityRequest) -> GetIdentityResponse;
                 attach_volume(AttachVolumeRequest) -> AttachVolumeResponse;
                 detach_volume(DetachVolumeRequest) -> DetachVolumeResponse;
                 break_attachment(BreakAttachmentRequest) -> BreakAttachmentResponse;
                 may_start(MayStartRequest) -> MayStartResponse;
                 get_volume(GetVolumeRequest) -> GetVolumeResponse;
-                advance_fence(AdvanceFenceRequest) -> AdvanceFenceResponse;
                 get_fence(GetFenceRequest) -> GetFenceResponse;
                 check_token(CheckTokenRequest) -> CheckTokenResponse;
                 list_ledger_records(ListLedgerRecordsRequest) -> ListLedgerRecordsResponse;
@@ -114,6 +126,22 @@ macro_rules! handlers {
                 let deadline = Deadline::of(&request);
                 let answers = evaluate::serve(self.state.clone(), request.into_inner(), deadline);
                 Ok(Response::new(answers))
+            }
+
+            async fn record_identity_event(
+                &self,
+                request: Request<wire::RecordIdentityEventRequest>,
+            ) -> Result<Response<wire::RecordIdentityEventResponse>, Status> {
+                check_force(&request, request.get_ref().r#type == FORCE_DELETED)?;
+                self.keep(request, Grants::record_identity_event).await
+            }
+
+            async fn advance_fence(
+                &self,
+                request: Request<wire::AdvanceFenceRequest>,
+            ) -> Result<Response<wire::AdvanceFenceResponse>, Status> {
+                check_force(&request, request.get_ref().r#type == BREAK_ATTACHMENT)?;
+                self.keep(request, Grants::advance_fence).await
             }
 
             $(async fn $function(

@@ -20,6 +20,7 @@ use super::asked::Asked;
 use super::convert::{self, Mode};
 use super::deadline::{Cancel, Deadline};
 use super::status::CallError;
+use crate::auth::{Access, Role};
 use crate::clock;
 use crate::telemetry::PlaceMethod;
 
@@ -42,23 +43,18 @@ impl PlacementService for PlacementHandler {
         request: Request<PlaceRequest>,
     ) -> Result<Response<PlaceResponse>, Status> {
         self.state.check_decidable()?;
-        let deadline = Deadline::of(&request);
+        let (access, deadline) = (Access::of(request.extensions()), Deadline::of(&request));
         let request = request.into_inner();
-        let asked = self.state.asked(&request.session_id)?;
+        let asked = self.state.asked_by(&access, &request.session_id)?;
+        check_assume(&access, &asked, request.mode)?;
         // What is assumed in a session waits for the session's own calls, and nobody bounds those.
         let waits = asked.is_hypothetical() && request.mode == PlaceMode::Assume as i32;
         let decided = if !waits && self.state.decides_in_microseconds(&asked) {
             place(&self.state, &asked, request)
         } else {
-            let state = self.state.clone();
-            self.state
-                .pool
-                .run(deadline, move |cancel| {
-                    let decided = place(&state, &asked, request)?;
-                    give_back_unwanted(&asked, &decided, cancel)?;
-                    Ok(decided)
-                })
-                .await?
+            // In a box: as a part of this future it would be moved about with it by calls that never get here, and it holds the
+            // request several times, kilobytes each.
+            Box::pin(place_in_turn(self.state.clone(), asked, request, deadline)).await
         };
         Ok(Response::new(PlaceResponse { decision: Some(convert::decision(decided?)) }))
     }
@@ -69,8 +65,10 @@ impl PlacementService for PlacementHandler {
     ) -> Result<Response<PlaceBatchResponse>, Status> {
         self.state.check_decidable()?;
         let (deadline, state) = (Deadline::of(&request), self.state.clone());
+        let access = Access::of(request.extensions());
         let request = request.into_inner();
-        let asked = state.asked(&request.session_id)?;
+        let asked = state.asked_by(&access, &request.session_id)?;
+        check_assume(&access, &asked, request.mode)?;
         let answer = self
             .state
             .pool
@@ -87,8 +85,9 @@ impl PlacementService for PlacementHandler {
         request: Request<Streaming<PlaceStreamRequest>>,
     ) -> Result<Response<Self::PlaceStreamStream>, Status> {
         self.state.check_decidable()?;
-        let deadline = Deadline::of(&request);
-        Ok(Response::new(stream::serve(self.state.clone(), request.into_inner(), deadline)))
+        let (access, deadline) = (Access::of(request.extensions()), Deadline::of(&request));
+        let requests = request.into_inner();
+        Ok(Response::new(stream::serve(self.state.clone(), access, requests, deadline)))
     }
 
     async fn explain(
@@ -97,12 +96,37 @@ impl PlacementService for PlacementHandler {
     ) -> Result<Response<ExplainResponse>, Status> {
         self.state.check_decidable()?;
         let (deadline, state) = (Deadline::of(&request), self.state.clone());
+        let access = Access::of(request.extensions());
         let request = request.into_inner();
-        let asked = state.asked(&request.session_id)?;
+        let asked = state.asked_by(&access, &request.session_id)?;
         let account =
             self.state.pool.run(deadline, move |_| explain(&state, &asked, request)).await??;
         Ok(Response::new(account))
     }
+}
+
+/// In a session of their own, readers may assume too: others see nothing of it.
+fn check_assume(access: &Access, asked: &Asked, mode: i32) -> Result<(), CallError> {
+    if mode != PlaceMode::Assume as i32 || asked.is_hypothetical() {
+        return Ok(());
+    }
+    access.to_change(Role::Scheduler)
+}
+
+/// As [`place`], on a thread of the pool, once there is one.
+async fn place_in_turn(
+    state: Arc<State>,
+    asked: Asked,
+    request: PlaceRequest,
+    deadline: Deadline,
+) -> Result<engine::Decision, CallError> {
+    let shared = state.clone();
+    let job = move |cancel: &Cancel| {
+        let decided = place(&shared, &asked, request)?;
+        give_back_unwanted(&asked, &decided, cancel)?;
+        Ok(decided)
+    };
+    state.pool.run(deadline, job).await?
 }
 
 fn place(
@@ -213,7 +237,8 @@ mod tests {
         let state = fixture::state(&[("n0", "4")]);
         let handler = PlacementHandler::new(state.clone());
         let sessions = SessionHandler::new(state.clone());
-        let session_id = state.sessions.open(clock::now(), || state.cluster.fork()).unwrap();
+        let session_id =
+            state.sessions.open(clock::now(), "anonymous", || state.cluster.fork()).unwrap();
 
         let others_are_answered = async |holder: Holder| {
             let request = place_request("other", PlaceMode::DryRun, "");

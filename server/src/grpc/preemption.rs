@@ -14,6 +14,7 @@ use super::asked::Asked;
 use super::convert;
 use super::deadline::{Cancel, Deadline};
 use super::status::CallError;
+use crate::auth::{Access, Role};
 use crate::clock;
 use crate::telemetry::PlaceMethod;
 
@@ -35,8 +36,12 @@ impl PreemptionService for PreemptionHandler {
     ) -> Result<Response<PreemptResponse>, Status> {
         self.state.check_decidable()?;
         let (deadline, state) = (Deadline::of(&request), self.state.clone());
+        let access = Access::of(request.extensions());
         let request = request.into_inner();
-        let asked = state.asked(&request.session_id)?;
+        let asked = state.asked_by(&access, &request.session_id)?;
+        if request.nominate && !asked.is_hypothetical() {
+            access.to_change(Role::Scheduler)?;
+        }
         let answer = self
             .state
             .pool
@@ -51,8 +56,9 @@ impl PreemptionService for PreemptionHandler {
     ) -> Result<Response<ListCandidatesResponse>, Status> {
         self.state.check_decidable()?;
         let (deadline, state) = (Deadline::of(&request), self.state.clone());
+        let access = Access::of(request.extensions());
         let request = request.into_inner();
-        let asked = state.asked(&request.session_id)?;
+        let asked = state.asked_by(&access, &request.session_id)?;
         let answer = self
             .state
             .pool

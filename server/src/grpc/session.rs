@@ -15,8 +15,9 @@ use tonic::{Request, Response, Status};
 use super::State;
 use super::cluster::delta;
 use super::convert::saturate;
-use super::deadline::Deadline;
+use super::deadline::{Cancel, Deadline};
 use super::status::CallError;
+use crate::auth::Access;
 use crate::clock;
 
 pub use table::SessionLimits;
@@ -32,9 +33,9 @@ impl SessionHandler {
     }
 
     /// The session that a request names.
-    fn named(&self, session_id: &str) -> Result<InUse, CallError> {
+    fn named(&self, access: &Access, session_id: &str) -> Result<InUse, CallError> {
         check_named(session_id)?;
-        self.state.sessions.get(session_id, clock::now())
+        self.state.sessions.get(session_id, access.caller(), clock::now())
     }
 }
 
@@ -48,7 +49,8 @@ impl SessionService for SessionHandler {
         self.state.check_not_draining()?;
         // The fork waits for whoever writes to the live cluster: never on the reactor.
         let (deadline, state) = (Deadline::of(&request), self.state.clone());
-        let opened = self.state.pool.run(deadline, move |_| open(&state)).await??;
+        let access = Access::of(request.extensions());
+        let opened = self.state.pool.run(deadline, move |_| open(&state, &access)).await??;
         Ok(Response::new(opened))
     }
 
@@ -56,10 +58,11 @@ impl SessionService for SessionHandler {
         &self,
         request: Request<SessionServiceApplyRequest>,
     ) -> Result<Response<SessionServiceApplyResponse>, Status> {
-        let deadline = Deadline::of(&request);
+        let (access, deadline) = (Access::of(request.extensions()), Deadline::of(&request));
         let SessionServiceApplyRequest { session_id, deltas } = request.into_inner();
-        let session = self.named(&session_id)?;
-        let applied = self.state.pool.run(deadline, move |_| apply(&session, deltas)).await??;
+        let session = self.named(&access, &session_id)?;
+        let applied =
+            self.state.pool.run(deadline, move |cancel| apply(&session, deltas, cancel)).await??;
         Ok(Response::new(SessionServiceApplyResponse {
             generation: applied.generation.get(),
             rejections: applied.rejections,
@@ -70,8 +73,8 @@ impl SessionService for SessionHandler {
         &self,
         request: Request<SessionServiceCommitRequest>,
     ) -> Result<Response<SessionServiceCommitResponse>, Status> {
-        let deadline = Deadline::of(&request);
-        let session = self.named(&request.into_inner().session_id)?;
+        let (access, deadline) = (Access::of(request.extensions()), Deadline::of(&request));
+        let session = self.named(&access, &request.into_inner().session_id)?;
         self.state.check_not_draining()?;
         let state = self.state.clone();
         let committed = self
@@ -95,16 +98,17 @@ impl SessionService for SessionHandler {
         &self,
         request: Request<SessionServiceCloseRequest>,
     ) -> Result<Response<SessionServiceCloseResponse>, Status> {
+        let access = Access::of(request.extensions());
         let session_id = request.into_inner().session_id;
         check_named(&session_id)?;
-        self.state.sessions.close(&session_id, clock::now())?;
+        self.state.sessions.close(&session_id, access.caller(), clock::now())?;
         Ok(Response::new(SessionServiceCloseResponse {}))
     }
 }
 
-fn open(state: &State) -> Result<SessionServiceOpenResponse, CallError> {
+fn open(state: &State, access: &Access) -> Result<SessionServiceOpenResponse, CallError> {
     let mut generation = 0;
-    let session_id = state.sessions.open(clock::now(), || {
+    let session_id = state.sessions.open(clock::now(), &access.caller().user, || {
         let fork = state.cluster.fork();
         generation = fork.snapshot().generation().get();
         fork
@@ -119,10 +123,16 @@ fn open(state: &State) -> Result<SessionServiceOpenResponse, CallError> {
 }
 
 /// What is refused is not counted as a change.
-fn apply(session: &InUse, deltas: Vec<Delta>) -> Result<delta::Outcome, CallError> {
+fn apply(
+    session: &InUse,
+    deltas: Vec<Delta>,
+    cancel: &Cancel,
+) -> Result<delta::Outcome, CallError> {
     let n_deltas = deltas.len();
     session.reserve(n_deltas)?;
-    let outcome = delta::apply_to(session.cluster(), deltas);
+    let compiled = delta::compile_while_wanted(session.cluster(), deltas, cancel)
+        .inspect_err(|_| session.release(n_deltas))?;
+    let outcome = delta::apply_compiled(session.cluster(), compiled);
     session.release(outcome.rejections.len().min(n_deltas));
     Ok(outcome)
 }

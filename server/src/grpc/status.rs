@@ -2,12 +2,14 @@
 
 use std::borrow::Cow;
 use std::collections::HashMap;
+use std::time::Duration;
 
 use berth_engine::{CommitError, EngineError, Ground, ModelError, PodKey};
 use berth_proto::berth_v1::PlaceError;
 use tonic::{Code, Status};
 use tonic_types::{ErrorDetails, StatusExt as _};
 
+use crate::auth::Role;
 use crate::escape::printable;
 use crate::feed::NotReady;
 use crate::ledger::{GrantError, LedgerError};
@@ -56,9 +58,45 @@ pub(crate) enum CallError {
     /// The caller's deadline has passed.
     #[error("the deadline has passed")]
     DeadlineExceeded,
-    /// Too many calls wait already.
-    #[error("too many calls are waiting")]
-    Busy,
+    /// The call took longer than any may.
+    #[error("the call took longer than the server's limit of {limit:?}")]
+    TookTooLong {
+        /// The bound.
+        limit: Duration,
+    },
+    /// A request id that stands for another request.
+    #[error(
+        "the request id `{id}` was used for another request of this method: an id stands for one request"
+    )]
+    RequestIdReused {
+        /// The id as it was given.
+        id: String,
+    },
+    /// The caller did not prove who it is, or not well.
+    #[error("who calls is not known: {reason}")]
+    Unauthenticated {
+        /// What is missing or wrong; never the credential.
+        reason: String,
+    },
+    /// The caller is known and may not do this.
+    #[error("`{user}` may not do this: it needs the role `{role}`")]
+    PermissionDenied {
+        /// As its credential names it.
+        user: String,
+        /// The least role that would do.
+        role: Role,
+    },
+    /// There is more to do than can be done in time.
+    #[error("the server is overloaded: {reason}")]
+    Overloaded {
+        /// What there is too much of.
+        reason: &'static str,
+        /// When it is worth another try.
+        retry_after: Duration,
+    },
+    /// A change that would leave no line in the audit log.
+    #[error("nothing may be changed now: the audit log cannot be written, see `/readyz`")]
+    NotAudited,
     /// A session that was never opened, was closed or has expired.
     #[error("there is no session `{id}`: it was never opened, was closed or has expired")]
     NoSuchSession {
@@ -144,7 +182,9 @@ impl CallError {
             | CallError::MessageTooLarge { .. }
             | CallError::TooManySessions { .. }
             | CallError::SessionTooLarge { .. }
-            | CallError::Busy => Code::ResourceExhausted,
+            | CallError::Overloaded { .. } => Code::ResourceExhausted,
+            CallError::Unauthenticated { .. } => Code::Unauthenticated,
+            CallError::PermissionDenied { .. } => Code::PermissionDenied,
             CallError::NoSuchSession { .. } => Code::NotFound,
             CallError::NotCommitted(_) => Code::FailedPrecondition,
             CallError::NotGranted(error) => match error {
@@ -156,9 +196,12 @@ impl CallError {
                 GrantError::Ledger(LedgerError::Unavailable { .. }) => Code::Unavailable,
                 GrantError::Ledger(LedgerError::Damaged { .. }) => Code::DataLoss,
             },
-            CallError::DeadlineExceeded => Code::DeadlineExceeded,
+            CallError::DeadlineExceeded | CallError::TookTooLong { .. } => Code::DeadlineExceeded,
+            CallError::RequestIdReused { .. } => Code::FailedPrecondition,
             CallError::NotReady(NotReady::FedByApiServer) => Code::FailedPrecondition,
-            CallError::Draining | CallError::NotReady(_) => Code::Unavailable,
+            CallError::Draining | CallError::NotReady(_) | CallError::NotAudited => {
+                Code::Unavailable
+            }
             CallError::NoSuchMethod { .. } => Code::Unimplemented,
             CallError::Broken => Code::Internal,
         }
@@ -190,7 +233,12 @@ impl CallError {
             | CallError::SessionTooLarge { .. }
             | CallError::NotCommitted(_)
             | CallError::NotGranted(_)
-            | CallError::Busy
+            | CallError::Unauthenticated { .. }
+            | CallError::PermissionDenied { .. }
+            | CallError::Overloaded { .. }
+            | CallError::NotAudited
+            | CallError::TookTooLong { .. }
+            | CallError::RequestIdReused { .. }
             | CallError::DeadlineExceeded
             | CallError::NotReady(_)
             | CallError::NoSuchMethod { .. }
@@ -269,10 +317,21 @@ impl CallError {
             CallError::SessionTooLarge { limit } => {
                 info("SESSION_TOO_LARGE", &[("max_changes", limit.to_string())])
             }
+            CallError::Unauthenticated { .. } => info("UNAUTHENTICATED", &[]),
+            CallError::PermissionDenied { role, .. } => {
+                info("ROLE_MISSING", &[("role", role.to_string())]);
+            }
+            CallError::NotAudited => info("NOT_AUDITED", &[]),
+            CallError::Overloaded { retry_after, .. } => {
+                details.set_retry_info(Some(*retry_after));
+            }
+            CallError::RequestIdReused { id } => {
+                info("REQUEST_ID_REUSED", &[("request_id", id.clone())]);
+            }
             CallError::Engine(EngineError::Model(_) | EngineError::Cancelled)
             | CallError::OutOfOrder { .. }
             | CallError::Undecodable { .. }
-            | CallError::Busy
+            | CallError::TookTooLong { .. }
             | CallError::DeadlineExceeded
             | CallError::NotReady(_)
             | CallError::NoSuchMethod { .. }

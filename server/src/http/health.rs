@@ -39,6 +39,9 @@ pub(crate) fn readiness(state: &State) -> Vec<Check> {
         if *state.draining.borrow() { Err("the server is draining".to_owned()) } else { Ok(None) };
     let mut checks =
         vec![("feed", feed), ("contradictions", contradictions.map(|()| None)), ("drain", drain)];
+    checks.extend(state.audit.fault().map(|reason| ("audit", Err(reason.to_string()))));
+    // Nothing else needs the ledger: a server that cannot grant is as good as any to place.
+    checks.extend(state.grants.fault().map(|reason| ("ledger", Ok(Some(ledger(&reason))))));
     // Who stands by is as ready as who leads.
     checks
         .extend(state.leadership.get().map(|leadership| ("leader", Ok(Some(leader(leadership))))));
@@ -53,6 +56,11 @@ fn leader(leadership: &Leadership) -> String {
         }
         (false, None) => "nobody is known to lead, this instance stands by".to_owned(),
     }
+}
+
+fn ledger(fault: &str) -> String {
+    let fault = escape::printable(fault);
+    format!("pods are placed, but nothing is granted: {fault}; it is tried again every few seconds")
 }
 
 /// S-CCH-6: a feed that contradicts itself makes the instance unhealthy until it is told the cluster anew.

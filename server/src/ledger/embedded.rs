@@ -13,7 +13,7 @@ mod storage;
 
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{self, AtomicU64, Ordering};
-use std::sync::{Arc, PoisonError, RwLock, Weak};
+use std::sync::{Arc, Mutex, PoisonError, RwLock, Weak};
 
 use redb::{
     Database, ReadableDatabase as _, ReadableTable as _, ReadableTableMetadata as _,
@@ -55,6 +55,8 @@ pub struct Embedded {
     group: Group,
     syncs: Syncs,
     bounds: Bounds,
+    /// Why the last call failed; gone once something was written since.
+    fault: Mutex<Option<String>>,
 }
 
 #[derive(Debug)]
@@ -110,6 +112,7 @@ impl Embedded {
             group: Group::default(),
             syncs,
             bounds,
+            fault: Mutex::default(),
         }
     }
 
@@ -156,8 +159,37 @@ impl Embedded {
         Ok(database)
     }
 
-    /// Runs `call` on the database. A database whose storage failed is not used again.
+    /// Runs `call` on the database, and notes why it failed.
     fn with<Answer>(
+        &self,
+        call: impl FnOnce(&Database) -> Result<Answer, redb::Error>,
+    ) -> Result<Answer, LedgerError> {
+        let outcome = self.run(call);
+        if let Err(error) = &outcome {
+            self.note_fault(Some(error.to_string()));
+        }
+        outcome
+    }
+
+    /// The same for a call that writes: what has been written is proof that a fault has passed. That something can be read is
+    /// none, for a full disk can.
+    fn write_with<Answer>(
+        &self,
+        call: impl FnOnce(&Database) -> Result<Answer, redb::Error>,
+    ) -> Result<Answer, LedgerError> {
+        let outcome = self.with(call);
+        if outcome.is_ok() {
+            self.note_fault(None);
+        }
+        outcome
+    }
+
+    fn note_fault(&self, fault: Option<String>) {
+        *self.fault.lock().unwrap_or_else(PoisonError::into_inner) = fault;
+    }
+
+    /// A database whose storage failed is not used again.
+    fn run<Answer>(
         &self,
         call: impl FnOnce(&Database) -> Result<Answer, redb::Error>,
     ) -> Result<Answer, LedgerError> {
@@ -201,7 +233,7 @@ impl Ledger for Embedded {
 
     fn commit(&self, transaction: Transaction) -> Result<Revision, CommitError> {
         self.group.commit(transaction, |transactions| {
-            self.with(|database| {
+            self.write_with(|database| {
                 let answers = write(database, transactions, &self.bounds)?;
                 // The last that was committed has the highest revision.
                 if let Some(last) = answers.iter().rev().find_map(|answer| answer.as_ref().ok()) {
@@ -229,6 +261,26 @@ impl Ledger for Embedded {
             })
         })
     }
+
+    fn fault(&self) -> Option<String> {
+        self.fault.lock().unwrap_or_else(PoisonError::into_inner).clone()
+    }
+
+    fn probe(&self) -> Result<(), LedgerError> {
+        self.write_with(rewrite)
+    }
+}
+
+/// Writes the revision that is there. As much as any change it needs room, and the sync.
+fn rewrite(database: &Database) -> Result<(), redb::Error> {
+    let writing = begin(database)?;
+    {
+        let mut meta = writing.open_table(META)?;
+        let missing = || redb::Error::Corrupted(format!("`{REVISION_KEY}` is missing"));
+        let last = meta.get(REVISION_KEY)?.ok_or_else(missing)?.value();
+        meta.insert(REVISION_KEY, last)?;
+    }
+    Ok(writing.commit()?)
 }
 
 /// A transaction whose pages are synced before the header that leads to them. With one sync for both, a page of the last commit that

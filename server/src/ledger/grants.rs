@@ -101,6 +101,20 @@ impl Grants {
         Grants { ledger }
     }
 
+    /// Why nothing is granted now, as far as the last call tells; `None` in health.
+    #[must_use]
+    pub fn fault(&self) -> Option<String> {
+        self.ledger.fault()
+    }
+
+    /// Tries whether a fault has passed, which ends it. Blocks.
+    ///
+    /// # Errors
+    /// [`LedgerError`] while it has not.
+    pub fn probe(&self) -> Result<(), LedgerError> {
+        self.ledger.probe()
+    }
+
     /// Has `decide` answer on the records of `keys`, and commits what it says if they are still the same then; otherwise it
     /// decides anew.
     pub(super) fn attempt<Answer>(

@@ -11,29 +11,24 @@ use std::time::Duration;
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 use tokio::net::TcpStream;
 use tokio::time::{Sleep, sleep};
-use tonic::transport::server::{Connected, TcpConnectInfo};
+
+use super::stall::Stall;
 
 /// How long a peer may take to close its side.
 const LINGER: Duration = Duration::from_millis(500);
 
-/// A TCP connection that lingers.
+/// A TCP connection that lingers, and that ends when its peer takes nothing of what it is sent. TLS goes on top of it.
 pub(super) struct Lingering {
     stream: TcpStream,
+    stall: Stall,
     /// Set once nothing more will be sent.
     until: Option<Pin<Box<Sleep>>>,
 }
 
 impl Lingering {
-    pub(super) fn new(stream: TcpStream) -> Lingering {
-        Lingering { stream, until: None }
-    }
-}
-
-impl Connected for Lingering {
-    type ConnectInfo = TcpConnectInfo;
-
-    fn connect_info(&self) -> TcpConnectInfo {
-        self.stream.connect_info()
+    /// `patience` is how long a write may take to get on.
+    pub(super) fn new(stream: TcpStream, patience: Duration) -> Lingering {
+        Lingering { stream, stall: Stall::new(patience), until: None }
     }
 }
 
@@ -53,7 +48,8 @@ impl AsyncWrite for Lingering {
         context: &mut Context<'_>,
         bytes: &[u8],
     ) -> Poll<io::Result<usize>> {
-        Pin::new(&mut self.stream).poll_write(context, bytes)
+        let outcome = Pin::new(&mut self.stream).poll_write(context, bytes);
+        self.stall.watch(context, outcome)
     }
 
     fn poll_flush(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<io::Result<()>> {
@@ -64,7 +60,7 @@ impl AsyncWrite for Lingering {
         if self.until.is_none() {
             ready!(Pin::new(&mut self.stream).poll_shutdown(context))?;
         }
-        let Lingering { stream, until } = &mut *self;
+        let Lingering { stream, until, .. } = &mut *self;
         let until = until.get_or_insert_with(|| Box::pin(sleep(LINGER)));
         let mut bytes = [0; 4096];
         while until.as_mut().poll(context).is_pending() {
@@ -83,7 +79,8 @@ impl AsyncWrite for Lingering {
         context: &mut Context<'_>,
         slices: &[io::IoSlice<'_>],
     ) -> Poll<io::Result<usize>> {
-        Pin::new(&mut self.stream).poll_write_vectored(context, slices)
+        let outcome = Pin::new(&mut self.stream).poll_write_vectored(context, slices);
+        self.stall.watch(context, outcome)
     }
 
     fn is_write_vectored(&self) -> bool {
@@ -105,7 +102,7 @@ mod tests {
         let address = listener.local_addr().unwrap();
         let server = tokio::spawn(async move {
             let (stream, _) = listener.accept().await.unwrap();
-            let mut stream = Lingering::new(stream);
+            let mut stream = Lingering::new(stream, Duration::from_secs(60));
             let mut first = [0; 1];
             stream.read_exact(&mut first).await.unwrap();
             stream.write_all(&vec![7; 1 << 20]).await.unwrap();
@@ -119,5 +116,17 @@ mod tests {
         assert_eq!(answer.len(), 1 << 20);
         drop(client);
         server.await.unwrap();
+    }
+
+    #[tokio::test]
+    async fn a_peer_that_reads_nothing_loses_its_connection() {
+        let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+        let client = TcpStream::connect(listener.local_addr().unwrap()).await.unwrap();
+        let (stream, _) = listener.accept().await.unwrap();
+        let mut stream = Lingering::new(stream, Duration::from_millis(50));
+        // More than both ends' buffers hold.
+        let error = stream.write_all(&vec![7; 64 << 20]).await.unwrap_err();
+        assert_eq!(error.kind(), io::ErrorKind::TimedOut, "{error}");
+        drop(client);
     }
 }

@@ -1,108 +1,205 @@
-//! TLS of the gRPC listener: certificate and key are read once, at the start, and checked there, so that a mistake is an error
-//! with the file's name and not a handshake that fails later.
+//! TLS of both listeners: certificate, key and the authorities of clients, read at the start and again whenever they change. New
+//! connections get what is in force then; what does not go together leaves in force what was.
 
-use std::path::{Path, PathBuf};
+mod expiry;
+mod pem;
+mod refusal;
+
 use std::sync::Arc;
 use std::time::Duration;
 
+use arc_swap::ArcSwap;
 use rustls::crypto::ring;
-use rustls::pki_types::pem::{self, PemObject as _};
-use rustls::pki_types::{CertificateDer, PrivateKeyDer};
-use tonic::transport::{Identity, ServerTlsConfig};
+use rustls::server::{NoServerSessionStorage, WebPkiClientVerifier};
+use rustls::{ConfigBuilder, ServerConfig, WantsVerifier};
 
+use super::peer;
+use super::reload::{Reloader, Reloads, Watched, read_all};
+use crate::clock;
 use crate::config::TlsFiles;
+use crate::telemetry::ConnectionCounts;
+use expiry::{Expiry, Reminder};
+pub use pem::TlsError;
+pub(super) use refusal::reason;
 
-/// A peer that takes longer is not going to finish.
-const HANDSHAKE_TIMEOUT: Duration = Duration::from_secs(10);
+/// How often the served certificate's last day is looked at.
+const EXPIRY_CHECK: Duration = Duration::from_secs(60);
 
-/// Why the listener cannot have TLS.
-#[derive(Debug, thiserror::Error)]
-pub enum TlsError {
-    /// A file cannot be read.
-    #[error("cannot read `{}`: {source}", path.display())]
-    Read {
-        /// The file.
-        path: PathBuf,
-        /// What the operating system said.
-        source: std::io::Error,
-    },
-    /// A file holds something else than it should.
-    #[error("`{}` {reason}", path.display())]
-    Pem {
-        /// The file.
-        path: PathBuf,
-        /// What is wrong with it.
-        reason: String,
-    },
-    /// The key is not that of the certificate, or one of them cannot be used.
-    #[error("`{}` and `{}`: {reason}", cert_file.display(), key_file.display())]
-    Identity {
-        /// The certificate.
-        cert_file: PathBuf,
-        /// The key.
-        key_file: PathBuf,
-        /// Why they do not go together.
-        reason: String,
-    },
+/// What a port speaks inside TLS.
+#[derive(Copy, Clone, Debug, PartialEq, Eq)]
+pub(super) enum Protocol {
+    /// HTTP/2.
+    Grpc,
+    /// HTTP/1.1.
+    Http,
 }
 
-/// What tonic needs to serve with this identity: TLS 1.2 or 1.3, HTTP/2 by ALPN, no certificate asked of clients.
-///
-/// # Errors
-/// [`TlsError`] with the file that is at fault.
-pub(super) fn read(files: &TlsFiles) -> Result<ServerTlsConfig, TlsError> {
-    let TlsFiles { cert_file, key_file } = files;
-    let (cert, key) = (bytes(cert_file)?, bytes(key_file)?);
-    let chain = certificates(cert_file, &cert)?;
-    let private_key = private_key(key_file, &key)?;
-    let unusable = |error: &rustls::Error| TlsError::Identity {
-        cert_file: cert_file.clone(),
-        key_file: key_file.clone(),
-        reason: match error {
-            rustls::Error::InconsistentKeys(_) => {
-                "the private key is not the certificate's".to_owned()
-            }
-            other => other.to_string(),
-        },
-    };
-    let provider = ring::default_provider();
-    // tonic asks for the process's provider. Somebody else may have set it already: then it stays.
-    drop(provider.clone().install_default());
-    rustls::ServerConfig::builder_with_provider(Arc::new(provider))
-        .with_safe_default_protocol_versions()
-        .and_then(|builder| builder.with_no_client_auth().with_single_cert(chain, private_key))
-        .map_err(|error| unusable(&error))?;
-    Ok(ServerTlsConfig::new().identity(Identity::from_pem(cert, key)).timeout(HANDSHAKE_TIMEOUT))
-}
+impl Protocol {
+    /// As in messages.
+    pub(super) fn name(self) -> &'static str {
+        match self {
+            Protocol::Grpc => "gRPC",
+            Protocol::Http => "HTTP",
+        }
+    }
 
-fn bytes(path: &Path) -> Result<Vec<u8>, TlsError> {
-    std::fs::read(path).map_err(|source| TlsError::Read { path: path.to_owned(), source })
-}
-
-fn certificates(path: &Path, pem: &[u8]) -> Result<Vec<CertificateDer<'static>>, TlsError> {
-    let chain: Result<Vec<_>, pem::Error> = CertificateDer::pem_slice_iter(pem).collect();
-    match chain {
-        Ok(chain) if !chain.is_empty() => Ok(chain),
-        Ok(_) => Err(unreadable(path, "holds no certificate in PEM (`BEGIN CERTIFICATE`)")),
-        Err(error) => Err(unreadable(path, &format!("is not a certificate in PEM: {error}"))),
+    fn alpn(self) -> Vec<u8> {
+        match self {
+            Protocol::Grpc => b"h2".to_vec(),
+            Protocol::Http => b"http/1.1".to_vec(),
+        }
     }
 }
 
-fn private_key(path: &Path, pem: &[u8]) -> Result<PrivateKeyDer<'static>, TlsError> {
-    PrivateKeyDer::from_pem_slice(pem).map_err(|error| match error {
-        pem::Error::NoItemsFound => {
-            unreadable(path, "holds no unencrypted private key in PEM (`BEGIN PRIVATE KEY`)")
-        }
-        other => unreadable(path, &format!("is not a private key in PEM: {other}")),
-    })
+/// The identity of the listeners. Clones are one.
+#[derive(Clone)]
+pub(super) struct Tls {
+    files: TlsFiles,
+    served: Arc<ArcSwap<Served>>,
+    counts: ConnectionCounts,
 }
 
-fn unreadable(path: &Path, reason: &str) -> TlsError {
-    TlsError::Pem { path: path.to_owned(), reason: reason.to_owned() }
+/// What is in force.
+struct Served {
+    grpc: Arc<ServerConfig>,
+    http: Arc<ServerConfig>,
+    /// The last second of the certificate, in Unix time.
+    not_after: i64,
+}
+
+impl Tls {
+    /// Reads the files, and has `reloader` watch them.
+    ///
+    /// # Errors
+    /// [`TlsError`] with the file that is at fault. An expired certificate is none: clients say so, and the log.
+    pub(super) fn start(
+        files: &TlsFiles,
+        counts: &ConnectionCounts,
+        reloader: &Reloader,
+    ) -> Result<Tls, TlsError> {
+        let paths = [Some(&files.cert_file), Some(&files.key_file), files.client_ca_file.as_ref()];
+        let paths: Vec<_> = paths.into_iter().flatten().cloned().collect();
+        let contents = read_all(&paths)?;
+        let served = Served::of(files, &contents)?;
+        counts.set_expiry(served.not_after);
+        let tls = Tls {
+            files: files.clone(),
+            served: Arc::new(ArcSwap::from_pointee(served)),
+            counts: counts.clone(),
+        };
+        reloader.watch(Watched::new("the TLS files", paths, &contents), tls.clone());
+        reloader.spawn(remind(tls.clone()));
+        Ok(tls)
+    }
+
+    /// For a new connection.
+    pub(super) fn config(&self, protocol: Protocol) -> Arc<ServerConfig> {
+        let served = self.served.load();
+        match protocol {
+            Protocol::Grpc => served.grpc.clone(),
+            Protocol::Http => served.http.clone(),
+        }
+    }
+}
+
+impl Reloads for Tls {
+    fn reload(&mut self, contents: &[Vec<u8>]) -> Result<(), String> {
+        let served = Served::of(&self.files, contents);
+        self.counts.count_reload(served.is_ok());
+        let served = served.map_err(|error| error.to_string())?;
+        self.counts.set_expiry(served.not_after);
+        self.served.store(Arc::new(served));
+        Ok(())
+    }
+
+    fn note_unreadable(&mut self) {
+        self.counts.count_reload(false);
+    }
+}
+
+/// Says in the log when the served certificate has to be replaced.
+async fn remind(tls: Tls) {
+    let mut reminder = Reminder::default();
+    let mut check = tokio::time::interval(EXPIRY_CHECK);
+    loop {
+        check.tick().await;
+        let file = tls.files.cert_file.display();
+        match reminder.due(clock::unix_seconds(), tls.served.load().not_after) {
+            None | Some(Expiry::Distant) => {}
+            Some(Expiry::Soon { hours }) => {
+                tracing::warn!(
+                    "the certificate in `{file}` expires in {hours} hours: replace the file, no restart is needed"
+                );
+            }
+            Some(Expiry::Over) => {
+                tracing::error!(
+                    "the certificate in `{file}` has expired, and clients refuse it: replace the file, no restart is needed"
+                );
+            }
+        }
+    }
+}
+
+impl Served {
+    /// TLS 1.2 or 1.3 with this identity. Where there are authorities, a client may show a certificate; one that is shown has
+    /// to be valid and vouched for, or there is no connection.
+    ///
+    /// `contents` are those of certificate, key and, where there are any, authorities.
+    fn of(files: &TlsFiles, contents: &[Vec<u8>]) -> Result<Served, TlsError> {
+        let TlsFiles { cert_file, key_file, client_ca_file } = files;
+        let of = |i: usize| contents.get(i).map(Vec::as_slice).unwrap_or_default();
+        let chain = pem::certificates(cert_file, of(0))?;
+        let private_key = pem::private_key(key_file, of(1))?;
+        let not_after = chain
+            .first()
+            .map_or(Ok(0), |certificate| peer::not_after(certificate))
+            .map_err(|error| pem::unusable(cert_file, &error.to_string()))?;
+        let builder = match client_ca_file {
+            None => builder(cert_file)?.with_no_client_auth(),
+            Some(path) => {
+                let authorities = Arc::new(pem::authorities(path, of(2))?);
+                let provider = Arc::new(ring::default_provider());
+                let verifier = WebPkiClientVerifier::builder_with_provider(authorities, provider)
+                    .allow_unauthenticated()
+                    .build()
+                    .map_err(|error| pem::unusable(path, &error.to_string()))?;
+                builder(cert_file)?.with_client_cert_verifier(verifier)
+            }
+        };
+        let mut config = builder.with_single_cert(chain, private_key).map_err(|error| {
+            let reason = match error {
+                rustls::Error::InconsistentKeys(_) => {
+                    "the private key is not the certificate's".to_owned()
+                }
+                other => other.to_string(),
+            };
+            let (cert_file, key_file) = (cert_file.clone(), key_file.clone());
+            TlsError::Identity { cert_file, key_file, reason }
+        })?;
+        // A session that is resumed is not checked again: whose certificate has expired since would get in.
+        config.session_storage = Arc::new(NoServerSessionStorage {});
+        config.send_tls13_tickets = 0;
+        let with_alpn = |protocol: Protocol| {
+            let mut config = config.clone();
+            config.alpn_protocols = vec![protocol.alpn()];
+            Arc::new(config)
+        };
+        Ok(Served { grpc: with_alpn(Protocol::Grpc), http: with_alpn(Protocol::Http), not_after })
+    }
+}
+
+fn builder(
+    cert_file: &std::path::Path,
+) -> Result<ConfigBuilder<ServerConfig, WantsVerifier>, TlsError> {
+    ServerConfig::builder_with_provider(Arc::new(ring::default_provider()))
+        .with_safe_default_protocol_versions()
+        .map_err(|error| pem::unusable(cert_file, &error.to_string()))
 }
 
 #[cfg(test)]
 mod tests {
+    use std::path::Path;
+
     use super::*;
 
     #[test]
@@ -119,17 +216,39 @@ mod tests {
         let key = write("tls.key", &one.signing_key.serialize_pem());
         let wrong = write("other.key", &other.signing_key.serialize_pem());
         let empty = write("empty.pem", "nothing");
-        let check = |cert_file: &Path, key_file: &Path, expected: &[&str]| {
-            let (cert_file, key_file) = (cert_file.to_owned(), key_file.to_owned());
-            let error = read(&TlsFiles { cert_file, key_file }).unwrap_err().to_string();
-            assert!(expected.iter().all(|text| error.contains(text)), "{error}");
+        let garbage = "-----BEGIN CERTIFICATE-----\nAAAA\n-----END CERTIFICATE-----\n";
+        let garbage = write("garbage.pem", garbage);
+        let none = directory.path().join("none");
+        let served = |cert_file: &Path, key_file: &Path, client_ca_file: Option<&Path>| {
+            let files = TlsFiles {
+                cert_file: cert_file.to_owned(),
+                key_file: key_file.to_owned(),
+                client_ca_file: client_ca_file.map(Path::to_owned),
+            };
+            let paths = [Some(cert_file), Some(key_file), client_ca_file];
+            let paths: Vec<_> = paths.into_iter().flatten().map(Path::to_owned).collect();
+            let served =
+                read_all(&paths).map_err(TlsError::from).and_then(|read| Served::of(&files, &read));
+            served.map(|_| ()).map_err(|error| error.to_string())
         };
-        let (cert_file, key_file) = (cert.clone(), key.clone());
-        assert!(read(&TlsFiles { cert_file, key_file }).is_ok());
-        check(&cert, &wrong, &["tls.crt", "other.key", "the private key is not the certificate's"]);
-        check(&empty, &key, &["empty.pem", "holds no certificate"]);
-        check(&key, &key, &["tls.key", "holds no certificate"]);
-        check(&cert, &cert, &["tls.crt", "holds no unencrypted private key"]);
-        check(&cert, &directory.path().join("none"), &["cannot read", "none"]);
+        assert_eq!(served(&cert, &key, Some(&cert)), Ok(()));
+        for (cert_file, key_file, authority, expected) in [
+            (
+                &cert,
+                &wrong,
+                None,
+                ["tls.crt", "other.key", "the private key is not the certificate's"],
+            ),
+            (&empty, &key, None, ["empty.pem", "holds no certificate", ""]),
+            (&key, &key, None, ["tls.key", "holds no certificate", ""]),
+            (&cert, &cert, None, ["tls.crt", "holds no unencrypted private key", ""]),
+            (&cert, &none, None, ["cannot read", "none", ""]),
+            (&garbage, &key, None, ["garbage.pem", "is not a certificate", ""]),
+            (&cert, &key, Some(empty.as_path()), ["empty.pem", "holds no certificate", ""]),
+            (&cert, &key, Some(garbage.as_path()), ["garbage.pem", "holds no authority", ""]),
+        ] {
+            let error = served(cert_file, key_file, authority).unwrap_err();
+            assert!(expected.iter().all(|text| error.contains(text)), "{error}");
+        }
     }
 }

@@ -10,9 +10,9 @@ use berth_engine::{
 };
 
 use super::group::Group;
-use super::hints::Changes;
+use super::hints::{self, Changes};
 use super::pending::Pending;
-use super::queue::{Batch, GroupTurn};
+use super::queue::{Batch, GroupTurn, Plugins};
 use crate::apiserver::status::{NominatedNode, UnscheduledReason};
 use crate::telemetry::Metrics;
 
@@ -38,6 +38,8 @@ pub(super) struct Rejection {
     pub(super) message: String,
     /// What can help; `None` where only time can.
     pub(super) wanted: Option<Changes>,
+    /// Who rejected it.
+    pub(super) rejected_by: Plugins,
     /// Whether the pod was not tried at all.
     pub(super) is_deferred: bool,
     pub(super) nominated: NominatedNode,
@@ -53,6 +55,7 @@ impl Rejection {
             reason: UnscheduledReason::Unschedulable,
             message,
             wanted: Some(wanted),
+            rejected_by: Plugins::NONE,
             is_deferred: false,
             nominated: NominatedNode::Unchanged,
             displaced: None,
@@ -249,6 +252,7 @@ impl Refused {
 fn of_unschedulable(unschedulable: &Unschedulable) -> Rejection {
     let wanted = Changes::helping_rejected(unschedulable);
     let mut rejection = Rejection::new(unschedulable.message.clone(), wanted);
+    rejection.rejected_by = hints::rejecting_plugins(unschedulable);
     if unschedulable.n_nodes == 0 {
         // S-CYC-1
         rejection.nominated = NominatedNode::Cleared;

@@ -1,7 +1,7 @@
 //! Bind: a placed pod's claims and then its Binding. The pod holds its room until the API server says what became of it.
 
 use std::sync::Arc;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use berth_engine::VolumeBindings;
 
@@ -14,7 +14,8 @@ use super::{report, volumes};
 use crate::apiserver::binding::{self, BindError, Place};
 use crate::apiserver::event::Event;
 use crate::apiserver::status::NominatedNode;
-use crate::telemetry::BindOutcome;
+use crate::clock;
+use crate::telemetry::{AttemptResult, BindOutcome, ExtensionPoint};
 
 /// Between two tries of a binding whose fate is not known, or that the server was too busy for; doubled each time.
 const FIRST_PAUSE: Duration = Duration::from_millis(100);
@@ -29,7 +30,10 @@ pub(super) async fn bind(
     node: &str,
     claims: &VolumeBindings,
 ) {
-    match volumes::bind(shared, &ticket, node, claims).await {
+    let began = clock::now();
+    let claimed = volumes::bind(shared, &ticket, node, claims).await;
+    record(shared, &ticket, ExtensionPoint::PreBind, claimed.is_ok(), began);
+    match claimed {
         Ok(()) => {}
         Err(PreBindError::Overtaken) => return ticket.retry(),
         Err(error) => {
@@ -53,7 +57,10 @@ pub(super) async fn bind(
             }
             Err(BindError::AlreadyBound { node: there }) if there == node => return ticket.bound(),
             // The feed tells what it is now; until then it rests.
-            Err(BindError::AlreadyBound { .. } | BindError::Gone) => return ticket.fail(),
+            Err(BindError::AlreadyBound { .. } | BindError::Gone) => {
+                ticket.count(AttemptResult::Error);
+                return ticket.fail();
+            }
             Err(BindError::Refused { code: 429 | 500.., message }) if n_refused < MAX_REFUSED => {
                 let pod = shown(ticket.pending());
                 tracing::debug!(pod, "a binding is tried again: {message}");
@@ -88,7 +95,11 @@ async fn send(
     let pod = &ticket.pending().name;
     // Last of all: while this waited another may have become the leader.
     let outcome = if ticket.send() {
-        Some(binding::bind_once(&shared.client, ticket.mandate(), pod, node, is_unknown).await)
+        let began = clock::now();
+        let client = &shared.client;
+        let outcome = binding::bind_once(client, ticket.mandate(), pod, node, is_unknown).await;
+        record(shared, ticket, ExtensionPoint::Bind, outcome.is_ok(), began);
+        Some(outcome)
     } else if is_unknown {
         settle(shared, ticket, node).await
     } else {
@@ -122,12 +133,25 @@ fn counted(outcome: &Result<(), BindError>) -> BindOutcome {
     }
 }
 
+fn record(
+    shared: &Shared,
+    ticket: &Ticket,
+    point: ExtensionPoint,
+    is_success: bool,
+    began: Instant,
+) {
+    let elapsed = clock::now().saturating_duration_since(began);
+    let profile = &ticket.pending().profile;
+    shared.counts().record_extension_point(point, is_success, profile, elapsed);
+}
+
 fn refusal(message: &str) -> String {
     format!("running Bind plugin \"DefaultBinder\": {message}")
 }
 
 /// The pod is not bound, for certain: others may have its room, and it says what happened.
 async fn give_up(shared: &Arc<Shared>, mut ticket: Ticket, message: String) {
+    ticket.count(AttemptResult::Error);
     ticket.give_room_back();
     let nominated = NominatedNode::Cleared;
     report::report(shared, ticket, Rejection { nominated, ..Rejection::error(message) }).await;

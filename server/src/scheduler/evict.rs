@@ -18,7 +18,6 @@ use crate::{clock, escape};
 
 /// Takes every victim that is not being deleted already off its node; whether all of it was heard.
 pub(super) async fn evict(shared: &Arc<Shared>, ticket: &Ticket, candidate: &Candidate) -> bool {
-    shared.counts().count_preemption(candidate.victims.len());
     let mut evictions = JoinSet::new();
     for victim in candidate.victims.iter().filter(|victim| !victim.is_terminating) {
         let eviction = Eviction {

@@ -17,6 +17,7 @@ use super::shared::{Shared, locked};
 use super::ticket::Ticket;
 use crate::apiserver::call::CallFailure;
 use crate::apiserver::status::{self, NominatedNode, is_gone, patch_status};
+use crate::telemetry::AttemptResult;
 
 /// Writes the node that the pod of `ticket` was decided to get.
 pub(super) async fn nominate(shared: &Arc<Shared>, ticket: Ticket, node: Arc<str>) {
@@ -42,6 +43,7 @@ pub(super) async fn nominate(shared: &Arc<Shared>, ticket: Ticket, node: Arc<str
                 let pod = shown(&pending);
                 tracing::warn!(pod, "its nomination cannot be written: {failure}");
             }
+            ticket.count(AttemptResult::Error);
             ticket.fail();
         }
     }
@@ -71,7 +73,7 @@ pub(super) async fn reject(shared: &Arc<Shared>, ticket: Ticket, rejection: Reje
     match rejection.wanted {
         None => ticket.fail(),
         Some(wanted) if rejection.is_deferred => ticket.defer(wanted),
-        Some(wanted) => ticket.reject(wanted),
+        Some(wanted) => ticket.reject(wanted, rejection.rejected_by),
     }
 }
 

@@ -3,6 +3,8 @@
 
 use berth_engine::{ObjectKind, Plugin, Unschedulable};
 
+use super::queue::Plugins;
+
 /// A set of kinds of change.
 #[derive(Copy, Clone, Debug, Default, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct Changes(u32);
@@ -66,6 +68,29 @@ changes! {
 impl Changes {
     /// No kind.
     pub const NONE: Changes = Changes(0);
+    /// What kube-scheduler calls an event of each kind, by position; where it tells apart what is one kind here, the object.
+    pub const EVENT_NAMES: [&'static str; Changes::N_KINDS] = [
+        "NodeAdd",
+        "NodeDelete",
+        "NodeUpdateNodeAllocatable",
+        "NodeUpdateNodeLabel",
+        "NodeUpdateNodeTaint",
+        "NodeUpdateNodeDeclaredFeature",
+        "AssignedPodAdd",
+        "AssignedPodUpdate",
+        "AssignedPodDelete",
+        "PersistentVolumeClaim",
+        "PersistentVolume",
+        "StorageClass",
+        "CSINode",
+        "CSIDriver",
+        "CSIStorageCapacity",
+        "VolumeAttachmentDelete",
+        "Workload",
+        "Namespace",
+        "PodDisruptionBudget",
+        "PodGroupMember",
+    ];
 
     /// Of either.
     #[must_use]
@@ -182,6 +207,14 @@ impl Changes {
         // Without a reason there was no node.
         if wanted.is_empty() { Changes::ALL } else { wanted }
     }
+}
+
+/// The plugins that had a part in rejecting a pod that fits nowhere.
+#[must_use]
+pub fn rejecting_plugins(unschedulable: &Unschedulable) -> Plugins {
+    let pre_filter = unschedulable.pre_filter.iter().map(|(plugin, _, _)| *plugin);
+    let filters = unschedulable.reasons.iter().filter_map(|(reason, _)| rejecting_plugin(reason));
+    Plugins::of(pre_filter.chain(filters))
 }
 
 /// The plugin that gives this reason; the texts are kube-scheduler's and do not change within a version.

@@ -15,6 +15,7 @@
 
 mod batch;
 mod groups;
+mod tally;
 #[cfg(test)]
 mod properties;
 
@@ -30,6 +31,7 @@ use super::hints::Changes;
 use super::pending::Pending;
 pub use batch::{Batch, GroupTurn, Popped};
 use groups::Groups;
+pub use tally::{Cause, Destination, Plugins, Tally};
 
 /// How long pods rest.
 #[derive(Copy, Clone, Debug, PartialEq, Eq)]
@@ -85,6 +87,7 @@ pub struct Queue {
     groups: Groups,
     recent: Recent,
     counts: Counts,
+    tally: Tally,
     /// Tells apart what happens at one instant.
     n_steps: u64,
 }
@@ -103,11 +106,17 @@ struct Entry {
     pending: Arc<Pending>,
     /// When the pod was first told of.
     since: Instant,
+    /// When it was first ready to be tried.
+    ready_since: Option<Instant>,
     n_attempts: u32,
     /// Attempts in a row that found no node.
     n_rejected: u32,
     /// Attempts in a row that failed.
     n_failed: u32,
+    /// By whom its last attempt was rejected, until it is tried again.
+    rejected_by: Plugins,
+    /// Whether it is to be tried again only because it waited for so long.
+    was_flushed: bool,
     place: Place,
 }
 
@@ -161,6 +170,7 @@ impl Queue {
             groups: Groups::default(),
             recent: Recent::default(),
             counts: Counts::default(),
+            tally: Tally::default(),
             n_steps: 0,
         }
     }
@@ -190,11 +200,11 @@ impl Queue {
         }
         match self.pods.get_mut(&key).map(|entry| &mut entry.place) {
             Some(Place::Gated) if !pending.is_gated => {
-                self.activate(&key, now);
+                self.activate(&key, now, Cause::UPDATED);
                 self.wake_group(&pending, now);
             }
             Some(Place::Unschedulable { .. }) if is_changed || pending.is_terminating => {
-                self.ready(&key, now);
+                self.ready(&key, now, Cause::UPDATED);
             }
             Some(Place::InFlight { is_changed: noted, .. }) => *noted |= is_changed,
             _ => {}
@@ -204,7 +214,8 @@ impl Queue {
     /// A pod is gone, or has a node. Says whether it was known.
     pub fn remove(&mut self, key: &PodKey) -> bool {
         self.take_out(key);
-        let Some(entry) = self.pods.remove(key) else { return false };
+        let Some(mut entry) = self.pods.remove(key) else { return false };
+        Queue::forget_rejection(&mut self.tally, &mut entry);
         self.groups.leave(&entry.pending);
         true
     }
@@ -229,13 +240,14 @@ impl Queue {
 
     /// Something changed in the cluster: pods that it can help get ready, those that rest still after their rest.
     pub fn changed(&mut self, changes: Changes, now: Instant) {
-        let helped: Vec<PodKey> = self
+        let helped: Vec<(PodKey, Cause)> = self
             .unschedulable
             .iter()
             .filter(|(wanted, _)| wanted.intersects(changes))
-            .flat_map(|(_, pods)| pods.iter().map(|(_, key)| key.clone()))
+            .map(|(wanted, pods)| (Cause::of_change(changes, *wanted), pods))
+            .flat_map(|(cause, pods)| pods.iter().map(move |(_, key)| (key.clone(), cause)))
             .collect();
-        helped.iter().for_each(|key| self.ready(key, now));
+        helped.iter().for_each(|(key, cause)| self.ready(key, now, *cause));
         self.n_steps += 1;
         self.recent.note(changes, self.n_steps);
     }
@@ -250,7 +262,7 @@ impl Queue {
                 Some(Place::Backoff { since, .. }) => *since,
                 _ => now,
             };
-            self.activate(&key, since);
+            self.activate(&key, since, Cause::RESTED);
         }
         let flush_after = self.options.flush_after;
         let overdue: Vec<PodKey> = self
@@ -259,7 +271,12 @@ impl Queue {
             .flat_map(|pods| pods.iter().take_while(|(since, _)| later(*since, flush_after) <= now))
             .map(|(_, key)| key.clone())
             .collect();
-        overdue.iter().for_each(|key| self.ready(key, now));
+        for key in &overdue {
+            if let Some(entry) = self.pods.get_mut(key) {
+                entry.was_flushed = true;
+            }
+            self.ready(key, now, Cause::TIMEOUT);
+        }
     }
 
     /// The pods that were held for longer than they should: each begins an attempt in which that is mended.
@@ -314,19 +331,21 @@ impl Queue {
         let Some((entry, _)) = self.end(attempt) else { return };
         entry.n_failed = entry.n_failed.saturating_add(1);
         let until = later(now, self.options.backoff.after(self.failures(&attempt.key).1));
+        self.tally.count(Destination::Backoff, Cause::ATTEMPT_FAILED);
         self.put(&attempt.key, Place::Backoff { since: now, until });
     }
 
     /// The attempt came to nothing, for no reason that lies in the pod: it is tried again at once.
     pub fn retry(&mut self, attempt: &AttemptId, now: Instant) {
         if self.end(attempt).is_some() {
-            self.activate(&attempt.key, now);
+            self.activate(&attempt.key, now, Cause::ATTEMPT_FAILED);
         }
     }
 
     /// A plugin holds the pod back until its gates are gone (S-Q-5).
     pub fn gate(&mut self, attempt: &AttemptId) {
         if self.end(attempt).is_some() {
+            self.tally.count(Destination::Unschedulable, Cause::ATTEMPT_FAILED);
             self.put(&attempt.key, Place::Gated);
         }
     }
@@ -389,29 +408,35 @@ impl Queue {
         let entry = Entry {
             pending: pending.clone(),
             since: now,
+            ready_since: None,
             n_attempts: 0,
             n_rejected: 0,
             n_failed: 0,
+            rejected_by: Plugins::NONE,
+            was_flushed: false,
             place: Place::Gated,
         };
         self.pods.insert(key.clone(), entry);
         self.counts.gated += 1;
-        if !is_gated {
-            self.activate(key, now);
+        if is_gated {
+            self.tally.count(Destination::Unschedulable, Cause::ADDED);
+        } else {
+            self.activate(key, now, Cause::ADDED);
             self.wake_group(pending, now);
         }
     }
 
     /// After an attempt: to where the pod waits, or on if what it would wait for has come already.
     fn wait(&mut self, key: &PodKey, wanted: Changes, changed: Changes, rests: bool, now: Instant) {
+        self.tally.count(Destination::Unschedulable, Cause::ATTEMPT_FAILED);
         self.put(key, Place::Unschedulable { since: now, wanted, rests });
         if wanted.intersects(changed) {
-            self.ready(key, now);
+            self.ready(key, now, Cause::of_change(changed, wanted));
         }
     }
 
     /// A pod that waits may be tried: now, or once it has rested.
-    fn ready(&mut self, key: &PodKey, now: Instant) {
+    fn ready(&mut self, key: &PodKey, now: Instant, cause: Cause) {
         let Some(Entry { place: Place::Unschedulable { since, rests, .. }, .. }) =
             self.pods.get(key)
         else {
@@ -420,9 +445,10 @@ impl Queue {
         let (since, rests) = (*since, *rests);
         let until = later(since, self.options.backoff.after(self.failures(key).0));
         if rests && until > now {
+            self.tally.count(Destination::Backoff, cause);
             self.put(key, Place::Backoff { since, until });
         } else {
-            self.activate(key, since);
+            self.activate(key, since, cause);
         }
     }
 
@@ -431,8 +457,10 @@ impl Queue {
         self.pods.get(key).map_or((0, 0), |entry| (entry.n_rejected, entry.n_failed))
     }
 
-    fn activate(&mut self, key: &PodKey, queued_at: Instant) {
-        let Some(entry) = self.pods.get(key) else { return };
+    fn activate(&mut self, key: &PodKey, queued_at: Instant, cause: Cause) {
+        let Some(entry) = self.pods.get_mut(key) else { return };
+        entry.ready_since.get_or_insert(queued_at);
+        self.tally.count(Destination::Active, cause);
         self.n_steps += 1;
         let turn = Turn {
             priority: Reverse(entry.pending.priority),
@@ -462,9 +490,14 @@ impl Queue {
         self.put(key, Place::InFlight { number, is_changed: false, stage: Stage::Open });
         let entry = self.pods.get_mut(key)?;
         entry.n_attempts = entry.n_attempts.saturating_add(1);
-        let attempt = AttemptId { key: key.clone(), number };
-        let (since, n_attempts) = (entry.since, entry.n_attempts);
-        Some(Popped { attempt, pending: entry.pending.clone(), since, n_attempts })
+        Queue::forget_rejection(&mut self.tally, entry);
+        Some(Popped {
+            attempt: AttemptId { key: key.clone(), number },
+            pending: entry.pending.clone(),
+            since: entry.ready_since.unwrap_or(entry.since),
+            n_attempts: entry.n_attempts,
+            was_flushed: std::mem::take(&mut entry.was_flushed),
+        })
     }
 
     /// Moves a pod; the one place where the sets and the counts change.

@@ -44,7 +44,7 @@ pub(super) async fn report(shared: &Arc<Shared>, ticket: Ticket, rejection: Reje
     match rejection.wanted {
         None => ticket.fail(),
         Some(wanted) if rejection.is_deferred => ticket.defer(wanted),
-        Some(wanted) => ticket.reject(wanted),
+        Some(wanted) => ticket.reject(wanted, rejection.rejected_by),
     }
 }
 

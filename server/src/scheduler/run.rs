@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 use tokio::sync::watch;
 use tokio::task::JoinSet;
 
-use super::attempt::{Attempt, Outcome};
+use super::attempt::{Attempt, Outcome, Rejection};
 use super::queue::Batch;
 use super::shared::Shared;
 use super::ticket::Ticket;
@@ -92,8 +92,12 @@ impl Term {
 }
 
 fn show(shared: &Shared) {
-    let counts = shared.queue().counts();
+    let (counts, tally) = {
+        let queue = shared.queue();
+        (queue.counts(), queue.tally().clone())
+    };
     shared.counts().set_pending(counts);
+    shared.counts().set_tally(&tally);
     shared.counts().set_leading(shared.is_leading());
     shared.counts().set_events_dropped(shared.events.n_dropped());
 }
@@ -110,7 +114,6 @@ async fn attempt(
     if tickets.is_empty() {
         return;
     }
-    let profile = batch.profile.clone();
     let began = clock::now();
     let decided = {
         let (shared, batch) = (shared.clone(), batch);
@@ -126,8 +129,9 @@ async fn attempt(
     let n_pods = u32::try_from(tickets.len()).unwrap_or(u32::MAX);
     let each = clock::now().saturating_duration_since(began) / n_pods;
     for (ticket, outcome) in tickets.into_iter().zip(outcomes) {
-        if let Some(result) = result_of(&outcome) {
-            shared.counts().count_attempt(&profile, result, each);
+        shared.counts().record_algorithm(each);
+        if let Outcome::Rejected(rejection) = &outcome {
+            ticket.count(result_of(rejection));
         }
         carry_out(shared, ticket, outcome, work);
     }
@@ -161,14 +165,11 @@ fn decide(shared: &Shared, batch: &Batch) -> Vec<Outcome> {
     attempt.decide(batch)
 }
 
-fn result_of(outcome: &Outcome) -> Option<AttemptResult> {
-    match outcome {
-        Outcome::Placed { .. } => Some(AttemptResult::Scheduled),
-        Outcome::Rejected(rejection) => Some(match rejection.reason {
-            UnscheduledReason::Unschedulable => AttemptResult::Unschedulable,
-            UnscheduledReason::SchedulerError => AttemptResult::Error,
-        }),
-        Outcome::Gated | Outcome::Overtaken | Outcome::Again => None,
+/// What a pod without a node is counted as.
+fn result_of(rejection: &Rejection) -> AttemptResult {
+    match rejection.reason {
+        UnscheduledReason::Unschedulable => AttemptResult::Unschedulable,
+        UnscheduledReason::SchedulerError => AttemptResult::Error,
     }
 }
 

@@ -1,13 +1,15 @@
 //! Ticket: one attempt of one pod, in the hands of whoever works on it. Whatever becomes of them, the pod is not lost.
 
 use std::sync::Arc;
+use std::time::Instant;
 
 use super::hints::Changes;
 use super::pending::Pending;
-use super::queue::{AttemptId, Popped};
+use super::queue::{AttemptId, Plugins, Popped};
 use super::shared::Shared;
 use crate::apiserver::lease::Mandate;
 use crate::clock;
+use crate::telemetry::AttemptResult;
 
 /// An attempt whose outcome is to be told. Dropped without that, it failed.
 pub(super) struct Ticket {
@@ -15,6 +17,7 @@ pub(super) struct Ticket {
     popped: Popped,
     /// Leave to write what comes of it.
     mandate: Mandate,
+    began: Instant,
     is_open: bool,
     /// Whether the pod has taken its room, which is to be given back when the attempt comes to nothing.
     is_assumed: bool,
@@ -23,7 +26,8 @@ pub(super) struct Ticket {
 impl Ticket {
     pub(super) fn new(shared: &Arc<Shared>, mandate: &Mandate, popped: Popped) -> Ticket {
         let (shared, mandate) = (shared.clone(), mandate.clone());
-        Ticket { shared, popped, mandate, is_open: true, is_assumed: false }
+        let began = clock::now();
+        Ticket { shared, popped, mandate, began, is_open: true, is_assumed: false }
     }
 
     pub(super) fn attempt(&self) -> &AttemptId {
@@ -66,10 +70,18 @@ impl Ticket {
         self.mandate.is_held(clock::now()) && self.shared.queue().sent(&self.popped.attempt)
     }
 
-    /// It fits nowhere, until a change of `wanted`.
-    pub(super) fn reject(mut self, wanted: Changes) {
+    /// Counts the attempt, whose result is known now.
+    pub(super) fn count(&self, result: AttemptResult) {
+        let elapsed = clock::now().saturating_duration_since(self.began);
+        self.shared.counts().count_attempt(&self.pending().profile, result, elapsed);
+    }
+
+    /// It fits nowhere, by the word of these plugins, until a change of `wanted`.
+    pub(super) fn reject(mut self, wanted: Changes, rejected_by: Plugins) {
         self.close();
-        self.shared.queue().reject(&self.popped.attempt, wanted, clock::now());
+        let mut queue = self.shared.queue();
+        queue.note_rejected_by(&self.popped.attempt, rejected_by);
+        queue.reject(&self.popped.attempt, wanted, clock::now());
     }
 
     /// It was not tried, and is not to be before a change of `wanted`.
@@ -99,15 +111,17 @@ impl Ticket {
     /// It has its node, whatever the feed says of it yet.
     pub(super) fn bound(mut self) {
         self.is_open = false;
-        let (Popped { since, n_attempts, .. }, now) = (&self.popped, clock::now());
-        let waited = now.saturating_duration_since(*since);
-        self.shared.counts().record_scheduled(waited, *n_attempts);
+        let Popped { since, n_attempts, was_flushed, .. } = self.popped;
+        let waited = clock::now().saturating_duration_since(since);
+        self.count(AttemptResult::Scheduled);
+        self.shared.counts().record_scheduled(waited, n_attempts, was_flushed);
         self.shared.queue().hold(&self.popped.attempt, None);
     }
 
     /// It has its nomination, which is to be looked at again after that time.
     pub(super) fn handed_off(mut self) {
         self.is_open = false;
+        self.count(AttemptResult::Scheduled);
         let until = clock::now() + self.shared.options.nomination_timeout;
         self.shared.queue().hold(&self.popped.attempt, Some(until));
     }

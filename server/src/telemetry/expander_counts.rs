@@ -1,10 +1,14 @@
 //! What came of the expander's strategies: a counter for each and every outcome.
 
-use metrics::Counter;
-use metrics_exporter_prometheus::PrometheusRecorder;
-
-use super::{EXPANDER_JUDGEMENTS, counter};
+use super::description::Description;
+use super::{Counter, Registry};
 use crate::expander::strategy::Strategy;
+
+const JUDGEMENTS: Description = Description::counter(
+    "berth_expander_judgements_total",
+    &["strategy", "outcome"],
+    "Node groups judged for cluster-autoscaler, by strategy and outcome: narrowed, tied, undecided.",
+);
 
 /// What came of one strategy of a chain.
 #[derive(Copy, Clone, Debug, PartialEq, Eq)]
@@ -36,12 +40,13 @@ pub struct ExpanderCounts {
 }
 
 impl ExpanderCounts {
-    pub(super) fn new(recorder: &PrometheusRecorder) -> ExpanderCounts {
+    pub(super) const DESCRIPTIONS: &'static [&'static Description] = &[&JUDGEMENTS];
+
+    pub(super) fn new(registry: &Registry) -> ExpanderCounts {
         ExpanderCounts {
             counters: Strategy::ALL.map(|strategy| {
                 ExpanderOutcome::ALL.map(|outcome| {
-                    let labels = [("strategy", strategy.name()), ("outcome", outcome.name())];
-                    counter(recorder, EXPANDER_JUDGEMENTS, &labels)
+                    registry.counter(&JUDGEMENTS, &[strategy.name(), outcome.name()])
                 })
             }),
         }

@@ -2,10 +2,20 @@
 
 use std::time::Duration;
 
-use metrics::{Counter, Histogram, Recorder};
-use metrics_exporter_prometheus::PrometheusRecorder;
+use super::description::{DURATION_BUCKETS, Description};
+use super::{Counter, Histogram, Registry};
 
-use super::{EXTENDER_DURATION, EXTENDER_REQUESTS, METADATA, counter, key};
+const REQUESTS: Description = Description::counter(
+    "berth_extender_requests_total",
+    &["verb", "outcome"],
+    "Finished extender calls, by verb and outcome: answered, invalid, refused, unavailable.",
+);
+const DURATION: Description = Description::seconds(
+    "berth_extender_duration_seconds",
+    &["verb"],
+    &DURATION_BUCKETS,
+    "Time from the whole body of an extender call to its whole answer, by verb.",
+);
 
 /// A verb of the extender protocol.
 #[derive(Copy, Clone, Debug, PartialEq, Eq)]
@@ -76,17 +86,15 @@ struct VerbCounts {
 }
 
 impl ExtenderCounts {
-    pub(super) fn new(recorder: &PrometheusRecorder) -> ExtenderCounts {
-        ExtenderCounts(ExtenderVerb::ALL.map(|verb| VerbCounts {
-            outcomes: ExtenderOutcome::ALL.map(|outcome| {
-                let labels = [("verb", verb.name()), ("outcome", outcome.name())];
-                counter(recorder, EXTENDER_REQUESTS, &labels)
-            }),
-            duration:
-                recorder.register_histogram(
-                    &key(EXTENDER_DURATION, &[("verb", verb.name())]),
-                    &METADATA,
-                ),
+    pub(super) const DESCRIPTIONS: &'static [&'static Description] = &[&REQUESTS, &DURATION];
+
+    pub(super) fn new(registry: &Registry) -> ExtenderCounts {
+        ExtenderCounts(ExtenderVerb::ALL.map(|verb| {
+            VerbCounts {
+                outcomes: ExtenderOutcome::ALL
+                    .map(|outcome| registry.counter(&REQUESTS, &[verb.name(), outcome.name()])),
+                duration: registry.histogram(&DURATION, &[verb.name()]),
+            }
         }))
     }
 
@@ -97,7 +105,7 @@ impl ExtenderCounts {
 
     /// Notes how long a call took from its whole body to its whole answer.
     pub fn record_duration(&self, verb: ExtenderVerb, duration: Duration) {
-        self.0[verb as usize].duration.record(duration.as_secs_f64());
+        self.0[verb as usize].duration.record_duration(duration);
     }
 }
 
@@ -111,7 +119,6 @@ mod tests {
         let metrics = Metrics::new();
         metrics.extender().count(ExtenderVerb::Bind, ExtenderOutcome::Refused);
         metrics.extender().record_duration(ExtenderVerb::Filter, Duration::from_micros(3));
-        metrics.run_upkeep();
         let text = metrics.render(&berth_engine::Cluster::new().snapshot(), 0, None);
         for expected in [
             "berth_extender_requests_total{verb=\"bind\",outcome=\"refused\"} 1",

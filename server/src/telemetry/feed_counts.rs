@@ -1,14 +1,38 @@
 //! What the API-server feed counts: events, lists begun anew, failures and refused objects, by kind. Counters are made when first
 //! needed: a server that is fed otherwise has none.
 
-use std::sync::{Arc, OnceLock};
+use std::sync::OnceLock;
 use std::time::Duration;
 
-use metrics::{Counter, Recorder};
-use metrics_exporter_prometheus::PrometheusRecorder;
-
-use super::{FEED_ERRORS, FEED_EVENTS, FEED_REFUSED, FEED_RELISTS, FEED_STALENESS, METADATA, key};
+use super::description::Description;
+use super::{Counter, Registry};
 use crate::feed::kube::Resource;
+
+const EVENTS: Description = Description::counter(
+    "berth_feed_events_total",
+    &["kind", "type"],
+    "What the API server told, by kind and type: listed, added, modified, deleted, bookmark.",
+);
+const RELISTS: Description = Description::counter(
+    "berth_feed_relists_total",
+    &["kind", "reason"],
+    "Kinds that had to be listed again, by kind and reason.",
+);
+const ERRORS: Description = Description::counter(
+    "berth_feed_errors_total",
+    &["kind", "reason"],
+    "Lists and watches of the API server that failed, by kind and reason.",
+);
+const REFUSED: Description = Description::counter(
+    "berth_feed_refused_total",
+    &["kind"],
+    "Objects from the API server that could not be taken, by kind; counted each time they are told.",
+);
+const STALENESS: Description = Description::gauge(
+    "berth_feed_staleness_seconds",
+    &["kind"],
+    "Time since the watch of a kind last proved alive, by kind.",
+);
 
 /// What a watch tells.
 #[derive(Copy, Clone, Debug, PartialEq, Eq)]
@@ -41,54 +65,45 @@ impl FeedEvent {
 
 /// The counters of the API-server feed.
 pub struct FeedCounts {
-    recorder: Arc<PrometheusRecorder>,
+    registry: Registry,
     /// The only ones on a hot path.
     events: [[OnceLock<Counter>; FeedEvent::N]; Resource::N],
 }
 
 impl FeedCounts {
-    pub(super) fn new(recorder: Arc<PrometheusRecorder>) -> FeedCounts {
-        FeedCounts { recorder, events: Resource::ALL.map(|_| Default::default()) }
+    pub(super) const DESCRIPTIONS: &'static [&'static Description] =
+        &[&EVENTS, &RELISTS, &ERRORS, &REFUSED, &STALENESS];
+
+    pub(super) fn new(registry: &Registry) -> FeedCounts {
+        let events = Resource::ALL.map(|_| Default::default());
+        FeedCounts { registry: registry.clone(), events }
     }
 
     /// Counts one event.
     pub fn count_event(&self, resource: Resource, event: FeedEvent) {
         self.events[resource.index()][event as usize]
-            .get_or_init(|| self.counter(FEED_EVENTS, resource, &[("type", event.name())]))
+            .get_or_init(|| self.registry.counter(&EVENTS, &[resource.kind(), event.name()]))
             .increment(1);
     }
 
     /// Counts a kind that has to be listed again.
     pub fn count_relist(&self, resource: Resource, reason: &'static str) {
-        self.counter(FEED_RELISTS, resource, &[("reason", reason)]).increment(1);
+        self.registry.counter(&RELISTS, &[resource.kind(), reason]).increment(1);
     }
 
     /// Counts a list or watch that failed.
     pub fn count_error(&self, resource: Resource, reason: &'static str) {
-        self.counter(FEED_ERRORS, resource, &[("reason", reason)]).increment(1);
+        self.registry.counter(&ERRORS, &[resource.kind(), reason]).increment(1);
     }
 
     /// Counts an object that cannot be read.
     pub fn count_refused(&self, resource: Resource) {
-        self.counter(FEED_REFUSED, resource, &[]).increment(1);
+        self.registry.counter(&REFUSED, &[resource.kind()]).increment(1);
     }
 
     /// Notes how long ago a kind was heard of.
     pub fn set_staleness(&self, resource: Resource, age: Duration) {
-        self.recorder
-            .register_gauge(&key(FEED_STALENESS, &[("kind", resource.kind())]), &METADATA)
-            .set(age.as_secs_f64());
-    }
-
-    fn counter(
-        &self,
-        name: &'static str,
-        resource: Resource,
-        more: &[(&'static str, &'static str)],
-    ) -> Counter {
-        let mut labels = vec![("kind", resource.kind())];
-        labels.extend(more);
-        self.recorder.register_counter(&key(name, &labels), &METADATA)
+        self.registry.gauge(&STALENESS, &[resource.kind()]).set(age.as_secs_f64());
     }
 }
 

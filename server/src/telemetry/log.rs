@@ -1,14 +1,19 @@
-//! Log lines: to standard error, for people or for programs.
+//! Log lines: to standard error, for people or for programs. Panics are lines too.
+
+mod json;
 
 use std::fmt;
 use std::io::IsTerminal as _;
+use std::panic::{self, PanicHookInfo};
+use std::sync::OnceLock;
 
 use tracing::field::Field;
 use tracing_subscriber::EnvFilter;
 use tracing_subscriber::field::MakeExt as _;
-use tracing_subscriber::fmt::format::{Writer, debug_fn};
+use tracing_subscriber::fmt::format::{JsonFields, Writer, debug_fn};
 
 use crate::escape::printable;
+use json::JsonLines;
 
 const FILTER: &str = "BERTH_LOG";
 /// The feed says what becomes of its requests; the client below it would say it once more.
@@ -24,6 +29,9 @@ pub enum LogFormat {
     Json,
 }
 
+/// In force since [`start_logging`].
+static FORMAT: OnceLock<LogFormat> = OnceLock::new();
+
 /// Sends log lines to standard error, filtered by `BERTH_LOG` (`info` when unset, without the API client's own). A second call changes nothing.
 pub fn start_logging(format: LogFormat) {
     let wanted = std::env::var(FILTER).unwrap_or_default();
@@ -32,18 +40,53 @@ pub fn start_logging(format: LogFormat) {
         Ok(filter) => (filter, None),
         Err(error) => (EnvFilter::new(DEFAULT_FILTER), Some(error)),
     };
-    let builder = tracing_subscriber::fmt().with_env_filter(filter).with_writer(std::io::stderr);
-    // The only failure is that a subscriber is there already, and that one serves.
-    drop(match format {
+    let builder = tracing_subscriber::fmt()
+        .with_env_filter(filter)
+        .with_writer(std::io::stderr)
+        // A line that cannot be written is lost. To complain of that, on the same standard error, would be a panic.
+        .log_internal_errors(false);
+    let started = match format {
         LogFormat::Text => builder
             .with_ansi(std::io::stderr().is_terminal())
             .with_target(false)
             .fmt_fields(debug_fn(write_field).delimited(" "))
             .try_init(),
-        LogFormat::Json => builder.json().flatten_event(true).try_init(),
-    });
+        LogFormat::Json => builder.fmt_fields(JsonFields::new()).event_format(JsonLines).try_init(),
+    };
+    // The only failure is that a subscriber is there already, and that one serves.
+    if started.is_ok() && FORMAT.set(format).is_ok() {
+        panic::set_hook(Box::new(log_panic));
+    }
     if let Some(error) = fault {
         tracing::warn!("`{FILTER}` is ignored: {error}");
+    }
+}
+
+/// Says why the program ends, as a line of the log where that is one object a line; `false` where it is not, and the text is to
+/// be shown to a person.
+#[must_use]
+pub fn log_failure(text: &str) -> bool {
+    let is_json = FORMAT.get() == Some(&LogFormat::Json);
+    if is_json {
+        tracing::error!("{text}");
+    }
+    is_json
+}
+
+/// A panic is a fault of the program; whoever caught it goes on. Where it came from is in the line, and how it came there where
+/// `RUST_BACKTRACE` is set.
+fn log_panic(panic: &PanicHookInfo<'_>) {
+    let payload = panic.payload();
+    let text = payload.downcast_ref::<&str>().copied();
+    let text = text.or_else(|| payload.downcast_ref::<String>().map(String::as_str));
+    let text = printable(text.unwrap_or("without a message"));
+    let location = panic.location().map(ToString::to_string).unwrap_or_default();
+    let backtrace = std::backtrace::Backtrace::capture();
+    match backtrace.status() {
+        std::backtrace::BacktraceStatus::Captured => {
+            tracing::error!(location, %backtrace, "a thread panicked: {text}");
+        }
+        _ => tracing::error!(location, "a thread panicked: {text}"),
     }
 }
 

@@ -1,17 +1,96 @@
-//! What `berth schedule` counts; names as kube-scheduler's, with `berth_` before them.
+//! What `berth schedule` counts; names and labels as kube-scheduler's, with `berth_` for `scheduler_`.
 
-use std::sync::Arc;
+use std::sync::OnceLock;
 use std::time::Duration;
 
-use metrics::{Counter, Gauge, Histogram, Key, Label, Recorder as _};
-use metrics_exporter_prometheus::PrometheusRecorder;
+use super::description::{Description, doubled};
+use super::{Counter, Gauge, Histogram, Registry};
+use crate::scheduler::queue::{Cause, Counts, Destination, Tally};
 
-use super::{
-    BIND_OUTCOMES, EVENTS_DROPPED, LEADER, METADATA, PENDING_PODS, PREEMPTION_ATTEMPTS,
-    PREEMPTION_VICTIMS, SCHEDULE_ATTEMPTS, SCHEDULING_ATTEMPT_DURATION, SCHEDULING_SLI_DURATION,
-    counter, gauge, key,
-};
-use crate::scheduler::queue::Counts;
+const ATTEMPTS: Description = Description::counter(
+    "berth_schedule_attempts_total",
+    &["result", "profile"],
+    "Attempts of `berth schedule`, by result and profile: scheduled, unschedulable, error.",
+);
+const ATTEMPT_DURATION: Description = Description::seconds(
+    "berth_scheduling_attempt_duration_seconds",
+    &["result", "profile"],
+    &ATTEMPT_BUCKETS,
+    "From when a pod is taken from the queue until it is bound, or nominated, or is known not to be, by result and profile.",
+);
+const ALGORITHM_DURATION: Description = Description::seconds(
+    "berth_scheduling_algorithm_duration_seconds",
+    &[],
+    &ALGORITHM_BUCKETS,
+    "Engine time of an attempt of `berth schedule`; pods of one batch share theirs.",
+);
+const SLI_DURATION: Description = Description::seconds(
+    "berth_pod_scheduling_sli_duration_seconds",
+    &["attempts"],
+    &SLI_BUCKETS,
+    "From when a pod was first ready to be tried until it was bound, by its number of attempts: 1 to 14, 15+.",
+);
+const POD_ATTEMPTS: Description = Description::numbers(
+    "berth_pod_scheduling_attempts",
+    &[],
+    &POD_ATTEMPT_BUCKETS,
+    "Attempts that a pod took until it was bound.",
+);
+const EXTENSION_POINT_DURATION: Description = Description::seconds(
+    "berth_framework_extension_point_duration_seconds",
+    &["extension_point", "status", "profile"],
+    &EXTENSION_POINT_BUCKETS,
+    "Time of an extension point that writes to the API server, by extension point (PreBind, Bind), status (Success, Error) and profile.",
+);
+const AFTER_FLUSH: Description = Description::counter(
+    "berth_pod_scheduled_after_flush_total",
+    &[],
+    "Pods bound in an attempt that only the time brought, not a change of the cluster.",
+);
+const PENDING_PODS: Description = Description::gauge(
+    "berth_pending_pods",
+    &["queue"],
+    "Pods that wait for `berth schedule`, by queue: active, backoff, unschedulable, gated.",
+);
+const INCOMING_PODS: Description = Description::counter(
+    "berth_queue_incoming_pods_total",
+    &["queue", "event"],
+    "Pods that came into a queue, by queue (active, backoff, unschedulable) and the event that brought them.",
+);
+const UNSCHEDULABLE_PODS: Description = Description::gauge(
+    "berth_unschedulable_pods",
+    &["plugin", "profile"],
+    "Pods whose last attempt a plugin had a part in failing, by plugin and profile; a pod counts with each such plugin.",
+);
+const BINDS: Description = Description::counter(
+    "berth_binds_total",
+    &["outcome"],
+    "Bindings of `berth schedule`, by outcome: bound, bound_elsewhere, gone, refused, unknown.",
+);
+const EVENTS_DROPPED: Description = Description::counter(
+    "berth_events_dropped_total",
+    &[],
+    "Events that were not written, for too many waited.",
+);
+const LEADER: Description = Description::gauge(
+    "berth_leader",
+    &[],
+    "1 where this instance may schedule, 0 where it stands by.",
+);
+
+/// kube-scheduler's, from 1 ms.
+const ATTEMPT_BUCKETS: [f64; 15] = doubled(0.001);
+/// kube-scheduler's begin with 1 ms as well; most attempts here take a fraction of that.
+const ALGORITHM_BUCKETS: [f64; 21] = doubled(0.001 / 64.0);
+/// kube-scheduler's, from 10 ms to an hour and a half.
+const SLI_BUCKETS: [f64; 20] = doubled(0.01);
+/// kube-scheduler's.
+const POD_ATTEMPT_BUCKETS: [f64; 5] = doubled(1.0);
+/// kube-scheduler's, from 0.1 ms.
+const EXTENSION_POINT_BUCKETS: [f64; 12] = doubled(0.0001);
+
+/// Number of attempts from which on they are one label.
+const MANY_ATTEMPTS: u32 = 15;
 
 /// How an attempt ended.
 #[derive(Copy, Clone, Debug, PartialEq, Eq)]
@@ -49,70 +128,114 @@ pub enum BindOutcome {
     Unknown,
 }
 
+/// An extension point of kube-scheduler's framework whose time is its own here too.
+#[derive(Copy, Clone, Debug, PartialEq, Eq)]
+pub enum ExtensionPoint {
+    /// Claims are bound to volumes.
+    PreBind,
+    /// The Binding is sent.
+    Bind,
+}
+
+impl ExtensionPoint {
+    fn name(self) -> &'static str {
+        match self {
+            ExtensionPoint::PreBind => "PreBind",
+            ExtensionPoint::Bind => "Bind",
+        }
+    }
+}
+
 /// The counters of a scheduler. Those of profiles are made when first needed: the operator names the profiles.
 pub struct ScheduleCounts {
-    recorder: Arc<PrometheusRecorder>,
+    registry: Registry,
     active: Gauge,
     backoff: Gauge,
     unschedulable: Gauge,
     gated: Gauge,
     leader: Gauge,
-    victims: Histogram,
-    preemptions: Counter,
+    algorithm: Histogram,
+    pod_attempts: Histogram,
+    after_flush: Counter,
     events_dropped: Counter,
     binds: [Counter; 5],
+    incoming: [[OnceLock<Counter>; Cause::N]; Destination::ALL.len()],
 }
 
 impl ScheduleCounts {
-    pub(super) fn new(recorder: Arc<PrometheusRecorder>) -> ScheduleCounts {
-        let pending = |queue| gauge(&recorder, PENDING_PODS, &[("queue", queue)]);
-        let bound = |outcome| counter(&recorder, BIND_OUTCOMES, &[("outcome", outcome)]);
+    pub(super) const DESCRIPTIONS: &'static [&'static Description] = &[
+        &ATTEMPTS,
+        &ATTEMPT_DURATION,
+        &ALGORITHM_DURATION,
+        &SLI_DURATION,
+        &POD_ATTEMPTS,
+        &EXTENSION_POINT_DURATION,
+        &AFTER_FLUSH,
+        &PENDING_PODS,
+        &INCOMING_PODS,
+        &UNSCHEDULABLE_PODS,
+        &BINDS,
+        &EVENTS_DROPPED,
+        &LEADER,
+    ];
+
+    pub(super) fn new(registry: &Registry) -> ScheduleCounts {
+        let pending = |queue| registry.gauge(&PENDING_PODS, &[queue]);
+        let bound = |outcome| registry.counter(&BINDS, &[outcome]);
         ScheduleCounts {
             active: pending("active"),
             backoff: pending("backoff"),
             unschedulable: pending("unschedulable"),
             gated: pending("gated"),
-            leader: gauge(&recorder, LEADER, &[]),
-            victims: recorder.register_histogram(&key(PREEMPTION_VICTIMS, &[]), &METADATA),
-            preemptions: counter(&recorder, PREEMPTION_ATTEMPTS, &[]),
-            events_dropped: counter(&recorder, EVENTS_DROPPED, &[]),
+            leader: registry.gauge(&LEADER, &[]),
+            algorithm: registry.histogram(&ALGORITHM_DURATION, &[]),
+            pod_attempts: registry.histogram(&POD_ATTEMPTS, &[]),
+            after_flush: registry.counter(&AFTER_FLUSH, &[]),
+            events_dropped: registry.counter(&EVENTS_DROPPED, &[]),
             binds: ["bound", "bound_elsewhere", "gone", "refused", "unknown"].map(bound),
-            recorder,
+            incoming: Destination::ALL.map(|_| [const { OnceLock::new() }; Cause::N]),
+            registry: registry.clone(),
         }
     }
 
-    /// Counts one attempt of a pod of a profile, which took the engine so long.
+    /// Counts one attempt of a pod of a profile, and how long it took until its result was known.
     pub fn count_attempt(&self, profile: &str, result: AttemptResult, duration: Duration) {
-        let labels = || {
-            let profile = Label::new("profile", profile.to_owned());
-            vec![Label::from_static_parts("result", result.name()), profile]
-        };
-        let attempts = Key::from_parts(SCHEDULE_ATTEMPTS, labels());
-        self.recorder.register_counter(&attempts, &METADATA).increment(1);
-        let durations = Key::from_parts(SCHEDULING_ATTEMPT_DURATION, labels());
-        let durations = self.recorder.register_histogram(&durations, &METADATA);
-        durations.record(duration.as_secs_f64());
+        let labels = [result.name(), profile];
+        self.registry.counter(&ATTEMPTS, &labels).increment(1);
+        self.registry.histogram(&ATTEMPT_DURATION, &labels).record_duration(duration);
     }
 
-    /// Notes the time from when a pod was first told of until it was bound, and its attempts.
-    pub fn record_scheduled(&self, since_told: Duration, n_attempts: u32) {
-        let attempts = match n_attempts {
-            0 | 1 => "1",
-            2 => "2",
-            3..=4 => "3-4",
-            5..=8 => "5-8",
-            9..=16 => "9-16",
-            _ => "16+",
-        };
-        let durations = key(SCHEDULING_SLI_DURATION, &[("attempts", attempts)]);
-        let durations = self.recorder.register_histogram(&durations, &METADATA);
-        durations.record(since_told.as_secs_f64());
+    /// Notes the engine time of one pod's attempt.
+    pub fn record_algorithm(&self, duration: Duration) {
+        self.algorithm.record_duration(duration);
     }
 
-    /// Counts one preemption and how many pods it evicts.
-    pub fn count_preemption(&self, n_victims: usize) {
-        self.preemptions.increment(1);
-        self.victims.record(f64::from(u32::try_from(n_victims).unwrap_or(u32::MAX)));
+    /// Notes how long an extension point took for a pod of a profile.
+    pub fn record_extension_point(
+        &self,
+        point: ExtensionPoint,
+        is_success: bool,
+        profile: &str,
+        duration: Duration,
+    ) {
+        let status = if is_success { "Success" } else { "Error" };
+        let labels = [point.name(), status, profile];
+        self.registry.histogram(&EXTENSION_POINT_DURATION, &labels).record_duration(duration);
+    }
+
+    /// Notes a pod that was bound: the time since it was first ready, its attempts, and whether the last of them came only of
+    /// having waited for long.
+    pub fn record_scheduled(&self, since_ready: Duration, n_attempts: u32, was_flushed: bool) {
+        let attempts = n_attempts.max(1);
+        let label = match attempts {
+            MANY_ATTEMPTS.. => format!("{MANY_ATTEMPTS}+"),
+            few => few.to_string(),
+        };
+        self.registry.histogram(&SLI_DURATION, &[&label]).record_duration(since_ready);
+        self.pod_attempts.record(f64::from(attempts));
+        if was_flushed {
+            self.after_flush.increment(1);
+        }
     }
 
     /// Counts one binding.
@@ -121,12 +244,25 @@ impl ScheduleCounts {
     }
 
     /// Sets what is known of the queue.
-    #[expect(clippy::cast_precision_loss, reason = "gauges are floats; counts stay far below 2^53")]
     pub fn set_pending(&self, counts: Counts) {
-        self.active.set(counts.active as f64);
-        self.backoff.set(counts.backoff as f64);
-        self.unschedulable.set(counts.unschedulable as f64);
-        self.gated.set(counts.gated as f64);
+        self.active.set_count(counts.active);
+        self.backoff.set_count(counts.backoff);
+        self.unschedulable.set_count(counts.unschedulable);
+        self.gated.set_count(counts.gated);
+    }
+
+    /// Takes over what the queue counted.
+    pub fn set_tally(&self, tally: &Tally) {
+        for (destination, cause, n) in tally.incoming() {
+            self.incoming[destination as usize][cause.index()]
+                .get_or_init(|| {
+                    self.registry.counter(&INCOMING_PODS, &[destination.name(), cause.name()])
+                })
+                .raise_to(n);
+        }
+        for (profile, plugin, n) in tally.rejected() {
+            self.registry.gauge(&UNSCHEDULABLE_PODS, &[plugin.name(), profile]).set_count(n);
+        }
     }
 
     /// Sets whether this instance leads.
@@ -136,6 +272,6 @@ impl ScheduleCounts {
 
     /// Sets how many events were dropped in all.
     pub fn set_events_dropped(&self, n: u64) {
-        self.events_dropped.absolute(n);
+        self.events_dropped.raise_to(n);
     }
 }

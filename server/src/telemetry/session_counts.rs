@@ -1,9 +1,19 @@
 //! What-if sessions: how many are open, how they end, and what becomes of their commits.
 
-use metrics::{Counter, Gauge};
-use metrics_exporter_prometheus::PrometheusRecorder;
+use super::description::Description;
+use super::{Counter, Gauge, Registry};
 
-use super::{SESSION_COMMITS, SESSIONS, SESSIONS_ENDED, counter, gauge};
+const SESSIONS: Description = Description::gauge("berth_sessions", &[], "Sessions that are open.");
+const ENDED: Description = Description::counter(
+    "berth_sessions_ended_total",
+    &["reason"],
+    "Sessions that ended, by reason: closed, expired, drained.",
+);
+const COMMITS: Description = Description::counter(
+    "berth_session_commits_total",
+    &["outcome"],
+    "Commits of sessions, by outcome: committed, refused.",
+);
 
 /// One server's sessions, counted. Clones count together.
 #[derive(Clone)]
@@ -28,11 +38,13 @@ pub enum SessionEnd {
 }
 
 impl SessionCounts {
-    pub(super) fn new(recorder: &PrometheusRecorder) -> SessionCounts {
-        let ended = |reason| counter(recorder, SESSIONS_ENDED, &[("reason", reason)]);
-        let commits = |outcome| counter(recorder, SESSION_COMMITS, &[("outcome", outcome)]);
+    pub(super) const DESCRIPTIONS: &'static [&'static Description] = &[&SESSIONS, &ENDED, &COMMITS];
+
+    pub(super) fn new(registry: &Registry) -> SessionCounts {
+        let ended = |reason| registry.counter(&ENDED, &[reason]);
+        let commits = |outcome| registry.counter(&COMMITS, &[outcome]);
         SessionCounts {
-            open: gauge(recorder, SESSIONS, &[]),
+            open: registry.gauge(&SESSIONS, &[]),
             closed: ended("closed"),
             expired: ended("expired"),
             drained: ended("drained"),
@@ -42,9 +54,8 @@ impl SessionCounts {
     }
 
     /// Notes how many are open.
-    #[expect(clippy::cast_precision_loss, reason = "gauges are floats; counts stay far below 2^53")]
     pub fn set_open(&self, n_open: usize) {
-        self.open.set(n_open as f64);
+        self.open.set_count(n_open);
     }
 
     /// Counts sessions that ended.

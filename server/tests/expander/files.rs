@@ -54,7 +54,11 @@ fn the_manifests_say_what_they_should() {
     assert_eq!(kinds, ["ConfigMap", "ConfigMap", "Deployment", "Service", "NetworkPolicy"]);
     let config = config(text(&documents[0], &["data", "berth.yaml"]));
     let mounted = |path: &str| PathBuf::from("/etc/berth").join(path);
-    let tls = TlsFiles { cert_file: mounted("tls/tls.crt"), key_file: mounted("tls/tls.key") };
+    let tls = TlsFiles {
+        cert_file: mounted("tls/tls.crt"),
+        key_file: mounted("tls/tls.key"),
+        client_ca_file: None,
+    };
     assert_eq!(config.tls, Some(tls));
     assert!(config.kube.is_some() && config.insecure && !config.extender.bind);
     let file = PrioritySource::File(mounted("priorities/priorities"));
@@ -118,7 +122,8 @@ async fn the_certificate_of_the_page_is_of_use() {
         assert!(output.status.success(), "{command}: {output:?}");
     }
     let path = |name: &str| directory.path().join(name);
-    let tls = TlsFiles { cert_file: path("tls.crt"), key_file: path("tls.key") };
+    let tls =
+        TlsFiles { cert_file: path("tls.crt"), key_file: path("tls.key"), client_ca_file: None };
     let options = ServerOptions { tls: Some(tls), ..ServerOptions::default() };
     let server = berth_server::runtime::Server::start(options).await.unwrap();
     let port = server.grpc_address().port();

@@ -2,7 +2,7 @@
 
 use std::net::SocketAddr;
 
-use berth_loadgen::client::Client;
+use berth_loadgen::client::{Client, Credentials};
 use berth_proto::grpcplugin::BestOptionsRequest;
 use berth_proto::grpcplugin::expander_client::ExpanderClient;
 use berth_server::config::TlsFiles;
@@ -32,12 +32,12 @@ async fn only_those_who_trust_the_authority_get_in() {
     assert!(refused, "plain text");
     // The other services, the commands' client, and the service's name by reflection.
     let url = format!("https://localhost:{port}");
-    let client = Client::connect_trusting(&url, 1, Some(&identity.path("ca.crt"))).await.unwrap();
+    let trusting = |name| Credentials::trusting(identity.path(name));
+    let client = Client::connect_with(&url, 1, &trusting("ca.crt")).await.unwrap();
     assert_eq!(client.get_cluster().await.unwrap().n_nodes, 0);
     let error = Client::connect(&url, 1).await.unwrap_err().to_string();
     assert!(error.contains("`--ca-file`"), "{error}");
-    let key = identity.path("tls.key");
-    let error = Client::connect_trusting(&url, 1, Some(&key)).await.unwrap_err().to_string();
+    let error = Client::connect_with(&url, 1, &trusting("tls.key")).await.unwrap_err().to_string();
     assert!(error.contains("tls.key` holds no certificate in PEM"), "{error}");
     assert!(services(port, &identity).await.contains(&"grpcplugin.Expander".to_owned()));
 }
@@ -85,10 +85,10 @@ async fn a_start_names_the_file_that_is_wrong() {
         (identity.path("tls.crt"), identity.path("tls.crt"), "tls.crt` holds no unencrypted"),
         (identity.path("tls.crt"), other.path("tls.key"), "is not the certificate's"),
     ] {
-        let tls = Some(TlsFiles { cert_file, key_file });
+        let tls = Some(TlsFiles { cert_file, key_file, client_ca_file: None });
         let options = ServerOptions { tls, ..ServerOptions::default() };
         let error = Server::start(options).await.err().unwrap().to_string();
-        assert!(error.starts_with("cannot serve gRPC with TLS: "), "{error}");
+        assert!(error.starts_with("cannot serve with TLS: "), "{error}");
         assert!(error.contains(expected), "{error}");
     }
 }

@@ -43,7 +43,11 @@ impl Identity {
     }
 
     pub(crate) fn files(&self) -> TlsFiles {
-        TlsFiles { cert_file: self.path("tls.crt"), key_file: self.path("tls.key") }
+        TlsFiles {
+            cert_file: self.path("tls.crt"),
+            key_file: self.path("tls.key"),
+            client_ca_file: None,
+        }
     }
 }
 

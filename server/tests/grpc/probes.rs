@@ -107,7 +107,9 @@ async fn metrics_count_what_happened() {
         "berth_placements_total{outcome=\"refused\"} 1",
         "berth_deltas_total{outcome=\"applied\"} 3",
         "berth_deltas_total{outcome=\"rejected\"} 1",
-        "berth_nodes 2",
+        "berth_cache_size{type=\"nodes\"} 2",
+        "berth_cache_size{type=\"pods\"} 2",
+        "berth_cache_size{type=\"assumed_pods\"} 1",
         "berth_pods{state=\"bound\"} 1",
         "berth_pods{state=\"assumed\"} 1",
         "berth_place_duration_seconds_count{method=\"Place\"} 3",
@@ -214,7 +216,7 @@ async fn an_open_address_needs_leave() {
     let open: SocketAddr = "0.0.0.0:0".parse().unwrap();
     assert_eq!(
         start_error(ServerOptions { grpc_address: open, ..options() }).await,
-        "refusing to listen for gRPC on `0.0.0.0:0`: callers are not authenticated, with TLS or without, and whoever reaches that address may ask everything; use a loopback address, or `--insecure` behind a NetworkPolicy"
+        "refusing to listen for gRPC on `0.0.0.0:0`: anybody who reaches it could read along and ask everything; give it a certificate (`--tls-cert-file`, `--tls-private-key-file`) and a way to know callers (`--tls-client-ca-file` or `--token-file`); or use a loopback address, or `--insecure` behind a NetworkPolicy"
     );
     let server = Server::start(ServerOptions { grpc_address: open, insecure: true, ..options() })
         .await

@@ -167,7 +167,7 @@ fn what_cannot_be_is_one_line_and_a_status() {
     );
     let open = run(&["--http-address", "127.0.0.1:0", "--grpc-address", "0.0.0.0:0"]);
     assert_eq!(open.0, Some(1));
-    assert!(open.1.contains("gRPC on `0.0.0.0:0`: callers are not authenticated"), "{open:?}");
+    assert!(open.1.contains("gRPC on `0.0.0.0:0`: anybody who reaches it"), "{open:?}");
 
     let missing = [&FREE_PORTS[..], &["--cluster", "/nonexistent/cluster.json"]].concat();
     assert_eq!(

@@ -14,7 +14,7 @@ use berth_proto::berth_v1::{
     PlaceRequest, PlaceResult, PodKey, PodSummary, decision, place_result,
 };
 use berth_proto::core_v1;
-use berth_server::runtime::{Server, ServerOptions};
+use berth_server::runtime::{Limits, LoadLimits, Server, ServerOptions};
 use serde_json::{Value, json};
 use tonic::Status;
 use tonic::transport::Channel;
@@ -29,11 +29,18 @@ pub(crate) struct World<S = Server> {
     pub(crate) channel: Channel,
 }
 
+/// The usual ones, but that nothing is refused for load, however slow the machine.
+pub(crate) fn limits() -> Limits {
+    let load = LoadLimits { max_queue_time: Duration::from_secs(600), ..LoadLimits::default() };
+    Limits { load, ..Limits::default() }
+}
+
 /// Lexicographic ties, so that every test can name the node it expects.
 pub(crate) fn options() -> ServerOptions {
     ServerOptions {
         tie_break: TieBreak::Lexicographic,
         drain_grace_period: Duration::from_secs(20),
+        limits: limits(),
         ..ServerOptions::default()
     }
 }

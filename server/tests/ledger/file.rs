@@ -174,6 +174,10 @@ fn a_full_disk_refuses_and_loses_nothing() {
     let small = Small { disk: disk.clone(), n_free: n_free.clone() };
     let ledger = Embedded::on(small, Revision(0), Bounds::default()).unwrap();
     ledger.commit(line("a")).unwrap();
+    // Writing what is there changes nothing that anybody sees.
+    let page = ledger.journal(Revision(0), 9).unwrap();
+    assert_eq!((ledger.fault(), ledger.probe()), (None, Ok(())));
+    assert_eq!(ledger.journal(Revision(0), 9), Ok(page));
     n_free.store(5_000, Ordering::Relaxed);
     let mut n_written = 1;
     let error = loop {
@@ -188,6 +192,10 @@ fn a_full_disk_refuses_and_loses_nothing() {
     };
     let CommitError::Ledger(LedgerError::Unavailable { .. }) = &error else { panic!("{error}") };
     assert!(matches!(ledger.journal(Revision(0), 9), Err(LedgerError::Unavailable { .. })));
+    // Until something has been written, which other storage than a file is not asked for again.
+    let fault = ledger.fault().unwrap();
+    assert!(fault.starts_with("the ledger is not available: "), "{fault}");
+    assert!(ledger.probe().is_err() && ledger.fault().is_some());
     drop(ledger);
     let ledger = Embedded::on(disk, Revision(0), Bounds::default()).unwrap();
     let page = ledger.journal(Revision(0), 99).unwrap();

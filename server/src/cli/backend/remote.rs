@@ -163,6 +163,15 @@ impl Remote {
     }
 }
 
+/// Whether the connection ended before the answer: tonic's words depend on which of its tasks noticed first.
+fn is_hang_up(status: &tonic::Status) -> bool {
+    match status.code() {
+        tonic::Code::Cancelled => true,
+        tonic::Code::Unknown => status.message() == "transport error",
+        _ => false,
+    }
+}
+
 fn failed(url: &str, status: &tonic::Status) -> CliError {
     // tonic's words for the answer of some other HTTP server, such as Berth's own second port: without a body, with one,
     // and with a status of its own.
@@ -170,9 +179,9 @@ fn failed(url: &str, status: &tonic::Status) -> CliError {
         ["grpc-status header missing", "invalid compression flag", "mapped from HTTP status code"];
     let reason = if NOT_GRPC.iter().any(|words| status.message().contains(words)) {
         "something answers there, but not in gRPC; `berth serve` has gRPC and HTTP on different ports".to_owned()
-    } else if status.code() == tonic::Code::Cancelled && !url.starts_with("https://") {
-        // A listener with TLS hangs up on whoever does not begin with a handshake.
-        "the connection was closed before an answer; if the server has TLS, use `https://` and `--ca-file`".to_owned()
+    } else if is_hang_up(status) && !url.starts_with("https://") {
+        // A listener with TLS hangs up on whoever does not begin with a handshake, one of HTTP/1 on whoever speaks HTTP/2.
+        "the connection was closed before an answer: either nothing speaks gRPC there, or it does with TLS, which takes `https://` and `--ca-file`".to_owned()
     } else {
         format!("{:?}: {}", status.code(), status.message())
     };

@@ -17,8 +17,8 @@ fn every_field_is_read() {
         "maxMessageBytes: 1024\ndrainGracePeriod: 1m30s\n",
         "maxSessions: 2\nmaxSessionChanges: 7\nsessionIdleTimeout: 90s\n",
         "kube: {kubeconfig: k.yaml, context: c, silenceTimeout: 1m}\n",
-        "tls: {certFile: tls.crt, keyFile: /tls.key}\nexpander: {}\n",
-        "extender: {maxBodyBytes: 7}\n",
+        "tls: {certFile: tls.crt, keyFile: /tls.key, clientCaFile: ca.crt}\nexpander: {}\n",
+        "extender: {maxBodyBytes: 7}\nlimits: {maxConnections: 5}\n",
     ));
     let expected = Overrides {
         grpc_address: Some("0.0.0.0:1".parse().unwrap()),
@@ -33,8 +33,11 @@ fn every_field_is_read() {
         scheduler_config: Some("/etc/berth/s.yaml".into()),
         ledger: Some("/etc/berth/l.redb".into()),
         insecure: Some(true),
-        tls_cert_file: Some("/etc/berth/tls.crt".into()),
-        tls_private_key_file: Some("/tls.key".into()),
+        tls: TlsOverrides {
+            cert_file: Some("/etc/berth/tls.crt".into()),
+            key_file: Some("/tls.key".into()),
+            client_ca_file: Some("/etc/berth/ca.crt".into()),
+        },
         expander_strategies: Vec::new(),
         expander: Some(ExpanderSection::default()),
         extender: Some(ExtenderOptions { max_body_bytes: 7, ..ExtenderOptions::default() }),
@@ -47,6 +50,11 @@ fn every_field_is_read() {
         max_sessions: Some(2),
         max_session_changes: Some(7),
         session_idle_timeout: Some(Duration::from_secs(90)),
+        limits: LimitsOverrides { max_connections: Some(5), ..LimitsOverrides::default() },
+        // With files of their own to be tested in.
+        auth: AuthOverrides::default(),
+        audit: AuditOverrides::default(),
+        tracing: None,
     };
     assert_eq!(written, Ok(expected));
 }

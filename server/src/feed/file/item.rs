@@ -14,6 +14,7 @@ use serde::de::{self, IgnoredAny, MapAccess, Visitor};
 
 use super::source::Place;
 use super::{Dump, Located, Location, Refused, WrittenObject};
+use crate::escape::clipped;
 use crate::feed::{FeedError, object_name};
 
 /// One object of a file, still text.
@@ -28,6 +29,8 @@ pub(super) struct Item<'a> {
     pub(super) column: u64,
     /// Already found to be unacceptable while it was cut out: field and reason.
     pub(super) fault: Option<(String, String)>,
+    /// It is known to hold `kind` and `apiVersion` once each.
+    pub(super) says_its_kind_once: bool,
 }
 
 /// What a list says of items that do not say it themselves.
@@ -141,6 +144,9 @@ pub(super) fn add<N, P, O>(dump: &mut Dump<N, P, O>, parsed: Parsed<N, P, O>) {
 }
 
 fn parse_one(item: Item<'_>) -> Result<Written, Unparsed> {
+    if let Some(written) = parse_at_once(&item) {
+        return Ok(written);
+    }
     let head: Head<'_> = match serde_json::from_str(&item.json) {
         Ok(head) => head,
         Err(error) => return failed(&item, "object", "kind", &error),
@@ -149,9 +155,9 @@ fn parse_one(item: Item<'_>) -> Result<Written, Unparsed> {
         Some(implied) => implied.clone(),
         None if head.kind.is_some() => Implied::default(),
         None => {
-            let Item { json, implied, location, column, fault } = item;
-            let json = Cow::Owned(json.into_owned());
-            let item = Item { json, implied, location, column, fault };
+            let json = Cow::Owned(item.json.into_owned());
+            let Item { implied, location, column, fault, says_its_kind_once, .. } = item;
+            let item = Item { json, implied, location, column, fault, says_its_kind_once };
             return Err(Unparsed::Kindless(Box::new(item)));
         }
     };
@@ -177,6 +183,37 @@ fn parse_one(item: Item<'_>) -> Result<Written, Unparsed> {
         return Ok(refuse(&item, kind, field, reason));
     }
     parse_as(readable, kind, &item)
+}
+
+/// A node or pod that begins with its type and does not say it again, as kubectl writes them: read in one pass instead of two.
+/// `None` is for whatever is not so, or not right: it is looked at in full.
+fn parse_at_once(item: &Item<'_>) -> Option<Written> {
+    const BEFORE_KIND: [&str; 7] = ["{", "\"apiVersion\"", ":", "\"v1\"", ",", "\"kind\"", ":"];
+    if !item.says_its_kind_once || item.fault.is_some() {
+        return None;
+    }
+    let behind = |text: &'_ str, token: &str| {
+        let text = text.trim_start_matches([' ', '\t', '\r', '\n']);
+        text.strip_prefix(token).map(str::len)
+    };
+    let mut n_left = item.json.len();
+    let rest = |n_left: usize| &item.json[item.json.len() - n_left..];
+    for token in BEFORE_KIND {
+        n_left = behind(rest(n_left), token)?;
+    }
+    let readable = if behind(rest(n_left), "\"Pod\"").is_some() {
+        Readable::Pod
+    } else {
+        behind(rest(n_left), "\"Node\"")?;
+        Readable::Node
+    };
+    let location = item.location.clone();
+    Some(match readable {
+        Readable::Node => {
+            Parsed::Node(Located { value: serde_json::from_str(&item.json).ok()?, location })
+        }
+        _ => Parsed::Pod(Located { value: serde_json::from_str(&item.json).ok()?, location }),
+    })
 }
 
 /// What is read of a file.
@@ -241,7 +278,7 @@ fn failed(
     }
     let message = without_position(error);
     let (field, reason) = split_field(&message).unwrap_or((field, &message));
-    let mut refused = refused(item, kind, field, &plain(reason));
+    let mut refused = refused(item, kind, &clipped(field), &clipped(&plain(reason)));
     refused.location.line += (error.line() as u64).saturating_sub(1);
     Ok(Parsed::Refused(refused))
 }
@@ -262,8 +299,8 @@ fn split_field(message: &str) -> Option<(&str, &str)> {
 pub(super) fn described(error: &serde_json::Error) -> String {
     let message = without_position(error);
     match split_field(&message) {
-        Some((field, reason)) => format!("`{field}`: {}", plain(reason)),
-        None => plain(&message),
+        Some((field, reason)) => format!("`{}`: {}", clipped(field), clipped(&plain(reason))),
+        None => clipped(&plain(&message)).into_owned(),
     }
 }
 

@@ -1,12 +1,18 @@
 //! Cuts JSON text into items while it is read: a `List`, an `XxxList`, single objects, or several of them one after
 //! another.
 //!
-//! Only the frame is understood here; an item is found by counting brackets and read by [`super::item`]. What is held is
-//! one batch of items, however large the file: a list of 100,000 pods costs no more memory than one of 1,000.
+//! Only the frame is understood here; an item is found by counting brackets and read by [`super::item`], while the text behind it
+//! is being cut. What is held are a few batches of items, however large the file: a list of 100,000 pods costs no more memory
+//! than one of 1,000.
 
 use std::ops::Range;
+use std::panic::resume_unwind;
+use std::sync::Arc;
+use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
+use std::thread;
 
 use berth_engine::ObjectKind;
+use memchr::memchr2;
 
 use super::Location;
 use super::item::{Implied, Item, TakeItems};
@@ -17,6 +23,8 @@ use crate::feed::FeedError;
 const CHUNK_BYTES: usize = 1 << 20;
 /// Items that are parsed at once, on all cores.
 const BATCH_BYTES: usize = 8 << 20;
+/// Batches that are cut and wait for those before them.
+const QUEUE: usize = 1;
 
 /// Hands every object of `source` on, in order, with its place; gives the number of documents.
 ///
@@ -24,9 +32,12 @@ const BATCH_BYTES: usize = 8 << 20;
 pub(super) fn cut(
     source: Source<'_>,
     head: Vec<u8>,
-    items: &mut impl TakeItems,
+    items: &mut (impl TakeItems + Send),
 ) -> Result<usize, FeedError> {
-    let mut cutter = Cutter {
+    let path = source.path.clone();
+    let (cuts, taken) = sync_channel(QUEUE);
+    let (done, spare) = sync_channel(QUEUE);
+    let cutter = Cutter {
         source,
         buffer: head,
         at: 0,
@@ -34,17 +45,69 @@ pub(super) fn cut(
         place: Place::START,
         pending: Vec::new(),
         n_documents: 0,
-        items,
+        cuts,
+        spare,
     };
-    while cutter.next_byte()?.is_some() {
-        cutter.document()?;
-        cutter.n_documents += 1;
-        if cutter.pending_bytes() >= BATCH_BYTES {
-            cutter.flush()?;
+    thread::scope(|scope| {
+        let taking = {
+            let path = path.clone();
+            let take = move || take_all(&path, &taken, &done, items);
+            thread::Builder::new().spawn_scoped(scope, take)
+        };
+        let taking = taking.map_err(|source| FeedError::Read { path: path.to_string(), source })?;
+        let n_documents = cutter.run();
+        // What stands earlier in the file is told first.
+        taking.join().unwrap_or_else(|panic| resume_unwind(panic))?;
+        n_documents
+    })
+}
+
+/// What was cut out of the text.
+enum Cut {
+    /// Items, and the text that they stand in.
+    Items(Vec<u8>, Vec<Pending>),
+    /// The kind of the list that they were of.
+    Settle(Implied),
+}
+
+/// Hands on everything that is cut.
+fn take_all(
+    path: &Arc<str>,
+    cuts: &Receiver<Cut>,
+    done: &SyncSender<Vec<u8>>,
+    items: &mut impl TakeItems,
+) -> Result<(), FeedError> {
+    for cut in cuts {
+        match cut {
+            Cut::Items(bytes, pending) => {
+                items.take(texts(path, &bytes, pending)?)?;
+                // Where nobody wants it, it is freed.
+                drop(done.try_send(bytes));
+            }
+            Cut::Settle(implied) => items.settle(&implied)?,
         }
     }
-    cutter.flush()?;
-    Ok(cutter.n_documents)
+    Ok(())
+}
+
+fn texts<'a>(
+    path: &Arc<str>,
+    bytes: &'a [u8],
+    pending: Vec<Pending>,
+) -> Result<Vec<Item<'a>>, FeedError> {
+    let text = |pending| {
+        let Pending { range, place, document, item, implied, says_its_kind_once } = pending;
+        let bytes = &bytes[range];
+        let json = str::from_utf8(bytes).map_err(|error| {
+            let mut place: Place = place;
+            place.advance(&bytes[..error.valid_up_to()]);
+            place.error(path, NOT_UTF8)
+        })?;
+        let location = Location { path: path.clone(), line: place.line, document, item };
+        let (json, column) = (json.into(), place.column);
+        Ok(Item { json, column, implied, location, fault: None, says_its_kind_once })
+    };
+    pending.into_iter().map(text).collect()
 }
 
 /// What the kind of a document says of its items: `None` for an object that is not a list.
@@ -63,7 +126,7 @@ pub(super) const OBJECT_EXPECTED: &str = "expected a Kubernetes object or list";
 const ODD_ITEMS: &str = "`items` of a list must be an array";
 const CUT_OFF: &str = "the text ends inside a value; the file is probably cut off";
 
-struct Cutter<'s, 'i, T> {
+struct Cutter<'s> {
     source: Source<'s>,
     buffer: Vec<u8>,
     /// The next byte that is looked at.
@@ -73,7 +136,9 @@ struct Cutter<'s, 'i, T> {
     place: Place,
     pending: Vec<Pending>,
     n_documents: usize,
-    items: &'i mut T,
+    cuts: SyncSender<Cut>,
+    /// Buffers that were used before: fresh memory would be cleared first.
+    spare: Receiver<Vec<u8>>,
 }
 
 /// An item that stands in the buffer.
@@ -83,6 +148,7 @@ struct Pending {
     document: usize,
     item: Option<usize>,
     implied: Option<Implied>,
+    says_its_kind_once: bool,
 }
 
 /// What is known of the document that is being read.
@@ -116,23 +182,43 @@ impl Frame {
 }
 
 /// The search for the end of a value, which may begin in one chunk and end in another.
+#[derive(Default)]
 struct Scan {
     at: usize,
     depth: usize,
     in_string: bool,
+    /// Where the last string began, behind its quote.
+    string: usize,
+    /// Strings of the outermost object that are `kind` and `apiVersion`, and whether any has an escape.
+    n_kinds: usize,
+    n_versions: usize,
+    has_escapes: bool,
 }
+
+/// What kubectl indents by, twice.
+const INDENTATION: &[u8; 8] = b"        ";
 
 impl Scan {
     /// Where the value ends, if it does within `bytes`.
     fn end_in(&mut self, bytes: &[u8]) -> Option<usize> {
-        while let Some(&byte) = bytes.get(self.at) {
+        loop {
+            if self.in_string {
+                self.skip_string(bytes)?;
+                if self.depth == 0 {
+                    return Some(self.at);
+                }
+                continue;
+            }
+            // Half of what kubectl writes is indentation.
+            while self.depth > 0
+                && bytes.get(self.at..).is_some_and(|rest| rest.starts_with(INDENTATION))
+            {
+                self.at += INDENTATION.len();
+            }
+            let &byte = bytes.get(self.at)?;
             self.at += 1;
             match byte {
-                b'"' if self.in_string && self.depth == 0 => return Some(self.at),
-                b'"' => self.in_string = !self.in_string,
-                // What is escaped ends nothing; it may be the first byte of the next chunk.
-                b'\\' if self.in_string => self.at += 1,
-                _ if self.in_string => {}
+                b'"' => (self.in_string, self.string) = (true, self.at),
                 b'{' | b'[' => self.depth += 1,
                 b'}' | b']' if self.depth > 1 => self.depth -= 1,
                 b'}' | b']' if self.depth == 1 => return Some(self.at),
@@ -143,11 +229,54 @@ impl Scan {
                 _ => {}
             }
         }
-        None
+    }
+
+    /// Goes behind the string, if it ends within `bytes`.
+    fn skip_string(&mut self, bytes: &[u8]) -> Option<()> {
+        loop {
+            let rest = bytes.get(self.at..)?;
+            let Some(found) = memchr2(b'"', b'\\', rest) else {
+                self.at = bytes.len();
+                return None;
+            };
+            self.at += found + 1;
+            if rest[found] == b'"' {
+                break;
+            }
+            // What is escaped ends nothing; it may be the first byte of the next chunk.
+            self.at += 1;
+            self.has_escapes |= self.depth == 1;
+        }
+        self.in_string = false;
+        if self.depth == 1 {
+            match &bytes[self.string..self.at - 1] {
+                b"kind" => self.n_kinds += 1,
+                b"apiVersion" => self.n_versions += 1,
+                _ => {}
+            }
+        }
+        Some(())
+    }
+
+    fn says_its_kind_once(&self) -> bool {
+        self.n_kinds == 1 && self.n_versions == 1 && !self.has_escapes
     }
 }
 
-impl<T: TakeItems> Cutter<'_, '_, T> {
+impl Cutter<'_> {
+    /// To the end of the text; the number of documents.
+    fn run(mut self) -> Result<usize, FeedError> {
+        while self.next_byte()?.is_some() {
+            self.document()?;
+            self.n_documents += 1;
+            if self.pending_bytes() >= BATCH_BYTES {
+                self.flush()?;
+            }
+        }
+        self.flush()?;
+        Ok(self.n_documents)
+    }
+
     fn document(&mut self) -> Result<(), FeedError> {
         let (start, place) = (self.at, self.place());
         if self.buffer[start] != b'{' {
@@ -230,8 +359,9 @@ impl<T: TakeItems> Cutter<'_, '_, T> {
             }
             self.expect_byte()?;
             let place = self.place();
-            let range = self.value()?;
-            self.pend(range, place, Some(index), implied.clone());
+            let (range, says_its_kind_once) = self.item()?;
+            let (item, implied) = (Some(index), implied.clone());
+            self.pend(range, place, item, implied, says_its_kind_once);
             if self.pending_bytes() >= BATCH_BYTES {
                 self.flush()?;
             }
@@ -249,7 +379,7 @@ impl<T: TakeItems> Cutter<'_, '_, T> {
                 error(place, format!("`items` stands in a `{kind}`, which is no list"))
             }
             (_, None) => {
-                self.pend(start..self.at, place, None, Some(Implied::default()));
+                self.pend(start..self.at, place, None, Some(Implied::default()), false);
                 Ok(())
             }
             (_, Some(_)) if frame.odd_items.is_some() => {
@@ -257,7 +387,7 @@ impl<T: TakeItems> Cutter<'_, '_, T> {
             }
             (_, Some(implied)) if frame.has_early_items => {
                 self.flush()?;
-                self.items.settle(implied)
+                self.hand_on(Cut::Settle(implied.clone()))
             }
             (_, Some(_)) => Ok(()),
         }
@@ -265,8 +395,13 @@ impl<T: TakeItems> Cutter<'_, '_, T> {
 
     /// Goes behind the value that starts here; gives where it stands.
     fn value(&mut self) -> Result<Range<usize>, FeedError> {
+        Ok(self.item()?.0)
+    }
+
+    /// The same, and whether it is an object that says its kind once.
+    fn item(&mut self) -> Result<(Range<usize>, bool), FeedError> {
         let start = self.at;
-        let mut scan = Scan { at: start, depth: 0, in_string: false };
+        let mut scan = Scan { at: start, ..Scan::default() };
         let end = loop {
             if let Some(end) = scan.end_in(&self.buffer) {
                 break end;
@@ -282,7 +417,7 @@ impl<T: TakeItems> Cutter<'_, '_, T> {
             return Err(self.error("expected a value"));
         }
         self.at = end;
-        Ok(start..end)
+        Ok((start..end, scan.says_its_kind_once()))
     }
 
     fn read<V: serde::de::DeserializeOwned>(
@@ -301,9 +436,10 @@ impl<T: TakeItems> Cutter<'_, '_, T> {
         place: Place,
         item: Option<usize>,
         implied: Option<Implied>,
+        says_its_kind_once: bool,
     ) {
         let document = self.n_documents;
-        self.pending.push(Pending { range, place, document, item, implied });
+        self.pending.push(Pending { range, place, document, item, implied, says_its_kind_once });
     }
 
     fn pending_bytes(&self) -> usize {
@@ -312,26 +448,28 @@ impl<T: TakeItems> Cutter<'_, '_, T> {
 
     /// Hands on what is pending and forgets everything that was read.
     fn flush(&mut self) -> Result<(), FeedError> {
-        let path = &self.source.path;
-        let items = self.pending.drain(..).map(|pending| {
-            let Pending { range, place, document, item, implied } = pending;
-            let bytes = &self.buffer[range];
-            let json = str::from_utf8(bytes).map_err(|error| {
-                let mut place = place;
-                place.advance(&bytes[..error.valid_up_to()]);
-                place.error(path, NOT_UTF8)
-            })?;
-            let location = Location { path: path.clone(), line: place.line, document, item };
-            Ok(Item { json: json.into(), column: place.column, implied, location, fault: None })
-        });
-        let items: Vec<Item<'_>> = items.collect::<Result<_, FeedError>>()?;
-        if !items.is_empty() {
-            self.items.take(items)?;
-        }
         self.place();
-        self.buffer.drain(..self.at);
+        if self.pending.is_empty() {
+            self.buffer.drain(..self.at);
+            (self.at, self.counted) = (0, 0);
+            return Ok(());
+        }
+        let mut next = self.spare.try_recv().unwrap_or_default();
+        next.clear();
+        next.extend_from_slice(&self.buffer[self.at..]);
+        self.buffer.truncate(self.at);
         (self.at, self.counted) = (0, 0);
-        Ok(())
+        let bytes = std::mem::replace(&mut self.buffer, next);
+        let pending = std::mem::take(&mut self.pending);
+        self.hand_on(Cut::Items(bytes, pending))
+    }
+
+    fn hand_on(&mut self, cut: Cut) -> Result<(), FeedError> {
+        match self.cuts.send(cut) {
+            Ok(()) => Ok(()),
+            // Whoever takes it has ended with an error of its own, and that one is told.
+            Err(_) => Err(self.cut_off()),
+        }
     }
 
     /// The next byte that is not white space; stays before it.

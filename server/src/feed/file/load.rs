@@ -83,7 +83,22 @@ pub fn load_files(cluster: &Cluster, paths: &[PathBuf]) -> Result<LoadReport, Fe
     for path in paths {
         compiled.append(super::read_each(path, |written| compile(cluster, written))?);
     }
+    check_kinds(paths, &compiled)?;
     Ok(publish(cluster, compiled))
+}
+
+/// Refuses files of which nothing is read. An empty `List` is a cluster that is empty; a list of something else is a mistake.
+fn check_kinds(paths: &[PathBuf], compiled: &Compiled) -> Result<(), FeedError> {
+    let Dump { nodes, objects, pods, ignored_kinds, refused } = compiled;
+    let has_none = nodes.is_empty() && objects.is_empty() && pods.is_empty() && refused.is_empty();
+    match ignored_kinds.keys().next() {
+        Some(kind) if has_none => {
+            let paths: Vec<String> =
+                paths.iter().map(|path| format!("`{}`", path.display())).collect();
+            Err(FeedError::OtherKinds { paths: paths.join(", "), kind: kind.clone() })
+        }
+        Some(_) | None => Ok(()),
+    }
 }
 
 /// As [`load_files`], and gives the pods for which `keep` holds as they were written, in file order: those that the
@@ -110,6 +125,7 @@ pub fn load_files_keeping(
             compile(cluster, written)
         })?);
     }
+    check_kinds(paths, &compiled)?;
     let mut kept = kept.into_inner().unwrap_or_else(PoisonError::into_inner);
     kept.sort_by_key(|(index, Located { location, .. })| {
         (*index, location.document, location.item)

@@ -6,6 +6,7 @@ use std::path::Path;
 use std::sync::Arc;
 
 use flate2::bufread::MultiGzDecoder;
+use memchr::{memchr_iter, memrchr};
 
 use crate::feed::FeedError;
 
@@ -120,8 +121,8 @@ impl Place {
 
     /// Goes behind `bytes`.
     pub(super) fn advance(&mut self, bytes: &[u8]) {
-        let n_lines = bytes.iter().filter(|&&byte| byte == b'\n').count() as u64;
-        let n_last = match bytes.iter().rposition(|&byte| byte == b'\n') {
+        let n_lines = memchr_iter(b'\n', bytes).count() as u64;
+        let n_last = match memrchr(b'\n', bytes) {
             Some(at) if n_lines > 0 => {
                 self.column = 1;
                 bytes.len() - at - 1

@@ -384,3 +384,24 @@ fn arbitrary_text_never_panics() {
         drop(parse(&Arc::from("dump"), text));
     }
 }
+
+/// A reload of the wrong file must not empty the cluster; a cluster without anything is told by an empty list.
+#[test]
+fn files_without_anything_that_is_read_are_refused() {
+    let directory = tempfile::tempdir().unwrap();
+    let path = directory.path().join("secrets.yaml");
+    let load = |text: &str| {
+        std::fs::write(&path, text).unwrap();
+        let outcome = load_files(&berth_engine::Cluster::new(), std::slice::from_ref(&path));
+        outcome.map(|report| report.n_taken).map_err(|error| error.to_string())
+    };
+    let shown = path.display();
+    let expected = format!(
+        "nothing in `{shown}` is of a kind that is read; there are only others, such as `Secret`"
+    );
+    assert_eq!(load("kind: Secret\nmetadata: {name: s}\n"), Err(expected));
+    assert_eq!(load("kind: List\nitems: []\n"), Ok(0));
+    assert_eq!(load("kind: Secret\n---\nkind: Node\nmetadata: {name: n}\n"), Ok(1));
+    // Told object by object, as ever.
+    assert_eq!(load("kind: Secret\n---\nkind: Node\nmetadata: {name: 7}\n"), Ok(0));
+}

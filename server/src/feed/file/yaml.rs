@@ -4,6 +4,7 @@
 //! have forgotten it. Depth, anchors and aliases are bounded: a small text cannot become a large one.
 
 use std::borrow::Cow;
+use std::collections::HashSet;
 use std::fmt;
 use std::sync::Arc;
 
@@ -201,7 +202,14 @@ enum Step {
 impl Json {
     fn into_item(self, implied: Implied, location: Location) -> Item<'static> {
         let fault = self.duplicate.map(|field| (field, "the key is given twice".to_owned()));
-        Item { json: Cow::Owned(self.text), implied: Some(implied), location, column: 1, fault }
+        Item {
+            json: Cow::Owned(self.text),
+            implied: Some(implied),
+            location,
+            column: 1,
+            fault,
+            says_its_kind_once: false,
+        }
     }
 
     fn note_duplicate(&mut self) {
@@ -236,17 +244,18 @@ impl<'de> Deserialize<'de> for Json {
 /// Writes the members of one JSON object, watching for keys given twice.
 struct ObjectWriter<'j> {
     json: &'j mut Json,
-    keys: Vec<String>,
+    /// Not in order: to keep it, each key of a large object would move half of those before it.
+    keys: HashSet<String>,
 }
 
 impl<'j> ObjectWriter<'j> {
     fn open(json: &'j mut Json) -> Self {
         json.text.push('{');
-        ObjectWriter { json, keys: Vec::new() }
+        ObjectWriter { json, keys: HashSet::new() }
     }
 
     fn has(&self, key: &str) -> bool {
-        self.keys.binary_search_by(|known| known.as_str().cmp(key)).is_ok()
+        self.keys.contains(key)
     }
 
     /// Writes the key; the value must follow. Gives where the value starts.
@@ -257,9 +266,8 @@ impl<'j> ObjectWriter<'j> {
         self.json.push_string(key);
         self.json.text.push(':');
         self.json.path.push(Step::Key(key.to_owned()));
-        match self.keys.binary_search_by(|known| known.as_str().cmp(key)) {
-            Ok(_) => self.json.note_duplicate(),
-            Err(at) => self.keys.insert(at, key.to_owned()),
+        if !self.keys.insert(key.to_owned()) {
+            self.json.note_duplicate();
         }
         self.json.text.len()
     }

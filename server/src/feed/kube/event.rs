@@ -10,7 +10,7 @@ use super::answer::Refusal;
 use super::lines::{Line, Lines};
 use super::resource::Resource;
 use super::told::{Change, NoObject, Told};
-use crate::escape::printable;
+use crate::escape::{clipped, printable};
 
 /// The annotation of the bookmark that ends the list at the head of a stream (recording 05).
 const INITIAL_EVENTS_END: &str = "k8s.io/initial-events-end";
@@ -97,7 +97,7 @@ fn decode(
         return Ok(Event::Object(told));
     }
     let Envelope { r#type, object } =
-        serde_json::from_str(line).map_err(|error| Garbage::NoEvent(error.to_string()))?;
+        serde_json::from_str(line).map_err(|error| no_event(&error))?;
     let change = match r#type.as_ref() {
         "ADDED" => Change::Added,
         "MODIFIED" => Change::Modified,
@@ -135,13 +135,17 @@ fn as_api_servers_write(line: &str) -> Option<(Change, &str)> {
     None
 }
 
+/// What the reader says quotes what was sent.
+fn no_event(error: &serde_json::Error) -> Garbage {
+    Garbage::NoEvent(clipped(&error.to_string()).into_owned())
+}
+
 fn bookmark(json: &str) -> Result<Event, Garbage> {
     #[derive(serde::Deserialize)]
     struct Bookmark {
         metadata: meta_v1::ObjectMeta,
     }
-    let bookmark: Bookmark =
-        serde_json::from_str(json).map_err(|error| Garbage::NoEvent(error.to_string()))?;
+    let bookmark: Bookmark = serde_json::from_str(json).map_err(|error| no_event(&error))?;
     let version = bookmark.metadata.resource_version.parse().map_err(|_| Garbage::Unversioned)?;
     let ends_list =
         bookmark.metadata.annotations.get(INITIAL_EVENTS_END).is_some_and(|value| value == "true");

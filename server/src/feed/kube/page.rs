@@ -3,6 +3,8 @@
 use berth_proto::meta_v1;
 use serde_json::value::RawValue;
 
+use crate::escape::clipped;
+
 /// Items of a page, unless something is wrong with pages of that size.
 pub(super) const ITEMS: u32 = 500;
 /// Most items of a page.
@@ -12,7 +14,7 @@ pub(super) const MAX_BYTES: usize = 64 << 20;
 
 /// A page as it was sent, cut into its items. Items say neither kind nor version.
 #[derive(Debug, serde::Deserialize)]
-pub(super) struct Page<'a> {
+pub struct Page<'a> {
     metadata: meta_v1::ListMeta,
     #[serde(borrow, default)]
     items: Option<Vec<&'a RawValue>>,
@@ -20,31 +22,43 @@ pub(super) struct Page<'a> {
 
 /// Why a page is none.
 #[derive(Clone, PartialEq, Eq, Debug, thiserror::Error)]
-pub(super) enum BadPage {
+pub enum BadPage {
+    /// It is not the JSON of a list, and why.
     #[error("the list is not the JSON of a list: {0}")]
     NotAList(String),
+    /// Nobody can watch on from it.
     #[error("the list has no resource version")]
     Unversioned,
 }
 
 impl<'a> Page<'a> {
-    pub(super) fn parse(body: &'a [u8]) -> Result<Page<'a>, BadPage> {
-        let not_a_list = |error: &dyn std::error::Error| BadPage::NotAList(error.to_string());
+    /// Cuts a page into its items, which are not read.
+    ///
+    /// # Errors
+    /// [`BadPage::NotAList`].
+    pub fn parse(body: &'a [u8]) -> Result<Page<'a>, BadPage> {
+        let not_a_list = |error: &dyn std::error::Error| {
+            BadPage::NotAList(clipped(&error.to_string()).into_owned())
+        };
         let text = std::str::from_utf8(body).map_err(|error| not_a_list(&error))?;
         serde_json::from_str(text).map_err(|error| not_a_list(&error))
     }
 
     /// The version of the whole list: all pages carry that of the first.
-    pub(super) fn version(&self) -> Result<u64, BadPage> {
+    ///
+    /// # Errors
+    /// [`BadPage::Unversioned`] where it is no number.
+    pub fn version(&self) -> Result<u64, BadPage> {
         self.metadata.resource_version.parse().map_err(|_| BadPage::Unversioned)
     }
 
     /// Where the next page begins; empty after the last.
-    pub(super) fn token(&self) -> &str {
+    pub fn token(&self) -> &str {
         &self.metadata.r#continue
     }
 
-    pub(super) fn items(&self) -> impl Iterator<Item = &'a str> {
+    /// The JSON text of each item, in their order.
+    pub fn items(&self) -> impl Iterator<Item = &'a str> {
         self.items.iter().flatten().map(|item| item.get())
     }
 }

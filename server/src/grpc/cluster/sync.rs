@@ -11,10 +11,12 @@ use tokio_stream::wrappers::ReceiverStream;
 use tonic::{Status, Streaming};
 
 use super::delta;
+use crate::auth::{Access, Role};
 use crate::grpc::convert;
 use crate::grpc::deadline::Deadline;
 use crate::grpc::status::{CallError, of_transport};
 use crate::grpc::{State, until_draining};
+use crate::telemetry::trace::followed;
 
 /// Answers that may wait for a slow reader before the stream stops reading.
 const MAX_UNREAD_ANSWERS: usize = 16;
@@ -22,21 +24,23 @@ const MAX_UNREAD_ANSWERS: usize = 16;
 /// Starts serving the stream; ends with it, on the first error, or when the server drains.
 pub(super) fn serve(
     state: Arc<State>,
+    access: Access,
     requests: Streaming<SyncRequest>,
     deadline: Deadline,
 ) -> ReceiverStream<Result<SyncResponse, Status>> {
     let (answers, receiver) = mpsc::channel(MAX_UNREAD_ANSWERS);
-    tokio::spawn(async move {
-        if let Err(status) = run(&state, requests, deadline, &answers).await {
+    tokio::spawn(followed(async move {
+        if let Err(status) = run(&state, &access, requests, deadline, &answers).await {
             // A closed channel means that the client has gone: nobody is left to be told.
             drop(answers.send(Err(status)).await);
         }
-    });
+    }));
     ReceiverStream::new(receiver)
 }
 
 async fn run(
     state: &Arc<State>,
+    access: &Access,
     mut requests: Streaming<SyncRequest>,
     deadline: Deadline,
     answers: &mpsc::Sender<Result<SyncResponse, Status>>,
@@ -51,6 +55,7 @@ async fn run(
         if deadline.has_passed() {
             return Err(CallError::DeadlineExceeded.into());
         }
+        access.to_change(Role::Feeder)?;
         let (generation, rejections) = intake.handle(state, request, deadline).await?;
         if answers.send(Ok(SyncResponse { sequence, generation, rejections })).await.is_err() {
             return Ok(());
@@ -89,15 +94,17 @@ impl Intake {
                 Ok((published(state), Vec::new()))
             }
             (Some(Message::Batch(batch)), None) => {
-                let outcome = delta::apply(state, batch.deltas, deadline).await?;
+                let outcome = delta::apply_in_turn(state, batch.deltas, deadline).await?;
                 Ok((outcome.generation.get(), outcome.rejections))
             }
             (Some(Message::Batch(batch)), Some(mut collection)) => {
                 let (shared, limit) = (state.clone(), state.limits.max_snapshot_objects);
                 let compiled = state
                     .pool
-                    .run(deadline, move |_| delta::compile(&shared.cluster, batch.deltas))
-                    .await?;
+                    .run_patiently(deadline, move |cancel| {
+                        delta::compile_while_wanted(&shared.cluster, batch.deltas, cancel)
+                    })
+                    .await??;
                 let rejections = collection.add(compiled, limit)?;
                 self.collecting = Some(collection);
                 state.freshness.note_alive();
@@ -109,7 +116,7 @@ impl Intake {
             }
             (Some(Message::EndSnapshot(_)), Some(collection)) => {
                 let shared = state.clone();
-                state.pool.run(deadline, move |_| collection.publish(&shared)).await
+                state.pool.run_patiently(deadline, move |_| collection.publish(&shared)).await
             }
         }
     }

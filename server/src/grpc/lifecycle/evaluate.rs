@@ -15,6 +15,7 @@ use crate::clock;
 use crate::grpc::deadline::Deadline;
 use crate::grpc::status::{CallError, of_transport};
 use crate::grpc::{State, until_draining};
+use crate::telemetry::trace::followed;
 
 /// Answers that may wait.
 const QUEUE: usize = 256;
@@ -28,12 +29,12 @@ pub(super) fn serve(
     deadline: Deadline,
 ) -> ReceiverStream<Answer> {
     let (answers, receiver) = mpsc::channel(QUEUE);
-    tokio::spawn(async move {
+    tokio::spawn(followed(async move {
         if let Err(status) = answer_all(&state, requests, deadline, &answers).await {
             // A closed channel means that the client has gone: nobody is left to be told.
             drop(answers.send(Err(status)).await);
         }
-    });
+    }));
     ReceiverStream::new(receiver)
 }
 
@@ -61,9 +62,7 @@ async fn answer_all(
         let answer = if request.encoded_len() <= MAX_INLINE_BYTES {
             evaluate(request)
         } else {
-            // Not in the pool, which refuses when it is busy: a stream waits, one pod at a time.
-            let evaluation = tokio::task::spawn_blocking(move || evaluate(request));
-            evaluation.await.map_err(|_| CallError::Broken)?
+            state.pool.run_patiently(deadline, move |_| evaluate(request)).await?
         };
         if answers.send(Ok(answer)).await.is_err() {
             return Ok(());

@@ -136,7 +136,8 @@ mod tests {
     #[test]
     fn what_is_given_back_leaves_a_session_as_it_was() {
         let state = fixture::state(&[("n0", "4")]);
-        let session_id = state.sessions.open(clock::now(), || state.cluster.fork()).unwrap();
+        let session_id =
+            state.sessions.open(clock::now(), "anonymous", || state.cluster.fork()).unwrap();
         let asked = state.asked(&session_id).unwrap();
         let terms = Terms {
             mode: Mode::Assume,

@@ -163,7 +163,8 @@ mod tests {
     fn nobody_stays_promised_a_node_for_a_caller_that_went_away() {
         let state = fixture::state(&[("n1", "4")]);
         fixture::run(&state.cluster, &fixture::pod("low", "4", 0), "n1");
-        let session_id = state.sessions.open(clock::now(), || state.cluster.fork()).unwrap();
+        let session_id =
+            state.sessions.open(clock::now(), "anonymous", || state.cluster.fork()).unwrap();
         for id in [session_id.as_str(), ""] {
             let asked = state.asked(id).unwrap();
             let (pods, decided) = three_for_one_victim(&state, &asked);

@@ -12,12 +12,15 @@ use tokio_stream::Stream;
 use tonic::{Status, Streaming};
 
 use super::batch::{self, Terms};
+use super::check_assume;
+use crate::auth::Access;
 use crate::grpc::asked::Asked;
 use crate::grpc::convert;
 use crate::grpc::deadline::{Cancel, CancelOnDrop, Deadline};
 use crate::grpc::status::{CallError, of_transport};
 use crate::grpc::{State, until_draining};
 use crate::telemetry::PlaceMethod;
+use crate::telemetry::trace::followed;
 
 /// Decoded requests, and answers, that may wait.
 const QUEUE: usize = 32;
@@ -44,6 +47,7 @@ impl Decided {
 /// Starts serving the stream; ends with it, or when the server drains and all that was read is answered.
 pub(super) fn serve(
     state: Arc<State>,
+    access: Access,
     requests: Streaming<PlaceStreamRequest>,
     deadline: Deadline,
 ) -> Answers {
@@ -51,12 +55,12 @@ pub(super) fn serve(
     let (answers, receiver) = mpsc::channel(QUEUE);
     tokio::spawn(read(state.clone(), requests, decoded));
     let stream = Answers { receiver };
-    tokio::spawn(async move {
-        if let Err(status) = decide(&state, queue, deadline, &answers).await {
+    tokio::spawn(followed(async move {
+        if let Err(status) = decide(&state, &access, queue, deadline, &answers).await {
             // A closed channel means that the client has gone: nobody is left to be told.
             drop(answers.send(Err(status)).await);
         }
-    });
+    }));
     stream
 }
 
@@ -113,6 +117,7 @@ async fn read(
 
 async fn decide(
     state: &Arc<State>,
+    access: &Access,
     mut queue: mpsc::Receiver<Result<PlaceStreamRequest, Status>>,
     deadline: Deadline,
     answers: &mpsc::Sender<Result<Decided, Status>>,
@@ -123,7 +128,10 @@ async fn decide(
         if deadline.has_passed() {
             return Err(CallError::DeadlineExceeded.into());
         }
-        let asked = state.asked(&request.session_id);
+        let asked = state.asked_by(access, &request.session_id).and_then(|asked| {
+            check_assume(access, &asked, request.mode)?;
+            Ok(asked)
+        });
         // A session's own calls may hold its lock for as long as they like.
         let is_quick = asked
             .as_ref()
@@ -141,7 +149,7 @@ async fn decide(
                 Ok(decided)
             };
             tokio::select! {
-                decided = state.pool.run(deadline, job) => decided??,
+                decided = state.pool.run_patiently(deadline, job) => decided??,
                 // Dropping the job's future tells the job that its caller is gone, and the job undoes what it did.
                 () = answers.closed() => return Ok(()),
             }

@@ -10,6 +10,7 @@ use berth_engine::Cluster;
 use rand::TryRng as _;
 use rand::rngs::SysRng;
 
+use crate::auth::Caller;
 use crate::clock;
 use crate::grpc::status::CallError;
 use crate::telemetry::{SessionCounts, SessionEnd};
@@ -43,6 +44,8 @@ pub(crate) struct SessionTable {
 
 struct Session {
     cluster: Cluster,
+    /// The user who opened it.
+    owner: Box<str>,
     n_changes: AtomicUsize,
     /// When the last call on it ended.
     last_used: Mutex<Instant>,
@@ -57,13 +60,15 @@ impl SessionTable {
         self.limits
     }
 
-    /// Opens a session on what `fork` gives, and gives its id: 128 random bits, so that no client guesses another's.
+    /// Opens a session of the user `owner` on what `fork` gives, and gives its id: 128 random bits, so that no client guesses
+    /// another's.
     ///
     /// # Errors
     /// [`CallError::TooManySessions`].
     pub(crate) fn open(
         &self,
         now: Instant,
+        owner: &str,
         fork: impl FnOnce() -> Cluster,
     ) -> Result<String, CallError> {
         self.drop_expired(now);
@@ -71,8 +76,8 @@ impl SessionTable {
         let id = random_id()?;
         // It may have to wait for whoever changes the live cluster: not while the table is locked.
         let cluster = fork();
-        let session =
-            Session { cluster, n_changes: AtomicUsize::new(0), last_used: Mutex::new(now) };
+        let (owner, n_changes) = (owner.into(), AtomicUsize::new(0));
+        let session = Session { cluster, owner, n_changes, last_used: Mutex::new(now) };
         let mut sessions = self.lock();
         self.check_room(sessions.len())?;
         sessions.insert(id.as_str().into(), Arc::new(session));
@@ -88,14 +93,18 @@ impl SessionTable {
     /// The session of this id, which does not expire before the answer is dropped.
     ///
     /// # Errors
-    /// [`CallError::NoSuchSession`], also where it has expired and was not dropped yet.
-    pub(crate) fn get(&self, id: &str, now: Instant) -> Result<InUse, CallError> {
+    /// [`CallError::NoSuchSession`], also where it is another user's, or has expired and was not dropped yet.
+    pub(crate) fn get(&self, id: &str, caller: &Caller, now: Instant) -> Result<InUse, CallError> {
         let sessions = self.lock();
-        match sessions.get(id) {
-            Some(session) if !session.has_expired(now, self.limits.idle_timeout) => {
+        let session = sessions.get(id).filter(|session| {
+            caller.may_use_what_belongs_to(&session.owner)
+                && !session.has_expired(now, self.limits.idle_timeout)
+        });
+        match session {
+            Some(session) => {
                 Ok(InUse { session: session.clone(), max_changes: self.limits.max_changes })
             }
-            Some(_) | None => Err(CallError::NoSuchSession { id: id.to_owned() }),
+            None => Err(CallError::NoSuchSession { id: id.to_owned() }),
         }
     }
 
@@ -103,10 +112,12 @@ impl SessionTable {
     ///
     /// # Errors
     /// As [`SessionTable::get`].
-    pub(crate) fn close(&self, id: &str, now: Instant) -> Result<(), CallError> {
+    pub(crate) fn close(&self, id: &str, caller: &Caller, now: Instant) -> Result<(), CallError> {
         self.drop_expired(now);
         let mut sessions = self.lock();
-        let closed = sessions.remove(id);
+        let is_callers = |session: &Arc<Session>| caller.may_use_what_belongs_to(&session.owner);
+        let closed =
+            if sessions.get(id).is_some_and(is_callers) { sessions.remove(id) } else { None };
         self.counts.set_open(sessions.len());
         // A large fork takes its time to go: not while the table is locked.
         drop(sessions);
@@ -203,7 +214,18 @@ impl Drop for InUse {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::auth::{Role, Roles};
     use crate::telemetry::Metrics;
+
+    const JANE: &str = "jane";
+
+    fn caller(user: &str, roles: Roles) -> Caller {
+        Caller { user: user.into(), ..Caller::unauthenticated(roles) }
+    }
+
+    fn jane() -> Caller {
+        caller(JANE, Roles::NONE)
+    }
 
     const TIMEOUT: Duration = Duration::from_secs(60);
 
@@ -222,7 +244,7 @@ mod tests {
     fn ids_are_long_and_of_no_two_sessions() {
         let (table, _) = table(100);
         let ids: std::collections::HashSet<_> =
-            (0..100).map(|_| table.open(clock::now(), Cluster::new).unwrap()).collect();
+            (0..100).map(|_| table.open(clock::now(), JANE, Cluster::new).unwrap()).collect();
         assert_eq!(ids.len(), 100);
         let is_hexadecimal = |id: &String| id.chars().all(|c| c.is_ascii_hexdigit());
         assert!(ids.iter().all(|id| id.len() == 32 && is_hexadecimal(id)), "{ids:?}");
@@ -232,19 +254,19 @@ mod tests {
     fn a_session_expires_when_it_was_idle_and_makes_room() {
         let (table, metrics) = table(1);
         let start = clock::now();
-        let id = table.open(start, Cluster::new).unwrap();
-        let full = table.open(start + TIMEOUT / 2, || panic!("there is no room"));
+        let id = table.open(start, JANE, Cluster::new).unwrap();
+        let full = table.open(start + TIMEOUT / 2, JANE, || panic!("there is no room"));
         assert_eq!(full.unwrap_err(), CallError::TooManySessions { limit: 1 });
-        assert!(table.get(&id, start + TIMEOUT / 2).is_ok());
+        assert!(table.get(&id, &jane(), start + TIMEOUT / 2).is_ok());
         // That call ended just now, which is when the minute begins anew.
         let later = clock::now() + TIMEOUT;
-        assert!(table.get(&id, later).is_err(), "expired, although nobody dropped it yet");
+        assert!(table.get(&id, &jane(), later).is_err(), "expired, although nobody dropped it yet");
         check_metric(&metrics, "berth_sessions 1");
-        let other = table.open(later, Cluster::new).unwrap();
+        let other = table.open(later, JANE, Cluster::new).unwrap();
         check_metric(&metrics, "berth_sessions 1");
         check_metric(&metrics, "berth_sessions_ended_total{reason=\"expired\"} 1");
         table.drop_expired(later + TIMEOUT / 2);
-        assert!(table.get(&other, later).is_ok());
+        assert!(table.get(&other, &jane(), later).is_ok());
         table.drop_expired(later + TIMEOUT * 2);
         check_metric(&metrics, "berth_sessions 0");
     }
@@ -252,28 +274,31 @@ mod tests {
     #[test]
     fn a_session_under_a_call_does_not_expire() {
         let (table, _) = table(1);
-        let id = table.open(clock::now(), Cluster::new).unwrap();
-        let call = table.get(&id, clock::now()).unwrap();
+        let id = table.open(clock::now(), JANE, Cluster::new).unwrap();
+        let call = table.get(&id, &jane(), clock::now()).unwrap();
         let later = clock::now() + TIMEOUT * 10;
         table.drop_expired(later);
-        assert!(table.get(&id, later).is_ok());
+        assert!(table.get(&id, &jane(), later).is_ok());
         drop(call);
         table.drop_expired(clock::now() + TIMEOUT);
-        assert!(table.get(&id, clock::now()).is_err());
+        assert!(table.get(&id, &jane(), clock::now()).is_err());
     }
 
     #[test]
     fn closing_and_draining_forget() {
         let (table, metrics) = table(3);
         let now = clock::now();
-        let id = table.open(now, Cluster::new).unwrap();
-        let call = table.get(&id, now).unwrap();
-        assert_eq!(table.close(&id, now), Ok(()));
+        let id = table.open(now, JANE, Cluster::new).unwrap();
+        let call = table.get(&id, &jane(), now).unwrap();
+        assert_eq!(table.close(&id, &jane(), now), Ok(()));
         assert_eq!(call.cluster().snapshot().n_nodes(), 0, "a call under way goes on");
-        assert_eq!(table.close(&id, now), Err(CallError::NoSuchSession { id: id.clone() }));
-        assert!(table.get(&id, now).is_err());
+        assert_eq!(
+            table.close(&id, &jane(), now),
+            Err(CallError::NoSuchSession { id: id.clone() })
+        );
+        assert!(table.get(&id, &jane(), now).is_err());
         for _ in 0..2 {
-            table.open(now, Cluster::new).unwrap();
+            table.open(now, JANE, Cluster::new).unwrap();
         }
         table.drain();
         check_metric(&metrics, "berth_sessions 0");
@@ -284,13 +309,30 @@ mod tests {
     #[test]
     fn changes_are_bounded() {
         let (table, _) = table(1);
-        let id = table.open(clock::now(), Cluster::new).unwrap();
-        let call = table.get(&id, clock::now()).unwrap();
+        let id = table.open(clock::now(), JANE, Cluster::new).unwrap();
+        let call = table.get(&id, &jane(), clock::now()).unwrap();
         assert_eq!(call.reserve(11), Err(CallError::SessionTooLarge { limit: 10 }));
         assert_eq!(call.reserve(10), Ok(()));
         assert_eq!(call.reserve(1), Err(CallError::SessionTooLarge { limit: 10 }));
         call.release(4);
         assert_eq!((call.reserve(usize::MAX), call.reserve(4)).1, Ok(()));
-        assert!(table.get(&id, clock::now()).unwrap().reserve(1).is_err(), "one count a session");
+        assert!(
+            table.get(&id, &jane(), clock::now()).unwrap().reserve(1).is_err(),
+            "one count a session"
+        );
+    }
+
+    #[test]
+    fn a_session_is_its_users_and_an_admins() {
+        let (table, _) = table(1);
+        let now = clock::now();
+        let id = table.open(now, JANE, Cluster::new).unwrap();
+        let no_such = CallError::NoSuchSession { id: id.clone() };
+        let joe = caller("joe", Roles::NONE.with(Role::Scheduler).with(Role::Feeder));
+        assert_eq!(table.get(&id, &joe, now).err(), Some(no_such.clone()));
+        assert_eq!(table.close(&id, &joe, now), Err(no_such));
+        let admin = caller("joe", Roles::NONE.with(Role::Admin));
+        assert!(table.get(&id, &jane(), now).is_ok() && table.get(&id, &admin, now).is_ok());
+        assert_eq!(table.close(&id, &admin, now), Ok(()));
     }
 }

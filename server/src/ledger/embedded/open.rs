@@ -58,6 +58,28 @@ pub enum OpenError {
     },
 }
 
+impl OpenError {
+    /// What to do about it.
+    #[must_use]
+    pub fn advice(&self) -> &'static str {
+        match self {
+            OpenError::Io { .. } => {
+                "a ledger is a file that this user may read and write, in a directory where it may make one"
+            }
+            OpenError::InUse { .. } => "a ledger has one server; stop the other one first",
+            OpenError::NotALedger { .. } => {
+                "it is left as it is; name another file, or put the ledger back in its place"
+            }
+            OpenError::Damaged { .. } => {
+                "it is left as it is; put a copy back in its place. Who moves it away begins anew, and every grant is forgotten"
+            }
+            OpenError::OtherFormat { .. } => {
+                "run the version of berth that wrote it, or a later one"
+            }
+        }
+    }
+}
+
 /// A ledger that was opened, and the revision of its last commit then.
 pub(super) type Opened = (Database, Revision);
 

@@ -17,10 +17,12 @@ pub struct Popped {
     pub attempt: AttemptId,
     /// The pod.
     pub pending: Arc<Pending>,
-    /// When it was first told of.
+    /// When it was first ready to be tried.
     pub since: Instant,
     /// Its attempts, this one included.
     pub n_attempts: u32,
+    /// Whether it is tried again only because it waited for so long.
+    pub was_flushed: bool,
 }
 
 /// Pods of one priority and profile, or one group, in the order of the queue.

@@ -5,7 +5,7 @@ use std::time::Instant;
 
 use berth_engine::PodKey;
 
-use super::{Place, Queue, Stage};
+use super::{Cause, Place, Queue, Stage};
 use crate::scheduler::group::GroupName;
 use crate::scheduler::hints::Changes;
 use crate::scheduler::pending::Pending;
@@ -95,7 +95,8 @@ impl Queue {
                 Some(Place::Unschedulable { wanted, .. })
                     if wanted.intersects(Changes::GROUP_MEMBER) =>
                 {
-                    self.ready(&key, now);
+                    let cause = Cause::of_change(Changes::GROUP_MEMBER, *wanted);
+                    self.ready(&key, now, cause);
                 }
                 Some(Place::InFlight { is_changed, stage: Stage::Open, .. }) => *is_changed = true,
                 _ => {}

@@ -1,0 +1,33 @@
+{{- define "berth.name" -}}
+{{- if contains .Chart.Name .Release.Name }}{{ .Release.Name | trunc 63 | trimSuffix "-" }}{{ else }}{{ printf "%s-%s" .Release.Name .Chart.Name | trunc 63 | trimSuffix "-" }}{{ end }}
+{{- end }}
+
+{{- define "berth.serviceAccountName" -}}
+{{- if .Values.serviceAccount.name }}{{ .Values.serviceAccount.name }}{{ else if .Values.serviceAccount.create }}{{ include "berth.name" . }}{{ else }}default{{ end }}
+{{- end }}
+
+{{- define "berth.selector" -}}
+app.kubernetes.io/name: {{ .Chart.Name }}
+app.kubernetes.io/instance: {{ .Release.Name }}
+{{- end }}
+
+{{- define "berth.labels" -}}
+{{ include "berth.selector" . }}
+app.kubernetes.io/version: {{ .Chart.AppVersion | quote }}
+app.kubernetes.io/managed-by: {{ .Release.Service }}
+helm.sh/chart: {{ printf "%s-%s" .Chart.Name .Chart.Version }}
+{{- end }}
+
+{{- define "berth.clientCa" -}}
+{{- if or .Values.tls.clientCaSecretName .Values.tls.clientCaConfigMapName }}yes{{ end }}
+{{- end }}
+
+{{- /* Refuses what Berth would refuse at its start, with the value to set. */ -}}
+{{- define "berth.check" -}}
+{{- if not .Values.insecure }}
+{{- if not .Values.tls.secretName }}{{ fail "tls.secretName: a Secret with tls.crt and tls.key is needed, or insecure: true behind a NetworkPolicy" }}{{ end }}
+{{- if not (or (include "berth.clientCa" .) .Values.auth.tokenSecretName) }}{{ fail "auth.tokenSecretName, tls.clientCaSecretName or tls.clientCaConfigMapName: callers have to be known by something, or insecure: true behind a NetworkPolicy" }}{{ end }}
+{{- end }}
+{{- if and .Values.ledger.enabled (gt (int .Values.replicaCount) 1) }}{{ fail "ledger.enabled: the ledger is a file that one process has; replicaCount must be 1" }}{{ end }}
+{{- if and (eq .Values.mode "schedule") (gt (int .Values.replicaCount) 1) (not .Values.schedule.leaderElect) }}{{ fail "schedule.leaderElect: several replicas need an election" }}{{ end }}
+{{- end }}

@@ -1,0 +1,50 @@
+//! What operators write: Berth's own configuration, kube-scheduler's, and values of any shape.
+
+use std::path::Path;
+
+use berth_server::config::{ConfigError, document, file, policy};
+
+use crate::dump::n_lines;
+use crate::work::bounded;
+
+/// A text is one of the configurations. A YAML reader sets aside a few tables of its own for each level.
+pub fn run(data: &[u8]) {
+    let Ok(text) = str::from_utf8(data) else { return };
+    let n_bytes = text.len() + 512;
+    let parsed = bounded(n_bytes, 8 << 10, || document::parse(text));
+    if let Err(problem) = &parsed {
+        assert!(!problem.reason.is_empty() && problem.line <= n_lines(text) + 1, "{problem:?}");
+    }
+    if text.contains("Berth") {
+        let own = bounded(n_bytes, 16 << 10, || file::from_text("own", Path::new("/etc"), text));
+        return check(own.map(|_| ()), text, parsed.is_ok());
+    }
+    let read = bounded(n_bytes, 16 << 10, || policy::from_text("scheduler", text));
+    let policies = match read {
+        Ok(policies) => policies,
+        Err(error) => return check(Err(error), text, parsed.is_ok()),
+    };
+    assert!(parsed.is_ok() && !policies.is_empty());
+    // The same text means the same, and every policy says what it is.
+    let again = policy::from_text("scheduler", text).unwrap();
+    for (policy, again) in policies.iter().zip(&again) {
+        assert_eq!(format!("{:?}", policy.spec()), format!("{:?}", again.spec()));
+        assert!(!policy.spec().scheduler_name.is_empty());
+    }
+}
+
+/// Errors say where and what; a document that cannot be parsed is no configuration.
+fn check(read: Result<(), ConfigError>, text: &str, is_document: bool) {
+    match read {
+        Ok(()) => assert!(is_document),
+        Err(ConfigError::Syntax { problem, .. }) => assert!(!is_document, "{problem:?}"),
+        Err(ConfigError::Invalid { problems, .. }) => {
+            assert!(is_document && !problems.is_empty());
+            for problem in problems {
+                assert!(!problem.reason.is_empty(), "{problem:?}");
+                assert!(problem.line <= n_lines(text), "{problem:?}");
+            }
+        }
+        Err(error) => panic!("{error}"),
+    }
+}

@@ -1,0 +1,79 @@
+//! Dumps: `kubectl get -o json|yaml`, cut into objects, and what the cluster makes of them.
+
+use berth_engine::Cluster;
+use berth_server::feed::file::{self, Dump};
+
+use crate::work::bounded;
+use crate::world;
+
+/// Read, written as JSON and read again: buffers of a megabyte are set aside whatever the input.
+const BYTES_EACH: u64 = 16 << 10;
+
+/// A text is a dump.
+pub fn run(data: &[u8]) {
+    let Ok(text) = str::from_utf8(data) else { return };
+    let name = "dump".into();
+    let read = bounded(text.len() + (64 << 10), BYTES_EACH, || file::parse(&name, text));
+    let dump = match read {
+        Ok(dump) => dump,
+        Err(error) => {
+            let text = error.to_string();
+            return assert!(
+                text.contains("dump") && text.len() < (data.len() << 2) + 4096,
+                "{text}"
+            );
+        }
+    };
+    let n_lines = n_lines(text);
+    for refused in &dump.refused {
+        assert!(!refused.field.is_empty() || !refused.reason.is_empty(), "{refused}");
+        assert!((1..=n_lines).contains(&refused.location.line), "{refused}");
+    }
+    check_again(&dump);
+    // On a fork, which is then exactly what the dump holds.
+    world::within(|world| load(&world.cluster.fork(), dump));
+}
+
+/// YAML ends lines by more than `\n`.
+pub(crate) fn n_lines(text: &str) -> u64 {
+    text.split(['\n', '\r', '\u{85}', '\u{2028}', '\u{2029}']).count() as u64
+}
+
+/// Objects that are written as JSON are read again as they were.
+fn check_again(dump: &Dump) {
+    let mut texts = Vec::new();
+    let mut write = |kind: &str, json: serde_json::Result<String>| {
+        // A time after the year 9999 has no JSON form.
+        let Ok(json) = json else { return false };
+        let comma = if json == "{}" { "" } else { "," };
+        texts.push(format!("{{\"kind\":\"{kind}\"{comma}{}", &json[1..]));
+        true
+    };
+    let is_whole = dump.nodes.iter().all(|node| write("Node", serde_json::to_string(&node.value)))
+        && dump.pods.iter().all(|pod| write("Pod", serde_json::to_string(&pod.value)));
+    if texts.is_empty() || !is_whole {
+        return;
+    }
+    let list = format!("{{\"kind\":\"List\",\"items\":[{}]}}", texts.join(","));
+    let again = file::parse(&"again".into(), &list).unwrap();
+    assert!(again.refused.is_empty(), "{:?}", again.refused);
+    let json = |dump: &Dump| {
+        let nodes = dump.nodes.iter().map(|node| serde_json::to_string(&node.value).unwrap());
+        let pods = dump.pods.iter().map(|pod| serde_json::to_string(&pod.value).unwrap());
+        nodes.chain(pods).collect::<Vec<_>>()
+    };
+    assert_eq!(json(&again), json(dump), "{list}");
+}
+
+fn load(cluster: &Cluster, dump: Dump) {
+    let n_refused = dump.refused.len();
+    let n_objects = dump.nodes.len() + dump.pods.len() + dump.objects.len();
+    let report = file::load(cluster, dump);
+    assert_eq!(report.n_taken + report.refused.len(), n_objects + n_refused, "{report}");
+    for refused in &report.refused[n_refused..] {
+        assert!(!refused.field.is_empty() && !refused.reason.is_empty(), "{refused}");
+    }
+    let snapshot = cluster.snapshot();
+    let n_pods = snapshot.n_pods() + snapshot.n_pending() + snapshot.n_orphaned();
+    assert!(snapshot.n_nodes() + n_pods <= n_objects, "{report}");
+}

@@ -1,0 +1,148 @@
+//! Kind: the objects that the cluster is told of, each tried by one function, whatever encoding it came in.
+
+use std::fmt::Debug;
+
+use berth_engine::Outcome;
+use berth_proto::{apps_v1, core_v1, policy_v1, storage_v1};
+use prost::Message;
+use serde::Serialize;
+use serde::de::DeserializeOwned;
+
+use crate::work::bounded;
+use crate::world::{self, World};
+
+/// Most bytes that decoding and compiling one byte of an object may ask for: an empty container is a few bytes of text and
+/// several hundred in memory, and growing lists are copied.
+const BYTES_EACH: u64 = 4 << 10;
+
+/// What came of an object: the same for the same object, whatever encoding it came in.
+#[derive(Debug, PartialEq)]
+enum Fate {
+    Pod(Result<Outcome, String>),
+    Other(Result<Vec<String>, String>),
+}
+
+/// An object of a kind that the cluster is told of.
+trait Told: Message + Default + Debug + Serialize + DeserializeOwned + PartialEq {
+    fn fate(&self, world: &World) -> Fate;
+
+    /// What leaves no trace.
+    fn come_and_go(&self, _world: &World) {}
+}
+
+impl Told for core_v1::Pod {
+    fn fate(&self, world: &World) -> Fate {
+        Fate::Pod(world.decide(self))
+    }
+
+    fn come_and_go(&self, world: &World) {
+        world.come_and_go(self);
+    }
+}
+
+impl Told for core_v1::Node {
+    fn fate(&self, world: &World) -> Fate {
+        Fate::Other(world.with_node(self))
+    }
+}
+
+macro_rules! kinds {
+    ($($object:ty),* $(,)?) => {
+        $(impl Told for $object {
+            fn fate(&self, world: &World) -> Fate {
+                Fate::Other(world.with_object(self.into()))
+            }
+        })*
+
+        /// Reads JSON as each kind's own reader does; `kind` chooses among them.
+        pub(crate) fn check_json(kind: u8, json: &[u8]) {
+            let checks: &[fn(&[u8])] =
+                &[of_json::<core_v1::Pod>, of_json::<core_v1::Node>, $(of_json::<$object>),*];
+            checks[usize::from(kind) % checks.len()](json);
+        }
+
+        /// The same for protobuf.
+        pub(crate) fn check_protobuf(kind: u8, bytes: &[u8]) {
+            let checks: &[fn(&[u8])] = &[
+                of_protobuf::<core_v1::Pod>, of_protobuf::<core_v1::Node>,
+                $(of_protobuf::<$object>),*
+            ];
+            checks[usize::from(kind) % checks.len()](bytes);
+        }
+    };
+}
+
+kinds![
+    core_v1::Namespace,
+    core_v1::Service,
+    core_v1::ReplicationController,
+    apps_v1::ReplicaSet,
+    apps_v1::StatefulSet,
+    core_v1::PersistentVolume,
+    core_v1::PersistentVolumeClaim,
+    storage_v1::StorageClass,
+    storage_v1::CsiNode,
+    storage_v1::CsiDriver,
+    storage_v1::CsiStorageCapacity,
+    storage_v1::VolumeAttachment,
+    policy_v1::PodDisruptionBudget,
+];
+
+/// What is read is the same in protobuf, to the last field, and comes to the same.
+fn of_json<T: Told>(json: &[u8]) {
+    let object = match bounded(json.len(), BYTES_EACH, || serde_json::from_slice::<T>(json)) {
+        Ok(object) => object,
+        Err(error) => return check_refusal(&error.to_string(), json.len()),
+    };
+    let sent = T::decode(&*object.encode_to_vec()).unwrap();
+    assert!(sent == object, "{object:?} as protobuf is {sent:?}");
+    check_written(&object);
+    let fate = world::within(|world| bounded(json.len(), 64 * BYTES_EACH, || object.fate(world)));
+    if is_chosen(json) {
+        world::within(|world| object.come_and_go(world));
+        assert_eq!(fate, world::within(|world| sent.fate(world)));
+    }
+}
+
+/// What is read is the same when it is sent again; where JSON says all of it, that comes to the same.
+fn of_protobuf<T: Told>(bytes: &[u8]) {
+    let read = bounded(bytes.len(), BYTES_EACH, || T::decode(bytes));
+    let object = match read {
+        Ok(object) => object,
+        Err(error) => return check_refusal(&error.to_string(), bytes.len()),
+    };
+    let sent = object.encode_to_vec();
+    assert!(T::decode(&*sent).unwrap() == object, "{object:?}");
+    let written = check_written(&object);
+    let fate = world::within(|world| bounded(bytes.len(), 64 * BYTES_EACH, || object.fate(world)));
+    if !is_chosen(bytes) {
+        return;
+    }
+    world::within(|world| object.come_and_go(world));
+    if let Some(written) = written.filter(|written| written.encode_to_vec() == sent) {
+        assert_eq!(world::within(|world| written.fate(world)), fate);
+    }
+}
+
+/// One input in four is looked at more closely: always the same ones.
+fn is_chosen(bytes: &[u8]) -> bool {
+    bytes.iter().fold(0_u8, |sum, byte| sum.wrapping_mul(31).wrapping_add(*byte)).is_multiple_of(4)
+}
+
+/// What is written as JSON reads back, and is written the same again. A time after the year 9999 has no JSON form.
+fn check_written<T: Told>(object: &T) -> Option<T> {
+    let json = serde_json::to_string(object).ok()?;
+    let again: T = serde_json::from_str(&json).unwrap_or_else(|error| panic!("{json}: {error}"));
+    let settled = serde_json::to_string(&again).unwrap();
+    let third: T = serde_json::from_str(&settled).unwrap();
+    assert_eq!(serde_json::to_string(&third).unwrap(), settled);
+    // Only protobuf can hold a quantity with white space around it.
+    let is_trimmed = settled.len() < json.len();
+    assert!(is_trimmed || settled == json, "{json} is written again as {settled}");
+    (!is_trimmed).then_some(again)
+}
+
+fn check_refusal(reason: &str, n_bytes: usize) {
+    assert!(!reason.is_empty(), "refused without a reason");
+    assert!(reason.len() <= 4 * n_bytes + (8 << 10), "{} bytes of reason", reason.len());
+}

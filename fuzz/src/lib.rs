@@ -1,0 +1,95 @@
+//! What every decoder has to keep, whatever the bytes: a module a decoder, each with one function that takes them.
+//!
+//! A harness fails by panicking. That no input makes a decoder panic is the least of it: what was read is written and read
+//! again, encodings are compared with each other, values with slower and plainer reckoning, and the memory that is asked
+//! for is held against the length of the input. [`TARGETS`] lists them; `tests/corpus.rs` runs them all on the committed
+//! corpus and on what it makes of it, `libfuzzer/` runs each by itself, for as long as one likes.
+
+#![allow(
+    clippy::expect_used,
+    clippy::panic,
+    clippy::unwrap_used,
+    reason = "a harness fails by panicking"
+)]
+
+mod exact;
+mod kind;
+mod served;
+mod work;
+mod world;
+
+pub mod configuration;
+pub mod dump;
+pub mod duration;
+pub mod expander;
+pub mod extender;
+pub mod grpc;
+pub mod int_or_string;
+pub mod kubernetes_json;
+pub mod kubernetes_protobuf;
+pub mod label_selector;
+pub mod ledger;
+pub mod lifecycle_json;
+pub mod lifecycle_protobuf;
+pub mod quantity;
+pub mod selector;
+pub mod time;
+pub mod token_file;
+pub mod trace_csv;
+pub mod traceparent;
+pub mod watch;
+
+/// A decoder under test.
+#[derive(Copy, Clone, Debug)]
+pub struct Target {
+    /// The folder of its corpus, and its binary in `libfuzzer/`.
+    pub name: &'static str,
+    /// Reads the bytes and checks what became of them.
+    pub run: fn(&[u8]),
+    /// The file in `dictionaries/` with the words of its format; empty where it has none.
+    pub dictionary: &'static str,
+    /// Inputs of the short run that is a part of `cargo test`: as many as an unoptimised build takes in about a second.
+    pub n_short: u32,
+}
+
+macro_rules! targets {
+    ($($name:ident, $dictionary:literal, $n_short:literal;)*) => {
+        &[$(Target {
+            name: stringify!($name),
+            run: $name::run,
+            dictionary: $dictionary,
+            n_short: $n_short,
+        }),*]
+    };
+}
+
+/// All of them, by name.
+pub const TARGETS: &[Target] = targets![
+    configuration, "yaml.dict", 2_000;
+    dump, "yaml.dict", 5_000;
+    duration, "", 20_000;
+    expander, "protobuf.dict", 1_000;
+    extender, "json.dict", 1_000;
+    grpc, "protobuf.dict", 1_000;
+    int_or_string, "", 50_000;
+    kubernetes_json, "json.dict", 3_000;
+    kubernetes_protobuf, "protobuf.dict", 3_000;
+    label_selector, "", 50_000;
+    ledger, "protobuf.dict", 20_000;
+    lifecycle_json, "json.dict", 10_000;
+    lifecycle_protobuf, "protobuf.dict", 10_000;
+    quantity, "", 20_000;
+    selector, "json.dict", 2_000;
+    time, "", 20_000;
+    token_file, "", 10_000;
+    trace_csv, "", 10_000;
+    traceparent, "", 50_000;
+    watch, "json.dict", 10_000;
+];
+
+/// Makes this thread do what decoders would spread over all cores: one thing after the other, in the same order each time.
+/// To be called once, before anything else.
+pub fn on_this_thread() {
+    let pool = rayon::ThreadPoolBuilder::new().num_threads(1).use_current_thread();
+    pool.build_global().unwrap();
+}

@@ -1,0 +1,28 @@
+//! Lifecycle requests as protobuf: the first byte chooses the function. Both encodings come to the same.
+
+use berth_server::lifecycle::{FUNCTIONS, FunctionError};
+
+use crate::lifecycle_json::check_refusal;
+use crate::work::bounded;
+
+/// A function, and its request.
+pub fn run(data: &[u8]) {
+    let Some((index, request)) = data.split_first() else { return };
+    let function = &FUNCTIONS[usize::from(*index) % FUNCTIONS.len()];
+    let answer = bounded(request.len(), 16 << 10, || function.decide_message(request));
+    assert_eq!(answer, function.decide_message(request), "{}", function.name);
+    if let Err(error) = &answer {
+        check_refusal(error);
+    }
+    // White space around a quantity is passed over in JSON, and a mistake in protobuf (W-QTY).
+    if String::from_utf8_lossy(request).contains(char::is_whitespace) {
+        return;
+    }
+    let Ok(json) = function.as_json(request) else { return };
+    match (function.decide(&json), &answer) {
+        (Ok(_), Ok(_)) | (Err(FunctionError::Refused(_)), Err(FunctionError::Refused(_))) => {}
+        // A time after the year 9999.
+        (Err(FunctionError::Answer(_)), Ok(_)) => {}
+        (of_json, of_message) => panic!("{}: {of_json:?} and {of_message:?}", function.name),
+    }
+}

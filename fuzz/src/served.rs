@@ -1,0 +1,70 @@
+//! Served: a server of the small cluster, called without a socket.
+
+use std::cell::RefCell;
+use std::mem::ManuallyDrop;
+use std::time::Duration;
+
+use berth_server::feed::file;
+use berth_server::in_process::{Answer, InProcess};
+use berth_server::runtime::{Server, ServerOptions};
+use tokio::runtime::{Builder, Runtime};
+
+/// So many inputs share a server: what they assume, open and are granted stays with it.
+const INPUTS: u32 = 5_000;
+/// Nothing that is asked here takes a hundredth of this; whoever waits this long waits for ever.
+const PATIENCE: Duration = Duration::from_secs(60);
+
+struct Served {
+    runtime: Runtime,
+    server: Option<Server>,
+    services: InProcess,
+    n_inputs: u32,
+}
+
+impl Served {
+    fn new() -> Served {
+        let runtime = Builder::new_current_thread().enable_all().build().unwrap();
+        let server = runtime.block_on(Server::start(ServerOptions::default())).unwrap();
+        let dump = file::parse(&"world.json".into(), crate::world::OBJECTS).unwrap();
+        server.load(dump);
+        let services = InProcess::of(&server).unwrap();
+        Served { runtime, server: Some(server), services, n_inputs: 0 }
+    }
+}
+
+impl Drop for Served {
+    fn drop(&mut self) {
+        if let Some(server) = self.server.take() {
+            self.runtime.block_on(server.shutdown());
+        }
+    }
+}
+
+/// Calls the services of a server that no other thread uses.
+fn with<F: Future<Output = Answer>>(call: impl FnOnce(InProcess) -> F) -> Answer {
+    // Left to the end of the process when its thread ends: by then the reactor has no thread-local state any more.
+    thread_local!(static SERVED: RefCell<Option<ManuallyDrop<Served>>> = const { RefCell::new(None) });
+    SERVED.with_borrow_mut(|kept| {
+        let served = kept.get_or_insert_with(|| ManuallyDrop::new(Served::new()));
+        served.n_inputs += 1;
+        let call = call(served.services.clone());
+        let answer = served.runtime.block_on(async { tokio::time::timeout(PATIENCE, call).await });
+        let answer = answer.expect("an answer");
+        if served.n_inputs >= INPUTS {
+            drop(kept.take().map(ManuallyDrop::into_inner));
+        }
+        answer
+    })
+}
+
+/// A gRPC call with one message.
+pub(crate) fn call(path: &'static str, message: &[u8]) -> Answer {
+    let message = message.to_owned();
+    with(|services| async move { services.call(path, &[&*message]).await })
+}
+
+/// An HTTP POST.
+pub(crate) fn post(path: &'static str, body: &[u8]) -> Answer {
+    let body = body.to_owned();
+    with(|services| async move { services.post(path, body).await })
+}

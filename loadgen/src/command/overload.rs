@@ -1,0 +1,148 @@
+//! `berth-loadgen overload`: more load than a server can take.
+
+use std::path::{Path, PathBuf};
+use std::process::ExitCode;
+
+use clap::Args;
+
+use super::feed::FeedFlags;
+use super::interrupt::Interrupt;
+use super::output_file::OutputFile;
+use super::{CommandError, Output, print, seconds};
+use crate::client::{Client, Credentials};
+use crate::overload::work::WorkKind;
+use crate::overload::{self, OverloadSpec};
+use crate::report::overload::{markdown, picture};
+use crate::workload::{Kind, Mix};
+
+/// Flags of `overload`.
+#[derive(Debug, Args)]
+#[command(allow_negative_numbers = true)]
+pub struct Flags {
+    /// The server's gRPC address, for example http://127.0.0.1:7420.
+    #[arg(long, env = "BERTH_SERVER", value_name = "URL")]
+    server: String,
+    #[command(flatten)]
+    credentials: Credentials,
+    /// What a call asks. A generator on the server's own machine can offer many times too much only of calls that cost more to
+    /// carry out than to refuse.
+    #[arg(long, value_enum, default_value_t = WorkKind::Batch)]
+    kind: WorkKind,
+    /// Replicas that a call of the kind `batch` asks for [default: 1000; other kinds ask for one pod].
+    #[arg(long, value_name = "N")]
+    pods: Option<u32>,
+    /// How many times the highest rate is offered.
+    #[arg(long, default_value_t = 10.0)]
+    factor: f64,
+    /// Seconds for which that is offered.
+    #[arg(long, default_value_t = 60.0, value_name = "SECONDS")]
+    duration: f64,
+    /// Seconds for which half of the highest rate is offered, before and after.
+    #[arg(long, default_value_t = 15.0, value_name = "SECONDS")]
+    half_duration: f64,
+    /// Seconds for which each rate is tried in the search for the highest one.
+    #[arg(long, default_value_t = 3.0, value_name = "SECONDS")]
+    trial: f64,
+    /// The highest rate, where it is known: nothing is searched.
+    #[arg(long, value_name = "CALLS/S")]
+    rate: Option<f64>,
+    /// Callers of the closed loop that the search begins with.
+    #[arg(long, default_value_t = 16)]
+    callers: usize,
+    /// Connections to the server.
+    #[arg(long, default_value_t = 16, value_parser = clap::value_parser!(u16).range(1..=1024))]
+    connections: u16,
+    /// Calls under way at most; what is due beyond that is counted as not sent.
+    #[arg(long, default_value_t = 20_000, value_name = "N")]
+    in_flight: usize,
+    /// Seconds after which a call gives up; the server is told.
+    #[arg(long, default_value_t = 10.0, value_name = "SECONDS")]
+    timeout: f64,
+    /// Tries refused calls again when the server says, until their time is up.
+    #[arg(long)]
+    retry: bool,
+    /// About how many pods the accepted calls of the overload assume; their room is given back at the end. 0: all is a dry run.
+    #[arg(long, default_value_t = 20_000, value_name = "N")]
+    assume_pods: u32,
+    /// The server's process, whose memory is watched.
+    #[arg(long, value_name = "PID")]
+    pid: Option<u32>,
+    /// The server's HTTP address, for example http://127.0.0.1:7421, whose metrics are read.
+    #[arg(long, value_name = "URL")]
+    http: Option<String>,
+    /// Kinds of pods and their weights, for example web=8,gpu=1 [default: web only].
+    #[arg(long, value_name = "KIND=WEIGHT,…")]
+    mix: Option<Mix>,
+    /// Chooses cluster and pods.
+    #[arg(long, default_value_t = 1)]
+    seed: u64,
+    #[command(flatten)]
+    cluster: FeedFlags,
+    /// How the report is printed: as Markdown, or JSON.
+    #[arg(short, long, value_enum, default_value_t = Output::Table)]
+    output: Output,
+    /// Also write the report as Markdown, with a link to the picture.
+    #[arg(long, value_name = "FILE")]
+    markdown: Option<PathBuf>,
+    /// Also write its picture.
+    #[arg(long, value_name = "FILE")]
+    svg: Option<PathBuf>,
+}
+
+/// Replicas of a batch: a few milliseconds of work.
+const REPLICAS: u32 = 1_000;
+
+/// Overloads and reports. Exit code 1 when the server's books do not agree or a call failed otherwise than by a refusal for load,
+/// 130 or 143 after a signal, which ends the loads early.
+pub async fn run(flags: Flags) -> Result<ExitCode, CommandError> {
+    let spec = spec(&flags)?;
+    spec.check()?;
+    let page = flags.markdown.as_deref().map(OutputFile::open).transpose()?;
+    let image = flags.svg.as_deref().map(OutputFile::open).transpose()?;
+    let client =
+        Client::connect_with(&flags.server, flags.connections.into(), &flags.credentials).await?;
+    flags.cluster.feed(&client, flags.seed, &[]).await?;
+    let interrupt = Interrupt::listen("waiting for the calls under way")?;
+    let say = |what: &str| eprintln!("berth-loadgen: {what}");
+    let report = overload::run(&client, &spec, say, interrupt.come()).await?;
+    print(flags.output, &markdown(&report, None), &report)?;
+    if let Some(page) = page {
+        page.write(&markdown(&report, link(&flags).as_deref()))?;
+    }
+    if let Some(image) = image {
+        image.write(&picture(&report))?;
+    }
+    let code = if report.is_sound() { ExitCode::SUCCESS } else { ExitCode::FAILURE };
+    Ok(interrupt.exit_code().unwrap_or(code))
+}
+
+/// The picture as seen from the page: its name alone where both are in one directory.
+fn link(flags: &Flags) -> Option<String> {
+    let (page, image) = (flags.markdown.as_deref()?, flags.svg.as_deref()?);
+    let name = image.file_name()?;
+    let beside = page.parent() == image.parent();
+    Some(if beside { Path::new(name) } else { image }.display().to_string())
+}
+
+fn spec(flags: &Flags) -> Result<OverloadSpec, CommandError> {
+    let default_pods = if flags.kind == WorkKind::Batch { REPLICAS } else { 1 };
+    Ok(OverloadSpec {
+        kind: flags.kind,
+        pods_per_call: flags.pods.unwrap_or(default_pods),
+        mix: flags.mix.clone().unwrap_or_else(|| Mix::only(Kind::Web)),
+        seed: flags.seed,
+        rate: flags.rate,
+        n_callers: flags.callers,
+        trial: seconds("trial", flags.trial)?,
+        half_duration: seconds("half-duration", flags.half_duration)?,
+        duration: seconds("duration", flags.duration)?,
+        factor: flags.factor,
+        timeout: seconds("timeout", flags.timeout)?,
+        max_in_flight: flags.in_flight,
+        retry: flags.retry,
+        n_assumed_pods: flags.assume_pods,
+        pid: flags.pid,
+        http: flags.http.clone(),
+        credentials: flags.credentials.clone(),
+    })
+}

@@ -1,0 +1,106 @@
+//! Comments of the protos as Markdown.
+
+use prost_reflect::FileDescriptor;
+
+/// What stands before a declaration.
+#[derive(Debug, Default, PartialEq, Eq)]
+pub(crate) struct Comment {
+    /// Its paragraphs, each in the lines that it was written in.
+    pub(crate) paragraphs: Vec<Vec<String>>,
+    /// The heading of a group of methods (`// --- …`), where one begins here.
+    pub(crate) group: Option<String>,
+}
+
+impl Comment {
+    /// The comment of what is at `path` in the file, empty where there is none.
+    pub(crate) fn of(file: &FileDescriptor, path: &[i32]) -> Comment {
+        let source = file.file_descriptor_proto().source_code_info.as_ref();
+        let location =
+            source.and_then(|source| source.location.iter().find(|location| location.path == path));
+        let Some(location) = location else {
+            return Comment::default();
+        };
+        let detached = location.leading_detached_comments.iter();
+        let group = detached.filter_map(|text| text.trim().strip_prefix("--- ")).next_back();
+        let leading = location.leading_comments();
+        // Behind its declaration, on the same line.
+        let text = if leading.is_empty() { location.trailing_comments() } else { leading };
+        Comment { paragraphs: paragraphs(text), group: group.map(str::to_owned) }
+    }
+
+    /// For the body of a page: what is said of errors in a paragraph of its own.
+    pub(crate) fn body(&self) -> String {
+        let paragraphs = self.paragraphs.iter().map(|lines| {
+            escaped(&lines.join("\n"))
+                .replacen("Errors, ", "\n\n**Errors**, ", 1)
+                .replacen("Errors of ", "\n\n**Errors** of ", 1)
+                .replacen("Errors: ", "\n\n**Errors**: ", 1)
+        });
+        let joined = paragraphs.collect::<Vec<_>>().join("\n\n");
+        // What began a paragraph has nothing before it now.
+        joined
+            .split("\n\n")
+            .map(str::trim)
+            .filter(|part| !part.is_empty())
+            .collect::<Vec<_>>()
+            .join("\n\n")
+    }
+
+    /// For a cell of a table: one line.
+    pub(crate) fn cell(&self) -> String {
+        let paragraphs = self.paragraphs.iter().map(|lines| escaped(&lines.join(" ")));
+        in_cell(&paragraphs.collect::<Vec<_>>().join("<br>"))
+    }
+
+    /// The first sentence, for a list.
+    pub(crate) fn summary(&self) -> String {
+        let text = self.paragraphs.first().map(|lines| lines.join(" ")).unwrap_or_default();
+        let end = text
+            .match_indices(". ")
+            .map(|(at, _)| at)
+            .find(|at| text[at + 2..].starts_with(char::is_uppercase));
+        in_cell(&escaped(&text[..end.map_or(text.len(), |at| at + 1)]))
+    }
+}
+
+fn paragraphs(text: &str) -> Vec<Vec<String>> {
+    let mut paragraphs = vec![Vec::new()];
+    for line in text.lines().map(str::trim) {
+        match paragraphs.last_mut() {
+            Some(last) if !line.is_empty() => last.push(line.to_owned()),
+            _ => paragraphs.push(Vec::new()),
+        }
+    }
+    paragraphs.retain(|lines| !lines.is_empty());
+    paragraphs
+}
+
+/// Outside of code, `<` and `*` would be taken for markup.
+fn escaped(text: &str) -> String {
+    let parts = text.split('`').enumerate().map(|(index, part)| match index % 2 {
+        0 => part.replace('<', "&lt;").replace('*', "\\*"),
+        _ => part.to_owned(),
+    });
+    parts.collect::<Vec<_>>().join("`")
+}
+
+/// A bar ends a cell, in code too.
+fn in_cell(text: &str) -> String {
+    text.replace('|', "\\|")
+}
+
+#[test]
+fn a_comment_becomes_markdown() {
+    let text =
+        " Where to? `a|b` < c.\n Errors: NOT_FOUND for none.\n\n More, e.g. `x < y`. And so on.\n";
+    let comment = Comment { paragraphs: paragraphs(text), group: None };
+    assert_eq!(
+        comment.body(),
+        "Where to? `a|b` &lt; c.\n\n**Errors**: NOT_FOUND for none.\n\nMore, e.g. `x < y`. And so on."
+    );
+    assert_eq!(
+        comment.cell(),
+        "Where to? `a\\|b` &lt; c. Errors: NOT_FOUND for none.<br>More, e.g. `x < y`. And so on."
+    );
+    assert_eq!(comment.summary(), "Where to? `a\\|b` &lt; c.");
+}

@@ -1,0 +1,275 @@
+//! Admission: whether a call may be begun now. Decided by what it would wait for, before anything of its message is read.
+//!
+//! ```text
+//!  headers ─► count ─► enter ──────────────► handler ─────────► last byte of the answer
+//!             (lane)     │ quick: by how long it waited for a thread (`sojourn`)
+//!                        │ decision, simulation, ledger: would the lane's queue take it? (`queue`)
+//!                        ├ stream, watch: by number
+//!                        └ probe: always
+//! ```
+//! A call that passes waits for its lane's worker in [`Workers`], which asks the same queue again once the message is there: one
+//! queue, two looks at it ([why](../../docs/decisions/0009-admission.md)).
+
+mod lane;
+mod limits;
+mod queue;
+mod sojourn;
+mod workers;
+
+pub(crate) use lane::Lane;
+pub use limits::LoadLimits;
+pub(crate) use workers::{Worker, Workers};
+
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::{Duration, Instant};
+
+use crate::clock;
+use crate::grpc::CallError;
+use crate::telemetry::AdmissionCounts;
+use sojourn::Sojourn;
+
+/// Most watches of health and reflection streams that are open at a time.
+const MAX_WATCHES: u64 = 1_024;
+/// With fewer calls under way than this for each core there is no queue worth the name.
+const FEW: u64 = 8;
+/// Waits of the quick lane are measured for one call in so many.
+const SAMPLING: u64 = 8;
+/// When to come back to what is bounded by number alone.
+const RETRY_AFTER: Duration = Duration::from_secs(1);
+
+/// Workers of the lanes that have some.
+pub(crate) struct LaneWorkers {
+    pub(crate) decision: Workers,
+    pub(crate) simulation: Workers,
+    pub(crate) ledger: Workers,
+}
+
+/// The door: counts what is under way in each lane.
+pub(crate) struct Admission {
+    limits: LoadLimits,
+    tallies: [Tally; Lane::ALL.len()],
+    quick: Sojourn,
+    /// No queue is seen among so few.
+    few_quick: u64,
+    workers: LaneWorkers,
+    counts: AdmissionCounts,
+}
+
+/// Calls of one lane. On a cache line of its own: each call writes it twice.
+#[derive(Debug, Default)]
+#[repr(align(128))]
+struct Tally {
+    arrived: AtomicU64,
+    left: AtomicU64,
+}
+
+impl Tally {
+    fn n_under_way(&self) -> u64 {
+        // In this order: a call that comes between the two looks is missed rather than counted against nobody.
+        let arrived = self.arrived.load(Ordering::Relaxed);
+        arrived.saturating_sub(self.left.load(Ordering::Relaxed))
+    }
+}
+
+impl Admission {
+    pub(crate) fn new(
+        limits: LoadLimits,
+        workers: LaneWorkers,
+        counts: AdmissionCounts,
+    ) -> Admission {
+        let n_cores = std::thread::available_parallelism().map_or(1, usize::from);
+        Admission {
+            limits,
+            tallies: Default::default(),
+            quick: Sojourn::new(clock::now(), limits.max_queue_time),
+            few_quick: FEW * n_cores as u64,
+            workers,
+            counts,
+        }
+    }
+
+    /// A call has arrived: from here on it is under way, until [`Admission::leave`].
+    pub(crate) fn arrive(&self, lane: Lane) {
+        self.tallies[lane as usize].arrived.fetch_add(1, Ordering::Relaxed);
+    }
+
+    /// Its answer has left, or it has gone away.
+    pub(crate) fn leave(&self, lane: Lane) {
+        self.tallies[lane as usize].left.fetch_add(1, Ordering::Relaxed);
+    }
+
+    /// Whether a call that has arrived may be begun; `waited` is how long it has waited for a thread already.
+    ///
+    /// # Errors
+    /// [`CallError::Overloaded`] with the time after which to try again, [`CallError::DeadlineExceeded`].
+    pub(crate) fn enter(
+        &self,
+        lane: Lane,
+        now: Instant,
+        waited: Duration,
+        deadline: Option<Instant>,
+    ) -> Result<(), CallError> {
+        if deadline.is_some_and(|at| at <= now) {
+            return Err(CallError::DeadlineExceeded);
+        }
+        let entered = self.check_number(lane).and_then(|()| match lane {
+            Lane::Probe | Lane::Watch | Lane::Stream => Ok(()),
+            Lane::Quick => self.check_sojourn(now, waited),
+            Lane::Decision => self.workers.decision.check(now, deadline),
+            Lane::Simulation => self.workers.simulation.check(now, deadline),
+            Lane::Ledger => self.workers.ledger.check(now, deadline),
+        });
+        if entered.is_err() {
+            self.counts.count_refused(lane);
+        }
+        entered
+    }
+
+    /// Both for a call of another protocol, which is under way for as long as the answer lives.
+    ///
+    /// # Errors
+    /// [`CallError::Overloaded`]
+    pub(crate) fn visit(&self, lane: Lane, now: Instant) -> Result<Visit<'_>, CallError> {
+        self.arrive(lane);
+        let visit = Visit { admission: self, lane };
+        let entered = self.check_number(lane).and_then(|()| match lane {
+            Lane::Decision => self.workers.decision.check(now, None),
+            // How long it waited for a thread is not known, and so says nothing about the queue.
+            _ => Ok(()),
+        });
+        if entered.is_err() {
+            self.counts.count_refused(lane);
+        }
+        entered.map(|()| visit)
+    }
+
+    fn check_number(&self, lane: Lane) -> Result<(), CallError> {
+        let n_in = |lane: Lane| self.tallies[lane as usize].n_under_way();
+        let (n, limit, reason) = match lane {
+            Lane::Probe => return Ok(()),
+            Lane::Watch => (n_in(lane), MAX_WATCHES, "too many watches are open"),
+            Lane::Stream => {
+                (n_in(lane), self.limits.max_open_streams as u64, "too many streams are open")
+            }
+            Lane::Quick | Lane::Decision | Lane::Simulation | Lane::Ledger => {
+                let unary = [Lane::Quick, Lane::Decision, Lane::Simulation, Lane::Ledger];
+                let n = unary.into_iter().map(n_in).sum();
+                (n, self.limits.max_concurrent_calls as u64, "too many calls are under way")
+            }
+        };
+        if n > limit { Err(overloaded(reason, RETRY_AFTER)) } else { Ok(()) }
+    }
+
+    fn check_sojourn(&self, now: Instant, waited: Duration) -> Result<(), CallError> {
+        let tally = &self.tallies[Lane::Quick as usize];
+        if tally.arrived.load(Ordering::Relaxed).is_multiple_of(SAMPLING) {
+            self.counts.record_wait(Lane::Quick, waited);
+        }
+        if self.quick.is_too_late(now, waited) && tally.n_under_way() > self.few_quick {
+            return Err(overloaded("calls wait too long for a thread", self.quick.retry_after()));
+        }
+        Ok(())
+    }
+
+    /// Tells the metrics what is counted here.
+    pub(crate) fn publish(&self) {
+        for lane in Lane::ALL {
+            let tally = &self.tallies[lane as usize];
+            let (n_waiting, _) = match lane {
+                Lane::Probe | Lane::Watch | Lane::Quick | Lane::Stream => (0, 0),
+                Lane::Decision => self.workers.decision.load(),
+                Lane::Simulation => self.workers.simulation.load(),
+                Lane::Ledger => self.workers.ledger.load(),
+            };
+            let n_arrived = tally.arrived.load(Ordering::Relaxed);
+            let n_under_way = usize::try_from(tally.n_under_way()).unwrap_or(usize::MAX);
+            self.counts.publish(lane, n_arrived, n_under_way, n_waiting);
+        }
+    }
+}
+
+/// A call under way.
+pub(crate) struct Visit<'a> {
+    admission: &'a Admission,
+    lane: Lane,
+}
+
+impl Drop for Visit<'_> {
+    fn drop(&mut self) {
+        self.admission.leave(self.lane);
+    }
+}
+
+fn overloaded(reason: &'static str, retry_after: Duration) -> CallError {
+    CallError::Overloaded { reason, retry_after }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::telemetry::Metrics;
+
+    fn admission(limits: LoadLimits) -> Admission {
+        let counts = Metrics::new().admission().clone();
+        let workers = |lane| Workers::new(lane, 1, limits.max_queue_time, counts.clone());
+        let workers = LaneWorkers {
+            decision: workers(Lane::Decision),
+            simulation: workers(Lane::Simulation),
+            ledger: workers(Lane::Ledger),
+        };
+        Admission::new(limits, workers, counts.clone())
+    }
+
+    fn enter(admission: &Admission, lane: Lane) -> Result<(), CallError> {
+        admission.arrive(lane);
+        admission.enter(lane, clock::now(), Duration::ZERO, None)
+    }
+
+    #[test]
+    fn each_kind_of_call_has_its_bound() {
+        let limits =
+            LoadLimits { max_concurrent_calls: 2, max_open_streams: 1, ..LoadLimits::default() };
+        let admission = admission(limits);
+        assert_eq!(enter(&admission, Lane::Quick), Ok(()));
+        assert_eq!(enter(&admission, Lane::Decision), Ok(()));
+        let refused = enter(&admission, Lane::Ledger).unwrap_err();
+        assert_eq!(refused, overloaded("too many calls are under way", RETRY_AFTER));
+        admission.leave(Lane::Ledger);
+        admission.leave(Lane::Quick);
+        assert_eq!(enter(&admission, Lane::Simulation), Ok(()));
+        assert_eq!(enter(&admission, Lane::Stream), Ok(()));
+        let refused = enter(&admission, Lane::Stream).unwrap_err();
+        assert_eq!(refused, overloaded("too many streams are open", RETRY_AFTER));
+        // Whatever else is full, and however many watch, health is told.
+        for _ in 0..MAX_WATCHES {
+            assert_eq!(enter(&admission, Lane::Watch), Ok(()));
+        }
+        assert!(enter(&admission, Lane::Watch).is_err());
+        assert_eq!(enter(&admission, Lane::Probe), Ok(()));
+    }
+
+    #[tokio::test]
+    async fn a_full_lane_is_no_reason_to_refuse_another() {
+        let limits = LoadLimits { max_queue_time: Duration::ZERO, ..LoadLimits::default() };
+        let admission = admission(limits);
+        let worker = admission.workers.decision.take(None).await.unwrap();
+        let mut waits = Box::pin(admission.workers.decision.take(None));
+        let is_waiting =
+            std::future::poll_fn(|cx| std::task::Poll::Ready(waits.as_mut().poll(cx).is_pending()));
+        assert!(is_waiting.await);
+        let refused = enter(&admission, Lane::Decision).unwrap_err();
+        assert!(matches!(refused, CallError::Overloaded { .. }), "{refused:?}");
+        assert_eq!(enter(&admission, Lane::Simulation), Ok(()));
+        drop((worker, waits));
+        assert_eq!(enter(&admission, Lane::Decision), Ok(()));
+    }
+
+    #[test]
+    fn what_comes_too_late_is_not_begun() {
+        let admission = admission(LoadLimits::default());
+        let now = clock::now();
+        admission.arrive(Lane::Quick);
+        let late = admission.enter(Lane::Quick, now, Duration::ZERO, Some(now));
+        assert_eq!(late, Err(CallError::DeadlineExceeded));
+    }
+}

@@ -1,0 +1,237 @@
+//! Queue: who works, who may wait for a worker, and for how long. A state machine without a clock or a thread.
+//!
+//! Three rules keep the wait of what is accepted short ([why](../../../docs/decisions/0009-admission.md)):
+//! * an idle worker takes a call at once, whatever else holds;
+//! * one call a worker may always wait; more only while the wait that is expected of them is within the limit, and nobody who
+//!   waits has proven that expectation wrong;
+//! * once the queue has not been empty for as long as the limit, it is no burst but too much: one call a worker it is.
+
+use std::collections::VecDeque;
+use std::time::{Duration, Instant};
+
+/// Most that may wait, however short they are.
+const MAX_WAITING: usize = 1024;
+/// Whoever was let in waits this many times the limit at most: what it waits for may take longer than such calls did so far.
+const PATIENCE: u32 = 10;
+/// Least and most that a refused call is told to wait before it tries again.
+const RETRY_AFTER: (Duration, Duration) = (Duration::from_millis(10), Duration::from_secs(30));
+
+/// Workers, and who waits for one. `W` is how a waiting call is told.
+#[derive(Debug)]
+pub(crate) struct Queue<W> {
+    n_workers: usize,
+    max_wait: Duration,
+    n_busy: usize,
+    calls: VecDeque<Waiting<W>>,
+    /// Requests of streams: they are not refused, so they are no reason to refuse others either.
+    streams: VecDeque<Waiting<W>>,
+    /// Who is next where both wait.
+    is_streams_turn: bool,
+    /// Since when there has always been a call that waited.
+    standing_since: Option<Instant>,
+    service: Mean,
+    next_ticket: u64,
+}
+
+#[derive(Debug)]
+struct Waiting<W> {
+    ticket: u64,
+    since: Instant,
+    worker: W,
+}
+
+/// What became of a call that was let in.
+#[derive(Copy, Clone, Debug, PartialEq, Eq)]
+pub(crate) enum Entry {
+    /// It has a worker.
+    Begun,
+    /// It is told when it has one; it gives up by [`Queue::leave`].
+    Waits {
+        /// Its name in the queue.
+        ticket: u64,
+        /// When it is to give up, if it ever is.
+        until: Option<Instant>,
+    },
+}
+
+/// A call would wait for too long.
+#[derive(Copy, Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Refused {
+    /// When the queue should be short again.
+    pub(crate) retry_after: Duration,
+}
+
+impl<W> Queue<W> {
+    pub(crate) fn new(n_workers: usize, max_wait: Duration) -> Queue<W> {
+        Queue {
+            n_workers: n_workers.max(1),
+            max_wait,
+            n_busy: 0,
+            calls: VecDeque::new(),
+            streams: VecDeque::new(),
+            is_streams_turn: false,
+            standing_since: None,
+            service: Mean::default(),
+            next_ticket: 0,
+        }
+    }
+
+    /// Whether a call that came now would be let in; `deadline` is its own.
+    ///
+    /// # Errors
+    /// [`Refused`].
+    pub(crate) fn check(&self, now: Instant, deadline: Option<Instant>) -> Result<(), Refused> {
+        if self.n_busy < self.n_workers {
+            return Ok(());
+        }
+        let expected = self.expected_wait();
+        let is_too_late = deadline.is_some_and(|at| at.saturating_duration_since(now) < expected);
+        let may_wait = self.calls.len() < self.n_workers
+            || (!self.is_standing(now)
+                && self.calls.len() < MAX_WAITING
+                && expected <= self.max_wait
+                && self.calls.front().is_none_or(|first| now - first.since <= self.max_wait));
+        if may_wait && !is_too_late { Ok(()) } else { Err(self.refused()) }
+    }
+
+    /// Lets a call in; `waiter` makes what it is told by where it has to wait.
+    ///
+    /// # Errors
+    /// [`Refused`], as of [`Queue::check`].
+    pub(crate) fn enter(
+        &mut self,
+        now: Instant,
+        deadline: Option<Instant>,
+        waiter: impl FnOnce() -> W,
+    ) -> Result<Entry, Refused> {
+        self.check(now, deadline)?;
+        if self.n_busy < self.n_workers {
+            self.n_busy += 1;
+            return Ok(Entry::Begun);
+        }
+        let patience = now + self.max_wait.saturating_mul(PATIENCE);
+        let until = deadline.map_or(patience, |deadline| deadline.min(patience));
+        self.standing_since.get_or_insert(now);
+        let waiting = Waiting { ticket: self.take_ticket(), since: now, worker: waiter() };
+        let ticket = waiting.ticket;
+        self.calls.push_back(waiting);
+        Ok(Entry::Waits { ticket, until: Some(until) })
+    }
+
+    /// Lets a request of a stream in, which waits as long as it takes: its stream sends no more meanwhile.
+    pub(crate) fn enter_patiently(&mut self, now: Instant, waiter: impl FnOnce() -> W) -> Entry {
+        if self.n_busy < self.n_workers {
+            self.n_busy += 1;
+            return Entry::Begun;
+        }
+        let waiting = Waiting { ticket: self.take_ticket(), since: now, worker: waiter() };
+        let ticket = waiting.ticket;
+        self.streams.push_back(waiting);
+        Entry::Waits { ticket, until: None }
+    }
+
+    /// A call gives up waiting; false where it was given a worker before.
+    pub(crate) fn leave(&mut self, ticket: u64) -> bool {
+        let n_before = self.n_waiting();
+        self.calls.retain(|waiting| waiting.ticket != ticket);
+        self.streams.retain(|waiting| waiting.ticket != ticket);
+        self.note_length();
+        self.n_waiting() < n_before
+    }
+
+    /// A worker is free; `took` is how long it worked, where it did. Gives whom to tell that it has the worker now, and since
+    /// when that one waited.
+    pub(crate) fn finish(&mut self, took: Option<Duration>) -> Option<(W, Instant)> {
+        if let Some(took) = took {
+            self.service.add(took);
+        }
+        let next = match (self.is_streams_turn, self.calls.is_empty(), self.streams.is_empty()) {
+            (true, _, false) | (false, true, _) => self.streams.pop_front(),
+            (true, _, true) | (false, false, _) => self.calls.pop_front(),
+        };
+        self.is_streams_turn = !self.is_streams_turn;
+        self.note_length();
+        match next {
+            Some(waiting) => Some((waiting.worker, waiting.since)),
+            None => {
+                self.n_busy = self.n_busy.saturating_sub(1);
+                None
+            }
+        }
+    }
+
+    /// Calls, and requests of streams, that wait.
+    pub(crate) fn n_waiting(&self) -> usize {
+        self.calls.len() + self.streams.len()
+    }
+
+    /// Workers that work.
+    pub(crate) fn n_busy(&self) -> usize {
+        self.n_busy
+    }
+
+    /// How long a call that came now would wait, by what such calls took. Streams take turns with calls.
+    fn expected_wait(&self) -> Duration {
+        let n_calls = self.calls.len() + 1;
+        let n_ahead = n_calls + self.streams.len().min(n_calls);
+        self.service.times(n_ahead, self.n_workers)
+    }
+
+    fn is_standing(&self, now: Instant) -> bool {
+        self.standing_since
+            .is_some_and(|since| now.saturating_duration_since(since) >= self.max_wait)
+    }
+
+    /// As a call is told that comes now and may not wait.
+    pub(crate) fn refused(&self) -> Refused {
+        Refused { retry_after: self.expected_wait().clamp(RETRY_AFTER.0, RETRY_AFTER.1) }
+    }
+
+    fn take_ticket(&mut self) -> u64 {
+        self.next_ticket += 1;
+        self.next_ticket
+    }
+
+    fn note_length(&mut self) {
+        if self.calls.is_empty() {
+            self.standing_since = None;
+        }
+    }
+}
+
+/// How long calls took lately, each one counting an eighth. One that took much longer than usual counts as four times the
+/// usual only: a batch of 100,000 pods says little of the next listing, and a lane of nothing but such batches is learned in
+/// some twenty of them; until then those who wait longer than expected are what proves it.
+#[derive(Copy, Clone, Debug)]
+struct Mean {
+    seconds: f64,
+}
+
+impl Default for Mean {
+    fn default() -> Mean {
+        Mean { seconds: 1e-3 }
+    }
+}
+
+impl Mean {
+    const WEIGHT: f64 = 1.0 / 8.0;
+    const MOST: f64 = 4.0;
+    /// Less cannot be told from nothing.
+    const LEAST_SECONDS: f64 = 1e-6;
+
+    fn add(&mut self, took: Duration) {
+        let took = took.as_secs_f64().min(self.seconds * Mean::MOST);
+        self.seconds += (took - self.seconds) * Mean::WEIGHT;
+        self.seconds = self.seconds.max(Mean::LEAST_SECONDS);
+    }
+
+    /// What so many calls take that so many workers share.
+    #[expect(clippy::cast_precision_loss, reason = "a few thousand at most")]
+    fn times(self, n_calls: usize, n_workers: usize) -> Duration {
+        let seconds = self.seconds * n_calls as f64 / n_workers as f64;
+        Duration::try_from_secs_f64(seconds).unwrap_or(Duration::MAX)
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,175 @@
+//! The queue under a clock of the test's own.
+
+use std::collections::BTreeMap;
+
+use super::*;
+use proptest::prelude::*;
+
+const MS: Duration = Duration::from_millis(1);
+
+fn enter(queue: &mut Queue<u32>, now: Instant, who: u32) -> Result<Entry, Refused> {
+    queue.enter(now, None, || who)
+}
+
+#[test]
+fn whoever_finds_a_worker_idle_is_never_refused() {
+    let (mut queue, now) = (Queue::new(2, 100 * MS), Instant::now());
+    assert_eq!(enter(&mut queue, now, 1), Ok(Entry::Begun));
+    // Not even one whose time is over: it is its deadline that ends it then.
+    assert_eq!(queue.enter(now, Some(now), || 2), Ok(Entry::Begun));
+    assert!(matches!(enter(&mut queue, now, 3), Ok(Entry::Waits { .. })));
+    assert_eq!(queue.finish(Some(MS)).map(|(who, _)| who), Some(3));
+    assert_eq!((queue.finish(Some(MS)), queue.finish(Some(MS))), (None, None));
+    assert_eq!((queue.n_busy(), queue.n_waiting()), (0, 0));
+}
+
+#[test]
+fn a_burst_may_wait_and_a_standing_queue_may_not() {
+    let (mut queue, start) = (Queue::new(1, 100 * MS), Instant::now());
+    for who in 0..1_000 {
+        let _ = enter(&mut queue, start, who);
+    }
+    // By default a call is thought to take a millisecond.
+    assert_eq!(queue.n_waiting(), 100);
+    let refused = enter(&mut queue, start, 0).unwrap_err();
+    assert!(refused.retry_after > 100 * MS && refused.retry_after < 102 * MS, "{refused:?}");
+    // Half of them served, the others still waiting: not short of a burst, but it has lasted.
+    for _ in 0..50 {
+        queue.finish(Some(MS));
+    }
+    assert!(enter(&mut queue, start + 50 * MS, 0).is_ok());
+    assert!(enter(&mut queue, start + 100 * MS, 0).is_err());
+    while queue.n_waiting() > 0 {
+        assert!(enter(&mut queue, start + 100 * MS, 0).is_err());
+        queue.finish(Some(MS));
+    }
+    assert!(enter(&mut queue, start + 100 * MS, 0).is_ok());
+}
+
+#[test]
+fn whoever_waits_longer_than_was_expected_proves_that_there_is_too_much() {
+    let (mut queue, start) = (Queue::new(1, 100 * MS), Instant::now());
+    assert_eq!(enter(&mut queue, start, 0), Ok(Entry::Begun));
+    assert!(enter(&mut queue, start, 1).is_ok());
+    assert!(enter(&mut queue, start + 99 * MS, 2).is_ok());
+    assert!(enter(&mut queue, start + 101 * MS, 3).is_err());
+}
+
+#[test]
+fn nobody_waits_beyond_its_deadline_or_its_patience() {
+    let (mut queue, now) = (Queue::new(1, 100 * MS), Instant::now());
+    assert_eq!(enter(&mut queue, now, 0), Ok(Entry::Begun));
+    assert!(queue.enter(now, Some(now + MS / 2), || 1).is_err());
+    let at = now + 5 * MS;
+    let entry = queue.enter(now, Some(at), || 1).unwrap();
+    assert!(matches!(entry, Entry::Waits { until, .. } if until == Some(at)), "{entry:?}");
+    let entry = enter(&mut queue, now, 2).unwrap();
+    let patience = Some(now + 1_000 * MS);
+    assert!(matches!(entry, Entry::Waits { until, .. } if until == patience), "{entry:?}");
+}
+
+#[test]
+fn streams_and_calls_take_turns() {
+    let (mut queue, now) = (Queue::new(1, 100 * MS), Instant::now());
+    assert_eq!(queue.enter_patiently(now, || 0), Entry::Begun);
+    for who in [10, 11, 12] {
+        queue.enter_patiently(now, || who);
+    }
+    // Streams that wait are no reason to refuse a call.
+    for who in [1, 2] {
+        assert!(enter(&mut queue, now + 500 * MS, who).is_ok());
+    }
+    let order: Vec<u32> = std::iter::from_fn(|| queue.finish(None)).map(|(who, _)| who).collect();
+    assert_eq!(order, [1, 10, 2, 11, 12]);
+}
+
+#[test]
+fn whoever_leaves_is_never_told() {
+    let (mut queue, now) = (Queue::new(1, 100 * MS), Instant::now());
+    assert_eq!(enter(&mut queue, now, 0), Ok(Entry::Begun));
+    let Ok(Entry::Waits { ticket, .. }) = enter(&mut queue, now, 1) else { panic!("it waits") };
+    assert!(queue.leave(ticket));
+    assert!(!queue.leave(ticket));
+    assert_eq!(queue.finish(Some(MS)), None);
+}
+
+#[test]
+fn one_giant_does_not_make_dwarfs_of_the_next_burst() {
+    let mut mean = Mean::default();
+    mean.add(Duration::from_secs(60));
+    assert!(mean.seconds < 1.4e-3, "{mean:?}");
+    for _ in 0..25 {
+        mean.add(Duration::from_secs(1));
+    }
+    assert!(mean.seconds > 0.5, "{mean:?}");
+}
+
+/// What is left of a call's service.
+type Work = BTreeMap<u32, Duration>;
+
+proptest! {
+    /// Any load, any service times: never more work than there are workers, none idle while anybody waits, none refused while
+    /// one is idle; and where calls take what they are thought to take, nobody who was let in waits much longer than the limit.
+    #[test]
+    fn load_of_every_kind(
+        n_workers in 1_usize..5,
+        service_us in 100_u64..3_000,
+        is_even in any::<bool>(),
+        arrivals in prop::collection::vec((0_u64..2_000, 1_u64..20, any::<bool>()), 1..800),
+    ) {
+        let max_wait = 20 * MS;
+        let (mut queue, mut now) = (Queue::new(n_workers, max_wait), Instant::now());
+        let mut work = Work::new();
+        let mut longest = Duration::ZERO;
+        for (who, (gap_us, weight, is_stream)) in (0_u32..).zip(arrivals) {
+            let gap = Duration::from_micros(gap_us);
+            pass(&mut queue, &mut work, &mut now, gap, service_us, &mut longest);
+            let is_stream = is_stream && !is_even;
+            let service = Duration::from_micros(service_us * if is_even { 1 } else { weight });
+            let was_idle = queue.n_busy() < n_workers;
+            let entry = if is_stream {
+                Ok(queue.enter_patiently(now, || who))
+            } else {
+                enter(&mut queue, now, who)
+            };
+            prop_assert!(!was_idle || entry == Ok(Entry::Begun));
+            if entry == Ok(Entry::Begun) {
+                work.insert(who, service);
+            }
+            prop_assert!(queue.n_busy() <= n_workers);
+            prop_assert_eq!(queue.n_busy(), work.len());
+            prop_assert!(queue.n_waiting() == 0 || queue.n_busy() == n_workers);
+        }
+        if is_even {
+            // While it is still learning what a call takes it may be wrong by three times.
+            prop_assert!(longest <= max_wait * 4, "{longest:?}");
+        }
+    }
+}
+
+/// Lets time pass: whoever is done hands its worker on.
+fn pass(
+    queue: &mut Queue<u32>,
+    work: &mut Work,
+    now: &mut Instant,
+    mut gap: Duration,
+    service_us: u64,
+    longest: &mut Duration,
+) {
+    let service = Duration::from_micros(service_us);
+    while let Some((&who, &left)) = work.iter().min_by_key(|(_, left)| **left) {
+        let step = left.min(gap);
+        *now += step;
+        gap -= step;
+        work.values_mut().for_each(|left| *left -= step);
+        if left > step {
+            return;
+        }
+        work.remove(&who);
+        if let Some((next, since)) = queue.finish(Some(service)) {
+            *longest = (*longest).max(*now - since);
+            work.insert(next, service);
+        }
+    }
+    *now += gap;
+}

@@ -1,0 +1,229 @@
+//! Workers: the queue of a lane as calls meet it. The lock is held for as long as it takes to look at a few numbers.
+
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::{Duration, Instant};
+
+use tokio::sync::oneshot;
+
+use super::queue::{Entry, Queue, Refused};
+use super::{Lane, overloaded};
+use crate::clock;
+use crate::grpc::CallError;
+use crate::telemetry::AdmissionCounts;
+
+/// The workers of one lane. Clones are the same workers.
+#[derive(Clone)]
+pub(crate) struct Workers(Arc<Shared>);
+
+struct Shared {
+    lane: Lane,
+    queue: Mutex<Queue<oneshot::Sender<Worker>>>,
+    counts: AdmissionCounts,
+}
+
+/// One worker, for as long as this lives; the next in the queue has it then.
+pub(crate) struct Worker {
+    workers: Workers,
+    began: Option<Instant>,
+}
+
+impl Workers {
+    pub(crate) fn new(
+        lane: Lane,
+        n_workers: usize,
+        max_queue_time: Duration,
+        counts: AdmissionCounts,
+    ) -> Workers {
+        let queue = Mutex::new(Queue::new(n_workers, lane.wait_limit(max_queue_time)));
+        Workers(Arc::new(Shared { lane, queue, counts }))
+    }
+
+    /// Whether a call that came now would be let in, before anything of it is read.
+    ///
+    /// # Errors
+    /// [`CallError::Overloaded`]
+    pub(crate) fn check(&self, now: Instant, deadline: Option<Instant>) -> Result<(), CallError> {
+        self.queue().check(now, deadline).map_err(too_long)
+    }
+
+    /// Waits for a worker, within the lane's limits and the deadline.
+    ///
+    /// # Errors
+    /// [`CallError::Overloaded`] where that would take too long, or did; [`CallError::DeadlineExceeded`].
+    pub(crate) async fn take(&self, deadline: Option<Instant>) -> Result<Worker, CallError> {
+        let (told, worker) = oneshot::channel();
+        let now = clock::now();
+        let entry = self.queue().enter(now, deadline, || told).map_err(|refused| {
+            self.0.counts.count_refused(self.0.lane);
+            too_long(refused)
+        })?;
+        self.wait(entry, worker, now, deadline).await
+    }
+
+    /// Waits for a worker for as long as it takes, or until the deadline.
+    ///
+    /// # Errors
+    /// [`CallError::DeadlineExceeded`]
+    pub(crate) async fn take_patiently(
+        &self,
+        deadline: Option<Instant>,
+    ) -> Result<Worker, CallError> {
+        let (told, worker) = oneshot::channel();
+        let now = clock::now();
+        let entry = self.queue().enter_patiently(now, || told);
+        self.wait(entry, worker, now, deadline).await
+    }
+
+    async fn wait(
+        &self,
+        entry: Entry,
+        worker: oneshot::Receiver<Worker>,
+        since: Instant,
+        deadline: Option<Instant>,
+    ) -> Result<Worker, CallError> {
+        let (ticket, until) = match entry {
+            Entry::Begun => {
+                self.0.counts.record_wait(self.0.lane, Duration::ZERO);
+                return Ok(Worker { workers: self.clone(), began: None });
+            }
+            Entry::Waits { ticket, until } => (ticket, until.or(deadline)),
+        };
+        let mut place = Place { workers: self, ticket, worker };
+        let given = match until {
+            None => (&mut place.worker).await.ok(),
+            Some(at) => match tokio::time::timeout_at(at.into(), &mut place.worker).await {
+                Ok(given) => given.ok(),
+                Err(_) => None,
+            },
+        };
+        drop(place);
+        let now = clock::now();
+        self.0.counts.record_wait(self.0.lane, now.saturating_duration_since(since));
+        match given {
+            Some(worker) => Ok(worker),
+            None if deadline.is_some_and(|at| at <= now) => Err(CallError::DeadlineExceeded),
+            None => {
+                self.0.counts.count_refused(self.0.lane);
+                Err(too_long(self.queue().refused()))
+            }
+        }
+    }
+
+    /// Calls that wait, and workers that work.
+    pub(crate) fn load(&self) -> (usize, usize) {
+        let queue = self.queue();
+        (queue.n_waiting(), queue.n_busy())
+    }
+
+    /// Hands a worker on.
+    fn finish(&self, took: Option<Duration>) {
+        let next = self.queue().finish(took);
+        if let Some((told, _)) = next {
+            let worker = Worker { workers: self.clone(), began: None };
+            // Whoever waits leaves the queue before it stops listening, so it does listen. Were it not to, the worker would be
+            // dropped here, and go to the next.
+            drop(told.send(worker));
+        }
+    }
+
+    fn queue(&self) -> MutexGuard<'_, Queue<oneshot::Sender<Worker>>> {
+        // Nothing panics under it that could leave it half changed.
+        self.0.queue.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl Worker {
+    /// The work begins: from here on its time counts as service.
+    pub(crate) fn begin(&mut self) {
+        self.began = Some(clock::now());
+    }
+}
+
+impl Drop for Worker {
+    fn drop(&mut self) {
+        let took = self.began.map(|began| clock::now().saturating_duration_since(began));
+        self.workers.finish(took);
+    }
+}
+
+/// A place in the queue; left when dropped, for the caller may go away. A worker that was given just before goes to the next.
+struct Place<'a> {
+    workers: &'a Workers,
+    ticket: u64,
+    worker: oneshot::Receiver<Worker>,
+}
+
+impl Drop for Place<'_> {
+    fn drop(&mut self) {
+        self.workers.queue().leave(self.ticket);
+    }
+}
+
+fn too_long(refused: Refused) -> CallError {
+    overloaded("calls would wait too long for a worker", refused.retry_after)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::telemetry::Metrics;
+
+    fn one() -> Workers {
+        let counts = Metrics::new().admission().clone();
+        Workers::new(Lane::Decision, 1, Duration::from_secs(60), counts)
+    }
+
+    /// A caller that goes away while it waits leaves no gap in the queue, and takes no worker with it.
+    #[tokio::test]
+    async fn whoever_goes_away_is_passed_over() {
+        let workers = one();
+        let first = workers.take(None).await.unwrap();
+        let mut gone = Box::pin(workers.take(None));
+        let mut next = Box::pin(workers.take(None));
+        for waiting in [&mut gone, &mut next] {
+            assert!(
+                std::future::poll_fn(|cx| {
+                    std::task::Poll::Ready(waiting.as_mut().poll(cx).is_pending())
+                })
+                .await
+            );
+        }
+        assert_eq!(workers.load(), (2, 1));
+        drop(gone);
+        assert_eq!(workers.load(), (1, 1));
+        drop(first);
+        drop(next.await.unwrap());
+        assert_eq!(workers.load(), (0, 0));
+    }
+
+    /// It was given a worker and never looked.
+    #[tokio::test]
+    async fn a_worker_given_to_nobody_goes_to_the_next() {
+        let workers = one();
+        let first = workers.take(None).await.unwrap();
+        let mut waits = Box::pin(workers.take(None));
+        assert!(
+            std::future::poll_fn(|cx| {
+                std::task::Poll::Ready(waits.as_mut().poll(cx).is_pending())
+            })
+            .await
+        );
+        drop(first);
+        assert_eq!(workers.load(), (0, 1));
+        drop(waits);
+        assert_eq!(workers.load(), (0, 0));
+    }
+
+    #[tokio::test]
+    async fn a_deadline_ends_the_waiting() {
+        let workers = one();
+        let first = workers.take(None).await.unwrap();
+        let at = clock::now() + Duration::from_millis(20);
+        assert_eq!(workers.take_patiently(Some(at)).await.err(), Some(CallError::DeadlineExceeded));
+        // By now it has passed: nothing could be done in time.
+        let late = workers.take(Some(at)).await.err();
+        assert!(matches!(late, Some(CallError::Overloaded { .. })), "{late:?}");
+        assert_eq!(workers.load(), (0, 1));
+        drop(first);
+    }
+}

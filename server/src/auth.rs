@@ -1,0 +1,200 @@
+//! Who calls, and what it may do: a caller is a user with groups, by its certificate or its bearer token, and its roles say
+//! which methods it may call.
+
+mod caller;
+mod role;
+mod access;
+mod binding;
+mod token;
+mod bearer;
+mod reload;
+pub(crate) mod http;
+
+pub(crate) use access::Access;
+pub use binding::RoleBinding;
+pub use caller::{Caller, Means};
+pub(crate) use reload::TokenFile;
+pub use role::{Role, Roles};
+pub use token::Tokens;
+
+use std::path::Path;
+use std::sync::{Arc, OnceLock};
+
+use ::http::HeaderMap;
+use arc_swap::ArcSwap;
+
+use crate::clock;
+use crate::config::ConfigError;
+use crate::grpc::CallError;
+use crate::runtime::{Peer, PeerCertificate, ReadError};
+use crate::telemetry::{AuthCounts, AuthOutcome};
+use binding::RoleBindings;
+
+/// Names callers. Without credentials to check, everybody may do everything: such a server listens on loopback, or was told
+/// `--insecure`.
+pub(crate) struct Auth {
+    nobody: Arc<Caller>,
+    /// What callers are known by; `None`: nobody is asked.
+    known: Option<Known>,
+}
+
+/// Why the tokens of a file cannot be taken.
+#[derive(Debug, thiserror::Error)]
+pub enum TokenFileError {
+    /// It cannot be read.
+    #[error("the token file: {0}")]
+    Read(#[from] ReadError),
+    /// It is not as it should be; every mistake is named by its line.
+    #[error("the token file {0}")]
+    Invalid(ConfigError),
+}
+
+struct Known {
+    /// As the file was when it last made sense; empty without one.
+    tokens: ArcSwap<Tokens>,
+    takes_tokens: bool,
+    takes_certificates: bool,
+    bindings: RoleBindings,
+    counts: AuthCounts,
+}
+
+impl Auth {
+    /// Asks nobody who it is.
+    pub(crate) fn open() -> Auth {
+        Auth { nobody: Arc::new(Caller::unauthenticated(Roles::ALL)), known: None }
+    }
+
+    /// Knows callers by the tokens of a file and, where the listeners check certificates of clients, by those. [`Auth::open`]
+    /// with neither.
+    ///
+    /// # Errors
+    /// [`TokenFileError::Invalid`] with every mistake of the file.
+    pub(crate) fn new(
+        tokens: Option<&TokenFile>,
+        role_bindings: &[RoleBinding],
+        takes_certificates: bool,
+        counts: AuthCounts,
+    ) -> Result<Auth, TokenFileError> {
+        if tokens.is_none() && !takes_certificates {
+            return Ok(Auth::open());
+        }
+        let bindings = RoleBindings::new(role_bindings);
+        let takes_tokens = tokens.is_some();
+        let tokens = match tokens {
+            Some(file) => {
+                token::warn_if_exposed(file.path());
+                token::parse(file.path(), file.bytes(), &bindings)
+                    .map_err(TokenFileError::Invalid)?
+            }
+            None => Tokens::default(),
+        };
+        let known = Known {
+            tokens: ArcSwap::from_pointee(tokens),
+            takes_tokens,
+            takes_certificates,
+            bindings,
+            counts,
+        };
+        Ok(Auth { known: Some(known), ..Auth::open() })
+    }
+
+    /// Whether callers have to say who they are.
+    pub(crate) fn is_open(&self) -> bool {
+        self.known.is_none()
+    }
+
+    /// Whom a call comes from.
+    ///
+    /// # Errors
+    /// `UNAUTHENTICATED` for a credential that is not known.
+    pub(crate) fn authenticate(
+        &self,
+        peer: Option<&Peer>,
+        headers: &HeaderMap,
+    ) -> Result<Arc<Caller>, CallError> {
+        match &self.known {
+            None => Ok(self.nobody.clone()),
+            Some(known) => known.authenticate(peer, headers),
+        }
+    }
+
+    /// Takes the token file as it is now. One that cannot be used changes nothing: the tokens of before stay.
+    ///
+    /// # Errors
+    /// [`ConfigError`] with every mistake of the file.
+    fn reload_tokens(&self, path: &Path, bytes: &[u8]) -> Result<(), ConfigError> {
+        let Some(known) = &self.known else { return Ok(()) };
+        token::warn_if_exposed(path);
+        let parsed = token::parse(path, bytes, &known.bindings);
+        known.counts.count_reload(parsed.is_ok());
+        known.tokens.store(Arc::new(parsed?));
+        Ok(())
+    }
+}
+
+impl Known {
+    fn authenticate(
+        &self,
+        peer: Option<&Peer>,
+        headers: &HeaderMap,
+    ) -> Result<Arc<Caller>, CallError> {
+        let certified = peer.and_then(|peer| Some((peer, peer.certificate.as_ref()?)));
+        // A token comes first: whoever sends one means to be known by it.
+        let (means, found) = match (bearer::token(headers), certified) {
+            (Ok(Some(token)), _) => (Means::Token, self.by_token(token)),
+            (Err(reason), _) => (Means::Token, Err(reason)),
+            (Ok(None), Some((peer, certificate))) => {
+                (Means::Certificate, self.by_certificate(certificate, &peer.caller))
+            }
+            (Ok(None), None) => (Means::Nothing, Err(self.what_to_send())),
+        };
+        let outcome = if found.is_ok() { AuthOutcome::Authenticated } else { AuthOutcome::Refused };
+        self.counts.count(means, outcome);
+        found.map_err(|reason| CallError::Unauthenticated { reason: reason.to_owned() })
+    }
+
+    fn by_token(&self, token: &[u8]) -> Result<Arc<Caller>, &'static str> {
+        if !self.takes_tokens {
+            return Err("this server knows nobody by a bearer token: send a client certificate");
+        }
+        self.tokens.load().holder(token).ok_or("the bearer token is not known")
+    }
+
+    /// As Kubernetes has it: the user is the subject's common name, the groups are its organizations. Worked out once a connection.
+    fn by_certificate(
+        &self,
+        certificate: &PeerCertificate,
+        caller: &OnceLock<Arc<Caller>>,
+    ) -> Result<Arc<Caller>, &'static str> {
+        // The handshake may be long ago.
+        if certificate.not_after < clock::unix_seconds() {
+            return Err("the client certificate has expired since the connection was made");
+        }
+        if let Some(caller) = caller.get() {
+            return Ok(caller.clone());
+        }
+        let Some(user) = certificate.common_name.as_deref().filter(|name| !name.is_empty()) else {
+            return Err("the subject of the client certificate has no common name (CN)");
+        };
+        let groups = &certificate.organizations;
+        let caller = caller.get_or_init(|| {
+            let roles = self.bindings.roles_of(user, groups);
+            let (user, groups) = (user.into(), groups.clone().into());
+            Arc::new(Caller { user, groups, roles, means: Means::Certificate })
+        });
+        Ok(caller.clone())
+    }
+
+    fn what_to_send(&self) -> &'static str {
+        match (self.takes_tokens, self.takes_certificates) {
+            (true, true) => {
+                "send a bearer token (`authorization: Bearer TOKEN`) or a client certificate"
+            }
+            (true, false) => "send a bearer token (`authorization: Bearer TOKEN`)",
+            (false, _) => "send a client certificate",
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,112 @@
+//! Role: what a caller may do.
+
+use std::fmt;
+
+/// What a caller may do. Every role but `reader` may also read; `admin` may do everything.
+#[derive(Copy, Clone, Debug, PartialEq, Eq, Hash)]
+#[repr(u8)]
+pub enum Role {
+    /// Asks, and changes nothing: listings, dry runs, explanations, simulations, lifecycle decisions.
+    Reader,
+    /// Places, preempts and binds pods.
+    Scheduler,
+    /// Tells what the cluster is.
+    Feeder,
+    /// Is granted names, volumes and fences.
+    Lifecycle,
+    /// Everything, force deletion and breaking an attachment included.
+    Admin,
+}
+
+impl Role {
+    /// Every role.
+    pub const ALL: [Role; 5] =
+        [Role::Reader, Role::Scheduler, Role::Feeder, Role::Lifecycle, Role::Admin];
+
+    /// As it is written in files and messages.
+    #[must_use]
+    pub fn name(self) -> &'static str {
+        match self {
+            Role::Reader => "reader",
+            Role::Scheduler => "scheduler",
+            Role::Feeder => "feeder",
+            Role::Lifecycle => "lifecycle",
+            Role::Admin => "admin",
+        }
+    }
+
+    /// The role of this name.
+    #[must_use]
+    pub fn named(name: &str) -> Option<Role> {
+        Role::ALL.into_iter().find(|role| role.name() == name)
+    }
+
+    /// All names, for messages.
+    pub(crate) fn names() -> String {
+        Role::ALL.map(|role| format!("`{role}`")).join(", ")
+    }
+}
+
+impl fmt::Display for Role {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.name())
+    }
+}
+
+/// A set of roles.
+#[derive(Copy, Clone, Debug, Default, PartialEq, Eq)]
+pub struct Roles(u8);
+
+impl Roles {
+    /// None.
+    pub const NONE: Roles = Roles(0);
+    /// Every one.
+    pub const ALL: Roles = Roles(0b1_1111);
+
+    /// With `role` too.
+    #[must_use]
+    pub fn with(self, role: Role) -> Roles {
+        Roles(self.0 | 1 << role as u8)
+    }
+
+    /// With all of `others` too.
+    #[must_use]
+    pub fn and(self, others: Roles) -> Roles {
+        Roles(self.0 | others.0)
+    }
+
+    /// Each of them, by name.
+    pub fn names(self) -> impl Iterator<Item = &'static str> {
+        let has = move |role: &Role| self.0 & 1 << *role as u8 != 0;
+        Role::ALL.into_iter().filter(has).map(Role::name)
+    }
+
+    /// Whether what `role` may do is allowed by one of these.
+    #[must_use]
+    pub fn allow(self, role: Role) -> bool {
+        let has = |role: Role| self.0 & 1 << role as u8 != 0;
+        has(Role::Admin) || has(role) || (role == Role::Reader && self != Roles::NONE)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_role_reads_and_admin_does_all() {
+        for has in Role::ALL {
+            assert_eq!(Role::named(has.name()), Some(has));
+            let roles = Roles::NONE.with(has);
+            assert_eq!(roles.names().collect::<Vec<_>>(), [has.name()]);
+            for asked in Role::ALL {
+                let expected = has == asked || has == Role::Admin || asked == Role::Reader;
+                assert_eq!(roles.allow(asked), expected, "{has} asks for {asked}");
+            }
+        }
+        let none = Role::ALL.into_iter().any(|role| Roles::NONE.allow(role));
+        assert!(!none && Role::named("Admin").is_none());
+        let all = Role::ALL.into_iter().fold(Roles::NONE, Roles::with);
+        assert_eq!(all, Roles::ALL);
+    }
+}

@@ -1,0 +1,82 @@
+//! The section `audit`: where a line is written of each call that changes something.
+
+use std::path::{Path, PathBuf};
+
+use super::decode::{self, Cursor};
+
+/// Lines that may wait unless told otherwise.
+const MAX_WAITING: usize = 16_384;
+
+/// Where audit lines go, and how many may wait.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct AuditOptions {
+    /// Where they go (`audit.file`). Without it, to the log where callers are asked who they are, and nowhere where they are not.
+    pub target: Option<AuditTarget>,
+    /// Lines that wait to be written, and calls under way that will have one: whatever else would change something is refused.
+    pub max_waiting: usize,
+}
+
+impl Default for AuditOptions {
+    fn default() -> AuditOptions {
+        AuditOptions { target: None, max_waiting: MAX_WAITING }
+    }
+}
+
+/// A place for audit lines.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum AuditTarget {
+    /// A file, which is appended to, and opened anew on SIGHUP.
+    File(PathBuf),
+    /// Standard error: `-`.
+    StandardError,
+}
+
+/// What flags, variables or a file say of it.
+#[derive(Clone, Debug, Default, PartialEq, Eq, clap::Args)]
+pub struct AuditOverrides {
+    /// File for a JSON line of each call that changes something, `-` for standard error [default: the log where callers are
+    /// authenticated, else nowhere]
+    #[arg(long, env = "BERTH_AUDIT_LOG", value_name = "FILE")]
+    pub audit_log: Option<PathBuf>,
+}
+
+impl AuditOverrides {
+    /// These, and where they say nothing, what `file` says.
+    pub(super) fn over(&self, file: &AuditOverrides) -> AuditOptions {
+        let path = self.audit_log.as_ref().or(file.audit_log.as_ref());
+        let target = path.map(|path| match path == Path::new("-") {
+            true => AuditTarget::StandardError,
+            false => AuditTarget::File(path.clone()),
+        });
+        AuditOptions { target, ..AuditOptions::default() }
+    }
+}
+
+/// The field `audit` of the file. `directory` is where relative paths start.
+pub(super) fn of_file(value: Cursor<'_>, directory: &Path) -> Option<AuditOverrides> {
+    value.object(|fields| {
+        let file = fields.take("file", |value| {
+            let text = decode::text(value)?;
+            if text.is_empty() {
+                value.report("must not be empty");
+                return None;
+            }
+            Some(if text == "-" { text.into() } else { directory.join(text) })
+        });
+        AuditOverrides { audit_log: file }
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_dash_is_standard_error_and_the_flag_wins() {
+        let of = |path: Option<&str>| AuditOverrides { audit_log: path.map(Into::into) };
+        let target = |flag, file| of(flag).over(&of(file)).target;
+        assert_eq!(target(None, None), None);
+        assert_eq!(target(None, Some("-")), Some(AuditTarget::StandardError));
+        assert_eq!(target(Some("a"), Some("-")), Some(AuditTarget::File("a".into())));
+    }
+}

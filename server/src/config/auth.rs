@@ -1,0 +1,156 @@
+//! The section `auth`: by what callers are known besides their certificates, and what they may do.
+
+use std::path::{Path, PathBuf};
+
+use super::ConfigError;
+use super::decode::{self, Cursor};
+use crate::auth::{Role, RoleBinding};
+
+/// By what callers are known, and what they may do.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct AuthOptions {
+    /// Bearer tokens, in the form of Kubernetes' static token file (`auth.tokenFile`).
+    pub token_file: Option<PathBuf>,
+    /// Roles of users and groups, besides those that groups such as `berth:scheduler` have by their names (`auth.roleBindings`).
+    pub role_bindings: Vec<RoleBinding>,
+}
+
+/// What flags, variables or a file say of it.
+#[derive(Clone, Debug, Default, PartialEq, Eq, clap::Args)]
+pub struct AuthOverrides {
+    /// Bearer tokens by which callers are known: CSV lines of token, user, uid, "groups", as in Kubernetes' static token file
+    #[arg(long, env = "BERTH_TOKEN_FILE", value_name = "FILE")]
+    pub token_file: Option<PathBuf>,
+    /// The field `auth.roleBindings` of a file; no flag.
+    #[arg(skip)]
+    pub role_bindings: Vec<RoleBinding>,
+}
+
+impl AuthOverrides {
+    /// These, and where they say nothing, what `file` says; `takes_certificates` where clients are known by those.
+    ///
+    /// # Errors
+    /// Roles where nobody is asked who it is: they would bind nobody.
+    pub(super) fn over(
+        &self,
+        file: &AuthOverrides,
+        takes_certificates: bool,
+    ) -> Result<AuthOptions, ConfigError> {
+        let token_file = self.token_file.clone().or_else(|| file.token_file.clone());
+        if token_file.is_none() && !takes_certificates && !file.role_bindings.is_empty() {
+            return Err(ConfigError::Setting {
+                name: "auth.roleBindings".to_owned(),
+                reason: "only mean something where callers are known: name a file of tokens (`auth.tokenFile`, `--token-file`) or the authority of client certificates (`tls.clientCaFile`, `--tls-client-ca-file`)"
+                    .to_owned(),
+            });
+        }
+        Ok(AuthOptions { token_file, role_bindings: file.role_bindings.clone() })
+    }
+}
+
+/// The field `auth` of the file. `directory` is where relative paths start.
+pub(super) fn of_file(value: Cursor<'_>, directory: &Path) -> Option<AuthOverrides> {
+    value.object(|fields| AuthOverrides {
+        token_file: fields
+            .take("tokenFile", |path| decode::text(path).map(|text| directory.join(text))),
+        role_bindings: fields.take_or_default("roleBindings", |list| list.list(binding)),
+    })
+}
+
+fn binding(value: Cursor<'_>) -> Option<RoleBinding> {
+    let (role, users, groups) = value.object(|fields| {
+        if !has(fields.object(), "role") {
+            fields.object().report("`role` is missing");
+        }
+        (
+            fields.take("role", role),
+            fields.take_or_default("users", names),
+            fields.take_or_default("groups", names),
+        )
+    })?;
+    if users.is_empty() && groups.is_empty() {
+        value.report("names neither `users` nor `groups`");
+    }
+    Some(RoleBinding { role: role?, users, groups })
+}
+
+fn has(object: Cursor<'_>, name: &str) -> bool {
+    let super::document::Value::Map(entries) = object.value() else { return false };
+    entries.iter().any(|entry| entry.key == name)
+}
+
+fn role(value: Cursor<'_>) -> Option<Role> {
+    let text = decode::text(value)?;
+    let role = Role::named(&text);
+    if role.is_none() {
+        value.report(format!("`{text}` is not one of {}", Role::names()));
+    }
+    role
+}
+
+fn names(list: Cursor<'_>) -> Option<Vec<String>> {
+    list.list(|name| {
+        let text = decode::text(name)?;
+        if text.is_empty() {
+            name.report("must not be empty");
+        }
+        Some(text)
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::config::decode::Reader;
+    use crate::config::document;
+
+    fn read(text: &str) -> Result<AuthOverrides, Vec<String>> {
+        let document = document::parse(text).unwrap();
+        let reader = Reader::default();
+        let read = of_file(reader.root(&document), Path::new("/etc/berth"));
+        let problems = reader.into_problems();
+        match problems.is_empty() {
+            true => Ok(read.unwrap()),
+            false => Err(problems.iter().map(ToString::to_string).collect()),
+        }
+    }
+
+    #[test]
+    fn bindings_name_a_role_and_who_has_it() {
+        let text = "tokenFile: t.csv\nroleBindings:\n- role: scheduler\n  users: [jane]\n- {role: admin, groups: [ops, on-call]}\n";
+        let read = read(text).unwrap();
+        assert_eq!(read.token_file, Some("/etc/berth/t.csv".into()));
+        let of = |role, users: &[&str], groups: &[&str]| RoleBinding {
+            role,
+            users: users.iter().map(|name| (*name).to_owned()).collect(),
+            groups: groups.iter().map(|name| (*name).to_owned()).collect(),
+        };
+        let expected =
+            [of(Role::Scheduler, &["jane"], &[]), of(Role::Admin, &[], &["ops", "on-call"])];
+        assert_eq!(read.role_bindings, expected);
+    }
+
+    #[test]
+    fn every_mistake_names_its_line() {
+        let text = "roleBindings:\n- users: [a]\n- role: boss\n  groups: [b]\n- role: admin\n- role: admin\n  users: [\"\"]\n  group: [x]\n";
+        let expected = [
+            "line 2: `roleBindings[0]`: `role` is missing",
+            "line 3: `roleBindings[1].role`: `boss` is not one of `reader`, `scheduler`, `feeder`, `lifecycle`, `admin`",
+            "line 5: `roleBindings[2]`: names neither `users` nor `groups`",
+            "line 7: `roleBindings[3].users[0]`: must not be empty",
+            "line 8: `roleBindings[3].group`: unknown field",
+        ];
+        assert_eq!(read(text).unwrap_err(), expected);
+    }
+
+    #[test]
+    fn roles_need_callers_that_are_known() {
+        let file = read("roleBindings: [{role: admin, users: [a]}]").unwrap();
+        let flags = AuthOverrides::default();
+        let error = flags.over(&file, false).unwrap_err().to_string();
+        assert!(error.starts_with("auth.roleBindings: only mean something where"), "{error}");
+        assert_eq!(flags.over(&file, true).unwrap().role_bindings.len(), 1);
+        let flags = AuthOverrides { token_file: Some("t".into()), ..flags };
+        assert_eq!(flags.over(&file, false).unwrap().token_file, Some("t".into()));
+    }
+}

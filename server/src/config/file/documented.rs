@@ -1,0 +1,147 @@
+//! `docs/configuration.md` names every field, flag, variable and default that there is, and nothing else.
+
+use std::collections::BTreeSet;
+
+use clap::{Arg, CommandFactory as _};
+
+use super::*;
+use crate::cli::Cli;
+
+/// A variable that no flag stands beside.
+const WITHOUT_FLAG: [&str; 1] = ["BERTH_LOG"];
+
+fn page() -> String {
+    let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("../docs/configuration.md");
+    std::fs::read_to_string(path).unwrap()
+}
+
+/// What one line of a table says, each without its back-ticks; empty where there is none.
+#[derive(Debug, Default, Clone)]
+struct Setting {
+    field: String,
+    flag: String,
+    variable: String,
+    default: String,
+}
+
+/// The lines of all tables that have these columns first.
+fn settings(columns: &[&str]) -> Vec<Setting> {
+    let head = format!("| {} |", columns.join(" | "));
+    let page = page();
+    let mut settings = Vec::new();
+    let mut in_table = false;
+    for line in page.lines() {
+        in_table = line.starts_with('|') && (in_table || line.starts_with(&head));
+        if !in_table || line.starts_with(&head) || line.starts_with("|---") {
+            continue;
+        }
+        let cells =
+            line.trim_start_matches('|').split('|').map(|cell| cell.trim().replace('`', ""));
+        let mut setting = Setting::default();
+        for (column, cell) in columns.iter().zip(cells) {
+            match *column {
+                "field" => setting.field = cell,
+                "flag" => setting.flag = cell,
+                "variable" => setting.variable = cell,
+                _ => setting.default = cell,
+            }
+        }
+        settings.push(setting);
+    }
+    assert!(!settings.is_empty(), "no table has the columns {columns:?}");
+    settings
+}
+
+fn of_serve() -> Vec<Setting> {
+    settings(&["field", "flag", "variable", "default"])
+}
+
+/// The flags of a command, without `--help`.
+fn flags(command: &str) -> Vec<Arg> {
+    let cli = Cli::command();
+    let command = cli.find_subcommand(command).unwrap();
+    command.get_arguments().filter(|arg| arg.get_id() != "help").cloned().collect()
+}
+
+fn flag(arg: &Arg) -> String {
+    arg.get_long().map(|long| format!("--{long}")).unwrap_or_default()
+}
+
+fn variable(arg: &Arg) -> String {
+    arg.get_env().map(|name| name.to_string_lossy().into_owned()).unwrap_or_default()
+}
+
+/// What its help says that it is without the flag.
+fn default(arg: &Arg) -> Option<String> {
+    let values: Vec<_> =
+        arg.get_default_values().iter().map(|value| value.to_string_lossy()).collect();
+    if !values.is_empty() {
+        return Some(values.join(","));
+    }
+    let help = arg.get_help()?.to_string();
+    let (_, default) = help.split_once("[default: ")?;
+    Some(default.strip_suffix(']')?.replace('`', ""))
+}
+
+/// That the table has a line for each flag, with its variable and default, and no line for another.
+fn compare(flags: &[Arg], settings: &[Setting]) {
+    for arg in flags {
+        let name = flag(arg);
+        let lines: Vec<_> = settings.iter().filter(|line| line.flag == name).collect();
+        let [line] = lines.as_slice() else {
+            panic!("docs/configuration.md has {} lines for `{name}`", lines.len());
+        };
+        assert_eq!(line.variable, variable(arg), "the variable of `{name}`");
+        if let Some(default) = default(arg) {
+            assert_eq!(line.default, default, "the default of `{name}`");
+        }
+    }
+    let known: BTreeSet<String> = flags.iter().map(flag).collect();
+    for line in settings {
+        assert!(line.flag.is_empty() || known.contains(&line.flag), "no flag: {line:?}");
+        let alone = line.flag.is_empty() && !line.variable.is_empty();
+        assert!(!alone || WITHOUT_FLAG.contains(&line.variable.as_str()), "no variable: {line:?}");
+    }
+}
+
+#[test]
+fn every_flag_and_variable_is_documented() {
+    let serve = flags("serve");
+    compare(&serve, &of_serve());
+    let known: BTreeSet<String> = serve.iter().map(flag).collect();
+    let mut schedule = flags("schedule");
+    schedule.retain(|arg| !known.contains(&flag(arg)));
+    compare(&schedule, &settings(&["flag", "variable", "default"]));
+}
+
+#[test]
+fn every_field_is_documented_and_the_example_has_them() {
+    let page = page();
+    let (_, example) = page.split_once("```yaml\n").unwrap();
+    let (example, _) = example.split_once("```").unwrap();
+    let document = super::super::parse("docs/configuration.md", example).unwrap();
+    let reader = Reader::default();
+    reader.root(&document).object(|fields| fields_of(fields, Path::new("/etc/berth")));
+    let read: BTreeSet<String> = reader.asked().into_iter().collect();
+    assert_eq!(reader.into_problems(), []);
+
+    // What holds other fields is told by these, but where it can also stand empty.
+    let holds_others = |path: &String| {
+        read.iter().any(|other| {
+            other.strip_prefix(path.as_str()).is_some_and(|rest| rest.starts_with(['.', '[']))
+        })
+    };
+    let documented: BTreeSet<String> =
+        of_serve().into_iter().map(|line| line.field).filter(|field| !field.is_empty()).collect();
+    let missing: Vec<&String> = read
+        .iter()
+        .filter(|path| !holds_others(path) && !documented.contains(*path))
+        .filter(|path| !["apiVersion", "kind"].contains(&path.as_str()))
+        .collect();
+    assert!(missing.is_empty(), "docs/configuration.md has no line for {missing:?}");
+    let unknown: Vec<&String> = documented.difference(&read).collect();
+    assert!(
+        unknown.is_empty(),
+        "docs/configuration.md has lines for {unknown:?}, which no file may have"
+    );
+}

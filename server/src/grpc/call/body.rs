@@ -1,0 +1,135 @@
+//! Body: an answer on its way. Looks for the status in its trailers, hands out what is large in pieces, notes what waits for
+//! its reader, and ends an endless stream when the server drains.
+
+use std::future::Future;
+use std::pin::Pin;
+use std::task::{Context, Poll, ready};
+use std::time::Duration;
+
+use http_body::{Body as HttpBody, Frame, SizeHint};
+use prost::bytes::Bytes;
+use tokio::sync::watch;
+use tonic::Status;
+use tonic::body::Body;
+
+use super::Call;
+use super::unread::Slot;
+use crate::grpc::method::STANDARD;
+use crate::grpc::status::CallError;
+use crate::grpc::until_draining;
+
+/// Long enough for a watcher of health to be told `NOT_SERVING` first.
+const LAST_WORDS: Duration = Duration::from_millis(200);
+/// Most bytes that the transport is given at a time: what it has, it keeps until the client takes it, and nobody sees for how
+/// long. As many as one frame of HTTP/2 holds unless both ends agree on more.
+const PIECE_BYTES: usize = 16 << 10;
+
+type End = Pin<Box<dyn Future<Output = ()> + Send>>;
+
+/// A response body that keeps its call open until it has been sent.
+pub(crate) struct CallBody {
+    body: Body,
+    /// What is left of a frame that is handed out in pieces.
+    rest: Bytes,
+    call: Call,
+    /// Where it is noted since when the answer waits for its reader, once there was something to be read.
+    slot: Option<Slot>,
+    end: Option<End>,
+}
+
+impl CallBody {
+    pub(super) fn new(body: Body, call: Call) -> CallBody {
+        // Streams of services that are not ours would hold a drain until its grace period is over.
+        let is_endless = !call.is_over && STANDARD.contains(&call.method.path);
+        let end = is_endless.then(|| drained(call.state.draining.clone()));
+        CallBody { body, rest: Bytes::new(), call, slot: None, end }
+    }
+
+    /// The next piece of what is left.
+    fn piece(&mut self) -> Frame<Bytes> {
+        let n_bytes = self.rest.len().min(PIECE_BYTES);
+        let piece = self.rest.split_to(n_bytes);
+        let Call { state, peer, .. } = &self.call;
+        if self.slot.is_none() {
+            self.slot = state.unread.slot(peer.as_ref());
+        }
+        if let Some((slot, peer)) = self.slot.as_ref().zip(peer.as_ref()) {
+            slot.waits(&state.unread, peer);
+        }
+        Frame::data(piece)
+    }
+}
+
+impl Drop for CallBody {
+    fn drop(&mut self) {
+        if let Some((slot, peer)) = self.slot.as_ref().zip(self.call.peer.as_ref()) {
+            slot.free(peer);
+        }
+    }
+}
+
+fn drained(draining: watch::Receiver<bool>) -> End {
+    Box::pin(async move {
+        until_draining(draining).await;
+        tokio::time::sleep(LAST_WORDS).await;
+    })
+}
+
+impl HttpBody for CallBody {
+    type Data = <Body as HttpBody>::Data;
+    type Error = <Body as HttpBody>::Error;
+
+    fn poll_frame(
+        mut self: Pin<&mut Self>,
+        cx: &mut Context<'_>,
+    ) -> Poll<Option<Result<Frame<Self::Data>, Self::Error>>> {
+        // Whoever asks has passed on what it had.
+        if let Some((slot, peer)) = self.slot.as_ref().zip(self.call.peer.as_ref()) {
+            slot.is_asked(peer);
+        }
+        if !self.rest.is_empty() {
+            return Poll::Ready(Some(Ok(self.piece())));
+        }
+        let frame = match Pin::new(&mut self.body).poll_frame(cx) {
+            Poll::Ready(Some(Ok(frame))) => frame,
+            Poll::Pending => return self.poll_end(cx),
+            over => return over,
+        };
+        match frame.into_data() {
+            Ok(data) => {
+                self.rest = data;
+                Poll::Ready(Some(Ok(self.piece())))
+            }
+            Err(frame) => {
+                if let Some(trailers) = frame.trailers_ref() {
+                    self.call.note_status(trailers);
+                }
+                Poll::Ready(Some(Ok(frame)))
+            }
+        }
+    }
+
+    fn is_end_stream(&self) -> bool {
+        self.rest.is_empty() && self.body.is_end_stream()
+    }
+
+    fn size_hint(&self) -> SizeHint {
+        if self.rest.is_empty() { self.body.size_hint() } else { SizeHint::default() }
+    }
+}
+
+impl CallBody {
+    /// Nothing comes by itself: perhaps the end has come.
+    fn poll_end(
+        &mut self,
+        cx: &mut Context<'_>,
+    ) -> Poll<Option<Result<Frame<Bytes>, <Body as HttpBody>::Error>>> {
+        let Some(end) = &mut self.end else { return Poll::Pending };
+        ready!(end.as_mut().poll(cx));
+        self.end = None;
+        self.body = Body::empty();
+        let trailers = Status::from(CallError::Draining).into_http::<Body>().into_parts().0.headers;
+        self.call.note_status(&trailers);
+        Poll::Ready(Some(Ok(Frame::trailers(trailers))))
+    }
+}

@@ -1,0 +1,108 @@
+//! In process: the services of a server called without a socket, for programs that hold one and for harnesses. What is asked goes
+//! the way that a call over the network goes, from the first header on.
+
+use std::convert::Infallible;
+use std::future::poll_fn;
+use std::pin::pin;
+
+use axum::Router;
+use axum::body::Bytes;
+use http::{HeaderMap, Request};
+use prost::bytes::{Buf as _, BufMut as _};
+use tonic::body::Body;
+use tonic_health::server::HealthReporter;
+use tower_service::Service;
+
+use crate::grpc::{self, CallService};
+use crate::http as probes;
+use crate::runtime::Server;
+
+/// The longest answer that is kept, in bytes; what follows is dropped.
+const MAX_ANSWER_BYTES: usize = 64 << 20;
+
+/// A server's services, callable from here.
+#[derive(Clone)]
+pub struct InProcess {
+    grpc: CallService,
+    http: Router,
+}
+
+/// What came back.
+#[derive(Clone, Debug, Default)]
+pub struct Answer {
+    /// The HTTP status.
+    pub status: u16,
+    /// Headers, and behind them trailers.
+    pub headers: HeaderMap,
+    /// The whole body; of a gRPC answer its frames.
+    pub body: Vec<u8>,
+}
+
+impl Answer {
+    /// `grpc-status`, where the answer has one.
+    #[must_use]
+    pub fn grpc_status(&self) -> Option<i32> {
+        self.headers.get("grpc-status")?.to_str().ok()?.parse().ok()
+    }
+}
+
+impl InProcess {
+    /// The services of a server that runs.
+    ///
+    /// # Errors
+    /// When the built-in descriptors cannot be read, which a test rules out.
+    pub fn of(server: &Server) -> Result<InProcess, tonic_reflection::server::Error> {
+        let state = server.state();
+        let routes = grpc::routes(state, HealthReporter::new())?;
+        let grpc = CallService::new(routes, state.clone());
+        Ok(InProcess { grpc, http: probes::router(state.clone()) })
+    }
+
+    /// Calls the method at `path`, for example `/berth.v1.PlacementService/Place`, with these messages, each without its frame.
+    pub async fn call(&self, path: &str, messages: &[&[u8]]) -> Answer {
+        let mut frames = Vec::new();
+        for message in messages {
+            // The frame's length has 32 bits; what is longer is cut and then refused as any broken message.
+            let length = u32::try_from(message.len()).unwrap_or(u32::MAX);
+            frames.push(0);
+            frames.extend_from_slice(&length.to_be_bytes());
+            frames.extend_from_slice(message);
+        }
+        let body = Body::new(axum::body::Body::from(Bytes::from(frames)));
+        let request = Request::post(path).header("content-type", "application/grpc").body(body);
+        let Ok(request) = request else { return Answer::default() };
+        let mut service = self.grpc.clone();
+        match service.call(request).await {
+            Ok(response) => collected(response).await,
+            Err(never) => match never {},
+        }
+    }
+
+    /// Posts a body to a path of the HTTP port, for example `/extender/filter`.
+    pub async fn post(&self, path: &str, body: Vec<u8>) -> Answer {
+        let body = axum::body::Body::from(body);
+        let Ok(request) = Request::post(path).body(body) else { return Answer::default() };
+        let mut router = self.http.clone();
+        let response: Result<_, Infallible> = router.call(request).await;
+        match response {
+            Ok(response) => collected(response).await,
+            Err(never) => match never {},
+        }
+    }
+}
+
+async fn collected<B: http_body::Body>(response: http::Response<B>) -> Answer {
+    let (parts, body) = response.into_parts();
+    let mut answer =
+        Answer { status: parts.status.as_u16(), headers: parts.headers, body: Vec::new() };
+    let mut body = pin!(body);
+    // An answer that breaks off is what came of it until then.
+    while let Some(Ok(frame)) = poll_fn(|cx| body.as_mut().poll_frame(cx)).await {
+        match frame.into_data() {
+            Ok(data) if answer.body.len() + data.remaining() > MAX_ANSWER_BYTES => break,
+            Ok(data) => answer.body.put(data),
+            Err(frame) => answer.headers.extend(frame.into_trailers().unwrap_or_default()),
+        }
+    }
+    answer
+}

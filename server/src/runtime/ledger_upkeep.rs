@@ -1,0 +1,41 @@
+//! A ledger that failed is tried again by itself: callers that were refused may not come back, and a full disk passes.
+
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use tokio::task::JoinHandle;
+
+use crate::grpc::{Deadline, State};
+
+/// From one attempt to the next.
+const RETRY: Duration = Duration::from_secs(5);
+
+/// The attempt that was made last.
+#[derive(Default)]
+pub(super) struct LedgerUpkeep {
+    last: Option<(Instant, JoinHandle<()>)>,
+}
+
+impl LedgerUpkeep {
+    /// Tells the metrics how the ledger is, and begins an attempt where one is due. Never waits.
+    pub(super) fn run(&mut self, state: &Arc<State>, now: Instant) {
+        let is_faulty = state.grants.fault().is_some();
+        state.metrics.ledger().set_available(!is_faulty);
+        if !is_faulty {
+            return;
+        }
+        let is_due = |(at, attempt): &(Instant, JoinHandle<()>)| {
+            attempt.is_finished() && now.saturating_duration_since(*at) >= RETRY
+        };
+        if self.last.as_ref().is_none_or(is_due) {
+            self.last = Some((now, tokio::spawn(attempt(state.clone()))));
+        }
+    }
+}
+
+async fn attempt(state: Arc<State>) {
+    let grants = state.grants.clone();
+    if let Ok(Ok(())) = state.ledger_pool.run(Deadline(None), move |_| grants.probe()).await {
+        tracing::info!("the ledger can be written again");
+    }
+}

@@ -1,0 +1,126 @@
+//! A wall clock that jumps. What is measured is measured by the monotonic clock (`berth_server::clock::now`), which does not; what
+//! uses the wall clock has to be right whatever it says.
+
+use std::sync::Arc;
+
+use berth_proto::berth_v1::{
+    AcquireIdentityRequest, ListLedgerRecordsRequest, RecordIdentityEventRequest,
+};
+use berth_server::ledger::{Embedded, Grants, Revision};
+
+fn acquire(grants: &Grants, uid: &str, now: i64) -> (String, u64) {
+    let request = AcquireIdentityRequest {
+        namespace: "d".into(),
+        name: "pet-0".into(),
+        uid: uid.into(),
+        node_name: "n".into(),
+        actor: "me".into(),
+    };
+    let answer = grants.acquire_identity(&request, now).unwrap();
+    (answer.outcome, answer.token)
+}
+
+fn release(grants: &Grants, uid: &str, token: u64, now: i64) -> String {
+    let request = RecordIdentityEventRequest {
+        namespace: "d".into(),
+        name: "pet-0".into(),
+        uid: uid.into(),
+        r#type: "RemovedByNodeAgent".into(),
+        token,
+        actor: "me".into(),
+        ..RecordIdentityEventRequest::default()
+    };
+    grants.record_identity_event(&request, now).unwrap().outcome
+}
+
+const NOON: i64 = 1_795_000_000;
+const CENTURY: i64 = 3_155_760_000;
+
+/// Nothing expires, nothing is granted twice, and tokens and revisions grow, through jumps and restarts.
+#[test]
+fn grants_do_not_depend_on_the_wall_clock() {
+    let directory = tempfile::tempdir().unwrap();
+    let path = directory.path().join("ledger");
+    let jumps = [NOON, NOON + CENTURY, NOON - CENTURY, 0, -1, i64::MIN, i64::MAX, NOON];
+    let mut last = 0;
+    for (n, now) in jumps.into_iter().enumerate() {
+        // A restart at a moment that the clock says, or said long ago: only a file that is not there yet begins by it.
+        let start = Revision(now.max(0).unsigned_abs());
+        let grants = Grants::new(Arc::new(Embedded::open(&path, start).unwrap()));
+        let (outcome, token) = acquire(&grants, &format!("u-{n}"), now);
+        assert_eq!(outcome, "Granted", "at {now}");
+        assert!(token > last, "at {now}: {token} after {last}");
+        for later in jumps {
+            assert_eq!(acquire(&grants, "other", later).0, "HeldByOther", "at {later}");
+        }
+        assert_eq!(release(&grants, &format!("u-{n}"), token, now), "Released", "at {now}");
+        last = token;
+    }
+    let grants = Grants::new(Arc::new(Embedded::open(&path, Revision(0)).unwrap()));
+    let lines = grants.list_ledger_records(&ListLedgerRecordsRequest::default(), 0).unwrap();
+    let revisions: Vec<u64> = lines.records.iter().map(|line| line.revision).collect();
+    assert_eq!(revisions.len(), 2 * jumps.len());
+    assert!(revisions.is_sorted_by(|a, b| a < b), "{revisions:?}");
+}
+
+/// The one reader of clocks is `clock.rs`: whoever wants the time goes through it, so that the list of uses below is whole.
+#[test]
+fn the_wall_clock_is_read_where_it_is_known_to_be_harmless() {
+    let sources = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("src");
+    let mut found = Vec::new();
+    look(&sources, &mut found);
+    found.sort();
+    let known = [
+        // The time of an audit line; nothing is decided by it.
+        "audit/line.rs",
+        // Whether a certificate is valid is a question about wall-clock moments, and asked at each call.
+        "auth.rs",
+        // Names and times of events and leases that the API server keeps; whether a lease is held goes by the monotonic clock.
+        "apiserver/event.rs",
+        "apiserver/lease.rs",
+        // Shown to people, or compared with what people typed.
+        "cli/lifecycle/delete.rs",
+        "cli/lifecycle/moment.rs",
+        // The moment that a question is about, where the caller does not say: compared with times in Kubernetes objects.
+        "grpc/autoscaler/drain.rs",
+        "grpc/lifecycle/evaluate.rs",
+        // The time of a line in the journal; nothing is decided by it.
+        "grpc/lifecycle.rs",
+        // Where a new ledger begins. An old one goes on from its last revision.
+        "ledger.rs",
+        // The name of a file that is renamed before anybody looks for it; a name that is taken is an error.
+        "ledger/embedded/open.rs",
+        // When to remind of a certificate that expires; whether it is due is asked anew all along.
+        "runtime/tls.rs",
+        // Times of conditions that are written to pods.
+        "scheduler/evict.rs",
+        "scheduler/report.rs",
+    ];
+    let unknown: Vec<&String> =
+        found.iter().filter(|path| !known.contains(&path.as_str())).collect();
+    assert!(unknown.is_empty(), "say here why a jump of the wall clock does no harm: {unknown:?}");
+}
+
+fn look(directory: &std::path::Path, found: &mut Vec<String>) {
+    for entry in std::fs::read_dir(directory).unwrap() {
+        let path = entry.unwrap().path();
+        if path.is_dir() {
+            look(&path, found);
+        } else if path.extension().is_some_and(|extension| extension == "rs") {
+            let text = std::fs::read_to_string(&path).unwrap();
+            let uses = ["unix_seconds()", "unix_micros()", "SystemTime::now", "Timestamp::now"];
+            let is_clock = path.ends_with("src/clock.rs");
+            // `Time::unix_seconds()` of an object is no reading of a clock.
+            let reads = |text: &str| {
+                text.lines().any(|line| {
+                    uses.iter().any(|used| line.contains(&format!("clock::{used}")))
+                        || uses[2..].iter().any(|used| line.contains(used))
+                })
+            };
+            if !is_clock && reads(&text) {
+                let root = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("src");
+                found.push(path.strip_prefix(root).unwrap().display().to_string());
+            }
+        }
+    }
+}
