@@ -202,9 +202,13 @@ mod tests {
             error.starts_with("`http://h:1`: something answers there, but not in gRPC"),
             "{error}"
         );
-        let status = tonic::Status::cancelled("operation was canceled");
-        let error = failed("http://h:1", &status).to_string();
-        assert!(error.contains("use `https://` and `--ca-file`"), "{error}");
+        for status in [
+            tonic::Status::cancelled("operation was canceled"),
+            tonic::Status::unknown("transport error"),
+        ] {
+            let error = failed("http://h:1", &status).to_string();
+            assert!(error.contains("which takes `https://` and `--ca-file`"), "{error}");
+        }
         let status = tonic::Status::unavailable("gone");
         assert_eq!(failed("http://h:1", &status).to_string(), "`http://h:1`: Unavailable: gone");
     }
