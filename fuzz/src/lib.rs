@@ -86,10 +86,3 @@ pub const TARGETS: &[Target] = targets![
     traceparent, "", 50_000;
     watch, "json.dict", 10_000;
 ];
-
-/// Makes this thread do what decoders would spread over all cores: one thing after the other, in the same order each time.
-/// To be called once, before anything else.
-pub fn on_this_thread() {
-    let pool = rayon::ThreadPoolBuilder::new().num_threads(1).use_current_thread();
-    pool.build_global().unwrap();
-}

@@ -1,6 +1,3 @@
 #![no_main]
 
-libfuzzer_sys::fuzz_target!(
-    init: berth_fuzz::on_this_thread(),
-    |data: &[u8]| berth_fuzz::lifecycle_json::run(data)
-);
+libfuzzer_sys::fuzz_target!(|data: &[u8]| berth_fuzz::lifecycle_json::run(data));
