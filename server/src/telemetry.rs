@@ -37,6 +37,7 @@ use berth_engine::{Decision, EngineError, PostFilter, Snapshot};
 pub use admission_counts::AdmissionCounts;
 pub use auth_counts::{AuthCounts, AuthOutcome};
 pub use call_counts::CallCounts;
+pub(crate) use call_counts::code_name;
 pub use cluster_counts::ClusterCounts;
 pub use connection_counts::ConnectionCounts;
 pub(crate) use connection_counts::{PortCounts, Refusal};

@@ -6,11 +6,11 @@ use std::time::Duration;
 
 use berth_proto::MicroTime;
 use serde::Serialize;
-use tonic::Code;
 
 use crate::auth::Caller;
 use crate::clock;
 use crate::runtime::Peer;
+use crate::telemetry::code_name;
 
 /// A call that is over.
 pub(crate) struct Line {
@@ -129,28 +129,5 @@ impl Line {
             trace_id = line.trace_id,
             "audit"
         );
-    }
-}
-
-/// The name of a `google.rpc.Code`.
-fn code_name(code: i32) -> &'static str {
-    match Code::from(code) {
-        Code::Ok => "OK",
-        Code::Cancelled => "CANCELLED",
-        Code::Unknown => "UNKNOWN",
-        Code::InvalidArgument => "INVALID_ARGUMENT",
-        Code::DeadlineExceeded => "DEADLINE_EXCEEDED",
-        Code::NotFound => "NOT_FOUND",
-        Code::AlreadyExists => "ALREADY_EXISTS",
-        Code::PermissionDenied => "PERMISSION_DENIED",
-        Code::ResourceExhausted => "RESOURCE_EXHAUSTED",
-        Code::FailedPrecondition => "FAILED_PRECONDITION",
-        Code::Aborted => "ABORTED",
-        Code::OutOfRange => "OUT_OF_RANGE",
-        Code::Unimplemented => "UNIMPLEMENTED",
-        Code::Internal => "INTERNAL",
-        Code::Unavailable => "UNAVAILABLE",
-        Code::DataLoss => "DATA_LOSS",
-        Code::Unauthenticated => "UNAUTHENTICATED",
     }
 }

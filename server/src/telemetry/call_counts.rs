@@ -44,6 +44,15 @@ const CODES: [&str; 17] = [
 ];
 const UNKNOWN: usize = 2;
 
+fn index_of(code: i32) -> usize {
+    usize::try_from(code).ok().filter(|&code| code < CODES.len()).unwrap_or(UNKNOWN)
+}
+
+/// The name of a `google.rpc.Code`, as gRPC writes it; `UNKNOWN` for a number that is none.
+pub(crate) fn code_name(code: i32) -> &'static str {
+    CODES[index_of(code)]
+}
+
 /// One counter a (method, code) that has occurred, one histogram a method that was called.
 pub struct CallCounts {
     registry: Registry,
@@ -68,7 +77,7 @@ impl CallCounts {
 
     /// Counts one finished call, `code` as in `grpc-status`, and notes how long it took.
     pub(crate) fn finish(&self, method: &'static Method, code: i32, elapsed: Duration) {
-        let code = usize::try_from(code).ok().filter(|&code| code < CODES.len()).unwrap_or(UNKNOWN);
+        let code = index_of(code);
         let counts = self.of(method);
         counts.by_code[code]
             .get_or_init(|| self.registry.counter(&CALLS, &[method.path, CODES[code]]))
