@@ -15,8 +15,8 @@ pub struct LoadLimits {
     /// Most open `Sync`, `PlaceStream` and `EvaluatePods` streams (`maxOpenStreams`, default 1,024).
     pub max_open_streams: usize,
     /// How long a decision may be expected to wait for a worker (`maxQueueTime`, default 100 ms). A queue that has not been
-    /// empty for this long is a standing one: then only one call a worker may wait. Simulations and the ledger get ten times
-    /// as much.
+    /// empty for this long is a standing one: then nobody waits until less is asked than can be done.
+    /// Simulations and the ledger get ten times as much.
     pub max_queue_time: Duration,
     /// How long a unary call may take, whatever its caller's deadline (`maxCallTime`, default 2 minutes); simulations get five
     /// times as much.

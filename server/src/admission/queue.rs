@@ -2,12 +2,17 @@
 //!
 //! Three rules keep the wait of what is accepted short ([why](../../../docs/decisions/0009-admission.md)):
 //! * an idle worker takes a call at once, whatever else holds;
-//! * one call a worker may always wait; more only while the wait that is expected of them is within the limit, and nobody who
-//!   waits has proven that expectation wrong;
-//! * once the queue has not been empty for as long as the limit, it is no burst but too much: one call a worker it is.
+//! * one call a worker may wait; more only while the wait that is expected of them is within the limit, and nobody who waits has
+//!   proven that expectation wrong;
+//! * once the queue has not been empty for as long as the limit, it is no burst but too much ([`Standing`]): nobody waits until
+//!   less is asked than can be done.
+
+mod standing;
 
 use std::collections::VecDeque;
 use std::time::{Duration, Instant};
+
+use standing::Standing;
 
 /// Most that may wait, however short they are.
 const MAX_WAITING: usize = 1024;
@@ -27,8 +32,7 @@ pub(crate) struct Queue<W> {
     streams: VecDeque<Waiting<W>>,
     /// Who is next where both wait.
     is_streams_turn: bool,
-    /// Since when there has always been a call that waited.
-    standing_since: Option<Instant>,
+    standing: Standing,
     service: Mean,
     next_ticket: u64,
 }
@@ -70,27 +74,37 @@ impl<W> Queue<W> {
             calls: VecDeque::new(),
             streams: VecDeque::new(),
             is_streams_turn: false,
-            standing_since: None,
+            standing: Standing::new(max_wait),
             service: Mean::default(),
             next_ticket: 0,
         }
     }
 
-    /// Whether a call that came now would be let in; `deadline` is its own.
+    /// Whether a call that has come would be let in; `deadline` is its own.
     ///
     /// # Errors
     /// [`Refused`].
-    pub(crate) fn check(&self, now: Instant, deadline: Option<Instant>) -> Result<(), Refused> {
+    pub(crate) fn check(&mut self, now: Instant, deadline: Option<Instant>) -> Result<(), Refused> {
+        let checked = self.look(now, deadline);
+        // One that passes is counted when it enters.
+        if checked.is_err() {
+            self.standing.count();
+        }
+        checked
+    }
+
+    fn look(&mut self, now: Instant, deadline: Option<Instant>) -> Result<(), Refused> {
+        let (service, n_workers) = (self.service, self.n_workers);
+        let is_standing = self.standing.is_standing(now, |time| service.n_in(time, n_workers));
         if self.n_busy < self.n_workers {
             return Ok(());
         }
         let expected = self.expected_wait();
         let is_too_late = deadline.is_some_and(|at| at.saturating_duration_since(now) < expected);
-        let may_wait = self.calls.len() < self.n_workers
-            || (!self.is_standing(now)
-                && self.calls.len() < MAX_WAITING
-                && expected <= self.max_wait
-                && self.calls.front().is_none_or(|first| now - first.since <= self.max_wait));
+        let is_burst = self.calls.len() < MAX_WAITING
+            && expected <= self.max_wait
+            && self.calls.front().is_none_or(|first| now - first.since <= self.max_wait);
+        let may_wait = !is_standing && (is_burst || self.calls.len() < self.n_workers);
         if may_wait && !is_too_late { Ok(()) } else { Err(self.refused()) }
     }
 
@@ -104,14 +118,16 @@ impl<W> Queue<W> {
         deadline: Option<Instant>,
         waiter: impl FnOnce() -> W,
     ) -> Result<Entry, Refused> {
-        self.check(now, deadline)?;
+        let looked = self.look(now, deadline);
+        self.standing.count();
+        looked?;
         if self.n_busy < self.n_workers {
             self.n_busy += 1;
             return Ok(Entry::Begun);
         }
         let patience = now + self.max_wait.saturating_mul(PATIENCE);
         let until = deadline.map_or(patience, |deadline| deadline.min(patience));
-        self.standing_since.get_or_insert(now);
+        self.standing.note_waiting(now);
         let waiting = Waiting { ticket: self.take_ticket(), since: now, worker: waiter() };
         let ticket = waiting.ticket;
         self.calls.push_back(waiting);
@@ -177,11 +193,6 @@ impl<W> Queue<W> {
         self.service.times(n_ahead, self.n_workers)
     }
 
-    fn is_standing(&self, now: Instant) -> bool {
-        self.standing_since
-            .is_some_and(|since| now.saturating_duration_since(since) >= self.max_wait)
-    }
-
     /// As a call is told that comes now and may not wait.
     pub(crate) fn refused(&self) -> Refused {
         Refused { retry_after: self.expected_wait().clamp(RETRY_AFTER.0, RETRY_AFTER.1) }
@@ -194,7 +205,7 @@ impl<W> Queue<W> {
 
     fn note_length(&mut self) {
         if self.calls.is_empty() {
-            self.standing_since = None;
+            self.standing.note_empty();
         }
     }
 }
@@ -230,6 +241,12 @@ impl Mean {
     fn times(self, n_calls: usize, n_workers: usize) -> Duration {
         let seconds = self.seconds * n_calls as f64 / n_workers as f64;
         Duration::try_from_secs_f64(seconds).unwrap_or(Duration::MAX)
+    }
+
+    /// How many calls so many workers carry out in a time.
+    #[expect(clippy::cast_precision_loss, reason = "a few thousand at most")]
+    fn n_in(self, time: Duration, n_workers: usize) -> f64 {
+        time.as_secs_f64() * n_workers as f64 / self.seconds
     }
 }
 

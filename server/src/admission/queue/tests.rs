@@ -39,11 +39,14 @@ fn a_burst_may_wait_and_a_standing_queue_may_not() {
     }
     assert!(enter(&mut queue, start + 50 * MS, 0).is_ok());
     assert!(enter(&mut queue, start + 100 * MS, 0).is_err());
-    while queue.n_waiting() > 0 {
+    while queue.n_busy() > 0 {
         assert!(enter(&mut queue, start + 100 * MS, 0).is_err());
         queue.finish(Some(MS));
     }
-    assert!(enter(&mut queue, start + 100 * MS, 0).is_ok());
+    // Only an idle worker takes a call now, until half a second has gone by in which that would have been enough.
+    assert_eq!(enter(&mut queue, start + 200 * MS, 0), Ok(Entry::Begun));
+    assert!(enter(&mut queue, start + 599 * MS, 0).is_err());
+    assert!(enter(&mut queue, start + 600 * MS, 0).is_ok());
 }
 
 #[test]
@@ -144,6 +147,37 @@ proptest! {
             // While it is still learning what a call takes it may be wrong by three times.
             prop_assert!(longest <= max_wait * 4, "{longest:?}");
         }
+    }
+}
+
+proptest! {
+    /// Steady load, every call alike: where it is too much, what is accepted waits for nobody once that is known, and no worker is
+    /// idle for longer than until the next call; where it is not, nobody is refused.
+    #[test]
+    fn a_steady_load(n_workers in 1_usize..5, service_us in 500_u64..5_000, load_percent in 20_u64..1_000) {
+        prop_assume!(!(95..110).contains(&load_percent));
+        let max_wait = 50 * MS;
+        let start = Instant::now();
+        let (mut queue, mut now) = (Queue::new(n_workers, max_wait), start);
+        let mut work = Work::new();
+        let workers = u32::try_from(n_workers).unwrap();
+        let gap = Duration::from_micros(service_us * 100 / load_percent) / workers;
+        let mut n_refused = 0;
+        for who in 0_u32.. {
+            let mut waited = Duration::ZERO;
+            pass(&mut queue, &mut work, &mut now, gap, service_us, &mut waited);
+            let is_late = now > start + 20 * max_wait;
+            prop_assert!(!is_late || waited == Duration::ZERO, "{waited:?}");
+            match enter(&mut queue, now, who) {
+                Ok(Entry::Begun) => drop(work.insert(who, Duration::from_micros(service_us))),
+                Ok(Entry::Waits { .. }) => prop_assert!(!is_late),
+                Err(_) => n_refused += 1,
+            }
+            if now > start + 60 * max_wait {
+                break;
+            }
+        }
+        prop_assert_eq!(n_refused == 0, load_percent < 100);
     }
 }
 
