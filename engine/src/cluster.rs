@@ -201,9 +201,21 @@ impl Cluster {
 
     /// Decides for one pod and gives the full account; the cluster stays as it is.
     pub fn explain(&self, request: &PlaceRequest<'_>) -> Result<Explanation, EngineError> {
+        self.explain_unless(request, &|| false)
+    }
+
+    /// The same; `cancelled` is asked every few hundred nodes, for each score and for each remedy that is tried.
+    ///
+    /// # Errors
+    /// [`EngineError::Cancelled`] as soon as it says so.
+    pub fn explain_unless(
+        &self,
+        request: &PlaceRequest<'_>,
+        cancelled: &dyn Fn() -> bool,
+    ) -> Result<Explanation, EngineError> {
         let snapshot = self.snapshot();
         let mut plan = Plan::new(&snapshot, request, self.kernels);
-        place::explain(&mut plan, request.tie_break, &self.versions)
+        place::explain(&mut plan, request.tie_break, &self.versions, cancelled)
     }
 
     /// A whole scheduling attempt: as `place`, and where no node is feasible, whom to evict (S-PRE-1, S-PRE-21). The cluster

@@ -244,7 +244,7 @@ fn words(text: &str) -> impl DoubleEndedIterator<Item = &str> {
 /// Every source and manifest of the workspace.
 fn sources() -> Vec<PathBuf> {
     let mut found = Vec::new();
-    for room in ["proto", "engine", "server", "loadgen", "benches"] {
+    for room in ["proto", "engine", "server", "loadgen", "fuzz/src", "benches"] {
         collect(&root().join(room), &["rs", "proto", "toml"], &mut found);
     }
     assert!(found.len() > 50);

@@ -8,6 +8,7 @@ pub mod overload;
 pub mod run;
 pub mod soak;
 
+use std::fmt::Arguments;
 use std::io::Write as _;
 use std::path::PathBuf;
 use std::process::ExitCode;
@@ -191,6 +192,11 @@ fn print(output: Output, text: &str, json: &impl serde::Serialize) -> Result<(),
     }
     .and_then(|()| stdout.flush())
     .map_err(stdout_error)
+}
+
+/// Says something to people, on the standard error output. Not by `eprintln!`, which panics where nobody can hear.
+pub fn tell(what: Arguments<'_>) {
+    drop(writeln!(std::io::stderr(), "berth-loadgen: {what}"));
 }
 
 /// A bar on the standard error output, shown only where that is a terminal.

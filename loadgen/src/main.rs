@@ -3,7 +3,7 @@
 use std::io::Write as _;
 use std::process::ExitCode;
 
-use berth_loadgen::command::Cli;
+use berth_loadgen::command::{Cli, tell};
 use clap::Parser as _;
 
 #[global_allocator]
@@ -23,11 +23,6 @@ fn main() -> ExitCode {
         tell(format_args!("{error}"));
         error.exit_code()
     })
-}
-
-/// Not by `eprintln!`, which panics where nobody can hear.
-fn tell(what: std::fmt::Arguments<'_>) {
-    drop(writeln!(std::io::stderr(), "berth-loadgen: {what}"));
 }
 
 /// Help and version as the parser prints them; its errors under this program's name, as all others.

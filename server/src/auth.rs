@@ -1,10 +1,11 @@
 //! Who calls, and what it may do: a caller is a user with groups, by its certificate or its bearer token, and its roles say
-//! which methods it may call.
+//! which methods it may call. Whoever shows neither is refused, or reads as `system:anonymous` where the operator wants that.
 
 mod caller;
 mod role;
 mod access;
 mod binding;
+mod anonymous;
 mod token;
 mod bearer;
 mod reload;
@@ -54,6 +55,8 @@ struct Known {
     tokens: ArcSwap<Tokens>,
     takes_tokens: bool,
     takes_certificates: bool,
+    /// Who shows neither; `None`: it is refused.
+    anonymous: Option<Arc<Caller>>,
     bindings: RoleBindings,
     counts: AuthCounts,
 }
@@ -64,8 +67,8 @@ impl Auth {
         Auth { nobody: Arc::new(Caller::unauthenticated(Roles::ALL)), known: None }
     }
 
-    /// Knows callers by the tokens of a file and, where the listeners check certificates of clients, by those. [`Auth::open`]
-    /// with neither.
+    /// Knows callers by the tokens of a file and, where the listeners check certificates of clients, by those; who shows neither is
+    /// anonymous where a binding names it. [`Auth::open`] where there is none of these.
     ///
     /// # Errors
     /// [`TokenFileError::Invalid`] with every mistake of the file.
@@ -75,10 +78,14 @@ impl Auth {
         takes_certificates: bool,
         counts: AuthCounts,
     ) -> Result<Auth, TokenFileError> {
-        if tokens.is_none() && !takes_certificates {
+        let bindings = RoleBindings::new(role_bindings);
+        let anonymous = anonymous::caller(&bindings);
+        if tokens.is_none() && !takes_certificates && anonymous.is_none() {
             return Ok(Auth::open());
         }
-        let bindings = RoleBindings::new(role_bindings);
+        if let Some(caller) = &anonymous {
+            tracing::info!(user = %caller.user, "whoever shows neither token nor certificate may read");
+        }
         let takes_tokens = tokens.is_some();
         let tokens = match tokens {
             Some(file) => {
@@ -92,6 +99,7 @@ impl Auth {
             tokens: ArcSwap::from_pointee(tokens),
             takes_tokens,
             takes_certificates,
+            anonymous,
             bindings,
             counts,
         };
@@ -106,7 +114,7 @@ impl Auth {
     /// Whom a call comes from.
     ///
     /// # Errors
-    /// `UNAUTHENTICATED` for a credential that is not known.
+    /// `UNAUTHENTICATED` for a credential that is not known, and for none where that is not enough.
     pub(crate) fn authenticate(
         &self,
         peer: Option<&Peer>,
@@ -146,7 +154,10 @@ impl Known {
             (Ok(None), Some((peer, certificate))) => {
                 (Means::Certificate, self.by_certificate(certificate, &peer.caller))
             }
-            (Ok(None), None) => (Means::Nothing, Err(self.what_to_send())),
+            // Who shows something that does not hold never gets here.
+            (Ok(None), None) => {
+                (Means::Nothing, self.anonymous.clone().ok_or_else(|| self.what_to_send()))
+            }
         };
         let outcome = if found.is_ok() { AuthOutcome::Authenticated } else { AuthOutcome::Refused };
         self.counts.count(means, outcome);
@@ -155,7 +166,10 @@ impl Known {
 
     fn by_token(&self, token: &[u8]) -> Result<Arc<Caller>, &'static str> {
         if !self.takes_tokens {
-            return Err("this server knows nobody by a bearer token: send a client certificate");
+            return Err(match self.takes_certificates {
+                true => "this server knows nobody by a bearer token: send a client certificate",
+                false => "this server knows nobody by a bearer token: send none",
+            });
         }
         self.tokens.load().holder(token).ok_or("the bearer token is not known")
     }

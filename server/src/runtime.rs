@@ -38,7 +38,7 @@ use tls::{Protocol, Tls};
 pub use crate::admission::LoadLimits;
 use crate::audit::Audit;
 pub use crate::audit::AuditError;
-use crate::auth::{Auth, TokenFile, TokenFileError};
+use crate::auth::{Auth, RoleBinding, TokenFile, TokenFileError};
 use crate::clock;
 use crate::config::policy::Profiles;
 use crate::config::{
@@ -259,7 +259,9 @@ impl Server {
         let tracer = tracing.as_ref().map(Tracer::new).transpose()?.unwrap_or_else(Tracer::off);
         let guard = Guard {
             has_identity: tls.is_some(),
-            authenticates: takes_certificates || tokens.is_some(),
+            authenticates: takes_certificates
+                || tokens.is_some()
+                || role_bindings.iter().any(RoleBinding::names_anonymous),
             insecure,
         };
         let (grpc_listener, grpc_address) = listen("gRPC", grpc_address, guard).await?;

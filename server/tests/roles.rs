@@ -1,7 +1,9 @@
 //! Who may do what: every RPC and every HTTP route by every role, by token and by certificate; what depends on the request; sessions
-//! of others; tokens that change; and what is told of it afterwards.
+//! of others; tokens that change; who shows nothing; and what is told of it afterwards.
 #![cfg(test)]
 
+#[path = "roles/anonymous.rs"]
+mod anonymous;
 #[path = "roles/audit.rs"]
 mod audit;
 #[path = "roles/authority.rs"]

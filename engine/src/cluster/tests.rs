@@ -18,6 +18,7 @@ use crate::place::request::{PlaceRequest, TieBreak};
 use crate::policy::Policy;
 use crate::preempt::outcome::{Nomination, PostFilter, PostFilterCode};
 use crate::preempt::request::PreemptOptions;
+use crate::snapshot::ROWS;
 
 fn cluster(nodes: &[&str], pods: &[&str]) -> Cluster {
     let cluster = Cluster::new();
@@ -257,6 +258,43 @@ fn a_cancelled_gang_is_undone() {
         assert!(!outcome.gang.unwrap().placed, "cancelled after {n_polls} looks");
         assert_eq!(live.snapshot().n_pods(), 0);
     }
+}
+
+/// Gives up after 0, 1, 2 … looks, until it is not given up; how many looks that took.
+fn n_looks<T>(ask: impl Fn(&dyn Fn() -> bool) -> Result<T, EngineError>) -> u32 {
+    let try_with = |n_allowed| {
+        let n_looks = Cell::new(0);
+        match ask(&|| n_looks.replace(n_looks.get() + 1) >= n_allowed) {
+            Ok(_) => Some(n_looks.get()),
+            Err(error) => {
+                assert_eq!(error, EngineError::Cancelled);
+                None
+            }
+        }
+    };
+    (0..).find_map(try_with).unwrap()
+}
+
+#[test]
+fn what_takes_long_looks_whether_it_is_wanted() {
+    let nodes: Vec<String> =
+        (0..2 * ROWS + 1).map(|i| format!("n{i:03} cpu=1 memory=1Gi pods=10")).collect();
+    let live = cluster(&nodes.iter().map(String::as_str).collect::<Vec<_>>(), &["p node=n000"]);
+    let snapshot = live.snapshot();
+    // Each of the three shards, and before what was found is sorted.
+    assert_eq!(n_looks(|cancelled| snapshot.nodes_unless(cancelled)), 4);
+    assert_eq!(n_looks(|cancelled| snapshot.pods_unless(cancelled)), 4);
+    let policy = Policy::default();
+    let n_looks_for = |text: &str| {
+        let pod = pod(&live, text);
+        let request =
+            PlaceRequest { pod: &pod, policy: &policy, tie_break: TieBreak::Lexicographic };
+        n_looks(|cancelled| live.explain_unless(&request, cancelled))
+    };
+    let n_scores = u32::try_from(policy.spec().score.len()).unwrap();
+    assert_eq!(n_looks_for("q cpu=1"), 5 + n_scores);
+    // Smaller requests and larger nodes are tried.
+    assert!(n_looks_for("q cpu=2") > 5 + n_scores);
 }
 
 #[test]

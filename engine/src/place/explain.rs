@@ -21,12 +21,15 @@ use crate::snapshot::{NodeRow, ROWS};
 
 /// The decision and what each node was to the pod. Cost: the whole cluster, for a pod that fits nowhere several times over.
 ///
-/// `versions` is the cluster's, for the forks on which remedies are tried.
+/// `versions` is the cluster's, for the forks on which remedies are tried. `cancelled` is asked once a shard, a score and a remedy.
 pub(crate) fn explain(
     plan: &mut Plan<'_>,
     tie_break: TieBreak,
     versions: &Arc<AtomicU64>,
+    cancelled: &dyn Fn() -> bool,
 ) -> Result<Explanation, EngineError> {
+    let check_wanted = || if cancelled() { Err(EngineError::Cancelled) } else { Ok(()) };
+    check_wanted()?;
     let mut evaluation = Evaluation::default();
     let decision = decide(plan, &mut evaluation, tie_break)?.decision;
     if before_filtering(plan)?.is_some() {
@@ -43,18 +46,22 @@ pub(crate) fn explain(
     let shards = plan.prepared.snapshot().shards.iter();
     let feasible: Feasible = match kept_promise(plan) {
         Some(kept) => Feasible::only(kept, shards.len()),
-        None => shards.map(|shard| account_for_refusals(plan, shard, &mut nodes)).collect(),
+        None => shards
+            .map(|shard| check_wanted().map(|()| account_for_refusals(plan, shard, &mut nodes)))
+            .collect::<Result<_, _>>()?,
     };
     // One feasible node alone is not scored by an attempt, so an invalid preference does not fail it (S-CYC-6).
     if plan.check_scoring().is_ok() {
-        account_for_scores(plan, &feasible, &mut nodes);
+        account_for_scores(plan, &feasible, &mut nodes, check_wanted)?;
     } else {
         let unscored = rows_of(&feasible).map(|row| (row, Vec::new()));
         nodes.extend(unscored.filter_map(|(row, scores)| feasible_node(plan, row, scores)));
     }
     nodes.sort_unstable_by(|a, b| a.node.cmp(&b.node));
     let is_unschedulable = matches!(decision.outcome, Outcome::Unschedulable(_));
-    let remedies = if is_unschedulable { remedy::remedies(plan, versions) } else { Vec::new() };
+    let remedies =
+        if is_unschedulable { remedy::remedies(plan, versions, cancelled) } else { Vec::new() };
+    check_wanted()?;
     Ok(Explanation { best: best(&nodes), decision, nodes, remedies })
 }
 
@@ -95,10 +102,16 @@ fn push(nodes: &mut Vec<NodeVerdict>, shard: &Shard, row: usize, verdict: Verdic
 }
 
 /// Adds the verdict on every feasible node: each plugin's score in kube-scheduler's order (S-PLG-5).
-fn account_for_scores(plan: &Plan<'_>, feasible: &Feasible, nodes: &mut Vec<NodeVerdict>) {
+fn account_for_scores(
+    plan: &Plan<'_>,
+    feasible: &Feasible,
+    nodes: &mut Vec<NodeVerdict>,
+    check_wanted: impl Fn() -> Result<(), EngineError>,
+) -> Result<(), EngineError> {
     let mut by_row: Vec<(NodeRow, Vec<PluginScore>)> =
         rows_of(feasible).map(|row| (row, Vec::new())).collect();
     for (plugin, _) in &plan.prepared.policy().spec().score {
+        check_wanted()?;
         let Some(scored) = scores_of(plan, *plugin, feasible) else {
             continue;
         };
@@ -107,6 +120,7 @@ fn account_for_scores(plan: &Plan<'_>, feasible: &Feasible, nodes: &mut Vec<Node
         }
     }
     nodes.extend(by_row.into_iter().filter_map(|(row, scores)| feasible_node(plan, row, scores)));
+    Ok(())
 }
 
 /// A plugin's raw and weighted score of each feasible row; `None` where it contributes nothing.

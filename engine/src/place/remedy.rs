@@ -35,10 +35,17 @@ const MAX_OF_A_KIND: usize = 2;
 /// The smallest changes first, of equal ones those that open most nodes. Other pods are counted already, and no row is feasible.
 ///
 /// Two changes together are offered only where none helps alone. Cost: a look at the whole cluster, and the pass of an attempt
-/// for each candidate, of which there are a few dozen.
-pub(crate) fn remedies(plan: &Plan<'_>, versions: &Arc<AtomicU64>) -> Vec<Remedy> {
+/// for each candidate, of which there are a few dozen. Once `cancelled` says so no more are tried.
+pub(crate) fn remedies(
+    plan: &Plan<'_>,
+    versions: &Arc<AtomicU64>,
+    cancelled: &dyn Fn() -> bool,
+) -> Vec<Remedy> {
     let groups = obstacle::by_obstacles(plan);
     let attempt = |way: Way| {
+        if cancelled() {
+            return None;
+        }
         let trial::Opened { n_nodes, examples } = trial::attempt(plan, &way.changes, versions)?;
         let remedy = Remedy { change: way.text, changes: way.changes, n_nodes, examples };
         Some((remedy, way.cost))

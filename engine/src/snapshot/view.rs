@@ -4,6 +4,7 @@ use std::sync::Arc;
 
 use super::Snapshot;
 use super::shard::Shard;
+use crate::error::EngineError;
 use crate::model::Pod;
 use crate::model::resources::Resources;
 
@@ -42,19 +43,37 @@ pub struct PodView {
 impl Snapshot {
     /// Every node, by name. Cost: the whole cluster.
     pub fn nodes(&self) -> Vec<NodeView> {
-        let mut views: Vec<NodeView> = self
-            .shards
-            .iter()
-            .flat_map(|shard| shard.nodes.rows.iter().filter_map(|row| self.node_view(shard, row)))
-            .collect();
-        views.sort_unstable_by(|a, b| a.name.cmp(&b.name));
-        views
+        self.nodes_unless(&|| false).unwrap_or_default()
     }
 
     /// Every pod on a node of the cluster, by namespace and name. Cost: the whole cluster.
     pub fn pods(&self) -> Vec<PodView> {
+        self.pods_unless(&|| false).unwrap_or_default()
+    }
+
+    /// As [`Snapshot::nodes`]; `cancelled` is asked once a shard, and once all are there.
+    ///
+    /// # Errors
+    /// [`EngineError::Cancelled`] as soon as it says so.
+    pub fn nodes_unless(&self, cancelled: &dyn Fn() -> bool) -> Result<Vec<NodeView>, EngineError> {
+        let mut views: Vec<NodeView> = Vec::with_capacity(self.n_nodes());
+        for shard in &self.shards {
+            check_wanted(cancelled)?;
+            views.extend(shard.nodes.rows.iter().filter_map(|row| self.node_view(shard, row)));
+        }
+        check_wanted(cancelled)?;
+        views.sort_unstable_by(|a, b| a.name.cmp(&b.name));
+        Ok(views)
+    }
+
+    /// As [`Snapshot::pods`]; `cancelled` is asked once a shard, and once all are there.
+    ///
+    /// # Errors
+    /// [`EngineError::Cancelled`] as soon as it says so.
+    pub fn pods_unless(&self, cancelled: &dyn Fn() -> bool) -> Result<Vec<PodView>, EngineError> {
         let mut views: Vec<PodView> = Vec::with_capacity(self.n_pods());
         for shard in &self.shards {
+            check_wanted(cancelled)?;
             for row in shard.nodes.rows.iter() {
                 let Some(node) = shard.nodes.node(row) else {
                     continue;
@@ -66,8 +85,9 @@ impl Snapshot {
                 }));
             }
         }
+        check_wanted(cancelled)?;
         views.sort_unstable_by(|a, b| a.pod.key().cmp(b.pod.key()));
-        views
+        Ok(views)
     }
 
     fn node_view(&self, shard: &Shard, row: usize) -> Option<NodeView> {
@@ -87,6 +107,10 @@ impl Snapshot {
             allowed_pods: facts.allowed_pods,
         })
     }
+}
+
+fn check_wanted(cancelled: &dyn Fn() -> bool) -> Result<(), EngineError> {
+    if cancelled() { Err(EngineError::Cancelled) } else { Ok(()) }
 }
 
 /// A row of the usage columns as one value.

@@ -7,7 +7,7 @@ use std::sync::atomic::{AtomicU8, Ordering};
 use tokio::signal::unix::{SignalKind, signal};
 use tokio::sync::watch;
 
-use super::CommandError;
+use super::{CommandError, tell};
 
 /// Listens from its making on; before that, signals do what they always do.
 #[derive(Debug)]
@@ -33,7 +33,7 @@ impl Interrupt {
                 if noted.swap(code, Ordering::Relaxed) != 0 {
                     std::process::exit(code.into());
                 }
-                eprintln!("berth-loadgen: {then}; interrupt again to quit at once");
+                tell(format_args!("{then}; interrupt again to quit at once"));
                 sender.send_replace(true);
             }
         });

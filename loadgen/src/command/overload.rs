@@ -8,7 +8,7 @@ use clap::Args;
 use super::feed::FeedFlags;
 use super::interrupt::Interrupt;
 use super::output_file::OutputFile;
-use super::{CommandError, Output, print, seconds};
+use super::{CommandError, Output, print, seconds, tell};
 use crate::client::{Client, Credentials};
 use crate::overload::work::WorkKind;
 use crate::overload::{self, OverloadSpec};
@@ -103,7 +103,7 @@ pub async fn run(flags: Flags) -> Result<ExitCode, CommandError> {
         Client::connect_with(&flags.server, flags.connections.into(), &flags.credentials).await?;
     flags.cluster.feed(&client, flags.seed, &[]).await?;
     let interrupt = Interrupt::listen("waiting for the calls under way")?;
-    let say = |what: &str| eprintln!("berth-loadgen: {what}");
+    let say = |what: &str| tell(format_args!("{what}"));
     let report = overload::run(&client, &spec, say, interrupt.come()).await?;
     print(flags.output, &markdown(&report, None), &report)?;
     if let Some(page) = page {

@@ -7,11 +7,22 @@ use crate::fake_server::{FakeServer, Faults};
 
 /// Runs the program with `flags`; once `server` has been asked for a placement, sends it SIGINT `n_signals` times.
 async fn interrupted(server: &FakeServer, url: &str, flags: &[&str], n_signals: usize) -> Output {
+    interrupted_saying(Stdio::piped(), server, url, flags, n_signals).await
+}
+
+/// The same; what it says to people goes to `stderr`.
+async fn interrupted_saying(
+    stderr: Stdio,
+    server: &FakeServer,
+    url: &str,
+    flags: &[&str],
+    n_signals: usize,
+) -> Output {
     let child = Command::new(env!("CARGO_BIN_EXE_berth-loadgen"))
         .args(["run", "--server", url, "--feed", "synthetic", "--nodes", "10", "--mix", "web=1"])
         .args(flags)
         .stdout(Stdio::piped())
-        .stderr(Stdio::piped())
+        .stderr(stderr)
         .spawn()
         .unwrap();
     while server.state().n_place_calls == 0 {
@@ -42,6 +53,34 @@ async fn an_interrupt_ends_the_run_with_its_report_and_its_pods_released() {
     assert!(placed != "0" && placed == released, "{stdout}");
     let is_placed = |name: &&String| name.starts_with("web-");
     assert_eq!(server.state().pods.keys().find(is_placed), None);
+}
+
+/// Where nothing more can be written.
+fn full() -> Stdio {
+    std::fs::File::options().write(true).open("/dev/full").unwrap().into()
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn an_interrupt_is_heeded_though_nobody_can_be_told() {
+    let (server, url) = FakeServer::start(Faults::default()).await;
+    let flags = ["--duration", "20", "--concurrency", "1"];
+    let output = interrupted_saying(full(), &server, &url, &flags, 1).await;
+    assert_eq!(output.status.code(), Some(130));
+    let stdout = String::from_utf8(output.stdout).unwrap();
+    assert!(stdout.lines().next().unwrap().ends_with(", interrupted"), "{stdout}");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn an_overload_is_reported_though_nobody_can_be_told_of_its_course() {
+    let (_server, url) = FakeServer::start(Faults::default()).await;
+    let feed = ["--feed", "synthetic", "--nodes", "10", "--pods-per-node", "2", "--zones", "2"];
+    let load = ["--rate", "10", "--pods", "2", "--duration", "0.5", "--half-duration", "0.3"];
+    let mut command = Command::new(env!("CARGO_BIN_EXE_berth-loadgen"));
+    command.args(["overload", "--server", &url, "--assume-pods", "20"]).args(feed).args(load);
+    let run = move || command.stderr(full()).output().unwrap();
+    let output = tokio::task::spawn_blocking(run).await.unwrap();
+    assert_eq!(output.status.code(), Some(0));
+    assert!(!output.stdout.is_empty());
 }
 
 #[tokio::test(flavor = "multi_thread")]

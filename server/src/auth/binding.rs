@@ -7,7 +7,8 @@ use super::{Role, Roles};
 /// Groups whose name starts so have the role that follows: `berth:scheduler`.
 const GROUP_PREFIX: &str = "berth:";
 
-/// Users and groups that have a role.
+/// Users and groups that have a role. Kubernetes' `system:anonymous` and its group `system:unauthenticated` are whoever shows neither
+/// token nor certificate, and read at most.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct RoleBinding {
     /// The role.

@@ -34,7 +34,7 @@ impl Means {
 /// Who calls. Travels in the request's extensions as `Arc<Caller>`.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Caller {
-    /// As the credential names it; `anonymous` without one.
+    /// As the credential names it; without one `system:anonymous`, and `anonymous` where nobody is asked.
     pub user: Arc<str>,
     /// What it belongs to, as the credential says.
     pub groups: Box<[Box<str>]>,

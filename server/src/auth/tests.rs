@@ -13,15 +13,27 @@ const NEVER: i64 = i64::MAX;
 
 /// Knows one token, `abc` of `jane`, and callers by their certificates.
 fn world(takes_tokens: bool, takes_certificates: bool) -> World {
+    world_with(takes_tokens, takes_certificates, Vec::new())
+}
+
+/// The same, and who shows nothing is bound to a role.
+fn world_with_anonymous(takes_tokens: bool, takes_certificates: bool) -> World {
+    let users = vec!["system:anonymous".to_owned()];
+    let bound = RoleBinding { role: Role::Reader, users, groups: vec![] };
+    world_with(takes_tokens, takes_certificates, vec![bound])
+}
+
+fn world_with(takes_tokens: bool, takes_certificates: bool, more: Vec<RoleBinding>) -> World {
     let directory = tempfile::tempdir().unwrap();
     let path = directory.path().join("tokens.csv");
     std::fs::write(&path, "abc,jane,1,berth:feeder\n").unwrap();
     let tokens = takes_tokens.then(|| TokenFile::read(&path).unwrap());
-    let bindings = [RoleBinding {
+    let mut bindings = more;
+    bindings.push(RoleBinding {
         role: Role::Scheduler,
         users: vec!["joe".to_owned()],
         groups: vec!["planners".to_owned()],
-    }];
+    });
     let metrics = Metrics::new();
     let counts = metrics.auth().clone();
     let auth = Auth::new(tokens.as_ref(), &bindings, takes_certificates, counts).unwrap();
@@ -115,6 +127,44 @@ fn who_is_not_known_is_told_what_to_send() {
     both.check_refused(Some(&peer(Some(""), &["berth:admin"], NEVER)), "", "no common name (CN)");
     let late = peer(Some("joe"), &[], 1_000_000_000);
     both.check_refused(Some(&late), "", "has expired since the connection was made");
+}
+
+#[test]
+fn who_shows_nothing_reads_where_a_binding_says_so() {
+    let reader = Roles::NONE.with(Role::Reader);
+    for (takes_tokens, takes_certificates) in
+        [(true, true), (true, false), (false, true), (false, false)]
+    {
+        let world = world_with_anonymous(takes_tokens, takes_certificates);
+        assert!(!world.auth.is_open());
+        for peer in [None, Some(&Peer::new(None, None))] {
+            let caller = world.ask(peer, "").unwrap();
+            assert_eq!((&*caller.user, caller.roles), ("system:anonymous", reader));
+            assert_eq!(caller.means, Means::Nothing);
+        }
+        // What is shown and does not hold is never passed over.
+        let unknown = if takes_tokens { "is not known" } else { "knows nobody by a bearer token" };
+        world.check_refused(None, "Bearer abd", unknown);
+        world.check_refused(None, "Basic abc", "no other scheme");
+        world.check_refused(None, "Bearer", "no token");
+        world.check_refused(Some(&peer(None, &["berth:admin"], NEVER)), "", "no common name (CN)");
+        let late = peer(Some("joe"), &[], 1_000_000_000);
+        world.check_refused(Some(&late), "", "has expired since the connection was made");
+        // Who is known is not anonymous besides.
+        let stranger = world.ask(Some(&peer(Some("other"), &[], NEVER)), "").unwrap();
+        assert_eq!((&*stranger.user, stranger.roles), ("other", Roles::NONE));
+        let text = world.metrics.render(&berth_engine::Cluster::new().snapshot(), 0, None);
+        for line in [
+            "berth_authentications_total{means=\"nothing\",outcome=\"success\"} 2",
+            "berth_authentications_total{means=\"nothing\",outcome=\"failure\"} 0",
+            "berth_authentications_total{means=\"token\",outcome=\"failure\"} 3",
+            "berth_authentications_total{means=\"certificate\",outcome=\"failure\"} 2",
+        ] {
+            assert!(text.contains(line), "{text}");
+        }
+    }
+    let world = world_with_anonymous(false, false);
+    world.check_refused(None, "Bearer abc", "knows nobody by a bearer token: send none");
 }
 
 #[test]

@@ -30,14 +30,15 @@ impl AuthOverrides {
     /// These, and where they say nothing, what `file` says; `takes_certificates` where clients are known by those.
     ///
     /// # Errors
-    /// Roles where nobody is asked who it is: they would bind nobody.
+    /// Roles of callers who could not be known by anything: they would bind nobody.
     pub(super) fn over(
         &self,
         file: &AuthOverrides,
         takes_certificates: bool,
     ) -> Result<AuthOptions, ConfigError> {
         let token_file = self.token_file.clone().or_else(|| file.token_file.clone());
-        if token_file.is_none() && !takes_certificates && !file.role_bindings.is_empty() {
+        let is_anybody_known = token_file.is_some() || takes_certificates;
+        if !is_anybody_known && file.role_bindings.iter().any(RoleBinding::names_others) {
             return Err(ConfigError::Setting {
                 name: "auth.roleBindings".to_owned(),
                 reason: "only mean something where callers are known: name a file of tokens (`auth.tokenFile`, `--token-file`) or the authority of client certificates (`tls.clientCaFile`, `--tls-client-ca-file`)"
@@ -71,7 +72,11 @@ fn binding(value: Cursor<'_>) -> Option<RoleBinding> {
     if users.is_empty() && groups.is_empty() {
         value.report("names neither `users` nor `groups`");
     }
-    Some(RoleBinding { role: role?, users, groups })
+    let binding = RoleBinding { role: role?, users, groups };
+    if let Some(reason) = binding.gives_away() {
+        value.report(reason);
+    }
+    Some(binding)
 }
 
 fn has(object: Cursor<'_>, name: &str) -> bool {
@@ -144,12 +149,29 @@ mod tests {
     }
 
     #[test]
+    fn who_shows_nothing_reads_at_most() {
+        let text = "roleBindings:\n- {role: reader, users: [system:anonymous], groups: [system:unauthenticated]}\n- {role: admin, users: [a, system:anonymous]}\n- {role: scheduler, groups: [system:unauthenticated]}\n";
+        let reason = "`system:anonymous` and `system:unauthenticated` may be given `reader` and no other role: what changes something takes a caller that is known";
+        let expected = [(3, 1), (4, 2)]
+            .map(|(line, index)| format!("line {line}: `roleBindings[{index}]`: {reason}"));
+        assert_eq!(read(text).unwrap_err(), expected);
+    }
+
+    #[test]
     fn roles_need_callers_that_are_known() {
         let file = read("roleBindings: [{role: admin, users: [a]}]").unwrap();
         let flags = AuthOverrides::default();
         let error = flags.over(&file, false).unwrap_err().to_string();
         assert!(error.starts_with("auth.roleBindings: only mean something where"), "{error}");
         assert_eq!(flags.over(&file, true).unwrap().role_bindings.len(), 1);
+        // Who shows nothing need not be known by anything; others of the same binding do.
+        let anonymous = |others: &str| {
+            let users = format!("users: [{others}system:anonymous]");
+            read(&format!("roleBindings: [{{role: reader, {users}}}]")).unwrap()
+        };
+        assert_eq!(flags.over(&anonymous(""), false).unwrap().role_bindings.len(), 1);
+        assert!(flags.over(&anonymous("jane, "), false).is_err());
+        assert!(flags.over(&anonymous("jane, "), true).is_ok());
         let flags = AuthOverrides { token_file: Some("t".into()), ..flags };
         assert_eq!(flags.over(&file, false).unwrap().token_file, Some("t".into()));
     }

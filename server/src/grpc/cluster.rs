@@ -99,7 +99,7 @@ impl ClusterService for ClusterHandler {
         let page = self
             .state
             .pool
-            .run(deadline, move |_| list::nodes(&asked.snapshot(), &request))
+            .run(deadline, move |cancel| list::nodes(&asked.snapshot(), &request, cancel))
             .await??;
         Ok(Response::new(page))
     }
@@ -114,7 +114,7 @@ impl ClusterService for ClusterHandler {
         let page = self
             .state
             .pool
-            .run(deadline, move |_| list::pods(&asked.snapshot(), &request))
+            .run(deadline, move |cancel| list::pods(&asked.snapshot(), &request, cancel))
             .await??;
         Ok(Response::new(page))
     }

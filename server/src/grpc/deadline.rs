@@ -4,6 +4,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
+use super::status::CallError;
 use crate::clock;
 
 /// When the caller gives up, if it said so. Travels in the request's extensions.
@@ -50,6 +51,12 @@ impl Cancel {
     pub(crate) fn is_cancelled(&self) -> bool {
         // A flag alone: no data is read on the strength of it.
         self.gone.load(Ordering::Relaxed) || self.deadline.has_passed()
+    }
+
+    /// # Errors
+    /// `DEADLINE_EXCEEDED` where it is cancelled.
+    pub(crate) fn check(&self) -> Result<(), CallError> {
+        if self.is_cancelled() { Err(CallError::DeadlineExceeded) } else { Ok(()) }
     }
 }
 

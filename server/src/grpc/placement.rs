@@ -10,7 +10,7 @@ use std::sync::Arc;
 use berth_engine as engine;
 use berth_proto::berth_v1::placement_service_server::PlacementService;
 use berth_proto::berth_v1::{
-    ExplainRequest, ExplainResponse, PlaceBatchRequest, PlaceBatchResponse, PlaceMode,
+    ExplainRequest, ExplainResponse, NodeVerdict, PlaceBatchRequest, PlaceBatchResponse, PlaceMode,
     PlaceRequest, PlaceResponse, PlaceStreamRequest,
 };
 use tonic::{Request, Response, Status, Streaming};
@@ -23,6 +23,9 @@ use super::status::CallError;
 use crate::auth::{Access, Role};
 use crate::clock;
 use crate::telemetry::PlaceMethod;
+
+/// So many verdicts are written before it is looked whether anybody waits for them.
+const PATIENCE: usize = 256;
 
 pub(crate) struct PlacementHandler {
     state: Arc<State>,
@@ -100,8 +103,8 @@ impl PlacementService for PlacementHandler {
         let request = request.into_inner();
         let asked = state.asked_by(&access, &request.session_id)?;
         let account =
-            self.state.pool.run(deadline, move |_| explain(&state, &asked, request)).await??;
-        Ok(Response::new(account))
+            self.state.pool.run(deadline, move |cancel| explain(&state, &asked, request, cancel));
+        Ok(Response::new(account.await??))
     }
 }
 
@@ -173,20 +176,37 @@ fn explain(
     state: &State,
     asked: &Asked,
     request: ExplainRequest,
+    cancel: &Cancel,
 ) -> Result<ExplainResponse, CallError> {
     let tie_break = convert::tie_break(request.tie_break.as_ref(), state.tie_break)?;
     let (pod, policy) = convert::pod_to_place(&state.cluster, &state.profiles, request.pod)?;
     let started = clock::now();
-    let account = asked.explain(&engine::PlaceRequest { pod: &pod, policy, tie_break })?;
+    let asking = engine::PlaceRequest { pod: &pod, policy, tie_break };
+    let account =
+        asked.explain_unless(&asking, &|| cancel.is_cancelled()).map_err(CallError::undecided)?;
     state.metrics.record_place_duration(PlaceMethod::Explain, clock::now() - started);
     let engine::Explanation { decision, nodes, best: _, remedies } = account;
     let nodes =
         if request.node_names.is_empty() { nodes } else { only(nodes, &request.node_names)? };
     Ok(ExplainResponse {
         decision: Some(convert::decision(decision)),
-        nodes: nodes.into_iter().map(convert::node_verdict).collect(),
+        nodes: verdicts(nodes, cancel)?,
         remedies: remedies.into_iter().map(convert::remedy).collect(),
     })
+}
+
+/// As the answer has them, unless nobody waits for it any more.
+fn verdicts(
+    nodes: Vec<engine::NodeVerdict>,
+    cancel: &Cancel,
+) -> Result<Vec<NodeVerdict>, CallError> {
+    let one = |(i, node): (usize, engine::NodeVerdict)| {
+        if i.is_multiple_of(PATIENCE) {
+            cancel.check()?;
+        }
+        Ok(convert::node_verdict(node))
+    };
+    nodes.into_iter().enumerate().map(one).collect()
 }
 
 /// The verdicts of the named nodes, in name order.
@@ -258,6 +278,30 @@ mod tests {
         let (opened, was_in_time) = tokio::join!(waits, others_are_answered(holder));
         assert!(opened.is_ok());
         assert!(was_in_time, "opening a session kept the others waiting");
+    }
+
+    #[test]
+    fn an_explanation_ends_when_its_caller_is_gone() {
+        let state = fixture::state(&[("n0", "4")]);
+        let asked = state.asked("").unwrap();
+        let caller = CancelOnDrop::new(Deadline(None));
+        let token = caller.token();
+        let ask = |cpu| {
+            let pod = Some(fixture::pod("p", cpu, 0));
+            let request = ExplainRequest { pod, ..ExplainRequest::default() };
+            explain(&state, &asked, request, &token)
+        };
+        let verdict = engine::NodeVerdict {
+            node: "n0".into(),
+            verdict: engine::Verdict::Feasible { scores: Vec::new(), total: 0 },
+        };
+        assert_eq!(ask("1").unwrap().nodes.len(), 1);
+        assert!(!ask("8").unwrap().remedies.is_empty());
+        assert_eq!(verdicts(vec![verdict.clone()], &token).unwrap().len(), 1);
+        drop(caller);
+        assert_eq!(ask("1").unwrap_err(), CallError::DeadlineExceeded);
+        assert_eq!(ask("8").unwrap_err(), CallError::DeadlineExceeded);
+        assert_eq!(verdicts(vec![verdict], &token).unwrap_err(), CallError::DeadlineExceeded);
     }
 
     #[test]

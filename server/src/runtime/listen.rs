@@ -12,7 +12,7 @@ use super::StartError;
 pub(super) struct Guard {
     /// The listeners speak TLS.
     pub(super) has_identity: bool,
-    /// Callers are known by their certificates or tokens.
+    /// Callers are known by their certificates or tokens, and who is not reads at most.
     pub(super) authenticates: bool,
     /// The operator wants it without.
     pub(super) insecure: bool,
@@ -33,7 +33,7 @@ impl Guard {
                 "anybody on the way could read along, tokens included; give it a certificate (`--tls-cert-file`, `--tls-private-key-file`)",
             ),
             (true, false) => Some(
-                "callers are not authenticated, and whoever reaches it may ask everything; give it a way to know them (`--tls-client-ca-file` or `--token-file`)",
+                "callers are not authenticated, and whoever reaches it may ask everything; give it a way to know them (`--tls-client-ca-file` or `--token-file`), or let those who show nothing read (`auth.roleBindings` of `system:anonymous`)",
             ),
         }
     }

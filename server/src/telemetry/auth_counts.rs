@@ -7,7 +7,7 @@ use crate::auth::Means;
 const AUTHENTICATIONS: Description = Description::counter(
     "berth_authentications_total",
     &["means", "outcome"],
-    "Calls whose caller was asked for, by means (nothing, certificate, token) and outcome: success, failure. None are where nobody is asked.",
+    "Calls whose caller was asked for, by means (nothing, certificate, token) and outcome: success, failure; nothing succeeds as `system:anonymous`. None are where nobody is asked.",
 );
 const RELOADS: Description = Description::counter(
     "berth_auth_reloads_total",

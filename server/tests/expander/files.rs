@@ -4,6 +4,7 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 
 use berth_proto::grpcplugin::BestOptionsRequest;
+use berth_server::auth::Role;
 use berth_server::config::document::{self, Value};
 use berth_server::config::{Config, TlsFiles};
 use berth_server::expander::Expander;
@@ -60,7 +61,12 @@ fn the_manifests_say_what_they_should() {
         client_ca_file: None,
     };
     assert_eq!(config.tls, Some(tls));
-    assert!(config.kube.is_some() && config.insecure && !config.extender.bind);
+    assert!(config.kube.is_some() && !config.insecure && !config.extender.bind);
+    let [reader] = &config.auth.role_bindings[..] else { panic!("{:?}", config.auth) };
+    assert_eq!(
+        (reader.role, &reader.users[..]),
+        (Role::Reader, &["system:anonymous".to_owned()][..])
+    );
     let file = PrioritySource::File(mounted("priorities/priorities"));
     assert_eq!(config.expander.priorities, Some(file));
     // The list itself, in the ConfigMap and as the volume holds it.

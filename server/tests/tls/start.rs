@@ -3,6 +3,7 @@
 use std::fs;
 use std::net::SocketAddr;
 
+use berth_server::auth::{Role, RoleBinding};
 use berth_server::config::{AuthOptions, TlsFiles};
 use berth_server::runtime::{Server, ServerOptions, StartError};
 
@@ -20,6 +21,12 @@ async fn beyond_loopback_tls_and_authentication_are_needed() {
     let identity = TlsFiles { cert_file, key_file, client_ca_file: None };
     let asking = TlsFiles { client_ca_file: Some(authority_file), ..identity.clone() };
     let tokens = AuthOptions { token_file: Some(token_file), ..AuthOptions::default() };
+    let anonymous = RoleBinding {
+        role: Role::Reader,
+        users: vec!["system:anonymous".to_owned()],
+        groups: Vec::new(),
+    };
+    let readers = AuthOptions { role_bindings: vec![anonymous], ..AuthOptions::default() };
     let (none, nobody) = (None::<TlsFiles>, AuthOptions::default());
 
     let anywhere: SocketAddr = "0.0.0.0:0".parse().unwrap();
@@ -48,7 +55,11 @@ async fn beyond_loopback_tls_and_authentication_are_needed() {
             let allowed = ServerOptions { insecure: true, ..options(tls, auth) };
             assert!(Server::start(allowed).await.is_ok());
         }
-        for (tls, auth) in [(&Some(identity.clone()), &tokens), (&Some(asking.clone()), &nobody)] {
+        for (tls, auth) in [
+            (&Some(identity.clone()), &tokens),
+            (&Some(asking.clone()), &nobody),
+            (&Some(identity.clone()), &readers),
+        ] {
             assert!(Server::start(options(tls, auth)).await.is_ok());
         }
     }

@@ -22,12 +22,34 @@ helm.sh/chart: {{ printf "%s-%s" .Chart.Name .Chart.Version }}
 {{- if or .Values.tls.clientCaSecretName .Values.tls.clientCaConfigMapName }}yes{{ end }}
 {{- end }}
 
+{{- /* Whether those may read who show neither token nor certificate. */ -}}
+{{- define "berth.anonymousReads" -}}
+{{- $found := false }}
+{{- range .Values.auth.roleBindings }}
+{{- if or (has "system:anonymous" (get . "users" | default list)) (has "system:unauthenticated" (get . "groups" | default list)) }}
+{{- if ne .role "reader" }}{{ fail (printf "auth.roleBindings: system:anonymous may be given the role reader, not %s" .role) }}{{ end }}
+{{- $found = true }}
+{{- end }}
+{{- end }}
+{{- if $found }}yes{{ end }}
+{{- end }}
+
+{{- /* Whether a role is given to anybody else, who has to be known by something. */ -}}
+{{- define "berth.bindsOthers" -}}
+{{- $found := false }}
+{{- range .Values.auth.roleBindings }}
+{{- if or (without (get . "users" | default list) "system:anonymous") (without (get . "groups" | default list) "system:unauthenticated") }}{{ $found = true }}{{ end }}
+{{- end }}
+{{- if $found }}yes{{ end }}
+{{- end }}
+
 {{- /* Refuses what Berth would refuse at its start, with the value to set. */ -}}
 {{- define "berth.check" -}}
 {{- if not .Values.insecure }}
 {{- if not .Values.tls.secretName }}{{ fail "tls.secretName: a Secret with tls.crt and tls.key is needed, or insecure: true behind a NetworkPolicy" }}{{ end }}
-{{- if not (or (include "berth.clientCa" .) .Values.auth.tokenSecretName) }}{{ fail "auth.tokenSecretName, tls.clientCaSecretName or tls.clientCaConfigMapName: callers have to be known by something, or insecure: true behind a NetworkPolicy" }}{{ end }}
+{{- if not (or (include "berth.clientCa" .) .Values.auth.tokenSecretName (include "berth.anonymousReads" .)) }}{{ fail "auth.tokenSecretName, tls.clientCaSecretName or tls.clientCaConfigMapName: callers have to be known by something, or auth.roleBindings has to let system:anonymous read, or insecure: true behind a NetworkPolicy" }}{{ end }}
 {{- end }}
+{{- if and (include "berth.bindsOthers" .) (not (or (include "berth.clientCa" .) .Values.auth.tokenSecretName)) }}{{ fail "auth.roleBindings: whoever else than system:anonymous has a role has to be known by auth.tokenSecretName, tls.clientCaSecretName or tls.clientCaConfigMapName" }}{{ end }}
 {{- if and .Values.ledger.enabled (gt (int .Values.replicaCount) 1) }}{{ fail "ledger.enabled: the ledger is a file that one process has; replicaCount must be 1" }}{{ end }}
 {{- if and (eq .Values.mode "schedule") (gt (int .Values.replicaCount) 1) (not .Values.schedule.leaderElect) }}{{ fail "schedule.leaderElect: several replicas need an election" }}{{ end }}
 {{- end }}

@@ -7,6 +7,7 @@ use berth_proto::berth_v1::{
 
 use super::page;
 use crate::grpc::convert;
+use crate::grpc::deadline::Cancel;
 use crate::grpc::label_selector::LabelSelector;
 use crate::grpc::status::CallError;
 
@@ -14,13 +15,15 @@ use crate::grpc::status::CallError;
 pub(super) fn nodes(
     snapshot: &Snapshot,
     request: &ListNodesRequest,
+    cancel: &Cancel,
 ) -> Result<ListNodesResponse, CallError> {
     let selector = LabelSelector::parse(&request.label_selector)
         .map_err(|reason| CallError::field("label_selector", reason))?;
     let after = page::parse_token(&request.page_token)?;
     let size = page::size(request.page_size);
     let mut matching = snapshot
-        .nodes()
+        .nodes_unless(&|| cancel.is_cancelled())
+        .map_err(CallError::undecided)?
         .into_iter()
         .skip_while(|node| after.as_deref().is_some_and(|after| &*node.name <= after))
         .filter(|node| selector.matches(&node.labels));
@@ -36,6 +39,7 @@ pub(super) fn nodes(
 pub(super) fn pods(
     snapshot: &Snapshot,
     request: &ListPodsRequest,
+    cancel: &Cancel,
 ) -> Result<ListPodsResponse, CallError> {
     let after = match page::parse_token(&request.page_token)? {
         None => None,
@@ -48,7 +52,8 @@ pub(super) fn pods(
     };
     let size = page::size(request.page_size);
     let mut matching = snapshot
-        .pods()
+        .pods_unless(&|| cancel.is_cancelled())
+        .map_err(CallError::undecided)?
         .into_iter()
         .skip_while(|view| after.as_ref().is_some_and(|after| view.pod.key() <= after))
         .filter(|view| {
@@ -62,4 +67,27 @@ pub(super) fn pods(
     };
     let pods = page.iter().map(convert::pod_summary).collect();
     Ok(ListPodsResponse { pods, next_page_token, generation: snapshot.generation().get() })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::grpc::deadline::{CancelOnDrop, Deadline};
+    use crate::grpc::fixture;
+
+    #[test]
+    fn a_listing_ends_when_its_caller_is_gone() {
+        let state = fixture::state(&[("n0", "4")]);
+        fixture::run(&state.cluster, &fixture::pod("p", "1", 0), "n0");
+        let snapshot = state.cluster.snapshot();
+        let caller = CancelOnDrop::new(Deadline(None));
+        let token = caller.token();
+        let list_nodes = || nodes(&snapshot, &ListNodesRequest::default(), &token);
+        let list_pods = || pods(&snapshot, &ListPodsRequest::default(), &token);
+        assert_eq!(list_nodes().unwrap().nodes.len(), 1);
+        assert_eq!(list_pods().unwrap().pods.len(), 1);
+        drop(caller);
+        assert_eq!(list_nodes().unwrap_err(), CallError::DeadlineExceeded);
+        assert_eq!(list_pods().unwrap_err(), CallError::DeadlineExceeded);
+    }
 }
