@@ -70,7 +70,8 @@ fn main() -> ExitCode {
 async fn measure(arguments: &[String]) -> Result<(), Failure> {
     let server = start().await?;
     let place = connect(server.grpc_address()).await?;
-    let request = PlaceRequest { pod: pods().first().cloned(), ..PlaceRequest::default() };
+    let request =
+        PlaceRequest { pod: pods().into_iter().next().map(Box::new), ..PlaceRequest::default() };
     let answer = place.placement(0).place(request).await?.into_inner();
     let empty = connect(start_empty(answer).await?).await?;
     match arguments {

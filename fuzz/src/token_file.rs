@@ -41,10 +41,11 @@ fn check(error: &ConfigError, data: &[u8]) {
     for problem in problems {
         assert!(!problem.reason.is_empty() && problem.line <= n_lines, "{problem:?}");
     }
-    // The first column is a secret, unless the same stands where none is.
+    // The first column is a secret, unless the same stands where none is. Only a quote at its start is one.
     let text = error.to_string();
-    let lines = data.split(|byte| matches!(byte, b'\n' | b'\r' | b'"'));
-    let secrets = lines.filter_map(|line| line.split(|byte| *byte == b',').next());
+    let lines = data.split(|byte| matches!(byte, b'\n' | b'\r'));
+    let lines = lines.map(|line| line.strip_prefix(b"\"").unwrap_or(line));
+    let secrets = lines.filter_map(|line| line.split(|byte| matches!(byte, b',' | b'"')).next());
     for secret in secrets.filter(|secret| secret.len() >= 12 && !secret.starts_with(b"berth:")) {
         let Ok(secret) = str::from_utf8(secret) else { continue };
         let is_elsewhere = String::from_utf8_lossy(data).matches(secret).count() > 1;

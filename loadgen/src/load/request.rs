@@ -189,7 +189,7 @@ mod tests {
                     .collect::<Vec<_>>()
             };
             let sent = unary.next();
-            let pod = Some(pod(sequence));
+            let pod = Some(pod(sequence).into());
             let expected = PlaceRequest { pod, mode, tie_break, ..PlaceRequest::default() };
             assert_eq!(PlaceRequest::decode(sent.message.as_slice()).unwrap(), expected);
             assert_eq!((sent.sequence, sent.n_pods), (sequence as u64, 1));

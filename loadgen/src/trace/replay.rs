@@ -166,7 +166,7 @@ async fn arrive(
         None
     };
     let request = PlaceRequest {
-        pod: Some(task.to_wire()),
+        pod: Some(task.to_wire().into()),
         mode: PlaceMode::Assume.into(),
         tie_break: spec.tie_break,
         ..PlaceRequest::default()

@@ -375,7 +375,7 @@ impl PlacementService for FakeServer {
         request: Request<PlaceRequest>,
     ) -> Result<Response<PlaceResponse>, Status> {
         let PlaceRequest { pod, mode, .. } = request.into_inner();
-        let decision = Some(self.decide(pod, mode).await?);
+        let decision = Some(self.decide(pod.map(|pod| *pod), mode).await?);
         Ok(Response::new(PlaceResponse { decision }))
     }
 

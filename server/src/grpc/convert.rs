@@ -58,7 +58,7 @@ pub(super) fn tie_break(
 pub(crate) fn pod_to_place<'s>(
     cluster: &Cluster,
     profiles: &'s Profiles,
-    pod: Option<core_v1::Pod>,
+    pod: Option<&core_v1::Pod>,
 ) -> Result<(engine::Pod, &'s Policy), CallError> {
     let pod = pod.ok_or_else(|| CallError::field("pod", "must be set"))?;
     if pod.metadata.as_ref().is_some_and(|metadata| metadata.deletion_timestamp.is_some()) {
@@ -74,7 +74,7 @@ pub(crate) fn pod_to_place<'s>(
             format!("a pod that is `{phase}` is not placed"),
         ));
     }
-    let compiled = cluster.compile_pod(&pod)?;
+    let compiled = cluster.compile_pod(pod)?;
     let policy = profiles.of_scheduler(compiled.scheduler_name());
     let policy = policy.map_err(|reason| CallError::field("spec.schedulerName", reason))?;
     Ok((compiled, policy))

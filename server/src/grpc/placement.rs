@@ -53,7 +53,7 @@ impl PlacementService for PlacementHandler {
         // What is assumed in a session waits for the session's own calls, and nobody bounds those.
         let waits = asked.is_hypothetical() && request.mode == PlaceMode::Assume as i32;
         let decided = if !waits && self.state.decides_in_microseconds(&asked) {
-            place(&self.state, &asked, request)
+            place(&self.state, &asked, &request)
         } else {
             // In a box: as a part of this future it would be moved about with it by calls that never get here, and it holds the
             // request several times, kilobytes each.
@@ -103,7 +103,7 @@ impl PlacementService for PlacementHandler {
         let request = request.into_inner();
         let asked = state.asked_by(&access, &request.session_id)?;
         let account =
-            self.state.pool.run(deadline, move |cancel| explain(&state, &asked, request, cancel));
+            self.state.pool.run(deadline, move |cancel| explain(&state, &asked, &request, cancel));
         Ok(Response::new(account.await??))
     }
 }
@@ -125,7 +125,7 @@ async fn place_in_turn(
 ) -> Result<engine::Decision, CallError> {
     let shared = state.clone();
     let job = move |cancel: &Cancel| {
-        let decided = place(&shared, &asked, request)?;
+        let decided = place(&shared, &asked, &request)?;
         give_back_unwanted(&asked, &decided, cancel)?;
         Ok(decided)
     };
@@ -135,12 +135,13 @@ async fn place_in_turn(
 fn place(
     state: &State,
     asked: &Asked,
-    request: PlaceRequest,
+    request: &PlaceRequest,
 ) -> Result<engine::Decision, CallError> {
     let mode = convert::mode(request.mode)?;
     let tie_break = convert::tie_break(request.tie_break.as_ref(), state.tie_break)?;
-    let (pod, policy) = convert::pod_to_place(&state.cluster, &state.profiles, request.pod)
-        .inspect_err(|_| state.metrics.count_refused(1))?;
+    let (pod, policy) =
+        convert::pod_to_place(&state.cluster, &state.profiles, request.pod.as_deref())
+            .inspect_err(|_| state.metrics.count_refused(1))?;
     let request = engine::PlaceRequest { pod: &pod, policy, tie_break };
     let started = clock::now();
     let decided = match mode {
@@ -175,11 +176,12 @@ fn give_back_unwanted(
 fn explain(
     state: &State,
     asked: &Asked,
-    request: ExplainRequest,
+    request: &ExplainRequest,
     cancel: &Cancel,
 ) -> Result<ExplainResponse, CallError> {
     let tie_break = convert::tie_break(request.tie_break.as_ref(), state.tie_break)?;
-    let (pod, policy) = convert::pod_to_place(&state.cluster, &state.profiles, request.pod)?;
+    let (pod, policy) =
+        convert::pod_to_place(&state.cluster, &state.profiles, request.pod.as_ref())?;
     let started = clock::now();
     let asking = engine::PlaceRequest { pod: &pod, policy, tie_break };
     let account =
@@ -244,7 +246,7 @@ mod tests {
 
     fn place_request(name: &str, mode: PlaceMode, session_id: &str) -> PlaceRequest {
         PlaceRequest {
-            pod: Some(fixture::pod(name, "1", 0)),
+            pod: Some(fixture::pod(name, "1", 0).into()),
             mode: mode as i32,
             session_id: session_id.to_owned(),
             ..PlaceRequest::default()
@@ -289,7 +291,7 @@ mod tests {
         let ask = |cpu| {
             let pod = Some(fixture::pod("p", cpu, 0));
             let request = ExplainRequest { pod, ..ExplainRequest::default() };
-            explain(&state, &asked, request, &token)
+            explain(&state, &asked, &request, &token)
         };
         let verdict = engine::NodeVerdict {
             node: "n0".into(),
@@ -309,7 +311,7 @@ mod tests {
         let state = fixture::state(&[("n0", "4")]);
         let asked = state.asked("").unwrap();
         let caller = CancelOnDrop::new(Deadline(None));
-        let decided = place(&state, &asked, place_request("p", PlaceMode::Assume, "")).unwrap();
+        let decided = place(&state, &asked, &place_request("p", PlaceMode::Assume, "")).unwrap();
         assert_eq!(give_back_unwanted(&asked, &decided, &caller.token()), Ok(()));
         assert_eq!(state.cluster.snapshot().n_assumed(), 1);
         let token = caller.token();

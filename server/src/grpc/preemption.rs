@@ -77,7 +77,7 @@ fn preempt(
     let PreemptRequest { pod, tie_break, options, nominate: nominates, session_id: _ } = request;
     let tie_break = convert::tie_break(tie_break.as_ref(), state.tie_break)?;
     let options = convert::preempt_options(options.as_ref(), "options")?;
-    let (pod, policy) = convert::pod_to_place(&state.cluster, &state.profiles, pod)
+    let (pod, policy) = convert::pod_to_place(&state.cluster, &state.profiles, pod.as_ref())
         .inspect_err(|_| state.metrics.count_refused(1))?;
     let started = clock::now();
     let cancelled = || cancel.is_cancelled();
@@ -128,7 +128,7 @@ fn list_candidates(
     let ListCandidatesRequest { pod, tie_break, options, session_id: _ } = request;
     let tie_break = convert::tie_break(tie_break.as_ref(), state.tie_break)?;
     let options = convert::preempt_options(options.as_ref(), "options")?;
-    let (pod, policy) = convert::pod_to_place(&state.cluster, &state.profiles, pod)
+    let (pod, policy) = convert::pod_to_place(&state.cluster, &state.profiles, pod.as_ref())
         .inspect_err(|_| state.metrics.count_refused(1))?;
     let started = clock::now();
     let cancelled = || cancel.is_cancelled();

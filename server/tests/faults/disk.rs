@@ -61,7 +61,7 @@ async fn place(served: &Served, name: &str) {
     let client = Client::connect(&served.url, 1).await.unwrap();
     let requests = Requests { cpu_milli: 100, memory_mib: 1, extended: None };
     let request = PlaceRequest {
-        pod: Some(pod("d", name, name, "image", requests)),
+        pod: Some(pod("d", name, name, "image", requests).into()),
         mode: PlaceMode::Assume.into(),
         ..PlaceRequest::default()
     };

@@ -34,7 +34,7 @@ async fn race(
     match number % 3 {
         0 => {
             for (pod, _) in &pods {
-                let pod = Some(pod.clone());
+                let pod = Some(pod.clone().into());
                 let request = PlaceRequest { pod, mode, tie_break, ..PlaceRequest::default() };
                 decisions.push(client.place(request).await.unwrap().into_inner().decision.unwrap());
             }
@@ -137,7 +137,7 @@ async fn one_pod_is_placed_once_however_many_ask() {
         let mut client = world.placement.clone();
         tries.push(tokio::spawn(async move {
             let request = PlaceRequest {
-                pod: Some(pod("only", "1")),
+                pod: Some(pod("only", "1").into()),
                 mode: PlaceMode::Assume as i32,
                 ..PlaceRequest::default()
             };

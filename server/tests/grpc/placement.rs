@@ -114,7 +114,7 @@ async fn refused_requests_name_their_field() {
         let status = world.placement.place(request).await.unwrap_err();
         assert_eq!((status.code(), violation(&status).0.as_str()), (Code::InvalidArgument, field));
     };
-    let request = PlaceRequest { pod: Some(pod("p", "1")), ..PlaceRequest::default() };
+    let request = PlaceRequest { pod: Some(pod("p", "1").into()), ..PlaceRequest::default() };
     check(&mut world, PlaceRequest { pod: None, ..request.clone() }, "pod").await;
     check(&mut world, PlaceRequest { mode: 7, ..request.clone() }, "mode").await;
     let tie_break = Some(TieBreak { rule: 9, seed: 0 });
@@ -182,7 +182,7 @@ async fn ties_are_broken_as_asked() {
     let mut place = async |rule: TieBreakRule, seed: u64, name: &str| {
         let tie_break = Some(TieBreak { rule: rule as i32, seed });
         let request =
-            PlaceRequest { pod: Some(pod(name, "1")), tie_break, ..PlaceRequest::default() };
+            PlaceRequest { pod: Some(pod(name, "1").into()), tie_break, ..PlaceRequest::default() };
         let decision = world.placement.place(request).await.unwrap().into_inner().decision.unwrap();
         outcome(&decision).unwrap().to_owned()
     };

@@ -44,7 +44,7 @@ impl<S> World<S> {
         mode: PlaceMode,
     ) -> Result<Decision, Status> {
         let request = PlaceRequest {
-            pod: Some(pod),
+            pod: Some(pod.into()),
             mode: mode as i32,
             session_id: session_id.into(),
             ..PlaceRequest::default()

@@ -124,7 +124,8 @@ impl<S> World<S> {
         pod: core_v1::Pod,
         mode: PlaceMode,
     ) -> Result<Decision, Status> {
-        let request = PlaceRequest { pod: Some(pod), mode: mode as i32, ..PlaceRequest::default() };
+        let request =
+            PlaceRequest { pod: Some(pod.into()), mode: mode as i32, ..PlaceRequest::default() };
         self.placement.place(request).await.map(|response| response.into_inner().decision.unwrap())
     }
 }

@@ -100,7 +100,7 @@ async fn load(channel: Channel, client: usize, n_answered: Arc<AtomicUsize>) -> 
             Err(status) => return (tokens, status),
         }
         let request = PlaceRequest {
-            pod: Some(pod(&format!("p-{client}-{i}"))),
+            pod: Some(pod(&format!("p-{client}-{i}")).into()),
             mode: PlaceMode::Assume as i32,
             ..PlaceRequest::default()
         };

@@ -122,7 +122,7 @@ async fn streams_are_bounded_in_number_and_never_keep_calls_out() {
     let (_requests, receiver) = mpsc::channel::<EvaluatePodsRequest>(1);
     let refused = lifecycle.evaluate_pods(ReceiverStream::new(receiver)).await.unwrap_err();
     assert_overloaded(&refused);
-    let request = PlaceRequest { pod: Some(pod("p")), ..PlaceRequest::default() };
+    let request = PlaceRequest { pod: Some(pod("p").into()), ..PlaceRequest::default() };
     world.placement.place(request).await.unwrap();
     drop(open);
     world.until("berth_admission_in_flight{lane=\"stream\"}", |n| n == 0.0).await;

@@ -22,7 +22,7 @@ fn is_replayed<T>(response: &Response<T>) -> bool {
 }
 
 fn place(name: &str, mode: PlaceMode) -> PlaceRequest {
-    PlaceRequest { pod: Some(pod(name)), mode: mode as i32, ..PlaceRequest::default() }
+    PlaceRequest { pod: Some(pod(name).into()), mode: mode as i32, ..PlaceRequest::default() }
 }
 
 #[tokio::test]

@@ -71,7 +71,7 @@ async fn what_the_request_takes_besides_it_has_not() {
     let world = with_tokens().await;
     world.feed([Change::UpsertNode(node("n0"))]).await;
     for (mode, is_allowed) in [(PlaceMode::DryRun, true), (PlaceMode::Assume, false)] {
-        let pod = Some(pod("p"));
+        let pod = Some(pod("p").into());
         let request = PlaceRequest { pod, mode: mode as i32, ..PlaceRequest::default() };
         match world.placement().place(request).await {
             Ok(_) => assert!(is_allowed),

@@ -121,7 +121,7 @@ impl World {
         session_id: &str,
     ) -> Result<(), Status> {
         let request = PlaceRequest {
-            pod: Some(pod(name)),
+            pod: Some(pod(name).into()),
             mode: mode as i32,
             session_id: session_id.to_owned(),
             ..PlaceRequest::default()

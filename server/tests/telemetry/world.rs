@@ -47,7 +47,8 @@ impl World {
         let pod =
             json!({"metadata": {"name": "p", "uid": "u"}, "spec": {"containers": [{"name": "c"}]}});
         let pod: core_v1::Pod = serde_json::from_value(pod).unwrap();
-        let mut request = Request::new(PlaceRequest { pod: Some(pod), ..PlaceRequest::default() });
+        let mut request =
+            Request::new(PlaceRequest { pod: Some(pod.into()), ..PlaceRequest::default() });
         *request.metadata_mut() = metadata;
         self.placement.place(request).await.map(tonic::Response::into_inner)
     }

@@ -84,7 +84,7 @@ impl Cut {
         match what {
             0 => {
                 let request = PlaceRequest {
-                    pod: Some(self.pod(world)),
+                    pod: Some(self.pod(world).into()),
                     mode: mode(true),
                     ..Default::default()
                 };
@@ -147,7 +147,7 @@ impl Cut {
         let patience = Duration::from_micros(self.rng.random_range(1..3_000));
         let mut placement = world.client.placement(0);
         if self.rng.random_bool(0.5) {
-            let pod = Some(self.pod(world));
+            let pod = Some(self.pod(world).into());
             let request = PlaceRequest { pod, mode: mode(true), ..Default::default() };
             drop(tokio::time::timeout(patience, placement.place(request)).await);
         } else {

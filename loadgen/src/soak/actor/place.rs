@@ -59,8 +59,11 @@ impl Actor for Place {
         }
         let pod = self.names.pod(&world.pod_templates, &mut self.rng);
         let assume = self.rng.random_bool(0.7);
-        let request =
-            PlaceRequest { pod: Some(pod.clone()), mode: mode(assume), ..PlaceRequest::default() };
+        let request = PlaceRequest {
+            pod: Some(pod.clone().into()),
+            mode: mode(assume),
+            ..PlaceRequest::default()
+        };
         let mut placement = world.client.placement(1);
         match world.call("Place", placement.place(request)).await {
             Ok(answer) => {

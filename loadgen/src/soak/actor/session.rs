@@ -55,7 +55,7 @@ impl Session {
         for _ in 0..self.rng.random_range(1..=4) {
             let pod = self.names.pod(&world.pod_templates, &mut self.rng);
             let request = PlaceRequest {
-                pod: Some(pod.clone()),
+                pod: Some(pod.clone().into()),
                 mode: mode(true),
                 session_id: session_id.to_owned(),
                 ..PlaceRequest::default()

@@ -250,7 +250,7 @@ impl Local {
     }
 
     fn asked(&self, pod: &core_v1::Pod) -> Result<(Pod, &Policy), CliError> {
-        convert::pod_to_place(&self.cluster, &self.profiles, Some(pod.clone()))
+        convert::pod_to_place(&self.cluster, &self.profiles, Some(pod))
             .map_err(|error| CliError::Request(error.to_string()))
     }
 }

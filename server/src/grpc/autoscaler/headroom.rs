@@ -42,7 +42,8 @@ pub(crate) fn headroom(
         1..=MAX_LIMIT => limit,
         _ => return Err(CallError::field("limit", format!("is more than {MAX_LIMIT}"))),
     };
-    let (pod, policy) = convert::pod_to_place(cluster, profiles, pod.map(template))?;
+    let template = pod.map(template);
+    let (pod, policy) = convert::pod_to_place(cluster, profiles, template.as_ref())?;
     let headroom = cluster.headroom(&engine::HeadroomRequest {
         pod: &pod,
         policy,

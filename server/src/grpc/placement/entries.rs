@@ -29,8 +29,9 @@ pub(crate) fn compile<'s>(
     profiles: &'s Profiles,
     entries: Vec<BatchEntry>,
 ) -> Vec<Compiled<'s>> {
-    let compile_one =
-        |entry: BatchEntry| (convert::pod_to_place(cluster, profiles, entry.pod), entry.replicas);
+    let compile_one = |entry: BatchEntry| {
+        (convert::pod_to_place(cluster, profiles, entry.pod.as_ref()), entry.replicas)
+    };
     if entries.len() < MANY_ENTRIES {
         entries.into_iter().map(compile_one).collect()
     } else {
