@@ -55,12 +55,16 @@ fn in_short(event: &Result<Event, Garbage>) -> String {
 
 fn check_page(body: &[u8]) {
     let Ok(page) = bounded(body.len(), 256, || Page::parse(body)) else { return };
-    let whole: serde_json::Value = serde_json::from_slice(body).expect("any reader takes it");
+    for item in page.items() {
+        serde_json::from_str::<serde::de::IgnoredAny>(item).expect("an item is a value");
+    }
+    // It fails on numbers of any size, of which a page of well-formed items knows nothing.
+    let Ok(whole) = serde_json::from_slice::<serde_json::Value>(body) else {
+        serde_json::from_slice::<serde::de::IgnoredAny>(body).expect("any reader takes it");
+        return;
+    };
     let version = whole["metadata"]["resourceVersion"].as_str().and_then(|text| text.parse().ok());
     assert_eq!(page.version().ok(), version);
     let items = whole["items"].as_array().map_or(0, Vec::len);
     assert_eq!(page.items().count(), items);
-    for item in page.items() {
-        serde_json::from_str::<serde::de::IgnoredAny>(item).expect("an item is a value");
-    }
 }

@@ -143,6 +143,10 @@ impl Tickets {
     }
 }
 
+/// Requests of an open loop that are due within this time are released together. Each alone would cost the generator, which often
+/// shares its cores with the server, more to wait for than to send. What that delays them counts as latency.
+const QUANTUM: Duration = Duration::from_micros(200);
+
 /// Releases the requests of an open loop when they are due, from a thread of its own; returns at once.
 ///
 /// A thread, because the runtime's timers round up to a millisecond, which would be counted as latency; the operating
@@ -152,9 +156,11 @@ pub fn pace(tickets: &Arc<Tickets>) {
     std::thread::spawn(move || {
         let Some(open) = &tickets.open else { return };
         let mut n_released = 0;
+        let mut not_before = tickets.start;
         while n_released < tickets.end && !open.due.is_closed() {
             let due_at = tickets.start + open.schedule.intended_offset(n_released);
-            let wait = due_at.saturating_duration_since(Instant::now());
+            let now = Instant::now();
+            let wait = due_at.max(not_before).saturating_duration_since(now);
             if !wait.is_zero() {
                 // Bounded, so that the thread notices the end of a run with a very low rate.
                 std::thread::sleep(wait.min(Duration::from_millis(100)));
@@ -164,6 +170,7 @@ pub fn pace(tickets: &Arc<Tickets>) {
             let n_due = open.schedule.n_due(elapsed).clamp(n_released + 1, tickets.end);
             tickets.release(usize::try_from(n_due - n_released).unwrap_or(usize::MAX));
             n_released = n_due;
+            not_before = now + QUANTUM;
         }
     });
 }

@@ -5,7 +5,7 @@ pub mod tally;
 mod wire;
 
 use std::pin::{Pin, pin};
-use std::sync::Arc;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use berth_proto::berth_v1::PlaceMode;
@@ -17,7 +17,7 @@ use crate::arrival::{Schedule, Tickets, pace};
 use crate::client::{Caller, Client, ClientError, Mode, OnProgress, PlaceOptions};
 use crate::report::LoadReport;
 use request::Requests;
-use tally::{Fate, Tally};
+use tally::{Fate, Tally, Times};
 
 /// How load is put on a server.
 #[derive(Debug, Clone, PartialEq)]
@@ -267,21 +267,21 @@ impl Generator<'_> {
         limit: Limit,
         stop: &mut Stop<'_, impl Future<Output = ()>>,
     ) -> Result<Tally, LoadError> {
-        let tickets = self.spec.tickets(limit)?;
         let start = Instant::now();
+        let tallies = Tallies::new(self.spec.concurrency, start, self.keeps_assumed());
+        let tickets = self.spec.tickets(limit)?;
         let mut tasks = JoinSet::new();
         for task in 0..self.spec.concurrency {
             let caller = self.callers[task % self.callers.len()].clone();
             let requests = (Arc::clone(&tickets), Arc::clone(&self.requests));
-            let tally = Tally::new(start, self.keeps_assumed());
-            tasks.spawn(send(caller, requests, tally, Arc::clone(&self.on_progress)));
+            let tallies = (Arc::clone(&tallies), task);
+            tasks.spawn(send(caller, requests, tallies, Arc::clone(&self.on_progress)));
         }
-        let mut total = Tally::new(start, self.keeps_assumed());
         loop {
             tokio::select! {
                 joined = tasks.join_next() => match joined {
-                    Some(tally) => total.merge(tally?),
-                    None => return Ok(total),
+                    Some(ended) => ended?,
+                    None => return Ok(tallies.total(&Tally::new(start, self.keeps_assumed()))),
                 },
                 () = stop.signal.as_mut(), if !stop.has_come => {
                     stop.has_come = true;
@@ -292,28 +292,59 @@ impl Generator<'_> {
     }
 }
 
+/// Tallies that callers share. With one a caller hundreds of histograms would grow just as the load begins, and the time of that
+/// be taken for the server's.
+struct Tallies(Box<[Mutex<Tally>]>);
+
+impl Tallies {
+    /// More are not needed for callers to hardly ever meet at one.
+    const MOST: usize = 16;
+
+    fn new(n_callers: usize, start: Instant, keeps_assumed: bool) -> Arc<Tallies> {
+        let tally = |_| Mutex::new(Tally::new(start, keeps_assumed));
+        Arc::new(Tallies((0..n_callers.clamp(1, Tallies::MOST)).map(tally).collect()))
+    }
+
+    fn of_caller(&self, number: usize) -> MutexGuard<'_, Tally> {
+        // Numbers only: a caller that panicked has left none out.
+        self.0[number % self.0.len()].lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// All of them, added to an empty one; they are empty then.
+    fn total(&self, empty: &Tally) -> Tally {
+        let mut total = empty.clone();
+        for number in 0..self.0.len() {
+            total.merge(std::mem::replace(&mut self.of_caller(number), empty.clone()));
+        }
+        total
+    }
+}
+
 /// One caller: a request after another for as long as there are tickets.
 async fn send(
     caller: Caller,
     (tickets, requests): (Arc<Tickets>, Arc<Requests>),
-    mut tally: Tally,
+    (tallies, number): (Arc<Tallies>, usize),
     on_progress: OnProgress,
-) -> Tally {
+) {
     loop {
         // Before the ticket: a closed loop does not wait for a connection on the clock of a request.
         tokio::select! {
             biased;
             () = caller.ready() => {}
-            () = tickets.over() => return tally,
+            () = tickets.over() => return,
         }
-        let Some(ticket) = tickets.take().await else { return tally };
+        let Some(ticket) = tickets.take().await else { return };
         let request = requests.next();
         let (sequence, n_pods) = (request.sequence, request.n_pods);
         let sent = Instant::now();
         let answer = caller.place(sequence, request.message).await;
-        if tally.record(ticket.intended, sent, n_pods, answer) == Fate::Unknown {
+        let times = Times { intended: ticket.intended, sent, answered: Instant::now() };
+        let mut tally = tallies.of_caller(number);
+        if tally.record(times, n_pods, answer) == Fate::Unknown {
             tally.keep_unanswered(|| requests.keys(sequence));
         }
+        drop(tally);
         on_progress(n_pods);
     }
 }

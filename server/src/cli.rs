@@ -162,7 +162,8 @@ fn load_profiles(config: &Config) -> Result<Profiles, ConfigError> {
     }
 }
 
-/// Runs `command` on a runtime of `n_threads` threads, and as many for parallel loops; one a core when `None`.
+/// Runs `command` on a runtime of `n_threads` threads, and as many for parallel loops; one a core when `None`: fewer carry less, more
+/// take turns (benches/record/2026-11-22-epyc-2-cores-wire.md).
 fn block_on(
     n_threads: Option<usize>,
     command: impl Future<Output = Result<ExitCode, CliError>>,

@@ -7,6 +7,7 @@ use std::process::ExitCode;
 use berth_server::cli::{self, environment};
 use berth_server::{escape, telemetry};
 
+// No slower over gRPC than the system's (benches/record/2026-11-22-epyc-2-cores-wire.md); batches and cold loads are measured with it.
 #[global_allocator]
 static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
 

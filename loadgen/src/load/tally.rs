@@ -47,6 +47,17 @@ pub struct Tally {
     pub unanswered: Vec<PodKey>,
 }
 
+/// The times of one request.
+#[derive(Debug, Clone, Copy)]
+pub struct Times {
+    /// When it was due.
+    pub intended: Instant,
+    /// When it was sent.
+    pub sent: Instant,
+    /// When its answer was there.
+    pub answered: Instant,
+}
+
 /// Whether the server's effect is known after a request.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Fate {
@@ -104,26 +115,25 @@ impl Tally {
         }
     }
 
-    /// Counts the answer, which has just arrived, to a request of `n_pods` pods.
+    /// Counts the answer to a request of `n_pods` pods.
     pub fn record(
         &mut self,
-        intended: Instant,
-        sent: Instant,
+        times: Times,
         n_pods: u64,
         answer: Result<Vec<PlaceResult>, Status>,
     ) -> Fate {
-        let now = Instant::now();
+        let Times { intended, sent, answered } = times;
         self.n_requests += 1;
         if !answer.as_ref().is_err_and(|status| status.code() == Code::Unavailable) {
-            record(&mut self.latency, intended, now);
-            record(&mut self.service_time, sent, now);
+            record(&mut self.latency, intended, answered);
+            record(&mut self.service_time, sent, answered);
         }
         match answer {
             Ok(results) => {
                 let n_results = results.len() as u64;
                 let n_before = self.n_pods;
                 results.into_iter().for_each(|result| self.result(result.result));
-                self.count_in_second(now, self.n_pods - n_before);
+                self.count_in_second(answered, self.n_pods - n_before);
                 if n_results != n_pods {
                     let message = format!("{n_results} results for {n_pods} pods");
                     self.error(Code::DataLoss, n_pods.saturating_sub(n_results), &message);
@@ -137,8 +147,8 @@ impl Tally {
         }
     }
 
-    fn count_in_second(&mut self, now: Instant, n_pods: u64) {
-        let second = usize::try_from(now.saturating_duration_since(self.start).as_secs())
+    fn count_in_second(&mut self, at: Instant, n_pods: u64) {
+        let second = usize::try_from(at.saturating_duration_since(self.start).as_secs())
             .unwrap_or(usize::MAX);
         if second >= self.pods_by_second.len() {
             self.pods_by_second.resize(second + 1, 0);
@@ -315,7 +325,7 @@ mod tests {
     use tokio::time::Instant;
     use tonic::Status;
 
-    use super::{Fate, PendingPods, Tally};
+    use super::{Fate, PendingPods, Tally, Times};
 
     fn decided(name: &str, outcome: decision::Outcome) -> PlaceResult {
         let pod =
@@ -359,14 +369,14 @@ mod tests {
         let mut tally = Tally::new(start, true);
         tokio::time::advance(Duration::from_millis(20)).await;
         let sent = start + Duration::from_millis(15);
+        let since = |intended, sent| Times { intended, sent, answered: Instant::now() };
         tally.record(
-            start,
-            sent,
+            since(start, sent),
             4,
             Ok(vec![placed("a", true), placed("b", false), pending("c"), refused()]),
         );
         tokio::time::advance(Duration::from_millis(2000)).await;
-        let fate = tally.record(sent, sent, 2, Err(Status::unavailable("gone")));
+        let fate = tally.record(since(sent, sent), 2, Err(Status::unavailable("gone")));
         assert_eq!(fate, Fate::Unknown);
 
         let mut other = Tally::new(start, true);
@@ -374,11 +384,10 @@ mod tests {
             Gated { plugin: "SchedulingGates".to_owned(), reasons: vec!["wait".to_owned()] };
         // The later of two messages of one code: the first one is shown, whoever it came to.
         tokio::time::advance(Duration::from_millis(1)).await;
-        other.record(sent, sent, 0, Err(Status::unavailable("still gone")));
+        other.record(since(sent, sent), 0, Err(Status::unavailable("still gone")));
         // Two results for three pods: the third is an error of its own.
         other.record(
-            start,
-            start,
+            since(start, start),
             3,
             Ok(vec![pending("d"), decided("e", decision::Outcome::Gated(gated))]),
         );
