@@ -41,6 +41,10 @@ impl<'a> Page<'a> {
             BadPage::NotAList(clipped(&error.to_string()).into_owned())
         };
         let text = std::str::from_utf8(body).map_err(|error| not_a_list(&error))?;
+        // The reader would take an array of a page's fields as well.
+        if text.trim_start().starts_with('[') {
+            return Err(BadPage::NotAList("it is an array, not an object".to_owned()));
+        }
         serde_json::from_str(text).map_err(|error| not_a_list(&error))
     }
 
@@ -81,9 +85,12 @@ mod tests {
             Page::parse(br#"{"metadata":{}}"#).unwrap().version(),
             Err(BadPage::Unversioned)
         );
-        for body in
-            [&b"<html>"[..], b"{\"metadata\":{\"resourceVersion\":\"1\"},\"items\":[", b"\xff"]
-        {
+        for body in [
+            &b"<html>"[..],
+            b"{\"metadata\":{\"resourceVersion\":\"1\"},\"items\":[",
+            b"\xff",
+            b" [{\"resourceVersion\":\"1\"},[]]",
+        ] {
             assert!(matches!(Page::parse(body), Err(BadPage::NotAList(_))));
         }
     }
