@@ -37,3 +37,9 @@ pub enum EngineError {
     #[error("cancelled before a decision")]
     Cancelled,
 }
+
+/// # Errors
+/// [`EngineError::Cancelled`] where the caller no longer wants the answer.
+pub(crate) fn check_wanted(cancelled: &dyn Fn() -> bool) -> Result<(), EngineError> {
+    if cancelled() { Err(EngineError::Cancelled) } else { Ok(()) }
+}

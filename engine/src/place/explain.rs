@@ -9,7 +9,7 @@ use super::normalized::Normalized;
 use super::promised::{kept_promise, refusals_with_promised};
 use super::request::TieBreak;
 use super::{Evaluation, Plan, before_filtering, decide, remedy};
-use crate::error::EngineError;
+use crate::error::{EngineError, check_wanted};
 use crate::filter::Refusal;
 use crate::filter::reason::Reason;
 use crate::model::intern::Interner;
@@ -28,7 +28,7 @@ pub(crate) fn explain(
     versions: &Arc<AtomicU64>,
     cancelled: &dyn Fn() -> bool,
 ) -> Result<Explanation, EngineError> {
-    let check_wanted = || if cancelled() { Err(EngineError::Cancelled) } else { Ok(()) };
+    let check_wanted = || check_wanted(cancelled);
     check_wanted()?;
     let mut evaluation = Evaluation::default();
     let decision = decide(plan, &mut evaluation, tie_break)?.decision;

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use super::Snapshot;
 use super::shard::Shard;
-use crate::error::EngineError;
+use crate::error::{EngineError, check_wanted};
 use crate::model::Pod;
 use crate::model::resources::Resources;
 
@@ -107,10 +107,6 @@ impl Snapshot {
             allowed_pods: facts.allowed_pods,
         })
     }
-}
-
-fn check_wanted(cancelled: &dyn Fn() -> bool) -> Result<(), EngineError> {
-    if cancelled() { Err(EngineError::Cancelled) } else { Ok(()) }
 }
 
 /// A row of the usage columns as one value.

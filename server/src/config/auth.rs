@@ -106,18 +106,10 @@ fn names(list: Cursor<'_>) -> Option<Vec<String>> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::config::decode::Reader;
-    use crate::config::document;
+    use crate::config::decode::read_text;
 
     fn read(text: &str) -> Result<AuthOverrides, Vec<String>> {
-        let document = document::parse(text).unwrap();
-        let reader = Reader::default();
-        let read = of_file(reader.root(&document), Path::new("/etc/berth"));
-        let problems = reader.into_problems();
-        match problems.is_empty() {
-            true => Ok(read.unwrap()),
-            false => Err(problems.iter().map(ToString::to_string).collect()),
-        }
+        read_text(text, |root| of_file(root, Path::new("/etc/berth")))
     }
 
     #[test]

@@ -18,6 +18,19 @@ pub struct Reader {
     asked: RefCell<Vec<String>>,
 }
 
+/// What `decode` makes of a document, or its problems as they are told.
+#[cfg(test)]
+pub(super) fn read_text<T>(
+    text: &str,
+    decode: impl FnOnce(Cursor<'_>) -> Option<T>,
+) -> Result<T, Vec<String>> {
+    let document = super::document::parse(text).unwrap();
+    let reader = Reader::default();
+    let read = decode(reader.root(&document));
+    let problems: Vec<String> = reader.into_problems().iter().map(ToString::to_string).collect();
+    if problems.is_empty() { Ok(read.unwrap()) } else { Err(problems) }
+}
+
 /// A value, its path, and where to report.
 #[derive(Copy, Clone, Debug)]
 pub struct Cursor<'a> {

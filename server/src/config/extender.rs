@@ -71,16 +71,10 @@ fn bytes(value: Cursor<'_>) -> Option<usize> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::config::decode::Reader;
-    use crate::config::document;
+    use crate::config::decode::read_text;
 
     fn read(text: &str) -> Result<ExtenderOptions, Vec<String>> {
-        let document = document::parse(text).unwrap();
-        let reader = Reader::default();
-        let read = decode(reader.root(&document));
-        let problems: Vec<String> =
-            reader.into_problems().iter().map(ToString::to_string).collect();
-        if problems.is_empty() { Ok(read.unwrap()) } else { Err(problems) }
+        read_text(text, decode)
     }
 
     #[test]
