@@ -233,18 +233,19 @@ impl Draft {
         storage.remove_pod(row, pod, version);
     }
 
-    /// Copies the newest image counts into a row's entry (S-IL-5).
+    /// Copies the newest image counts into a row's entry (S-IL-5). One that says the same already stays: it is shared with the
+    /// published snapshot, and most changes of a node are pods that come and go.
     pub(crate) fn refresh_images(&mut self, row: NodeRow) {
-        let Some(node) = self.snapshot.node(row).cloned() else {
+        let Some(node) = self.snapshot.node(row) else {
             return;
         };
-        let images = self.snapshot.images.clone();
-        let states: Vec<(Symbol, ImageState)> = node
-            .facts()
-            .images
-            .iter()
-            .filter_map(|(name, _)| Some((*name, *images.get(name)?)))
-            .collect();
+        let (entry, newest) = (&self.snapshot.shards[row.shard()].nodes, &self.snapshot.images);
+        let names = node.facts().images.iter().map(|(name, _)| *name);
+        if names.clone().all(|name| entry.image(row.row(), name) == newest.get(&name)) {
+            return;
+        }
+        let states: Vec<(Symbol, ImageState)> =
+            names.filter_map(|name| Some((name, *newest.get(&name)?))).collect();
         let version = self.next_version();
         let shard = self.shard_mut(row);
         Arc::make_mut(&mut shard.nodes).set_images(row.row(), &states);

@@ -204,6 +204,12 @@ impl NodeTable {
         }
     }
 
+    /// What a row's entry says of an image.
+    pub(crate) fn image(&self, row: usize, name: Symbol) -> Option<&ImageState> {
+        let mut groups = self.images.get(&name)?.iter();
+        groups.find(|(_, rows)| rows.contains(row)).map(|(state, _)| state)
+    }
+
     /// The node of an occupied row.
     pub(crate) fn node(&self, row: usize) -> Option<&Node> {
         self.nodes.get(row)?.as_ref()
