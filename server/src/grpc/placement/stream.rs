@@ -2,11 +2,13 @@
 //!
 //! Two tasks and two short queues: a slow reader stops the decisions, and those stop the reading.
 
+use std::iter;
 use std::pin::Pin;
 use std::sync::Arc;
 use std::task::{Context, Poll};
 
 use berth_proto::berth_v1::{PlaceResult, PlaceStreamRequest, PlaceStreamResponse};
+use tokio::runtime::Handle;
 use tokio::sync::mpsc;
 use tokio_stream::Stream;
 use tonic::{Status, Streaming};
@@ -44,6 +46,20 @@ impl Decided {
     }
 }
 
+/// Undoes them, on another thread where that takes long: a client that goes away is not to hold up the connections of others.
+fn give_back(state: &Arc<State>, unwanted: Vec<Decided>) {
+    let n_pods: usize = unwanted.iter().map(|decided| decided.answer.results.len()).sum();
+    let runtime = Handle::try_current().ok().filter(|_| n_pods as u64 > MAX_INLINE_PODS);
+    let Some(runtime) = runtime else {
+        return unwanted.iter().for_each(Decided::give_back);
+    };
+    let state = state.clone();
+    runtime.spawn_blocking(move || {
+        let _busy = state.long_write();
+        unwanted.iter().for_each(Decided::give_back);
+    });
+}
+
 /// Starts serving the stream; ends with it, or when the server drains and all that was read is answered.
 pub(super) fn serve(
     state: Arc<State>,
@@ -54,7 +70,7 @@ pub(super) fn serve(
     let (decoded, queue) = mpsc::channel(QUEUE);
     let (answers, receiver) = mpsc::channel(QUEUE);
     tokio::spawn(read(state.clone(), requests, decoded));
-    let stream = Answers { receiver };
+    let stream = Answers { state: state.clone(), receiver };
     tokio::spawn(followed(async move {
         if let Err(status) = decide(&state, &access, queue, deadline, &answers).await {
             // A closed channel means that the client has gone: nobody is left to be told.
@@ -66,6 +82,7 @@ pub(super) fn serve(
 
 /// The answers on their way to the client. Those that it went away without are given back: nobody would learn of them.
 pub(crate) struct Answers {
+    state: Arc<State>,
     receiver: mpsc::Receiver<Result<Decided, Status>>,
 }
 
@@ -82,11 +99,8 @@ impl Stream for Answers {
 impl Drop for Answers {
     fn drop(&mut self) {
         self.receiver.close();
-        while let Ok(decided) = self.receiver.try_recv() {
-            if let Ok(decided) = decided {
-                decided.give_back();
-            }
-        }
+        let unread = iter::from_fn(|| self.receiver.try_recv().ok());
+        give_back(&self.state, unread.flatten().collect());
     }
 }
 
@@ -158,7 +172,7 @@ async fn decide(
         match answers.reserve().await {
             Ok(place) => place.send(Ok(decided)),
             Err(_) => {
-                decided.give_back();
+                give_back(state, vec![decided]);
                 return Ok(());
             }
         }
@@ -190,4 +204,39 @@ fn answer(
         }
     };
     Decided { answer: PlaceStreamResponse { sequence, results }, asked: asked.ok() }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::grpc::fixture;
+    use berth_proto::berth_v1::PlaceMode;
+    use std::time::Duration;
+
+    /// A client goes away while somebody else writes: the thread that drops its answers serves other connections.
+    #[tokio::test]
+    async fn what_nobody_read_is_given_back_elsewhere() {
+        let state = fixture::state(&[("n0", "64")]);
+        let replicas = u32::try_from(MAX_INLINE_PODS + 1).unwrap();
+        let request = PlaceStreamRequest {
+            entries: vec![fixture::entry(&fixture::pod("web", "1", 0), replicas)],
+            mode: PlaceMode::Assume as i32,
+            ..PlaceStreamRequest::default()
+        };
+        let caller = CancelOnDrop::new(Deadline(None));
+        let decided = answer(&state, state.asked(""), request, &caller.token());
+        let n_assumed = || state.cluster.snapshot().n_assumed();
+        assert_eq!(n_assumed(), replicas as usize);
+        let (answers, receiver) = mpsc::channel(1);
+        answers.send(Ok(decided)).await.unwrap();
+        let holder = fixture::hold(&state, state.asked("").unwrap());
+        drop(Answers { state: state.clone(), receiver });
+        assert!(holder.let_go(), "it has waited for the lock");
+        let given_back = async {
+            while n_assumed() > 1 {
+                tokio::time::sleep(Duration::from_millis(1)).await;
+            }
+        };
+        tokio::time::timeout(Duration::from_secs(60), given_back).await.unwrap();
+    }
 }
