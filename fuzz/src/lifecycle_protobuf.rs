@@ -23,6 +23,8 @@ pub fn run(data: &[u8]) {
         (Ok(_), Ok(_)) | (Err(FunctionError::Refused(_)), Err(FunctionError::Refused(_))) => {}
         // A time after the year 9999.
         (Err(FunctionError::Answer(_)), Ok(_)) => {}
+        // JSON writes `null` for a number that is none.
+        (Ok(_), Err(FunctionError::Refused(error))) if error.reason.contains("not finite") => {}
         (of_json, of_message) => panic!("{}: {of_json:?} and {of_message:?}", function.name),
     }
 }

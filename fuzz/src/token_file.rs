@@ -48,6 +48,10 @@ fn check(error: &ConfigError, data: &[u8]) {
     let secrets = lines.filter_map(|line| line.split(|byte| matches!(byte, b',' | b'"')).next());
     for secret in secrets.filter(|secret| secret.len() >= 12 && !secret.starts_with(b"berth:")) {
         let Ok(secret) = str::from_utf8(secret) else { continue };
+        // What the message itself says proves nothing: its parts have spaces.
+        if secret.contains(' ') {
+            continue;
+        }
         let is_elsewhere = String::from_utf8_lossy(data).matches(secret).count() > 1;
         assert!(is_elsewhere || !text.contains(secret), "`{secret}` is repeated: {text}");
     }
