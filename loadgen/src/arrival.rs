@@ -4,12 +4,17 @@
 //! moments are hidden. In an open loop request `k` is due at a fixed time of its own, and its latency counts from
 //! there even if every caller is still busy: what a server makes others wait is part of its latency.
 
+mod alarm;
+
+use std::io;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
 use tokio::sync::Semaphore;
 use tokio::time::Instant;
+
+use alarm::Alarm;
 
 /// Requests a second as a fixed raster without drift.
 #[derive(Debug, Clone, Copy, PartialEq)]
@@ -145,15 +150,15 @@ impl Tickets {
 
 /// Requests of an open loop that are due within this time are released together. Each alone would cost the generator, which often
 /// shares its cores with the server, more to wait for than to send. What that delays them counts as latency.
-const QUANTUM: Duration = Duration::from_micros(200);
+const QUANTUM: Duration = Duration::from_micros(50);
 
-/// Releases the requests of an open loop when they are due, from a thread of its own; returns at once.
+/// Releases the requests of an open loop when they are due, from a task of its own that ends after the last; returns at once.
 ///
-/// A thread, because the runtime's timers round up to a millisecond, which would be counted as latency; the operating
-/// system's sleep is about 60 µs late. The thread ends after the last request.
-pub fn pace(tickets: &Arc<Tickets>) {
-    let tickets = Arc::clone(tickets);
-    std::thread::spawn(move || {
+/// # Errors
+/// Where the operating system gives no timer.
+pub fn pace(tickets: &Arc<Tickets>) -> io::Result<()> {
+    let (tickets, mut alarm) = (Arc::clone(tickets), Alarm::new()?);
+    tokio::spawn(async move {
         let Some(open) = &tickets.open else { return };
         let mut n_released = 0;
         let mut not_before = tickets.start;
@@ -162,17 +167,18 @@ pub fn pace(tickets: &Arc<Tickets>) {
             let now = Instant::now();
             let wait = due_at.max(not_before).saturating_duration_since(now);
             if !wait.is_zero() {
-                // Bounded, so that the thread notices the end of a run with a very low rate.
-                std::thread::sleep(wait.min(Duration::from_millis(100)));
+                // Bounded, so that it notices the end of a run with a very low rate.
+                alarm.sleep(wait.min(Duration::from_millis(100))).await;
                 continue;
             }
-            let elapsed = tickets.start.elapsed();
-            let n_due = open.schedule.n_due(elapsed).clamp(n_released + 1, tickets.end);
+            let n_due =
+                open.schedule.n_due(tickets.start.elapsed()).clamp(n_released + 1, tickets.end);
             tickets.release(usize::try_from(n_due - n_released).unwrap_or(usize::MAX));
             n_released = n_due;
             not_before = now + QUANTUM;
         }
     });
+    Ok(())
 }
 
 #[cfg(test)]
@@ -285,7 +291,7 @@ mod tests {
     #[tokio::test]
     async fn paced_requests_are_handed_out_once_each_and_never_early() {
         let tickets = Arc::new(Tickets::open(Instant::now(), 200, every_ms(0.5)));
-        pace(&tickets);
+        pace(&tickets).unwrap();
         let taken = Arc::new(Mutex::new(Vec::new()));
         let mut callers = tokio::task::JoinSet::new();
         for _ in 0..4 {

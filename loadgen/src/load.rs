@@ -4,6 +4,7 @@ pub mod request;
 pub mod tally;
 mod wire;
 
+use std::io;
 use std::pin::{Pin, pin};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
@@ -94,6 +95,9 @@ pub enum LoadError {
     /// The server could not be used.
     #[error(transparent)]
     Client(#[from] ClientError),
+    /// The operating system gives no timer, by which an open loop is paced.
+    #[error("no timer: {0}")]
+    Timer(#[from] io::Error),
     /// A task of the load generator itself broke.
     #[error("a caller stopped: {0}")]
     Caller(#[from] tokio::task::JoinError),
@@ -147,7 +151,7 @@ impl LoadSpec {
                     Limit::Duration(duration) => schedule.n_within(duration),
                 };
                 let tickets = Arc::new(Tickets::open(start, n_requests, schedule));
-                pace(&tickets);
+                pace(&tickets)?;
                 tickets
             }
         })
