@@ -165,7 +165,7 @@ impl<'a> Fork<'a> {
         self.draft.clear_nomination(pod.key());
         self.draft.take_room(row, pod);
         self.draft.assume_bindings(pod.key(), row, volumes);
-        self.refresh_images(row);
+        self.draft.refresh_images(row);
         self.unlisted.push((row, pod.clone()));
         if pod.volumes().is_some() || pod.shape().facts.pod_affinity.is_some() {
             self.list();
@@ -178,7 +178,7 @@ impl<'a> Fork<'a> {
         let shard = self.draft.snapshot.shards.get(row.shard())?;
         let found = shard.pods.find(row.row(), pod)?.pod.clone();
         self.draft.evict(row, pod);
-        self.refresh_images(row);
+        self.draft.refresh_images(row);
         Some(found)
     }
 
@@ -203,7 +203,7 @@ impl<'a> Fork<'a> {
                 self.draft.insert_node(node.clone())
             }
         };
-        self.refresh_images(row);
+        self.draft.refresh_images(row);
         row
     }
 
@@ -216,13 +216,6 @@ impl<'a> Fork<'a> {
             self.draft.release_bindings(placed.pod.key());
         }
         self.draft.snapshot.counts.n_nodes -= 1;
-    }
-
-    /// A node that changed has its entry of images refreshed (S-IL-5).
-    fn refresh_images(&mut self, row: NodeRow) {
-        if self.draft.snapshot.node(row).is_some_and(|node| !node.facts().images.is_empty()) {
-            self.draft.refresh_images(row);
-        }
     }
 
     /// What the fork is now, to return to.
@@ -238,7 +231,7 @@ impl<'a> Fork<'a> {
             for victim in &candidate.victims {
                 self.draft.evict(row, &victim.pod);
             }
-            self.refresh_images(row);
+            self.draft.refresh_images(row);
         }
         self.touched.add(&saved.draft.snapshot, &self.draft.snapshot);
         // Clearing nominations is no eviction: nobody has to wait for that.
