@@ -41,18 +41,40 @@ fn check(error: &ConfigError, data: &[u8]) {
     for problem in problems {
         assert!(!problem.reason.is_empty() && problem.line <= n_lines, "{problem:?}");
     }
-    // The first column is a secret, unless the same stands where none is. Only a quote at its start is one.
-    let text = error.to_string();
-    let lines = data.split(|byte| matches!(byte, b'\n' | b'\r'));
-    let lines = lines.map(|line| line.strip_prefix(b"\"").unwrap_or(line));
-    let secrets = lines.filter_map(|line| line.split(|byte| matches!(byte, b',' | b'"')).next());
-    for secret in secrets.filter(|secret| secret.len() >= 12 && !secret.starts_with(b"berth:")) {
-        let Ok(secret) = str::from_utf8(secret) else { continue };
-        // What the message itself says proves nothing: its parts have spaces.
-        if secret.contains(' ') {
-            continue;
-        }
-        let is_elsewhere = String::from_utf8_lossy(data).matches(secret).count() > 1;
-        assert!(is_elsewhere || !text.contains(secret), "`{secret}` is repeated: {text}");
+    // Of other tokens, as long and as alike, it would have said the same: it repeats none.
+    let masked = with_tokens_rotated(data);
+    let said = Tokens::of_text(Path::new("tokens.csv"), &masked, &[]).err();
+    assert_eq!(said.map(|said| said.to_string()), Some(error.to_string()));
+}
+
+/// The file with the letters of each first column 13 further; one that is a hash, or may become one, stays. A line may belong to
+/// a column in quotes, which no message repeats if it has a line break.
+fn with_tokens_rotated(data: &[u8]) -> Vec<u8> {
+    let lines = data.split_inclusive(|byte| matches!(byte, b'\n' | b'\r'));
+    lines.flat_map(|line| with_token_rotated(line.to_vec())).collect()
+}
+
+fn with_token_rotated(mut line: Vec<u8>) -> Vec<u8> {
+    // Quotes, and the mark of byte order that may begin a file.
+    let start = line.iter().take_while(|byte| matches!(byte, b'"' | 0xEF | 0xBB | 0xBF)).count();
+    let rest = &mut line[start..];
+    let length = rest.iter().take_while(|byte| !matches!(byte, b',' | b'"')).count();
+    let token = &mut rest[..length];
+    let may_be_hash = |token: &[u8]| {
+        [&b"sha256:"[..], b"fun256:"]
+            .iter()
+            .any(|prefix| token.starts_with(prefix) || prefix.starts_with(token))
+    };
+    if !may_be_hash(token) {
+        token.iter_mut().for_each(|byte| *byte = rotated(*byte));
+    }
+    line
+}
+
+fn rotated(byte: u8) -> u8 {
+    match byte {
+        b'a'..=b'z' => (byte - b'a' + 13) % 26 + b'a',
+        b'A'..=b'Z' => (byte - b'A' + 13) % 26 + b'A',
+        _ => byte,
     }
 }
