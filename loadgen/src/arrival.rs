@@ -88,6 +88,11 @@ impl Tickets {
         Self { open: Some(open), ..Self::closed(start, n_requests, None) }
     }
 
+    /// When the first request of an open loop is due, and a closed one begins.
+    pub fn start(&self) -> Instant {
+        self.start
+    }
+
     /// The next request, as soon as it is due; `None` when the run is over.
     pub async fn take(&self) -> Option<Ticket> {
         if self.running.is_closed() {

@@ -20,6 +20,9 @@ use crate::report::LoadReport;
 use request::Requests;
 use tally::{Fate, Tally, Times};
 
+/// From the making of an open loop to its first request: callers that are still being started when it is due would be late with it.
+const LEAD: Duration = Duration::from_millis(20);
+
 /// How load is put on a server.
 #[derive(Debug, Clone, PartialEq)]
 pub struct LoadSpec {
@@ -131,9 +134,12 @@ impl LoadSpec {
         Ok(())
     }
 
-    /// Tickets for `limit`, starting now; an open loop is paced from here.
+    /// Tickets for `limit`, starting now, or in an open loop, which is paced from here, after [`LEAD`].
     fn tickets(&self, limit: Limit) -> Result<Arc<Tickets>, LoadError> {
-        let start = Instant::now();
+        let start = match self.arrival {
+            Arrival::Closed => Instant::now(),
+            Arrival::Open { .. } => Instant::now() + LEAD,
+        };
         let pods_per_request = self.batch_size as u64;
         let n_requests_of = |n_pods: u64| n_pods.div_ceil(pods_per_request);
         Ok(match self.arrival {
@@ -206,13 +212,12 @@ pub async fn run_until(
     if spec.n_warmup_pods > 0 {
         warmup = Some(generator.drive(Limit::Pods(spec.n_warmup_pods), &mut stop).await?);
     }
-    let start = Instant::now();
     let mut tally = if stop.has_come {
-        Tally::new(start, generator.keeps_assumed())
+        Tally::new(Instant::now(), generator.keeps_assumed())
     } else {
         generator.drive(spec.limit, &mut stop).await?
     };
-    let elapsed = start.elapsed();
+    let elapsed = tally.start.elapsed();
     let release = if spec.release {
         release(client, warmup.as_mut().into_iter().chain([&mut tally])).await
     } else {
@@ -271,9 +276,9 @@ impl Generator<'_> {
         limit: Limit,
         stop: &mut Stop<'_, impl Future<Output = ()>>,
     ) -> Result<Tally, LoadError> {
-        let start = Instant::now();
-        let tallies = Tallies::new(self.spec.concurrency, start, self.keeps_assumed());
         let tickets = self.spec.tickets(limit)?;
+        let start = tickets.start();
+        let tallies = Tallies::new(self.spec.concurrency, start, self.keeps_assumed());
         let mut tasks = JoinSet::new();
         for task in 0..self.spec.concurrency {
             let caller = self.callers[task % self.callers.len()].clone();
@@ -350,5 +355,22 @@ async fn send(
         }
         drop(tally);
         on_progress(n_pods);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[tokio::test(start_paused = true)]
+    async fn an_open_loop_begins_when_its_callers_wait() {
+        let open =
+            LoadSpec { arrival: Arrival::Open { pods_per_second: 1_000.0 }, ..LoadSpec::default() };
+        let now = Instant::now();
+        let [open, closed] =
+            [open, LoadSpec::default()].map(|spec| spec.tickets(Limit::Pods(1)).unwrap());
+        assert_eq!((open.start(), closed.start()), (now + LEAD, now));
+        let ticket = tokio::time::timeout(LEAD / 2, open.take()).await;
+        assert!(ticket.is_err(), "{ticket:?} is early");
     }
 }

@@ -15,7 +15,8 @@ const MAX_EXAMPLES: usize = 5;
 /// Counts and times of some of a run's requests. Times are in nanoseconds, to three digits.
 #[derive(Debug, Clone)]
 pub struct Tally {
-    start: Instant,
+    /// From which seconds count.
+    pub start: Instant,
     keep_assumed: bool,
     /// Requests made, failed ones included.
     pub n_requests: u64,
