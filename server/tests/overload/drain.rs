@@ -1,4 +1,5 @@
-//! SIGTERM under load: what was accepted is answered and on the disk, the rest is clearly refused, and the process ends well.
+//! SIGTERM under load: what was accepted is answered, on the disk and in the audit log, the rest is clearly refused, and the process
+//! ends well.
 
 use std::io::{BufRead as _, BufReader, Read as _};
 use std::net::SocketAddr;
@@ -16,6 +17,7 @@ use tonic::{Code, Status};
 use crate::world::{PATIENCE, eventually, pod};
 
 const N_CLIENTS: usize = 8;
+const AUDIT_LOG: &str = "audit.log";
 
 struct Running {
     child: Child,
@@ -44,6 +46,8 @@ impl Running {
             .arg(cluster)
             .arg("--ledger")
             .arg(directory.join("ledger"))
+            .arg("--audit-log")
+            .arg(directory.join(AUDIT_LOG))
             .env_remove("BERTH_LOG")
             .env_remove("BERTH_SHARED")
             .stderr(Stdio::piped())
@@ -111,19 +115,28 @@ async fn load(channel: Channel, client: usize, n_answered: Arc<AtomicUsize>) -> 
     }
 }
 
-/// Refused by the server, or never begun by it: so the client says of what it still had to send when the connection was closed, and
-/// of what it sent behind the last stream that the server's farewell took.
+/// How many calls of a method went well, by the audit log.
+fn n_audited(directory: &Path, method: &str) -> usize {
+    let text = std::fs::read_to_string(directory.join(AUDIT_LOG)).unwrap();
+    let lines = text.lines().map(|line| serde_json::from_str::<serde_json::Value>(line).unwrap());
+    lines.filter(|line| line["method"] == method && line["code"] == "OK").count()
+}
+
+/// Refused by the server, or never begun by it: so the client says of what it still had to send when the connection was closed, of
+/// what it sent behind the last stream that the server's farewell took, and, where it was long in closing its side, of what it sent
+/// after that. Whether it was begun all the same, the audit log tells.
 fn is_refused_or_unsent(status: &Status) -> bool {
     match status.code() {
         Code::Unavailable => true,
         Code::Cancelled => status.message() == "operation was canceled",
         Code::Internal => format!("{status:?}").contains("GoAway(b\"\", NO_ERROR, Remote)"),
+        Code::Unknown => format!("{status:?}").contains("Io, Kind(ConnectionReset)"),
         _ => false,
     }
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn what_was_accepted_is_answered_and_kept() {
+async fn what_was_accepted_is_answered_kept_and_audited() {
     let directory = tempfile::tempdir().unwrap();
     let running = Running::start(directory.path());
     let n_answered = Arc::new(AtomicUsize::new(0));
@@ -146,6 +159,13 @@ async fn what_was_accepted_is_answered_and_kept() {
     assert_eq!(status, Some(0), "{log}");
     assert!(log.contains("drained"), "{log}");
     assert!(!log.contains("the grace period ended"), "{log}");
+    let n_granted: usize = granted.iter().map(Vec::len).sum();
+    assert_eq!(
+        n_audited(directory.path(), "/berth.v1.LifecycleService/AcquireIdentity"),
+        n_granted
+    );
+    let n_placed = n_answered.load(Ordering::Relaxed);
+    assert_eq!(n_audited(directory.path(), "/berth.v1.PlacementService/Place"), n_placed);
 
     let running = Running::start(directory.path());
     let mut lifecycle = LifecycleServiceClient::new(running.connect().await);
