@@ -7,7 +7,8 @@ use std::process::ExitCode;
 use berth_server::cli::{self, environment};
 use berth_server::{escape, telemetry};
 
-// No slower over gRPC than the system's (benches/record/2026-11-22-epyc-2-cores-wire.md); batches and cold loads are measured with it.
+// No slower over gRPC than the system's (benches/record/2026-11-22-epyc-2-cores-wire.md); batches and cold loads are measured with it. Without huge
+// pages: it would ask for them, and hold a third more memory and up to a half (benches/record/2026-11-22-epyc-2-cores-soak.md).
 #[global_allocator]
 static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
 
