@@ -1,16 +1,24 @@
 //! Where long work runs: on threads beside the reactor, as many at a time as the lane has workers. Whoever waits for one waits in
 //! [`Workers`] and nowhere else: a job that has a worker is run at once.
 
+mod threads;
+
+use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::time::Duration;
+
+use tokio::runtime::Handle;
+use tokio::sync::oneshot;
 
 use super::deadline::{Cancel, CancelOnDrop, Deadline};
 use super::idempotency;
 use super::status::CallError;
 use crate::admission::{Lane, Worker, Workers};
 use crate::telemetry::AdmissionCounts;
+use threads::{Thread, Threads};
 
 pub(crate) struct Pool {
     workers: Workers,
+    threads: Threads,
 }
 
 impl Pool {
@@ -32,7 +40,8 @@ impl Pool {
         max_queue_time: Duration,
         counts: &AdmissionCounts,
     ) -> Pool {
-        Pool { workers: Workers::new(lane, n_threads, max_queue_time, counts.clone()) }
+        let workers = Workers::new(lane, n_threads, max_queue_time, counts.clone());
+        Pool { workers, threads: Threads::new(lane.name()) }
     }
 
     /// Its workers, for whoever asks at the door.
@@ -50,7 +59,7 @@ impl Pool {
         deadline: Deadline,
         job: impl FnOnce(&Cancel) -> T + Send + 'static,
     ) -> Result<T, CallError> {
-        run_on(self.workers.take(deadline.0).await?, deadline, job).await
+        self.run_on(self.workers.take(deadline.0).await?, deadline, job).await
     }
 
     /// The same for a stream's request, which waits rather than being refused: its stream sends no more meanwhile.
@@ -62,41 +71,51 @@ impl Pool {
         deadline: Deadline,
         job: impl FnOnce(&Cancel) -> T + Send + 'static,
     ) -> Result<T, CallError> {
-        run_on(self.workers.take_patiently(deadline.0).await?, deadline, job).await
+        self.run_on(self.workers.take_patiently(deadline.0).await?, deadline, job).await
+    }
+
+    async fn run_on<T: Send + 'static>(
+        &self,
+        mut worker: Worker,
+        deadline: Deadline,
+        job: impl FnOnce(&Cancel) -> T + Send + 'static,
+    ) -> Result<T, CallError> {
+        if deadline.has_passed() {
+            return Err(CallError::DeadlineExceeded);
+        }
+        let caller = CancelOnDrop::new(deadline);
+        let cancel = caller.token();
+        let (span, runtime) = (tracing::Span::current(), Handle::current());
+        let named = idempotency::under_way();
+        let (told, outcome) = oneshot::channel();
+        let begin = move |thread: Thread| {
+            let _runtime = runtime.enter();
+            let done = catch_unwind(AssertUnwindSafe(|| {
+                let _named = named;
+                // Its caller may have gone since.
+                if cancel.is_cancelled() {
+                    return Err(CallError::DeadlineExceeded);
+                }
+                worker.begin();
+                Ok(span.in_scope(|| job(&cancel)))
+            }));
+            // The thread before the worker: whoever has the worker next finds the thread. Both before the answer, for who asks again
+            // is not to wait for them. A panic was logged as it happened.
+            thread.release();
+            drop(worker);
+            drop(told.send(done.unwrap_or(Err(CallError::Broken))));
+        };
+        if let Err(error) = self.threads.run(begin) {
+            tracing::error!(%error, "no thread for a call");
+        }
+        let outcome = outcome.await.unwrap_or(Err(CallError::Broken));
+        drop(caller);
+        outcome
     }
 }
 
 fn n_cores() -> usize {
     std::thread::available_parallelism().map_or(1, usize::from)
-}
-
-async fn run_on<T: Send + 'static>(
-    mut worker: Worker,
-    deadline: Deadline,
-    job: impl FnOnce(&Cancel) -> T + Send + 'static,
-) -> Result<T, CallError> {
-    if deadline.has_passed() {
-        return Err(CallError::DeadlineExceeded);
-    }
-    let caller = CancelOnDrop::new(deadline);
-    let cancel = caller.token();
-    let span = tracing::Span::current();
-    let named = idempotency::under_way();
-    let running = tokio::task::spawn_blocking(move || {
-        let _named = named;
-        // Its caller may have gone since.
-        if cancel.is_cancelled() {
-            return Err(CallError::DeadlineExceeded);
-        }
-        worker.begin();
-        let done = span.in_scope(|| job(&cancel));
-        // Kept until here, and given back even if the job panics.
-        drop(worker);
-        Ok(done)
-    });
-    let outcome = running.await.unwrap_or(Err(CallError::Broken));
-    drop(caller);
-    outcome
 }
 
 #[cfg(test)]
