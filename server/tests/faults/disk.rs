@@ -15,31 +15,40 @@ use tonic::{Code, Status};
 
 use crate::process::{Served, cluster_file, serve, serve_after};
 
+/// Grants that are asked for at once.
+const TOGETHER: usize = 16;
+
 async fn acquire(served: &Served, n: usize) -> Result<AcquireIdentityResponse, Status> {
     let client = LifecycleServiceClient::connect(served.url.clone()).await.unwrap();
     acquire_by(client, n).await
 }
 
-/// Some at once, so that they share a sync, until one is refused. Gives what the others were granted in any case.
+/// Some at once, so that they share a sync, until all of them are refused: after a commit of many has failed, one of a few may still
+/// find room. Gives what the others were granted in any case.
 async fn fill(served: &Served, tokens: &mut BTreeMap<usize, u64>) -> Status {
     let client = LifecycleServiceClient::connect(served.url.clone()).await.unwrap();
     loop {
-        let first = tokens.len();
+        let first = next(tokens);
         assert!(first < 20_000, "the file never came to its limit");
-        let some = first..first + 16;
+        let some = first..first + TOGETHER;
         let asking: Vec<_> =
             some.map(|n| (n, tokio::spawn(acquire_by(client.clone(), n)))).collect();
-        let mut refused = None;
+        let mut refused = Vec::new();
         for (n, asking) in asking {
             match asking.await.unwrap() {
                 Ok(answer) => drop(tokens.insert(n, answer.token)),
-                Err(status) => refused = Some(status),
+                Err(status) => refused.push(status),
             }
         }
-        if let Some(refused) = refused {
-            return refused;
+        if refused.len() == TOGETHER {
+            return refused.swap_remove(0);
         }
     }
+}
+
+/// Behind all that were granted.
+fn next(tokens: &BTreeMap<usize, u64>) -> usize {
+    tokens.last_key_value().map_or(0, |(n, _)| n + 1)
 }
 
 async fn acquire_by(
@@ -107,10 +116,10 @@ async fn a_full_disk_stops_grants_and_nothing_else_and_passes() {
     served.wait_for("the ledger can be written again");
     let (_, text) = served.get("/readyz?verbose").await;
     assert!(!text.contains("ledger"), "{text}");
-    let (n_next, highest) = (tokens.len() + 16, tokens.values().max().copied().unwrap());
-    let next = acquire(&served, n_next).await.unwrap();
-    assert!(next.token > highest, "{next:?}");
-    tokens.insert(n_next, next.token);
+    let (n_next, highest) = (next(&tokens) + TOGETHER, tokens.values().max().copied().unwrap());
+    let granted = acquire(&served, n_next).await.unwrap();
+    assert!(granted.token > highest, "{granted:?}");
+    tokens.insert(n_next, granted.token);
     served.kill();
 
     let served = with(&mut serve());
