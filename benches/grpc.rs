@@ -38,9 +38,9 @@ const N_CALLERS: usize = 16;
 const N_CONNECTIONS: usize = 2;
 /// Distinct pods that callers send.
 const N_PODS: usize = 64;
-/// Pods in one stream message or in one batch of different pods, and so many of those in flight.
-const CHUNK: usize = 500;
-const N_CHUNKS: usize = 8;
+/// Pods in one stream message, and stream messages in flight.
+const STREAM_CHUNK: usize = 500;
+const N_STREAM_MESSAGES: usize = 8;
 /// Replicas of one batch, and batches in flight.
 const REPLICAS: usize = 5_000;
 const N_BATCHES: usize = 2;
@@ -99,14 +99,14 @@ async fn figures(place: &Client, empty: &Client) -> Result<(), Failure> {
 
     let stream = LoadSpec {
         mode: Mode::Stream,
-        batch_size: CHUNK,
-        concurrency: N_CHUNKS,
+        batch_size: STREAM_CHUNK,
+        concurrency: N_STREAM_MESSAGES,
         limit: Limit::Duration(LONG),
         ..LoadSpec::default()
     };
     say_placements(
         "PlaceStream",
-        &format!("{CHUNK} pods a message"),
+        &format!("{STREAM_CHUNK} pods a message"),
         &run_load(place, stream).await?,
     );
     let batch = LoadSpec {
@@ -122,10 +122,10 @@ async fn figures(place: &Client, empty: &Client) -> Result<(), Failure> {
         &format!("{REPLICAS} replicas a call"),
         &run_load(place, batch.clone()).await?,
     );
-    let distinct = LoadSpec { batch_size: CHUNK, replicas: 1, concurrency: N_CHUNKS, ..batch };
+    let distinct = LoadSpec { batch_size: STREAM_CHUNK, replicas: 1, ..batch };
     say_placements(
         "PlaceBatch",
-        &format!("{CHUNK} entries a call"),
+        &format!("{STREAM_CHUNK} entries a call"),
         &run_load(place, distinct).await?,
     );
     Ok(())
