@@ -175,15 +175,16 @@ impl Admission {
     pub(crate) fn publish(&self) {
         for lane in Lane::ALL {
             let tally = &self.tallies[lane as usize];
-            let (n_waiting, _) = match lane {
-                Lane::Probe | Lane::Watch | Lane::Quick | Lane::Stream => (0, 0),
-                Lane::Decision => self.workers.decision.load(),
-                Lane::Simulation => self.workers.simulation.load(),
-                Lane::Ledger => self.workers.ledger.load(),
-            };
             let n_arrived = tally.arrived.load(Ordering::Relaxed);
             let n_under_way = usize::try_from(tally.n_under_way()).unwrap_or(usize::MAX);
-            self.counts.publish(lane, n_arrived, n_under_way, n_waiting);
+            self.counts.publish(lane, n_arrived, n_under_way);
+            let workers = match lane {
+                Lane::Probe | Lane::Watch | Lane::Quick | Lane::Stream => continue,
+                Lane::Decision => &self.workers.decision,
+                Lane::Simulation => &self.workers.simulation,
+                Lane::Ledger => &self.workers.ledger,
+            };
+            self.counts.publish_workers(lane, workers.load().0, workers.n_open());
         }
     }
 }

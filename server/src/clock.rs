@@ -1,11 +1,20 @@
-//! The one reader of the clock: everything else is given the time.
+//! The one reader of the clocks: everything else is given the time.
 
 use std::time::{Duration, Instant, SystemTime};
+
+use rustix::time::{ClockId, clock_gettime};
 
 /// The monotonic time. Deadlines and staleness are differences of it.
 #[must_use]
 pub fn now() -> Instant {
     Instant::now()
+}
+
+/// How long this thread has been on a core: while it waits, for whatever or for its turn, this stands still.
+#[must_use]
+pub fn on_core() -> Duration {
+    // Seconds and nanoseconds of a thread's life are never negative.
+    Duration::try_from(clock_gettime(ClockId::ThreadCPUTime)).unwrap_or_default()
 }
 
 /// The wall clock, for what others are told of when something happened.

@@ -54,6 +54,14 @@ impl Lane {
         }
     }
 
+    /// Whether its workers need a core as long as they work.
+    pub(crate) fn is_computation(self) -> bool {
+        match self {
+            Lane::Quick | Lane::Decision | Lane::Simulation => true,
+            Lane::Probe | Lane::Watch | Lane::Ledger | Lane::Stream => false,
+        }
+    }
+
     /// How long its calls may be expected to wait, of a limit that is meant for decisions: a simulation takes a second rather
     /// than a millisecond, and so may a disk.
     pub(crate) fn wait_limit(self, limit: Duration) -> Duration {

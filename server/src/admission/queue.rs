@@ -1,17 +1,21 @@
 //! Queue: who works, who may wait for a worker, and for how long. A state machine without a clock or a thread.
 //!
-//! Three rules keep the wait of what is accepted short ([why](../../../docs/decisions/0009-admission.md)):
+//! Four rules keep what is accepted fast ([why](../../../docs/decisions/0009-admission.md)):
 //! * an idle worker takes a call at once, whatever else holds;
 //! * one call a worker may wait; more only while the wait that is expected of them is within the limit, and nobody who waits has
 //!   proven that expectation wrong;
 //! * once the queue has not been empty for as long as the limit, it is no burst but too much ([`Standing`]): nobody waits until
-//!   less is asked than can be done.
+//!   less is asked than can be done;
+//! * and then no more work at a time than there are cores to be had ([`Concurrency`]): the others count as busy.
 
+mod concurrency;
 mod standing;
 
 use std::collections::VecDeque;
 use std::time::{Duration, Instant};
 
+use concurrency::Concurrency;
+pub(crate) use concurrency::Service;
 use standing::Standing;
 
 /// Most that may wait, however short they are.
@@ -26,6 +30,8 @@ const RETRY_AFTER: (Duration, Duration) = (Duration::from_millis(10), Duration::
 pub(crate) struct Queue<W> {
     n_workers: usize,
     max_wait: Duration,
+    /// Workers that may work at a time.
+    n_open: usize,
     n_busy: usize,
     calls: VecDeque<Waiting<W>>,
     /// Requests of streams: they are not refused, so they are no reason to refuse others either.
@@ -33,6 +39,7 @@ pub(crate) struct Queue<W> {
     /// Who is next where both wait.
     is_streams_turn: bool,
     standing: Standing,
+    concurrency: Concurrency,
     service: Mean,
     next_ticket: u64,
 }
@@ -67,14 +74,17 @@ pub(crate) struct Refused {
 
 impl<W> Queue<W> {
     pub(crate) fn new(n_workers: usize, max_wait: Duration) -> Queue<W> {
+        let n_workers = n_workers.max(1);
         Queue {
-            n_workers: n_workers.max(1),
+            n_workers,
             max_wait,
+            n_open: n_workers,
             n_busy: 0,
             calls: VecDeque::new(),
             streams: VecDeque::new(),
             is_streams_turn: false,
             standing: Standing::new(max_wait),
+            concurrency: Concurrency::new(n_workers, max_wait),
             service: Mean::default(),
             next_ticket: 0,
         }
@@ -94,9 +104,8 @@ impl<W> Queue<W> {
     }
 
     fn look(&mut self, now: Instant, deadline: Option<Instant>) -> Result<(), Refused> {
-        let (service, n_workers) = (self.service, self.n_workers);
-        let is_standing = self.standing.is_standing(now, |time| service.n_in(time, n_workers));
-        if self.n_busy < self.n_workers {
+        let is_standing = self.open(now);
+        if self.n_busy < self.n_open {
             return Ok(());
         }
         let expected = self.expected_wait();
@@ -106,6 +115,14 @@ impl<W> Queue<W> {
             && self.calls.front().is_none_or(|first| now - first.since <= self.max_wait);
         let may_wait = !is_standing && (is_burst || self.calls.len() < self.n_workers);
         if may_wait && !is_too_late { Ok(()) } else { Err(self.refused()) }
+    }
+
+    /// Opens as many workers as may work now; whether the queue stands.
+    fn open(&mut self, now: Instant) -> bool {
+        let (service, n_open) = (self.service, self.n_open);
+        let is_standing = self.standing.is_standing(now, |time| service.n_in(time, n_open));
+        self.n_open = if is_standing { self.concurrency.limit() } else { self.n_workers };
+        is_standing
     }
 
     /// Lets a call in; `waiter` makes what it is told by where it has to wait.
@@ -121,7 +138,7 @@ impl<W> Queue<W> {
         let looked = self.look(now, deadline);
         self.standing.count();
         looked?;
-        if self.n_busy < self.n_workers {
+        if self.n_busy < self.n_open {
             self.n_busy += 1;
             return Ok(Entry::Begun);
         }
@@ -136,7 +153,8 @@ impl<W> Queue<W> {
 
     /// Lets a request of a stream in, which waits as long as it takes: its stream sends no more meanwhile.
     pub(crate) fn enter_patiently(&mut self, now: Instant, waiter: impl FnOnce() -> W) -> Entry {
-        if self.n_busy < self.n_workers {
+        self.open(now);
+        if self.n_busy < self.n_open {
             self.n_busy += 1;
             return Entry::Begun;
         }
@@ -155,25 +173,29 @@ impl<W> Queue<W> {
         self.n_waiting() < n_before
     }
 
-    /// A worker is free; `took` is how long it worked, where it did. Gives whom to tell that it has the worker now, and since
-    /// when that one waited.
-    pub(crate) fn finish(&mut self, took: Option<Duration>) -> Option<(W, Instant)> {
-        if let Some(took) = took {
-            self.service.add(took);
+    /// A worker is free; `service` is what its call took of it, where it was begun. [`Queue::next`] says whose it is now.
+    pub(crate) fn finish(&mut self, now: Instant, service: Option<Service>) {
+        self.n_busy = self.n_busy.saturating_sub(1);
+        if let Some(service) = service {
+            self.service.add(service.time);
+            self.concurrency.add(now, service);
+        }
+    }
+
+    /// Whom to tell that it has a worker now, and since when that one waited; as long as there is a worker, there may be more.
+    pub(crate) fn next(&mut self, now: Instant) -> Option<(W, Instant)> {
+        self.open(now);
+        if self.n_busy >= self.n_open {
+            return None;
         }
         let next = match (self.is_streams_turn, self.calls.is_empty(), self.streams.is_empty()) {
             (true, _, false) | (false, true, _) => self.streams.pop_front(),
             (true, _, true) | (false, false, _) => self.calls.pop_front(),
-        };
+        }?;
         self.is_streams_turn = !self.is_streams_turn;
+        self.n_busy += 1;
         self.note_length();
-        match next {
-            Some(waiting) => Some((waiting.worker, waiting.since)),
-            None => {
-                self.n_busy = self.n_busy.saturating_sub(1);
-                None
-            }
-        }
+        Some((next.worker, next.since))
     }
 
     /// Calls, and requests of streams, that wait.
@@ -186,11 +208,17 @@ impl<W> Queue<W> {
         self.n_busy
     }
 
+    /// Workers that may work at a time.
+    pub(crate) fn n_open(&mut self, now: Instant) -> usize {
+        self.open(now);
+        self.n_open
+    }
+
     /// How long a call that came now would wait, by what such calls took. Streams take turns with calls.
     fn expected_wait(&self) -> Duration {
         let n_calls = self.calls.len() + 1;
         let n_ahead = n_calls + self.streams.len().min(n_calls);
-        self.service.times(n_ahead, self.n_workers)
+        self.service.times(n_ahead, self.n_open)
     }
 
     /// As a call is told that comes now and may not wait.

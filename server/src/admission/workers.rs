@@ -5,7 +5,7 @@ use std::time::{Duration, Instant};
 
 use tokio::sync::oneshot;
 
-use super::queue::{Entry, Queue, Refused};
+use super::queue::{Entry, Queue, Refused, Service};
 use super::{Lane, overloaded};
 use crate::clock;
 use crate::grpc::CallError;
@@ -24,7 +24,14 @@ struct Shared {
 /// One worker, for as long as this lives; the next in the queue has it then.
 pub(crate) struct Worker {
     workers: Workers,
-    began: Option<Instant>,
+    began: Option<Began>,
+}
+
+/// When its work began.
+struct Began {
+    at: Instant,
+    /// By the clock of the thread it is on.
+    on_core: Duration,
 }
 
 impl Workers {
@@ -115,14 +122,24 @@ impl Workers {
         (queue.n_waiting(), queue.n_busy())
     }
 
-    /// Hands a worker on.
-    fn finish(&self, took: Option<Duration>) {
-        let next = self.queue().finish(took);
-        if let Some((told, _)) = next {
+    /// Workers that may work at a time.
+    pub(crate) fn n_open(&self) -> usize {
+        self.queue().n_open(clock::now())
+    }
+
+    /// Hands a worker on, and whichever else may work by now.
+    fn finish(&self, now: Instant, service: Option<Service>) {
+        let mut next = {
+            let mut queue = self.queue();
+            queue.finish(now, service);
+            queue.next(now)
+        };
+        while let Some((told, _)) = next {
             let worker = Worker { workers: self.clone(), began: None };
             // Whoever waits leaves the queue before it stops listening, so it does listen. Were it not to, the worker would be
-            // dropped here, and go to the next.
+            // dropped here, and go to the next: hence not under the lock.
             drop(told.send(worker));
+            next = self.queue().next(now);
         }
     }
 
@@ -133,16 +150,23 @@ impl Workers {
 }
 
 impl Worker {
-    /// The work begins: from here on its time counts as service.
+    /// The work begins: from here on its time counts as service. It ends, by dropping, on the thread on which it began.
     pub(crate) fn begin(&mut self) {
-        self.began = Some(clock::now());
+        self.began = Some(Began { at: clock::now(), on_core: clock::on_core() });
     }
 }
 
 impl Drop for Worker {
     fn drop(&mut self) {
-        let took = self.began.map(|began| clock::now().saturating_duration_since(began));
-        self.workers.finish(took);
+        let now = clock::now();
+        let is_computation = self.workers.0.lane.is_computation();
+        let service = self.began.as_ref().map(|began| {
+            let time = now.saturating_duration_since(began.at);
+            let on_core = clock::on_core().saturating_sub(began.on_core);
+            // A core is not what waiting for the disk needs.
+            Service { time, on_core: if is_computation { on_core } else { time } }
+        });
+        self.workers.finish(now, service);
     }
 }
 

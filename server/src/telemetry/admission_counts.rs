@@ -21,6 +21,12 @@ const WAITING: Description = Description::gauge(
     &["lane"],
     "Calls that wait for a worker of their lane, by lane.",
 );
+const WORKERS: Description = Description::gauge(
+    "berth_admission_workers",
+    &["lane"],
+    "Calls that may be worked on at a time, by lane; fewer while there is too much to do and too few cores to do it on, 0 where \
+     they have no workers.",
+);
 const QUEUE: Description = Description::seconds(
     "berth_admission_queue_seconds",
     &["lane"],
@@ -52,12 +58,13 @@ struct LaneCounts {
     refused: Counter,
     in_flight: Gauge,
     waiting: Gauge,
+    workers: Gauge,
     queue: Histogram,
 }
 
 impl AdmissionCounts {
     pub(super) const DESCRIPTIONS: &'static [&'static Description] =
-        &[&CALLS, &IN_FLIGHT, &WAITING, &QUEUE, &SLOW_READERS, &REPLAYED];
+        &[&CALLS, &IN_FLIGHT, &WAITING, &WORKERS, &QUEUE, &SLOW_READERS, &REPLAYED];
 
     pub(super) fn new(registry: &Registry) -> AdmissionCounts {
         let lanes = Lane::ALL.map(|lane| {
@@ -67,6 +74,7 @@ impl AdmissionCounts {
                 refused: registry.counter(&CALLS, &[name, "refused"]),
                 in_flight: registry.gauge(&IN_FLIGHT, &[name]),
                 waiting: registry.gauge(&WAITING, &[name]),
+                workers: registry.gauge(&WORKERS, &[name]),
                 queue: registry.histogram(&QUEUE, &[name]),
             }
         });
@@ -98,11 +106,17 @@ impl AdmissionCounts {
     }
 
     /// Notes what is counted elsewhere, where each call writes as little as possible.
-    pub(crate) fn publish(&self, lane: Lane, n_arrived: u64, n_in_flight: usize, n_waiting: usize) {
+    pub(crate) fn publish(&self, lane: Lane, n_arrived: u64, n_in_flight: usize) {
         let counts = &self.lanes[lane as usize];
         counts.arrived.raise_to(n_arrived);
         counts.in_flight.set_count(n_in_flight);
+    }
+
+    /// The same of its workers.
+    pub(crate) fn publish_workers(&self, lane: Lane, n_waiting: usize, n_open: usize) {
+        let counts = &self.lanes[lane as usize];
         counts.waiting.set_count(n_waiting);
+        counts.workers.set_count(n_open);
     }
 }
 
@@ -117,13 +131,16 @@ mod tests {
         let counts = metrics.admission();
         counts.count_refused(Lane::Decision);
         counts.record_wait(Lane::Ledger, Duration::from_micros(3));
-        counts.publish(Lane::Decision, 7, 2, 1);
+        counts.publish(Lane::Decision, 7, 2);
+        counts.publish_workers(Lane::Decision, 1, 4);
         let text = metrics.render(&berth_engine::Cluster::new().snapshot(), 0, None);
         for expected in [
             "berth_admission_total{lane=\"decision\",outcome=\"arrived\"} 7",
             "berth_admission_total{lane=\"decision\",outcome=\"refused\"} 1",
             "berth_admission_in_flight{lane=\"decision\"} 2",
             "berth_admission_waiting{lane=\"decision\"} 1",
+            "berth_admission_workers{lane=\"decision\"} 4",
+            "berth_admission_workers{lane=\"quick\"} 0",
             "berth_admission_queue_seconds_bucket{lane=\"ledger\",le=\"0.000005\"} 1",
         ] {
             assert!(text.contains(expected), "{text}");

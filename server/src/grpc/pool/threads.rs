@@ -9,8 +9,7 @@ use std::{io, thread};
 /// What a thread does; it is not to panic.
 type Job = Box<dyn FnOnce(Thread) + Send>;
 
-/// The threads that are free. Clones are the same threads; they end with the last.
-#[derive(Clone)]
+/// The threads that are free. They end with this.
 pub(super) struct Threads(Arc<Shared>);
 
 struct Shared {
