@@ -174,7 +174,8 @@ type Work = BTreeMap<u32, Duration>;
 
 proptest! {
     /// Any load, any service times, any share of the cores: never more work than there are workers, none idle while anybody waits,
-    /// none refused while one is idle, but for the half that too few cores may close; and where calls take what they are thought to take, nobody who was let in waits much longer than the limit.
+    /// none refused while one is idle, but for the half that too few cores may close; and where calls take what they are thought
+    /// to take, nobody who was let in waits much longer than the limit.
     #[test]
     fn load_of_every_kind(
         n_workers in 1_usize..5,
