@@ -46,10 +46,10 @@ helm.sh/chart: {{ printf "%s-%s" .Chart.Name .Chart.Version }}
 {{- /* Refuses what Berth would refuse at its start, with the value to set. */ -}}
 {{- define "berth.check" -}}
 {{- if not .Values.insecure }}
-{{- if not .Values.tls.secretName }}{{ fail "tls.secretName: a Secret with tls.crt and tls.key is needed, or insecure: true behind a NetworkPolicy" }}{{ end }}
-{{- if not (or (include "berth.clientCa" .) .Values.auth.tokenSecretName (include "berth.anonymousReads" .)) }}{{ fail "auth.tokenSecretName, tls.clientCaSecretName or tls.clientCaConfigMapName: callers have to be known by something, or auth.roleBindings has to let system:anonymous read, or insecure: true behind a NetworkPolicy" }}{{ end }}
+{{- if not .Values.tls.secretName }}{{ fail "tls.secretName: a Secret with tls.crt and tls.key is required, or insecure: true behind a NetworkPolicy" }}{{ end }}
+{{- if not (or (include "berth.clientCa" .) .Values.auth.tokenSecretName (include "berth.anonymousReads" .)) }}{{ fail "auth.tokenSecretName, tls.clientCaSecretName or tls.clientCaConfigMapName: a way to authenticate callers is required, or a role binding that lets system:anonymous read, or insecure: true behind a NetworkPolicy" }}{{ end }}
 {{- end }}
-{{- if and (include "berth.bindsOthers" .) (not (or (include "berth.clientCa" .) .Values.auth.tokenSecretName)) }}{{ fail "auth.roleBindings: whoever else than system:anonymous has a role has to be known by auth.tokenSecretName, tls.clientCaSecretName or tls.clientCaConfigMapName" }}{{ end }}
-{{- if and .Values.ledger.enabled (gt (int .Values.replicaCount) 1) }}{{ fail "ledger.enabled: the ledger is a file that one process has; replicaCount must be 1" }}{{ end }}
+{{- if and (include "berth.bindsOthers" .) (not (or (include "berth.clientCa" .) .Values.auth.tokenSecretName)) }}{{ fail "auth.roleBindings: users other than system:anonymous can have a role only with auth.tokenSecretName, tls.clientCaSecretName or tls.clientCaConfigMapName" }}{{ end }}
+{{- if and .Values.ledger.enabled (gt (int .Values.replicaCount) 1) }}{{ fail "ledger.enabled: the ledger is a file of one process; replicaCount must be 1" }}{{ end }}
 {{- if and (eq .Values.mode "schedule") (gt (int .Values.replicaCount) 1) (not .Values.schedule.leaderElect) }}{{ fail "schedule.leaderElect: several replicas need an election" }}{{ end }}
 {{- end }}
