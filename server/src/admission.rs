@@ -25,7 +25,7 @@ use std::time::{Duration, Instant};
 
 use crate::clock;
 use crate::grpc::CallError;
-use crate::telemetry::AdmissionCounts;
+use crate::telemetry::{AdmissionCounts, LaneCounts};
 use sojourn::Sojourn;
 
 /// Most watches of health and reflection streams that are open at a time.
@@ -52,7 +52,8 @@ pub(crate) struct Admission {
     /// No queue is seen among so few.
     few_quick: u64,
     workers: LaneWorkers,
-    counts: AdmissionCounts,
+    /// By lane.
+    counts: [LaneCounts; Lane::ALL.len()],
 }
 
 /// Calls of one lane. On a cache line of its own: each call writes it twice.
@@ -75,7 +76,7 @@ impl Admission {
     pub(crate) fn new(
         limits: LoadLimits,
         workers: LaneWorkers,
-        counts: AdmissionCounts,
+        counts: &AdmissionCounts,
     ) -> Admission {
         let n_cores = std::thread::available_parallelism().map_or(1, usize::from);
         Admission {
@@ -84,7 +85,7 @@ impl Admission {
             quick: Sojourn::new(clock::now(), limits.max_queue_time),
             few_quick: FEW * n_cores as u64,
             workers,
-            counts,
+            counts: Lane::ALL.map(|lane| counts.lane(lane.name())),
         }
     }
 
@@ -120,7 +121,7 @@ impl Admission {
             Lane::Ledger => self.workers.ledger.check(now, deadline),
         });
         if entered.is_err() {
-            self.counts.count_refused(lane);
+            self.counts[lane as usize].count_refused();
         }
         entered
     }
@@ -138,7 +139,7 @@ impl Admission {
             _ => Ok(()),
         });
         if entered.is_err() {
-            self.counts.count_refused(lane);
+            self.counts[lane as usize].count_refused();
         }
         entered.map(|()| visit)
     }
@@ -163,7 +164,7 @@ impl Admission {
     fn check_sojourn(&self, now: Instant, waited: Duration) -> Result<(), CallError> {
         let tally = &self.tallies[Lane::Quick as usize];
         if tally.arrived.load(Ordering::Relaxed).is_multiple_of(SAMPLING) {
-            self.counts.record_wait(Lane::Quick, waited);
+            self.counts[Lane::Quick as usize].record_wait(waited);
         }
         if self.quick.is_too_late(now, waited) && tally.n_under_way() > self.few_quick {
             return Err(overloaded("calls wait too long for a thread", self.quick.retry_after()));
@@ -174,17 +175,17 @@ impl Admission {
     /// Tells the metrics what is counted here.
     pub(crate) fn publish(&self) {
         for lane in Lane::ALL {
-            let tally = &self.tallies[lane as usize];
+            let (tally, counts) = (&self.tallies[lane as usize], &self.counts[lane as usize]);
             let n_arrived = tally.arrived.load(Ordering::Relaxed);
             let n_under_way = usize::try_from(tally.n_under_way()).unwrap_or(usize::MAX);
-            self.counts.publish(lane, n_arrived, n_under_way);
+            counts.publish(n_arrived, n_under_way);
             let workers = match lane {
                 Lane::Probe | Lane::Watch | Lane::Quick | Lane::Stream => continue,
                 Lane::Decision => &self.workers.decision,
                 Lane::Simulation => &self.workers.simulation,
                 Lane::Ledger => &self.workers.ledger,
             };
-            self.counts.publish_workers(lane, workers.load().0, workers.n_open());
+            counts.publish_workers(workers.load().0, workers.n_open());
         }
     }
 }
@@ -212,13 +213,13 @@ mod tests {
 
     fn admission(limits: LoadLimits) -> Admission {
         let counts = Metrics::new().admission().clone();
-        let workers = |lane| Workers::new(lane, 1, limits.max_queue_time, counts.clone());
+        let workers = |lane| Workers::new(lane, 1, limits.max_queue_time, &counts);
         let workers = LaneWorkers {
             decision: workers(Lane::Decision),
             simulation: workers(Lane::Simulation),
             ledger: workers(Lane::Ledger),
         };
-        Admission::new(limits, workers, counts.clone())
+        Admission::new(limits, workers, &counts)
     }
 
     fn enter(admission: &Admission, lane: Lane) -> Result<(), CallError> {

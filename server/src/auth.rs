@@ -28,7 +28,7 @@ use crate::clock;
 use crate::config::ConfigError;
 use crate::grpc::CallError;
 use crate::runtime::{Peer, PeerCertificate, ReadError};
-use crate::telemetry::{AuthCounts, AuthOutcome};
+use crate::telemetry::{AuthCounts, AuthOutcome, MeansCounts};
 use binding::RoleBindings;
 
 /// Names callers. Without credentials to check, everybody may do everything: such a server listens on loopback, or was told
@@ -59,6 +59,8 @@ struct Known {
     anonymous: Option<Arc<Caller>>,
     bindings: RoleBindings,
     counts: AuthCounts,
+    /// By means.
+    by_means: [MeansCounts; Means::ALL.len()],
 }
 
 impl Auth {
@@ -78,6 +80,7 @@ impl Auth {
         takes_certificates: bool,
         counts: AuthCounts,
     ) -> Result<Auth, TokenFileError> {
+        let by_means = Means::ALL.map(|means| counts.means(means.name()));
         let bindings = RoleBindings::new(role_bindings);
         let anonymous = anonymous::caller(&bindings);
         if tokens.is_none() && !takes_certificates && anonymous.is_none() {
@@ -102,6 +105,7 @@ impl Auth {
             anonymous,
             bindings,
             counts,
+            by_means,
         };
         Ok(Auth { known: Some(known), ..Auth::open() })
     }
@@ -160,7 +164,7 @@ impl Known {
             }
         };
         let outcome = if found.is_ok() { AuthOutcome::Authenticated } else { AuthOutcome::Refused };
-        self.counts.count(means, outcome);
+        self.by_means[means as usize].count(outcome);
         found.map_err(|reason| CallError::Unauthenticated { reason: reason.to_owned() })
     }
 

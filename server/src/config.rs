@@ -27,7 +27,6 @@ pub use extender::ExtenderOptions;
 pub use file::{Config, Overrides};
 pub use kube::KubeOptions;
 pub use tls::TlsFiles;
-pub use tracing::TracingOptions;
 
 use document::Document;
 

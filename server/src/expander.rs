@@ -23,7 +23,7 @@ use crate::clock;
 use crate::config::policy::Profiles;
 use crate::config::{ConfigError, ExpanderConfig};
 use crate::grpc::status::presentable;
-use crate::telemetry::{ExpanderCounts, ExpanderOutcome};
+use crate::telemetry::{ExpanderOutcome, Metrics, StrategyCounts};
 
 use offer::Offer;
 use price::Prices;
@@ -90,6 +90,16 @@ pub(crate) struct Best {
     pub(crate) because: Vec<String>,
 }
 
+/// Metrics of each strategy, in the order of [`Strategy::ALL`].
+pub(crate) struct Judgements([StrategyCounts; Strategy::ALL.len()]);
+
+impl Judgements {
+    /// Takes the counters from a server's metrics.
+    pub(crate) fn new(metrics: &Metrics) -> Judgements {
+        Judgements(Strategy::ALL.map(|strategy| metrics.expander().strategy(strategy.name())))
+    }
+}
+
 impl Default for Expander {
     /// The chain of the default configuration.
     fn default() -> Expander {
@@ -116,7 +126,7 @@ impl Expander {
         &self,
         offers: &[Offer],
         world: &World<'_>,
-        counts: &ExpanderCounts,
+        judgements: &Judgements,
     ) -> Vec<Best> {
         let all = (0..offers.len()).map(|index| Best { index, because: Vec::new() });
         let mut left: Vec<Best> = all.collect();
@@ -147,7 +157,7 @@ impl Expander {
                     ExpanderOutcome::Undecided
                 }
             };
-            counts.count(strategy, outcome);
+            judgements.0[strategy as usize].count(outcome);
         }
         left
     }

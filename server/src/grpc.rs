@@ -40,12 +40,12 @@ use crate::audit::Audit;
 use crate::auth::{Access, Auth};
 use crate::clock;
 use crate::config::policy::Profiles;
-use crate::expander::Expander;
+use crate::expander::{Expander, Judgements};
 use crate::extender::Extender;
 use crate::feed::Freshness;
 use crate::ledger::{self, Grants, Ledger, Memory};
-use crate::telemetry::Metrics;
 use crate::telemetry::trace::Tracer;
+use crate::telemetry::{MethodCounts, Metrics};
 
 use asked::Asked;
 pub(crate) use call::unread::Unread;
@@ -93,6 +93,8 @@ pub(crate) struct State {
     pub(crate) tie_break: TieBreak,
     pub(crate) limits: Limits,
     pub(crate) metrics: Metrics,
+    /// gRPC calls, by method.
+    pub(crate) calls: MethodCounts,
     /// Who calls.
     pub(crate) auth: Auth,
     /// Whether a call may be begun now.
@@ -113,6 +115,7 @@ pub(crate) struct State {
     pub(crate) ledger_pool: Pool,
     /// Which node groups cluster-autoscaler had better grow.
     pub(crate) expander: Expander,
+    pub(crate) judgements: Judgements,
     /// What kube-scheduler's extender calls share.
     pub(crate) extender: Extender,
     /// What belongs to which trace.
@@ -163,9 +166,11 @@ impl State {
             tie_break,
             limits,
             sessions: SessionTable::new(limits.sessions, metrics.sessions().clone()),
+            calls: metrics.calls().methods(method::paths()),
+            judgements: Judgements::new(&metrics),
             metrics,
             auth: Auth::open(),
-            admission: Admission::new(limits.load, workers, counts),
+            admission: Admission::new(limits.load, workers, &counts),
             unread: Watch::new(clock::now()),
             answers: Arc::default(),
             audit: Audit::off(),

@@ -43,7 +43,6 @@ use crate::clock;
 use crate::config::policy::Profiles;
 use crate::config::{
     AuditOptions, AuthOptions, ConfigError, ExpanderConfig, ExtenderOptions, TlsFiles,
-    TracingOptions,
 };
 use crate::expander::Expander;
 use crate::extender::{Extender, PolicyChoiceError};
@@ -54,8 +53,8 @@ pub use crate::grpc::{Limits, SessionLimits};
 use crate::http;
 use crate::http::health::readiness;
 use crate::ledger::{self, Embedded, OpenError};
-use crate::telemetry::TracingError;
 use crate::telemetry::trace::Tracer;
+use crate::telemetry::{TracingError, TracingOptions};
 pub use peer::{Peer, PeerCertificate};
 pub use reload::ReadError;
 pub use tls::TlsError;

@@ -28,6 +28,7 @@ mod report;
 mod evict;
 mod hand_off;
 mod rate;
+mod publish;
 
 use std::sync::Arc;
 

@@ -34,17 +34,17 @@ use std::time::Duration;
 
 use berth_engine::{Decision, EngineError, PostFilter, Snapshot};
 
-pub use admission_counts::AdmissionCounts;
-pub use auth_counts::{AuthCounts, AuthOutcome};
-pub use call_counts::CallCounts;
+pub use admission_counts::{AdmissionCounts, LaneCounts};
+pub use auth_counts::{AuthCounts, AuthOutcome, MeansCounts};
 pub(crate) use call_counts::code_name;
+pub use call_counts::{CallCounts, MethodCounts};
 pub use cluster_counts::ClusterCounts;
 pub use connection_counts::ConnectionCounts;
 pub(crate) use connection_counts::{PortCounts, Refusal};
 use description::Description;
-pub use expander_counts::{ExpanderCounts, ExpanderOutcome};
+pub use expander_counts::{ExpanderCounts, ExpanderOutcome, StrategyCounts};
 pub use extender_counts::{ExtenderCounts, ExtenderOutcome, ExtenderVerb};
-pub use feed_counts::{FeedCounts, FeedEvent};
+pub use feed_counts::{FeedCounts, FeedEvent, KindCounts};
 pub use histogram::Histogram;
 pub use ledger_counts::LedgerCounts;
 pub use log::{LogFormat, log_failure, start_logging};
@@ -53,9 +53,11 @@ pub use preemption_counts::PreemptionCounts;
 pub use process_counts::ProcessCounts;
 use registry::Registry;
 pub use registry::{Counter, Gauge};
-pub use schedule_counts::{AttemptResult, BindOutcome, ExtensionPoint, ScheduleCounts};
+pub use schedule_counts::{
+    AttemptResult, BindOutcome, ExtensionPoint, PendingPods, ScheduleCounts,
+};
 pub use session_counts::{SessionCounts, SessionEnd};
-pub use trace::{TraceContext, TracingError};
+pub use trace::{TraceContext, TracingError, TracingOptions};
 
 macro_rules! groups {
     ($($(#[doc = $doc:literal])+ $group:ident: $Counts:ty,)+) => {

@@ -9,7 +9,7 @@ use super::queue::{Entry, Queue, Refused, Service};
 use super::{Lane, overloaded};
 use crate::clock;
 use crate::grpc::CallError;
-use crate::telemetry::AdmissionCounts;
+use crate::telemetry::{AdmissionCounts, LaneCounts};
 
 /// The workers of one lane. Clones are the same workers.
 #[derive(Clone)]
@@ -18,7 +18,7 @@ pub(crate) struct Workers(Arc<Shared>);
 struct Shared {
     lane: Lane,
     queue: Mutex<Queue<oneshot::Sender<Worker>>>,
-    counts: AdmissionCounts,
+    counts: LaneCounts,
 }
 
 /// One worker, for as long as this lives; the next in the queue has it then.
@@ -39,10 +39,10 @@ impl Workers {
         lane: Lane,
         n_workers: usize,
         max_queue_time: Duration,
-        counts: AdmissionCounts,
+        counts: &AdmissionCounts,
     ) -> Workers {
         let queue = Mutex::new(Queue::new(n_workers, lane.wait_limit(max_queue_time)));
-        Workers(Arc::new(Shared { lane, queue, counts }))
+        Workers(Arc::new(Shared { lane, queue, counts: counts.lane(lane.name()) }))
     }
 
     /// Whether a call that came now would be let in, before anything of it is read.
@@ -61,7 +61,7 @@ impl Workers {
         let (told, worker) = oneshot::channel();
         let now = clock::now();
         let entry = self.queue().enter(now, deadline, || told).map_err(|refused| {
-            self.0.counts.count_refused(self.0.lane);
+            self.0.counts.count_refused();
             too_long(refused)
         })?;
         self.wait(entry, worker, now, deadline).await
@@ -90,7 +90,7 @@ impl Workers {
     ) -> Result<Worker, CallError> {
         let (ticket, until) = match entry {
             Entry::Begun => {
-                self.0.counts.record_wait(self.0.lane, Duration::ZERO);
+                self.0.counts.record_wait(Duration::ZERO);
                 return Ok(Worker { workers: self.clone(), began: None });
             }
             Entry::Waits { ticket, until } => (ticket, until.or(deadline)),
@@ -105,12 +105,12 @@ impl Workers {
         };
         drop(place);
         let now = clock::now();
-        self.0.counts.record_wait(self.0.lane, now.saturating_duration_since(since));
+        self.0.counts.record_wait(now.saturating_duration_since(since));
         match given {
             Some(worker) => Ok(worker),
             None if deadline.is_some_and(|at| at <= now) => Err(CallError::DeadlineExceeded),
             None => {
-                self.0.counts.count_refused(self.0.lane);
+                self.0.counts.count_refused();
                 Err(too_long(self.queue().refused()))
             }
         }
@@ -193,8 +193,7 @@ mod tests {
     use crate::telemetry::Metrics;
 
     fn one() -> Workers {
-        let counts = Metrics::new().admission().clone();
-        Workers::new(Lane::Decision, 1, Duration::from_secs(60), counts)
+        Workers::new(Lane::Decision, 1, Duration::from_secs(60), Metrics::new().admission())
     }
 
     /// A caller that goes away while it waits leaves no gap in the queue, and takes no worker with it.

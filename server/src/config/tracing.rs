@@ -1,20 +1,11 @@
 //! `tracing:` of a BerthConfiguration, with the fields of Kubernetes' TracingConfiguration: where spans of calls are sent.
 
 use super::decode::{self, Cursor};
+use crate::telemetry::TracingOptions;
 
 /// Where a collector listens unless the file says otherwise.
 const DEFAULT_ENDPOINT: &str = "localhost:4317";
 const MILLION: u32 = 1_000_000;
-
-/// Where spans go, and of which calls.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct TracingOptions {
-    /// Host and port of a collector's OTLP receiver for gRPC (`endpoint`, default `localhost:4317`). Spans go there in plain text.
-    pub endpoint: String,
-    /// Of a million calls that belong to no trace, so many begin one (`samplingRatePerMillion`, default 0, at most 1,000,000).
-    /// A call of a trace is sent if its caller's part is.
-    pub sampling_rate_per_million: u32,
-}
 
 /// Reads the section; what is wrong is reported to the cursor's reader.
 pub(super) fn decode(section: Cursor<'_>) -> Option<TracingOptions> {

@@ -37,7 +37,7 @@ pub(super) fn world() -> World<'static> {
 fn best(strategies: &[Strategy], offers: &[Offer]) -> Vec<(usize, usize)> {
     let expander = Expander { strategies: strategies.to_vec(), priorities: None, prices: None };
     let metrics = crate::telemetry::Metrics::new();
-    let best = expander.best(offers, &world(), metrics.expander());
+    let best = expander.best(offers, &world(), &Judgements::new(&metrics));
     best.into_iter().map(|best| (best.index, best.because.len())).collect()
 }
 
@@ -81,7 +81,7 @@ fn whoever_is_late_leaves_everything_as_it_is() {
     let expander =
         Expander { strategies: vec![Strategy::LeastWaste], priorities: None, prices: None };
     let metrics = crate::telemetry::Metrics::new();
-    assert_eq!(expander.best(&four, &late, metrics.expander()).len(), 4);
+    assert_eq!(expander.best(&four, &late, &Judgements::new(&metrics)).len(), 4);
 }
 
 #[test]
@@ -92,7 +92,7 @@ fn strategies_are_counted_by_what_came_of_them() {
         prices: None,
     };
     let metrics = crate::telemetry::Metrics::new();
-    expander.best(&four(), &world(), metrics.expander());
+    expander.best(&four(), &world(), &Judgements::new(&metrics));
     let text = metrics.render(&Cluster::new().snapshot(), 0, None);
     for line in [
         "berth_expander_judgements_total{strategy=\"berth\",outcome=\"undecided\"} 1",

@@ -96,6 +96,7 @@ impl KubeFeed {
                 messages: sender.clone(),
                 pace,
                 keeps_pods,
+                counts: state.metrics.feed().kind(resource.kind()),
                 relist: if resource == Resource::Pods {
                     relist_pods.clone()
                 } else {

@@ -289,7 +289,7 @@ impl Call {
             return;
         }
         let elapsed = clock::now().saturating_duration_since(self.arrived);
-        self.state.metrics.calls().finish(self.method, code, elapsed);
+        self.state.calls.finish(self.method.path, code, elapsed);
         if let Some((changes, caller)) = self.changes.take().zip(self.caller.take()) {
             self.state.audit.record(&changes, || Line {
                 peer: self.peer.clone(),

@@ -66,7 +66,7 @@ fn choose(
     };
     let (profiles, is_cancelled) = (&state.profiles, &is_cancelled);
     let world = World { cluster, profiles, is_cancelled, patience, last_call };
-    let best = state.expander.best(&offers, &world, state.metrics.expander());
+    let best = state.expander.best(&offers, &world, &state.judgements);
     tracing::debug!(n_options = offers.len(), n_best = best.len(), "chose among node groups");
     let options = best.iter().enumerate();
     let options = options.map(|(rank, best)| option(best, &offers[best.index], rank));

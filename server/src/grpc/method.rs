@@ -45,7 +45,12 @@ pub(crate) const STANDARD: [&str; 4] = [
 ];
 
 static TABLE: LazyLock<HashMap<&'static str, Method>> =
-    LazyLock::new(|| METHODS.iter().chain(&STANDARD).map(|path| (*path, describe(path))).collect());
+    LazyLock::new(|| paths().map(|path| (path, describe(path))).collect());
+
+/// The paths of all methods that this server has.
+pub(crate) fn paths() -> impl Iterator<Item = &'static str> {
+    METHODS.iter().chain(&STANDARD).copied()
+}
 
 /// The method at `path`, or [`OTHER`].
 pub(crate) fn find(path: &str) -> &'static Method {

@@ -40,7 +40,7 @@ impl Pool {
         max_queue_time: Duration,
         counts: &AdmissionCounts,
     ) -> Pool {
-        let workers = Workers::new(lane, n_threads, max_queue_time, counts.clone());
+        let workers = Workers::new(lane, n_threads, max_queue_time, counts);
         Pool { workers, threads: Threads::new(lane.name()) }
     }
 

@@ -21,7 +21,8 @@ enum Format {
 pub(super) async fn metrics(Shared(state): Shared<Arc<State>>, headers: HeaderMap) -> Response {
     if let Some(watches) = state.freshness.watches() {
         let ages = watches.ages(clock::now());
-        ages.into_iter().for_each(|(kind, age)| state.metrics.feed().set_staleness(kind, age));
+        let feed = state.metrics.feed();
+        ages.into_iter().for_each(|(kind, age)| feed.kind(kind.kind()).set_staleness(age));
     }
     state.admission.publish();
     let (snapshot, n_shapes) = (state.cluster.snapshot(), state.cluster.n_shapes());

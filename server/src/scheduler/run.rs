@@ -7,6 +7,7 @@ use tokio::sync::watch;
 use tokio::task::JoinSet;
 
 use super::attempt::{Attempt, Outcome, Rejection};
+use super::publish::Publisher;
 use super::queue::Batch;
 use super::shared::Shared;
 use super::ticket::Ticket;
@@ -25,6 +26,7 @@ const TICK: Duration = Duration::from_millis(500);
 
 /// Schedules until `stop`; whether everything that was under way came to its end.
 pub(super) async fn run(shared: Arc<Shared>, mut stop: watch::Receiver<bool>) -> bool {
+    let publisher = Publisher::default();
     let mut work = JoinSet::new();
     let mut term = Term::default();
     let mut leadership = shared.leadership.clone();
@@ -32,7 +34,7 @@ pub(super) async fn run(shared: Arc<Shared>, mut stop: watch::Receiver<bool>) ->
         while let Some(ended) = work.try_join_next() {
             log_panic(ended);
         }
-        show(&shared);
+        publish(&shared, &publisher);
         let now = clock::now();
         let mut wake_at = now + TICK;
         if let Some(mandate) = term.mandate(&shared, now)
@@ -91,13 +93,12 @@ impl Term {
     }
 }
 
-fn show(shared: &Shared) {
+fn publish(shared: &Shared, publisher: &Publisher) {
     let (counts, tally) = {
         let queue = shared.queue();
         (queue.counts(), queue.tally().clone())
     };
-    shared.counts().set_pending(counts);
-    shared.counts().set_tally(&tally);
+    publisher.publish(shared.counts(), counts, &tally);
     shared.counts().set_leading(shared.is_leading());
     shared.counts().set_events_dropped(shared.events.n_dropped());
 }

@@ -4,7 +4,6 @@ use std::time::Duration;
 
 use super::description::{DURATION_BUCKETS, Description};
 use super::{Counter, Gauge, Histogram, Registry};
-use crate::admission::Lane;
 
 const CALLS: Description = Description::counter(
     "berth_admission_total",
@@ -44,16 +43,16 @@ const REPLAYED: Description = Description::counter(
     "Calls that were given the answer remembered for their request id.",
 );
 
-/// One server's doors, counted. Clones count together.
+/// Metrics of one server's admission control. Clones count together.
 #[derive(Clone)]
 pub struct AdmissionCounts {
-    lanes: [LaneCounts; Lane::ALL.len()],
+    registry: Registry,
     slow_readers: Counter,
     replayed: Counter,
 }
 
-#[derive(Clone)]
-struct LaneCounts {
+/// Metrics of one lane of admission control.
+pub struct LaneCounts {
     arrived: Counter,
     refused: Counter,
     in_flight: Gauge,
@@ -67,32 +66,24 @@ impl AdmissionCounts {
         &[&CALLS, &IN_FLIGHT, &WAITING, &WORKERS, &QUEUE, &SLOW_READERS, &REPLAYED];
 
     pub(super) fn new(registry: &Registry) -> AdmissionCounts {
-        let lanes = Lane::ALL.map(|lane| {
-            let name = lane.name();
-            LaneCounts {
-                arrived: registry.counter(&CALLS, &[name, "arrived"]),
-                refused: registry.counter(&CALLS, &[name, "refused"]),
-                in_flight: registry.gauge(&IN_FLIGHT, &[name]),
-                waiting: registry.gauge(&WAITING, &[name]),
-                workers: registry.gauge(&WORKERS, &[name]),
-                queue: registry.histogram(&QUEUE, &[name]),
-            }
-        });
         AdmissionCounts {
-            lanes,
+            registry: registry.clone(),
             slow_readers: registry.counter(&SLOW_READERS, &[]),
             replayed: registry.counter(&REPLAYED, &[]),
         }
     }
 
-    /// Counts a call that was refused for load.
-    pub(crate) fn count_refused(&self, lane: Lane) {
-        self.lanes[lane as usize].refused.increment(1);
-    }
-
-    /// Notes how long a call waited before it was begun, or gave up.
-    pub(crate) fn record_wait(&self, lane: Lane, waited: Duration) {
-        self.lanes[lane as usize].queue.record_duration(waited);
+    /// Gives the metrics of the lane called `name`, all at 0 when it is new.
+    pub(crate) fn lane(&self, name: &'static str) -> LaneCounts {
+        let registry = &self.registry;
+        LaneCounts {
+            arrived: registry.counter(&CALLS, &[name, "arrived"]),
+            refused: registry.counter(&CALLS, &[name, "refused"]),
+            in_flight: registry.gauge(&IN_FLIGHT, &[name]),
+            waiting: registry.gauge(&WAITING, &[name]),
+            workers: registry.gauge(&WORKERS, &[name]),
+            queue: registry.histogram(&QUEUE, &[name]),
+        }
     }
 
     /// Counts a connection that was closed because its client does not read.
@@ -104,19 +95,29 @@ impl AdmissionCounts {
     pub(crate) fn count_replayed(&self) {
         self.replayed.increment(1);
     }
+}
 
-    /// Notes what is counted elsewhere, where each call writes as little as possible.
-    pub(crate) fn publish(&self, lane: Lane, n_arrived: u64, n_in_flight: usize) {
-        let counts = &self.lanes[lane as usize];
-        counts.arrived.raise_to(n_arrived);
-        counts.in_flight.set_count(n_in_flight);
+impl LaneCounts {
+    /// Counts a call that was refused for load.
+    pub(crate) fn count_refused(&self) {
+        self.refused.increment(1);
     }
 
-    /// The same of its workers.
-    pub(crate) fn publish_workers(&self, lane: Lane, n_waiting: usize, n_open: usize) {
-        let counts = &self.lanes[lane as usize];
-        counts.waiting.set_count(n_waiting);
-        counts.workers.set_count(n_open);
+    /// Records how long a call waited before it was begun or gave up.
+    pub(crate) fn record_wait(&self, waited: Duration) {
+        self.queue.record_duration(waited);
+    }
+
+    /// Publishes numbers that admission control counts itself, so that a call writes as little as possible.
+    pub(crate) fn publish(&self, n_arrived: u64, n_in_flight: usize) {
+        self.arrived.raise_to(n_arrived);
+        self.in_flight.set_count(n_in_flight);
+    }
+
+    /// Publishes how many calls wait for a worker, and how many workers the lane may use now.
+    pub(crate) fn publish_workers(&self, n_waiting: usize, n_open: usize) {
+        self.waiting.set_count(n_waiting);
+        self.workers.set_count(n_open);
     }
 }
 
@@ -126,13 +127,14 @@ mod tests {
     use crate::telemetry::Metrics;
 
     #[test]
-    fn doors_are_counted_by_lane() {
+    fn calls_are_counted_by_lane() {
         let metrics = Metrics::new();
-        let counts = metrics.admission();
-        counts.count_refused(Lane::Decision);
-        counts.record_wait(Lane::Ledger, Duration::from_micros(3));
-        counts.publish(Lane::Decision, 7, 2);
-        counts.publish_workers(Lane::Decision, 1, 4);
+        let lane = |name| metrics.admission().lane(name);
+        lane("decision").count_refused();
+        lane("ledger").record_wait(Duration::from_micros(3));
+        lane("decision").publish(7, 2);
+        lane("decision").publish_workers(1, 4);
+        lane("quick");
         let text = metrics.render(&berth_engine::Cluster::new().snapshot(), 0, None);
         for expected in [
             "berth_admission_total{lane=\"decision\",outcome=\"arrived\"} 7",

@@ -2,7 +2,6 @@
 
 use super::description::Description;
 use super::{Counter, Registry};
-use crate::auth::Means;
 
 const AUTHENTICATIONS: Description = Description::counter(
     "berth_authentications_total",
@@ -15,21 +14,23 @@ const RELOADS: Description = Description::counter(
     "Token files that changed and were read again, by outcome: success, failure; a failure keeps the tokens of before.",
 );
 
-/// One server's callers, counted. Clones count together.
+/// Metrics of one server's authentication. Clones count together.
 #[derive(Clone)]
 pub struct AuthCounts {
-    /// By means, then outcome.
-    authentications: [[Counter; AuthOutcome::ALL.len()]; Means::ALL.len()],
+    registry: Registry,
     reloads_taken: Counter,
     reloads_refused: Counter,
 }
 
-/// How it ended to prove who one is.
+/// Calls that were authenticated by one means, counted by outcome.
+pub struct MeansCounts([Counter; AuthOutcome::ALL.len()]);
+
+/// Outcome of authenticating a caller.
 #[derive(Copy, Clone, Debug, PartialEq, Eq)]
 pub enum AuthOutcome {
     /// The caller is known.
     Authenticated,
-    /// It is not.
+    /// The caller is not known.
     Refused,
 }
 
@@ -50,23 +51,29 @@ impl AuthCounts {
     pub(super) fn new(registry: &Registry) -> AuthCounts {
         let reloads = |outcome| registry.counter(&RELOADS, &[outcome]);
         AuthCounts {
-            authentications: Means::ALL.map(|means| {
-                AuthOutcome::ALL.map(|outcome| {
-                    registry.counter(&AUTHENTICATIONS, &[means.name(), outcome.name()])
-                })
-            }),
+            registry: registry.clone(),
             reloads_taken: reloads("success"),
             reloads_refused: reloads("failure"),
         }
     }
 
-    /// Counts a call whose caller was asked for.
-    pub(crate) fn count(&self, means: Means, outcome: AuthOutcome) {
-        self.authentications[means as usize][outcome as usize].increment(1);
+    /// Gives the counters of the means of authentication called `name`, all at 0 when it is new.
+    pub(crate) fn means(&self, name: &'static str) -> MeansCounts {
+        MeansCounts(
+            AuthOutcome::ALL
+                .map(|outcome| self.registry.counter(&AUTHENTICATIONS, &[name, outcome.name()])),
+        )
     }
 
     /// Counts a file of credentials that was read again.
     pub(crate) fn count_reload(&self, is_taken: bool) {
         if is_taken { &self.reloads_taken } else { &self.reloads_refused }.increment(1);
+    }
+}
+
+impl MeansCounts {
+    /// Counts a call whose caller had to authenticate.
+    pub(crate) fn count(&self, outcome: AuthOutcome) {
+        self.0[outcome as usize].increment(1);
     }
 }

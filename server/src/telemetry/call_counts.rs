@@ -4,11 +4,8 @@ use std::collections::HashMap;
 use std::sync::OnceLock;
 use std::time::Duration;
 
-use berth_proto::METHODS;
-
 use super::description::{DURATION_BUCKETS, Description};
 use super::{Counter, Histogram, Registry};
-use crate::grpc::method::{Method, STANDARD};
 
 const CALLS: Description = Description::counter(
     "berth_grpc_calls_total",
@@ -53,15 +50,24 @@ pub(crate) fn code_name(code: i32) -> &'static str {
     CODES[index_of(code)]
 }
 
-/// One counter a (method, code) that has occurred, one histogram a method that was called.
+/// Label of all methods that the server does not have.
+const OTHER: &str = "other";
+
+/// Metrics of gRPC calls.
 pub struct CallCounts {
     registry: Registry,
-    methods: HashMap<&'static str, MethodCounts>,
-    others: MethodCounts,
+}
+
+/// Metrics of a closed set of methods: a counter for each (method, code) that has occurred, and a histogram for each method that
+/// was called.
+pub struct MethodCounts {
+    registry: Registry,
+    methods: HashMap<&'static str, Cells>,
+    others: Cells,
 }
 
 #[derive(Default)]
-struct MethodCounts {
+struct Cells {
     by_code: [OnceLock<Counter>; CODES.len()],
     duration: OnceLock<Histogram>,
 }
@@ -70,40 +76,49 @@ impl CallCounts {
     pub(super) const DESCRIPTIONS: &'static [&'static Description] = &[&CALLS, &DURATION];
 
     pub(super) fn new(registry: &Registry) -> CallCounts {
-        let methods = METHODS.iter().chain(&STANDARD);
-        let methods = methods.map(|method| (*method, MethodCounts::default())).collect();
-        CallCounts { registry: registry.clone(), methods, others: MethodCounts::default() }
+        CallCounts { registry: registry.clone() }
     }
 
-    /// Counts one finished call, `code` as in `grpc-status`, and notes how long it took.
-    pub(crate) fn finish(&self, method: &'static Method, code: i32, elapsed: Duration) {
+    /// Gives the metrics of the methods at `paths`, written as in HTTP/2's `:path`.
+    pub(crate) fn methods(&self, paths: impl Iterator<Item = &'static str>) -> MethodCounts {
+        MethodCounts {
+            registry: self.registry.clone(),
+            methods: paths.map(|path| (path, Cells::default())).collect(),
+            others: Cells::default(),
+        }
+    }
+}
+
+impl MethodCounts {
+    /// Counts one finished call and records how long it took. `code` is the number in `grpc-status`. All methods outside the set
+    /// are counted as `other`, for a name from outside must not add a series.
+    pub(crate) fn finish(&self, path: &str, code: i32, elapsed: Duration) {
         let code = index_of(code);
-        let counts = self.of(method);
-        counts.by_code[code]
-            .get_or_init(|| self.registry.counter(&CALLS, &[method.path, CODES[code]]))
+        let (path, cells) = match self.methods.get_key_value(path) {
+            Some((path, cells)) => (*path, cells),
+            None => (OTHER, &self.others),
+        };
+        cells.by_code[code]
+            .get_or_init(|| self.registry.counter(&CALLS, &[path, CODES[code]]))
             .increment(1);
-        counts
+        cells
             .duration
-            .get_or_init(|| self.registry.histogram(&DURATION, &[method.path]))
+            .get_or_init(|| self.registry.histogram(&DURATION, &[path]))
             .record_duration(elapsed);
-    }
-
-    fn of(&self, method: &Method) -> &MethodCounts {
-        self.methods.get(method.path).unwrap_or(&self.others)
     }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::grpc::method;
     use crate::telemetry::Metrics;
 
     #[test]
     fn unknown_methods_and_codes_share_one_counter() {
         let metrics = Metrics::new();
-        metrics.calls().finish(method::find("/nobody/Knows"), 99, Duration::from_millis(3));
-        metrics.calls().finish(method::find("/berth.v2/Other"), -1, Duration::from_millis(3));
+        let methods = metrics.calls().methods(std::iter::empty());
+        methods.finish("/nobody/Knows", 99, Duration::from_millis(3));
+        methods.finish("/berth.v2/Other", -1, Duration::from_millis(3));
         let text = metrics.render(&berth_engine::Cluster::new().snapshot(), 0, None);
         for line in [
             "berth_grpc_calls_total{method=\"other\",code=\"UNKNOWN\"} 2",
@@ -114,10 +129,12 @@ mod tests {
     }
 
     #[test]
-    fn every_service_is_counted_by_its_methods() {
+    fn calls_are_counted_by_method() {
         let metrics = Metrics::new();
-        for path in ["/berth.v1.LifecycleService/EvaluatePods", "/grpc.health.v1.Health/Check"] {
-            metrics.calls().finish(method::find(path), 0, Duration::from_millis(3));
+        let paths = ["/berth.v1.LifecycleService/EvaluatePods", "/grpc.health.v1.Health/Check"];
+        let methods = metrics.calls().methods(paths.into_iter());
+        for path in paths {
+            methods.finish(path, 0, Duration::from_millis(3));
             let text = metrics.render(&berth_engine::Cluster::new().snapshot(), 0, None);
             let counted = format!("berth_grpc_calls_total{{method=\"{path}\",code=\"OK\"}} 1");
             assert!(text.contains(&counted), "{text}");

@@ -2,7 +2,6 @@
 
 use super::description::Description;
 use super::{Counter, Registry};
-use crate::expander::strategy::Strategy;
 
 const JUDGEMENTS: Description = Description::counter(
     "berth_expander_judgements_total",
@@ -34,26 +33,34 @@ impl ExpanderOutcome {
     }
 }
 
-/// One counter a (strategy, outcome).
+/// Metrics of the expander.
 pub struct ExpanderCounts {
-    counters: [[Counter; ExpanderOutcome::ALL.len()]; Strategy::ALL.len()],
+    registry: Registry,
 }
+
+/// Judgements of one strategy, counted by outcome.
+pub struct StrategyCounts([Counter; ExpanderOutcome::ALL.len()]);
 
 impl ExpanderCounts {
     pub(super) const DESCRIPTIONS: &'static [&'static Description] = &[&JUDGEMENTS];
 
     pub(super) fn new(registry: &Registry) -> ExpanderCounts {
-        ExpanderCounts {
-            counters: Strategy::ALL.map(|strategy| {
-                ExpanderOutcome::ALL.map(|outcome| {
-                    registry.counter(&JUDGEMENTS, &[strategy.name(), outcome.name()])
-                })
-            }),
-        }
+        ExpanderCounts { registry: registry.clone() }
     }
 
+    /// Gives the counters of the strategy called `name`, all at 0 when it is new.
+    #[must_use]
+    pub fn strategy(&self, name: &'static str) -> StrategyCounts {
+        StrategyCounts(
+            ExpanderOutcome::ALL
+                .map(|outcome| self.registry.counter(&JUDGEMENTS, &[name, outcome.name()])),
+        )
+    }
+}
+
+impl StrategyCounts {
     /// Counts one judgement.
-    pub fn count(&self, strategy: Strategy, outcome: ExpanderOutcome) {
-        self.counters[strategy as usize][outcome as usize].increment(1);
+    pub fn count(&self, outcome: ExpanderOutcome) {
+        self.0[outcome as usize].increment(1);
     }
 }

@@ -6,7 +6,6 @@ use std::time::Duration;
 
 use super::description::Description;
 use super::{Counter, Registry};
-use crate::feed::kube::Resource;
 
 const EVENTS: Description = Description::counter(
     "berth_feed_events_total",
@@ -63,11 +62,17 @@ impl FeedEvent {
     }
 }
 
-/// The counters of the API-server feed.
+/// Metrics of the API-server feed.
 pub struct FeedCounts {
     registry: Registry,
-    /// The only ones on a hot path.
-    events: [[OnceLock<Counter>; FeedEvent::N]; Resource::N],
+}
+
+/// Metrics of one kind of object that the feed watches.
+pub struct KindCounts {
+    registry: Registry,
+    kind: &'static str,
+    /// Kept at hand, as nothing else here is counted for every object.
+    events: [OnceLock<Counter>; FeedEvent::N],
 }
 
 impl FeedCounts {
@@ -75,35 +80,42 @@ impl FeedCounts {
         &[&EVENTS, &RELISTS, &ERRORS, &REFUSED, &STALENESS];
 
     pub(super) fn new(registry: &Registry) -> FeedCounts {
-        let events = Resource::ALL.map(|_| Default::default());
-        FeedCounts { registry: registry.clone(), events }
+        FeedCounts { registry: registry.clone() }
     }
 
+    /// Gives the metrics of a kind, such as `Pod`.
+    #[must_use]
+    pub fn kind(&self, kind: &'static str) -> KindCounts {
+        KindCounts { registry: self.registry.clone(), kind, events: Default::default() }
+    }
+}
+
+impl KindCounts {
     /// Counts one event.
-    pub fn count_event(&self, resource: Resource, event: FeedEvent) {
-        self.events[resource.index()][event as usize]
-            .get_or_init(|| self.registry.counter(&EVENTS, &[resource.kind(), event.name()]))
+    pub fn count_event(&self, event: FeedEvent) {
+        self.events[event as usize]
+            .get_or_init(|| self.registry.counter(&EVENTS, &[self.kind, event.name()]))
             .increment(1);
     }
 
-    /// Counts a kind that has to be listed again.
-    pub fn count_relist(&self, resource: Resource, reason: &'static str) {
-        self.registry.counter(&RELISTS, &[resource.kind(), reason]).increment(1);
+    /// Counts a list that has to be repeated.
+    pub fn count_relist(&self, reason: &'static str) {
+        self.registry.counter(&RELISTS, &[self.kind, reason]).increment(1);
     }
 
     /// Counts a list or watch that failed.
-    pub fn count_error(&self, resource: Resource, reason: &'static str) {
-        self.registry.counter(&ERRORS, &[resource.kind(), reason]).increment(1);
+    pub fn count_error(&self, reason: &'static str) {
+        self.registry.counter(&ERRORS, &[self.kind, reason]).increment(1);
     }
 
-    /// Counts an object that cannot be read.
-    pub fn count_refused(&self, resource: Resource) {
-        self.registry.counter(&REFUSED, &[resource.kind()]).increment(1);
+    /// Counts an object that cannot be used.
+    pub fn count_refused(&self) {
+        self.registry.counter(&REFUSED, &[self.kind]).increment(1);
     }
 
-    /// Notes how long ago a kind was heard of.
-    pub fn set_staleness(&self, resource: Resource, age: Duration) {
-        self.registry.gauge(&STALENESS, &[resource.kind()]).set(age.as_secs_f64());
+    /// Sets the time since the watch of this kind was last known to be alive.
+    pub fn set_staleness(&self, age: Duration) {
+        self.registry.gauge(&STALENESS, &[self.kind]).set(age.as_secs_f64());
     }
 }
 
@@ -116,12 +128,13 @@ mod tests {
     fn everything_is_counted_by_kind() {
         let metrics = Metrics::new();
         let feed = metrics.feed();
-        feed.count_event(Resource::Pods, FeedEvent::Bookmark);
-        feed.count_event(Resource::Pods, FeedEvent::Bookmark);
-        feed.count_relist(Resource::Nodes, "gone");
-        feed.count_error(Resource::Nodes, "cut");
-        feed.count_refused(Resource::Pods);
-        feed.set_staleness(Resource::Pods, Duration::from_millis(2_500));
+        let (pods, nodes) = (feed.kind("Pod"), feed.kind("Node"));
+        pods.count_event(FeedEvent::Bookmark);
+        feed.kind("Pod").count_event(FeedEvent::Bookmark);
+        nodes.count_relist("gone");
+        nodes.count_error("cut");
+        pods.count_refused();
+        pods.set_staleness(Duration::from_millis(2_500));
         let text = metrics.render(&berth_engine::Cluster::new().snapshot(), 0, None);
         for line in [
             "berth_feed_events_total{kind=\"Pod\",type=\"bookmark\"} 2",

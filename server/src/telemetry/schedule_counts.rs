@@ -1,11 +1,9 @@
 //! What `berth schedule` counts; names and labels as kube-scheduler's, with `berth_` for `scheduler_`.
 
-use std::sync::OnceLock;
 use std::time::Duration;
 
 use super::description::{Description, doubled};
 use super::{Counter, Gauge, Histogram, Registry};
-use crate::scheduler::queue::{Cause, Counts, Destination, Tally};
 
 const ATTEMPTS: Description = Description::counter(
     "berth_schedule_attempts_total",
@@ -159,7 +157,19 @@ pub struct ScheduleCounts {
     after_flush: Counter,
     events_dropped: Counter,
     binds: [Counter; 5],
-    incoming: [[OnceLock<Counter>; Cause::N]; Destination::ALL.len()],
+}
+
+/// Pods that wait for `berth schedule`, by queue.
+#[derive(Copy, Clone, Debug, PartialEq, Eq)]
+pub struct PendingPods {
+    /// Pods that are ready for an attempt.
+    pub active: usize,
+    /// Pods that wait for their backoff to end.
+    pub backoff: usize,
+    /// Pods that wait for a change of the cluster.
+    pub unschedulable: usize,
+    /// Pods that their scheduling gates hold back.
+    pub gated: usize,
 }
 
 impl ScheduleCounts {
@@ -193,7 +203,6 @@ impl ScheduleCounts {
             after_flush: registry.counter(&AFTER_FLUSH, &[]),
             events_dropped: registry.counter(&EVENTS_DROPPED, &[]),
             binds: ["bound", "bound_elsewhere", "gone", "refused", "unknown"].map(bound),
-            incoming: Destination::ALL.map(|_| [const { OnceLock::new() }; Cause::N]),
             registry: registry.clone(),
         }
     }
@@ -243,26 +252,23 @@ impl ScheduleCounts {
         self.binds[outcome as usize].increment(1);
     }
 
-    /// Sets what is known of the queue.
-    pub fn set_pending(&self, counts: Counts) {
-        self.active.set_count(counts.active);
-        self.backoff.set_count(counts.backoff);
-        self.unschedulable.set_count(counts.unschedulable);
-        self.gated.set_count(counts.gated);
+    /// Sets how many pods wait in each queue.
+    pub fn set_pending(&self, pods: PendingPods) {
+        self.active.set_count(pods.active);
+        self.backoff.set_count(pods.backoff);
+        self.unschedulable.set_count(pods.unschedulable);
+        self.gated.set_count(pods.gated);
     }
 
-    /// Takes over what the queue counted.
-    pub fn set_tally(&self, tally: &Tally) {
-        for (destination, cause, n) in tally.incoming() {
-            self.incoming[destination as usize][cause.index()]
-                .get_or_init(|| {
-                    self.registry.counter(&INCOMING_PODS, &[destination.name(), cause.name()])
-                })
-                .raise_to(n);
-        }
-        for (profile, plugin, n) in tally.rejected() {
-            self.registry.gauge(&UNSCHEDULABLE_PODS, &[plugin.name(), profile]).set_count(n);
-        }
+    /// Gives the counter of pods that come into a queue because of an event.
+    #[must_use]
+    pub fn incoming(&self, queue: &'static str, event: &'static str) -> Counter {
+        self.registry.counter(&INCOMING_PODS, &[queue, event])
+    }
+
+    /// Sets how many pods of a profile a plugin holds back.
+    pub fn set_unschedulable(&self, plugin: &'static str, profile: &str, n_pods: usize) {
+        self.registry.gauge(&UNSCHEDULABLE_PODS, &[plugin, profile]).set_count(n_pods);
     }
 
     /// Sets whether this instance leads.

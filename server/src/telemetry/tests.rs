@@ -3,33 +3,31 @@
 use std::collections::BTreeSet;
 use std::time::Duration;
 
-use berth_engine::{Cluster, Plugin};
+use berth_engine::Cluster;
 
 use super::*;
-use crate::feed::kube::Resource;
-use crate::grpc::method;
-use crate::scheduler::queue::Tally;
 
 /// Everything that is counted only when it happens has happened.
 fn used() -> Metrics {
     let metrics = Metrics::new();
-    metrics.calls().finish(
-        method::find("/berth.v1.PlacementService/Place"),
-        0,
-        Duration::from_micros(3),
-    );
+    let place = "/berth.v1.PlacementService/Place";
+    metrics.calls().methods([place].into_iter()).finish(place, 0, Duration::from_micros(3));
+    metrics.admission().lane("quick");
+    metrics.auth().means("token");
+    let _counts = metrics.expander().strategy("least-waste");
     metrics.record_place_duration(PlaceMethod::Place, Duration::from_micros(3));
     let schedule = metrics.schedule();
     schedule.count_attempt("berth", AttemptResult::Scheduled, Duration::from_micros(3));
     schedule.record_scheduled(Duration::from_millis(3), 17, true);
     schedule.record_extension_point(ExtensionPoint::Bind, true, "berth", Duration::from_millis(3));
-    schedule.set_tally(&Tally::example("berth", Plugin::NodeResourcesFit));
-    let feed = metrics.feed();
-    feed.count_event(Resource::Pods, FeedEvent::Added);
-    feed.count_relist(Resource::Pods, "gone");
-    feed.count_error(Resource::Pods, "cut");
-    feed.count_refused(Resource::Pods);
-    feed.set_staleness(Resource::Pods, Duration::ZERO);
+    schedule.incoming("active", "UnscheduledPodAdd").increment(1);
+    schedule.set_unschedulable("NodeResourcesFit", "berth", 1);
+    let pods = metrics.feed().kind("Pod");
+    pods.count_event(FeedEvent::Added);
+    pods.count_relist("gone");
+    pods.count_error("cut");
+    pods.count_refused();
+    pods.set_staleness(Duration::ZERO);
     metrics
 }
 

@@ -14,6 +14,16 @@ use http::{HeaderMap, HeaderName};
 pub use export::TracingError;
 pub(crate) use span::{Scope, Span, Tracer, followed, outgoing};
 
+/// Where spans go, and for which calls.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct TracingOptions {
+    /// Host and port of a collector's OTLP receiver for gRPC (`endpoint`, default `localhost:4317`). Spans are sent in plain text.
+    pub endpoint: String,
+    /// Of a million calls that belong to no trace, this many begin one (`samplingRatePerMillion`, default 0, at most 1,000,000).
+    /// A call that belongs to a trace is sent if its caller's part is.
+    pub sampling_rate_per_million: u32,
+}
+
 /// Which trace a call belongs to, as its caller says.
 #[derive(Copy, Clone, Debug, PartialEq, Eq)]
 pub struct TraceContext {

@@ -1,7 +1,7 @@
 //! Traces: calls that belong to one, and spans that reach a collector.
 
-use berth_server::config::TracingOptions;
 use berth_server::runtime::ServerOptions;
+use berth_server::telemetry::TracingOptions;
 use serde_json::json;
 use tonic::metadata::MetadataMap;
 

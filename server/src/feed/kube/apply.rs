@@ -122,7 +122,7 @@ impl Applier {
 
     fn refuse(&mut self, who: &Who, error: &ModelError) {
         self.state.metrics.count_deltas(0, 1);
-        self.state.metrics.feed().count_refused(who.resource());
+        self.state.metrics.feed().kind(who.resource().kind()).count_refused();
         if let Some(line) = self.refusals.note(who, error, clock::now()) {
             tracing::warn!("{line}");
         }

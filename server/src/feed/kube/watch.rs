@@ -25,7 +25,7 @@ use super::told::{Change, Told};
 use super::watches::Watches;
 use crate::clock;
 use crate::grpc::State;
-use crate::telemetry::FeedEvent;
+use crate::telemetry::{FeedEvent, KindCounts};
 
 /// So many failures in a row before a warning: one or two are everyday life.
 const FAILURES_BEFORE_WARNING: u32 = 3;
@@ -38,6 +38,7 @@ pub(super) struct Watcher {
     pub(super) messages: mpsc::Sender<Message>,
     pub(super) pace: Pace,
     pub(super) keeps_pods: bool,
+    pub(super) counts: KindCounts,
     /// Something is wrong with what was heard: list again.
     pub(super) relist: Arc<Notify>,
 }
@@ -158,7 +159,7 @@ impl Watcher {
     /// Counts and tells. Gives whether a warning was logged.
     fn report(&self, failure: &Failure, n_failures: u32) -> bool {
         let kind = self.resource.kind();
-        self.state.metrics.feed().count_error(self.resource, failure.reason());
+        self.counts.count_error(failure.reason());
         let advice = failure.advice(self.resource);
         // A silence took minutes already.
         let is_silent = matches!(failure, Failure::Silent(_));
@@ -187,7 +188,7 @@ impl Watcher {
         // where the server has nothing but errors to tell of what came after a version.
         if failure.wants_list() || position.n_silent >= 2 || position.n_errors >= MAX_ERRORS {
             position.n_errors = 0;
-            self.state.metrics.feed().count_relist(self.resource, failure.reason());
+            self.counts.count_relist(failure.reason());
             position.version = None;
             position.n_silent = 0;
         }
@@ -299,7 +300,7 @@ impl Watcher {
                 None => self.tell(told, position).await,
             },
             Event::Bookmark { version, ends_list } => {
-                self.state.metrics.feed().count_event(self.resource, FeedEvent::Bookmark);
+                self.counts.count_event(FeedEvent::Bookmark);
                 match listing.take() {
                     Some(listing) if ends_list => self.complete(listing, version, position).await,
                     Some(_) => Err(Failure::NoStreamingList),
@@ -339,7 +340,7 @@ impl Watcher {
             Change::Modified => FeedEvent::Modified,
             Change::Deleted => FeedEvent::Deleted,
         };
-        self.state.metrics.feed().count_event(self.resource, event);
+        self.counts.count_event(event);
         self.send(Message::Told { told, is_listed: false, is_anew: false }).await?;
         self.advance(version, position);
         Ok(())
@@ -351,7 +352,7 @@ impl Watcher {
         listing: &mut Listing,
         position: &Position,
     ) -> Result<(), Failure> {
-        self.state.metrics.feed().count_event(self.resource, FeedEvent::Listed);
+        self.counts.count_event(FeedEvent::Listed);
         listing.note(&told);
         self.send(Message::Told { told, is_listed: true, is_anew: position.is_rewound }).await
     }
@@ -395,7 +396,7 @@ impl Watcher {
 
     fn count_unreadable(&self, error: &dyn std::error::Error) {
         self.state.metrics.count_deltas(0, 1);
-        self.state.metrics.feed().count_refused(self.resource);
+        self.counts.count_refused();
         tracing::warn!(kind = self.resource.kind(), "an item of the list is left out: {error}");
     }
 

@@ -15,9 +15,8 @@ use tracing::Instrument as _;
 
 use super::export::{Export, TracingError};
 use super::ids::Ids;
-use super::{TRACEPARENT, TRACESTATE, TraceContext, state};
+use super::{TRACEPARENT, TRACESTATE, TraceContext, TracingOptions, state};
 use crate::clock;
-use crate::config::TracingOptions;
 
 /// Codes that say that the server failed, by OpenTelemetry's conventions: UNKNOWN, DEADLINE_EXCEEDED, UNIMPLEMENTED, INTERNAL,
 /// UNAVAILABLE, DATA_LOSS.
