@@ -14,8 +14,8 @@ use std::time::Duration;
 
 use berth_benches::pause::Pauses;
 use berth_benches::{N_NODES, Workload, existing, incoming, node, objects};
+use berth_client::{Client, Mode};
 use berth_engine::ClusterState;
-use berth_loadgen::client::{Client, Mode};
 use berth_loadgen::load::{Arrival, Limit, LoadSpec, run};
 use berth_loadgen::report::{Latency, LoadReport};
 use berth_proto::berth_v1::placement_service_server::{PlacementService, PlacementServiceServer};

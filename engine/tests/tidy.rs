@@ -184,6 +184,29 @@ fn one_file_holds_all_that_is_unsafe() {
     assert!(words(&read(&dispatch)).any(|word| word == keyword));
 }
 
+/// Crates of the workspace import downwards only (docs/decisions/0011-crates.md). Crates for tests and benches are not
+/// listed: they may import anything, and no listed crate imports them.
+#[test]
+fn crates_depend_downwards() {
+    for (folder, expected) in [
+        ("proto", vec![]),
+        ("engine", vec!["proto"]),
+        ("client", vec!["proto"]),
+        ("synthetic", vec!["proto"]),
+        ("server", vec!["client", "engine", "proto", "synthetic"]),
+        ("loadgen", vec!["client", "proto", "synthetic"]),
+        ("fake-apiserver", vec!["proto"]),
+    ] {
+        let manifest = read(&root().join(folder).join("Cargo.toml"));
+        let shipped = manifest.split("\n[dev-dependencies]").next().unwrap_or_default();
+        let found: Vec<&str> = shipped
+            .lines()
+            .filter_map(|line| line.strip_prefix("berth-")?.split(['.', ' ', '=']).next())
+            .collect();
+        assert_eq!(found, expected, "dependencies of `{folder}` on crates of the workspace");
+    }
+}
+
 /// Every open tab has its own name.
 #[test]
 fn modules_are_named_after_themselves() {
@@ -244,7 +267,9 @@ fn words(text: &str) -> impl DoubleEndedIterator<Item = &str> {
 /// Every source and manifest of the workspace.
 fn sources() -> Vec<PathBuf> {
     let mut found = Vec::new();
-    for room in ["proto", "engine", "server", "loadgen", "fuzz/src", "benches"] {
+    for room in
+        ["proto", "engine", "client", "server", "synthetic", "loadgen", "fuzz/src", "benches"]
+    {
         collect(&root().join(room), &["rs", "proto", "toml"], &mut found);
     }
     assert!(found.len() > 50);

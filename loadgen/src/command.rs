@@ -14,12 +14,12 @@ use std::path::PathBuf;
 use std::process::ExitCode;
 use std::time::Duration;
 
+use berth_client::{ClientError, OnProgress};
 use berth_proto::berth_v1::{TieBreak, TieBreakRule};
+use berth_synthetic::cluster::SpecError;
 use clap::{Parser, Subcommand, ValueEnum};
 use indicatif::{ProgressBar, ProgressStyle};
 
-use crate::client::{ClientError, OnProgress};
-use crate::cluster::SpecError;
 use crate::load::LoadError;
 use crate::overload::OverloadError;
 use crate::soak::SoakError;

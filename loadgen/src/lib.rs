@@ -1,27 +1,23 @@
 //! Load for a running Berth, through its public gRPC API only.
 //!
 //! ```text
-//!   cluster ─┐                      ┌─ unary · batch · stream
-//!   workload ┼─► client ── feed ──► │  load (arrival decides when)  ─► report: table · JSON · HTML
-//!   trace ───┘                      └─ replay (one task at a time)  ─► recount, comparison
+//!   berth_synthetic ┐                     ┌─ unary · batch · stream
+//!                   ├─► berth_client ───► │  load (arrival decides when)  ─► report: table · JSON · HTML
+//!   trace ──────────┘                     └─ replay (one task at a time)  ─► recount, comparison
 //! ```
 //!
-//! * [`cluster`] and [`workload`] make seeded synthetic clusters and pods to place;
 //! * [`trace`] reads recorded production traces and replays them;
-//! * [`client`] speaks `berth.v1`;
-//! * [`arrival`] says when a request is due, [`load`] sends it and keeps the time;
-//! * [`overload`] offers more than a server can take;
-//! * [`soak`] does everything for a long time and recounts;
-//! * [`report`] turns what was measured into text, JSON or a page.
+//! * [`arrival`] says when a request is due, [`load`] sends it and measures its time;
+//! * [`overload`] sends several times the load that a server can take;
+//! * [`soak`] mixes all kinds of calls for a long time and recounts the cluster;
+//! * [`report`] shows the measurements as text, JSON or a page.
+//!
+//! The crate `berth-client` makes the calls; the crate `berth-synthetic` makes clusters and pods.
 
 pub mod arrival;
-pub mod client;
-pub mod cluster;
 pub mod command;
 pub mod load;
-pub mod object;
 pub mod overload;
 pub mod report;
 pub mod soak;
 pub mod trace;
-pub mod workload;

@@ -9,16 +9,17 @@ use std::pin::{Pin, pin};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
+use berth_client::code::Effect;
+use berth_client::{Caller, Client, ClientError, Mode, OnProgress, PlaceOptions};
 use berth_proto::berth_v1::PlaceMode;
 use berth_proto::core_v1::Pod;
 use tokio::task::JoinSet;
 use tokio::time::Instant;
 
 use crate::arrival::{Schedule, Tickets, pace};
-use crate::client::{Caller, Client, ClientError, Mode, OnProgress, PlaceOptions};
 use crate::report::LoadReport;
 use request::Requests;
-use tally::{Fate, Tally, Times};
+use tally::{Tally, Times};
 
 /// From the making of an open loop to its first request: callers that are still being started when it is due would be late with it.
 const LEAD: Duration = Duration::from_millis(20);
@@ -350,7 +351,7 @@ async fn send(
         let answer = caller.place(sequence, request.message).await;
         let times = Times { intended: ticket.intended, sent, answered: Instant::now() };
         let mut tally = tallies.of_caller(number);
-        if tally.record(times, n_pods, answer) == Fate::Unknown {
+        if tally.record(times, n_pods, answer) == Effect::Unknown {
             tally.keep_unanswered(|| requests.keys(sequence));
         }
         drop(tally);

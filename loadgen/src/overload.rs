@@ -15,13 +15,13 @@ use std::pin::pin;
 use std::sync::Arc;
 use std::time::Duration;
 
+use berth_client::raw::RawCaller;
+use berth_client::{Client, ClientError, Credentials};
+use berth_synthetic::workload::Mix;
 use tokio::time::Instant;
 
-use crate::client::raw::RawCaller;
-use crate::client::{Client, ClientError, Credentials};
 use crate::load::LoadError;
 use crate::report::overload::{OverloadReport, PhaseReport};
-use crate::workload::Mix;
 use account::{Account, NAMESPACE};
 use book::Book;
 use offer::{Offer, Offered};

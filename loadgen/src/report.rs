@@ -10,11 +10,12 @@ pub mod table;
 use std::collections::BTreeMap;
 use std::time::Duration;
 
+use berth_client::Mode;
+use berth_client::outcome::{ErrorCount, PendingPods};
 use hdrhistogram::Histogram;
 use serde::Serialize;
 
-use crate::client::Mode;
-use crate::load::tally::{ErrorCount, PendingPods, Tally};
+use crate::load::tally::Tally;
 use crate::load::{Arrival, LoadSpec, Release};
 
 /// The account of one run; its serialised form is what `-o json` prints.
@@ -117,7 +118,7 @@ impl LoadReport {
             Arrival::Open { pods_per_second } => Some(pods_per_second),
         };
         let elapsed_seconds = elapsed.as_secs_f64();
-        let mut pods_by_second = tally.pods_by_second;
+        let Tally { outcomes, mut pods_by_second, latency, service_time, .. } = tally;
         // Seconds at the end without a decision count too; the cast saturates.
         let n_seconds = (elapsed_seconds.ceil() as usize).max(pods_by_second.len());
         pods_by_second.resize(n_seconds, 0);
@@ -131,25 +132,25 @@ impl LoadReport {
             batch_size: spec.batch_size,
             elapsed_seconds,
             interrupted: false,
-            n_requests: tally.n_requests,
-            n_pods: tally.n_pods,
-            n_placed: tally.n_placed,
-            n_unschedulable: tally.n_unschedulable,
-            n_gated: tally.n_gated,
-            n_errors: tally.errors.values().map(|count| count.n_pods).sum(),
-            errors: tally.errors,
+            n_requests: outcomes.n_requests,
+            n_pods: outcomes.n_pods,
+            n_placed: outcomes.n_placed,
+            n_unschedulable: outcomes.n_unschedulable,
+            n_gated: outcomes.n_gated,
+            n_errors: outcomes.n_errors(),
+            errors: outcomes.errors,
             n_released: release.n_released,
             release_failure: release.failure,
             decisions_per_second: if elapsed_seconds > 0.0 {
-                tally.n_pods as f64 / elapsed_seconds
+                outcomes.n_pods as f64 / elapsed_seconds
             } else {
                 0.0
             },
-            latency: Latency::of(&tally.latency),
-            service_time: Latency::of(&tally.service_time),
-            pending_by_reason: tally.pending_by_reason,
-            pending_examples: tally.pending_examples,
-            gated_examples: tally.gated_examples,
+            latency: Latency::of(&latency),
+            service_time: Latency::of(&service_time),
+            pending_by_reason: outcomes.pending_by_reason,
+            pending_examples: outcomes.pending_examples,
+            gated_examples: outcomes.gated_examples,
             pods_by_second,
         }
     }
@@ -194,11 +195,11 @@ fn microseconds(nanoseconds: u64) -> f64 {
 pub(crate) mod tests {
     use std::collections::BTreeMap;
 
+    use berth_client::Mode;
+    use berth_client::outcome::{ErrorCount, PendingPods};
     use hdrhistogram::Histogram;
 
     use super::{Latency, LoadReport};
-    use crate::client::Mode;
-    use crate::load::tally::{ErrorCount, PendingPods};
 
     /// A report of made-up numbers: 1,000 times of 1 to 1,000 µs.
     pub(crate) fn example() -> LoadReport {

@@ -25,11 +25,11 @@ mod world;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
+use berth_client::{Client, ClientError, Credentials};
+use berth_synthetic::cluster::{ClusterSpec, SpecError};
 use tokio::sync::watch;
 use tokio::task::JoinSet;
 
-use crate::client::{Client, ClientError, Credentials};
-use crate::cluster::{ClusterSpec, SpecError};
 use actor::Actor;
 use process::{Process, ProcessError};
 pub use report::SoakReport;

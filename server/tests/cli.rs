@@ -268,7 +268,7 @@ async fn the_limits_of_sessions_are_told() {
         let expected = format!("! berth: `{url}`: ResourceExhausted: ");
         assert!(text.starts_with(&expected) && text.ends_with("[status 1]\n"), "{text}");
     }
-    let client = berth_loadgen::client::Client::connect(&url, 1).await.unwrap();
+    let client = berth_client::Client::connect(&url, 1).await.unwrap();
     client.session().open(SessionServiceOpenRequest {}).await.expect("room for one");
     let text = ask("--without pod/shop/batch-2").await.unwrap();
     assert!(text.starts_with(&format!("! berth: `{url}`: ResourceExhausted: ")), "{text}");

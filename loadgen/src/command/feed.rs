@@ -1,11 +1,11 @@
 //! The synthetic cluster that a command may feed first.
 
+use berth_client::Client;
 use berth_proto::core_v1::Pod;
+use berth_synthetic::cluster::{ClusterSpec, SyntheticCluster};
 use clap::{Args, ValueEnum};
 
 use super::{CommandError, progress};
-use crate::client::Client;
-use crate::cluster::{ClusterSpec, SyntheticCluster};
 
 /// What is fed, if anything.
 #[derive(Debug, Args)]
@@ -57,7 +57,7 @@ impl FeedFlags {
         let mut cluster = SyntheticCluster::generate(&spec)?;
         cluster.add_services_of(pods);
         let (bar, on_progress) = progress("feeding", Some(cluster.n_objects() as u64));
-        let fed = client.feed_cluster(cluster, on_progress).await?;
+        let fed = client.feed(cluster.into_changes(), on_progress).await?;
         bar.finish_and_clear();
         match fed.refused.first() {
             None => Ok(()),

@@ -4,11 +4,11 @@ use std::path::PathBuf;
 use std::process::ExitCode;
 use std::time::Instant;
 
+use berth_client::{Client, Credentials};
 use clap::Args;
 
 use super::output_file::OutputFile;
 use super::{CommandError, Output, TieBreakFlag, print, progress};
-use crate::client::{Client, Credentials};
 use crate::report::replay::ReplayReport;
 use crate::trace::expected::{self, Comparison};
 use crate::trace::recount::Recount;

@@ -3,17 +3,17 @@
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
+use berth_client::{Client, Credentials};
+use berth_synthetic::workload::{Kind, Mix};
 use clap::Args;
 
 use super::feed::FeedFlags;
 use super::interrupt::Interrupt;
 use super::output_file::OutputFile;
 use super::{CommandError, Output, print, seconds, tell};
-use crate::client::{Client, Credentials};
 use crate::overload::work::WorkKind;
 use crate::overload::{self, OverloadSpec};
 use crate::report::overload::{markdown, picture};
-use crate::workload::{Kind, Mix};
 
 /// Flags of `overload`.
 #[derive(Debug, Args)]

@@ -3,17 +3,17 @@
 use std::path::PathBuf;
 use std::process::ExitCode;
 
+use berth_client::{Client, Credentials, Mode, PlaceOptions};
 use berth_proto::berth_v1::PlaceMode;
+use berth_synthetic::workload::{self, Mix, WorkloadSpec};
 use clap::{Args, ValueEnum};
 
 use super::feed::FeedFlags;
 use super::interrupt::Interrupt;
 use super::output_file::OutputFile;
 use super::{CommandError, Output, TieBreakFlag, print, progress, seconds};
-use crate::client::{Client, Credentials, Mode, PlaceOptions};
 use crate::load::{self, Arrival, Limit, LoadSpec};
 use crate::report::{html, table};
-use crate::workload::{self, Mix, WorkloadSpec};
 
 /// Flags of `run`.
 #[derive(Debug, Args)]

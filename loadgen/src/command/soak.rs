@@ -5,12 +5,12 @@ use std::path::PathBuf;
 use std::process::ExitCode;
 use std::time::Duration;
 
+use berth_client::Credentials;
 use clap::Args;
 
 use super::interrupt::Interrupt;
 use super::output_file::OutputFile;
 use super::{CommandError, Output, print};
-use crate::client::Credentials;
 use crate::soak::report::{Bounds, Sample};
 use crate::soak::{self, SoakSpec};
 

@@ -2,13 +2,13 @@
 
 use std::sync::atomic::{AtomicU64, Ordering};
 
+use berth_client::Mode;
 use berth_proto::berth_v1::{PlaceBatchRequest, PlaceRequest, PlaceStreamRequest, PodKey};
 use berth_proto::core_v1::Pod;
 use prost::Message as _;
 
 use super::LoadSpec;
 use super::wire::{PodTemplate, put_length};
-use crate::client::Mode;
 
 /// Cuts the pods of a workload into requests, starting over under new names when they run out.
 ///
@@ -144,16 +144,16 @@ impl Requests {
 
 #[cfg(test)]
 mod tests {
+    use berth_client::{Mode, PlaceOptions};
     use berth_proto::berth_v1::{
         BatchEntry, PlaceBatchRequest, PlaceMode, PlaceRequest, PlaceStreamRequest, TieBreak,
     };
     use berth_proto::core_v1::Pod;
+    use berth_synthetic::workload::{WorkloadSpec, generate, renamed};
     use prost::Message as _;
 
     use super::Requests;
-    use crate::client::{Mode, PlaceOptions};
     use crate::load::LoadSpec;
-    use crate::workload::{WorkloadSpec, generate, renamed};
 
     fn pods() -> Vec<Pod> {
         generate(&WorkloadSpec { n_pods: 5, ..WorkloadSpec::default() })

@@ -86,10 +86,10 @@ fn size_of_bytes(n_bytes: usize) -> usize {
 #[cfg(test)]
 mod tests {
     use berth_proto::core_v1::Pod;
+    use berth_synthetic::workload::{WorkloadSpec, generate};
     use prost::Message as _;
 
     use super::PodTemplate;
-    use crate::workload::{WorkloadSpec, generate};
 
     fn sent(template: &PodTemplate, round: u64) -> Pod {
         let mut bytes = Vec::new();

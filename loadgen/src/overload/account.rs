@@ -4,6 +4,8 @@ use std::collections::HashMap;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
+use berth_client::code::Effect;
+use berth_client::{Client, ClientError};
 use berth_proto::berth_v1::{
     Decision, ListPodsRequest, PlaceBatchResponse, PlaceResponse, PodKey, decision, place_result,
 };
@@ -13,8 +15,6 @@ use tokio::time::Instant;
 use tonic::Status;
 
 use super::work::Work;
-use crate::client::{Client, ClientError};
-use crate::load::tally::{Fate, fate};
 
 /// The namespace of the pods that are assumed: nobody else's are in it.
 pub const NAMESPACE: &str = "berth-overload";
@@ -94,7 +94,9 @@ impl Account {
                 let decisions = decisions(work.assumes_one_by_one(), bytes);
                 self.told().accept(decisions);
             }
-            Err(status) if fate(status.code()) == Fate::Known => self.told().n_calls_refused += 1,
+            Err(status) if Effect::of(status.code()) == Effect::Known => {
+                self.told().n_calls_refused += 1
+            }
             Err(_) => {
                 let mut told = self.told();
                 told.n_calls_unknown += 1;

@@ -3,11 +3,11 @@
 use std::collections::BTreeMap;
 use std::time::Duration;
 
+use berth_client::code_name;
 use hdrhistogram::Histogram;
 use tokio::time::Instant;
 use tonic::Code;
 
-use crate::client::code_name;
 use crate::load::tally::histogram;
 
 /// When a call was due, first sent, sent for the last time, and answered.

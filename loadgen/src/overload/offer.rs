@@ -4,6 +4,7 @@ use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
+use berth_client::raw::RawCaller;
 use tokio::sync::watch;
 use tokio::time::Instant;
 use tonic::{Code, Status};
@@ -14,7 +15,6 @@ use super::account::Account;
 use super::book::{Book, Times};
 use super::work::{Call, Work};
 use crate::arrival::Schedule;
-use crate::client::raw::RawCaller;
 
 /// What all loads of a run share.
 #[derive(Debug)]

@@ -5,6 +5,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
+use berth_client::raw::RawCaller;
 use tokio::task::JoinSet;
 use tokio::time::Instant;
 use tonic::Code;
@@ -12,7 +13,6 @@ use tonic::Code;
 use super::OverloadError;
 use super::offer::Offer;
 use super::work::Work;
-use crate::client::raw::RawCaller;
 
 /// Share of the offered calls that have to be carried out.
 const ACCEPTED: f64 = 0.99;

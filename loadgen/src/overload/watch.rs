@@ -4,11 +4,11 @@ use std::collections::BTreeMap;
 use std::path::PathBuf;
 use std::time::Duration;
 
+use berth_client::Credentials;
 use tokio::sync::oneshot;
 use tokio::task::JoinHandle;
 use tokio::time::{Instant, MissedTickBehavior};
 
-use crate::client::Credentials;
 use crate::soak::scrape::{Http, HttpError};
 
 /// How often memory is looked at.

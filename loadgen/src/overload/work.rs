@@ -2,18 +2,18 @@
 
 use std::sync::atomic::{AtomicU64, Ordering};
 
+use berth_client::{Client, ClientError, Mode, PlaceOptions};
 use berth_proto::berth_v1::{ExplainRequest, ListNodesRequest, PlaceMode, PodKey};
 use berth_proto::core_v1::Pod;
+use berth_synthetic::workload::{self, WorkloadSpec, renamed};
 use prost::Message as _;
 use prost::bytes::Bytes;
 use tonic::codegen::http::uri::PathAndQuery;
 
 use super::account::NAMESPACE;
 use super::{OverloadError, OverloadSpec};
-use crate::client::{Client, ClientError, Mode, PlaceOptions};
 use crate::load::LoadSpec;
 use crate::load::request::Requests;
-use crate::workload::{self, WorkloadSpec, renamed};
 
 /// What a call asks.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, serde::Serialize, clap::ValueEnum)]

@@ -6,7 +6,7 @@ use super::number::{counted, grouped, rounded};
 use super::svg::{Axis, Chart, escape};
 use super::table::{most_frequent_first, pods_per_second, time};
 use super::{Latency, LoadReport};
-use crate::load::tally::PendingPods;
+use berth_client::outcome::PendingPods;
 
 /// The whole page.
 pub fn render(report: &LoadReport) -> String {
@@ -57,9 +57,9 @@ fn summary(report: &LoadReport) -> String {
     };
     let effect = if report.assume { "pods assumed" } else { "dry run" };
     let mode = match report.mode {
-        crate::client::Mode::Unary => "unary",
-        crate::client::Mode::Batch => "batch",
-        crate::client::Mode::Stream => "stream",
+        berth_client::Mode::Unary => "unary",
+        berth_client::Mode::Batch => "batch",
+        berth_client::Mode::Stream => "stream",
     };
     let early = if report.interrupted { ", interrupted" } else { "" };
     format!(

@@ -1,19 +1,13 @@
-//! Numbers as people read them.
+//! Numbers for people to read.
 
-/// Digits in groups of three: `1,234,567`.
+use indicatif::HumanCount;
+
+/// The number with its digits in groups of three: `1,234,567`.
 pub fn grouped(number: u64) -> String {
-    let digits = number.to_string();
-    let mut text = String::with_capacity(digits.len() + digits.len() / 3);
-    for (position, digit) in digits.chars().enumerate() {
-        if position > 0 && (digits.len() - position).is_multiple_of(3) {
-            text.push(',');
-        }
-        text.push(digit);
-    }
-    text
+    HumanCount(number).to_string()
 }
 
-/// A rate or another amount, rounded to a whole number: `12,346`.
+/// A rate or another amount rounded to a whole number, with its digits in groups of three: `12,346`.
 pub fn rounded(number: f64) -> String {
     // The cast saturates, and a rate is neither negative nor that large.
     grouped(number.round() as u64)

@@ -6,12 +6,12 @@ mod picture;
 use std::collections::BTreeMap;
 use std::time::Duration;
 
+use berth_client::{Client, code_name};
 use hdrhistogram::Histogram;
 use serde::Serialize;
 use tonic::Code;
 
 use super::Latency;
-use crate::client::{Client, code_name};
 use crate::overload::OverloadSpec;
 use crate::overload::account::Balance;
 use crate::overload::book::{Book, Second};

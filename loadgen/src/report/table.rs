@@ -6,7 +6,7 @@ use comfy_table::{CellAlignment, Table, presets};
 
 use super::number::{counted, grouped, rounded};
 use super::{Latency, LoadReport};
-use crate::load::tally::ErrorCount;
+use berth_client::outcome::ErrorCount;
 
 /// Lists at most this many reasons of pending pods.
 const MAX_REASONS: usize = 10;
@@ -43,9 +43,9 @@ fn heading(report: &LoadReport) -> String {
         None => "closed loop".to_owned(),
     };
     let mode = match report.mode {
-        crate::client::Mode::Unary => "unary".to_owned(),
-        crate::client::Mode::Batch => format!("batch of {}", grouped(report.batch_size as u64)),
-        crate::client::Mode::Stream => format!("stream of {}", grouped(report.batch_size as u64)),
+        berth_client::Mode::Unary => "unary".to_owned(),
+        berth_client::Mode::Batch => format!("batch of {}", grouped(report.batch_size as u64)),
+        berth_client::Mode::Stream => format!("stream of {}", grouped(report.batch_size as u64)),
     };
     let effect = if report.assume { "assume" } else { "dry run" };
     let connections = counted(report.n_connections as u64, "connection");

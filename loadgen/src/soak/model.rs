@@ -4,8 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use berth_proto::berth_v1::PodKey;
 use berth_proto::core_v1::{Node, Pod};
-
-use crate::cluster::SyntheticCluster;
+use berth_synthetic::cluster::SyntheticCluster;
 
 /// Namespace and name.
 pub(super) type Key = (String, String);
@@ -144,7 +143,7 @@ pub(super) fn requests(pod: &Pod) -> BTreeMap<String, i64> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::object::{Requests, pod};
+    use berth_synthetic::object::{Requests, pod};
 
     fn web(name: &str) -> Pod {
         let requests = Requests { cpu_milli: 250, memory_mib: 2, extended: Some(("gpu", 1)) };

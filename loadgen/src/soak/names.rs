@@ -1,11 +1,10 @@
 //! Names that were never used before: each actor counts its own.
 
 use berth_proto::core_v1::Pod;
+use berth_synthetic::workload::renamed;
 use rand::SeedableRng;
 use rand::seq::IndexedRandom;
 use rand_chacha::ChaCha8Rng;
-
-use crate::workload::renamed;
 
 /// Names that begin with an actor's own.
 #[derive(Debug)]

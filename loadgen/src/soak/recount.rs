@@ -160,9 +160,9 @@ fn without_zeros(amounts: &BTreeMap<String, i64>) -> BTreeMap<String, i64> {
 mod tests {
     use berth_proto::berth_v1::{GetClusterResponse, NodeSummary, PodSummary};
     use berth_proto::core_v1::{Node, Pod};
+    use berth_synthetic::object::{Requests, pod};
 
     use super::*;
-    use crate::object::{Requests, pod};
 
     fn web() -> Pod {
         pod("d", "web", "u", "i", Requests { cpu_milli: 100, memory_mib: 0, extended: None })

@@ -212,7 +212,7 @@ fn trimmed(table: &str) -> String {
 #[cfg(test)]
 pub(super) mod tests {
     use super::*;
-    use crate::client::Credentials;
+    use berth_client::Credentials;
 
     /// 30 minutes in which memory grows by so many MiB an hour.
     pub(super) fn example(growth: f64) -> SoakReport {

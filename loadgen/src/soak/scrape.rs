@@ -3,10 +3,9 @@
 use std::io;
 use std::time::Duration;
 
+use berth_client::Credentials;
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 use tokio::net::TcpStream;
-
-use crate::client::Credentials;
 
 /// A probe that takes longer is a fault.
 const PATIENCE: Duration = Duration::from_secs(60);

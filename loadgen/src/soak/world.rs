@@ -4,8 +4,11 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
+use berth_client::{Client, code_name};
 use berth_proto::berth_v1::{ApplyRequest, Delta, delta};
 use berth_proto::core_v1::{Node, Pod};
+use berth_synthetic::cluster::SyntheticCluster;
+use berth_synthetic::workload::{self, WorkloadSpec};
 use tokio::sync::RwLock;
 use tonic::{Request, Response, Status};
 
@@ -13,9 +16,6 @@ use super::model::{Key, Model, key, wire_key};
 use super::scrape::Http;
 use super::tally::{Differences, Done, Failures, Tally};
 use super::{SoakError, SoakSpec};
-use crate::client::{Client, code_name};
-use crate::cluster::SyntheticCluster;
-use crate::workload::{self, WorkloadSpec};
 
 /// Different pods that are placed, under ever new names.
 const N_TEMPLATES: usize = 400;
@@ -59,7 +59,7 @@ impl World {
         cluster.add_services_of(&pod_templates);
         let model = Model::of(&cluster);
         let node_templates = cluster.nodes.clone();
-        let fed = client.feed_cluster(cluster, Arc::new(|_| ())).await?;
+        let fed = client.feed(cluster.into_changes(), Arc::new(|_| ())).await?;
         if let Some(first) = fed.refused.first() {
             return Err(SoakError::Refused { n: fed.refused.len(), first: first.to_string() });
         }

@@ -9,13 +9,13 @@ use std::path::Path;
 
 use berth_proto::core_v1::{Node, NodeStatus, Pod};
 use berth_proto::meta_v1::ObjectMeta;
-
-use super::rows::{self, Row};
-use super::{Amounts, Task, Trace, TraceError, TraceNode};
-use crate::object::{
+use berth_synthetic::object::{
     Requests, count_quantity, cpu_quantity, label_in, mebibyte_quantity, pod,
     required_node_affinity,
 };
+
+use super::rows::{self, Row};
+use super::{Amounts, Task, Trace, TraceError, TraceNode};
 
 /// Extended resource that stands for GPUs, in thousandths of one.
 pub const GPU_RESOURCE: &str = "alibabacloud.com/gpu-milli";

@@ -1,16 +1,19 @@
 //! Replaying a trace: one task at a time through a running server, in order.
 
-use berth_proto::berth_v1::{
-    ExplainRequest, PlaceMode, PlaceRequest, Placement, PodKey, TieBreak, decision::Outcome,
-};
-use hdrhistogram::Histogram;
-use serde::Serialize;
 use std::collections::BTreeSet;
 use std::time::Instant;
 
+use berth_client::{Client, ClientError, OnProgress};
+use berth_proto::berth_v1::delta::Change;
+use berth_proto::berth_v1::{
+    ExplainRequest, PlaceMode, PlaceRequest, Placement, PodKey, TieBreak, decision::Outcome,
+};
+use berth_proto::core_v1::Node;
+use hdrhistogram::Histogram;
+use serde::Serialize;
+
 use super::openb::NAMESPACE;
 use super::{Event, Order, Task, Trace};
-use crate::client::{Client, ClientError, OnProgress};
 use crate::report::Latency;
 
 /// Where a task went.
@@ -89,8 +92,9 @@ pub enum ReplayError {
 
 /// Feeds the trace's nodes as the whole cluster, and makes sure that nothing else is in it.
 pub async fn feed(client: &Client, trace: &Trace) -> Result<(), ReplayError> {
-    let nodes = trace.nodes.iter().map(super::TraceNode::to_wire).collect();
-    let fed = client.feed(nodes, Vec::new(), std::sync::Arc::new(|_| ())).await?;
+    let nodes: Vec<Node> = trace.nodes.iter().map(super::TraceNode::to_wire).collect();
+    let changes = nodes.into_iter().map(Change::UpsertNode);
+    let fed = client.feed(changes, std::sync::Arc::new(|_| ())).await?;
     if let Some(first) = fed.refused.first() {
         return Err(ReplayError::RefusedNodes { n: fed.refused.len(), first: first.to_string() });
     }

@@ -6,14 +6,14 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
-use berth_loadgen::client::{Client, ClientError, Mode, OnProgress, PlaceOptions};
-use berth_loadgen::cluster::{ClusterSpec, SyntheticCluster};
+use berth_client::{Client, ClientError, Mode, OnProgress, PlaceOptions};
 use berth_loadgen::command::Cli;
 use berth_loadgen::load::{Arrival, Limit, LoadError, LoadSpec, run, run_until};
 use berth_loadgen::report::LoadReport;
-use berth_loadgen::workload::{Kind, Mix, WorkloadSpec, generate};
 use berth_proto::berth_v1::PlaceMode;
 use berth_proto::core_v1::Pod;
+use berth_synthetic::cluster::{ClusterSpec, SyntheticCluster};
+use berth_synthetic::workload::{Kind, Mix, WorkloadSpec, generate};
 use clap::Parser as _;
 
 use crate::fake_server::{FakeServer, Faults};
@@ -36,7 +36,7 @@ fn web_pods(n_pods: usize) -> Arc<[Pod]> {
 async fn server(faults: Faults, n_connections: usize) -> (FakeServer, Client) {
     let (server, url) = FakeServer::start(faults).await;
     let client = Client::connect(&url, n_connections).await.unwrap();
-    client.feed_cluster(small_cluster(), quiet()).await.unwrap();
+    client.feed(small_cluster().into_changes(), quiet()).await.unwrap();
     (server, client)
 }
 
@@ -63,15 +63,14 @@ async fn a_feed_sends_everything_once_and_reports_what_was_refused() {
     let on_progress: OnProgress = Arc::new(move |n| {
         counter.fetch_add(n, Ordering::Relaxed);
     });
-    let fed = client.feed_cluster(cluster, on_progress).await.unwrap();
-    assert_eq!((fed.n_nodes, fed.n_pods, fed.generation), (n_nodes, n_pods, 3));
-    assert_eq!(fed.n_nodes + fed.n_pods + fed.n_others, n_objects);
+    let fed = client.feed(cluster.into_changes(), on_progress).await.unwrap();
+    assert_eq!((fed.n_objects, fed.generation), (n_objects as u64, 3));
     assert_eq!(heard.load(Ordering::Relaxed), n_objects as u64);
     let refused: Vec<String> = fed.refused.iter().map(ToString::to_string).collect();
     assert_eq!(refused, [format!("Node {name}: `status.allocatable[cpu]`: must not be negative")]);
     let state = server.state();
     assert_eq!((state.nodes.len(), state.pods.len()), (n_nodes - 1, n_pods));
-    assert_eq!(state.others.len(), fed.n_others);
+    assert_eq!(state.others.len(), n_objects - n_nodes - n_pods);
     for expected in ["Namespace kube-system", "Service node-agent"] {
         assert!(state.others.iter().any(|other| other == expected), "{expected} is missing");
     }
@@ -83,7 +82,7 @@ async fn an_answer_out_of_order_is_a_broken_contract() {
     let (_server, url) =
         FakeServer::start(Faults { confuses_sequence: true, ..Faults::default() }).await;
     let client = Client::connect(&url, 1).await.unwrap();
-    let error = client.feed(small_cluster().nodes, Vec::new(), quiet()).await.unwrap_err();
+    let error = client.feed(small_cluster().into_changes(), quiet()).await.unwrap_err();
     assert!(
         matches!(error, ClientError::Contract { method: "ClusterService.Sync", .. }),
         "{error}"
@@ -172,8 +171,7 @@ async fn every_mode_survives_a_restart_without_hammering() {
         };
         let (first, process) = FakeServer::start_killable(Faults::default(), &address);
         let client = Client::connect(&address, 1).await.unwrap();
-        let SyntheticCluster { nodes, pods, .. } = small_cluster();
-        client.feed(nodes, pods, quiet()).await.unwrap();
+        client.feed(small_cluster().into_changes(), quiet()).await.unwrap();
         let limit = Limit::Duration(Duration::from_millis(2_500));
         let spec = LoadSpec { limit, concurrency: 2, ..spec(mode, 1) };
         let restart = async {

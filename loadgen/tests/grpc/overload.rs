@@ -3,13 +3,13 @@
 use std::process::ExitCode;
 use std::time::Duration;
 
-use berth_loadgen::client::{Client, Credentials};
-use berth_loadgen::cluster::{ClusterSpec, SyntheticCluster};
+use berth_client::{Client, Credentials};
 use berth_loadgen::command::Cli;
 use berth_loadgen::overload::work::WorkKind;
 use berth_loadgen::overload::{OverloadError, OverloadSpec, run};
 use berth_loadgen::report::overload::OverloadReport;
-use berth_loadgen::workload::{Kind, Mix};
+use berth_synthetic::cluster::{ClusterSpec, SyntheticCluster};
+use berth_synthetic::workload::{Kind, Mix};
 use clap::Parser as _;
 
 use crate::fake_server::{FakeServer, Faults, Forgets, RETRY_AFTER};
@@ -48,7 +48,7 @@ async fn server(faults: Faults) -> (FakeServer, Client) {
     let cluster =
         ClusterSpec { n_nodes: 20, pods_per_node: 3, tainted_share: 0.0, ..ClusterSpec::default() };
     let cluster = SyntheticCluster::generate(&cluster).unwrap();
-    client.feed_cluster(cluster, std::sync::Arc::new(|_| ())).await.unwrap();
+    client.feed(cluster.into_changes(), std::sync::Arc::new(|_| ())).await.unwrap();
     (server, client)
 }
 

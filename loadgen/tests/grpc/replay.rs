@@ -4,7 +4,7 @@ use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use std::sync::Arc;
 
-use berth_loadgen::client::Client;
+use berth_client::Client;
 use berth_loadgen::command::Cli;
 use berth_loadgen::trace::expected::{self, Comparison};
 use berth_loadgen::trace::recount::Recount;

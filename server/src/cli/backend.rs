@@ -7,8 +7,8 @@ mod remote;
 use std::collections::BTreeMap;
 use std::path::PathBuf;
 
+use berth_client::{Client, Credentials};
 use berth_engine::{Plugin, PodKey};
-use berth_loadgen::client::{Client, Credentials};
 use berth_proto::berth_v1::{
     self as wire, BatchEntry, ExplainResponse, ListCandidatesResponse, PlaceBatchResponse,
     PreemptOptions, PreemptResponse,

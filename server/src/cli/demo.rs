@@ -1,21 +1,18 @@
 //! `berth demo`: the whole service on a synthetic cluster, in one command.
 
+mod load;
 mod progress;
 mod story;
 
 use std::io;
 use std::net::{Ipv4Addr, SocketAddr};
 use std::process::ExitCode;
-use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use berth_loadgen::client::{Client, Mode, PlaceOptions};
-use berth_loadgen::cluster::{ClusterSpec, SyntheticCluster};
-use berth_loadgen::load::{self, Limit, LoadSpec};
-use berth_loadgen::report::LoadReport;
-use berth_loadgen::workload::{self, WorkloadSpec};
-use berth_proto::berth_v1::PlaceMode;
+use berth_client::Client;
 use berth_proto::core_v1::Pod;
+use berth_synthetic::cluster::{ClusterSpec, SyntheticCluster};
+use berth_synthetic::workload::{self, WorkloadSpec};
 use tokio::signal::unix::{Signal, SignalKind, signal};
 
 use super::{CliError, output};
@@ -23,15 +20,14 @@ use crate::clock;
 use crate::config::Config;
 use crate::config::file::{parse_address, parse_seed};
 use crate::runtime::{Limits, LoadLimits, Server, ServerOptions, StartError};
+use load::{Method, Run};
 use progress::Progress;
 
-/// Pods of one streamed request: few enough that a run has the hundreds of requests that percentiles need.
-const PODS_PER_BATCH: usize = 100;
-/// One call a pod: enough for a stable 99th percentile, few enough to be over soon.
+/// Pods placed by one call each: enough for a stable 99th percentile, few enough to finish soon.
 const MAX_UNARY_PODS: usize = 5_000;
 const N_CONNECTIONS: usize = 4;
-/// How long a call of the demo's own load may wait for its turn.
-const PATIENCE: Duration = Duration::from_secs(60);
+/// Limit of the time that a call of the demo waits in the server's queue.
+const MAX_QUEUE_TIME: Duration = Duration::from_secs(60);
 
 /// Starts a server with a synthetic cluster, places a mixed workload through gRPC, and shows what happened
 #[derive(Clone, Debug, clap::Args)]
@@ -70,7 +66,7 @@ pub async fn run(args: DemoArgs) -> Result<ExitCode, CliError> {
     let mut stop = Stop::listen()?;
     let server = start(&args).await?;
     let outcome = tokio::select! {
-        outcome = tell(&args, &server) => outcome,
+        outcome = story(&args, &server) => outcome,
         () = stop.signal() => {
             output::note("ended before everything was placed");
             Ok(ExitCode::FAILURE)
@@ -87,8 +83,8 @@ pub async fn run(args: DemoArgs) -> Result<ExitCode, CliError> {
     }
 }
 
-/// Feeds, places and tells; whether every call was answered is the status.
-async fn tell(args: &DemoArgs, server: &Server) -> Result<ExitCode, CliError> {
+/// Feeds the cluster, places the pods and prints the story. The status is a failure if a pod had no decision.
+async fn story(args: &DemoArgs, server: &Server) -> Result<ExitCode, CliError> {
     let url = format!("http://{}", server.grpc_address());
     output::print(&format!(
         "berth serves gRPC on {url} and HTTP on http://{}",
@@ -100,28 +96,26 @@ async fn tell(args: &DemoArgs, server: &Server) -> Result<ExitCode, CliError> {
         WorkloadSpec { n_pods: index(args.pods), seed: args.seed, ..WorkloadSpec::default() };
     let pods = workload::generate(&spec);
     feed(args, &client, &pods).await?;
-    let (unary, streamed) = pods.split_at(n_unary(pods.len()));
-    let unary = place(&client, unary, Mode::Unary).await?;
-    let streamed = if streamed.is_empty() {
-        None
-    } else {
-        Some(place(&client, streamed, Mode::Stream).await?)
-    };
+    let mut unary = pods;
+    let streamed = unary.split_off(n_unary(unary.len()));
+    let mut runs = vec![place(&client, unary, Method::Unary).await?];
+    if !streamed.is_empty() {
+        runs.push(place(&client, streamed, Method::Stream).await?);
+    }
     let cluster = client.get_cluster().await.map_err(failed)?;
-    let reports: Vec<&LoadReport> = std::iter::once(&unary).chain(&streamed).collect();
-    output::print(&story::outcome(&reports, &cluster))?;
-    let has_errors = reports.iter().any(|report| report.n_errors > 0);
+    output::print(&story::outcome(&runs, &cluster))?;
+    let has_errors = runs.iter().any(|run| run.outcomes.n_errors() > 0);
     Ok(if has_errors { ExitCode::FAILURE } else { ExitCode::SUCCESS })
 }
 
-/// SIGTERM and Ctrl-C, which mean the same here.
+/// SIGTERM and Ctrl-C, either of which ends the demo.
 struct Stop {
     terminate: Signal,
     interrupt: Signal,
     last: Option<Instant>,
 }
 
-/// A terminal and a parent that both pass a signal on mean one signal.
+/// Time within which a repeated signal counts once: a terminal and a parent process may both send it.
 const SAME_SIGNAL: Duration = Duration::from_millis(500);
 
 impl Stop {
@@ -133,7 +127,7 @@ impl Stop {
         })
     }
 
-    /// Waits for either; what follows the last one at once is the same.
+    /// Waits for either signal; a signal within [`SAME_SIGNAL`] of the last one is ignored.
     async fn signal(&mut self) {
         loop {
             tokio::select! {
@@ -149,16 +143,18 @@ impl Stop {
     }
 }
 
-/// A server on the addresses that were asked for; without any, on the usual ones or, when those are taken, on free ports.
+/// Starts a server on the given addresses; for each address that is not given, on the default one or, if that is taken,
+/// a free port.
 async fn start(args: &DemoArgs) -> Result<Server, CliError> {
-    let usual = Config::default();
+    let defaults = Config::default();
     let options = ServerOptions {
-        grpc_address: args.grpc_address.unwrap_or(usual.grpc_address),
-        http_address: args.http_address.unwrap_or(usual.http_address),
+        grpc_address: args.grpc_address.unwrap_or(defaults.grpc_address),
+        http_address: args.http_address.unwrap_or(defaults.http_address),
         drain_grace_period: Duration::from_secs(5),
-        // It is its own client, asks with all its might, and would rather wait.
+        // The demo is its own client and calls as fast as it can, so its calls wait in the queue instead of being
+        // refused.
         limits: Limits {
-            load: LoadLimits { max_queue_time: PATIENCE, ..LoadLimits::default() },
+            load: LoadLimits { max_queue_time: MAX_QUEUE_TIME, ..LoadLimits::default() },
             ..Limits::default()
         },
         ..ServerOptions::default()
@@ -180,18 +176,18 @@ async fn start(args: &DemoArgs) -> Result<Server, CliError> {
     }
 }
 
-/// Makes the cluster, with the services of the pods to come, and sends it through `ClusterService.Sync`, as any feeder would.
-async fn feed(args: &DemoArgs, client: &Client, to_come: &[Pod]) -> Result<(), CliError> {
+/// Generates the cluster with the services of the pods to place, and feeds it through `ClusterService.Sync`.
+async fn feed(args: &DemoArgs, client: &Client, pods_to_place: &[Pod]) -> Result<(), CliError> {
     let spec =
         ClusterSpec { n_nodes: index(args.nodes), seed: args.seed, ..ClusterSpec::default() };
     let generated = tokio::task::spawn_blocking(move || SyntheticCluster::generate(&spec));
     let mut cluster = generated.await.map_err(failed)?.map_err(failed)?;
-    cluster.add_services_of(to_come);
+    cluster.add_services_of(pods_to_place);
     let (n_nodes, n_pods) = (cluster.nodes.len(), cluster.pods.len());
     let what = format!("feeding {} and {}", nodes(n_nodes), running_pods(n_pods));
     let progress = Progress::start(&what, to_u64(cluster.n_objects()));
     let started = clock::now();
-    let fed = client.feed_cluster(cluster, progress.callback()).await.map_err(failed)?;
+    let fed = client.feed(cluster.into_changes(), progress.callback()).await.map_err(failed)?;
     let elapsed = clock::now() - started;
     progress.finish();
     for refused in &fed.refused {
@@ -202,35 +198,27 @@ async fn feed(args: &DemoArgs, client: &Client, to_come: &[Pod]) -> Result<(), C
     Ok(())
 }
 
-/// Places and keeps the pods, in one of the three ways; several callers at a time.
-async fn place(client: &Client, pods: &[Pod], mode: Mode) -> Result<LoadReport, CliError> {
-    let (batch_size, concurrency, how) = match mode {
-        Mode::Unary => (1, N_CONNECTIONS, "one call a pod"),
-        Mode::Batch => (PODS_PER_BATCH, N_CONNECTIONS, "in batches"),
-        Mode::Stream => (PODS_PER_BATCH, 2 * N_CONNECTIONS, "over streams"),
+/// Places and assumes the pods, with progress on standard error.
+async fn place(client: &Client, pods: Vec<Pod>, method: Method) -> Result<Run, CliError> {
+    let n_pods = pods.len();
+    let how = match method {
+        Method::Unary => "one call a pod",
+        Method::Stream => "over streams",
     };
     let progress = Progress::start(
-        &format!("placing {}, {how}", output::count(pods.len(), "pod")),
-        to_u64(pods.len()),
+        &format!("placing {}, {how}", output::count(n_pods, "pod")),
+        to_u64(n_pods),
     );
-    let spec = LoadSpec {
-        mode,
-        options: PlaceOptions { mode: PlaceMode::Assume, ..PlaceOptions::default() },
-        concurrency,
-        batch_size,
-        limit: Limit::Pods(to_u64(pods.len())),
-        ..LoadSpec::default()
-    };
-    let report =
-        load::run(client, Arc::from(pods), &spec, progress.callback()).await.map_err(failed)?;
+    let run = load::place(client, pods, method, progress.callback()).await.map_err(failed)?;
     progress.finish();
-    Ok(report)
+    Ok(run)
 }
 
-/// How many of the pods go one by one: a fifth at most, and whatever does not fill a batch.
+/// Number of pods that are placed by one call each: at most a fifth, and those that do not fill a streamed batch.
 fn n_unary(n_pods: usize) -> usize {
     let n_streamed = n_pods - (n_pods / 5).min(MAX_UNARY_PODS);
-    n_pods - n_streamed / PODS_PER_BATCH * PODS_PER_BATCH
+    let batch_size = Method::Stream.batch_size();
+    n_pods - n_streamed / batch_size * batch_size
 }
 
 fn failed(error: impl std::fmt::Display) -> CliError {
@@ -262,8 +250,9 @@ mod tests {
         for n_pods in [1, 99, 100, 124, 125, 126, 25_000, 1_000_000] {
             let n = n_unary(n_pods);
             assert!(n >= 1 && n <= n_pods, "{n_pods}: {n}");
-            assert!((n_pods - n).is_multiple_of(PODS_PER_BATCH), "{n_pods}: {n}");
-            assert!(n < MAX_UNARY_PODS + PODS_PER_BATCH, "{n_pods}: {n}");
+            let batch_size = Method::Stream.batch_size();
+            assert!((n_pods - n).is_multiple_of(batch_size), "{n_pods}: {n}");
+            assert!(n < MAX_UNARY_PODS + batch_size, "{n_pods}: {n}");
         }
     }
 }

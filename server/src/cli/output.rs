@@ -4,10 +4,10 @@
 
 use std::io::{self, ErrorKind, Write as _};
 
-use berth_loadgen::report::number;
 use berth_proto::berth_v1::{ClaimBinding, VolumeBindings};
 use clap::ValueEnum;
 use comfy_table::{ColumnConstraint, ContentArrangement, presets};
+use indicatif::HumanCount;
 use serde::Serialize;
 
 use crate::escape::{escaped, printable};
@@ -139,12 +139,14 @@ pub(super) fn volumes(volumes: &VolumeBindings) -> String {
 
 /// `1 node`, `2 nodes`, `12,345 nodes`.
 pub(super) fn count(n: impl TryInto<u64>, noun: &str) -> String {
-    number::counted(n.try_into().unwrap_or(u64::MAX), noun)
+    let n = n.try_into().unwrap_or(u64::MAX);
+    let plural = if n == 1 { "" } else { "s" };
+    format!("{} {noun}{plural}", grouped(n))
 }
 
-/// Digits in groups of three.
+/// The number with its digits in groups of three: `12,345`.
 pub(super) fn grouped(n: impl TryInto<u64>) -> String {
-    number::grouped(n.try_into().unwrap_or(u64::MAX))
+    HumanCount(n.try_into().unwrap_or(u64::MAX)).to_string()
 }
 
 #[cfg(test)]

@@ -2,7 +2,7 @@
 
 use std::net::SocketAddr;
 
-use berth_loadgen::client::{Client, Credentials};
+use berth_client::{Client, Credentials};
 use berth_proto::grpcplugin::BestOptionsRequest;
 use berth_proto::grpcplugin::expander_client::ExpanderClient;
 use berth_server::config::TlsFiles;

@@ -2,7 +2,7 @@
 
 use std::time::{Duration, Instant};
 
-use berth_loadgen::client::Client;
+use berth_client::Client;
 use tokio::net::TcpStream;
 
 use crate::process::{PATIENCE, Served, cluster_file, serve_after};

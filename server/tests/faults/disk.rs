@@ -4,12 +4,12 @@
 use std::collections::BTreeMap;
 use std::process::Command;
 
-use berth_loadgen::client::Client;
-use berth_loadgen::object::{Requests, pod};
+use berth_client::Client;
 use berth_proto::berth_v1::lifecycle_service_client::LifecycleServiceClient;
 use berth_proto::berth_v1::{
     AcquireIdentityRequest, AcquireIdentityResponse, PlaceMode, PlaceRequest, decision,
 };
+use berth_synthetic::object::{Requests, pod};
 use tonic::transport::Channel;
 use tonic::{Code, Status};
 

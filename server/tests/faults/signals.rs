@@ -3,7 +3,7 @@
 use std::process::Command;
 use std::time::{Duration, Instant};
 
-use berth_loadgen::client::Client;
+use berth_client::Client;
 use berth_proto::berth_v1::{ApplyRequest, PlaceResponse, PlaceStreamRequest, SyncRequest};
 use tonic::client::Grpc;
 use tonic::codegen::http::uri::PathAndQuery;

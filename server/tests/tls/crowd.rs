@@ -1,6 +1,6 @@
 //! More connections than there may be: those beyond the bound are closed, and those below it go on.
 
-use berth_loadgen::client::{Client, Credentials};
+use berth_client::{Client, Credentials};
 use berth_server::runtime::{Server, ServerOptions};
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 use tokio::net::TcpStream;

@@ -3,11 +3,10 @@
 
 use std::io;
 
+use berth_client::{Client, ClientError, Credentials};
 use tokio::io::AsyncWriteExt as _;
 use tokio::net::TcpStream;
 use tonic::Code;
-
-use berth_loadgen::client::{Client, ClientError, Credentials};
 
 use crate::authority::{Authority, Identity, Validity};
 use crate::world::{Port, World, closed, eventually, get, read_all};

@@ -2,7 +2,7 @@
 
 use std::fs;
 
-use berth_loadgen::client::Client;
+use berth_client::Client;
 use berth_proto::berth_v1::GetClusterResponse;
 
 use crate::authority::{Authority, Validity};

@@ -4,7 +4,7 @@ use std::io;
 use std::sync::Arc;
 use std::time::Duration;
 
-use berth_loadgen::client::{Client, Credentials};
+use berth_client::{Client, Credentials};
 use berth_server::config::TlsFiles;
 use berth_server::runtime::{Server, ServerOptions};
 use rustls::pki_types::{CertificateDer, ServerName};

@@ -2,6 +2,7 @@
 
 use std::time::Duration;
 
+use berth_client::Client;
 use berth_proto::berth_v1::delta::Change;
 use berth_proto::berth_v1::{
     BeginSnapshot, Delta, DeltaBatch, ListPodsRequest, PlaceBatchRequest, PlaceRequest,
@@ -15,7 +16,6 @@ use tokio::net::TcpStream;
 
 use super::Actor;
 use super::place::{entries, mode};
-use crate::client::Client;
 use crate::soak::names::{Names, stream};
 use crate::soak::proxy::{End, Proxy};
 use crate::soak::world::World;

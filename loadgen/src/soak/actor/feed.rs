@@ -5,6 +5,7 @@ use std::sync::Arc;
 use berth_proto::berth_v1::delta::Change;
 use berth_proto::berth_v1::{Delta, DeltaBatch, SyncRequest, SyncResponse, sync_request};
 use berth_proto::core_v1::{Node, Pod};
+use berth_synthetic::object::{HOSTNAME, taint};
 use rand::RngExt as _;
 use rand::seq::{IndexedRandom as _, IteratorRandom as _};
 use rand_chacha::ChaCha8Rng;
@@ -14,7 +15,6 @@ use tonic::Streaming;
 
 use super::Actor;
 use super::held::Held;
-use crate::object::{HOSTNAME, taint};
 use crate::soak::model::{node_name, on_node};
 use crate::soak::names::{Names, stream};
 use crate::soak::world::World;
@@ -215,7 +215,7 @@ impl Feed {
     async fn snapshot(&mut self, world: &World) {
         let _closed = world.feed.write().await;
         let snapshot = world.model().snapshot();
-        match world.client.feed_cluster(snapshot, Arc::new(|_| ())).await {
+        match world.client.feed(snapshot.into_changes(), Arc::new(|_| ())).await {
             Ok(fed) => {
                 world.count("snapshots", 1);
                 for refused in &fed.refused {

@@ -1,19 +1,19 @@
 //! Placements, one pod a call and many pods a call.
 
+use berth_client::code_name;
 use berth_proto::berth_v1::{
     BatchEntry, Gang, PlaceBatchRequest, PlaceMode, PlaceRequest, PlaceResult, place_result,
 };
 use berth_proto::core_v1::Pod;
+use berth_synthetic::workload::renamed;
 use rand::RngExt as _;
 use rand_chacha::ChaCha8Rng;
 use tonic::Code;
 
 use super::Actor;
 use super::held::Held;
-use crate::client::code_name;
 use crate::soak::names::{Names, stream};
 use crate::soak::world::World;
-use crate::workload::renamed;
 
 /// The wire's word for taking room or not.
 pub(super) fn mode(assume: bool) -> i32 {

@@ -1,6 +1,6 @@
 //! A running server: every question is a call, on the live cluster or in a session of its own.
 
-use berth_loadgen::client::Client;
+use berth_client::Client;
 use berth_proto::berth_v1::{
     self as wire, BatchEntry, ExplainRequest, ExplainResponse, GetClusterRequest,
     ListCandidatesRequest, ListCandidatesResponse, PlaceBatchRequest, PlaceBatchResponse,

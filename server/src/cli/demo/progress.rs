@@ -1,21 +1,21 @@
-//! Something to look at while waiting: a bar on a terminal, plain lines elsewhere.
+//! Progress on standard error: a bar on a terminal, plain lines elsewhere.
 
 use std::io::{self, IsTerminal as _};
 use std::sync::Arc;
 
-use berth_loadgen::client::OnProgress;
+use berth_client::OnProgress;
 use indicatif::{ProgressBar, ProgressStyle};
 
 use crate::cli::output;
 
-/// One stretch of work with a known end.
+/// Progress of one step with a known number of objects.
 pub(super) struct Progress {
     what: String,
     bar: ProgressBar,
 }
 
 impl Progress {
-    /// Says what begins; `total` objects are to come.
+    /// Shows the start of a step of `total` objects.
     pub(super) fn start(what: &str, total: u64) -> Progress {
         let bar = if io::stderr().is_terminal() {
             ProgressBar::new(total)
@@ -31,13 +31,13 @@ impl Progress {
         Progress { what: what.to_owned(), bar }
     }
 
-    /// To be called with the number of objects that are done.
+    /// Callback that takes the number of objects just completed.
     pub(super) fn callback(&self) -> OnProgress {
         let bar = self.bar.clone();
         Arc::new(move |n| bar.inc(n))
     }
 
-    /// Takes the bar away, or says that the work is done.
+    /// Removes the bar, or prints that the step is done.
     pub(super) fn finish(self) {
         if self.bar.is_hidden() {
             output::note(&format!("{}: done", self.what));

@@ -1,47 +1,48 @@
-//! What the demo tells at its end: counts, reasons, times, and what to try next.
+//! The texts that the demo prints at its end: counts, reasons, times, and commands to try next.
 
-use std::collections::BTreeMap;
 use std::net::SocketAddr;
+use std::time::Duration;
 
+use berth_client::outcome::Outcomes;
 use berth_engine::Plugin;
-use berth_loadgen::client::Mode;
-use berth_loadgen::report::LoadReport;
 use berth_proto::berth_v1::GetClusterResponse;
 
+use super::N_CONNECTIONS;
+use super::load::{Method, Run};
 use crate::cli::output::{self, Table};
 
-/// How many reasons of pending pods are listed.
+/// Number of listed reasons of pending pods.
 const N_REASONS: usize = 6;
-/// How many whole messages are shown.
+/// Number of messages shown in full.
 const N_MESSAGES: usize = 3;
-/// A percentile of fewer requests would be one of its extremes.
-const MIN_FOR_P50: u64 = 10;
-const MIN_FOR_P99: u64 = 100;
+/// Requests that a percentile needs; of fewer requests it would be an extreme value.
+const MIN_FOR_P50: usize = 10;
+const MIN_FOR_P99: usize = 100;
 
-/// The account of all runs together and of each.
-pub(super) fn outcome(reports: &[&LoadReport], cluster: &GetClusterResponse) -> String {
-    let sum =
-        |count: fn(&LoadReport) -> u64| reports.iter().map(|report| count(report)).sum::<u64>();
-    let n_gated = sum(|report| report.n_gated);
+/// Summary of all runs together and of each.
+pub(super) fn outcome(runs: &[Run], cluster: &GetClusterResponse) -> String {
+    let mut all = Outcomes::default();
+    runs.iter().for_each(|run| all.merge(run.outcomes.clone()));
+    let n_gated = all.n_gated;
     let gated = match n_gated {
         0 => String::new(),
         n => format!(", {} held back by scheduling gates", output::grouped(n)),
     };
     let mut sections = vec![format!(
         "placed {} of {}, {} pending{gated}",
-        output::grouped(sum(|report| report.n_placed)),
-        output::count(sum(|report| report.n_pods), "pod"),
-        output::grouped(sum(|report| report.n_unschedulable))
+        output::grouped(all.n_placed),
+        output::count(all.n_pods, "pod"),
+        output::grouped(all.n_unschedulable)
     )];
-    sections.extend(reasons(reports));
-    sections.extend(examples(reports));
-    sections.extend(errors(reports));
-    sections.push(times(reports));
+    sections.extend(reasons(&all));
+    sections.extend(examples(&all));
+    sections.extend(errors(&all));
+    sections.push(times(runs));
     sections.push(holdings(cluster));
     format!("\n{}", sections.join("\n\n"))
 }
 
-/// Commands that work against this very server.
+/// Commands to try against the demo's server.
 pub(super) fn hints(url: &str, http: SocketAddr) -> String {
     let program = std::env::args().next().unwrap_or_else(|| "berth".to_owned());
     let pod = r#"{"apiVersion":"v1","kind":"Pod","metadata":{"name":"try-me"},"spec":{"containers":[{"name":"c","resources":{"requests":{"cpu":"2","memory":"4Gi"}}}]}}"#;
@@ -54,16 +55,15 @@ pub(super) fn hints(url: &str, http: SocketAddr) -> String {
     )
 }
 
-/// Why pods are pending, the most frequent reasons first. A pod counts for every reason that some node gave.
-fn reasons(reports: &[&LoadReport]) -> Option<String> {
-    let mut by_reason: BTreeMap<&str, u64> = BTreeMap::new();
-    for (reason, n_pods) in reports.iter().flat_map(|report| &report.pending_by_reason) {
-        // No node gave it: gated pods are counted apart.
-        if reason != Plugin::SchedulingGates.name() {
-            *by_reason.entry(reason).or_default() += n_pods;
-        }
-    }
-    let mut by_reason: Vec<(&str, u64)> = by_reason.into_iter().collect();
+/// The reasons of pending pods, the most frequent first. A pod counts under each reason that at least one node gave.
+fn reasons(all: &Outcomes) -> Option<String> {
+    let mut by_reason: Vec<(&str, u64)> = all
+        .pending_by_reason
+        .iter()
+        .map(|(reason, n_pods)| (reason.as_str(), *n_pods))
+        // No node gives this reason: gated pods are counted apart.
+        .filter(|(reason, _)| *reason != Plugin::SchedulingGates.name())
+        .collect();
     by_reason.sort_by(|a, b| b.1.cmp(&a.1).then_with(|| a.0.cmp(b.0)));
     if by_reason.is_empty() {
         return None;
@@ -76,15 +76,14 @@ fn reasons(reports: &[&LoadReport]) -> Option<String> {
     Some(format!("{}{more}", table.text()))
 }
 
-/// Whole messages of some of the pods without a node.
-fn examples(reports: &[&LoadReport]) -> Option<String> {
-    let examples: Vec<_> = reports.iter().flat_map(|report| &report.pending_examples).collect();
-    if examples.is_empty() {
+/// Messages of some of the pods without a node.
+fn examples(all: &Outcomes) -> Option<String> {
+    if all.pending_examples.is_empty() {
         return None;
     }
     let mut table = Table::new(&["PODS", "FOR EXAMPLE", "MESSAGE"]).wrapping(2);
     let mut n_shown = 0;
-    for pending in examples.iter().take(N_MESSAGES) {
+    for pending in all.pending_examples.iter().take(N_MESSAGES) {
         n_shown += pending.n_pods;
         table.add_row([
             output::grouped(pending.n_pods),
@@ -92,12 +91,11 @@ fn examples(reports: &[&LoadReport]) -> Option<String> {
             pending.message.clone(),
         ]);
     }
-    let without_node = |report: &&LoadReport| report.n_unschedulable + report.n_gated;
-    let n_all: u64 = reports.iter().map(without_node).sum();
+    let n_all = all.n_unschedulable + all.n_gated;
     Some(format!("{}{}", table.text(), more(n_all.saturating_sub(n_shown), "pod")))
 }
 
-/// The line that ends a table which does not show everything.
+/// The last line of a table that does not show all entries.
 fn more(n: impl TryInto<u64>, noun: &str) -> String {
     match n.try_into().unwrap_or(u64::MAX) {
         0 => String::new(),
@@ -105,10 +103,10 @@ fn more(n: impl TryInto<u64>, noun: &str) -> String {
     }
 }
 
-fn errors(reports: &[&LoadReport]) -> Option<String> {
-    let lines: Vec<String> = reports
+fn errors(all: &Outcomes) -> Option<String> {
+    let lines: Vec<String> = all
+        .errors
         .iter()
-        .flat_map(|report| &report.errors)
         .map(|(code, count)| {
             format!("{} failed with {code}: {}", output::count(count.n_pods, "pod"), count.example)
         })
@@ -116,23 +114,30 @@ fn errors(reports: &[&LoadReport]) -> Option<String> {
     (!lines.is_empty()).then(|| lines.join("\n"))
 }
 
-fn times(reports: &[&LoadReport]) -> String {
+fn times(runs: &[Run]) -> String {
     let mut table = Table::new(&["HOW", "PODS", "DECISIONS/S", "REQUESTS", "P50", "P99", "MAX"]);
-    for report in reports {
-        let how = match report.mode {
-            Mode::Unary => format!("one call a pod, {} callers", report.concurrency),
-            Mode::Batch => format!("batches of {}", report.batch_size),
-            Mode::Stream => format!("streams, {} pods a message", report.batch_size),
+    for run in runs {
+        let how = match run.method {
+            Method::Unary => {
+                format!("one call a pod, {} callers", run.method.n_callers(N_CONNECTIONS))
+            }
+            Method::Stream => format!("streams, {} pods a message", run.method.batch_size()),
         };
-        let latency = &report.latency;
+        let percentile = |percent, min_requests| {
+            if run.latencies.len() < min_requests {
+                "-".to_owned()
+            } else {
+                time(run.latency(percent))
+            }
+        };
         table.add_row([
             how,
-            output::grouped(report.n_pods),
-            decisions_per_second(report),
-            output::grouped(report.n_requests),
-            if latency.n < MIN_FOR_P50 { "-".to_owned() } else { time(latency.p50_us) },
-            if latency.n < MIN_FOR_P99 { "-".to_owned() } else { time(latency.p99_us) },
-            time(latency.max_us),
+            output::grouped(run.outcomes.n_pods),
+            decisions_per_second(run),
+            output::grouped(run.outcomes.n_requests),
+            percentile(50, MIN_FOR_P50),
+            percentile(99, MIN_FOR_P99),
+            time(run.latency(100)),
         ]);
     }
     table.text()
@@ -141,13 +146,14 @@ fn times(reports: &[&LoadReport]) -> String {
 #[expect(
     clippy::cast_possible_truncation,
     clippy::cast_sign_loss,
-    reason = "a rate is not negative, and its fraction says nothing"
+    reason = "a rate is not negative, and its fraction is not shown"
 )]
-fn decisions_per_second(report: &LoadReport) -> String {
-    output::grouped(report.decisions_per_second as u64)
+fn decisions_per_second(run: &Run) -> String {
+    output::grouped(run.decisions_per_second() as u64)
 }
 
-fn time(us: f64) -> String {
+fn time(time: Duration) -> String {
+    let us = time.as_secs_f64() * 1e6;
     if us < 1_000.0 { format!("{us:.0} µs") } else { format!("{:.1} ms", us / 1_000.0) }
 }
 
@@ -166,7 +172,7 @@ fn holdings(cluster: &GetClusterResponse) -> String {
     )
 }
 
-/// Resident memory of this process, where the system tells it as Linux does.
+/// Resident memory of this process; `None` where `/proc` does not show it.
 fn resident_bytes() -> Option<u64> {
     let status = std::fs::read_to_string("/proc/self/status").ok()?;
     let line = status.lines().find_map(|line| line.strip_prefix("VmRSS:"))?;
@@ -179,12 +185,12 @@ mod tests {
 
     #[test]
     fn times_have_the_unit_that_reads_best() {
-        assert_eq!(time(12.4), "12 µs");
-        assert_eq!(time(12_345.0), "12.3 ms");
+        assert_eq!(time(Duration::from_nanos(12_400)), "12 µs");
+        assert_eq!(time(Duration::from_micros(12_345)), "12.3 ms");
     }
 
     #[test]
-    fn what_is_not_shown_is_counted() {
+    fn entries_that_are_not_shown_are_counted() {
         assert_eq!(more(0_u64, "pod"), "");
         assert_eq!(more(8_u64, "pod"), "\n… and 8 pods more");
     }

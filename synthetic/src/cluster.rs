@@ -8,6 +8,7 @@ pub mod pool;
 pub mod running;
 pub mod service;
 
+use berth_proto::berth_v1::delta::Change;
 use berth_proto::core_v1::{ContainerImage, Namespace, Node, NodeSpec, NodeStatus, Pod, Service};
 use berth_proto::meta_v1::ObjectMeta;
 use rand::seq::IndexedRandom;
@@ -147,7 +148,18 @@ impl SyntheticCluster {
         Ok(cluster)
     }
 
-    /// Objects of all kinds.
+    /// The changes that upsert the objects, nodes first and pods last.
+    pub fn into_changes(self) -> impl Iterator<Item = Change> + Send + 'static {
+        let Self { nodes, namespaces, services, pods } = self;
+        nodes
+            .into_iter()
+            .map(Change::UpsertNode)
+            .chain(namespaces.into_iter().map(Change::UpsertNamespace))
+            .chain(services.into_iter().map(Change::UpsertService))
+            .chain(pods.into_iter().map(Change::UpsertPod))
+    }
+
+    /// Number of objects of all kinds.
     pub fn n_objects(&self) -> usize {
         self.nodes.len() + self.namespaces.len() + self.services.len() + self.pods.len()
     }

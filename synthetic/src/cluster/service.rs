@@ -7,8 +7,8 @@ use berth_proto::meta_v1::ObjectMeta;
 
 use crate::object::{namespace, service};
 
-/// Adds the namespace of each pod and the Service of each application, the value of the label `app`, that are not among the
-/// given ones; in the order of their names.
+/// Adds the namespace of each pod and the Service of each application, the value of the label `app`, that are not among
+/// the given ones; in the order of their names.
 pub fn add_of(pods: &[Pod], namespaces: &mut Vec<Namespace>, services: &mut Vec<Service>) {
     let metadata: Vec<&ObjectMeta> = pods.iter().filter_map(|pod| pod.metadata.as_ref()).collect();
     let wanted: BTreeSet<&str> = metadata.iter().map(|it| it.namespace.as_str()).collect();

@@ -1,4 +1,11 @@
-//! A client of the `berth.v1` services: several connections, the feed, and placing in three ways.
+//! A client of the `berth.v1` services, for every program that speaks to a server: the `berth` commands and the load
+//! generator.
+//!
+//! * [`Client`]: connections to one server, with [`Credentials`], and a typed client of each service;
+//! * [`feed`]: a whole cluster in one generation, through `ClusterService.Sync`;
+//! * [`caller`]: placements by one call a pod, by batches, or pipelined over a stream;
+//! * [`outcome`]: counts of what placements answered;
+//! * [`raw`]: calls whose messages stay encoded.
 
 mod backoff;
 pub mod caller;
@@ -7,6 +14,7 @@ pub mod code;
 mod codec;
 mod credentials;
 pub mod feed;
+pub mod outcome;
 mod pipeline;
 pub mod raw;
 
@@ -31,26 +39,26 @@ pub use code::code_name;
 pub use credentials::Credentials;
 pub use feed::{Fed, Refused};
 
-/// Called with the number of objects or pods that were just dealt with.
+/// Callback that receives the number of objects or pods just completed.
 pub type OnProgress = std::sync::Arc<dyn Fn(u64) + Send + Sync>;
 
-/// Why a call of the load generator failed.
+/// Why a call, or the connection for it, failed.
 #[derive(Debug, thiserror::Error)]
 pub enum ClientError {
-    /// Not a URL that a gRPC connection can be made to.
+    /// The URL or the credentials cannot be used for a gRPC connection.
     #[error("server `{url}`: {reason}")]
     Url {
-        /// As it was given.
+        /// The URL as the caller gave it.
         url: String,
         /// What is wrong with it.
         reason: String,
     },
-    /// Nobody answers there.
+    /// No server accepts connections at the URL.
     #[error("server `{url}`: cannot connect: {}", root_cause(.source))]
     Connect {
-        /// As it was given.
+        /// The URL as the caller gave it.
         url: String,
-        /// The transport's own account.
+        /// The transport's error.
         source: tonic::transport::Error,
     },
     /// The server refused or failed the call.
@@ -58,26 +66,27 @@ pub enum ClientError {
     Rpc {
         /// `Service.Method`.
         method: &'static str,
-        /// The server's answer.
+        /// Status of the response.
         status: Box<tonic::Status>,
     },
-    /// The server's answer does not fit the contract of `berth.v1`.
+    /// The response violates the contract of `berth.v1`.
     #[error("`{method}`: {reason}")]
     Contract {
         /// `Service.Method`.
         method: &'static str,
-        /// What is wrong with the answer.
+        /// How the response violates it.
         reason: String,
     },
 }
 
 impl ClientError {
-    pub(crate) fn rpc(method: &'static str) -> impl FnOnce(tonic::Status) -> Self {
+    /// Maps the status of a failed call of `method`, `Service.Method`, to an error.
+    pub fn rpc(method: &'static str) -> impl FnOnce(tonic::Status) -> Self {
         move |status| Self::Rpc { method, status: Box::new(status) }
     }
 }
 
-/// The innermost error: "connection refused" stands below two layers that only say "transport error".
+/// The innermost error: "connection refused" is wrapped in two layers that only say "transport error".
 fn root_cause(error: &dyn std::error::Error) -> String {
     let mut cause = error;
     while let Some(source) = cause.source() {
@@ -86,10 +95,10 @@ fn root_cause(error: &dyn std::error::Error) -> String {
     cause.to_string()
 }
 
-/// Answers of `Explain` and listings of large clusters go past tonic's 4 MiB.
+/// Limit of a received message. Responses of `Explain` and listings of large clusters exceed tonic's default of 4 MiB.
 const MAX_MESSAGE_BYTES: usize = 256 * 1024 * 1024;
 
-/// Deltas in one `Apply`: enough to spare round trips, small enough for every server's message limit.
+/// Deltas in one `Apply`: many, to save round trips, and few enough for every server's message limit.
 const DELTAS_PER_APPLY: usize = 1_000;
 
 /// Connections to one server. Cheap to clone.
@@ -99,13 +108,15 @@ pub struct Client {
 }
 
 impl Client {
-    /// Opens `n_connections` (at least one) connections to `url`, such as `http://127.0.0.1:7420` or `127.0.0.1:7420`.
+    /// Opens `n_connections` (at least one) connections to `url`, such as `http://127.0.0.1:7420` or `127.0.0.1:7420`,
+    /// without credentials.
     pub async fn connect(url: &str, n_connections: usize) -> Result<Self, ClientError> {
         Self::connect_with(url, n_connections, &Credentials::default()).await
     }
 
-    /// The same with `credentials`, whose files are read once, here. For `https://` the server's certificate has to be of the
-    /// authority in `ca_file`, and for the host of the URL.
+    /// Opens `n_connections` (at least one) connections to `url` with `credentials`, whose files are read once, here.
+    ///
+    /// For `https://` the server's certificate has to be issued by the authority in `ca_file`, for the host of the URL.
     pub async fn connect_with(
         url: &str,
         n_connections: usize,
@@ -125,12 +136,12 @@ impl Client {
         Ok(Self { channels })
     }
 
-    /// How many connections are open.
+    /// Number of open connections.
     pub fn n_connections(&self) -> usize {
         self.channels.len()
     }
 
-    /// The placement service over connection `index`, counted round and round.
+    /// The placement service over connection `index` modulo the number of connections.
     pub fn placement(&self, index: usize) -> PlacementServiceClient<Channel> {
         PlacementServiceClient::new(self.channels[index % self.channels.len()].clone())
             .max_decoding_message_size(MAX_MESSAGE_BYTES)
@@ -160,7 +171,7 @@ impl Client {
             .max_decoding_message_size(MAX_MESSAGE_BYTES)
     }
 
-    /// Any service over connection `index`, counted round and round, with messages encoded by the caller.
+    /// Any service over connection `index` modulo the number of connections, with messages encoded by the caller.
     fn grpc(&self, index: usize) -> Grpc<Channel> {
         Grpc::new(self.channels[index % self.channels.len()].clone())
             .max_decoding_message_size(MAX_MESSAGE_BYTES)
@@ -178,13 +189,13 @@ impl Client {
         Ok(answer.map_err(ClientError::rpc("ClusterService.GetCluster"))?.into_inner())
     }
 
-    /// Applies a small batch; refused deltas are in the answer.
+    /// Applies a small batch of deltas; the response lists those that the server refused.
     pub async fn apply(&self, deltas: Vec<Delta>) -> Result<ApplyResponse, ClientError> {
         let answer = self.cluster().apply(ApplyRequest { deltas }).await;
         Ok(answer.map_err(ClientError::rpc("ClusterService.Apply"))?.into_inner())
     }
 
-    /// Deletes pods, bound or assumed. The first refusal is an error: deleting is never wrong in a healthy server.
+    /// Deletes pods, bound or assumed. The first refusal is an error: a healthy server refuses no deletion.
     pub async fn delete_pods(&self, keys: &[PodKey]) -> Result<(), ClientError> {
         for keys in keys.chunks(DELTAS_PER_APPLY) {
             let deltas = keys
@@ -218,7 +229,7 @@ fn endpoint(url: &str, credentials: &Credentials) -> Result<Endpoint, ClientErro
     let endpoint =
         Endpoint::from_shared(with_scheme).map_err(|error| refuse(&error.to_string()))?;
     let Some(host) = endpoint.uri().host().filter(|host| !host.is_empty()) else {
-        return Err(refuse("names no host"));
+        return Err(refuse("the URL names no host"));
     };
     if !is_tls {
         credentials.check_plain(is_loopback(host)).map_err(|reason| refuse(&reason))?;
@@ -234,7 +245,7 @@ fn endpoint(url: &str, credentials: &Credentials) -> Result<Endpoint, ClientErro
     })
 }
 
-/// Whether what is sent to `host`, as it stands in a URL, stays on this machine.
+/// Whether `host`, as written in a URL, is this machine's loopback, so that no other machine can read what is sent.
 fn is_loopback(host: &str) -> bool {
     let address = host.trim_start_matches('[').trim_end_matches(']').parse::<IpAddr>();
     host.eq_ignore_ascii_case("localhost")
@@ -255,7 +266,7 @@ mod tests {
     }
 
     #[test]
-    fn credentials_have_to_fit_the_scheme() {
+    fn credentials_must_fit_the_scheme() {
         let trusting = Credentials::trusting("no-such-file.crt");
         let token = Credentials { token_file: Some("t".into()), ..Credentials::default() };
         let half = Credentials { client_cert_file: Some("c".into()), ..trusting.clone() };
@@ -273,7 +284,7 @@ mod tests {
     }
 
     #[test]
-    fn loopback_is_told_by_its_name_or_address() {
+    fn loopback_is_recognised_by_name_and_by_address() {
         for host in
             ["localhost", "LOCALHOST", "127.0.0.1", "127.9.9.9", "[::1]", "[::ffff:127.0.0.1]"]
         {
@@ -287,7 +298,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn a_port_that_nobody_listens_on_is_named_with_the_cause() {
+    async fn a_closed_port_is_reported_with_the_cause() {
         let free = std::net::TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap();
         let error = Client::connect(&free.to_string(), 1).await.unwrap_err().to_string();
         assert!(error.starts_with(&format!("server `{free}`: cannot connect: ")), "{error}");

@@ -1,4 +1,4 @@
-//! A `PlaceStream` that many tasks share and that is opened anew whenever it ends.
+//! A `PlaceStream` that many tasks share and that is reopened whenever it ends.
 
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
@@ -10,20 +10,23 @@ use tonic::Status;
 use tonic::client::Grpc;
 use tonic::codegen::http::uri::PathAndQuery;
 
-use super::Channel;
-use super::backoff::Backoff;
-use super::caller::of_transport;
-use super::codec::Encoded;
+use crate::Channel;
+use crate::backoff::Backoff;
+use crate::caller::with_lost_connection_unavailable;
+use crate::codec::Encoded;
 
-pub(super) type Answer = Result<Vec<PlaceResult>, Status>;
+/// The results of one request, or why the stream ended before they came.
+pub(crate) type StreamResponse = Result<Vec<PlaceResult>, Status>;
 
-/// Messages that wait for the transport.
+/// Capacity of the queue of requests in front of the transport.
 const QUEUE: usize = 256;
 
-/// Each task waits for the answer to its own sequence number. When the stream ends, everything that waits is told why,
-/// and the stream is opened again after a [`Backoff`] that starts over with every answer.
+/// A stream shared by clones: each task waits for the response with its own sequence number.
+///
+/// When the stream ends, all waiting tasks receive the reason as an error, and the stream is reopened after a
+/// [`Backoff`], which every response resets.
 #[derive(Debug, Clone)]
-pub(super) struct Pipeline {
+pub(crate) struct Pipeline {
     shared: Arc<Shared>,
 }
 
@@ -35,15 +38,15 @@ struct Shared {
 
 #[derive(Debug)]
 struct State {
-    /// Absent between two streams.
+    /// Sender of the open stream; absent between two streams.
     requests: Option<mpsc::Sender<Vec<u8>>>,
-    waiting: BTreeMap<u64, oneshot::Sender<Answer>>,
-    /// Why the last stream ended.
+    waiting: BTreeMap<u64, oneshot::Sender<StreamResponse>>,
+    /// Reason why the last stream ended.
     ended: Status,
 }
 
 impl Pipeline {
-    pub(super) fn open(service: Grpc<Channel>) -> Self {
+    pub(crate) fn open(service: Grpc<Channel>) -> Self {
         let ended = Status::unavailable("the stream is not open yet");
         let state = State { requests: None, waiting: BTreeMap::new(), ended };
         let shared =
@@ -52,8 +55,8 @@ impl Pipeline {
         Self { shared }
     }
 
-    /// Returns at once while the stream is open, else when it is opened again.
-    pub(super) async fn ready(&self) {
+    /// Returns as soon as the stream is open.
+    pub(crate) async fn ready(&self) {
         if !*self.shared.is_open.borrow() {
             // The sender lives as long as `self`, so waiting cannot fail.
             drop(self.shared.is_open.subscribe().wait_for(|is_open| *is_open).await);
@@ -62,8 +65,8 @@ impl Pipeline {
 
     /// Sends an encoded `PlaceStreamRequest` whose sequence number is `sequence`.
     ///
-    /// Errors: why the stream ended while this request was in flight, or before it was opened again.
-    pub(super) async fn send(&self, sequence: u64, request: Vec<u8>) -> Answer {
+    /// Errors: the reason why the stream ended while the request was in flight, or why it is not open.
+    pub(crate) async fn send(&self, sequence: u64, request: Vec<u8>) -> StreamResponse {
         let (waiter, answer) = oneshot::channel();
         let requests = {
             let mut state = self.shared.lock();
@@ -76,20 +79,20 @@ impl Pipeline {
             state.waiting.insert(sequence, waiter);
             requests
         };
-        // When the stream ends first, the waiter was told why; the failed send adds nothing.
+        // When the stream ends first, the waiter has received the reason; the failed send adds nothing.
         requests.send(request).await.ok();
         drop(requests);
-        answer.await.unwrap_or_else(|_| Err(Status::unavailable("the stream was dropped")))
+        answer.await.unwrap_or_else(|_| Err(Status::unavailable("the stream was closed")))
     }
 
-    /// Nobody waits for this answer any more.
-    pub(super) fn forget(&self, sequence: u64) {
+    /// Drops the waiter of a request: its response is ignored when it comes.
+    pub(crate) fn forget(&self, sequence: u64) {
         self.shared.lock().waiting.remove(&sequence);
     }
 }
 
 impl Shared {
-    /// The map stays whole even if a thread panicked while holding it.
+    /// A poisoned lock is taken all the same: a panic leaves the map of waiters valid.
     fn lock(&self) -> MutexGuard<'_, State> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
@@ -113,13 +116,14 @@ impl Shared {
     }
 }
 
-/// Opens one stream after another, until the last [`Pipeline`] is gone.
+/// Opens one stream after another until the last [`Pipeline`] is dropped.
 async fn keep_open(service: Grpc<Channel>, shared: Weak<Shared>) {
     let mut backoff = Backoff::NEW;
     loop {
         let (requests, receiver) = mpsc::channel(QUEUE);
         let Some(opening) = shared.upgrade() else { return };
-        // A server may hold its headers back until the first message, so requests are taken before it has answered.
+        // A server may delay its response headers until the first message, so requests are accepted before the headers
+        // are here.
         opening.opened(requests);
         drop(opening);
         let (status, has_answered) = one_stream(service.clone(), receiver, &shared).await;
@@ -133,7 +137,7 @@ async fn keep_open(service: Grpc<Channel>, shared: Weak<Shared>) {
     }
 }
 
-/// Hands every answer to its waiter until the stream ends; returns why it did, and whether anything was answered.
+/// Hands each response to its waiter until the stream ends. Returns why it ended, and whether it carried any response.
 async fn one_stream(
     mut service: Grpc<Channel>,
     requests: mpsc::Receiver<Vec<u8>>,
@@ -147,7 +151,7 @@ async fn one_stream(
     let request = tonic::Request::new(ReceiverStream::new(requests));
     let mut answers = match service.streaming(request, path, codec).await {
         Ok(answers) => answers.into_inner(),
-        Err(status) => return (of_transport(status), false),
+        Err(status) => return (with_lost_connection_unavailable(status), false),
     };
     let mut has_answered = false;
     loop {
@@ -157,13 +161,13 @@ async fn one_stream(
                 let waiter = shared
                     .upgrade()
                     .and_then(|shared| shared.lock().waiting.remove(&answer.sequence));
-                // No waiter: the request timed out meanwhile.
+                // Without a waiter the request has timed out.
                 if let Some(waiter) = waiter {
                     waiter.send(Ok(answer.results)).ok();
                 }
             }
             Ok(None) => return (Status::unavailable("the server ended the stream"), has_answered),
-            Err(status) => return (of_transport(status), has_answered),
+            Err(status) => return (with_lost_connection_unavailable(status), has_answered),
         }
     }
 }

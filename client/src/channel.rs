@@ -1,4 +1,4 @@
-//! Channel: a connection to a server, with the caller's token on each of its calls.
+//! [`Channel`]: a connection to a server that adds the caller's token to each call.
 
 use std::task::{Context, Poll};
 
@@ -8,16 +8,16 @@ use tonic::codegen::http::header::AUTHORIZATION;
 use tonic::codegen::http::{HeaderValue, Request, Response};
 use tonic::transport::channel::ResponseFuture;
 
-/// Cheap to clone: clones share the connection.
+/// One connection with the `authorization` header of its calls. Cheap to clone: clones share the connection.
 #[derive(Debug, Clone)]
 pub struct Channel {
     wire: tonic::transport::Channel,
-    /// Marked as sensitive: no `Debug` shows it, and no header compression remembers it.
+    /// Header value marked as sensitive: `Debug` does not show it, and header compression does not keep it.
     authorization: Option<HeaderValue>,
 }
 
 impl Channel {
-    pub(super) fn new(
+    pub(crate) fn new(
         wire: tonic::transport::Channel,
         authorization: Option<HeaderValue>,
     ) -> Channel {

@@ -1,4 +1,4 @@
-//! How often a connection that fails is tried again: after 50 ms, then twice as long each time, at most a second.
+//! Backoff of a failing connection: retries wait 50 ms, then twice as long each time, at most a second.
 
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
@@ -8,27 +8,27 @@ use tokio::time::Instant;
 const FIRST: Duration = Duration::from_millis(50);
 const LONGEST: Duration = Duration::from_secs(1);
 
-/// The waits between attempts.
+/// The delay before the next retry, which doubles with each failure.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) struct Backoff {
+pub(crate) struct Backoff {
     next: Duration,
 }
 
 impl Backoff {
-    /// The shortest wait comes next.
-    pub(super) const NEW: Self = Self { next: FIRST };
+    /// A backoff whose next delay is the shortest.
+    pub(crate) const NEW: Self = Self { next: FIRST };
 
-    /// How long to wait after another failure.
-    pub(super) fn after_failure(&mut self) -> Duration {
+    /// The delay after another failure.
+    pub(crate) fn after_failure(&mut self) -> Duration {
         let wait = self.next;
         self.next = (wait * 2).min(LONGEST);
         wait
     }
 }
 
-/// Holds calls over a failing connection back, so that failures are not repeated as fast as they are noticed.
+/// Delays calls over a failing connection, so that failures are not repeated in a busy loop.
 #[derive(Debug)]
-pub(super) struct Gate {
+pub(crate) struct Gate {
     state: Mutex<State>,
 }
 
@@ -39,12 +39,12 @@ struct State {
 }
 
 impl Gate {
-    pub(super) fn new() -> Self {
+    pub(crate) fn new() -> Self {
         Self { state: Mutex::new(State { backoff: Backoff::NEW, closed_until: None }) }
     }
 
-    /// Returns at once unless a call has just failed; then when the connection may be tried again.
-    pub(super) async fn pass(&self) {
+    /// Returns immediately, or after a failure once the backoff has passed.
+    pub(crate) async fn pass(&self) {
         loop {
             let closed_until = self.lock().closed_until;
             match closed_until {
@@ -54,8 +54,8 @@ impl Gate {
         }
     }
 
-    /// Closes the gate. Calls that were on their way already and fail too do not lengthen the wait.
-    pub(super) fn failed(&self) {
+    /// Closes the gate for the next delay. Further calls that fail while it is closed do not lengthen the delay.
+    pub(crate) fn failed(&self) {
         let now = Instant::now();
         let mut state = self.lock();
         if state.closed_until.is_none_or(|until| now >= until) {
@@ -63,15 +63,15 @@ impl Gate {
         }
     }
 
-    /// The connection works.
-    pub(super) fn answered(&self) {
+    /// Opens the gate and resets the backoff: the connection works.
+    pub(crate) fn answered(&self) {
         let mut state = self.lock();
         if state.closed_until.is_some() {
             *state = State { backoff: Backoff::NEW, closed_until: None };
         }
     }
 
-    /// The state is whole even if a thread panicked while holding it.
+    /// A poisoned lock is taken all the same: each update of the state is one assignment, so the state is valid.
     fn lock(&self) -> MutexGuard<'_, State> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
@@ -91,7 +91,7 @@ mod tests {
     }
 
     #[tokio::test(start_paused = true)]
-    async fn gate_holds_back_after_failures_and_opens_with_an_answer() {
+    async fn gate_delays_after_failures_and_opens_with_an_answer() {
         let gate = Gate::new();
         let waited = async || {
             let start = Instant::now();
@@ -108,6 +108,6 @@ mod tests {
         gate.answered();
         assert_eq!(waited().await, 0);
         gate.failed();
-        assert_eq!(waited().await, 50, "an answer starts the waits over");
+        assert_eq!(waited().await, 50, "an answer resets the backoff");
     }
 }

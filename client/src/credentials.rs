@@ -1,5 +1,5 @@
-//! Credentials: how a server is told from an impostor, and how it is told who calls. One set of flags for every command that
-//! speaks to a server.
+//! [`Credentials`]: the authority that authenticates the server, and the token or certificate that authenticates the
+//! caller. One set of flags for every command that calls a server.
 
 use std::fs::File;
 use std::io::Read as _;
@@ -8,10 +8,10 @@ use std::path::{Path, PathBuf};
 use tonic::codegen::http::HeaderValue;
 use tonic::transport::{Certificate, ClientTlsConfig, Identity};
 
-/// Longer files are something else.
+/// Limit of a credential file; a longer one is some other file.
 const MAX_FILE_BYTES: u64 = 1 << 20;
 
-/// What to trust and what to show. Without any: plain text, and nobody in particular.
+/// What the caller trusts and presents. Without any, calls are anonymous and in plain text.
 #[derive(Debug, Clone, Default, PartialEq, Eq, clap::Args)]
 pub struct Credentials {
     /// Certificate of the authority that vouches for the server, in PEM; for `https://`
@@ -29,16 +29,16 @@ pub struct Credentials {
 }
 
 impl Credentials {
-    /// Those of a caller that trusts the authority in `ca_file` and shows nothing itself.
+    /// Credentials of an anonymous caller that trusts the authority in `ca_file`.
     #[must_use]
     pub fn trusting(ca_file: impl Into<PathBuf>) -> Credentials {
         Credentials { ca_file: Some(ca_file.into()), ..Credentials::default() }
     }
 
-    /// TLS for a server at an `https://` URL.
+    /// The TLS configuration for a server at an `https://` URL.
     ///
-    /// Errors: the flag that is missing, or the file that cannot be used.
-    pub(super) fn tls(&self) -> Result<ClientTlsConfig, String> {
+    /// Errors: the missing flag, or the file that cannot be used.
+    pub(crate) fn tls(&self) -> Result<ClientTlsConfig, String> {
         let Some(ca_file) = &self.ca_file else {
             return Err("`https://` needs the authority's certificate, `--ca-file`".to_owned());
         };
@@ -55,15 +55,16 @@ impl Credentials {
         }
     }
 
-    /// Files at fault where TLS was refused.
-    pub(super) fn tls_files(&self) -> String {
+    /// Names of the TLS files, for an error message.
+    pub(crate) fn tls_files(&self) -> String {
         let files = [&self.ca_file, &self.client_cert_file, &self.client_key_file];
         let shown = files.into_iter().flatten().map(|file| format!("`{}`", file.display()));
         shown.collect::<Vec<_>>().join(", ")
     }
 
-    /// That nothing is given which only TLS can use, and no token that anybody on the way could read.
-    pub(super) fn check_plain(&self, is_loopback: bool) -> Result<(), String> {
+    /// Refuses, for plain `http://`, files that only TLS can use, and a token that would leave this machine
+    /// unencrypted.
+    pub(crate) fn check_plain(&self, is_loopback: bool) -> Result<(), String> {
         for (flag, is_given) in [
             ("--ca-file", self.ca_file.is_some()),
             ("--client-cert-file", self.client_cert_file.is_some()),
@@ -82,10 +83,10 @@ impl Credentials {
         Ok(())
     }
 
-    /// The header that each call carries.
+    /// The `authorization` header of each call.
     ///
-    /// Errors: the file that cannot be used; of what it holds nothing is told.
-    pub(crate) fn authorization(&self) -> Result<Option<HeaderValue>, String> {
+    /// Errors: the file that cannot be used; the message never quotes its contents.
+    pub fn authorization(&self) -> Result<Option<HeaderValue>, String> {
         let Some(path) = &self.token_file else { return Ok(None) };
         let shown = path.display();
         let contents = bytes(path)?;
@@ -94,7 +95,7 @@ impl Credentials {
         if token.is_empty() {
             return Err(format!("`{shown}` holds no token in its first line"));
         }
-        // Visible ASCII: a token of RFC 6750 has no others, and a line of several words is no token.
+        // A token of RFC 6750 consists of visible ASCII characters; a line of several words is not a token.
         if !token.iter().all(u8::is_ascii_graphic) {
             return Err(format!(
                 "the first line of `{shown}` is not a token: only visible ASCII characters, and no space between them"
@@ -110,7 +111,7 @@ impl Credentials {
 const CERTIFICATE: (&str, &str) = ("certificate", "-----BEGIN CERTIFICATE-----");
 const PRIVATE_KEY: (&str, &str) = ("unencrypted private key", "PRIVATE KEY-----");
 
-/// The file, once it looks like what it should be: tonic passes over whatever is none, and blames the server for it later.
+/// Reads a PEM file and checks that it contains `marker`: tonic ignores a file without it and blames the server later.
 fn pem(path: &Path, (what, marker): (&str, &str)) -> Result<Vec<u8>, String> {
     let contents = bytes(path)?;
     if !String::from_utf8_lossy(&contents).contains(marker) {
@@ -165,7 +166,7 @@ mod tests {
     }
 
     #[test]
-    fn a_token_stays_on_this_machine_without_tls() {
+    fn without_tls_a_token_stays_on_this_machine() {
         let (_directory, credentials) = with_token(b"s3cret");
         assert_eq!(credentials.check_plain(true), Ok(()));
         let error = credentials.check_plain(false).unwrap_err();

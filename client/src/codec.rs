@@ -1,5 +1,5 @@
-//! Requests that are encoded already: a generator that sends 100,000 pods a second must not build and encode each of
-//! them anew, for it would measure itself.
+//! A codec for requests that are already encoded: a load generator that sends 100,000 pods a second would measure
+//! itself if it built and encoded each request anew.
 
 use std::marker::PhantomData;
 
@@ -8,12 +8,12 @@ use prost::bytes::BufMut as _;
 use tonic::Status;
 use tonic::codec::{Codec, DecodeBuf, Decoder, EncodeBuf, Encoder};
 
-/// Sends bytes as they are, reads answers as `T`.
+/// Codec that sends bytes unchanged and decodes responses as `T`.
 #[derive(Debug)]
-pub(super) struct Encoded<T>(PhantomData<fn() -> T>);
+pub(crate) struct Encoded<T>(PhantomData<fn() -> T>);
 
 impl<T> Encoded<T> {
-    pub(super) fn new() -> Self {
+    pub(crate) fn new() -> Self {
         Self(PhantomData)
     }
 }
@@ -21,11 +21,11 @@ impl<T> Encoded<T> {
 impl<T: Message + Default + 'static> Codec for Encoded<T> {
     type Encode = Vec<u8>;
     type Decode = T;
-    type Encoder = AsIs;
+    type Encoder = Verbatim;
     type Decoder = Typed<T>;
 
-    fn encoder(&mut self) -> AsIs {
-        AsIs
+    fn encoder(&mut self) -> Verbatim {
+        Verbatim
     }
 
     fn decoder(&mut self) -> Typed<T> {
@@ -33,10 +33,11 @@ impl<T: Message + Default + 'static> Codec for Encoded<T> {
     }
 }
 
+/// Encoder that copies bytes into the message.
 #[derive(Debug)]
-pub(super) struct AsIs;
+pub(crate) struct Verbatim;
 
-impl Encoder for AsIs {
+impl Encoder for Verbatim {
     type Item = Vec<u8>;
     type Error = Status;
 
@@ -47,8 +48,9 @@ impl Encoder for AsIs {
     }
 }
 
+/// Decoder of responses of type `T`.
 #[derive(Debug)]
-pub(super) struct Typed<T>(PhantomData<fn() -> T>);
+pub(crate) struct Typed<T>(PhantomData<fn() -> T>);
 
 impl<T: Message + Default + 'static> Decoder for Typed<T> {
     type Item = T;

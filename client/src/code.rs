@@ -1,4 +1,4 @@
-//! gRPC's own spelling of its status codes.
+//! Status codes of gRPC: their names in the specification, and what they say about the effect of a call.
 
 use tonic::Code;
 
@@ -22,6 +22,40 @@ pub fn code_name(code: Code) -> &'static str {
         Code::Unavailable => "UNAVAILABLE",
         Code::DataLoss => "DATA_LOSS",
         Code::Unauthenticated => "UNAUTHENTICATED",
+    }
+}
+
+/// Whether the caller knows what a call did to the server's state.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Effect {
+    /// The status says what happened.
+    Known,
+    /// The server may have carried the call out or not.
+    Unknown,
+}
+
+impl Effect {
+    /// The effect of a call that ended with `code`: a refusal changes nothing, any other failure may hide a success.
+    pub fn of(code: Code) -> Effect {
+        match code {
+            Code::Ok
+            | Code::InvalidArgument
+            | Code::NotFound
+            | Code::AlreadyExists
+            | Code::PermissionDenied
+            | Code::ResourceExhausted
+            | Code::FailedPrecondition
+            | Code::Aborted
+            | Code::OutOfRange
+            | Code::Unimplemented
+            | Code::Unauthenticated => Effect::Known,
+            Code::Cancelled
+            | Code::Unknown
+            | Code::DeadlineExceeded
+            | Code::Internal
+            | Code::Unavailable
+            | Code::DataLoss => Effect::Unknown,
+        }
     }
 }
 

@@ -1,4 +1,4 @@
-//! One way to have pods placed: a call a pod, a call a batch, or a stream of pipelined batches.
+//! [`Caller`]: placements over one connection, by one call a pod, one call a batch, or a stream of pipelined batches.
 
 use std::error::Error as _;
 use std::sync::Arc;
@@ -11,12 +11,12 @@ use tonic::client::Grpc;
 use tonic::codegen::http::uri::PathAndQuery;
 use tonic::{Code, Request, Status};
 
-use super::backoff::Gate;
-use super::codec::Encoded;
-use super::pipeline::Pipeline;
-use super::{Channel, Client, root_cause};
+use crate::backoff::Gate;
+use crate::codec::Encoded;
+use crate::pipeline::Pipeline;
+use crate::{Channel, Client, root_cause};
 
-/// Which method carries the pods.
+/// The RPC that places the pods.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, serde::Serialize, clap::ValueEnum)]
 #[serde(rename_all = "kebab-case")]
 pub enum Mode {
@@ -28,14 +28,14 @@ pub enum Mode {
     Stream,
 }
 
-/// What every request of a run asks for.
+/// Options that all placement requests of a run share.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct PlaceOptions {
-    /// Whether pods take their room.
+    /// Dry run, or assume the pods on their nodes.
     pub mode: PlaceMode,
-    /// How equal totals are broken; the server's rule when absent.
+    /// Rule for nodes with equal totals; the server's own rule when absent.
     pub tie_break: Option<TieBreak>,
-    /// How long one request may take.
+    /// Timeout of one request.
     pub timeout: Duration,
 }
 
@@ -60,7 +60,7 @@ enum Route {
 }
 
 impl Caller {
-    /// A caller over connection `connection` of `client`; a stream is opened at once.
+    /// A caller over connection `connection` of `client`. For [`Mode::Stream`] the stream is opened immediately.
     pub fn new(client: &Client, connection: usize, mode: Mode, timeout: Duration) -> Self {
         let service = client.grpc(connection);
         let route = match mode {
@@ -71,7 +71,7 @@ impl Caller {
         Self { route, timeout }
     }
 
-    /// Returns at once, except after a failure of the connection: then when it may be tried again, 50 ms to 1 s later.
+    /// Returns immediately, or after a connection failure once the backoff (50 ms to 1 s) has passed.
     pub async fn ready(&self) {
         match &self.route {
             Route::Unary(_, gate) | Route::Batch(_, gate) => gate.pass().await,
@@ -79,11 +79,11 @@ impl Caller {
         }
     }
 
-    /// Has the pods of an encoded request placed and gives one result a pod, replicas expanded.
+    /// Sends an encoded request and returns one result a pod, replicas expanded.
     ///
     /// `request` is the message of this caller's mode: `PlaceRequest`, `PlaceBatchRequest` or `PlaceStreamRequest`.
-    /// `sequence` is unique among the unanswered requests and, in a stream, also stands in the request.
-    /// Errors: the call's own failure; a refused pod is an error only in the unary mode, else a result.
+    /// `sequence` is unique among the requests in flight; a `PlaceStreamRequest` carries the same number.
+    /// Errors: the status of the call. A refused pod is an error in the unary mode and a result in the others.
     pub async fn place(&self, sequence: u64, request: Vec<u8>) -> Result<Vec<PlaceResult>, Status> {
         match tokio::time::timeout(self.timeout, self.answer(sequence, request)).await {
             Ok(answer) => answer,
@@ -91,7 +91,7 @@ impl Caller {
                 if let Route::Stream(pipeline) = &self.route {
                     pipeline.forget(sequence);
                 }
-                Err(Status::deadline_exceeded(format!("no answer within {:?}", self.timeout)))
+                Err(Status::deadline_exceeded(format!("no response within {:?}", self.timeout)))
             }
         }
     }
@@ -115,7 +115,7 @@ impl Caller {
     }
 }
 
-/// One unary call; a failure of the connection closes the gate.
+/// Makes one unary call; a connection failure closes the gate.
 async fn call<T: prost::Message + Default + 'static>(
     service: &Grpc<Channel>,
     gate: &Gate,
@@ -127,7 +127,7 @@ async fn call<T: prost::Message + Default + 'static>(
         Ok(()) => service.unary(Request::new(request), path, Encoded::<T>::new()).await,
         Err(error) => Err(Status::unavailable(format!("cannot connect: {error}"))),
     };
-    let answer = answer.map(tonic::Response::into_inner).map_err(of_transport);
+    let answer = answer.map(tonic::Response::into_inner).map_err(with_lost_connection_unavailable);
     match &answer {
         Err(status) if status.code() == Code::Unavailable => gate.failed(),
         Ok(_) | Err(_) => gate.answered(),
@@ -135,11 +135,12 @@ async fn call<T: prost::Message + Default + 'static>(
     answer
 }
 
-/// UNAVAILABLE for a connection that could not be made or broke, with the innermost cause; every other status as it is.
+/// Maps a status that the transport made up to UNAVAILABLE with the innermost cause, and returns a server's status
+/// unchanged.
 ///
-/// Statuses that the transport makes up carry the error they were made from and, as often as not, say UNKNOWN; those
-/// of a server carry none.
-pub(super) fn of_transport(status: Status) -> Status {
+/// The two differ in their source: a transport's status (often UNKNOWN) carries the error it was made from, a server's
+/// carries none.
+pub(crate) fn with_lost_connection_unavailable(status: Status) -> Status {
     match status.source() {
         None => status,
         Some(source) => Status::unavailable(format!("connection lost: {}", root_cause(source))),

@@ -4,43 +4,37 @@ use berth_proto::berth_v1::{
     BeginSnapshot, Delta, DeltaBatch, EndSnapshot, SyncRequest, SyncResponse,
 };
 use berth_proto::berth_v1::{delta, sync_request::Message};
-use berth_proto::core_v1::{Node, Pod};
 use prost::Message as _;
 use tokio::sync::mpsc;
 use tokio_stream::wrappers::ReceiverStream;
 
-use super::{Client, ClientError, OnProgress};
-use crate::cluster::SyntheticCluster;
+use crate::{Client, ClientError, OnProgress};
 
 const METHOD: &str = "ClusterService.Sync";
 
-/// Bounds of one batch, well under gRPC's default message limit of 4 MiB.
+/// Limits of one batch, well below gRPC's default message limit of 4 MiB.
 const OBJECTS_PER_BATCH: usize = 500;
 const BYTES_PER_BATCH: usize = 1024 * 1024;
 
-/// What became of a feed.
+/// Result of a feed.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Fed {
-    /// Objects sent.
-    pub n_nodes: usize,
-    /// Objects sent.
-    pub n_pods: usize,
-    /// Namespaces and Services sent.
-    pub n_others: usize,
+    /// Objects that the server acknowledged, refused ones included.
+    pub n_objects: u64,
     /// Generation that holds the snapshot.
     pub generation: u64,
-    /// What the server refused.
+    /// Objects that the server refused.
     pub refused: Vec<Refused>,
 }
 
 /// An object that the server refused.
 #[derive(Debug, Clone, PartialEq, Eq, serde::Serialize)]
 pub struct Refused {
-    /// For example `Pod default/web-0`.
+    /// Kind and name, for example `Pod default/web-0`.
     pub object: String,
-    /// Path inside the object.
+    /// Path of the field inside the object.
     pub field: String,
-    /// What is wrong with it.
+    /// What is wrong with the field.
     pub reason: String,
 }
 
@@ -51,78 +45,58 @@ impl std::fmt::Display for Refused {
 }
 
 impl Client {
-    /// Makes the server's cluster exactly these nodes and pods; else as [`Client::feed_cluster`].
+    /// Replaces the objects of the server's cluster with those that `changes` upsert, in one generation; assumed pods
+    /// stay.
+    ///
+    /// `on_progress` receives the number of objects of each batch that the server acknowledges. At most a few batches
+    /// are in flight.
     pub async fn feed(
         &self,
-        nodes: Vec<Node>,
-        pods: Vec<Pod>,
+        changes: impl Iterator<Item = delta::Change> + Send + 'static,
         on_progress: OnProgress,
     ) -> Result<Fed, ClientError> {
-        let (namespaces, services) = (Vec::new(), Vec::new());
-        let cluster = SyntheticCluster { nodes, namespaces, services, pods };
-        self.feed_cluster(cluster, on_progress).await
-    }
-
-    /// Makes the server's cluster exactly these objects, in one generation; pods that it assumed stay.
-    ///
-    /// `on_progress` hears of objects as the server acknowledges them. At most a few batches are in flight.
-    pub async fn feed_cluster(
-        &self,
-        cluster: SyntheticCluster,
-        on_progress: OnProgress,
-    ) -> Result<Fed, ClientError> {
-        let SyntheticCluster { nodes, namespaces, services, pods } = cluster;
-        let mut fed = Fed {
-            n_nodes: nodes.len(),
-            n_pods: pods.len(),
-            n_others: namespaces.len() + services.len(),
-            ..Fed::default()
-        };
+        let mut fed = Fed::default();
         let (requests, receiver) = mpsc::channel(4);
         let (sizes, mut sent_sizes) = mpsc::channel(16);
-        let changes = nodes
-            .into_iter()
-            .map(delta::Change::UpsertNode)
-            .chain(namespaces.into_iter().map(delta::Change::UpsertNamespace))
-            .chain(services.into_iter().map(delta::Change::UpsertService))
-            .chain(pods.into_iter().map(delta::Change::UpsertPod));
         let sender = tokio::spawn(send(batches(changes), requests, sizes));
-        let answers = self.cluster().sync(ReceiverStream::new(receiver)).await;
-        let mut answers = answers.map_err(ClientError::rpc(METHOD))?.into_inner();
-        let mut n_answered = 0;
-        // The sizes end with the requests, so this loop asks for exactly one answer a request.
+        let responses = self.cluster().sync(ReceiverStream::new(receiver)).await;
+        let mut responses = responses.map_err(ClientError::rpc(METHOD))?.into_inner();
+        let mut n_responses = 0;
+        // The sizes end with the requests, so this loop reads exactly one response a request.
         while let Some(n_objects) = sent_sizes.recv().await {
-            let answer = answers.message().await.map_err(ClientError::rpc(METHOD))?;
-            fed.take(answer, n_answered)?;
-            n_answered += 1;
+            let response = responses.message().await.map_err(ClientError::rpc(METHOD))?;
+            fed.add(response, n_responses)?;
+            n_responses += 1;
+            fed.n_objects += n_objects;
             on_progress(n_objects);
         }
-        // The task cannot fail: it ends early only when the stream is gone, which `answers` has reported.
+        // The task cannot fail: it ends early only when the stream is gone, which `responses` has reported.
         sender.await.ok();
         Ok(fed)
     }
 }
 
 impl Fed {
-    fn take(
+    /// Adds the response to request `expected_sequence`.
+    fn add(
         &mut self,
-        answer: Option<SyncResponse>,
+        response: Option<SyncResponse>,
         expected_sequence: u64,
     ) -> Result<(), ClientError> {
         let contract = |reason: String| ClientError::Contract { method: METHOD, reason };
-        let Some(answer) = answer else {
+        let Some(response) = response else {
             return Err(contract(format!(
                 "the stream ended before request {expected_sequence} was answered"
             )));
         };
-        if answer.sequence != expected_sequence {
+        if response.sequence != expected_sequence {
             return Err(contract(format!(
-                "answer {} where {expected_sequence} was due",
-                answer.sequence
+                "response {} instead of {expected_sequence}",
+                response.sequence
             )));
         }
-        self.generation = answer.generation;
-        self.refused.extend(answer.rejections.into_iter().map(|rejection| Refused {
+        self.generation = response.generation;
+        self.refused.extend(response.rejections.into_iter().map(|rejection| Refused {
             object: rejection.object,
             field: rejection.field,
             reason: rejection.reason,
@@ -131,6 +105,7 @@ impl Fed {
     }
 }
 
+/// Sends the batches between the begin and the end of a snapshot, and the number of objects of each request to `sizes`.
 async fn send(
     batches: impl Iterator<Item = Vec<Delta>> + Send,
     requests: mpsc::Sender<SyncRequest>,
@@ -141,7 +116,7 @@ async fn send(
     let batches =
         batches.map(|deltas| (deltas.len() as u64, Message::Batch(DeltaBatch { deltas })));
     for (n_objects, message) in begin.chain(batches).chain(end) {
-        // An error means that the other side is gone: the answers tell why.
+        // An error means that the stream has ended: the responses carry the reason.
         let sent = requests.send(SyncRequest { message: Some(message) }).await.is_ok();
         if !sent || sizes.send(n_objects).await.is_err() {
             return;
@@ -149,7 +124,7 @@ async fn send(
     }
 }
 
-/// Groups changes by number and encoded size; a change larger than the bound travels alone.
+/// Groups changes by number and encoded size; a change larger than the size limit is a batch of its own.
 fn batches(changes: impl Iterator<Item = delta::Change>) -> impl Iterator<Item = Vec<Delta>> {
     let mut deltas = changes.map(|change| Delta { change: Some(change) }).peekable();
     std::iter::from_fn(move || {
@@ -178,7 +153,7 @@ mod tests {
     }
 
     #[test]
-    fn batches_are_bounded_by_number_and_by_size() {
+    fn batches_are_limited_by_number_and_by_size() {
         assert_eq!(sizes(std::iter::empty()), Vec::<usize>::new());
         let small = |n: usize| (0..n).map(|number| number.to_string());
         assert_eq!(

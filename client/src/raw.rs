@@ -1,4 +1,4 @@
-//! Calls whose messages are bytes on both sides: what an answer holds is read by whoever wants to know, or by nobody.
+//! Calls whose requests and responses stay encoded, so that the caller decodes only the responses it needs.
 
 use std::time::Duration;
 
@@ -8,8 +8,8 @@ use tonic::codec::{Codec, DecodeBuf, Decoder, EncodeBuf, Encoder};
 use tonic::codegen::http::uri::PathAndQuery;
 use tonic::{Request, Status};
 
-use super::caller::of_transport;
-use super::{Channel, Client};
+use crate::caller::with_lost_connection_unavailable;
+use crate::{Channel, Client};
 
 /// Sends encoded requests over one connection. Cheap to clone: clones share the connection.
 #[derive(Debug, Clone)]
@@ -23,9 +23,9 @@ impl RawCaller {
         Self { service: client.grpc(connection) }
     }
 
-    /// Sends one encoded message to the method at `path`, which gives up after `timeout`; the encoded answer.
+    /// Sends one encoded request to the method at `path` with `timeout`, and returns the encoded response.
     ///
-    /// Errors: the server's refusal, or UNAVAILABLE for a connection that could not be made or broke.
+    /// Errors: the server's status, or UNAVAILABLE when the connection failed.
     pub async fn call(
         &self,
         path: PathAndQuery,
@@ -38,31 +38,31 @@ impl RawCaller {
         }
         let mut request = Request::new(message);
         request.set_timeout(timeout);
-        let answer = service.unary(request, path, AsIs).await;
-        answer.map(tonic::Response::into_inner).map_err(of_transport)
+        let answer = service.unary(request, path, RawBytes).await;
+        answer.map(tonic::Response::into_inner).map_err(with_lost_connection_unavailable)
     }
 }
 
-/// Bytes as they are, both ways.
+/// Codec that leaves requests and responses encoded.
 #[derive(Debug, Clone, Copy)]
-struct AsIs;
+struct RawBytes;
 
-impl Codec for AsIs {
+impl Codec for RawBytes {
     type Encode = Bytes;
     type Decode = Bytes;
     type Encoder = Self;
     type Decoder = Self;
 
     fn encoder(&mut self) -> Self {
-        AsIs
+        RawBytes
     }
 
     fn decoder(&mut self) -> Self {
-        AsIs
+        RawBytes
     }
 }
 
-impl Encoder for AsIs {
+impl Encoder for RawBytes {
     type Item = Bytes;
     type Error = Status;
 
@@ -73,7 +73,7 @@ impl Encoder for AsIs {
     }
 }
 
-impl Decoder for AsIs {
+impl Decoder for RawBytes {
     type Item = Bytes;
     type Error = Status;
 

@@ -134,7 +134,8 @@ pub fn required_node_affinity(term: NodeSelectorTerm) -> Affinity {
     }
 }
 
-/// A constraint that spreads an application's pods over the domains of a topology key, one more here than there at most.
+/// A constraint that spreads an application's pods over the domains of a topology key, one more here than there at
+/// most.
 pub fn spread(topology_key: &str, when_unsatisfiable: &str, app: &str) -> TopologySpreadConstraint {
     TopologySpreadConstraint {
         max_skew: 1,

@@ -1,0 +1,9 @@
+//! Synthetic clusters and workloads: seeded, so that one specification gives the same objects on every machine.
+//!
+//! * [`cluster`]: nodes in pools and zones, the pods that run on them, their namespaces and Services;
+//! * [`workload`]: pods to place, as replicas of deployments of several kinds;
+//! * [`object`]: Kubernetes objects in few words, from which both are built.
+
+pub mod cluster;
+pub mod object;
+pub mod workload;
