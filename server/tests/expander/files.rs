@@ -118,7 +118,8 @@ async fn the_certificate_of_the_page_is_of_use() {
     }
     let directory = tempfile::tempdir().unwrap();
     let commands = blocks(&read("docs/cluster-autoscaler.md"), "console").swap_remove(0);
-    for command in commands.lines() {
+    // A command may go on after a backslash.
+    for command in commands.replace("\\\n", "").lines() {
         let command = command.strip_prefix("$ ").unwrap();
         let output = Command::new("sh")
             .args(["-c", command])

@@ -15,7 +15,8 @@ fn page() -> String {
     std::fs::read_to_string(path).unwrap()
 }
 
-/// What one line of a table says, each without its back-ticks; empty where there is none.
+/// One setting of the page: names and default without back-ticks, empty where the page has none. A flag's variable follows
+/// from its name.
 #[derive(Debug, Default, Clone)]
 struct Setting {
     field: String,
@@ -24,36 +25,39 @@ struct Setting {
     default: String,
 }
 
-/// The lines of all tables that have these columns first.
-fn settings(columns: &[&str]) -> Vec<Setting> {
-    let head = format!("| {} |", columns.join(" | "));
+/// The settings that the section with this heading lists, each as
+/// ``* `field`, `--flag`, default `value`: meaning``.
+fn settings(heading: &str) -> Vec<Setting> {
     let page = page();
+    let (_, section) = page.split_once(&format!("\n{heading}\n")).unwrap();
+    let (section, _) = section.split_once("\n## ").unwrap();
     let mut settings = Vec::new();
-    let mut in_table = false;
-    for line in page.lines() {
-        in_table = line.starts_with('|') && (in_table || line.starts_with(&head));
-        if !in_table || line.starts_with(&head) || line.starts_with("|---") {
-            continue;
-        }
-        let cells =
-            line.trim_start_matches('|').split('|').map(|cell| cell.trim().replace('`', ""));
-        let mut setting = Setting::default();
-        for (column, cell) in columns.iter().zip(cells) {
-            match *column {
-                "field" => setting.field = cell,
-                "flag" => setting.flag = cell,
-                "variable" => setting.variable = cell,
-                _ => setting.default = cell,
+    for item in section.replace("\n  ", " ").lines().filter_map(|line| line.strip_prefix("* ")) {
+        let (head, _) = item.split_once(": ").unwrap();
+        let (names, default) = match head.split_once(", default ") {
+            Some((names, default)) => (names, default.replace('`', "")),
+            None => (head, String::new()),
+        };
+        let mut setting = Setting { default, ..Setting::default() };
+        for name in names.split(", ") {
+            let name = name.replace('`', "");
+            match name.strip_prefix("--") {
+                Some(flag) => {
+                    setting.variable = format!("BERTH_{}", flag.replace('-', "_").to_uppercase());
+                    setting.flag = name;
+                }
+                None if name.starts_with("BERTH_") => setting.variable = name,
+                None => setting.field = name,
             }
         }
         settings.push(setting);
     }
-    assert!(!settings.is_empty(), "no table has the columns {columns:?}");
+    assert!(!settings.is_empty(), "`{heading}` lists no settings");
     settings
 }
 
 fn of_serve() -> Vec<Setting> {
-    settings(&["field", "flag", "variable", "default"])
+    settings("## Settings of the service")
 }
 
 /// The flags of a command, without `--help`.
@@ -83,7 +87,8 @@ fn default(arg: &Arg) -> Option<String> {
     Some(default.strip_suffix(']')?.replace('`', ""))
 }
 
-/// That the table has a line for each flag, with its variable and default, and no line for another.
+/// Asserts that the page lists each flag once, with its default, that its variable follows from its name, and that the
+/// page lists no other flag.
 fn compare(flags: &[Arg], settings: &[Setting]) {
     for arg in flags {
         let name = flag(arg);
@@ -111,7 +116,7 @@ fn every_flag_and_variable_is_documented() {
     let known: BTreeSet<String> = serve.iter().map(flag).collect();
     let mut schedule = flags("schedule");
     schedule.retain(|arg| !known.contains(&flag(arg)));
-    compare(&schedule, &settings(&["flag", "variable", "default"]));
+    compare(&schedule, &settings("## Settings of `berth schedule`"));
 }
 
 #[test]
