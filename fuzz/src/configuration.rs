@@ -2,7 +2,9 @@
 
 use std::path::Path;
 
-use berth_server::config::{ConfigError, document, file, policy};
+use berth_server::config::file;
+use berth_server::document::{ConfigError, tree as document};
+use berth_server::policy;
 
 use crate::dump::n_lines;
 use crate::work::bounded;

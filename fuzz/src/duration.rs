@@ -2,8 +2,8 @@
 
 use std::time::Duration;
 
-use berth_server::config::duration;
-use berth_server::grpc::deadline::parse_timeout;
+use berth_server::document::duration;
+use berth_server::grpc::timeout::parse_timeout;
 
 use crate::exact::Exact;
 use crate::work::bounded;

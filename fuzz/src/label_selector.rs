@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use berth_server::grpc::label_selector::LabelSelector;
+use berth_server::service::label_selector::LabelSelector;
 
 use crate::work::bounded;
 

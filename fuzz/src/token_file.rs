@@ -3,7 +3,7 @@
 use std::path::Path;
 
 use berth_server::auth::Tokens;
-use berth_server::config::ConfigError;
+use berth_server::document::ConfigError;
 
 use crate::work::bounded;
 

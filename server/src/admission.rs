@@ -2,7 +2,7 @@
 //!
 //! ```text
 //!  headers ─► count ─► enter ──────────────► handler ─────────► last byte of the answer
-//!             (lane)     │ quick: by how long it waited for a thread (`sojourn`)
+//!             (lane)     │ quick: by how long it waited for a thread (`codel`)
 //!                        │ decision, simulation, ledger: would the lane's queue take it? (`queue`)
 //!                        ├ stream, watch: by number
 //!                        └ probe: always
@@ -10,12 +10,14 @@
 //! A call that passes waits for its lane's worker in [`Workers`], which asks the same queue again once the message is there: one
 //! queue, two looks at it ([why](../../docs/decisions/0009-admission.md)).
 
+mod error;
 mod lane;
 mod limits;
 mod queue;
-mod sojourn;
+mod codel;
 mod workers;
 
+pub(crate) use error::{AdmissionError, Overloaded};
 pub(crate) use lane::Lane;
 pub use limits::LoadLimits;
 pub(crate) use workers::{Worker, Workers};
@@ -24,9 +26,8 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
 use crate::clock;
-use crate::grpc::CallError;
 use crate::telemetry::{AdmissionCounts, LaneCounts};
-use sojourn::Sojourn;
+use codel::CoDel;
 
 /// Most watches of health and reflection streams that are open at a time.
 const MAX_WATCHES: u64 = 1_024;
@@ -48,7 +49,7 @@ pub(crate) struct LaneWorkers {
 pub(crate) struct Admission {
     limits: LoadLimits,
     tallies: [Tally; Lane::ALL.len()],
-    quick: Sojourn,
+    quick: CoDel,
     /// No queue is seen among so few.
     few_quick: u64,
     workers: LaneWorkers,
@@ -82,7 +83,7 @@ impl Admission {
         Admission {
             limits,
             tallies: Default::default(),
-            quick: Sojourn::new(clock::now(), limits.max_queue_time),
+            quick: CoDel::new(clock::now(), limits.max_queue_time),
             few_quick: FEW * n_cores as u64,
             workers,
             counts: Lane::ALL.map(|lane| counts.lane(lane.name())),
@@ -102,20 +103,20 @@ impl Admission {
     /// Whether a call that has arrived may be begun; `waited` is how long it has waited for a thread already.
     ///
     /// # Errors
-    /// [`CallError::Overloaded`] with the time after which to try again, [`CallError::DeadlineExceeded`].
+    /// [`AdmissionError::Overloaded`] with the time after which to try again, [`AdmissionError::DeadlineExceeded`].
     pub(crate) fn enter(
         &self,
         lane: Lane,
         now: Instant,
         waited: Duration,
         deadline: Option<Instant>,
-    ) -> Result<(), CallError> {
+    ) -> Result<(), AdmissionError> {
         if deadline.is_some_and(|at| at <= now) {
-            return Err(CallError::DeadlineExceeded);
+            return Err(AdmissionError::DeadlineExceeded);
         }
         let entered = self.check_number(lane).and_then(|()| match lane {
             Lane::Probe | Lane::Watch | Lane::Stream => Ok(()),
-            Lane::Quick => self.check_sojourn(now, waited),
+            Lane::Quick => self.check_wait(now, waited),
             Lane::Decision => self.workers.decision.check(now, deadline),
             Lane::Simulation => self.workers.simulation.check(now, deadline),
             Lane::Ledger => self.workers.ledger.check(now, deadline),
@@ -129,8 +130,8 @@ impl Admission {
     /// Both for a call of another protocol, which is under way for as long as the answer lives.
     ///
     /// # Errors
-    /// [`CallError::Overloaded`]
-    pub(crate) fn visit(&self, lane: Lane, now: Instant) -> Result<Visit<'_>, CallError> {
+    /// [`AdmissionError::Overloaded`]
+    pub(crate) fn visit(&self, lane: Lane, now: Instant) -> Result<Visit<'_>, AdmissionError> {
         self.arrive(lane);
         let visit = Visit { admission: self, lane };
         let entered = self.check_number(lane).and_then(|()| match lane {
@@ -144,7 +145,7 @@ impl Admission {
         entered.map(|()| visit)
     }
 
-    fn check_number(&self, lane: Lane) -> Result<(), CallError> {
+    fn check_number(&self, lane: Lane) -> Result<(), AdmissionError> {
         let n_in = |lane: Lane| self.tallies[lane as usize].n_under_way();
         let (n, limit, reason) = match lane {
             Lane::Probe => return Ok(()),
@@ -158,16 +159,19 @@ impl Admission {
                 (n, self.limits.max_concurrent_calls as u64, "too many calls are under way")
             }
         };
-        if n > limit { Err(overloaded(reason, RETRY_AFTER)) } else { Ok(()) }
+        if n > limit { Err(AdmissionError::overloaded(reason, RETRY_AFTER)) } else { Ok(()) }
     }
 
-    fn check_sojourn(&self, now: Instant, waited: Duration) -> Result<(), CallError> {
+    fn check_wait(&self, now: Instant, waited: Duration) -> Result<(), AdmissionError> {
         let tally = &self.tallies[Lane::Quick as usize];
         if tally.arrived.load(Ordering::Relaxed).is_multiple_of(SAMPLING) {
             self.counts[Lane::Quick as usize].record_wait(waited);
         }
         if self.quick.is_too_late(now, waited) && tally.n_under_way() > self.few_quick {
-            return Err(overloaded("calls wait too long for a thread", self.quick.retry_after()));
+            return Err(AdmissionError::overloaded(
+                "calls wait too long for a thread",
+                self.quick.retry_after(),
+            ));
         }
         Ok(())
     }
@@ -202,10 +206,6 @@ impl Drop for Visit<'_> {
     }
 }
 
-fn overloaded(reason: &'static str, retry_after: Duration) -> CallError {
-    CallError::Overloaded { reason, retry_after }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -222,7 +222,7 @@ mod tests {
         Admission::new(limits, workers, &counts)
     }
 
-    fn enter(admission: &Admission, lane: Lane) -> Result<(), CallError> {
+    fn enter(admission: &Admission, lane: Lane) -> Result<(), AdmissionError> {
         admission.arrive(lane);
         admission.enter(lane, clock::now(), Duration::ZERO, None)
     }
@@ -235,13 +235,16 @@ mod tests {
         assert_eq!(enter(&admission, Lane::Quick), Ok(()));
         assert_eq!(enter(&admission, Lane::Decision), Ok(()));
         let refused = enter(&admission, Lane::Ledger).unwrap_err();
-        assert_eq!(refused, overloaded("too many calls are under way", RETRY_AFTER));
+        assert_eq!(
+            refused,
+            AdmissionError::overloaded("too many calls are under way", RETRY_AFTER)
+        );
         admission.leave(Lane::Ledger);
         admission.leave(Lane::Quick);
         assert_eq!(enter(&admission, Lane::Simulation), Ok(()));
         assert_eq!(enter(&admission, Lane::Stream), Ok(()));
         let refused = enter(&admission, Lane::Stream).unwrap_err();
-        assert_eq!(refused, overloaded("too many streams are open", RETRY_AFTER));
+        assert_eq!(refused, AdmissionError::overloaded("too many streams are open", RETRY_AFTER));
         // Whatever else is full, and however many watch, health is told.
         for _ in 0..MAX_WATCHES {
             assert_eq!(enter(&admission, Lane::Watch), Ok(()));
@@ -260,7 +263,7 @@ mod tests {
             std::future::poll_fn(|cx| std::task::Poll::Ready(waits.as_mut().poll(cx).is_pending()));
         assert!(is_waiting.await);
         let refused = enter(&admission, Lane::Decision).unwrap_err();
-        assert!(matches!(refused, CallError::Overloaded { .. }), "{refused:?}");
+        assert!(matches!(refused, AdmissionError::Overloaded(_)), "{refused:?}");
         assert_eq!(enter(&admission, Lane::Simulation), Ok(()));
         drop((worker, waits));
         assert_eq!(enter(&admission, Lane::Decision), Ok(()));
@@ -272,6 +275,6 @@ mod tests {
         let now = clock::now();
         admission.arrive(Lane::Quick);
         let late = admission.enter(Lane::Quick, now, Duration::ZERO, Some(now));
-        assert_eq!(late, Err(CallError::DeadlineExceeded));
+        assert_eq!(late, Err(AdmissionError::DeadlineExceeded));
     }
 }

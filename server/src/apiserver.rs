@@ -8,7 +8,9 @@ pub mod deletion;
 pub mod volume;
 pub mod event;
 pub mod lease;
+mod options;
 #[cfg(test)]
 mod scripted;
 
 pub use connect::{ConnectError, connect};
+pub use options::KubeOptions;

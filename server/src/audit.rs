@@ -4,7 +4,9 @@
 //! call that was let through never finds the queue full. Where the lines cannot be written, no such call is let through.
 
 mod changes;
+mod error;
 mod line;
+mod options;
 mod queue;
 mod sink;
 mod writer;
@@ -16,9 +18,10 @@ use std::time::Duration;
 
 use tokio::sync::oneshot;
 
-use crate::config::{AuditOptions, AuditTarget};
 pub(crate) use changes::Changes;
+pub(crate) use error::ChangeError;
 pub(crate) use line::Line;
+pub use options::{AuditOptions, AuditTarget};
 use queue::{Message, Queue};
 use sink::Sink;
 use writer::Writer;
@@ -85,7 +88,7 @@ impl Audit {
     /// Writes the line of a call that is over, if it changed something or was denied to.
     pub(crate) fn record(&self, changes: &Changes, line: impl FnOnce() -> Line) {
         if let Some(queue) = &self.queue
-            && let Some(place) = changes.place_of_line()
+            && let Some(place) = changes.line_slot()
         {
             queue.send(place, Line { n_changes: changes.n(), ..line() });
         }

@@ -1,19 +1,23 @@
 //! Who calls, and what it may do: a caller is a user with groups, by its certificate or its bearer token, and its roles say
 //! which methods it may call. Whoever shows neither is refused, or reads as `system:anonymous` where the operator wants that.
 
+mod error;
 mod caller;
 mod role;
-mod access;
 mod binding;
 mod anonymous;
 mod token;
 mod bearer;
 mod reload;
-pub(crate) mod http;
+mod options;
+mod peer;
 
-pub(crate) use access::Access;
 pub use binding::RoleBinding;
 pub use caller::{Caller, Means};
+pub use error::AuthError;
+pub use options::AuthOptions;
+pub(crate) use peer::not_after;
+pub use peer::{PeerCertificate, PeerIdentity};
 pub(crate) use reload::TokenFile;
 pub use role::{Role, Roles};
 pub use token::Tokens;
@@ -21,13 +25,12 @@ pub use token::Tokens;
 use std::path::Path;
 use std::sync::{Arc, OnceLock};
 
-use ::http::HeaderMap;
 use arc_swap::ArcSwap;
+use http::HeaderMap;
 
 use crate::clock;
-use crate::config::ConfigError;
-use crate::grpc::CallError;
-use crate::runtime::{Peer, PeerCertificate, ReadError};
+use crate::document::ConfigError;
+use crate::reload::ReadError;
 use crate::telemetry::{AuthCounts, AuthOutcome, MeansCounts};
 use binding::RoleBindings;
 
@@ -121,9 +124,9 @@ impl Auth {
     /// `UNAUTHENTICATED` for a credential that is not known, and for none where that is not enough.
     pub(crate) fn authenticate(
         &self,
-        peer: Option<&Peer>,
+        peer: Option<&PeerIdentity>,
         headers: &HeaderMap,
-    ) -> Result<Arc<Caller>, CallError> {
+    ) -> Result<Arc<Caller>, AuthError> {
         match &self.known {
             None => Ok(self.nobody.clone()),
             Some(known) => known.authenticate(peer, headers),
@@ -142,14 +145,21 @@ impl Auth {
         known.tokens.store(Arc::new(parsed?));
         Ok(())
     }
+
+    /// Counts that the token file could not be read.
+    fn note_unreadable_tokens(&self) {
+        if let Some(known) = &self.known {
+            known.counts.count_reload(false);
+        }
+    }
 }
 
 impl Known {
     fn authenticate(
         &self,
-        peer: Option<&Peer>,
+        peer: Option<&PeerIdentity>,
         headers: &HeaderMap,
-    ) -> Result<Arc<Caller>, CallError> {
+    ) -> Result<Arc<Caller>, AuthError> {
         let certified = peer.and_then(|peer| Some((peer, peer.certificate.as_ref()?)));
         // A token comes first: whoever sends one means to be known by it.
         let (means, found) = match (bearer::token(headers), certified) {
@@ -165,7 +175,7 @@ impl Known {
         };
         let outcome = if found.is_ok() { AuthOutcome::Authenticated } else { AuthOutcome::Refused };
         self.by_means[means as usize].count(outcome);
-        found.map_err(|reason| CallError::Unauthenticated { reason: reason.to_owned() })
+        found.map_err(|reason| AuthError::Unauthenticated { reason })
     }
 
     fn by_token(&self, token: &[u8]) -> Result<Arc<Caller>, &'static str> {

@@ -22,9 +22,10 @@ use std::io;
 use std::process::ExitCode;
 
 use crate::apiserver::ConnectError;
-use crate::config::policy::Profiles;
-use crate::config::{Config, ConfigError};
+use crate::config::Config;
+use crate::document::ConfigError;
 use crate::feed::FeedError;
+use crate::policy::Profiles;
 use crate::runtime::StartError;
 
 /// Decides where pods go, exactly as kube-scheduler v1.36 would, from an in-memory picture of the cluster.

@@ -26,6 +26,45 @@ pub fn clipped(text: &str) -> Cow<'_, str> {
     Cow::Owned(format!("{head}…{tail}"))
 }
 
+/// Most characters of one quoted name or value in an error.
+const MAX_QUOTED_CHARS: usize = 200;
+/// Most bytes of an error's text: a status travels in headers, and a caller's transport refuses headers of more than a few
+/// kilobytes.
+const MAX_TEXT_BYTES: usize = 1_000;
+
+/// `text` in the form that an error carries: quotations in backticks are clipped, control characters are written out.
+pub(crate) fn presentable(text: &str) -> String {
+    let mut parts = text.split('`').enumerate();
+    let mut out = String::with_capacity(text.len().min(MAX_TEXT_BYTES));
+    if let Some((_, first)) = parts.next() {
+        out.push_str(first);
+    }
+    for (index, part) in parts {
+        out.push('`');
+        // Every second part stands between backticks.
+        out.push_str(&if index % 2 == 1 { clip(part) } else { Cow::Borrowed(part) });
+    }
+    let mut out = printable(&out).into_owned();
+    if out.len() > MAX_TEXT_BYTES {
+        out.truncate(out.floor_char_boundary(MAX_TEXT_BYTES));
+        out.push('…');
+    }
+    out
+}
+
+/// The first [`MAX_QUOTED_CHARS`] characters, with an ellipsis where more follow.
+fn clip(text: &str) -> Cow<'_, str> {
+    match text.char_indices().nth(MAX_QUOTED_CHARS) {
+        Some((at, _)) => Cow::Owned(format!("{}…", &text[..at])),
+        None => Cow::Borrowed(text),
+    }
+}
+
+/// A field path in printable form: paths may hold keys from outside.
+pub(crate) fn presentable_path(field: &str) -> String {
+    printable(&clip(field)).into_owned()
+}
+
 /// `text` with every such character written as `escape` says.
 pub(crate) fn escaped(text: &str, escape: impl Fn(char) -> String) -> Cow<'_, str> {
     if !text.contains(steers) {

@@ -6,13 +6,15 @@
 
 pub mod strategy;
 pub(crate) mod offer;
+mod options;
 mod berth;
 mod least_nodes;
 mod least_waste;
 mod most_pods;
 pub mod pattern;
 pub mod price;
-pub mod priority;
+pub mod priorities;
+mod priority;
 mod wire;
 
 use std::time::Instant;
@@ -20,14 +22,15 @@ use std::time::Instant;
 use berth_engine::Cluster;
 
 use crate::clock;
-use crate::config::policy::Profiles;
-use crate::config::{ConfigError, ExpanderConfig};
-use crate::grpc::status::presentable;
+use crate::document::ConfigError;
+use crate::escape::presentable;
+use crate::policy::Profiles;
 use crate::telemetry::{ExpanderOutcome, Metrics, StrategyCounts};
+pub use options::ExpanderConfig;
 
 use offer::Offer;
 use price::Prices;
-use priority::PrioritySource;
+use priorities::PrioritySource;
 use strategy::Strategy;
 
 /// What an expander decides by; every part that a strategy of the chain needs is there.

@@ -3,9 +3,12 @@
 
 pub mod file;
 pub mod kube;
+mod sink;
 
+pub(crate) use sink::{FeedSink, LONG_BATCH, LongWrite, LongWrites};
 use std::io;
 use std::sync::atomic::{AtomicBool, Ordering};
+
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 

@@ -1,6 +1,8 @@
-//! The HTTP side: what probes and scrapers ask for, on a port of its own.
+//! HTTP: probes, metrics, and what kube-scheduler's extender asks, on a port of its own.
 
-pub(crate) mod health;
+mod authorize;
+mod extender;
+mod health;
 mod metrics;
 mod trace;
 
@@ -10,19 +12,19 @@ use axum::Router;
 use axum::middleware::from_fn_with_state;
 use axum::routing::get;
 
-use crate::auth;
-use crate::extender;
-use crate::grpc::State;
+use crate::extender::Extender;
+use crate::service::State;
 
-pub(crate) fn router(state: Arc<State>) -> Router {
+/// The routes of the HTTP port.
+pub(crate) fn router(state: Arc<State>, extender: Arc<Extender>) -> Router {
     Router::new()
         .route("/livez", get(health::livez))
         .route("/healthz", get(health::livez))
         .route("/readyz", get(health::readyz))
         .route("/metrics", get(metrics::metrics))
-        .merge(extender::routes())
         .fallback(health::not_found)
-        .layer(from_fn_with_state(state.clone(), auth::http::authorize))
-        .layer(from_fn_with_state(state.clone(), trace::trace))
-        .with_state(state)
+        .with_state(state.clone())
+        .merge(extender::routes(state.clone(), extender))
+        .layer(from_fn_with_state(state.clone(), authorize::authorize))
+        .layer(from_fn_with_state(state, trace::trace))
 }

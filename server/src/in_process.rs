@@ -55,7 +55,7 @@ impl InProcess {
         let state = server.state();
         let routes = grpc::routes(state, HealthReporter::new())?;
         let grpc = CallService::new(routes, state.clone());
-        Ok(InProcess { grpc, http: probes::router(state.clone()) })
+        Ok(InProcess { grpc, http: probes::router(state.clone(), server.extender().clone()) })
     }
 
     /// Calls the method at `path`, for example `/berth.v1.PlacementService/Place`, with these messages, each without its frame.

@@ -1,39 +1,51 @@
 //! Berth's shell: everything that listens, waits, reads a clock or a file, around an engine that does none of it.
 //!
+//! The rooms stand on floors: a room imports only rooms below it. From top to bottom:
+//!
 //! ```text
-//!  cli ──────► runtime ──► grpc  one service a file; handlers convert, call the engine, convert back
-//!   │             ├──────► http  livez, readyz, healthz, metrics
-//!   │             └──────► feed  files and streams become deltas; readiness and staleness
-//!   └─► config: flags, BERTH_*, one YAML file, KubeSchedulerConfiguration → Policy
+//!  cli                                                commands
+//!  in_process · config · conformance                  what commands use: a server without sockets, settings, recorded cases
+//!  runtime                                            start, drain, stop
+//!  grpc · http                                        transports
+//!  scheduler · extender                               callers of the service inside the server
+//!  service                                            what Berth answers, whichever transport asks
+//!  lifecycle · feed · expander · policy · apiserver   sources and rules of the service
+//!  audit · admission · net · auth · ledger            who calls, how much, over what, and what survives
+//!  document · telemetry · reload · escape · clock     the ground
 //! ```
 //!
 //! No rule of scheduling lives here: a decision is `berth_engine`'s, and this crate carries it.
 
-pub mod runtime;
+pub mod cli;
+
 pub mod in_process;
+pub mod config;
+pub mod conformance;
+pub mod runtime;
 
 pub mod grpc;
 pub mod http;
 
-pub mod feed;
-pub mod apiserver;
-pub mod extender;
 pub mod scheduler;
-pub mod expander;
+pub mod extender;
+pub mod service;
 
+pub mod lifecycle;
+pub mod feed;
+pub mod expander;
+pub mod policy;
+pub mod apiserver;
+
+pub mod audit;
+pub mod admission;
+pub mod net;
+pub mod auth;
 pub mod ledger;
 
-pub mod auth;
-mod admission;
-mod audit;
-
-pub mod clock;
-mod vital;
-pub mod escape;
+pub mod document;
 pub mod telemetry;
-
-pub mod config;
-pub mod lifecycle;
-pub mod conformance;
-
-pub mod cli;
+mod reload;
+mod critical_task;
+mod shutdown;
+pub mod escape;
+pub mod clock;

@@ -38,8 +38,7 @@ use tokio::task::JoinHandle;
 use crate::apiserver::event::EventWriter;
 use crate::apiserver::lease::{Candidate, Leadership};
 use crate::feed::kube::Observer;
-use crate::runtime::Server;
-use crate::vital;
+use crate::service::State;
 pub use options::{BindRate, SchedulerOptions};
 use shared::Shared;
 
@@ -53,10 +52,14 @@ pub struct Scheduler {
 }
 
 impl Scheduler {
-    /// Stands for election, if it is to, and schedules the pods of `server`'s profiles as soon as the feed that
+    /// Stands for election, if the options say so, and schedules the pods of the server's profiles as soon as the feed that
     /// [`Scheduler::observer`] is given to has told of everything.
     #[must_use]
-    pub fn start(client: kube::Client, server: &Server, options: SchedulerOptions) -> Scheduler {
+    pub(crate) fn start(
+        client: kube::Client,
+        state: Arc<State>,
+        options: SchedulerOptions,
+    ) -> Scheduler {
         let (candidate, leadership) = match options.lease.clone() {
             Some(lease) => {
                 let (candidate, leadership) = Candidate::stand(client.clone(), lease);
@@ -65,15 +68,15 @@ impl Scheduler {
             None => (None, Leadership::always()),
         };
         // A server has one scheduler; of a second one readiness would not tell.
-        drop(server.state().leadership.set(leadership.clone()));
+        drop(state.leadership.set(leadership.clone()));
         let (events, recorder) = EventWriter::start(client.clone(), &options.instance);
-        let shared = Shared::new(client, server.state().clone(), options, leadership, recorder);
+        let shared = Shared::new(client, state, options, leadership, recorder);
         let shared = Arc::new(shared);
         let (stopping, stop) = watch::channel(false);
         let running = run::run(shared.clone(), stop);
-        let state = shared.state.clone();
+        let critical_tasks = shared.state.critical_tasks.clone();
         let task = tokio::spawn(async move {
-            vital::carry_out(&state, "the scheduler", running).await.unwrap_or(false)
+            critical_tasks.run("the scheduler", running).await.unwrap_or(false)
         });
         Scheduler { shared, stopping, task, candidate, events: Some(events) }
     }

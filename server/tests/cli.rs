@@ -11,8 +11,8 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
 use berth_proto::berth_v1::SessionServiceOpenRequest;
-use berth_server::config::policy::Profiles;
 use berth_server::feed::file;
+use berth_server::policy::Profiles;
 use berth_server::runtime::{Limits, Server, ServerOptions, SessionLimits};
 
 fn tests() -> PathBuf {

@@ -6,9 +6,8 @@ use std::time::{Duration, Instant};
 use tokio::sync::oneshot;
 
 use super::queue::{Entry, Queue, Refused, Service};
-use super::{Lane, overloaded};
+use super::{AdmissionError, Lane};
 use crate::clock;
-use crate::grpc::CallError;
 use crate::telemetry::{AdmissionCounts, LaneCounts};
 
 /// The workers of one lane. Clones are the same workers.
@@ -48,16 +47,20 @@ impl Workers {
     /// Whether a call that came now would be let in, before anything of it is read.
     ///
     /// # Errors
-    /// [`CallError::Overloaded`]
-    pub(crate) fn check(&self, now: Instant, deadline: Option<Instant>) -> Result<(), CallError> {
+    /// [`AdmissionError::Overloaded`]
+    pub(crate) fn check(
+        &self,
+        now: Instant,
+        deadline: Option<Instant>,
+    ) -> Result<(), AdmissionError> {
         self.queue().check(now, deadline).map_err(too_long)
     }
 
     /// Waits for a worker, within the lane's limits and the deadline.
     ///
     /// # Errors
-    /// [`CallError::Overloaded`] where that would take too long, or did; [`CallError::DeadlineExceeded`].
-    pub(crate) async fn take(&self, deadline: Option<Instant>) -> Result<Worker, CallError> {
+    /// [`AdmissionError::Overloaded`] where that would take too long, or did; [`AdmissionError::DeadlineExceeded`].
+    pub(crate) async fn take(&self, deadline: Option<Instant>) -> Result<Worker, AdmissionError> {
         let (told, worker) = oneshot::channel();
         let now = clock::now();
         let entry = self.queue().enter(now, deadline, || told).map_err(|refused| {
@@ -70,11 +73,11 @@ impl Workers {
     /// Waits for a worker for as long as it takes, or until the deadline.
     ///
     /// # Errors
-    /// [`CallError::DeadlineExceeded`]
+    /// [`AdmissionError::DeadlineExceeded`]
     pub(crate) async fn take_patiently(
         &self,
         deadline: Option<Instant>,
-    ) -> Result<Worker, CallError> {
+    ) -> Result<Worker, AdmissionError> {
         let (told, worker) = oneshot::channel();
         let now = clock::now();
         let entry = self.queue().enter_patiently(now, || told);
@@ -87,7 +90,7 @@ impl Workers {
         worker: oneshot::Receiver<Worker>,
         since: Instant,
         deadline: Option<Instant>,
-    ) -> Result<Worker, CallError> {
+    ) -> Result<Worker, AdmissionError> {
         let (ticket, until) = match entry {
             Entry::Begun => {
                 self.0.counts.record_wait(Duration::ZERO);
@@ -95,7 +98,7 @@ impl Workers {
             }
             Entry::Waits { ticket, until } => (ticket, until.or(deadline)),
         };
-        let mut place = Place { workers: self, ticket, worker };
+        let mut place = QueueSlot { workers: self, ticket, worker };
         let given = match until {
             None => (&mut place.worker).await.ok(),
             Some(at) => match tokio::time::timeout_at(at.into(), &mut place.worker).await {
@@ -108,7 +111,7 @@ impl Workers {
         self.0.counts.record_wait(now.saturating_duration_since(since));
         match given {
             Some(worker) => Ok(worker),
-            None if deadline.is_some_and(|at| at <= now) => Err(CallError::DeadlineExceeded),
+            None if deadline.is_some_and(|at| at <= now) => Err(AdmissionError::DeadlineExceeded),
             None => {
                 self.0.counts.count_refused();
                 Err(too_long(self.queue().refused()))
@@ -171,20 +174,20 @@ impl Drop for Worker {
 }
 
 /// A place in the queue; left when dropped, for the caller may go away. A worker that was given just before goes to the next.
-struct Place<'a> {
+struct QueueSlot<'a> {
     workers: &'a Workers,
     ticket: u64,
     worker: oneshot::Receiver<Worker>,
 }
 
-impl Drop for Place<'_> {
+impl Drop for QueueSlot<'_> {
     fn drop(&mut self) {
         self.workers.queue().leave(self.ticket);
     }
 }
 
-fn too_long(refused: Refused) -> CallError {
-    overloaded("calls would wait too long for a worker", refused.retry_after)
+fn too_long(refused: Refused) -> AdmissionError {
+    AdmissionError::overloaded("calls would wait too long for a worker", refused.retry_after)
 }
 
 #[cfg(test)]
@@ -242,10 +245,13 @@ mod tests {
         let workers = one();
         let first = workers.take(None).await.unwrap();
         let at = clock::now() + Duration::from_millis(20);
-        assert_eq!(workers.take_patiently(Some(at)).await.err(), Some(CallError::DeadlineExceeded));
+        assert_eq!(
+            workers.take_patiently(Some(at)).await.err(),
+            Some(AdmissionError::DeadlineExceeded)
+        );
         // By now it has passed: nothing could be done in time.
         let late = workers.take(Some(at)).await.err();
-        assert!(matches!(late, Some(CallError::Overloaded { .. })), "{late:?}");
+        assert!(matches!(late, Some(AdmissionError::Overloaded(_))), "{late:?}");
         assert_eq!(workers.load(), (0, 1));
         drop(first);
     }

@@ -8,7 +8,7 @@ use std::time::Duration;
 use kube::config::{InClusterError, KubeConfigOptions, Kubeconfig, KubeconfigError};
 use kube::{Client, Config};
 
-use crate::config::kube::KubeOptions;
+use super::KubeOptions;
 use crate::escape::printable;
 
 /// The kubelet sets it in every pod.

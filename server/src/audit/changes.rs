@@ -3,8 +3,8 @@
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU8, AtomicU64, Ordering};
 
-use super::queue::{Place, Queue};
-use crate::grpc::CallError;
+use super::ChangeError;
+use super::queue::{LineSlot, Queue};
 
 /// By which a call, or its handler, says that it changes something. Travels in the request's extensions while lines are wanted.
 #[derive(Clone)]
@@ -34,13 +34,13 @@ impl Changes {
     ///
     /// # Errors
     /// `RESOURCE_EXHAUSTED` where too many lines wait, `UNAVAILABLE` where none can be written: nothing may be changed then.
-    pub(crate) fn begin(&self) -> Result<(), CallError> {
+    pub(crate) fn begin(&self) -> Result<(), ChangeError> {
         let Told { queue, state, n } = &*self.0;
         match state.load(Ordering::Acquire) {
             BEGUN => queue.check()?,
             OVER => {
                 // Its caller went away, and what is begun now is taken back: there is nobody to name in a line of its own.
-                return Err(CallError::DeadlineExceeded);
+                return Err(ChangeError::CallEnded);
             }
             from => {
                 queue.reserve()?;
@@ -50,7 +50,7 @@ impl Changes {
                     queue.release();
                     // Another message of the stream was first, or the call has just ended.
                     if now == OVER {
-                        return Err(CallError::DeadlineExceeded);
+                        return Err(ChangeError::CallEnded);
                     }
                 }
             }
@@ -72,10 +72,10 @@ impl Changes {
     }
 
     /// The call is over: the place of its line, where it gets one.
-    pub(super) fn place_of_line(&self) -> Option<Place> {
+    pub(super) fn line_slot(&self) -> Option<LineSlot> {
         match self.0.state.swap(OVER, Ordering::AcqRel) {
-            BEGUN => Some(Place::Reserved),
-            DENIED => Some(Place::IfThereIsRoom),
+            BEGUN => Some(LineSlot::Reserved),
+            DENIED => Some(LineSlot::IfThereIsRoom),
             _ => None,
         }
     }

@@ -9,7 +9,7 @@ use serde::Serialize;
 
 use crate::auth::Caller;
 use crate::clock;
-use crate::runtime::Peer;
+use crate::net::Peer;
 use crate::telemetry::code_name;
 
 /// A call that is over.

@@ -8,8 +8,8 @@ use std::time::Duration;
 use arc_swap::ArcSwapOption;
 use tokio::sync::oneshot;
 
+use super::ChangeError;
 use super::line::Line;
-use crate::grpc::CallError;
 
 /// How long whoever finds no place had better wait.
 const RETRY_AFTER: Duration = Duration::from_millis(200);
@@ -23,7 +23,7 @@ pub(super) enum Message {
 
 /// Where a line gets its place from.
 #[derive(Copy, Clone, Debug, PartialEq, Eq)]
-pub(super) enum Place {
+pub(super) enum LineSlot {
     /// It was taken when the call began.
     Reserved,
     /// It changed nothing: it never keeps out a call that would.
@@ -45,9 +45,9 @@ impl Queue {
 
     /// # Errors
     /// `UNAVAILABLE` while lines cannot be written.
-    pub(super) fn check(&self) -> Result<(), CallError> {
+    pub(super) fn check(&self) -> Result<(), ChangeError> {
         match &*self.fault.load() {
-            Some(_) => Err(CallError::NotAudited),
+            Some(_) => Err(ChangeError::LogUnwritable),
             None => Ok(()),
         }
     }
@@ -56,13 +56,12 @@ impl Queue {
     ///
     /// # Errors
     /// As [`Queue::check`]; `RESOURCE_EXHAUSTED` where there is none.
-    pub(super) fn reserve(&self) -> Result<(), CallError> {
+    pub(super) fn reserve(&self) -> Result<(), ChangeError> {
         self.check()?;
         if self.take(self.max) {
             return Ok(());
         }
-        let reason = "too many audit lines wait to be written";
-        Err(CallError::Overloaded { reason, retry_after: RETRY_AFTER })
+        Err(ChangeError::QueueFull { retry_after: RETRY_AFTER })
     }
 
     fn take(&self, max: usize) -> bool {
@@ -86,9 +85,9 @@ impl Queue {
     }
 
     /// Puts a line in its place.
-    pub(super) fn send(&self, place: Place, line: Line) {
+    pub(super) fn send(&self, place: LineSlot, line: Line) {
         // Half of the places are for calls that change something.
-        if place == Place::IfThereIsRoom && !self.take(self.max / 2) {
+        if place == LineSlot::IfThereIsRoom && !self.take(self.max / 2) {
             return;
         }
         self.tell(Message::Line(line));

@@ -8,7 +8,6 @@ use tonic::Code;
 
 use super::*;
 use crate::auth::{Caller, Roles};
-use crate::grpc::CallError;
 
 /// Long enough for the slowest machine.
 const PATIENCE: Duration = Duration::from_secs(60);
@@ -19,7 +18,7 @@ fn start(path: &Path, max_waiting: usize) -> Audit {
 }
 
 /// A call that changes something, from its beginning to its end.
-fn call(audit: &Audit, id: &str) -> Result<(), CallError> {
+fn call(audit: &Audit, id: &str) -> Result<(), ChangeError> {
     let changes = audit.changes().unwrap();
     changes.begin()?;
     audit.record(&changes, || line(id));
@@ -92,7 +91,7 @@ async fn only_what_was_begun_or_denied_has_a_line() {
     // What was begun before stays so.
     stream.note_denied();
     audit.record(&stream, || line("stream"));
-    assert_eq!(stream.begin(), Err(CallError::DeadlineExceeded));
+    assert_eq!(stream.begin(), Err(ChangeError::CallEnded));
     audit.record(&stream, || line("twice"));
     audit.close(PATIENCE).await;
     let text = std::fs::read_to_string(&path).unwrap();
@@ -121,7 +120,7 @@ async fn a_full_queue_keeps_calls_out_and_loses_none() {
         // The pipe holds 64 KiB, and no place is given back for what it does not hold.
         assert!(n_let_through <= MAX_WAITING + 4, "nothing is ever refused");
     };
-    assert_eq!(refused.code(), Code::ResourceExhausted);
+    assert!(matches!(refused, ChangeError::QueueFull { .. }), "{refused:?}");
     assert!(audit.fault().is_none());
     // A line of a call that changed nothing is left out then: of the places, only those of the lines in the pipe can be free.
     let denied = audit.changes().unwrap();
@@ -154,7 +153,7 @@ async fn a_file_that_cannot_be_written_keeps_calls_out_until_it_can() {
     eventually("the fault is noticed", || audit.fault().is_some());
     let fault = audit.fault().unwrap();
     assert!(fault.starts_with("the audit log cannot be written: No space left"), "{fault}");
-    assert_eq!(call(&audit, "refused"), Err(CallError::NotAudited));
+    assert_eq!(call(&audit, "refused"), Err(ChangeError::LogUnwritable));
     std::fs::remove_file(&path).unwrap();
     std::os::unix::fs::symlink(&room, &path).unwrap();
     eventually("it is written again", || audit.fault().is_none());

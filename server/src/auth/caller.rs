@@ -2,8 +2,7 @@
 
 use std::sync::Arc;
 
-use super::{Role, Roles};
-use crate::grpc::CallError;
+use super::{AuthError, Role, Roles};
 
 /// How a caller proved who it is.
 #[derive(Copy, Clone, Debug, PartialEq, Eq)]
@@ -51,11 +50,11 @@ impl Caller {
 
     /// # Errors
     /// `PERMISSION_DENIED` without a role that allows what `role` may do.
-    pub(crate) fn check(&self, role: Role) -> Result<(), CallError> {
+    pub(crate) fn check(&self, role: Role) -> Result<(), AuthError> {
         if self.roles.allow(role) {
             return Ok(());
         }
-        Err(CallError::PermissionDenied { user: self.user.to_string(), role })
+        Err(AuthError::PermissionDenied { user: self.user.to_string(), role })
     }
 
     /// Whether what `user` has opened is this caller's to use.

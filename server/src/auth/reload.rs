@@ -3,9 +3,8 @@
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use super::TokenFileError;
-use crate::grpc::State;
-use crate::runtime::reload::{self, Reloads, Watched};
+use super::{Auth, TokenFileError};
+use crate::reload::{self, Reloads, Watched};
 
 /// A token file and what it holds.
 pub(crate) struct TokenFile {
@@ -31,26 +30,26 @@ impl TokenFile {
     }
 
     /// To be watched once these tokens are in force.
-    pub(crate) fn watched(self, state: Arc<State>) -> (Watched, impl Reloads) {
+    pub(crate) fn watched(self, auth: Arc<Auth>) -> (Watched, impl Reloads) {
         let TokenFile { path, contents } = self;
         let watched = Watched::new("the token file", vec![path.clone()], &contents);
-        (watched, Reload { state, path })
+        (watched, Reload { auth, path })
     }
 }
 
 struct Reload {
-    state: Arc<State>,
+    auth: Arc<Auth>,
     path: PathBuf,
 }
 
 impl Reloads for Reload {
     fn reload(&mut self, contents: &[Vec<u8>]) -> Result<(), String> {
         let bytes = contents.first().map_or(&[][..], Vec::as_slice);
-        let taken = self.state.auth.reload_tokens(&self.path, bytes);
+        let taken = self.auth.reload_tokens(&self.path, bytes);
         taken.map_err(|error| error.to_string())
     }
 
     fn note_unreadable(&mut self) {
-        self.state.metrics.auth().count_reload(false);
+        self.auth.note_unreadable_tokens();
     }
 }

@@ -14,7 +14,7 @@ use ring::digest::{SHA256, digest};
 
 use super::binding::{RoleBinding, RoleBindings, role_of_group};
 use super::{Caller, Means, Role};
-use crate::config::{ConfigError, Problem};
+use crate::document::{ConfigError, Problem};
 use crate::escape;
 
 /// Largest file, in bytes.

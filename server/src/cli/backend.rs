@@ -21,7 +21,7 @@ use remote::Remote;
 use super::what_if::{Change, WhatIfArgs};
 use super::{CliError, output, pods};
 use crate::config::file::{TieBreakRule, parse_seed};
-use crate::config::policy::Profiles;
+use crate::policy::Profiles;
 
 /// Flags that say whom to ask.
 #[derive(Clone, Debug, Default, clap::Args)]

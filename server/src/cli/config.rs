@@ -6,10 +6,10 @@ use super::output::{self, Table};
 use super::serve::ServeArgs;
 use super::{CliError, load_profiles};
 use crate::config::Config;
-use crate::config::policy::Profiles;
 use crate::escape::printable_lines;
 use crate::expander::Expander;
 use crate::extender::Extender;
+use crate::policy::Profiles;
 
 /// Flags of `berth config`: those of `berth serve`.
 #[derive(Debug, clap::Args)]

@@ -19,6 +19,7 @@ use super::{CliError, output};
 use crate::clock;
 use crate::config::Config;
 use crate::config::file::{parse_address, parse_seed};
+use crate::net::ListenError;
 use crate::runtime::{Limits, LoadLimits, Server, ServerOptions, StartError};
 use load::{Method, Run};
 use progress::Progress;
@@ -160,7 +161,7 @@ async fn start(args: &DemoArgs) -> Result<Server, CliError> {
         ..ServerOptions::default()
     };
     match Server::start(options.clone()).await {
-        Err(StartError::Listen { address, source, .. })
+        Err(StartError::Listen(ListenError::Bind { address, source, .. }))
             if source.kind() == io::ErrorKind::AddrInUse
                 && ![args.grpc_address, args.http_address].contains(&Some(address)) =>
         {

@@ -13,7 +13,7 @@ use super::output::{self, Format};
 use super::what_if::WhatIfArgs;
 use super::{CliError, pods};
 use crate::escape::printable_lines;
-use crate::grpc::autoscaler::headroom::{DEFAULT_LIMIT, MAX_LIMIT};
+use crate::service::autoscaler::headroom::{DEFAULT_LIMIT, MAX_LIMIT};
 
 const EXIT_STATUS: &str = "\
     Exit status: 0 when at least one more fits; 1 when none does, or nothing could be decided; 2 for a wrong command line.";

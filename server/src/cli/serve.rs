@@ -7,10 +7,11 @@ use std::time::{Duration, Instant};
 use tokio::signal::unix::{Signal, SignalKind, signal};
 
 use super::{CliError, load_profiles};
-use crate::config::policy::Profiles;
-use crate::config::{Config, ConfigError, Overrides};
+use crate::config::{Config, Overrides};
+use crate::document::ConfigError;
 use crate::feed::file::LoadReport;
-use crate::feed::kube::{KubeFeed, Pace};
+use crate::feed::kube::Pace;
+use crate::policy::Profiles;
 use crate::runtime::{Server, ServerOptions, Shutdown};
 use crate::scheduler::{Scheduler, SchedulerOptions};
 use crate::{apiserver, clock, telemetry};
@@ -65,9 +66,9 @@ pub(super) async fn serve(
     let server = Server::start(options(&config, profiles)).await?;
     tracing::info!(grpc = %server.grpc_address(), http = %server.http_address(), "listening");
     let scheduler = client.clone().zip(scheduling);
-    let scheduler = scheduler.map(|(client, options)| Scheduler::start(client, &server, options));
+    let scheduler = scheduler.map(|(client, options)| server.start_scheduler(client, options));
     let observer = scheduler.as_ref().map(Scheduler::observer);
-    let _feed = client.map(|client| KubeFeed::start_at(pace(&config), client, &server, observer));
+    let _feed = client.map(|client| server.start_kube_feed(pace(&config), client, observer));
     let paths = &config.cluster_files;
     if !paths.is_empty() && load(&server, paths, &mut signals).await? == Loaded::Stopped {
         tracing::info!("stopped while the cluster was being loaded");

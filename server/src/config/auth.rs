@@ -2,18 +2,9 @@
 
 use std::path::{Path, PathBuf};
 
-use super::ConfigError;
-use super::decode::{self, Cursor};
-use crate::auth::{Role, RoleBinding};
-
-/// By what callers are known, and what they may do.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct AuthOptions {
-    /// Bearer tokens, in the form of Kubernetes' static token file (`auth.tokenFile`).
-    pub token_file: Option<PathBuf>,
-    /// Roles of users and groups, besides those that groups such as `berth:scheduler` have by their names (`auth.roleBindings`).
-    pub role_bindings: Vec<RoleBinding>,
-}
+use crate::auth::{AuthOptions, Role, RoleBinding};
+use crate::document::ConfigError;
+use crate::document::decode::{self, Cursor};
 
 /// What flags, variables or a file say of it.
 #[derive(Clone, Debug, Default, PartialEq, Eq, clap::Args)]
@@ -80,7 +71,7 @@ fn binding(value: Cursor<'_>) -> Option<RoleBinding> {
 }
 
 fn has(object: Cursor<'_>, name: &str) -> bool {
-    let super::document::Value::Map(entries) = object.value() else { return false };
+    let crate::document::Value::Map(entries) = object.value() else { return false };
     entries.iter().any(|entry| entry.key == name)
 }
 
@@ -106,7 +97,7 @@ fn names(list: Cursor<'_>) -> Option<Vec<String>> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::config::decode::read_text;
+    use crate::document::decode::read_text;
 
     fn read(text: &str) -> Result<AuthOverrides, Vec<String>> {
         read_text(text, |root| of_file(root, Path::new("/etc/berth")))

@@ -1,18 +1,23 @@
 //! The service's configuration: `kind: BerthConfiguration`, overridden by `BERTH_*` variables, overridden by flags.
 
-use super::audit::{AuditOptions, AuditOverrides};
-use super::auth::{AuthOptions, AuthOverrides};
-use super::decode::{self, Cursor, Fields, Reader};
-use super::expander::{self, ExpanderConfig, ExpanderSection};
-use super::extender::{self, ExtenderOptions};
-use super::kube::{KubeOptions, KubeOverrides};
+use super::audit::AuditOverrides;
+use super::auth::AuthOverrides;
+use super::expander::{self, ExpanderSection};
+use super::kube::KubeOverrides;
 use super::limits::{self, LimitsOverrides};
-use super::tls::{self, TlsFiles, TlsOverrides};
+use super::tls::{self, TlsOverrides};
 use super::tracing;
-use super::{ConfigError, described_kind, duration};
 use crate::admission::LoadLimits;
+use crate::apiserver::KubeOptions;
+use crate::audit::AuditOptions;
+use crate::auth::AuthOptions;
+use crate::document::decode::{self, Cursor, Fields, Reader};
+use crate::document::{ConfigError, described_kind, duration};
+use crate::expander::ExpanderConfig;
 use crate::expander::strategy::{self, Strategy};
-use crate::grpc::{Limits, SessionLimits};
+use crate::extender::ExtenderOptions;
+use crate::net::TlsFiles;
+use crate::service::{Limits, SessionLimits};
 use crate::telemetry::{LogFormat, TracingOptions};
 use berth_engine::TieBreak;
 use clap::ValueEnum;
@@ -226,7 +231,7 @@ impl Config {
         let written = match file {
             Some(path) => {
                 let directory = path.parent().unwrap_or(Path::new(""));
-                from_text(&path.display().to_string(), directory, &super::read(path)?)?
+                from_text(&path.display().to_string(), directory, &crate::document::read(path)?)?
             }
             None => Overrides::default(),
         };
@@ -235,10 +240,7 @@ impl Config {
         let config = Config {
             tls: overrides.tls.over(&written.tls)?,
             load: overrides.limits.over(&written.limits)?,
-            expander: ExpanderConfig::resolve(
-                &overrides.expander_strategies,
-                written.expander.as_ref(),
-            )?,
+            expander: expander::resolve(&overrides.expander_strategies, written.expander.as_ref())?,
             ..config
         };
         let takes_certificates =
@@ -335,10 +337,10 @@ fn merge(overrides: &Overrides, file: &Overrides) -> Config {
 /// # Errors
 /// A text that is neither YAML nor JSON, and unknown, duplicate or malformed fields, each with line and path.
 pub fn from_text(origin: &str, directory: &Path, text: &str) -> Result<Overrides, ConfigError> {
-    let document = super::parse(origin, text)?;
+    let document = crate::document::parse(origin, text)?;
     let reader = Reader::default();
     let written = reader.root(&document).object(|fields| fields_of(fields, directory));
-    super::located(origin, &document, reader.into_problems())?;
+    crate::document::located(origin, &document, reader.into_problems())?;
     Ok(written.unwrap_or_default())
 }
 
@@ -370,7 +372,7 @@ fn fields_of(fields: &mut Fields<'_>, directory: &Path) -> Overrides {
         audit: fields.take_or_default("audit", |value| super::audit::of_file(value, directory)),
         expander_strategies: Vec::new(),
         expander: fields.take("expander", |value| expander::section(value, directory)),
-        extender: fields.take("extender", extender::decode),
+        extender: fields.take("extender", super::extender::decode),
         tracing: fields.take("tracing", tracing::decode),
         limits: fields.take_or_default("limits", limits::of_file),
         worker_threads: fields.take("workerThreads", worker_threads),

@@ -4,9 +4,9 @@ use std::time::Duration;
 
 use clap::builder::RangedU64ValueParser;
 
-use super::decode::{self, Cursor};
-use super::{ConfigError, duration};
 use crate::admission::LoadLimits;
+use crate::document::decode::{self, Cursor};
+use crate::document::{ConfigError, duration};
 
 /// What flags, variables or a file say of them.
 #[derive(Clone, Debug, Default, PartialEq, Eq, clap::Args)]
@@ -152,7 +152,7 @@ fn time(value: Cursor<'_>, least: Duration) -> Option<Duration> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::config::decode::read_text;
+    use crate::document::decode::read_text;
 
     fn read(text: &str) -> Result<LimitsOverrides, Vec<String>> {
         read_text(text, of_file)

@@ -2,20 +2,9 @@
 
 use std::path::{Path, PathBuf};
 
-use super::ConfigError;
-use super::decode::{self, Cursor};
-
-/// The files of the listeners' identity, in PEM. Both ports, gRPC and HTTP, speak TLS where there are any.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct TlsFiles {
-    /// The certificate, followed by those of intermediate authorities (`certFile`).
-    pub cert_file: PathBuf,
-    /// Its private key (`keyFile`).
-    pub key_file: PathBuf,
-    /// The authorities that vouch for clients (`clientCaFile`). With it clients are asked for a certificate; without it none of
-    /// them is looked at.
-    pub client_ca_file: Option<PathBuf>,
-}
+use crate::document::ConfigError;
+use crate::document::decode::{self, Cursor};
+use crate::net::TlsFiles;
 
 /// What flags, variables or a file say of it.
 #[derive(Clone, Debug, Default, PartialEq, Eq, clap::Args)]

@@ -1,6 +1,6 @@
 //! `tracing:` of a BerthConfiguration, with the fields of Kubernetes' TracingConfiguration: where spans of calls are sent.
 
-use super::decode::{self, Cursor};
+use crate::document::decode::{self, Cursor};
 use crate::telemetry::TracingOptions;
 
 /// Where a collector listens unless the file says otherwise.
@@ -41,7 +41,7 @@ fn rate(value: Cursor<'_>) -> Option<u32> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::config::decode::read_text;
+    use crate::document::decode::read_text;
 
     fn read(text: &str) -> Result<TracingOptions, Vec<String>> {
         read_text(text, decode)

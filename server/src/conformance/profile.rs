@@ -3,7 +3,7 @@
 use berth_engine::Policy;
 
 use super::case::Case;
-use crate::config::policy;
+use crate::policy;
 
 /// The policy that a case asks for.
 ///

@@ -12,7 +12,7 @@ use rayon::prelude::*;
 
 use super::offer::Offer;
 use super::{Verdict, World, least};
-use crate::config::policy::Profiles;
+use crate::policy::Profiles;
 
 /// What became of an option; the less the better, the first difference decides.
 #[derive(Copy, Clone, Debug, PartialEq, PartialOrd)]

@@ -1,43 +1,11 @@
 //! `priority`: the option whose group stands highest in the operator's list, which has the form of cluster-autoscaler's
 //! ConfigMap `cluster-autoscaler-priority-expander`: numbers, and under each the patterns of groups; the highest wins.
 
-use std::borrow::Cow;
 use std::cmp::Reverse;
-use std::path::PathBuf;
 
 use super::offer::Offer;
-use super::pattern::Pattern;
+use super::priorities::{Priorities, PrioritySource};
 use super::{Verdict, least};
-use crate::config::{ConfigError, expander as config};
-
-/// Patterns by their priority; the order of levels says nothing.
-#[derive(Clone, Debug, Default, PartialEq)]
-pub struct Priorities {
-    /// At least one level, each number once.
-    pub levels: Vec<(i64, Vec<Pattern>)>,
-}
-
-/// Where the priorities are.
-#[derive(Clone, Debug, PartialEq)]
-pub enum PrioritySource {
-    /// In the configuration.
-    Inline(Priorities),
-    /// In a file that is read for every request: the ConfigMap as it is applied, or its key `priorities` as a volume holds it.
-    File(PathBuf),
-}
-
-impl PrioritySource {
-    /// The priorities as they are now.
-    ///
-    /// # Errors
-    /// [`ConfigError`] with the line of what is wrong in the file.
-    pub fn read(&self) -> Result<Cow<'_, Priorities>, ConfigError> {
-        match self {
-            PrioritySource::Inline(priorities) => Ok(Cow::Borrowed(priorities)),
-            PrioritySource::File(path) => config::read_priorities(path).map(Cow::Owned),
-        }
-    }
-}
 
 impl Priorities {
     /// The highest number that has a pattern for `id`.
@@ -67,6 +35,7 @@ pub(super) fn judge(source: &PrioritySource, asked: &[(usize, &Offer)]) -> Verdi
 #[cfg(test)]
 mod tests {
     use super::super::offer::tests::{offers, option};
+    use super::super::pattern::Pattern;
     use super::super::tests::{all, check, check_undecided};
     use super::*;
 

@@ -6,13 +6,14 @@ use std::time::Duration;
 use berth_engine::{AssumeError, AssumedPod, PodKey};
 use serde::de::MapAccess;
 
+use super::Extender;
 use super::arguments::malformed;
 use super::failure::Failure;
 use super::members::{self, Members, Text, member};
 use crate::apiserver::binding::{self, BindError, PodName};
 use crate::clock;
 use crate::escape;
-use crate::grpc::{Deadline, State};
+use crate::service::{Deadline, State};
 use crate::telemetry::trace::followed;
 
 /// kube-scheduler waits 5 s for an extender unless told otherwise. A bind that has not begun by then is not begun: the pod may go
@@ -20,11 +21,16 @@ use crate::telemetry::trace::followed;
 const PATIENCE: Duration = Duration::from_secs(3);
 
 /// Answers `ExtenderBindingResult`. Whoever asks first gets the pod; the API server has the last word.
-pub(super) async fn bind(state: &Arc<State>, body: &[u8]) -> Result<Vec<u8>, Failure> {
+pub(super) async fn bind(
+    state: &Arc<State>,
+    extender: &Arc<Extender>,
+    body: &[u8],
+) -> Result<Vec<u8>, Failure> {
     let Arguments { pod, node } = read(body)?;
-    let (state, deadline) = (state.clone(), Deadline(Some(clock::now() + PATIENCE)));
+    let (state, extender) = (state.clone(), extender.clone());
+    let deadline = Deadline(Some(clock::now() + PATIENCE));
     // To the end, even if the caller does not wait for it: a Binding that was sent may be one that is written.
-    let binding = async move { assume_and_bind(&state, pod, node, deadline).await };
+    let binding = async move { assume_and_bind(&state, &extender, pod, node, deadline).await };
     let bound = tokio::spawn(followed(binding));
     bound.await.map_err(|_| Failure::Broken)??;
     Ok(b"{\"Error\":\"\"}".to_vec())
@@ -32,6 +38,7 @@ pub(super) async fn bind(state: &Arc<State>, body: &[u8]) -> Result<Vec<u8>, Fai
 
 async fn assume_and_bind(
     state: &Arc<State>,
+    extender: &Extender,
     pod: PodName,
     node: String,
     deadline: Deadline,
@@ -42,11 +49,11 @@ async fn assume_and_bind(
                 .to_owned(),
         ));
     };
-    let assumed = assume(state, &pod, &node, deadline).await?;
+    let assumed = assume(state, extender, &pod, &node, deadline).await?;
     let bound = binding::bind(&client, &pod, &node).await;
     let error = match bound {
         Ok(()) => {
-            state.extender.described.forget(&pod.uid);
+            extender.recent_pods.forget(&pod.uid);
             return Ok(());
         }
         Err(error) => error,
@@ -64,12 +71,13 @@ async fn assume_and_bind(
 /// lock; and not at all once the deadline has passed.
 async fn assume(
     state: &Arc<State>,
+    extender: &Extender,
     pod: &PodName,
     node: &str,
     deadline: Deadline,
 ) -> Result<Option<AssumedPod>, Failure> {
     let key = PodKey::new(&pod.namespace, &pod.name);
-    let described = state.extender.described.get(&pod.uid);
+    let described = extender.recent_pods.get(&pod.uid);
     let (uid, node, cluster) = (pod.uid.clone(), node.to_owned(), state.cluster.clone());
     let assuming =
         state.pool.run(deadline, move |_| cluster.assume_on(&key, &uid, &node, described.as_ref()));
@@ -135,24 +143,28 @@ impl<'de> Members<'de> for Written {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::grpc::fixture;
+    use crate::service::fixture;
 
     /// Its caller waits no longer: the pod may be on its way elsewhere.
     #[tokio::test]
     async fn a_bind_that_comes_to_its_turn_too_late_takes_no_room() {
         let state = fixture::state(&[("n0", "4")]);
+        let extender = Extender::of(&state.profiles);
         let pod = state.cluster.compile_pod(&fixture::pod("p", "1", 0)).unwrap();
-        state.extender.described.remember(&pod);
+        extender.recent_pods.remember(&pod);
         let name = PodName {
             namespace: pod.key().namespace.to_string(),
             name: pod.key().name.to_string(),
             uid: pod.uid().to_owned(),
         };
         let late = Deadline(Some(clock::now()));
-        assert!(matches!(assume(&state, &name, "n0", late).await, Err(Failure::Busy { .. })));
+        assert!(matches!(
+            assume(&state, &extender, &name, "n0", late).await,
+            Err(Failure::Busy { .. })
+        ));
         assert_eq!(state.cluster.snapshot().n_assumed(), 0);
         let early = Deadline(Some(clock::now() + PATIENCE));
-        assert!(matches!(assume(&state, &name, "n0", early).await, Ok(Some(_))));
+        assert!(matches!(assume(&state, &extender, &name, "n0", early).await, Ok(Some(_))));
         assert_eq!(state.cluster.snapshot().n_assumed(), 1);
     }
 

@@ -4,25 +4,26 @@ use std::collections::HashSet;
 
 use berth_engine::{Standing, StatusCode, Survey, SurveyRequest};
 
+use super::Extender;
 use super::arguments::{self, Nodes};
 use super::failure::Failure;
 use super::text::{comma, string};
-use crate::grpc::State;
+use crate::service::State;
 
 /// What a node is told that Berth does not know; evicting pods from it cannot help.
 const UNKNOWN: &str = "node is not in Berth's snapshot of the cluster";
 
 /// Answers `ExtenderFilterResult` in the form of the request: every name once, kept nodes as they came.
-pub(super) fn filter(state: &State, body: &[u8]) -> Result<Vec<u8>, Failure> {
+pub(super) fn filter(state: &State, extender: &Extender, body: &[u8]) -> Result<Vec<u8>, Failure> {
     let arguments = arguments::read(body)?;
     let pod = state.cluster.compile_pod(&arguments.pod).map_err(|error| Failure::field(&error))?;
-    let policy = state.extender.policies.of(&pod)?;
+    let policy = extender.policies.of(&pod)?;
     let names = arguments.nodes.names();
     let request = SurveyRequest { pod: &pod, policy, with_totals: false };
     let survey = state.cluster.survey(&request, names.iter().copied())?;
     if state.api_server.get().is_some() {
         // A bind names the pod only; this is what room it takes, should no feed have told of it by then.
-        state.extender.described.remember(&pod);
+        extender.recent_pods.remember(&pod);
     }
     Ok(result(&arguments.nodes, &names, &survey, body.len()))
 }

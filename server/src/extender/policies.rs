@@ -4,9 +4,9 @@
 use berth_engine::{Plugin, Pod, Policy, PolicyError, PolicySpec};
 
 use super::failure::Failure;
-use crate::config::extender::ExtenderOptions;
-use crate::config::policy::Profiles;
+use super::options::ExtenderOptions;
 use crate::escape;
+use crate::policy::Profiles;
 
 /// Why there are no policies.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
@@ -39,6 +39,7 @@ pub(super) enum Policies {
 
 impl Policies {
     /// The profiles as they are.
+    #[cfg(test)]
     pub(super) fn all(profiles: &Profiles) -> Policies {
         Policies::OfScheduler(profiles.clone())
     }

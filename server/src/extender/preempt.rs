@@ -5,17 +5,18 @@
 
 use berth_engine::{Proposal, ProposalOutcome};
 
+use super::Extender;
 use super::candidates;
 use super::failure::Failure;
 use super::text::comma;
 use crate::escape;
-use crate::grpc::State;
+use crate::service::State;
 
 /// Answers `ExtenderPreemptionResult`, which has the one form `NodeNameToMetaVictims` for callers of either kind.
-pub(super) fn preempt(state: &State, body: &[u8]) -> Result<Vec<u8>, Failure> {
+pub(super) fn preempt(state: &State, extender: &Extender, body: &[u8]) -> Result<Vec<u8>, Failure> {
     let arguments = candidates::read(body)?;
     let pod = state.cluster.compile_pod(&arguments.pod).map_err(|error| Failure::field(&error))?;
-    let policy = state.extender.policies.of(&pod)?;
+    let policy = extender.policies.of(&pod)?;
     let proposals: Vec<Proposal<'_>> = arguments
         .candidates
         .iter()

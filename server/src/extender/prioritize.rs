@@ -4,17 +4,22 @@ use std::collections::HashSet;
 
 use berth_engine::{Standing, Survey, SurveyRequest};
 
+use super::Extender;
 use super::arguments;
 use super::failure::Failure;
-use super::levels::Levels;
+use super::priority_levels::Levels;
 use super::text::{comma, string};
-use crate::grpc::State;
+use crate::service::State;
 
 /// Answers a bare `HostPriorityList`: every name once, with 0 where Berth's filters refuse the node.
-pub(super) fn prioritize(state: &State, body: &[u8]) -> Result<Vec<u8>, Failure> {
+pub(super) fn prioritize(
+    state: &State,
+    extender: &Extender,
+    body: &[u8],
+) -> Result<Vec<u8>, Failure> {
     let arguments = arguments::read(body)?;
     let pod = state.cluster.compile_pod(&arguments.pod).map_err(|error| Failure::field(&error))?;
-    let policy = state.extender.policies.of(&pod)?;
+    let policy = extender.policies.of(&pod)?;
     let names = arguments.nodes.names();
     let request = SurveyRequest { pod: &pod, policy, with_totals: true };
     let survey = state.cluster.survey(&request, names.iter().copied())?;

@@ -1,7 +1,7 @@
 //! JSON text, written straight into a buffer.
 
 /// Writes a string with its quotes.
-pub(super) fn string(out: &mut Vec<u8>, text: &str) {
+pub(crate) fn string(out: &mut Vec<u8>, text: &str) {
     out.push(b'"');
     let mut rest = text;
     // Nearly no name holds any of these.
@@ -21,7 +21,7 @@ pub(super) fn string(out: &mut Vec<u8>, text: &str) {
 }
 
 /// Writes a comma unless the list or object, whose opening bracket stands at `opened - 1`, is empty so far.
-pub(super) fn comma(out: &mut Vec<u8>, opened: usize) {
+pub(crate) fn comma(out: &mut Vec<u8>, opened: usize) {
     if out.len() > opened {
         out.push(b',');
     }

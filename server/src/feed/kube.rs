@@ -39,8 +39,8 @@ pub use resource::Resource;
 pub use told::{Change, NoObject, Told, Who};
 pub use watches::Watches;
 
-use crate::runtime::Server;
-use crate::{clock, vital};
+use crate::clock;
+use crate::feed::FeedSink;
 use apply::{Applier, MAX_BATCH};
 use request::Requests;
 use watch::Watcher;
@@ -54,36 +54,25 @@ pub struct KubeFeed {
 }
 
 impl KubeFeed {
-    /// Starts to list and watch. The server is ready once the first list of every kind is in; from now on it is fed by nothing
-    /// else. Needs a Tokio runtime.
-    pub fn start(client: Client, server: &Server, observer: Option<Arc<dyn Observer>>) -> KubeFeed {
-        KubeFeed::start_at(Pace::default(), client, server, observer)
-    }
-
-    /// The same at another pace.
-    pub fn start_at(
+    /// Starts to list and watch. The server is ready once the first list of every kind is in; from then on nothing else feeds
+    /// it. Needs a Tokio runtime.
+    pub(crate) fn start(
         pace: Pace,
         client: Client,
-        server: &Server,
+        sink: &FeedSink,
         observer: Option<Arc<dyn Observer>>,
     ) -> KubeFeed {
-        let state = server.state();
         let watches = Arc::new(Watches::new(clock::now()));
-        state.freshness.begin_watch(watches.clone());
-        // A server that schedules binds what it decided, under its leadership; whoever reaches its HTTP port gets no binding.
-        if state.leadership.get().is_none() {
-            // The first one stays; a feed that is started again has the same server.
-            drop(state.api_server.set(client.clone()));
-        }
+        sink.freshness.begin_watch(watches.clone());
         let (sender, receiver) = mpsc::channel(MAX_WAITING);
         let relist_pods = Arc::new(Notify::new());
         let keeps_pods = observer.is_some();
-        let applier = Applier::new(state.clone(), watches.clone(), observer, relist_pods.clone());
+        let applier = Applier::new(sink.clone(), watches.clone(), observer, relist_pods.clone());
         let applying = tokio::task::spawn_blocking(move || applier.run(receiver));
-        let of_applier = state.clone();
+        let critical_tasks = sink.critical_tasks.clone();
         tokio::spawn(async move {
             if applying.await.is_err_and(|error| error.is_panic()) {
-                vital::note_broken(&of_applier, "the API-server feed");
+                critical_tasks.note_crashed("the API-server feed");
             }
         });
         let requests = Requests { client, silence: pace.silence };
@@ -91,21 +80,21 @@ impl KubeFeed {
             let watcher = Watcher {
                 resource,
                 requests: requests.clone(),
-                state: state.clone(),
+                sink: sink.clone(),
                 watches: watches.clone(),
                 messages: sender.clone(),
                 pace,
                 keeps_pods,
-                counts: state.metrics.feed().kind(resource.kind()),
+                counts: sink.metrics.feed().kind(resource.kind()),
                 relist: if resource == Resource::Pods {
                     relist_pods.clone()
                 } else {
                     Arc::new(Notify::new())
                 },
             };
-            let state = state.clone();
+            let critical_tasks = sink.critical_tasks.clone();
             let watching = async move {
-                vital::carry_out(&state, "a watch of the API-server feed", watcher.run()).await;
+                critical_tasks.run("a watch of the API-server feed", watcher.run()).await;
             };
             tokio::spawn(watching).abort_handle()
         });

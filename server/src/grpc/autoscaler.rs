@@ -1,11 +1,4 @@
-//! `berth.v1.AutoscalerService`: what if there were more nodes, or fewer? A question a file.
-
-mod consolidate;
-pub(crate) mod drain;
-mod fit;
-pub(crate) mod headroom;
-mod scale_in;
-mod scale_up;
+//! `berth.v1.AutoscalerService`: what if there were more nodes, or fewer?
 
 use std::sync::Arc;
 
@@ -17,13 +10,8 @@ use berth_proto::berth_v1::{
 };
 use tonic::{Request, Response, Status};
 
-use super::State;
-use super::asked::Asked;
-use super::deadline::{Cancel, Deadline};
-use super::status::CallError;
-use crate::auth::Access;
-use crate::clock;
-use crate::telemetry::PlaceMethod;
+use super::parts;
+use crate::service::{State, autoscaler};
 
 pub(crate) struct AutoscalerHandler {
     state: Arc<State>,
@@ -33,32 +21,6 @@ impl AutoscalerHandler {
     pub(crate) fn new(state: Arc<State>) -> AutoscalerHandler {
         AutoscalerHandler { state }
     }
-
-    /// Answers on a pool of its own: a simulation may take a while.
-    async fn run<Q: Send + 'static, A: Send + 'static>(
-        &self,
-        method: PlaceMethod,
-        request: Request<Q>,
-        session_id: impl FnOnce(&Q) -> &str,
-        answer: fn(&State, &Asked, Q, &Cancel) -> Result<A, CallError>,
-    ) -> Result<Response<A>, Status> {
-        self.state.check_decidable()?;
-        let (deadline, state) = (Deadline::of(&request), self.state.clone());
-        let access = Access::of(request.extensions());
-        let request = request.into_inner();
-        let asked = state.asked_by(&access, session_id(&request))?;
-        let answered = self
-            .state
-            .simulation_pool
-            .run(deadline, move |cancel| {
-                let started = clock::now();
-                let answered = answer(&state, &asked, request, cancel);
-                state.metrics.record_place_duration(method, clock::now() - started);
-                answered
-            })
-            .await??;
-        Ok(Response::new(answered))
-    }
 }
 
 #[tonic::async_trait]
@@ -67,42 +29,44 @@ impl AutoscalerService for AutoscalerHandler {
         &self,
         request: Request<SimulateScaleUpRequest>,
     ) -> Result<Response<SimulateScaleUpResponse>, Status> {
-        self.run(PlaceMethod::SimulateScaleUp, request, |asked| &asked.session_id, scale_up::answer)
-            .await
+        let (call, request) = parts(request);
+        Ok(Response::new(autoscaler::simulate_scale_up(&self.state, call, request).await?))
     }
 
     async fn simulate_drain(
         &self,
         request: Request<SimulateDrainRequest>,
     ) -> Result<Response<SimulateDrainResponse>, Status> {
-        self.run(PlaceMethod::SimulateDrain, request, |asked| &asked.session_id, drain::answer)
-            .await
+        let (call, request) = parts(request);
+        Ok(Response::new(autoscaler::simulate_drain(&self.state, call, request).await?))
     }
 
     async fn headroom(
         &self,
         request: Request<HeadroomRequest>,
     ) -> Result<Response<HeadroomResponse>, Status> {
-        self.run(PlaceMethod::Headroom, request, |asked| &asked.session_id, headroom::answer).await
+        let (call, request) = parts(request);
+        Ok(Response::new(autoscaler::headroom(&self.state, call, request).await?))
     }
 
     async fn consolidate(
         &self,
         request: Request<ConsolidateRequest>,
     ) -> Result<Response<ConsolidateResponse>, Status> {
-        self.run(PlaceMethod::Consolidate, request, |asked| &asked.session_id, consolidate::answer)
-            .await
+        let (call, request) = parts(request);
+        Ok(Response::new(autoscaler::consolidate(&self.state, call, request).await?))
     }
 
     async fn choose_scale_in(
         &self,
         request: Request<ChooseScaleInRequest>,
     ) -> Result<Response<ChooseScaleInResponse>, Status> {
-        self.run(PlaceMethod::ChooseScaleIn, request, |asked| &asked.session_id, scale_in::answer)
-            .await
+        let (call, request) = parts(request);
+        Ok(Response::new(autoscaler::choose_scale_in(&self.state, call, request).await?))
     }
 
     async fn fit(&self, request: Request<FitRequest>) -> Result<Response<FitResponse>, Status> {
-        self.run(PlaceMethod::Fit, request, |asked| &asked.session_id, fit::answer).await
+        let (call, request) = parts(request);
+        Ok(Response::new(autoscaler::fit(&self.state, call, request).await?))
     }
 }

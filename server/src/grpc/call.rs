@@ -2,8 +2,8 @@
 //! admitted or refused for load; at its end it is counted, and audited if it changed something. The only layer there is.
 
 mod body;
+mod idempotency;
 mod refusal;
-pub(crate) mod unread;
 
 use std::convert::Infallible;
 use std::future::{Future, poll_fn};
@@ -18,23 +18,21 @@ use tonic::service::Routes;
 use tonic::{Code, Status};
 use tower_service::Service;
 
-use super::State;
-use super::deadline::{Deadline, parse_timeout};
-use super::idempotency::{self, Name};
-use super::method::{self, Effect, Method};
-use super::status::{CallError, of_transport};
+use super::status::of_transport;
+use super::timeout::parse_timeout;
 use crate::admission::Lane;
 use crate::audit::{Changes, Line};
 use crate::auth::Caller;
 use crate::clock;
-use crate::runtime::Peer;
+use crate::net::Peer;
+use crate::service::method::{self, Effect, Method};
+use crate::service::response_cache::RequestName;
+use crate::service::{CallError, Deadline, REQUEST_ID, State};
 use crate::telemetry::trace::{Scope, Span};
 pub(crate) use body::CallBody;
 
 /// Longest request id that is taken, in bytes.
 const MAX_REQUEST_ID_BYTES: usize = 128;
-/// By which a caller names a request, so that it can be recognised when it comes again.
-pub(crate) const REQUEST_ID: &str = "berth-request-id";
 
 /// [`Routes`] with the above around it.
 #[derive(Clone)]
@@ -152,7 +150,10 @@ impl Call {
     fn authorize(&mut self, request: &mut Request<Body>) -> Result<(), CallError> {
         // Probes and descriptions are for anybody, whatever it shows.
         let Some(role) = self.method.role else { return Ok(()) };
-        let caller = self.state.auth.authenticate(self.peer.as_deref(), request.headers())?;
+        let caller = self
+            .state
+            .auth
+            .authenticate(self.peer.as_deref().map(|peer| &peer.identity), request.headers())?;
         let allowed = caller.check(role);
         if self.method.effect != Effect::Reads
             && let Some(changes) = self.state.audit.changes()
@@ -222,9 +223,9 @@ impl Call {
             return Ok(self.refuse(CallError::Broken));
         };
         let (user, id) = (caller.user.clone(), Arc::from(id));
-        let name = Name { user, method: self.method.path, id };
+        let name = RequestName { user, method: self.method.path, id };
         let (state, limit) = (self.state.clone(), self.state.max_message_bytes(self.method.path));
-        let answering = idempotency::answer_once(&state.answers, name, routes, request, limit);
+        let answering = idempotency::answer_once(&state.responses, name, routes, request, limit);
         match within(self.until, answering).await {
             Some(Ok(answered)) => {
                 if answered.is_replayed {
@@ -243,7 +244,7 @@ impl Call {
         let waited = now.saturating_duration_since(self.arrived);
         self.state.admission.enter(self.method.lane, now, waited, self.until)?;
         match &self.changes {
-            Some(changes) if self.method.effect == Effect::Changes => changes.begin(),
+            Some(changes) if self.method.effect == Effect::Changes => Ok(changes.begin()?),
             // Its handler says whether it does.
             Some(_) | None => Ok(()),
         }
@@ -333,8 +334,9 @@ fn in_callers_terms(
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::config::policy::Profiles;
-    use crate::grpc::{Limits, routes};
+    use crate::grpc::routes;
+    use crate::policy::Profiles;
+    use crate::service::Limits;
     use axum::body::Bytes;
     use berth_engine::{Cluster, Delta, TieBreak};
     use berth_proto::berth_v1::{BatchEntry, PlaceBatchRequest};

@@ -9,16 +9,13 @@ use berth_proto::grpcplugin::{BestOptionsResponse, Option as WireOption};
 use prost::bytes::Bytes;
 use tonic::{Response, Status};
 
-use super::State;
-use super::deadline::{Cancel, Deadline};
-use super::status::{CallError, presentable};
 use crate::clock;
-use crate::expander::offer::{self, Offer, ReadError};
+use crate::escape::presentable;
+use crate::expander::offer::{self, Offer};
 use crate::expander::{Best, World};
+use crate::service::{CallError, Cancel, Deadline, State};
 pub(crate) use service::ExpanderService;
 
-/// Least bound on a message of this service (S-CAE-3): a request holds every pending pod of every option.
-pub(crate) const MIN_MESSAGE_BYTES: usize = 128 << 20;
 /// How long cluster-autoscaler waits (S-CAE-3); for callers that do not say.
 const USUAL_TIMEOUT: Duration = Duration::from_secs(5);
 /// Of the time that is left, what is kept for the strategies behind one that takes too long, and for the way back.
@@ -33,7 +30,7 @@ async fn best_options(
     state: Arc<State>,
     request: tonic::Request<Bytes>,
 ) -> Result<Response<BestOptionsResponse>, Status> {
-    let (deadline, shared) = (Deadline::of(&request), state.clone());
+    let (deadline, shared) = (Deadline::of(request.extensions()), state.clone());
     let now = clock::now();
     let (patience, last_call) = (until(deadline, now, MARGIN), until(deadline, now, LAST_MARGIN));
     let request = request.into_inner();
@@ -71,15 +68,6 @@ fn choose(
     let options = best.iter().enumerate();
     let options = options.map(|(rank, best)| option(best, &offers[best.index], rank));
     Ok(BestOptionsResponse { options: options.collect() })
-}
-
-impl From<ReadError> for CallError {
-    fn from(error: ReadError) -> CallError {
-        match error {
-            ReadError::Malformed(reason) => CallError::Undecodable { reason },
-            ReadError::TooMany { what, limit } => CallError::TooMany { what, limit },
-        }
-    }
 }
 
 /// The option as cluster-autoscaler reads it back: of all this only the id counts (S-CAE-4), so the pods stay here.

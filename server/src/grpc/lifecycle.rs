@@ -12,16 +12,10 @@ use prost::Message;
 use tokio_stream::wrappers::ReceiverStream;
 use tonic::{Request, Response, Status, Streaming};
 
-use super::State;
-use super::deadline::Deadline;
-use super::status::CallError;
-use crate::auth::{Access, Role};
-use crate::clock;
+use super::parts;
 use crate::ledger::{GrantError, Grants};
 use crate::lifecycle::each_function;
-
-/// A request of more than this many bytes leaves the reactor.
-const MAX_INLINE_BYTES: usize = 64 << 10;
+use crate::service::{State, lifecycle as service};
 
 pub(crate) struct LifecycleHandler {
     state: Arc<State>,
@@ -32,7 +26,7 @@ impl LifecycleHandler {
         LifecycleHandler { state }
     }
 
-    /// A function of its request alone.
+    /// Answers a function of its request alone.
     async fn decide<Question, Answer>(
         &self,
         request: Request<Question>,
@@ -42,18 +36,11 @@ impl LifecycleHandler {
         Question: Message + 'static,
         Answer: Send + 'static,
     {
-        let deadline = Deadline::of(&request);
-        let question = request.into_inner();
-        let answer = if question.encoded_len() <= MAX_INLINE_BYTES {
-            function(&question)
-        } else {
-            self.state.pool.run(deadline, move |_| function(&question)).await?
-        };
-        Ok(Response::new(answer.map_err(CallError::from)?))
+        let (call, question) = parts(request);
+        Ok(Response::new(service::decide(&self.state, &call, question, function).await?))
     }
 
-    /// A question to the ledger, which may wait for the disk. A change that has begun is made even if nobody waits for the
-    /// answer any more.
+    /// Asks the ledger, which may wait for the disk.
     async fn keep<Question, Answer>(
         &self,
         request: Request<Question>,
@@ -63,27 +50,8 @@ impl LifecycleHandler {
         Question: Send + 'static,
         Answer: Send + 'static,
     {
-        let (deadline, grants) = (Deadline::of(&request), self.state.grants.clone());
-        let question = request.into_inner();
-        let answer = self
-            .state
-            .ledger_pool
-            .run(deadline, move |_| method(&grants, &question, clock::unix_seconds()))
-            .await?;
-        Ok(Response::new(answer.map_err(CallError::from)?))
-    }
-}
-
-/// The identity event that releases a name whose process may be running.
-const FORCE_DELETED: &str = "ForceDeletedByUser";
-/// The fence event that breaks an attachment which is not in the ledger.
-const BREAK_ATTACHMENT: &str = "BreakAttachment";
-
-/// What releases or breaks something by force is an administrator's to say.
-fn check_force<T>(request: &Request<T>, is_force: bool) -> Result<(), CallError> {
-    match is_force {
-        true => Access::of(request.extensions()).caller().check(Role::Admin),
-        false => Ok(()),
+        let (call, question) = parts(request);
+        Ok(Response::new(service::keep(&self.state, &call, question, method).await?))
     }
 }
 
@@ -123,25 +91,25 @@ macro_rules! handlers {
                 &self,
                 request: Request<Streaming<wire::EvaluatePodsRequest>>,
             ) -> Result<Response<Self::EvaluatePodsStream>, Status> {
-                let deadline = Deadline::of(&request);
-                let answers = evaluate::serve(self.state.clone(), request.into_inner(), deadline);
-                Ok(Response::new(answers))
+                let (call, requests) = parts(request);
+                Ok(Response::new(evaluate::serve(self.state.clone(), requests, call.deadline)))
             }
 
             async fn record_identity_event(
                 &self,
                 request: Request<wire::RecordIdentityEventRequest>,
             ) -> Result<Response<wire::RecordIdentityEventResponse>, Status> {
-                check_force(&request, request.get_ref().r#type == FORCE_DELETED)?;
-                self.keep(request, Grants::record_identity_event).await
+                let (call, request) = parts(request);
+                let response = service::record_identity_event(&self.state, &call, request);
+                Ok(Response::new(response.await?))
             }
 
             async fn advance_fence(
                 &self,
                 request: Request<wire::AdvanceFenceRequest>,
             ) -> Result<Response<wire::AdvanceFenceResponse>, Status> {
-                check_force(&request, request.get_ref().r#type == BREAK_ATTACHMENT)?;
-                self.keep(request, Grants::advance_fence).await
+                let (call, request) = parts(request);
+                Ok(Response::new(service::advance_fence(&self.state, &call, request).await?))
             }
 
             $(async fn $function(

@@ -9,7 +9,7 @@ use axum::http::header::{ACCEPT, CONTENT_TYPE, HeaderMap, HeaderValue, VARY};
 use axum::response::Response;
 
 use crate::clock;
-use crate::grpc::State;
+use crate::service::State;
 use crate::telemetry::{protobuf, text};
 
 #[derive(Copy, Clone, Debug, PartialEq, Eq)]

@@ -6,7 +6,7 @@ use axum::extract::{Request, State as Shared};
 use axum::middleware::Next;
 use axum::response::Response;
 
-use crate::grpc::State;
+use crate::service::State;
 
 /// The names of spans, by path: closed, for they come from outside.
 const NAMES: [(&str, &str); 5] = [

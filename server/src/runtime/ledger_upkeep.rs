@@ -1,23 +1,23 @@
-//! A ledger that failed is tried again by itself: callers that were refused may not come back, and a full disk passes.
+//! Retries of a failed ledger: callers that were refused may not come back, and a full disk passes.
 
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use tokio::task::JoinHandle;
 
-use crate::grpc::{Deadline, State};
+use crate::service::{Deadline, State};
 
-/// From one attempt to the next.
+/// Interval between two attempts.
 const RETRY: Duration = Duration::from_secs(5);
 
-/// The attempt that was made last.
+/// The last attempt.
 #[derive(Default)]
 pub(super) struct LedgerUpkeep {
     last: Option<(Instant, JoinHandle<()>)>,
 }
 
 impl LedgerUpkeep {
-    /// Tells the metrics how the ledger is, and begins an attempt where one is due. Never waits.
+    /// Updates the metrics, and begins an attempt if one is due. Never waits.
     pub(super) fn run(&mut self, state: &Arc<State>, now: Instant) {
         let is_faulty = state.grants.fault().is_some();
         state.metrics.ledger().set_available(!is_faulty);

@@ -123,9 +123,7 @@ async fn attempt(
     // Without outcomes the tickets fail as they are dropped, and give back what room they may have taken.
     let Ok(outcomes) = decided else {
         tickets.iter_mut().for_each(Ticket::placed);
-        return tracing::error!(
-            "an attempt ended by an error of its own; its pods are tried again"
-        );
+        return tracing::error!("an attempt crashed; its pods are retried");
     };
     let n_pods = u32::try_from(tickets.len()).unwrap_or(u32::MAX);
     let each = clock::now().saturating_duration_since(began) / n_pods;
@@ -199,8 +197,6 @@ fn carry_out(shared: &Arc<Shared>, mut ticket: Ticket, outcome: Outcome, work: &
 
 fn log_panic(ended: Result<(), tokio::task::JoinError>) {
     if ended.is_err_and(|error| error.is_panic()) {
-        tracing::error!(
-            "a task of the scheduler ended by an error of its own; its pod is tried again"
-        );
+        tracing::error!("a scheduler task crashed; its pod is retried");
     }
 }

@@ -17,7 +17,7 @@ use crate::apiserver::event::Recorder;
 use crate::apiserver::lease::Leadership;
 use crate::clock;
 use crate::feed::kube::Resource;
-use crate::grpc::State;
+use crate::service::State;
 use crate::telemetry::ScheduleCounts;
 
 /// Writes about pods that were not placed, at a time.

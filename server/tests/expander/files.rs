@@ -5,10 +5,11 @@ use std::process::Command;
 
 use berth_proto::grpcplugin::BestOptionsRequest;
 use berth_server::auth::Role;
-use berth_server::config::document::{self, Value};
-use berth_server::config::{Config, TlsFiles};
+use berth_server::config::Config;
+use berth_server::document::tree::{self as document, Value};
 use berth_server::expander::Expander;
-use berth_server::expander::priority::PrioritySource;
+use berth_server::expander::priorities::PrioritySource;
+use berth_server::net::TlsFiles;
 use berth_server::runtime::ServerOptions;
 use tonic::transport::{Certificate, ClientTlsConfig, Endpoint};
 

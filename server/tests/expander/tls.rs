@@ -5,7 +5,8 @@ use std::net::SocketAddr;
 use berth_client::{Client, Credentials};
 use berth_proto::grpcplugin::BestOptionsRequest;
 use berth_proto::grpcplugin::expander_client::ExpanderClient;
-use berth_server::config::TlsFiles;
+use berth_server::net::ListenError;
+use berth_server::net::TlsFiles;
 use berth_server::runtime::{Server, ServerOptions, StartError};
 use tonic_reflection::pb::v1::ServerReflectionRequest;
 use tonic_reflection::pb::v1::server_reflection_client::ServerReflectionClient;
@@ -69,7 +70,7 @@ async fn a_certificate_is_no_leave_to_listen_anywhere() {
     let http = ServerOptions { http_address: anywhere, ..ServerOptions::default() };
     for refused in [grpc.clone(), ServerOptions { tls: None, ..grpc.clone() }, http] {
         let error = Server::start(refused).await.err().unwrap();
-        assert!(matches!(error, StartError::Insecure { .. }), "{error}");
+        assert!(matches!(error, StartError::Listen(ListenError::Insecure { .. })), "{error}");
     }
     let allowed = ServerOptions { insecure: true, ..grpc };
     let mut world = World::with(allowed, Some(&identity)).await;

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use berth_server::config::ExtenderOptions;
+use berth_server::extender::ExtenderOptions;
 use berth_server::runtime::{Server, ServerOptions};
 use serde_json::{Value, json};
 use tokio::io::AsyncWriteExt as _;

@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use berth_engine::PodView;
 use berth_fake_apiserver::{FakeApiServer, Options};
-use berth_server::feed::kube::KubeFeed;
+use berth_server::feed::kube::{KubeFeed, Pace};
 use berth_server::runtime::{Server, ServerOptions};
 use serde_json::{Value, json};
 
@@ -36,7 +36,7 @@ async fn start_with(options: ServerOptions, pods: &[&str]) -> Bound {
     let config = kube::Config::new(api.url().parse().unwrap());
     let client = kube::Client::try_from(config).unwrap();
     let server = Server::start(options).await.unwrap();
-    let feed = KubeFeed::start(client, &server, None);
+    let feed = server.start_kube_feed(Pace::default(), client, None);
     let is_fed = || {
         let snapshot = server.cluster().snapshot();
         server.freshness().check_decidable().is_ok() && snapshot.n_pending() == pods.len()

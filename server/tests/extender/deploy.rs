@@ -2,8 +2,8 @@
 
 use std::path::{Path, PathBuf};
 
-use berth_server::config::policy::{Profiles, decode_text};
 use berth_server::config::{Config, Overrides};
+use berth_server::policy::{Profiles, decode_text};
 
 fn deploy(name: &str) -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("../deploy/extender").join(name)

@@ -2,7 +2,7 @@
 
 use berth_engine::{ClusterState, TieBreak};
 use berth_proto::core_v1;
-use berth_server::config::ExtenderOptions;
+use berth_server::extender::ExtenderOptions;
 use berth_server::runtime::{Server, ServerOptions};
 use serde_json::{Value, json};
 

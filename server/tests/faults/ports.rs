@@ -14,12 +14,12 @@ fn a_port_in_use_is_named_and_nothing_is_left_behind() {
         (
             &*held,
             "127.0.0.1:0",
-            format!("cannot listen for gRPC on `{held}`: something listens there already"),
+            format!("cannot listen for gRPC on `{held}`: the address is already in use"),
         ),
         (
             "127.0.0.1:0",
             &*held,
-            format!("cannot listen for HTTP on `{held}`: something listens there already"),
+            format!("cannot listen for HTTP on `{held}`: the address is already in use"),
         ),
         (&*held, &*held, format!("gRPC and HTTP cannot both listen on `{held}`")),
         ("192.0.2.1:7", "127.0.0.1:0", "192.0.2.1:7".to_owned()),

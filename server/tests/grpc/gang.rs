@@ -8,7 +8,7 @@ use berth_proto::berth_v1::{
     BatchEntry, Gang, PlaceBatchRequest, PlaceBatchResponse, PlaceMode, PreemptOptions, decision,
 };
 use berth_proto::core_v1::Pod;
-use berth_server::config::policy::Profiles;
+use berth_server::policy::Profiles;
 use berth_server::runtime::ServerOptions;
 use serde_json::json;
 use tonic::{Code, Status};

@@ -8,7 +8,7 @@ use berth_proto::berth_v1::{
     ExplainRequest, PlaceBatchRequest, PlaceBatchResponse, PlaceMode, PlaceRequest, TieBreak,
     TieBreakRule, decision,
 };
-use berth_server::config::policy::Profiles;
+use berth_server::policy::Profiles;
 use berth_server::runtime::{Limits, ServerOptions};
 use serde_json::json;
 use tonic::{Code, Request};

@@ -192,11 +192,11 @@ async fn a_busy_port_is_named() {
     let (grpc, http) = (world.server.grpc_address(), world.server.http_address());
     assert_eq!(
         start_error(ServerOptions { grpc_address: grpc, ..options() }).await,
-        format!("cannot listen for gRPC on `{grpc}`: something listens there already")
+        format!("cannot listen for gRPC on `{grpc}`: the address is already in use")
     );
     assert_eq!(
         start_error(ServerOptions { http_address: http, ..options() }).await,
-        format!("cannot listen for HTTP on `{http}`: something listens there already")
+        format!("cannot listen for HTTP on `{http}`: the address is already in use")
     );
 }
 

@@ -162,7 +162,7 @@ fn what_cannot_be_is_one_line_and_a_status() {
         run(&["--grpc-address", &taken, "--http-address", "127.0.0.1:0"]),
         (
             Some(1),
-            format!("berth: cannot listen for gRPC on `{taken}`: something listens there already")
+            format!("berth: cannot listen for gRPC on `{taken}`: the address is already in use")
         )
     );
     let open = run(&["--http-address", "127.0.0.1:0", "--grpc-address", "0.0.0.0:0"]);

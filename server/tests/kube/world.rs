@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 
 use berth_fake_apiserver::{FakeApiServer, Options, Store};
 use berth_server::apiserver::connect;
-use berth_server::config::KubeOptions;
+use berth_server::apiserver::KubeOptions;
 use berth_server::feed::kube::{KubeFeed, Observer, Pace};
 use berth_server::runtime::{Server, ServerOptions};
 use serde_json::{Value, json};
@@ -72,7 +72,7 @@ pub(crate) async fn fed_by(
         KubeOptions { kubeconfig: Some(file.path().to_owned()), ..KubeOptions::default() };
     let client = connect(&options).await.unwrap();
     let server = Server::start(ServerOptions::default()).await.unwrap();
-    let feed = KubeFeed::start_at(pace(), client, &server, observer);
+    let feed = server.start_kube_feed(pace(), client, observer);
     (server, feed)
 }
 

@@ -8,8 +8,10 @@ use berth_proto::berth_v1::{
     ListNodesRequest, PlaceMode, PlaceRequest, SessionServiceCloseRequest,
     SessionServiceOpenRequest,
 };
+use berth_server::audit::{AuditOptions, AuditTarget};
+use berth_server::auth::AuthOptions;
 use berth_server::auth::{Role, RoleBinding};
-use berth_server::config::{AuditOptions, AuditTarget, AuthOptions, TlsFiles};
+use berth_server::net::TlsFiles;
 use berth_server::runtime::{Server, ServerOptions};
 use serde_json::Value;
 use tonic::Code;
@@ -62,7 +64,7 @@ async fn who_shows_nothing_reads_and_does_nothing_else() {
         // Who is known is not anonymous besides.
         let status = call(&world.channel, path, Some("Bearer token-of-nobody")).await;
         assert_eq!(status.code(), Code::PermissionDenied, "{path}: {status:?}");
-        assert!(status.message().starts_with("`nobody` may not do this"), "{status:?}");
+        assert!(status.message().starts_with("permission denied: user `nobody` "), "{status:?}");
     }
 }
 

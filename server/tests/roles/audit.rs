@@ -6,7 +6,7 @@ use berth_proto::berth_v1::{
     PreemptRequest, SessionServiceCommitRequest, SessionServiceOpenRequest, SyncRequest,
     sync_request,
 };
-use berth_server::config::{AuditOptions, AuditTarget};
+use berth_server::audit::{AuditOptions, AuditTarget};
 use berth_server::runtime::{Server, ServerOptions, StartError};
 use serde_json::{Value, json};
 use tonic::{Code, Request};

@@ -2,7 +2,7 @@
 
 use std::path::PathBuf;
 
-use berth_server::config::TlsFiles;
+use berth_server::net::TlsFiles;
 use rcgen::{
     BasicConstraints, CertificateParams, DistinguishedName, DnType, ExtendedKeyUsagePurpose, IsCa,
     Issuer, KeyPair, date_time_ymd,

@@ -55,7 +55,7 @@ async fn every_route_takes_its_role() {
                 continue;
             }
             assert_eq!(reply.status, 403, "{route} by {has}");
-            let expected = format!("`{has}` may not do this: it needs the role `scheduler`\n");
+            let expected = format!("permission denied: user `{has}` needs the role `scheduler`\n");
             assert_eq!(reply.body, expected);
         }
         let reply = ask(address, route, "Authorization: Bearer token-of-nobody\r\n").await;

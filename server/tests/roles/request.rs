@@ -72,7 +72,7 @@ async fn a_stream_is_asked_message_by_message() {
     }
     let denied = PlaceError {
         code: Code::PermissionDenied as i32,
-        message: "`reader` may not do this: it needs the role `scheduler`".to_owned(),
+        message: "permission denied: user `reader` needs the role `scheduler`".to_owned(),
         field: String::new(),
     };
     assert_eq!(errors, [None, Some(denied), None]);

@@ -58,7 +58,7 @@ async fn another_users_session_looks_as_if_it_were_not_there() {
         let status = answer.expect_err(method);
         assert_eq!(status.code(), Code::NotFound, "{method}: {status:?}");
         let unknown =
-            format!("there is no session `{id}`: it was never opened, was closed or has expired");
+            format!("session `{id}` not found: it was never opened, was closed or has expired");
         assert_eq!(status.message(), unknown, "{method}");
     }
     // Neither was it closed by the last of them.

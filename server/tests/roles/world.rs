@@ -14,8 +14,8 @@ use berth_proto::berth_v1::preemption_service_client::PreemptionServiceClient;
 use berth_proto::berth_v1::session_service_client::SessionServiceClient;
 use berth_proto::berth_v1::{ApplyRequest, ApplyResponse, Delta, PlaceMode, PlaceRequest};
 use berth_proto::core_v1::{Node, Pod};
+use berth_server::auth::AuthOptions;
 use berth_server::auth::Role;
-use berth_server::config::AuthOptions;
 use berth_server::runtime::{Server, ServerOptions};
 use http_body::Body as _;
 use serde_json::{Value, json};
@@ -177,7 +177,7 @@ pub(crate) async fn try_call(
 /// Refused for want of a role: the code, the text and the details say so.
 pub(crate) fn check_denied(status: &Status, user: &str, role: Role) {
     assert_eq!(status.code(), Code::PermissionDenied, "{status:?}");
-    let text = format!("`{user}` may not do this: it needs the role `{role}`");
+    let text = format!("permission denied: user `{user}` needs the role `{role}`");
     assert_eq!(status.message(), text);
     let details = status.get_error_details();
     let info = details.error_info().unwrap();
@@ -188,7 +188,7 @@ pub(crate) fn check_denied(status: &Status, user: &str, role: Role) {
 /// Refused because it is not known who calls; the text says what to send.
 pub(crate) fn check_unauthenticated(status: &Status, expected: &str) {
     assert_eq!(status.code(), Code::Unauthenticated, "{status:?}");
-    assert!(status.message().starts_with("who calls is not known: "), "{status:?}");
+    assert!(status.message().starts_with("authentication required: "), "{status:?}");
     assert!(status.message().contains(expected), "{status:?}");
     assert_eq!(status.get_error_details().error_info().unwrap().reason, "UNAUTHENTICATED");
 }

@@ -6,9 +6,9 @@ use berth_engine::{Policy, PolicySpec};
 use berth_fake_apiserver::{FakeApiServer, Options};
 use berth_server::apiserver;
 use berth_server::apiserver::lease::LeaseOptions;
-use berth_server::config::kube::KubeOptions;
-use berth_server::config::policy::Profiles;
+use berth_server::apiserver::KubeOptions;
 use berth_server::feed::kube::{KubeFeed, Pace};
+use berth_server::policy::Profiles;
 use berth_server::runtime::{Server, ServerOptions};
 use berth_server::scheduler::backoff::Backoff;
 use berth_server::scheduler::queue::QueueOptions;
@@ -144,13 +144,13 @@ impl World {
             ServerOptions { profiles, awaits_files: true, ..ServerOptions::default() };
         let server = Server::start(options_of_server).await.expect("a server");
         let client = self.client().await;
-        let scheduler = Scheduler::start(client.clone(), &server, options);
+        let scheduler = server.start_scheduler(client.clone(), options);
         let pace = Pace {
             first_wait: Duration::from_millis(10),
             longest_wait: Duration::from_millis(200),
             ..Pace::default()
         };
-        let feed = KubeFeed::start_at(pace, client, &server, Some(scheduler.observer()));
+        let feed = server.start_kube_feed(pace, client, Some(scheduler.observer()));
         Instance { server, scheduler, _feed: feed }
     }
 

@@ -3,8 +3,9 @@
 use std::fs;
 use std::net::SocketAddr;
 
+use berth_server::auth::AuthOptions;
 use berth_server::auth::{Role, RoleBinding};
-use berth_server::config::{AuthOptions, TlsFiles};
+use berth_server::net::{ListenError, TlsFiles};
 use berth_server::runtime::{Server, ServerOptions, StartError};
 
 use crate::authority::Authority;
@@ -47,7 +48,7 @@ async fn beyond_loopback_tls_and_authentication_are_needed() {
             (&Some(identity.clone()), &nobody, ["`--tls-client-ca-file`", "`--token-file`"]),
         ] {
             let error = Server::start(options(tls, auth)).await.err().unwrap();
-            assert!(matches!(error, StartError::Insecure { .. }), "{error}");
+            assert!(matches!(error, StartError::Listen(ListenError::Insecure { .. })), "{error}");
             let error = error.to_string();
             let start = format!("refusing to listen for {protocol} on `0.0.0.0:0`: ");
             assert!(error.starts_with(&start), "{error}");

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use berth_client::{Client, Credentials};
-use berth_server::config::TlsFiles;
+use berth_server::net::TlsFiles;
 use berth_server::runtime::{Server, ServerOptions};
 use rustls::pki_types::{CertificateDer, ServerName};
 use rustls::{ClientConfig, RootCertStore};

@@ -16,14 +16,14 @@ use berth_proto::core_v1::{self, Node};
 use super::Counts;
 use crate::cli::what_if::Change;
 use crate::cli::{CliError, pods};
-use crate::config::policy::Profiles;
 use crate::feed::file::{self, LoadReport, Located, Location, Refused};
 use crate::feed::{FeedError, object_name};
-use crate::grpc::autoscaler::{drain, headroom};
-use crate::grpc::convert::{self, Mode};
-use crate::grpc::placement::entries::{self, Compiled, Terms};
-use crate::grpc::placement::gang;
-use crate::grpc::status::CallError;
+use crate::policy::Profiles;
+use crate::service::CallError;
+use crate::service::autoscaler::{drain, headroom};
+use crate::service::convert::{self, Mode};
+use crate::service::placement::entries::{self, Compiled, Terms};
+use crate::service::placement::gang;
 
 /// A cluster of this process alone.
 pub(in crate::cli) struct Local {

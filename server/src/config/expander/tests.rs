@@ -1,11 +1,13 @@
 use super::*;
-use crate::config;
+use crate::document::{self, decode::Reader};
+use crate::expander::pattern::Pattern;
+use crate::expander::priorities::Priorities;
 
 fn read(text: &str) -> Result<ExpanderSection, String> {
-    let document = config::parse("berth.yaml", text).map_err(|error| error.to_string())?;
+    let document = document::parse("berth.yaml", text).map_err(|error| error.to_string())?;
     let reader = Reader::default();
     let read = section(reader.root(&document), Path::new("/etc/berth"));
-    config::located("berth.yaml", &document, reader.into_problems())
+    document::located("berth.yaml", &document, reader.into_problems())
         .map_err(|error| error.to_string())?;
     Ok(read.unwrap())
 }
@@ -28,7 +30,7 @@ prices:
 
 #[test]
 fn a_whole_section_is_read() {
-    let config = ExpanderConfig::resolve(&[], Some(&read(WHOLE).unwrap())).unwrap();
+    let config = resolve(&[], Some(&read(WHOLE).unwrap())).unwrap();
     assert_eq!(config.strategies, [Strategy::Priority, Strategy::Price, Strategy::LeastWaste]);
     let pattern = |text| Pattern::new(text).unwrap();
     let levels = vec![(50, vec![pattern(".*spot.*")]), (10, vec![pattern(".*")])];
@@ -39,7 +41,7 @@ fn a_whole_section_is_read() {
     assert_eq!(prices.nodes.len(), 2);
     assert_eq!(prices.nodes[0].labels["tier"], "1");
     assert_eq!(prices.nodes[1].per_hour, 0.192);
-    assert_eq!(ExpanderConfig::resolve(&[], None).unwrap(), ExpanderConfig::default());
+    assert_eq!(resolve(&[], None).unwrap(), ExpanderConfig::default());
 }
 
 #[test]
@@ -76,39 +78,11 @@ fn every_mistake_has_its_line() {
 fn a_chain_has_what_its_strategies_need() {
     let section = read("priorities: {1: [a]}").unwrap();
     let refusal = |flag: &[Strategy], section: Option<&ExpanderSection>| {
-        ExpanderConfig::resolve(flag, section).unwrap_err().to_string()
+        resolve(flag, section).unwrap_err().to_string()
     };
     let priority = [Strategy::Priority];
-    assert!(ExpanderConfig::resolve(&priority, Some(&section)).is_ok());
+    assert!(resolve(&priority, Some(&section)).is_ok());
     assert!(refusal(&priority, None).starts_with("--expander: `priority` needs `priorities`"));
     assert!(refusal(&[Strategy::Price], Some(&section)).contains("needs `prices`"));
     assert!(refusal(&[Strategy::Berth, Strategy::Berth], None).contains("named twice"));
-}
-
-#[test]
-fn a_file_of_priorities_may_be_the_configmap_or_its_key() {
-    let directory = tempfile::tempdir().unwrap();
-    let path = directory.path().join("priorities.yaml");
-    let read = |text: &str| {
-        std::fs::write(&path, text).unwrap();
-        read_priorities(&path).map_err(|error| error.to_string())
-    };
-    let config_map = "apiVersion: v1\nkind: ConfigMap\nmetadata: {name: cluster-autoscaler-priority-expander}\ndata:\n  priorities: |-\n    10:\n      - .*t2.*\n    50:\n      - .*m4.*\n";
-    let plain = "10:\n  - .*t2.*\n50:\n  - .*m4.*\n";
-    assert_eq!(read(config_map).unwrap(), read(plain).unwrap());
-    assert_eq!(read(plain).unwrap().levels.len(), 2);
-    for (text, expected) in [
-        ("", "the document is empty"),
-        ("10: [a]\n10: [b]\n", "line 2: `10` is given twice"),
-        ("10: ['(']", "line 1: `10[0]`: `(` is not a regular expression"),
-        ("kind: Secret\napiVersion: v1\n", "expected `ConfigMap` of `v1`, got `Secret` of `v1`"),
-        ("kind: ConfigMap\napiVersion: v1\n", "has no `data.priorities`"),
-        (
-            "kind: ConfigMap\napiVersion: v1\ndata:\n  priorities: |\n    1: [a]\n    x: [b]\n",
-            "(data.priorities)` line 2: `x`",
-        ),
-    ] {
-        let error = read(text).unwrap_err();
-        assert!(error.contains(expected), "{text}: {error}");
-    }
 }

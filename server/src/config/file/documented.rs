@@ -124,7 +124,7 @@ fn every_field_is_documented_and_the_example_has_them() {
     let page = page();
     let (_, example) = page.split_once("```yaml\n").unwrap();
     let (example, _) = example.split_once("```").unwrap();
-    let document = super::super::parse("docs/configuration.md", example).unwrap();
+    let document = crate::document::parse("docs/configuration.md", example).unwrap();
     let reader = Reader::default();
     reader.root(&document).object(|fields| fields_of(fields, Path::new("/etc/berth")));
     let read: BTreeSet<String> = reader.asked().into_iter().collect();

@@ -14,7 +14,7 @@ use super::resource::Resource;
 use super::told::{Change, Told, Who};
 use super::watches::Watches;
 use crate::clock;
-use crate::grpc::{LONG_BATCH, State};
+use crate::feed::{FeedSink, LONG_BATCH};
 
 /// Most changes of one generation.
 pub(super) const MAX_BATCH: usize = 1_024;
@@ -36,7 +36,7 @@ pub(super) enum Message {
 }
 
 pub(super) struct Applier {
-    state: Arc<State>,
+    sink: FeedSink,
     watches: Arc<Watches>,
     observer: Option<Arc<dyn Observer>>,
     /// Asks the pods' watch to list them again.
@@ -59,13 +59,13 @@ struct Noted {
 
 impl Applier {
     pub(super) fn new(
-        state: Arc<State>,
+        sink: FeedSink,
         watches: Arc<Watches>,
         observer: Option<Arc<dyn Observer>>,
         relist_pods: Arc<Notify>,
     ) -> Applier {
         Applier {
-            state,
+            sink,
             watches,
             observer,
             relist_pods,
@@ -121,8 +121,8 @@ impl Applier {
     }
 
     fn refuse(&mut self, who: &Who, error: &ModelError) {
-        self.state.metrics.count_deltas(0, 1);
-        self.state.metrics.feed().kind(who.resource().kind()).count_refused();
+        self.sink.metrics.count_deltas(0, 1);
+        self.sink.metrics.feed().kind(who.resource().kind()).count_refused();
         if let Some(line) = self.refusals.note(who, error, clock::now()) {
             tracing::warn!("{line}");
         }
@@ -133,24 +133,24 @@ impl Applier {
         let (deltas, origins) =
             (std::mem::take(&mut self.deltas), std::mem::take(&mut self.origins));
         let told = std::mem::take(&mut self.told);
-        let before = self.observer.is_some().then(|| self.state.cluster.snapshot());
+        let before = self.observer.is_some().then(|| self.sink.cluster.snapshot());
         if !deltas.is_empty() {
             self.apply(deltas, &origins, &told);
         }
         if let (Some(observer), Some(before)) = (&self.observer, before) {
-            let after = self.state.cluster.snapshot();
+            let after = self.sink.cluster.snapshot();
             observe(&**observer, &told, &before, &after);
         }
     }
 
     fn apply(&mut self, deltas: Vec<Delta>, origins: &[usize], told: &[Noted]) {
         let n_deltas = deltas.len();
-        let state = self.state.clone();
-        let _busy = (n_deltas >= LONG_BATCH).then(|| state.long_write());
-        let n_contradictions = state.cluster.snapshot().n_contradictions();
-        let rejected = state.cluster.apply(deltas).rejected;
-        let is_contradicted = state.cluster.snapshot().n_contradictions() > n_contradictions;
-        state.metrics.count_deltas(n_deltas.saturating_sub(rejected.len()), 0);
+        let sink = self.sink.clone();
+        let _busy = (n_deltas >= LONG_BATCH).then(|| sink.long_writes.begin());
+        let n_contradictions = sink.cluster.snapshot().n_contradictions();
+        let rejected = sink.cluster.apply(deltas).rejected;
+        let is_contradicted = sink.cluster.snapshot().n_contradictions() > n_contradictions;
+        sink.metrics.count_deltas(n_deltas.saturating_sub(rejected.len()), 0);
         let mut again = Vec::new();
         for rejected in rejected {
             let noted = origins.get(rejected.index).and_then(|&origin| told.get(origin));
@@ -169,20 +169,20 @@ impl Applier {
             }
         }
         if !again.is_empty() {
-            drop(state.cluster.apply(again));
+            drop(sink.cluster.apply(again));
         }
     }
 
     /// A list is in: what it did not hold goes.
     fn finish(&mut self, listing: &Listing) {
         let resource = listing.resource();
-        let cluster = self.state.cluster.clone();
+        let cluster = self.sink.cluster.clone();
         let gone = listing.gone(&cluster);
         if !gone.is_empty() {
-            let state = self.state.clone();
-            let _busy = (gone.len() >= LONG_BATCH).then(|| state.long_write());
+            let sink = self.sink.clone();
+            let _busy = (gone.len() >= LONG_BATCH).then(|| sink.long_writes.begin());
             cluster.apply(gone.iter().map(|gone| gone.delta.clone()).collect());
-            state.metrics.count_deltas(gone.len(), 0);
+            sink.metrics.count_deltas(gone.len(), 0);
         }
         if resource == Resource::Pods {
             // Every pod was told anew, and counted.
@@ -202,8 +202,8 @@ impl Applier {
 
     fn complete(&self, resource: Resource, is_absent: bool) {
         if self.watches.note_listed(resource, is_absent) {
-            self.state.freshness.note_applied();
-            let snapshot = self.state.cluster.snapshot();
+            self.sink.freshness.note_applied();
+            let snapshot = self.sink.cluster.snapshot();
             tracing::info!(
                 nodes = snapshot.n_nodes(),
                 pods = snapshot.n_pods(),

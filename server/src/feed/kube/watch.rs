@@ -24,7 +24,7 @@ use super::resource::Resource;
 use super::told::{Change, Told};
 use super::watches::Watches;
 use crate::clock;
-use crate::grpc::State;
+use crate::feed::FeedSink;
 use crate::telemetry::{FeedEvent, KindCounts};
 
 /// So many failures in a row before a warning: one or two are everyday life.
@@ -33,7 +33,7 @@ const FAILURES_BEFORE_WARNING: u32 = 3;
 pub(super) struct Watcher {
     pub(super) resource: Resource,
     pub(super) requests: Requests,
-    pub(super) state: Arc<State>,
+    pub(super) sink: FeedSink,
     pub(super) watches: Arc<Watches>,
     pub(super) messages: mpsc::Sender<Message>,
     pub(super) pace: Pace,
@@ -200,7 +200,7 @@ impl Watcher {
             let version = self.list_in_pages(position).await?;
             return self.watch(version, position).await;
         }
-        let listing = Listing::begin(&self.state.cluster, self.resource);
+        let listing = Listing::begin(&self.sink.cluster, self.resource);
         let target = self.resource.streaming_list(self.pace.watch_seconds());
         let streamed = self.follow(&target, position, Some(listing)).await;
         match streamed {
@@ -220,7 +220,7 @@ impl Watcher {
 
     /// Gives the version to watch from.
     async fn list_in_pages(&self, position: &mut Position) -> Result<u64, Failure> {
-        let mut listing = Listing::begin(&self.state.cluster, self.resource);
+        let mut listing = Listing::begin(&self.sink.cluster, self.resource);
         let mut token = String::new();
         let mut listed_at = None;
         loop {
@@ -231,7 +231,7 @@ impl Watcher {
             let version = *listed_at.get_or_insert(page.version()?);
             for item in page.items() {
                 match Told::read(
-                    &self.state.cluster,
+                    &self.sink.cluster,
                     self.resource,
                     Change::Added,
                     item,
@@ -264,7 +264,7 @@ impl Watcher {
         mut listing: Option<Listing>,
     ) -> Result<(), Failure> {
         let mut stream = self.requests.get(target).await?;
-        let mut decoder = Decoder::new(&self.state.cluster, self.resource, self.keeps_pods);
+        let mut decoder = Decoder::new(&self.sink.cluster, self.resource, self.keeps_pods);
         loop {
             let chunk = tokio::select! {
                 chunk = stream.next_chunk() => chunk?,
@@ -395,7 +395,7 @@ impl Watcher {
     }
 
     fn count_unreadable(&self, error: &dyn std::error::Error) {
-        self.state.metrics.count_deltas(0, 1);
+        self.sink.metrics.count_deltas(0, 1);
         self.counts.count_refused();
         tracing::warn!(kind = self.resource.kind(), "an item of the list is left out: {error}");
     }

@@ -13,10 +13,10 @@ use tonic::Status;
 use tonic::body::Body;
 
 use super::Call;
-use super::unread::Slot;
-use crate::grpc::method::STANDARD;
-use crate::grpc::status::CallError;
-use crate::grpc::until_draining;
+use crate::net::ResponseSlot;
+use crate::service::CallError;
+use crate::service::method::STANDARD;
+use crate::shutdown;
 
 /// Long enough for a watcher of health to be told `NOT_SERVING` first.
 const LAST_WORDS: Duration = Duration::from_millis(200);
@@ -33,7 +33,7 @@ pub(crate) struct CallBody {
     rest: Bytes,
     call: Call,
     /// Where it is noted since when the answer waits for its reader, once there was something to be read.
-    slot: Option<Slot>,
+    slot: Option<ResponseSlot>,
     end: Option<End>,
 }
 
@@ -51,10 +51,10 @@ impl CallBody {
         let piece = self.rest.split_to(n_bytes);
         let Call { state, peer, .. } = &self.call;
         if self.slot.is_none() {
-            self.slot = state.unread.slot(peer.as_ref());
+            self.slot = state.slow_readers.slot(peer.as_ref());
         }
         if let Some((slot, peer)) = self.slot.as_ref().zip(peer.as_ref()) {
-            slot.waits(&state.unread, peer);
+            slot.waits(&state.slow_readers, peer);
         }
         Frame::data(piece)
     }
@@ -70,7 +70,7 @@ impl Drop for CallBody {
 
 fn drained(draining: watch::Receiver<bool>) -> End {
     Box::pin(async move {
-        until_draining(draining).await;
+        shutdown::requested(draining).await;
         tokio::time::sleep(LAST_WORDS).await;
     })
 }
@@ -85,7 +85,7 @@ impl HttpBody for CallBody {
     ) -> Poll<Option<Result<Frame<Self::Data>, Self::Error>>> {
         // Whoever asks has passed on what it had.
         if let Some((slot, peer)) = self.slot.as_ref().zip(self.call.peer.as_ref()) {
-            slot.is_asked(peer);
+            slot.is_read(peer);
         }
         if !self.rest.is_empty() {
             return Poll::Ready(Some(Ok(self.piece())));

@@ -9,7 +9,8 @@ use http::{HeaderMap, Response};
 use tonic::Status;
 use tonic::body::Body;
 
-use crate::grpc::status::CallError;
+use crate::admission::Overloaded;
+use crate::service::CallError;
 
 thread_local! {
     /// By reason and time. Reasons are a handful, and times powers of two: it stays small.
@@ -18,13 +19,13 @@ thread_local! {
 
 /// The answer, all of it in its headers.
 pub(super) fn response(error: CallError) -> Response<Body> {
-    let CallError::Overloaded { reason, retry_after } = error else {
+    let CallError::Overloaded(Overloaded { reason, retry_after }) = error else {
         return Status::from(error).into_http();
     };
     let retry_after = rounded(retry_after);
     let written = WRITTEN.with_borrow_mut(|written| {
         let write = || {
-            let status = Status::from(CallError::Overloaded { reason, retry_after });
+            let status = Status::from(CallError::Overloaded(Overloaded { reason, retry_after }));
             status.into_http::<Body>().into_parts().0.headers
         };
         written.entry((reason, retry_after)).or_insert_with(write).clone()
@@ -49,7 +50,7 @@ mod tests {
     fn what_is_copied_says_what_was_written() {
         let refused = |millis: u64| {
             let retry_after = Duration::from_micros(millis * 1_000 - 1);
-            response(CallError::Overloaded { reason: "it is full", retry_after })
+            response(CallError::Overloaded(Overloaded { reason: "it is full", retry_after }))
         };
         for _ in 0..2 {
             let answer = refused(100);

@@ -10,12 +10,11 @@ use tokio::sync::mpsc;
 use tokio_stream::wrappers::ReceiverStream;
 use tonic::{Status, Streaming};
 
-use super::delta;
-use crate::auth::{Access, Role};
-use crate::grpc::convert;
-use crate::grpc::deadline::Deadline;
-use crate::grpc::status::{CallError, of_transport};
-use crate::grpc::{State, until_draining};
+use crate::auth::Role;
+use crate::grpc::status::of_transport;
+use crate::service::cluster::delta;
+use crate::service::{CallContext, CallError, Deadline, State, convert};
+use crate::shutdown;
 use crate::telemetry::trace::followed;
 
 /// Answers that may wait for a slow reader before the stream stops reading.
@@ -24,13 +23,12 @@ const MAX_UNREAD_ANSWERS: usize = 16;
 /// Starts serving the stream; ends with it, on the first error, or when the server drains.
 pub(super) fn serve(
     state: Arc<State>,
-    access: Access,
+    call: CallContext,
     requests: Streaming<SyncRequest>,
-    deadline: Deadline,
 ) -> ReceiverStream<Result<SyncResponse, Status>> {
     let (answers, receiver) = mpsc::channel(MAX_UNREAD_ANSWERS);
     tokio::spawn(followed(async move {
-        if let Err(status) = run(&state, &access, requests, deadline, &answers).await {
+        if let Err(status) = run(&state, &call, requests, &answers).await {
             // A closed channel means that the client has gone: nobody is left to be told.
             drop(answers.send(Err(status)).await);
         }
@@ -40,16 +38,17 @@ pub(super) fn serve(
 
 async fn run(
     state: &Arc<State>,
-    access: &Access,
+    call: &CallContext,
     mut requests: Streaming<SyncRequest>,
-    deadline: Deadline,
     answers: &mpsc::Sender<Result<SyncResponse, Status>>,
 ) -> Result<(), Status> {
+    let CallContext { access, deadline } = call;
+    let deadline = *deadline;
     let mut intake = Intake { collecting: None };
     for sequence in 0.. {
         let request = tokio::select! {
             request = requests.message() => request.map_err(|status| of_transport(status, state.limits.max_message_bytes))?,
-            () = until_draining(state.draining.clone()) => return Err(CallError::Draining.into()),
+            () = shutdown::requested(state.draining.clone()) => return Err(CallError::Draining.into()),
         };
         let Some(request) = request else { break };
         if deadline.has_passed() {

@@ -18,7 +18,7 @@ use tonic::{Code, Request, Response, Status};
 use tower_service::Service;
 
 use super::best_options;
-use crate::grpc::State;
+use crate::service::State;
 
 /// The path of its one method.
 const BEST_OPTIONS: &str = "/grpcplugin.Expander/BestOptions";

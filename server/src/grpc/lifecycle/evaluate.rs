@@ -10,11 +10,11 @@ use tokio::sync::mpsc;
 use tokio_stream::wrappers::ReceiverStream;
 use tonic::{Status, Streaming};
 
-use super::MAX_INLINE_BYTES;
 use crate::clock;
-use crate::grpc::deadline::Deadline;
-use crate::grpc::status::{CallError, of_transport};
-use crate::grpc::{State, until_draining};
+use crate::grpc::status::of_transport;
+use crate::service::lifecycle::MAX_INLINE_BYTES;
+use crate::service::{CallError, Deadline, State};
+use crate::shutdown;
 use crate::telemetry::trace::followed;
 
 /// Answers that may wait.
@@ -44,7 +44,7 @@ async fn answer_all(
     deadline: Deadline,
     answers: &mpsc::Sender<Answer>,
 ) -> Result<(), Status> {
-    let draining = until_draining(state.draining.clone());
+    let draining = shutdown::requested(state.draining.clone());
     tokio::pin!(draining);
     loop {
         let request = tokio::select! {

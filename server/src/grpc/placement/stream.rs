@@ -13,14 +13,11 @@ use tokio::sync::mpsc;
 use tokio_stream::Stream;
 use tonic::{Status, Streaming};
 
-use super::batch::{self, Terms};
-use super::check_assume;
-use crate::auth::Access;
-use crate::grpc::asked::Asked;
-use crate::grpc::convert;
-use crate::grpc::deadline::{Cancel, CancelOnDrop, Deadline};
-use crate::grpc::status::{CallError, of_transport};
-use crate::grpc::{State, until_draining};
+use crate::grpc::status::of_transport;
+use crate::service::placement::batch::{self, Terms};
+use crate::service::placement::check_assume;
+use crate::service::{CallContext, CallError, Cancel, CancelOnDrop, State, Target, convert};
+use crate::shutdown;
 use crate::telemetry::PlaceMethod;
 use crate::telemetry::trace::followed;
 
@@ -34,14 +31,14 @@ type Answer = Result<PlaceStreamResponse, Status>;
 /// An answer on its way, and the cluster that it is about; `None` where it names a session that is not there.
 struct Decided {
     answer: PlaceStreamResponse,
-    asked: Option<Asked>,
+    target: Option<Target>,
 }
 
 impl Decided {
     /// Undoes it: nobody will learn of it.
     fn give_back(&self) {
-        if let Some(asked) = &self.asked {
-            batch::give_back(asked, &self.answer.results);
+        if let Some(target) = &self.target {
+            batch::give_back(target, &self.answer.results);
         }
     }
 }
@@ -63,16 +60,15 @@ fn give_back(state: &Arc<State>, unwanted: Vec<Decided>) {
 /// Starts serving the stream; ends with it, or when the server drains and all that was read is answered.
 pub(super) fn serve(
     state: Arc<State>,
-    access: Access,
+    call: CallContext,
     requests: Streaming<PlaceStreamRequest>,
-    deadline: Deadline,
-) -> Answers {
+) -> Responses {
     let (decoded, queue) = mpsc::channel(QUEUE);
     let (answers, receiver) = mpsc::channel(QUEUE);
     tokio::spawn(read(state.clone(), requests, decoded));
-    let stream = Answers { state: state.clone(), receiver };
+    let stream = Responses { state: state.clone(), receiver };
     tokio::spawn(followed(async move {
-        if let Err(status) = decide(&state, &access, queue, deadline, &answers).await {
+        if let Err(status) = decide(&state, &call, queue, &answers).await {
             // A closed channel means that the client has gone: nobody is left to be told.
             drop(answers.send(Err(status)).await);
         }
@@ -81,12 +77,12 @@ pub(super) fn serve(
 }
 
 /// The answers on their way to the client. Those that it went away without are given back: nobody would learn of them.
-pub(crate) struct Answers {
+pub(crate) struct Responses {
     state: Arc<State>,
     receiver: mpsc::Receiver<Result<Decided, Status>>,
 }
 
-impl Stream for Answers {
+impl Stream for Responses {
     type Item = Answer;
 
     fn poll_next(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Option<Answer>> {
@@ -96,7 +92,7 @@ impl Stream for Answers {
     }
 }
 
-impl Drop for Answers {
+impl Drop for Responses {
     fn drop(&mut self) {
         self.receiver.close();
         let unread = iter::from_fn(|| self.receiver.try_recv().ok());
@@ -110,7 +106,7 @@ async fn read(
     mut requests: Streaming<PlaceStreamRequest>,
     decoded: mpsc::Sender<Result<PlaceStreamRequest, Status>>,
 ) {
-    let draining = until_draining(state.draining.clone());
+    let draining = shutdown::requested(state.draining.clone());
     tokio::pin!(draining);
     loop {
         let request = tokio::select! {
@@ -131,31 +127,32 @@ async fn read(
 
 async fn decide(
     state: &Arc<State>,
-    access: &Access,
+    call: &CallContext,
     mut queue: mpsc::Receiver<Result<PlaceStreamRequest, Status>>,
-    deadline: Deadline,
     answers: &mpsc::Sender<Result<Decided, Status>>,
 ) -> Result<(), Status> {
+    let CallContext { access, deadline } = call;
+    let deadline = *deadline;
     let caller = CancelOnDrop::new(deadline);
     while let Some(request) = queue.recv().await {
         let request = request?;
         if deadline.has_passed() {
             return Err(CallError::DeadlineExceeded.into());
         }
-        let asked = state.asked_by(access, &request.session_id).and_then(|asked| {
-            check_assume(access, &asked, request.mode)?;
-            Ok(asked)
+        let target = state.target(access, &request.session_id).and_then(|target| {
+            check_assume(access, &target, request.mode)?;
+            Ok(target)
         });
         // A session's own calls may hold its lock for as long as they like.
-        let is_quick = asked
+        let is_quick = target
             .as_ref()
-            .is_ok_and(|asked| !asked.is_hypothetical() && state.decides_in_microseconds(asked));
+            .is_ok_and(|target| !target.is_hypothetical() && state.decides_in_microseconds(target));
         let decided = if is_quick && batch::n_pods(&request.entries) <= MAX_INLINE_PODS {
-            answer(state, asked, request, &caller.token())
+            answer(state, target, request, &caller.token())
         } else {
             let shared = state.clone();
             let job = move |cancel: &Cancel| {
-                let decided = answer(&shared, asked, request, cancel);
+                let decided = answer(&shared, target, request, cancel);
                 if cancel.is_cancelled() {
                     decided.give_back();
                     return Err(CallError::DeadlineExceeded);
@@ -183,19 +180,19 @@ async fn decide(
 /// Never an error: a request that is refused as a whole is refused entry by entry, and the stream goes on.
 fn answer(
     state: &State,
-    asked: Result<Asked, CallError>,
+    target: Result<Target, CallError>,
     request: PlaceStreamRequest,
     cancel: &Cancel,
 ) -> Decided {
     let PlaceStreamRequest { sequence, entries, mode, tie_break, session_id: _ } = request;
     let n_entries = entries.len();
-    let decide = |asked: &Asked| {
+    let decide = |target: &Target| {
         let mode = convert::mode(mode)?;
         let tie_break = convert::tie_break(tie_break.as_ref(), state.tie_break)?;
         let terms = Terms { mode, tie_break, method: PlaceMethod::PlaceStream };
-        batch::decide(state, asked, entries, terms, cancel)
+        batch::decide(state, target, entries, terms, cancel)
     };
-    let results: Vec<PlaceResult> = match asked.as_ref().map_err(CallError::clone).and_then(decide)
+    let results: Vec<PlaceResult> = match target.as_ref().map_err(CallError::clone).and_then(decide)
     {
         Ok(results) => results.into_iter().map(convert::place_result).collect(),
         Err(error) => {
@@ -203,13 +200,13 @@ fn answer(
             (0..n_entries).map(|_| convert::place_result(Err(error.clone()))).collect()
         }
     };
-    Decided { answer: PlaceStreamResponse { sequence, results }, asked: asked.ok() }
+    Decided { answer: PlaceStreamResponse { sequence, results }, target: target.ok() }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::grpc::fixture;
+    use crate::service::{Deadline, fixture};
     use berth_proto::berth_v1::PlaceMode;
     use std::time::Duration;
 
@@ -224,13 +221,13 @@ mod tests {
             ..PlaceStreamRequest::default()
         };
         let caller = CancelOnDrop::new(Deadline(None));
-        let decided = answer(&state, state.asked(""), request, &caller.token());
+        let decided = answer(&state, state.target_of(""), request, &caller.token());
         let n_assumed = || state.cluster.snapshot().n_assumed();
         assert_eq!(n_assumed(), replicas as usize);
         let (answers, receiver) = mpsc::channel(1);
         answers.send(Ok(decided)).await.unwrap();
-        let holder = fixture::hold(&state, state.asked("").unwrap());
-        drop(Answers { state: state.clone(), receiver });
+        let holder = fixture::hold(&state, state.target_of("").unwrap());
+        drop(Responses { state: state.clone(), receiver });
         assert!(holder.let_go(), "it has waited for the lock");
         let given_back = async {
             while n_assumed() > 1 {

@@ -1,7 +1,7 @@
 //! What the wire says of each failure.
 
 use super::*;
-use berth_engine::Plugin;
+use berth_engine::{ModelError, Plugin};
 
 #[test]
 fn a_bad_field_is_named_in_the_details() {

@@ -116,7 +116,7 @@ async fn sessions_are_bounded_in_number() {
     let status = world.open().await.unwrap_err();
     assert_eq!(
         (status.code(), status.message()),
-        (Code::ResourceExhausted, "2 sessions are open, and more may not be")
+        (Code::ResourceExhausted, "session limit of 2 reached")
     );
     let details = status.get_error_details();
     assert_eq!(details.error_info().unwrap().metadata["max_sessions"], "2");

@@ -120,7 +120,7 @@ async fn every_deciding_call_can_be_asked_what_if() {
             Err(error) => error.message.clone(),
         });
     }
-    let gone = "there is no session `gone`: it was never opened, was closed or has expired";
+    let gone = "session `gone` not found: it was never opened, was closed or has expired";
     assert_eq!(told, ["true", "false", gone]);
 
     let pod = Some(prioritised("p", "2", 10));

@@ -1,0 +1,44 @@
+//! Critical tasks: those without which the process is useless. One that crashes fails `/livez`, so that the process is restarted.
+
+use std::sync::{Arc, OnceLock};
+
+use tokio::task::JoinSet;
+
+/// The critical tasks of a server. Clones share their state.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct CriticalTasks {
+    crashed: Arc<OnceLock<&'static str>>,
+}
+
+impl CriticalTasks {
+    /// Runs `task`; `None` if it crashed. Dropping the future ends the task.
+    pub(crate) async fn run<T: Send + 'static>(
+        &self,
+        name: &'static str,
+        task: impl Future<Output = T> + Send + 'static,
+    ) -> Option<T> {
+        // Dropped, the set ends its task.
+        let mut tasks = JoinSet::new();
+        tasks.spawn(task);
+        match tasks.join_next().await? {
+            Ok(outcome) => Some(outcome),
+            Err(error) => {
+                if error.is_panic() {
+                    self.note_crashed(name);
+                }
+                None
+            }
+        }
+    }
+
+    /// Notes that a task crashed; the first one is kept.
+    pub(crate) fn note_crashed(&self, name: &'static str) {
+        tracing::error!("{name} crashed: restart the process");
+        let _ = self.crashed.set(name);
+    }
+
+    /// The first task that crashed.
+    pub(crate) fn crashed(&self) -> Option<&'static str> {
+        self.crashed.get().copied()
+    }
+}

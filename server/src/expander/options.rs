@@ -1,0 +1,23 @@
+//! Options of the expander.
+
+use super::price::Prices;
+use super::priorities::PrioritySource;
+use super::strategy::Strategy;
+
+/// What an expander decides by.
+#[derive(Clone, Debug, PartialEq)]
+pub struct ExpanderConfig {
+    /// One after the other (`strategies`, default berth and then least-waste); at least one, each once.
+    pub strategies: Vec<Strategy>,
+    /// For `priority` (`priorities` or `prioritiesFile`); a relative path is relative to the file.
+    pub priorities: Option<PrioritySource>,
+    /// For `price` (`prices`).
+    pub prices: Option<Prices>,
+}
+
+impl Default for ExpanderConfig {
+    fn default() -> ExpanderConfig {
+        let strategies = vec![Strategy::Berth, Strategy::LeastWaste];
+        ExpanderConfig { strategies, priorities: None, prices: None }
+    }
+}

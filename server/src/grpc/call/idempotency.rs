@@ -1,0 +1,135 @@
+//! Idempotency: carries out a named request once, and repeats its response. Works on the bytes of messages, outside of the handlers,
+//! and costs nothing for requests without a name.
+
+use std::future::poll_fn;
+use std::pin::Pin;
+use std::sync::Arc;
+use std::task::{Context, Poll};
+
+use http::header::CONTENT_TYPE;
+use http::{HeaderMap, HeaderValue, Request, Response};
+use http_body::{Body as HttpBody, Frame};
+use prost::bytes::{Bytes, BytesMut};
+use tonic::Status;
+use tonic::body::Body;
+use tonic::service::Routes;
+use tower_service::Service as _;
+
+use crate::service::CallError;
+use crate::service::response_cache::{self, Claim, RequestName, ResponseCache};
+
+/// Tells that an answer is one from before; its value is `true`.
+pub(crate) const REPLAYED: &str = "berth-replayed";
+/// A message's length and a flag stand before it.
+const PREFIX_BYTES: usize = 5;
+
+/// Carries a named request out, unless it was before.
+///
+/// # Errors
+/// [`CallError::RequestIdReused`], [`CallError::MessageTooLarge`], and [`CallError::Undecodable`] where the request breaks off.
+pub(super) async fn answer_once(
+    responses: &Arc<ResponseCache>,
+    name: RequestName,
+    mut routes: Routes,
+    request: Request<Body>,
+    max_message_bytes: usize,
+) -> Result<Answered, CallError> {
+    let (parts, body) = request.into_parts();
+    let message = collect(body, max_message_bytes + PREFIX_BYTES).await?;
+    let in_progress = match responses.claim(name, &message.data).await? {
+        Claim::First(in_progress) => Arc::new(in_progress),
+        Claim::Again(data) => {
+            return Ok(Answered { response: replayed(data), is_replayed: true });
+        }
+    };
+    let data = (!message.data.is_empty()).then_some(message.data);
+    let body = Body::new(Whole { data, trailers: None });
+    let answering = routes.call(Request::from_parts(parts, body));
+    let response = match response_cache::in_scope_of(in_progress.clone(), answering).await {
+        Ok(response) => response,
+        Err(error) => match error {},
+    };
+    let (parts, body) = response.into_parts();
+    let message = collect(body, usize::MAX).await?;
+    let is_ok = |headers: &HeaderMap| headers.get("grpc-status").is_some_and(|code| code == "0");
+    if message.trailers.as_ref().is_some_and(is_ok) {
+        in_progress.remember(&message.data);
+    }
+    let Message { data, trailers } = message;
+    let data = (!data.is_empty()).then_some(data);
+    let response = Response::from_parts(parts, Body::new(Whole { data, trailers }));
+    Ok(Answered { response, is_replayed: false })
+}
+
+/// A unary answer as it was, and that it is one from before.
+fn replayed(data: Bytes) -> Response<Body> {
+    let mut trailers = HeaderMap::new();
+    trailers.insert("grpc-status", HeaderValue::from_static("0"));
+    let mut response =
+        Response::new(Body::new(Whole { data: Some(data), trailers: Some(trailers) }));
+    let headers = response.headers_mut();
+    headers.insert(CONTENT_TYPE, HeaderValue::from_static("application/grpc"));
+    headers.insert(REPLAYED, HeaderValue::from_static("true"));
+    response
+}
+
+/// An answer, and whether it is one from before.
+pub(super) struct Answered {
+    pub(super) response: Response<Body>,
+    pub(super) is_replayed: bool,
+}
+
+/// A whole request or response.
+#[derive(Clone, Debug, Default)]
+struct Message {
+    data: Bytes,
+    trailers: Option<HeaderMap>,
+}
+
+/// All of a body.
+async fn collect(mut body: Body, max_bytes: usize) -> Result<Message, CallError> {
+    let (mut message, mut more) = (Message::default(), BytesMut::new());
+    while let Some(frame) = poll_fn(|cx| Pin::new(&mut body).poll_frame(cx)).await {
+        let frame = frame.map_err(|error| CallError::Undecodable {
+            reason: format!("it did not arrive whole: {}", error.message()),
+        })?;
+        match frame.into_data() {
+            Ok(data) if message.data.is_empty() && more.is_empty() => message.data = data,
+            Ok(data) => {
+                more.extend_from_slice(&std::mem::take(&mut message.data));
+                more.extend_from_slice(&data);
+            }
+            Err(frame) => message.trailers = frame.into_trailers().ok(),
+        }
+        if message.data.len() + more.len() > max_bytes {
+            return Err(CallError::MessageTooLarge { limit: max_bytes - PREFIX_BYTES });
+        }
+    }
+    if !more.is_empty() {
+        message.data = more.freeze();
+    }
+    Ok(message)
+}
+
+/// A body that is there already.
+struct Whole {
+    data: Option<Bytes>,
+    trailers: Option<HeaderMap>,
+}
+
+impl HttpBody for Whole {
+    type Data = Bytes;
+    type Error = Status;
+
+    fn poll_frame(
+        mut self: Pin<&mut Self>,
+        _: &mut Context<'_>,
+    ) -> Poll<Option<Result<Frame<Bytes>, Status>>> {
+        let data = self.data.take().map(Frame::data);
+        Poll::Ready(data.or_else(|| self.trailers.take().map(Frame::trailers)).map(Ok))
+    }
+
+    fn is_end_stream(&self) -> bool {
+        self.data.is_none() && self.trailers.is_none()
+    }
+}

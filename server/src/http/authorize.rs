@@ -1,0 +1,191 @@
+//! The HTTP port: who asks, and may it? Probes answer anybody; every other path takes a credential where gRPC does.
+
+use std::sync::Arc;
+use std::time::Instant;
+
+use axum::body::Body;
+use axum::extract::{Request, State as Shared};
+use axum::http::header::{CONTENT_TYPE, RETRY_AFTER, WWW_AUTHENTICATE};
+use axum::http::{HeaderValue, StatusCode};
+use axum::middleware::Next;
+use axum::response::Response;
+use http::HeaderMap;
+use tonic::Code;
+
+use crate::audit::{ChangeError, Changes, Line};
+use crate::auth::{AuthError, Caller, Role};
+use crate::clock;
+use crate::escape::presentable;
+use crate::net::Peer;
+use crate::service::{CallError, REQUEST_ID, State};
+use crate::telemetry::trace::TraceContext;
+
+/// What a path takes.
+#[derive(Copy, Clone, Debug, PartialEq, Eq)]
+enum Takes {
+    /// Nothing.
+    Nothing,
+    /// A role.
+    Role(Role),
+    /// A role, for it changes something: under this name in audit lines.
+    Change(Role, &'static str),
+}
+
+/// A path that is not there takes a credential too: so does one that is forgotten here.
+fn takes(path: &str) -> Takes {
+    match path {
+        "/livez" | "/readyz" | "/healthz" => Takes::Nothing,
+        "/extender/bind" => Takes::Change(Role::Scheduler, "/extender/bind"),
+        _ => Takes::Role(Role::Reader),
+    }
+}
+
+/// Lets a request through to its handler, with its `Arc<Caller>` in the extensions, or answers 401 or 403.
+pub(crate) async fn authorize(
+    Shared(state): Shared<Arc<State>>,
+    mut request: Request,
+    next: Next,
+) -> Response {
+    let takes = takes(request.uri().path());
+    let (role, changes) = match takes {
+        Takes::Nothing => return next.run(request).await,
+        Takes::Role(role) => (role, None),
+        Takes::Change(role, name) => (role, state.audit.changes().map(|changes| (changes, name))),
+    };
+    let peer = request.extensions().get::<Arc<Peer>>().cloned();
+    let caller = match state
+        .auth
+        .authenticate(peer.as_deref().map(|peer| &peer.identity), request.headers())
+    {
+        Ok(caller) => caller,
+        Err(error) => return refuse(&error.into()),
+    };
+    let mut call = changes.map(|(changes, method)| {
+        Call::new(&state, changes, method, caller.clone(), peer, request.headers())
+    });
+    let allowed = caller.check(role).map_err(CallError::from);
+    if let Some(call) = &mut call
+        && let Err(error) = call.enter(&allowed)
+    {
+        call.code = error.code();
+        return refuse(&error);
+    }
+    if let Err(error) = allowed {
+        return refuse(&error);
+    }
+    request.extensions_mut().insert(caller);
+    let response = next.run(request).await;
+    if let Some(call) = &mut call {
+        call.code = code_of(&response);
+    }
+    response
+}
+
+/// A call that changes something; its line is written however it ends.
+struct Call {
+    state: Arc<State>,
+    changes: Changes,
+    method: &'static str,
+    caller: Arc<Caller>,
+    peer: Option<Arc<Peer>>,
+    request_id: Option<Box<str>>,
+    trace: Option<TraceContext>,
+    arrived: Instant,
+    /// Until there is an answer, what is true of a client that goes away.
+    code: Code,
+}
+
+impl Call {
+    fn new(
+        state: &Arc<State>,
+        changes: Changes,
+        method: &'static str,
+        caller: Arc<Caller>,
+        peer: Option<Arc<Peer>>,
+        headers: &HeaderMap,
+    ) -> Call {
+        let request_id = headers.get(REQUEST_ID).and_then(|id| id.to_str().ok()).map(Into::into);
+        Call {
+            state: state.clone(),
+            changes,
+            method,
+            caller,
+            peer,
+            request_id,
+            trace: TraceContext::of(headers),
+            arrived: clock::now(),
+            code: Code::Cancelled,
+        }
+    }
+
+    /// Takes the place of its line.
+    fn enter(&self, allowed: &Result<(), CallError>) -> Result<(), CallError> {
+        match allowed {
+            Ok(()) => Ok(self.changes.begin()?),
+            Err(error) => {
+                self.changes.note_denied();
+                Err(error.clone())
+            }
+        }
+    }
+}
+
+impl Drop for Call {
+    fn drop(&mut self) {
+        let elapsed = clock::now().saturating_duration_since(self.arrived);
+        self.state.audit.record(&self.changes, || Line {
+            peer: self.peer.take(),
+            request_id: self.request_id.take(),
+            trace_id: self.trace.map(|trace| trace.trace_id),
+            ..Line::new(self.caller.clone(), self.method, self.code as i32, elapsed)
+        });
+    }
+}
+
+/// A handler says in the extensions what an answer in a 200 means.
+fn code_of(response: &Response) -> Code {
+    if let Some(code) = response.extensions().get::<Code>() {
+        return *code;
+    }
+    match response.status() {
+        status if status.is_success() => Code::Ok,
+        StatusCode::METHOD_NOT_ALLOWED | StatusCode::NOT_FOUND => Code::Unimplemented,
+        _ => Code::Unknown,
+    }
+}
+
+fn refuse(error: &CallError) -> Response {
+    let mut response = Response::new(Body::from(presentable(&error.to_string()) + "\n"));
+    let headers = response.headers_mut();
+    headers.insert(CONTENT_TYPE, HeaderValue::from_static("text/plain; charset=utf-8"));
+    let status = match error {
+        CallError::Auth(AuthError::Unauthenticated { .. }) => {
+            headers.insert(WWW_AUTHENTICATE, HeaderValue::from_static("Bearer realm=\"berth\""));
+            StatusCode::UNAUTHORIZED
+        }
+        CallError::Auth(AuthError::PermissionDenied { .. }) => StatusCode::FORBIDDEN,
+        CallError::Overloaded(_) | CallError::Audit(ChangeError::QueueFull { .. }) => {
+            headers.insert(RETRY_AFTER, HeaderValue::from_static("1"));
+            StatusCode::TOO_MANY_REQUESTS
+        }
+        _ => StatusCode::SERVICE_UNAVAILABLE,
+    };
+    *response.status_mut() = status;
+    response
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn only_probes_are_for_anybody() {
+        for path in ["/livez", "/readyz", "/healthz"] {
+            assert_eq!(takes(path), Takes::Nothing);
+        }
+        for path in ["/metrics", "/extender/filter", "/", "/livez/", "/LIVEZ", "//livez"] {
+            assert_eq!(takes(path), Takes::Role(Role::Reader), "{path}");
+        }
+        assert!(matches!(takes("/extender/bind"), Takes::Change(Role::Scheduler, _)));
+    }
+}

@@ -1,0 +1,126 @@
+//! Bodies: read whole, once, and never more of them at a time than memory is meant for.
+
+use std::future::poll_fn;
+use std::ops::Deref;
+use std::pin::Pin;
+use std::sync::Arc;
+use std::time::Duration;
+
+use axum::extract::Request;
+use axum::http::header::CONTENT_LENGTH;
+use http_body::Body as _;
+use tokio::sync::{OwnedSemaphorePermit, Semaphore};
+
+use crate::extender::Failure;
+
+/// kube-scheduler gives a whole call 5 s unless told otherwise; whoever is slower than this is gone or means harm.
+const TIMEOUT: Duration = Duration::from_secs(30);
+/// Bodies up to this size are not counted.
+const SMALL: usize = 1 << 20;
+/// What is counted of larger ones.
+const UNIT: usize = 64 << 10;
+/// So many bodies of the largest size may be held at a time.
+const N_LARGEST: usize = 2;
+/// No more is set aside on the word of a header alone.
+const MAX_AHEAD: usize = 16 << 20;
+
+/// Reads bodies within bounds.
+pub(super) struct Bodies {
+    max_bytes: usize,
+    room: Arc<Semaphore>,
+}
+
+/// A body, and the room that it takes.
+pub(super) struct Held {
+    bytes: Vec<u8>,
+    _room: Option<OwnedSemaphorePermit>,
+}
+
+impl Deref for Held {
+    type Target = [u8];
+
+    fn deref(&self) -> &[u8] {
+        &self.bytes
+    }
+}
+
+impl Bodies {
+    pub(super) fn new(max_bytes: usize) -> Bodies {
+        let units = N_LARGEST * max_bytes.div_ceil(UNIT);
+        Bodies { max_bytes, room: Arc::new(Semaphore::new(units.min(Semaphore::MAX_PERMITS))) }
+    }
+
+    /// The body of a request. One that says its length gets all of its room first; one that does not takes room as it grows, and does
+    /// not wait for any.
+    ///
+    /// # Errors
+    /// [`Failure::TooLarge`], before it is read where the length says so; [`Failure::Busy`] where no room comes free in time;
+    /// [`Failure::Cut`].
+    pub(super) async fn read(&self, request: Request) -> Result<Held, Failure> {
+        let length = request.headers().get(CONTENT_LENGTH);
+        let length = length.and_then(|value| value.to_str().ok()?.parse::<usize>().ok());
+        let limit = self.max_bytes;
+        if length.is_some_and(|length| length > limit) {
+            return Err(Failure::TooLarge { limit });
+        }
+        let room = self.take_room(length.unwrap_or(0)).await?;
+        let reading = self.fill(request.into_body(), length.unwrap_or(0), room);
+        match tokio::time::timeout(TIMEOUT, reading).await {
+            Ok(read) => read,
+            Err(_) => Err(Failure::Cut("30 s were not enough")),
+        }
+    }
+
+    async fn fill(
+        &self,
+        mut body: axum::body::Body,
+        expected: usize,
+        mut room: Option<OwnedSemaphorePermit>,
+    ) -> Result<Held, Failure> {
+        let limit = self.max_bytes;
+        let mut bytes = Vec::with_capacity(expected.min(MAX_AHEAD));
+        while let Some(frame) = poll_fn(|cx| Pin::new(&mut body).poll_frame(cx)).await {
+            let frame = frame.map_err(|_| Failure::Cut("the connection broke off"))?;
+            let Ok(data) = frame.into_data() else { continue };
+            if bytes.len() + data.len() > limit {
+                return Err(Failure::TooLarge { limit });
+            }
+            bytes.extend_from_slice(&data);
+            self.grow_room(&mut room, bytes.len())?;
+        }
+        Ok(Held { bytes, _room: room })
+    }
+
+    /// Makes sure that there is room for so many bytes.
+    fn grow_room(
+        &self,
+        room: &mut Option<OwnedSemaphorePermit>,
+        n_bytes: usize,
+    ) -> Result<(), Failure> {
+        let n_taken = room.as_ref().map_or(0, OwnedSemaphorePermit::num_permits);
+        if n_bytes <= SMALL.max(n_taken * UNIT) {
+            return Ok(());
+        }
+        let n_wanted = n_bytes.div_ceil(UNIT) - n_taken;
+        let n_wanted = u32::try_from(n_wanted).map_err(|_| Failure::busy())?;
+        let more =
+            self.room.clone().try_acquire_many_owned(n_wanted).map_err(|_| Failure::busy())?;
+        match room {
+            Some(room) => room.merge(more),
+            None => *room = Some(more),
+        }
+        Ok(())
+    }
+
+    async fn take_room(&self, n_bytes: usize) -> Result<Option<OwnedSemaphorePermit>, Failure> {
+        if n_bytes <= SMALL {
+            return Ok(None);
+        }
+        let units = u32::try_from(n_bytes.div_ceil(UNIT)).unwrap_or(u32::MAX);
+        let taking = self.room.clone().acquire_many_owned(units);
+        match tokio::time::timeout(TIMEOUT, taking).await {
+            Ok(Ok(room)) => Ok(Some(room)),
+            Ok(Err(_)) | Err(_) => Err(Failure::busy()),
+        }
+    }
+}

@@ -1,0 +1,25 @@
+//! Connections: listening, accepting, TLS, and a time limit for everything that a peer can make a server wait for.
+//!
+//! Both ports share one accept loop, bounded in connections and handshakes, that never waits for a single peer.
+
+mod accept;
+mod listen;
+mod connection;
+mod tls;
+mod http1;
+mod peer;
+mod slow_readers;
+mod unread;
+mod write_timeout;
+mod linger;
+mod log_limit;
+
+pub(crate) use accept::{Port, accept};
+pub(crate) use connection::Connection;
+pub(crate) use http1::serve as serve_http1;
+pub use listen::ListenError;
+pub(crate) use listen::{Guard, listen};
+pub use peer::Peer;
+pub(crate) use slow_readers::{ResponseSlot, SlowReaders};
+pub(crate) use tls::{Protocol, Tls};
+pub use tls::{TlsError, TlsFiles};

@@ -1,0 +1,241 @@
+//! Accept: connections of one port, from the kernel to whoever serves them. Never waits for a single peer: handshakes run beside
+//! one another, and what is beyond a bound is closed at once.
+
+use std::future::poll_fn;
+use std::io;
+use std::net::SocketAddr;
+use std::pin::Pin;
+use std::sync::Arc;
+use std::time::Duration;
+
+use socket2::{SockRef, TcpKeepalive};
+use tokio::io::AsyncWrite as _;
+use tokio::net::{TcpListener, TcpStream};
+use tokio::sync::{Semaphore, mpsc};
+use tokio::time::{sleep, timeout};
+use tokio_rustls::TlsAcceptor;
+
+use super::connection::{Connection, ConnectionSlot, Stream};
+use super::linger::Lingering;
+use super::log_limit::LogLimit;
+use super::peer::Peer;
+use super::tls::{self, Protocol, Tls};
+use crate::auth::PeerCertificate;
+use crate::clock;
+use crate::telemetry::{PortCounts, Refusal};
+
+/// A peer that takes longer is not going to finish. Its waiting for a turn counts.
+const HANDSHAKE_TIMEOUT: Duration = Duration::from_secs(10);
+/// Each takes tens of kilobytes and, for its signature, a core.
+const MAX_HANDSHAKES: usize = 256;
+/// How long the first bytes of HTTP/2 may take: until they are there, the peer cannot be pinged.
+const PREFACE_TIMEOUT: Duration = Duration::from_secs(10);
+/// `PRI * HTTP/2.0` and its end (RFC 9113, section 3.4).
+const PREFACE_BYTES: usize = 24;
+/// Connections that wait for whoever serves them to take them.
+const QUEUE: usize = 64;
+/// Waits after an accept that failed for want of something, such as file descriptors.
+const FIRST_PAUSE: Duration = Duration::from_millis(10);
+const LONGEST_PAUSE: Duration = Duration::from_secs(1);
+/// A peer that has gone without a word is noticed after about two minutes, whatever the protocol above does.
+const KEEPALIVE_TIME: Duration = Duration::from_secs(60);
+const KEEPALIVE_INTERVAL: Duration = Duration::from_secs(15);
+const KEEPALIVE_RETRIES: u32 = 4;
+
+/// How connections of a port are taken.
+pub(crate) struct Port {
+    pub(crate) protocol: Protocol,
+    /// Plain text without it.
+    pub(crate) tls: Option<Tls>,
+    /// Open at a time, those in their handshake included.
+    pub(crate) max_connections: usize,
+    /// How long a write may take to get on.
+    pub(crate) write_patience: Duration,
+    pub(crate) counts: PortCounts,
+}
+
+struct Acceptor {
+    port: Port,
+    places: Arc<Semaphore>,
+    handshakes: Semaphore,
+    failed: LogLimit,
+    crowded: LogLimit,
+    refused: LogLimit,
+}
+
+/// Connections of `listener`, which is closed once the receiver is dropped.
+pub(crate) fn accept(listener: TcpListener, port: Port) -> mpsc::Receiver<Connection> {
+    let (ready, connections) = mpsc::channel(QUEUE);
+    let acceptor = Arc::new(Acceptor {
+        places: Arc::new(Semaphore::new(port.max_connections.min(Semaphore::MAX_PERMITS))),
+        handshakes: Semaphore::new(MAX_HANDSHAKES),
+        failed: LogLimit::default(),
+        crowded: LogLimit::default(),
+        refused: LogLimit::default(),
+        port,
+    });
+    tokio::spawn(run(acceptor, listener, ready));
+    connections
+}
+
+async fn run(acceptor: Arc<Acceptor>, listener: TcpListener, ready: mpsc::Sender<Connection>) {
+    let mut pause = FIRST_PAUSE;
+    loop {
+        let accepted = tokio::select! {
+            () = ready.closed() => return,
+            accepted = listener.accept() => accepted,
+        };
+        match accepted {
+            Ok((stream, address)) => {
+                pause = FIRST_PAUSE;
+                acceptor.take(stream, address, &ready).await;
+            }
+            Err(error) if is_of_one_connection(&error) => {}
+            Err(error) => {
+                acceptor.note_failed(&error);
+                tokio::select! {
+                    () = ready.closed() => return,
+                    () = sleep(pause) => pause = (pause * 2).min(LONGEST_PAUSE),
+                }
+            }
+        }
+    }
+}
+
+/// Errors that say nothing about the next connection.
+fn is_of_one_connection(error: &io::Error) -> bool {
+    matches!(
+        error.kind(),
+        io::ErrorKind::ConnectionAborted
+            | io::ErrorKind::ConnectionReset
+            | io::ErrorKind::ConnectionRefused
+            | io::ErrorKind::Interrupted
+    )
+}
+
+impl Acceptor {
+    async fn take(
+        self: &Arc<Acceptor>,
+        stream: TcpStream,
+        address: SocketAddr,
+        ready: &mpsc::Sender<Connection>,
+    ) {
+        let Ok(permit) = self.places.clone().try_acquire_owned() else {
+            self.note_crowded(address);
+            return;
+        };
+        let place = ConnectionSlot::new(permit, self.port.counts.clone());
+        set_options(&stream, self.port.write_patience);
+        let stream = Lingering::new(stream, self.port.write_patience);
+        let Some(tls) = &self.port.tls else {
+            let peer = Peer::new(Some(address), None);
+            self.hand_over(Connection::new(Stream::Plain(stream), peer, place), ready).await;
+            return;
+        };
+        let acceptor = TlsAcceptor::from(tls.config(self.port.protocol));
+        let (this, ready) = (self.clone(), ready.clone());
+        tokio::spawn(async move {
+            tokio::select! {
+                () = ready.closed() => {}
+                secured = this.secure(acceptor, stream, address, place) => match secured {
+                    Ok(connection) => this.hand_over(connection, &ready).await,
+                    Err(reason) => this.note_refused(address, &reason),
+                },
+            }
+        });
+    }
+
+    /// # Errors
+    /// Why there is no connection, for the log.
+    async fn secure(
+        &self,
+        acceptor: TlsAcceptor,
+        stream: Lingering,
+        address: SocketAddr,
+        place: ConnectionSlot,
+    ) -> Result<Connection, String> {
+        let handshake = async {
+            // Never closed, so there is always a turn.
+            let _turn = self.handshakes.acquire().await;
+            acceptor.accept(stream).into_fallible().await
+        };
+        let stream = match timeout(HANDSHAKE_TIMEOUT, handshake).await {
+            Ok(Ok(stream)) => stream,
+            Ok(Err((error, mut stream))) => {
+                // Closed as any connection is, so that the peer reads why.
+                drop(poll_fn(|context| Pin::new(&mut stream).poll_shutdown(context)).await);
+                return Err(tls::reason(&error));
+            }
+            Err(_) => return Err(format!("it took longer than {HANDSHAKE_TIMEOUT:?}")),
+        };
+        let shown = stream.get_ref().1.peer_certificates().and_then(<[_]>::first);
+        let certificate = shown
+            .map(|certificate| PeerCertificate::parse(certificate))
+            .transpose()
+            .map_err(|error| format!("its certificate cannot be used: {error}"))?;
+        let peer = Peer::new(Some(address), certificate);
+        Ok(Connection::new(Stream::Tls(Box::new(stream)), peer, place))
+    }
+
+    async fn hand_over(&self, connection: Connection, ready: &mpsc::Sender<Connection>) {
+        let connection = match self.port.protocol {
+            Protocol::Grpc => connection.opened_by(PREFACE_BYTES, PREFACE_TIMEOUT),
+            // What serves it has a time for each head.
+            Protocol::Http => connection,
+        };
+        // Nobody takes it any more when the server drains.
+        drop(ready.send(connection).await);
+    }
+
+    fn note_failed(&self, error: &io::Error) {
+        if let Some(n_more) = self.failed.admit(clock::now()) {
+            let protocol = self.port.protocol.name();
+            tracing::error!(
+                n_more,
+                "cannot accept {protocol} connections, and trying again: {error}; \
+                 where it says too many open files, raise the limit of the process (`ulimit -n`)"
+            );
+        }
+    }
+
+    fn note_crowded(&self, address: SocketAddr) {
+        self.port.counts.count_refused(Refusal::Crowded);
+        if let Some(n_more) = self.crowded.admit(clock::now()) {
+            let protocol = self.port.protocol.name();
+            let max = self.port.max_connections;
+            tracing::warn!(
+                n_more,
+                "closed a {protocol} connection from {address}: {max} are open, which is the most (`limits.maxConnections`)"
+            );
+        }
+    }
+
+    fn note_refused(&self, address: SocketAddr, reason: &str) {
+        self.port.counts.count_refused(Refusal::Handshake);
+        if let Some(n_more) = self.refused.admit(clock::now()) {
+            let protocol = self.port.protocol.name();
+            tracing::warn!(
+                n_more,
+                "no {protocol} connection for {address}, the TLS handshake failed: {reason}"
+            );
+        }
+    }
+}
+
+/// Answers leave at once, and a peer that is gone is found out. None of it is vital.
+fn set_options(stream: &TcpStream, write_patience: Duration) {
+    let keepalive = TcpKeepalive::new()
+        .with_time(KEEPALIVE_TIME)
+        .with_interval(KEEPALIVE_INTERVAL)
+        .with_retries(KEEPALIVE_RETRIES);
+    let socket = SockRef::from(stream);
+    let set = stream.set_nodelay(true).and_then(|()| socket.set_tcp_keepalive(&keepalive));
+    // What is still to be sent when a connection is given up would otherwise be tried for a quarter of an hour.
+    #[cfg(target_os = "linux")]
+    let set = set.and_then(|()| socket.set_tcp_user_timeout(Some(write_patience)));
+    #[cfg(not(target_os = "linux"))]
+    let _ = write_patience;
+    if let Err(error) = set {
+        tracing::debug!(%error, "a connection goes without its socket options");
+    }
+}

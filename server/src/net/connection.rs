@@ -1,0 +1,168 @@
+//! Connection: one that was accepted, plain or secured, with its peer and its place among those that may be open.
+
+use std::future::Future as _;
+use std::io::{self, IoSlice};
+use std::pin::Pin;
+use std::sync::Arc;
+use std::task::{Context, Poll, ready};
+use std::time::Duration;
+
+use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
+use tokio::sync::OwnedSemaphorePermit;
+use tokio::time::{Sleep, sleep};
+use tokio_rustls::server::TlsStream;
+use tonic::transport::server::Connected;
+
+use super::linger::Lingering;
+use super::peer::Peer;
+use crate::telemetry::PortCounts;
+
+/// A connection that calls may come over.
+pub(crate) struct Connection {
+    stream: Stream,
+    peer: Arc<Peer>,
+    opening: Option<Opening>,
+    _place: ConnectionSlot,
+}
+
+/// What carries its bytes.
+pub(crate) enum Stream {
+    Plain(Lingering),
+    Tls(Box<TlsStream<Lingering>>),
+}
+
+/// A place among the connections that may be open, given back when the connection ends.
+pub(crate) struct ConnectionSlot {
+    counts: PortCounts,
+    _permit: OwnedSemaphorePermit,
+}
+
+/// The first bytes, without which there is nobody to be pinged.
+struct Opening {
+    n_missing: usize,
+    until: Pin<Box<Sleep>>,
+}
+
+impl ConnectionSlot {
+    pub(crate) fn new(permit: OwnedSemaphorePermit, counts: PortCounts) -> ConnectionSlot {
+        counts.count_opened();
+        ConnectionSlot { counts, _permit: permit }
+    }
+}
+
+impl Drop for ConnectionSlot {
+    fn drop(&mut self) {
+        self.counts.count_closed();
+    }
+}
+
+impl Connection {
+    pub(crate) fn new(stream: Stream, peer: Peer, place: ConnectionSlot) -> Connection {
+        Connection { stream, peer: Arc::new(peer), opening: None, _place: place }
+    }
+
+    /// The same, ended unless its first `n_bytes` come within `patience`.
+    pub(crate) fn opened_by(self, n_bytes: usize, patience: Duration) -> Connection {
+        let until = Box::pin(sleep(patience));
+        Connection { opening: Some(Opening { n_missing: n_bytes, until }), ..self }
+    }
+
+    pub(crate) fn peer(&self) -> &Arc<Peer> {
+        &self.peer
+    }
+
+    fn poll_opening(
+        &mut self,
+        context: &mut Context<'_>,
+        n_read: Option<usize>,
+    ) -> Poll<io::Result<()>> {
+        let Some(opening) = &mut self.opening else { return Poll::Pending };
+        if let Some(n_read) = n_read {
+            opening.n_missing = opening.n_missing.saturating_sub(n_read);
+            if opening.n_missing == 0 {
+                self.opening = None;
+            }
+            return Poll::Pending;
+        }
+        ready!(opening.until.as_mut().poll(context));
+        Poll::Ready(Err(io::Error::new(io::ErrorKind::TimedOut, "the peer does not begin")))
+    }
+}
+
+impl Connected for Connection {
+    type ConnectInfo = Arc<Peer>;
+
+    fn connect_info(&self) -> Arc<Peer> {
+        self.peer.clone()
+    }
+}
+
+impl AsyncRead for Connection {
+    fn poll_read(
+        mut self: Pin<&mut Self>,
+        context: &mut Context<'_>,
+        buffer: &mut ReadBuf<'_>,
+    ) -> Poll<io::Result<()>> {
+        let n_before = buffer.filled().len();
+        let outcome = match &mut self.stream {
+            Stream::Plain(stream) => Pin::new(stream).poll_read(context, buffer),
+            Stream::Tls(stream) => Pin::new(stream).poll_read(context, buffer),
+        };
+        if self.opening.is_some() {
+            let n_read = outcome.is_ready().then(|| buffer.filled().len() - n_before);
+            if let Poll::Ready(given_up) = self.poll_opening(context, n_read) {
+                return Poll::Ready(given_up);
+            }
+        }
+        if outcome.is_pending() && self.peer.unread.poll_cut(context).is_ready() {
+            let reason = "an answer has waited too long for its reader";
+            return Poll::Ready(Err(io::Error::new(io::ErrorKind::TimedOut, reason)));
+        }
+        outcome
+    }
+}
+
+impl AsyncWrite for Connection {
+    fn poll_write(
+        mut self: Pin<&mut Self>,
+        context: &mut Context<'_>,
+        bytes: &[u8],
+    ) -> Poll<io::Result<usize>> {
+        match &mut self.stream {
+            Stream::Plain(stream) => Pin::new(stream).poll_write(context, bytes),
+            Stream::Tls(stream) => Pin::new(stream).poll_write(context, bytes),
+        }
+    }
+
+    fn poll_flush(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<io::Result<()>> {
+        match &mut self.stream {
+            Stream::Plain(stream) => Pin::new(stream).poll_flush(context),
+            Stream::Tls(stream) => Pin::new(stream).poll_flush(context),
+        }
+    }
+
+    fn poll_shutdown(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<io::Result<()>> {
+        match &mut self.stream {
+            Stream::Plain(stream) => Pin::new(stream).poll_shutdown(context),
+            Stream::Tls(stream) => Pin::new(stream).poll_shutdown(context),
+        }
+    }
+
+    fn poll_write_vectored(
+        mut self: Pin<&mut Self>,
+        context: &mut Context<'_>,
+        slices: &[IoSlice<'_>],
+    ) -> Poll<io::Result<usize>> {
+        match &mut self.stream {
+            Stream::Plain(stream) => Pin::new(stream).poll_write_vectored(context, slices),
+            Stream::Tls(stream) => Pin::new(stream).poll_write_vectored(context, slices),
+        }
+    }
+
+    fn is_write_vectored(&self) -> bool {
+        match &self.stream {
+            Stream::Plain(stream) => stream.is_write_vectored(),
+            Stream::Tls(stream) => stream.is_write_vectored(),
+        }
+    }
+}

@@ -1,0 +1,141 @@
+//! KubeSchedulerConfiguration → [`Policy`]: the operator's own scheduler file, read as kube-scheduler reads it.
+//!
+//! Rules: section 10 of the scheduling specification. The order is that of S-CFG-4: decode (strictly), default, validate,
+//! build; every problem of a stage is reported, and a stage with problems is the last one.
+
+use crate::document::decode::Reader;
+use crate::document::{ConfigError, Document, Problem};
+
+use berth_engine::Policy;
+use std::collections::BTreeMap;
+use std::path::Path;
+
+pub mod args;
+mod build;
+pub mod configuration;
+pub mod extender;
+mod node_affinity;
+pub mod plugins;
+pub(crate) mod syntax;
+mod validate;
+
+use configuration::SchedulerConfiguration;
+
+/// The policies of a server by the scheduler name that pods ask for (S-Q-2). There is at least one.
+#[derive(Clone, Debug)]
+pub struct Profiles {
+    by_name: BTreeMap<String, Policy>,
+    warnings: Vec<String>,
+}
+
+impl Profiles {
+    /// The profiles of a file; errors as in [`load`]. What the file asks for in vain is logged as a warning, and kept for
+    /// those who do not log.
+    pub fn load(path: &Path) -> Result<Profiles, ConfigError> {
+        let origin = path.display().to_string();
+        let (policies, vain) = read(&origin, &crate::document::read(path)?)?;
+        let warnings: Vec<String> =
+            vain.iter().map(|problem| format!("`{origin}` {problem}")).collect();
+        for warning in &warnings {
+            tracing::warn!("{warning}");
+        }
+        Ok(Profiles { warnings, ..Profiles::from(policies) })
+    }
+
+    /// Fields that were accepted and have no effect here, each as a sentence with file, line and field.
+    pub fn warnings(&self) -> &[String] {
+        &self.warnings
+    }
+
+    /// As [`Profiles::get`].
+    ///
+    /// Errors: the reason why pods of that scheduler are not decided here; it names the profiles that there are.
+    pub fn of_scheduler(&self, scheduler_name: &str) -> Result<&Policy, String> {
+        self.get(scheduler_name).ok_or_else(|| {
+            let known: Vec<String> = self.names().map(|name| format!("`{name}`")).collect();
+            format!("no profile is called `{scheduler_name}`; there is {}", known.join(", "))
+        })
+    }
+
+    /// The policy for pods whose `spec.schedulerName` is `scheduler_name`; empty means `default-scheduler`.
+    pub fn get(&self, scheduler_name: &str) -> Option<&Policy> {
+        let name = if scheduler_name.is_empty() {
+            configuration::DEFAULT_SCHEDULER_NAME
+        } else {
+            scheduler_name
+        };
+        self.by_name.get(name)
+    }
+
+    /// Every policy, in the order of the names.
+    pub fn policies(&self) -> impl Iterator<Item = &Policy> {
+        self.by_name.values()
+    }
+
+    /// Every scheduler name, sorted.
+    pub fn names(&self) -> impl Iterator<Item = &str> {
+        self.by_name.keys().map(String::as_str)
+    }
+}
+
+impl Default for Profiles {
+    /// kube-scheduler's default profile alone.
+    fn default() -> Profiles {
+        Profiles::from(vec![Policy::default()])
+    }
+}
+
+impl From<Vec<Policy>> for Profiles {
+    fn from(policies: Vec<Policy>) -> Profiles {
+        let by_name = policies
+            .into_iter()
+            .map(|policy| (policy.spec().scheduler_name.clone(), policy))
+            .collect();
+        Profiles { by_name, warnings: Vec::new() }
+    }
+}
+
+/// One policy per profile, in the file's order.
+///
+/// Errors: an unreadable file, a text that is neither YAML nor JSON, and every problem of the first stage that has any
+/// (S-CFG-1 to S-CFG-8), each with line and field path.
+pub fn load(path: &Path) -> Result<Vec<Policy>, ConfigError> {
+    from_text(&path.display().to_string(), &crate::document::read(path)?)
+}
+
+/// As [`load`], for a text that is not in a file; `origin` names it in errors.
+pub fn from_text(origin: &str, text: &str) -> Result<Vec<Policy>, ConfigError> {
+    read(origin, text).map(|(policies, _)| policies)
+}
+
+/// The policies, and the fields that have no effect here.
+fn read(origin: &str, text: &str) -> Result<(Vec<Policy>, Vec<Problem>), ConfigError> {
+    let document = crate::document::parse(origin, text)?;
+    let configuration = check(origin, &document)?;
+    let (policies, problems) = build::build(&configuration);
+    crate::document::located(origin, &document, problems)?;
+    let vain = crate::document::with_lines(&document, validate::without_effect(&configuration));
+    Ok((policies, vain))
+}
+
+/// Decodes, defaults and validates without building: what [`from_text`] is made of, for callers that want extenders or
+/// the arguments of plugins that no [`Policy`] holds.
+pub fn decode_text(origin: &str, text: &str) -> Result<SchedulerConfiguration, ConfigError> {
+    check(origin, &crate::document::parse(origin, text)?)
+}
+
+/// As [`decode_text`], from a file.
+pub fn read_configuration(path: &Path) -> Result<SchedulerConfiguration, ConfigError> {
+    decode_text(&path.display().to_string(), &crate::document::read(path)?)
+}
+
+fn check(origin: &str, document: &Document) -> Result<SchedulerConfiguration, ConfigError> {
+    let reader = Reader::default();
+    let configuration = configuration::decode(reader.root(document));
+    crate::document::located(origin, document, reader.into_problems())?;
+    crate::document::located(origin, document, validate::validate(&configuration))?;
+    Ok(configuration)
+}
+
+#[cfg(test)]
+mod tests;

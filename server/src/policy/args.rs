@@ -1,0 +1,271 @@
+//! Plugin arguments: one typed form per plugin that has any, with upstream's defaults (S-CFG-3, 10.4).
+//!
+//! Arguments of plugins that the engine never asks (dynamic resources) are decoded and checked all the same, so
+//! that a file that kube-scheduler would refuse is refused here too.
+
+use super::configuration::API_VERSION;
+use super::node_affinity;
+use crate::document::decode::{self, Cursor, Fields};
+use berth_engine::{InterPodAffinityArgs, NodeAffinityArgs, ResourceWeight, ShapePoint};
+
+pub(super) mod check;
+
+const SECOND_NS: i64 = 1_000_000_000;
+
+/// The arguments of one plugin.
+#[derive(Clone, Debug, PartialEq)]
+pub enum PluginArgs {
+    /// `DefaultPreemptionArgs`
+    DefaultPreemption(DefaultPreemptionArgs),
+    /// `InterPodAffinityArgs`
+    InterPodAffinity(InterPodAffinityArgs),
+    /// `NodeAffinityArgs`
+    NodeAffinity(NodeAffinityArgs),
+    /// `NodeResourcesFitArgs`
+    NodeResourcesFit(FitArgs),
+    /// `NodeResourcesBalancedAllocationArgs`: resources and weights
+    NodeResourcesBalancedAllocation(Vec<ResourceWeight>),
+    /// `PodTopologySpreadArgs`
+    PodTopologySpread(PodTopologySpreadArgs),
+    /// `VolumeBindingArgs`
+    VolumeBinding(VolumeBindingArgs),
+    /// `DynamicResourcesArgs`
+    DynamicResources(DynamicResourcesArgs),
+    /// Of a plugin that has no arguments kind, or that nobody knows: kept unread, as upstream does.
+    Opaque,
+}
+
+/// Which share of the candidates preemption looks at.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct DefaultPreemptionArgs {
+    /// Percent of the nodes.
+    pub min_candidate_nodes_percentage: i32,
+    /// Nodes.
+    pub min_candidate_nodes_absolute: i32,
+}
+
+/// NodeResourcesFit as written; checked when the plugin is built, as upstream does (10.4).
+#[derive(Clone, Debug, PartialEq)]
+pub struct FitArgs {
+    /// Extended resources by name.
+    pub ignored_resources: Vec<String>,
+    /// Extended resources by the part before `/`.
+    pub ignored_resource_groups: Vec<String>,
+    /// `LeastAllocated`, `MostAllocated`, `RequestedToCapacityRatio`, or a text that is refused.
+    pub strategy: String,
+    /// Scored resources; weight 0 was defaulted to 1.
+    pub resources: Vec<ResourceWeight>,
+    /// `requestedToCapacityRatio.shape`, when `requestedToCapacityRatio` is there.
+    pub shape: Option<Vec<ShapePoint>>,
+}
+
+/// Constraints for pods that have none.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct PodTopologySpreadArgs {
+    /// `System` or `List`, or a text that is refused.
+    pub defaulting_type: String,
+    /// Read when the type is `List`.
+    pub default_constraints: Vec<DefaultConstraint>,
+}
+
+/// One of `defaultConstraints`.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct DefaultConstraint {
+    /// > 0.
+    pub max_skew: i32,
+    /// A label key.
+    pub topology_key: String,
+    /// `DoNotSchedule` or `ScheduleAnyway`.
+    pub when_unsatisfiable: String,
+    /// Whether a selector was given, which is refused: it is deduced for each pod.
+    pub has_label_selector: bool,
+    /// > 0.
+    pub min_domains: Option<i32>,
+    /// `Honor` or `Ignore`.
+    pub node_affinity_policy: Option<String>,
+    /// `Honor` or `Ignore`.
+    pub node_taints_policy: Option<String>,
+    /// Without effect: the deduced selector takes the place of everything that selects.
+    pub match_label_keys: Vec<String>,
+}
+
+/// How long binding of volumes may take.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct VolumeBindingArgs {
+    /// Seconds, ≥ 0.
+    pub bind_timeout_seconds: i64,
+    /// Whether a shape was given, which needs a feature gate that is off.
+    pub has_shape: bool,
+}
+
+/// Time limits of dynamic resources.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct DynamicResourcesArgs {
+    /// Nanoseconds, ≥ 0.
+    pub filter_timeout_ns: i64,
+    /// Nanoseconds, ≥ 1 s.
+    pub binding_timeout_ns: i64,
+}
+
+/// The arguments of plugin `name` from `args`; what is wrong is reported.
+pub(super) fn decode(name: &str, args: Cursor<'_>) -> PluginArgs {
+    let read: fn(&mut Fields<'_>) -> PluginArgs = match name {
+        "DefaultPreemption" => default_preemption,
+        "InterPodAffinity" => inter_pod_affinity,
+        "NodeAffinity" => node_affinity_args,
+        "NodeResourcesFit" => fit,
+        "NodeResourcesBalancedAllocation" => balanced_allocation,
+        "PodTopologySpread" => spread,
+        "VolumeBinding" => volume_binding,
+        "DynamicResources" => dynamic_resources,
+        _ => return PluginArgs::Opaque,
+    };
+    let read = args.object(|fields| {
+        check_kind(name, fields);
+        read(fields)
+    });
+    read.unwrap_or_else(|| default_of(name))
+}
+
+/// What absent arguments mean.
+pub(super) fn default_of(name: &str) -> PluginArgs {
+    let empty = crate::document::tree::Document {
+        line: 0,
+        value: crate::document::tree::Value::Map(Vec::new()),
+    };
+    decode(name, crate::document::decode::Reader::default().root(&empty))
+}
+
+/// `apiVersion` and `kind` may be left out but must not disagree (S-CFG-3).
+fn check_kind(name: &str, fields: &mut Fields<'_>) {
+    let api_version = fields.take("apiVersion", decode::text);
+    let kind = fields.take("kind", decode::text);
+    let expected = format!("{name}Args");
+    let agree = api_version.as_ref().is_none_or(|version| version == API_VERSION)
+        && kind.as_ref().is_none_or(|kind| *kind == expected);
+    if !agree {
+        fields.object().report(format!(
+            "args for plugin {name} were not of type {API_VERSION}, kind={expected}, got {}, kind={}",
+            api_version.unwrap_or_default(),
+            kind.unwrap_or_default()
+        ));
+        fields.ignore_rest();
+    }
+}
+
+fn default_preemption(fields: &mut Fields<'_>) -> PluginArgs {
+    PluginArgs::DefaultPreemption(DefaultPreemptionArgs {
+        min_candidate_nodes_percentage: fields
+            .take("minCandidateNodesPercentage", decode::integer)
+            .unwrap_or(10),
+        min_candidate_nodes_absolute: fields
+            .take("minCandidateNodesAbsolute", decode::integer)
+            .unwrap_or(100),
+    })
+}
+
+fn inter_pod_affinity(fields: &mut Fields<'_>) -> PluginArgs {
+    PluginArgs::InterPodAffinity(InterPodAffinityArgs {
+        hard_pod_affinity_weight: fields
+            .take("hardPodAffinityWeight", decode::integer)
+            .unwrap_or(1),
+        ignore_preferred_terms_of_existing_pods: fields
+            .take_or_default("ignorePreferredTermsOfExistingPods", decode::boolean),
+    })
+}
+
+fn node_affinity_args(fields: &mut Fields<'_>) -> PluginArgs {
+    let added_affinity = fields.take("addedAffinity", |value| value.object(node_affinity::decode));
+    PluginArgs::NodeAffinity(NodeAffinityArgs { added_affinity })
+}
+
+fn fit(fields: &mut Fields<'_>) -> PluginArgs {
+    let ignored_resources = fields.take_or_default("ignoredResources", decode::texts);
+    let ignored_resource_groups = fields.take_or_default("ignoredResourceGroups", decode::texts);
+    let strategy = fields.take("scoringStrategy", |strategy| {
+        strategy.object(|fields| {
+            let name = fields.take_or_default("type", decode::text);
+            let resources = resources(fields);
+            let shape = fields.take("requestedToCapacityRatio", |ratio| {
+                ratio.object(|fields| fields.take_or_default("shape", shape))
+            });
+            (name, resources, shape)
+        })
+    });
+    let (strategy, resources, shape) =
+        strategy.unwrap_or_else(|| ("LeastAllocated".to_owned(), cpu_and_memory(), None));
+    PluginArgs::NodeResourcesFit(FitArgs {
+        ignored_resources,
+        ignored_resource_groups,
+        strategy,
+        resources,
+        shape,
+    })
+}
+
+fn balanced_allocation(fields: &mut Fields<'_>) -> PluginArgs {
+    PluginArgs::NodeResourcesBalancedAllocation(resources(fields))
+}
+
+/// `resources`: absent or empty means cpu and memory; weight 0 or absent means 1.
+fn resources(fields: &mut Fields<'_>) -> Vec<ResourceWeight> {
+    let resource = |fields: &mut Fields<'_>| ResourceWeight {
+        name: fields.take_or_default("name", decode::text),
+        weight: fields.take("weight", decode::integer).filter(|weight| *weight != 0).unwrap_or(1),
+    };
+    let resources =
+        fields.take_or_default("resources", |list| list.list(|item| item.object(resource)));
+    if resources.is_empty() { cpu_and_memory() } else { resources }
+}
+
+fn cpu_and_memory() -> Vec<ResourceWeight> {
+    ["cpu", "memory"].map(|name| ResourceWeight { name: name.to_owned(), weight: 1 }).to_vec()
+}
+
+fn shape(list: Cursor<'_>) -> Option<Vec<ShapePoint>> {
+    list.list(|item| {
+        item.object(|fields| ShapePoint {
+            utilization: fields.take_or_default("utilization", decode::integer),
+            score: fields.take_or_default("score", decode::integer),
+        })
+    })
+}
+
+fn spread(fields: &mut Fields<'_>) -> PluginArgs {
+    let constraint = |fields: &mut Fields<'_>| DefaultConstraint {
+        max_skew: fields.take_or_default("maxSkew", decode::integer),
+        topology_key: fields.take_or_default("topologyKey", decode::text),
+        when_unsatisfiable: fields.take_or_default("whenUnsatisfiable", decode::text),
+        has_label_selector: fields.take("labelSelector", |_| Some(())).is_some(),
+        min_domains: fields.take("minDomains", decode::integer),
+        node_affinity_policy: fields.take("nodeAffinityPolicy", decode::text),
+        node_taints_policy: fields.take("nodeTaintsPolicy", decode::text),
+        match_label_keys: fields.take_or_default("matchLabelKeys", decode::texts),
+    };
+    PluginArgs::PodTopologySpread(PodTopologySpreadArgs {
+        defaulting_type: fields
+            .take("defaultingType", decode::text)
+            .unwrap_or_else(|| "System".to_owned()),
+        default_constraints: fields.take_or_default("defaultConstraints", |list| {
+            list.list(|item| item.object(constraint))
+        }),
+    })
+}
+
+fn volume_binding(fields: &mut Fields<'_>) -> PluginArgs {
+    PluginArgs::VolumeBinding(VolumeBindingArgs {
+        bind_timeout_seconds: fields.take("bindTimeoutSeconds", decode::integer).unwrap_or(600),
+        has_shape: fields.take("shape", shape).is_some(),
+    })
+}
+
+fn dynamic_resources(fields: &mut Fields<'_>) -> PluginArgs {
+    PluginArgs::DynamicResources(DynamicResourcesArgs {
+        filter_timeout_ns: fields
+            .take("filterTimeout", decode::nanoseconds)
+            .unwrap_or(10 * SECOND_NS),
+        binding_timeout_ns: fields
+            .take("bindingTimeout", decode::nanoseconds)
+            .unwrap_or(600 * SECOND_NS),
+    })
+}

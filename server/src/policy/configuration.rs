@@ -1,0 +1,173 @@
+//! KubeSchedulerConfiguration as written, with upstream's defaults in place of what is absent (10.1, 10.2).
+
+use super::args::{self, PluginArgs};
+use super::extender::{self, Extender};
+use super::plugins::{ExtensionPoint, PluginRef, PluginSet};
+use crate::document::decode::{self, Cursor, Fields};
+use crate::document::described_kind;
+use std::collections::BTreeMap;
+
+/// The one group and version that is recognised (S-CFG-1).
+pub const API_VERSION: &str = "kubescheduler.config.k8s.io/v1";
+/// The name of a profile that names none.
+pub const DEFAULT_SCHEDULER_NAME: &str = "default-scheduler";
+const KIND: &str = "KubeSchedulerConfiguration";
+
+/// The whole file.
+#[derive(Clone, Debug)]
+pub struct SchedulerConfiguration {
+    /// Goroutines of kube-scheduler; checked, not used.
+    pub parallelism: i32,
+    /// 0 to 100; checked, not used: every node is considered.
+    pub percentage_of_nodes_to_score: Option<i32>,
+    /// First backoff of a failed pod; used by `berth schedule`.
+    pub pod_initial_backoff_seconds: i64,
+    /// Longest backoff of a failed pod; used by `berth schedule`.
+    pub pod_max_backoff_seconds: i64,
+    /// At least one, by then.
+    pub profiles: Vec<Profile>,
+    /// Extenders that kube-scheduler would call; checked, not called.
+    pub extenders: Vec<Extender>,
+}
+
+/// One profile.
+#[derive(Clone, Debug, Default)]
+pub struct Profile {
+    /// Empty only when several profiles exist and this one has no name, which validation refuses.
+    pub scheduler_name: String,
+    /// Overrides the global one; checked, not used.
+    pub percentage_of_nodes_to_score: Option<i32>,
+    /// What the profile says at each extension point.
+    pub plugins: BTreeMap<ExtensionPoint, PluginSet>,
+    /// Arguments, in the order written.
+    pub plugin_config: Vec<PluginConfig>,
+}
+
+/// `pluginConfig[i]`.
+#[derive(Clone, Debug)]
+pub struct PluginConfig {
+    /// The plugin's name.
+    pub name: String,
+    /// Its arguments.
+    pub args: PluginArgs,
+}
+
+/// Takes the configuration out of a document; what is wrong is reported to the cursor's reader.
+///
+/// A document of another kind is reported as such and nothing else of it is looked at (S-CFG-1).
+pub fn decode(root: Cursor<'_>) -> SchedulerConfiguration {
+    root.object(|fields| {
+        let api_version = fields.take_or_default("apiVersion", decode::text);
+        let kind = fields.take_or_default("kind", decode::text);
+        if (api_version.as_str(), kind.as_str()) != (API_VERSION, KIND) {
+            let got = described_kind(&kind, &api_version);
+            fields
+                .object()
+                .report(format!("couldn't decode as {KIND} of `{API_VERSION}`, got {got}"));
+            fields.ignore_rest();
+        }
+        let profiles = fields
+            .take("profiles", |list| list.list(|item| item.object(profile)))
+            .unwrap_or_default();
+        let configuration = SchedulerConfiguration {
+            parallelism: fields.take("parallelism", decode::integer).unwrap_or(16),
+            percentage_of_nodes_to_score: fields.take("percentageOfNodesToScore", decode::integer),
+            pod_initial_backoff_seconds: fields
+                .take("podInitialBackoffSeconds", decode::integer)
+                .unwrap_or(1),
+            pod_max_backoff_seconds: fields
+                .take("podMaxBackoffSeconds", decode::integer)
+                .unwrap_or(10),
+            profiles: with_default_name(profiles),
+            extenders: fields
+                .take("extenders", |list| list.list(|item| item.object(extender::decode)))
+                .unwrap_or_default(),
+        };
+        ignore_process_settings(fields);
+        configuration
+    })
+    .unwrap_or_else(|| SchedulerConfiguration {
+        parallelism: 16,
+        percentage_of_nodes_to_score: None,
+        pod_initial_backoff_seconds: 1,
+        pod_max_backoff_seconds: 10,
+        profiles: with_default_name(Vec::new()),
+        extenders: Vec::new(),
+    })
+}
+
+/// One empty profile when there is none; the default name only when there is exactly one (10.2).
+fn with_default_name(mut profiles: Vec<Profile>) -> Vec<Profile> {
+    if profiles.is_empty() {
+        profiles.push(Profile::default());
+    }
+    if let [only] = profiles.as_mut_slice()
+        && only.scheduler_name.is_empty()
+    {
+        DEFAULT_SCHEDULER_NAME.clone_into(&mut only.scheduler_name);
+    }
+    profiles
+}
+
+/// Settings of the kube-scheduler process that say nothing about placement: known names are accepted, others are not.
+fn ignore_process_settings(fields: &mut Fields<'_>) {
+    const LEADER_ELECTION: [&str; 7] = [
+        "leaderElect",
+        "leaseDuration",
+        "renewDeadline",
+        "retryPeriod",
+        "resourceLock",
+        "resourceName",
+        "resourceNamespace",
+    ];
+    const CLIENT_CONNECTION: [&str; 5] =
+        ["kubeconfig", "acceptContentTypes", "contentType", "qps", "burst"];
+    fields
+        .take("leaderElection", |section| section.object(|fields| fields.ignore(&LEADER_ELECTION)));
+    fields.take("clientConnection", |section| {
+        section.object(|fields| fields.ignore(&CLIENT_CONNECTION))
+    });
+    for name in ["enableProfiling", "enableContentionProfiling", "delayCacheUntilActive"] {
+        fields.take(name, decode::boolean);
+    }
+}
+
+fn profile(fields: &mut Fields<'_>) -> Profile {
+    Profile {
+        scheduler_name: fields.take_or_default("schedulerName", decode::text),
+        percentage_of_nodes_to_score: fields.take("percentageOfNodesToScore", decode::integer),
+        plugins: fields.take("plugins", |plugins| plugins.object(plugin_sets)).unwrap_or_default(),
+        plugin_config: fields
+            .take("pluginConfig", |list| list.list(|item| item.object(plugin_config)))
+            .unwrap_or_default(),
+    }
+}
+
+fn plugin_sets(fields: &mut Fields<'_>) -> BTreeMap<ExtensionPoint, PluginSet> {
+    ExtensionPoint::ALL
+        .into_iter()
+        .filter_map(|point| {
+            Some((point, fields.take(point.field(), |set| set.object(plugin_set))?))
+        })
+        .collect()
+}
+
+fn plugin_set(fields: &mut Fields<'_>) -> PluginSet {
+    let mut list = |name| {
+        fields.take(name, |list| list.list(|item| item.object(plugin_ref))).unwrap_or_default()
+    };
+    PluginSet { enabled: list("enabled"), disabled: list("disabled") }
+}
+
+fn plugin_ref(fields: &mut Fields<'_>) -> PluginRef {
+    PluginRef {
+        name: fields.take_or_default("name", decode::text),
+        weight: fields.take("weight", decode::integer),
+    }
+}
+
+fn plugin_config(fields: &mut Fields<'_>) -> PluginConfig {
+    let name = fields.take_or_default("name", decode::text);
+    let args = fields.take("args", |cursor| Some(args::decode(&name, cursor)));
+    PluginConfig { args: args.unwrap_or_else(|| args::default_of(&name)), name }
+}

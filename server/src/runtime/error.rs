@@ -1,0 +1,49 @@
+//! Reasons for which a server does not start.
+
+use std::net::SocketAddr;
+
+use crate::audit::AuditError;
+use crate::auth::TokenFileError;
+use crate::document::ConfigError;
+use crate::extender::PolicyChoiceError;
+use crate::ledger::OpenError;
+use crate::net::{ListenError, TlsError};
+use crate::telemetry::TracingError;
+
+/// The reason why a server did not start.
+#[derive(Debug, thiserror::Error)]
+pub enum StartError {
+    /// A listener cannot be opened.
+    #[error(transparent)]
+    Listen(#[from] ListenError),
+    /// Both listeners on one address.
+    #[error("gRPC and HTTP cannot both listen on `{address}`: give one of them another port")]
+    SameAddress {
+        /// The address that both were given.
+        address: SocketAddr,
+    },
+    /// Certificate, key or authorities cannot be used.
+    #[error("cannot serve with TLS: {0}")]
+    Tls(#[from] TlsError),
+    /// What the expander decides by cannot be read.
+    #[error(transparent)]
+    Expander(#[from] ConfigError),
+    /// The extender is to apply what the profiles do not have.
+    #[error(transparent)]
+    Extender(#[from] PolicyChoiceError),
+    /// Spans cannot be sent where the configuration says.
+    #[error(transparent)]
+    Tracing(#[from] TracingError),
+    /// The tokens by which callers are known cannot be read.
+    #[error(transparent)]
+    Tokens(#[from] TokenFileError),
+    /// There is no place for audit lines.
+    #[error(transparent)]
+    Audit(#[from] AuditError),
+    /// The ledger's file cannot be used.
+    #[error("{}; {}", .0, .0.advice())]
+    Ledger(#[from] OpenError),
+    /// The service descriptors inside this program are broken.
+    #[error("cannot describe the services for reflection: {0}")]
+    Reflection(#[from] tonic_reflection::server::Error),
+}

@@ -1,0 +1,113 @@
+//! Everything that a server opens before it serves: listeners, credentials, the audit log and the ledger.
+
+use std::io;
+use std::net::SocketAddr;
+use std::path::PathBuf;
+use std::sync::Arc;
+
+use berth_engine::Cluster;
+use tokio::net::TcpListener;
+use tokio::sync::watch;
+
+use super::error::StartError;
+use super::options::ServerOptions;
+use crate::audit::{Audit, AuditError, AuditOptions};
+use crate::auth::{Auth, AuthOptions, RoleBinding, TokenFile};
+use crate::expander::Expander;
+use crate::ledger::{self, Embedded, OpenError};
+use crate::net::{Guard, Port, Protocol, Tls, listen};
+use crate::reload::Reloader;
+use crate::service::State;
+use crate::telemetry::trace::Tracer;
+
+/// An open server that does not serve yet.
+pub(super) struct Opened {
+    pub(super) state: Arc<State>,
+    pub(super) grpc: Listener,
+    pub(super) http: Listener,
+}
+
+/// A listener, and how its connections are accepted.
+pub(super) struct Listener {
+    pub(super) listener: TcpListener,
+    pub(super) address: SocketAddr,
+    pub(super) port: Port,
+}
+
+/// Opens what the options name; `reloader` watches the files of credentials from now on.
+///
+/// # Errors
+/// The first part that cannot be opened. The ledger comes last: a start that fails for another reason creates none.
+pub(super) async fn open(
+    options: ServerOptions,
+    reloader: &Reloader,
+    drain: watch::Receiver<bool>,
+) -> Result<Opened, StartError> {
+    let AuthOptions { token_file, role_bindings } = options.auth;
+    let tokens = token_file.as_deref().map(TokenFile::read).transpose()?;
+    let takes_certificates = options.tls.as_ref().is_some_and(|tls| tls.client_ca_file.is_some());
+    let expander = Expander::new(&options.expander)?;
+    let tracer = options.tracing.as_ref().map(Tracer::new).transpose()?;
+    let guard = Guard {
+        has_identity: options.tls.is_some(),
+        authenticates: takes_certificates
+            || tokens.is_some()
+            || role_bindings.iter().any(RoleBinding::names_anonymous),
+        insecure: options.insecure,
+    };
+    let (grpc_listener, grpc_address) = listen("gRPC", options.grpc_address, guard).await?;
+    let (http_listener, http_address) = listen("HTTP", options.http_address, guard).await?;
+    let cluster = Arc::new(Cluster::new());
+    let load = options.limits.load;
+    let state = State::new(cluster, options.profiles, options.tie_break, options.limits, drain)
+        .with_expander(expander)
+        .with_tracer(tracer.unwrap_or_else(Tracer::off));
+    let connections = state.metrics.connections().clone();
+    let tls = options.tls.map(|files| Tls::start(&files, &connections, reloader)).transpose()?;
+    let port = |protocol, counts| Port {
+        protocol,
+        tls: tls.clone(),
+        max_connections: load.max_connections,
+        write_patience: load.slow_reader_timeout,
+        counts,
+    };
+    let counts = state.metrics.auth().clone();
+    let auth = Arc::new(Auth::new(tokens.as_ref(), &role_bindings, takes_certificates, counts)?);
+    let audit = start_audit(options.audit, auth.is_open()).await?;
+    if let Some(tokens) = tokens {
+        let (watched, reloads) = tokens.watched(auth.clone());
+        reloader.watch(watched, reloads);
+    }
+    let state = state.with_auth(auth, audit);
+    let state = match options.ledger {
+        Some(path) => state.with_ledger(Arc::new(open_ledger(path).await?)),
+        None => state,
+    };
+    if options.awaits_files {
+        state.freshness.begin_load();
+    }
+    let grpc_port = port(Protocol::Grpc, connections.grpc().clone());
+    let http_port = port(Protocol::Http, connections.http().clone());
+    Ok(Opened {
+        state: Arc::new(state),
+        grpc: Listener { listener: grpc_listener, address: grpc_address, port: grpc_port },
+        http: Listener { listener: http_listener, address: http_address, port: http_port },
+    })
+}
+
+/// Reads the whole file, on a thread that may block.
+async fn open_ledger(path: PathBuf) -> Result<Embedded, OpenError> {
+    let opening = {
+        let path = path.clone();
+        tokio::task::spawn_blocking(move || Embedded::open(&path, ledger::first_revision()))
+    };
+    opening.await.unwrap_or_else(|error| {
+        Err(OpenError::Damaged { path, reason: format!("reading it failed: {error}") })
+    })
+}
+
+/// Opens the file of audit lines, on a thread that may block: a pipe waits for its reader.
+async fn start_audit(options: AuditOptions, is_open: bool) -> Result<Audit, AuditError> {
+    let starting = tokio::task::spawn_blocking(move || Audit::start(&options, is_open));
+    starting.await.unwrap_or_else(|error| Err(AuditError::Thread(io::Error::other(error))))
+}

@@ -1,0 +1,55 @@
+//! Upkeep: what a server does by itself while it runs.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use tonic_health::ServingStatus;
+use tonic_health::server::HealthReporter;
+
+use super::ledger_upkeep::LedgerUpkeep;
+use crate::clock;
+use crate::service::State;
+use crate::service::readiness::readiness;
+
+/// Interval of the checks for contradictions, idle sessions, slow readers and a failed ledger.
+const UPKEEP: Duration = Duration::from_secs(1);
+
+/// Runs until it is aborted.
+pub(super) async fn keep_up(state: Arc<State>, health: HealthReporter) {
+    let mut draining = state.draining.clone();
+    let mut completed = state.freshness.completed();
+    let mut ledger = LedgerUpkeep::default();
+    let mut tick = tokio::time::interval(UPKEEP);
+    loop {
+        tokio::select! {
+            _ = tick.tick() => {
+                state.sessions.drop_expired(clock::now());
+                let n_cut = state.slow_readers.cut_slow(clock::now(), state.limits.load.slow_reader_timeout);
+                (0..n_cut).for_each(|_| state.metrics.admission().count_slow_reader());
+                ledger.run(&state, clock::now());
+            }
+            Ok(()) = draining.changed() => {}
+            Ok(()) = completed.changed() => {}
+        }
+        report_health(&state, &health).await;
+    }
+}
+
+/// gRPC health: placements are served once the server is ready, the cluster's feed as soon as it runs.
+pub(super) async fn report_health(state: &State, health: &HealthReporter) {
+    let serving = |yes: bool| {
+        if yes { ServingStatus::Serving } else { ServingStatus::NotServing }
+    };
+    let ready = readiness(state).iter().all(|(_, outcome)| outcome.is_ok());
+    let draining = *state.draining.borrow();
+    health.set_service_status("", serving(ready)).await;
+    for service in ["AutoscalerService", "PlacementService", "PreemptionService", "SessionService"]
+    {
+        health.set_service_status(format!("berth.v1.{service}"), serving(ready)).await;
+    }
+    // Without a cluster the expander still chooses by what a request says.
+    health.set_service_status("grpcplugin.Expander", serving(!draining)).await;
+    for service in ["ClusterService", "LifecycleService"] {
+        health.set_service_status(format!("berth.v1.{service}"), serving(!draining)).await;
+    }
+}

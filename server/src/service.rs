@@ -1,0 +1,39 @@
+//! Service: what Berth answers, whichever transport asks.
+//!
+//! [`State`] is what all handlers share. Each service is a module of transport-free handlers: a request and its [`CallContext`] in,
+//! a response or a [`CallError`] out. gRPC, HTTP, the command line, the scheduler and the fuzzers call them alike.
+
+pub(crate) mod placement;
+pub(crate) mod preemption;
+pub(crate) mod autoscaler;
+pub(crate) mod cluster;
+pub(crate) mod session;
+pub(crate) mod lifecycle;
+
+mod state;
+mod limits;
+mod context;
+pub(crate) mod readiness;
+mod target;
+mod session_table;
+pub(crate) mod response_cache;
+mod pool;
+
+pub(crate) mod convert;
+pub mod label_selector;
+
+pub(crate) mod method;
+mod access;
+mod deadline;
+mod error;
+#[cfg(test)]
+pub(crate) mod fixture;
+
+pub(crate) use access::Access;
+pub(crate) use context::{CallContext, REQUEST_ID};
+pub(crate) use deadline::{Cancel, CancelOnDrop, Deadline};
+pub(crate) use error::CallError;
+pub use limits::Limits;
+pub use session_table::SessionLimits;
+pub(crate) use state::State;
+pub(crate) use target::Target;

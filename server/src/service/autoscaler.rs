@@ -1,0 +1,84 @@
+//! Autoscaler questions: what if there were more nodes, or fewer? A question a file.
+
+mod scale_up;
+pub(crate) mod drain;
+pub(crate) mod headroom;
+mod consolidate;
+mod scale_in;
+mod fit;
+
+use std::sync::Arc;
+
+use berth_proto::berth_v1::{
+    ChooseScaleInRequest, ChooseScaleInResponse, ConsolidateRequest, ConsolidateResponse,
+    FitRequest, FitResponse, HeadroomRequest, HeadroomResponse, SimulateDrainRequest,
+    SimulateDrainResponse, SimulateScaleUpRequest, SimulateScaleUpResponse,
+};
+
+use crate::clock;
+use crate::service::{CallContext, CallError, Cancel, State, Target};
+use crate::telemetry::PlaceMethod;
+
+/// A request that may name a session.
+trait NamesSession {
+    fn session_id(&self) -> &str;
+}
+
+/// Declares one handler a question: its request, its response, and the function that answers it.
+macro_rules! questions {
+    ($($(#[$doc:meta])* $name:ident($request:ident) -> $response:ident, $method:ident, $function:path;)+) => {
+        $(
+            impl NamesSession for $request {
+                fn session_id(&self) -> &str {
+                    &self.session_id
+                }
+            }
+
+            $(#[$doc])*
+            pub(crate) async fn $name(
+                state: &Arc<State>,
+                call: CallContext,
+                request: $request,
+            ) -> Result<$response, CallError> {
+                simulate(PlaceMethod::$method, state, call, request, $function).await
+            }
+        )+
+    };
+}
+
+questions! {
+    /// Which pending pods would new nodes of each group take?
+    simulate_scale_up(SimulateScaleUpRequest) -> SimulateScaleUpResponse, SimulateScaleUp, scale_up::answer;
+    /// Where would the pods of drained nodes go?
+    simulate_drain(SimulateDrainRequest) -> SimulateDrainResponse, SimulateDrain, drain::answer;
+    /// How many more copies of a pod fit?
+    headroom(HeadroomRequest) -> HeadroomResponse, Headroom, headroom::answer;
+    /// Which nodes could be emptied?
+    consolidate(ConsolidateRequest) -> ConsolidateResponse, Consolidate, consolidate::answer;
+    /// Which replicas of a workload should go first?
+    choose_scale_in(ChooseScaleInRequest) -> ChooseScaleInResponse, ChooseScaleIn, scale_in::answer;
+    /// Would these pods fit on these nodes?
+    fit(FitRequest) -> FitResponse, Fit, fit::answer;
+}
+
+/// Answers on a pool of its own: a simulation may take seconds.
+async fn simulate<Q: NamesSession + Send + 'static, A: Send + 'static>(
+    method: PlaceMethod,
+    state: &Arc<State>,
+    call: CallContext,
+    request: Q,
+    answer: fn(&State, &Target, Q, &Cancel) -> Result<A, CallError>,
+) -> Result<A, CallError> {
+    state.check_decidable()?;
+    let target = state.target(&call.access, request.session_id())?;
+    let shared = state.clone();
+    state
+        .simulation_pool
+        .run(call.deadline, move |cancel| {
+            let started = clock::now();
+            let answered = answer(&shared, &target, request, cancel);
+            shared.metrics.record_place_duration(method, clock::now() - started);
+            answered
+        })
+        .await?
+}

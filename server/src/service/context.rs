@@ -1,0 +1,31 @@
+//! Context of a call: what its handler knows of it besides the request.
+
+use super::access::Access;
+use super::deadline::Deadline;
+
+/// Header by which a caller names a request, so that a retry of it is recognised.
+pub(crate) const REQUEST_ID: &str = "berth-request-id";
+
+/// The caller of a call, and when the call has to be over.
+#[derive(Clone)]
+pub(crate) struct CallContext {
+    /// The caller's rights.
+    pub(crate) access: Access,
+    /// The caller's deadline.
+    pub(crate) deadline: Deadline,
+}
+
+impl CallContext {
+    /// The context that the transport put into the extensions of a request.
+    pub(crate) fn of(extensions: &http::Extensions) -> CallContext {
+        CallContext { access: Access::of(extensions), deadline: Deadline::of(extensions) }
+    }
+}
+
+#[cfg(test)]
+impl CallContext {
+    /// A caller with all rights and without a deadline.
+    pub(crate) fn open() -> CallContext {
+        CallContext { access: Access::open(), deadline: Deadline(None) }
+    }
+}

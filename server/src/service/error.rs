@@ -1,0 +1,269 @@
+//! CallError: every way in which a call can fail, whichever transport it came by.
+
+use std::time::Duration;
+
+use berth_engine::{CommitError, EngineError, ModelError};
+use berth_proto::berth_v1::PlaceError;
+use tonic::Code;
+
+use crate::admission::{AdmissionError, Overloaded};
+use crate::audit::ChangeError;
+use crate::auth::AuthError;
+use crate::escape::{presentable, presentable_path};
+use crate::expander::offer::ReadError;
+use crate::feed::NotReady;
+use crate::ledger::{GrantError, LedgerError};
+
+/// Failure of a call, or of one pod of it.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub(crate) enum CallError {
+    /// The engine refused the request.
+    #[error(transparent)]
+    Engine(#[from] EngineError),
+    /// Messages of a stream in an impossible order.
+    #[error("message out of order: {reason}")]
+    OutOfOrder {
+        /// The expected order.
+        reason: &'static str,
+    },
+    /// A snapshot grows beyond its limit.
+    #[error("the snapshot holds more than {limit} objects")]
+    SnapshotTooLarge {
+        /// The limit.
+        limit: usize,
+    },
+    /// A request holds more items of one kind than its limit.
+    #[error("the request holds more than {limit} {what}")]
+    TooMany {
+        /// The kind of item, in the plural.
+        what: &'static str,
+        /// The limit.
+        limit: usize,
+    },
+    /// A message beyond the limit on its size.
+    #[error("the message is larger than the limit of {limit} bytes")]
+    MessageTooLarge {
+        /// The limit in bytes.
+        limit: usize,
+    },
+    /// Bytes that are not the message they should be.
+    #[error("the message cannot be decoded: {reason}")]
+    Undecodable {
+        /// The decoder's reason, with the path of the field.
+        reason: String,
+    },
+    /// The caller's deadline has passed.
+    #[error("the deadline has passed")]
+    DeadlineExceeded,
+    /// The call took longer than the server allows any call.
+    #[error("the call took longer than the server's limit of {limit:?}")]
+    TookTooLong {
+        /// The limit.
+        limit: Duration,
+    },
+    /// A request id that was used for another request.
+    #[error(
+        "the request id `{id}` was used for another request of this method: an id stands for one request"
+    )]
+    RequestIdReused {
+        /// The id from the request.
+        id: String,
+    },
+    /// The caller is unknown, or lacks a role.
+    #[error(transparent)]
+    Auth(#[from] AuthError),
+    /// The server has more to do than it can do in time.
+    #[error(transparent)]
+    Overloaded(#[from] Overloaded),
+    /// A change whose audit line would be lost.
+    #[error(transparent)]
+    Audit(ChangeError),
+    /// A session that was never opened, was closed or has expired.
+    #[error("session `{id}` not found: it was never opened, was closed or has expired")]
+    NoSuchSession {
+        /// The id from the request.
+        id: String,
+    },
+    /// The limit on open sessions is reached.
+    #[error("session limit of {limit} reached")]
+    TooManySessions {
+        /// The limit.
+        limit: usize,
+    },
+    /// A session grows beyond its limit.
+    #[error("the session would hold more than {limit} changes")]
+    SessionTooLarge {
+        /// The limit.
+        limit: usize,
+    },
+    /// A session was not committed; the cluster is unchanged.
+    #[error(transparent)]
+    NotCommitted(CommitError),
+    /// The ledger refused the grant, or its outcome is unknown.
+    #[error(transparent)]
+    NotGranted(GrantError),
+    /// No cluster is loaded yet, or it is being replaced.
+    #[error(transparent)]
+    NotReady(#[from] NotReady),
+    /// A method or service that this server does not have.
+    #[error("this server has no method `{path}`")]
+    NoSuchMethod {
+        /// `/SERVICE/METHOD` from the request.
+        path: String,
+    },
+    /// The server is about to stop.
+    #[error("the server is draining")]
+    Draining,
+    /// A decision ended in a panic: a bug in Berth.
+    #[error("internal error: the call could not be completed")]
+    Broken,
+}
+
+impl From<AdmissionError> for CallError {
+    fn from(error: AdmissionError) -> CallError {
+        match error {
+            AdmissionError::Overloaded(overloaded) => CallError::Overloaded(overloaded),
+            AdmissionError::DeadlineExceeded => CallError::DeadlineExceeded,
+        }
+    }
+}
+
+impl From<ChangeError> for CallError {
+    fn from(error: ChangeError) -> CallError {
+        match error {
+            ChangeError::CallEnded => CallError::DeadlineExceeded,
+            error => CallError::Audit(error),
+        }
+    }
+}
+
+impl From<ModelError> for CallError {
+    fn from(error: ModelError) -> CallError {
+        CallError::Engine(EngineError::Model(error))
+    }
+}
+
+impl From<GrantError> for CallError {
+    fn from(error: GrantError) -> CallError {
+        match error {
+            GrantError::Request(error) => error.into(),
+            error => CallError::NotGranted(error),
+        }
+    }
+}
+
+impl From<ReadError> for CallError {
+    fn from(error: ReadError) -> CallError {
+        match error {
+            ReadError::Malformed(reason) => CallError::Undecodable { reason },
+            ReadError::TooMany { what, limit } => CallError::TooMany { what, limit },
+        }
+    }
+}
+
+impl CallError {
+    /// A bad field of the request.
+    pub(crate) fn field(field: impl Into<String>, reason: impl Into<String>) -> CallError {
+        CallError::from(ModelError { field: field.into(), reason: reason.into() })
+    }
+
+    /// Maps an engine error. The engine cancels a decision whose caller is gone, which reads as an expired deadline.
+    pub(crate) fn undecided(error: EngineError) -> CallError {
+        match error {
+            EngineError::Cancelled => CallError::DeadlineExceeded,
+            error => CallError::Engine(error),
+        }
+    }
+
+    /// The status code, shared by gRPC, batch items and the audit log.
+    pub(crate) fn code(&self) -> Code {
+        match self {
+            CallError::Engine(error) => match error {
+                EngineError::Model(_) => Code::InvalidArgument,
+                EngineError::NotEvaluated { .. } => Code::Unimplemented,
+                EngineError::SchedulerError { .. } => Code::FailedPrecondition,
+                EngineError::AlreadyPlaced { .. } => Code::AlreadyExists,
+                EngineError::Cancelled => Code::Cancelled,
+            },
+            CallError::OutOfOrder { .. } | CallError::Undecodable { .. } => Code::InvalidArgument,
+            CallError::SnapshotTooLarge { .. }
+            | CallError::TooMany { .. }
+            | CallError::MessageTooLarge { .. }
+            | CallError::TooManySessions { .. }
+            | CallError::SessionTooLarge { .. }
+            | CallError::Overloaded(_)
+            | CallError::Audit(ChangeError::QueueFull { .. }) => Code::ResourceExhausted,
+            CallError::Auth(AuthError::Unauthenticated { .. }) => Code::Unauthenticated,
+            CallError::Auth(AuthError::PermissionDenied { .. }) => Code::PermissionDenied,
+            CallError::NoSuchSession { .. } => Code::NotFound,
+            CallError::NotCommitted(_) => Code::FailedPrecondition,
+            CallError::NotGranted(error) => match error {
+                GrantError::Request(_) => Code::InvalidArgument,
+                GrantError::Contended { .. } => Code::Aborted,
+                GrantError::TooManyHolders { .. } | GrantError::Full { .. } => {
+                    Code::ResourceExhausted
+                }
+                GrantError::Ledger(LedgerError::Unavailable { .. }) => Code::Unavailable,
+                GrantError::Ledger(LedgerError::Damaged { .. }) => Code::DataLoss,
+            },
+            CallError::DeadlineExceeded
+            | CallError::Audit(ChangeError::CallEnded)
+            | CallError::TookTooLong { .. } => Code::DeadlineExceeded,
+            CallError::RequestIdReused { .. } => Code::FailedPrecondition,
+            CallError::NotReady(NotReady::FedByApiServer) => Code::FailedPrecondition,
+            CallError::Draining
+            | CallError::NotReady(_)
+            | CallError::Audit(ChangeError::LogUnwritable) => Code::Unavailable,
+            CallError::NoSuchMethod { .. } => Code::Unimplemented,
+            CallError::Broken => Code::Internal,
+        }
+    }
+
+    /// Field path and reason, where the error names a field.
+    pub(crate) fn violation(&self) -> Option<(&str, String)> {
+        match self {
+            CallError::Engine(EngineError::Model(error))
+            | CallError::NotGranted(GrantError::Request(error)) => {
+                Some((&error.field, error.reason.clone()))
+            }
+            CallError::Engine(EngineError::NotEvaluated { field, plugin }) => Some((
+                field,
+                format!("needs {}, which this version does not evaluate", plugin.name()),
+            )),
+            CallError::Engine(
+                EngineError::SchedulerError { .. }
+                | EngineError::AlreadyPlaced { .. }
+                | EngineError::Cancelled,
+            )
+            | CallError::OutOfOrder { .. }
+            | CallError::Undecodable { .. }
+            | CallError::SnapshotTooLarge { .. }
+            | CallError::TooMany { .. }
+            | CallError::MessageTooLarge { .. }
+            | CallError::NoSuchSession { .. }
+            | CallError::TooManySessions { .. }
+            | CallError::SessionTooLarge { .. }
+            | CallError::NotCommitted(_)
+            | CallError::NotGranted(_)
+            | CallError::Auth(_)
+            | CallError::Overloaded(_)
+            | CallError::Audit(_)
+            | CallError::TookTooLong { .. }
+            | CallError::RequestIdReused { .. }
+            | CallError::DeadlineExceeded
+            | CallError::NotReady(_)
+            | CallError::NoSuchMethod { .. }
+            | CallError::Draining
+            | CallError::Broken => None,
+        }
+    }
+
+    /// The error of one item of a batch, in wire form.
+    pub(crate) fn to_place_error(&self) -> PlaceError {
+        PlaceError {
+            code: self.code() as i32,
+            message: presentable(&self.to_string()),
+            field: self.violation().map(|(field, _)| presentable_path(field)).unwrap_or_default(),
+        }
+    }
+}

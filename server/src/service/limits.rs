@@ -1,0 +1,31 @@
+//! Limits on what one caller may ask.
+
+use super::session_table::SessionLimits;
+use crate::admission::LoadLimits;
+
+/// Limits on what one caller may ask.
+#[derive(Copy, Clone, Debug, PartialEq, Eq)]
+pub struct Limits {
+    /// Most bytes of one received message.
+    pub max_message_bytes: usize,
+    /// Most pods of one `PlaceBatch` or `PlaceStream` request, replicas counted.
+    pub max_pods_per_request: usize,
+    /// Most objects of one `Sync` snapshot.
+    pub max_snapshot_objects: usize,
+    /// Limits on what-if sessions, over all callers.
+    pub sessions: SessionLimits,
+    /// Limits on the calls under way.
+    pub load: LoadLimits,
+}
+
+impl Default for Limits {
+    fn default() -> Limits {
+        Limits {
+            max_message_bytes: 64 << 20,
+            max_pods_per_request: 100_000,
+            max_snapshot_objects: 4_000_000,
+            sessions: SessionLimits::default(),
+            load: LoadLimits::default(),
+        }
+    }
+}

@@ -1,0 +1,295 @@
+//! Placement: where does this pod go?
+
+pub(crate) mod batch;
+pub(crate) mod entries;
+pub(crate) mod gang;
+
+use std::sync::Arc;
+
+use berth_engine as engine;
+use berth_proto::berth_v1::{
+    ExplainRequest, ExplainResponse, NodeVerdict, PlaceBatchRequest, PlaceBatchResponse, PlaceMode,
+    PlaceRequest, PlaceResponse,
+};
+
+use crate::auth::Role;
+use crate::clock;
+use crate::service::convert::{self, Mode};
+use crate::service::{Access, CallContext, CallError, Cancel, Deadline, State, Target};
+use crate::telemetry::PlaceMethod;
+
+/// Verdicts that are written between two checks whether the caller is still there.
+const VERDICTS_PER_CHECK: usize = 256;
+
+/// Places one pod.
+///
+/// # Errors
+/// A bad field, a missing role, a caller that is gone.
+pub(crate) async fn place(
+    state: &Arc<State>,
+    call: CallContext,
+    request: PlaceRequest,
+) -> Result<PlaceResponse, CallError> {
+    state.check_decidable()?;
+    let target = state.target(&call.access, &request.session_id)?;
+    check_assume(&call.access, &target, request.mode)?;
+    // An assume in a session waits for the session's other calls, which nothing bounds.
+    let waits = target.is_hypothetical() && request.mode == PlaceMode::Assume as i32;
+    let decided = if !waits && state.decides_in_microseconds(&target) {
+        decide(state, &target, &request)
+    } else {
+        // Boxed: as a part of this future, several copies of the request, kilobytes each, would be moved about with it even by
+        // calls that never get here.
+        Box::pin(decide_on_pool(state.clone(), target, request, call.deadline)).await
+    };
+    Ok(PlaceResponse { decision: Some(convert::decision(decided?)) })
+}
+
+/// Places many pods, or a gang whole or not at all.
+///
+/// # Errors
+/// A bad field of the request as a whole, a missing role, a caller that is gone.
+pub(crate) async fn place_batch(
+    state: &Arc<State>,
+    call: CallContext,
+    request: PlaceBatchRequest,
+) -> Result<PlaceBatchResponse, CallError> {
+    state.check_decidable()?;
+    let target = state.target(&call.access, &request.session_id)?;
+    check_assume(&call.access, &target, request.mode)?;
+    let shared = state.clone();
+    state
+        .pool
+        .run(call.deadline, move |cancel| match request.gang {
+            Some(_) => gang::place_batch(&shared, &target, request, cancel),
+            None => batch::place_batch(&shared, &target, request, cancel),
+        })
+        .await?
+}
+
+/// Explains one pod's placement: the verdict of every node, and what would help.
+///
+/// # Errors
+/// A bad field, a caller that is gone.
+pub(crate) async fn explain(
+    state: &Arc<State>,
+    call: CallContext,
+    request: ExplainRequest,
+) -> Result<ExplainResponse, CallError> {
+    state.check_decidable()?;
+    let target = state.target(&call.access, &request.session_id)?;
+    let shared = state.clone();
+    state
+        .pool
+        .run(call.deadline, move |cancel| explain_now(&shared, &target, &request, cancel))
+        .await?
+}
+
+/// Checks the role that an assume takes; in a session of their own readers may assume too, since others see nothing of it.
+pub(crate) fn check_assume(access: &Access, target: &Target, mode: i32) -> Result<(), CallError> {
+    if mode != PlaceMode::Assume as i32 || target.is_hypothetical() {
+        return Ok(());
+    }
+    access.to_change(Role::Scheduler)
+}
+
+/// Runs [`decide`] on a thread of the pool.
+async fn decide_on_pool(
+    state: Arc<State>,
+    target: Target,
+    request: PlaceRequest,
+    deadline: Deadline,
+) -> Result<engine::Decision, CallError> {
+    let shared = state.clone();
+    let job = move |cancel: &Cancel| {
+        let decided = decide(&shared, &target, &request)?;
+        give_back_unwanted(&target, &decided, cancel)?;
+        Ok(decided)
+    };
+    state.pool.run(deadline, job).await?
+}
+
+fn decide(
+    state: &State,
+    target: &Target,
+    request: &PlaceRequest,
+) -> Result<engine::Decision, CallError> {
+    let mode = convert::mode(request.mode)?;
+    let tie_break = convert::tie_break(request.tie_break.as_ref(), state.tie_break)?;
+    let (pod, policy) =
+        convert::pod_to_place(&state.cluster, &state.profiles, request.pod.as_deref())
+            .inspect_err(|_| state.metrics.count_refused(1))?;
+    let request = engine::PlaceRequest { pod: &pod, policy, tie_break };
+    let started = clock::now();
+    let decided = match mode {
+        Mode::DryRun => target.place(&request),
+        Mode::Assume => {
+            target.reserve(1)?;
+            let decided = target.assume(&request);
+            target.release(1 - decided.as_ref().map_or(0, batch::n_assumed));
+            decided
+        }
+    };
+    state.metrics.record_place_duration(PlaceMethod::Place, clock::now() - started);
+    state.metrics.count_decision(decided.as_ref(), target.is_hypothetical());
+    Ok(decided?)
+}
+
+/// Takes back what was assumed for a caller that is gone and never learns of it.
+fn give_back_unwanted(
+    target: &Target,
+    decided: &engine::Decision,
+    cancel: &Cancel,
+) -> Result<(), CallError> {
+    if !cancel.is_cancelled() {
+        return Ok(());
+    }
+    if batch::n_assumed(decided) > 0 {
+        target.give_back(&[(decided.pod.clone(), decided.uid.clone())]);
+    }
+    Err(CallError::DeadlineExceeded)
+}
+
+fn explain_now(
+    state: &State,
+    target: &Target,
+    request: &ExplainRequest,
+    cancel: &Cancel,
+) -> Result<ExplainResponse, CallError> {
+    let tie_break = convert::tie_break(request.tie_break.as_ref(), state.tie_break)?;
+    let (pod, policy) =
+        convert::pod_to_place(&state.cluster, &state.profiles, request.pod.as_ref())?;
+    let started = clock::now();
+    let asking = engine::PlaceRequest { pod: &pod, policy, tie_break };
+    let account =
+        target.explain_unless(&asking, &|| cancel.is_cancelled()).map_err(CallError::undecided)?;
+    state.metrics.record_place_duration(PlaceMethod::Explain, clock::now() - started);
+    let engine::Explanation { decision, nodes, best: _, remedies } = account;
+    let nodes =
+        if request.node_names.is_empty() { nodes } else { only(nodes, &request.node_names)? };
+    Ok(ExplainResponse {
+        decision: Some(convert::decision(decision)),
+        nodes: verdicts(nodes, cancel)?,
+        remedies: remedies.into_iter().map(convert::remedy).collect(),
+    })
+}
+
+/// The verdicts in wire form; stops when the caller is gone.
+fn verdicts(
+    nodes: Vec<engine::NodeVerdict>,
+    cancel: &Cancel,
+) -> Result<Vec<NodeVerdict>, CallError> {
+    let one = |(i, node): (usize, engine::NodeVerdict)| {
+        if i.is_multiple_of(VERDICTS_PER_CHECK) {
+            cancel.check()?;
+        }
+        Ok(convert::node_verdict(node))
+    };
+    nodes.into_iter().enumerate().map(one).collect()
+}
+
+/// The verdicts of the named nodes, in name order.
+fn only(
+    mut nodes: Vec<engine::NodeVerdict>,
+    names: &[String],
+) -> Result<Vec<engine::NodeVerdict>, CallError> {
+    if nodes.is_empty() {
+        return Ok(nodes);
+    }
+    let mut wanted = vec![false; nodes.len()];
+    for (index, name) in names.iter().enumerate() {
+        let row =
+            nodes.binary_search_by(|verdict| (*verdict.node).cmp(name.as_str())).map_err(|_| {
+                CallError::field(
+                    format!("node_names[{index}]"),
+                    format!("the cluster has no node `{name}`"),
+                )
+            })?;
+        wanted[row] = true;
+    }
+    let mut wanted = wanted.into_iter();
+    nodes.retain(|_| wanted.next().unwrap_or(false));
+    Ok(nodes)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::service::fixture::{self, Holder};
+    use crate::service::{CancelOnDrop, session};
+
+    fn place_request(name: &str, mode: PlaceMode, session_id: &str) -> PlaceRequest {
+        PlaceRequest {
+            pod: Some(fixture::pod(name, "1", 0).into()),
+            mode: mode as i32,
+            session_id: session_id.to_owned(),
+            ..PlaceRequest::default()
+        }
+    }
+
+    /// This runtime has one thread: were it to wait, nobody would be answered, and nothing let go.
+    #[tokio::test]
+    async fn what_waits_for_a_write_waits_off_the_reactor() {
+        let state = fixture::state(&[("n0", "4")]);
+        let session_id =
+            state.sessions.open(clock::now(), "anonymous", || state.cluster.fork()).unwrap();
+
+        let others_are_answered = async |holder: Holder| {
+            let request = place_request("other", PlaceMode::DryRun, "");
+            place(&state, CallContext::open(), request).await.unwrap();
+            holder.let_go()
+        };
+        let holder = fixture::hold(&state, state.target_of(&session_id).unwrap());
+        let request = place_request("p", PlaceMode::Assume, &session_id);
+        let waits = place(&state, CallContext::open(), request);
+        let (placed, was_in_time) = tokio::join!(waits, others_are_answered(holder));
+        assert!(placed.is_ok());
+        assert!(was_in_time, "a placement in a session kept the others waiting");
+        assert_eq!(state.target_of(&session_id).unwrap().snapshot().n_assumed(), 2);
+
+        let holder = fixture::hold(&state, state.target_of("").unwrap());
+        let waits = session::open(&state, CallContext::open());
+        let (opened, was_in_time) = tokio::join!(waits, others_are_answered(holder));
+        assert!(opened.is_ok());
+        assert!(was_in_time, "opening a session kept the others waiting");
+    }
+
+    #[test]
+    fn an_explanation_ends_when_its_caller_is_gone() {
+        let state = fixture::state(&[("n0", "4")]);
+        let target = state.target_of("").unwrap();
+        let caller = CancelOnDrop::new(Deadline(None));
+        let token = caller.token();
+        let ask = |cpu| {
+            let pod = Some(fixture::pod("p", cpu, 0));
+            let request = ExplainRequest { pod, ..ExplainRequest::default() };
+            explain_now(&state, &target, &request, &token)
+        };
+        let verdict = engine::NodeVerdict {
+            node: "n0".into(),
+            verdict: engine::Verdict::Feasible { scores: Vec::new(), total: 0 },
+        };
+        assert_eq!(ask("1").unwrap().nodes.len(), 1);
+        assert!(!ask("8").unwrap().remedies.is_empty());
+        assert_eq!(verdicts(vec![verdict.clone()], &token).unwrap().len(), 1);
+        drop(caller);
+        assert_eq!(ask("1").unwrap_err(), CallError::DeadlineExceeded);
+        assert_eq!(ask("8").unwrap_err(), CallError::DeadlineExceeded);
+        assert_eq!(verdicts(vec![verdict], &token).unwrap_err(), CallError::DeadlineExceeded);
+    }
+
+    #[test]
+    fn what_nobody_waits_for_any_more_is_given_back() {
+        let state = fixture::state(&[("n0", "4")]);
+        let target = state.target_of("").unwrap();
+        let caller = CancelOnDrop::new(Deadline(None));
+        let decided = decide(&state, &target, &place_request("p", PlaceMode::Assume, "")).unwrap();
+        assert_eq!(give_back_unwanted(&target, &decided, &caller.token()), Ok(()));
+        assert_eq!(state.cluster.snapshot().n_assumed(), 1);
+        let token = caller.token();
+        drop(caller);
+        let unwanted = give_back_unwanted(&target, &decided, &token);
+        assert_eq!(unwanted, Err(CallError::DeadlineExceeded));
+        assert_eq!(state.cluster.snapshot().n_assumed(), 0);
+    }
+}

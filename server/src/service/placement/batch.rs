@@ -1,0 +1,187 @@
+//! Many pods in one request: decided as [`entries`] says, and given back where nobody will learn of it.
+
+use std::sync::Arc;
+
+use berth_engine as engine;
+use berth_engine::{Outcome, PodKey, TieBreak};
+use berth_proto::berth_v1::{
+    BatchEntry, Decision, PlaceBatchRequest, PlaceBatchResponse, PlaceResult, decision,
+    place_result,
+};
+
+use super::entries::{self, PodResult};
+use crate::clock;
+use crate::feed::LONG_BATCH;
+use crate::service::CallError;
+use crate::service::Cancel;
+use crate::service::State;
+use crate::service::Target;
+use crate::service::convert::{self, Mode};
+use crate::telemetry::PlaceMethod;
+
+/// What the entries of one request have in common.
+#[derive(Copy, Clone, Debug)]
+pub(crate) struct Terms {
+    pub(crate) mode: Mode,
+    pub(crate) tie_break: TieBreak,
+    pub(crate) method: PlaceMethod,
+}
+
+/// All pods of the request, in order.
+///
+/// When the caller is gone before the end, what was assumed for it is undone: nobody would ever learn of it.
+pub(crate) fn place_batch(
+    state: &State,
+    target: &Target,
+    request: PlaceBatchRequest,
+    cancel: &Cancel,
+) -> Result<PlaceBatchResponse, CallError> {
+    let mode = convert::mode(request.mode)?;
+    let tie_break = convert::tie_break(request.tie_break.as_ref(), state.tie_break)?;
+    let terms = Terms { mode, tie_break, method: PlaceMethod::PlaceBatch };
+    let results = decide(state, target, request.entries, terms, cancel)?;
+    let results: Vec<PlaceResult> = results.into_iter().map(convert::place_result).collect();
+    if cancel.is_cancelled() {
+        give_back(target, &results);
+        return Err(CallError::DeadlineExceeded);
+    }
+    Ok(PlaceBatchResponse { results, gang: None })
+}
+
+/// As `place_batch`, for callers that look at `cancel` themselves. Once it is cancelled the remaining pods are refused.
+pub(crate) fn decide(
+    state: &State,
+    target: &Target,
+    entries: Vec<BatchEntry>,
+    terms: Terms,
+    cancel: &Cancel,
+) -> Result<Vec<PodResult>, CallError> {
+    check_size(&entries, state.limits.max_pods_per_request)?;
+    let Terms { mode, tie_break, method } = terms;
+    let compiled = entries::compile(&state.cluster, &state.profiles, entries);
+    let (n_pods, _) = entries::count(&compiled);
+    let assumes = mode == Mode::Assume;
+    if assumes {
+        target.reserve(n_pods)?;
+    }
+    let is_long = assumes && n_pods >= LONG_BATCH && !target.is_hypothetical();
+    let busy = is_long.then(|| state.long_write());
+    let cancelled = || cancel.is_cancelled();
+    let started = clock::now();
+    let results = entries::decide(
+        target,
+        compiled,
+        entries::Terms { mode, tie_break, cancelled: &cancelled },
+    );
+    state.metrics.record_place_duration(method, clock::now() - started);
+    drop(busy);
+    for result in &results {
+        match result {
+            Ok(decision) => state.metrics.count_decision(Ok(decision), target.is_hypothetical()),
+            Err(_) => state.metrics.count_refused(1),
+        }
+    }
+    if assumes {
+        let n_assumed: usize = results.iter().flatten().map(n_assumed).sum();
+        target.release(n_pods.saturating_sub(n_assumed));
+    }
+    Ok(results)
+}
+
+/// Pods that the request asks for.
+pub(crate) fn n_pods(entries: &[BatchEntry]) -> u64 {
+    entries.iter().map(|entry| u64::from(entry.replicas.max(1))).sum()
+}
+
+pub(crate) fn check_size(entries: &[BatchEntry], limit: usize) -> Result<usize, CallError> {
+    let n = n_pods(entries);
+    usize::try_from(n).ok().filter(|&n| n <= limit).ok_or_else(|| {
+        CallError::field("entries", format!("asks for {n} pods, more than the limit of {limit}"))
+    })
+}
+
+/// 1 where the pod took its room, else 0.
+pub(crate) fn n_assumed(decision: &engine::Decision) -> usize {
+    let is_assumed = matches!(&decision.outcome, Outcome::Placed(placed) if placed.assumed);
+    usize::from(is_assumed)
+}
+
+/// Undoes what was assumed for a caller that will never learn of it.
+pub(crate) fn give_back(target: &Target, results: &[PlaceResult]) {
+    let assumed: Vec<_> = results.iter().filter_map(assumed_pod).collect();
+    target.give_back(&assumed);
+}
+
+/// The pod, and its uid, where it took its room.
+pub(crate) fn assumed_pod(result: &PlaceResult) -> Option<(PodKey, Arc<str>)> {
+    let Some(place_result::Result::Decision(Decision { pod: Some(key), outcome, .. })) =
+        &result.result
+    else {
+        return None;
+    };
+    match outcome {
+        Some(decision::Outcome::Placement(placement)) if placement.assumed => {
+            Some((PodKey::new(&key.namespace, &key.name), Arc::from(key.uid.as_str())))
+        }
+        _ => None,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::service::fixture;
+    use crate::service::{CancelOnDrop, Deadline};
+
+    /// What nobody learns of is as if it had never been asked: the session keeps its other placements, and its bounds.
+    #[test]
+    fn what_is_given_back_leaves_a_session_as_it_was() {
+        let state = fixture::state(&[("n0", "4")]);
+        let session_id =
+            state.sessions.open(clock::now(), "anonymous", || state.cluster.fork()).unwrap();
+        let target = state.target_of(&session_id).unwrap();
+        let terms = Terms {
+            mode: Mode::Assume,
+            tie_break: TieBreak::Lexicographic,
+            method: PlaceMethod::PlaceBatch,
+        };
+        let caller = CancelOnDrop::new(Deadline(None));
+        let assume = |name: &str, replicas| {
+            let entries = vec![fixture::entry(&fixture::pod(name, "1", 0), replicas)];
+            let results = decide(&state, &target, entries, terms, &caller.token()).unwrap();
+            results.into_iter().map(convert::place_result).collect::<Vec<_>>()
+        };
+        assert_eq!(assume("kept", 1).iter().filter_map(assumed_pod).count(), 1);
+        let lost = assume("lost", 3);
+        assert_eq!(lost.iter().filter_map(assumed_pod).count(), 3);
+        give_back(&target, &lost);
+        assert_eq!(target.snapshot().n_assumed(), 1);
+        let max_changes = state.limits.sessions.max_changes;
+        assert_eq!(
+            target.reserve(max_changes),
+            Err(CallError::SessionTooLarge { limit: max_changes })
+        );
+        target.reserve(max_changes - 1).unwrap();
+        let committed = state.cluster.commit(&target).unwrap();
+        assert_eq!((committed.n_assumed, state.cluster.snapshot().n_assumed()), (1, 1));
+    }
+
+    /// While many pods take their room, single decisions stay off the reactor.
+    #[test]
+    fn many_pods_are_a_long_write() {
+        let state = fixture::state(&[("n0", "4")]);
+        let terms = Terms {
+            mode: Mode::Assume,
+            tie_break: TieBreak::Lexicographic,
+            method: PlaceMethod::PlaceBatch,
+        };
+        let caller = CancelOnDrop::new(Deadline(None));
+        let replicas = u32::try_from(LONG_BATCH).unwrap();
+        let entries = vec![fixture::entry(&fixture::pod("web", "1m", 0), replicas)];
+        let is_long = fixture::is_long_write(&state, |target| {
+            let results = decide(&state, &target, entries, terms, &caller.token());
+            assert_eq!(results.unwrap().len(), LONG_BATCH);
+        });
+        assert!(is_long);
+    }
+}

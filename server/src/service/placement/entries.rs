@@ -1,0 +1,280 @@
+//! The entries of a request: replicas expanded, decided by priority and then in the order of the request. The same code for
+//! a server's calls and for the command line over a dump.
+
+use std::cmp::Reverse;
+use std::collections::HashSet;
+
+use berth_engine::{
+    BatchRequest, Cluster, Decision, EngineError, Generation, Outcome, PlaceRequest, Pod, PodKey,
+    Policy, TieBreak,
+};
+use berth_proto::berth_v1::BatchEntry;
+use rayon::prelude::*;
+
+use crate::policy::Profiles;
+use crate::service::CallError;
+use crate::service::convert::{self, Mode};
+
+/// From this many entries on they are compiled on all cores.
+const MANY_ENTRIES: usize = 256;
+
+/// A pod's decision, or why it has none.
+pub(crate) type PodResult = Result<Decision, CallError>;
+
+/// An entry's pod with its policy, or what is wrong with it; and the replicas.
+pub(crate) type Compiled<'s> = (Result<(Pod, &'s Policy), CallError>, u32);
+
+pub(crate) fn compile<'s>(
+    cluster: &Cluster,
+    profiles: &'s Profiles,
+    entries: Vec<BatchEntry>,
+) -> Vec<Compiled<'s>> {
+    let compile_one = |entry: BatchEntry| {
+        (convert::pod_to_place(cluster, profiles, entry.pod.as_ref()), entry.replicas)
+    };
+    if entries.len() < MANY_ENTRIES {
+        entries.into_iter().map(compile_one).collect()
+    } else {
+        entries.into_par_iter().map(compile_one).collect()
+    }
+}
+
+/// Pods to decide for, and those that are refused; replicas counted.
+pub(crate) fn count(compiled: &[Compiled<'_>]) -> (usize, usize) {
+    compiled.iter().fold((0, 0), |(n_pods, n_refused), (entry, replicas)| {
+        let n = (*replicas).max(1) as usize;
+        if entry.is_ok() { (n_pods + n, n_refused) } else { (n_pods, n_refused + n) }
+    })
+}
+
+/// The first entry that is of another profile than those before it.
+pub(crate) fn other_profile(compiled: &[Compiled<'_>]) -> Option<usize> {
+    let mut policies = compiled
+        .iter()
+        .enumerate()
+        .filter_map(|(at, (entry, _))| Some((at, entry.as_ref().ok()?.1)));
+    let (_, first) = policies.next()?;
+    policies.find(|(_, policy)| !std::ptr::eq(*policy, first)).map(|(at, _)| at)
+}
+
+/// Adds `NAME-0` to `NAME-(n-1)` with uids `UID-0` …, or the pod itself.
+pub(crate) fn add_replicas(pod: Pod, replicas: u32, pods: &mut Vec<Pod>) {
+    if replicas <= 1 {
+        pods.push(pod);
+        return;
+    }
+    pods.extend((0..replicas).map(|replica| {
+        let key = PodKey::new(&pod.key().namespace, &format!("{}-{replica}", pod.key().name));
+        let uid = match pod.uid() {
+            "" => String::new(),
+            uid => format!("{uid}-{replica}"),
+        };
+        pod.with_identity(key, &uid)
+    }));
+}
+
+/// What the pods of one request have in common.
+#[derive(Copy, Clone)]
+pub(crate) struct Terms<'a> {
+    pub(crate) mode: Mode,
+    pub(crate) tie_break: TieBreak,
+    /// Target before each pod; once it answers true the rest is refused.
+    pub(crate) cancelled: &'a dyn Fn() -> bool,
+}
+
+/// Decides for every pod, each seeing those decided before it placed; one result a pod, in the order of the request.
+pub(crate) fn decide(
+    cluster: &Cluster,
+    compiled: Vec<Compiled<'_>>,
+    terms: Terms<'_>,
+) -> Vec<PodResult> {
+    let is_of_one_profile = other_profile(&compiled).is_none();
+    let (mut pods, mut places, mut results) = expand(compiled);
+    if is_of_one_profile {
+        decide_runs(cluster, &pods, &places, terms, &mut results);
+        return results;
+    }
+    sort_by_priority(&mut pods, &mut places);
+    match terms.mode {
+        Mode::Assume => decide_runs(cluster, &pods, &places, terms, &mut results),
+        Mode::DryRun => try_runs(cluster, &pods, &places, terms, &mut results),
+    }
+    results
+}
+
+/// Where in the results a pod's decision belongs, and the profile that it is decided by.
+type Place<'s> = (usize, &'s Policy);
+
+/// The pods, each one's place, and the results, in which those of the pods are still to come.
+fn expand(compiled: Vec<Compiled<'_>>) -> (Vec<Pod>, Vec<Place<'_>>, Vec<PodResult>) {
+    let (n_pods, n_refused) = count(&compiled);
+    let mut results = Vec::with_capacity(n_pods + n_refused);
+    let (mut pods, mut places) = (Vec::with_capacity(n_pods), Vec::with_capacity(n_pods));
+    for (entry, replicas) in compiled {
+        let n = replicas.max(1) as usize;
+        match entry {
+            Ok((pod, policy)) => {
+                add_replicas(pod, replicas, &mut pods);
+                places.extend((results.len()..results.len() + n).map(|at| (at, policy)));
+                // Each is decided later.
+                results.extend((0..n).map(|_| Err(CallError::Broken)));
+            }
+            Err(error) => results.extend(std::iter::repeat_n(Err(error), n)),
+        }
+    }
+    (pods, places, results)
+}
+
+/// The engine orders what one call of it decides; pods of several profiles take several calls.
+fn sort_by_priority(pods: &mut Vec<Pod>, places: &mut Vec<Place<'_>>) {
+    let mut both: Vec<_> = pods.drain(..).zip(places.drain(..)).collect();
+    both.sort_by_key(|(pod, _)| Reverse(pod.priority()));
+    (*pods, *places) = both.into_iter().unzip();
+}
+
+/// Pods of one profile that follow each other are one call of the engine.
+fn decide_runs(
+    cluster: &Cluster,
+    mut pods: &[Pod],
+    places: &[Place<'_>],
+    terms: Terms<'_>,
+    results: &mut [PodResult],
+) {
+    let Terms { mode, tie_break, cancelled } = terms;
+    for places in places.chunk_by(|(_, a), (_, b)| std::ptr::eq(*a, *b)) {
+        let (run, rest) = pods.split_at(places.len());
+        pods = rest;
+        let Some((_, policy)) = places.first() else { continue };
+        let decided = cluster.place_batch(&BatchRequest {
+            pods: run,
+            policy,
+            tie_break,
+            assume: mode == Mode::Assume,
+            gang: None,
+            cancelled,
+        });
+        for ((position, _), decision) in places.iter().zip(decided.results) {
+            results[*position] = decision.map_err(CallError::undecided);
+        }
+    }
+}
+
+/// For a pod that has none, where one is needed to hold its room.
+const STAND_IN_UID: &str = "dry-run";
+
+/// The dry run of pods of several profiles. What one call of the engine tries the next one does not see, so they are assumed,
+/// on a fork that is thrown away.
+fn try_runs(
+    cluster: &Cluster,
+    pods: &[Pod],
+    places: &[Place<'_>],
+    terms: Terms<'_>,
+    results: &mut [PodResult],
+) {
+    let fork = cluster.fork();
+    let generation = fork.snapshot().generation();
+    let held: Vec<Pod> = pods
+        .iter()
+        .map(|pod| match pod.uid() {
+            "" => pod.with_identity(pod.key().clone(), STAND_IN_UID),
+            _ => pod.clone(),
+        })
+        .collect();
+    decide_runs(&fork, &held, places, Terms { mode: Mode::Assume, ..terms }, results);
+    let mut placed_here = HashSet::new();
+    for (pod, (position, policy)) in pods.iter().zip(places) {
+        let result = &mut results[*position];
+        let is_on_a_node =
+            matches!(result, Err(CallError::Engine(EngineError::AlreadyPlaced { .. })));
+        if is_on_a_node && !placed_here.contains(pod.key()) {
+            // It runs already. Where else it would go can be told; it needs no second room.
+            let request = PlaceRequest { pod, policy, tie_break: terms.tie_break };
+            *result = fork.place(&request).map_err(CallError::undecided);
+        }
+        if let Ok(decision) = result {
+            if !is_on_a_node && matches!(decision.outcome, Outcome::Placed(_)) {
+                placed_here.insert(pod.key());
+            }
+            unhold(decision, pod, generation);
+        }
+    }
+}
+
+/// As the decision would read had nothing been held for it.
+fn unhold(decision: &mut Decision, pod: &Pod, generation: Generation) {
+    decision.generation = generation;
+    decision.uid = pod.uid().into();
+    if let Outcome::Placed(placement) = &mut decision.outcome {
+        placement.assumed = false;
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::service::fixture;
+    use berth_engine::PolicySpec;
+    use berth_proto::core_v1;
+
+    fn other(mut pod: core_v1::Pod) -> core_v1::Pod {
+        "other".clone_into(&mut pod.spec.as_mut().unwrap().scheduler_name);
+        pod
+    }
+
+    /// What the pods of a dry run get; `Err` where one is on a node already.
+    fn check(pods: &[core_v1::Pod], expected: &[Result<Option<&str>, &str>]) {
+        let spec = PolicySpec { scheduler_name: "other".into(), ..PolicySpec::default() };
+        let profiles = Profiles::from(vec![Policy::default(), Policy::new(spec).unwrap()]);
+        let state = fixture::state_of(&[("n0", "4"), ("n1", "4")], profiles);
+        fixture::run(&state.cluster, &fixture::pod("there", "3", 0), "n0");
+        let before = state.cluster.snapshot().generation();
+        let entries = pods.iter().map(|pod| fixture::entry(pod, 1)).collect();
+        let compiled = compile(&state.cluster, &state.profiles, entries);
+        let terms =
+            Terms { mode: Mode::DryRun, tie_break: TieBreak::Lexicographic, cancelled: &|| false };
+        let results = decide(&state.cluster, compiled, terms);
+        let told: Vec<_> = results
+            .iter()
+            .map(|result| match result {
+                Ok(decision) => match &decision.outcome {
+                    Outcome::Placed(placement) => Ok(Some(&*placement.node)),
+                    _ => Ok(None),
+                },
+                Err(CallError::Engine(EngineError::AlreadyPlaced { node, .. })) => Err(&**node),
+                Err(error) => panic!("{error}"),
+            })
+            .collect();
+        assert_eq!(told, expected);
+        for (result, pod) in results.iter().zip(pods) {
+            let Ok(decision) = result else { continue };
+            assert_eq!(
+                (&*decision.uid, decision.generation),
+                (&*pod.metadata.as_ref().unwrap().uid, before)
+            );
+            let is_assumed =
+                matches!(&decision.outcome, Outcome::Placed(placement) if placement.assumed);
+            assert!(!is_assumed, "{decision:?}");
+        }
+        let after = state.cluster.snapshot();
+        assert_eq!((after.generation(), after.n_assumed()), (before, 0));
+    }
+
+    /// By whichever profiles they are decided, a dry run reads alike.
+    #[test]
+    fn a_dry_run_of_several_profiles_is_one_of_one() {
+        let pod = |name: &str, priority| fixture::pod(name, "3", priority);
+        let mut nameless = pod("b", 5);
+        nameless.metadata.as_mut().unwrap().uid.clear();
+        let expected = [Ok(None), Ok(Some("n1"))];
+        check(&[pod("a", 0), nameless.clone()], &expected);
+        check(&[other(pod("a", 0)), nameless.clone()], &expected);
+        check(&[pod("a", 0), other(nameless)], &expected);
+        // Who runs already is decided all the same; who stands there twice is on a node the second time.
+        let expected = [Ok(None), Ok(Some("n1"))];
+        check(&[pod("there", 5), pod("a", 9)], &expected);
+        check(&[pod("there", 5), other(pod("a", 9))], &expected);
+        let twice = [Ok(Some("n1")), Ok(None), Err("n1")];
+        check(&[pod("a", 9), pod("b", 5), pod("a", 1)], &twice);
+        check(&[pod("a", 9), other(pod("b", 5)), pod("a", 1)], &twice);
+    }
+}

@@ -1,0 +1,220 @@
+//! A gang: many pods in one request, placed entirely or not at all.
+
+use std::sync::Arc;
+
+use berth_engine as engine;
+use berth_engine::{EngineError, Pod, Policy};
+use berth_proto::berth_v1::{PlaceBatchRequest, PlaceBatchResponse, PlaceResult};
+
+use super::batch;
+use super::entries::{self, Compiled};
+use crate::clock;
+use crate::service::CallError;
+use crate::service::Cancel;
+use crate::service::State;
+use crate::service::Target;
+use crate::service::convert::{self, Mode};
+use crate::telemetry::PlaceMethod;
+
+/// All members in order, and what became of the gang.
+///
+/// When the caller is gone before the end, what was assumed for it and the nominations are undone: nobody would ever learn
+/// of them.
+pub(crate) fn place_batch(
+    state: &State,
+    target: &Target,
+    request: PlaceBatchRequest,
+    cancel: &Cancel,
+) -> Result<PlaceBatchResponse, CallError> {
+    let PlaceBatchRequest { entries, mode, tie_break, session_id: _, gang } = request;
+    let assume = convert::mode(mode)? == Mode::Assume;
+    let tie_break = convert::tie_break(tie_break.as_ref(), state.tie_break)?;
+    let n_pods = batch::check_size(&entries, state.limits.max_pods_per_request)?;
+    let (pods, policy) = members(entries::compile(&state.cluster, &state.profiles, entries))
+        .inspect_err(|_| state.metrics.count_refused(n_pods))?;
+    let gang = gang.map(|gang| convert::gang(&gang, pods.len())).transpose()?;
+    if assume {
+        target.reserve(pods.len())?;
+    }
+    let busy = (assume && !target.is_hypothetical()).then(|| state.long_write());
+    let started = clock::now();
+    let decided = target.place_batch(&engine::BatchRequest {
+        pods: &pods,
+        policy,
+        tie_break,
+        assume,
+        gang,
+        cancelled: &|| cancel.is_cancelled(),
+    });
+    state.metrics.record_place_duration(PlaceMethod::PlaceBatch, clock::now() - started);
+    drop(busy);
+    count(state, target, &decided);
+    if assume {
+        target.release(pods.len().saturating_sub(n_changes(&decided)));
+    }
+    answer(target, &pods, decided, assume && cancel.is_cancelled())
+}
+
+/// Every pod of a gang, and the one profile that they are decided by. What is refused refuses all.
+pub(crate) fn members(compiled: Vec<Compiled<'_>>) -> Result<(Vec<Pod>, &Policy), CallError> {
+    let other_profile = entries::other_profile(&compiled);
+    let (mut pods, mut policy) = (Vec::new(), None);
+    for (at, (entry, replicas)) in compiled.into_iter().enumerate() {
+        let (pod, its_policy) = entry.map_err(|error| of_entry(at, error))?;
+        entries::add_replicas(pod, replicas, &mut pods);
+        policy = Some(its_policy);
+    }
+    if let Some(at) = other_profile {
+        return Err(CallError::field(
+            format!("entries[{at}].pod.spec.schedulerName"),
+            "the pods of a gang are of one scheduler name",
+        ));
+    }
+    match policy {
+        Some(policy) => Ok((pods, policy)),
+        None => Err(CallError::field("entries", "a gang has at least one pod")),
+    }
+}
+
+/// The error with its place in the request.
+fn of_entry(at: usize, error: CallError) -> CallError {
+    match error {
+        CallError::Engine(EngineError::Model(error)) if error.field == "pod" => {
+            CallError::field(format!("entries[{at}].pod"), error.reason)
+        }
+        CallError::Engine(EngineError::Model(error)) => {
+            CallError::field(format!("entries[{at}].pod.{}", error.field), error.reason)
+        }
+        other => other,
+    }
+}
+
+fn count(state: &State, target: &Target, decided: &engine::BatchOutcome) {
+    for result in &decided.results {
+        state.metrics.count_decision(result.as_ref(), target.is_hypothetical());
+    }
+    for preempted in decided.gang.iter().flat_map(|gang| &gang.preemptions) {
+        state.metrics.count_preemption(&preempted.post_filter);
+    }
+}
+
+/// Pods assumed and nominated.
+fn n_changes(decided: &engine::BatchOutcome) -> usize {
+    let n_assumed: usize = decided.results.iter().flatten().map(batch::n_assumed).sum();
+    n_assumed + decided.gang.as_ref().map_or(0, |gang| gang.nominated.len())
+}
+
+/// The answer, unless nobody waits for it: then all is undone.
+fn answer(
+    target: &Target,
+    pods: &[Pod],
+    decided: engine::BatchOutcome,
+    is_unwanted: bool,
+) -> Result<PlaceBatchResponse, CallError> {
+    let engine::BatchOutcome { results, gang } = decided;
+    let is_cancelled = results.contains(&Err(EngineError::Cancelled));
+    let results: Vec<PlaceResult> = results
+        .into_iter()
+        .map(|result| convert::place_result(result.map_err(CallError::undecided)))
+        .collect();
+    if is_unwanted {
+        let nominated = gang.iter().flat_map(|gang| &gang.nominated);
+        let promised =
+            nominated.map(|&index| (pods[index].key().clone(), Arc::from(pods[index].uid())));
+        let changed: Vec<_> =
+            results.iter().filter_map(batch::assumed_pod).chain(promised).collect();
+        target.give_back(&changed);
+    }
+    if is_unwanted || is_cancelled {
+        return Err(CallError::DeadlineExceeded);
+    }
+    Ok(PlaceBatchResponse { results, gang: gang.map(convert::gang_outcome) })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::service::fixture;
+    use berth_engine::{BatchRequest, Gang, PlaceRequest, PreemptOptions, TieBreak};
+
+    const TIES: TieBreak = TieBreak::Lexicographic;
+
+    /// Three members on a node that one eviction frees: the first evicts, and all three are promised the node.
+    fn three_for_one_victim(state: &State, target: &Target) -> (Vec<Pod>, engine::BatchOutcome) {
+        let pods: Vec<Pod> = ["a", "b", "c"]
+            .map(|name| target.compile_pod(&fixture::pod(name, "1", 10)).unwrap())
+            .to_vec();
+        target.reserve(pods.len()).unwrap();
+        let decided = target.place_batch(&BatchRequest {
+            pods: &pods,
+            policy: state.profiles.get("").unwrap(),
+            tie_break: TIES,
+            assume: true,
+            gang: Some(Gang { min_count: 0, preempt: Some(PreemptOptions::default()) }),
+            cancelled: &|| false,
+        });
+        let gang = decided.gang.as_ref().unwrap();
+        assert!(gang.placed);
+        assert_eq!((gang.preemptions.len(), n_changes(&decided)), (1, 3));
+        (pods, decided)
+    }
+
+    #[test]
+    fn nobody_stays_promised_a_node_for_a_caller_that_went_away() {
+        let state = fixture::state(&[("n1", "4")]);
+        fixture::run(&state.cluster, &fixture::pod("low", "4", 0), "n1");
+        let session_id =
+            state.sessions.open(clock::now(), "anonymous", || state.cluster.fork()).unwrap();
+        for id in [session_id.as_str(), ""] {
+            let target = state.target_of(id).unwrap();
+            let (pods, decided) = three_for_one_victim(&state, &target);
+            let answer = answer(&target, &pods, decided, true);
+            assert_eq!(answer.unwrap_err(), CallError::DeadlineExceeded);
+            let snapshot = target.snapshot();
+            assert_eq!((snapshot.n_assumed(), snapshot.n_pods()), (0, 1));
+            target.apply(vec![engine::Delta::DeletePod {
+                key: engine::PodKey::new("default", "low"),
+                uid: None,
+            }]);
+            let pod = target.compile_pod(&fixture::pod("other", "4", 0)).unwrap();
+            let policy = state.profiles.get("").unwrap();
+            let decided = target.place(&PlaceRequest { pod: &pod, policy, tie_break: TIES });
+            let outcome = decided.unwrap().outcome;
+            assert!(matches!(outcome, engine::Outcome::Placed(_)), "{id}: {outcome:?}");
+            if target.is_hypothetical() {
+                target.reserve(state.limits.sessions.max_changes).unwrap();
+            }
+        }
+    }
+
+    #[test]
+    fn a_gang_that_is_wanted_keeps_its_nodes() {
+        let state = fixture::state(&[("n1", "4")]);
+        fixture::run(&state.cluster, &fixture::pod("low", "4", 0), "n1");
+        let target = state.target_of("").unwrap();
+        let (pods, decided) = three_for_one_victim(&state, &target);
+        assert_eq!(decided.gang.as_ref().unwrap().nominated, [0, 1, 2]);
+        assert!(answer(&target, &pods, decided, false).is_ok());
+        assert_eq!(target.snapshot().n_pending(), 3);
+    }
+
+    /// While a gang takes its room, single decisions stay off the reactor.
+    #[test]
+    fn a_gang_is_a_long_write() {
+        use crate::service::{CancelOnDrop, Deadline};
+        use berth_proto::berth_v1::{Gang, PlaceMode};
+        let state = fixture::state(&[("n1", "4")]);
+        let request = PlaceBatchRequest {
+            entries: vec![fixture::entry(&fixture::pod("web", "1m", 0), 100)],
+            mode: PlaceMode::Assume as i32,
+            gang: Some(Gang::default()),
+            ..PlaceBatchRequest::default()
+        };
+        let caller = CancelOnDrop::new(Deadline(None));
+        let is_long = fixture::is_long_write(&state, |target| {
+            let answer = place_batch(&state, &target, request, &caller.token());
+            assert!(answer.unwrap().gang.unwrap().placed);
+        });
+        assert!(is_long);
+    }
+}

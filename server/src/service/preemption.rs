@@ -1,0 +1,176 @@
+//! Preemption: whom would a pod displace?
+
+use std::sync::Arc;
+
+use berth_engine::{Nomination, Pod, PostFilter, PreemptRequest as Request, Preemption};
+use berth_proto::berth_v1::{
+    ListCandidatesRequest, ListCandidatesResponse, PreemptRequest, PreemptResponse,
+};
+
+use crate::auth::Role;
+use crate::clock;
+use crate::service::{CallContext, CallError, Cancel, State, Target, convert};
+use crate::telemetry::PlaceMethod;
+
+/// Places a pod, evicting others where it fits nowhere; nominates if the request asks for it.
+///
+/// # Errors
+/// A bad field, a missing role, a caller that is gone.
+pub(crate) async fn preempt(
+    state: &Arc<State>,
+    call: CallContext,
+    request: PreemptRequest,
+) -> Result<PreemptResponse, CallError> {
+    state.check_decidable()?;
+    let target = state.target(&call.access, &request.session_id)?;
+    if request.nominate && !target.is_hypothetical() {
+        call.access.to_change(Role::Scheduler)?;
+    }
+    let shared = state.clone();
+    state
+        .pool
+        .run(call.deadline, move |cancel| preempt_now(&shared, &target, request, cancel))
+        .await?
+}
+
+/// Lists every node where evicting pods would help, with its victims.
+///
+/// # Errors
+/// A bad field, a caller that is gone.
+pub(crate) async fn list_candidates(
+    state: &Arc<State>,
+    call: CallContext,
+    request: ListCandidatesRequest,
+) -> Result<ListCandidatesResponse, CallError> {
+    state.check_decidable()?;
+    let target = state.target(&call.access, &request.session_id)?;
+    let shared = state.clone();
+    state
+        .pool
+        .run(call.deadline, move |cancel| list_candidates_now(&shared, &target, request, cancel))
+        .await?
+}
+
+fn preempt_now(
+    state: &State,
+    target: &Target,
+    request: PreemptRequest,
+    cancel: &Cancel,
+) -> Result<PreemptResponse, CallError> {
+    let PreemptRequest { pod, tie_break, options, nominate: nominates, session_id: _ } = request;
+    let tie_break = convert::tie_break(tie_break.as_ref(), state.tie_break)?;
+    let options = convert::preempt_options(options.as_ref(), "options")?;
+    let (pod, policy) = convert::pod_to_place(&state.cluster, &state.profiles, pod.as_ref())
+        .inspect_err(|_| state.metrics.count_refused(1))?;
+    let started = clock::now();
+    let cancelled = || cancel.is_cancelled();
+    let attempt =
+        target.preempt(&Request { pod: &pod, policy, tie_break, options, cancelled: &cancelled });
+    state.metrics.record_place_duration(PlaceMethod::Preempt, clock::now() - started);
+    count(state, target, attempt.as_ref());
+    let attempt = attempt.map_err(CallError::undecided)?;
+    let generation = match &attempt.post_filter {
+        Some(post_filter) if nominates => nominate(target, &pod, post_filter, cancel)?,
+        Some(_) | None => None,
+    };
+    let answer = convert::preemption(attempt);
+    Ok(PreemptResponse { nomination_generation: generation, ..answer })
+}
+
+/// Carries out the nominations of an attempt, unless the caller is gone.
+fn nominate(
+    target: &Target,
+    pod: &Pod,
+    post_filter: &PostFilter,
+    cancel: &Cancel,
+) -> Result<Option<u64>, CallError> {
+    let n_changes = usize::from(post_filter.nomination != Nomination::Unchanged)
+        + post_filter.cleared_nominations.len();
+    if n_changes == 0 {
+        return Ok(None);
+    }
+    if cancel.is_cancelled() {
+        return Err(CallError::DeadlineExceeded);
+    }
+    target.reserve(n_changes)?;
+    match target.nominate(pod, post_filter) {
+        Ok(generation) => Ok(Some(generation.get())),
+        Err(error) => {
+            target.release(n_changes);
+            Err(error.into())
+        }
+    }
+}
+
+fn list_candidates_now(
+    state: &State,
+    target: &Target,
+    request: ListCandidatesRequest,
+    cancel: &Cancel,
+) -> Result<ListCandidatesResponse, CallError> {
+    let ListCandidatesRequest { pod, tie_break, options, session_id: _ } = request;
+    let tie_break = convert::tie_break(tie_break.as_ref(), state.tie_break)?;
+    let options = convert::preempt_options(options.as_ref(), "options")?;
+    let (pod, policy) = convert::pod_to_place(&state.cluster, &state.profiles, pod.as_ref())
+        .inspect_err(|_| state.metrics.count_refused(1))?;
+    let started = clock::now();
+    let cancelled = || cancel.is_cancelled();
+    let list = target.list_candidates(&Request {
+        pod: &pod,
+        policy,
+        tie_break,
+        options,
+        cancelled: &cancelled,
+    });
+    state.metrics.record_place_duration(PlaceMethod::ListCandidates, clock::now() - started);
+    count(state, target, list.as_ref().map(|list| &list.preemption));
+    Ok(convert::candidate_list(list.map_err(CallError::undecided)?))
+}
+
+fn count(state: &State, target: &Target, attempt: Result<&Preemption, &berth_engine::EngineError>) {
+    let decided = attempt.map(|attempt| &attempt.decision);
+    state.metrics.count_decision(decided, target.is_hypothetical());
+    if let Ok(Preemption { post_filter: Some(post_filter), .. }) = attempt {
+        state.metrics.count_preemption(post_filter);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::service::CancelOnDrop;
+    use crate::service::Deadline;
+    use crate::service::fixture;
+    use berth_proto::berth_v1::{PreemptOptions, VictimPlacement};
+
+    /// A search for which nobody waits is given up: it is no answer, and promises nothing.
+    #[test]
+    fn an_attempt_ends_when_its_caller_is_gone() {
+        let state = fixture::state(&[("n0", "4")]);
+        fixture::run(&state.cluster, &fixture::pod("low", "4", 0), "n0");
+        let target = state.target_of("").unwrap();
+        let caller = CancelOnDrop::new(Deadline(None));
+        let token = caller.token();
+        let pod = || Some(fixture::pod("high", "4", 10));
+        let victim_placement = VictimPlacement::Prefer.into();
+        let options = Some(PreemptOptions { victim_placement, ..PreemptOptions::default() });
+        let preempt = |nominate| {
+            let default = PreemptRequest::default();
+            let request = PreemptRequest { pod: pod(), options, nominate, ..default };
+            preempt_now(&state, &target, request, &token)
+        };
+        let list = || {
+            let request =
+                ListCandidatesRequest { pod: pod(), options, ..ListCandidatesRequest::default() };
+            list_candidates_now(&state, &target, request, &token)
+        };
+        assert!(preempt(false).unwrap().post_filter.unwrap().chosen.is_some());
+        assert_eq!(list().unwrap().candidates.len(), 1);
+        drop(caller);
+        for nominate in [false, true] {
+            assert_eq!(preempt(nominate).unwrap_err(), CallError::DeadlineExceeded);
+        }
+        assert_eq!(list().unwrap_err(), CallError::DeadlineExceeded);
+        assert_eq!(state.cluster.snapshot().n_pending(), 0);
+    }
+}

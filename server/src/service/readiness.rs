@@ -1,0 +1,70 @@
+//! Readiness: whether the server can be asked for placements.
+
+use super::state::State;
+use crate::apiserver::lease::Leadership;
+use crate::{clock, escape};
+
+/// A check: its name, and a note or the reason why it failed.
+pub(crate) type Check = (&'static str, Result<Option<String>, String>);
+
+/// The readiness checks; gRPC health is their conjunction.
+pub(crate) fn readiness(state: &State) -> Vec<Check> {
+    let feed = match state.freshness.watches() {
+        Some(watches) => watches.report(clock::now()).map(Some),
+        None => {
+            state.freshness.check_decidable().map(|()| None).map_err(|reason| reason.to_string())
+        }
+    };
+    let contradictions = contradictions(state.cluster.snapshot().n_contradictions());
+    let drain =
+        if *state.draining.borrow() { Err("the server is draining".to_owned()) } else { Ok(None) };
+    let mut checks =
+        vec![("feed", feed), ("contradictions", contradictions.map(|()| None)), ("drain", drain)];
+    checks.extend(state.audit.fault().map(|reason| ("audit", Err(reason.to_string()))));
+    // Nothing else needs the ledger: a server that cannot grant still places pods.
+    checks.extend(state.grants.fault().map(|reason| ("ledger", Ok(Some(ledger(&reason))))));
+    // A standby is as ready as the leader.
+    checks
+        .extend(state.leadership.get().map(|leadership| ("leader", Ok(Some(leader(leadership))))));
+    checks
+}
+
+fn leader(leadership: &Leadership) -> String {
+    match (leadership.is_held(clock::now()), leadership.holder()) {
+        (true, _) => "this instance leads".to_owned(),
+        (false, Some(holder)) => {
+            format!("`{}` leads, this instance stands by", escape::printable(&holder))
+        }
+        (false, None) => "no leader is known, this instance stands by".to_owned(),
+    }
+}
+
+fn ledger(fault: &str) -> String {
+    let fault = escape::printable(fault);
+    format!("pods are placed, but nothing is granted: {fault}; it is tried again every few seconds")
+}
+
+/// S-CCH-6: a feed that contradicts itself makes the instance unhealthy until it is told the cluster anew.
+fn contradictions(n: u64) -> Result<(), String> {
+    let what = match n {
+        0 => return Ok(()),
+        1 => "1 contradiction; a snapshot over `Sync`, SIGHUP (the files are read again), or a list of the API server clears it"
+            .to_owned(),
+        n => format!(
+            "{n} contradictions; a snapshot over `Sync`, SIGHUP (the files are read again), or a list of the API server clears them"
+        ),
+    };
+    Err(format!("a feed has sent {what}"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn contradictions_are_counted_in_grammar() {
+        assert_eq!(contradictions(0), Ok(()));
+        assert!(contradictions(1).unwrap_err().starts_with("a feed has sent 1 contradiction;"));
+        assert!(contradictions(2).unwrap_err().starts_with("a feed has sent 2 contradictions;"));
+    }
+}

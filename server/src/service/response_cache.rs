@@ -1,0 +1,285 @@
+//! Response cache: a request that its caller names is carried out once. Its response is remembered under (user, method, id). The same
+//! request under the same id gets that response instead of being carried out again; another request under the id is refused.
+//!
+//! Only `OK` is remembered: every other status has changed nothing, so a retry does no harm.
+//!
+//! The cache is in memory and does not survive a restart. Neither does what its responses are about, except the ledger's
+//! grants: those compare and swap on what the caller knew before, so a repeated request grants again what is held already, or
+//! names the holder.
+
+use std::collections::{HashMap, VecDeque};
+use std::hash::{DefaultHasher, Hasher as _};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::{Duration, Instant};
+
+use prost::bytes::Bytes;
+use tokio::sync::watch;
+
+use super::error::CallError;
+use crate::clock;
+
+/// How long an answer is remembered.
+const MAX_AGE: Duration = Duration::from_secs(5 * 60);
+/// Most answers that are remembered, and most bytes of them with their names; the oldest make room.
+const MAX_ANSWERS: usize = 100_000;
+const MAX_BYTES: usize = 64 << 20;
+/// What an answer takes besides its bytes and its name, about.
+const OVERHEAD_BYTES: usize = 300;
+/// What a request is known by.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub(crate) struct RequestName {
+    /// Two users may choose the same id.
+    pub(crate) user: Arc<str>,
+    pub(crate) method: &'static str,
+    pub(crate) id: Arc<str>,
+}
+
+/// The answers to named requests.
+#[derive(Debug, Default)]
+pub(crate) struct ResponseCache {
+    table: Mutex<Table>,
+}
+
+#[derive(Debug, Default)]
+struct Table {
+    entries: HashMap<RequestName, Entry>,
+    /// Those that are known, oldest first.
+    order: VecDeque<(Instant, RequestName)>,
+    n_bytes: usize,
+}
+
+#[derive(Debug)]
+struct Entry {
+    /// Of the request.
+    digest: Digest,
+    outcome: Outcome,
+}
+
+#[derive(Debug)]
+enum Outcome {
+    /// Closes when it is over.
+    InProgress(watch::Receiver<()>),
+    /// The message of an `OK`, which is all that such an answer is.
+    Known(Bytes),
+}
+
+/// 128 bits: whoever wants two requests of one name to have the same harms nobody else.
+type Digest = [u64; 2];
+
+/// What becomes of a named request.
+pub(crate) enum Claim {
+    First(InProgress),
+    Again(Bytes),
+}
+
+tokio::task_local! {
+    /// The named request that is being answered here.
+    static IN_PROGRESS: Arc<InProgress>;
+}
+
+/// Runs `future` as the work of a named request.
+pub(crate) async fn in_scope_of<T>(request: Arc<InProgress>, future: impl Future<Output = T>) -> T {
+    IN_PROGRESS.scope(request, future).await
+}
+
+/// The named request that is being answered here, for work that goes on although its caller is gone: until it has undone what it
+/// did, whoever comes with the same name waits.
+pub(crate) fn in_progress() -> Option<Arc<InProgress>> {
+    IN_PROGRESS.try_with(Arc::clone).ok()
+}
+
+impl ResponseCache {
+    /// Waits while the same request is under way.
+    pub(crate) async fn claim(
+        self: &Arc<Self>,
+        name: RequestName,
+        request: &[u8],
+    ) -> Result<Claim, CallError> {
+        let digest = digest(request);
+        loop {
+            let mut over = {
+                let mut table = self.table();
+                table.forget_older(clock::now());
+                match table.entries.get(&name) {
+                    None => return Ok(Claim::First(self.begin(&mut table, name, digest))),
+                    Some(entry) if entry.digest != digest => {
+                        return Err(CallError::RequestIdReused { id: name.id.to_string() });
+                    }
+                    Some(Entry { outcome: Outcome::Known(answer), .. }) => {
+                        return Ok(Claim::Again(answer.clone()));
+                    }
+                    Some(Entry { outcome: Outcome::InProgress(over), .. }) => over.clone(),
+                }
+            };
+            // Nothing is ever sent: it ends with the sender.
+            while over.changed().await.is_ok() {}
+        }
+    }
+
+    fn begin(self: &Arc<Self>, table: &mut Table, name: RequestName, digest: Digest) -> InProgress {
+        let (over, is_over) = watch::channel(());
+        let entry = Entry { digest, outcome: Outcome::InProgress(is_over) };
+        table.entries.insert(name.clone(), entry);
+        InProgress { answers: self.clone(), name, digest, _over: over }
+    }
+
+    fn table(&self) -> MutexGuard<'_, Table> {
+        // Nothing panics under it that could leave it half changed.
+        self.table.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// A named request that is being carried out. Dropped without an answer to remember, it is as if it had never been sent: whoever
+/// asks again, or waits, carries it out.
+#[derive(Debug)]
+pub(crate) struct InProgress {
+    answers: Arc<ResponseCache>,
+    name: RequestName,
+    digest: Digest,
+    /// Wakes those who wait, once the table says what became of it.
+    _over: watch::Sender<()>,
+}
+
+impl InProgress {
+    pub(crate) fn remember(&self, answer: &[u8]) {
+        // A copy: it came in a buffer with room for many.
+        let answer = Bytes::copy_from_slice(answer);
+        let mut table = self.answers.table();
+        table.remember(&self.name, self.digest, answer, clock::now());
+    }
+}
+
+impl Drop for InProgress {
+    fn drop(&mut self) {
+        let mut table = self.answers.table();
+        let is_under_way = |entry: &Entry| matches!(entry.outcome, Outcome::InProgress(_));
+        if table.entries.get(&self.name).is_some_and(is_under_way) {
+            table.entries.remove(&self.name);
+        }
+    }
+}
+
+impl Table {
+    fn remember(&mut self, name: &RequestName, digest: Digest, answer: Bytes, now: Instant) {
+        self.n_bytes += n_bytes(name, &answer);
+        let entry = Entry { digest, outcome: Outcome::Known(answer) };
+        self.entries.insert(name.clone(), entry);
+        self.order.push_back((now, name.clone()));
+        while self.order.len() > MAX_ANSWERS || self.n_bytes > MAX_BYTES {
+            self.forget_oldest();
+        }
+    }
+
+    fn forget_older(&mut self, now: Instant) {
+        let is_old = |since: Instant| now.saturating_duration_since(since) >= MAX_AGE;
+        while self.order.front().is_some_and(|(since, _)| is_old(*since)) {
+            self.forget_oldest();
+        }
+    }
+
+    fn forget_oldest(&mut self) {
+        let Some((_, name)) = self.order.pop_front() else { return };
+        if let Some(Entry { outcome: Outcome::Known(answer), .. }) = self.entries.remove(&name) {
+            self.n_bytes -= n_bytes(&name, &answer);
+        }
+    }
+}
+
+fn n_bytes(name: &RequestName, answer: &Bytes) -> usize {
+    answer.len() + name.id.len() + OVERHEAD_BYTES
+}
+
+fn digest(bytes: &[u8]) -> Digest {
+    [0_u8, 1].map(|salt| {
+        let mut hasher = DefaultHasher::new();
+        hasher.write_u8(salt);
+        hasher.write(bytes);
+        hasher.finish()
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use std::future::poll_fn;
+    use std::task::Poll;
+
+    use super::*;
+
+    fn name(id: &str) -> RequestName {
+        RequestName { user: "u".into(), method: "/m", id: id.into() }
+    }
+
+    async fn is_first(answers: &Arc<ResponseCache>, id: &str, request: &[u8]) -> bool {
+        matches!(answers.claim(name(id), request).await, Ok(Claim::First(_)))
+    }
+
+    #[tokio::test]
+    async fn an_answer_is_given_again_and_nothing_else_is() {
+        let answers = Arc::new(ResponseCache::default());
+        let Ok(Claim::First(first)) = answers.claim(name("a"), b"q").await else {
+            panic!("nobody asked before")
+        };
+        first.remember(b"yes");
+        drop(first);
+        let Ok(Claim::Again(again)) = answers.claim(name("a"), b"q").await else {
+            panic!("it was answered")
+        };
+        assert_eq!(again, "yes");
+        let other = answers.claim(name("a"), b"r").await.err();
+        assert_eq!(other, Some(CallError::RequestIdReused { id: "a".to_owned() }));
+        assert!(is_first(&answers, "b", b"q").await);
+        let stranger = RequestName { user: "v".into(), ..name("a") };
+        assert!(matches!(answers.claim(stranger, b"r").await, Ok(Claim::First(_))));
+    }
+
+    #[tokio::test]
+    async fn who_comes_second_waits_and_takes_over_where_the_first_gives_up() {
+        let answers = Arc::new(ResponseCache::default());
+        let Ok(Claim::First(first)) = answers.claim(name("a"), b"q").await else {
+            panic!("nobody asked before")
+        };
+        let mut second = Box::pin(answers.claim(name("a"), b"q"));
+        poll_fn(|cx| {
+            assert!(second.as_mut().poll(cx).is_pending());
+            Poll::Ready(())
+        })
+        .await;
+        // What is another request need not wait to be told.
+        assert!(answers.claim(name("a"), b"r").await.is_err());
+        drop(first);
+        let Ok(Claim::First(second)) = second.await else { panic!("the first gave up") };
+        let mut third = Box::pin(answers.claim(name("a"), b"q"));
+        poll_fn(|cx| {
+            assert!(third.as_mut().poll(cx).is_pending());
+            Poll::Ready(())
+        })
+        .await;
+        second.remember(b"yes");
+        drop(second);
+        assert!(matches!(third.await, Ok(Claim::Again(again)) if again == "yes"));
+    }
+
+    #[test]
+    fn what_is_remembered_is_bounded_in_age_number_and_bytes() {
+        let (mut table, start) = (Table::default(), Instant::now());
+        for (seconds, id) in ["a", "b", "c"].into_iter().enumerate() {
+            let at = start + Duration::from_secs(seconds as u64);
+            table.remember(&name(id), digest(b""), Bytes::from_static(b"x"), at);
+        }
+        table.forget_older(start + MAX_AGE + Duration::from_secs(1));
+        assert_eq!((table.entries.len(), table.order.len()), (1, 1));
+        assert!(table.entries.contains_key(&name("c")));
+        let half = Bytes::from(vec![0; MAX_BYTES / 2]);
+        for id in ["d", "e"] {
+            table.remember(&name(id), digest(b""), half.clone(), start);
+        }
+        assert_eq!(table.order.len(), 1, "the last only");
+        table.forget_oldest();
+        assert_eq!((table.n_bytes, table.entries.len()), (0, 0));
+        for n in 0..MAX_ANSWERS + 7 {
+            table.remember(&name(&n.to_string()), digest(b""), Bytes::new(), start);
+        }
+        assert_eq!((table.entries.len(), table.order.len()), (MAX_ANSWERS, MAX_ANSWERS));
+        assert!(!table.entries.contains_key(&name("6")));
+    }
+}

@@ -1,0 +1,338 @@
+//! The sessions that are open: forks of the live cluster, bounded in number, in the changes that one holds, and in the time
+//! that one is idle.
+
+use std::collections::HashMap;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::{Duration, Instant};
+
+use berth_engine::Cluster;
+use rand::TryRng as _;
+use rand::rngs::SysRng;
+
+use crate::auth::Caller;
+use crate::clock;
+use crate::service::CallError;
+use crate::telemetry::{SessionCounts, SessionEnd};
+
+/// Bounds on what-if sessions.
+#[derive(Copy, Clone, Debug, PartialEq, Eq)]
+pub struct SessionLimits {
+    /// Most sessions that are open at a time.
+    pub max_sessions: usize,
+    /// Most changes that one may hold: deltas, assumed pods and nominations, in sum over its life.
+    pub max_changes: usize,
+    /// How long one may be without a call before it is dropped.
+    pub idle_timeout: Duration,
+}
+
+impl Default for SessionLimits {
+    fn default() -> SessionLimits {
+        SessionLimits {
+            max_sessions: 64,
+            max_changes: 100_000,
+            idle_timeout: Duration::from_secs(5 * 60),
+        }
+    }
+}
+
+pub(crate) struct SessionTable {
+    limits: SessionLimits,
+    counts: SessionCounts,
+    sessions: Mutex<HashMap<Box<str>, Arc<Session>>>,
+}
+
+struct Session {
+    cluster: Cluster,
+    /// The user who opened it.
+    owner: Box<str>,
+    n_changes: AtomicUsize,
+    /// When the last call on it ended.
+    last_used: Mutex<Instant>,
+}
+
+impl SessionTable {
+    pub(crate) fn new(limits: SessionLimits, counts: SessionCounts) -> SessionTable {
+        SessionTable { limits, counts, sessions: Mutex::default() }
+    }
+
+    pub(crate) fn limits(&self) -> SessionLimits {
+        self.limits
+    }
+
+    /// Opens a session of the user `owner` on what `fork` gives, and gives its id: 128 random bits, so that no client guesses
+    /// another's.
+    ///
+    /// # Errors
+    /// [`CallError::TooManySessions`].
+    pub(crate) fn open(
+        &self,
+        now: Instant,
+        owner: &str,
+        fork: impl FnOnce() -> Cluster,
+    ) -> Result<String, CallError> {
+        self.drop_expired(now);
+        self.check_room(self.lock().len())?;
+        let id = random_id()?;
+        // It may have to wait for whoever changes the live cluster: not while the table is locked.
+        let cluster = fork();
+        let (owner, n_changes) = (owner.into(), AtomicUsize::new(0));
+        let session = Session { cluster, owner, n_changes, last_used: Mutex::new(now) };
+        let mut sessions = self.lock();
+        self.check_room(sessions.len())?;
+        sessions.insert(id.as_str().into(), Arc::new(session));
+        self.counts.set_open(sessions.len());
+        Ok(id)
+    }
+
+    fn check_room(&self, n_open: usize) -> Result<(), CallError> {
+        let limit = self.limits.max_sessions;
+        if n_open >= limit { Err(CallError::TooManySessions { limit }) } else { Ok(()) }
+    }
+
+    /// The session of this id, which does not expire before the answer is dropped.
+    ///
+    /// # Errors
+    /// [`CallError::NoSuchSession`], also where it is another user's, or has expired and was not dropped yet.
+    pub(crate) fn get(&self, id: &str, caller: &Caller, now: Instant) -> Result<InUse, CallError> {
+        let sessions = self.lock();
+        let session = sessions.get(id).filter(|session| {
+            caller.may_use_what_belongs_to(&session.owner)
+                && !session.has_expired(now, self.limits.idle_timeout)
+        });
+        match session {
+            Some(session) => {
+                Ok(InUse { session: session.clone(), max_changes: self.limits.max_changes })
+            }
+            None => Err(CallError::NoSuchSession { id: id.to_owned() }),
+        }
+    }
+
+    /// Forgets a session; calls that are under way on it go on.
+    ///
+    /// # Errors
+    /// As [`SessionTable::get`].
+    pub(crate) fn close(&self, id: &str, caller: &Caller, now: Instant) -> Result<(), CallError> {
+        self.drop_expired(now);
+        let mut sessions = self.lock();
+        let is_callers = |session: &Arc<Session>| caller.may_use_what_belongs_to(&session.owner);
+        let closed =
+            if sessions.get(id).is_some_and(is_callers) { sessions.remove(id) } else { None };
+        self.counts.set_open(sessions.len());
+        // A large fork takes its time to go: not while the table is locked.
+        drop(sessions);
+        match closed {
+            Some(_) => {
+                self.counts.count_ended(SessionEnd::Closed, 1);
+                Ok(())
+            }
+            None => Err(CallError::NoSuchSession { id: id.to_owned() }),
+        }
+    }
+
+    /// Forgets the sessions that have been idle for too long.
+    pub(crate) fn drop_expired(&self, now: Instant) {
+        let timeout = self.limits.idle_timeout;
+        self.drop_all_that(SessionEnd::Expired, |session| session.has_expired(now, timeout));
+    }
+
+    /// Forgets all sessions: the server stops.
+    pub(crate) fn drain(&self) {
+        self.drop_all_that(SessionEnd::Drained, |_| true);
+    }
+
+    fn drop_all_that(&self, end: SessionEnd, mut ends: impl FnMut(&Arc<Session>) -> bool) {
+        let mut sessions = self.lock();
+        let ended: Vec<_> = sessions.extract_if(|_, session| ends(session)).collect();
+        if !ended.is_empty() {
+            self.counts.set_open(sessions.len());
+            self.counts.count_ended(end, ended.len());
+        }
+        drop(sessions);
+    }
+
+    /// Held for a look-up, or for one change of the map: a panic elsewhere cannot leave it half written.
+    fn lock(&self) -> MutexGuard<'_, HashMap<Box<str>, Arc<Session>>> {
+        self.sessions.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl Session {
+    /// Every call under way holds a clone of the `Arc`; a new one takes it under the lock of the table, as the caller holds.
+    fn has_expired(self: &Arc<Self>, now: Instant, idle_timeout: Duration) -> bool {
+        let last_used = *self.last_used.lock().unwrap_or_else(PoisonError::into_inner);
+        Arc::strong_count(self) == 1 && now.saturating_duration_since(last_used) >= idle_timeout
+    }
+}
+
+fn random_id() -> Result<String, CallError> {
+    let mut bytes = [0; 16];
+    SysRng.try_fill_bytes(&mut bytes).map_err(|error| {
+        tracing::error!(%error, "the system has no random numbers for a session's id");
+        CallError::Broken
+    })?;
+    Ok(bytes.iter().map(|byte| format!("{byte:02x}")).collect())
+}
+
+/// A session under a call.
+pub(crate) struct InUse {
+    session: Arc<Session>,
+    max_changes: usize,
+}
+
+impl InUse {
+    pub(crate) fn cluster(&self) -> &Cluster {
+        &self.session.cluster
+    }
+
+    /// Takes `n` of the changes that the session may still hold; what is not used goes back with [`InUse::release`].
+    ///
+    /// # Errors
+    /// [`CallError::SessionTooLarge`]; nothing is taken then.
+    pub(crate) fn reserve(&self, n: usize) -> Result<(), CallError> {
+        let add = |held: usize| held.checked_add(n).filter(|&held| held <= self.max_changes);
+        // A count alone: no data is read on the strength of it.
+        match self.session.n_changes.try_update(Ordering::Relaxed, Ordering::Relaxed, add) {
+            Ok(_) => Ok(()),
+            Err(_) => Err(CallError::SessionTooLarge { limit: self.max_changes }),
+        }
+    }
+
+    /// Gives back what was reserved and not used.
+    pub(crate) fn release(&self, n: usize) {
+        self.session.n_changes.fetch_sub(n, Ordering::Relaxed);
+    }
+}
+
+impl Drop for InUse {
+    fn drop(&mut self) {
+        // Before the `Arc` goes: who finds it idle finds since when.
+        *self.session.last_used.lock().unwrap_or_else(PoisonError::into_inner) = clock::now();
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::auth::{Role, Roles};
+    use crate::telemetry::Metrics;
+
+    const JANE: &str = "jane";
+
+    fn caller(user: &str, roles: Roles) -> Caller {
+        Caller { user: user.into(), ..Caller::unauthenticated(roles) }
+    }
+
+    fn jane() -> Caller {
+        caller(JANE, Roles::NONE)
+    }
+
+    const TIMEOUT: Duration = Duration::from_secs(60);
+
+    fn table(max_sessions: usize) -> (SessionTable, Metrics) {
+        let metrics = Metrics::new();
+        let limits = SessionLimits { max_sessions, max_changes: 10, idle_timeout: TIMEOUT };
+        (SessionTable::new(limits, metrics.sessions().clone()), metrics)
+    }
+
+    fn check_metric(metrics: &Metrics, line: &str) {
+        let text = metrics.render(&Cluster::new().snapshot(), 0, None);
+        assert!(text.lines().any(|found| found == line), "no `{line}` in\n{text}");
+    }
+
+    #[test]
+    fn ids_are_long_and_of_no_two_sessions() {
+        let (table, _) = table(100);
+        let ids: std::collections::HashSet<_> =
+            (0..100).map(|_| table.open(clock::now(), JANE, Cluster::new).unwrap()).collect();
+        assert_eq!(ids.len(), 100);
+        let is_hexadecimal = |id: &String| id.chars().all(|c| c.is_ascii_hexdigit());
+        assert!(ids.iter().all(|id| id.len() == 32 && is_hexadecimal(id)), "{ids:?}");
+    }
+
+    #[test]
+    fn a_session_expires_when_it_was_idle_and_makes_room() {
+        let (table, metrics) = table(1);
+        let start = clock::now();
+        let id = table.open(start, JANE, Cluster::new).unwrap();
+        let full = table.open(start + TIMEOUT / 2, JANE, || panic!("there is no room"));
+        assert_eq!(full.unwrap_err(), CallError::TooManySessions { limit: 1 });
+        assert!(table.get(&id, &jane(), start + TIMEOUT / 2).is_ok());
+        // That call ended just now, which is when the minute begins anew.
+        let later = clock::now() + TIMEOUT;
+        assert!(table.get(&id, &jane(), later).is_err(), "expired, although nobody dropped it yet");
+        check_metric(&metrics, "berth_sessions 1");
+        let other = table.open(later, JANE, Cluster::new).unwrap();
+        check_metric(&metrics, "berth_sessions 1");
+        check_metric(&metrics, "berth_sessions_ended_total{reason=\"expired\"} 1");
+        table.drop_expired(later + TIMEOUT / 2);
+        assert!(table.get(&other, &jane(), later).is_ok());
+        table.drop_expired(later + TIMEOUT * 2);
+        check_metric(&metrics, "berth_sessions 0");
+    }
+
+    #[test]
+    fn a_session_under_a_call_does_not_expire() {
+        let (table, _) = table(1);
+        let id = table.open(clock::now(), JANE, Cluster::new).unwrap();
+        let call = table.get(&id, &jane(), clock::now()).unwrap();
+        let later = clock::now() + TIMEOUT * 10;
+        table.drop_expired(later);
+        assert!(table.get(&id, &jane(), later).is_ok());
+        drop(call);
+        table.drop_expired(clock::now() + TIMEOUT);
+        assert!(table.get(&id, &jane(), clock::now()).is_err());
+    }
+
+    #[test]
+    fn closing_and_draining_forget() {
+        let (table, metrics) = table(3);
+        let now = clock::now();
+        let id = table.open(now, JANE, Cluster::new).unwrap();
+        let call = table.get(&id, &jane(), now).unwrap();
+        assert_eq!(table.close(&id, &jane(), now), Ok(()));
+        assert_eq!(call.cluster().snapshot().n_nodes(), 0, "a call under way goes on");
+        assert_eq!(
+            table.close(&id, &jane(), now),
+            Err(CallError::NoSuchSession { id: id.clone() })
+        );
+        assert!(table.get(&id, &jane(), now).is_err());
+        for _ in 0..2 {
+            table.open(now, JANE, Cluster::new).unwrap();
+        }
+        table.drain();
+        check_metric(&metrics, "berth_sessions 0");
+        check_metric(&metrics, "berth_sessions_ended_total{reason=\"closed\"} 1");
+        check_metric(&metrics, "berth_sessions_ended_total{reason=\"drained\"} 2");
+    }
+
+    #[test]
+    fn changes_are_bounded() {
+        let (table, _) = table(1);
+        let id = table.open(clock::now(), JANE, Cluster::new).unwrap();
+        let call = table.get(&id, &jane(), clock::now()).unwrap();
+        assert_eq!(call.reserve(11), Err(CallError::SessionTooLarge { limit: 10 }));
+        assert_eq!(call.reserve(10), Ok(()));
+        assert_eq!(call.reserve(1), Err(CallError::SessionTooLarge { limit: 10 }));
+        call.release(4);
+        assert_eq!((call.reserve(usize::MAX), call.reserve(4)).1, Ok(()));
+        assert!(
+            table.get(&id, &jane(), clock::now()).unwrap().reserve(1).is_err(),
+            "one count a session"
+        );
+    }
+
+    #[test]
+    fn a_session_is_its_users_and_an_admins() {
+        let (table, _) = table(1);
+        let now = clock::now();
+        let id = table.open(now, JANE, Cluster::new).unwrap();
+        let no_such = CallError::NoSuchSession { id: id.clone() };
+        let joe = caller("joe", Roles::NONE.with(Role::Scheduler).with(Role::Feeder));
+        assert_eq!(table.get(&id, &joe, now).err(), Some(no_such.clone()));
+        assert_eq!(table.close(&id, &joe, now), Err(no_such));
+        let admin = caller("joe", Roles::NONE.with(Role::Admin));
+        assert!(table.get(&id, &jane(), now).is_ok() && table.get(&id, &admin, now).is_ok());
+        assert_eq!(table.close(&id, &admin, now), Ok(()));
+    }
+}

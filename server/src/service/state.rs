@@ -1,0 +1,206 @@
+//! State: what every handler shares.
+
+use std::sync::{Arc, OnceLock};
+
+use berth_engine::{Cluster, TieBreak};
+use tokio::sync::watch;
+
+use super::access::Access;
+use super::error::CallError;
+use super::limits::Limits;
+use super::method;
+use super::pool::Pool;
+use super::response_cache::ResponseCache;
+use super::session_table::SessionTable;
+use super::target::Target;
+use crate::admission::{Admission, Lane, LaneWorkers};
+use crate::apiserver::lease::Leadership;
+use crate::audit::Audit;
+use crate::auth::Auth;
+use crate::clock;
+use crate::critical_task::CriticalTasks;
+use crate::expander::{Expander, Judgements};
+use crate::feed::{FeedSink, Freshness, LongWrite, LongWrites};
+use crate::ledger::{self, Grants, Ledger, Memory};
+use crate::net::SlowReaders;
+use crate::policy::Profiles;
+use crate::telemetry::trace::Tracer;
+use crate::telemetry::{MethodCounts, Metrics};
+
+/// What every handler shares.
+pub(crate) struct State {
+    pub(crate) cluster: Arc<Cluster>,
+    pub(crate) profiles: Profiles,
+    /// For requests that name no rule.
+    pub(crate) tie_break: TieBreak,
+    pub(crate) limits: Limits,
+    pub(crate) metrics: Arc<Metrics>,
+    /// gRPC calls, by method.
+    pub(crate) calls: MethodCounts,
+    /// Names callers.
+    pub(crate) auth: Arc<Auth>,
+    /// Admits or refuses calls by load.
+    pub(crate) admission: Admission,
+    /// Closes connections whose clients read too slowly.
+    pub(crate) slow_readers: SlowReaders,
+    /// Responses to requests that may be sent again.
+    pub(crate) responses: Arc<ResponseCache>,
+    /// The log of changes.
+    pub(crate) audit: Audit,
+    pub(crate) sessions: SessionTable,
+    pub(crate) freshness: Arc<Freshness>,
+    long_writes: LongWrites,
+    pub(crate) pool: Pool,
+    /// A pool of its own for simulations, which take seconds: decisions keep a core beside them.
+    pub(crate) simulation_pool: Pool,
+    /// The ledger's grants.
+    pub(crate) grants: Arc<Grants>,
+    pub(crate) ledger_pool: Pool,
+    /// Chooses among cluster-autoscaler's node groups.
+    pub(crate) expander: Expander,
+    pub(crate) judgements: Judgements,
+    /// Begins spans of calls.
+    pub(crate) tracer: Tracer,
+    /// The API server, once connected: the extender binds pods there.
+    pub(crate) api_server: OnceLock<kube::Client>,
+    /// The scheduler's leadership, where this server stands for election or schedules alone.
+    pub(crate) leadership: OnceLock<Leadership>,
+    /// Tasks without which the server is useless.
+    pub(crate) critical_tasks: CriticalTasks,
+    /// Turns true once, when the server starts to drain: streams end then.
+    pub(crate) draining: watch::Receiver<bool>,
+}
+
+/// Least limit on a message of `grpcplugin.Expander` (S-CAE-3): a request holds every pending pod of every option.
+const MIN_EXPANDER_MESSAGE_BYTES: usize = 128 << 20;
+
+/// Threads that wait for the disk: the more wait, the more of them share one sync.
+const N_LEDGER_THREADS: usize = 16;
+
+/// Most nodes for which one decision takes microseconds and runs where the request arrived.
+const MAX_INLINE_NODES: usize = 20_000;
+
+impl State {
+    pub(crate) fn new(
+        cluster: Arc<Cluster>,
+        profiles: Profiles,
+        tie_break: TieBreak,
+        limits: Limits,
+        draining: watch::Receiver<bool>,
+    ) -> State {
+        let metrics = Arc::new(Metrics::new());
+        let (counts, patience) = (metrics.admission().clone(), limits.load.max_queue_time);
+        let pool = Pool::of_decisions(patience, &counts);
+        let simulation_pool = Pool::of_simulations(patience, &counts);
+        let ledger_pool = Pool::of(Lane::Ledger, N_LEDGER_THREADS, patience, &counts);
+        let workers = LaneWorkers {
+            decision: pool.workers().clone(),
+            simulation: simulation_pool.workers().clone(),
+            ledger: ledger_pool.workers().clone(),
+        };
+        State {
+            cluster,
+            profiles,
+            tie_break,
+            limits,
+            sessions: SessionTable::new(limits.sessions, metrics.sessions().clone()),
+            calls: metrics.calls().methods(method::paths()),
+            judgements: Judgements::new(&metrics),
+            metrics,
+            auth: Arc::new(Auth::open()),
+            admission: Admission::new(limits.load, workers, &counts),
+            slow_readers: SlowReaders::new(clock::now()),
+            responses: Arc::default(),
+            audit: Audit::off(),
+            freshness: Arc::default(),
+            long_writes: LongWrites::default(),
+            pool,
+            simulation_pool,
+            grants: Arc::new(Grants::new(Arc::new(Memory::new(ledger::first_revision())))),
+            ledger_pool,
+            expander: Expander::default(),
+            tracer: Tracer::off(),
+            api_server: OnceLock::new(),
+            leadership: OnceLock::new(),
+            critical_tasks: CriticalTasks::default(),
+            draining,
+        }
+    }
+
+    /// Replaces who is known, and where changes are logged.
+    pub(crate) fn with_auth(self, auth: Arc<Auth>, audit: Audit) -> State {
+        State { auth, audit, ..self }
+    }
+
+    /// Replaces where spans are sent.
+    pub(crate) fn with_tracer(self, tracer: Tracer) -> State {
+        State { tracer, ..self }
+    }
+
+    /// Replaces the ledger, which is in memory by default.
+    pub(crate) fn with_ledger(self, ledger: Arc<dyn Ledger>) -> State {
+        State { grants: Arc::new(Grants::new(ledger)), ..self }
+    }
+
+    /// Replaces the default expander.
+    pub(crate) fn with_expander(self, expander: Expander) -> State {
+        State { expander, ..self }
+    }
+
+    /// Most bytes of one received message of the method at `path`.
+    pub(crate) fn max_message_bytes(&self, path: &str) -> usize {
+        let limit = self.limits.max_message_bytes;
+        let is_expander = path.starts_with("/grpcplugin.Expander/");
+        if is_expander { limit.max(MIN_EXPANDER_MESSAGE_BYTES) } else { limit }
+    }
+
+    /// # Errors
+    /// [`CallError::NotReady`] until a feed has filled the cluster.
+    pub(crate) fn check_decidable(&self) -> Result<(), CallError> {
+        Ok(self.freshness.check_decidable()?)
+    }
+
+    /// # Errors
+    /// [`CallError::NotReady`] while files are being read: they would overwrite a client's changes.
+    pub(crate) fn check_feedable(&self) -> Result<(), CallError> {
+        Ok(self.freshness.check_feedable()?)
+    }
+
+    /// # Errors
+    /// [`CallError::Draining`] once the server drains: nothing begins that would outlast it.
+    pub(crate) fn check_not_draining(&self) -> Result<(), CallError> {
+        if *self.draining.borrow() { Err(CallError::Draining) } else { Ok(()) }
+    }
+
+    /// The target of a request: the cluster of its session, or the live cluster if it names none.
+    ///
+    /// # Errors
+    /// [`CallError::NoSuchSession`], also for a session of another caller.
+    pub(crate) fn target(&self, access: &Access, session_id: &str) -> Result<Target, CallError> {
+        if session_id.is_empty() {
+            return Ok(Target::Live(self.cluster.clone()));
+        }
+        Ok(Target::Session(self.sessions.get(session_id, access.caller(), clock::now())?))
+    }
+
+    /// Whether a single decision on `cluster` may run on the reactor: not while a long write holds the lock that an assume needs.
+    pub(crate) fn decides_in_microseconds(&self, cluster: &Cluster) -> bool {
+        !self.long_writes.is_any() && cluster.snapshot().n_nodes() <= MAX_INLINE_NODES
+    }
+
+    /// Marks a long write to the live cluster for as long as the guard lives.
+    pub(crate) fn long_write(&self) -> LongWrite {
+        self.long_writes.begin()
+    }
+
+    /// The sink that feeds write to.
+    pub(crate) fn feed_sink(&self) -> FeedSink {
+        FeedSink {
+            cluster: self.cluster.clone(),
+            freshness: self.freshness.clone(),
+            metrics: self.metrics.clone(),
+            long_writes: self.long_writes.clone(),
+            critical_tasks: self.critical_tasks.clone(),
+        }
+    }
+}

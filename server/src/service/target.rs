@@ -1,0 +1,66 @@
+//! Target: the cluster that a request is about, either the live one or a session's fork.
+
+use std::ops::Deref;
+use std::sync::Arc;
+
+use berth_engine::{Cluster, PodKey};
+
+use super::error::CallError;
+use super::session_table::InUse;
+
+pub(crate) enum Target {
+    Live(Arc<Cluster>),
+    /// A session, which does not expire while this value lives.
+    Session(InUse),
+}
+
+impl Target {
+    /// Whether changes are visible in a session only.
+    pub(crate) fn is_hypothetical(&self) -> bool {
+        matches!(self, Target::Session(_))
+    }
+
+    /// Reserves room for `n` changes in a session; [`Target::release`] gives back what is not used.
+    ///
+    /// # Errors
+    /// [`CallError::SessionTooLarge`]; nothing is reserved then.
+    pub(crate) fn reserve(&self, n: usize) -> Result<(), CallError> {
+        match self {
+            Target::Live(_) => Ok(()),
+            Target::Session(session) => session.reserve(n),
+        }
+    }
+
+    /// Gives back reserved room that was not used.
+    pub(crate) fn release(&self, n: usize) {
+        match self {
+            Target::Live(_) => {}
+            Target::Session(session) => session.release(n),
+        }
+    }
+
+    /// Takes back what was assumed for or promised to these pods, each of which holds one change: their caller went away and
+    /// never learns of it.
+    pub(crate) fn give_back(&self, pods: &[(PodKey, Arc<str>)]) {
+        if pods.is_empty() {
+            return;
+        }
+        tracing::warn!(
+            n_pods = pods.len(),
+            "a caller went away before its answer: the pods assumed or nominated for it are given back"
+        );
+        self.take_back(pods);
+        self.release(pods.len());
+    }
+}
+
+impl Deref for Target {
+    type Target = Cluster;
+
+    fn deref(&self) -> &Cluster {
+        match self {
+            Target::Live(cluster) => cluster,
+            Target::Session(session) => session.cluster(),
+        }
+    }
+}
