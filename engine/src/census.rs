@@ -14,9 +14,9 @@ use smallvec::SmallVec;
 
 use crate::kernel::Kernels;
 use crate::model::shape::ShapeFacts;
-use crate::snapshot::row_set::RowSet;
+use crate::rows::{NodeRow, ROWS, RowSet};
+use crate::snapshot::Snapshot;
 use crate::snapshot::shard::Shard;
-use crate::snapshot::{NodeRow, ROWS, Snapshot};
 use demand::Demand;
 use subject::{Scale, Weights};
 use sums::DomainSums;

@@ -23,7 +23,7 @@ use smallvec::SmallVec;
 
 use crate::plugin::{Plugin, StatusCode};
 use crate::prepared::Prepared;
-use crate::snapshot::row_set::RowSet;
+use crate::rows::RowSet;
 use crate::snapshot::shard::Shard;
 use reason::Reason;
 

@@ -21,6 +21,8 @@ mod policy;
 mod plugin;
 mod kernel;
 mod error;
+mod rows;
+mod hash;
 
 /// Objects as text, shared with the tests outside.
 #[cfg(test)]

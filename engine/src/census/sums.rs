@@ -2,11 +2,11 @@
 
 use crate::model::intern::Symbol;
 use crate::model::shape::ShapeFacts;
+use crate::rows::{NodeRow, ROWS, RowSet};
+use crate::snapshot::Snapshot;
 use crate::snapshot::matching::{matching, matching_pairs, tolerated, with_keys};
-use crate::snapshot::row_set::RowSet;
 use crate::snapshot::shard::Shard;
 use crate::snapshot::topology::DomainId;
-use crate::snapshot::{NodeRow, ROWS, Snapshot};
 
 /// What is summed by which domains, and over which nodes.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]

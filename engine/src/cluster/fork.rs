@@ -18,8 +18,9 @@ use crate::place::{self, Decided, Evaluation, Plan};
 use crate::preempt;
 use crate::preempt::outcome::{Candidate, Preemption};
 use crate::preempt::request::PreemptRequest;
+use crate::rows::NodeRow;
+use crate::snapshot::Snapshot;
 use crate::snapshot::draft::Draft;
-use crate::snapshot::{NodeRow, Snapshot};
 
 /// A private copy of a snapshot; costs a few pointers until it is changed.
 #[derive(Debug)]

@@ -7,7 +7,8 @@ use rustc_hash::FxBuildHasher;
 
 use super::directory::Directory;
 use crate::model::{Pod, PodKey};
-use crate::snapshot::{NodeRow, Snapshot};
+use crate::rows::NodeRow;
+use crate::snapshot::Snapshot;
 
 /// Pods by key. A copy costs some pointers.
 #[derive(Clone, Debug, Default)]

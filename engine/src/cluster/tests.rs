@@ -18,7 +18,7 @@ use crate::place::request::{PlaceRequest, TieBreak};
 use crate::policy::Policy;
 use crate::preempt::outcome::{Nomination, PostFilter, PostFilterCode};
 use crate::preempt::request::PreemptOptions;
-use crate::snapshot::ROWS;
+use crate::rows::ROWS;
 
 fn cluster(nodes: &[&str], pods: &[&str]) -> Cluster {
     let cluster = Cluster::new();

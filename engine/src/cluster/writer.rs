@@ -13,10 +13,10 @@ use super::images::ImageRefresh;
 use super::known::{Known, KnownPods, PodPlace};
 use super::session::Session;
 use super::step::Step;
-use crate::model::ModelError;
-use crate::model::{Node, Object, ObjectKey, Pod, PodKey};
+use crate::model::{ModelError, Node, Object, ObjectKey, Pod, PodKey};
+use crate::rows::NodeRow;
 use crate::snapshot::draft::Draft;
-use crate::snapshot::{Counts, NodeRow, Snapshot};
+use crate::snapshot::{Counts, Snapshot};
 use pods::{is_confirmed, is_same};
 
 /// The state that deltas are applied to. Snapshots of it share everything that did not change since.

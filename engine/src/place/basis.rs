@@ -6,7 +6,8 @@ use rustc_hash::FxHashSet;
 
 use super::Plan;
 use crate::model::Pod;
-use crate::snapshot::{NodeRow, ROWS, Snapshot};
+use crate::rows::{NodeRow, ROWS};
+use crate::snapshot::Snapshot;
 
 /// What a placement rests on: its row, the terms that pods own, the nominations, namespaces, services and controllers, and where
 /// its filters asked for more, that too.

@@ -15,10 +15,10 @@ use super::promised::refused_with_promised;
 use super::ranking::Ranking;
 use crate::census::Census;
 use crate::filter::Scope;
+use crate::rows::{FEW, ROWS, RowSet};
 use crate::score::normalize::Extent;
-use crate::snapshot::row_set::{FEW, RowSet};
+use crate::snapshot::Snapshot;
 use crate::snapshot::shard::Shard;
-use crate::snapshot::{ROWS, Snapshot};
 
 /// The evaluation of one shape under one policy.
 #[derive(Clone, Debug, Default)]

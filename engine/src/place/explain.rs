@@ -14,10 +14,9 @@ use crate::filter::Refusal;
 use crate::filter::reason::Reason;
 use crate::model::intern::Interner;
 use crate::plugin::Plugin;
+use crate::rows::{NodeRow, ROWS, RowSet};
 use crate::score::normalize::Extent;
-use crate::snapshot::row_set::RowSet;
 use crate::snapshot::shard::Shard;
-use crate::snapshot::{NodeRow, ROWS};
 
 /// The decision and what each node was to the pod. Cost: the whole cluster, for a pod that fits nowhere several times over.
 ///

@@ -1,7 +1,6 @@
 //! Feasible: the rows that every filter passes.
 
-use crate::snapshot::NodeRow;
-use crate::snapshot::row_set::RowSet;
+use crate::rows::{NodeRow, RowSet};
 
 /// Feasible rows of every shard.
 #[derive(Clone, Debug, Default)]

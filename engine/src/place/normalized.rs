@@ -4,10 +4,9 @@ use super::Plan;
 use super::feasible::Feasible;
 use super::plan::ClusterScore;
 use crate::kernel::Kernels;
+use crate::rows::{ROWS, RowSet};
 use crate::score::ClusterScores;
 use crate::score::normalize::{Extent, Normalize};
-use crate::snapshot::ROWS;
-use crate::snapshot::row_set::RowSet;
 
 /// Raw scores and how far they reach.
 #[derive(Clone, Debug)]

@@ -8,9 +8,9 @@ use crate::error::EngineError;
 use crate::filter::reason::Reason;
 use crate::filter::{PreFilterFailure, Refusal};
 use crate::plugin::{Plugin, StatusCode};
-use crate::snapshot::row_set::RowSet;
+use crate::rows::{NodeRow, RowSet};
+use crate::snapshot::Snapshot;
 use crate::snapshot::shard::Shard;
-use crate::snapshot::{NodeRow, Snapshot};
 
 /// Why a pod does not fit.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]

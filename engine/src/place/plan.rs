@@ -11,10 +11,10 @@ use crate::kernel::Kernels;
 use crate::model::intern::Symbol;
 use crate::plugin::Plugin;
 use crate::prepared::Prepared;
+use crate::rows::RowSet;
 use crate::score::normalize::Normalize;
 use crate::score::{Raw, Score, ScoreCluster};
 use crate::snapshot::Snapshot;
-use crate::snapshot::row_set::RowSet;
 use crate::snapshot::shard::Shard;
 
 /// A request against a snapshot, ready to be carried out.

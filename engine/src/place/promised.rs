@@ -5,9 +5,9 @@ use smallvec::SmallVec;
 use super::Plan;
 use crate::dry_run::{DryRun, DryRuns, Refused};
 use crate::model::Pod;
-use crate::snapshot::row_set::RowSet;
+use crate::rows::{NodeRow, RowSet};
+use crate::snapshot::Snapshot;
 use crate::snapshot::shard::Shard;
-use crate::snapshot::{NodeRow, Snapshot};
 
 /// Rows, in order, and who is nominated to each, in insertion order.
 #[derive(Clone, Debug, Default)]

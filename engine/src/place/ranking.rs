@@ -1,8 +1,8 @@
 //! Ranking: the highest total and the rows that have it.
 
 use super::ties::{Tied, Ties};
+use crate::rows::RowSet;
 use crate::snapshot::Snapshot;
-use crate::snapshot::row_set::RowSet;
 
 /// The best rows of all shards.
 #[derive(Clone, Debug, Default)]

@@ -7,8 +7,7 @@ use super::ranking::Ranking;
 use super::request::TieBreak;
 use super::ties::Tied;
 use crate::kernel::TieKey;
-use crate::snapshot::NodeRow;
-use crate::snapshot::row_set::RowSet;
+use crate::rows::{NodeRow, RowSet};
 
 /// The chosen one of the best rows. There must be one.
 ///

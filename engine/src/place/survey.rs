@@ -10,9 +10,9 @@ use crate::filter::reason::Reason;
 use crate::model::Pod;
 use crate::plugin::{Plugin, StatusCode};
 use crate::policy::Policy;
-use crate::snapshot::row_set::RowSet;
+use crate::rows::{NodeRow, ROWS, RowSet};
 use crate::snapshot::shard::Shard;
-use crate::snapshot::{Generation, NodeRow, ROWS, Snapshot};
+use crate::snapshot::{Generation, Snapshot};
 
 /// One pod under one policy, and how much is wanted.
 #[derive(Copy, Clone, Debug)]

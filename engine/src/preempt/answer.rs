@@ -3,14 +3,13 @@
 use std::sync::Arc;
 use std::sync::atomic::AtomicU64;
 
-use super::All;
-use super::elsewhere;
 use super::eviction::{Eviction, Search};
 use super::outcome::{Candidate, Victim};
 use super::rank::Rank;
 use super::request::{PreemptRequest, VictimPlacement};
 use super::resolvable::Resolvable;
 use super::search::{Tried, WhyNot, Wish};
+use super::{All, elsewhere};
 use crate::filter::reason::Reason;
 use crate::filter::{ReasonCounts, Refusal};
 use crate::place::Plan;
@@ -20,7 +19,8 @@ use crate::place::message::from_counts;
 use crate::place::ranking::Ranking;
 use crate::place::select::select;
 use crate::plugin::Plugin;
-use crate::snapshot::{NodeRow, Snapshot};
+use crate::rows::NodeRow;
+use crate::snapshot::Snapshot;
 
 /// What a search comes to.
 pub(super) struct Searched {

@@ -10,7 +10,7 @@ use super::sizes::{self, Sizes, Summed};
 use crate::dry_run::{DryRun, DryRuns, Refused};
 use crate::model::Pod;
 use crate::place::Plan;
-use crate::snapshot::NodeRow;
+use crate::rows::NodeRow;
 use crate::snapshot::pod_table::PlacedPod;
 use crate::snapshot::shard::Shard;
 

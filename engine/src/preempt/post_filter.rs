@@ -4,19 +4,18 @@
 use std::sync::Arc;
 use std::sync::atomic::AtomicU64;
 
-use super::All;
 use super::answer::Searched;
-use super::eligibility;
 use super::outcome::{Nomination, PostFilter, PostFilterCode};
 use super::request::PreemptRequest;
 use super::resolvable::Resolvable;
 use super::search::{self, Stopped, Wish};
+use super::{All, eligibility};
 use crate::error::EngineError;
 use crate::model::PodKey;
 use crate::place::Plan;
 use crate::place::decision::Unschedulable;
 use crate::plugin::Plugin;
-use crate::snapshot::NodeRow;
+use crate::rows::NodeRow;
 
 /// An attempt that found no node.
 pub(super) struct Attempt<'p, 'a> {

@@ -3,7 +3,7 @@
 use crate::dry_run::DryRuns;
 use crate::error::EngineError;
 use crate::place::{Evaluation, Plan, pre_filter_refusal};
-use crate::snapshot::row_set::RowSet;
+use crate::rows::RowSet;
 
 /// Pods to evict from a node.
 #[derive(Clone, Debug, PartialEq, Eq)]

@@ -3,8 +3,7 @@
 use crate::place::Plan;
 use crate::place::promised::refusals_with_promised;
 use crate::plugin::StatusCode;
-use crate::snapshot::NodeRow;
-use crate::snapshot::row_set::RowSet;
+use crate::rows::{NodeRow, RowSet};
 use crate::snapshot::shard::Shard;
 
 /// Such rows of each shard, in the shards' order.

@@ -3,7 +3,7 @@
 use crate::model::Node;
 use crate::place::Plan;
 use crate::policy::DefaultPreemptionArgs;
-use crate::snapshot::NodeRow;
+use crate::rows::NodeRow;
 
 /// How many candidates are enough, of `n_nodes` nodes where evicting might help.
 pub(super) fn n_wanted(args: DefaultPreemptionArgs, n_nodes: usize) -> usize {

@@ -11,14 +11,12 @@ use std::sync::atomic::AtomicU64;
 use rayon::prelude::*;
 
 use super::answer::{Answer, Searched};
-use super::elsewhere;
 use super::eviction::{Eviction, Found, Scratch, Search};
 use super::request::{PreemptRequest, VictimPlacement};
 use super::resolvable::Resolvable;
-use super::sample;
+use super::{elsewhere, sample};
 use crate::place::Plan;
-use crate::snapshot::row_set::RowSet;
-use crate::snapshot::{NodeRow, ROWS};
+use crate::rows::{NodeRow, ROWS, RowSet};
 
 /// How much is to be told.
 #[derive(Copy, Clone, PartialEq, Eq, Debug)]

@@ -15,6 +15,7 @@ use crate::model::PodKey;
 use crate::model::drainability::OwnerKind;
 use crate::place::request::TieBreak;
 use crate::policy::Policy;
+use crate::rows::NodeRow;
 use crate::simulate::drain::budget::{Budgets, Waves, is_risky};
 use crate::simulate::drain::eligibility::{NodeRules, measured, refused};
 use crate::simulate::drain::emptying::{NoPlace, Occupant, clear, moving, occupants, rehouse};
@@ -22,7 +23,7 @@ use crate::simulate::drain::outcome::{NodeDrain, NodeOutcome, PodVerdict, Unremo
 use crate::simulate::drain::rule::{Context, DrainRules, Ruling};
 use crate::simulate::drain::{check_names, staying};
 use crate::simulate::scene::Scene;
-use crate::snapshot::{NodeRow, Snapshot};
+use crate::snapshot::Snapshot;
 pub use line::NodePrices;
 use line::{Candidate, Line, sort};
 use outcome::{Consolidation, ConsolidationEnd, ConsolidationStep, Disruption, KeptNode, Savings};

@@ -15,15 +15,14 @@ use crate::filter::ReasonCounts;
 use crate::kernel::Kernels;
 use crate::model::{Pod, PodKey};
 use crate::place::decision::Unschedulable;
-use crate::place::message;
-use crate::place::one_pass;
 use crate::place::request::{PlaceRequest, TieBreak};
 use crate::place::survey::NodeRefusal;
-use crate::place::{self, Evaluation, Plan};
+use crate::place::{self, Evaluation, Plan, message, one_pass};
 use crate::plugin::StatusCode;
 use crate::policy::Policy;
+use crate::rows::NodeRow;
 use crate::simulate::refusals::{self, Pass};
-use crate::snapshot::{Generation, NodeRow, Snapshot};
+use crate::snapshot::{Generation, Snapshot};
 use candidates::Candidates;
 use similar::Similar;
 

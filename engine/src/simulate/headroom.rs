@@ -21,9 +21,9 @@ use crate::place::survey::NodeRefusal;
 use crate::place::{self, Evaluation, Plan, message};
 use crate::plugin::{Plugin, StatusCode};
 use crate::policy::Policy;
+use crate::rows::{NodeRow, ROWS, RowSet};
 use crate::simulate::fit::candidates;
-use crate::snapshot::row_set::RowSet;
-use crate::snapshot::{Generation, NodeRow, ROWS, Snapshot};
+use crate::snapshot::{Generation, Snapshot};
 
 /// How many more of a pod fit.
 #[derive(Copy, Clone)]

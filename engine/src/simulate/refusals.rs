@@ -7,7 +7,7 @@ use crate::place::promised::refusals_with_promised;
 use crate::place::survey::NodeRefusal;
 use crate::place::{Evaluation, Plan};
 use crate::plugin::{Plugin, StatusCode};
-use crate::snapshot::row_set::RowSet;
+use crate::rows::RowSet;
 use crate::snapshot::shard::Shard;
 
 /// Which filters are asked how.

@@ -14,9 +14,10 @@ use crate::place::one_pass::{self, Misfit};
 use crate::place::request::{PlaceRequest, TieBreak};
 use crate::place::{self, Evaluation, Plan, skew};
 use crate::policy::Policy;
+use crate::rows::NodeRow;
 use crate::simulate::refusals;
 use crate::simulate::rows::Rows;
-use crate::snapshot::{NodeRow, Snapshot};
+use crate::snapshot::Snapshot;
 
 /// A private copy of a snapshot; costs a few pointers until it is changed.
 #[derive(Debug)]

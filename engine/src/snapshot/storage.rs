@@ -13,7 +13,6 @@ use std::sync::Arc;
 
 use imbl::{OrdMap, OrdSet};
 
-use super::NodeRow;
 use crate::model::Pod;
 use crate::model::intern::Symbol;
 use crate::model::storage::StorageObject;
@@ -22,6 +21,7 @@ use crate::model::storage::csi_storage_capacity::CsiStorageCapacity;
 use crate::model::storage::persistent_volume_claim::PersistentVolumeClaim;
 use crate::model::storage::storage_class::StorageClass;
 use crate::model::volume::{ClaimKey, PodClaim, VolumeId};
+use crate::rows::NodeRow;
 use anchored::Anchored;
 pub(crate) use assumed::Assumption;
 use assumed::Assumptions;

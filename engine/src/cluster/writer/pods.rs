@@ -6,7 +6,8 @@ use super::super::known::{Known, PodPlace};
 use super::{KnownNode, Writer, check_range, is_older};
 use crate::model::volume::VolumeBindings;
 use crate::model::{ModelError, Pod, PodKey};
-use crate::snapshot::{NodeRow, Snapshot};
+use crate::rows::NodeRow;
+use crate::snapshot::Snapshot;
 
 /// What a feed's word on a pod comes to.
 enum News {

@@ -10,7 +10,7 @@ use super::change::RemedyChange;
 use super::obstacle::{Obstacle, Obstacles};
 use super::way::{Way, Ways, nearest};
 use crate::place::Plan;
-use crate::snapshot::NodeRow;
+use crate::rows::NodeRow;
 
 /// Changes that may help, and how many rows have nothing else in the way.
 #[derive(Clone, Debug)]

@@ -15,8 +15,8 @@ use crate::model::selector::Term;
 use crate::model::taint::Effect;
 use crate::place::Plan;
 use crate::plugin::Plugin;
+use crate::rows::RowSet;
 use crate::snapshot::matching::matching_term;
-use crate::snapshot::row_set::RowSet;
 use crate::snapshot::shard::Shard;
 
 /// A look at one row.

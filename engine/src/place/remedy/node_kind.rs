@@ -9,15 +9,15 @@ use super::change::RemedyChange;
 use super::obstacle::{domain_of, is_condition};
 use super::way::Way;
 use crate::filter::node_resources_fit::checked;
-use crate::kernel::hash_name;
+use crate::hash::hash_name;
 use crate::model::Node;
 use crate::model::intern::{Interner, Symbol};
 use crate::model::node::NodeFacts;
 use crate::model::taint::{Effect, Taint};
 use crate::place::Plan;
 use crate::plugin::Plugin;
+use crate::rows::RowSet;
 use crate::snapshot::Snapshot;
-use crate::snapshot::row_set::RowSet;
 use crate::snapshot::shard::Shard;
 use crate::snapshot::topology::DomainId;
 

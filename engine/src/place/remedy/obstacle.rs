@@ -10,8 +10,7 @@ use crate::model::intern::Symbol;
 use crate::model::resources::Resource;
 use crate::place::Plan;
 use crate::plugin::Plugin;
-use crate::snapshot::NodeRow;
-use crate::snapshot::row_set::RowSet;
+use crate::rows::{NodeRow, RowSet};
 use crate::snapshot::shard::Shard;
 use crate::snapshot::topology::DomainId;
 

@@ -8,7 +8,7 @@ use crate::filter::pod_topology_spread::highest_count;
 use crate::model::label_selector::value_of;
 use crate::model::pod_affinity::Term;
 use crate::place::Plan;
-use crate::snapshot::NodeRow;
+use crate::rows::NodeRow;
 
 pub(super) fn allow_skew(plan: &Plan<'_>, at: usize, rows: &[NodeRow]) -> Vec<Way> {
     let names = plan.prepared.names();

@@ -10,7 +10,7 @@ use crate::model::Pod;
 use crate::model::pod_affinity::TermKind;
 use crate::model::port::HostPort;
 use crate::place::Plan;
-use crate::snapshot::NodeRow;
+use crate::rows::NodeRow;
 use crate::snapshot::topology::DomainId;
 
 /// Rows of each domain that hold pods which count.

@@ -4,14 +4,13 @@ use std::sync::Arc;
 
 use super::change::RemedyChange;
 use super::obstacle::{Obstacle, TaintEffect, free};
-use super::relation;
 use super::removal::Removals;
-use super::wording;
+use super::{relation, wording};
 use crate::filter::node_resources_fit::checked;
 use crate::model::port::HostPort;
 use crate::model::resources::Resource;
 use crate::place::Plan;
-use crate::snapshot::NodeRow;
+use crate::rows::NodeRow;
 
 /// One way: changes that go together.
 #[derive(Clone, Debug)]

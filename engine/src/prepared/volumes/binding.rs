@@ -7,10 +7,10 @@ use crate::model::storage::persistent_volume::PersistentVolume;
 use crate::model::storage::persistent_volume_claim::PersistentVolumeClaim;
 use crate::model::storage::storage_class::BindingMode;
 use crate::model::volume::{ClaimKey, PodClaim, PodVolumes, VolumeBindings};
+use crate::rows::{NodeRow, RowSet};
+use crate::snapshot::Snapshot;
 use crate::snapshot::matching::matching;
-use crate::snapshot::row_set::RowSet;
 use crate::snapshot::shard::Shard;
-use crate::snapshot::{NodeRow, Snapshot};
 
 /// What VolumeBinding needs.
 pub(crate) struct Binding<'a> {

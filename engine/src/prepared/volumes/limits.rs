@@ -6,7 +6,7 @@ use super::{CLAIMS, not_found};
 use crate::model::Pod;
 use crate::model::intern::Symbol;
 use crate::model::volume::{PodVolumes, VolumeId};
-use crate::snapshot::NodeRow;
+use crate::rows::NodeRow;
 use crate::snapshot::storage::Storage;
 
 /// What NodeVolumeLimits needs.

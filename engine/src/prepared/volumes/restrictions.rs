@@ -2,7 +2,7 @@
 
 use super::{CLAIMS, not_found};
 use crate::model::volume::{ClaimKey, PodVolumes};
-use crate::snapshot::NodeRow;
+use crate::rows::NodeRow;
 use crate::snapshot::storage::Storage;
 
 /// What VolumeRestrictions needs.

@@ -11,14 +11,13 @@ use crate::filter::node_resources_fit::{allocatable, checked, requested};
 use crate::filter::{ReasonCounts, Refusal};
 use crate::model::intern::Interner;
 use crate::model::resources::Resource;
-use crate::place::Plan;
-use crate::place::message;
 use crate::place::survey::NodeRefusal;
+use crate::place::{Plan, message};
 use crate::plugin::Plugin;
+use crate::rows::{NodeRow, ROWS, RowSet};
 use crate::simulate::refusals::{self, Pass};
-use crate::snapshot::row_set::RowSet;
+use crate::snapshot::Snapshot;
 use crate::snapshot::shard::Shard;
-use crate::snapshot::{NodeRow, ROWS, Snapshot};
 
 /// The account of the next copy on a cluster that holds those before it; `before` held none of them.
 ///

@@ -4,8 +4,7 @@ use crate::filter::node_resources_fit::{allocatable, checked, requested};
 use crate::filter::{Filter, Scope};
 use crate::place::Plan;
 use crate::plugin::Plugin;
-use crate::snapshot::NodeRow;
-use crate::snapshot::row_set::RowSet;
+use crate::rows::{NodeRow, RowSet};
 use crate::snapshot::shard::Shard;
 
 /// How many copies each of the rows takes that would take the first one. `None` where more fit than may be placed, so that it

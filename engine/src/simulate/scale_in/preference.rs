@@ -12,9 +12,10 @@ use super::replica::Replica;
 use crate::model::Pod;
 use crate::model::pod::NOT_STARTED;
 use crate::model::taint::Effect;
+use crate::rows::NodeRow;
 use crate::simulate::drain::budget::{Budgets, Covering};
+use crate::snapshot::Snapshot;
 use crate::snapshot::topology::DomainId;
-use crate::snapshot::{NodeRow, Snapshot};
 
 /// What speaks for a replica to go; the smallest goes first.
 #[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Debug)]

@@ -9,7 +9,8 @@ use crate::model::label::clip;
 use crate::model::label_selector::LabelSelector;
 use crate::model::population::PopulationFacts;
 use crate::model::{ModelError, Pod, PodKey};
-use crate::snapshot::{NodeRow, Snapshot};
+use crate::rows::NodeRow;
+use crate::snapshot::Snapshot;
 
 /// A pod of the workload.
 #[derive(Clone, Debug)]

@@ -12,9 +12,9 @@ use crate::place::one_pass::Misfit;
 use crate::place::request::{PlaceRequest, TieBreak};
 use crate::plugin::{Plugin, StatusCode};
 use crate::policy::Policy;
+use crate::rows::NodeRow;
 use crate::simulate::rows::Rows;
 use crate::simulate::scene::Scene;
-use crate::snapshot::NodeRow;
 
 const KINDS: [&str; 9] = [
     "x cpu=500m",

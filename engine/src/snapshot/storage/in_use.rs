@@ -6,9 +6,7 @@ use imbl::OrdMap;
 
 use crate::model::intern::Symbol;
 use crate::model::volume::VolumeId;
-use crate::snapshot::NodeRow;
-use crate::snapshot::column::Column;
-use crate::snapshot::row_set::RowSet;
+use crate::rows::{Column, NodeRow, RowSet};
 
 /// Volumes in use by row. A copy costs a few pointers.
 #[derive(Clone, Debug, Default)]
