@@ -24,13 +24,12 @@ use rustc_hash::FxHashSet;
 
 use crate::error::EngineError;
 use crate::kernel::Kernels;
-use crate::model::ModelError;
-use crate::model::PodKey;
-use crate::model::{Model, Node, Object, Pod, WireObject};
+use crate::model::{Model, ModelError, Node, Object, Pod, PodKey, WireObject};
 use crate::place::decision::{Decision, Explanation, Outcome};
 use crate::place::memo::Memo;
-use crate::place::request::{PlaceRequest, TieBreak};
-use crate::place::{self, Decided, Plan};
+use crate::place::{self, Decided};
+use crate::plan::Plan;
+use crate::plan::request::{PlaceRequest, TieBreak};
 use crate::policy::Policy;
 use crate::preempt;
 use crate::preempt::outcome::{CandidateList, PostFilter, Preemption};

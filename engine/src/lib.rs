@@ -12,6 +12,7 @@ pub mod lifecycle;
 mod dry_run;
 mod filter;
 mod score;
+mod plan;
 mod prepared;
 mod census;
 mod snapshot;
@@ -45,10 +46,9 @@ pub use place::decision::{
     Decision, Explanation, NodeVerdict, Outcome, Placement, PluginScore, Remedy, Unschedulable,
     Verdict, VolumeBindings,
 };
-pub use place::one_pass::Misfit;
 pub use place::remedy::change::RemedyChange;
-pub use place::request::{PlaceRequest, TieBreak};
 pub use place::survey::{NodeRefusal, Standing, Survey, SurveyRequest};
+pub use plan::request::{PlaceRequest, TieBreak};
 pub use plugin::{Plugin, StatusCode};
 pub use policy::{
     BalancedAllocationArgs, DefaultConstraint, DefaultPreemptionArgs, InterPodAffinityArgs,
@@ -75,6 +75,7 @@ pub use simulate::fit::{Fit, FitOptions, FitOutcome, FitPod, FitRefusal, FitRequ
 pub use simulate::headroom::{
     Headroom, HeadroomEnd, HeadroomRequest, HeadroomStop, NodeHeadroom, ResourceHeadroom,
 };
+pub use simulate::one_pass::Misfit;
 pub use simulate::scale_in::{
     Replicas, ScaleIn, ScaleInPod, ScaleInReason, ScaleInRequest, ScaleInSpread,
 };

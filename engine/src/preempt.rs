@@ -26,7 +26,8 @@ use std::sync::atomic::AtomicU64;
 
 use crate::error::EngineError;
 use crate::place::decision::{NodeVerdict, Outcome};
-use crate::place::{self, Evaluation, Plan};
+use crate::place::{self, Evaluation};
+use crate::plan::Plan;
 use outcome::{Candidate, CandidateList, Preemption};
 use post_filter::Attempt;
 use request::PreemptRequest;
@@ -79,14 +80,12 @@ fn attempt(
     let Outcome::Unschedulable(unschedulable) = &mut decision.outcome else {
         return Ok((Preemption { decision, post_filter: None }, All::default()));
     };
-    if unschedulable.n_nodes == 0 || plan.prepared.policy().spec().post_filter.is_empty() {
+    if unschedulable.n_nodes == 0 || plan.policy().spec().post_filter.is_empty() {
         return Ok((Preemption { decision, post_filter: None }, All::default()));
     }
-    plan.prepared.count(&mut evaluation.census);
-    let attempt = Attempt { plan, request, versions, wish };
-    let ran = attempt.run(unschedulable);
-    plan.prepared.give_back(&mut evaluation.census);
-    let (post_filter, all) = ran?;
+    let (post_filter, all) = plan.filtering(evaluation, |plan, _| {
+        Attempt { plan, request, versions, wish }.run(unschedulable)
+    })?;
     if !post_filter.message.is_empty() {
         unschedulable.message.push(' ');
         unschedulable.message.push_str(&post_filter.message);

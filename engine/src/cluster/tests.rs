@@ -14,7 +14,7 @@ use crate::model::{Pod, PodKey};
 use crate::object;
 use crate::place::basis::Ground;
 use crate::place::decision::Outcome;
-use crate::place::request::{PlaceRequest, TieBreak};
+use crate::plan::request::{PlaceRequest, TieBreak};
 use crate::policy::Policy;
 use crate::preempt::outcome::{Nomination, PostFilter, PostFilterCode};
 use crate::preempt::request::PreemptOptions;

@@ -4,8 +4,8 @@ use std::fmt;
 
 use rustc_hash::FxHashSet;
 
-use super::Plan;
 use crate::model::Pod;
+use crate::plan::Plan;
 use crate::rows::{NodeRow, ROWS};
 use crate::snapshot::Snapshot;
 
@@ -81,8 +81,8 @@ impl Basis {
         Basis {
             row: Some(row),
             terms: true,
-            storage: plan.prepared.volumes().storage_version().is_some(),
-            others: plan.prepared.demand().filters(),
+            storage: plan.volumes().storage_version().is_some(),
+            others: plan.demand().filters(),
             budgets: false,
             whole: false,
         }

@@ -22,8 +22,8 @@ use std::mem::{Discriminant, discriminant};
 use std::sync::Arc;
 use std::sync::atomic::AtomicU64;
 
-use super::Plan;
 use super::decision::Remedy;
+use crate::plan::counted::Filtering;
 use change::RemedyChange;
 use way::Way;
 
@@ -37,7 +37,7 @@ const MAX_OF_A_KIND: usize = 2;
 /// Two changes together are offered only where none helps alone. Cost: a look at the whole cluster, and the pass of an attempt
 /// for each candidate, of which there are a few dozen. Once `cancelled` says so no more are tried.
 pub(crate) fn remedies(
-    plan: &Plan<'_>,
+    plan: &Filtering<'_, '_>,
     versions: &Arc<AtomicU64>,
     cancelled: &dyn Fn() -> bool,
 ) -> Vec<Remedy> {

@@ -3,9 +3,11 @@
 //! Worth it where one decision follows another of its kind: the best rows are then those of the last time but for the one that was
 //! chosen. Anything else is noticed, and the hashes are taken anew once two decisions in a row had nearly the same best rows.
 
-use super::ranking::BestRows;
-use crate::rows::NodeRow;
+use crate::rows::{NodeRow, RowSet};
 use crate::snapshot::Snapshot;
+
+/// The best rows by shard; a shard without any is not listed.
+pub(crate) type BestRows = Vec<(usize, RowSet)>;
 
 /// What is remembered of the best rows of an evaluation.
 #[derive(Clone, Debug, Default)]

@@ -12,14 +12,14 @@ use super::search::{self, Stopped, Wish};
 use super::{All, eligibility};
 use crate::error::EngineError;
 use crate::model::PodKey;
-use crate::place::Plan;
 use crate::place::decision::Unschedulable;
+use crate::plan::counted::Filtering;
 use crate::plugin::Plugin;
 use crate::rows::NodeRow;
 
 /// An attempt that found no node.
 pub(super) struct Attempt<'p, 'a> {
-    pub(super) plan: &'p Plan<'a>,
+    pub(super) plan: &'p Filtering<'p, 'a>,
     pub(super) request: &'p PreemptRequest<'p>,
     pub(super) versions: &'p Arc<AtomicU64>,
     pub(super) wish: Wish,
@@ -33,7 +33,7 @@ impl Attempt<'_, '_> {
         let mut outcome = outcome(PostFilterCode::Unschedulable, Nomination::Unchanged);
         let mut texts: Vec<String> = Vec::new();
         let mut all = All::default();
-        for plugin in &self.plan.prepared.policy().spec().post_filter {
+        for plugin in &self.plan.policy().spec().post_filter {
             match plugin {
                 Plugin::DynamicResources if !self.has_claim_state(unschedulable) => {
                     let failed = outcome_of_error("not found".to_owned());
@@ -57,7 +57,7 @@ impl Attempt<'_, '_> {
 
     /// Whether PreFilter got as far as DynamicResources (S-ERR-7).
     fn has_claim_state(&self, unschedulable: &Unschedulable) -> bool {
-        let order = &self.plan.prepared.policy().spec().pre_filter;
+        let order = &self.plan.policy().spec().pre_filter;
         let place_of = |plugin| order.iter().position(|other| *other == plugin);
         let Some(own) = place_of(Plugin::DynamicResources) else { return false };
         let refusing = unschedulable.pre_filter.as_ref().and_then(|(plugin, ..)| place_of(*plugin));
@@ -105,7 +105,7 @@ impl Attempt<'_, '_> {
 
     /// Pods of lower priority that are nominated to the node (S-PRE-24).
     fn lower_nominations(&self, row: NodeRow) -> Vec<PodKey> {
-        let (snapshot, pod) = (self.plan.prepared.snapshot(), self.plan.prepared.pod());
+        let (snapshot, pod) = (self.plan.snapshot(), self.plan.pod());
         let Some(node) = snapshot.node(row) else { return Vec::new() };
         let nominated = snapshot.nominations.of_node(node.facts().symbol).iter();
         let lower = nominated.filter(|other| other.priority() < pod.priority());

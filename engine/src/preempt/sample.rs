@@ -1,7 +1,7 @@
 //! Sample: which candidate nodes are looked at, and until when, where not all are. Rule: S-PRE-6.
 
 use crate::model::Node;
-use crate::place::Plan;
+use crate::plan::Plan;
 use crate::policy::DefaultPreemptionArgs;
 use crate::rows::NodeRow;
 
@@ -17,7 +17,7 @@ pub(super) fn order(
     rows: impl Iterator<Item = NodeRow>,
     seed: u64,
 ) -> Vec<NodeRow> {
-    let snapshot = plan.prepared.snapshot();
+    let snapshot = plan.snapshot();
     let hash = |row: NodeRow| snapshot.shards[row.shard()].nodes.name_hash[row.row()];
     let name = |row: NodeRow| snapshot.node(row).map(Node::name);
     let mut order: Vec<(u32, NodeRow)> = rows.map(|row| (hash(row), row)).collect();

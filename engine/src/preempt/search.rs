@@ -15,7 +15,7 @@ use super::eviction::{Eviction, Found, Scratch, Search};
 use super::request::{PreemptRequest, VictimPlacement};
 use super::resolvable::Resolvable;
 use super::{elsewhere, sample};
-use crate::place::Plan;
+use crate::plan::counted::Filtering;
 use crate::rows::{NodeRow, ROWS, RowSet};
 
 /// How much is to be told.
@@ -58,7 +58,7 @@ const MANY: usize = 512;
 
 /// Looks for the best eviction.
 pub(super) fn search<'p>(
-    plan: &'p Plan<'_>,
+    plan: &'p Filtering<'p, '_>,
     request: &'p PreemptRequest<'p>,
     versions: &Arc<AtomicU64>,
     resolvable: &Resolvable,
@@ -95,7 +95,7 @@ pub(super) fn search<'p>(
 }
 
 struct Trial<'p, 'a> {
-    plan: &'p Plan<'a>,
+    plan: &'p Filtering<'p, 'a>,
     search: Search<'p, 'a>,
     keeps_all: bool,
     refuses_violations: bool,
@@ -144,14 +144,14 @@ impl Trial<'_, '_> {
     /// Nodes from an offset on, until there are enough candidates (S-PRE-6).
     fn sample(&self, resolvable: &Resolvable, seed: u64) -> Tried {
         let order = sample::order(self.plan, resolvable.rows(), seed);
-        let args = self.plan.prepared.policy().spec().default_preemption;
+        let args = self.plan.policy().spec().default_preemption;
         let n_wanted = sample::n_wanted(args, order.len()) as u32;
         let (mut tried, mut scratch) = (Tried::default(), Scratch::default());
         for (i, row) in order.into_iter().enumerate() {
             if i % ROWS == 0 && (self.cancelled)() {
                 break;
             }
-            let shard = &self.plan.prepared.snapshot().shards[row.shard()];
+            let shard = &self.plan.snapshot().shards[row.shard()];
             let rows = self.search.runs().passing_whatever_pods(shard, row.of_shard(row.shard()));
             self.row(row, !rows.is_empty(), &mut scratch, &mut tried);
             if tried.has_harmless && tried.n_candidates >= n_wanted {
@@ -164,7 +164,7 @@ impl Trial<'_, '_> {
     fn shard(&self, index: usize, rows: &RowSet) -> Tried {
         let (mut tried, mut scratch) = (Tried::default(), Scratch::default());
         if !rows.is_empty() && !(self.cancelled)() {
-            let shard = &self.plan.prepared.snapshot().shards[index];
+            let shard = &self.plan.snapshot().shards[index];
             let passing = self.search.runs().passing_whatever_pods(shard, *rows);
             for row in rows.iter() {
                 let at = NodeRow::new(index, row);
@@ -176,7 +176,7 @@ impl Trial<'_, '_> {
 
     /// One node more.
     fn row(&self, row: NodeRow, passes: bool, scratch: &mut Scratch, tried: &mut Tried) {
-        let shard = &self.plan.prepared.snapshot().shards[row.shard()];
+        let shard = &self.plan.snapshot().shards[row.shard()];
         let bound = tried.evictions.first().map(|eviction| eviction.rank);
         let bound = bound.filter(|_| !self.keeps_all);
         let found = if passes {
@@ -202,7 +202,7 @@ impl Trial<'_, '_> {
     }
 
     fn error(&self, rows: &[NodeRow]) -> String {
-        let snapshot = self.plan.prepared.snapshot();
+        let snapshot = self.plan.snapshot();
         let names = rows.iter().filter_map(|row| Some(snapshot.node(*row)?.name()));
         let first = names.min().unwrap_or_default();
         format!("expected at least one victim pod on node \"{first}\"")

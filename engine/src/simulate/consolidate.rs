@@ -13,7 +13,7 @@ use crate::cluster::Cluster;
 use crate::error::EngineError;
 use crate::model::PodKey;
 use crate::model::drainability::OwnerKind;
-use crate::place::request::TieBreak;
+use crate::plan::request::TieBreak;
 use crate::policy::Policy;
 use crate::rows::NodeRow;
 use crate::simulate::drain::budget::{Budgets, Waves, is_risky};

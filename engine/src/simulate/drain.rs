@@ -17,7 +17,7 @@ use crate::cluster::Cluster;
 use crate::error::EngineError;
 use crate::model::label::clip;
 use crate::model::{ModelError, Pod, PodKey};
-use crate::place::request::TieBreak;
+use crate::plan::request::TieBreak;
 use crate::policy::Policy;
 use crate::rows::NodeRow;
 use crate::simulate::rows::Rows;

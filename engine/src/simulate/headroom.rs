@@ -16,12 +16,14 @@ use crate::kernel::Kernels;
 use crate::model::volume::VolumeBindings;
 use crate::model::{ModelError, Pod, PodKey};
 use crate::place::decision::{Outcome, Unschedulable};
-use crate::place::request::{PlaceRequest, TieBreak};
 use crate::place::survey::NodeRefusal;
-use crate::place::{self, Evaluation, Plan, message};
+use crate::place::{self, Evaluation, message};
+use crate::plan::counted::Filtering;
+use crate::plan::request::{PlaceRequest, TieBreak};
 use crate::plugin::{Plugin, StatusCode};
 use crate::policy::Policy;
 use crate::rows::{NodeRow, ROWS, RowSet};
+use crate::simulate::among::decide_among;
 use crate::simulate::fit::candidates;
 use crate::snapshot::{Generation, Snapshot};
 
@@ -229,11 +231,13 @@ impl Filling<'_> {
             }
             evaluation.filter(plan);
             let open = evaluation.feasible_among(plan, &among);
-            if open.len() > 1 {
+            if open.as_ref().is_some_and(|open| open.len() > 1) {
                 plan.check_scoring()?;
             }
-            let shares = share::shares(plan, open.by_shard(), limit);
-            Ok(Before::Open(open.by_shard().to_vec(), shares))
+            let none = || vec![RowSet::EMPTY; among.len()];
+            let open = open.map_or_else(none, |open| open.by_shard().to_vec());
+            let shares = share::shares(plan, &open, limit);
+            Ok(Before::Open(open, shares))
         })
     }
 
@@ -279,8 +283,8 @@ impl Filling<'_> {
         let request = PlaceRequest { pod: copy, policy, tie_break };
         let among = &self.among;
         let (chosen, bindings) = self.fork.ask(&request, self.kernels, |plan, evaluation| {
-            let chosen = place::decide_among(plan, evaluation, tie_break, among);
-            let bindings = |row| plan.prepared.volumes().bindings(row);
+            let chosen = decide_among(plan, evaluation, tie_break, among);
+            let bindings = |row| plan.volumes().bindings(row);
             let bindings = chosen.as_ref().ok().copied().flatten().map(bindings);
             (chosen, bindings)
         });
@@ -309,17 +313,12 @@ impl Filling<'_> {
     }
 
     /// Asks something of the next copy, with what filters want counted of other pods at hand.
-    fn ask<T>(&mut self, ask: impl FnOnce(&mut Plan<'_>, &mut Evaluation) -> T) -> T {
+    fn ask<T>(&mut self, ask: impl FnOnce(&mut Filtering<'_, '_>, &mut Evaluation) -> T) -> T {
         let HeadroomRequest { policy, tie_break, .. } = *self.request;
         let copy = self.copy();
         let request = PlaceRequest { pod: &copy, policy, tie_break };
         self.fork.ask(&request, self.kernels, |plan, evaluation| {
-            if plan.prepared.demand().filters() {
-                plan.prepared.count(&mut evaluation.census);
-            }
-            let answer = ask(plan, evaluation);
-            plan.prepared.give_back(&mut evaluation.census);
-            answer
+            plan.filtering(evaluation, |plan, evaluation| ask(plan, evaluation))
         })
     }
 

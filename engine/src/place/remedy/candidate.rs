@@ -9,7 +9,7 @@ use rustc_hash::{FxHashMap, FxHashSet};
 use super::change::RemedyChange;
 use super::obstacle::{Obstacle, Obstacles};
 use super::way::{Way, Ways, nearest};
-use crate::place::Plan;
+use crate::plan::counted::Filtering;
 use crate::rows::NodeRow;
 
 /// Changes that may help, and how many rows have nothing else in the way.
@@ -28,7 +28,7 @@ const MAX_PAIRS: usize = 16;
 pub(super) type Groups = BTreeMap<Obstacles, Vec<NodeRow>>;
 
 /// What may help where one thing is in the way, or where one change helps against two.
-pub(super) fn singles(plan: &Plan<'_>, groups: &Groups) -> Vec<Candidate> {
+pub(super) fn singles(plan: &Filtering<'_, '_>, groups: &Groups) -> Vec<Candidate> {
     let mut ways = Ways::new(plan);
     let mut candidates = Vec::new();
     for (obstacles, rows) in groups {
@@ -59,7 +59,7 @@ fn frees(way: &Way, obstacle: Obstacle) -> bool {
 }
 
 /// What may help where two things are in the way.
-pub(super) fn pairs(plan: &Plan<'_>, groups: &Groups) -> Vec<Candidate> {
+pub(super) fn pairs(plan: &Filtering<'_, '_>, groups: &Groups) -> Vec<Candidate> {
     let mut ways = Ways::new(plan);
     let mut candidates = Vec::new();
     for (obstacles, rows) in groups {

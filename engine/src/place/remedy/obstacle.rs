@@ -8,7 +8,7 @@ use super::look::Look;
 use crate::filter::node_resources_fit::{allocatable, requested};
 use crate::model::intern::Symbol;
 use crate::model::resources::Resource;
-use crate::place::Plan;
+use crate::plan::counted::Filtering;
 use crate::plugin::Plugin;
 use crate::rows::{NodeRow, RowSet};
 use crate::snapshot::shard::Shard;
@@ -63,16 +63,16 @@ pub(super) const MAX_OBSTACLES: usize = 2;
 /// The rows with few obstacles by what these are. A row with one that nothing here can change is left out.
 ///
 /// Cost: each filter once over every shard, and one look at each row.
-pub(super) fn by_obstacles(plan: &Plan<'_>) -> BTreeMap<Obstacles, Vec<NodeRow>> {
+pub(super) fn by_obstacles(plan: &Filtering<'_, '_>) -> BTreeMap<Obstacles, Vec<NodeRow>> {
     let mut found: BTreeMap<Obstacles, Vec<NodeRow>> = BTreeMap::new();
-    for shard in &plan.prepared.snapshot().shards {
+    for shard in &plan.snapshot().shards {
         let candidates = plan.candidates(shard);
         let refused: Vec<(Plugin, RowSet)> = plan
             .filters()
             .iter()
             .map(|filter| {
                 let mut passing = candidates;
-                (filter.run)(&plan.prepared, shard, &mut passing);
+                (filter.run)(plan, shard, &mut passing);
                 (filter.plugin, candidates.without(&passing))
             })
             .collect();
@@ -104,7 +104,7 @@ pub(super) fn domain_of(shard: &Shard, row: usize, key: Symbol) -> DomainId {
 }
 
 /// Where the constraints that filter stand in the pod's own list; none of them where they are the policy's.
-pub(super) fn own_constraints(plan: &Plan<'_>) -> SmallVec<[usize; 2]> {
-    let own = plan.prepared.shape().spread.list.iter().enumerate();
+pub(super) fn own_constraints(plan: &Filtering<'_, '_>) -> SmallVec<[usize; 2]> {
+    let own = plan.shape().spread.list.iter().enumerate();
     own.filter(|(_, constraint)| constraint.is_hard).map(|(i, _)| i).collect()
 }

@@ -9,7 +9,8 @@ use super::{relation, wording};
 use crate::filter::node_resources_fit::checked;
 use crate::model::port::HostPort;
 use crate::model::resources::Resource;
-use crate::place::Plan;
+use crate::plan::Plan;
+use crate::plan::counted::Filtering;
 use crate::rows::NodeRow;
 
 /// One way: changes that go together.
@@ -29,12 +30,12 @@ impl Way {
 
 /// Finds ways for one pod.
 pub(super) struct Ways<'p, 'a> {
-    plan: &'p Plan<'a>,
+    plan: &'p Filtering<'p, 'a>,
     removals: Removals<'p, 'a>,
 }
 
 impl<'p, 'a> Ways<'p, 'a> {
-    pub(super) fn new(plan: &'p Plan<'a>) -> Ways<'p, 'a> {
+    pub(super) fn new(plan: &'p Filtering<'p, 'a>) -> Ways<'p, 'a> {
         Ways { plan, removals: Removals::new(plan) }
     }
 
@@ -47,7 +48,7 @@ impl<'p, 'a> Ways<'p, 'a> {
                 vec![Way::new(RemedyChange::Uncordon { nodes }, format!("uncordon {of_nodes}"))]
             }
             Obstacle::Condition(key) => {
-                let key = plan.prepared.names().name(key);
+                let key = plan.names().name(key);
                 let text = format!("clear the taint `{key}` of {of_nodes}");
                 vec![Way::new(RemedyChange::ClearTaint { key, nodes }, text)]
             }
@@ -56,8 +57,7 @@ impl<'p, 'a> Ways<'p, 'a> {
                 vec![Way::new(RemedyChange::AllowPod { nodes }, text)]
             }
             Obstacle::Taint { key, value, effect } => {
-                let (key, value) =
-                    (plan.prepared.names().name(key), plan.prepared.names().name(value));
+                let (key, value) = (plan.names().name(key), plan.names().name(value));
                 vec![tolerate(key, value, effect)]
             }
             Obstacle::Pair(_) | Obstacle::Requirement { .. } | Obstacle::NodeConstraints { .. } => {
@@ -75,7 +75,7 @@ impl<'p, 'a> Ways<'p, 'a> {
             Obstacle::Far { term, domain } => {
                 let mut ways: Vec<Way> =
                     relation::without_anti_affinity(plan, term).into_iter().collect();
-                let sum = plan.prepared.demand().anti_affinity[term];
+                let sum = plan.demand().anti_affinity[term];
                 let why = "which the pod's anti-affinity refuses";
                 ways.extend(self.removals.of_domain(sum, domain, why));
                 ways
@@ -89,7 +89,11 @@ impl<'p, 'a> Ways<'p, 'a> {
 }
 
 /// The row that asks for the least change where amounts count, else all of them.
-pub(super) fn nearest(plan: &Plan<'_>, obstacles: &[Obstacle], rows: &[NodeRow]) -> Vec<NodeRow> {
+pub(super) fn nearest(
+    plan: &Filtering<'_, '_>,
+    obstacles: &[Obstacle],
+    rows: &[NodeRow],
+) -> Vec<NodeRow> {
     let has_amount = |o: &Obstacle| matches!(o, Obstacle::Short(_) | Obstacle::Skew(_));
     if obstacles.len() < 2 || !obstacles.iter().any(has_amount) {
         return rows.to_vec();
@@ -97,11 +101,11 @@ pub(super) fn nearest(plan: &Plan<'_>, obstacles: &[Obstacle], rows: &[NodeRow])
     let cost = |row: NodeRow| -> i128 {
         let costs = obstacles.iter().map(|obstacle| match obstacle {
             Obstacle::Short(i) => {
-                let (resource, request) = checked(&plan.prepared)[*i];
+                let (resource, request) = checked(plan)[*i];
                 share(missing(plan, resource, request, row), request)
             }
             Obstacle::Skew(at) => {
-                let max_skew = i64::from(plan.prepared.shape().spread.list[*at].max_skew);
+                let max_skew = i64::from(plan.shape().spread.list[*at].max_skew);
                 share(
                     relation::skew(plan, *at, row).map_or(i64::MAX, |skew| skew - max_skew),
                     max_skew,
@@ -132,8 +136,8 @@ fn tolerate(key: Arc<str>, value: Arc<str>, effect: Option<TaintEffect>) -> Way 
     Way::new(RemedyChange::Tolerate { key, value, effect }, text)
 }
 
-fn ask_less_of_labels(plan: &Plan<'_>, obstacle: Obstacle) -> Option<Way> {
-    let (shape, names) = (plan.prepared.shape(), plan.prepared.names());
+fn ask_less_of_labels(plan: &Filtering<'_, '_>, obstacle: Obstacle) -> Option<Way> {
+    let (shape, names) = (plan.shape(), plan.names());
     match obstacle {
         Obstacle::Pair(i) => {
             let (key, value) = *shape.node_selector.as_deref()?.get(i)?;
@@ -162,8 +166,8 @@ fn ask_less_of_labels(plan: &Plan<'_>, obstacle: Obstacle) -> Option<Way> {
     }
 }
 
-fn without_ports(plan: &Plan<'_>, ports: u64) -> Way {
-    let names = plan.prepared.names();
+fn without_ports(plan: &Filtering<'_, '_>, ports: u64) -> Way {
+    let names = plan.names();
     let change = |port: &HostPort| RemedyChange::DropHostPort {
         port: port.port,
         protocol: names.name(port.protocol),
@@ -176,12 +180,12 @@ fn without_ports(plan: &Plan<'_>, ports: u64) -> Way {
 
 /// Host ports of the pod's by position.
 pub(super) fn chosen_ports<'a>(plan: &Plan<'a>, ports: u64) -> impl Iterator<Item = &'a HostPort> {
-    let wanted = plan.prepared.shape().host_ports.iter().enumerate();
+    let wanted = plan.shape().host_ports.iter().enumerate();
     wanted.filter(move |(i, _)| *i < 64 && ports >> i & 1 == 1).map(|(_, port)| port)
 }
 
-pub(super) fn ports_text(plan: &Plan<'_>, ports: u64) -> String {
-    let text = |p: &HostPort| format!("{}/{}", p.port, plan.prepared.names().name(p.protocol));
+pub(super) fn ports_text(plan: &Filtering<'_, '_>, ports: u64) -> String {
+    let text = |p: &HostPort| format!("{}/{}", p.port, plan.names().name(p.protocol));
     let mut texts: Vec<String> = chosen_ports(plan, ports).map(text).collect();
     texts.sort_unstable();
     texts.dedup();
@@ -190,15 +194,15 @@ pub(super) fn ports_text(plan: &Plan<'_>, ports: u64) -> String {
 }
 
 /// By the least amount that is short on one of the rows and leaves something of the request, rounded up where that does, too.
-fn request_less(plan: &Plan<'_>, i: usize, rows: &[NodeRow]) -> Option<Way> {
-    let (resource, request) = *checked(&plan.prepared).get(i)?;
+fn request_less(plan: &Filtering<'_, '_>, i: usize, rows: &[NodeRow]) -> Option<Way> {
+    let (resource, request) = *checked(plan).get(i)?;
     let amounts = rows.iter().map(|row| missing(plan, resource, request, *row));
     let least = amounts.filter(|amount| *amount < request).min()?;
     let name = match resource {
         Resource::Cpu => "cpu".into(),
         Resource::Memory => "memory".into(),
         Resource::EphemeralStorage => "ephemeral-storage".into(),
-        Resource::Scalar(name) => plan.prepared.names().name(name),
+        Resource::Scalar(name) => plan.names().name(name),
     };
     let rounded = wording::rounded_up(&name, least);
     let amount = if rounded < request { rounded } else { least };
@@ -206,17 +210,17 @@ fn request_less(plan: &Plan<'_>, i: usize, rows: &[NodeRow]) -> Option<Way> {
     Some(Way::new(RemedyChange::RequestLess { resource: name, amount }, text))
 }
 
-fn missing(plan: &Plan<'_>, resource: Resource, request: i64, row: NodeRow) -> i64 {
-    let shard = &plan.prepared.snapshot().shards[row.shard()];
+fn missing(plan: &Filtering<'_, '_>, resource: Resource, request: i64, row: NodeRow) -> i64 {
+    let shard = &plan.snapshot().shards[row.shard()];
     request.saturating_sub(free(shard, row.row(), resource))
 }
 
-fn names_of(plan: &Plan<'_>, rows: &[NodeRow]) -> Vec<Arc<str>> {
+fn names_of(plan: &Filtering<'_, '_>, rows: &[NodeRow]) -> Vec<Arc<str>> {
     let mut names: Vec<Arc<str>> = rows.iter().map(|row| name_of(plan, *row)).collect();
     names.sort_unstable();
     names
 }
 
-pub(super) fn name_of(plan: &Plan<'_>, row: NodeRow) -> Arc<str> {
-    plan.prepared.snapshot().node(row).map_or_else(|| "".into(), |node| node.facts().name.clone())
+pub(super) fn name_of(plan: &Filtering<'_, '_>, row: NodeRow) -> Arc<str> {
+    plan.snapshot().node(row).map_or_else(|| "".into(), |node| node.facts().name.clone())
 }

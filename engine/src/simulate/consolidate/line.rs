@@ -8,7 +8,7 @@ use rustc_hash::FxHashMap;
 
 use crate::error::EngineError;
 use crate::model::Pod;
-use crate::place::request::TieBreak;
+use crate::plan::request::TieBreak;
 use crate::rows::NodeRow;
 use crate::simulate::drain::eligibility::node_group;
 use crate::simulate::drain::outcome::NodeUtilization;

@@ -10,9 +10,9 @@ use crate::error::EngineError;
 use crate::filter::reason::Reason;
 use crate::model::intern::Symbol;
 use crate::model::{Node, Pod};
-use crate::place::one_pass::Misfit;
 use crate::plugin::Plugin;
 use crate::rows::NodeRow;
+use crate::simulate::one_pass::Misfit;
 use crate::simulate::scene::Scene;
 
 /// One estimation, on a scene of its own.

@@ -8,11 +8,11 @@ use crate::cluster::fork::Saved;
 use crate::model::{Pod, PodKey};
 use crate::object;
 use crate::place::decision::{Outcome, Verdict};
-use crate::place::one_pass::Misfit;
-use crate::place::request::{PlaceRequest, TieBreak};
+use crate::plan::request::{PlaceRequest, TieBreak};
 use crate::plugin::{Plugin, StatusCode};
 use crate::policy::Policy;
 use crate::rows::NodeRow;
+use crate::simulate::one_pass::Misfit;
 use crate::simulate::rows::Rows;
 use crate::simulate::scene::Scene;
 
