@@ -13,13 +13,35 @@ pub(crate) mod sums;
 use smallvec::SmallVec;
 
 use crate::kernel::Kernels;
+use crate::model::Pod;
 use crate::model::shape::ShapeFacts;
+use crate::plugin::Plugin;
+use crate::policy::Policy;
 use crate::rows::{NodeRow, ROWS, RowSet};
 use crate::snapshot::Snapshot;
 use crate::snapshot::shard::Shard;
 use demand::Demand;
 use subject::{Scale, Weights};
 use sums::DomainSums;
+
+impl Demand {
+    /// What the plugins that the policy enables need to know. Cost: the pod's terms, the services of its namespace, and the
+    /// terms of other pods that name one of its labels.
+    pub(crate) fn of(pod: &Pod, policy: &Policy, snapshot: &Snapshot) -> Demand {
+        let mut demand = Demand::default();
+        let spec = policy.spec();
+        let scores = |plugin| spec.score.iter().any(|(scored, _)| *scored == plugin);
+        let spread = Plugin::PodTopologySpread;
+        if spec.filter.contains(&spread) || scores(spread) {
+            spread::demand(&mut demand, pod, policy, snapshot);
+        }
+        let affinity = Plugin::InterPodAffinity;
+        if spec.filter.contains(&affinity) || scores(affinity) {
+            affinity::demand(&mut demand, pod, policy, snapshot);
+        }
+        demand
+    }
+}
 
 /// Counts for one demand at one snapshot.
 #[derive(Clone, Debug, Default)]

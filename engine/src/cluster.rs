@@ -5,6 +5,7 @@ pub(crate) mod batch;
 mod gang;
 pub(crate) mod fork;
 mod session;
+mod record;
 pub(crate) mod commit;
 pub(crate) mod extender;
 pub(crate) mod release;

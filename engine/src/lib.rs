@@ -72,13 +72,14 @@ pub use simulate::drain::outcome::{
 pub use simulate::drain::rule::DrainRules;
 pub use simulate::drain::{DrainMode, DrainRequest};
 pub use simulate::fit::{Fit, FitOptions, FitOutcome, FitPod, FitRefusal, FitRequest};
-pub use simulate::headroom::{
-    Headroom, HeadroomEnd, HeadroomRequest, HeadroomStop, NodeHeadroom, ResourceHeadroom,
+pub use simulate::headroom::HeadroomRequest;
+pub use simulate::headroom::outcome::{
+    Headroom, HeadroomEnd, HeadroomStop, NodeHeadroom, ResourceHeadroom,
 };
 pub use simulate::one_pass::Misfit;
-pub use simulate::scale_in::{
-    Replicas, ScaleIn, ScaleInPod, ScaleInReason, ScaleInRequest, ScaleInSpread,
-};
+pub use simulate::scale_in::ScaleInRequest;
+pub use simulate::scale_in::outcome::{ScaleIn, ScaleInPod, ScaleInReason, ScaleInSpread};
+pub use simulate::scale_in::replica::Replicas;
 pub use simulate::scale_up::{
     LeftPods, LeftReason, NodeGroup, OptionRequest, ScaleUp, ScaleUpLimit, ScaleUpLimits,
     ScaleUpNode, ScaleUpOption, ScaleUpRequest, ScaleUpStop, Skew, Waste,

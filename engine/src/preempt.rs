@@ -5,7 +5,6 @@
 
 mod answer;
 mod budgets;
-mod eligibility;
 mod elsewhere;
 mod eviction;
 mod importance;
@@ -18,6 +17,7 @@ pub(crate) mod request;
 mod resolvable;
 mod sample;
 mod search;
+mod tried;
 mod sizes;
 mod upstream_sort;
 
@@ -25,13 +25,13 @@ use std::sync::Arc;
 use std::sync::atomic::AtomicU64;
 
 use crate::error::EngineError;
-use crate::place::decision::{NodeVerdict, Outcome};
+use crate::place::decision::Outcome;
 use crate::place::{self, Evaluation};
 use crate::plan::Plan;
-use outcome::{Candidate, CandidateList, Preemption};
+use answer::{All, Wish};
+use outcome::{CandidateList, Preemption};
 use post_filter::Attempt;
 use request::PreemptRequest;
-use search::Wish;
 
 /// A whole attempt: `plan` is that of the request's pod and policy, `evaluation` what is remembered of it, and `versions` the
 /// cluster's, for forks on which victims are placed.
@@ -59,14 +59,6 @@ pub(crate) fn list_candidates(
     best.sort_unstable();
     not_helped.sort_unstable_by(|a, b| a.node.cmp(&b.node));
     Ok(CandidateList { preemption, candidates, best, not_helped })
-}
-
-/// What is told of a search besides its outcome, where that is wished for.
-#[derive(Default)]
-struct All {
-    candidates: Vec<Candidate>,
-    best: Vec<Arc<str>>,
-    not_helped: Vec<NodeVerdict>,
 }
 
 fn attempt(

@@ -1,6 +1,6 @@
 //! Remedies: the nearest changes after which a pod that fits nowhere would fit, each tried before it is offered.
 //!
-//! What keeps the pod off each node is taken apart (`obstacle`); for each obstacle there are ways past it (`way`); nodes with
+//! What keeps the pod off each node is taken apart (`look`, `obstacle`); for each obstacle there are ways past it (`ways`); nodes with
 //! the same in the way stand for one candidate (`candidate`); each candidate is really applied, to the pod or to a fork of the
 //! snapshot, and the filters run again (`trial`). Nothing is offered that was not seen to open a node.
 
@@ -15,6 +15,7 @@ mod relation;
 mod removal;
 mod trial;
 mod way;
+mod ways;
 mod wording;
 
 use std::cmp::{Ordering, Reverse};
@@ -41,7 +42,7 @@ pub(crate) fn remedies(
     versions: &Arc<AtomicU64>,
     cancelled: &dyn Fn() -> bool,
 ) -> Vec<Remedy> {
-    let groups = obstacle::by_obstacles(plan);
+    let groups = look::by_obstacles(plan);
     let attempt = |way: Way| {
         if cancelled() {
             return None;

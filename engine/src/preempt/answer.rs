@@ -3,13 +3,13 @@
 use std::sync::Arc;
 use std::sync::atomic::AtomicU64;
 
+use super::elsewhere;
 use super::eviction::{Eviction, Search};
 use super::outcome::{Candidate, Victim};
 use super::rank::Rank;
 use super::request::{PreemptRequest, VictimPlacement};
 use super::resolvable::Resolvable;
-use super::search::{Tried, WhyNot, Wish};
-use super::{All, elsewhere};
+use super::tried::{Tried, WhyNot};
 use crate::filter::reason::Reason;
 use crate::filter::{ReasonCounts, Refusal};
 use crate::place::decision::NodeVerdict;
@@ -21,6 +21,21 @@ use crate::plan::counted::Filtering;
 use crate::plugin::Plugin;
 use crate::rows::NodeRow;
 use crate::snapshot::Snapshot;
+
+/// How much is to be told.
+#[derive(Copy, Clone, PartialEq, Eq, Debug)]
+pub(super) enum Wish {
+    Best,
+    All,
+}
+
+/// What is told of a search besides its outcome, where that is wished for.
+#[derive(Default)]
+pub(super) struct All {
+    pub(super) candidates: Vec<Candidate>,
+    pub(super) best: Vec<Arc<str>>,
+    pub(super) not_helped: Vec<NodeVerdict>,
+}
 
 /// What a search comes to.
 pub(super) struct Searched {

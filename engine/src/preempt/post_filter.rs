@@ -1,18 +1,19 @@
-//! PostFilter: its plugins in the policy's order, and what becomes of the nomination. Rules: S-PLG-5, S-PRE-1, S-PRE-17,
+//! PostFilter: its plugins in the policy's order, and what becomes of the nomination. Rules: S-PLG-5, S-PRE-1 to S-PRE-3, S-PRE-17,
 //! S-PRE-21, S-PRE-24, S-ERR-6 to S-ERR-8.
 
 use std::sync::Arc;
 use std::sync::atomic::AtomicU64;
 
-use super::answer::Searched;
+use super::answer::{All, Searched, Wish};
 use super::outcome::{Nomination, PostFilter, PostFilterCode};
 use super::request::PreemptRequest;
 use super::resolvable::Resolvable;
-use super::search::{self, Stopped, Wish};
-use super::{All, eligibility};
+use super::search::{self, Stopped};
 use crate::error::EngineError;
 use crate::model::PodKey;
 use crate::place::decision::Unschedulable;
+use crate::place::promised::promised_row;
+use crate::plan::Plan;
 use crate::plan::counted::Filtering;
 use crate::plugin::Plugin;
 use crate::rows::NodeRow;
@@ -70,7 +71,7 @@ impl Attempt<'_, '_> {
             Some(_) => Resolvable::none(self.plan),
             None => Resolvable::find(self.plan),
         };
-        if let Some(why) = eligibility::refusal(self.plan, &resolvable) {
+        if let Some(why) = ineligibility(self.plan, &resolvable) {
             let mut refused = outcome(PostFilterCode::Unschedulable, Nomination::Unchanged);
             refused.message = format!("preemption: {why}");
             return Ok((refused, All::default()));
@@ -111,6 +112,21 @@ impl Attempt<'_, '_> {
         let lower = nominated.filter(|other| other.priority() < pod.priority());
         lower.map(|other| other.key().clone()).collect()
     }
+}
+
+/// Why the pod may not preempt, if it may not (S-PRE-2, S-PRE-3).
+fn ineligibility(plan: &Plan<'_>, resolvable: &Resolvable) -> Option<&'static str> {
+    let pod = plan.pod();
+    if !pod.facts().preemption.may_preempt {
+        return Some("not eligible due to preemptionPolicy=Never.");
+    }
+    // A nominated node that evicting pods cannot help any more does not bind the pod.
+    let row = promised_row(plan).filter(|row| resolvable.contains(*row))?;
+    let pods = plan.snapshot().shards[row.shard()].pods.of(row.row());
+    let is_leaving = pods.iter().any(|placed| {
+        placed.pod.priority() < pod.priority() && placed.pod.facts().preemption.is_preempted
+    });
+    is_leaving.then_some("not eligible due to a terminating pod on the nominated node.")
 }
 
 fn outcome(code: PostFilterCode, nomination: Nomination) -> PostFilter {

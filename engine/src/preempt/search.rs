@@ -4,47 +4,19 @@
 //! The answer does not depend on how many threads there are: nodes are tried each on its own, and their evictions compared in
 //! the nodes' order.
 
-use std::cmp::Ordering;
 use std::sync::Arc;
 use std::sync::atomic::AtomicU64;
 
 use rayon::prelude::*;
 
-use super::answer::{Answer, Searched};
-use super::eviction::{Eviction, Found, Scratch, Search};
+use super::answer::{Answer, Searched, Wish};
+use super::eviction::{Found, Scratch, Search};
 use super::request::{PreemptRequest, VictimPlacement};
 use super::resolvable::Resolvable;
+use super::tried::{Tried, WhyNot};
 use super::{elsewhere, sample};
 use crate::plan::counted::Filtering;
 use crate::rows::{NodeRow, ROWS, RowSet};
-
-/// How much is to be told.
-#[derive(Copy, Clone, PartialEq, Eq, Debug)]
-pub(super) enum Wish {
-    Best,
-    All,
-}
-
-/// What was found on the nodes that were tried.
-#[derive(Default)]
-pub(super) struct Tried {
-    /// Those that are equal to the last, in the nodes' order; all, where that is wished for.
-    pub(super) evictions: Vec<Eviction>,
-    pub(super) n_candidates: u32,
-    /// Whether any of them violates no budget.
-    has_harmless: bool,
-    /// Evictions that were passed over because they violate a budget.
-    pub(super) refused: Vec<NodeRow>,
-    /// Nodes that need no eviction and yet are not feasible (S-PRE-15).
-    errors: Vec<NodeRow>,
-    pub(super) not_helped: Vec<(NodeRow, WhyNot)>,
-}
-
-#[derive(Copy, Clone, PartialEq, Eq)]
-pub(super) enum WhyNot {
-    NoVictims,
-    NoHelp,
-}
 
 /// Why a search has no outcome.
 pub(super) enum Stopped {
@@ -100,32 +72,6 @@ struct Trial<'p, 'a> {
     keeps_all: bool,
     refuses_violations: bool,
     cancelled: &'p (dyn Fn() -> bool + Sync),
-}
-
-impl Tried {
-    /// Takes in one more eviction, in the nodes' order.
-    fn take(&mut self, eviction: Eviction, keeps_all: bool) {
-        self.n_candidates += 1;
-        if !keeps_all && let Some(best) = self.evictions.first() {
-            match eviction.rank.cmp(&best.rank) {
-                Ordering::Less => self.evictions.clear(),
-                Ordering::Equal => {}
-                Ordering::Greater => return,
-            }
-        }
-        self.evictions.push(eviction);
-    }
-
-    /// Takes in what was found on later nodes.
-    fn join(mut self, later: Tried, keeps_all: bool) -> Tried {
-        let n_candidates = self.n_candidates + later.n_candidates;
-        later.evictions.into_iter().for_each(|eviction| self.take(eviction, keeps_all));
-        self.n_candidates = n_candidates;
-        self.refused.extend(later.refused);
-        self.errors.extend(later.errors);
-        self.not_helped.extend(later.not_helped);
-        self
-    }
 }
 
 impl Trial<'_, '_> {

@@ -2,6 +2,7 @@
 
 pub(crate) mod binding;
 pub(crate) mod limits;
+mod lookup;
 mod matching;
 pub(crate) mod restrictions;
 pub(crate) mod zones;
@@ -68,10 +69,3 @@ impl<'a> PreparedVolumes<'a> {
         is_shared.then_some(found.storage_version)
     }
 }
-
-/// The API server's text for an object that does not exist.
-fn not_found(resource: &str, name: &str) -> String {
-    format!("{resource} \"{name}\" not found")
-}
-
-const CLAIMS: &str = "persistentvolumeclaim";

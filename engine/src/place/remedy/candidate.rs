@@ -8,7 +8,8 @@ use rustc_hash::{FxHashMap, FxHashSet};
 
 use super::change::RemedyChange;
 use super::obstacle::{Obstacle, Obstacles};
-use super::way::{Way, Ways, nearest};
+use super::way::Way;
+use crate::place::remedy::ways::{Ways, nearest};
 use crate::plan::counted::Filtering;
 use crate::rows::NodeRow;
 

@@ -1,5 +1,7 @@
 //! Look: why each plugin refuses one node, part by part.
 
+use std::collections::BTreeMap;
+
 use smallvec::SmallVec;
 
 use super::obstacle::{
@@ -15,9 +17,37 @@ use crate::model::selector::Term;
 use crate::model::taint::Effect;
 use crate::plan::counted::Filtering;
 use crate::plugin::Plugin;
-use crate::rows::RowSet;
+use crate::rows::{NodeRow, RowSet};
 use crate::snapshot::matching::matching_term;
 use crate::snapshot::shard::Shard;
+
+/// The rows with few obstacles by what these are. A row with one that nothing here can change is left out.
+///
+/// Cost: each filter once over every shard, and one look at each row.
+pub(super) fn by_obstacles(plan: &Filtering<'_, '_>) -> BTreeMap<Obstacles, Vec<NodeRow>> {
+    let mut found: BTreeMap<Obstacles, Vec<NodeRow>> = BTreeMap::new();
+    for shard in &plan.snapshot().shards {
+        let candidates = plan.candidates(shard);
+        let refused: Vec<(Plugin, RowSet)> = plan
+            .filters()
+            .iter()
+            .map(|filter| {
+                let mut passing = candidates;
+                (filter.run)(plan, shard, &mut passing);
+                (filter.plugin, candidates.without(&passing))
+            })
+            .collect();
+        for row in candidates.iter() {
+            let mut plugins = refused.iter().filter(|(_, rows)| rows.contains(row));
+            let mut look = Look { plan, shard, row, found: Obstacles::new() };
+            if plugins.all(|(plugin, _)| look.at(*plugin)) && !look.found.is_empty() {
+                look.found.sort_unstable();
+                found.entry(look.found).or_default().push(NodeRow::new(shard.index, row));
+            }
+        }
+    }
+    found
+}
 
 /// A look at one row.
 pub(super) struct Look<'p, 'a> {

@@ -1,16 +1,11 @@
 //! Obstacles: what keeps a pod off each node, taken apart so that each part can be changed on its own.
 
-use std::collections::BTreeMap;
-
 use smallvec::SmallVec;
 
-use super::look::Look;
 use crate::filter::node_resources_fit::{allocatable, requested};
 use crate::model::intern::Symbol;
 use crate::model::resources::Resource;
 use crate::plan::counted::Filtering;
-use crate::plugin::Plugin;
-use crate::rows::{NodeRow, RowSet};
 use crate::snapshot::shard::Shard;
 use crate::snapshot::topology::DomainId;
 
@@ -59,34 +54,6 @@ pub(super) type Obstacles = SmallVec<[Obstacle; MAX_OBSTACLES]>;
 
 /// Nodes with more in the way are not near.
 pub(super) const MAX_OBSTACLES: usize = 2;
-
-/// The rows with few obstacles by what these are. A row with one that nothing here can change is left out.
-///
-/// Cost: each filter once over every shard, and one look at each row.
-pub(super) fn by_obstacles(plan: &Filtering<'_, '_>) -> BTreeMap<Obstacles, Vec<NodeRow>> {
-    let mut found: BTreeMap<Obstacles, Vec<NodeRow>> = BTreeMap::new();
-    for shard in &plan.snapshot().shards {
-        let candidates = plan.candidates(shard);
-        let refused: Vec<(Plugin, RowSet)> = plan
-            .filters()
-            .iter()
-            .map(|filter| {
-                let mut passing = candidates;
-                (filter.run)(plan, shard, &mut passing);
-                (filter.plugin, candidates.without(&passing))
-            })
-            .collect();
-        for row in candidates.iter() {
-            let mut plugins = refused.iter().filter(|(_, rows)| rows.contains(row));
-            let mut look = Look { plan, shard, row, found: Obstacles::new() };
-            if plugins.all(|(plugin, _)| look.at(*plugin)) && !look.found.is_empty() {
-                look.found.sort_unstable();
-                found.entry(look.found).or_default().push(NodeRow::new(shard.index, row));
-            }
-        }
-    }
-    found
-}
 
 /// Whether Kubernetes itself sets taints of this key, and takes them away when the node is well.
 pub(super) fn is_condition(key: &str) -> bool {

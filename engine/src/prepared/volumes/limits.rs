@@ -2,10 +2,11 @@
 
 use smallvec::SmallVec;
 
-use super::{CLAIMS, not_found};
 use crate::model::Pod;
 use crate::model::intern::Symbol;
-use crate::model::volume::{PodVolumes, VolumeId};
+use crate::model::key::VolumeId;
+use crate::model::volume::PodVolumes;
+use crate::prepared::volumes::lookup::{CLAIMS, not_found};
 use crate::rows::NodeRow;
 use crate::snapshot::storage::Storage;
 

@@ -6,7 +6,7 @@ use std::sync::Arc;
 
 use smallvec::SmallVec;
 
-use super::{Headroom, HeadroomEnd, HeadroomStop, NodeHeadroom, ResourceHeadroom, Standing};
+use super::outcome::{Headroom, HeadroomEnd, HeadroomStop, NodeHeadroom, ResourceHeadroom};
 use crate::filter::node_resources_fit::{allocatable, checked, requested};
 use crate::filter::{ReasonCounts, Refusal};
 use crate::model::intern::Interner;
@@ -20,6 +20,13 @@ use crate::rows::{NodeRow, ROWS, RowSet};
 use crate::simulate::refusals::{self, Pass};
 use crate::snapshot::Snapshot;
 use crate::snapshot::shard::Shard;
+
+/// Which rows are asked, which had room at first, and how many copies each has now.
+pub(super) struct Standing<'a> {
+    pub(super) among: Vec<RowSet>,
+    pub(super) open: &'a [RowSet],
+    pub(super) copies: Vec<usize>,
+}
 
 /// The account of the next copy on a cluster that holds those before it; `before` held none of them.
 ///

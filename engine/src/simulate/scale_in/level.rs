@@ -5,7 +5,6 @@ use std::sync::Arc;
 
 use rustc_hash::FxHashMap;
 
-use super::ScaleInSpread;
 use super::replica::Replica;
 use crate::census::sums::CountedNodes;
 use crate::model::ModelError;
@@ -15,6 +14,7 @@ use crate::model::label_selector::value_of;
 use crate::model::shape::{Shape, ShapeId};
 use crate::model::topology_spread::SpreadConstraint;
 use crate::rows::{NodeRow, RowSet};
+use crate::simulate::scale_in::outcome::ScaleInSpread;
 use crate::snapshot::Snapshot;
 use crate::snapshot::topology::DomainId;
 

@@ -6,7 +6,6 @@ use std::sync::Arc;
 use rustc_hash::FxHashMap;
 use smallvec::SmallVec;
 
-use super::ScaleInReason;
 use super::level::Level;
 use super::replica::Replica;
 use crate::model::Pod;
@@ -14,6 +13,7 @@ use crate::model::pod::NOT_STARTED;
 use crate::model::taint::Effect;
 use crate::rows::NodeRow;
 use crate::simulate::drain::budget::{Budgets, Covering};
+use crate::simulate::scale_in::outcome::ScaleInReason;
 use crate::snapshot::Snapshot;
 use crate::snapshot::topology::DomainId;
 

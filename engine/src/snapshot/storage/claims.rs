@@ -6,8 +6,8 @@ use imbl::{OrdMap, OrdSet};
 
 use super::assumed::AssumptionId;
 use crate::model::intern::Symbol;
+use crate::model::key::ClaimKey;
 use crate::model::storage::persistent_volume_claim::PersistentVolumeClaim;
-use crate::model::volume::ClaimKey;
 use crate::rows::NodeRow;
 
 /// Claims and their use. A copy costs a few pointers.

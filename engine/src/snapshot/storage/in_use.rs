@@ -5,7 +5,7 @@ use std::sync::Arc;
 use imbl::OrdMap;
 
 use crate::model::intern::Symbol;
-use crate::model::volume::VolumeId;
+use crate::model::key::VolumeId;
 use crate::rows::{Column, NodeRow, RowSet};
 
 /// Volumes in use by row. A copy costs a few pointers.
