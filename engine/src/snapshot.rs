@@ -26,7 +26,7 @@ use rustc_hash::FxHashMap;
 
 use crate::model::intern::Symbol;
 use crate::model::{Model, Node, ObjectKind};
-use crate::rows::NodeRow;
+use crate::rows::{NodeRow, ROWS};
 use node_table::ImageState;
 use nominations::Nominations;
 use objects::Objects;
@@ -128,6 +128,27 @@ impl Snapshot {
     /// Of the newest change of any row: within one history, equal ones mean that no row changed.
     pub(crate) fn newest_version(&self) -> u64 {
         self.shards.iter().map(|shard| shard.version).max().unwrap_or(0)
+    }
+
+    /// Whether the number of nodes is that of the occupied rows, and each shard is in its place. For assertions.
+    pub(crate) fn counts_its_nodes(&self) -> bool {
+        let n_rows: u32 = self.shards.iter().map(|shard| shard.nodes.rows.len()).sum();
+        n_rows as usize == self.counts.n_nodes
+            && self.shards.iter().enumerate().all(|(i, shard)| shard.index == i)
+    }
+
+    /// Whether the number of pods is that of the pods listed on rows, and each row's sums count as many. For assertions.
+    ///
+    /// Cost: a step for each row.
+    pub(crate) fn counts_its_pods(&self) -> bool {
+        let mut n_pods = 0;
+        let rows_agree = self.shards.iter().all(|shard| {
+            (0..ROWS).all(|row| {
+                n_pods += shard.pods.count(row);
+                shard.pods.count(row) as i64 == shard.usage.pods[row]
+            })
+        });
+        rows_agree && n_pods == self.counts.n_pods && self.counts.n_assumed <= n_pods
     }
 
     /// The row of a node of this name.

@@ -28,6 +28,7 @@ impl Normalized {
     ) -> Option<Normalized> {
         let scores = (score.score)(plan, feasible.by_shard())?;
         let rows = scores.normalized.as_deref().unwrap_or(feasible.by_shard());
+        debug_assert!(scores.columns.len() >= rows.len(), "a column for each shard");
         let kernels = plan.kernels;
         let (mut lowest, mut highest) = (i32::MAX, i32::MIN);
         for (column, rows) in scores.columns.iter().zip(rows) {

@@ -24,11 +24,13 @@ impl<'a> Plan<'a> {
         keeper: &mut K,
         ask: impl FnOnce(&mut Filtering<'_, 'a>, &mut K) -> T,
     ) -> T {
+        debug_assert!(!self.census().is_taken(), "counts are taken by one scope at a time");
         if self.demand().filters() {
             self.prepared.count(keeper.as_mut());
         }
         let answer = ask(&mut Filtering(self), keeper);
         self.prepared.give_back(keeper.as_mut());
+        debug_assert!(!self.census().is_taken(), "counts that were taken are given back");
         answer
     }
 
