@@ -13,13 +13,37 @@ pub(crate) mod sums;
 use smallvec::SmallVec;
 
 use crate::kernel::Kernels;
+use crate::model::Pod;
 use crate::model::shape::ShapeFacts;
-use crate::snapshot::row_set::RowSet;
+use crate::plugin::Plugin;
+use crate::policy::Policy;
+use crate::rows::{NodeRow, ROWS, RowSet};
+use crate::snapshot::Snapshot;
 use crate::snapshot::shard::Shard;
-use crate::snapshot::{NodeRow, ROWS, Snapshot};
 use demand::Demand;
+#[cfg(debug_assertions)]
+use subject::Subject;
 use subject::{Scale, Weights};
 use sums::DomainSums;
+
+impl Demand {
+    /// What the plugins that the policy enables need to know. Cost: the pod's terms, the services of its namespace, and the
+    /// terms of other pods that name one of its labels.
+    pub(crate) fn of(pod: &Pod, policy: &Policy, snapshot: &Snapshot) -> Demand {
+        let mut demand = Demand::default();
+        let spec = policy.spec();
+        let scores = |plugin| spec.score.iter().any(|(scored, _)| *scored == plugin);
+        let spread = Plugin::PodTopologySpread;
+        if spec.filter.contains(&spread) || scores(spread) {
+            spread::demand(&mut demand, pod, policy, snapshot);
+        }
+        let affinity = Plugin::InterPodAffinity;
+        if spec.filter.contains(&affinity) || scores(affinity) {
+            affinity::demand(&mut demand, pod, policy, snapshot);
+        }
+        demand
+    }
+}
 
 /// Counts for one demand at one snapshot.
 #[derive(Clone, Debug, Default)]
@@ -53,6 +77,10 @@ struct Changed {
 /// With more changed rows than this everything is counted anew.
 const MANY_CHANGED: usize = 256;
 
+/// Debug builds compare the counts with counting anew on clusters of this many shards at most.
+#[cfg(debug_assertions)]
+const MAX_SHARDS_CHECKED: usize = 1;
+
 impl Census {
     /// Brings the counts to a snapshot. Whatever was counted before, the result is that of counting anew.
     pub(crate) fn advance(
@@ -67,6 +95,10 @@ impl Census {
             None => self.count_anew(demand, snapshot, shape),
         }
         self.sums.iter_mut().for_each(DomainSums::settle);
+        #[cfg(debug_assertions)]
+        if snapshot.shards.len() <= MAX_SHARDS_CHECKED {
+            self.assert_as_anew(demand, snapshot, shape);
+        }
         self.lineage = snapshot.lineage;
         self.versions.clear();
         self.versions.extend(snapshot.shards.iter().map(|s| (s.version, s.nodes.version)));
@@ -126,6 +158,26 @@ impl Census {
             }
         }
         Some(changes)
+    }
+
+    /// Asserts that the counts are those of counting anew, and that numbers of pods are not negative.
+    #[cfg(debug_assertions)]
+    fn assert_as_anew(&self, demand: &Demand, snapshot: &Snapshot, shape: &ShapeFacts) {
+        let mut anew = Census::default();
+        anew.count_anew(demand, snapshot, shape);
+        assert_eq!((self.tallies.len(), self.sums.len()), (anew.tallies.len(), anew.sums.len()));
+        for ((tally, anew), subject) in self.tallies.iter().zip(&anew.tallies).zip(&demand.subjects)
+        {
+            assert_eq!(tally.by_row, anew.by_row, "counted on and counted anew");
+            let is_number = !matches!(subject, Subject::Preferences { .. });
+            assert!(
+                !is_number || tally.by_row.iter().all(|n_pods| *n_pods >= 0),
+                "numbers of pods"
+            );
+        }
+        for (sums, anew) in self.sums.iter().zip(&anew.sums) {
+            sums.assert_agrees(anew);
+        }
     }
 
     fn count_on(&mut self, changes: &[Changed], snapshot: &Snapshot, shape: &ShapeFacts) {

@@ -13,10 +13,9 @@ mod spread;
 
 use crate::filter::{Filter, Refusal};
 use crate::model::Pod;
-use crate::place::Plan;
+use crate::plan::counted::Filtering;
 use crate::plugin::Plugin;
-use crate::snapshot::NodeRow;
-use crate::snapshot::row_set::RowSet;
+use crate::rows::{NodeRow, RowSet};
 use crate::snapshot::shard::Shard;
 use affinity::Affinity;
 use limits::Limits;
@@ -25,9 +24,9 @@ use restrictions::Restrictions;
 use room::{Room, Wanted};
 use spread::Spread;
 
-/// A request's filters as far as they look at pods, ready to be tried on any node. The counts of the request must be taken.
+/// A request's filters as far as they look at pods, ready to be tried on any node.
 pub(crate) struct DryRuns<'p, 'a> {
-    plan: &'p Plan<'a>,
+    plan: &'p Filtering<'p, 'a>,
     /// What is checked of resources; `None` where the policy leaves NodeResourcesFit out.
     wanted: Option<Wanted>,
     has_ports: bool,
@@ -54,17 +53,16 @@ pub(crate) struct DryRun<'p, 'a> {
 pub(crate) type Refused = (Plugin, Refusal);
 
 impl<'p, 'a> DryRuns<'p, 'a> {
-    pub(crate) fn new(plan: &'p Plan<'a>) -> DryRuns<'p, 'a> {
-        let prepared = &plan.prepared;
-        let has = |plugin| prepared.policy().spec().filter.contains(&plugin);
+    pub(crate) fn new(plan: &'p Filtering<'p, 'a>) -> DryRuns<'p, 'a> {
+        let has = |plugin| plan.policy().spec().filter.contains(&plugin);
         DryRuns {
             plan,
-            wanted: has(Plugin::NodeResourcesFit).then(|| Wanted::of(prepared)),
-            has_ports: has(Plugin::NodePorts) && ports::applies(prepared),
-            has_restrictions: has(Plugin::VolumeRestrictions) && restrictions::applies(prepared),
-            has_limits: has(Plugin::NodeVolumeLimits) && limits::applies(prepared),
-            has_spread: has(Plugin::PodTopologySpread) && spread::applies(prepared),
-            has_affinity: has(Plugin::InterPodAffinity) && affinity::applies(prepared),
+            wanted: has(Plugin::NodeResourcesFit).then(|| Wanted::of(plan)),
+            has_ports: has(Plugin::NodePorts) && ports::applies(plan),
+            has_restrictions: has(Plugin::VolumeRestrictions) && restrictions::applies(plan),
+            has_limits: has(Plugin::NodeVolumeLimits) && limits::applies(plan),
+            has_spread: has(Plugin::PodTopologySpread) && spread::applies(plan),
+            has_affinity: has(Plugin::InterPodAffinity) && affinity::applies(plan),
         }
     }
 
@@ -94,29 +92,29 @@ impl<'p, 'a> DryRuns<'p, 'a> {
     /// The rows among `rows` that pass every filter which does not look at pods.
     pub(crate) fn passing_whatever_pods(&self, shard: &Shard, mut rows: RowSet) -> RowSet {
         for filter in self.plan.filters().iter().filter(|f| !Self::looks_at_pods(f.plugin)) {
-            (filter.run)(&self.plan.prepared, shard, &mut rows);
+            (filter.run)(self.plan, shard, &mut rows);
         }
         rows
     }
 
     /// A node as it is.
     pub(crate) fn on(&'p self, shard: &'p Shard, row: usize) -> DryRun<'p, 'a> {
-        let prepared = &self.plan.prepared;
+        let plan = self.plan;
         let at = NodeRow::new(shard.index, row);
         DryRun {
             runs: self,
             shard,
             row,
             room: self.wanted.as_ref().map_or_else(Room::default, |wanted| wanted.room(shard, row)),
-            ports: self.has_ports.then(|| Ports::on(prepared, shard, row)),
-            restrictions: restrictions::of(prepared)
+            ports: self.has_ports.then(|| Ports::on(plan, shard, row)),
+            restrictions: restrictions::of(plan)
                 .filter(|_| self.has_restrictions)
-                .map(|found| Restrictions::on(prepared, found, at)),
-            limits: limits::of(prepared)
+                .map(|found| Restrictions::on(plan, found, at)),
+            limits: limits::of(plan)
                 .filter(|_| self.has_limits)
-                .map(|found| Limits::on(prepared, found, shard, row)),
-            spread: self.has_spread.then(|| Spread::on(prepared, at)),
-            affinity: self.has_affinity.then(|| Affinity::on(prepared)),
+                .map(|found| Limits::on(plan, found, shard, row)),
+            spread: self.has_spread.then(|| Spread::on(plan, at)),
+            affinity: self.has_affinity.then(|| Affinity::on(plan)),
         }
     }
 }
@@ -137,7 +135,7 @@ impl DryRun<'_, '_> {
             self.room.change(wanted, pod.footprint(), -by);
         }
         if let Some(ports) = &mut self.ports {
-            ports.change(&self.runs.plan.prepared, pod, by);
+            ports.change(self.runs.plan, pod, by);
         }
         if let Some(restrictions) = &mut self.restrictions {
             restrictions.change(pod, by);
@@ -170,10 +168,7 @@ impl DryRun<'_, '_> {
             && self.ports.as_ref().is_none_or(Ports::are_free)
             && self.restrictions.as_ref().is_none_or(|r| r.refusal().is_none())
             && self.limits.as_ref().is_none_or(Limits::are_kept)
-            && self
-                .spread
-                .as_ref()
-                .is_none_or(|s| s.refusal(&plan.prepared, self.shard, self.row).is_none())
+            && self.spread.as_ref().is_none_or(|s| s.refusal(plan, self.shard, self.row).is_none())
             && self.affinity.as_ref().is_none_or(|a| a.refusal(self.shard, self.row).is_none())
     }
 
@@ -191,22 +186,20 @@ impl DryRun<'_, '_> {
     }
 
     fn refusal_once(&self) -> Option<Refused> {
-        let filters = self.runs.plan.prepared.policy().spec().filter.iter();
+        let filters = self.runs.plan.policy().spec().filter.iter();
         filters.copied().find_map(|plugin| Some((plugin, self.refusal_of(plugin)?)))
     }
 
     fn refusal_of(&self, plugin: Plugin) -> Option<Refusal> {
-        let prepared = &self.runs.plan.prepared;
+        let plan = self.runs.plan;
         match plugin {
             Plugin::NodeResourcesFit => {
                 self.room.refusal(self.runs.wanted.as_ref()?, self.shard, self.row)
             }
             Plugin::NodePorts => self.ports.as_ref()?.refusal(),
             Plugin::VolumeRestrictions => self.restrictions.as_ref()?.refusal(),
-            Plugin::NodeVolumeLimits => self.limits.as_ref()?.refusal(prepared),
-            Plugin::PodTopologySpread => {
-                self.spread.as_ref()?.refusal(prepared, self.shard, self.row)
-            }
+            Plugin::NodeVolumeLimits => self.limits.as_ref()?.refusal(plan),
+            Plugin::PodTopologySpread => self.spread.as_ref()?.refusal(plan, self.shard, self.row),
             Plugin::InterPodAffinity => self.affinity.as_ref()?.refusal(self.shard, self.row),
             other => self.refusal_whatever_pods(other),
         }
@@ -217,7 +210,7 @@ impl DryRun<'_, '_> {
         let plan = self.runs.plan;
         let filter: &Filter = plan.filters().iter().find(|filter| filter.plugin == plugin)?;
         let mut rows: RowSet = [self.row].into_iter().collect();
-        (filter.run)(&plan.prepared, self.shard, &mut rows);
-        rows.is_empty().then(|| filter.refusal(&plan.prepared, self.shard, self.row))
+        (filter.run)(plan, self.shard, &mut rows);
+        rows.is_empty().then(|| filter.refusal(plan, self.shard, self.row))
     }
 }

@@ -1,4 +1,4 @@
-//! Filters: which nodes could take the pod. FILTERS is the table; one file a filter, named as its plugin.
+//! Filters: which nodes could take the pod. `table.rs` lists them; one file a filter, named as its plugin.
 //!
 //! A filter clears rows; the conjunction of filters is what remains. Whoever clears a row first in the policy's order
 //! names the reason (S-PLG-3), which is worked out only when somebody asks.
@@ -14,6 +14,7 @@ mod node_volume_limits;
 mod inter_pod_affinity;
 mod node_unschedulable;
 pub(crate) mod pod_topology_spread;
+pub(crate) mod table;
 mod taint_toleration;
 mod volume_binding;
 mod volume_restrictions;
@@ -23,7 +24,7 @@ use smallvec::SmallVec;
 
 use crate::plugin::{Plugin, StatusCode};
 use crate::prepared::Prepared;
-use crate::snapshot::row_set::RowSet;
+use crate::rows::RowSet;
 use crate::snapshot::shard::Shard;
 use reason::Reason;
 
@@ -134,29 +135,7 @@ impl Refusal {
     }
 }
 
-/// Every filter that is built. The order in which they run is the policy's.
-pub(crate) const FILTERS: [Filter; 13] = [
-    node_unschedulable::FILTER,
-    node_name::FILTER,
-    taint_toleration::FILTER,
-    node_affinity::FILTER,
-    node_ports::FILTER,
-    node_resources_fit::FILTER,
-    volume_restrictions::FILTER,
-    node_volume_limits::FILTER,
-    volume_binding::FILTER,
-    volume_zone::FILTER,
-    pod_topology_spread::FILTER,
-    inter_pod_affinity::FILTER,
-    node_declared_features::FILTER,
-];
-
 impl Filter {
-    /// The filter of a plugin, if it is built and filters.
-    pub(crate) fn of(plugin: Plugin) -> Option<&'static Filter> {
-        const { &FILTERS }.iter().find(|filter| filter.plugin == plugin)
-    }
-
     /// Counts the reasons of rows that this filter has cleared.
     pub(crate) fn count(
         &self,

@@ -18,8 +18,8 @@ mod tie;
 pub(crate) use allocation::{AllocationInput, ResourceInput};
 pub(crate) use balance::{BalanceInput, balance_of};
 pub(crate) use dispatch::Kernels;
-pub(crate) use fit::FitInput;
-pub(crate) use tie::{TieKey, hash_name};
+pub(crate) use fit::{FitInput, NativeColumns};
+pub(crate) use tie::TieKey;
 
 /// Below this an allocatable amount is exact in every double expression of the kernels: 16 TiB, or 17 billion CPUs.
 pub(crate) const EXACT_LIMIT: i64 = 1 << 44;

@@ -12,6 +12,7 @@ pub mod lifecycle;
 mod dry_run;
 mod filter;
 mod score;
+mod plan;
 mod prepared;
 mod census;
 mod snapshot;
@@ -21,6 +22,8 @@ mod policy;
 mod plugin;
 mod kernel;
 mod error;
+mod rows;
+mod hash;
 
 /// Objects as text, shared with the tests outside.
 #[cfg(test)]
@@ -43,10 +46,9 @@ pub use place::decision::{
     Decision, Explanation, NodeVerdict, Outcome, Placement, PluginScore, Remedy, Unschedulable,
     Verdict, VolumeBindings,
 };
-pub use place::one_pass::Misfit;
 pub use place::remedy::change::RemedyChange;
-pub use place::request::{PlaceRequest, TieBreak};
 pub use place::survey::{NodeRefusal, Standing, Survey, SurveyRequest};
+pub use plan::request::{PlaceRequest, TieBreak};
 pub use plugin::{Plugin, StatusCode};
 pub use policy::{
     BalancedAllocationArgs, DefaultConstraint, DefaultPreemptionArgs, InterPodAffinityArgs,
@@ -70,12 +72,14 @@ pub use simulate::drain::outcome::{
 pub use simulate::drain::rule::DrainRules;
 pub use simulate::drain::{DrainMode, DrainRequest};
 pub use simulate::fit::{Fit, FitOptions, FitOutcome, FitPod, FitRefusal, FitRequest};
-pub use simulate::headroom::{
-    Headroom, HeadroomEnd, HeadroomRequest, HeadroomStop, NodeHeadroom, ResourceHeadroom,
+pub use simulate::headroom::HeadroomRequest;
+pub use simulate::headroom::outcome::{
+    Headroom, HeadroomEnd, HeadroomStop, NodeHeadroom, ResourceHeadroom,
 };
-pub use simulate::scale_in::{
-    Replicas, ScaleIn, ScaleInPod, ScaleInReason, ScaleInRequest, ScaleInSpread,
-};
+pub use simulate::one_pass::Misfit;
+pub use simulate::scale_in::ScaleInRequest;
+pub use simulate::scale_in::outcome::{ScaleIn, ScaleInPod, ScaleInReason, ScaleInSpread};
+pub use simulate::scale_in::replica::Replicas;
 pub use simulate::scale_up::{
     LeftPods, LeftReason, NodeGroup, OptionRequest, ScaleUp, ScaleUpLimit, ScaleUpLimits,
     ScaleUpNode, ScaleUpOption, ScaleUpRequest, ScaleUpStop, Skew, Waste,

@@ -4,35 +4,31 @@ pub(crate) mod basis;
 pub(crate) mod decision;
 mod evaluation;
 pub(crate) mod explain;
-mod feasible;
 pub(crate) mod memo;
 pub(crate) mod message;
 mod normalized;
-pub(crate) mod one_pass;
-mod plan;
 pub(crate) mod promised;
 pub(crate) mod ranking;
 pub(crate) mod remedy;
-pub(crate) mod request;
 pub(crate) mod select;
-pub(crate) mod skew;
 pub(crate) mod survey;
 mod ties;
 
 pub(crate) use evaluation::Evaluation;
 pub(crate) use explain::explain;
-pub(crate) use plan::Plan;
+
+use std::sync::Arc;
 
 use crate::error::EngineError;
 use crate::filter::PreFilterFailure;
+use crate::plan::Plan;
+use crate::plan::counted::Filtering;
+use crate::plan::request::TieBreak;
 use crate::plugin::{Plugin, StatusCode};
-use crate::snapshot::NodeRow;
-use crate::snapshot::row_set::RowSet;
+use crate::rows::NodeRow;
 use basis::Basis;
 use decision::{Decision, Outcome, Placement, Unschedulable};
-use feasible::Feasible;
 use ranking::Ranking;
-use request::TieBreak;
 
 /// A decision and, when it is a placement, the row that it fell on.
 #[derive(Clone, Debug)]
@@ -48,6 +44,16 @@ pub(crate) struct Chosen {
     pub(crate) basis: Basis,
 }
 
+/// The node that an attempt chooses, and among how many.
+struct Choice {
+    row: NodeRow,
+    node: Arc<str>,
+    /// `None` where one node alone was feasible, so that nothing was scored (S-CYC-6).
+    total: Option<i64>,
+    n_feasible: u32,
+    n_best: u32,
+}
+
 /// One scheduling attempt (S-CYC-1 to S-CYC-7, without preemption): gates, PreFilter, the nominated node, Filter, Score, choice.
 ///
 /// `evaluation` may hold what an earlier attempt of the same shape and policy found, or nothing; the answer is the same.
@@ -58,87 +64,62 @@ pub(crate) fn decide(
     tie_break: TieBreak,
 ) -> Result<Decided, EngineError> {
     if let Some(outcome) = before_filtering(plan)? {
-        return Ok(Decided { decision: plan.decision(outcome), chosen: None });
+        return Ok(Decided { decision: decision(plan, outcome), chosen: None });
     }
-    if plan.prepared.demand().filters() {
-        plan.prepared.count(&mut evaluation.census);
-    }
-    let decided = match promised::kept_promise(plan) {
-        Some(row) => Ok(placed(plan, row, None, 1, 1)),
-        None => {
-            evaluation.filter(plan);
-            filter_and_score(plan, evaluation, tie_break)
-        }
-    };
-    plan.prepared.give_back(&mut evaluation.census);
-    decided
+    plan.filtering(evaluation, |plan, evaluation| {
+        let choice = match promised::kept_promise(plan) {
+            Some(row) => only(plan, row),
+            None => {
+                evaluation.filter(plan);
+                choose(plan, evaluation, tie_break)?
+            }
+        };
+        Ok(match choice {
+            Some(choice) => placed(plan, choice),
+            None => {
+                let outcome = Outcome::Unschedulable(message::unschedulable(plan));
+                Decided { decision: decision(plan, outcome), chosen: None }
+            }
+        })
+    })
 }
 
-/// The rest of an attempt whose rows are filtered and whose counts are taken as far as filters need them.
-fn filter_and_score(
-    plan: &mut Plan<'_>,
+/// The choice among the feasible rows, once the rows are filtered; `None` if no row is feasible.
+fn choose(
+    plan: &mut Filtering<'_, '_>,
     evaluation: &mut Evaluation,
     tie_break: TieBreak,
-) -> Result<Decided, EngineError> {
+) -> Result<Option<Choice>, EngineError> {
     if plan.is_by_row() && evaluation.n_feasible() > 1 {
         plan.check_scoring()?;
         let n_feasible = evaluation.n_feasible();
         return Ok(best(plan, evaluation.rank_rows(plan), n_feasible, tie_break));
     }
-    let feasible = evaluation.feasible(plan);
-    let outcome = match feasible.len() {
-        0 => Outcome::Unschedulable(message::unschedulable(plan)),
-        1 => return Ok(placed(plan, feasible.first(), None, 1, 1)),
-        n_feasible => {
-            plan.check_scoring()?;
-            if !plan.prepared.demand().filters() {
-                plan.prepared.count(&mut evaluation.census);
-            }
-            return Ok(best(plan, evaluation.rank(plan, &feasible), n_feasible, tie_break));
-        }
-    };
-    Ok(Decided { decision: plan.decision(outcome), chosen: None })
-}
-
-/// The row that an attempt chooses where it may look at some rows only, `None` where none of them takes the pod. Gates and the
-/// pod's own nomination have no say.
-pub(crate) fn decide_among(
-    plan: &mut Plan<'_>,
-    evaluation: &mut Evaluation,
-    tie_break: TieBreak,
-    among: &[RowSet],
-) -> Result<Option<NodeRow>, EngineError> {
-    if one_pass::pre_filter(plan)?.is_some() {
-        return Ok(None);
+    let Some(feasible) = evaluation.feasible(plan) else { return Ok(None) };
+    if feasible.len() == 1 {
+        return Ok(only(plan, feasible.first()));
     }
-    plan.prepared.count(&mut evaluation.census);
-    evaluation.filter(plan);
-    let rows = evaluation.feasible(plan);
-    let feasible: Feasible = rows
-        .by_shard()
-        .iter()
-        .enumerate()
-        .map(|(shard, rows)| {
-            let mut rows = *rows;
-            rows.intersect(among.get(shard).unwrap_or(&RowSet::EMPTY));
-            rows
-        })
-        .collect();
-    let chosen = match feasible.len() {
-        0 => Ok(None),
-        1 => Ok(Some(feasible.first())),
-        _ => plan
-            .check_scoring()
-            .map(|()| Some(select::select(plan, evaluation.rank(plan, &feasible), tie_break))),
-    };
-    plan.prepared.give_back(&mut evaluation.census);
-    chosen
+    plan.check_scoring()?;
+    let plan = &plan.scoring(evaluation);
+    Ok(best(plan, evaluation.rank(plan, &feasible), feasible.len(), tie_break))
 }
 
-/// The placement on one of the best rows.
-fn best(plan: &Plan<'_>, best: &mut Ranking, n_feasible: u32, tie_break: TieBreak) -> Decided {
-    let row = select::select(plan, best, tie_break);
-    placed(plan, row, Some(best.total()), n_feasible, best.n_rows())
+/// The choice of the only feasible row; `None` if it holds no node.
+fn only(plan: &Plan<'_>, row: NodeRow) -> Option<Choice> {
+    let node = plan.snapshot().node(row)?.facts().name.clone();
+    Some(Choice { row, node, total: None, n_feasible: 1, n_best: 1 })
+}
+
+/// The choice of one of the best rows; `None` if there are none.
+fn best(
+    plan: &Plan<'_>,
+    best: &mut Ranking,
+    n_feasible: u32,
+    tie_break: TieBreak,
+) -> Option<Choice> {
+    let row = select::select(plan, best, tie_break)?;
+    let node = plan.snapshot().node(row)?.facts().name.clone();
+    Some(Choice { row, node, total: Some(best.total()), n_feasible, n_best: best.n_rows() })
 }
 
 /// Whatever ends an attempt before a node is looked at (S-Q-5, S-CYC-1, S-CYC-2).
@@ -147,7 +128,7 @@ pub(crate) fn before_filtering(plan: &Plan<'_>) -> Result<Option<Outcome>, Engin
         return Ok(Some(Outcome::Gated { plugin: Plugin::SchedulingGates, reasons: vec![reason] }));
     }
     plan.check_evaluated()?;
-    if plan.prepared.n_nodes() == 0 {
+    if plan.n_nodes() == 0 {
         return Ok(Some(Outcome::Unschedulable(Unschedulable {
             message: "no nodes available to schedule pods".into(),
             reasons: Vec::new(),
@@ -158,7 +139,7 @@ pub(crate) fn before_filtering(plan: &Plan<'_>) -> Result<Option<Outcome>, Engin
     if let Some((plugin, text)) = pre_filter_refusal(plan)? {
         let refusal = (plugin, StatusCode::UnschedulableAndUnresolvable, vec![text]);
         return Ok(Some(Outcome::Unschedulable(message::refused_by_pre_filter(
-            plan.prepared.n_nodes(),
+            plan.n_nodes(),
             refusal,
         ))));
     }
@@ -178,32 +159,29 @@ pub(crate) fn pre_filter_refusal(plan: &Plan<'_>) -> Result<Option<(Plugin, Stri
 }
 
 /// S-Q-6
-fn gate_reason(plan: &Plan<'_>) -> Option<String> {
-    let gates = &plan.prepared.shape().gates;
-    if gates.is_empty()
-        || !plan.prepared.policy().spec().pre_enqueue.contains(&Plugin::SchedulingGates)
-    {
+pub(crate) fn gate_reason(plan: &Plan<'_>) -> Option<String> {
+    let gates = &plan.shape().gates;
+    if gates.is_empty() || !plan.policy().spec().pre_enqueue.contains(&Plugin::SchedulingGates) {
         return None;
     }
-    let gates: Vec<_> = gates.iter().map(|gate| plan.prepared.names().name(*gate)).collect();
+    let gates: Vec<_> = gates.iter().map(|gate| plan.names().name(*gate)).collect();
     Some(format!("waiting for scheduling gates: [{}]", gates.join(" ")))
 }
 
-fn placed(
-    plan: &Plan<'_>,
-    row: NodeRow,
-    total: Option<i64>,
-    n_feasible: u32,
-    n_best: u32,
-) -> Decided {
-    let shard = &plan.prepared.snapshot().shards[row.shard()];
-    let node =
-        shard.nodes.node(row.row()).map_or_else(|| "".into(), |node| node.facts().name.clone());
-    debug_assert!(!node.is_empty(), "a feasible row holds a node");
-    let volumes = plan.prepared.volumes().bindings(row);
-    let assumed = false;
-    let placement = Placement { node, total, n_feasible, n_best, assumed, volumes };
-    let outcome = Outcome::Placed(placement);
+/// The placement on the chosen node.
+fn placed(plan: &Plan<'_>, choice: Choice) -> Decided {
+    let Choice { row, node, total, n_feasible, n_best } = choice;
+    let volumes = plan.volumes().bindings(row);
+    let placement = Placement { node, total, n_feasible, n_best, assumed: false, volumes };
     let chosen = Chosen { row, basis: Basis::of(plan, row) };
-    Decided { decision: plan.decision(outcome), chosen: Some(chosen) }
+    Decided { decision: decision(plan, Outcome::Placed(placement)), chosen: Some(chosen) }
+}
+
+fn decision(plan: &Plan<'_>, outcome: Outcome) -> Decision {
+    Decision {
+        pod: plan.pod().key().clone(),
+        uid: plan.pod().facts().uid.clone(),
+        generation: plan.snapshot().generation,
+        outcome,
+    }
 }

@@ -5,7 +5,6 @@
 
 mod answer;
 mod budgets;
-mod eligibility;
 mod elsewhere;
 mod eviction;
 mod importance;
@@ -18,6 +17,7 @@ pub(crate) mod request;
 mod resolvable;
 mod sample;
 mod search;
+mod tried;
 mod sizes;
 mod upstream_sort;
 
@@ -25,12 +25,13 @@ use std::sync::Arc;
 use std::sync::atomic::AtomicU64;
 
 use crate::error::EngineError;
-use crate::place::decision::{NodeVerdict, Outcome};
-use crate::place::{self, Evaluation, Plan};
-use outcome::{Candidate, CandidateList, Preemption};
+use crate::place::decision::Outcome;
+use crate::place::{self, Evaluation};
+use crate::plan::Plan;
+use answer::{All, Wish};
+use outcome::{CandidateList, Preemption};
 use post_filter::Attempt;
 use request::PreemptRequest;
-use search::Wish;
 
 /// A whole attempt: `plan` is that of the request's pod and policy, `evaluation` what is remembered of it, and `versions` the
 /// cluster's, for forks on which victims are placed.
@@ -60,14 +61,6 @@ pub(crate) fn list_candidates(
     Ok(CandidateList { preemption, candidates, best, not_helped })
 }
 
-/// What is told of a search besides its outcome, where that is wished for.
-#[derive(Default)]
-struct All {
-    candidates: Vec<Candidate>,
-    best: Vec<Arc<str>>,
-    not_helped: Vec<NodeVerdict>,
-}
-
 fn attempt(
     plan: &mut Plan<'_>,
     evaluation: &mut Evaluation,
@@ -79,14 +72,12 @@ fn attempt(
     let Outcome::Unschedulable(unschedulable) = &mut decision.outcome else {
         return Ok((Preemption { decision, post_filter: None }, All::default()));
     };
-    if unschedulable.n_nodes == 0 || plan.prepared.policy().spec().post_filter.is_empty() {
+    if unschedulable.n_nodes == 0 || plan.policy().spec().post_filter.is_empty() {
         return Ok((Preemption { decision, post_filter: None }, All::default()));
     }
-    plan.prepared.count(&mut evaluation.census);
-    let attempt = Attempt { plan, request, versions, wish };
-    let ran = attempt.run(unschedulable);
-    plan.prepared.give_back(&mut evaluation.census);
-    let (post_filter, all) = ran?;
+    let (post_filter, all) = plan.filtering(evaluation, |plan, _| {
+        Attempt { plan, request, versions, wish }.run(unschedulable)
+    })?;
     if !post_filter.message.is_empty() {
         unschedulable.message.push(' ');
         unschedulable.message.push_str(&post_filter.message);

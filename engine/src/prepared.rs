@@ -113,10 +113,10 @@ impl<'a> Prepared<'a> {
         &self.census
     }
 
-    /// Counts what the pod wants counted, beginning with what an earlier attempt left; `remembered` is empty until
-    /// [`Prepared::give_back`].
+    /// Counts what the pod wants counted, beginning with what an earlier attempt left; does nothing if it is counted already.
+    /// `remembered` is empty until [`Prepared::give_back`].
     pub(crate) fn count(&mut self, remembered: &mut Census) {
-        if !self.demand.is_empty() {
+        if !self.demand.is_empty() && !self.census.is_taken() {
             self.census = std::mem::take(remembered);
             self.census.advance(&self.demand, self.snapshot, &self.pod.shape().facts, self.kernels);
         }
@@ -125,6 +125,10 @@ impl<'a> Prepared<'a> {
     /// Leaves the counts to later attempts.
     pub(crate) fn give_back(&mut self, remembered: &mut Census) {
         if self.census.is_taken() {
+            debug_assert!(
+                !remembered.is_taken(),
+                "counts are given back once, where they were taken"
+            );
             *remembered = std::mem::take(&mut self.census);
         }
     }

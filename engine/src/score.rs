@@ -1,4 +1,4 @@
-//! Scores: how good a feasible node is. SCORES is the table; one file a score, named as its plugin.
+//! Scores: how good a feasible node is. `table.rs` lists them; one file a score, named as its plugin.
 //!
 //! A score adds `weight` times its value to a column; those that are normalised over the feasible nodes (S-SEL-1) get a
 //! column of their own first.
@@ -15,13 +15,13 @@ mod node_resources_balanced_allocation;
 mod node_resources_fit;
 mod pod_topology_spread;
 mod requested_to_capacity_ratio;
+mod table;
 mod taint_toleration;
 mod utilization;
 
 use crate::plugin::Plugin;
 use crate::prepared::Prepared;
-use crate::snapshot::ROWS;
-use crate::snapshot::row_set::RowSet;
+use crate::rows::{ROWS, RowSet};
 use crate::snapshot::shard::Shard;
 use normalize::Normalize;
 
@@ -59,23 +59,7 @@ pub(crate) struct ClusterScores {
     pub(crate) normalized: Option<Vec<RowSet>>,
 }
 
-/// Every score that is built.
-pub(crate) const SCORES: [Score; 7] = [
-    taint_toleration::SCORE,
-    node_affinity::SCORE,
-    node_resources_fit::SCORE,
-    pod_topology_spread::SCORE,
-    inter_pod_affinity::SCORE,
-    node_resources_balanced_allocation::SCORE,
-    image_locality::SCORE,
-];
-
 impl Score {
-    /// The score of a plugin, if it is built and scores.
-    pub(crate) fn of(plugin: Plugin) -> Option<&'static Score> {
-        const { &SCORES }.iter().find(|score| score.plugin == plugin)
-    }
-
     /// The raw scores of some rows, where they are a matter of rows: see [`ScoreRows`].
     pub(crate) fn add_rows(
         &self,

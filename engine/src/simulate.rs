@@ -1,6 +1,8 @@
 //! Simulate: what if there were more nodes, or fewer? A question a file, each on a private copy of a snapshot ([`scene`]).
 //! Rules: scheduling.md, section 8.
 
+pub(crate) mod one_pass;
+mod among;
 mod scene;
 mod rows;
 pub(crate) mod utilization;

@@ -1,9 +1,8 @@
 //! Snapshot: the cluster at one generation, immutable, shared by every reader.
 //! Rules: S-SNP-2 (immutable, consistent across nodes), S-CCH-7 (nodes without an object are never in it).
 
-pub(crate) mod column;
 pub(crate) mod draft;
-mod id;
+mod generation;
 pub(crate) mod matching;
 pub(crate) mod node_table;
 pub(crate) mod nominations;
@@ -11,7 +10,6 @@ pub(crate) mod objects;
 pub(crate) mod pod_table;
 pub(crate) mod population_index;
 mod postings;
-pub(crate) mod row_set;
 pub(crate) mod shard;
 pub(crate) mod storage;
 pub(crate) mod term_index;
@@ -21,15 +19,14 @@ mod view;
 
 use std::sync::Arc;
 
-pub use id::Generation;
-pub(crate) use id::NodeRow;
+pub use generation::Generation;
 pub use view::{NodeView, PodView};
 
 use rustc_hash::FxHashMap;
 
 use crate::model::intern::Symbol;
 use crate::model::{Model, Node, ObjectKind};
-use column::Column;
+use crate::rows::{NodeRow, ROWS};
 use node_table::ImageState;
 use nominations::Nominations;
 use objects::Objects;
@@ -38,13 +35,6 @@ use shard::Shard;
 use storage::Storage;
 use term_index::TermIndex;
 use topology::Topology;
-
-/// Rows of a shard. A change of one node copies and re-evaluates this many, so few is good for single changes; each
-/// shard costs a reader a visit, so many is good for scans.
-pub(crate) const ROWS: usize = 256;
-/// Words of a bitmap over a shard.
-pub(crate) const WORDS: usize = ROWS / 64;
-const _: () = assert!(ROWS.is_multiple_of(64));
 
 /// The cluster at one [`Generation`].
 #[derive(Clone, Debug)]
@@ -140,6 +130,27 @@ impl Snapshot {
         self.shards.iter().map(|shard| shard.version).max().unwrap_or(0)
     }
 
+    /// Whether the number of nodes is that of the occupied rows, and each shard is in its place. For assertions.
+    pub(crate) fn counts_its_nodes(&self) -> bool {
+        let n_rows: u32 = self.shards.iter().map(|shard| shard.nodes.rows.len()).sum();
+        n_rows as usize == self.counts.n_nodes
+            && self.shards.iter().enumerate().all(|(i, shard)| shard.index == i)
+    }
+
+    /// Whether the number of pods is that of the pods listed on rows, and each row's sums count as many. For assertions.
+    ///
+    /// Cost: a step for each row.
+    pub(crate) fn counts_its_pods(&self) -> bool {
+        let mut n_pods = 0;
+        let rows_agree = self.shards.iter().all(|shard| {
+            (0..ROWS).all(|row| {
+                n_pods += shard.pods.count(row);
+                shard.pods.count(row) as i64 == shard.usage.pods[row]
+            })
+        });
+        rows_agree && n_pods == self.counts.n_pods && self.counts.n_assumed <= n_pods
+    }
+
     /// The row of a node of this name.
     pub(crate) fn row_of(&self, name: Symbol) -> Option<NodeRow> {
         self.storage.row_of(name)
@@ -159,19 +170,4 @@ impl Snapshot {
     pub(crate) fn node(&self, row: NodeRow) -> Option<&Node> {
         self.shards.get(row.shard())?.nodes.node(row.row())
     }
-}
-
-/// The column of a scalar in a list by symbol, made when missing.
-pub(crate) fn scalar_column(
-    columns: &mut Vec<(Symbol, Box<Column<i64>>)>,
-    name: Symbol,
-) -> &mut Column<i64> {
-    let at = match columns.iter().position(|(symbol, _)| *symbol == name) {
-        Some(at) => at,
-        None => {
-            columns.push((name, Box::default()));
-            columns.len() - 1
-        }
-    };
-    &mut columns[at].1
 }

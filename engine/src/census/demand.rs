@@ -5,17 +5,11 @@ use std::sync::Arc;
 
 use rustc_hash::FxHasher;
 
-use super::affinity;
-use super::spread;
 use super::subject::Subject;
 use super::sums::SumBy;
-use crate::model::Pod;
 use crate::model::intern::Symbol;
 use crate::model::label_selector::LabelSelector;
 use crate::model::pod_affinity::Term;
-use crate::plugin::Plugin;
-use crate::policy::Policy;
-use crate::snapshot::Snapshot;
 
 /// Who counts, by which domains, and what for. Positions refer to `sums` unless they say otherwise.
 #[derive(Clone, Debug, Default)]
@@ -83,23 +77,6 @@ pub(crate) struct RequiredAffinity {
 }
 
 impl Demand {
-    /// What the plugins that the policy enables need to know. Cost: the pod's terms, the services of its namespace, and the
-    /// terms of other pods that name one of its labels.
-    pub(crate) fn of(pod: &Pod, policy: &Policy, snapshot: &Snapshot) -> Demand {
-        let mut demand = Demand::default();
-        let spec = policy.spec();
-        let scores = |plugin| spec.score.iter().any(|(scored, _)| *scored == plugin);
-        let spread = Plugin::PodTopologySpread;
-        if spec.filter.contains(&spread) || scores(spread) {
-            spread::demand(&mut demand, pod, policy, snapshot);
-        }
-        let affinity = Plugin::InterPodAffinity;
-        if spec.filter.contains(&affinity) || scores(affinity) {
-            affinity::demand(&mut demand, pod, policy, snapshot);
-        }
-        demand
-    }
-
     /// Whether nothing is to be counted.
     pub(crate) fn is_empty(&self) -> bool {
         self.subjects.is_empty()

@@ -9,8 +9,9 @@ use crate::model::intern::Symbol;
 use crate::model::label_selector::LabelSelector;
 use crate::model::pod_affinity::{Term, TermId, TermKind};
 use crate::model::population::{Population, PopulationId};
+use crate::rows::NodeRow;
+use crate::snapshot::Snapshot;
 use crate::snapshot::pod_table::PlacedPod;
-use crate::snapshot::{NodeRow, Snapshot};
 
 /// Whose pods count.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]

@@ -2,11 +2,11 @@
 
 use crate::model::intern::Symbol;
 use crate::model::shape::ShapeFacts;
+use crate::rows::{NodeRow, ROWS, RowSet};
+use crate::snapshot::Snapshot;
 use crate::snapshot::matching::{matching, matching_pairs, tolerated, with_keys};
-use crate::snapshot::row_set::RowSet;
 use crate::snapshot::shard::Shard;
 use crate::snapshot::topology::DomainId;
-use crate::snapshot::{NodeRow, ROWS, Snapshot};
 
 /// What is summed by which domains, and over which nodes.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
@@ -155,6 +155,25 @@ impl DomainSums {
                 1 => Smallest { n_domains, sum, of_others: 0 },
                 _ => Smallest { n_domains, sum, of_others },
             };
+        }
+    }
+
+    /// Asserts that two sums over one snapshot are equal; domains that do not exist count for nothing.
+    #[cfg(debug_assertions)]
+    pub(super) fn assert_agrees(&self, other: &DomainSums) {
+        let n_domains = self.by_domain.len().max(other.by_domain.len());
+        let n_nodes = |sums: &DomainSums, i: usize| sums.n_nodes.get(i).copied().unwrap_or(0);
+        let sum = |sums: &DomainSums, i: usize| sums.by_domain.get(i).copied().unwrap_or(0);
+        // Rows of a shard that never held a node may not be there yet; they are in no domain.
+        let domain =
+            |sums: &DomainSums, i: usize| sums.domains.get(i).copied().unwrap_or(DomainId::NONE);
+        for i in 0..self.domains.len().max(other.domains.len()) {
+            assert_eq!(domain(self, i), domain(other, i), "the domain of a row");
+        }
+        assert_eq!(self.total, other.total, "the sum over all domains");
+        for i in 0..n_domains {
+            assert_eq!(sum(self, i), sum(other, i), "the sum of a domain");
+            assert_eq!(n_nodes(self, i), n_nodes(other, i), "the nodes of a domain");
         }
     }
 

@@ -11,7 +11,7 @@ use super::fork::Fork;
 use crate::error::EngineError;
 use crate::model::{Pod, PodKey};
 use crate::place::decision::{Decision, Outcome};
-use crate::place::request::{PlaceRequest, TieBreak};
+use crate::plan::request::{PlaceRequest, TieBreak};
 use crate::policy::Policy;
 use crate::preempt::outcome::PostFilter;
 use crate::preempt::request::PreemptOptions;

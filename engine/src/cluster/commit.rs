@@ -93,6 +93,10 @@ impl Cluster {
             }
             writer.carry_out(step.clone());
         }
+        debug_assert!(
+            session.steps().filter(|s| matches!(s, Step::Assume { .. })).all(|s| writer.upholds(s)),
+            "every pod of a commit is on its node"
+        );
         session.is_committed = true;
         Ok(Committed { generation: self.publish(&mut writer), n_assumed, n_nominated })
     }

@@ -13,13 +13,15 @@ use crate::model::{Node, Pod, PodKey};
 use crate::place::basis::Touched;
 use crate::place::decision::Outcome;
 use crate::place::memo::{self, Memo, MemoKey};
-use crate::place::request::PlaceRequest;
-use crate::place::{self, Decided, Evaluation, Plan};
+use crate::place::{self, Decided, Evaluation};
+use crate::plan::Plan;
+use crate::plan::request::PlaceRequest;
 use crate::preempt;
 use crate::preempt::outcome::{Candidate, Preemption};
 use crate::preempt::request::PreemptRequest;
+use crate::rows::NodeRow;
+use crate::snapshot::Snapshot;
 use crate::snapshot::draft::Draft;
-use crate::snapshot::{NodeRow, Snapshot};
 
 /// A private copy of a snapshot; costs a few pointers until it is changed.
 #[derive(Debug)]
@@ -104,7 +106,7 @@ impl<'a> Fork<'a> {
         kernels: Kernels,
         ask: impl FnOnce(&mut Plan<'_>, &mut Evaluation) -> T,
     ) -> T {
-        let keep = |plan: &Plan<'_>| plan.prepared.demand().filters().then_some(FILTERED);
+        let keep = |plan: &Plan<'_>| plan.demand().filters().then_some(FILTERED);
         self.run(request, kernels, (looks_at_pods, keep), ask)
     }
 
@@ -271,5 +273,5 @@ pub(crate) struct Saved {
 
 /// Whether an attempt asks for more of the pods on nodes than the room that they take, their terms and their volumes.
 fn looks_at_pods(plan: &Plan<'_>) -> bool {
-    !plan.prepared.demand().is_empty() || plan.prepared.volumes().found().is_some()
+    !plan.demand().is_empty() || plan.volumes().found().is_some()
 }

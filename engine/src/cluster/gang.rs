@@ -5,17 +5,16 @@ use std::sync::Arc;
 use super::batch::{
     BatchOutcome, BatchRequest, Gang, GangOutcome, GangPreemption, Results, node_of, turns,
 };
-use super::commit;
 use super::fork::Fork;
 use super::step::Step;
 use super::writer::Writer;
-use super::{Cluster, OPTIMISTIC_TRIES, as_assumed, check_uid};
+use super::{Cluster, OPTIMISTIC_TRIES, as_assumed, check_uid, commit};
 use crate::error::EngineError;
 use crate::model::Pod;
 use crate::place::Decided;
 use crate::place::basis::Touched;
 use crate::place::decision::{Decision, Outcome};
-use crate::place::request::PlaceRequest;
+use crate::plan::request::PlaceRequest;
 use crate::preempt::outcome::{Candidate, PostFilter};
 use crate::preempt::request::{PreemptOptions, PreemptRequest};
 use crate::snapshot::Snapshot;

@@ -7,7 +7,7 @@ use rustc_hash::FxHashMap;
 
 use crate::model::Node;
 use crate::model::intern::Symbol;
-use crate::snapshot::NodeRow;
+use crate::rows::NodeRow;
 use crate::snapshot::node_table::ImageState;
 
 /// Every image that some node reports, by its normalised name.

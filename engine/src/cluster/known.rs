@@ -1,13 +1,15 @@
 //! KnownPods: where every pod is that the cluster was told of. Who is on a node stands in the node's row, and nowhere else.
 
 use std::hash::BuildHasher;
+use std::sync::Arc;
 
 use imbl::OrdMap;
 use rustc_hash::FxBuildHasher;
 
 use super::directory::Directory;
 use crate::model::{Pod, PodKey};
-use crate::snapshot::{NodeRow, Snapshot};
+use crate::rows::NodeRow;
+use crate::snapshot::Snapshot;
 
 /// Pods by key. A copy costs some pointers.
 #[derive(Clone, Debug, Default)]
@@ -131,6 +133,26 @@ impl Elsewhere {
 
 fn hash_of(key: &PodKey) -> u64 {
     FxBuildHasher.hash_one(key)
+}
+
+/// Whether a pod tells nothing new, so that it may be told any number of times.
+pub(super) fn is_same(pod: &Pod, known: &Known<'_>) -> bool {
+    let (new, old) = (pod.facts(), known.pod.facts());
+    !known.is_assumed
+        && new.uid == old.uid
+        && new.node_name == old.node_name
+        && Arc::ptr_eq(&new.shape, &old.shape)
+        && Arc::ptr_eq(&new.population, &old.population)
+        && new.volumes == old.volumes
+        && new.resized == old.resized
+        && new.preemption == old.preemption
+        && Arc::ptr_eq(&new.drainability, &old.drainability)
+        && new.times == old.times
+}
+
+/// Whether a pod is told to be where it is known to be: it keeps what was decided of its claims.
+pub(super) fn is_confirmed(pod: &Pod, known: &Known<'_>) -> bool {
+    pod.uid() == known.pod.uid() && pod.node_name() == known.pod.node_name()
 }
 
 #[cfg(test)]

@@ -17,12 +17,19 @@ impl Published {
 
     /// Lock-free; what it answers never changes.
     pub(crate) fn load(&self) -> Arc<Snapshot> {
-        self.0.load_full()
+        let snapshot = self.0.load_full();
+        debug_assert!(snapshot.counts_its_nodes(), "what was published is what is read");
+        snapshot
     }
 
     /// Only the holder of the writer's lock calls this, so generations only grow.
     pub(crate) fn store(&self, snapshot: Snapshot) {
-        debug_assert!(snapshot.generation > self.0.load().generation);
+        debug_assert!(snapshot.generation > self.0.load().generation, "generations only grow");
+        debug_assert!(snapshot.counts_its_nodes(), "every node is counted once");
+        debug_assert!(
+            snapshot.counts_its_pods(),
+            "every pod is counted once, on its row and in all"
+        );
         self.0.store(Arc::new(snapshot));
     }
 }

@@ -1,14 +1,8 @@
-//! Session: a fork that is a cluster of its own, and the record of what was decided and of what was supposed on it.
+//! Session: a fork that is a cluster of its own. What is decided and supposed on it is recorded in `record`.
 
 use std::sync::Arc;
 
-use rustc_hash::FxHashMap;
-
-use super::step::Step;
-use super::writer::Writer;
 use super::{Cluster, publish::Published};
-use crate::model::PodKey;
-use crate::place::basis::Touched;
 use crate::place::memo::Memo;
 use crate::snapshot::Snapshot;
 
@@ -40,74 +34,5 @@ impl Cluster {
         let is_same_house = Arc::ptr_eq(&self.versions, &origin.versions);
         let lineage = origin.snapshot().lineage;
         self.base.as_ref().filter(|base| is_same_house && base.lineage == lineage)
-    }
-}
-
-/// What a fork has come to since it was opened.
-#[derive(Debug, Default)]
-pub(crate) struct Session {
-    /// In order, and whether the pod was known without a node; `None` where a later step or a supposition took the place of one.
-    steps: Vec<Option<(Step, bool)>>,
-    /// Where the standing step of a pod is.
-    of_pod: FxHashMap<PodKey, usize>,
-    /// By deltas, which suppose what is not so in the cluster.
-    pub(super) touched: Touched,
-    pub(super) is_committed: bool,
-}
-
-impl Session {
-    /// The standing steps, in order.
-    pub(super) fn steps(&self) -> impl Iterator<Item = &Step> {
-        self.recorded().map(|(step, _)| step)
-    }
-
-    /// The same, and whether their pods were known without a node before.
-    pub(super) fn recorded(&self) -> impl Iterator<Item = &(Step, bool)> {
-        self.steps.iter().flatten()
-    }
-
-    /// A step was taken; it replaces what stood of the same pod.
-    pub(super) fn record(&mut self, step: Step, was_pending: bool) {
-        // Of a pod that has a step already it was told when that was recorded.
-        let earlier = self.of_pod.remove(step.pod()).and_then(|at| self.steps[at].take());
-        let was_pending = earlier.map_or(was_pending, |(_, was_pending)| was_pending);
-        self.of_pod.insert(step.pod().clone(), self.steps.len());
-        self.steps.push(Some((step, was_pending)));
-    }
-
-    /// What stands of a pod.
-    fn step_of(&self, pod: &PodKey) -> Option<&Step> {
-        self.steps.get(*self.of_pod.get(pod)?)?.as_ref().map(|(step, _)| step)
-    }
-
-    /// What stood of a pod does no longer, nor that others lost their promises to it.
-    pub(super) fn withdraw(&mut self, pod: &PodKey) {
-        let Some(at) = self.of_pod.remove(pod) else { return };
-        if let Some((Step::Nominate { .. }, _)) = self.steps[at].take() {
-            let is_due_to_it = |step: &Step| matches!(step, Step::Clear { by, .. } if by == pod);
-            let due: Vec<PodKey> =
-                self.steps().filter(|s| is_due_to_it(s)).map(|s| s.pod().clone()).collect();
-            for pod in due {
-                if let Some(at) = self.of_pod.remove(&pod) {
-                    self.steps[at] = None;
-                }
-            }
-        }
-    }
-
-    /// Deltas led from `before` to what the writer has now; these are the pods that they named, `None` for all.
-    ///
-    /// A pod that they took off its node again, or out altogether, is not placed any more: its step falls away.
-    pub(super) fn suppose(&mut self, before: &Snapshot, named: Option<&[PodKey]>, writer: &Writer) {
-        self.touched.add(before, &writer.draft.snapshot);
-        let is_gone = |step: &&Step| !writer.upholds(step);
-        let gone: Vec<PodKey> = match named {
-            None => self.steps().filter(is_gone).map(|step| step.pod().clone()).collect(),
-            Some(named) => {
-                let steps = named.iter().filter_map(|pod| self.step_of(pod));
-                steps.filter(is_gone).map(|step| step.pod().clone()).collect()
-            }
-        };
-        gone.iter().for_each(|pod| self.withdraw(pod));
     }
 }

@@ -8,7 +8,8 @@ use crate::place::basis::Basis;
 use crate::place::decision::Outcome;
 use crate::place::{Chosen, Decided};
 use crate::preempt::outcome::{Nomination, PostFilter};
-use crate::snapshot::{NodeRow, Snapshot};
+use crate::rows::NodeRow;
+use crate::snapshot::Snapshot;
 
 /// One change that a decision asks for.
 #[derive(Clone, Debug)]

@@ -10,14 +10,13 @@ use rustc_hash::{FxHashMap, FxHashSet};
 use super::delta::{ClusterState, Delta};
 use super::directory::Directory;
 use super::images::ImageRefresh;
-use super::known::{Known, KnownPods, PodPlace};
-use super::session::Session;
+use super::known::{Known, KnownPods, PodPlace, is_confirmed, is_same};
 use super::step::Step;
-use crate::model::ModelError;
-use crate::model::{Node, Object, ObjectKey, Pod, PodKey};
+use crate::cluster::record::Session;
+use crate::model::{ModelError, Node, Object, ObjectKey, Pod, PodKey};
+use crate::rows::NodeRow;
 use crate::snapshot::draft::Draft;
-use crate::snapshot::{Counts, NodeRow, Snapshot};
-use pods::{is_confirmed, is_same};
+use crate::snapshot::{Counts, Snapshot};
 
 /// The state that deltas are applied to. Snapshots of it share everything that did not change since.
 #[derive(Debug)]
@@ -207,7 +206,7 @@ impl Writer {
     /// On a fork: deltas that named these pods, `None` for all, led here from an earlier state.
     pub(crate) fn suppose(&mut self, before: &Snapshot, named: Option<&[PodKey]>) {
         if let Some(mut session) = self.session.take() {
-            session.suppose(before, named, self);
+            session.suppose((before, &self.draft.snapshot), named, |step| self.upholds(step));
             self.session = Some(session);
         }
     }

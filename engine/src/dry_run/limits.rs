@@ -7,10 +7,10 @@ use smallvec::SmallVec;
 use crate::filter::Refusal;
 use crate::filter::reason::Reason;
 use crate::model::Pod;
-use crate::model::volume::VolumeId;
+use crate::model::key::VolumeId;
 use crate::prepared::Prepared;
 use crate::prepared::volumes::limits::{DriverDemand, Limits as Found};
-use crate::snapshot::NodeRow;
+use crate::rows::NodeRow;
 use crate::snapshot::shard::Shard;
 use crate::snapshot::storage::Storage;
 

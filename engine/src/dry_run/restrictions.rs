@@ -8,7 +8,7 @@ use crate::model::Pod;
 use crate::model::volume::{Disk, DiskKey};
 use crate::prepared::Prepared;
 use crate::prepared::volumes::restrictions::Restrictions as Found;
-use crate::snapshot::NodeRow;
+use crate::rows::NodeRow;
 
 /// Uses of the pod's disks and claims.
 pub(super) struct Restrictions<'p> {

@@ -8,7 +8,7 @@ use crate::filter::reason::Reason;
 use crate::model::Pod;
 use crate::model::intern::Symbol;
 use crate::prepared::Prepared;
-use crate::snapshot::NodeRow;
+use crate::rows::NodeRow;
 use crate::snapshot::shard::Shard;
 
 /// How many more pods of interest the node has than was counted, for each constraint that counts the node's pods.

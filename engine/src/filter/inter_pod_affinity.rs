@@ -5,8 +5,8 @@ use super::reason::Reason;
 use super::{Account, Filter, PreFilterFailure, ReasonCounts, Refusal, Scope};
 use crate::plugin::Plugin;
 use crate::prepared::Prepared;
+use crate::rows::RowSet;
 use crate::snapshot::matching::with_keys;
-use crate::snapshot::row_set::RowSet;
 use crate::snapshot::shard::Shard;
 
 pub(crate) const FILTER: Filter = Filter {

@@ -6,8 +6,8 @@ use super::{Account, Filter, PreFilterFailure, ReasonCounts, Refusal, Scope, non
 use crate::model::selector::NodeSelector;
 use crate::plugin::Plugin;
 use crate::prepared::Prepared;
+use crate::rows::RowSet;
 use crate::snapshot::matching::{matching, matching_pairs};
-use crate::snapshot::row_set::RowSet;
 use crate::snapshot::shard::Shard;
 
 pub(crate) const FILTER: Filter = Filter {

@@ -4,7 +4,7 @@ use super::reason::Reason;
 use super::{Account, Filter, Scope, passes};
 use crate::plugin::Plugin;
 use crate::prepared::Prepared;
-use crate::snapshot::row_set::RowSet;
+use crate::rows::RowSet;
 use crate::snapshot::shard::Shard;
 
 pub(crate) const FILTER: Filter = Filter {

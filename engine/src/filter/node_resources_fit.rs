@@ -11,9 +11,7 @@ use crate::model::intern::Symbol;
 use crate::model::resources::Resource;
 use crate::plugin::{Plugin, StatusCode};
 use crate::prepared::Prepared;
-use crate::snapshot::ROWS;
-use crate::snapshot::column::Column;
-use crate::snapshot::row_set::{FEW, RowSet};
+use crate::rows::{Column, FEW, ROWS, RowSet};
 use crate::snapshot::shard::Shard;
 
 pub(crate) const FILTER: Filter = Filter {
@@ -38,8 +36,8 @@ fn run(prepared: &Prepared<'_>, shard: &Shard, rows: &mut RowSet) {
     }
     let request = prepared.shape().request();
     rows.intersect(&prepared.kernels.fit(&FitInput {
-        allocatable: &shard.nodes.allocatable,
-        usage: &shard.usage,
+        allocatable: shard.nodes.allocatable.native(),
+        used: shard.usage.native(),
         milli_cpu: request.milli_cpu,
         memory: request.memory,
         ephemeral_storage: request.ephemeral_storage,

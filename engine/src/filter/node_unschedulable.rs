@@ -6,7 +6,7 @@ use crate::model::intern::Symbol;
 use crate::model::taint::{Effect, Taint};
 use crate::plugin::Plugin;
 use crate::prepared::Prepared;
-use crate::snapshot::row_set::RowSet;
+use crate::rows::RowSet;
 use crate::snapshot::shard::Shard;
 
 pub(crate) const FILTER: Filter = Filter {

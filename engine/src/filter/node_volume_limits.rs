@@ -8,8 +8,7 @@ use super::{Account, Filter, PreFilterFailure, ReasonCounts, Refusal, Scope};
 use crate::plugin::{Plugin, StatusCode};
 use crate::prepared::Prepared;
 use crate::prepared::volumes::limits::{DriverDemand, Limits};
-use crate::snapshot::NodeRow;
-use crate::snapshot::row_set::{FEW, RowSet};
+use crate::rows::{FEW, NodeRow, RowSet};
 use crate::snapshot::shard::Shard;
 
 pub(crate) const FILTER: Filter = Filter {

@@ -6,7 +6,7 @@ use super::{Account, Filter, PreFilterFailure, ReasonCounts, Refusal, Scope};
 use crate::census::demand::HardConstraint;
 use crate::plugin::Plugin;
 use crate::prepared::Prepared;
-use crate::snapshot::row_set::RowSet;
+use crate::rows::RowSet;
 use crate::snapshot::shard::Shard;
 
 pub(crate) const FILTER: Filter = Filter {

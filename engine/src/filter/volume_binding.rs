@@ -6,7 +6,7 @@ use super::{Account, Filter, PreFilterFailure, ReasonCounts, Refusal, Scope, non
 use crate::plugin::{Plugin, StatusCode};
 use crate::prepared::Prepared;
 use crate::prepared::volumes::binding::{self, Binding, Refused};
-use crate::snapshot::row_set::RowSet;
+use crate::rows::RowSet;
 use crate::snapshot::shard::Shard;
 
 pub(crate) const FILTER: Filter = Filter {

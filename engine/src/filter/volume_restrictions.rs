@@ -6,8 +6,7 @@ use super::{Account, Filter, PreFilterFailure, ReasonCounts, Refusal, Scope};
 use crate::plugin::Plugin;
 use crate::prepared::Prepared;
 use crate::prepared::volumes::restrictions::Restrictions;
-use crate::snapshot::NodeRow;
-use crate::snapshot::row_set::RowSet;
+use crate::rows::{NodeRow, RowSet};
 use crate::snapshot::shard::Shard;
 
 pub(crate) const FILTER: Filter = Filter {

@@ -9,7 +9,7 @@ use crate::model::intern::Symbol;
 use crate::plugin::Plugin;
 use crate::prepared::Prepared;
 use crate::prepared::volumes::zones::Zones;
-use crate::snapshot::row_set::RowSet;
+use crate::rows::RowSet;
 use crate::snapshot::shard::Shard;
 
 pub(crate) const FILTER: Filter = Filter {

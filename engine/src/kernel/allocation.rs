@@ -5,7 +5,7 @@
 //! integer quotient. Rules: S-RS-5, S-RS-6.
 
 use super::{exact_f64, exact_i32};
-use crate::snapshot::ROWS;
+use crate::rows::ROWS;
 
 /// The scored resources of a shard: CPU, memory or both; one that is not scored has weight 0.
 #[derive(Copy, Clone, Debug)]

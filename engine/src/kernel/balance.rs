@@ -1,7 +1,7 @@
 //! Balance: how a pod changes the balance of two resources. Rules: S-BA-3, S-BA-4.
 
 use super::{exact_f64, exact_i32};
-use crate::snapshot::ROWS;
+use crate::rows::ROWS;
 
 /// The two resources and what the pod adds to them.
 #[derive(Copy, Clone, Debug)]

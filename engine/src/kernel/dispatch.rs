@@ -4,8 +4,7 @@
 use super::fit::FitInput;
 use super::tie::TieKey;
 use super::{allocation, balance, fit, normalize, reduce, tie};
-use crate::snapshot::ROWS;
-use crate::snapshot::row_set::RowSet;
+use crate::rows::{ROWS, RowSet};
 
 /// The kernels, compiled for one instruction set of this machine.
 #[derive(Copy, Clone, Debug, PartialEq, Eq)]

@@ -1,19 +1,25 @@
 //! Fit: who has room. Rule: S-FIT-8.
 
-use crate::snapshot::node_table::Allocatable;
-use crate::snapshot::row_set::RowSet;
-use crate::snapshot::usage::UsageTable;
-use crate::snapshot::{ROWS, WORDS};
+use crate::rows::{ROWS, RowSet, WORDS};
 
 /// A request against the native columns of a shard.
 #[derive(Copy, Clone, Debug)]
 pub(crate) struct FitInput<'a> {
-    pub(crate) allocatable: &'a Allocatable,
-    pub(crate) usage: &'a UsageTable,
+    pub(crate) allocatable: NativeColumns<'a>,
+    pub(crate) used: NativeColumns<'a>,
     /// A resource with request 0 is not checked, not even on an over-committed node.
     pub(crate) milli_cpu: i64,
     pub(crate) memory: i64,
     pub(crate) ephemeral_storage: i64,
+}
+
+/// Amounts of the resources that every node has, and numbers of pods.
+#[derive(Copy, Clone, Debug)]
+pub(crate) struct NativeColumns<'a> {
+    pub(crate) milli_cpu: &'a [i64; ROWS],
+    pub(crate) memory: &'a [i64; ROWS],
+    pub(crate) ephemeral_storage: &'a [i64; ROWS],
+    pub(crate) pods: &'a [i64; ROWS],
 }
 
 /// A bound that no node exceeds, for resources that are not checked.
@@ -23,18 +29,18 @@ fn bound(request: i64) -> i64 {
 
 #[inline(always)]
 pub(super) fn fit(input: &FitInput<'_>) -> RowSet {
-    let (a, u) = (input.allocatable, input.usage);
+    let (a, u) = (input.allocatable, input.used);
     let (cpu, memory) = (bound(input.milli_cpu), bound(input.memory));
     let mut ok = [0_u8; ROWS];
     for row in 0..ROWS {
-        let pods_fit = u.pods.0[row] < a.pods.0[row];
-        let cpu_fits = a.milli_cpu.0[row].wrapping_sub(u.milli_cpu.0[row]) >= cpu;
-        let memory_fits = a.memory.0[row].wrapping_sub(u.memory.0[row]) >= memory;
+        let pods_fit = u.pods[row] < a.pods[row];
+        let cpu_fits = a.milli_cpu[row].wrapping_sub(u.milli_cpu[row]) >= cpu;
+        let memory_fits = a.memory[row].wrapping_sub(u.memory[row]) >= memory;
         ok[row] = u8::from(pods_fit & cpu_fits & memory_fits);
     }
     if input.ephemeral_storage > 0 {
         for row in 0..ROWS {
-            let free = a.ephemeral_storage.0[row].wrapping_sub(u.ephemeral_storage.0[row]);
+            let free = a.ephemeral_storage[row].wrapping_sub(u.ephemeral_storage[row]);
             ok[row] &= u8::from(free >= input.ephemeral_storage);
         }
     }

@@ -4,7 +4,7 @@
 //! 1 / b > 2⁻³² away from the integers that it is not, and rounding moves it by less than 2⁻⁴⁴.
 
 use super::exact_i32;
-use crate::snapshot::ROWS;
+use crate::rows::ROWS;
 
 /// `totals` += `weight` · ⌊100 · (lowest + highest − value) / highest⌋, for values from `lowest` to `highest` > 0.
 #[inline(always)]

@@ -1,8 +1,7 @@
 //! Reduce: the extremes of a column and who holds a value.
 
 use super::fit::pack;
-use crate::snapshot::ROWS;
-use crate::snapshot::row_set::RowSet;
+use crate::rows::{ROWS, RowSet};
 
 #[inline(always)]
 pub(super) fn max_of(values: &[i32; ROWS], rows: &RowSet) -> i32 {

@@ -4,10 +4,8 @@ use proptest::prelude::*;
 use proptest::test_runner::{Config, RngSeed};
 
 use super::*;
-use crate::snapshot::ROWS;
-use crate::snapshot::node_table::Allocatable;
-use crate::snapshot::row_set::RowSet;
-use crate::snapshot::usage::UsageTable;
+use crate::hash::hash_name;
+use crate::rows::{ROWS, RowSet};
 
 type Cells = Vec<i64>;
 
@@ -153,20 +151,13 @@ proptest! {
     #[test]
     fn fit(alloc in allocatable(), used in used(), request in used(), pods in prop::collection::vec(0..4_i64, ROWS)) {
         let (alloc, used, pods) = (array(&alloc), array(&used), array(&pods));
-        let mut room = Allocatable::default();
-        let mut usage = UsageTable::default();
-        room.milli_cpu.0 = *alloc;
-        room.memory.0 = *used;
-        room.ephemeral_storage.0 = *alloc;
-        room.pods.0 = [2; ROWS];
-        usage.milli_cpu.0 = *used;
-        usage.memory.0 = *alloc;
-        usage.ephemeral_storage.0 = *used;
-        usage.pods.0 = *pods;
+        let allowed = [2; ROWS];
+        let room = NativeColumns { milli_cpu: &alloc, memory: &used, ephemeral_storage: &alloc, pods: &allowed };
+        let usage = NativeColumns { milli_cpu: &used, memory: &alloc, ephemeral_storage: &used, pods: &pods };
         for (milli_cpu, memory, ephemeral_storage) in
             [(request[0], request[1], request[2]), (0, 0, 0), (request[0], 0, 0), (0, 0, request[2])]
         {
-            let input = FitInput { allocatable: &room, usage: &usage, milli_cpu, memory, ephemeral_storage };
+            let input = FitInput { allocatable: room, used: usage, milli_cpu, memory, ephemeral_storage };
             let fits = |request: i64, free: i64| request == 0 || request <= free;
             let expected: RowSet = (0..ROWS).filter(|row| {
                 let (a, u) = (alloc[*row], used[*row]);

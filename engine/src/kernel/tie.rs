@@ -1,8 +1,8 @@
 //! Tie: the seeded order of nodes with equal totals. Rule: S-SEL-4 (policy).
 
 use super::fit::pack;
-use crate::snapshot::ROWS;
-use crate::snapshot::row_set::RowSet;
+use crate::hash::hash_text;
+use crate::rows::{ROWS, RowSet};
 
 /// What a request contributes to every node's key.
 #[derive(Copy, Clone, Debug, PartialEq, Eq)]
@@ -11,8 +11,7 @@ pub(crate) struct TieKey(u32);
 impl TieKey {
     /// Of a seed and a pod's uid.
     pub(crate) fn new(seed: u64, uid: &str) -> TieKey {
-        let hash = fnv1a(uid.as_bytes(), seed);
-        TieKey((hash ^ hash >> 32) as u32)
+        TieKey(hash_text(uid, seed))
     }
 
     /// A node's place in the order: the largest wins.
@@ -45,23 +44,6 @@ const fn inverse(odd: u32) -> u32 {
         step += 1;
     }
     x
-}
-
-/// Hash of a node's name, the same on every machine and in every version.
-pub(crate) fn hash_name(name: &str) -> u32 {
-    let hash = fnv1a(name.as_bytes(), 0);
-    (hash ^ hash >> 32) as u32
-}
-
-/// FNV-1a over the bytes, with a finisher so that short names spread over all bits.
-fn fnv1a(bytes: &[u8], seed: u64) -> u64 {
-    let mut hash = 0xcbf2_9ce4_8422_2325 ^ seed.wrapping_mul(0x9e37_79b9_7f4a_7c15);
-    for byte in bytes {
-        hash = (hash ^ u64::from(*byte)).wrapping_mul(0x0100_0000_01b3);
-    }
-    hash ^= hash >> 29;
-    hash = hash.wrapping_mul(0xbf58_476d_1ce4_e5b9);
-    hash ^ hash >> 32
 }
 
 /// Rows that are worked on at a time.

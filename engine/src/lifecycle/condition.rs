@@ -8,6 +8,9 @@
 //! `PodScheduled`; one that is recorded is carried over like any other (L-COND-5).
 
 mod set;
+mod owned;
+mod finding;
+mod stated;
 mod recorded;
 mod containers;
 mod text;
@@ -27,25 +30,22 @@ pub use contact::mark_pod_not_ready_on_node;
 pub(crate) use contact::{as_recorded, without_contact};
 pub use disruption::{DisruptionCause, expire_disruption, mark_disruption};
 pub(crate) use disruption::{disruption_stale_at, drop_stale_mark};
-pub(crate) use recorded::{recorded, stated};
+pub use owned::OwnedType;
+pub(crate) use recorded::recorded;
 pub use restarting::all_containers_restarting;
 pub use sandbox::{NetworkMode, SandboxState, SandboxView};
 pub use scheduling::{SchedulingResult, set_scheduling_condition};
-pub use set::{ConditionSet, ConditionView, OwnedType};
+pub use set::{ConditionSet, ConditionView};
+pub(crate) use stated::stated;
 
 use self::containers::Containers;
+use self::finding::Finding;
 use self::recorded::Recorded;
-use self::set::Finding;
 use super::container_state::{Roster, may_restart_all};
 use super::reading::{self, Seconds};
 use super::vocabulary::{ConditionStatus, PodPhase};
 use crate::model::ModelError;
 use crate::model::label::is_qualified_name;
-
-/// Reason of a condition that is over because the pod Succeeded.
-const POD_COMPLETED: &str = "PodCompleted";
-/// Reason of a condition that is over because the pod Failed.
-const POD_FAILED: &str = "PodFailed";
 
 /// The conditions that follow from a pod's phase, the statuses of its containers and its sandboxes (newest first), and those
 /// that it keeps (L-COND-6 to L-COND-11, L-COND-15). `now` is in seconds since the epoch.

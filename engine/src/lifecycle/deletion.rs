@@ -7,12 +7,16 @@
 
 mod authority;
 mod entitlement;
+mod reason;
 mod namespace;
 mod replacement;
 
 pub use authority::{
-    ActorKind, Removal, RemovalEffect, RemovalReason, RemovalWarning, authorize, authorize_removal,
+    ActorKind, Removal, RemovalEffect, RemovalWarning, authorize, authorize_removal,
 };
-pub(super) use entitlement::{NodeAbsence, NodeObject, collector_entitlement, place_entitlement};
+pub(super) use entitlement::{
+    NodeAbsence, NodeObject, QUARANTINE_SECONDS, collector_entitlement, place_entitlement,
+};
 pub use namespace::namespace_deletion;
+pub use reason::RemovalReason;
 pub use replacement::{Replacement, ReplacementReason, replacement, replacement_decision};

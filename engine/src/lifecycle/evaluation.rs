@@ -5,6 +5,7 @@
 
 mod containers;
 mod next;
+mod result;
 mod story;
 mod subject;
 
@@ -17,18 +18,10 @@ use super::condition::{self, ConditionSet};
 use super::phase::{self, PhaseDecision};
 use super::reading::{self, Seconds};
 use crate::model::ModelError;
-use next::Next;
-pub use next::{Action, Actor};
+pub use result::{Action, Actor};
+use result::{Evaluation, Next};
 pub use story::Stage;
 pub use subject::Subject;
-
-/// What is decided about one pod.
-struct Evaluation<'a> {
-    phase: PhaseDecision<'a>,
-    conditions: ConditionSet<'a>,
-    next: Next<'a>,
-    wake_up_at: Option<Seconds>,
-}
 
 /// Phase, conditions, next action and next wake-up time of one pod. A pod that cannot be evaluated is an answer too: its
 /// `error` names the field.

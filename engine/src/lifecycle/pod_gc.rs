@@ -35,9 +35,6 @@ words! {
 /// Between two runs (L-GC-9).
 pub(crate) const PERIOD_SECONDS: Seconds = 20;
 
-/// From the run that first misses a node to the removal of its pods (L-GC-3, L-DEL-9).
-pub(crate) const QUARANTINE_SECONDS: Seconds = 40;
-
 /// How many pods that have ended may stay, where the request does not say (L-GC-1).
 const TERMINATED_POD_THRESHOLD: i64 = 12_500;
 

@@ -9,8 +9,8 @@ use rustc_hash::FxBuildHasher;
 
 use super::intern::{Interner, Symbol};
 use super::label_selector::LabelSelector;
-use super::object::ObjectKind;
 use super::selector::{Requirement, Rule};
+use crate::model::key::ObjectKind;
 
 /// Names a controller: what a pod's owner reference says.
 #[derive(Copy, Clone, PartialEq, Eq, Hash, PartialOrd, Ord, Debug)]

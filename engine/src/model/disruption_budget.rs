@@ -4,8 +4,8 @@ use berth_proto::policy_v1;
 
 use super::intern::{Interner, Symbol};
 use super::label_selector::LabelSelector;
-use super::object::ObjectKey;
 use super::population::PopulationFacts;
+use crate::model::key::ObjectKey;
 
 /// A budget as preemption and drains read it.
 #[derive(Clone, Debug, PartialEq, Eq)]

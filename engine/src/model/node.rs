@@ -12,7 +12,7 @@ use super::label::{self, Labels, check_name};
 use super::requests::parse_amount;
 use super::resources::{MAX_AMOUNT, Resource, Resources};
 use super::taint::Taint;
-use crate::kernel::hash_name;
+use crate::hash::hash_name;
 
 /// In what two states of a node differ, as far as scheduling can tell.
 #[derive(Copy, Clone, Debug, Default, PartialEq, Eq)]

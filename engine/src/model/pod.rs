@@ -1,6 +1,5 @@
 //! A pod as facts: who it is, where it is, and its shape.
 
-use std::fmt;
 use std::sync::Arc;
 
 use berth_proto::{core_v1, meta_v1};
@@ -9,33 +8,12 @@ use super::Model;
 use super::ModelError;
 use super::controller::{ControllerId, ControllerKey};
 use super::drainability::Drainability;
+use super::key::PodKey;
 use super::label::{self, Labels, check_name};
 use super::population::{Population, PopulationFacts};
 use super::requests::PodRequests;
 use super::shape::{Footprint, Shape, ShapeFacts};
 use super::volume::PodVolumes;
-
-/// `namespace/name` of a pod.
-#[derive(Clone, PartialEq, Eq, Hash, PartialOrd, Ord, Debug)]
-pub struct PodKey {
-    /// Namespace.
-    pub namespace: Arc<str>,
-    /// Name within it.
-    pub name: Arc<str>,
-}
-
-impl PodKey {
-    /// The key of a pod.
-    pub fn new(namespace: &str, name: &str) -> PodKey {
-        PodKey { namespace: namespace.into(), name: name.into() }
-    }
-}
-
-impl fmt::Display for PodKey {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{}/{}", self.namespace, self.name)
-    }
-}
 
 /// A compiled pod. Cheap to clone: everything behind it is shared.
 #[derive(Clone, Debug)]

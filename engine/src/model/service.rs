@@ -4,7 +4,7 @@ use berth_proto::core_v1;
 
 use super::intern::{Interner, Symbol};
 use super::label::Labels;
-use super::object::ObjectKey;
+use crate::model::key::ObjectKey;
 
 /// A service's namespace, name and selector.
 #[derive(Debug, PartialEq, Eq)]

@@ -7,31 +7,9 @@ use std::sync::Arc;
 use berth_proto::core_v1;
 use smallvec::SmallVec;
 
-use super::intern::{Interner, Symbol};
-use super::pod::PodKey;
+use super::intern::Interner;
+use super::key::{ClaimKey, PodKey, VolumeId};
 use super::storage::in_tree;
-
-/// Names a claim.
-#[derive(Clone, PartialEq, Eq, Hash, PartialOrd, Ord, Debug)]
-pub(crate) struct ClaimKey {
-    pub(crate) namespace: Arc<str>,
-    pub(crate) name: Arc<str>,
-}
-
-/// A volume as a driver counts it (S-VLL-3).
-#[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Debug)]
-pub(crate) struct VolumeId {
-    pub(crate) driver: Symbol,
-    handle: VolumeHandle,
-}
-
-/// What tells a driver's volumes apart.
-#[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Debug)]
-enum VolumeHandle {
-    Volume(Arc<str>),
-    /// The volume that a claim is going to have.
-    Claim(ClaimKey),
-}
 
 /// What placing a pod does with those of its claims that wait for their first consumer (S-VLB-9). Claims are named without
 /// the pod's namespace, and sorted.
@@ -81,23 +59,6 @@ pub(crate) enum DiskKey {
     Iscsi(Arc<str>),
     /// By pool, image and one of its monitors.
     Rbd(Arc<str>, Arc<str>, Arc<str>),
-}
-
-impl VolumeId {
-    /// A volume that exists.
-    pub(crate) fn of_handle(driver: Symbol, handle: Arc<str>) -> VolumeId {
-        VolumeId { driver, handle: VolumeHandle::Volume(handle) }
-    }
-
-    /// The volume that a claim is going to have.
-    pub(crate) fn of_claim(driver: Symbol, claim: ClaimKey) -> VolumeId {
-        VolumeId { driver, handle: VolumeHandle::Claim(claim) }
-    }
-
-    /// The same volume under another driver's name.
-    pub(crate) fn under(&self, driver: Symbol) -> VolumeId {
-        VolumeId { driver, handle: self.handle.clone() }
-    }
 }
 
 impl PodClaim {

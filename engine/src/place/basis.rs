@@ -4,9 +4,10 @@ use std::fmt;
 
 use rustc_hash::FxHashSet;
 
-use super::Plan;
 use crate::model::Pod;
-use crate::snapshot::{NodeRow, ROWS, Snapshot};
+use crate::plan::Plan;
+use crate::rows::{NodeRow, ROWS};
+use crate::snapshot::Snapshot;
 
 /// What a placement rests on: its row, the terms that pods own, the nominations, namespaces, services and controllers, and where
 /// its filters asked for more, that too.
@@ -80,8 +81,8 @@ impl Basis {
         Basis {
             row: Some(row),
             terms: true,
-            storage: plan.prepared.volumes().storage_version().is_some(),
-            others: plan.prepared.demand().filters(),
+            storage: plan.volumes().storage_version().is_some(),
+            others: plan.demand().filters(),
             budgets: false,
             whole: false,
         }

@@ -8,17 +8,17 @@ use std::borrow::Cow;
 
 use smallvec::SmallVec;
 
-use super::Plan;
-use super::feasible::Feasible;
 use super::normalized::Normalized;
 use super::promised::refused_with_promised;
-use super::ranking::Ranking;
+use super::ranking::{Feasible, Ranking};
 use crate::census::Census;
 use crate::filter::Scope;
+use crate::plan::Plan;
+use crate::plan::counted::{Filtering, Scoring};
+use crate::rows::{FEW, ROWS, RowSet};
 use crate::score::normalize::Extent;
-use crate::snapshot::row_set::{FEW, RowSet};
+use crate::snapshot::Snapshot;
 use crate::snapshot::shard::Shard;
-use crate::snapshot::{ROWS, Snapshot};
 
 /// The evaluation of one shape under one policy.
 #[derive(Clone, Debug, Default)]
@@ -32,7 +32,7 @@ pub(crate) struct Evaluation {
     /// Nodes of the snapshot that the scores were taken on: ImageLocality divides by it (S-IL-2).
     n_nodes: usize,
     /// What other pods have to do with it.
-    pub(crate) census: Census,
+    census: Census,
     /// Highest raw scores under which shards were last ranked one by one.
     maxima: Maxima,
     /// What was best when it was last asked.
@@ -71,10 +71,16 @@ struct ShardRanking {
     rows: RowSet,
 }
 
+impl AsMut<Census> for Evaluation {
+    fn as_mut(&mut self) -> &mut Census {
+        &mut self.census
+    }
+}
+
 impl Evaluation {
     /// Filters every shard that changed.
     pub(crate) fn filter(&mut self, plan: &Plan<'_>) {
-        let Snapshot { shards, lineage, .. } = plan.prepared.snapshot();
+        let Snapshot { shards, lineage, .. } = plan.snapshot();
         let is_same_lineage = std::mem::replace(&mut self.lineage, *lineage) == *lineage;
         self.shards.resize_with(shards.len(), ShardEvaluation::default);
         for (evaluation, shard) in self.shards.iter_mut().zip(shards) {
@@ -82,8 +88,8 @@ impl Evaluation {
                 evaluation.filter(plan, shard, is_same_lineage);
             }
         }
-        if self.n_nodes != plan.prepared.n_nodes() {
-            self.n_nodes = plan.prepared.n_nodes();
+        if self.n_nodes != plan.n_nodes() {
+            self.n_nodes = plan.n_nodes();
             self.shards.iter_mut().for_each(|shard| shard.is_scored = false);
         }
     }
@@ -93,8 +99,7 @@ impl Evaluation {
     pub(crate) fn fork(&mut self, base: &mut Plan<'_>, lineage: u64) -> Evaluation {
         self.filter(base);
         self.score(base);
-        base.prepared.count(&mut self.census);
-        base.prepared.give_back(&mut self.census);
+        base.scoring(self, |_, _| ());
         Evaluation { lineage, census: self.census.fork(lineage), ..self.clone() }
     }
 
@@ -102,9 +107,8 @@ impl Evaluation {
     pub(crate) fn fork_filtered(&mut self, base: &mut Plan<'_>, lineage: u64) -> Evaluation {
         self.filter(base);
         let mut census = Census::default();
-        if base.prepared.demand().filters() {
-            base.prepared.count(&mut self.census);
-            base.prepared.give_back(&mut self.census);
+        if base.demand().filters() {
+            base.filtering(self, |_, _| ());
             census = self.census.fork(lineage);
         }
         let Evaluation { shards, n_nodes, .. } = self;
@@ -113,31 +117,35 @@ impl Evaluation {
         Evaluation { shards, n_nodes: *n_nodes, lineage, census, ..Evaluation::default() }
     }
 
-    /// The rows that pass every filter, after [`Evaluation::filter`].
-    pub(crate) fn feasible(&self, plan: &Plan<'_>) -> Feasible {
-        let shards = self.shards.iter().zip(&plan.prepared.snapshot().shards);
+    /// The rows that pass every filter, after [`Evaluation::filter`]; `None` if there are none.
+    pub(crate) fn feasible(&self, plan: &Filtering<'_, '_>) -> Option<Feasible> {
+        let shards = self.shards.iter().zip(&plan.snapshot().shards);
         let feasible = shards.map(|(known, shard)| {
-            let rows = passing(plan, Scope::Request, shard, known.feasible);
+            let rows = passing_request(plan, shard, known.feasible);
             rows.without(&refused_with_promised(plan, shard, &rows))
         });
-        feasible.collect()
+        Feasible::of(feasible)
     }
 
-    /// The same of some rows alone.
-    pub(crate) fn feasible_among(&self, plan: &Plan<'_>, among: &[RowSet]) -> Feasible {
-        let shards = self.shards.iter().zip(&plan.prepared.snapshot().shards).zip(among);
+    /// The rows among some that pass every filter, after [`Evaluation::filter`]; `None` if there are none.
+    pub(crate) fn feasible_among(
+        &self,
+        plan: &Filtering<'_, '_>,
+        among: &[RowSet],
+    ) -> Option<Feasible> {
+        let shards = self.shards.iter().zip(&plan.snapshot().shards).zip(among);
         let feasible = shards.map(|((known, shard), among)| {
             let mut rows = known.feasible;
             rows.intersect(among);
-            let rows = passing(plan, Scope::Request, shard, rows);
+            let rows = passing_request(plan, shard, rows);
             rows.without(&refused_with_promised(plan, shard, &rows))
         });
-        feasible.collect()
+        Feasible::of(feasible)
     }
 
     /// The rows of one shard that pass every filter, whoever is promised them. No other shard is looked at.
-    pub(crate) fn passing(&mut self, plan: &Plan<'_>, shard: &Shard) -> RowSet {
-        let Snapshot { shards, lineage, .. } = plan.prepared.snapshot();
+    pub(crate) fn passing(&mut self, plan: &Filtering<'_, '_>, shard: &Shard) -> RowSet {
+        let Snapshot { shards, lineage, .. } = plan.snapshot();
         if self.lineage != *lineage {
             self.filter(plan);
         }
@@ -146,7 +154,7 @@ impl Evaluation {
         if known.version != shard.version {
             known.filter(plan, shard, true);
         }
-        passing(plan, Scope::Request, shard, known.feasible)
+        passing_request(plan, shard, known.feasible)
     }
 
     /// How many rows pass every filter that is a matter of rows.
@@ -154,8 +162,8 @@ impl Evaluation {
         self.shards.iter().map(|shard| shard.n_feasible).sum()
     }
 
-    /// The best of the feasible rows, of which there must be some.
-    pub(crate) fn rank(&mut self, plan: &Plan<'_>, feasible: &Feasible) -> &mut Ranking {
+    /// The best of the feasible rows.
+    pub(crate) fn rank(&mut self, plan: &Scoring<'_, '_>, feasible: &Feasible) -> &mut Ranking {
         self.score(plan);
         self.rank_together(plan, feasible);
         &mut self.best
@@ -172,8 +180,7 @@ impl Evaluation {
     fn score(&mut self, plan: &Plan<'_>) {
         let mut scratch = [0; ROWS];
         self.plain.resize(self.shards.len(), [0; ROWS]);
-        let shards =
-            self.shards.iter_mut().zip(&mut self.plain).zip(&plan.prepared.snapshot().shards);
+        let shards = self.shards.iter_mut().zip(&mut self.plain).zip(&plan.snapshot().shards);
         for ((evaluation, plain), shard) in shards.filter(|((e, _), _)| e.n_feasible > 0) {
             if !evaluation.is_scored || !evaluation.unscored.is_empty() {
                 evaluation.score(plan, shard, plain, &mut scratch);
@@ -206,7 +213,7 @@ impl Evaluation {
     /// rows among them, their totals (other rows hold anything) and what is to be added to each of these.
     pub(crate) fn totals(
         &mut self,
-        plan: &Plan<'_>,
+        plan: &Scoring<'_, '_>,
         feasible: &Feasible,
         take: impl FnMut(usize, &RowSet, &[i32; ROWS], i32),
     ) {
@@ -215,8 +222,8 @@ impl Evaluation {
     }
 
     /// Ranks where other rows have a say: every total is put together anew.
-    fn rank_together(&mut self, plan: &Plan<'_>, feasible: &Feasible) {
-        let kernels = plan.prepared.kernels;
+    fn rank_together(&mut self, plan: &Scoring<'_, '_>, feasible: &Feasible) {
+        let kernels = plan.kernels;
         let mut best = std::mem::take(&mut self.best);
         best.clear();
         self.add_up(plan, feasible, |shard, rows, totals, constant| {
@@ -228,11 +235,17 @@ impl Evaluation {
 
     fn add_up(
         &self,
-        plan: &Plan<'_>,
+        plan: &Scoring<'_, '_>,
         feasible: &Feasible,
         mut take: impl FnMut(usize, &RowSet, &[i32; ROWS], i32),
     ) {
-        let kernels = plan.prepared.kernels;
+        debug_assert_eq!(
+            self.shards.len(),
+            feasible.by_shard().len(),
+            "a set of rows for each shard"
+        );
+        debug_assert_eq!(self.shards.len(), self.plain.len(), "every shard is scored");
+        let kernels = plan.kernels;
         let mut maxima: Maxima = SmallVec::from_elem(0, plan.normalized_scores().len());
         for (evaluation, rows) in self.shards.iter().zip(feasible.by_shard()) {
             for (max, raw) in maxima.iter_mut().zip(&evaluation.raw) {
@@ -256,13 +269,24 @@ impl Evaluation {
     }
 }
 
-/// The rows among `rows`, all of which hold a node, that the filters of a scope pass.
-fn passing(plan: &Plan<'_>, scope: Scope, shard: &Shard, mut rows: RowSet) -> RowSet {
-    for filter in plan.filters().iter().filter(|filter| filter.scope == scope) {
+/// The rows among `rows`, all of which hold a node, that pass the filters whose verdicts stand until a row changes.
+fn passing_row(plan: &Plan<'_>, shard: &Shard, mut rows: RowSet) -> RowSet {
+    for filter in plan.row_filters() {
         if rows.is_empty() {
             break;
         }
-        (filter.run)(&plan.prepared, shard, &mut rows);
+        (filter.run)(plan, shard, &mut rows);
+    }
+    rows
+}
+
+/// The rows among `rows` that pass the filters that are asked in every attempt.
+fn passing_request(plan: &Filtering<'_, '_>, shard: &Shard, mut rows: RowSet) -> RowSet {
+    for filter in plan.filters().iter().filter(|filter| filter.scope == Scope::Request) {
+        if rows.is_empty() {
+            break;
+        }
+        (filter.run)(plan, shard, &mut rows);
     }
     rows
 }
@@ -281,12 +305,12 @@ impl ShardEvaluation {
             Some(changed) => {
                 candidates.intersect(&changed);
                 self.feasible.subtract(&changed);
-                self.feasible.union(&passing(plan, Scope::Row, shard, candidates));
+                self.feasible.union(&passing_row(plan, shard, candidates));
                 self.unscored.union(&changed);
                 self.is_scored &= self.unscored.len() < FEW;
             }
             None => {
-                self.feasible = passing(plan, Scope::Row, shard, candidates);
+                self.feasible = passing_row(plan, shard, candidates);
                 self.is_scored = false;
             }
         }
@@ -299,7 +323,7 @@ impl ShardEvaluation {
         if !is_same_lineage || self.version == 0 || shard.version < self.version {
             return None;
         }
-        let changed = plan.prepared.kernels.rows_above(&shard.usage.version.0, self.version);
+        let changed = plan.kernels.rows_above(&shard.usage.version.0, self.version);
         (changed.len() < FEW).then_some(changed)
     }
 
@@ -320,15 +344,15 @@ impl ShardEvaluation {
             self.raw = SmallVec::from_elem(RawScores::default(), plan.normalized_scores().len());
         }
         for (score, weight) in plan.plain_scores() {
-            score.add_rows(&plan.prepared, shard, &rows, plain, *weight);
+            score.add_rows(plan, shard, &rows, plain, *weight);
         }
         for ((score, _), raw) in plan.normalized_scores().iter().zip(&mut self.raw) {
             raw.clear(&self.unscored);
-            if score.add_rows(&plan.prepared, shard, &rows, scratch, 1) {
+            if score.add_rows(plan, shard, &rows, scratch, 1) {
                 raw.take(&rows, scratch);
             }
             raw.max = match &raw.column {
-                Some(column) => plan.prepared.kernels.max_of(column, &self.feasible).max(0),
+                Some(column) => plan.kernels.max_of(column, &self.feasible).max(0),
                 None => 0,
             };
         }
@@ -373,8 +397,8 @@ fn rank(
 ) -> ShardRanking {
     let mut totals = Cow::Borrowed(plain);
     let constant = add_raw(plan, &mut totals, raw, maxima);
-    let best = plan.prepared.kernels.max_of(&totals, rows);
-    let rows = plan.prepared.kernels.rows_equal(&totals, rows, best);
+    let best = plan.kernels.max_of(&totals, rows);
+    let rows = plan.kernels.rows_equal(&totals, rows, best);
     ShardRanking { best: best + constant, rows }
 }
 

@@ -4,20 +4,21 @@ use std::sync::Arc;
 use std::sync::atomic::AtomicU64;
 
 use super::decision::{Explanation, NodeVerdict, Outcome, PluginScore, Verdict};
-use super::feasible::Feasible;
 use super::normalized::Normalized;
 use super::promised::{kept_promise, refusals_with_promised};
-use super::request::TieBreak;
-use super::{Evaluation, Plan, before_filtering, decide, remedy};
+use super::{Evaluation, before_filtering, decide, remedy};
 use crate::error::{EngineError, check_wanted};
 use crate::filter::Refusal;
 use crate::filter::reason::Reason;
 use crate::model::intern::Interner;
+use crate::place::ranking::Feasible;
+use crate::plan::Plan;
+use crate::plan::counted::{Filtering, Scoring};
+use crate::plan::request::TieBreak;
 use crate::plugin::Plugin;
+use crate::rows::{NodeRow, ROWS, RowSet};
 use crate::score::normalize::Extent;
-use crate::snapshot::row_set::RowSet;
 use crate::snapshot::shard::Shard;
-use crate::snapshot::{NodeRow, ROWS};
 
 /// The decision and what each node was to the pod. Cost: the whole cluster, for a pod that fits nowhere several times over.
 ///
@@ -40,49 +41,67 @@ pub(crate) fn explain(
             remedies: Vec::new(),
         });
     }
-    plan.prepared.count(&mut evaluation.census);
-    let plan = &*plan;
-    let mut nodes = Vec::with_capacity(plan.prepared.n_nodes());
-    let shards = plan.prepared.snapshot().shards.iter();
-    let feasible: Feasible = match kept_promise(plan) {
-        Some(kept) => Feasible::only(kept, shards.len()),
-        None => shards
-            .map(|shard| check_wanted().map(|()| account_for_refusals(plan, shard, &mut nodes)))
-            .collect::<Result<_, _>>()?,
+    plan.scoring(&mut evaluation, |plan, _| {
+        let nodes = account(plan, check_wanted)?;
+        let is_unschedulable = matches!(decision.outcome, Outcome::Unschedulable(_));
+        let remedies =
+            if is_unschedulable { remedy::remedies(plan, versions, cancelled) } else { Vec::new() };
+        check_wanted()?;
+        Ok(Explanation { best: best(&nodes), decision, nodes, remedies })
+    })
+}
+
+/// The verdict on every node, by name.
+fn account(
+    plan: &Scoring<'_, '_>,
+    check_wanted: impl Fn() -> Result<(), EngineError>,
+) -> Result<Vec<NodeVerdict>, EngineError> {
+    let mut nodes = Vec::with_capacity(plan.n_nodes());
+    let shards = plan.snapshot().shards.iter();
+    let feasible = match kept_promise(plan) {
+        Some(kept) => Some(Feasible::only(kept, shards.len())),
+        None => {
+            let rows = shards.map(|shard| {
+                check_wanted().map(|()| account_for_refusals(plan, shard, &mut nodes))
+            });
+            Feasible::of(rows.collect::<Result<Vec<_>, _>>()?)
+        }
     };
-    // One feasible node alone is not scored by an attempt, so an invalid preference does not fail it (S-CYC-6).
-    if plan.check_scoring().is_ok() {
-        account_for_scores(plan, &feasible, &mut nodes, check_wanted)?;
-    } else {
-        let unscored = rows_of(&feasible).map(|row| (row, Vec::new()));
-        nodes.extend(unscored.filter_map(|(row, scores)| feasible_node(plan, row, scores)));
+    if let Some(feasible) = &feasible {
+        // One feasible node alone is not scored by an attempt, so an invalid preference does not fail it (S-CYC-6).
+        if plan.check_scoring().is_ok() {
+            account_for_scores(plan, feasible, &mut nodes, check_wanted)?;
+        } else {
+            let unscored = rows_of(feasible).map(|row| (row, Vec::new()));
+            nodes.extend(unscored.filter_map(|(row, scores)| feasible_node(plan, row, scores)));
+        }
     }
     nodes.sort_unstable_by(|a, b| a.node.cmp(&b.node));
-    let is_unschedulable = matches!(decision.outcome, Outcome::Unschedulable(_));
-    let remedies =
-        if is_unschedulable { remedy::remedies(plan, versions, cancelled) } else { Vec::new() };
-    check_wanted()?;
-    Ok(Explanation { best: best(&nodes), decision, nodes, remedies })
+    Ok(nodes)
 }
 
 /// Adds the verdict on every refused node of a shard; answers the feasible rows.
-fn account_for_refusals(plan: &Plan<'_>, shard: &Shard, nodes: &mut Vec<NodeVerdict>) -> RowSet {
+fn account_for_refusals(
+    plan: &Filtering<'_, '_>,
+    shard: &Shard,
+    nodes: &mut Vec<NodeVerdict>,
+) -> RowSet {
     let mut rows = plan.candidates(shard);
     for row in shard.nodes.rows.without(&rows).iter() {
         let reason = Reason::PreFilterNodeAffinity;
-        let reasons = vec![reason.text(plan.prepared.names()).into_owned()];
+        let reasons = vec![reason.text(plan.names()).into_owned()];
         push(nodes, shard, row, Verdict::Rejected { plugin: None, code: reason.code(), reasons });
     }
     for (row, (plugin, refusal)) in refusals_with_promised(plan, shard, &rows) {
-        push(nodes, shard, row, rejected(plan.prepared.names(), Some(plugin), &refusal));
+        push(nodes, shard, row, rejected(plan.names(), Some(plugin), &refusal));
         rows.remove(row);
     }
     for filter in plan.filters() {
         let before = rows;
-        (filter.run)(&plan.prepared, shard, &mut rows);
+        (filter.run)(plan, shard, &mut rows);
         for row in before.without(&rows).iter() {
-            let refusal = filter.refusal(&plan.prepared, shard, row);
-            let verdict = rejected(plan.prepared.names(), Some(filter.plugin), &refusal);
+            let refusal = filter.refusal(plan, shard, row);
+            let verdict = rejected(plan.names(), Some(filter.plugin), &refusal);
             push(nodes, shard, row, verdict);
         }
     }
@@ -103,14 +122,14 @@ fn push(nodes: &mut Vec<NodeVerdict>, shard: &Shard, row: usize, verdict: Verdic
 
 /// Adds the verdict on every feasible node: each plugin's score in kube-scheduler's order (S-PLG-5).
 fn account_for_scores(
-    plan: &Plan<'_>,
+    plan: &Scoring<'_, '_>,
     feasible: &Feasible,
     nodes: &mut Vec<NodeVerdict>,
     check_wanted: impl Fn() -> Result<(), EngineError>,
 ) -> Result<(), EngineError> {
     let mut by_row: Vec<(NodeRow, Vec<PluginScore>)> =
         rows_of(feasible).map(|row| (row, Vec::new())).collect();
-    for (plugin, _) in &plan.prepared.policy().spec().score {
+    for (plugin, _) in &plan.policy().spec().score {
         check_wanted()?;
         let Some(scored) = scores_of(plan, *plugin, feasible) else {
             continue;
@@ -124,7 +143,11 @@ fn account_for_scores(
 }
 
 /// A plugin's raw and weighted score of each feasible row; `None` where it contributes nothing.
-fn scores_of(plan: &Plan<'_>, plugin: Plugin, feasible: &Feasible) -> Option<Vec<(i64, i64)>> {
+fn scores_of(
+    plan: &Scoring<'_, '_>,
+    plugin: Plugin,
+    feasible: &Feasible,
+) -> Option<Vec<(i64, i64)>> {
     let mut cluster = plan.cluster_scores().iter();
     if let Some((score, weight)) = cluster.find(|(score, _)| score.plugin == plugin) {
         let scored = Normalized::of(plan, *score, *weight, feasible)?;
@@ -133,9 +156,9 @@ fn scores_of(plan: &Plan<'_>, plugin: Plugin, feasible: &Feasible) -> Option<Vec
     let mut by_row = plan.plain_scores().iter().chain(plan.normalized_scores());
     let (score, weight) = by_row.find(|(score, _)| score.plugin == plugin)?;
     let mut raw = Vec::new();
-    for (rows, shard) in feasible.by_shard().iter().zip(&plan.prepared.snapshot().shards) {
+    for (rows, shard) in feasible.by_shard().iter().zip(&plan.snapshot().shards) {
         let mut column = [0; ROWS];
-        score.add_rows(&plan.prepared, shard, rows, &mut column, 1);
+        score.add_rows(plan, shard, rows, &mut column, 1);
         raw.extend(rows.iter().map(|row| i64::from(column[row])));
     }
     let highest = raw.iter().copied().max().unwrap_or(0);
@@ -151,7 +174,7 @@ fn rows_of(feasible: &Feasible) -> impl Iterator<Item = NodeRow> + '_ {
 
 fn feasible_node(plan: &Plan<'_>, row: NodeRow, scores: Vec<PluginScore>) -> Option<NodeVerdict> {
     let total = scores.iter().map(|score| score.weighted).sum();
-    let node = plan.prepared.snapshot().node(row)?.facts().name.clone();
+    let node = plan.snapshot().node(row)?.facts().name.clone();
     Some(NodeVerdict { node, verdict: Verdict::Feasible { scores, total } })
 }
 

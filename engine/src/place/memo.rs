@@ -6,8 +6,9 @@ use std::sync::{Arc, Mutex};
 use dashmap::DashMap;
 use rustc_hash::FxBuildHasher;
 
-use super::{Evaluation, Plan};
+use super::Evaluation;
 use crate::model::shape::ShapeId;
+use crate::plan::Plan;
 
 /// Remembered evaluations, by shape and policy.
 #[derive(Debug, Default)]
@@ -29,9 +30,9 @@ impl MemoKey {
     /// `None` where the request must not be remembered.
     pub(crate) fn of(plan: &Plan<'_>) -> Option<MemoKey> {
         plan.is_rememberable().then(|| MemoKey {
-            shape: plan.prepared.pod().shape().id,
-            policy: plan.prepared.policy().fingerprint(),
-            demand: plan.prepared.demand().fingerprint(),
+            shape: plan.pod().shape().id,
+            policy: plan.policy().fingerprint(),
+            demand: plan.demand().fingerprint(),
         })
     }
 }
@@ -64,7 +65,7 @@ impl Memo {
         };
         let entry = match self.entries.get(&key) {
             Some(entry) => entry.clone(),
-            None => self.insert(key, plan.prepared.snapshot().shards.len()),
+            None => self.insert(key, plan.snapshot().shards.len()),
         };
         entry.last_used.store(self.clock.fetch_add(1, Ordering::Relaxed), Ordering::Relaxed);
         // Another thread may be at the same shape: rather than wait for it, work without the memo.

@@ -1,17 +1,18 @@
 //! The failure message: why no node is available, counted. Rules: S-ERR-1 to S-ERR-4.
 
-use super::Plan;
 use super::decision::Unschedulable;
 use super::promised::refusals_with_promised;
 use crate::filter::ReasonCounts;
 use crate::filter::reason::Reason;
 use crate::model::intern::Interner;
+use crate::plan::Plan;
+use crate::plan::counted::Filtering;
 use crate::plugin::{Plugin, StatusCode};
 
 /// Counts every reason over all nodes (S-ERR-3); no node is feasible.
-pub(crate) fn unschedulable(plan: &Plan<'_>) -> Unschedulable {
+pub(crate) fn unschedulable(plan: &Filtering<'_, '_>) -> Unschedulable {
     let mut counts = ReasonCounts::default();
-    for shard in &plan.prepared.snapshot().shards {
+    for shard in &plan.snapshot().shards {
         let mut rows = plan.candidates(shard);
         let left_out = shard.nodes.rows.without(&rows).len();
         counts.add(Reason::PreFilterNodeAffinity, left_out);
@@ -24,8 +25,8 @@ pub(crate) fn unschedulable(plan: &Plan<'_>) -> Unschedulable {
                 break;
             }
             let before = rows;
-            (filter.run)(&plan.prepared, shard, &mut rows);
-            filter.count(&plan.prepared, shard, &before.without(&rows), &mut counts);
+            (filter.run)(plan, shard, &mut rows);
+            filter.count(plan, shard, &before.without(&rows), &mut counts);
         }
         debug_assert!(rows.is_empty());
     }
@@ -48,7 +49,7 @@ pub(crate) fn refused_by_pre_filter(
 
 /// `COUNT REASON` entries, sorted as text (S-ERR-4).
 pub(crate) fn from_counts(plan: &Plan<'_>, counts: &ReasonCounts) -> Unschedulable {
-    tally(plan.prepared.names(), plan.prepared.n_nodes(), counts)
+    tally(plan.names(), plan.n_nodes(), counts)
 }
 
 /// The same of any number of nodes.

@@ -1,13 +1,12 @@
 //! Normalized: the scores of a plugin that looks at all feasible rows together.
 
-use super::Plan;
-use super::feasible::Feasible;
-use super::plan::ClusterScore;
 use crate::kernel::Kernels;
+use crate::place::ranking::Feasible;
+use crate::plan::ClusterScore;
+use crate::plan::counted::Scoring;
+use crate::rows::{ROWS, RowSet};
 use crate::score::ClusterScores;
 use crate::score::normalize::{Extent, Normalize};
-use crate::snapshot::ROWS;
-use crate::snapshot::row_set::RowSet;
 
 /// Raw scores and how far they reach.
 #[derive(Clone, Debug)]
@@ -22,14 +21,15 @@ pub(crate) struct Normalized {
 impl Normalized {
     /// Scores the feasible rows; `None` where the plugin contributes nothing.
     pub(crate) fn of(
-        plan: &Plan<'_>,
+        plan: &Scoring<'_, '_>,
         score: ClusterScore,
         weight: i32,
         feasible: &Feasible,
     ) -> Option<Normalized> {
-        let scores = (score.score)(&plan.prepared, feasible.by_shard())?;
+        let scores = (score.score)(plan, feasible.by_shard())?;
         let rows = scores.normalized.as_deref().unwrap_or(feasible.by_shard());
-        let kernels = plan.prepared.kernels;
+        debug_assert!(scores.columns.len() >= rows.len(), "a column for each shard");
+        let kernels = plan.kernels;
         let (mut lowest, mut highest) = (i32::MAX, i32::MIN);
         for (column, rows) in scores.columns.iter().zip(rows) {
             lowest = lowest.min(kernels.min_of(column, rows));

@@ -1,77 +1,39 @@
-//! Promised: nodes that pods of no lower priority are nominated to, and the two-pass filter there. Rules: S-NOM-1, S-NOM-2, S-CYC-3.
+//! Promised: the two-pass filter of nodes that pods of no lower priority are nominated to. Rules: S-NOM-1, S-NOM-2, S-CYC-3.
 
-use smallvec::SmallVec;
-
-use super::Plan;
 use crate::dry_run::{DryRun, DryRuns, Refused};
-use crate::model::Pod;
-use crate::snapshot::row_set::RowSet;
+use crate::plan::Plan;
+use crate::plan::counted::Filtering;
+use crate::rows::{NodeRow, RowSet};
 use crate::snapshot::shard::Shard;
-use crate::snapshot::{NodeRow, Snapshot};
-
-/// Rows, in order, and who is nominated to each, in insertion order.
-#[derive(Clone, Debug, Default)]
-pub(crate) struct Promised<'a>(Vec<(NodeRow, SmallVec<[&'a Pod; 1]>)>);
-
-impl<'a> Promised<'a> {
-    pub(crate) fn of(snapshot: &'a Snapshot, pod: &Pod) -> Promised<'a> {
-        let mut rows = Vec::new();
-        for (node, nominated) in snapshot.nominations.iter() {
-            let counts =
-                |other: &&Pod| other.priority() >= pod.priority() && !other.is_same_as(pod);
-            let counted: SmallVec<[&Pod; 1]> = nominated.iter().filter(counts).collect();
-            if let Some(row) = snapshot.row_of(node).filter(|_| !counted.is_empty()) {
-                rows.push((row, counted));
-            }
-        }
-        rows.sort_unstable_by_key(|(row, _)| *row);
-        Promised(rows)
-    }
-
-    pub(crate) fn is_empty(&self) -> bool {
-        self.0.is_empty()
-    }
-
-    /// The pods that count on a row.
-    pub(crate) fn on(&self, row: NodeRow) -> &[&'a Pod] {
-        match self.0.binary_search_by_key(&row, |(row, _)| *row) {
-            Ok(at) => &self.0[at].1,
-            Err(_) => &[],
-        }
-    }
-
-    /// The rows of a shard that are promised.
-    pub(crate) fn of_shard(&self, shard: usize) -> RowSet {
-        let from = self.0.partition_point(|(row, _)| row.shard() < shard);
-        let here = self.0[from..].iter().take_while(|(row, _)| row.shard() == shard);
-        here.map(|(row, _)| row.row()).collect()
-    }
-}
 
 /// The row of the node that the pod itself is nominated to, if that is in the cluster.
 pub(crate) fn promised_row(plan: &Plan<'_>) -> Option<NodeRow> {
-    let (snapshot, pod) = (plan.prepared.snapshot(), plan.prepared.pod());
+    let (snapshot, pod) = (plan.snapshot(), plan.pod());
     let node = match pod.nominated_node_name() {
-        Some(name) => plan.prepared.names().get(name),
+        Some(name) => plan.names().get(name),
         None => snapshot.nominations.node_of(pod),
     };
     snapshot.row_of(node?)
 }
 
 /// The same, where the node still takes the pod: then no other is looked at (S-CYC-3).
-pub(crate) fn kept_promise(plan: &Plan<'_>) -> Option<NodeRow> {
+pub(crate) fn kept_promise(plan: &Filtering<'_, '_>) -> Option<NodeRow> {
     let row = promised_row(plan)?;
-    let shard = &plan.prepared.snapshot().shards[row.shard()];
+    let shard = &plan.snapshot().shards[row.shard()];
     let mut rows: RowSet = [row.row()].into_iter().collect();
     for filter in plan.filters() {
-        (filter.run)(&plan.prepared, shard, &mut rows);
+        (filter.run)(plan, shard, &mut rows);
     }
     rows.subtract(&refused_with_promised(plan, shard, &rows));
     (!rows.is_empty()).then_some(row)
 }
 
 /// The rows among `rows`, which every filter passes, that the first of the two passes refuses: with those pods there.
-pub(crate) fn refused_with_promised(plan: &Plan<'_>, shard: &Shard, rows: &RowSet) -> RowSet {
+pub(crate) fn refused_with_promised(
+    plan: &Filtering<'_, '_>,
+    shard: &Shard,
+    rows: &RowSet,
+) -> RowSet {
     let promised = promised_among(plan, shard, rows);
     if promised.is_empty() {
         return RowSet::EMPTY;
@@ -82,7 +44,7 @@ pub(crate) fn refused_with_promised(plan: &Plan<'_>, shard: &Shard, rows: &RowSe
 
 /// The rows among `rows` that the first pass refuses, each with the filter that fails first.
 pub(crate) fn refusals_with_promised(
-    plan: &Plan<'_>,
+    plan: &Filtering<'_, '_>,
     shard: &Shard,
     rows: &RowSet,
 ) -> Vec<(usize, Refused)> {

@@ -1,8 +1,57 @@
-//! Ranking: the highest total and the rows that have it.
+//! Ranking: the rows that every filter passes, and of them those with the highest total.
 
-use super::ties::{Tied, Ties};
+use super::ties::{BestRows, Tied, Ties};
+use crate::rows::{NodeRow, RowSet};
 use crate::snapshot::Snapshot;
-use crate::snapshot::row_set::RowSet;
+
+/// The rows that every filter passes, at least one.
+#[derive(Clone, Debug)]
+pub(crate) struct Feasible {
+    rows: Vec<RowSet>,
+    n_rows: u32,
+    first: NodeRow,
+}
+
+impl Feasible {
+    /// The feasible rows of every shard, in the shards' order; `None` if there are none.
+    pub(crate) fn of(shards: impl IntoIterator<Item = RowSet>) -> Option<Feasible> {
+        let rows: Vec<RowSet> = shards.into_iter().collect();
+        let first_of =
+            |(shard, rows): (usize, &RowSet)| Some(NodeRow::new(shard, rows.iter().next()?));
+        let first = rows.iter().enumerate().find_map(first_of)?;
+        let n_rows = rows.iter().map(RowSet::len).sum();
+        Some(Feasible { rows, n_rows, first })
+    }
+
+    /// One row alone.
+    pub(crate) fn only(row: NodeRow, n_shards: usize) -> Feasible {
+        debug_assert!(row.shard() < n_shards, "the row is in a shard");
+        let rows = (0..n_shards).map(|shard| row.of_shard(shard)).collect();
+        Feasible { rows, n_rows: 1, first: row }
+    }
+
+    /// Those of the rows that are in `others` too, a set for each shard; `None` if there are none.
+    pub(crate) fn among(&self, others: &[RowSet]) -> Option<Feasible> {
+        Feasible::of(self.rows.iter().enumerate().map(|(shard, rows)| {
+            let mut rows = *rows;
+            rows.intersect(others.get(shard).unwrap_or(&RowSet::EMPTY));
+            rows
+        }))
+    }
+
+    /// In the shards' order.
+    pub(crate) fn by_shard(&self) -> &[RowSet] {
+        &self.rows
+    }
+
+    pub(crate) fn len(&self) -> u32 {
+        self.n_rows
+    }
+
+    pub(crate) fn first(&self) -> NodeRow {
+        self.first
+    }
+}
 
 /// The best rows of all shards.
 #[derive(Clone, Debug, Default)]
@@ -11,9 +60,6 @@ pub(crate) struct Ranking {
     rows: BestRows,
     ties: Ties,
 }
-
-/// Rows by shard; none for a shard that has none.
-pub(crate) type BestRows = Vec<(usize, RowSet)>;
 
 impl Ranking {
     /// Forgets every row.

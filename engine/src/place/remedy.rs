@@ -1,6 +1,6 @@
 //! Remedies: the nearest changes after which a pod that fits nowhere would fit, each tried before it is offered.
 //!
-//! What keeps the pod off each node is taken apart (`obstacle`); for each obstacle there are ways past it (`way`); nodes with
+//! What keeps the pod off each node is taken apart (`look`, `obstacle`); for each obstacle there are ways past it (`ways`); nodes with
 //! the same in the way stand for one candidate (`candidate`); each candidate is really applied, to the pod or to a fork of the
 //! snapshot, and the filters run again (`trial`). Nothing is offered that was not seen to open a node.
 
@@ -15,6 +15,7 @@ mod relation;
 mod removal;
 mod trial;
 mod way;
+mod ways;
 mod wording;
 
 use std::cmp::{Ordering, Reverse};
@@ -22,8 +23,8 @@ use std::mem::{Discriminant, discriminant};
 use std::sync::Arc;
 use std::sync::atomic::AtomicU64;
 
-use super::Plan;
 use super::decision::Remedy;
+use crate::plan::counted::Filtering;
 use change::RemedyChange;
 use way::Way;
 
@@ -37,11 +38,11 @@ const MAX_OF_A_KIND: usize = 2;
 /// Two changes together are offered only where none helps alone. Cost: a look at the whole cluster, and the pass of an attempt
 /// for each candidate, of which there are a few dozen. Once `cancelled` says so no more are tried.
 pub(crate) fn remedies(
-    plan: &Plan<'_>,
+    plan: &Filtering<'_, '_>,
     versions: &Arc<AtomicU64>,
     cancelled: &dyn Fn() -> bool,
 ) -> Vec<Remedy> {
-    let groups = obstacle::by_obstacles(plan);
+    let groups = look::by_obstacles(plan);
     let attempt = |way: Way| {
         if cancelled() {
             return None;

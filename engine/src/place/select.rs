@@ -2,46 +2,46 @@
 
 use smallvec::SmallVec;
 
-use super::Plan;
 use super::ranking::Ranking;
-use super::request::TieBreak;
 use super::ties::Tied;
 use crate::kernel::TieKey;
-use crate::snapshot::NodeRow;
-use crate::snapshot::row_set::RowSet;
+use crate::plan::Plan;
+use crate::plan::request::TieBreak;
+use crate::rows::{NodeRow, RowSet};
 
-/// The chosen one of the best rows. There must be one.
+/// The chosen one of the best rows; `None` if there are none.
 ///
 /// Cost: one step for each tied row, or one vector pass over their hashes or over each shard that has any.
-pub(crate) fn select(plan: &Plan<'_>, best: &mut Ranking, tie_break: TieBreak) -> NodeRow {
+pub(crate) fn select(plan: &Plan<'_>, best: &mut Ranking, tie_break: TieBreak) -> Option<NodeRow> {
     match tie_break {
         TieBreak::Lexicographic => lexicographic(plan, best),
         TieBreak::Seeded(seed) => seeded(plan, best, seed),
     }
 }
 
-fn lexicographic(plan: &Plan<'_>, best: &Ranking) -> NodeRow {
+fn lexicographic(plan: &Plan<'_>, best: &Ranking) -> Option<NodeRow> {
     let by_shard = best.rows().iter();
     let tied = by_shard.flat_map(|(shard, rows)| rows.iter().map(|row| NodeRow::new(*shard, row)));
-    tied.min_by(|a, b| name(plan, *a).cmp(name(plan, *b))).unwrap_or(NodeRow::FIRST)
+    tied.min_by(|a, b| name(plan, *a).cmp(name(plan, *b)))
 }
 
 /// The largest key wins; of equal keys the node whose name sorts first.
-fn seeded(plan: &Plan<'_>, best: &mut Ranking, seed: u64) -> NodeRow {
-    let pod = plan.prepared.pod();
+fn seeded(plan: &Plan<'_>, best: &mut Ranking, seed: u64) -> Option<NodeRow> {
+    let pod = plan.pod();
     let key = match pod.uid() {
         "" => TieKey::new(seed, &pod.key().to_string()),
         uid => TieKey::new(seed, uid),
     };
-    match best.tied(plan.prepared.snapshot()) {
+    match best.tied(plan.snapshot()) {
         Some(tied) => among_tied(plan, tied, key),
         None => by_shard(plan, best.rows(), key),
     }
 }
 
-fn among_tied(plan: &Plan<'_>, tied: Tied<'_>, key: TieKey) -> NodeRow {
+fn among_tied(plan: &Plan<'_>, tied: Tied<'_>, key: TieKey) -> Option<NodeRow> {
     let Tied { hashes, rows, chosen } = tied;
-    let kernels = plan.prepared.kernels;
+    debug_assert_eq!(hashes.len(), rows.len(), "a hash for each row");
+    let kernels = plan.kernels;
     // Different hashes have different keys.
     let hash = key.hash_of(kernels.max_tie_key_of(hashes, key));
     let mut from = 0;
@@ -52,13 +52,13 @@ fn among_tied(plan: &Plan<'_>, tied: Tied<'_>, key: TieKey) -> NodeRow {
         }
         from = at + 1;
     }
-    *chosen = winner.unwrap_or_default();
-    rows.get(*chosen).copied().unwrap_or(NodeRow::FIRST)
+    *chosen = winner?;
+    rows.get(*chosen).copied()
 }
 
-fn by_shard(plan: &Plan<'_>, best: &[(usize, RowSet)], key: TieKey) -> NodeRow {
-    let kernels = plan.prepared.kernels;
-    let hashes = |shard: usize| &plan.prepared.snapshot().shards[shard].nodes.name_hash.0;
+fn by_shard(plan: &Plan<'_>, best: &[(usize, RowSet)], key: TieKey) -> Option<NodeRow> {
+    let kernels = plan.kernels;
+    let hashes = |shard: usize| &plan.snapshot().shards[shard].nodes.name_hash.0;
     let (mut largest, mut holders) = (0, SmallVec::<[&(usize, RowSet); 4]>::new());
     for of_shard @ (shard, rows) in best {
         let highest = kernels.max_tie_key(hashes(*shard), rows, key);
@@ -79,9 +79,9 @@ fn by_shard(plan: &Plan<'_>, best: &[(usize, RowSet)], key: TieKey) -> NodeRow {
             }
         }
     }
-    winner.unwrap_or(NodeRow::FIRST)
+    winner
 }
 
 fn name<'a>(plan: &Plan<'a>, row: NodeRow) -> &'a str {
-    plan.prepared.snapshot().node(row).map_or("", |node| node.name())
+    plan.snapshot().node(row).map_or("", |node| node.name())
 }

@@ -1,18 +1,20 @@
 //! Survey: what each of some nodes is to a pod, and how those that could take it compare. What an extender is asked.
 //! Rules: S-EXT-12, S-EXT-16; filters and scores as in an attempt, without the nominated node's precedence (S-CYC-3).
 
-use super::feasible::Feasible;
 use super::promised::refusals_with_promised;
-use super::{Evaluation, Plan, pre_filter_refusal};
+use super::{Evaluation, pre_filter_refusal};
 use crate::error::EngineError;
 use crate::filter::Refusal;
 use crate::filter::reason::Reason;
 use crate::model::Pod;
+use crate::place::ranking::Feasible;
+use crate::plan::Plan;
+use crate::plan::counted::{Filtering, Scoring};
 use crate::plugin::{Plugin, StatusCode};
 use crate::policy::Policy;
-use crate::snapshot::row_set::RowSet;
+use crate::rows::{NodeRow, ROWS, RowSet};
 use crate::snapshot::shard::Shard;
-use crate::snapshot::{Generation, NodeRow, ROWS, Snapshot};
+use crate::snapshot::{Generation, Snapshot};
 
 /// One pod under one policy, and how much is wanted.
 #[derive(Copy, Clone, Debug)]
@@ -109,43 +111,36 @@ pub(crate) fn survey(
         account.refuse_all(asked, plugin, text);
         return Ok(account.told(plan, asked));
     }
-    if plan.prepared.demand().filters() {
-        plan.prepared.count(&mut evaluation.census);
-    }
-    evaluation.filter(plan);
-    let feasible = evaluation.feasible_among(plan, &asked.by_shard);
-    for (i, (asked, rows)) in asked.by_shard.iter().zip(feasible.by_shard()).enumerate() {
-        rows.iter().for_each(|row| account.rows[i][row] = Standing::Feasible { total: 0 });
-        let refused = asked.without(rows);
-        if !refused.is_empty() {
-            account.refuse(plan, &plan.prepared.snapshot().shards[i], refused);
+    plan.filtering(evaluation, |plan, evaluation| {
+        evaluation.filter(plan);
+        let feasible = evaluation.feasible_among(plan, &asked.by_shard);
+        for (i, asked) in asked.by_shard.iter().enumerate() {
+            let rows = feasible.as_ref().map_or(RowSet::EMPTY, |feasible| feasible.by_shard()[i]);
+            rows.iter().for_each(|row| account.rows[i][row] = Standing::Feasible { total: 0 });
+            let refused = asked.without(&rows);
+            if !refused.is_empty() {
+                account.refuse(plan, &plan.snapshot().shards[i], refused);
+            }
         }
-    }
-    let scored = if with_totals && feasible.len() > 0 {
-        score(plan, evaluation, &feasible, &mut account)
-    } else {
-        Ok(())
-    };
-    plan.prepared.give_back(&mut evaluation.census);
-    scored.map(|()| account.told(plan, asked))
+        if let Some(feasible) = feasible.filter(|_| with_totals) {
+            plan.check_scoring()?;
+            score(&plan.scoring(evaluation), evaluation, &feasible, &mut account);
+        }
+        Ok(account.told(plan, asked))
+    })
 }
 
 fn score(
-    plan: &mut Plan<'_>,
+    plan: &Scoring<'_, '_>,
     evaluation: &mut Evaluation,
     feasible: &Feasible,
     account: &mut Account,
-) -> Result<(), EngineError> {
-    plan.check_scoring()?;
-    if !plan.prepared.demand().filters() {
-        plan.prepared.count(&mut evaluation.census);
-    }
+) {
     evaluation.totals(plan, feasible, |shard, rows, totals, constant| {
         for row in rows.iter() {
             account.rows[shard][row] = Standing::Feasible { total: totals[row] + constant };
         }
     });
-    Ok(())
 }
 
 /// What is found, by row.
@@ -175,7 +170,7 @@ impl Account {
     }
 
     /// Finds for rows that are not feasible who refuses them first, as an attempt's account does (S-PLG-3).
-    fn refuse(&mut self, plan: &Plan<'_>, shard: &Shard, mut rows: RowSet) {
+    fn refuse(&mut self, plan: &Filtering<'_, '_>, shard: &Shard, mut rows: RowSet) {
         let standings = &mut self.rows[shard.index];
         let refusals = &mut self.refusals;
         let candidates = plan.candidates(shard);
@@ -194,9 +189,9 @@ impl Account {
                 break;
             }
             let before = rows;
-            (filter.run)(&plan.prepared, shard, &mut rows);
+            (filter.run)(plan, shard, &mut rows);
             for row in before.without(&rows).iter() {
-                let refusal = filter.refusal(&plan.prepared, shard, row);
+                let refusal = filter.refusal(plan, shard, row);
                 standings[row] = Standing::Refused(at(refusals, Some(filter.plugin), refusal));
             }
         }
@@ -209,14 +204,14 @@ impl Account {
             Named::Unknown => Standing::Unknown,
             Named::Repeated => Standing::Repeated,
         };
-        let names = plan.prepared.names();
+        let names = plan.names();
         let told = |(plugin, refusal): &(Option<Plugin>, Refusal)| NodeRefusal {
             plugin: *plugin,
             code: refusal.code,
             reasons: refusal.reasons.iter().map(|reason| reason.text(names).into_owned()).collect(),
         };
         Survey {
-            generation: plan.prepared.snapshot().generation,
+            generation: plan.snapshot().generation,
             standings: asked.named.iter().map(standing).collect(),
             refusals: self.whole.iter().cloned().chain(self.refusals.iter().map(told)).collect(),
         }

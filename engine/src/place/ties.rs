@@ -3,8 +3,11 @@
 //! Worth it where one decision follows another of its kind: the best rows are then those of the last time but for the one that was
 //! chosen. Anything else is noticed, and the hashes are taken anew once two decisions in a row had nearly the same best rows.
 
-use super::ranking::BestRows;
-use crate::snapshot::{NodeRow, Snapshot};
+use crate::rows::{NodeRow, RowSet};
+use crate::snapshot::Snapshot;
+
+/// The best rows by shard; a shard without any is not listed.
+pub(crate) type BestRows = Vec<(usize, RowSet)>;
 
 /// What is remembered of the best rows of an evaluation.
 #[derive(Clone, Debug, Default)]
@@ -109,9 +112,8 @@ mod tests {
 
     use super::*;
     use crate::model::Model;
-    use crate::snapshot::ROWS;
+    use crate::rows::{ROWS, RowSet};
     use crate::snapshot::node_table::NodeTable;
-    use crate::snapshot::row_set::RowSet;
     use crate::snapshot::shard::Shard;
 
     fn snapshot(n_shards: usize) -> Snapshot {

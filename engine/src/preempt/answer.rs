@@ -3,24 +3,39 @@
 use std::sync::Arc;
 use std::sync::atomic::AtomicU64;
 
-use super::All;
 use super::elsewhere;
 use super::eviction::{Eviction, Search};
 use super::outcome::{Candidate, Victim};
 use super::rank::Rank;
 use super::request::{PreemptRequest, VictimPlacement};
 use super::resolvable::Resolvable;
-use super::search::{Tried, WhyNot, Wish};
+use super::tried::{Tried, WhyNot};
 use crate::filter::reason::Reason;
 use crate::filter::{ReasonCounts, Refusal};
-use crate::place::Plan;
 use crate::place::decision::NodeVerdict;
 use crate::place::explain::rejected;
 use crate::place::message::from_counts;
 use crate::place::ranking::Ranking;
 use crate::place::select::select;
+use crate::plan::counted::Filtering;
 use crate::plugin::Plugin;
-use crate::snapshot::{NodeRow, Snapshot};
+use crate::rows::NodeRow;
+use crate::snapshot::Snapshot;
+
+/// How much is to be told.
+#[derive(Copy, Clone, PartialEq, Eq, Debug)]
+pub(super) enum Wish {
+    Best,
+    All,
+}
+
+/// What is told of a search besides its outcome, where that is wished for.
+#[derive(Default)]
+pub(super) struct All {
+    pub(super) candidates: Vec<Candidate>,
+    pub(super) best: Vec<Arc<str>>,
+    pub(super) not_helped: Vec<NodeVerdict>,
+}
 
 /// What a search comes to.
 pub(super) struct Searched {
@@ -35,7 +50,7 @@ pub(super) struct Searched {
 
 /// A search that is over.
 pub(super) struct Answer<'s, 'p, 'a> {
-    pub(super) plan: &'p Plan<'a>,
+    pub(super) plan: &'p Filtering<'p, 'a>,
     pub(super) request: &'s PreemptRequest<'s>,
     pub(super) search: &'s Search<'p, 'a>,
     pub(super) resolvable: &'s Resolvable,
@@ -44,7 +59,7 @@ pub(super) struct Answer<'s, 'p, 'a> {
 
 impl Answer<'_, '_, '_> {
     pub(super) fn of(&self, wish: Wish, versions: &Arc<AtomicU64>) -> Searched {
-        let snapshot = self.plan.prepared.snapshot();
+        let snapshot = self.plan.snapshot();
         let evictions = &self.tried.evictions;
         let least: Option<Rank> = evictions.iter().map(|eviction| eviction.rank).min();
         let best: Vec<&Eviction> =
@@ -68,7 +83,7 @@ impl Answer<'_, '_, '_> {
     fn told(&self, eviction: &Eviction, versions: &Arc<AtomicU64>) -> Candidate {
         let mut eviction = eviction.clone();
         self.search.settle(&mut eviction);
-        let mut candidate = candidate(self.plan.prepared.snapshot(), &eviction);
+        let mut candidate = candidate(self.plan.snapshot(), &eviction);
         if self.request.options.victim_placement != VictimPlacement::Ignore {
             elsewhere::report(self.plan, versions, &eviction, &mut candidate);
         }
@@ -87,7 +102,7 @@ impl Answer<'_, '_, '_> {
         for of_shard in rows.chunk_by(|a, b| a.shard() == b.shard()) {
             ranking.add(of_shard[0].shard(), 0, of_shard.iter().map(|row| row.row()).collect());
         }
-        let row = select(self.plan, &mut ranking, self.request.tie_break);
+        let row = select(self.plan, &mut ranking, self.request.tie_break)?;
         best.iter().copied().find(|eviction| eviction.row == row)
     }
 
@@ -99,7 +114,7 @@ impl Answer<'_, '_, '_> {
             refusal.iter().flat_map(|r| &r.reasons).for_each(|reason| counts.add(*reason, 1));
         }
         counts.add(Reason::DisruptionBudget, self.tried.refused.len() as u32);
-        let n_others = self.plan.prepared.n_nodes() - self.resolvable.len();
+        let n_others = self.plan.n_nodes() - self.resolvable.len();
         counts.add(Reason::PreemptionNotHelpful, n_others as u32);
         from_counts(self.plan, &counts).message
     }
@@ -111,8 +126,8 @@ impl Answer<'_, '_, '_> {
         let refused = self.tried.refused.iter().map(refused);
         let verdict =
             |(row, (plugin, refusal)): (NodeRow, (Option<Plugin>, Refusal))| NodeVerdict {
-                node: name(self.plan.prepared.snapshot(), row),
-                verdict: rejected(self.plan.prepared.names(), plugin, &refusal),
+                node: name(self.plan.snapshot(), row),
+                verdict: rejected(self.plan.names(), plugin, &refusal),
             };
         tried.chain(refused).map(verdict).collect()
     }

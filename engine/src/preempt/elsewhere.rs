@@ -9,8 +9,9 @@ use super::eviction::Eviction;
 use super::outcome::{Candidate, Elsewhere};
 use crate::model::{Node, Pod};
 use crate::place::decision::Outcome;
-use crate::place::request::{PlaceRequest, TieBreak};
-use crate::place::{self, Evaluation, Plan};
+use crate::place::{self, Evaluation};
+use crate::plan::Plan;
+use crate::plan::request::{PlaceRequest, TieBreak};
 use crate::snapshot::draft::Draft;
 
 /// Evictions whose victims are placed at most, to compare them.
@@ -26,7 +27,7 @@ pub(super) fn rank(
     evictions: &mut [Eviction],
     cancelled: &(dyn Fn() -> bool + Sync),
 ) {
-    let snapshot = plan.prepared.snapshot();
+    let snapshot = plan.snapshot();
     let name = |eviction: &Eviction| snapshot.node(eviction.row).map(Node::name);
     let mut in_order: Vec<&mut Eviction> = evictions.iter_mut().collect();
     in_order.sort_unstable_by(|a, b| a.rank.cmp(&b.rank).then_with(|| name(a).cmp(&name(b))));
@@ -62,12 +63,12 @@ fn place_victims(
     versions: &Arc<AtomicU64>,
     eviction: &Eviction,
 ) -> Vec<Elsewhere> {
-    let snapshot = plan.prepared.snapshot();
+    let snapshot = plan.snapshot();
     let pods = snapshot.shards[eviction.row.shard()].pods.of(eviction.row.row());
     let victims: Vec<&Pod> = eviction.victims.iter().map(|at| &pods[*at as usize].pod).collect();
     let mut draft = Draft::fork(snapshot, versions.clone());
     victims.iter().for_each(|victim| draft.remove_pod(eviction.row, victim));
-    let preemptor = plan.prepared.pod();
+    let preemptor = plan.pod();
     draft.clear_nomination(preemptor.key());
     if let Some(node) = snapshot.node(eviction.row) {
         draft.add_pod(eviction.row, preemptor.on_node(node.facts().name.clone()), true);
@@ -78,9 +79,9 @@ fn place_victims(
 fn place_one(plan: &Plan<'_>, draft: &mut Draft, victim: &Pod) -> Elsewhere {
     let pod = victim.without_node();
     let decided = {
-        let policy = plan.prepared.policy();
+        let policy = plan.policy();
         let request = PlaceRequest { pod: &pod, policy, tie_break: TieBreak::Lexicographic };
-        let mut plan = Plan::new(&draft.snapshot, &request, plan.prepared.kernels);
+        let mut plan = Plan::new(&draft.snapshot, &request, plan.kernels);
         place::decide(&mut plan, &mut Evaluation::default(), request.tie_break)
     };
     match decided.map(|decided| (decided.chosen, decided.decision.outcome)) {

@@ -9,8 +9,8 @@ use super::rank::Rank;
 use super::sizes::{self, Sizes, Summed};
 use crate::dry_run::{DryRun, DryRuns, Refused};
 use crate::model::Pod;
-use crate::place::Plan;
-use crate::snapshot::NodeRow;
+use crate::plan::counted::Filtering;
+use crate::rows::NodeRow;
 use crate::snapshot::pod_table::PlacedPod;
 use crate::snapshot::shard::Shard;
 
@@ -43,7 +43,7 @@ pub(super) enum Found {
 
 /// Looks for evictions, node by node.
 pub(super) struct Search<'p, 'a> {
-    plan: &'p Plan<'a>,
+    plan: &'p Filtering<'p, 'a>,
     runs: DryRuns<'p, 'a>,
     budgets: Budgets<'a>,
     priority: i32,
@@ -66,13 +66,12 @@ struct Order {
 }
 
 impl<'p, 'a> Search<'p, 'a> {
-    /// The counts of the request must be taken.
-    pub(super) fn new(plan: &'p Plan<'a>) -> Search<'p, 'a> {
+    pub(super) fn new(plan: &'p Filtering<'p, 'a>) -> Search<'p, 'a> {
         Search {
             plan,
             runs: DryRuns::new(plan),
-            budgets: Budgets::of(plan.prepared.snapshot()),
-            priority: plan.prepared.pod().priority(),
+            budgets: Budgets::of(plan.snapshot()),
+            priority: plan.pod().priority(),
         }
     }
 
@@ -138,7 +137,7 @@ impl<'p, 'a> Search<'p, 'a> {
     }
 
     fn shard(&self, row: NodeRow) -> &'a Shard {
-        &self.plan.prepared.snapshot().shards[row.shard()]
+        &self.plan.snapshot().shards[row.shard()]
     }
 
     fn is_lower(&self, placed: &PlacedPod) -> bool {

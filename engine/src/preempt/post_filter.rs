@@ -1,26 +1,26 @@
-//! PostFilter: its plugins in the policy's order, and what becomes of the nomination. Rules: S-PLG-5, S-PRE-1, S-PRE-17,
+//! PostFilter: its plugins in the policy's order, and what becomes of the nomination. Rules: S-PLG-5, S-PRE-1 to S-PRE-3, S-PRE-17,
 //! S-PRE-21, S-PRE-24, S-ERR-6 to S-ERR-8.
 
 use std::sync::Arc;
 use std::sync::atomic::AtomicU64;
 
-use super::All;
-use super::answer::Searched;
-use super::eligibility;
+use super::answer::{All, Searched, Wish};
 use super::outcome::{Nomination, PostFilter, PostFilterCode};
 use super::request::PreemptRequest;
 use super::resolvable::Resolvable;
-use super::search::{self, Stopped, Wish};
+use super::search::{self, Stopped};
 use crate::error::EngineError;
 use crate::model::PodKey;
-use crate::place::Plan;
 use crate::place::decision::Unschedulable;
+use crate::place::promised::promised_row;
+use crate::plan::Plan;
+use crate::plan::counted::Filtering;
 use crate::plugin::Plugin;
-use crate::snapshot::NodeRow;
+use crate::rows::NodeRow;
 
 /// An attempt that found no node.
 pub(super) struct Attempt<'p, 'a> {
-    pub(super) plan: &'p Plan<'a>,
+    pub(super) plan: &'p Filtering<'p, 'a>,
     pub(super) request: &'p PreemptRequest<'p>,
     pub(super) versions: &'p Arc<AtomicU64>,
     pub(super) wish: Wish,
@@ -34,7 +34,7 @@ impl Attempt<'_, '_> {
         let mut outcome = outcome(PostFilterCode::Unschedulable, Nomination::Unchanged);
         let mut texts: Vec<String> = Vec::new();
         let mut all = All::default();
-        for plugin in &self.plan.prepared.policy().spec().post_filter {
+        for plugin in &self.plan.policy().spec().post_filter {
             match plugin {
                 Plugin::DynamicResources if !self.has_claim_state(unschedulable) => {
                     let failed = outcome_of_error("not found".to_owned());
@@ -58,7 +58,7 @@ impl Attempt<'_, '_> {
 
     /// Whether PreFilter got as far as DynamicResources (S-ERR-7).
     fn has_claim_state(&self, unschedulable: &Unschedulable) -> bool {
-        let order = &self.plan.prepared.policy().spec().pre_filter;
+        let order = &self.plan.policy().spec().pre_filter;
         let place_of = |plugin| order.iter().position(|other| *other == plugin);
         let Some(own) = place_of(Plugin::DynamicResources) else { return false };
         let refusing = unschedulable.pre_filter.as_ref().and_then(|(plugin, ..)| place_of(*plugin));
@@ -71,7 +71,7 @@ impl Attempt<'_, '_> {
             Some(_) => Resolvable::none(self.plan),
             None => Resolvable::find(self.plan),
         };
-        if let Some(why) = eligibility::refusal(self.plan, &resolvable) {
+        if let Some(why) = ineligibility(self.plan, &resolvable) {
             let mut refused = outcome(PostFilterCode::Unschedulable, Nomination::Unchanged);
             refused.message = format!("preemption: {why}");
             return Ok((refused, All::default()));
@@ -106,12 +106,27 @@ impl Attempt<'_, '_> {
 
     /// Pods of lower priority that are nominated to the node (S-PRE-24).
     fn lower_nominations(&self, row: NodeRow) -> Vec<PodKey> {
-        let (snapshot, pod) = (self.plan.prepared.snapshot(), self.plan.prepared.pod());
+        let (snapshot, pod) = (self.plan.snapshot(), self.plan.pod());
         let Some(node) = snapshot.node(row) else { return Vec::new() };
         let nominated = snapshot.nominations.of_node(node.facts().symbol).iter();
         let lower = nominated.filter(|other| other.priority() < pod.priority());
         lower.map(|other| other.key().clone()).collect()
     }
+}
+
+/// Why the pod may not preempt, if it may not (S-PRE-2, S-PRE-3).
+fn ineligibility(plan: &Plan<'_>, resolvable: &Resolvable) -> Option<&'static str> {
+    let pod = plan.pod();
+    if !pod.facts().preemption.may_preempt {
+        return Some("not eligible due to preemptionPolicy=Never.");
+    }
+    // A nominated node that evicting pods cannot help any more does not bind the pod.
+    let row = promised_row(plan).filter(|row| resolvable.contains(*row))?;
+    let pods = plan.snapshot().shards[row.shard()].pods.of(row.row());
+    let is_leaving = pods.iter().any(|placed| {
+        placed.pod.priority() < pod.priority() && placed.pod.facts().preemption.is_preempted
+    });
+    is_leaving.then_some("not eligible due to a terminating pod on the nominated node.")
 }
 
 fn outcome(code: PostFilterCode, nomination: Nomination) -> PostFilter {

@@ -2,8 +2,9 @@
 
 use crate::dry_run::DryRuns;
 use crate::error::EngineError;
-use crate::place::{Evaluation, Plan, pre_filter_refusal};
-use crate::snapshot::row_set::RowSet;
+use crate::place::{Evaluation, pre_filter_refusal};
+use crate::plan::Plan;
+use crate::rows::RowSet;
 
 /// Pods to evict from a node.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -41,20 +42,18 @@ pub(crate) fn check(
 ) -> Result<Vec<ProposalOutcome>, EngineError> {
     plan.check_evaluated()?;
     let is_refused = pre_filter_refusal(plan)?.is_some();
-    plan.prepared.count(&mut evaluation.census);
-    let runs = DryRuns::new(plan);
-    let tried = proposals.iter().map(|proposal| {
-        let outcome = try_on_node(plan, &runs, proposal);
-        if is_refused && outcome == ProposalOutcome::Helps {
-            ProposalOutcome::NoHelp
-        } else {
-            outcome
-        }
-    });
-    let outcomes = tried.collect();
-    drop(runs);
-    plan.prepared.give_back(&mut evaluation.census);
-    Ok(outcomes)
+    plan.filtering(evaluation, |plan, _| {
+        let runs = DryRuns::new(plan);
+        let tried = proposals.iter().map(|proposal| {
+            let outcome = try_on_node(plan, &runs, proposal);
+            if is_refused && outcome == ProposalOutcome::Helps {
+                ProposalOutcome::NoHelp
+            } else {
+                outcome
+            }
+        });
+        Ok(tried.collect())
+    })
 }
 
 fn try_on_node(
@@ -62,7 +61,7 @@ fn try_on_node(
     runs: &DryRuns<'_, '_>,
     proposal: &Proposal<'_>,
 ) -> ProposalOutcome {
-    let snapshot = plan.prepared.snapshot();
+    let snapshot = plan.snapshot();
     let Some(row) = snapshot.row_named(proposal.node) else {
         return ProposalOutcome::UnknownNode;
     };
@@ -76,7 +75,7 @@ fn try_on_node(
         let Some(at) = pods.iter().position(|placed| placed.pod.uid() == *uid) else {
             return ProposalOutcome::UnknownVictim(i);
         };
-        if pods[at].pod.priority() >= plan.prepared.pod().priority() {
+        if pods[at].pod.priority() >= plan.pod().priority() {
             return ProposalOutcome::TooImportant(i);
         }
         victims.push(at);

@@ -1,7 +1,7 @@
 //! What is asked of `preempt`: plain data.
 
 use crate::model::Pod;
-use crate::place::request::TieBreak;
+use crate::plan::request::TieBreak;
 use crate::policy::Policy;
 
 /// One pod, decided under one policy, evicting others where nothing else helps.

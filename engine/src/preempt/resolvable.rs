@@ -1,10 +1,10 @@
 //! Resolvable: the nodes where evicting pods might help, those of status `Unschedulable`. Rule: S-PRE-5.
 
-use crate::place::Plan;
 use crate::place::promised::refusals_with_promised;
+use crate::plan::Plan;
+use crate::plan::counted::Filtering;
 use crate::plugin::StatusCode;
-use crate::snapshot::NodeRow;
-use crate::snapshot::row_set::RowSet;
+use crate::rows::{NodeRow, RowSet};
 use crate::snapshot::shard::Shard;
 
 /// Such rows of each shard, in the shards' order.
@@ -15,14 +15,14 @@ impl Resolvable {
     /// No node is feasible, and filters were run.
     ///
     /// Cost: as filtering once.
-    pub(super) fn find(plan: &Plan<'_>) -> Resolvable {
-        let shards = plan.prepared.snapshot().shards.iter();
+    pub(super) fn find(plan: &Filtering<'_, '_>) -> Resolvable {
+        let shards = plan.snapshot().shards.iter();
         Resolvable(shards.map(|shard| of_shard(plan, shard)).collect())
     }
 
     /// PreFilter refused the pod: every node has its status, which nothing resolves.
     pub(super) fn none(plan: &Plan<'_>) -> Resolvable {
-        Resolvable(vec![RowSet::EMPTY; plan.prepared.snapshot().shards.len()])
+        Resolvable(vec![RowSet::EMPTY; plan.snapshot().shards.len()])
     }
 
     pub(super) fn by_shard(&self) -> &[RowSet] {
@@ -43,7 +43,7 @@ impl Resolvable {
     }
 }
 
-fn of_shard(plan: &Plan<'_>, shard: &Shard) -> RowSet {
+fn of_shard(plan: &Filtering<'_, '_>, shard: &Shard) -> RowSet {
     let mut rows = plan.candidates(shard);
     let mut resolvable = RowSet::EMPTY;
     for (row, (_, refusal)) in refusals_with_promised(plan, shard, &rows) {
@@ -54,10 +54,10 @@ fn of_shard(plan: &Plan<'_>, shard: &Shard) -> RowSet {
     }
     for filter in plan.filters() {
         let before = rows;
-        (filter.run)(&plan.prepared, shard, &mut rows);
+        (filter.run)(plan, shard, &mut rows);
         let refused = before.without(&rows);
         if !refused.is_empty() {
-            resolvable.union(&filter.resolvable(&plan.prepared, shard, &refused));
+            resolvable.union(&filter.resolvable(plan, shard, &refused));
         }
     }
     resolvable

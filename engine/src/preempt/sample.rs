@@ -1,9 +1,9 @@
 //! Sample: which candidate nodes are looked at, and until when, where not all are. Rule: S-PRE-6.
 
 use crate::model::Node;
-use crate::place::Plan;
+use crate::plan::Plan;
 use crate::policy::DefaultPreemptionArgs;
-use crate::snapshot::NodeRow;
+use crate::rows::NodeRow;
 
 /// How many candidates are enough, of `n_nodes` nodes where evicting might help.
 pub(super) fn n_wanted(args: DefaultPreemptionArgs, n_nodes: usize) -> usize {
@@ -17,7 +17,7 @@ pub(super) fn order(
     rows: impl Iterator<Item = NodeRow>,
     seed: u64,
 ) -> Vec<NodeRow> {
-    let snapshot = plan.prepared.snapshot();
+    let snapshot = plan.snapshot();
     let hash = |row: NodeRow| snapshot.shards[row.shard()].nodes.name_hash[row.row()];
     let name = |row: NodeRow| snapshot.node(row).map(Node::name);
     let mut order: Vec<(u32, NodeRow)> = rows.map(|row| (hash(row), row)).collect();

@@ -4,49 +4,19 @@
 //! The answer does not depend on how many threads there are: nodes are tried each on its own, and their evictions compared in
 //! the nodes' order.
 
-use std::cmp::Ordering;
 use std::sync::Arc;
 use std::sync::atomic::AtomicU64;
 
 use rayon::prelude::*;
 
-use super::answer::{Answer, Searched};
-use super::elsewhere;
-use super::eviction::{Eviction, Found, Scratch, Search};
+use super::answer::{Answer, Searched, Wish};
+use super::eviction::{Found, Scratch, Search};
 use super::request::{PreemptRequest, VictimPlacement};
 use super::resolvable::Resolvable;
-use super::sample;
-use crate::place::Plan;
-use crate::snapshot::row_set::RowSet;
-use crate::snapshot::{NodeRow, ROWS};
-
-/// How much is to be told.
-#[derive(Copy, Clone, PartialEq, Eq, Debug)]
-pub(super) enum Wish {
-    Best,
-    All,
-}
-
-/// What was found on the nodes that were tried.
-#[derive(Default)]
-pub(super) struct Tried {
-    /// Those that are equal to the last, in the nodes' order; all, where that is wished for.
-    pub(super) evictions: Vec<Eviction>,
-    pub(super) n_candidates: u32,
-    /// Whether any of them violates no budget.
-    has_harmless: bool,
-    /// Evictions that were passed over because they violate a budget.
-    pub(super) refused: Vec<NodeRow>,
-    /// Nodes that need no eviction and yet are not feasible (S-PRE-15).
-    errors: Vec<NodeRow>,
-    pub(super) not_helped: Vec<(NodeRow, WhyNot)>,
-}
-
-#[derive(Copy, Clone, PartialEq, Eq)]
-pub(super) enum WhyNot {
-    NoVictims,
-    NoHelp,
-}
+use super::tried::{Tried, WhyNot};
+use super::{elsewhere, sample};
+use crate::plan::counted::Filtering;
+use crate::rows::{NodeRow, ROWS, RowSet};
 
 /// Why a search has no outcome.
 pub(super) enum Stopped {
@@ -60,7 +30,7 @@ const MANY: usize = 512;
 
 /// Looks for the best eviction.
 pub(super) fn search<'p>(
-    plan: &'p Plan<'_>,
+    plan: &'p Filtering<'p, '_>,
     request: &'p PreemptRequest<'p>,
     versions: &Arc<AtomicU64>,
     resolvable: &Resolvable,
@@ -97,37 +67,11 @@ pub(super) fn search<'p>(
 }
 
 struct Trial<'p, 'a> {
-    plan: &'p Plan<'a>,
+    plan: &'p Filtering<'p, 'a>,
     search: Search<'p, 'a>,
     keeps_all: bool,
     refuses_violations: bool,
     cancelled: &'p (dyn Fn() -> bool + Sync),
-}
-
-impl Tried {
-    /// Takes in one more eviction, in the nodes' order.
-    fn take(&mut self, eviction: Eviction, keeps_all: bool) {
-        self.n_candidates += 1;
-        if !keeps_all && let Some(best) = self.evictions.first() {
-            match eviction.rank.cmp(&best.rank) {
-                Ordering::Less => self.evictions.clear(),
-                Ordering::Equal => {}
-                Ordering::Greater => return,
-            }
-        }
-        self.evictions.push(eviction);
-    }
-
-    /// Takes in what was found on later nodes.
-    fn join(mut self, later: Tried, keeps_all: bool) -> Tried {
-        let n_candidates = self.n_candidates + later.n_candidates;
-        later.evictions.into_iter().for_each(|eviction| self.take(eviction, keeps_all));
-        self.n_candidates = n_candidates;
-        self.refused.extend(later.refused);
-        self.errors.extend(later.errors);
-        self.not_helped.extend(later.not_helped);
-        self
-    }
 }
 
 impl Trial<'_, '_> {
@@ -146,14 +90,14 @@ impl Trial<'_, '_> {
     /// Nodes from an offset on, until there are enough candidates (S-PRE-6).
     fn sample(&self, resolvable: &Resolvable, seed: u64) -> Tried {
         let order = sample::order(self.plan, resolvable.rows(), seed);
-        let args = self.plan.prepared.policy().spec().default_preemption;
+        let args = self.plan.policy().spec().default_preemption;
         let n_wanted = sample::n_wanted(args, order.len()) as u32;
         let (mut tried, mut scratch) = (Tried::default(), Scratch::default());
         for (i, row) in order.into_iter().enumerate() {
             if i % ROWS == 0 && (self.cancelled)() {
                 break;
             }
-            let shard = &self.plan.prepared.snapshot().shards[row.shard()];
+            let shard = &self.plan.snapshot().shards[row.shard()];
             let rows = self.search.runs().passing_whatever_pods(shard, row.of_shard(row.shard()));
             self.row(row, !rows.is_empty(), &mut scratch, &mut tried);
             if tried.has_harmless && tried.n_candidates >= n_wanted {
@@ -166,7 +110,7 @@ impl Trial<'_, '_> {
     fn shard(&self, index: usize, rows: &RowSet) -> Tried {
         let (mut tried, mut scratch) = (Tried::default(), Scratch::default());
         if !rows.is_empty() && !(self.cancelled)() {
-            let shard = &self.plan.prepared.snapshot().shards[index];
+            let shard = &self.plan.snapshot().shards[index];
             let passing = self.search.runs().passing_whatever_pods(shard, *rows);
             for row in rows.iter() {
                 let at = NodeRow::new(index, row);
@@ -178,7 +122,7 @@ impl Trial<'_, '_> {
 
     /// One node more.
     fn row(&self, row: NodeRow, passes: bool, scratch: &mut Scratch, tried: &mut Tried) {
-        let shard = &self.plan.prepared.snapshot().shards[row.shard()];
+        let shard = &self.plan.snapshot().shards[row.shard()];
         let bound = tried.evictions.first().map(|eviction| eviction.rank);
         let bound = bound.filter(|_| !self.keeps_all);
         let found = if passes {
@@ -204,7 +148,7 @@ impl Trial<'_, '_> {
     }
 
     fn error(&self, rows: &[NodeRow]) -> String {
-        let snapshot = self.plan.prepared.snapshot();
+        let snapshot = self.plan.snapshot();
         let names = rows.iter().filter_map(|row| Some(snapshot.node(*row)?.name()));
         let first = names.min().unwrap_or_default();
         format!("expected at least one victim pod on node \"{first}\"")

@@ -2,6 +2,7 @@
 
 pub(crate) mod binding;
 pub(crate) mod limits;
+mod lookup;
 mod matching;
 pub(crate) mod restrictions;
 pub(crate) mod zones;
@@ -10,7 +11,8 @@ use crate::model::Pod;
 use crate::model::volume::VolumeBindings;
 use crate::plugin::Plugin;
 use crate::policy::Policy;
-use crate::snapshot::{NodeRow, Snapshot};
+use crate::rows::NodeRow;
+use crate::snapshot::Snapshot;
 use binding::Binding;
 use limits::Limits;
 use restrictions::Restrictions;
@@ -67,10 +69,3 @@ impl<'a> PreparedVolumes<'a> {
         is_shared.then_some(found.storage_version)
     }
 }
-
-/// The API server's text for an object that does not exist.
-fn not_found(resource: &str, name: &str) -> String {
-    format!("{resource} \"{name}\" not found")
-}
-
-const CLAIMS: &str = "persistentvolumeclaim";

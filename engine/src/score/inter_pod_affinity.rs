@@ -5,8 +5,7 @@ use super::normalize::Normalize;
 use super::{ClusterScores, Raw, Score};
 use crate::plugin::Plugin;
 use crate::prepared::Prepared;
-use crate::snapshot::ROWS;
-use crate::snapshot::row_set::RowSet;
+use crate::rows::{ROWS, RowSet};
 
 pub(crate) const SCORE: Score = Score {
     plugin: Plugin::InterPodAffinity,

@@ -3,8 +3,7 @@
 use super::add_by_row;
 use super::utilization::{Utilization, input, is_exact, percent, utilizations, weighted_mean};
 use crate::prepared::Prepared;
-use crate::snapshot::ROWS;
-use crate::snapshot::row_set::RowSet;
+use crate::rows::{ROWS, RowSet};
 use crate::snapshot::shard::Shard;
 
 pub(super) fn add(

@@ -4,9 +4,8 @@ use super::normalize::Normalize;
 use super::{Raw, Score};
 use crate::plugin::Plugin;
 use crate::prepared::Prepared;
-use crate::snapshot::ROWS;
+use crate::rows::{ROWS, RowSet};
 use crate::snapshot::matching::matching_term;
-use crate::snapshot::row_set::RowSet;
 use crate::snapshot::shard::Shard;
 
 pub(crate) const SCORE: Score = Score {

@@ -9,8 +9,7 @@ use crate::kernel::BalanceInput;
 use crate::model::resources::Resource;
 use crate::plugin::Plugin;
 use crate::prepared::Prepared;
-use crate::snapshot::ROWS;
-use crate::snapshot::row_set::{FEW, RowSet};
+use crate::rows::{FEW, ROWS, RowSet};
 use crate::snapshot::shard::Shard;
 
 pub(crate) const SCORE: Score = Score {

@@ -5,8 +5,7 @@ use super::{Raw, Score, least_allocated, most_allocated, requested_to_capacity_r
 use crate::plugin::Plugin;
 use crate::policy::ScoringStrategy;
 use crate::prepared::Prepared;
-use crate::snapshot::ROWS;
-use crate::snapshot::row_set::RowSet;
+use crate::rows::{ROWS, RowSet};
 use crate::snapshot::shard::Shard;
 
 pub(crate) const SCORE: Score = Score {

@@ -8,9 +8,8 @@ use crate::census::demand::SoftConstraint;
 use crate::model::intern::Symbol;
 use crate::plugin::Plugin;
 use crate::prepared::Prepared;
-use crate::snapshot::ROWS;
+use crate::rows::{ROWS, RowSet};
 use crate::snapshot::matching::with_keys;
-use crate::snapshot::row_set::RowSet;
 use crate::snapshot::shard::Shard;
 
 pub(crate) const SCORE: Score = Score {

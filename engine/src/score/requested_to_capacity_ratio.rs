@@ -4,8 +4,7 @@ use super::add_by_row;
 use super::utilization::{percent, utilizations};
 use crate::policy::ShapePoint;
 use crate::prepared::Prepared;
-use crate::snapshot::ROWS;
-use crate::snapshot::row_set::RowSet;
+use crate::rows::{ROWS, RowSet};
 use crate::snapshot::shard::Shard;
 
 pub(super) fn add(

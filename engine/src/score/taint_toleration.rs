@@ -4,8 +4,7 @@ use super::normalize::Normalize;
 use super::{Raw, Score};
 use crate::plugin::Plugin;
 use crate::prepared::Prepared;
-use crate::snapshot::ROWS;
-use crate::snapshot::row_set::RowSet;
+use crate::rows::{ROWS, RowSet};
 use crate::snapshot::shard::Shard;
 
 pub(crate) const SCORE: Score = Score {

@@ -4,7 +4,7 @@ use crate::filter::node_resources_fit::{allocatable, requested};
 use crate::kernel::{AllocationInput, ResourceInput};
 use crate::model::resources::Resource;
 use crate::prepared::Prepared;
-use crate::snapshot::row_set::{FEW, RowSet};
+use crate::rows::{FEW, RowSet};
 use crate::snapshot::shard::Shard;
 
 /// One resource of one node, with the pod on it.

@@ -15,15 +15,16 @@ use crate::filter::ReasonCounts;
 use crate::kernel::Kernels;
 use crate::model::{Pod, PodKey};
 use crate::place::decision::Unschedulable;
-use crate::place::message;
-use crate::place::one_pass;
-use crate::place::request::{PlaceRequest, TieBreak};
 use crate::place::survey::NodeRefusal;
-use crate::place::{self, Evaluation, Plan};
+use crate::place::{self, Evaluation, message};
+use crate::plan::Plan;
+use crate::plan::request::{PlaceRequest, TieBreak};
 use crate::plugin::StatusCode;
 use crate::policy::Policy;
+use crate::rows::NodeRow;
+use crate::simulate::one_pass;
 use crate::simulate::refusals::{self, Pass};
-use crate::snapshot::{Generation, NodeRow, Snapshot};
+use crate::snapshot::{Generation, Snapshot};
 use candidates::Candidates;
 use similar::Similar;
 
@@ -208,8 +209,7 @@ impl<'a> Trial<'a> {
     }
 
     fn put(&mut self, place: &PlaceRequest<'a>, row: NodeRow, by_hint: bool) -> FitOutcome {
-        let bindings =
-            self.fork.ask(place, self.kernels, |plan, _| plan.prepared.volumes().bindings(row));
+        let bindings = self.fork.ask(place, self.kernels, |plan, _| plan.volumes().bindings(row));
         self.fork.put(place.pod, row, &bindings);
         let name = self.fork.node(row).map(|node| node.facts().name.clone());
         let node = name.unwrap_or_else(|| "".into());
@@ -230,27 +230,25 @@ fn refuse(
         let unschedulable = message::refused_by_pre_filter(candidates.len(), refusal);
         return Ok(FitRefusal { unschedulable, nodes: Vec::new(), skipped: false });
     }
-    if plan.prepared.demand().filters() {
-        plan.prepared.count(&mut evaluation.census);
-    }
-    let names = plan.prepared.names();
-    let (mut counts, mut told) = (ReasonCounts::default(), FxHashMap::default());
-    let wanted = candidates.first(max_refusals);
-    for (shard, rows) in plan.prepared.snapshot().shards.iter().zip(candidates.by_shard()) {
-        refusals::walk(plan, shard, *rows, Pass::Once, |refuser, refused| {
-            refuser.count(plan, shard, refused, &mut counts);
-            for row in refused.iter().filter(|row| wanted.contains(NodeRow::new(shard.index, *row)))
-            {
-                let refusal = refuser.refusal(plan, shard, row);
-                let refusal = refusals::told(names, refuser.plugin(), &refusal);
-                told.insert(NodeRow::new(shard.index, row), refusal);
-            }
-        });
-    }
-    let in_order = candidates.from(0).take(max_refusals);
-    let node = |row| Some(plan.prepared.snapshot().node(row)?.facts().name.clone());
-    let nodes = in_order.filter_map(|row| Some((node(row)?, told.remove(&row)?))).collect();
-    let unschedulable = message::tally(names, candidates.len(), &counts);
-    plan.prepared.give_back(&mut evaluation.census);
-    Ok(FitRefusal { unschedulable, nodes, skipped: false })
+    plan.filtering(evaluation, |plan, _| {
+        let names = plan.names();
+        let (mut counts, mut told) = (ReasonCounts::default(), FxHashMap::default());
+        let wanted = candidates.first(max_refusals);
+        for (shard, rows) in plan.snapshot().shards.iter().zip(candidates.by_shard()) {
+            refusals::walk(plan, shard, *rows, Pass::Once, |refuser, refused| {
+                refuser.count(plan, shard, refused, &mut counts);
+                let is_wanted = |row: &usize| wanted.contains(NodeRow::new(shard.index, *row));
+                for row in refused.iter().filter(is_wanted) {
+                    let refusal = refuser.refusal(plan, shard, row);
+                    let refusal = refusals::told(names, refuser.plugin(), &refusal);
+                    told.insert(NodeRow::new(shard.index, row), refusal);
+                }
+            });
+        }
+        let in_order = candidates.from(0).take(max_refusals);
+        let node = |row| Some(plan.snapshot().node(row)?.facts().name.clone());
+        let nodes = in_order.filter_map(|row| Some((node(row)?, told.remove(&row)?))).collect();
+        let unschedulable = message::tally(names, candidates.len(), &counts);
+        Ok(FitRefusal { unschedulable, nodes, skipped: false })
+    })
 }

@@ -5,9 +5,8 @@
 //! a division ([`share`]).
 
 mod account;
+pub(crate) mod outcome;
 mod share;
-
-use std::sync::Arc;
 
 use crate::cluster::Cluster;
 use crate::cluster::fork::Fork;
@@ -15,15 +14,18 @@ use crate::error::EngineError;
 use crate::kernel::Kernels;
 use crate::model::volume::VolumeBindings;
 use crate::model::{ModelError, Pod, PodKey};
-use crate::place::decision::{Outcome, Unschedulable};
-use crate::place::request::{PlaceRequest, TieBreak};
-use crate::place::survey::NodeRefusal;
-use crate::place::{self, Evaluation, Plan, message};
-use crate::plugin::{Plugin, StatusCode};
+use crate::place::decision::Outcome;
+use crate::place::{self, Evaluation, message};
+use crate::plan::counted::Filtering;
+use crate::plan::request::{PlaceRequest, TieBreak};
+use crate::plugin::StatusCode;
 use crate::policy::Policy;
+use crate::rows::{NodeRow, ROWS, RowSet};
+use crate::simulate::among::decide_among;
 use crate::simulate::fit::candidates;
-use crate::snapshot::row_set::RowSet;
-use crate::snapshot::{Generation, NodeRow, ROWS, Snapshot};
+use crate::snapshot::{Generation, Snapshot};
+use account::Standing;
+use outcome::{Headroom, HeadroomEnd};
 
 /// How many more of a pod fit.
 #[derive(Copy, Clone)]
@@ -41,87 +43,6 @@ pub struct HeadroomRequest<'a> {
     pub nodes: Option<&'a [String]>,
     /// Asked every few copies: once it answers true there is no answer but [`EngineError::Cancelled`].
     pub cancelled: &'a dyn Fn() -> bool,
-}
-
-/// How many fit, where, and why no more.
-#[derive(Clone, Debug, PartialEq)]
-pub struct Headroom {
-    /// The snapshot that it was worked out on.
-    pub generation: Generation,
-    /// Copies that fit.
-    pub n_fit: usize,
-    /// Why the next does not.
-    pub end: HeadroomEnd,
-    /// Nodes that may take copies, by name. Empty where no node was looked at: a copy is gated, or a PreFilter refuses it.
-    pub nodes: Vec<NodeHeadroom>,
-    /// Nodes that had room: that would have taken the first copy, or took any.
-    pub n_open: usize,
-    /// Each reason for which nodes that had room take no more, the one of most copies first, then of most nodes, then by its text.
-    pub stops: Vec<HeadroomStop>,
-    /// Each resource that a copy requests, native ones first, then `pods`, over the nodes that had room.
-    pub resources: Vec<ResourceHeadroom>,
-}
-
-/// Why there is no further copy.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub enum HeadroomEnd {
-    /// No node takes it. Where only some nodes may, the reasons count those alone.
-    Unschedulable(Unschedulable),
-    /// A PreEnqueue plugin holds every copy back (S-Q-5).
-    Gated {
-        /// The plugin.
-        plugin: Plugin,
-        /// Its reasons.
-        reasons: Vec<String>,
-    },
-    /// As many fit as were asked for, and no further one was tried.
-    LimitReached,
-}
-
-/// What one node takes.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct NodeHeadroom {
-    /// Node name.
-    pub node: Arc<str>,
-    /// Copies on it.
-    pub n_fit: usize,
-    /// Why it does not take the next one; `None` where it would.
-    pub refusal: Option<NodeRefusal>,
-    /// What is left of each resource in [`Headroom::resources`], in that order: cpu in milli-units, everything else in whole units;
-    /// less than 0 where more is taken than there is.
-    pub free: Vec<i64>,
-    /// Whether it would have taken the first copy, or took any.
-    pub is_open: bool,
-}
-
-/// A reason for which nodes that had room take no more.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct HeadroomStop {
-    /// Who gives it; `None` where a PreFilter result left the node out.
-    pub plugin: Option<Plugin>,
-    /// kube-scheduler's text.
-    pub reason: String,
-    /// Nodes that give it; one that gives several counts for each.
-    pub n_nodes: usize,
-    /// Copies that these took.
-    pub n_fit: usize,
-}
-
-/// A resource over the nodes that had room. Cpu in milli-units, everything else in whole units.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct ResourceHeadroom {
-    /// `cpu`, `memory`, …; `pods` for room in number.
-    pub name: Arc<str>,
-    /// What a copy asks for.
-    pub request: i64,
-    /// Left before the first copy; saturating, as the others.
-    pub free_before: i64,
-    /// Left after the last.
-    pub free_after: i64,
-    /// Nodes where that is too little for one more.
-    pub n_nodes_short: usize,
-    /// Copies that would fit if nothing but this resource counted.
-    pub n_fit_alone: u64,
 }
 
 /// Copies between two looks at whether the caller still waits.
@@ -229,11 +150,13 @@ impl Filling<'_> {
             }
             evaluation.filter(plan);
             let open = evaluation.feasible_among(plan, &among);
-            if open.len() > 1 {
+            if open.as_ref().is_some_and(|open| open.len() > 1) {
                 plan.check_scoring()?;
             }
-            let shares = share::shares(plan, open.by_shard(), limit);
-            Ok(Before::Open(open.by_shard().to_vec(), shares))
+            let none = || vec![RowSet::EMPTY; among.len()];
+            let open = open.map_or_else(none, |open| open.by_shard().to_vec());
+            let shares = share::shares(plan, &open, limit);
+            Ok(Before::Open(open, shares))
         })
     }
 
@@ -279,8 +202,8 @@ impl Filling<'_> {
         let request = PlaceRequest { pod: copy, policy, tie_break };
         let among = &self.among;
         let (chosen, bindings) = self.fork.ask(&request, self.kernels, |plan, evaluation| {
-            let chosen = place::decide_among(plan, evaluation, tie_break, among);
-            let bindings = |row| plan.prepared.volumes().bindings(row);
+            let chosen = decide_among(plan, evaluation, tie_break, among);
+            let bindings = |row| plan.volumes().bindings(row);
             let bindings = chosen.as_ref().ok().copied().flatten().map(bindings);
             (chosen, bindings)
         });
@@ -309,17 +232,12 @@ impl Filling<'_> {
     }
 
     /// Asks something of the next copy, with what filters want counted of other pods at hand.
-    fn ask<T>(&mut self, ask: impl FnOnce(&mut Plan<'_>, &mut Evaluation) -> T) -> T {
+    fn ask<T>(&mut self, ask: impl FnOnce(&mut Filtering<'_, '_>, &mut Evaluation) -> T) -> T {
         let HeadroomRequest { policy, tie_break, .. } = *self.request;
         let copy = self.copy();
         let request = PlaceRequest { pod: &copy, policy, tie_break };
         self.fork.ask(&request, self.kernels, |plan, evaluation| {
-            if plan.prepared.demand().filters() {
-                plan.prepared.count(&mut evaluation.census);
-            }
-            let answer = ask(plan, evaluation);
-            plan.prepared.give_back(&mut evaluation.census);
-            answer
+            plan.filtering(evaluation, |plan, evaluation| ask(plan, evaluation))
         })
     }
 
@@ -354,11 +272,4 @@ impl Filling<'_> {
         }
         Ok(())
     }
-}
-
-/// Which rows are asked, which had room at first, and how many copies each has now.
-struct Standing<'a> {
-    among: Vec<RowSet>,
-    open: &'a [RowSet],
-    copies: Vec<usize>,
 }

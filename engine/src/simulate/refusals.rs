@@ -3,11 +3,13 @@
 use crate::filter::reason::Reason;
 use crate::filter::{Filter, ReasonCounts, Refusal};
 use crate::model::intern::Interner;
+use crate::place::Evaluation;
 use crate::place::promised::refusals_with_promised;
 use crate::place::survey::NodeRefusal;
-use crate::place::{Evaluation, Plan};
+use crate::plan::Plan;
+use crate::plan::counted::Filtering;
 use crate::plugin::{Plugin, StatusCode};
-use crate::snapshot::row_set::RowSet;
+use crate::rows::RowSet;
 use crate::snapshot::shard::Shard;
 
 /// Which filters are asked how.
@@ -35,7 +37,7 @@ pub(crate) enum Refuser {
 ///
 /// No PreFilter refuses the pod as a whole, and what filters want counted is counted. Cost: each filter once over the shard.
 pub(crate) fn walk(
-    plan: &Plan<'_>,
+    plan: &Filtering<'_, '_>,
     shard: &Shard,
     mut rows: RowSet,
     pass: Pass,
@@ -68,7 +70,7 @@ pub(crate) fn walk(
             break;
         }
         let mut passing = rows;
-        (filter.run)(&plan.prepared, shard, &mut passing);
+        (filter.run)(plan, shard, &mut passing);
         refuse(&mut rows, Refuser::Filter(filter), passing);
     }
     rows
@@ -80,20 +82,18 @@ pub(crate) fn count(
     evaluation: &mut Evaluation,
     among: &[RowSet],
 ) -> (Vec<(String, u32)>, u32) {
-    if plan.prepared.demand().filters() {
-        plan.prepared.count(&mut evaluation.census);
-    }
-    let (mut counts, mut n_open) = (ReasonCounts::default(), 0);
-    for (shard, rows) in plan.prepared.snapshot().shards.iter().zip(among) {
-        let open = walk(plan, shard, *rows, Pass::Once, |refuser, refused| {
-            refuser.count(plan, shard, refused, &mut counts);
-        });
-        n_open += open.len();
-    }
-    let names = plan.prepared.names();
-    let counts = counts.iter().map(|(reason, n)| (reason.text(names).into_owned(), n)).collect();
-    plan.prepared.give_back(&mut evaluation.census);
-    (counts, n_open)
+    plan.filtering(evaluation, |plan, _| {
+        let (mut counts, mut n_open) = (ReasonCounts::default(), 0);
+        for (shard, rows) in plan.snapshot().shards.iter().zip(among) {
+            let open = walk(plan, shard, *rows, Pass::Once, |refuser, refused| {
+                refuser.count(plan, shard, refused, &mut counts);
+            });
+            n_open += open.len();
+        }
+        let names = plan.names();
+        let texts = counts.iter().map(|(reason, n)| (reason.text(names).into_owned(), n));
+        (texts.collect(), n_open)
+    })
 }
 
 impl Refuser {
@@ -113,7 +113,7 @@ impl Refuser {
             Refuser::Narrowing => Refusal::of(Reason::PreFilterNodeAffinity),
             Refuser::Cordon => Refusal::of(Reason::NodeUnschedulable),
             Refuser::Nominated(_, refusal) => refusal.clone(),
-            Refuser::Filter(filter) => filter.refusal(&plan.prepared, shard, row),
+            Refuser::Filter(filter) => filter.refusal(plan, shard, row),
         }
     }
 
@@ -131,7 +131,7 @@ impl Refuser {
             Refuser::Nominated(_, refusal) => {
                 refusal.reasons.iter().for_each(|reason| counts.add(*reason, rows.len()));
             }
-            Refuser::Filter(filter) => filter.count(&plan.prepared, shard, rows, counts),
+            Refuser::Filter(filter) => filter.count(plan, shard, rows, counts),
         }
     }
 }

@@ -1,7 +1,6 @@
 //! Rows: a set of rows of a snapshot.
 
-use crate::snapshot::NodeRow;
-use crate::snapshot::row_set::RowSet;
+use crate::rows::{NodeRow, RowSet};
 
 /// A set of rows, by shard; a shard that is not there has none.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]

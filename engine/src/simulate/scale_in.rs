@@ -5,24 +5,21 @@
 //! lie within zones.
 
 mod level;
+pub(crate) mod outcome;
 mod preference;
-mod replica;
+pub(crate) mod replica;
 mod wording;
-
-use std::sync::Arc;
-
-use berth_proto::meta_v1;
 
 use crate::cluster::Cluster;
 use crate::error::EngineError;
+use crate::model::ModelError;
 use crate::model::drainability::OwnerKind;
-use crate::model::{ModelError, PodKey};
 use crate::simulate::drain::budget::{Budgets, Covering};
-use crate::simulate::drain::outcome::BudgetUse;
-use crate::snapshot::{Generation, Snapshot};
+use crate::snapshot::Snapshot;
 use level::Level;
+use outcome::{ScaleIn, ScaleInPod};
 use preference::{Choice, Choosing};
-use replica::Replica;
+use replica::{Replica, Replicas};
 
 /// Which replicas to remove.
 #[derive(Copy, Clone)]
@@ -35,97 +32,6 @@ pub struct ScaleInRequest<'a> {
     pub topology_keys: &'a [String],
     /// Asked before each choice: once it answers true there is no answer but [`EngineError::Cancelled`].
     pub cancelled: &'a dyn Fn() -> bool,
-}
-
-/// The pods of a workload. Only those on nodes count.
-#[derive(Copy, Clone, Debug)]
-pub enum Replicas<'a> {
-    /// Those of a namespace that a selector matches.
-    Selected {
-        /// The namespace.
-        namespace: &'a str,
-        /// With at least one requirement.
-        selector: &'a meta_v1::LabelSelector,
-    },
-    /// These, each once and of one namespace.
-    Listed(&'a [PodKey]),
-}
-
-/// Which replicas go.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct ScaleIn {
-    /// The snapshot that it was worked out on.
-    pub generation: Generation,
-    /// In the order in which they are to go.
-    pub pods: Vec<ScaleInPod>,
-    /// Replicas before, without those that are being deleted.
-    pub n_replicas: usize,
-    /// Those that are.
-    pub n_terminating: usize,
-    /// For each constraint, in the order in which it counts.
-    pub spread: Vec<ScaleInSpread>,
-    /// Nodes on which the chosen pods were the last, DaemonSets', mirror and terminating pods apart; by name.
-    pub emptied_nodes: Vec<Arc<str>>,
-    /// What the chosen pods take of disruption budgets, by namespace and name.
-    pub budgets: Vec<BudgetUse>,
-}
-
-/// A pod that is to go.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct ScaleInPod {
-    /// The pod.
-    pub pod: PodKey,
-    /// Its uid.
-    pub uid: Arc<str>,
-    /// Its node.
-    pub node: Arc<str>,
-    /// The first line of the order that put it before any of the others that were left.
-    pub reason: ScaleInReason,
-    /// The same for people.
-    pub message: String,
-    /// Value of the annotation `controller.kubernetes.io/pod-deletion-cost` with which its controller chooses these pods in this
-    /// order among equally ready ones; `None` where no controller reads it.
-    pub deletion_cost: Option<i32>,
-}
-
-/// The first line of the order that put a pod before any of the others.
-#[derive(Copy, Clone, Debug, PartialEq, Eq)]
-pub enum ScaleInReason {
-    /// It has not started, or is not ready.
-    NotReady,
-    /// Hard constraints are violated by less.
-    Violation,
-    /// Its domain has more of them.
-    Spread,
-    /// Its node is cordoned or being removed.
-    LeavingNode,
-    /// Its node has fewer other pods.
-    EmptierNode,
-    /// No disruption budget is exceeded.
-    Budget,
-    /// It started later.
-    Younger,
-    /// Nothing but its name.
-    Name,
-}
-
-/// How evenly the pods that a constraint counts are spread, before and after (S-PTS-6).
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct ScaleInSpread {
-    /// The label whose values are the domains.
-    pub topology_key: Arc<str>,
-    /// 0 where none is demanded.
-    pub max_skew: i32,
-    /// `DoNotSchedule`.
-    pub is_hard: bool,
-    /// The largest number in a domain less the smallest.
-    pub skew_before: i64,
-    /// The same afterwards.
-    pub skew_after: i64,
-    /// Domains that count.
-    pub n_domains: usize,
-    /// Those whose number changes, by name: how many pods before and after.
-    pub domains: Vec<(Arc<str>, i64, i64)>,
 }
 
 impl Cluster {

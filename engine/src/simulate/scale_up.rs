@@ -21,7 +21,7 @@ use super::scene::Scene;
 use crate::cluster::Cluster;
 use crate::error::EngineError;
 use crate::model::{ModelError, Pod};
-use crate::place::one_pass::Misfit;
+use crate::simulate::one_pass::Misfit;
 use equivalence::Classes;
 use options::Options;
 pub use outcome::{

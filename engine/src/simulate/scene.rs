@@ -10,13 +10,18 @@ use crate::kernel::Kernels;
 use crate::model::intern::Symbol;
 use crate::model::volume::VolumeBindings;
 use crate::model::{Node, Pod, PodKey};
-use crate::place::one_pass::{self, Misfit};
-use crate::place::request::{PlaceRequest, TieBreak};
-use crate::place::{self, Evaluation, Plan, skew};
+use crate::place::Evaluation;
+use crate::plan::Plan;
+use crate::plan::counted::Scoring;
+use crate::plan::request::{PlaceRequest, TieBreak};
 use crate::policy::Policy;
-use crate::simulate::refusals;
+use crate::rows::NodeRow;
+use crate::simulate::among::decide_among;
+use crate::simulate::one_pass::Misfit;
 use crate::simulate::rows::Rows;
-use crate::snapshot::{NodeRow, Snapshot};
+use crate::simulate::{one_pass, refusals};
+use crate::snapshot::Snapshot;
+use crate::snapshot::matching::with_keys;
 
 /// A private copy of a snapshot; costs a few pointers until it is changed.
 #[derive(Debug)]
@@ -70,7 +75,7 @@ impl<'a> Scene<'a> {
     /// on the scene.
     pub(crate) fn put(&mut self, pod: &Pod, row: NodeRow) {
         let bindings = match pod.volumes() {
-            Some(_) => self.ask_of_row(pod, |plan, _| plan.prepared.volumes().bindings(row)),
+            Some(_) => self.ask_of_row(pod, |plan, _| plan.volumes().bindings(row)),
             None => VolumeBindings::default(),
         };
         self.fork.put(pod, row, &bindings);
@@ -133,7 +138,7 @@ impl<'a> Scene<'a> {
 
     /// How unevenly the pods of its kind lie, by the topology key of each of its spread constraints, or of the policy's defaults.
     pub(crate) fn skews(&mut self, pod: &Pod) -> Vec<(Symbol, i64)> {
-        self.ask(pod, skew::skews)
+        self.ask(pod, skews)
     }
 
     /// The node that a placement would choose: filters with nominated pods, scores and tie-break, of all nodes or of some.
@@ -150,7 +155,7 @@ impl<'a> Scene<'a> {
             Rows::from(shards.iter().map(|shard| shard.nodes.rows).collect::<Vec<_>>())
         });
         let rows = among.or(all.as_ref()).map_or(&[][..], Rows::by_shard);
-        self.ask(pod, |plan, evaluation| place::decide_among(plan, evaluation, tie_break, rows))
+        self.ask(pod, |plan, evaluation| decide_among(plan, evaluation, tie_break, rows))
     }
 
     fn ask<T>(&mut self, pod: &Pod, ask: impl FnOnce(&mut Plan<'_>, &mut Evaluation) -> T) -> T {
@@ -169,6 +174,43 @@ impl<'a> Scene<'a> {
 /// A decision is told its tie-break by itself.
 fn request<'p>(pod: &'p Pod, policy: &'p Policy) -> PlaceRequest<'p> {
     PlaceRequest { pod, policy, tie_break: TieBreak::Lexicographic }
+}
+
+/// How unevenly the pods of a pod's kind lie over topology domains, as its spread constraints count them, or the policy's defaults
+/// where it has none: for each constraint, hard ones first, its topology key and the largest number of pods in a domain less the
+/// smallest. Rules: S-PTS-4 to S-PTS-6, S-PTS-12, S-TS-6.
+fn skews(plan: &mut Plan<'_>, evaluation: &mut Evaluation) -> Vec<(Symbol, i64)> {
+    let demand = plan.demand();
+    if demand.hard.is_empty() && demand.soft.list.is_empty() {
+        return Vec::new();
+    }
+    plan.scoring(evaluation, |plan, _| {
+        let demand = plan.demand();
+        let by_domain = |sum: usize| {
+            let sum = plan.census().sum(sum);
+            (sum.key(), sum.skew())
+        };
+        let hard = demand.hard.iter().map(|constraint| by_domain(constraint.sum));
+        let soft = demand.soft.list.iter().map(|constraint| match constraint.sum {
+            Some(sum) => by_domain(sum),
+            None => (constraint.key, by_node(plan, constraint.subject, constraint.key)),
+        });
+        hard.chain(soft).collect()
+    })
+}
+
+/// The skew over the nodes that carry a key.
+fn by_node(plan: &Scoring<'_, '_>, subject: usize, key: Symbol) -> i64 {
+    let mut extent: Option<(i32, i32)> = None;
+    for shard in &plan.snapshot().shards {
+        let counts = plan.census().on_shard(subject, shard);
+        let rows = with_keys(&shard.nodes, [key].iter());
+        for count in rows.iter().filter_map(|row| counts.get(row)) {
+            let (low, high) = extent.unwrap_or((*count, *count));
+            extent = Some((low.min(*count), high.max(*count)));
+        }
+    }
+    extent.map_or(0, |(low, high)| i64::from(high - low))
 }
 
 #[cfg(test)]

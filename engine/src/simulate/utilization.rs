@@ -2,7 +2,8 @@
 
 use crate::model::Pod;
 use crate::model::resources::{Resource, Resources};
-use crate::snapshot::{NodeRow, Snapshot};
+use crate::rows::NodeRow;
+use crate::snapshot::Snapshot;
 
 /// What a pod is to the utilisation of its node.
 #[derive(Copy, Clone, PartialEq, Eq, Debug)]

@@ -6,17 +6,18 @@ use std::sync::atomic::{AtomicU64, Ordering};
 
 use imbl::OrdSet;
 
+use super::Snapshot;
 use super::node_table::ImageState;
 use super::pod_table::PlacedPod;
 use super::shard::Shard;
 use super::storage::Assumption;
-use super::{NodeRow, ROWS, Snapshot};
 use crate::model::intern::Symbol;
 use crate::model::object::ObjectFacts;
 use crate::model::pod_affinity::Term;
 use crate::model::shape::ShapeFacts;
 use crate::model::volume::VolumeBindings;
 use crate::model::{Node, Object, ObjectKey, Pod, PodKey};
+use crate::rows::{NodeRow, ROWS};
 
 /// The state that deltas and placements change, row by row.
 #[derive(Clone, Debug)]

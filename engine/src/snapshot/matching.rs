@@ -2,12 +2,12 @@
 //! W-SEL-3.
 
 use super::node_table::{LabelKey, NodeTable};
-use super::row_set::RowSet;
 use crate::model::intern::{Interner, Symbol};
 use crate::model::selector::{
     FieldRequirement, NodeSelector, Requirement, Rule, Term, parse_bound,
 };
 use crate::model::taint::Tolerations;
+use crate::rows::RowSet;
 
 /// The rows whose node carries all of these keys.
 pub(crate) fn with_keys<'a>(nodes: &NodeTable, keys: impl Iterator<Item = &'a Symbol>) -> RowSet {

@@ -3,15 +3,13 @@
 use rustc_hash::FxHashMap;
 use smallvec::SmallVec;
 
-use super::column::Column;
-use super::row_set::RowSet;
 use super::topology::DomainId;
-use super::{ROWS, scalar_column};
-use crate::kernel::EXACT_LIMIT;
+use crate::kernel::{EXACT_LIMIT, NativeColumns};
 use crate::model::Node;
 use crate::model::feature::FEATURES;
 use crate::model::intern::Symbol;
 use crate::model::taint::{Effect, Taint};
+use crate::rows::{Column, ROWS, RowSet, column_of};
 
 /// Columns and bitmaps over the node objects of one shard. Every bitmap holds rows of `rows` only.
 #[derive(Clone, Debug)]
@@ -136,7 +134,7 @@ impl NodeTable {
             self.allocatable.inverse_memory[row] = 1.0 / facts.allocatable.memory as f64;
         }
         for (name, amount) in &facts.allocatable.scalars {
-            scalar_column(&mut self.allocatable.scalars, *name)[row] = *amount;
+            column_of(&mut self.allocatable.scalars, *name)[row] = *amount;
         }
         self.nodes[row] = Some(node);
     }
@@ -274,6 +272,17 @@ impl Allocatable {
     /// The column of a scalar, `None` when no node of the shard has any.
     pub(crate) fn scalar(&self, name: Symbol) -> Option<&Column<i64>> {
         self.scalars.iter().find(|(symbol, _)| *symbol == name).map(|(_, column)| &**column)
+    }
+
+    /// The columns of the resources that every node has.
+    #[inline]
+    pub(crate) fn native(&self) -> NativeColumns<'_> {
+        NativeColumns {
+            milli_cpu: &self.milli_cpu.0,
+            memory: &self.memory.0,
+            ephemeral_storage: &self.ephemeral_storage.0,
+            pods: &self.pods.0,
+        }
     }
 }
 

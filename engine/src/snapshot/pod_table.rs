@@ -6,10 +6,10 @@ use std::sync::{Arc, OnceLock};
 use rustc_hash::FxBuildHasher;
 use smallvec::SmallVec;
 
-use super::ROWS;
 use crate::model::population::PopulationId;
 use crate::model::shape::{Footprint, Shape};
 use crate::model::{Pod, PodKey};
+use crate::rows::ROWS;
 
 const BLOCK: usize = 16;
 

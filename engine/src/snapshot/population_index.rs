@@ -4,10 +4,10 @@ use std::sync::Arc;
 
 use imbl::OrdMap;
 
-use super::NodeRow;
 use super::postings::Postings;
 use crate::model::intern::Symbol;
 use crate::model::population::{Population, PopulationId};
+use crate::rows::NodeRow;
 
 /// Populations of the pods on nodes. A copy costs a few pointers.
 #[derive(Clone, Debug, Default)]

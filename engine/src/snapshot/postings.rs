@@ -2,7 +2,7 @@
 
 use imbl::OrdMap;
 
-use super::NodeRow;
+use crate::rows::NodeRow;
 
 /// Counts by thing and row. A copy costs a few pointers.
 #[derive(Clone, Debug)]

@@ -10,7 +10,7 @@ use crate::kernel::balance_of;
 use crate::model::Node;
 use crate::model::Pod;
 
-/// [`super::ROWS`] rows. Equal versions mean equal content, across snapshots and forks.
+/// [`ROWS`](crate::rows::ROWS) rows. Equal versions mean equal content, across snapshots and forks.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Shard {
     /// Position in the snapshot.

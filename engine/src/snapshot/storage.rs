@@ -3,6 +3,7 @@
 
 mod anchored;
 mod assumed;
+mod assuming;
 mod attachments;
 mod claims;
 mod disks;
@@ -13,15 +14,16 @@ use std::sync::Arc;
 
 use imbl::{OrdMap, OrdSet};
 
-use super::NodeRow;
 use crate::model::Pod;
 use crate::model::intern::Symbol;
+use crate::model::key::{ClaimKey, VolumeId};
 use crate::model::storage::StorageObject;
 use crate::model::storage::csi_node::CsiNode;
 use crate::model::storage::csi_storage_capacity::CsiStorageCapacity;
 use crate::model::storage::persistent_volume_claim::PersistentVolumeClaim;
 use crate::model::storage::storage_class::StorageClass;
-use crate::model::volume::{ClaimKey, PodClaim, VolumeId};
+use crate::model::volume::PodClaim;
+use crate::rows::NodeRow;
 use anchored::Anchored;
 pub(crate) use assumed::Assumption;
 use assumed::Assumptions;

@@ -4,11 +4,11 @@ use std::sync::Arc;
 
 use imbl::OrdMap;
 
-use super::NodeRow;
 use super::postings::Postings;
 use crate::model::intern::Symbol;
 use crate::model::label::Labels;
 use crate::model::pod_affinity::{Term, TermId};
+use crate::rows::NodeRow;
 
 /// Terms owned by the pods on nodes. A copy costs a few pointers.
 #[derive(Clone, Debug, Default)]

@@ -2,13 +2,12 @@
 
 use smallvec::SmallVec;
 
-use super::column::Column;
-use super::row_set::RowSet;
-use super::scalar_column;
+use crate::kernel::NativeColumns;
 use crate::model::intern::Symbol;
 use crate::model::port::HostPort;
 use crate::model::resources::MAX_SUM;
 use crate::model::shape::Footprint;
+use crate::rows::{Column, RowSet, column_of};
 
 /// Sums in the units of [`crate::model::resources::Resources`] (S-CCH-8). Rows without a node are all 0.
 #[derive(Clone, Debug, Default)]
@@ -96,6 +95,17 @@ impl UsageTable {
         self.scalars.iter().find(|(symbol, _)| *symbol == name).map(|(_, column)| &**column)
     }
 
+    /// The columns of the resources that every node has.
+    #[inline]
+    pub(crate) fn native(&self) -> NativeColumns<'_> {
+        NativeColumns {
+            milli_cpu: &self.milli_cpu.0,
+            memory: &self.memory.0,
+            ephemeral_storage: &self.ephemeral_storage.0,
+            pods: &self.pods.0,
+        }
+    }
+
     /// Sums would wrap rather than saturate, so that subtracting restores them exactly; whoever adds a pod asks
     /// [`UsageTable::has_range_for`] first.
     fn accumulate(&mut self, row: usize, footprint: &Footprint, sign: i64) {
@@ -110,7 +120,7 @@ impl UsageTable {
         add(&mut self.pods[row], 1);
         for (name, amount) in &requested.scalars {
             if *amount != 0 {
-                add(&mut scalar_column(&mut self.scalars, *name)[row], *amount);
+                add(&mut column_of(&mut self.scalars, *name)[row], *amount);
             }
         }
     }

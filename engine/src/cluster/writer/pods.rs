@@ -2,11 +2,12 @@
 
 use std::sync::Arc;
 
-use super::super::known::{Known, PodPlace};
+use super::super::known::{Known, PodPlace, is_confirmed, is_same};
 use super::{KnownNode, Writer, check_range, is_older};
 use crate::model::volume::VolumeBindings;
 use crate::model::{ModelError, Pod, PodKey};
-use crate::snapshot::{NodeRow, Snapshot};
+use crate::rows::NodeRow;
+use crate::snapshot::Snapshot;
 
 /// What a feed's word on a pod comes to.
 enum News {
@@ -240,24 +241,4 @@ impl News {
             _ => News::Change,
         }
     }
-}
-
-/// Whether a pod tells nothing new, so that it may be told any number of times.
-pub(super) fn is_same(pod: &Pod, known: &Known<'_>) -> bool {
-    let (new, old) = (pod.facts(), known.pod.facts());
-    !known.is_assumed
-        && new.uid == old.uid
-        && new.node_name == old.node_name
-        && Arc::ptr_eq(&new.shape, &old.shape)
-        && Arc::ptr_eq(&new.population, &old.population)
-        && new.volumes == old.volumes
-        && new.resized == old.resized
-        && new.preemption == old.preemption
-        && Arc::ptr_eq(&new.drainability, &old.drainability)
-        && new.times == old.times
-}
-
-/// Whether a pod is told to be where it is known to be: it keeps what was decided of its claims.
-pub(super) fn is_confirmed(pod: &Pod, known: &Known<'_>) -> bool {
-    pod.uid() == known.pod.uid() && pod.node_name() == known.pod.node_name()
 }

@@ -4,7 +4,8 @@ use berth_proto::berth_v1::{MarkPodNotReadyOnNodeRequest, MarkPodNotReadyOnNodeR
 use berth_proto::core_v1::Pod;
 
 use super::recorded::Recorded;
-use super::set::{ConditionSet, OwnedType};
+use super::set::ConditionSet;
+use crate::lifecycle::condition::owned::OwnedType;
 use crate::lifecycle::reading::{self, Seconds};
 use crate::lifecycle::vocabulary::ConditionStatus;
 use crate::model::ModelError;

@@ -2,10 +2,8 @@
 
 use berth_proto::core_v1::PodSpec;
 
-use super::POD_COMPLETED;
 use super::recorded::{Recorded, is_true};
-use super::set::Finding;
-use super::text::Text;
+use crate::lifecycle::condition::finding::{Finding, POD_COMPLETED, Text};
 use crate::lifecycle::container_state::{Member, Observed, Roster};
 use crate::lifecycle::vocabulary::{ContainerKind, PodPhase};
 use crate::model::ModelError;

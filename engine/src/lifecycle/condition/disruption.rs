@@ -8,9 +8,9 @@ use berth_proto::berth_v1::{
 };
 use berth_proto::core_v1::{Pod, PodCondition};
 
-use super::recorded::{self, Recorded, is_true};
-use super::set::Finding;
-use super::text::Text;
+use super::recorded::{Recorded, is_true};
+use super::stated;
+use crate::lifecycle::condition::finding::{Finding, Text};
 use crate::lifecycle::reading::{self, Seconds};
 use crate::lifecycle::word::words;
 use crate::model::ModelError;
@@ -73,7 +73,7 @@ pub fn mark_disruption(
     let recorded = Recorded::read(pod).map_err(|error| error.under("pod"))?;
     let mut conditions = recorded.to_wire();
     let finding = Finding { reason: cause.reason(), ..Finding::plain(true) };
-    recorded::put(&mut conditions, pod, DISRUPTION_TARGET, finding, now);
+    stated::put(&mut conditions, pod, DISRUPTION_TARGET, finding, now);
     let with_terminal_phase = cause.is_published_with_terminal_phase();
     Ok(MarkDisruptionResponse { conditions, with_terminal_phase })
 }
@@ -104,7 +104,7 @@ pub(crate) fn drop_stale_mark(
 ) {
     if disruption_stale_at(pod, now).is_some_and(|at| at <= now) {
         let reset = Finding::not("", Text::None);
-        recorded::put(conditions, pod, DISRUPTION_TARGET, reset, now);
+        stated::put(conditions, pod, DISRUPTION_TARGET, reset, now);
     }
 }
 

@@ -4,10 +4,9 @@ use std::collections::BTreeMap;
 
 use berth_proto::core_v1::{Pod, PodCondition};
 
-use super::set::{Finding, OwnedType, since};
-use super::text;
+use crate::lifecycle::condition::owned::OwnedType;
 use crate::lifecycle::container_state::ByName;
-use crate::lifecycle::reading::{self, Seconds};
+use crate::lifecycle::reading;
 use crate::lifecycle::vocabulary::ConditionStatus;
 use crate::model::ModelError;
 
@@ -78,40 +77,6 @@ pub(crate) fn recorded<'a>(
 ) -> Result<Option<(&'a PodCondition, ConditionStatus)>, ModelError> {
     let found = Recorded::read(pod)?.find(r#type);
     found.map(|condition| Ok((condition, status(condition)?))).transpose()
-}
-
-/// A condition of a pod, without a message, in place of the one that is recorded. Its time is `now` if the type is new or its
-/// status changes, else the recorded one (L-COND-2); it says from which generation of the pod it is (L-COND-1).
-pub(crate) fn stated(
-    pod: &Pod,
-    r#type: &str,
-    recorded: Option<&PodCondition>,
-    (status, reason): (ConditionStatus, &str),
-    now: Seconds,
-) -> PodCondition {
-    PodCondition {
-        r#type: r#type.to_owned(),
-        status: status.word().to_owned(),
-        last_probe_time: None,
-        last_transition_time: since(recorded, status, Some(now)).map(reading::time),
-        reason: reason.to_owned(),
-        message: String::new(),
-        observed_generation: reading::meta(pod).generation,
-    }
-}
-
-/// Puts a condition among those of a pod.
-pub(super) fn put(
-    conditions: &mut BTreeMap<String, PodCondition>,
-    pod: &Pod,
-    r#type: &str,
-    finding: Finding,
-    now: Seconds,
-) {
-    let found = (finding.status, finding.reason);
-    let stated = stated(pod, r#type, conditions.get(r#type), found, now);
-    let condition = PodCondition { message: text::write(finding.text, pod), ..stated };
-    conditions.insert(r#type.to_owned(), condition);
 }
 
 /// Whether a condition holds; Unknown is not True (L-COND-10).

@@ -7,8 +7,10 @@ use berth_proto::core_v1::{Pod, PodCondition};
 
 use super::has_restart_all_rule;
 use super::recorded::Recorded;
-use super::set::{Finding, OwnedType, since};
-use super::text::{self, Text};
+use super::text::{self};
+use crate::lifecycle::condition::finding::{Finding, Text};
+use crate::lifecycle::condition::owned::OwnedType;
+use crate::lifecycle::condition::stated::since;
 use crate::lifecycle::container_state::{ByName, Names};
 use crate::lifecycle::reading;
 use crate::lifecycle::restart::{Exit, exit_code, restarts_all};

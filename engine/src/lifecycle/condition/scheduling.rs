@@ -2,9 +2,10 @@
 
 use berth_proto::berth_v1::{SetSchedulingConditionRequest, SetSchedulingConditionResponse};
 
-use super::recorded::{self, Recorded};
-use super::set::{Finding, OwnedType};
-use super::text::Text;
+use super::recorded::Recorded;
+use super::stated;
+use crate::lifecycle::condition::finding::{Finding, Text};
+use crate::lifecycle::condition::owned::OwnedType;
 use crate::lifecycle::gate::SCHEDULING_GATED;
 use crate::lifecycle::reading;
 use crate::lifecycle::word::words;
@@ -62,7 +63,7 @@ pub fn set_scheduling_condition(
     let mut conditions = recorded.to_wire();
     let r#type = OwnedType::PodScheduled.word();
     match finding {
-        Some(finding) => recorded::put(&mut conditions, pod, r#type, finding, now),
+        Some(finding) => stated::put(&mut conditions, pod, r#type, finding, now),
         None => {
             conditions.remove(r#type);
         }

@@ -4,92 +4,14 @@ use std::collections::BTreeMap;
 
 use berth_proto::core_v1::{Pod, PodCondition};
 
+use super::finding::Finding;
+use super::owned::OwnedType;
 use super::recorded::Recorded;
-use super::text::{self, Text};
-use super::{POD_COMPLETED, POD_FAILED};
+use super::stated::since;
+use super::text::{self};
+use crate::lifecycle::condition::finding::Text;
 use crate::lifecycle::reading::{self, Seconds};
-use crate::lifecycle::vocabulary::{ConditionStatus, PodPhase};
-use crate::lifecycle::word::words;
-
-words! {
-    /// The types of conditions that are derived (L-COND-15), in the order in which they are listed.
-    enum OwnedType {
-        /// Its sandbox is up, with its network (L-COND-6).
-        PodReadyToStartContainers = "PodReadyToStartContainers",
-        /// Its init containers have done their part (L-COND-7).
-        Initialized = "Initialized",
-        /// It may be sent requests (L-COND-9).
-        Ready = "Ready",
-        /// All its containers may be (L-COND-8).
-        ContainersReady = "ContainersReady",
-        /// It has a node (L-COND-4).
-        PodScheduled = "PodScheduled",
-        /// All its containers are being restarted in place (L-COND-18).
-        AllContainersRestarting = "AllContainersRestarting",
-        /// A resize waits.
-        PodResizePending = "PodResizePending",
-        /// A resize is under way.
-        PodResizeInProgress = "PodResizeInProgress",
-    }
-}
-
-impl OwnedType {
-    const ALL: [OwnedType; 8] = [
-        OwnedType::PodReadyToStartContainers,
-        OwnedType::Initialized,
-        OwnedType::Ready,
-        OwnedType::ContainersReady,
-        OwnedType::PodScheduled,
-        OwnedType::AllContainersRestarting,
-        OwnedType::PodResizePending,
-        OwnedType::PodResizeInProgress,
-    ];
-    /// How many there are; each one's place is its ordinal.
-    pub(super) const N: usize = OwnedType::ALL.len();
-
-    /// The owned type of this name. No two names are of one length, so that this compares one text at most.
-    pub(super) fn named(name: &str) -> Option<OwnedType> {
-        OwnedType::ALL.into_iter().find(|owned| owned.word() == name)
-    }
-
-    /// The generation of a pod whose conditions of this type say so; an in-place restart does not (L-COND-1).
-    fn observed(self, generation: i64) -> i64 {
-        match self {
-            OwnedType::AllContainersRestarting => 0,
-            _ => generation,
-        }
-    }
-}
-
-/// What was found out for a condition, before it has a time.
-#[derive(Copy, Clone, Debug, PartialEq, Eq)]
-pub(super) struct Finding {
-    pub(super) status: ConditionStatus,
-    pub(super) reason: &'static str,
-    pub(super) text: Text,
-}
-
-impl Finding {
-    /// True or False, without a reason.
-    pub(super) const fn plain(holds: bool) -> Finding {
-        let status = if holds { ConditionStatus::True } else { ConditionStatus::False };
-        Finding { status, reason: "", text: Text::None }
-    }
-
-    /// False, and why.
-    pub(super) const fn not(reason: &'static str, text: Text) -> Finding {
-        Finding { status: ConditionStatus::False, reason, text }
-    }
-
-    /// False because the pod has come to its end; `None` before that.
-    pub(super) const fn over(phase: PodPhase) -> Option<Finding> {
-        match phase {
-            PodPhase::Succeeded => Some(Finding::not(POD_COMPLETED, Text::None)),
-            PodPhase::Failed => Some(Finding::not(POD_FAILED, Text::None)),
-            PodPhase::Pending | PodPhase::Running | PodPhase::Unknown => None,
-        }
-    }
-}
+use crate::lifecycle::vocabulary::ConditionStatus;
 
 /// What becomes of a condition of an owned type.
 #[derive(Copy, Clone, Debug, PartialEq, Eq)]
@@ -243,37 +165,5 @@ impl ConditionView<'_> {
                 observed_generation: self.observed_generation,
             },
         }
-    }
-}
-
-/// Since when a condition has this status, given what is recorded of it (L-COND-2).
-pub(super) fn since(
-    recorded: Option<&PodCondition>,
-    status: ConditionStatus,
-    now: Option<Seconds>,
-) -> Option<Seconds> {
-    match recorded {
-        Some(recorded) if recorded.status == status.word() => {
-            reading::optional(recorded.last_transition_time.as_ref())
-        }
-        _ => now,
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn every_owned_type_has_its_place() {
-        let words: Vec<&str> = OwnedType::ALL.iter().map(|owned| owned.word()).collect();
-        assert_eq!(words, OwnedType::WORDS);
-        for (at, owned) in OwnedType::ALL.into_iter().enumerate() {
-            assert_eq!(owned as usize, at);
-            assert_eq!(OwnedType::named(owned.word()), Some(owned));
-        }
-        assert_eq!(OwnedType::named("DisruptionTarget"), None);
-        let lengths: std::collections::BTreeSet<usize> = words.iter().map(|w| w.len()).collect();
-        assert_eq!(lengths.len(), words.len(), "no two names are of one length");
     }
 }

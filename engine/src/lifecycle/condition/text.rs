@@ -3,24 +3,10 @@
 use berth_proto::core_v1::Pod;
 
 use super::containers;
+use super::finding::Text;
 use super::recorded::{Recorded, is_true};
 use crate::lifecycle::container_state::{Member, Roster};
 use crate::lifecycle::reading;
-
-/// Which message a condition has.
-#[derive(Copy, Clone, Debug, PartialEq, Eq)]
-pub(super) enum Text {
-    /// None.
-    None,
-    /// Always the same one.
-    Fixed(&'static str),
-    /// Which init containers have not done their part (L-COND-7).
-    NotInitialized,
-    /// Which containers are not ready (L-COND-8).
-    NotReady,
-    /// Which readiness gates are unmet (L-COND-10).
-    GatesUnmet,
-}
 
 /// The message, with the names that it has to contain.
 pub(super) fn write(text: Text, pod: &Pod) -> String {

@@ -1,5 +1,6 @@
 //! What is shown of a container.
 
+mod reason;
 mod start_error;
 
 use berth_proto::berth_v1::{
@@ -10,7 +11,7 @@ use berth_proto::core_v1::{
     ContainerStatus,
 };
 
-pub use self::start_error::StartErrorReason;
+pub use self::reason::StartErrorReason;
 use super::{COMPLETED, Described, lost};
 use crate::lifecycle::reading::{self, State};
 use crate::lifecycle::restart::{Exit, exit_code};

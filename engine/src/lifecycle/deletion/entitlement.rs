@@ -3,10 +3,12 @@
 use berth_proto::berth_v1::RemovalEvidence;
 use berth_proto::core_v1::Pod;
 
-use super::authority::RemovalReason;
-use crate::lifecycle::pod_gc::QUARANTINE_SECONDS;
+use crate::lifecycle::deletion::reason::RemovalReason;
 use crate::lifecycle::reading::{Seconds, is_marked, node_name};
 use crate::lifecycle::vocabulary::PodPhase;
+
+/// From the run that first misses a node to the removal of its pods (L-GC-3, L-DEL-9).
+pub(crate) const QUARANTINE_SECONDS: Seconds = 40;
 
 /// What is known of a node object that is not there.
 #[derive(Copy, Clone, Debug, Default, PartialEq, Eq)]

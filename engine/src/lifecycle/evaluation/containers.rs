@@ -2,9 +2,9 @@
 
 use std::borrow::Cow;
 
-use super::next::{Action, Actor, Next};
 use super::subject::Subject;
 use crate::lifecycle::container_state::{Member, Observed, Roster};
+use crate::lifecycle::evaluation::result::{Action, Actor, Next};
 use crate::lifecycle::reading::Seconds;
 use crate::lifecycle::restart::{self, BackOffLimits, held_back};
 use crate::lifecycle::vocabulary::{ContainerKind, PodPhase};

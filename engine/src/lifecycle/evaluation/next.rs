@@ -5,6 +5,7 @@ use std::borrow::Cow;
 use berth_proto::core_v1::Pod;
 
 use super::containers;
+use super::result::{Action, Actor, Next};
 use super::subject::Subject;
 use crate::lifecycle::condition;
 use crate::lifecycle::fence;
@@ -12,94 +13,7 @@ use crate::lifecycle::node_failure::{Eviction, eviction_since};
 use crate::lifecycle::phase::PhaseDecision;
 use crate::lifecycle::reading::{self, Seconds};
 use crate::lifecycle::termination::kill_deadline;
-use crate::lifecycle::word::words;
 use crate::model::ModelError;
-
-words! {
-    /// What has to happen next.
-    enum Action {
-        /// Nothing, unless something changes.
-        None = "None",
-        /// Somebody removes the scheduling gates (L-GATE-1).
-        AwaitGates = "AwaitGates",
-        /// The scheduler finds a node (L-GATE-5).
-        Schedule = "Schedule",
-        /// Containers are started for the first time (L-RESTART-12).
-        StartContainers = "StartContainers",
-        /// Containers that ended are started again (L-RESTART-15).
-        RestartContainers = "RestartContainers",
-        /// Containers have to come up, or to end, by themselves (L-RESTART-12).
-        AwaitContainers = "AwaitContainers",
-        /// Containers are stopped in good order (L-TERM-9).
-        StopContainers = "StopContainers",
-        /// Their time is up (L-TERM-9).
-        KillContainers = "KillContainers",
-        /// The pod has been active for too long (L-PHASE-10).
-        FailPod = "FailPod",
-        /// The pod does not tolerate its node any longer (L-NODE-16).
-        EvictPod = "EvictPod",
-        /// The terminal phase is written (L-TERM-18).
-        PublishPhase = "PublishPhase",
-        /// The object is removed (L-TERM-19, L-GC-4, L-GC-5).
-        RemovePod = "RemovePod",
-        /// Somebody removes the finalizers (L-TERM-6).
-        AwaitFinalizers = "AwaitFinalizers",
-        /// The node comes back, is fenced, or is declared lost (L-NODE-18).
-        AwaitNode = "AwaitNode",
-    }
-
-    /// Whose turn it is.
-    enum Actor {
-        /// Nobody's, or somebody's whom no rule names.
-        Nobody = "",
-        /// The scheduler.
-        Scheduler = "scheduler",
-        /// The agent of the pod's node.
-        NodeAgent = "nodeAgent",
-        /// The controller that evicts from tainted nodes.
-        TaintEvictionController = "taintEvictionController",
-        /// The pod garbage collector.
-        PodGc = "podGC",
-    }
-}
-
-/// The next thing to happen.
-#[derive(Clone, Debug, PartialEq)]
-pub(crate) struct Next<'a> {
-    pub(crate) action: Action,
-    pub(crate) actor: Actor,
-    pub(crate) not_before: Option<Seconds>,
-    pub(crate) deadline: Option<Seconds>,
-    /// When something else will have to happen, if that is not yet the next thing.
-    pub(crate) afterwards: Option<Seconds>,
-    pub(crate) names: Vec<&'a str>,
-    pub(crate) why: Cow<'static, str>,
-    pub(crate) rules: &'static [&'static str],
-}
-
-impl<'a> Next<'a> {
-    pub(super) fn new(
-        action: Action,
-        actor: Actor,
-        why: impl Into<Cow<'static, str>>,
-        rules: &'static [&'static str],
-    ) -> Next<'a> {
-        Next {
-            action,
-            actor,
-            not_before: None,
-            deadline: None,
-            afterwards: None,
-            names: Vec::new(),
-            why: why.into(),
-            rules,
-        }
-    }
-
-    pub(super) fn of(self, names: Vec<&'a str>) -> Next<'a> {
-        Next { names, ..self }
-    }
-}
 
 /// What has to happen next to a pod of this phase.
 ///

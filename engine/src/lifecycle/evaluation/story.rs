@@ -3,10 +3,10 @@
 use berth_proto::berth_v1::{LifecycleEvent, PodDeleteOptions};
 use berth_proto::core_v1::{Pod, PodCondition};
 
-use super::Evaluation;
-use super::next::{self, Action, Threat};
+use super::next::{self, Threat};
 use super::subject::Subject;
 use crate::lifecycle::container_state::Member;
+use crate::lifecycle::evaluation::result::{Action, Evaluation};
 use crate::lifecycle::phase::PhaseDecision;
 use crate::lifecycle::reading::{self, Seconds, State};
 use crate::lifecycle::restart::{BackOffLimits, FORGOTTEN_AFTER, held_back};

@@ -4,7 +4,8 @@ use berth_proto::Time;
 use berth_proto::berth_v1::{NodeLossTimelineRequest, NodeLossTimelineResponse};
 
 use super::{GRACE_SECONDS, seconds_or};
-use crate::lifecycle::pod_gc::{PERIOD_SECONDS, QUARANTINE_SECONDS};
+use crate::lifecycle::deletion::QUARANTINE_SECONDS;
+use crate::lifecycle::pod_gc::PERIOD_SECONDS;
 use crate::lifecycle::reading::{self, Seconds, after};
 use crate::lifecycle::termination::own_period;
 use crate::lifecycle::vocabulary::ControllerKind;

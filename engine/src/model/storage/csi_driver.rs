@@ -3,7 +3,7 @@
 use berth_proto::storage_v1;
 
 use crate::model::intern::{Interner, Symbol};
-use crate::model::object::ObjectKey;
+use crate::model::key::ObjectKey;
 
 /// A driver.
 #[derive(Copy, Clone, PartialEq, Eq, Debug)]

@@ -7,8 +7,8 @@ use berth_proto::{Quantity, storage_v1};
 use super::anchor::anchors;
 use crate::model::ModelError;
 use crate::model::intern::{Interner, Symbol};
+use crate::model::key::ObjectKey;
 use crate::model::label_selector::LabelSelector;
-use crate::model::object::ObjectKey;
 use crate::model::selector::Term;
 
 /// One report.

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use berth_proto::{core_v1, meta_v1};
 
 use crate::model::intern::{Interner, Symbol};
-use crate::model::volume::VolumeId;
+use crate::model::key::VolumeId;
 
 const AWS_EBS: &str = "ebs.csi.aws.com";
 const GCE_PD: &str = "pd.csi.storage.gke.io";

@@ -7,13 +7,14 @@ use berth_proto::{Amount, core_v1, meta_v1};
 use smallvec::SmallVec;
 
 use super::anchor::anchors;
+use super::in_tree;
 use super::mode::{AccessModes, VolumeMode};
-use super::{class_of, in_tree, storage_of};
 use crate::model::ModelError;
 use crate::model::intern::{Interner, Symbol};
+use crate::model::key::{ClaimKey, VolumeId};
 use crate::model::label::{self, Labels};
 use crate::model::selector::NodeSelector;
-use crate::model::volume::{ClaimKey, VolumeId};
+use crate::model::storage::field::{class_of, storage_of};
 
 /// A volume of the cluster.
 #[derive(Clone, PartialEq, Eq, Debug)]

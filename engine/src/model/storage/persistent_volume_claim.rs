@@ -5,12 +5,11 @@ use std::sync::Arc;
 use berth_proto::{Amount, core_v1, meta_v1};
 
 use super::mode::{AccessModes, VolumeMode};
-use super::{class_of, storage_of};
 use crate::model::ModelError;
 use crate::model::intern::{Interner, Symbol};
+use crate::model::key::{ClaimKey, ObjectKey};
 use crate::model::label_selector::LabelSelector;
-use crate::model::object::ObjectKey;
-use crate::model::volume::ClaimKey;
+use crate::model::storage::field::{class_of, storage_of};
 
 /// A claim.
 #[derive(Clone, PartialEq, Eq, Debug)]

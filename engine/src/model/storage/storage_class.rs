@@ -5,8 +5,8 @@ use berth_proto::{core_v1, storage_v1};
 use super::in_tree;
 use crate::model::ModelError;
 use crate::model::intern::{Interner, Symbol};
+use crate::model::key::ObjectKey;
 use crate::model::label::{clip, is_label_value, is_qualified_name};
-use crate::model::object::ObjectKey;
 use crate::model::selector::{NodeSelector, Requirement, Rule, Term};
 
 /// A class.

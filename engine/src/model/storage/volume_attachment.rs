@@ -6,7 +6,7 @@ use berth_proto::storage_v1;
 
 use crate::model::ModelError;
 use crate::model::intern::{Interner, Symbol};
-use crate::model::object::ObjectKey;
+use crate::model::key::ObjectKey;
 
 /// One attachment.
 #[derive(Clone, PartialEq, Eq, Debug)]

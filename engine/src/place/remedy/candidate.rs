@@ -8,9 +8,10 @@ use rustc_hash::{FxHashMap, FxHashSet};
 
 use super::change::RemedyChange;
 use super::obstacle::{Obstacle, Obstacles};
-use super::way::{Way, Ways, nearest};
-use crate::place::Plan;
-use crate::snapshot::NodeRow;
+use super::way::Way;
+use crate::place::remedy::ways::{Ways, nearest};
+use crate::plan::counted::Filtering;
+use crate::rows::NodeRow;
 
 /// Changes that may help, and how many rows have nothing else in the way.
 #[derive(Clone, Debug)]
@@ -28,7 +29,7 @@ const MAX_PAIRS: usize = 16;
 pub(super) type Groups = BTreeMap<Obstacles, Vec<NodeRow>>;
 
 /// What may help where one thing is in the way, or where one change helps against two.
-pub(super) fn singles(plan: &Plan<'_>, groups: &Groups) -> Vec<Candidate> {
+pub(super) fn singles(plan: &Filtering<'_, '_>, groups: &Groups) -> Vec<Candidate> {
     let mut ways = Ways::new(plan);
     let mut candidates = Vec::new();
     for (obstacles, rows) in groups {
@@ -59,7 +60,7 @@ fn frees(way: &Way, obstacle: Obstacle) -> bool {
 }
 
 /// What may help where two things are in the way.
-pub(super) fn pairs(plan: &Plan<'_>, groups: &Groups) -> Vec<Candidate> {
+pub(super) fn pairs(plan: &Filtering<'_, '_>, groups: &Groups) -> Vec<Candidate> {
     let mut ways = Ways::new(plan);
     let mut candidates = Vec::new();
     for (obstacles, rows) in groups {

@@ -10,8 +10,9 @@ use crate::model::object::ObjectFacts;
 use crate::model::storage::StorageObject;
 use crate::model::storage::csi_node::CsiNode;
 use crate::model::{ObjectKey, ObjectKind, PodKey};
+use crate::rows::NodeRow;
+use crate::snapshot::Snapshot;
 use crate::snapshot::draft::Draft;
-use crate::snapshot::{NodeRow, Snapshot};
 
 /// Applies a change of the cluster. `None` where what is to be changed is not there.
 pub(super) fn apply(change: &RemedyChange, draft: &mut Draft) -> Option<()> {

@@ -1,5 +1,7 @@
 //! Look: why each plugin refuses one node, part by part.
 
+use std::collections::BTreeMap;
+
 use smallvec::SmallVec;
 
 use super::obstacle::{
@@ -13,15 +15,43 @@ use crate::model::label_selector::value_of;
 use crate::model::port::HostPort;
 use crate::model::selector::Term;
 use crate::model::taint::Effect;
-use crate::place::Plan;
+use crate::plan::counted::Filtering;
 use crate::plugin::Plugin;
+use crate::rows::{NodeRow, RowSet};
 use crate::snapshot::matching::matching_term;
-use crate::snapshot::row_set::RowSet;
 use crate::snapshot::shard::Shard;
+
+/// The rows with few obstacles by what these are. A row with one that nothing here can change is left out.
+///
+/// Cost: each filter once over every shard, and one look at each row.
+pub(super) fn by_obstacles(plan: &Filtering<'_, '_>) -> BTreeMap<Obstacles, Vec<NodeRow>> {
+    let mut found: BTreeMap<Obstacles, Vec<NodeRow>> = BTreeMap::new();
+    for shard in &plan.snapshot().shards {
+        let candidates = plan.candidates(shard);
+        let refused: Vec<(Plugin, RowSet)> = plan
+            .filters()
+            .iter()
+            .map(|filter| {
+                let mut passing = candidates;
+                (filter.run)(plan, shard, &mut passing);
+                (filter.plugin, candidates.without(&passing))
+            })
+            .collect();
+        for row in candidates.iter() {
+            let mut plugins = refused.iter().filter(|(_, rows)| rows.contains(row));
+            let mut look = Look { plan, shard, row, found: Obstacles::new() };
+            if plugins.all(|(plugin, _)| look.at(*plugin)) && !look.found.is_empty() {
+                look.found.sort_unstable();
+                found.entry(look.found).or_default().push(NodeRow::new(shard.index, row));
+            }
+        }
+    }
+    found
+}
 
 /// A look at one row.
 pub(super) struct Look<'p, 'a> {
-    pub(super) plan: &'p Plan<'a>,
+    pub(super) plan: &'p Filtering<'p, 'a>,
     pub(super) shard: &'p Shard,
     pub(super) row: usize,
     pub(super) found: Obstacles,
@@ -66,14 +96,14 @@ impl Look<'_, '_> {
     }
 
     fn names(&self) -> &Interner {
-        self.plan.prepared.names()
+        self.plan.names()
     }
 
     fn taints(&mut self) -> bool {
         let Some(node) = self.shard.nodes.node(self.row) else {
             return false;
         };
-        let tolerations = &self.plan.prepared.shape().tolerations;
+        let tolerations = &self.plan.shape().tolerations;
         let mut by_text: SmallVec<[(Symbol, Symbol, Option<TaintEffect>); 2]> = SmallVec::new();
         for taint in node.facts().taints.iter().filter(|taint| !tolerations.tolerates(taint)) {
             let effect = match taint.effect {
@@ -100,9 +130,9 @@ impl Look<'_, '_> {
 
     /// The pairs that do not hold, and what the term that is nearest to holding lacks.
     fn node_affinity(&mut self) -> bool {
-        let prepared = &self.plan.prepared;
+        let plan = self.plan;
         let (nodes, row): (_, RowSet) = (&self.shard.nodes, [self.row].into_iter().collect());
-        if let Some(added) = prepared.added_required()
+        if let Some(added) = plan.added_required()
             && !added.terms.iter().any(|t| !matching_term(t, nodes, row, self.names()).is_empty())
         {
             return false;
@@ -111,7 +141,7 @@ impl Look<'_, '_> {
             return false;
         };
         let labels = &node.facts().labels;
-        let pairs = prepared.shape().node_selector.as_deref().unwrap_or(&[]);
+        let pairs = plan.shape().node_selector.as_deref().unwrap_or(&[]);
         let pairs = pairs.iter().enumerate();
         let failing = pairs.filter(|(_, (key, value))| value_of(labels, *key) != Some(*value));
         let failing: SmallVec<[usize; 2]> = failing.map(|(i, _)| i).collect();
@@ -131,7 +161,7 @@ impl Look<'_, '_> {
     /// `None` where required node affinity holds; else the one requirement on labels that the first term with no other
     /// fault lacks, if there is such a term.
     fn lacking_requirements(&self, row: &RowSet) -> Option<Option<(usize, usize)>> {
-        let required = self.plan.prepared.shape().required_affinity.as_ref()?;
+        let required = self.plan.shape().required_affinity.as_ref()?;
         let (nodes, names) = (&self.shard.nodes, self.names());
         let mut nearest = None;
         for (i, term) in required.terms.iter().enumerate() {
@@ -155,7 +185,7 @@ impl Look<'_, '_> {
     }
 
     fn ports(&mut self) -> bool {
-        let (wanted, row) = (&self.plan.prepared.shape().host_ports, self.row);
+        let (wanted, row) = (&self.plan.shape().host_ports, self.row);
         let used = &self.shard.usage.ports;
         let is_taken = |wanted: &HostPort| {
             used.iter().any(|(used, rows)| rows.contains(row) && used.conflicts_with(wanted))
@@ -172,19 +202,19 @@ impl Look<'_, '_> {
         if on_node > allowed || (on_node == allowed && !self.note(Obstacle::Full)) {
             return false;
         }
-        checked(&self.plan.prepared).into_iter().enumerate().all(|(i, (resource, request))| {
+        checked(self.plan).into_iter().enumerate().all(|(i, (resource, request))| {
             request <= free(shard, row, resource) || self.note(Obstacle::Short(i))
         })
     }
 
     fn spread(&mut self) -> bool {
-        let (prepared, shard, row) = (&self.plan.prepared, self.shard, self.row);
+        let (plan, shard, row) = (self.plan, self.shard, self.row);
         let own = own_constraints(self.plan);
-        prepared.demand().hard.iter().enumerate().all(|(i, constraint)| {
-            let sums = prepared.census().sum(constraint.sum);
+        plan.demand().hard.iter().enumerate().all(|(i, constraint)| {
+            let sums = plan.census().sum(constraint.sum);
             let domain = domain_of(shard, row, sums.key());
             let obstacle = match own.get(i) {
-                _ if domain.is_some() && sums.of(domain) <= highest_count(prepared, constraint) => {
+                _ if domain.is_some() && sums.of(domain) <= highest_count(plan, constraint) => {
                     return true;
                 }
                 Some(at) if domain.is_some() => Obstacle::Skew(*at),
@@ -196,8 +226,8 @@ impl Look<'_, '_> {
     }
 
     fn pod_affinity(&mut self) -> bool {
-        let prepared = &self.plan.prepared;
-        let (demand, census): (&Demand, _) = (prepared.demand(), prepared.census());
+        let plan = self.plan;
+        let (demand, census): (&Demand, _) = (plan.demand(), plan.census());
         let near = || demand.affinity.sums.iter().map(|sum| census.sum(*sum));
         let domain = |key| domain_of(self.shard, self.row, key);
         let is_first = demand.affinity.matches_itself && near().all(|sum| sum.total() == 0);

@@ -9,15 +9,15 @@ use super::change::RemedyChange;
 use super::obstacle::{domain_of, is_condition};
 use super::way::Way;
 use crate::filter::node_resources_fit::checked;
-use crate::kernel::hash_name;
+use crate::hash::hash_name;
 use crate::model::Node;
 use crate::model::intern::{Interner, Symbol};
 use crate::model::node::NodeFacts;
 use crate::model::taint::{Effect, Taint};
-use crate::place::Plan;
+use crate::plan::counted::Filtering;
 use crate::plugin::Plugin;
+use crate::rows::RowSet;
 use crate::snapshot::Snapshot;
-use crate::snapshot::row_set::RowSet;
 use crate::snapshot::shard::Shard;
 use crate::snapshot::topology::DomainId;
 
@@ -28,13 +28,13 @@ const MAX_KINDS: usize = 8;
 ///
 /// Nodes are of one kind if they stand in the same domains of everything that the pod's spread and affinity go by. Of each
 /// kind the smallest node stands for all. Whether the pod fits is then seen by trying.
-pub(super) fn ways(plan: &Plan<'_>) -> Vec<Way> {
-    if plan.narrowing().is_some() || plan.prepared.pod().node_name().is_some() {
+pub(super) fn ways(plan: &Filtering<'_, '_>) -> Vec<Way> {
+    if plan.narrowing().is_some() || plan.pod().node_name().is_some() {
         return Vec::new();
     }
     let keys = topology_keys(plan);
     let mut kinds: BTreeMap<SmallVec<[DomainId; 2]>, (Cost, Arc<str>)> = BTreeMap::new();
-    for shard in &plan.prepared.snapshot().shards {
+    for shard in &plan.snapshot().shards {
         for row in could_take(plan, shard).iter() {
             let Some(node) = shard.nodes.node(row) else {
                 continue;
@@ -49,7 +49,7 @@ pub(super) fn ways(plan: &Plan<'_>) -> Vec<Way> {
     }
     let mut kinds: Vec<(Cost, Arc<str>)> = kinds.into_values().collect();
     kinds.sort_unstable();
-    let Some(name) = free_name(plan.prepared.snapshot()) else {
+    let Some(name) = free_name(plan.snapshot()) else {
         return Vec::new();
     };
     let way = |(_, like): (Cost, Arc<str>)| {
@@ -77,16 +77,16 @@ pub(super) fn another(node: &Node, name: &Arc<str>, names: &Interner) -> Node {
 /// Extended resources that the pod does not ask for, then room.
 type Cost = (usize, i64, i64, i64);
 
-fn cost(plan: &Plan<'_>, node: &NodeFacts) -> Cost {
-    let (room, request) = (&node.allocatable, plan.prepared.shape().request());
+fn cost(plan: &Filtering<'_, '_>, node: &NodeFacts) -> Cost {
+    let (room, request) = (&node.allocatable, plan.shape().request());
     let scalars = room.scalars.iter();
     let n_unasked = scalars.filter(|(name, n)| *n > 0 && request.scalar(*name) == 0).count();
     (n_unasked, room.milli_cpu, room.memory, room.ephemeral_storage)
 }
 
 /// Labels by which the filters count other pods; each node has a hostname of its own.
-fn topology_keys(plan: &Plan<'_>) -> Vec<Symbol> {
-    let demand = plan.prepared.demand();
+fn topology_keys(plan: &Filtering<'_, '_>) -> Vec<Symbol> {
+    let demand = plan.demand();
     let near = demand.affinity.sums.iter().chain(&demand.anti_affinity).chain(&demand.blockers);
     let sums = demand.hard.iter().map(|constraint| &constraint.sum).chain(near);
     let mut keys: Vec<Symbol> = sums.map(|sum| demand.sums[*sum].key).collect();
@@ -97,14 +97,14 @@ fn topology_keys(plan: &Plan<'_>) -> Vec<Symbol> {
 }
 
 /// The rows whose node could take the pod if it were well and empty, as far as the node alone tells.
-fn could_take(plan: &Plan<'_>, shard: &Shard) -> RowSet {
+fn could_take(plan: &Filtering<'_, '_>, shard: &Shard) -> RowSet {
     let mut rows = shard.nodes.rows;
     for filter in plan.filters() {
         match filter.plugin {
             Plugin::NodeAffinity
             | Plugin::NodeDeclaredFeatures
             | Plugin::VolumeBinding
-            | Plugin::VolumeZone => (filter.run)(&plan.prepared, shard, &mut rows),
+            | Plugin::VolumeZone => (filter.run)(plan, shard, &mut rows),
             Plugin::TaintToleration => retain(shard, &mut rows, |node| is_tolerated(plan, node)),
             Plugin::NodeResourcesFit => retain(shard, &mut rows, |node| has_room(plan, node)),
             _ => {}
@@ -121,15 +121,14 @@ fn retain(shard: &Shard, rows: &mut RowSet, is_kept: impl Fn(&NodeFacts) -> bool
     }
 }
 
-fn is_tolerated(plan: &Plan<'_>, node: &NodeFacts) -> bool {
-    kept_taints(node, plan.prepared.names()).iter().all(|taint| {
-        taint.effect == Effect::PreferNoSchedule
-            || plan.prepared.shape().tolerations.tolerates(taint)
+fn is_tolerated(plan: &Filtering<'_, '_>, node: &NodeFacts) -> bool {
+    kept_taints(node, plan.names()).iter().all(|taint| {
+        taint.effect == Effect::PreferNoSchedule || plan.shape().tolerations.tolerates(taint)
     })
 }
 
-fn has_room(plan: &Plan<'_>, node: &NodeFacts) -> bool {
-    let requests = checked(&plan.prepared);
+fn has_room(plan: &Filtering<'_, '_>, node: &NodeFacts) -> bool {
+    let requests = checked(plan);
     node.allowed_pods > 0 && requests.iter().all(|(r, amount)| node.allocatable.get(*r) >= *amount)
 }
 

@@ -1,17 +1,11 @@
 //! Obstacles: what keeps a pod off each node, taken apart so that each part can be changed on its own.
 
-use std::collections::BTreeMap;
-
 use smallvec::SmallVec;
 
-use super::look::Look;
 use crate::filter::node_resources_fit::{allocatable, requested};
 use crate::model::intern::Symbol;
 use crate::model::resources::Resource;
-use crate::place::Plan;
-use crate::plugin::Plugin;
-use crate::snapshot::NodeRow;
-use crate::snapshot::row_set::RowSet;
+use crate::plan::counted::Filtering;
 use crate::snapshot::shard::Shard;
 use crate::snapshot::topology::DomainId;
 
@@ -61,34 +55,6 @@ pub(super) type Obstacles = SmallVec<[Obstacle; MAX_OBSTACLES]>;
 /// Nodes with more in the way are not near.
 pub(super) const MAX_OBSTACLES: usize = 2;
 
-/// The rows with few obstacles by what these are. A row with one that nothing here can change is left out.
-///
-/// Cost: each filter once over every shard, and one look at each row.
-pub(super) fn by_obstacles(plan: &Plan<'_>) -> BTreeMap<Obstacles, Vec<NodeRow>> {
-    let mut found: BTreeMap<Obstacles, Vec<NodeRow>> = BTreeMap::new();
-    for shard in &plan.prepared.snapshot().shards {
-        let candidates = plan.candidates(shard);
-        let refused: Vec<(Plugin, RowSet)> = plan
-            .filters()
-            .iter()
-            .map(|filter| {
-                let mut passing = candidates;
-                (filter.run)(&plan.prepared, shard, &mut passing);
-                (filter.plugin, candidates.without(&passing))
-            })
-            .collect();
-        for row in candidates.iter() {
-            let mut plugins = refused.iter().filter(|(_, rows)| rows.contains(row));
-            let mut look = Look { plan, shard, row, found: Obstacles::new() };
-            if plugins.all(|(plugin, _)| look.at(*plugin)) && !look.found.is_empty() {
-                look.found.sort_unstable();
-                found.entry(look.found).or_default().push(NodeRow::new(shard.index, row));
-            }
-        }
-    }
-    found
-}
-
 /// Whether Kubernetes itself sets taints of this key, and takes them away when the node is well.
 pub(super) fn is_condition(key: &str) -> bool {
     key.starts_with("node.kubernetes.io/") || key.starts_with("node.cloudprovider.kubernetes.io/")
@@ -105,7 +71,7 @@ pub(super) fn domain_of(shard: &Shard, row: usize, key: Symbol) -> DomainId {
 }
 
 /// Where the constraints that filter stand in the pod's own list; none of them where they are the policy's.
-pub(super) fn own_constraints(plan: &Plan<'_>) -> SmallVec<[usize; 2]> {
-    let own = plan.prepared.shape().spread.list.iter().enumerate();
+pub(super) fn own_constraints(plan: &Filtering<'_, '_>) -> SmallVec<[usize; 2]> {
+    let own = plan.shape().spread.list.iter().enumerate();
     own.filter(|(_, constraint)| constraint.is_hard).map(|(i, _)| i).collect()
 }

@@ -7,16 +7,16 @@ use super::wording;
 use crate::filter::pod_topology_spread::highest_count;
 use crate::model::label_selector::value_of;
 use crate::model::pod_affinity::Term;
-use crate::place::Plan;
-use crate::snapshot::NodeRow;
+use crate::plan::counted::Filtering;
+use crate::rows::NodeRow;
 
-pub(super) fn allow_skew(plan: &Plan<'_>, at: usize, rows: &[NodeRow]) -> Vec<Way> {
-    let names = plan.prepared.names();
-    let constraint = &plan.prepared.shape().spread.list[at];
+pub(super) fn allow_skew(plan: &Filtering<'_, '_>, at: usize, rows: &[NodeRow]) -> Vec<Way> {
+    let names = plan.names();
+    let constraint = &plan.shape().spread.list[at];
     let key = names.name(constraint.topology_key);
     let mut ways = Vec::new();
     let by_skew = rows.iter().filter_map(|row| {
-        let labels = &plan.prepared.snapshot().node(*row)?.facts().labels;
+        let labels = &plan.snapshot().node(*row)?.facts().labels;
         Some((skew(plan, at, *row)?, names.name(value_of(labels, constraint.topology_key)?)))
     });
     if let Some((skew, value)) = by_skew.min()
@@ -29,8 +29,8 @@ pub(super) fn allow_skew(plan: &Plan<'_>, at: usize, rows: &[NodeRow]) -> Vec<Wa
         ways.push(Way::new(RemedyChange::RaiseMaxSkew { constraint: at, max_skew }, text));
     }
     let n_domains = hard_position(plan, at).map(|i| {
-        let hard = &plan.prepared.demand().hard[i];
-        plan.prepared.census().sum(hard.sum).smallest().0
+        let hard = &plan.demand().hard[i];
+        plan.census().sum(hard.sum).smallest().0
     });
     if let Some(min_domains) = n_domains.and_then(|n| i32::try_from(n).ok())
         && (1..constraint.min_domains).contains(&min_domains)
@@ -45,22 +45,22 @@ pub(super) fn allow_skew(plan: &Plan<'_>, at: usize, rows: &[NodeRow]) -> Vec<Wa
 }
 
 /// The skew of a constraint if the pod came to a row.
-pub(super) fn skew(plan: &Plan<'_>, at: usize, row: NodeRow) -> Option<i64> {
-    let hard = &plan.prepared.demand().hard[hard_position(plan, at)?];
-    let sums = plan.prepared.census().sum(hard.sum);
-    let shard = &plan.prepared.snapshot().shards[row.shard()];
+pub(super) fn skew(plan: &Filtering<'_, '_>, at: usize, row: NodeRow) -> Option<i64> {
+    let hard = &plan.demand().hard[hard_position(plan, at)?];
+    let sums = plan.census().sum(hard.sum);
+    let shard = &plan.snapshot().shards[row.shard()];
     let count = sums.of(domain_of(shard, row.row(), sums.key()));
-    Some(count - highest_count(&plan.prepared, hard) + hard.max_skew)
+    Some(count - highest_count(plan, hard) + hard.max_skew)
 }
 
 /// Where a constraint of the pod's own stands among those that filter.
-fn hard_position(plan: &Plan<'_>, at: usize) -> Option<usize> {
+fn hard_position(plan: &Filtering<'_, '_>, at: usize) -> Option<usize> {
     own_constraints(plan).iter().position(|own| *own == at)
 }
 
-pub(super) fn soften(plan: &Plan<'_>, at: usize, rows: &[NodeRow]) -> Option<Way> {
-    let constraint = plan.prepared.shape().spread.list.get(at)?;
-    let key = plan.prepared.names().name(constraint.topology_key);
+pub(super) fn soften(plan: &Filtering<'_, '_>, at: usize, rows: &[NodeRow]) -> Option<Way> {
+    let constraint = plan.shape().spread.list.get(at)?;
+    let key = plan.names().name(constraint.topology_key);
     let lacking = match rows {
         [row] => format!("`{}` lacks the label", name_of(plan, *row)),
         rows => format!("{} nodes lack the label", rows.len()),
@@ -70,8 +70,8 @@ pub(super) fn soften(plan: &Plan<'_>, at: usize, rows: &[NodeRow]) -> Option<Way
 }
 
 /// Each term alone, and all together.
-pub(super) fn without_affinity(plan: &Plan<'_>) -> Vec<Way> {
-    let Some(affinity) = &plan.prepared.shape().pod_affinity else {
+pub(super) fn without_affinity(plan: &Filtering<'_, '_>) -> Vec<Way> {
+    let Some(affinity) = &plan.shape().pod_affinity else {
         return Vec::new();
     };
     let terms = affinity.required.iter().enumerate();
@@ -88,14 +88,14 @@ pub(super) fn without_affinity(plan: &Plan<'_>) -> Vec<Way> {
     ways
 }
 
-pub(super) fn without_anti_affinity(plan: &Plan<'_>, term: usize) -> Option<Way> {
-    let facts = plan.prepared.shape().pod_affinity.as_ref()?.anti_required.get(term)?;
+pub(super) fn without_anti_affinity(plan: &Filtering<'_, '_>, term: usize) -> Option<Way> {
+    let facts = plan.shape().pod_affinity.as_ref()?.anti_required.get(term)?;
     let text = format!("drop required pod anti-affinity to {}", term_text(plan, facts));
     Some(Way::new(RemedyChange::DropPodAntiAffinity { term }, text))
 }
 
-fn term_text(plan: &Plan<'_>, term: &Term) -> String {
-    let names = plan.prepared.names();
+fn term_text(plan: &Filtering<'_, '_>, term: &Term) -> String {
+    let names = plan.names();
     let pods = wording::pods_of(term.facts.selector.as_ref(), names);
     format!("{pods} by `{}`", names.name(term.facts.topology_key))
 }

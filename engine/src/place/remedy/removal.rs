@@ -9,8 +9,8 @@ use crate::census::subject::Subject;
 use crate::model::Pod;
 use crate::model::pod_affinity::TermKind;
 use crate::model::port::HostPort;
-use crate::place::Plan;
-use crate::snapshot::NodeRow;
+use crate::plan::counted::Filtering;
+use crate::rows::NodeRow;
 use crate::snapshot::topology::DomainId;
 
 /// Rows of each domain that hold pods which count.
@@ -18,13 +18,13 @@ type Holders = FxHashMap<DomainId, SmallVec<[NodeRow; 2]>>;
 
 /// Finds pods to remove; what it looks up of the cluster it looks up once.
 pub(super) struct Removals<'p, 'a> {
-    plan: &'p Plan<'a>,
+    plan: &'p Filtering<'p, 'a>,
     /// By position of the sum.
     holders: FxHashMap<usize, Holders>,
 }
 
 impl<'p, 'a> Removals<'p, 'a> {
-    pub(super) fn new(plan: &'p Plan<'a>) -> Removals<'p, 'a> {
+    pub(super) fn new(plan: &'p Filtering<'p, 'a>) -> Removals<'p, 'a> {
         Removals { plan, holders: FxHashMap::default() }
     }
 
@@ -45,7 +45,7 @@ impl<'p, 'a> Removals<'p, 'a> {
         let plan = self.plan;
         let holders = self.holders.entry(sum).or_insert_with(|| holders(plan, sum));
         let rows = holders.get(&domain)?.clone();
-        let demand = plan.prepared.demand();
+        let demand = plan.demand();
         let subject = &demand.subjects[demand.sums[sum].subject];
         let counts = |pod: &Pod| match subject {
             Subject::Pods(query) => query.matches(pod.population()),
@@ -68,7 +68,7 @@ impl<'p, 'a> Removals<'p, 'a> {
         rows: impl IntoIterator<Item = NodeRow>,
         is_meant: &dyn Fn(&Pod) -> bool,
     ) -> Option<(NodeRow, &'p Pod)> {
-        let shards = &self.plan.prepared.snapshot().shards;
+        let shards = &self.plan.snapshot().shards;
         let on_rows = rows.into_iter().flat_map(|row| {
             shards[row.shard()].pods.of(row.row()).iter().map(move |placed| (row, &placed.pod))
         });
@@ -90,14 +90,14 @@ impl<'p, 'a> Removals<'p, 'a> {
     }
 }
 
-fn holders(plan: &Plan<'_>, sum: usize) -> Holders {
+fn holders(plan: &Filtering<'_, '_>, sum: usize) -> Holders {
     let mut found = Holders::default();
-    let by = &plan.prepared.demand().sums[sum];
-    for shard in &plan.prepared.snapshot().shards {
+    let by = &plan.demand().sums[sum];
+    for shard in &plan.snapshot().shards {
         let Some(label) = shard.nodes.labels.get(&by.key) else {
             continue;
         };
-        let weights = plan.prepared.census().on_shard(by.subject, shard).iter().enumerate();
+        let weights = plan.census().on_shard(by.subject, shard).iter().enumerate();
         for (row, _) in weights.filter(|(row, weight)| **weight > 0 && label.rows.contains(*row)) {
             found.entry(label.domains[row]).or_default().push(NodeRow::new(shard.index, row));
         }

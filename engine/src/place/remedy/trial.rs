@@ -4,12 +4,12 @@ use std::sync::Arc;
 use std::sync::atomic::AtomicU64;
 
 use super::change::RemedyChange;
-use super::change_node;
-use super::change_pod;
-use crate::place::feasible::Feasible;
+use super::{change_node, change_pod};
 use crate::place::promised::kept_promise;
-use crate::place::request::{PlaceRequest, TieBreak};
-use crate::place::{Evaluation, Plan, before_filtering};
+use crate::place::ranking::Feasible;
+use crate::place::{Evaluation, before_filtering};
+use crate::plan::Plan;
+use crate::plan::request::{PlaceRequest, TieBreak};
 use crate::snapshot::draft::Draft;
 
 /// Nodes to name for each remedy.
@@ -32,21 +32,20 @@ pub(super) fn attempt(
     changes: &[RemedyChange],
     versions: &Arc<AtomicU64>,
 ) -> Option<Opened> {
-    let prepared = &plan.prepared;
-    let mut facts = prepared.shape().clone();
+    let mut facts = plan.shape().clone();
     let mut draft = None;
     // Positions in one list stand for what was there before: the last goes first.
     for change in changes.iter().rev() {
-        if !change_pod::apply(change, &mut facts, prepared.names())? {
-            let fork = || Draft::fork(prepared.snapshot(), versions.clone());
+        if !change_pod::apply(change, &mut facts, plan.names())? {
+            let fork = || Draft::fork(plan.snapshot(), versions.clone());
             change_node::apply(change, draft.get_or_insert_with(fork))?;
         }
     }
-    let pod = prepared.pod().changed(facts, &prepared.snapshot().model);
-    let snapshot = draft.as_ref().map_or(prepared.snapshot(), |draft| &draft.snapshot);
+    let pod = plan.pod().changed(facts, &plan.snapshot().model);
+    let snapshot = draft.as_ref().map_or(plan.snapshot(), |draft| &draft.snapshot);
     let request =
-        PlaceRequest { pod: &pod, policy: prepared.policy(), tie_break: TieBreak::Lexicographic };
-    filter(&mut Plan::new(snapshot, &request, prepared.kernels))
+        PlaceRequest { pod: &pod, policy: plan.policy(), tie_break: TieBreak::Lexicographic };
+    filter(&mut Plan::new(snapshot, &request, plan.kernels))
 }
 
 fn filter(plan: &mut Plan<'_>) -> Option<Opened> {
@@ -55,21 +54,26 @@ fn filter(plan: &mut Plan<'_>) -> Option<Opened> {
     }
     let mut evaluation = Evaluation::default();
     evaluation.filter(plan);
-    plan.prepared.count(&mut evaluation.census);
-    let feasible = match kept_promise(plan) {
-        Some(row) => Feasible::only(row, plan.prepared.snapshot().shards.len()),
-        None => evaluation.feasible(plan),
-    };
-    // Several feasible nodes are scored, which a preference that does not parse makes fail.
-    if feasible.len() == 0 || (feasible.len() > 1 && plan.check_scoring().is_err()) {
-        return None;
-    }
-    let shards = &plan.prepared.snapshot().shards;
+    plan.filtering(&mut evaluation, |plan, evaluation| {
+        let feasible = match kept_promise(plan) {
+            Some(row) => Feasible::only(row, plan.snapshot().shards.len()),
+            None => evaluation.feasible(plan)?,
+        };
+        // Several feasible nodes are scored, which a preference that does not parse makes fail.
+        if feasible.len() > 1 && plan.check_scoring().is_err() {
+            return None;
+        }
+        Some(opened(plan, &feasible))
+    })
+}
+
+fn opened(plan: &Plan<'_>, feasible: &Feasible) -> Opened {
+    let shards = &plan.snapshot().shards;
     let by_shard = feasible.by_shard().iter().zip(shards);
     let nodes =
         by_shard.flat_map(|(rows, shard)| rows.iter().filter_map(|row| shard.nodes.node(row)));
     let mut examples: Vec<Arc<str>> = nodes.map(|node| node.facts().name.clone()).collect();
     examples.sort_unstable();
     examples.truncate(MAX_EXAMPLES);
-    Some(Opened { n_nodes: feasible.len(), examples })
+    Opened { n_nodes: feasible.len(), examples }
 }

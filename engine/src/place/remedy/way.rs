@@ -1,17 +1,12 @@
-//! Ways: how each obstacle can be removed, with the words that say so and the numbers in them.
+//! Way: changes that remove an obstacle, and the words that ways share.
 
 use std::sync::Arc;
 
 use super::change::RemedyChange;
-use super::obstacle::{Obstacle, TaintEffect, free};
-use super::relation;
-use super::removal::Removals;
-use super::wording;
-use crate::filter::node_resources_fit::checked;
 use crate::model::port::HostPort;
-use crate::model::resources::Resource;
-use crate::place::Plan;
-use crate::snapshot::NodeRow;
+use crate::plan::Plan;
+use crate::plan::counted::Filtering;
+use crate::rows::NodeRow;
 
 /// One way: changes that go together.
 #[derive(Clone, Debug)]
@@ -28,161 +23,14 @@ impl Way {
     }
 }
 
-/// Finds ways for one pod.
-pub(super) struct Ways<'p, 'a> {
-    plan: &'p Plan<'a>,
-    removals: Removals<'p, 'a>,
-}
-
-impl<'p, 'a> Ways<'p, 'a> {
-    pub(super) fn new(plan: &'p Plan<'a>) -> Ways<'p, 'a> {
-        Ways { plan, removals: Removals::new(plan) }
-    }
-
-    /// The ways to remove an obstacle from these rows, all of which have it, or from the nearest of them.
-    pub(super) fn past(&mut self, obstacle: Obstacle, rows: &[NodeRow]) -> Vec<Way> {
-        let (plan, nodes) = (self.plan, names_of(self.plan, rows));
-        let of_nodes = wording::nodes(&nodes);
-        match obstacle {
-            Obstacle::Cordon => {
-                vec![Way::new(RemedyChange::Uncordon { nodes }, format!("uncordon {of_nodes}"))]
-            }
-            Obstacle::Condition(key) => {
-                let key = plan.prepared.names().name(key);
-                let text = format!("clear the taint `{key}` of {of_nodes}");
-                vec![Way::new(RemedyChange::ClearTaint { key, nodes }, text)]
-            }
-            Obstacle::Full => {
-                let text = format!("allow one more pod on {of_nodes}");
-                vec![Way::new(RemedyChange::AllowPod { nodes }, text)]
-            }
-            Obstacle::Taint { key, value, effect } => {
-                let (key, value) =
-                    (plan.prepared.names().name(key), plan.prepared.names().name(value));
-                vec![tolerate(key, value, effect)]
-            }
-            Obstacle::Pair(_) | Obstacle::Requirement { .. } | Obstacle::NodeConstraints { .. } => {
-                ask_less_of_labels(plan, obstacle).into_iter().collect()
-            }
-            Obstacle::Ports(ports) => {
-                let mut ways = vec![without_ports(plan, ports)];
-                ways.extend(self.removals.of_ports(ports, rows));
-                ways
-            }
-            Obstacle::Short(i) => request_less(plan, i, rows).into_iter().collect(),
-            Obstacle::Skew(at) => relation::allow_skew(plan, at, rows),
-            Obstacle::Unlabelled(at) => relation::soften(plan, at, rows).into_iter().collect(),
-            Obstacle::Near => relation::without_affinity(plan),
-            Obstacle::Far { term, domain } => {
-                let mut ways: Vec<Way> =
-                    relation::without_anti_affinity(plan, term).into_iter().collect();
-                let sum = plan.prepared.demand().anti_affinity[term];
-                let why = "which the pod's anti-affinity refuses";
-                ways.extend(self.removals.of_domain(sum, domain, why));
-                ways
-            }
-            Obstacle::Blocked { sum, domain } => {
-                let why = "whose anti-affinity refuses the pod";
-                self.removals.of_domain(sum, domain, why).into_iter().collect()
-            }
-        }
-    }
-}
-
-/// The row that asks for the least change where amounts count, else all of them.
-pub(super) fn nearest(plan: &Plan<'_>, obstacles: &[Obstacle], rows: &[NodeRow]) -> Vec<NodeRow> {
-    let has_amount = |o: &Obstacle| matches!(o, Obstacle::Short(_) | Obstacle::Skew(_));
-    if obstacles.len() < 2 || !obstacles.iter().any(has_amount) {
-        return rows.to_vec();
-    }
-    let cost = |row: NodeRow| -> i128 {
-        let costs = obstacles.iter().map(|obstacle| match obstacle {
-            Obstacle::Short(i) => {
-                let (resource, request) = checked(&plan.prepared)[*i];
-                share(missing(plan, resource, request, row), request)
-            }
-            Obstacle::Skew(at) => {
-                let max_skew = i64::from(plan.prepared.shape().spread.list[*at].max_skew);
-                share(
-                    relation::skew(plan, *at, row).map_or(i64::MAX, |skew| skew - max_skew),
-                    max_skew,
-                )
-            }
-            _ => 0,
-        });
-        costs.sum()
-    };
-    rows.iter().copied().min_by_key(|row| (cost(*row), name_of(plan, *row))).into_iter().collect()
-}
-
-/// Parts per million.
-fn share(part: i64, whole: i64) -> i128 {
-    i128::from(part) * 1_000_000 / i128::from(whole.max(1))
-}
-
-fn tolerate(key: Arc<str>, value: Arc<str>, effect: Option<TaintEffect>) -> Way {
-    let effect = effect.map(|effect| match effect {
-        TaintEffect::NoSchedule => "NoSchedule",
-        TaintEffect::NoExecute => "NoExecute",
-    });
-    let pair = if value.is_empty() { key.to_string() } else { format!("{key}={value}") };
-    let text = match effect {
-        Some(effect) => format!("tolerate `{pair}:{effect}`"),
-        None => format!("tolerate `{pair}`"),
-    };
-    Way::new(RemedyChange::Tolerate { key, value, effect }, text)
-}
-
-fn ask_less_of_labels(plan: &Plan<'_>, obstacle: Obstacle) -> Option<Way> {
-    let (shape, names) = (plan.prepared.shape(), plan.prepared.names());
-    match obstacle {
-        Obstacle::Pair(i) => {
-            let (key, value) = *shape.node_selector.as_deref()?.get(i)?;
-            let (key, value) = (names.name(key), names.name(value));
-            let text = format!("drop `{key}={value}` from the node selector");
-            Some(Way::new(RemedyChange::DropNodeSelector { key, value }, text))
-        }
-        Obstacle::Requirement { term, requirement } => {
-            let required = shape.required_affinity.as_ref()?;
-            let requirement = required.terms.get(term)?.labels.get(requirement)?;
-            let words = wording::requirement(requirement, names);
-            let text = format!("drop `{words}` from required node affinity");
-            let (key, operator, values) = wording::parts(requirement, names);
-            Some(Way::new(RemedyChange::DropNodeRequirement { key, operator, values }, text))
-        }
-        Obstacle::NodeConstraints { node_selector, node_affinity } => {
-            let text = match (node_selector, node_affinity) {
-                (true, true) => "drop the node selector and required node affinity",
-                (true, false) => "drop the node selector",
-                (false, _) => "drop required node affinity",
-            };
-            let change = RemedyChange::DropNodeConstraints { node_selector, node_affinity };
-            Some(Way::new(change, text.to_owned()))
-        }
-        _ => None,
-    }
-}
-
-fn without_ports(plan: &Plan<'_>, ports: u64) -> Way {
-    let names = plan.prepared.names();
-    let change = |port: &HostPort| RemedyChange::DropHostPort {
-        port: port.port,
-        protocol: names.name(port.protocol),
-        ip: names.name(port.ip),
-    };
-    let changes = chosen_ports(plan, ports).map(change).collect();
-    let text = format!("do without {}", ports_text(plan, ports));
-    Way { changes, text, cost: 0 }
-}
-
 /// Host ports of the pod's by position.
 pub(super) fn chosen_ports<'a>(plan: &Plan<'a>, ports: u64) -> impl Iterator<Item = &'a HostPort> {
-    let wanted = plan.prepared.shape().host_ports.iter().enumerate();
+    let wanted = plan.shape().host_ports.iter().enumerate();
     wanted.filter(move |(i, _)| *i < 64 && ports >> i & 1 == 1).map(|(_, port)| port)
 }
 
-pub(super) fn ports_text(plan: &Plan<'_>, ports: u64) -> String {
-    let text = |p: &HostPort| format!("{}/{}", p.port, plan.prepared.names().name(p.protocol));
+pub(super) fn ports_text(plan: &Filtering<'_, '_>, ports: u64) -> String {
+    let text = |p: &HostPort| format!("{}/{}", p.port, plan.names().name(p.protocol));
     let mut texts: Vec<String> = chosen_ports(plan, ports).map(text).collect();
     texts.sort_unstable();
     texts.dedup();
@@ -190,34 +38,12 @@ pub(super) fn ports_text(plan: &Plan<'_>, ports: u64) -> String {
     format!("{noun} {}", texts.join(", "))
 }
 
-/// By the least amount that is short on one of the rows and leaves something of the request, rounded up where that does, too.
-fn request_less(plan: &Plan<'_>, i: usize, rows: &[NodeRow]) -> Option<Way> {
-    let (resource, request) = *checked(&plan.prepared).get(i)?;
-    let amounts = rows.iter().map(|row| missing(plan, resource, request, *row));
-    let least = amounts.filter(|amount| *amount < request).min()?;
-    let name = match resource {
-        Resource::Cpu => "cpu".into(),
-        Resource::Memory => "memory".into(),
-        Resource::EphemeralStorage => "ephemeral-storage".into(),
-        Resource::Scalar(name) => plan.prepared.names().name(name),
-    };
-    let rounded = wording::rounded_up(&name, least);
-    let amount = if rounded < request { rounded } else { least };
-    let text = format!("request {} less {name}", wording::quantity(&name, amount));
-    Some(Way::new(RemedyChange::RequestLess { resource: name, amount }, text))
-}
-
-fn missing(plan: &Plan<'_>, resource: Resource, request: i64, row: NodeRow) -> i64 {
-    let shard = &plan.prepared.snapshot().shards[row.shard()];
-    request.saturating_sub(free(shard, row.row(), resource))
-}
-
-fn names_of(plan: &Plan<'_>, rows: &[NodeRow]) -> Vec<Arc<str>> {
+pub(super) fn names_of(plan: &Filtering<'_, '_>, rows: &[NodeRow]) -> Vec<Arc<str>> {
     let mut names: Vec<Arc<str>> = rows.iter().map(|row| name_of(plan, *row)).collect();
     names.sort_unstable();
     names
 }
 
-pub(super) fn name_of(plan: &Plan<'_>, row: NodeRow) -> Arc<str> {
-    plan.prepared.snapshot().node(row).map_or_else(|| "".into(), |node| node.facts().name.clone())
+pub(super) fn name_of(plan: &Filtering<'_, '_>, row: NodeRow) -> Arc<str> {
+    plan.snapshot().node(row).map_or_else(|| "".into(), |node| node.facts().name.clone())
 }

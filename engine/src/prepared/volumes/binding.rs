@@ -1,16 +1,17 @@
 //! Binding: the volumes that a pod's claims have or could get on each row. Rules: S-VLB-1 to S-VLB-9.
 
 use super::matching::DelayedClaim;
-use super::{CLAIMS, not_found};
 use crate::model::Pod;
+use crate::model::key::ClaimKey;
 use crate::model::storage::persistent_volume::PersistentVolume;
 use crate::model::storage::persistent_volume_claim::PersistentVolumeClaim;
 use crate::model::storage::storage_class::BindingMode;
-use crate::model::volume::{ClaimKey, PodClaim, PodVolumes, VolumeBindings};
+use crate::model::volume::{PodClaim, PodVolumes, VolumeBindings};
+use crate::prepared::volumes::lookup::{CLAIMS, not_found};
+use crate::rows::{NodeRow, RowSet};
+use crate::snapshot::Snapshot;
 use crate::snapshot::matching::matching;
-use crate::snapshot::row_set::RowSet;
 use crate::snapshot::shard::Shard;
-use crate::snapshot::{NodeRow, Snapshot};
 
 /// What VolumeBinding needs.
 pub(crate) struct Binding<'a> {

@@ -2,11 +2,12 @@
 
 use smallvec::SmallVec;
 
-use super::{CLAIMS, not_found};
 use crate::model::Pod;
 use crate::model::intern::Symbol;
-use crate::model::volume::{PodVolumes, VolumeId};
-use crate::snapshot::NodeRow;
+use crate::model::key::VolumeId;
+use crate::model::volume::PodVolumes;
+use crate::prepared::volumes::lookup::{CLAIMS, not_found};
+use crate::rows::NodeRow;
 use crate::snapshot::storage::Storage;
 
 /// What NodeVolumeLimits needs.

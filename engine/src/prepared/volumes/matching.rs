@@ -7,9 +7,9 @@ use crate::model::intern::Symbol;
 use crate::model::storage::persistent_volume::PersistentVolume;
 use crate::model::storage::persistent_volume_claim::PersistentVolumeClaim;
 use crate::model::storage::storage_class::StorageClass;
+use crate::rows::RowSet;
 use crate::snapshot::Snapshot;
 use crate::snapshot::matching::{matching, matching_term};
-use crate::snapshot::row_set::RowSet;
 use crate::snapshot::shard::Shard;
 use crate::snapshot::storage::Storage;
 

@@ -1,8 +1,9 @@
 //! Restrictions: disks and claims that another pod's use closes to this one. Rules: S-VLR-1 to S-VLR-3.
 
-use super::{CLAIMS, not_found};
-use crate::model::volume::{ClaimKey, PodVolumes};
-use crate::snapshot::NodeRow;
+use crate::model::key::ClaimKey;
+use crate::model::volume::PodVolumes;
+use crate::prepared::volumes::lookup::{CLAIMS, not_found};
+use crate::rows::NodeRow;
 use crate::snapshot::storage::Storage;
 
 /// What VolumeRestrictions needs.

@@ -2,12 +2,12 @@
 
 use smallvec::SmallVec;
 
-use super::{CLAIMS, not_found};
 use crate::model::intern::Symbol;
 use crate::model::storage::persistent_volume::{ZONE_LABELS, ZoneLabel};
 use crate::model::storage::persistent_volume_claim::PersistentVolumeClaim;
 use crate::model::storage::storage_class::BindingMode;
 use crate::model::volume::{PodClaim, PodVolumes};
+use crate::prepared::volumes::lookup::{CLAIMS, not_found};
 use crate::snapshot::Snapshot;
 
 /// What VolumeZone needs.

@@ -8,12 +8,13 @@ use rustc_hash::FxHashMap;
 
 use crate::error::EngineError;
 use crate::model::Pod;
-use crate::place::request::TieBreak;
+use crate::plan::request::TieBreak;
+use crate::rows::NodeRow;
 use crate::simulate::drain::eligibility::node_group;
 use crate::simulate::drain::outcome::NodeUtilization;
 use crate::simulate::rows::Rows;
 use crate::simulate::scene::Scene;
-use crate::snapshot::{NodeRow, Snapshot};
+use crate::snapshot::Snapshot;
 
 /// What nodes cost an hour, in whatever unit.
 #[derive(Copy, Clone, Debug, Default)]

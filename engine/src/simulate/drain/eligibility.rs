@@ -8,8 +8,9 @@ use super::outcome::{NodeUtilization, UnremovableReason};
 use super::rule::is_long_terminating;
 use crate::model::Pod;
 use crate::model::resources::Resource;
+use crate::rows::NodeRow;
 use crate::simulate::utilization::{Share, utilization};
-use crate::snapshot::{NodeRow, Snapshot};
+use crate::snapshot::Snapshot;
 
 /// Which nodes may go whatever is on them. Nothing set: all but those that are annotated to stay or are being removed.
 #[derive(Copy, Clone, Debug, Default)]

@@ -10,9 +10,9 @@ use crate::model::intern::Symbol;
 use crate::model::node::TO_BE_DELETED;
 use crate::model::taint::{Effect, Taint};
 use crate::model::{Node, Pod};
+use crate::rows::NodeRow;
 use crate::simulate::rows::Rows;
 use crate::simulate::scene::Scene;
-use crate::snapshot::NodeRow;
 
 /// A pod on a node that is to be emptied.
 pub(crate) struct Occupant {

@@ -2,9 +2,9 @@
 
 use crate::model::ModelError;
 use crate::model::label::clip;
+use crate::rows::{NodeRow, RowSet};
 use crate::simulate::rows::Rows;
-use crate::snapshot::row_set::RowSet;
-use crate::snapshot::{NodeRow, Snapshot};
+use crate::snapshot::Snapshot;
 
 /// Nodes in an order, each once.
 pub(super) struct Candidates {
@@ -24,7 +24,7 @@ impl Candidates {
             Some(names) => rows_named(snapshot, names)?,
             None => all_by_name(snapshot),
         };
-        let mut position = vec![0; snapshot.shards.len() * crate::snapshot::ROWS];
+        let mut position = vec![0; snapshot.shards.len() * crate::rows::ROWS];
         for (at, row) in (0_u32..).zip(&order) {
             position[row.index()] = at;
         }

@@ -6,25 +6,37 @@ use std::sync::Arc;
 
 use smallvec::SmallVec;
 
-use super::{Headroom, HeadroomEnd, HeadroomStop, NodeHeadroom, ResourceHeadroom, Standing};
+use super::outcome::{Headroom, HeadroomEnd, HeadroomStop, NodeHeadroom, ResourceHeadroom};
 use crate::filter::node_resources_fit::{allocatable, checked, requested};
 use crate::filter::{ReasonCounts, Refusal};
 use crate::model::intern::Interner;
 use crate::model::resources::Resource;
-use crate::place::Plan;
 use crate::place::message;
 use crate::place::survey::NodeRefusal;
+use crate::plan::Plan;
+use crate::plan::counted::Filtering;
 use crate::plugin::Plugin;
+use crate::rows::{NodeRow, ROWS, RowSet};
 use crate::simulate::refusals::{self, Pass};
-use crate::snapshot::row_set::RowSet;
+use crate::snapshot::Snapshot;
 use crate::snapshot::shard::Shard;
-use crate::snapshot::{NodeRow, ROWS, Snapshot};
+
+/// Which rows are asked, which had room at first, and how many copies each has now.
+pub(super) struct Standing<'a> {
+    pub(super) among: Vec<RowSet>,
+    pub(super) open: &'a [RowSet],
+    pub(super) copies: Vec<usize>,
+}
 
 /// The account of the next copy on a cluster that holds those before it; `before` held none of them.
 ///
 /// Cost: each filter once over every shard, and one look at each node.
-pub(super) fn after(plan: &Plan<'_>, before: &Snapshot, standing: &Standing<'_>) -> Headroom {
-    let snapshot = plan.prepared.snapshot();
+pub(super) fn after(
+    plan: &Filtering<'_, '_>,
+    before: &Snapshot,
+    standing: &Standing<'_>,
+) -> Headroom {
+    let snapshot = plan.snapshot();
     let kinds = kinds(plan);
     let mut refusals = Refusals::default();
     let mut totals = vec![Total::default(); kinds.len()];
@@ -54,7 +66,7 @@ pub(super) fn after(plan: &Plan<'_>, before: &Snapshot, standing: &Standing<'_>)
         }
     }
     nodes.sort_unstable_by(|a, b| a.node.cmp(&b.node));
-    let names = plan.prepared.names();
+    let names = plan.names();
     let end = if is_any_left {
         HeadroomEnd::LimitReached
     } else {
@@ -93,7 +105,7 @@ impl Refusals {
     /// The position of the refusal of each row of a shard, and the rows that nobody refuses.
     fn of_shard(
         &mut self,
-        plan: &Plan<'_>,
+        plan: &Filtering<'_, '_>,
         shard: &Shard,
         among: &RowSet,
     ) -> ([Option<usize>; ROWS], RowSet) {
@@ -102,7 +114,7 @@ impl Refusals {
             refuser.count(plan, shard, rows, &mut self.counts);
             for row in rows.iter() {
                 let refusal = refuser.refusal(plan, shard, row);
-                by_row[row] = Some(self.at(plan.prepared.names(), refuser.plugin(), refusal));
+                by_row[row] = Some(self.at(plan.names(), refuser.plugin(), refusal));
             }
         });
         (by_row, left)
@@ -149,7 +161,7 @@ struct Kind {
 fn kinds(plan: &Plan<'_>) -> SmallVec<[Kind; 4]> {
     let of = |(resource, request)| Kind { resource: Some(resource), request };
     let slot = Kind { resource: None, request: 1 };
-    checked(&plan.prepared).into_iter().map(of).chain([slot]).collect()
+    checked(plan).into_iter().map(of).chain([slot]).collect()
 }
 
 impl Kind {

@@ -2,10 +2,10 @@
 
 use crate::filter::node_resources_fit::{allocatable, checked, requested};
 use crate::filter::{Filter, Scope};
-use crate::place::Plan;
+use crate::plan::Plan;
+use crate::plan::counted::Filtering;
 use crate::plugin::Plugin;
-use crate::snapshot::NodeRow;
-use crate::snapshot::row_set::RowSet;
+use crate::rows::{NodeRow, RowSet};
 use crate::snapshot::shard::Shard;
 
 /// How many copies each of the rows takes that would take the first one. `None` where more fit than may be placed, so that it
@@ -14,21 +14,21 @@ use crate::snapshot::shard::Shard;
 /// A filter of [`Scope::Row`] reads nothing but the row and the shape, and of what a copy without volumes changes about its row only room and
 /// host ports: so the copies on a row are as many as its room and its ports allow, whatever happens elsewhere.
 pub(super) fn shares(
-    plan: &Plan<'_>,
+    plan: &Filtering<'_, '_>,
     open: &[RowSet],
     limit: usize,
 ) -> Option<Vec<(NodeRow, usize)>> {
     let runs = |plugin| plan.filters().iter().any(|filter: &&Filter| filter.plugin == plugin);
     let is_by_row = plan.filters().iter().all(|filter| filter.scope == Scope::Row)
         && plan.promised().is_empty()
-        && plan.prepared.pod().volumes().is_none()
+        && plan.pod().volumes().is_none()
         && runs(Plugin::NodeResourcesFit);
     if !is_by_row {
         return None;
     }
-    let has_ports = runs(Plugin::NodePorts) && !plan.prepared.shape().host_ports.is_empty();
+    let has_ports = runs(Plugin::NodePorts) && !plan.shape().host_ports.is_empty();
     let (mut shares, mut n_fit) = (Vec::new(), 0_usize);
-    for (shard, rows) in plan.prepared.snapshot().shards.iter().zip(open) {
+    for (shard, rows) in plan.snapshot().shards.iter().zip(open) {
         for row in rows.iter() {
             let room = room(plan, shard, row);
             let n = if has_ports { room.min(1) } else { room };
@@ -42,7 +42,7 @@ pub(super) fn shares(
 /// How many copies a row has room for, in number and in every resource that is checked (S-FIT-8).
 fn room(plan: &Plan<'_>, shard: &Shard, row: usize) -> usize {
     let slots = shard.nodes.allocatable.pods[row].saturating_sub(shard.usage.pods[row]);
-    let checked = checked(&plan.prepared);
+    let checked = checked(plan);
     let by_resource = checked.iter().map(|(resource, request)| {
         allocatable(shard, row, *resource).saturating_sub(requested(shard, row, *resource))
             / request

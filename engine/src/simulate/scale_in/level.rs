@@ -5,7 +5,6 @@ use std::sync::Arc;
 
 use rustc_hash::FxHashMap;
 
-use super::ScaleInSpread;
 use super::replica::Replica;
 use crate::census::sums::CountedNodes;
 use crate::model::ModelError;
@@ -14,9 +13,10 @@ use crate::model::label::clip;
 use crate::model::label_selector::value_of;
 use crate::model::shape::{Shape, ShapeId};
 use crate::model::topology_spread::SpreadConstraint;
-use crate::snapshot::row_set::RowSet;
+use crate::rows::{NodeRow, RowSet};
+use crate::simulate::scale_in::outcome::ScaleInSpread;
+use crate::snapshot::Snapshot;
 use crate::snapshot::topology::DomainId;
-use crate::snapshot::{NodeRow, Snapshot};
 
 /// Labels to spread over at most: no workload has nearly as many constraints.
 const MAX_TOPOLOGY_KEYS: usize = 16;

@@ -6,15 +6,16 @@ use std::sync::Arc;
 use rustc_hash::FxHashMap;
 use smallvec::SmallVec;
 
-use super::ScaleInReason;
 use super::level::Level;
 use super::replica::Replica;
 use crate::model::Pod;
 use crate::model::pod::NOT_STARTED;
 use crate::model::taint::Effect;
+use crate::rows::NodeRow;
 use crate::simulate::drain::budget::{Budgets, Covering};
+use crate::simulate::scale_in::outcome::ScaleInReason;
+use crate::snapshot::Snapshot;
 use crate::snapshot::topology::DomainId;
-use crate::snapshot::{NodeRow, Snapshot};
 
 /// What speaks for a replica to go; the smallest goes first.
 #[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Debug)]

@@ -1,15 +1,31 @@
 //! Replicas: the pods of a workload that are on nodes.
 
+use berth_proto::meta_v1;
+
 use std::sync::Arc;
 
 use rustc_hash::FxHashMap;
 
-use super::Replicas;
 use crate::model::label::clip;
 use crate::model::label_selector::LabelSelector;
 use crate::model::population::PopulationFacts;
 use crate::model::{ModelError, Pod, PodKey};
-use crate::snapshot::{NodeRow, Snapshot};
+use crate::rows::NodeRow;
+use crate::snapshot::Snapshot;
+
+/// The pods of a workload. Only those on nodes count.
+#[derive(Copy, Clone, Debug)]
+pub enum Replicas<'a> {
+    /// Those of a namespace that a selector matches.
+    Selected {
+        /// The namespace.
+        namespace: &'a str,
+        /// With at least one requirement.
+        selector: &'a meta_v1::LabelSelector,
+    },
+    /// These, each once and of one namespace.
+    Listed(&'a [PodKey]),
+}
 
 /// A pod of the workload.
 #[derive(Clone, Debug)]

@@ -10,10 +10,10 @@ use crate::error::EngineError;
 use crate::filter::reason::Reason;
 use crate::model::intern::Symbol;
 use crate::model::{Node, Pod};
-use crate::place::one_pass::Misfit;
 use crate::plugin::Plugin;
+use crate::rows::NodeRow;
+use crate::simulate::one_pass::Misfit;
 use crate::simulate::scene::Scene;
-use crate::snapshot::NodeRow;
 
 /// One estimation, on a scene of its own.
 pub(super) struct Estimator<'e, 'a> {

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use super::request::ScaleUpLimit;
-use crate::place::one_pass::Misfit;
+use crate::simulate::one_pass::Misfit;
 use crate::snapshot::Generation;
 
 /// What the node groups could do for the pods.

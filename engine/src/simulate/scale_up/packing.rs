@@ -10,8 +10,8 @@ use super::request::ScaleUpRequest;
 use super::ring::Ring;
 use crate::error::EngineError;
 use crate::model::{Pod, PodKey};
+use crate::rows::NodeRow;
 use crate::simulate::scene::Scene;
-use crate::snapshot::NodeRow;
 
 /// Pods between two questions whether the caller has given up.
 pub(super) const PATIENCE: usize = 64;

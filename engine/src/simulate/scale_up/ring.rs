@@ -5,7 +5,8 @@ use std::ops::Range;
 
 use rustc_hash::FxHashMap;
 
-use crate::snapshot::{NodeRow, Snapshot};
+use crate::rows::NodeRow;
+use crate::snapshot::Snapshot;
 
 /// Nodes of the cluster by name, and after them those that were added, in their order.
 #[derive(Clone, Debug)]

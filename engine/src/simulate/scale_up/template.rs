@@ -4,12 +4,12 @@ use std::sync::Arc;
 
 use super::request::NodeGroup;
 use crate::error::EngineError;
-use crate::kernel::hash_name;
+use crate::hash::hash_name;
 use crate::model::intern::{Interner, Symbol};
 use crate::model::resources::MAX_SUM;
 use crate::model::{Model, ModelError, Node, Pod, PodKey};
+use crate::rows::NodeRow;
 use crate::simulate::scene::Scene;
-use crate::snapshot::NodeRow;
 
 /// Taints of nodes that only just came or are about to go, by their keys: what a template carries of these its copies do not.
 const PASSING_TAINTS: [&str; 11] = [

@@ -2,7 +2,7 @@
 
 use rustc_hash::FxHashMap;
 
-use crate::place::one_pass::Misfit;
+use crate::simulate::one_pass::Misfit;
 
 /// Which classes a node of one group takes, and why not the others.
 #[derive(Debug)]

@@ -8,13 +8,13 @@ use crate::cluster::fork::Saved;
 use crate::model::{Pod, PodKey};
 use crate::object;
 use crate::place::decision::{Outcome, Verdict};
-use crate::place::one_pass::Misfit;
-use crate::place::request::{PlaceRequest, TieBreak};
+use crate::plan::request::{PlaceRequest, TieBreak};
 use crate::plugin::{Plugin, StatusCode};
 use crate::policy::Policy;
+use crate::rows::NodeRow;
+use crate::simulate::one_pass::Misfit;
 use crate::simulate::rows::Rows;
 use crate::simulate::scene::Scene;
-use crate::snapshot::NodeRow;
 
 const KINDS: [&str; 9] = [
     "x cpu=500m",

@@ -4,8 +4,8 @@ use imbl::OrdMap;
 
 use crate::model::intern::Symbol;
 use crate::model::label_selector::value_of;
+use crate::rows::RowSet;
 use crate::snapshot::node_table::NodeTable;
-use crate::snapshot::row_set::RowSet;
 
 /// Things of classes in the order of `K`, by the labels of the nodes that they are tied to; a thing with several labels
 /// stands under each. A copy costs a few pointers.

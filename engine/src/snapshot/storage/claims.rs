@@ -6,9 +6,9 @@ use imbl::{OrdMap, OrdSet};
 
 use super::assumed::AssumptionId;
 use crate::model::intern::Symbol;
+use crate::model::key::ClaimKey;
 use crate::model::storage::persistent_volume_claim::PersistentVolumeClaim;
-use crate::model::volume::ClaimKey;
-use crate::snapshot::NodeRow;
+use crate::rows::NodeRow;
 
 /// Claims and their use. A copy costs a few pointers.
 #[derive(Clone, Debug, Default)]

@@ -3,7 +3,7 @@
 use imbl::OrdMap;
 
 use crate::model::volume::{Disk, DiskKey};
-use crate::snapshot::NodeRow;
+use crate::rows::NodeRow;
 
 /// Uses by disk and row. A copy costs a few pointers.
 #[derive(Clone, Debug, Default)]

@@ -5,10 +5,8 @@ use std::sync::Arc;
 use imbl::OrdMap;
 
 use crate::model::intern::Symbol;
-use crate::model::volume::VolumeId;
-use crate::snapshot::NodeRow;
-use crate::snapshot::column::Column;
-use crate::snapshot::row_set::RowSet;
+use crate::model::key::VolumeId;
+use crate::rows::{Column, NodeRow, RowSet};
 
 /// Volumes in use by row. A copy costs a few pointers.
 #[derive(Clone, Debug, Default)]

@@ -9,8 +9,8 @@ use super::anchored::Anchored;
 use super::assumed::AssumptionId;
 use super::claims::ClaimIndex;
 use crate::model::intern::Symbol;
+use crate::model::key::ClaimKey;
 use crate::model::storage::persistent_volume::{ClaimReference, PersistentVolume};
-use crate::model::volume::ClaimKey;
 
 /// Persistent volumes. A copy costs a few pointers.
 #[derive(Clone, Debug, Default)]

@@ -1,25 +1,33 @@
-//! Plan: which filters and scores a request runs, in which order, and what its attempt may rest on.
+//! Plan: a prepared request with the filters and scores that it runs, in the policy's order.
+//!
+//! A [`Plan`] derefs to what is [`Prepared`] of its request. Its filters that look at other pods, and its scores, run only within the
+//! scopes of `counted`.
+
+pub(crate) mod counted;
+pub(crate) mod promised;
+pub(crate) mod request;
+
+use std::ops::Deref;
 
 use smallvec::SmallVec;
 
-use super::decision::{Decision, Outcome};
-use super::promised::Promised;
-use super::request::PlaceRequest;
 use crate::error::EngineError;
 use crate::filter::{Filter, PreFilterFailure, Scope};
 use crate::kernel::Kernels;
 use crate::model::intern::Symbol;
+use crate::plan::promised::Promised;
+use crate::plan::request::PlaceRequest;
 use crate::plugin::Plugin;
 use crate::prepared::Prepared;
+use crate::rows::RowSet;
 use crate::score::normalize::Normalize;
 use crate::score::{Raw, Score, ScoreCluster};
 use crate::snapshot::Snapshot;
-use crate::snapshot::row_set::RowSet;
 use crate::snapshot::shard::Shard;
 
 /// A request against a snapshot, ready to be carried out.
 pub(crate) struct Plan<'a> {
-    pub(crate) prepared: Prepared<'a>,
+    prepared: Prepared<'a>,
     /// Filters that can refuse something, in the policy's order.
     filters: SmallVec<[&'static Filter; 8]>,
     /// Whether any of them is asked in every attempt.
@@ -88,8 +96,9 @@ impl<'a> Plan<'a> {
         &self.promised
     }
 
-    pub(crate) fn filters(&self) -> &[&'static Filter] {
-        &self.filters
+    /// The filters whose verdicts stand until a row changes; they need no counts.
+    pub(crate) fn row_filters(&self) -> impl Iterator<Item = &'static Filter> + '_ {
+        self.filters.iter().copied().filter(|filter| filter.scope == Scope::Row)
     }
 
     /// Whether everything that is found of a row stands until the row changes.
@@ -111,7 +120,7 @@ impl<'a> Plan<'a> {
 
     /// The first PreFilter, in the policy's order, that ends the attempt.
     pub(crate) fn pre_filter_failure(&self) -> Option<(Plugin, PreFilterFailure)> {
-        let plugins = self.prepared.policy().spec().pre_filter.iter();
+        let plugins = self.policy().spec().pre_filter.iter();
         plugins.copied().find_map(|plugin| {
             let filter = Filter::of(plugin)?;
             (filter.pre_filter)(&self.prepared).err().map(|failure| (plugin, failure))
@@ -120,8 +129,8 @@ impl<'a> Plan<'a> {
 
     /// The node names to which NodeAffinity's PreFilter narrows the search (S-NAF-2).
     pub(crate) fn narrowing(&self) -> Option<&'a [Symbol]> {
-        let names = self.prepared.named_nodes()?;
-        self.prepared.policy().spec().pre_filter.contains(&Plugin::NodeAffinity).then_some(names)
+        let names = self.named_nodes()?;
+        self.policy().spec().pre_filter.contains(&Plugin::NodeAffinity).then_some(names)
     }
 
     /// The rows of a shard that are filtered at all (S-PF-6).
@@ -134,13 +143,13 @@ impl<'a> Plan<'a> {
 
     /// Whether what is found row by row depends on nothing of the pod but its shape, so that it may be remembered.
     pub(crate) fn is_rememberable(&self) -> bool {
-        self.narrowing().is_none() && self.prepared.pod().facts().resized.is_none()
+        self.narrowing().is_none() && self.pod().facts().resized.is_none()
     }
 
     /// Refuses a pod that needs a plugin which is enabled but not built.
     pub(crate) fn check_evaluated(&self) -> Result<(), EngineError> {
-        let spec = self.prepared.policy().spec();
-        for (plugin, field) in &self.prepared.shape().not_evaluated {
+        let spec = self.policy().spec();
+        for (plugin, field) in &self.shape().not_evaluated {
             if spec.filter.contains(plugin) || spec.score.iter().any(|(p, _)| p == plugin) {
                 return Err(EngineError::NotEvaluated {
                     field: (*field).to_owned(),
@@ -153,7 +162,7 @@ impl<'a> Plan<'a> {
 
     /// A preferred term that does not parse fails the attempt once it comes to scoring (S-NA-2).
     pub(crate) fn check_scoring(&self) -> Result<(), EngineError> {
-        if let Some(why) = &self.prepared.shape().spread.invalid_soft
+        if let Some(why) = &self.shape().spread.invalid_soft
             && self.cluster_scores.iter().any(|(s, _)| s.plugin == Plugin::PodTopologySpread)
         {
             let message = format!("running PreScore plugin \"PodTopologySpread\": {why}");
@@ -162,7 +171,7 @@ impl<'a> Plan<'a> {
         if !self.normalized_scores.iter().any(|(score, _)| score.plugin == Plugin::NodeAffinity) {
             return Ok(());
         }
-        match self.prepared.preferences().find_map(|preferences| preferences.invalid.as_ref()) {
+        match self.preferences().find_map(|preferences| preferences.invalid.as_ref()) {
             Some(why) => Err(EngineError::SchedulerError {
                 message: format!(
                     "running PreScore plugin \"NodeAffinity\": preferred node affinity: {why}"
@@ -171,13 +180,13 @@ impl<'a> Plan<'a> {
             None => Ok(()),
         }
     }
+}
 
-    pub(crate) fn decision(&self, outcome: Outcome) -> Decision {
-        Decision {
-            pod: self.prepared.pod().key().clone(),
-            uid: self.prepared.pod().facts().uid.clone(),
-            generation: self.prepared.snapshot().generation,
-            outcome,
-        }
+impl<'a> Deref for Plan<'a> {
+    type Target = Prepared<'a>;
+
+    #[inline]
+    fn deref(&self) -> &Prepared<'a> {
+        &self.prepared
     }
 }

@@ -3,14 +3,16 @@
 
 use std::sync::Arc;
 
-use super::{Evaluation, Plan, gate_reason, pre_filter_refusal};
 use crate::error::EngineError;
 use crate::filter::reason::Reason;
 use crate::filter::{PreFilterFailure, Refusal};
+use crate::place::{Evaluation, gate_reason, pre_filter_refusal};
+use crate::plan::Plan;
+use crate::plan::counted::Filtering;
 use crate::plugin::{Plugin, StatusCode};
-use crate::snapshot::row_set::RowSet;
+use crate::rows::{NodeRow, RowSet};
+use crate::snapshot::Snapshot;
 use crate::snapshot::shard::Shard;
-use crate::snapshot::{NodeRow, Snapshot};
 
 /// Why a pod does not fit.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
@@ -28,12 +30,12 @@ pub(crate) fn feasible(
     plan: &mut Plan<'_>,
     evaluation: &mut Evaluation,
 ) -> Result<Vec<RowSet>, EngineError> {
-    let n_shards = plan.prepared.snapshot().shards.len();
+    let n_shards = plan.snapshot().shards.len();
     if pre_filter(plan)?.is_some() {
         return Ok(vec![RowSet::EMPTY; n_shards]);
     }
-    Ok(counted(plan, evaluation, |plan, evaluation| {
-        let shards = plan.prepared.snapshot().shards.iter();
+    Ok(plan.filtering(evaluation, |plan, evaluation| {
+        let shards = plan.snapshot().shards.iter();
         shards.map(|shard| passing(plan, evaluation, shard)).collect()
     }))
 }
@@ -48,8 +50,8 @@ pub(crate) fn first_fit(
     if pre_filter(plan)?.is_some() {
         return Ok(None);
     }
-    Ok(counted(plan, evaluation, |plan, evaluation| {
-        let shards = &plan.prepared.snapshot().shards;
+    Ok(plan.filtering(evaluation, |plan, evaluation| {
+        let shards = &plan.snapshot().shards;
         let mut known: Vec<Option<RowSet>> = vec![None; shards.len()];
         order.into_iter().find(|row| {
             let Some(shard) = shards.get(row.shard()) else { return false };
@@ -68,12 +70,12 @@ pub(crate) fn fits(
     if pre_filter(plan)?.is_some() {
         return Ok(false);
     }
-    Ok(counted(plan, evaluation, |plan, _| match candidate(plan, row) {
+    Ok(plan.filtering(evaluation, |plan, _| match candidate(plan, row) {
         Some(shard) => {
             let mut rows = row.of_shard(shard.index);
             plan.filters().iter().for_each(|filter| {
                 if !rows.is_empty() {
-                    (filter.run)(&plan.prepared, shard, &mut rows);
+                    (filter.run)(plan, shard, &mut rows);
                 }
             });
             !rows.is_empty()
@@ -91,8 +93,8 @@ pub(crate) fn why_not(
     if let Some(misfit) = pre_filter(plan)? {
         return Ok(Some(misfit));
     }
-    Ok(counted(plan, evaluation, |plan, _| {
-        let shard = &plan.prepared.snapshot().shards[row.shard()];
+    Ok(plan.filtering(evaluation, |plan, _| {
+        let shard = &plan.snapshot().shards[row.shard()];
         if !plan.candidates(shard).contains(row.row()) {
             let refusal = Refusal::of(Reason::PreFilterNodeAffinity);
             return Some(misfit(plan, Plugin::NodeAffinity, &refusal));
@@ -103,9 +105,9 @@ pub(crate) fn why_not(
         }
         plan.filters().iter().find_map(|filter| {
             let mut rows = row.of_shard(shard.index);
-            (filter.run)(&plan.prepared, shard, &mut rows);
+            (filter.run)(plan, shard, &mut rows);
             rows.is_empty().then(|| {
-                let refusal = filter.refusal(&plan.prepared, shard, row.row());
+                let refusal = filter.refusal(plan, shard, row.row());
                 misfit(plan, filter.plugin, &refusal)
             })
         })
@@ -145,40 +147,24 @@ pub(crate) fn refusal(plan: &Plan<'_>) -> Option<Misfit> {
 
 /// Whether pods that come to nodes can but take nodes from the pod, never open one: what no longer takes it never does again.
 pub(crate) fn only_loses(plan: &Plan<'_>) -> bool {
-    let demand = plan.prepared.demand();
-    demand.hard.is_empty()
-        && demand.affinity.sums.is_empty()
-        && plan.prepared.volumes().found().is_none()
+    let demand = plan.demand();
+    demand.hard.is_empty() && demand.affinity.sums.is_empty() && plan.volumes().found().is_none()
 }
 
-/// Asks with what filters want counted of other pods at hand.
-fn counted<'a, T>(
-    plan: &mut Plan<'a>,
-    evaluation: &mut Evaluation,
-    ask: impl FnOnce(&Plan<'a>, &mut Evaluation) -> T,
-) -> T {
-    if plan.prepared.demand().filters() {
-        plan.prepared.count(&mut evaluation.census);
-    }
-    let answer = ask(plan, evaluation);
-    plan.prepared.give_back(&mut evaluation.census);
-    answer
-}
-
-fn passing(plan: &Plan<'_>, evaluation: &mut Evaluation, shard: &Shard) -> RowSet {
+fn passing(plan: &Filtering<'_, '_>, evaluation: &mut Evaluation, shard: &Shard) -> RowSet {
     evaluation.passing(plan, shard).without(&shard.nodes.unschedulable)
 }
 
 /// The shard of a row that is filtered at all and not cordoned.
 fn candidate<'a>(plan: &Plan<'a>, row: NodeRow) -> Option<&'a Arc<Shard>> {
-    let snapshot: &'a Snapshot = plan.prepared.snapshot();
+    let snapshot: &'a Snapshot = plan.snapshot();
     let shard = snapshot.shards.get(row.shard())?;
     let candidates = plan.candidates(shard).without(&shard.nodes.unschedulable);
     candidates.contains(row.row()).then_some(shard)
 }
 
 fn misfit(plan: &Plan<'_>, plugin: Plugin, refusal: &Refusal) -> Misfit {
-    let names = plan.prepared.names();
+    let names = plan.names();
     let reasons = refusal.reasons.iter().map(|reason| reason.text(names).into_owned()).collect();
     Misfit { plugin, code: refusal.code, reasons }
 }

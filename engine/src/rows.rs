@@ -1,9 +1,50 @@
-//! RowSet: one bit a row of a shard.
+//! Rows: the dense positions of nodes, and what is kept by row. The ground that the model, the kernels and the snapshot stand on.
+//!
+//! A snapshot keeps its nodes in shards of [`ROWS`] rows. A [`NodeRow`] is the position of one node, a [`RowSet`] a bitmap and a
+//! [`Column`] one value for each row of a shard.
 
-use super::{ROWS, WORDS};
+use std::ops::{Index, IndexMut};
+
+/// Rows of a shard. A change of one node copies and re-evaluates this many, so few is good for single changes; each
+/// shard costs a reader a visit, so many is good for scans.
+pub(crate) const ROWS: usize = 256;
+/// Words of a bitmap over a shard.
+pub(crate) const WORDS: usize = ROWS / 64;
+const _: () = assert!(ROWS.is_multiple_of(64));
 
 /// Fewer rows than this are worked on one by one.
 pub(crate) const FEW: u32 = 16;
+
+/// Position of a node: shard and row within it.
+#[derive(Copy, Clone, PartialEq, Eq, Hash, PartialOrd, Ord, Debug)]
+pub(crate) struct NodeRow(u32);
+
+impl NodeRow {
+    /// The first of all.
+    pub(crate) const FIRST: NodeRow = NodeRow(0);
+
+    pub(crate) fn new(shard: usize, row: usize) -> NodeRow {
+        NodeRow((shard * ROWS + row) as u32)
+    }
+
+    /// Position among all rows.
+    pub(crate) fn index(self) -> usize {
+        self.0 as usize
+    }
+
+    pub(crate) fn shard(self) -> usize {
+        self.0 as usize / ROWS
+    }
+
+    /// This row alone, where it is of the shard.
+    pub(crate) fn of_shard(self, shard: usize) -> RowSet {
+        (self.shard() == shard).then_some(self.row()).into_iter().collect()
+    }
+
+    pub(crate) fn row(self) -> usize {
+        self.0 as usize % ROWS
+    }
+}
 
 /// A set of rows of one shard.
 #[derive(Copy, Clone, PartialEq, Eq, Debug, Default, Hash)]
@@ -83,9 +124,49 @@ impl FromIterator<usize> for RowSet {
     }
 }
 
+/// One `T` for each row of a shard, aligned to a cache line, of a length that kernels know at compile time. Rows without a node hold the default.
+#[derive(Clone, Debug, PartialEq)]
+#[repr(align(64))]
+pub(crate) struct Column<T>(pub(crate) [T; ROWS]);
+
+impl<T: Copy + Default> Default for Column<T> {
+    fn default() -> Column<T> {
+        Column([T::default(); ROWS])
+    }
+}
+
+impl<T> Index<usize> for Column<T> {
+    type Output = T;
+
+    fn index(&self, row: usize) -> &T {
+        &self.0[row]
+    }
+}
+
+impl<T> IndexMut<usize> for Column<T> {
+    fn index_mut(&mut self, row: usize) -> &mut T {
+        &mut self.0[row]
+    }
+}
+
+/// The column of a key in a list, added if it is missing.
+pub(crate) fn column_of<K: PartialEq>(
+    columns: &mut Vec<(K, Box<Column<i64>>)>,
+    key: K,
+) -> &mut Column<i64> {
+    let at = match columns.iter().position(|(known, _)| *known == key) {
+        Some(at) => at,
+        None => {
+            columns.push((key, Box::default()));
+            columns.len() - 1
+        }
+    };
+    &mut columns[at].1
+}
+
 #[cfg(test)]
 mod tests {
-    use super::*;
+    use crate::rows::*;
 
     #[test]
     fn set_operations() {

@@ -1,0 +1,71 @@
+//! The types of conditions that are derived.
+
+use crate::lifecycle::word::words;
+
+words! {
+    /// The types of conditions that are derived (L-COND-15), in the order in which they are listed.
+    enum OwnedType {
+        /// Its sandbox is up, with its network (L-COND-6).
+        PodReadyToStartContainers = "PodReadyToStartContainers",
+        /// Its init containers have done their part (L-COND-7).
+        Initialized = "Initialized",
+        /// It may be sent requests (L-COND-9).
+        Ready = "Ready",
+        /// All its containers may be (L-COND-8).
+        ContainersReady = "ContainersReady",
+        /// It has a node (L-COND-4).
+        PodScheduled = "PodScheduled",
+        /// All its containers are being restarted in place (L-COND-18).
+        AllContainersRestarting = "AllContainersRestarting",
+        /// A resize waits.
+        PodResizePending = "PodResizePending",
+        /// A resize is under way.
+        PodResizeInProgress = "PodResizeInProgress",
+    }
+}
+
+impl OwnedType {
+    pub(super) const ALL: [OwnedType; 8] = [
+        OwnedType::PodReadyToStartContainers,
+        OwnedType::Initialized,
+        OwnedType::Ready,
+        OwnedType::ContainersReady,
+        OwnedType::PodScheduled,
+        OwnedType::AllContainersRestarting,
+        OwnedType::PodResizePending,
+        OwnedType::PodResizeInProgress,
+    ];
+    /// How many there are; each one's place is its ordinal.
+    pub(super) const N: usize = OwnedType::ALL.len();
+
+    /// The owned type of this name. No two names are of one length, so that this compares one text at most.
+    pub(super) fn named(name: &str) -> Option<OwnedType> {
+        OwnedType::ALL.into_iter().find(|owned| owned.word() == name)
+    }
+
+    /// The generation of a pod whose conditions of this type say so; an in-place restart does not (L-COND-1).
+    pub(super) fn observed(self, generation: i64) -> i64 {
+        match self {
+            OwnedType::AllContainersRestarting => 0,
+            _ => generation,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_owned_type_has_its_place() {
+        let words: Vec<&str> = OwnedType::ALL.iter().map(|owned| owned.word()).collect();
+        assert_eq!(words, OwnedType::WORDS);
+        for (at, owned) in OwnedType::ALL.into_iter().enumerate() {
+            assert_eq!(owned as usize, at);
+            assert_eq!(OwnedType::named(owned.word()), Some(owned));
+        }
+        assert_eq!(OwnedType::named("DisruptionTarget"), None);
+        let lengths: std::collections::BTreeSet<usize> = words.iter().map(|w| w.len()).collect();
+        assert_eq!(lengths.len(), words.len(), "no two names are of one length");
+    }
+}

@@ -1,0 +1,62 @@
+//! Tables: what the compilations of objects share.
+
+use super::ModelError;
+use super::drainability::DrainabilityTable;
+use super::intern::{self, Interner};
+use super::pod_affinity::TermTable;
+use super::population::{Population, PopulationFacts};
+use super::shape::ShapeTable;
+use super::table::Table;
+
+/// What compiling shares between objects: names, shapes, populations, drainabilities, terms. Usable from any number of threads.
+#[derive(Debug)]
+pub(crate) struct Model {
+    names: Interner,
+    shapes: ShapeTable,
+    populations: Table<PopulationFacts, Population>,
+    drainabilities: DrainabilityTable,
+    terms: TermTable,
+}
+
+impl Model {
+    pub(crate) fn new() -> Model {
+        Model {
+            names: Interner::new(),
+            shapes: ShapeTable::default(),
+            populations: Table::default(),
+            drainabilities: DrainabilityTable::default(),
+            terms: TermTable::default(),
+        }
+    }
+
+    pub(crate) fn names(&self) -> &Interner {
+        &self.names
+    }
+
+    pub(crate) fn shapes(&self) -> &ShapeTable {
+        &self.shapes
+    }
+
+    pub(crate) fn populations(&self) -> &Table<PopulationFacts, Population> {
+        &self.populations
+    }
+
+    pub(crate) fn drainabilities(&self) -> &DrainabilityTable {
+        &self.drainabilities
+    }
+
+    pub(crate) fn terms(&self) -> &TermTable {
+        &self.terms
+    }
+
+    /// Whether another object may bring names that were never seen.
+    pub(crate) fn check_room(&self) -> Result<(), ModelError> {
+        if self.names.has_room() {
+            return Ok(());
+        }
+        Err(ModelError::new(
+            "metadata",
+            format!("more than {} distinct names were seen", intern::MAX_SYMBOLS),
+        ))
+    }
+}

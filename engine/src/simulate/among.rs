@@ -1,0 +1,33 @@
+//! Among: the node that a placement would choose where it may look at some nodes only.
+
+use crate::error::EngineError;
+use crate::place::select::select;
+use crate::place::{Evaluation, pre_filter_refusal};
+use crate::plan::Plan;
+use crate::plan::request::TieBreak;
+use crate::rows::{NodeRow, RowSet};
+
+/// The row that an attempt chooses where it may look at some rows only, `None` where none of them takes the pod. Gates and the
+/// pod's own nomination have no say.
+pub(crate) fn decide_among(
+    plan: &mut Plan<'_>,
+    evaluation: &mut Evaluation,
+    tie_break: TieBreak,
+    among: &[RowSet],
+) -> Result<Option<NodeRow>, EngineError> {
+    plan.check_evaluated()?;
+    if pre_filter_refusal(plan)?.is_some() {
+        return Ok(None);
+    }
+    plan.filtering(evaluation, |plan, evaluation| {
+        evaluation.filter(plan);
+        let feasible = evaluation.feasible(plan).and_then(|feasible| feasible.among(among));
+        let Some(feasible) = feasible else { return Ok(None) };
+        if feasible.len() == 1 {
+            return Ok(Some(feasible.first()));
+        }
+        plan.check_scoring()?;
+        let plan = &plan.scoring(evaluation);
+        Ok(select(plan, evaluation.rank(plan, &feasible), tie_break))
+    })
+}
