@@ -21,6 +21,7 @@ mod volume_zone;
 
 use smallvec::SmallVec;
 
+use crate::model::intern::Interner;
 use crate::plugin::{Plugin, StatusCode};
 use crate::prepared::Prepared;
 use crate::snapshot::row_set::RowSet;
@@ -112,6 +113,11 @@ pub(crate) struct Refusal {
 }
 
 impl Refusal {
+    /// The reasons as texts, in the order in which the filter checks.
+    pub(crate) fn texts<B: FromIterator<String>>(&self, names: &Interner) -> B {
+        self.reasons.iter().map(|reason| reason.text(names).into_owned()).collect()
+    }
+
     /// For one reason.
     pub(crate) fn of(reason: Reason) -> Refusal {
         Refusal { code: reason.code(), reasons: [reason].into_iter().collect() }
@@ -187,9 +193,11 @@ impl Filter {
 
     /// Why this filter refuses a row that it has cleared.
     pub(crate) fn refusal(&self, prepared: &Prepared<'_>, shard: &Shard, row: usize) -> Refusal {
-        match self.account {
+        let refusal = match self.account {
             Account::Always(reason) => Refusal::of(reason),
             Account::ByRow { refusal, .. } => refusal(prepared, shard, row),
-        }
+        };
+        debug_assert!(refusal.reasons.iter().all(|reason| reason.plugin() == self.plugin));
+        refusal
     }
 }

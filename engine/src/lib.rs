@@ -40,8 +40,8 @@ pub use model::{
 };
 pub use place::basis::Ground;
 pub use place::decision::{
-    Decision, Explanation, NodeVerdict, Outcome, Placement, PluginScore, Remedy, Unschedulable,
-    Verdict, VolumeBindings,
+    CountedReason, Decision, Explanation, NodeVerdict, Outcome, Placement, PluginScore, Remedy,
+    Unschedulable, Verdict, VolumeBindings,
 };
 pub use place::one_pass::Misfit;
 pub use place::remedy::change::RemedyChange;

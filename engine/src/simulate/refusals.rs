@@ -6,7 +6,7 @@ use crate::model::intern::Interner;
 use crate::place::promised::refusals_with_promised;
 use crate::place::survey::NodeRefusal;
 use crate::place::{Evaluation, Plan};
-use crate::plugin::{Plugin, StatusCode};
+use crate::plugin::Plugin;
 use crate::snapshot::row_set::RowSet;
 use crate::snapshot::shard::Shard;
 
@@ -79,7 +79,7 @@ pub(crate) fn count(
     plan: &mut Plan<'_>,
     evaluation: &mut Evaluation,
     among: &[RowSet],
-) -> (Vec<(String, u32)>, u32) {
+) -> (ReasonCounts, u32) {
     if plan.prepared.demand().filters() {
         plan.prepared.count(&mut evaluation.census);
     }
@@ -90,8 +90,6 @@ pub(crate) fn count(
         });
         n_open += open.len();
     }
-    let names = plan.prepared.names();
-    let counts = counts.iter().map(|(reason, n)| (reason.text(names).into_owned(), n)).collect();
     plan.prepared.give_back(&mut evaluation.census);
     (counts, n_open)
 }
@@ -138,8 +136,5 @@ impl Refuser {
 
 /// A refusal as it is told.
 pub(crate) fn told(names: &Interner, plugin: Option<Plugin>, refusal: &Refusal) -> NodeRefusal {
-    let Refusal { code, reasons } = refusal;
-    let code: StatusCode = *code;
-    let reasons = reasons.iter().map(|reason| reason.text(names).into_owned()).collect();
-    NodeRefusal { plugin, code, reasons }
+    NodeRefusal { plugin, code: refusal.code, reasons: refusal.texts(names) }
 }
