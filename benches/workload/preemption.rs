@@ -143,7 +143,8 @@ mod tests {
             let decision =
                 cluster.place(&PlaceRequest { pod: &pod, policy: &policy, tie_break }).unwrap();
             let Outcome::Unschedulable(why) = decision.outcome else { panic!("{decision:?}") };
-            assert_eq!(why.reasons, [("Insufficient cpu".to_owned(), 20)]);
+            let reasons: Vec<_> = why.reasons.iter().map(|r| (&*r.text, r.n_nodes)).collect();
+            assert_eq!(reasons, [("Insufficient cpu", 20)]);
         }
     }
 

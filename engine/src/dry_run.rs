@@ -11,7 +11,9 @@ mod restrictions;
 pub(crate) mod room;
 mod spread;
 
-use crate::filter::{Filter, Refusal};
+use smallvec::SmallVec;
+
+use crate::filter::{Filter, NodePods, Refusal};
 use crate::model::Pod;
 use crate::plan::counted::Filtering;
 use crate::plugin::Plugin;
@@ -54,15 +56,17 @@ pub(crate) type Refused = (Plugin, Refusal);
 
 impl<'p, 'a> DryRuns<'p, 'a> {
     pub(crate) fn new(plan: &'p Filtering<'p, 'a>) -> DryRuns<'p, 'a> {
-        let has = |plugin| plan.policy().spec().filter.contains(&plugin);
+        let enabled = plan.policy().spec().filter.iter().filter_map(|p| Filter::of(*p));
+        let read: SmallVec<[NodePods; 13]> = enabled.map(|filter| filter.reads).collect();
+        let has = |what| read.contains(&what);
         DryRuns {
             plan,
-            wanted: has(Plugin::NodeResourcesFit).then(|| Wanted::of(plan)),
-            has_ports: has(Plugin::NodePorts) && ports::applies(plan),
-            has_restrictions: has(Plugin::VolumeRestrictions) && restrictions::applies(plan),
-            has_limits: has(Plugin::NodeVolumeLimits) && limits::applies(plan),
-            has_spread: has(Plugin::PodTopologySpread) && spread::applies(plan),
-            has_affinity: has(Plugin::InterPodAffinity) && affinity::applies(plan),
+            wanted: has(NodePods::Requests).then(|| Wanted::of(plan)),
+            has_ports: has(NodePods::HostPorts) && ports::applies(plan),
+            has_restrictions: has(NodePods::ExclusiveVolumes) && restrictions::applies(plan),
+            has_limits: has(NodePods::AttachedVolumes) && limits::applies(plan),
+            has_spread: has(NodePods::SpreadCounts) && spread::applies(plan),
+            has_affinity: has(NodePods::Affinity) && affinity::applies(plan),
         }
     }
 
@@ -76,22 +80,9 @@ impl<'p, 'a> DryRuns<'p, 'a> {
         self.wanted.as_ref().filter(|_| !is_more)
     }
 
-    /// Whether what a plugin says of a node may depend on the node's pods.
-    fn looks_at_pods(plugin: Plugin) -> bool {
-        matches!(
-            plugin,
-            Plugin::NodeResourcesFit
-                | Plugin::NodePorts
-                | Plugin::VolumeRestrictions
-                | Plugin::NodeVolumeLimits
-                | Plugin::PodTopologySpread
-                | Plugin::InterPodAffinity
-        )
-    }
-
     /// The rows among `rows` that pass every filter which does not look at pods.
     pub(crate) fn passing_whatever_pods(&self, shard: &Shard, mut rows: RowSet) -> RowSet {
-        for filter in self.plan.filters().iter().filter(|f| !Self::looks_at_pods(f.plugin)) {
+        for filter in self.plan.filters().iter().filter(|f| f.reads == NodePods::Nothing) {
             (filter.run)(self.plan, shard, &mut rows);
         }
         rows
@@ -187,28 +178,34 @@ impl DryRun<'_, '_> {
 
     fn refusal_once(&self) -> Option<Refused> {
         let filters = self.runs.plan.policy().spec().filter.iter();
-        filters.copied().find_map(|plugin| Some((plugin, self.refusal_of(plugin)?)))
+        let filters = filters.filter_map(|plugin| Filter::of(*plugin));
+        filters
+            .filter_map(|filter| Some((filter.plugin, self.refusal_of(filter)?)))
+            .inspect(|(plugin, refusal)| {
+                debug_assert!(refusal.reasons.iter().all(|reason| reason.plugin() == *plugin));
+            })
+            .next()
     }
 
-    fn refusal_of(&self, plugin: Plugin) -> Option<Refusal> {
+    fn refusal_of(&self, filter: &Filter) -> Option<Refusal> {
         let plan = self.runs.plan;
-        match plugin {
-            Plugin::NodeResourcesFit => {
+        match filter.reads {
+            NodePods::Nothing => self.refusal_whatever_pods(filter),
+            NodePods::Requests => {
                 self.room.refusal(self.runs.wanted.as_ref()?, self.shard, self.row)
             }
-            Plugin::NodePorts => self.ports.as_ref()?.refusal(),
-            Plugin::VolumeRestrictions => self.restrictions.as_ref()?.refusal(),
-            Plugin::NodeVolumeLimits => self.limits.as_ref()?.refusal(plan),
-            Plugin::PodTopologySpread => self.spread.as_ref()?.refusal(plan, self.shard, self.row),
-            Plugin::InterPodAffinity => self.affinity.as_ref()?.refusal(self.shard, self.row),
-            other => self.refusal_whatever_pods(other),
+            NodePods::HostPorts => self.ports.as_ref()?.refusal(),
+            NodePods::ExclusiveVolumes => self.restrictions.as_ref()?.refusal(),
+            NodePods::AttachedVolumes => self.limits.as_ref()?.refusal(plan),
+            NodePods::SpreadCounts => self.spread.as_ref()?.refusal(plan, self.shard, self.row),
+            NodePods::Affinity => self.affinity.as_ref()?.refusal(self.shard, self.row),
         }
     }
 
-    /// What a filter that does not look at pods says.
-    fn refusal_whatever_pods(&self, plugin: Plugin) -> Option<Refusal> {
+    /// The verdict of a filter that reads nothing of the node's pods.
+    fn refusal_whatever_pods(&self, filter: &Filter) -> Option<Refusal> {
         let plan = self.runs.plan;
-        let filter: &Filter = plan.filters().iter().find(|filter| filter.plugin == plugin)?;
+        let filter = plan.filters().iter().find(|planned| planned.plugin == filter.plugin)?;
         let mut rows: RowSet = [self.row].into_iter().collect();
         (filter.run)(plan, self.shard, &mut rows);
         rows.is_empty().then(|| filter.refusal(plan, self.shard, self.row))

@@ -22,6 +22,7 @@ mod volume_zone;
 
 use smallvec::SmallVec;
 
+use crate::model::intern::Interner;
 use crate::plugin::{Plugin, StatusCode};
 use crate::prepared::Prepared;
 use crate::rows::RowSet;
@@ -32,6 +33,8 @@ use reason::Reason;
 pub(crate) struct Filter {
     pub(crate) plugin: Plugin,
     pub(crate) scope: Scope,
+    /// What of the node's own pods the verdict depends on.
+    pub(crate) reads: NodePods,
     /// What its PreFilter says of the pod before any node is looked at.
     pub(crate) pre_filter: fn(&Prepared<'_>) -> Result<(), PreFilterFailure>,
     /// Whether it can refuse anything; `false` where PreFilter answers `Skip` (S-PF-1).
@@ -49,6 +52,28 @@ pub(crate) enum Scope {
     Row,
     /// Other rows, other objects or who the pod is: it is asked in every attempt.
     Request,
+}
+
+/// What of a node's own pods a filter's verdict on that node depends on.
+///
+/// `dry_run` follows each of these while pods come to a node and leave it; a filter that reads something new of the pods
+/// takes a variant of its own here.
+#[derive(Copy, Clone, PartialEq, Eq, Debug)]
+pub(crate) enum NodePods {
+    /// Nothing: the verdict stands whatever pods come and go.
+    Nothing,
+    /// How many there are and what they request.
+    Requests,
+    /// The host ports in use.
+    HostPorts,
+    /// The disks and the claims in use that take one pod at a time.
+    ExclusiveVolumes,
+    /// The volumes in use of each driver.
+    AttachedVolumes,
+    /// The labels that topology spread constraints count.
+    SpreadCounts,
+    /// The labels and the terms that inter-pod affinity looks at.
+    Affinity,
 }
 
 /// How a PreFilter ends an attempt.
@@ -113,6 +138,11 @@ pub(crate) struct Refusal {
 }
 
 impl Refusal {
+    /// The reasons as texts, in the order in which the filter checks.
+    pub(crate) fn texts<B: FromIterator<String>>(&self, names: &Interner) -> B {
+        self.reasons.iter().map(|reason| reason.text(names).into_owned()).collect()
+    }
+
     /// For one reason.
     pub(crate) fn of(reason: Reason) -> Refusal {
         Refusal { code: reason.code(), reasons: [reason].into_iter().collect() }
@@ -166,9 +196,11 @@ impl Filter {
 
     /// Why this filter refuses a row that it has cleared.
     pub(crate) fn refusal(&self, prepared: &Prepared<'_>, shard: &Shard, row: usize) -> Refusal {
-        match self.account {
+        let refusal = match self.account {
             Account::Always(reason) => Refusal::of(reason),
             Account::ByRow { refusal, .. } => refusal(prepared, shard, row),
-        }
+        };
+        debug_assert!(refusal.reasons.iter().all(|reason| reason.plugin() == self.plugin));
+        refusal
     }
 }

@@ -43,8 +43,8 @@ pub use model::{
 };
 pub use place::basis::Ground;
 pub use place::decision::{
-    Decision, Explanation, NodeVerdict, Outcome, Placement, PluginScore, Remedy, Unschedulable,
-    Verdict, VolumeBindings,
+    CountedReason, Decision, Explanation, NodeVerdict, Outcome, Placement, PluginScore, Remedy,
+    Unschedulable, Verdict, VolumeBindings,
 };
 pub use place::remedy::change::RemedyChange;
 pub use place::survey::{NodeRefusal, Standing, Survey, SurveyRequest};

@@ -353,7 +353,13 @@ fn plugins_alone() {
     let alone = |plugin: Plugin, pod: &Pod| {
         let spec =
             PolicySpec { pre_filter: vec![plugin], filter: vec![plugin], ..PolicySpec::default() };
-        match cluster.place(&request(pod, &Policy::new(spec).unwrap())) {
+        let decision = cluster.place(&request(pod, &Policy::new(spec).unwrap()));
+        if let Ok(Decision { outcome: Outcome::Unschedulable(unschedulable), .. }) = &decision {
+            let of_nodes = unschedulable.reasons.iter().map(|reason| reason.plugin);
+            let of_pod = unschedulable.pre_filter.iter().map(|(plugin, ..)| *plugin);
+            assert_eq!(of_nodes.chain(of_pod).collect::<Vec<_>>(), [plugin], "{unschedulable:?}");
+        }
+        match decision {
             Err(error) => error.to_string(),
             decision => told(decision),
         }

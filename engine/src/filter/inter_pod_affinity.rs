@@ -2,7 +2,7 @@
 //! Rules: S-IPA-5 to S-IPA-7, S-IPA-9. Reads: `Census`.
 
 use super::reason::Reason;
-use super::{Account, Filter, PreFilterFailure, ReasonCounts, Refusal, Scope};
+use super::{Account, Filter, NodePods, PreFilterFailure, ReasonCounts, Refusal, Scope};
 use crate::plugin::Plugin;
 use crate::prepared::Prepared;
 use crate::rows::RowSet;
@@ -12,6 +12,7 @@ use crate::snapshot::shard::Shard;
 pub(crate) const FILTER: Filter = Filter {
     plugin: Plugin::InterPodAffinity,
     scope: Scope::Request,
+    reads: NodePods::Affinity,
     pre_filter,
     applies,
     run,

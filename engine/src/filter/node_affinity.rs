@@ -2,7 +2,9 @@
 //! Rules: S-NAF-1 to S-NAF-8. Reads: `NodeTable::labels`, `NodeTable::row_of_name`.
 
 use super::reason::Reason;
-use super::{Account, Filter, PreFilterFailure, ReasonCounts, Refusal, Scope, none_resolvable};
+use super::{
+    Account, Filter, NodePods, PreFilterFailure, ReasonCounts, Refusal, Scope, none_resolvable,
+};
 use crate::model::selector::NodeSelector;
 use crate::plugin::Plugin;
 use crate::prepared::Prepared;
@@ -13,6 +15,7 @@ use crate::snapshot::shard::Shard;
 pub(crate) const FILTER: Filter = Filter {
     plugin: Plugin::NodeAffinity,
     scope: Scope::Row,
+    reads: NodePods::Nothing,
     pre_filter,
     applies,
     run,

@@ -1,7 +1,7 @@
 //! NodeDeclaredFeatures: features that the pod's spec needs. Rules: S-NDF-1, S-NDF-2. Reads: `NodeTable::features`.
 
 use super::reason::Reason;
-use super::{Account, Filter, Scope, passes};
+use super::{Account, Filter, NodePods, Scope, passes};
 use crate::plugin::Plugin;
 use crate::prepared::Prepared;
 use crate::rows::RowSet;
@@ -10,6 +10,7 @@ use crate::snapshot::shard::Shard;
 pub(crate) const FILTER: Filter = Filter {
     plugin: Plugin::NodeDeclaredFeatures,
     scope: Scope::Row,
+    reads: NodePods::Nothing,
     pre_filter: passes,
     applies,
     run,

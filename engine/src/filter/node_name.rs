@@ -1,7 +1,7 @@
 //! NodeName: pods that name their node. Rule: S-NAM-1. Reads: `NodeTable::row_of_name`, the pod's `spec.nodeName`.
 
 use super::reason::Reason;
-use super::{Account, Filter, Scope, passes};
+use super::{Account, Filter, NodePods, Scope, passes};
 use crate::plugin::Plugin;
 use crate::prepared::Prepared;
 use crate::rows::RowSet;
@@ -10,6 +10,7 @@ use crate::snapshot::shard::Shard;
 pub(crate) const FILTER: Filter = Filter {
     plugin: Plugin::NodeName,
     scope: Scope::Request,
+    reads: NodePods::Nothing,
     pre_filter: passes,
     applies,
     run,

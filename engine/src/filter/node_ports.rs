@@ -1,7 +1,7 @@
 //! NodePorts: host port conflicts by address and protocol. Rules: S-PRT-1 to S-PRT-5. Reads: `UsageTable::ports`.
 
 use super::reason::Reason;
-use super::{Account, Filter, Scope, passes};
+use super::{Account, Filter, NodePods, Scope, passes};
 use crate::plugin::Plugin;
 use crate::prepared::Prepared;
 use crate::rows::RowSet;
@@ -10,6 +10,7 @@ use crate::snapshot::shard::Shard;
 pub(crate) const FILTER: Filter = Filter {
     plugin: Plugin::NodePorts,
     scope: Scope::Row,
+    reads: NodePods::HostPorts,
     pre_filter: passes,
     applies,
     run,

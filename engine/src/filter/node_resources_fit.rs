@@ -5,7 +5,7 @@
 use smallvec::SmallVec;
 
 use super::reason::Reason;
-use super::{Account, Filter, ReasonCounts, Refusal, Scope, passes};
+use super::{Account, Filter, NodePods, ReasonCounts, Refusal, Scope, passes};
 use crate::kernel::FitInput;
 use crate::model::intern::Symbol;
 use crate::model::resources::Resource;
@@ -17,6 +17,7 @@ use crate::snapshot::shard::Shard;
 pub(crate) const FILTER: Filter = Filter {
     plugin: Plugin::NodeResourcesFit,
     scope: Scope::Row,
+    reads: NodePods::Requests,
     pre_filter: passes,
     applies: |_| true,
     run,

@@ -1,7 +1,7 @@
 //! NodeUnschedulable: cordoned nodes. Rules: S-UNS-1, S-UNS-2. Reads: `NodeTable::unschedulable`, `ShapeFacts::tolerations`.
 
 use super::reason::Reason;
-use super::{Account, Filter, Scope, passes};
+use super::{Account, Filter, NodePods, Scope, passes};
 use crate::model::intern::Symbol;
 use crate::model::taint::{Effect, Taint};
 use crate::plugin::Plugin;
@@ -12,6 +12,7 @@ use crate::snapshot::shard::Shard;
 pub(crate) const FILTER: Filter = Filter {
     plugin: Plugin::NodeUnschedulable,
     scope: Scope::Row,
+    reads: NodePods::Nothing,
     pre_filter: passes,
     applies,
     run,

@@ -4,7 +4,7 @@
 //! kube-scheduler fails it at the first node that comes to this filter.
 
 use super::reason::Reason;
-use super::{Account, Filter, PreFilterFailure, ReasonCounts, Refusal, Scope};
+use super::{Account, Filter, NodePods, PreFilterFailure, ReasonCounts, Refusal, Scope};
 use crate::plugin::{Plugin, StatusCode};
 use crate::prepared::Prepared;
 use crate::prepared::volumes::limits::{DriverDemand, Limits};
@@ -14,6 +14,7 @@ use crate::snapshot::shard::Shard;
 pub(crate) const FILTER: Filter = Filter {
     plugin: Plugin::NodeVolumeLimits,
     scope: Scope::Request,
+    reads: NodePods::AttachedVolumes,
     pre_filter,
     applies,
     run,

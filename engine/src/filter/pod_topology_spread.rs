@@ -2,7 +2,7 @@
 //! Rules: S-PTS-1 to S-PTS-8. Reads: `Census`.
 
 use super::reason::Reason;
-use super::{Account, Filter, PreFilterFailure, ReasonCounts, Refusal, Scope};
+use super::{Account, Filter, NodePods, PreFilterFailure, ReasonCounts, Refusal, Scope};
 use crate::census::demand::HardConstraint;
 use crate::plugin::Plugin;
 use crate::prepared::Prepared;
@@ -12,6 +12,7 @@ use crate::snapshot::shard::Shard;
 pub(crate) const FILTER: Filter = Filter {
     plugin: Plugin::PodTopologySpread,
     scope: Scope::Request,
+    reads: NodePods::SpreadCounts,
     pre_filter,
     applies: |prepared| !prepared.demand().hard.is_empty(),
     run,

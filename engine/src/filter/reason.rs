@@ -1,12 +1,12 @@
-//! Reason: the text and the code of every rejection, once. Texts are kube-scheduler's, byte for byte.
+//! Reason: the text, the code and the plugin of every rejection, once. Texts are kube-scheduler's, byte for byte.
 
 use std::borrow::Cow;
 
 use crate::model::intern::{Interner, Symbol};
 use crate::model::resources::Resource;
-use crate::plugin::StatusCode;
+use crate::plugin::{Plugin, StatusCode};
 
-/// Why a filter refuses a node.
+/// Why a plugin refuses a node.
 #[derive(Copy, Clone, PartialEq, Eq, Debug, Hash)]
 pub(crate) enum Reason {
     /// S-UNS-1
@@ -63,6 +63,8 @@ pub(crate) enum Reason {
     PreemptionNotHelpful,
     /// Berth's own, where violating a disruption budget is refused.
     DisruptionBudget,
+    /// Berth's own: the filters pass, and pods that are nominated to the node hold its room.
+    NominatedPods,
 }
 
 impl Reason {
@@ -128,6 +130,40 @@ impl Reason {
             Reason::DisruptionBudget => {
                 "node(s) where evicting pods would violate a disruption budget".into()
             }
+            Reason::NominatedPods => {
+                "node(s) had no room beside the pods that are nominated to them".into()
+            }
+        }
+    }
+
+    /// The plugin that gives this reason. Of a node that NodeAffinity's PreFilter leaves out, kube-scheduler names no
+    /// plugin in the node's status (S-PF-6); NodeAffinity is the one that decided it.
+    pub(crate) fn plugin(self) -> Plugin {
+        match self {
+            Reason::NodeUnschedulable => Plugin::NodeUnschedulable,
+            Reason::NodeName => Plugin::NodeName,
+            Reason::UntoleratedTaint => Plugin::TaintToleration,
+            Reason::EnforcedNodeAffinity | Reason::NodeAffinity | Reason::PreFilterNodeAffinity => {
+                Plugin::NodeAffinity
+            }
+            Reason::NodePorts => Plugin::NodePorts,
+            Reason::TooManyPods | Reason::Insufficient(_) => Plugin::NodeResourcesFit,
+            Reason::DiskConflict | Reason::ReadWriteOncePodConflict => Plugin::VolumeRestrictions,
+            Reason::MaxVolumeCount | Reason::ClaimLookup(_) => Plugin::NodeVolumeLimits,
+            Reason::VolumeNodeAffinity
+            | Reason::NoVolumeToBind
+            | Reason::NotEnoughStorage
+            | Reason::MissingVolume => Plugin::VolumeBinding,
+            Reason::VolumeZone => Plugin::VolumeZone,
+            Reason::MissingTopologyLabel | Reason::PodTopologySpread => Plugin::PodTopologySpread,
+            Reason::PodAffinity | Reason::PodAntiAffinity | Reason::ExistingAntiAffinity => {
+                Plugin::InterPodAffinity
+            }
+            Reason::NodeDeclaredFeatures => Plugin::NodeDeclaredFeatures,
+            Reason::NoVictims
+            | Reason::PreemptionNotHelpful
+            | Reason::DisruptionBudget
+            | Reason::NominatedPods => Plugin::DefaultPreemption,
         }
     }
 
@@ -144,7 +180,8 @@ impl Reason {
             | Reason::PodTopologySpread
             | Reason::PodAntiAffinity
             | Reason::ExistingAntiAffinity
-            | Reason::DisruptionBudget => StatusCode::Unschedulable,
+            | Reason::DisruptionBudget
+            | Reason::NominatedPods => StatusCode::Unschedulable,
             Reason::NodeUnschedulable
             | Reason::NodeName
             | Reason::UntoleratedTaint
@@ -162,6 +199,122 @@ impl Reason {
             | Reason::PreFilterNodeAffinity
             | Reason::NoVictims
             | Reason::PreemptionNotHelpful => StatusCode::UnschedulableAndUnresolvable,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::collections::{BTreeMap, BTreeSet};
+    use std::path::Path;
+
+    use serde_json::Value;
+
+    use super::*;
+    use crate::filter::{Account, FILTERS, Filter};
+
+    /// The reason after this one, so that a new one does not compile until it is said here.
+    fn next(reason: Reason) -> Option<Reason> {
+        Some(match reason {
+            Reason::NodeUnschedulable => Reason::NodeName,
+            Reason::NodeName => Reason::UntoleratedTaint,
+            Reason::UntoleratedTaint => Reason::EnforcedNodeAffinity,
+            Reason::EnforcedNodeAffinity => Reason::NodeAffinity,
+            Reason::NodeAffinity => Reason::NodePorts,
+            Reason::NodePorts => Reason::TooManyPods,
+            Reason::TooManyPods => Reason::Insufficient(Resource::Cpu),
+            Reason::Insufficient(Resource::Cpu) => Reason::Insufficient(Resource::Memory),
+            Reason::Insufficient(Resource::Memory) => {
+                Reason::Insufficient(Resource::EphemeralStorage)
+            }
+            Reason::Insufficient(Resource::EphemeralStorage) => {
+                Reason::Insufficient(Resource::Scalar(Symbol::HOSTNAME))
+            }
+            Reason::Insufficient(Resource::Scalar(_)) => Reason::DiskConflict,
+            Reason::DiskConflict => Reason::ReadWriteOncePodConflict,
+            Reason::ReadWriteOncePodConflict => Reason::MaxVolumeCount,
+            Reason::MaxVolumeCount => Reason::ClaimLookup(Symbol::HOSTNAME),
+            Reason::ClaimLookup(_) => Reason::VolumeNodeAffinity,
+            Reason::VolumeNodeAffinity => Reason::NoVolumeToBind,
+            Reason::NoVolumeToBind => Reason::NotEnoughStorage,
+            Reason::NotEnoughStorage => Reason::MissingVolume,
+            Reason::MissingVolume => Reason::VolumeZone,
+            Reason::VolumeZone => Reason::MissingTopologyLabel,
+            Reason::MissingTopologyLabel => Reason::PodTopologySpread,
+            Reason::PodTopologySpread => Reason::PodAffinity,
+            Reason::PodAffinity => Reason::PodAntiAffinity,
+            Reason::PodAntiAffinity => Reason::ExistingAntiAffinity,
+            Reason::ExistingAntiAffinity => Reason::NodeDeclaredFeatures,
+            Reason::NodeDeclaredFeatures => Reason::PreFilterNodeAffinity,
+            Reason::PreFilterNodeAffinity => Reason::NoVictims,
+            Reason::NoVictims => Reason::PreemptionNotHelpful,
+            Reason::PreemptionNotHelpful => Reason::DisruptionBudget,
+            Reason::DisruptionBudget => Reason::NominatedPods,
+            Reason::NominatedPods => return None,
+        })
+    }
+
+    fn every() -> Vec<Reason> {
+        std::iter::successors(Some(Reason::NodeUnschedulable), |reason| next(*reason)).collect()
+    }
+
+    #[test]
+    fn every_reason_is_a_filters_or_preemptions_and_every_filter_has_one() {
+        let names = Interner::new();
+        let mut texts = BTreeSet::new();
+        for reason in every() {
+            let plugin = reason.plugin();
+            let is_known = Filter::of(plugin).is_some() || plugin == Plugin::DefaultPreemption;
+            assert!(is_known, "{reason:?}: {plugin}");
+            assert!(texts.insert(reason.text(&names)), "{reason:?} is told apart by its text");
+        }
+        for filter in &FILTERS {
+            assert!(every().iter().any(|reason| reason.plugin() == filter.plugin));
+            if let Account::Always(reason) = filter.account {
+                assert_eq!(reason.plugin(), filter.plugin);
+            }
+        }
+    }
+
+    /// A reason that kube-scheduler was recorded to give is its plugin's here, for all thirteen filters.
+    #[test]
+    fn recorded_reasons_belong_to_the_recorded_plugins() {
+        let names = Interner::new();
+        let known = every().into_iter().map(|reason| (reason.text(&names), reason.plugin()));
+        let known: BTreeMap<_, _> = known.collect();
+        let directory = concat!(env!("CARGO_MANIFEST_DIR"), "/../server/tests/data/conformance");
+        let mut plugins = BTreeSet::new();
+        for file in Path::new(directory).read_dir().unwrap() {
+            let path = file.unwrap().path();
+            if path.extension().is_some_and(|extension| extension == "jsonl") {
+                for line in std::fs::read_to_string(&path).unwrap().lines() {
+                    check(&serde_json::from_str(line).unwrap(), &known, &mut plugins);
+                }
+            }
+        }
+        assert_eq!(plugins.len(), FILTERS.len(), "{plugins:?}");
+    }
+
+    fn check(
+        value: &Value,
+        known: &BTreeMap<Cow<'static, str>, Plugin>,
+        plugins: &mut BTreeSet<Plugin>,
+    ) {
+        let given = value["plugin"].as_str().and_then(Plugin::from_name);
+        for reason in value["reasons"].as_array().into_iter().flatten() {
+            let reason = reason.as_str().unwrap();
+            // The texts of PreFilters are not among them.
+            if let (Some(given), Some(plugin)) = (given, known.get(reason)) {
+                assert_eq!(*plugin, given, "{reason}");
+                plugins.insert(given);
+            }
+        }
+        match value {
+            Value::Array(items) => items.iter().for_each(|item| check(item, known, plugins)),
+            Value::Object(fields) => {
+                fields.values().for_each(|field| check(field, known, plugins));
+            }
+            _ => {}
         }
     }
 }

@@ -2,7 +2,7 @@
 //! Rules: S-TNT-1 to S-TNT-4. Reads: `NodeTable::hard_taints`, `ShapeFacts::tolerations`.
 
 use super::reason::Reason;
-use super::{Account, Filter, Scope, passes};
+use super::{Account, Filter, NodePods, Scope, passes};
 use crate::plugin::Plugin;
 use crate::prepared::Prepared;
 use crate::rows::RowSet;
@@ -12,6 +12,7 @@ use crate::snapshot::shard::Shard;
 pub(crate) const FILTER: Filter = Filter {
     plugin: Plugin::TaintToleration,
     scope: Scope::Row,
+    reads: NodePods::Nothing,
     pre_filter: passes,
     applies: |_| true,
     run,

@@ -2,7 +2,9 @@
 //! Rules: S-VLB-1 to S-VLB-8, worked out in `prepared/volumes/binding.rs`. It has no score (S-VS-1).
 
 use super::reason::Reason;
-use super::{Account, Filter, PreFilterFailure, ReasonCounts, Refusal, Scope, none_resolvable};
+use super::{
+    Account, Filter, NodePods, PreFilterFailure, ReasonCounts, Refusal, Scope, none_resolvable,
+};
 use crate::plugin::{Plugin, StatusCode};
 use crate::prepared::Prepared;
 use crate::prepared::volumes::binding::{self, Binding, Refused};
@@ -12,6 +14,7 @@ use crate::snapshot::shard::Shard;
 pub(crate) const FILTER: Filter = Filter {
     plugin: Plugin::VolumeBinding,
     scope: Scope::Request,
+    reads: NodePods::Nothing,
     pre_filter,
     applies,
     run,

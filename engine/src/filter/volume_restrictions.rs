@@ -2,7 +2,7 @@
 //! Reads: `DiskIndex`, `ClaimIndex`.
 
 use super::reason::Reason;
-use super::{Account, Filter, PreFilterFailure, ReasonCounts, Refusal, Scope};
+use super::{Account, Filter, NodePods, PreFilterFailure, ReasonCounts, Refusal, Scope};
 use crate::plugin::Plugin;
 use crate::prepared::Prepared;
 use crate::prepared::volumes::restrictions::Restrictions;
@@ -12,6 +12,7 @@ use crate::snapshot::shard::Shard;
 pub(crate) const FILTER: Filter = Filter {
     plugin: Plugin::VolumeRestrictions,
     scope: Scope::Request,
+    reads: NodePods::ExclusiveVolumes,
     pre_filter,
     applies,
     run,

@@ -4,7 +4,7 @@
 //! What VolumeBinding's PreFilter refuses never comes here (S-VLZ-4), unless the policy leaves that plugin out.
 
 use super::reason::Reason;
-use super::{Account, Filter, PreFilterFailure, Scope};
+use super::{Account, Filter, NodePods, PreFilterFailure, Scope};
 use crate::model::intern::Symbol;
 use crate::plugin::Plugin;
 use crate::prepared::Prepared;
@@ -15,6 +15,7 @@ use crate::snapshot::shard::Shard;
 pub(crate) const FILTER: Filter = Filter {
     plugin: Plugin::VolumeZone,
     scope: Scope::Request,
+    reads: NodePods::Nothing,
     pre_filter,
     applies,
     run,

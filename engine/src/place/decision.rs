@@ -59,11 +59,22 @@ pub struct Placement {
 pub struct Unschedulable {
     /// kube-scheduler's text without its PostFilter part (S-ERR-1 to S-ERR-4).
     pub message: String,
-    /// Each reason and on how many nodes it was given, in the message's order.
-    pub reasons: Vec<(String, u32)>,
+    /// Every reason that a node was refused for, in the message's order.
+    pub reasons: Vec<CountedReason>,
     /// The PreFilter plugin that refused the pod as a whole (S-PF-2).
     pub pre_filter: Option<(Plugin, StatusCode, Vec<String>)>,
     /// Nodes of the snapshot.
+    pub n_nodes: u32,
+}
+
+/// A reason that nodes were refused for.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct CountedReason {
+    /// The plugin that gave it.
+    pub plugin: Plugin,
+    /// kube-scheduler's text.
+    pub text: String,
+    /// On how many nodes it was given.
     pub n_nodes: u32,
 }
 

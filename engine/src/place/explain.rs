@@ -110,8 +110,7 @@ fn account_for_refusals(
 
 /// A refusal as it is told.
 pub(crate) fn rejected(names: &Interner, plugin: Option<Plugin>, refusal: &Refusal) -> Verdict {
-    let reasons = refusal.reasons.iter().map(|reason| reason.text(names).into_owned()).collect();
-    Verdict::Rejected { plugin, code: refusal.code, reasons }
+    Verdict::Rejected { plugin, code: refusal.code, reasons: refusal.texts(names) }
 }
 
 fn push(nodes: &mut Vec<NodeVerdict>, shard: &Shard, row: usize, verdict: Verdict) {

@@ -1,6 +1,6 @@
 //! The failure message: why no node is available, counted. Rules: S-ERR-1 to S-ERR-4.
 
-use super::decision::Unschedulable;
+use super::decision::{CountedReason, Unschedulable};
 use super::promised::refusals_with_promised;
 use crate::filter::ReasonCounts;
 use crate::filter::reason::Reason;
@@ -52,20 +52,23 @@ pub(crate) fn from_counts(plan: &Plan<'_>, counts: &ReasonCounts) -> Unschedulab
     tally(plan.names(), plan.n_nodes(), counts)
 }
 
-/// The same of any number of nodes.
+/// The message and its counted reasons for any number of nodes.
 pub(crate) fn tally(names: &Interner, n_nodes: usize, counts: &ReasonCounts) -> Unschedulable {
-    let texts = counts.iter().map(|(reason, n)| (reason.text(names), n));
-    let mut entries: Vec<_> =
-        texts.map(|(reason, n)| (format!("{n} {reason}"), reason, n)).collect();
-    entries.sort_unstable();
+    let counted = counts.iter().map(|(reason, n_nodes)| {
+        let text = reason.text(names).into_owned();
+        let entry = format!("{n_nodes} {text}");
+        (entry, CountedReason { plugin: reason.plugin(), text, n_nodes })
+    });
+    let mut entries: Vec<_> = counted.collect();
+    entries.sort_unstable_by(|(a, _), (b, _)| a.cmp(b));
     let mut message = format!("0/{n_nodes} nodes are available:");
-    for (i, (entry, _, _)) in entries.iter().enumerate() {
+    for (i, (entry, _)) in entries.iter().enumerate() {
         message.push_str(if i == 0 { " " } else { ", " });
         message.push_str(entry);
     }
     if !entries.is_empty() {
         message.push('.');
     }
-    let reasons = entries.into_iter().map(|(_, reason, n)| (reason.into_owned(), n)).collect();
+    let reasons = entries.into_iter().map(|(_, counted)| counted).collect();
     Unschedulable { message, reasons, pre_filter: None, n_nodes: n_nodes as u32 }
 }

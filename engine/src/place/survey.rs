@@ -208,7 +208,7 @@ impl Account {
         let told = |(plugin, refusal): &(Option<Plugin>, Refusal)| NodeRefusal {
             plugin: *plugin,
             code: refusal.code,
-            reasons: refusal.reasons.iter().map(|reason| reason.text(names).into_owned()).collect(),
+            reasons: refusal.texts(names),
         };
         Survey {
             generation: plan.snapshot().generation,

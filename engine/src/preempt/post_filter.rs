@@ -49,7 +49,25 @@ impl Attempt<'_, '_> {
                     texts.push(found.message.clone());
                     (outcome, all) = (found, told);
                 }
-                _ => {}
+                // No PostFilter plugins.
+                Plugin::SchedulingGates
+                | Plugin::PrioritySort
+                | Plugin::NodeUnschedulable
+                | Plugin::NodeName
+                | Plugin::TaintToleration
+                | Plugin::NodeAffinity
+                | Plugin::NodePorts
+                | Plugin::NodeResourcesFit
+                | Plugin::VolumeRestrictions
+                | Plugin::NodeVolumeLimits
+                | Plugin::VolumeBinding
+                | Plugin::VolumeZone
+                | Plugin::PodTopologySpread
+                | Plugin::InterPodAffinity
+                | Plugin::NodeResourcesBalancedAllocation
+                | Plugin::ImageLocality
+                | Plugin::DefaultBinder
+                | Plugin::NodeDeclaredFeatures => {}
             }
         }
         outcome.message = texts.join(", ");

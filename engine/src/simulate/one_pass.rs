@@ -94,24 +94,43 @@ pub(crate) fn why_not(
         return Ok(Some(misfit));
     }
     Ok(plan.filtering(evaluation, |plan, _| {
-        let shard = &plan.snapshot().shards[row.shard()];
-        if !plan.candidates(shard).contains(row.row()) {
-            let refusal = Refusal::of(Reason::PreFilterNodeAffinity);
-            return Some(misfit(plan, Plugin::NodeAffinity, &refusal));
-        }
-        if shard.nodes.unschedulable.contains(row.row()) {
-            let refusal = Refusal::of(Reason::NodeUnschedulable);
-            return Some(misfit(plan, Plugin::NodeUnschedulable, &refusal));
-        }
-        plan.filters().iter().find_map(|filter| {
-            let mut rows = row.of_shard(shard.index);
-            (filter.run)(plan, shard, &mut rows);
-            rows.is_empty().then(|| {
-                let refusal = filter.refusal(plan, shard, row.row());
-                misfit(plan, filter.plugin, &refusal)
-            })
-        })
+        let (plugin, refusal) = row_refusal(plan, row)?;
+        let reasons = refusal.texts(plan.names());
+        Some(Misfit { plugin, code: refusal.code, reasons })
     }))
+}
+
+/// Whether one row does not pass, for this reason. The row must hold a node.
+pub(crate) fn is_refused_for(
+    plan: &mut Plan<'_>,
+    evaluation: &mut Evaluation,
+    row: NodeRow,
+    reason: Reason,
+) -> Result<bool, EngineError> {
+    if pre_filter(plan)?.is_some() {
+        return Ok(false);
+    }
+    Ok(plan.filtering(evaluation, |plan, _| {
+        row_refusal(plan, row).is_some_and(|(_, refusal)| refusal.reasons.contains(&reason))
+    }))
+}
+
+/// The first plugin that refuses a row, and why. No PreFilter refuses the pod as a whole.
+fn row_refusal(plan: &Filtering<'_, '_>, row: NodeRow) -> Option<(Plugin, Refusal)> {
+    let shard = &plan.snapshot().shards[row.shard()];
+    let whole = |reason: Reason| Some((reason.plugin(), Refusal::of(reason)));
+    if !plan.candidates(shard).contains(row.row()) {
+        return whole(Reason::PreFilterNodeAffinity);
+    }
+    if shard.nodes.unschedulable.contains(row.row()) {
+        return whole(Reason::NodeUnschedulable);
+    }
+    plan.filters().iter().find_map(|filter| {
+        let mut rows = row.of_shard(shard.index);
+        (filter.run)(plan, shard, &mut rows);
+        let refuse = || filter.refusal(plan, shard, row.row());
+        rows.is_empty().then(|| (filter.plugin, refuse()))
+    })
 }
 
 /// Why the pod fits nowhere, whatever the nodes are; an error where the attempt would end in one (S-PF-2, S-PF-4).
@@ -161,10 +180,4 @@ fn candidate<'a>(plan: &Plan<'a>, row: NodeRow) -> Option<&'a Arc<Shard>> {
     let shard = snapshot.shards.get(row.shard())?;
     let candidates = plan.candidates(shard).without(&shard.nodes.unschedulable);
     candidates.contains(row.row()).then_some(shard)
-}
-
-fn misfit(plan: &Plan<'_>, plugin: Plugin, refusal: &Refusal) -> Misfit {
-    let names = plan.names();
-    let reasons = refusal.reasons.iter().map(|reason| reason.text(names).into_owned()).collect();
-    Misfit { plugin, code: refusal.code, reasons }
 }

@@ -8,7 +8,7 @@ use crate::place::promised::refusals_with_promised;
 use crate::place::survey::NodeRefusal;
 use crate::plan::Plan;
 use crate::plan::counted::Filtering;
-use crate::plugin::{Plugin, StatusCode};
+use crate::plugin::Plugin;
 use crate::rows::RowSet;
 use crate::snapshot::shard::Shard;
 
@@ -81,7 +81,7 @@ pub(crate) fn count(
     plan: &mut Plan<'_>,
     evaluation: &mut Evaluation,
     among: &[RowSet],
-) -> (Vec<(String, u32)>, u32) {
+) -> (ReasonCounts, u32) {
     plan.filtering(evaluation, |plan, _| {
         let (mut counts, mut n_open) = (ReasonCounts::default(), 0);
         for (shard, rows) in plan.snapshot().shards.iter().zip(among) {
@@ -90,9 +90,7 @@ pub(crate) fn count(
             });
             n_open += open.len();
         }
-        let names = plan.names();
-        let texts = counts.iter().map(|(reason, n)| (reason.text(names).into_owned(), n));
-        (texts.collect(), n_open)
+        (counts, n_open)
     })
 }
 
@@ -138,8 +136,5 @@ impl Refuser {
 
 /// A refusal as it is told.
 pub(crate) fn told(names: &Interner, plugin: Option<Plugin>, refusal: &Refusal) -> NodeRefusal {
-    let Refusal { code, reasons } = refusal;
-    let code: StatusCode = *code;
-    let reasons = reasons.iter().map(|reason| reason.text(names).into_owned()).collect();
-    NodeRefusal { plugin, code, reasons }
+    NodeRefusal { plugin, code: refusal.code, reasons: refusal.texts(names) }
 }

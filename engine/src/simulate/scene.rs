@@ -6,6 +6,8 @@
 use crate::cluster::Cluster;
 use crate::cluster::fork::{Fork, Saved};
 use crate::error::EngineError;
+use crate::filter::ReasonCounts;
+use crate::filter::reason::Reason;
 use crate::kernel::Kernels;
 use crate::model::intern::Symbol;
 use crate::model::volume::VolumeBindings;
@@ -114,9 +116,21 @@ impl<'a> Scene<'a> {
         self.ask_of_row(pod, |plan, evaluation| one_pass::why_not(plan, evaluation, row))
     }
 
+    /// Whether a node could not, for this reason. The row must hold a node.
+    pub(crate) fn is_refused_for(
+        &mut self,
+        pod: &Pod,
+        row: NodeRow,
+        reason: Reason,
+    ) -> Result<bool, EngineError> {
+        self.ask_of_row(pod, |plan, evaluation| {
+            one_pass::is_refused_for(plan, evaluation, row, reason)
+        })
+    }
+
     /// Why nodes could not: each reason with the number of nodes that give it, and how many nodes could. The rows must hold nodes, and
     /// the pod must fit somewhere for all that [`Scene::why_nowhere`] knows.
-    pub(crate) fn refusals(&mut self, pod: &Pod, among: &Rows) -> (Vec<(String, u32)>, u32) {
+    pub(crate) fn refusals(&mut self, pod: &Pod, among: &Rows) -> (ReasonCounts, u32) {
         self.ask_of_row(pod, |plan, evaluation| refusals::count(plan, evaluation, among.by_shard()))
     }
 

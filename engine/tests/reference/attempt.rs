@@ -4,7 +4,9 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use berth_engine::{NodeVerdict, Plugin, PluginScore, PolicySpec, StatusCode, Verdict};
+use berth_engine::{
+    CountedReason, NodeVerdict, Plugin, PluginScore, PolicySpec, StatusCode, Verdict,
+};
 use berth_proto::core_v1::Pod;
 
 use super::cluster::{NaiveCluster, NaiveNode};
@@ -40,7 +42,7 @@ pub(crate) struct Account {
     pub(crate) total: Option<i64>,
     /// Where nothing is feasible.
     pub(crate) message: String,
-    pub(crate) reasons: Vec<(String, u32)>,
+    pub(crate) reasons: Vec<CountedReason>,
     /// What binding the pod's claims to each feasible node would do (S-VLB-9).
     pub(crate) volumes: BTreeMap<String, Bindings>,
 }
@@ -175,26 +177,31 @@ fn account(
     }
 }
 
-pub(crate) fn reasons_of(verdict: &Verdict) -> &[String] {
-    match verdict {
-        Verdict::Feasible { .. } => &[],
-        Verdict::Rejected { reasons, .. } => reasons,
-    }
+/// Each reason with the plugin that gave it; NodeAffinity's PreFilter is who leaves nodes out (S-PF-6).
+fn reasons_of(verdict: &Verdict) -> impl Iterator<Item = (Plugin, &str)> {
+    let (plugin, reasons) = match verdict {
+        Verdict::Feasible { .. } => (None, &[][..]),
+        Verdict::Rejected { plugin, reasons, .. } => (*plugin, &reasons[..]),
+    };
+    reasons.iter().map(move |reason| (plugin.unwrap_or(Plugin::NodeAffinity), reason.as_str()))
 }
 
 /// The message for so many nodes and all their reasons, and those counted (S-ERR-1, S-ERR-3, S-ERR-4).
 pub(crate) fn failure<'a>(
     n_nodes: usize,
-    reasons: impl Iterator<Item = &'a String>,
-) -> (String, Vec<(String, u32)>) {
-    let mut counts: BTreeMap<&str, u32> = BTreeMap::new();
+    reasons: impl Iterator<Item = (Plugin, &'a str)>,
+) -> (String, Vec<CountedReason>) {
+    let mut counts: BTreeMap<(Plugin, &str), u32> = BTreeMap::new();
     for reason in reasons {
         *counts.entry(reason).or_default() += 1;
     }
-    let mut parts: Vec<_> =
-        counts.into_iter().map(|(reason, n)| (format!("{n} {reason}"), reason, n)).collect();
-    parts.sort();
-    let text = parts.iter().map(|(text, _, _)| text.as_str()).collect::<Vec<_>>().join(", ");
+    let part = |((plugin, reason), n): ((Plugin, &str), u32)| {
+        let counted = CountedReason { plugin, text: reason.to_owned(), n_nodes: n };
+        (format!("{n} {reason}"), counted)
+    };
+    let mut parts: Vec<_> = counts.into_iter().map(part).collect();
+    parts.sort_by(|(a, _), (b, _)| a.cmp(b));
+    let text = parts.iter().map(|(text, _)| text.as_str()).collect::<Vec<_>>().join(", ");
     let message = format!("0/{n_nodes} nodes are available: {text}.");
-    (message, parts.into_iter().map(|(_, reason, n)| (reason.to_owned(), n)).collect())
+    (message, parts.into_iter().map(|(_, counted)| counted).collect())
 }

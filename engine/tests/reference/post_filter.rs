@@ -170,9 +170,13 @@ fn ineligibility(
 
 /// S-PRE-17, S-ERR-8
 fn nothing_helps(n_nodes: usize, tried: &BTreeMap<String, NotHelped>) -> String {
-    let other = "Preemption is not helpful for scheduling".to_owned();
-    let reasons = tried.values().flat_map(|(_, rejection)| &rejection.reasons);
-    let others = std::iter::repeat_n(&other, n_nodes - tried.len());
+    let own = Plugin::DefaultPreemption;
+    let reasons = tried.values().flat_map(|(plugin, rejection)| {
+        let plugin = plugin.unwrap_or(own);
+        rejection.reasons.iter().map(move |reason| (plugin, reason.as_str()))
+    });
+    let other = (own, "Preemption is not helpful for scheduling");
+    let others = std::iter::repeat_n(other, n_nodes - tried.len());
     attempt::failure(n_nodes, reasons.chain(others)).0
 }
 

@@ -160,7 +160,7 @@ proptest! {
                         })
                         .collect();
                     prop_assert_eq!(found, expected);
-                    let n_told: u32 = told.unschedulable.reasons.iter().map(|(_, n)| n).sum();
+                    let n_told: u32 = told.unschedulable.reasons.iter().map(|r| r.n_nodes).sum();
                     let n_expected: usize =
                         refusals.iter().flat_map(|(_, refusal)| refusal).map(|r| r.2.len()).sum();
                     if told.unschedulable.pre_filter.is_none() {

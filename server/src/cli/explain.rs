@@ -4,6 +4,7 @@ use std::cmp::Ordering;
 use std::collections::BTreeMap;
 use std::process::ExitCode;
 
+use berth_engine::StatusCode;
 use berth_proto::berth_v1::{
     Decision, ExplainResponse, NodeVerdict, PostFilter, PreemptOptions, Remedy, decision::Outcome,
 };
@@ -236,7 +237,7 @@ fn rejections(nodes: &[NodeVerdict]) -> Option<String> {
         output::Table::new(&["REJECTED BY", "REASON", "NODES", "EVICTION MAY HELP", "FOR EXAMPLE"])
             .wrapping(1);
     for ((plugin, reason, code), nodes) in groups {
-        let helps = if code == "Unschedulable" { "yes" } else { "no" };
+        let helps = if code == StatusCode::Unschedulable.as_str() { "yes" } else { "no" };
         let examples = nodes.iter().take(N_EXAMPLES).copied().collect::<Vec<_>>().join(", ");
         table.add_row([plugin, reason, &output::grouped(nodes.len()), helps, &examples]);
     }

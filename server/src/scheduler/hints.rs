@@ -1,5 +1,5 @@
 //! Hints: which changes of a cluster can help a pod that was rejected. What cannot help does not wake it.
-//! Rule: S-Q-10. One line a plugin; a reason that no line knows waits for any change.
+//! Rule: S-Q-10. One line a plugin; the plugins are those that the engine's refusals name.
 
 use berth_engine::{ObjectKind, Plugin, Unschedulable};
 
@@ -200,10 +200,8 @@ impl Changes {
         if let Some((plugin, _, _)) = &unschedulable.pre_filter {
             return Changes::helping(*plugin).or(Changes::NODE_ADDED);
         }
-        let reasons = unschedulable.reasons.iter();
-        let wanted = reasons
-            .map(|(reason, _)| rejecting_plugin(reason).map_or(Changes::ALL, Changes::helping))
-            .fold(Changes::NONE, Changes::or);
+        let plugins = unschedulable.reasons.iter().map(|reason| reason.plugin);
+        let wanted = plugins.map(Changes::helping).fold(Changes::NONE, Changes::or);
         // Without a reason there was no node.
         if wanted.is_empty() { Changes::ALL } else { wanted }
     }
@@ -213,56 +211,26 @@ impl Changes {
 #[must_use]
 pub fn rejecting_plugins(unschedulable: &Unschedulable) -> Plugins {
     let pre_filter = unschedulable.pre_filter.iter().map(|(plugin, _, _)| *plugin);
-    let filters = unschedulable.reasons.iter().filter_map(|(reason, _)| rejecting_plugin(reason));
+    let filters = unschedulable.reasons.iter().map(|reason| reason.plugin);
     Plugins::of(pre_filter.chain(filters))
-}
-
-/// The plugin that gives this reason; the texts are kube-scheduler's and do not change within a version.
-fn rejecting_plugin(reason: &str) -> Option<Plugin> {
-    if reason.starts_with("Insufficient ") {
-        return Some(Plugin::NodeResourcesFit);
-    }
-    let plugin = match reason {
-        "Too many pods" => Plugin::NodeResourcesFit,
-        "node(s) were unschedulable" => Plugin::NodeUnschedulable,
-        "node(s) didn't match the requested node name" => Plugin::NodeName,
-        "node(s) had untolerated taint(s)" => Plugin::TaintToleration,
-        "node(s) didn't match scheduler-enforced node affinity"
-        | "node(s) didn't match Pod's node affinity/selector"
-        | "node(s) didn't satisfy plugin(s) [NodeAffinity]" => Plugin::NodeAffinity,
-        "node(s) didn't have free ports for the requested pod ports" => Plugin::NodePorts,
-        "node(s) had no available disk"
-        | "node(s) unavailable due to PersistentVolumeClaim with ReadWriteOncePod access mode already in-use by another pod" => {
-            Plugin::VolumeRestrictions
-        }
-        "node(s) exceed max volume count" => Plugin::NodeVolumeLimits,
-        "node(s) didn't match PersistentVolume's node affinity"
-        | "node(s) didn't find available persistent volumes to bind"
-        | "node(s) did not have enough free storage"
-        | "node(s) unavailable due to one or more pvc(s) bound to non-existent pv(s)" => {
-            Plugin::VolumeBinding
-        }
-        "node(s) had no available volume zone" => Plugin::VolumeZone,
-        "node(s) didn't match pod topology spread constraints (missing required label)"
-        | "node(s) didn't match pod topology spread constraints" => Plugin::PodTopologySpread,
-        "node(s) didn't match pod affinity rules"
-        | "node(s) didn't match pod anti-affinity rules"
-        | "node(s) didn't satisfy existing pods anti-affinity rules" => Plugin::InterPodAffinity,
-        "node(s) didn't match Pod's required features" => Plugin::NodeDeclaredFeatures,
-        _ => return None,
-    };
-    Some(plugin)
 }
 
 #[cfg(test)]
 mod tests {
-    use super::*;
-    use berth_engine::StatusCode;
+    use berth_engine::{
+        Cluster, CountedReason, Delta, Outcome, PlaceRequest, Policy, PolicySpec, StatusCode,
+        TieBreak,
+    };
+    use serde_json::{Value, json};
 
-    fn rejected(reasons: &[&str]) -> Unschedulable {
+    use super::*;
+
+    fn rejected(plugins: &[Plugin]) -> Unschedulable {
+        let reason =
+            |plugin: &Plugin| CountedReason { plugin: *plugin, text: String::new(), n_nodes: 1 };
         Unschedulable {
             message: String::new(),
-            reasons: reasons.iter().map(|reason| ((*reason).to_owned(), 1)).collect(),
+            reasons: plugins.iter().map(reason).collect(),
             pre_filter: None,
             n_nodes: 1,
         }
@@ -271,8 +239,8 @@ mod tests {
     #[test]
     fn a_pod_waits_for_what_any_of_its_plugins_waits_for() {
         let wanted = Changes::helping_rejected(&rejected(&[
-            "Insufficient nvidia.com/gpu",
-            "node(s) had untolerated taint(s)",
+            Plugin::NodeResourcesFit,
+            Plugin::TaintToleration,
         ]));
         for helps in [
             Changes::NODE_ADDED,
@@ -287,52 +255,63 @@ mod tests {
         }
     }
 
-    /// Every reason of the committed corpus that a filter gave is known for its plugin's.
-    #[test]
-    fn reasons_lead_to_the_plugin_that_gave_them() {
-        let directory = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/data/conformance");
-        let mut plugins = std::collections::BTreeSet::new();
-        for file in std::fs::read_dir(directory).unwrap() {
-            let path = file.unwrap().path();
-            if path.extension().is_some_and(|extension| extension == "jsonl") {
-                for line in std::fs::read_to_string(&path).unwrap().lines() {
-                    check_reasons(&serde_json::from_str(line).unwrap(), &mut plugins);
-                }
-            }
-        }
-        assert_eq!(plugins.len(), 13, "{plugins:?}");
-    }
-
-    fn check_reasons(
-        value: &serde_json::Value,
-        plugins: &mut std::collections::BTreeSet<&'static str>,
-    ) {
-        let given = value["plugin"].as_str().and_then(Plugin::from_name);
-        for reason in value["reasons"].as_array().into_iter().flatten() {
-            let reason = reason.as_str().unwrap();
-            // Others refuse the pod as a whole, and name the plugin themselves.
-            let is_of_node = ["node(s) ", "Insufficient ", "Too many "];
-            if let Some(given) = given
-                && is_of_node.iter().any(|start| reason.starts_with(start))
-            {
-                assert_eq!(rejecting_plugin(reason), Some(given), "{reason}");
-                plugins.insert(given.name());
-            }
-        }
-        match value {
-            serde_json::Value::Array(items) => {
-                items.iter().for_each(|item| check_reasons(item, plugins));
-            }
-            serde_json::Value::Object(fields) => {
-                fields.values().for_each(|field| check_reasons(field, plugins));
-            }
-            _ => {}
+    /// How a pod is rejected by two nodes, one full and one tainted.
+    fn attempt(spec: &Value, policy: PolicySpec) -> Unschedulable {
+        let cluster = Cluster::new();
+        let node = |name: &str, cpu: &str, taints: Value| {
+            let node = json!({
+                "metadata": {"name": name},
+                "spec": {"taints": taints},
+                "status": {"allocatable": {"cpu": cpu, "pods": "9"}},
+            });
+            let node = serde_json::from_value(node).expect("a node");
+            Delta::UpsertNode(cluster.compile_node(&node).expect("compiles"))
+        };
+        let taint = json!([{"key": "dedicated", "value": "gpu", "effect": "NoSchedule"}]);
+        cluster.apply(vec![node("full", "1", json!([])), node("tainted", "8", taint)]);
+        let pod = json!({"metadata": {"name": "p", "namespace": "default"}, "spec": spec});
+        let pod = cluster.compile_pod(&serde_json::from_value(pod).expect("a pod"));
+        let (pod, policy) = (pod.expect("compiles"), Policy::new(policy).expect("a policy"));
+        let tie_break = TieBreak::Lexicographic;
+        let decision = cluster.place(&PlaceRequest { pod: &pod, policy: &policy, tie_break });
+        match decision.expect("a decision").outcome {
+            Outcome::Unschedulable(unschedulable) => unschedulable,
+            other => panic!("{other:?}"),
         }
     }
 
     #[test]
-    fn what_is_not_known_waits_for_anything() {
-        assert_eq!(Changes::helping_rejected(&rejected(&["a new reason"])), Changes::ALL);
+    fn the_plugins_are_those_that_the_engine_names() {
+        let container = json!({"name": "c", "resources": {"requests": {"cpu": "2"}}});
+        let told = attempt(&json!({"containers": [container]}), PolicySpec::default());
+        let both = Plugins::of([Plugin::NodeResourcesFit, Plugin::TaintToleration]);
+        assert_eq!(rejecting_plugins(&told), both);
+        assert!(Changes::helping_rejected(&told).intersects(Changes::NODE_TAINTS));
+    }
+
+    /// S-VLL-2: its text names the claim, and the plugin is NodeVolumeLimits all the same.
+    #[test]
+    fn a_claim_that_is_not_found_is_waited_for() {
+        let spec = json!({
+            "containers": [],
+            "volumes": [{"name": "v", "persistentVolumeClaim": {"claimName": "none"}}],
+        });
+        let limits = vec![Plugin::NodeVolumeLimits];
+        let at_nodes =
+            PolicySpec { pre_filter: Vec::new(), filter: limits.clone(), ..PolicySpec::default() };
+        let told = attempt(&spec, at_nodes);
+        assert!(told.reasons[0].text.starts_with("looking up PVC default/none"), "{told:?}");
+        assert_eq!(rejecting_plugins(&told), Plugins::of(limits));
+        let wanted = Changes::helping_rejected(&told);
+        assert_eq!(wanted, Changes::helping(Plugin::NodeVolumeLimits));
+        assert!(wanted.intersects(Changes::CLAIM) && !wanted.intersects(Changes::NODE_TAINTS));
+        let as_a_whole = attempt(&spec, PolicySpec::default());
+        assert_eq!(rejecting_plugins(&as_a_whole), Plugins::of([Plugin::VolumeRestrictions]));
+        assert!(Changes::helping_rejected(&as_a_whole).intersects(Changes::CLAIM));
+    }
+
+    #[test]
+    fn a_pod_without_a_node_waits_for_anything() {
         assert_eq!(Changes::helping_rejected(&rejected(&[])), Changes::ALL);
     }
 

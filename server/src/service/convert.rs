@@ -191,14 +191,16 @@ pub(crate) fn unschedulable(unschedulable: engine::Unschedulable) -> wire::Unsch
     let engine::Unschedulable { message, reasons, pre_filter, n_nodes: _ } = unschedulable;
     wire::Unschedulable {
         message,
-        reasons: reasons
-            .into_iter()
-            .map(|(reason, n_nodes)| wire::ReasonCount { reason, n_nodes })
-            .collect(),
+        reasons: reasons.into_iter().map(reason_count).collect(),
         pre_filter_plugin: pre_filter
             .map(|(plugin, _, _)| plugin.name().to_owned())
             .unwrap_or_default(),
     }
+}
+
+pub(super) fn reason_count(reason: engine::CountedReason) -> wire::ReasonCount {
+    let engine::CountedReason { plugin: _, text, n_nodes } = reason;
+    wire::ReasonCount { reason: text, n_nodes }
 }
 
 /// Why a node does not take a pod.

@@ -107,7 +107,22 @@ fn could_take(plan: &Filtering<'_, '_>, shard: &Shard) -> RowSet {
             | Plugin::VolumeZone => (filter.run)(plan, shard, &mut rows),
             Plugin::TaintToleration => retain(shard, &mut rows, |node| is_tolerated(plan, node)),
             Plugin::NodeResourcesFit => retain(shard, &mut rows, |node| has_room(plan, node)),
-            _ => {}
+            // Not true of another node, or of one without pods.
+            Plugin::NodeUnschedulable
+            | Plugin::NodeName
+            | Plugin::NodePorts
+            | Plugin::VolumeRestrictions
+            | Plugin::NodeVolumeLimits
+            | Plugin::PodTopologySpread
+            | Plugin::InterPodAffinity => {}
+            // No filters.
+            Plugin::SchedulingGates
+            | Plugin::PrioritySort
+            | Plugin::DynamicResources
+            | Plugin::DefaultPreemption
+            | Plugin::NodeResourcesBalancedAllocation
+            | Plugin::ImageLocality
+            | Plugin::DefaultBinder => {}
         }
     }
     rows

@@ -6,10 +6,13 @@ use super::budget::{Budgets, Covering};
 use super::outcome::{PodDrain, PodVerdict};
 use super::rule::{Context, Ruling, ruling};
 use crate::error::EngineError;
+use crate::filter::reason::Reason;
 use crate::model::intern::Symbol;
 use crate::model::node::TO_BE_DELETED;
 use crate::model::taint::{Effect, Taint};
 use crate::model::{Node, Pod};
+use crate::place::decision::Unschedulable;
+use crate::place::message;
 use crate::rows::NodeRow;
 use crate::simulate::rows::Rows;
 use crate::simulate::scene::Scene;
@@ -134,28 +137,21 @@ pub(crate) fn no_room(
     occupant: &Occupant,
     among: &Rows,
 ) -> Result<PodVerdict, EngineError> {
-    /// The filters let the pod in, and pods that wait have the promise of the room.
-    const PROMISED: &str = "node(s) had no room beside the pods that are nominated to them";
     let pod = occupant.pod.anew(&scene.snapshot().model);
     let n_nodes = among.len();
     if let Some(misfit) = scene.why_nowhere(&pod)? {
-        let message = format!("0/{n_nodes} nodes are available: {}.", misfit.reasons.join(", "));
-        return Ok(PodVerdict::NoRoom { message, reasons: Vec::new() });
+        let refusal = (misfit.plugin, misfit.code, misfit.reasons.to_vec());
+        let Unschedulable { message, reasons, .. } =
+            message::refused_by_pre_filter(n_nodes, refusal);
+        return Ok(PodVerdict::NoRoom { message, reasons });
     }
     let (mut counts, n_open) = scene.refusals(&pod, among);
-    if n_open > 0 {
-        counts.push((PROMISED.to_owned(), n_open));
+    // The filters pass there, so what keeps the pod away is room that nominated pods hold.
+    counts.add(Reason::NominatedPods, n_open);
+    let names = scene.snapshot().model.names();
+    let Unschedulable { mut message, reasons, .. } = message::tally(names, n_nodes, &counts);
+    if reasons.is_empty() {
+        "no other node may take it".clone_into(&mut message);
     }
-    let mut entries: Vec<(String, (String, u32))> =
-        counts.into_iter().map(|(reason, n)| (format!("{n} {reason}"), (reason, n))).collect();
-    entries.sort_unstable();
-    let texts: Vec<&str> = entries.iter().map(|(text, _)| text.as_str()).collect();
-    let message = match texts.as_slice() {
-        [] => "no other node may take it".to_owned(),
-        texts => format!("0/{n_nodes} nodes are available: {}.", texts.join(", ")),
-    };
-    Ok(PodVerdict::NoRoom {
-        message,
-        reasons: entries.into_iter().map(|(_, counted)| counted).collect(),
-    })
+    Ok(PodVerdict::NoRoom { message, reasons })
 }

@@ -3,6 +3,7 @@
 use std::sync::Arc;
 
 use crate::model::PodKey;
+use crate::place::decision::CountedReason;
 use crate::snapshot::Generation;
 
 /// What becomes of the nodes of a request.
@@ -113,8 +114,8 @@ pub enum PodVerdict {
     NoRoom {
         /// kube-scheduler's text over the nodes that it might have gone to.
         message: String,
-        /// Each reason and on how many of them it was given, in the message's order.
-        reasons: Vec<(String, u32)>,
+        /// Every reason that they refuse it for, in the message's order.
+        reasons: Vec<CountedReason>,
     },
 }
 

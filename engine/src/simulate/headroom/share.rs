@@ -1,32 +1,31 @@
 //! Shares: how many copies each node takes where each node decides that by itself.
 
 use crate::filter::node_resources_fit::{allocatable, checked, requested};
-use crate::filter::{Filter, Scope};
+use crate::filter::{Filter, NodePods, Scope};
 use crate::plan::Plan;
 use crate::plan::counted::Filtering;
-use crate::plugin::Plugin;
 use crate::rows::{NodeRow, RowSet};
 use crate::snapshot::shard::Shard;
 
 /// How many copies each of the rows takes that would take the first one. `None` where more fit than may be placed, so that it
 /// matters who comes first, and where a copy may matter to copies on other nodes.
 ///
-/// A filter of [`Scope::Row`] reads nothing but the row and the shape, and of what a copy without volumes changes about its row only room and
-/// host ports: so the copies on a row are as many as its room and its ports allow, whatever happens elsewhere.
+/// Where every filter reads nothing but the row and the shape ([`Scope::Row`]), and nothing of the row's pods but their requests
+/// and host ports, the copies on a row are as many as its room and its ports allow, whatever happens elsewhere.
 pub(super) fn shares(
     plan: &Filtering<'_, '_>,
     open: &[RowSet],
     limit: usize,
 ) -> Option<Vec<(NodeRow, usize)>> {
-    let runs = |plugin| plan.filters().iter().any(|filter: &&Filter| filter.plugin == plugin);
-    let is_by_row = plan.filters().iter().all(|filter| filter.scope == Scope::Row)
+    let runs = |reads| plan.filters().iter().any(|filter| filter.reads == reads);
+    let is_by_row = plan.filters().iter().all(|filter| is_by_row(filter))
         && plan.promised().is_empty()
         && plan.pod().volumes().is_none()
-        && runs(Plugin::NodeResourcesFit);
+        && runs(NodePods::Requests);
     if !is_by_row {
         return None;
     }
-    let has_ports = runs(Plugin::NodePorts) && !plan.shape().host_ports.is_empty();
+    let has_ports = runs(NodePods::HostPorts) && !plan.shape().host_ports.is_empty();
     let (mut shares, mut n_fit) = (Vec::new(), 0_usize);
     for (shard, rows) in plan.snapshot().shards.iter().zip(open) {
         for row in rows.iter() {
@@ -37,6 +36,18 @@ pub(super) fn shares(
         }
     }
     Some(shares)
+}
+
+/// Whether a filter's verdict on a row changes with the copies on that row alone, and only by their requests and host ports.
+fn is_by_row(filter: &Filter) -> bool {
+    let is_known = match filter.reads {
+        NodePods::Nothing | NodePods::Requests | NodePods::HostPorts => true,
+        NodePods::ExclusiveVolumes
+        | NodePods::AttachedVolumes
+        | NodePods::SpreadCounts
+        | NodePods::Affinity => false,
+    };
+    is_known && filter.scope == Scope::Row
 }
 
 /// How many copies a row has room for, in number and in every resource that is checked (S-FIT-8).

@@ -154,11 +154,7 @@ impl<'e, 'a> Estimator<'e, 'a> {
         if !constraints.any(|constraint| constraint.topology_key == Symbol::HOSTNAME) {
             return Ok(None);
         }
-        let is_skewed = |misfit: Misfit| {
-            let text = Reason::PodTopologySpread.text(self.template.names()).into_owned();
-            misfit.plugin == Plugin::PodTopologySpread && misfit.reasons.contains(&text)
-        };
-        if !self.scene.why_not(pod, newest)?.is_some_and(is_skewed) {
+        if !self.scene.is_refused_for(pod, newest, Reason::PodTopologySpread)? {
             return Ok(None);
         }
         let others = self.ring.all().filter(|row| *row != newest);

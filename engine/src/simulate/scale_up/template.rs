@@ -5,7 +5,7 @@ use std::sync::Arc;
 use super::request::NodeGroup;
 use crate::error::EngineError;
 use crate::hash::hash_name;
-use crate::model::intern::{Interner, Symbol};
+use crate::model::intern::Symbol;
 use crate::model::resources::MAX_SUM;
 use crate::model::{Model, ModelError, Node, Pod, PodKey};
 use crate::rows::NodeRow;
@@ -62,10 +62,6 @@ impl<'g> Template<'g> {
             facts.taints = kept.copied().collect();
         });
         Ok(Template { node, pods: &group.template_pods, model: model.clone(), n_names: 0 })
-    }
-
-    pub(super) fn names(&self) -> &Interner {
-        self.model.names()
     }
 
     /// Adds a copy with its pods, under a name that no node has; answers that.

@@ -4,8 +4,8 @@ use std::cell::Cell;
 use std::sync::Arc;
 
 use berth_engine::{
-    Cluster, Delta, DrainMode, DrainRequest, DrainRules, EngineError, NodeRules, PodKey,
-    PodVerdict, Policy, TieBreak, UnremovableReason,
+    Cluster, CountedReason, Delta, DrainMode, DrainRequest, DrainRules, EngineError, NodeRules,
+    Plugin, PodKey, PodVerdict, Policy, TieBreak, UnremovableReason,
 };
 use serde_json::{Value, json};
 
@@ -103,7 +103,8 @@ fn important_pods_are_placed_first() {
         panic!("{drained:?}");
     };
     assert_eq!(message, "0/2 nodes are available: 2 Insufficient cpu.");
-    assert_eq!(*reasons, [("Insufficient cpu".to_owned(), 2)]);
+    let plugin = Plugin::NodeResourcesFit;
+    assert_eq!(*reasons, [CountedReason { plugin, text: "Insufficient cpu".into(), n_nodes: 2 }]);
 }
 
 /// S-SD-6: destinations are the nodes asked for, hints come first, and nobody goes where he is driven away from.

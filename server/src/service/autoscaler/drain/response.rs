@@ -4,7 +4,7 @@ use berth_engine as engine;
 use berth_engine::{BlockingReason, NodeOutcome, PodVerdict, UnremovableReason};
 use berth_proto::berth_v1 as wire;
 
-use crate::service::convert::{pod_key, saturate};
+use crate::service::convert::{pod_key, reason_count, saturate};
 
 pub(super) fn drain(drained: engine::Drain) -> wire::SimulateDrainResponse {
     let engine::Drain { generation, nodes, n_waves } = drained;
@@ -74,8 +74,7 @@ fn pod(drained: engine::PodDrain) -> wire::PodDrain {
             ..plain(Wire::Blocked)
         },
         PodVerdict::NoRoom { message, reasons } => {
-            let reasons = reasons.into_iter();
-            let reasons = reasons.map(|(reason, n_nodes)| wire::ReasonCount { reason, n_nodes });
+            let reasons = reasons.into_iter().map(reason_count);
             wire::PodDrain { message, reasons: reasons.collect(), ..plain(Wire::NoRoom) }
         }
     }
