@@ -12,7 +12,7 @@ use std::{env, fs};
 
 use protox::prost_reflect::prost_types::FileDescriptorSet;
 
-/// Where `import` looks.
+/// Folders in which `import` looks.
 const INCLUDES: [&str; 2] = ["kubernetes", "."];
 
 /// The files to compile; their imports follow.
@@ -42,8 +42,8 @@ const BY_HAND: [(&str, &str); 4] = [
     (".k8s.io.apimachinery.pkg.util.intstr.IntOrString", "crate::IntOrString"),
 ];
 
-/// Kept behind a pointer: large, rarely set fields, so that a volume or a container stays small, and the pod of the busiest request,
-/// which is moved from hand to hand.
+/// Fields kept behind a pointer: large, rarely set fields, so that a volume or a container stays small, and the pod of the most
+/// frequent request, which is moved often.
 const BOXED: [&str; 10] = [
     ".berth.v1.PlaceRequest.pod",
     ".k8s.io.api.core.v1.Container.lifecycle",

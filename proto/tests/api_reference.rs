@@ -89,7 +89,7 @@ fn every_link_leads_somewhere() {
     }
 }
 
-/// What a page's headings are called in links; none twice, as a link would lead to the first.
+/// Anchors of a page's headings; each is unique, because a link leads to the first.
 fn anchors(name: &str, text: &str) -> BTreeSet<String> {
     let mut known = BTreeSet::new();
     for heading in text.lines().filter(|line| line.starts_with('#')) {
@@ -105,21 +105,21 @@ fn anchors(name: &str, text: &str) -> BTreeSet<String> {
 }
 
 #[test]
-fn every_method_and_every_field_is_told() {
+fn every_method_and_every_field_is_described() {
     let pages = pages();
     for method in berth_proto::access::METHODS {
         let path = method.path;
         let name = path.rsplit('/').next().expect("a name");
-        let told = pages.values().any(|text| text.contains(&format!("`rpc {name}(")));
-        assert!(told, "{path}");
+        let is_described = pages.values().any(|text| text.contains(&format!("`rpc {name}(")));
+        assert!(is_described, "{path}");
     }
     let place = &pages["placement-service.md"];
     for part in [
         "| `pod` | 1 | [`k8s.io.api.core.v1.Pod`](",
-        "| `PLACE_MODE_ASSUME` | 2 | The pod takes its room in the snapshot at once",
-        "NOT_FOUND for a\nsession that was never opened",
+        "| `PLACE_MODE_ASSUME` | 2 | The pod occupies its resources in the snapshot at once",
+        "NOT_FOUND for\na session that was never opened",
         "`rpc PlaceStream(stream PlaceStreamRequest) returns (stream PlaceStreamResponse)`",
-        "\n\nRole `reader`, lane `decision`, reads.\n",
+        "\n\nRole `reader`, lane `decision`, changes nothing.\n",
     ] {
         assert!(place.contains(part), "{part}\nis missing in\n{place}");
     }

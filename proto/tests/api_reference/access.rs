@@ -12,7 +12,7 @@ pub(crate) fn line(path: &str) -> String {
     let method = METHODS.iter().find(|method| method.path == path).expect("a method");
     let (role, lane) = (word(&method.role), word(&method.lane));
     let effect = match method.effect {
-        Effect::Reads => "reads",
+        Effect::Reads => "changes nothing",
         Effect::ByRequest => "changes something by request",
         Effect::Changes => "changes something",
     };

@@ -46,7 +46,7 @@ fn index(layout: &Layout) -> String {
             .expect("written");
     }
     text + &format!(
-        "\nWhat several of them speak of is in [messages]({SHARED}). Besides these the server has `grpc.health.v1.Health` and \
+        "\nMessages that several services use are in [messages]({SHARED}). Besides these the server has `grpc.health.v1.Health` and \
          `grpc.reflection.v1.ServerReflection`.\n"
     )
 }
