@@ -1,6 +1,8 @@
 //! Compiles the `.proto` files without `protoc` and writes, into `OUT_DIR`: the message types, the tonic services, the
-//! descriptor set for reflection, the paths of the RPCs, and the JSON form of every message (`build/json.rs`).
+//! descriptor set for reflection, the table of RPCs (`build/access.rs`), and the JSON form of every message (`build/json.rs`).
 
+#[path = "build/access.rs"]
+mod access;
 #[path = "build/json.rs"]
 mod json;
 
@@ -10,10 +12,10 @@ use std::{env, fs};
 
 use protox::prost_reflect::prost_types::FileDescriptorSet;
 
-/// Where `import` looks.
+/// Folders in which `import` looks.
 const INCLUDES: [&str; 2] = ["kubernetes", "."];
 
-/// What is compiled; imports follow.
+/// The files to compile; their imports follow.
 const FILES: [&str; 12] = [
     "berth/v1/autoscaler.proto",
     "berth/v1/cluster.proto",
@@ -29,6 +31,9 @@ const FILES: [&str; 12] = [
     "kubernetes/k8s.io/apimachinery/pkg/runtime/generated.proto",
 ];
 
+/// Files that declare options of methods only: no message of theirs is ever sent, so none becomes a Rust type.
+const OPTIONS: [&str; 2] = ["berth/v1/access.proto", "google/protobuf/descriptor.proto"];
+
 /// Messages that `src/` writes by hand, by their Rust path.
 const BY_HAND: [(&str, &str); 4] = [
     (".k8s.io.apimachinery.pkg.api.resource.Quantity", "crate::Quantity"),
@@ -37,8 +42,8 @@ const BY_HAND: [(&str, &str); 4] = [
     (".k8s.io.apimachinery.pkg.util.intstr.IntOrString", "crate::IntOrString"),
 ];
 
-/// Kept behind a pointer: large, rarely set fields, so that a volume or a container stays small, and the pod of the busiest request,
-/// which is moved from hand to hand.
+/// Fields kept behind a pointer: large, rarely set fields, so that a volume or a container stays small, and the pod of the most
+/// frequent request, which is moved often.
 const BOXED: [&str; 10] = [
     ".berth.v1.PlaceRequest.pod",
     ".k8s.io.api.core.v1.Container.lifecycle",
@@ -60,9 +65,11 @@ fn main() -> Result<(), Box<dyn Error>> {
     let mut compiler = protox::Compiler::new(INCLUDES)?;
     compiler.include_imports(true).include_source_info(true).open_files(FILES)?;
     fs::write(out.join("descriptors.bin"), compiler.encode_file_descriptor_set())?;
-    fs::write(out.join("methods.rs"), format!("&{:?}", methods(&compiler.file_descriptor_set())))?;
+    fs::write(out.join("access.rs"), access::table(&compiler.descriptor_pool())?)?;
 
     let mut descriptors = compiler.file_descriptor_set();
+    // Options of methods: the table above has them.
+    descriptors.file.retain(|file| !OPTIONS.contains(&file.name()));
     name_plurals(&mut descriptors);
     fs::write(out.join("json.rs"), json::implementations(&descriptors)?)?;
 
@@ -75,18 +82,6 @@ fn main() -> Result<(), Box<dyn Error>> {
     }
     builder.compile_fds(descriptors)?;
     Ok(())
-}
-
-/// The paths of all RPCs of Berth's own services and of cluster-autoscaler's plug-in contract.
-fn methods(descriptors: &FileDescriptorSet) -> Vec<String> {
-    let mut paths = Vec::new();
-    for file in &descriptors.file {
-        for service in &file.service {
-            let path = |method: &str| format!("/{}.{}/{method}", file.package(), service.name());
-            paths.extend(service.method.iter().map(|method| path(method.name())));
-        }
-    }
-    paths
 }
 
 /// Gives plural acronyms (`podIPs`, `podCIDRs`) a readable Rust name; the JSON name and the published descriptors keep

@@ -1,6 +1,6 @@
 //! gRPC: every method of `berth.v1`, from the frame of its message to the status of its answer.
 
-use berth_proto::METHODS;
+use berth_proto::access::METHODS;
 use berth_server::in_process::Answer;
 
 use crate::served;
@@ -8,7 +8,7 @@ use crate::served;
 /// The first byte chooses the method, the rest is the message.
 pub fn run(data: &[u8]) {
     let Some((method, message)) = data.split_first() else { return };
-    let path = METHODS[usize::from(*method) % METHODS.len()];
+    let path = METHODS[usize::from(*method) % METHODS.len()].path;
     check(path, &served::call(path, message));
 }
 

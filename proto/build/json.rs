@@ -22,11 +22,11 @@ const PACKAGES: [(&str, &str, bool); 7] = [
     ("k8s.io.apimachinery.pkg.apis.meta.v1", "meta_v1", true),
 ];
 
-/// Files of lifecycle decisions: people write these messages, so they are read too, and a key that is no field is a mistake; and
-/// what is false, zero or an empty list is an answer there, so it is written.
+/// Files of lifecycle decisions. People write these messages as JSON, so they are read too, and an unknown key is an error. False,
+/// zero and empty lists are results there, so they are written.
 const LIFECYCLE: &str = "berth/v1/lifecycle";
 
-/// Messages without a JSON form of their own, or with one written by hand in `src/`.
+/// Messages without a JSON form, or with one written by hand in `src/`.
 const WITHOUT: [&str; 3] = ["MicroTime", "Time", "WatchEvent"];
 
 /// Fields of Kubernetes' messages that are written in JSON even when they are false or zero.
@@ -36,7 +36,7 @@ const ALWAYS: [(&str, &str); 3] = [
     ("ContainerStatus", "restartCount"),
 ];
 
-/// Messages of one list, `items`, that stand for it where a map's value cannot be a list; in JSON they are that list.
+/// Messages that wrap one list, `items`, because a map's value cannot be a list; in JSON they are that list.
 const LISTS: [&str; 1] = ["PreStopStarts"];
 
 /// Fields that vanish as a level of JSON (W-JS-3).
@@ -76,7 +76,7 @@ pub(crate) fn implementations(descriptors: &FileDescriptorSet) -> Result<String,
     Ok(out)
 }
 
-/// The JSON form of a message that stands for its list.
+/// Writes the JSON form of a message that wraps a list.
 fn list(module: &str, name: &str, out: &mut String) -> Result<(), std::fmt::Error> {
     let path = format!("crate::{module}::{}", name.to_upper_camel_case());
     writeln!(
@@ -94,7 +94,7 @@ fn list(module: &str, name: &str, out: &mut String) -> Result<(), std::fmt::Erro
     )
 }
 
-/// One message on its way to JSON.
+/// A message whose JSON form is written.
 struct Object<'a> {
     message: &'a DescriptorProto,
     module: &'a str,
@@ -190,7 +190,7 @@ impl<'a> Object<'a> {
         Ok(())
     }
 
-    /// The member that is set stands among the other fields, under its own name.
+    /// Writes the member that is set as one of the object's fields, under its own name.
     fn serialize_oneof(
         &self,
         out: &mut String,
@@ -275,7 +275,7 @@ impl<'a> Object<'a> {
 }
 
 impl Field<'_> {
-    /// A number, a truth value or a list that is always there; text, messages and maps are absent when empty.
+    /// Whether the field is always written: numbers, booleans and lists are; text, messages and maps are absent when empty.
     fn is_answer(&self) -> bool {
         let is_scalar = !matches!(self.descriptor.r#type(), Type::Message | Type::String);
         let is_map = self.descriptor.type_name().ends_with("Entry");

@@ -19,7 +19,7 @@ pub struct IntOrString {
     string: String,
 }
 
-/// What an [`IntOrString`] holds.
+/// Value of an [`IntOrString`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum IntOrStringValue<'a> {
     /// A number.
@@ -32,7 +32,7 @@ const INT: i64 = 0;
 const STRING: i64 = 1;
 
 impl IntOrString {
-    /// What it holds; `None` when a protobuf writer sent a type that is neither 0 nor 1.
+    /// The value; `None` when a protobuf writer sent a type that is neither 0 nor 1.
     pub fn value(&self) -> Option<IntOrStringValue<'_>> {
         match self.kind {
             INT => Some(IntOrStringValue::Int(self.int)),

@@ -1,8 +1,8 @@
-//! How messages are read from and written as Kubernetes' JSON (W-JS). `build/json.rs` writes the table of each message;
-//! this is what the tables call.
+//! Reading and writing of messages as Kubernetes' JSON (W-JS). `build/json.rs` writes a table for each message; the tables call
+//! the functions of this module.
 //!
-//! Reading streams: no value is buffered, an unknown key is skipped where it stands (W-JS-8), and the last of two equal
-//! keys wins (W-JS-8). Berth's own messages, which people write by hand, have no unknown keys. A failure names the field: ``field `spec.containers[0].image`: invalid type …``.
+//! Reading buffers no value, skips unknown keys and takes the last of two equal keys (W-JS-8). Berth's own messages, which people
+//! write by hand, refuse unknown keys. An error names the field: ``field `spec.containers[0].image`: invalid type …``.
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -19,13 +19,13 @@ pub(crate) trait ReadObject: Default {
     /// The message's name, for errors.
     const KIND: &'static str;
 
-    /// Whether a key that names no field is an error, and not skipped.
+    /// Whether a key that names no field is an error; otherwise it is skipped.
     const IS_STRICT: bool;
 
-    /// Which field `key` names; `None` when the message has no such field.
+    /// Position of the field that `key` names; `None` when the message has no such field.
     fn position(key: &str) -> Option<u32>;
 
-    /// Reads the value that is next in `map` into the field at `position`, replacing what it held.
+    /// Reads the next value of `map` into the field at `position`, replacing its value.
     fn read<'de, A: MapAccess<'de>>(&mut self, position: u32, map: &mut A) -> Result<(), A::Error>;
 }
 
@@ -86,7 +86,7 @@ pub(crate) fn read_list<'de, T: DeserializeOwned + Default, D: Deserializer<'de>
     <Vec<T> as ReadField>::read(deserializer)
 }
 
-/// Skips the value that is next.
+/// Skips the next value.
 pub(crate) fn skip<'de, A: MapAccess<'de>>(map: &mut A) -> Result<(), A::Error> {
     map.next_value::<IgnoredAny>().map(|_| ())
 }
@@ -94,12 +94,12 @@ pub(crate) fn skip<'de, A: MapAccess<'de>>(map: &mut A) -> Result<(), A::Error> 
 /// Positions at and past this belong to the inlined message; field numbers stay far below.
 const INLINED: u32 = 1 << 30;
 
-/// Which field of the inlined message `T` the key names (W-JS-3).
+/// Position of the field of the inlined message `T` that the key names (W-JS-3).
 pub(crate) fn inlined_position<T: ReadObject>(key: &str) -> Option<u32> {
     T::position(key).map(|position| INLINED + position)
 }
 
-/// Reads a field of an inlined message; the first one brings the message into being.
+/// Reads a field of an inlined message, and creates the message with the first one.
 pub(crate) fn read_inlined<'de, T: ReadObject, A: MapAccess<'de>>(
     inlined: &mut Option<T>,
     position: u32,
@@ -183,7 +183,7 @@ impl<'de, T: ReadField> DeserializeSeed<'de> for FieldSeed<T> {
     }
 }
 
-/// Reads a key as the field it names, without keeping its text.
+/// Reads a key as the position of its field, without keeping its text.
 struct KeySeed<T>(PhantomData<T>);
 
 impl<'de, T: ReadObject> DeserializeSeed<'de> for KeySeed<T> {
@@ -231,7 +231,7 @@ impl<'de, T: ReadObject> Visitor<'de> for ObjectVisitor<T> {
     }
 }
 
-/// A list; `null` is the empty one, and a `null` element the zero element.
+/// Reads a list; `null` is the empty list, and a `null` element the zero element.
 struct ListVisitor<T>(PhantomData<T>);
 
 impl<'de, T: Deserialize<'de> + Default> Visitor<'de> for ListVisitor<T> {
@@ -265,7 +265,7 @@ impl<'de, T: Deserialize<'de> + Default> Visitor<'de> for ListVisitor<T> {
     }
 }
 
-/// A map; `null` is the empty one, and a `null` value the zero value. The last of two equal keys wins.
+/// Reads a map; `null` is the empty map, and a `null` value the zero value. The last of two equal keys wins.
 struct MapVisitor<T>(PhantomData<T>);
 
 impl<'de, T: Deserialize<'de> + Default> Visitor<'de> for MapVisitor<T> {
@@ -299,7 +299,7 @@ impl<'de, T: Deserialize<'de> + Default> Visitor<'de> for MapVisitor<T> {
     }
 }
 
-/// Puts `segment` in front of the field path that `error` carries; starts the path when it carries none.
+/// Puts `segment` in front of the field path in `error`, or starts the path if the error has none.
 ///
 /// serde_json finds the line and column again at the end of the new text.
 fn in_field<E: Error>(segment: &str, error: &E) -> E {
@@ -311,5 +311,5 @@ fn in_field<E: Error>(segment: &str, error: &E) -> E {
     E::custom(format_args!("{FIELD}{segment}{dot}{inner}"))
 }
 
-/// How the text of an error that carries a field path begins.
+/// Beginning of the text of an error with a field path.
 const FIELD: &str = "field `";

@@ -1,20 +1,22 @@
-//! Berth's wire: the `berth.v1` services and the Kubernetes objects they speak of, in both of Kubernetes' encodings.
+//! Berth's wire: the `berth.v1` services and the Kubernetes objects that they use, in both of Kubernetes' encodings.
 //!
-//! | where | what |
+//! | where | contents |
 //! |---|---|
 //! | `berth/v1/*.proto` | Berth's own services, one a file: [`berth_v1`] with tonic clients and servers |
 //! | `kubernetes/k8s.io/…` | the subset of Kubernetes' messages that decides placements, with upstream's packages, names and field numbers: [`core_v1`], [`apps_v1`], [`storage_v1`], [`policy_v1`], [`scheduling_v1`], [`meta_v1`], [`runtime`] |
 //! | `build.rs`, `build/json.rs` | compile both; write the JSON form of every message |
+//! | `berth/v1/access.proto`, `build/access.rs` | the option that declares who may call an RPC; the table of all RPCs: [`access`] |
 //! | `src/json.rs` | how JSON objects, lists and maps are read and written: Kubernetes' conventions, not proto-JSON |
-//! | `src/quantity.rs`, `src/time.rs`, `src/int_or_string.rs` | the scalars with a form of their own, by hand: [`Quantity`], [`Time`], [`MicroTime`], [`IntOrString`] |
+//! | `src/quantity.rs`, `src/time.rs`, `src/int_or_string.rs` | the scalars with their own form, written by hand: [`Quantity`], [`Time`], [`MicroTime`], [`IntOrString`] |
 //!
 //! Every message implements [`prost::Message`] for protobuf. Those of the Kubernetes packages also implement serde's
 //! `Serialize` and `Deserialize`; those of [`berth_v1`] are written as JSON, and those of the
 //! lifecycle decisions read too.
 //!
-//! Nothing here decides anything: no rule, no default, no validation beyond the form of a value. Quantities keep their
-//! text until someone asks for the [`Amount`].
+//! This crate decides nothing: it has no rule, no default, no validation beyond the form of a value. Quantities keep their
+//! text until a caller needs the [`Amount`].
 
+pub mod access;
 mod int_or_string;
 mod json;
 mod quantity;
@@ -37,9 +39,6 @@ pub use generated::k8s::io::apimachinery::pkg::runtime;
 /// The serialised `google.protobuf.FileDescriptorSet` of every message and service, for server reflection and for tests
 /// that must not forget a field.
 pub const FILE_DESCRIPTOR_SET: &[u8] = include_bytes!(concat!(env!("OUT_DIR"), "/descriptors.bin"));
-
-/// The path of every RPC of `berth.v1` and of `grpcplugin`, such as `/berth.v1.PlacementService/Place`.
-pub const METHODS: &[&str] = include!(concat!(env!("OUT_DIR"), "/methods.rs"));
 
 /// The 4 bytes in front of a [`runtime::Unknown`] in the API server's protobuf (W-ENV-1).
 pub const ENVELOPE_MAGIC: [u8; 4] = *b"k8s\0";

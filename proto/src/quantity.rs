@@ -10,7 +10,7 @@ use serde::{Deserialize, Deserializer, Serialize, Serializer};
 mod canonical;
 mod text;
 
-/// A quantity as written; its text is kept and parsed only when the value is asked for.
+/// A quantity as written: the text is kept, and parsed only when the value is needed.
 ///
 /// Protobuf: `{ string = 1 string }`; a missing text is zero, an empty one an error. JSON: a string, trimmed of white
 /// space, or a bare number; `null` is zero. The default is the missing text. Equality is that of texts: compare
@@ -21,7 +21,7 @@ pub struct Quantity {
     text: Option<String>,
 }
 
-/// What is wrong with a quantity's text, in Kubernetes' words (W-QTY-2).
+/// Fault of a quantity's text, in Kubernetes' words (W-QTY-2).
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum QuantityError {
     /// Empty, or not of the shape sign, digits, suffix.
@@ -32,7 +32,7 @@ pub enum QuantityError {
     /// A number without a digit.
     #[error("unable to parse numeric part of quantity")]
     Number,
-    /// A suffix that is none of Kubernetes'.
+    /// A suffix that Kubernetes does not have.
     #[error("unable to parse quantity's suffix")]
     Suffix,
 }
@@ -80,7 +80,7 @@ impl fmt::Display for Quantity {
 /// An exact decimal with up to 9 fractional digits (W-QTY-3); sums, maxima and comparisons are exact (W-QTY-5).
 ///
 /// Values beyond about ±1.7 × 10²⁹ are held at that limit. Integer views are at the limits of `i64` when the value is out
-/// of their range (W-QTY-6); the `checked_` twins tell.
+/// of their range (W-QTY-6); the `checked_` methods return `None` then.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Amount {
     nanos: i128,
@@ -90,15 +90,15 @@ const NANOS_PER_UNIT: i128 = 1_000_000_000;
 const NANOS_PER_MILLI: i128 = 1_000_000;
 
 impl Amount {
-    /// Nothing.
+    /// The amount zero.
     pub const ZERO: Amount = Amount { nanos: 0 };
 
-    /// So many whole units.
+    /// An amount of whole units.
     pub const fn from_value(value: i64) -> Amount {
         Amount { nanos: value as i128 * NANOS_PER_UNIT }
     }
 
-    /// So many thousandths.
+    /// An amount of thousandths.
     pub const fn from_milli(milli: i64) -> Amount {
         Amount { nanos: milli as i128 * NANOS_PER_MILLI }
     }
@@ -113,22 +113,22 @@ impl Amount {
         saturate(self.in_units_of(NANOS_PER_MILLI))
     }
 
-    /// As [`Amount::value`]; `None` when out of range.
+    /// Whole units, as [`Amount::value`] rounds them; `None` when out of range.
     pub fn checked_value(self) -> Option<i64> {
         i64::try_from(self.in_units_of(NANOS_PER_UNIT)).ok()
     }
 
-    /// As [`Amount::milli_value`]; `None` when out of range.
+    /// Thousandths, as [`Amount::milli_value`] rounds them; `None` when out of range.
     pub fn checked_milli_value(self) -> Option<i64> {
         i64::try_from(self.in_units_of(NANOS_PER_MILLI)).ok()
     }
 
-    /// Below zero.
+    /// Whether the amount is below zero.
     pub const fn is_negative(self) -> bool {
         self.nanos < 0
     }
 
-    /// Exactly zero.
+    /// Whether the amount is exactly zero.
     pub const fn is_zero(self) -> bool {
         self.nanos == 0
     }
@@ -212,7 +212,7 @@ impl Visitor<'_> for QuantityVisitor {
         Ok(Quantity::new(number.to_string()))
     }
 
-    /// The shortest text that reads back as the same number: what was written, up to 17 significant digits.
+    /// The shortest text that reads back as the same number: the written text, up to 17 significant digits.
     fn visit_f64<E: Error>(self, number: f64) -> Result<Quantity, E> {
         Ok(Quantity::new(number.to_string()))
     }

@@ -21,7 +21,7 @@ pub struct Time {
 
 /// A moment in microseconds. The default is the zero time.
 ///
-/// Protobuf: as [`Time`], but `nanos` count, in whole microseconds. JSON: RFC 3339 with six fractional digits.
+/// Protobuf: the fields of [`Time`], where `nanos` count, in whole microseconds. JSON: RFC 3339 with six fractional digits.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, prost::Message)]
 pub struct MicroTime {
     #[prost(int64, optional, tag = "1")]
@@ -30,7 +30,7 @@ pub struct MicroTime {
     nanos: Option<i32>,
 }
 
-/// 0001-01-01T00:00:00Z, which upstream's clock takes for the zero time too.
+/// Seconds of 0001-01-01T00:00:00Z, which upstream's clock treats as the zero time too.
 const YEAR_ONE: i64 = -62_135_596_800;
 
 impl Time {

@@ -1,10 +1,13 @@
-//! The pages of `docs/api`, made from the `.proto` files: a page a service, and one for the messages that several speak of.
+//! The pages of `docs/api`, made from the `.proto` files: a page for each service, and one for the messages that several services
+//! use. The table of RPCs in `docs/security.md` is made from the same files.
 //!
-//! `BERTH_UPDATE=1 cargo test -p berth-proto --test api_reference` writes them; without it the test fails where a page says
-//! anything else than the protos do.
+//! `BERTH_UPDATE=1 cargo test -p berth-proto --test api_reference` writes them; without it the test fails where a page differs from
+//! the protos.
 
 #![expect(clippy::expect_used, reason = "a test fails by panicking")]
 
+#[path = "api_reference/access.rs"]
+mod access;
 #[path = "api_reference/comment.rs"]
 mod comment;
 #[path = "api_reference/layout.rs"]
@@ -52,6 +55,18 @@ fn the_pages_are_those_of_the_protos() {
     assert!(left_over.is_empty(), "pages of no service: {left_over:?}; remove them");
 }
 
+#[test]
+fn the_security_page_has_the_access_of_every_method() {
+    let path = folder().join("../security.md");
+    let page = fs::read_to_string(&path).expect("the page");
+    let updated = access::updated(&page);
+    if env::var_os("BERTH_UPDATE").is_some() {
+        fs::write(&path, &updated).expect("the page can be written");
+    } else {
+        assert!(page == updated, "the table in docs/security.md is not what the protos say; {HOW}");
+    }
+}
+
 const HOW: &str = "BERTH_UPDATE=1 cargo test -p berth-proto --test api_reference writes the pages";
 
 #[test]
@@ -74,7 +89,7 @@ fn every_link_leads_somewhere() {
     }
 }
 
-/// What a page's headings are called in links; none twice, as a link would lead to the first.
+/// Anchors of a page's headings; each is unique, because a link leads to the first.
 fn anchors(name: &str, text: &str) -> BTreeSet<String> {
     let mut known = BTreeSet::new();
     for heading in text.lines().filter(|line| line.starts_with('#')) {
@@ -90,19 +105,21 @@ fn anchors(name: &str, text: &str) -> BTreeSet<String> {
 }
 
 #[test]
-fn every_method_and_every_field_is_told() {
+fn every_method_and_every_field_is_described() {
     let pages = pages();
-    for path in berth_proto::METHODS {
+    for method in berth_proto::access::METHODS {
+        let path = method.path;
         let name = path.rsplit('/').next().expect("a name");
-        let told = pages.values().any(|text| text.contains(&format!("`rpc {name}(")));
-        assert!(told, "{path}");
+        let is_described = pages.values().any(|text| text.contains(&format!("`rpc {name}(")));
+        assert!(is_described, "{path}");
     }
     let place = &pages["placement-service.md"];
     for part in [
         "| `pod` | 1 | [`k8s.io.api.core.v1.Pod`](",
-        "| `PLACE_MODE_ASSUME` | 2 | The pod takes its room in the snapshot at once",
-        "NOT_FOUND for a\nsession that was never opened",
+        "| `PLACE_MODE_ASSUME` | 2 | The pod occupies its resources in the snapshot at once",
+        "NOT_FOUND for\na session that was never opened",
         "`rpc PlaceStream(stream PlaceStreamRequest) returns (stream PlaceStreamResponse)`",
+        "\n\nRole `reader`, lane `decision`, changes nothing.\n",
     ] {
         assert!(place.contains(part), "{part}\nis missing in\n{place}");
     }

@@ -21,9 +21,9 @@ const DECIMAL: [(i32, &str); 10] = [
 const BINARY: [(u32, &str); 7] =
     [(60, "Ei"), (50, "Pi"), (40, "Ti"), (30, "Gi"), (20, "Mi"), (10, "Ki"), (0, "")];
 
-/// No fraction, the largest suffix of the family that keeps the mantissa integral.
+/// Writes the canonical text: no fraction, and the largest suffix of the family that keeps the mantissa integral.
 ///
-/// The binary family is left for the decimal one below 1024 units and for amounts that are not whole units.
+/// Amounts of the binary family below 1024 units, or with a fraction of a unit, are written with decimal suffixes.
 pub(super) fn write(Parsed { amount, format }: Parsed) -> String {
     let nanos = amount.nanos;
     if nanos == 0 {

@@ -2,14 +2,14 @@
 
 use super::{Amount, NANOS_PER_UNIT, QuantityError};
 
-/// A quantity's value and the family of suffixes it was written with.
+/// A quantity's value, and the family of suffixes that it was written with.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Parsed {
     pub(super) amount: Amount,
     pub(super) format: Format,
 }
 
-/// The family of a suffix; the canonical form stays in it.
+/// The family of a suffix; the canonical form keeps it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Format {
     /// `n`, `u`, `m`, none, `k`, `M`, …
@@ -20,7 +20,7 @@ pub(super) enum Format {
     DecimalExponent,
 }
 
-/// What a suffix multiplies by.
+/// Factor of a suffix.
 #[derive(Clone, Copy)]
 enum Scale {
     /// Ten to this power.
@@ -29,10 +29,10 @@ enum Scale {
     Binary(u32),
 }
 
-/// Binary amounts stop here: 2⁶³ − 1 units (W-QTY-3).
+/// Largest binary amount: 2⁶³ − 1 units (W-QTY-3).
 const BINARY_CAP: u128 = i64::MAX as u128 * NANOS_PER_UNIT as u128;
 
-/// The exact value of `text`, away from zero to the next nano.
+/// The exact value of `text`, rounded away from zero to the next nano.
 pub(super) fn parse(text: &str) -> Result<Parsed, QuantityError> {
     let bytes = text.as_bytes();
     let (negative, unsigned) = match bytes {
@@ -121,7 +121,7 @@ fn decimal(whole: &[u8], fraction: &[u8], exponent: i64) -> u128 {
         return times(number, 10_u128.checked_pow(power));
     }
     let n_digits = i64::try_from(whole.len() + fraction.len()).unwrap_or(i64::MAX);
-    // So many of the digits stand left of the nano's decimal point; zeros follow when there are not enough.
+    // Number of digits left of the nano's decimal point; zeros follow when there are not enough.
     let n_kept = i64::try_from(whole.len()).unwrap_or(i64::MAX).saturating_add(exponent + 9);
     let mut nanos = 0_u128;
     let mut lost = false;

@@ -4,7 +4,7 @@
 use jiff::SignedDuration;
 use jiff::civil::{Date, date};
 
-/// A moment: whole seconds since the epoch, rounded down, and the rest.
+/// A time: whole seconds since the epoch, rounded down, and the rest in nanoseconds.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Moment {
     pub(super) seconds: i64,
@@ -47,7 +47,7 @@ pub(super) fn format(seconds: i64, micros: Option<i64>) -> Option<String> {
     })
 }
 
-/// Nanoseconds, and what follows them. A fraction starts with `.` or `,` and has at least one digit.
+/// Reads nanoseconds; returns them and the rest of the text. A fraction starts with `.` or `,` and has at least one digit.
 fn fraction(rest: &[u8]) -> Option<(i32, &[u8])> {
     let [b'.' | b',', digits @ ..] = rest else {
         return Some((0, rest));

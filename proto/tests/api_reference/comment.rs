@@ -2,12 +2,12 @@
 
 use prost_reflect::FileDescriptor;
 
-/// What stands before a declaration.
+/// Comment of a declaration.
 #[derive(Debug, Default, PartialEq, Eq)]
 pub(crate) struct Comment {
-    /// Its paragraphs, each in the lines that it was written in.
+    /// Its paragraphs, each as its lines.
     pub(crate) paragraphs: Vec<Vec<String>>,
-    /// The heading of a group of methods (`// --- …`), where one begins here.
+    /// The heading of a group of methods (`// --- …`) that begins here.
     pub(crate) group: Option<String>,
 }
 
@@ -23,12 +23,12 @@ impl Comment {
         let detached = location.leading_detached_comments.iter();
         let group = detached.filter_map(|text| text.trim().strip_prefix("--- ")).next_back();
         let leading = location.leading_comments();
-        // Behind its declaration, on the same line.
+        // Some comments follow the declaration on its line.
         let text = if leading.is_empty() { location.trailing_comments() } else { leading };
         Comment { paragraphs: paragraphs(text), group: group.map(str::to_owned) }
     }
 
-    /// For the body of a page: what is said of errors in a paragraph of its own.
+    /// Text for the body of a page, with errors in a paragraph of their own.
     pub(crate) fn body(&self) -> String {
         let paragraphs = self.paragraphs.iter().map(|lines| {
             escaped(&lines.join("\n"))
@@ -37,7 +37,7 @@ impl Comment {
                 .replacen("Errors: ", "\n\n**Errors**: ", 1)
         });
         let joined = paragraphs.collect::<Vec<_>>().join("\n\n");
-        // What began a paragraph has nothing before it now.
+        // A replacement at the beginning of a paragraph leaves an empty part.
         joined
             .split("\n\n")
             .map(str::trim)
@@ -46,7 +46,7 @@ impl Comment {
             .join("\n\n")
     }
 
-    /// For a cell of a table: one line.
+    /// Text for a cell of a table, in one line.
     pub(crate) fn cell(&self) -> String {
         let paragraphs = self.paragraphs.iter().map(|lines| escaped(&lines.join(" ")));
         in_cell(&paragraphs.collect::<Vec<_>>().join("<br>"))
@@ -75,7 +75,7 @@ fn paragraphs(text: &str) -> Vec<Vec<String>> {
     paragraphs
 }
 
-/// Outside of code, `<` and `*` would be taken for markup.
+/// Escapes `<` and `*` outside of code, where they would be markup.
 fn escaped(text: &str) -> String {
     let parts = text.split('`').enumerate().map(|(index, part)| match index % 2 {
         0 => part.replace('<', "&lt;").replace('*', "\\*"),
@@ -84,7 +84,7 @@ fn escaped(text: &str) -> String {
     parts.collect::<Vec<_>>().join("`")
 }
 
-/// A bar ends a cell, in code too.
+/// Escapes bars, which end a cell, also in code.
 fn in_cell(text: &str) -> String {
     text.replace('|', "\\|")
 }

@@ -1,4 +1,4 @@
-//! Which message stands on which page.
+//! Assignment of messages to pages.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -7,10 +7,10 @@ use prost_reflect::{
     ServiceDescriptor,
 };
 
-/// The page of what several services speak of.
+/// The page of the messages that several services use.
 pub(crate) const SHARED: &str = "messages.md";
 
-/// A message or an enum of Berth's.
+/// A message or an enum of Berth.
 #[derive(Clone, Debug)]
 pub(crate) enum Schema {
     Message(MessageDescriptor),
@@ -18,7 +18,7 @@ pub(crate) enum Schema {
 }
 
 impl Schema {
-    /// The declaration that a field's values have; `None` for scalars.
+    /// The type of a field's values; `None` for scalars.
     pub(crate) fn of(field: &FieldDescriptor) -> Option<Schema> {
         let kind = match field.kind() {
             Kind::Message(entry) if entry.is_map_entry() => entry.map_entry_value_field().kind(),
@@ -61,7 +61,7 @@ impl Schema {
         }
     }
 
-    /// Whether the declaration is Berth's, or of the contract that it serves; Kubernetes' are described elsewhere.
+    /// Whether the declaration is Berth's or cluster-autoscaler's; Kubernetes' declarations get no description.
     fn is_own(&self) -> bool {
         !self.full_name().starts_with("k8s.io.")
     }
@@ -72,7 +72,7 @@ pub(crate) struct Layout {
     pub(crate) services: Vec<ServiceDescriptor>,
     /// By full name; Berth's own only.
     pages: BTreeMap<String, String>,
-    /// The declarations of each page, in the order in which methods and fields lead to them.
+    /// The declarations of each page, in the order in which methods and fields refer to them.
     schemas: BTreeMap<String, Vec<Schema>>,
 }
 
@@ -104,7 +104,7 @@ impl Layout {
         Layout { services, pages, schemas }
     }
 
-    /// What is declared on a page.
+    /// The declarations on a page.
     pub(crate) fn schemas(&self, page: &str) -> &[Schema] {
         self.schemas.get(page).map_or(&[], Vec::as_slice)
     }
@@ -121,7 +121,7 @@ impl Layout {
     }
 }
 
-/// Where a file is in `proto/`: imports of Kubernetes' own are found below `kubernetes/`.
+/// Path of a file in `proto/`: Kubernetes' files are below `kubernetes/`.
 pub(crate) fn source(file: &FileDescriptor) -> String {
     let folder = if file.name().starts_with("k8s.io/") { "kubernetes/" } else { "" };
     format!("{folder}{}", file.name())
@@ -139,7 +139,7 @@ pub(crate) fn file_name(service: &ServiceDescriptor) -> String {
     name + ".md"
 }
 
-/// The declarations that a service's requests and answers are made of, each once: first found, first listed.
+/// The declarations that a service's requests and responses consist of, each once, in the order in which they are found.
 fn reached(service: &ServiceDescriptor) -> Vec<Schema> {
     let mut found: Vec<Schema> = Vec::new();
     let mut seen = BTreeSet::new();

@@ -7,6 +7,7 @@ use prost_reflect::{
     FieldDescriptor, Kind, MessageDescriptor, MethodDescriptor, ServiceDescriptor,
 };
 
+use crate::access;
 use crate::comment::Comment;
 use crate::layout::{Layout, SHARED, Schema, file_name, source};
 
@@ -33,7 +34,8 @@ fn opening(title: &str) -> String {
 fn index(layout: &Layout) -> String {
     let mut text = opening("API reference");
     text += "Every service, method, message and field of the gRPC API, as the `.proto` files have them. [The guide](../api.md) says how they \
-        are used, [security](../security.md) which role may call what. A field of a type `k8s.io.…` is Kubernetes' own message, with \
+        are used. Each method has the [role](../security.md#roles) that its caller needs, the lane in which it competes with other calls, and \
+        whether it changes anything that others see. A field of a type `k8s.io.…` is Kubernetes' own message, with \
         upstream's field numbers: only the fields that decisions read are declared, others are skipped.\n\n";
     text += "| service | methods | |\n|---|---|---|\n";
     for service in &layout.services {
@@ -44,7 +46,7 @@ fn index(layout: &Layout) -> String {
             .expect("written");
     }
     text + &format!(
-        "\nWhat several of them speak of is in [messages]({SHARED}). Besides these the server has `grpc.health.v1.Health` and \
+        "\nMessages that several services use are in [messages]({SHARED}). Besides these the server has `grpc.health.v1.Health` and \
          `grpc.reflection.v1.ServerReflection`.\n"
     )
 }
@@ -88,8 +90,9 @@ fn of_method(layout: &Layout, method: &MethodDescriptor, page: &str, depth: &str
     let (sent, answered) =
         (streamed(method.is_client_streaming()), streamed(method.is_server_streaming()));
     let name = method.name();
+    let access = access::line(&format!("/{}/{name}", method.parent_service().full_name()));
     format!(
-        "\n{depth} rpc {name}\n\n`rpc {name}({sent}{}) returns ({answered}{})`: {}, {}\n\n{}\n",
+        "\n{depth} rpc {name}\n\n`rpc {name}({sent}{}) returns ({answered}{})`: {}, {}\n\n{}\n\n{access}\n",
         input.name(),
         output.name(),
         layout.link(&Schema::Message(input.clone()), page),

@@ -1,10 +1,10 @@
-//! Method: what there is to know of a method before its message is read. One table, for whoever authorises, admits, counts or
-//! audits a call.
+//! Method: the facts about an RPC that are known before its message is read. Authorization, admission, metrics and the audit log
+//! read this one table. For Berth's own services and cluster-autoscaler's it is made from the `.proto` files.
 
 use std::collections::HashMap;
 use std::sync::LazyLock;
 
-use berth_proto::METHODS;
+use berth_proto::access::{self, METHODS};
 
 use crate::admission::Lane;
 use crate::auth::Role;
@@ -25,7 +25,7 @@ pub(crate) struct Method {
 pub(crate) enum Effect {
     /// Never.
     Reads,
-    /// The request says so: the handler asks for leave with [`super::Access::to_change`].
+    /// The request decides: its handler calls [`super::Access::to_change`].
     ByRequest,
     /// Always.
     Changes,
@@ -35,21 +35,29 @@ pub(crate) enum Effect {
 pub(crate) const OTHER: Method =
     Method { path: "other", role: None, lane: Lane::Probe, effect: Effect::Reads };
 
-/// The methods of the standard services. Together with `berth.v1`'s these are all that this server has: a name from outside
-/// would let a caller grow tables.
-pub(crate) const STANDARD: [&str; 4] = [
-    "/grpc.health.v1.Health/Check",
-    "/grpc.health.v1.Health/Watch",
-    "/grpc.reflection.v1.ServerReflection/ServerReflectionInfo",
-    "/grpc.reflection.v1alpha.ServerReflection/ServerReflectionInfo",
+/// The methods of the standard services, whose `.proto` files are not Berth's: probes and descriptions, which need no role.
+/// Together with [`METHODS`] these are all that this server has, so that no caller can add entries to a table with a name.
+const STANDARD: [Method; 4] = [
+    standard("/grpc.health.v1.Health/Check", Lane::Probe),
+    standard("/grpc.health.v1.Health/Watch", Lane::Watch),
+    standard("/grpc.reflection.v1.ServerReflection/ServerReflectionInfo", Lane::Watch),
+    standard("/grpc.reflection.v1alpha.ServerReflection/ServerReflectionInfo", Lane::Watch),
 ];
 
+const fn standard(path: &'static str, lane: Lane) -> Method {
+    Method { path, role: None, lane, effect: Effect::Reads }
+}
+
 static TABLE: LazyLock<HashMap<&'static str, Method>> =
-    LazyLock::new(|| paths().map(|path| (path, describe(path))).collect());
+    LazyLock::new(|| all().map(|method| (method.path, method)).collect());
+
+fn all() -> impl Iterator<Item = Method> {
+    METHODS.iter().map(Method::declared).chain(STANDARD)
+}
 
 /// The paths of all methods that this server has.
 pub(crate) fn paths() -> impl Iterator<Item = &'static str> {
-    METHODS.iter().chain(&STANDARD).copied()
+    all().map(|method| method.path)
 }
 
 /// The method at `path`, or [`OTHER`].
@@ -57,87 +65,73 @@ pub(crate) fn find(path: &str) -> &'static Method {
     TABLE.get(path).unwrap_or(&OTHER)
 }
 
-fn describe(path: &'static str) -> Method {
-    let (service, name) = path.trim_start_matches('/').split_once('/').unwrap_or_default();
-    let (role, lane, effect) = match service.rsplit('.').next().unwrap_or_default() {
-        "ClusterService" => of_cluster(name),
-        "PlacementService" => of_placement(name),
-        "PreemptionService" => (Role::Reader, Lane::Decision, Effect::ByRequest),
-        "SessionService" => of_session(name),
-        "AutoscalerService" => (Role::Reader, Lane::Simulation, Effect::Reads),
-        "Expander" => (Role::Reader, Lane::Decision, Effect::Reads),
-        "LifecycleService" => of_lifecycle(name),
-        _ if name == "Check" => return Method { path, ..OTHER },
-        _ => return Method { path, lane: Lane::Watch, ..OTHER },
-    };
-    Method { path, role: Some(role), lane, effect }
-}
-
-type Described = (Role, Lane, Effect);
-
-fn of_cluster(name: &str) -> Described {
-    match name {
-        "Sync" => (Role::Feeder, Lane::Stream, Effect::ByRequest),
-        // A scheduler may give back what it assumed: the handler looks at the deltas.
-        "Apply" => (Role::Reader, Lane::Quick, Effect::ByRequest),
-        "GetCluster" => (Role::Reader, Lane::Quick, Effect::Reads),
-        _ => (Role::Reader, Lane::Decision, Effect::Reads),
+impl Method {
+    fn declared(method: &access::Method) -> Method {
+        let role = match method.role {
+            access::Role::Reader => Role::Reader,
+            access::Role::Scheduler => Role::Scheduler,
+            access::Role::Feeder => Role::Feeder,
+            access::Role::Lifecycle => Role::Lifecycle,
+            access::Role::Admin => Role::Admin,
+        };
+        let lane = match method.lane {
+            access::Lane::Quick => Lane::Quick,
+            access::Lane::Decision => Lane::Decision,
+            access::Lane::Simulation => Lane::Simulation,
+            access::Lane::Ledger => Lane::Ledger,
+            access::Lane::Stream => Lane::Stream,
+        };
+        let effect = match method.effect {
+            access::Effect::Reads => Effect::Reads,
+            access::Effect::ByRequest => Effect::ByRequest,
+            access::Effect::Changes => Effect::Changes,
+        };
+        Method { path: method.path, role: Some(role), lane, effect }
     }
-}
 
-fn of_placement(name: &str) -> Described {
-    match name {
-        "Place" => (Role::Reader, Lane::Quick, Effect::ByRequest),
-        "PlaceStream" => (Role::Reader, Lane::Stream, Effect::ByRequest),
-        "Explain" => (Role::Reader, Lane::Decision, Effect::Reads),
-        _ => (Role::Reader, Lane::Decision, Effect::ByRequest),
-    }
-}
-
-fn of_session(name: &str) -> Described {
-    match name {
-        "Commit" => (Role::Scheduler, Lane::Decision, Effect::Changes),
-        "Apply" => (Role::Reader, Lane::Decision, Effect::Reads),
-        _ => (Role::Reader, Lane::Quick, Effect::Reads),
-    }
-}
-
-fn of_lifecycle(name: &str) -> Described {
-    match name {
-        "EvaluatePods" => (Role::Reader, Lane::Stream, Effect::Reads),
-        "AcquireIdentity"
-        | "RecordIdentityEvent"
-        | "AttachVolume"
-        | "DetachVolume"
-        | "AdvanceFence" => (Role::Lifecycle, Lane::Ledger, Effect::Changes),
-        "BreakAttachment" => (Role::Admin, Lane::Ledger, Effect::Changes),
-        "GetIdentity" | "GetVolume" | "GetFence" | "MayStart" | "CheckToken"
-        | "ListLedgerRecords" => (Role::Reader, Lane::Ledger, Effect::Reads),
-        _ => (Role::Reader, Lane::Quick, Effect::Reads),
+    /// Whether it belongs to a standard service, such as health or reflection.
+    pub(crate) fn is_standard(&self) -> bool {
+        STANDARD.contains(self)
     }
 }
 
 #[cfg(test)]
 mod tests {
+    use std::collections::BTreeSet;
+
+    use prost_reflect::DescriptorPool;
+
     use super::*;
 
     #[test]
-    fn every_method_but_the_standard_ones_needs_a_role() {
-        for path in METHODS {
-            assert!(find(path).role.is_some(), "{path}");
-            assert_eq!(find(path).path, *path);
+    fn declared_methods_need_a_role_and_standard_ones_none() {
+        for method in METHODS {
+            let found = find(method.path);
+            assert!(found.role.is_some() && !found.is_standard(), "{found:?}");
+            assert_eq!(found.path, method.path);
         }
-        for path in STANDARD {
-            assert_eq!(find(path).role, None, "{path}");
+        for method in STANDARD {
+            assert_eq!(find(method.path), &method);
+            assert!(method.role.is_none() && method.is_standard(), "{method:?}");
         }
         assert_eq!(find("/berth.v2.Nothing/There"), &OTHER);
+        assert!(!OTHER.is_standard());
     }
 
     #[test]
-    fn what_changes_anything_is_no_readers() {
-        for method in METHODS.iter().map(|path| find(path)) {
-            let is_readers = method.role == Some(Role::Reader);
-            assert!(!is_readers || method.effect != Effect::Changes, "{}", method.path);
+    fn every_method_of_the_standard_services_is_listed() {
+        let sets = [
+            tonic_health::pb::FILE_DESCRIPTOR_SET,
+            tonic_reflection::pb::v1::FILE_DESCRIPTOR_SET,
+            tonic_reflection::pb::v1alpha::FILE_DESCRIPTOR_SET,
+        ];
+        let mut served = BTreeSet::new();
+        for set in sets {
+            for service in DescriptorPool::decode(set).unwrap().services() {
+                let path = |name: &str| format!("/{}/{name}", service.full_name());
+                served.extend(service.methods().map(|method| path(method.name())));
+            }
         }
+        assert_eq!(served, STANDARD.map(|method| method.path.to_owned()).into());
     }
 }

@@ -132,6 +132,9 @@ async fn reflection_describes_the_services_and_kubernetes() {
         ask(MessageRequest::ListServices(String::new())),
         ask(MessageRequest::FileContainingSymbol("berth.v1.PlacementService".into())),
         ask(MessageRequest::FileContainingSymbol("k8s.io.api.core.v1.Pod".into())),
+        // What the files above import.
+        ask(MessageRequest::FileByFilename("berth/v1/access.proto".into())),
+        ask(MessageRequest::FileByFilename("google/protobuf/descriptor.proto".into())),
     ];
     let mut client = ServerReflectionClient::new(world.channel.clone());
     let mut answers =
@@ -152,7 +155,7 @@ async fn reflection_describes_the_services_and_kubernetes() {
     ] {
         assert!(names.contains(&name), "{name} is not in {names:?}");
     }
-    for _ in 0..2 {
+    for _ in 0..4 {
         let answer = answers.message().await.unwrap().unwrap().message_response;
         assert!(matches!(answer, Some(MessageResponse::FileDescriptorResponse(_))), "{answer:?}");
     }

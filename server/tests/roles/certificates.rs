@@ -1,6 +1,6 @@
 //! Callers that are known by their certificates.
 
-use berth_proto::METHODS;
+use berth_proto::access::METHODS;
 use berth_server::auth::AuthOptions;
 use berth_server::auth::{Role, RoleBinding};
 use berth_server::runtime::{Server, ServerOptions};
@@ -28,7 +28,7 @@ async fn every_rpc_takes_the_role_of_the_organization() {
     for has in Role::ALL {
         let client = authority.client(&format!("cn-{has}"), &[&format!("berth:{has}")]);
         let channel = channel(&authority, &server, Some(&client)).await;
-        for path in METHODS {
+        for path in METHODS.iter().map(|method| method.path) {
             let (status, needed) = (call(&channel, path, None).await, role_of(path));
             match allows(has, needed) {
                 true => assert!(is_let_through(&status), "{path} by {has}: {status:?}"),
@@ -47,7 +47,7 @@ async fn a_certificate_that_names_nobody_who_may_anything_is_refused() {
     let no_name = channel(&authority, &server, Some(&no_name)).await;
     let no_role = authority.client("stranger", &["people"]);
     let no_role = channel(&authority, &server, Some(&no_role)).await;
-    for path in METHODS {
+    for path in METHODS.iter().map(|method| method.path) {
         check_unauthenticated(&call(&no_certificate, path, None).await, "a client certificate");
         check_unauthenticated(&call(&no_name, path, None).await, "has no common name (CN)");
         let status = call(&no_role, path, None).await;

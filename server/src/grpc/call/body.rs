@@ -15,7 +15,6 @@ use tonic::body::Body;
 use super::Call;
 use crate::net::ResponseSlot;
 use crate::service::CallError;
-use crate::service::method::STANDARD;
 use crate::shutdown;
 
 /// Long enough for a watcher of health to be told `NOT_SERVING` first.
@@ -40,7 +39,7 @@ pub(crate) struct CallBody {
 impl CallBody {
     pub(super) fn new(body: Body, call: Call) -> CallBody {
         // Streams of services that are not ours would hold a drain until its grace period is over.
-        let is_endless = !call.is_over && STANDARD.contains(&call.method.path);
+        let is_endless = !call.is_over && call.method.is_standard();
         let end = is_endless.then(|| drained(call.state.draining.clone()));
         CallBody { body, rest: Bytes::new(), call, slot: None, end }
     }

@@ -1,0 +1,20 @@
+//! Access: what a call of each RPC takes, as the option `(berth.v1.access)` of its `.proto` file declares it.
+
+include!(concat!(env!("OUT_DIR"), "/access.rs"));
+
+/// An RPC of `berth.v1` or `grpcplugin`, and what a call of it takes.
+#[derive(Copy, Clone, Debug, PartialEq, Eq)]
+pub struct Method {
+    /// The path of HTTP/2's `:path`, such as `/berth.v1.PlacementService/Place`.
+    pub path: &'static str,
+    /// Whether requests or responses are streamed.
+    pub is_stream: bool,
+    /// The role that every call needs.
+    pub role: Role,
+    /// What the call competes for with others.
+    pub lane: Lane,
+    /// Whether the call changes anything that other callers see.
+    pub effect: Effect,
+    /// What the handler requires besides the role once it has read the request; empty where that is nothing.
+    pub condition: &'static str,
+}
