@@ -80,7 +80,8 @@ impl CallCounts {
     }
 
     /// Gives the metrics of the methods at `paths`, written as in HTTP/2's `:path`.
-    pub(crate) fn methods(&self, paths: impl Iterator<Item = &'static str>) -> MethodCounts {
+    #[must_use]
+    pub fn methods(&self, paths: impl Iterator<Item = &'static str>) -> MethodCounts {
         MethodCounts {
             registry: self.registry.clone(),
             methods: paths.map(|path| (path, Cells::default())).collect(),
@@ -92,7 +93,7 @@ impl CallCounts {
 impl MethodCounts {
     /// Counts one finished call and records how long it took. `code` is the number in `grpc-status`. All methods outside the set
     /// are counted as `other`, for a name from outside must not add a series.
-    pub(crate) fn finish(&self, path: &str, code: i32, elapsed: Duration) {
+    pub fn finish(&self, path: &str, code: i32, elapsed: Duration) {
         let code = index_of(code);
         let (path, cells) = match self.methods.get_key_value(path) {
             Some((path, cells)) => (*path, cells),
