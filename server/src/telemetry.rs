@@ -1,10 +1,13 @@
-//! What Berth says of itself: log lines, metrics, traces.
+//! Log lines, metrics and traces of a server.
 //!
-//! Metrics are counted in groups. A group is a file: the rows of the table that are its own (`DESCRIPTIONS`), and a type whose
-//! `new` takes its counters from the registry, so that whoever counts holds a counter instead of looking it up. To add one: a
-//! file, its `mod` line, a line in `groups!`, and its rows in `docs/metrics.md`, which a test holds against the table.
+//! Metrics come in groups, a file each: the descriptions of its metrics (`DESCRIPTIONS`), and a type that holds their
+//! handles ([`metrics::Counter`] and its like), so that counting needs no look-up. To add a group: a file, its `mod`
+//! line, a line in `groups!`, and its rows in `docs/metrics.md`, which a test compares with the table.
 //!
-//! Each server has its own registry: two of them in one process, as in tests, do not count together.
+//! Labels come in as text. A room that counts by an enum of its own asks its group for the handles of each value once
+//! ([`AdmissionCounts::lane`] is an example) and holds them by that enum.
+//!
+//! Each server has a registry of its own: two servers in one process, as in tests, count apart.
 
 mod description;
 mod histogram;
@@ -45,14 +48,12 @@ use description::Description;
 pub use expander_counts::{ExpanderCounts, ExpanderOutcome, StrategyCounts};
 pub use extender_counts::{ExtenderCounts, ExtenderOutcome, ExtenderVerb};
 pub use feed_counts::{FeedCounts, FeedEvent, KindCounts};
-pub use histogram::Histogram;
 pub use ledger_counts::LedgerCounts;
 pub use log::{LogFormat, log_failure, start_logging};
 pub use placement_counts::{PlaceMethod, PlacementCounts};
 pub use preemption_counts::PreemptionCounts;
 pub use process_counts::ProcessCounts;
 use registry::Registry;
-pub use registry::{Counter, Gauge};
 pub use schedule_counts::{
     AttemptResult, BindOutcome, ExtensionPoint, PendingPods, ScheduleCounts,
 };
@@ -61,14 +62,14 @@ pub use trace::{TraceContext, TracingError, TracingOptions};
 
 macro_rules! groups {
     ($($(#[doc = $doc:literal])+ $group:ident: $Counts:ty,)+) => {
-        /// One server's metrics.
+        /// Metrics of one server.
         pub struct Metrics {
             registry: Registry,
             $($group: $Counts,)+
         }
 
         impl Metrics {
-            /// A fresh set, all at zero.
+            /// New metrics, all at 0.
             #[must_use]
             pub fn new() -> Metrics {
                 let registry = Registry::new(TABLE);
@@ -84,27 +85,27 @@ macro_rules! groups {
             )+
         }
 
-        /// Every metric, by group.
+        /// The descriptions of all metrics, by group.
         const TABLE: &[&[&Description]] = &[$(<$Counts>::DESCRIPTIONS),+];
     };
 }
 
 groups! {
-    /// Placements that were asked for.
+    /// Decisions for callers over gRPC.
     placements: PlacementCounts,
-    /// Runs of PostFilter.
+    /// Preemption.
     preemptions: PreemptionCounts,
-    /// Finished gRPC calls.
+    /// gRPC calls.
     calls: CallCounts,
-    /// What is let in and what is refused for load.
+    /// Admission control.
     admission: AdmissionCounts,
-    /// Connections and the certificate that secures them.
+    /// Connections and TLS.
     connections: ConnectionCounts,
-    /// Callers.
+    /// Authentication.
     auth: AuthCounts,
     /// What-if sessions.
     sessions: SessionCounts,
-    /// What the cluster holds, and what feeds tell.
+    /// The cluster and the changes that feeds send.
     cluster: ClusterCounts,
     /// The API-server feed.
     feed: FeedCounts,
@@ -114,14 +115,14 @@ groups! {
     schedule: ScheduleCounts,
     /// Extender calls.
     extender: ExtenderCounts,
-    /// The expander's strategies.
+    /// The expander.
     expander: ExpanderCounts,
-    /// This process.
+    /// The process.
     process: ProcessCounts,
 }
 
 impl Metrics {
-    /// Counts one pod's outcome; what is assumed in a session `is_hypothetical`.
+    /// Counts the decision about one pod. In a session the decision `is_hypothetical`.
     pub fn count_decision(&self, outcome: Result<&Decision, &EngineError>, is_hypothetical: bool) {
         self.placements.count(outcome, is_hypothetical);
     }
@@ -136,7 +137,7 @@ impl Metrics {
         self.placements.count_refused(n_pods);
     }
 
-    /// Notes the engine time of one request.
+    /// Records the engine's time for one request.
     pub fn record_place_duration(&self, method: PlaceMethod, duration: Duration) {
         self.placements.record_duration(method, duration);
     }
@@ -146,7 +147,7 @@ impl Metrics {
         self.cluster.count_deltas(n_applied, n_rejected);
     }
 
-    /// Everything in Prometheus' text format, with the gauges as of `snapshot`.
+    /// Writes all metrics in Prometheus' text format, with gauges refreshed from `snapshot`.
     #[must_use]
     pub fn render(
         &self,
@@ -154,11 +155,11 @@ impl Metrics {
         n_shapes: usize,
         staleness: Option<Duration>,
     ) -> String {
-        self.look(snapshot, n_shapes, staleness);
+        self.refresh(snapshot, n_shapes, staleness);
         text::write(&self.registry.gather())
     }
 
-    /// The same as `io.prometheus.client.MetricFamily` messages, each behind its length.
+    /// Writes all metrics as `io.prometheus.client.MetricFamily` messages, each behind its length.
     #[must_use]
     pub fn render_protobuf(
         &self,
@@ -166,16 +167,21 @@ impl Metrics {
         n_shapes: usize,
         staleness: Option<Duration>,
     ) -> Vec<u8> {
-        self.look(snapshot, n_shapes, staleness);
+        self.refresh(snapshot, n_shapes, staleness);
         protobuf::write(&self.registry.gather())
     }
 
-    /// Sets what is not counted as it happens.
-    fn look(&self, snapshot: &Snapshot, n_shapes: usize, staleness: Option<Duration>) {
+    /// Refreshes the gauges that nothing sets between two scrapes.
+    fn refresh(&self, snapshot: &Snapshot, n_shapes: usize, staleness: Option<Duration>) {
         self.cluster.set(snapshot, n_shapes, staleness);
-        self.process.look();
-        self.connections.look();
+        self.process.refresh();
     }
+}
+
+/// A count as the value of a gauge.
+#[expect(clippy::cast_precision_loss, reason = "gauges are floats; counts stay far below 2^53")]
+pub(crate) fn count(n: usize) -> f64 {
+    n as f64
 }
 
 impl Default for Metrics {

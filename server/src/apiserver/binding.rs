@@ -35,8 +35,8 @@ pub enum BindError {
     /// There is no such pod any more, or another one has its name.
     #[error("the pod is gone")]
     Gone,
-    /// The API server will not have it: the pod is gated or being deleted, the role may not bind, too many requests; or the
-    /// server is in trouble (a code of 500 and more). The pod is as it was.
+    /// The API server will not have it: the pod is gated or being deleted, the role may not bind, too many requests; or
+    /// the server is in trouble (a code of 500 and more). The pod is as it was.
     #[error("the API server refused the binding with {code}: {message}")]
     Refused {
         /// HTTP status.
@@ -44,7 +44,8 @@ pub enum BindError {
         /// What the server said, safe to show.
         message: String,
     },
-    /// Whether the pod is bound is not known: no answer came, and none when the pod was to be read. It may be bound yet.
+    /// Whether the pod is bound is not known: no answer came, and none when the pod was to be read. It may be bound
+    /// yet.
     #[error("whether the pod is bound is not known: {reason}")]
     Unreachable {
         /// What went wrong on the way, safe to show.
@@ -58,8 +59,9 @@ const FIRST_PAUSE: Duration = Duration::from_millis(50);
 
 /// Binds the pod to the node.
 ///
-/// When an answer is lost the pod is read: if it is on that very node, that is success; if it is on none, the same Binding is
-/// sent again, which is safe, for the server accepts one at most. Without an answer the call ends after three tries.
+/// When an answer is lost the pod is read: if it is on that very node, that is success; if it is on none, the same
+/// Binding is sent again, which is safe, for the server accepts one at most. Without an answer the call ends after
+/// three tries.
 ///
 /// # Errors
 /// [`BindError`]; only after `Unreachable` may the pod be bound nevertheless.
@@ -148,7 +150,7 @@ async fn post(
         let built = pods.create_subresource("binding", &pod.name, &PostParams::default(), body);
         let mut request = built.map_err(kube::Error::BuildRequest)?;
         if let Some(span) = &span {
-            span.tell(request.headers_mut());
+            span.inject(request.headers_mut());
         }
         client.request::<Status>(request).await
     };

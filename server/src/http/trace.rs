@@ -31,11 +31,11 @@ pub(super) async fn trace(
     });
     let Some((mut span, path)) = span else { return next.run(request).await };
     let method = if path == "/metrics" { "GET" } else { "POST" };
-    span.note("http.request.method", method);
-    span.note("http.route", path);
+    span.set_attribute("http.request.method", method);
+    span.set_attribute("http.route", path);
     let response = span.scope().carry(next.run(request)).await;
     let status = response.status();
-    span.note("http.response.status_code", i64::from(status.as_u16()));
+    span.set_attribute("http.response.status_code", i64::from(status.as_u16()));
     if status.is_server_error() {
         span.fail();
     }

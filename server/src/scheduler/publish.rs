@@ -1,34 +1,45 @@
 //! Publisher: carries what the queue counts over to the metrics.
 
-use std::sync::OnceLock;
+use std::collections::BTreeMap;
+
+use berth_engine::Plugin;
+use metrics::{Counter, Gauge};
 
 use super::queue::{Cause, Counts, Destination, Tally};
-use crate::telemetry::{Counter, PendingPods, ScheduleCounts};
+use crate::telemetry::{PendingPods, ScheduleCounts, count};
 
-/// Holds the counters that are set after every batch. Each is made when it first counts.
+/// Holds the handles that are used after every batch. Each is made when it first counts.
 pub(super) struct Publisher {
-    incoming: [[OnceLock<Counter>; Cause::N]; Destination::ALL.len()],
-}
-
-impl Default for Publisher {
-    fn default() -> Publisher {
-        let row = || [const { OnceLock::new() }; Cause::N];
-        Publisher { incoming: Destination::ALL.map(|_| row()) }
-    }
+    incoming: [[Option<Counter>; Cause::N]; Destination::ALL.len()],
+    /// Pods that a plugin helped to reject, by profile.
+    unschedulable: BTreeMap<Box<str>, [Option<Gauge>; Plugin::ALL.len()]>,
 }
 
 impl Publisher {
+    /// A publisher without handles.
+    pub(super) fn new() -> Publisher {
+        let incoming = Destination::ALL.map(|_| [const { None }; Cause::N]);
+        Publisher { incoming, unschedulable: BTreeMap::new() }
+    }
+
     /// Sets the metrics of `berth schedule` to the queue's own counts.
-    pub(super) fn publish(&self, metrics: &ScheduleCounts, counts: Counts, tally: &Tally) {
+    pub(super) fn publish(&mut self, metrics: &ScheduleCounts, counts: Counts, tally: &Tally) {
         let Counts { active, backoff, unschedulable, gated, .. } = counts;
         metrics.set_pending(PendingPods { active, backoff, unschedulable, gated });
         for (destination, cause, n) in tally.incoming() {
             self.incoming[destination as usize][cause.index()]
-                .get_or_init(|| metrics.incoming(destination.name(), cause.name()))
-                .raise_to(n);
+                .get_or_insert_with(|| metrics.incoming(destination.name(), cause.name()))
+                .absolute(n);
         }
         for (profile, plugin, n) in tally.rejected() {
-            metrics.set_unschedulable(plugin.name(), profile, n);
+            if !self.unschedulable.contains_key(profile) {
+                self.unschedulable.insert(profile.into(), [const { None }; Plugin::ALL.len()]);
+            }
+            if let Some(gauges) = self.unschedulable.get_mut(profile) {
+                gauges[plugin as usize]
+                    .get_or_insert_with(|| metrics.unschedulable(plugin.name(), profile))
+                    .set(count(n));
+            }
         }
     }
 }
@@ -41,7 +52,7 @@ mod tests {
 
     #[test]
     fn the_queue_is_published_by_its_labels() {
-        let (metrics, publisher) = (Metrics::new(), Publisher::default());
+        let (metrics, mut publisher) = (Metrics::new(), Publisher::new());
         let counts = Counts { active: 3, gated: 2, ..Counts::default() };
         let tally = Tally::example("berth", Plugin::NodeResourcesFit);
         // Publishing again changes nothing.

@@ -18,15 +18,15 @@ use crate::apiserver::status::UnscheduledReason;
 use crate::clock;
 use crate::telemetry::AttemptResult;
 
-/// Pods whose outcome is being written: beyond this the loop waits, so that what is decided is not long out of date when it
-/// is written.
+/// Pods whose outcome is being written: beyond this the loop waits, so that what is decided is not long out of date
+/// when it is written.
 const MAX_UNDER_WAY: usize = 8_192;
 /// How often the gauges are set, and the leadership is looked at although nothing told of it.
 const TICK: Duration = Duration::from_millis(500);
 
 /// Schedules until `stop`; whether everything that was under way came to its end.
 pub(super) async fn run(shared: Arc<Shared>, mut stop: watch::Receiver<bool>) -> bool {
-    let publisher = Publisher::default();
+    let mut publisher = Publisher::new();
     let mut work = JoinSet::new();
     let mut term = Term::default();
     let mut leadership = shared.leadership.clone();
@@ -34,7 +34,7 @@ pub(super) async fn run(shared: Arc<Shared>, mut stop: watch::Receiver<bool>) ->
         while let Some(ended) = work.try_join_next() {
             log_panic(ended);
         }
-        publish(&shared, &publisher);
+        publish(&shared, &mut publisher);
         let now = clock::now();
         let mut wake_at = now + TICK;
         if let Some(mandate) = term.mandate(&shared, now)
@@ -78,8 +78,8 @@ struct Term {
 }
 
 impl Term {
-    /// Leave to decide and to write, where this instance leads and knows all that the one before it did: a new term begins
-    /// with a list of all pods that was asked for in it, for the watch may be behind.
+    /// Leave to decide and to write, where this instance leads and knows all that the one before it did: a new term
+    /// begins with a list of all pods that was asked for in it, for the watch may be behind.
     fn mandate(&mut self, shared: &Shared, now: Instant) -> Option<Mandate> {
         let mandate = shared.leadership.mandate(now)?;
         if shared.options.lease.is_none() {
@@ -93,7 +93,7 @@ impl Term {
     }
 }
 
-fn publish(shared: &Shared, publisher: &Publisher) {
+fn publish(shared: &Shared, publisher: &mut Publisher) {
     let (counts, tally) = {
         let queue = shared.queue();
         (queue.counts(), queue.tally().clone())

@@ -1,46 +1,48 @@
-//! What is let in and what is refused for load, by lane; how long calls waited; whose requests came again.
+//! Admission control: calls that arrived, waited and were refused for load, by lane; slow readers and replayed
+//! responses.
 
 use std::time::Duration;
 
+use metrics::{Counter, Gauge, Histogram};
+
 use super::description::{DURATION_BUCKETS, Description};
-use super::{Counter, Gauge, Histogram, Registry};
+use super::{Registry, count};
 
 const CALLS: Description = Description::counter(
     "berth_admission_total",
     &["lane", "outcome"],
-    "Calls that arrived at a lane, and those that were refused for load, by lane and outcome: arrived, refused.",
+    "Calls that arrived, and calls of these that were refused for load, by lane and outcome: arrived, refused.",
 );
 const IN_FLIGHT: Description = Description::gauge(
     "berth_admission_in_flight",
     &["lane"],
-    "Calls from their first header to the last byte of their answers, by lane.",
+    "Calls between their first header and the last byte of their responses, by lane.",
 );
 const WAITING: Description = Description::gauge(
     "berth_admission_waiting",
     &["lane"],
-    "Calls that wait for a worker of their lane, by lane.",
+    "Calls that wait for a worker, by lane.",
 );
 const WORKERS: Description = Description::gauge(
     "berth_admission_workers",
     &["lane"],
-    "Calls that may be worked on at a time, by lane; fewer while there is too much to do and too few cores to do it on, 0 where \
-     they have no workers.",
+    "Calls that a lane may work on at a time, by lane; fewer while calls queue and cores are short, 0 for a lane without workers.",
 );
 const QUEUE: Description = Description::seconds(
     "berth_admission_queue_seconds",
     &["lane"],
     &DURATION_BUCKETS,
-    "How long calls waited before they were begun, by lane; of the quick lane one call in eight.",
+    "Time that calls waited before work on them began, by lane; of the quick lane, one call in eight is measured.",
 );
 const SLOW_READERS: Description = Description::counter(
     "berth_slow_readers_total",
     &[],
-    "Connections closed because an answer waited too long for its reader.",
+    "Connections closed because the client read a response too slowly.",
 );
 const REPLAYED: Description = Description::counter(
     "berth_replayed_answers_total",
     &[],
-    "Calls that were given the answer remembered for their request id.",
+    "Calls answered with the stored response to an earlier request with the same id.",
 );
 
 /// Metrics of one server's admission control. Clones count together.
@@ -86,12 +88,12 @@ impl AdmissionCounts {
         }
     }
 
-    /// Counts a connection that was closed because its client does not read.
+    /// Counts a connection that was closed because its client reads too slowly.
     pub(crate) fn count_slow_reader(&self) {
         self.slow_readers.increment(1);
     }
 
-    /// Counts an answer that was given again.
+    /// Counts a stored response that was sent again.
     pub(crate) fn count_replayed(&self) {
         self.replayed.increment(1);
     }
@@ -105,19 +107,19 @@ impl LaneCounts {
 
     /// Records how long a call waited before it was begun or gave up.
     pub(crate) fn record_wait(&self, waited: Duration) {
-        self.queue.record_duration(waited);
+        self.queue.record(waited);
     }
 
     /// Publishes numbers that admission control counts itself, so that a call writes as little as possible.
     pub(crate) fn publish(&self, n_arrived: u64, n_in_flight: usize) {
-        self.arrived.raise_to(n_arrived);
-        self.in_flight.set_count(n_in_flight);
+        self.arrived.absolute(n_arrived);
+        self.in_flight.set(count(n_in_flight));
     }
 
     /// Publishes how many calls wait for a worker, and how many workers the lane may use now.
     pub(crate) fn publish_workers(&self, n_waiting: usize, n_open: usize) {
-        self.waiting.set_count(n_waiting);
-        self.workers.set_count(n_open);
+        self.waiting.set(count(n_waiting));
+        self.workers.set(count(n_open));
     }
 }
 

@@ -1,25 +1,27 @@
-//! Callers: how they prove who they are, and what became of the file that they are known by.
+//! Authentication: calls by means and outcome, and reloads of the token file.
 
+use metrics::Counter;
+
+use super::Registry;
 use super::description::Description;
-use super::{Counter, Registry};
 
 const AUTHENTICATIONS: Description = Description::counter(
     "berth_authentications_total",
     &["means", "outcome"],
-    "Calls whose caller was asked for, by means (nothing, certificate, token) and outcome: success, failure; nothing succeeds as `system:anonymous`. None are where nobody is asked.",
+    "Calls that had to authenticate, by means (nothing, certificate, token) and outcome: success, failure; nothing succeeds as `system:anonymous`. 0 where authentication is off.",
 );
 const RELOADS: Description = Description::counter(
     "berth_auth_reloads_total",
     &["outcome"],
-    "Token files that changed and were read again, by outcome: success, failure; a failure keeps the tokens of before.",
+    "Reloads of the token file, by outcome: success, failure; after a failure the previous tokens stay in force.",
 );
 
 /// Metrics of one server's authentication. Clones count together.
 #[derive(Clone)]
 pub struct AuthCounts {
     registry: Registry,
-    reloads_taken: Counter,
-    reloads_refused: Counter,
+    reloads_succeeded: Counter,
+    reloads_failed: Counter,
 }
 
 /// Calls that were authenticated by one means, counted by outcome.
@@ -52,8 +54,8 @@ impl AuthCounts {
         let reloads = |outcome| registry.counter(&RELOADS, &[outcome]);
         AuthCounts {
             registry: registry.clone(),
-            reloads_taken: reloads("success"),
-            reloads_refused: reloads("failure"),
+            reloads_succeeded: reloads("success"),
+            reloads_failed: reloads("failure"),
         }
     }
 
@@ -65,9 +67,9 @@ impl AuthCounts {
         )
     }
 
-    /// Counts a file of credentials that was read again.
-    pub(crate) fn count_reload(&self, is_taken: bool) {
-        if is_taken { &self.reloads_taken } else { &self.reloads_refused }.increment(1);
+    /// Counts a reload of the token file.
+    pub(crate) fn count_reload(&self, is_success: bool) {
+        if is_success { &self.reloads_succeeded } else { &self.reloads_failed }.increment(1);
     }
 }
 

@@ -1,11 +1,14 @@
-//! Finished gRPC calls by method and code, and how long they took: a fixed table, made when first needed.
+//! gRPC calls: finished calls by method and code, and their duration by method. Series are made when a method first
+//! finishes.
 
-use std::collections::HashMap;
 use std::sync::OnceLock;
 use std::time::Duration;
 
+use metrics::{Counter, Histogram};
+use rustc_hash::FxHashMap;
+
+use super::Registry;
 use super::description::{DURATION_BUCKETS, Description};
-use super::{Counter, Histogram, Registry};
 
 const CALLS: Description = Description::counter(
     "berth_grpc_calls_total",
@@ -16,10 +19,10 @@ const DURATION: Description = Description::seconds(
     "berth_grpc_call_duration_seconds",
     &["method"],
     &DURATION_BUCKETS,
-    "Time from a call's headers to the last byte of its answer, by method; a stream's whole life.",
+    "Time from a call's headers to the last byte of its response, by method; for a stream, its whole life.",
 );
 
-/// Names of `google.rpc.Code`, by number.
+/// Names of the values of `google.rpc.Code`, by number.
 const CODES: [&str; 17] = [
     "OK",
     "CANCELLED",
@@ -45,7 +48,7 @@ fn index_of(code: i32) -> usize {
     usize::try_from(code).ok().filter(|&code| code < CODES.len()).unwrap_or(UNKNOWN)
 }
 
-/// The name of a `google.rpc.Code`, as gRPC writes it; `UNKNOWN` for a number that is none.
+/// The name of a `google.rpc.Code` in gRPC's spelling; `UNKNOWN` for any other number.
 pub(crate) fn code_name(code: i32) -> &'static str {
     CODES[index_of(code)]
 }
@@ -58,11 +61,11 @@ pub struct CallCounts {
     registry: Registry,
 }
 
-/// Metrics of a closed set of methods: a counter for each (method, code) that has occurred, and a histogram for each method that
-/// was called.
+/// Metrics of a closed set of methods: a counter for each (method, code) that has occurred, and a histogram for each
+/// method that was called.
 pub struct MethodCounts {
     registry: Registry,
-    methods: HashMap<&'static str, Cells>,
+    methods: FxHashMap<&'static str, Cells>,
     others: Cells,
 }
 
@@ -80,7 +83,8 @@ impl CallCounts {
     }
 
     /// Gives the metrics of the methods at `paths`, written as in HTTP/2's `:path`.
-    pub(crate) fn methods(&self, paths: impl Iterator<Item = &'static str>) -> MethodCounts {
+    #[must_use]
+    pub fn methods(&self, paths: impl Iterator<Item = &'static str>) -> MethodCounts {
         MethodCounts {
             registry: self.registry.clone(),
             methods: paths.map(|path| (path, Cells::default())).collect(),
@@ -90,9 +94,9 @@ impl CallCounts {
 }
 
 impl MethodCounts {
-    /// Counts one finished call and records how long it took. `code` is the number in `grpc-status`. All methods outside the set
-    /// are counted as `other`, for a name from outside must not add a series.
-    pub(crate) fn finish(&self, path: &str, code: i32, elapsed: Duration) {
+    /// Counts one finished call and records how long it took. `code` is the number in `grpc-status`. All methods
+    /// outside the set are counted as `other`, for a name from outside must not add a series.
+    pub fn finish(&self, path: &str, code: i32, elapsed: Duration) {
         let code = index_of(code);
         let (path, cells) = match self.methods.get_key_value(path) {
             Some((path, cells)) => (*path, cells),
@@ -101,10 +105,7 @@ impl MethodCounts {
         cells.by_code[code]
             .get_or_init(|| self.registry.counter(&CALLS, &[path, CODES[code]]))
             .increment(1);
-        cells
-            .duration
-            .get_or_init(|| self.registry.histogram(&DURATION, &[path]))
-            .record_duration(elapsed);
+        cells.duration.get_or_init(|| self.registry.histogram(&DURATION, &[path])).record(elapsed);
     }
 }
 
@@ -117,7 +118,7 @@ mod tests {
     fn unknown_methods_and_codes_share_one_counter() {
         let metrics = Metrics::new();
         let methods = metrics.calls().methods(std::iter::empty());
-        methods.finish("/nobody/Knows", 99, Duration::from_millis(3));
+        methods.finish("/berth.v1.Unknown/Call", 99, Duration::from_millis(3));
         methods.finish("/berth.v2/Other", -1, Duration::from_millis(3));
         let text = metrics.render(&berth_engine::Cluster::new().snapshot(), 0, None);
         for line in [

@@ -1,11 +1,12 @@
-//! What the cluster holds, and how many changes feeds told of it. The gauges are set when somebody looks.
+//! The cluster: changes received from feeds, and what the snapshot holds. The gauges are set at each scrape.
 
 use std::time::Duration;
 
 use berth_engine::Snapshot;
+use metrics::{Counter, Gauge, Unit};
 
 use super::description::Description;
-use super::{Counter, Gauge, Registry};
+use super::{Registry, count};
 
 const DELTAS: Description = Description::counter(
     "berth_deltas_total",
@@ -15,12 +16,12 @@ const DELTAS: Description = Description::counter(
 const CACHE_SIZE: Description = Description::gauge(
     "berth_cache_size",
     &["type"],
-    "What the snapshot holds, by type: nodes, pods (those on these nodes, assumed ones included), assumed_pods.",
+    "Objects in the snapshot, by type: nodes, pods (on these nodes, assumed ones included), assumed_pods.",
 );
 const PODS: Description = Description::gauge(
     "berth_pods",
     &["state"],
-    "Pods, by state: bound, assumed, pending, orphaned; an assumed pod whose node is gone is assumed and orphaned.",
+    "Pods, by state: bound, assumed, pending, orphaned; an assumed pod whose node is gone counts as assumed and as orphaned.",
 );
 const SHAPES: Description =
     Description::gauge("berth_shapes", &[], "Distinct scheduling-relevant pod specs.");
@@ -30,14 +31,15 @@ const STALENESS: Description = Description::gauge(
     "berth_staleness_seconds",
     &[],
     "Time since a feed last changed or confirmed the cluster.",
-);
+)
+.measured_in(Unit::Seconds);
 const CONTRADICTIONS: Description = Description::gauge(
     "berth_contradictions",
     &[],
-    "Contradictions that a feed sent; 0 in health.",
+    "Contradictions between objects that feeds sent; 0 in a healthy cluster.",
 );
 
-/// The cluster, counted.
+/// Metrics of the cluster.
 pub struct ClusterCounts {
     applied: Counter,
     rejected: Counter,
@@ -85,18 +87,18 @@ impl ClusterCounts {
         self.rejected.increment(n_rejected as u64);
     }
 
-    /// Sets the gauges; reads a few numbers that the snapshot keeps.
+    /// Sets the gauges from numbers that the snapshot keeps.
     #[expect(clippy::cast_precision_loss, reason = "gauges are floats; counts stay far below 2^53")]
     pub(super) fn set(&self, snapshot: &Snapshot, n_shapes: usize, staleness: Option<Duration>) {
         let n_assumed = snapshot.n_assumed();
-        self.nodes.set_count(snapshot.n_nodes());
-        self.pods.set_count(snapshot.n_pods());
-        self.assumed_pods.set_count(n_assumed);
-        self.bound.set_count(snapshot.n_pods().saturating_sub(n_assumed));
-        self.assumed.set_count(n_assumed);
-        self.pending.set_count(snapshot.n_pending());
-        self.orphaned.set_count(snapshot.n_orphaned());
-        self.shapes.set_count(n_shapes);
+        self.nodes.set(count(snapshot.n_nodes()));
+        self.pods.set(count(snapshot.n_pods()));
+        self.assumed_pods.set(count(n_assumed));
+        self.bound.set(count(snapshot.n_pods().saturating_sub(n_assumed)));
+        self.assumed.set(count(n_assumed));
+        self.pending.set(count(snapshot.n_pending()));
+        self.orphaned.set(count(snapshot.n_orphaned()));
+        self.shapes.set(count(n_shapes));
         self.generation.set(snapshot.generation().get() as f64);
         self.contradictions.set(snapshot.n_contradictions() as f64);
         self.staleness.set(staleness.map_or(f64::NAN, |staleness| staleness.as_secs_f64()));

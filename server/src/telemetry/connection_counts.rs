@@ -1,54 +1,53 @@
-//! Connections of both ports, and the certificate that they are secured by.
+//! Connections of both ports, and the certificate that secures them.
 
-use std::sync::Arc;
-use std::sync::atomic::{AtomicUsize, Ordering};
+use metrics::{Counter, Gauge, Unit};
 
+use super::Registry;
 use super::description::Description;
-use super::{Counter, Gauge, Registry};
 
 const CONNECTIONS: Description =
     Description::gauge("berth_connections", &["protocol"], "Open connections, by protocol.");
 const REFUSED: Description = Description::counter(
     "berth_connections_refused_total",
     &["protocol", "reason"],
-    "Connections that were closed before their first call, by protocol and reason: crowded, handshake.",
+    "Connections closed before their first call, by protocol and reason: crowded (too many are open), handshake.",
 );
 const RELOADS: Description = Description::counter(
     "berth_tls_reloads_total",
     &["outcome"],
-    "Changes of the TLS files, by outcome: success, failure; after a failure the old ones stay in force.",
+    "Reloads of the TLS files, by outcome: success, failure; after a failure the previous files stay in force.",
 );
 const EXPIRY: Description = Description::gauge(
     "berth_tls_certificate_expiry_timestamp_seconds",
     &[],
     "Unix time at which the served certificate expires; 0 without TLS.",
-);
+)
+.measured_in(Unit::Seconds);
 
-/// One server's connections, counted. Clones count together.
+/// Metrics of one server's connections. Clones count together.
 #[derive(Clone)]
 pub struct ConnectionCounts {
     grpc: PortCounts,
     http: PortCounts,
-    reloads_taken: Counter,
-    reloads_refused: Counter,
+    reloads_succeeded: Counter,
+    reloads_failed: Counter,
     expiry: Gauge,
 }
 
-/// Those of one port.
+/// Metrics of the connections of one port.
 #[derive(Clone)]
 pub(crate) struct PortCounts {
-    n_open: Arc<AtomicUsize>,
     open: Gauge,
     crowded: Counter,
     handshake: Counter,
 }
 
-/// Why a connection came to nothing.
+/// Why a connection was closed before its first call.
 #[derive(Copy, Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Refusal {
-    /// There are as many as there may be.
+    /// The limit of open connections is reached.
     Crowded,
-    /// Its TLS handshake failed or took too long.
+    /// The TLS handshake failed or took too long.
     Handshake,
 }
 
@@ -58,7 +57,6 @@ impl ConnectionCounts {
 
     pub(super) fn new(registry: &Registry) -> ConnectionCounts {
         let port = |protocol| PortCounts {
-            n_open: Arc::default(),
             open: registry.gauge(&CONNECTIONS, &[protocol]),
             crowded: registry.counter(&REFUSED, &[protocol, "crowded"]),
             handshake: registry.counter(&REFUSED, &[protocol, "handshake"]),
@@ -67,33 +65,28 @@ impl ConnectionCounts {
         ConnectionCounts {
             grpc: port("grpc"),
             http: port("http"),
-            reloads_taken: reloads("success"),
-            reloads_refused: reloads("failure"),
+            reloads_succeeded: reloads("success"),
+            reloads_failed: reloads("failure"),
             expiry: registry.gauge(&EXPIRY, &[]),
         }
     }
 
-    /// Sets what is not counted as it happens.
-    pub(super) fn look(&self) {
-        for port in [&self.grpc, &self.http] {
-            port.open.set_count(port.n_open.load(Ordering::Relaxed));
-        }
-    }
-
+    /// Metrics of the gRPC port.
     pub(crate) fn grpc(&self) -> &PortCounts {
         &self.grpc
     }
 
+    /// Metrics of the HTTP port.
     pub(crate) fn http(&self) -> &PortCounts {
         &self.http
     }
 
-    /// Counts TLS files that changed.
-    pub(crate) fn count_reload(&self, is_taken: bool) {
-        if is_taken { &self.reloads_taken } else { &self.reloads_refused }.increment(1);
+    /// Counts a reload of the TLS files.
+    pub(crate) fn count_reload(&self, is_success: bool) {
+        if is_success { &self.reloads_succeeded } else { &self.reloads_failed }.increment(1);
     }
 
-    /// Notes the last second at which the served certificate is valid.
+    /// Sets the last second at which the served certificate is valid.
     #[expect(clippy::cast_precision_loss, reason = "Unix times stay far below 2^53")]
     pub(crate) fn set_expiry(&self, not_after: i64) {
         self.expiry.set(not_after as f64);
@@ -101,14 +94,17 @@ impl ConnectionCounts {
 }
 
 impl PortCounts {
+    /// Counts a connection that opens.
     pub(crate) fn count_opened(&self) {
-        self.n_open.fetch_add(1, Ordering::Relaxed);
+        self.open.increment(1.0);
     }
 
+    /// Counts a connection that closes.
     pub(crate) fn count_closed(&self) {
-        self.n_open.fetch_sub(1, Ordering::Relaxed);
+        self.open.decrement(1.0);
     }
 
+    /// Counts a connection that is closed before its first call.
     pub(crate) fn count_refused(&self, reason: Refusal) {
         match reason {
             Refusal::Crowded => &self.crowded,

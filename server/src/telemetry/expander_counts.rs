@@ -1,22 +1,24 @@
-//! What came of the expander's strategies: a counter for each and every outcome.
+//! The expander: judgements by strategy and outcome.
 
+use metrics::Counter;
+
+use super::Registry;
 use super::description::Description;
-use super::{Counter, Registry};
 
 const JUDGEMENTS: Description = Description::counter(
     "berth_expander_judgements_total",
     &["strategy", "outcome"],
-    "Node groups judged for cluster-autoscaler, by strategy and outcome: narrowed, tied, undecided.",
+    "Judgements of node groups for cluster-autoscaler, by strategy and outcome: narrowed, tied, undecided.",
 );
 
-/// What came of one strategy of a chain.
+/// Outcome of one strategy of a chain.
 #[derive(Copy, Clone, Debug, PartialEq, Eq)]
 pub enum ExpanderOutcome {
-    /// It left fewer options.
+    /// The strategy left fewer options.
     Narrowed,
-    /// It found all equally good.
+    /// The strategy found all options equally good.
     Tied,
-    /// It could not tell.
+    /// The strategy could not decide.
     Undecided,
 }
 

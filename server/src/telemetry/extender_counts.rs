@@ -1,9 +1,11 @@
-//! Extender calls: how many, how they ended, and how long they took.
+//! Extender calls: finished calls by verb and outcome, and their duration by verb.
 
 use std::time::Duration;
 
+use metrics::{Counter, Histogram};
+
+use super::Registry;
 use super::description::{DURATION_BUCKETS, Description};
-use super::{Counter, Histogram, Registry};
 
 const REQUESTS: Description = Description::counter(
     "berth_extender_requests_total",
@@ -14,7 +16,7 @@ const DURATION: Description = Description::seconds(
     "berth_extender_duration_seconds",
     &["verb"],
     &DURATION_BUCKETS,
-    "Time from the whole body of an extender call to its whole answer, by verb.",
+    "Time from the last byte of an extender call's body to its complete response, by verb.",
 );
 
 /// A verb of the extender protocol.
@@ -34,7 +36,7 @@ impl ExtenderVerb {
     const ALL: [ExtenderVerb; 4] =
         [ExtenderVerb::Filter, ExtenderVerb::Prioritize, ExtenderVerb::Preempt, ExtenderVerb::Bind];
 
-    /// Its name in paths and labels.
+    /// Name of the verb in paths and labels.
     #[must_use]
     pub fn name(self) -> &'static str {
         match self {
@@ -46,14 +48,14 @@ impl ExtenderVerb {
     }
 }
 
-/// How a call ended.
+/// Outcome of an extender call.
 #[derive(Copy, Clone, Debug, PartialEq, Eq)]
 pub enum ExtenderOutcome {
-    /// With an answer.
+    /// The call was answered.
     Answered,
     /// The request was malformed, too large or cut off.
     Invalid,
-    /// It was well formed and could not be carried out: a double bind, a plugin that is not built.
+    /// The request was well formed and could not be carried out: a second bind, a plugin that is not built.
     Refused,
     /// The server is not ready or too busy.
     Unavailable,
@@ -77,7 +79,7 @@ impl ExtenderOutcome {
     }
 }
 
-/// One server's extender calls, counted.
+/// Metrics of one server's extender calls.
 pub struct ExtenderCounts([VerbCounts; ExtenderVerb::ALL.len()]);
 
 struct VerbCounts {
@@ -103,9 +105,9 @@ impl ExtenderCounts {
         self.0[verb as usize].outcomes[outcome as usize].increment(1);
     }
 
-    /// Notes how long a call took from its whole body to its whole answer.
+    /// Records the time from the last byte of a call's body to its complete response.
     pub fn record_duration(&self, verb: ExtenderVerb, duration: Duration) {
-        self.0[verb as usize].duration.record_duration(duration);
+        self.0[verb as usize].duration.record(duration);
     }
 }
 

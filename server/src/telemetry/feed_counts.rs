@@ -1,39 +1,42 @@
-//! What the API-server feed counts: events, lists begun anew, failures and refused objects, by kind. Counters are made when first
-//! needed: a server that is fed otherwise has none.
+//! The API-server feed: events, repeated lists, failures and refused objects, by kind. Series are made when first
+//! needed, so a server with another feed has none.
 
 use std::sync::OnceLock;
 use std::time::Duration;
 
+use metrics::{Counter, Unit};
+
+use super::Registry;
 use super::description::Description;
-use super::{Counter, Registry};
 
 const EVENTS: Description = Description::counter(
     "berth_feed_events_total",
     &["kind", "type"],
-    "What the API server told, by kind and type: listed, added, modified, deleted, bookmark.",
+    "Events received from the API server, by kind and type: listed, added, modified, deleted, bookmark.",
 );
 const RELISTS: Description = Description::counter(
     "berth_feed_relists_total",
     &["kind", "reason"],
-    "Kinds that had to be listed again, by kind and reason.",
+    "Lists that had to be repeated, by kind and reason.",
 );
 const ERRORS: Description = Description::counter(
     "berth_feed_errors_total",
     &["kind", "reason"],
-    "Lists and watches of the API server that failed, by kind and reason.",
+    "Lists and watches that failed, by kind and reason.",
 );
 const REFUSED: Description = Description::counter(
     "berth_feed_refused_total",
     &["kind"],
-    "Objects from the API server that could not be taken, by kind; counted each time they are told.",
+    "Objects from the API server that could not be used, by kind; an object counts each time it is received.",
 );
 const STALENESS: Description = Description::gauge(
     "berth_feed_staleness_seconds",
     &["kind"],
-    "Time since the watch of a kind last proved alive, by kind.",
-);
+    "Time since the watch of a kind was last known to be alive, by kind.",
+)
+.measured_in(Unit::Seconds);
 
-/// What a watch tells.
+/// Type of an event of a list or watch.
 #[derive(Copy, Clone, Debug, PartialEq, Eq)]
 pub enum FeedEvent {
     /// An object of a list, streamed or in pages.
@@ -115,7 +118,7 @@ impl KindCounts {
 
     /// Sets the time since the watch of this kind was last known to be alive.
     pub fn set_staleness(&self, age: Duration) {
-        self.registry.gauge(&STALENESS, &[self.kind]).set(age.as_secs_f64());
+        self.registry.gauge(&STALENESS, &[self.kind]).set(age);
     }
 }
 
@@ -125,7 +128,7 @@ mod tests {
     use crate::telemetry::Metrics;
 
     #[test]
-    fn everything_is_counted_by_kind() {
+    fn events_are_counted_by_kind() {
         let metrics = Metrics::new();
         let feed = metrics.feed();
         let (pods, nodes) = (feed.kind("Pod"), feed.kind("Node"));

@@ -1,47 +1,47 @@
-//! Histogram: a distribution, in the classic buckets that its row of the table names and in native ones at once.
+//! Cells of a histogram: a distribution in classic buckets, which its description names, and in native buckets at once.
 //!
-//! The bounds of both are merged into one list of cells, so that a sample is one step of one counter, and both forms are read
-//! from the same counters: they never contradict each other, and Prometheus refuses a native histogram that contradicts itself.
-//! Memory is fixed: nothing is kept of a sample.
+//! The bounds of both are merged into one list of cells. A sample is one step of one cell, and both forms are read from
+//! the same cells, so they never contradict each other: Prometheus refuses a native histogram that contradicts itself.
+//! Memory is fixed, because no sample is kept.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::time::Duration;
+
+use metrics::HistogramFn;
+
+use super::description::Buckets;
 
 /// Native buckets per power of two are `2^SCHEMA`: each ends 9 % above where it begins.
 pub(super) const SCHEMA: i32 = 3;
 const PER_OCTAVE: i32 = 1 << SCHEMA;
 
-/// A distribution. Clones count together.
-#[derive(Clone)]
-pub struct Histogram(Arc<Counts>);
-
-struct Counts {
+/// The samples of one series.
+pub(super) struct Cells {
     layout: Arc<Layout>,
-    /// Samples by cell: one more than there are edges, for what is above all of them.
-    cells: Box<[AtomicU64]>,
-    /// The bits of a double.
+    /// Samples by cell. There is one cell more than there are edges, for samples above all of them.
+    counts: Box<[AtomicU64]>,
+    /// Sum of all samples, as the bits of a double.
     sum: AtomicU64,
 }
 
-/// The cells that all series of a metric share.
+/// The bounds of the cells, which all series of a metric share.
 pub(super) struct Layout {
-    /// Upper bounds, ascending: of native and of classic buckets, each once.
+    /// Upper bounds of native and of classic buckets, ascending, each once.
     edges: Box<[f64]>,
-    /// By cell, the native bucket that it lies in; `None` for what counts as zero.
+    /// The native bucket of each cell; `None` for a cell that counts as zero.
     native: Box<[Option<i32>]>,
     bounds: &'static [f64],
     zero_threshold: f64,
 }
 
-/// What was counted until one moment.
+/// The distribution at one moment.
 #[derive(Clone, Debug, PartialEq)]
 pub(super) struct Distribution {
     pub(super) n: u64,
     pub(super) sum: f64,
-    /// Upper bounds of the classic buckets, and how many samples are not above; without the infinite one.
+    /// Upper bounds of the classic buckets with the number of samples up to each; without the infinite bound.
     pub(super) classic: Vec<(f64, u64)>,
-    /// Up to which value samples count as zero, and how many did.
+    /// Samples up to this value count as zero.
     pub(super) zero_threshold: f64,
     pub(super) n_zero: u64,
     /// Index and samples of each native bucket that has any, ascending.
@@ -49,8 +49,8 @@ pub(super) struct Distribution {
 }
 
 impl Layout {
-    /// `bounds` and `octaves` as in [`super::description::Kind::Histogram`].
-    pub(super) fn new(bounds: &'static [f64], octaves: (i32, i32)) -> Layout {
+    /// Merges the bounds of both kinds of buckets.
+    pub(super) fn new(Buckets { bounds, octaves }: Buckets) -> Layout {
         let (first, last) = (octaves.0 * PER_OCTAVE, octaves.1 * PER_OCTAVE);
         let zero_threshold = native_bound(first);
         let mut edges: Vec<f64> =
@@ -65,7 +65,7 @@ impl Layout {
             }
             native.push((*edge > zero_threshold).then_some(index));
         }
-        // What is above all counts as just above.
+        // Samples above all edges count as just above the last.
         native.push(Some(index + 1));
         Layout { edges: edges.into(), native: native.into(), bounds, zero_threshold }
     }
@@ -77,29 +77,27 @@ fn native_bound(index: i32) -> f64 {
     2f64.powi(index.div_euclid(PER_OCTAVE)) * within.exp2()
 }
 
-impl Histogram {
-    pub(super) fn new(layout: Arc<Layout>) -> Histogram {
-        let cells = layout.native.iter().map(|_| AtomicU64::new(0)).collect();
-        Histogram(Arc::new(Counts { layout, cells, sum: AtomicU64::new(0) }))
-    }
-
-    /// Counts one sample.
-    pub fn record(&self, sample: f64) {
-        let Counts { layout, cells, sum } = &*self.0;
-        cells[layout.edges.partition_point(|edge| *edge < sample)].fetch_add(1, Ordering::Relaxed);
-        // `None` never comes back: the step always has a result.
+impl HistogramFn for Cells {
+    fn record(&self, sample: f64) {
+        let Cells { layout, counts, sum } = self;
+        let at = layout.edges.partition_point(|edge| *edge < sample);
+        counts[at].fetch_add(1, Ordering::Relaxed);
+        // The update always has a result, so it cannot fail.
         let _ = sum.fetch_update(Ordering::Relaxed, Ordering::Relaxed, |bits| {
             Some((f64::from_bits(bits) + sample).to_bits())
         });
     }
+}
 
-    /// Counts one sample, in seconds.
-    pub fn record_duration(&self, duration: Duration) {
-        self.record(duration.as_secs_f64());
+impl Cells {
+    pub(super) fn new(layout: Arc<Layout>) -> Cells {
+        let counts = layout.native.iter().map(|_| AtomicU64::new(0)).collect();
+        Cells { layout, counts, sum: AtomicU64::new(0) }
     }
 
+    /// Reads the distribution. Samples recorded meanwhile may be missing, but both forms have the same ones.
     pub(super) fn read(&self) -> Distribution {
-        let Counts { layout, cells, sum } = &*self.0;
+        let Cells { layout, counts, sum } = self;
         let mut read = Distribution {
             n: 0,
             sum: f64::from_bits(sum.load(Ordering::Relaxed)),
@@ -109,7 +107,7 @@ impl Histogram {
             native: Vec::new(),
         };
         let mut bounds = layout.bounds.iter().copied().peekable();
-        for (i, (cell, native)) in cells.iter().zip(&layout.native).enumerate() {
+        for (i, (cell, native)) in counts.iter().zip(&layout.native).enumerate() {
             let n = cell.load(Ordering::Relaxed);
             read.n += n;
             match native {
@@ -135,11 +133,11 @@ mod tests {
 
     const BOUNDS: [f64; 5] = [0.001, 0.003, 0.25, 1.0, 5.0];
 
-    fn histogram() -> Histogram {
-        Histogram::new(Arc::new(Layout::new(&BOUNDS, (-10, 4))))
+    fn histogram() -> Cells {
+        Cells::new(Arc::new(Layout::new(Buckets { bounds: &BOUNDS, octaves: (-10, 4) })))
     }
 
-    /// Where a sample belongs by the definition: `base^(index - 1) < sample <= base^index`.
+    /// Whether a sample belongs to a bucket by the definition: `base^(index - 1) < sample <= base^index`.
     fn is_in(index: i32, sample: f64) -> bool {
         native_bound(index - 1) < sample && sample <= native_bound(index)
     }
@@ -170,7 +168,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_beyond_the_octaves_is_counted_all_the_same() {
+    fn samples_beyond_the_octaves_are_counted() {
         let histogram = histogram();
         for sample in [0.0, -1.0, 1e-9, 1e9, f64::INFINITY] {
             histogram.record(sample);
@@ -195,7 +193,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn both_forms_tell_of_the_same_samples(samples in prop::collection::vec(0.0..16.0f64, 0..200)) {
+        fn both_forms_have_the_same_samples(samples in prop::collection::vec(0.0..16.0f64, 0..200)) {
             let histogram = histogram();
             samples.iter().for_each(|sample| histogram.record(*sample));
             let read = histogram.read();

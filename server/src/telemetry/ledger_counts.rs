@@ -1,15 +1,17 @@
-//! The ledger: whether it can be written.
+//! The ledger: whether writes to it succeed.
 
+use metrics::Gauge;
+
+use super::Registry;
 use super::description::Description;
-use super::{Gauge, Registry};
 
 const AVAILABLE: Description = Description::gauge(
     "berth_ledger_available",
     &[],
-    "1 while the ledger can be written as far as is known; 0 from a failure until something was written again.",
+    "1 while writes to the ledger succeed; 0 from a failed write until the next one that succeeds.",
 );
 
-/// How one server's ledger is. Clones tell of the same.
+/// Metrics of one server's ledger. Clones are one.
 #[derive(Clone)]
 pub struct LedgerCounts {
     available: Gauge,
@@ -24,8 +26,8 @@ impl LedgerCounts {
         counts
     }
 
-    /// Notes whether it can be written.
+    /// Sets whether the ledger can be written.
     pub fn set_available(&self, is_available: bool) {
-        self.available.set_count(usize::from(is_available));
+        self.available.set(f64::from(u8::from(is_available)));
     }
 }

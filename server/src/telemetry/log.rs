@@ -1,4 +1,4 @@
-//! Log lines: to standard error, for people or for programs. Panics are lines too.
+//! Log lines on standard error, as text for people or JSON for programs. A panic is logged as a line too.
 
 mod json;
 
@@ -16,23 +16,24 @@ use crate::escape::printable;
 use json::JsonLines;
 
 const FILTER: &str = "BERTH_LOG";
-/// The feed says what becomes of its requests; the client below it would say it once more.
+/// The feed logs its failed requests itself; the client below it would log them again.
 const DEFAULT_FILTER: &str = "info,kube_client=off";
 
 /// How log lines are written.
 #[derive(Copy, Clone, Debug, Default, PartialEq, Eq, clap::ValueEnum)]
 pub enum LogFormat {
-    /// For people.
+    /// Text for people.
     #[default]
     Text,
     /// One JSON object a line.
     Json,
 }
 
-/// In force since [`start_logging`].
+/// The format since [`start_logging`].
 static FORMAT: OnceLock<LogFormat> = OnceLock::new();
 
-/// Sends log lines to standard error, filtered by `BERTH_LOG` (`info` when unset, without the API client's own). A second call changes nothing.
+/// Sends log lines to standard error, filtered by `BERTH_LOG` (by default `info`, without the API client's own lines).
+/// A second call changes nothing.
 pub fn start_logging(format: LogFormat) {
     let wanted = std::env::var(FILTER).unwrap_or_default();
     let wanted = if wanted.is_empty() { DEFAULT_FILTER } else { &wanted };
@@ -43,7 +44,7 @@ pub fn start_logging(format: LogFormat) {
     let builder = tracing_subscriber::fmt()
         .with_env_filter(filter)
         .with_writer(std::io::stderr)
-        // A line that cannot be written is lost. To complain of that, on the same standard error, would be a panic.
+        // A line that cannot be written is lost. Reporting that on the same standard error would panic.
         .log_internal_errors(false);
     let started = match format {
         LogFormat::Text => builder
@@ -53,7 +54,7 @@ pub fn start_logging(format: LogFormat) {
             .try_init(),
         LogFormat::Json => builder.fmt_fields(JsonFields::new()).event_format(JsonLines).try_init(),
     };
-    // The only failure is that a subscriber is there already, and that one serves.
+    // It fails only if a subscriber is installed already, and then that one is used.
     if started.is_ok() && FORMAT.set(format).is_ok() {
         panic::set_hook(Box::new(log_panic));
     }
@@ -62,8 +63,8 @@ pub fn start_logging(format: LogFormat) {
     }
 }
 
-/// Says why the program ends, as a line of the log where that is one object a line; `false` where it is not, and the text is to
-/// be shown to a person.
+/// Logs why the program ends, if the format is JSON. Returns `false` for the text format: the caller then shows `text`
+/// itself.
 #[must_use]
 pub fn log_failure(text: &str) -> bool {
     let is_json = FORMAT.get() == Some(&LogFormat::Json);
@@ -73,8 +74,7 @@ pub fn log_failure(text: &str) -> bool {
     is_json
 }
 
-/// A panic is a fault of the program; whoever caught it goes on. Where it came from is in the line, and how it came there where
-/// `RUST_BACKTRACE` is set.
+/// Logs a panic with its location, and with a backtrace if `RUST_BACKTRACE` is set.
 fn log_panic(panic: &PanicHookInfo<'_>) {
     let payload = panic.payload();
     let text = payload.downcast_ref::<&str>().copied();
@@ -90,7 +90,7 @@ fn log_panic(panic: &PanicHookInfo<'_>) {
     }
 }
 
-/// One field of a text line. Names come from outside: one of them must not begin a line of its own.
+/// Writes one field of a text line. Values come from outside and must not begin a line of their own.
 fn write_field(writer: &mut Writer<'_>, field: &Field, value: &dyn fmt::Debug) -> fmt::Result {
     let text = format!("{value:?}");
     let text = printable(&text);

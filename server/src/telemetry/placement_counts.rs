@@ -1,16 +1,17 @@
-//! What is decided for callers, over gRPC: how it ended, and how long the engine took.
+//! Decisions for callers over gRPC: pods by outcome, and the engine's time by method.
 
 use std::time::Duration;
 
 use berth_engine::{Decision, EngineError, Outcome};
+use metrics::{Counter, Histogram};
 
+use super::Registry;
 use super::description::{DURATION_BUCKETS, Description};
-use super::{Counter, Histogram, Registry};
 
 const PLACEMENTS: Description = Description::counter(
     "berth_placements_total",
     &["outcome"],
-    "Pods decided, by outcome: placed, assumed, unschedulable, gated, refused; one assumed in a session is placed.",
+    "Decisions, one for each pod, by outcome: placed, assumed, unschedulable, gated, refused; a pod assumed in a session counts as placed.",
 );
 const DURATION: Description = Description::seconds(
     "berth_place_duration_seconds",
@@ -19,7 +20,7 @@ const DURATION: Description = Description::seconds(
     "Engine time of one request, by method.",
 );
 
-/// A method that decides; labels the time that the engine took.
+/// A method that runs the engine. It labels the engine's time.
 #[derive(Copy, Clone, Debug, PartialEq, Eq)]
 pub enum PlaceMethod {
     /// `Place`
@@ -82,7 +83,7 @@ impl PlaceMethod {
     }
 }
 
-/// Placements, counted.
+/// Metrics of decisions.
 pub struct PlacementCounts {
     placed: Counter,
     assumed: Counter,
@@ -108,7 +109,8 @@ impl PlacementCounts {
         }
     }
 
-    /// Counts one pod's outcome; what is assumed in a session `is_hypothetical`.
+    /// Counts the decision about one pod. In a session the decision `is_hypothetical`, and an assumed pod counts as
+    /// placed.
     pub fn count(&self, outcome: Result<&Decision, &EngineError>, is_hypothetical: bool) {
         let counter = match outcome.map(|decision| &decision.outcome) {
             Ok(Outcome::Placed(placement)) if placement.assumed && !is_hypothetical => {
@@ -127,8 +129,8 @@ impl PlacementCounts {
         self.refused.increment(n_pods as u64);
     }
 
-    /// Notes the engine time of one request.
+    /// Records the engine's time for one request.
     pub fn record_duration(&self, method: PlaceMethod, duration: Duration) {
-        self.durations[method as usize].record_duration(duration);
+        self.durations[method as usize].record(duration);
     }
 }

@@ -1,9 +1,10 @@
-//! Runs of PostFilter, whoever asked: over gRPC, or `berth schedule`.
+//! Preemption: runs of PostFilter, over gRPC and by `berth schedule`.
 
 use berth_engine::{PostFilter, PostFilterCode};
+use metrics::{Counter, Histogram};
 
+use super::Registry;
 use super::description::{Description, doubled};
-use super::{Counter, Histogram, Registry};
 
 const ATTEMPTS: Description = Description::counter(
     "berth_preemption_attempts_total",
@@ -13,19 +14,19 @@ const ATTEMPTS: Description = Description::counter(
 const OUTCOMES: Description = Description::counter(
     "berth_preemptions_total",
     &["outcome"],
-    "The same by outcome: success, unschedulable, error.",
+    "Runs of PostFilter that were answered, by outcome: success, unschedulable, error.",
 );
 const VICTIMS: Description = Description::numbers(
     "berth_preemption_victims",
     &[],
     &VICTIM_BUCKETS,
-    "Victims of the node that a run of PostFilter chose.",
+    "Victims on the node that a run of PostFilter chose.",
 );
 
-/// kube-scheduler's.
+/// kube-scheduler's buckets.
 const VICTIM_BUCKETS: [f64; 7] = doubled(1.0);
 
-/// Runs of PostFilter, counted.
+/// Metrics of preemption.
 pub struct PreemptionCounts {
     attempts: Counter,
     success: Counter,
@@ -49,7 +50,7 @@ impl PreemptionCounts {
         }
     }
 
-    /// Counts one run.
+    /// Counts one run of PostFilter.
     pub fn count(&self, post_filter: &PostFilter) {
         self.attempts.increment(1);
         let counter = match post_filter.code {

@@ -1,30 +1,30 @@
-//! This process, by the names that Prometheus' client libraries give: what a dashboard for any service shows. Read from
-//! `/proc/self` when somebody looks; where there is none, those metrics stay away.
+//! The process, by the names of Prometheus' client libraries, which dashboards for any service use. The numbers are
+//! read from `/proc/self` at each scrape; a system without it has no such metrics.
 
 use std::fs;
 use std::sync::OnceLock;
 
+use metrics::{Gauge, Unit};
+
 use super::description::Description;
-use super::{Gauge, Registry};
+use super::{Registry, count};
 
 const BUILD_INFO: Description = Description::gauge(
     "berth_build_info",
     &["version"],
-    "Always 1; the version of this program is in the label.",
+    "Always 1; the label has the version of this program.",
 );
 const RESIDENT: Description = Description::gauge(
     "process_resident_memory_bytes",
     &[],
     "Memory of this process that is in RAM, in bytes.",
-);
-const OPEN_FILES: Description = Description::gauge(
-    "process_open_fds",
-    &[],
-    "File descriptors that are open, connections included.",
-);
+)
+.measured_in(Unit::Bytes);
+const OPEN_FILES: Description =
+    Description::gauge("process_open_fds", &[], "Open file descriptors, connections included.");
 const THREADS: Description = Description::gauge("process_threads", &[], "Threads of this process.");
 
-/// This process, measured.
+/// Metrics of this process.
 pub struct ProcessCounts {
     registry: Registry,
     read: OnceLock<Gauges>,
@@ -45,8 +45,8 @@ impl ProcessCounts {
         ProcessCounts { registry: registry.clone(), read: OnceLock::new() }
     }
 
-    /// Reads the numbers of this moment.
-    pub(super) fn look(&self) {
+    /// Sets the gauges to the numbers of this moment.
+    pub(super) fn refresh(&self) {
         let Ok(status) = fs::read_to_string("/proc/self/status") else { return };
         let gauges = self.read.get_or_init(|| Gauges {
             resident: self.registry.gauge(&RESIDENT, &[]),
@@ -54,19 +54,19 @@ impl ProcessCounts {
             threads: self.registry.gauge(&THREADS, &[]),
         });
         if let Some(kibibytes) = number(&status, "VmRSS:") {
-            gauges.resident.set_count(kibibytes << 10);
+            gauges.resident.set(count(kibibytes << 10));
         }
         if let Some(n) = number(&status, "Threads:") {
-            gauges.threads.set_count(n);
+            gauges.threads.set(count(n));
         }
         if let Ok(open) = fs::read_dir("/proc/self/fd") {
-            // One of them is this directory.
-            gauges.open_files.set_count(open.count().saturating_sub(1));
+            // One of them is the directory being read.
+            gauges.open_files.set(count(open.count().saturating_sub(1)));
         }
     }
 }
 
-/// The number behind `name`, as in `Threads: 7` or `VmRSS: 1024 kB`.
+/// The number that follows `name`, as in `Threads: 7` or `VmRSS: 1024 kB`.
 fn number(status: &str, name: &str) -> Option<usize> {
     let line = status.lines().find_map(|line| line.strip_prefix(name))?;
     line.split_whitespace().next()?.parse().ok()
@@ -77,7 +77,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn numbers_of_a_status_file_are_found() {
+    fn numbers_are_read_from_a_status_file() {
         let status = "Name:\tberth\nVmRSS:\t  1024 kB\nThreads:\t7\n";
         assert_eq!(number(status, "VmRSS:"), Some(1024));
         assert_eq!(number(status, "Threads:"), Some(7));

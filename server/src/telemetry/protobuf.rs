@@ -1,17 +1,19 @@
-//! Protobuf: `io.prometheus.client`'s messages, each behind its length. Of histograms it has the native buckets, and the classic
-//! ones besides. Only what is written of the messages is declared.
+//! Protobuf: writes the messages of `io.prometheus.client`, each behind its length. Histograms have both native and
+//! classic buckets. Only the fields that are written are declared.
+
+use std::sync::atomic::Ordering;
 
 use prost::Message;
 
-use super::description::{Description, Kind};
+use super::description::Kind;
 use super::histogram::{Distribution, SCHEMA};
-use super::registry::{Gathered, Metric, Series};
+use super::registry::{Cell, Gathered, Series};
 
-/// What this format is called in `Content-Type`.
+/// Value of `Content-Type` for this format.
 pub(crate) const CONTENT_TYPE: &str =
     "application/vnd.google.protobuf; proto=io.prometheus.client.MetricFamily; encoding=delimited";
 
-/// As many empty buckets between two others are cheaper than a span of their own.
+/// Up to this many empty buckets between two others are cheaper than another span.
 const MAX_GAP: i32 = 2;
 
 #[derive(Clone, PartialEq, Message)]
@@ -47,7 +49,7 @@ struct LabelPair {
     value: Option<String>,
 }
 
-/// Of a counter and of a gauge.
+/// Value of a counter or a gauge.
 #[derive(Copy, Clone, PartialEq, Message)]
 struct Value {
     #[prost(double, optional, tag = "1")]
@@ -93,35 +95,35 @@ struct BucketSpan {
 pub(super) fn write(families: &[Gathered]) -> Vec<u8> {
     let mut out = Vec::new();
     for family in families {
-        let Description { name, kind, labels, help } = family.description;
         let message = MetricFamily {
-            name: Some((*name).to_owned()),
-            help: Some((*help).to_owned()),
-            r#type: Some(match kind {
+            name: Some(family.name.as_str().to_owned()),
+            help: (!family.help.is_empty()).then(|| family.help.to_string()),
+            r#type: Some(match family.kind {
                 Kind::Counter => 0,
                 Kind::Gauge => 1,
-                Kind::Histogram { .. } => 4,
+                Kind::Histogram(_) => 4,
             }),
-            metric: family.series.iter().map(|series| of_series(labels, series)).collect(),
+            metric: family.series.iter().map(|series| metric(series)).collect(),
         };
-        // A vector grows as far as it has to.
+        // Writing to a vector does not fail.
         let _ = message.encode_length_delimited(&mut out);
     }
     out
 }
 
-fn of_series(labels: &[&str], series: &Series) -> MetricMessage {
-    let label = labels.iter().zip(&series.values).map(|(name, value)| LabelPair {
-        name: Some((*name).to_owned()),
-        value: Some(value.to_string()),
+fn metric(series: &Series) -> MetricMessage {
+    let label = series.labels.iter().map(|label| LabelPair {
+        name: Some(label.key().to_owned()),
+        value: Some(label.value().to_owned()),
     });
     let mut message = MetricMessage { label: label.collect(), ..MetricMessage::default() };
-    match &series.metric {
-        Metric::Counter(counter) => message.counter = Some(of_count(counter.read())),
-        Metric::Gauge(gauge) => message.gauge = Some(Value { value: Some(gauge.read()) }),
-        Metric::Histogram(histogram) => {
-            message.histogram = Some(of_distribution(&histogram.read()))
+    match &series.cell {
+        Cell::Counter(cell) => message.counter = Some(count(cell.load(Ordering::Relaxed))),
+        Cell::Gauge(cell) => {
+            let value = f64::from_bits(cell.load(Ordering::Relaxed));
+            message.gauge = Some(Value { value: Some(value) });
         }
+        Cell::Histogram(cells) => message.histogram = Some(histogram(&cells.read())),
     }
     message
 }
@@ -130,11 +132,11 @@ fn of_series(labels: &[&str], series: &Series) -> MetricMessage {
     clippy::cast_precision_loss,
     reason = "the format has doubles; counts stay far below 2^53"
 )]
-fn of_count(n: u64) -> Value {
+fn count(n: u64) -> Value {
     Value { value: Some(n as f64) }
 }
 
-fn of_distribution(read: &Distribution) -> HistogramMessage {
+fn histogram(read: &Distribution) -> HistogramMessage {
     let infinite = [(f64::INFINITY, read.n)];
     let bucket = read
         .classic
@@ -154,7 +156,8 @@ fn of_distribution(read: &Distribution) -> HistogramMessage {
     }
 }
 
-/// Where runs of buckets lie, each behind the one before, and what each bucket has more than the one before it.
+/// Gives the runs of buckets, each with its distance from the one before, and how many samples each bucket has more
+/// than the bucket before it.
 fn spans(native: &[(i32, u64)]) -> (Vec<BucketSpan>, Vec<i64>) {
     let (mut spans, mut deltas): (Vec<(i32, u32)>, Vec<i64>) = (Vec::new(), Vec::new());
     let (mut next, mut last) = (0, 0);
@@ -185,7 +188,7 @@ mod tests {
     use super::*;
     use proptest::prelude::*;
 
-    /// Reads spans as Prometheus does.
+    /// Reads spans the way Prometheus does.
     fn read(spans: &[BucketSpan], deltas: &[i64]) -> Vec<(i32, u64)> {
         let (mut index, mut n, mut deltas) = (0, 0, deltas.iter());
         let mut native = Vec::new();
@@ -212,7 +215,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn spans_are_read_as_they_were_written(
+        fn spans_survive_writing_and_reading(
             native in prop::collection::btree_map(-200..200i32, 1..1_000u64, 0..60)
         ) {
             let native: Vec<_> = native.into_iter().collect();

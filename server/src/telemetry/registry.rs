@@ -1,113 +1,92 @@
-//! Registry: one server's metrics by name and labels. Whoever counts holds its counter; this is where it comes from, and where
-//! a scrape finds it.
+//! Registry: one server's metrics by name and labels, as a [`metrics::Recorder`].
+//!
+//! Code that counts holds a handle of the `metrics` crate ([`Counter`], [`Gauge`], [`Histogram`]). Behind each handle
+//! is a cell, and a scrape reads the same cells. No recorder is installed for the whole process: two servers in one
+//! process, as in tests, count apart.
 
 use std::collections::BTreeMap;
-use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-use super::description::{Description, Kind};
-use super::histogram::{Histogram, Layout};
+use metrics::atomics::AtomicU64;
+use metrics::{
+    Counter, Gauge, Histogram, Key, KeyName, Label, Level, Metadata, Recorder, SharedString, Unit,
+};
 
-/// Most series of one metric. All labels have closed sets of values but for profiles, which the operator names.
+use super::description::{Buckets, Description, Kind};
+use super::histogram::{Cells, Layout};
+
+/// Most series of one metric. All labels have closed sets of values except profiles, which the operator names.
 const MAX_SERIES: usize = 1_024;
-/// Stands for all label values beyond that.
+/// Value of all labels beyond that limit.
 const OTHER: &str = "other";
 
-/// A number that only grows. Clones count together.
-#[derive(Clone, Debug, Default)]
-pub struct Counter(Arc<AtomicU64>);
-
-impl Counter {
-    /// Adds `n`.
-    pub fn increment(&self, n: u64) {
-        self.0.fetch_add(n, Ordering::Relaxed);
-    }
-
-    /// Takes over what was counted elsewhere; less than before changes nothing.
-    pub fn raise_to(&self, n: u64) {
-        self.0.fetch_max(n, Ordering::Relaxed);
-    }
-
-    pub(super) fn read(&self) -> u64 {
-        self.0.load(Ordering::Relaxed)
-    }
-}
-
-/// A number that goes up and down. Clones are one.
-#[derive(Clone, Debug, Default)]
-pub struct Gauge(Arc<AtomicU64>);
-
-impl Gauge {
-    /// Sets it.
-    pub fn set(&self, value: f64) {
-        self.0.store(value.to_bits(), Ordering::Relaxed);
-    }
-
-    /// Sets it to a count.
-    #[expect(clippy::cast_precision_loss, reason = "gauges are floats; counts stay far below 2^53")]
-    pub fn set_count(&self, n: usize) {
-        self.set(n as f64);
-    }
-
-    pub(super) fn read(&self) -> f64 {
-        f64::from_bits(self.0.load(Ordering::Relaxed))
-    }
-}
+/// Metadata of every handle that the groups ask for. The registry does not filter by it.
+const METADATA: Metadata<'static> = Metadata::new(module_path!(), Level::INFO, None);
 
 /// One server's metrics. Clones are one registry.
 #[derive(Clone)]
-pub(crate) struct Registry(Arc<Mutex<BTreeMap<&'static str, Family>>>);
+pub(crate) struct Registry(Arc<Shared>);
+
+struct Shared {
+    /// Buckets of the histograms that the table names.
+    buckets: BTreeMap<&'static str, Buckets>,
+    families: Mutex<BTreeMap<KeyName, Family>>,
+}
 
 struct Family {
-    description: &'static Description,
-    /// What its histograms share.
+    kind: Kind,
+    help: SharedString,
+    /// Cells that all histograms of this family share.
     layout: Option<Arc<Layout>>,
-    /// By their labels' values.
+    /// Series by the values of their labels.
     series: Vec<Arc<Series>>,
 }
 
-/// One combination of a metric's label values.
+/// One combination of a metric's labels.
 pub(super) struct Series {
-    /// As many as the description has labels.
-    pub(super) values: Box<[Box<str>]>,
-    pub(super) metric: Metric,
+    pub(super) labels: Box<[Label]>,
+    pub(super) cell: Cell,
 }
 
-pub(super) enum Metric {
-    Counter(Counter),
-    Gauge(Gauge),
-    Histogram(Histogram),
+/// Where the samples of one series are counted.
+pub(super) enum Cell {
+    Counter(Arc<AtomicU64>),
+    /// Holds the bits of a double.
+    Gauge(Arc<AtomicU64>),
+    Histogram(Arc<Cells>),
 }
 
-/// A metric and all that was counted of it.
+/// A metric with all its series, for one scrape.
 pub(super) struct Gathered {
-    pub(super) description: &'static Description,
-    /// At least one, by their labels' values.
+    pub(super) name: KeyName,
+    pub(super) kind: Kind,
+    pub(super) help: SharedString,
+    /// At least one, by the values of their labels.
     pub(super) series: Vec<Arc<Series>>,
 }
 
 impl Registry {
-    /// One for the metrics of `table`.
+    /// A registry that knows the metrics of `table`.
     pub(super) fn new(table: &[&[&'static Description]]) -> Registry {
-        let rows = table.iter().flat_map(|group| group.iter().copied());
-        let families = rows.map(|description| (description.name, Family::new(description)));
-        Registry(Arc::new(Mutex::new(families.collect())))
+        let rows = || table.iter().flat_map(|group| group.iter().copied());
+        let buckets = rows().filter_map(|row| match row.kind {
+            Kind::Histogram(buckets) => Some((row.name, buckets)),
+            Kind::Counter | Kind::Gauge => None,
+        });
+        let shared = Shared { buckets: buckets.collect(), families: Mutex::default() };
+        let registry = Registry(Arc::new(shared));
+        rows().for_each(|row| row.describe(&registry));
+        registry
     }
 
     /// The counter with these label values, in the order of `description`'s labels; at 0 when it is new.
     pub(super) fn counter(&self, description: &'static Description, values: &[&str]) -> Counter {
-        match &self.series(description, values).metric {
-            Metric::Counter(counter) => counter.clone(),
-            _ => Counter::default(),
-        }
+        self.register_counter(&description.key(values), &METADATA)
     }
 
     /// The gauge with these label values.
     pub(super) fn gauge(&self, description: &'static Description, values: &[&str]) -> Gauge {
-        match &self.series(description, values).metric {
-            Metric::Gauge(gauge) => gauge.clone(),
-            _ => Gauge::default(),
-        }
+        self.register_gauge(&description.key(values), &METADATA)
     }
 
     /// The histogram with these label values.
@@ -116,122 +95,125 @@ impl Registry {
         description: &'static Description,
         values: &[&str],
     ) -> Histogram {
-        match &self.series(description, values).metric {
-            Metric::Histogram(histogram) => histogram.clone(),
-            _ => Histogram::new(Arc::new(Layout::new(&[], (0, 0)))),
-        }
+        self.register_histogram(&description.key(values), &METADATA)
     }
 
-    /// Everything that has series, by name. Held up is only who asks for a series meanwhile, and only while pointers are
-    /// copied: whoever holds one counts on.
+    /// Everything that has series, by name. The lock delays only code that asks for a handle, and only while pointers
+    /// are copied: counting takes no lock.
     pub(super) fn gather(&self) -> Vec<Gathered> {
-        let families = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        let in_use = families.values().filter(|family| !family.series.is_empty());
-        let gathered = in_use.map(|family| Gathered {
-            description: family.description,
+        let families = self.families();
+        let in_use = families.iter().filter(|(_, family)| !family.series.is_empty());
+        let gathered = in_use.map(|(name, family)| Gathered {
+            name: name.clone(),
+            kind: family.kind,
+            help: family.help.clone(),
             series: family.series.clone(),
         });
         gathered.collect()
     }
 
-    fn series(&self, description: &'static Description, values: &[&str]) -> Arc<Series> {
-        debug_assert_eq!(values.len(), description.labels.len(), "labels of {}", description.name);
-        let mut families = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        let family = families.entry(description.name).or_insert_with(|| {
-            debug_assert!(false, "{} is not in the table", description.name);
-            Family::new(description)
-        });
-        family.series(values)
+    fn families(&self) -> MutexGuard<'_, BTreeMap<KeyName, Family>> {
+        self.0.families.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// The kind of a histogram called `name`.
+    fn histogram_kind(&self, name: &str) -> Kind {
+        Kind::Histogram(self.0.buckets.get(name).copied().unwrap_or(Buckets::DEFAULT))
+    }
+
+    /// Sets the help of a metric. A metric that exists keeps its kind.
+    fn describe(&self, name: KeyName, kind: Kind, help: SharedString) {
+        self.families().entry(name).or_insert_with(|| Family::new(kind)).help = help;
+    }
+
+    /// The series of `key`. A metric that was not described before becomes one of `kind`.
+    fn series(&self, key: &Key, kind: Kind) -> Arc<Series> {
+        let labels: Vec<Label> = key.labels().cloned().collect();
+        let mut families = self.families();
+        families.entry(key.name_shared()).or_insert_with(|| Family::new(kind)).series(labels)
+    }
+}
+
+/// A handle of another kind than its metric counts nothing: two kinds under one name would be a fault of the
+/// exposition.
+impl Recorder for Registry {
+    fn describe_counter(&self, name: KeyName, _unit: Option<Unit>, help: SharedString) {
+        self.describe(name, Kind::Counter, help);
+    }
+
+    fn describe_gauge(&self, name: KeyName, _unit: Option<Unit>, help: SharedString) {
+        self.describe(name, Kind::Gauge, help);
+    }
+
+    fn describe_histogram(&self, name: KeyName, _unit: Option<Unit>, help: SharedString) {
+        let kind = self.histogram_kind(name.as_str());
+        self.describe(name, kind, help);
+    }
+
+    fn register_counter(&self, key: &Key, _metadata: &Metadata<'_>) -> Counter {
+        match &self.series(key, Kind::Counter).cell {
+            Cell::Counter(cell) => Counter::from_arc(cell.clone()),
+            Cell::Gauge(_) | Cell::Histogram(_) => Counter::noop(),
+        }
+    }
+
+    fn register_gauge(&self, key: &Key, _metadata: &Metadata<'_>) -> Gauge {
+        match &self.series(key, Kind::Gauge).cell {
+            Cell::Gauge(cell) => Gauge::from_arc(cell.clone()),
+            Cell::Counter(_) | Cell::Histogram(_) => Gauge::noop(),
+        }
+    }
+
+    fn register_histogram(&self, key: &Key, _metadata: &Metadata<'_>) -> Histogram {
+        match &self.series(key, self.histogram_kind(key.name())).cell {
+            Cell::Histogram(cells) => Histogram::from_arc(cells.clone()),
+            Cell::Counter(_) | Cell::Gauge(_) => Histogram::noop(),
+        }
     }
 }
 
 impl Family {
-    fn new(description: &'static Description) -> Family {
-        let layout = match description.kind {
-            Kind::Histogram { bounds, octaves } => Some(Arc::new(Layout::new(bounds, octaves))),
+    fn new(kind: Kind) -> Family {
+        let layout = match kind {
+            Kind::Histogram(buckets) => Some(Arc::new(Layout::new(buckets))),
             Kind::Counter | Kind::Gauge => None,
         };
-        Family { description, layout, series: Vec::new() }
+        Family { kind, help: SharedString::const_str(""), layout, series: Vec::new() }
     }
 
-    fn series(&mut self, values: &[&str]) -> Arc<Series> {
-        let others = [OTHER; 8];
-        match self.find(values) {
+    fn series(&mut self, labels: Vec<Label>) -> Arc<Series> {
+        match self.find(&labels) {
             Ok(at) => self.series[at].clone(),
-            Err(at) if self.series.len() < MAX_SERIES => self.insert(at, values),
+            Err(at) if self.series.len() < MAX_SERIES => self.insert(at, labels),
             Err(_) => {
-                let values = &others[..values.len().min(others.len())];
-                match self.find(values) {
+                let others =
+                    labels.into_iter().map(|label| Label::new(label.into_parts().0, OTHER));
+                let others: Vec<Label> = others.collect();
+                match self.find(&others) {
                     Ok(at) => self.series[at].clone(),
-                    Err(at) => self.insert(at, values),
+                    Err(at) => self.insert(at, others),
                 }
             }
         }
     }
 
-    fn find(&self, values: &[&str]) -> Result<usize, usize> {
-        self.series.binary_search_by(|series| {
-            series.values.iter().map(|value| &**value).cmp(values.iter().copied())
-        })
+    fn find(&self, labels: &[Label]) -> Result<usize, usize> {
+        self.series.binary_search_by(|series| (*series.labels).cmp(labels))
     }
 
-    fn insert(&mut self, at: usize, values: &[&str]) -> Arc<Series> {
-        let metric = match (self.description.kind, &self.layout) {
-            (Kind::Counter, _) => Metric::Counter(Counter::default()),
-            (Kind::Histogram { .. }, Some(layout)) => {
-                Metric::Histogram(Histogram::new(layout.clone()))
+    fn insert(&mut self, at: usize, labels: Vec<Label>) -> Arc<Series> {
+        let cell = match (self.kind, &self.layout) {
+            (Kind::Counter, _) => Cell::Counter(Arc::default()),
+            (Kind::Histogram(_), Some(layout)) => {
+                Cell::Histogram(Arc::new(Cells::new(layout.clone())))
             }
-            (Kind::Gauge | Kind::Histogram { .. }, _) => Metric::Gauge(Gauge::default()),
+            (Kind::Gauge | Kind::Histogram(_), _) => Cell::Gauge(Arc::default()),
         };
-        let values = values.iter().map(|value| Box::from(*value)).collect();
-        let series = Arc::new(Series { values, metric });
+        let series = Arc::new(Series { labels: labels.into(), cell });
         self.series.insert(at, series.clone());
         series
     }
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-
-    const CALLS: Description = Description::counter("calls_total", &["who", "what"], "Calls.");
-    const DEPTH: Description = Description::gauge("depth", &[], "Depth.");
-
-    #[test]
-    fn equal_labels_are_one_series() {
-        let registry = Registry::new(&[&[&CALLS, &DEPTH]]);
-        registry.counter(&CALLS, &["b", "x"]).increment(1);
-        registry.counter(&CALLS, &["a", "y"]).increment(2);
-        registry.counter(&CALLS, &["b", "x"]).increment(3);
-        registry.gauge(&DEPTH, &[]).set_count(7);
-        let gathered = registry.gather();
-        let names: Vec<_> = gathered.iter().map(|family| family.description.name).collect();
-        assert_eq!(names, ["calls_total", "depth"]);
-        let read = gathered[0].series.iter().map(|series| match &series.metric {
-            Metric::Counter(counter) => (series.values.join("/"), counter.read()),
-            _ => panic!("no counter"),
-        });
-        let read: Vec<_> = read.collect();
-        assert_eq!(read, [("a/y".to_owned(), 2), ("b/x".to_owned(), 4)]);
-    }
-
-    #[test]
-    fn series_are_bounded() {
-        let registry = Registry::new(&[&[&CALLS, &DEPTH]]);
-        for i in 0..MAX_SERIES + 10 {
-            registry.counter(&CALLS, &[&i.to_string(), "x"]).increment(1);
-        }
-        let gathered = registry.gather();
-        assert_eq!(gathered[0].series.len(), MAX_SERIES + 1);
-        let others = registry.counter(&CALLS, &[OTHER, OTHER]);
-        assert_eq!(others.read(), 10);
-    }
-
-    #[test]
-    fn a_counter_never_goes_back() {
-        let counter = Counter::default();
-        counter.raise_to(5);
-        counter.raise_to(3);
-        assert_eq!(counter.read(), 5);
-    }
-}
+mod tests;

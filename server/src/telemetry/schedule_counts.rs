@@ -1,107 +1,96 @@
-//! What `berth schedule` counts; names and labels as kube-scheduler's, with `berth_` for `scheduler_`.
+//! `berth schedule`: attempts, queues, bindings and leadership. Names and labels are kube-scheduler's, with `berth_` in
+//! place of `scheduler_`.
 
+mod profile;
+
+use std::sync::OnceLock;
 use std::time::Duration;
 
-use super::description::{Description, doubled};
-use super::{Counter, Gauge, Histogram, Registry};
+use metrics::{Counter, Gauge, Histogram};
 
-const ATTEMPTS: Description = Description::counter(
-    "berth_schedule_attempts_total",
-    &["result", "profile"],
-    "Attempts of `berth schedule`, by result and profile: scheduled, unschedulable, error.",
-);
-const ATTEMPT_DURATION: Description = Description::seconds(
-    "berth_scheduling_attempt_duration_seconds",
-    &["result", "profile"],
-    &ATTEMPT_BUCKETS,
-    "From when a pod is taken from the queue until it is bound, or nominated, or is known not to be, by result and profile.",
-);
+use super::description::{Description, doubled};
+use super::{Registry, count};
+use profile::Profiles;
+
 const ALGORITHM_DURATION: Description = Description::seconds(
     "berth_scheduling_algorithm_duration_seconds",
     &[],
     &ALGORITHM_BUCKETS,
-    "Engine time of an attempt of `berth schedule`; pods of one batch share theirs.",
+    "The engine's time for an attempt of `berth schedule`; the pods of a batch share it equally.",
 );
 const SLI_DURATION: Description = Description::seconds(
     "berth_pod_scheduling_sli_duration_seconds",
     &["attempts"],
     &SLI_BUCKETS,
-    "From when a pod was first ready to be tried until it was bound, by its number of attempts: 1 to 14, 15+.",
+    "Time from when a pod first became ready for an attempt until it was bound, by its number of attempts: 1 to 14, 15+.",
 );
 const POD_ATTEMPTS: Description = Description::numbers(
     "berth_pod_scheduling_attempts",
     &[],
     &POD_ATTEMPT_BUCKETS,
-    "Attempts that a pod took until it was bound.",
-);
-const EXTENSION_POINT_DURATION: Description = Description::seconds(
-    "berth_framework_extension_point_duration_seconds",
-    &["extension_point", "status", "profile"],
-    &EXTENSION_POINT_BUCKETS,
-    "Time of an extension point that writes to the API server, by extension point (PreBind, Bind), status (Success, Error) and profile.",
+    "Attempts that a pod needed until it was bound.",
 );
 const AFTER_FLUSH: Description = Description::counter(
     "berth_pod_scheduled_after_flush_total",
     &[],
-    "Pods bound in an attempt that only the time brought, not a change of the cluster.",
+    "Pods bound in an attempt that a timeout caused, not a change of the cluster.",
 );
 const PENDING_PODS: Description = Description::gauge(
     "berth_pending_pods",
     &["queue"],
-    "Pods that wait for `berth schedule`, by queue: active, backoff, unschedulable, gated.",
+    "Pods that wait to be scheduled, by queue: active, backoff, unschedulable, gated.",
 );
 const INCOMING_PODS: Description = Description::counter(
     "berth_queue_incoming_pods_total",
     &["queue", "event"],
-    "Pods that came into a queue, by queue (active, backoff, unschedulable) and the event that brought them.",
+    "Pods added to a queue, by queue (active, backoff, unschedulable) and the event that caused it.",
 );
 const UNSCHEDULABLE_PODS: Description = Description::gauge(
     "berth_unschedulable_pods",
     &["plugin", "profile"],
-    "Pods whose last attempt a plugin had a part in failing, by plugin and profile; a pod counts with each such plugin.",
+    "Pods that a plugin helped to reject in their last attempt, by plugin and profile; a pod counts once for each such plugin.",
 );
 const BINDS: Description = Description::counter(
     "berth_binds_total",
     &["outcome"],
-    "Bindings of `berth schedule`, by outcome: bound, bound_elsewhere, gone, refused, unknown.",
+    "Bindings, by outcome: bound, bound_elsewhere, gone, refused, unknown.",
 );
 const EVENTS_DROPPED: Description = Description::counter(
     "berth_events_dropped_total",
     &[],
-    "Events that were not written, for too many waited.",
+    "Kubernetes events that were not written because too many were waiting.",
 );
 const LEADER: Description = Description::gauge(
     "berth_leader",
     &[],
-    "1 where this instance may schedule, 0 where it stands by.",
+    "1 while this instance may schedule, 0 while it stands by.",
 );
 
-/// kube-scheduler's, from 1 ms.
-const ATTEMPT_BUCKETS: [f64; 15] = doubled(0.001);
-/// kube-scheduler's begin with 1 ms as well; most attempts here take a fraction of that.
+/// Buckets from 16 µs. kube-scheduler's begin at 1 ms; most attempts here take a fraction of that.
 const ALGORITHM_BUCKETS: [f64; 21] = doubled(0.001 / 64.0);
-/// kube-scheduler's, from 10 ms to an hour and a half.
+/// kube-scheduler's buckets, from 10 ms to an hour and a half.
 const SLI_BUCKETS: [f64; 20] = doubled(0.01);
-/// kube-scheduler's.
+/// kube-scheduler's buckets.
 const POD_ATTEMPT_BUCKETS: [f64; 5] = doubled(1.0);
-/// kube-scheduler's, from 0.1 ms.
-const EXTENSION_POINT_BUCKETS: [f64; 12] = doubled(0.0001);
 
-/// Number of attempts from which on they are one label.
-const MANY_ATTEMPTS: u32 = 15;
+/// Labels by number of attempts, from 1. The last stands for all larger numbers.
+const ATTEMPT_LABELS: [&str; 15] =
+    ["1", "2", "3", "4", "5", "6", "7", "8", "9", "10", "11", "12", "13", "14", "15+"];
 
-/// How an attempt ended.
+/// Result of an attempt.
 #[derive(Copy, Clone, Debug, PartialEq, Eq)]
 pub enum AttemptResult {
-    /// The pod is bound, or in the hand-off mode nominated.
+    /// The pod is bound, or nominated in hand-off mode.
     Scheduled,
-    /// It fits nowhere.
+    /// The pod fits on no node.
     Unschedulable,
     /// The attempt failed.
     Error,
 }
 
 impl AttemptResult {
+    const N: usize = 3;
+
     fn name(self) -> &'static str {
         match self {
             AttemptResult::Scheduled => "scheduled",
@@ -111,31 +100,33 @@ impl AttemptResult {
     }
 }
 
-/// How a binding ended.
+/// Outcome of a binding.
 #[derive(Copy, Clone, Debug, PartialEq, Eq)]
 pub enum BindOutcome {
-    /// The pod is bound where it should be.
+    /// The pod is bound to the chosen node.
     Bound,
-    /// Somebody else bound it.
+    /// Another scheduler bound the pod.
     BoundElsewhere,
-    /// It is gone.
+    /// The pod does not exist any more.
     Gone,
-    /// The API server would not have it.
+    /// The API server refused the binding.
     Refused,
-    /// What came of it was not known, and it was tried again.
+    /// The outcome was not known, and the pod was tried again.
     Unknown,
 }
 
-/// An extension point of kube-scheduler's framework whose time is its own here too.
+/// An extension point of kube-scheduler's framework that Berth measures too.
 #[derive(Copy, Clone, Debug, PartialEq, Eq)]
 pub enum ExtensionPoint {
-    /// Claims are bound to volumes.
+    /// Binds claims to volumes.
     PreBind,
-    /// The Binding is sent.
+    /// Sends the Binding.
     Bind,
 }
 
 impl ExtensionPoint {
+    const N: usize = 2;
+
     fn name(self) -> &'static str {
         match self {
             ExtensionPoint::PreBind => "PreBind",
@@ -144,7 +135,7 @@ impl ExtensionPoint {
     }
 }
 
-/// The counters of a scheduler. Those of profiles are made when first needed: the operator names the profiles.
+/// Metrics of `berth schedule`.
 pub struct ScheduleCounts {
     registry: Registry,
     active: Gauge,
@@ -157,6 +148,9 @@ pub struct ScheduleCounts {
     after_flush: Counter,
     events_dropped: Counter,
     binds: [Counter; 5],
+    /// By number of attempts.
+    since_ready: [OnceLock<Histogram>; ATTEMPT_LABELS.len()],
+    profiles: Profiles,
 }
 
 /// Pods that wait for `berth schedule`, by queue.
@@ -174,12 +168,12 @@ pub struct PendingPods {
 
 impl ScheduleCounts {
     pub(super) const DESCRIPTIONS: &'static [&'static Description] = &[
-        &ATTEMPTS,
-        &ATTEMPT_DURATION,
+        &profile::ATTEMPTS,
+        &profile::ATTEMPT_DURATION,
         &ALGORITHM_DURATION,
         &SLI_DURATION,
         &POD_ATTEMPTS,
-        &EXTENSION_POINT_DURATION,
+        &profile::EXTENSION_POINT_DURATION,
         &AFTER_FLUSH,
         &PENDING_PODS,
         &INCOMING_PODS,
@@ -203,23 +197,23 @@ impl ScheduleCounts {
             after_flush: registry.counter(&AFTER_FLUSH, &[]),
             events_dropped: registry.counter(&EVENTS_DROPPED, &[]),
             binds: ["bound", "bound_elsewhere", "gone", "refused", "unknown"].map(bound),
+            since_ready: Default::default(),
+            profiles: Profiles::new(registry),
             registry: registry.clone(),
         }
     }
 
-    /// Counts one attempt of a pod of a profile, and how long it took until its result was known.
+    /// Counts one attempt for a pod of a profile and records the time until its result was known.
     pub fn count_attempt(&self, profile: &str, result: AttemptResult, duration: Duration) {
-        let labels = [result.name(), profile];
-        self.registry.counter(&ATTEMPTS, &labels).increment(1);
-        self.registry.histogram(&ATTEMPT_DURATION, &labels).record_duration(duration);
+        self.profiles.count_attempt(profile, result, duration);
     }
 
-    /// Notes the engine time of one pod's attempt.
+    /// Records the engine's time for one pod's attempt.
     pub fn record_algorithm(&self, duration: Duration) {
-        self.algorithm.record_duration(duration);
+        self.algorithm.record(duration);
     }
 
-    /// Notes how long an extension point took for a pod of a profile.
+    /// Records the time of an extension point for a pod of a profile.
     pub fn record_extension_point(
         &self,
         point: ExtensionPoint,
@@ -227,21 +221,19 @@ impl ScheduleCounts {
         profile: &str,
         duration: Duration,
     ) {
-        let status = if is_success { "Success" } else { "Error" };
-        let labels = [point.name(), status, profile];
-        self.registry.histogram(&EXTENSION_POINT_DURATION, &labels).record_duration(duration);
+        self.profiles.record_extension_point(point, is_success, profile, duration);
     }
 
-    /// Notes a pod that was bound: the time since it was first ready, its attempts, and whether the last of them came only of
-    /// having waited for long.
+    /// Records a pod that was bound: the time since it first became ready, its attempts, and whether a timeout caused
+    /// the last one.
     pub fn record_scheduled(&self, since_ready: Duration, n_attempts: u32, was_flushed: bool) {
         let attempts = n_attempts.max(1);
-        let label = match attempts {
-            MANY_ATTEMPTS.. => format!("{MANY_ATTEMPTS}+"),
-            few => few.to_string(),
-        };
-        self.registry.histogram(&SLI_DURATION, &[&label]).record_duration(since_ready);
-        self.pod_attempts.record(f64::from(attempts));
+        let index = usize::try_from(attempts - 1).unwrap_or(usize::MAX);
+        let index = index.min(ATTEMPT_LABELS.len() - 1);
+        self.since_ready[index]
+            .get_or_init(|| self.registry.histogram(&SLI_DURATION, &[ATTEMPT_LABELS[index]]))
+            .record(since_ready);
+        self.pod_attempts.record(attempts);
         if was_flushed {
             self.after_flush.increment(1);
         }
@@ -254,30 +246,29 @@ impl ScheduleCounts {
 
     /// Sets how many pods wait in each queue.
     pub fn set_pending(&self, pods: PendingPods) {
-        self.active.set_count(pods.active);
-        self.backoff.set_count(pods.backoff);
-        self.unschedulable.set_count(pods.unschedulable);
-        self.gated.set_count(pods.gated);
+        self.active.set(count(pods.active));
+        self.backoff.set(count(pods.backoff));
+        self.unschedulable.set(count(pods.unschedulable));
+        self.gated.set(count(pods.gated));
     }
 
     /// Gives the counter of pods that come into a queue because of an event.
-    #[must_use]
     pub fn incoming(&self, queue: &'static str, event: &'static str) -> Counter {
         self.registry.counter(&INCOMING_PODS, &[queue, event])
     }
 
-    /// Sets how many pods of a profile a plugin holds back.
-    pub fn set_unschedulable(&self, plugin: &'static str, profile: &str, n_pods: usize) {
-        self.registry.gauge(&UNSCHEDULABLE_PODS, &[plugin, profile]).set_count(n_pods);
+    /// Gives the gauge of the pods of a profile that a plugin helped to reject.
+    pub fn unschedulable(&self, plugin: &'static str, profile: &str) -> Gauge {
+        self.registry.gauge(&UNSCHEDULABLE_PODS, &[plugin, profile])
     }
 
-    /// Sets whether this instance leads.
+    /// Sets whether this instance is the leader.
     pub fn set_leading(&self, is_leading: bool) {
         self.leader.set(if is_leading { 1.0 } else { 0.0 });
     }
 
-    /// Sets how many events were dropped in all.
+    /// Sets the number of events dropped since the start.
     pub fn set_events_dropped(&self, n: u64) {
-        self.events_dropped.raise_to(n);
+        self.events_dropped.absolute(n);
     }
 }

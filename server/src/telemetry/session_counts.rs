@@ -1,9 +1,11 @@
-//! What-if sessions: how many are open, how they end, and what becomes of their commits.
+//! What-if sessions: open sessions, ended sessions by reason, and commits by outcome.
+
+use metrics::{Counter, Gauge};
 
 use super::description::Description;
-use super::{Counter, Gauge, Registry};
+use super::{Registry, count};
 
-const SESSIONS: Description = Description::gauge("berth_sessions", &[], "Sessions that are open.");
+const SESSIONS: Description = Description::gauge("berth_sessions", &[], "Open sessions.");
 const ENDED: Description = Description::counter(
     "berth_sessions_ended_total",
     &["reason"],
@@ -15,7 +17,7 @@ const COMMITS: Description = Description::counter(
     "Commits of sessions, by outcome: committed, refused.",
 );
 
-/// One server's sessions, counted. Clones count together.
+/// Metrics of one server's sessions. Clones count together.
 #[derive(Clone)]
 pub struct SessionCounts {
     open: Gauge,
@@ -29,9 +31,9 @@ pub struct SessionCounts {
 /// Why a session ended.
 #[derive(Copy, Clone, Debug, PartialEq, Eq)]
 pub enum SessionEnd {
-    /// Its client closed it.
+    /// Its client closed the session.
     Closed,
-    /// It was idle for too long.
+    /// The session was idle for too long.
     Expired,
     /// The server stopped.
     Drained,
@@ -53,9 +55,9 @@ impl SessionCounts {
         }
     }
 
-    /// Notes how many are open.
+    /// Sets the number of open sessions.
     pub fn set_open(&self, n_open: usize) {
-        self.open.set_count(n_open);
+        self.open.set(count(n_open));
     }
 
     /// Counts sessions that ended.

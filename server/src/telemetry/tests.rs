@@ -1,13 +1,14 @@
-//! The table of metrics as a whole: what is rendered of it, and what `docs/metrics.md` says of it.
+//! The table of metrics as a whole: every row is rendered, and `docs/metrics.md` has the same rows.
 
 use std::collections::BTreeSet;
 use std::time::Duration;
 
 use berth_engine::Cluster;
+use metrics::Unit;
 
 use super::*;
 
-/// Everything that is counted only when it happens has happened.
+/// Metrics in which everything has happened that makes a series.
 fn used() -> Metrics {
     let metrics = Metrics::new();
     let place = "/berth.v1.PlacementService/Place";
@@ -21,7 +22,7 @@ fn used() -> Metrics {
     schedule.record_scheduled(Duration::from_millis(3), 17, true);
     schedule.record_extension_point(ExtensionPoint::Bind, true, "berth", Duration::from_millis(3));
     schedule.incoming("active", "UnscheduledPodAdd").increment(1);
-    schedule.set_unschedulable("NodeResourcesFit", "berth", 1);
+    schedule.unschedulable("NodeResourcesFit", "berth").set(1.0);
     let pods = metrics.feed().kind("Pod");
     pods.count_event(FeedEvent::Added);
     pods.count_relist("gone");
@@ -81,16 +82,18 @@ fn outcomes_are_counted_apart() {
 #[test]
 fn names_say_what_they_are() {
     let mut names = BTreeSet::new();
-    for Description { name, kind, labels, help } in table() {
+    for Description { name, kind, unit, labels, help } in table() {
         assert!(names.insert(*name), "{name} is there twice");
         assert!(help.ends_with('.') && !help.contains('|'), "{name}: {help}");
         assert_eq!(name.ends_with("_total"), *kind == description::Kind::Counter, "{name}");
+        assert_eq!(name.ends_with("_seconds"), *unit == Unit::Seconds, "{name}");
+        assert_eq!(name.ends_with("_bytes"), *unit == Unit::Bytes, "{name}");
         assert!(name.starts_with("berth_") || name.starts_with("process_"), "{name}");
         assert!(!labels.contains(&"le"), "{name}");
     }
 }
 
-/// The rows of the tables of the page whose first cell is the name of a metric, each as its cells.
+/// The page's table rows whose first cell is the name of a metric, each as its cells.
 fn documented() -> Vec<Vec<String>> {
     let page = include_str!("../../../docs/metrics.md");
     let rows = page
@@ -106,7 +109,7 @@ fn documented() -> Vec<Vec<String>> {
 #[test]
 fn the_page_has_the_table_and_nothing_else() {
     let mut expected: Vec<Vec<String>> = table()
-        .map(|Description { name, kind, labels, help }| {
+        .map(|Description { name, kind, labels, help, .. }| {
             let labels: Vec<String> = labels.iter().map(|label| format!("`{label}`")).collect();
             vec![format!("`{name}`"), kind.name().to_owned(), labels.join(", "), (*help).to_owned()]
         })

@@ -1,38 +1,35 @@
-//! Text: Prometheus' text format, version 0.0.4. Of histograms it has the classic buckets.
+//! Text: writes Prometheus' text format, version 0.0.4. Histograms have their classic buckets.
 
 use std::fmt::Write as _;
+use std::sync::atomic::Ordering;
 
-use super::description::Kind;
-use super::registry::{Gathered, Metric, Series};
+use metrics::Label;
 
-/// What this format is called in `Content-Type`.
+use super::registry::{Cell, Gathered};
+
+/// Value of `Content-Type` for this format.
 pub(crate) const CONTENT_TYPE: &str = "text/plain; version=0.0.4; charset=utf-8";
 
-/// A typical answer has about so many bytes.
+/// About the length of a typical response, in bytes.
 const USUAL_LENGTH: usize = 64 << 10;
 
 pub(super) fn write(families: &[Gathered]) -> String {
     let mut out = String::with_capacity(USUAL_LENGTH);
     for family in families {
-        let description = family.description;
-        let (name, kind) = (description.name, description.kind);
-        out.push_str("# HELP ");
-        out.push_str(name);
-        out.push(' ');
-        escape(&mut out, description.help, false);
-        out.push_str("\n# TYPE ");
-        out.push_str(name);
-        out.push(' ');
-        out.push_str(kind.name());
-        out.push('\n');
+        let name = family.name.as_str();
+        head(&mut out, family);
         for series in &family.series {
-            let labels = labels(description.labels, series);
-            match &series.metric {
-                Metric::Counter(counter) => line(&mut out, name, "", &labels, counter.read()),
-                Metric::Gauge(gauge) => line(&mut out, name, "", &labels, Double(gauge.read())),
-                Metric::Histogram(histogram) => {
-                    debug_assert!(matches!(kind, Kind::Histogram { .. }), "{name} is no histogram");
-                    let read = histogram.read();
+            let labels = labels(&series.labels);
+            match &series.cell {
+                Cell::Counter(cell) => {
+                    line(&mut out, name, "", &labels, cell.load(Ordering::Relaxed));
+                }
+                Cell::Gauge(cell) => {
+                    let value = f64::from_bits(cell.load(Ordering::Relaxed));
+                    line(&mut out, name, "", &labels, Double(value));
+                }
+                Cell::Histogram(cells) => {
+                    let read = cells.read();
                     for (bound, n) in read.classic {
                         bucket(&mut out, name, &labels, Double(bound), n);
                     }
@@ -46,19 +43,36 @@ pub(super) fn write(families: &[Gathered]) -> String {
     out
 }
 
-/// As between the braces.
-fn labels(names: &[&str], series: &Series) -> String {
-    let mut labels = String::new();
-    for (name, value) in names.iter().zip(&series.values) {
-        if !labels.is_empty() {
-            labels.push(',');
-        }
-        labels.push_str(name);
-        labels.push_str("=\"");
-        escape(&mut labels, value, true);
-        labels.push('"');
+/// Writes the lines with help and type. A metric that was never described has no help.
+fn head(out: &mut String, family: &Gathered) {
+    let name = family.name.as_str();
+    if !family.help.is_empty() {
+        out.push_str("# HELP ");
+        out.push_str(name);
+        out.push(' ');
+        escape(out, &family.help, false);
+        out.push('\n');
     }
-    labels
+    out.push_str("# TYPE ");
+    out.push_str(name);
+    out.push(' ');
+    out.push_str(family.kind.name());
+    out.push('\n');
+}
+
+/// The text between the braces.
+fn labels(labels: &[Label]) -> String {
+    let mut text = String::new();
+    for label in labels {
+        if !text.is_empty() {
+            text.push(',');
+        }
+        text.push_str(label.key());
+        text.push_str("=\"");
+        escape(&mut text, label.value(), true);
+        text.push('"');
+    }
+    text
 }
 
 fn line(out: &mut String, name: &str, suffix: &str, labels: &str, value: impl std::fmt::Display) {
@@ -83,7 +97,7 @@ fn bucket(out: &mut String, name: &str, labels: &str, bound: Double, n: u64) {
     let _ = writeln!(out, "le=\"{bound}\"}} {n}");
 }
 
-/// What would end a line or, if `is_quoted`, a value.
+/// Escapes characters that would end a line or, if `is_quoted`, a value.
 fn escape(out: &mut String, text: &str, is_quoted: bool) {
     for c in text.chars() {
         match c {
@@ -95,7 +109,7 @@ fn escape(out: &mut String, text: &str, is_quoted: bool) {
     }
 }
 
-/// As Prometheus writes doubles.
+/// A double in Prometheus' notation.
 #[derive(Copy, Clone)]
 struct Double(f64);
 
@@ -119,7 +133,7 @@ mod tests {
     const TOOK: Description = Description::seconds("took_seconds", &["who"], &[0.5, 1.0], "Took.");
 
     #[test]
-    fn what_would_end_a_line_is_escaped() {
+    fn characters_that_end_a_line_are_escaped() {
         let registry = Registry::new(&[&[&ODD, &TOOK]]);
         registry.gauge(&ODD, &["a\"b\\c\nd"]).set(f64::NEG_INFINITY);
         registry.gauge(&ODD, &["ж"]).set(f64::NAN);

@@ -1,8 +1,8 @@
-//! Trace: W3C Trace Context. A caller's `traceparent` names the trace that a call belongs to; what this server does for the call
-//! is a span of that trace, whose ids stand in every log line about it and go on to the API server.
+//! Trace: W3C Trace Context. A caller's `traceparent` names the trace that a call belongs to. The server's work for the
+//! call is a span of that trace: its ids are in every log line of the call and in requests to the API server.
 //!
-//! A call without `traceparent` costs one look at its headers. Read strictly by the recommendation
-//! (<https://www.w3.org/TR/trace-context/>): what is malformed is as if it were not there.
+//! A call without `traceparent` costs one look-up in its headers. Headers are read strictly by the recommendation
+//! (<https://www.w3.org/TR/trace-context/>); a malformed one is ignored.
 
 mod export;
 mod ids;
@@ -17,35 +17,36 @@ pub(crate) use span::{Scope, Span, Tracer, followed, outgoing};
 /// Where spans go, and for which calls.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct TracingOptions {
-    /// Host and port of a collector's OTLP receiver for gRPC (`endpoint`, default `localhost:4317`). Spans are sent in plain text.
+    /// Host and port of a collector's OTLP receiver for gRPC (`endpoint`, default `localhost:4317`). Spans are sent in
+    /// plain text.
     pub endpoint: String,
-    /// Of a million calls that belong to no trace, this many begin one (`samplingRatePerMillion`, default 0, at most 1,000,000).
-    /// A call that belongs to a trace is sent if its caller's part is.
+    /// Of a million calls that belong to no trace, this many begin one (`samplingRatePerMillion`, default 0, at most
+    /// 1,000,000). A call that belongs to a trace is sent if its caller's part is.
     pub sampling_rate_per_million: u32,
 }
 
-/// Which trace a call belongs to, as its caller says.
+/// The trace that a call belongs to, from its caller's headers.
 #[derive(Copy, Clone, Debug, PartialEq, Eq)]
 pub struct TraceContext {
-    /// Of the whole trace; never 0.
+    /// Id of the trace; never 0.
     pub trace_id: u128,
-    /// Of the caller's part; never 0.
+    /// Id of the caller's span; never 0.
     pub parent_id: u64,
-    /// Whether the caller may have recorded its part.
+    /// Whether the caller may have recorded its span.
     pub is_sampled: bool,
 }
 
 static TRACEPARENT: HeaderName = HeaderName::from_static("traceparent");
 static TRACESTATE: HeaderName = HeaderName::from_static("tracestate");
 
-/// Of version 00, and the least of any later one.
+/// Length of a `traceparent` of version 00, and the least of any later version.
 const LENGTH: usize = 55;
-/// A version that will never be.
+/// A version that the recommendation forbids.
 const NO_VERSION: u128 = 0xff;
 const SAMPLED: u128 = 1;
 
 impl TraceContext {
-    /// What the headers say; `None` without exactly one `traceparent` that can be read.
+    /// Reads the headers; `None` unless there is exactly one `traceparent` and it is well formed.
     pub fn of(headers: &HeaderMap) -> Option<TraceContext> {
         let mut values = headers.get_all(&TRACEPARENT).iter();
         match (values.next(), values.next()) {
@@ -54,8 +55,8 @@ impl TraceContext {
         }
     }
 
-    /// `version-trace_id-parent_id-flags`, all in lower-case hexadecimal. Of a later version only what it has in common with
-    /// version 00 is read, as far as it is laid out alike.
+    /// Reads `version-trace_id-parent_id-flags`, all in lower-case hexadecimal. A later version is read as far as its
+    /// layout is that of version 00.
     fn read(text: &[u8]) -> Option<TraceContext> {
         let version = hex(text.get(..2)?)?;
         let is_laid_out = match text.len() {
@@ -77,7 +78,7 @@ impl TraceContext {
         })
     }
 
-    /// As a header's value.
+    /// The value of a `traceparent` header.
     fn written(self) -> String {
         let TraceContext { trace_id, parent_id, is_sampled } = self;
         format!("00-{trace_id:032x}-{parent_id:016x}-{:02x}", u8::from(is_sampled))
@@ -116,7 +117,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_malformed_is_not_there() {
+    fn a_malformed_traceparent_is_ignored() {
         for bad in [
             "",
             "00",

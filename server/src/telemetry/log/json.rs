@@ -1,5 +1,5 @@
-//! Lines of JSON: one object each, with `time`, `level`, `target`, `message`, the event's fields, and those of the spans that it
-//! happened in: `trace_id` and `span_id` of the call that is being carried out.
+//! Lines of JSON: one object each, with `time`, `level`, `target`, `message`, the event's fields, and the fields of the
+//! spans around it, such as `trace_id` and `span_id` of the current call.
 
 use std::collections::BTreeSet;
 use std::fmt;
@@ -12,10 +12,10 @@ use tracing_subscriber::fmt::time::{FormatTime, SystemTime};
 use tracing_subscriber::fmt::{FmtContext, FormatEvent, FormatFields, FormattedFields};
 use tracing_subscriber::registry::LookupSpan;
 
-/// Keys that fields cannot have.
+/// Keys of the line itself, which fields cannot use.
 const OWN: [&str; 4] = ["time", "level", "target", "message"];
 
-/// Writes an event as one line. The fields of spans are to be formatted as JSON.
+/// Writes an event as one line. Fields of spans have to be formatted as JSON.
 pub(super) struct JsonLines;
 
 impl<S, N> FormatEvent<S, N> for JsonLines
@@ -43,7 +43,7 @@ where
         let mut line = Line { out: String::with_capacity(256), keys: BTreeSet::new() };
         own.into_iter().for_each(|(key, value)| line.add(key, &value));
         fields.others.iter().for_each(|(key, value)| line.add(key, value));
-        // The innermost first: it is the one that says most.
+        // The innermost span comes first, because the first field of a name wins.
         for span in context.event_scope().into_iter().flatten() {
             let extensions = span.extensions();
             let Some(formatted) = extensions.get::<FormattedFields<N>>() else { continue };
@@ -55,14 +55,14 @@ where
     }
 }
 
-/// An object that is not closed yet.
+/// A JSON object without its closing brace.
 struct Line {
     out: String,
     keys: BTreeSet<String>,
 }
 
 impl Line {
-    /// Adds a field, unless there is one of that name.
+    /// Adds a field, unless the object has one of that name.
     fn add(&mut self, key: &str, value: &Value) {
         if !self.keys.insert(key.to_owned()) {
             return;
@@ -74,7 +74,7 @@ impl Line {
     }
 }
 
-/// What an event says.
+/// Message and fields of an event.
 #[derive(Default)]
 struct Fields {
     message: String,
@@ -142,7 +142,7 @@ mod tests {
         }
     }
 
-    /// The lines that `work` logs.
+    /// The lines logged by `work`.
     fn lines(work: impl FnOnce()) -> Vec<Value> {
         let sink = Sink::default();
         let writer = sink.clone();
@@ -157,7 +157,7 @@ mod tests {
     }
 
     #[test]
-    fn a_line_is_an_object_whatever_it_says() {
+    fn every_line_is_an_object() {
         let lines = lines(|| {
             tracing::info!(n = 7, ok = true, ratio = 0.5, text = "a\nb\"", "two\nlines \u{1b}");
             tracing::warn!(level = "odd", time = 1, r#type = "Pod", "fields of its own");

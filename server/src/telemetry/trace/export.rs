@@ -1,5 +1,5 @@
-//! Export: spans to a collector, over OTLP. In batches, by a thread of its own; where the collector does not keep up, spans are
-//! dropped rather than calls held up.
+//! Export: sends spans to a collector over OTLP, in batches, from a thread of its own. If the collector does not keep
+//! up, spans are dropped and calls are not delayed.
 
 use std::fmt;
 use std::time::Duration;
@@ -14,16 +14,16 @@ use opentelemetry_sdk::trace::{
 const NAME: &str = "berth";
 const VERSION: &str = env!("CARGO_PKG_VERSION");
 
-/// Spans that wait; more are dropped.
+/// Most spans that wait to be sent; further ones are dropped.
 const MAX_WAITING: usize = 8_192;
 const MAX_BATCH: usize = 512;
 const BATCH_EVERY: Duration = Duration::from_secs(1);
-/// One batch, from its first byte to the collector's answer.
+/// Time limit of one batch, from its first byte to the collector's response.
 const EXPORT_TIMEOUT: Duration = Duration::from_secs(5);
-/// What is left when the server stops gets this long.
+/// Time limit for the remaining spans when the server stops.
 const FINISH_TIMEOUT: Duration = Duration::from_secs(3);
 
-/// Why spans cannot be sent anywhere.
+/// Why spans cannot be sent.
 #[derive(Debug, thiserror::Error)]
 #[error(
     "cannot send spans to `{endpoint}`: {reason}; set `tracing.endpoint` to the host and port of a collector's OTLP receiver, such as `localhost:4317`"
@@ -33,14 +33,14 @@ pub struct TracingError {
     reason: String,
 }
 
-/// The way to one collector.
+/// The connection to one collector.
 pub(super) struct Export {
     processor: BatchSpanProcessor,
     scope: InstrumentationScope,
 }
 
 impl Export {
-    /// Connects when there is something to send.
+    /// Prepares to send to `endpoint`. The connection is made with the first batch.
     pub(super) fn to(endpoint: &str) -> Result<Export, TracingError> {
         let url = format!("http://{endpoint}");
         let exporter = SpanExporter::builder()
@@ -75,7 +75,7 @@ impl Export {
         self.scope.clone()
     }
 
-    /// Blocks until everything is sent, or the time is over.
+    /// Blocks until all spans are sent or the time limit is reached.
     pub(super) fn finish(&self) {
         if let Err(error) = self.processor.shutdown_with_timeout(FINISH_TIMEOUT) {
             tracing::warn!("spans are lost: {error}");

@@ -1,12 +1,12 @@
-//! Ids: of spans and traces that begin here. Unguessable they need not be; twice the same they must not be.
+//! Ids of spans and traces that begin here. They need to be distinct, not secret.
 
 use std::hash::{BuildHasher as _, RandomState};
 use std::sync::atomic::{AtomicU64, Ordering};
 
-/// Steps that meet every number once before the first comes again.
+/// A step that visits every number once before the first returns.
 const STEP: u64 = 0x9e37_79b9_7f4a_7c15;
 
-/// A sequence that begins anywhere.
+/// A sequence of ids with a random start.
 pub(super) struct Ids(AtomicU64);
 
 impl Ids {
@@ -15,7 +15,7 @@ impl Ids {
         Ids(AtomicU64::new(RandomState::new().hash_one(std::process::id())))
     }
 
-    /// A number that looks like any other.
+    /// The next number, evenly distributed.
     pub(super) fn any(&self) -> u64 {
         // The finaliser of SplitMix64.
         let mut z = self.0.fetch_add(STEP, Ordering::Relaxed);
@@ -24,7 +24,7 @@ impl Ids {
         z ^ (z >> 31)
     }
 
-    /// Never 0, which stands for none.
+    /// A span id. Never 0, which stands for no span.
     pub(super) fn span(&self) -> u64 {
         match self.any() {
             0 => self.any(),
@@ -32,7 +32,7 @@ impl Ids {
         }
     }
 
-    /// Never 0.
+    /// A trace id. Never 0.
     pub(super) fn trace(&self) -> u128 {
         u128::from(self.any()) << 64 | u128::from(self.span())
     }
@@ -44,7 +44,7 @@ mod tests {
     use std::collections::HashSet;
 
     #[test]
-    fn no_id_comes_twice() {
+    fn ids_are_distinct() {
         let ids = Ids::new();
         let drawn: HashSet<u64> = (0..10_000).map(|_| ids.span()).collect();
         assert_eq!(drawn.len(), 10_000);

@@ -1,7 +1,8 @@
-//! Span: what one server does for one trace: carrying out a call, or asking another server on its behalf.
+//! Span: one piece of a server's work for a trace, which is a call that it handles or a request that it makes for a
+//! call.
 //!
-//! A call that is carried in a [`Scope`] logs under its trace, and what it asks of the API server belongs to the trace too. What
-//! runs in another task is put in the scope with [`followed`].
+//! Work that runs in a [`Scope`] logs the ids of its trace, and its requests to the API server belong to the trace too.
+//! Work in another task enters the scope with [`followed`].
 
 use std::future::Future;
 use std::sync::Arc;
@@ -18,8 +19,8 @@ use super::ids::Ids;
 use super::{TRACEPARENT, TRACESTATE, TraceContext, TracingOptions, state};
 use crate::clock;
 
-/// Codes that say that the server failed, by OpenTelemetry's conventions: UNKNOWN, DEADLINE_EXCEEDED, UNIMPLEMENTED, INTERNAL,
-/// UNAVAILABLE, DATA_LOSS.
+/// Status codes that are failures of the server by OpenTelemetry's conventions: UNKNOWN, DEADLINE_EXCEEDED,
+/// UNIMPLEMENTED, INTERNAL, UNAVAILABLE, DATA_LOSS.
 const SERVERS_FAULT: [i32; 6] = [2, 4, 12, 13, 14, 15];
 const MILLION: u64 = 1_000_000;
 
@@ -27,19 +28,19 @@ tokio::task_local! {
     static CURRENT: Scope;
 }
 
-/// What a span is in its trace.
+/// Role of a span in its trace.
 #[derive(Copy, Clone, Debug, PartialEq, Eq)]
 enum Kind {
-    /// A call that was asked of this server.
+    /// A call to this server.
     Server,
-    /// A request that this server makes.
+    /// A request by this server.
     Client,
 }
 
-/// Decides what is traced, and knows where spans go.
+/// Decides which calls are traced, and sends their spans.
 pub(crate) struct Tracer {
     shared: Arc<Shared>,
-    /// Of a million calls that belong to no trace, so many begin one.
+    /// Calls of a million without a trace that begin one.
     sampling_rate: u64,
 }
 
@@ -49,15 +50,15 @@ struct Shared {
 }
 
 impl Tracer {
-    /// Without a place for spans: traces that callers began are followed in the log, none is begun.
+    /// A tracer that sends no spans: traces of callers continue in the log, and no trace begins here.
     pub(crate) fn off() -> Tracer {
         Tracer { shared: Arc::new(Shared { ids: Ids::new(), export: None }), sampling_rate: 0 }
     }
 
-    /// With spans sent to a collector. To be called where there is a runtime.
+    /// A tracer that sends spans to a collector. The caller runs in a tokio runtime.
     ///
     /// # Errors
-    /// [`TracingError`] for an endpoint that is none.
+    /// [`TracingError`] for an endpoint that cannot be used.
     pub(crate) fn new(options: &TracingOptions) -> Result<Tracer, TracingError> {
         let export = Some(Export::to(&options.endpoint)?);
         Ok(Tracer {
@@ -66,12 +67,12 @@ impl Tracer {
         })
     }
 
-    /// The span of a call with these headers; `None` where the call belongs to no trace and begins none.
+    /// The span of a call with these headers; `None` if the call belongs to no trace and begins none.
     pub(crate) fn begin(&self, headers: &HeaderMap, name: &'static str) -> Option<Span> {
         let shared = &self.shared;
         let (parent, state) = match TraceContext::of(headers) {
             Some(parent) => (parent, state::of(headers)),
-            None if self.begins() => {
+            None if self.samples() => {
                 let trace_id = shared.ids.trace();
                 (TraceContext { trace_id, parent_id: 0, is_sampled: true }, None)
             }
@@ -81,11 +82,11 @@ impl Tracer {
         Some(Span::new(shared.clone(), parent, state, name, Kind::Server))
     }
 
-    fn begins(&self) -> bool {
+    fn samples(&self) -> bool {
         self.sampling_rate > 0 && self.shared.ids.any() % MILLION < self.sampling_rate
     }
 
-    /// Sends what is left, for as long as it may take. Blocks.
+    /// Sends the remaining spans, within a time limit. Blocks.
     pub(crate) fn finish(&self) {
         if let Some(export) = &self.shared.export {
             export.finish();
@@ -93,10 +94,10 @@ impl Tracer {
     }
 }
 
-/// A span that is under way. Dropped, it is over.
+/// A span that has begun. It ends when dropped.
 pub(crate) struct Span {
     scope: Scope,
-    /// 0 where the trace begins here.
+    /// 0 if the trace begins here.
     parent_id: u64,
     name: &'static str,
     kind: Kind,
@@ -105,11 +106,11 @@ pub(crate) struct Span {
     is_error: bool,
 }
 
-/// Where the work of a span is done. Clones are one.
+/// The context in which the work of a span runs. Clones are one.
 #[derive(Clone)]
 pub(crate) struct Scope {
     shared: Arc<Shared>,
-    /// With the span's own id, as those below it are told.
+    /// The trace, with the span's own id as the parent of spans below it.
     context: TraceContext,
     state: Option<Arc<str>>,
     log: tracing::Span,
@@ -125,7 +126,7 @@ impl Span {
     ) -> Span {
         let context = TraceContext { parent_id: shared.ids.span(), ..parent };
         let TraceContext { trace_id, parent_id: span_id, .. } = context;
-        // At the level that is off last: the ids belong to every line.
+        // The level that a filter turns off last, because the ids belong to every line.
         let log = tracing::error_span!(
             "call",
             trace_id = %format_args!("{trace_id:032x}"),
@@ -142,40 +143,40 @@ impl Span {
         }
     }
 
-    /// Of the whole trace.
+    /// Id of the trace.
     pub(crate) fn trace_id(&self) -> u128 {
         self.scope.context.trace_id
     }
 
-    /// For what is done in it.
+    /// The scope for the work of this span.
     pub(crate) fn scope(&self) -> Scope {
         self.scope.clone()
     }
 
-    /// Adds a fact, by OpenTelemetry's name of it.
-    pub(crate) fn note(&mut self, name: &'static str, value: impl Into<Value>) {
+    /// Adds an attribute by its name in OpenTelemetry's conventions.
+    pub(crate) fn set_attribute(&mut self, name: &'static str, value: impl Into<Value>) {
         if self.is_exported() {
             self.attributes.push(KeyValue::new(name, value));
         }
     }
 
-    /// It came to nothing.
+    /// Marks the span as failed.
     pub(crate) fn fail(&mut self) {
         self.is_error = true;
     }
 
-    /// Ends the span of a gRPC call; `code` as in `grpc-status`.
+    /// Ends the span of a gRPC call. `code` is the number in `grpc-status`.
     pub(crate) fn end_call(mut self, path: &'static str, code: i32) {
         let (service, method) = path.trim_start_matches('/').split_once('/').unwrap_or_default();
-        self.note("rpc.system", "grpc");
-        self.note("rpc.service", service);
-        self.note("rpc.method", method);
-        self.note("rpc.grpc.status_code", i64::from(code));
+        self.set_attribute("rpc.system", "grpc");
+        self.set_attribute("rpc.service", service);
+        self.set_attribute("rpc.method", method);
+        self.set_attribute("rpc.grpc.status_code", i64::from(code));
         self.is_error = SERVERS_FAULT.contains(&code);
     }
 
-    /// Tells the one that is asked which trace it works for.
-    pub(crate) fn tell(&self, headers: &mut HeaderMap) {
+    /// Writes the trace into the headers of a request.
+    pub(crate) fn inject(&self, headers: &mut HeaderMap) {
         let Scope { context, state, .. } = &self.scope;
         if let Ok(value) = HeaderValue::from_str(&context.written()) {
             headers.insert(&TRACEPARENT, value);
@@ -226,14 +227,14 @@ impl Drop for Span {
 }
 
 impl Scope {
-    /// Carries the work out in the scope.
+    /// Runs `work` in the scope.
     pub(crate) fn carry<F: Future>(self, work: F) -> impl Future<Output = F::Output> {
         let log = self.log.clone();
         CURRENT.scope(self, work).instrument(log)
     }
 }
 
-/// The same work, for another task, in the scope of this one.
+/// Wraps `work` for another task, so that it runs in the scope of this one.
 pub(crate) fn followed<F: Future>(work: F) -> impl Future<Output = F::Output> {
     let scope = CURRENT.try_with(Scope::clone).ok();
     async move {
@@ -244,7 +245,7 @@ pub(crate) fn followed<F: Future>(work: F) -> impl Future<Output = F::Output> {
     }
 }
 
-/// The span of a request that this task makes of another server; `None` where it works for no trace.
+/// The span of a request that this task makes to another server; `None` outside of a trace.
 pub(crate) fn outgoing(name: &'static str) -> Option<Span> {
     let scope = CURRENT.try_with(Scope::clone).ok()?;
     Some(Span::new(scope.shared, scope.context, scope.state, name, Kind::Client))
@@ -269,24 +270,24 @@ mod tests {
         assert_eq!(span.trace_id(), 0x4bf9_2f35_77b3_4da6_a3ce_929d_0e0e_4736);
         let own = span.scope.context.parent_id;
         assert_ne!(own, 0x00f0_67aa_0ba9_02b7);
-        let told = span.scope().carry(async {
+        let sent = span.scope().carry(async {
             let elsewhere = tokio::spawn(followed(async {
                 outgoing("bind").map(|span| {
                     (span.parent_id, span.scope.context.parent_id, {
                         let mut headers = HeaderMap::new();
-                        span.tell(&mut headers);
+                        span.inject(&mut headers);
                         headers
                     })
                 })
             }));
             elsewhere.await.unwrap().unwrap()
         });
-        let (parent, id, told) = told.await;
+        let (parent, id, headers) = sent.await;
         assert_eq!(parent, own);
         let expected = format!("00-4bf92f3577b34da6a3ce929d0e0e4736-{id:016x}-00");
-        assert_eq!(told[&TRACEPARENT].to_str().unwrap(), expected);
-        assert_eq!(told[&TRACESTATE], "rojo=1");
-        assert!(outgoing("bind").is_none(), "nothing is carried here");
+        assert_eq!(headers[&TRACEPARENT].to_str().unwrap(), expected);
+        assert_eq!(headers[&TRACESTATE], "rojo=1");
+        assert!(outgoing("bind").is_none(), "no scope here");
     }
 
     #[test]

@@ -1,16 +1,16 @@
-//! State: `tracestate`, which vendors of tracing systems keep for themselves. Berth adds nothing and passes it on as it came,
-//! unless it is malformed.
+//! State: the `tracestate` header, which belongs to the vendors of tracing systems. Berth passes it on unchanged, or
+//! drops it if it is malformed.
 
 use http::HeaderMap;
 
 use super::TRACESTATE;
 
-/// More members than these are not to be.
+/// Most members that a list may have.
 const MAX_MEMBERS: usize = 32;
-/// A list is to be passed on up to 512 characters at least.
+/// Longest list that is passed on. The recommendation asks for at least 512 characters.
 const MAX_LENGTH: usize = 2_048;
 
-/// All headers of the name as one list; `None` without one that can be read.
+/// All `tracestate` headers as one list; `None` if there is none or it is malformed.
 pub(super) fn of(headers: &HeaderMap) -> Option<Box<str>> {
     let mut members: Vec<&str> = Vec::new();
     for value in headers.get_all(&TRACESTATE) {
@@ -33,7 +33,7 @@ fn is_member(member: &str) -> bool {
     member.split_once('=').is_some_and(|(key, value)| is_key(key) && is_value(value))
 }
 
-/// `simple-key` or `tenant@system`.
+/// Whether `key` has the form `simple-key` or `tenant@system`.
 fn is_key(key: &str) -> bool {
     let begins_lower = |part: &str| part.starts_with(|c: char| c.is_ascii_lowercase());
     match key.split_once('@') {
@@ -54,7 +54,7 @@ fn is_key_part(part: &str, max: usize) -> bool {
         && part.bytes().all(|c| matches!(c, b'a'..=b'z' | b'0'..=b'9' | b'_' | b'-' | b'*' | b'/'))
 }
 
-/// Printable, without commas and equal signs, at most 256 characters.
+/// Whether `value` is printable, without commas and equal signs, and at most 256 characters long.
 fn is_value(value: &str) -> bool {
     (1..=256).contains(&value.len())
         && value.bytes().all(|c| matches!(c, b' '..=b'~') && c != b',' && c != b'=')
@@ -74,7 +74,7 @@ mod tests {
     }
 
     #[test]
-    fn lists_are_joined_in_their_order() {
+    fn headers_are_joined_in_order() {
         assert_eq!(
             read(&["rojo=00f067aa0ba902b7, congo=t61rcWkgMzE"]).as_deref(),
             Some("rojo=00f067aa0ba902b7,congo=t61rcWkgMzE")
@@ -85,7 +85,7 @@ mod tests {
     }
 
     #[test]
-    fn a_malformed_member_costs_the_whole_list() {
+    fn a_malformed_member_drops_the_whole_list() {
         let long = format!("a={}", "x".repeat(257));
         let many: Vec<String> = (0..33).map(|i| format!("k{i}=v")).collect();
         for bad in [
