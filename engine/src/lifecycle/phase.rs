@@ -1,10 +1,11 @@
 //! The phase of a pod (group `phase`): a summary of its containers that only moves forward.
 //!
-//! `tally.rs` counts what the containers do and answers what that alone means; this file puts the recorded phase, orders and
-//! the node's contact over it (the order is that of section 1.2); `finalize.rs` is the end of the object.
+//! `tally.rs` counts the states of the containers and derives the raw phase. This file applies the recorded phase,
+//! eviction orders and the node's contact, in the order of section 1.2. `finalize.rs` handles the last step before
+//! removal.
 //!
-//! No rule of this group fails a pod because contact to its node is lost: such a pod becomes Failed when it is removed
-//! (L-PHASE-14), which is the garbage collector's decision (L-GC-6).
+//! No rule of this group fails a pod because contact with its node is lost. Such a pod becomes Failed when the garbage
+//! collector removes it (L-PHASE-14, L-GC-6).
 
 mod tally;
 mod finalize;
@@ -23,22 +24,22 @@ use crate::model::ModelError;
 
 pub use finalize::final_statuses;
 
-/// What is known of a pod beyond its object. The default: nothing special, on a node that is ready.
+/// Facts about a pod beyond its object. The default is a pod without special circumstances on a ready node.
 #[derive(Copy, Clone, Debug, PartialEq, Eq)]
 pub struct PhaseFacts<'a> {
-    /// Every process has stopped and none will be restarted (L-PHASE-6).
+    /// Whether every process has stopped and none will be restarted (L-PHASE-6).
     pub pod_is_terminal: bool,
-    /// An app container has been started in the current sandbox.
+    /// Whether an app container has been started in the current sandbox.
     pub regular_container_started: bool,
-    /// The pod comes from a file on the node, not from the API.
+    /// Whether the pod comes from a file on the node, not from the API.
     pub static_pod: bool,
-    /// This is the last step before the object is removed (L-PHASE-12).
+    /// Whether this is the last step before the object is removed (L-PHASE-12).
     pub finalize: bool,
-    /// Set when the pod has been ordered off (L-PHASE-10).
+    /// Eviction order, if there is one (L-PHASE-10).
     pub evict: Option<Eviction<'a>>,
-    /// A process of the pod may be running (L-PHASE-11).
+    /// Whether a process of the pod may be running (L-PHASE-11).
     pub could_have_running_containers: bool,
-    /// The node's `Ready` condition; `Unknown` when contact is lost (L-PHASE-13).
+    /// Status of the node's `Ready` condition; `Unknown` if contact is lost (L-PHASE-13).
     pub node_ready: ConditionStatus,
 }
 
@@ -56,30 +57,30 @@ impl Default for PhaseFacts<'_> {
     }
 }
 
-/// Why a pod has been ordered off. Reasons are passed through: `Evicted`, `DeadlineExceeded`, `Preempting`, `NodeShutdown`,
-/// `OutOfcpu`, Berth's own `NodeDiskFailed` and others (L-PHASE-10).
+/// An order to fail the pod, with its reason. Reasons are passed through: `Evicted`, `DeadlineExceeded`, `Preempting`,
+/// `NodeShutdown`, `OutOfcpu`, Berth's own `NodeDiskFailed` for a lost disk (L-NODE-22) and others (L-PHASE-10).
 #[derive(Copy, Clone, Debug, PartialEq, Eq)]
 pub struct Eviction<'a> {
-    /// Never empty.
+    /// Reason of the order; never empty.
     pub reason: &'a str,
-    /// For people; may be empty.
+    /// Message for people; may be empty.
     pub message: &'a str,
 }
 
-/// The phase of a pod, from four sides.
+/// The phase of a pod: derived, decided, published and displayed.
 #[derive(Copy, Clone, Debug, PartialEq, Eq)]
 pub struct PhaseDecision<'a> {
-    /// What the container statuses alone say (L-PHASE-5). Never `Unknown`.
+    /// Phase by the container statuses alone (L-PHASE-5). Never `Unknown`.
     pub raw: PodPhase,
-    /// What the pod is in. Never `Unknown` (L-PHASE-9).
+    /// Phase after all overrides. Never `Unknown` (L-PHASE-9).
     pub phase: PodPhase,
-    /// What may be written to the API now (L-PHASE-11). Never `Unknown`.
+    /// Phase that may be written to the API now (L-PHASE-11). Never `Unknown`.
     pub published: PodPhase,
-    /// What a reader should be shown (L-PHASE-13).
+    /// Phase to show to a reader (L-PHASE-13).
     pub effective: PodPhase,
-    /// Goes with `phase`.
+    /// Reason that belongs to `phase`.
     pub reason: &'a str,
-    /// Goes with `phase`.
+    /// Message that belongs to `phase`.
     pub message: &'a str,
 }
 
@@ -89,12 +90,12 @@ pub struct PhaseDecision<'a> {
 ///
 /// # Errors
 /// [`ModelError`] relative to the pod: an unknown phase or policy, a status that contradicts itself or belongs to no
-/// container, a name that is there twice.
+/// container, a duplicate name.
 pub fn decide<'a>(pod: &'a Pod, facts: &PhaseFacts<'a>) -> Result<PhaseDecision<'a>, ModelError> {
     decide_on(pod, &Roster::of(pod)?, facts)
 }
 
-/// The same, of a pod whose containers have been read.
+/// [`decide`] for a pod whose containers have been read.
 ///
 /// # Errors
 /// As [`decide`].
@@ -123,7 +124,7 @@ pub(crate) fn decide_on<'a>(
     Ok(PhaseDecision { raw, phase, published, effective, reason, message })
 }
 
-/// The phase after all overrides, and the order that decided it, if one did.
+/// The phase after all overrides, and the eviction order that decided it, if one did.
 fn settle<'a>(
     raw: PodPhase,
     recorded: PodPhase,
@@ -135,7 +136,8 @@ fn settle<'a>(
     if facts.evict.is_some() {
         return (PodPhase::Failed, facts.evict); // L-PHASE-10
     }
-    // Statuses of a node without contact are stale (L-PHASE-13). A recorded `Unknown` says nothing, so they are all there is.
+    // Statuses from a node without contact are stale (L-PHASE-13). With `Unknown` recorded, they are still the best
+    // evidence.
     let is_stale = facts.node_ready == ConditionStatus::Unknown && recorded != PodPhase::Unknown;
     let phase = match !is_stale && may_follow(recorded, raw) {
         true => raw,
@@ -147,7 +149,7 @@ fn settle<'a>(
     (phase, None)
 }
 
-/// What may be written now: no terminal phase while a process may still run (L-PHASE-11).
+/// The phase that may be written now: no terminal phase while a process may still run (L-PHASE-11).
 fn published(
     phase: PodPhase,
     raw: PodPhase,
@@ -158,15 +160,15 @@ fn published(
         return phase;
     }
     match recorded {
-        // Not Berth's to write (L-PHASE-9); and what may be running is not pending.
+        // Berth never writes `Unknown` (L-PHASE-9), and a pod that may be running is not pending.
         PodPhase::Unknown if raw.is_terminal() => PodPhase::Running,
         PodPhase::Unknown => raw,
         recorded => recorded,
     }
 }
 
-/// Whether a pod may go from one phase to another: Pending, Running, then one of the terminal phases, from which nothing leads
-/// away; `Unknown` leads anywhere and is never gone to (L-PHASE-8, L-PHASE-9).
+/// Whether a pod may go from one phase to another: Pending, Running, then one of the terminal phases, which it never
+/// leaves. From `Unknown` any phase may follow, and no phase is followed by it (L-PHASE-8, L-PHASE-9).
 #[must_use]
 pub fn may_follow(from: PodPhase, to: PodPhase) -> bool {
     if from == to || from == PodPhase::Unknown {
@@ -175,7 +177,7 @@ pub fn may_follow(from: PodPhase, to: PodPhase) -> bool {
     !from.is_terminal() && to != PodPhase::Unknown && from < to
 }
 
-/// `DerivePodPhase`: [`decide`] over the wire, and what to record of the containers with `finalize`.
+/// `DerivePodPhase`: [`decide`] for the wire; with `finalize` also the statuses to record of the containers.
 ///
 /// # Errors
 /// [`ModelError`] as [`decide`], for a missing `pod`, an order without a reason, or an unknown `nodeReady`.
@@ -219,7 +221,7 @@ pub fn derive_pod_phase(
     })
 }
 
-/// `CheckPhaseTransition`: [`may_follow`] over the wire.
+/// `CheckPhaseTransition`: [`may_follow`] for the wire.
 ///
 /// # Errors
 /// [`ModelError`] for an unknown phase.

@@ -12,23 +12,23 @@ use crate::lifecycle::vocabulary::{ConditionStatus, PodPhase};
 use crate::lifecycle::word::words;
 
 words! {
-    /// The types of conditions that are derived (L-COND-15), in the order in which they are listed.
+    /// Types of conditions that are derived (L-COND-15), in the order of listings.
     enum OwnedType {
-        /// Its sandbox is up, with its network (L-COND-6).
+        /// The pod's sandbox is ready, with its network (L-COND-6).
         PodReadyToStartContainers = "PodReadyToStartContainers",
-        /// Its init containers have done their part (L-COND-7).
+        /// The pod's init containers are done (L-COND-7).
         Initialized = "Initialized",
-        /// It may be sent requests (L-COND-9).
+        /// The pod can serve requests (L-COND-9).
         Ready = "Ready",
-        /// All its containers may be (L-COND-8).
+        /// All containers of the pod are ready (L-COND-8).
         ContainersReady = "ContainersReady",
-        /// It has a node (L-COND-4).
+        /// The pod is bound to a node (L-COND-4).
         PodScheduled = "PodScheduled",
-        /// All its containers are being restarted in place (L-COND-18).
+        /// All containers of the pod are being restarted in place (L-COND-18).
         AllContainersRestarting = "AllContainersRestarting",
-        /// A resize waits.
+        /// A resize is pending.
         PodResizePending = "PodResizePending",
-        /// A resize is under way.
+        /// A resize is in progress.
         PodResizeInProgress = "PodResizeInProgress",
     }
 }
@@ -44,15 +44,15 @@ impl OwnedType {
         OwnedType::PodResizePending,
         OwnedType::PodResizeInProgress,
     ];
-    /// How many there are; each one's place is its ordinal.
+    /// Number of owned types; the position of each is its ordinal.
     pub(super) const N: usize = OwnedType::ALL.len();
 
-    /// The owned type of this name. No two names are of one length, so that this compares one text at most.
+    /// The owned type of this name. All names differ in length, so at most one text is compared.
     pub(super) fn named(name: &str) -> Option<OwnedType> {
         OwnedType::ALL.into_iter().find(|owned| owned.word() == name)
     }
 
-    /// The generation of a pod whose conditions of this type say so; an in-place restart does not (L-COND-1).
+    /// The observed generation of a condition of this type; 0 for an in-place restart (L-COND-1).
     fn observed(self, generation: i64) -> i64 {
         match self {
             OwnedType::AllContainersRestarting => 0,
@@ -61,7 +61,7 @@ impl OwnedType {
     }
 }
 
-/// What was found out for a condition, before it has a time.
+/// Derived status, reason and message of a condition, before it has a time.
 #[derive(Copy, Clone, Debug, PartialEq, Eq)]
 pub(super) struct Finding {
     pub(super) status: ConditionStatus,
@@ -70,18 +70,18 @@ pub(super) struct Finding {
 }
 
 impl Finding {
-    /// True or False, without a reason.
+    /// A finding without a reason, True or False.
     pub(super) const fn plain(holds: bool) -> Finding {
         let status = if holds { ConditionStatus::True } else { ConditionStatus::False };
         Finding { status, reason: "", text: Text::None }
     }
 
-    /// False, and why.
+    /// A finding that is False, with its reason.
     pub(super) const fn not(reason: &'static str, text: Text) -> Finding {
         Finding { status: ConditionStatus::False, reason, text }
     }
 
-    /// False because the pod has come to its end; `None` before that.
+    /// A finding that is False because the pod is terminal; `None` for a pod that is not.
     pub(super) const fn over(phase: PodPhase) -> Option<Finding> {
         match phase {
             PodPhase::Succeeded => Some(Finding::not(POD_COMPLETED, Text::None)),
@@ -91,20 +91,21 @@ impl Finding {
     }
 }
 
-/// What becomes of a condition of an owned type.
+/// Decision about the condition of an owned type.
 #[derive(Copy, Clone, Debug, PartialEq, Eq)]
 enum Slot {
-    /// It stays as recorded, if it is.
+    /// The recorded condition stays, if there is one.
     Keep,
-    /// It is there no longer.
+    /// The condition is removed.
     Drop,
-    /// It is this, since then.
+    /// The condition is this finding, since this time.
     Set(Finding, Option<Seconds>),
-    /// It is as recorded, if it is, but for its status, since now.
-    Turn(ConditionStatus),
+    /// The recorded condition, if there is one, gets this status as of now.
+    SetStatus(ConditionStatus),
 }
 
-/// The conditions of a pod: at most one of each type. Derived ones come first, in a fixed order; the others follow as recorded.
+/// The conditions of a pod: at most one of each type. Derived ones come first, in a fixed order; the others follow as
+/// recorded.
 #[derive(Clone, Debug)]
 pub struct ConditionSet<'a> {
     pod: &'a Pod,
@@ -116,21 +117,21 @@ pub struct ConditionSet<'a> {
 /// One condition of a [`ConditionSet`].
 #[derive(Copy, Clone, Debug)]
 pub struct ConditionView<'a> {
-    /// Its type.
+    /// Type of the condition.
     pub r#type: &'a str,
-    /// Whether it holds.
+    /// Status of the condition.
     pub status: ConditionStatus,
-    /// Empty when there is none.
+    /// Reason; empty if there is none.
     pub reason: &'a str,
-    /// Seconds since the epoch; `None` when nobody recorded it (L-COND-2).
+    /// Time of the last change, in seconds since the epoch; `None` if it was not recorded (L-COND-2).
     pub last_transition_time: Option<Seconds>,
-    /// Generation of the pod that it was derived from; 0 when it says nothing of it (L-COND-1).
+    /// Generation of the pod that the condition was derived from; 0 if it has none (L-COND-1).
     pub observed_generation: i64,
     pod: &'a Pod,
     origin: Origin<'a>,
 }
 
-/// Where the rest of a condition is.
+/// Source of the remaining fields of a condition.
 #[derive(Copy, Clone, Debug)]
 enum Origin<'a> {
     Derived(Text),
@@ -138,7 +139,7 @@ enum Origin<'a> {
 }
 
 impl<'a> ConditionSet<'a> {
-    /// All as recorded.
+    /// A set with all conditions as recorded.
     pub(super) fn new(pod: &'a Pod, recorded: Recorded<'a>, now: Seconds) -> ConditionSet<'a> {
         ConditionSet { pod, recorded, now, slots: [Slot::Keep; OwnedType::N] }
     }
@@ -150,9 +151,9 @@ impl<'a> ConditionSet<'a> {
         self.slots[r#type as usize] = Slot::Set(finding, since);
     }
 
-    /// Changes the status of a recorded condition, and nothing else of it.
-    pub(super) fn turn(&mut self, r#type: OwnedType, status: ConditionStatus) {
-        self.slots[r#type as usize] = Slot::Turn(status);
+    /// Changes the status of a recorded condition, and no other field but its time.
+    pub(super) fn set_status(&mut self, r#type: OwnedType, status: ConditionStatus) {
+        self.slots[r#type as usize] = Slot::SetStatus(status);
     }
 
     /// Removes a condition.
@@ -169,13 +170,13 @@ impl<'a> ConditionSet<'a> {
         }
     }
 
-    /// All of them.
+    /// All conditions.
     pub fn iter(&self) -> impl Iterator<Item = ConditionView<'a>> {
         let owned = OwnedType::ALL.into_iter().filter_map(|owned| self.owned(owned));
         owned.chain(self.recorded.foreign().map(|condition| self.view(condition)))
     }
 
-    /// All of them by type, with their messages.
+    /// All conditions by type, with their messages.
     #[must_use]
     pub fn to_wire(&self) -> BTreeMap<String, PodCondition> {
         self.iter().map(|view| (view.r#type.to_owned(), view.to_wire())).collect()
@@ -185,7 +186,7 @@ impl<'a> ConditionSet<'a> {
         match self.slots[r#type as usize] {
             Slot::Drop => None,
             Slot::Keep => self.recorded.owned(r#type).map(|condition| self.view(condition)),
-            Slot::Turn(status) => self.recorded.owned(r#type).map(|condition| {
+            Slot::SetStatus(status) => self.recorded.owned(r#type).map(|condition| {
                 let view = self.view(condition);
                 if view.status == status {
                     return view;
@@ -220,7 +221,7 @@ impl<'a> ConditionSet<'a> {
 }
 
 impl ConditionView<'_> {
-    /// The condition with its message; one that is carried over is as recorded in every field (L-COND-15).
+    /// The condition with its message; a carried-over one is as recorded in every field (L-COND-15).
     #[must_use]
     pub fn to_wire(&self) -> PodCondition {
         match self.origin {
@@ -246,7 +247,7 @@ impl ConditionView<'_> {
     }
 }
 
-/// Since when a condition has this status, given what is recorded of it (L-COND-2).
+/// Time since which a condition has this status, given the recorded condition (L-COND-2).
 pub(super) fn since(
     recorded: Option<&PodCondition>,
     status: ConditionStatus,

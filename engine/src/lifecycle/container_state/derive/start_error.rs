@@ -1,25 +1,25 @@
-//! Starts that failed or are held back, and when they are shown.
+//! Failed and delayed starts: when a container's state shows them.
 
-use super::{Described, Facts, Shown, waiting};
+use super::{ContainerOfPod, Facts, Shown, waiting};
 use crate::lifecycle::restart::{Candidate, LastState, RestartAction};
 use crate::lifecycle::vocabulary::ContainerKind;
 use crate::lifecycle::word::words;
 use crate::model::ModelError;
 
 words! {
-    /// Why a start failed or is held back (L-CSTATE-9).
+    /// Reason why a start failed or is delayed (L-CSTATE-9).
     enum StartErrorReason {
         /// The image could not be pulled.
         ErrImagePull = "ErrImagePull",
-        /// The next pull is held back.
+        /// The next pull waits for its back-off.
         ImagePullBackOff = "ImagePullBackOff",
-        /// The image could not be looked at.
+        /// The image could not be inspected.
         ImageInspectError = "ImageInspectError",
         /// The image is not there and may not be pulled.
         ErrImageNeverPull = "ErrImageNeverPull",
         /// The image's name cannot be parsed.
         InvalidImageName = "InvalidImageName",
-        /// What the container refers to cannot be resolved.
+        /// A reference in the container's configuration cannot be resolved.
         CreateContainerConfigError = "CreateContainerConfigError",
         /// The node agent's hook before creation failed.
         PreCreateHookError = "PreCreateHookError",
@@ -31,17 +31,17 @@ words! {
         PostStartHookError = "PostStartHookError",
         /// The runtime did not start the container.
         RunContainerError = "RunContainerError",
-        /// The next start is held back.
+        /// The next start waits for its back-off.
         CrashLoopBackOff = "CrashLoopBackOff",
-        /// There is no sandbox to start it in.
+        /// The pod's sandbox could not be created.
         CreatePodSandboxError = "CreatePodSandboxError",
     }
 }
 
 impl Facts<'_> {
-    /// Puts a failed or held-back start in place of the state, if a start is due at all (L-CSTATE-9, L-CSTATE-10): after the
-    /// exit that the runtime knows, or else after the recorded one, which the loss of the runtime's record does not undo
-    /// (L-CSTATE-7). An init container that exited with 0 has nothing to start (L-CSTATE-11).
+    /// Replaces the state by a failed or delayed start, if a start is due (L-CSTATE-9, L-CSTATE-10): after the exit
+    /// that the runtime knows, else after the recorded exit, which stays valid if the runtime's record is lost
+    /// (L-CSTATE-7). An init container that exited with 0 is not started again (L-CSTATE-11).
     pub(super) fn show_start_error(&self, shown: &mut Shown) -> Result<(), ModelError> {
         let Some(error) = &self.request.start_error else { return Ok(()) };
         if self.is_init_completed() || !self.is_start_due()? {
@@ -54,15 +54,15 @@ impl Facts<'_> {
         Ok(())
     }
 
-    /// By its exit code, sidecars included, or by L-CSTATE-8.
+    /// Whether an init container has completed: by its exit code, sidecars included, or by L-CSTATE-8.
     fn is_init_completed(&self) -> bool {
         let is_init = matches!(self.described.kind, ContainerKind::Init | ContainerKind::Sidecar);
         is_init && (self.is_init_done() || self.last_exit().is_some_and(|exit| exit.code == 0))
     }
 
-    /// Whether the container is to be started now: the restart group's decision.
+    /// Whether the container is to be started now, by the decision of the restart group.
     fn is_start_due(&self) -> Result<bool, ModelError> {
-        let Described { container, kind, pod_policy } = self.described;
+        let ContainerOfPod { container, kind, pod_policy } = self.described;
         let pod_deleting = self.request.pod_deleting;
         let candidate = Candidate { pod_policy, pod_deleting, kind, container };
         let verdict = match self.last_exit() {
