@@ -1,5 +1,8 @@
-//! How messages are read from and written as Kubernetes' JSON (W-JS). `build/json.rs` writes the table of each message;
+//! How messages are read from and written as Kubernetes' JSON. `build/json.rs` writes the table of each message;
 //! this is what the tables call.
+//!
+//! Names are matched exactly (W-JS-1), 64-bit numbers are JSON numbers (W-JS-2), an empty object is a present message
+//! (W-JS-5), and strings are escaped and unescaped by serde_json (W-JS-9). A time may be absent or `null` (W-JS-10).
 //!
 //! Reading streams: no value is buffered, an unknown key is skipped where it stands (W-JS-8), and the last of two equal
 //! keys wins (W-JS-8). Berth's own messages, which people write by hand, have no unknown keys. A failure names the field: ``field `spec.containers[0].image`: invalid type …``.

@@ -12,6 +12,12 @@
 //! `Serialize` and `Deserialize`; those of [`berth_v1`] are written as JSON, and those of the
 //! lifecycle decisions read too.
 //!
+//! Kubernetes' conventions of protobuf are kept by the `.proto` files and by prost: a field whose presence means something
+//! is `optional` (W-PB-1, W-PB-2), empty elements of a list stay (W-PB-3), numbers are read packed and unpacked (W-PB-4), the
+//! later of two equal map keys wins (W-PB-5), words are strings (W-PB-6), unknown fields are skipped (W-PB-7), the names of
+//! a kind are the envelope's (W-PB-8), and each list is a message of its own (W-PB-9). [`meta_v1::WatchEvent`] is the content
+//! of a frame of a watch (W-ENV-3).
+//!
 //! Nothing here decides anything: no rule, no default, no validation beyond the form of a value. Quantities keep their
 //! text until someone asks for the [`Amount`].
 
