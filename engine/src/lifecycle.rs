@@ -1,10 +1,10 @@
-//! What happens next in the life of a pod: the decision groups of the lifecycle specification, a file a group.
+//! Lifecycle decisions: the decision groups of `docs/spec/lifecycle.md`, one file a group.
 //!
-//! Every decision is a function of its request: no clock, no cluster, nothing remembered. The requests and answers are the
-//! messages of `berth.v1.LifecycleService`, whose fields have the names and forms of Kubernetes' own objects; time is an argument
-//! (`now`, L-GEN-2). A request that contradicts itself, or lacks a fact without which nothing can be decided, is refused with a
-//! [`ModelError`](crate::ModelError) that names the field; a missing fact that only makes a difference leads to the conservative
-//! answer (L-GEN-4).
+//! Every decision is a function of its request: no clock, no cluster, no state between calls. Requests and responses
+//! are the messages of `berth.v1.LifecycleService`, with the names and formats of Kubernetes' own objects; time is an
+//! argument (`now`, L-GEN-2). A request that contradicts itself, or lacks a fact that a decision cannot do without, is
+//! refused with a [`ModelError`](crate::ModelError) that names the field. Any other missing fact leads to the
+//! conservative response (L-GEN-4).
 
 mod word;
 pub mod vocabulary;

@@ -127,7 +127,8 @@ impl<'a> Plan<'a> {
         })
     }
 
-    /// The node names to which NodeAffinity's PreFilter narrows the search (S-NAF-2).
+    /// The node names to which NodeAffinity's PreFilter narrows the search (S-NAF-2). No other built-in PreFilter returns such
+    /// a set, so there is nothing to intersect (S-PF-5).
     pub(crate) fn narrowing(&self) -> Option<&'a [Symbol]> {
         let names = self.named_nodes()?;
         self.policy().spec().pre_filter.contains(&Plugin::NodeAffinity).then_some(names)
@@ -146,7 +147,7 @@ impl<'a> Plan<'a> {
         self.narrowing().is_none() && self.pod().facts().resized.is_none()
     }
 
-    /// Refuses a pod that needs a plugin which is enabled but not built.
+    /// Refuses a pod that needs a plugin which is enabled but not built, as with resource claims (S-DRA-3).
     pub(crate) fn check_evaluated(&self) -> Result<(), EngineError> {
         let spec = self.policy().spec();
         for (plugin, field) in &self.shape().not_evaluated {

@@ -123,6 +123,7 @@ fn parse_fields(resource: &Resource, text: &str) -> Result<Vec<Field>, Refusal> 
         .collect()
 }
 
+/// Reads `field=value`, `field==value` or `field!=value` (W-FLD-2); a value with an escape in it is taken as written.
 fn parse_field(resource: &Resource, term: &str) -> Result<Field, Refusal> {
     let (path, value, equal) = if let Some((path, value)) = term.split_once("!=") {
         (path, value, false)

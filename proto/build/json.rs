@@ -1,6 +1,7 @@
 //! Writes the JSON form of the generated messages: implementations of `crate::json::{ReadObject, WriteObject}` and of
 //! serde's two traits. A derive would not do: Kubernetes lets the last of two equal keys win (W-JS-8), reads `null` as
-//! absent everywhere (W-JS-4), and inlines four messages (W-JS-3), which serde can only do by buffering.
+//! absent everywhere (W-JS-4), and inlines four messages (W-JS-3), which serde can only do by buffering. Bytes, which would be
+//! base64 (W-JS-6), stand in no message that has a JSON form; the build fails when one comes.
 
 use std::error::Error;
 use std::fmt::Write;

@@ -13,6 +13,7 @@ pub mod output;
 pub mod place;
 pub mod pods;
 pub mod preempt;
+pub mod rule;
 pub mod schedule;
 pub mod serve;
 pub mod what_if;
@@ -90,6 +91,8 @@ pub enum Command {
     /// Decides about objects as kubectl writes them, with no cluster and no server: where a pod is in its life, what a delete
     /// would do, what a budget allows. Nothing is changed anywhere.
     Lifecycle(lifecycle::LifecycleArgs),
+    /// Print the text of a rule that an answer names, such as L-TERM-9
+    Rule(rule::RuleArgs),
 }
 
 /// Why a command failed, as one line for people.
@@ -152,6 +155,7 @@ pub fn run(cli: Cli) -> Result<ExitCode, CliError> {
         Command::Config(args) => config::run(&args),
         Command::Conformance(args) => conformance::run(args),
         Command::Lifecycle(args) => lifecycle::run(args),
+        Command::Rule(args) => rule::run(&args),
     }
 }
 

@@ -144,6 +144,11 @@ fn lifecycle() {
     check("lifecycle.txt");
 }
 
+#[test]
+fn rule() {
+    check("rule.txt");
+}
+
 /// A server over this dump, and its URL.
 async fn serve(dump: &str, options: ServerOptions) -> (Server, String) {
     let server = Server::start(options).await.expect("free ports");

@@ -1,4 +1,4 @@
-//! Spread: what PodTopologySpread looks at for one node. Rules: S-PTS-7, S-PTS-9, S-PTS-10.
+//! Spread: what PodTopologySpread looks at for one node. Rules: S-PTS-7, S-PTS-9 to S-PTS-11.
 
 use smallvec::SmallVec;
 

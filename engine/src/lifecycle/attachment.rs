@@ -1,8 +1,9 @@
-//! Which node holds a volume (group `volume`): one record a volume, which changes by compare-and-swap only (L-VOL-1).
+//! Attachment records (group `volume`): one record a volume says which node holds it, and changes by compare-and-swap
+//! only (L-VOL-1).
 //!
-//! The record stands for every backend, those without locking of their own included. The hand-over from a pod on one
-//! node to a pod on another (L-VOL-14) is a sequence of the operations here; where the first node is cut off it stands still
-//! until a break does what the detach would have done (L-VOL-15).
+//! The record covers every backend, including those without locking of their own. The hand-over from a pod on one node
+//! to a pod on another (L-VOL-14) is a sequence of the operations here. If the first node is cut off, the sequence
+//! stops until a break takes the place of the detach (L-VOL-15).
 
 mod access_modes;
 mod evidence;
@@ -19,7 +20,7 @@ use super::word::words;
 use crate::model::ModelError;
 
 words! {
-    /// What became of an operation.
+    /// Outcome of an operation.
     enum AttachReason {
         /// The pod is a holder now.
         Attached = "Attached",
@@ -27,13 +28,13 @@ words! {
         AlreadyAttached = "AlreadyAttached",
         /// The pod is no holder any more.
         Detached = "Detached",
-        /// There was nothing to take away (L-VOL-6).
+        /// There was no holder to remove (L-VOL-6).
         NotAttached = "NotAttached",
         /// The node's holders were removed.
         Broken = "Broken",
         /// The pod holds the volume on its node.
         MayStart = "MayStart",
-        /// The record is not the one that the caller has seen (L-VOL-2).
+        /// The record has changed since the caller read it (L-VOL-2).
         VersionConflict = "VersionConflict",
         /// A holder is on another node (L-VOL-3).
         HeldByOtherNode = "HeldByOtherNode",
@@ -43,11 +44,11 @@ words! {
         PodStillExists = "PodStillExists",
         /// The node has the volume mounted (L-VOL-8).
         StillMounted = "StillMounted",
-        /// Nothing entitles to break (L-VOL-10).
+        /// No evidence permits the break (L-VOL-10).
         FenceRequired = "FenceRequired",
-        /// Someone else has to let go first (L-VOL-7).
+        /// Another holder has to detach first (L-VOL-7).
         WaitForDetach = "WaitForDetach",
-        /// Nobody is in the way, but the pod is no holder yet (L-VOL-7).
+        /// No other holder is in the way, but the pod is not a holder yet (L-VOL-7).
         WaitForAttach = "WaitForAttach",
     }
 }
@@ -55,7 +56,7 @@ words! {
 /// The answer to an operation.
 #[derive(Copy, Clone, Debug, PartialEq, Eq)]
 pub struct AttachOutcome {
-    /// Whether what was asked for is so now.
+    /// Whether the requested state holds now.
     pub ok: bool,
     /// Why.
     pub reason: AttachReason,
@@ -72,7 +73,7 @@ impl From<AttachReason> for AttachOutcome {
     }
 }
 
-/// A change that is asked for, by a caller who has seen the record at `expected_version`.
+/// A requested change; the caller read the record at `expected_version`.
 #[derive(Copy, Clone, Debug)]
 pub enum Operation<'a> {
     /// The pod becomes a holder.
@@ -84,7 +85,7 @@ pub enum Operation<'a> {
         /// The version that the caller has seen.
         expected_version: u64,
     },
-    /// The pod lets go.
+    /// The pod stops being a holder.
     Detach {
         /// Its node.
         node: &'a str,
@@ -92,24 +93,24 @@ pub enum Operation<'a> {
         pod_uid: &'a str,
         /// The version that the caller has seen.
         expected_version: u64,
-        /// Its object is gone, or it is terminal and its processes are confirmed dead.
+        /// The pod's object is gone, or the pod is terminal and its processes are confirmed dead.
         pod_gone: bool,
         /// The node has the volume mounted.
         mounted: bool,
     },
-    /// Every holder on the node is removed without its doing.
+    /// Every holder on the node is removed, without the node taking part.
     BreakAttachment {
         /// The node.
         node: &'a str,
         /// The version that the caller has seen.
         expected_version: u64,
-        /// What is known of the node.
+        /// Evidence about the node.
         evidence: BreakEvidence,
     },
 }
 
-/// The record of one volume. Without multi-attach all holders are on one node (L-VOL-3), with `ReadWriteOncePod` there is at most
-/// one (L-VOL-4): a record that says otherwise cannot be made.
+/// The record of one volume. Without multi-attach all holders are on one node (L-VOL-3), with `ReadWriteOncePod` there
+/// is at most one (L-VOL-4): [`Attachment::new`] refuses any other record.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Attachment {
     access_modes: AccessModes,
@@ -118,17 +119,17 @@ pub struct Attachment {
 }
 
 impl Attachment {
-    /// The record as it was stored: `holders` in the order in which they came.
+    /// Reads a stored record: `holders` in the order in which they were attached.
     ///
     /// # Errors
-    /// [`ModelError`] at `version` above 2⁶³ - 1, and at `holders[i]` for a holder without node or UID, one that is there twice,
-    /// and one that the access modes forbid beside those before it.
+    /// [`ModelError`] at `version` above 2⁶³ - 1, and at `holders[i]` for a holder without node or UID, a duplicate,
+    /// and one that the access modes forbid beside the earlier ones.
     pub fn new(
         access_modes: AccessModes,
         version: u64,
         holders: impl IntoIterator<Item = Holder>,
     ) -> Result<Attachment, ModelError> {
-        // Leaves room for more changes than can be asked for.
+        // Leaves room for more changes than can ever be made.
         if version > i64::MAX.unsigned_abs() {
             return Err(ModelError::new("version", format!("`{version}` is above {}", i64::MAX)));
         }
@@ -152,25 +153,25 @@ impl Attachment {
         Ok(record)
     }
 
-    /// What the volume can be used for.
+    /// The volume's access modes.
     #[must_use]
     pub const fn access_modes(&self) -> AccessModes {
         self.access_modes
     }
 
-    /// How often the record has changed.
+    /// The record's version; every change raises it by one.
     #[must_use]
     pub const fn version(&self) -> u64 {
         self.version
     }
 
-    /// The holders, in the order in which they came. Cost: a sort of all.
+    /// The holders, in the order in which they were attached. Cost: a sort of all.
     #[must_use]
     pub fn holders(&self) -> Vec<Holder> {
         self.holders.in_order()
     }
 
-    /// Carries out an operation, or says why not. A change raises the version by one (L-VOL-1); nothing else does.
+    /// Carries out an operation, or returns the reason against it. Only a change raises the version, by one (L-VOL-1).
     ///
     /// Cost: logarithmic in the number of holders, and in addition what a break removes.
     pub fn apply(&mut self, operation: &Operation<'_>) -> AttachOutcome {
@@ -193,8 +194,8 @@ impl Attachment {
         reason.into()
     }
 
-    /// Whether the pod may start on the node, and what it waits for otherwise (L-VOL-7), however long: when its node agent says so
-    /// in an event is the agent's (L-VOL-9).
+    /// Whether the pod may start on the node, or which step it waits for (L-VOL-7). There is no time limit; reporting a
+    /// long wait as an event is up to the node agent (L-VOL-9).
     #[must_use]
     pub fn may_start(&self, node: &str, pod_uid: &str) -> AttachOutcome {
         let reason = if self.holders.contains(node, pod_uid) {
@@ -245,14 +246,14 @@ impl Attachment {
         }
     }
 
-    /// Why the pod, which is no holder yet, may not become one (L-VOL-4 before L-VOL-3). Pods of one node may share a volume
-    /// (L-VOL-12), and a pod is its UID, whatever its name (L-VOL-16).
+    /// The reason why a pod that is not a holder may not become one (L-VOL-4 before L-VOL-3). Pods of one node may
+    /// share a volume (L-VOL-12). Pods are told apart by UID, not by name (L-VOL-16).
     fn obstacle(&self, node: &str, pod_uid: &str) -> Option<AttachReason> {
         if self.access_modes.is_one_pod_only() {
             if self.holders.has_other_pod(pod_uid) {
                 return Some(AttachReason::HeldByOtherPod);
             }
-            // The same pod on another node would be a second holder, whatever else the modes allow.
+            // A pod that holds it on another node would become a second holder.
             return self.holders.has_other_node(node).then_some(AttachReason::HeldByOtherNode);
         }
         let is_blocked = !self.access_modes.allows_multi_attach();

@@ -1,11 +1,12 @@
-//! The conditions of a pod (group `conditions`): observed aspects of it, each with the moment at which it last turned.
+//! The conditions of a pod (group `conditions`): observed aspects, each with the time of its last change.
 //!
-//! `derive` puts together what a node agent would publish: `containers.rs` (L-COND-7 to L-COND-10), `sandbox.rs` (L-COND-6) and
-//! `set.rs`, which keeps the times (L-COND-2) and carries over what is not derived (L-COND-15). `scheduling.rs`, `contact.rs`,
-//! `disruption.rs` and `restarting.rs` each set one condition on an occasion of its own.
+//! `derive` derives the conditions that a node agent would publish, with `containers.rs` (L-COND-7 to L-COND-10),
+//! `sandbox.rs` (L-COND-6) and `set.rs`, which keeps the times (L-COND-2) and carries over other conditions
+//! (L-COND-15). `scheduling.rs`, `contact.rs`, `disruption.rs` and `restarting.rs` each set one condition for an event
+//! of its own.
 //!
-//! Nothing here sets `lastProbeTime` (L-COND-3), and nothing writes a condition of the type `Unschedulable`, which is a reason of
-//! `PodScheduled`; one that is recorded is carried over like any other (L-COND-5).
+//! Nothing here sets `lastProbeTime` (L-COND-3) or writes a condition of the type `Unschedulable`, which is a reason of
+//! `PodScheduled`; a recorded one is carried over like any other (L-COND-5).
 
 mod set;
 mod owned;
@@ -50,17 +51,18 @@ use crate::model::label::is_qualified_name;
 /// The conditions that follow from a pod's phase, the statuses of its containers and its sandboxes (newest first), and those
 /// that it keeps (L-COND-6 to L-COND-11, L-COND-15). `now` is in seconds since the epoch.
 ///
-/// Where no fact is given for a condition, it stays as recorded (L-GEN-4): `PodReadyToStartContainers` with `sandboxes: None`,
-/// `PodScheduled` of a pod without a node then, `AllContainersRestarting` before the end, the two of a resize.
+/// A condition without facts stays as recorded (L-GEN-4): `PodReadyToStartContainers` with `sandboxes: None`,
+/// `PodScheduled` of a pod without a node in that case, `AllContainersRestarting` before the end of the pod, and the
+/// two of a resize.
 ///
 /// A terminal phase leaves neither `Ready` nor `ContainersReady` True (L-COND-11).
 ///
-/// Cost: one pass over containers and one over the recorded conditions; nothing is allocated for pods of up to 6 containers and 64
-/// conditions.
+/// Cost: one pass over containers and one over the recorded conditions; nothing is allocated for pods of up to 6
+/// containers and 64 conditions.
 ///
 /// # Errors
-/// [`ModelError`] relative to the pod: a name or condition type that is there twice, a status of a condition that is not one of
-/// three (L-COND-19), a readiness gate that cannot be a condition (L-COND-16), a container status that contradicts itself.
+/// [`ModelError`] relative to the pod: a duplicate name or condition type, an unknown status of a condition
+/// (L-COND-19), a readiness gate that cannot be a condition (L-COND-16), a container status that contradicts itself.
 pub fn derive<'a>(
     pod: &'a Pod,
     phase: PodPhase,
@@ -70,7 +72,7 @@ pub fn derive<'a>(
     derive_on(pod, &Roster::of(pod)?, phase, sandboxes, now)
 }
 
-/// The same, of a pod whose containers have been read.
+/// [`derive`] for a pod whose containers have been read.
 ///
 /// # Errors
 /// As [`derive`].
@@ -115,7 +117,7 @@ fn has_restart_all_rule(spec: &PodSpec) -> bool {
     spec.init_containers.iter().chain(&spec.containers).any(may_restart_all)
 }
 
-/// `DeriveConditions`: [`derive`] over the wire. A pod without sandboxes is not ready to start containers.
+/// `DeriveConditions`: [`derive`] for the wire. A pod without sandboxes is not ready to start containers.
 ///
 /// # Errors
 /// [`ModelError`] as [`derive`], for a missing `pod` or `now`, or an unknown word.
@@ -132,11 +134,11 @@ pub fn derive_conditions(
     Ok(DeriveConditionsResponse { conditions: set.to_wire() })
 }
 
-/// `ValidateConditionType`: a condition type is a qualified name, as the key of a label is. The built-in ones are, too
-/// (L-COND-16).
+/// `ValidateConditionType`: whether a condition type is valid, which means a qualified name, like the key of a label.
+/// The built-in types are qualified names too (L-COND-16).
 ///
 /// # Errors
-/// None; an empty type is not valid.
+/// Never fails; an empty type is not valid.
 pub fn validate_condition_type(
     request: &ValidateConditionTypeRequest,
 ) -> Result<ValidateConditionTypeResponse, ModelError> {

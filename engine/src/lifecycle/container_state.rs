@@ -1,8 +1,10 @@
-//! The state of one container (group `container-state`): what is shown of it, from what the runtime says and what was recorded.
+//! The published state of one container (group `container-state`), derived from the runtime's record and the recorded
+//! status.
 //!
-//! `derive.rs` answers that; `transition.rs` says whether one state may follow another; `roster.rs` is how the other groups read
-//! the statuses of a whole pod, and `paired.rs` how containers find theirs. That a preStop hook runs only before an end that
-//! Berth's own plan brings about (L-CSTATE-14) is the termination group's to plan; nothing here starts a hook.
+//! `derive.rs` derives it, and `transition.rs` decides whether one state may follow another. The other groups read the
+//! statuses of a whole pod through `roster.rs`; `paired.rs` matches containers with their statuses. Nothing here starts
+//! a hook: the termination group plans preStop hooks, and only for containers that Berth's own plan stops
+//! (L-CSTATE-14).
 
 mod derive;
 mod transition;
@@ -25,55 +27,55 @@ pub(crate) use roster::{Member, Roster};
 pub use transition::check_container_transition;
 pub(crate) use transition::may_restart_all;
 
-/// Reason of an end that nobody saw (L-CSTATE-6, L-CSTATE-7).
+/// Reason of an end that was not observed (L-CSTATE-6, L-CSTATE-7).
 const CONTAINER_STATUS_UNKNOWN: &str = "ContainerStatusUnknown";
-/// Exit code of an end that nobody saw: that of a killed process.
+/// Exit code of an end that was not observed: that of a killed process.
 const KILLED: i32 = 137;
 /// Reason of an end with exit code 0.
 const COMPLETED: &str = "Completed";
 
-/// The end of a container that nobody saw, counted as killed (L-CSTATE-6, L-CSTATE-7, L-PHASE-12).
+/// Termination of a container whose end was not observed, counted as killed (L-CSTATE-6, L-CSTATE-7, L-PHASE-12).
 pub(crate) fn lost(message: &str) -> ContainerStateTerminated {
     ContainerStateTerminated {
         exit_code: KILLED,
         reason: CONTAINER_STATUS_UNKNOWN.to_owned(),
-        message: format!("its end was not seen: {message}"),
+        message: format!("its end was not observed: {message}"),
         ..ContainerStateTerminated::default()
     }
 }
 
-/// Puts statuses of app containers in the order in which they are listed: by name. Those of init containers are listed in the
-/// order of the spec (L-CSTATE-15).
+/// Sorts statuses of app containers into the order of listings: by name. Init containers are listed in the order of the
+/// spec (L-CSTATE-15).
 pub(crate) fn sort_app_statuses(statuses: &mut [ContainerStatus]) {
     statuses.sort_by(|a, b| a.name.cmp(&b.name));
 }
 
-/// A container as a request describes it: what it is, and the pod's policy.
+/// A container as a request describes it, with its kind and the pod's restart policy.
 #[derive(Copy, Clone, Debug)]
-struct Described<'a> {
+struct ContainerOfPod<'a> {
     container: &'a Container,
     kind: ContainerKind,
     pod_policy: RestartPolicy,
 }
 
-impl<'a> Described<'a> {
+impl<'a> ContainerOfPod<'a> {
     /// # Errors
-    /// [`ModelError`] at `container`, `kind` or `podRestartPolicy`: absent, unknown, or a kind that the container's own policy
-    /// contradicts (L-PHASE-3).
+    /// [`ModelError`] at `container`, `kind` or `podRestartPolicy` that is absent or unknown, and for a kind that the
+    /// container's own policy contradicts (L-PHASE-3).
     fn read(
         container: Option<&'a Container>,
         kind: &str,
         pod_policy: &str,
-    ) -> Result<Described<'a>, ModelError> {
+    ) -> Result<ContainerOfPod<'a>, ModelError> {
         let container = container.ok_or_else(|| ModelError::new("container", "required"))?;
         let kind = ContainerKind::parse(kind, "kind")?;
         if kind == ContainerKind::Ephemeral {
-            return Err(ModelError::new("kind", "an `ephemeral` container has no such states"));
+            return Err(ModelError::new("kind", "must not be `ephemeral`"));
         }
         reading::check_kind(container, kind).map_err(|error| error.under("container"))?;
         let pod_policy =
             RestartPolicy::parse_or(pod_policy, RestartPolicy::Always, "podRestartPolicy")?;
-        Ok(Described { container, kind, pod_policy })
+        Ok(ContainerOfPod { container, kind, pod_policy })
     }
 }
 
@@ -96,7 +98,7 @@ mod tests {
     fn check(own_policy: Option<&str>, kind: &str) -> Option<String> {
         let container =
             Container { restart_policy: own_policy.map(ToOwned::to_owned), ..Container::default() };
-        Described::read(Some(&container), kind, "").err().map(|error| error.to_string())
+        ContainerOfPod::read(Some(&container), kind, "").err().map(|error| error.to_string())
     }
 
     #[test]
@@ -113,10 +115,7 @@ mod tests {
             check(Some("Never"), "sidecar").unwrap(),
             "`container.restartPolicy`: a `sidecar` is of policy `Always`"
         );
-        assert_eq!(
-            check(None, "ephemeral").unwrap(),
-            "`kind`: an `ephemeral` container has no such states"
-        );
+        assert_eq!(check(None, "ephemeral").unwrap(), "`kind`: must not be `ephemeral`");
         assert_eq!(
             check(Some("always"), "regular").unwrap(),
             "`container.restartPolicy`: unknown value `always`: not one of `Always`, `OnFailure`, `Never`"

@@ -1,9 +1,10 @@
-//! Who may remove a pod, who replaces it, and what keeps a namespace from going (group `deletion-authority`).
+//! Deletion authority: who may remove a pod, who replaces it, and which pods block a namespace (group
+//! `deletion-authority`).
 //!
-//! Ending a pod is everybody's to ask for; taking its object away, and with it its claim to its name, is the node agent's
-//! alone, because it alone sees the processes end (L-DEL-1). Everything else that removes needs an entitlement of its own. An
-//! administrator can always get there by hand: by acknowledged force, by deleting the node object or by the out-of-service
-//! taint (L-DEL-19). The lock on the names of stateful pods is in `identity`.
+//! Every actor may request a graceful deletion. Only the node agent may remove the object, and with it the pod's claim
+//! to its name, because only the node agent sees the processes end (L-DEL-1). Any other removal needs an entitlement.
+//! An administrator can always remove a pod by hand: by acknowledged force, by deleting the node object or by the
+//! out-of-service taint (L-DEL-19). The lock on the names of stateful pods is in `identity`.
 
 mod authority;
 mod entitlement;

@@ -1,7 +1,7 @@
 //! Disruption budgets and the eviction request (group `pdb`).
 //!
-//! Budgets bind the eviction request and nothing else: preemption prefers not to violate them, and taint eviction, node pressure,
-//! deletion and pod garbage collection do not ask.
+//! Budgets bind the eviction request only. Preemption prefers not to violate them; taint eviction, node pressure,
+//! deletion and pod garbage collection ignore them.
 
 mod coverage;
 mod demand;
@@ -14,5 +14,5 @@ pub use status::pdb_status;
 
 use super::reading::Seconds;
 
-/// How long an approved eviction is remembered, in seconds (L-PDB-6).
+/// Time for which an approved eviction is remembered, in seconds (L-PDB-6).
 const REMEMBERED_FOR: Seconds = 120;

@@ -1,7 +1,8 @@
-//! Where a pod is in its life, what happens next and when: the decision groups put together for one pod.
+//! Evaluation of one pod: all decision groups together say where it is in its life, what happens next and when.
 //!
-//! [`evaluate_pod`] answers one pod of a stream, [`explain_pod`] tells its story. `subject.rs` is what is known, `next.rs` what has
-//! to happen (`containers.rs` while the pod lives), `story.rs` what happened and what will.
+//! [`evaluate_pod`] evaluates one pod of a stream, [`explain_pod`] adds its timeline. `subject.rs` holds the facts,
+//! `next.rs` decides the next action (`containers.rs` while the pod lives), and `story.rs` lists past and coming
+//! events.
 
 mod containers;
 mod next;
@@ -43,7 +44,7 @@ pub fn evaluate_pod(request: &EvaluatePodsRequest) -> EvaluatePodsResponse {
     })
 }
 
-/// The story of one pod: its stage (L-PHASE-15), where it is and why, what happened and what will.
+/// Explains one pod: its stage (L-PHASE-15), its state with the reason, past events and coming ones.
 ///
 /// # Errors
 /// [`ModelError`] for a missing `pod` or `now`, and for a pod, node or fact that contradicts itself.
@@ -61,8 +62,7 @@ pub fn explain_pod(request: &ExplainPodRequest) -> Result<ExplainPodResponse, Mo
     })
 }
 
-/// The phase and the conditions alone: what a controller that watches many pods asks of each. Nothing is allocated
-/// for an ordinary pod.
+/// The phase and the conditions alone, for a controller that watches many pods. An ordinary pod costs no allocation.
 ///
 /// # Errors
 /// [`ModelError`] relative to the request: the pod's fields are under `pod`.
@@ -92,7 +92,7 @@ fn evaluate<'a>(subject: &Subject<'a>) -> Result<Evaluation<'a>, ModelError> {
     Ok(Evaluation { phase, conditions, next, wake_up_at })
 }
 
-/// The first moment after now at which the passage of time alone changes the answer.
+/// The earliest time after now at which the evaluation changes although the pod does not.
 fn wake_up_at(
     subject: &Subject<'_>,
     phase: &PhaseDecision<'_>,

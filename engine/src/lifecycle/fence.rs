@@ -1,6 +1,8 @@
-//! Nodes that are cut off (group `fencing`): when to fence one, and what a confirmed fence entitles to.
+//! Fencing of nodes that are cut off (group `fencing`): when to fence one, and the actions that a confirmed fence
+//! permits.
 //!
-//! Who detects, and what cuts a node off, is outside Berth (L-FENCE-1): detectors and confirmations come in as facts.
+//! Detectors and fencing mechanisms are outside Berth (L-FENCE-1): their observations and confirmations are facts of a
+//! request.
 
 mod decide;
 mod sequence;
@@ -19,37 +21,37 @@ use super::word::words;
 use crate::model::ModelError;
 
 words! {
-    /// What a fence cuts off (L-FENCE-10).
+    /// Scope of a fence: the part of the node that it cuts off (L-FENCE-10).
     enum FenceScope {
-        /// The processes: power, hypervisor, or an agent on the host that killed them.
+        /// The processes: by power, by the hypervisor, or by an agent on the host that killed them.
         Compute = "compute",
-        /// The node's way to storage.
+        /// The node's access to storage.
         Storage = "storage",
         /// The node's network.
         Network = "network",
-        /// Both.
+        /// The node's network and its access to storage.
         NetworkAndStorage = "network+storage",
     }
 
-    /// How far a fence has come (L-FENCE-7).
+    /// State of a fence (L-FENCE-7).
     enum FenceState {
-        /// The node is not heard of; nothing has been done.
+        /// Contact with the node is lost; no fence has been requested.
         Detected = "Detected",
-        /// It is to be fenced; whether it is, nobody knows.
+        /// A fence was decided on; whether it has taken effect is unknown.
         Fencing = "Fencing",
         /// The fence is confirmed.
         Fenced = "Fenced",
-        /// Confirmed, and attachments of the node have been broken.
+        /// The fence is confirmed, and attachments of the node have been broken.
         AttachmentsBroken = "AttachmentsBroken",
         /// The node is back; this fence is over.
         Recovered = "Recovered",
     }
 
-    /// What happens to a fence, or is asked of it.
+    /// Type of an event that a fence reacts to.
     enum FenceEventType {
-        /// It was decided to fence.
+        /// A decision to fence the node.
         Decide = "Decide",
-        /// The mechanism took the request. That says nothing of the node (L-FENCE-9).
+        /// The mechanism accepted the request, which says nothing about the node (L-FENCE-9).
         FenceAccepted = "FenceAccepted",
         /// The mechanism confirms that the node is cut off.
         FenceConfirmed = "FenceConfirmed",
@@ -61,23 +63,23 @@ words! {
         RemovePod = "RemovePod",
         /// The name of a pod of the node is to be released.
         ReleaseIdentity = "ReleaseIdentity",
-        /// The node is heard of again.
+        /// Contact with the node is restored.
         NodeReturned = "NodeReturned",
     }
 
-    /// What became of it.
+    /// Outcome of an event.
     enum FenceOutcome {
-        /// Done, or allowed.
+        /// The event took effect, or its action is allowed.
         Ok = "Ok",
-        /// Not in this state; nothing changes (L-FENCE-7).
+        /// The event does not apply in this state; nothing changes (L-FENCE-7).
         InvalidState = "InvalidState",
         /// The fence is not confirmed (L-FENCE-8).
         RefusedUnfenced = "RefusedUnfenced",
-        /// The fence does not cut off what would have to be (L-FENCE-10).
+        /// The scope of the fence does not permit the action (L-FENCE-10).
         RefusedScope = "RefusedScope",
-        /// The node is back while it is being fenced: whether it will be cut off is open (L-FENCE-12).
+        /// The node came back while a fence was requested, which may still take effect (L-FENCE-12).
         FenceInFlight = "FenceInFlight",
-        /// The node is back as it was before the fence (L-FENCE-12).
+        /// The node came back without a reboot, or with processes from before the fence (L-FENCE-12).
         RefusedStillFenced = "RefusedStillFenced",
     }
 }
@@ -92,8 +94,8 @@ impl FenceScope {
         }
     }
 
-    /// Whether a confirmed fence of this scope isolates the node's processes, so that their pods and names may be given up
-    /// (L-FENCE-10).
+    /// Whether a confirmed fence of this scope isolates the node's processes, so that their pods may be removed and
+    /// their names released (L-FENCE-10).
     #[must_use]
     pub const fn removes_pods(self) -> bool {
         match self {
@@ -103,8 +105,8 @@ impl FenceScope {
     }
 }
 
-/// The scope that an administrator confirms with the taint `node.kubernetes.io/out-of-service` (L-FENCE-11): `compute`, on a node
-/// of which it is known that it is not ready.
+/// The scope that an administrator confirms with the taint `node.kubernetes.io/out-of-service` (L-FENCE-11): `compute`,
+/// on a node that is known not to be ready.
 #[must_use]
 pub const fn scope_of_taint(
     out_of_service: bool,
@@ -121,7 +123,7 @@ pub const fn scope_of_taint(
 /// Whether an administrator has declared the node's processes dead (L-FENCE-11, L-DEL-6, L-GC-5).
 ///
 /// # Errors
-/// [`ModelError`] relative to the node for a `Ready` condition that is none or there twice, and a taint's effect that is none.
+/// [`ModelError`] relative to the node for an invalid or duplicate `Ready` condition, and for an unknown taint effect.
 pub(super) fn is_out_of_service(node: &Node) -> Result<bool, ModelError> {
     for (index, taint) in node.spec.iter().flat_map(|spec| &spec.taints).enumerate() {
         in_list("spec.taints", index, effect_of(taint))?;
@@ -129,34 +131,35 @@ pub(super) fn is_out_of_service(node: &Node) -> Result<bool, ModelError> {
     Ok(scope_of_taint(has_taint(node, OUT_OF_SERVICE), node_ready(node)?).is_some())
 }
 
-/// The fence of one node, from the loss of contact to its return. After [`FenceState::Recovered`] the next loss is a new fence.
+/// The fence of one node, from the loss of contact to its return. After [`FenceState::Recovered`] the next loss is a
+/// new fence.
 #[derive(Copy, Clone, Debug, PartialEq, Eq)]
 pub struct Fence {
-    /// What it cuts off.
+    /// Scope of the fence.
     pub scope: FenceScope,
-    /// How far it has come.
+    /// State that the fence has reached.
     pub state: FenceState,
 }
 
-/// One event.
+/// One event of a fence.
 #[derive(Copy, Clone, Debug)]
 pub struct FenceEvent {
-    /// What happened.
+    /// Type of the event.
     pub r#type: FenceEventType,
-    /// Of `NodeReturned`: the node has been started anew since.
+    /// For `NodeReturned`: whether the node has rebooted since the fence.
     pub rebooted: bool,
-    /// Of `NodeReturned`: it reports that no process of before is left.
+    /// For `NodeReturned`: whether the node reports that no process from before is left.
     pub no_leftover_processes: bool,
 }
 
 impl Fence {
-    /// A fence of which only the loss of contact is known.
+    /// A fence in its first state: contact with the node is lost.
     #[must_use]
     pub const fn detected(scope: FenceScope) -> Fence {
         Fence { scope, state: FenceState::Detected }
     }
 
-    /// What an event does to the fence. Everything but `Ok` leaves it as it is.
+    /// Applies an event. Only the outcome `Ok` changes the fence.
     pub fn apply(&mut self, event: &FenceEvent) -> FenceOutcome {
         match self.next(event) {
             Ok(state) => {
@@ -184,14 +187,14 @@ impl Fence {
         matches!(self.state, FenceState::Fenced | FenceState::AttachmentsBroken)
     }
 
-    /// The state after an event, or why there is none (L-FENCE-7).
+    /// The state after an event, or the reason against the event (L-FENCE-7).
     fn next(&self, event: &FenceEvent) -> Result<FenceState, FenceOutcome> {
         use FenceState::{AttachmentsBroken, Detected, Fenced, Fencing, Recovered};
         match (event.r#type, self.state) {
-            // Recovered ends it.
+            // A recovered fence takes no events.
             (_, Recovered) => Err(FenceOutcome::InvalidState),
             (FenceEventType::Decide, Detected) => Ok(Fencing),
-            // L-FENCE-9: not a confirmation.
+            // L-FENCE-9: acceptance is not confirmation.
             (FenceEventType::FenceAccepted, Fencing) => Ok(Fencing),
             (FenceEventType::FenceConfirmed, Fencing) => Ok(Fenced),
             // L-FENCE-13
@@ -235,7 +238,7 @@ mod tests {
     use super::{Fence, FenceEvent, FenceEventType, FenceScope, FenceState, scope_of_taint};
     use crate::lifecycle::vocabulary::ConditionStatus;
 
-    /// All outcomes and states after an event, over the five states in order.
+    /// The outcome and the state after an event, for each of the five states in order.
     fn row(scope: FenceScope, word: &str, is_clean: bool) -> Vec<(&'static str, &'static str)> {
         let r#type = FenceEventType::parse(word, "type").unwrap();
         let event = FenceEvent { r#type, rebooted: is_clean, no_leftover_processes: is_clean };
@@ -250,7 +253,7 @@ mod tests {
 
     #[test]
     fn the_whole_table() {
-        // L-FENCE-7 to L-FENCE-13, every event in every state; the scope decides nothing here.
+        // L-FENCE-7 to L-FENCE-13, every event in every state; the scope makes no difference here.
         let out_of_order = |state| ("InvalidState", state);
         for scope in [FenceScope::Compute, FenceScope::NetworkAndStorage] {
             let over = out_of_order("Recovered");
@@ -300,7 +303,7 @@ mod tests {
     }
 
     #[test]
-    fn what_each_scope_entitles_to() {
+    fn each_scope_permits_its_actions() {
         // L-FENCE-10
         for (word, breaks, removes) in [
             ("compute", "Ok", "Ok"),
@@ -317,7 +320,7 @@ mod tests {
 
     #[test]
     fn the_taint_confirms_only_for_a_node_that_is_not_ready() {
-        // L-FENCE-11, and L-GEN-4 where readiness is not known.
+        // L-FENCE-11; L-GEN-4 for unknown readiness.
         for ready in [ConditionStatus::False, ConditionStatus::Unknown] {
             assert_eq!(scope_of_taint(true, Some(ready)), Some(FenceScope::Compute));
             assert_eq!(scope_of_taint(false, Some(ready)), None);

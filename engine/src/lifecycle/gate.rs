@@ -1,7 +1,7 @@
-//! When a pod may be scheduled, where it may be bound, and who it is (group `gates`).
+//! Scheduling gates, binding and identity of pods (group `gates`).
 //!
-//! A pod is bound at most once and runs on that node or nowhere (L-GATE-6). It is its UID: what takes its place is another pod,
-//! even under the same name (L-GATE-7).
+//! A pod is bound at most once and runs on that node or nowhere (L-GATE-6). Pods are identified by UID: a replacement
+//! is another pod, even under the same name (L-GATE-7).
 
 mod binding;
 mod incarnation;

@@ -1,4 +1,4 @@
-//! The lock on a pod name that a StatefulSet owns: at most one UID holds it, and only four things make it let go
+//! The lock on a pod name that a StatefulSet owns: at most one UID holds it, and only four events release it
 //! (L-DEL-11 to L-DEL-13, L-DEL-16).
 
 use berth_proto::berth_v1::{IdentityLockRequest, IdentityLockResponse, IdentityLockState};
@@ -8,11 +8,11 @@ use super::word::words;
 use crate::model::ModelError;
 
 words! {
-    /// What a lock is asked, or told.
+    /// Type of an event that a lock reacts to.
     enum LockEventType {
-        /// A pod of this UID is to be made under the name.
+        /// A pod of this UID is to be created under the name.
         Acquire = "Acquire",
-        /// The node agent removed the object, its processes confirmed dead (L-DEL-2).
+        /// The node agent removed the object after confirming that its processes are dead (L-DEL-2).
         RemovedByNodeAgent = "RemovedByNodeAgent",
         /// PodGC removed the object (L-DEL-6).
         RemovedByPodGc = "RemovedByPodGC",
@@ -22,15 +22,15 @@ words! {
         ForceDeletedByUser = "ForceDeletedByUser",
         /// Deletion has begun.
         DeletionRequested = "DeletionRequested",
-        /// The pod's node is not heard of.
+        /// Contact with the pod's node is lost.
         NodeUnreachable = "NodeUnreachable",
-        /// The pod's node has no object any more (L-DEL-8).
+        /// The object of the pod's node was deleted (L-DEL-8).
         NodeObjectDeleted = "NodeObjectDeleted",
         /// The pod's phase is Succeeded or Failed.
         PhaseTerminal = "PhaseTerminal",
     }
 
-    /// What became of it.
+    /// Outcome of an event.
     enum LockOutcome {
         /// The name was free and is held now.
         Granted = "Granted",
@@ -54,25 +54,25 @@ words! {
 pub struct IdentityLock {
     /// UID of the pod that holds the name; `None` when it is free.
     pub holder_uid: Option<String>,
-    /// Whether the name was ever released by force (L-DEL-10). Never taken back: from then on a second copy may exist.
+    /// Whether the name was ever released by force (L-DEL-10). Never reset: from then on a second copy may exist.
     pub released_unsafely: bool,
 }
 
-/// One event, about the pod `uid`.
+/// One event about the pod `uid`.
 #[derive(Copy, Clone, Debug)]
 pub struct LockEvent<'a> {
-    /// What happened.
+    /// Type of the event.
     pub r#type: LockEventType,
-    /// To which pod. The empty UID is nobody's: events about it change nothing.
+    /// UID of the pod. No pod has the empty UID: events about it change nothing.
     pub uid: &'a str,
-    /// Of `ForceDeletedByUser`: the loss of data was acknowledged.
+    /// For `ForceDeletedByUser`: whether the loss of data was acknowledged.
     pub acknowledged: bool,
-    /// Of `RemovedAfterFence`: the fence was confirmed.
+    /// For `RemovedAfterFence`: whether the fence was confirmed.
     pub fence_confirmed: bool,
 }
 
 impl IdentityLock {
-    /// What an event does to the lock. The holder changes with `Granted`, `Released` and `ReleasedUnsafely`, and only then.
+    /// Applies an event. The holder changes with `Granted`, `Released` and `ReleasedUnsafely`, and only then.
     pub fn apply(&mut self, event: &LockEvent<'_>) -> LockOutcome {
         let outcome = self.outcome(event);
         match outcome {
@@ -108,7 +108,7 @@ impl IdentityLock {
     }
 }
 
-/// Whether what happened to the holder frees its name: L-DEL-12 lists all that does, L-DEL-13 what does not.
+/// Outcome of an event about the holder: L-DEL-12 lists the events that release its name, L-DEL-13 those that do not.
 fn entitlement(event: &LockEvent<'_>) -> LockOutcome {
     match event.r#type {
         LockEventType::RemovedByNodeAgent | LockEventType::RemovedByPodGc => LockOutcome::Released,
@@ -124,16 +124,16 @@ fn entitlement(event: &LockEvent<'_>) -> LockOutcome {
     }
 }
 
-/// `IdentityLock`: the lock after a sequence of events, and what became of each.
+/// `IdentityLock`: applies a sequence of events; returns the lock after it and the outcome of each.
 ///
 /// # Errors
-/// [`ModelError`] when the lock or its name, or an event's type or UID, is missing or unknown.
+/// [`ModelError`] if the lock, its name, or an event's type or UID is missing or unknown.
 pub fn identity_lock(request: &IdentityLockRequest) -> Result<IdentityLockResponse, ModelError> {
     let state = given(request.lock.as_ref(), "lock")?;
     given_text(&state.namespace, "lock.namespace")?;
     given_text(&state.name, "lock.name")?;
     let mut lock = IdentityLock {
-        // JSON's null and the empty string are one to Kubernetes.
+        // Kubernetes does not tell JSON's null from the empty string.
         holder_uid: state.holder_uid.clone().filter(|uid| !uid.is_empty()),
         released_unsafely: state.released_unsafely,
     };
@@ -192,7 +192,7 @@ mod tests {
 
     #[test]
     fn events_about_others_change_nothing() {
-        // L-DEL-16: also when nobody holds the name, and for the UID of nobody.
+        // L-DEL-16: also if the name is free, and for the empty UID.
         for word in LockEventType::WORDS.iter().filter(|word| **word != "Acquire") {
             let mut lock = held();
             assert_eq!(apply(&mut lock, word, "u2", true), LockOutcome::StaleUid, "{word}");

@@ -1,5 +1,5 @@
-//! Lists of objects, none of which is there twice. Names are sorted rather than hashed: those that collide on purpose cost no more
-//! than others.
+//! Lists of objects without duplicates. Names are sorted, not hashed, so names made to collide cost no more than
+//! others.
 
 use std::collections::BTreeMap;
 
@@ -9,10 +9,10 @@ use super::reading::{given_text, in_list, meta, namespace};
 use crate::model::ModelError;
 use crate::model::label::clip;
 
-/// What `read` finds of each node of the list `nodes`, by name.
+/// Maps the name of each node of the list `nodes` to the result of `read`.
 ///
 /// # Errors
-/// [`ModelError`] at `nodes[i]` for a node without a name, for the second of a name, and for what `read` refuses.
+/// [`ModelError`] at `nodes[i]` for a node without a name, for a duplicate name, and for an error of `read`.
 pub(super) fn nodes_by_name<T>(
     nodes: &[Node],
     read: impl Fn(&Node) -> Result<T, ModelError>,
@@ -24,17 +24,18 @@ pub(super) fn nodes_by_name<T>(
         let found = in_list("nodes", index, read(node))?;
         if by_name.insert(name, found).is_some() {
             let field = format!("nodes[{index}].metadata.name");
-            return Err(ModelError::new(field, format!("`{}` is there twice", clip(name))));
+            return Err(ModelError::new(field, format!("duplicate `{}`", clip(name))));
         }
     }
     Ok(by_name)
 }
 
-/// Checks that no two pods of the list `pods` have one name in one namespace. `field` is that of a name, seen from an element.
+/// Checks that no two pods of the list `pods` have the same name in the same namespace. `field` is the path of a name
+/// within an element.
 ///
 /// # Errors
-/// [`ModelError`] at the name of the second of two.
-pub(super) fn refuse_twins<'a>(
+/// [`ModelError`] at the second of two equal names.
+pub(super) fn refuse_duplicates<'a>(
     pods: impl Iterator<Item = &'a Pod>,
     field: &str,
 ) -> Result<(), ModelError> {
@@ -47,8 +48,12 @@ pub(super) fn refuse_twins<'a>(
     for pair in places.windows(2) {
         let (first, second) = (pair[0], pair[1]);
         if (first.0, first.1) == (second.0, second.1) {
-            let reason =
-                format!("`{}/{}` is `pods[{}]` too", clip(first.0), clip(first.1), first.2);
+            let reason = format!(
+                "`{}/{}` is a duplicate of `pods[{}]`",
+                clip(first.0),
+                clip(first.1),
+                first.2
+            );
             return Err(ModelError::new(format!("pods[{}].{field}", second.2), reason));
         }
     }
@@ -62,25 +67,25 @@ mod tests {
     use super::*;
 
     #[test]
-    fn nodes_have_names_of_their_own() {
+    fn names_of_nodes_are_unique() {
         let error = |nodes: Value| {
             let nodes: Vec<Node> = serde_json::from_value(nodes).unwrap();
             nodes_by_name(&nodes, |_| Ok(())).unwrap_err().to_string()
         };
         let node = json!({"metadata": {"name": "n"}});
         assert_eq!(error(json!([node, {}])), "`nodes[1].metadata.name`: required");
-        assert_eq!(error(json!([node, node])), "`nodes[1].metadata.name`: `n` is there twice");
+        assert_eq!(error(json!([node, node])), "`nodes[1].metadata.name`: duplicate `n`");
     }
 
     #[test]
     fn no_namespace_is_the_default_one() {
-        let twins = |pods: Value| {
+        let check = |pods: Value| {
             let pods: Vec<Pod> = serde_json::from_value(pods).unwrap();
-            refuse_twins(pods.iter(), "metadata.name").map_err(|error| error.to_string())
+            refuse_duplicates(pods.iter(), "metadata.name").map_err(|error| error.to_string())
         };
         let named = |namespace: &str| json!({"metadata": {"name": "a", "namespace": namespace}});
-        assert_eq!(twins(json!([named("x"), named(""), named("y")])), Ok(()));
-        let error = "`pods[2].metadata.name`: `default/a` is `pods[0]` too";
-        assert_eq!(twins(json!([named("default"), named("x"), named("")])), Err(error.to_owned()));
+        assert_eq!(check(json!([named("x"), named(""), named("y")])), Ok(()));
+        let error = "`pods[2].metadata.name`: `default/a` is a duplicate of `pods[0]`";
+        assert_eq!(check(json!([named("default"), named("x"), named("")])), Err(error.to_owned()));
     }
 }

@@ -1,5 +1,5 @@
-//! Nodes that fail: when a node counts as lost, how fast its zone may be acted on, and what becomes of its pods (group
-//! `node-failure`).
+//! Node failure: when a node counts as lost, how fast nodes of its zone may be tainted, and when its pods are evicted
+//! (group `node-failure`).
 
 mod health;
 mod taint_eviction;
@@ -18,16 +18,16 @@ pub use zone::{ZoneState, zone_disruption, zone_of};
 use super::reading::Seconds;
 use crate::model::ModelError;
 
-/// On nodes that say they are not ready (L-NODE-4).
+/// Taint key of nodes that report themselves not ready (L-NODE-4).
 const NOT_READY: &str = "node.kubernetes.io/not-ready";
 
-/// On nodes that say nothing (L-NODE-4).
+/// Taint key of nodes without contact (L-NODE-4).
 const UNREACHABLE: &str = "node.kubernetes.io/unreachable";
 
-/// Silence after which a node is unreachable, where the request does not say (L-NODE-1).
+/// Default time without contact after which a node is unreachable (L-NODE-1).
 const GRACE_SECONDS: i64 = 50;
 
-/// A number of seconds that is not negative; `default` when absent.
+/// Reads a number of seconds that is not negative; `default` if absent.
 fn seconds_or(given: Option<i64>, default: Seconds, field: &str) -> Result<Seconds, ModelError> {
     match given.unwrap_or(default) {
         seconds if seconds < 0 => Err(ModelError::new(field, format!("`{seconds}` is negative"))),

@@ -1,4 +1,4 @@
-//! Pods on nodes that are cut off: the condition that says so, and what a list of pods shows (L-FENCE-2, L-FENCE-3).
+//! Pods on partitioned nodes: their condition, and the status that a list of pods displays (L-FENCE-2, L-FENCE-3).
 
 use berth_proto::berth_v1::{PartitionConditionRequest, PartitionConditionResponse};
 use berth_proto::core_v1::{Pod, PodCondition};
@@ -8,14 +8,14 @@ use super::reading::{self, given};
 use super::vocabulary::{ConditionStatus, PodPhase};
 use crate::model::ModelError;
 
-/// Type of the condition.
+/// Type of the condition of pods on partitioned nodes.
 pub const NODE_PARTITIONED: &str = "berth.io/NodePartitioned";
 
-/// `PartitionCondition`: the condition [`NODE_PARTITIONED`] of a pod, given what is known of its node.
+/// `PartitionCondition`: the condition [`NODE_PARTITIONED`] of a pod, given the readiness of its node.
 ///
 /// # Errors
-/// [`ModelError`] for a missing pod or `now`, for an unknown `nodeReady` or phase, and for recorded conditions that contradict each
-/// other.
+/// [`ModelError`] for a missing pod or `now`, for an unknown `nodeReady` or phase, and for recorded conditions that
+/// contradict each other.
 pub fn partition_condition(
     request: &PartitionConditionRequest,
 ) -> Result<PartitionConditionResponse, ModelError> {
@@ -38,7 +38,7 @@ pub fn partition_condition(
         (Some(ConditionStatus::Unknown), _) if is_partitioned => {
             turned(ConditionStatus::True, "NodeHeartbeatLost")
         }
-        // A node that reports itself not ready is in touch as well.
+        // Contact exists also with a node that reports itself not ready.
         (Some(ConditionStatus::True | ConditionStatus::False), Some((_, status)))
             if status != ConditionStatus::False =>
         {
@@ -61,8 +61,8 @@ pub fn partition_condition(
     })
 }
 
-/// Whether a pod that is not terminal is on a node of which nothing is heard (L-FENCE-2). Where nothing is known of the node, what
-/// is recorded stays (L-GEN-4).
+/// Whether a pod that is not terminal is on a node without contact (L-FENCE-2). If nothing is known about the node, the
+/// recorded condition stays (L-GEN-4).
 fn is_partitioned(
     pod: &Pod,
     phase: PodPhase,
@@ -100,7 +100,7 @@ mod tests {
         }
     }
 
-    fn asked(pod: Pod, node_ready: &str) -> PartitionConditionRequest {
+    fn request_for(pod: Pod, node_ready: &str) -> PartitionConditionRequest {
         PartitionConditionRequest {
             pod: Some(pod),
             node_ready: node_ready.to_owned(),
@@ -108,7 +108,7 @@ mod tests {
         }
     }
 
-    /// The condition as `status/reason@transition`, and what is displayed.
+    /// The condition as `status/reason@transition`, and the displayed status.
     fn shown(answer: &PartitionConditionResponse) -> String {
         let condition = answer.conditions.get(NODE_PARTITIONED).map_or("-".to_owned(), |found| {
             let since = found.last_transition_time.and_then(|time| time.unix_seconds());
@@ -118,7 +118,7 @@ mod tests {
     }
 
     fn check(pod: Pod, node_ready: &str, expected: &str) {
-        let answer = partition_condition(&asked(pod, node_ready)).unwrap();
+        let answer = partition_condition(&request_for(pod, node_ready)).unwrap();
         assert_eq!(shown(&answer).trim_end(), expected);
     }
 
@@ -131,7 +131,7 @@ mod tests {
         check(pod("Running", "True"), "True", "False/NodeHeartbeatRestored@200 Running");
         check(pod("Running", "False"), "True", "False/@100 Running");
         check(pod("Pending", ""), "True", "- Pending");
-        // A node that says itself that it is not ready is heard of.
+        // A node that reports itself not ready is not partitioned.
         check(pod("Running", "True"), "False", "False/NodeHeartbeatRestored@200 Running");
     }
 
@@ -146,7 +146,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_recorded_stays_where_nothing_is_known() {
+    fn without_facts_the_recorded_condition_stays() {
         // L-GEN-4
         check(pod("Running", "True"), "", "True/@100 NodeDown");
         check(pod("Running", "False"), "", "False/@100 Running");
@@ -165,7 +165,7 @@ mod tests {
         check(marked("Running"), "Unknown", "True/NodeHeartbeatLost@200 NodeDown NodeLost");
         check(marked("Running"), "True", "- Terminating");
         check(marked("Succeeded"), "Unknown", "- Terminating");
-        let answer = partition_condition(&asked(marked("Running"), "Unknown")).unwrap();
+        let answer = partition_condition(&request_for(marked("Running"), "Unknown")).unwrap();
         assert_eq!(answer.conditions[NODE_PARTITIONED].observed_generation, 3);
     }
 
@@ -173,9 +173,9 @@ mod tests {
     fn errors_name_the_field() {
         let error = |request| partition_condition(&request).unwrap_err().to_string();
         let known = "not one of `True`, `False`, `Unknown`";
-        let request = asked(pod("Running", ""), "Ready");
+        let request = request_for(pod("Running", ""), "Ready");
         assert_eq!(error(request), format!("`nodeReady`: unknown value `Ready`: {known}"));
-        let request = asked(pod("Running", "Yes"), "True");
+        let request = request_for(pod("Running", "Yes"), "True");
         assert_eq!(
             error(request),
             format!("`pod.status.conditions[0].status`: unknown value `Yes`: {known}")
@@ -184,14 +184,14 @@ mod tests {
         let conditions = &mut twice.status.as_mut().unwrap().conditions;
         conditions.push(PodCondition { status: "False".to_owned(), ..conditions[0].clone() });
         assert_eq!(
-            error(asked(twice, "True")),
-            format!("`pod.status.conditions[1].type`: `{NODE_PARTITIONED}` is there twice")
+            error(request_for(twice, "True")),
+            format!("`pod.status.conditions[1].type`: duplicate `{NODE_PARTITIONED}`")
         );
-        let request = asked(pod("Asleep", ""), "True");
+        let request = request_for(pod("Asleep", ""), "True");
         assert!(error(request).starts_with("`pod.status.phase`: unknown value `Asleep`"));
-        let request = PartitionConditionRequest { now: None, ..asked(pod("", ""), "True") };
+        let request = PartitionConditionRequest { now: None, ..request_for(pod("", ""), "True") };
         assert_eq!(error(request), "`now`: required");
-        let request = PartitionConditionRequest { pod: None, ..asked(pod("", ""), "True") };
+        let request = PartitionConditionRequest { pod: None, ..request_for(pod("", ""), "True") };
         assert_eq!(error(request), "`pod`: required");
     }
 }

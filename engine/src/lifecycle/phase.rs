@@ -1,10 +1,11 @@
 //! The phase of a pod (group `phase`): a summary of its containers that only moves forward.
 //!
-//! `tally.rs` counts what the containers do and answers what that alone means; this file puts the recorded phase, orders and
-//! the node's contact over it (the order is that of section 1.2); `finalize.rs` is the end of the object.
+//! `tally.rs` counts the states of the containers and derives the raw phase. This file applies the recorded phase,
+//! eviction orders and the node's contact, in the order of section 1.2. `finalize.rs` handles the last step before
+//! removal.
 //!
-//! No rule of this group fails a pod because contact to its node is lost: such a pod becomes Failed when it is removed
-//! (L-PHASE-14), which is the garbage collector's decision (L-GC-6).
+//! No rule of this group fails a pod because contact with its node is lost. Such a pod becomes Failed when the garbage
+//! collector removes it (L-PHASE-14, L-GC-6).
 
 mod facts;
 mod tally;
@@ -28,17 +29,17 @@ pub use finalize::final_statuses;
 /// The phase of a pod, from four sides.
 #[derive(Copy, Clone, Debug, PartialEq, Eq)]
 pub struct PhaseDecision<'a> {
-    /// What the container statuses alone say (L-PHASE-5). Never `Unknown`.
+    /// Phase by the container statuses alone (L-PHASE-5). Never `Unknown`.
     pub raw: PodPhase,
-    /// What the pod is in. Never `Unknown` (L-PHASE-9).
+    /// Phase after all overrides. Never `Unknown` (L-PHASE-9).
     pub phase: PodPhase,
-    /// What may be written to the API now (L-PHASE-11). Never `Unknown`.
+    /// Phase that may be written to the API now (L-PHASE-11). Never `Unknown`.
     pub published: PodPhase,
-    /// What a reader should be shown (L-PHASE-13).
+    /// Phase to show to a reader (L-PHASE-13).
     pub effective: PodPhase,
-    /// Goes with `phase`.
+    /// Reason that belongs to `phase`.
     pub reason: &'a str,
-    /// Goes with `phase`.
+    /// Message that belongs to `phase`.
     pub message: &'a str,
 }
 
@@ -48,12 +49,12 @@ pub struct PhaseDecision<'a> {
 ///
 /// # Errors
 /// [`ModelError`] relative to the pod: an unknown phase or policy, a status that contradicts itself or belongs to no
-/// container, a name that is there twice.
+/// container, a duplicate name.
 pub fn decide<'a>(pod: &'a Pod, facts: &PhaseFacts<'a>) -> Result<PhaseDecision<'a>, ModelError> {
     decide_on(pod, &Roster::of(pod)?, facts)
 }
 
-/// The same, of a pod whose containers have been read.
+/// [`decide`] for a pod whose containers have been read.
 ///
 /// # Errors
 /// As [`decide`].
@@ -82,7 +83,7 @@ pub(crate) fn decide_on<'a>(
     Ok(PhaseDecision { raw, phase, published, effective, reason, message })
 }
 
-/// The phase after all overrides, and the order that decided it, if one did.
+/// The phase after all overrides, and the eviction order that decided it, if one did.
 fn settle<'a>(
     raw: PodPhase,
     recorded: PodPhase,
@@ -94,7 +95,8 @@ fn settle<'a>(
     if facts.evict.is_some() {
         return (PodPhase::Failed, facts.evict); // L-PHASE-10
     }
-    // Statuses of a node without contact are stale (L-PHASE-13). A recorded `Unknown` says nothing, so they are all there is.
+    // Statuses from a node without contact are stale (L-PHASE-13). With `Unknown` recorded, they are still the best
+    // evidence.
     let is_stale = facts.node_ready == ConditionStatus::Unknown && recorded != PodPhase::Unknown;
     let phase = match !is_stale && may_follow(recorded, raw) {
         true => raw,
@@ -106,7 +108,7 @@ fn settle<'a>(
     (phase, None)
 }
 
-/// What may be written now: no terminal phase while a process may still run (L-PHASE-11).
+/// The phase that may be written now: no terminal phase while a process may still run (L-PHASE-11).
 fn published(
     phase: PodPhase,
     raw: PodPhase,
@@ -117,15 +119,15 @@ fn published(
         return phase;
     }
     match recorded {
-        // Not Berth's to write (L-PHASE-9); and what may be running is not pending.
+        // Berth never writes `Unknown` (L-PHASE-9), and a pod that may be running is not pending.
         PodPhase::Unknown if raw.is_terminal() => PodPhase::Running,
         PodPhase::Unknown => raw,
         recorded => recorded,
     }
 }
 
-/// Whether a pod may go from one phase to another: Pending, Running, then one of the terminal phases, from which nothing leads
-/// away; `Unknown` leads anywhere and is never gone to (L-PHASE-8, L-PHASE-9).
+/// Whether a pod may go from one phase to another: Pending, Running, then one of the terminal phases, which it never
+/// leaves. From `Unknown` any phase may follow, and no phase is followed by it (L-PHASE-8, L-PHASE-9).
 #[must_use]
 pub fn may_follow(from: PodPhase, to: PodPhase) -> bool {
     if from == to || from == PodPhase::Unknown {
@@ -134,7 +136,7 @@ pub fn may_follow(from: PodPhase, to: PodPhase) -> bool {
     !from.is_terminal() && to != PodPhase::Unknown && from < to
 }
 
-/// `DerivePodPhase`: [`decide`] over the wire, and what to record of the containers with `finalize`.
+/// `DerivePodPhase`: [`decide`] for the wire; with `finalize` also the statuses to record of the containers.
 ///
 /// # Errors
 /// [`ModelError`] as [`decide`], for a missing `pod`, an order without a reason, or an unknown `nodeReady`.
@@ -178,7 +180,7 @@ pub fn derive_pod_phase(
     })
 }
 
-/// `CheckPhaseTransition`: [`may_follow`] over the wire.
+/// `CheckPhaseTransition`: [`may_follow`] for the wire.
 ///
 /// # Errors
 /// [`ModelError`] for an unknown phase.

@@ -1,5 +1,5 @@
-//! Which pods the garbage collector removes (group `podgc`): four passes over all pods, each with its cause. Apart from it, pods
-//! disappear only when a person or a controller deletes them (L-GC-10).
+//! Pod garbage collection (group `podgc`): four passes over all pods, each with its cause. Otherwise pods disappear
+//! only when a person or a controller deletes them (L-GC-10).
 
 use std::cmp::Reverse;
 use std::collections::BTreeMap;
@@ -12,60 +12,62 @@ use super::deletion::{
     NodeAbsence, NodeObject, RemovalReason, collector_entitlement, place_entitlement,
 };
 use super::fence::is_out_of_service;
-use super::listed::{nodes_by_name, refuse_twins};
+use super::listed::{nodes_by_name, refuse_duplicates};
 use super::reading::{self, Seconds, after, in_list};
 use super::vocabulary::PodPhase;
 use super::word::words;
 use crate::model::ModelError;
 
 words! {
-    /// Why a pod is removed, in the order of the passes (L-GC-7).
+    /// Cause of a removal, in the order of the passes (L-GC-7).
     enum GcCause {
-        /// More pods have ended than may stay (L-GC-1).
+        /// The number of ended pods is above the threshold (L-GC-1).
         TerminatedOverThreshold = "TerminatedOverThreshold",
-        /// It is to go, and its node is declared out of service (L-GC-5).
+        /// The pod is marked for deletion, and its node is declared out of service (L-GC-5).
         TerminatingOutOfService = "TerminatingOutOfService",
-        /// Its node has no object (L-GC-3).
+        /// The pod's node has no object (L-GC-3).
         Orphaned = "Orphaned",
-        /// It is to go, and was never bound (L-GC-4).
+        /// The pod is marked for deletion and was never bound (L-GC-4).
         UnscheduledTerminating = "UnscheduledTerminating",
     }
 }
 
-/// Between two runs (L-GC-9).
+/// Seconds between two runs (L-GC-9).
 pub(crate) const PERIOD_SECONDS: Seconds = 20;
 
 /// How many pods that have ended may stay, where the request does not say (L-GC-1).
 const TERMINATED_POD_THRESHOLD: i64 = 12_500;
 
-/// What is read of a pod.
+/// Facts that decide about a pod.
 struct Facts<'a> {
     pod: &'a Pod,
     phase: PodPhase,
-    turn: Turn<'a>,
+    order: RemovalOrder<'a>,
 }
 
-/// Who goes first: evicted pods, then the oldest, then by name (L-GC-2, L-GC-7). Pods of one name are of different namespaces.
+/// Order of removal: evicted pods first, then the oldest, then by name (L-GC-2, L-GC-7). Pods of equal names differ in
+/// their namespaces.
 #[derive(PartialEq, Eq, PartialOrd, Ord)]
-struct Turn<'a> {
+struct RemovalOrder<'a> {
     is_evicted: Reverse<bool>,
     created: Option<Seconds>,
     name: &'a str,
     namespace: &'a str,
 }
 
-/// What is known of the nodes.
+/// Facts about the nodes.
 struct Nodes<'a> {
-    /// Whether they are out of service.
+    /// Whether a node is out of service, by name.
     by_name: BTreeMap<&'a str, bool>,
     absent: &'a BTreeMap<String, berth_v1::NodeAbsence>,
     now: Seconds,
 }
 
-/// `PodGC`: one run (L-GC-1 to L-GC-8). The answer does not depend on the order of pods and nodes. Cost: a sort of the pods.
+/// `PodGC`: one run (L-GC-1 to L-GC-8). The response does not depend on the order of pods and nodes. Cost: a sort of
+/// the pods.
 ///
 /// # Errors
-/// [`ModelError`] for an unknown phase or readiness, a pod or node without a name or that is there twice, and a missing `now`.
+/// [`ModelError`] for an unknown phase or readiness, a pod or node without a name, a duplicate, and a missing `now`.
 pub fn pod_gc(request: &PodGcRequest) -> Result<PodGcResponse, ModelError> {
     let now = reading::required(request.now.as_ref(), "now")?;
     let by_name = nodes_by_name(&request.nodes, is_out_of_service)?;
@@ -73,7 +75,7 @@ pub fn pod_gc(request: &PodGcRequest) -> Result<PodGcResponse, ModelError> {
     let pods = read_pods(&request.pods)?;
     let mut ended: Vec<&Facts<'_>> =
         pods.iter().filter(|facts| facts.phase.is_terminal()).collect();
-    ended.sort_unstable_by(|left, right| left.turn.cmp(&right.turn));
+    ended.sort_unstable_by(|left, right| left.order.cmp(&right.order));
     let kept = ended.split_off(n_over_threshold(request, ended.len()));
     let others = pods.iter().filter(|facts| !facts.phase.is_terminal());
     let over = ended.into_iter().map(|facts| (GcCause::TerminatedOverThreshold, facts));
@@ -82,10 +84,10 @@ pub fn pod_gc(request: &PodGcRequest) -> Result<PodGcResponse, ModelError> {
             kept.into_iter().chain(others).filter_map(|facts| Some((nodes.cause(facts)?, facts))),
         )
         .collect();
-    wanted.sort_unstable_by(|left, right| (left.0, &left.1.turn).cmp(&(right.0, &right.1.turn)));
+    wanted.sort_unstable_by(|left, right| (left.0, &left.1.order).cmp(&(right.0, &right.1.order)));
     let mut actions = Vec::with_capacity(wanted.len());
     for (cause, facts) in wanted {
-        // Every pass implies an entitlement; nothing is removed on the strength of a pass alone (L-GC-8, L-TEST-10).
+        // Each removal needs an entitlement; a pass alone removes nothing (L-GC-8, L-TEST-10).
         let node = nodes.object_of(facts.pod);
         if let Ok(entitlement) = collector_entitlement(facts.pod, facts.phase, node, now) {
             actions.push(facts.removal(cause, entitlement));
@@ -95,7 +97,7 @@ pub fn pod_gc(request: &PodGcRequest) -> Result<PodGcResponse, ModelError> {
     Ok(PodGcResponse { actions, next_run_at })
 }
 
-/// How many of the pods that have ended go, to begin with the first (L-GC-1).
+/// Number of ended pods to remove, beginning with the first in order (L-GC-1).
 fn n_over_threshold(request: &PodGcRequest, n_ended: usize) -> usize {
     match request.terminated_pod_threshold.unwrap_or(TERMINATED_POD_THRESHOLD) {
         off if off <= 0 => 0,
@@ -104,7 +106,8 @@ fn n_over_threshold(request: &PodGcRequest, n_ended: usize) -> usize {
 }
 
 impl Nodes<'_> {
-    /// The first of the passes 2, 3 and 4 that wants the pod (L-GC-3 to L-GC-5): they go by where it is, whatever its phase.
+    /// The first of the passes 2, 3 and 4 that applies to the pod (L-GC-3 to L-GC-5). They go by its node, not by its
+    /// phase.
     fn cause(&self, facts: &Facts<'_>) -> Option<GcCause> {
         match place_entitlement(facts.pod, self.object_of(facts.pod), self.now) {
             Ok(RemovalReason::NodeOutOfService) => Some(GcCause::TerminatingOutOfService),
@@ -114,7 +117,7 @@ impl Nodes<'_> {
         }
     }
 
-    /// What is known of the pod's node.
+    /// The facts about the pod's node.
     fn object_of(&self, pod: &Pod) -> NodeObject {
         let name = reading::node_name(pod).unwrap_or_default();
         if let Some(is_out_of_service) = self.by_name.get(name).copied() {
@@ -137,7 +140,7 @@ impl<'a> Facts<'a> {
         Ok(Facts {
             pod,
             phase,
-            turn: Turn {
+            order: RemovalOrder {
                 is_evicted: Reverse(is_evicted),
                 created: reading::optional(meta.creation_timestamp.as_ref()),
                 name,
@@ -146,12 +149,13 @@ impl<'a> Facts<'a> {
         })
     }
 
-    /// How the pod is removed: a terminal pod as it is, any other is set Failed first, and an orphan is marked (L-GC-6).
+    /// The removal of the pod: a terminal pod is removed as it is, any other is set Failed first, an orphan is marked
+    /// too (L-GC-6).
     fn removal(&self, cause: GcCause, entitlement: RemovalReason) -> PodGcAction {
         let is_terminal = self.phase.is_terminal();
         let is_marked = cause == GcCause::Orphaned && !is_terminal;
         PodGcAction {
-            pod: self.turn.name.to_owned(),
+            pod: self.order.name.to_owned(),
             cause: cause.word().to_owned(),
             set_phase: if is_terminal { "" } else { PodPhase::Failed.word() }.to_owned(),
             disruption_reason: if is_marked {
@@ -160,20 +164,20 @@ impl<'a> Facts<'a> {
                 ""
             }
             .to_owned(),
-            namespace: self.turn.namespace.to_owned(),
+            namespace: self.order.namespace.to_owned(),
             uid: reading::meta(self.pod).uid.clone(),
             entitlement: entitlement.word().to_owned(),
         }
     }
 }
 
-/// What is read of every pod; none is there twice.
+/// Reads the facts of every pod, and refuses duplicates.
 fn read_pods(pods: &[Pod]) -> Result<Vec<Facts<'_>>, ModelError> {
     let mut facts = Vec::with_capacity(pods.len());
     for (index, pod) in pods.iter().enumerate() {
         facts.push(in_list("pods", index, Facts::read(pod))?);
     }
-    refuse_twins(pods.iter(), "metadata.name")?;
+    refuse_duplicates(pods.iter(), "metadata.name")?;
     Ok(facts)
 }
 
@@ -223,15 +227,16 @@ mod tests {
 
     fn check(pods: &[&str], expected: &[&str]) {
         let answer = pod_gc(&request(pods)).unwrap();
-        let told: Vec<String> = answer
+        let lines: Vec<String> = answer
             .actions
             .iter()
             .map(|a| format!("{} {} {} {}", a.pod, a.cause, a.entitlement, a.set_phase))
             .collect();
-        assert_eq!(told.iter().map(|line| line.trim_end()).collect::<Vec<_>>(), expected);
+        assert_eq!(lines.iter().map(|line| line.trim_end()).collect::<Vec<_>>(), expected);
     }
 
-    /// L-GC-7: the first pass that wants a pod acts on it, and the others pass it over; L-GC-8 by what entitles to it.
+    /// L-GC-7: the first pass that applies to a pod acts on it, and the others skip it; L-GC-8: each removal has an
+    /// entitlement.
     #[test]
     fn a_pod_is_acted_on_once() {
         check(
@@ -260,13 +265,13 @@ mod tests {
         );
     }
 
-    /// L-GC-10: what no pass wants stays, finished or lost.
+    /// L-GC-10: a pod that no pass applies to stays, finished or lost.
     #[test]
-    fn what_no_pass_wants_stays() {
+    fn other_pods_stay() {
         check(&["a Failed n 1", "b Running lost 1", "c Unknown n 1", "d Pending - 1"], &[]);
     }
 
-    /// L-GC-3: a node that has registered again is not gone, whatever was noted of it.
+    /// L-GC-3: a node that has registered again is not absent, even if the request lists it as absent.
     #[test]
     fn a_node_that_is_back_has_no_orphans() {
         let request = PodGcRequest { nodes: vec![node("gone")], ..request(&["a - gone 1"]) };
@@ -310,7 +315,7 @@ mod tests {
         );
         assert_eq!(
             refused(request(&["a - n 1", "b - n 1", "a - n 2"])),
-            "`pods[2].metadata.name`: `default/a` is `pods[0]` too"
+            "`pods[2].metadata.name`: `default/a` is a duplicate of `pods[0]`"
         );
         assert_eq!(refused(request(&["- - n 1"])), "`pods[0].metadata.name`: required");
         let mut unknown = node("n");
@@ -320,7 +325,7 @@ mod tests {
         let nodes = vec![node("n"), node("n")];
         assert_eq!(
             refused(PodGcRequest { nodes, ..request(&[]) }),
-            "`nodes[1].metadata.name`: `n` is there twice"
+            "`nodes[1].metadata.name`: duplicate `n`"
         );
     }
 }

@@ -1,4 +1,4 @@
-//! Nodes that run short: the classes of pods, and which pod has to go (group `pressure`).
+//! Node pressure: QoS classes of pods, and the order in which a node under pressure evicts them (group `pressure`).
 
 mod qos;
 mod rank;

@@ -1,5 +1,5 @@
-//! Priorities: what admission makes of pods and of the classes that name their priorities (group `priority`). A class is
-//! cluster-wide; its description is for people and decides nothing (L-PRIO-14).
+//! Priorities: admission of pods and of priority classes (group `priority`). A class is cluster-wide; its description
+//! is for people and has no effect (L-PRIO-14).
 
 mod change;
 mod class;
@@ -12,11 +12,11 @@ pub use pod::{PodRefusal, admit_pod};
 use super::word::words;
 
 words! {
-    /// Whether a pod may make room for itself (L-PRIO-7).
+    /// Policy of a pod about preempting others (L-PRIO-7).
     enum PreemptionPolicy {
-        /// By evicting pods of lower priority.
+        /// The pod may evict pods of lower priority.
         PreemptLowerPriority = "PreemptLowerPriority",
-        /// Not at all; it still queues by its priority, and may be evicted itself.
+        /// The pod evicts no other; it still queues by its priority, and may be evicted itself.
         Never = "Never",
     }
 }

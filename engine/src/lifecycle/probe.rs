@@ -1,8 +1,8 @@
 //! Probes (group `probe`).
 //!
-//! A probe has a value in force, which changes when the same result has come often enough in a row. Liveness and startup kill
-//! when theirs becomes `Failure`, and what follows is a restart decision (L-PROBE-12); readiness only takes a container out of
-//! service.
+//! A probe has a value in force, which changes once the same result has occurred often enough in a row. If the value of
+//! a liveness or startup probe becomes `Failure`, the container is killed and a restart decision follows (L-PROBE-12).
+//! Readiness only takes a container out of service.
 
 mod attempt;
 mod settings;
@@ -20,23 +20,23 @@ pub use validation::validate_probe;
 use super::word::words;
 
 words! {
-    /// What a probe is for.
+    /// Purpose of a probe.
     enum ProbeType {
-        /// Whether the container has to be killed.
+        /// Finds containers that have to be killed.
         Liveness = "liveness",
-        /// Whether it is in service.
+        /// Finds containers that can serve.
         Readiness = "readiness",
-        /// Whether it has come up; the other two wait for this one (L-PROBE-10).
+        /// Finds out when a container has started; the other two wait for this one (L-PROBE-10).
         Startup = "startup",
     }
 
     /// The value of a probe that is in force.
     enum ProbeValue {
-        /// It holds.
+        /// The probe succeeds.
         Success = "Success",
-        /// It does not.
+        /// The probe fails.
         Failure = "Failure",
-        /// There was no result yet.
+        /// The probe has no result yet.
         Unknown = "Unknown",
     }
 }
@@ -52,13 +52,13 @@ impl ProbeType {
         }
     }
 
-    /// Whether a probe may need so many successes in a row: one that kills only one (L-PROBE-18).
+    /// Whether a success threshold is allowed: probes that kill allow only 1 (L-PROBE-18).
     #[must_use]
     pub const fn may_need(self, successes: i32) -> bool {
         if self.kills() { successes == 1 } else { successes >= 0 }
     }
 
-    /// Whether the container is killed when the value becomes `Failure` (L-PROBE-12).
+    /// Whether the container is killed once the value becomes `Failure` (L-PROBE-12).
     #[must_use]
     pub const fn kills(self) -> bool {
         matches!(self, ProbeType::Liveness | ProbeType::Startup)

@@ -1,4 +1,5 @@
-//! What the decision groups read of Kubernetes' objects, each fact in one place. Errors name fields relative to the object.
+//! Readers of the facts that decision groups take from Kubernetes' objects, one function a fact. Errors name fields
+//! relative to the object.
 
 use berth_proto::Time;
 use berth_proto::core_v1::{
@@ -13,50 +14,51 @@ use crate::model::ModelError;
 /// Seconds since the epoch.
 pub(crate) type Seconds = i64;
 
-/// The last second of the year 9999, the last that Kubernetes' form of a time can say. What would come later never comes.
+/// The last second of the year 9999, the last one that Kubernetes' format of times can express. Later events never
+/// happen.
 pub(crate) const END_OF_TIME: Seconds = 253_402_300_799;
 
-/// So many seconds later; `None` when that is after the end of time.
+/// Adds seconds to a time; `None` if the sum is after the end of time.
 pub(crate) fn after(time: Seconds, seconds: Seconds) -> Option<Seconds> {
     Some(time.saturating_add(seconds)).filter(|at| *at <= END_OF_TIME)
 }
 
-/// A time that has to be given.
+/// Reads a required time.
 ///
 /// # Errors
-/// [`ModelError`] at `field` when it is absent.
+/// [`ModelError`] at `field` if it is absent.
 pub(crate) fn required(time: Option<&Time>, field: &str) -> Result<Seconds, ModelError> {
     time.and_then(Time::unix_seconds).ok_or_else(|| ModelError::new(field, "required"))
 }
 
-/// A time that may be absent; the zero time is absent too.
+/// Reads an optional time; the zero time counts as absent.
 pub(crate) fn optional(time: Option<&Time>) -> Option<Seconds> {
     time.and_then(Time::unix_seconds)
 }
 
-/// The wire's form of a moment.
+/// Converts seconds into the wire's time.
 pub(crate) fn time(seconds: Seconds) -> Time {
     Time::from_unix_seconds(seconds)
 }
 
-/// The metadata; what is absent reads as empty.
+/// The metadata; absent fields read as empty.
 pub(crate) fn meta(pod: &Pod) -> &ObjectMeta {
     static EMPTY: std::sync::LazyLock<ObjectMeta> = std::sync::LazyLock::new(ObjectMeta::default);
     pod.metadata.as_ref().unwrap_or(&EMPTY)
 }
 
-/// The namespace of an object that says so, or does not.
+/// The namespace of an object; absent is `default`.
 pub(crate) fn namespace(given: &str) -> &str {
     if given.is_empty() { "default" } else { given }
 }
 
-/// The spec; what is absent reads as empty.
+/// The spec; absent fields read as empty.
 pub(crate) fn spec(pod: &Pod) -> &PodSpec {
     static EMPTY: std::sync::LazyLock<PodSpec> = std::sync::LazyLock::new(PodSpec::default);
     pod.spec.as_ref().unwrap_or(&EMPTY)
 }
 
-/// The status; what is absent reads as empty.
+/// The status; absent fields read as empty.
 pub(crate) fn status(pod: &Pod) -> &PodStatus {
     static EMPTY: std::sync::LazyLock<PodStatus> = std::sync::LazyLock::new(PodStatus::default);
     pod.status.as_ref().unwrap_or(&EMPTY)
@@ -90,8 +92,8 @@ pub(crate) fn init_kind(container: &Container) -> Result<ContainerKind, ModelErr
     })
 }
 
-/// Refuses a kind that the container's own policy contradicts: an init container of policy `Always` is a sidecar, and no other
-/// is (L-PHASE-2, L-PHASE-3).
+/// Refuses a kind that the container's own policy contradicts: an init container with policy `Always` is a sidecar, and
+/// only such a container is (L-PHASE-2, L-PHASE-3).
 ///
 /// # Errors
 /// [`ModelError`] at `restartPolicy`.
@@ -113,13 +115,13 @@ pub(crate) fn is_marked(pod: &Pod) -> bool {
     optional(meta(pod).deletion_timestamp.as_ref()).is_some()
 }
 
-/// The node that the pod is bound to; `None` before.
+/// The node that the pod is bound to; `None` before binding.
 pub(crate) fn node_name(pod: &Pod) -> Option<&str> {
     Some(spec(pod).node_name.as_str()).filter(|name| !name.is_empty())
 }
 
-/// Whether the pod is the node's own: it comes from a file there, or mirrors one that does, and the node would only start it
-/// again (L-PRESS-12).
+/// Whether the pod is static: it comes from a file on the node, or mirrors such a pod, and the node would start it
+/// again after an eviction (L-PRESS-12).
 pub(crate) fn is_static(pod: &Pod) -> bool {
     let annotations = &meta(pod).annotations;
     annotations.contains_key("kubernetes.io/config.mirror")
@@ -134,14 +136,15 @@ pub(crate) fn condition<'a>(pod: &'a Pod, r#type: &str) -> Option<&'a PodConditi
 /// Whether the pod's recorded `Ready` condition is True.
 ///
 /// # Errors
-/// [`ModelError`] relative to the pod for a status that is none of three, and for a second such condition (L-COND-19).
+/// [`ModelError`] relative to the pod for an unknown status, and for a second `Ready` condition (L-COND-19).
 pub(crate) fn is_ready(pod: &Pod) -> Result<bool, ModelError> {
     let conditions = status(pod).conditions.iter();
     let ready = ready(conditions.map(|condition| (&*condition.r#type, &*condition.status)))?;
     Ok(ready == Some(ConditionStatus::True))
 }
 
-/// The status of the node's recorded `Ready` condition; `None` where it has none, so that nothing is known (L-GEN-4).
+/// The status of the node's recorded `Ready` condition; `None` without one, which means that nothing is known
+/// (L-GEN-4).
 ///
 /// # Errors
 /// [`ModelError`] relative to the node, as [`is_ready`].
@@ -150,7 +153,7 @@ pub(crate) fn node_ready(node: &Node) -> Result<Option<ConditionStatus>, ModelEr
     ready(conditions.map(|condition| (&*condition.r#type, &*condition.status)))
 }
 
-/// The status of `Ready` among conditions, each a type and a status.
+/// The status of `Ready` among conditions that are given as type and status.
 fn ready<'a>(
     conditions: impl Iterator<Item = (&'a str, &'a str)>,
 ) -> Result<Option<ConditionStatus>, ModelError> {
@@ -159,7 +162,7 @@ fn ready<'a>(
         let status = in_list("status.conditions", index, ConditionStatus::parse(status, "status"))?;
         if found.replace(status).is_some() {
             let field = format!("status.conditions[{index}].type");
-            return Err(ModelError::new(field, "`Ready` is there twice"));
+            return Err(ModelError::new(field, "duplicate `Ready`"));
         }
     }
     Ok(found)
@@ -171,24 +174,24 @@ pub(crate) fn has_taint(node: &Node, key: &str) -> bool {
     taints.iter().any(|taint| taint.key == key)
 }
 
-/// Marks a node whose pods have been declared dead by an administrator (L-DEL-6, L-FENCE-11, L-GC-5).
+/// Key of the taint by which an administrator declares a node's pods dead (L-DEL-6, L-FENCE-11, L-GC-5).
 pub(crate) const OUT_OF_SERVICE: &str = "node.kubernetes.io/out-of-service";
 
 /// A container's state, exactly one of three (L-CSTATE-1).
 #[derive(Copy, Clone, Debug, PartialEq)]
 pub(crate) enum State<'a> {
-    /// Not started, or held back.
+    /// The container has not started, or waits for its back-off.
     Waiting(&'a ContainerStateWaiting),
-    /// Its process runs.
+    /// The container's process runs.
     Running(&'a ContainerStateRunning),
-    /// Its process has ended.
+    /// The container's process has ended.
     Terminated(&'a ContainerStateTerminated),
 }
 
-/// Which of the three a state is; `None` when it is none.
+/// Reads which of the three states is set; `None` without any.
 ///
 /// # Errors
-/// [`ModelError`] at `field` when it is more than one (L-CSTATE-1).
+/// [`ModelError`] at `field` if more than one is set (L-CSTATE-1).
 pub(crate) fn state<'a>(
     state: Option<&'a ContainerState>,
     field: &str,
@@ -212,7 +215,7 @@ pub(crate) fn state<'a>(
     }
 }
 
-/// A result about one element of the list `field`: its error is seen from the object that holds the list.
+/// Makes the error of a result about one element of the list `field` relative to the object that holds the list.
 pub(crate) fn in_list<T>(
     field: &str,
     index: usize,
@@ -221,18 +224,18 @@ pub(crate) fn in_list<T>(
     result.map_err(|error| error.under(&format!("{field}[{index}]")))
 }
 
-/// A message that has to be given.
+/// Reads a required message.
 ///
 /// # Errors
-/// [`ModelError`] at `field` when it is absent.
+/// [`ModelError`] at `field` if it is absent.
 pub(crate) fn given<'a, T>(message: Option<&'a T>, field: &str) -> Result<&'a T, ModelError> {
     message.ok_or_else(|| ModelError::new(field, "required"))
 }
 
-/// A name or UID that has to be given.
+/// Reads a required name or UID.
 ///
 /// # Errors
-/// [`ModelError`] at `field` when it is empty.
+/// [`ModelError`] at `field` if it is empty.
 pub(crate) fn given_text<'a>(text: &'a str, field: &str) -> Result<&'a str, ModelError> {
     if text.is_empty() { Err(ModelError::new(field, "required")) } else { Ok(text) }
 }
@@ -243,7 +246,7 @@ mod tests {
 
     use super::*;
 
-    /// L-COND-19: a word that is not known and a contradiction are refused, and a condition that is not there says nothing.
+    /// L-COND-19: an unknown word and a contradiction are refused; without the condition nothing is known.
     #[test]
     fn readiness_is_read_or_refused() {
         let read = |conditions: Value| {
@@ -260,7 +263,7 @@ mod tests {
         assert_eq!(read(json!([ready("Unknown")])), Ok(Some(ConditionStatus::Unknown)));
         let error = "`status.conditions[1].status`: unknown value `true`: not one of `True`, `False`, `Unknown`";
         assert_eq!(read(json!([other, ready("true")])), Err(error.to_owned()));
-        let error = "`status.conditions[2].type`: `Ready` is there twice";
+        let error = "`status.conditions[2].type`: duplicate `Ready`";
         assert_eq!(read(json!([ready("False"), other, ready("True")])), Err(error.to_owned()));
     }
 }

@@ -1,7 +1,7 @@
 //! Restarts and their back-off (group `restart`).
 //!
-//! A restart never moves a pod: it happens on the node and in the pod where the container ran, and no decision here names another.
-//! Failed image pulls wait by the same numbers as crashes, with a history of their own (L-RESTART-21).
+//! A restart never moves a pod: it happens in the pod, and on the node, where the container ran. Failed image pulls
+//! have the same back-off as crashes, with a history of their own (L-RESTART-21).
 
 mod back_off;
 mod due;
@@ -28,11 +28,12 @@ use super::reading;
 use super::vocabulary::{ContainerKind, RestartPolicy};
 use crate::model::ModelError;
 
-/// Whether a container is started again, and by whose word (L-RESTART-1 to L-RESTART-9, L-RESTART-22, L-RESTART-26).
+/// `DecideRestart`: whether a container is started again, and the rule or policy that decides (L-RESTART-1 to
+/// L-RESTART-9, L-RESTART-22, L-RESTART-26).
 ///
 /// # Errors
-/// [`ModelError`] for an unknown word, for a missing container or last state, for an exit without a code or a code without an
-/// exit, and for a kind that contradicts the container's own policy.
+/// [`ModelError`] for an unknown word, a missing container or last state, an exit without a code or a code without an
+/// exit, and a kind that contradicts the container's own policy.
 pub fn decide_restart(request: &DecideRestartRequest) -> Result<DecideRestartResponse, ModelError> {
     let pod_policy = RestartPolicy::parse_or(
         &request.pod_restart_policy,
@@ -95,8 +96,8 @@ mod tests {
         {"action": "Surprise"},
         {"action": "RestartAllContainers", "exitCodes": {"operator": "NotIn", "values": [0, 1]}}]"#;
 
-    /// L-RESTART-3 to L-RESTART-5: whatever the policy, what has not ended is started unless it runs; of the two policies the
-    /// container's counts, and of the exit code only whether it is 0.
+    /// L-RESTART-3 to L-RESTART-5: under any policy, a container that has not ended is started unless it runs. The
+    /// container's policy goes before the pod's, and only exit code 0 counts as success.
     #[test]
     fn states_and_policies() {
         for own in ["Always", "OnFailure", "Never"] {
@@ -125,7 +126,7 @@ mod tests {
         }
     }
 
-    /// L-RESTART-6: a rule without exit codes never matches, so what it asks for is not read.
+    /// L-RESTART-6: a rule without exit codes never matches, so its action is not read.
     #[test]
     fn a_sidecar_follows_its_rules_and_is_else_restarted() {
         let with_rules = format!(r#", "restartPolicy": "Always"{RULE}"#);
@@ -138,7 +139,7 @@ mod tests {
         assert_eq!(of("regular", RULE, &exit(7)).unwrap(), "None by PodPolicy");
     }
 
-    /// L-RESTART-26, and L-RESTART-2 before everything.
+    /// L-RESTART-26; L-RESTART-2 goes before everything.
     #[test]
     fn an_ephemeral_container_runs_once() {
         assert_eq!(of("ephemeral", "", r#""state": "None""#).unwrap(), "Restart by NeverStarted");
@@ -186,7 +187,7 @@ mod tests {
             ),
             (
                 of("regular", "", r#""state": "Exited""#),
-                "`last.exitCode`: required of state `Exited`",
+                "`last.exitCode`: required in state `Exited`",
             ),
             (
                 of("regular", "", r#""state": "Running", "exitCode": 3"#),

@@ -1,8 +1,10 @@
-//! How a pod ends: delete requests, grace periods, the steps on the node, and who stops counting it (group `termination`).
+//! Termination of a pod: delete requests, grace periods, the steps on the node, endpoints and replica counts (group
+//! `termination`).
 //!
-//! Two sides take part. The API server marks the object, and from then on its period only shrinks ([`delete`]); the node agent
-//! derives the period that counts there ([`node_grace`]) and runs hooks, signals and kills by it ([`plan`]). A marked pod is
-//! shown as `Terminating` unless its node is lost (L-TERM-24), which `partition` answers.
+//! Two sides take part. The API server marks the object, and from then on its grace period only shrinks ([`delete`]).
+//! The node agent derives the period that counts on the node ([`node_grace`]) and runs hooks, signals and kills by it
+//! ([`plan`]). A marked pod is displayed as `Terminating` unless its node is lost (L-TERM-24), which `partition`
+//! decides.
 
 mod delete;
 mod endpoint;

@@ -1,95 +1,96 @@
-//! The words that more than one decision group uses.
+//! Words that several decision groups use.
 
 use super::word::words;
 
 words! {
-    /// `status.phase` (L-PHASE-1), in the order in which a pod goes through them; `Unknown` stands outside that order.
+    /// `status.phase` (L-PHASE-1), in the order in which a pod passes through the phases; `Unknown` is outside that
+    /// order.
     enum PodPhase {
-        /// Not everything has started yet.
+        /// Some containers have never started.
         Pending = "Pending",
-        /// At least one container runs, or will again.
+        /// At least one container runs or will be restarted.
         Running = "Running",
-        /// Every container ended well, for good.
+        /// Every container has ended with success, for good.
         Succeeded = "Succeeded",
-        /// Every container ended, at least one badly.
+        /// Every container has ended for good, at least one with a failure.
         Failed = "Failed",
-        /// Contact is lost. Never stored by Berth.
+        /// Contact with the node is lost. Berth never stores this phase.
         Unknown = "Unknown",
     }
 
     /// `restartPolicy` of a pod or a container (L-RESTART-1, L-RESTART-5).
     enum RestartPolicy {
-        /// Whatever the exit code.
+        /// Restart after any exit code.
         Always = "Always",
-        /// After a non-zero exit code.
+        /// Restart after a non-zero exit code.
         OnFailure = "OnFailure",
-        /// Not at all.
+        /// No restart.
         Never = "Never",
     }
 
     /// Status of a condition (L-COND-19).
     enum ConditionStatus {
-        /// It holds.
+        /// The condition holds.
         True = "True",
-        /// It does not hold.
+        /// The condition does not hold.
         False = "False",
-        /// Nobody knows.
+        /// Too little is known.
         Unknown = "Unknown",
     }
 
-    /// What part a container has in its pod.
+    /// Kind of a container within its pod.
     enum ContainerKind {
-        /// One of `spec.containers`.
+        /// An app container: an entry of `spec.containers`.
         Regular = "regular",
-        /// One of `spec.initContainers` that ends before the next one starts.
+        /// An ordinary init container: an entry of `spec.initContainers` that ends before the next one starts.
         Init = "init",
-        /// One of `spec.initContainers` whose own restart policy is `Always`.
+        /// An entry of `spec.initContainers` whose own restart policy is `Always`.
         Sidecar = "sidecar",
-        /// One of `spec.ephemeralContainers`.
+        /// An entry of `spec.ephemeralContainers`.
         Ephemeral = "ephemeral",
     }
 
-    /// What is asked of the API server.
+    /// Operation of a request to the API server.
     enum AdmissionOperation {
-        /// The object is new.
+        /// Creation of an object.
         Create = "Create",
-        /// The object is stored in another form.
+        /// Update of a stored object.
         Update = "Update",
     }
 
-    /// What the container runtime says of a container.
+    /// State of a container in the container runtime.
     enum RuntimeState {
-        /// Made, not started.
+        /// The container was created and not started.
         Created = "Created",
-        /// Its process runs.
+        /// The container's process runs.
         Running = "Running",
-        /// Its process has ended.
+        /// The container's process has ended.
         Exited = "Exited",
-        /// The runtime lost track of it.
+        /// The runtime lost track of the container.
         Unknown = "Unknown",
     }
 
-    /// What a controller promises of the pods it owns.
+    /// Kind of the controller that owns a pod.
     enum ControllerKind {
-        /// A replica set; deployments are built on it.
+        /// A number of interchangeable pods; deployments are built on it.
         ReplicaSet = "ReplicaSet",
-        /// The older form of a replica set.
+        /// The predecessor of the replica set.
         ReplicationController = "ReplicationController",
-        /// Replica sets over time.
+        /// A sequence of replica sets.
         Deployment = "Deployment",
         /// Named pods, at most one of each name.
         StatefulSet = "StatefulSet",
-        /// A pod a node.
+        /// One pod on each node.
         DaemonSet = "DaemonSet",
         /// Pods that run to completion.
         Job = "Job",
-        /// Nobody owns the pod.
+        /// No controller owns the pod.
         None = "None",
     }
 }
 
 impl PodPhase {
-    /// Succeeded or Failed: never left again (L-PHASE-8).
+    /// Whether the phase is final: Succeeded or Failed (L-PHASE-8).
     #[must_use]
     pub const fn is_terminal(self) -> bool {
         matches!(self, PodPhase::Succeeded | PodPhase::Failed)

@@ -1,6 +1,8 @@
-//! `words!`: enums whose values are words of the wire, exact and case sensitive (section 0.2 of the requirements).
+//! `words!`: enums whose values are words of the wire, exact and case sensitive (section 0.2 of
+//! `docs/spec/lifecycle.md`).
 
-/// Declares enums with their words: `enum Name { Variant = "word", … }`. Each gets `WORDS`, `word`, `parse` and `parse_or`.
+/// Declares enums with their words: `enum Name { Variant = "word", … }`. Each gets `WORDS`, `word`, `parse` and
+/// `parse_or`.
 macro_rules! words {
     ($($(#[$doc:meta])* enum $name:ident { $($(#[$variant_doc:meta])* $variant:ident = $word:literal,)+ })+) => {$(
         $(#[$doc])*
@@ -23,7 +25,7 @@ macro_rules! words {
                 }
             }
 
-            /// The value of a word that was given in `field`.
+            /// Parses a word that was given in `field`.
             ///
             /// # Errors
             /// [`ModelError`](crate::ModelError) at `field` for any other word, the empty one included.
@@ -34,7 +36,7 @@ macro_rules! words {
                 }
             }
 
-            /// The same, where an absent word means `default`.
+            /// Parses a word that was given in `field`; an absent word means `default`.
             ///
             /// # Errors
             /// As [`Self::parse`], except for the empty word.
@@ -51,7 +53,7 @@ macro_rules! words {
 
 pub(crate) use words;
 
-/// The error for a word that is not one of `words`.
+/// Error for a word that is not one of `words`.
 #[cold]
 pub(crate) fn unknown(word: &str, words: &[&str], field: &str) -> crate::ModelError {
     let words = words.join("`, `");

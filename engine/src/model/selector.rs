@@ -167,7 +167,7 @@ fn narrow(terms: &[core_v1::NodeSelectorTerm], names: &Interner) -> Option<Vec<S
     Some(union)
 }
 
-/// Validity of a term (W-SEL-4, S-NAF-6, S-NAF-7).
+/// Validity of a term (W-SEL-4, W-FLD-1, S-NAF-6, S-NAF-7).
 fn check_term(term: &core_v1::NodeSelectorTerm) -> Result<(), ModelError> {
     for (i, r) in term.match_expressions.iter().enumerate() {
         check_label(r).map_err(|error| error.under(&format!("matchExpressions[{i}]")))?;

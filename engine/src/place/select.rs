@@ -1,4 +1,4 @@
-//! Select: one of the rows with the highest total. Rule: S-SEL-4 (policy).
+//! Select: one of the rows with the highest total (S-SEL-3). Rule for ties: S-SEL-4 (policy).
 
 use smallvec::SmallVec;
 

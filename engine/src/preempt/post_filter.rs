@@ -40,6 +40,7 @@ impl Attempt<'_, '_> {
                     let failed = outcome_of_error("not found".to_owned());
                     return Ok((failed, all));
                 }
+                // A pod without claims skips the plugin everywhere but here (S-DRA-1).
                 Plugin::DynamicResources => texts.push("no new claims to deallocate".to_owned()),
                 Plugin::DefaultPreemption => {
                     let (found, told) = self.preempt(unschedulable)?;

@@ -36,7 +36,7 @@ pub(crate) struct Account {
     pub(crate) n_feasible: u32,
     /// The pod's nominated node is feasible, so it is the only one that `nodes` tells of (S-CYC-3).
     pub(crate) is_nominated: bool,
-    /// Names of the highest total.
+    /// Names of the nodes with the highest total (S-SEL-3).
     pub(crate) best: Vec<Arc<str>>,
     /// `None` unless more than one node is feasible (S-CYC-6).
     pub(crate) total: Option<i64>,

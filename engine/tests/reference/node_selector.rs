@@ -93,7 +93,7 @@ fn matches_labels(r: &NodeSelectorRequirement, node: &Node) -> bool {
     }
 }
 
-/// `metadata.name` is the only field; any other reads as the empty text (S-NAF-7).
+/// `metadata.name` is the only field; any other reads as the empty text (S-NAF-7, W-FLD-1).
 fn matches_field(r: &NodeSelectorRequirement, node: &Node) -> bool {
     let name = node.metadata.as_ref().map_or("", |metadata| &metadata.name);
     let value = if r.key == "metadata.name" { name } else { "" };

@@ -25,7 +25,7 @@ fn five_nodes() -> Cluster {
     )
 }
 
-/// The first two rows.
+/// The first two rows; DynamicResources has its say of a pod without claims too (S-DRA-1, S-ERR-6).
 #[test]
 fn nobody_of_lower_priority() {
     let head = "0/5 nodes are available: 1 node(s) had untolerated taint(s), 1 node(s) were unschedulable, 3 Insufficient cpu.";

@@ -1,5 +1,5 @@
 //! What cluster-autoscaler offers, read as leniently as its writers need: an object that does not decode is passed over,
-//! and the rest is judged. Rules: S-CAE-1, S-CAE-2, S-CAE-4.
+//! and the rest is judged. Objects come without magic bytes and envelope (W-ENV-2). Rules: S-CAE-1, S-CAE-2, S-CAE-4.
 
 use std::collections::{BTreeMap, HashSet};
 use std::sync::OnceLock;

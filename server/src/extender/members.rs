@@ -1,5 +1,5 @@
-//! Members: an object read member by member. Its keys are Go's field names, taken in any case; absent and `null` are alike, and
-//! what nobody asks for is passed over (S-EXT-3).
+//! Members: an object read member by member. Its keys are Go's field names, taken in any case (W-JS-11); absent and
+//! `null` are alike, and other keys are skipped (S-EXT-3).
 
 use std::borrow::Cow;
 use std::fmt;

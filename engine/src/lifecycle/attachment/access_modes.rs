@@ -1,4 +1,4 @@
-//! What a volume can be used for, and whether several nodes may hold it.
+//! Access modes of a volume, and whether several nodes may hold it.
 
 use berth_proto::berth_v1::{MultiAttachAllowedRequest, MultiAttachAllowedResponse};
 
@@ -8,13 +8,13 @@ use crate::model::ModelError;
 words! {
     /// One of Kubernetes' access modes.
     enum AccessMode {
-        /// Read and written on one node.
+        /// Reads and writes on one node.
         ReadWriteOnce = "ReadWriteOnce",
-        /// Read on many nodes.
+        /// Reads on many nodes.
         ReadOnlyMany = "ReadOnlyMany",
-        /// Read and written on many nodes.
+        /// Reads and writes on many nodes.
         ReadWriteMany = "ReadWriteMany",
-        /// Read and written by one pod.
+        /// Reads and writes by one pod.
         ReadWriteOncePod = "ReadWriteOncePod",
     }
 }
@@ -26,10 +26,10 @@ pub struct AccessModes {
 }
 
 impl AccessModes {
-    /// The set of these words, in any order.
+    /// Parses the wire's names of access modes, in any order.
     ///
     /// # Errors
-    /// [`ModelError`] at `accessModes[i]` for a word that is no access mode.
+    /// [`ModelError`] at `accessModes[i]` for an unknown access mode.
     pub fn parse<S: AsRef<str>>(words: &[S]) -> Result<AccessModes, ModelError> {
         let mut bits = 0;
         for (index, word) in words.iter().enumerate() {
@@ -39,7 +39,7 @@ impl AccessModes {
         Ok(AccessModes { bits })
     }
 
-    /// The words, in a fixed order.
+    /// The wire's names of the modes, in a fixed order.
     #[must_use]
     pub fn words(self) -> Vec<&'static str> {
         let modes = [
@@ -51,7 +51,8 @@ impl AccessModes {
         modes.into_iter().filter(|mode| self.contains(*mode)).map(AccessMode::word).collect()
     }
 
-    /// Whether several nodes may hold the volume at once (L-VOL-5). Without any mode the backend decides, and may allow it.
+    /// Whether several nodes may hold the volume at once (L-VOL-5). Without any mode the backend decides, so this is
+    /// true.
     #[must_use]
     pub const fn allows_multi_attach(self) -> bool {
         self.bits == 0
@@ -74,10 +75,10 @@ const fn bit(mode: AccessMode) -> u8 {
     1 << mode as u8
 }
 
-/// `MultiAttachAllowed` (L-VOL-5).
+/// `MultiAttachAllowed`: whether access modes allow several nodes to hold a volume (L-VOL-5).
 ///
 /// # Errors
-/// [`ModelError`] at `accessModes[i]` for a word that is no access mode.
+/// [`ModelError`] at `accessModes[i]` for an unknown access mode.
 pub fn multi_attach_allowed(
     request: &MultiAttachAllowedRequest,
 ) -> Result<MultiAttachAllowedResponse, ModelError> {

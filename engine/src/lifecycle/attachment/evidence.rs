@@ -1,11 +1,11 @@
-//! What entitles to break the attachments of a node.
+//! Evidence that permits breaking the attachments of a node.
 
 use crate::lifecycle::fence::{FenceScope, scope_of_taint};
 use crate::lifecycle::vocabulary::ConditionStatus;
 use crate::lifecycle::word::words;
 
 words! {
-    /// Why attachments may be broken: what the record of a break names (L-VOL-10).
+    /// Reason why attachments may be broken; the record of a break names it (L-VOL-10).
     enum BreakEntitlement {
         /// A confirmed fence cuts the node off from its storage.
         FenceConfirmed = "FenceConfirmed",
@@ -16,22 +16,22 @@ words! {
     }
 }
 
-/// What is known of a node whose attachments are to be broken. How long it has been unhealthy is not asked: time alone never
-/// suffices (L-VOL-10).
+/// Facts about a node whose attachments are to be broken. How long it has been unhealthy is no fact here: time alone
+/// never suffices (L-VOL-10).
 #[derive(Copy, Clone, Debug, Default, PartialEq, Eq)]
 pub struct BreakEvidence {
-    /// What its fence cuts off, once that is confirmed; an accepted request is `None` (L-FENCE-9).
+    /// Scope of the confirmed fence; `None` for a request that was only accepted (L-FENCE-9).
     pub confirmed_fence: Option<FenceScope>,
-    /// It carries the taint `node.kubernetes.io/out-of-service`.
+    /// Whether the node carries the taint `node.kubernetes.io/out-of-service`.
     pub out_of_service_taint: bool,
-    /// Status of its `Ready` condition; `None` when not known.
+    /// Status of the node's `Ready` condition; `None` when not known.
     pub node_ready: Option<ConditionStatus>,
-    /// Its object has been deleted.
+    /// Whether the node's object has been deleted.
     pub node_object_deleted: bool,
 }
 
 impl BreakEvidence {
-    /// What entitles to break, if anything does (L-VOL-10).
+    /// The first fact that permits a break (L-VOL-10).
     #[must_use]
     pub fn entitlement(&self) -> Option<BreakEntitlement> {
         let taint = scope_of_taint(self.out_of_service_taint, self.node_ready);
@@ -68,7 +68,7 @@ mod tests {
             assert_eq!(evidence.entitlement(), expected, "{}", scope.word());
         }
         let tainted = BreakEvidence { out_of_service_taint: true, ..nothing };
-        assert_eq!(tainted.entitlement(), None, "readiness is not known");
+        assert_eq!(tainted.entitlement(), None, "readiness unknown");
         let down = BreakEvidence { node_ready: Some(ConditionStatus::False), ..tainted };
         assert_eq!(down.entitlement(), Some(BreakEntitlement::NodeOutOfService));
         let deleted = BreakEvidence { node_object_deleted: true, ..nothing };

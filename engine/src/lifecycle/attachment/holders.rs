@@ -1,4 +1,4 @@
-//! Who holds a volume, found by node and by pod.
+//! Holders of a volume, indexed by node and by pod.
 
 use std::collections::BTreeMap;
 
@@ -7,11 +7,11 @@ use std::collections::BTreeMap;
 pub struct Holder {
     /// Name of the node.
     pub node: String,
-    /// The pod: a replacement of the same name is another one (L-VOL-16).
+    /// UID of the pod; a replacement of the same name is another pod (L-VOL-16).
     pub pod_uid: String,
 }
 
-/// Holders by node and pod UID, each with its place in the order in which they came.
+/// Holders by node and pod UID, each with its position in the order of attachment.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Holders {
     nodes: BTreeMap<String, BTreeMap<String, u64>>,
@@ -27,12 +27,12 @@ impl Holders {
         self.nodes.contains_key(node)
     }
 
-    /// Whether someone holds it on a node other than this.
+    /// Whether any pod holds the volume on another node.
     pub(super) fn has_other_node(&self, node: &str) -> bool {
         self.nodes.len() > usize::from(self.has_node(node))
     }
 
-    /// Whether a pod other than this holds it. Cost: one step where there is at most one holder.
+    /// Whether another pod holds the volume. Cost: one step if there is at most one holder.
     pub(super) fn has_other_pod(&self, pod_uid: &str) -> bool {
         self.nodes.values().flat_map(BTreeMap::keys).any(|holder| holder != pod_uid)
     }
@@ -47,7 +47,7 @@ impl Holders {
     pub(super) fn remove(&mut self, node: &str, pod_uid: &str) {
         if let Some(pods) = self.nodes.get_mut(node) {
             pods.remove(pod_uid);
-            // A node without holders is no node: `has_other_node` counts them.
+            // `has_other_node` counts nodes, so one without holders has to go.
             if pods.is_empty() {
                 self.nodes.remove(node);
             }
@@ -58,7 +58,7 @@ impl Holders {
         self.nodes.remove(node);
     }
 
-    /// All, in the order in which they came.
+    /// All holders, in the order of attachment.
     pub(super) fn in_order(&self) -> Vec<Holder> {
         let holders = self.nodes.iter().flat_map(|(node, pods)| {
             pods.iter().map(move |(pod_uid, arrival)| (*arrival, node, pod_uid))
@@ -73,7 +73,7 @@ impl Holders {
     }
 }
 
-/// Equal holders in the same order, however they came to it.
+/// Equal means: the same holders in the same order, whatever operations led there.
 impl PartialEq for Holders {
     fn eq(&self, other: &Holders) -> bool {
         self.in_order() == other.in_order()

@@ -1,4 +1,4 @@
-//! `AttachSequence`: a volume's record, operation by operation.
+//! `AttachSequence`: operations applied to a volume's record, one after another.
 
 use berth_proto::berth_v1::{
     AttachHolder, AttachOperation, AttachRecord, AttachResult, AttachSequenceRequest,
@@ -13,33 +13,33 @@ use crate::lifecycle::word::words;
 use crate::model::ModelError;
 
 words! {
-    /// What is asked of a record.
+    /// Type of an operation on a record.
     enum OperationType {
-        /// Become a holder.
+        /// The pod becomes a holder.
         Attach = "Attach",
-        /// Let go.
+        /// The pod stops being a holder.
         Detach = "Detach",
-        /// Remove the holders of a node.
+        /// The holders on a node are removed.
         BreakAttachment = "BreakAttachment",
-        /// Ask whether a pod may start.
+        /// Checks whether a pod may start.
         MayStart = "MayStart",
     }
 
-    /// How far a fence has come, as evidence.
+    /// Progress of a fence, as evidence.
     enum FenceProgress {
-        /// The mechanism took the request.
+        /// The mechanism accepted the request.
         Accepted = "Accepted",
         /// The node is cut off.
         Confirmed = "Confirmed",
     }
 }
 
-/// The record after a sequence of operations, and what became of each. An operation that fails changes nothing, and the next one
-/// goes on from there.
+/// Applies a sequence of operations; returns the record after it and the outcome of each. A failed operation changes
+/// nothing, and the next one continues from there.
 ///
 /// # Errors
-/// [`ModelError`] for a record that contradicts itself (as [`Attachment::new`], under `record`), a word that is missing or
-/// unknown, an operation without node, pod UID or version where it needs one, and a negative duration.
+/// [`ModelError`] for a record that contradicts itself (as [`Attachment::new`], under `record`), a word that is missing
+/// or unknown, an operation without node, pod UID or version where it needs one, and a negative duration.
 pub fn attach_sequence(
     request: &AttachSequenceRequest,
 ) -> Result<AttachSequenceResponse, ModelError> {
@@ -88,7 +88,7 @@ fn run(record: &mut Attachment, operation: &AttachOperation) -> Result<AttachOut
             pod_uid: pod_uid()?,
             expected_version: expected_version()?,
             pod_gone: operation.pod_gone,
-            // L-GEN-4: a volume of which nothing is known may be in use.
+            // L-GEN-4: without facts the volume may be in use.
             mounted: operation.mounted.unwrap_or(true),
         }),
         OperationType::BreakAttachment => record.apply(&Operation::BreakAttachment {
@@ -115,7 +115,7 @@ fn evidence(known: Option<&BreakAttachmentEvidence>) -> Result<BreakEvidence, Mo
     })
 }
 
-/// What a word that may be absent means.
+/// Parses an optional word: absent is `None`.
 fn present<T>(
     word: &str,
     parse: impl FnOnce(&str) -> Result<T, ModelError>,

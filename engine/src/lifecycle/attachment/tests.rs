@@ -14,7 +14,7 @@ fn record(mode: &str, holders: &[(&str, &str)]) -> Attachment {
     Attachment::new(modes, 7, holders).unwrap()
 }
 
-/// Runs an operation; its reason, the version and the holders after it.
+/// Runs an operation; returns its reason, and the version and number of holders after it.
 fn run(record: &mut Attachment, operation: &Operation<'_>) -> (&'static str, u64, usize) {
     let outcome = record.apply(operation);
     (outcome.reason.word(), record.version(), record.holders().len())
@@ -26,7 +26,7 @@ fn attach<'a>(node: &'a str, pod_uid: &'a str, expected_version: u64) -> Operati
 
 #[test]
 fn the_version_is_looked_at_first() {
-    // L-VOL-2, L-VOL-6: even what would change nothing conflicts.
+    // L-VOL-2, L-VOL-6: an operation that would change nothing conflicts too.
     let mut volume = record("ReadWriteOnce", &[("a", "p1")]);
     assert_eq!(run(&mut volume, &attach("a", "p1", 6)), ("VersionConflict", 7, 1));
     assert_eq!(run(&mut volume, &attach("a", "p1", 8)), ("VersionConflict", 7, 1));
@@ -74,7 +74,7 @@ fn one_pod_means_one_holder() {
 }
 
 #[test]
-fn nobody_waits_for_a_detach_that_is_not_needed() {
+fn only_a_needed_detach_is_waited_for() {
     // L-VOL-7, L-VOL-12
     let waits =
         |mode, node, pod_uid| record(mode, &[("a", "p1")]).may_start(node, pod_uid).reason.word();
@@ -141,7 +141,7 @@ fn operation(op: &str) -> AttachOperation {
 }
 
 #[test]
-fn what_is_not_known_counts_against_a_change() {
+fn a_missing_fact_prevents_a_change() {
     // L-GEN-4 for L-VOL-8 and L-VOL-10.
     let reason = |operation| {
         let answer = attach_sequence(&request(operation)).unwrap();
@@ -169,8 +169,8 @@ fn errors_name_the_field() {
     );
     let nowhere = AttachOperation { node: String::new(), ..operation("Attach") };
     assert_eq!(error(nowhere), "`operations[0].node`: required");
-    let nobody = AttachOperation { pod_uid: String::new(), ..operation("MayStart") };
-    assert_eq!(error(nobody), "`operations[0].podUID`: required");
+    let no_uid = AttachOperation { pod_uid: String::new(), ..operation("MayStart") };
+    assert_eq!(error(no_uid), "`operations[0].podUID`: required");
     let blind = AttachOperation { expected_version: None, ..operation("Attach") };
     assert_eq!(error(blind), "`operations[0].expectedVersion`: required");
     let with =

@@ -1,4 +1,4 @@
-//! `Ready` of the pods of a node that lost contact (L-COND-17).
+//! `MarkPodNotReadyOnNode`: conditions of pods on a node that lost contact (L-COND-17).
 
 use berth_proto::berth_v1::{MarkPodNotReadyOnNodeRequest, MarkPodNotReadyOnNodeResponse};
 use berth_proto::core_v1::Pod;
@@ -10,8 +10,8 @@ use crate::lifecycle::reading::{self, Seconds};
 use crate::lifecycle::vocabulary::ConditionStatus;
 use crate::model::ModelError;
 
-/// `MarkPodNotReadyOnNode`: a `Ready` condition becomes False. Its reason and message, and all other conditions, are left as
-/// they were: of the containers nothing new is known (L-COND-17).
+/// `MarkPodNotReadyOnNode`: the `Ready` condition becomes False. Its reason and message, and all other conditions, stay
+/// as they were, since nothing new is known about the containers (L-COND-17).
 ///
 /// # Errors
 /// [`ModelError`] for a missing `pod` or `now`, or recorded conditions that contradict each other.
@@ -24,18 +24,19 @@ pub fn mark_pod_not_ready_on_node(
     Ok(MarkPodNotReadyOnNodeResponse { conditions })
 }
 
-/// The conditions of a pod whose node lost contact: what its containers do is not known, so nothing is derived from their
-/// statuses.
+/// The conditions of a pod whose node lost contact. The statuses of its containers are stale, so nothing is derived
+/// from them.
 ///
 /// # Errors
 /// [`ModelError`] relative to the pod, for recorded conditions that contradict each other.
 pub(crate) fn without_contact(pod: &Pod, now: Seconds) -> Result<ConditionSet<'_>, ModelError> {
     let mut set = as_recorded(pod, now)?;
-    set.turn(OwnedType::Ready, ConditionStatus::False);
+    set.set_status(OwnedType::Ready, ConditionStatus::False);
     Ok(set)
 }
 
-/// The conditions of a pod that no node agent has seen: nothing is derived, for only an agent would publish it.
+/// The conditions of a pod that no node agent has seen. Nothing is derived, since only an agent publishes derived
+/// conditions.
 ///
 /// # Errors
 /// As [`without_contact`].
@@ -57,7 +58,7 @@ mod tests {
         serde_json::to_string(&answer.conditions).unwrap()
     }
 
-    /// L-COND-17, L-COND-2: Unknown turns too; False stays as it is, with its time; without the condition none is made.
+    /// L-COND-17, L-COND-2: Unknown becomes False too; False stays, with its time; a missing condition is not created.
     #[test]
     fn only_a_ready_condition_turns() {
         assert_eq!(check(""), "{}");

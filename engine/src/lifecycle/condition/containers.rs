@@ -1,4 +1,4 @@
-//! What the statuses of a pod's containers mean for `Initialized`, `ContainersReady` and `Ready`.
+//! `Initialized`, `ContainersReady` and `Ready`, derived from the statuses of a pod's containers.
 
 use berth_proto::core_v1::PodSpec;
 
@@ -9,21 +9,21 @@ use crate::lifecycle::vocabulary::{ContainerKind, PodPhase};
 use crate::model::ModelError;
 use crate::model::label::is_qualified_name;
 
-/// What is known of the containers of a pod, as far as conditions depend on it.
+/// Facts about the containers of a pod that conditions depend on.
 #[derive(Copy, Clone, Debug, Default, PartialEq, Eq)]
 pub(super) struct Containers {
-    /// There is not one status.
+    /// Whether no container has a status.
     is_unknown: bool,
     has_init: bool,
-    /// An init container has no status …
+    /// Whether an init container has no status.
     init_missing: bool,
-    /// … or has not done its part.
+    /// Whether an init container has not completed, or a sidecar not started.
     init_incomplete: bool,
-    /// An app container runs or has ended.
+    /// Whether an app container runs or has ended.
     app_started: bool,
-    /// An app container or sidecar has no status …
+    /// Whether an app container or sidecar has no status.
     missing: bool,
-    /// … or is not ready.
+    /// Whether an app container or sidecar is not ready.
     unready: bool,
 }
 
@@ -63,8 +63,8 @@ impl Containers {
         if phase == PodPhase::Succeeded && !self.init_missing {
             return Finding { reason: POD_COMPLETED, ..Finding::plain(true) };
         }
-        // Init containers run again when all containers restart in place, and sidecars whenever they end: what has been
-        // initialised stays so.
+        // Init containers run again after an in-place restart, and sidecars whenever they end; the condition stays
+        // True.
         let is_behind = self.app_started || was_initialized;
         if (self.init_missing || self.init_incomplete) && !is_behind {
             return Finding::not("ContainersNotInitialized", Text::NotInitialized);
@@ -88,7 +88,8 @@ impl Containers {
     }
 }
 
-/// `Ready` of a pod whose containers all are: every readiness gate has a condition that is True (L-COND-9, L-COND-10).
+/// `Ready` of a pod with ready containers: True if every readiness gate has a condition that is True (L-COND-9,
+/// L-COND-10).
 ///
 /// # Errors
 /// [`ModelError`] relative to the pod, for a gate that cannot be the type of a condition (L-COND-16).
@@ -97,7 +98,7 @@ pub(super) fn gates_met(spec: &PodSpec, recorded: &Recorded<'_>) -> Result<Findi
     for (at, gate) in spec.readiness_gates.iter().enumerate() {
         if !is_qualified_name(&gate.condition_type) {
             let field = format!("spec.readinessGates[{at}].conditionType");
-            return Err(ModelError::new(field, "is not a legal condition type"));
+            return Err(ModelError::new(field, "is not a valid condition type"));
         }
         all_met &= recorded.find(&gate.condition_type).is_some_and(is_true);
     }
@@ -107,8 +108,8 @@ pub(super) fn gates_met(spec: &PodSpec, recorded: &Recorded<'_>) -> Result<Findi
     })
 }
 
-/// Whether an init container has done its part: an ordinary one is ready once it has ended well, a sidecar has to be started
-/// only (L-COND-7).
+/// Whether an init container is done: an ordinary one is ready once it has completed, a sidecar only has to be started
+/// (L-COND-7).
 pub(super) fn is_initialized(member: &Member<'_>) -> bool {
     match member.kind {
         ContainerKind::Sidecar => member.is_started(),

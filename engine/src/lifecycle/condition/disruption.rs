@@ -1,4 +1,4 @@
-//! `DisruptionTarget`: that a pod is about to be ended, by whom, and when such a mark has come to nothing.
+//! `DisruptionTarget`: the mark of a pod that is about to be ended, with its cause, and its expiry.
 
 use std::collections::BTreeMap;
 
@@ -15,23 +15,23 @@ use crate::lifecycle::reading::{self, Seconds};
 use crate::lifecycle::word::words;
 use crate::model::ModelError;
 
-/// The type of the mark.
+/// Type of the condition that is the mark.
 const DISRUPTION_TARGET: &str = "DisruptionTarget";
-/// Seconds after which a mark that nothing came of is reset (L-COND-14).
+/// Seconds after which a mark without a deletion is reset (L-COND-14).
 const STALE_AFTER_SECONDS: Seconds = 120;
 
 words! {
-    /// Who ends a pod (L-COND-12).
+    /// Cause of a disruption (L-COND-12).
     enum DisruptionCause {
         /// The scheduler makes room for another pod.
         SchedulerPreemption = "SchedulerPreemption",
         /// The pod does not tolerate its node's taints.
         TaintEviction = "TaintEviction",
-        /// Somebody asked for its eviction.
+        /// An eviction request was approved.
         EvictionApi = "EvictionAPI",
-        /// Its node is gone.
+        /// The pod's node object is gone.
         OrphanedByPodGc = "OrphanedByPodGC",
-        /// The node is short of something, shuts down, or makes room for a critical pod.
+        /// The node is under pressure, shuts down, or makes room for a critical pod.
         NodePressure = "NodePressure",
     }
 }
@@ -49,18 +49,19 @@ impl DisruptionCause {
         }
     }
 
-    /// Whether the mark is published together with the terminal phase. The others are written before the delete is issued
-    /// (L-COND-13).
+    /// Whether the mark is published together with the terminal phase. The others are written before the delete is
+    /// issued (L-COND-13).
     #[must_use]
     pub const fn is_published_with_terminal_phase(self) -> bool {
         matches!(self, DisruptionCause::NodePressure)
     }
 }
 
-/// Reason of a mark by the node agent.
+/// Reason of a mark that the node agent sets.
 const BY_NODE_AGENT: &str = "TerminationByKubelet";
 
-/// `MarkDisruption`: the pod's conditions with the mark for a cause (L-COND-12), and when to write them (L-COND-13).
+/// `MarkDisruption`: the pod's conditions with the mark for a cause (L-COND-12), and the time to write them
+/// (L-COND-13).
 ///
 /// # Errors
 /// [`ModelError`] for a missing `pod` or `now`, an unknown cause, or recorded conditions that contradict each other.
@@ -78,10 +79,11 @@ pub fn mark_disruption(
     Ok(MarkDisruptionResponse { conditions, with_terminal_phase })
 }
 
-/// `ExpireDisruption`: the pod's conditions without a mark that came to nothing, or when to ask again (L-COND-14).
+/// `ExpireDisruption`: the pod's conditions with a stale mark reset, or the time at which to check again (L-COND-14).
 ///
 /// # Errors
-/// [`ModelError`] for a missing `pod` or `now`, an unknown recorded phase, or recorded conditions that contradict each other.
+/// [`ModelError`] for a missing `pod` or `now`, an unknown recorded phase, or recorded conditions that contradict each
+/// other.
 pub fn expire_disruption(
     request: &ExpireDisruptionRequest,
 ) -> Result<ExpireDisruptionResponse, ModelError> {
@@ -96,7 +98,7 @@ pub fn expire_disruption(
     Ok(ExpireDisruptionResponse { conditions, recheck_after_seconds })
 }
 
-/// Resets a disruption mark that came to nothing (L-COND-14).
+/// Resets a stale disruption mark (L-COND-14).
 pub(crate) fn drop_stale_mark(
     conditions: &mut BTreeMap<String, PodCondition>,
     pod: &Pod,
@@ -108,8 +110,8 @@ pub(crate) fn drop_stale_mark(
     }
 }
 
-/// When the pod's disruption mark is stale: `None` without a mark, when the node agent set it, and when the pod is being deleted
-/// or has come to its end (L-COND-14). A mark without a time is stale already.
+/// Time at which the pod's disruption mark becomes stale. `None` without a mark, for a mark of the node agent, and for
+/// a pod that is marked for deletion or terminal (L-COND-14). A mark without a time is stale already.
 pub(crate) fn disruption_stale_at(pod: &Pod, now: Seconds) -> Option<Seconds> {
     let is_over = reading::phase(pod).is_ok_and(|phase| phase.is_terminal());
     if reading::is_marked(pod) || is_over {
@@ -143,7 +145,7 @@ mod tests {
         )
     }
 
-    /// L-COND-14: to the second, without a time, from the future, at the ends of time.
+    /// L-COND-14: marks at the exact second, without a time, from the future, and at the limits of time.
     #[test]
     fn marks_go_stale() {
         assert_eq!(check(NOW, Some(NOW - 119), ""), "True Some(1)");
@@ -154,14 +156,15 @@ mod tests {
         assert_eq!(check(i64::MAX, Some(i64::MAX), ""), "False None");
     }
 
-    /// L-COND-14: one of a pod that is being deleted does its work.
+    /// L-COND-14: the mark of a pod that is being deleted stays.
     #[test]
     fn marks_of_pods_that_end_stay() {
         let deleted = r#""metadata":{"deletionTimestamp":"2026-01-10T11:00:00Z"},"#;
         assert_eq!(check(NOW, Some(NOW - 500), deleted), "True None");
     }
 
-    /// L-COND-13, L-COND-2: only the node agent's mark waits for the phase; a second cause does not change the time.
+    /// L-COND-13, L-COND-2: only the node agent's mark waits for the terminal phase; a second cause does not change the
+    /// time.
     #[test]
     fn when_marks_are_written() {
         let mark = |cause: &str| {

@@ -1,4 +1,4 @@
-//! The conditions that are recorded of a pod.
+//! The recorded conditions of a pod.
 
 use std::collections::BTreeMap;
 
@@ -10,9 +10,9 @@ use crate::lifecycle::reading;
 use crate::lifecycle::vocabulary::ConditionStatus;
 use crate::model::ModelError;
 
-/// `status.conditions`, no two of one type, each of a known status.
+/// `status.conditions`, with unique types and known statuses.
 ///
-/// Cost: nothing is allocated for up to 64 conditions.
+/// Cost: no allocation for up to 64 conditions.
 #[derive(Clone, Debug)]
 pub(super) struct Recorded<'a> {
     by_type: ByName<'a, PodCondition>,
@@ -21,12 +21,11 @@ pub(super) struct Recorded<'a> {
 
 impl<'a> Recorded<'a> {
     /// # Errors
-    /// [`ModelError`] relative to the pod, for a type that is there twice and for a status that is not one of three
-    /// (L-COND-19).
+    /// [`ModelError`] relative to the pod, for a duplicate type and for an unknown status (L-COND-19).
     pub(super) fn read(pod: &'a Pod) -> Result<Recorded<'a>, ModelError> {
         let conditions = &reading::status(pod).conditions;
         let by_type = ByName::new(conditions).map_err(|at| {
-            let reason = format!("`{}` is there twice", conditions[at].r#type);
+            let reason = format!("duplicate `{}`", conditions[at].r#type);
             ModelError::new(format!("status.conditions[{at}].type"), reason)
         })?;
         let mut owned = [None; OwnedType::N];
@@ -39,35 +38,35 @@ impl<'a> Recorded<'a> {
         Ok(Recorded { by_type, owned })
     }
 
-    /// The one of an owned type.
+    /// The condition of an owned type.
     pub(super) fn owned(&self, r#type: OwnedType) -> Option<&'a PodCondition> {
         self.owned[r#type as usize]
     }
 
-    /// The one of any type.
+    /// The condition of any type.
     pub(super) fn find(&self, r#type: &str) -> Option<&'a PodCondition> {
         self.by_type.position(r#type).map(|at| &self.by_type.items()[at])
     }
 
-    /// Whether one of an owned type is True.
+    /// Whether the condition of an owned type is True.
     pub(super) fn is_true(&self, r#type: OwnedType) -> bool {
         self.owned(r#type).is_some_and(is_true)
     }
 
-    /// Those of no owned type, in order (L-COND-15).
+    /// The conditions of other types, in order (L-COND-15).
     pub(super) fn foreign(&self) -> impl Iterator<Item = &'a PodCondition> {
         let conditions = self.by_type.items().iter();
         conditions.filter(|condition| OwnedType::named(&condition.r#type).is_none())
     }
 
-    /// All of them by type, to be changed.
+    /// A copy of all conditions, by type.
     pub(super) fn to_wire(&self) -> BTreeMap<String, PodCondition> {
         let conditions = self.by_type.items().iter();
         conditions.map(|condition| (condition.r#type.clone(), condition.clone())).collect()
     }
 }
 
-/// The one recorded condition of a type, with its status.
+/// The recorded condition of a type, with its status.
 ///
 /// # Errors
 /// As [`Recorded::read`].
@@ -84,7 +83,7 @@ pub(super) fn is_true(condition: &PodCondition) -> bool {
     condition.status == ConditionStatus::True.word()
 }
 
-/// Its status (L-COND-19).
+/// The status of a condition (L-COND-19).
 pub(super) fn status(condition: &PodCondition) -> Result<ConditionStatus, ModelError> {
     ConditionStatus::parse(&condition.status, "status")
 }

@@ -1,4 +1,4 @@
-//! `AllContainersRestarting`: that all containers of a pod are being restarted in place (L-COND-18).
+//! `AllContainersRestarting`: the condition of a pod whose containers are all being restarted in place (L-COND-18).
 
 use berth_proto::berth_v1::{
     AllContainersRestartingRequest, AllContainersRestartingResponse, ObservedContainer,
@@ -17,13 +17,13 @@ use crate::lifecycle::restart::{Exit, exit_code, restarts_all};
 use crate::lifecycle::vocabulary::{ConditionStatus, PodPhase, RuntimeState};
 use crate::model::ModelError;
 
-/// `AllContainersRestarting`: the pod's conditions with this one, which only pods with a rule to restart all containers have.
-/// It holds from an exit that triggers the rule until the runtime has none of the old containers any more (L-COND-18). It is not
-/// tied to a generation of the pod (L-COND-1).
+/// `AllContainersRestarting`: the pod's conditions with this one, which only pods with a rule to restart all containers
+/// have. The condition holds from an exit that triggers the rule until the runtime has none of the old containers left
+/// (L-COND-18). It has no observed generation (L-COND-1).
 ///
 /// # Errors
-/// [`ModelError`] for a missing `pod`, an unknown word, a container that the pod does not have or that is there twice, an exit
-/// without a code, or recorded conditions that contradict each other.
+/// [`ModelError`] for a missing `pod`, an unknown word, an unknown or duplicate container, an exit without a code, or
+/// recorded conditions that contradict each other.
 pub fn all_containers_restarting(
     request: &AllContainersRestartingRequest,
 ) -> Result<AllContainersRestartingResponse, ModelError> {
@@ -61,11 +61,11 @@ pub fn all_containers_restarting(
     Ok(AllContainersRestartingResponse { conditions })
 }
 
-/// What the runtime has of a pod.
+/// The containers of a pod that the runtime has.
 struct InRuntime {
-    /// A container exited with a code for which all are restarted.
+    /// Whether a container exited with a code for which all are restarted.
     is_triggered: bool,
-    /// An init or app container is still there.
+    /// Whether the runtime still has an init or app container.
     has_any: bool,
 }
 
@@ -76,7 +76,7 @@ impl InRuntime {
         let spec = reading::spec(pod);
         let names = Names::of(spec).map_err(|error| error.under("pod"))?;
         ByName::new(observed)
-            .map_err(|at| ModelError::new(format!("containers[{at}].name"), "is there twice"))?;
+            .map_err(|at| ModelError::new(format!("containers[{at}].name"), "duplicate name"))?;
         let mut runtime = InRuntime { is_triggered: false, has_any: false };
         for (at, seen) in observed.iter().enumerate() {
             let state = reading::in_list("containers", at, read_state(seen))?;
@@ -86,15 +86,15 @@ impl InRuntime {
             } else if let Some(place) = names.init.position(name) {
                 ("pod.spec.initContainers", place, &spec.init_containers[place])
             } else if names.ephemeral.position(name).is_some() {
-                continue; // none of those that restart
+                continue; // ephemeral containers do not restart
             } else {
                 let reason = format!("`{name}` is not a container of the pod");
                 return Err(ModelError::new(format!("containers[{at}].name"), reason));
             };
             runtime.has_any = true;
             if let (RuntimeState::Exited, Some(code)) = (state, seen.exit_code) {
-                let asks = restarts_all(container, Exit { code, reason: &seen.reason });
-                runtime.is_triggered |= reading::in_list(list, place, asks)?;
+                let triggers = restarts_all(container, Exit { code, reason: &seen.reason });
+                runtime.is_triggered |= reading::in_list(list, place, triggers)?;
             }
         }
         Ok(runtime)
@@ -154,10 +154,10 @@ mod tests {
         assert_eq!(check("Succeeded", &exited(2), ""), "False `PodCompleted` Some(0)");
     }
 
-    /// L-RESTART-11, L-COND-18: the exit of an init container that is done asks, too, as it does of a plan; and only what has a
-    /// policy of its own asks (L-RESTART-6).
+    /// L-RESTART-11, L-COND-18: the exit of a completed init container triggers too, as in a plan, but only with a
+    /// policy of its own (L-RESTART-6).
     #[test]
-    fn a_finished_init_container_asks() {
+    fn a_completed_init_container_triggers() {
         let check = |policy: &str| {
             let request = r#"{"pod":{"spec":{"containers":[{"name":"a"}],"initContainers":[{"name":"i",POLICY"restartPolicyRules":[
                 {"action":"RestartAllContainers","exitCodes":{"operator":"NotIn","values":[1]}}]}]}},"phase":"Running",
@@ -171,7 +171,7 @@ mod tests {
         assert_eq!(check(""), "False");
     }
 
-    /// L-COND-18: each of a hundred thousand containers is found without a walk over the others.
+    /// L-COND-18: each of a hundred thousand containers is found without a pass over the others.
     #[test]
     fn long_lists_are_looked_up() {
         let mut pod: Pod = serde_json::from_str(&POD.replace("CONDITIONS", "")).unwrap();
@@ -203,11 +203,11 @@ mod tests {
             ),
             (
                 r#"{"name":"a","state":"Exited"}"#,
-                "`containers[0].exitCode`: required of state `Exited`",
+                "`containers[0].exitCode`: required in state `Exited`",
             ),
             (
                 r#"{"name":"b","state":"Running"},{"name":"b","state":"Running"}"#,
-                "`containers[1].name`: is there twice",
+                "`containers[1].name`: duplicate name",
             ),
             (
                 r#"{"name":"b"}"#,

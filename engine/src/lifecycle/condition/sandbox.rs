@@ -1,4 +1,4 @@
-//! Whether a pod's sandbox is up, with its network (L-COND-6).
+//! `PodReadyToStartContainers`: whether a pod's sandbox is ready, with its network (L-COND-6).
 
 use berth_proto::berth_v1::PodSandbox;
 
@@ -6,19 +6,19 @@ use crate::lifecycle::word::words;
 use crate::model::ModelError;
 
 words! {
-    /// State of a sandbox, as the container runtime has it.
+    /// State of a sandbox in the container runtime.
     enum SandboxState {
-        /// It is up.
+        /// The sandbox is ready.
         Ready = "Ready",
-        /// It is not.
+        /// The sandbox is not ready.
         NotReady = "NotReady",
     }
 
-    /// Whose network a sandbox uses.
+    /// Network of a sandbox.
     enum NetworkMode {
-        /// One of its own.
+        /// The sandbox has a network of its own.
         Pod = "Pod",
-        /// The node's.
+        /// The sandbox uses the node's network.
         Node = "Node",
     }
 }
@@ -26,16 +26,16 @@ words! {
 /// One sandbox of a pod.
 #[derive(Copy, Clone, Debug, PartialEq, Eq)]
 pub struct SandboxView<'a> {
-    /// Whether it is up.
+    /// State of the sandbox.
     pub state: SandboxState,
-    /// Its address; empty while it has none.
+    /// Address of the sandbox; empty while it has none.
     pub ip: &'a str,
-    /// Whose network it uses.
+    /// Network of the sandbox.
     pub network_mode: NetworkMode,
 }
 
 impl<'a> SandboxView<'a> {
-    /// Reads one off the wire. A network mode that is absent is the runtime interface's default, `Pod`.
+    /// Reads a sandbox from the wire. An absent network mode is the default of the runtime interface, `Pod`.
     ///
     /// # Errors
     /// [`ModelError`] at `state` or `networkMode` for an unknown word.
@@ -52,8 +52,8 @@ impl<'a> SandboxView<'a> {
     }
 }
 
-/// Whether containers can be started in the newest sandbox, the first: it is ready and the only one that is, its network is what
-/// the pod asks for, and it has an address unless that is the node's (L-COND-6).
+/// Whether containers can be started in the newest sandbox, the first of the list: it is the only ready one, its
+/// network fits the pod, and it has an address unless it uses the node's network (L-COND-6).
 pub(super) fn is_ready_to_start(host_network: bool, sandboxes: &[SandboxView<'_>]) -> bool {
     let Some((newest, older)) = sandboxes.split_first() else { return false };
     let is_ready = |sandbox: &SandboxView<'_>| sandbox.state == SandboxState::Ready;
@@ -71,7 +71,7 @@ pub(super) fn is_ready_to_start(host_network: bool, sandboxes: &[SandboxView<'_>
 mod tests {
     use super::*;
 
-    /// L-COND-6, condition by condition.
+    /// L-COND-6: each requirement in turn.
     #[test]
     fn one_ready_sandbox_that_fits() {
         let up = SandboxView {

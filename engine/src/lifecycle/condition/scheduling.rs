@@ -1,4 +1,4 @@
-//! `PodScheduled` after creation, a scheduling attempt or a binding (L-COND-4).
+//! `SetSchedulingCondition`: `PodScheduled` after creation, a scheduling attempt or a binding (L-COND-4).
 
 use berth_proto::berth_v1::{SetSchedulingConditionRequest, SetSchedulingConditionResponse};
 
@@ -12,15 +12,15 @@ use crate::lifecycle::word::words;
 use crate::model::ModelError;
 
 words! {
-    /// What has happened to a pod on its way to a node.
+    /// Event of a pod before it runs.
     enum SchedulingResult {
-        /// It has been created.
+        /// The pod has been created.
         Created = "Created",
         /// A scheduling attempt found no node.
         Unschedulable = "Unschedulable",
-        /// A scheduling attempt failed by an error of the scheduler's own.
+        /// A scheduling attempt failed by an internal error of the scheduler.
         SchedulerError = "SchedulerError",
-        /// It has been bound to a node.
+        /// The pod has been bound to a node.
         Bound = "Bound",
     }
 }
@@ -28,9 +28,9 @@ words! {
 /// `SetSchedulingCondition`: the pod's conditions after a result (L-COND-4).
 ///
 /// # Errors
-/// [`ModelError`] for a missing `pod` or `now`, an unknown result, recorded conditions that contradict each other, an attempt
-/// without success of a pod that has its node, or an attempt or a binding of one that still has scheduling gates: it is not
-/// offered to the scheduler (L-GATE-1), and no binding of it is accepted (L-GATE-5).
+/// [`ModelError`] for a missing `pod` or `now`, an unknown result, recorded conditions that contradict each other, a
+/// failed attempt for a bound pod, and an attempt or binding of a pod with scheduling gates, which is not offered to
+/// the scheduler (L-GATE-1) and cannot be bound (L-GATE-5).
 pub fn set_scheduling_condition(
     request: &SetSchedulingConditionRequest,
 ) -> Result<SetSchedulingConditionResponse, ModelError> {
@@ -84,7 +84,8 @@ mod tests {
         Ok(serde_json::to_string(&answer.conditions).unwrap())
     }
 
-    /// L-COND-1, L-COND-5: the generation is on it; a legacy condition of the type `Unschedulable` is kept and not written.
+    /// L-COND-1, L-COND-5: the condition carries the generation; a legacy condition of the type `Unschedulable` is kept
+    /// and not written.
     #[test]
     fn unschedulable_is_a_reason() {
         let pod = r#"{"metadata":{"generation":4},"status":{"conditions":[{"type":"Unschedulable","status":"False"}]}}"#;
@@ -120,7 +121,7 @@ mod tests {
         let twice = r#"{"status":{"conditions":[{"type":"Ready","status":"True"},{"type":"Ready","status":"True"}]}}"#;
         assert_eq!(
             check("Bound", twice).unwrap_err(),
-            "`pod.status.conditions[1].type`: `Ready` is there twice"
+            "`pod.status.conditions[1].type`: duplicate `Ready`"
         );
         assert_eq!(
             check("bound", bound).unwrap_err(),

@@ -13,20 +13,21 @@ use crate::lifecycle::condition::finding::Text;
 use crate::lifecycle::reading::{self, Seconds};
 use crate::lifecycle::vocabulary::ConditionStatus;
 
-/// What becomes of a condition of an owned type.
+/// Decision about the condition of an owned type.
 #[derive(Copy, Clone, Debug, PartialEq, Eq)]
 enum Slot {
-    /// It stays as recorded, if it is.
+    /// The recorded condition stays, if there is one.
     Keep,
-    /// It is there no longer.
+    /// The condition is removed.
     Drop,
-    /// It is this, since then.
+    /// The condition is this finding, since this time.
     Set(Finding, Option<Seconds>),
-    /// It is as recorded, if it is, but for its status, since now.
-    Turn(ConditionStatus),
+    /// The recorded condition, if there is one, gets this status as of now.
+    SetStatus(ConditionStatus),
 }
 
-/// The conditions of a pod: at most one of each type. Derived ones come first, in a fixed order; the others follow as recorded.
+/// The conditions of a pod: at most one of each type. Derived ones come first, in a fixed order; the others follow as
+/// recorded.
 #[derive(Clone, Debug)]
 pub struct ConditionSet<'a> {
     pod: &'a Pod,
@@ -38,21 +39,21 @@ pub struct ConditionSet<'a> {
 /// One condition of a [`ConditionSet`].
 #[derive(Copy, Clone, Debug)]
 pub struct ConditionView<'a> {
-    /// Its type.
+    /// Type of the condition.
     pub r#type: &'a str,
-    /// Whether it holds.
+    /// Status of the condition.
     pub status: ConditionStatus,
-    /// Empty when there is none.
+    /// Reason; empty if there is none.
     pub reason: &'a str,
-    /// Seconds since the epoch; `None` when nobody recorded it (L-COND-2).
+    /// Time of the last change, in seconds since the epoch; `None` if it was not recorded (L-COND-2).
     pub last_transition_time: Option<Seconds>,
-    /// Generation of the pod that it was derived from; 0 when it says nothing of it (L-COND-1).
+    /// Generation of the pod that the condition was derived from; 0 if it has none (L-COND-1).
     pub observed_generation: i64,
     pod: &'a Pod,
     origin: Origin<'a>,
 }
 
-/// Where the rest of a condition is.
+/// Source of the remaining fields of a condition.
 #[derive(Copy, Clone, Debug)]
 enum Origin<'a> {
     Derived(Text),
@@ -60,7 +61,7 @@ enum Origin<'a> {
 }
 
 impl<'a> ConditionSet<'a> {
-    /// All as recorded.
+    /// A set with all conditions as recorded.
     pub(super) fn new(pod: &'a Pod, recorded: Recorded<'a>, now: Seconds) -> ConditionSet<'a> {
         ConditionSet { pod, recorded, now, slots: [Slot::Keep; OwnedType::N] }
     }
@@ -72,9 +73,9 @@ impl<'a> ConditionSet<'a> {
         self.slots[r#type as usize] = Slot::Set(finding, since);
     }
 
-    /// Changes the status of a recorded condition, and nothing else of it.
-    pub(super) fn turn(&mut self, r#type: OwnedType, status: ConditionStatus) {
-        self.slots[r#type as usize] = Slot::Turn(status);
+    /// Changes the status of a recorded condition, and no other field but its time.
+    pub(super) fn set_status(&mut self, r#type: OwnedType, status: ConditionStatus) {
+        self.slots[r#type as usize] = Slot::SetStatus(status);
     }
 
     /// Removes a condition.
@@ -91,13 +92,13 @@ impl<'a> ConditionSet<'a> {
         }
     }
 
-    /// All of them.
+    /// All conditions.
     pub fn iter(&self) -> impl Iterator<Item = ConditionView<'a>> {
         let owned = OwnedType::ALL.into_iter().filter_map(|owned| self.owned(owned));
         owned.chain(self.recorded.foreign().map(|condition| self.view(condition)))
     }
 
-    /// All of them by type, with their messages.
+    /// All conditions by type, with their messages.
     #[must_use]
     pub fn to_wire(&self) -> BTreeMap<String, PodCondition> {
         self.iter().map(|view| (view.r#type.to_owned(), view.to_wire())).collect()
@@ -107,7 +108,7 @@ impl<'a> ConditionSet<'a> {
         match self.slots[r#type as usize] {
             Slot::Drop => None,
             Slot::Keep => self.recorded.owned(r#type).map(|condition| self.view(condition)),
-            Slot::Turn(status) => self.recorded.owned(r#type).map(|condition| {
+            Slot::SetStatus(status) => self.recorded.owned(r#type).map(|condition| {
                 let view = self.view(condition);
                 if view.status == status {
                     return view;
@@ -142,7 +143,7 @@ impl<'a> ConditionSet<'a> {
 }
 
 impl ConditionView<'_> {
-    /// The condition with its message; one that is carried over is as recorded in every field (L-COND-15).
+    /// The condition with its message; a carried-over one is as recorded in every field (L-COND-15).
     #[must_use]
     pub fn to_wire(&self) -> PodCondition {
         match self.origin {

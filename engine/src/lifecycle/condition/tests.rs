@@ -1,4 +1,4 @@
-//! What the worked examples leave out of [`derive`].
+//! [`derive`]: cases that the worked examples leave out.
 
 use berth_proto::core_v1::{PodCondition, PodReadinessGate};
 
@@ -21,7 +21,7 @@ fn check(json: &str, phase: PodPhase, r#type: &str) -> String {
     }
 }
 
-/// L-COND-7, L-COND-8: messages contain the names, of sidecars too, and tell those without a status apart.
+/// L-COND-7, L-COND-8: messages contain the names, also of sidecars, and list containers without a status separately.
 #[test]
 fn messages_name_the_containers() {
     let json = r#"{"spec":{"containers":[{"name":"a"},{"name":"b"},{"name":"c"}],"initContainers":[{"name":"i"},
@@ -30,7 +30,7 @@ fn messages_name_the_containers() {
         "initContainerStatuses":[{"name":"i","ready":true},{"name":"s","ready":true}]}}"#;
     assert_eq!(
         check(json, PodPhase::Pending, "Initialized"),
-        "False `ContainersNotInitialized` init containers that have not done their part: s; containers without a status: j"
+        "False `ContainersNotInitialized` init containers that are not done: s; containers without a status: j"
     );
     assert_eq!(
         check(json, PodPhase::Pending, "Ready"),
@@ -38,12 +38,12 @@ fn messages_name_the_containers() {
     );
 }
 
-/// L-COND-7: what was initialised stays so; Succeeded needs every status.
+/// L-COND-7: `Initialized` stays True; for a Succeeded pod every status is needed.
 #[test]
 fn initialized_stays() {
     let json = r#"{"spec":{"containers":[{"name":"a"}],"initContainers":[{"name":"i"},{"name":"j"}]},"status":{
         "initContainerStatuses":[{"name":"i","state":{"waiting":{}}}],"conditions":[{"type":"Initialized","status":"WAS"}]}}"#;
-    let names = "init containers that have not done their part: i; containers without a status: j";
+    let names = "init containers that are not done: i; containers without a status: j";
     let check = |was: &str, phase| check(&json.replace("WAS", was), phase, "Initialized");
     assert_eq!(check("True", PodPhase::Running), "True `` ");
     assert_eq!(
@@ -56,7 +56,7 @@ fn initialized_stays() {
     );
 }
 
-/// L-COND-11: a terminal phase with statuses that are missing, or that still say ready.
+/// L-COND-11: a terminal phase with missing statuses, or with statuses that are still ready.
 #[test]
 fn terminal_phases_are_never_ready() {
     let json = r#"{"spec":{"containers":[{"name":"a"},{"name":"b"}]},"status":{"containerStatuses":[
@@ -74,17 +74,17 @@ fn readiness_gates() {
     let check = |gate: &str| check(&json.replace("GATE", gate), PodPhase::Running, "Ready");
     assert_eq!(
         check("b"),
-        "False `ReadinessGatesNotReady` readiness gates: `x.io/a` is not there, `b` is Unknown"
+        "False `ReadinessGatesNotReady` readiness gates: `x.io/a` is missing, `b` is Unknown"
     );
-    let illegal = "`spec.readinessGates[1].conditionType`: is not a legal condition type";
+    let illegal = "`spec.readinessGates[1].conditionType`: is not a valid condition type";
     assert_eq!(check("a/b/c"), illegal);
-    // Whether the containers are ready makes no difference to that.
+    // The readiness of the containers makes no difference.
     let unready = json.replace(r#""ready":true"#, r#""ready":false"#).replace("GATE", "a/b/c");
     assert_eq!(super::tests::check(&unready, PodPhase::Running, "Ready"), illegal);
 }
 
-/// L-COND-1, L-COND-3, L-COND-5, L-COND-15: what is derived carries the generation and no probe time, what is foreign is left
-/// alone, field by field; owned conditions of which nothing is known stay, but those of a restart that cannot be do not.
+/// L-COND-1, L-COND-3, L-COND-5, L-COND-15: derived conditions carry the generation and no probe time; foreign ones
+/// stay, field by field; owned conditions without facts stay, except for those of a restart that no rule allows.
 #[test]
 fn derived_and_carried() {
     let foreign = r#"{"type":"Unschedulable","status":"Unknown","lastProbeTime":"2026-01-10T10:00:00Z","reason":"r","message":"m"}"#;
@@ -110,7 +110,7 @@ fn derived_and_carried() {
     assert!(set.get("AllContainersRestarting").is_none());
 }
 
-/// L-COND-18: the end of the pod ends an in-place restart; before it, only the runtime knows.
+/// L-COND-18: the end of the pod ends an in-place restart; before it, the recorded condition stays.
 #[test]
 fn the_end_of_an_in_place_restart() {
     let json = r#"{"spec":{"containers":[{"name":"a","restartPolicyRules":[{"action":"RestartAllContainers"}]}]},
@@ -121,7 +121,7 @@ fn the_end_of_an_in_place_restart() {
     assert_eq!(check(PodPhase::Succeeded), "False `PodCompleted` ");
 }
 
-/// L-COND-4, L-COND-6: with nothing known of sandboxes, a pod without a node is not called bound, and the record stays.
+/// L-COND-4, L-COND-6: without facts about sandboxes, a pod without a node does not become bound, and the record stays.
 #[test]
 fn nothing_is_made_up() {
     let unbound = r#"{"spec":{"containers":[{"name":"a"}]},"status":{"conditions":[
@@ -145,7 +145,7 @@ fn bad_conditions_are_named() {
     };
     assert_eq!(
         with(r#"{"type":"x","status":"True"},{"type":"x","status":"True"}"#),
-        "`status.conditions[1].type`: `x` is there twice"
+        "`status.conditions[1].type`: duplicate `x`"
     );
     assert_eq!(
         with(r#"{"type":"x","status":"true"}"#),

@@ -1,4 +1,4 @@
-//! The messages of conditions, written only when somebody reads them.
+//! The messages of conditions, written only on the way to the wire.
 
 use berth_proto::core_v1::Pod;
 
@@ -14,7 +14,7 @@ pub(super) fn write(text: Text, pod: &Pod) -> String {
         Text::None => String::new(),
         Text::Fixed(text) => text.to_owned(),
         Text::NotInitialized => {
-            let what = "init containers that have not done their part";
+            let what = "init containers that are not done";
             lacking(pod, Roster::init, what, containers::is_initialized)
         }
         Text::NotReady => lacking(pod, Roster::all, "containers that are not ready", |member| {
@@ -24,8 +24,8 @@ pub(super) fn write(text: Text, pod: &Pod) -> String {
     }
 }
 
-/// Names those that have a status but do not hold, and those that have none. A derivation has read the pod before: one that
-/// cannot be read has no conditions to write.
+/// Names the containers that have a status but fail the check, and those without a status. The derivation has read the
+/// pod before, so reading it again does not fail.
 fn lacking<'a>(
     pod: &'a Pod,
     among: for<'r> fn(&'r Roster<'a>) -> &'r [Member<'a>],
@@ -50,7 +50,7 @@ fn gates(pod: &Pod) -> String {
         match recorded.find(r#type) {
             Some(condition) if is_true(condition) => None,
             Some(condition) => Some(format!("`{type}` is {}", condition.status)),
-            None => Some(format!("`{type}` is not there")),
+            None => Some(format!("`{type}` is missing")),
         }
     });
     format!("readiness gates: {}", unmet.collect::<Vec<_>>().join(", "))

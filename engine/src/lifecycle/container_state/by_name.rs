@@ -1,11 +1,11 @@
-//! A list whose elements have names of their own: containers, their statuses, conditions.
+//! Lists whose elements have unique names: containers, their statuses, conditions.
 
 use berth_proto::berth_v1::ObservedContainer;
 use berth_proto::core_v1::{Container, ContainerStatus, EphemeralContainer, PodCondition};
 
-/// What has a name that no other of its list may have.
+/// An element with a name that is unique in its list.
 pub(crate) trait Named {
-    /// The name; of a condition, its type.
+    /// The name; for a condition, its type.
     fn name(&self) -> &str;
 }
 
@@ -39,11 +39,11 @@ impl Named for PodCondition {
     }
 }
 
-/// Lists up to this length are searched from the front; longer ones by a sorted index, so that no list costs the square of
+/// Lists up to this length are searched from the front, longer ones through a sorted index: no list costs the square of
 /// its length.
 const SHORT: usize = 64;
 
-/// The elements of a list by their names, no two of which are equal.
+/// The elements of a list by their unique names.
 ///
 /// Cost: nothing is allocated for a list of up to 64 elements.
 #[derive(Clone, Debug)]
@@ -55,7 +55,7 @@ pub(crate) struct ByName<'a, T> {
 
 impl<'a, T: Named> ByName<'a, T> {
     /// # Errors
-    /// The position of the first element whose name an earlier one has.
+    /// The position of the first element with the name of an earlier one.
     pub(crate) fn new(items: &'a [T]) -> Result<ByName<'a, T>, usize> {
         let name = |at: usize| items[at].name();
         if items.len() <= SHORT {
@@ -76,7 +76,7 @@ impl<'a, T: Named> ByName<'a, T> {
         }
     }
 
-    /// Where the element of this name is.
+    /// Position of the element of this name.
     pub(crate) fn position(&self, name: &str) -> Option<usize> {
         if self.items.len() <= SHORT {
             return self.items.iter().position(|item| item.name() == name);
@@ -85,7 +85,7 @@ impl<'a, T: Named> ByName<'a, T> {
         found.ok().map(|at| self.order[at])
     }
 
-    /// The same, where the element is probably at `place`.
+    /// Position of the element of this name; `place` is tried first.
     pub(crate) fn position_near(&self, place: usize, name: &str) -> Option<usize> {
         match self.items.get(place) {
             Some(item) if item.name() == name => Some(place),

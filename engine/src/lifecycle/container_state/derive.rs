@@ -1,4 +1,4 @@
-//! What is shown of a container.
+//! `DeriveContainerState`: the published state of one container.
 
 mod reason;
 mod start_error;
@@ -20,16 +20,16 @@ use crate::lifecycle::word::words;
 use crate::model::ModelError;
 
 words! {
-    /// How far the hook that runs after the start is.
+    /// Progress of the postStart hook.
     enum PostStart {
-        /// It has ended, or there is none.
+        /// The hook has ended, or there is none.
         Done = "Done",
-        /// It has not ended.
+        /// The hook has not ended.
         Pending = "Pending",
     }
 }
 
-/// What is shown of a container.
+/// The published status of a container.
 #[derive(Clone, Debug, Default, PartialEq)]
 struct Shown {
     state: ContainerState,
@@ -37,11 +37,11 @@ struct Shown {
     restart_count: i32,
 }
 
-/// What is known of a container, read and found consistent.
+/// The facts about a container, read and checked for consistency.
 struct Facts<'a> {
     request: &'a DeriveContainerStateRequest,
-    described: Described<'a>,
-    /// The runtime's record, if it has one.
+    described: ContainerOfPod<'a>,
+    /// The runtime's record, if there is one.
     runtime: Option<(&'a ContainerRuntimeRecord, RuntimeState)>,
     /// The recorded status, if there is one, and its state.
     old: Option<(&'a ContainerStatus, Option<State<'a>>)>,
@@ -51,9 +51,9 @@ struct Facts<'a> {
 /// `DeriveContainerState`: state, last state and restart count of one container (L-CSTATE-1 to L-CSTATE-12).
 ///
 /// # Errors
-/// [`ModelError`] for a missing container, an unknown word, a recorded status that contradicts itself or belongs to another
-/// container, a negative restart count, or a runtime's record of an exit without a code, of an end without an exit, or of an end
-/// before the start.
+/// [`ModelError`] for a missing container, an unknown word, a recorded status that contradicts itself or belongs to
+/// another container, a negative restart count, and a runtime's record with an exit without a code, an end without an
+/// exit, or an end before the start.
 pub fn derive_container_state(
     request: &DeriveContainerStateRequest,
 ) -> Result<DeriveContainerStateResponse, ModelError> {
@@ -74,7 +74,7 @@ pub fn derive_container_state(
 
 impl<'a> Facts<'a> {
     fn read(request: &'a DeriveContainerStateRequest) -> Result<Facts<'a>, ModelError> {
-        let described = Described::read(
+        let described = ContainerOfPod::read(
             request.container.as_ref(),
             &request.kind,
             &request.pod_restart_policy,
@@ -96,7 +96,7 @@ impl<'a> Facts<'a> {
         Ok(Facts { request, described, runtime, old, post_start })
     }
 
-    /// Of a container that the runtime knows (L-CSTATE-3 to L-CSTATE-6).
+    /// Status of a container that the runtime knows (L-CSTATE-3 to L-CSTATE-6).
     fn seen(&self, record: &ContainerRuntimeRecord, state: RuntimeState) -> Shown {
         let was_running = matches!(self.old, Some((_, Some(State::Running(_)))));
         let mut shown = Shown {
@@ -132,7 +132,8 @@ impl<'a> Facts<'a> {
         shown
     }
 
-    /// The status as published, or the fallback: a container is not shown as running before its hook has ended (L-CSTATE-4).
+    /// The status published before, or the fallback: a container is not shown as running before its hook has ended
+    /// (L-CSTATE-4).
     fn as_published(&self, record: &ContainerRuntimeRecord) -> Shown {
         match self.old {
             Some((old, state)) => Shown {
@@ -151,8 +152,9 @@ impl<'a> Facts<'a> {
         }
     }
 
-    /// The last state of a container that the runtime knows: the recorded end if that was another instance's, else what was
-    /// recorded. A later instance has a higher restart count; and only an exited one can be the one whose end is recorded.
+    /// The last state of a container that the runtime knows: the recorded end if it belongs to an earlier instance,
+    /// else the recorded last state. A later instance has a higher restart count; the recorded end belongs to the
+    /// current instance only if that has exited.
     fn carried(&self, record: &ContainerRuntimeRecord, state: RuntimeState) -> ContainerState {
         match self.old {
             Some((old, Some(State::Terminated(end))))
@@ -165,7 +167,7 @@ impl<'a> Facts<'a> {
         }
     }
 
-    /// Of a container that the runtime does not know (L-CSTATE-7, L-CSTATE-8).
+    /// Status of a container that the runtime does not know (L-CSTATE-7, L-CSTATE-8).
     fn unseen(&self) -> Shown {
         let mut shown = match self.old {
             Some((old, Some(State::Terminated(_)))) => {
@@ -183,8 +185,8 @@ impl<'a> Facts<'a> {
                 };
                 let has_last_state = shown.last_state.terminated.is_some();
                 if matches!(state, Some(State::Running(_))) && !has_last_state {
-                    // It ended unseen. Without that, the pod would look as if it had never run. As in v1.36.2, where a last
-                    // state is there already, neither it nor the count changes.
+                    // The container ended unobserved; without a last state the pod would look as if it had never run.
+                    // If there is a last state already, v1.36.2 changes neither it nor the count.
                     shown.last_state = terminated(lost("the runtime does not know the container"));
                     let is_restart = i32::from(!self.request.pod_deleting);
                     shown.restart_count = shown.restart_count.saturating_add(is_restart);
@@ -204,8 +206,8 @@ impl<'a> Facts<'a> {
         shown
     }
 
-    /// Whether an ordinary init container must have completed, though the runtime does not know it and no end is recorded: app
-    /// containers are created only after it. Not so for a sidecar (L-CSTATE-8).
+    /// Whether an ordinary init container must have completed although the runtime does not know it and no end is
+    /// recorded: app containers are created only after it. Sidecars never count as completed (L-CSTATE-8).
     fn is_init_done(&self) -> bool {
         let has_recorded_end = matches!(self.old, Some((_, Some(State::Terminated(_)))));
         self.described.kind == ContainerKind::Init
@@ -214,7 +216,7 @@ impl<'a> Facts<'a> {
             && !has_recorded_end
     }
 
-    /// Waiting, for whatever a container waits for when nothing else is known (L-CSTATE-1, L-CSTATE-2).
+    /// Waiting, with the reason that applies when nothing else is known (L-CSTATE-1, L-CSTATE-2).
     fn fallback(&self) -> ContainerState {
         match self.request.pod_has_init_containers {
             true => waiting("PodInitializing", ""),
@@ -222,8 +224,8 @@ impl<'a> Facts<'a> {
         }
     }
 
-    /// How the container's last process ended, if it did: as the runtime says, or as recorded when the runtime does not know
-    /// the container.
+    /// The exit of the container's last process, if it has ended: the runtime's record, or the recorded status if the
+    /// runtime does not know the container.
     fn last_exit(&self) -> Option<Exit<'a>> {
         match (self.runtime, self.old) {
             (Some((record, RuntimeState::Exited)), _) => {
@@ -237,8 +239,7 @@ impl<'a> Facts<'a> {
     }
 }
 
-/// The state in the runtime's record. An exit without a code is none of which a restart could be decided; and nothing else has
-/// ended.
+/// The state in the runtime's record. An exit needs a code, or no restart could be decided; other states have no end.
 fn read_runtime(record: &ContainerRuntimeRecord) -> Result<RuntimeState, ModelError> {
     not_negative(record.restart_count, "restartCount")?;
     let state = RuntimeState::parse(&record.state, "state")?;

@@ -5,10 +5,10 @@ use berth_proto::core_v1::{Container, EphemeralContainer, PodSpec};
 use super::by_name::{ByName, Named};
 use crate::model::ModelError;
 
-/// The three lists of containers in a spec. No two containers have one name, of whichever list they are: statuses, plans and
-/// back-off know them by nothing else.
+/// The three lists of containers in a spec. A name is unique over all three lists, since statuses, plans and back-off
+/// know a container by its name alone.
 ///
-/// Cost: nothing is allocated for lists of up to 64.
+/// Cost: no allocation for lists of up to 64 containers.
 #[derive(Clone, Debug)]
 pub(crate) struct Names<'a> {
     pub(crate) init: ByName<'a, Container>,
@@ -18,7 +18,7 @@ pub(crate) struct Names<'a> {
 
 impl<'a> Names<'a> {
     /// # Errors
-    /// [`ModelError`], relative to the pod, for a name that an earlier container has.
+    /// [`ModelError`], relative to the pod, for a duplicate name.
     pub(crate) fn of(spec: &'a PodSpec) -> Result<Names<'a>, ModelError> {
         let init = unique("initContainers", &spec.init_containers)?;
         let app = unique("containers", &spec.containers)?;
@@ -36,7 +36,7 @@ fn unique<'a, T: Named>(list: &str, containers: &'a [T]) -> Result<ByName<'a, T>
     ByName::new(containers).map_err(|at| twice(list, at, containers[at].name()))
 }
 
-/// Refuses containers whose name is taken.
+/// Refuses containers with the name of an earlier one.
 fn refuse<T: Named>(
     list: &str,
     containers: &[T],
@@ -49,7 +49,7 @@ fn refuse<T: Named>(
 }
 
 fn twice(list: &str, at: usize, name: &str) -> ModelError {
-    ModelError::new(format!("spec.{list}[{at}].name"), format!("`{name}` is there twice"))
+    ModelError::new(format!("spec.{list}[{at}].name"), format!("duplicate `{name}`"))
 }
 
 #[cfg(test)]
@@ -61,18 +61,18 @@ mod tests {
         Names::of(&spec).err().map(|error| error.to_string())
     }
 
-    /// L-CSTATE-1: a status has to say of which container it is.
+    /// L-CSTATE-1: a status belongs to exactly one container.
     #[test]
     fn a_name_is_one_containers_whatever_its_list() {
         let lists = r#"{"initContainers":[{"name":"i"}],"containers":[{"name":"a"},{"name":"APP"}],"ephemeralContainers":[{"name":"EPH"}]}"#;
         let with = |app: &str, eph: &str| check(&lists.replace("APP", app).replace("EPH", eph));
         assert_eq!(with("b", "e"), None);
-        let app = Some("`spec.containers[1].name`: `i` is there twice".to_owned());
+        let app = Some("`spec.containers[1].name`: duplicate `i`".to_owned());
         assert_eq!(with("i", "e"), app);
-        let app = Some("`spec.containers[1].name`: `a` is there twice".to_owned());
+        let app = Some("`spec.containers[1].name`: duplicate `a`".to_owned());
         assert_eq!(with("a", "e"), app);
         for name in ["i", "a", "b"] {
-            let found = format!("`spec.ephemeralContainers[0].name`: `{name}` is there twice");
+            let found = format!("`spec.ephemeralContainers[0].name`: duplicate `{name}`");
             assert_eq!(with("b", name), Some(found));
         }
     }

@@ -1,4 +1,4 @@
-//! The containers of a pod's spec with what is known of them.
+//! The containers of a pod's spec, each with its status.
 
 use berth_proto::core_v1::{Container, ContainerStatus, Pod};
 
@@ -9,8 +9,8 @@ use crate::model::ModelError;
 
 /// One of a pod's lists of containers, paired with the list of their statuses by name.
 ///
-/// No status is there twice, and each belongs to a container. Cost: nothing is allocated for up to 64 statuses; those in the
-/// order of the containers are found at once.
+/// Each status belongs to one container, and no container has two. Cost: no allocation for up to 64 statuses; statuses
+/// in the order of the containers are found in one step.
 #[derive(Clone, Debug)]
 pub(crate) struct Paired<'a> {
     list: &'static List,
@@ -18,7 +18,7 @@ pub(crate) struct Paired<'a> {
     statuses: ByName<'a, ContainerStatus>,
 }
 
-/// Where the two lists are.
+/// Field paths of the two lists.
 #[derive(Debug)]
 struct List {
     containers: &'static str,
@@ -36,24 +36,24 @@ pub(crate) struct Pair<'a> {
     /// Position in the spec.
     index: usize,
     pub(crate) container: &'a Container,
-    /// With its position in the list of statuses.
+    /// The status with its position in the list of statuses.
     status: Option<(usize, &'a ContainerStatus)>,
 }
 
-/// What the status of a container says that it does. Exactly one, or nothing (L-CSTATE-1).
+/// The state that a status names: exactly one, or none (L-CSTATE-1).
 #[derive(Copy, Clone, Debug, PartialEq)]
 pub(crate) enum Observed<'a> {
-    /// There is a status, but it names no state.
+    /// The status names no state.
     Nothing,
-    /// Waits to be started for the first time.
+    /// The container waits to be started for the first time.
     Waiting,
-    /// Its process runs.
+    /// The container's process runs.
     Running,
     /// The last process has ended.
     Ended {
         exit_code: i32,
         reason: &'a str,
-        /// It waits to be started again.
+        /// Whether the container waits to be started again.
         is_waiting: bool,
     },
 }
@@ -62,7 +62,7 @@ impl<'a> Paired<'a> {
     /// `spec.containers` with `status.containerStatuses`.
     ///
     /// # Errors
-    /// [`ModelError`], relative to the pod, for a status that is there twice or belongs to no container.
+    /// [`ModelError`], relative to the pod, for a duplicate status and for one that belongs to no container.
     pub(crate) fn app(pod: &'a Pod, names: &Names<'a>) -> Result<Paired<'a>, ModelError> {
         Paired::new(&APP, &names.app, &reading::status(pod).container_statuses)
     }
@@ -81,7 +81,7 @@ impl<'a> Paired<'a> {
         statuses: &'a [ContainerStatus],
     ) -> Result<Paired<'a>, ModelError> {
         let statuses = ByName::new(statuses).map_err(|at| {
-            let reason = format!("`{}` is there twice", statuses[at].name);
+            let reason = format!("duplicate `{}`", statuses[at].name);
             ModelError::new(format!("{}[{at}].name", list.statuses), reason)
         })?;
         for (at, status) in statuses.items().iter().enumerate() {
@@ -93,7 +93,7 @@ impl<'a> Paired<'a> {
         Ok(Paired { list, containers: containers.items(), statuses })
     }
 
-    /// In the order of the spec.
+    /// The pairs, in the order of the spec.
     pub(crate) fn iter(&self) -> impl Iterator<Item = Pair<'a>> {
         self.containers.iter().enumerate().map(|(index, container)| {
             let at = self.statuses.position_near(index, &container.name);
@@ -113,7 +113,7 @@ impl<'a> Pair<'a> {
         self.status.map(|(_, status)| status)
     }
 
-    /// What the status says; `None` without one.
+    /// The state that the status names; `None` without a status.
     ///
     /// # Errors
     /// [`ModelError`], relative to the pod, for a state or last state that is more than one of three.
@@ -122,10 +122,10 @@ impl<'a> Pair<'a> {
         reading::in_list(self.list.statuses, at, observed(status)).map(Some)
     }
 
-    /// A result about the container, seen from the pod.
+    /// Makes the error of a result about the container relative to the pod.
     ///
     /// # Errors
-    /// That of `result`.
+    /// The error of `result`.
     pub(crate) fn of_container<T>(&self, result: Result<T, ModelError>) -> Result<T, ModelError> {
         reading::in_list(self.list.containers, self.index, result)
     }
@@ -188,7 +188,7 @@ mod tests {
             check(
                 r#"{"spec":{"containers":[{"name":"a"}]},"status":{"containerStatuses":[{"name":"a"},{"name":"a"}]}}"#
             ),
-            "`status.containerStatuses[1].name`: `a` is there twice"
+            "`status.containerStatuses[1].name`: duplicate `a`"
         );
         assert_eq!(
             check(

@@ -1,4 +1,4 @@
-//! The containers of a pod and what their statuses say, read once for all who ask.
+//! The containers of a pod with their statuses, read once for all decision groups.
 
 use berth_proto::core_v1::Pod;
 use smallvec::SmallVec;
@@ -19,19 +19,19 @@ pub(crate) struct Roster<'a> {
     has_no_status: bool,
 }
 
-/// A container, its part in the pod, and how far it has come.
+/// A container, its kind, and its observed state.
 #[derive(Copy, Clone, Debug)]
 pub(crate) struct Member<'a> {
     pub(crate) pair: Pair<'a>,
     pub(crate) kind: ContainerKind,
-    /// What its status says; `None` without one.
+    /// The state that its status names; `None` without a status.
     pub(crate) observed: Option<Observed<'a>>,
 }
 
 impl<'a> Roster<'a> {
     /// # Errors
-    /// [`ModelError`], relative to the pod: a name that is there twice, in whichever lists of containers, a status without a
-    /// container, one that contradicts itself, an unknown policy of an init container.
+    /// [`ModelError`], relative to the pod: a duplicate container name in any of the lists, a status without a
+    /// container or one that contradicts itself, an unknown policy of an init container.
     pub(crate) fn of(pod: &'a Pod) -> Result<Roster<'a>, ModelError> {
         let names = Names::of(reading::spec(pod))?;
         let (init, app) = (Paired::init(pod, &names)?, Paired::app(pod, &names)?);
@@ -49,7 +49,7 @@ impl<'a> Roster<'a> {
         Ok(Roster { members, n_init, has_no_status })
     }
 
-    /// All of them: init containers and sidecars first.
+    /// All containers: init containers and sidecars first.
     pub(crate) fn all(&self) -> &[Member<'a>] {
         &self.members
     }
@@ -64,7 +64,7 @@ impl<'a> Roster<'a> {
         &self.members[self.n_init..]
     }
 
-    /// Whether there is not one status.
+    /// Whether no container has a status.
     pub(crate) fn has_no_status(&self) -> bool {
         self.has_no_status
     }
@@ -79,28 +79,28 @@ impl<'a> Member<'a> {
         self.observed == Some(Observed::Running)
     }
 
-    /// Whether nothing is known of it: it has no status, or one that names no state.
-    pub(crate) fn is_untold(&self) -> bool {
+    /// Whether the container's state is unknown: it has no status, or one that names no state.
+    pub(crate) fn has_no_state(&self) -> bool {
         matches!(self.observed, None | Some(Observed::Nothing))
     }
 
-    /// Whether it has ever run.
+    /// Whether the container has ever run.
     pub(crate) fn has_run(&self) -> bool {
         matches!(self.observed, Some(Observed::Running | Observed::Ended { .. }))
             || self.pair.status().is_some_and(|status| status.restart_count > 0)
     }
 
-    /// Whether its status says that it has started: its startup probe, if any, has passed (L-PROBE-10).
+    /// Whether the container has started: its startup probe, if any, has passed (L-PROBE-10).
     pub(crate) fn is_started(&self) -> bool {
         self.pair.status().is_some_and(|status| status.started == Some(true))
     }
 
-    /// Whether its status says that it is ready.
+    /// Whether the container's status is ready.
     pub(crate) fn is_ready(&self) -> bool {
         self.pair.status().is_some_and(|status| status.ready)
     }
 
-    /// Whether it counts for readiness: app containers and sidecars do (L-COND-8).
+    /// Whether the container counts for readiness: app containers and sidecars do (L-COND-8).
     pub(crate) fn counts_for_readiness(&self) -> bool {
         self.kind != ContainerKind::Init
     }
@@ -130,12 +130,12 @@ mod tests {
         assert!(!roster.has_no_status());
     }
 
-    /// A status tells of one container by its name alone.
+    /// A status belongs to a container by name alone.
     #[test]
     fn a_name_of_two_lists_is_refused() {
         let pod = r#"{"spec":{"containers":[{"name":"b"},{"name":"a"}],"initContainers":[{"name":"a"}]}}"#;
         let error = Roster::of(&serde_json::from_str(pod).unwrap()).unwrap_err();
-        assert_eq!(error.to_string(), "`spec.containers[1].name`: `a` is there twice");
+        assert_eq!(error.to_string(), "`spec.containers[1].name`: duplicate `a`");
     }
 
     /// L-RESTART-1

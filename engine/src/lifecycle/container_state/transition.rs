@@ -3,25 +3,29 @@
 use berth_proto::berth_v1::{CheckContainerTransitionRequest, CheckContainerTransitionResponse};
 use berth_proto::core_v1::Container;
 
-use super::Described;
+use super::ContainerOfPod;
 use crate::lifecycle::reading::{self, State};
 use crate::lifecycle::restart::{RestartAction, restart_due};
 use crate::lifecycle::vocabulary::ContainerKind;
 use crate::model::ModelError;
 
-/// `CheckContainerTransition`: `terminated` may be left only if a restart is due for the old exit code, or the container is a
-/// sidecar, or any container of the pod may restart them all (L-CSTATE-13). Every other step is legal.
+/// `CheckContainerTransition`: `terminated` may be left only if a restart is due for the old exit code, or the
+/// container is a sidecar, or any container of the pod may restart them all (L-CSTATE-13). Every other step is legal.
 ///
-/// An init container is judged by its exit code like any other: after the loss of the pod's sandbox even one that is done runs
-/// again (L-RESTART-13).
+/// Init containers are judged by their exit code like any other: after the loss of the pod's sandbox even a completed
+/// one runs again (L-RESTART-13).
 ///
 /// # Errors
-/// [`ModelError`] for a missing container or state, an unknown word, or a state that is more than one of three (L-CSTATE-1).
+/// [`ModelError`] for a missing container or state, an unknown word, or a state that is more than one of three
+/// (L-CSTATE-1).
 pub fn check_container_transition(
     request: &CheckContainerTransitionRequest,
 ) -> Result<CheckContainerTransitionResponse, ModelError> {
-    let described =
-        Described::read(request.container.as_ref(), &request.kind, &request.pod_restart_policy)?;
+    let described = ContainerOfPod::read(
+        request.container.as_ref(),
+        &request.kind,
+        &request.pod_restart_policy,
+    )?;
     let old = request.old.as_ref().ok_or_else(|| ModelError::new("old", "required"))?;
     let new = request.new.as_ref().ok_or_else(|| ModelError::new("new", "required"))?;
     let (old, new) = (reading::state(Some(old), "old")?, reading::state(Some(new), "new")?);
@@ -75,7 +79,7 @@ mod tests {
         assert_eq!(check(&with("RestartAllContainers")), Ok(true));
     }
 
-    /// L-CSTATE-13: leaving `terminated` is all that is guarded, and no state at all is waiting.
+    /// L-CSTATE-13: only leaving `terminated` is guarded; a container without a state counts as waiting.
     #[test]
     fn other_steps() {
         let request =

@@ -1,4 +1,5 @@
-//! `AuthorizeRemoval`: whether an actor may signal or remove a pod (L-DEL-1 to L-DEL-6, L-DEL-10, L-DEL-16 to L-DEL-18).
+//! `AuthorizeRemoval`: whether an actor may signal or remove a pod (L-DEL-1 to L-DEL-6, L-DEL-10, L-DEL-16 to
+//! L-DEL-18).
 
 use berth_proto::berth_v1::{
     AuthorizeRemovalRequest, AuthorizeRemovalResponse, RemovalActor, RemovalEvidence,
@@ -19,7 +20,7 @@ use crate::model::ModelError;
 use crate::model::label::clip;
 
 words! {
-    /// Who asks for a pod's end or removal.
+    /// Kind of the actor that requests a pod's deletion or removal.
     enum ActorKind {
         /// The agent of one node.
         NodeAgent = "nodeAgent",
@@ -27,29 +28,29 @@ words! {
         User = "user",
         /// The garbage collector of pods. It always runs and cannot be configured away (L-DEL-20).
         PodGc = "podGC",
-        /// Marks nodes that are silent.
+        /// The controller that marks nodes without contact.
         NodeController = "nodeController",
-        /// Evicts by taints.
+        /// The controller that evicts pods from tainted nodes.
         TaintEvictionController = "taintEvictionController",
-        /// Empties namespaces.
+        /// The controller that empties namespaces.
         NamespaceController = "namespaceController",
-        /// Deletes what nobody owns any longer.
+        /// The controller that deletes objects without an owner.
         GarbageCollector = "garbageCollector",
-        /// Keeps named pods.
+        /// The controller of stateful sets.
         StatefulSetController = "statefulSetController",
-        /// Keeps a number of pods.
+        /// The controller of replica sets.
         ReplicaSetController = "replicaSetController",
-        /// Preempts.
+        /// The scheduler, which preempts.
         Scheduler = "scheduler",
     }
 
-    /// What a request does to the pod.
+    /// Effect of a request on the pod.
     enum RemovalEffect {
-        /// Nothing.
+        /// No effect.
         None = "None",
-        /// A graceful deletion begins, or goes on.
+        /// A graceful deletion begins or goes on.
         Signal = "Signal",
-        /// The object goes.
+        /// The object is removed.
         Remove = "Remove",
     }
 
@@ -62,14 +63,14 @@ words! {
     }
 }
 
-/// The answer to a request.
+/// The decision on a request.
 #[derive(Copy, Clone, Debug, PartialEq, Eq)]
 pub struct Removal {
-    /// Nothing, a signal, or removal.
+    /// Effect on the pod.
     pub effect: RemovalEffect,
-    /// Why it is refused, or what entitles to it.
+    /// Reason of the refusal, or the entitlement.
     pub reason: RemovalReason,
-    /// What the actor should be told.
+    /// Warning for the actor.
     pub warning: Option<RemovalWarning>,
 }
 
@@ -98,15 +99,16 @@ impl Removal {
     }
 }
 
-/// Whether `actor` may do to the pod what `terms` ask for (L-DEL-1). `node` is the pod's node object, `now` in seconds since
-/// the epoch. Checks run in order, and the first that fails names the reason.
+/// Whether `actor` may carry out the request `terms` on the pod (L-DEL-1). `node` is the pod's node object, `now` in
+/// seconds since the epoch. Checks run in order, and the first that fails names the reason.
 ///
-/// A request is by force if the period that it comes to is 0, whoever names it: a pod of which its own or its stored period is 0
-/// goes as soon as anybody asks (L-TERM-1, L-TERM-3). A pod without a process to lose goes at once anyway (L-TERM-2, L-DEL-18).
+/// A request forces if its effective period is 0. That includes a request without a period for a pod whose own or
+/// stored period is 0 (L-TERM-1, L-TERM-3). A pod without a process to lose is removed at once anyway (L-TERM-2,
+/// L-DEL-18).
 ///
 /// # Errors
-/// [`ModelError`], seen from `AuthorizeRemovalRequest`, for an agent without a node, a node that is not the pod's, and a phase
-/// or readiness that is none.
+/// [`ModelError`], relative to `AuthorizeRemovalRequest`, for an agent without a node, a node that is not the pod's,
+/// and an unknown phase or readiness.
 pub fn authorize(
     (kind, agent_node): (ActorKind, &str),
     terms: &RemovalTerms,
@@ -119,15 +121,15 @@ pub fn authorize(
     let phase = reading::phase(pod).map_err(|error| error.under("pod"))?;
     let node = node_object(node, evidence)?;
     if kind == ActorKind::NodeAgent && agent_node.is_empty() {
-        return Err(ModelError::new("actor.nodeName", "required of a node agent"));
+        return Err(ModelError::new("actor.nodeName", "required for a node agent"));
     }
     let freely = nothing_to_lose(pod, phase);
-    let asked = terms.grace_period_seconds;
-    let is_forcing = asked == Some(0) || (freely.is_none() && period(pod, asked) == 0);
+    let requested = terms.grace_period_seconds;
+    let is_forcing = requested == Some(0) || (freely.is_none() && period(pod, requested) == 0);
     let names_pod = !terms.uid.is_empty() && terms.uid == meta(pod).uid;
     let is_own = node_name(pod) == Some(agent_node);
     Ok(match (kind, is_forcing) {
-        // The only refusal that goes before the uid's: who may never remove is told so (L-DEL-5, L-DEL-16).
+        // The only refusal before that of the UID: an actor that may never remove (L-DEL-5, L-DEL-16).
         (
             ActorKind::NodeController
             | ActorKind::TaintEvictionController
@@ -138,7 +140,8 @@ pub fn authorize(
             | ActorKind::Scheduler,
             true,
         ) => Removal::refused(RemovalReason::ControllerMayOnlySignal),
-        // A forcing request names its pod; a graceful one that names another incarnation is not about this one (L-DEL-16).
+        // A forcing request needs the pod's UID; a graceful one with another UID is about another incarnation
+        // (L-DEL-16).
         _ if !names_pod && (is_forcing || !terms.uid.is_empty()) => {
             Removal::refused(RemovalReason::UidMismatch)
         }
@@ -152,15 +155,16 @@ pub fn authorize(
     })
 }
 
-/// The agent that has seen the processes end; what they held on the node may lag behind (L-DEL-2).
+/// Decision for a forcing node agent: the processes must have ended; resources of the node may still be in use
+/// (L-DEL-2).
 fn by_agent(pod: &Pod, phase: PodPhase, evidence: &RemovalEvidence) -> Removal {
     let removal = Removal::entitled(agent_entitlement(pod, phase, evidence));
     let is_late = removal.effect == RemovalEffect::Remove && !evidence.resources_freed;
     if is_late { removal.warning(RemovalWarning::ResourcesNotFreed) } else { removal }
 }
 
-/// A person takes the risk knowingly or, where there is none, at will (L-DEL-3, L-DEL-18). Being allowed to delete the pod is
-/// enough: `privileged` is not read (L-DEL-4).
+/// Decision for a forcing user: the possible loss of data has to be acknowledged, unless there is nothing to lose
+/// (L-DEL-3, L-DEL-18). Permission to delete the pod is enough: `privileged` is not read (L-DEL-4).
 fn by_user(freely: Option<RemovalReason>, terms: &RemovalTerms) -> Removal {
     if let Some(reason) = freely {
         return Removal::entitled(Ok(reason));
@@ -172,7 +176,7 @@ fn by_user(freely: Option<RemovalReason>, terms: &RemovalTerms) -> Removal {
     Removal::entitled(by).warning(RemovalWarning::DataLossPossible)
 }
 
-/// What the request knows of the pod's node object.
+/// The facts of a request about the pod's node object.
 fn node_object(node: Option<&Node>, evidence: &RemovalEvidence) -> Result<NodeObject, ModelError> {
     let Some(node) = node else {
         return Ok(NodeObject::Absent(NodeAbsence {
@@ -184,7 +188,7 @@ fn node_object(node: Option<&Node>, evidence: &RemovalEvidence) -> Result<NodeOb
     Ok(NodeObject::There { is_out_of_service })
 }
 
-/// The node of a request is the pod's, or none.
+/// Checks that the node of a request, if any, is the pod's.
 fn check_node(pod: &Pod, node: Option<&Node>) -> Result<(), ModelError> {
     let Some(node) = node else { return Ok(()) };
     let name = node.metadata.as_ref().map_or("", |metadata| &metadata.name);
@@ -195,17 +199,17 @@ fn check_node(pod: &Pod, node: Option<&Node>) -> Result<(), ModelError> {
             let reason = format!("`{name}` is not `{bound}`, the pod's node");
             Err(ModelError::new("node.metadata.name", reason))
         }
-        None => Err(ModelError::new("node", "the pod is not bound to any")),
+        None => Err(ModelError::new("node", "must be absent: the pod is not bound")),
     }
 }
 
-/// `AuthorizeRemoval`.
+/// `AuthorizeRemoval`: [`authorize`] for the wire.
 ///
-/// A removal frees the name unless finalizers still hold the object (L-DEL-15). What rests on anything but the agent's word
-/// comes with the record that is to be kept of it (L-DEL-10).
+/// A removal releases the name unless finalizers still hold the object (L-DEL-15). A removal that does not rest on the
+/// node agent comes with the record to keep of it (L-DEL-10).
 ///
 /// # Errors
-/// [`ModelError`] as [`authorize`], and for an actor, a pod or a time that is missing.
+/// [`ModelError`] as [`authorize`], and for a missing actor, pod or time.
 pub fn authorize_removal(
     request: &AuthorizeRemovalRequest,
 ) -> Result<AuthorizeRemovalResponse, ModelError> {
@@ -234,7 +238,7 @@ pub fn authorize_removal(
     })
 }
 
-/// A warning in a person's words (L-DEL-3).
+/// Text of a warning (L-DEL-3).
 const fn text(warning: RemovalWarning) -> &'static str {
     match warning {
         RemovalWarning::DataLossPossible => {
@@ -247,7 +251,7 @@ const fn text(warning: RemovalWarning) -> &'static str {
     }
 }
 
-/// What is to be recorded of a removal that the agent's word does not cover (L-DEL-10).
+/// The record to keep of a removal, unless it rests on the node agent (L-DEL-10).
 fn record(kind: ActorKind, pod: &Pod, removal: Removal) -> Option<RemovalRecord> {
     let is_agents = removal.reason == RemovalReason::ProcessesConfirmedDead;
     if removal.effect != RemovalEffect::Remove || is_agents {

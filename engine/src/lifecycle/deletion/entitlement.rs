@@ -1,4 +1,4 @@
-//! What entitles to a pod's removal against a node agent's silence (L-DEL-2, L-DEL-6, L-DEL-9, L-DEL-18).
+//! Entitlements to the removal of a pod (L-DEL-2, L-DEL-6, L-DEL-9, L-DEL-18).
 
 use berth_proto::berth_v1::RemovalEvidence;
 use berth_proto::core_v1::Pod;
@@ -13,25 +13,25 @@ pub(crate) const QUARANTINE_SECONDS: Seconds = 40;
 /// What is known of a node object that is not there.
 #[derive(Copy, Clone, Debug, Default, PartialEq, Eq)]
 pub(in crate::lifecycle) struct NodeAbsence {
-    /// When a pass first missed it.
+    /// Time of the first pass that missed the object.
     pub(in crate::lifecycle) noticed_at: Option<Seconds>,
-    /// Whether a live read did not find it either.
+    /// Whether a live read missed the object too.
     pub(in crate::lifecycle) confirmed_live: bool,
 }
 
-/// What is known of the node object of a pod.
+/// Facts about the node object of a pod.
 #[derive(Copy, Clone, Debug, PartialEq, Eq)]
 pub(in crate::lifecycle) enum NodeObject {
-    /// It is there.
+    /// The object exists.
     There {
-        /// An administrator has declared its processes dead.
+        /// Whether an administrator has declared the node's processes dead.
         is_out_of_service: bool,
     },
-    /// It is not.
+    /// The object is missing.
     Absent(NodeAbsence),
 }
 
-/// The node agent's own: whether it may remove the pod, whose processes it watched (L-DEL-2). The error is why not.
+/// Entitlement of the node agent, which watched the pod's processes (L-DEL-2). The error is the reason against it.
 pub(super) fn agent_entitlement(
     pod: &Pod,
     phase: PodPhase,
@@ -48,7 +48,7 @@ pub(super) fn agent_entitlement(
     }
 }
 
-/// A pod without a process to lose: never bound, or terminal (L-DEL-18).
+/// Entitlement to remove a pod without a process to lose: never bound, or terminal (L-DEL-18).
 pub(super) fn nothing_to_lose(pod: &Pod, phase: PodPhase) -> Option<RemovalReason> {
     match node_name(pod) {
         None => Some(RemovalReason::NeverBound),
@@ -57,7 +57,7 @@ pub(super) fn nothing_to_lose(pod: &Pod, phase: PodPhase) -> Option<RemovalReaso
     }
 }
 
-/// The garbage collector's: what entitles it to remove the pod (L-DEL-6), or why nothing does, which is the error.
+/// Entitlement of the pod garbage collector (L-DEL-6). The error is the reason against it.
 pub(in crate::lifecycle) fn collector_entitlement(
     pod: &Pod,
     phase: PodPhase,
@@ -71,9 +71,9 @@ pub(in crate::lifecycle) fn collector_entitlement(
     }
 }
 
-/// The same by where the pod is alone, whatever its phase.
+/// Entitlement of the pod garbage collector by the pod's node alone, whatever the pod's phase.
 ///
-/// That a node object is deleted releases nothing by itself; it is what entitles here, after the quarantine and a live read
+/// The deletion of a node object releases nothing by itself; it entitles only after the quarantine and a live read
 /// (L-DEL-8, L-DEL-9). A missing fact never entitles (L-GEN-4).
 pub(in crate::lifecycle) fn place_entitlement(
     pod: &Pod,
@@ -90,7 +90,8 @@ pub(in crate::lifecycle) fn place_entitlement(
     }
 }
 
-/// Missed for long enough, and not found by the live read: agents register again (L-DEL-9).
+/// Entitlement by a missing node object: missing for long enough, and missed by the live read too, since agents
+/// register again (L-DEL-9).
 fn absent(absence: NodeAbsence, now: i64) -> Result<RemovalReason, RemovalReason> {
     match absence.noticed_at {
         Some(noticed_at) if now.saturating_sub(noticed_at) >= QUARANTINE_SECONDS => {
@@ -123,7 +124,7 @@ mod tests {
             let absent = NodeObject::Absent(NodeAbsence { noticed_at, confirmed_live });
             assert_eq!(collector_entitlement(&bound, PodPhase::Running, absent, 100), expected);
         };
-        // L-DEL-9: never noticed, noticed in the future, and at the edge.
+        // L-DEL-9: never noticed, noticed in the future, and at the end of the quarantine.
         check(None, true, Err(RemovalReason::QuarantineNotElapsed));
         check(Some(i64::MAX), true, Err(RemovalReason::QuarantineNotElapsed));
         check(Some(61), true, Err(RemovalReason::QuarantineNotElapsed));
@@ -137,7 +138,7 @@ mod tests {
         let bound = json!({"spec": {"nodeName": "n1"}});
         let mut marked = bound.clone();
         marked["metadata"] = json!({"deletionTimestamp": "2026-01-10T12:00:00Z"});
-        // L-DEL-6: terminal goes before the node, and a pod that waits to be bound is nobody's.
+        // L-DEL-6: a terminal phase goes before the node, and nothing entitles to remove a pod that waits to be bound.
         let absent = NodeObject::Absent(NodeAbsence::default());
         let terminal = Ok(RemovalReason::TerminalPhase);
         assert_eq!(of(bound.clone(), PodPhase::Failed, absent), terminal);

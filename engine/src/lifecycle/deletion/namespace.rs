@@ -1,4 +1,4 @@
-//! `NamespaceDeletion`: what keeps a namespace from going, and the ways out (L-DEL-7).
+//! `NamespaceDeletion`: the pods that block the deletion of a namespace, and the resolutions (L-DEL-7).
 
 use berth_proto::berth_v1::{NamespaceDeletionRequest, NamespaceDeletionResponse};
 
@@ -7,18 +7,18 @@ use crate::lifecycle::reading::{given_text, in_list, meta, node_name, node_ready
 use crate::lifecycle::vocabulary::ConditionStatus;
 use crate::model::ModelError;
 
-/// What a person can do about a node that does not answer (L-DEL-19).
+/// Resolutions that an administrator has for an unreachable node (L-DEL-19).
 const ACKNOWLEDGED_FORCE_DELETE: &str = "AcknowledgedForceDelete";
 const DELETE_NODE_OBJECT: &str = "DeleteNodeObject";
 const MARK_OUT_OF_SERVICE: &str = "MarkOutOfService";
 
-/// `NamespaceDeletion`: a namespace waits for its pods, however long that takes, and never forces them.
+/// `NamespaceDeletion`: a namespace waits for its pods without a time limit and never forces them.
 ///
-/// A pod is partitioned where its node's `Ready` is not True, or its node object is not there; what needs a node object is only
-/// a way out while there is one. Cost: n log n.
+/// A pod counts as partitioned if its node's `Ready` is not True or the node object is missing. Resolutions that need a
+/// node object are offered only if there is one. Cost: n log n.
 ///
 /// # Errors
-/// [`ModelError`] for pods and nodes without a name, for two nodes of one name, and for a node's `Ready` that is none.
+/// [`ModelError`] for pods and nodes without a name, duplicate names of nodes, and an invalid `Ready` of a node.
 pub fn namespace_deletion(
     request: &NamespaceDeletionRequest,
 ) -> Result<NamespaceDeletionResponse, ModelError> {
@@ -61,8 +61,8 @@ mod tests {
     }
 
     #[test]
-    fn the_ways_out_are_those_that_there_are() {
-        // L-DEL-7, L-DEL-19: whoever is not bound, or on a ready node, only has to be waited for.
+    fn only_possible_resolutions_are_offered() {
+        // L-DEL-7, L-DEL-19: a pod that is unbound or on a ready node needs no resolution, only time.
         let ready = json!({"conditions": [{"type": "Ready", "status": "True"}]});
         let pods = json!([
             {"metadata": {"name": "free"}},
@@ -78,7 +78,7 @@ mod tests {
         let response = answer(&orphan, &json!([])).unwrap();
         assert_eq!(response.partitioned_blockers, ["a"]);
         assert_eq!(response.resolutions, ["AcknowledgedForceDelete"]);
-        // No word of a node's readiness is no good word.
+        // A node without a `Ready` condition counts as not ready.
         let response = answer(&orphan, &json!([{"metadata": {"name": "n1"}}])).unwrap();
         assert_eq!(response.resolutions.len(), 3);
     }

@@ -10,35 +10,35 @@ use crate::lifecycle::word::words;
 use crate::model::ModelError;
 
 words! {
-    /// Why a replacement is due, or not.
+    /// Reason why a replacement is due, or not.
     enum ReplacementReason {
-        /// Fewer pods count than there should be.
+        /// Fewer pods count than the controller wants.
         BelowReplicas = "BelowReplicas",
-        /// There are enough.
+        /// Enough pods count.
         Satisfied = "Satisfied",
         /// No object has the name.
         NameFree = "NameFree",
-        /// The object of that name is terminal, and has to be deleted before.
+        /// The object of that name is terminal and has to be deleted first.
         DeleteFirst = "DeleteFirst",
-        /// An object of that name may have a process.
+        /// An object of that name may have a running process.
         NameStillHeld = "NameStillHeld",
     }
 }
 
-/// What a controller does now.
+/// Action of a controller.
 #[derive(Copy, Clone, Debug, PartialEq, Eq)]
 pub struct Replacement {
-    /// How many pods it creates.
+    /// Number of pods that the controller creates.
     pub create: i64,
-    /// Why.
+    /// Reason of the action.
     pub reason: ReplacementReason,
 }
 
-/// Whether the pod `name` of a stateful set may be created beside `pods`: consistency goes before availability, so there are
-/// never two of one name.
+/// Whether the pod `name` of a stateful set may be created beside `pods`. Consistency goes before availability: no two
+/// pods ever have one name.
 ///
 /// # Errors
-/// [`ModelError`] under `pods` for a phase that is none.
+/// [`ModelError`] under `pods` for an unknown phase.
 pub fn replacement(name: &str, pods: &[Pod]) -> Result<Replacement, ModelError> {
     let mut reason = ReplacementReason::NameFree;
     for (index, pod) in pods.iter().enumerate() {
@@ -55,17 +55,16 @@ pub fn replacement(name: &str, pods: &[Pod]) -> Result<Replacement, ModelError> 
     Ok(Replacement { create: i64::from(reason == ReplacementReason::NameFree), reason })
 }
 
-/// `ReplacementDecision`.
+/// `ReplacementDecision`: how many pods a controller creates now (L-DEL-14).
 ///
 /// # Errors
-/// [`ModelError`] for a controller that promises neither a number nor names, a number or name that is missing, and a phase that
-/// is none.
+/// [`ModelError`] for a controller without replicas or names, a missing number or name, and an unknown phase.
 pub fn replacement_decision(
     request: &ReplacementDecisionRequest,
 ) -> Result<ReplacementDecisionResponse, ModelError> {
     let kind = ControllerKind::parse(&request.controller_kind, "controllerKind")?;
     let Replacement { create, reason } = match kind {
-        // Availability goes before uniqueness: a pod that is ending no longer counts, so two copies may overlap.
+        // Availability goes before uniqueness: a terminating pod does not count, so two copies may overlap.
         ControllerKind::ReplicaSet
         | ControllerKind::ReplicationController
         | ControllerKind::Deployment => {
@@ -77,11 +76,11 @@ pub fn replacement_decision(
             Replacement { create: missing.max(0), reason }
         }
         ControllerKind::StatefulSet if request.name.is_empty() => {
-            return Err(ModelError::new("name", "required of a `StatefulSet`"));
+            return Err(ModelError::new("name", "required for a `StatefulSet`"));
         }
         ControllerKind::StatefulSet => replacement(&request.name, &request.pods)?,
         ControllerKind::DaemonSet | ControllerKind::Job | ControllerKind::None => {
-            let reason = format!("`{}` keeps neither a number nor names of pods", kind.word());
+            let reason = format!("`{}` is neither a replica set nor a stateful set", kind.word());
             return Err(ModelError::new("controllerKind", reason));
         }
     };
@@ -101,19 +100,19 @@ mod tests {
     }
 
     #[test]
-    fn enough_is_enough() {
+    fn a_satisfied_controller_creates_nothing() {
         // L-DEL-14
         let request = json!({"controllerKind": "Deployment", "replicas": 1, "pods": [{}, {}]});
         assert_eq!(answer(request), Ok((0, "Satisfied".into())));
     }
 
     #[test]
-    fn whoever_may_run_holds_the_name() {
+    fn a_pod_that_may_run_holds_its_name() {
         let named = |phase| json!({"metadata": {"name": "web-0"}, "status": {"phase": phase}});
         let answer = |pods| {
             answer(json!({"controllerKind": "StatefulSet", "name": "web-0", "pods": pods})).unwrap()
         };
-        // L-DEL-14: whatever the order.
+        // L-DEL-14: the order of the pods makes no difference.
         assert_eq!(answer(json!([named("Failed"), named("Running")])).1, "NameStillHeld");
         assert_eq!(answer(json!([named("Running"), named("Failed")])).1, "NameStillHeld");
         let mut ending = named("Succeeded");
@@ -125,10 +124,10 @@ mod tests {
     #[test]
     fn bad_input_is_named() {
         let error = |request| answer(request).unwrap_err();
-        let reason = "`controllerKind`: `Job` keeps neither a number nor names of pods";
+        let reason = "`controllerKind`: `Job` is neither a replica set nor a stateful set";
         assert_eq!(error(json!({"controllerKind": "Job"})), reason);
         let request = json!({"controllerKind": "StatefulSet"});
-        assert_eq!(error(request), "`name`: required of a `StatefulSet`");
+        assert_eq!(error(request), "`name`: required for a `StatefulSet`");
         assert_eq!(error(json!({"controllerKind": "ReplicaSet"})), "`replicas`: required");
     }
 }

@@ -1,4 +1,4 @@
-//! Which pods a budget covers (L-PDB-11).
+//! Coverage: the pods that a budget's selector matches (L-PDB-11).
 
 use berth_proto::core_v1::Pod;
 use berth_proto::policy_v1::PodDisruptionBudget;
@@ -9,8 +9,8 @@ use crate::model::intern::Interner;
 use crate::model::label::{self, Labels};
 use crate::model::label_selector::LabelSelector;
 
-/// Pods of the budget's namespace that its selector matches: an empty selector matches all of them, even pods without labels,
-/// and an absent one none.
+/// Pods of the budget's namespace that its selector matches: an empty selector matches all of them, even pods without
+/// labels, and an absent one none.
 #[derive(Debug)]
 pub(super) struct Coverage<'a> {
     namespace: &'a str,
@@ -18,7 +18,7 @@ pub(super) struct Coverage<'a> {
 }
 
 impl<'a> Coverage<'a> {
-    /// Errors are relative to the budget.
+    /// Compiles the selector of a budget. Errors are relative to the budget.
     pub(super) fn of(
         budget: &'a PodDisruptionBudget,
         names: &Interner,
@@ -35,7 +35,7 @@ impl<'a> Coverage<'a> {
     }
 }
 
-/// A pod as selectors see it.
+/// The facts of a pod that selectors match: its namespace and labels.
 #[derive(Debug)]
 pub(super) struct Subject<'a> {
     pub(super) namespace: &'a str,
@@ -43,7 +43,7 @@ pub(super) struct Subject<'a> {
 }
 
 impl<'a> Subject<'a> {
-    /// Errors are relative to the pod.
+    /// Reads them from a pod. Errors are relative to the pod.
     pub(super) fn of(pod: &'a Pod, names: &Interner) -> Result<Subject<'a>, ModelError> {
         let metadata = meta(pod);
         let labels = label::compile(&metadata.labels, names)?;

@@ -1,4 +1,4 @@
-//! What a budget asks for, and whether it is well formed (L-PDB-1).
+//! Demand of a budget: how many pods have to stay, and whether its spec is well formed (L-PDB-1).
 
 use berth_proto::berth_v1::{ValidatePdbRequest, ValidatePdbResponse};
 use berth_proto::policy_v1::PodDisruptionBudgetSpec;
@@ -13,14 +13,14 @@ use crate::model::label_selector::LabelSelector;
 words! {
     /// `unhealthyPodEvictionPolicy`: which pods that are not ready may be evicted (L-PDB-16).
     enum UnhealthyPodEvictionPolicy {
-        /// Those of an application that is healthy without them.
+        /// Pods of an application that is healthy without them.
         IfHealthyBudget = "IfHealthyBudget",
-        /// All of them.
+        /// All pods that are not ready.
         AlwaysAllow = "AlwaysAllow",
     }
 }
 
-/// How many pods have to stay, or may go.
+/// Number of pods that have to stay, or that may go.
 #[derive(Copy, Clone, Debug, PartialEq, Eq)]
 pub(super) enum Demand {
     /// `minAvailable`.
@@ -31,20 +31,20 @@ pub(super) enum Demand {
     Nothing,
 }
 
-/// A number of pods, or a part of those that there should be.
+/// A number of pods, or a percentage of the expected pods.
 #[derive(Copy, Clone, Debug, PartialEq, Eq)]
 pub(super) enum Share {
-    /// Not negative.
+    /// A number that is not negative.
     Number(i64),
-    /// 0 to 100.
+    /// A percentage from 0 to 100.
     Percent(i64),
 }
 
-/// Whether a budget's spec is well formed (L-PDB-1): not both of `minAvailable` and `maxUnavailable`, each of them a number that is
-/// not negative or a percentage up to 100%; a selector that parses; a policy for unhealthy pods that is known.
+/// Whether a budget's spec is well formed (L-PDB-1): at most one of `minAvailable` and `maxUnavailable`, each a number
+/// that is not negative or a percentage up to 100%; a selector that parses; a known policy for unhealthy pods.
 ///
 /// # Errors
-/// [`ModelError`] for a missing spec. What is wrong with the spec is the answer, not an error.
+/// [`ModelError`] for a missing spec. Faults of the spec are part of the response.
 pub fn validate_pdb(request: &ValidatePdbRequest) -> Result<ValidatePdbResponse, ModelError> {
     let spec = request.spec.as_ref().ok_or_else(|| ModelError::new("spec", "required"))?;
     let names = Interner::new();
@@ -62,7 +62,7 @@ pub fn validate_pdb(request: &ValidatePdbRequest) -> Result<ValidatePdbResponse,
     Ok(ValidatePdbResponse { valid: error_fields.is_empty(), error_fields })
 }
 
-/// What a spec asks for.
+/// The demand of a spec.
 ///
 /// # Errors
 /// [`ModelError`] relative to the spec, as in [`validate_pdb`].
@@ -77,7 +77,7 @@ pub(super) fn demand(spec: &PodDisruptionBudgetSpec) -> Result<Demand, ModelErro
     Ok(share.map_or(Demand::Nothing, Demand::AtLeast))
 }
 
-/// What a spec says of pods that are not ready; absent is `IfHealthyBudget` (L-PDB-16).
+/// The policy of a spec for pods that are not ready; absent is `IfHealthyBudget` (L-PDB-16).
 ///
 /// # Errors
 /// [`ModelError`] relative to the spec for an unknown word.
@@ -92,7 +92,7 @@ pub(super) fn unhealthy_policy(
 }
 
 impl Share {
-    /// How many of `whole` pods it is; a part of a pod is a pod (L-PDB-3, L-PDB-4).
+    /// Number of pods out of `whole`, rounded up (L-PDB-3, L-PDB-4).
     pub(super) fn of(self, whole: i64) -> i64 {
         match self {
             Share::Number(number) => number,
@@ -126,11 +126,11 @@ fn share(field: &str, value: Option<&IntOrString>) -> Result<Option<Share>, Mode
             Some(_) => refuse(format!("`{}` is more than 100%", clip(text))),
             None => refuse(format!("`{}` is not a percentage such as `25%`", clip(text))),
         },
-        None => refuse("is neither a number nor a text".to_owned()),
+        None => refuse("must be a number or a percentage".to_owned()),
     }
 }
 
-/// Digits and a percent sign; beyond all bounds it is the largest number.
+/// Parses digits and a percent sign; a number out of range is the largest one.
 fn percentage(text: &str) -> Option<i64> {
     let digits = text.strip_suffix('%')?;
     let is_number = !digits.is_empty() && digits.bytes().all(|b| b.is_ascii_digit());

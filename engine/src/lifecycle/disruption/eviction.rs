@@ -14,51 +14,52 @@ use crate::model::ModelError;
 use crate::model::intern::Interner;
 
 words! {
-    /// The answer to an eviction request.
+    /// Outcome of an eviction request.
     enum EvictionOutcome {
         /// The pod is deleted gracefully.
         Evicted = "Evicted",
-        /// Not now.
+        /// The budget allows no eviction now.
         TooManyRequests = "TooManyRequests",
-        /// The budget's status is out of order.
+        /// The budget's status is invalid.
         Forbidden = "Forbidden",
         /// More than one budget covers the pod.
         MultipleBudgets = "MultipleBudgets",
     }
 }
 
-/// How many approved evictions a budget may have pending (L-PDB-18).
+/// Limit on the approved evictions that a budget may have pending (L-PDB-18).
 const MAX_PENDING: usize = 2000;
-/// Retry hint when a budget allows nothing, in seconds: it is not known when that changes (L-PDB-12).
+/// Retry hint if a budget allows no eviction, in seconds: nothing says when that changes (L-PDB-12).
 const WHEN_USED_UP: i32 = 0;
-/// Retry hint when a budget's status lags behind, in seconds (L-PDB-13).
+/// Retry hint if a budget's status lags behind its spec, in seconds (L-PDB-13).
 const WHEN_BEHIND: i32 = 10;
 
-/// What is decided of an eviction.
+/// Decision on an eviction.
 #[derive(Debug)]
 struct Decision {
     outcome: EvictionOutcome,
-    /// Seconds.
+    /// Retry hint in seconds.
     retry_after: Option<i32>,
-    /// One disruption of the budget is used up.
+    /// Whether one disruption of the budget is used up.
     uses_budget: bool,
-    /// The delete is refused when the pod has changed since (L-PDB-16).
+    /// Whether the delete has to be refused if the pod has changed since (L-PDB-16).
     is_conditional: bool,
     message: String,
 }
 
-/// Whether a pod may be evicted now, and what that changes. A dry run answers alike and changes nothing (L-PDB-17).
+/// `Evict`: whether a pod may be evicted now, and the changes that follow. A dry run has the same response and changes
+/// nothing (L-PDB-17).
 ///
 /// # Errors
-/// [`ModelError`] for a missing pod, name or time, an unknown phase, readiness or policy, and a selector in the pod's namespace that
-/// does not parse: whether it would protect the pod nobody knows.
+/// [`ModelError`] for a missing pod, name or time, an unknown phase, readiness or policy, and for a selector in the
+/// pod's namespace that does not parse, since it might protect the pod.
 pub fn evict(request: &EvictRequest) -> Result<EvictResponse, ModelError> {
     let pod = request.pod.as_ref().ok_or_else(|| ModelError::new("pod", "required"))?;
     let metadata = reading::meta(pod);
     if metadata.name.is_empty() {
         return Err(ModelError::new("pod.metadata.name", "required"));
     }
-    // The moment that is recorded of an eviction which uses up a budget.
+    // An eviction that uses up a budget is recorded with this time.
     reading::required(request.now.as_ref(), "now")?;
     let phase = reading::phase(pod).map_err(|error| error.under("pod"))?;
     let is_ready = reading::is_ready(pod).map_err(|error| error.under("pod"))?;
@@ -66,9 +67,9 @@ pub fn evict(request: &EvictRequest) -> Result<EvictResponse, ModelError> {
     let covering = if is_unprotected { Vec::new() } else { covering(pod, &request.pdbs)? };
     let decision = match covering.as_slice() {
         [] if is_unprotected => Decision {
-            // A pending pod may start meanwhile; the others stay what they are.
+            // A pending pod may start meanwhile; terminal and marked pods stay as they are.
             is_conditional: phase == PodPhase::Pending && !reading::is_marked(pod),
-            ..Decision::evicted("budgets do not protect such a pod")
+            ..Decision::evicted("budgets do not cover pending, finished or terminating pods")
         },
         [] => Decision::evicted("no budget covers the pod"),
         [(index, budget)] => reading::in_list("pdbs", *index, decide(is_ready, budget))?,
@@ -100,12 +101,12 @@ pub fn evict(request: &EvictRequest) -> Result<EvictResponse, ModelError> {
     })
 }
 
-/// A pod that is pending, has ended or is marked already (L-PDB-15).
+/// Whether budgets do not apply to the pod: it is pending, has ended or is marked already (L-PDB-15).
 fn ignores_budgets(pod: &Pod, phase: PodPhase) -> bool {
     phase == PodPhase::Pending || phase.is_terminal() || reading::is_marked(pod)
 }
 
-/// The budgets that cover the pod, with their places in the list.
+/// The budgets that cover the pod, with their positions in the list.
 fn covering<'a>(
     pod: &Pod,
     budgets: &'a [PodDisruptionBudget],
@@ -125,7 +126,7 @@ fn covering<'a>(
     Ok(covering)
 }
 
-/// What the only budget says of a pod that is ready, or not. Errors are relative to the budget.
+/// Decision of the only budget that covers the pod. Errors are relative to the budget.
 fn decide(is_ready: bool, budget: &PodDisruptionBudget) -> Result<Decision, ModelError> {
     let policy = match &budget.spec {
         Some(spec) => unhealthy_policy(spec).map_err(|error| error.under("spec"))?,
@@ -139,8 +140,8 @@ fn decide(is_ready: bool, budget: &PodDisruptionBudget) -> Result<Decision, Mode
     Ok(use_budget(budget))
 }
 
-/// Whether a pod that is not ready may go without using the budget: always, or while its application is healthy and asks for
-/// anything at all (L-PDB-16).
+/// Whether a pod that is not ready may be evicted without using the budget: always with `AlwaysAllow`, else while its
+/// application is healthy and wants at least one pod (L-PDB-16).
 fn may_go_unhealthy(policy: UnhealthyPodEvictionPolicy, budget: &PodDisruptionBudget) -> bool {
     match policy {
         UnhealthyPodEvictionPolicy::AlwaysAllow => true,
@@ -152,7 +153,7 @@ fn may_go_unhealthy(policy: UnhealthyPodEvictionPolicy, budget: &PodDisruptionBu
     }
 }
 
-/// Uses up one disruption, if there is one (L-PDB-12, L-PDB-13, L-PDB-18).
+/// Uses up one disruption of the budget if it allows any (L-PDB-12, L-PDB-13, L-PDB-18).
 fn use_budget(budget: &PodDisruptionBudget) -> Decision {
     let generation = budget.metadata.as_ref().map_or(0, |metadata| metadata.generation);
     let observed = budget.status.as_ref().map_or(0, |status| status.observed_generation);
@@ -199,7 +200,7 @@ impl Decision {
 }
 
 impl EvictionOutcome {
-    /// The HTTP status of the answer (L-PDB-12, L-PDB-14, L-PDB-18).
+    /// HTTP status of the response (L-PDB-12, L-PDB-14, L-PDB-18).
     #[must_use]
     pub const fn code(self) -> i32 {
         match self {

@@ -12,7 +12,7 @@ use berth_proto::policy_v1::{PodDisruptionBudget, PodDisruptionBudgetStatus};
 use super::REMEMBERED_FOR;
 use super::coverage::{Coverage, Subject};
 use super::demand::{Demand, Share, demand};
-use crate::lifecycle::listed::refuse_twins;
+use crate::lifecycle::listed::refuse_duplicates;
 use crate::lifecycle::reading::{self, Seconds, after, given_text, in_list};
 use crate::lifecycle::vocabulary::ConditionStatus;
 use crate::model::ModelError;
@@ -24,12 +24,12 @@ const SUFFICIENT_PODS: &str = "SufficientPods";
 const INSUFFICIENT_PODS: &str = "InsufficientPods";
 const SYNC_FAILED: &str = "SyncFailed";
 
-/// The status of a budget now. Without its pods' controllers no figure can be worked out, and nothing may be disrupted
-/// (L-PDB-10). Cost: n log n in pods and controllers.
+/// `PDBStatus`: the status of a budget now. If a pod's controller is missing, no figure can be worked out and no
+/// disruption is allowed (L-PDB-10). Cost: n log n in pods and controllers.
 ///
 /// # Errors
-/// [`ModelError`] for a missing budget or time, a budget that is not well formed, a pod without a name, that is there twice or
-/// whose readiness is none, and controllers without a UID, there twice or of a negative scale.
+/// [`ModelError`] for a missing budget or time, a budget that is not well formed, a pod without a name, a duplicate
+/// pod, a pod with an invalid readiness, and controllers without a UID, duplicate ones or ones with a negative scale.
 pub fn pdb_status(request: &PdbStatusRequest) -> Result<PdbStatusResponse, ModelError> {
     let budget = request.pdb.as_ref().ok_or_else(|| ModelError::new("pdb", "required"))?;
     let now = reading::required(request.now.as_ref(), "now")?;
@@ -73,8 +73,9 @@ pub fn pdb_status(request: &PdbStatusRequest) -> Result<PdbStatusResponse, Model
     })
 }
 
-/// How many pods there should be: of a plain number the pods that are there (L-PDB-2), else what their controllers want
-/// (L-PDB-3, L-PDB-4). Pods without a controller add nothing (L-PDB-9). A pod whose controller is not known is the error.
+/// Number of pods that are expected: for a plain number the existing pods (L-PDB-2), else the scales of their
+/// controllers (L-PDB-3, L-PDB-4). Pods without a controller add nothing (L-PDB-9). The error is a pod with an unknown
+/// controller.
 fn expected<'a>(
     demand: Demand,
     pods: &[Covered<'a>],
@@ -117,7 +118,7 @@ fn scales(controllers: &[ScaledController]) -> Result<BTreeMap<&str, i64>, Model
             return refuse("scale", format!("`{}` is negative", controller.scale));
         }
         if scales.insert(controller.uid.as_str(), controller.scale.into()).is_some() {
-            return refuse("uid", format!("`{}` is there twice", clip(&controller.uid)));
+            return refuse("uid", format!("duplicate `{}`", clip(&controller.uid)));
         }
     }
     Ok(scales)
@@ -140,7 +141,7 @@ fn covered<'a>(
     for (index, pod) in pods.iter().enumerate() {
         in_list("pods", index, given_text(&reading::meta(pod).name, "metadata.name"))?;
     }
-    refuse_twins(pods.iter(), "metadata.name")?;
+    refuse_duplicates(pods.iter(), "metadata.name")?;
     let names = Interner::new();
     let coverage = Coverage::of(budget, &names).map_err(|error| error.under("pdb"))?;
     let mut covered = Vec::with_capacity(pods.len());
@@ -158,17 +159,17 @@ fn covered<'a>(
     Ok(covered)
 }
 
-/// Evictions that were approved and have not happened yet.
+/// Approved evictions that have not happened yet.
 #[derive(Debug)]
 struct Approved<'a> {
-    /// When, by name of the pod.
+    /// Time of the approval, by name of the pod.
     remembered: BTreeMap<&'a str, Seconds>,
     now: Seconds,
 }
 
 impl<'a> Approved<'a> {
-    /// Of the recorded evictions those that are still remembered: through exactly 120 s, and until the pod is marked or gone
-    /// (L-PDB-6).
+    /// Selects the recorded evictions that are still remembered: through exactly 120 s, and until the pod is marked or
+    /// gone (L-PDB-6).
     fn of(recorded: &BTreeMap<String, Time>, pods: &[Covered<'a>], now: Seconds) -> Approved<'a> {
         let entry = |covered: &Covered<'a>| {
             let at = reading::optional(recorded.get(covered.name))?;
@@ -178,14 +179,14 @@ impl<'a> Approved<'a> {
         Approved { remembered: unmarked.filter_map(entry).collect(), now }
     }
 
-    /// Ready, not marked for deletion, and not about to be evicted (L-PDB-5, L-PDB-6).
+    /// Whether the pod is ready, not marked for deletion, and not about to be evicted (L-PDB-5, L-PDB-6).
     fn is_healthy(&self, covered: &Covered<'_>) -> bool {
         let approved = self.remembered.get(covered.name);
         covered.is_ready && !covered.is_marked && approved.is_none_or(|at| ends_at(*at) <= self.now)
     }
 }
 
-/// When an approved eviction stops to count.
+/// Time at which an approved eviction stops counting.
 fn ends_at(approved_at: Seconds) -> Seconds {
     approved_at.saturating_add(REMEMBERED_FOR)
 }
@@ -208,7 +209,7 @@ fn condition(is_allowed: bool, healthy: i64, desired: i64) -> BudgetCondition {
     }
 }
 
-/// Nothing is allowed, and all else stays as recorded (L-PDB-10).
+/// Status with no allowed disruption; everything else stays as recorded (L-PDB-10).
 fn sync_failed(recorded: PodDisruptionBudgetStatus, pod: &Pod) -> PdbStatusResponse {
     PdbStatusResponse {
         current_healthy: recorded.current_healthy.into(),

@@ -1,4 +1,4 @@
-//! What the containers of a pod that lives need next: the plan of the restart group, with the times that its back-off sets.
+//! Next action for the containers of a living pod: the plan of the restart group, with the times of its back-off.
 
 use std::borrow::Cow;
 
@@ -10,7 +10,7 @@ use crate::lifecycle::restart::{self, BackOffLimits, held_back};
 use crate::lifecycle::vocabulary::{ContainerKind, PodPhase};
 use crate::model::ModelError;
 
-/// What the containers need (L-RESTART-8 to L-RESTART-15).
+/// The next action for the containers (L-RESTART-8 to L-RESTART-15).
 ///
 /// # Errors
 /// [`ModelError`] relative to the pod.
@@ -25,12 +25,12 @@ pub(super) fn next<'a>(subject: &Subject<'a>) -> Result<Next<'a>, ModelError> {
     if plan.kill_pod {
         return Ok(over(subject));
     }
-    let untold = roster.app().iter().filter(|member| member.is_untold());
-    let untold: Vec<&str> = untold.map(Member::name).collect();
-    if subject.recorded == PodPhase::Running && !untold.is_empty() {
-        let why = "nothing is known of containers of a pod that has been running";
+    let unknown = roster.app().iter().filter(|member| member.has_no_state());
+    let unknown: Vec<&str> = unknown.map(Member::name).collect();
+    if subject.recorded == PodPhase::Running && !unknown.is_empty() {
+        let why = "the state of some containers of a running pod is unknown";
         return Ok(
-            Next::new(Action::AwaitContainers, Actor::NodeAgent, why, &["L-GEN-4"]).of(untold)
+            Next::new(Action::AwaitContainers, Actor::NodeAgent, why, &["L-GEN-4"]).of(unknown)
         );
     }
     let names = || plan.init_to_start.iter().chain(&plan.to_start);
@@ -47,8 +47,8 @@ pub(super) fn next<'a>(subject: &Subject<'a>) -> Result<Next<'a>, ModelError> {
     Ok(Next { afterwards, ..next })
 }
 
-/// No app container runs or will again, or an init container failed for good: what still runs is stopped (L-RESTART-8,
-/// L-RESTART-14).
+/// Stops the running containers after no app container runs or will run again, or an init container failed for good
+/// (L-RESTART-8, L-RESTART-14).
 fn over<'a>(subject: &Subject<'a>) -> Next<'a> {
     let running = subject.running();
     if running.is_empty() {
@@ -64,8 +64,8 @@ fn has_ended(member: &Member<'_>) -> bool {
     matches!(member.observed, Some(Observed::Ended { .. }))
 }
 
-/// Those of the planned containers that ended, each with the moment before which it is not started again (L-RESTART-15);
-/// `None` where nobody knows when it ended.
+/// The planned containers that have ended, each with the earliest time of its restart (L-RESTART-15); `None` if the
+/// time of the end is unknown.
 fn restarts<'m, 'a>(
     planned: &[&'m Member<'a>],
 ) -> Result<Vec<(&'m Member<'a>, Option<Seconds>)>, ModelError> {
@@ -78,7 +78,7 @@ fn restarts<'m, 'a>(
     Ok(restarts)
 }
 
-/// All restarts that may happen now, else all that may happen first.
+/// All restarts that may happen now, else all with the earliest time.
 fn restart<'a>(restarts: &[(&Member<'a>, Option<Seconds>)], now: Seconds) -> Option<Next<'a>> {
     let moment = |at: Option<Seconds>| at.unwrap_or(now);
     let (first, not_before) = restarts.iter().min_by_key(|(_, at)| moment(*at))?;
@@ -90,7 +90,7 @@ fn restart<'a>(restarts: &[(&Member<'a>, Option<Seconds>)], now: Seconds) -> Opt
     Some(Next { not_before: *not_before, ..next })
 }
 
-/// By whose word a container is started again.
+/// The rules by which a container is started again.
 fn rules_of(member: &Member<'_>) -> &'static [&'static str] {
     match member.kind {
         ContainerKind::Sidecar => &["L-RESTART-9", "L-RESTART-15"],
@@ -102,7 +102,7 @@ fn rules_of(member: &Member<'_>) -> &'static [&'static str] {
     }
 }
 
-/// The first start of a container, and why it has not happened if its status says so.
+/// The first start of a container, with the reason from its status why it has not happened yet.
 fn start<'a>(member: &Member<'a>) -> Next<'a> {
     let state = member.pair.status().and_then(|status| status.state.as_ref());
     let waiting = state.and_then(|state| state.waiting.as_ref());
@@ -114,7 +114,8 @@ fn start<'a>(member: &Member<'a>) -> Next<'a> {
     Next::new(Action::StartContainers, Actor::NodeAgent, why, rules)
 }
 
-/// Nothing is to be started: either something has to come up or to end first, or all is well (L-RESTART-12).
+/// Nothing is to be started: containers have to start up or to end first, or everything runs as it should
+/// (L-RESTART-12).
 fn coming_up<'a>(roster: &Roster<'a>) -> Next<'a> {
     let is_awaited = |member: &&Member<'a>| {
         member.is_running()
@@ -129,7 +130,7 @@ fn coming_up<'a>(roster: &Roster<'a>) -> Next<'a> {
     let awaited: Vec<&str> = roster.init().iter().filter(is_awaited).map(Member::name).collect();
     if awaited.is_empty() {
         let why = "everything that should run runs";
-        return Next::new(Action::None, Actor::Nobody, why, &["L-RESTART-12"]);
+        return Next::new(Action::None, Actor::Unnamed, why, &["L-RESTART-12"]);
     }
     let why = "init containers run one at a time, and sidecars have to come up";
     Next::new(Action::AwaitContainers, Actor::NodeAgent, why, &["L-RESTART-12"]).of(awaited)

@@ -1,4 +1,4 @@
-//! What has to happen next to a pod, whose turn it is, and when.
+//! The next action for a pod, with its actor and its times.
 
 use std::borrow::Cow;
 
@@ -37,7 +37,7 @@ pub(crate) fn next<'a>(
     })
 }
 
-/// Not bound to a node yet (L-GATE-1, L-GC-4).
+/// The next action for a pod that is not bound yet (L-GATE-1, L-GC-4).
 fn unbound<'a>(subject: &Subject<'a>) -> Next<'a> {
     let pod = subject.pod;
     if reading::is_marked(pod) {
@@ -50,17 +50,17 @@ fn unbound<'a>(subject: &Subject<'a>) -> Next<'a> {
     if !gates.is_empty() {
         let why = "a pod with scheduling gates is not offered to the scheduler";
         let names = gates.iter().map(|gate| gate.name.as_str()).collect();
-        return Next::new(Action::AwaitGates, Actor::Nobody, why, &["L-GATE-1"]).of(names);
+        return Next::new(Action::AwaitGates, Actor::Unnamed, why, &["L-GATE-1"]).of(names);
     }
     let why = match last_attempt(pod) {
         Some((what, "")) => Cow::Borrowed(what),
         Some((what, message)) => Cow::Owned(format!("{what}: {message}")),
-        None => Cow::Borrowed("no node has been looked for yet"),
+        None => Cow::Borrowed("no scheduling attempt yet"),
     };
     Next::new(Action::Schedule, Actor::Scheduler, why, &["L-GATE-1", "L-COND-4"])
 }
 
-/// What the recorded `PodScheduled` says of the last scheduling attempt, and its message (L-COND-4).
+/// The result of the last scheduling attempt by the recorded `PodScheduled`, and its message (L-COND-4).
 fn last_attempt(pod: &Pod) -> Option<(&'static str, &str)> {
     let recorded = reading::condition(pod, "PodScheduled")?;
     let what = match recorded.reason.as_str() {
@@ -71,8 +71,8 @@ fn last_attempt(pod: &Pod) -> Option<(&'static str, &str)> {
     Some((what, &recorded.message))
 }
 
-/// Marked for deletion: first its processes end, then its phase is written, then the object goes (L-TERM-9, L-TERM-18,
-/// L-TERM-19).
+/// The next action for a marked pod: first its processes end, then its phase is written, then the object is removed
+/// (L-TERM-9, L-TERM-18, L-TERM-19).
 fn terminating<'a>(subject: &Subject<'a>, phase: &PhaseDecision<'_>) -> Next<'a> {
     let is_bound = reading::node_name(subject.pod).is_some();
     if is_out_of_service(subject) {
@@ -84,7 +84,7 @@ fn terminating<'a>(subject: &Subject<'a>, phase: &PhaseDecision<'_>) -> Next<'a>
     if subject.is_out_of_contact() {
         return await_node("its deletion is requested, and its node cannot be reached");
     }
-    // Set for a marked pod exactly when its processes are known to have ended (L-GEN-4).
+    // `finalize` is set for a marked pod exactly if its processes are known to have ended (L-GEN-4).
     if is_bound && !subject.phase_facts.finalize {
         return stopping(subject);
     }
@@ -99,7 +99,7 @@ fn terminating<'a>(subject: &Subject<'a>, phase: &PhaseDecision<'_>) -> Next<'a>
         .unwrap_or_else(|| Next::new(Action::RemovePod, actor, why, &["L-TERM-19", "L-DEL-2"]))
 }
 
-/// Hooks, stop signals, the rest of the period, and the kill (L-TERM-9).
+/// The next action while containers terminate: hooks, stop signals, the rest of the period, and the kill (L-TERM-9).
 fn stopping<'a>(subject: &Subject<'a>) -> Next<'a> {
     let deadline = kill_deadline(subject.pod);
     let next = if deadline.is_some_and(|deadline| deadline <= subject.now) {
@@ -112,7 +112,7 @@ fn stopping<'a>(subject: &Subject<'a>) -> Next<'a> {
     Next { deadline, ..next.of(subject.running()) }
 }
 
-/// The phase is terminal, and nobody asked for the deletion (L-PHASE-8, L-PHASE-11, L-GC-10).
+/// The next action for a pod in a terminal phase without a requested deletion (L-PHASE-8, L-PHASE-11, L-GC-10).
 fn ending<'a>(subject: &Subject<'a>, phase: &PhaseDecision<'_>) -> Next<'a> {
     if subject.phase_facts.could_have_running_containers && !subject.is_out_of_contact() {
         let why = "the pod has ended, but a process of it may still run";
@@ -121,21 +121,21 @@ fn ending<'a>(subject: &Subject<'a>, phase: &PhaseDecision<'_>) -> Next<'a> {
             .of(subject.running());
     }
     if subject.recorded.is_terminal() {
-        let why = "the phase is final; the object stays until somebody deletes it";
-        return Next::new(Action::None, Actor::Nobody, why, &["L-PHASE-8", "L-GC-10"]);
+        let why = "the phase is final; the object stays until it is deleted";
+        return Next::new(Action::None, Actor::Unnamed, why, &["L-PHASE-8", "L-GC-10"]);
     }
     let why = format!("no process is left: the pod has {}", phase.phase.word().to_lowercase());
     Next::new(Action::PublishPhase, Actor::NodeAgent, why, &["L-PHASE-5"])
 }
 
-/// Bound to a node that cannot be reached: controllers may evict it, its agent can do nothing (L-NODE-18).
+/// The next action for a pod on an unreachable node: controllers may evict it, its agent can do nothing (L-NODE-18).
 fn lost<'a>(subject: &Subject<'a>, phase: &PhaseDecision<'_>) -> Result<Next<'a>, ModelError> {
     let of_the_agent = |threat: Threat| threat != Threat::Eviction;
     Ok(due_threat(subject, phase, of_the_agent)?
         .unwrap_or_else(|| await_node("its node cannot be reached, so its statuses are stale")))
 }
 
-/// Bound, alive and wanted.
+/// The next action for a bound pod that lives and is not marked.
 fn executing<'a>(subject: &Subject<'a>, phase: &PhaseDecision<'_>) -> Result<Next<'a>, ModelError> {
     match due_threat(subject, phase, |_| false)? {
         Some(next) => Ok(next),
@@ -143,7 +143,7 @@ fn executing<'a>(subject: &Subject<'a>, phase: &PhaseDecision<'_>) -> Result<Nex
     }
 }
 
-/// The first threat that has come true and that somebody has to carry out, but for those that are passed over.
+/// The first threat whose time has come and that has an actor, except for those passed over.
 fn due_threat<'a>(
     subject: &Subject<'a>,
     phase: &PhaseDecision<'_>,
@@ -154,7 +154,7 @@ fn due_threat<'a>(
             && !is_passed_over(threat)
             && let Some(next) = carried_out(threat)
         {
-            // A time that was counted from now is no deadline that has passed.
+            // A time counted from now is not a deadline in the past.
             let deadline = Some(at).filter(|at| *at < subject.now);
             return Ok(Some(Next { deadline, ..next }));
         }
@@ -162,18 +162,18 @@ fn due_threat<'a>(
     Ok(None)
 }
 
-/// What the passage of time alone does to a pod that lives.
+/// A change that time alone brings to a living pod.
 #[derive(Copy, Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Threat {
-    /// It has been active for too long (L-PHASE-10).
+    /// The pod has been active for too long (L-PHASE-10).
     ActiveDeadline,
-    /// It does not tolerate its node's taints any longer (L-NODE-12).
+    /// The pod no longer tolerates its node's taints (L-NODE-12).
     Eviction,
-    /// Its disruption mark has come to nothing (L-COND-14).
+    /// The pod's disruption mark is stale (L-COND-14).
     StaleMark,
 }
 
-/// The threats to a pod, each with its time, which may have passed. One that has ended, or whose deletion is requested, has none.
+/// The threats to a pod, each with its time, which may have passed. A pod that has ended or is marked has none.
 ///
 /// # Errors
 /// [`ModelError`] relative to the request.
@@ -191,7 +191,7 @@ pub(crate) fn threats(
     Ok([deadline, eviction, stale].into_iter().flatten().collect())
 }
 
-/// Who carries out a threat that has come true; a stale mark needs nobody, its condition says so.
+/// The action that carries out a threat whose time has come. A stale mark needs none: the condition shows it.
 fn carried_out<'a>(threat: Threat) -> Option<Next<'a>> {
     match threat {
         Threat::ActiveDeadline => {
@@ -207,14 +207,14 @@ fn carried_out<'a>(threat: Threat) -> Option<Next<'a>> {
     }
 }
 
-/// When the pod will have been active for too long (L-PHASE-10).
+/// Time at which the pod will have been active for too long (L-PHASE-10).
 fn active_deadline(subject: &Subject<'_>) -> Option<Seconds> {
     let started = reading::optional(reading::status(subject.pod).start_time.as_ref())?;
     reading::after(started, reading::spec(subject.pod).active_deadline_seconds?)
 }
 
-/// When the NoExecute taints of the node evict the pod, each counted from the time at which it was added, or from now where
-/// that is not told (L-NODE-12, L-NODE-14).
+/// Time at which the NoExecute taints of the node evict the pod, each counted from the time at which it was added, or
+/// from now if that is unknown (L-NODE-12, L-NODE-14).
 fn eviction(subject: &Subject<'_>) -> Result<Option<Seconds>, ModelError> {
     let Some(node) = subject.node else { return Ok(None) };
     let taints = node.spec.as_ref().map_or(&[][..], |spec| &spec.taints);
@@ -228,13 +228,13 @@ fn eviction(subject: &Subject<'_>) -> Result<Option<Seconds>, ModelError> {
     })
 }
 
-/// L-FENCE-11. What cannot be read of the node entitles to nothing.
+/// Whether the pod's node is out of service (L-FENCE-11). A node that cannot be read is not.
 fn is_out_of_service(subject: &Subject<'_>) -> bool {
     subject.node.is_some_and(|node| fence::is_out_of_service(node).unwrap_or(false))
 }
 
 fn await_node<'a>(why: &'static str) -> Next<'a> {
-    Next::new(Action::AwaitNode, Actor::Nobody, why, &["L-NODE-18", "L-PHASE-13"])
+    Next::new(Action::AwaitNode, Actor::Unnamed, why, &["L-NODE-18", "L-PHASE-13"])
 }
 
 fn held_by_finalizers<'a>(subject: &Subject<'a>) -> Option<Next<'a>> {
@@ -244,5 +244,5 @@ fn held_by_finalizers<'a>(subject: &Subject<'a>) -> Option<Next<'a>> {
     }
     let why = "finalizers keep the marked object";
     let names = finalizers.iter().map(String::as_str).collect();
-    Some(Next::new(Action::AwaitFinalizers, Actor::Nobody, why, &["L-TERM-6"]).of(names))
+    Some(Next::new(Action::AwaitFinalizers, Actor::Unnamed, why, &["L-TERM-6"]).of(names))
 }

@@ -1,4 +1,4 @@
-//! The story of a pod: the stage that it is in, what happened to it, and what will if nothing intervenes.
+//! The timeline of a pod: its stage, past events, and the events to come if nothing intervenes.
 
 use berth_proto::berth_v1::{LifecycleEvent, PodDeleteOptions};
 use berth_proto::core_v1::{Pod, PodCondition};
@@ -16,17 +16,17 @@ use crate::lifecycle::word::words;
 use crate::model::ModelError;
 
 words! {
-    /// The stages of a pod's life, in order; none is entered a second time (L-PHASE-15).
+    /// Stage of a pod's life, in order; no stage is entered twice (L-PHASE-15).
     enum Stage {
-        /// Held by scheduling gates.
+        /// The pod waits for its scheduling gates.
         Creation = "Creation",
-        /// Waits for a node.
+        /// The pod waits for a node.
         Scheduling = "Scheduling",
-        /// Bound: init containers, then app containers.
+        /// The pod is bound: init containers run, then app containers.
         Execution = "Execution",
-        /// Ending, or ended.
+        /// The pod terminates or has ended.
         Termination = "Termination",
-        /// Ended and marked: only the object is left.
+        /// The pod has ended and is marked: only the object is left.
         Deletion = "Deletion",
     }
 }
@@ -50,7 +50,7 @@ pub(super) fn stage(subject: &Subject<'_>, phase: &PhaseDecision<'_>) -> Stage {
     }
 }
 
-/// One sentence: where the pod is and why.
+/// One sentence about the pod's state and the reason.
 pub(super) fn summary(subject: &Subject<'_>, evaluation: &Evaluation<'_>) -> String {
     let Evaluation { phase, next, .. } = evaluation;
     let mut said = phase.effective.word().to_owned();
@@ -67,7 +67,7 @@ pub(super) fn summary(subject: &Subject<'_>, evaluation: &Evaluation<'_>) -> Str
     }
 }
 
-/// What happened, oldest first, and then what will.
+/// Past events, oldest first, and then the events to come.
 ///
 /// # Errors
 /// [`ModelError`] relative to the request.
@@ -78,17 +78,17 @@ pub(super) fn events(
     let mut past = past(subject).map_err(|error| error.under("pod"))?;
     past.sort_by_key(|event| event.at);
     let mut upcoming = upcoming(subject, evaluation)?;
-    // What is overdue is due now.
+    // Overdue events are due now.
     for event in &mut upcoming {
         event.at = event.at.map(|at| at.max(subject.now));
     }
-    // What nobody can date comes last.
+    // Events without a known time come last.
     upcoming.sort_by_key(|event| (event.at.is_none(), event.at));
     let upcoming = upcoming.into_iter().map(|event| event.to_wire(true));
     Ok(past.into_iter().map(|event| event.to_wire(false)).chain(upcoming).collect())
 }
 
-/// Something at a moment; `at` is `None` when nobody can say.
+/// An event; `at` is `None` if its time is unknown.
 struct Event {
     at: Option<Seconds>,
     what: String,
@@ -117,7 +117,7 @@ impl Event {
     }
 }
 
-/// What the object remembers. Only what has a time is told.
+/// Past events that the object records with a time.
 fn past(subject: &Subject<'_>) -> Result<Vec<Event>, ModelError> {
     let pod = subject.pod;
     let (meta, status) = (reading::meta(pod), reading::status(pod));
@@ -126,7 +126,7 @@ fn past(subject: &Subject<'_>) -> Result<Vec<Event>, ModelError> {
     events.push(Event::new(created, "created", "", &["L-PHASE-15"]));
     let accepted = reading::optional(status.start_time.as_ref());
     events.push(Event::new(accepted, "accepted by the node agent", "", &["L-PHASE-16"]));
-    events.extend(status.conditions.iter().filter_map(|condition| turned(pod, condition)));
+    events.extend(status.conditions.iter().filter_map(|condition| change_of(pod, condition)));
     for member in subject.roster.all() {
         ran(member, &mut events)?;
     }
@@ -139,8 +139,8 @@ fn past(subject: &Subject<'_>) -> Result<Vec<Event>, ModelError> {
     Ok(events)
 }
 
-/// The latest change of a condition that a reader cares for.
-fn turned(pod: &Pod, condition: &PodCondition) -> Option<Event> {
+/// Event of a condition's latest change, for the conditions that readers need.
+fn change_of(pod: &Pod, condition: &PodCondition) -> Option<Event> {
     let at = reading::optional(condition.last_transition_time.as_ref());
     let is_true = condition.status == ConditionStatus::True.word();
     let why = match (condition.reason.as_str(), condition.message.as_str()) {
@@ -163,7 +163,7 @@ fn turned(pod: &Pod, condition: &PodCondition) -> Option<Event> {
     Some(Event::new(at, what, why, rules))
 }
 
-/// When a container started and ended, the run before included.
+/// Adds the starts and ends of a container, including the previous run.
 fn ran(member: &Member<'_>, events: &mut Vec<Event>) -> Result<(), ModelError> {
     let Some(status) = member.pair.status() else { return Ok(()) };
     let part = match member.kind {
@@ -198,7 +198,7 @@ fn ran(member: &Member<'_>, events: &mut Vec<Event>) -> Result<(), ModelError> {
     Ok(())
 }
 
-/// What follows if nothing intervenes.
+/// The events to come if nothing intervenes.
 fn upcoming(subject: &Subject<'_>, evaluation: &Evaluation<'_>) -> Result<Vec<Event>, ModelError> {
     let next = &evaluation.next;
     let mut events = Vec::new();
@@ -223,7 +223,7 @@ fn upcoming(subject: &Subject<'_>, evaluation: &Evaluation<'_>) -> Result<Vec<Ev
             events.push(Event::new(None, with("finalizers removed"), why, next.rules));
             events.push(Event::new(None, "object removed", "", &["L-TERM-6"]));
         }
-        // Nobody can say when what has failed before will succeed.
+        // After a failed attempt, the time of the first start is unknown.
         Action::StartContainers => {
             events.push(Event::new(None, with("containers started"), why, next.rules));
         }
@@ -252,7 +252,7 @@ fn upcoming(subject: &Subject<'_>, evaluation: &Evaluation<'_>) -> Result<Vec<Ev
     Ok(events)
 }
 
-/// What a later time alone brings: the active deadline, an eviction, the end of a stale mark.
+/// Adds the events that time alone brings: the active deadline, an eviction, the end of a disruption mark.
 fn threatening(
     subject: &Subject<'_>,
     evaluation: &Evaluation<'_>,
@@ -273,7 +273,7 @@ fn threatening(
                 events.extend(evicted(subject, at, why)?);
             }
             Threat::StaleMark => {
-                let why = "nobody deleted the pod";
+                let why = "no deletion followed";
                 events.push(Event::new(Some(at), "disruption mark dropped", why, &["L-COND-14"]));
             }
         }
@@ -281,7 +281,7 @@ fn threatening(
     Ok(events)
 }
 
-/// An eviction is an ordinary delete with the pod's own period (L-NODE-16).
+/// Events of an eviction: an ordinary delete with the pod's own period (L-NODE-16).
 fn evicted(subject: &Subject<'_>, at: Seconds, why: &str) -> Result<[Event; 2], ModelError> {
     let deletion = termination::delete(subject.pod, &PodDeleteOptions::default(), at)?;
     let ended = deletion.mark.map(|mark| mark.deletion_timestamp);
@@ -292,7 +292,7 @@ fn evicted(subject: &Subject<'_>, at: Seconds, why: &str) -> Result<[Event; 2], 
     ])
 }
 
-/// What a termination still brings.
+/// The remaining events of a termination.
 fn stopping(subject: &Subject<'_>, deadline: Option<Seconds>, what: &str, why: &str) -> Vec<Event> {
     let rules = &["L-TERM-9", "L-TERM-10"];
     let mut events = vec![Event::new(deadline, format!("{what} at the latest"), why, rules)];
@@ -304,7 +304,7 @@ fn stopping(subject: &Subject<'_>, deadline: Option<Seconds>, what: &str, why: &
     events
 }
 
-/// How long the restart after the one that is due would wait.
+/// Event for the back-off of the restart after the one that is due.
 fn after_another_crash(subject: &Subject<'_>, names: &[&str]) -> Result<Option<Event>, ModelError> {
     let is_due = |member: &&Member<'_>| names.first() == Some(&member.name());
     let Some(member) = subject.roster.all().iter().find(is_due) else { return Ok(None) };

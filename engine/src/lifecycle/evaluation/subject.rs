@@ -1,4 +1,4 @@
-//! What is known of the pod under evaluation: its object, its node, and what a node agent adds.
+//! Facts about the pod under evaluation: its object, its node, and the facts that a node agent adds.
 
 use berth_proto::berth_v1::PodFacts;
 use berth_proto::core_v1::{ContainerStatus, Node, Pod};
@@ -10,27 +10,27 @@ use crate::lifecycle::reading::{self, Seconds};
 use crate::lifecycle::vocabulary::{ConditionStatus, ContainerKind, PodPhase};
 use crate::model::ModelError;
 
-/// A pod, the moment it is looked at, and what else is known.
+/// A pod, the time of the evaluation, and further facts.
 pub struct Subject<'a> {
     pub(crate) pod: &'a Pod,
     pub(crate) recorded: PodPhase,
     pub(crate) roster: Roster<'a>,
     pub(crate) now: Seconds,
-    /// The node that it is bound to, if anything is known of it.
+    /// The node that the pod is bound to, if it is known.
     pub(crate) node: Option<&'a Node>,
     pub(crate) phase_facts: PhaseFacts<'a>,
-    /// `None`: nothing is known of sandboxes.
+    /// The pod's sandboxes; `None` if nothing is known about them.
     pub(crate) sandboxes: Option<Vec<SandboxView<'a>>>,
 }
 
 impl<'a> Subject<'a> {
-    /// What follows from the pod alone where `facts` is silent: a container that runs may go on running, and so may one of a
-    /// Running pod of which nothing is said (L-GEN-4); a container that has ever run has been started; a mirror of a file on
-    /// the node is static.
+    /// Reads a request. Without a fact in `facts`, the pod alone decides: a running container may go on running, and so
+    /// may a container without a state in a Running pod (L-GEN-4); a container that has ever run has been started; a
+    /// mirror of a file on the node is static.
     ///
     /// # Errors
-    /// [`ModelError`], relative to the request, for unknown words, containers whose statuses contradict themselves, an active
-    /// deadline below one second, and a node that is not the pod's.
+    /// [`ModelError`], relative to the request, for unknown words, containers whose statuses contradict themselves, an
+    /// active deadline below one second, and a node that is not the pod's.
     pub fn new(
         pod: &'a Pod,
         now: Seconds,
@@ -45,14 +45,14 @@ impl<'a> Subject<'a> {
         let given = |read: fn(&PodFacts) -> Option<bool>| facts.and_then(read);
         check_facts(facts, is_running)?;
         let could_run = given(|facts| facts.could_have_running_containers)
-            .unwrap_or_else(|| is_running || is_untold(recorded, &roster));
-        let told_terminal = facts.is_some_and(|facts| facts.pod_is_terminal);
-        // Nothing of a marked pod is started again (L-RESTART-2), so its end is for good (L-PHASE-6, L-PHASE-12).
+            .unwrap_or_else(|| is_running || has_unknown_state(recorded, &roster));
+        let given_terminal = facts.is_some_and(|facts| facts.pod_is_terminal);
+        // No container of a marked pod is started again (L-RESTART-2), so its end is final (L-PHASE-6, L-PHASE-12).
         let is_over = reading::is_marked(pod)
             && !could_run
-            && (told_terminal || recorded.is_terminal() || has_ended(&roster));
+            && (given_terminal || recorded.is_terminal() || has_ended(&roster));
         let phase_facts = PhaseFacts {
-            pod_is_terminal: told_terminal || is_over,
+            pod_is_terminal: given_terminal || is_over,
             finalize: is_over,
             regular_container_started: given(|facts| facts.regular_container_started)
                 .unwrap_or_else(|| roster.app().iter().any(Member::has_run)),
@@ -88,12 +88,13 @@ impl<'a> Subject<'a> {
     }
 }
 
-/// Whether the pod has been running, and nothing is said of one of its containers.
-fn is_untold(recorded: PodPhase, roster: &Roster<'_>) -> bool {
-    recorded == PodPhase::Running && roster.app().iter().any(Member::is_untold)
+/// Whether the pod has been running although the state of one of its containers is unknown.
+fn has_unknown_state(recorded: PodPhase, roster: &Roster<'_>) -> bool {
+    recorded == PodPhase::Running && roster.app().iter().any(Member::has_no_state)
 }
 
-/// Whether every container has ended; ordinary init containers that run are told apart by their status.
+/// Whether every app container and sidecar has ended. Ordinary init containers do not count: one that runs is known by
+/// its status.
 fn has_ended(roster: &Roster<'_>) -> bool {
     let has_ended = |member: &Member<'_>| {
         member.kind == ContainerKind::Init
@@ -102,7 +103,7 @@ fn has_ended(roster: &Roster<'_>) -> bool {
     roster.all().iter().all(has_ended)
 }
 
-/// Facts that a status contradicts.
+/// Refuses facts that contradict a status.
 fn check_facts(facts: Option<&PodFacts>, is_running: bool) -> Result<(), ModelError> {
     let Some(facts) = facts.filter(|_| is_running) else { return Ok(()) };
     let field = if facts.pod_is_terminal {
@@ -112,7 +113,7 @@ fn check_facts(facts: Option<&PodFacts>, is_running: bool) -> Result<(), ModelEr
     } else {
         return Ok(());
     };
-    Err(ModelError::new(field, "a container runs by its status"))
+    Err(ModelError::new(field, "contradicts the status of a running container"))
 }
 
 /// The ephemeral containers that run.
@@ -121,7 +122,7 @@ fn running_ephemeral(pod: &Pod) -> impl Iterator<Item = &ContainerStatus> {
     statuses.filter(|status| status.state.as_ref().is_some_and(|state| state.running.is_some()))
 }
 
-/// A pod may be active for a second at least, or without a limit.
+/// Checks that an active deadline is at least one second.
 fn check_deadline(pod: &Pod) -> Result<(), ModelError> {
     match reading::spec(pod).active_deadline_seconds {
         Some(seconds) if seconds < 1 => {
@@ -132,7 +133,7 @@ fn check_deadline(pod: &Pod) -> Result<(), ModelError> {
     }
 }
 
-/// Status of the Ready condition of the pod's node; a node that has none never reported, and nothing is known of its pods.
+/// Status of the Ready condition of the pod's node. A node without one has never reported, so it counts as Unknown.
 fn ready_of(node: &Node, pod: &Pod) -> Result<ConditionStatus, ModelError> {
     let name = node.metadata.as_ref().map_or("", |metadata| metadata.name.as_str());
     match reading::node_name(pod) {

@@ -1,4 +1,4 @@
-//! One pod after another, at the moment at which its story turns.
+//! Evaluations of pods at the times at which the next action changes.
 
 use berth_proto::berth_v1::{EvaluatePodsRequest, ExplainPodRequest, PodFacts};
 use berth_proto::core_v1::{Node, Pod};
@@ -6,7 +6,7 @@ use serde_json::{Value, json};
 
 use super::*;
 
-/// Noon; times of the tests are written as seconds after it.
+/// Noon of the tests' day; times are written as seconds after it.
 const NOON: i64 = 1_768_046_400;
 
 fn at(seconds: i64) -> Value {
@@ -22,7 +22,7 @@ fn request(pod: Value, node: Option<Value>) -> EvaluatePodsRequest {
     }
 }
 
-/// `ACTION ACTOR [NAMES] not before, deadline, wake-up`, times in seconds after noon.
+/// The evaluation as `ACTION ACTOR [NAMES] not before, deadline, wake-up`, with times in seconds after noon.
 fn check(pod: Value, node: Option<Value>) -> String {
     let answer = evaluate_pod(&request(pod, node));
     assert_eq!(answer.error, None);
@@ -182,10 +182,10 @@ fn what_may_run_is_stopped_first() {
     debugged["status"]["ephemeralContainerStatuses"] =
         json!([{"name": "dbg", "state": {"running": {}}}]);
     assert_eq!(check(debugged, None), "StopContainers nodeAgent [dbg] - - -");
-    let mut untold = running();
-    untold["status"]["containerStatuses"] = json!([]);
-    assert_eq!(check(untold.clone(), None), "AwaitContainers nodeAgent [a] - - -");
-    assert_eq!(check(marked(untold, 20, 30), None), "StopContainers nodeAgent [] - 22 22");
+    let mut unknown = running();
+    unknown["status"]["containerStatuses"] = json!([]);
+    assert_eq!(check(unknown.clone(), None), "AwaitContainers nodeAgent [a] - - -");
+    assert_eq!(check(marked(unknown, 20, 30), None), "StopContainers nodeAgent [] - 22 22");
     let mut creating = running();
     creating["status"] = json!({"phase": "Pending", "containerStatuses": [
         {"name": "a", "state": {"waiting": {"reason": "ContainerCreating"}}}]});
@@ -261,7 +261,7 @@ fn conditions_follow_what_is_known() {
     assert_eq!(condition(new, None, "Initialized"), None, "no agent has seen it");
 }
 
-/// L-NODE-18: nobody asks an agent that cannot be reached; L-TERM-6: finalizers hold against PodGC too.
+/// L-NODE-18: no action is left to an unreachable agent; L-TERM-6: finalizers prevent removal by PodGC too.
 #[test]
 fn lost_nodes_and_finalizers() {
     let node = |taints: Value| {
@@ -313,7 +313,7 @@ fn a_story_is_told_in_order() {
     let pod = marked(pod, 20, 30);
     let EvaluatePodsRequest { pod, now, node, facts } = request(pod, None);
     let story = explain_pod(&ExplainPodRequest { pod, now, node, facts }).unwrap();
-    let told: Vec<String> = story
+    let lines: Vec<String> = story
         .events
         .iter()
         .map(|event| {
@@ -323,7 +323,7 @@ fn a_story_is_told_in_order() {
         })
         .collect();
     assert_eq!(
-        told,
+        lines,
         [
             "-100 created",
             "-80 accepted by the node agent",

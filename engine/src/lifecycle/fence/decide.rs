@@ -1,4 +1,4 @@
-//! `DecideFence`: whether a node that is not heard of is to be fenced now.
+//! `DecideFence`: whether a node with lost contact is to be fenced now.
 
 use berth_proto::berth_v1::{
     DecideFenceRequest, DecideFenceResponse, FenceBudget, FenceCandidate, FenceDetector,
@@ -10,11 +10,11 @@ use crate::lifecycle::word::words;
 use crate::model::ModelError;
 
 words! {
-    /// What to do.
+    /// Decision about a node.
     enum FenceDecision {
-        /// Leave the node alone.
+        /// Do not fence the node.
         NoAction = "NoAction",
-        /// Ask again later.
+        /// Decide again later.
         Wait = "Wait",
         /// A person has to decide.
         AskOperator = "AskOperator",
@@ -22,61 +22,61 @@ words! {
         Fence = "Fence",
     }
 
-    /// Why.
+    /// Reason of a decision.
     enum FenceReason {
         /// The policy forbids it.
         PolicyNever = "PolicyNever",
         /// The node has no pods that are not terminal.
         NothingToProtect = "NothingToProtect",
-        /// A person asked for it (L-FENCE-6).
+        /// An operator requested the fence (L-FENCE-6).
         RequestedByOperator = "RequestedByOperator",
-        /// Every pod waits for ever, or does not count.
+        /// Every pod tolerates the loss for ever, or its priority is below `minPriority`.
         NoPodJustifiesFencing = "NoPodJustifiesFencing",
-        /// Every pod can wait longer.
+        /// The tolerance of every pod lasts longer.
         ToleranceNotExhausted = "ToleranceNotExhausted",
-        /// A required detector sees the node well.
+        /// A required detector observes a healthy node.
         DetectorsDisagree = "DetectorsDisagree",
-        /// At least one pod cannot wait longer.
+        /// The tolerance of at least one pod is over.
         ToleranceExhausted = "ToleranceExhausted",
     }
 
-    /// Who fences.
+    /// Mode of a fencing policy.
     enum FenceMode {
         /// Berth decides.
         Auto = "Auto",
-        /// Berth asks.
+        /// Berth asks an operator.
         Manual = "Manual",
-        /// Nobody.
+        /// The node is never fenced.
         Never = "Never",
     }
 
-    /// What a detector sees.
+    /// Observation of a detector.
     enum Observation {
         /// The node has failed.
         Failed = "Failed",
-        /// The node is well.
+        /// The node is healthy.
         Healthy = "Healthy",
-        /// Nothing.
+        /// The detector has no data.
         NoData = "NoData",
     }
 
-    /// What a contradiction between required detectors leads to.
+    /// Reaction to a contradiction between required detectors.
     enum OnContradiction {
-        /// Waiting.
+        /// Wait until they agree.
         Wait = "Wait",
-        /// Nothing else than without it.
+        /// Ignore the contradiction.
         Fence = "Fence",
     }
 }
 
-/// Whether to fence (L-FENCE-4 to L-FENCE-6). An automatic fence never comes before the loss of contact plus the bound of the
-/// slowest required detector (L-FENCE-15).
+/// `DecideFence`: whether to fence a node (L-FENCE-4 to L-FENCE-6). An automatic fence never comes before the loss of
+/// contact plus the latency bound of the slowest required detector (L-FENCE-15).
 ///
 /// Cost: n log n in the pods that are due.
 ///
 /// # Errors
-/// [`ModelError`] for a word, `now`, `policy` or a required detector's bound that is missing, a negative bound or budget, and
-/// `contactLostAt` where pods may justify fencing.
+/// [`ModelError`] for a word, `now`, `policy` or a required detector's bound that is missing, a negative bound or
+/// budget, and `contactLostAt` where pods may justify fencing.
 pub fn decide_fence(request: &DecideFenceRequest) -> Result<DecideFenceResponse, ModelError> {
     let now = reading::required(request.now.as_ref(), "now")?;
     let policy = Policy::read(request.policy.as_ref())?;
@@ -98,7 +98,7 @@ pub fn decide_fence(request: &DecideFenceRequest) -> Result<DecideFenceResponse,
         return Ok(unjustified);
     }
     let lost = reading::required(request.contact_lost_at.as_ref(), "contactLostAt")?;
-    // Who waits longer than time goes on waits for ever.
+    // A due time after the end of time is never.
     let due_at = |candidate: &Candidate<'_>| after(lost, candidate.waits);
     let Some(fence_at) = candidates.iter().filter_map(due_at).min() else {
         return Ok(unjustified);
@@ -164,7 +164,7 @@ impl Policy {
     }
 }
 
-/// What the required detectors say; the others inform people only.
+/// Evidence of the required detectors; the others only inform people.
 struct Evidence {
     /// The longest bound, seconds; 0 without any (L-FENCE-5, step 4).
     bound: Seconds,
@@ -191,8 +191,8 @@ fn observation(detector: &FenceDetector) -> Result<(Seconds, Observation), Model
     match detector.latency_bound_seconds {
         Some(bound) if bound < 0 => Err(refused("must not be negative")),
         Some(bound) => Ok((bound, observed)),
-        // L-FENCE-1: without a bound nobody knows when its silence means anything.
-        None if detector.required => Err(refused("required of a required detector")),
+        // L-FENCE-1: without a bound, no silence of a detector is conclusive.
+        None if detector.required => Err(refused("required for a required detector")),
         None => Ok((0, observed)),
     }
 }
@@ -201,7 +201,7 @@ fn observation(detector: &FenceDetector) -> Result<(Seconds, Observation), Model
 struct Candidate<'a> {
     name: &'a str,
     namespace: &'a str,
-    /// How long after the loss of contact, seconds.
+    /// Tolerance in seconds, counted from the loss of contact.
     waits: Seconds,
 }
 
@@ -222,7 +222,7 @@ fn candidates<'a>(
     Ok(candidates)
 }
 
-/// How long the pod can wait for its node, its budget considered; `None` for ever (L-FENCE-5, step 4).
+/// Tolerance of the pod in seconds, shortened by its budget; `None` for ever (L-FENCE-5, step 4).
 fn tolerance(pod: &FenceCandidate) -> Result<Option<Seconds>, ModelError> {
     let budget = match &pod.budget {
         Some(budget) => Some(healthy(budget).map_err(|error| error.under("budget"))?),
@@ -237,7 +237,7 @@ fn tolerance(pod: &FenceCandidate) -> Result<Option<Seconds>, ModelError> {
     }))
 }
 
-/// How many pods of the budget are healthy, and should be.
+/// Numbers of the budget's pods that are healthy and that have to be.
 fn healthy(budget: &FenceBudget) -> Result<(i32, i32), ModelError> {
     let count = |value: Option<i32>, field: &str| match value {
         None => Err(ModelError::new(field, "required")),

@@ -1,4 +1,4 @@
-//! `FenceSequence`: a fence, event by event.
+//! `FenceSequence`: events applied to a fence, one after another.
 
 use berth_proto::berth_v1::{FenceSequenceRequest, FenceSequenceResponse};
 
@@ -6,10 +6,11 @@ use super::{Fence, FenceEvent, FenceEventType, FenceScope};
 use crate::lifecycle::reading::in_list;
 use crate::model::ModelError;
 
-/// The state after a sequence of events from `Detected` on, and what became of each (L-FENCE-7).
+/// Applies a sequence of events from the state `Detected` on; returns the state after it and the outcome of each
+/// (L-FENCE-7).
 ///
 /// # Errors
-/// [`ModelError`] for a scope or an event's type that is missing or unknown.
+/// [`ModelError`] for a missing or unknown scope or event type.
 pub fn fence_sequence(request: &FenceSequenceRequest) -> Result<FenceSequenceResponse, ModelError> {
     let mut fence = Fence::detected(FenceScope::parse(&request.scope, "scope")?);
     let mut results = Vec::with_capacity(request.events.len());

@@ -9,20 +9,20 @@ use crate::lifecycle::word::words;
 use crate::model::ModelError;
 
 words! {
-    /// Why a pod is not bound.
+    /// Reason why a pod is not bound.
     enum BindRefusal {
-        /// Another incarnation is meant.
+        /// The request names another UID.
         UidMismatch = "UIDMismatch",
-        /// Its deletion has been requested.
+        /// The pod's deletion has been requested.
         BeingDeleted = "BeingDeleted",
-        /// It is bound, be it to the same node.
+        /// The pod is bound, even if to the same node: a restart never moves it (L-RESTART-20).
         AlreadyBound = "AlreadyBound",
-        /// Gates are left.
+        /// The pod has scheduling gates left.
         Gated = "Gated",
     }
 }
 
-/// Why the pod may not be bound, checks in this order; `None`: it may. An empty `uid` means whichever pod has the name.
+/// The first reason against binding the pod; `None` if it may be bound. An empty `uid` matches any pod of the name.
 #[must_use]
 pub fn bind_refusal(pod: &Pod, uid: &str) -> Option<BindRefusal> {
     if !uid.is_empty() && uid != meta(pod).uid {
@@ -38,10 +38,11 @@ pub fn bind_refusal(pod: &Pod, uid: &str) -> Option<BindRefusal> {
     }
 }
 
-/// `Bind`. A binding sets the node, makes `PodScheduled` True and forgets the nomination (L-GATE-5); a refusal leaves all three.
+/// `Bind`: a binding sets the node, makes `PodScheduled` True and clears the nomination (L-GATE-5); a refusal changes
+/// none of the three.
 ///
 /// # Errors
-/// [`ModelError`] when `pod` or `node` is missing.
+/// [`ModelError`] if `pod` or `node` is missing.
 pub fn bind(request: &BindRequest) -> Result<BindResponse, ModelError> {
     let pod = given(request.pod.as_ref(), "pod")?;
     if request.node.is_empty() {
@@ -79,7 +80,7 @@ mod tests {
 
     #[test]
     fn the_first_check_that_fails_names_the_reason() {
-        // L-GATE-5: everything is wrong at once, then less and less.
+        // L-GATE-5: all checks fail at first, then one less at a time.
         let mut pod = json!({
             "metadata": {"uid": "u1", "deletionTimestamp": "2026-01-10T12:00:00Z"},
             "spec": {"nodeName": "n1", "schedulingGates": [{"name": "a.io/x"}]},
@@ -91,6 +92,7 @@ mod tests {
         assert_eq!(reason(&pod, "u0"), "UIDMismatch");
         assert_eq!(reason(&pod, "u1"), "BeingDeleted");
         pod["metadata"]["deletionTimestamp"] = Value::Null;
+        // L-GATE-6, L-RESTART-20
         assert_eq!(reason(&pod, ""), "AlreadyBound");
         pod["spec"]["nodeName"] = Value::Null;
         assert_eq!(reason(&pod, ""), "Gated");
@@ -101,7 +103,7 @@ mod tests {
     }
 
     #[test]
-    fn a_refusal_leaves_everything() {
+    fn a_refusal_changes_nothing() {
         let response = answer(json!({
             "pod": {
                 "spec": {"schedulingGates": [{"name": "a.io/x"}]},

@@ -1,4 +1,4 @@
-//! `SameIncarnation` and `CreatePod`: who a pod is, and when its name is free (L-GATE-7 to L-GATE-9).
+//! `SameIncarnation` and `CreatePod`: the identity of a pod, and when its name is free (L-GATE-7 to L-GATE-9).
 
 use berth_proto::berth_v1::{
     CreatePodRequest, CreatePodResponse, SameIncarnationRequest, SameIncarnationResponse,
@@ -9,11 +9,11 @@ use crate::lifecycle::reading::{given, meta, namespace};
 use crate::model::ModelError;
 use crate::model::label::clip;
 
-/// `SameIncarnation`: one UID, one pod (L-GATE-7). What lives as long as a pod lives as long as that UID and is made anew for a
-/// replacement (L-GATE-8).
+/// `SameIncarnation`: equal UIDs mean the same pod (L-GATE-7). Objects that live as long as a pod live as long as its
+/// UID and are created anew for a replacement (L-GATE-8).
 ///
 /// # Errors
-/// [`ModelError`] for an object or a UID that is missing, and for one UID under two names.
+/// [`ModelError`] for a missing object or UID, and for one UID under two names.
 pub fn same_incarnation(
     request: &SameIncarnationRequest,
 ) -> Result<SameIncarnationResponse, ModelError> {
@@ -34,7 +34,7 @@ fn uid<'a>(meta: &'a ObjectMeta, field: &str) -> Result<&'a str, ModelError> {
     }
 }
 
-/// A pod never changes its name or namespace.
+/// Checks that two objects with one UID have the same name or namespace, which never changes.
 fn one_place(a: &str, b: &str, field: &str) -> Result<(), ModelError> {
     if a.is_empty() || b.is_empty() || a == b {
         return Ok(());
@@ -43,10 +43,10 @@ fn one_place(a: &str, b: &str, field: &str) -> Result<(), ModelError> {
     Err(ModelError::new(field, reason))
 }
 
-/// `CreatePod`: a name is free once the object that had it is gone, in whatever phase it is (L-GATE-9).
+/// `CreatePod`: a name is free once no object has it; the phase of the object makes no difference (L-GATE-9).
 ///
 /// # Errors
-/// [`ModelError`] when `name` is missing.
+/// [`ModelError`] if `name` is missing.
 pub fn create_pod(request: &CreatePodRequest) -> Result<CreatePodResponse, ModelError> {
     if request.name.is_empty() {
         return Err(ModelError::new("name", "required"));
@@ -81,7 +81,7 @@ mod tests {
         let error = same(&json!({"uid": "u1", "name": "a"}), &json!({"uid": "u1", "name": "b"}));
         let reason = "`b.name`: `b`, but the other of the same uid has `a`";
         assert_eq!(error.unwrap_err(), reason);
-        // Two unknown pods are not the same.
+        // Without UIDs, nothing says that two pods are the same.
         assert_eq!(same(&json!({}), &json!({})).unwrap_err(), "`a.uid`: required");
         assert_eq!(same(&json!({"uid": "u1"}), &json!({})).unwrap_err(), "`b.uid`: required");
         assert_eq!(same(&json!(null), &json!({})).unwrap_err(), "`a`: required");

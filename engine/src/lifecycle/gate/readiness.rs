@@ -14,10 +14,11 @@ pub fn gates(pod: &Pod) -> impl Iterator<Item = &str> {
     spec(pod).scheduling_gates.iter().map(|gate| gate.name.as_str())
 }
 
-/// Whether the pod is offered to the scheduler: it has no gates, is neither marked for deletion nor bound, and has not ended.
+/// Whether the pod is offered to the scheduler: it has no gates, is neither marked for deletion nor bound, and has not
+/// ended.
 ///
 /// # Errors
-/// [`ModelError`] relative to the pod for a phase that is none.
+/// [`ModelError`] relative to the pod for an unknown phase.
 pub fn is_schedulable(pod: &Pod) -> Result<bool, ModelError> {
     Ok(!reading::phase(pod)?.is_terminal()
         && spec(pod).scheduling_gates.is_empty()
@@ -25,10 +26,10 @@ pub fn is_schedulable(pod: &Pod) -> Result<bool, ModelError> {
         && node_name(pod).is_none())
 }
 
-/// `SchedulingReadiness`.
+/// `SchedulingReadiness`: whether the pod is offered to the scheduler, and the gates that it waits for (L-GATE-1).
 ///
 /// # Errors
-/// [`ModelError`] when `pod` is missing or its phase is none.
+/// [`ModelError`] if `pod` is missing or its phase unknown.
 pub fn scheduling_readiness(
     request: &SchedulingReadinessRequest,
 ) -> Result<SchedulingReadinessResponse, ModelError> {

@@ -1,4 +1,4 @@
-//! `CheckTolerationUpdate`: tolerations of a pod that exists (L-GATE-10).
+//! `CheckTolerationUpdate`: updates of the tolerations of an existing pod (L-GATE-10).
 
 use std::collections::BTreeSet;
 
@@ -8,7 +8,7 @@ use berth_proto::core_v1::Toleration;
 use crate::lifecycle::node_failure::NoExecuteTolerations;
 use crate::model::ModelError;
 
-/// `CheckTolerationUpdate`: one may be added, and how long one lasts may change, nothing else. Cost: n log n.
+/// `CheckTolerationUpdate`: an update may only add tolerations and change their `tolerationSeconds`. Cost: n log n.
 ///
 /// As in v1.36.2, the spelling counts: an absent operator and `Equal` are different tolerations here.
 ///

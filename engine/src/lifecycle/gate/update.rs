@@ -1,4 +1,4 @@
-//! `CheckGateUpdate`: gates, node selector and node affinity of a pod that is created or changed (L-GATE-2 to L-GATE-4).
+//! `CheckGateUpdate`: gates, node selector and node affinity in a create or update of a pod (L-GATE-2 to L-GATE-4).
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -11,27 +11,28 @@ use crate::model::ModelError;
 use crate::model::label::is_qualified_name;
 
 words! {
-    /// Why it may not be done.
+    /// Reason why a create or update is refused.
     enum GateRefusal {
         /// A gate's name is not a qualified name.
         InvalidGateName = "InvalidGateName",
-        /// A gate is there twice.
+        /// A gate is listed twice.
         DuplicateGate = "DuplicateGate",
-        /// A pod with gates names its node.
+        /// A pod with gates has a node name.
         NodeNameWithGates = "NodeNameWithGates",
-        /// A gate was not there before.
+        /// The update adds a gate.
         OnlyRemovalAllowed = "OnlyRemovalAllowed",
-        /// Nodes that were ruled out would no longer be.
+        /// The update would admit nodes that were excluded before.
         OnlyTighteningAllowed = "OnlyTighteningAllowed",
         /// The pod is not gated, so the choice of its node is fixed.
         SpecImmutable = "SpecImmutable",
     }
 }
 
-/// `CheckGateUpdate`. Cost: n log n.
+/// `CheckGateUpdate`: whether a create or update is allowed, as far as gates, node selector and node affinity go. Cost:
+/// n log n.
 ///
 /// # Errors
-/// [`ModelError`] for an unknown operation, and for a pod that is created and yet has a past.
+/// [`ModelError`] for an unknown operation, and for a create that has old values.
 pub fn check_gate_update(
     request: &CheckGateUpdateRequest,
 ) -> Result<CheckGateUpdateResponse, ModelError> {
@@ -55,12 +56,12 @@ fn without_past(request: &CheckGateUpdateRequest) -> Result<(), ModelError> {
         ("oldNodeAffinity", request.old_node_affinity.is_none()),
     ];
     match pasts.into_iter().find(|(_, is_empty)| !is_empty) {
-        Some((field, _)) => Err(ModelError::new(field, "a pod that is created has none")),
+        Some((field, _)) => Err(ModelError::new(field, "must be empty for `Create`")),
         None => Ok(()),
     }
 }
 
-/// Qualified names, each once, and no node named beside them (L-GATE-3).
+/// Checks of a create: qualified names, no duplicates, no node name beside gates (L-GATE-3).
 fn at_creation(request: &CheckGateUpdateRequest) -> Option<GateRefusal> {
     let gates = &request.new_gates;
     if gates.iter().any(|gate| !is_qualified_name(&gate.name)) {
@@ -73,7 +74,8 @@ fn at_creation(request: &CheckGateUpdateRequest) -> Option<GateRefusal> {
     node_name_with_gates(request)
 }
 
-/// Gates may go, in any order, and none may come (L-GATE-2); the choice of the node follows L-GATE-4.
+/// Checks of an update: gates may be removed in any order and none added (L-GATE-2); node selector and affinity follow
+/// L-GATE-4.
 fn at_update(request: &CheckGateUpdateRequest) -> Option<GateRefusal> {
     if has_more(&request.new_gates, &request.old_gates) {
         return Some(GateRefusal::OnlyRemovalAllowed);
@@ -83,7 +85,7 @@ fn at_update(request: &CheckGateUpdateRequest) -> Option<GateRefusal> {
     }
     let (old, new) = (request.old_node_affinity.as_ref(), request.new_node_affinity.as_ref());
     let (old_labels, new_labels) = (&request.old_node_selector, &request.new_node_selector);
-    // The pod that is changed decides: the last gate may go in the same update.
+    // The stored pod decides whether it is gated: the update itself may remove the last gate.
     if request.old_gates.is_empty() {
         let is_same = old_labels == new_labels && old == new;
         return (!is_same).then_some(GateRefusal::SpecImmutable);
@@ -97,7 +99,7 @@ fn node_name_with_gates(request: &CheckGateUpdateRequest) -> Option<GateRefusal>
         .then_some(GateRefusal::NodeNameWithGates)
 }
 
-/// Whether some gate is in `new` more often than in `old`.
+/// Whether `new` has a gate more often than `old`.
 fn has_more(new: &[PodSchedulingGate], old: &[PodSchedulingGate]) -> bool {
     let mut left: BTreeMap<&str, usize> = BTreeMap::new();
     for gate in old {
@@ -112,13 +114,13 @@ fn has_more(new: &[PodSchedulingGate], old: &[PodSchedulingGate]) -> bool {
     })
 }
 
-/// Keys may come; those that there are stay, with their values.
+/// Whether a node selector only gains keys: existing ones stay, with their values.
 fn selector_tightens(old: &BTreeMap<String, String>, new: &BTreeMap<String, String>) -> bool {
     old.iter().all(|(key, value)| new.get(key) == Some(value))
 }
 
-/// Required terms stay as many, and each may only gain requirements, at its end. Without terms before, any may come; what is only
-/// preferred is free.
+/// Whether required node affinity only narrows: the number of terms stays, and each may gain requirements at its end.
+/// If there were no terms, any are allowed. Preferred terms are free.
 fn affinity_tightens(old: Option<&NodeAffinity>, new: Option<&NodeAffinity>) -> bool {
     let (old, new) = (required_terms(old), required_terms(new));
     old.is_empty()
@@ -131,7 +133,7 @@ fn required_terms(affinity: Option<&NodeAffinity>) -> &[NodeSelectorTerm] {
         .map_or(&[], |selector| &selector.node_selector_terms)
 }
 
-/// An empty term chooses no node, so a requirement would widen it.
+/// Whether a term only narrows. An empty term matches no node, so any requirement would widen it.
 fn term_tightens(old: &NodeSelectorTerm, new: &NodeSelectorTerm) -> bool {
     if old.match_expressions.is_empty() && old.match_fields.is_empty() {
         return new.match_expressions.is_empty() && new.match_fields.is_empty();
@@ -180,7 +182,7 @@ mod tests {
                 json!({"operation": "Update", "oldGates": old, "newGates": new, "nodeName": node});
             answer(request).unwrap()
         };
-        // L-GATE-2: twice is once more than once.
+        // L-GATE-2: a second entry of the same gate is an addition.
         assert_eq!(reason(&["x"], &["x", "x"], ""), "OnlyRemovalAllowed");
         assert_eq!(reason(&["x", "y"], &["y"], "n1"), "NodeNameWithGates");
         assert_eq!(reason(&["x"], &[], "n1"), "");
@@ -222,8 +224,8 @@ mod tests {
         let error = |request| answer(request).unwrap_err();
         assert_eq!(error(json!({})), "`operation`: required: one of `Create`, `Update`");
         let request = json!({"operation": "Create", "oldGates": gates(&["x"])});
-        assert_eq!(error(request), "`oldGates`: a pod that is created has none");
+        assert_eq!(error(request), "`oldGates`: must be empty for `Create`");
         let request = json!({"operation": "Create", "oldNodeSelector": {"a": "b"}});
-        assert_eq!(error(request), "`oldNodeSelector`: a pod that is created has none");
+        assert_eq!(error(request), "`oldNodeSelector`: must be empty for `Create`");
     }
 }

@@ -1,4 +1,4 @@
-//! Whether a node is still heard of, and what is said of it when not.
+//! `NodeHealth`: whether there is contact with a node, and the conditions and taints that follow.
 
 use berth_proto::berth_v1::{NodeHealthRequest, NodeHealthResponse};
 use berth_proto::core_v1::Taint;
@@ -9,18 +9,20 @@ use crate::lifecycle::vocabulary::ConditionStatus;
 use crate::model::ModelError;
 use crate::model::taint::Effect;
 
-/// The same for a node that has no `Ready` condition yet (L-NODE-2).
+/// Default time without contact for a node that has no `Ready` condition yet (L-NODE-2).
 const STARTUP_GRACE_SECONDS: i64 = 60;
 
-/// What a silent node no longer vouches for. Its network is somebody else's to judge (L-NODE-3).
+/// Types of the conditions that become Unknown with the loss of contact. The network condition is set by others
+/// (L-NODE-3).
 const VOUCHED_FOR: [&str; 4] = ["Ready", "MemoryPressure", "DiskPressure", "PIDPressure"];
 
-/// `NodeHealth`: what is to be written about a node (L-NODE-1 to L-NODE-6). Only the receiver's clock counts: the request has no
-/// time of the node's own. A node with a `Ready` condition and no known contact keeps what is recorded (L-GEN-4).
+/// `NodeHealth`: conditions and taints to write for a node (L-NODE-1 to L-NODE-6). Only the receiver's clock counts:
+/// the request has no time from the node's clock. A node with a `Ready` condition and no known contact keeps its record
+/// (L-GEN-4).
 ///
 /// # Errors
-/// [`ModelError`] for an unknown status, a negative grace, or a missing `now`; and for a missing `nodeCreatedAt` of a node that
-/// was never heard of.
+/// [`ModelError`] for an unknown status, a negative grace, or a missing `now`, and for a missing `nodeCreatedAt` of a
+/// node without any contact so far.
 pub fn node_health(request: &NodeHealthRequest) -> Result<NodeHealthResponse, ModelError> {
     let now = reading::required(request.now.as_ref(), "now")?;
     let recorded = match request.current_ready.as_str() {
@@ -49,7 +51,8 @@ pub fn node_health(request: &NodeHealthRequest) -> Result<NodeHealthResponse, Mo
         ready: ready.map_or("", ConditionStatus::word).to_owned(),
         reason: reason.to_owned(),
         no_execute_taint: taint.to_owned(),
-        // The two exclude each other, and a node that has one of them has paid for the pace of its zone (L-NODE-5).
+        // The two taints exclude each other. A node that has one of them has passed the rate limit of its zone
+        // (L-NODE-5).
         swap_immediately: !taint.is_empty() && taints.contains(&other),
         pods_become_not_ready: is_lost && recorded == Some(ConditionStatus::True),
         unknown_conditions: unknown.iter().map(|condition| (*condition).to_owned()).collect(),
@@ -60,7 +63,7 @@ pub fn node_health(request: &NodeHealthRequest) -> Result<NodeHealthResponse, Mo
     })
 }
 
-/// The last second in which the node is not yet lost (L-NODE-1, L-NODE-2); `None` when it is not known since when it is silent.
+/// The last second in which the node is not yet lost (L-NODE-1, L-NODE-2); `None` if the last contact is not known.
 fn lost_after(
     request: &NodeHealthRequest,
     recorded: Option<ConditionStatus>,
@@ -80,7 +83,7 @@ fn lost_after(
     Ok(since.map(|since| since.saturating_add(grace)))
 }
 
-/// Which of the two keys the node carries as NoExecute taints.
+/// The keys, of the two, that the node carries as NoExecute taints.
 fn no_execute_keys(taints: &[Taint]) -> Result<Vec<&'static str>, ModelError> {
     let mut keys = Vec::new();
     for (index, taint) in taints.iter().enumerate() {
@@ -133,9 +136,9 @@ mod tests {
         assert_eq!(check("True", None, 1 << 40, &[]).ready, "True", "nothing is known: L-GEN-4");
     }
 
-    /// L-NODE-3, L-NODE-6: said once, and not of the network.
+    /// L-NODE-3, L-NODE-6: conditions become Unknown once, and the network condition never does.
     #[test]
-    fn what_is_unknown_already_is_not_said_again() {
+    fn unknown_conditions_are_not_written_again() {
         let first = check("True", Some(0), 51, &[]);
         assert_eq!(first.unknown_conditions, VOUCHED_FOR);
         assert!(!first.unknown_conditions.iter().any(|name| name == "NetworkUnavailable"));
@@ -146,7 +149,7 @@ mod tests {
         assert!(again.unknown_conditions.is_empty() && !again.pods_become_not_ready);
     }
 
-    /// L-NODE-4: by the status that is to be, not the recorded one.
+    /// L-NODE-4: the new status decides, not the recorded one.
     #[test]
     fn taints_follow_the_status() {
         for (ready, now, taint) in [
@@ -160,7 +163,7 @@ mod tests {
         }
     }
 
-    /// L-NODE-5: in both directions, and only of NoExecute taints.
+    /// L-NODE-5: NoExecute taints are swapped in both directions, and no others.
     #[test]
     fn taints_are_swapped() {
         assert!(check("False", Some(0), 0, &[(UNREACHABLE, "NoExecute")]).swap_immediately);

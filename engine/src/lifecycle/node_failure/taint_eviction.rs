@@ -12,15 +12,15 @@ use crate::model::ModelError;
 use crate::model::taint::Effect;
 
 words! {
-    /// What the taint eviction controller does about a pod.
+    /// Decision of the taint eviction controller about a pod.
     enum TaintDecision {
-        /// It is deleted.
+        /// The pod is deleted now.
         EvictNow = "EvictNow",
-        /// It is deleted at a time.
+        /// The pod is deleted at a given time.
         EvictAt = "EvictAt",
-        /// It stays.
+        /// The pod stays.
         Keep = "Keep",
-        /// It stays, and an eviction that was scheduled is forgotten.
+        /// The pod stays, and a scheduled eviction is cancelled.
         Cancel = "Cancel",
     }
 }
@@ -43,7 +43,7 @@ impl Scheduled {
     }
 }
 
-/// What becomes of a pod, and when it is evicted if it is.
+/// Decision about a pod, with the time of its eviction if there is one.
 #[derive(Copy, Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Verdict {
     pub(crate) decision: TaintDecision,
@@ -53,29 +53,29 @@ pub(crate) struct Verdict {
 /// Whether a pod will be evicted.
 #[derive(Copy, Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Eviction {
-    /// Not as things stand.
+    /// No eviction, as far as is known now.
     Never,
-    /// At this time, which may have passed.
+    /// Eviction at this time, which may have passed.
     At(Seconds),
 }
 
-/// What some taints do to a pod.
+/// Tolerance of a pod for a set of taints.
 #[derive(Copy, Clone, Debug, PartialEq, Eq)]
 enum Tolerance {
-    /// One of them is not tolerated.
+    /// At least one taint is not tolerated.
     Not,
-    /// All are, at least one of them for so long only; not negative.
+    /// All taints are tolerated, at least one of them for this time only; not negative.
     For(Seconds),
-    /// All are, for ever.
+    /// All taints are tolerated for ever.
     Forever,
 }
 
-/// `TaintEviction`: what the NoExecute taints of its node mean for a pod now (L-NODE-12 to L-NODE-15). A pod that is evicted is
-/// marked first, and then deleted with its own grace period (L-NODE-16).
+/// `TaintEviction`: whether and when the NoExecute taints of its node evict a pod (L-NODE-12 to L-NODE-15). An eviction
+/// marks the pod first and then deletes it with its own grace period (L-NODE-16).
 ///
 /// # Errors
-/// [`ModelError`] for an unknown operator or effect, a missing `now`, and an eviction that was scheduled to fire before it was
-/// created or lacks a time.
+/// [`ModelError`] for an unknown operator or effect, a missing `now`, and a scheduled eviction that lacks a time or
+/// fires before it was created.
 pub fn taint_eviction(request: &TaintEvictionRequest) -> Result<TaintEvictionResponse, ModelError> {
     let now = reading::required(request.now.as_ref(), "now")?;
     let scheduled = request.scheduled.as_ref().map(Scheduled::read).transpose();
@@ -89,7 +89,7 @@ pub fn taint_eviction(request: &TaintEvictionRequest) -> Result<TaintEvictionRes
     })
 }
 
-/// The same, typed. No NoExecute taint never evicts (L-NODE-15).
+/// [`taint_eviction`] with typed arguments. Without a NoExecute taint nothing is evicted (L-NODE-15).
 ///
 /// # Errors
 /// [`ModelError`] at `tolerations[i]` or `taints[i]` for an unknown operator or effect.
@@ -109,14 +109,15 @@ pub(crate) fn eviction_of(
     Ok(match (Tolerance::of(&tolerations, taints.iter().copied()), stands) {
         (Tolerance::Not, _) | (Tolerance::For(0), None) => evict_now,
         (Tolerance::Forever, _) => keep,
-        // What was scheduled earlier stands, whatever the taints would say by themselves (L-NODE-14).
+        // An earlier schedule stands, even if the taints by themselves gave another time (L-NODE-14).
         (Tolerance::For(_), Some(stands)) => evict(stands.fire_at),
         (Tolerance::For(seconds), None) => after(now, seconds).map_or(keep, evict),
     })
 }
 
-/// When the taints of its node evict a pod, by what the node alone tells: its first taint that is not tolerated for ever started the
-/// wait, which later ones do not move (L-NODE-14), and one that is not tolerated ends it. A taint without a time was added now.
+/// The time at which the taints of its node evict a pod, derived from the node alone. The first taint that is not
+/// tolerated for ever starts the wait, later ones do not move it (L-NODE-14), and a taint that is not tolerated ends
+/// it. A taint without a time counts as added now.
 ///
 /// # Errors
 /// [`ModelError`] at `spec.tolerations[i]` of the pod, or at `node.spec.taints[i]`, for an unknown operator or effect.
@@ -158,7 +159,7 @@ fn no_execute(
 }
 
 impl Tolerance {
-    /// The shortest time for which the first matching tolerations bear the taints (L-NODE-12, L-NODE-13).
+    /// The shortest time that the first matching tolerations grant (L-NODE-12, L-NODE-13).
     fn of<'a>(
         tolerations: &NoExecuteTolerations<'_>,
         taints: impl Iterator<Item = &'a Taint>,
@@ -182,7 +183,7 @@ impl Tolerance {
 mod tests {
     use super::*;
 
-    /// `key:seconds` or `key` for ever; `key@added` or `key`.
+    /// Tolerations: `key:seconds`, or `key` for ever.
     fn tolerations(text: &str) -> Vec<Toleration> {
         let one = |text: &str| {
             let (key, seconds) = text.split_once(':').map_or((text, None), |(k, s)| (k, Some(s)));
@@ -221,9 +222,10 @@ mod tests {
         (verdict.decision, verdict.at)
     }
 
-    /// L-NODE-14: what was scheduled at this very moment does not stand yet, and what stands is not moved even by zero seconds.
+    /// L-NODE-14: an eviction scheduled at this very second does not stand yet; one that stands is not moved, not even
+    /// by a tolerance of zero seconds.
     #[test]
-    fn what_is_scheduled_stands() {
+    fn a_scheduled_eviction_stands() {
         use TaintDecision::{Cancel, EvictAt, EvictNow};
         assert_eq!(check("a:9", "a", Some((10, 90)), 10), (EvictAt, Some(19)));
         assert_eq!(check("a:9", "a", Some((9, 90)), 10), (EvictAt, Some(90)));
@@ -233,13 +235,13 @@ mod tests {
         assert_eq!(check("a:9", "b", Some((9, 90)), 10), (EvictNow, Some(10)));
         assert_eq!(check("a:9", "", Some((9, 90)), 10), (Cancel, None));
         assert_eq!(check("a", "a", Some((9, 90)), 10), (Cancel, None));
-        // Nor by a wait that by itself would never end.
+        // A tolerance without end does not move it either.
         let endless = format!("a:{END_OF_TIME}");
         assert_eq!(check(&endless, "a", Some((9, 90)), 10), (EvictAt, Some(90)));
         assert_eq!(check(&endless, "a", Some((10, 90)), 10), (Cancel, None));
     }
 
-    /// L-NODE-12: a wait that ends after the last time that can be written never ends.
+    /// L-NODE-12: a tolerance that ends after the end of time never ends.
     #[test]
     fn extreme_tolerances() {
         use TaintDecision::{EvictAt, EvictNow, Keep};
@@ -251,7 +253,7 @@ mod tests {
         assert_eq!(check("a:5", "a", None, i64::MIN), (EvictAt, Some(i64::MIN + 5)));
     }
 
-    /// The node tells since when: L-NODE-12 to L-NODE-15 replayed over the times of its taints.
+    /// L-NODE-12 to L-NODE-15 replayed over the times at which the node's taints were added.
     #[test]
     fn since_the_taints_were_added() {
         let check = |tolerated: &str, tainted: &str, expected: Eviction| {
@@ -272,14 +274,14 @@ mod tests {
     }
 
     #[test]
-    fn many_taints_and_tolerations_are_no_trouble() {
+    fn many_taints_and_tolerations_are_fast() {
         let key = |n: usize| format!("k{n}");
         let tolerated: String = (0..50_000).map(|n| key(n) + ":7 ").collect();
         let tainted: String = (0..50_000).rev().map(|n| key(n) + " ").collect();
         assert_eq!(check(&tolerated, &tainted, None, 1), (TaintDecision::EvictAt, Some(8)));
     }
 
-    /// L-NODE-16 with the reason of L-COND-12, and what is refused.
+    /// L-NODE-16 with the reason of L-COND-12, and refused requests.
     #[test]
     fn the_mark_and_the_errors() {
         let request = TaintEvictionRequest {

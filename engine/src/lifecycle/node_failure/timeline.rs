@@ -1,4 +1,4 @@
-//! What happens when to a pod whose node is lost.
+//! `NodeLossTimeline`: the events after the loss of a node, with their times.
 
 use berth_proto::Time;
 use berth_proto::berth_v1::{NodeLossTimelineRequest, NodeLossTimelineResponse};
@@ -11,15 +11,15 @@ use crate::lifecycle::termination::own_period;
 use crate::lifecycle::vocabulary::ControllerKind;
 use crate::model::ModelError;
 
-/// Between two looks of the node controller at all nodes (L-NODE-2).
+/// Default period of the node controller's passes over all nodes (L-NODE-2).
 const MONITOR_PERIOD_SECONDS: i64 = 5;
 
-/// What is known of a loss. Everything after `lost` happens after it.
+/// The facts about a loss of contact. No other time is before `lost`.
 struct Loss {
     lost: Seconds,
     monitor_period: Seconds,
     grace: Seconds,
-    /// `None`: for ever.
+    /// Seconds of tolerance; `None` for ever.
     toleration: Option<Seconds>,
     pod_grace: Seconds,
     controller: ControllerKind,
@@ -30,10 +30,12 @@ struct Loss {
     restored: Option<Seconds>,
 }
 
-/// `NodeLossTimeline`: what happens to a pod of a node that falls silent, and when (L-NODE-17, L-NODE-18, L-NODE-21).
+/// `NodeLossTimeline`: the events of a pod on a node without contact, with their times (L-NODE-17, L-NODE-18,
+/// L-NODE-21).
 ///
 /// # Errors
-/// [`ModelError`] for a missing `contactLostAt`, an event before it, a period below one second, and a negative grace or quarantine.
+/// [`ModelError`] for a missing `contactLostAt`, an event before it, a period below one second, and a negative grace or
+/// quarantine.
 pub fn node_loss_timeline(
     request: &NodeLossTimelineRequest,
 ) -> Result<NodeLossTimelineResponse, ModelError> {
@@ -78,7 +80,7 @@ impl Loss {
             )?,
             grace: seconds_or(request.grace_seconds, GRACE_SECONDS, "graceSeconds")?,
             toleration: request.toleration_seconds.map(|seconds| seconds.max(0)),
-            // A controller may not force: of a pod whose own period is 0 it asks for a second (L-DEL-5).
+            // A controller may not force: for a pod whose own period is 0 it requests one second (L-DEL-5).
             pod_grace: own_period(request.pod_grace_period_seconds).max(1),
             controller: ControllerKind::parse(&request.controller_kind, "controllerKind")?,
             gc_period: period(request.gc_period_seconds, PERIOD_SECONDS, "gcPeriodSeconds")?,
@@ -93,8 +95,8 @@ impl Loss {
         })
     }
 
-    /// When the node becomes Unknown, its pods not ready, and it is tainted: the first look after more than the grace, unless it is
-    /// heard of by then or has no object any more (L-NODE-1, L-NODE-18).
+    /// Time at which the node becomes Unknown and tainted, and its pods not ready: the first pass after the grace
+    /// period, unless contact is restored or the node object deleted by then (L-NODE-1, L-NODE-18).
     fn unknown(&self) -> Option<Seconds> {
         let silent = after(self.lost, self.grace)?;
         let look = pass(self.lost, self.monitor_period, silent.saturating_add(1))?;
@@ -102,13 +104,14 @@ impl Loss {
         (is_after(self.restored) && is_after(self.object_deleted)).then_some(look)
     }
 
-    /// When the taints evict the pod.
+    /// Time at which the taints evict the pod.
     fn deletion_requested(&self, unknown: Option<Seconds>) -> Option<Seconds> {
         let at = after(unknown?, self.toleration?)?;
         Some(at).filter(|at| self.restored.is_none_or(|restored| restored >= *at))
     }
 
-    /// When PodGC removes the pod (L-NODE-21). A node that is heard of again before is neither absent nor out of service.
+    /// Time at which PodGC removes the pod (L-NODE-21). A node with contact restored before then is neither absent nor
+    /// out of service.
     fn removed(&self, requested: Option<Seconds>) -> Option<Seconds> {
         let orphaned = self.object_deleted.and_then(|deleted| {
             let missed = pass(self.lost, self.gc_period, deleted)?;
@@ -124,8 +127,8 @@ impl Loss {
         orphaned.into_iter().chain(out_of_service).min()
     }
 
-    /// When a replacement may run (L-NODE-17, L-DEL-14). A daemon pod belongs to its node: it waits for the removal, and ends with
-    /// the node's object.
+    /// Time at which a replacement may run (L-NODE-17, L-DEL-14). A daemon pod belongs to its node: its replacement
+    /// waits for the removal, and there is none once the node's object is gone.
     fn replaced(&self, requested: Option<Seconds>, removed: Option<Seconds>) -> Option<Seconds> {
         match self.controller {
             ControllerKind::ReplicaSet
@@ -162,7 +165,7 @@ mod tests {
         }
     }
 
-    /// Unknown, requested, removed and replaced, in seconds.
+    /// Times of Unknown, deletion request, removal and replacement, in seconds.
     fn check(request: &NodeLossTimelineRequest) -> [Option<i64>; 4] {
         let answer = node_loss_timeline(request).unwrap();
         let of = |time: Option<Time>| time.and_then(|time| time.unix_seconds());
@@ -198,7 +201,7 @@ mod tests {
         assert_eq!(with(None, None, Some(355)), [unknown, requested, None, None]);
     }
 
-    /// L-NODE-21: the object goes early, late, or is made again before the quarantine is over.
+    /// L-NODE-21: the node object is deleted early or late, or is created again before the quarantine is over.
     #[test]
     fn node_object_deleted() {
         let at = |seconds| Some(seconds);
@@ -225,7 +228,7 @@ mod tests {
         assert_eq!(check(&marked), [at(55), None, None, None]);
     }
 
-    /// L-NODE-17, L-DEL-14: who is replaced when.
+    /// L-NODE-17, L-DEL-14: the time of the replacement by kind of controller.
     #[test]
     fn replacements() {
         let check = |kind: &str, deleted: Option<i64>| {
@@ -247,7 +250,7 @@ mod tests {
         assert_eq!(check("None", None), None);
     }
 
-    /// L-DEL-5, L-TERM-2: an own period of 0 removes nothing, it is 1 as a negative one is.
+    /// L-DEL-5, L-TERM-2: an own period of 0 does not force; like a negative one it counts as 1.
     #[test]
     fn own_grace_periods() {
         for (own, marked_for) in [(Some(0), 356), (Some(-7), 356), (None, 385)] {
@@ -280,7 +283,7 @@ mod tests {
     }
 
     #[test]
-    fn what_would_be_after_the_end_of_time_never_happens() {
+    fn events_after_the_end_of_time_never_happen() {
         let huge = Some(i64::MAX);
         assert_eq!(check(&NodeLossTimelineRequest { grace_seconds: huge, ..base() }), [None; 4]);
         assert_eq!(

@@ -1,4 +1,4 @@
-//! Tolerations of NoExecute taints: which one speaks for a taint, and the two that admission adds.
+//! Tolerations of NoExecute taints: the one that applies to a taint, and the two that admission adds.
 
 use berth_proto::berth_v1::{DefaultTolerationsRequest, DefaultTolerationsResponse};
 use berth_proto::core_v1::{Taint, Toleration};
@@ -10,18 +10,18 @@ use crate::model::ModelError;
 use crate::model::label::clip;
 use crate::model::taint::Effect;
 
-/// How long admission lets a pod tolerate a node that is not ready or unreachable (L-NODE-11).
+/// Seconds for which a pod by default tolerates a node that is not ready or unreachable (L-NODE-11).
 const DEFAULT_SECONDS: Seconds = 300;
 
 /// Keys and values that a toleration matches; `None` is any.
 type Pattern<'a> = (Option<&'a str>, Option<&'a str>);
 
-/// A pod's tolerations, asked about NoExecute taints. The match is that of scheduling (S-TNT-2), on the wire's own strings: a pod
-/// that is looked at once is not worth interning. Reading `n` and asking `m` times costs `(n + m) log n` comparisons, and no
-/// allocation for up to eight.
+/// A pod's tolerations of NoExecute taints. They match as in scheduling (S-TNT-2), but on the wire's strings, since
+/// interning does not pay for one look-up. Reading `n` tolerations and looking up `m` taints costs `(n + m) log n`
+/// comparisons, and no allocation for up to eight.
 pub(in crate::lifecycle) struct NoExecuteTolerations<'a> {
     tolerations: &'a [Toleration],
-    /// The first place of each pattern, sorted by pattern.
+    /// The first position of each pattern, sorted by pattern.
     places: SmallVec<[(Pattern<'a>, usize); 8]>,
 }
 
@@ -42,7 +42,7 @@ impl<'a> NoExecuteTolerations<'a> {
         Ok(NoExecuteTolerations { tolerations, places })
     }
 
-    /// The first toleration in list order that matches a taint of this effect, whatever the others say (L-NODE-13).
+    /// The first toleration in list order that matches a taint; later ones have no effect (L-NODE-13).
     pub(super) fn first_matching(&self, taint: &Taint) -> Option<&'a Toleration> {
         let (key, value) = (taint.key.as_str(), taint.value.as_str());
         let patterns =
@@ -55,7 +55,7 @@ impl<'a> NoExecuteTolerations<'a> {
     }
 }
 
-/// What a toleration matches of NoExecute taints: `None` when nothing, because it is for another effect, or because its operator
+/// Pattern of the NoExecute taints that a toleration matches; `None` if it is for another effect, or if its operator
 /// compares numbers, which is off (L-GEN-5).
 fn pattern(toleration: &Toleration) -> Result<Option<Pattern<'_>>, ModelError> {
     let value = match toleration.operator.as_str() {
@@ -86,8 +86,8 @@ fn effect(name: &str) -> Result<Effect, ModelError> {
         .ok_or_else(|| ModelError::new("effect", format!("`{}` is not a taint effect", clip(name))))
 }
 
-/// `DefaultTolerations`: at admission a pod that says nothing of them tolerates not-ready and unreachable nodes for five minutes
-/// (L-NODE-11).
+/// `DefaultTolerations`: admission lets a pod tolerate not-ready and unreachable nodes for five minutes, unless it has
+/// tolerations for them (L-NODE-11).
 ///
 /// # Errors
 /// [`ModelError`] at `tolerations[i]` for an unknown operator or effect.
@@ -97,7 +97,7 @@ pub fn default_tolerations(
     NoExecuteTolerations::read(&request.tolerations, "tolerations")?;
     let mut tolerations = request.tolerations.clone();
     for key in [NOT_READY, UNREACHABLE] {
-        // Any operator, value and seconds will do: the author has thought of it.
+        // A toleration with any operator, value and seconds counts as the author's choice.
         let is_said = request.tolerations.iter().any(|toleration| {
             (toleration.key.is_empty() || toleration.key == key)
                 && (toleration.effect.is_empty() || toleration.effect == Effect::NoExecute.name())
@@ -141,7 +141,7 @@ mod tests {
         all
     }
 
-    /// L-NODE-12 matches as S-TNT-2 does, comparisons of numbers off (L-GEN-5), and among several L-NODE-13 takes the first.
+    /// L-NODE-12 matches as S-TNT-2 does, without comparisons of numbers (L-GEN-5); L-NODE-13 takes the first match.
     #[test]
     fn matches_as_in_scheduling() {
         let names = Interner::new();
@@ -168,7 +168,7 @@ mod tests {
         }
     }
 
-    /// L-NODE-11: asked again, nothing is added.
+    /// L-NODE-11: a second call adds nothing.
     #[test]
     fn defaults_are_added_once() {
         let none = DefaultTolerationsRequest { tolerations: Vec::new() };

@@ -1,4 +1,4 @@
-//! Zones: where a node is, how much of its zone is down, and how fast nodes may be tainted there.
+//! Zones of nodes: how much of a zone is down, and how fast nodes may be tainted there.
 
 use std::collections::BTreeMap;
 
@@ -12,18 +12,18 @@ use crate::model::ModelError;
 use crate::model::label::clip;
 
 words! {
-    /// How much of a zone is down (L-NODE-7).
+    /// State of a zone: how much of it is down (L-NODE-7).
     enum ZoneState {
-        /// Single nodes at most.
+        /// At most single nodes are down.
         Normal = "Normal",
-        /// A good part.
+        /// A considerable part is down.
         PartialDisruption = "PartialDisruption",
-        /// All of it.
+        /// The whole zone is down.
         FullDisruption = "FullDisruption",
     }
 }
 
-/// With fewer nodes down, a zone is never partly disrupted (L-NODE-7).
+/// Fewest nodes not ready for a partial disruption (L-NODE-7).
 const FEWEST_NOT_READY: i64 = 3;
 
 /// Rates, in nodes a second, and where they apply (L-NODE-7, L-NODE-8).
@@ -57,7 +57,7 @@ impl Rates {
         })
     }
 
-    /// L-NODE-8, where the whole cluster is not down.
+    /// Rate for a zone (L-NODE-8), while the cluster is not down as a whole.
     fn of(&self, zone: &Zone) -> f64 {
         match zone.state(self.unhealthy) {
             ZoneState::Normal | ZoneState::FullDisruption => self.normal,
@@ -69,19 +69,19 @@ impl Rates {
     }
 }
 
-/// A finite number from 0 to `most`.
+/// Reads a finite number from 0 to `most`.
 fn rate(given: f64, field: &str, most: f64) -> Result<f64, ModelError> {
     if (0.0..=most).contains(&given) {
         return Ok(given);
     }
     let reason = match most {
-        1.0 => format!("`{given}` is not from 0 to 1"),
+        1.0 => format!("`{given}` is not between 0 and 1"),
         _ => format!("`{given}` is not a rate: negative or not finite"),
     };
     Err(ModelError::new(field, reason))
 }
 
-/// Nodes of a zone; both numbers are 0 or more.
+/// Counts of a zone's nodes; both are 0 or more.
 struct Zone {
     ready: i64,
     not_ready: i64,
@@ -101,7 +101,8 @@ impl Zone {
         i128::from(self.ready) + i128::from(self.not_ready)
     }
 
-    /// L-NODE-7. The quotient of two counts is rounded as the threshold was when it was read, so that 11 of 20 is 0.55.
+    /// State of the zone (L-NODE-7). The quotient of the counts is rounded as the threshold was when it was read: 11 of
+    /// 20 equals 0.55.
     fn state(&self, unhealthy: f64) -> ZoneState {
         let share = self.not_ready as f64 / self.n_nodes() as f64;
         if self.ready == 0 && self.not_ready > 0 {
@@ -114,8 +115,8 @@ impl Zone {
     }
 }
 
-/// `ZoneDisruption`: how fast nodes get NoExecute taints, zone by zone (L-NODE-7 to L-NODE-10). Where there is no zone, nothing
-/// is stopped.
+/// `ZoneDisruption`: the rate at which nodes get NoExecute taints, zone by zone (L-NODE-7 to L-NODE-10). Without any
+/// zone, nothing is stopped.
 ///
 /// # Errors
 /// [`ModelError`] for a negative count, and a rate or threshold out of its range.
@@ -142,13 +143,13 @@ pub fn zone_disruption(
     Ok(ZoneDisruptionResponse {
         zones: zones.iter().map(|(name, zone)| ((*name).clone(), pace(zone))).collect(),
         stop_all_evictions: stop,
-        // What was not heard while the control plane was cut off says nothing of the nodes (L-NODE-10).
+        // Missing contact while the control plane was cut off says nothing about the nodes (L-NODE-10).
         reset_contact_times: request.was_stopped && !stop,
     })
 }
 
-/// `ZoneOf`: region and zone by a node's labels, the older labels first, and whether the node counts there (L-NODE-19, L-NODE-20).
-/// A label that is there counts, even when it is empty.
+/// `ZoneOf`: region and zone by a node's labels, the older labels first, and whether the node counts there (L-NODE-19,
+/// L-NODE-20). A label counts even if its value is empty.
 ///
 /// # Errors
 /// None: every set of labels has a zone.
@@ -181,7 +182,7 @@ mod tests {
     fn states_and_rates() {
         let request = of(&[("empty", 0, 0), ("full", 0, 1), ("large", 20, 31), ("small", 2, 3)]);
         let answer = zone_disruption(&request).unwrap();
-        let told: Vec<_> = answer
+        let states: Vec<_> = answer
             .zones
             .values()
             .map(|pace| (pace.state.as_str(), pace.nodes_per_second, pace.burst))
@@ -192,10 +193,10 @@ mod tests {
             ("PartialDisruption", 0.01, 1),
             ("PartialDisruption", 0.0, 0),
         ];
-        assert_eq!(told, expected);
+        assert_eq!(states, expected);
     }
 
-    /// Exactly the threshold is enough, for every share of nodes that a decimal can say (L-NODE-7).
+    /// A share of exactly the threshold is enough, for every share that a decimal can express (L-NODE-7).
     #[test]
     fn shares_are_compared_as_they_are_written() {
         for percent in 1..100_u32 {
@@ -210,7 +211,7 @@ mod tests {
         }
     }
 
-    /// L-NODE-9, L-NODE-10: stopped while every zone is down, and contact times start anew afterwards.
+    /// L-NODE-9, L-NODE-10: evictions stop while every zone is down; contact times are reset afterwards.
     #[test]
     fn all_zones_down() {
         let check = |request: ZoneDisruptionRequest, was_stopped| {
@@ -225,7 +226,7 @@ mod tests {
         assert_eq!(check(of(&[]), false), (false, false));
     }
 
-    /// L-NODE-19, L-NODE-20: a label that is there counts, whatever its value.
+    /// L-NODE-19, L-NODE-20: a label counts with any value.
     #[test]
     fn older_labels_first() {
         let labels = [
@@ -251,7 +252,7 @@ mod tests {
         );
         assert_eq!(
             refused(ZoneDisruptionRequest { unhealthy_threshold: Some(55.0), ..request.clone() }),
-            "`unhealthyThreshold`: `55` is not from 0 to 1"
+            "`unhealthyThreshold`: `55` is not between 0 and 1"
         );
         assert_eq!(
             refused(ZoneDisruptionRequest { large_cluster_threshold: Some(-1), ..request }),

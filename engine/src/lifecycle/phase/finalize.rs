@@ -7,9 +7,10 @@ use crate::lifecycle::container_state::{self, Member, Observed, Roster};
 use crate::lifecycle::vocabulary::ContainerKind;
 use crate::model::ModelError;
 
-/// What to record of the containers of a pod that is being removed: what has no final state is terminated with exit code 137,
-/// reason `ContainerStatusUnknown` (L-PHASE-12). Of the app containers that holds once the pod had initialised, of the init
-/// containers for those up to the last that ever started. The rest keep their status. In listing order (L-CSTATE-15).
+/// Statuses to record of the containers of a pod that is being removed, in listing order (L-CSTATE-15). A container
+/// without a final state is recorded as terminated with exit code 137 and reason `ContainerStatusUnknown` (L-PHASE-12).
+/// This applies to app containers if the pod had initialised, and to init containers up to the last one that ever
+/// started. All others keep their status.
 ///
 /// # Errors
 /// [`ModelError`] relative to the pod, as [`decide`](super::decide).
@@ -25,8 +26,8 @@ pub fn final_statuses(pod: &Pod) -> Result<FinalStatuses, ModelError> {
     Ok(FinalStatuses { container_statuses, init_container_statuses: init.collect() })
 }
 
-/// Whether the pod had initialised: it has no init containers, one of its app containers ever started, or all init containers
-/// have done their part.
+/// Whether the pod had initialised: it has no init containers, one of its app containers ever started, or every init
+/// container has completed, or started if it is a sidecar.
 fn is_initialized(roster: &Roster<'_>) -> bool {
     let is_done = |member: &Member<'_>| match member.kind {
         ContainerKind::Sidecar => member.is_started(),
@@ -39,7 +40,7 @@ fn has_started(member: &Member<'_>) -> bool {
     matches!(member.observed, Some(Observed::Running | Observed::Ended { .. }))
 }
 
-/// The status to record; `None` when there is none and nothing is to be made up.
+/// The status to record; `None` without a status for a container that cannot have run.
 fn last_status(member: &Member<'_>, may_have_run: bool) -> Option<ContainerStatus> {
     let status = member.pair.status().cloned();
     let is_final = matches!(member.observed, Some(Observed::Ended { is_waiting: false, .. }));
@@ -72,7 +73,7 @@ mod tests {
         all.map(line).collect()
     }
 
-    /// L-PHASE-12, L-CSTATE-15: by name, one of them without any status.
+    /// L-PHASE-12, L-CSTATE-15: sorted by name; one of the containers has no status.
     #[test]
     fn containers_without_a_final_state_are_recorded_as_lost() {
         let found = check(
@@ -99,7 +100,7 @@ mod tests {
         );
     }
 
-    /// L-PHASE-12: every init container has done its part, though no app container ever started.
+    /// L-PHASE-12: every init container has completed, but no app container ever started.
     #[test]
     fn an_initialised_pod_whose_app_never_started() {
         let found = check(

@@ -1,4 +1,4 @@
-//! What the statuses of a pod's containers mean for its phase.
+//! Tally: counts of a pod's containers by state, and the phase that follows from them alone.
 
 use super::PhaseFacts;
 use crate::lifecycle::container_state::{Member, Observed, Roster};
@@ -6,29 +6,29 @@ use crate::lifecycle::restart::{RestartAction, restart_due};
 use crate::lifecycle::vocabulary::{ContainerKind, PodPhase, RestartPolicy};
 use crate::model::ModelError;
 
-/// How many containers of a pod are how far (L-PHASE-2 to L-PHASE-4).
+/// Numbers of a pod's containers by state (L-PHASE-2 to L-PHASE-4).
 #[derive(Copy, Clone, Debug, Default, PartialEq, Eq)]
 pub(super) struct Tally {
     /// Ordinary init containers that have never ended.
     init_pending: usize,
     /// Ordinary init containers that failed and are not started again.
     init_fatalities: usize,
-    /// Sidecars that are not up.
+    /// Sidecars that have not started.
     sidecar_pending: usize,
     unknown: usize,
     running: usize,
     waiting: usize,
-    /// App containers whose last process has ended …
+    /// App containers whose last process has ended.
     stopped: usize,
-    /// … and is not followed by another …
+    /// App containers whose last process has ended and that are not started again.
     last_run: usize,
-    /// … and those that ended with exit code 0 and do not wait.
+    /// App containers that ended with exit code 0 and do not wait.
     succeeded: usize,
 }
 
 impl Tally {
     /// # Errors
-    /// [`ModelError`] relative to the pod, for a rule of a container that is none.
+    /// [`ModelError`] relative to the pod, for an invalid restart rule of a container.
     pub(super) fn of(roster: &Roster<'_>, policy: RestartPolicy) -> Result<Tally, ModelError> {
         let mut tally = Tally::default();
         for member in roster.all() {
@@ -41,7 +41,8 @@ impl Tally {
         Ok(tally)
     }
 
-    /// An ordinary init container (L-PHASE-2). A zero exit code is the end of its work; any other is a failure (L-PHASE-17).
+    /// Counts an ordinary init container (L-PHASE-2). With exit code 0 it has completed; any other code is a failure
+    /// (L-PHASE-17).
     fn init(&mut self, member: &Member<'_>, policy: RestartPolicy) -> Result<(), ModelError> {
         match member.observed {
             Some(Observed::Ended { exit_code: 0, .. }) => {}
@@ -56,7 +57,7 @@ impl Tally {
         Ok(())
     }
 
-    /// A sidecar, whose exit code never counts (L-PHASE-3).
+    /// Counts a sidecar, whose exit code never matters (L-PHASE-3).
     fn sidecar(&mut self, member: &Member<'_>) {
         match member.observed {
             Some(Observed::Running) => {
@@ -76,8 +77,8 @@ impl Tally {
         }
     }
 
-    /// An app container (L-PHASE-4). One that waits in back-off has stopped and will run again (L-PHASE-7), and so has one
-    /// that ended for the pod to restart in place (L-PHASE-18, which is the restart group's to see).
+    /// Counts an app container (L-PHASE-4). A container in back-off has stopped and will run again (L-PHASE-7), and so
+    /// will one that ended for an in-place restart of the pod (L-PHASE-18, which the restart group decides).
     fn app(&mut self, member: &Member<'_>, policy: RestartPolicy) -> Result<(), ModelError> {
         match member.observed {
             Some(Observed::Running) => self.running += 1,
@@ -93,7 +94,7 @@ impl Tally {
         Ok(())
     }
 
-    /// The table of L-PHASE-5, row by row. Whatever has never started keeps the pod Pending (L-PHASE-16).
+    /// The table of L-PHASE-5, row by row. A container that has never started keeps the pod Pending (L-PHASE-16).
     pub(super) fn phase(&self, facts: &PhaseFacts<'_>) -> PodPhase {
         let is_sidecar_awaited = self.sidecar_pending > 0 && !facts.regular_container_started;
         if self.init_fatalities > 0 {
@@ -111,7 +112,7 @@ impl Tally {
         if self.stopped == 0 {
             return PodPhase::Pending;
         }
-        // Once all processes are gone for good, no policy brings one back; static pods are not ended that way (L-PHASE-6).
+        // Once all processes are gone for good, no policy restarts one; static pods do not end this way (L-PHASE-6).
         let is_over = facts.pod_is_terminal && !facts.static_pod;
         if !is_over && self.stopped != self.last_run {
             return PodPhase::Running;
@@ -123,8 +124,8 @@ impl Tally {
     }
 }
 
-/// Whether a container is started again after this exit (group `restart`). Whether the pod's deletion has been requested plays
-/// no role here: until every process is gone for good (L-PHASE-6), a pod that restarts its containers is Running.
+/// Whether a container is started again after this exit (group `restart`). A requested deletion plays no role: until
+/// every process is gone for good (L-PHASE-6), a pod that restarts its containers is Running.
 fn is_due(
     member: &Member<'_>,
     policy: RestartPolicy,

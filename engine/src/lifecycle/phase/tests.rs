@@ -1,4 +1,4 @@
-//! What the worked examples leave out.
+//! Phases: cases that the worked examples leave out.
 
 use super::*;
 
@@ -17,7 +17,7 @@ fn text(decision: &PhaseDecision<'_>) -> String {
     format!("{raw:?} {phase:?} {published:?} {effective:?} `{reason}`")
 }
 
-/// raw, phase, published, effective and reason of a pod of one `Never` container.
+/// Checks raw, decided, published and effective phase and the reason of a pod with one `Never` container.
 fn check(recorded: &str, statuses: &str, facts: &PhaseFacts<'_>) -> String {
     let pod = pod(recorded, statuses);
     match decide(&pod, facts) {
@@ -29,7 +29,8 @@ fn check(recorded: &str, statuses: &str, facts: &PhaseFacts<'_>) -> String {
 const RUNNING: &str = r#"{"name":"a","state":{"running":{}}}"#;
 const FAILED: &str = r#"{"name":"a","state":{"terminated":{"exitCode":1}}}"#;
 
-/// L-PHASE-8, L-PHASE-10: an order does not reach a pod that has come to its end; elsewhere it comes before everything.
+/// L-PHASE-8, L-PHASE-10: an eviction order has no effect on a terminal pod; for any other pod it goes before
+/// everything else.
 #[test]
 fn orders() {
     let evict = PhaseFacts { evict: EVICTED, ..PhaseFacts::default() };
@@ -79,7 +80,7 @@ fn finalization() {
     );
 }
 
-/// L-PHASE-14: loss of contact alone fails nothing, however the pod stands.
+/// L-PHASE-14: loss of contact alone fails no pod, whatever its state.
 #[test]
 fn contact_alone_fails_nothing() {
     let lost = PhaseFacts { node_ready: ConditionStatus::Unknown, ..PhaseFacts::default() };
@@ -102,7 +103,7 @@ fn steps() {
     );
 }
 
-/// L-PHASE-3, L-PHASE-4: sidecars and app containers that are not clear about themselves.
+/// L-PHASE-3, L-PHASE-4: sidecars and app containers without a state or status.
 #[test]
 fn unclear_containers() {
     let check = |init: &str, app: &str| {
@@ -126,8 +127,8 @@ fn unclear_containers() {
     assert_eq!(check(up, r#"{"name":"a"}"#), PodPhase::Pending);
 }
 
-/// L-PHASE-4, L-PHASE-7, L-PHASE-16, L-PHASE-17: a container in back-off has run, one that pulls its image has not; what the
-/// system kills has failed.
+/// L-PHASE-4, L-PHASE-7, L-PHASE-16, L-PHASE-17: a container in back-off has run, one that pulls its image has not; a
+/// container killed by the system has failed.
 #[test]
 fn waiting_before_and_after_a_run() {
     let check = |policy: &str, status: &str| {
@@ -151,7 +152,7 @@ fn waiting_before_and_after_a_run() {
     );
 }
 
-/// L-PHASE-18, L-PHASE-2: an init container that ended for all to restart is no fatality.
+/// L-PHASE-18, L-PHASE-2: an init container that ended for an in-place restart is no fatality.
 #[test]
 fn in_place_restart_of_an_init_container() {
     let pod: Pod = serde_json::from_str(

@@ -1,4 +1,4 @@
-//! Quality of service: what a pod's requests and limits say of how much it may be relied on.
+//! Quality of service: the class of a pod by its requests and limits.
 
 use berth_proto::Amount;
 use berth_proto::berth_v1::{QosClassRequest, QosClassResponse};
@@ -10,40 +10,41 @@ use crate::lifecycle::word::words;
 use crate::model::ModelError;
 
 words! {
-    /// The class of a pod. It is no key of eviction (L-PRESS-15).
+    /// QoS class of a pod. The order of eviction does not depend on it (L-PRESS-15).
     enum QosClass {
-        /// It asks for exactly what it may use (L-PRESS-3).
+        /// Requests equal limits (L-PRESS-3).
         Guaranteed = "Guaranteed",
-        /// It asks for something, and may use more (L-PRESS-4).
+        /// Some requests or limits are set (L-PRESS-4).
         Burstable = "Burstable",
-        /// It asks for nothing (L-PRESS-2).
+        /// No requests and no limits are set (L-PRESS-2).
         BestEffort = "BestEffort",
     }
 }
 
-/// All that counts (L-PRESS-1, L-PRESS-6).
+/// Resources that count (L-PRESS-1, L-PRESS-6).
 const COUNTED: [&str; 2] = ["cpu", "memory"];
 
-/// Sums of what counts, in that order.
+/// Sums of requests and limits, in the order of [`COUNTED`].
 #[derive(Default)]
 struct Sums {
     requests: [Amount; 2],
     limits: [Amount; 2],
-    /// Whether something has no limit above zero for one of the two.
+    /// Whether any container, or the pod level, has no limit above zero for one of the two resources.
     is_open: bool,
 }
 
 /// `QoSClass`: the class of a pod (L-PRESS-1 to L-PRESS-7).
 ///
 /// # Errors
-/// [`ModelError`] under `pod` for a quantity of CPU or memory that is none or negative, and for an unknown recorded class.
+/// [`ModelError`] under `pod` for an invalid or negative quantity of CPU or memory, and for an unknown recorded class.
 pub fn qos_class(request: &QosClassRequest) -> Result<QosClassResponse, ModelError> {
     let pod = reading::given(request.pod.as_ref(), "pod")?;
     let class = qos_class_of(pod).map_err(|error| error.under("pod"))?;
     Ok(QosClassResponse { qos_class: class.word().to_owned() })
 }
 
-/// The same, typed. A class that is recorded stays, whatever has become of requests and limits since (L-PRESS-1).
+/// [`qos_class`] with typed arguments. A recorded class stays, even if requests and limits have changed since
+/// (L-PRESS-1).
 ///
 /// # Errors
 /// [`ModelError`] relative to the pod, as [`qos_class`].
@@ -69,7 +70,7 @@ impl Sums {
         for (index, container) in spec.containers.iter().enumerate() {
             in_list("containers", index, sums.count(container.resources.as_ref()))?;
         }
-        // Sidecars too; ephemeral containers have no resources of their own (L-PRESS-5).
+        // Sidecars count too; ephemeral containers have no resources of their own (L-PRESS-5).
         for (index, container) in spec.init_containers.iter().enumerate() {
             in_list("initContainers", index, sums.count(container.resources.as_ref()))?;
         }
@@ -88,7 +89,7 @@ impl Sums {
         Ok(())
     }
 
-    /// Adds what is said of one resource; zero says nothing (L-PRESS-6).
+    /// Adds request and limit of one resource; zero counts as unset (L-PRESS-6).
     fn add(&mut self, index: usize, request: Option<Amount>, limit: Option<Amount>) {
         let (request, limit) = (request.unwrap_or_default(), limit.unwrap_or_default());
         self.requests[index] += request;
@@ -107,7 +108,7 @@ impl Sums {
     }
 }
 
-/// Whether anything is said of the pod as a whole.
+/// Whether any pod-level request or limit is set.
 fn is_set(resources: &ResourceRequirements) -> bool {
     let mut names = resources.requests.keys().chain(resources.limits.keys());
     names.any(|name| request::is_pod_level_name(name))
@@ -127,7 +128,7 @@ mod tests {
         assert_eq!(class(json!({"spec": spec})), Ok(expected), "{spec}");
     }
 
-    /// L-PRESS-1: what is recorded stays.
+    /// L-PRESS-1: a recorded class stays.
     #[test]
     fn the_recorded_class_stays() {
         let pod = json!({"status": {"qosClass": "Guaranteed"}});
@@ -136,7 +137,7 @@ mod tests {
         assert_eq!(error.field, "status.qosClass");
     }
 
-    /// L-PRESS-3, L-PRESS-6: a request of zero is no request, and does not default to the limit either.
+    /// L-PRESS-3, L-PRESS-6: a request of zero counts as unset, and does not default to the limit.
     #[test]
     fn zero_beside_a_limit() {
         let limits = json!({"cpu": "1", "memory": "1Gi"});
@@ -162,7 +163,7 @@ mod tests {
         check(&spec, QosClass::Burstable);
     }
 
-    /// L-PRESS-7: defaults of pod-level requests, and a pod level that says nothing of CPU and memory.
+    /// L-PRESS-7: defaults of pod-level requests, and a pod level without CPU and memory.
     #[test]
     fn pod_level() {
         let limits = json!({"cpu": "2", "memory": "2Gi"});

@@ -1,4 +1,4 @@
-//! Which pod goes when a node runs short of something.
+//! `RankForEviction`: the order in which a node under pressure evicts its pods.
 
 use std::cmp::Reverse;
 
@@ -8,7 +8,7 @@ use berth_proto::{Amount, Quantity};
 
 use super::request;
 use crate::lifecycle::condition::DisruptionCause;
-use crate::lifecycle::listed::refuse_twins;
+use crate::lifecycle::listed::refuse_duplicates;
 use crate::lifecycle::reading::{self, in_list, namespace};
 use crate::lifecycle::termination::{EvictionThreshold, eviction_override};
 use crate::lifecycle::vocabulary::PodPhase;
@@ -17,7 +17,7 @@ use crate::model::ModelError;
 use crate::model::label::clip;
 
 words! {
-    /// What a node runs short of. A node agent looks at memory first.
+    /// Signal of node pressure: the resource that runs short. A node agent checks memory first.
     enum Signal {
         /// Memory of the node.
         MemoryAvailable = "memory.available",
@@ -39,19 +39,19 @@ words! {
         PidAvailable = "pid.available",
     }
 
-    /// Whether a promise holds that v1.36.2 does not keep (L-PRESS-11).
+    /// Whether pods within their requests are protected, which v1.36.2 does not do (L-GEN-3, L-PRESS-11).
     enum RankingMode {
-        /// Pods within their requests never go.
+        /// Pods within their requests are never evicted.
         Strict = "Strict",
-        /// They go last.
+        /// Pods within their requests are evicted last.
         V1_36_2 = "v1.36.2",
     }
 }
 
-/// From this priority on, a pod is critical and never goes (L-PRESS-12).
+/// From this priority on, a pod is critical and is never evicted (L-PRESS-12).
 const CRITICAL_PRIORITY: i32 = 2_000_000_000;
 
-/// What is counted of a pod.
+/// Resource of a pod that a signal is about.
 #[derive(Copy, Clone, PartialEq)]
 enum Figure {
     Memory,
@@ -60,7 +60,7 @@ enum Figure {
     Pids,
 }
 
-/// A pod's usage against its request. Unknown usage goes first (L-PRESS-10).
+/// A pod's usage against its request. Pods with unknown usage go first (L-PRESS-10).
 #[derive(Copy, Clone, PartialEq, Eq, PartialOrd, Ord)]
 enum Excess {
     Unknown,
@@ -68,31 +68,33 @@ enum Excess {
     Within,
 }
 
-/// Who goes first (L-PRESS-9, L-PRESS-13). Pods of one name are of different namespaces, so no two pods are equal.
+/// Order of eviction (L-PRESS-9, L-PRESS-13). Pods of equal names differ in their namespaces, so no two ranks are
+/// equal.
 #[derive(PartialEq, Eq, PartialOrd, Ord)]
 struct Rank<'a> {
-    /// The same for all where processes are short.
+    /// Usage against the request; the same for all pods if processes run short.
     excess: Excess,
     priority: i32,
-    /// Usage minus request; `None` when usage is unknown.
+    /// Usage minus request; `None` if usage is unknown.
     margin: Option<Reverse<Amount>>,
     name: &'a str,
     namespace: &'a str,
 }
 
-/// A pod in the running.
+/// A pod that may be evicted.
 struct Candidate<'a> {
     rank: Rank<'a>,
     pod: &'a Pod,
     is_protected: bool,
 }
 
-/// `RankForEviction`: in which order pods would go, which may not, and the one that goes in this round (L-PRESS-9 to L-PRESS-14).
-/// Node-level reclaim comes before any pod; budgets and classes are not asked (L-PRESS-15). Cost: a sort of the pods.
+/// `RankForEviction`: the order in which pods are evicted, the protected pods, and the victim of this round (L-PRESS-9
+/// to L-PRESS-14). Node-level reclaim comes before any pod; budgets and QoS classes have no effect (L-PRESS-15). Cost:
+/// a sort of the pods.
 ///
 /// # Errors
-/// [`ModelError`] for an unknown signal or mode, a `maxPodGracePeriodSeconds` that is negative, or missing of a soft threshold, a
-/// quantity that is none or negative, and a pod that is missing, has no name, has ended or is there twice.
+/// [`ModelError`] for an unknown signal or mode, a `maxPodGracePeriodSeconds` that is negative or missing for a soft
+/// threshold, an invalid or negative quantity, and a pod that is missing, has no name, has ended or is a duplicate.
 pub fn rank_for_eviction(
     request: &RankForEvictionRequest,
 ) -> Result<RankForEvictionResponse, ModelError> {
@@ -103,7 +105,7 @@ pub fn rank_for_eviction(
     for (index, ranked) in request.pods.iter().enumerate() {
         candidates.push(in_list("pods", index, Candidate::read(ranked, figure, mode))?);
     }
-    refuse_twins(candidates.iter().map(|candidate| candidate.pod), "pod.metadata.name")?;
+    refuse_duplicates(candidates.iter().map(|candidate| candidate.pod), "pod.metadata.name")?;
     candidates.sort_unstable_by(|left, right| left.rank.cmp(&right.rank));
 
     let place = |candidate: &Candidate<'_>| {
@@ -137,14 +139,14 @@ pub fn rank_for_eviction(
     })
 }
 
-/// Which threshold was met: a soft one says how long a victim may take (L-PRESS-14).
+/// The threshold that was met; a soft one limits the grace period of a victim (L-PRESS-14).
 fn threshold(request: &RankForEvictionRequest) -> Result<EvictionThreshold, ModelError> {
     let refused = |reason| Err(ModelError::new("maxPodGracePeriodSeconds", reason));
     match request.max_pod_grace_period_seconds {
         Some(most) if most < 0 => refused(format!("`{most}` is negative")),
         _ if request.hard => Ok(EvictionThreshold::Hard),
         Some(most) => Ok(EvictionThreshold::Soft(most)),
-        None => refused("required of a soft threshold".to_owned()),
+        None => refused("required for a soft threshold".to_owned()),
     }
 }
 
@@ -164,12 +166,12 @@ impl Signal {
 }
 
 impl Figure {
-    /// Whether pods ask for some of it (L-PRESS-11).
+    /// Whether pods can request the resource (L-PRESS-11).
     const fn has_requests(self) -> bool {
         matches!(self, Figure::Memory | Figure::EphemeralStorage)
     }
 
-    /// How much of it the pod takes up, if that is known.
+    /// Usage of the pod, if it is known.
     fn usage(self, usage: Option<&PodUsage>) -> Result<Option<Amount>, ModelError> {
         let Some(usage) = usage else { return Ok(None) };
         match self {
@@ -182,8 +184,8 @@ impl Figure {
         }
     }
 
-    /// What usage is compared with, and what is taken off it: of inodes nothing and, as v1.36.2 has it, the request for bytes of
-    /// disk (L-PRESS-13).
+    /// The request that usage is compared with, and the request that is subtracted from usage. They differ for inodes:
+    /// nothing is compared, and v1.36.2 subtracts the request for bytes of disk (L-PRESS-13).
     fn requests(self, pod: &Pod) -> Result<(Amount, Amount), ModelError> {
         let request = match self {
             Figure::Memory => requested(pod, "memory")?,
@@ -205,7 +207,7 @@ impl<'a> Candidate<'a> {
         let name = reading::given_text(&meta.name, "pod.metadata.name")?;
         let phase = reading::phase(pod).map_err(|error| error.under("pod"))?;
         if phase.is_terminal() {
-            // It has nothing to give back, and its phase stays (L-PHASE-8).
+            // A pod that has ended frees nothing, and its phase stays (L-PHASE-8).
             let reason = format!("`{}` has ended already", phase.word());
             return Err(ModelError::new("pod.status.phase", reason));
         }
@@ -233,7 +235,7 @@ impl<'a> Candidate<'a> {
     }
 }
 
-/// The pod's request, with its overhead if it asks for anything (L-PRESS-9).
+/// The pod's request, with its overhead if the request is not zero (L-PRESS-9).
 fn requested(pod: &Pod, name: &str) -> Result<Amount, ModelError> {
     let spec = reading::spec(pod);
     let request = request::of_pod(spec, name).map_err(|error| error.under("spec"))?;
@@ -244,7 +246,7 @@ fn requested(pod: &Pod, name: &str) -> Result<Amount, ModelError> {
     })
 }
 
-/// A figure that may be absent.
+/// Reads an optional amount that is not negative.
 fn amount(quantity: Option<&Quantity>, field: &str) -> Result<Option<Amount>, ModelError> {
     let Some(quantity) = quantity else { return Ok(None) };
     let amount = quantity.parse().map_err(|error| ModelError::new(field, error.to_string()))?;

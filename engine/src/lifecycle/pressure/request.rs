@@ -1,5 +1,6 @@
-//! What a pod asks for of one resource, in exact amounts. As in scheduling (S-FIT-2, S-FIT-3), but a container that gives only a
-//! limit asks for as much, as after admission, and what a pod lacks altogether is told from zero.
+//! The request of a pod for one resource, in exact amounts. Requests add up as in scheduling (S-FIT-2, S-FIT-3), with
+//! two differences: the request of a container that has only a limit is that limit, as after admission, and an absent
+//! request is not the same as zero.
 
 use std::collections::BTreeMap;
 
@@ -11,10 +12,10 @@ use crate::lifecycle::vocabulary::ContainerKind;
 use crate::model::ModelError;
 use crate::model::requests::parse_amount;
 
-/// An entry of a resource list, if it is there.
+/// Reads an optional entry of a resource list.
 ///
 /// # Errors
-/// [`ModelError`] at `field[name]` for what is no quantity, or negative.
+/// [`ModelError`] at `field[name]` for an invalid or negative quantity.
 pub(super) fn entry(
     list: &BTreeMap<String, Quantity>,
     name: &str,
@@ -38,8 +39,8 @@ pub(super) fn request_or_limit(
     }
 }
 
-/// What the pod asks for; `None` when it says nothing. Pod-level values go before those of containers, and those before pod-level
-/// limits (L-PRESS-7).
+/// The request of the pod; `None` if it has none. Pod-level requests go before those of containers, and those before
+/// pod-level limits (L-PRESS-7).
 ///
 /// # Errors
 /// [`ModelError`] relative to the spec.
@@ -56,8 +57,8 @@ pub(super) fn of_pod(spec: &PodSpec, name: &str) -> Result<Option<Amount>, Model
     }
 }
 
-/// What the containers need at the worst moment: all of `containers` with the sidecars, or an init container with the sidecars
-/// before it.
+/// The highest request at any time of the pod's life: that of all `containers` with the sidecars, or that of an init
+/// container with the sidecars before it.
 fn of_containers(spec: &PodSpec, name: &str) -> Result<Option<Amount>, ModelError> {
     let of = |container: &Container| request_or_limit(container.resources.as_ref(), name);
     let mut total: Option<Amount> = None;
@@ -80,7 +81,7 @@ fn of_containers(spec: &PodSpec, name: &str) -> Result<Option<Amount>, ModelErro
     Ok(total.max(peak))
 }
 
-/// Resources that a pod may ask for as a whole.
+/// Whether a resource may be requested at the pod level.
 pub(super) fn is_pod_level_name(name: &str) -> bool {
     matches!(name, "cpu" | "memory") || name.starts_with("hugepages-")
 }
@@ -96,9 +97,9 @@ mod tests {
         assert_eq!(of_pod(&spec, "memory").unwrap(), expected.map(Amount::from_value));
     }
 
-    /// S-FIT-2: sidecars run beside what comes after them. Nothing said is not zero.
+    /// S-FIT-2: sidecars run beside the containers after them. An absent request is not zero.
     #[test]
-    fn containers_at_their_worst_moment() {
+    fn the_highest_request_counts() {
         let of = |memory: &str| json!({"resources": {"requests": {"memory": memory}}});
         let sidecar = |memory: &str| json!({"restartPolicy": "Always", "resources": {"requests": {"memory": memory}}});
         check(json!({}), None);

@@ -1,4 +1,4 @@
-//! What the coming and going of a class means for pods: nothing for those that exist.
+//! `PriorityClassChange`: the effect of a new or deleted class on pods, which is none on existing pods.
 
 use berth_proto::berth_v1::{
     PriorityClassChangeRequest, PriorityClassChangeResponse, PriorityClassEvent,
@@ -10,28 +10,28 @@ use crate::lifecycle::word::words;
 use crate::model::ModelError;
 
 words! {
-    /// What happened to a class.
+    /// Type of a change of a class.
     enum PriorityClassEventType {
-        /// It was made.
+        /// The class was created.
         Add = "Add",
-        /// It is gone.
+        /// The class was deleted.
         Delete = "Delete",
     }
 
-    /// What becomes of a new pod that names the class.
+    /// Outcome for a new pod that names the class.
     enum NewPodFate {
-        /// It gets the class's priority (L-PRIO-1).
+        /// The pod gets the class's priority (L-PRIO-1).
         Admitted = "Admitted",
-        /// It is refused (L-PRIO-2).
+        /// The pod is refused (L-PRIO-2).
         Rejected = "Rejected",
     }
 }
 
-/// `PriorityClassChange`: pods keep the number that they were admitted with, whatever becomes of its class; new ones do not
-/// (L-PRIO-12, L-PRIO-13). What a new pod without a class gets is known only where the class added is the default: there is one.
+/// `PriorityClassChange`: existing pods keep the priority that they were admitted with; only new pods see the change
+/// (L-PRIO-12, L-PRIO-13). The priority of a new pod without a class is known only if the added class is the default.
 ///
 /// # Errors
-/// [`ModelError`] for an unknown type, a missing class or name, and an added class that could not have been stored.
+/// [`ModelError`] for an unknown type, a missing class or name, and an added class that cannot be stored.
 pub fn priority_class_change(
     request: &PriorityClassChangeRequest,
 ) -> Result<PriorityClassChangeResponse, ModelError> {
@@ -77,10 +77,10 @@ mod tests {
         Ok(answer)
     }
 
-    /// L-PRIO-12, L-PRIO-13: whatever happens, the pods stay; and what is not known is not said (L-GEN-4).
+    /// L-PRIO-12, L-PRIO-13: existing pods stay as they are; an unknown priority is absent (L-GEN-4).
     #[test]
     fn new_pods() {
-        let told = |event: Value| {
+        let outcome = |event: Value| {
             let answer = change(&event).unwrap();
             (answer.new_pod_with_class, answer.new_pod_without_class)
         };
@@ -88,9 +88,9 @@ mod tests {
             let class = json!({"metadata": {"name": "x"}, "value": 3, "globalDefault": is_default});
             json!({"type": "Add", "class": class})
         };
-        assert_eq!(told(add(false)), ("Admitted".to_owned(), None));
-        assert_eq!(told(add(true)), ("Admitted".to_owned(), Some(3)));
-        assert_eq!(told(json!({"type": "Delete", "name": "x"})), ("Rejected".to_owned(), None));
+        assert_eq!(outcome(add(false)), ("Admitted".to_owned(), None));
+        assert_eq!(outcome(add(true)), ("Admitted".to_owned(), Some(3)));
+        assert_eq!(outcome(json!({"type": "Delete", "name": "x"})), ("Rejected".to_owned(), None));
     }
 
     #[test]

@@ -1,4 +1,4 @@
-//! Which priority classes may be stored.
+//! `AdmitPriorityClass`: whether a priority class may be stored.
 
 use std::collections::BTreeMap;
 
@@ -15,32 +15,32 @@ use crate::model::ModelError;
 use crate::model::label::clip;
 
 words! {
-    /// Why a class is refused.
+    /// Reason why a class is refused.
     enum ClassRefusal {
-        /// Its name is kept for the system (L-PRIO-8).
+        /// The name is reserved for the system (L-PRIO-8).
         ReservedPrefix = "ReservedPrefix",
-        /// Its value is kept for the system (L-PRIO-6).
+        /// The value is reserved for the system (L-PRIO-6).
         ValueAboveUserMaximum = "ValueAboveUserMaximum",
-        /// A value stays (L-PRIO-10).
+        /// The update changes the value (L-PRIO-10).
         ValueImmutable = "ValueImmutable",
-        /// A preemption policy stays (L-PRIO-10).
+        /// The update changes the preemption policy (L-PRIO-10).
         PreemptionPolicyImmutable = "PreemptionPolicyImmutable",
         /// Another class is the default (L-PRIO-9).
         DefaultAlreadyExists = "DefaultAlreadyExists",
     }
 }
 
-/// The highest value of a class that is not the system's (L-PRIO-6).
+/// The highest value of a user's class (L-PRIO-6).
 const HIGHEST_USER_VALUE: i32 = 1_000_000_000;
 
-/// Names that start so are the system's (L-PRIO-8).
+/// Prefix of names that are reserved for the system (L-PRIO-8).
 const SYSTEM_PREFIX: &str = "system-";
 
 /// The system's classes and their values (L-PRIO-8).
 const SYSTEM_CLASSES: [(&str, i32); 2] =
     [("system-cluster-critical", 2_000_000_000), ("system-node-critical", 2_000_001_000)];
 
-/// A class, read.
+/// The fields of a class that decide.
 #[derive(Copy, Clone, Debug)]
 pub(super) struct Class<'a> {
     pub(super) name: &'a str,
@@ -50,7 +50,7 @@ pub(super) struct Class<'a> {
 }
 
 impl<'a> Class<'a> {
-    /// Absent, the policy is `PreemptLowerPriority` (L-PRIO-7).
+    /// Reads a class; an absent policy is `PreemptLowerPriority` (L-PRIO-7).
     ///
     /// # Errors
     /// [`ModelError`] relative to the class for a missing name and an unknown policy.
@@ -66,10 +66,10 @@ impl<'a> Class<'a> {
         })
     }
 
-    /// A class that is stored.
+    /// Reads a stored class.
     ///
     /// # Errors
-    /// [`ModelError`] as [`Class::read`], and for one that cannot be stored.
+    /// [`ModelError`] as [`Class::read`], and for a class that cannot be stored.
     pub(super) fn stored(class: &'a PriorityClass) -> Result<Class<'a>, ModelError> {
         let class = Class::read(class)?;
         match class.refusal() {
@@ -81,7 +81,7 @@ impl<'a> Class<'a> {
         }
     }
 
-    /// What no stored class may be (L-PRIO-6, L-PRIO-8).
+    /// The reason why the class cannot be stored, if there is one (L-PRIO-6, L-PRIO-8).
     pub(super) fn refusal(&self) -> Option<ClassRefusal> {
         if self.name.starts_with(SYSTEM_PREFIX) {
             let is_known = SYSTEM_CLASSES.contains(&(self.name, self.value)) && !self.is_default;
@@ -92,10 +92,10 @@ impl<'a> Class<'a> {
     }
 }
 
-/// Classes by name; none is given twice.
+/// Reads classes, by name.
 ///
 /// # Errors
-/// [`ModelError`] at `field[i]` as [`Class::read`], and for a name that is given twice.
+/// [`ModelError`] at `field[i]` as [`Class::read`], and for a duplicate name.
 pub(super) fn by_name<'a>(
     classes: &'a [PriorityClass],
     field: &str,
@@ -104,25 +104,25 @@ pub(super) fn by_name<'a>(
     for (index, class) in classes.iter().enumerate() {
         let class = in_list(field, index, Class::stored(class))?;
         if by_name.insert(class.name, class).is_some() {
-            let reason = format!("`{}` is given twice", clip(class.name));
+            let reason = format!("duplicate `{}`", clip(class.name));
             return Err(ModelError::new(format!("{field}[{index}].metadata.name"), reason));
         }
     }
     Ok(by_name)
 }
 
-/// The default class: should there be several by a race, the one of the lowest value, then by name (L-PRIO-4).
+/// The default class; if a race left several, the one with the lowest value, then by name (L-PRIO-4).
 pub(super) fn default_of<'a>(classes: &BTreeMap<&'a str, Class<'a>>) -> Option<Class<'a>> {
     let defaults = classes.values().filter(|class| class.is_default);
     defaults.min_by_key(|class| (class.value, class.name)).copied()
 }
 
-/// `AdmitPriorityClass`: whether a class may be stored, and in what form (L-PRIO-6 to L-PRIO-10). Of several reasons against an
-/// update, what may not change goes before what may not be.
+/// `AdmitPriorityClass`: whether a class may be stored, and in which form (L-PRIO-6 to L-PRIO-10). For an update, a
+/// change of an immutable field is reported before a forbidden value.
 ///
 /// # Errors
-/// [`ModelError`] for an unknown operation or policy, a missing class, name or `old`, an `old` of another name, and an existing
-/// class that is given twice.
+/// [`ModelError`] for an unknown operation or policy, a missing class, name or `old`, an `old` of another name, and a
+/// duplicate existing class.
 pub fn admit_priority_class(
     request: &AdmitPriorityClassRequest,
 ) -> Result<AdmitPriorityClassResponse, ModelError> {
@@ -167,7 +167,7 @@ pub fn admit_priority_class(
     })
 }
 
-/// What never changes of a class (L-PRIO-10).
+/// The first immutable field of a class that an update changes (L-PRIO-10).
 fn changed(class: &Class<'_>, old: &Class<'_>) -> Option<ClassRefusal> {
     if class.value != old.value {
         Some(ClassRefusal::ValueImmutable)
@@ -198,7 +198,7 @@ mod tests {
         assert_eq!(answer.stored.is_some(), answer.allowed);
     }
 
-    /// L-PRIO-6, L-PRIO-8: the whole of what a class may be.
+    /// L-PRIO-6, L-PRIO-8: every rule about names and values.
     #[test]
     fn names_and_values() {
         let create = |class: Value| json!({"operation": "Create", "priorityClass": class});
@@ -216,7 +216,7 @@ mod tests {
         }
     }
 
-    /// L-PRIO-9: turning a second class into a default, and the two that a race left.
+    /// L-PRIO-9: an update that makes a second default, and two defaults left by a race.
     #[test]
     fn one_default() {
         let update = |new: Value, old: Value, existing: Value| {
@@ -234,9 +234,10 @@ mod tests {
         check(again, "DefaultAlreadyExists");
     }
 
-    /// L-PRIO-7, L-PRIO-10: an absent policy is the default one, in the old form too; what changed is said first.
+    /// L-PRIO-7, L-PRIO-10: an absent policy is the default one, in the old class too; a changed field is reported
+    /// first.
     #[test]
-    fn what_never_changes() {
+    fn immutable_fields() {
         let update = |new: Value, old: Value| json!({"operation": "Update", "priorityClass": new, "old": old});
         let with = |mut class: Value, policy: &str| {
             class["preemptionPolicy"] = json!(policy);
@@ -253,7 +254,7 @@ mod tests {
 
     /// L-PRIO-14: a description is stored as it is.
     #[test]
-    fn what_is_stored() {
+    fn the_stored_class() {
         let mut given = class("a", 5, false);
         given["description"] = json!("for batch");
         let answer = admit(json!({"operation": "Create", "priorityClass": given})).unwrap();
@@ -283,7 +284,7 @@ mod tests {
         );
         assert_eq!(
             refused(json!({"operation": "Create", "priorityClass": a, "existing": [other, other]})),
-            "`existing[1].metadata.name`: `b` is given twice"
+            "`existing[1].metadata.name`: duplicate `b`"
         );
         let mut odd = a;
         odd["preemptionPolicy"] = json!("Sometimes");

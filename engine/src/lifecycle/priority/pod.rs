@@ -1,4 +1,4 @@
-//! The priority that a pod is admitted with.
+//! `AdmitPod`: the priority that a pod is admitted with.
 
 use berth_proto::berth_v1::{AdmitPodRequest, AdmitPodResponse};
 use berth_proto::core_v1::PodSpec;
@@ -11,21 +11,21 @@ use crate::lifecycle::word::words;
 use crate::model::ModelError;
 
 words! {
-    /// Why a pod is refused.
+    /// Reason why a pod is refused.
     enum PodRefusal {
-        /// It names a class that does not exist (L-PRIO-2).
+        /// The pod's class does not exist (L-PRIO-2).
         PriorityClassNotFound = "PriorityClassNotFound",
-        /// It brings another priority than its class has (L-PRIO-5).
+        /// The pod's priority differs from that of its class (L-PRIO-5).
         PriorityMismatch = "PriorityMismatch",
-        /// It brings another preemption policy than its class has (L-PRIO-7).
+        /// The pod's preemption policy differs from that of its class (L-PRIO-7).
         PreemptionPolicyMismatch = "PreemptionPolicyMismatch",
     }
 }
 
-/// Priority of a pod of no class, where there is no default class (L-PRIO-3).
+/// Priority of a pod without a class if there is no default class (L-PRIO-3).
 const NO_CLASS_PRIORITY: i32 = 0;
 
-/// What a pod's spec says, or is to say.
+/// Class, priority and preemption policy of a pod's spec.
 #[derive(Copy, Clone, Debug, PartialEq)]
 struct Terms<'a> {
     class: &'a str,
@@ -33,11 +33,12 @@ struct Terms<'a> {
     policy: Option<PreemptionPolicy>,
 }
 
-/// `AdmitPod`: what becomes of a pod's priority, class and preemption policy (L-PRIO-1 to L-PRIO-5, L-PRIO-7, L-PRIO-11).
+/// `AdmitPod`: a pod's class, priority and preemption policy after admission (L-PRIO-1 to L-PRIO-5, L-PRIO-7,
+/// L-PRIO-11).
 ///
 /// # Errors
-/// [`ModelError`] for an unknown operation or policy, a missing `podSpec`, a missing `oldPodSpec` of an update, and of a creation a
-/// class without a name or given twice.
+/// [`ModelError`] for an unknown operation or policy, a missing `podSpec`, a missing `oldPodSpec` of an update, and for
+/// a create a class without a name or a duplicate class.
 pub fn admit_pod(request: &AdmitPodRequest) -> Result<AdmitPodResponse, ModelError> {
     let operation = AdmissionOperation::parse(&request.operation, "operation")?;
     let brought = Terms::read(request.pod_spec.as_ref(), "podSpec")?;
@@ -90,7 +91,7 @@ impl<'a> Terms<'a> {
         Ok(Terms { class: &spec.priority_class_name, priority: spec.priority, policy })
     }
 
-    /// What the class gives, unless the pod brings something else (L-PRIO-1, L-PRIO-5, L-PRIO-7).
+    /// Takes the values of the class, and refuses a pod whose own values differ (L-PRIO-1, L-PRIO-5, L-PRIO-7).
     fn accept(
         self,
         (class, priority, policy): (&'a str, i32, PreemptionPolicy),
@@ -104,7 +105,7 @@ impl<'a> Terms<'a> {
         }
     }
 
-    /// What an update does not say stays; classes are not asked again (L-PRIO-11).
+    /// Fills absent values of an update from the stored pod; classes are not looked up again (L-PRIO-11).
     fn filled_from(self, stored: Terms<'_>) -> Terms<'a> {
         Terms {
             class: self.class,
@@ -126,11 +127,11 @@ mod tests {
 
     fn check(request: Value, expected: Result<(&str, Option<i32>, &str), &str>) {
         let answer = admit(request).unwrap();
-        let told = match &answer.priority_class_name {
+        let admitted = match &answer.priority_class_name {
             Some(class) => Ok((&**class, answer.priority, &*answer.preemption_policy)),
             None => Err(&*answer.reason),
         };
-        assert_eq!(told, expected);
+        assert_eq!(admitted, expected);
         assert_eq!(answer.allowed, expected.is_ok());
     }
 
@@ -150,7 +151,8 @@ mod tests {
         ]})
     }
 
-    /// L-PRIO-3, L-PRIO-4: of two defaults of one value the first by name; what the pod brings has to fit the default as well.
+    /// L-PRIO-3, L-PRIO-4: of two defaults with equal values the first by name counts; a pod's own values must match
+    /// the default.
     #[test]
     fn defaults() {
         check(create(&json!({})), Ok(("base", Some(-5), "Never")));
@@ -163,7 +165,7 @@ mod tests {
         check(none(json!({"priority": 1})), Err("PriorityMismatch"));
     }
 
-    /// L-PRIO-1, L-PRIO-2, L-PRIO-5, L-PRIO-7: of two reasons the number's is named.
+    /// L-PRIO-1, L-PRIO-2, L-PRIO-5, L-PRIO-7: a priority mismatch is reported before a policy mismatch.
     #[test]
     fn mismatches() {
         let of = |class: &str, priority: i32, policy: &str| {
@@ -177,7 +179,7 @@ mod tests {
         check(of("gone", 8, "Never"), Err("PriorityClassNotFound"));
     }
 
-    /// L-PRIO-11: what is brought goes before what is stored, and an older pod without a number stays without.
+    /// L-PRIO-11: values of the update go before stored ones; an older pod without a priority stays without one.
     #[test]
     fn updates() {
         let update = |new, old| json!({"operation": "Update", "podSpec": new, "oldPodSpec": old});
@@ -210,8 +212,8 @@ mod tests {
         let mut twice = create(&json!({}));
         let first = twice["priorityClasses"][0].clone();
         twice["priorityClasses"].as_array_mut().unwrap().push(first);
-        assert_eq!(refused(twice), "`priorityClasses[3].metadata.name`: `high` is given twice");
-        // L-PRIO-6: what is said to be stored could be.
+        assert_eq!(refused(twice), "`priorityClasses[3].metadata.name`: duplicate `high`");
+        // L-PRIO-6: a class that is given as stored must be storable.
         let mut big = create(&json!({}));
         big["priorityClasses"][0]["value"] = json!(i32::MAX);
         assert_eq!(

@@ -1,4 +1,4 @@
-//! What one attempt of a probe means (L-PROBE-2 to L-PROBE-6).
+//! `EvaluateProbe`: the result of one attempt of a probe (L-PROBE-2 to L-PROBE-6).
 
 use berth_proto::berth_v1::{EvaluateProbeRequest, EvaluateProbeResponse, ProbeObservation};
 
@@ -6,7 +6,7 @@ use crate::lifecycle::word::words;
 use crate::model::ModelError;
 
 words! {
-    /// How a probe asks (L-PROBE-1).
+    /// Mechanism of a probe (L-PROBE-1).
     enum Mechanism {
         /// A command in the container.
         Exec = "exec",
@@ -18,22 +18,22 @@ words! {
         Grpc = "grpc",
     }
 
-    /// What an attempt comes to.
+    /// Result of an attempt.
     enum AttemptResult {
-        /// Counts for `successThreshold`.
+        /// A success, which counts for `successThreshold`.
         Success = "Success",
-        /// Counts for `failureThreshold`.
+        /// A failure, which counts for `failureThreshold`.
         Failure = "Failure",
-        /// Does not count, and does not end a row (L-PROBE-6). The node agent makes up to three attempts in a tick before it
-        /// lets the tick go by (L-PROBE-17).
+        /// No result: it neither counts nor interrupts a run of equal results (L-PROBE-6). The node agent makes up to
+        /// three attempts in a tick before it discards the tick (L-PROBE-17).
         Discarded = "Discarded",
     }
 
-    /// Why there was no answer.
+    /// Reason why there was no response.
     enum AttemptError {
-        /// None came in time.
+        /// No response came in time.
         Timeout = "Timeout",
-        /// Nobody listens.
+        /// No process listens on the port.
         ConnectionRefused = "ConnectionRefused",
         /// The container has no port of that name.
         UnresolvedPort = "UnresolvedPort",
@@ -43,27 +43,27 @@ words! {
         Unimplemented = "Unimplemented",
     }
 
-    /// Where an HTTP answer redirected to.
+    /// Target of an HTTP redirect.
     enum Redirect {
-        /// The host that was asked.
+        /// The host of the request.
         SameHost = "SameHost",
         /// Another host.
         OtherHost = "OtherHost",
     }
 }
 
-/// Redirects that are followed; one more fails (L-PROBE-3).
+/// Limit on redirects that are followed; one more fails the attempt (L-PROBE-3).
 const MAX_REDIRECTS: i32 = 9;
-/// The statuses that HTTP can say.
+/// Range of HTTP status codes.
 const HTTP_STATUSES: std::ops::Range<i32> = 100..1000;
 /// The only gRPC health status that succeeds (L-PROBE-5).
 const SERVING: &str = "SERVING";
 
-/// What one attempt comes to.
+/// `EvaluateProbe`: the result of one attempt.
 ///
 /// # Errors
-/// [`ModelError`] for an unknown word, an observation that lacks what its mechanism observes or has what another one does, an
-/// answer together with an error, and an error that the mechanism cannot have.
+/// [`ModelError`] for an unknown word, an observation that lacks a field of its mechanism or has one of another
+/// mechanism, a response together with an error, and an error that the mechanism cannot have.
 pub fn evaluate_probe(request: &EvaluateProbeRequest) -> Result<EvaluateProbeResponse, ModelError> {
     let mechanism = Mechanism::parse(&request.mechanism, "mechanism")?;
     let raw = request.raw.as_ref().ok_or_else(|| ModelError::new("raw", "required"))?;
@@ -82,21 +82,21 @@ fn judge(mechanism: Mechanism, raw: &ProbeObservation) -> Result<AttemptResult, 
         ("status", Mechanism::Grpc, !raw.status.is_empty()),
     ] {
         if is_given && mechanism != of {
-            let reason = format!("is nothing that `{}` observes", mechanism.word());
+            let reason = format!("is not observed by `{}`", mechanism.word());
             return Err(ModelError::new(field, reason));
         }
     }
     if !raw.error.is_empty() {
         let error = AttemptError::parse(&raw.error, "error")?;
         if has_answer(raw) {
-            return Err(ModelError::new("error", "stands beside an answer"));
+            return Err(ModelError::new("error", "must be empty beside a response"));
         }
         return of_error(mechanism, error);
     }
     let is_success = match mechanism {
         Mechanism::Exec => required(raw.exit_code, "exitCode")? == 0,
         Mechanism::HttpGet => is_http_success(raw)?,
-        // That the peer closes at once does not matter (L-PROBE-4).
+        // A peer that closes the connection at once makes no difference (L-PROBE-4).
         Mechanism::TcpSocket => required(raw.connected, "connected")?,
         Mechanism::Grpc if raw.status.is_empty() => {
             return Err(ModelError::new("status", "required"));
@@ -106,7 +106,7 @@ fn judge(mechanism: Mechanism, raw: &ProbeObservation) -> Result<AttemptResult, 
     Ok(if is_success { AttemptResult::Success } else { AttemptResult::Failure })
 }
 
-/// What a failure to get an answer comes to.
+/// Result of an attempt without a response.
 fn of_error(mechanism: Mechanism, error: AttemptError) -> Result<AttemptResult, ModelError> {
     match (mechanism, error) {
         // L-PROBE-6.
@@ -114,19 +114,19 @@ fn of_error(mechanism: Mechanism, error: AttemptError) -> Result<AttemptResult, 
         | (Mechanism::HttpGet | Mechanism::TcpSocket, AttemptError::UnresolvedPort) => {
             Ok(AttemptResult::Discarded)
         }
-        // L-PROBE-2, L-PROBE-3, L-PROBE-4; to a gRPC probe every error is a failure (L-PROBE-5).
+        // L-PROBE-2, L-PROBE-3, L-PROBE-4; for a gRPC probe every error is a failure (L-PROBE-5).
         (_, AttemptError::Timeout)
         | (Mechanism::HttpGet | Mechanism::TcpSocket, AttemptError::ConnectionRefused)
         | (Mechanism::Grpc, _) => Ok(AttemptResult::Failure),
         (Mechanism::Exec | Mechanism::HttpGet | Mechanism::TcpSocket, _) => {
             let (error, mechanism) = (error.word(), mechanism.word());
-            Err(ModelError::new("error", format!("`{error}` is no outcome of `{mechanism}`")))
+            Err(ModelError::new("error", format!("`{error}` is not an error of `{mechanism}`")))
         }
     }
 }
 
-/// At most ten requests are made, so a tenth redirect fails; one to another host is not followed, and its own status counts
-/// (L-PROBE-3).
+/// Whether the HTTP response counts as success. At most ten requests are made, so a tenth redirect fails. A redirect to
+/// another host is not followed; its own status counts (L-PROBE-3).
 fn is_http_success(raw: &ProbeObservation) -> Result<bool, ModelError> {
     let redirect = match raw.redirect.as_str() {
         "" => None,
@@ -141,10 +141,10 @@ fn is_http_success(raw: &ProbeObservation) -> Result<bool, ModelError> {
     }
     let status = required(raw.status_code, "statusCode")?;
     if !HTTP_STATUSES.contains(&status) {
-        return Err(ModelError::new("statusCode", format!("`{status}` has not three digits")));
+        return Err(ModelError::new("statusCode", format!("`{status}` is not a status code")));
     }
     if redirect == Some(Redirect::OtherHost) && !(300..400).contains(&status) {
-        let reason = format!("`{status}` redirects to no other host");
+        let reason = format!("`{status}` is not a redirect to another host");
         return Err(ModelError::new("statusCode", reason));
     }
     Ok((200..400).contains(&status))
@@ -154,7 +154,7 @@ fn required<T>(value: Option<T>, field: &str) -> Result<T, ModelError> {
     value.ok_or_else(|| ModelError::new(field, "required"))
 }
 
-/// Whether anything came back.
+/// Whether the observation has any response.
 fn has_answer(raw: &ProbeObservation) -> bool {
     raw.exit_code.is_some()
         || raw.status_code.is_some()
@@ -172,7 +172,7 @@ mod tests {
         evaluate_probe(&request).map(|answer| answer.result).map_err(|error| error.to_string())
     }
 
-    /// L-PROBE-2 to L-PROBE-6: every mechanism with every error; `-` where the two do not go together.
+    /// L-PROBE-2 to L-PROBE-6: every mechanism with every error; `-` marks a combination that cannot occur.
     #[test]
     fn errors() {
         let rows = [
@@ -187,7 +187,7 @@ mod tests {
                 match expected {
                     "-" => assert_eq!(
                         answer.unwrap_err(),
-                        format!("`raw.error`: `{error}` is no outcome of `{mechanism}`")
+                        format!("`raw.error`: `{error}` is not an error of `{mechanism}`")
                     ),
                     expected => assert_eq!(answer.unwrap(), expected, "{mechanism} {error}"),
                 }
@@ -206,7 +206,7 @@ mod tests {
         }
     }
 
-    /// L-PROBE-3: a tenth redirect fails whatever came last, and a redirect elsewhere counts as it is.
+    /// L-PROBE-3: a tenth redirect fails with any last status; a redirect to another host counts by its own status.
     #[test]
     fn redirects() {
         let status = |count: i32, host: &str, status: i32| {
@@ -223,7 +223,7 @@ mod tests {
         assert_eq!(evaluate("httpGet", r#"{"redirectCount": 10}"#).unwrap(), "Failure");
     }
 
-    /// L-PROBE-5: a status that says it does not know is a failure (L-PROBE-6).
+    /// L-PROBE-5: the status `UNKNOWN` is a failure (L-PROBE-6).
     #[test]
     fn grpc_statuses() {
         for status in ["UNKNOWN", "SERVICE_UNKNOWN", "serving"] {
@@ -254,29 +254,29 @@ mod tests {
             (
                 "httpGet",
                 r#"{"statusCode": 200, "redirect": "OtherHost"}"#,
-                "`raw.statusCode`: `200` redirects to no other host",
+                "`raw.statusCode`: `200` is not a redirect to another host",
             ),
-            ("httpGet", r#"{"statusCode": -5}"#, "`raw.statusCode`: `-5` has not three digits"),
-            ("httpGet", r#"{"statusCode": 1000}"#, "`raw.statusCode`: `1000` has not three digits"),
+            ("httpGet", r#"{"statusCode": -5}"#, "`raw.statusCode`: `-5` is not a status code"),
+            ("httpGet", r#"{"statusCode": 1000}"#, "`raw.statusCode`: `1000` is not a status code"),
             (
                 "exec",
                 r#"{"exitCode": 0, "statusCode": 500}"#,
-                "`raw.statusCode`: is nothing that `exec` observes",
+                "`raw.statusCode`: is not observed by `exec`",
             ),
             (
                 "grpc",
                 r#"{"connected": false, "error": "Timeout"}"#,
-                "`raw.connected`: is nothing that `grpc` observes",
+                "`raw.connected`: is not observed by `grpc`",
             ),
             (
                 "tcpSocket",
                 r#"{"connected": true, "error": "Timeout"}"#,
-                "`raw.error`: stands beside an answer",
+                "`raw.error`: must be empty beside a response",
             ),
             (
                 "exec",
                 r#"{"exitCode": 0, "error": "Timeout"}"#,
-                "`raw.error`: stands beside an answer",
+                "`raw.error`: must be empty beside a response",
             ),
         ] {
             assert_eq!(evaluate(mechanism, raw).unwrap_err(), expected);

@@ -14,10 +14,10 @@ const FAILURE_THRESHOLD: i32 = 3;
 const PATH: &str = "/";
 const SCHEME: &str = "HTTP";
 
-/// The numbers that decide when a probe runs and what its results mean; none is negative, and the thresholds are at least 1.
+/// Delay, period and thresholds of a probe; none is negative, and the thresholds are at least 1.
 #[derive(Copy, Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Settings {
-    /// Seconds after the container's start.
+    /// Seconds from the container's start to the first run.
     pub(crate) initial_delay: Seconds,
     /// Seconds from one run to the next.
     pub(crate) period: Seconds,
@@ -25,8 +25,8 @@ pub(crate) struct Settings {
     pub(crate) failure_threshold: i32,
 }
 
-/// The probe with its defaults; a zero counts as unset (L-PROBE-7). An HTTP request is sent to `/` over `HTTP` unless it says
-/// otherwise; the host stays empty, which is the pod's address (L-PROBE-21).
+/// `DefaultProbe`: the probe with its defaults; a zero counts as unset (L-PROBE-7). The defaults of an HTTP request are
+/// the path `/` and the scheme `HTTP`; the host stays empty, which means the pod's address (L-PROBE-21).
 ///
 /// # Errors
 /// [`ModelError`] for a missing probe and for a negative number.
@@ -39,7 +39,7 @@ pub fn default_probe(request: &DefaultProbeRequest) -> Result<DefaultProbeRespon
     })
 }
 
-/// The same for any numbers.
+/// The probe with its defaults; negative numbers stay as they are.
 pub(crate) fn defaulted(probe: &Probe) -> DefaultedProbe {
     let ProbeHandler { exec, http_get, tcp_socket, grpc } =
         probe.handler.clone().unwrap_or_default();
@@ -87,10 +87,10 @@ impl Settings {
         })
     }
 
-    /// How many seconds after its start a container of which no attempt succeeds has failed: a container needs more time to come
-    /// up only if its startup probe has a larger threshold (L-PROBE-19).
+    /// Seconds from the start of a container until its probe has failed, if no attempt succeeds. A container that needs
+    /// more time to start needs a startup probe with a larger threshold (L-PROBE-19).
     pub(crate) fn failure_after(self) -> Seconds {
-        // Below 2³¹ + 2⁶², so nothing is cut off.
+        // The sum is below 2³¹ + 2⁶², so it never saturates.
         self.initial_delay.saturating_add(self.period.saturating_mul(self.failure_threshold.into()))
     }
 }
@@ -111,7 +111,7 @@ mod tests {
         default_probe(&serde_json::from_str(json).unwrap())
     }
 
-    /// L-PROBE-7, L-PROBE-21: what is given stays.
+    /// L-PROBE-7, L-PROBE-21: given values stay.
     #[test]
     fn given_numbers_and_words_stay() {
         let answer = default(

@@ -1,15 +1,16 @@
-//! Whether a container counts as started and as ready (L-PROBE-10, L-PROBE-11, L-PROBE-14, L-PROBE-16).
+//! `DeriveStartedReady`: whether a container counts as started and as ready (L-PROBE-10, L-PROBE-11, L-PROBE-14,
+//! L-PROBE-16).
 
 use berth_proto::berth_v1::{DeriveStartedReadyRequest, DeriveStartedReadyResponse};
 
 use super::ProbeValue;
 use crate::model::ModelError;
 
-/// A container that started more than this many seconds before the node agent keeps what was recorded of it (L-PROBE-16).
+/// A container that started more than this many seconds before the node agent keeps its recorded status (L-PROBE-16).
 const OLDER_BY: i64 = 10;
 
-/// Whether a container counts as started and as ready. One that does not run is neither (L-PROBE-14); without probes one that runs
-/// is both (L-PROBE-11).
+/// `DeriveStartedReady`: whether a container counts as started and as ready. A container that does not run is neither
+/// (L-PROBE-14); a running container without probes is both (L-PROBE-11).
 ///
 /// # Errors
 /// [`ModelError`] for an unknown word, and for a failure of a probe that the container does not have.
@@ -35,7 +36,7 @@ fn result(has_probe: bool, word: &str, field: &str) -> Result<Option<bool>, Mode
     match ProbeValue::parse_or(word, ProbeValue::Unknown, field)? {
         ProbeValue::Success => Ok(Some(true)),
         ProbeValue::Failure if !has_probe => {
-            Err(ModelError::new(field, "is `Failure` without such a probe"))
+            Err(ModelError::new(field, "must not be `Failure` without a probe"))
         }
         ProbeValue::Failure => Ok(Some(false)),
         ProbeValue::Unknown => Ok(None),
@@ -55,7 +56,7 @@ mod tests {
     const BOTH: &str = r#""running": true, "startupProbe": true, "readinessProbe": true"#;
     const RECORDED: &str = r#""previousPodReady": true, "previousStarted": true"#;
 
-    /// L-PROBE-16: exactly 10 s are not more than 10 s, and a result outweighs the record.
+    /// L-PROBE-16: exactly 10 s are not more than 10 s, and a result goes before the record.
     #[test]
     fn after_an_agent_restart() {
         let older = |seconds: i64, rest: &str| {
@@ -92,7 +93,7 @@ mod tests {
     fn bad_input_names_its_field() {
         assert_eq!(
             derive(r#""startupResult": "Failure""#).unwrap_err(),
-            "`startupResult`: is `Failure` without such a probe"
+            "`startupResult`: must not be `Failure` without a probe"
         );
         assert_eq!(
             derive(r#""readinessResult": "success""#).unwrap_err(),

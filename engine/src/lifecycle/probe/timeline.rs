@@ -1,4 +1,4 @@
-//! A probe over time: when it runs, what value is in force, and when it kills (L-PROBE-8 to L-PROBE-15).
+//! `ProbeTimeline`: a probe over time, with its runs, the value in force and the kill (L-PROBE-8 to L-PROBE-15).
 
 use berth_proto::berth_v1::{ProbeTick, ProbeTimelineRequest, ProbeTimelineResponse};
 
@@ -8,13 +8,13 @@ use crate::lifecycle::word::words;
 use crate::model::ModelError;
 
 words! {
-    /// What came of a tick's attempts.
+    /// Outcome of a tick's attempts.
     enum Outcome {
         /// The probe succeeded.
         Success = "Success",
         /// The probe failed.
         Failure = "Failure",
-        /// The probe could not be carried out: it neither counts nor ends a row (L-PROBE-6).
+        /// The probe could not run; this neither counts nor interrupts a run of equal results (L-PROBE-6).
         Error = "Error",
     }
 }
@@ -24,39 +24,39 @@ words! {
 struct Worker {
     r#type: ProbeType,
     settings: Settings,
-    /// When the instance started.
+    /// Time at which the instance started.
     started_at: Seconds,
     value: ProbeValue,
-    /// The result that came last, and how often in a row.
+    /// The latest result, and how often it occurred in a row.
     row: Option<(Outcome, i32)>,
-    /// Until there is a new instance (L-PROBE-13).
+    /// Whether the probe pauses until there is a new instance (L-PROBE-13).
     is_paused: bool,
-    /// For good (L-PROBE-15).
+    /// Whether the probe has ended for good (L-PROBE-15).
     is_stopped: bool,
 }
 
-/// What was the case at a tick.
+/// The facts at a tick.
 #[derive(Copy, Clone, Debug)]
 struct Tick {
     at: Seconds,
     outcome: Outcome,
-    /// The container counts as started.
+    /// Whether the container counts as started.
     is_started: bool,
     is_deleted: bool,
 }
 
-/// Runs a probe over ticks; see the message for its answer. Cost: one pass over the ticks.
+/// `ProbeTimeline`: runs a probe over ticks; the response message describes the result. Cost: one pass over the ticks.
 ///
 /// # Errors
-/// [`ModelError`] for an unknown word, a missing probe or time, a number that the probe may not have (L-PROBE-18), and ticks out
-/// of order or before the container's start.
+/// [`ModelError`] for an unknown word, a missing probe or time, a number that the probe must not have (L-PROBE-18), and
+/// ticks out of order or before the container's start.
 pub fn probe_timeline(request: &ProbeTimelineRequest) -> Result<ProbeTimelineResponse, ModelError> {
     let r#type = ProbeType::parse(&request.probe_type, "probeType")?;
     let probe = request.probe.as_ref().ok_or_else(|| ModelError::new("probe", "required"))?;
     let settings = Settings::of(probe).map_err(|error| error.under("probe"))?;
     if !r#type.may_need(settings.success_threshold) {
         let (threshold, word) = (settings.success_threshold, r#type.word());
-        let reason = format!("is `{threshold}`, but a {word} probe has to succeed only once");
+        let reason = format!("is `{threshold}`, must be 1 for a {word} probe");
         return Err(ModelError::new("probe.successThreshold", reason));
     }
     let started_at =
@@ -90,7 +90,7 @@ pub fn probe_timeline(request: &ProbeTimelineRequest) -> Result<ProbeTimelineRes
     Ok(answer)
 }
 
-/// Time and outcome of a tick that is not before `latest`.
+/// Reads the time and outcome of a tick, which must not be before `latest`.
 fn read(tick: &ProbeTick, latest: Seconds) -> Result<(Seconds, Outcome), ModelError> {
     let at = reading::required(tick.at.as_ref(), "at")?;
     if at < latest {
@@ -105,13 +105,13 @@ impl Worker {
         Worker { r#type, settings, started_at, value: r#type.initial(), row, is_paused, is_stopped }
     }
 
-    /// A moment at which the probe would run; whether it did. The order of the questions is the node agent's: a probe that has
-    /// killed keeps its value even when deletion is requested.
+    /// Handles a tick; returns whether the probe ran. The checks have the node agent's order: a probe that has killed
+    /// keeps its value even if deletion is requested.
     fn tick(&mut self, tick: Tick) -> bool {
         if self.is_paused || self.is_stopped {
             return false;
         }
-        // Readiness goes on until the containers have stopped (L-PROBE-15).
+        // Readiness continues until the containers have stopped (L-PROBE-15).
         if tick.is_deleted && self.r#type.kills() {
             self.value = ProbeValue::Success;
             self.is_stopped = true;
@@ -129,7 +129,7 @@ impl Worker {
         true
     }
 
-    /// Puts a result in force when it has come often enough in a row (L-PROBE-9).
+    /// Counts a result, and puts it in force once it has occurred often enough in a row (L-PROBE-9).
     fn count(&mut self, outcome: Outcome) {
         let (threshold, value) = match outcome {
             Outcome::Success => (self.settings.success_threshold, ProbeValue::Success),
@@ -177,7 +177,7 @@ mod tests {
         assert_eq!(answer.kill_at.map(|at| at.unix_seconds().unwrap()), kill_at, "{fields}");
     }
 
-    /// L-PROBE-13 before L-PROBE-15: what has killed keeps its value.
+    /// L-PROBE-13 before L-PROBE-15: a probe that has killed keeps its value.
     #[test]
     fn deletion() {
         let deleted = r#""startedAtTick": 0, "deletionRequestedAt": "1970-01-01T00:00:10Z""#;
@@ -193,7 +193,8 @@ mod tests {
         check(&readiness, "S 0, F 10", "SF", None);
     }
 
-    /// L-PROBE-6, L-PROBE-17: what could not be carried out neither counts nor ends a row. L-PROBE-11: the values before.
+    /// L-PROBE-6, L-PROBE-17: an attempt that could not run neither counts nor interrupts a run of equal results.
+    /// L-PROBE-11: the values before any result.
     #[test]
     fn errors_count_for_nothing() {
         let probe = |probe_type: &str, started: &str| {
@@ -205,7 +206,7 @@ mod tests {
         check(&probe("startup", ""), "E 0, F 1, E 2, S 3", "UUUS", None);
     }
 
-    /// L-PROBE-10: something else may have started the container.
+    /// L-PROBE-10: a container may count as started without its probe.
     #[test]
     fn a_startup_probe_ends_when_the_container_is_started() {
         check(
@@ -216,7 +217,7 @@ mod tests {
         );
     }
 
-    /// L-PROBE-7, L-PROBE-8: zeroes have their defaults, and the last second of the delay counts.
+    /// L-PROBE-7, L-PROBE-8: zeroes mean defaults, and the last second of the delay counts.
     #[test]
     fn defaults_and_delay() {
         let probe =
@@ -243,7 +244,7 @@ mod tests {
             ),
             (
                 r#"{"probeType": "liveness", "probe": {"successThreshold": 3}}"#.to_owned(),
-                "`probe.successThreshold`: is `3`, but a liveness probe has to succeed only once",
+                "`probe.successThreshold`: is `3`, must be 1 for a liveness probe",
             ),
             (
                 format!(

@@ -1,4 +1,4 @@
-//! Whether a probe is well formed (L-PROBE-1, L-PROBE-18, L-PROBE-20, L-PROBE-21).
+//! `ValidateProbe`: whether a probe is well formed (L-PROBE-1, L-PROBE-18, L-PROBE-20, L-PROBE-21).
 
 use berth_proto::berth_v1::{DefaultedProbe, ValidateProbeRequest, ValidateProbeResponse};
 use berth_proto::core_v1::HttpGetAction;
@@ -12,11 +12,11 @@ const SCHEMES: [&str; 2] = ["HTTP", "HTTPS"];
 /// The longest name of a port.
 const MAX_PORT_NAME: usize = 15;
 
-/// Which fields of a probe are wrong: mechanisms first, in the order `exec`, `httpGet`, `tcpSocket`, `grpc`; then numbers. Zeroes
-/// have their defaults first (L-PROBE-7).
+/// `ValidateProbe`: the wrong fields of a probe; mechanisms first, in the order `exec`, `httpGet`, `tcpSocket`, `grpc`,
+/// then numbers. Defaults replace zeroes before the checks (L-PROBE-7).
 ///
 /// # Errors
-/// [`ModelError`] for an unknown word or a missing probe. What is wrong with the probe is the answer, not an error.
+/// [`ModelError`] for an unknown word or a missing probe. Faults of the probe are part of the response.
 pub fn validate_probe(request: &ValidateProbeRequest) -> Result<ValidateProbeResponse, ModelError> {
     let r#type = ProbeType::parse(&request.probe_type, "probeType")?;
     let kind = ContainerKind::parse_or(&request.kind, ContainerKind::Regular, "kind")?;
@@ -33,7 +33,7 @@ pub fn validate_probe(request: &ValidateProbeRequest) -> Result<ValidateProbeRes
     Ok(ValidateProbeResponse { valid: error_fields.is_empty(), error_fields })
 }
 
-/// Exactly one mechanism (L-PROBE-1); of several, all but the first are wrong, whatever they say.
+/// Checks that there is exactly one mechanism (L-PROBE-1); of several, all but the first are wrong.
 fn check_mechanism(probe: &DefaultedProbe, wrong: &mut Vec<&'static str>) {
     let DefaultedProbe { exec, http_get, tcp_socket, grpc, .. } = probe;
     let present = [
@@ -66,7 +66,7 @@ fn check_mechanism(probe: &DefaultedProbe, wrong: &mut Vec<&'static str>) {
     wrong.extend(present.map(|(field, _)| field));
 }
 
-/// `HTTP` or `HTTPS` (L-PROBE-21), a port, and headers with names.
+/// Checks scheme (`HTTP` or `HTTPS`, L-PROBE-21), port and header names of a request.
 fn check_http(request: &HttpGetAction, wrong: &mut Vec<&'static str>) {
     if !is_port(request.port.as_ref()) {
         wrong.push("httpGet.port");
@@ -79,8 +79,8 @@ fn check_http(request: &HttpGetAction, wrong: &mut Vec<&'static str>) {
     }
 }
 
-/// Numbers are not negative; liveness and startup succeed at the first success; a grace period of the probe's own is at least a
-/// second, and none of a readiness probe, which never kills (L-PROBE-18).
+/// Checks numbers (L-PROBE-18): none is negative; the success threshold of liveness and startup is 1; a grace period of
+/// the probe's own is at least one second, and a readiness probe, which never kills, has none.
 fn check_numbers(r#type: ProbeType, probe: &DefaultedProbe, wrong: &mut Vec<&'static str>) {
     let grace = probe.termination_grace_period_seconds;
     for (field, is_right) in [
@@ -100,7 +100,7 @@ fn check_numbers(r#type: ProbeType, probe: &DefaultedProbe, wrong: &mut Vec<&'st
     }
 }
 
-/// A number of 1 to 65535, or a name.
+/// Whether a port is a number from 1 to 65535, or a name.
 fn is_port(port: Option<&IntOrString>) -> bool {
     match port.and_then(IntOrString::value) {
         Some(IntOrStringValue::Int(number)) => is_port_number(number),
@@ -113,7 +113,8 @@ fn is_port_number(number: i32) -> bool {
     (1..=65535).contains(&number)
 }
 
-/// Up to 15 of `[a-z0-9-]`, a letter among them, no hyphen at either end nor two in a row.
+/// Whether a name is valid for a port: up to 15 of `[a-z0-9-]`, at least one letter, no hyphen at either end and no two
+/// in a row.
 fn is_port_name(name: &str) -> bool {
     let is_legal = |b: u8| b.is_ascii_lowercase() || b.is_ascii_digit() || b == b'-';
     name.len() <= MAX_PORT_NAME
@@ -224,8 +225,8 @@ mod tests {
 
     #[test]
     fn bad_input_names_its_field() {
-        let ask = |json: &str| validate_probe(&serde_json::from_str(json).unwrap()).unwrap_err();
-        assert_eq!(ask("{}").field, "probeType");
-        assert_eq!(ask(r#"{"probeType": "startup"}"#).to_string(), "`probe`: required");
+        let error = |json: &str| validate_probe(&serde_json::from_str(json).unwrap()).unwrap_err();
+        assert_eq!(error("{}").field, "probeType");
+        assert_eq!(error(r#"{"probeType": "startup"}"#).to_string(), "`probe`: required");
     }
 }

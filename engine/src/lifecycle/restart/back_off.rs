@@ -1,4 +1,4 @@
-//! How long a restart waits (L-RESTART-15 to L-RESTART-19).
+//! Back-off of restarts: how long each one waits (L-RESTART-15 to L-RESTART-19).
 
 use crate::lifecycle::reading::Seconds;
 use crate::model::ModelError;
@@ -7,32 +7,32 @@ use crate::model::ModelError;
 pub(crate) const DEFAULT_BASE: Seconds = 10;
 /// The longest delay, in seconds; also the longest that may be configured (L-RESTART-15, L-RESTART-18).
 pub(crate) const DEFAULT_CAP: Seconds = 300;
-/// A history is dropped when the latest run finished more than this after the last restart, in seconds (L-RESTART-16).
+/// A history is dropped if the latest run finished more than this many seconds after the last restart (L-RESTART-16).
 pub(crate) const FORGOTTEN_AFTER: Seconds = 600;
 
-/// Reason of a container that is held back (L-RESTART-19).
+/// Reason of a container that waits for its back-off (L-RESTART-19).
 pub(crate) const CRASH_LOOP_BACK_OFF: &str = "CrashLoopBackOff";
 
-/// The shortest and the longest delay that is not zero, in seconds: 1 ≤ base ≤ cap ≤ 300.
+/// The shortest and the longest delay, apart from zero, in seconds: 1 ≤ base ≤ cap ≤ 300.
 #[derive(Copy, Clone, Debug, PartialEq, Eq)]
 pub(crate) struct BackOffLimits {
     base: Seconds,
     cap: Seconds,
 }
 
-/// What is remembered of a container between two exits. The default is a container that was never restarted.
+/// Back-off history of a container between two exits. The default is that of a container that was never restarted.
 #[derive(Copy, Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct BackOffHistory {
-    /// The delay before the latest restart, and when that restart happened.
+    /// Delay before the latest restart, and the time of that restart.
     pub(crate) latest: Option<(Seconds, Seconds)>,
 }
 
-/// When a container may be started again.
+/// The earliest restart of a container.
 #[derive(Copy, Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Hold {
-    /// Never before this moment.
+    /// Earliest time of the restart.
     pub(crate) not_before: Seconds,
-    /// Seconds after the finish of the latest run; 0 is at once.
+    /// Seconds from the finish of the latest run; 0 means at once.
     pub(crate) delay: Seconds,
 }
 
@@ -43,7 +43,8 @@ impl Default for BackOffLimits {
 }
 
 impl BackOffLimits {
-    /// Limits from a configuration; what is absent has the default. A cap below the base is the base as well (L-RESTART-18).
+    /// Limits from a configuration, with defaults for absent values. A cap below the base replaces the base
+    /// (L-RESTART-18).
     ///
     /// # Errors
     /// [`ModelError`] at `maxSeconds` for a cap outside 1 to 300, at `baseSeconds` for a base below 1.
@@ -67,18 +68,19 @@ impl BackOffLimits {
         self.cap
     }
 
-    /// The delay that follows one of `delay` seconds: 0 is followed by the base, then it doubles up to the cap (L-RESTART-15).
+    /// The delay that follows one of `delay` seconds: 0 is followed by the base, then it doubles up to the cap
+    /// (L-RESTART-15).
     pub(crate) fn after(self, delay: Seconds) -> Seconds {
         delay.saturating_mul(2).clamp(self.base, self.cap)
     }
 
     /// The delay of the `n`-th restart of a history that was never dropped, counted from 0 (L-RESTART-15).
     pub(crate) fn of_restart(self, n: u32) -> Seconds {
-        // Ten steps lead from any base to any cap.
+        // Ten doublings reach any cap from any base.
         (0..n.min(10)).fold(0, |delay, _| self.after(delay))
     }
 
-    /// When a container whose latest run finished at `finished` may be started again.
+    /// The earliest restart of a container whose latest run finished at `finished`.
     pub(crate) fn hold(self, history: BackOffHistory, finished: Seconds) -> Hold {
         let delay = match history.latest {
             Some((delay, restarted)) if !is_forgotten(restarted, finished) => self.after(delay),
@@ -89,20 +91,20 @@ impl BackOffLimits {
 }
 
 impl BackOffHistory {
-    /// After a restart that waited `delay` seconds and happened at `restarted`.
+    /// The history after a restart that waited `delay` seconds and happened at `restarted`.
     pub(crate) fn restarted(delay: Seconds, restarted: Seconds) -> BackOffHistory {
         BackOffHistory { latest: Some((delay, restarted)) }
     }
 }
 
 impl Hold {
-    /// What the container says while it waits (L-RESTART-19).
+    /// Reason of the container's waiting state (L-RESTART-19).
     pub(crate) fn reason(self) -> Option<&'static str> {
         (self.delay > 0).then_some(CRASH_LOOP_BACK_OFF)
     }
 }
 
-/// Whether a run was long enough for what came before it to be dropped; exactly 600 seconds are not (L-RESTART-16).
+/// Whether a run was long enough to drop the history before it; exactly 600 seconds are not (L-RESTART-16).
 pub(crate) fn is_forgotten(restarted: Seconds, finished: Seconds) -> bool {
     finished.saturating_sub(restarted) > FORGOTTEN_AFTER
 }
@@ -137,7 +139,7 @@ mod tests {
 
     /// L-RESTART-16: exactly 600 s keep the history.
     #[test]
-    fn what_is_dropped() {
+    fn dropped_histories() {
         let limits = BackOffLimits::default();
         let history = BackOffHistory::restarted(40, 1000);
         assert_eq!(limits.hold(history, 1600), Hold { not_before: 1680, delay: 80 });

@@ -1,4 +1,4 @@
-//! Whether a container is started again, and by whose word (L-RESTART-1 to L-RESTART-9, L-RESTART-26).
+//! Restart decision for one container (L-RESTART-1 to L-RESTART-9, L-RESTART-26).
 
 use berth_proto::core_v1::{Container, ContainerRestartRule};
 
@@ -8,51 +8,51 @@ use crate::lifecycle::word::{unknown, words};
 use crate::model::ModelError;
 
 words! {
-    /// What follows for a container that does not run.
+    /// Action for a container that does not run.
     enum RestartAction {
-        /// It stays as it is.
+        /// The container stays as it is.
         None = "None",
-        /// It is started again.
+        /// The container is started again.
         Restart = "Restart",
         /// Every container of the pod is stopped, removed and started again in place (L-RESTART-11).
         RestartAllContainers = "RestartAllContainers",
     }
 
-    /// What was last seen of a container.
+    /// Last known state of a container.
     enum LastState {
-        /// It was never made.
+        /// The container was never created.
         None = "None",
-        /// Made, not started.
+        /// The container was created and not started.
         Created = "Created",
-        /// Its process runs.
+        /// The container's process runs.
         Running = "Running",
-        /// Its process has ended.
+        /// The container's process has ended.
         Exited = "Exited",
-        /// The runtime lost track of it.
+        /// The runtime lost track of the container.
         Unknown = "Unknown",
     }
 }
 
-/// By whose word a container is started again or not.
+/// The fact, rule or policy that decides about a restart.
 #[derive(Copy, Clone, Debug, PartialEq, Eq)]
 pub(crate) enum DecidedBy {
     /// The pod is marked for deletion (L-RESTART-2).
     PodDeleted,
-    /// It never ran, or the record of its run went with an in-place restart (L-RESTART-3).
+    /// The container never ran, or an in-place restart removed the record of its run (L-RESTART-3).
     NeverStarted,
-    /// It runs (L-RESTART-3).
+    /// The container runs (L-RESTART-3).
     Running,
-    /// The runtime lost track of it (L-RESTART-3).
+    /// The runtime lost track of the container (L-RESTART-3).
     StateUnknown,
-    /// The runtime made it and never started it (L-RESTART-3).
+    /// The runtime created the container and never started it (L-RESTART-3).
     StateCreated,
-    /// An init container that is done (L-RESTART-8).
+    /// The container is an init container that has completed (L-RESTART-8).
     InitCompleted,
-    /// A sidecar (L-RESTART-9).
+    /// The container is a sidecar (L-RESTART-9).
     Sidecar,
-    /// An ephemeral container runs once (L-RESTART-26).
+    /// The container is ephemeral and runs once (L-RESTART-26).
     Ephemeral,
-    /// The rule at this place (L-RESTART-6).
+    /// The rule at this position (L-RESTART-6).
     Rule(usize),
     /// The container's own policy (L-RESTART-5).
     ContainerPolicy,
@@ -60,14 +60,14 @@ pub(crate) enum DecidedBy {
     PodPolicy,
 }
 
-/// A decision and who made it.
+/// A decision, and the fact, rule or policy behind it.
 #[derive(Copy, Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Verdict {
     pub(crate) action: RestartAction,
     pub(crate) decided_by: DecidedBy,
 }
 
-/// The container that is asked about.
+/// The container to decide about.
 #[derive(Copy, Clone, Debug)]
 pub(crate) struct Candidate<'a> {
     /// The pod's policy, defaults applied (L-RESTART-1).
@@ -77,11 +77,11 @@ pub(crate) struct Candidate<'a> {
     pub(crate) container: &'a Container,
 }
 
-/// How a run ended.
+/// Exit of a run.
 #[derive(Copy, Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Exit<'a> {
     pub(crate) code: i32,
-    /// `OOMKilled`, `RestartingAllContainers` and the like; empty when unknown.
+    /// Reason, such as `OOMKilled` or `RestartingAllContainers`; empty if unknown.
     pub(crate) reason: &'a str,
 }
 
@@ -90,8 +90,8 @@ const OOM_KILLED: &str = "OOMKilled";
 /// Reason of a termination that is part of an in-place restart of the whole pod (L-PHASE-18).
 const RESTARTING_ALL_CONTAINERS: &str = "RestartingAllContainers";
 
-/// Whether a restart is due after an exit. A termination that is part of an in-place restart is restartable under any policy
-/// (L-PHASE-18). Allocates only for errors, which are relative to the container.
+/// Whether a restart is due after an exit. A termination that is part of an in-place restart is restartable under any
+/// policy (L-PHASE-18). Allocates only for errors, which are relative to the container.
 ///
 /// # Errors
 /// [`ModelError`] at `restartPolicy`, or at the operator or action of a rule, for an unknown word.
@@ -107,9 +107,9 @@ pub(crate) fn restart_due(
     Ok(candidate.after_exit(Exit { code: exit_code, reason })?.action)
 }
 
-/// Whether an exit restarts every container of the pod in place (L-RESTART-11): by the rules of a container that has a policy of
-/// its own (L-RESTART-6), whatever its kind; so the exit of an init container that is done asks, too. An end that is itself part
-/// of such a restart does not (L-PHASE-18).
+/// Whether an exit restarts every container of the pod in place (L-RESTART-11), by the rules of a container with a
+/// policy of its own (L-RESTART-6). The kind makes no difference: rules of a completed init container count too. An
+/// exit that is itself part of such a restart does not count (L-PHASE-18).
 ///
 /// # Errors
 /// As [`restart_due`].
@@ -122,16 +122,17 @@ pub(crate) fn restarts_all(container: &Container, exit: Exit<'_>) -> Result<bool
     Ok(matched.is_some_and(|(_, action)| action == RestartAction::RestartAllContainers))
 }
 
-/// Whether a run counts as failed: a memory kill does whatever its exit code (L-RESTART-8, L-RESTART-22).
+/// Whether a run counts as failed: a non-zero exit code, or a memory kill with any exit code (L-RESTART-8,
+/// L-RESTART-22).
 pub(crate) fn is_failure(exit: Exit<'_>) -> bool {
     exit.code != 0 || exit.reason == OOM_KILLED
 }
 
 impl Candidate<'_> {
-    /// What follows for a container that has not ended: `state` is any but `Exited` (L-RESTART-2, L-RESTART-3). Policies play no
-    /// role. An ephemeral container of which anything was seen is not started a second time (L-RESTART-26).
+    /// Decision for a container that has not ended: `state` is any but `Exited` (L-RESTART-2, L-RESTART-3). Policies
+    /// play no role. An ephemeral container with any known state is not started again (L-RESTART-26).
     pub(crate) fn without_exit(&self, state: LastState) -> Verdict {
-        debug_assert_ne!(state, LastState::Exited, "an exit has a code, see `after_exit`");
+        debug_assert_ne!(state, LastState::Exited, "`after_exit` decides about exits");
         let start = |decided_by| Verdict { action: RestartAction::Restart, decided_by };
         let stay = |decided_by| Verdict { action: RestartAction::None, decided_by };
         if self.pod_deleting {
@@ -146,7 +147,7 @@ impl Candidate<'_> {
         }
     }
 
-    /// What follows after an exit (L-RESTART-4 to L-RESTART-9).
+    /// Decision after an exit (L-RESTART-4 to L-RESTART-9).
     ///
     /// # Errors
     /// As [`restart_due`].
@@ -184,7 +185,7 @@ impl Candidate<'_> {
         Ok(Verdict { action, decided_by })
     }
 
-    /// The policy in effect: the container's own, else the pod's (L-RESTART-5); a sidecar's is `Always` (L-RESTART-9).
+    /// The effective policy: the container's own, else the pod's (L-RESTART-5); `Always` for a sidecar (L-RESTART-9).
     ///
     /// # Errors
     /// [`ModelError`] at `restartPolicy` for an unknown word.
@@ -196,7 +197,7 @@ impl Candidate<'_> {
     }
 }
 
-/// The first rule that matches an exit code, and what it asks for (L-RESTART-6).
+/// The first rule that matches an exit code, with its action (L-RESTART-6).
 fn first_match(
     container: &Container,
     exit_code: i32,
@@ -221,10 +222,10 @@ fn matches(rule: &ContainerRestartRule, exit_code: i32) -> Result<bool, ModelErr
     }
 }
 
-/// What a rule asks for.
+/// The action of a rule.
 ///
 /// # Errors
-/// [`ModelError`] at `action` for any word but the two that a rule may say (L-RESTART-7).
+/// [`ModelError`] at `action` for any word but the two of [`ACTIONS`] (L-RESTART-7).
 pub(crate) fn action(rule: &ContainerRestartRule) -> Result<RestartAction, ModelError> {
     match rule.action.as_str() {
         "Restart" => Ok(RestartAction::Restart),
@@ -238,14 +239,14 @@ pub(crate) const OPERATORS: &[&str] = &["In", "NotIn"];
 /// Actions of a rule (L-RESTART-7).
 pub(crate) const ACTIONS: &[&str] = &["Restart", "RestartAllContainers"];
 
-/// The exit code of a container in `state`; 0 where it has not ended.
+/// The exit code of a container in `state`; 0 if it has not ended.
 ///
 /// # Errors
 /// [`ModelError`] at `exitCode` for an exit without a code, or another code than 0 without an exit.
 pub(crate) fn exit_code(state: LastState, code: Option<i32>) -> Result<i32, ModelError> {
     match (state, code) {
         (LastState::Exited, Some(code)) => Ok(code),
-        (LastState::Exited, None) => Err(ModelError::new("exitCode", "required of state `Exited`")),
+        (LastState::Exited, None) => Err(ModelError::new("exitCode", "required in state `Exited`")),
         (_, None | Some(0)) => Ok(0),
         (state, Some(code)) => {
             Err(ModelError::new("exitCode", format!("is `{code}` in state `{}`", state.word())))

@@ -1,4 +1,4 @@
-//! Whether a container is held back, as far as its status alone tells.
+//! Back-off of a container as far as its status shows it.
 
 use berth_proto::core_v1::{ContainerStateTerminated, ContainerStatus};
 
@@ -6,12 +6,13 @@ use super::back_off::{BackOffLimits, CRASH_LOOP_BACK_OFF, Hold, is_forgotten};
 use crate::lifecycle::reading::{self, Seconds, State};
 use crate::model::ModelError;
 
-/// How long a container that ended is held back before its next restart, and until when.
+/// Delay before the next restart of a container that has ended, and the earliest time of that restart.
 ///
-/// A status holds less than the history does: when the latest run finished and how often the container was restarted, but not
-/// whether the history was dropped in between. The delay is the one that the node agent names in the message of a container that
-/// waits (`back-off 40s restarting failed …`), if it does; else the one of that many restarts without a drop, which is then the
-/// longest possible (L-RESTART-15, L-RESTART-16). `None` where no run ended, or nobody knows when.
+/// A status says when the latest run finished and how often the container was restarted, but not whether the history
+/// was dropped in between. If the node agent names a delay in the message of the waiting container
+/// (`back-off 40s restarting failed …`), that delay counts. Otherwise it is the delay after that many restarts without
+/// a drop, the longest possible (L-RESTART-15, L-RESTART-16). `None` if no run has ended, or the time of its end is
+/// unknown.
 ///
 /// # Errors
 /// [`ModelError`] at `state` or `lastState` for a state that contradicts itself (L-CSTATE-1).
@@ -21,19 +22,19 @@ pub(crate) fn held_back(
 ) -> Result<Option<Hold>, ModelError> {
     let state = reading::state(status.state.as_ref(), "state")?;
     let last = reading::state(status.last_state.as_ref(), "lastState")?;
-    let (ended, told) = match (state, last) {
+    let (ended, named_delay) = match (state, last) {
         (Some(State::Terminated(ended)), _) => (ended, None),
         (Some(State::Waiting(waiting)), Some(State::Terminated(ended))) => {
             let is_held = waiting.reason == CRASH_LOOP_BACK_OFF;
-            (ended, if is_held { told_delay(&waiting.message) } else { None })
+            (ended, if is_held { delay_in_message(&waiting.message) } else { None })
         }
         _ => return Ok(None),
     };
     let Some(finished) = reading::optional(ended.finished_at.as_ref()) else { return Ok(None) };
-    let delay = match told {
+    let delay = match named_delay {
         Some(delay) => delay.min(limits.cap()),
         None if was_long(ended, finished) => 0,
-        // A count below zero is none.
+        // A negative count reads as zero.
         None => limits.of_restart(u32::try_from(status.restart_count).unwrap_or_default()),
     };
     Ok(Some(Hold { not_before: finished.saturating_add(delay), delay }))
@@ -45,9 +46,9 @@ fn was_long(ended: &ContainerStateTerminated, finished: Seconds) -> bool {
         .is_some_and(|started| is_forgotten(started, finished))
 }
 
-/// The delay in the node agent's message: `back-off DURATION restarting failed container=…`, where the duration is of hours,
+/// The delay in the node agent's message `back-off DURATION restarting failed container=…`, with a duration in hours,
 /// minutes and seconds such as `10s`, `2m40s` and `5m0s`.
-fn told_delay(message: &str) -> Option<Seconds> {
+fn delay_in_message(message: &str) -> Option<Seconds> {
     let (mut duration, _) = message.strip_prefix("back-off ")?.split_once(" restarting failed ")?;
     let mut seconds = 0i64;
     while !duration.is_empty() {
@@ -78,7 +79,7 @@ mod tests {
     const SHORT: &str = r#"{"terminated": {"startedAt": "1970-01-01T00:00:00Z", "finishedAt": "1970-01-01T00:00:05Z"}}"#;
     const LONG: &str = r#"{"terminated": {"startedAt": "1970-01-01T00:00:00Z", "finishedAt": "1970-01-01T00:10:01Z"}}"#;
 
-    /// L-RESTART-15: by the number of restarts, when nothing better is known.
+    /// L-RESTART-15: without a message, the number of restarts decides.
     #[test]
     fn by_restarts() {
         for (count, delay) in [
@@ -106,7 +107,7 @@ mod tests {
     }
 
     #[test]
-    fn the_agent_knows_best() {
+    fn the_message_of_the_node_agent_counts() {
         for (message, delay) in [
             ("back-off 40s restarting failed container=a pod=p_default(u)", 40),
             ("back-off 2m40s restarting failed container=a pod=p_default(u)", 160),
@@ -129,7 +130,7 @@ mod tests {
     }
 
     #[test]
-    fn nothing_ended_or_nobody_knows_when() {
+    fn no_end_or_no_time_of_it() {
         check("{}", None);
         check(&format!(r#"{{"state": {{"running": {{}}}}, "lastState": {SHORT}}}"#), None);
         check(r#"{"state": {"terminated": {"exitCode": 1}}}"#, None);

@@ -1,4 +1,5 @@
-//! What to start and what to kill in a pod now (L-RESTART-10 to L-RESTART-14, L-RESTART-24, L-RESTART-25).
+//! `PlanContainers`: the containers of a pod to start and to kill now (L-RESTART-10 to L-RESTART-14, L-RESTART-24,
+//! L-RESTART-25).
 
 mod init;
 mod view;
@@ -15,10 +16,10 @@ use view::{Member, View};
 const LIVENESS_PROBE: &str = "LivenessProbe";
 const STARTUP_PROBE: &str = "StartupProbe";
 const UNKNOWN: &str = "Unknown";
-/// The reason of a kill for a changed definition (L-RESTART-25).
+/// Reason of a kill for a changed definition (L-RESTART-25).
 const NO_REASON: &str = "";
 
-/// What is to be done, in names.
+/// The actions of a plan, by names of containers.
 #[derive(Debug, Default)]
 pub(crate) struct Plan<'a> {
     pub(crate) kill_pod: bool,
@@ -30,7 +31,7 @@ pub(crate) struct Plan<'a> {
     pub(crate) to_remove: Vec<&'a str>,
 }
 
-/// The plan of a pod as its statuses tell, in a sandbox that is ready. Nothing is known of probes and changed definitions.
+/// The plan for a pod by its statuses, in a ready sandbox, without facts about probes and changed definitions.
 ///
 /// # Errors
 /// [`ModelError`] relative to the spec, for an unknown policy or a bad rule.
@@ -38,14 +39,14 @@ pub(crate) fn plan_of<'a>(pod: &'a Pod, roster: &Roster<'a>) -> Result<Plan<'a>,
     View::of_roster(pod, roster)?.plan()
 }
 
-/// What to start and what to kill now, so that a pod gets where its spec wants it: init containers one after another, then all
-/// app containers, sidecars kept alive beside them (L-RESTART-12, L-RESTART-14). Kills come before starts.
+/// `PlanContainers`: the containers to start and to kill now. Init containers run one after another, then all app
+/// containers; sidecars are kept alive beside them (L-RESTART-12, L-RESTART-14). Kills come before starts.
 ///
 /// A pod that is marked for deletion starts nothing (L-RESTART-2). Cost: linear in the containers.
 ///
 /// # Errors
-/// [`ModelError`] for an unknown word, a name given twice, a name that no container of the pod has, an exit without a code, and
-/// a negative attempt.
+/// [`ModelError`] for an unknown word, a duplicate name, a name that no container of the pod has, an exit without a
+/// code, and a negative attempt.
 pub fn plan_containers(
     request: &PlanContainersRequest,
 ) -> Result<PlanContainersResponse, ModelError> {
@@ -100,29 +101,29 @@ impl<'a> View<'a> {
         Ok(plan)
     }
 
-    /// The containers to stop and remove, when a rule restarts the whole pod in place: those that asked for it last, and
-    /// ephemeral ones not at all (L-RESTART-11). A pod that is marked for deletion is not restarted (L-RESTART-2).
+    /// The containers to stop and remove if a rule restarts the whole pod in place. The triggering ones come last, and
+    /// ephemeral ones are left out (L-RESTART-11). A pod that is marked for deletion is not restarted (L-RESTART-2).
     fn restart_of_all(&self) -> Result<Option<Vec<&'a str>>, ModelError> {
         if self.is_marked {
             return Ok(None);
         }
-        let (mut asking, mut others) = (Vec::new(), Vec::new());
+        let (mut triggering, mut others) = (Vec::new(), Vec::new());
         for member in self.init.iter().chain(&self.app) {
             let Some(observed) = member.observed else { continue };
-            let asks = match observed.exit {
+            let triggers = match observed.exit {
                 Some(exit) => member.in_spec(restarts_all(member.container, exit))?,
                 None => false,
             };
-            if asks { asking.push(member.name) } else { others.push(member.name) }
+            if triggers { triggering.push(member.name) } else { others.push(member.name) }
         }
-        if asking.is_empty() {
+        if triggering.is_empty() {
             return Ok(None);
         }
-        others.extend(asking);
+        others.extend(triggering);
         Ok(Some(others))
     }
 
-    /// Whether every app container has ended for good: nothing is kept or started beside them (L-RESTART-14).
+    /// Whether every app container has ended for good; then no other container is kept or started (L-RESTART-14).
     fn is_over(&self) -> Result<bool, ModelError> {
         for member in &self.app {
             let has_ended = member.observed.is_some_and(|seen| seen.exit.is_some());
@@ -133,7 +134,8 @@ impl<'a> View<'a> {
         Ok(true)
     }
 
-    /// Without a usable sandbox everything starts over, except what is done for good (L-RESTART-13).
+    /// The plan without a usable sandbox: everything starts over, except containers that are done for good
+    /// (L-RESTART-13).
     fn anew(&self) -> Result<Plan<'a>, ModelError> {
         let only_kill = Plan { kill_pod: true, ..Plan::default() };
         let has_run = self.sandbox_attempt > 0 && self.n_observed > 0;
@@ -148,7 +150,7 @@ impl<'a> View<'a> {
                 to_start.push(member.name);
             }
         }
-        // All have succeeded, so there is nothing left to run.
+        // All have succeeded: nothing is left to run.
         if to_start.is_empty() {
             return Ok(only_kill);
         }
@@ -159,7 +161,7 @@ impl<'a> View<'a> {
         Ok(Plan { create_sandbox: true, init_to_start, to_start, ..only_kill })
     }
 
-    /// The app containers of an initialized pod.
+    /// Plans the app containers of an initialized pod.
     fn plan_app(&self, plan: &mut Plan<'a>) -> Result<(), ModelError> {
         let mut n_kept = 0usize;
         for member in &self.app {
@@ -170,8 +172,8 @@ impl<'a> View<'a> {
                         continue;
                     };
                     plan.to_kill.push((member.name, reason));
-                    // A changed definition restarts under any policy (L-RESTART-25), a failed probe unless the policy is
-                    // `Never`; rules are for exits (L-RESTART-10).
+                    // A changed definition restarts under any policy (L-RESTART-25), a failed probe unless the policy
+                    // is `Never`; rules apply to exits only (L-RESTART-10).
                     if reason == NO_REASON || self.policy(member)? != RestartPolicy::Never {
                         plan.to_start.push(member.name);
                     }
@@ -179,7 +181,7 @@ impl<'a> View<'a> {
                 state => {
                     if self.is_due(member)? {
                         plan.to_start.push(member.name);
-                        // It may still run: killed first, so that two never do (L-RESTART-24).
+                        // The container may still run: a kill first prevents two instances (L-RESTART-24).
                         if state == Some(RuntimeState::Unknown) {
                             plan.to_kill.push((member.name, UNKNOWN));
                         }
@@ -195,7 +197,7 @@ impl<'a> View<'a> {
         Ok(())
     }
 
-    /// What is left of a plan for a pod that is marked for deletion (L-RESTART-2, L-RESTART-14).
+    /// Removes the starts from a plan for a pod that is marked for deletion (L-RESTART-2, L-RESTART-14).
     fn start_nothing(&self, plan: &mut Plan<'a>) {
         plan.init_to_start.clear();
         plan.to_start.clear();
@@ -228,7 +230,7 @@ impl<'a> View<'a> {
 }
 
 impl Member<'_> {
-    /// Why a running container is killed, if it is: the first of these that holds.
+    /// The first reason to kill a running container, if there is one.
     fn reason_to_kill(&self) -> Option<&'static str> {
         if self.definition_changed {
             Some(NO_REASON)

@@ -1,4 +1,4 @@
-//! Whether a container's restart rules are well formed (L-RESTART-7).
+//! `ValidateRestartRules`: whether a container's restart rules are well formed (L-RESTART-7).
 
 use berth_proto::berth_v1::{ValidateRestartRulesRequest, ValidateRestartRulesResponse};
 use berth_proto::core_v1::{Container, ContainerRestartRule};
@@ -11,11 +11,11 @@ use crate::model::ModelError;
 const MAX_RULES: usize = 20;
 const MAX_EXIT_CODES: usize = 255;
 
-/// Which fields of a container's restart policy and rules are wrong (L-RESTART-7). Rules need a policy beside them; a sidecar may
-/// have them too; ephemeral containers have neither, for they run once (L-RESTART-26).
+/// `ValidateRestartRules`: the wrong fields of a container's restart policy and rules (L-RESTART-7). Rules need a
+/// policy beside them, also on a sidecar. Ephemeral containers run once and have neither (L-RESTART-26).
 ///
 /// # Errors
-/// [`ModelError`] for an unknown kind or a missing container. What is wrong with the container is the answer, not an error.
+/// [`ModelError`] for an unknown kind or a missing container. Faults of the container are part of the response.
 pub fn validate_restart_rules(
     request: &ValidateRestartRulesRequest,
 ) -> Result<ValidateRestartRulesResponse, ModelError> {
@@ -45,7 +45,7 @@ fn wrong_fields(kind: ContainerKind, container: &Container) -> Vec<String> {
     if rules.len() > MAX_RULES {
         wrong.push("restartPolicyRules".to_owned());
     }
-    // Of a list that is too long only as much is looked at as a list may have.
+    // Entries beyond the limit are not checked: a hostile list must not cost more than a legal one.
     for (index, rule) in rules.iter().take(MAX_RULES).enumerate() {
         let fields = wrong_in_rule(rule).into_iter().flatten();
         wrong.extend(fields.map(|field| format!("restartPolicyRules[{index}].{field}")));
@@ -53,7 +53,7 @@ fn wrong_fields(kind: ContainerKind, container: &Container) -> Vec<String> {
     wrong
 }
 
-/// Whether a container of this kind may have the policy that it has; without one it is no sidecar (L-PHASE-3).
+/// Whether a container of this kind may have its policy; without a policy it is not a sidecar (L-PHASE-3).
 fn is_policy_of(kind: ContainerKind, container: &Container) -> bool {
     match container.restart_policy.as_deref() {
         None => kind != ContainerKind::Sidecar,
@@ -123,7 +123,7 @@ mod tests {
     }
 
     #[test]
-    fn all_that_is_wrong_is_told_at_once() {
+    fn all_faults_are_reported_at_once() {
         let rules = r#"{"restartPolicy": "always", "restartPolicyRules": [
             {}, {"action": "None", "exitCodes": {"operator": "Exists"}}]}"#;
         assert_eq!(

@@ -1,4 +1,5 @@
-//! The restarts of a container that ends again and again, and when their history starts anew.
+//! `BackoffSchedule` and `SameBackoffHistory`: the restarts of a container that keeps ending, and the key of its
+//! history.
 
 use std::collections::BTreeMap;
 
@@ -13,8 +14,8 @@ use super::back_off::{BackOffHistory, BackOffLimits};
 use crate::lifecycle::reading::{self, Seconds};
 use crate::model::ModelError;
 
-/// When each restart may happen, from the runs of one container (L-RESTART-15, L-RESTART-16, L-RESTART-18, L-RESTART-19).
-/// Exit codes play no role. Cost: one pass over the runs.
+/// `BackoffSchedule`: the earliest time of each restart, from the runs of one container (L-RESTART-15, L-RESTART-16,
+/// L-RESTART-18, L-RESTART-19). Exit codes play no role. Cost: one pass over the runs.
 ///
 /// # Errors
 /// [`ModelError`] for limits out of range, and for runs without a time or out of order.
@@ -23,7 +24,7 @@ pub fn backoff_schedule(
 ) -> Result<BackoffScheduleResponse, ModelError> {
     let limits = BackOffLimits::new(request.base_seconds, request.max_seconds)?;
     let mut history = BackOffHistory::default();
-    // The delay that the restart now due had to wait, and the finish of the run before it.
+    // Delay before the restart that is due now, and the finish of the run before it.
     let mut due: Option<(Seconds, Seconds)> = None;
     let mut restarts = Vec::with_capacity(request.exits.len());
     for (index, run) in request.exits.iter().enumerate() {
@@ -43,7 +44,7 @@ pub fn backoff_schedule(
     Ok(BackoffScheduleResponse { restarts })
 }
 
-/// Start and finish of a run that follows one which finished at `after`.
+/// Reads start and finish of a run; the previous one finished at `after`.
 fn times(run: &ContainerRun, after: Option<Seconds>) -> Result<(Seconds, Seconds), ModelError> {
     let started = reading::required(run.started_at.as_ref(), "startedAt")?;
     let finished = reading::required(run.finished_at.as_ref(), "finishedAt")?;
@@ -56,8 +57,8 @@ fn times(run: &ContainerRun, after: Option<Seconds>) -> Result<(Seconds, Seconds
     Ok((started, finished))
 }
 
-/// Whether two containers share one back-off history: pod name, namespace and UID, container name, image and resources are the
-/// same (L-RESTART-17). Quantities are compared by value.
+/// `SameBackoffHistory`: whether two containers share one back-off history, which needs equal pod name, namespace and
+/// UID, container name, image and resources (L-RESTART-17). Quantities are compared by value.
 ///
 /// # Errors
 /// [`ModelError`] for a missing side or container, and for a quantity that does not parse.
@@ -69,16 +70,16 @@ pub fn same_backoff_history(
     Ok(SameBackoffHistoryResponse { same: a == b })
 }
 
-/// What a history belongs to.
+/// Key of a back-off history.
 #[derive(PartialEq)]
 struct Key<'a> {
-    /// Name, namespace and UID.
+    /// Name, namespace and UID of the pod.
     pod: [&'a str; 3],
-    /// Name and image.
+    /// Name and image of the container.
     container: [&'a str; 2],
     limits: BTreeMap<&'a str, Amount>,
     requests: BTreeMap<&'a str, Amount>,
-    /// Name and request, sorted.
+    /// Names and requests of resource claims, sorted.
     claims: Vec<(&'a str, &'a str)>,
 }
 
@@ -136,7 +137,7 @@ mod tests {
         Ok(answer.restarts.iter().map(|r| (at(&r.not_before), r.backoff_seconds)).collect())
     }
 
-    /// L-RESTART-15, L-RESTART-18: without limits the defaults hold, and a cap below the base is the base.
+    /// L-RESTART-15, L-RESTART-18: without limits the defaults apply, and a cap below the base replaces the base.
     #[test]
     fn defaults() {
         let exits = r#""exits": [
@@ -174,7 +175,7 @@ mod tests {
         }
     }
 
-    /// L-RESTART-17: values count, not their spelling, nor the order of claims.
+    /// L-RESTART-17: quantities count by value, not by spelling, and claims in any order.
     #[test]
     fn quantities_are_compared_by_value() {
         let side = |resources: &str| {

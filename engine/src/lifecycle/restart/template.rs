@@ -1,12 +1,12 @@
-//! Which restart policies a controller's pod template may have.
+//! `ControllerRestartPolicy`: the restart policies that a controller's pod template may have.
 
 use berth_proto::berth_v1::{ControllerRestartPolicyRequest, ControllerRestartPolicyResponse};
 
 use crate::lifecycle::vocabulary::{ControllerKind, RestartPolicy};
 use crate::model::ModelError;
 
-/// Whether a controller takes a template of this policy: a job's pods have to end, those of the others never do (L-RESTART-23).
-/// A pod without a controller may have any.
+/// `ControllerRestartPolicy`: whether a controller accepts a pod template with this policy. Pods of a job have to end,
+/// those of other controllers never do (L-RESTART-23). A pod without a controller may have any policy.
 ///
 /// # Errors
 /// [`ModelError`] for an unknown word.
@@ -32,16 +32,16 @@ pub fn controller_restart_policy(
 mod tests {
     use super::*;
 
-    /// L-RESTART-23, every pair; no policy is `Always` (L-RESTART-1).
+    /// L-RESTART-23 for every pair; an absent policy is `Always` (L-RESTART-1).
     #[test]
     fn policies_by_kind() {
         let allowed = |kind: &str| -> Vec<&str> {
-            let asks = |policy: &&&str| {
+            let is_allowed = |policy: &&&str| {
                 let (controller_kind, restart_policy) = (kind.to_owned(), (**policy).to_owned());
                 let request = ControllerRestartPolicyRequest { controller_kind, restart_policy };
                 controller_restart_policy(&request).unwrap().allowed
             };
-            ["Always", "OnFailure", "Never", ""].iter().filter(asks).copied().collect()
+            ["Always", "OnFailure", "Never", ""].iter().filter(is_allowed).copied().collect()
         };
         for kind in
             ["ReplicaSet", "ReplicationController", "Deployment", "StatefulSet", "DaemonSet"]

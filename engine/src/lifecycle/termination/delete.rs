@@ -1,4 +1,4 @@
-//! What a delete request does to the stored pod (L-TERM-1 to L-TERM-7).
+//! `ApplyDelete`: the effect of a delete request on the stored pod (L-TERM-1 to L-TERM-7).
 
 use berth_proto::berth_v1::{ApplyDeleteRequest, ApplyDeleteResponse, PodDeleteOptions};
 use berth_proto::core_v1::Pod;
@@ -7,50 +7,50 @@ use crate::lifecycle::reading::{self, given, meta, required, spec, time};
 use crate::lifecycle::word::words;
 use crate::model::ModelError;
 
-/// The period of a pod that names none, in seconds (L-TERM-1).
+/// Default grace period of a pod, in seconds (L-TERM-1).
 pub(super) const DEFAULT_PERIOD: i64 = 30;
 
 words! {
-    /// What came of a delete request.
+    /// Outcome of a delete request.
     enum DeleteOutcome {
-        /// The pod is marked; the node has the period to end it.
+        /// The pod is marked; the node has the grace period to end it.
         GracefulStarted = "GracefulStarted",
-        /// The pod was marked before and has less time now.
+        /// The pod was marked before, and its grace period is shorter now.
         GracefulShortened = "GracefulShortened",
         /// The pod was marked before, and nothing has changed.
         AlreadyTerminating = "AlreadyTerminating",
         /// The object is removed without waiting for the node.
         RemoveNow = "RemoveNow",
-        /// It would be removed, but finalizers hold it.
+        /// The object would be removed, but finalizers hold it.
         HeldByFinalizers = "HeldByFinalizers",
         /// A precondition does not hold, and nothing has changed.
         Conflict = "Conflict",
     }
 }
 
-/// The mark of a pod whose deletion has been requested (L-TERM-4).
+/// The mark of a pod with a requested deletion (L-TERM-4).
 #[derive(Copy, Clone, Debug, PartialEq, Eq)]
 pub struct Mark {
-    /// `metadata.deletionTimestamp`: when the period ends, in seconds since the epoch.
+    /// `metadata.deletionTimestamp`: the end of the period, in seconds since the epoch.
     pub deletion_timestamp: i64,
     /// `metadata.deletionGracePeriodSeconds`, not negative.
     pub period_seconds: i64,
 }
 
-/// What a delete request does.
+/// Effect of a delete request.
 #[derive(Copy, Clone, Debug, PartialEq, Eq)]
 pub struct Deletion {
-    /// What came of it.
+    /// Outcome of the request.
     pub outcome: DeleteOutcome,
     /// The mark as stored afterwards; `None` only after a conflict over a pod that is not marked.
     pub mark: Option<Mark>,
-    /// Whether this request is the one that marked the pod.
+    /// Whether this request marks the pod.
     pub marks: bool,
 }
 
-/// The mark that a pod carries.
+/// The mark of a pod, if its deletion has been requested.
 ///
-/// A stored period that is absent is 0 and a negative one 1, as the API server reads them.
+/// An absent stored period reads as 0 and a negative one as 1, as in the API server.
 #[must_use]
 pub fn mark(pod: &Pod) -> Option<Mark> {
     let meta = meta(pod);
@@ -59,27 +59,27 @@ pub fn mark(pod: &Pod) -> Option<Mark> {
     Some(Mark { deletion_timestamp, period_seconds })
 }
 
-/// What a delete request with these options does to `pod` at `now`; nothing is changed.
+/// The effect that a delete request with these options has on `pod` at `now`.
 ///
 /// # Errors
-/// [`ModelError`] relative to the pod for a phase that is none.
+/// [`ModelError`] relative to the pod for an unknown phase.
 pub fn delete(pod: &Pod, options: &PodDeleteOptions, now: i64) -> Result<Deletion, ModelError> {
     let stored = mark(pod);
     if !preconditions_hold(pod, options) {
         return Ok(Deletion { outcome: DeleteOutcome::Conflict, mark: stored, marks: false });
     }
-    let asked = options.grace_period_seconds.map(at_least_one_if_negative);
+    let requested = options.grace_period_seconds.map(at_least_one_if_negative);
     let (outcome, mark) = match stored {
-        Some(stored) => again(stored, asked, now),
+        Some(stored) => again(stored, requested, now),
         None => {
-            let period_seconds = first_period(pod, asked)?;
+            let period_seconds = first_period(pod, requested)?;
             let deletion_timestamp = now.saturating_add(period_seconds);
             (DeleteOutcome::GracefulStarted, Mark { deletion_timestamp, period_seconds })
         }
     };
     let outcome = match outcome {
         DeleteOutcome::AlreadyTerminating => outcome,
-        // Force deletion marks first, then removes, unless somebody still has to finish (L-TERM-5, L-TERM-6, L-DEL-15).
+        // Force deletion marks first, then removes, unless finalizers are left (L-TERM-5, L-TERM-6, L-DEL-15).
         _ if mark.period_seconds > 0 => outcome,
         _ if meta(pod).finalizers.is_empty() => DeleteOutcome::RemoveNow,
         _ => DeleteOutcome::HeldByFinalizers,
@@ -87,7 +87,7 @@ pub fn delete(pod: &Pod, options: &PodDeleteOptions, now: i64) -> Result<Deletio
     Ok(Deletion { outcome, mark: Some(mark), marks: stored.is_none() })
 }
 
-/// A request is about this incarnation in this version, or about nobody (L-TERM-7).
+/// Whether the preconditions of a request, UID and resource version, hold (L-TERM-7).
 fn preconditions_hold(pod: &Pod, options: &PodDeleteOptions) -> bool {
     let meta = meta(pod);
     options.preconditions.as_ref().is_none_or(|preconditions| {
@@ -99,41 +99,41 @@ fn preconditions_hold(pod: &Pod, options: &PodDeleteOptions) -> bool {
     })
 }
 
-/// The period with which a pod is marked: the request's, else the pod's own, else 30 s (L-TERM-1); none for a pod without
+/// The period with which a pod is marked: the request's, else the pod's own, else 30 s (L-TERM-1); 0 for a pod without
 /// processes (L-TERM-2).
-fn first_period(pod: &Pod, asked: Option<i64>) -> Result<i64, ModelError> {
+fn first_period(pod: &Pod, requested: Option<i64>) -> Result<i64, ModelError> {
     if reading::node_name(pod).is_none() || reading::phase(pod)?.is_terminal() {
         return Ok(0);
     }
-    Ok(period(pod, asked))
+    Ok(period(pod, requested))
 }
 
-/// The period that a request which asks for this one, or for none, comes to for a pod with processes to end: a marked pod has no
-/// more than is stored (L-TERM-3), else the request's counts, else the pod's own, else 30 s (L-TERM-1).
-pub(crate) fn period(pod: &Pod, asked: Option<i64>) -> i64 {
-    let asked = asked.map(at_least_one_if_negative);
+/// The period that applies to a pod with running processes after a request for `requested` seconds. A marked pod has at
+/// most its stored period (L-TERM-3). Otherwise the request's period counts, else the pod's own, else 30 s (L-TERM-1).
+pub(crate) fn period(pod: &Pod, requested: Option<i64>) -> i64 {
+    let requested = requested.map(at_least_one_if_negative);
     match mark(pod) {
         Some(Mark { period_seconds: stored, .. }) => {
-            asked.map_or(stored, |asked| asked.min(stored))
+            requested.map_or(stored, |requested| requested.min(stored))
         }
-        None => asked.unwrap_or_else(|| own_period(spec(pod).termination_grace_period_seconds)),
+        None => requested.unwrap_or_else(|| own_period(spec(pod).termination_grace_period_seconds)),
     }
 }
 
-/// The grace period that a pod gives itself, in seconds; absent is 30, a negative one 1 (L-TERM-1, L-TERM-2).
+/// A pod's own grace period in seconds; absent means 30, negative means 1 (L-TERM-1, L-TERM-2).
 pub(crate) fn own_period(period: Option<i64>) -> i64 {
     at_least_one_if_negative(period.unwrap_or(DEFAULT_PERIOD))
 }
 
-/// A request for a pod that is marked: its period may shrink and never grows (L-TERM-3).
+/// Effect of a request on a marked pod: its period may shrink and never grows (L-TERM-3).
 ///
-/// The new deadline is no earlier than `now`, even where the old one has passed: the process has had its time by then.
-fn again(stored: Mark, asked: Option<i64>, now: i64) -> (DeleteOutcome, Mark) {
+/// The new deadline is not before `now`, even if the old one has passed: the process has had its time by then.
+fn again(stored: Mark, requested: Option<i64>, now: i64) -> (DeleteOutcome, Mark) {
     if stored.period_seconds == 0 {
         let deletion_timestamp = stored.deletion_timestamp.min(now);
         return (DeleteOutcome::RemoveNow, Mark { deletion_timestamp, period_seconds: 0 });
     }
-    let Some(period) = asked.filter(|period| *period < stored.period_seconds) else {
+    let Some(period) = requested.filter(|period| *period < stored.period_seconds) else {
         return (DeleteOutcome::AlreadyTerminating, stored);
     };
     let started_at = stored.deletion_timestamp.saturating_sub(stored.period_seconds);
@@ -146,17 +146,17 @@ fn again(stored: Mark, asked: Option<i64>, now: i64) -> (DeleteOutcome, Mark) {
     (DeleteOutcome::GracefulShortened, shortened)
 }
 
-/// A negative period is 1 s (L-TERM-2).
+/// The period, with 1 s for a negative one (L-TERM-2).
 pub(super) const fn at_least_one_if_negative(period: i64) -> i64 {
     if period < 0 { 1 } else { period }
 }
 
-/// `ApplyDelete`: what a delete request does, and the values stored after it.
+/// `ApplyDelete`: the effect of a delete request, and the values stored after it.
 ///
-/// The generation goes up once, with the mark, where the pod has one (L-TERM-4).
+/// A pod's generation is raised once, together with the mark (L-TERM-4).
 ///
 /// # Errors
-/// [`ModelError`] when `pod` or `now` is missing, or the pod's phase is none.
+/// [`ModelError`] if `pod` or `now` is missing, or the pod's phase unknown.
 pub fn apply_delete(request: &ApplyDeleteRequest) -> Result<ApplyDeleteResponse, ModelError> {
     let pod = given(request.pod.as_ref(), "pod")?;
     let now = required(request.now.as_ref(), "now")?;
@@ -210,7 +210,7 @@ mod tests {
 
     #[test]
     fn periods_at_the_edges() {
-        // L-TERM-1: nobody names a period; L-TERM-4: the end of time.
+        // L-TERM-1: no period is given; L-TERM-4: the end of time.
         check(&json!({}), None, 100, DeleteOutcome::GracefulStarted, (130, 30));
         let forever = DeleteOutcome::GracefulStarted;
         check(&json!({}), Some(i64::MAX), 100, forever, (i64::MAX, i64::MAX));
@@ -220,11 +220,11 @@ mod tests {
     #[test]
     fn a_marked_pod_only_loses_time() {
         use DeleteOutcome::{AlreadyTerminating, GracefulShortened, RemoveNow};
-        // L-TERM-3: negative is 1, which is shorter than 30 and no shorter than 1.
+        // L-TERM-3: negative means 1, which is shorter than 30 and not shorter than 1.
         check(&marked(130, Some(30)), Some(-7), 100, GracefulShortened, (101, 1));
         check(&marked(101, Some(1)), Some(-7), 100, AlreadyTerminating, (101, 1));
         check(&marked(130, Some(-3)), Some(1), 100, AlreadyTerminating, (130, 1));
-        // A stored 0, or none, is removed whatever is asked.
+        // A pod with a stored period of 0, or without one, is removed after any request.
         check(&marked(90, Some(0)), Some(60), 100, RemoveNow, (90, 0));
         check(&marked(130, None), None, 100, RemoveNow, (100, 0));
         // The old deadline has passed.
@@ -235,10 +235,10 @@ mod tests {
     }
 
     #[test]
-    fn finalizers_hold_what_would_be_removed() {
+    fn finalizers_prevent_the_removal() {
         let mut metadata = marked(130, Some(30));
         metadata["finalizers"] = json!(["a.io/hold"]);
-        // L-TERM-6: a graceful end goes on as ever.
+        // L-TERM-6: finalizers make no difference to a graceful deletion.
         check(&metadata, Some(9), 100, DeleteOutcome::GracefulShortened, (109, 9));
         check(&metadata, Some(0), 100, DeleteOutcome::HeldByFinalizers, (100, 0));
     }
@@ -279,7 +279,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_missing_or_unknown_is_named() {
+    fn bad_input_names_its_field() {
         let error = |request| apply_delete(&request).unwrap_err().to_string();
         assert_eq!(error(ApplyDeleteRequest::default()), "`pod`: required");
         let mut pod = pod(&json!({}));

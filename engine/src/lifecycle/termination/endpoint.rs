@@ -1,4 +1,4 @@
-//! `EndpointConditions`: how a pod stands in its services' endpoints (L-TERM-20).
+//! `EndpointConditions`: the conditions of a pod in its services' endpoints (L-TERM-20).
 
 use berth_proto::berth_v1::{EndpointConditionsRequest, EndpointConditionsResponse};
 use berth_proto::core_v1::Pod;
@@ -9,18 +9,18 @@ use crate::model::ModelError;
 /// The conditions of a pod's endpoint.
 #[derive(Copy, Clone, Debug, PartialEq, Eq)]
 pub struct EndpointState {
-    /// It gets ordinary traffic.
+    /// Whether the endpoint gets ordinary traffic.
     pub ready: bool,
-    /// It would answer, even while it ends.
+    /// Whether the pod can serve, even while it terminates.
     pub serving: bool,
-    /// Its deletion has been requested.
+    /// Whether the pod's deletion has been requested.
     pub terminating: bool,
 }
 
-/// The conditions of the pod's endpoint; `None`: it has none, for it is terminal or without an address.
+/// The conditions of the pod's endpoint; `None` if the pod is terminal or has no address, and so no endpoint.
 ///
 /// # Errors
-/// [`ModelError`] relative to the pod for a phase that is none, and for a `Ready` condition that is none or there twice.
+/// [`ModelError`] relative to the pod for an unknown phase, and for an invalid or duplicate `Ready` condition.
 pub fn endpoint_state(
     pod: &Pod,
     publish_not_ready_addresses: bool,
@@ -35,10 +35,10 @@ pub fn endpoint_state(
     Ok(Some(EndpointState { ready, serving, terminating }))
 }
 
-/// `EndpointConditions`.
+/// `EndpointConditions`: [`endpoint_state`] for the wire.
 ///
 /// # Errors
-/// [`ModelError`] when `pod` is missing, and as [`endpoint_state`].
+/// [`ModelError`] if `pod` is missing, and as [`endpoint_state`].
 pub fn endpoint_conditions(
     request: &EndpointConditionsRequest,
 ) -> Result<EndpointConditionsResponse, ModelError> {
@@ -60,7 +60,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn any_address_will_do_and_silence_is_unready() {
+    fn any_address_counts_and_an_absent_ready_is_not_ready() {
         // L-TERM-20
         let pod = |status| serde_json::from_value(json!({"status": status})).unwrap();
         let state = |status| endpoint_state(&pod(status), false).unwrap();

@@ -1,5 +1,5 @@
-//! How long the node gives a process: pods that end, containers that are killed alone, evictions (L-TERM-8, L-TERM-22,
-//! L-TERM-23).
+//! Grace periods on the node: for pods that terminate, for containers that are killed alone, and for evictions
+//! (L-TERM-8, L-TERM-22, L-TERM-23).
 
 use berth_proto::berth_v1::{
     ContainerKillGraceRequest, ContainerKillGraceResponse, EffectiveNodeGraceRequest,
@@ -10,24 +10,24 @@ use super::delete::{DEFAULT_PERIOD, at_least_one_if_negative, own_period};
 use crate::lifecycle::word::words;
 use crate::model::ModelError;
 
-/// No pod that ends on a node has less, in seconds (L-TERM-8).
+/// Least grace period of a pod on a node, in seconds (L-TERM-8).
 const MIN_ON_NODE: i64 = 1;
 
-/// What a hard eviction gives, in seconds (L-TERM-22).
+/// Grace period of a hard eviction, in seconds (L-TERM-22).
 const HARD_EVICTION: i64 = 1;
 
 words! {
-    /// Why one container of a pod is killed.
+    /// Reason why one container of a pod is killed.
     enum KillReason {
-        /// Its liveness probe failed.
+        /// The container's liveness probe failed.
         LivenessProbe = "LivenessProbe",
-        /// Its startup probe failed.
+        /// The container's startup probe failed.
         StartupProbe = "StartupProbe",
-        /// Its postStart hook failed.
+        /// The container's postStart hook failed.
         FailedPostStartHook = "FailedPostStartHook",
-        /// The pod starts over in place.
+        /// All containers of the pod are restarted in place.
         RestartAllContainers = "RestartAllContainers",
-        /// Anything else.
+        /// Any other reason.
         Unknown = "Unknown",
     }
 }
@@ -35,26 +35,27 @@ words! {
 /// The grace period that counts on the node.
 #[derive(Copy, Clone, Debug, PartialEq, Eq)]
 pub struct NodeGrace {
-    /// At least 1.
+    /// The period in seconds, at least 1.
     pub seconds: i64,
-    /// Whether a period that was in force has become shorter.
+    /// Whether a period in force has become shorter.
     pub shortened: bool,
 }
 
-/// The threshold under which a node evicts.
+/// Kind of the eviction threshold that was met.
 #[derive(Copy, Clone, Debug, PartialEq, Eq)]
 pub enum EvictionThreshold {
-    /// At once.
+    /// Hard: the pod is evicted at once.
     Hard,
-    /// Within the configured maximum, in seconds.
+    /// Soft: the pod's period counts, up to the configured maximum in seconds.
     Soft(i64),
 }
 
-/// The grace period on the node (L-TERM-8). All in seconds; `current` 0: none has been applied yet.
+/// The grace period on the node (L-TERM-8). All periods are in seconds; a `current` of 0 means that none has been
+/// applied yet.
 ///
-/// The API server's period and then the override of an eviction are each taken if they are the first or shorter; the pod's own
-/// only if there is neither. An API period of 0 counts as applied: a force delete leaves 1 s whatever follows, where v1.36.2
-/// lets a later override lengthen it.
+/// The API server's period and then the override of an eviction apply if they are the first or shorter. The pod's own
+/// period applies only without either. An API period of 0 counts as applied: after a force delete the period stays 1 s,
+/// where v1.36.2 lets a later override lengthen it.
 #[must_use]
 pub fn node_grace(
     current: i64,
@@ -68,8 +69,8 @@ pub fn node_grace(
     NodeGrace { seconds, shortened: in_force.is_some_and(|current| current != seconds) }
 }
 
-/// What an eviction under node pressure asks for, in seconds and at least 1, given the pod's own period (L-TERM-22). As an
-/// override it can only shorten.
+/// The grace period of an eviction under node pressure, in seconds and at least 1, given the pod's own period
+/// (L-TERM-22). As an override it can only shorten.
 #[must_use]
 pub fn eviction_override(threshold: EvictionThreshold, own: Option<i64>) -> i64 {
     match threshold {
@@ -80,8 +81,9 @@ pub fn eviction_override(threshold: EvictionThreshold, own: Option<i64>) -> i64 
 
 /// The grace period of one container that is killed (L-TERM-23), in seconds, before its last window (L-TERM-10).
 ///
-/// `deletion` is the period of a pod that is being deleted, which goes before everything. `probe` is the failed probe's own
-/// and may exceed the pod's. An in-place restart of all containers gives none, so no preStop hook is run (L-TERM-26).
+/// `deletion` is the period of a pod that is being deleted and goes before the others. `probe` is the failed probe's
+/// own period and may exceed the pod's. An in-place restart of all containers has a period of 0, so no preStop hook
+/// runs (L-TERM-26).
 #[must_use]
 pub fn kill_grace(
     reason: KillReason,
@@ -99,10 +101,10 @@ pub fn kill_grace(
     at_least_one_if_negative(seconds)
 }
 
-/// `EffectiveNodeGrace`.
+/// `EffectiveNodeGrace`: [`node_grace`] for the wire.
 ///
 /// # Errors
-/// [`ModelError`] when `current` is negative: no period in force ever is.
+/// [`ModelError`] if `current` is negative.
 pub fn effective_node_grace(
     request: &EffectiveNodeGraceRequest,
 ) -> Result<EffectiveNodeGraceResponse, ModelError> {
@@ -124,10 +126,10 @@ pub fn effective_node_grace(
     Ok(EffectiveNodeGraceResponse { seconds, shortened })
 }
 
-/// `ContainerKillGrace`.
+/// `ContainerKillGrace`: [`kill_grace`] for the wire.
 ///
 /// # Errors
-/// [`ModelError`] for an unknown reason, and for a probe's period below 1, which no probe can have.
+/// [`ModelError`] for an unknown reason, and for a probe's period below 1.
 pub fn container_kill_grace(
     request: &ContainerKillGraceRequest,
 ) -> Result<ContainerKillGraceResponse, ModelError> {
@@ -149,16 +151,16 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_shortest_that_was_ever_applied_counts() {
+    fn the_shortest_applied_period_counts() {
         let seconds = |current, deletion, eviction, own| {
             let grace = node_grace(current, deletion, eviction, own);
             (grace.seconds, grace.shortened)
         };
-        // L-TERM-8: both shorten, in either order; the pod's own never does.
+        // L-TERM-8: API period and override shorten, in either order; the pod's own period never does.
         assert_eq!(seconds(30, Some(20), Some(7), Some(3)), (7, true));
         assert_eq!(seconds(30, Some(5), Some(7), Some(3)), (5, true));
         assert_eq!(seconds(30, None, None, Some(3)), (30, false));
-        // 1 cannot shrink, and hostile values end there too.
+        // A period of 1 cannot shrink, not even by hostile values.
         assert_eq!(seconds(1, Some(0), Some(i64::MIN), None), (1, false));
         assert_eq!(seconds(0, None, None, Some(i64::MIN)), (1, false));
         assert_eq!(seconds(0, None, None, None), (30, false));
@@ -172,14 +174,14 @@ mod tests {
         assert_eq!(eviction_override(EvictionThreshold::Soft(90), Some(600)), 90);
         assert_eq!(eviction_override(EvictionThreshold::Soft(90), None), 30);
         assert_eq!(eviction_override(EvictionThreshold::Soft(-1), Some(-9)), 1);
-        // L-TERM-8: a soft threshold leaves no less than a hard one.
+        // L-TERM-8: a soft threshold leaves at least as much as a hard one.
         assert_eq!(eviction_override(EvictionThreshold::Soft(0), None), 1);
         assert_eq!(eviction_override(EvictionThreshold::Soft(90), Some(0)), 1);
     }
 
     #[test]
     fn a_container_killed_alone() {
-        // L-TERM-23: a probe's period is of no interest to other reasons.
+        // L-TERM-23: for other reasons a probe's period does not count.
         assert_eq!(kill_grace(KillReason::FailedPostStartHook, None, Some(90), Some(20)), 20);
         assert_eq!(kill_grace(KillReason::Unknown, None, None, None), 30);
         assert_eq!(kill_grace(KillReason::StartupProbe, Some(0), Some(90), Some(20)), 0);

@@ -1,4 +1,4 @@
-//! A termination that does not run as planned: the node agent restarts (L-TERM-16), or the period is shortened (L-TERM-17).
+//! Interrupted terminations: the node agent restarts (L-TERM-16), or the grace period is shortened (L-TERM-17).
 
 use std::collections::BTreeMap;
 
@@ -13,19 +13,20 @@ use super::steps::{on_node, period, stopping};
 use crate::lifecycle::reading::{required, time};
 use crate::model::ModelError;
 
-/// How a container ends whose node agent restarted meanwhile. Moments in seconds since the epoch.
+/// End of a container whose node agent restarted meanwhile. Times are in seconds since the epoch.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct RestartedStop {
-    /// Each time that its hook is started; empty: it has none.
+    /// Times at which the container's hook is started; empty without a hook.
     pub pre_stop_starts: Vec<i64>,
-    /// When it is killed; `None`: it ends before.
+    /// Time of SIGKILL; `None` if the process ends before.
     pub killed_at: Option<i64>,
 }
 
-/// How each of `containers` ends if the node agent restarts at `restarted_at`: termination begins again for those that still
-/// run, with the full period and with their hooks, so that every process gets at least its period (L-TERM-16).
+/// Ends of `containers` if the node agent restarts at `restarted_at`: termination begins again for containers that
+/// still run, with the full period and their hooks, so that every process gets at least its period (L-TERM-16).
 ///
-/// Whatever was due until then, that moment included, has happened. A process that was signalled before ends as it would have.
+/// Steps that were due up to and including that time have happened. A process that got its signal before ends when it
+/// would have ended without the restart.
 #[must_use]
 pub fn restarted(
     first: Period,
@@ -62,11 +63,12 @@ pub fn restarted(
     containers.iter().zip(&stops).map(of_both).collect()
 }
 
-/// How each of `containers` ends if at `changed_at` the period is cut to `ends_at`. An end that is no earlier changes nothing.
+/// Ends of `containers` if at `changed_at` the period is cut to end at `ends_at`. An end that is not earlier changes
+/// nothing.
 ///
-/// Hooks and sidecars that wait are cut short with the period; who has been signalled has the last window from the change on.
-/// SIGKILL then comes at max(start + new period, change + 2 s) (L-TERM-17), but never later than without the change: a
-/// shortening within the last window would lengthen otherwise (L-TERM-10).
+/// Hooks and waiting sidecars are cut short with the period. A process that has got its signal has the last window from
+/// the change on: SIGKILL comes at max(start + new period, change + 2 s) (L-TERM-17), but never later than without the
+/// change. Otherwise a change within the last window would lengthen the period (L-TERM-10).
 #[must_use]
 pub fn shortened(
     first: Period,
@@ -92,7 +94,7 @@ fn killed_at(stop: &Stop) -> Option<i64> {
     stop.killed.then_some(stop.kill_at)
 }
 
-/// `RestartDuringTermination`.
+/// `RestartDuringTermination`: [`restarted`] for the wire.
 ///
 /// # Errors
 /// As `TerminationPlan`, and for a restart that is missing or before the start.
@@ -115,7 +117,7 @@ pub fn restart_during_termination(
     Ok(response)
 }
 
-/// `ShortenDuringTermination`.
+/// `ShortenDuringTermination`: [`shortened`] for the wire.
 ///
 /// # Errors
 /// As `TerminationPlan`, and for a new period that is missing, or a change that is missing or before the start.
@@ -135,7 +137,7 @@ pub fn shorten_during_termination(
     Ok(ShortenDuringTerminationResponse { kill_at: killed.collect::<BTreeMap<String, Time>>() })
 }
 
-/// A moment in the course of a termination.
+/// Reads a time during a termination, which must not be before its start.
 fn after(period: Period, moment: Option<&Time>, field: &str) -> Result<i64, ModelError> {
     let moment = required(moment, field)?;
     if moment < period.started_at {
@@ -164,7 +166,7 @@ mod tests {
     }
 
     #[test]
-    fn a_restart_changes_nothing_for_who_is_gone() {
+    fn a_restart_changes_nothing_for_ended_processes() {
         // L-TERM-16
         let check = |at, container, expected: (&[i64], Option<i64>)| {
             let stops = restarted(FIRST, at, &[container]);
@@ -173,17 +175,17 @@ mod tests {
         };
         check(30, container(None, Some(1)), (&[0], Some(30)));
         check(29, container(None, Some(1)), (&[0, 29], Some(59)));
-        // Signalled at 1, it ends at 21 whoever watches; signalled anew at 6, it would take until 26.
+        // A signal at 1 ends the process at 21, also after the restart; a second signal at 6 does not delay that to 26.
         check(5, container(Some(20), Some(1)), (&[0, 5], None));
-        // In its hook at the restart: the hook runs again, and nothing has been signalled.
+        // The hook runs at the restart: it runs again, and no signal has been sent.
         check(5, container(Some(50), Some(10)), (&[0, 5], Some(35)));
     }
 
     #[test]
-    fn a_restart_keeps_the_order_of_who_is_left() {
+    fn a_restart_keeps_the_order_of_the_remaining_containers() {
         let main = container(Some(10), None);
         let sidecar = Stopping { kind: ContainerKind::Sidecar, ..container(None, None) };
-        // The main container is gone at 10: the sidecar's turn is at once, with a full period.
+        // The main container ended at 10: the sidecar is signalled at once, with a full period.
         let stops = restarted(FIRST, 12, &[main, sidecar]);
         assert_eq!(stops[1].killed_at, Some(42));
         assert_eq!(restarted(FIRST, 12, &[main])[0].killed_at, None);
@@ -194,11 +196,11 @@ mod tests {
         let killed = |new_grace, at, container: Stopping<'_>| {
             killed_at(&shortened(FIRST, new_grace, at, &[container])[0])
         };
-        // L-TERM-17, in the last window and past it.
+        // L-TERM-17, within the last window and after it.
         assert_eq!(killed(10, 29, container(None, None)), Some(30));
         assert_eq!(killed(10, 31, container(None, None)), Some(30));
         assert_eq!(killed(40, 4, container(None, None)), Some(30));
-        // The hook is cut off with the new period, and the process has its window after that.
+        // The hook is cut off at the end of the new period, and the process has its last window after that.
         assert_eq!(killed(10, 4, container(None, Some(20))), Some(12));
         assert_eq!(killed(10, 15, container(None, Some(20))), Some(17));
         assert_eq!(killed(10, 4, container(Some(9), None)), None);

@@ -1,73 +1,73 @@
-//! When each container of a pod that ends is signalled, killed and gone (L-TERM-9 to L-TERM-15).
+//! Termination plan: when each container of a terminating pod is signalled, killed and gone (L-TERM-9 to L-TERM-15).
 
 use berth_proto::core_v1::Pod;
 
 use super::delete::mark;
 use crate::lifecycle::vocabulary::ContainerKind;
 
-/// The least that a process has between its stop signal and SIGKILL, in seconds; the only extension ever given (L-TERM-10).
+/// Least time of a process between its stop signal and SIGKILL, in seconds; the only extension ever given (L-TERM-10).
 pub(super) const LAST_WINDOW: i64 = 2;
 
-/// The grace period of a pod that ends, all in seconds since the epoch.
+/// The grace period of a terminating pod. Times are in seconds since the epoch.
 #[derive(Copy, Clone, Debug, PartialEq, Eq)]
 pub struct Period {
-    /// When the termination began.
+    /// Start of the termination.
     pub started_at: i64,
-    /// When the grace is used up.
+    /// End of the grace period.
     pub ends_at: i64,
-    /// When it was shortened to that, if it was: whoever has been signalled by then has the last window from here on
-    /// (L-TERM-17).
+    /// Time at which the period was shortened to that end, if it was: a process that got its signal before has the last
+    /// window from here on (L-TERM-17).
     pub shortened_at: Option<i64>,
 }
 
-/// A running container of a pod that ends. Durations in seconds, not negative.
+/// A running container of a terminating pod. Durations are in seconds and not negative.
 #[derive(Copy, Clone, Debug, PartialEq, Eq)]
 pub struct Stopping<'a> {
-    /// Its name.
+    /// Name of the container.
     pub name: &'a str,
-    /// Its part in the pod.
+    /// Kind of the container.
     pub kind: ContainerKind,
-    /// How long it takes to end after the signal; `None`: it never does.
+    /// Time from the signal to the end of the process; `None` if it ignores the signal.
     pub exit_after_signal: Option<i64>,
-    /// How long its preStop hook takes; `None`: it has none.
+    /// Duration of the preStop hook; `None` without a hook.
     pub pre_stop: Option<i64>,
-    /// The stop signal of its image, if it has one (L-TERM-11).
+    /// Stop signal of the image, if it has one (L-TERM-11).
     pub stop_signal: Option<&'a str>,
-    /// When it ends by itself, of a signal that it got before this plan was made.
+    /// End of the process by a signal that was sent before this plan was made, if there was one.
     pub ends_at: Option<i64>,
-    /// When it would have been killed before this plan was made; a plan never puts that off.
+    /// Time of SIGKILL by an earlier plan, if there was one; this plan never delays it.
     pub kill_by: Option<i64>,
 }
 
-/// How one container ends. Moments in seconds since the epoch.
+/// End of one container. Times are in seconds since the epoch.
 #[derive(Copy, Clone, Debug, PartialEq, Eq)]
 pub struct Stop {
-    /// Its hook, which starts with the pod's termination, a sidecar's too (L-TERM-13).
+    /// The preStop hook, which starts with the pod's termination, also for a sidecar (L-TERM-13).
     pub pre_stop: Option<PreStop>,
-    /// When the stop signal is sent, unless the process has ended by then.
+    /// Time of the stop signal, which is sent unless the process has ended by then.
     pub signal_at: i64,
-    /// When SIGKILL is sent, unless the process has ended by then.
+    /// Time of SIGKILL, which is sent unless the process has ended by then.
     pub kill_at: i64,
-    /// Whether it is sent.
+    /// Whether SIGKILL is sent.
     pub killed: bool,
-    /// When the process is gone.
+    /// Time at which the process is gone.
     pub exited_at: i64,
 }
 
-/// How a preStop hook ends. Whether it failed is for whoever runs it to report, and makes no difference here.
+/// End of a preStop hook. A failed hook ends like any other; reporting the failure is up to the node agent.
 #[derive(Copy, Clone, Debug, PartialEq, Eq)]
 pub struct PreStop {
-    /// When nobody waits for it any longer.
+    /// Time until which the termination waits for the hook.
     pub ended_at: i64,
-    /// Whether it was still running then.
+    /// Whether the hook was still running then.
     pub abandoned: bool,
 }
 
-/// How each of `containers` ends, in their order. Containers and sidecars are each in the order of the pod's spec.
+/// Ends of `containers`, in their order. Containers and sidecars are each in the order of the pod's spec.
 ///
-/// Main containers are stopped at once (L-TERM-15). A sidecar's turn comes when they and all sidecars after it have ended
-/// (L-TERM-12), and at the latest when the grace is used up: then all that still wait are signalled together (L-TERM-14).
-/// Nobody waits for init and ephemeral containers. Cost: one pass.
+/// Main containers are stopped at once (L-TERM-15). A sidecar is stopped once they and all sidecars after it have ended
+/// (L-TERM-12), and at the latest at the end of the grace period: then all waiting sidecars are signalled together
+/// (L-TERM-14). Init and ephemeral containers are not waited for. Cost: one pass.
 #[must_use]
 pub fn plan(period: Period, containers: &[Stopping<'_>]) -> Vec<Stop> {
     let is_sidecar = |container: &Stopping<'_>| container.kind == ContainerKind::Sidecar;
@@ -85,7 +85,7 @@ pub fn plan(period: Period, containers: &[Stopping<'_>]) -> Vec<Stop> {
     stops
 }
 
-/// How a container whose turn comes at `turn` ends (L-TERM-9).
+/// End of a container that is stopped at `turn` (L-TERM-9).
 fn stop(period: Period, container: &Stopping<'_>, turn: i64) -> Stop {
     let pre_stop = container.pre_stop.map(|seconds| {
         let done_at = period.started_at.saturating_add(seconds);
@@ -102,18 +102,18 @@ fn stop(period: Period, container: &Stopping<'_>, turn: i64) -> Stop {
     }
 }
 
-/// SIGKILL follows when the grace is used up, but not within the last window (L-TERM-10).
+/// Time of SIGKILL: the end of the grace period, but not within the last window (L-TERM-10).
 fn kill_at(period: Period, container: &Stopping<'_>, signal_at: i64) -> i64 {
     let window_from = period.shortened_at.map_or(signal_at, |moment| moment.max(signal_at));
     let kill_at = period.ends_at.max(window_from.saturating_add(LAST_WINDOW));
     container.kill_by.map_or(kill_at, |moment| moment.min(kill_at))
 }
 
-/// The moment past which no process of a pod runs whose deletion has been requested, if its node agent does its work; in
-/// seconds since the epoch. `None`: the pod is not marked.
+/// The time, in seconds since the epoch, by which a working node agent has ended every process of a marked pod. `None`
+/// if the pod is not marked.
 ///
-/// Hooks, waiting sidecars, a force delete and a late change can each take the last window beyond the deletion timestamp
-/// (L-TERM-10, L-TERM-14, L-TERM-17), and nothing takes more. An agent that restarts begins anew (L-TERM-16).
+/// Hooks, waiting sidecars, a force delete and a late change can each take the last window beyond the deletion
+/// timestamp (L-TERM-10, L-TERM-14, L-TERM-17), and nothing takes more. An agent that restarts begins anew (L-TERM-16).
 #[must_use]
 pub fn kill_deadline(pod: &Pod) -> Option<i64> {
     mark(pod).map(|mark| mark.deletion_timestamp.saturating_add(LAST_WINDOW))
@@ -139,7 +139,7 @@ mod tests {
         }
     }
 
-    /// (signal, end, killed) of each container, with a grace period of `grace` from 0.
+    /// Checks signal, end and kill of each container, with a grace period of `grace` from 0.
     fn check(grace: i64, containers: &[Stopping<'_>], expected: &[(i64, i64, bool)]) {
         let period = Period { started_at: 0, ends_at: grace, shortened_at: None };
         let stops = plan(period, containers);
@@ -152,7 +152,7 @@ mod tests {
 
     #[test]
     fn the_last_window() {
-        // L-TERM-9, L-TERM-10: ending with the deadline is not being killed.
+        // L-TERM-9, L-TERM-10: a process that ends exactly at the deadline is not killed.
         check(30, &[container(Regular, Some(30), None)], &[(0, 30, false)]);
         check(30, &[container(Regular, Some(31), None)], &[(0, 30, true)]);
         check(1, &[container(Regular, Some(2), None)], &[(0, 2, false)]);
@@ -172,7 +172,8 @@ mod tests {
 
     #[test]
     fn sidecars_wait_for_mains_and_their_followers_only() {
-        // L-TERM-12, L-TERM-13: the hook of the last sidecar outlives its turn, and the first waits for its end.
+        // L-TERM-12, L-TERM-13: the hook of the last sidecar still runs when its main container ends; the first sidecar
+        // waits for the end of the last.
         let sidecar = |exit, hook| container(Sidecar, exit, hook);
         let mains = container(Regular, Some(3), None);
         check(
@@ -180,9 +181,9 @@ mod tests {
             &[sidecar(Some(1), None), mains, sidecar(Some(2), Some(9))],
             &[(11, 12, false), (0, 3, false), (9, 11, false)],
         );
-        // L-TERM-14: the second is cut off in its window, the first is signalled with the end of the grace.
+        // L-TERM-14: the second is killed within its window, the first is signalled at the end of the grace period.
         check(10, &[sidecar(None, None), sidecar(None, Some(9))], &[(10, 12, true), (9, 11, true)]);
-        // Nobody waits for the others.
+        // Other kinds are not waited for.
         check(
             10,
             &[

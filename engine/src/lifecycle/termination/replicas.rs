@@ -1,4 +1,4 @@
-//! `CountReplicas`: who counts for a replica count (L-TERM-21).
+//! `CountReplicas`: the pods that count for a replica count (L-TERM-21).
 
 use berth_proto::berth_v1::{CountReplicasRequest, CountReplicasResponse};
 use berth_proto::core_v1::Pod;
@@ -9,24 +9,24 @@ use crate::model::ModelError;
 /// Whether the pod counts: it is neither terminal nor marked for deletion.
 ///
 /// # Errors
-/// [`ModelError`] relative to the pod for a phase that is none.
+/// [`ModelError`] relative to the pod for an unknown phase.
 pub fn is_active(pod: &Pod) -> Result<bool, ModelError> {
     Ok(!reading::phase(pod)?.is_terminal() && !is_marked(pod))
 }
 
-/// How many of the pods count.
+/// Number of the pods that count.
 ///
 /// # Errors
-/// [`ModelError`] under `pods` for a phase that is none.
+/// [`ModelError`] under `pods` for an unknown phase.
 pub fn n_active(pods: &[Pod]) -> Result<i64, ModelError> {
     let count = |(index, pod)| in_list("pods", index, is_active(pod)).map(i64::from);
     pods.iter().enumerate().map(count).sum()
 }
 
-/// `CountReplicas`: a pod that is ending is replaced at once.
+/// `CountReplicas`: how many pods to create or delete; a terminating pod is replaced at once.
 ///
 /// # Errors
-/// [`ModelError`] when `replicas` is missing or negative, or a pod's phase is none.
+/// [`ModelError`] if `replicas` is missing or negative, or a pod's phase unknown.
 pub fn count_replicas(request: &CountReplicasRequest) -> Result<CountReplicasResponse, ModelError> {
     let replicas = replicas(request.replicas)?;
     let active = n_active(&request.pods)?;
@@ -37,10 +37,10 @@ pub fn count_replicas(request: &CountReplicasRequest) -> Result<CountReplicasRes
     })
 }
 
-/// A wished number of pods.
+/// Reads the desired number of pods.
 ///
 /// # Errors
-/// [`ModelError`] when it is missing or negative.
+/// [`ModelError`] if it is missing or negative.
 pub(crate) fn replicas(replicas: Option<i32>) -> Result<i64, ModelError> {
     match replicas {
         Some(replicas) if replicas >= 0 => Ok(replicas.into()),
@@ -62,7 +62,7 @@ mod tests {
     }
 
     #[test]
-    fn too_many_are_counted_too() {
+    fn surplus_pods_are_counted() {
         // L-TERM-21
         assert_eq!(answer(json!({"replicas": 1, "pods": [{}, {}, {}]})), Ok((3, 0, 2)));
         assert_eq!(answer(json!({"replicas": 2_147_483_647})), Ok((0, 2_147_483_647, 0)));

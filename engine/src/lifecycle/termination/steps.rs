@@ -1,4 +1,4 @@
-//! `TerminationPlan`: every step of a pod's end, with its time (L-TERM-9 to L-TERM-15, L-TERM-18, L-TERM-19).
+//! `TerminationPlan`: every step of a pod's termination, with its time (L-TERM-9 to L-TERM-15, L-TERM-18, L-TERM-19).
 
 use std::collections::BTreeSet;
 
@@ -15,13 +15,13 @@ use crate::model::ModelError;
 use crate::model::label::clip;
 
 words! {
-    /// What happens at a step.
+    /// Action of a step.
     enum StepAction {
         /// A preStop hook is started.
         PreStop = "PreStop",
-        /// It has ended.
+        /// A preStop hook has ended.
         PreStopDone = "PreStopDone",
-        /// The grace is used up; nobody waits for it any longer.
+        /// The grace period is over while a preStop hook still runs; the termination stops waiting for it.
         PreStopAbandoned = "PreStopAbandoned",
         /// The stop signal is sent.
         Signal = "Signal",
@@ -29,15 +29,15 @@ words! {
         Kill = "Kill",
         /// The process is gone.
         Exited = "Exited",
-        /// The pod gets its terminal phase, and it is published, before the object goes (L-TERM-18).
+        /// The pod's terminal phase is set and published, before the object is removed (L-TERM-18).
         PodTerminalPhase = "PodTerminalPhase",
-        /// The node agent asks for the object's removal, once (L-TERM-19).
+        /// The node agent requests the removal of the object, once (L-TERM-19).
         RemovePod = "RemovePod",
     }
 }
 
 impl StepAction {
-    /// Place among the steps of one moment; the two ways in which a hook ends share theirs.
+    /// Order among the steps of one time; the two ways in which a hook ends are equal.
     const fn rank(self) -> u8 {
         match self {
             StepAction::PreStop => 0,
@@ -51,7 +51,7 @@ impl StepAction {
     }
 }
 
-/// A step of one container, or of the pod where `container` is empty.
+/// A step of one container, or of the pod if `container` is empty.
 #[derive(Copy, Clone)]
 struct Step<'a> {
     at: i64,
@@ -60,15 +60,15 @@ struct Step<'a> {
     signal: &'a str,
 }
 
-/// `TerminationPlan`.
+/// `TerminationPlan`: the steps of a pod's termination, in order of time.
 ///
-/// Removal, which closes the plan, has period 0 and the pod's UID as precondition; whether it is due is `AuthorizeRemoval`'s
-/// to say: the pod is marked, its published phase terminal, its processes dead, its volumes unmounted and the node's resources
-/// freed (L-TERM-19).
+/// The plan ends with the removal, which has period 0 and the pod's UID as precondition. `AuthorizeRemoval` decides
+/// whether it is due: the pod is marked, its published phase terminal, its processes dead, its volumes unmounted and
+/// the node's resources freed (L-TERM-19).
 ///
 /// # Errors
-/// [`ModelError`] for a missing period or start, and for containers without a name of their own, of an unknown kind or with
-/// negative durations.
+/// [`ModelError`] for a missing period or start, and for containers with a missing or duplicate name, an unknown kind
+/// or negative durations.
 pub fn termination_plan(
     request: &TerminationPlanRequest,
 ) -> Result<TerminationPlanResponse, ModelError> {
@@ -99,7 +99,7 @@ fn steps_of<'a>(period: Period, container: &Stopping<'a>, stop: &Stop) -> [Optio
     [
         stop.pre_stop.map(|_| step(period.started_at, StepAction::PreStop, "")),
         stop.pre_stop.map(|hook| step(hook.ended_at, hook_ended(hook.abandoned), "")),
-        // The image's stop signal goes before the usual one (L-TERM-11).
+        // The image's stop signal goes before the default (L-TERM-11).
         Some(step(stop.signal_at, StepAction::Signal, container.stop_signal.unwrap_or("SIGTERM"))),
         stop.killed.then(|| step(stop.kill_at, StepAction::Kill, "SIGKILL")),
         Some(step(stop.exited_at, StepAction::Exited, "")),
@@ -116,7 +116,7 @@ fn event(step: Step<'_>) -> TerminationEvent {
     }
 }
 
-/// The grace period from its two required fields; on a node none is below 1 s (L-TERM-8).
+/// Reads the grace period from its two required fields; on a node it is at least 1 s (L-TERM-8).
 pub(super) fn period(
     grace_seconds: Option<i64>,
     started_at: Option<&berth_proto::Time>,
@@ -127,12 +127,12 @@ pub(super) fn period(
     Ok(Period { started_at, ends_at, shortened_at: None })
 }
 
-/// A period of the API as it counts on the node, in seconds.
+/// The period that applies on the node for a period of the API, in seconds.
 pub(super) fn on_node(grace_seconds: i64) -> i64 {
     node_grace(0, Some(grace_seconds), None, None).seconds
 }
 
-/// The containers of a request.
+/// Reads the containers of a request.
 pub(super) fn stopping(containers: &[StoppingContainer]) -> Result<Vec<Stopping<'_>>, ModelError> {
     let mut names = BTreeSet::new();
     let one = |(index, container)| {
@@ -149,7 +149,7 @@ fn stopping_container<'a>(
         return Err(ModelError::new("name", "required"));
     }
     if !names.insert(&container.name) {
-        let reason = format!("`{}` is there twice", clip(&container.name));
+        let reason = format!("duplicate `{}`", clip(&container.name));
         return Err(ModelError::new("name", reason));
     }
     Ok(Stopping {
@@ -202,7 +202,7 @@ mod tests {
             {"name": "b", "kind": "regular", "preStopSeconds": 5, "exitAfterSignalSeconds": 0},
             {"name": "a", "kind": "regular", "preStopSeconds": 6, "exitAfterSignalSeconds": 0},
         ]}));
-        // The two ways in which a hook ends have one rank.
+        // The two ways in which a hook ends have equal rank.
         let expected = [
             "0 PreStop a",
             "0 PreStop b",
@@ -238,6 +238,6 @@ mod tests {
         );
         let twice = json!({"name": "a", "kind": "regular"});
         let request = json!({"graceSeconds": 30, "containers": [twice, twice]});
-        assert_eq!(error(&request), "`containers[1].name`: `a` is there twice");
+        assert_eq!(error(&request), "`containers[1].name`: duplicate `a`");
     }
 }

@@ -189,7 +189,7 @@ fn nodes_that_go_together_build_on_each_other() {
     assert_eq!(told(DrainMode::OneByOne, Some(&only)), "a=n1@1; b=n0@1");
 }
 
-/// A pod whose place cannot be worked out is told as such, and does not keep others from an answer.
+/// A pod that cannot be decided, here one with resource claims (S-DRA-3), is reported as such; other nodes are still answered.
 #[test]
 fn a_pod_that_cannot_be_decided_blocks_its_node_alone() {
     let odd = pod(

@@ -20,7 +20,7 @@ use crate::escape::{printable, printable_lines};
 /// Tells the story of one pod: its stage, its phase and conditions, what happened, what happens next and when
 #[derive(Clone, Debug, clap::Args)]
 #[command(
-    after_help = "The last column names the rules of the lifecycle specification.\n\nExit status: 0 when the pod was explained; 1 when it was refused or cannot be read; 2 for a wrong command line."
+    after_help = "The last column names rules: `berth rule L-TERM-9` prints one, and docs/spec/lifecycle.md has all of them.\n\nExit status: 0 when the pod was explained; 1 when it was refused or cannot be read; 2 for a wrong command line."
 )]
 pub(super) struct ExplainArgs {
     /// A file with one pod, as kubectl writes it; `-` for standard input
@@ -106,7 +106,24 @@ fn text(name: &str, story: &ExplainPodResponse, now: Time, signs: Signs) -> Stri
     }
     sections.push(timeline(&story.events, now, signs));
     sections.extend(evaluation.next_action.as_ref().map(|next| next_step(next, evaluation, now)));
-    sections.join("\n\n")
+    let mut text = sections.join("\n\n");
+    text.extend(a_rule(story, evaluation).map(|rule| {
+        format!(
+            "\nrules: `berth rule {}` prints one; docs/spec/lifecycle.md has all",
+            printable(rule)
+        )
+    }));
+    text
+}
+
+/// A rule that the answer names: one of the next action's if there is any.
+fn a_rule<'a>(
+    story: &'a ExplainPodResponse,
+    evaluation: &'a EvaluatePodsResponse,
+) -> Option<&'a str> {
+    let of_next = evaluation.next_action.iter().flat_map(|next| &next.rules);
+    let of_events = story.events.iter().flat_map(|event| &event.rules);
+    of_next.chain(of_events).next().map(String::as_str)
 }
 
 fn facts(story: &ExplainPodResponse, evaluation: &EvaluatePodsResponse) -> String {
@@ -206,7 +223,7 @@ mod tests {
             },
             "events": [
                 {"at": "2026-01-10T11:58:00Z", "upcoming": false, "what": "container app ended", "why": "exit 1"},
-                {"at": "2026-01-10T12:04:10Z", "upcoming": true, "what": "restart", "rules": ["L-RESTART-15", "L-A-1"]},
+                {"at": "2026-01-10T12:04:10Z", "upcoming": true, "what": "restart", "rules": ["L-RESTART-15", "L-RESTART-16"]},
                 {"upcoming": true, "what": "pod removed"}
             ]
         }))
@@ -228,12 +245,13 @@ Ready      False   2m ago  -       -
    TIME                  WHEN       WHAT                 WHY     RULES
 *  2026-01-10T11:58:00Z  2m ago     container app ended  exit 1  -
 >  2026-01-10T12:00:00Z  now        -                    -       -
-o  2026-01-10T12:04:10Z  in 4m10s   restart              -       L-RESTART-15, L-A-1
+o  2026-01-10T12:04:10Z  in 4m10s   restart              -       L-RESTART-15, L-RESTART-16
 o  -                     some time  pod removed          -       -
 
 next: RestartContainers by nodeAgent (app), not before 2026-01-10T12:04:10Z (in 4m10s)
   backs off [L-RESTART-15]
-look again: when the pod changes, or at 2026-01-10T12:04:10Z (in 4m10s)";
+look again: when the pod changes, or at 2026-01-10T12:04:10Z (in 4m10s)
+rules: `berth rule L-RESTART-15` prints one; docs/spec/lifecycle.md has all";
         let told = text("d/p", &story(), now, PLAIN);
         assert_eq!(told, expected);
         assert!(told.is_ascii());

@@ -1,6 +1,7 @@
 //! From an item's JSON text to a typed object, on all cores; a bad one is refused alone.
 //!
-//! Inside an object the last of two equal keys wins, as everywhere in Kubernetes' JSON (W-JS-8), `kind` included.
+//! Inside an object the last of two equal keys wins, as everywhere in Kubernetes' JSON (W-JS-8), `kind` included. An object
+//! that says neither `kind` nor `apiVersion` has those of its list (W-JS-7).
 
 use std::borrow::Cow;
 use std::collections::BTreeMap;

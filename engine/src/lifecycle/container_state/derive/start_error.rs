@@ -1,14 +1,14 @@
-//! Starts that failed or are held back, and when they are shown.
+//! Failed and delayed starts: when a container's state shows them.
 
-use super::{Described, Facts, Shown, waiting};
+use super::{ContainerOfPod, Facts, Shown, waiting};
 use crate::lifecycle::restart::{Candidate, LastState, RestartAction};
 use crate::lifecycle::vocabulary::ContainerKind;
 use crate::model::ModelError;
 
 impl Facts<'_> {
-    /// Puts a failed or held-back start in place of the state, if a start is due at all (L-CSTATE-9, L-CSTATE-10): after the
-    /// exit that the runtime knows, or else after the recorded one, which the loss of the runtime's record does not undo
-    /// (L-CSTATE-7). An init container that exited with 0 has nothing to start (L-CSTATE-11).
+    /// Replaces the state by a failed or delayed start, if a start is due (L-CSTATE-9, L-CSTATE-10): after the exit
+    /// that the runtime knows, else after the recorded exit, which stays valid if the runtime's record is lost
+    /// (L-CSTATE-7). An init container that exited with 0 is not started again (L-CSTATE-11).
     pub(super) fn show_start_error(&self, shown: &mut Shown) -> Result<(), ModelError> {
         let Some(error) = &self.request.start_error else { return Ok(()) };
         if self.is_init_completed() || !self.is_start_due()? {
@@ -21,15 +21,15 @@ impl Facts<'_> {
         Ok(())
     }
 
-    /// By its exit code, sidecars included, or by L-CSTATE-8.
+    /// Whether an init container has completed: by its exit code, sidecars included, or by L-CSTATE-8.
     fn is_init_completed(&self) -> bool {
         let is_init = matches!(self.described.kind, ContainerKind::Init | ContainerKind::Sidecar);
         is_init && (self.is_init_done() || self.last_exit().is_some_and(|exit| exit.code == 0))
     }
 
-    /// Whether the container is to be started now: the restart group's decision.
+    /// Whether the container is to be started now, by the decision of the restart group.
     fn is_start_due(&self) -> Result<bool, ModelError> {
-        let Described { container, kind, pod_policy } = self.described;
+        let ContainerOfPod { container, kind, pod_policy } = self.described;
         let pod_deleting = self.request.pod_deleting;
         let candidate = Candidate { pod_policy, pod_deleting, kind, container };
         let verdict = match self.last_exit() {

@@ -1,8 +1,9 @@
-//! What the worked examples leave out.
+//! Cases that the worked examples leave out.
 
 use super::*;
 
-/// The answer to a request, `fields` put over an app container of an `Always` pod: `STATE (lastState …, nTH restart)`.
+/// The response to a request about an app container of an `Always` pod, overridden by `fields`:
+/// `STATE (lastState …, nTH restart)`.
 fn check(fields: &str) -> String {
     let request: DeriveContainerStateRequest = serde_json::from_str(&format!(
         r#"{{"container":{{"name":"app"}},"kind":"regular","podRestartPolicy":"Always",{fields}}}"#
@@ -29,7 +30,7 @@ fn text(state: &ContainerState) -> String {
 /// An end as JSON.
 const ENDED: &str = r#"{"terminated":{"exitCode":3,"reason":"Error"}}"#;
 
-/// L-CSTATE-12: a runtime that forgot how often it restarted, and one that loses the same container twice.
+/// L-CSTATE-12: a runtime that lost its restart count, and one that loses the same container twice.
 #[test]
 fn restart_counts_never_fall() {
     let fresh =
@@ -43,7 +44,7 @@ fn restart_counts_never_fall() {
     assert_eq!(check(most), "ended 137 `ContainerStatusUnknown` after nothing, 2147483647");
 }
 
-/// The end of an earlier instance becomes the last state; that of this one does not.
+/// The end of an earlier instance becomes the last state; the end of the current instance does not.
 #[test]
 fn last_states() {
     let with = |runtime: &str, old_count: i32| {
@@ -79,7 +80,7 @@ fn running_is_not_shown_before_its_hook_has_ended() {
     assert_eq!(check(failed), "waiting `PostStartHookError` after ended 137 `Error`, 0");
 }
 
-/// L-CSTATE-7: as in v1.36.2, nothing is inferred where a last state is there already; a recorded end is kept whole.
+/// L-CSTATE-7: if there is a last state already, nothing is inferred, as in v1.36.2; a recorded end is kept whole.
 #[test]
 fn records_that_vanish() {
     let running =
@@ -94,9 +95,10 @@ fn records_that_vanish() {
     assert_eq!(check(&ended), "ended 3 `Error` after ended 4 ``, 3");
 }
 
-/// L-CSTATE-8, L-CSTATE-11: an init container that must be done shows no start error; a sidecar is never taken for done.
+/// L-CSTATE-8, L-CSTATE-11: an init container that must have completed shows no start error; a sidecar never counts as
+/// completed.
 #[test]
-fn init_containers_of_which_nothing_is_left() {
+fn init_containers_without_any_record() {
     let gone = |kind: &str, old: &str| {
         check(&format!(
             r#""kind":"{kind}","podHasInitContainers":true,"anyRegularContainerCreated":true,"old":{old},
@@ -115,7 +117,8 @@ fn init_containers_of_which_nothing_is_left() {
     assert_eq!(gone("sidecar", "null"), "waiting `CrashLoopBackOff` after nothing, 0");
 }
 
-/// L-CSTATE-7, L-CSTATE-11, L-CSTATE-13: when the runtime's record is gone, the recorded end decides what a start error means.
+/// L-CSTATE-7, L-CSTATE-11, L-CSTATE-13: when the runtime's record is gone, the recorded end decides what a start error
+/// means.
 #[test]
 fn a_recorded_end_outlives_the_runtimes_record() {
     let gone = |kind: &str, policy: &str, code: i32| {
@@ -149,7 +152,7 @@ fn start_errors_are_shown_where_a_start_is_due() {
     );
 }
 
-/// L-CSTATE-9: all of the reasons, and no other.
+/// L-CSTATE-9: every reason of the list is accepted, and no other.
 #[test]
 fn start_errors_have_known_reasons() {
     for reason in StartErrorReason::WORDS {
@@ -162,8 +165,8 @@ fn start_errors_have_known_reasons() {
     );
 }
 
-/// L-CSTATE-2, L-CSTATE-3, L-CSTATE-5, L-CSTATE-6, L-CSTATE-14: what the runtime says is shown at once; an end by itself waits
-/// for no hook.
+/// L-CSTATE-2, L-CSTATE-3, L-CSTATE-5, L-CSTATE-6, L-CSTATE-14: the runtime's record is shown at once; a process that
+/// ends by itself waits for no hook.
 #[test]
 fn runtime_states() {
     let nothing = r#""podHasInitContainers":HAS"#;
@@ -199,7 +202,7 @@ fn bad_input_is_named() {
             r#""runtime":{}"#,
             "`runtime.state`: required: one of `Created`, `Running`, `Exited`, `Unknown`",
         ),
-        (r#""runtime":{"state":"Exited"}"#, "`runtime.exitCode`: required of state `Exited`"),
+        (r#""runtime":{"state":"Exited"}"#, "`runtime.exitCode`: required in state `Exited`"),
         (
             r#""runtime":{"state":"Running","exitCode":7}"#,
             "`runtime.exitCode`: is `7` in state `Running`",

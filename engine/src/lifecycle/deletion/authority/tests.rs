@@ -2,7 +2,7 @@ use serde_json::{Value, json};
 
 use super::*;
 
-/// A request about a running pod `u1` on `n1`, with `fields` in place of its own.
+/// The response to a request about a running pod `u1` on `n1`, overridden by `fields`.
 fn answer(fields: &Value) -> Result<AuthorizeRemovalResponse, String> {
     let mut request = json!({
         "actor": {"kind": "user"},
@@ -32,9 +32,9 @@ fn check(fields: &Value, effect: RemovalEffect, reason: RemovalReason) -> Author
 }
 
 #[test]
-fn whom_a_request_is_about_is_asked_first() {
+fn the_uid_is_checked_first() {
     use RemovalReason::{ControllerMayOnlySignal, GracefulDelete, UidMismatch};
-    // L-DEL-16: absent, different, and of those who may never force.
+    // L-DEL-16: an absent UID, a different one, and actors that may never force.
     for kind in ["user", "podGC"] {
         let actor = json!({"kind": kind});
         for uid in ["", "u0"] {
@@ -49,10 +49,10 @@ fn whom_a_request_is_about_is_asked_first() {
         let fields = json!({"actor": {"kind": kind}, "request": {"gracePeriodSeconds": -1}});
         check(&fields, RemovalEffect::Signal, GracefulDelete);
     }
-    // A graceful request need not name its pod, but may not name another.
+    // A graceful request needs no UID, but must not have another one.
     check(&json!({"request": null}), RemovalEffect::Signal, GracefulDelete);
     check(&json!({"request": {"uid": "u0"}}), RemovalEffect::None, UidMismatch);
-    // Not even two absent ones are equal.
+    // Two absent UIDs are not equal.
     let pod = json!({"metadata": {"name": "p"}});
     let fields = json!({"pod": pod, "request": {"gracePeriodSeconds": 0}});
     check(&fields, RemovalEffect::None, UidMismatch);
@@ -62,13 +62,13 @@ fn whom_a_request_is_about_is_asked_first() {
 fn an_agent_acts_for_its_node() {
     use RemovalReason::{GracefulDelete, NotOwnNode, ProcessesConfirmedDead};
     let agent = |node: &str| json!({"kind": "nodeAgent", "nodeName": node});
-    // L-DEL-17, for graceful requests too.
+    // L-DEL-17: graceful requests too.
     let graceful = json!({"uid": "u1"});
     let fields = json!({"actor": agent("n2"), "request": graceful});
     check(&fields, RemovalEffect::None, NotOwnNode);
     let fields = json!({"actor": agent("n1"), "request": graceful});
     check(&fields, RemovalEffect::Signal, GracefulDelete);
-    // L-DEL-2: what is still in use is a warning.
+    // L-DEL-2: resources that are still in use lead to a warning.
     let fields = json!({
         "actor": agent("n1"),
         "pod": {
@@ -103,7 +103,7 @@ fn force_is_warned_of_and_recorded() {
 
 #[test]
 fn finalizers_keep_the_name() {
-    // L-DEL-15: the object, and with it the name, stays.
+    // L-DEL-15: the object stays, and with it the name.
     let pod = json!({"metadata": {"uid": "u1", "finalizers": ["a.io/hold"]}});
     let answer = check(&json!({"pod": pod}), RemovalEffect::Remove, RemovalReason::NeverBound);
     assert!(!answer.releases_identity);
@@ -118,9 +118,9 @@ fn the_collector_removes_or_leaves_alone() {
 }
 
 #[test]
-fn a_period_of_zero_is_by_force_whoever_names_it() {
+fn an_effective_period_of_zero_forces() {
     use RemovalReason::{AcknowledgementRequired, ControllerMayOnlySignal, GracefulDelete};
-    // L-TERM-1: the pod's own; L-TERM-3: what is stored, which no request makes longer.
+    // L-TERM-1: the pod's own period; L-TERM-3: the stored period, which no request makes longer.
     let running = |metadata: Value, own: i64| {
         let spec = json!({"nodeName": "n1", "terminationGracePeriodSeconds": own});
         json!({"metadata": metadata, "spec": spec, "status": {"phase": "Running"}})
@@ -147,14 +147,14 @@ fn a_period_of_zero_is_by_force_whoever_names_it() {
         }
         let plain = request(json!({}));
         check("user", pod, plain, RemovalEffect::None, AcknowledgementRequired);
-        let nobody = request(json!({"uid": "", "acknowledgeDataLoss": true}));
-        check("user", pod, nobody, RemovalEffect::None, RemovalReason::UidMismatch);
+        let no_uid = request(json!({"uid": "", "acknowledgeDataLoss": true}));
+        check("user", pod, no_uid, RemovalEffect::None, RemovalReason::UidMismatch);
         let acknowledged = request(json!({"acknowledgeDataLoss": true}));
         let reason = RemovalReason::AcknowledgedForceDelete;
         let answer = check("user", pod, acknowledged, RemovalEffect::Remove, reason);
         assert!(answer.record.unwrap().is_unsafe);
     }
-    // A second is a signal, and nobody forces a pod that has nothing to lose (L-DEL-18).
+    // A period of one second is graceful; a pod with nothing to lose needs no acknowledgement (L-DEL-18).
     let second = json!({"gracePeriodSeconds": 1});
     check("taintEvictionController", &own, second, RemovalEffect::Signal, GracefulDelete);
     for pod in
@@ -165,7 +165,7 @@ fn a_period_of_zero_is_by_force_whoever_names_it() {
 }
 
 #[test]
-fn what_is_not_known_of_a_node_entitles_to_nothing() {
+fn unknown_readiness_entitles_to_nothing() {
     // L-FENCE-11, L-GEN-4: the taint counts on a node that is known not to be ready.
     let node = |conditions: Value| {
         let taints = json!([{"key": "node.kubernetes.io/out-of-service", "effect": "NoExecute"}]);
@@ -183,7 +183,7 @@ fn what_is_not_known_of_a_node_entitles_to_nothing() {
     let unknown = "`node.status.conditions[0].status`: unknown value `false`";
     assert!(error.starts_with(unknown), "{error}");
     let error = answer(&fields(json!([ready("False"), ready("True")]))).unwrap_err();
-    assert_eq!(error, "`node.status.conditions[1].type`: `Ready` is there twice");
+    assert_eq!(error, "`node.status.conditions[1].type`: duplicate `Ready`");
 }
 
 #[test]
@@ -194,12 +194,12 @@ fn bad_input_is_named() {
     assert_eq!(error(json!({"pod": null})), "`pod`: required");
     assert_eq!(error(json!({"now": null})), "`now`: required");
     let agent = json!({"kind": "nodeAgent"});
-    assert_eq!(error(json!({"actor": agent})), "`actor.nodeName`: required of a node agent");
+    assert_eq!(error(json!({"actor": agent})), "`actor.nodeName`: required for a node agent");
     let node = json!({"metadata": {"name": "n2"}});
     let wrong = "`node.metadata.name`: `n2` is not `n1`, the pod's node";
     assert_eq!(error(json!({"node": node})), wrong);
     let fields = json!({"node": node, "pod": {"metadata": {"uid": "u1"}}});
-    assert_eq!(error(fields), "`node`: the pod is not bound to any");
+    assert_eq!(error(fields), "`node`: must be absent: the pod is not bound");
     let pod = json!({
         "metadata": {"uid": "u1"},
         "spec": {"nodeName": "n1"},

@@ -1,4 +1,4 @@
-//! What the worked examples do not show of evictions.
+//! Evictions: cases that the worked examples leave out.
 
 use super::*;
 
@@ -14,7 +14,7 @@ fn budget(spec: &str, status: &str) -> String {
     )
 }
 
-fn ask(pod: &str, budgets: &[String], rest: &str) -> Result<EvictResponse, String> {
+fn evict_with(pod: &str, budgets: &[String], rest: &str) -> Result<EvictResponse, String> {
     let json = format!(
         r#"{{"pod": {pod}, "pdbs": [{}], "now": "2026-01-10T12:00:00Z"{rest}}}"#,
         budgets.join(",")
@@ -22,9 +22,9 @@ fn ask(pod: &str, budgets: &[String], rest: &str) -> Result<EvictResponse, Strin
     evict(&serde_json::from_str(&json).unwrap()).map_err(|error| error.to_string())
 }
 
-/// Outcome, hint, what is left, the delete's precondition.
+/// Checks the outcome, the retry hint, the allowed disruptions that are left, and the precondition of the delete.
 fn check(pod: &str, budgets: &[String], expected: (&str, Option<i32>, Option<i32>, &str)) {
-    let answer = ask(pod, budgets, "").unwrap();
+    let answer = evict_with(pod, budgets, "").unwrap();
     let actual = (
         &*answer.outcome,
         answer.retry_after_seconds,
@@ -68,16 +68,16 @@ fn pods_that_do_not_count() {
     let unreadable = budget("", "{}").replace("{}", r#"{"matchLabels": {"a": "-"}}"#);
     check(&pod("Failed", "False", ""), &[unreadable], ("Evicted", None, None, ""));
     check(&pod("Unknown", "True", ""), one, ("TooManyRequests", Some(0), Some(0), ""));
-    // An unready pod of a budget whose status lags behind may still go.
+    // A pod that is not ready may be evicted although the budget's status lags behind.
     let behind = none.replace(r#""name": "b""#, r#""name": "b", "generation": 3"#);
     check(&pod("Running", "False", ""), &[behind], ("Evicted", None, Some(0), "7"));
 }
 
-/// L-PDB-16: a delete is conditional, whether or not the request says on which version.
+/// L-PDB-16: a delete is conditional, whether or not the request names a version.
 #[test]
 fn a_condition_needs_no_version() {
     let unversioned = pod("Pending", "False", "").replace(r#", "resourceVersion": "7""#, "");
-    let answer = ask(&unversioned, &[], "").unwrap();
+    let answer = evict_with(&unversioned, &[], "").unwrap();
     assert!(answer.is_conditional && answer.precondition_resource_version.is_empty());
 }
 
@@ -96,7 +96,8 @@ fn coverage() {
 #[test]
 fn a_dry_run_changes_nothing() {
     let allowing = budget("", r#"{"disruptionsAllowed": 1}"#);
-    let answer = ask(&pod("Running", "True", ""), &[allowing], r#", "dryRun": true"#).unwrap();
+    let answer =
+        evict_with(&pod("Running", "True", ""), &[allowing], r#", "dryRun": true"#).unwrap();
     assert_eq!((answer.code, answer.budget_used), (201, false));
     assert_eq!(answer.disruptions_allowed_after, Some(1));
     assert_eq!(answer.disruption_reason, "");
@@ -108,26 +109,26 @@ fn bad_input_names_its_field() {
     let odd = r#", "unhealthyPodEvictionPolicy": "Sometimes""#;
     let selector = budget("", "{}").replace("{}", r#"{"matchLabels": {"a": "-"}}"#);
     for (answer, expected) in [
-        (ask("{}", &[], ""), "`pod.metadata.name`: required"),
-        // L-COND-19: a misspelt word is not `False`, which would free the pod.
+        (evict_with("{}", &[], ""), "`pod.metadata.name`: required"),
+        // L-COND-19: a misspelt status is refused; read as `False` it would permit the eviction.
         (
-            ask(&pod("Running", "true", ""), &[], ""),
+            evict_with(&pod("Running", "true", ""), &[], ""),
             "`pod.status.conditions[0].status`: unknown value `true`: not one of `True`, `False`, `Unknown`",
         ),
         (
-            ask(&pod("Done", "True", ""), &[], ""),
+            evict_with(&pod("Done", "True", ""), &[], ""),
             "`pod.status.phase`: unknown value `Done`: not one of `Pending`, `Running`, `Succeeded`, `Failed`, `Unknown`",
         ),
         (
-            ask(&ready, &[budget(odd, "{}")], ""),
+            evict_with(&ready, &[budget(odd, "{}")], ""),
             "`pdbs[0].spec.unhealthyPodEvictionPolicy`: unknown value `Sometimes`: not one of `IfHealthyBudget`, `AlwaysAllow`",
         ),
         (
-            ask(&ready, &[selector], ""),
+            evict_with(&ready, &[selector], ""),
             "`pdbs[0].spec.selector.matchLabels[a]`: `-` is not a legal label value",
         ),
         (
-            ask(&pod("Running", "True", r#", "labels": {"a": "-"}"#), &[], ""),
+            evict_with(&pod("Running", "True", r#", "labels": {"a": "-"}"#), &[], ""),
             "`pod.metadata.labels[a]`: `-` is not a legal label value",
         ),
     ] {

@@ -5,7 +5,7 @@ use berth_proto::berth_v1::{
     DecideFenceRequest, FenceBudget, FenceCandidate, FenceDetector, FencePolicy,
 };
 
-/// A node last heard of at 1000; one required detector with a bound of 50 s; mode `Auto`; no pods.
+/// A node with its last contact at 1000; one required detector with a bound of 50 s; mode `Auto`; no pods.
 fn request(now: i64) -> DecideFenceRequest {
     DecideFenceRequest {
         contact_lost_at: Some(Time::from_unix_seconds(1000)),
@@ -29,7 +29,7 @@ fn pod(name: &str, toleration_seconds: Option<i64>) -> FenceCandidate {
     FenceCandidate { name: name.to_owned(), toleration_seconds, ..FenceCandidate::default() }
 }
 
-/// Decision, reason, `fenceAt` and who justifies it.
+/// Decision, reason, `fenceAt` and the pods that justify it.
 fn decided(request: &DecideFenceRequest) -> (String, String, Option<i64>, Vec<String>) {
     let answer = decide_fence(request).unwrap();
     let fence_at = answer.fence_at.and_then(|time| time.unix_seconds());
@@ -45,20 +45,20 @@ fn check(request: &DecideFenceRequest, expected: (&str, &str, Option<i64>, &[&st
 #[test]
 fn the_steps_in_their_order() {
     // L-FENCE-4, L-FENCE-5, L-FENCE-6
-    let mut asked = DecideFenceRequest { requested_by_operator: true, ..request(1) };
-    check(&asked, ("Fence", "RequestedByOperator", Some(1), &[]));
-    asked.contact_lost_at = None;
-    check(&asked, ("Fence", "RequestedByOperator", Some(1), &[]));
-    asked.policy.as_mut().unwrap().mode = "Manual".to_owned();
-    check(&asked, ("Fence", "RequestedByOperator", Some(1), &[]));
-    asked.policy.as_mut().unwrap().mode = "Never".to_owned();
-    check(&asked, ("NoAction", "PolicyNever", None, &[]));
+    let mut requested = DecideFenceRequest { requested_by_operator: true, ..request(1) };
+    check(&requested, ("Fence", "RequestedByOperator", Some(1), &[]));
+    requested.contact_lost_at = None;
+    check(&requested, ("Fence", "RequestedByOperator", Some(1), &[]));
+    requested.policy.as_mut().unwrap().mode = "Manual".to_owned();
+    check(&requested, ("Fence", "RequestedByOperator", Some(1), &[]));
+    requested.policy.as_mut().unwrap().mode = "Never".to_owned();
+    check(&requested, ("NoAction", "PolicyNever", None, &[]));
     check(&request(9999), ("NoAction", "NothingToProtect", None, &[]));
 }
 
 #[test]
 fn the_bound_is_that_of_the_slowest_required_detector() {
-    // L-FENCE-5, L-FENCE-15: a detector that is not required neither delays nor contradicts.
+    // L-FENCE-5, L-FENCE-15: a detector that is not required has no effect.
     let mut request = request(1069);
     request.pods = vec![pod("a", Some(-5))];
     request.detectors = vec![
@@ -136,7 +136,7 @@ fn errors_name_the_field() {
     );
     assert_eq!(
         error(&|request| request.detectors[0].latency_bound_seconds = None),
-        "`detectors[0].latencyBoundSeconds`: required of a required detector"
+        "`detectors[0].latencyBoundSeconds`: required for a required detector"
     );
     assert_eq!(
         error(&|request| request.detectors.push(detector("Failed", Some(-1)))),

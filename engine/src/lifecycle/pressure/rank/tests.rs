@@ -37,7 +37,7 @@ fn amounts_are_exact() {
     check("memory.available", pods, &["c", "a", "b"], &["b"]);
 }
 
-/// L-PRESS-9: overhead counts for those that ask for something.
+/// L-PRESS-9: overhead counts for pods with a request.
 #[test]
 fn overhead_is_added_to_a_request() {
     let with_overhead = |mut ranked: Value| {
@@ -52,7 +52,7 @@ fn overhead_is_added_to_a_request() {
     check("memory.available", pods, &["asks-not", "asks-zero", "asks"], &["asks"]);
 }
 
-/// L-PRESS-10: a figure other than the one asked for is as good as none; priority decides among the unknown.
+/// L-PRESS-10: usage of another resource counts as unknown; priority decides among pods with unknown usage.
 #[test]
 fn unknown_usage_goes_first() {
     let mut late = pod("late", "memory", "5", "-");
@@ -62,7 +62,8 @@ fn unknown_usage_goes_first() {
     check("memory.available", pods, &["other", "late", "known"], &["late", "other"]);
 }
 
-/// L-PRESS-13: inodes are compared with nothing, but bytes are taken off them; nobody is protected by a request.
+/// L-PRESS-13: inodes are compared with no request, but requested bytes are subtracted; no pod is protected by a
+/// request.
 #[test]
 fn inodes() {
     let of = |name: &str, request: &str, inodes: &str| {
@@ -87,7 +88,27 @@ fn disk_and_processes() {
     check("pid.available", pods, &["b", "a"], &[]);
 }
 
-/// L-PRESS-12: at the edge of critical, and pods that the node made.
+/// L-GEN-3, L-PRESS-11: a pod within its request is evicted in the mode `v1.36.2` only; the order is the same.
+#[test]
+fn modes() {
+    let check = |mode: &str, victim: &str, protected: &[&str]| {
+        let answer = rank_for_eviction(&RankForEvictionRequest {
+            signal: "memory.available".into(),
+            mode: mode.into(),
+            hard: true,
+            pods: vec![serde_json::from_value(pod("a", "memory", "9", "9")).unwrap()],
+            ..RankForEvictionRequest::default()
+        })
+        .unwrap();
+        assert_eq!((answer.order, &*answer.victim), (vec!["a".to_owned()], victim), "{mode}");
+        assert_eq!(answer.protected, protected, "{mode}");
+    };
+    check("", "", &["a"]);
+    check("Strict", "", &["a"]);
+    check("v1.36.2", "a", &[]);
+}
+
+/// L-PRESS-12: the edge of critical priority, and static pods.
 #[test]
 fn critical_pods_keep_their_place() {
     let critical = |name: &str, priority: i64| {
@@ -110,9 +131,10 @@ fn critical_pods_keep_their_place() {
     check("pid.available", pods, &["api", "file", "almost", "is"], &["file", "is"]);
 }
 
-/// L-PRESS-14: what the victim gets and what is said of it; a negative period of its own is 1 (L-TERM-2), and its default 30.
+/// L-PRESS-14: the grace period, phase and reasons of the victim; a negative period of its own counts as 1 (L-TERM-2),
+/// and the default is 30.
 #[test]
-fn what_the_victim_gets() {
+fn the_outcome_for_the_victim() {
     let check = |hard: bool, own: Value, expected: i64| {
         let mut ranked = pod("a", "memory", "-", "1");
         ranked["pod"]["metadata"]["uid"] = json!("u");
@@ -128,8 +150,8 @@ fn what_the_victim_gets() {
         .unwrap();
         assert_eq!(answer.grace_period_seconds, Some(expected));
         assert_eq!((&*answer.victim_namespace, &*answer.victim_uid), ("n", "u"));
-        let told = (&*answer.phase, &*answer.reason, &*answer.disruption_reason);
-        assert_eq!(told, ("Failed", "Evicted", "TerminationByKubelet"));
+        let outcome = (&*answer.phase, &*answer.reason, &*answer.disruption_reason);
+        assert_eq!(outcome, ("Failed", "Evicted", "TerminationByKubelet"));
     };
     check(true, json!(99), 1);
     check(false, json!(99), 60);
@@ -138,7 +160,7 @@ fn what_the_victim_gets() {
     check(false, json!(0), 1);
 }
 
-/// L-PRESS-9: pods of one name are told apart, in the order and where they may not go.
+/// L-PRESS-9: pods of equal names are listed with their namespaces, in the order and among the protected.
 #[test]
 fn equal_names_have_their_namespaces_beside_them() {
     let of = |namespace: &str, name: &str, usage: &str| {
@@ -155,9 +177,9 @@ fn equal_names_have_their_namespaces_beside_them() {
     assert_eq!(answer.protected_namespaces, ["b", "default"]);
 }
 
-/// L-PRESS-15: the class is no key: here a guaranteed pod goes before a best-effort one.
+/// L-PRESS-15: the QoS class has no effect: here a guaranteed pod goes before a best-effort one.
 #[test]
-fn classes_are_not_asked() {
+fn classes_have_no_effect() {
     let mut guaranteed = pod("guaranteed", "memory", "10", "30");
     let amounts = json!({"cpu": "1", "memory": "10"});
     let resources = json!({"requests": amounts, "limits": amounts});
@@ -184,7 +206,7 @@ fn bad_input_is_refused_with_its_field() {
     let pods = json!([pod("a", "memory", "-", "1"), pod("a", "memory", "-", "2")]);
     assert_eq!(
         refused("memory.available", pods),
-        "`pods[1].pod.metadata.name`: `default/a` is `pods[0]` too"
+        "`pods[1].pod.metadata.name`: `default/a` is a duplicate of `pods[0]`"
     );
     assert_eq!(refused("memory.available", json!([{}])), "`pods[0].pod`: required");
     let mut ended = pod("a", "memory", "-", "3Gi");
@@ -202,6 +224,6 @@ fn bad_input_is_refused_with_its_field() {
         rank_for_eviction(&request).unwrap_err().to_string()
     };
     assert_eq!(with_most(Some(-1)), "`maxPodGracePeriodSeconds`: `-1` is negative");
-    // L-GEN-4: that nothing is said does not take a victim's time away.
-    assert_eq!(with_most(None), "`maxPodGracePeriodSeconds`: required of a soft threshold");
+    // L-GEN-4: an absent limit does not shorten a victim's grace period.
+    assert_eq!(with_most(None), "`maxPodGracePeriodSeconds`: required for a soft threshold");
 }

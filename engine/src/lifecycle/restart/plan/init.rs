@@ -1,4 +1,5 @@
-//! The init containers of a plan: the next one to run, and sidecars that have died (L-RESTART-8, L-RESTART-9, L-RESTART-12).
+//! The init containers of a plan: the next one to run, and sidecars that have died (L-RESTART-8, L-RESTART-9,
+//! L-RESTART-12).
 
 use super::view::{Member, View};
 use super::{Plan, STARTUP_PROBE, UNKNOWN};
@@ -6,28 +7,28 @@ use crate::lifecycle::restart::due::is_failure;
 use crate::lifecycle::vocabulary::{RestartPolicy, RuntimeState};
 use crate::model::ModelError;
 
-/// Where the walk over the init containers, from the last to the first, has got to.
+/// State of the walk over the init containers, from the last to the first.
 #[derive(Debug)]
 struct Walk {
-    /// App containers may be started.
+    /// Whether app containers may be started.
     is_initialized: bool,
-    /// A later container has been seen, or an app container runs: this one has had its turn.
+    /// Whether a later container has a record, or an app container runs: then this one has completed or started before.
     is_past: bool,
-    /// Places of the init containers to start, last first.
+    /// Positions of the init containers to start, last first.
     to_start: Vec<usize>,
 }
 
 impl<'a> View<'a> {
-    /// Plans the init containers; whether the app containers may be started. When the pod is to be killed, nothing more is
-    /// planned.
+    /// Plans the init containers; returns whether the app containers may be started. If the pod is to be killed,
+    /// nothing more is planned.
     ///
-    /// The walk goes from the last to the first: records of containers that are done may be gone, so the last one of which
-    /// anything is known tells how far the pod has got.
+    /// The walk goes from the last to the first: records of completed containers may be gone, so the last container
+    /// with a record shows the progress of the pod.
     pub(super) fn plan_init(&self, plan: &mut Plan<'a>) -> Result<bool, ModelError> {
         if self.init.is_empty() {
             return Ok(true);
         }
-        // An exited app container does not tell: it may be of a sandbox that is gone.
+        // An exited app container proves nothing: it may belong to an earlier sandbox.
         let has_started = self.app.iter().any(|member| {
             let state = member.observed.map(|seen| seen.state);
             matches!(state, Some(RuntimeState::Created | RuntimeState::Running))
@@ -36,7 +37,7 @@ impl<'a> View<'a> {
             Walk { is_initialized: has_started, is_past: has_started, to_start: Vec::new() };
         for (place, member) in self.init.iter().enumerate().rev() {
             let Some(observed) = member.observed else {
-                // The record of a sidecar that must have run is gone.
+                // The sidecar must have run, and its record is gone.
                 if walk.is_past && member.is_sidecar() {
                     walk.to_start.push(place);
                 }
@@ -73,8 +74,8 @@ impl<'a> View<'a> {
         Ok(walk.is_initialized)
     }
 
-    /// A sidecar that runs lets the next one start as soon as its startup probe has succeeded, whatever its liveness probe says;
-    /// an ordinary init container has to end first (L-RESTART-12).
+    /// Plans a running init container. The container after a sidecar may start once the sidecar's startup probe has
+    /// succeeded; its liveness probe makes no difference. An ordinary init container has to end first (L-RESTART-12).
     fn plan_running(
         &self,
         walk: &mut Walk,
@@ -100,7 +101,8 @@ impl<'a> View<'a> {
         }
     }
 
-    /// A container that ended, or that the runtime lost track of; false when the pod has failed (L-RESTART-8).
+    /// Plans a container that has ended, or that the runtime lost track of; returns false if the pod has failed
+    /// (L-RESTART-8).
     fn plan_ended(
         &self,
         walk: &mut Walk,
@@ -117,12 +119,12 @@ impl<'a> View<'a> {
             return Ok(true);
         }
         if !member.is_sidecar() {
-            // There is no exit code for rules to judge when the runtime lost track, so the policy alone decides.
+            // If the runtime lost track of it, there is no exit code for the rules, and the policy alone decides.
             let restarts = match exit {
                 Some(_) => self.is_due(member)?,
                 None => self.policy(member)? != RestartPolicy::Never,
             };
-            // A pod that is marked for deletion has not failed for that.
+            // A pod that is marked for deletion does not count as failed.
             if !restarts && !self.is_marked {
                 return Ok(false);
             }
@@ -134,7 +136,8 @@ impl<'a> View<'a> {
         Ok(true)
     }
 
-    /// A container has done its part: the next one is to start, unless it had its turn, and after the last one the app.
+    /// Plans the start after a container that has completed or started: the next init container, unless it ran before,
+    /// and after the last one the app containers.
     fn pass(&self, walk: &mut Walk, place: usize) {
         if place + 1 == self.init.len() {
             walk.is_initialized = true;

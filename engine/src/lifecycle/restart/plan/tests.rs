@@ -1,8 +1,8 @@
-//! What the worked examples do not show of plans.
+//! Plans: cases that the worked examples leave out.
 
 use super::*;
 
-/// The plan in words, kills first.
+/// Checks the plan of a request, written in words with kills first.
 fn check(request: &str, expected: &str) {
     let request: PlanContainersRequest = serde_json::from_str(request).unwrap();
     let plan = plan_containers(&request).unwrap();
@@ -49,23 +49,24 @@ fn a_sidecar_with_a_startup_probe() {
     let sidecar =
         r#"{"name": "s", "restartPolicy": "Always", "startupProbe": {"tcpSocket": {"port": 1}}}"#;
     let running = seen(r#"{"name": "s", "state": "Running"}"#);
-    let ask = |status: &str, failed: &str| {
+    let given = |status: &str, failed: &str| {
         format!(
             r#"{{"pod": {{"spec": {{"initContainers": [{sidecar}], "containers": [{APP}]}}, "status": {{"initContainerStatuses": [{status}]}}}}, "sandboxReady": true{running}{failed}}}"#
         )
     };
-    check(&ask("", ""), "");
-    check(&ask(r#"{"name": "s", "started": false}"#, ""), "");
-    check(&ask(r#"{"name": "s", "started": true}"#, ""), "start app");
-    check(&ask("", r#", "startupFailed": ["s"]"#), "kill s:StartupProbe; init s");
+    check(&given("", ""), "");
+    check(&given(r#"{"name": "s", "started": false}"#, ""), "");
+    check(&given(r#"{"name": "s", "started": true}"#, ""), "start app");
+    check(&given("", r#", "startupFailed": ["s"]"#), "kill s:StartupProbe; init s");
     let alive = r#", "livenessFailed": ["s"]"#;
     check(
-        &ask(r#"{"name": "s", "started": true}"#, alive),
+        &given(r#"{"name": "s", "started": true}"#, alive),
         "kill s:LivenessProbe; init s; start app",
     );
 }
 
-/// L-RESTART-9, L-RESTART-14: the record of a sidecar may be gone; one that the app does not need is left alone.
+/// L-RESTART-9, L-RESTART-14: a sidecar is restarted even if its record is gone; after the end of the app it is left
+/// alone.
 #[test]
 fn sidecars_live_and_end_with_the_app() {
     check(&request("Never", SIDECAR, APP, &seen(RUNS)), "init s");
@@ -84,20 +85,20 @@ fn sidecars_live_and_end_with_the_app() {
     check(&request("Never", SIDECAR, APP, &(seen(&running) + changed)), "kill s:; init s");
 }
 
-/// L-RESTART-25, L-RESTART-10: a changed definition goes before a failed probe, and restarts whatever the policy.
+/// L-RESTART-25, L-RESTART-10: a changed definition goes before a failed probe, and restarts under any policy.
 #[test]
 fn why_a_running_container_is_killed() {
-    let ask = |rest: &str| request("Never", "", APP, &(seen(RUNS) + rest));
+    let given = |rest: &str| request("Never", "", APP, &(seen(RUNS) + rest));
     let (changed, dead, slow) = (
         r#", "definitionChanged": ["app"]"#,
         r#", "livenessFailed": ["app"]"#,
         r#", "startupFailed": ["app"]"#,
     );
-    check(&ask(&format!("{changed}{dead}{slow}")), "kill app:; start app");
-    check(&ask(&format!("{dead}{slow}")), "kill app:LivenessProbe; kill-pod");
-    check(&ask(slow), "kill app:StartupProbe; kill-pod");
-    check(&ask(""), "");
-    // It has ended already.
+    check(&given(&format!("{changed}{dead}{slow}")), "kill app:; start app");
+    check(&given(&format!("{dead}{slow}")), "kill app:LivenessProbe; kill-pod");
+    check(&given(slow), "kill app:StartupProbe; kill-pod");
+    check(&given(""), "");
+    // A container that has ended is not killed.
     let ended = seen(r#"{"name": "app", "state": "Exited", "exitCode": 1}"#);
     check(&request("Always", "", APP, &(ended + dead)), "start app");
 }
@@ -122,27 +123,27 @@ fn init_containers_that_failed() {
     check(&request("Never", plain, APP, &seen(r#"{"name": "i", "state": "Created"}"#)), "init i");
 }
 
-/// L-RESTART-11: those that asked go last, ephemeral containers stay.
+/// L-RESTART-11: triggering containers are removed last; ephemeral containers stay.
 #[test]
 fn a_rule_restarts_the_whole_pod() {
     let app = r#"{"name": "a", "restartPolicy": "Never", "restartPolicyRules": [{"action": "RestartAllContainers", "exitCodes": {"operator": "In", "values": [9]}}]}, {"name": "b"}"#;
     let containers = r#"{"name": "a", "state": "Exited", "exitCode": 9}, {"name": "b", "state": "Running"}, {"name": "i", "state": "Exited", "exitCode": 0}"#;
-    let ask = request("Never", r#"{"name": "i"}"#, app, &seen(containers));
-    check(&ask, "remove i,b,a");
+    let triggered = request("Never", r#"{"name": "i"}"#, app, &seen(containers));
+    check(&triggered, "remove i,b,a");
     check(&request("Never", r#"{"name": "i"}"#, app, ""), "init i");
     check(
-        &ask.replace(r#""sandboxReady": true"#, r#""sandboxReady": false"#),
+        &triggered.replace(r#""sandboxReady": true"#, r#""sandboxReady": false"#),
         "remove i,b,a; kill-pod; sandbox",
     );
-    let marked = ask.replace(
+    let marked = triggered.replace(
         r#"{"spec""#,
         r#"{"metadata": {"deletionTimestamp": "2026-01-10T12:00:00Z"}, "spec""#,
     );
     check(&marked, "");
 }
 
-/// L-RESTART-11: rules are read for every kind of container, so even an init container that is done restarts the whole pod; but
-/// not without a policy of its own (L-RESTART-6), and not when its end is part of such a restart (L-PHASE-18).
+/// L-RESTART-11: rules count for every kind of container, so even a completed init container restarts the whole pod;
+/// but not without a policy of its own (L-RESTART-6), and not if its end is part of such a restart (L-PHASE-18).
 #[test]
 fn a_finished_init_container_restarts_the_whole_pod() {
     let rules = r#""restartPolicyRules": [{"action": "RestartAllContainers", "exitCodes": {"operator": "NotIn", "values": [1]}}]"#;
@@ -174,7 +175,7 @@ fn a_marked_pod_starts_nothing() {
     check(&marked(request("Never", init, APP, &failed)), "kill-pod");
 }
 
-/// L-RESTART-13: a container's own policy counts; with nothing left there is no new sandbox.
+/// L-RESTART-13: a container's own policy counts; if nothing is left to run, there is no new sandbox.
 #[test]
 fn a_lost_sandbox() {
     let app = r#"{"name": "a", "restartPolicy": "OnFailure"}, {"name": "b"}"#;
@@ -194,14 +195,14 @@ fn a_lost_sandbox() {
 /// L-RESTART-26.
 #[test]
 fn ephemeral_containers_start_once() {
-    let ask = |containers: &str| {
+    let given = |containers: &str| {
         format!(
             r#"{{"pod": {{"spec": {{"containers": [{APP}], "ephemeralContainers": [{{"name": "d"}}, {{"name": "e"}}]}}}}, "sandboxReady": true, "containers": [{containers}]}}"#
         )
     };
-    check(&ask(RUNS), "ephemeral d,e");
+    check(&given(RUNS), "ephemeral d,e");
     let one = format!(r#"{RUNS}, {{"name": "d", "state": "Exited", "exitCode": 1}}"#);
-    check(&ask(&one), "ephemeral e");
+    check(&given(&one), "ephemeral e");
 }
 
 #[test]
@@ -222,7 +223,7 @@ fn bad_input_names_its_field() {
         ),
         (
             request("Never", r#"{"name": "app"}"#, APP, ""),
-            "`pod.spec.containers[0].name`: `app` is there twice",
+            "`pod.spec.containers[0].name`: duplicate `app`",
         ),
         (
             r#"{"pod": {"spec": {"containers": [{"name": "app"}]}, "status": {"containerStatuses": [{"name": "b"}]}}}"#.to_owned(),
@@ -236,7 +237,7 @@ fn bad_input_names_its_field() {
         ),
         (
             request("Never", "", APP, &seen(r#"{"name": "app", "state": "Exited"}"#)),
-            "`containers[0].exitCode`: required of state `Exited`",
+            "`containers[0].exitCode`: required in state `Exited`",
         ),
         (
             request("Never", "", APP, &seen(r#"{"name": "app"}"#)),

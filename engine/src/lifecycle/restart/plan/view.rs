@@ -1,4 +1,4 @@
-//! A pod's containers, each with what is known of it.
+//! The containers of a pod with their observed states, as a plan reads them.
 
 use std::collections::BTreeMap;
 use std::sync::LazyLock;
@@ -12,15 +12,15 @@ use crate::lifecycle::restart::due::{self, Exit};
 use crate::lifecycle::vocabulary::{ContainerKind, RestartPolicy, RuntimeState};
 use crate::model::ModelError;
 
-/// All that a plan is made from.
+/// All facts that a plan rests on.
 #[derive(Debug)]
 pub(super) struct View<'a> {
     pub(super) pod_policy: RestartPolicy,
-    /// The pod is marked for deletion.
+    /// Whether the pod is marked for deletion.
     pub(super) is_marked: bool,
     pub(super) sandbox_ready: bool,
     pub(super) sandbox_attempt: i32,
-    /// How many containers the runtime knows of.
+    /// Number of containers that the runtime knows.
     pub(super) n_observed: usize,
     pub(super) init: Vec<Member<'a>>,
     pub(super) app: Vec<Member<'a>>,
@@ -33,21 +33,21 @@ pub(super) struct Member<'a> {
     pub(super) kind: ContainerKind,
     pub(super) name: &'a str,
     pub(super) container: &'a Container,
-    /// List of the spec and place in it, for errors.
+    /// List of the spec and position in it, for errors.
     place: (&'static str, usize),
     pub(super) observed: Option<Observed<'a>>,
-    /// Its recorded `started` is true.
+    /// Whether the recorded `started` is true.
     pub(super) is_started: bool,
     pub(super) liveness_failed: bool,
     pub(super) startup_failed: bool,
     pub(super) definition_changed: bool,
 }
 
-/// What the runtime says of a container.
+/// State of a container in the runtime.
 #[derive(Copy, Clone, Debug)]
 pub(super) struct Observed<'a> {
     pub(super) state: RuntimeState,
-    /// Set if and only if the state is `Exited`.
+    /// The exit; set if and only if the state is `Exited`.
     pub(super) exit: Option<Exit<'a>>,
 }
 
@@ -66,7 +66,7 @@ impl<'a> Member<'a> {
         }
     }
 
-    /// An error of this container, seen from the spec.
+    /// Makes the error of a result about this container relative to the spec.
     pub(super) fn in_spec<T>(&self, result: Result<T, ModelError>) -> Result<T, ModelError> {
         reading::in_list(self.place.0, self.place.1, result)
     }
@@ -94,8 +94,8 @@ impl<'a> View<'a> {
         Ok(view)
     }
 
-    /// What the statuses of a pod tell: a container that waits for its first start, the runtime does not know. Errors are
-    /// relative to the spec.
+    /// Reads a view from the statuses of a pod: a container that waits for its first start counts as unknown to the
+    /// runtime. Errors are relative to the spec.
     pub(super) fn of_roster(pod: &'a Pod, roster: &Roster<'a>) -> Result<View<'a>, ModelError> {
         let mut view = View::unobserved(pod, roster)?;
         let members = view.init.iter_mut().chain(&mut view.app);
@@ -105,8 +105,8 @@ impl<'a> View<'a> {
         Ok(view)
     }
 
-    /// A pod with a sandbox and of whose containers nothing is known but whether they count as started. Errors are relative to
-    /// the spec.
+    /// A view of a pod with a sandbox, before the states of its containers are added; only `is_started` is set. Errors
+    /// are relative to the spec.
     fn unobserved(pod: &'a Pod, roster: &Roster<'a>) -> Result<View<'a>, ModelError> {
         let members = |list, of: &[StatusMember<'a>]| {
             let member = |(index, of): (usize, &StatusMember<'a>)| Member {
@@ -127,7 +127,7 @@ impl<'a> View<'a> {
         })
     }
 
-    /// Adds what the request says of containers by name.
+    /// Adds the facts that the request gives about containers by name.
     fn mark(&mut self, request: &'a PlanContainersRequest) -> Result<(), ModelError> {
         let mut by_name = BTreeMap::new();
         for member in self.init.iter_mut().chain(&mut self.app).chain(&mut self.ephemeral) {
@@ -194,7 +194,7 @@ fn observe(seen: &ObservedContainer) -> Result<Observed<'_>, ModelError> {
     Ok(Observed { state, exit })
 }
 
-/// An ephemeral container has nothing that a plan reads but its name.
+/// The ephemeral containers; a plan reads only their names.
 fn ephemeral<'a>(containers: &'a [EphemeralContainer]) -> Vec<Member<'a>> {
     static NONE: LazyLock<Container> = LazyLock::new(Container::default);
     let name = |ephemeral: &'a EphemeralContainer| -> &'a str {
