@@ -12,7 +12,7 @@ use berth_proto::core_v1::{
 };
 
 pub use self::reason::StartErrorReason;
-use super::{COMPLETED, Described, lost};
+use super::{COMPLETED, ContainerOfPod, lost};
 use crate::lifecycle::reading::{self, State};
 use crate::lifecycle::restart::{Exit, exit_code};
 use crate::lifecycle::vocabulary::{ContainerKind, RuntimeState};

@@ -43,7 +43,7 @@ words! {
     /// Whose turn it is.
     enum Actor {
         /// Nobody's, or somebody's whom no rule names.
-        Nobody = "",
+        Unnamed = "",
         /// The scheduler.
         Scheduler = "scheduler",
         /// The agent of the pod's node.
