@@ -1,5 +1,5 @@
-//! Batches of replicas of one shape, in process, dry run on a fork and assumed into the snapshot: 5,000 independent ones, gangs
-//! of 64 and 5,000, and a gang of 64 for which others are to be evicted.
+//! Batches of replicas of one shape, in process, as dry run on a fork and assumed into the snapshot: 5,000 independent
+//! pods, gangs of 64 and 5,000, and a gang of 64 that preempts other pods.
 
 use std::hint::black_box;
 
@@ -13,11 +13,11 @@ use criterion::{
     BatchSize, BenchmarkGroup, Criterion, Throughput, criterion_group, criterion_main,
 };
 
-/// As in the server.
+/// The allocator of the server.
 #[global_allocator]
 static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
 
-/// A batch to be timed.
+/// A batch with its cluster.
 struct Batch {
     name: &'static str,
     n_pods: usize,
@@ -99,7 +99,7 @@ fn key(round: usize, i: usize) -> PodKey {
     PodKey::new("ns-0", &format!("replica-{round}-{i}"))
 }
 
-/// Gives back what a round took, if it took anything.
+/// Removes the pods that a round assumed.
 fn release(cluster: &Cluster, batch: &Batch, round: usize) {
     cluster.apply(
         (0..batch.n_pods).map(|i| Delta::DeletePod { key: key(round, i), uid: None }).collect(),

@@ -1,4 +1,4 @@
-//! Running pods that come and go, and what they may bring: labels, spread constraints, terms, claims.
+//! Churn: running pods that are added and removed, with labels, spread constraints, affinity terms or claims.
 
 use berth_engine::{Cluster, Delta, PodKey};
 use berth_proto::Quantity;
@@ -15,10 +15,10 @@ use berth_proto::storage_v1::{
 
 use crate::workload::{Workload, compiled_object, compiled_pod, existing, incoming, node_name};
 
-/// What the pods that come and go bring with them.
+/// Features of the added and removed pods.
 #[derive(Copy, Clone, Debug, PartialEq, Eq)]
 pub enum Cargo {
-    /// Labels, as every existing pod has them.
+    /// The labels of all existing pods.
     Labels,
     /// Labels that constraints select, and two constraints.
     SpreadConstraints,
@@ -31,7 +31,7 @@ pub enum Cargo {
 }
 
 impl Cargo {
-    /// Every kind of cargo with its name.
+    /// All kinds with their names.
     pub const ALL: [(Cargo, &'static str); 5] = [
         (Cargo::Labels, "labels"),
         (Cargo::SpreadConstraints, "spread-constraints"),
@@ -57,17 +57,17 @@ impl Cargo {
     }
 }
 
-/// Pod `k` of those that come and go, as its coming and its going. Its node is any, and the same every time.
+/// The deltas that add and remove pod `k`. Its node depends only on `k`.
 pub fn churn(cluster: &Cluster, k: usize, n_nodes: usize, cargo: Cargo) -> (Delta, Delta) {
     come_and_go(cluster, cargo.pod(k, n_nodes), k, n_nodes)
 }
 
-/// A pod of the kind that runs in the workload's cluster, as its coming and its going.
+/// The deltas that add and remove a pod like those of the workload's cluster.
 pub fn churn_of(cluster: &Cluster, k: usize, n_nodes: usize, workload: Workload) -> (Delta, Delta) {
     come_and_go(cluster, existing(any_node(k, n_nodes), n_nodes, workload), k, n_nodes)
 }
 
-/// Consecutive numbers fall on nodes far from each other: 7919 is a prime.
+/// The node of pod `k`: consecutive pods are on distant nodes, because 7919 is a prime.
 fn any_node(k: usize, n_nodes: usize) -> usize {
     k.wrapping_mul(7919) % n_nodes
 }
@@ -88,7 +88,7 @@ fn come_and_go(cluster: &Cluster, mut pod: Pod, k: usize, n_nodes: usize) -> (De
 const DRIVER: &str = "csi.example.com";
 const CLASS: &str = "fast";
 
-/// What the claims of the first `n_pods` pods that come and go need: their volumes, their class, a driver, and its limit on
+/// The objects that the claims of the first `n_pods` pods need: volumes, a storage class, a driver, and its limit on
 /// every node.
 pub fn storage(cluster: &Cluster, n_pods: usize, n_nodes: usize) -> Vec<Delta> {
     let class = StorageClass {
@@ -173,7 +173,7 @@ fn claim(k: usize) -> PersistentVolumeClaim {
     }
 }
 
-/// The namespace of existing pod `k`, where its claim has to be.
+/// The namespace of existing pod `k` and of its claim.
 fn namespace(k: usize) -> String {
     format!("ns-{}", k % 10)
 }

@@ -1,4 +1,4 @@
-//! Apply pod deltas, every index included, in batches: binds and deletions a second, by what the pods bring with them.
+//! Application of pod deltas in batches, all indexes included: binds and deletions a second, by features of the pods.
 
 use std::hint::black_box;
 use std::sync::Arc;
@@ -10,7 +10,7 @@ use criterion::{BatchSize, Criterion, Throughput, criterion_group, criterion_mai
 
 const BATCH: usize = 1000;
 
-/// As in the server.
+/// The allocator of the server.
 #[global_allocator]
 static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
 
@@ -38,8 +38,8 @@ fn delta(criterion: &mut Criterion) {
     group.finish();
 }
 
-/// A cluster in which every index has something to keep: pods with terms run, volumes are there, and each kind of incoming pod
-/// was decided once, so that all of their selectors are known.
+/// A cluster in which every index has entries: it has pods with affinity terms and volumes, and each kind of incoming
+/// pod was decided once, so that all selectors are known.
 fn prepared() -> Arc<Cluster> {
     let cluster = cluster(Workload::Mixed, N_NODES, 30);
     let stored = cluster.apply(storage(&cluster, BATCH, N_NODES));

@@ -1,6 +1,7 @@
-//! kube-scheduler's own decisions on the baseline's workloads, and whether Berth takes the same.
+//! Recorded decisions of kube-scheduler on the baseline's workloads, and their comparison with Berth's decisions.
 //!
-//! The table is recorded data and lies outside this repository: `spec/peer-expected.csv` in `BERTH_SHARED` or `../shared`.
+//! The table is recorded data and lies outside this repository: `spec/peer-expected.csv` in `BERTH_SHARED` or
+//! `../shared`.
 
 mod preemption;
 
@@ -13,20 +14,20 @@ use crate::workload::{Workload, compiled_pod, incoming};
 /// Incoming pods of each workload and cluster size whose decision is recorded.
 pub const N_RECORDED: usize = 60;
 
-/// The recorded table, where it is at hand.
+/// The recorded table.
 #[derive(Clone, Debug)]
 pub struct Expected {
     text: String,
 }
 
 impl Expected {
-    /// Reads the table; without it the error says where it was looked for.
+    /// Reads the table. If it is absent, the error names the searched paths.
     pub fn read() -> Result<Expected, String> {
         Ok(Expected { text: shared("spec/peer-expected.csv")? })
     }
 
-    /// Places the recorded pods one after another, each assumed on the first by name of the nodes with the highest total, as
-    /// it was recorded; the error is the first decision that differs.
+    /// Places the recorded pods one after another, and assumes each on the first by name of the nodes with the highest
+    /// total, as in the recording. The error is the first decision that differs.
     ///
     /// `cluster` must be the workload's at 5,000 nodes with `pods_per_node` existing pods each, as loaded.
     pub fn check(
@@ -40,7 +41,7 @@ impl Expected {
         let policy = Policy::default();
         for (k, row) in rows.into_iter().enumerate() {
             let decided = decide(cluster, &policy, k, workload)?;
-            // After the node come columns that only preemption fills.
+            // The columns after the node are filled only for preemption.
             if row.trim_end_matches(',') != decided {
                 return Err(format!("{prefix}{row} is decided as {decided}"));
             }
@@ -48,7 +49,7 @@ impl Expected {
         Ok(())
     }
 
-    /// What follows a prefix in the lines that begin with it, which must be this many.
+    /// The rest of each line after the prefix; fails unless this number of lines start with it.
     fn rows(&self, prefix: &str, n_rows: usize) -> Result<Vec<&str>, String> {
         let rows: Vec<&str> =
             self.text.lines().filter_map(|line| line.strip_prefix(prefix)).collect();
@@ -59,8 +60,8 @@ impl Expected {
     }
 }
 
-/// Assumes incoming pod `k` and writes the decision as the table does: number, feasible nodes, highest total, nodes that share
-/// it, node.
+/// Assumes incoming pod `k`. Returns the decision in the table's form: number, feasible nodes, highest total, number of
+/// nodes with this total, node.
 fn decide(
     cluster: &Cluster,
     policy: &Policy,
@@ -81,7 +82,8 @@ fn decide(
     }
 }
 
-/// Reads a file of recorded data, which lies outside this repository; without it the error says where it was looked for.
+/// Reads a file of recorded data, which is not part of this repository. If it is absent, the error names the searched
+/// paths.
 pub(crate) fn shared(file: &str) -> Result<String, String> {
     let folder = std::env::var_os("BERTH_SHARED")
         .map_or_else(|| Path::new(env!("CARGO_MANIFEST_DIR")).join("../../shared"), PathBuf::from);

@@ -1,8 +1,9 @@
-//! kube-scheduler's extender calls at 5,000 nodes, over HTTP on loopback: filter and prioritize by names, and with whole nodes.
+//! kube-scheduler's extender calls at 5,000 nodes, over HTTP on loopback: filter and prioritize by names, and with
+//! whole nodes.
 //!
-//! `server-time` is what the server counts of a pair of calls, from the whole request to the whole answer, JSON included; the
-//! others are what the caller waits. Every pod is new, of one of two shapes; the names begin elsewhere each time, as
-//! kube-scheduler's do. Between pairs a pod is placed.
+//! `server-time` is the server's own time for a pair of calls, from the complete request to the complete response, JSON
+//! included; the other times are those of the caller. Every pod is new and has one of two shapes. The list of names
+//! starts at a different node each time, as kube-scheduler's does. Between two pairs a pod is placed.
 
 use std::io::{BufRead, BufReader, Error, Read, Write};
 use std::net::{SocketAddr, TcpStream};
@@ -15,11 +16,11 @@ use criterion::{Criterion, Throughput, criterion_group, criterion_main};
 use serde_json::{Value, json};
 use tokio::runtime::Runtime;
 
-/// As in the server.
+/// The allocator of the server.
 #[global_allocator]
 static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
 
-/// Images in a node's status: with some the objects weigh what the recorded ones do, 2 KB; 50 are what a kubelet reports.
+/// Numbers of images in a node's status: a few, for the 2 KB of recorded objects, and the 50 that a kubelet reports.
 const N_IMAGES: [usize; 2] = [8, 50];
 
 type Failure = Box<dyn std::error::Error>;
@@ -54,7 +55,7 @@ fn extender(criterion: &mut Criterion) {
     }
 }
 
-/// A bench has nobody to give an error to.
+/// Ends the bench with the error.
 fn or_stop(times: Result<Duration, Failure>) -> Duration {
     times.unwrap_or_else(|error| {
         eprintln!("stopped: {error}");
@@ -62,7 +63,7 @@ fn or_stop(times: Result<Duration, Failure>) -> Duration {
     })
 }
 
-/// Berth with the cluster of a workload.
+/// A server with the cluster of a workload.
 async fn start(workload: Workload) -> Result<(Server, Workload), Failure> {
     let server = Server::start(ServerOptions::default()).await?;
     let cluster = server.cluster();
@@ -78,7 +79,7 @@ async fn start(workload: Workload) -> Result<(Server, Workload), Failure> {
     Ok((server, workload))
 }
 
-/// kube-scheduler's side, on one connection.
+/// The calls of kube-scheduler, over one connection.
 struct Caller {
     server: Server,
     workload: Workload,
@@ -103,7 +104,7 @@ impl Caller {
         incoming(self.n_pods, self.workload)
     }
 
-    /// The next request by names, and where in the cluster a pod came meanwhile.
+    /// The next request by names, after another pod was placed.
     fn request(&mut self) -> Result<String, Failure> {
         let pod = self.next_pod();
         let at = self.n_pods * 7919 % self.names.len();
@@ -121,7 +122,7 @@ impl Caller {
         Ok(json!({"Pod": pod, "Nodes": null, "NodeNames": self.names}).to_string())
     }
 
-    /// Filter, then prioritize with the same nodes.
+    /// Calls filter, then prioritize with the same nodes.
     fn pair(&mut self) -> Result<Duration, Failure> {
         let request = self.request()?;
         let started = Instant::now();
@@ -148,7 +149,7 @@ impl Caller {
         Ok(started.elapsed())
     }
 
-    /// A request with every node whole.
+    /// A request with all nodes as complete objects.
     fn whole_nodes(&mut self, n_images: usize) -> Vec<u8> {
         let pod = self.next_pod();
         let image = |i: usize| {
@@ -202,7 +203,7 @@ impl Caller {
     }
 }
 
-/// Seconds that the server counts for extender calls so far.
+/// Total time of extender calls in seconds, from the server's metrics.
 fn counted(address: SocketAddr) -> Result<f64, Failure> {
     let mut stream = TcpStream::connect(address)?;
     stream.write_all(b"GET /metrics HTTP/1.1\r\nHost: berth\r\nConnection: close\r\n\r\n")?;

@@ -1,5 +1,5 @@
-//! Watch events a second: from the bytes of a stream, cut into chunks as a socket gives them, through parsing and compiling
-//! into the cluster, in batches as the feed applies them. The budget is 50,000 events/s.
+//! Watch events a second, from the bytes of a stream in chunks of a socket's size, through parsing and compiling, to
+//! their application in the feed's batches. The budget is 50,000 events/s.
 
 use std::hint::black_box;
 
@@ -10,12 +10,12 @@ use serde_json::{Value, json};
 
 const N_EVENTS: usize = 10_000;
 const N_NODES: usize = 500;
-/// What a read of a busy connection gives.
+/// Bytes of one read from a busy connection.
 const CHUNK_BYTES: usize = 16 << 10;
-/// As in the feed.
+/// The batch size of the feed.
 const BATCH: usize = 1_024;
 
-/// As in the server.
+/// The allocator of the server.
 #[global_allocator]
 static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
 
@@ -89,7 +89,7 @@ fn cluster() -> Cluster {
     cluster
 }
 
-/// Each pod twice, as a kubelet's cluster tells it: created, then bound.
+/// Two events of each pod: created, then bound.
 fn stream() -> Vec<u8> {
     let mut stream = Vec::new();
     let mut version = 1_000_u64;
@@ -107,7 +107,7 @@ fn stream() -> Vec<u8> {
     stream
 }
 
-/// A pod of a Deployment as API servers send it, with everything that decisions do not read: about 5 kB.
+/// A Deployment's pod as an API server sends it, with the fields that decisions do not read: about 5 kB.
 fn pod(i: usize, version: u64, is_bound: bool) -> Value {
     let app = format!("app-{}", i % 200);
     let fields = |n: usize| -> Value {

@@ -1,10 +1,9 @@
-//! Floor: the least work that reads what a placement reads, for the other benches to be divided by.
+//! The floor: the least work that reads the same data as a placement, a divisor for the results of other benches.
 
 use std::hint::black_box;
 
 /// The columns that placing a plain pod streams: allocatable CPU and memory and their inverses, requested and non-zero
-/// requested CPU and memory, their balance, allowed
-/// and running pods.
+/// requested CPU and memory, their balance, allowed and running pods.
 const N_COLUMNS: usize = 11;
 
 /// Columns of 64-bit integers, one value a node.

@@ -1,13 +1,14 @@
-//! How a placement's time grows with the cluster: 1,000 to 50,000 nodes, one thread, and two side by side.
+//! Growth of a placement's time with the cluster: 1,000 to 50,000 nodes, on one thread and on two concurrent threads.
 
 use berth_benches::Workload;
 use berth_benches::trial::Trial;
 use criterion::{Criterion, criterion_group, criterion_main};
 
-/// Nodes, and existing pods on each: fewer on the largest cluster, so that it fits into memory beside the rest.
+/// Numbers of nodes and of existing pods on each: fewer pods on the largest cluster, so that all clusters fit into
+/// memory.
 const SIZES: [(usize, usize); 4] = [(1_000, 30), (5_000, 30), (20_000, 30), (50_000, 10)];
 
-/// One of each kind of rule whose cost could grow differently.
+/// One workload for each kind of rule whose cost could grow differently.
 const WORKLOADS: [Workload; 5] = [
     Workload::Basic,
     Workload::SpreadHardZone,
@@ -16,7 +17,7 @@ const WORKLOADS: [Workload; 5] = [
     Workload::PreferredAffinity,
 ];
 
-/// As in the server.
+/// The allocator of the server.
 #[global_allocator]
 static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
 
@@ -27,12 +28,12 @@ fn growth(criterion: &mut Criterion) {
         for (n_nodes, pods_per_node) in SIZES {
             let n_thousand_pods = n_nodes * pods_per_node / 1000;
             let name = format!("{}/{n_nodes}-nodes/{n_thousand_pods}k-pods", workload.name());
-            // Built when the first of its benches runs: a filter may leave all of them out.
+            // Built lazily: a filter may exclude all of its benches.
             let mut built: Option<Trial> = None;
             let build = || Trial::new(workload, n_nodes, pods_per_node);
             group.bench_function(format!("{name}/in-turn"), |bencher| {
                 let trial = built.get_or_insert_with(build);
-                bencher.iter_custom(|n| trial.in_turn(n));
+                bencher.iter_custom(|n| trial.time_sequence(n));
             });
             group.bench_function(format!("{name}/known-shape-one-row-changed"), |bencher| {
                 let trial = built.get_or_insert_with(build);

@@ -1,11 +1,11 @@
-//! Over gRPC on loopback, generator beside server on the same cores: `Place` against an empty handler, batches and streams, and the
-//! latency at half of the highest load. One line a figure, with its budget.
+//! Benches over gRPC on loopback, with generator and server on the same cores: `Place` compared with an empty handler,
+//! batches and streams, and the latency at half of the highest load. One line a figure, with its budget.
 //!
-//! The empty handler reads the same messages and answers with as many bytes, behind the same transport, without what Berth puts
-//! around a call. Both are asked in turns, so that what else the machine does meets both.
+//! The empty handler reads the same requests and returns responses of the same size over the same transport, without
+//! Berth's handling around a call. Both are measured alternately, so that other load on the machine affects both.
 //!
-//! `cargo bench -p berth-benches --bench grpc`; with `-- calls 5000` behind it, that many calls of `Place` and nothing else, for a
-//! profiler; `-- empty 5000`, the same of the empty handler.
+//! `cargo bench -p berth-benches --bench grpc` runs all; the arguments `-- calls 5000` make only 5,000 calls of
+//! `Place`, for a profiler, and `-- empty 5000` the same number of calls of the empty handler.
 
 use std::net::SocketAddr;
 use std::process::ExitCode;
@@ -29,14 +29,14 @@ use tokio_stream::Empty;
 use tonic::transport::server::TcpIncoming;
 use tonic::{Request, Response, Status, Streaming};
 
-/// As in the server.
+/// The allocator of the server.
 #[global_allocator]
 static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
 
-/// Calls in flight, over this many connections.
+/// Number of calls in flight, and of connections.
 const N_CALLERS: usize = 16;
 const N_CONNECTIONS: usize = 2;
-/// Distinct pods that callers send.
+/// Number of different pods.
 const N_PODS: usize = 64;
 /// Pods in one stream message, and stream messages in flight.
 const STREAM_CHUNK: usize = 500;
@@ -44,16 +44,16 @@ const N_STREAM_MESSAGES: usize = 8;
 /// Replicas of one batch, and batches in flight.
 const REPLICAS: usize = 5_000;
 const N_BATCHES: usize = 2;
-/// Turns of the empty handler and `Place`, and how long one is asked as fast as can be.
-const N_TURNS: usize = 11;
-const TURN: Duration = Duration::from_secs(1);
-/// How long the other figures are measured.
+/// Number of alternating rounds of the empty handler and `Place`, and the duration of each.
+const N_ROUNDS: usize = 11;
+const ROUND: Duration = Duration::from_secs(1);
+/// Duration of the other measurements.
 const LONG: Duration = Duration::from_secs(5);
 
 type Failure = Box<dyn std::error::Error>;
 
 fn main() -> ExitCode {
-    // What cargo itself says stands among them.
+    // Cargo adds the argument `--bench`.
     let arguments: Vec<String> =
         std::env::args().skip(1).filter(|text| text != "--bench").collect();
     let outcome = tokio::runtime::Runtime::new()
@@ -91,11 +91,11 @@ async fn figures(place: &Client, empty: &Client) -> Result<(), Failure> {
     for client in [empty, place] {
         run_load(client, LoadSpec { limit: Limit::Pods(5_000), ..unary() }).await?;
     }
-    let mut turns = Vec::new();
-    for _ in 0..N_TURNS {
-        turns.push(Turn::take(place, empty).await?);
+    let mut rounds = Vec::new();
+    for _ in 0..N_ROUNDS {
+        rounds.push(Round::measure(place, empty).await?);
     }
-    say_turns(&turns);
+    print_rounds(&rounds);
 
     let stream = LoadSpec {
         mode: Mode::Stream,
@@ -131,53 +131,54 @@ async fn figures(place: &Client, empty: &Client) -> Result<(), Failure> {
     Ok(())
 }
 
-/// What is measured in turns. Machines are faster in one minute than in the next: what belongs together is measured together.
-struct Turn {
-    /// Calls a second, one after another by each caller.
+/// The measurements, which alternate: the speed of a machine varies over minutes, so values to be compared are measured
+/// close together.
+struct Round {
+    /// Calls a second of a closed loop.
     rate: f64,
     empty_rate: f64,
-    /// At half of `rate`, in an open loop, from the intended start.
+    /// Latency in an open loop at half of `rate`, from the intended start.
     at_half: Latency,
     empty_at_half: Latency,
-    /// How long the machine let nobody run, which is in each of the others.
+    /// Pauses of the machine, which are part of each other measurement.
     pauses: Pauses,
 }
 
-impl Turn {
-    async fn take(place: &Client, empty: &Client) -> Result<Turn, Failure> {
-        let pauses = tokio::task::spawn_blocking(|| Pauses::watch(TURN / 2)).await?;
+impl Round {
+    async fn measure(place: &Client, empty: &Client) -> Result<Round, Failure> {
+        let pauses = tokio::task::spawn_blocking(|| Pauses::watch(ROUND / 2)).await?;
         let empty_rate = run_load(empty, unary()).await?.decisions_per_second;
         let rate = run_load(place, unary()).await?.decisions_per_second;
         let half = LoadSpec {
             arrival: Arrival::Open { pods_per_second: rate / 2.0 },
-            limit: Limit::Duration(2 * TURN),
-            // Enough never to hold back what is due.
+            limit: Limit::Duration(2 * ROUND),
+            // Enough callers that no due request waits for one.
             concurrency: 256,
             ..unary()
         };
         let empty_at_half = run_load(empty, half.clone()).await?.latency;
         let at_half = run_load(place, half).await?.latency;
-        Ok(Turn { rate, empty_rate, at_half, empty_at_half, pauses })
+        Ok(Round { rate, empty_rate, at_half, empty_at_half, pauses })
     }
 }
 
-fn say_turns(turns: &[Turn]) {
-    let of = |figure: fn(&Turn) -> f64| median(turns.iter().map(figure).collect());
-    let (rate, floor) = (of(|turn| turn.rate), of(|turn| turn.empty_rate));
-    let share = of(|turn| turn.rate / turn.empty_rate);
+fn print_rounds(rounds: &[Round]) {
+    let of = |figure: fn(&Round) -> f64| median(rounds.iter().map(figure).collect());
+    let (rate, floor) = (of(|round| round.rate), of(|round| round.empty_rate));
+    let share = of(|round| round.rate / round.empty_rate);
     let text =
         format!("{rate:.0} calls/s, {:.0} % of an empty handler's {floor:.0}", share * 100.0);
     say("Place", &text, "≥ 60 %", share >= 0.6);
-    let p99 = of(|turn| turn.at_half.p99_us);
+    let p99 = of(|round| round.at_half.p99_us);
     let text = format!(
         "p99 {p99:.0} µs at {:.0} calls/s, from the intended start (p50 {:.0} µs, p99.9 {:.0} µs; p99 of the empty handler {:.0} µs)",
         rate / 2.0,
-        of(|turn| turn.at_half.p50_us),
-        of(|turn| turn.at_half.p999_us),
-        of(|turn| turn.empty_at_half.p99_us),
+        of(|round| round.at_half.p50_us),
+        of(|round| round.at_half.p999_us),
+        of(|round| round.empty_at_half.p99_us),
     );
     say("Place at half load", &text, "≤ 2 ms", p99 <= 2_000.0);
-    let pauses = turns.iter().fold(Pauses::default(), |all, turn| all.and(turn.pauses));
+    let pauses = rounds.iter().fold(Pauses::default(), |all, round| all.and(round.pauses));
     let (share, longest) = (pauses.share() * 100.0, pauses.longest);
     eprintln!(
         "grpc/the machine: a core that was wanted stood still for 1 ms and more {share:.2} % of the time, for {longest:.1?} at most"
@@ -199,9 +200,9 @@ fn median(mut figures: Vec<f64>) -> f64 {
     figures[figures.len() / 2]
 }
 
-/// One call after another by each of a fixed number of callers.
+/// A closed loop of a fixed number of callers.
 fn unary() -> LoadSpec {
-    LoadSpec { concurrency: N_CALLERS, limit: Limit::Duration(TURN), ..LoadSpec::default() }
+    LoadSpec { concurrency: N_CALLERS, limit: Limit::Duration(ROUND), ..LoadSpec::default() }
 }
 
 fn pods() -> Vec<Pod> {
@@ -209,7 +210,7 @@ fn pods() -> Vec<Pod> {
 }
 
 /// # Errors
-/// Also where a call failed: what a server does not do takes no time.
+/// A failed call is an error too, because a call that is not carried out would count as fast.
 async fn run_load(client: &Client, spec: LoadSpec) -> Result<LoadReport, Failure> {
     let report = run(client, pods().into(), &spec, Arc::new(|_| ())).await?;
     match report.errors.iter().next() {
@@ -220,7 +221,7 @@ async fn run_load(client: &Client, spec: LoadSpec) -> Result<LoadReport, Failure
     }
 }
 
-/// Berth with the baseline cluster.
+/// A server with the baseline cluster.
 async fn start() -> Result<Server, Failure> {
     let server = Server::start(ServerOptions::default()).await?;
     let cluster = server.cluster();
@@ -237,7 +238,7 @@ async fn start() -> Result<Server, Failure> {
     Ok(server)
 }
 
-/// A server whose `Place` answers `answer`, whatever it is asked, behind the transport that Berth has.
+/// A server over Berth's transport whose `Place` returns `answer` for every request.
 async fn start_empty(answer: PlaceResponse) -> Result<SocketAddr, Failure> {
     let incoming = TcpIncoming::bind("127.0.0.1:0".parse()?)?.with_nodelay(Some(true));
     let address = incoming.local_addr()?;
@@ -251,7 +252,7 @@ async fn connect(address: SocketAddr) -> Result<Client, Failure> {
     Ok(Client::connect(&format!("http://{address}"), N_CONNECTIONS).await?)
 }
 
-/// Reads a request, and answers what it always answers.
+/// A handler that decodes the request and returns a constant response.
 struct EmptyHandler {
     answer: PlaceResponse,
 }

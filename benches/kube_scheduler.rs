@@ -1,22 +1,23 @@
-//! kube-scheduler's own times on the baseline's workloads: what Berth's are set beside.
+//! Times of kube-scheduler on the baseline's workloads, for comparison with Berth's.
 //!
-//! kube-scheduler v1.36.2 in process, default profile, 5,000 nodes, on two cores of an AMD EPYC virtual machine (GOMAXPROCS 2):
-//! the median of three runs of 120 pods (as many as fit in 3 s, at least 30) after 20 of warm-up. Timed are its snapshot's
-//! update and the decision; not the queue, binding or the API server. Measured by this project; how, and the rest of the
-//! figures, in `spec/peer-baseline.md`.
+//! kube-scheduler v1.36.2 in process, default profile, 5,000 nodes, on two cores of an AMD EPYC virtual machine
+//! (GOMAXPROCS 2): the median of three runs of 120 pods (as many as fit in 3 s, at least 30) after 20 of warm-up. The
+//! times cover the update of its snapshot and the decision, but not the queue, binding or the API server. This project
+//! measured them; the method and further figures are in `spec/peer-baseline.md`.
 
 use crate::workload::{PreemptionWorkload, Workload};
 
-/// Microseconds a pod, medians.
+/// Median times a pod in microseconds.
 #[derive(Copy, Clone, Debug, PartialEq, Eq)]
 pub struct Times {
-    /// Every node filtered, every feasible node scored (`percentageOfNodesToScore: 100`): what Berth does.
+    /// All nodes filtered and all feasible nodes scored (`percentageOfNodesToScore: 100`), as Berth does.
     pub all_nodes_us: u32,
-    /// As it ships: it stops looking after 500 feasible nodes.
+    /// The default configuration, which stops after 500 feasible nodes.
     pub sampled_us: u32,
 }
 
-/// Its times on a workload with 10 or 30 existing pods a node (50,000 or 150,000); other sizes were not measured.
+/// Times of kube-scheduler on a workload with 10 or 30 existing pods a node (50,000 or 150,000); other sizes were not
+/// measured.
 pub fn times(workload: Workload, pods_per_node: usize) -> Option<Times> {
     let [(sampled_10, all_10), (sampled_30, all_30)] = match workload {
         Workload::Basic => [(1263, 8949), (1167, 6748)],
@@ -38,7 +39,8 @@ pub fn times(workload: Workload, pods_per_node: usize) -> Option<Times> {
     }
 }
 
-/// Its median for an attempt that finds no node and chooses whom to evict, in microseconds; other sizes were not measured.
+/// Median time of kube-scheduler in microseconds for an attempt that finds no node and chooses victims; other sizes
+/// were not measured.
 pub fn preemption_us(workload: PreemptionWorkload, pods_per_node: usize) -> Option<u32> {
     match (workload, pods_per_node) {
         (PreemptionWorkload::Sampled, 10) => Some(18_498),

@@ -1,6 +1,6 @@
-//! What all benches share: kube-scheduler's baseline workloads rebuilt exactly ([`workload`]), its decisions on them
-//! ([`expected`]) and its times ([`kube_scheduler`]), how Berth is timed on them ([`trial`]), pods that come and go ([`churn`]),
-//! pods in every part of their lives ([`stages`]), and what the machine itself takes ([`pause`]).
+//! Modules that the benches share: kube-scheduler's baseline workloads ([`workload`]) with its decisions ([`expected`])
+//! and times ([`kube_scheduler`]), timing of Berth on them ([`trial`]), added and removed pods ([`churn`]), pods in all
+//! stages of their lifecycle ([`stages`]), and pauses of the machine ([`pause`]).
 
 pub mod workload;
 pub mod expected;

@@ -1,5 +1,5 @@
-//! Phase and conditions a second, on one thread, for pods in every part of their lives; and the whole evaluation, with the next
-//! action and the answer's message.
+//! Phases and conditions a second on one thread for pods in all stages of their lifecycle, and whole evaluations with
+//! the next action and the message of the response.
 
 use std::hint::black_box;
 
@@ -12,13 +12,13 @@ use berth_proto::berth_v1::EvaluatePodsRequest;
 use berth_proto::core_v1::Pod;
 use criterion::{Criterion, Throughput, criterion_group, criterion_main};
 
-/// As in the server.
+/// The allocator of the server.
 #[global_allocator]
 static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
 
-/// Seconds since the epoch at which every pod is looked at.
+/// Time of the evaluation in seconds since the epoch.
 const NOW: i64 = stages::NOW;
-/// Pods a round: few enough to be at hand, as a pod of a stream is that has just been decoded; and so many that each has to come
+/// Numbers of pods a round: few, which stay in the cache like a pod that was just decoded, and many, which are read
 /// from memory.
 const ROUNDS: [(&str, usize); 2] = [("at-hand", 252), ("from-memory", 20_000)];
 

@@ -1,4 +1,4 @@
-//! Cold load of a cluster from a JSON dump: bytes a second, from the file to the published generation.
+//! Initial load of a cluster from a JSON dump: bytes a second, from the file to the published generation.
 
 use std::hint::black_box;
 use std::io::{Read, Write};
@@ -9,7 +9,7 @@ use berth_engine::Cluster;
 use berth_server::feed::file::load_files;
 use criterion::{Criterion, Throughput, criterion_group, criterion_main};
 
-/// As in the server.
+/// The allocator of the server.
 #[global_allocator]
 static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
 
@@ -40,7 +40,7 @@ fn load(criterion: &mut Criterion) {
     group.finish();
 }
 
-/// The baseline's objects as `kubectl get -o json` would print them.
+/// The baseline's objects in the form of `kubectl get -o json`.
 fn baseline() -> String {
     let typed = |kind: &str, value: serde_json::Result<serde_json::Value>| {
         let mut value = value.unwrap_or_default();
@@ -56,7 +56,7 @@ fn baseline() -> String {
     serde_json::to_string_pretty(&list).unwrap_or_default()
 }
 
-/// The recorded dump of 5,000 nodes, where it is at hand, without its compression.
+/// The recorded dump of 5,000 nodes, decompressed; `None` if absent.
 fn decompressed(folder: &Path) -> Option<PathBuf> {
     let shared = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../shared");
     let file = std::fs::File::open(shared.join("data/cluster-dump/large.json.gz")).ok()?;

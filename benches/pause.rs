@@ -1,27 +1,27 @@
-//! What the machine takes from a program that wants every core: a latency cannot be better than that.
+//! Pauses of the machine: the times in which hypervisor or kernel run other work. They bound every measured latency
+//! from below.
 //!
-//! The hypervisor lets others run, and so does the kernel; a thread that does nothing but look at the clock sees how long it was
-//! not let to.
+//! A thread on each core reads the clock in a loop; a gap between two readings is a pause.
 
 use std::thread;
 use std::time::{Duration, Instant};
 
-/// A thread that does not look at the clock for so long was not running.
+/// Gap between two readings of the clock above which the thread was not running.
 const PAUSE: Duration = Duration::from_millis(1);
 
-/// Pauses that threads saw which looked at the clock all the time, one a core.
+/// Pauses measured by one thread a core.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Pauses {
-    /// The time of all threads together.
+    /// Total time of all threads.
     watched: Duration,
-    /// What of it was pauses.
+    /// Total time of the pauses.
     paused: Duration,
-    /// The longest.
+    /// The longest pause.
     pub longest: Duration,
 }
 
 impl Pauses {
-    /// Keeps every core busy for `duration`.
+    /// Measures for `duration` with all cores busy.
     pub fn watch(duration: Duration) -> Pauses {
         let n_cores = thread::available_parallelism().map_or(1, usize::from);
         thread::scope(|scope| {
@@ -34,7 +34,7 @@ impl Pauses {
         })
     }
 
-    /// Both together.
+    /// The sum of two measurements.
     pub fn and(self, other: Pauses) -> Pauses {
         Pauses {
             watched: self.watched + other.watched,
@@ -43,7 +43,7 @@ impl Pauses {
         }
     }
 
-    /// The share of the time that was pauses, from 0 to 1.
+    /// Share of the pauses in the total time, from 0 to 1.
     pub fn share(&self) -> f64 {
         self.paused.as_secs_f64() / self.watched.as_secs_f64().max(f64::MIN_POSITIVE)
     }

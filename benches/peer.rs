@@ -1,28 +1,29 @@
-//! Berth beside kube-scheduler, by kube-scheduler's own procedure: a table of medians for every workload of its baseline.
+//! Comparison with kube-scheduler by its own procedure: a table of median times for all workloads of the baseline.
 //!
-//! 5,000 nodes, one thread. Each run loads a fresh cluster, places 20 pods to warm up and 120 that are timed, each assumed
-//! before the next is decided; the median of three runs is given per column. Before it is timed, a workload must decide as
-//! kube-scheduler is recorded to have decided. kube-scheduler's figures are those of `kube_scheduler.rs`: on the same kind of
-//! machine with two cores for its 16 workers, every node considered unless the column says otherwise.
+//! 5,000 nodes, one thread. Each run loads a fresh cluster, places 20 pods to warm up and 120 that are timed, each
+//! assumed before the next is decided; the median of three runs is given per column. Before it is timed, the decisions
+//! on a workload must equal kube-scheduler's recorded decisions. kube-scheduler's figures are those of
+//! `kube_scheduler.rs`: on the same kind of machine with two cores for its 16 workers, every node considered unless the
+//! column says otherwise.
 //!
-//! | column | what is timed |
+//! | column | timed work |
 //! |---|---|
-//! | decision | `Cluster::place`: what kube-scheduler's figure is nearest to |
+//! | decision | `Cluster::place`, which is closest to kube-scheduler's figure |
 //! | with reading and assuming | all that Berth does for a pod: its wire object read, the decision, and the decision taken once more to publish the cluster with the pod in it. kube-scheduler's figure holds the update of its snapshot, but neither the reading nor the assuming |
-//! | new shape | the decision for 120 more pods, of shapes never seen: nothing is remembered of them |
-//! | first | the decision for the very first pod of a cluster just loaded |
+//! | new shape | the decision for 120 further pods of new shapes, for which nothing is cached |
+//! | first | the first decision on a cluster after its load |
 //!
-//! A second table is of the workloads in which no node has room and pods of lower priority are chosen for eviction. Nobody is
-//! evicted, so that every pod meets the same cluster; `Cluster::preempt` is timed, which is the whole attempt.
+//! A second table covers the workloads in which no node has room and pods of lower priority are chosen as victims. No
+//! pod is evicted, so that all pods meet the same cluster. The timed call is `Cluster::preempt`, the whole attempt.
 //!
-//! | column | what is timed |
+//! | column | timed work |
 //! |---|---|
-//! | attempt | on one thread; pods of a shape that is known |
-//! | two threads | the same on two |
-//! | row changed | on one thread, a node having changed before each |
-//! | new shape, first | as above, on one thread |
+//! | attempt | an attempt on one thread, for a known shape |
+//! | two threads | an attempt on two threads, for a known shape |
+//! | row changed | an attempt on one thread after a node changed |
+//! | new shape, first | attempts for new shapes and the first attempt, on one thread |
 //!
-//! A free argument keeps only the rows whose name contains it, such as `d-spread` or `150k`.
+//! A free argument selects the rows whose name contains it, such as `d-spread` or `150k`.
 
 use std::io::{self, Write};
 use std::process::ExitCode;
@@ -31,12 +32,12 @@ use std::time::Duration;
 use berth_benches::expected::Expected;
 use berth_benches::kube_scheduler;
 use berth_benches::trial::preemption::{PreemptionTrial, threads};
-use berth_benches::trial::{N_TIMED, N_WARM_UP, Trial, Turn, percentile};
+use berth_benches::trial::{N_TIMED, N_WARM_UP, PodTimes, Trial, percentile};
 use berth_benches::workload::full_cluster;
 use berth_benches::{N_NODES, PreemptionWorkload, Workload, cluster, incoming};
 use berth_loadgen::report::number::rounded;
 
-/// As in the server.
+/// The allocator of the server.
 #[global_allocator]
 static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
 
@@ -52,7 +53,7 @@ const PREEMPTION_HEADER: &str = "\
 |---|---|---|---|---|---|---|---|---|---|---|---|---|";
 
 fn main() -> ExitCode {
-    // Without this flag it is run as a test, and the library's own tests check the decisions already.
+    // Without this flag the bench runs as a test, and the library's tests check the decisions already.
     if !std::env::args().any(|arg| arg == "--bench") {
         return ExitCode::SUCCESS;
     }
@@ -70,7 +71,7 @@ fn main() -> ExitCode {
     }
 }
 
-/// Whether all workloads decide as they should.
+/// Whether the decisions on all workloads are as recorded.
 fn print_tables(expected: Option<&Expected>, filter: Option<&str>) -> io::Result<bool> {
     let placing = Workload::ALL.map(|workload| Line {
         workload: workload.name(),
@@ -92,15 +93,15 @@ fn print_tables(expected: Option<&Expected>, filter: Option<&str>) -> io::Result
 
 type Check = dyn Fn(&Expected, usize) -> Result<(), String>;
 
-/// A workload, which has a row for each number of pods on a node.
+/// A workload with a row for each number of pods a node.
 struct Line {
     workload: &'static str,
-    /// Its decisions are taken on a cluster of their own, lest anything of them be remembered when it is timed.
+    /// Checks the decisions on a separate cluster, so that nothing is cached when the workload is timed.
     check: Box<Check>,
     row: Box<dyn Fn(usize) -> String>,
 }
 
-/// Prints a row as soon as it is measured; whether all workloads decide as they should.
+/// Prints each row as soon as it is measured; returns whether the decisions on all workloads are as recorded.
 fn print_table(
     header: &str,
     lines: &[Line],
@@ -137,7 +138,7 @@ fn print_table(
     Ok(all_right)
 }
 
-/// What one run found, in microseconds.
+/// Times of one run in microseconds.
 struct Run {
     decide_p50: f64,
     decide_p99: f64,
@@ -149,19 +150,19 @@ struct Run {
 impl Run {
     fn of(workload: Workload, pods_per_node: usize) -> Run {
         let mut trial = Trial::new(workload, N_NODES, pods_per_node);
-        let turns: Vec<_> =
-            (0..N_WARM_UP + N_TIMED).map(|k| trial.turn(&incoming(k, workload))).collect();
-        let new_shapes: Vec<_> = (0..N_TIMED).map(|_| trial.turn_of_new_shape()).collect();
-        let timed = &turns[N_WARM_UP..];
-        let of = |column: fn(&Turn) -> Duration, percent| {
+        let times: Vec<_> =
+            (0..N_WARM_UP + N_TIMED).map(|k| trial.time_pod(&incoming(k, workload))).collect();
+        let new_shapes: Vec<_> = (0..N_TIMED).map(|_| trial.time_new_shape()).collect();
+        let timed = &times[N_WARM_UP..];
+        let of = |column: fn(&PodTimes) -> Duration, percent| {
             microseconds(percentile(timed.iter().map(column), percent))
         };
         Run {
-            decide_p50: of(|turn| turn.decide, 50),
-            decide_p99: of(|turn| turn.decide, 99),
-            whole_p50: of(Turn::whole, 50),
+            decide_p50: of(|times| times.decide, 50),
+            decide_p99: of(|times| times.decide, 99),
+            whole_p50: of(PodTimes::whole, 50),
             new_shape_p50: microseconds(percentile(new_shapes.into_iter(), 50)),
-            first: microseconds(turns[0].decide),
+            first: microseconds(times[0].decide),
         }
     }
 }
@@ -189,7 +190,7 @@ fn row(workload: Workload, pods_per_node: usize) -> String {
     )
 }
 
-/// What one run of attempts to preempt found, in microseconds.
+/// Times of one run of preemption attempts in microseconds.
 struct PreemptionRun {
     p50: f64,
     p99: f64,
@@ -205,13 +206,13 @@ impl PreemptionRun {
         let (one, two) = (threads(1), threads(2));
         let mut trial = PreemptionTrial::new(workload, N_NODES, pods_per_node);
         let first = microseconds(trial.first(&one));
-        let timed = trial.in_turn(&one, N);
+        let timed = trial.time_sequence(&one, N);
         let of =
             |times: Vec<Duration>, percent| microseconds(percentile(times.into_iter(), percent));
         PreemptionRun {
             p50: of(timed.clone(), 50),
             p99: of(timed, 99),
-            two_threads_p50: of(trial.in_turn(&two, N), 50),
+            two_threads_p50: of(trial.time_sequence(&two, N), 50),
             row_changed_p50: of(trial.one_row_changed(&one, N), 50),
             new_shape_p50: of(trial.new_shapes(&one, N), 50),
             first,
@@ -243,7 +244,7 @@ fn preemption_row(workload: PreemptionWorkload, pods_per_node: usize) -> String 
     )
 }
 
-/// The median over the runs of what one of them found.
+/// The median of one figure over all runs.
 fn median<R>(runs: &[R], column: fn(&R) -> f64) -> f64 {
     let mut values: Vec<f64> = runs.iter().map(column).collect();
     values.sort_by(f64::total_cmp);
@@ -265,7 +266,7 @@ fn microseconds(time: Duration) -> f64 {
     time.as_secs_f64() * 1e6
 }
 
-/// The first free argument, told apart from the values of criterion's flags, which are given to every bench alike.
+/// The first free argument, as distinguished from the values of criterion's flags, which every bench receives.
 fn filter(arguments: impl Iterator<Item = String>) -> Option<String> {
     const WITH_VALUE: [&str; 12] = [
         "--baseline",

@@ -1,5 +1,5 @@
-//! Place one pod at 5,000 nodes with 50,000 and 150,000 pods, one thread, for every workload of kube-scheduler's baseline:
-//! replicas in turn, a known shape after one row changed, and a new shape.
+//! Placement of one pod at 5,000 nodes with 50,000 and 150,000 pods, on one thread, for every workload of
+//! kube-scheduler's baseline: successive replicas, a known shape after one row changed, and a new shape.
 
 mod floor;
 
@@ -12,7 +12,7 @@ use floor::Floor;
 
 const PODS_PER_NODE: [usize; 2] = [10, 30];
 
-/// As in the server.
+/// The allocator of the server.
 #[global_allocator]
 static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
 
@@ -23,12 +23,12 @@ fn place(criterion: &mut Criterion) {
     for workload in Workload::ALL {
         for pods_per_node in PODS_PER_NODE {
             let name = format!("{}/{}k-pods", workload.name(), N_NODES * pods_per_node / 1000);
-            // Built when the first of its benches runs: a filter may leave all of them out.
+            // Built lazily: a filter may exclude all of its benches.
             let mut built: Option<Trial> = None;
             let build = || Trial::new(workload, N_NODES, pods_per_node);
             group.bench_function(format!("{name}/in-turn"), |bencher| {
                 let trial = built.get_or_insert_with(build);
-                bencher.iter_custom(|n| trial.in_turn(n));
+                bencher.iter_custom(|n| trial.time_sequence(n));
             });
             group.bench_function(format!("{name}/known-shape-one-row-changed"), |bencher| {
                 let trial = built.get_or_insert_with(build);

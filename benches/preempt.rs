@@ -1,8 +1,9 @@
-//! Whom to evict for one pod at 5,000 nodes without room, every node looked at unless the name says sampled: one call on one
-//! thread and on two.
+//! Preemption for one pod at 5,000 nodes without room: one call on one thread and on two. All nodes are candidates
+//! unless the name contains `sampled`.
 //!
-//! `i1` and `i2` are kube-scheduler's workloads; `crowd` is a cluster in which no two nodes are alike, with disruption budgets
-//! over a third of its pods, host ports, anti-affinity, hard spread and taints. Beside kube-scheduler's figures: `peer.rs`.
+//! `i1` and `i2` are kube-scheduler's workloads; `crowd` is a cluster in which all nodes differ, with disruption
+//! budgets over a third of its pods, host ports, anti-affinity, hard spread and taints. `peer.rs` compares with
+//! kube-scheduler.
 
 use std::time::Duration;
 
@@ -12,7 +13,7 @@ use criterion::measurement::WallTime;
 use criterion::{BenchmarkGroup, Criterion, criterion_group, criterion_main};
 use rayon::ThreadPool;
 
-/// As in the server.
+/// The allocator of the server.
 #[global_allocator]
 static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
 
@@ -21,7 +22,7 @@ const N_THREADS: [(usize, &str); 2] = [(1, "one-thread"), (2, "two-threads")];
 
 type Times = fn(&mut PreemptionTrial, &ThreadPool, u64) -> Vec<Duration>;
 const WAYS: [(&str, Times); 5] = [
-    ("in-turn", PreemptionTrial::in_turn),
+    ("in-turn", PreemptionTrial::time_sequence),
     ("known-shape-one-row-changed", PreemptionTrial::one_row_changed),
     ("known-shape-every-row-changed", PreemptionTrial::every_row_changed),
     ("new-shape", PreemptionTrial::new_shapes),
@@ -46,7 +47,7 @@ fn bench(
     name: &str,
     build: &dyn Fn() -> PreemptionTrial,
 ) {
-    // Built when the first of its benches runs: a filter may leave all of them out.
+    // Built lazily: a filter may exclude all of its benches.
     let mut built: Option<PreemptionTrial> = None;
     for (way, times) in WAYS {
         for (n_threads, side_by_side) in N_THREADS {

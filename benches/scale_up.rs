@@ -1,7 +1,9 @@
-//! The anti-affinity surge: 5,000 nodes with 50,000 pods are full, and pods come that may not share a node with their like.
+//! Scale-up for an anti-affinity surge: 5,000 nodes with 50,000 pods are full, and each new pod needs a node without
+//! another replica.
 //!
-//! `one-workload` has 5,000 of them, which need 5,000 new nodes; `ten-workloads` have 5,000 each and share them. `no-controller` is the
-//! first without an owner, so that each pod is a group by itself. `many-groups` asks ten node groups for the first.
+//! `one-workload` has 5,000 new pods, which need 5,000 new nodes; `ten-workloads` have 5,000 pods each, which share the
+//! new nodes. `no-controller` is `one-workload` without an owner, so that each pod is an equivalence group.
+//! `many-groups` is `one-workload` with ten node groups.
 
 use std::hint::black_box;
 use std::sync::Arc;
@@ -13,7 +15,7 @@ use berth_proto::meta_v1::{LabelSelector, ObjectMeta, OwnerReference};
 use berth_proto::{Quantity, core_v1};
 use criterion::{Criterion, criterion_group, criterion_main};
 
-/// As in the server.
+/// The allocator of the server.
 #[global_allocator]
 static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
 
@@ -53,7 +55,7 @@ fn simulate(cluster: &Cluster, pods: &[Pod], groups: &[NodeGroup]) -> ScaleUp {
     cluster.simulate_scale_up(&request).unwrap_or_else(|error| unreachable!("{error}"))
 }
 
-/// Nodes of four CPUs with ten pods that leave a tenth of one.
+/// Nodes of four CPUs with ten pods that leave a tenth of a CPU free.
 fn full_cluster() -> Arc<Cluster> {
     let cluster = Cluster::new();
     let mut deltas = Vec::new();
@@ -109,7 +111,7 @@ fn workloads(cluster: &Cluster, n: usize) -> Vec<Pod> {
     (0..n).flat_map(|n| workload(cluster, &format!("w{n}"), true)).collect()
 }
 
-/// Replicas that keep away from each other.
+/// Replicas with required anti-affinity to each other.
 fn workload(cluster: &Cluster, app: &str, has_controller: bool) -> Vec<Pod> {
     let mut pod = pod(app, "300m", true);
     if let Some(metadata) = pod.metadata.as_mut().filter(|_| has_controller) {

@@ -1,5 +1,5 @@
-//! What-if sessions at 5,000 nodes with 150,000 pods of every workload: opening one, hypothetical deltas, the first decision
-//! on it, and making its placements real.
+//! What-if sessions at 5,000 nodes with 150,000 pods of every workload: opening, hypothetical deltas, the first
+//! decision, and the commit.
 
 use std::hint::black_box;
 use std::sync::Arc;
@@ -9,7 +9,7 @@ use berth_benches::{N_NODES, Workload, cluster, incoming};
 use berth_engine::{Cluster, Delta, Outcome, PlaceRequest, Pod, PodKey, Policy, TieBreak};
 use criterion::{BatchSize, Criterion, criterion_group, criterion_main};
 
-/// As in the server.
+/// The allocator of the server.
 #[global_allocator]
 static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
 
@@ -36,7 +36,7 @@ fn session(criterion: &mut Criterion) {
     });
 
     let policy = Policy::default();
-    // A plain pod, and one that is spread over zones and nodes.
+    // A plain pod, and a pod that is spread over zones and nodes.
     for (kind, k) in [("a-basic", 0), ("e1-spread-soft", 6)] {
         let pod = compiled(&cluster, k);
         let place = |fork: Cluster| {
@@ -84,7 +84,7 @@ fn session(criterion: &mut Criterion) {
     group.finish();
 }
 
-/// A cluster in which each kind of incoming pod was decided once, so that there is something to remember.
+/// A cluster in which each kind of incoming pod was decided once, so that evaluations are cached.
 fn prepared() -> Arc<Cluster> {
     let cluster = cluster(Workload::Mixed, N_NODES, 30);
     let policy = Policy::default();
@@ -113,7 +113,7 @@ fn assume(fork: &Cluster, pod: &Pod, policy: &Policy) {
     assert!(is_placed, "the baseline's pods fit");
 }
 
-/// Gives back what a commit took, if it took anything.
+/// Removes the pods that a commit assumed.
 fn release(cluster: &Cluster, pods: &[Pod]) {
     let key = |pod: &Pod| PodKey::new(&pod.key().namespace, &pod.key().name);
     cluster.apply(pods.iter().map(|pod| Delta::DeletePod { key: key(pod), uid: None }).collect());

@@ -1,4 +1,4 @@
-//! Pods in every part of their lives, with the statuses that a node agent would have written.
+//! Pods in all stages of their lifecycle, with the statuses that a node agent writes.
 
 use berth_proto::Time;
 use berth_proto::core_v1::{
@@ -8,14 +8,14 @@ use berth_proto::core_v1::{
 };
 use berth_proto::meta_v1::ObjectMeta;
 
-/// Seconds since the epoch at which the pods are looked at.
+/// Time of the evaluation in seconds since the epoch.
 pub const NOW: i64 = 1_800_000_000;
 
-/// What the `k`-th pod is doing, `k` taken modulo their number.
+/// Names of the stages; pod `k` is in stage `k` modulo their number.
 pub const NAMES: [&str; 6] =
     ["running", "unready-gate", "initialising", "crash-looping", "finished", "pending"];
 
-/// Pod `k`: two app containers, one init container and one sidecar, in the stage that [`NAMES`] says.
+/// Pod `k`: two app containers, one init container and one sidecar, in its stage of [`NAMES`].
 pub fn pod(k: usize) -> Pod {
     let stage = NAMES[k % NAMES.len()];
     let spec = PodSpec {
@@ -71,7 +71,7 @@ fn status(stage: &str) -> PodStatus {
     }
 }
 
-/// The conditions as they were written last.
+/// The conditions in the pod's status.
 fn conditions(stage: &str) -> Vec<PodCondition> {
     let recorded = |r#type: &str, is_true: bool| PodCondition {
         r#type: r#type.into(),
@@ -135,7 +135,7 @@ fn terminated(exit_code: i32, reason: &str) -> ContainerState {
     ContainerState { terminated: Some(terminated), ..ContainerState::default() }
 }
 
-/// `seconds` after [`NOW`].
+/// The time `seconds` after [`NOW`].
 fn at(seconds: i64) -> Time {
     Time::from_unix_seconds(NOW + seconds)
 }

@@ -1,4 +1,4 @@
-//! Trial: a baseline cluster on which Berth's decisions are timed, one at a time.
+//! [`Trial`]: a baseline cluster on which single decisions of Berth are timed.
 
 pub mod preemption;
 
@@ -13,12 +13,12 @@ use berth_proto::core_v1;
 use crate::churn::churn_of;
 use crate::workload::{Workload, cluster, compiled_pod, distinct_shape, incoming};
 
-/// Pods that kube-scheduler placed before it was timed.
+/// Pods that kube-scheduler placed as warm-up.
 pub const N_WARM_UP: usize = 20;
-/// Pods that were timed in each of its runs.
+/// Pods that were timed in each run of kube-scheduler.
 pub const N_TIMED: usize = 120;
 
-/// A baseline cluster and how far its sequences of pods have come.
+/// A baseline cluster with the positions in its sequences of pods.
 #[derive(Debug)]
 pub struct Trial {
     cluster: Arc<Cluster>,
@@ -29,19 +29,19 @@ pub struct Trial {
     next_churn: usize,
 }
 
-/// What one pod took, from the wire object to the room taken.
+/// Times of one pod, from the wire object to its assumption.
 #[derive(Copy, Clone, Debug, Default)]
-pub struct Turn {
-    /// Reading the wire object.
+pub struct PodTimes {
+    /// Time for reading the wire object.
     pub compile: Duration,
-    /// The decision.
+    /// Time for the decision.
     pub decide: Duration,
-    /// Deciding again, with everything remembered, and publishing the cluster with the pod in it.
+    /// Time for a second decision with everything cached and for publishing the cluster with the pod.
     pub assume: Duration,
 }
 
-impl Turn {
-    /// All that Berth does for the pod.
+impl PodTimes {
+    /// Total time of the pod.
     pub fn whole(&self) -> Duration {
         self.compile + self.decide + self.assume
     }
@@ -60,20 +60,20 @@ impl Trial {
         }
     }
 
-    /// Time of `n` decisions in kube-scheduler's own procedure: incoming pods from 0 on, one after another, each assumed
-    /// before the next is decided. Assuming is not timed, nor are the first [`N_WARM_UP`]; after [`N_TIMED`] more the pods
-    /// leave and it starts over.
-    pub fn in_turn(&mut self, n: u64) -> Duration {
+    /// Time of `n` decisions by kube-scheduler's procedure: incoming pods from 0 on, one after another, each assumed
+    /// before the next is decided. The assumption is not timed, nor are the first [`N_WARM_UP`] pods. After [`N_TIMED`]
+    /// further pods all are removed, and the sequence starts again.
+    pub fn time_sequence(&mut self, n: u64) -> Duration {
         let mut left = n;
         let mut total = Duration::ZERO;
         while left > 0 {
             let mut placed = Vec::with_capacity(N_WARM_UP + N_TIMED);
             for k in 0..N_WARM_UP + N_TIMED {
                 let pod = incoming(k, self.workload);
-                let turn = self.turn(&pod);
+                let times = self.time_pod(&pod);
                 placed.extend(pod.metadata.map(|it| PodKey::new(&it.namespace, &it.name)));
                 if k >= N_WARM_UP {
-                    total += turn.decide;
+                    total += times.decide;
                     left -= 1;
                 }
                 if left == 0 {
@@ -86,9 +86,10 @@ impl Trial {
         total
     }
 
-    /// Time of `n` decisions for shapes seen before, some other pod having come or gone in between.
+    /// Time of `n` decisions for known shapes, with another pod added or removed before each.
     ///
-    /// A workload of several kinds of pods asks for each in turn, so that as many rows have changed as there are kinds.
+    /// A workload with several kinds of pods cycles through them, so that between two decisions for one kind as many
+    /// rows have changed as there are kinds.
     pub fn known_shape(&mut self, n: u64) -> Duration {
         let pods: Vec<Pod> = (0..self.workload.n_kinds())
             .map(|k| compiled_pod(&self.cluster, &incoming(k, self.workload)))
@@ -106,7 +107,7 @@ impl Trial {
             .sum()
     }
 
-    /// Time of `n` decisions, each for a shape that was never seen.
+    /// Time of `n` decisions, each for a new shape.
     pub fn new_shapes(&mut self, n: u64) -> Duration {
         (0..n)
             .map(|_| {
@@ -116,7 +117,7 @@ impl Trial {
             .sum()
     }
 
-    /// Time in which `n_threads` threads together take `n` decisions for shapes that were never seen.
+    /// Time in which `n_threads` threads together make `n` decisions for new shapes.
     pub fn new_shapes_side_by_side(&mut self, n: u64, n_threads: u64) -> Duration {
         let shares: Vec<Vec<Pod>> = (0..n_threads)
             .map(|thread| n / n_threads + u64::from(thread < n % n_threads))
@@ -142,16 +143,16 @@ impl Trial {
     }
 
     /// Reads, decides and assumes one pod, which must fit.
-    pub fn turn(&self, pod: &core_v1::Pod) -> Turn {
+    pub fn time_pod(&self, pod: &core_v1::Pod) -> PodTimes {
         let start = Instant::now();
         let pod = compiled_pod(&self.cluster, pod);
         let compile = start.elapsed();
         let decide = self.place(&pod);
-        Turn { compile, decide, assume: self.assume(&pod) }
+        PodTimes { compile, decide, assume: self.assume(&pod) }
     }
 
-    /// Decides one pod whose shape was never seen, which is what is timed, and assumes it.
-    pub fn turn_of_new_shape(&mut self) -> Duration {
+    /// Decides a pod with a new shape, which is timed, and assumes it.
+    pub fn time_new_shape(&mut self) -> Duration {
         let pod = self.pod_of_new_shape();
         let decide = self.place(&pod);
         self.assume(&pod);
@@ -186,7 +187,7 @@ impl Trial {
         distinct_shape(&self.cluster, self.next_shape, self.workload)
     }
 
-    /// A running pod comes, or the last one that came goes.
+    /// Adds a running pod, or removes the one that was added last.
     fn change_one_row(&mut self) {
         let (come, go) = churn_of(&self.cluster, self.next_churn / 2, self.n_nodes, self.workload);
         let delta = if self.next_churn.is_multiple_of(2) { come } else { go };
@@ -195,7 +196,7 @@ impl Trial {
     }
 }
 
-/// The smallest of the times that this many percent of them do not exceed; zero without any.
+/// The percentile `percent` of the times; zero without times.
 pub fn percentile(times: impl Iterator<Item = Duration>, percent: usize) -> Duration {
     let mut times: Vec<Duration> = times.collect();
     times.sort_unstable();
@@ -207,16 +208,16 @@ pub fn percentile(times: impl Iterator<Item = Duration>, percent: usize) -> Dura
 mod tests {
     use super::*;
 
-    /// Enough nodes that a warm-up and a run fit even where no two pods may share one.
+    /// Enough nodes for a warm-up and a run, even if no two pods may share a node.
     const N_NODES: usize = 1000;
 
     #[test]
     fn every_workload_can_be_timed_in_every_way_and_leaves_its_cluster_as_it_was() {
         for workload in Workload::ALL {
             let mut trial = Trial::new(workload, N_NODES, 1);
-            let n_turns = (N_WARM_UP + N_TIMED) as u64 + 5;
+            let n_decisions = (N_WARM_UP + N_TIMED) as u64 + 5;
             for time in [
-                trial.in_turn(n_turns),
+                trial.time_sequence(n_decisions),
                 trial.known_shape(20),
                 trial.new_shapes(5),
                 trial.new_shapes_side_by_side(5, 2),
@@ -230,9 +231,9 @@ mod tests {
     #[test]
     fn a_turn_places_its_pod() {
         let mut trial = Trial::new(Workload::Basic, 3, 1);
-        let turn = trial.turn(&incoming(0, Workload::Basic));
-        assert_eq!(turn.whole(), turn.compile + turn.decide + turn.assume);
-        trial.turn_of_new_shape();
+        let times = trial.times(&incoming(0, Workload::Basic));
+        assert_eq!(times.whole(), times.compile + times.decide + times.assume);
+        trial.time_new_shape();
         assert_eq!(trial.cluster.snapshot().n_pods(), 5);
     }
 

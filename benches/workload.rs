@@ -1,7 +1,7 @@
-//! The clusters and pods of kube-scheduler's baseline: counts and formulas are those under which it was measured.
+//! The clusters and pods of kube-scheduler's baseline, with the counts and formulas under which it was measured.
 //!
-//! The tests of [`crate::expected`] show that Berth decides on them as kube-scheduler did. One more, `crowd`, is of our own: for
-//! preemption the baseline's nodes are too much alike.
+//! The tests of [`crate::expected`] compare Berth's decisions on them with kube-scheduler's. The workload `crowd` is
+//! not part of the baseline, whose nodes are too similar for preemption.
 
 mod node;
 mod pod;
@@ -24,34 +24,34 @@ pub use preemption::{
     PreemptionWorkload, full_cluster, low_priority, preemptor, preemptor_of_new_shape,
 };
 
-/// Nodes of the baseline.
+/// Number of nodes of the baseline.
 pub const N_NODES: usize = 5000;
 
-/// One workload of the baseline: what its nodes, existing pods and incoming pods have beyond resources.
+/// One workload of the baseline, by the features of its nodes, existing pods and incoming pods besides resources.
 #[derive(Copy, Clone, Debug, PartialEq, Eq)]
 pub enum Workload {
-    /// Nothing.
+    /// Resources only.
     Basic,
     /// Incoming: a node selector and required node affinity that one node in five matches.
     NodeAffinity,
     /// A quarter of the nodes has a hard taint, which every second incoming pod tolerates; another quarter a soft one.
     Taints,
-    /// Incoming: at most one pod more in a zone than in another.
+    /// Incoming: hard spread over zones with a maximum skew of 1.
     SpreadHardZone,
-    /// Incoming: preferably even over zones and over nodes.
+    /// Incoming: soft spread over zones and nodes.
     SpreadSoft,
-    /// Incoming: a Service selects them, so that the built-in default constraints apply.
+    /// Incoming: pods of a Service, so that the built-in default constraints apply.
     SpreadSystemDefaults,
-    /// Incoming, and existing ones on a fifth of the nodes: no two on one node.
+    /// Incoming pods, and existing pods on a fifth of the nodes: required anti-affinity, no two on one node.
     AntiAffinityHost1000,
-    /// The same with existing ones on four fifths of the nodes.
+    /// Required anti-affinity, with existing pods on four fifths of the nodes.
     AntiAffinityHost4000,
-    /// Incoming: only in a zone that has a pod of the application, which one zone does.
+    /// Incoming: required affinity to an application, which runs in one zone.
     AffinityZone,
-    /// Incoming, and every tenth existing pod: preferably in the application's zone, and preferably not on a node with their
-    /// like.
+    /// Incoming pods and every tenth existing pod: preferred affinity to the application's zone, and preferred
+    /// anti-affinity to each other by node.
     PreferredAffinity,
-    /// All of them in one cluster.
+    /// All features in one cluster.
     Mixed,
 }
 
@@ -71,7 +71,7 @@ impl Workload {
         Workload::Mixed,
     ];
 
-    /// The baseline's name for it.
+    /// The workload's name in the baseline.
     pub fn name(self) -> &'static str {
         match self {
             Workload::Basic => "a-basic",
@@ -88,12 +88,12 @@ impl Workload {
         }
     }
 
-    /// What the recorded decisions call it: the part of its name before the first dash.
+    /// The workload's name in the recorded decisions: the part of its name before the first dash.
     pub fn letter(self) -> &'static str {
         self.name().split('-').next().unwrap_or_default()
     }
 
-    /// How many different workloads its incoming pods are taken from, in turn.
+    /// Number of workloads from which the incoming pods are taken alternately.
     pub fn n_kinds(self) -> usize {
         if self == Workload::Mixed { 10 } else { 1 }
     }
@@ -116,7 +116,7 @@ pub fn cluster(workload: Workload, n_nodes: usize, pods_per_node: usize) -> Arc<
     Arc::new(cluster)
 }
 
-/// Incoming pod `k` under another name, in a shape that no other number gives: its memory differs by `k` bytes.
+/// Incoming pod `k` under another name and with a unique shape: its memory differs by `k` bytes.
 pub fn distinct_shape(cluster: &Cluster, k: usize, workload: Workload) -> Pod {
     let mut pod = incoming(k, workload);
     if let Some(metadata) = &mut pod.metadata {
@@ -127,7 +127,7 @@ pub fn distinct_shape(cluster: &Cluster, k: usize, workload: Workload) -> Pod {
     compiled_pod(cluster, &pod)
 }
 
-/// A pod of the baseline, which is always valid.
+/// Compiles a pod of the baseline, which is always valid.
 pub(crate) fn compiled_pod(cluster: &Cluster, pod: &berth_proto::core_v1::Pod) -> Pod {
     match cluster.compile_pod(pod) {
         Ok(pod) => pod,
@@ -142,7 +142,7 @@ fn compiled_node(cluster: &Cluster, i: usize, workload: Workload) -> Node {
     }
 }
 
-/// An object of the baseline, which is always valid.
+/// Compiles an object of the baseline, which is always valid.
 pub(crate) fn compiled_object<'a>(
     cluster: &Cluster,
     object: impl Into<berth_engine::WireObject<'a>>,

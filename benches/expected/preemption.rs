@@ -1,5 +1,5 @@
-//! The same for preemption: all candidates, those equal to the last, the node and its victims in order; and for a sample,
-//! whether some sample leads to the answer.
+//! Recorded preemptions of kube-scheduler: all candidates, those equal to the last, the node and its victims in order.
+//! For a sampled preemption the check is that some sample leads to the response.
 
 use std::cmp::Reverse;
 use std::collections::BTreeSet;
@@ -16,14 +16,15 @@ use crate::workload::{PreemptionWorkload, compiled_pod, preemptor, start_time};
 /// Incoming pods of each cluster size whose preemption is recorded.
 const N_RECORDED: usize = 2;
 
-/// Samples that are drawn for a pod.
+/// Number of samples drawn for a pod.
 const N_SAMPLES: u64 = 16;
 
 impl Expected {
-    /// Compares the recorded preemptions, nothing being evicted; the error is the first that differs.
+    /// Compares the recorded preemptions without evicting pods; the error is the first that differs.
     ///
-    /// Sampled, the answer is random, and not recorded: there must be as many candidates as kube-scheduler asks for, and the
-    /// node must be the best of some sample of them, with the victims that it has when all nodes are looked at.
+    /// A sampled response is random and not recorded. It must have the number of candidates that kube-scheduler
+    /// samples, and its node must be the best of some sample, with the victims that the node has if all nodes are
+    /// candidates.
     ///
     /// `cluster` must be the workloads' full one at 5,000 nodes with `pods_per_node` existing pods each, as loaded.
     pub fn check_preemption(
@@ -61,7 +62,7 @@ impl Expected {
     }
 }
 
-/// What is asked of a pod, with nobody to give up waiting.
+/// The request for a pod, without a deadline.
 fn request<'a>(pod: &'a Pod, policy: &'a Policy, options: PreemptOptions) -> PreemptRequest<'a> {
     let tie_break = TieBreak::Lexicographic;
     PreemptRequest { pod, policy, tie_break, options, cancelled: &|| false }
@@ -84,7 +85,8 @@ fn attempt(
     cluster.preempt(&request).map_err(|error| error.to_string())
 }
 
-/// The attempt as the table has it: feasible nodes, no total, best nodes, node, candidates, those equal to the last, victims.
+/// The attempt in the table's form: feasible nodes, no total, best nodes, node, candidates, those equal to the last,
+/// victims.
 fn described(list: &CandidateList) -> Result<String, String> {
     let (post_filter, chosen) = success(&list.preemption)?;
     let (n_candidates, n_best) = (list.candidates.len(), list.best.len());
@@ -103,8 +105,8 @@ fn success(attempt: &Preemption) -> Result<(&PostFilter, &Candidate), String> {
     }
 }
 
-/// Whether the chosen candidate is the best of some sample of the size that is asked for (S-PRE-6, S-PRE-19). In which order
-/// nodes are looked at is nobody's to know: any `n_sampled` of them can be a sample.
+/// Whether the chosen candidate is the best of some sample of the required size (S-PRE-6, S-PRE-19). The order of the
+/// nodes is not defined, so any `n_sampled` of them can be a sample.
 fn check_sample(all: &[Candidate], attempt: &Preemption) -> Result<(), String> {
     let (post_filter, chosen) = success(attempt)?;
     let args = PolicySpec::default().default_preemption;
@@ -125,7 +127,7 @@ fn check_sample(all: &[Candidate], attempt: &Preemption) -> Result<(), String> {
     Ok(())
 }
 
-/// What candidates are chosen by, the smallest first (S-PRE-19).
+/// The key by which candidates are ranked, the smallest first (S-PRE-19).
 #[derive(PartialEq, Eq, PartialOrd, Ord)]
 struct Rank {
     n_pdb_violations: u32,
@@ -151,7 +153,7 @@ fn rank(candidate: &Candidate) -> Result<Rank, String> {
     })
 }
 
-/// The number of an existing pod, which its uid tells.
+/// The number of an existing pod, from its uid.
 fn number(uid: &Arc<str>) -> Result<usize, String> {
     let number = uid.strip_prefix("e-").and_then(|number| number.parse().ok());
     number.ok_or_else(|| format!("`{uid}` is not one of the existing pods"))
@@ -202,7 +204,7 @@ mod tests {
 
     #[test]
     fn what_no_sample_leads_to_is_an_error() {
-        // Of 700 candidate nodes a sample looks at 100.
+        // A sample covers 100 of 700 candidate nodes.
         let cluster = full_cluster(700, 10);
         let pod = compiled_pod(&cluster, &preemptor(0));
         let all = list(&cluster, &pod).unwrap().candidates;

@@ -1,6 +1,6 @@
-//! The same for preemption: a full cluster on which whole attempts are timed, those that look for pods to evict.
+//! [`PreemptionTrial`]: a full cluster on which whole attempts with preemption are timed.
 //!
-//! Nobody is evicted, so that every pod meets the same cluster, as in kube-scheduler's own procedure.
+//! No pod is evicted, so that all pods meet the same cluster, as in kube-scheduler's procedure.
 
 use std::hint::black_box;
 use std::sync::Arc;
@@ -18,13 +18,13 @@ use crate::workload::{
     full_cluster, preemptor, preemptor_of_new_shape,
 };
 
-/// A full cluster and how far its sequence of pods has come.
+/// A full cluster with the position in its sequence of pods.
 #[derive(Debug)]
 pub struct PreemptionTrial {
     cluster: Arc<Cluster>,
-    /// One pod of each node, which leaves and comes back when the node is to change.
+    /// One pod of each node, which is removed and added again to change the node.
     residents: Vec<Pod>,
-    /// The incoming pods; after this many kinds the first comes again.
+    /// The kinds of incoming pods, which repeat.
     incoming: fn(usize) -> core_v1::Pod,
     n_kinds: usize,
     workload: PreemptionWorkload,
@@ -45,7 +45,7 @@ impl PreemptionTrial {
         PreemptionTrial::on(cluster, preemptor, 1, workload)
     }
 
-    /// A cluster in which no two nodes are alike, and four kinds of incoming pods; every node is looked at.
+    /// A cluster in which all nodes differ, with four kinds of incoming pods; all nodes are candidates.
     pub fn of_crowd(n_nodes: usize, pods_per_node: usize) -> PreemptionTrial {
         let cluster = crowded_cluster(n_nodes, pods_per_node);
         PreemptionTrial::on(cluster, crowd_preemptor, N_CROWD_KINDS, PreemptionWorkload::All)
@@ -73,20 +73,20 @@ impl PreemptionTrial {
         }
     }
 
-    /// Time of the very first attempt, for which nothing is remembered.
+    /// Time of the first attempt, for which nothing is cached.
     pub fn first(&mut self, threads: &ThreadPool) -> Duration {
         let pod = self.pod(0);
         self.attempt(threads, &pod)
     }
 
-    /// Times of `n` attempts in kube-scheduler's own procedure: pods of known shapes, one after another, the first
-    /// [`N_WARM_UP`] ever not among them.
-    pub fn in_turn(&mut self, threads: &ThreadPool, n: u64) -> Vec<Duration> {
+    /// Times of `n` attempts by kube-scheduler's procedure: pods of known shapes, one after another, after
+    /// [`N_WARM_UP`] that are not timed.
+    pub fn time_sequence(&mut self, threads: &ThreadPool, n: u64) -> Vec<Duration> {
         self.warm_up(threads);
         (0..n).map(|_| self.next(threads)).collect()
     }
 
-    /// The same, one node having changed before each.
+    /// Times of `n` attempts for known shapes, each after a change of one node.
     pub fn one_row_changed(&mut self, threads: &ThreadPool, n: u64) -> Vec<Duration> {
         self.warm_up(threads);
         let changed = |trial: &mut PreemptionTrial| {
@@ -96,7 +96,7 @@ impl PreemptionTrial {
         (0..n).map(|_| changed(self)).collect()
     }
 
-    /// The same, every node having changed before each.
+    /// Times of `n` attempts for known shapes, each after a change of all nodes.
     pub fn every_row_changed(&mut self, threads: &ThreadPool, n: u64) -> Vec<Duration> {
         self.warm_up(threads);
         let changed = |trial: &mut PreemptionTrial| {
@@ -106,7 +106,7 @@ impl PreemptionTrial {
         (0..n).map(|_| changed(self)).collect()
     }
 
-    /// Times of `n` attempts, each for a shape that was never seen.
+    /// Times of `n` attempts, each for a new shape.
     pub fn new_shapes(&mut self, threads: &ThreadPool, n: u64) -> Vec<Duration> {
         (0..n)
             .map(|_| {
@@ -118,7 +118,7 @@ impl PreemptionTrial {
             .collect()
     }
 
-    /// Times of `n` attempts that list every candidate, for known shapes.
+    /// Times of `n` attempts that list all candidates, for known shapes.
     pub fn lists(&mut self, threads: &ThreadPool, n: u64) -> Vec<Duration> {
         self.warm_up(threads);
         (0..n)
@@ -138,7 +138,7 @@ impl PreemptionTrial {
             .collect()
     }
 
-    /// Every kind is asked for.
+    /// Makes one attempt for each kind.
     fn warm_up(&mut self, threads: &ThreadPool) {
         while self.next_pod < N_WARM_UP.max(self.n_kinds) {
             self.next(threads);
@@ -155,7 +155,7 @@ impl PreemptionTrial {
         compiled_pod(&self.cluster, &(self.incoming)(k))
     }
 
-    /// Timed among the threads, which the caller is one of.
+    /// Times an attempt in the thread pool, of which the caller is one thread.
     fn attempt(&self, threads: &ThreadPool, pod: &Pod) -> Duration {
         let request = self.request(pod);
         threads.install(|| {
@@ -168,7 +168,7 @@ impl PreemptionTrial {
         })
     }
 
-    /// A sample begins at another node for every pod.
+    /// The request for a pod; its sample starts at a different node for each pod.
     fn request<'a>(&'a self, pod: &'a Pod) -> PreemptRequest<'a> {
         let seed = (self.next_pod + self.next_shape) as u64;
         let options: PreemptOptions = self.workload.options(seed);
@@ -181,11 +181,11 @@ impl PreemptionTrial {
         }
     }
 
-    /// On the next `n` nodes, far from each other, a pod leaves and comes back.
+    /// Removes and adds a pod on each of the next `n` nodes, which are distant from each other.
     fn change_rows(&mut self, n: usize) {
         let mut deltas = Vec::with_capacity(2 * n);
         for _ in 0..n {
-            // 7919 is a prime.
+            // 7919 is a prime, so consecutive nodes are distant.
             let resident = &self.residents[self.next_row * 7919 % self.residents.len()];
             self.next_row += 1;
             deltas.push(Delta::DeletePod { key: resident.key().clone(), uid: None });
@@ -200,7 +200,7 @@ fn is_helped(post_filter: Option<PostFilter>) -> bool {
     post_filter.is_some_and(|it| it.chosen.is_some())
 }
 
-/// Threads on which an attempt looks at nodes side by side.
+/// A pool of threads on which an attempt evaluates nodes concurrently.
 pub fn threads(n_threads: usize) -> ThreadPool {
     match rayon::ThreadPoolBuilder::new().num_threads(n_threads).build() {
         Ok(threads) => threads,
@@ -217,7 +217,7 @@ mod tests {
         for threads in [threads(1), threads(2)] {
             assert!(trial.first(&threads) > Duration::ZERO);
             for time in [
-                PreemptionTrial::in_turn,
+                PreemptionTrial::time_sequence,
                 PreemptionTrial::one_row_changed,
                 PreemptionTrial::every_row_changed,
                 PreemptionTrial::new_shapes,

@@ -1,5 +1,6 @@
-//! A full cluster in which no two nodes are alike, so that little can be told of one from another: pods of many sizes and
-//! priorities, disruption budgets over a third of them, host ports, anti-affinity, spread constraints and taints.
+//! A full cluster in which all nodes differ, so that results of one node cannot be reused for another: pods of many
+//! sizes and priorities, disruption budgets over a third of them, host ports, anti-affinity, spread constraints and
+//! taints.
 
 use std::sync::Arc;
 
@@ -14,15 +15,15 @@ use super::pod::{plain, relabel, request, set_label};
 use super::preemption::{preemptor, start_time, started};
 use super::{Workload, compiled_node, compiled_object, compiled_pod, demand, node_name, objects};
 
-/// Kinds of incoming pods, taken in turn.
+/// Number of kinds of incoming pods, which alternate.
 pub const N_CROWD_KINDS: usize = 4;
 
-/// Of a node, what its pods share.
+/// Resources of a node, which its pods share.
 const NODE_MILLI_CPU: u64 = 32_000;
 const SHARED_MEMORY: u64 = 96 << 30;
-/// `spec.priority` of existing pods, any; every fourth pod's is not below the incoming ones'.
+/// Values of `spec.priority` of existing pods; that of every fourth pod is not below those of incoming pods.
 const PRIORITIES: [i32; 8] = [-10, 0, 0, 5, 10, 50, 100, 1000];
-/// What is added to it on every seventh node, so that nobody has to leave there.
+/// Addition to the priority on every seventh node, so that its pods cannot be victims.
 const EXALTED: i32 = 1000;
 const N_APPS: u64 = 100;
 const HOST_PORT: i32 = 8080;
@@ -45,8 +46,8 @@ pub fn crowded_cluster(n_nodes: usize, pods_per_node: usize) -> Arc<Cluster> {
     Arc::new(cluster)
 }
 
-/// Incoming pod `k`: 4 cores, and by its kind nothing more, a host port that a third of the nodes have given away, an even
-/// spread over zones and nodes, or no pod of its colour on the node.
+/// Incoming pod `k`: 4 cores, and depending on its kind nothing else, a host port that is in use on a third of the
+/// nodes, a hard spread over zones and nodes, or anti-affinity to pods of its colour.
 pub fn crowd_preemptor(k: usize) -> Pod {
     let mut pod = preemptor(k);
     match k % N_CROWD_KINDS {
@@ -73,7 +74,7 @@ pub fn crowd_preemptor(k: usize) -> Pod {
     pod
 }
 
-/// What runs on node `i`: its pods divide all of its cores.
+/// The pods of node `i`, which use all of its cores.
 fn node_pods(i: usize, n_nodes: usize, pods_per_node: usize) -> Vec<Pod> {
     let draws: Vec<Draw> = (0..pods_per_node).map(|m| Draw::of(i + m * n_nodes)).collect();
     let n_cpu_shares: u64 = draws.iter().map(Draw::cpu_shares).sum();
@@ -105,7 +106,8 @@ fn node_pods(i: usize, n_nodes: usize, pods_per_node: usize) -> Vec<Pod> {
         .collect()
 }
 
-/// A budget over each application of every namespace whose number is a multiple of three; half of them allow no eviction.
+/// A budget over each application of every namespace whose number is a multiple of three; half of them allow no
+/// eviction.
 fn budgets() -> impl Iterator<Item = PodDisruptionBudget> {
     (0..10_i32).flat_map(|namespace| {
         (0..).step_by(3).take_while(|app| is_app(*app)).map(move |app| PodDisruptionBudget {
@@ -142,11 +144,11 @@ fn take_host_port(pod: &mut Pod) {
     }
 }
 
-/// Whatever differs between existing pods, drawn from their number.
+/// Random features of existing pods, derived from their number.
 struct Draw(u64);
 
 impl Draw {
-    /// The finalizer of SplitMix64, whose bits are all as good as random.
+    /// The finalizer of SplitMix64, all of whose bits are pseudorandom.
     fn of(j: usize) -> Draw {
         let mut bits = (j as u64).wrapping_add(1).wrapping_mul(0x9e37_79b9_7f4a_7c15);
         bits = (bits ^ (bits >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
@@ -166,12 +168,12 @@ impl Draw {
         (self.byte(1) << 8 | self.byte(2)) % N_APPS
     }
 
-    /// 1 to 8.
+    /// A number from 1 to 8.
     fn cpu_shares(&self) -> u64 {
         1 + self.byte(3) % 8
     }
 
-    /// 1 to 8.
+    /// A number from 1 to 8.
     fn memory_shares(&self) -> u64 {
         1 + self.byte(4) % 8
     }
@@ -228,7 +230,7 @@ mod tests {
             assert!(list.best.contains(&chosen.node) && list.candidates.contains(&chosen));
             assert!(list.candidates.len() >= 20, "{k}: {} candidates", list.candidates.len());
             n_violating += list.candidates.iter().filter(|it| it.n_pdb_violations > 0).count();
-            // The tainted quarter is not tried at all; of the rest, every seventh node has no victims.
+            // Preemption cannot help on the tainted quarter; of the other nodes, every seventh has no victims.
             let is_tainted = |node: &str| node[5..].parse::<usize>().unwrap() % 4 == 0;
             assert!(!list.candidates.iter().any(|it| is_tainted(&it.node)));
             assert!(!list.not_helped.iter().any(|it| is_tainted(&it.node)));

@@ -1,4 +1,4 @@
-//! What the baseline's pods ask for: tolerations, node and pod affinity, spread constraints.
+//! Demands of the baseline's pods: tolerations, node and pod affinity, spread constraints.
 
 use berth_proto::core_v1::{
     Affinity, NodeAffinity, NodeSelector, NodeSelectorRequirement, NodeSelectorTerm, PodAffinity,
@@ -30,7 +30,7 @@ pub(super) fn tier_a_or_b() -> Affinity {
     Affinity { node_affinity: Some(node_affinity), ..Affinity::default() }
 }
 
-/// Those that every pod gets from admission and, if wished, one of the baseline's hard taint.
+/// The tolerations that admission adds to every pod, and optionally one of the baseline's hard taint.
 pub(super) fn tolerations(of_hard_taint: bool) -> Vec<Toleration> {
     let exists = |key: &str| Toleration {
         key: key.into(),

@@ -9,7 +9,7 @@ use super::Workload;
 const ALLOCATABLE: [(&str, &str); 4] =
     [("cpu", "32"), ("memory", "128Gi"), ("ephemeral-storage", "100Gi"), ("pods", "110")];
 
-/// Node `i`, tainted where the workload has taints.
+/// Node `i`, with taints if the workload has them.
 pub fn node(i: usize, workload: Workload) -> Node {
     let name = node_name(i);
     let labels = [

@@ -6,8 +6,7 @@ use berth_proto::meta_v1::ObjectMeta;
 
 use super::{Workload, compiled_object};
 
-/// Ten namespaces without labels and, where incoming pods are to be spread by the built-in defaults, the Service that
-/// selects them.
+/// Ten namespaces without labels, and for spread by the built-in defaults the Service of the incoming pods.
 pub fn objects(cluster: &Cluster, workload: Workload) -> Vec<Object> {
     let named = |namespace: &str, name: String| {
         Some(ObjectMeta { namespace: namespace.into(), name, ..ObjectMeta::default() })

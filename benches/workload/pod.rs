@@ -8,7 +8,7 @@ use super::{Workload, demand, node_name};
 
 /// Existing pod `j`, on node `j` mod `n_nodes`.
 ///
-/// What the workload counts by nodes (`j` < 1000 of 5,000) grows with `n_nodes`.
+/// Thresholds that the workload states in nodes (`j` < 1000 of 5,000) scale with `n_nodes`.
 pub fn existing(j: usize, n_nodes: usize, workload: Workload) -> Pod {
     let mut pod = plain(format!("ns-{}", j % 10), format!("existing-{j}"), j);
     set_label(&mut pod, "app", &format!("app-{}", j / 10 % 100));
@@ -72,7 +72,7 @@ pub fn incoming(k: usize, workload: Workload) -> Pod {
     pod
 }
 
-/// Which workload incoming pod `k` is taken from.
+/// The workload from which incoming pod `k` is taken.
 fn kind(k: usize, workload: Workload) -> Workload {
     match (workload, k % 10) {
         (Workload::Mixed, 0..=2) => Workload::Basic,
@@ -87,7 +87,7 @@ fn kind(k: usize, workload: Workload) -> Workload {
     }
 }
 
-/// A pod that will not share a node with its like; its only label says so.
+/// A pod with one label and required anti-affinity to pods with this label on its node.
 fn green(pod: &mut Pod) {
     relabel(pod, &[("color", "green")]);
     if let Some(spec) = &mut pod.spec {
@@ -95,7 +95,7 @@ fn green(pod: &mut Pod) {
     }
 }
 
-/// A pod that prefers the application's zone and a node without its like.
+/// A pod that prefers the application's zone and a node without similar pods.
 fn red(pod: &mut Pod) {
     set_label(pod, "color", "red");
     if let Some(spec) = &mut pod.spec {
@@ -134,7 +134,7 @@ pub(super) fn relabel(pod: &mut Pod, labels: &[(&str, &str)]) {
     }
 }
 
-/// Asks for this amount of a resource instead of any other.
+/// Sets the request of one resource.
 pub(super) fn request(pod: &mut Pod, resource: &str, amount: String) {
     let container = pod.spec.as_mut().and_then(|spec| spec.containers.first_mut());
     if let Some(resources) = container.and_then(|container| container.resources.as_mut()) {

@@ -1,6 +1,6 @@
 //! The baseline's preemption workloads: nodes without room, full of pods of lower priority.
 //!
-//! Both have the same cluster and the same incoming pods; they differ in how many candidate nodes are looked at.
+//! Both have the same cluster and the same incoming pods; they differ in the number of candidate nodes.
 
 use std::sync::Arc;
 
@@ -16,27 +16,27 @@ const T: i64 = 1_767_225_600;
 /// Existing pods of a node share its 32 cores and half of its 128 GiB.
 const NODE_MILLI_CPU: usize = 32_000;
 const HALF_MEMORY: usize = 64 << 30;
-/// `spec.priority` of a node's existing pods, in the order in which they came.
+/// `spec.priority` of a node's existing pods, in the order of their creation.
 const PRIORITIES: [i32; 4] = [0, 0, 5, 10];
 /// `spec.priority` of the incoming pods.
 pub(super) const PREEMPTOR_PRIORITY: i32 = 100;
-/// Memory that an incoming pod asks for.
+/// Memory request of an incoming pod.
 pub(super) const PREEMPTOR_MEMORY: usize = 4 << 30;
 
-/// One of the two.
+/// One of the two preemption workloads.
 #[derive(Copy, Clone, Debug, PartialEq, Eq)]
 pub enum PreemptionWorkload {
-    /// As kube-scheduler ships: it stops looking after a tenth of the candidate nodes, from a random one on.
+    /// kube-scheduler's default: a tenth of the candidate nodes, from a random one on.
     Sampled,
-    /// Every candidate node is looked at (`minCandidateNodesPercentage: 100`).
+    /// All candidate nodes (`minCandidateNodesPercentage: 100`).
     All,
 }
 
 impl PreemptionWorkload {
-    /// Both, in the baseline's order.
+    /// Both workloads, in the baseline's order.
     pub const ALL: [PreemptionWorkload; 2] = [PreemptionWorkload::Sampled, PreemptionWorkload::All];
 
-    /// The baseline's name for it.
+    /// The workload's name in the baseline.
     pub fn name(self) -> &'static str {
         match self {
             PreemptionWorkload::Sampled => "i1-preemption-default",
@@ -44,7 +44,7 @@ impl PreemptionWorkload {
         }
     }
 
-    /// What is asked for; `seed` draws the node that a sample begins at.
+    /// The options of an attempt; `seed` draws the first node of a sample.
     pub fn options(self, seed: u64) -> PreemptOptions {
         let sample = match self {
             PreemptionWorkload::Sampled => Some(seed),
@@ -72,7 +72,7 @@ pub fn full_cluster(n_nodes: usize, pods_per_node: usize) -> Arc<Cluster> {
 
 /// Existing pod `j`, on node `j` mod `n_nodes`.
 pub fn low_priority(j: usize, n_nodes: usize, pods_per_node: usize) -> core_v1::Pod {
-    // The recorded decisions name the victims.
+    // The uid, by which the recorded decisions name victims.
     let mut pod = plain(format!("ns-{}", j % 10), format!("e-{j}"), j);
     set_label(&mut pod, "app", &format!("app-{}", j / 10 % 100));
     request(&mut pod, "cpu", format!("{}m", NODE_MILLI_CPU / pods_per_node));
@@ -97,7 +97,7 @@ pub fn preemptor(k: usize) -> core_v1::Pod {
     pod
 }
 
-/// The incoming pod under another name, in a shape that no other number gives: its memory is `k` bytes more than theirs.
+/// Incoming pod `k` under another name and with a unique shape: its memory is `k` bytes more.
 pub fn preemptor_of_new_shape(cluster: &Cluster, mut pod: core_v1::Pod, k: usize) -> Pod {
     if let Some(metadata) = &mut pod.metadata {
         metadata.name = format!("distinct-{k}");
@@ -107,7 +107,7 @@ pub fn preemptor_of_new_shape(cluster: &Cluster, mut pod: core_v1::Pod, k: usize
     compiled_pod(cluster, &pod)
 }
 
-/// When existing pod `j` started, in seconds since 1970.
+/// Start time of existing pod `j` in seconds since 1970.
 pub(crate) fn start_time(j: usize) -> i64 {
     let ago = 1000 + 7919 * j % 100_000;
     T - i64::try_from(ago).unwrap_or_default()
@@ -160,7 +160,7 @@ mod tests {
         assert_eq!(of(6074), (node(), Some(0), Some(T - 1006)));
         assert_eq!(of(11_074), (node(), Some(5), Some(T - 96_006)));
         assert_eq!(of(16_074), (node(), Some(10), Some(T - 91_006)));
-        // Twenty pods on, the times of a node come round.
+        // The times of a node's pods repeat after twenty pods.
         assert_eq!(of(101_074), of(1074));
     }
 

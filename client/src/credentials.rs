@@ -11,7 +11,8 @@ use tonic::transport::{Certificate, ClientTlsConfig, Identity};
 /// Limit of a credential file; a longer one is some other file.
 const MAX_FILE_BYTES: u64 = 1 << 20;
 
-/// What the caller trusts and presents. Without any, calls are anonymous and in plain text.
+/// Credentials of a caller: the authority that it trusts, and the token or certificate that it presents. Without any,
+/// calls are anonymous and in plain text.
 #[derive(Debug, Clone, Default, PartialEq, Eq, clap::Args)]
 pub struct Credentials {
     /// Certificate of the authority that vouches for the server, in PEM; for `https://`

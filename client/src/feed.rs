@@ -34,7 +34,7 @@ pub struct Refused {
     pub object: String,
     /// Path of the field inside the object.
     pub field: String,
-    /// What is wrong with the field.
+    /// Description of the error.
     pub reason: String,
 }
 

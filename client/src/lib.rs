@@ -42,7 +42,7 @@ pub use feed::{Fed, Refused};
 /// Callback that receives the number of objects or pods just completed.
 pub type OnProgress = std::sync::Arc<dyn Fn(u64) + Send + Sync>;
 
-/// Why a call, or the connection for it, failed.
+/// Reason why a call, or the connection for it, failed.
 #[derive(Debug, thiserror::Error)]
 pub enum ClientError {
     /// The URL or the credentials cannot be used for a gRPC connection.
@@ -50,10 +50,10 @@ pub enum ClientError {
     Url {
         /// The URL as the caller gave it.
         url: String,
-        /// What is wrong with it.
+        /// Description of the error.
         reason: String,
     },
-    /// No server accepts connections at the URL.
+    /// The connection failed, for example because no server listens at the URL.
     #[error("server `{url}`: cannot connect: {}", root_cause(.source))]
     Connect {
         /// The URL as the caller gave it.
@@ -74,7 +74,7 @@ pub enum ClientError {
     Contract {
         /// `Service.Method`.
         method: &'static str,
-        /// How the response violates it.
+        /// Description of the violation.
         reason: String,
     },
 }

@@ -23,7 +23,7 @@ const QUEUE: usize = 256;
 
 /// A stream shared by clones: each task waits for the response with its own sequence number.
 ///
-/// When the stream ends, all waiting tasks receive the reason as an error, and the stream is reopened after a
+/// Time when the stream ends, all waiting tasks receive the reason as an error, and the stream is reopened after a
 /// [`Backoff`], which every response resets.
 #[derive(Debug, Clone)]
 pub(crate) struct Pipeline {

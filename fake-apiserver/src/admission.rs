@@ -1,16 +1,17 @@
-//! What a server does to an object before it keeps it: names, defaults, priorities, and what may not change.
+//! Admission of objects: checks of names, namespaces and events, priorities, and fields that may not change.
 
-use serde_json::{Value, json};
+use serde_json::Value;
 
+use crate::field;
 use crate::options::Options;
 use crate::resource::{PODS, Resource, of_kind};
 use crate::status::Refusal;
-use crate::store::{State, field};
+use crate::store::State;
 
 const NAME_RULE: &str =
     "must be an RFC 1123 subdomain: labels of a-z, 0-9 and inner '-', joined by '.'";
 
-/// Refuses names that are none, and namespaces that are not there.
+/// Refuses invalid names, missing namespaces and invalid events.
 pub(crate) fn check(
     state: &State,
     options: &Options,
@@ -37,7 +38,8 @@ pub(crate) fn check(
     Ok(())
 }
 
-/// Dot-separated labels of lower-case letters, digits and inner dashes, 253 characters at most (RFC 1123).
+/// Whether the name is an RFC 1123 subdomain: dot-separated labels of lower-case letters, digits and inner dashes, at
+/// most 253 characters.
 fn is_subdomain(name: &str) -> bool {
     let is_edge = |byte: &u8| byte.is_ascii_lowercase() || byte.is_ascii_digit();
     name.len() <= 253
@@ -49,7 +51,7 @@ fn is_subdomain(name: &str) -> bool {
         })
 }
 
-/// The new form of events has required fields (recording 15); the old one takes all.
+/// Checks the required fields of events in `events.k8s.io` (recording 15). Core `v1` events have none.
 fn check_event(resource: &Resource, name: &str, object: &Value) -> Result<(), Refusal> {
     if resource.group.is_empty() {
         return Ok(());
@@ -73,8 +75,8 @@ fn check_event(resource: &Resource, name: &str, object: &Value) -> Result<(), Re
     Ok(())
 }
 
-/// Status is the server's to begin with, where it is a subresource; nodes bring theirs.
-pub(crate) fn forget_status(resource: &Resource, object: &mut Value) {
+/// Removes the status of a new object whose status is a subresource, except for nodes and namespaces.
+pub(crate) fn remove_status(resource: &Resource, object: &mut Value) {
     if resource.subresources.contains(&"status")
         && !matches!(resource.kind, "Node" | "Namespace")
         && let Value::Object(fields) = object
@@ -83,7 +85,7 @@ pub(crate) fn forget_status(resource: &Resource, object: &mut Value) {
     }
 }
 
-/// Writes the number of a pod's priority class, or of the default class, into its spec.
+/// Writes the priority and preemption policy of a pod's class, or of the default class, into its spec.
 pub(crate) fn resolve_priority(
     state: &State,
     options: &Options,
@@ -96,7 +98,7 @@ pub(crate) fn resolve_priority(
     let Some(row) = of_kind("PriorityClass") else { return Ok(()) };
     let class = field::text(object, "spec.priorityClassName").to_owned();
     let found = if class.is_empty() {
-        let mut classes = state.shelf(row).objects().values().map(|class| class.to_plain());
+        let mut classes = state.collection(row).objects().values().map(|class| class.to_plain());
         classes.find(|class| class["globalDefault"] == true)
     } else {
         state.stored(row, &class).map(|class| class.to_plain())
@@ -124,97 +126,7 @@ pub(crate) fn resolve_priority(
     Ok(())
 }
 
-/// Fills what a server fills where it is missing: requests from limits, the scheduler's name, phases.
-pub(crate) fn fill_defaults(resource: &Resource, object: &mut Value) {
-    let phase = match resource.kind {
-        "Pod" => "Pending",
-        "Namespace" => "Active",
-        "PodDisruptionBudget" => {
-            let status = field::object(object, "status");
-            for count in ["disruptionsAllowed", "currentHealthy", "desiredHealthy", "expectedPods"]
-            {
-                status.entry(count).or_insert_with(|| 0.into());
-            }
-            return;
-        }
-        _ => return,
-    };
-    field::object(object, "status").entry("phase").or_insert_with(|| phase.into());
-    if resource.kind == "Namespace" {
-        let name = field::text(object, "metadata.name").to_owned();
-        if !field::at(object, "metadata.labels").is_object() {
-            object["metadata"]["labels"] = json!({});
-        }
-        object["metadata"]["labels"]["kubernetes.io/metadata.name"] = name.into();
-        return;
-    }
-    let spec = field::object(object, "spec");
-    for (name, value) in [
-        ("restartPolicy", json!("Always")),
-        ("terminationGracePeriodSeconds", json!(30)),
-        ("dnsPolicy", json!("ClusterFirst")),
-        ("schedulerName", json!("default-scheduler")),
-        ("enableServiceLinks", json!(true)),
-        ("securityContext", json!({})),
-    ] {
-        spec.entry(name).or_insert(value);
-    }
-    for list in ["containers", "initContainers"] {
-        if let Some(Value::Array(containers)) = spec.get_mut(list) {
-            containers.iter_mut().for_each(fill_container);
-        }
-    }
-    let class = quality_of_service(object);
-    field::object(object, "status").entry("qosClass").or_insert_with(|| class.into());
-}
-
-fn fill_container(container: &mut Value) {
-    request_limits(container);
-    let image = field::text(container, "image");
-    let has_tag = image.rsplit('/').next().is_some_and(|last| last.contains([':', '@']));
-    let policy = if has_tag && !image.ends_with(":latest") { "IfNotPresent" } else { "Always" };
-    let Value::Object(fields) = container else { return };
-    for (name, value) in [
-        ("imagePullPolicy", policy),
-        ("terminationMessagePath", "/dev/termination-log"),
-        ("terminationMessagePolicy", "File"),
-    ] {
-        fields.entry(name).or_insert_with(|| value.into());
-    }
-    fields.entry("resources").or_insert_with(|| json!({}));
-}
-
-/// Guaranteed where every container's limits are its requests, BestEffort where none has either.
-fn quality_of_service(pod: &Value) -> &'static str {
-    let containers = ["containers", "initContainers"];
-    let containers = containers.iter().filter_map(|list| pod["spec"][list].as_array()).flatten();
-    let (mut any, mut all) = (false, true);
-    for container in containers {
-        for resource in ["cpu", "memory"] {
-            let amount = |of: &str| container["resources"][of].get(resource);
-            any |= amount("requests").is_some() || amount("limits").is_some();
-            all &= amount("limits").is_some() && amount("requests") == amount("limits");
-        }
-    }
-    match (any, all) {
-        (false, _) => "BestEffort",
-        (true, true) => "Guaranteed",
-        (true, false) => "Burstable",
-    }
-}
-
-/// A limit without a request is one.
-fn request_limits(container: &mut Value) {
-    let Some(limits) = field::at(container, "resources.limits").as_object().cloned() else {
-        return;
-    };
-    let requests = field::object(&mut container["resources"], "requests");
-    for (name, amount) in limits {
-        requests.entry(name).or_insert(amount);
-    }
-}
-
-/// Of a pod's spec little may change; above all not its node (recording 08).
+/// Refuses changes of a pod's spec beyond the few mutable fields (recording 08).
 pub(crate) fn check_pod_update(name: &str, before: &Value, after: &Value) -> Result<(), Refusal> {
     if fixed_part(before) == fixed_part(after) {
         return Ok(());

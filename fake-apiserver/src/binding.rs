@@ -1,24 +1,26 @@
-//! The Binding: a pod gets its node, once (recording 08).
+//! Bindings: a pod is bound to a node once (recording 08).
 
 use serde_json::{Value, json};
 
-use crate::http::{Answer, Call};
+use crate::call::Call;
+use crate::condition::set_condition;
+use crate::field;
 use crate::resource::{NODES, PODS};
+use crate::response::ApiResponse;
 use crate::status::Refusal;
-use crate::store::{Bound, State, Store, field, key};
+use crate::store::{Bound, State, Store, key};
 use crate::target::Target;
-use crate::write::set_condition;
 
-/// Labels that a bound pod takes from its node.
+/// Node labels that are copied to a bound pod.
 const TOPOLOGY_LABELS: [&str; 2] = ["topology.kubernetes.io/zone", "topology.kubernetes.io/region"];
 
-/// POST of `pods/NAME/binding`, or of `bindings` (`name` is `None`).
+/// Handles a POST of `pods/NAME/binding`, or of `bindings` (`name` is `None`).
 pub(crate) fn bind(
     store: &Store,
     target: &Target,
     name: Option<&str>,
     call: &Call,
-) -> Result<Answer, Refusal> {
+) -> Result<ApiResponse, Refusal> {
     let binding = call.object_of_kind("Binding", "v1")?;
     let said = field::text(&binding, "metadata.name");
     if name.is_some_and(|name| name != said && !said.is_empty()) {
@@ -40,10 +42,10 @@ pub(crate) fn bind(
     if !call.is_dry_run() {
         state.carry_out(&key, node, &binding, pod);
     }
-    Ok(Answer::success(201))
+    Ok(ApiResponse::success(201))
 }
 
-/// The uid and version that the Binding names, if any, must be the pod's.
+/// Checks that the uid and version in the Binding, if any, are the pod's.
 fn check_preconditions(name: &str, key: &str, binding: &Value, pod: &Value) -> Result<(), Refusal> {
     for (field, word) in [("metadata.uid", "UID"), ("metadata.resourceVersion", "ResourceVersion")]
     {
@@ -75,8 +77,8 @@ fn check_pod(name: &str, pod: &Value) -> Result<(), Refusal> {
 }
 
 impl State {
-    /// One change: the node, the condition, the node's zone and region; the nomination has served its purpose. Whether
-    /// there is such a node is not asked.
+    /// Binds the pod in one change: sets the node, the condition and the node's topology labels, and removes the
+    /// nomination. The node need not exist.
     fn carry_out(&mut self, key: &str, node: &str, binding: &Value, mut pod: Value) {
         pod["spec"]["nodeName"] = node.into();
         set_condition(
@@ -108,6 +110,6 @@ impl State {
             node: node.to_owned(),
             resource_version: stored.version,
         });
-        self.kubelet_sees(key);
+        self.kubelet_update(key);
     }
 }

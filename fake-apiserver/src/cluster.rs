@@ -1,39 +1,40 @@
-//! Something to begin with: files of `kubectl get`, and synthetic clusters.
+//! Initial objects: files of `kubectl get`, and synthetic clusters.
 
 use std::io::Read as _;
 use std::path::Path;
 
 use serde_json::{Value, json};
 
+use crate::field;
 use crate::status::Refusal;
-use crate::store::{Store, field};
+use crate::store::Store;
 
-/// Why a file's objects could not be taken.
+/// Reason why the objects of a file could not be added.
 #[derive(Debug, thiserror::Error)]
 pub enum LoadError {
     /// The file cannot be read.
     #[error("cannot be read: {0}")]
     Read(String),
-    /// It is no JSON.
+    /// The file is not JSON.
     #[error("is no JSON: {0} (YAML files must be named .yaml or .yml)")]
     Json(String),
-    /// It is no YAML.
+    /// The file is not YAML.
     #[error("is no YAML: {0}")]
     Yaml(String),
-    /// It is neither an object of a known kind nor a list of them.
-    #[error("holds an object that cannot be taken: number {position} of kind `{kind}`: {refusal}")]
+    /// The store refused an object.
+    #[error("holds an invalid object: number {position} of kind `{kind}`: {refusal}")]
     Refused {
-        /// From 0.
+        /// Position in the file, from 0.
         position: usize,
-        /// The object's kind, as written.
+        /// The object's kind as written in the file.
         kind: String,
-        /// Why the store refused it.
+        /// Reason of the store.
         refusal: Refusal,
     },
 }
 
-/// Adds the objects of a file: one object, or a list as `kubectl get -o json` and `-o yaml` print, also gzipped. Objects of
-/// kinds that are not served are passed over. Returns how many were added.
+/// Adds the objects of a file: one object, or a list as `kubectl get -o json` and `-o yaml` print it, also gzipped.
+/// Objects of kinds that are not served are skipped. Returns the number of added objects.
 pub fn load(store: &Store, file: &Path) -> Result<usize, LoadError> {
     let name = file.to_string_lossy().to_lowercase();
     let unreadable = |error: std::io::Error| LoadError::Read(error.to_string());
@@ -67,7 +68,7 @@ fn add_all(store: &Store, mut value: Value) -> Result<usize, LoadError> {
             && let Some(kind) = list_kind.strip_suffix("List")
             && let Value::Object(fields) = &mut item
         {
-            // Items of the server's own lists leave out what the list says.
+            // Items of a server's typed list have no kind of their own.
             fields.insert("kind".into(), kind.into());
             fields.insert("apiVersion".into(), api_version.clone().into());
         }
@@ -85,7 +86,7 @@ fn add_all(store: &Store, mut value: Value) -> Result<usize, LoadError> {
     Ok(n_added)
 }
 
-/// Adds a namespace; nothing happens where it is there.
+/// Adds a namespace unless it exists.
 pub fn add_namespace(store: &Store, name: &str) -> Result<(), Refusal> {
     let object = json!({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": name}});
     match store.create(object) {
@@ -94,8 +95,8 @@ pub fn add_namespace(store: &Store, name: &str) -> Result<(), Refusal> {
     }
 }
 
-/// Adds nodes `node-00000` … of 16 processors and 64 GiB over zones `a`, `b` and `c`, and pending pods `pod-000000` … of
-/// five sizes in namespace `default`.
+/// Adds nodes `node-00000` … with 16 processors and 64 GiB in zones `a`, `b` and `c`, and pending pods `pod-000000` …
+/// of five sizes in namespace `default`.
 pub fn add_synthetic(
     store: &Store,
     n_nodes: usize,
@@ -185,7 +186,7 @@ mod tests {
     }
 
     #[test]
-    fn what_cannot_be_taken_is_named() {
+    fn invalid_files_and_objects_are_named() {
         for (name, text, expected) in [
             ("a.json", "x", "is no JSON: "),
             ("a.yaml", "x: [", "is no YAML: "),

@@ -1,4 +1,4 @@
-//! A listener whose connections can be cut: by a fault, or when the server goes.
+//! A listener whose connections can be cut, by a fault or when the server stops.
 
 use std::io;
 use std::net::SocketAddr;
@@ -13,7 +13,7 @@ use axum::serve::{IncomingStream, Listener};
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 use tokio::net::{TcpListener, TcpStream};
 
-/// One client's connection, to be cut from anywhere.
+/// Handle of one client's connection, by which it can be cut.
 #[derive(Clone, Default)]
 pub(crate) struct Connection(Arc<Switch>);
 
@@ -23,7 +23,7 @@ struct Switch {
     reader: Mutex<Option<Waker>>,
 }
 
-/// All connections that are open.
+/// The open connections.
 #[derive(Clone, Default)]
 pub(crate) struct Connections(Arc<Mutex<Vec<Weak<Switch>>>>);
 
@@ -38,7 +38,7 @@ pub(crate) struct CutStream {
 }
 
 impl Connection {
-    /// From here on reads and writes fail, so that whoever drives the connection drops it.
+    /// Cuts the connection: further reads and writes fail, so that its task drops it.
     pub(crate) fn cut(&self) {
         self.0.is_cut.store(true, Ordering::Release);
         let waker = self.0.reader.lock().unwrap_or_else(PoisonError::into_inner).take();
@@ -78,13 +78,13 @@ impl Listener for CutListener {
         loop {
             match self.listener.accept().await {
                 Ok((stream, address)) => {
-                    // Events are small and somebody waits for each.
+                    // Events are small, and clients wait for each of them.
                     stream.set_nodelay(true).ok();
                     let connection = Connection::default();
                     self.connections.add(&connection);
                     return (CutStream { stream, connection }, address);
                 }
-                // Out of file descriptors, most likely: some will be closed.
+                // The process is probably out of file descriptors, some of which will be closed.
                 Err(_) => tokio::time::sleep(Duration::from_millis(20)).await,
             }
         }

@@ -1,23 +1,26 @@
-//! Deleting: at once, or marked and left to the kubelet or a finalizer (recordings 03, 10).
+//! Deletion: immediate, or by a mark that leaves the end to the kubelet or a finalizer (recordings 03, 10).
 
 use serde_json::{Value, json};
 
-use crate::http::{Answer, Call};
+use crate::call::Call;
+use crate::clock::time;
+use crate::field;
 use crate::list;
 use crate::resource::{PODS, Resource};
+use crate::response::ApiResponse;
 use crate::selector::Selector;
 use crate::status::Refusal;
-use crate::store::{State, Store, field, key, time};
+use crate::store::{State, Store, key};
 use crate::target::Target;
 use crate::write::found;
 
-/// DELETE of one object. A pod is answered with the pod, all else with a `Status`.
+/// Handles a DELETE of one object. The response is the pod, or a `Status` for other kinds.
 pub(crate) fn delete(
     store: &Store,
     target: &Target,
     name: &str,
     call: &Call,
-) -> Result<Answer, Refusal> {
+) -> Result<ApiResponse, Refusal> {
     let options = call.delete_options()?;
     let mut state = store.lock();
     let stored = found(&state, target, name)?;
@@ -26,7 +29,7 @@ pub(crate) fn delete(
     check_preconditions(target.resource, name, &stored.to_plain(), &options)?;
     let last = if is_dry_run { stored } else { state.delete(target.resource, &key, &options)? };
     if target.resource.kind == PODS.kind {
-        return Ok(Answer::object(200, PODS, &last));
+        return Ok(ApiResponse::object(200, PODS, &last));
     }
     let mut details = json!({"name": name, "kind": target.resource.plural, "uid": last.to_plain()["metadata"]["uid"]});
     if !target.resource.group.is_empty() {
@@ -35,15 +38,15 @@ pub(crate) fn delete(
     let status = json!({
         "kind": "Status", "apiVersion": "v1", "metadata": {}, "status": "Success", "details": details,
     });
-    Ok(Answer::json(200, &status))
+    Ok(ApiResponse::json(200, &status))
 }
 
-/// DELETE of a collection: each object that is selected, as by itself.
+/// Handles a DELETE of a collection: deletes each selected object like a single one.
 pub(crate) fn delete_collection(
     store: &Store,
     target: &Target,
     call: &Call,
-) -> Result<Answer, Refusal> {
+) -> Result<ApiResponse, Refusal> {
     let options = call.delete_options()?;
     let (labels, fields) = (call.query.get("labelSelector"), call.query.get("fieldSelector"));
     let selector = Selector::parse(target.resource, labels, fields)?;
@@ -55,10 +58,10 @@ pub(crate) fn delete_collection(
         state.delete(target.resource, &key(target.resource, namespace, name), &options)?;
     }
     let status = json!({"kind": "Status", "apiVersion": "v1", "metadata": {}, "status": "Success"});
-    Ok(Answer::json(200, &status))
+    Ok(ApiResponse::json(200, &status))
 }
 
-/// The uid and version that `DeleteOptions` name, if any, must be the object's.
+/// Checks that the uid and version in `DeleteOptions`, if any, are the object's.
 pub(crate) fn check_preconditions(
     resource: &Resource,
     name: &str,
@@ -81,13 +84,14 @@ pub(crate) fn check_preconditions(
 }
 
 impl State {
-    /// Marks the object at `key`, and removes it where nothing holds it; its last state.
+    /// Marks the object at `key` for deletion, removes it if neither grace period nor finalizer holds it, and returns
+    /// its last state.
     pub(crate) fn delete(
         &mut self,
         resource: &'static Resource,
         key: &str,
         options: &Value,
-    ) -> Result<std::sync::Arc<crate::store::Stored>, Refusal> {
+    ) -> Result<std::sync::Arc<crate::stored::Stored>, Refusal> {
         let gone = || Refusal::not_found(resource, key.rsplit('/').next().unwrap_or(key));
         let stored = self.stored(resource, key).ok_or_else(gone)?;
         let mut object = stored.to_plain();
@@ -104,7 +108,7 @@ impl State {
         }
         let seconds = grace_period(&object, options);
         let marked = object["metadata"]["deletionGracePeriodSeconds"].as_i64();
-        // A second deletion can only shorten the time that is left.
+        // A second deletion can only shorten the remaining time.
         let stored = if marked.is_none_or(|marked| seconds < marked) {
             mark(&mut object, seconds);
             self.put(resource, key, object)
@@ -114,11 +118,11 @@ impl State {
         if seconds == 0 && !is_held {
             return self.remove(resource, key).ok_or_else(gone);
         }
-        self.kubelet_sees(key);
+        self.kubelet_update(key);
         Ok(stored)
     }
 
-    /// Whether an object was waiting for its finalizers only, and has none left.
+    /// Whether a marked object has no finalizers left and nothing else holds it.
     pub(crate) fn is_released(&self, resource: &Resource, key: &str) -> bool {
         self.stored(resource, key).is_some_and(|stored| {
             let object = stored.to_plain();
@@ -129,7 +133,7 @@ impl State {
     }
 }
 
-/// The seconds that a pod has: as asked for, else as its spec says; none where no kubelet runs it.
+/// Grace period of a pod in seconds: that of the request, else that of its spec; zero if no kubelet runs the pod.
 fn grace_period(pod: &Value, options: &Value) -> i64 {
     if field::text(pod, "spec.nodeName").is_empty()
         || matches!(field::text(pod, "status.phase"), "Succeeded" | "Failed")

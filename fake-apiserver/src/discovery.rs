@@ -1,34 +1,34 @@
-//! What is served, told to clients that ask: versions, groups, resources, probes.
+//! Discovery: versions, groups, resources and probes.
 
 use serde_json::{Value, json};
 
-use crate::http::Answer;
 use crate::resource::{RESOURCES, Resource};
+use crate::response::ApiResponse;
 
-/// The answer to a GET of a path that is about the server itself.
-pub(crate) fn answer(path: &str) -> Option<Answer> {
+/// The response to a GET of a discovery path; `None` for any other path.
+pub(crate) fn respond(path: &str) -> Option<ApiResponse> {
     let parts: Vec<&str> = path.trim_end_matches('/').split('/').skip(1).collect();
     match parts.as_slice() {
-        ["readyz" | "livez" | "healthz", ..] => Some(Answer::text("ok")),
-        ["version"] => Some(Answer::json(200, &version())),
+        ["readyz" | "livez" | "healthz", ..] => Some(ApiResponse::text("ok")),
+        ["version"] => Some(ApiResponse::json(200, &version())),
         ["api"] => {
             let versions = json!({
                 "kind": "APIVersions", "versions": ["v1"],
                 "serverAddressByClientCIDRs": [{"clientCIDR": "0.0.0.0/0", "serverAddress": ""}],
             });
-            Some(Answer::json(200, &versions))
+            Some(ApiResponse::json(200, &versions))
         }
         ["apis"] => {
             let list = json!({"kind": "APIGroupList", "apiVersion": "v1", "groups": groups()});
-            Some(Answer::json(200, &list))
+            Some(ApiResponse::json(200, &list))
         }
-        ["api", "v1"] => Some(Answer::json(200, &resources("", "v1")?)),
+        ["api", "v1"] => Some(ApiResponse::json(200, &resources("", "v1")?)),
         ["apis", name] => {
             let mut group = groups().into_iter().find(|group| group["name"] == **name)?;
             (group["kind"], group["apiVersion"]) = (json!("APIGroup"), json!("v1"));
-            Some(Answer::json(200, &group))
+            Some(ApiResponse::json(200, &group))
         }
-        ["apis", group, version] => Some(Answer::json(200, &resources(group, version)?)),
+        ["apis", group, version] => Some(ApiResponse::json(200, &resources(group, version)?)),
         _ => None,
     }
 }
@@ -84,7 +84,7 @@ fn described(row: &Resource) -> Vec<Value> {
             "namespaced": row.namespaced, "kind": kind, "verbs": verbs,
         });
         if kind == "Eviction" {
-            // Its body is of another group than its path: how clients know that evictions are understood.
+            // The group of the body differs from that of the path; clients detect the support of evictions by it.
             (described["group"], described["version"]) = ("policy".into(), "v1".into());
         }
         all.push(described);
@@ -104,7 +104,7 @@ mod tests {
                 list["resources"].as_array().unwrap().iter().map(|r| r["name"].clone()).collect();
             assert!(names.contains(&json!(row.plural)), "{}", row.plural);
         }
-        assert!(answer("/apis/apps/v2").is_none() && answer("/api/v1/pods").is_none());
+        assert!(respond("/apis/apps/v2").is_none() && respond("/api/v1/pods").is_none());
         assert_eq!(groups().len(), 6);
     }
 }

@@ -1,4 +1,4 @@
-//! Events have two forms of one content: `events.k8s.io/v1`, which is kept, and core `v1` (recording 15).
+//! The two forms of an Event: `events.k8s.io/v1`, in which it is stored, and core `v1` (recording 15).
 
 use serde_json::Value;
 
@@ -13,13 +13,13 @@ const NAMES: [(&str, &str); 7] = [
     ("deprecatedCount", "count"),
 ];
 
-/// In the words of core `v1`.
+/// Converts a stored event to the form of core `v1`.
 pub(crate) fn to_core(mut event: Value) -> Value {
     rename(&mut event, |(kept, core)| (kept, core));
     event
 }
 
-/// In the words of `events.k8s.io/v1`.
+/// Converts an event to the form of `events.k8s.io/v1`.
 pub(crate) fn from_core(mut event: Value) -> Value {
     rename(&mut event, |(kept, core)| (core, kept));
     event

@@ -1,28 +1,33 @@
-//! Evictions: a deletion that asks the pod's disruption budget first (recordings 10, 17).
+//! Evictions: deletions that the pod's disruption budget must allow (recordings 10, 17).
 
 use std::ops::Bound;
 
 use serde_json::{Value, json};
 
+use crate::call::Call;
+use crate::clock::time;
+use crate::condition::{condition_status, set_condition};
 use crate::deletion::check_preconditions;
-use crate::http::{Answer, Call};
+use crate::field;
 use crate::resource::{PODS, Resource, of_kind};
+use crate::response::ApiResponse;
 use crate::selector::selects_labels;
 use crate::status::Refusal;
-use crate::store::{State, Store, Stored, field, key, time};
+use crate::store::{State, Store, key};
+use crate::stored::Stored;
 use crate::target::Target;
-use crate::write::{condition_status, found, set_condition};
+use crate::write::found;
 
-/// More pods than this in `disruptedPods` and the budget is taken to be stuck.
+/// Limit of the pods in `disruptedPods`, above which the budget refuses further evictions.
 const MAX_DISRUPTED: usize = 2_000;
 
-/// POST of `pods/NAME/eviction`.
+/// Handles a POST of `pods/NAME/eviction`.
 pub(crate) fn evict(
     store: &Store,
     target: &Target,
     name: &str,
     call: &Call,
-) -> Result<Answer, Refusal> {
+) -> Result<ApiResponse, Refusal> {
     let eviction = call.object_of_kind("Eviction", "policy/v1")?;
     let said = field::text(&eviction, "metadata.name");
     if !said.is_empty() && said != name {
@@ -40,7 +45,7 @@ pub(crate) fn evict(
     }
     check_preconditions(PODS, name, &pod, options)?;
     if is_dry_run {
-        return Ok(Answer::success(201));
+        return Ok(ApiResponse::success(201));
     }
     let key = key(PODS, &target.namespace, name);
     if field::at(&pod, "metadata.deletionTimestamp").is_null() {
@@ -54,18 +59,18 @@ pub(crate) fn evict(
         state.put(PODS, &key, pod);
     }
     state.delete(PODS, &key, options)?;
-    Ok(Answer::success(201))
+    Ok(ApiResponse::success(201))
 }
 
-/// A pod that does not run, or goes anyway, is nobody's loss.
+/// Whether a pod needs no budget, because it does not run or is already being deleted.
 fn needs_budget(pod: &Value) -> bool {
     field::at(pod, "metadata.deletionTimestamp").is_null()
         && !matches!(field::text(pod, "status.phase"), "Pending" | "Succeeded" | "Failed")
 }
 
 impl State {
-    /// Spends a disruption of the pod's budget, if it has one. That it is spent even when the eviction fails after it is
-    /// what the real server does (recording 17).
+    /// Takes a disruption from the pod's budget, if it has one. As in the real server, it stays taken even if the
+    /// eviction fails later (recording 17).
     fn ask_budget(
         &mut self,
         namespace: &str,
@@ -102,7 +107,7 @@ impl State {
     fn budgets(&self, row: &Resource, namespace: &str, pod: &Stored) -> Vec<(String, Value)> {
         let prefix = format!("{namespace}/");
         let from = (Bound::Included(prefix.as_str()), Bound::Unbounded);
-        let all = self.shelf(row).objects().range::<str, _>(from);
+        let all = self.collection(row).objects().range::<str, _>(from);
         all.take_while(|(key, _)| key.starts_with(&prefix))
             .map(|(key, budget)| (key.to_string(), budget.to_plain()))
             .filter(|(_, budget)| selects_labels(&budget["spec"]["selector"], pod))
@@ -140,7 +145,7 @@ fn check_budget(budget: &Value) -> Result<(), Refusal> {
     }))
 }
 
-/// One disruption less, and the pod among those whose end the budget waits for.
+/// Decrements the allowed disruptions, and adds the pod to `disruptedPods`.
 fn spend(budget: &mut Value, pod: &str) {
     let allowed = budget["status"]["disruptionsAllowed"].as_i64().unwrap_or(0) - 1;
     let generation = budget["metadata"]["generation"].clone();

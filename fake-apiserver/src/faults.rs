@@ -1,293 +1,196 @@
-//! Misbehaviour on demand: what networks, load balancers and overloaded API servers do to their clients.
+//! Faults on demand, as networks, load balancers and overloaded API servers cause them.
 //!
-//! Chance is seeded: a request's luck depends on the seed, its method and path, and how many like it came before, so that
-//! a run with the same requests has the same faults, however they interleave.
+//! Faults are drawn at random with a seed. The faults of a request depend on the seed, its method and path, and the number
+//! of earlier requests with the same method and path. Equal requests therefore have equal faults, however they interleave.
 
 use std::collections::BTreeMap;
 use std::ops::RangeInclusive;
-use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
 use std::time::Duration;
 
 use rand::SeedableRng as _;
 use rand_chacha::ChaCha8Rng;
-use tokio::sync::watch;
 
-mod luck;
+mod state;
+mod watch_faults;
 
-pub(crate) use luck::{Luck, Mishap};
+use state::{FaultState, Plan, QUIET};
+pub(crate) use watch_faults::{EventFault, WatchFaults};
 
-/// The faults in force. Each setter takes effect at once, also for watches that are open; probabilities are from 0 to 1.
-/// Clones share them.
-#[derive(Clone)]
+/// The faults in force. Setters take effect immediately, also for open watches. Probabilities are from 0 to 1. Clones
+/// share the faults.
+#[derive(Clone, Default)]
 pub struct Faults {
-    shared: Arc<Shared>,
+    state: Arc<FaultState>,
 }
 
-struct Shared {
-    plan: Mutex<Plan>,
-    /// Whether the plan is all quiet, to be read without the lock.
-    is_quiet: AtomicBool,
-    memory: Mutex<Memory>,
-    /// Counts calls of [`Faults::cut_now`].
-    cuts: watch::Sender<u64>,
-}
-
-#[derive(Default)]
-struct Memory {
-    /// How many requests of each method and path have come.
-    seen: BTreeMap<String, u64>,
-    done: BTreeMap<&'static str, u64>,
-}
-
-impl Memory {
-    /// How many requests like this one came before it.
-    fn count_request(&mut self, path: String) -> u64 {
-        let n = self.seen.entry(path).or_default();
-        *n += 1;
-        *n - 1
-    }
-}
-
-#[derive(Clone, Debug, PartialEq)]
-pub(crate) struct Plan {
-    seed: u64,
-    only: String,
-    n_left: Option<u64>,
-    pub(crate) cut_after: Option<RangeInclusive<u64>>,
-    pub(crate) cut: f64,
-    pub(crate) duplicate: f64,
-    pub(crate) reorder: f64,
-    pub(crate) gone: f64,
-    gone_status: f64,
-    pub(crate) skip_bookmarks: bool,
-    pub(crate) stall: bool,
-    pub(crate) half_close: bool,
-    pub(crate) garbage: f64,
-    pub(crate) slow: Duration,
-    refuse: f64,
-    refuse_with: u16,
-    lose_answer: f64,
-    latency: Duration,
-}
-
-const QUIET: Plan = Plan {
-    seed: 0,
-    only: String::new(),
-    n_left: None,
-    cut_after: None,
-    cut: 0.0,
-    duplicate: 0.0,
-    reorder: 0.0,
-    gone: 0.0,
-    gone_status: 0.0,
-    skip_bookmarks: false,
-    stall: false,
-    half_close: false,
-    garbage: 0.0,
-    slow: Duration::ZERO,
-    refuse: 0.0,
-    refuse_with: 0,
-    lose_answer: 0.0,
-    latency: Duration::ZERO,
-};
-
-impl Default for Faults {
-    fn default() -> Faults {
-        Faults {
-            shared: Arc::new(Shared {
-                plan: Mutex::new(QUIET),
-                is_quiet: AtomicBool::new(true),
-                memory: Mutex::default(),
-                cuts: watch::Sender::new(0),
-            }),
-        }
-    }
-}
-
-/// What is to happen to one request.
+/// The faults of one request.
 #[derive(Debug, Default, PartialEq)]
-pub(crate) struct Fate {
+pub(crate) struct RequestFaults {
+    /// Delay before the request is handled.
     pub(crate) latency: Duration,
-    /// An HTTP status to refuse it with.
+    /// HTTP status of a refusal.
     pub(crate) refuse: Option<u16>,
-    /// Carry it out, then cut the connection.
+    /// The request is carried out, then the connection is cut.
     pub(crate) lose_answer: bool,
-    /// 410 to a watch, as HTTP status.
+    /// A watch is refused with the HTTP status 410.
     pub(crate) gone: bool,
 }
 
 /// Setters.
 impl Faults {
-    /// Ends all faults; the seed stays. Watches that are open go on.
+    /// Ends all faults; the seed stays. Open watches continue.
     pub fn none(&self) {
         self.change(|plan| *plan = Plan { seed: plan.seed, ..QUIET });
     }
 
-    /// What chance is drawn from. Zero at first. Starts the count of requests anew.
+    /// Sets the seed of all random draws, initially zero, and resets the counts of requests.
     pub fn seed(&self, seed: u64) {
-        self.memory().seen.clear();
+        self.state.counts().requests.clear();
         self.change(|plan| plan.seed = seed);
     }
 
-    /// Faults concern only requests whose `METHOD path?query` contains this text; empty for all.
+    /// Limits faults to requests whose `METHOD path?query` contains this text; empty for all requests.
     pub fn only(&self, text: &str) {
         self.change(|plan| plan.only = text.to_owned());
     }
 
-    /// After this many more faults there are none; `None` for no limit. Latency, slowness, silence and missing bookmarks
-    /// do not count.
+    /// Limits the number of further faults; `None` for no limit. Latency, slowness, stalls and missing bookmarks do not
+    /// count.
     pub fn at_most(&self, n_faults: impl Into<Option<u64>>) {
         let n_faults = n_faults.into();
         self.change(|plan| plan.n_left = n_faults);
     }
 
-    /// Each watch is cut off after so many live events (drawn from the range when it begins), within the line of the
-    /// next one. What a list or watch begins with is not counted.
+    /// Cuts each watch after a number of live events, drawn from the range when the watch begins, within the line of
+    /// the next event. Initial objects do not count.
     pub fn cut_watches_after(&self, n_events: RangeInclusive<u64>) {
         self.change(|plan| plan.cut_after = Some(n_events));
     }
 
-    /// A watch is cut off within the line of a live event, with this probability for each.
+    /// Cuts a watch within the line of a live event, with this probability for each event.
     pub fn cut_watches(&self, probability: f64) {
         self.change(|plan| plan.cut = probability);
     }
 
     /// Cuts every open watch now, between lines, without the closing chunk.
     pub fn cut_now(&self) {
-        self.shared.cuts.send_modify(|n| *n += 1);
-        self.count("cut_now");
+        self.state.cuts.send_modify(|n| *n += 1);
+        self.state.count("cut_now");
     }
 
-    /// An event is sent twice.
+    /// Sends an event twice.
     pub fn duplicate(&self, probability: f64) {
         self.change(|plan| plan.duplicate = probability);
     }
 
-    /// An event changes places with the next of the same watch; without a next one within a bookmark interval it is sent.
+    /// Swaps an event with the next of the same watch. If none follows within a bookmark interval, the event is sent.
     pub fn reorder(&self, probability: f64) {
         self.change(|plan| plan.reorder = probability);
     }
 
-    /// Instead of an event, a watch gets an ERROR event of 410 Expired and ends.
+    /// Sends an ERROR event of 410 Expired instead of an event, and ends the watch.
     pub fn gone(&self, probability: f64) {
         self.change(|plan| plan.gone = probability);
     }
 
-    /// A watch request is answered with the HTTP status 410.
+    /// Refuses a watch request with the HTTP status 410.
     pub fn gone_status(&self, probability: f64) {
         self.change(|plan| plan.gone_status = probability);
     }
 
-    /// No bookmarks are sent, though asked for; the one that ends the initial events is.
+    /// Omits requested bookmarks, except the one that ends the initial events.
     pub fn skip_bookmarks(&self, on: bool) {
         self.change(|plan| plan.skip_bookmarks = on);
     }
 
-    /// Watches stay open and say nothing, not even bookmarks; what was held back follows when this ends.
+    /// Stalls watches: they stay open without events or bookmarks. Events follow when the stall ends.
     pub fn stall(&self, on: bool) {
         self.change(|plan| plan.stall = on);
     }
 
-    /// A watch whose time is up ends without the closing chunk.
+    /// Ends a watch after its timeout without the closing chunk.
     pub fn half_close(&self, on: bool) {
         self.change(|plan| plan.half_close = on);
     }
 
-    /// A line that is no JSON comes before an event.
+    /// Sends a line that is not JSON before an event.
     pub fn garbage(&self, probability: f64) {
         self.change(|plan| plan.garbage = probability);
     }
 
-    /// Before each chunk of a watch so much time passes.
+    /// Delays each chunk of a watch.
     pub fn slow(&self, delay: Duration) {
         self.change(|plan| plan.slow = delay);
     }
 
-    /// A request, of whatever kind, is refused with this status before anything is done; 429 says when to come again.
+    /// Refuses a request of any kind with this status before it is carried out; 429 has a `Retry-After` header.
     pub fn refuse(&self, probability: f64, status: u16) {
         self.change(|plan| (plan.refuse, plan.refuse_with) = (probability, status));
     }
 
-    /// A write is carried out, and the connection cut before its answer.
+    /// Carries a write out, and cuts the connection before the response.
     pub fn lose_answer(&self, probability: f64) {
         self.change(|plan| plan.lose_answer = probability);
     }
 
-    /// So much time passes before any request is looked at.
+    /// Delays every request before it is handled.
     pub fn latency(&self, latency: Duration) {
         self.change(|plan| plan.latency = latency);
     }
 
-    /// How often each fault has happened, by its setter's name; a request that is kept waiting is counted when it comes.
+    /// Number of faults so far by their setters' names. A delayed request is counted when it arrives.
     pub fn done(&self) -> BTreeMap<&'static str, u64> {
-        self.memory().done.clone()
+        self.state.counts().faults.clone()
     }
 
     fn change(&self, change: impl FnOnce(&mut Plan)) {
-        let mut plan = self.plan();
+        let mut plan = self.state.plan();
         change(&mut plan);
         let quiet = Plan { seed: plan.seed, only: plan.only.clone(), n_left: plan.n_left, ..QUIET };
-        self.shared.is_quiet.store(*plan == quiet, Ordering::Release);
+        self.state.is_quiet.store(*plan == quiet, Ordering::Release);
     }
 }
 
 impl Faults {
-    fn plan(&self) -> MutexGuard<'_, Plan> {
-        self.shared.plan.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
-    fn memory(&self) -> MutexGuard<'_, Memory> {
-        self.shared.memory.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
-    fn count(&self, fault: &'static str) {
-        *self.memory().done.entry(fault).or_default() += 1;
-    }
-
-    /// Whether a fault may happen once more, and that it does.
-    fn spend(&self, fault: &'static str) -> bool {
-        let mut plan = self.plan();
-        if plan.n_left == Some(0) {
-            return false;
-        }
-        plan.n_left = plan.n_left.map(|left| left - 1);
-        drop(plan);
-        self.count(fault);
-        true
-    }
-
-    /// What happens to this request, and the luck of the watch that it may begin.
-    pub(crate) fn fate(&self, method: &str, target: &str, is_watch: bool) -> (Fate, Luck) {
+    /// Draws the faults of a request, and those of the watch that it may begin.
+    pub(crate) fn request_faults(
+        &self,
+        method: &str,
+        target: &str,
+        is_watch: bool,
+    ) -> (RequestFaults, WatchFaults) {
         let what = format!("{method} {target}");
-        let plan = self.plan().clone();
+        let plan = self.state.plan().clone();
         let path = what.split('?').next().unwrap_or(&what).to_owned();
         let mut hash = plan.seed ^ 0xcbf2_9ce4_8422_2325;
         for byte in path.bytes() {
             hash = (hash ^ u64::from(byte)).wrapping_mul(0x0100_0000_01b3);
         }
-        // Quiet servers need not remember every path they ever saw.
-        let counts = is_watch || !self.shared.is_quiet.load(Ordering::Acquire);
-        let n_before = if counts { self.memory().count_request(path) } else { 0 };
-        let mut dice = ChaCha8Rng::seed_from_u64(hash);
-        dice.set_stream(n_before);
-        let mut luck = Luck { faults: self.clone(), what, dice, cut_after: None, n_events: 0 };
-        let mut fate = Fate::default();
-        if !luck.concerned(&plan) {
-            return (fate, luck);
+        // Without faults, requests other than watches need no counts, which would grow with every path.
+        let counts = is_watch || !self.state.is_quiet.load(Ordering::Acquire);
+        let n_before = if counts { self.state.counts().count_request(path) } else { 0 };
+        let mut rng = ChaCha8Rng::seed_from_u64(hash);
+        rng.set_stream(n_before);
+        let mut watch_faults =
+            WatchFaults { state: self.state.clone(), what, rng, cut_after: None, n_events: 0 };
+        let mut request_faults = RequestFaults::default();
+        if !watch_faults.applies(&plan) {
+            return (request_faults, watch_faults);
         }
-        fate.latency = plan.latency;
-        if !fate.latency.is_zero() {
-            self.count("latency");
+        request_faults.latency = plan.latency;
+        if !request_faults.latency.is_zero() {
+            self.state.count("latency");
         }
-        if luck.hit(plan.refuse, "refuse") {
-            fate.refuse = Some(plan.refuse_with);
-        } else if method != "GET" && luck.hit(plan.lose_answer, "lose_answer") {
-            fate.lose_answer = true;
-        } else if is_watch && luck.hit(plan.gone_status, "gone_status") {
-            fate.gone = true;
+        if watch_faults.hit(plan.refuse, "refuse") {
+            request_faults.refuse = Some(plan.refuse_with);
+        } else if method != "GET" && watch_faults.hit(plan.lose_answer, "lose_answer") {
+            request_faults.lose_answer = true;
+        } else if is_watch && watch_faults.hit(plan.gone_status, "gone_status") {
+            request_faults.gone = true;
         }
-        (fate, luck)
+        (request_faults, watch_faults)
     }
 }
 
@@ -295,58 +198,61 @@ impl Faults {
 mod tests {
     use super::*;
 
-    fn fates(seed: u64) -> Vec<Fate> {
+    fn drawn(seed: u64) -> Vec<RequestFaults> {
         let faults = Faults::default();
         faults.seed(seed);
         faults.refuse(0.3, 503);
         faults.lose_answer(0.5);
-        (0..64).map(|_| faults.fate("POST", "/a/binding", false).0).collect()
+        (0..64).map(|_| faults.request_faults("POST", "/a/binding", false).0).collect()
     }
 
     #[test]
-    fn the_seed_decides() {
-        assert_eq!(fates(7), fates(7));
-        assert_ne!(fates(7), fates(8));
-        let refused = fates(7).iter().filter(|fate| fate.refuse == Some(503)).count();
+    fn the_seed_determines_the_faults() {
+        assert_eq!(drawn(7), drawn(7));
+        assert_ne!(drawn(7), drawn(8));
+        let refused = drawn(7).iter().filter(|faults| faults.refuse == Some(503)).count();
         assert!((10..30).contains(&refused), "{refused} of 64 at 0.3");
     }
 
     #[test]
-    fn other_requests_do_not_change_a_requests_luck() {
+    fn other_requests_do_not_change_a_requests_faults() {
         let faults = Faults::default();
         faults.refuse(0.3, 503);
         faults.lose_answer(0.5);
         faults.seed(7);
         let among_others = (0..64).map(|_| {
-            faults.fate("GET", "/b", false);
-            faults.fate("POST", "/a/binding", false).0
+            faults.request_faults("GET", "/b", false);
+            faults.request_faults("POST", "/a/binding", false).0
         });
-        assert_eq!(among_others.collect::<Vec<_>>(), fates(7));
+        assert_eq!(among_others.collect::<Vec<_>>(), drawn(7));
     }
 
     #[test]
-    fn faults_are_limited_in_reach_and_number() {
+    fn faults_are_limited_by_text_and_number() {
         let faults = Faults::default();
         faults.refuse(1.0, 500);
         faults.only("/binding");
         faults.at_most(2);
-        assert_eq!(faults.fate("GET", "/pods", false).0, Fate::default());
-        let refused =
-            (0..5).filter(|_| faults.fate("POST", "/x/binding", false).0.refuse.is_some());
+        assert_eq!(faults.request_faults("GET", "/pods", false).0, RequestFaults::default());
+        let refused = (0..5)
+            .filter(|_| faults.request_faults("POST", "/x/binding", false).0.refuse.is_some());
         assert_eq!(refused.count(), 2);
         assert_eq!(faults.done()["refuse"], 2);
         faults.at_most(None);
-        assert!(faults.fate("POST", "/x/binding", false).0.refuse.is_some());
+        assert!(faults.request_faults("POST", "/x/binding", false).0.refuse.is_some());
         faults.none();
-        assert_eq!(faults.fate("POST", "/x/binding", false).0, Fate::default());
+        assert_eq!(faults.request_faults("POST", "/x/binding", false).0, RequestFaults::default());
     }
 
     #[test]
-    fn a_watch_is_cut_after_a_number_of_its_own() {
+    fn a_watch_is_cut_after_its_number_of_events() {
         let faults = Faults::default();
         faults.cut_watches_after(3..=3);
-        let mut luck = faults.fate("GET", "/pods?watch=1", true).1;
-        let mishaps: Vec<_> = (0..4).map(|_| luck.next()).collect();
-        assert_eq!(mishaps, [Mishap::None, Mishap::None, Mishap::None, Mishap::Cut]);
+        let mut watch_faults = faults.request_faults("GET", "/pods?watch=1", true).1;
+        let faults_of_events: Vec<_> = (0..4).map(|_| watch_faults.next()).collect();
+        assert_eq!(
+            faults_of_events,
+            [EventFault::None, EventFault::None, EventFault::None, EventFault::Cut]
+        );
     }
 }

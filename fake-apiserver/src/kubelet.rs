@@ -1,40 +1,29 @@
-//! A kubelet that does no work: bound pods run, marked pods go ([`Store::set_auto_kubelet`](crate::Store::set_auto_kubelet)).
+//! The automatic kubelet: sets bound pods to Running and removes marked pods
+//! ([`Store::set_auto_kubelet`](crate::Store::set_auto_kubelet)).
 
 use std::cmp::Reverse;
-use std::collections::BinaryHeap;
 use std::time::{Duration, Instant};
 
 use serde_json::{Value, json};
 
+use crate::clock::time;
+use crate::condition::set_condition;
+use crate::field;
 use crate::resource::PODS;
-use crate::store::{State, field, time};
-use crate::write::set_condition;
-
-pub(crate) struct Kubelet {
-    is_on: bool,
-    grace_scale: f64,
-    /// Pods to remove: when, key and uid.
-    due: BinaryHeap<Reverse<(Instant, String, String)>>,
-}
-
-impl Kubelet {
-    pub(crate) fn new(grace_scale: f64) -> Kubelet {
-        Kubelet { is_on: false, grace_scale: grace_scale.max(0.0), due: BinaryHeap::new() }
-    }
-}
+use crate::store::State;
 
 impl State {
     pub(crate) fn set_auto_kubelet(&mut self, on: bool) {
         self.kubelet.is_on = on;
         self.kubelet.due.clear();
         if on {
-            let keys: Vec<_> = self.shelf(PODS).objects().keys().cloned().collect();
-            keys.iter().for_each(|key| self.kubelet_sees(key));
+            let keys: Vec<_> = self.collection(PODS).objects().keys().cloned().collect();
+            keys.iter().for_each(|key| self.kubelet_update(key));
         }
     }
 
-    /// Does for the pod at `key` what its kubelet would do next.
-    pub(crate) fn kubelet_sees(&mut self, key: &str) {
+    /// Runs or terminates the pod at `key`, as its kubelet would.
+    pub(crate) fn kubelet_update(&mut self, key: &str) {
         if !self.kubelet.is_on {
             return;
         }
@@ -59,18 +48,18 @@ impl State {
         self.put(PODS, key, pod);
     }
 
-    /// Removes a marked pod, or notes when to.
+    /// Removes a marked pod, or schedules its removal.
     fn terminate(&mut self, key: &str, pod: &Value) {
-        let asked = pod["metadata"]["deletionGracePeriodSeconds"].as_u64().unwrap_or(0);
-        // The product is finite: both factors are, and the conversion is bounded.
-        let seconds = (asked as f64 * self.kubelet.grace_scale).min(86_400.0);
+        let grace_seconds = pod["metadata"]["deletionGracePeriodSeconds"].as_u64().unwrap_or(0);
+        // The product is finite, because both factors are, and limited.
+        let seconds = (grace_seconds as f64 * self.kubelet.grace_scale).min(86_400.0);
         if seconds > 0.0 {
             let when = Instant::now() + Duration::from_secs_f64(seconds);
             let uid = field::text(pod, "metadata.uid").to_owned();
             self.kubelet.due.push(Reverse((when, key.to_owned(), uid)));
             return;
         }
-        // The deletion with grace period 0 that ends a pod; what still holds it is a finalizer.
+        // A deletion with grace period 0 ends the pod; only a finalizer can still hold it.
         self.delete_now(key);
     }
 
@@ -82,7 +71,7 @@ impl State {
         }
     }
 
-    /// Removes the pods whose time is up.
+    /// Removes the pods whose grace period is over.
     pub(crate) fn kubelet_tick(&mut self) {
         while let Some(Reverse((when, _, _))) = self.kubelet.due.peek()
             && *when <= Instant::now()

@@ -1,7 +1,8 @@
 //! A small Kubernetes API server in memory: list, watch, bind, evict and lease over HTTP/1.1, and faults on demand.
 //!
-//! It answers as a recorded kube-apiserver 1.36 does where Berth asks, and knows no more: JSON only, no authentication,
-//! no admission beyond defaults, no controllers, and a kubelet only on demand ([`Store::set_auto_kubelet`]).
+//! For the requests that Berth makes, responses equal those of a recorded kube-apiserver 1.36. Nothing else is
+//! supported: JSON only, no authentication, no admission beyond defaults, no controllers, and a kubelet only on demand
+//! ([`Store::set_auto_kubelet`]).
 //!
 //! ```text
 //! connection → http → list · watch            → store (objects, versions, history)
@@ -27,6 +28,7 @@
 mod server;
 mod options;
 mod store;
+mod stored;
 mod faults;
 mod status;
 mod resource;
@@ -34,16 +36,22 @@ mod target;
 mod selector;
 mod connection;
 mod http;
+mod call;
+mod response;
 mod discovery;
 mod list;
 mod watch;
 mod write;
 mod admission;
+mod defaults;
+mod condition;
 mod patch;
 mod binding;
 mod deletion;
 mod eviction;
 mod event;
+mod field;
+mod clock;
 mod micro_time;
 mod kubelet;
 mod overcommit;

@@ -1,4 +1,4 @@
-//! Lists: pages, continue tokens, and which version an answer may have (recordings 01, 02, 06).
+//! Lists: pages, continue tokens, and the version of the response (recordings 01, 02, 06).
 
 use std::ops::Bound;
 use std::sync::Arc;
@@ -8,32 +8,33 @@ use serde::{Deserialize, Serialize};
 use crate::resource::Resource;
 use crate::selector::Selector;
 use crate::status::Refusal;
-use crate::store::shelf::Objects;
-use crate::store::{State, Store, Stored};
+use crate::store::collection::Objects;
+use crate::store::{State, Store};
+use crate::stored::Stored;
 use crate::target::{Query, Target};
 
-/// A page of objects, to be rendered outside of the store's lock.
+/// A page of objects, which is rendered after the store's lock is released.
 #[derive(Debug)]
 pub(crate) struct Page {
-    /// What the list is of: the version to watch from.
+    /// Version of the list, from which a watch can start.
     pub(crate) version: u64,
     pub(crate) items: Vec<Arc<Stored>>,
-    /// Set when there is more.
+    /// Continue token; absent on the last page.
     pub(crate) token: Option<String>,
-    /// How many there are after this page; unknown when something is selected.
+    /// Number of objects after this page; unknown with a selector.
     pub(crate) n_remaining: Option<usize>,
 }
 
-/// What a continue token says; opaque to clients.
+/// Contents of a continue token, which is opaque to clients.
 #[derive(Debug, Serialize, Deserialize)]
 struct Token {
-    /// The version of all pages; 0 for the rest of the list as it is now.
+    /// Version of all pages; 0 for the rest of the list at the current version.
     version: u64,
-    /// The key of the last object of the page before.
+    /// Key of the last object of the previous page.
     after: String,
 }
 
-/// How `resourceVersion` and `resourceVersionMatch` bind the answer.
+/// Version of the response that `resourceVersion` and `resourceVersionMatch` require.
 #[derive(Clone, Copy, Debug, PartialEq)]
 enum Wanted {
     Latest,
@@ -42,7 +43,7 @@ enum Wanted {
     Exact(u64),
 }
 
-/// The page that `query` asks for.
+/// The page of objects for `query`.
 pub(crate) fn list(store: &Store, target: &Target, query: &Query) -> Result<Page, Refusal> {
     let resource = target.resource;
     let selector =
@@ -54,7 +55,7 @@ pub(crate) fn list(store: &Store, target: &Target, query: &Query) -> Result<Page
             Refusal::bad_request(format!("strconv.ParseInt: parsing \"{text}\": invalid syntax"))
         })?,
     };
-    // An answer from the cache is whole (recording 02: `resourceVersion=0` with `limit=1` gave two).
+    // A list from the cache has no pages (recording 02: `resourceVersion=0` with `limit=1` returned two objects).
     let limit = if wanted == Wanted::Cached || limit == 0 { usize::MAX } else { limit };
     let mut state = store.lock();
     let token = match query.get("continue") {
@@ -62,20 +63,20 @@ pub(crate) fn list(store: &Store, target: &Target, query: &Query) -> Result<Page
         text => Some(Token::parse(text)?),
     };
     let version = state.version_of(wanted, token.as_ref())?;
-    if state.shelf(resource).is_unchanged_since(version) {
-        let objects = state.shelf(resource).objects();
+    if state.collection(resource).is_unchanged_since(version) {
+        let objects = state.collection(resource).objects();
         return Ok(page(objects, target, &selector, token.as_ref(), version, limit));
     }
-    let Some(objects) = state.shelf_mut(resource).at(version) else {
+    let Some(objects) = state.collection_mut(resource).at(version) else {
         return Err(expired(token));
     };
     drop(state);
     Ok(page(&objects, target, &selector, token.as_ref(), version, limit))
 }
 
-/// Every object that `target` and `selector` select now, for watches that begin with them.
+/// All objects that `target` and `selector` select now, the initial objects of a watch.
 pub(crate) fn all(state: &State, target: &Target, selector: &Selector) -> Vec<Arc<Stored>> {
-    let objects = state.shelf(target.resource).objects();
+    let objects = state.collection(target.resource).objects();
     page(objects, target, selector, None, state.version, usize::MAX).items
 }
 
@@ -123,7 +124,7 @@ fn page(
     Page { version, items, token, n_remaining }
 }
 
-/// What all keys that `target` is about begin with.
+/// Common prefix of the keys of `target`.
 fn prefix(target: &Target) -> String {
     if target.namespace.is_empty() { String::new() } else { format!("{}/", target.namespace) }
 }
@@ -183,8 +184,8 @@ impl Wanted {
             ("Exact", version) => Ok(Wanted::Exact(version)),
             ("" | "NotOlderThan", 0) if version.is_empty() => Ok(Wanted::Latest),
             ("" | "NotOlderThan", 0) => Ok(Wanted::Cached),
-            // With a limit and no rule, the version is taken as exact by older clients' contract; the recorded server
-            // answers "not older than" for both.
+            // With a limit and no rule, older clients expect exactly this version; the recorded server treats both as
+            // "not older than".
             ("" | "NotOlderThan", version) => Ok(Wanted::NotOlderThan(version)),
             (other, _) => Err(Refusal::list_options(
                 FIELD,
@@ -194,7 +195,7 @@ impl Wanted {
     }
 }
 
-/// A resourceVersion of a query; an empty one is 0.
+/// Parses the resourceVersion of a query; an empty one is 0.
 pub(crate) fn parse_version(text: &str) -> Result<u64, Refusal> {
     if text.is_empty() {
         return Ok(0);
@@ -208,7 +209,7 @@ pub(crate) fn parse_version(text: &str) -> Result<u64, Refusal> {
 
 impl Token {
     fn to_text(&self) -> String {
-        // Hexadecimal of JSON: clients must not look inside, and it needs no escaping in a URL.
+        // JSON in hexadecimal digits: opaque to clients, and without characters that a URL escapes.
         let json = serde_json::to_string(self).unwrap_or_default();
         json.bytes().map(|byte| format!("{byte:02x}")).collect()
     }
@@ -226,7 +227,7 @@ impl Token {
 }
 
 impl Page {
-    /// The list's text up to its first item.
+    /// Text of the list up to its first item.
     pub(crate) fn opening(&self, resource: &Resource) -> String {
         let mut metadata = serde_json::json!({"resourceVersion": self.version.to_string()});
         if let Some(token) = &self.token {

@@ -1,4 +1,4 @@
-//! `berth-fake-apiserver`: an API server to try Berth against, without a cluster.
+//! `berth-fake-apiserver`: an API server for trying Berth without a cluster.
 
 use std::io::Write as _;
 use std::net::SocketAddr;
@@ -13,30 +13,31 @@ use tokio::signal::unix::{SignalKind, signal};
 
 /// A Kubernetes API server in memory, for trying Berth without a cluster.
 ///
-/// Serves lists, watches, bindings, evictions and leases over plain HTTP until it is told to stop. There are no
-/// controllers, and no kubelets but with --auto-kubelet. Whoever can reach it may do everything: keep it on loopback.
+/// Serves lists, watches, bindings, evictions and leases over plain HTTP until SIGINT or SIGTERM. There are no
+/// controllers, and no kubelets without --auto-kubelet. Every client that can reach the server has all rights: keep it
+/// on loopback.
 #[derive(Debug, Parser)]
 #[command(name = "berth-fake-apiserver", version)]
 struct Cli {
     /// Address to listen on; port 0 takes a free one.
     #[arg(long, value_name = "ADDRESS", default_value = "127.0.0.1:6443")]
     listen: SocketAddr,
-    /// Objects to begin with: `kubectl get -o json` or `-o yaml`, also gzipped (.gz). May be repeated.
+    /// File of initial objects: `kubectl get -o json` or `-o yaml`, also gzipped (.gz). May be repeated.
     #[arg(long, value_name = "FILE", num_args = 1..)]
     cluster: Vec<PathBuf>,
-    /// Synthetic nodes to begin with, over three zones.
+    /// Number of initial synthetic nodes, in three zones.
     #[arg(long, value_name = "N", default_value_t = 0)]
     nodes: usize,
-    /// Synthetic pending pods to begin with.
+    /// Number of initial synthetic pending pods.
     #[arg(long, value_name = "M", default_value_t = 0)]
     pods: usize,
     /// `schedulerName` of the synthetic pods.
     #[arg(long, value_name = "NAME", default_value = "default-scheduler")]
     scheduler_name: String,
-    /// Write a kubeconfig that leads here.
+    /// Write a kubeconfig for this server.
     #[arg(long, value_name = "FILE")]
     kubeconfig_out: Option<PathBuf>,
-    /// Bound pods turn Running, deleted ones go when their grace period is over.
+    /// Set bound pods to Running, and remove deleted pods when their grace period is over.
     #[arg(long)]
     auto_kubelet: bool,
 }
@@ -58,7 +59,7 @@ fn main() -> ExitCode {
 async fn run(cli: Cli) -> anyhow::Result<()> {
     let options = Options {
         listen: cli.listen,
-        // A server to look at keeps real time; tests do not wait.
+        // Grace periods take their real time here; tests shorten them.
         grace_scale: 1.0,
         bookmark_interval: Duration::from_secs(10),
         ..Options::default()
@@ -87,7 +88,7 @@ async fn run(cli: Cli) -> anyhow::Result<()> {
     stopped().await
 }
 
-/// Ready on SIGINT or SIGTERM.
+/// Waits for SIGINT or SIGTERM.
 async fn stopped() -> anyhow::Result<()> {
     let mut terminate = signal(SignalKind::terminate()).context("cannot listen for SIGTERM")?;
     tokio::select! {

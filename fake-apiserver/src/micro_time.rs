@@ -1,13 +1,13 @@
-//! MicroTime: exactly six digits after the second (recording 11).
+//! The MicroTime format, with exactly six digits after the second (recording 11).
 
 use serde_json::Value;
 
+use crate::field;
 use crate::resource::Resource;
-use crate::store::field;
 
 const LAYOUT: &str = "2006-01-02T15:04:05.000000Z07:00";
 
-/// Checks the micro times of a Lease or an Event; `Err` says what is wrong in the server's words.
+/// Checks the micro times of a Lease or an Event; the error has the text of the real server.
 pub(crate) fn check(resource: &Resource, object: &Value) -> Result<(), String> {
     let paths: &[&str] = match resource.kind {
         "Lease" => &["spec.acquireTime", "spec.renewTime"],
@@ -45,7 +45,7 @@ fn check_text(text: &str) -> Result<(), String> {
     whole.parse::<jiff::Timestamp>().map(drop).map_err(|_| wrong(seconds, "2006-01-02T15:04:05"))
 }
 
-/// Whether `text` has the shape: `d` is a digit, all else itself.
+/// Whether `text` matches the shape, in which `d` stands for a digit and other characters for themselves.
 fn is_shaped(text: &str, shape: &str) -> bool {
     text.len() == shape.len()
         && text.bytes().zip(shape.bytes()).all(|(byte, wanted)| match wanted {

@@ -1,33 +1,33 @@
-//! What a server is started with.
+//! Settings of a server.
 
 use std::net::{Ipv4Addr, SocketAddr};
 use std::time::Duration;
 
-/// How a [`FakeApiServer`](crate::FakeApiServer) is set up; what may change later is in [`Faults`](crate::Faults).
+/// Settings with which a [`FakeApiServer`](crate::FakeApiServer) starts. [`Faults`](crate::Faults) can change later.
 #[derive(Clone, Debug)]
 pub struct Options {
-    /// Where to listen; port 0 takes a free one.
+    /// Address to listen on; port 0 takes a free one.
     pub listen: SocketAddr,
-    /// How often a watch that asked for bookmarks gets one. The real server sends one a minute.
+    /// Interval of the bookmarks of a watch that requested them. The real server sends one a minute.
     pub bookmark_interval: Duration,
-    /// Whether `sendInitialEvents` is understood. Without it the request is refused as servers before 1.32 do (422),
-    /// and a client has to fall back to list and watch.
+    /// Whether `sendInitialEvents` is supported. If not, the request is refused with 422 as by servers before 1.32, and
+    /// a client has to fall back to list and watch.
     pub streaming_lists: bool,
-    /// How many events of each resource are remembered; a watch from before them is 410 Expired.
+    /// Number of events that are kept for each resource; a watch from an earlier version fails with 410 Expired.
     pub history: usize,
-    /// The largest chunk of a watch in bytes. Events that wait share a chunk, and one that does not fit spans two, as
-    /// the recorded server does at 2,048.
+    /// Size of a watch's chunks in bytes. Waiting events share a chunk, and an event that does not fit spans two
+    /// chunks. The recorded server uses 2,048.
     pub chunk_bytes: usize,
-    /// How long a list at a version from the future waits before its 504. The real server waits 3 s.
+    /// Time that a list at a future version waits before it fails with 504. The real server waits 3 s.
     pub future_version_wait: Duration,
-    /// When a watch without `timeoutSeconds` ends. The real server takes 30 to 60 minutes.
+    /// Timeout of a watch without `timeoutSeconds`. The real server uses 30 to 60 minutes.
     pub watch_timeout: Duration,
-    /// Seconds a pod's grace period lasts for each second asked for; 0 removes it at once
+    /// Factor of pods' grace periods; 0 removes deleted pods immediately
     /// ([`Store::set_auto_kubelet`](crate::Store::set_auto_kubelet)).
     pub grace_scale: f64,
-    /// Whether creating an object over HTTP in a namespace that is not there is 404, as it really is.
+    /// Whether an object can be created over HTTP only in an existing namespace, as in the real server (404 otherwise).
     pub namespaces_must_exist: bool,
-    /// Whether a pod created over HTTP may name only priority classes that are there (403 otherwise, as it really is).
+    /// Whether a pod created over HTTP may name only existing priority classes, as in the real server (403 otherwise).
     pub priority_classes_must_exist: bool,
 }
 

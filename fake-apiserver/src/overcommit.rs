@@ -1,4 +1,4 @@
-//! Whether any node holds more than it has: counted anew from the objects, in exact arithmetic and without cleverness.
+//! Overcommitted nodes, recounted from the objects in exact arithmetic.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -6,11 +6,12 @@ use std::sync::Arc;
 use berth_proto::{Amount, Quantity};
 use serde_json::Value;
 
-use crate::store::{Stored, field};
+use crate::field;
+use crate::stored::Stored;
 
 type Amounts = BTreeMap<String, Amount>;
 
-/// A line for each resource of each node that is overdrawn, in the order of names.
+/// A line for each resource of each overcommitted node, in the order of names.
 pub(crate) fn overcommitted(nodes: Vec<Arc<Stored>>, pods: Vec<Arc<Stored>>) -> Vec<String> {
     let mut used: BTreeMap<String, Amounts> = BTreeMap::new();
     for pod in pods {
@@ -38,8 +39,8 @@ pub(crate) fn overcommitted(nodes: Vec<Arc<Stored>>, pods: Vec<Arc<Stored>>) -> 
     lines
 }
 
-/// What a pod requests: its containers and those beside them together, or the most that one starting takes, and its
-/// overhead (KEP 753); amounts that the pod states as a whole stand in place of the sums (KEP 2837).
+/// Requests of a pod: the greater of the sum of containers and sidecars and the maximum during initialisation, plus the
+/// overhead (KEP 753). Pod-level amounts replace the sums (KEP 2837).
 fn requests(pod: &Value) -> Amounts {
     let of = |container: &Value| amounts(field::at(container, "resources.requests"));
     let containers = |list| field::at(pod, list).as_array().into_iter().flatten();
@@ -66,7 +67,7 @@ fn requests(pod: &Value) -> Amounts {
     total
 }
 
-/// A list of quantities; one that does not parse counts as nothing, as a server would not have taken it.
+/// Parses quantities; an invalid one counts as zero, because a server would have refused it.
 fn amounts(list: &Value) -> Amounts {
     let parse = |(name, value): (&String, &Value)| {
         let text = value.as_str().map_or_else(|| value.to_string(), str::to_owned);

@@ -1,4 +1,4 @@
-//! PATCH in its three forms: merge, strategic merge and JSON patch (recordings 09, 11, 18).
+//! PATCH requests: merge, strategic merge and JSON patch (recordings 09, 11, 18).
 
 use serde_json::Value;
 
@@ -6,20 +6,21 @@ mod json_patch;
 mod merge;
 mod strategic;
 
-use crate::http::{Answer, Call};
+use crate::call::Call;
 use crate::micro_time;
+use crate::response::ApiResponse;
 use crate::status::Refusal;
 use crate::store::Store;
 use crate::target::Target;
 use crate::write::found;
 
-/// PATCH of an object or of its status.
+/// Handles a PATCH of an object or of its status.
 pub(crate) fn patch(
     store: &Store,
     target: &Target,
     name: &str,
     call: &Call,
-) -> Result<Answer, Refusal> {
+) -> Result<ApiResponse, Refusal> {
     let apply: fn(&mut Value, &Value) -> Result<(), String> = match call.media_type() {
         "application/merge-patch+json" => merge::apply,
         "application/strategic-merge-patch+json" => strategic::apply,
@@ -33,7 +34,7 @@ pub(crate) fn patch(
     let mut state = store.lock();
     let old = found(&state, target, name)?;
     let mut object = resource.shown(old.to_plain());
-    // What the patch does not name is not to be compared.
+    // A version that the patch does not name is not compared.
     let metadata = object["metadata"].as_object_mut();
     metadata.map(|metadata| metadata.remove("resourceVersion"));
     apply(&mut object, &patch).map_err(|why| {
@@ -49,5 +50,5 @@ pub(crate) fn patch(
     })?;
     let object = resource.to_kept(object);
     let stored = state.update(target, name, &old, object, call.is_dry_run())?;
-    Ok(Answer::object(200, resource, &stored))
+    Ok(ApiResponse::object(200, resource, &stored))
 }

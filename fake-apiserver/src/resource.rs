@@ -1,6 +1,6 @@
-//! Which resources are served: one table, read by the paths, the store, the selectors and discovery.
+//! The table of served resources, used by paths, store, selectors and discovery.
 
-/// A row of the table.
+/// A row of the table: a resource of one group and version.
 #[derive(Debug)]
 pub(crate) struct Resource {
     /// API group; empty for core.
@@ -11,13 +11,13 @@ pub(crate) struct Resource {
     pub(crate) namespaced: bool,
     pub(crate) short_names: &'static [&'static str],
     pub(crate) subresources: &'static [&'static str],
-    /// Field labels beside `metadata.name` and `metadata.namespace`, with what an absent one counts as.
+    /// Field labels besides `metadata.name` and `metadata.namespace`, with the values of absent fields.
     pub(crate) fields: &'static [(&'static str, &'static str)],
-    /// A PUT has to say which version it replaces (recording 11).
+    /// Whether a PUT must name the version that it replaces (recording 11).
     pub(crate) conditional_update: bool,
-    /// `metadata.generation` counts changes of the spec.
+    /// Whether `metadata.generation` counts changes of the spec.
     pub(crate) counts_generations: bool,
-    /// What a bookmark's object has beside `metadata`: the kind's fields that Go always writes (recordings 03, 05).
+    /// Fields of a bookmark's object besides `metadata`: those of the kind that Go always writes (recordings 03, 05).
     pub(crate) skeleton: &'static str,
 }
 
@@ -54,7 +54,8 @@ const REGARDING: &[(&str, &str)] = &[
     ("regarding.uid", ""),
 ];
 
-/// Rows of one kind share their objects: `events` is served by two groups, and kept as the first row has it.
+/// All rows. Rows of one kind share their objects: `events` is served by two groups and stored in the form of the first
+/// row.
 pub(crate) static RESOURCES: [Resource; 23] = [
     Resource {
         plural: "pods",
@@ -214,7 +215,7 @@ pub(crate) static PODS: &Resource = &RESOURCES[0];
 pub(crate) static NODES: &Resource = &RESOURCES[1];
 
 impl Resource {
-    /// `v1`, or `apps/v1`.
+    /// Group and version, such as `v1` or `apps/v1`.
     pub(crate) fn api_version(&self) -> String {
         if self.group.is_empty() {
             self.version.to_owned()
@@ -223,7 +224,7 @@ impl Resource {
         }
     }
 
-    /// `pods`, or `leases.coordination.k8s.io`: how messages call it.
+    /// Name in messages, such as `pods` or `leases.coordination.k8s.io`.
     pub(crate) fn qualified(&self) -> String {
         if self.group.is_empty() {
             self.plural.to_owned()
@@ -232,18 +233,18 @@ impl Resource {
         }
     }
 
-    /// Where objects are kept: the position of the first row of this kind.
-    pub(crate) fn shelf(&self) -> usize {
+    /// The position of the first row of this kind, whose collection holds the objects.
+    pub(crate) fn position(&self) -> usize {
         RESOURCES.iter().position(|row| row.kind == self.kind).unwrap_or_default()
     }
 
-    /// The row by which objects of this kind are kept.
+    /// The row in whose form objects of this kind are stored.
     pub(crate) fn kept_as(&self) -> &'static Resource {
-        &RESOURCES[self.shelf()]
+        &RESOURCES[self.position()]
     }
 }
 
-/// The row that serves `plural` in `group`, where it has this version.
+/// The row that serves `plural` in `group` and `version`.
 pub(crate) fn by_path(group: &str, version: &str, plural: &str) -> Option<&'static Resource> {
     RESOURCES
         .iter()
@@ -255,7 +256,7 @@ pub(crate) fn by_kind(api_version: &str, kind: &str) -> Option<&'static Resource
     RESOURCES.iter().find(|row| row.kind == kind && row.api_version() == api_version)
 }
 
-/// The row by which objects of `kind` are kept.
+/// The row in whose form objects of `kind` are stored.
 pub(crate) fn of_kind(kind: &str) -> Option<&'static Resource> {
     RESOURCES.iter().find(|row| row.kind == kind)
 }

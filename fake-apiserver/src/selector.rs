@@ -5,9 +5,9 @@ use std::collections::BTreeMap;
 
 use crate::resource::Resource;
 use crate::status::Refusal;
-use crate::store::Stored;
+use crate::stored::Stored;
 
-/// What a list or a watch selects; the default selects all.
+/// Selector of a list or a watch; the default selects all objects.
 #[derive(Debug, Default)]
 pub(crate) struct Selector {
     labels: Vec<Label>,
@@ -32,13 +32,13 @@ enum Test {
 
 #[derive(Debug)]
 struct Field {
-    place: Place,
+    source: FieldSource,
     value: String,
     equal: bool,
 }
 
 #[derive(Debug)]
-enum Place {
+enum FieldSource {
     Name,
     Namespace,
     /// Position in [`Resource::fields`].
@@ -46,7 +46,7 @@ enum Place {
 }
 
 impl Selector {
-    /// Of the `labelSelector` and `fieldSelector` of a request for `resource`.
+    /// Parses the `labelSelector` and `fieldSelector` of a request for `resource`.
     pub(crate) fn parse(
         resource: &Resource,
         labels: &str,
@@ -55,19 +55,19 @@ impl Selector {
         Ok(Selector { labels: parse_labels(labels)?, fields: parse_fields(resource, fields)? })
     }
 
-    /// Whether it selects all.
+    /// Whether the selector selects all objects.
     pub(crate) fn is_empty(&self) -> bool {
         self.labels.is_empty() && self.fields.is_empty()
     }
 
-    /// Whether it selects this state of the object at `key` (`namespace/name` or `name`).
+    /// Whether the selector selects this state of the object at `key` (`namespace/name` or `name`).
     pub(crate) fn selects(&self, key: &str, object: &Stored) -> bool {
         let (namespace, name) = key.rsplit_once('/').unwrap_or(("", key));
         let fields = self.fields.iter().all(|field| {
-            let value = match field.place {
-                Place::Name => name,
-                Place::Namespace => namespace,
-                Place::At(position) => object.field(position),
+            let value = match field.source {
+                FieldSource::Name => name,
+                FieldSource::Namespace => namespace,
+                FieldSource::At(position) => object.field(position),
             };
             (value == field.value) == field.equal
         });
@@ -133,19 +133,19 @@ fn parse_field(resource: &Resource, term: &str) -> Result<Field, Refusal> {
         let message = format!("invalid selector: '{term}'; can't understand '{term}'");
         return Err(Refusal::bad_request(message));
     };
-    // The core group calls an event's subject otherwise than the shelf does (recording 15).
+    // The core group has another name for an event's subject than the stored form (recording 15).
     let kept = path.replacen("involvedObject.", "regarding.", 1);
-    let place = match path {
-        "metadata.name" => Place::Name,
-        "metadata.namespace" if resource.namespaced => Place::Namespace,
+    let source = match path {
+        "metadata.name" => FieldSource::Name,
+        "metadata.namespace" if resource.namespaced => FieldSource::Namespace,
         _ => {
             let row = resource.kept_as();
             let position = row.fields.iter().position(|(label, _)| *label == kept);
             let unsupported = || Refusal::bad_request(format!("field label not supported: {path}"));
-            Place::At(position.ok_or_else(unsupported)?)
+            FieldSource::At(position.ok_or_else(unsupported)?)
         }
     };
-    Ok(Field { place, value: value.to_owned(), equal })
+    Ok(Field { source, value: value.to_owned(), equal })
 }
 
 fn parse_labels(text: &str) -> Result<Vec<Label>, Refusal> {
@@ -164,7 +164,7 @@ fn parse_labels(text: &str) -> Result<Vec<Label>, Refusal> {
     Ok(labels)
 }
 
-/// One requirement and what follows it.
+/// Parses one requirement; returns it with the rest of the text.
 fn parse_label(text: &str) -> Result<(Label, &str), Refusal> {
     let (absent, text) = match text.strip_prefix('!') {
         Some(rest) => (true, rest.trim_start()),
@@ -210,7 +210,7 @@ fn values(text: &str) -> Result<(Vec<String>, &str), Refusal> {
     Ok((inner.split(',').map(|value| value.trim().to_owned()).collect(), rest))
 }
 
-/// The run of characters that a key or a value is made of, and what follows it.
+/// Splits off the leading characters of a key or a value.
 fn word(text: &str) -> (&str, &str) {
     let end = text.find(|c: char| c.is_whitespace() || "(),!=<>".contains(c)).unwrap_or(text.len());
     text.split_at(end)

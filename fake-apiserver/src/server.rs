@@ -13,11 +13,11 @@ use crate::http;
 use crate::options::Options;
 use crate::store::Store;
 
-/// How often the kubelet looks for grace periods that are over.
+/// Interval at which the kubelet checks for grace periods that are over.
 const KUBELET_INTERVAL: Duration = Duration::from_millis(10);
 
-/// An API server on one address, in plain HTTP/1.1. Dropped, it stops: all connections are cut, as by a server that is
-/// killed (recording 19).
+/// An API server on one address, in plain HTTP/1.1. Dropping it cuts all connections, like a server that is killed
+/// (recording 19).
 pub struct FakeApiServer {
     address: SocketAddr,
     store: Store,
@@ -27,14 +27,13 @@ pub struct FakeApiServer {
 }
 
 impl FakeApiServer {
-    /// Starts with an empty store. Fails where the address cannot be listened on.
+    /// Starts with an empty store. Fails if the address cannot be listened on.
     pub async fn start(options: Options) -> io::Result<FakeApiServer> {
         let store = Store::new(&options);
         FakeApiServer::start_with(options, store).await
     }
 
-    /// Starts with a store that is there already: with the address of a server that was dropped and its store, that
-    /// server comes back.
+    /// Starts with an existing store. A dropped server is restarted by its address and its store.
     pub async fn start_with(options: Options, store: Store) -> io::Result<FakeApiServer> {
         let listener = TcpListener::bind(options.listen).await?;
         let address = listener.local_addr()?;
@@ -49,17 +48,17 @@ impl FakeApiServer {
         Ok(FakeApiServer { address, store, faults, connections, tasks: [serving, kubelet] })
     }
 
-    /// Where it listens.
+    /// Address of the listener.
     pub fn address(&self) -> SocketAddr {
         self.address
     }
 
-    /// `http://127.0.0.1:PORT`.
+    /// URL of the server, `http://127.0.0.1:PORT`.
     pub fn url(&self) -> String {
         format!("http://{}", self.address)
     }
 
-    /// The text of a kubeconfig whose only context, `fake`, leads here.
+    /// Text of a kubeconfig whose only context, `fake`, is this server.
     pub fn kubeconfig(&self) -> String {
         let url = self.url();
         format!(
@@ -68,17 +67,17 @@ impl FakeApiServer {
         )
     }
 
-    /// The objects.
+    /// The store of the objects.
     pub fn store(&self) -> &Store {
         &self.store
     }
 
-    /// Misbehaviour, none at first.
+    /// The faults, initially none.
     pub fn faults(&self) -> &Faults {
         &self.faults
     }
 
-    /// Cuts every connection, whatever it does. New ones are accepted.
+    /// Cuts all connections. New ones are accepted.
     pub fn cut_connections(&self) {
         self.connections.cut_all();
     }

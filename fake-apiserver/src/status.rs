@@ -1,22 +1,22 @@
-//! Refusals, as the `Status` objects a Kubernetes API server answers with (recordings 02, 06, 08, 10, 12).
+//! Refusals in the form of a Kubernetes API server's `Status` objects (recordings 02, 06, 08, 10, 12).
 
 use serde_json::{Map, Value, json};
 
 use crate::resource::Resource;
 
-/// Why a request was refused: the HTTP status and all that its `Status` body says.
+/// A refused request: the HTTP status and the contents of its `Status` body.
 #[derive(Clone, Debug, PartialEq, thiserror::Error)]
 #[error("{message}")]
 pub struct Refusal {
-    /// The HTTP status, e.g. 409.
+    /// HTTP status, for example 409.
     pub code: u16,
-    /// The machine-readable reason, e.g. `Conflict`; empty where the server gives none (some 500s).
+    /// Machine-readable reason, for example `Conflict`; empty if the server gives none (some 500s).
     pub reason: &'static str,
-    /// What a person reads.
+    /// Message for people.
     pub message: String,
-    /// Which object, and what about it.
+    /// Object and causes.
     pub details: Option<Box<Details>>,
-    /// `metadata.continue`: with an expired token, the one to go on with.
+    /// `metadata.continue`: for an expired token, a token for the rest of the list.
     pub continue_token: Option<String>,
 }
 
@@ -29,20 +29,20 @@ pub struct Details {
     pub group: String,
     /// The resource, plural (`pods`), or for validation the kind (`Pod`).
     pub kind: String,
-    /// One by one, what is wrong.
+    /// The single causes.
     pub causes: Vec<Cause>,
-    /// When to ask again; also sent as the `Retry-After` header.
+    /// Delay before a retry; also sent as the `Retry-After` header.
     pub retry_after_seconds: Option<u32>,
 }
 
 /// One of `details.causes`.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Cause {
-    /// E.g. `FieldValueInvalid` or `DisruptionBudget`.
+    /// Reason, for example `FieldValueInvalid` or `DisruptionBudget`.
     pub reason: &'static str,
-    /// What a person reads.
+    /// Message for people.
     pub message: String,
-    /// The field's path; empty where the cause is no field.
+    /// Path of the field; empty if the cause is not a field.
     pub field: &'static str,
 }
 
@@ -76,7 +76,7 @@ impl Refusal {
         Refusal::new(500, "", message)
     }
 
-    /// A path that nothing is served under.
+    /// Refusal of a path that is not served.
     pub(crate) fn no_such_path() -> Refusal {
         let message = "the server could not find the requested resource";
         Refusal { details: Some(Box::default()), ..Refusal::new(404, "NotFound", message) }
@@ -110,7 +110,7 @@ impl Refusal {
         Refusal::new(409, "AlreadyExists", message).about(name, resource.group, resource.plural)
     }
 
-    /// The version in the request is not the object's any more.
+    /// Refusal because the object has a newer version than the request names.
     pub(crate) fn modified(resource: &Resource, name: &str) -> Refusal {
         let why = "the object has been modified; please apply your changes to the latest version and try again";
         let message =
@@ -118,7 +118,7 @@ impl Refusal {
         Refusal::new(409, "Conflict", message).about(name, resource.group, resource.plural)
     }
 
-    /// A conflict on a subresource or a kind, e.g. `pods/binding` or `Pod`.
+    /// Refusal for a conflict on a subresource or a kind, for example `pods/binding` or `Pod`.
     pub(crate) fn conflict(kind: &str, name: &str, why: &str) -> Refusal {
         let message = format!("Operation cannot be fulfilled on {kind} \"{name}\": {why}");
         Refusal::new(409, "Conflict", message).about(name, "", kind)
@@ -129,7 +129,7 @@ impl Refusal {
         Refusal::new(403, "Forbidden", message).about(name, resource.group, resource.plural)
     }
 
-    /// One field of an object has a value that will not do; `reason` as in `FieldValueInvalid`.
+    /// Refusal of one field's value, with a reason such as `FieldValueInvalid` and its text.
     pub(crate) fn invalid(
         kind: &str,
         group: &str,
@@ -143,7 +143,7 @@ impl Refusal {
         refusal.because(reason, why, field)
     }
 
-    /// A combination of list options that is not allowed.
+    /// Refusal of a combination of list options.
     pub(crate) fn list_options(field: &'static str, why: &str) -> Refusal {
         Refusal::invalid(
             "ListOptions",
@@ -154,7 +154,7 @@ impl Refusal {
         )
     }
 
-    /// A version that this server has not reached.
+    /// Refusal of a version that the server has not reached.
     pub(crate) fn future_version(asked: u64, current: u64) -> Refusal {
         let message = format!("Timeout: Too large resource version: {asked}, current: {current}");
         Refusal::new(504, "Timeout", message)
@@ -166,7 +166,7 @@ impl Refusal {
         Refusal::new(410, "Expired", message)
     }
 
-    /// 429 of an eviction, with what the budget says.
+    /// Refusal of an eviction with 429 and the budget's cause.
     pub(crate) fn disruption_budget(cause: &str) -> Refusal {
         let message = "Cannot evict pod as it would violate the pod's disruption budget.";
         Refusal::new(429, "TooManyRequests", message).because("DisruptionBudget", cause, "")

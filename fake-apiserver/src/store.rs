@@ -1,40 +1,41 @@
-//! The objects, their one version counter and what happened to them: what etcd and the watch cache are to a real server.
+//! [`Store`]: the objects, their version counter and their recent events, like etcd and the watch cache of a real
+//! server.
 //!
 //! Every change takes the next resourceVersion and becomes one event of its resource. Readers and watchers share the
-//! objects' text, so that a change costs one rendering however many watch it.
+//! objects' text, so that a change is rendered once, independent of the number of watchers.
 
 use std::collections::VecDeque;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use serde_json::Value;
 
-mod clock;
-pub(crate) mod field;
-pub(crate) mod shelf;
-pub(crate) mod stored;
+pub(crate) mod collection;
+pub(crate) mod kubelet_state;
 
-pub(crate) use clock::time;
-use shelf::Shelf;
-pub(crate) use shelf::{Change, Event};
-pub(crate) use stored::Stored;
+use collection::Collection;
+pub(crate) use collection::{Change, Event};
+use kubelet_state::KubeletState;
 
-use crate::kubelet::Kubelet;
+use crate::clock::time;
+use crate::defaults::fill_defaults;
+use crate::field;
 use crate::options::Options;
+use crate::overcommit;
 use crate::resource::{self, PODS, RESOURCES, Resource};
 use crate::status::Refusal;
-use crate::{admission, overcommit};
+use crate::stored::Stored;
 
-/// How many requests [`Store::requests`] remembers.
+/// Limit of the requests that [`Store::requests`] returns.
 const MAX_REQUESTS: usize = 100_000;
 
-/// All objects of a cluster, in memory. Clones share them; every call is one short critical section.
+/// All objects of a cluster, in memory. Clones share the objects. Every call is one short critical section.
 #[derive(Clone)]
 pub struct Store {
     shared: Arc<Mutex<State>>,
     requests: Arc<Mutex<VecDeque<Request>>>,
 }
 
-/// A Binding that was accepted.
+/// An accepted Binding.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Bound {
     /// The pod's namespace.
@@ -43,58 +44,58 @@ pub struct Bound {
     pub name: String,
     /// The pod's uid.
     pub uid: String,
-    /// The node it was bound to.
+    /// Name of the node.
     pub node: String,
-    /// The pod's version with the binding in it.
+    /// The pod's version after the binding.
     pub resource_version: u64,
 }
 
-/// A request that was answered, or carried out and its answer lost.
+/// A request that was handled, with or without a response that arrived.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Request {
-    /// `GET`, `POST`, …
+    /// Method: `GET`, `POST`, …
     pub method: String,
-    /// Path and query as they came.
+    /// Path and query.
     pub target: String,
-    /// The HTTP status of the answer, also of one that a fault kept from arriving.
+    /// HTTP status of the response, even if a fault kept the response from arriving.
     pub status: u16,
 }
 
 pub(crate) struct State {
-    /// The version of the last change of anything.
+    /// Version of the last change.
     pub(crate) version: u64,
-    shelves: Vec<Shelf>,
+    collections: Vec<Collection>,
     pub(crate) bindings: Vec<Bound>,
-    pub(crate) kubelet: Kubelet,
+    pub(crate) kubelet: KubeletState,
     n_uids: u64,
 }
 
 impl Store {
-    /// An empty store with the bounds of `options`.
+    /// An empty store with the limits of `options`.
     pub fn new(options: &Options) -> Store {
-        let shelves = RESOURCES.iter().map(|_| Shelf::new(options.history)).collect();
+        let collections = RESOURCES.iter().map(|_| Collection::new(options.history)).collect();
         let state = State {
             version: 0,
-            shelves,
+            collections,
             bindings: Vec::new(),
-            kubelet: Kubelet::new(options.grace_scale),
+            kubelet: KubeletState::new(options.grace_scale),
             n_uids: 0,
         };
         Store { shared: Arc::new(Mutex::new(state)), requests: Arc::default() }
     }
 
-    /// Adds an object of a kind that is served; `apiVersion` and `kind` say which. Fills uid, resourceVersion,
-    /// creationTimestamp and, for pods, the defaults that a server fills. Nothing else is checked, so that a test can set
-    /// up what a server would only reach by steps, such as a pod that is bound already.
+    /// Adds an object, whose `apiVersion` and `kind` must be served. Fills uid, resourceVersion, creationTimestamp and,
+    /// for pods, the defaults of a server. Other checks are omitted, so that a test can add objects that a server
+    /// reaches only in steps, such as a bound pod.
     pub fn create(&self, mut object: Value) -> Result<Value, Refusal> {
         let resource = resource_of(&object)?;
         let mut state = self.lock();
-        admission::fill_defaults(resource, &mut object);
+        fill_defaults(resource, &mut object);
         Ok(state.create(resource, object)?.to_value(resource))
     }
 
-    /// Puts a whole object in the place of the one of its name: MODIFIED under a new version, its uid and
-    /// creationTimestamp kept. Versions and uids in `object` are not looked at.
+    /// Replaces the object with the same name: a MODIFIED event under a new version, with uid and creationTimestamp
+    /// kept. The version and uid in `object` are ignored.
     pub fn replace(&self, object: Value) -> Result<Value, Refusal> {
         let resource = resource_of(&object)?;
         let mut state = self.lock();
@@ -110,68 +111,71 @@ impl Store {
         Ok(state.put(resource, &key, object).to_value(resource))
     }
 
-    /// The object, or `None`; `kind` as `Pod` or `CSINode`, `namespace` empty for what has none.
+    /// The object, if it exists. `kind` is a kind such as `Pod` or `CSINode`; `namespace` is empty for kinds without
+    /// one.
     pub fn get(&self, kind: &str, namespace: &str, name: &str) -> Option<Value> {
         let resource = resource::of_kind(kind)?;
         let stored = self.lock().stored(resource, &key(resource, namespace, name))?;
         Some(stored.to_value(resource))
     }
 
-    /// All objects of a kind in the order of lists: by namespace, then name.
+    /// All objects of a kind, by namespace, then by name.
     pub fn list(&self, kind: &str) -> Vec<Value> {
         let Some(resource) = resource::of_kind(kind) else { return Vec::new() };
-        let all: Vec<_> = self.lock().shelf(resource).objects().values().cloned().collect();
+        let all: Vec<_> = self.lock().collection(resource).objects().values().cloned().collect();
         all.iter().map(|stored| stored.to_value(resource)).collect()
     }
 
-    /// Removes an object at once, whatever its finalizers and grace period: DELETED.
+    /// Removes an object immediately, with a DELETED event, regardless of finalizers and grace period.
     pub fn delete(&self, kind: &str, namespace: &str, name: &str) -> Result<(), Refusal> {
         let Some(resource) = resource::of_kind(kind) else { return Err(Refusal::no_such_path()) };
         let removed = self.lock().remove(resource, &key(resource, namespace, name));
         removed.map(drop).ok_or_else(|| Refusal::not_found(resource, name))
     }
 
-    /// How many objects of a kind there are.
+    /// Number of objects of a kind.
     pub fn n(&self, kind: &str) -> usize {
-        resource::of_kind(kind).map_or(0, |resource| self.lock().shelf(resource).objects().len())
+        resource::of_kind(kind)
+            .map_or(0, |resource| self.lock().collection(resource).objects().len())
     }
 
-    /// The version of the last change.
+    /// Version of the last change.
     pub fn version(&self) -> u64 {
         self.lock().version
     }
 
-    /// Every Binding ever accepted, in order.
+    /// All accepted Bindings, in order.
     pub fn bindings(&self) -> Vec<Bound> {
         self.lock().bindings.clone()
     }
 
-    /// The last 100,000 requests that were answered, oldest first.
+    /// The last 100,000 requests, oldest first.
     pub fn requests(&self) -> Vec<Request> {
         let requests = self.requests.lock().unwrap_or_else(PoisonError::into_inner);
         requests.iter().cloned().collect()
     }
 
-    /// Forgets what happened: a watch, an exact list or a continue token from an older version is 410 from here on.
+    /// Drops all events: from now on a watch, an exact list or a continue token from an older version fails with 410.
     pub fn compact(&self) {
         let state = &mut *self.lock();
-        for shelf in &mut state.shelves {
-            shelf.compact(state.version);
+        for collection in &mut state.collections {
+            collection.compact(state.version);
         }
     }
 
-    /// Whether there is a kubelet on every node: pods that are bound turn Running, those marked for deletion go when
-    /// their grace period, times [`Options::grace_scale`], has run out. Off at first. Pods that wait are seen to at once.
+    /// Switches an automatic kubelet on or off, initially off. It sets bound pods to Running, and removes marked pods
+    /// when their grace period, times [`Options::grace_scale`], is over. Switching on handles existing pods
+    /// immediately.
     pub fn set_auto_kubelet(&self, on: bool) {
         self.lock().set_auto_kubelet(on);
     }
 
-    /// Nodes that hold more than they have, recounted from the objects alone: a line each, in the order of names, such
-    /// as `node-1: 4100m of 4 cpu`. Counts what pods that are bound and not finished request.
+    /// Overcommitted nodes, recounted from the objects: a line each, in the order of names, such as `node-1: 4100m of 4
+    /// cpu`. Counts the requests of bound pods that have not finished.
     pub fn overcommitted(&self) -> Vec<String> {
         let (nodes, pods) = {
             let state = self.lock();
-            let all = |resource| state.shelf(resource).objects().values().cloned().collect();
+            let all = |resource| state.collection(resource).objects().values().cloned().collect();
             (all(&resource::RESOURCES[1]), all(PODS))
         };
         overcommit::overcommitted(nodes, pods)
@@ -191,19 +195,19 @@ impl Store {
 }
 
 impl State {
-    pub(crate) fn shelf(&self, resource: &Resource) -> &Shelf {
-        &self.shelves[resource.shelf()]
+    pub(crate) fn collection(&self, resource: &Resource) -> &Collection {
+        &self.collections[resource.position()]
     }
 
-    pub(crate) fn shelf_mut(&mut self, resource: &Resource) -> &mut Shelf {
-        &mut self.shelves[resource.shelf()]
+    pub(crate) fn collection_mut(&mut self, resource: &Resource) -> &mut Collection {
+        &mut self.collections[resource.position()]
     }
 
     pub(crate) fn stored(&self, resource: &Resource, key: &str) -> Option<Arc<Stored>> {
-        self.shelf(resource).objects().get(key).cloned()
+        self.collection(resource).objects().get(key).cloned()
     }
 
-    /// Adds an object as it is but for uid, version and time of creation.
+    /// Adds an object, with uid, version and creation time filled in.
     pub(crate) fn create(
         &mut self,
         resource: &'static Resource,
@@ -224,35 +228,35 @@ impl State {
         }
         let stored = self.put(resource, &key, object);
         if resource.kind == PODS.kind {
-            self.kubelet_sees(&key);
+            self.kubelet_update(&key);
         }
         Ok(stored)
     }
 
-    /// Puts an object (as its shelf keeps it) under the next version: ADDED or MODIFIED.
+    /// Stores an object (in its stored form) under the next version, with an ADDED or MODIFIED event.
     pub(crate) fn put(&mut self, resource: &Resource, key: &str, object: Value) -> Arc<Stored> {
         self.version += 1;
         let stored = Stored::new(resource.kept_as(), self.version, object);
-        self.shelf_mut(resource).put(key, stored)
+        self.collection_mut(resource).put(key, stored)
     }
 
-    /// Removes an object under the next version; what is returned, and what DELETED shows, is its last state with that
-    /// version (recording 03).
+    /// Removes an object under the next version. Returns its last state with that version, as in the DELETED event
+    /// (recording 03).
     pub(crate) fn remove(&mut self, resource: &Resource, key: &str) -> Option<Arc<Stored>> {
         let old = self.stored(resource, key)?;
         self.version += 1;
         let last = Stored::new(resource.kept_as(), self.version, old.to_plain());
-        Some(self.shelf_mut(resource).remove(key, old, last))
+        Some(self.collection_mut(resource).remove(key, old, last))
     }
 
-    /// Uids only have to differ: these count, so that runs with the same steps have the same ones.
+    /// The next uid. Uids are numbered, so that equal runs have equal uids.
     fn next_uid(&mut self) -> String {
         self.n_uids += 1;
         format!("{:08x}-0000-4000-8000-{:012x}", self.n_uids >> 24, self.n_uids)
     }
 }
 
-/// Where an object stands in its shelf, in etcd's order: `namespace/name`, or the name alone.
+/// Key of an object in its collection, in etcd's order: `namespace/name`, or the name alone.
 pub(crate) fn key(resource: &Resource, namespace: &str, name: &str) -> String {
     if resource.namespaced { format!("{namespace}/{name}") } else { name.to_owned() }
 }

@@ -1,4 +1,4 @@
-//! What a request is about: the path's resource, namespace, name and subresource, and the query's parameters.
+//! Target of a request: the path's resource, namespace, name and subresource, and the query's parameters.
 
 use crate::resource::{self, Resource};
 use crate::status::Refusal;
@@ -7,11 +7,11 @@ use crate::status::Refusal;
 #[derive(Debug)]
 pub(crate) struct Target {
     pub(crate) resource: &'static Resource,
-    /// Empty for all namespaces and for what has none.
+    /// Namespace; empty for all namespaces and for resources without one.
     pub(crate) namespace: String,
-    /// `None` for the collection.
+    /// Name of the object; `None` for the collection.
     pub(crate) name: Option<String>,
-    /// E.g. `binding`.
+    /// Subresource, for example `binding`.
     pub(crate) subresource: Option<String>,
 }
 
@@ -25,7 +25,7 @@ impl Target {
             _ => return Err(Refusal::no_such_path()),
         };
         let (namespace, rest) = match rest {
-            // `namespaces/NAME/status` is a namespace's own; with any other word it leads into it.
+            // `namespaces/NAME/status` is a subresource of the namespace; any other word is a resource in it.
             ["namespaces", _, "status" | "finalize"] | ["namespaces"] | ["namespaces", _] => {
                 ("", rest)
             }
@@ -38,7 +38,7 @@ impl Target {
             [plural, name, subresource] => (*plural, Some(*name), Some(*subresource)),
             _ => return Err(Refusal::no_such_path()),
         };
-        // The older form of `pods/NAME/binding`, whose body alone says which pod.
+        // The older form of `pods/NAME/binding`, in which only the body names the pod.
         let (plural, subresource) = match (plural, name) {
             ("bindings", None) => ("pods", Some("binding")),
             _ => (plural, subresource),
@@ -72,18 +72,18 @@ impl Query {
         Query(pairs.collect())
     }
 
-    /// The first value of a parameter; empty where it is not given.
+    /// First value of a parameter; empty if absent.
     pub(crate) fn get(&self, name: &str) -> &str {
         self.0.iter().find(|(key, _)| key == name).map_or("", |(_, value)| value)
     }
 
-    /// `true` or `1`.
+    /// Whether a parameter is `true` or `1`.
     pub(crate) fn is_set(&self, name: &str) -> bool {
         matches!(self.get(name), "true" | "1")
     }
 }
 
-/// `%2F` → `/`; what is no escape stays.
+/// Decodes escapes such as `%2F`; invalid escapes stay unchanged.
 fn decode(text: &str) -> String {
     let bytes = text.as_bytes();
     let mut out = Vec::with_capacity(bytes.len());

@@ -1,4 +1,4 @@
-//! Watches: what comes first, then every later event once and in order, bookmarks, and the end (recordings 03 to 07).
+//! Watches: initial objects, then every later event once and in order, bookmarks, and the end (recordings 03 to 07).
 
 use std::io;
 use std::sync::Arc;
@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use axum::body::{Body, Bytes};
 use tokio::sync::mpsc;
-use tokio::time::{Instant, sleep, sleep_until};
+use tokio::time::{Instant, sleep_until};
 use tokio_stream::wrappers::ReceiverStream;
 
 mod line;
@@ -15,53 +15,55 @@ mod writer;
 use line::Lines;
 use writer::{End, Writer};
 
-use crate::faults::{Luck, Mishap};
+use crate::faults::{EventFault, WatchFaults};
 use crate::list::{self, parse_version};
 use crate::options::Options;
 use crate::selector::Selector;
 use crate::status::Refusal;
-use crate::store::{Store, Stored};
+use crate::store::Store;
+use crate::stored::Stored;
 use crate::target::{Query, Target};
 
-/// How many events are taken out of the store at once.
+/// Limit of the events that are read from the store at once.
 const MAX_BATCH: usize = 512;
 
-/// How many chunks wait for a slow client before its events wait in the store.
+/// Limit of the chunks that wait for a slow client; further events wait in the store.
 const MAX_CHUNKS: usize = 16;
 
-/// A watch that was asked for and can begin.
+/// A requested watch.
 struct Watch {
     store: Store,
     target: Target,
     selector: Selector,
-    /// What comes first, as it was when the watch was asked for.
+    /// Initial objects at the time of the request.
     initial: Vec<Arc<Stored>>,
-    /// Whether a bookmark marks the end of it.
+    /// Whether a bookmark marks the end of the initial objects.
     marked: bool,
-    /// The version after which live events begin.
+    /// Version after which live events begin.
     version: u64,
     bookmarks: bool,
     bookmark_interval: Duration,
     ends: Instant,
 }
 
+/// Start of a watch.
 #[derive(Clone, Copy, Debug, PartialEq)]
 enum Start {
-    /// After this version.
+    /// With the events after this version.
     After(u64),
-    /// With all there is; marked by a bookmark at the end of it where the flag is set.
+    /// With all objects; if the flag is set, a bookmark marks their end.
     WithAll { marked: bool },
-    /// With what comes from now on.
+    /// With the events from now on.
     Now,
 }
 
-/// Begins the watch that `query` asks for: the body of the answer.
+/// Starts the watch of `query` and returns the body of its response.
 pub(crate) fn watch(
     store: &Store,
     options: &Options,
     target: Target,
     query: &Query,
-    luck: Luck,
+    watch_faults: WatchFaults,
 ) -> Result<Body, Refusal> {
     let labels = query.get("labelSelector");
     let selector = Selector::parse(target.resource, labels, query.get("fieldSelector"))?;
@@ -71,7 +73,7 @@ pub(crate) fn watch(
         Ok(seconds) if seconds > 0 => Duration::from_secs(seconds),
         _ => options.watch_timeout,
     };
-    // Before the answer: what a client does once it has that comes as an event.
+    // Read before the response starts, so that all later changes come as events.
     let (initial, version) = start.state(store, &target, &selector);
     let watch = Watch {
         store: store.clone(),
@@ -85,7 +87,7 @@ pub(crate) fn watch(
         ends: Instant::now() + timeout,
     };
     let (chunks, body) = mpsc::channel(MAX_CHUNKS);
-    let writer = Writer::new(chunks, options.chunk_bytes, luck);
+    let writer = Writer::new(chunks, options.chunk_bytes, watch_faults);
     tokio::spawn(watch.run(writer));
     Ok(Body::from_stream(ReceiverStream::<Result<Bytes, io::Error>>::new(body)))
 }
@@ -121,7 +123,7 @@ impl Start {
         })
     }
 
-    /// What comes first, and the version that it is of.
+    /// The initial objects and their version.
     fn state(self, store: &Store, target: &Target, selector: &Selector) -> (Vec<Arc<Stored>>, u64) {
         let state = store.lock();
         match self {
@@ -141,12 +143,12 @@ impl Watch {
         writer.finish(end).await;
     }
 
-    /// Returns when the time is up; `Err` is any other end.
+    /// Writes the watch until its timeout; the error is any other end.
     async fn deliver(&mut self, writer: &mut Writer) -> Result<(), End> {
         let lines = Lines::new(self.target.resource);
         self.begin(&lines, writer).await?;
         let mut cursor = self.version;
-        let mut changes = self.store.lock().shelf(self.target.resource).changes();
+        let mut changes = self.store.lock().collection(self.target.resource).changes();
         let mut cuts = writer.cuts();
         let mut next_bookmark = Instant::now() + self.bookmark_interval;
         loop {
@@ -178,7 +180,7 @@ impl Watch {
         }
     }
 
-    /// Writes what comes first.
+    /// Writes the initial objects.
     async fn begin(&mut self, lines: &Lines, writer: &mut Writer) -> Result<(), End> {
         for object in std::mem::take(&mut self.initial) {
             writer.line(lines.added(&object)).await?;
@@ -189,7 +191,7 @@ impl Watch {
         writer.flush().await
     }
 
-    /// Writes all events after `cursor`; the version up to which all is written then.
+    /// Writes all events after `cursor`; returns the version up to which events are written.
     async fn catch_up(
         &self,
         mut cursor: u64,
@@ -199,7 +201,7 @@ impl Watch {
         loop {
             let (batch, version) = {
                 let state = self.store.lock();
-                (state.shelf(self.target.resource).after(cursor, MAX_BATCH), state.version)
+                (state.collection(self.target.resource).after(cursor, MAX_BATCH), state.version)
             };
             let batch = match batch {
                 Ok(batch) => batch,
@@ -223,39 +225,34 @@ impl Watch {
     }
 
     async fn write(&self, line: Vec<u8>, lines: &Lines, writer: &mut Writer) -> Result<(), End> {
-        match writer.next_mishap() {
-            Mishap::None => writer.line(line).await?,
-            Mishap::Cut => {
+        match writer.next_fault() {
+            EventFault::None => writer.line(line).await?,
+            EventFault::Cut => {
                 let half = line[..line.len() / 2].to_vec();
                 writer.line(half).await?;
                 return Err(End::Cut);
             }
-            Mishap::Gone => {
+            EventFault::Gone => {
                 let refusal =
                     Refusal::expired("The resourceVersion for the provided watch is too old.");
                 writer.line(lines.error(&refusal)).await?;
                 return Err(End::Orderly);
             }
-            Mishap::Garbage => {
+            EventFault::Garbage => {
                 writer
                     .line(b"{\"type\":\"MODIFIED\",\"object\":<html>502 Bad Gateway\n".to_vec())
                     .await?;
                 writer.line(line).await?;
             }
-            Mishap::Duplicate => {
+            EventFault::Duplicate => {
                 writer.line(line.clone()).await?;
                 writer.line(line).await?;
             }
-            Mishap::Reorder => {
+            EventFault::Reorder => {
                 writer.hold(line).await?;
                 return Ok(());
             }
         }
         writer.release_held().await
     }
-}
-
-/// A chunk that was handed over takes a moment to reach the socket; a cut right behind it would take it along.
-async fn settle() {
-    sleep(Duration::from_millis(5)).await;
 }

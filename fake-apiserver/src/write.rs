@@ -1,21 +1,25 @@
-//! Reading, creating and replacing single objects (recordings 03, 11, 12).
+//! Requests that read, create and replace single objects (recordings 03, 11, 12).
 
 use std::sync::Arc;
 
 use serde_json::Value;
 
-use crate::http::{Answer, Call};
+use crate::call::Call;
+use crate::defaults::fill_defaults;
+use crate::field;
 use crate::options::Options;
 use crate::resource::PODS;
+use crate::response::ApiResponse;
 use crate::status::Refusal;
-use crate::store::{State, Store, Stored, field, key, time};
+use crate::store::{State, Store, key};
+use crate::stored::Stored;
 use crate::target::Target;
 use crate::{admission, micro_time};
 
-/// GET of one object.
-pub(crate) fn get(store: &Store, target: &Target, name: &str) -> Result<Answer, Refusal> {
+/// Handles a GET of one object.
+pub(crate) fn get(store: &Store, target: &Target, name: &str) -> Result<ApiResponse, Refusal> {
     let stored = found(&store.lock(), target, name)?;
-    Ok(Answer::object(200, target.resource, &stored))
+    Ok(ApiResponse::object(200, target.resource, &stored))
 }
 
 /// The object that `target` names.
@@ -25,8 +29,8 @@ pub(crate) fn found(state: &State, target: &Target, name: &str) -> Result<Arc<St
     stored.ok_or_else(|| Refusal::not_found(resource, name))
 }
 
-/// The object that was sent, in the namespace of `target`.
-fn sent(target: &Target, call: &Call) -> Result<Value, Refusal> {
+/// The object in the body, in the namespace of `target`.
+fn object_of(target: &Target, call: &Call) -> Result<Value, Refusal> {
     let resource = target.resource;
     let mut object = call.object(resource)?;
     micro_time::check(resource, &object).map_err(|why| {
@@ -39,21 +43,21 @@ fn sent(target: &Target, call: &Call) -> Result<Value, Refusal> {
     Ok(object)
 }
 
-/// POST to a collection.
+/// Handles a POST to a collection.
 pub(crate) fn create(
     store: &Store,
     options: &Options,
     target: &Target,
     call: &Call,
-) -> Result<Answer, Refusal> {
+) -> Result<ApiResponse, Refusal> {
     let resource = target.resource;
-    let mut object = sent(target, call)?;
+    let mut object = object_of(target, call)?;
     let mut state = store.lock();
     name_generated(&state, &mut object);
     admission::check(&state, options, resource, &object)?;
-    admission::forget_status(resource, &mut object);
+    admission::remove_status(resource, &mut object);
     admission::resolve_priority(&state, options, resource, &mut object)?;
-    admission::fill_defaults(resource, &mut object);
+    fill_defaults(resource, &mut object);
     let metadata = field::object(&mut object, "metadata");
     for unset in ["uid", "resourceVersion", "creationTimestamp", "deletionTimestamp", "generation"]
     {
@@ -64,10 +68,10 @@ pub(crate) fn create(
     }
     if call.is_dry_run() {
         let kept = resource.to_kept(object);
-        return Ok(Answer::object(201, resource, &Stored::new(resource.kept_as(), 0, kept)));
+        return Ok(ApiResponse::object(201, resource, &Stored::new(resource.kept_as(), 0, kept)));
     }
     let stored = state.create(resource, object)?;
-    Ok(Answer::object(201, resource, &stored))
+    Ok(ApiResponse::object(201, resource, &stored))
 }
 
 fn set_namespace(target: &Target, object: &mut Value) -> Result<(), Refusal> {
@@ -87,13 +91,13 @@ fn set_namespace(target: &Target, object: &mut Value) -> Result<(), Refusal> {
     Ok(())
 }
 
-/// Completes `generateName` with five characters that depend on the version only.
+/// Completes `generateName` with five characters derived from the version.
 fn name_generated(state: &State, object: &mut Value) {
     let prefix = field::text(object, "metadata.generateName").to_owned();
     if prefix.is_empty() || !field::text(object, "metadata.name").is_empty() {
         return;
     }
-    // The alphabet of Kubernetes' generated names: no vowels, nothing that looks like another.
+    // The alphabet of Kubernetes' generated names, without vowels and similar characters.
     const ALPHABET: &[u8] = b"bcdfghjklmnpqrstvwxz2456789";
     let mut rest = state.version.wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 16;
     let mut name = prefix;
@@ -105,15 +109,15 @@ fn name_generated(state: &State, object: &mut Value) {
     field::object(object, "metadata").insert("name".into(), name.into());
 }
 
-/// PUT of an object or of its status.
+/// Handles a PUT of an object or of its status.
 pub(crate) fn replace(
     store: &Store,
     target: &Target,
     name: &str,
     call: &Call,
-) -> Result<Answer, Refusal> {
+) -> Result<ApiResponse, Refusal> {
     let resource = target.resource;
-    let object = sent(target, call)?;
+    let object = object_of(target, call)?;
     let given = field::text(&object, "metadata.name");
     if given != name {
         return Err(Refusal::bad_request(format!(
@@ -130,12 +134,12 @@ pub(crate) fn replace(
     }
     let object = resource.to_kept(object);
     let stored = state.update(target, name, &old, object, call.is_dry_run())?;
-    Ok(Answer::object(200, resource, &stored))
+    Ok(ApiResponse::object(200, resource, &stored))
 }
 
 impl State {
-    /// Writes `object` over `old` as a client may: the versions and uids it names must be right, a subresource changes
-    /// only its part, and what changes nothing keeps its version (recording 09).
+    /// Replaces `old` with `object` under the rules for clients: uid and version must match if named, a subresource
+    /// changes only its part, and a write without a change keeps the version (recording 09).
     pub(crate) fn update(
         &mut self,
         target: &Target,
@@ -178,11 +182,11 @@ impl State {
         }
         let stored = self.put(resource, &key, object);
         if self.is_released(resource, &key) {
-            // The last finalizer of an object that waited for it.
+            // The write removed the last finalizer of a marked object.
             return self.remove(resource, &key).ok_or_else(|| Refusal::not_found(resource, name));
         }
         if resource.kind == PODS.kind {
-            self.kubelet_sees(&key);
+            self.kubelet_update(&key);
         }
         Ok(stored)
     }
@@ -218,32 +222,4 @@ fn copy(name: &str, from: &Value, to: &mut Value) {
             value => fields.insert(name.into(), value.clone()),
         };
     }
-}
-
-/// Sets the condition of this type; when its status changes, so does the time of its last transition.
-pub(crate) fn set_condition(object: &mut Value, condition: Value) {
-    let status = field::object(object, "status");
-    let conditions = status.entry("conditions").or_insert_with(|| Value::Array(Vec::new()));
-    if !conditions.is_array() {
-        *conditions = Value::Array(Vec::new());
-    }
-    let Value::Array(conditions) = conditions else { return };
-    let mut condition = condition;
-    condition["lastTransitionTime"] = time(0).into();
-    match conditions.iter_mut().find(|known| known["type"] == condition["type"]) {
-        Some(known) => {
-            if known["status"] == condition["status"] && !known["lastTransitionTime"].is_null() {
-                condition["lastTransitionTime"] = known["lastTransitionTime"].clone();
-            }
-            *known = condition;
-        }
-        None => conditions.push(condition),
-    }
-}
-
-/// The condition's `status`; empty where there is none.
-pub(crate) fn condition_status<'a>(object: &'a Value, name: &str) -> &'a str {
-    let conditions = object["status"]["conditions"].as_array().into_iter().flatten();
-    let found = conditions.into_iter().find(|condition| condition["type"] == name);
-    found.and_then(|condition| condition["status"].as_str()).unwrap_or_default()
 }

@@ -1,4 +1,4 @@
-//! The server over real connections: lists, watches, writes, and what faults do to them.
+//! The server over real connections: lists, watches, writes and faults.
 #![cfg(test)]
 
 #[path = "api/client.rs"]

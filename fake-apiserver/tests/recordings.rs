@@ -1,8 +1,8 @@
-//! What a real kube-apiserver 1.36.2 answered, asked again: `data/apiserver` in `BERTH_SHARED` or `../shared`.
+//! Recorded responses of a kube-apiserver 1.36.2, replayed: `data/apiserver` in `BERTH_SHARED` or `../shared`.
 //!
-//! Each scenario is set up with the objects it began with, and its requests are sent in order. Compared are the status,
-//! `Retry-After`, and the whole body, but for what has to differ: times, managed fields, and versions, which are
-//! translated both ways as they come up (so that a stale version stays stale).
+//! Each scenario starts with its recorded objects, and its requests are sent in order. The comparison covers the
+//! status, `Retry-After` and the whole body, except times and managed fields. Versions are translated both ways as they
+//! occur, so that a stale version stays stale.
 #![cfg(test)]
 
 #[path = "api/client.rs"]

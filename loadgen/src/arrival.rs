@@ -1,8 +1,8 @@
-//! When requests are due.
+//! Arrival: the times at which requests are due.
 //!
-//! In a closed loop a request is due as soon as a caller is free, so a slow server is asked less often and its worst
-//! moments are hidden. In an open loop request `k` is due at a fixed time of its own, and its latency counts from
-//! there even if every caller is still busy: what a server makes others wait is part of its latency.
+//! In a closed loop a request is due as soon as a caller is free, so a slow server receives fewer requests and its
+//! worst moments are hidden. In an open loop request `k` is due at a fixed time, and its latency counts from that time
+//! even if every caller is still busy: the time that requests wait for a slow server is part of the latency.
 
 mod alarm;
 
@@ -16,32 +16,32 @@ use tokio::time::Instant;
 
 use alarm::Alarm;
 
-/// Requests a second as a fixed raster without drift.
+/// A schedule of requests at a fixed rate, without drift.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Schedule {
     requests_per_second: f64,
 }
 
 impl Schedule {
-    /// A raster of `requests_per_second`, which must be positive and at most 10⁹; otherwise `None`.
+    /// A schedule of `requests_per_second`, which must be positive and at most 10⁹; otherwise `None`.
     pub fn new(requests_per_second: f64) -> Option<Self> {
         (requests_per_second > 0.0 && requests_per_second <= 1e9)
             .then_some(Self { requests_per_second })
     }
 
-    /// When request `number` (from 0) is due, counted from the start.
+    /// Time from the start at which request `number` (from 0) is due.
     pub fn intended_offset(self, number: u64) -> Duration {
-        // One division a request, from the number itself: adding up intervals would add up their rounding.
+        // Computed from the number: a sum of intervals would also sum their rounding errors.
         let seconds = number as f64 / self.requests_per_second;
         Duration::try_from_secs_f64(seconds).unwrap_or(Duration::MAX)
     }
 
-    /// How many requests are due at `elapsed` after the start: request 0 is due at once.
+    /// Number of requests that are due at `elapsed` after the start; request 0 is due at the start.
     pub fn n_due(self, elapsed: Duration) -> u64 {
         (elapsed.as_secs_f64() * self.requests_per_second) as u64 + 1
     }
 
-    /// Requests in `duration`, at least one.
+    /// Number of requests in `duration`, at least one.
     pub fn n_within(self, duration: Duration) -> u64 {
         ((duration.as_secs_f64() * self.requests_per_second).round() as u64).max(1)
     }
@@ -52,19 +52,19 @@ impl Schedule {
 pub struct Ticket {
     /// Position in the run, from 0.
     pub number: u64,
-    /// When it should have been sent; latency counts from here.
+    /// Time when the request should be sent; its latency counts from here.
     pub intended: Instant,
 }
 
-/// Hands out the requests of one run to any number of tasks, each exactly once.
+/// Distributes the requests of one run to any number of tasks, each request exactly once.
 #[derive(Debug)]
 pub struct Tickets {
     start: Instant,
     next: AtomicU64,
-    /// First number that is not handed out.
+    /// Number of the next request.
     end: u64,
     stop_at: Option<Instant>,
-    /// Without permits; closed once nothing more is to be handed out.
+    /// A semaphore without permits that is closed when the run ends.
     running: Semaphore,
     open: Option<OpenLoop>,
 }
@@ -82,18 +82,18 @@ impl Tickets {
         Self { start, next: AtomicU64::new(0), end: n_requests, stop_at, running, open: None }
     }
 
-    /// An open loop of `n_requests` on `schedule`. Somebody must call [`Tickets::release`]; see [`pace`].
+    /// An open loop of `n_requests` on `schedule`, whose requests [`pace`] releases when they are due.
     pub fn open(start: Instant, n_requests: u64, schedule: Schedule) -> Self {
         let open = OpenLoop { schedule, due: Semaphore::new(0) };
         Self { open: Some(open), ..Self::closed(start, n_requests, None) }
     }
 
-    /// When the first request of an open loop is due, and a closed one begins.
+    /// Start of the run: the first request of an open loop is due then.
     pub fn start(&self) -> Instant {
         self.start
     }
 
-    /// The next request, as soon as it is due; `None` when the run is over.
+    /// Waits until the next request is due and returns it; `None` when the run is over.
     pub async fn take(&self) -> Option<Ticket> {
         if self.running.is_closed() {
             return None;
@@ -104,7 +104,7 @@ impl Tickets {
         if self.next.load(Ordering::Relaxed) >= self.end {
             return None;
         }
-        // Closed by whoever takes the last request, so nobody waits for permits that never come.
+        // The task that takes the last request closes the semaphore, so that no task waits for further permits.
         open.due.acquire().await.ok()?.forget();
         let number = self.next.fetch_add(1, Ordering::Relaxed);
         if number + 1 >= self.end {
@@ -116,7 +116,7 @@ impl Tickets {
         })
     }
 
-    /// Ends the run: nothing is handed out any more, not even what is due.
+    /// Ends the run: no further request is returned, even if it is due.
     pub fn stop(&self) {
         self.running.close();
         if let Some(open) = &self.open {
@@ -124,7 +124,7 @@ impl Tickets {
         }
     }
 
-    /// Resolves when nothing more will be handed out: for those who wait for something else meanwhile.
+    /// Waits until the run is over, for tasks that wait for something else at the same time.
     pub async fn over(&self) {
         let stopped = self.running.acquire();
         match self.stop_at {
@@ -153,14 +153,15 @@ impl Tickets {
     }
 }
 
-/// Requests of an open loop that are due within this time are released together. Each alone would cost the generator, which often
-/// shares its cores with the server, more to wait for than to send. What that delays them counts as latency.
+/// Requests of an open loop that are due within this time are released together, because waiting for each costs the
+/// generator more than sending it, and the generator often shares its cores with the server. The delay counts as
+/// latency.
 const QUANTUM: Duration = Duration::from_micros(50);
 
-/// Releases the requests of an open loop when they are due, from a task of its own that ends after the last; returns at once.
+/// Starts a task that releases the requests of an open loop when they are due.
 ///
 /// # Errors
-/// Where the operating system gives no timer.
+/// The operating system provides no timer.
 pub fn pace(tickets: &Arc<Tickets>) -> io::Result<()> {
     let (tickets, mut alarm) = (Arc::clone(tickets), Alarm::new()?);
     tokio::spawn(async move {
@@ -172,7 +173,7 @@ pub fn pace(tickets: &Arc<Tickets>) -> io::Result<()> {
             let now = Instant::now();
             let wait = due_at.max(not_before).saturating_duration_since(now);
             if !wait.is_zero() {
-                // Bounded, so that it notices the end of a run with a very low rate.
+                // Limited, so that the task notices the end of a run with a very low rate.
                 alarm.sleep(wait.min(Duration::from_millis(100))).await;
                 continue;
             }
@@ -217,7 +218,7 @@ mod tests {
 
     /// One caller, a request every 10 ms, a server that takes 1 ms but stalls for 100 ms on request 5.
     #[tokio::test(start_paused = true)]
-    async fn a_stall_is_charged_to_every_request_that_was_due_meanwhile() {
+    async fn a_stall_counts_in_the_latency_of_every_request_due_meanwhile() {
         let start = Instant::now();
         let tickets = Tickets::open(start, 20, every_ms(10.0));
         tickets.release(20);
@@ -234,7 +235,7 @@ mod tests {
         assert_eq!(latencies_ms, expected);
     }
 
-    /// The same server in a closed loop: only the stalled request shows.
+    /// In a closed loop, a stall of the server shows in one request only.
     #[tokio::test(start_paused = true)]
     async fn a_closed_loop_counts_from_the_sending() {
         let tickets = Tickets::closed(Instant::now(), 20, None);
@@ -273,13 +274,13 @@ mod tests {
     }
 
     #[tokio::test(start_paused = true)]
-    async fn a_stopped_run_hands_nothing_out() {
+    async fn a_stopped_run_returns_no_request() {
         let start = Instant::now();
         let closed = Tickets::closed(start, 20, None);
         let open = Arc::new(Tickets::open(start, 20, every_ms(1.0)));
         open.release(1);
         assert!(closed.take().await.is_some() && open.take().await.is_some());
-        // Nothing is due: this one waits until it is told.
+        // No request is due: the task waits until the run is stopped.
         let waiting = tokio::spawn({
             let open = Arc::clone(&open);
             async move { open.take().await }
@@ -294,7 +295,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn paced_requests_are_handed_out_once_each_and_never_early() {
+    async fn paced_requests_are_returned_once_each_and_never_early() {
         let tickets = Arc::new(Tickets::open(Instant::now(), 200, every_ms(0.5)));
         pace(&tickets).unwrap();
         let taken = Arc::new(Mutex::new(Vec::new()));

@@ -1,4 +1,4 @@
-//! The command line: what can be asked, and where its answer goes.
+//! The command line of `berth-loadgen`: commands, errors, exit codes and output.
 
 mod feed;
 mod interrupt;
@@ -30,7 +30,7 @@ use crate::trace::replay::ReplayError;
 #[derive(Debug, Parser)]
 #[command(name = "berth-loadgen", version, about, max_term_width = 110)]
 pub struct Cli {
-    /// What to do.
+    /// The command.
     #[command(subcommand)]
     pub command: Command,
 }
@@ -42,15 +42,15 @@ pub enum Command {
     Run(Box<run::Flags>),
     /// Replay the openb trace and compare with recorded answers.
     Openb(Box<openb::Flags>),
-    /// Find the highest rate that a server takes, offer many times that, and judge what becomes of it.
+    /// Find the highest rate that a server takes, send several times that rate, and judge the server's behaviour.
     Overload(Box<overload::Flags>),
-    /// Do everything that callers do for a long time, recount the cluster all along, and judge whether memory stays flat.
+    /// Make calls of all kinds for a long time, recount the cluster regularly, and judge whether memory stays flat.
     Soak(Box<soak::Flags>),
 }
 
 impl Cli {
-    /// Does what was asked. Exit codes: 1 when the answer is "no" or the command failed, 2 for flags that cannot be
-    /// used, 130 and 143 after an interrupt and a termination signal.
+    /// Runs the command. Exit codes: 1 if the result is negative or the command failed, 2 for invalid flags, 130 and
+    /// 143 after an interrupt and a termination signal.
     pub async fn run(self) -> Result<ExitCode, CommandError> {
         match self.command {
             Command::Run(flags) => run::run(*flags).await,
@@ -61,56 +61,56 @@ impl Cli {
     }
 }
 
-/// Why a command failed.
+/// Reason why a command failed.
 #[derive(Debug, thiserror::Error)]
 pub enum CommandError {
     /// Flags that contradict each other.
     #[error("{0}")]
     Flags(String),
-    /// A synthetic cluster that cannot be built.
+    /// The settings of the synthetic cluster are invalid.
     #[error("`--{}`: {}", cluster_flag(.0.field), .0.reason)]
     Spec(#[from] SpecError),
-    /// The operating system does not let the command listen for signals.
+    /// The operating system refuses to deliver signals to the command.
     #[error("cannot listen for signals: {0}")]
     Signal(std::io::Error),
-    /// A trace that cannot be read.
+    /// The trace cannot be read.
     #[error(transparent)]
     Trace(#[from] TraceError),
-    /// The server, or talking to it.
+    /// A call of the client failed.
     #[error(transparent)]
     Client(#[from] ClientError),
-    /// A run that could not be made.
+    /// The load run failed.
     #[error(transparent)]
     Load(#[from] LoadError),
-    /// A replay that stopped.
+    /// The replay failed.
     #[error(transparent)]
     Replay(#[from] ReplayError),
-    /// A server that could not be overloaded.
+    /// The overload could not be run.
     #[error(transparent)]
     Overload(#[from] OverloadError),
-    /// A soak that could not be made.
+    /// The soak could not be run.
     #[error(transparent)]
     Soak(#[from] SoakError),
     /// The server refused objects of the feed.
     #[error("the server refused {n} objects of the feed, first {first}")]
     Refused {
-        /// How many.
+        /// Number of refused objects.
         n: usize,
-        /// The first one with field and reason.
+        /// The first refused object with field and reason.
         first: String,
     },
-    /// A result that cannot be written.
+    /// A result cannot be written.
     #[error("`{}`: cannot write: {source}", .path.display())]
     Write {
         /// The file, or `-` for the standard output.
         path: PathBuf,
-        /// The operating system's account.
+        /// The operating system's error.
         source: std::io::Error,
     },
 }
 
 impl CommandError {
-    /// 2 where the flags themselves are at fault, as the argument parser has it; 1 for every other failure.
+    /// Exit code 2 for invalid flags, as the argument parser has it; 1 for every other failure.
     pub fn exit_code(&self) -> ExitCode {
         match self {
             CommandError::Flags(_)
@@ -140,7 +140,7 @@ fn cluster_flag(field: &str) -> String {
     }
 }
 
-/// How results are printed.
+/// Format of the printed results.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
 pub enum Output {
     /// Text for people.
@@ -149,10 +149,10 @@ pub enum Output {
     Json,
 }
 
-/// How equal totals are to be broken.
+/// Rule for nodes with equal totals.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
 pub enum TieBreakFlag {
-    /// As the server is configured.
+    /// The server's own rule.
     Server,
     /// By a hash of seed, pod and node.
     Seeded,
@@ -171,7 +171,7 @@ impl TieBreakFlag {
     }
 }
 
-/// A flag's positive number of seconds.
+/// Parses a flag's positive number of seconds.
 fn seconds(flag: &str, seconds: f64) -> Result<Duration, CommandError> {
     let duration = Duration::try_from_secs_f64(seconds).ok();
     duration.filter(|duration| !duration.is_zero()).ok_or_else(|| {
@@ -180,7 +180,7 @@ fn seconds(flag: &str, seconds: f64) -> Result<Duration, CommandError> {
     })
 }
 
-/// Prints a result: its text for people, or its JSON.
+/// Prints a result as text or as JSON.
 fn print(output: Output, text: &str, json: &impl serde::Serialize) -> Result<(), CommandError> {
     let stdout_error = |source| CommandError::Write { path: PathBuf::from("-"), source };
     let mut stdout = std::io::stdout().lock();
@@ -194,12 +194,12 @@ fn print(output: Output, text: &str, json: &impl serde::Serialize) -> Result<(),
     .map_err(stdout_error)
 }
 
-/// Says something to people, on the standard error output. Not by `eprintln!`, which panics where nobody can hear.
-pub fn tell(what: Arguments<'_>) {
-    drop(writeln!(std::io::stderr(), "berth-loadgen: {what}"));
+/// Prints a message on standard error. `eprintln!` would panic if standard error is closed.
+pub fn print_message(message: Arguments<'_>) {
+    drop(writeln!(std::io::stderr(), "berth-loadgen: {message}"));
 }
 
-/// A bar on the standard error output, shown only where that is a terminal.
+/// A progress bar on standard error, shown only on a terminal.
 fn progress(what: &'static str, length: Option<u64>) -> (ProgressBar, OnProgress) {
     let (bar, template) = match length {
         Some(length) => {

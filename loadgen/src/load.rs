@@ -1,4 +1,4 @@
-//! A run: pods placed through a server under a chosen arrival, measured.
+//! A load run: places pods through a server in an open or closed loop, and measures.
 
 pub mod request;
 pub mod tally;
@@ -21,29 +21,30 @@ use crate::report::LoadReport;
 use request::Requests;
 use tally::{Tally, Times};
 
-/// From the making of an open loop to its first request: callers that are still being started when it is due would be late with it.
+/// Time from the creation of an open loop to its first request, in which all callers are started; a caller that starts
+/// later would send it late.
 const LEAD: Duration = Duration::from_millis(20);
 
-/// How load is put on a server.
+/// Settings of a load run.
 #[derive(Debug, Clone, PartialEq)]
 pub struct LoadSpec {
-    /// Which method carries the pods.
+    /// The RPC that places the pods.
     pub mode: Mode,
     /// Dry run or assume, ties, timeout.
     pub options: PlaceOptions,
-    /// When requests are due.
+    /// Time when requests are due.
     pub arrival: Arrival,
     /// Requests in flight at the same time, over all connections.
     pub concurrency: usize,
     /// Pods a request; 1 in the unary mode.
     pub batch_size: usize,
-    /// Pods a batch entry: more than 1 sends that many replicas of one pod as one entry. Divides `batch_size`.
+    /// Replicas a batch entry; each entry places this number of replicas of one pod. Divides `batch_size`.
     pub replicas: u32,
-    /// When the run ends.
+    /// Time when the run ends.
     pub limit: Limit,
     /// Pods placed before measuring starts.
     pub n_warmup_pods: u64,
-    /// Deletes at the end what was assumed.
+    /// Deletes the assumed pods at the end.
     pub release: bool,
 }
 
@@ -64,51 +65,51 @@ impl Default for LoadSpec {
     }
 }
 
-/// When the next request is due.
+/// The kind of loop, which decides when the next request is due.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub enum Arrival {
-    /// When a caller is free.
+    /// A closed loop: a request is due when a caller is free.
     Closed,
-    /// At a fixed rate, whatever the server does.
+    /// An open loop: requests are due at a fixed rate, independent of the server.
     Open {
         /// Pods, not requests, a second.
         pods_per_second: f64,
     },
 }
 
-/// When a run ends.
+/// Time when a run ends.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Limit {
     /// After this many pods.
     Pods(u64),
-    /// When no more requests are started after this time.
+    /// After this time, when the requests in flight are answered.
     Duration(Duration),
 }
 
-/// Why a run could not be made.
+/// Reason why a load run failed.
 #[derive(Debug, thiserror::Error)]
 pub enum LoadError {
     /// A field of the specification that contradicts another or is out of range.
     #[error("`--{field}`: {reason}")]
     Spec {
-        /// The field, as the command line names its flag.
+        /// Name of the field's flag.
         field: &'static str,
-        /// What is wrong with it.
+        /// Reason why the value is refused.
         reason: String,
     },
-    /// The server could not be used.
+    /// A call of the client failed.
     #[error(transparent)]
     Client(#[from] ClientError),
-    /// The operating system gives no timer, by which an open loop is paced.
-    #[error("no timer: {0}")]
+    /// The operating system provides no timer for an open loop.
+    #[error("cannot create a timer: {0}")]
     Timer(#[from] io::Error),
-    /// A task of the load generator itself broke.
-    #[error("a caller stopped: {0}")]
+    /// A task of the load generator panicked.
+    #[error("a caller crashed: {0}")]
     Caller(#[from] tokio::task::JoinError),
 }
 
 impl LoadSpec {
-    /// Refuses what contradicts itself, naming the field.
+    /// Refuses values that contradict each other or are out of range, naming the field.
     pub fn check(&self) -> Result<(), LoadError> {
         let refuse =
             |field, reason: &str| Err(LoadError::Spec { field, reason: reason.to_owned() });
@@ -135,7 +136,8 @@ impl LoadSpec {
         Ok(())
     }
 
-    /// Tickets for `limit`, starting now, or in an open loop, which is paced from here, after [`LEAD`].
+    /// Tickets for `limit`. A closed loop starts now; an open loop starts after [`LEAD`] and is paced in the
+    /// background.
     fn tickets(&self, limit: Limit) -> Result<Arc<Tickets>, LoadError> {
         let start = match self.arrival {
             Arrival::Closed => Instant::now(),
@@ -174,9 +176,9 @@ fn rate_error() -> LoadError {
 
 /// Places `pods`, over and over when the run is longer, and reports.
 ///
-/// A pod that comes around again has another name, so that assuming never collides. Requests that fail are counted by
-/// code and do not end the run; a connection that fails is tried again at growing intervals of at most a second.
-/// `on_progress` hears of pods as their requests end.
+/// A repeated pod gets a new name, so that it can be assumed again. Failed requests are counted by code and do not end
+/// the run; a failed connection is retried with a backoff of at most a second. `on_progress` receives the number of
+/// pods of each request when it ends.
 pub async fn run(
     client: &Client,
     pods: Arc<[Pod]>,
@@ -186,8 +188,8 @@ pub async fn run(
     run_until(client, pods, spec, on_progress, std::future::pending()).await
 }
 
-/// As [`run`], ended early once `stop` is: no further request is sent, those in flight are awaited, and what was
-/// measured so far is reported (and released, when asked to).
+/// Does what [`run`] does, but ends early when `stop` resolves: sends no further request, waits for those in flight,
+/// reports the measurements so far, and releases the assumed pods if the settings say so.
 pub async fn run_until(
     client: &Client,
     pods: Arc<[Pod]>,
@@ -199,7 +201,7 @@ pub async fn run_until(
     if pods.is_empty() {
         return Err(LoadError::Spec {
             field: "pods",
-            reason: "there is nothing to place".to_owned(),
+            reason: "there are no pods to place".to_owned(),
         });
     }
     let requests = Arc::new(Requests::new(&pods, spec));
@@ -208,12 +210,12 @@ pub async fn run_until(
         .map(|connection| Caller::new(client, connection, spec.mode, spec.options.timeout))
         .collect();
     let generator = Generator { callers, requests, spec, on_progress };
-    let mut stop = Stop { signal: pin!(stop), has_come: false };
+    let mut stop = Stop { signal: pin!(stop), is_stopped: false };
     let mut warmup = None;
     if spec.n_warmup_pods > 0 {
         warmup = Some(generator.drive(Limit::Pods(spec.n_warmup_pods), &mut stop).await?);
     }
-    let mut tally = if stop.has_come {
+    let mut tally = if stop.is_stopped {
         Tally::new(Instant::now(), generator.keeps_assumed())
     } else {
         generator.drive(spec.limit, &mut stop).await?
@@ -225,19 +227,19 @@ pub async fn run_until(
         Release::default()
     };
     let report = LoadReport::new(spec, client.n_connections(), elapsed, tally, release);
-    Ok(LoadReport { interrupted: stop.has_come, ..report })
+    Ok(LoadReport { interrupted: stop.is_stopped, ..report })
 }
 
-/// What became of the pods that a run assumed.
+/// Result of deleting the pods that a run assumed.
 #[derive(Debug, Default)]
 pub(crate) struct Release {
-    /// Pods assumed and deleted again.
+    /// Assumed pods that were deleted.
     pub(crate) n_released: usize,
-    /// Why the deletion failed.
+    /// Reason why a deletion failed.
     pub(crate) failure: Option<String>,
 }
 
-/// Deletes what was assumed, and what may have been: pods of requests without an answer.
+/// Deletes the assumed pods and the pods of requests with an unknown effect.
 async fn release<'a>(client: &Client, tallies: impl Iterator<Item = &'a mut Tally>) -> Release {
     let mut release = Release::default();
     for tally in tallies {
@@ -252,13 +254,13 @@ async fn release<'a>(client: &Client, tallies: impl Iterator<Item = &'a mut Tall
     release
 }
 
-/// The wish to end a run early; polled no more once it has come.
+/// Signal that ends a run early; not polled again once it has come.
 struct Stop<'a, F> {
     signal: Pin<&'a mut F>,
-    has_come: bool,
+    is_stopped: bool,
 }
 
-/// What both phases of a run, warm-up and measurement, share.
+/// State that both phases of a run, warm-up and measurement, share.
 struct Generator<'a> {
     callers: Vec<Caller>,
     requests: Arc<Requests>,
@@ -271,7 +273,7 @@ impl Generator<'_> {
         self.spec.release && self.spec.options.mode == PlaceMode::Assume
     }
 
-    /// One phase: `spec.concurrency` tasks share the tickets until they are used up.
+    /// Runs one phase: `spec.concurrency` tasks share the tickets until none are left.
     async fn drive(
         &self,
         limit: Limit,
@@ -293,8 +295,8 @@ impl Generator<'_> {
                     Some(ended) => ended?,
                     None => return Ok(tallies.total(&Tally::new(start, self.keeps_assumed()))),
                 },
-                () = stop.signal.as_mut(), if !stop.has_come => {
-                    stop.has_come = true;
+                () = stop.signal.as_mut(), if !stop.is_stopped => {
+                    stop.is_stopped = true;
                     tickets.stop();
                 }
             }
@@ -302,25 +304,25 @@ impl Generator<'_> {
     }
 }
 
-/// Tallies that callers share. With one a caller hundreds of histograms would grow just as the load begins, and the time of that
-/// be taken for the server's.
+/// Tallies that callers share. One tally a caller would mean hundreds of histograms that grow when the load begins, and
+/// the time for that would count as latency of the server.
 struct Tallies(Box<[Mutex<Tally>]>);
 
 impl Tallies {
-    /// More are not needed for callers to hardly ever meet at one.
-    const MOST: usize = 16;
+    /// Limit of the tallies: enough that callers rarely wait for the same lock.
+    const MAX_TALLIES: usize = 16;
 
     fn new(n_callers: usize, start: Instant, keeps_assumed: bool) -> Arc<Tallies> {
         let tally = |_| Mutex::new(Tally::new(start, keeps_assumed));
-        Arc::new(Tallies((0..n_callers.clamp(1, Tallies::MOST)).map(tally).collect()))
+        Arc::new(Tallies((0..n_callers.clamp(1, Tallies::MAX_TALLIES)).map(tally).collect()))
     }
 
     fn of_caller(&self, number: usize) -> MutexGuard<'_, Tally> {
-        // Numbers only: a caller that panicked has left none out.
+        // A poisoned lock is taken all the same: a panic leaves counts valid.
         self.0[number % self.0.len()].lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// All of them, added to an empty one; they are empty then.
+    /// Takes the sum of all tallies; `empty` is an empty tally.
     fn total(&self, empty: &Tally) -> Tally {
         let mut total = empty.clone();
         for number in 0..self.0.len() {
@@ -330,7 +332,7 @@ impl Tallies {
     }
 }
 
-/// One caller: a request after another for as long as there are tickets.
+/// One caller: sends one request after another until no tickets are left.
 async fn send(
     caller: Caller,
     (tickets, requests): (Arc<Tickets>, Arc<Requests>),
@@ -338,7 +340,8 @@ async fn send(
     on_progress: OnProgress,
 ) {
     loop {
-        // Before the ticket: a closed loop does not wait for a connection on the clock of a request.
+        // Waits before taking a ticket, so that in a closed loop the wait for a connection is not part of a request's
+        // time.
         tokio::select! {
             biased;
             () = caller.ready() => {}
@@ -348,10 +351,10 @@ async fn send(
         let request = requests.next();
         let (sequence, n_pods) = (request.sequence, request.n_pods);
         let sent = Instant::now();
-        let answer = caller.place(sequence, request.message).await;
+        let response = caller.place(sequence, request.message).await;
         let times = Times { intended: ticket.intended, sent, answered: Instant::now() };
         let mut tally = tallies.of_caller(number);
-        if tally.record(times, n_pods, answer) == Effect::Unknown {
+        if tally.record(times, n_pods, response) == Effect::Unknown {
             tally.keep_unanswered(|| requests.keys(sequence));
         }
         drop(tally);

@@ -3,7 +3,7 @@
 use std::io::Write as _;
 use std::process::ExitCode;
 
-use berth_loadgen::command::{Cli, tell};
+use berth_loadgen::command::{Cli, print_message};
 use clap::Parser as _;
 
 #[global_allocator]
@@ -14,32 +14,32 @@ fn main() -> ExitCode {
     let runtime = match tokio::runtime::Runtime::new() {
         Ok(runtime) => runtime,
         Err(error) => {
-            tell(format_args!("cannot start the runtime: {error}"));
+            print_message(format_args!("cannot start the runtime: {error}"));
             return ExitCode::FAILURE;
         }
     };
     runtime.block_on(cli.run()).unwrap_or_else(|error| {
         // Errors name their own cause, so the chain below them is not printed again.
-        tell(format_args!("{error}"));
+        print_message(format_args!("{error}"));
         error.exit_code()
     })
 }
 
-/// Help and version as the parser prints them; its errors under this program's name, as all others.
+/// Prints help and version as the parser does, and its errors under this program's name like all others; then exits.
 fn refuse(error: &clap::Error) -> ! {
     if !error.use_stderr() {
-        // Help and version are output like any other.
+        // Help and version that cannot be written are an error like any other output.
         let printed = error.print().and_then(|()| std::io::stdout().flush());
         if let Err(cause) = printed.as_ref().map_err(std::io::Error::kind)
             && cause != std::io::ErrorKind::BrokenPipe
         {
-            tell(format_args!("cannot write the output: {cause}"));
+            print_message(format_args!("cannot write the output: {cause}"));
             std::process::exit(1);
         }
         std::process::exit(error.exit_code());
     }
     let text = error.render().to_string();
     let text = text.strip_prefix("error: ").unwrap_or(&text);
-    tell(format_args!("{}", text.trim_end()));
+    print_message(format_args!("{}", text.trim_end()));
     std::process::exit(error.exit_code())
 }

@@ -1,13 +1,15 @@
-//! More load than a server can take: the highest rate that it takes is found, half of it is offered, then many times of it,
-//! then half again; what was accepted, what was refused and how fast, and whether the server's books agree at the end.
+//! Overload: finds the highest rate that a server takes, then sends half of it, several times it, and half of it again.
+//! The report counts accepted and refused calls with their latencies, and compares the pods that callers were granted
+//! with those of the server.
 //!
-//! Load is offered in an open loop: a call is due at a time of its own, whatever became of those before it, and what it waits for
-//! counts from there. Calls under way are bounded; one that is due beyond that is counted as not sent.
+//! Load is sent in an open loop: each call is due at a scheduled time, independent of earlier calls, and its latency
+//! counts from that time. The number of calls in flight is limited; a call that is due beyond the limit is counted as
+//! not sent.
 
-pub mod account;
-pub mod book;
-pub mod offer;
+pub mod assumed;
+pub mod open_loop;
 pub mod search;
+pub mod stats;
 pub mod watch;
 pub mod work;
 
@@ -22,82 +24,82 @@ use tokio::time::Instant;
 
 use crate::load::LoadError;
 use crate::report::overload::{OverloadReport, PhaseReport};
-use account::{Account, NAMESPACE};
-use book::Book;
-use offer::{Offer, Offered};
+use assumed::{AssumedPods, NAMESPACE};
+use open_loop::{OfferedLoad, OpenLoop};
 use search::Highest;
+use stats::CallStats;
 use watch::Watch;
 use work::{Work, WorkKind};
 
-/// How a server is overloaded.
+/// Settings of an overload.
 #[derive(Debug, Clone, PartialEq)]
 pub struct OverloadSpec {
-    /// What a call asks.
+    /// The RPC of the calls.
     pub kind: WorkKind,
-    /// Pods a call, as replicas of one; 1 for kinds that ask about one pod.
+    /// Pods a call, as replicas of one pod; 1 for kinds that place or explain one pod.
     pub pods_per_call: u32,
-    /// Kinds of the pods that are asked about.
+    /// Kinds of the pods in the calls.
     pub mix: Mix,
-    /// Chooses the pods.
+    /// Seed by which the pods are drawn.
     pub seed: u64,
-    /// The highest rate in calls a second, where it is known; else it is searched.
+    /// The highest rate in calls a second; searched for when absent.
     pub rate: Option<f64>,
-    /// Callers of the closed loop that the search begins with.
+    /// Callers of the closed loop with which the search begins.
     pub n_callers: usize,
-    /// How long each rate is tried in the search.
+    /// Duration of each trial of the search.
     pub trial: Duration,
-    /// How long half of the highest rate is offered, before and after.
+    /// Duration of each of the two phases at half of the highest rate.
     pub half_duration: Duration,
-    /// How long many times the highest rate is offered.
+    /// Duration of the overload phase.
     pub duration: Duration,
-    /// How many times the highest rate.
+    /// Rate of the overload phase, as a multiple of the highest rate.
     pub factor: f64,
-    /// After which a call gives up; the server is told.
+    /// Timeout of a call, sent to the server as its deadline.
     pub timeout: Duration,
-    /// Calls under way at most, refused ones that wait for their next attempt included.
+    /// Limit of calls in flight; refused calls that wait for a retry count.
     pub max_in_flight: usize,
-    /// Tries a refused call again when the server says.
+    /// Retries a refused call after the delay that the refusal names.
     pub retry: bool,
-    /// About how many pods the calls of the overload that are accepted assume; 0 assumes none, and every call is a dry run.
+    /// Approximate number of pods that accepted calls of the overload phase assume; 0 makes every call a dry run.
     pub n_assumed_pods: u32,
-    /// The server's process, whose memory is watched.
+    /// Id of the server's process, whose memory is sampled.
     pub pid: Option<u32>,
-    /// The server's HTTP address, `http://HOST:PORT`, whose metrics are read.
+    /// HTTP address of the server, `http://HOST:PORT`, whose metrics are read.
     pub http: Option<String>,
-    /// What the HTTP port is shown.
+    /// Credentials for the HTTP port.
     pub credentials: Credentials,
 }
 
-/// Why a server was not overloaded.
+/// Reason why an overload could not be run.
 #[derive(Debug, thiserror::Error)]
 pub enum OverloadError {
     /// A flag that contradicts another or is out of range.
     #[error("`--{field}`: {reason}")]
     Spec {
-        /// The flag.
+        /// Name of the flag.
         field: &'static str,
-        /// What is wrong with it.
+        /// Reason why the value is refused.
         reason: String,
     },
-    /// The server could not be used.
+    /// A call of the client failed.
     #[error(transparent)]
     Client(#[from] ClientError),
-    /// The closed loop could not be made.
+    /// The closed loop could not be run.
     #[error(transparent)]
     Load(#[from] LoadError),
-    /// What was to be watched cannot be.
+    /// The process or the metrics cannot be read.
     #[error(transparent)]
     Watch(#[from] watch::WatchError),
-    /// Not one call was carried out.
-    #[error("the server carried out none of the calls that were to find its highest rate: {0}")]
+    /// The server accepted none of the calls of the closed loop.
+    #[error("cannot find the highest rate: the server accepted no call: {0}")]
     NothingDone(String),
-    /// Stopped by a signal before the overload had begun.
+    /// A signal ended the search for the highest rate.
     #[error("stopped before the server was overloaded")]
     Stopped,
 }
 
 impl OverloadSpec {
-    /// Refuses what contradicts itself, naming the flag.
+    /// Refuses values that contradict each other or are out of range, naming the flag.
     pub fn check(&self) -> Result<(), OverloadError> {
         let refuse =
             |field, reason: &str| Err(OverloadError::Spec { field, reason: reason.to_owned() });
@@ -123,25 +125,26 @@ impl OverloadSpec {
     }
 }
 
-/// The three loads, in order.
+/// Names of the three phases, in order.
 const PHASES: [&str; 3] = ["half", "overload", "half again"];
 
-/// Overloads the server behind `client`. `say` hears what is done now; `stop` ends the loads early.
+/// Overloads the server behind `client`. `notify` receives a line at the start of each step; `stop` ends the phases
+/// early.
 pub async fn run(
     client: &Client,
     spec: &OverloadSpec,
-    say: impl Fn(&str),
+    notify: impl Fn(&str),
     stop: impl Future<Output = ()>,
 ) -> Result<OverloadReport, OverloadError> {
     spec.check()?;
     let mut stop = pin!(stop);
     let watch = Watch::open(spec.pid, spec.http.as_deref(), &spec.credentials).await?;
-    let account = Arc::new(Account::open(client).await?);
+    let assumed = Arc::new(AssumedPods::open(client).await?);
     let callers = (0..client.n_connections()).map(|n| RawCaller::new(client, n)).collect();
     let work = Arc::new(Work::new(client, spec).await?);
-    let offer = Offer { callers, work, account: account.clone(), spec: spec.clone() };
+    let open_loop = OpenLoop { callers, work, assumed: assumed.clone(), spec: spec.clone() };
     let highest = tokio::select! {
-        highest = search::highest(&offer, &say) => highest?,
+        highest = search::highest(&open_loop, &notify) => highest?,
         () = stop.as_mut() => return Err(OverloadError::Stopped),
     };
     let rates = [highest.rate / 2.0, highest.rate * spec.factor, highest.rate / 2.0];
@@ -150,12 +153,12 @@ pub async fn run(
     let calls_before = watch.calls().await;
     let origin = Instant::now();
     let watching = watch.begin(origin);
-    let mut offered: Vec<(Offered, f64, Duration)> = Vec::new();
+    let mut offered: Vec<(OfferedLoad, f64, Duration)> = Vec::new();
     for (n, name) in PHASES.into_iter().enumerate() {
-        say(&format!("{name}: {:.0} calls/s for {:.0} s", rates[n], durations[n].as_secs_f64()));
+        notify(&format!("{name}: {:.0} calls/s for {:.0} s", rates[n], durations[n].as_secs_f64()));
         let begun = origin.elapsed();
-        let phase = offer.begin(rates[n], durations[n], origin, assume_every);
-        // The next load begins at once: what is still under way of this one is its own.
+        let phase = open_loop.begin(rates[n], durations[n], origin, assume_every);
+        // The next phase begins immediately; calls of this phase that are still in flight are counted in this phase.
         let stopped = tokio::select! {
             () = phase.all_sent() => false,
             () = stop.as_mut() => { phase.stop(); true }
@@ -165,19 +168,19 @@ pub async fn run(
             break;
         }
     }
-    say("waiting for the calls under way");
+    notify("waiting for the calls in flight");
     let mut phases = Vec::new();
     let mut seconds = Vec::new();
     for (name, (phase, rate, begun)) in PHASES.into_iter().zip(offered) {
         let took = phase.elapsed();
-        let (book, n_unanswered): (Book, u64) = phase.settle().await;
-        seconds = book::add_seconds(seconds, book.seconds());
-        phases.push(PhaseReport::new(name, rate, begun, took, &book, n_unanswered));
+        let (stats, n_unanswered): (CallStats, u64) = phase.settle().await;
+        seconds = stats::add_seconds(seconds, stats.seconds());
+        phases.push(PhaseReport::new(name, rate, begun, took, &stats, n_unanswered));
     }
     let memory = watching.end().await;
-    let server_calls = watch.calls_since(calls_before, offer.work.path()).await;
-    say(&format!("comparing with the server's pods in `{NAMESPACE}`"));
-    let account = account.close(client).await?;
+    let server_calls = watch.calls_since(calls_before, open_loop.work.path()).await;
+    notify(&format!("comparing with the server's pods in `{NAMESPACE}`"));
+    let balance = assumed.close(client).await?;
     Ok(OverloadReport {
         interrupted: phases.len() < PHASES.len(),
         ..OverloadReport::new(
@@ -188,12 +191,13 @@ pub async fn run(
             &seconds,
             memory,
             server_calls,
-            account,
+            balance,
         )
     })
 }
 
-/// One call in so many assumes, so that the accepted ones of the overload assume about as many pods as asked.
+/// The interval of assuming calls among all calls at which accepted calls of the overload assume about
+/// `n_assumed_pods`.
 fn assume_every(spec: &OverloadSpec, highest: &Highest) -> Option<u64> {
     if spec.n_assumed_pods == 0 {
         return None;

@@ -1,4 +1,4 @@
-//! What a run measured, ready to be shown.
+//! Reports of measurements, as text, JSON or a page.
 
 pub mod html;
 pub mod number;
@@ -18,26 +18,26 @@ use serde::Serialize;
 use crate::load::tally::Tally;
 use crate::load::{Arrival, LoadSpec, Release};
 
-/// The account of one run; its serialised form is what `-o json` prints.
+/// Report of one load run; `-o json` prints its serialised form.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct LoadReport {
-    /// Which method carried the pods.
+    /// The RPC that placed the pods.
     pub mode: Mode,
     /// `closed` or `open`.
     pub arrival: &'static str,
-    /// Pods a second aimed at, in an open loop.
+    /// Intended pods a second of an open loop.
     pub rate_pods_per_second: Option<f64>,
-    /// Whether pods took their room.
+    /// Whether the pods were assumed.
     pub assume: bool,
     /// Connections to the server.
     pub n_connections: usize,
-    /// Requests in flight at most.
+    /// Limit of requests in flight.
     pub concurrency: usize,
     /// Pods a request.
     pub batch_size: usize,
     /// Seconds from the first request to the last answer, warm-up not counted.
     pub elapsed_seconds: f64,
-    /// Whether the run was ended by a signal before its limit.
+    /// Whether a signal ended the run before its limit.
     pub interrupted: bool,
     /// Requests made, failed ones included.
     pub n_requests: u64,
@@ -45,52 +45,52 @@ pub struct LoadReport {
     pub n_pods: u64,
     /// Pods with a node.
     pub n_placed: u64,
-    /// Pods that fit nowhere.
+    /// Pods that fit no node.
     pub n_unschedulable: u64,
     /// Pods held back by a scheduling gate.
     pub n_gated: u64,
     /// Pods without a decision.
     pub n_errors: u64,
-    /// Those by gRPC code.
+    /// Errors by gRPC code.
     pub errors: BTreeMap<String, ErrorCount>,
-    /// Pods assumed and deleted again after the run.
+    /// Assumed pods that were deleted after the run.
     pub n_released: usize,
-    /// Why assumed pods could not be deleted; they hold their room still.
+    /// Reason why assumed pods could not be deleted; the server still holds them.
     pub release_failure: Option<String>,
     /// Decisions (placed, unschedulable or gated) a second.
     pub decisions_per_second: f64,
-    /// Time of a request from its intended start to its answer; requests that failed with UNAVAILABLE have none.
+    /// Time from the intended start of a request to its response; requests that failed with UNAVAILABLE have none.
     pub latency: Latency,
-    /// Time of a request from its sending to its answer; the same as `latency` in a closed loop.
+    /// Time from the sending of a request to its response; equal to `latency` in a closed loop.
     pub service_time: Latency,
-    /// Unschedulable pods that have this reason on at least one node.
+    /// Unschedulable pods for which at least one node gave this reason.
     pub pending_by_reason: BTreeMap<String, u64>,
     /// The first few different messages of unschedulable pods.
     pub pending_examples: Vec<PendingPods>,
-    /// The first few different messages of gated pods: the plugin and what it waits for.
+    /// The first few different messages of gated pods: the plugin and the gates.
     pub gated_examples: Vec<PendingPods>,
-    /// Pods decided in each second of the run; the last one is cut off where the run ended.
+    /// Pods decided in each second of the run; the last second is partial.
     pub pods_by_second: Vec<u64>,
 }
 
 /// A distribution of times, in microseconds.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct Latency {
-    /// How many were measured.
+    /// Number of measured times.
     pub n: u64,
-    /// The average.
+    /// The mean.
     pub mean_us: f64,
-    /// The least.
+    /// The minimum.
     pub min_us: f64,
-    /// Half are at most this.
+    /// The median.
     pub p50_us: f64,
-    /// 90 % are at most this.
+    /// The 90th percentile.
     pub p90_us: f64,
-    /// 99 % are at most this.
+    /// The 99th percentile.
     pub p99_us: f64,
-    /// 99.9 % are at most this.
+    /// The 99.9th percentile.
     pub p999_us: f64,
-    /// The greatest.
+    /// The maximum.
     pub max_us: f64,
     /// Points of the percentile curve, denser towards 100 %.
     pub curve: Vec<CurvePoint>,
@@ -119,7 +119,7 @@ impl LoadReport {
         };
         let elapsed_seconds = elapsed.as_secs_f64();
         let Tally { outcomes, mut pods_by_second, latency, service_time, .. } = tally;
-        // Seconds at the end without a decision count too; the cast saturates.
+        // Includes seconds without a decision at the end. The cast saturates.
         let n_seconds = (elapsed_seconds.ceil() as usize).max(pods_by_second.len());
         pods_by_second.resize(n_seconds, 0);
         Self {
@@ -157,7 +157,7 @@ impl LoadReport {
 }
 
 impl Latency {
-    /// Reads a histogram of nanoseconds.
+    /// The distribution of a histogram of nanoseconds.
     pub fn of(nanoseconds: &Histogram<u64>) -> Self {
         let at = |quantile| microseconds(nanoseconds.value_at_quantile(quantile));
         let empty = nanoseconds.is_empty();
@@ -176,7 +176,7 @@ impl Latency {
     }
 }
 
-/// Four points each time the distance to 100 % halves, as long as there are samples to tell them apart.
+/// Four points for each halving of the distance to 100 %, as far as the number of samples distinguishes them.
 fn curve(nanoseconds: &Histogram<u64>) -> Vec<CurvePoint> {
     nanoseconds
         .iter_quantiles(4)
@@ -201,7 +201,7 @@ pub(crate) mod tests {
 
     use super::{Latency, LoadReport};
 
-    /// A report of made-up numbers: 1,000 times of 1 to 1,000 µs.
+    /// An example report with 1,000 times of 1 to 1,000 µs.
     pub(crate) fn example() -> LoadReport {
         let mut histogram = Histogram::new(3).unwrap();
         for microseconds in 1..=1_000_u64 {
@@ -270,7 +270,7 @@ pub(crate) mod tests {
     }
 
     #[test]
-    fn curve_rises_and_ends_at_the_greatest() {
+    fn the_curve_rises_and_ends_at_the_maximum() {
         let latency = example().latency;
         assert!(latency.curve.is_sorted_by(|a, b| a.percentile <= b.percentile && a.us <= b.us));
         let last = latency.curve.last().unwrap();
@@ -278,7 +278,7 @@ pub(crate) mod tests {
     }
 
     #[test]
-    fn nothing_measured_is_all_zero() {
+    fn an_empty_histogram_is_all_zero() {
         let latency = Latency::of(&Histogram::new(3).unwrap());
         assert_eq!(
             (latency.n, latency.p99_us, latency.max_us, latency.curve.len()),

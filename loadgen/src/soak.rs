@@ -1,13 +1,13 @@
-//! A soak: everything that callers do with a server, at a steady rate for a long time, and a recount of the cluster every few
-//! seconds.
+//! A soak: calls of all kinds at a steady rate for a long time, with a recount of the cluster every few seconds.
 //!
 //! ```text
-//!   actors ── step by step ──► server          model: what the server acknowledged
-//!      └── gate: closed for each recount ──►   survey (ListNodes, ListPods, GetCluster) = model?   sample: memory, descriptors
+//!   actors ── one step at a time ──► server       model: every object that the server acknowledged
+//!      └── gate: closed for each recount ──►     survey (ListNodes, ListPods, GetCluster) = model?   sample: memory, descriptors
 //! ```
 //!
-//! Each actor has names of its own, so that what is there at any moment follows from the answers alone. Calls that are cut or
-//! cancelled leave it open whether their pods were assumed: those are deleted before each recount, and have to be gone then.
+//! Each actor uses names of its own, so the expected cluster follows from the responses alone. A call that is cut or
+//! cancelled may or may not have assumed its pods: these pods are deleted before each recount, which then expects them
+//! to be absent.
 
 mod actor;
 mod model;
@@ -39,42 +39,43 @@ pub use scrape::HttpError;
 pub use tally::Done;
 use world::World;
 
-/// What a soak does, and to whom.
+/// Settings of a soak.
 #[derive(Debug, Clone)]
 pub struct SoakSpec {
-    /// The server's gRPC address, as it is also dialled for connections that are cut.
+    /// gRPC address of the server; the connections that are cut lead there too.
     pub server: String,
-    /// What to trust and what to show.
+    /// Credentials of the client.
     pub credentials: Credentials,
-    /// The server's HTTP address, to be scraped and to be sent garbage; nothing of it is asked without.
+    /// HTTP address of the server, which is probed, scraped and sent garbage; not used when absent.
     pub http: Option<String>,
-    /// The server's process on this machine; nothing is read of it without.
+    /// Id of the server's process on this machine, whose memory, descriptors and threads are read; not read when
+    /// absent.
     pub pid: Option<u32>,
-    /// For how long to go on.
+    /// Duration of the soak.
     pub duration: Duration,
-    /// Steps a second that are aimed at, over all actors.
+    /// Intended steps a second, over all actors.
     pub rate: f64,
-    /// Nodes of the cluster that is fed at the beginning; as many again come and go at most.
+    /// Nodes of the initial cluster; the feed adds and removes up to as many again.
     pub n_nodes: usize,
-    /// Pods that the actors keep at most, besides those of the cluster.
+    /// Limit of the pods that the actors keep, besides those of the initial cluster.
     pub n_pods: usize,
-    /// Chooses everything that the other fields leave open.
+    /// Seed of all random choices.
     pub seed: u64,
-    /// From one recount to the next.
+    /// Interval of the recounts.
     pub interval: Duration,
-    /// Up to what growth memory and descriptors count as flat.
+    /// Growth up to which memory and descriptors count as flat.
     pub bounds: Bounds,
 }
 
-/// Why a soak could not be made. What it found wrong is in its report.
+/// Reason why a soak could not be run. Differences that a soak finds are in its report instead.
 #[derive(Debug, thiserror::Error)]
 pub enum SoakError {
     /// A field of the specification that cannot be used.
     #[error("`{field}`: {reason}")]
     Spec {
-        /// The field, as its flag is called.
+        /// Name of the field's flag.
         field: &'static str,
-        /// What is wrong with it.
+        /// Reason why the value is refused.
         reason: String,
     },
     /// The cluster cannot be generated.
@@ -86,26 +87,26 @@ pub enum SoakError {
     /// The server refused objects of the first feed.
     #[error("the server refused {n} objects of the cluster, first {first}")]
     Refused {
-        /// How many.
+        /// Number of refused objects.
         n: usize,
-        /// The first one with field and reason.
+        /// The first refused object with field and reason.
         first: String,
     },
-    /// The server's process cannot be looked at.
+    /// The server's process cannot be read.
     #[error(transparent)]
     Process(#[from] ProcessError),
-    /// The server's HTTP address cannot be asked.
+    /// The server's HTTP address cannot be used.
     #[error(transparent)]
     Http(#[from] HttpError),
 }
 
 impl SoakSpec {
-    /// Refuses what cannot be done, naming the flag.
+    /// Refuses values out of range, naming the flag.
     pub fn check(&self) -> Result<(), SoakError> {
         let refuse =
             |field, reason: &str| Err(SoakError::Spec { field, reason: reason.to_owned() });
         if self.duration.is_zero() {
-            return refuse("duration", "must be longer than nothing");
+            return refuse("duration", "must be positive");
         }
         if !(self.rate > 0.0 && self.rate <= 100_000.0) {
             return refuse("rate", "must be above 0 and at most 100,000 steps a second");
@@ -117,7 +118,7 @@ impl SoakSpec {
             return refuse("pods", "must be between 10 and 1,000,000");
         }
         if self.interval.is_zero() {
-            return refuse("interval", "must be longer than nothing");
+            return refuse("interval", "must be positive");
         }
         Ok(())
     }
@@ -135,13 +136,13 @@ impl SoakSpec {
     }
 }
 
-/// Connections that are kept all the time.
+/// Connections that stay open for the whole soak.
 const N_CONNECTIONS: usize = 4;
 
-/// Replaces the server's cluster, churns it for the duration or until `interrupted`, and tells what came of it. At the end every
-/// pod that came since is deleted.
+/// Replaces the server's cluster, runs the actors for the duration or until `interrupted`, and reports. At the end all
+/// pods of the actors are deleted.
 ///
-/// `on_sample` hears of every recount as it is made.
+/// `on_sample` receives each recount.
 pub async fn run(
     spec: SoakSpec,
     interrupted: impl Future<Output = ()>,
@@ -169,37 +170,37 @@ pub async fn run(
                 break;
             }
         }
-        let sample = look(&world, process.as_ref(), start).await;
-        on_sample(&sample);
-        samples.push(sample);
+        let taken = sample(&world, process.as_ref(), start).await;
+        on_sample(&taken);
+        samples.push(taken);
         if world.has_lost_track() {
             break;
         }
     }
     stop.send_replace(true);
-    end(&mut actors, &world).await;
-    samples.push(look(&world, process.as_ref(), start).await);
+    join(&mut actors, &world).await;
+    samples.push(sample(&world, process.as_ref(), start).await);
     world.release_all().await;
-    let last = look(&world, process.as_ref(), start).await;
+    let last = sample(&world, process.as_ref(), start).await;
     on_sample(&last);
     samples.push(last);
-    let (done, errors, differences) = world.into_account();
+    let (done, errors, differences) = world.into_results();
     let mut report = SoakReport::new(&spec, start.elapsed(), samples, done, errors, differences);
     report.interrupted = is_interrupted;
     Ok(report)
 }
 
-/// Waits for the actors' last steps. One that panicked is a fault of this program, and is said.
-async fn end(actors: &mut JoinSet<&'static str>, world: &World) {
+/// Waits for the actors' last steps. An actor that panicked, a bug of this program, is reported as a difference.
+async fn join(actors: &mut JoinSet<&'static str>, world: &World) {
     while let Some(ended) = actors.join_next().await {
         if let Err(error) = ended {
-            world.differs(format!("an actor ended by an error of its own: {error}"));
+            world.differs(format!("an actor crashed: {error}"));
         }
     }
 }
 
-/// One recount, with nothing of ours under way, and what the process has at that moment.
-async fn look(world: &World, process: Option<&Process>, start: Instant) -> Sample {
+/// Closes the gate, recounts the cluster, and reads the usage of the server's process at the same moment.
+async fn sample(world: &World, process: Option<&Process>, start: Instant) -> Sample {
     let _closed = world.gate.write().await;
     let mut sample = recount::recount(world).await;
     sample.at_seconds = start.elapsed().as_secs_f64();
@@ -207,7 +208,7 @@ async fn look(world: &World, process: Option<&Process>, start: Instant) -> Sampl
     if let Some(process) = process {
         match process.read() {
             Ok(usage) => sample.usage = Some(usage),
-            Err(error) => world.lose_track(format!("the server's process is gone: {error}")),
+            Err(error) => world.lose_track(format!("cannot read the server's process: {error}")),
         }
     }
     if let Some(http) = &world.http {
@@ -219,13 +220,13 @@ async fn look(world: &World, process: Option<&Process>, start: Instant) -> Sampl
     sample
 }
 
-/// Steps a second of an actor, with its share of all.
+/// Time between two steps of an actor with `share` of all steps.
 fn period(rate: f64, share: f64) -> Duration {
     Duration::from_secs_f64((1.0 / (rate * share)).clamp(1e-5, 3_600.0))
 }
 
-/// Takes steps, one in each period at most, whenever the gate is open.
-async fn churn(
+/// Runs an actor: at most one step in each period, while the gate is open, until `stopping`.
+async fn run_actor(
     world: Arc<World>,
     mut actor: impl Actor,
     period: Duration,
@@ -235,7 +236,7 @@ async fn churn(
     tick.set_missed_tick_behavior(tokio::time::MissedTickBehavior::Delay);
     loop {
         tokio::select! {
-            // A dropped sender is the end of the soak, too.
+            // A dropped sender also ends the soak.
             _ = stopping.wait_for(|&stop| stop) => return actor.name(),
             _ = tick.tick() => {}
         }

@@ -1,4 +1,4 @@
-//! Recorded traces: nodes, tasks that arrive and leave, and their replay through a running server.
+//! Recorded traces of nodes and of tasks that arrive and leave, and their replay through a running server.
 
 pub mod expected;
 pub mod openb;
@@ -11,75 +11,75 @@ use std::path::PathBuf;
 /// Nodes and tasks of a trace.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Trace {
-    /// In file order.
+    /// Nodes in file order.
     pub nodes: Vec<TraceNode>,
-    /// By creation time, then in file order.
+    /// Tasks by creation time, then in file order.
     pub tasks: Vec<Task>,
 }
 
 /// A machine of the trace.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct TraceNode {
-    /// Unique in the trace.
+    /// Name, unique in the trace.
     pub name: String,
-    /// What it has; `pods` is how many it admits.
+    /// Allocatable amounts; `pods` is the number of pods that the node admits.
     pub allocatable: Amounts,
-    /// Model of its GPUs, when recorded.
+    /// Model of the GPUs, if recorded.
     pub gpu_model: Option<String>,
 }
 
 /// A task of the trace: one pod.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Task {
-    /// Unique in the trace.
+    /// Name, unique in the trace.
     pub name: String,
-    /// What it asks for; `pods` is 1.
+    /// Requested amounts; `pods` is 1.
     pub requests: Amounts,
-    /// GPU models that it accepts; empty means any.
+    /// Accepted GPU models; empty means any.
     pub gpu_models: Vec<String>,
-    /// Seconds.
+    /// Arrival in seconds.
     pub creation_time: i64,
-    /// Seconds; absent when it never leaves.
+    /// Departure in seconds; absent if the task never leaves.
     pub deletion_time: Option<i64>,
 }
 
 /// Amounts of the four resources of a trace.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Amounts {
-    /// Thousandths of a core.
+    /// CPU in thousandths of a core.
     pub cpu_milli: i64,
-    /// MiB.
+    /// Memory in MiB.
     pub memory_mib: i64,
-    /// Thousandths of a GPU.
+    /// GPUs in thousandths of one.
     pub gpu_milli: i64,
-    /// Pods.
+    /// Number of pods.
     pub pods: i64,
 }
 
-/// Which of a trace's times are replayed.
+/// The events of a trace that are replayed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, serde::Serialize, clap::ValueEnum)]
 #[serde(rename_all = "kebab-case")]
 pub enum Order {
-    /// Tasks arrive one after another and never leave.
+    /// Arrivals only: tasks never leave.
     Arrive,
-    /// Tasks also leave.
+    /// Arrivals and departures.
     Events,
 }
 
 /// One step of a replay; the number is the task's position in [`Trace::tasks`].
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Event {
-    /// The task is to be placed.
+    /// The task arrives and is placed.
     Arrive(usize),
-    /// The task leaves, if it is on a node.
+    /// The task leaves its node, if it has one.
     Leave(usize),
 }
 
 impl Trace {
     /// The steps of a replay: by time; at equal times departures first, then arrivals; then in the tasks' order.
     ///
-    /// A task that is deleted no later than it is created is deleted before it arrives, so it stays for ever. The
-    /// recorded answers of openb's events order show the same (one task is such).
+    /// A task whose deletion is not after its creation is deleted before it arrives, so it stays for ever. The recorded
+    /// placements of openb agree (one task is like this).
     pub fn events(&self, order: Order) -> Vec<Event> {
         let arrivals =
             self.tasks.iter().enumerate().map(|(task, row)| (row.creation_time, 1, task));
@@ -100,21 +100,21 @@ impl Trace {
     }
 }
 
-/// Why a trace's file could not be used.
+/// Reason why a file of a trace cannot be used.
 #[derive(Debug, thiserror::Error)]
 pub enum TraceError {
     /// The file cannot be read.
     #[error("`{}`: cannot read: {source}", .path.display())]
     Read {
-        /// The file.
+        /// Path of the file.
         path: PathBuf,
-        /// The operating system's account.
+        /// The operating system's error.
         source: std::io::Error,
     },
     /// The header lacks a column.
     #[error("`{}` line 1: column `{column}` is missing", .path.display())]
     MissingColumn {
-        /// The file.
+        /// Path of the file.
         path: PathBuf,
         /// The column's name.
         column: &'static str,
@@ -122,23 +122,23 @@ pub enum TraceError {
     /// A line is not a CSV record of the header's shape.
     #[error("`{}` line {line}: {reason}", .path.display())]
     Line {
-        /// The file.
+        /// Path of the file.
         path: PathBuf,
-        /// From 1, the header's line being the first.
+        /// Line number from 1; the header is line 1.
         line: u64,
-        /// What is wrong with it.
+        /// Description of the error.
         reason: String,
     },
-    /// A field of a line is bad.
+    /// A field of a line is invalid.
     #[error("`{}` line {line}: column `{column}`: {reason}", .path.display())]
     Field {
-        /// The file.
+        /// Path of the file.
         path: PathBuf,
-        /// From 1, the header's line being the first.
+        /// Line number from 1; the header is line 1.
         line: u64,
         /// The column's name.
         column: &'static str,
-        /// What is wrong with it.
+        /// Description of the error.
         reason: String,
     },
 }

@@ -1,7 +1,7 @@
 //! Synthetic clusters: nodes in pools and zones, with pods running on them and the Services that select those.
 //!
-//! The same [`ClusterSpec`] gives the same objects on every machine. Parts draw from streams of their own, so that
-//! a change to, say, the taints does not move the images.
+//! Equal [`ClusterSpec`]s give equal objects on every machine. Each part draws from a random stream of its own, so that
+//! a change of the taints, for example, does not change the images.
 
 pub mod image;
 pub mod pool;
@@ -19,14 +19,14 @@ use crate::object::{count_quantity, cpu_quantity, mebibyte_quantity, taint};
 use image::Image;
 use pool::{GPU_RESOURCE, POOLS, Pool};
 
-/// What a synthetic cluster looks like.
+/// Specification of a synthetic cluster.
 #[derive(Debug, Clone, PartialEq)]
 pub struct ClusterSpec {
-    /// Nodes in all.
+    /// Number of nodes.
     pub n_nodes: usize,
-    /// Zones that the nodes are dealt to in turn, all of one region.
+    /// Number of zones, all in one region; nodes are assigned to them in turn.
     pub n_zones: usize,
-    /// Running pods aimed at per node, the node's agent included; nodes vary by a third around it.
+    /// Mean number of running pods a node, the node's agent included; nodes vary by a third around it.
     pub pods_per_node: usize,
     /// Mean share of allocatable CPU that running pods request, from 0 to 0.95; nodes vary by a quarter around it.
     pub utilization: f64,
@@ -34,13 +34,13 @@ pub struct ClusterSpec {
     pub tainted_share: f64,
     /// Share of the nodes that are cordoned, from 0 to 1.
     pub cordoned_share: f64,
-    /// Different images in the registry.
+    /// Number of different images.
     pub n_images: usize,
-    /// Images present on each node, at most `n_images`.
+    /// Number of images on each node, at most `n_images`.
     pub images_per_node: usize,
-    /// Deployments that the running pods belong to.
+    /// Number of deployments of the running pods.
     pub n_deployments: usize,
-    /// Chooses everything that the other fields leave open.
+    /// Seed of all random choices.
     pub seed: u64,
 }
 
@@ -62,18 +62,18 @@ impl Default for ClusterSpec {
     }
 }
 
-/// A field of a specification that cannot be built.
+/// A field of a specification with an invalid value.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("`{field}`: {reason}")]
 pub struct SpecError {
-    /// The field, in the specification's own name.
+    /// Name of the field.
     pub field: &'static str,
-    /// What is wrong with it.
+    /// Reason why the value is refused.
     pub reason: String,
 }
 
 impl ClusterSpec {
-    /// Refuses what cannot be built, naming the field.
+    /// Refuses invalid values, naming the field.
     pub fn check(&self) -> Result<(), SpecError> {
         let refuse = |field, reason: &str| Err(SpecError { field, reason: reason.to_owned() });
         if self.n_nodes > 1_000_000 {
@@ -107,22 +107,22 @@ impl ClusterSpec {
     }
 }
 
-/// Nodes, the pods that run on them and what selects those, ready to be fed.
+/// Nodes, the pods that run on them, and the Services of those pods.
 #[derive(Debug, Clone, PartialEq)]
 pub struct SyntheticCluster {
-    /// In the order of their numbers.
+    /// Nodes in the order of their numbers.
     pub nodes: Vec<Node>,
-    /// Those that have pods or Services, each once.
+    /// Namespaces of the pods and Services.
     pub namespaces: Vec<Namespace>,
-    /// One for each application that has pods, so that pods without spread constraints of their own are spread by the
-    /// scheduler's defaults, as in clusters at large.
+    /// One Service for each application that has pods, so that pods without spread constraints of their own are spread
+    /// by the scheduler's defaults, as in real clusters.
     pub services: Vec<Service>,
-    /// Node by node; every one has `spec.nodeName`.
+    /// Running pods in the order of their nodes; each has `spec.nodeName`.
     pub pods: Vec<Pod>,
 }
 
 impl SyntheticCluster {
-    /// Builds the cluster; no node's pods request more than it has allocatable.
+    /// Builds the cluster. The pods of a node never request more than its allocatable amounts.
     ///
     /// Cost: about 10 µs a pod; the default specification takes some 250 MB as wire objects.
     pub fn generate(spec: &ClusterSpec) -> Result<Self, SpecError> {
@@ -164,20 +164,20 @@ impl SyntheticCluster {
         self.nodes.len() + self.namespaces.len() + self.services.len() + self.pods.len()
     }
 
-    /// Adds the Services that select these pods, with their namespaces, as far as they are not there yet.
+    /// Adds the missing Services of these pods, with their namespaces.
     pub fn add_services_of(&mut self, pods: &[Pod]) {
         service::add_of(pods, &mut self.namespaces, &mut self.services);
     }
 }
 
-/// Random numbers for one purpose: same seed, other stream.
+/// The random stream for one purpose.
 fn stream(seed: u64, purpose: u64) -> ChaCha8Rng {
     let mut rng = ChaCha8Rng::seed_from_u64(seed);
     rng.set_stream(purpose);
     rng
 }
 
-/// A pool for every node, by the pools' weights within the tainted and the open group.
+/// Draws a pool for every node, by the pools' weights within the tainted and the open group.
 fn deal_pools(spec: &ClusterSpec, rng: &mut ChaCha8Rng) -> Vec<&'static Pool> {
     let (tainted, open): (Vec<&Pool>, Vec<&Pool>) =
         POOLS.iter().partition(|pool| pool.taint.is_some());
@@ -242,7 +242,7 @@ pub fn zone(number: usize) -> String {
     format!("zone-{number}")
 }
 
-/// Pods that a node admits, as the kubelet's default has it.
+/// Pods that a node admits: the kubelet's default.
 pub const PODS_PER_NODE_ALLOCATABLE: i64 = 110;
 
 fn status<'a>(pool: &Pool, images: impl Iterator<Item = &'a Image>) -> NodeStatus {

@@ -2,7 +2,7 @@
 //!
 //! * [`cluster`]: nodes in pools and zones, the pods that run on them, their namespaces and Services;
 //! * [`workload`]: pods to place, as replicas of deployments of several kinds;
-//! * [`object`]: Kubernetes objects in few words, from which both are built.
+//! * [`object`]: short constructors of Kubernetes objects, from which both are built.
 
 pub mod cluster;
 pub mod object;

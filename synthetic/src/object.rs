@@ -1,4 +1,4 @@
-//! Kubernetes objects in few words, for the generators and the trace reader.
+//! Short constructors of Kubernetes objects, for the generators and the trace reader.
 
 use berth_proto::Quantity;
 use berth_proto::core_v1::{
@@ -13,7 +13,7 @@ pub const ZONE: &str = "topology.kubernetes.io/zone";
 /// Topology key of a node itself.
 pub const HOSTNAME: &str = "kubernetes.io/hostname";
 
-/// CPU as the Kubernetes API takes it: `250m`, or whole cores where they are whole.
+/// A quantity of CPU: `250m`, or `2` for whole cores.
 pub fn cpu_quantity(milli: i64) -> Quantity {
     if milli % 1000 == 0 {
         quantity(&(milli / 1000).to_string())
@@ -22,12 +22,12 @@ pub fn cpu_quantity(milli: i64) -> Quantity {
     }
 }
 
-/// Memory or storage in `Mi`.
+/// A quantity of memory or storage in `Mi`.
 pub fn mebibyte_quantity(mebibytes: i64) -> Quantity {
     quantity(&format!("{mebibytes}Mi"))
 }
 
-/// A plain count, such as a number of GPUs or pods.
+/// A quantity that is a plain count, such as a number of GPUs or pods.
 pub fn count_quantity(count: i64) -> Quantity {
     quantity(&count.to_string())
 }
@@ -36,15 +36,15 @@ fn quantity(text: &str) -> Quantity {
     Quantity::from(text)
 }
 
-/// What a container asks for. CPU and memory are always named, even when zero: a request of zero counts as zero,
-/// while an absent one counts as a default in the scores.
+/// Requests of a container. CPU and memory are always present: a request of zero counts as zero, while an absent one
+/// counts as a default in the scores.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Requests<'a> {
-    /// Thousandths of a core.
+    /// CPU in thousandths of a core.
     pub cpu_milli: i64,
-    /// MiB.
+    /// Memory in MiB.
     pub memory_mib: i64,
-    /// An extended resource and how much of it; none when the amount is zero.
+    /// Name and amount of an extended resource; omitted when the amount is zero.
     pub extended: Option<(&'a str, i64)>,
 }
 
@@ -83,7 +83,7 @@ pub fn pod(namespace: &str, name: &str, uid: &str, image: &str, requests: Reques
     }
 }
 
-/// A taint.
+/// A taint with key, value and effect.
 pub fn taint(key: &str, value: &str, effect: &str) -> Taint {
     Taint {
         key: key.to_owned(),
@@ -134,8 +134,7 @@ pub fn required_node_affinity(term: NodeSelectorTerm) -> Affinity {
     }
 }
 
-/// A constraint that spreads an application's pods over the domains of a topology key, one more here than there at
-/// most.
+/// A constraint that spreads an application's pods over the domains of a topology key with a maximum skew of 1.
 pub fn spread(topology_key: &str, when_unsatisfiable: &str, app: &str) -> TopologySpreadConstraint {
     TopologySpreadConstraint {
         max_skew: 1,
@@ -146,7 +145,7 @@ pub fn spread(topology_key: &str, when_unsatisfiable: &str, app: &str) -> Topolo
     }
 }
 
-/// A term about an application's pods in the same domain of a topology key.
+/// A pod affinity term that selects an application's pods in the same domain of a topology key.
 pub fn pod_affinity_term(topology_key: &str, app: &str) -> PodAffinityTerm {
     PodAffinityTerm {
         label_selector: Some(selecting(app)),
@@ -162,7 +161,7 @@ fn selecting(app: &str) -> LabelSelector {
     }
 }
 
-/// A namespace with the label that the API server gives every one.
+/// A namespace with the label `kubernetes.io/metadata.name`, which the API server adds.
 pub fn namespace(name: &str) -> Namespace {
     Namespace {
         metadata: Some(ObjectMeta {
@@ -176,7 +175,7 @@ pub fn namespace(name: &str) -> Namespace {
     }
 }
 
-/// The Service of an application's pods, of its name.
+/// A Service named after an application that selects its pods.
 pub fn service(namespace: &str, app: &str) -> Service {
     Service {
         metadata: Some(ObjectMeta {

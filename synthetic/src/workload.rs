@@ -1,6 +1,6 @@
 //! Synthetic workloads: pods to place, as replicas of deployments of several kinds.
 //!
-//! Everything that a placement reads is used but volumes, whose claims would have to be made for each replica.
+//! The pods use all features that placements read, except volumes, whose claims would be needed for each replica.
 
 pub mod kind;
 
@@ -13,14 +13,14 @@ use rand_chacha::ChaCha8Rng;
 
 pub use kind::Kind;
 
-/// What a workload looks like.
+/// Specification of a workload.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct WorkloadSpec {
-    /// Pods in all.
+    /// Number of pods.
     pub n_pods: usize,
-    /// Share of each kind.
+    /// Shares of the kinds.
     pub mix: Mix,
-    /// Chooses everything that the other fields leave open.
+    /// Seed of all random choices.
     pub seed: u64,
 }
 
@@ -30,8 +30,8 @@ impl Default for WorkloadSpec {
     }
 }
 
-/// Pods to place, in the order in which they arrive: replicas of one deployment mostly together, as a rollout
-/// makes them, with other deployments in between.
+/// Generates pods to place in their order of arrival: replicas of one deployment mostly together, as in a rollout, with
+/// other deployments in between.
 ///
 /// Names and uids are unique within the result, and no pod has a node.
 pub fn generate(spec: &WorkloadSpec) -> Vec<Pod> {
@@ -65,7 +65,7 @@ fn deployment(mix: &Mix, number: usize, rng: &mut ChaCha8Rng) -> Vec<Pod> {
     (0..n_replicas).map(|replica| renamed(&template, &format!("{name}-{replica}"))).collect()
 }
 
-/// The same pod under another name and uid.
+/// A copy of the pod under another name and uid.
 pub fn renamed(pod: &Pod, name: &str) -> Pod {
     let mut pod = pod.clone();
     let metadata = pod.metadata.get_or_insert_default();
@@ -81,7 +81,7 @@ pub struct Mix {
 }
 
 impl Mix {
-    /// One kind only.
+    /// A mix of one kind.
     pub fn only(kind: Kind) -> Self {
         Self { weights: vec![(kind, 1)] }
     }
@@ -105,10 +105,10 @@ impl Default for Mix {
     }
 }
 
-/// A text that is not a mix.
+/// Reason why a text is not a mix.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum MixError {
-    /// Not of the form `KIND=WEIGHT`.
+    /// A part is not of the form `KIND=WEIGHT`.
     #[error("`{0}` is not `KIND=WEIGHT`")]
     Shape(String),
     /// No kind has this name.
@@ -119,10 +119,10 @@ pub enum MixError {
     Weight {
         /// The kind's name.
         kind: String,
-        /// What stood for the weight.
+        /// Text of the weight.
         weight: String,
     },
-    /// Nothing would be drawn.
+    /// All weights are 0.
     #[error("every weight is 0")]
     Empty,
 }

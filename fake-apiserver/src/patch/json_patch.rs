@@ -69,7 +69,7 @@ fn remove(object: &mut Value, path: &str) -> Result<Value, String> {
     removed.ok_or_else(|| missing(path))
 }
 
-/// The path of the parent, and the last name unescaped.
+/// Splits a path into that of the parent and the last name, unescaped.
 fn split(path: &str) -> Result<(&str, String), String> {
     let (parent, name) = path.rsplit_once('/').ok_or_else(|| missing(path))?;
     Ok((parent, name.replace("~1", "/").replace("~0", "~")))

@@ -1,4 +1,4 @@
-//! JSON merge patch (RFC 7396): objects merge, null deletes, all else replaces.
+//! JSON merge patch (RFC 7396): objects merge, null deletes, other values replace.
 
 use serde_json::{Map, Value};
 

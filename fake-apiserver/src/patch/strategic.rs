@@ -1,9 +1,9 @@
-//! Strategic merge patch: a merge patch that knows by which key a list's items are the same.
+//! Strategic merge patch: a merge patch that matches the items of lists by a key.
 
 use serde_json::{Map, Value};
 
-/// Lists whose items merge, by the field's name, and the key of an item. A field of one name has one key in all kinds that
-/// are served.
+/// Lists whose items merge, by the field's name, with the key of the items. A field's name has the same key in all
+/// served kinds.
 const KEYS: [(&str, &str); 16] = [
     ("conditions", "type"),
     ("containers", "name"),
@@ -51,7 +51,7 @@ fn merge_object(target: &mut Value, changes: &Map<String, Value>) -> Result<(), 
                 items.retain(|item| !gone.contains(item));
             }
         } else if name.starts_with('$') {
-            // `$setElementOrder/…` and `$retainKeys`: the order of items decides nothing here.
+            // `$setElementOrder/…` and `$retainKeys` are ignored: the order of items has no effect here.
         } else if change.is_null() {
             fields.remove(name);
         } else {
@@ -70,7 +70,7 @@ fn merge_field(field: &mut Value, name: &str, change: &Value) -> Result<(), Stri
         Value::Object(changes) => merge_object(field, changes),
         Value::Array(items) => {
             if let Some((_, key)) = KEYS.iter().find(|(list, _)| *list == name) {
-                // A container's ports are told apart by `containerPort`, a service's by `port`.
+                // The ports of a container have the key `containerPort`, those of a service `port`.
                 let is_container_port =
                     items.iter().any(|item| item.get("containerPort").is_some());
                 let key = if is_container_port { "containerPort" } else { key };
@@ -112,7 +112,8 @@ fn merge_items(field: &mut Value, key: &str, items: &[Value]) -> Result<(), Stri
     };
     let position = |id: &Value| known.iter().position(|item| item.get(key) == Some(id));
     let is_named = |item: &Value| items.iter().any(|change| change.get(key) == item.get(key));
-    // What the patch does not name keeps its place before what it stood before; what is new comes first (recording 09).
+    // Items that the patch does not name keep their position relative to their successor; new items come first
+    // (recording 09).
     let mut unnamed = known.iter().enumerate().filter(|(_, item)| !is_named(item)).peekable();
     let mut merged = Vec::with_capacity(known.len() + items.len());
     for item in items {

@@ -1,17 +1,18 @@
-//! Lines of a watch: one JSON object each, ended by a newline.
+//! Lines of a watch: one JSON object each, with a newline at the end.
 
 use serde_json::Value;
 
 use crate::resource::Resource;
 use crate::selector::Selector;
 use crate::status::Refusal;
-use crate::store::{Change, Event, Stored};
+use crate::store::{Change, Event};
+use crate::stored::Stored;
 use crate::target::Target;
 
-/// Writes the lines of one resource.
+/// Renders the lines of a watch of one resource.
 pub(super) struct Lines {
     resource: &'static Resource,
-    /// `"object":{"kind":…,"apiVersion":…,`
+    /// Start of an object: `"object":{"kind":…,"apiVersion":…,`.
     opening: String,
 }
 
@@ -34,8 +35,9 @@ impl Lines {
         line
     }
 
-    /// The line of `event` for a watch of `target` and `selector`, if it sees it: entering a selection is ADDED, leaving
-    /// it is DELETED with the old state under the new version (recording 04).
+    /// The line of `event` for a watch of `target` and `selector`; `None` if the watch does not select it. An object
+    /// that enters the selection is ADDED; one that leaves it is DELETED, with the old state under the new version
+    /// (recording 04).
     pub(super) fn event(
         &self,
         event: &Event,
@@ -61,7 +63,7 @@ impl Lines {
         }
     }
 
-    /// A skeleton of the kind: only its version counts (recordings 03, 05).
+    /// The line of a bookmark: a skeleton of the kind with a version (recordings 03, 05).
     pub(super) fn bookmark(&self, version: u64, ends_initial_events: bool) -> Vec<u8> {
         let annotation = if ends_initial_events {
             r#","annotations":{"k8s.io/initial-events-end":"true"}"#

@@ -1,4 +1,4 @@
-//! Lines into chunks, with the faults of one watch.
+//! [`Writer`]: joins the lines of a watch to chunks and applies its faults.
 
 use std::io;
 use std::time::Duration;
@@ -7,10 +7,9 @@ use axum::body::Bytes;
 use tokio::sync::{mpsc, watch};
 use tokio::time::sleep;
 
-use super::settle;
-use crate::faults::{Luck, Mishap};
+use crate::faults::{EventFault, WatchFaults};
 
-/// Why a watch ends.
+/// Manner in which a watch ends.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum End {
     /// With the closing chunk.
@@ -25,10 +24,10 @@ pub(super) struct Writer {
     chunks: mpsc::Sender<Result<Bytes, io::Error>>,
     chunk_bytes: usize,
     buffer: Vec<u8>,
-    luck: Luck,
-    /// An event that waits to change places with the next.
+    watch_faults: WatchFaults,
+    /// An event that is held back to swap it with the next.
     held: Option<Vec<u8>>,
-    /// Since before the answer began, so that no cut is missed.
+    /// Receives cuts from before the response started, so that none is missed.
     cuts: watch::Receiver<u64>,
 }
 
@@ -36,14 +35,14 @@ impl Writer {
     pub(super) fn new(
         chunks: mpsc::Sender<Result<Bytes, io::Error>>,
         chunk_bytes: usize,
-        luck: Luck,
+        watch_faults: WatchFaults,
     ) -> Writer {
-        let cuts = luck.cuts();
+        let cuts = watch_faults.cuts();
         let (chunk_bytes, buffer) = (chunk_bytes.max(1), Vec::new());
-        Writer { chunks, chunk_bytes, buffer, luck, held: None, cuts }
+        Writer { chunks, chunk_bytes, buffer, watch_faults, held: None, cuts }
     }
 
-    /// Adds a line; what fills a chunk is sent.
+    /// Adds a line and sends full chunks.
     pub(super) async fn line(&mut self, line: Vec<u8>) -> Result<(), End> {
         self.buffer.extend_from_slice(&line);
         if self.buffer.len() >= self.chunk_bytes {
@@ -58,7 +57,7 @@ impl Writer {
         Ok(())
     }
 
-    /// Sends what waits.
+    /// Sends the buffered bytes.
     pub(super) async fn flush(&mut self) -> Result<(), End> {
         if self.buffer.is_empty() {
             return Ok(());
@@ -68,14 +67,14 @@ impl Writer {
     }
 
     async fn send(&mut self, chunk: Bytes) -> Result<(), End> {
-        let slow = self.luck.plan().map_or(Duration::ZERO, |plan| plan.slow);
+        let slow = self.watch_faults.plan().map_or(Duration::ZERO, |plan| plan.slow);
         if !slow.is_zero() {
             sleep(slow).await;
         }
         self.chunks.send(Ok(chunk)).await.map_err(|_| End::Gone)
     }
 
-    /// Keeps a line back until after the next one.
+    /// Holds a line back until after the next one.
     pub(super) async fn hold(&mut self, line: Vec<u8>) -> Result<(), End> {
         match self.held.replace(line) {
             Some(earlier) => self.line(earlier).await,
@@ -90,23 +89,23 @@ impl Writer {
         }
     }
 
-    pub(super) fn next_mishap(&mut self) -> Mishap {
-        self.luck.next()
+    pub(super) fn next_fault(&mut self) -> EventFault {
+        self.watch_faults.next()
     }
 
     pub(super) fn is_stalled(&self) -> bool {
-        self.luck.plan().is_some_and(|plan| plan.stall)
+        self.watch_faults.plan().is_some_and(|plan| plan.stall)
     }
 
     pub(super) fn skips_bookmarks(&self) -> bool {
-        self.luck.plan().is_some_and(|plan| plan.skip_bookmarks)
+        self.watch_faults.plan().is_some_and(|plan| plan.skip_bookmarks)
     }
 
     pub(super) fn cuts(&self) -> watch::Receiver<u64> {
         self.cuts.clone()
     }
 
-    /// Ready when the client has closed the connection.
+    /// Waits until the client has closed the connection.
     pub(super) async fn gone(&self) {
         self.chunks.closed().await;
     }
@@ -115,11 +114,16 @@ impl Writer {
         if end != End::Cut && self.held.is_some() {
             self.release_held().await.ok();
         }
-        let cut = end == End::Cut || (end == End::Orderly && self.luck.half_closes());
+        let cut = end == End::Cut || (end == End::Orderly && self.watch_faults.half_closes());
         self.flush().await.ok();
         if cut {
             settle().await;
             self.chunks.send(Err(io::Error::from(io::ErrorKind::ConnectionAborted))).await.ok();
         }
     }
+}
+
+/// Waits until the last chunk has reached the socket; an immediate cut would drop the chunk.
+async fn settle() {
+    sleep(Duration::from_millis(5)).await;
 }

@@ -1,4 +1,4 @@
-//! The program: what it prints, what it serves, and what it says when it cannot.
+//! The program: its output, its server and its errors.
 
 use std::io::{BufRead as _, BufReader, Read as _, Write as _};
 use std::net::TcpStream;
@@ -16,7 +16,7 @@ impl Drop for Running {
 }
 
 #[test]
-fn it_serves_what_it_was_given() {
+fn it_serves_the_given_objects() {
     let kubeconfig =
         std::env::temp_dir().join(format!("berth-fake-{}.kubeconfig", std::process::id()));
     let mut child = Command::new(PROGRAM)
@@ -41,7 +41,7 @@ fn it_serves_what_it_was_given() {
 }
 
 #[test]
-fn it_says_what_is_wrong_in_a_line() {
+fn an_error_is_one_line() {
     for (args, expected) in [
         (["--cluster", "/none.json"], "`/none.json` cannot be read: No such file"),
         (

@@ -1,4 +1,4 @@
-//! A server to talk to, and a client that hides nothing: one connection a request, chunks as they come.
+//! A server with a low-level client: one connection a request, and every chunk visible.
 
 #![allow(dead_code, reason = "two test binaries use different parts")]
 
@@ -10,7 +10,7 @@ use berth_fake_apiserver::{FakeApiServer, Options, Store};
 use serde_json::Value;
 
 pub(crate) struct World {
-    // Dropped before the runtime that it runs on.
+    // Dropped before the runtime on which it runs.
     pub(crate) server: FakeApiServer,
     runtime: tokio::runtime::Runtime,
 }
@@ -22,15 +22,15 @@ pub(crate) struct Answer {
     pub(crate) json: Value,
 }
 
-/// How a stream goes on.
+/// Next part of a stream.
 #[derive(Debug, PartialEq)]
 pub(crate) enum Next {
     Line(String),
-    /// With the closing chunk.
+    /// The end with the closing chunk.
     End,
-    /// Without it; what had come of a line is lost.
+    /// The end without the closing chunk; an incomplete line is dropped.
     Cut,
-    /// Nothing within the time given.
+    /// Nothing before the timeout.
     Silence,
 }
 
@@ -38,7 +38,7 @@ pub(crate) struct Stream {
     pub(crate) status: u16,
     reader: BufReader<TcpStream>,
     buffer: Vec<u8>,
-    /// Sizes of the chunks that came.
+    /// Sizes of the received chunks.
     pub(crate) chunks: Vec<usize>,
 }
 
@@ -57,13 +57,13 @@ impl World {
         World { server, runtime }
     }
 
-    /// The server goes and comes back at its address, with what it stored.
+    /// Restarts the server at its address, with its store.
     pub(crate) fn restart(self) -> World {
         let World { server, runtime } = self;
         let (listen, store) = (server.address(), server.store().clone());
         drop(server);
         let options = Options { listen, ..Options::default() };
-        // The old listener's task ends when the runtime comes to it.
+        // The old listener's task ends asynchronously.
         for _ in 0..100 {
             match runtime.block_on(FakeApiServer::start_with(options.clone(), store.clone())) {
                 Ok(server) => return World { server, runtime },
@@ -93,7 +93,7 @@ impl World {
         self.request("DELETE", target, "application/json", body).unwrap()
     }
 
-    /// `how` is `merge`, `strategic-merge` or `json`.
+    /// Sends a patch of the form `how`: `merge`, `strategic-merge` or `json`.
     pub(crate) fn patch(&self, how: &str, target: &str, body: &str) -> Answer {
         let media_type = match how {
             "json" => "application/json-patch+json".to_owned(),
@@ -102,7 +102,7 @@ impl World {
         self.request("PATCH", target, &media_type, body).unwrap()
     }
 
-    /// `Err` where the connection ends before the answer.
+    /// Sends a request; an error if the connection ends before the response.
     pub(crate) fn request(
         &self,
         method: &str,
@@ -145,7 +145,7 @@ impl World {
         Ok(Answer { status, headers, body, json })
     }
 
-    /// Begins a watch.
+    /// Starts a watch.
     pub(crate) fn watch(&self, target: &str) -> Stream {
         let mut stream = TcpStream::connect(self.server.address()).unwrap();
         stream.set_read_timeout(Some(Duration::from_secs(20))).unwrap();
@@ -165,9 +165,9 @@ impl Answer {
 }
 
 impl Stream {
-    /// The next line, or how the stream goes on without one.
-    pub(crate) fn next(&mut self, patience: Duration) -> Next {
-        self.reader.get_ref().set_read_timeout(Some(patience)).unwrap();
+    /// Waits up to `timeout` for the next line or the end of the stream.
+    pub(crate) fn next(&mut self, timeout: Duration) -> Next {
+        self.reader.get_ref().set_read_timeout(Some(timeout)).unwrap();
         loop {
             if let Some(end) = self.buffer.iter().position(|byte| *byte == b'\n') {
                 let line: Vec<u8> = self.buffer.drain(..=end).collect();
@@ -197,17 +197,17 @@ impl Stream {
         }
     }
 
-    /// The next event that is no bookmark, as `TYPE name version`.
-    pub(crate) fn told(&mut self) -> String {
+    /// The next event that is not a bookmark, as `TYPE name version`.
+    pub(crate) fn event_text(&mut self) -> String {
         loop {
             let event = self.event();
             if event["type"] != "BOOKMARK" {
-                return told(&event);
+                return event_text(&event);
             }
         }
     }
 
-    /// All events to the end of the stream, and how it ended.
+    /// All events up to the end of the stream, and that end.
     pub(crate) fn rest(&mut self) -> (Vec<Value>, Next) {
         let mut events = Vec::new();
         loop {
@@ -219,8 +219,8 @@ impl Stream {
     }
 }
 
-/// `TYPE name version`.
-pub(crate) fn told(event: &Value) -> String {
+/// The event as `TYPE name version`.
+pub(crate) fn event_text(event: &Value) -> String {
     let metadata = &event["object"]["metadata"];
     let text = |value: &Value| value.as_str().unwrap_or_default().to_owned();
     format!(
@@ -242,7 +242,7 @@ fn read_head(reader: &mut BufReader<TcpStream>) -> std::io::Result<(u16, Vec<(St
     }
 }
 
-/// `None` is the closing chunk.
+/// Reads a chunk; `None` is the closing chunk.
 fn read_chunk(reader: &mut BufReader<TcpStream>) -> std::io::Result<Option<Vec<u8>>> {
     let size = read_line(reader)?;
     let size = usize::from_str_radix(&size, 16).map_err(|_| ErrorKind::InvalidData)?;

@@ -1,8 +1,8 @@
-//! Each fault does what it says, and no more.
+//! Each fault has its documented effect and no other.
 
 use std::time::{Duration, Instant};
 
-use crate::client::{Next, World, told};
+use crate::client::{Next, World, event_text};
 use crate::objects::{PODS, bind, bind_body, pod, with_pods};
 
 const SOON: Duration = Duration::from_millis(300);
@@ -18,7 +18,7 @@ fn create(world: &World, n: usize) {
 }
 
 #[test]
-fn watches_are_cut_within_a_line_after_so_many_events() {
+fn watches_are_cut_within_a_line_after_a_number_of_events() {
     let world = World::start();
     world.server.faults().cut_watches_after(3..=3);
     let mut watch = watched(&world);
@@ -27,17 +27,17 @@ fn watches_are_cut_within_a_line_after_so_many_events() {
     assert_eq!((events.len(), end), (3, Next::Cut));
     assert_eq!(world.server.faults().done()["cut_watches_after"], 1);
     let mut again = world.watch(&format!("{PODS}?watch=1&resourceVersion=3"));
-    assert_eq!(again.told(), "ADDED q003 4", "and it can be resumed");
+    assert_eq!(again.event_text(), "ADDED q003 4", "and it can be resumed");
 }
 
 #[test]
 fn all_watches_can_be_cut_now() {
     let world = with_pods(1);
     let mut watch = watched(&world);
-    assert_eq!(watch.told(), "ADDED p000 1");
+    assert_eq!(watch.event_text(), "ADDED p000 1");
     world.server.faults().cut_now();
     assert_eq!(watch.next(Duration::from_secs(5)), Next::Cut);
-    assert_eq!(watched(&world).told(), "ADDED p000 1", "later ones are not");
+    assert_eq!(watched(&world).event_text(), "ADDED p000 1", "later ones are not");
 }
 
 #[test]
@@ -46,22 +46,22 @@ fn events_double_swap_and_turn_to_garbage() {
     world.server.faults().duplicate(1.0);
     let mut watch = watched(&world);
     create(&world, 1);
-    assert_eq!([watch.told(), watch.told()], ["ADDED q000 1", "ADDED q000 1"]);
+    assert_eq!([watch.event_text(), watch.event_text()], ["ADDED q000 1", "ADDED q000 1"]);
     world.server.faults().none();
     world.server.faults().reorder(1.0);
     world.server.faults().at_most(1);
     create_named(&world, &["r0", "r1", "r2"]);
-    let swapped = [watch.told(), watch.told(), watch.told()];
+    let swapped = [watch.event_text(), watch.event_text(), watch.event_text()];
     assert_eq!(swapped, ["ADDED r1 3", "ADDED r0 2", "ADDED r2 4"]);
     world.server.faults().at_most(1);
     create_named(&world, &["s0"]);
-    assert_eq!(watch.told(), "ADDED s0 5", "without a next one it comes all the same");
+    assert_eq!(watch.event_text(), "ADDED s0 5", "without a next one it comes all the same");
     world.server.faults().none();
     world.server.faults().garbage(1.0);
     create_named(&world, &["t0"]);
     let Next::Line(line) = watch.next(Duration::from_secs(5)) else { panic!("no line") };
     assert!(serde_json::from_str::<serde_json::Value>(&line).is_err(), "{line}");
-    assert_eq!(watch.told(), "ADDED t0 6");
+    assert_eq!(watch.event_text(), "ADDED t0 6");
 }
 
 fn create_named(world: &World, names: &[&str]) {
@@ -85,7 +85,7 @@ fn versions_can_be_gone_in_both_ways() {
 }
 
 #[test]
-fn a_stalled_watch_says_nothing_and_goes_on_where_it_was() {
+fn a_stalled_watch_is_silent_and_then_continues() {
     let options = berth_fake_apiserver::Options {
         bookmark_interval: Duration::from_millis(50),
         ..Default::default()
@@ -94,21 +94,21 @@ fn a_stalled_watch_says_nothing_and_goes_on_where_it_was() {
     let mut watch =
         world.watch(&format!("{PODS}?watch=1&resourceVersion=0&allowWatchBookmarks=true"));
     world.server.faults().stall(true);
-    // What was under way when the fault came may still arrive.
+    // Events that were being sent when the fault was set may still arrive.
     while watch.next(Duration::from_millis(200)) != Next::Silence {}
     create(&world, 2);
     assert_eq!(watch.next(SOON), Next::Silence);
     world.server.faults().stall(false);
-    assert_eq!([watch.told(), watch.told()], ["ADDED q000 1", "ADDED q001 2"]);
+    assert_eq!([watch.event_text(), watch.event_text()], ["ADDED q000 1", "ADDED q001 2"]);
     world.server.faults().skip_bookmarks(true);
     while watch.next(Duration::from_millis(200)) != Next::Silence {}
     assert_eq!(watch.next(SOON), Next::Silence);
     world.server.faults().none();
-    assert_eq!(told(&watch.event()), "BOOKMARK  2");
+    assert_eq!(event_text(&watch.event()), "BOOKMARK  2");
 }
 
 #[test]
-fn a_watch_that_is_up_can_end_without_its_last_chunk() {
+fn a_watch_can_time_out_without_its_closing_chunk() {
     let world = with_pods(1);
     world.server.faults().half_close(true);
     let mut watch = world.watch(&format!("{PODS}?watch=1&timeoutSeconds=1"));
@@ -126,12 +126,12 @@ fn chunks_and_requests_can_be_slow() {
     world.server.faults().none();
     world.server.faults().slow(SOON);
     let began = Instant::now();
-    watched(&world).told();
+    watched(&world).event_text();
     assert!(began.elapsed() >= SOON);
 }
 
 #[test]
-fn requests_can_be_refused_before_anything_is_done() {
+fn requests_can_be_refused_before_they_are_carried_out() {
     let world = with_pods(2);
     let faults = world.server.faults();
     faults.only("/binding");
@@ -149,7 +149,7 @@ fn requests_can_be_refused_before_anything_is_done() {
 }
 
 #[test]
-fn an_answer_can_be_lost_after_the_deed() {
+fn a_response_can_be_lost_after_a_write() {
     let world = with_pods(1);
     world.server.faults().lose_answer(1.0);
     world.server.faults().at_most(1);

@@ -19,11 +19,11 @@ fn token(answer: &Answer) -> Option<&str> {
 }
 
 #[test]
-fn all_pages_are_of_the_first_pages_version_whatever_happens_between_them() {
+fn all_pages_have_the_version_of_the_first_page() {
     let world = with_pods(25);
     let first = world.get(&format!("{PODS}?limit=10"));
     assert_eq!(first.json["metadata"]["remainingItemCount"], 15);
-    // One that was there goes, one that was not comes, one changes.
+    // Between the pages, one object is deleted, one is created and one changes.
     world.store().delete("Pod", "lab", "p015").unwrap();
     world.store().create(pod("p012a")).unwrap();
     bind(&world, "p020", "n");
@@ -43,7 +43,7 @@ fn all_pages_are_of_the_first_pages_version_whatever_happens_between_them() {
 }
 
 #[test]
-fn an_expired_token_says_how_to_go_on() {
+fn an_expired_token_has_a_token_for_the_rest() {
     let world = with_pods(5);
     let first = world.get(&format!("{PODS}?limit=2"));
     let old = token(&first).unwrap().to_owned();
@@ -61,7 +61,7 @@ fn an_expired_token_says_how_to_go_on() {
 }
 
 #[test]
-fn exact_versions_are_the_past() {
+fn exact_versions_return_past_states() {
     let world = with_pods(3);
     world.store().delete("Pod", "lab", "p001").unwrap();
     bind(&world, "p000", "n");
@@ -102,7 +102,7 @@ fn selections_namespaces_and_limits() {
 }
 
 #[test]
-fn what_cannot_be_listed_is_refused() {
+fn invalid_list_requests_are_refused() {
     let world = World::start();
     for (query, status) in [
         ("resourceVersion=abc", 400),

@@ -1,4 +1,4 @@
-//! Objects to put in.
+//! Objects for tests.
 
 use serde_json::{Value, json};
 
@@ -44,7 +44,7 @@ pub(crate) fn bind(world: &World, pod: &str, node: &str) -> u16 {
     world.post(&format!("{PODS}/{pod}/binding"), &body.to_string()).status
 }
 
-/// What a person calls "bind" when the answer does not matter.
+/// The body of a Binding.
 pub(crate) fn bind_body(pod: &str, node: &str) -> String {
     json!({"metadata": {"name": pod}, "target": {"name": node}}).to_string()
 }

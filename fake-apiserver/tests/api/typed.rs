@@ -1,4 +1,4 @@
-//! The client library that Berth uses gets along with it.
+//! Compatibility with `kube`, the client library that Berth uses.
 
 use k8s_openapi::api::coordination::v1::Lease;
 use k8s_openapi::api::core::v1::{Node, Pod};

@@ -1,10 +1,10 @@
-//! Watches: everything once and in order, however it comes.
+//! Watches: every event once and in order.
 
 use std::time::Duration;
 
 use berth_fake_apiserver::Options;
 
-use crate::client::{Next, World, told};
+use crate::client::{Next, World, event_text};
 use crate::objects::{PODS, bind, node, pod, running, with_pods};
 
 const SOON: Duration = Duration::from_millis(300);
@@ -18,8 +18,11 @@ fn every_event_after_a_version_comes_once_in_order() {
     let mut late = world.watch(&format!("{PODS}?watch=1&resourceVersion=2"));
     let expected =
         ["ADDED p001 2", "ADDED p002 3", "DELETED p000 4", "MODIFIED p001 5"].map(String::from);
-    assert_eq!([early.told(), early.told(), early.told(), early.told()], expected);
-    assert_eq!([late.told(), late.told(), late.told()], expected[1..]);
+    assert_eq!(
+        [early.event_text(), early.event_text(), early.event_text(), early.event_text()],
+        expected
+    );
+    assert_eq!([late.event_text(), late.event_text(), late.event_text()], expected[1..]);
     assert_eq!(late.next(SOON), Next::Silence);
 }
 
@@ -33,11 +36,11 @@ fn leaving_a_selection_is_deleted_and_entering_it_added() {
     let mut other = world.watch("/api/v1/namespaces/other/pods?watch=1&resourceVersion=1");
     bind(&world, "p000", "n");
     let left = pending.event();
-    assert_eq!(told(&left), "DELETED p000 2");
+    assert_eq!(event_text(&left), "DELETED p000 2");
     assert!(left["object"]["spec"]["nodeName"].is_null(), "the old state under the new version");
-    assert_eq!(on_node.told(), "ADDED p000 2");
+    assert_eq!(on_node.event_text(), "ADDED p000 2");
     world.store().delete("Pod", "lab", "p000").unwrap();
-    assert_eq!(on_node.told(), "DELETED p000 3");
+    assert_eq!(on_node.event_text(), "DELETED p000 3");
     assert_eq!(pending.next(SOON), Next::Silence);
     assert_eq!(other.next(SOON), Next::Silence);
 }
@@ -47,14 +50,14 @@ fn a_streaming_list_ends_with_a_marked_bookmark() {
     let world = with_pods(3);
     let query = "watch=1&sendInitialEvents=true&resourceVersionMatch=NotOlderThan";
     let mut watch = world.watch(&format!("{PODS}?{query}&allowWatchBookmarks=true"));
-    let began = [watch.told(), watch.told(), watch.told()];
+    let began = [watch.event_text(), watch.event_text(), watch.event_text()];
     assert_eq!(began, ["ADDED p000 1", "ADDED p001 2", "ADDED p002 3"].map(String::from));
     let end = watch.event();
     assert_eq!(end["object"]["metadata"]["annotations"]["k8s.io/initial-events-end"], "true");
     assert_eq!(end["object"]["metadata"]["resourceVersion"], "3");
     assert!(end["object"]["spec"]["containers"].is_null(), "a decoder must not insist on a list");
     world.store().create(pod("q")).unwrap();
-    assert_eq!(watch.told(), "ADDED q 4");
+    assert_eq!(watch.event_text(), "ADDED q 4");
     let mut unmarked = world.watch(&format!("{PODS}?{query}&timeoutSeconds=1"));
     let (events, end) = unmarked.rest();
     assert_eq!((events.len(), end), (4, Next::End));
@@ -75,11 +78,11 @@ fn bookmarks_carry_the_version_to_resume_from() {
     world.store().create(pod("a")).unwrap();
     let mut watch =
         world.watch(&format!("{PODS}?watch=1&resourceVersion=1&allowWatchBookmarks=true"));
-    // A change of another resource moves the version on as well.
+    // A change of another resource also increments the version.
     world.store().create(node("n")).unwrap();
     let mut last = String::new();
     for _ in 0..5 {
-        last = told(&watch.event());
+        last = event_text(&watch.event());
     }
     assert_eq!(last, "BOOKMARK  2");
     let mut without = world.watch(&format!("{PODS}?watch=1&resourceVersion=1"));
@@ -87,13 +90,13 @@ fn bookmarks_carry_the_version_to_resume_from() {
 }
 
 #[test]
-fn a_version_that_is_forgotten_is_an_error_event() {
+fn a_dropped_version_is_an_error_event() {
     let world = World::start_with(Options { history: 10, ..Options::default() });
     for i in 0..20 {
         world.store().create(pod(&format!("p{i}"))).unwrap();
     }
     let mut kept = world.watch(&format!("{PODS}?watch=1&resourceVersion=10"));
-    assert_eq!(kept.told(), "ADDED p10 11");
+    assert_eq!(kept.event_text(), "ADDED p10 11");
     let mut gone = world.watch(&format!("{PODS}?watch=1&resourceVersion=9"));
     assert_eq!(gone.status, 200);
     let (events, end) = gone.rest();
@@ -107,7 +110,7 @@ fn a_version_that_is_forgotten_is_an_error_event() {
 }
 
 #[test]
-fn time_is_up_without_a_word_and_the_future_is_silent() {
+fn a_timeout_has_no_event_and_a_future_version_is_silent() {
     let world = with_pods(1);
     let mut watch = world.watch(&format!("{PODS}?watch=1&resourceVersion=99&timeoutSeconds=1"));
     bind(&world, "p000", "n");
@@ -121,7 +124,7 @@ fn events_share_chunks_and_span_them() {
         world.store().create(pod(&format!("p{i}"))).unwrap();
     }
     let mut watch = world.watch(&format!("{PODS}?watch=1&resourceVersion=0"));
-    let names: Vec<_> = (0..10).map(|_| watch.told()).collect();
+    let names: Vec<_> = (0..10).map(|_| watch.event_text()).collect();
     assert_eq!(names[9], "ADDED p9 10");
     assert!(watch.chunks.iter().all(|size| *size <= 100) && watch.chunks.len() > 10);
 }
@@ -130,7 +133,7 @@ fn events_share_chunks_and_span_them() {
 #[test]
 fn watchers_agree_with_the_store_under_load() {
     let world = World::start();
-    // From a version on, so that nothing comes as the initial state, which is in the order of names.
+    // The watches start at a version, because initial objects would come in the order of names.
     world.store().create(node("n")).unwrap();
     let mut watches: Vec<_> =
         (0..4).map(|_| world.watch("/api/v1/pods?watch=1&resourceVersion=1")).collect();
@@ -181,7 +184,7 @@ fn shown(pod: &serde_json::Value) -> String {
 }
 
 #[test]
-fn a_server_that_stops_cuts_its_watches_and_comes_back() {
+fn a_stopped_server_cuts_its_watches_and_can_restart() {
     let world = with_pods(1);
     let mut watch = world.watch(&format!("{PODS}?watch=1&resourceVersion=1"));
     assert_eq!(watch.next(SOON), Next::Silence);
@@ -189,5 +192,5 @@ fn a_server_that_stops_cuts_its_watches_and_comes_back() {
     assert_eq!(watch.next(Duration::from_secs(5)), Next::Cut);
     let mut again = world.watch(&format!("{PODS}?watch=1&resourceVersion=1"));
     bind(&world, "p000", "n");
-    assert_eq!(again.told(), "MODIFIED p000 2");
+    assert_eq!(again.event_text(), "MODIFIED p000 2");
 }

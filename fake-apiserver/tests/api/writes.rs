@@ -37,7 +37,7 @@ fn a_pod_is_bound_once() {
 }
 
 #[test]
-fn many_binders_of_one_pod_and_one_wins() {
+fn of_many_bindings_of_one_pod_one_succeeds() {
     let world = with_pods(1);
     let won = std::thread::scope(|scope| {
         let world = &world;
@@ -49,7 +49,7 @@ fn many_binders_of_one_pod_and_one_wins() {
 }
 
 #[test]
-fn status_and_spec_are_written_apart() {
+fn status_and_spec_are_written_separately() {
     let world = with_pods(1);
     let target = format!("{PODS}/p000");
     let status = format!("{target}/status");
@@ -77,7 +77,7 @@ fn status_and_spec_are_written_apart() {
 }
 
 #[test]
-fn versions_and_uids_in_writes_must_be_right() {
+fn versions_and_uids_in_writes_must_match() {
     let world = with_pods(1);
     let status = format!("{PODS}/p000/status");
     let stale =
@@ -92,7 +92,7 @@ fn versions_and_uids_in_writes_must_be_right() {
 }
 
 #[test]
-fn a_pod_goes_when_its_kubelet_says_so() {
+fn a_pod_is_removed_by_its_kubelet() {
     let world = World::start();
     world.store().create(running("slow", "n")).unwrap();
     world.store().create(pod("pending")).unwrap();
@@ -132,13 +132,13 @@ fn grace_periods_can_be_scaled() {
     let mut watch = world.watch(&format!("{PODS}?watch=1&resourceVersion=1"));
     let began = std::time::Instant::now();
     world.delete(&format!("{PODS}/slow?gracePeriodSeconds=30"), "");
-    let told = [watch.told(), watch.told(), watch.told()];
+    let told = [watch.event_text(), watch.event_text(), watch.event_text()];
     assert_eq!(told, ["MODIFIED slow 2", "MODIFIED slow 3", "DELETED slow 4"].map(String::from));
     assert!(began.elapsed().as_millis() >= 300, "{:?}", began.elapsed());
 }
 
 #[test]
-fn finalizers_hold_what_is_deleted() {
+fn finalizers_hold_deleted_objects() {
     let world = World::start();
     let mut held = pod("held");
     held["metadata"]["finalizers"] = json!(["example.com/hold"]);
@@ -227,7 +227,7 @@ fn leases_change_hands_by_version() {
 }
 
 #[test]
-fn events_are_one_thing_in_two_groups() {
+fn events_are_served_by_two_groups() {
     let world = World::start();
     let events = "/apis/events.k8s.io/v1/namespaces/lab/events";
     let event = json!({
@@ -253,7 +253,7 @@ fn events_are_one_thing_in_two_groups() {
 }
 
 #[test]
-fn what_is_not_served_is_refused_in_kind() {
+fn requests_that_are_not_served_are_refused() {
     let world = with_pods(1);
     let send = |method: &str, target: &str, accept: &str, media_type: &str, body: &str| {
         let headers = [("Accept", accept), ("Content-Type", media_type)];
@@ -288,7 +288,7 @@ fn what_is_not_served_is_refused_in_kind() {
 }
 
 #[test]
-fn the_store_refuses_what_it_cannot_name() {
+fn the_store_refuses_objects_without_kind_or_name() {
     let world = with_pods(1);
     let store = world.store();
     assert_eq!(store.create(pod("p000")).unwrap_err().reason, "AlreadyExists");

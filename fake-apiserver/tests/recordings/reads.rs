@@ -39,7 +39,7 @@ fn list_resource_versions() {
     let current = replay.world.store().version().to_string();
     for exchange in &exchanges {
         replay.exchange_but(exchange, |body| {
-            // The message of a 504 says what the server's version is.
+            // The message of a 504 contains the server's version.
             if let Some(text) = body["message"].as_str() {
                 body["message"] =
                     text.replace("current: 257", &format!("current: {current}")).into();
@@ -49,8 +49,8 @@ fn list_resource_versions() {
     assert_eq!(replay.n_compared, exchanges.len());
 }
 
-/// The recorded server held snapshots and caches that outlive a compaction, which this one has not: what is compared is
-/// each form of 410, and going on after it.
+/// The recorded server has snapshots and caches that survive a compaction; this one has none. The comparison therefore
+/// covers each form of 410 and the continuation after it.
 #[test]
 fn gone() {
     let Some(exchanges) = recording("06-gone.json") else { return };
@@ -84,7 +84,7 @@ fn gone() {
 
     replay.exchange(by_note("exact version, compacted"));
     replay.exchange(by_note("a continue token that is not one").clone().pointer_mut("").map(|exchange| {
-        // What Go's decoder says of the token's inside is its own.
+        // The text of Go's decoder about the token's contents is not imitated.
         exchange["response"]["body"] = serde_json::json!({
             "kind": "Status", "apiVersion": "v1", "metadata": {}, "status": "Failure", "reason": "BadRequest", "code": 400,
             "message": "invalid continue token: continue key is not valid",
@@ -113,7 +113,7 @@ fn errors() {
     replay.put(serde_json::json!({
         "apiVersion": "v1", "kind": "Pod", "metadata": {"name": "late-1", "namespace": "lab"}, "spec": {},
     }));
-    // There are no users here, fields are not checked against a schema, and versions tell who they are.
+    // This server has no users and no schemas, and its versions are recognisable.
     let others = ["unknown field", "fieldValidation", "an Accept"];
     for exchange in &exchanges {
         let target = exchange["request"]["target"].as_str().unwrap();
@@ -126,7 +126,7 @@ fn errors() {
         }
         replay.exchange_but(exchange, |body| {
             let message = body["message"].as_str().unwrap_or_default().to_owned();
-            // What Go's decoder says, and how a name has to be, is told in other words.
+            // The texts of Go's decoder and of the rule for names differ.
             for end in ["json parse error", "Invalid value: \"Bad_Name\""] {
                 if let Some((kept, _)) = message.split_once(end) {
                     body["message"] = kept.into();

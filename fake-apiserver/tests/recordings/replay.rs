@@ -1,4 +1,4 @@
-//! One scenario against one server.
+//! Replay of one scenario against one server.
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
@@ -9,7 +9,7 @@ use serde_json::{Value, json};
 
 use crate::client::{Next, World};
 
-/// The scenario, or `None`, with a word about it, where recordings are not at hand.
+/// The scenario; `None`, with a printed note, if the recordings are not present.
 pub(crate) fn recording(file: &str) -> Option<Vec<Value>> {
     let root = std::env::var_os("BERTH_SHARED")
         .map_or_else(|| Path::new(env!("CARGO_MANIFEST_DIR")).join("../../shared"), PathBuf::from);
@@ -24,11 +24,11 @@ pub(crate) fn recording(file: &str) -> Option<Vec<Value>> {
 
 pub(crate) struct Replay {
     pub(crate) world: World,
-    /// Recorded → ours, of versions, continue tokens and uids.
+    /// Translation of recorded versions, continue tokens and uids to those of this server.
     versions: BTreeMap<String, String>,
     uids: BTreeMap<String, String>,
     tokens: BTreeMap<String, String>,
-    /// How many exchanges were compared.
+    /// Number of compared exchanges.
     pub(crate) n_compared: usize,
 }
 
@@ -60,7 +60,7 @@ impl Replay {
         Replay { world, versions, tokens, uids, n_compared: 0 }
     }
 
-    /// Puts an object in as it was recorded, or as a test writes it.
+    /// Stores a recorded object, or one that a test wrote.
     pub(crate) fn put(&mut self, mut object: Value) {
         let recorded = object["metadata"]["resourceVersion"].as_str().map(str::to_owned);
         object["metadata"].as_object_mut().unwrap().remove("managedFields");
@@ -71,17 +71,18 @@ impl Replay {
         }
     }
 
-    /// Says which of our versions a recorded one is.
+    /// Maps a recorded version to the current one.
     pub(crate) fn same_version(&mut self, recorded: &str) {
         self.versions.insert(recorded.to_owned(), self.world.store().version().to_string());
     }
 
-    /// Sends a recorded request and compares the answers.
+    /// Sends a recorded request and compares the responses.
     pub(crate) fn exchange(&mut self, exchange: &Value) {
         self.exchange_but(exchange, |_| {});
     }
 
-    /// As `exchange`; `but` takes out of both bodies what cannot be equal.
+    /// Sends a recorded request and compares the responses after `but` has removed the parts that must differ from
+    /// both.
     pub(crate) fn exchange_but(&mut self, exchange: &Value, but: impl Fn(&mut Value)) {
         let request = &exchange["request"];
         let text = |value: &Value| value.as_str().unwrap_or_default().to_owned();
@@ -119,7 +120,7 @@ impl Replay {
         self.n_compared += 1;
     }
 
-    /// Compares a watch that was open all along, or that ends by itself: events in order, and how it ended.
+    /// Compares the events of a watch in order, and its end.
     pub(crate) fn stream(&mut self, exchange: &Value, stream: &mut crate::client::Stream) {
         let what = exchange["note"].as_str().unwrap_or("the watch").to_owned();
         let theirs = events(exchange);
@@ -153,7 +154,7 @@ impl Replay {
         self.n_compared += 1;
     }
 
-    /// Begins the recorded watch, with the time it may take cut down.
+    /// Starts the recorded watch with a shorter timeout.
     pub(crate) fn watch(
         &mut self,
         exchange: &Value,
@@ -169,7 +170,7 @@ impl Replay {
         self.world.watch(&parts.join("&"))
     }
 
-    /// Versions and tokens that stand at the same place mean the same.
+    /// Learns the translation of versions and tokens from values at equal positions.
     fn learn(&mut self, theirs: &Value, ours: &Value) {
         for (map, key) in [
             (&mut self.versions, "resourceVersion"),
@@ -215,7 +216,7 @@ impl Replay {
     }
 }
 
-/// The events of a recorded stream but the bookmarks that only time brought.
+/// The events of a recorded stream without periodic bookmarks.
 fn events(exchange: &Value) -> Vec<Value> {
     let chunks = exchange["response"]["chunks"].as_array().into_iter().flatten();
     let text: String = chunks.map(|chunk| chunk["data"].as_str().unwrap()).collect();
@@ -234,7 +235,7 @@ fn version_of(event: &Value) -> u64 {
     event["object"]["metadata"]["resourceVersion"].as_str().unwrap().parse().unwrap()
 }
 
-/// Takes out what two servers cannot have in common, wherever it stands, and what Go writes without a value.
+/// Removes values that differ between two servers, and fields that Go writes without a value, at any depth.
 pub(crate) fn mask(value: &mut Value) {
     match value {
         Value::Object(fields) => {
@@ -258,7 +259,7 @@ pub(crate) fn mask(value: &mut Value) {
     }
 }
 
-/// The object in the answer to the exchange whose note begins so.
+/// The object in the response of the exchange whose note starts with `note`.
 pub(crate) fn answered(exchanges: &[Value], note: &str) -> Value {
     let exchange = exchanges
         .iter()

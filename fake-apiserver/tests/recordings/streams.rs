@@ -7,7 +7,7 @@ use serde_json::Value;
 use crate::client::Next;
 use crate::replay::{Replay, recording};
 
-/// Sends what is no watch, in its order, while the watches are open.
+/// Sends the recorded requests other than watches, in order, while the watches are open.
 fn traffic(replay: &mut Replay, exchanges: &[Value]) {
     for exchange in exchanges {
         if !exchange["request"]["target"].as_str().unwrap().contains("watch=1") {
@@ -56,7 +56,7 @@ fn streaming_list() {
         replay.put(event["object"].clone());
     }
     let mut watch = replay.watch(&exchanges[0], 2);
-    // The pod of the second exchange comes after the initial events.
+    // The pod of the second exchange is created after the initial events.
     std::thread::sleep(Duration::from_millis(200));
     traffic(&mut replay, &exchanges);
     replay.stream(&exchanges[0], &mut watch);
@@ -92,7 +92,7 @@ fn server_stop() {
     assert_eq!(watch.next(Duration::from_millis(200)), Next::Silence);
     replay.world = replay.world.restart();
     replay.stream(&exchanges[0], &mut watch);
-    // Its cache begins later than what the watch saw.
+    // The cache of the restarted server begins later than the watch.
     replay.world.store().delete("PriorityClass", "", "standard").unwrap();
     replay.world.store().compact();
     let last = exchanges.last().unwrap();

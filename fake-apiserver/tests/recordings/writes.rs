@@ -8,7 +8,7 @@ fn note(exchange: &Value) -> &str {
     exchange["note"].as_str().unwrap_or_default()
 }
 
-/// A pod as the recorder made it.
+/// A pod as the recorder created it.
 fn pod(name: &str, uid: &str) -> Value {
     let requests = json!({"cpu": "100m", "memory": "64Mi"});
     json!({
@@ -22,7 +22,7 @@ fn pod(name: &str, uid: &str) -> Value {
     })
 }
 
-/// The same, bound and ready.
+/// A pod of the recorder that is bound and ready.
 fn ready(name: &str, uid: &str, app: &str) -> Value {
     let mut pod = pod(name, uid);
     pod["metadata"]["labels"] = json!({
@@ -61,7 +61,7 @@ fn binding() {
     for exchange in &exchanges {
         replay.exchange_but(exchange, |body| {
             let Some(message) = body["message"].as_str() else { return };
-            // The version of the pod is ours; what may change in a pod, and what would, is a longer story there.
+            // The pod's version differs, and the real server's text about mutable fields is longer.
             let message = message.replace("object meta: 307", &format!("object meta: {version}"));
             let message = message.split(" may not change").next().unwrap_or_default();
             body["message"] = message.into();
@@ -84,7 +84,7 @@ fn pod_status_patch() {
     let mut last_version = String::new();
     for exchange in &exchanges {
         replay.exchange_but(exchange, |body| {
-            // The real server says twice that a uid is immutable.
+            // The real server lists the immutable uid twice.
             if let Some(causes) = body["details"]["causes"].as_array_mut() {
                 causes.dedup();
             }
@@ -99,7 +99,7 @@ fn pod_status_patch() {
     assert_eq!(replay.n_compared, exchanges.len());
 }
 
-/// Pods as they were when the budgets of recordings 10 and 17 were tried.
+/// Stores the pods of recordings 10 and 17.
 fn evictable(replay: &mut Replay) {
     for (name, uid) in [
         ("ev-0", "ev-0"),
@@ -145,7 +145,7 @@ fn eviction_more() {
     budget["status"] = status(1, 3, 2);
     replay.put(budget);
     for exchange in &exchanges {
-        // What the recorder wrote as controller and kubelet between the exchanges.
+        // The writes of the recorder as controller and kubelet between the exchanges.
         match note(exchange) {
             text if text.starts_with("allowed, pod with a grace period") => {
                 write_budget(&replay, &status(1, 3, 2))
@@ -160,7 +160,7 @@ fn eviction_more() {
             _ => {}
         }
         replay.exchange_but(exchange, |body| {
-            // Who was disrupted in recording 10 is not known here.
+            // The disrupted pods of recording 10 are not known here.
             let items = body["items"].as_array_mut().into_iter().flatten();
             items.for_each(forget_the_past);
             forget_the_past(body);
@@ -200,7 +200,7 @@ fn lease() {
     let mut replay = Replay::start();
     for exchange in &exchanges {
         replay.exchange_but(exchange, |body| {
-            // A refused patch quotes the whole object in the order of Go's fields.
+            // The text of a refused patch contains the whole object in the order of Go's fields.
             for text in ["/message", "/details/causes/0/message"] {
                 if let Some(Value::String(text)) = body.pointer_mut(text)
                     && text.contains("patch: Invalid value")
@@ -235,7 +235,7 @@ fn events() {
     let mut replay = Replay::start();
     for exchange in &exchanges {
         replay.exchange_but(exchange, |body| {
-            // The real server goes on about an empty name.
+            // The real server adds a text about an empty name.
             if let Some(Value::Array(causes)) = body.pointer_mut("/details/causes")
                 && causes[0]["field"] == "reportingController"
             {
@@ -251,7 +251,7 @@ fn events() {
     assert_eq!(replay.n_compared, exchanges.len());
 }
 
-/// Go writes an empty source where there is none.
+/// Removes the empty source that Go writes for an event without one.
 fn forget_sources(event: &mut Value) {
     for name in ["deprecatedSource", "source"] {
         if event[name] == json!({}) {

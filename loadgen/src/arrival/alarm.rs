@@ -1,7 +1,7 @@
-//! Alarm: waits for less than a millisecond, the step of the runtime's own timers.
+//! [`Alarm`]: waits of less than a millisecond, which is the resolution of the runtime's own timers.
 //!
-//! A thread that sleeps would do so too, and be late: on cores that are busy the operating system lets it wait for others' slices
-//! when it wakes up, and what it released late would be counted as the server's latency.
+//! A sleeping thread would wake up late on busy cores, because the scheduler lets it wait for the time slices of other
+//! threads. Requests that it releases late would count as latency of the server.
 
 use std::io;
 use std::time::Duration;
@@ -13,25 +13,25 @@ use rustix::time::{
 use tokio::io::AsyncReadExt as _;
 use tokio::net::unix::pipe::Receiver;
 
-/// A timer of the kernel. It is read as a pipe is: how often it went off, once it did.
+/// A kernel timer (timerfd). Like a pipe it becomes readable when it expires; reading gives the number of expirations.
 #[derive(Debug)]
 pub(super) struct Alarm(Receiver);
 
 impl Alarm {
     /// # Errors
-    /// What the operating system says: it has no room for another descriptor, as a rule.
+    /// The operating system's error, usually the limit of file descriptors.
     pub(super) fn new() -> io::Result<Alarm> {
         let flags = TimerfdFlags::NONBLOCK | TimerfdFlags::CLOEXEC;
         let timer = timerfd_create(TimerfdClockId::Monotonic, flags)?;
         Receiver::from_owned_fd_unchecked(timer).map(Alarm)
     }
 
-    /// Waits for `time`, and not at all for none.
+    /// Waits for `time`; returns immediately if it is zero.
     pub(super) async fn sleep(&mut self, time: Duration) {
         if time.is_zero() {
             return;
         }
-        // What cannot be waited for so exactly is waited for by the millisecond.
+        // If the timer fails, the runtime's timer with its lower resolution is used.
         if self.go_off_after(time).await.is_err() {
             tokio::time::sleep(time).await;
         }
@@ -53,7 +53,7 @@ mod tests {
     use std::time::Instant;
 
     #[tokio::test]
-    async fn it_goes_off_again_and_again_and_never_early() {
+    async fn it_expires_repeatedly_and_never_early() {
         let mut alarm = Alarm::new().unwrap();
         for time in [0, 1, 50, 3_000].map(Duration::from_micros) {
             let start = Instant::now();
@@ -62,9 +62,9 @@ mod tests {
         }
     }
 
-    /// One that was given up on, and went off meanwhile, does not go off for the next.
+    /// A wait that was cancelled, and whose timer expired since, does not end the next wait.
     #[tokio::test]
-    async fn a_dropped_wait_leaves_nothing_behind() {
+    async fn a_cancelled_wait_does_not_affect_the_next() {
         let mut alarm = Alarm::new().unwrap();
         let short = Duration::from_millis(1);
         tokio::select! {

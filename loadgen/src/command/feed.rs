@@ -1,4 +1,4 @@
-//! The synthetic cluster that a command may feed first.
+//! Flags of the synthetic cluster that a command can feed first.
 
 use berth_client::Client;
 use berth_proto::core_v1::Pod;
@@ -7,10 +7,10 @@ use clap::{Args, ValueEnum};
 
 use super::{CommandError, progress};
 
-/// What is fed, if anything.
+/// Settings of the synthetic cluster.
 #[derive(Debug, Args)]
 pub(super) struct FeedFlags {
-    /// Replaces the server's whole cluster first, whatever it has been fed; without this it stays as it is.
+    /// Replaces the server's whole cluster first; without this flag the cluster stays unchanged.
     #[arg(long, value_enum)]
     feed: Option<FeedFlag>,
     /// Nodes of the synthetic cluster.
@@ -37,7 +37,7 @@ enum FeedFlag {
 }
 
 impl FeedFlags {
-    /// Feeds, when asked to, a cluster that also has the Services of the pods that are to be placed.
+    /// Feeds the cluster, with the Services of the pods to place, if `--feed` is given.
     pub(super) async fn feed(
         &self,
         client: &Client,

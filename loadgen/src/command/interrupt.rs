@@ -7,9 +7,9 @@ use std::sync::atomic::{AtomicU8, Ordering};
 use tokio::signal::unix::{SignalKind, signal};
 use tokio::sync::watch;
 
-use super::{CommandError, tell};
+use super::{CommandError, print_message};
 
-/// Listens from its making on; before that, signals do what they always do.
+/// Listener for signals, from its creation on; before that, signals have their default effect.
 #[derive(Debug)]
 pub(super) struct Interrupt {
     has_come: watch::Receiver<bool>,
@@ -17,7 +17,7 @@ pub(super) struct Interrupt {
 }
 
 impl Interrupt {
-    /// `then` is printed on the standard error output at the first signal.
+    /// Starts to listen; `then` is printed on standard error at the first signal.
     pub(super) fn listen(then: &'static str) -> Result<Self, CommandError> {
         let mut interrupt = signal(SignalKind::interrupt()).map_err(CommandError::Signal)?;
         let mut terminate = signal(SignalKind::terminate()).map_err(CommandError::Signal)?;
@@ -33,23 +33,23 @@ impl Interrupt {
                 if noted.swap(code, Ordering::Relaxed) != 0 {
                     std::process::exit(code.into());
                 }
-                tell(format_args!("{then}; interrupt again to quit at once"));
+                print_message(format_args!("{then}; interrupt again to quit at once"));
                 sender.send_replace(true);
             }
         });
         Ok(Self { has_come, number })
     }
 
-    /// Resolves with the first signal.
-    pub(super) async fn come(&self) {
+    /// Waits for the first signal.
+    pub(super) async fn received(&self) {
         let waited = self.has_come.clone().wait_for(|has_come| *has_come).await.is_ok();
         if !waited {
-            // The listener is gone with the runtime: there will be no signal.
+            // The listener ended with the runtime: no signal will come.
             std::future::pending::<()>().await;
         }
     }
 
-    /// 128 and the signal's number once one has come, as a shell reports it.
+    /// 128 plus the number of the received signal, as a shell reports it.
     pub(super) fn exit_code(&self) -> Option<ExitCode> {
         match self.number.load(Ordering::Relaxed) {
             0 => None,

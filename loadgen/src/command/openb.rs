@@ -1,4 +1,4 @@
-//! `berth-loadgen openb`: the production trace, placed task by task and compared with recorded answers.
+//! `berth-loadgen openb`: replays the production trace and compares its placements with recorded ones.
 
 use std::path::PathBuf;
 use std::process::ExitCode;
@@ -12,17 +12,17 @@ use super::{CommandError, Output, TieBreakFlag, print, progress};
 use crate::report::replay::ReplayReport;
 use crate::trace::expected::{self, Comparison};
 use crate::trace::recount::Recount;
-use crate::trace::replay::{self, Answer, ReplaySpec};
+use crate::trace::replay::{self, ReplaySpec, TaskPlacement};
 use crate::trace::{Order, openb};
 
 /// Flags of `openb`.
 #[derive(Debug, Args)]
 #[command(allow_negative_numbers = true)]
 pub struct Flags {
-    /// The server's gRPC address, for example http://127.0.0.1:7420.
+    /// gRPC address of the server, for example http://127.0.0.1:7420.
     #[arg(long, env = "BERTH_SERVER", value_name = "URL")]
     server: String,
-    /// What to trust and what to show.
+    /// Credentials of the client.
     #[command(flatten)]
     credentials: Credentials,
     /// CSV of the nodes, plain or gzipped.
@@ -34,34 +34,35 @@ pub struct Flags {
     /// Arrive: tasks never leave. Events: they leave at their deletion time.
     #[arg(long, value_enum)]
     order: Order,
-    /// Recorded answers to compare with; exit code 1 unless all are equal.
+    /// Recorded placements to compare with; exit code 1 unless all are equal.
     #[arg(long, value_name = "FILE")]
     expect: Option<PathBuf>,
-    /// How equal totals are broken. The recorded answers break them lexicographically.
+    /// Rule for nodes with equal totals; the recorded placements use the lexicographic rule.
     #[arg(long, value_enum, default_value_t = TieBreakFlag::Lexicographic)]
     tie_break: TieBreakFlag,
     /// Seed of seeded ties.
     #[arg(long, default_value_t = 1)]
     seed: u64,
-    /// Write the answers as CSV, in the form of the recorded ones.
+    /// Write the placements as CSV, in the form of the recorded ones.
     #[arg(long, value_name = "FILE")]
     save: Option<PathBuf>,
-    /// Leave the tasks that remain at the end in the server; without it they are deleted.
+    /// Keep the tasks that remain at the end in the server; without this flag they are deleted.
     #[arg(long)]
     keep: bool,
-    /// How the report is printed.
+    /// Format of the report.
     #[arg(short, long, value_enum, default_value_t = Output::Table)]
     output: Output,
 }
 
-/// Replays, recounts, compares and reports; exit code 1 when an answer differs or a node was ever over its allocatable.
+/// Replays, recounts, compares and reports; exit code 1 if a placement differs or a node ever exceeded its allocatable
+/// amounts.
 pub async fn run(flags: Flags) -> Result<ExitCode, CommandError> {
     if flags.expect.is_some() && flags.tie_break != TieBreakFlag::Lexicographic {
         return Err(CommandError::Flags("`--expect` needs `--tie-break lexicographic`".to_owned()));
     }
     let trace = openb::read(&flags.nodes, &flags.pods)?;
     let recorded = flags.expect.as_deref().map(expected::read).transpose()?;
-    // `Place` gives no total where one node is feasible; the recording does, so those pods are explained first.
+    // `Place` returns no total if only one node is feasible; the recording has one, so those pods are explained first.
     let single = recorded.iter().flatten().filter(|answer| answer.n_feasible == 1);
     let spec = ReplaySpec {
         tie_break: flags.tie_break.to_wire(flags.seed),
@@ -90,9 +91,8 @@ pub async fn run(flags: Flags) -> Result<ExitCode, CommandError> {
     Ok(if report.is_good() { ExitCode::SUCCESS } else { ExitCode::FAILURE })
 }
 
-/// The answers in the columns of the recorded ones. Names come from a CSV file and hold neither comma nor quote
-/// unless that file quoted them, so they are quoted again where needed.
-fn to_csv(answers: &[Answer]) -> String {
+/// The placements in the columns of the recorded ones. Names that contain a comma or a quote are quoted.
+fn to_csv(answers: &[TaskPlacement]) -> String {
     let mut text = String::from("pod,node,total,feasible,best\n");
     for answer in answers {
         let fields = [
@@ -118,11 +118,11 @@ fn quoted(name: &str) -> String {
 
 #[cfg(test)]
 mod tests {
-    use super::{Answer, to_csv};
+    use super::{TaskPlacement, to_csv};
 
     #[test]
     fn answers_are_written_as_the_recorded_ones_are() {
-        let answer = |pod: &str, node: Option<&str>, total, n| Answer {
+        let answer = |pod: &str, node: Option<&str>, total, n| TaskPlacement {
             pod: pod.to_owned(),
             node: node.map(str::to_owned),
             total,

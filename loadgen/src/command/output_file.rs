@@ -1,5 +1,5 @@
-//! A file that a command writes at its end, opened at its beginning: a path that cannot be written is said before a
-//! long run, not after it.
+//! A file that a command writes at its end and opens at its start, so that an unwritable path is reported before a long
+//! run.
 
 use std::fs::File;
 use std::io::Write as _;
@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 
 use super::CommandError;
 
-/// An open file, still empty or as it was before. One that was made for this and is never written disappears again.
+/// An open file with its earlier content. A file that was created for this and never written is removed.
 #[derive(Debug)]
 pub(super) struct OutputFile {
     path: PathBuf,
@@ -18,14 +18,14 @@ pub(super) struct OutputFile {
 impl OutputFile {
     pub(super) fn open(path: &Path) -> Result<Self, CommandError> {
         let is_new = !path.exists();
-        // Not emptied yet: an earlier result stays until there is another.
+        // Not truncated: an earlier result stays until the new one is written.
         let opened = File::options().write(true).create(true).truncate(false).open(path);
         let file =
             opened.map_err(|source| CommandError::Write { path: path.to_owned(), source })?;
         Ok(Self { path: path.to_owned(), file, is_new })
     }
 
-    /// Makes `text` the file's whole content.
+    /// Replaces the file's content with `text`.
     pub(super) fn write(mut self, text: &str) -> Result<(), CommandError> {
         self.replace(text)
             .map_err(|source| CommandError::Write { path: self.path.clone(), source })?;
@@ -34,7 +34,7 @@ impl OutputFile {
     }
 
     fn replace(&mut self, text: &str) -> std::io::Result<()> {
-        // A pipe or a device has no length to cut.
+        // A pipe or a device cannot be truncated.
         if self.file.metadata()?.is_file() {
             self.file.set_len(0)?;
         }
@@ -45,7 +45,7 @@ impl OutputFile {
 impl Drop for OutputFile {
     fn drop(&mut self) {
         if self.is_new {
-            // Only tidiness: an empty file that stays does no harm.
+            // If the removal fails, an empty file remains, which is harmless.
             drop(std::fs::remove_file(&self.path));
         }
     }

@@ -1,4 +1,4 @@
-//! `berth-loadgen overload`: more load than a server can take.
+//! `berth-loadgen overload`: sends more load than a server can take.
 
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
@@ -10,7 +10,7 @@ use clap::Args;
 use super::feed::FeedFlags;
 use super::interrupt::Interrupt;
 use super::output_file::OutputFile;
-use super::{CommandError, Output, print, seconds, tell};
+use super::{CommandError, Output, print, print_message, seconds};
 use crate::overload::work::WorkKind;
 use crate::overload::{self, OverloadSpec};
 use crate::report::overload::{markdown, picture};
@@ -19,81 +19,82 @@ use crate::report::overload::{markdown, picture};
 #[derive(Debug, Args)]
 #[command(allow_negative_numbers = true)]
 pub struct Flags {
-    /// The server's gRPC address, for example http://127.0.0.1:7420.
+    /// gRPC address of the server, for example http://127.0.0.1:7420.
     #[arg(long, env = "BERTH_SERVER", value_name = "URL")]
     server: String,
     #[command(flatten)]
     credentials: Credentials,
-    /// What a call asks. A generator on the server's own machine can offer many times too much only of calls that cost more to
-    /// carry out than to refuse.
+    /// The RPC of the calls. On the server's own machine a generator can overload the server only with calls that cost
+    /// more to carry out than to refuse.
     #[arg(long, value_enum, default_value_t = WorkKind::Batch)]
     kind: WorkKind,
-    /// Replicas that a call of the kind `batch` asks for [default: 1000; other kinds ask for one pod].
+    /// Replicas of a call of the kind `batch` [default: 1000; other kinds place one pod].
     #[arg(long, value_name = "N")]
     pods: Option<u32>,
-    /// How many times the highest rate is offered.
+    /// Rate of the overload, as a multiple of the highest rate.
     #[arg(long, default_value_t = 10.0)]
     factor: f64,
-    /// Seconds for which that is offered.
+    /// Duration of the overload in seconds.
     #[arg(long, default_value_t = 60.0, value_name = "SECONDS")]
     duration: f64,
-    /// Seconds for which half of the highest rate is offered, before and after.
+    /// Duration in seconds of each of the two phases at half of the highest rate, before and after.
     #[arg(long, default_value_t = 15.0, value_name = "SECONDS")]
     half_duration: f64,
-    /// Seconds for which each rate is tried in the search for the highest one.
+    /// Duration in seconds of each trial of the search for the highest rate.
     #[arg(long, default_value_t = 3.0, value_name = "SECONDS")]
     trial: f64,
-    /// The highest rate, where it is known: nothing is searched.
+    /// The highest rate, if known; it is not searched for then.
     #[arg(long, value_name = "CALLS/S")]
     rate: Option<f64>,
-    /// Callers of the closed loop that the search begins with.
+    /// Callers of the closed loop with which the search begins.
     #[arg(long, default_value_t = 16)]
     callers: usize,
     /// Connections to the server.
     #[arg(long, default_value_t = 16, value_parser = clap::value_parser!(u16).range(1..=1024))]
     connections: u16,
-    /// Calls under way at most; what is due beyond that is counted as not sent.
+    /// Limit of calls in flight; a call that is due beyond it is counted as not sent.
     #[arg(long, default_value_t = 20_000, value_name = "N")]
     in_flight: usize,
-    /// Seconds after which a call gives up; the server is told.
+    /// Timeout of a call in seconds, sent to the server as its deadline.
     #[arg(long, default_value_t = 10.0, value_name = "SECONDS")]
     timeout: f64,
-    /// Tries refused calls again when the server says, until their time is up.
+    /// Retries refused calls after the delay that the server names, within their timeout.
     #[arg(long)]
     retry: bool,
-    /// About how many pods the accepted calls of the overload assume; their room is given back at the end. 0: all is a dry run.
+    /// Approximate number of pods that accepted calls of the overload assume; they are deleted at the end. 0: all calls
+    /// are dry runs.
     #[arg(long, default_value_t = 20_000, value_name = "N")]
     assume_pods: u32,
-    /// The server's process, whose memory is watched.
+    /// Process id of the server, whose memory is sampled.
     #[arg(long, value_name = "PID")]
     pid: Option<u32>,
-    /// The server's HTTP address, for example http://127.0.0.1:7421, whose metrics are read.
+    /// HTTP address of the server, for example http://127.0.0.1:7421, whose metrics are read.
     #[arg(long, value_name = "URL")]
     http: Option<String>,
     /// Kinds of pods and their weights, for example web=8,gpu=1 [default: web only].
     #[arg(long, value_name = "KIND=WEIGHT,…")]
     mix: Option<Mix>,
-    /// Chooses cluster and pods.
+    /// Seed of cluster and pods.
     #[arg(long, default_value_t = 1)]
     seed: u64,
     #[command(flatten)]
     cluster: FeedFlags,
-    /// How the report is printed: as Markdown, or JSON.
+    /// Format of the report: Markdown or JSON.
     #[arg(short, long, value_enum, default_value_t = Output::Table)]
     output: Output,
     /// Also write the report as Markdown, with a link to the picture.
     #[arg(long, value_name = "FILE")]
     markdown: Option<PathBuf>,
-    /// Also write its picture.
+    /// Also write the report's picture.
     #[arg(long, value_name = "FILE")]
     svg: Option<PathBuf>,
 }
 
-/// Replicas of a batch: a few milliseconds of work.
+/// Default replicas of a batch: a few milliseconds of work.
 const REPLICAS: u32 = 1_000;
 
-/// Overloads and reports. Exit code 1 when the server's books do not agree or a call failed otherwise than by a refusal for load,
-/// 130 or 143 after a signal, which ends the loads early.
+/// Overloads the server and reports. Exit code 1 if the server's pods differ from the granted ones, or if a call failed
+/// other than by a refusal for load; 130 or 143 after a signal, which ends the phases early.
 pub async fn run(flags: Flags) -> Result<ExitCode, CommandError> {
     let spec = spec(&flags)?;
     spec.check()?;
@@ -103,8 +104,8 @@ pub async fn run(flags: Flags) -> Result<ExitCode, CommandError> {
         Client::connect_with(&flags.server, flags.connections.into(), &flags.credentials).await?;
     flags.cluster.feed(&client, flags.seed, &[]).await?;
     let interrupt = Interrupt::listen("waiting for the calls under way")?;
-    let say = |what: &str| tell(format_args!("{what}"));
-    let report = overload::run(&client, &spec, say, interrupt.come()).await?;
+    let say = |what: &str| print_message(format_args!("{what}"));
+    let report = overload::run(&client, &spec, say, interrupt.received()).await?;
     print(flags.output, &markdown(&report, None), &report)?;
     if let Some(page) = page {
         page.write(&markdown(&report, link(&flags).as_deref()))?;
@@ -116,7 +117,7 @@ pub async fn run(flags: Flags) -> Result<ExitCode, CommandError> {
     Ok(interrupt.exit_code().unwrap_or(code))
 }
 
-/// The picture as seen from the page: its name alone where both are in one directory.
+/// The link from the page to the picture: only the name if both are in one directory.
 fn link(flags: &Flags) -> Option<String> {
     let (page, image) = (flags.markdown.as_deref()?, flags.svg.as_deref()?);
     let name = image.file_name()?;

@@ -1,4 +1,4 @@
-//! `berth-loadgen run`: a synthetic workload under a chosen arrival.
+//! `berth-loadgen run`: places a synthetic workload in an open or closed loop.
 
 use std::path::PathBuf;
 use std::process::ExitCode;
@@ -19,13 +19,13 @@ use crate::report::{html, table};
 #[derive(Debug, Args)]
 #[command(allow_negative_numbers = true)]
 pub struct Flags {
-    /// The server's gRPC address, for example http://127.0.0.1:7420.
+    /// gRPC address of the server, for example http://127.0.0.1:7420.
     #[arg(long, env = "BERTH_SERVER", value_name = "URL")]
     server: String,
-    /// What to trust and what to show.
+    /// Credentials of the client.
     #[command(flatten)]
     credentials: Credentials,
-    /// Which method carries the pods.
+    /// The RPC that places the pods.
     #[arg(long, value_enum, default_value_t = Mode::Unary)]
     mode: Mode,
     /// Closed: a request when a caller is free. Open: requests at --rate, latency counted from their intended start.
@@ -37,7 +37,7 @@ pub struct Flags {
     /// Connections to the server.
     #[arg(long, default_value_t = 1, value_parser = clap::value_parser!(u16).range(1..=1024))]
     connections: u16,
-    /// Requests in flight at most, over all connections.
+    /// Limit of requests in flight, over all connections.
     #[arg(long, default_value_t = 16)]
     concurrency: usize,
     /// Pods a request, in the batch and stream modes [default: 1 unary, 100 batch and stream].
@@ -55,30 +55,30 @@ pub struct Flags {
     /// Pods placed before measuring starts.
     #[arg(long, default_value_t = 0, value_name = "PODS")]
     warmup: u64,
-    /// Pods take their room in the server's snapshot.
+    /// The server assumes the placed pods.
     #[arg(long, conflicts_with = "dry_run")]
     assume: bool,
-    /// Nothing changes in the server (the default).
+    /// Dry run: the server's cluster stays unchanged (the default).
     #[arg(long)]
     dry_run: bool,
-    /// Delete at the end what was assumed.
+    /// Delete the assumed pods at the end.
     #[arg(long, requires = "assume")]
     release: bool,
-    /// How equal totals are broken.
+    /// Rule for nodes with equal totals.
     #[arg(long, value_enum, default_value_t = TieBreakFlag::Server)]
     tie_break: TieBreakFlag,
-    /// Seconds after which a request counts as failed.
+    /// Timeout of a request in seconds.
     #[arg(long, default_value_t = 30.0, value_name = "SECONDS")]
     timeout: f64,
     /// Kinds of pods and their weights, for example web=8,gpu=1 [default: a mix of all].
     #[arg(long, value_name = "KIND=WEIGHT,…")]
     mix: Option<Mix>,
-    /// Chooses cluster, workload and seeded ties.
+    /// Seed of cluster, workload and seeded ties.
     #[arg(long, default_value_t = 1)]
     seed: u64,
     #[command(flatten)]
     cluster: FeedFlags,
-    /// How the report is printed.
+    /// Format of the report.
     #[arg(short, long, value_enum, default_value_t = Output::Table)]
     output: Output,
     /// Also write the report as a page with charts.
@@ -92,14 +92,14 @@ enum ArrivalFlag {
     Open,
 }
 
-/// Pods generated when a run is bounded by time; they are placed over and over under new names.
+/// Pods generated for a run of limited time; they are repeated under new names.
 const PODS_OF_A_TIMED_RUN: usize = 20_000;
 
-/// More are not generated, for they take about a kilobyte each; a longer run starts over.
+/// Limit of the generated pods, because each takes about a kilobyte; a longer run repeats them.
 const MAX_DIFFERENT_PODS: usize = 200_000;
 
-/// Feeds, places and reports. Exit code 1 when a pod got no decision or was not released, 130 or 143 after a signal,
-/// which ends the placing early.
+/// Feeds, places and reports. Exit code 1 if a pod got no decision or was not released; 130 or 143 after a signal,
+/// which ends the run early.
 pub async fn run(flags: Flags) -> Result<ExitCode, CommandError> {
     let spec = load_spec(&flags)?;
     spec.check()?;
@@ -123,7 +123,7 @@ pub async fn run(flags: Flags) -> Result<ExitCode, CommandError> {
     let (bar, on_progress) = progress("placing", length);
     let interrupt = Interrupt::listen("waiting for the requests in flight")?;
     let report =
-        load::run_until(&client, pods.into(), &spec, on_progress, interrupt.come()).await?;
+        load::run_until(&client, pods.into(), &spec, on_progress, interrupt.received()).await?;
     bar.finish_and_clear();
     print(flags.output, &table::render(&report), &report)?;
     if let Some(page) = page {

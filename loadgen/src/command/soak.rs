@@ -1,4 +1,4 @@
-//! `berth-loadgen soak`: everything that callers do, for a long time, and whether the server is the same afterwards.
+//! `berth-loadgen soak`: calls of all kinds for a long time, with recounts.
 
 use std::io::Write as _;
 use std::path::PathBuf;
@@ -18,34 +18,34 @@ use crate::soak::{self, SoakSpec};
 #[derive(Debug, Args)]
 #[command(allow_negative_numbers = true)]
 pub struct Flags {
-    /// The server's gRPC address, for example http://127.0.0.1:7420. Its whole cluster is replaced.
+    /// gRPC address of the server, for example http://127.0.0.1:7420. Its whole cluster is replaced.
     #[arg(long, env = "BERTH_SERVER", value_name = "URL")]
     server: String,
-    /// What to trust and what to show.
+    /// Credentials of the client.
     #[command(flatten)]
     credentials: Credentials,
-    /// The server's HTTP address: its probes and metrics are asked, and it is sent garbage as well.
+    /// HTTP address of the server: its probes and metrics are requested, and it is also sent garbage.
     #[arg(long, value_name = "URL")]
     http: Option<String>,
-    /// The server's process on this machine: its memory, file descriptors and threads are judged.
+    /// Process id of the server on this machine: the growth of its memory, file descriptors and threads is judged.
     #[arg(long, value_name = "PID")]
     pid: Option<u32>,
-    /// How long: seconds, or with a unit: 90s, 30m, 2h.
+    /// Duration: seconds, or a number with a unit: 90s, 30m, 2h.
     #[arg(long, default_value = "30m", value_parser = duration)]
     duration: Duration,
-    /// Steps a second that are aimed at, over all kinds of callers.
+    /// Intended steps a second, over all kinds of callers.
     #[arg(long, default_value_t = 200.0, value_name = "STEPS/S")]
     rate: f64,
-    /// Nodes of the cluster that is fed at the beginning; as many again come and go at most.
+    /// Nodes of the initial cluster; up to as many again are added and removed.
     #[arg(long, default_value_t = 300)]
     nodes: usize,
-    /// Pods that are kept at most, besides those that run on the nodes at the beginning.
+    /// Limit of the pods that callers keep, besides those of the initial cluster.
     #[arg(long, default_value_t = 3_000)]
     pods: usize,
-    /// Chooses everything that the other flags leave open.
+    /// Seed of all random choices.
     #[arg(long, default_value_t = 1)]
     seed: u64,
-    /// From one recount to the next.
+    /// Interval of the recounts.
     #[arg(long, default_value = "10s", value_parser = duration)]
     interval: Duration,
     /// Growth of resident memory over the second half that counts as flat, in MiB an hour.
@@ -54,7 +54,7 @@ pub struct Flags {
     /// Growth of file descriptors, and of threads, that counts as flat, in number an hour.
     #[arg(long, default_value_t = Bounds::default().fds_per_hour, value_name = "N/H")]
     max_fd_growth: f64,
-    /// How the report is printed.
+    /// Format of the report.
     #[arg(short, long, value_enum, default_value_t = Output::Table)]
     output: Output,
     /// Also write a picture of memory, descriptors and pods over time.
@@ -62,7 +62,7 @@ pub struct Flags {
     svg: Option<PathBuf>,
 }
 
-/// Soaks and reports. Exit code 1 when a recount ever differed from what the server had answered, or when memory, file
+/// Runs a soak and reports. Exit code 1 when a recount differed from the server's responses, or when memory, file
 /// descriptors or threads grow beyond their bounds; 130 or 143 after a signal, which ends the soak early.
 pub async fn run(flags: Flags) -> Result<ExitCode, CommandError> {
     let spec = SoakSpec {
@@ -83,8 +83,8 @@ pub async fn run(flags: Flags) -> Result<ExitCode, CommandError> {
     };
     spec.check()?;
     let picture = flags.svg.as_deref().map(OutputFile::open).transpose()?;
-    let interrupt = Interrupt::listen("waiting for the steps under way")?;
-    let report = soak::run(spec, interrupt.come(), tell).await?;
+    let interrupt = Interrupt::listen("waiting for the current steps")?;
+    let report = soak::run(spec, interrupt.received(), print_sample).await?;
     print(flags.output, &report.render(), &report)?;
     if let Some(picture) = picture {
         picture.write(&report.picture())?;
@@ -93,8 +93,8 @@ pub async fn run(flags: Flags) -> Result<ExitCode, CommandError> {
     Ok(interrupt.exit_code().unwrap_or(code))
 }
 
-/// One line a recount, on the standard error output.
-fn tell(sample: &Sample) {
+/// Prints one line a recount on standard error.
+fn print_sample(sample: &Sample) {
     let usage = sample.usage.map_or_else(String::new, |usage| {
         let mebibytes = usage.rss_bytes / (1 << 20);
         format!(", {mebibytes} MiB, {} descriptors, {} threads", usage.n_fds, usage.n_threads)
@@ -103,7 +103,7 @@ fn tell(sample: &Sample) {
         0 => "exact".to_owned(),
         n => format!("DIFFERENT in {n}"),
     };
-    // Not by `eprintln!`, which panics where nobody can hear.
+    // `eprintln!` would panic if standard error is closed.
     drop(writeln!(
         std::io::stderr(),
         "{:6.0} s: {} steps, {} nodes, {} pods, {} assumed, {verdict}{usage}",
@@ -115,7 +115,7 @@ fn tell(sample: &Sample) {
     ));
 }
 
-/// Seconds, or a number with one unit.
+/// Parses a number of seconds, or a number with one unit.
 fn duration(text: &str) -> Result<Duration, String> {
     let (number, seconds) = match text.as_bytes().last() {
         Some(b's') => (&text[..text.len() - 1], 1.0),

@@ -1,4 +1,4 @@
-//! Endless requests out of a finite workload, encoded.
+//! An endless sequence of encoded requests from a finite workload.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 
@@ -10,9 +10,9 @@ use prost::Message as _;
 use super::LoadSpec;
 use super::wire::{PodTemplate, put_length};
 
-/// Cuts the pods of a workload into requests, starting over under new names when they run out.
+/// Divides the pods of a workload into requests, and repeats them under new names when they run out.
 ///
-/// The pods are encoded once: what a request costs the load generator is little more than copying its bytes.
+/// The pods are encoded once, so that a request costs the load generator little more than copying its bytes.
 #[derive(Debug)]
 pub struct Requests {
     pods: Vec<PodTemplate>,
@@ -24,12 +24,12 @@ pub struct Requests {
     shared: Vec<u8>,
 }
 
-/// One request, ready to be sent.
+/// One encoded request.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Outgoing {
     /// Unique within the run.
     pub sequence: u64,
-    /// Pods that the request stands for, replicas counted.
+    /// Number of pods of the request, replicas included.
     pub n_pods: u64,
     /// The encoded message of the run's mode.
     pub message: Vec<u8>,
@@ -66,7 +66,7 @@ impl Requests {
         }
     }
 
-    /// The next request; every one is handed out once.
+    /// The next request.
     pub fn next(&self) -> Outgoing {
         let sequence = self.next.fetch_add(1, Ordering::Relaxed);
         let n_pods = self.entries_per_request * u64::from(self.replicas.max(1));
@@ -90,7 +90,7 @@ impl Requests {
         Outgoing { sequence, n_pods, message }
     }
 
-    /// The pods that request `sequence` stands for, replicas expanded as the server names them.
+    /// Keys of the pods of request `sequence`, with replicas named as the server names them.
     pub fn keys(&self, sequence: u64) -> Vec<PodKey> {
         let mut keys = Vec::new();
         for number in self.entries(sequence) {
@@ -166,7 +166,7 @@ mod tests {
         LoadSpec { mode, batch_size, replicas, options, ..LoadSpec::default() }
     }
 
-    /// Pod `number` of an endless workload, made the slow way.
+    /// Pod `number` of the endless workload, built without templates.
     fn pod(number: usize) -> Pod {
         let pods = pods();
         let pod = &pods[number % pods.len()];
@@ -177,7 +177,7 @@ mod tests {
     }
 
     #[test]
-    fn messages_are_those_that_the_types_would_encode() {
+    fn messages_equal_the_encoded_types() {
         let (mode, tie_break) = (2, Some(TieBreak { rule: 1, seed: 300 }));
         let unary = Requests::new(&pods(), &spec(Mode::Unary, 1, 1));
         let batch = Requests::new(&pods(), &spec(Mode::Batch, 6, 2));

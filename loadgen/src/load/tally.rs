@@ -13,7 +13,7 @@ pub struct Tally {
     /// Start of the first second of `pods_by_second`.
     pub start: Instant,
     keep_assumed: bool,
-    /// What the responses said.
+    /// Counts of the responses.
     pub outcomes: Outcomes,
     /// Pods decided in each second since the start.
     pub pods_by_second: Vec<u64>,
@@ -31,11 +31,11 @@ pub struct Tally {
 /// The times of one request.
 #[derive(Debug, Clone, Copy)]
 pub struct Times {
-    /// When the request was due.
+    /// Time when the request was due.
     pub intended: Instant,
-    /// When the request was sent.
+    /// Time when the request was sent.
     pub sent: Instant,
-    /// When its response was received.
+    /// Time when its response was received.
     pub answered: Instant,
 }
 

@@ -4,9 +4,9 @@ use berth_proto::berth_v1::PodKey;
 use berth_proto::core_v1::Pod;
 use prost::Message as _;
 
-/// A pod's wire form, apart from its name and uid.
+/// A pod's encoding without its name and uid.
 ///
-/// Protobuf lets fields stand in any order, so name and uid go in front of what never changes.
+/// Protobuf allows fields in any order, so name and uid are written in front of the fields that never change.
 #[derive(Debug)]
 pub(super) struct PodTemplate {
     name: Box<str>,
@@ -38,7 +38,7 @@ impl PodTemplate {
         }
     }
 
-    /// Name and uid the `round`-th time that the pod is sent, from 0: as it was given, then `NAME-r1` and so on.
+    /// Name and uid in repetition `round`, from 0: the original ones, then `NAME-r1` and so on.
     pub(super) fn identity(&self, round: u64) -> PodKey {
         let (name, uid) = if round == 0 {
             (self.name.to_string(), self.uid.to_string())
@@ -49,7 +49,7 @@ impl PodTemplate {
         PodKey { namespace: self.namespace.to_string(), name, uid }
     }
 
-    /// Appends the encoded pod, without a key of its own, as it is called the `round`-th time.
+    /// Appends the encoded pod under its name in repetition `round`, without a field key.
     pub(super) fn put(&self, round: u64, out: &mut Vec<u8>) {
         if round == 0 {
             self.put_as(&self.name, &self.uid, out);
@@ -71,11 +71,11 @@ impl PodTemplate {
     }
 }
 
-/// Appends the key of a field of bytes and their number; `field` is below 16.
+/// Appends the key of a length-delimited field and its length; `field` is below 16.
 pub(super) fn put_length(field: u8, n_bytes: usize, out: &mut Vec<u8>) {
     const LENGTH_DELIMITED: u8 = 2;
     out.push(field << 3 | LENGTH_DELIMITED);
-    // A vector grows as needed, so there is nothing to fail.
+    // A vector grows as needed, so this cannot fail.
     prost::encode_length_delimiter(n_bytes, out).ok();
 }
 
@@ -97,9 +97,9 @@ mod tests {
         Pod::decode(bytes.as_slice()).unwrap()
     }
 
-    /// Pods of every kind come out as they went in, apart from the name they are sent under.
+    /// Pods of every kind are decoded unchanged, except for the name in the repetition.
     #[test]
-    fn bytes_are_those_of_the_pod() {
+    fn the_encoding_decodes_to_the_pod() {
         for pod in generate(&WorkloadSpec { n_pods: 2_000, ..WorkloadSpec::default() }) {
             let template = PodTemplate::new(&pod);
             assert_eq!(sent(&template, 0), pod);

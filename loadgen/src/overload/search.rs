@@ -1,5 +1,5 @@
-//! The highest rate that a server takes: what a closed loop gets through at most, then, in an open loop, the highest rate at which
-//! nearly every call is carried out and no queue grows.
+//! Search for the highest rate that a server takes. A closed loop gives an upper estimate; a binary search in an open
+//! loop then finds the highest rate at which nearly every call is accepted and no queue grows.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -11,65 +11,68 @@ use tokio::time::Instant;
 use tonic::Code;
 
 use super::OverloadError;
-use super::offer::Offer;
+use super::open_loop::OpenLoop;
 use super::work::Work;
 
-/// Share of the offered calls that have to be carried out.
+/// Share of the offered calls that must be accepted.
 const ACCEPTED: f64 = 0.99;
-/// Seconds' worth of calls that may be under way when the last one has been sent: more is a queue that grows.
-const UNDER_WAY_SECONDS: f64 = 0.1;
-/// So many may always be under way.
-const FEW: f64 = 8.0;
-/// Rates tried: each halves the range, which is at last 2 % of the closed loop's rate.
+/// Limit of the calls in flight when the last call has been sent, in seconds of the rate: more is a growing queue.
+const IN_FLIGHT_SECONDS: f64 = 0.1;
+/// Calls that may always be in flight.
+const MIN_IN_FLIGHT: f64 = 8.0;
+/// Number of trials. Each halves the range; the last range is 2 % of the closed loop's rate.
 const N_TRIALS: usize = 5;
-/// The range searched, as shares of the closed loop's rate.
+/// The searched range, as shares of the closed loop's rate.
 const RANGE: (f64, f64) = (0.45, 1.1);
 
-/// What the search found.
+/// Result of the search.
 #[derive(Debug, Clone, PartialEq, serde::Serialize)]
 pub struct Highest {
-    /// Calls a second that a closed loop got through; absent where the rate was given.
+    /// Calls a second of the closed loop; absent if the rate was given.
     pub closed_loop_rate: Option<f64>,
     /// The highest rate, in calls a second.
     pub rate: f64,
-    /// The rates that were tried, in order.
+    /// The trials, in order.
     pub trials: Vec<Trial>,
 }
 
-/// One rate that was tried.
+/// One trial of the search.
 #[derive(Debug, Clone, Copy, PartialEq, serde::Serialize)]
 pub struct Trial {
     /// Calls a second.
     pub rate: f64,
-    /// Share of the calls that were carried out.
+    /// Share of the calls that the server accepted.
     pub accepted: f64,
-    /// Calls under way when the last one had been sent.
+    /// Calls in flight when the last one had been sent.
     pub n_in_flight: usize,
-    /// Whether the server took it.
+    /// Whether the server took the rate.
     pub passed: bool,
 }
 
-/// Finds the highest rate, unless it was given.
-pub async fn highest(offer: &Offer, say: &impl Fn(&str)) -> Result<Highest, OverloadError> {
-    if let Some(rate) = offer.spec.rate {
+/// The rate of the specification, or the highest rate that the search finds.
+pub async fn highest(
+    open_loop: &OpenLoop,
+    notify: &impl Fn(&str),
+) -> Result<Highest, OverloadError> {
+    if let Some(rate) = open_loop.spec.rate {
         return Ok(Highest { closed_loop_rate: None, rate, trials: Vec::new() });
     }
-    let trial = offer.spec.trial;
-    say(&format!(
+    let trial = open_loop.spec.trial;
+    notify(&format!(
         "closed loop of {} callers for {:.0} s",
-        offer.spec.n_callers,
+        open_loop.spec.n_callers,
         trial.as_secs_f64()
     ));
-    let closed_loop_rate = closed_loop(offer, trial).await?;
+    let closed_loop_rate = closed_loop(open_loop, trial).await?;
     let (mut low, mut high) = (RANGE.0 * closed_loop_rate, RANGE.1 * closed_loop_rate);
     let mut trials = Vec::new();
     for _ in 0..N_TRIALS {
         let rate = f64::midpoint(low, high);
-        say(&format!("trying {rate:.0} calls/s for {:.0} s", trial.as_secs_f64()));
-        let mut tried = try_rate(offer, rate, trial).await;
+        notify(&format!("trying {rate:.0} calls/s for {:.0} s", trial.as_secs_f64()));
+        let mut tried = try_rate(open_loop, rate, trial).await;
         if !tried.passed {
-            // What else the machine did for a moment is not the server's limit.
-            tried = try_rate(offer, rate, trial).await;
+            // The failure may be due to a moment of other load on the machine: try once more.
+            tried = try_rate(open_loop, rate, trial).await;
         }
         if tried.passed {
             low = rate;
@@ -81,27 +84,27 @@ pub async fn highest(offer: &Offer, say: &impl Fn(&str)) -> Result<Highest, Over
     Ok(Highest { closed_loop_rate: Some(closed_loop_rate), rate: low, trials })
 }
 
-async fn try_rate(offer: &Offer, rate: f64, trial: Duration) -> Trial {
-    let offered = offer.begin(rate, trial, Instant::now(), None);
+async fn try_rate(open_loop: &OpenLoop, rate: f64, trial: Duration) -> Trial {
+    let offered = open_loop.begin(rate, trial, Instant::now(), None);
     offered.all_sent().await;
     let n_in_flight = offered.n_in_flight();
-    let (book, _) = offered.settle().await;
-    let n_offered = book.n_offered.max(1) as f64;
-    let accepted = book.count(Code::Ok) as f64 / n_offered;
-    let few = (UNDER_WAY_SECONDS * rate).max(FEW);
-    let passed = accepted >= ACCEPTED && n_in_flight as f64 <= few;
+    let (stats, _) = offered.settle().await;
+    let n_offered = stats.n_offered.max(1) as f64;
+    let accepted = stats.count(Code::Ok) as f64 / n_offered;
+    let max_in_flight = (IN_FLIGHT_SECONDS * rate).max(MIN_IN_FLIGHT);
+    let passed = accepted >= ACCEPTED && n_in_flight as f64 <= max_in_flight;
     Trial { rate, accepted, n_in_flight, passed }
 }
 
-/// Calls a second that `n_callers` get through, one call after another each.
-async fn closed_loop(offer: &Offer, trial: Duration) -> Result<f64, OverloadError> {
+/// Calls a second that the callers complete when each sends one call after another.
+async fn closed_loop(open_loop: &OpenLoop, trial: Duration) -> Result<f64, OverloadError> {
     let start = Instant::now();
     let n_accepted = Arc::new(AtomicU64::new(0));
     let mut callers = JoinSet::new();
-    for number in 0..offer.spec.n_callers {
-        let caller = offer.callers[number % offer.callers.len()].clone();
-        let (work, n_accepted) = (offer.work.clone(), n_accepted.clone());
-        callers.spawn(call_until(start + trial, offer.spec.timeout, caller, work, n_accepted));
+    for number in 0..open_loop.spec.n_callers {
+        let caller = open_loop.callers[number % open_loop.callers.len()].clone();
+        let (work, n_accepted) = (open_loop.work.clone(), n_accepted.clone());
+        callers.spawn(call_until(start + trial, open_loop.spec.timeout, caller, work, n_accepted));
     }
     let mut failure = String::new();
     while let Some(joined) = callers.join_next().await {
@@ -111,12 +114,12 @@ async fn closed_loop(offer: &Offer, trial: Duration) -> Result<f64, OverloadErro
     }
     match n_accepted.load(Ordering::Relaxed) {
         0 => Err(OverloadError::NothingDone(failure)),
-        // The slowest caller's last call is in both.
+        // Both the number and the time include the last call of the slowest caller.
         n => Ok(n as f64 / start.elapsed().as_secs_f64()),
     }
 }
 
-/// The message of the last call that failed.
+/// Sends one call after another until `end`; returns the message of the last call that failed.
 async fn call_until(
     end: Instant,
     timeout: Duration,
@@ -124,8 +127,8 @@ async fn call_until(
     work: Arc<Work>,
     n_accepted: Arc<AtomicU64>,
 ) -> Option<String> {
-    /// A server that refuses is not asked again at once.
-    const REST: Duration = Duration::from_millis(5);
+    /// Pause after a failed call.
+    const PAUSE: Duration = Duration::from_millis(5);
     let mut failure = None;
     while Instant::now() < end {
         let call = work.next(false);
@@ -135,7 +138,7 @@ async fn call_until(
             }
             Err(status) => {
                 failure = Some(format!("{:?}: {}", status.code(), status.message()));
-                tokio::time::sleep(REST).await;
+                tokio::time::sleep(PAUSE).await;
             }
         }
     }

@@ -1,4 +1,4 @@
-//! What the server says of itself meanwhile: its memory by `/proc` and by its metrics, and the calls that it counted by code.
+//! Samples of the server during a run: its memory by `/proc` and by its metrics, and the calls that it counted by code.
 
 use std::collections::BTreeMap;
 use std::path::PathBuf;
@@ -11,27 +11,27 @@ use tokio::time::{Instant, MissedTickBehavior};
 
 use crate::soak::scrape::{Http, HttpError};
 
-/// How often memory is looked at.
-const EVERY: Duration = Duration::from_secs(1);
-/// Prometheus' own name for a process' resident memory.
+/// Interval of the memory samples.
+const SAMPLE_INTERVAL: Duration = Duration::from_secs(1);
+/// Prometheus' standard metric of a process' resident memory.
 const RESIDENT_MEMORY: &str = "process_resident_memory_bytes";
 const METRICS: &str = "/metrics";
 const CALLS: &str = "berth_grpc_calls_total";
 
-/// Why a server cannot be watched.
+/// Reason why a server cannot be sampled.
 #[derive(Debug, thiserror::Error)]
 pub enum WatchError {
-    /// No process of this id, or not one that may be looked at.
+    /// The process does not exist, or its memory may not be read.
     #[error(
         "`--pid`: cannot read the memory of process {pid}: {reason}; give the server's process id, on this machine"
     )]
     Process {
-        /// The id.
+        /// The process id.
         pid: u32,
-        /// Why not.
+        /// The operating system's reason.
         reason: String,
     },
-    /// Metrics that cannot be read.
+    /// The metrics cannot be read.
     #[error("`--http`: cannot read the server's metrics: {0}")]
     Metrics(#[from] HttpError),
 }
@@ -41,23 +41,24 @@ pub enum WatchError {
 pub struct MemorySample {
     /// Seconds since the first load began.
     pub at_seconds: f64,
-    /// Resident memory as the operating system has it (`VmRSS`).
+    /// Resident memory according to the operating system (`VmRSS`).
     pub resident: Option<u64>,
-    /// The same as the server's metrics have it.
-    pub told: Option<u64>,
+    /// Resident memory according to the server's metrics.
+    #[serde(rename = "told")]
+    pub reported: Option<u64>,
 }
 
-/// Calls of one method by the name of their code.
+/// Calls of one method by the name of their status code.
 pub type Calls = BTreeMap<String, u64>;
 
-/// Where a server is watched.
+/// The sources of samples: a process, metrics, or both.
 #[derive(Debug, Clone)]
 pub struct Watch {
     pid: Option<u32>,
     http: Option<Http>,
 }
 
-/// A watch that goes on until it is asked what it saw.
+/// A watch that samples in the background until it is ended.
 #[derive(Debug)]
 pub struct Watching {
     stop: oneshot::Sender<()>,
@@ -65,7 +66,7 @@ pub struct Watching {
 }
 
 impl Watch {
-    /// Errors when what was named cannot be read: better now than after the run.
+    /// Checks that the process and the metrics can be read.
     pub async fn open(
         pid: Option<u32>,
         url: Option<&str>,
@@ -81,12 +82,12 @@ impl Watch {
         Ok(Self { pid, http })
     }
 
-    /// Looks at the memory now and every second; seconds count from `origin`.
+    /// Samples the memory now and every second; seconds count from `origin`.
     pub fn begin(&self, origin: Instant) -> Watching {
         let (watch, (stop, mut stopped)) = (self.clone(), oneshot::channel());
         let task = tokio::spawn(async move {
             let mut samples = Vec::new();
-            let mut ticks = tokio::time::interval(EVERY);
+            let mut ticks = tokio::time::interval(SAMPLE_INTERVAL);
             ticks.set_missed_tick_behavior(MissedTickBehavior::Skip);
             loop {
                 tokio::select! {
@@ -101,20 +102,20 @@ impl Watch {
     }
 
     async fn sample(&self, origin: Instant) -> MemorySample {
-        let told = match &self.http {
+        let reported = match &self.http {
             None => None,
             Some(http) => http.get(METRICS).await.ok().and_then(|text| memory(&text)),
         };
         let resident = self.pid.and_then(|pid| resident(pid).ok());
-        MemorySample { at_seconds: origin.elapsed().as_secs_f64(), resident, told }
+        MemorySample { at_seconds: origin.elapsed().as_secs_f64(), resident, reported }
     }
 
-    /// What the server counted so far, as its metrics have it; `None` where those are not read.
+    /// The text of the server's metrics; `None` if they are not read.
     pub async fn calls(&self) -> Option<String> {
         self.http.as_ref()?.get(METRICS).await.ok()
     }
 
-    /// The calls of the method at `path` that the server counted since `before`.
+    /// The calls of the method at `path` that the server counted since the metrics in `before`.
     pub async fn calls_since(&self, before: Option<String>, path: &str) -> Option<Calls> {
         let before = calls(&before?, path);
         let mut now = calls(&self.calls().await?, path);
@@ -127,9 +128,9 @@ impl Watch {
 }
 
 impl Watching {
-    /// Every sample, one of now included.
+    /// Takes a last sample and returns all samples.
     pub async fn end(self) -> Vec<MemorySample> {
-        // A watch that broke has seen nothing.
+        // A watch whose task panicked has no samples.
         self.stop.send(()).ok();
         self.task.await.unwrap_or_default()
     }
@@ -139,10 +140,10 @@ impl Watching {
 fn resident(pid: u32) -> Result<u64, String> {
     let path = PathBuf::from(format!("/proc/{pid}/status"));
     let status = std::fs::read_to_string(path).map_err(|error| error.to_string())?;
-    of_status(&status).ok_or_else(|| "it has no `VmRSS`".to_owned())
+    rss_of_status(&status).ok_or_else(|| "it has no `VmRSS`".to_owned())
 }
 
-fn of_status(status: &str) -> Option<u64> {
+fn rss_of_status(status: &str) -> Option<u64> {
     let line = status.lines().find_map(|line| line.strip_prefix("VmRSS:"))?;
     let kibibytes: u64 = line.trim().strip_suffix("kB")?.trim().parse().ok()?;
     kibibytes.checked_mul(1024)
@@ -159,8 +160,8 @@ fn calls(metrics: &str, path: &str) -> Calls {
     let mut calls = Calls::new();
     for line in metrics.lines().filter_map(|line| line.strip_prefix(CALLS)) {
         let Some((labels, n)) = line.rsplit_once(' ') else { continue };
-        let is_its = label(labels, "method") == Some(path);
-        if let (true, Some(code), Ok(n)) = (is_its, label(labels, "code"), n.parse::<f64>()) {
+        let is_of_method = label(labels, "method") == Some(path);
+        if let (true, Some(code), Ok(n)) = (is_of_method, label(labels, "code"), n.parse::<f64>()) {
             // The cast saturates.
             *calls.entry(code.to_owned()).or_default() += n as u64;
         }
@@ -168,7 +169,7 @@ fn calls(metrics: &str, path: &str) -> Calls {
     calls
 }
 
-/// The value of a label, of those that need no escapes.
+/// The value of a label whose value needs no escapes.
 fn label<'a>(labels: &'a str, name: &str) -> Option<&'a str> {
     let (_, rest) = labels.split_once(&format!("{name}=\""))?;
     rest.split_once('"').map(|(value, _)| value)
@@ -181,8 +182,8 @@ mod tests {
     #[test]
     fn memory_is_read_in_either_spelling() {
         let status = "Name:\tberth\nVmPeak:\t 9 kB\nVmRSS:\t  123456 kB\nThreads:\t4\n";
-        assert_eq!(of_status(status), Some(123_456 * 1024));
-        assert_eq!(of_status("Name:\tkthread\n"), None);
+        assert_eq!(rss_of_status(status), Some(123_456 * 1024));
+        assert_eq!(rss_of_status("Name:\tkthread\n"), None);
         let metrics =
             "# TYPE process_resident_memory_bytes gauge\nprocess_resident_memory_bytes 1.5e8\n";
         assert_eq!(memory(metrics), Some(150_000_000));
@@ -202,14 +203,14 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn what_cannot_be_watched_is_said_at_once() {
+    async fn an_unreadable_process_or_port_is_refused_at_once() {
         let free = std::net::TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap();
-        let nobody = Credentials::default();
+        let anonymous = Credentials::default();
         let (url, pid) = (format!("http://{free}"), Some(u32::MAX));
-        let error = Watch::open(None, Some(&url), &nobody).await.unwrap_err().to_string();
+        let error = Watch::open(None, Some(&url), &anonymous).await.unwrap_err().to_string();
         let expected = format!("`--http`: cannot read the server's metrics: `{url}`: ");
         assert!(error.starts_with(&expected), "{error}");
-        let error = Watch::open(pid, None, &nobody).await.unwrap_err().to_string();
+        let error = Watch::open(pid, None, &anonymous).await.unwrap_err().to_string();
         assert!(
             error.starts_with("`--pid`: cannot read the memory of process 4294967295"),
             "{error}"

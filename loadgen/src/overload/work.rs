@@ -1,4 +1,4 @@
-//! What a call of the overload asks, encoded.
+//! The encoded calls of an overload.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 
@@ -10,52 +10,53 @@ use prost::Message as _;
 use prost::bytes::Bytes;
 use tonic::codegen::http::uri::PathAndQuery;
 
-use super::account::NAMESPACE;
+use super::assumed::NAMESPACE;
 use super::{OverloadError, OverloadSpec};
 use crate::load::LoadSpec;
 use crate::load::request::Requests;
 
-/// What a call asks.
+/// The RPC of the calls.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, serde::Serialize, clap::ValueEnum)]
 #[serde(rename_all = "kebab-case")]
 pub enum WorkKind {
-    /// `Place`: one pod. Deciding costs little more than refusing.
+    /// `Place` of one pod. A decision costs little more than a refusal.
     Place,
-    /// `PlaceBatch`: replicas of one pod. Deciding costs by their number, refusing does not.
+    /// `PlaceBatch` of replicas of one pod. The cost of a decision grows with their number, the cost of a refusal does
+    /// not.
     Batch,
-    /// `Explain`: one pod on every node, the verdict of one of them answered.
+    /// `Explain` of one pod: every node is evaluated, and the verdict of one node is returned.
     Explain,
 }
 
-/// Different pods that are asked about; they come around again under other names.
+/// Number of different pods; later calls repeat them under other names.
 const N_PODS: usize = 256;
 
 /// The calls of a run.
 #[derive(Debug)]
 pub struct Work {
     kind: WorkKind,
-    dry: Requests,
+    dry_run: Requests,
     assuming: Requests,
     explaining: Vec<Bytes>,
     n_made: AtomicU64,
 }
 
-/// One call, ready to be sent, again if need be.
+/// One encoded call, which can be sent again on a retry.
 #[derive(Debug, Clone)]
 pub struct Call {
-    /// The method.
+    /// Path of the method.
     pub path: PathAndQuery,
-    /// Its message.
+    /// The encoded request.
     pub message: Bytes,
-    /// For a call whose pods are to take their room, by what [`Work::keys`] knows it.
+    /// For a call that assumes its pods, its number for [`Work::keys`].
     pub assumes: Option<u64>,
 }
 
 impl Work {
-    /// Makes the pods; asks the server for the name of a node where a call needs one.
+    /// Generates the pods, and requests the name of a node from the server if the calls need one.
     pub async fn new(client: &Client, spec: &OverloadSpec) -> Result<Self, OverloadError> {
-        let of = WorkloadSpec { n_pods: N_PODS, mix: spec.mix.clone(), seed: spec.seed };
-        let pods = workload::generate(&of);
+        let workload = WorkloadSpec { n_pods: N_PODS, mix: spec.mix.clone(), seed: spec.seed };
+        let pods = workload::generate(&workload);
         let assumed: Vec<Pod> = pods.iter().enumerate().map(assumed_pod).collect();
         let explaining = match spec.kind {
             WorkKind::Place | WorkKind::Batch => Vec::new(),
@@ -63,14 +64,14 @@ impl Work {
         };
         Ok(Self {
             kind: spec.kind,
-            dry: Requests::new(&pods, &load_spec(spec, PlaceMode::DryRun)),
+            dry_run: Requests::new(&pods, &load_spec(spec, PlaceMode::DryRun)),
             assuming: Requests::new(&assumed, &load_spec(spec, PlaceMode::Assume)),
             explaining,
             n_made: AtomicU64::new(0),
         })
     }
 
-    /// The next call, as a dry run or not.
+    /// The next call: one that assumes its pods, or a dry run.
     pub fn next(&self, assume: bool) -> Call {
         if assume {
             let request = self.assuming.next();
@@ -78,7 +79,7 @@ impl Work {
             return Call { path, message, assumes: Some(request.sequence) };
         }
         let message = match self.kind {
-            WorkKind::Place | WorkKind::Batch => self.dry.next().message.into(),
+            WorkKind::Place | WorkKind::Batch => self.dry_run.next().message.into(),
             WorkKind::Explain => {
                 let number = self.n_made.fetch_add(1, Ordering::Relaxed);
                 // The remainder is below the length.
@@ -88,7 +89,7 @@ impl Work {
         Call { path: PathAndQuery::from_static(self.path()), message, assumes: None }
     }
 
-    /// The method that all calls go to that assume nothing.
+    /// Path of the method of all calls that assume no pods.
     pub fn path(&self) -> &'static str {
         match self.kind {
             WorkKind::Place => "/berth.v1.PlacementService/Place",
@@ -97,7 +98,8 @@ impl Work {
         }
     }
 
-    /// The method of calls that assume: an explanation assumes nothing, and a batch of one competes for the same threads.
+    /// Path of the method of calls that assume pods. `Explain` cannot assume, so `PlaceBatch` of one pod replaces it:
+    /// both need the same worker threads.
     fn assuming_path(&self) -> PathAndQuery {
         PathAndQuery::from_static(match self.kind {
             WorkKind::Place => "/berth.v1.PlacementService/Place",
@@ -105,12 +107,12 @@ impl Work {
         })
     }
 
-    /// Whether calls that assume are answered as `Place` answers.
+    /// Whether calls that assume pods receive a `PlaceResponse`.
     pub fn assumes_one_by_one(&self) -> bool {
         self.kind == WorkKind::Place
     }
 
-    /// The pods of a call that assumes.
+    /// The keys of the pods of an assuming call.
     pub fn keys(&self, sequence: u64) -> Vec<PodKey> {
         self.assuming.keys(sequence)
     }
@@ -127,7 +129,7 @@ fn load_spec(spec: &OverloadSpec, mode: PlaceMode) -> LoadSpec {
     }
 }
 
-/// A pod of its own name, where no other pods are.
+/// The pod under a name of its own in [`NAMESPACE`].
 fn assumed_pod((number, pod): (usize, &Pod)) -> Pod {
     let mut pod = renamed(pod, &format!("assumed-{number}"));
     NAMESPACE.clone_into(&mut pod.metadata.get_or_insert_default().namespace);

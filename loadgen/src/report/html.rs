@@ -1,4 +1,4 @@
-//! The report as one self-contained page: no script, no network.
+//! The report of a load run as one self-contained page without scripts or links.
 
 use std::fmt::Write as _;
 
@@ -117,7 +117,7 @@ fn latency_chart(report: &LoadReport) -> String {
     chart.render()
 }
 
-/// A power of ten of microseconds without decimals.
+/// The text of a power of ten of microseconds, without decimals.
 fn axis_time(us: f64) -> String {
     match us {
         us if us < 1_000.0 => format!("{us} µs"),
@@ -131,7 +131,7 @@ fn throughput_chart(report: &LoadReport) -> String {
     let n_seconds = rates.len().max(1) as f64;
     let greatest = rates.iter().copied().fold(0.0, f64::max);
     let end = report.elapsed_seconds.max(n_seconds - 1.0);
-    // A step a second: the count is of that whole second, not of an instant.
+    // One step a second, because a count belongs to a whole second.
     let points: Vec<(f64, f64)> = rates
         .iter()
         .enumerate()
@@ -149,7 +149,7 @@ fn throughput_chart(report: &LoadReport) -> String {
     chart.render()
 }
 
-/// Pods a second in each second; a last one that was cut off is scaled up, and left out where that means nothing.
+/// Pods a second in each second. A partial last second is scaled up, or omitted if it is too short.
 fn rates(report: &LoadReport) -> Vec<f64> {
     const LEAST_PART: f64 = 0.05;
     let mut rates: Vec<f64> = report.pods_by_second.iter().map(|n_pods| *n_pods as f64).collect();
@@ -222,7 +222,7 @@ mod tests {
     use crate::report::tests::example;
 
     #[test]
-    fn page_stands_alone_and_escapes_what_the_server_said() {
+    fn page_stands_alone_and_escapes_texts_of_the_server() {
         let page = render(&example());
         assert!(page.starts_with("<!doctype html>") && page.ends_with("</html>\n"));
         assert_eq!(page.matches("<svg").count(), 2);

@@ -1,4 +1,4 @@
-//! The account of an overload: as JSON by its fields, as Markdown by [`markdown`], as a picture by [`picture`].
+//! Report of an overload: as JSON by its fields, as Markdown by [`markdown`], as a picture by [`picture`].
 
 mod markdown;
 mod picture;
@@ -13,105 +13,106 @@ use tonic::Code;
 
 use super::Latency;
 use crate::overload::OverloadSpec;
-use crate::overload::account::Balance;
-use crate::overload::book::{Book, Second};
+use crate::overload::assumed::Balance;
 use crate::overload::search::Highest;
+use crate::overload::stats::{CallStats, Second};
 use crate::overload::watch::{Calls, MemorySample};
 use crate::overload::work::WorkKind;
 
 pub use markdown::markdown;
 pub use picture::picture;
 
-/// The account of one overload; its serialised form is what `-o json` prints.
+/// Report of one overload; `-o json` prints its serialised form.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct OverloadReport {
-    /// What a call asked.
+    /// The RPC of the calls.
     pub kind: WorkKind,
     /// Pods a call.
     pub pods_per_call: u32,
     /// Connections to the server.
     pub n_connections: usize,
-    /// How many times the highest rate was offered.
+    /// Rate of the overload phase, as a multiple of the highest rate.
     pub factor: f64,
-    /// Calls under way at most.
+    /// Limit of calls in flight.
     pub max_in_flight: usize,
-    /// Seconds after which a call gave up.
+    /// Timeout of a call in seconds.
     pub timeout_seconds: f64,
-    /// Whether refused calls were tried again.
+    /// Whether refused calls were retried.
     pub retry: bool,
     /// Cores of the machine that the generator ran on.
     pub n_cores: usize,
-    /// Whether a signal ended the loads early.
+    /// Whether a signal ended the phases early.
     pub interrupted: bool,
-    /// The highest rate, and how it was found.
+    /// The highest rate with the trials of its search.
     pub highest: Highest,
-    /// Half of it, many times it, half again.
+    /// The phases: half of the highest rate, several times it, half again.
     pub phases: Vec<PhaseReport>,
-    /// Each second since the first load began.
+    /// Each second since the first phase began.
     pub seconds: Vec<SecondReport>,
-    /// The server's memory.
+    /// Samples of the server's memory.
     pub memory: Vec<MemorySample>,
-    /// Calls of the run's method by code as the server counted them, where its metrics were read.
+    /// Calls of the run's method by code, as the server counted them; absent if its metrics were not read.
     pub server_calls: Option<Calls>,
-    /// What was assumed, beside what the server holds.
+    /// Comparison of the granted pods with the server's pods.
     pub balance: Balance,
 }
 
-/// One load.
+/// Counts and latencies of one phase.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct PhaseReport {
-    /// Which.
+    /// Name of the phase.
     pub name: &'static str,
-    /// Calls a second aimed at.
+    /// Intended calls a second.
     pub rate: f64,
-    /// Seconds since the first load began.
+    /// Seconds from the start of the first phase to the start of this one.
     pub begun_seconds: f64,
-    /// From its first call to the sending of its last.
+    /// Seconds from the first call of the phase to the sending of its last.
     pub elapsed_seconds: f64,
     /// Calls that were due.
     pub n_offered: u64,
-    /// Those that were not sent, because too many were under way.
+    /// Calls that were not sent because the limit of calls in flight was reached.
     pub n_not_sent: u64,
-    /// Calls that were carried out.
+    /// Calls that the server accepted.
     pub n_accepted: u64,
-    /// Calls that were refused for load.
+    /// Calls that the server refused with RESOURCE_EXHAUSTED.
     pub n_refused: u64,
-    /// Calls that ended otherwise.
+    /// Calls that ended with any other code.
     pub n_failed: u64,
-    /// Calls that nobody waited for any longer.
+    /// Calls that were unanswered after their timeout and a grace period.
     pub n_unanswered: u64,
     /// Attempts beyond each call's first.
     pub n_retries: u64,
-    /// Answered calls by the name of the code.
+    /// Answered calls by the name of the status code.
     pub by_code: BTreeMap<&'static str, u64>,
     /// The first message of each code but `OK`.
     pub examples: BTreeMap<&'static str, String>,
-    /// Accepted calls, from when they were due.
+    /// Latency of accepted calls, from the time they were due.
     pub accepted: Latency,
-    /// Accepted calls, from the sending.
+    /// Latency of accepted calls, from their sending.
     pub accepted_from_sending: Latency,
-    /// Refused calls, from when they were due.
+    /// Latency of refused calls, from the time they were due.
     pub refused: Latency,
-    /// Refused calls, from the sending.
+    /// Latency of refused calls, from their sending.
     pub refused_from_sending: Latency,
-    /// From when a call was due to its sending: the generator's own delay.
+    /// Delay of the generator: from the time a call was due to its sending.
     pub lag: Latency,
-    /// After what time refusals say to try again; as many as said so.
+    /// Retry delays that refusals named.
     pub retry_after: Latency,
 }
 
-/// One second.
+/// Counts and latencies of the calls that were due within one second.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize)]
 pub struct SecondReport {
     /// Calls that were due.
     pub n_offered: u64,
-    /// Calls due then that were carried out.
+    /// Calls due in this second that the server accepted.
     pub n_accepted: u64,
-    /// Calls due then that were refused for load.
+    /// Calls due in this second that the server refused with RESOURCE_EXHAUSTED.
     pub n_refused: u64,
-    /// 50 % of the accepted ones took at most this from when they were due, in microseconds; absent without any.
+    /// Median latency of the accepted calls from the time they were due, in microseconds; absent without accepted
+    /// calls.
     pub p50_us: Option<f64>,
-    /// 99 % did.
+    /// 99th percentile of the same latency.
     pub p99_us: Option<f64>,
 }
 
@@ -137,13 +138,13 @@ impl PhaseReport {
         rate: f64,
         begun: Duration,
         elapsed: Duration,
-        book: &Book,
+        stats: &CallStats,
         n_unanswered: u64,
     ) -> Self {
-        let n_answered: u64 = book.by_code.values().sum();
-        let (n_accepted, n_refused) = (book.count(Code::Ok), book.count(Code::ResourceExhausted));
+        let n_answered: u64 = stats.by_code.values().sum();
+        let (n_accepted, n_refused) = (stats.count(Code::Ok), stats.count(Code::ResourceExhausted));
         let of = |histogram: &Histogram<u64>| Latency {
-            // The curves would make up most of the JSON, and nothing is drawn of them.
+            // The curves would make up most of the JSON, and no picture uses them.
             curve: Vec::new(),
             ..Latency::of(histogram)
         };
@@ -152,25 +153,25 @@ impl PhaseReport {
             rate,
             begun_seconds: begun.as_secs_f64(),
             elapsed_seconds: elapsed.as_secs_f64(),
-            n_offered: book.n_offered + n_unanswered,
-            n_not_sent: book.n_not_sent,
+            n_offered: stats.n_offered + n_unanswered,
+            n_not_sent: stats.n_not_sent,
             n_accepted,
             n_refused,
             n_failed: n_answered - n_accepted - n_refused,
             n_unanswered,
-            n_retries: book.n_retries,
-            by_code: book.by_code.clone(),
-            examples: book.examples.clone(),
-            accepted: of(&book.accepted.from_intended),
-            accepted_from_sending: of(&book.accepted.from_sending),
-            refused: of(&book.refused.from_intended),
-            refused_from_sending: of(&book.refused.from_sending),
-            lag: of(&book.lag),
-            retry_after: of(&book.retry_after),
+            n_retries: stats.n_retries,
+            by_code: stats.by_code.clone(),
+            examples: stats.examples.clone(),
+            accepted: of(&stats.accepted.from_intended),
+            accepted_from_sending: of(&stats.accepted.from_sending),
+            refused: of(&stats.refused.from_intended),
+            refused_from_sending: of(&stats.refused.from_sending),
+            lag: of(&stats.lag),
+            retry_after: of(&stats.retry_after),
         }
     }
 
-    /// Calls a second that were due.
+    /// Calls that were due, a second.
     pub fn offered_rate(&self) -> f64 {
         self.per_second(self.n_offered)
     }
@@ -211,14 +212,14 @@ impl OverloadReport {
         }
     }
 
-    /// Whether the server's books agree, and every call was carried out or refused for load: what does not depend on how fast the
-    /// machine is.
+    /// Whether the server holds exactly the granted pods, and every call was accepted or refused for load. Independent
+    /// of the speed of the machine.
     pub fn is_sound(&self) -> bool {
         self.balance.is_exact()
             && self.phases.iter().all(|phase| phase.n_failed == 0 && phase.n_unanswered == 0)
     }
 
-    /// What was asked of a server under overload, and whether it was so.
+    /// The requirements of a server under overload, with the measured figures.
     pub fn verdicts(&self) -> Vec<Verdict> {
         let mut verdicts = Vec::new();
         let phase = |name| self.phases.iter().find(|phase| phase.name == name);
@@ -267,15 +268,15 @@ impl OverloadReport {
         verdicts
     }
 
-    /// Flat: what the last third of the overload has at most is within a tenth of what its second third has at most. The first
-    /// third fills caches, and what is assumed is kept.
+    /// Memory is flat if its maximum in the last third of the overload exceeds the maximum in the second third by at
+    /// most a tenth. The first third is ignored: caches and assumed pods fill memory then.
     fn memory_verdict(&self, overload: &PhaseReport) -> Option<Verdict> {
         let part = |from: f64, to: f64| {
             let at = |share: f64| overload.begun_seconds + overload.elapsed_seconds * share;
             self.memory
                 .iter()
                 .filter(|sample| (at(from)..=at(to)).contains(&sample.at_seconds))
-                .filter_map(|sample| sample.resident.or(sample.told))
+                .filter_map(|sample| sample.resident.or(sample.reported))
                 .max()
         };
         let (middle, last) = (part(1.0 / 3.0, 2.0 / 3.0)?, part(2.0 / 3.0, 1.0)?);
@@ -292,14 +293,14 @@ impl OverloadReport {
     }
 }
 
-/// Whether something that was asked was so.
+/// One requirement with its measurement.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Verdict {
-    /// What was asked.
+    /// The requirement.
     pub what: &'static str,
-    /// What was measured.
+    /// The measured figures.
     pub figure: String,
-    /// Whether it was so.
+    /// Whether the requirement is met.
     pub is_met: bool,
 }
 
@@ -310,7 +311,7 @@ fn within_twice(what: &'static str, before: f64, after: f64) -> Verdict {
     Verdict { what, figure, is_met: times <= 2.0 }
 }
 
-/// How calls ended that were neither carried out nor refused for load.
+/// Counts of the calls that were neither accepted nor refused for load.
 fn others(phase: &PhaseReport) -> String {
     let is_other =
         |code: &str| code != code_name(Code::Ok) && code != code_name(Code::ResourceExhausted);

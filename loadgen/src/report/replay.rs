@@ -1,4 +1,4 @@
-//! The account of a trace's replay.
+//! Report of a trace's replay.
 
 use std::fmt::Write as _;
 use std::time::Duration;
@@ -10,13 +10,13 @@ use super::number::{counted, grouped};
 use super::table::{table, time};
 use crate::trace::expected::{Comparison, Difference};
 use crate::trace::recount::Recount;
-use crate::trace::replay::{Answer, Replay};
+use crate::trace::replay::{Replay, TaskPlacement};
 use crate::trace::{Order, Trace};
 
-/// What a replay did; its serialised form is what `-o json` prints.
+/// Report of a replay; `-o json` prints its serialised form.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct ReplayReport {
-    /// Which of the trace's times were replayed.
+    /// The replayed events.
     pub order: Order,
     /// Nodes of the trace.
     pub n_nodes: usize,
@@ -24,22 +24,22 @@ pub struct ReplayReport {
     pub n_pods: usize,
     /// Tasks with a node.
     pub n_placed: usize,
-    /// Tasks that fit nowhere when they came.
+    /// Tasks that fit no node when they arrived.
     pub n_pending: usize,
-    /// Tasks that left a node while the trace ran.
+    /// Tasks that left a node during the replay.
     pub n_departures: usize,
-    /// Wall time of the replay.
+    /// Wall-clock time of the replay in seconds.
     pub elapsed_seconds: f64,
     /// Times of the `Place` calls.
     pub latency: Latency,
-    /// The independent recount.
+    /// Result of the independent recount.
     pub recount: Recount,
-    /// How the answers compare with the recorded ones, when there are such.
+    /// Comparison with the recorded placements; absent without a recording.
     pub comparison: Option<Comparison>,
 }
 
 impl ReplayReport {
-    /// Puts the parts together.
+    /// Builds the report from its parts.
     pub fn new(
         trace: &Trace,
         order: Order,
@@ -63,7 +63,7 @@ impl ReplayReport {
         }
     }
 
-    /// Whether no node was over and, when there is a recording, every answer equals it.
+    /// Whether no node was overcommitted and all placements equal the recording, if there is one.
     pub fn is_good(&self) -> bool {
         self.recount.is_clean() && self.comparison.as_ref().is_none_or(Comparison::is_equal)
     }
@@ -112,7 +112,7 @@ impl ReplayReport {
         if let Some(comparison) = &self.comparison {
             writeln!(text, "\n{}", equalities(comparison)).ok();
             for difference in &comparison.first_differences {
-                writeln!(text, "{}", in_words(difference)).ok();
+                writeln!(text, "{}", described(difference)).ok();
             }
         }
         text
@@ -133,8 +133,8 @@ fn equalities(comparison: &Comparison) -> comfy_table::Table {
     table
 }
 
-fn in_words(difference: &Difference) -> String {
-    let side = |answer: &Option<Answer>| match answer {
+fn described(difference: &Difference) -> String {
+    let side = |answer: &Option<TaskPlacement>| match answer {
         None => "no answer".to_owned(),
         Some(answer) => format!(
             "{} total {} feasible {} best {}",
@@ -159,10 +159,10 @@ mod tests {
     use hdrhistogram::Histogram;
 
     use super::{Comparison, Latency, Order, Recount, Replay, ReplayReport, Trace};
-    use crate::trace::replay::Answer;
+    use crate::trace::replay::TaskPlacement;
 
     fn report(node: &str, recount: Recount) -> ReplayReport {
-        let answer = |node: &str| Answer {
+        let answer = |node: &str| TaskPlacement {
             pod: "p".to_owned(),
             node: Some(node.to_owned()),
             total: Some(467),
@@ -197,7 +197,7 @@ mod tests {
     }
 
     #[test]
-    fn an_overcommitted_instant_fails_even_when_every_answer_is_as_recorded() {
+    fn an_overcommitted_instant_fails_even_if_all_placements_equal_the_recording() {
         let first = Some("after `p` node `n1` is over its cpu".to_owned());
         let recount =
             Recount { n_instants: 9, n_overcommitted_instants: 2, n_unknown_nodes: 0, first };

@@ -1,13 +1,13 @@
 //! A small chart writer: lines over two labelled axes, as an SVG element to stand in a page.
 //!
-//! Colours come from the CSS variables `--line-0` to `--line-2`, `--grid` and `--text` of what it stands in.
+//! Colours come from the CSS variables `--line-0` to `--line-2`, `--grid` and `--text` of the surrounding page.
 
 use std::fmt::Write as _;
 
 /// A chart of one to three lines.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Chart<'a> {
-    /// Read out by screen readers.
+    /// Title, read out by screen readers.
     pub title: &'a str,
     /// The horizontal axis.
     pub x: Axis,
@@ -17,28 +17,28 @@ pub struct Chart<'a> {
     pub lines: Vec<(&'a str, Vec<(f64, f64)>)>,
 }
 
-/// One axis: how values become positions, and which values are marked.
+/// One axis: the scale of its values and the marked values.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Axis {
     label: String,
     scale: Scale,
     from: f64,
     to: f64,
-    /// Value and its text.
+    /// The marked values with their texts.
     ticks: Vec<(f64, String)>,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Scale {
     Linear,
-    /// Base 10.
+    /// Logarithm to base 10.
     Log,
-    /// A percentile by how many times smaller the rest is: 90, 99 and 99.9 are equally far apart.
+    /// Percentiles by the logarithm of the remaining share: 90, 99 and 99.9 are equally far apart.
     Percentile,
 }
 
 impl Scale {
-    fn place(self, value: f64) -> f64 {
+    fn scaled(self, value: f64) -> f64 {
         match self {
             Scale::Linear => value,
             Scale::Log => value.max(f64::MIN_POSITIVE).log10(),
@@ -82,7 +82,7 @@ impl Axis {
         }
     }
 
-    /// Percentiles from 0 to the last that `n` samples can tell from the greatest, at least 99.
+    /// Percentiles from 0 to the highest that `n` samples distinguish from the maximum, at least 99.
     pub fn percentile(label: &str, n: u64) -> Self {
         let last = 100.0 - 100.0 / (n.max(100) as f64);
         let marks = [0.0, 50.0, 90.0, 99.0, 99.9, 99.99, 99.999, 99.9999];
@@ -94,9 +94,9 @@ impl Axis {
         Self { label: label.to_owned(), scale: Scale::Percentile, from: 0.0, to: last, ticks }
     }
 
-    /// Share of the axis before `value`, cut off at both ends.
+    /// Share of the axis before `value`, clamped to 0 and 1.
     fn position(&self, value: f64) -> f64 {
-        let place = |value| self.scale.place(value);
+        let place = |value| self.scale.scaled(value);
         ((place(value) - place(self.from)) / (place(self.to) - place(self.from))).clamp(0.0, 1.0)
     }
 }
@@ -114,7 +114,7 @@ fn round_step(least: f64) -> f64 {
         .unwrap_or(power)
 }
 
-/// Large numbers shortened, all marks of an axis alike: `5000` and `250000` as `5k` and `250k`.
+/// Shortens large numbers: `5000` and `250000` become `5k` and `250k`.
 fn number(value: f64) -> String {
     match value {
         value if value >= 1e6 => format!("{}M", value / 1e6),
@@ -123,9 +123,9 @@ fn number(value: f64) -> String {
     }
 }
 
-/// Of every chart.
+/// Width of a chart.
 pub(super) const WIDTH: f64 = 760.0;
-/// Of every chart.
+/// Height of a chart.
 pub(super) const HEIGHT: f64 = 340.0;
 const LEFT: f64 = 86.0;
 const RIGHT: f64 = 24.0;
@@ -138,7 +138,7 @@ impl Chart<'_> {
         self.render_with("")
     }
 
-    /// The same to stand inside another `<svg>` element, `y` below its top.
+    /// The `<svg>` element inside another one, `y` below its top.
     pub fn render_at(&self, y: f64) -> String {
         self.render_with(&format!(r#"x="0" y="{y}" width="{WIDTH}" height="{HEIGHT}" "#))
     }

@@ -1,4 +1,4 @@
-//! The report as text for a terminal.
+//! The report of a load run as text for a terminal.
 
 use std::fmt::Write as _;
 
@@ -8,7 +8,7 @@ use super::number::{counted, grouped, rounded};
 use super::{Latency, LoadReport};
 use berth_client::outcome::ErrorCount;
 
-/// Lists at most this many reasons of pending pods.
+/// Limit of the listed reasons of pending pods.
 const MAX_REASONS: usize = 10;
 
 /// The whole report, ending in a line break.
@@ -57,7 +57,7 @@ fn heading(report: &LoadReport) -> String {
     )
 }
 
-/// Whole requests that failed, or pods that were refused one by one.
+/// A line about one code: requests that failed as a whole, or pods that were refused individually.
 fn error(code: &str, count: &ErrorCount) -> String {
     let pods = counted(count.n_pods, "pod");
     let requests = match count.n_requests {
@@ -117,7 +117,7 @@ fn reasons(report: &LoadReport) -> Table {
     table
 }
 
-/// Reasons of pending pods; the map's order by name breaks ties.
+/// The reasons of pending pods, the most frequent first, ties by name.
 pub fn most_frequent_first(report: &LoadReport) -> Vec<(&str, u64)> {
     let reasons = report.pending_by_reason.iter();
     let mut reasons: Vec<(&str, u64)> =
@@ -136,12 +136,12 @@ pub fn table(header: &[&str], n_text_columns: usize) -> Table {
     table
 }
 
-/// A rate as it was given: whole ones in groups of three.
+/// The rate; a whole number with its digits in groups of three.
 pub fn pods_per_second(rate: f64) -> String {
     if rate.fract() == 0.0 { rounded(rate) } else { rate.to_string() }
 }
 
-/// Microseconds in the unit that keeps three digits readable.
+/// A time in microseconds, shown in the unit that suits its size.
 pub fn time(us: f64) -> String {
     match us {
         us if us < 1_000.0 => format!("{us:.1} µs"),
@@ -179,7 +179,7 @@ mod tests {
     }
 
     #[test]
-    fn one_is_singular_and_what_went_wrong_is_said() {
+    fn one_is_singular_and_errors_are_listed() {
         let mut report = example();
         (report.n_connections, report.interrupted) = (1, true);
         report.release_failure = Some("the server is gone".to_owned());

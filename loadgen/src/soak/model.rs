@@ -1,4 +1,4 @@
-//! What the cluster is by the server's own answers: every object that it acknowledged, and nothing else.
+//! [`Model`]: the cluster as the server's responses describe it, with every acknowledged object and no other.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -9,30 +9,31 @@ use berth_synthetic::cluster::SyntheticCluster;
 /// Namespace and name.
 pub(super) type Key = (String, String);
 
-/// A pod that the server has taken.
+/// A pod that the server acknowledged.
 #[derive(Debug, Clone)]
-pub(super) struct Known {
-    /// As a feed tells of it: with `spec.nodeName` where it has a node.
+pub(super) struct KnownPod {
+    /// The object as a feed sends it, with `spec.nodeName` if the pod has a node.
     pub(super) pod: Pod,
-    /// Empty of a pod that waits for one.
+    /// Name of the pod's node; empty for a pending pod.
     pub(super) node: String,
-    /// Placed and not confirmed since.
+    /// Whether the pod is assumed: placed, and not confirmed by a feed.
     pub(super) assumed: bool,
 }
 
-/// Every object that was acknowledged.
+/// The objects that the server acknowledged.
 #[derive(Debug, Default)]
 pub(super) struct Model {
     pub(super) nodes: BTreeMap<String, Node>,
-    pub(super) pods: BTreeMap<Key, Known>,
-    /// Pods of calls whose answers were not heard: there or not.
-    pub(super) unsettled: BTreeSet<Key>,
+    pub(super) pods: BTreeMap<Key, KnownPod>,
+    /// Pods of calls that failed with an unknown effect: the server may or may not hold them.
+    pub(super) uncertain: BTreeSet<Key>,
     namespaces: Vec<berth_proto::core_v1::Namespace>,
     services: Vec<berth_proto::core_v1::Service>,
 }
 
 impl Model {
-    pub(super) fn of(cluster: &SyntheticCluster) -> Model {
+    /// The model of a server that was fed `cluster`.
+    pub(super) fn new(cluster: &SyntheticCluster) -> Model {
         let mut model = Model {
             namespaces: cluster.namespaces.clone(),
             services: cluster.services.clone(),
@@ -42,24 +43,24 @@ impl Model {
             model.nodes.insert(node_name(node), node.clone());
         }
         for pod in &cluster.pods {
-            model.told(pod.clone());
+            model.upsert(pod.clone());
         }
         model
     }
 
-    /// A feed told of the pod, with or without a node.
-    pub(super) fn told(&mut self, pod: Pod) {
+    /// Records a pod that a feed sent, with or without a node.
+    pub(super) fn upsert(&mut self, pod: Pod) {
         let node = pod.spec.as_ref().map(|spec| spec.node_name.clone()).unwrap_or_default();
-        self.pods.insert(key(&pod), Known { pod, node, assumed: false });
+        self.pods.insert(key(&pod), KnownPod { pod, node, assumed: false });
     }
 
-    /// The server placed the pod and holds its room.
-    pub(super) fn assumed(&mut self, pod: &Pod, node: &str) {
-        let known = Known { pod: on_node(pod, node), node: node.to_owned(), assumed: true };
+    /// Records a pod that the server assumed on `node`.
+    pub(super) fn assume(&mut self, pod: &Pod, node: &str) {
+        let known = KnownPod { pod: on_node(pod, node), node: node.to_owned(), assumed: true };
         self.pods.insert(key(pod), known);
     }
 
-    /// What a snapshot has to hold for the cluster to stay as it is: all but the assumed pods, which stay by themselves.
+    /// The snapshot that leaves the cluster unchanged: all objects but the assumed pods, which survive a snapshot.
     pub(super) fn snapshot(&self) -> SyntheticCluster {
         SyntheticCluster {
             nodes: self.nodes.values().cloned().collect(),
@@ -74,7 +75,7 @@ impl Model {
         }
     }
 
-    /// What `GetCluster` should count.
+    /// The counts that `GetCluster` should return.
     pub(super) fn counts(&self) -> Counts {
         let mut counts = Counts { n_nodes: self.nodes.len(), ..Counts::default() };
         for known in self.pods.values() {
@@ -95,7 +96,7 @@ impl Model {
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub(super) struct Counts {
     pub(super) n_nodes: usize,
-    /// On nodes of the cluster.
+    /// Pods on nodes of the cluster.
     pub(super) n_pods: usize,
     pub(super) n_assumed: usize,
     pub(super) n_pending: usize,
@@ -116,7 +117,7 @@ pub(super) fn wire_key((namespace, name): &Key) -> PodKey {
     PodKey { namespace: namespace.clone(), name: name.clone(), uid: String::new() }
 }
 
-/// The pod as it is told of once it runs on `node`.
+/// The pod as a feed sends it when it runs on `node`.
 pub(super) fn on_node(pod: &Pod, node: &str) -> Pod {
     let mut pod = pod.clone();
     pod.spec.get_or_insert_default().node_name = node.to_owned();
@@ -124,7 +125,8 @@ pub(super) fn on_node(pod: &Pod, node: &str) -> Pod {
     pod
 }
 
-/// What the pod's containers ask for in sum: cpu in milli-units, the rest whole, as the server tells it.
+/// Sums of the requests of the pod's containers in the units of the server's listings: cpu in milli-units, the rest in
+/// whole units.
 pub(super) fn requests(pod: &Pod) -> BTreeMap<String, i64> {
     let mut sums = BTreeMap::new();
     let containers = pod.spec.iter().flat_map(|spec| &spec.containers);
@@ -158,16 +160,16 @@ mod tests {
     }
 
     #[test]
-    fn states_are_counted_and_a_snapshot_leaves_out_what_is_assumed() {
+    fn pods_are_counted_by_state_and_a_snapshot_omits_assumed_pods() {
         let mut model = Model::default();
         let mut node = Node::default();
         node.metadata.get_or_insert_default().name = "n".to_owned();
         model.nodes.insert("n".to_owned(), node);
-        model.told(web("waits"));
-        model.told(on_node(&web("runs"), "n"));
-        model.told(on_node(&web("lost"), "gone"));
-        model.assumed(&web("new"), "n");
-        model.assumed(&web("late"), "gone");
+        model.upsert(web("waits"));
+        model.upsert(on_node(&web("runs"), "n"));
+        model.upsert(on_node(&web("lost"), "gone"));
+        model.assume(&web("new"), "n");
+        model.assume(&web("late"), "gone");
         let expected = Counts { n_nodes: 1, n_pods: 2, n_assumed: 2, n_pending: 1, n_orphaned: 2 };
         assert_eq!(model.counts(), expected);
         let names: Vec<_> = model.snapshot().pods.iter().map(|pod| key(pod).1).collect();

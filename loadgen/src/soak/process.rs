@@ -1,4 +1,4 @@
-//! What the server's process has of the machine, as `/proc` tells it.
+//! Resource usage of the server's process, read from `/proc`.
 
 use std::fs;
 use std::io;
@@ -12,10 +12,10 @@ pub struct Process {
     directory: PathBuf,
 }
 
-/// What a process has at one moment.
+/// Resource usage of a process at one moment.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 pub struct Usage {
-    /// Resident memory.
+    /// Resident memory in bytes.
     pub rss_bytes: u64,
     /// Open file descriptors.
     pub n_fds: u64,
@@ -23,7 +23,7 @@ pub struct Usage {
     pub n_threads: u64,
 }
 
-/// Why a process cannot be looked at.
+/// Reason why a process cannot be read.
 #[derive(Debug, thiserror::Error)]
 #[error("`{}`: {reason}; `--pid` takes the server's process on this machine, run by the same user", path.display())]
 pub struct ProcessError {
@@ -32,20 +32,20 @@ pub struct ProcessError {
 }
 
 impl Process {
-    /// The process of this id.
+    /// Opens the process with this id.
     ///
     /// # Errors
-    /// When there is none, or it is another user's.
+    /// The process does not exist or belongs to another user.
     pub fn open(pid: u32) -> Result<Process, ProcessError> {
         let process = Process { directory: PathBuf::from(format!("/proc/{pid}")) };
         process.read()?;
         Ok(process)
     }
 
-    /// What it has now.
+    /// Reads the current usage.
     ///
     /// # Errors
-    /// When it has ended.
+    /// The process has ended.
     pub fn read(&self) -> Result<Usage, ProcessError> {
         let status = self.directory.join("status");
         let text = fs::read_to_string(&status).map_err(|error| failed(&status, &error))?;
@@ -70,7 +70,7 @@ fn failed(path: &std::path::Path, error: &io::Error) -> ProcessError {
     ProcessError { path: path.to_owned(), reason: error.to_string() }
 }
 
-/// The number behind a name: kilobytes, or a count.
+/// The number of a field: kilobytes or a count.
 fn field(text: &str, name: &str) -> Option<u64> {
     let line = text.lines().find_map(|line| line.strip_prefix(name)?.strip_prefix(':'))?;
     line.split_whitespace().next()?.parse().ok()
@@ -81,7 +81,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn this_process_can_be_looked_at_and_a_missing_one_is_named() {
+    fn this_process_can_be_read_and_a_missing_one_is_named() {
         let usage = Process::open(std::process::id()).unwrap().read().unwrap();
         assert!(usage.rss_bytes > 1 << 16 && usage.n_fds >= 3 && usage.n_threads >= 1, "{usage:?}");
         let error = Process::open(u32::MAX).unwrap_err().to_string();

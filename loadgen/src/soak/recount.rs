@@ -1,4 +1,4 @@
-//! The recount: is the server's cluster what its answers said, and do its sums add up?
+//! The recount: compares the server's cluster with the model, and its sums with its pods.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -8,19 +8,19 @@ use super::report::Sample;
 use super::survey::{Survey, survey};
 use super::world::World;
 
-/// How often the server is asked before what should be gone counts as there to stay.
+/// Limit of the surveys of one recount. Deleted pods that are still listed then are a difference.
 const MAX_SURVEYS: usize = 100;
-/// Between two surveys: a call that was cut may be on its way still.
+/// Pause between two surveys, because a cut call may still be in flight.
 const PAUSE: Duration = Duration::from_millis(100);
 
-/// Deletes what is unsettled until it stays away, and compares. Whoever calls has closed the gate.
+/// Deletes uncertain pods until they stay absent, then compares. The caller has closed the gate.
 pub(super) async fn recount(world: &World) -> Sample {
     let mut n_quiet = 0;
     let mut settled = None;
     for _ in 0..MAX_SURVEYS {
-        let unsettled: Vec<Key> = world.model().unsettled.iter().cloned().collect();
-        if !unsettled.is_empty() {
-            world.delete(&unsettled).await;
+        let uncertain: Vec<Key> = world.model().uncertain.iter().cloned().collect();
+        if !uncertain.is_empty() {
+            world.delete(&uncertain).await;
             tokio::time::sleep(PAUSE).await;
         }
         let Ok(survey) = survey(world).await else {
@@ -28,18 +28,18 @@ pub(super) async fn recount(world: &World) -> Sample {
             continue;
         };
         let is_quiet =
-            survey.is_consistent && !unsettled.iter().any(|key| survey.pods.contains_key(key));
+            survey.is_consistent && !uncertain.iter().any(|key| survey.pods.contains_key(key));
         n_quiet = if is_quiet { n_quiet + 1 } else { 0 };
-        // Where a call was cut, the second look is for what came after the first.
-        if n_quiet >= if unsettled.is_empty() { 1 } else { 2 } {
-            world.count("pods settled after a cut", unsettled.len());
-            world.model().unsettled.clear();
+        // After a cut call, a second survey finds pods that were assumed after the first.
+        if n_quiet >= if uncertain.is_empty() { 1 } else { 2 } {
+            world.count("pods settled after a cut", uncertain.len());
+            world.model().uncertain.clear();
             settled = Some(survey);
             break;
         }
     }
     let Some(survey) = settled else {
-        world.differs("the cluster did not come to rest: a recount was not possible");
+        world.differs("no recount was possible: the cluster kept changing");
         return Sample::default();
     };
     let differences = differences(&survey, &world.model());
@@ -56,12 +56,12 @@ pub(super) async fn recount(world: &World) -> Sample {
     }
 }
 
-/// Everything in which the two are not the same.
+/// All differences between the survey and the model.
 fn differences(survey: &Survey, model: &Model) -> Vec<String> {
     let mut differences = Vec::new();
     compare_nodes(survey, model, &mut differences);
     compare_pods(survey, model, &mut differences);
-    add_up(survey, &mut differences);
+    compare_sums(survey, &mut differences);
     let counted = Counts {
         n_nodes: survey.cluster.n_nodes as usize,
         n_pods: survey.cluster.n_pods as usize,
@@ -81,13 +81,14 @@ fn differences(survey: &Survey, model: &Model) -> Vec<String> {
 fn compare_nodes(survey: &Survey, model: &Model, differences: &mut Vec<String>) {
     for (name, node) in &survey.nodes {
         match model.nodes.get(name) {
-            None => differences.push(format!("node `{name}` is there and should not be")),
-            Some(told) => {
-                let cordoned = told.spec.as_ref().is_some_and(|spec| spec.unschedulable);
+            None => differences.push(format!("node `{name}` is listed and should not exist")),
+            Some(expected) => {
+                let cordoned = expected.spec.as_ref().is_some_and(|spec| spec.unschedulable);
                 if node.unschedulable != cordoned {
                     differences.push(format!("node `{name}`: unschedulable is not {cordoned}"));
                 }
-                let labels = told.metadata.as_ref().map(|it| it.labels.len()).unwrap_or_default();
+                let labels =
+                    expected.metadata.as_ref().map(|it| it.labels.len()).unwrap_or_default();
                 if node.labels.len() != labels {
                     let n = node.labels.len();
                     differences.push(format!("node `{name}` has {n} labels instead of {labels}"));
@@ -114,12 +115,12 @@ fn compare_pods(survey: &Survey, model: &Model, differences: &mut Vec<String>) {
         if listed.assumed != known.assumed {
             differences.push(format!("{shown}: assumed is not {}", known.assumed));
         }
-        let (told, asked) = (without_zeros(&listed.requests), requests(&known.pod));
-        if told != asked {
-            differences.push(format!("{shown} asks for {told:?} instead of {asked:?}"));
+        let (found, expected) = (without_zeros(&listed.requests), requests(&known.pod));
+        if found != expected {
+            differences.push(format!("{shown} requests {found:?} instead of {expected:?}"));
         }
     }
-    let missing = |(key, known): &(&Key, &super::model::Known)| {
+    let missing = |(key, known): &(&Key, &super::model::KnownPod)| {
         model.nodes.contains_key(&known.node) && !survey.pods.contains_key(*key)
     };
     for (key, known) in model.pods.iter().filter(missing) {
@@ -127,8 +128,8 @@ fn compare_pods(survey: &Survey, model: &Model, differences: &mut Vec<String>) {
     }
 }
 
-/// Every node's sums, from its pods.
-fn add_up(survey: &Survey, differences: &mut Vec<String>) {
+/// Compares the sums of each node with those of its listed pods.
+fn compare_sums(survey: &Survey, differences: &mut Vec<String>) {
     let mut sums: BTreeMap<&str, (u32, BTreeMap<String, i64>)> = BTreeMap::new();
     for pod in survey.pods.values() {
         let (n_pods, requested) = sums.entry(&pod.node_name).or_default();
@@ -142,13 +143,14 @@ fn add_up(survey: &Survey, differences: &mut Vec<String>) {
         if node.n_pods != n_pods {
             differences.push(format!("node `{name}` counts {} pods and has {n_pods}", node.n_pods));
         }
-        let (told, counted) = (without_zeros(&node.requested), without_zeros(&requested));
-        if told != counted {
-            differences.push(format!("node `{name}` sums {told:?} where its pods ask {counted:?}"));
+        let (found, expected) = (without_zeros(&node.requested), without_zeros(&requested));
+        if found != expected {
+            differences
+                .push(format!("node `{name}` sums {found:?}, its pods request {expected:?}"));
         }
     }
     for name in sums.keys() {
-        differences.push(format!("pods are listed on `{name}`, which is not"));
+        differences.push(format!("pods are listed on `{name}`, which is no node"));
     }
 }
 
@@ -168,13 +170,13 @@ mod tests {
         pod("d", "web", "u", "i", Requests { cpu_milli: 100, memory_mib: 0, extended: None })
     }
 
-    /// One node with one assumed pod, as told and as listed.
+    /// One node with one assumed pod, in the survey and in the model.
     fn example() -> (Survey, Model) {
         let mut model = Model::default();
         let mut node = Node::default();
         node.metadata.get_or_insert_default().name = "n".to_owned();
         model.nodes.insert("n".to_owned(), node);
-        model.assumed(&web(), "n");
+        model.assume(&web(), "n");
         let cpu = BTreeMap::from([("cpu".to_owned(), 100), ("memory".to_owned(), 0)]);
         let summary = PodSummary {
             node_name: "n".to_owned(),
@@ -221,7 +223,7 @@ mod tests {
         let text = found(|survey, _| of_node(survey, |node| node.n_pods = 2));
         assert_eq!(text, "node `n` counts 2 pods and has 1");
         let text = found(|survey, _| of_node(survey, |node| node.requested.clear()));
-        assert_eq!(text, "node `n` sums {} where its pods ask {\"cpu\": 100}");
+        assert_eq!(text, "node `n` sums {}, its pods request {\"cpu\": 100}");
         let text = found(|survey, _| of_node(survey, |node| node.unschedulable = true));
         assert_eq!(text, "node `n`: unschedulable is not false");
         let text = found(|survey, _| of_pod(survey, |pod| pod.assumed = false));
@@ -235,6 +237,6 @@ mod tests {
         let text = found(|survey, _| survey.pods.clear());
         assert!(text.starts_with("pod `d/web` is not on `n`; node `n` counts 1 pods"), "{text}");
         let text = found(|survey, _| survey.nodes.clear());
-        assert_eq!(text, "node `n` is missing; pods are listed on `n`, which is not");
+        assert_eq!(text, "node `n` is missing; pods are listed on `n`, which is no node");
     }
 }

@@ -1,4 +1,4 @@
-//! What a soak found: a table for people, JSON for programs, a picture for both.
+//! Report of a soak: a table for people, JSON for programs, and a picture.
 
 mod picture;
 
@@ -15,77 +15,79 @@ use super::tally::{Differences, Done, Failures};
 use crate::report::number::grouped;
 use crate::report::table::table;
 
-/// One recount.
+/// Result of one recount.
 #[derive(Debug, Clone, Default, PartialEq, Serialize)]
 pub struct Sample {
-    /// Since the beginning.
+    /// Seconds since the start.
     pub at_seconds: f64,
-    /// Of the server's process, where it was looked at.
+    /// Usage of the server's process; absent if no process was given.
     pub usage: Option<Usage>,
-    /// Open what-if sessions, where metrics were asked.
+    /// Open what-if sessions; absent if no HTTP address was given.
     pub n_sessions: Option<u64>,
-    /// The server's, when nothing was under way.
+    /// Generation of the server's cluster.
     pub generation: u64,
-    /// As the server counts them.
+    /// Nodes that the server counts.
     pub n_nodes: u64,
-    /// On nodes of the cluster.
+    /// Pods on nodes of the cluster.
     pub n_pods: u64,
-    /// Placed and not confirmed.
+    /// Assumed pods: placed and not confirmed.
     pub n_assumed: u64,
-    /// Different specs of pods.
+    /// Different pod specs.
     pub n_shapes: u64,
-    /// In which the recount differed.
+    /// Differences that the recount found.
     pub n_differences: u64,
     /// Steps that the actors had taken.
     pub n_steps: u64,
 }
 
-/// Up to what growth over the second half something counts as flat.
+/// Growth over the second half of a soak up to which a quantity counts as flat.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize)]
 pub struct Bounds {
-    /// MiB of resident memory an hour.
+    /// Growth of resident memory in MiB an hour.
     pub memory_mib_per_hour: f64,
-    /// File descriptors an hour; the same for threads.
+    /// Growth of file descriptors, and of threads, in number an hour.
     pub fds_per_hour: f64,
 }
 
 impl Default for Bounds {
-    /// 64 MiB and 12 descriptors an hour: less than any leak of a connection or a pod would cost at a hundred steps a second.
+    /// 64 MiB and 12 descriptors an hour: less than the leak of one connection or pod a step at a hundred steps a
+    /// second.
     fn default() -> Self {
         Self { memory_mib_per_hour: 64.0, fds_per_hour: 12.0 }
     }
 }
 
-/// Memory that comes and goes with the allocator's pages, in MiB, and descriptors that are about to be closed.
+/// Noise of the quantities: memory that the allocator takes and returns, in MiB, and descriptors that are about to be
+/// closed.
 const MEMORY_NOISE_MIB: f64 = 8.0;
 const FDS_NOISE: f64 = 4.0;
 
-/// The account of a soak; its serialised form is what `-o json` prints.
+/// Report of a soak; `-o json` prints its serialised form.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct SoakReport {
     /// Seconds from the first step to the last recount.
     pub elapsed_seconds: f64,
-    /// Steps a second that were aimed at.
+    /// Intended steps a second.
     pub rate: f64,
-    /// Chose everything.
+    /// Seed of all random choices.
     pub seed: u64,
-    /// Whether a signal ended it early.
+    /// Whether a signal ended the soak early.
     pub interrupted: bool,
-    /// Up to what growth memory and descriptors count as flat.
+    /// Growth up to which memory and descriptors count as flat.
     pub bounds: Bounds,
-    /// Resident memory in MiB.
+    /// Trend of resident memory in MiB.
     pub memory: Option<Trend>,
-    /// File descriptors.
+    /// Trend of open file descriptors.
     pub fds: Option<Trend>,
-    /// Threads.
+    /// Trend of threads.
     pub threads: Option<Trend>,
-    /// How often each thing was done.
+    /// Counts of completed work by its name.
     pub done: Done,
-    /// Calls that failed, by method and code. A soak cuts connections and fills sessions: some have to.
+    /// Failed calls by method and code. Some are expected: a soak cuts connections and reaches the limit of sessions.
     pub errors: BTreeMap<String, Failures>,
-    /// What the server, or a recount, was wrong about.
+    /// Differences between the server and its own responses.
     pub differences: Differences,
-    /// One a recount; the last is that of the end, with nothing left of the soak.
+    /// One sample a recount; the last is taken after all pods of the soak are deleted.
     pub samples: Vec<Sample>,
 }
 
@@ -103,10 +105,10 @@ impl SoakReport {
             let (before, after) = (pair[0].generation, pair[1].generation);
             differences.first.push(format!("the generation fell from {before} to {after}"));
         }
-        // The last one is of the emptied cluster.
-        let churned = &samples[..samples.len().saturating_sub(1)];
+        // The last sample is of the emptied cluster.
+        let loaded = &samples[..samples.len().saturating_sub(1)];
         let trend = |value: fn(&Usage) -> f64, bound, noise| {
-            let points: Vec<(f64, f64)> = churned
+            let points: Vec<(f64, f64)> = loaded
                 .iter()
                 .filter_map(|sample| Some((sample.at_seconds, value(sample.usage.as_ref()?))))
                 .collect();
@@ -129,14 +131,14 @@ impl SoakReport {
         }
     }
 
-    /// Whether every recount was exact and nothing grows. What is too short to be judged does not count against it.
+    /// Whether every recount was exact and no quantity grows. A trend that is too short for a judgement counts as good.
     pub fn is_good(&self) -> bool {
         let trends = [self.memory, self.fds, self.threads];
         let grows = |trend: &Trend| trend.judgement == Judgement::Grows;
         self.differences.n == 0 && !trends.iter().flatten().any(grows)
     }
 
-    /// The text for people.
+    /// The report as text for people.
     pub fn render(&self) -> String {
         let mut text = String::new();
         // Writing to a `String` cannot fail.
@@ -204,7 +206,7 @@ fn mebibytes(usage: &Usage) -> f64 {
     usage.rss_bytes as f64 / f64::from(1 << 20)
 }
 
-/// Without the blanks that pad the last column.
+/// The table without the blanks that pad its last column.
 fn trimmed(table: &str) -> String {
     table.lines().map(str::trim_end).collect::<Vec<_>>().join("\n")
 }
@@ -214,7 +216,7 @@ pub(super) mod tests {
     use super::*;
     use berth_client::Credentials;
 
-    /// 30 minutes in which memory grows by so many MiB an hour.
+    /// A report of 30 minutes in which memory grows by `growth` MiB an hour.
     pub(super) fn example(growth: f64) -> SoakReport {
         let sample = |n: u32| {
             let at_seconds = f64::from(n) * 10.0;

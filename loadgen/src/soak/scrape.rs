@@ -1,4 +1,4 @@
-//! The server's HTTP address: one plain request a connection, enough for probes and metrics.
+//! A minimal HTTP client for probes and metrics: one request a connection, without TLS.
 
 use std::io;
 use std::time::Duration;
@@ -7,20 +7,20 @@ use berth_client::Credentials;
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 use tokio::net::TcpStream;
 
-/// A probe that takes longer is a fault.
-const PATIENCE: Duration = Duration::from_secs(60);
-/// An answer beyond this is none of Berth's.
+/// Timeout of a request.
+const TIMEOUT: Duration = Duration::from_secs(60);
+/// Limit of a response; Berth sends no larger ones.
 const MAX_BYTES: u64 = 16 << 20;
 
-/// Where HTTP is spoken without TLS.
+/// A plain HTTP address with the credentials for it.
 #[derive(Debug, Clone)]
 pub(crate) struct Http {
     authority: String,
-    /// The header that says who asks, with its line break.
+    /// The `Authorization` header with its line break; empty for an anonymous caller.
     authorization: Secret,
 }
 
-/// A secret that no `Debug` shows.
+/// A text that `Debug` does not show.
 #[derive(Clone)]
 struct Secret(String);
 
@@ -30,11 +30,11 @@ impl std::fmt::Debug for Secret {
     }
 }
 
-/// Why an HTTP address gave no answer.
+/// Reason why an HTTP request failed.
 #[derive(Debug, thiserror::Error)]
 pub enum HttpError {
-    /// Not a URL that can be asked.
-    #[error("`{0}` is not of the form `http://HOST:PORT`; HTTP with TLS is not asked")]
+    /// The URL is not of the supported form.
+    #[error("`{0}` is not of the form `http://HOST:PORT`; HTTP with TLS is not supported")]
     Url(String),
     /// The token cannot be read.
     #[error("{0}")]
@@ -44,22 +44,23 @@ pub enum HttpError {
     Connection {
         /// Host and port.
         authority: String,
-        /// What the system said.
+        /// The operating system's error.
         source: io::Error,
     },
-    /// The answer is an error.
+    /// The status is not 200.
     #[error("`http://{authority}{path}`: {status}")]
     Status {
         /// Host and port.
         authority: String,
-        /// What was asked for.
+        /// Path of the request.
         path: String,
-        /// The first line of the answer.
+        /// First line of the response.
         status: String,
     },
 }
 
 impl Http {
+    /// Checks the URL and reads the token.
     pub(crate) fn open(url: &str, credentials: &Credentials) -> Result<Http, HttpError> {
         let authority = url.strip_prefix("http://").unwrap_or(url).trim_end_matches('/');
         if authority.contains('/')
@@ -78,24 +79,25 @@ impl Http {
         TcpStream::connect(&self.authority).await
     }
 
-    /// The body at `path`.
+    /// Requests `path` and returns the body.
     pub(crate) async fn get(&self, path: &str) -> Result<String, HttpError> {
         let failed = |source| HttpError::Connection { authority: self.authority.clone(), source };
-        let asking = async {
+        let exchange = async {
             let mut stream = self.connect().await?;
             let request = format!(
                 "GET {path} HTTP/1.1\r\nHost: {}\r\n{}Connection: close\r\n\r\n",
                 self.authority, self.authorization.0
             );
             stream.write_all(request.as_bytes()).await?;
-            let mut answer = Vec::new();
-            stream.take(MAX_BYTES).read_to_end(&mut answer).await?;
-            Ok(String::from_utf8_lossy(&answer).into_owned())
+            let mut response = Vec::new();
+            stream.take(MAX_BYTES).read_to_end(&mut response).await?;
+            Ok(String::from_utf8_lossy(&response).into_owned())
         };
-        let late = || Err(io::Error::from(io::ErrorKind::TimedOut));
-        let answer = tokio::time::timeout(PATIENCE, asking).await.unwrap_or_else(|_| late());
-        let answer = answer.map_err(failed)?;
-        let (head, body) = answer.split_once("\r\n\r\n").unwrap_or((&answer, ""));
+        let timed_out = || Err(io::Error::from(io::ErrorKind::TimedOut));
+        let response =
+            tokio::time::timeout(TIMEOUT, exchange).await.unwrap_or_else(|_| timed_out());
+        let response = response.map_err(failed)?;
+        let (head, body) = response.split_once("\r\n\r\n").unwrap_or((&response, ""));
         let status = head.lines().next().unwrap_or_default();
         if status.split(' ').nth(1) != Some("200") {
             let (authority, path) = (self.authority.clone(), path.to_owned());

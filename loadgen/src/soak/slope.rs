@@ -1,40 +1,40 @@
-//! Whether something grows: the median of the slopes between all pairs of points (Theil and Sen), which a few outliers do not
-//! move.
+//! Growth of a quantity over time, as the median of the slopes between all pairs of points (the Theil-Sen estimator),
+//! which is robust against outliers.
 
 use serde::Serialize;
 
-/// Points that are judged at least.
+/// Least number of points for a judgement.
 const MIN_POINTS: usize = 10;
-/// A shorter time says nothing about an hour.
+/// Least time for a judgement: growth an hour cannot be estimated from less.
 const MIN_SECONDS: f64 = 300.0;
 
-/// How a quantity went over the second half of a soak.
+/// Trend of a quantity over the second half of a soak.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize)]
 pub struct Trend {
     /// The median slope, in the quantity's unit per hour.
     pub per_hour: f64,
     /// The median value.
     pub median: f64,
-    /// Seconds that it was looked at.
+    /// Seconds from the first point to the last.
     pub seconds: f64,
-    /// What follows.
+    /// Whether the quantity is flat.
     pub judgement: Judgement,
 }
 
-/// Whether a quantity is flat.
+/// Judgement of a trend.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Judgement {
-    /// It does not grow by more than the bound.
+    /// The growth is within the limit.
     Flat,
-    /// It does, and by more than its noise.
+    /// The growth exceeds the limit and the noise.
     Grows,
-    /// There is too little to tell.
+    /// There are too few points, or they span too little time.
     TooShort,
 }
 
-/// Judges points (seconds, value), of which the second half counts: caches fill in the first. Growth is above `max_per_hour`, and
-/// over the time that was looked at above `noise`.
+/// Judges points (seconds, value). Only the second half counts, because caches fill in the first. A quantity grows if
+/// its slope exceeds `max_per_hour` and its growth over the time of the points exceeds `noise`.
 pub fn judge(points: &[(f64, f64)], max_per_hour: f64, noise: f64) -> Option<Trend> {
     let half = &points[points.len() / 2..];
     let (first, last) = (half.first()?, half.last()?);
@@ -50,7 +50,7 @@ pub fn judge(points: &[(f64, f64)], max_per_hour: f64, noise: f64) -> Option<Tre
     Some(Trend { per_hour, median, seconds, judgement })
 }
 
-/// The median slope; 0 of fewer than two points. Cost: quadratic in the points.
+/// The median slope; 0 for fewer than two points. Cost: quadratic in the points.
 fn slope(points: &[(f64, f64)]) -> f64 {
     let pairs = points.iter().enumerate().flat_map(|(n, a)| {
         points[n + 1..].iter().filter(|b| b.0 > a.0).map(move |b| (b.1 - a.1) / (b.0 - a.0))
@@ -58,7 +58,7 @@ fn slope(points: &[(f64, f64)]) -> f64 {
     median(pairs.collect())
 }
 
-/// 0 of nothing.
+/// The median; 0 without values.
 fn median(mut values: Vec<f64>) -> f64 {
     values.sort_by(f64::total_cmp);
     let middle = values.len() / 2;
@@ -90,19 +90,19 @@ mod tests {
     }
 
     #[test]
-    fn what_filled_in_the_first_half_is_no_leak() {
+    fn growth_in_the_first_half_is_no_leak() {
         let filling = judge(&points(|at| at.min(600.0)), 1.0, 0.0).unwrap();
         assert_eq!((filling.judgement, filling.per_hour), (Judgement::Flat, 0.0));
     }
 
     #[test]
-    fn a_step_that_is_smaller_than_the_noise_is_none() {
+    fn a_step_below_the_noise_is_flat() {
         let step = judge(&points(|at| if at > 1_350.0 { 21.0 } else { 20.0 }), 0.5, 2.0).unwrap();
         assert_eq!(step.judgement, Judgement::Flat, "{step:?}");
     }
 
     #[test]
-    fn little_is_not_judged() {
+    fn few_points_are_not_judged() {
         let short = judge(&points(|at| at)[..25], 1.0, 0.0).unwrap();
         assert_eq!(short.judgement, Judgement::TooShort);
         assert_eq!(judge(&[], 1.0, 0.0), None);

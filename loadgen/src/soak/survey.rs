@@ -1,4 +1,4 @@
-//! What the server says of its cluster, whole and as of one generation.
+//! A survey: the server's whole cluster as its listings show it.
 
 use std::collections::BTreeMap;
 
@@ -12,20 +12,20 @@ use super::model::Key;
 use super::world::World;
 
 const PAGE_SIZE: u32 = 2_000;
-/// Pages of one listing; more would be a listing without end.
+/// Limit of the pages of one listing, in case it never ends.
 const MAX_PAGES: usize = 10_000;
 
-/// Everything that the API tells.
+/// The counts, nodes and pods that the API lists.
 #[derive(Debug)]
 pub(super) struct Survey {
     pub(super) cluster: GetClusterResponse,
     pub(super) nodes: BTreeMap<String, NodeSummary>,
     pub(super) pods: BTreeMap<Key, PodSummary>,
-    /// Whether all of it is of one generation.
+    /// Whether all pages show the same generation.
     pub(super) is_consistent: bool,
 }
 
-/// Asks for everything.
+/// Lists all nodes and pods.
 pub(super) async fn survey(world: &World) -> Result<Survey, Status> {
     let mut client = world.client.cluster();
     let cluster =

@@ -1,40 +1,41 @@
-//! What was done, what failed, what was found wrong. Bounded, whatever happens.
+//! Counts of a soak: completed work, failures and differences. Memory is bounded: texts are limited in number and
+//! length.
 
 use std::collections::BTreeMap;
 
 use serde::Serialize;
 
-/// Differences that are kept in words; the rest is counted.
+/// Limit of the differences that are kept as text; further ones are only counted.
 const MAX_DIFFERENCES: usize = 50;
-/// Longest text that is kept of one.
+/// Limit of the length of a kept text, in characters.
 const MAX_CHARS: usize = 400;
 
-/// How often each thing was done, by its name.
+/// Counts of completed work by its name.
 pub type Done = BTreeMap<&'static str, u64>;
 
-/// Calls that failed in the same way.
+/// Failed calls of one method with one code.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize)]
 pub struct Failures {
-    /// How many.
+    /// Number of failures.
     pub n: u64,
-    /// What the first one said.
+    /// Message of the first failure.
     pub first: String,
 }
 
-/// What the server or the recount was wrong about.
+/// Differences between the server and its own responses.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize)]
 pub struct Differences {
-    /// How many.
+    /// Number of differences.
     pub n: u64,
-    /// The first of them.
+    /// Texts of the first differences.
     pub first: Vec<String>,
 }
 
-/// Everything that a soak counts.
+/// All counts of a soak.
 #[derive(Debug, Default)]
 pub(super) struct Tally {
     pub(super) done: Done,
-    /// By method and code.
+    /// Failures by method and code.
     pub(super) errors: BTreeMap<String, Failures>,
     pub(super) differences: Differences,
 }
@@ -48,20 +49,20 @@ impl Tally {
         let failures = self.errors.entry(format!("{method} {code}")).or_default();
         failures.n += 1;
         if failures.first.is_empty() {
-            failures.first = cut(message);
+            failures.first = sanitized(message);
         }
     }
 
     pub(super) fn differs(&mut self, what: &str) {
         self.differences.n += 1;
         if self.differences.first.len() < MAX_DIFFERENCES {
-            self.differences.first.push(cut(what));
+            self.differences.first.push(sanitized(what));
         }
     }
 }
 
-/// What a server says may be anything: short, and nothing that steers a terminal.
-fn cut(text: &str) -> String {
+/// Shortens a text of the server and replaces its control characters, which could steer a terminal.
+fn sanitized(text: &str) -> String {
     let printable = |c: char| if c.is_control() { char::REPLACEMENT_CHARACTER } else { c };
     text.chars().take(MAX_CHARS).map(printable).collect()
 }
@@ -71,7 +72,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_is_kept_is_bounded() {
+    fn kept_texts_are_limited() {
         let mut tally = Tally::default();
         for n in 0..200 {
             tally.differs(&format!("{n}{}", "x".repeat(1_000)));

@@ -1,4 +1,4 @@
-//! What the actors share: the connections, the model, the gate, and how a call is made.
+//! [`World`], the state that all actors share: connections, the model of the cluster, the gate, and counts.
 
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -17,27 +17,29 @@ use super::scrape::Http;
 use super::tally::{Differences, Done, Failures, Tally};
 use super::{SoakError, SoakSpec};
 
-/// Different pods that are placed, under ever new names.
+/// Number of different pods; each placement uses one under a new name.
 const N_TEMPLATES: usize = 400;
 
-/// An answer that takes longer is a fault of the server.
-const PATIENCE: Duration = Duration::from_secs(120);
-/// How often a feed is tried before the soak has lost track of the cluster.
+/// Timeout of a call. A response that takes longer is a difference.
+const CALL_TIMEOUT: Duration = Duration::from_secs(120);
+/// Attempts to apply changes before the soak gives up, because its model no longer describes the server.
 const MAX_ATTEMPTS: usize = 50;
-/// Between two of those.
+/// Pause between two attempts.
 const PAUSE: Duration = Duration::from_millis(200);
-/// Pods that are deleted in one call.
+/// Limit of the pods deleted in one call.
 const DELETIONS_PER_CALL: usize = 1_000;
 
+/// State shared by all actors and the recounts.
 pub(super) struct World {
     pub(super) client: Client,
     pub(super) spec: SoakSpec,
     pub(super) http: Option<Http>,
     pub(super) pod_templates: Vec<Pod>,
     pub(super) node_templates: Vec<Node>,
-    /// Open for steps, closed for recounts.
+    /// Held for reading by steps, for writing by recounts.
     pub(super) gate: RwLock<()>,
-    /// Open for deltas, closed for snapshots, which would undo deltas that came after they were begun.
+    /// Held for reading by deltas, for writing by snapshots: a snapshot would undo a delta that is applied while it is
+    /// sent.
     pub(super) feed: RwLock<()>,
     model: Mutex<Model>,
     tally: Mutex<Tally>,
@@ -46,8 +48,8 @@ pub(super) struct World {
 }
 
 impl World {
-    /// Replaces the server's cluster by the one that the specification says. Pods that are assumed in the server already are not
-    /// known: it should have none.
+    /// Replaces the server's cluster with the one of the specification. The server should have no assumed pods: the
+    /// model does not know them.
     pub(super) async fn begin(
         client: Client,
         spec: SoakSpec,
@@ -57,7 +59,7 @@ impl World {
         let pod_templates = workload::generate(&templates);
         let mut cluster = SyntheticCluster::generate(&spec.cluster())?;
         cluster.add_services_of(&pod_templates);
-        let model = Model::of(&cluster);
+        let model = Model::new(&cluster);
         let node_templates = cluster.nodes.clone();
         let fed = client.feed(cluster.into_changes(), Arc::new(|_| ())).await?;
         if let Some(first) = fed.refused.first() {
@@ -78,7 +80,7 @@ impl World {
         })
     }
 
-    /// The model is whole even if a thread panicked while holding it.
+    /// Locks the model. A poisoned lock is taken all the same: a panic leaves the maps valid.
     pub(super) fn model(&self) -> MutexGuard<'_, Model> {
         self.model.lock().unwrap_or_else(PoisonError::into_inner)
     }
@@ -103,12 +105,12 @@ impl World {
         self.tally().failed(method, code, message);
     }
 
-    /// The server is not what its answers said.
+    /// Records that the server differs from its responses.
     pub(super) fn differs(&self, what: impl AsRef<str>) {
         self.tally().differs(what.as_ref());
     }
 
-    /// From here on the model says nothing about the server.
+    /// Ends the comparison: from now on the model does not describe the server.
     pub(super) fn lose_track(&self, why: String) {
         if !self.has_lost_track.swap(true, Ordering::Relaxed) {
             self.differs(why);
@@ -119,17 +121,17 @@ impl World {
         self.has_lost_track.load(Ordering::Relaxed)
     }
 
-    /// One call with patience, counted under its method.
+    /// Makes one call with a timeout and counts it under its method.
     pub(super) async fn call<T>(
         &self,
         method: &'static str,
         call: impl Future<Output = Result<Response<T>, Status>>,
     ) -> Result<T, Status> {
-        let answer = match tokio::time::timeout(PATIENCE, call).await {
+        let answer = match tokio::time::timeout(CALL_TIMEOUT, call).await {
             Ok(answer) => answer.map(Response::into_inner),
             Err(_) => {
-                self.differs(format!("{method}: no answer within {PATIENCE:?}"));
-                Err(Status::deadline_exceeded("no answer"))
+                self.differs(format!("{method}: no response within {CALL_TIMEOUT:?}"));
+                Err(Status::deadline_exceeded("no response"))
             }
         };
         match &answer {
@@ -139,7 +141,8 @@ impl World {
         answer
     }
 
-    /// Tells the server of changes until it has taken them. Whoever calls holds the gate, and `feed` open.
+    /// Applies changes, with retries; returns whether the server took all of them. The caller holds `gate` and `feed`
+    /// for reading.
     pub(super) async fn apply(&self, changes: Vec<delta::Change>) -> bool {
         let deltas: Vec<Delta> =
             changes.into_iter().map(|change| Delta { change: Some(change) }).collect();
@@ -163,11 +166,11 @@ impl World {
                 Err(_) => tokio::time::sleep(PAUSE).await,
             }
         }
-        self.lose_track(format!("changes were not taken in {MAX_ATTEMPTS} attempts"));
+        self.lose_track(format!("changes could not be applied in {MAX_ATTEMPTS} attempts"));
         false
     }
 
-    /// Deletes pods, whether or not they are there.
+    /// Deletes pods, which may or may not exist.
     pub(super) async fn delete(&self, keys: &[Key]) {
         let _open = self.feed.read().await;
         for keys in keys.chunks(DELETIONS_PER_CALL) {
@@ -181,23 +184,24 @@ impl World {
         }
     }
 
-    /// It is not known what became of the pods of a call.
-    pub(super) fn unsettled<'a>(&self, pods: impl IntoIterator<Item = &'a Pod>) {
-        self.model().unsettled.extend(pods.into_iter().map(key));
+    /// Records that a call failed with an unknown effect: its pods may or may not be assumed.
+    pub(super) fn uncertain<'a>(&self, pods: impl IntoIterator<Item = &'a Pod>) {
+        self.model().uncertain.extend(pods.into_iter().map(key));
     }
 
-    /// Deletes every pod that came after the beginning.
+    /// Deletes all pods of the actors.
     pub(super) async fn release_all(&self) {
         let _closed = self.gate.write().await;
         if self.has_lost_track() {
             return;
         }
-        let ours = |(_, name): &&Key| name.starts_with("soak-");
-        let keys: Vec<Key> = self.model().pods.keys().filter(ours).cloned().collect();
+        let is_of_actor = |(_, name): &&Key| name.starts_with("soak-");
+        let keys: Vec<Key> = self.model().pods.keys().filter(is_of_actor).cloned().collect();
         self.delete(&keys).await;
     }
 
-    pub(super) fn into_account(
+    /// The counts, the errors by method and code, and the differences.
+    pub(super) fn into_results(
         self: Arc<Self>,
     ) -> (Done, std::collections::BTreeMap<String, Failures>, Differences) {
         let tally = std::mem::take(&mut *self.tally());

@@ -1,4 +1,4 @@
-//! Recorded answers, and how a replay's answers compare with them.
+//! Recorded placements and their comparison with those of a replay.
 
 use std::collections::BTreeMap;
 use std::io::Read;
@@ -6,16 +6,16 @@ use std::path::Path;
 
 use serde::Serialize;
 
-use super::replay::Answer;
+use super::replay::TaskPlacement;
 use super::{TraceError, rows};
 
-/// Reads `pod,node,total,feasible,best`; a pod that fits nowhere has neither node nor total.
-pub fn read(path: &Path) -> Result<Vec<Answer>, TraceError> {
+/// Reads a CSV file of `pod,node,total,feasible,best`; a pod that fits no node has neither node nor total.
+pub fn read(path: &Path) -> Result<Vec<TaskPlacement>, TraceError> {
     read_from(path, rows::open(path)?)
 }
 
-/// As [`read`], from a source that is open; `path` names it in errors.
-pub fn read_from(path: &Path, source: impl Read) -> Result<Vec<Answer>, TraceError> {
+/// Reads recorded placements from an open source; errors name it as `path`.
+pub fn read_from(path: &Path, source: impl Read) -> Result<Vec<TaskPlacement>, TraceError> {
     let mut names = BTreeMap::new();
     rows::read_from(path, source, &["pod", "node", "total", "feasible", "best"], |row| {
         let pod = row.name("pod")?.to_owned();
@@ -27,7 +27,7 @@ pub fn read_from(path: &Path, source: impl Read) -> Result<Vec<Answer>, TraceErr
         if node.is_some() != total.is_some() {
             return Err(row.error("total", "must be given exactly when `node` is"));
         }
-        Ok(Answer {
+        Ok(TaskPlacement {
             pod,
             node,
             total,
@@ -37,10 +37,10 @@ pub fn read_from(path: &Path, source: impl Read) -> Result<Vec<Answer>, TraceErr
     })
 }
 
-/// How many of a replay's answers equal the recorded ones.
+/// Counts of the replay's placements that equal the recorded ones.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize)]
 pub struct Comparison {
-    /// Pods compared: recorded or answered.
+    /// Pods that are recorded or replayed.
     pub n_pods: usize,
     /// Pods on the recorded node, or pending as recorded.
     pub n_equal_nodes: usize,
@@ -50,28 +50,28 @@ pub struct Comparison {
     pub n_equal_feasible: usize,
     /// Pods with the recorded number of nodes that share the best total.
     pub n_equal_best: usize,
-    /// The first few pods that differ, recorded and answered.
+    /// The first few pods that differ.
     pub first_differences: Vec<Difference>,
 }
 
-/// A pod whose answer is not the recorded one.
+/// A pod whose replayed placement differs from the recorded one.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct Difference {
     /// The pod's name.
     pub pod: String,
-    /// Absent when nothing was recorded for it.
-    pub recorded: Option<Answer>,
-    /// Absent when the replay has no such pod.
-    pub answered: Option<Answer>,
+    /// The recorded placement; absent if none was recorded.
+    pub recorded: Option<TaskPlacement>,
+    /// The replayed placement; absent if the replay has no such pod.
+    pub answered: Option<TaskPlacement>,
 }
 
-/// How many differences are kept.
+/// Limit of the differences that are kept.
 const MAX_DIFFERENCES: usize = 10;
 
 impl Comparison {
-    /// Compares by pod name, in the order of `answered`; recorded pods that were not answered come last.
-    pub fn of(recorded: &[Answer], answered: &[Answer]) -> Self {
-        let mut by_pod: BTreeMap<&str, &Answer> =
+    /// Compares by pod name, in the order of `answered`; recorded pods that were not replayed come last.
+    pub fn of(recorded: &[TaskPlacement], answered: &[TaskPlacement]) -> Self {
+        let mut by_pod: BTreeMap<&str, &TaskPlacement> =
             recorded.iter().map(|row| (row.pod.as_str(), row)).collect();
         let mut comparison = Self::default();
         for answer in answered {
@@ -86,7 +86,7 @@ impl Comparison {
         comparison
     }
 
-    fn count(&mut self, recorded: Option<&Answer>, answered: Option<&Answer>) {
+    fn count(&mut self, recorded: Option<&TaskPlacement>, answered: Option<&TaskPlacement>) {
         self.n_pods += 1;
         if let (Some(recorded), Some(answered)) = (recorded, answered) {
             self.n_equal_nodes += usize::from(recorded.node == answered.node);
@@ -104,7 +104,7 @@ impl Comparison {
         }
     }
 
-    /// Whether every answer equals the recorded one in every column.
+    /// Whether all placements equal the recorded ones in all columns.
     pub fn is_equal(&self) -> bool {
         let equal =
             [self.n_equal_nodes, self.n_equal_totals, self.n_equal_feasible, self.n_equal_best];
@@ -114,7 +114,7 @@ impl Comparison {
 
 #[cfg(test)]
 mod tests {
-    use super::{Answer, Comparison};
+    use super::{Comparison, TaskPlacement};
 
     fn answer(
         pod: &str,
@@ -122,8 +122,14 @@ mod tests {
         total: Option<i64>,
         n_feasible: i64,
         n_best: i64,
-    ) -> Answer {
-        Answer { pod: pod.to_owned(), node: node.map(str::to_owned), total, n_feasible, n_best }
+    ) -> TaskPlacement {
+        TaskPlacement {
+            pod: pod.to_owned(),
+            node: node.map(str::to_owned),
+            total,
+            n_feasible,
+            n_best,
+        }
     }
 
     #[test]
@@ -163,7 +169,7 @@ mod tests {
     }
 
     #[test]
-    fn recorded_pods_that_nobody_answered_are_not_equal() {
+    fn recorded_pods_that_were_not_replayed_are_not_equal() {
         let recorded = [answer("a", None, None, 0, 0)];
         assert!(!Comparison::of(&recorded, &[]).is_equal());
         assert!(Comparison::of(&[], &[]).is_equal());

@@ -17,7 +17,7 @@ use berth_synthetic::object::{
 use super::rows::{self, Row};
 use super::{Amounts, Task, Trace, TraceError, TraceNode};
 
-/// Extended resource that stands for GPUs, in thousandths of one.
+/// Extended resource of GPUs, in thousandths of one.
 pub const GPU_RESOURCE: &str = "alibabacloud.com/gpu-milli";
 
 /// Label that holds a node's GPU model.
@@ -26,17 +26,17 @@ pub const GPU_MODEL_LABEL: &str = "alibabacloud.com/gpu-card-model";
 /// Namespace of every task.
 pub const NAMESPACE: &str = "openb";
 
-/// Pods that every node admits; the trace does not say.
+/// Pods that a node admits; the trace does not record it.
 const PODS_PER_NODE: i64 = 110;
 
-/// Reads both files; each may be gzipped. Tasks are put in order of creation, then of the file.
+/// Reads both files, each plain or gzipped. Tasks are sorted by creation, then by file order.
 pub fn read(nodes: &Path, pods: &Path) -> Result<Trace, TraceError> {
     let nodes = read_nodes(nodes, rows::open(nodes)?)?;
     let tasks = read_tasks(pods, rows::open(pods)?)?;
     Ok(Trace { nodes, tasks })
 }
 
-/// The nodes of a source that is open; `path` names it in errors.
+/// Reads the nodes of an open source; errors name it as `path`.
 pub fn read_nodes(path: &Path, source: impl Read) -> Result<Vec<TraceNode>, TraceError> {
     let mut names = BTreeSet::new();
     let columns = ["sn", "cpu_milli", "memory_mib", "gpu", "model"];
@@ -45,7 +45,7 @@ pub fn read_nodes(path: &Path, source: impl Read) -> Result<Vec<TraceNode>, Trac
     })
 }
 
-/// The tasks of a source that is open, in order of creation, then of the source; `path` names it in errors.
+/// Reads the tasks of an open source, sorted by creation, then by source order; errors name it as `path`.
 pub fn read_tasks(path: &Path, source: impl Read) -> Result<Vec<Task>, TraceError> {
     let columns = [
         "name",
@@ -116,7 +116,7 @@ fn task(row: &Row<'_>) -> Result<Task, TraceError> {
 }
 
 impl TraceNode {
-    /// The node as Kubernetes would describe it.
+    /// The node as a Kubernetes object.
     pub fn to_wire(&self) -> Node {
         let mut metadata = ObjectMeta { name: self.name.clone(), ..ObjectMeta::default() };
         metadata.labels.insert("kubernetes.io/hostname".to_owned(), self.name.clone());
@@ -138,7 +138,7 @@ impl TraceNode {
 }
 
 impl Task {
-    /// The task as a pod without a node.
+    /// The task as a pending pod.
     pub fn to_wire(&self) -> Pod {
         let Amounts { cpu_milli, memory_mib, gpu_milli, .. } = self.requests;
         let extended = (gpu_milli > 0).then_some((GPU_RESOURCE, gpu_milli));

@@ -1,29 +1,29 @@
-//! An independent recount: was any node ever over its allocatable?
+//! An independent recount: checks that no node ever exceeded its allocatable amounts.
 //!
-//! It knows only the trace's files and where each pod was put, and adds up every node again after every arrival. It
-//! asks no server and shares no running sum with the replay.
+//! The recount uses only the trace's files and the placement of each pod, and adds up every node anew after every
+//! arrival. It calls no server and shares no running sum with the replay.
 
 use std::collections::BTreeMap;
 
-use super::replay::Answer;
+use super::replay::TaskPlacement;
 use super::{Amounts, Event, Order, Trace};
 
-/// What the recount found.
+/// Result of the recount.
 #[derive(Debug, Clone, Default, PartialEq, Eq, serde::Serialize)]
 pub struct Recount {
-    /// Arrivals after which every node was looked at.
+    /// Arrivals after which all nodes were added up.
     pub n_instants: usize,
-    /// Of those, the ones at which some node was over.
+    /// Arrivals after which a node exceeded its allocatable amounts.
     pub n_overcommitted_instants: usize,
-    /// Pods said to be on a node that the trace does not have.
+    /// Pods placed on a node that the trace does not have.
     pub n_unknown_nodes: usize,
-    /// The first overcommitted instant in words.
+    /// Description of the first overcommitted instant.
     pub first: Option<String>,
 }
 
 impl Recount {
-    /// Counts through the trace with the answers of a replay in `order`.
-    pub fn of(trace: &Trace, order: Order, answers: &[Answer]) -> Self {
+    /// Recounts the trace with the placements of a replay in `order`.
+    pub fn of(trace: &Trace, order: Order, answers: &[TaskPlacement]) -> Self {
         let nodes: BTreeMap<&str, usize> = trace
             .nodes
             .iter()
@@ -35,7 +35,7 @@ impl Recount {
             .filter_map(|answer| Some((answer.pod.as_str(), answer.node.as_deref()?)))
             .collect();
         let mut recount = Self::default();
-        // The tasks on each node right now, by position.
+        // The current tasks of each node, by position.
         let mut running: Vec<Vec<usize>> = vec![Vec::new(); trace.nodes.len()];
         for event in trace.events(order) {
             let (Event::Arrive(task) | Event::Leave(task)) = event;
@@ -48,19 +48,19 @@ impl Recount {
                 (_, None) | (Event::Leave(_), Some(None)) => {}
             }
             if matches!(event, Event::Arrive(_)) {
-                recount.look(trace, &running, name);
+                recount.check_nodes(trace, &running, name);
             }
         }
         recount
     }
 
-    fn look(&mut self, trace: &Trace, running: &[Vec<usize>], arrived: &str) {
+    fn check_nodes(&mut self, trace: &Trace, running: &[Vec<usize>], arrived: &str) {
         self.n_instants += 1;
         let over = trace.nodes.iter().zip(running).find_map(|(node, tasks)| {
             let sum = tasks
                 .iter()
                 .fold(Amounts::default(), |sum, task| sum.plus(trace.tasks[*task].requests));
-            sum.over(node.allocatable).map(|resource| (node.name.as_str(), resource))
+            sum.exceeded(node.allocatable).map(|resource| (node.name.as_str(), resource))
         });
         if let Some((node, resource)) = over {
             self.n_overcommitted_instants += 1;
@@ -70,7 +70,7 @@ impl Recount {
         }
     }
 
-    /// Whether nothing was wrong at any instant.
+    /// Whether no node was ever overcommitted and every node exists.
     pub fn is_clean(&self) -> bool {
         self.n_overcommitted_instants == 0 && self.n_unknown_nodes == 0
     }
@@ -86,8 +86,8 @@ impl Amounts {
         }
     }
 
-    /// Name of the first resource of which there is more than in `allocatable`.
-    fn over(self, allocatable: Self) -> Option<&'static str> {
+    /// Name of the first resource whose amount exceeds `allocatable`.
+    fn exceeded(self, allocatable: Self) -> Option<&'static str> {
         [
             ("cpu", self.cpu_milli > allocatable.cpu_milli),
             ("memory", self.memory_mib > allocatable.memory_mib),
@@ -102,7 +102,7 @@ impl Amounts {
 #[cfg(test)]
 mod tests {
     use super::super::{Amounts, Order, Task, Trace, TraceNode};
-    use super::{Answer, Recount};
+    use super::{Recount, TaskPlacement};
 
     const NODE: Amounts = Amounts { cpu_milli: 1000, memory_mib: 1000, gpu_milli: 1000, pods: 2 };
 
@@ -117,8 +117,8 @@ mod tests {
         }
     }
 
-    fn on(pod: &str, node: &str) -> Answer {
-        Answer {
+    fn on(pod: &str, node: &str) -> TaskPlacement {
+        TaskPlacement {
             pod: pod.to_owned(),
             node: Some(node.to_owned()),
             total: None,
@@ -127,13 +127,13 @@ mod tests {
         }
     }
 
-    fn recount(order: Order, tasks: Vec<Task>, answers: &[Answer]) -> Recount {
+    fn recount(order: Order, tasks: Vec<Task>, answers: &[TaskPlacement]) -> Recount {
         let node = TraceNode { name: "n".to_owned(), allocatable: NODE, gpu_model: None };
         Recount::of(&Trace { nodes: vec![node], tasks }, order, answers)
     }
 
     #[test]
-    fn each_resource_is_watched() {
+    fn each_resource_is_checked() {
         let half = Amounts { cpu_milli: 500, memory_mib: 500, gpu_milli: 500, pods: 1 };
         for (resource, over) in [
             ("cpu", Amounts { cpu_milli: 501, ..half }),
@@ -152,7 +152,7 @@ mod tests {
     }
 
     #[test]
-    fn room_that_is_left_in_time_is_room() {
+    fn departures_free_their_node_in_time() {
         let whole = Amounts { cpu_milli: 1000, pods: 1, ..Amounts::default() };
         let tasks = vec![task("a", whole, 0, 5), task("b", whole, 5, 9)];
         let answers = [on("a", "n"), on("b", "n")];
@@ -161,7 +161,7 @@ mod tests {
     }
 
     #[test]
-    fn a_node_that_is_not_in_the_trace_is_no_home() {
+    fn a_placement_on_an_unknown_node_is_counted() {
         let found = recount(Order::Arrive, vec![task("a", NODE, 0, 1)], &[on("a", "elsewhere")]);
         assert_eq!((found.n_unknown_nodes, found.is_clean()), (1, false));
     }

@@ -1,4 +1,4 @@
-//! Replaying a trace: one task at a time through a running server, in order.
+//! Replay of a trace: places and deletes one task at a time through a running server, in order.
 
 use std::collections::BTreeSet;
 use std::time::Instant;
@@ -16,67 +16,68 @@ use super::openb::NAMESPACE;
 use super::{Event, Order, Task, Trace};
 use crate::report::Latency;
 
-/// Where a task went.
+/// Placement of one task.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
-pub struct Answer {
+pub struct TaskPlacement {
     /// The task's name.
     pub pod: String,
-    /// Absent where nothing fits.
+    /// Name of the node; absent if the task fits none.
     pub node: Option<String>,
-    /// The winning total score; absent where nothing fits, or where the server does not score (one feasible node).
+    /// The winning total score; absent if the task fits no node, or if the server did not score because only one node
+    /// fits.
     pub total: Option<i64>,
-    /// How many nodes were feasible.
+    /// Number of feasible nodes.
     pub n_feasible: i64,
-    /// How many of them share the best total.
+    /// Number of feasible nodes that share the best total.
     pub n_best: i64,
 }
 
-/// What a replay asks and gives.
+/// Result of a replay.
 #[derive(Debug)]
 pub struct Replay {
-    /// One a task, in order of arrival.
-    pub answers: Vec<Answer>,
-    /// Tasks deleted while the trace ran.
+    /// One placement a task, in order of arrival.
+    pub answers: Vec<TaskPlacement>,
+    /// Tasks that left during the replay.
     pub n_departures: usize,
     /// Times of the `Place` calls.
     pub latency: Latency,
-    /// The tasks that are still on a node at the end.
+    /// Keys of the tasks that are on a node at the end.
     pub left: Vec<PodKey>,
 }
 
-/// How a trace is replayed.
+/// Settings of a replay.
 #[derive(Debug, Clone, Default)]
 pub struct ReplaySpec {
-    /// How the server breaks equal totals; its own rule when absent.
+    /// Rule for nodes with equal totals; the server's own rule when absent.
     pub tie_break: Option<TieBreak>,
     /// Tasks explained before they are placed, so that a single feasible node has a total too: `Place` gives none
     /// then, because kube-scheduler does not score a single node, while the recorded answers do.
     pub explained: BTreeSet<String>,
 }
 
-/// Why a replay stopped.
+/// Reason why a replay stopped.
 #[derive(Debug, thiserror::Error)]
 pub enum ReplayError {
-    /// The server could not be used.
+    /// A call of the client failed.
     #[error(transparent)]
     Client(#[from] ClientError),
-    /// The server could not be used for this task.
+    /// A call for one task failed.
     #[error("pod `{pod}`: {source}")]
     Pod {
         /// The task's name.
         pod: String,
-        /// What failed.
+        /// Error of the call.
         source: ClientError,
     },
     /// The server refused a node of the trace.
     #[error("the server refused {n} of the nodes, first {first}")]
     RefusedNodes {
-        /// How many.
+        /// Number of refused nodes.
         n: usize,
-        /// The first one with field and reason.
+        /// The first refused node with field and reason.
         first: String,
     },
-    /// The server's cluster is not the trace's nodes and nothing else.
+    /// The server's cluster has other nodes or pods than the trace.
     #[error(
         "the server's cluster has {n_nodes} nodes and {n_pods} pods where {expected_nodes} nodes and no pods are needed; start a fresh server"
     )]
@@ -90,7 +91,7 @@ pub enum ReplayError {
     },
 }
 
-/// Feeds the trace's nodes as the whole cluster, and makes sure that nothing else is in it.
+/// Feeds the trace's nodes as the whole cluster, and checks that the cluster holds nothing else.
 pub async fn feed(client: &Client, trace: &Trace) -> Result<(), ReplayError> {
     let nodes: Vec<Node> = trace.nodes.iter().map(super::TraceNode::to_wire).collect();
     let changes = nodes.into_iter().map(Change::UpsertNode);
@@ -106,7 +107,7 @@ pub async fn feed(client: &Client, trace: &Trace) -> Result<(), ReplayError> {
     Ok(())
 }
 
-/// Places and deletes the tasks one after another. `on_progress` hears of each task once it is answered.
+/// Places and deletes the tasks one after another. `on_progress` is called after each task.
 pub async fn replay(
     client: &Client,
     trace: &Trace,
@@ -129,7 +130,7 @@ pub async fn replay(
                 answers.push(answer);
                 on_progress(1);
             }
-            // A task that was not placed, or has not arrived yet, is nowhere to leave from.
+            // A task that was not placed, or has not arrived yet, has no node to leave.
             Event::Leave(_) if on_node[number] => {
                 client.delete_pods(&[key(task)]).await.map_err(failed)?;
                 on_node[number] = false;
@@ -162,7 +163,7 @@ async fn arrive(
     task: &Task,
     spec: &ReplaySpec,
     nanoseconds: &mut Histogram<u64>,
-) -> Result<Answer, ClientError> {
+) -> Result<TaskPlacement, ClientError> {
     const METHOD: &str = "PlacementService.Place";
     let explained_total = if spec.explained.contains(&task.name) {
         single_total(client, task, spec).await?
@@ -179,23 +180,27 @@ async fn arrive(
     let answer =
         client.placement(0).place(request).await.map_err(ClientError::rpc(METHOD))?.into_inner();
     let elapsed = u64::try_from(start.elapsed().as_nanos()).unwrap_or(u64::MAX);
-    // A growing histogram refuses only what it cannot index.
+    // A growing histogram refuses only values that it cannot index.
     nanoseconds.record(elapsed.max(1)).ok();
     match answer.decision.and_then(|decision| decision.outcome) {
         Some(Outcome::Placement(placement)) if placement.assumed => {
             Ok(placed(task, placement, explained_total))
         }
         Some(Outcome::Placement(_)) => Err(contract(METHOD, "the placement was not assumed")),
-        Some(Outcome::Unschedulable(_)) => {
-            Ok(Answer { pod: task.name.clone(), node: None, total: None, n_feasible: 0, n_best: 0 })
-        }
+        Some(Outcome::Unschedulable(_)) => Ok(TaskPlacement {
+            pod: task.name.clone(),
+            node: None,
+            total: None,
+            n_feasible: 0,
+            n_best: 0,
+        }),
         Some(Outcome::Gated(_)) => Err(contract(METHOD, "a pod without gates is gated")),
         None => Err(contract(METHOD, "the answer has no outcome")),
     }
 }
 
-fn placed(task: &Task, placement: Placement, explained_total: Option<i64>) -> Answer {
-    Answer {
+fn placed(task: &Task, placement: Placement, explained_total: Option<i64>) -> TaskPlacement {
+    TaskPlacement {
         pod: task.name.clone(),
         node: Some(placement.node_name),
         total: placement.total_score.or(explained_total),
@@ -204,7 +209,7 @@ fn placed(task: &Task, placement: Placement, explained_total: Option<i64>) -> An
     }
 }
 
-/// The total of the only feasible node, asked for before the task takes its room there.
+/// The total of the only feasible node, explained before the task is assumed there.
 async fn single_total(
     client: &Client,
     task: &Task,

@@ -9,8 +9,8 @@ use flate2::read::MultiGzDecoder;
 
 use super::TraceError;
 
-/// Reads every line of `source` through `parse`; `path` names it in errors. The header must have all of `columns`; others are
-/// skipped.
+/// Reads every line of `source` through `parse`; errors name the source as `path`. The header must have all of
+/// `columns`; other columns are skipped.
 pub fn read_from<T>(
     path: &Path,
     source: impl Read,
@@ -44,11 +44,11 @@ pub struct Row<'a> {
     positions: &'a [(&'static str, usize)],
 }
 
-/// Amounts above this are refused: products of two still fit 64 bits.
+/// Limit of an amount, so that the product of two fits in 64 bits.
 const MAX_AMOUNT: i64 = 1_000_000_000;
 
 impl Row<'_> {
-    /// The column's text without surrounding white space; empty when the column was not asked for.
+    /// The column's text without surrounding white space; empty if the column is not one of those read.
     pub fn text(&self, column: &'static str) -> &str {
         let position = self.positions.iter().find(|(name, _)| *name == column);
         position.and_then(|(_, position)| self.record.get(*position)).map_or("", str::trim)
@@ -71,7 +71,7 @@ impl Row<'_> {
         })
     }
 
-    /// A 64-bit integer, or nothing when the field is empty.
+    /// A 64-bit integer; `None` if the field is empty.
     pub fn integer(&self, column: &'static str) -> Result<Option<i64>, TraceError> {
         match self.text(column) {
             "" => Ok(None),
@@ -93,7 +93,7 @@ impl Row<'_> {
     }
 }
 
-/// Opens the file; gzip is told by its magic bytes, whatever the file is called.
+/// Opens the file. Gzip is recognised by its magic bytes, independent of the file's name.
 pub(super) fn open(path: &Path) -> Result<Box<dyn Read>, TraceError> {
     let failed = |source| TraceError::Read { path: path.to_owned(), source };
     let mut file = File::open(path).map_err(failed)?;

@@ -1,4 +1,4 @@
-//! A server with a scheduler of ten lines, whose answers can be worked out by hand, and with faults on demand.
+//! A fake server with a scheduler of ten lines, whose decisions can be worked out by hand, and with faults on demand.
 //!
 //! A node is feasible when every request fits and the first required `In` matches; its total is 500 less 10 a pod on
 //! it; ties go to the name that sorts first.
@@ -16,40 +16,39 @@ use tokio_stream::wrappers::{ReceiverStream, TcpListenerStream};
 use tonic::{Code, Request, Response, Status, Streaming};
 use tonic_types::{ErrorDetails, StatusExt as _};
 
-/// What the server does wrong.
+/// Faults of the server.
 #[derive(Clone, Default)]
 pub(crate) struct Faults {
-    /// Resource that it does not look at.
+    /// Resource that the scheduler ignores.
     pub(crate) ignores: Option<&'static str>,
-    /// Node that it refuses.
+    /// Node that a feed may not contain.
     pub(crate) refuses_node: Option<&'static str>,
-    /// Pods whose name ends so are refused.
+    /// Suffix of the names of refused pods.
     pub(crate) refuses_pods: Option<&'static str>,
-    /// Call of `Place`, from 0, that takes this long.
+    /// Number of a `Place` call, from 0, and the time that it takes.
     pub(crate) stalls: Option<(u64, Duration)>,
-    /// Sync answers carry the wrong sequence number.
+    /// `Sync` responses carry a wrong sequence number.
     pub(crate) confuses_sequence: bool,
-    /// The stream of placements ends after this many messages.
+    /// Messages after which a placement stream ends.
     pub(crate) ends_stream_after: Option<usize>,
-    /// The same, with the status of a server that drains.
+    /// Messages after which a placement stream ends with the status of a draining server.
     pub(crate) drains_stream_after: Option<usize>,
-    /// Batches that are carried out at the same time, and how long each takes; more are refused, with the time after which to try
-    /// again.
+    /// Limit of concurrent batches, and the time that each takes; further batches are refused with a retry delay.
     pub(crate) admits: Option<(usize, Duration)>,
-    /// Of what becomes of pods that are assumed, one thing goes wrong.
+    /// An error in the handling of assumed pods.
     pub(crate) forgets: Option<Forgets>,
 }
 
-/// How a server keeps its books wrongly.
+/// Errors in the handling of assumed pods.
 #[derive(Clone, Copy, PartialEq)]
 pub(crate) enum Forgets {
-    /// Pods that were granted.
+    /// A granted pod is not kept.
     Granted,
-    /// That it refused: the pods take their room all the same.
+    /// Pods of a refused call are assumed.
     Refused,
 }
 
-/// What a refusal says of trying again.
+/// Retry delay of a refusal.
 pub(crate) const RETRY_AFTER: Duration = Duration::from_millis(70);
 
 #[derive(Clone, Default)]
@@ -58,7 +57,7 @@ pub(crate) struct FakeServer {
     state: Arc<Mutex<State>>,
 }
 
-/// A runtime of its own, so that a server can be killed.
+/// A runtime with a server; dropping it kills the server.
 pub(crate) struct Process(Option<tokio::runtime::Runtime>);
 
 impl Drop for Process {
@@ -72,19 +71,19 @@ impl Drop for Process {
 #[derive(Default)]
 pub(crate) struct State {
     pub(crate) nodes: BTreeMap<String, Node>,
-    /// Node and pod by name.
+    /// Name of the node and pod, by the name of the pod.
     pub(crate) pods: BTreeMap<String, (String, Pod)>,
-    /// Kind and name of whatever else was fed, in order.
+    /// Kind and name of the other objects that were fed, in order.
     pub(crate) others: Vec<String>,
     pub(crate) n_place_calls: u64,
     pub(crate) n_explain_calls: u64,
-    /// Messages of every snapshot, in order.
+    /// Number of messages of all snapshots.
     pub(crate) n_sync_messages: usize,
-    n_batches_under_way: usize,
+    n_batches_in_flight: usize,
 }
 
 impl FakeServer {
-    /// Serves on a free port until the test ends.
+    /// Starts a server on a free port that runs until the test ends.
     pub(crate) async fn start(faults: Faults) -> (Self, String) {
         let listener = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
         let address: SocketAddr = listener.local_addr().unwrap();
@@ -93,7 +92,7 @@ impl FakeServer {
         (server, format!("http://{address}"))
     }
 
-    /// Serves at `address` until the second value is dropped: then it is gone at once, with all its connections.
+    /// Starts a server at `address`. Dropping the second value kills it with all its connections.
     pub(crate) fn start_killable(faults: Faults, address: &str) -> (Self, Process) {
         let listener = std::net::TcpListener::bind(address).unwrap();
         let server = Self { faults, ..Self::default() };
@@ -114,7 +113,7 @@ impl FakeServer {
             .unwrap();
     }
 
-    /// Take it once a statement: a second guard would wait for the first.
+    /// Locks the state. At most one guard in a statement: a second one would wait for the first.
     pub(crate) fn state(&self) -> MutexGuard<'_, State> {
         self.state.lock().unwrap()
     }
@@ -343,7 +342,7 @@ impl ClusterService for FakeServer {
         Ok(Response::new(ListNodesResponse { nodes, ..ListNodesResponse::default() }))
     }
 
-    /// Pages of ten.
+    /// Lists pods in pages of ten.
     async fn list_pods(
         &self,
         request: Request<ListPodsRequest>,
@@ -385,7 +384,7 @@ impl PlacementService for FakeServer {
     ) -> Result<Response<PlaceBatchResponse>, Status> {
         let PlaceBatchRequest { entries, mode, .. } = request.into_inner();
         if let Some((n_admitted, takes)) = self.faults.admits {
-            if self.state().n_batches_under_way >= n_admitted {
+            if self.state().n_batches_in_flight >= n_admitted {
                 if self.faults.forgets == Some(Forgets::Refused) {
                     self.decide_entries(entries, mode).await;
                 }
@@ -393,9 +392,9 @@ impl PlacementService for FakeServer {
                 let code = Code::ResourceExhausted;
                 return Err(Status::with_error_details(code, "too many batches", details));
             }
-            self.state().n_batches_under_way += 1;
+            self.state().n_batches_in_flight += 1;
             tokio::time::sleep(takes).await;
-            self.state().n_batches_under_way -= 1;
+            self.state().n_batches_in_flight -= 1;
         }
         let results = self.decide_entries(entries, mode).await;
         if self.faults.forgets == Some(Forgets::Granted) {

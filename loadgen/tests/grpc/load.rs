@@ -78,7 +78,7 @@ async fn a_feed_sends_everything_once_and_reports_what_was_refused() {
 }
 
 #[tokio::test]
-async fn an_answer_out_of_order_is_a_broken_contract() {
+async fn a_response_out_of_order_is_a_contract_violation() {
     let (_server, url) =
         FakeServer::start(Faults { confuses_sequence: true, ..Faults::default() }).await;
     let client = Client::connect(&url, 1).await.unwrap();
@@ -96,7 +96,7 @@ async fn every_mode_places_every_pod_and_cleans_up() {
         let n_before = server.state().pods.len();
         let spec =
             LoadSpec { options: assume(), n_warmup_pods: 20, release: true, ..spec(mode, 60) };
-        // Ten different pods for eighty places: they come around under new names.
+        // Ten different pods for eighty placements: they are repeated under new names.
         let report = run(&client, web_pods(10), &spec, quiet()).await.unwrap();
         let LoadReport { n_pods, n_placed, n_unschedulable, n_errors, n_released, .. } = report;
         assert_eq!(
@@ -116,7 +116,7 @@ async fn every_mode_places_every_pod_and_cleans_up() {
 }
 
 #[tokio::test]
-async fn replicas_stand_for_as_many_pods() {
+async fn replicas_count_as_pods() {
     let (server, client) = server(Faults::default(), 1).await;
     let spec = LoadSpec { replicas: 5, ..spec(Mode::Batch, 40) };
     let report = run(&client, web_pods(8), &spec, quiet()).await.unwrap();
@@ -145,13 +145,13 @@ async fn refused_pods_are_counted_by_code_and_do_not_end_the_run() {
 }
 
 #[tokio::test]
-async fn a_stream_that_ends_fails_what_was_in_flight_and_is_opened_again() {
+async fn a_stream_that_ends_fails_requests_in_flight_and_is_reopened() {
     let faults = Faults { ends_stream_after: Some(2), ..Faults::default() };
     let (server, client) = server(faults, 1).await;
     let start = Instant::now();
     let spec = LoadSpec { concurrency: 3, ..spec(Mode::Stream, 120) };
     let report = run(&client, web_pods(50), &spec, quiet()).await.unwrap();
-    // Each stream answers two of the three requests that it takes.
+    // Each stream answers two of three requests.
     assert_eq!((report.n_requests, report.n_pods, report.n_errors), (12, 80, 40));
     let error = &report.errors["UNAVAILABLE"];
     assert_eq!((error.n_requests, error.n_pods), (4, 40));
@@ -161,9 +161,9 @@ async fn a_stream_that_ends_fails_what_was_in_flight_and_is_opened_again() {
     assert!(start.elapsed() >= Duration::from_millis(3 * 50), "{:?}", start.elapsed());
 }
 
-/// The server goes away in the middle of a run and comes back at the same address.
+/// The server stops during a run and restarts at the same address.
 #[tokio::test]
-async fn every_mode_survives_a_restart_without_hammering() {
+async fn every_mode_survives_a_restart_with_a_backoff() {
     for mode in [Mode::Unary, Mode::Batch, Mode::Stream] {
         let address = {
             let free = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
@@ -186,7 +186,7 @@ async fn every_mode_survives_a_restart_without_hammering() {
         assert!(first.state().n_place_calls > 0, "{mode:?}");
         assert!(second.state().n_place_calls > 0, "{mode:?}: {:?}", report.errors);
         let n_failed: u64 = report.errors.values().map(|count| count.n_requests).sum();
-        // Attempts after 0, 50, 150, 350, 750 and 1,550 ms, two callers each, and what was in flight.
+        // Attempts of two callers after 0, 50, 150, 350, 750 and 1,550 ms, and the requests in flight.
         assert!((1..=20).contains(&n_failed), "{mode:?}: {:?}", report.errors);
         assert_eq!(report.errors.keys().collect::<Vec<_>>(), ["UNAVAILABLE"], "{mode:?}");
         assert!(report.elapsed_seconds < 2.8, "{mode:?}: {}", report.elapsed_seconds);
@@ -195,7 +195,7 @@ async fn every_mode_survives_a_restart_without_hammering() {
 }
 
 #[tokio::test]
-async fn a_status_that_ends_a_stream_is_the_one_that_is_counted() {
+async fn a_status_that_ends_a_stream_is_counted() {
     let faults = Faults { drains_stream_after: Some(1), ..Faults::default() };
     let (_server, client) = server(faults, 1).await;
     let spec = LoadSpec { concurrency: 1, ..spec(Mode::Stream, 40) };
@@ -205,7 +205,7 @@ async fn a_status_that_ends_a_stream_is_the_one_that_is_counted() {
 }
 
 #[tokio::test]
-async fn a_stopped_run_reports_and_releases_what_it_has_done() {
+async fn a_stopped_run_reports_and_releases_its_pods() {
     for arrival in [Arrival::Closed, Arrival::Open { pods_per_second: 200.0 }] {
         for mode in [Mode::Unary, Mode::Stream] {
             let (server, client) = server(Faults::default(), 2).await;
@@ -223,7 +223,7 @@ async fn a_stopped_run_reports_and_releases_what_it_has_done() {
     }
 }
 
-/// Stopped before anything is measured, a run is an empty report, not an error.
+/// A run that is stopped before its measurement returns an empty report, not an error.
 #[tokio::test]
 async fn a_run_stopped_during_its_warmup_measures_nothing() {
     let (server, client) = server(Faults::default(), 1).await;
@@ -241,9 +241,9 @@ async fn a_run_stopped_during_its_warmup_measures_nothing() {
     assert_eq!(server.state().pods.len(), n_before);
 }
 
-/// A request that timed out may have been served: its pods are released too.
+/// A request that timed out may have been carried out, so its pods are released too.
 #[tokio::test]
-async fn pods_of_requests_without_an_answer_are_released() {
+async fn pods_of_unanswered_requests_are_released() {
     let stalls = Some((3, Duration::from_millis(300)));
     let (server, client) = server(Faults { stalls, ..Faults::default() }, 1).await;
     let n_before = server.state().pods.len();
@@ -256,7 +256,7 @@ async fn pods_of_requests_without_an_answer_are_released() {
 }
 
 #[tokio::test]
-async fn a_request_that_takes_too_long_is_an_error_of_its_own() {
+async fn a_request_that_times_out_is_counted_as_such() {
     for mode in [Mode::Unary, Mode::Stream] {
         let stall = Some((0, Duration::from_millis(400)));
         let (_server, client) = server(Faults { stalls: stall, ..Faults::default() }, 1).await;
@@ -268,7 +268,7 @@ async fn a_request_that_takes_too_long_is_an_error_of_its_own() {
     }
 }
 
-/// The point of an open loop: a stall is charged to all who had to wait for it.
+/// In an open loop, a stall counts in the latency of all requests that were due during it.
 #[tokio::test]
 async fn an_open_loop_counts_from_the_intended_start() {
     let stall = Some((10, Duration::from_millis(300)));
@@ -277,7 +277,7 @@ async fn an_open_loop_counts_from_the_intended_start() {
     let spec = LoadSpec { arrival, concurrency: 1, ..spec(Mode::Unary, 40) };
     let report = run(&client, web_pods(40), &spec, quiet()).await.unwrap();
     assert_eq!((report.n_pods, report.n_errors, report.rate_pods_per_second), (40, 0, Some(200.0)));
-    // Requests 10 to 39 were due within 150 ms of a stall of 300 ms: only the first 10 were quick.
+    // Requests 10 to 39 were due within the first 150 ms of a stall of 300 ms: only the first 10 requests were quick.
     let waited = report.latency.curve.iter().find(|point| point.percentile >= 50.0).unwrap();
     assert!(waited.us > 100_000.0, "half of the requests waited for the stall: {waited:?}");
     let served = report.service_time.curve.iter().find(|point| point.percentile >= 50.0).unwrap();
@@ -312,7 +312,7 @@ async fn a_timed_run_ends_in_time() {
 }
 
 #[tokio::test]
-async fn contradictions_are_refused_before_anything_is_sent() {
+async fn contradicting_settings_are_refused_before_any_call() {
     let (server, client) = server(Faults::default(), 1).await;
     for (spec, field) in [
         (LoadSpec { batch_size: 2, ..spec(Mode::Unary, 1) }, "batch-size"),

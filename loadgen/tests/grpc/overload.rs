@@ -1,4 +1,4 @@
-//! A server that is asked too much: what is counted, and what of its books is found wrong.
+//! Overload of a fake server: counts, and differences between granted pods and the server's pods.
 
 use std::process::ExitCode;
 use std::time::Duration;
@@ -14,12 +14,12 @@ use clap::Parser as _;
 
 use crate::fake_server::{FakeServer, Faults, Forgets, RETRY_AFTER};
 
-/// One batch at a time, 50 ms each: at most 20 a second.
+/// A server that carries out one batch at a time in 50 ms each: at most 20 a second.
 fn slow() -> Faults {
     Faults { admits: Some((1, Duration::from_millis(50))), ..Faults::default() }
 }
 
-/// Six a second, then 120, then six again; every call assumes.
+/// Six calls a second, then 120, then six again; every call assumes its pods.
 fn spec() -> OverloadSpec {
     OverloadSpec {
         kind: WorkKind::Batch,
@@ -61,14 +61,14 @@ async fn overload(faults: Faults, spec: &OverloadSpec) -> (FakeServer, OverloadR
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn what_is_beyond_a_server_is_refused_and_its_books_agree() {
+async fn excess_calls_are_refused_and_the_pods_agree() {
     let (_server, report) = overload(slow(), &spec()).await;
     let [half, overload, again] = report.phases.as_slice() else { panic!("three loads") };
     assert_eq!([half.n_offered, overload.n_offered, again.n_offered], [3, 120, 3]);
     assert!(overload.n_accepted >= 1 && overload.n_refused >= 1, "{overload:?}");
     assert_eq!(overload.n_accepted + overload.n_refused, 120);
     assert_eq!((overload.retry_after.n, overload.n_retries), (overload.n_refused, 0));
-    // To the histogram's three digits.
+    // With the histogram's three digits.
     let off = overload.retry_after.max_us / RETRY_AFTER.as_micros() as f64;
     assert!((0.999..1.002).contains(&off), "{off}");
     let n_accepted: u64 = report.phases.iter().map(|phase| phase.n_accepted).sum();
@@ -81,7 +81,7 @@ async fn what_is_beyond_a_server_is_refused_and_its_books_agree() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn books_that_do_not_agree_are_found_out() {
+async fn lost_and_wrongly_assumed_pods_are_found() {
     let lost = Faults { forgets: Some(Forgets::Granted), ..slow() };
     let (_server, report) = overload(lost, &spec()).await;
     assert!(report.balance.n_lost > 0 && !report.is_sound(), "{:?}", report.balance);
@@ -91,7 +91,7 @@ async fn books_that_do_not_agree_are_found_out() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_refused_call_is_tried_again_when_the_server_says() {
+async fn a_refused_call_is_retried_after_the_delay_of_the_server() {
     let spec = OverloadSpec { retry: true, ..spec() };
     let (_server, report) = overload(slow(), &spec).await;
     let overload = &report.phases[1];
@@ -100,9 +100,9 @@ async fn a_refused_call_is_tried_again_when_the_server_says() {
     assert!(report.is_sound(), "{:?}", report.balance);
 }
 
-/// What the generator does not send is neither accepted nor refused, and is said.
+/// A call that is not sent counts as neither accepted nor refused.
 #[tokio::test(flavor = "multi_thread")]
-async fn calls_under_way_are_bounded() {
+async fn calls_in_flight_are_limited() {
     let admits = Some((usize::MAX, Duration::from_millis(300)));
     let spec = OverloadSpec { max_in_flight: 4, n_assumed_pods: 0, ..spec() };
     let (_server, report) = overload(Faults { admits, ..Faults::default() }, &spec).await;
@@ -113,7 +113,7 @@ async fn calls_under_way_are_bounded() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn the_highest_rate_is_searched_below_what_a_closed_loop_gets_through() {
+async fn the_highest_rate_is_at_most_about_that_of_a_closed_loop() {
     let (_server, client) = server(slow()).await;
     let spec = OverloadSpec { rate: None, ..spec() };
     let report = run(&client, &spec, |_| (), std::future::pending()).await.unwrap();
@@ -127,7 +127,7 @@ async fn the_highest_rate_is_searched_below_what_a_closed_loop_gets_through() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_server_that_does_nothing_has_no_highest_rate() {
+async fn a_server_that_accepts_no_call_has_no_highest_rate() {
     let (_server, client) = server(Faults { admits: Some((0, Duration::ZERO)), ..slow() }).await;
     let spec = OverloadSpec { rate: None, ..spec() };
     let error = run(&client, &spec, |_| (), std::future::pending()).await.unwrap_err();
@@ -135,7 +135,7 @@ async fn a_server_that_does_nothing_has_no_highest_rate() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_stopped_overload_reports_and_gives_back() {
+async fn a_stopped_overload_reports_and_deletes_its_pods() {
     let (server, client) = server(slow()).await;
     let n_before = server.state().pods.len();
     let spec = OverloadSpec { duration: Duration::from_secs(600), ..spec() };

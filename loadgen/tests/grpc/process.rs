@@ -1,17 +1,17 @@
-//! The program as the operating system sees it: signals, exit codes, what is printed where.
+//! The program as a process: signals, exit codes, standard output and standard error.
 
 use std::process::{Command, Output, Stdio};
 use std::time::Duration;
 
 use crate::fake_server::{FakeServer, Faults};
 
-/// Runs the program with `flags`; once `server` has been asked for a placement, sends it SIGINT `n_signals` times.
+/// Runs the program with `flags`, and sends it SIGINT `n_signals` times after its first placement request.
 async fn interrupted(server: &FakeServer, url: &str, flags: &[&str], n_signals: usize) -> Output {
-    interrupted_saying(Stdio::piped(), server, url, flags, n_signals).await
+    interrupted_with_stderr(Stdio::piped(), server, url, flags, n_signals).await
 }
 
-/// The same; what it says to people goes to `stderr`.
-async fn interrupted_saying(
+/// Runs and interrupts the program as [`interrupted`] does, with its standard error redirected to `stderr`.
+async fn interrupted_with_stderr(
     stderr: Stdio,
     server: &FakeServer,
     url: &str,
@@ -55,23 +55,23 @@ async fn an_interrupt_ends_the_run_with_its_report_and_its_pods_released() {
     assert_eq!(server.state().pods.keys().find(is_placed), None);
 }
 
-/// Where nothing more can be written.
+/// An output to which no byte can be written.
 fn full() -> Stdio {
     std::fs::File::options().write(true).open("/dev/full").unwrap().into()
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn an_interrupt_is_heeded_though_nobody_can_be_told() {
+async fn an_interrupt_works_although_standard_error_is_full() {
     let (server, url) = FakeServer::start(Faults::default()).await;
     let flags = ["--duration", "20", "--concurrency", "1"];
-    let output = interrupted_saying(full(), &server, &url, &flags, 1).await;
+    let output = interrupted_with_stderr(full(), &server, &url, &flags, 1).await;
     assert_eq!(output.status.code(), Some(130));
     let stdout = String::from_utf8(output.stdout).unwrap();
     assert!(stdout.lines().next().unwrap().ends_with(", interrupted"), "{stdout}");
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn an_overload_is_reported_though_nobody_can_be_told_of_its_course() {
+async fn an_overload_is_reported_although_standard_error_is_full() {
     let (_server, url) = FakeServer::start(Faults::default()).await;
     let feed = ["--feed", "synthetic", "--nodes", "10", "--pods-per-node", "2", "--zones", "2"];
     let load = ["--rate", "10", "--pods", "2", "--duration", "0.5", "--half-duration", "0.3"];
@@ -93,7 +93,7 @@ async fn a_second_interrupt_does_not_wait() {
 }
 
 #[test]
-fn errors_bear_the_programs_name_and_say_who_is_at_fault_by_their_code() {
+fn errors_start_with_the_programs_name_and_have_an_exit_code() {
     let free = std::net::TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap();
     let url = format!("http://{free}");
     for (flags, code, message) in [

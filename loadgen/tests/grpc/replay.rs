@@ -1,4 +1,4 @@
-//! The small trace of `tests/data`, whose answers under the fake server's rule were worked out by hand.
+//! Replay of the small trace in `tests/data`, whose placements on the fake server were worked out by hand.
 
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
@@ -29,7 +29,7 @@ async fn replayed(url: &str, order: Order, spec: &ReplaySpec) -> Result<Replay, 
 }
 
 #[tokio::test]
-async fn answers_are_those_worked_out_by_hand() {
+async fn placements_are_those_worked_out_by_hand() {
     let (server, url) = FakeServer::start(Faults::default()).await;
     let recorded = expected::read(&data("answers.csv")).unwrap();
     let single = recorded.iter().filter(|answer| answer.n_feasible == 1);
@@ -66,7 +66,7 @@ async fn tasks_that_only_arrive_stay() {
     let (server, url) = FakeServer::start(Faults::default()).await;
     let replay = replayed(&url, Order::Arrive, &ReplaySpec::default()).await.unwrap();
     assert_eq!(replay.n_departures, 0);
-    // train-3 comes while train-0 still holds its GPUs.
+    // train-3 arrives while train-0 still holds its GPUs.
     let pending: Vec<_> = replay
         .answers
         .iter()
@@ -78,7 +78,7 @@ async fn tasks_that_only_arrive_stay() {
 }
 
 #[tokio::test]
-async fn a_server_that_overcommits_is_found_out() {
+async fn a_server_that_overcommits_is_detected() {
     let faults = Faults { ignores: Some(openb::GPU_RESOURCE), ..Faults::default() };
     let (_server, url) = FakeServer::start(faults).await;
     let replay = replayed(&url, Order::Arrive, &ReplaySpec::default()).await.unwrap();
@@ -119,9 +119,9 @@ async fn a_failing_call_names_the_pod() {
     assert_eq!(error, format!("pod `train-1`: {call}"));
 }
 
-/// The command as a person types it: its exit code, and what it leaves behind.
+/// The command as typed: its exit code, and the pods that it leaves in the server.
 #[tokio::test]
-async fn command_exits_with_1_unless_every_answer_is_as_recorded() {
+async fn command_exits_with_1_unless_all_placements_are_as_recorded() {
     let dir = tempfile::tempdir().unwrap();
     let (saved, wrong) = (dir.path().join("saved.csv"), dir.path().join("wrong.csv"));
     let recorded = std::fs::read_to_string(data("answers.csv")).unwrap();
@@ -141,6 +141,6 @@ async fn command_exits_with_1_unless_every_answer_is_as_recorded() {
     assert_eq!(run(&data("answers.csv"), &url).await.unwrap(), ExitCode::SUCCESS);
     assert!(server.state().pods.is_empty(), "the tasks that were left are deleted");
     assert_eq!(std::fs::read_to_string(&saved).unwrap(), recorded);
-    // The same server again: nothing was left behind that would be in the way.
+    // The first replay left no pods in the server.
     assert_eq!(run(&wrong, &url).await.unwrap(), ExitCode::FAILURE);
 }

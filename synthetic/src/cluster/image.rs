@@ -6,15 +6,15 @@ use rand_chacha::ChaCha8Rng;
 /// One image of the registry.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Image {
-    /// Name with tag, as a container asks for it.
+    /// Name with tag, as in a container's spec.
     pub name: String,
-    /// The same image by digest, the other name under which nodes list it.
+    /// Name with digest, the other name under which nodes list the image.
     pub digest: String,
-    /// Bytes on a node's disk.
+    /// Size on a node's disk in bytes.
     pub size_bytes: i64,
 }
 
-/// `n_images` images of 20 MB to 2 GB, small ones being the more frequent.
+/// Generates `n_images` images of 20 MB to 2 GB; small ones are more frequent.
 pub fn catalogue(n_images: usize, rng: &mut ChaCha8Rng) -> Vec<Image> {
     (0..n_images)
         .map(|number| {
@@ -30,7 +30,7 @@ pub fn catalogue(n_images: usize, rng: &mut ChaCha8Rng) -> Vec<Image> {
         .collect()
 }
 
-/// Name of image `number`; the same for every seed, so that workloads can ask for images of any cluster.
+/// Name of image `number`, equal for every seed, so that workloads can use the images of any cluster.
 pub fn name(number: usize) -> String {
     format!("registry.example/app-{number}:v1")
 }

@@ -1,6 +1,6 @@
 //! The node pools of a synthetic cluster: a table, one row a pool.
 
-/// Nodes of one kind.
+/// A pool: nodes of one kind.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Pool {
     /// Value of the label `pool` and first part of the nodes' names.
@@ -9,9 +9,9 @@ pub struct Pool {
     pub instance_type: &'static str,
     /// Weight among the pools of its group (tainted or open).
     pub weight: u32,
-    /// Cores of the machine; a little less is allocatable.
+    /// Cores of the machine; slightly less is allocatable.
     pub cpu_cores: i64,
-    /// GiB of the machine; a little less is allocatable.
+    /// Memory of the machine in GiB; slightly less is allocatable.
     pub memory_gib: i64,
     /// GPUs of the machine, all of them allocatable.
     pub n_gpus: i64,
@@ -19,14 +19,14 @@ pub struct Pool {
     pub disk: &'static str,
     /// Value of the label `kubernetes.io/arch`.
     pub arch: &'static str,
-    /// Key, value and effect of the taint that every node of the pool has.
+    /// Key, value and effect of the taint of the pool's nodes.
     pub taint: Option<(&'static str, &'static str, &'static str)>,
 }
 
 /// Extended resource of the GPU pools.
 pub const GPU_RESOURCE: &str = "nvidia.com/gpu";
 
-/// Every pool. The open ones share what the tainted ones leave (`ClusterSpec::tainted_share`).
+/// All pools. Pools without a taint share the nodes that `ClusterSpec::tainted_share` leaves.
 pub const POOLS: [Pool; 8] = [
     Pool {
         name: "general-small",
@@ -119,12 +119,12 @@ pub const POOLS: [Pool; 8] = [
 ];
 
 impl Pool {
-    /// Allocatable thousandths of a core: the machine's less what its agents keep.
+    /// Allocatable thousandths of a core: those of the machine less the share reserved for its agents.
     pub fn allocatable_cpu_milli(&self) -> i64 {
         self.cpu_cores * 1000 - 60 - 10 * self.cpu_cores
     }
 
-    /// Allocatable MiB: the machine's less 5 % and the eviction threshold.
+    /// Allocatable MiB: those of the machine less 5 % and the eviction threshold.
     pub fn allocatable_memory_mib(&self) -> i64 {
         self.memory_gib * 1024 * 95 / 100 - 100
     }

@@ -1,4 +1,4 @@
-//! The pods that already run on a synthetic cluster: a node agent everywhere, and replicas of deployments.
+//! The running pods of a synthetic cluster: an agent on every node, and replicas of deployments.
 
 use berth_proto::core_v1::{ContainerPort, Node, Pod};
 use rand::RngExt;
@@ -15,10 +15,10 @@ pub const AGENT_HOST_PORT: i32 = 9100;
 /// CPU requests that deployments choose from, in thousandths of a core.
 const CPU_LADDER_MILLI: [i64; 12] = [50, 100, 150, 200, 250, 300, 500, 750, 1000, 2000, 4000, 8000];
 
-/// MiB of memory that deployments ask for per core.
+/// Memory requests of deployments, in MiB per core.
 const MEMORY_MIB_PER_CORE: [i64; 3] = [1024, 2048, 3072];
 
-/// Running pods, node by node.
+/// Generates the running pods in the order of their nodes.
 ///
 /// Each node gets a CPU budget of its own around `spec.utilization` and a number of pods around
 /// `spec.pods_per_node`; replicas are drawn so that the budget is spent when the last pod is placed.
@@ -43,7 +43,7 @@ pub fn pods(spec: &ClusterSpec, pools: &[&Pool], nodes: &[Node], rng: &mut ChaCh
     pods
 }
 
-/// Pods besides the agent: around the mean by up to a third, and never more than a node admits.
+/// Number of pods besides the agent: the mean varied by up to a third, limited by the pods that a node admits.
 fn n_replicas(spec: &ClusterSpec, rng: &mut ChaCha8Rng) -> usize {
     let mean = spec.pods_per_node.saturating_sub(1);
     let spread = mean / 3;
@@ -59,7 +59,7 @@ fn on_node(mut pod: Pod, node_name: &str) -> Pod {
     pod
 }
 
-/// What is left of a node's budget.
+/// Remaining budget of a node.
 struct Room {
     cpu_milli: i64,
     memory_mib: i64,
@@ -72,7 +72,8 @@ impl Room {
         let of = |amount: i64| (amount as f64 * share) as i64;
         Self {
             cpu_milli: of(pool.allocatable_cpu_milli()),
-            // Memory is bounded by what there is, not by the budget: its use follows from the pods' shapes.
+            // Memory is limited by the node's allocatable amount, not by a budget: its use follows from the pods'
+            // shapes.
             memory_mib: pool.allocatable_memory_mib(),
             n_gpus: of(pool.n_gpus),
         }
@@ -84,7 +85,7 @@ impl Room {
         self.n_gpus -= requests.extended.map_or(0, |(_, count)| count);
     }
 
-    /// GPUs for the next pod: one or two, now and then four, while there are any.
+    /// GPUs for the next pod: one or two, sometimes four, while the node has any.
     fn gpus(&self, rng: &mut ChaCha8Rng) -> Option<(&'static str, i64)> {
         let count = *[1, 1, 1, 2, 2, 4].choose(rng)?;
         (self.n_gpus >= count && rng.random_bool(0.4)).then_some((GPU_RESOURCE, count))
@@ -109,7 +110,7 @@ fn agent(number: usize) -> Pod {
     pod
 }
 
-/// A TCP port on the node's own addresses.
+/// A TCP host port on all addresses of the node.
 pub fn host_port(port: i32) -> ContainerPort {
     ContainerPort {
         host_port: port,
@@ -154,7 +155,7 @@ impl Deployment {
     }
 }
 
-/// Deployments by their step of the CPU ladder; no step is empty.
+/// Deployments by their CPU request; every request has at least one deployment.
 struct Deployments {
     by_step: Vec<Vec<Deployment>>,
 }
@@ -177,7 +178,8 @@ impl Deployments {
     /// A deployment whose replica fits `room`, near the size that spends the budget on `n_left` pods.
     fn choose(&self, room: &Room, n_left: usize, rng: &mut ChaCha8Rng) -> Option<&Deployment> {
         let fair_milli = room.cpu_milli / i64::try_from(n_left).unwrap_or(i64::MAX);
-        // Half and double the fair share are as likely as the share itself: sizes mix on every node.
+        // Half of the fair share and twice the fair share are as likely as the share itself, so that sizes mix on every
+        // node.
         let wanted_milli = fair_milli * [1, 2, 2, 4].choose(rng)? / 2;
         let step = CPU_LADDER_MILLI
             .partition_point(|milli| *milli <= wanted_milli.min(room.cpu_milli))

@@ -1,4 +1,4 @@
-//! The Services of a synthetic cluster, one an application, and the namespaces that hold them.
+//! The Services of a synthetic cluster, one for each application, and their namespaces.
 
 use std::collections::BTreeSet;
 

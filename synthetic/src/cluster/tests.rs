@@ -58,7 +58,7 @@ fn same_seed_same_cluster_and_other_seed_another() {
 }
 
 #[test]
-fn no_node_is_over_its_allocatable() {
+fn no_node_exceeds_its_allocatable_amounts() {
     for utilization in [0.0, 0.6, 0.95] {
         for pods_per_node in [1, 30, 100] {
             let cluster = cluster(&ClusterSpec { utilization, pods_per_node, ..small(11) });
@@ -79,7 +79,7 @@ fn no_node_is_over_its_allocatable() {
 }
 
 #[test]
-fn default_cluster_has_about_the_pods_and_the_utilization_asked_for() {
+fn default_cluster_has_about_the_specified_pods_and_utilization() {
     let cluster = cluster(&ClusterSpec { n_nodes: 1_000, ..ClusterSpec::default() });
     let pods_per_node = cluster.pods.len() as f64 / 1000.0;
     assert!((27.0..33.0).contains(&pods_per_node), "{pods_per_node} pods a node");
@@ -130,7 +130,7 @@ fn pools_taints_cordons_zones_gpus_and_images_all_occur() {
 }
 
 #[test]
-fn impossible_specifications_are_refused_by_field() {
+fn invalid_specifications_are_refused_by_field() {
     let refused = |spec: ClusterSpec| SyntheticCluster::generate(&spec).unwrap_err().field;
     assert_eq!(refused(ClusterSpec { n_zones: 0, ..small(1) }), "n_zones");
     assert_eq!(refused(ClusterSpec { utilization: f64::NAN, ..small(1) }), "utilization");

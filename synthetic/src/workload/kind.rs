@@ -16,7 +16,7 @@ use crate::object::{
     toleration,
 };
 
-/// What a deployment of the workload asks of its nodes.
+/// Kind of a deployment: the demands of its pods on their nodes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub enum Kind {
     /// Requests only.
@@ -29,23 +29,23 @@ pub enum Kind {
     Zone,
     /// Hard spread: evenly over the zones.
     SpreadZones,
-    /// Soft spread: rather evenly over zones and nodes.
+    /// Soft spread: preferably evenly over zones and nodes.
     SpreadSoft,
     /// Required anti-affinity: no two replicas on one node.
     OnePerNode,
     /// Required affinity: all replicas in the zone of the first.
     SameZone,
-    /// Preferred anti-affinity: rather not beside another replica.
+    /// Preferred anti-affinity: preferably on a node without another replica.
     RatherApart,
     /// Tolerates the spot pool's `PreferNoSchedule` taint.
     Batch,
     /// Tolerates and selects the dedicated memory pool.
     Memory,
-    /// Tolerates and asks for GPUs.
+    /// Tolerates the GPU pool and requests GPUs.
     Gpu,
     /// A host port of a small range.
     HostPort,
-    /// A scheduling gate: not to be placed yet.
+    /// A scheduling gate holds the pods back.
     Gated,
     /// More CPU than any node has.
     TooLarge,
@@ -82,13 +82,13 @@ impl Kind {
         Self::ALL.iter().find(|(kind, _, _)| *kind == self).map_or("", |(_, name, _)| name)
     }
 
-    /// The kind of this name.
+    /// The kind with this name.
     pub fn from_name(name: &str) -> Option<Self> {
         Self::ALL.iter().find(|(_, own, _)| *own == name).map(|(kind, _, _)| *kind)
     }
 
-    /// How many replicas a deployment of the kind has: pick one. Those that fit nowhere are small, so that a run shows
-    /// several causes instead of one cause fifty times.
+    /// Numbers of replicas to choose from. Kinds that fit no node have few, so that a run shows several causes instead
+    /// of one cause fifty times.
     pub fn replica_choices(self) -> &'static [usize] {
         match self {
             Kind::Web
@@ -108,7 +108,7 @@ impl Kind {
         }
     }
 
-    /// The pod that all replicas of a new deployment share, named `name` in `namespace`.
+    /// The pod template of a new deployment, named `name` in `namespace`.
     pub fn template(self, namespace: &str, name: &str, rng: &mut ChaCha8Rng) -> Pod {
         let image = image::name(rng.random_range(0..100));
         let mut template = pod(namespace, name, name, &image, self.requests(rng));
@@ -197,7 +197,7 @@ impl Kind {
         }
     }
 
-    /// What the kind asks of its own replicas.
+    /// Adds the kind's constraints between its own replicas.
     fn relate(self, template: &mut Pod, app: &str) {
         let spec = template.spec.get_or_insert_default();
         match self {

@@ -1,4 +1,4 @@
-//! The account as Markdown: a page of tables that stands in `docs/` as it is.
+//! The report of an overload as Markdown: a page of tables, which `docs/` contains unchanged.
 
 use std::fmt::Write as _;
 
@@ -8,7 +8,7 @@ use crate::report::Latency;
 use crate::report::number::{grouped, rounded};
 use crate::report::table::time;
 
-/// The report, from a heading of the second level on. `picture` is where its picture is, as seen from the page.
+/// The report under a second-level heading. `picture` is the link from the page to the picture.
 pub fn markdown(report: &OverloadReport, picture: Option<&str>) -> String {
     let mut page = String::new();
     // Writing to a `String` cannot fail.
@@ -129,7 +129,7 @@ fn latency_row(phase: &PhaseReport, calls: &str, from: &str, latency: &Latency) 
     names.into_iter().chain(times.map(time)).collect()
 }
 
-/// How well the generator kept to its own plan, and what refusals said of trying again.
+/// A table of the generator's own delay and of the retry delays that refusals named.
 fn generator(report: &OverloadReport) -> String {
     let mut text = table_head(&[
         "load",
@@ -206,7 +206,7 @@ fn table_head(names: &[&str]) -> String {
 }
 
 fn row(text: &mut String, cells: &[String]) {
-    // What a server says of itself is among the cells: a bar would begin another.
+    // Cells contain texts of the server, in which a bar would start another cell.
     let cells: Vec<String> = cells.iter().map(|cell| cell.replace('|', "\\|")).collect();
     writeln!(text, "| {} |", cells.join(" | ")).ok();
 }

@@ -1,11 +1,12 @@
-//! The account as one picture: calls a second, the latency of accepted ones, the server's memory; one time axis.
+//! The report of an overload as one picture: calls a second, latency of accepted calls, and the server's memory over
+//! time.
 
 use std::fmt::Write as _;
 
 use super::OverloadReport;
 use crate::report::svg::{Axis, Chart, HEIGHT, WIDTH};
 
-/// Colours in light and in dark surroundings: the picture stands in pages of either kind.
+/// Colours for light and dark pages.
 const STYLE: &str = "<style>\n\
 :root { --back: #fff; --text: #22272e; --grid: #d8dde3; --line-0: #5b6570; --line-1: #0b62c4; --line-2: #b3541e; }\n\
 @media (prefers-color-scheme: dark) { :root { --back: #15191e; --text: #e3e8ee; --grid: #333b45; --line-0: #9aa5b1; --line-1: #6cb2ff; --line-2: #f0a070; } }\n\
@@ -40,7 +41,7 @@ fn time_axis(end: f64) -> Axis {
 fn calls(report: &OverloadReport, end: f64) -> Chart<'static> {
     let line = |of: fn(&super::SecondReport) -> u64| {
         let middles = report.seconds.iter().enumerate();
-        // A logarithm has no zero: less than one call a second is drawn as one.
+        // The axis is logarithmic: less than one call a second is drawn as one.
         middles.map(|(at, second)| (at as f64 + 0.5, (of(second) as f64).max(1.0))).collect()
     };
     let most = report.seconds.iter().map(|second| second.n_offered).max().unwrap_or(1);
@@ -79,7 +80,7 @@ fn memory(report: &OverloadReport, end: f64) -> Option<Chart<'static>> {
         .memory
         .iter()
         .filter_map(|sample| {
-            let bytes = sample.resident.or(sample.told)?;
+            let bytes = sample.resident.or(sample.reported)?;
             Some((sample.at_seconds.min(end), bytes as f64 / f64::from(1 << 20)))
         })
         .collect();

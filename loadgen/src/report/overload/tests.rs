@@ -1,41 +1,41 @@
 use tokio::time::Instant;
 
 use super::*;
-use crate::overload::book::{Times, add_seconds};
 use crate::overload::search::Trial;
+use crate::overload::stats::{Times, add_seconds};
 
-fn book(origin: Instant, second: u64, accepted_ms: u64, n_refused: u64) -> Book {
-    let mut book = Book::new(origin);
+fn stats(origin: Instant, second: u64, accepted_ms: u64, n_refused: u64) -> CallStats {
+    let mut stats = CallStats::new(origin);
     let times = |ms: u64| {
         let intended = origin + Duration::from_millis(second * 1_000 + 10);
         let answered = intended + Duration::from_millis(ms);
         Times { intended, sent: intended, last_sent: intended, answered }
     };
     for _ in 0..10 {
-        book.answered(times(accepted_ms), Code::Ok, "");
+        stats.answered(times(accepted_ms), Code::Ok, "");
     }
     for _ in 0..n_refused {
-        book.answered(times(1), Code::ResourceExhausted, "full");
-        book.retry_after(Duration::from_millis(50));
+        stats.answered(times(1), Code::ResourceExhausted, "full");
+        stats.retry_after(Duration::from_millis(50));
     }
-    book
+    stats
 }
 
-/// A run of three seconds: a second each load.
+/// A run of three seconds, one second a phase.
 fn example(overload_ms: u64) -> OverloadReport {
     let origin = Instant::now();
-    let books = [(0, 4, 0), (1, overload_ms, 90), (2, 4, 0)]
-        .map(|(second, ms, n_refused)| book(origin, second, ms, n_refused));
+    let all_stats = [(0, 4, 0), (1, overload_ms, 90), (2, 4, 0)]
+        .map(|(second, ms, n_refused)| stats(origin, second, ms, n_refused));
     let names = ["half", "overload", "half again"];
-    let phases = names.into_iter().zip(&books).enumerate().map(|(n, (name, book))| {
+    let phases = names.into_iter().zip(&all_stats).enumerate().map(|(n, (name, stats))| {
         let begun = Duration::from_secs(n as u64);
-        PhaseReport::new(name, 10.0, begun, Duration::from_secs(1), book, 0)
+        PhaseReport::new(name, 10.0, begun, Duration::from_secs(1), stats, 0)
     });
-    let seconds = books.iter().fold(Vec::new(), |all, book| add_seconds(all, book.seconds()));
+    let seconds = all_stats.iter().fold(Vec::new(), |all, stats| add_seconds(all, stats.seconds()));
     let memory = (0..9).map(|n| MemorySample {
         at_seconds: 0.1 + f64::from(n) / 3.0,
         resident: Some(200 << 20),
-        told: None,
+        reported: None,
     });
     OverloadReport {
         kind: WorkKind::Batch,
@@ -65,9 +65,9 @@ fn met(report: &OverloadReport) -> Vec<bool> {
 }
 
 #[test]
-fn each_thing_that_is_asked_is_judged_alone() {
+fn each_requirement_is_judged_alone() {
     assert_eq!(met(&example(6)), [true; 7]);
-    // Slower than twice the half load: both percentiles are named.
+    // More than twice the latency at half load: both percentiles fail.
     assert_eq!(met(&example(9)), [false, false, true, true, true, true, true]);
     let mut report = example(6);
     report.balance.n_lost = 1;
@@ -87,7 +87,7 @@ fn each_thing_that_is_asked_is_judged_alone() {
 }
 
 #[test]
-fn the_page_says_what_was_asked_and_what_came_of_it() {
+fn the_page_lists_requirements_and_measurements() {
     let page = markdown(&example(6), Some("overload.svg"));
     for text in [
         "## 10 × the highest rate of `PlaceBatch` of 1,000 replicas\n",
@@ -104,14 +104,14 @@ fn the_page_says_what_was_asked_and_what_came_of_it() {
 }
 
 #[test]
-fn the_picture_has_a_chart_for_each_thing_that_was_watched() {
+fn the_picture_has_a_chart_for_each_quantity() {
     let svg = picture(&example(6));
     assert!(svg.starts_with("<svg xmlns=") && svg.ends_with("</svg>\n"));
     assert_eq!(svg.matches("<svg").count(), 4);
     let mut unwatched = example(6);
     unwatched.memory.clear();
     assert_eq!(picture(&unwatched).matches("<svg").count(), 3);
-    // A load without one accepted call is drawn too.
+    // A phase without accepted calls is drawn too.
     unwatched.seconds.iter_mut().for_each(|second| (second.p50_us, second.p99_us) = (None, None));
     assert!(!picture(&unwatched).contains("NaN"));
 }

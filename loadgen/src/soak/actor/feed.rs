@@ -1,4 +1,5 @@
-//! What tells of the cluster: nodes come, change and go; pods are bound, change and end; now and then everything is told anew.
+//! The feed of a cluster: adds, changes and removes nodes, adds bound and pending pods, and sometimes sends a whole
+//! snapshot.
 
 use std::sync::Arc;
 
@@ -14,51 +15,54 @@ use tokio_stream::wrappers::ReceiverStream;
 use tonic::Streaming;
 
 use super::Actor;
-use super::held::Held;
+use super::pods::ActorPods;
 use crate::soak::model::{node_name, on_node};
-use crate::soak::names::{Names, stream};
+use crate::soak::names::{Names, random_stream};
 use crate::soak::world::World;
 
-/// `Apply`, `Sync` with deltas, and whole snapshots.
+/// The actor of `Apply`, of `Sync` with deltas, and of whole snapshots.
 pub(super) struct Feed {
     rng: ChaCha8Rng,
     names: Names,
-    held: Held,
-    /// Nodes of the first cluster that are gone for a while.
-    gone: Vec<Node>,
-    /// Nodes that came later.
-    come: Vec<String>,
-    open: Option<Open>,
+    pods: ActorPods,
+    /// Nodes of the initial cluster that are removed for a while.
+    removed: Vec<Node>,
+    /// Names of the nodes that were added later.
+    added: Vec<String>,
+    open: Option<OpenSync>,
     sequence: u64,
 }
 
-struct Open {
+/// An open `Sync` stream.
+struct OpenSync {
     requests: mpsc::Sender<SyncRequest>,
-    answers: Streaming<SyncResponse>,
+    responses: Streaming<SyncResponse>,
     sequence: u64,
 }
 
-/// What the model learns once a change was taken.
-enum Learnt {
-    Node(Box<Node>),
-    NoNode(String),
-    Pod(Box<Pod>),
+/// A change to apply to the server, and then to the model.
+enum FeedChange {
+    UpsertNode(Box<Node>),
+    DeleteNode(String),
+    UpsertPod(Box<Pod>),
 }
 
 impl Feed {
-    pub(super) fn new(seed: u64, most: usize) -> Feed {
-        let (gone, come) = (Vec::new(), Vec::new());
-        let (rng, names, held) = (stream(seed, 4), Names::of("feed"), Held::new(most));
-        Feed { rng, names, held, gone, come, open: None, sequence: 0 }
+    pub(super) fn new(seed: u64, max_pods: usize) -> Feed {
+        let (removed, added) = (Vec::new(), Vec::new());
+        let (rng, names, pods) =
+            (random_stream(seed, 4), Names::new("feed"), ActorPods::new(max_pods));
+        Feed { rng, names, pods, removed, added, open: None, sequence: 0 }
     }
 
-    fn a_node(&mut self, world: &World) -> Option<Node> {
+    /// A random node of the model.
+    fn random_node(&mut self, world: &World) -> Option<Node> {
         world.model().nodes.values().choose(&mut self.rng).cloned()
     }
 
-    /// A node under a name that was never there.
-    fn comes(&mut self, world: &World) -> Option<Learnt> {
-        if self.come.len() >= world.spec.n_nodes {
+    /// Adds a node under a new name.
+    fn add_node(&mut self, world: &World) -> Option<FeedChange> {
+        if self.added.len() >= world.spec.n_nodes {
             return None;
         }
         let mut node = world.node_templates.choose(&mut self.rng)?.clone();
@@ -66,13 +70,13 @@ impl Feed {
         let metadata = node.metadata.get_or_insert_default();
         metadata.labels.insert(HOSTNAME.to_owned(), name.clone());
         (metadata.name, metadata.uid) = (name.clone(), name.clone());
-        self.come.push(name);
-        Some(Learnt::Node(Box::new(node)))
+        self.added.push(name);
+        Some(FeedChange::UpsertNode(Box::new(node)))
     }
 
-    /// A label, a taint or a cordon comes or goes.
-    fn changes(&mut self, world: &World) -> Option<Learnt> {
-        let mut node = self.a_node(world)?;
+    /// Changes a label, a taint or the cordon of a node.
+    fn change_node(&mut self, world: &World) -> Option<FeedChange> {
+        let mut node = self.random_node(world)?;
         let round = self.rng.random_range(0..5).to_string();
         match self.rng.random_range(0..3) {
             0 => {
@@ -92,101 +96,102 @@ impl Feed {
                 }
             }
         }
-        Some(Learnt::Node(Box::new(node)))
+        Some(FeedChange::UpsertNode(Box::new(node)))
     }
 
-    /// A node goes with its pods on it, or comes back to them.
-    fn goes(&mut self, world: &World) -> Option<Learnt> {
-        if !self.gone.is_empty() && self.rng.random_bool(0.6) {
-            let at = self.rng.random_range(0..self.gone.len());
-            return Some(Learnt::Node(Box::new(self.gone.swap_remove(at))));
+    /// Removes a node while its pods stay, or adds a removed node again.
+    fn remove_or_restore_node(&mut self, world: &World) -> Option<FeedChange> {
+        if !self.removed.is_empty() && self.rng.random_bool(0.6) {
+            let at = self.rng.random_range(0..self.removed.len());
+            return Some(FeedChange::UpsertNode(Box::new(self.removed.swap_remove(at))));
         }
-        if !self.come.is_empty() && self.rng.random_bool(0.7) {
-            let at = self.rng.random_range(0..self.come.len());
-            return Some(Learnt::NoNode(self.come.swap_remove(at)));
+        if !self.added.is_empty() && self.rng.random_bool(0.7) {
+            let at = self.rng.random_range(0..self.added.len());
+            return Some(FeedChange::DeleteNode(self.added.swap_remove(at)));
         }
-        // A tenth of the first nodes at most.
-        if self.gone.len() * 10 >= world.spec.n_nodes {
+        // At most a tenth of the initial nodes is removed at a time.
+        if self.removed.len() * 10 >= world.spec.n_nodes {
             return None;
         }
-        let node = self.a_node(world)?;
+        let node = self.random_node(world)?;
         let name = node_name(&node);
-        if self.come.contains(&name) {
+        if self.added.contains(&name) {
             return None;
         }
-        self.gone.push(node);
-        Some(Learnt::NoNode(name))
+        self.removed.push(node);
+        Some(FeedChange::DeleteNode(name))
     }
 
-    /// A pod that somebody else has put on a node, or nobody yet.
-    fn is_bound(&mut self, world: &World) -> Option<Learnt> {
-        if self.held.is_full() {
+    /// Adds a pod that another scheduler bound, or a pending pod.
+    fn add_pod(&mut self, world: &World) -> Option<FeedChange> {
+        if self.pods.is_full() {
             return None;
         }
         let pod = self.names.pod(&world.pod_templates, &mut self.rng);
         let node = match self.rng.random_range(0..20) {
-            0 => return Some(Learnt::Pod(Box::new(pod))),
+            0 => return Some(FeedChange::UpsertPod(Box::new(pod))),
             1 => "soak-nowhere".to_owned(),
-            _ => node_name(&self.a_node(world)?),
+            _ => node_name(&self.random_node(world)?),
         };
-        Some(Learnt::Pod(Box::new(on_node(&pod, &node))))
+        Some(FeedChange::UpsertPod(Box::new(on_node(&pod, &node))))
     }
 
-    /// A few changes, each about another object: one node at most, and pods that are new.
-    fn some(&mut self, world: &World) -> Vec<Learnt> {
+    /// A few changes of different objects: at most one node, and new pods.
+    fn random_changes(&mut self, world: &World) -> Vec<FeedChange> {
         let node = match self.rng.random_range(0..8) {
-            0 => self.comes(world),
-            1 | 2 => self.changes(world),
-            3 => self.goes(world),
+            0 => self.add_node(world),
+            1 | 2 => self.change_node(world),
+            3 => self.remove_or_restore_node(world),
             _ => None,
         };
         let n_pods = self.rng.random_range(0..=3);
-        let pods: Vec<Learnt> = (0..n_pods).filter_map(|_| self.is_bound(world)).collect();
+        let pods: Vec<FeedChange> = (0..n_pods).filter_map(|_| self.add_pod(world)).collect();
         node.into_iter().chain(pods).collect()
     }
 
-    /// Tells of changes over `Apply` or the open `Sync`, and has the model learn them.
-    async fn tell(&mut self, world: &World, some: Vec<Learnt>) {
+    /// Applies changes by `Apply` or the open `Sync` to the server, then to the model.
+    async fn send(&mut self, world: &World, changes: Vec<FeedChange>) {
         let _open = world.feed.read().await;
-        let changes: Vec<Change> = some
+        let wire_changes: Vec<Change> = changes
             .iter()
-            .map(|learnt| match learnt {
-                Learnt::Node(node) => Change::UpsertNode(Node::clone(node)),
-                Learnt::NoNode(name) => Change::DeleteNode(name.clone()),
-                Learnt::Pod(pod) => Change::UpsertPod(Pod::clone(pod)),
+            .map(|change| match change {
+                FeedChange::UpsertNode(node) => Change::UpsertNode(Node::clone(node)),
+                FeedChange::DeleteNode(name) => Change::DeleteNode(name.clone()),
+                FeedChange::UpsertPod(pod) => Change::UpsertPod(Pod::clone(pod)),
             })
             .collect();
         if self.rng.random_bool(0.5) {
-            self.sync(world, changes.clone()).await;
-        } else if !world.apply(changes).await {
+            self.sync(world, wire_changes).await;
+        } else if !world.apply(wire_changes).await {
             return;
         }
         let mut model = world.model();
-        for learnt in some {
-            match learnt {
-                Learnt::Node(node) => drop(model.nodes.insert(node_name(&node), *node)),
-                Learnt::NoNode(name) => drop(model.nodes.remove(&name)),
-                Learnt::Pod(pod) => {
-                    self.held.add(&pod);
-                    model.told(*pod);
+        for change in changes {
+            match change {
+                FeedChange::UpsertNode(node) => drop(model.nodes.insert(node_name(&node), *node)),
+                FeedChange::DeleteNode(name) => drop(model.nodes.remove(&name)),
+                FeedChange::UpsertPod(pod) => {
+                    self.pods.add(&pod);
+                    model.upsert(*pod);
                 }
             }
         }
     }
 
-    /// Over the stream; when that fails, whatever became of it, the same changes are told again with `Apply`.
+    /// Sends changes over the stream. If that fails, with whatever effect, the same changes are sent again by `Apply`.
     async fn sync(&mut self, world: &World, changes: Vec<Change>) {
         let deltas = changes.iter().map(|change| Delta { change: Some(change.clone()) }).collect();
         let message = sync_request::Message::Batch(DeltaBatch { deltas });
-        if !self.sent(world, SyncRequest { message: Some(message) }).await {
+        if !self.exchange(world, SyncRequest { message: Some(message) }).await {
             world.apply(changes).await;
         }
     }
 
-    async fn sent(&mut self, world: &World, request: SyncRequest) -> bool {
+    /// Sends a request over the stream, which is opened if need be, and checks the response. Returns whether it came.
+    async fn exchange(&mut self, world: &World, request: SyncRequest) -> bool {
         let mut open = match self.open.take() {
             Some(open) => {
-                // Why it is closed, the answers say.
+                // If the stream is closed, the responses carry the reason.
                 drop(open.requests.send(request).await);
                 open
             }
@@ -195,23 +200,23 @@ impl Feed {
                 drop(requests.try_send(request));
                 let mut cluster = world.client.cluster();
                 let opening = cluster.sync(ReceiverStream::new(receiver));
-                let Ok(answers) = world.call("Sync opened", opening).await else { return false };
-                Open { requests, answers, sequence: 0 }
+                let Ok(responses) = world.call("Sync opened", opening).await else { return false };
+                OpenSync { requests, responses, sequence: 0 }
             }
         };
-        let reading = async { open.answers.message().await.map(tonic::Response::new) };
+        let reading = async { open.responses.message().await.map(tonic::Response::new) };
         let Ok(Some(answer)) = world.call("Sync", reading).await else { return false };
         if answer.sequence != open.sequence || !answer.rejections.is_empty() {
             world.differs(format!("Sync answered {answer:?} to request {}", open.sequence));
         }
         open.sequence += 1;
         self.sequence += 1;
-        // A stream in a hundred is opened anew.
+        // The stream is reopened after a hundred requests.
         self.open = Some(open).filter(|_| !self.sequence.is_multiple_of(100));
         true
     }
 
-    /// Everything that feeds have told, told again in one generation.
+    /// Sends the whole model as a snapshot, in one generation.
     async fn snapshot(&mut self, world: &World) {
         let _closed = world.feed.write().await;
         let snapshot = world.model().snapshot();
@@ -222,7 +227,7 @@ impl Feed {
                     world.differs(format!("a snapshot's {refused}"));
                 }
             }
-            // Nothing has changed: a snapshot counts from its end on, and holds what is there already.
+            // The model stays valid: a snapshot takes effect at its end, and this one changes nothing.
             Err(error) => world.failed("Sync of a snapshot", "", &error.to_string()),
         }
     }
@@ -237,15 +242,15 @@ impl Actor for Feed {
         if self.rng.random_bool(0.01) {
             return self.snapshot(world).await;
         }
-        if self.held.is_full() || self.rng.random_bool(0.6) {
+        if self.pods.is_full() || self.rng.random_bool(0.6) {
             for _ in 0..3 {
-                self.held.tend(world, &mut self.rng).await;
+                self.pods.update_one(world, &mut self.rng).await;
             }
             return;
         }
-        let some = self.some(world);
-        if !some.is_empty() {
-            self.tell(world, some).await;
+        let changes = self.random_changes(world);
+        if !changes.is_empty() {
+            self.send(world, changes).await;
         }
     }
 }

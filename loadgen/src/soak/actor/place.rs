@@ -1,5 +1,6 @@
-//! Placements, one pod a call and many pods a call.
+//! Placements by `Place` and `PlaceBatch`.
 
+use berth_client::code::Effect;
 use berth_client::code_name;
 use berth_proto::berth_v1::{
     BatchEntry, Gang, PlaceBatchRequest, PlaceMode, PlaceRequest, PlaceResult, place_result,
@@ -11,40 +12,34 @@ use rand_chacha::ChaCha8Rng;
 use tonic::Code;
 
 use super::Actor;
-use super::held::Held;
-use crate::soak::names::{Names, stream};
+use super::pods::ActorPods;
+use crate::soak::names::{Names, random_stream};
 use crate::soak::world::World;
 
-/// The wire's word for taking room or not.
+/// The wire value of assuming or of a dry run.
 pub(super) fn mode(assume: bool) -> i32 {
     (if assume { PlaceMode::Assume } else { PlaceMode::DryRun }).into()
 }
 
-/// Whether a refusal leaves it open what became of the call's pods.
-pub(super) fn leaves_open(code: Code) -> bool {
-    !matches!(
-        code,
-        Code::InvalidArgument
-            | Code::ResourceExhausted
-            | Code::FailedPrecondition
-            | Code::AlreadyExists
-            | Code::Unimplemented
-            | Code::NotFound
-            | Code::PermissionDenied
-            | Code::Unauthenticated
-    )
+/// Whether a call that ended with `code` may or may not have assumed its pods.
+pub(super) fn is_uncertain(code: Code) -> bool {
+    Effect::of(code) == Effect::Unknown
 }
 
-/// `Place`.
+/// The actor of `Place` calls.
 pub(super) struct Place {
     rng: ChaCha8Rng,
     names: Names,
-    held: Held,
+    pods: ActorPods,
 }
 
 impl Place {
-    pub(super) fn new(seed: u64, most: usize) -> Place {
-        Place { rng: stream(seed, 1), names: Names::of("place"), held: Held::new(most) }
+    pub(super) fn new(seed: u64, max_pods: usize) -> Place {
+        Place {
+            rng: random_stream(seed, 1),
+            names: Names::new("place"),
+            pods: ActorPods::new(max_pods),
+        }
     }
 }
 
@@ -54,8 +49,8 @@ impl Actor for Place {
     }
 
     async fn step(&mut self, world: &World) {
-        if self.held.is_full() || self.rng.random_bool(0.4) {
-            return self.held.tend(world, &mut self.rng).await;
+        if self.pods.is_full() || self.rng.random_bool(0.4) {
+            return self.pods.update_one(world, &mut self.rng).await;
         }
         let pod = self.names.pod(&world.pod_templates, &mut self.rng);
         let assume = self.rng.random_bool(0.7);
@@ -68,24 +63,28 @@ impl Actor for Place {
         match world.call("Place", placement.place(request)).await {
             Ok(answer) => {
                 let decision = answer.decision.unwrap_or_default();
-                self.held.take(world, &pod, &decision, assume);
+                self.pods.record(world, &pod, &decision, assume);
             }
-            Err(status) if assume && leaves_open(status.code()) => world.unsettled([&pod]),
+            Err(status) if assume && is_uncertain(status.code()) => world.uncertain([&pod]),
             Err(_) => {}
         }
     }
 }
 
-/// `PlaceBatch`, with replicas and gangs.
+/// The actor of `PlaceBatch` calls, with replicas and gangs.
 pub(super) struct Batch {
     rng: ChaCha8Rng,
     names: Names,
-    held: Held,
+    pods: ActorPods,
 }
 
 impl Batch {
-    pub(super) fn new(seed: u64, most: usize) -> Batch {
-        Batch { rng: stream(seed, 2), names: Names::of("batch"), held: Held::new(most) }
+    pub(super) fn new(seed: u64, max_pods: usize) -> Batch {
+        Batch {
+            rng: random_stream(seed, 2),
+            names: Names::new("batch"),
+            pods: ActorPods::new(max_pods),
+        }
     }
 }
 
@@ -95,9 +94,9 @@ impl Actor for Batch {
     }
 
     async fn step(&mut self, world: &World) {
-        if self.held.is_full() || self.rng.random_bool(0.6) {
+        if self.pods.is_full() || self.rng.random_bool(0.6) {
             for _ in 0..6 {
-                self.held.tend(world, &mut self.rng).await;
+                self.pods.update_one(world, &mut self.rng).await;
             }
             return;
         }
@@ -114,20 +113,20 @@ impl Actor for Batch {
         match world.call("PlaceBatch", placement.place_batch(request)).await {
             Ok(answer) => {
                 if is_gang != answer.gang.is_some() {
-                    world.differs("a gang is answered as none, or the other way round");
+                    world.differs("the response to a gang has no gang outcome, or the response to a batch has one");
                 }
-                // Of a gang that is not placed, the results are an account of what was tried.
+                // The results of a gang that is not placed only explain the attempt.
                 if answer.gang.is_none_or(|gang| gang.placed) {
-                    take(&mut self.held, world, &pods, &answer.results, assume);
+                    record_results(&mut self.pods, world, &pods, &answer.results, assume);
                 }
             }
-            Err(status) if assume && leaves_open(status.code()) => world.unsettled(&pods),
+            Err(status) if assume && is_uncertain(status.code()) => world.uncertain(&pods),
             Err(_) => {}
         }
     }
 }
 
-/// A few entries, and the pods that they stand for.
+/// A few random entries, with the pods that they expand to.
 pub(super) fn entries(
     names: &mut Names,
     world: &World,
@@ -148,9 +147,9 @@ pub(super) fn entries(
     (entries, pods)
 }
 
-/// Takes one result a pod.
-pub(super) fn take(
-    held: &mut Held,
+/// Records one result a pod.
+pub(super) fn record_results(
+    actor_pods: &mut ActorPods,
     world: &World,
     pods: &[Pod],
     results: &[PlaceResult],
@@ -158,22 +157,22 @@ pub(super) fn take(
 ) {
     if pods.len() != results.len() {
         world.differs(format!("{} results for {} pods", results.len(), pods.len()));
-        world.unsettled(pods);
+        world.uncertain(pods);
         return;
     }
     for (pod, result) in pods.iter().zip(results) {
         match &result.result {
             Some(place_result::Result::Decision(decision)) => {
-                held.take(world, pod, decision, assume);
+                actor_pods.record(world, pod, decision, assume);
             }
             Some(place_result::Result::Error(error)) => {
                 let code = Code::from_i32(error.code);
                 world.failed("a pod among many", code_name(code), &error.message);
-                if assume && leaves_open(code) {
-                    world.unsettled([pod]);
+                if assume && is_uncertain(code) {
+                    world.uncertain([pod]);
                 }
             }
-            None => world.differs("a result that holds nothing"),
+            None => world.differs("a result is neither decision nor error"),
         }
     }
 }

@@ -1,4 +1,4 @@
-//! What-if sessions: opened, changed, asked, and then committed, closed or left alone.
+//! What-if sessions: opens one, changes it, places pods in it, then commits, closes or abandons it.
 
 use std::time::{Duration, Instant};
 
@@ -14,30 +14,30 @@ use rand_chacha::ChaCha8Rng;
 use tonic::{Code, Status};
 
 use super::Actor;
-use super::held::Held;
-use super::place::{leaves_open, mode};
-use crate::soak::names::{Names, stream};
+use super::place::{is_uncertain, mode};
+use super::pods::ActorPods;
+use crate::soak::names::{Names, random_stream};
 use crate::soak::world::World;
 
-/// Sessions are left to expire this often at most, or there would soon be room for no other.
-const BETWEEN_ABANDONED: Duration = Duration::from_secs(15);
+/// Least time between two abandoned sessions: more of them would reach the limit of open sessions.
+const ABANDON_INTERVAL: Duration = Duration::from_secs(15);
 
-/// One session a step.
+/// The actor of what-if sessions, one a step.
 pub(super) struct Session {
     rng: ChaCha8Rng,
     names: Names,
-    held: Held,
+    pods: ActorPods,
     abandoned: Option<Instant>,
 }
 
 impl Session {
-    pub(super) fn new(seed: u64, most: usize) -> Session {
-        let (rng, names) = (stream(seed, 5), Names::of("session"));
-        Session { rng, names, held: Held::new(most), abandoned: None }
+    pub(super) fn new(seed: u64, max_pods: usize) -> Session {
+        let (rng, names) = (random_stream(seed, 5), Names::new("session"));
+        Session { rng, names, pods: ActorPods::new(max_pods), abandoned: None }
     }
 
-    /// A node is supposed to be gone.
-    async fn suppose(&mut self, world: &World, session_id: &str) -> Result<(), Status> {
+    /// Deletes a node in the session.
+    async fn delete_node(&mut self, world: &World, session_id: &str) -> Result<(), Status> {
         let node = world.model().nodes.keys().choose(&mut self.rng).cloned().unwrap_or_default();
         let deltas = vec![Delta { change: Some(Change::DeleteNode(node)) }];
         let request = SessionServiceApplyRequest { session_id: session_id.to_owned(), deltas };
@@ -45,7 +45,7 @@ impl Session {
         world.call("Session.Apply", session.apply(request)).await.map(drop)
     }
 
-    /// Pods that take room in the session.
+    /// Places and assumes a few pods in the session.
     async fn place(
         &mut self,
         world: &World,
@@ -70,7 +70,7 @@ impl Session {
         Ok(placed)
     }
 
-    /// The session's pods become real, all of them or none.
+    /// Commits the session: all its pods become real, or none.
     async fn commit(&mut self, world: &World, session_id: &str, placed: &[(Pod, Decision)]) {
         let request = SessionServiceCommitRequest { session_id: session_id.to_owned() };
         let mut session = world.client.session();
@@ -81,20 +81,21 @@ impl Session {
                     world.differs(format!("a commit assumed {n} pods instead of {expected}"));
                 }
                 for (pod, decision) in placed {
-                    self.held.take(world, pod, decision, true);
+                    self.pods.record(world, pod, decision, true);
                 }
             }
-            // What it rests on has changed meanwhile.
+            // The cluster has changed in a way that the session depends on.
             Err(status) if status.code() == Code::FailedPrecondition => {}
-            Err(status) if leaves_open(status.code()) => {
-                world.unsettled(placed.iter().map(|(pod, _)| pod));
+            Err(status) if is_uncertain(status.code()) => {
+                world.uncertain(placed.iter().map(|(pod, _)| pod));
             }
             Err(_) => {}
         }
     }
 
-    fn may_abandon(&mut self) -> bool {
-        let is_due = self.abandoned.is_none_or(|last| last.elapsed() >= BETWEEN_ABANDONED);
+    /// Whether to abandon this session.
+    fn abandons(&mut self) -> bool {
+        let is_due = self.abandoned.is_none_or(|last| last.elapsed() >= ABANDON_INTERVAL);
         let abandons = is_due && self.rng.random_bool(0.3);
         if abandons {
             self.abandoned = Some(Instant::now());
@@ -102,18 +103,19 @@ impl Session {
         abandons
     }
 
-    async fn one(&mut self, world: &World) -> Result<(), Status> {
+    /// Runs one session from its opening to its end.
+    async fn run_session(&mut self, world: &World) -> Result<(), Status> {
         let mut session = world.client.session();
         let opening = session.open(SessionServiceOpenRequest {});
         let session_id = world.call("Session.Open", opening).await?.session_id;
         if self.rng.random_bool(0.4) {
-            self.suppose(world, &session_id).await?;
+            self.delete_node(world, &session_id).await?;
         }
         let placed = self.place(world, &session_id).await?;
         if self.rng.random_bool(0.5) {
             self.commit(world, &session_id, &placed).await;
         }
-        if self.may_abandon() {
+        if self.abandons() {
             world.count("sessions left alone", 1);
             return Ok(());
         }
@@ -128,13 +130,13 @@ impl Actor for Session {
     }
 
     async fn step(&mut self, world: &World) {
-        if self.held.is_full() || self.rng.random_bool(0.5) {
+        if self.pods.is_full() || self.rng.random_bool(0.5) {
             for _ in 0..2 {
-                self.held.tend(world, &mut self.rng).await;
+                self.pods.update_one(world, &mut self.rng).await;
             }
             return;
         }
-        // Counted where it failed; a session that is left by a failure expires.
-        drop(self.one(world).await);
+        // Failures are counted where they occur; a session left by a failure expires.
+        drop(self.run_session(world).await);
     }
 }

@@ -1,4 +1,4 @@
-//! Questions that change nothing: simulations of autoscalers, explanations, preemptions, lists, probes.
+//! Read-only calls: autoscaler simulations, explanations, preemptions, lists, probes.
 
 use berth_proto::berth_v1::{
     BatchEntry, ExplainRequest, FitPod, FitRequest, HeadroomRequest, ListPodsRequest, NodeGroup,
@@ -10,10 +10,10 @@ use rand::seq::IteratorRandom as _;
 use rand_chacha::ChaCha8Rng;
 
 use super::Actor;
-use crate::soak::names::{Names, stream};
+use crate::soak::names::{Names, random_stream};
 use crate::soak::world::World;
 
-/// Who only asks.
+/// The actor of read-only calls.
 pub(super) struct Simulate {
     rng: ChaCha8Rng,
     names: Names,
@@ -21,7 +21,7 @@ pub(super) struct Simulate {
 
 impl Simulate {
     pub(super) fn new(seed: u64) -> Simulate {
-        Simulate { rng: stream(seed, 7), names: Names::of("simulate") }
+        Simulate { rng: random_stream(seed, 7), names: Names::new("simulate") }
     }
 
     fn pod(&mut self, world: &World) -> Option<Pod> {

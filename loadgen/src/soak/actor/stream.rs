@@ -1,4 +1,4 @@
-//! `PlaceStream`, kept open over recounts and opened anew now and then.
+//! Placements by `PlaceStream`, which stays open during recounts and is sometimes reopened.
 
 use std::collections::VecDeque;
 
@@ -11,42 +11,43 @@ use tokio_stream::wrappers::ReceiverStream;
 use tonic::{Status, Streaming};
 
 use super::Actor;
-use super::held::Held;
-use super::place::{entries, mode, take};
+use super::place::{entries, mode, record_results};
+use super::pods::ActorPods;
 use crate::soak::names::{self, Names};
 use crate::soak::world::World;
 
-/// Requests that are sent before their answers are read.
+/// Limit of the requests that are sent before their responses are read.
 const DEPTH: usize = 4;
 
-/// One stream after another.
+/// The actor of `PlaceStream`, with at most one open stream.
 pub(super) struct Stream {
     rng: ChaCha8Rng,
     names: Names,
-    held: Held,
-    open: Option<Open>,
+    pods: ActorPods,
+    open: Option<OpenStream>,
     sequence: u64,
 }
 
-struct Open {
+/// An open `PlaceStream`.
+struct OpenStream {
     requests: mpsc::Sender<PlaceStreamRequest>,
-    answers: Streaming<PlaceStreamResponse>,
+    responses: Streaming<PlaceStreamResponse>,
 }
 
-/// A request that waits for its answer.
-struct Sent {
+/// A request in flight.
+struct InFlight {
     sequence: u64,
     pods: Vec<Pod>,
     assume: bool,
 }
 
 impl Stream {
-    pub(super) fn new(seed: u64, most: usize) -> Stream {
-        let (rng, names) = (names::stream(seed, 3), Names::of("stream"));
-        Stream { rng, names, held: Held::new(most), open: None, sequence: 0 }
+    pub(super) fn new(seed: u64, max_pods: usize) -> Stream {
+        let (rng, names) = (names::random_stream(seed, 3), Names::new("stream"));
+        Stream { rng, names, pods: ActorPods::new(max_pods), open: None, sequence: 0 }
     }
 
-    fn request(&mut self, world: &World) -> (PlaceStreamRequest, Sent) {
+    fn request(&mut self, world: &World) -> (PlaceStreamRequest, InFlight) {
         let (entries, pods) = entries(&mut self.names, world, &mut self.rng);
         let assume = self.rng.random_bool(0.6);
         self.sequence += 1;
@@ -57,10 +58,10 @@ impl Stream {
             mode: mode(assume),
             ..PlaceStreamRequest::default()
         };
-        (request, Sent { sequence, pods, assume })
+        (request, InFlight { sequence, pods, assume })
     }
 
-    /// Sends some requests and reads their answers.
+    /// Sends some requests and reads their responses.
     async fn exchange(&mut self, world: &World) -> Result<(), Status> {
         let mut sent = VecDeque::new();
         let n_requests = self.rng.random_range(1..=DEPTH);
@@ -71,8 +72,8 @@ impl Stream {
             sent.push_back(waiting);
         }
         let outcome = self.send_and_read(world, requests, &mut sent).await;
-        for lost in sent.iter().filter(|lost| lost.assume) {
-            world.unsettled(&lost.pods);
+        for unanswered in sent.iter().filter(|request| request.assume) {
+            world.uncertain(&unanswered.pods);
         }
         outcome
     }
@@ -81,12 +82,12 @@ impl Stream {
         &mut self,
         world: &World,
         requests: Vec<PlaceStreamRequest>,
-        sent: &mut VecDeque<Sent>,
+        sent: &mut VecDeque<InFlight>,
     ) -> Result<(), Status> {
         let mut open = match self.open.take() {
             Some(open) => {
                 for request in requests {
-                    // Why it is closed, the answers say.
+                    // If the stream is closed, the responses carry the reason.
                     drop(open.requests.send(request).await);
                 }
                 open
@@ -94,25 +95,25 @@ impl Stream {
             None => {
                 let (sender, receiver) = mpsc::channel(DEPTH);
                 for request in requests {
-                    // A server may hold its headers back until the first message.
+                    // A server may delay its response headers until the first message.
                     drop(sender.try_send(request));
                 }
                 let mut placement = world.client.placement(3);
                 let opening = placement.place_stream(ReceiverStream::new(receiver));
-                let answers = world.call("PlaceStream opened", opening).await?;
-                Open { requests: sender, answers }
+                let responses = world.call("PlaceStream opened", opening).await?;
+                OpenStream { requests: sender, responses }
             }
         };
         while let Some(waiting) = sent.front() {
-            let reading = async { open.answers.message().await.map(tonic::Response::new) };
+            let reading = async { open.responses.message().await.map(tonic::Response::new) };
             let answer = world.call("PlaceStream", reading).await?;
             let answer = answer.ok_or_else(|| Status::unavailable("the stream ended"))?;
             if answer.sequence != waiting.sequence {
                 let (due, came) = (waiting.sequence, answer.sequence);
-                world.differs(format!("PlaceStream answered {came} where {due} was due"));
-                return Err(Status::internal("an answer out of order"));
+                world.differs(format!("PlaceStream answered request {came} instead of {due}"));
+                return Err(Status::internal("a response is out of order"));
             }
-            take(&mut self.held, world, &waiting.pods, &answer.results, waiting.assume);
+            record_results(&mut self.pods, world, &waiting.pods, &answer.results, waiting.assume);
             sent.pop_front();
         }
         self.open = Some(open);
@@ -126,16 +127,16 @@ impl Actor for Stream {
     }
 
     async fn step(&mut self, world: &World) {
-        if self.held.is_full() || self.rng.random_bool(0.7) {
+        if self.pods.is_full() || self.rng.random_bool(0.7) {
             for _ in 0..8 {
-                self.held.tend(world, &mut self.rng).await;
+                self.pods.update_one(world, &mut self.rng).await;
             }
             return;
         }
         if self.rng.random_bool(0.05) {
             self.open = None;
         }
-        // Counted where it failed; the next step opens another stream.
+        // Failures are counted where they occur; the next step opens another stream.
         drop(self.exchange(world).await);
     }
 }

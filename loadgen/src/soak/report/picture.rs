@@ -1,4 +1,4 @@
-//! The picture: memory, descriptors and pods over time, as one SVG file.
+//! Picture of a soak: memory, descriptors and pods over time, as one SVG file.
 
 use super::{Sample, SoakReport, mebibytes};
 use crate::report::svg::{Axis, Chart};
@@ -6,7 +6,7 @@ use crate::report::svg::{Axis, Chart};
 const WIDTH: f64 = 760.0;
 const HEIGHT: f64 = 340.0;
 
-/// What a page's style sheet would say, for a file that stands alone.
+/// Style sheet of the file, which stands alone without a page.
 const STYLE: &str = "<style>\
 :root { --back: #fff; --text: #22272e; --grid: #d8dde3; --line-0: #0b62c4; --line-1: #b3541e; }\
 @media (prefers-color-scheme: dark) {\
@@ -14,7 +14,7 @@ const STYLE: &str = "<style>\
 </style><rect width=\"100%\" height=\"100%\" fill=\"var(--back)\"/>";
 
 impl SoakReport {
-    /// The `.svg` file.
+    /// The picture as an `.svg` file.
     pub fn picture(&self) -> String {
         let charts = self.charts();
         let height = HEIGHT * charts.len() as f64;

@@ -94,7 +94,7 @@ fn a_row_becomes_the_object_that_the_format_describes() {
     assert_eq!(spec.priority, None);
     assert!(trace.tasks[0].to_wire().spec.unwrap().affinity.is_none());
 
-    // A task without memory asks for none; leaving the request out would ask for kube-scheduler's default.
+    // A task without memory requests zero; without a request, kube-scheduler's default would apply.
     let bare = read_text("n,1,1,0,\n", "p,0,0,0,0,,0,1\n").unwrap();
     let spec = bare.tasks[0].to_wire().spec.unwrap();
     let requests = &spec.containers[0].resources.as_ref().unwrap().requests;
@@ -104,7 +104,7 @@ fn a_row_becomes_the_object_that_the_format_describes() {
 }
 
 #[test]
-fn gzip_is_told_by_its_bytes() {
+fn gzip_is_recognised_by_its_bytes() {
     let dir = tempfile::tempdir().unwrap();
     let mut encoder = flate2::write::GzEncoder::new(Vec::new(), flate2::Compression::fast());
     encoder.write_all(&std::fs::read(data("pods.csv")).unwrap()).unwrap();
@@ -210,7 +210,7 @@ fn recorded_answers_are_read_and_checked() {
     }
 }
 
-/// The production trace itself, where it is at hand: sizes as its description gives them.
+/// The production trace, if present, has the sizes of its description.
 #[test]
 fn the_whole_trace_is_read() {
     let shared = std::env::var_os("BERTH_SHARED")

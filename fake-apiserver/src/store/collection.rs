@@ -1,13 +1,13 @@
-//! The objects of one kind and their recent history.
+//! [`Collection`]: the objects of one kind and their recent events.
 
 use std::collections::{BTreeMap, VecDeque};
 use std::sync::Arc;
 
 use tokio::sync::watch;
 
-use super::stored::Stored;
+use crate::stored::Stored;
 
-/// What happened to an object.
+/// Kind of a change of an object.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Change {
     Added,
@@ -16,7 +16,7 @@ pub(crate) enum Change {
 }
 
 impl Change {
-    /// As in a watch event.
+    /// The type of the watch event.
     pub(crate) fn name(self) -> &'static str {
         match self {
             Change::Added => "ADDED",
@@ -26,7 +26,8 @@ impl Change {
     }
 }
 
-/// One change: the object after it (of a deletion: its last state under the version of the deletion), and before.
+/// One change: the object before and after it. After a deletion, `object` is the last state under the version of the
+/// deletion.
 #[derive(Debug)]
 pub(crate) struct Event {
     pub(crate) change: Change,
@@ -37,31 +38,33 @@ pub(crate) struct Event {
 
 pub(crate) type Objects = BTreeMap<Arc<str>, Arc<Stored>>;
 
-/// What a watcher has not seen.
+/// Events that a watcher has not received.
 pub(crate) struct Batch {
     pub(crate) events: Vec<Arc<Event>>,
-    /// Whether that is all there is.
+    /// Whether no further events exist.
     pub(crate) is_last: bool,
 }
 
-/// Invariant: `history` holds every event after `forgotten`, in the order of versions, and nothing else.
-pub(crate) struct Shelf {
+/// The objects of one kind with their history.
+///
+/// Invariant: `history` holds exactly the events after `forgotten`, in the order of versions.
+pub(crate) struct Collection {
     objects: Objects,
     history: VecDeque<Arc<Event>>,
     max_history: usize,
-    /// The version up to which nothing is remembered.
+    /// Version up to which events are dropped.
     forgotten: u64,
-    /// The last states that were asked for by version: the pages of a list share one.
+    /// Recently requested past states by version, so that the pages of a list share one.
     rewound: VecDeque<(u64, Arc<Objects>)>,
     changed: watch::Sender<u64>,
 }
 
-/// How many paged lists can go on while objects change without each page being worked out anew.
+/// Number of past states that are kept, each for one paged list.
 const MAX_REWOUND: usize = 4;
 
-impl Shelf {
-    pub(crate) fn new(max_history: usize) -> Shelf {
-        Shelf {
+impl Collection {
+    pub(crate) fn new(max_history: usize) -> Collection {
+        Collection {
             objects: Objects::new(),
             history: VecDeque::new(),
             max_history: max_history.max(1),
@@ -75,7 +78,7 @@ impl Shelf {
         &self.objects
     }
 
-    /// Wakes whoever holds it when something changes.
+    /// Receives the version of each change.
     pub(crate) fn changes(&self) -> watch::Receiver<u64> {
         self.changed.subscribe()
     }
@@ -121,7 +124,8 @@ impl Shelf {
         self.forgotten = version;
     }
 
-    /// Up to `limit` events after `version`. `Err` is the version up to which nothing is remembered, when that is later.
+    /// Up to `limit` events after `version`. If some of them are dropped, the error is the version up to which events
+    /// are dropped.
     pub(crate) fn after(&self, version: u64, limit: usize) -> Result<Batch, u64> {
         if version < self.forgotten {
             return Err(self.forgotten);
@@ -132,8 +136,8 @@ impl Shelf {
         Ok(Batch { events, is_last })
     }
 
-    /// All objects as they were at `version`; `None` when that is forgotten. The caller has checked that it is not in
-    /// the future. Cost: a copy of the map for the first call with a version that is not the last.
+    /// All objects at `version`; `None` if its events are dropped. The caller has checked that the version is not in
+    /// the future. Cost: a copy of the map for the first call with a past version.
     pub(crate) fn at(&mut self, version: u64) -> Option<Arc<Objects>> {
         if version < self.forgotten {
             return None;
@@ -157,7 +161,7 @@ impl Shelf {
         Some(objects)
     }
 
-    /// Whether the objects are still as they were at `version`.
+    /// Whether no object has changed since `version`.
     pub(crate) fn is_unchanged_since(&self, version: u64) -> bool {
         self.history.back().map_or(self.forgotten, |event| event.object.version) <= version
     }

@@ -4,17 +4,17 @@ use serde_json::{Map, Value};
 
 const NULL: Value = Value::Null;
 
-/// What is at a dotted path; null where nothing is.
+/// The value at a dotted path; null if absent.
 pub(crate) fn at<'a>(value: &'a Value, path: &str) -> &'a Value {
     path.split('.').try_fold(value, |value, name| value.get(name)).unwrap_or(&NULL)
 }
 
-/// The string at a dotted path; empty where none is.
+/// The string at a dotted path; empty if absent.
 pub(crate) fn text<'a>(value: &'a Value, path: &str) -> &'a str {
     at(value, path).as_str().unwrap_or_default()
 }
 
-/// The object at `name`, made where there is none.
+/// The object at `name`, which is created if absent.
 pub(crate) fn object<'a>(value: &'a mut Value, name: &str) -> &'a mut Map<String, Value> {
     if !value.is_object() {
         *value = Value::Object(Map::new());
@@ -29,7 +29,7 @@ pub(crate) fn object<'a>(value: &'a mut Value, name: &str) -> &'a mut Map<String
     }
 }
 
-/// Takes a field away; nothing happens where it is not.
+/// Removes a field and returns its value, if present.
 pub(crate) fn remove(value: &mut Value, parent: &str, name: &str) -> Option<Value> {
     value.get_mut(parent)?.as_object_mut()?.remove(name)
 }

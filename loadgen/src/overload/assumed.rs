@@ -1,4 +1,5 @@
-//! The account of what was assumed: every pod of an accepted call holds its room at the end, and no pod of a refused one.
+//! The pods that calls assumed, compared at the end with those of the server: it must hold every pod of an accepted
+//! call and no pod of a refused call.
 
 use std::collections::HashMap;
 use std::sync::{Mutex, MutexGuard, PoisonError};
@@ -16,20 +17,21 @@ use tonic::Status;
 
 use super::work::Work;
 
-/// The namespace of the pods that are assumed: nobody else's are in it.
+/// The namespace of the assumed pods, which the overload has to itself.
 pub const NAMESPACE: &str = "berth-overload";
 
-/// A server that has just stopped hearing of callers that went away gives their pods back; for so long it may.
-const PATIENCE: Duration = Duration::from_secs(10);
+/// Time that the server is given to release the pods of calls whose callers went away.
+const RELEASE_TIMEOUT: Duration = Duration::from_secs(10);
 
-/// What callers were told of the pods that they had assumed.
+/// The assumed pods of a run, as far as responses tell. Shared by all callers.
 #[derive(Debug, Default)]
-pub struct Account {
-    told: Mutex<Told>,
+pub struct AssumedPods {
+    claims: Mutex<Claims>,
 }
 
+/// The claims of all pods by name, with counts of the calls.
 #[derive(Debug, Default)]
-struct Told {
+struct Claims {
     pods: HashMap<String, Claim>,
     n_calls_accepted: u64,
     n_calls_refused: u64,
@@ -38,29 +40,29 @@ struct Told {
     n_malformed: u64,
 }
 
-/// What is known of a pod by name.
+/// Whether the server should hold a pod.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Claim {
-    /// Its caller was told that it holds its room.
+    /// The response granted the pod.
     Granted,
-    /// Its caller was told nothing.
+    /// The call failed with an unknown effect.
     Unknown,
 }
 
-/// How the account and the server's pods compare.
+/// Comparison of the granted pods with the server's pods.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, serde::Serialize)]
 pub struct Balance {
-    /// Accepted calls that assume.
+    /// Accepted calls that assumed pods.
     pub n_calls_accepted: u64,
-    /// Refused calls that would have assumed.
+    /// Refused calls that would have assumed pods.
     pub n_calls_refused: u64,
-    /// Calls that would have assumed and ended without saying whether they did.
+    /// Calls that would have assumed pods and failed with an unknown effect.
     pub n_calls_unknown: u64,
-    /// Pods whose callers were told that they hold their room.
+    /// Pods that responses granted.
     pub n_granted: u64,
-    /// Pods of accepted calls that fitted nowhere, or were refused one by one.
+    /// Pods of accepted calls that fit no node or were refused individually.
     pub n_unplaced: u64,
-    /// Accepted calls whose answer could not be read.
+    /// Accepted calls whose response could not be decoded.
     pub n_malformed: u64,
     /// Pods of the run that the server holds.
     pub n_held: u64,
@@ -68,51 +70,51 @@ pub struct Balance {
     pub n_lost: u64,
     /// Pods that the server holds although their call was refused.
     pub n_taken: u64,
-    /// Pods that the server holds of calls that ended without an answer.
+    /// Pods that the server holds of calls with an unknown effect.
     pub n_unknown_held: u64,
 }
 
 impl Balance {
-    /// Whether nothing accepted is lost, and nothing refused took room.
+    /// Whether the server holds every granted pod and no pod of a refused call.
     pub fn is_exact(&self) -> bool {
         self.n_lost == 0 && self.n_taken == 0 && self.n_malformed == 0
     }
 }
 
-impl Account {
-    /// An empty account over a namespace without pods: what an earlier run left there is deleted.
+impl AssumedPods {
+    /// Deletes the pods that an earlier run left in the namespace, and starts without claims.
     pub async fn open(client: &Client) -> Result<Self, ClientError> {
         let left = list(client).await?;
         client.delete_pods(&left).await?;
         Ok(Self::default())
     }
 
-    /// Notes how a call that assumes ended.
-    pub fn note(&self, work: &Work, sequence: u64, answer: &Result<Bytes, Status>) {
-        match answer {
+    /// Records the response to a call that assumes pods.
+    pub fn record(&self, work: &Work, sequence: u64, response: &Result<Bytes, Status>) {
+        match response {
             Ok(bytes) => {
                 let decisions = decisions(work.assumes_one_by_one(), bytes);
-                self.told().accept(decisions);
+                self.claims().accept(decisions);
             }
             Err(status) if Effect::of(status.code()) == Effect::Known => {
-                self.told().n_calls_refused += 1
+                self.claims().n_calls_refused += 1;
             }
             Err(_) => {
-                let mut told = self.told();
-                told.n_calls_unknown += 1;
+                let mut claims = self.claims();
+                claims.n_calls_unknown += 1;
                 for key in work.keys(sequence) {
-                    told.pods.insert(key.name, Claim::Unknown);
+                    claims.pods.insert(key.name, Claim::Unknown);
                 }
             }
         }
     }
 
-    /// Compares with the pods that the server holds, and deletes those.
+    /// Compares the claims with the pods that the server holds, and deletes those pods.
     pub async fn close(&self, client: &Client) -> Result<Balance, ClientError> {
-        let deadline = Instant::now() + PATIENCE;
+        let deadline = Instant::now() + RELEASE_TIMEOUT;
         loop {
             let held = list(client).await?;
-            let balance = self.told().compare(&held);
+            let balance = self.claims().compare(&held);
             if balance.n_unknown_held == 0 || Instant::now() >= deadline {
                 client.delete_pods(&held).await?;
                 return Ok(balance);
@@ -121,13 +123,13 @@ impl Account {
         }
     }
 
-    /// What is in it is whole even if a thread panicked while holding it.
-    fn told(&self) -> MutexGuard<'_, Told> {
-        self.told.lock().unwrap_or_else(PoisonError::into_inner)
+    /// A poisoned lock is taken all the same: a panic leaves counts and map valid.
+    fn claims(&self) -> MutexGuard<'_, Claims> {
+        self.claims.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
-impl Told {
+impl Claims {
     fn accept(&mut self, decisions: Option<Vec<Option<Decision>>>) {
         self.n_calls_accepted += 1;
         let Some(decisions) = decisions else {
@@ -143,9 +145,9 @@ impl Told {
     }
 
     fn compare(&self, held: &[PodKey]) -> Balance {
-        let claims = || held.iter().map(|key| self.pods.get(&key.name));
+        let held_claims = || held.iter().map(|key| self.pods.get(&key.name));
         let count = |claim| self.pods.values().filter(|own| **own == claim).count() as u64;
-        let count_held = |claim| claims().filter(|own| own.copied() == claim).count() as u64;
+        let count_held = |claim| held_claims().filter(|own| own.copied() == claim).count() as u64;
         let n_granted = count(Claim::Granted);
         Balance {
             n_calls_accepted: self.n_calls_accepted,
@@ -162,7 +164,7 @@ impl Told {
     }
 }
 
-/// What was decided for each pod; `None` for an answer that cannot be read.
+/// The decision for each pod; `None` for a response that cannot be decoded.
 fn decisions(one_by_one: bool, bytes: &Bytes) -> Option<Vec<Option<Decision>>> {
     if one_by_one {
         return Some(vec![PlaceResponse::decode(bytes.clone()).ok()?.decision]);
@@ -175,7 +177,7 @@ fn decisions(one_by_one: bool, bytes: &Bytes) -> Option<Vec<Option<Decision>>> {
     Some(results.into_iter().map(|result| decided(result.result)).collect())
 }
 
-/// The pod, where it took its room.
+/// The key of the pod, if the server assumed it.
 fn assumed(decision: Decision) -> Option<PodKey> {
     match decision.outcome {
         Some(decision::Outcome::Placement(placement)) if placement.assumed => decision.pod,
@@ -183,7 +185,7 @@ fn assumed(decision: Decision) -> Option<PodKey> {
     }
 }
 
-/// Every pod of the namespace.
+/// The keys of all pods in the namespace.
 async fn list(client: &Client) -> Result<Vec<PodKey>, ClientError> {
     const METHOD: &str = "ClusterService.ListPods";
     let mut pods = Vec::new();
@@ -218,20 +220,20 @@ mod tests {
     }
 
     #[test]
-    fn what_is_missing_and_what_is_too_much_is_told_apart() {
-        let mut told = Told::default();
-        told.accept(Some(vec![decided("a", true), decided("b", true), decided("c", false)]));
-        told.accept(None);
-        told.pods.insert("d".to_owned(), Claim::Unknown);
-        let balance = told.compare(&["a", "b", "d"].map(key));
+    fn lost_pods_and_pods_of_refused_calls_are_counted() {
+        let mut claims = Claims::default();
+        claims.accept(Some(vec![decided("a", true), decided("b", true), decided("c", false)]));
+        claims.accept(None);
+        claims.pods.insert("d".to_owned(), Claim::Unknown);
+        let balance = claims.compare(&["a", "b", "d"].map(key));
         assert_eq!((balance.n_granted, balance.n_held, balance.n_unplaced), (2, 3, 1));
         assert_eq!((balance.n_lost, balance.n_taken, balance.n_unknown_held), (0, 0, 1));
-        assert!(!balance.is_exact(), "an answer could not be read");
-        told.n_malformed = 0;
-        assert!(told.compare(&["a", "b"].map(key)).is_exact());
-        let lost = told.compare(&[key("a")]);
+        assert!(!balance.is_exact(), "a response could not be decoded");
+        claims.n_malformed = 0;
+        assert!(claims.compare(&["a", "b"].map(key)).is_exact());
+        let lost = claims.compare(&[key("a")]);
         assert_eq!((lost.n_lost, lost.is_exact()), (1, false));
-        let taken = told.compare(&["a", "b", "of-a-refused-call"].map(key));
+        let taken = claims.compare(&["a", "b", "of-a-refused-call"].map(key));
         assert_eq!((taken.n_taken, taken.is_exact()), (1, false));
     }
 }

@@ -1,4 +1,4 @@
-//! One state of one object: its text, once, and what selectors ask of it.
+//! [`Stored`]: one state of an object, with its text and the values that selectors read.
 
 use std::borrow::Cow;
 use std::collections::BTreeMap;
@@ -6,12 +6,12 @@ use std::collections::BTreeMap;
 use serde::Deserialize;
 use serde_json::{Map, Value};
 
-use super::field;
 use crate::event;
+use crate::field;
 use crate::resource::Resource;
 
-/// A state of an object, never changed. The text lacks `kind` and `apiVersion`, as in lists; who shows a single object
-/// writes them before it.
+/// An immutable state of an object. As in lists, the text has no `kind` and `apiVersion`; they are added in front for a
+/// single object.
 #[derive(Debug)]
 pub(crate) struct Stored {
     pub(crate) version: u64,
@@ -59,22 +59,22 @@ impl Stored {
         self.fields.get(position).map_or("", |text| text)
     }
 
-    /// The object's labels; read from the text, since few watches select by them.
+    /// Whether the object's labels match. Labels are parsed from the text, because few watches select by them.
     pub(crate) fn has_label(
         &self,
         matches: impl FnOnce(&BTreeMap<Cow<'_, str>, Cow<'_, str>>) -> bool,
     ) -> bool {
-        // The text is our own rendering, so only labels that are no strings could fail here: they match nothing.
+        // The text was rendered here, so parsing fails only for labels that are not strings, which match nothing.
         let labelled: Labelled<'_> = serde_json::from_str(&self.text).unwrap_or_default();
         matches(&labelled.metadata.labels)
     }
 
-    /// The object as it is kept, without `kind` and `apiVersion`.
+    /// The object in its stored form, without `kind` and `apiVersion`.
     pub(crate) fn to_plain(&self) -> Value {
         serde_json::from_str(&self.text).unwrap_or_default()
     }
 
-    /// The object as `resource` shows it, with `kind` and `apiVersion`.
+    /// The object in the form of `resource`, with `kind` and `apiVersion`.
     pub(crate) fn to_value(&self, resource: &Resource) -> Value {
         let mut value = resource.shown(self.to_plain());
         if let Value::Object(fields) = &mut value {
@@ -84,13 +84,13 @@ impl Stored {
         value
     }
 
-    /// The whole text as `resource` shows it, `kind` and `apiVersion` first.
+    /// Writes the text of the object in the form of `resource`, `kind` and `apiVersion` first.
     pub(crate) fn write(&self, resource: &Resource, out: &mut Vec<u8>) {
         out.extend_from_slice(resource.opening().as_bytes());
         self.write_rest(resource, out);
     }
 
-    /// What follows [`Resource::opening`]: the fields and the closing brace.
+    /// Writes the text after [`Resource::opening`]: the fields and the closing brace.
     pub(crate) fn write_rest(&self, resource: &Resource, out: &mut Vec<u8>) {
         if std::ptr::eq(resource, resource.kept_as()) {
             out.extend_from_slice(&self.text.as_bytes()[1..]);
@@ -102,12 +102,12 @@ impl Stored {
 }
 
 impl Resource {
-    /// How an object of this resource begins: `{"kind":"Pod","apiVersion":"v1",`.
+    /// Start of the text of an object of this resource: `{"kind":"Pod","apiVersion":"v1",`.
     pub(crate) fn opening(&self) -> String {
         format!(r#"{{"kind":"{}","apiVersion":"{}","#, self.kind, self.api_version())
     }
 
-    /// An object in the words of the shelf that keeps it.
+    /// Converts an object of this resource to its stored form.
     pub(crate) fn to_kept(&self, mut object: Value) -> Value {
         if !object.is_object() {
             object = Value::Object(Map::new());
@@ -116,7 +116,7 @@ impl Resource {
         if std::ptr::eq(self, self.kept_as()) { object } else { event::from_core(object) }
     }
 
-    /// An object of the shelf in the words of this resource.
+    /// Converts a stored object to the form of this resource.
     pub(crate) fn shown(&self, object: Value) -> Value {
         if std::ptr::eq(self, self.kept_as()) { object } else { event::to_core(object) }
     }

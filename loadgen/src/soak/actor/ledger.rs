@@ -1,4 +1,5 @@
-//! Grants of the ledger: few names, taken and given back, and what the ledger says of them compared with what it answered.
+//! Ledger grants: acquires and releases a few names and volumes, and compares the ledger's records with its earlier
+//! responses.
 
 use berth_proto::berth_v1::{
     AcquireIdentityRequest, AttachVolumeRequest, CheckTokenRequest, DetachVolumeRequest,
@@ -8,7 +9,7 @@ use rand::RngExt as _;
 use rand_chacha::ChaCha8Rng;
 
 use super::Actor;
-use crate::soak::names::{Names, stream};
+use crate::soak::names::{Names, random_stream};
 use crate::soak::world::World;
 
 const NAMESPACE: &str = "soak";
@@ -16,17 +17,17 @@ const ACTOR: &str = "berth-loadgen soak";
 const NODE: &str = "soak-node";
 const N_NAMES: usize = 8;
 
-/// The lock on a name, and a volume beside it.
+/// A name's lock and a volume of the same name.
 #[derive(Debug, Clone, Default)]
 struct Slot {
     identity: Grant,
     volume: Grant,
 }
 
-/// A grant as far as the answers tell.
+/// State of a grant according to the responses.
 #[derive(Debug, Clone, Default)]
 enum Grant {
-    /// An answer was not heard, or this is the beginning: the ledger is asked first.
+    /// The initial state, and the state after a failed call: the ledger's record is read next.
     #[default]
     Unknown,
     Free,
@@ -36,21 +37,27 @@ enum Grant {
     },
 }
 
-/// Who asks for grants. Nobody else may use its names.
-pub(super) struct Keep {
+/// The actor of ledger calls. No other caller may use its names.
+pub(super) struct LedgerGrants {
     rng: ChaCha8Rng,
     names: Names,
     slots: Vec<Slot>,
-    /// Of all that were granted.
+    /// The highest token granted so far.
     highest_token: u64,
 }
 
-impl Keep {
-    pub(super) fn new(seed: u64) -> Keep {
+impl LedgerGrants {
+    pub(super) fn new(seed: u64) -> LedgerGrants {
         let slots = vec![Slot::default(); N_NAMES];
-        Keep { rng: stream(seed, 6), names: Names::of("keep"), slots, highest_token: 0 }
+        LedgerGrants {
+            rng: random_stream(seed, 6),
+            names: Names::new("ledger"),
+            slots,
+            highest_token: 0,
+        }
     }
 
+    /// Records a granted token, which must be higher than all earlier ones.
     fn granted(&mut self, world: &World, what: &str, uid: String, token: u64) -> Grant {
         if token <= self.highest_token {
             let highest = self.highest_token;
@@ -60,7 +67,7 @@ impl Keep {
         Grant::Held { uid, token }
     }
 
-    /// What the ledger says of the name.
+    /// Reads the ledger's record of the name.
     async fn look_up_identity(&self, world: &World, name: &str) -> Grant {
         let request = GetIdentityRequest { namespace: NAMESPACE.into(), name: name.to_owned() };
         let mut lifecycle = world.client.lifecycle();
@@ -88,7 +95,7 @@ impl Keep {
                 self.granted(world, name, uid, answer.token)
             }
             Ok(answer) => {
-                world.differs(format!("`{name}` was free, and is {} now", answer.outcome));
+                world.differs(format!("`{name}` was free and is {}", answer.outcome));
                 Grant::Unknown
             }
             Err(_) => Grant::Unknown,
@@ -116,7 +123,7 @@ impl Keep {
         }
     }
 
-    /// Nobody gets what is held, and its token is the current one.
+    /// Checks that another pod cannot acquire a held name, and that its token is current.
     async fn verify(&mut self, world: &World, name: &str, uid: &str, token: u64) {
         let mut lifecycle = world.client.lifecycle();
         let other = AcquireIdentityRequest {
@@ -129,7 +136,10 @@ impl Keep {
         if let Ok(answer) = world.call("AcquireIdentity", lifecycle.acquire_identity(other)).await
             && answer.outcome != "HeldByOther"
         {
-            world.differs(format!("`{name}` is held by {uid}, and was {}", answer.outcome));
+            world.differs(format!(
+                "`{name}` is held by {uid}, but another pod was {}",
+                answer.outcome
+            ));
         }
         let request = CheckTokenRequest {
             kind: "identity".into(),
@@ -212,9 +222,9 @@ impl Keep {
     }
 }
 
-impl Actor for Keep {
+impl Actor for LedgerGrants {
     fn name(&self) -> &'static str {
-        "keep"
+        "ledger"
     }
 
     async fn step(&mut self, world: &World) {

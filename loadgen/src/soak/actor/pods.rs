@@ -1,4 +1,4 @@
-//! Pods that an actor keeps for a while: confirmed, deleted or ended, one after another.
+//! [`ActorPods`]: the pods that an actor keeps for a while, and confirms, ends or deletes one by one.
 
 use berth_proto::berth_v1::delta::Change;
 use berth_proto::berth_v1::{Decision, decision};
@@ -9,32 +9,32 @@ use rand_chacha::ChaCha8Rng;
 use crate::soak::model::{Key, key, wire_key};
 use crate::soak::world::World;
 
-/// The pods of one actor.
+/// The pods of one actor, up to a limit.
 #[derive(Debug)]
-pub(super) struct Held {
+pub(super) struct ActorPods {
     keys: Vec<Key>,
-    most: usize,
+    max_pods: usize,
 }
 
-impl Held {
-    pub(super) fn new(most: usize) -> Held {
-        Held { keys: Vec::new(), most }
+impl ActorPods {
+    pub(super) fn new(max_pods: usize) -> ActorPods {
+        ActorPods { keys: Vec::new(), max_pods }
     }
 
     pub(super) fn is_full(&self) -> bool {
-        self.keys.len() >= self.most
+        self.keys.len() >= self.max_pods
     }
 
-    /// Remembers a pod that the model has.
+    /// Adds a pod that the model contains.
     pub(super) fn add(&mut self, pod: &Pod) {
         self.keys.push(key(pod));
     }
 
-    /// Takes the answer to a placement of `pod`: the model knows from here on where it is, and so does the actor.
-    pub(super) fn take(&mut self, world: &World, pod: &Pod, decision: &Decision, assume: bool) {
+    /// Checks the decision for `pod`, counts it, and adds an assumed pod to the model and to the actor's pods.
+    pub(super) fn record(&mut self, world: &World, pod: &Pod, decision: &Decision, assume: bool) {
         let named = decision.pod.clone().unwrap_or_default();
         if (named.namespace, named.name.clone()) != key(pod) {
-            world.differs(format!("asked for {:?}, answered for `{}`", key(pod), named.name));
+            world.differs(format!("the response for {:?} names `{}`", key(pod), named.name));
         }
         match &decision.outcome {
             Some(decision::Outcome::Placement(placement)) => {
@@ -42,7 +42,7 @@ impl Held {
                     world.differs(format!("{:?}: assumed is not {assume}", key(pod)));
                 }
                 if placement.assumed {
-                    world.model().assumed(pod, &placement.node_name);
+                    world.model().assume(pod, &placement.node_name);
                     self.keys.push(key(pod));
                     world.count("pods assumed", 1);
                 } else {
@@ -55,8 +55,8 @@ impl Held {
         }
     }
 
-    /// Does something about one pod: an assumed one is confirmed or released, another ends.
-    pub(super) async fn tend(&mut self, world: &World, rng: &mut ChaCha8Rng) {
+    /// Updates a random pod: confirms or releases an assumed pod, ends or deletes another.
+    pub(super) async fn update_one(&mut self, world: &World, rng: &mut ChaCha8Rng) {
         if self.keys.is_empty() {
             return;
         }
@@ -68,7 +68,7 @@ impl Held {
         let _open = world.feed.read().await;
         if known.assumed && rng.random_bool(0.5) {
             if world.apply(vec![Change::UpsertPod(known.pod.clone())]).await {
-                world.model().told(known.pod);
+                world.model().upsert(known.pod);
                 world.count("pods confirmed", 1);
             }
             return;

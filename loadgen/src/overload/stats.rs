@@ -1,4 +1,4 @@
-//! What became of the calls of one load; books add up.
+//! Counts and latencies of the calls of one phase; those of several callers add up.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -10,25 +10,25 @@ use tonic::Code;
 
 use crate::load::tally::histogram;
 
-/// When a call was due, first sent, sent for the last time, and answered.
+/// The times at which a call was due, first sent, last sent, and answered.
 #[derive(Debug, Clone, Copy)]
 pub struct Times {
-    /// When it was due.
+    /// Time when the call was due.
     pub intended: Instant,
-    /// When it was first sent.
+    /// Time when its first attempt was sent.
     pub sent: Instant,
-    /// When its last attempt was sent.
+    /// Time when its last attempt was sent.
     pub last_sent: Instant,
-    /// When that was answered.
+    /// Time when the last attempt was answered.
     pub answered: Instant,
 }
 
 /// Latencies in nanoseconds.
 #[derive(Debug, Clone)]
 pub struct Latencies {
-    /// From when the call was due, to the last answer.
+    /// From the time a call was due to its last response.
     pub from_intended: Histogram<u64>,
-    /// From the sending of the last attempt.
+    /// From the sending of the last attempt to its response.
     pub from_sending: Histogram<u64>,
 }
 
@@ -49,52 +49,52 @@ impl Latencies {
     }
 }
 
-/// One second of a run, by when calls were due.
+/// Counts of the calls that were due within one second of a run.
 #[derive(Debug, Clone)]
 pub struct Second {
-    /// Calls that were due, not sent ones included.
+    /// Calls that were due, those that were not sent included.
     pub n_offered: u64,
-    /// Calls that were carried out.
+    /// Calls that the server accepted.
     pub n_accepted: u64,
-    /// Calls that were refused for load.
+    /// Calls that the server refused with RESOURCE_EXHAUSTED.
     pub n_refused: u64,
-    /// From the intended start to the answer of accepted ones, in nanoseconds to two digits.
+    /// Time from the intended start of an accepted call to its response, in nanoseconds to two digits.
     pub accepted: Histogram<u64>,
 }
 
 #[expect(clippy::expect_used, reason = "the precision is a constant that hdrhistogram accepts")]
-fn second() -> Second {
+fn empty_second() -> Second {
     let accepted = Histogram::new(2).expect("two digits are a valid precision");
     Second { n_offered: 0, n_accepted: 0, n_refused: 0, accepted }
 }
 
 /// Counts and times of some calls.
 #[derive(Debug, Clone)]
-pub struct Book {
+pub struct CallStats {
     origin: Instant,
     /// Calls that were due.
     pub n_offered: u64,
-    /// Those not sent, because too many were under way.
+    /// Calls not sent because the limit of calls in flight was reached.
     pub n_not_sent: u64,
-    /// Answered calls by the name of the code.
+    /// Answered calls by the name of the status code.
     pub by_code: BTreeMap<&'static str, u64>,
     /// The first message of each code but `OK`.
     pub examples: BTreeMap<&'static str, String>,
     /// Attempts beyond each call's first.
     pub n_retries: u64,
-    /// Refusals with the time after which to try again, in nanoseconds.
+    /// Retry delays that refusals named, in nanoseconds.
     pub retry_after: Histogram<u64>,
-    /// Calls that were carried out.
+    /// Calls that the server accepted.
     pub accepted: Latencies,
-    /// Calls that were refused for load.
+    /// Calls that the server refused with RESOURCE_EXHAUSTED.
     pub refused: Latencies,
-    /// From when a call was due to when it was first sent: the generator's own delay, in nanoseconds.
+    /// Delay of the generator: from the time a call was due to its first sending, in nanoseconds.
     pub lag: Histogram<u64>,
     seconds: Vec<Second>,
 }
 
-impl Book {
-    /// An empty one, whose seconds count from `origin`.
+impl CallStats {
+    /// Empty statistics whose seconds count from `origin`.
     pub fn new(origin: Instant) -> Self {
         Self {
             origin,
@@ -111,7 +111,7 @@ impl Book {
         }
     }
 
-    /// Counts a call that is not sent.
+    /// Counts a call that was due and not sent.
     pub fn not_sent(&mut self, intended: Instant) {
         self.n_not_sent += 1;
         self.offered(intended);
@@ -141,7 +141,7 @@ impl Book {
         }
     }
 
-    /// Notes after what time a refusal says to try again.
+    /// Records the retry delay of a refusal.
     pub fn retry_after(&mut self, delay: Duration) {
         record(&mut self.retry_after, delay);
     }
@@ -152,25 +152,25 @@ impl Book {
     }
 
     fn second(&mut self, at: Instant) -> &mut Second {
-        // A run has no more seconds than memory has room for.
+        // The seconds of a run fit in memory.
         let number = at.saturating_duration_since(self.origin).as_secs() as usize;
         if number >= self.seconds.len() {
-            self.seconds.resize_with(number + 1, second);
+            self.seconds.resize_with(number + 1, empty_second);
         }
         &mut self.seconds[number]
     }
 
-    /// Calls with this code.
+    /// Number of calls answered with `code`.
     pub fn count(&self, code: Code) -> u64 {
         self.by_code.get(code_name(code)).copied().unwrap_or(0)
     }
 
-    /// Every second since the origin.
+    /// The counts of each second since the origin.
     pub fn seconds(&self) -> &[Second] {
         &self.seconds
     }
 
-    /// Adds another book of the same origin.
+    /// Adds statistics with the same origin.
     pub fn add(&mut self, other: &Self) {
         self.n_offered += other.n_offered;
         self.n_not_sent += other.n_not_sent;
@@ -189,10 +189,10 @@ impl Book {
     }
 }
 
-/// Second by second.
+/// Adds the counts of each second of `more`.
 pub fn add_seconds(mut seconds: Vec<Second>, more: &[Second]) -> Vec<Second> {
     if seconds.len() < more.len() {
-        seconds.resize_with(more.len(), second);
+        seconds.resize_with(more.len(), empty_second);
     }
     for (own, other) in seconds.iter_mut().zip(more) {
         own.n_offered += other.n_offered;
@@ -203,10 +203,10 @@ pub fn add_seconds(mut seconds: Vec<Second>, more: &[Second]) -> Vec<Second> {
     seconds
 }
 
-/// A time of more than an hour counts as an hour.
+/// Records a time; more than an hour counts as an hour.
 fn record(histogram: &mut Histogram<u64>, time: Duration) {
     let nanoseconds = u64::try_from(time.as_nanos()).unwrap_or(u64::MAX);
-    // The histogram grows as needed, and an hour is within its reach.
+    // The histogram grows as needed and can index an hour.
     histogram.record(nanoseconds.clamp(1, 3_600_000_000_000)).ok();
 }
 
@@ -221,9 +221,9 @@ mod tests {
     }
 
     #[test]
-    fn books_add_up_by_code_and_by_second() {
+    fn stats_add_up_by_code_and_by_second() {
         let origin = Instant::now();
-        let (mut one, mut other) = (Book::new(origin), Book::new(origin));
+        let (mut one, mut other) = (CallStats::new(origin), CallStats::new(origin));
         one.answered(times(origin, 100, 5, 20), Code::Ok, "");
         other.answered(times(origin, 1_200, 1, 2), Code::ResourceExhausted, "full");
         other.retry_after(Duration::from_millis(50));
@@ -240,7 +240,7 @@ mod tests {
             .map(|second| (second.n_offered, second.n_accepted, second.n_refused))
             .collect();
         assert_eq!(by_second, [(1, 1, 0), (3, 0, 1)]);
-        // Neither what failed otherwise nor what was not sent is among the times.
+        // Only accepted and refused calls have latencies.
         assert_eq!((one.accepted.from_intended.len(), one.refused.from_intended.len()), (1, 1));
         assert_eq!((one.lag.len(), one.retry_after.len()), (3, 1));
         let ms = |histogram: &Histogram<u64>| histogram.max() / 1_000_000;

@@ -1,10 +1,10 @@
-//! The time as Kubernetes writes it.
+//! Current time in the format of Kubernetes.
 
 use std::time::{SystemTime, UNIX_EPOCH};
 
 use jiff::Timestamp;
 
-/// `seconds` from now, to the second: `2026-11-21T07:41:16Z`.
+/// The time `seconds` from now, in whole seconds: `2026-11-21T07:41:16Z`.
 pub(crate) fn time(seconds: i64) -> String {
     at(seconds).strftime("%Y-%m-%dT%H:%M:%SZ").to_string()
 }

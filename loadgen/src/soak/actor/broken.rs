@@ -1,4 +1,4 @@
-//! Callers as they should not be: connections that break in the middle, calls that are given up, bytes that mean nothing.
+//! Broken callers: connections that are cut in the middle of a call, calls that are cancelled, and random bytes.
 
 use std::time::Duration;
 
@@ -16,33 +16,34 @@ use tokio::net::TcpStream;
 
 use super::Actor;
 use super::place::{entries, mode};
-use crate::soak::names::{Names, stream};
-use crate::soak::proxy::{End, Proxy};
+use crate::soak::names::{Names, random_stream};
+use crate::soak::proxy::{Cut, Proxy};
 use crate::soak::world::World;
 
-/// A connection that was not cut by then is cut.
-const LONGEST: Duration = Duration::from_millis(300);
-/// How HTTP/2 begins, with empty settings.
+/// Time after which a connection is cut at the latest.
+const MAX_LIFETIME: Duration = Duration::from_millis(300);
+/// The HTTP/2 connection preface with empty settings.
 const PREFACE: &[u8] = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n\0\0\0\x04\0\0\0\0\0";
-/// Sessions whose answer may have been cut: they are there until they expire.
+/// Limit of the sessions whose response may have been cut: they exist until they expire.
 const MAX_SESSIONS: usize = 10;
 
-/// Who breaks off. All its pods are unsettled.
-pub(super) struct Cut {
+/// The actor of broken calls. All its pods are uncertain.
+pub(super) struct BrokenCalls {
     rng: ChaCha8Rng,
     names: Names,
     n_sessions: usize,
 }
 
-impl Cut {
-    pub(super) fn new(seed: u64) -> Cut {
-        Cut { rng: stream(seed, 8), names: Names::of("cut"), n_sessions: 0 }
+impl BrokenCalls {
+    pub(super) fn new(seed: u64) -> BrokenCalls {
+        BrokenCalls { rng: random_stream(seed, 8), names: Names::new("broken"), n_sessions: 0 }
     }
 
-    fn end(&mut self) -> End {
-        End {
+    /// A random way to cut a connection.
+    fn random_cut(&mut self) -> Cut {
+        Cut {
             after_bytes: self.rng.random_range(1..20_000),
-            after: LONGEST.mul_f64(self.rng.random_range(0.02..1.0)),
+            after: MAX_LIFETIME.mul_f64(self.rng.random_range(0.02..1.0)),
             resets: self.rng.random_bool(0.5),
             stalls: self.rng.random_bool(0.2),
         }
@@ -50,31 +51,31 @@ impl Cut {
 
     fn entries(&mut self, world: &World) -> PlaceBatchRequest {
         let (entries, pods) = entries(&mut self.names, world, &mut self.rng);
-        world.unsettled(&pods);
+        world.uncertain(&pods);
         PlaceBatchRequest { entries, mode: mode(true), ..PlaceBatchRequest::default() }
     }
 
     fn pod(&mut self, world: &World) -> Pod {
         let pod = self.names.pod(&world.pod_templates, &mut self.rng);
-        world.unsettled([&pod]);
+        world.uncertain([&pod]);
         pod
     }
 
-    /// Some call over a connection that ends under it.
+    /// Makes a random call over a connection that is cut during the call.
     async fn cut_off(&mut self, world: &World) {
         let (scheme, target) =
             world.spec.server.split_once("://").unwrap_or(("http", &world.spec.server));
         let target = target.trim_end_matches('/').to_owned();
-        let end = self.end();
-        let proxy = match Proxy::open(target, end).await {
+        let cut = self.random_cut();
+        let proxy = match Proxy::open(target, cut).await {
             Ok(proxy) => proxy,
             Err(error) => return world.failed("a proxy", "", &error.to_string()),
         };
         let url = format!("{scheme}://{}", proxy.address);
         let call = self.call(world, &url);
-        // What it says is of no interest: it was cut off.
-        drop(tokio::time::timeout(2 * LONGEST, call).await);
-        drop(proxy.ended(2 * LONGEST).await);
+        // The response does not matter: the connection is cut.
+        drop(tokio::time::timeout(2 * MAX_LIFETIME, call).await);
+        drop(proxy.ended(2 * MAX_LIFETIME).await);
         world.count("connections cut", 1);
     }
 
@@ -107,7 +108,7 @@ impl Cut {
         }
     }
 
-    /// A stream of requests whose answers are not all read.
+    /// Sends a stream of requests and reads only some of the responses.
     async fn stream(&mut self, world: &World, client: &Client) -> Option<()> {
         let requests: Vec<PlaceStreamRequest> = (0..self.rng.random_range(1..20))
             .map(|sequence| {
@@ -125,7 +126,7 @@ impl Cut {
         Some(())
     }
 
-    /// A snapshot that never ends changes nothing, although it says that a few pods are all there is.
+    /// Sends a snapshot without its end, which must not change the cluster.
     async fn half_a_snapshot(&mut self, world: &World, client: &Client) -> Option<()> {
         let pods = (0..self.rng.random_range(1..200))
             .map(|_| self.names.pod(&world.pod_templates, &mut self.rng));
@@ -142,22 +143,22 @@ impl Cut {
         Some(())
     }
 
-    /// A call over a good connection that nobody waits for any more.
-    async fn give_up(&mut self, world: &World) {
-        let patience = Duration::from_micros(self.rng.random_range(1..3_000));
+    /// Cancels a call over a good connection.
+    async fn cancel(&mut self, world: &World) {
+        let timeout = Duration::from_micros(self.rng.random_range(1..3_000));
         let mut placement = world.client.placement(0);
         if self.rng.random_bool(0.5) {
             let pod = Some(self.pod(world).into());
             let request = PlaceRequest { pod, mode: mode(true), ..Default::default() };
-            drop(tokio::time::timeout(patience, placement.place(request)).await);
+            drop(tokio::time::timeout(timeout, placement.place(request)).await);
         } else {
             let request = self.entries(world);
-            drop(tokio::time::timeout(patience, placement.place_batch(request)).await);
+            drop(tokio::time::timeout(timeout, placement.place_batch(request)).await);
         }
         world.count("calls given up", 1);
     }
 
-    /// Bytes that begin well, or not at all, to either port.
+    /// Sends random bytes to either port, some of them after a valid start.
     async fn garbage(&mut self, world: &World) {
         let grpc = world.spec.server.rsplit("://").next().unwrap_or_default().to_owned();
         let stream = match &world.http {
@@ -175,11 +176,11 @@ impl Cut {
         };
         let n_random = self.rng.random_range(0..600);
         bytes.extend((0..n_random).map(|_| self.rng.random::<u8>()));
-        // The server may have closed it already.
+        // The server may have closed the connection already.
         drop(stream.write_all(&bytes).await);
         if self.rng.random_bool(0.5) {
-            let patience = LONGEST.mul_f64(self.rng.random_range(0.01..0.5));
-            drop(tokio::time::timeout(patience, stream.read(&mut [0; 64])).await);
+            let timeout = MAX_LIFETIME.mul_f64(self.rng.random_range(0.01..0.5));
+            drop(tokio::time::timeout(timeout, stream.read(&mut [0; 64])).await);
         }
         if self.rng.random_bool(0.5) {
             drop(stream.set_zero_linger());
@@ -188,15 +189,15 @@ impl Cut {
     }
 }
 
-impl Actor for Cut {
+impl Actor for BrokenCalls {
     fn name(&self) -> &'static str {
-        "cut"
+        "broken"
     }
 
     async fn step(&mut self, world: &World) {
         match self.rng.random_range(0..4) {
             0 | 1 => self.cut_off(world).await,
-            2 => self.give_up(world).await,
+            2 => self.cancel(world).await,
             _ => self.garbage(world).await,
         }
     }
