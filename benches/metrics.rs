@@ -18,7 +18,8 @@ const DURATIONS: [Duration; 4] = [
 
 fn metrics(criterion: &mut Criterion) {
     let metrics = Metrics::new();
-    let methods = metrics.calls().methods(berth_proto::METHODS.iter().copied());
+    let methods =
+        metrics.calls().methods(berth_proto::access::METHODS.iter().map(|method| method.path));
     let mut group = criterion.benchmark_group("metrics");
     group.bench_function("finish-a-call", |bencher| {
         let mut durations = DURATIONS.into_iter().cycle();
