@@ -5,8 +5,8 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use berth_fake_apiserver::{FakeApiServer, Options, Store};
-use berth_server::apiserver::connect;
 use berth_server::apiserver::KubeOptions;
+use berth_server::apiserver::connect;
 use berth_server::feed::kube::{KubeFeed, Observer, Pace};
 use berth_server::runtime::{Server, ServerOptions};
 use serde_json::{Value, json};
