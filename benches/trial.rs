@@ -231,7 +231,7 @@ mod tests {
     #[test]
     fn a_turn_places_its_pod() {
         let mut trial = Trial::new(Workload::Basic, 3, 1);
-        let times = trial.times(&incoming(0, Workload::Basic));
+        let times = trial.time_pod(&incoming(0, Workload::Basic));
         assert_eq!(times.whole(), times.compile + times.decide + times.assume);
         trial.time_new_shape();
         assert_eq!(trial.cluster.snapshot().n_pods(), 5);

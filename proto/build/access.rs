@@ -25,7 +25,7 @@ pub(crate) fn table(pool: &DescriptorPool) -> Result<String, Faults> {
         }
     }
     source += "/// Every method of the `.proto` files, in their order.\npub const METHODS: &[Method] = &[\n";
-    for method in pool.services().flat_map(methods) {
+    for method in pool.services().flat_map(|service| methods(&service)) {
         match row(pool, &method) {
             Ok(row) => source += &row,
             Err(fault) => {
@@ -38,7 +38,7 @@ pub(crate) fn table(pool: &DescriptorPool) -> Result<String, Faults> {
     if faults.is_empty() { Ok(source) } else { Err(Faults(faults)) }
 }
 
-fn methods(service: ServiceDescriptor) -> Vec<MethodDescriptor> {
+fn methods(service: &ServiceDescriptor) -> Vec<MethodDescriptor> {
     service.methods().collect()
 }
 

@@ -211,7 +211,8 @@ mod tests {
     use serde_json::Value;
 
     use super::*;
-    use crate::filter::{Account, FILTERS, Filter};
+    use crate::filter::table::FILTERS;
+    use crate::filter::{Account, Filter};
 
     /// The reason after this one, so that a new one does not compile until it is said here.
     fn next(reason: Reason) -> Option<Reason> {
