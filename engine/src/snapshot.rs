@@ -148,7 +148,7 @@ impl Snapshot {
                 shard.pods.count(row) as i64 == shard.usage.pods[row]
             })
         });
-        rows_agree && n_pods == self.counts.n_pods && self.counts.n_assumed <= n_pods
+        rows_agree && n_pods == self.counts.n_pods
     }
 
     /// The row of a node of this name.

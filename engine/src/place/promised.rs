@@ -16,7 +16,7 @@ pub(crate) fn promised_row(plan: &Plan<'_>) -> Option<NodeRow> {
     snapshot.row_of(node?)
 }
 
-/// The same, where the node still takes the pod: then no other is looked at (S-CYC-3).
+/// The nominated node, if it still takes the pod: then no other node is considered (S-CYC-3, S-PRE-26).
 pub(crate) fn kept_promise(plan: &Filtering<'_, '_>) -> Option<NodeRow> {
     let row = promised_row(plan)?;
     let shard = &plan.snapshot().shards[row.shard()];

@@ -36,7 +36,7 @@ impl Default for PhaseFacts<'_> {
 }
 
 /// Why a pod has been ordered off. Reasons are passed through: `Evicted`, `DeadlineExceeded`, `Preempting`, `NodeShutdown`,
-/// `OutOfcpu`, Berth's own `NodeDiskFailed` and others (L-PHASE-10).
+/// `OutOfcpu`, Berth's own `NodeDiskFailed` for a lost disk (L-NODE-22) and others (L-PHASE-10).
 #[derive(Copy, Clone, Debug, PartialEq, Eq)]
 pub struct Eviction<'a> {
     /// Never empty.
