@@ -82,16 +82,16 @@ fn the_wall_clock_is_read_where_it_is_known_to_be_harmless() {
         "cli/lifecycle/delete.rs",
         "cli/lifecycle/moment.rs",
         // The moment that a question is about, where the caller does not say: compared with times in Kubernetes objects.
-        "grpc/autoscaler/drain.rs",
+        "service/autoscaler/drain.rs",
         "grpc/lifecycle/evaluate.rs",
         // The time of a line in the journal; nothing is decided by it.
-        "grpc/lifecycle.rs",
+        "service/lifecycle.rs",
         // Where a new ledger begins. An old one goes on from its last revision.
         "ledger.rs",
         // The name of a file that is renamed before anybody looks for it; a name that is taken is an error.
         "ledger/embedded/open.rs",
         // When to remind of a certificate that expires; whether it is due is asked anew all along.
-        "runtime/tls.rs",
+        "net/tls.rs",
         // Times of conditions that are written to pods.
         "scheduler/evict.rs",
         "scheduler/report.rs",
