@@ -6,12 +6,14 @@ pub mod conformance;
 pub mod demo;
 pub mod drain;
 pub mod environment;
+mod error;
 pub mod explain;
 pub mod headroom;
 pub mod lifecycle;
 pub mod output;
 pub mod place;
 pub mod pods;
+mod profiles;
 pub mod preempt;
 pub mod rule;
 pub mod schedule;
@@ -22,12 +24,7 @@ use std::future::Future;
 use std::io;
 use std::process::ExitCode;
 
-use crate::apiserver::ConnectError;
-use crate::config::Config;
-use crate::document::ConfigError;
-use crate::feed::FeedError;
-use crate::policy::Profiles;
-use crate::runtime::StartError;
+pub use error::CliError;
 
 /// Decides where pods go, exactly as kube-scheduler v1.36 would, from an in-memory picture of the cluster.
 #[derive(Debug, clap::Parser)]
@@ -95,43 +92,6 @@ pub enum Command {
     Rule(rule::RuleArgs),
 }
 
-/// Why a command failed, as one line for people.
-#[derive(Debug, thiserror::Error)]
-pub enum CliError {
-    /// A configuration that cannot be used.
-    #[error(transparent)]
-    Config(#[from] ConfigError),
-    /// A cluster or pod file that cannot be read.
-    #[error(transparent)]
-    Feed(#[from] FeedError),
-    /// An API server that cannot be asked.
-    #[error(transparent)]
-    Connect(#[from] ConnectError),
-    /// A server that did not start.
-    #[error(transparent)]
-    Start(#[from] StartError),
-    /// The threads of the program could not be had.
-    #[error("cannot start the threads: {0}")]
-    Threads(io::Error),
-    /// Signals cannot be received.
-    #[error("cannot listen for signals: {0}")]
-    Signals(io::Error),
-    /// Standard output cannot be written.
-    #[error("cannot write the output: {0}")]
-    Output(#[from] io::Error),
-    /// A server that cannot be reached or answered with an error.
-    #[error("`{server}`: {reason}")]
-    Remote {
-        /// Its address as it was given.
-        server: String,
-        /// What it said, or why it could not be asked.
-        reason: String,
-    },
-    /// Anything else that the command line asks for and cannot be had.
-    #[error("{0}")]
-    Request(String),
-}
-
 /// Runs the command to its end.
 ///
 /// # Errors
@@ -156,14 +116,6 @@ pub fn run(cli: Cli) -> Result<ExitCode, CliError> {
         Command::Conformance(args) => conformance::run(args),
         Command::Lifecycle(args) => lifecycle::run(args),
         Command::Rule(args) => rule::run(&args),
-    }
-}
-
-/// The policies that a configuration names; the default one where it names none.
-fn load_profiles(config: &Config) -> Result<Profiles, ConfigError> {
-    match &config.scheduler_config {
-        Some(path) => Profiles::load(path),
-        None => Ok(Profiles::default()),
     }
 }
 

@@ -4,14 +4,14 @@
 //! [`case`] is the recorded form, [`profile`] what it is decided by, [`replay`] drives one case through the engine,
 //! [`compare`] holds one answer against its record, [`tally`] and [`report`] add up.
 
-use std::fs::File;
-use std::io::{self, BufReader, Read};
 use std::path::{Path, PathBuf};
 
-use flate2::read::MultiGzDecoder;
 use rayon::prelude::*;
 
 pub mod case;
+mod error;
+mod file;
+mod selection;
 mod claims;
 pub mod compare;
 pub mod lifecycle;
@@ -21,95 +21,11 @@ pub mod report;
 pub mod tally;
 
 use case::Case;
+pub use error::ConformanceError;
+use file::read;
 use report::{Corpus, Report, SuiteReport};
-
-/// What to replay.
-#[derive(Clone, Debug)]
-pub struct Selection {
-    /// Only these suites, or groups of examples; empty means all.
-    pub suites: Vec<String>,
-    /// Every n-th case of a suite, starting with the first; 1 means all.
-    pub every: usize,
-    /// How many differences to keep a suite; all of them count.
-    pub n_differences: usize,
-}
-
-impl Default for Selection {
-    fn default() -> Selection {
-        Selection { suites: Vec::new(), every: 1, n_differences: 10 }
-    }
-}
-
-impl Selection {
-    fn is_wanted(&self, suite: &str) -> bool {
-        self.suites.is_empty() || self.suites.iter().any(|wanted| wanted == suite)
-    }
-}
-
-/// Why there is no report.
-#[derive(Debug, thiserror::Error)]
-pub enum ConformanceError {
-    /// The directory or a file in it cannot be read, or is damaged.
-    #[error("cannot read `{}`: {source}", path.display())]
-    Read {
-        /// The directory or file.
-        path: PathBuf,
-        /// What the system or the decompressor said.
-        source: io::Error,
-    },
-    /// Nothing to replay.
-    #[error("`{}` holds no `*.jsonl` or `*.jsonl.gz` file", path.display())]
-    Empty {
-        /// The directory.
-        path: PathBuf,
-    },
-    /// A file without a case.
-    #[error("`{}` holds no case", path.display())]
-    NoCase {
-        /// The file.
-        path: PathBuf,
-    },
-    /// A suite that was asked for has no file, or a group no example.
-    #[error("suite `{suite}` is not in `{}`, which has: {known}", path.display())]
-    UnknownSuite {
-        /// The name that was asked for.
-        suite: String,
-        /// The directory or file.
-        path: PathBuf,
-        /// What it has.
-        known: String,
-    },
-    /// A line is not a case.
-    #[error("{}:{line}: {reason}", path.display())]
-    Case {
-        /// The file.
-        path: PathBuf,
-        /// From 1.
-        line: usize,
-        /// What is wrong with it.
-        reason: String,
-    },
-    /// A file that holds no array.
-    #[error("`{}` is not an array of lifecycle examples: {reason}", path.display())]
-    NotExamples {
-        /// The file.
-        path: PathBuf,
-        /// What the JSON parser said.
-        reason: String,
-    },
-    /// An element of the array is not an example.
-    #[error("`{}`: [{index}]{id}: {reason}", path.display())]
-    Example {
-        /// The file.
-        path: PathBuf,
-        /// From 0.
-        index: usize,
-        /// Its id in brackets, if it has one.
-        id: String,
-        /// The key at fault and what is wrong with it.
-        reason: String,
-    },
-}
+pub use selection::Selection;
+use selection::all_known;
 
 /// Runs what is at `path`: a directory of recorded decisions, or a file of lifecycle examples.
 ///
@@ -132,18 +48,6 @@ fn replay_suites(directory: &Path, selection: &Selection) -> Result<Report, Conf
         }
     }
     Ok(Report { corpus: Corpus::Decisions, sampled_every: selection.every.max(1), suites })
-}
-
-/// Nobody asks for a suite that is not there.
-fn all_known(asked_for: &[String], known: &[&str], path: &Path) -> Result<(), ConformanceError> {
-    match asked_for.iter().find(|suite| !known.contains(&suite.as_str())) {
-        Some(suite) => Err(ConformanceError::UnknownSuite {
-            suite: suite.clone(),
-            path: path.to_owned(),
-            known: known.join(", "),
-        }),
-        None => Ok(()),
-    }
 }
 
 /// The suites of a directory by name.
@@ -209,21 +113,6 @@ fn run_case(case: &Case) -> report::CaseReport {
     }
 }
 
-fn read(path: &Path) -> Result<String, ConformanceError> {
-    let read = || -> io::Result<String> {
-        let file = BufReader::new(File::open(path)?);
-        let mut text = String::new();
-        if path.extension().is_some_and(|extension| extension == "gz") {
-            MultiGzDecoder::new(file).read_to_string(&mut text)?;
-        } else {
-            { file }.read_to_string(&mut text)?;
-        }
-        Ok(text)
-    };
-    read()
-        .map_err(|source| ConformanceError::Read { path: path.to_owned(), source: plainly(source) })
-}
-
 /// What serde_json says, with the column alone: a case is one line, and its number is known.
 fn in_column(error: &serde_json::Error) -> String {
     let text = error.to_string();
@@ -231,16 +120,6 @@ fn in_column(error: &serde_json::Error) -> String {
     match text.strip_suffix(&place) {
         Some(reason) if error.line() > 0 => format!("column {}: {reason}", error.column()),
         _ => text,
-    }
-}
-
-/// The decompressor meets its end early in a file that was cut off, and in what follows one that was not.
-fn plainly(error: io::Error) -> io::Error {
-    match error.kind() {
-        io::ErrorKind::UnexpectedEof | io::ErrorKind::InvalidInput => {
-            io::Error::new(error.kind(), "the gzip data is cut off, or something else follows it")
-        }
-        _ => error,
     }
 }
 

@@ -2,6 +2,7 @@
 //! every failure leaves through `status`.
 
 mod call;
+mod parts;
 mod placement;
 mod preemption;
 mod session;
@@ -20,18 +21,11 @@ use berth_proto::berth_v1::lifecycle_service_server::LifecycleServiceServer;
 use berth_proto::berth_v1::placement_service_server::PlacementServiceServer;
 use berth_proto::berth_v1::preemption_service_server::PreemptionServiceServer;
 use berth_proto::berth_v1::session_service_server::SessionServiceServer;
-use tonic::Request;
 use tonic::service::Routes;
 use tonic_health::server::{HealthReporter, HealthService};
 
-use crate::service::{CallContext, State};
+use crate::service::State;
 pub(crate) use call::CallService;
-
-/// The context of a call and its request.
-fn parts<T>(request: Request<T>) -> (CallContext, T) {
-    let call = CallContext::of(request.extensions());
-    (call, request.into_inner())
-}
 
 /// The services of `berth.v1`, health and reflection.
 ///

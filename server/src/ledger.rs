@@ -22,6 +22,7 @@ pub mod identity;
 pub mod volume;
 pub mod fence;
 pub mod token;
+mod reason;
 
 pub use embedded::{Embedded, OpenError};
 pub use grants::{GrantError, Grants};

@@ -18,6 +18,7 @@ mod node_affinity;
 pub mod plugins;
 pub(crate) mod syntax;
 mod validate;
+mod version;
 
 use configuration::SchedulerConfiguration;
 

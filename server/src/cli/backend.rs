@@ -1,6 +1,7 @@
 //! Where answers come from: the engine in this process over a dump, or a running server. Both answer in wire types, so
 //! that whatever is printed looks the same.
 
+mod counts;
 mod local;
 mod remote;
 
@@ -15,6 +16,7 @@ use berth_proto::berth_v1::{
 };
 use berth_proto::core_v1;
 
+pub(super) use counts::Counts;
 pub(super) use local::Local;
 use remote::Remote;
 
@@ -53,15 +55,6 @@ pub(super) enum Backend {
     Local(Box<Local>),
     /// A server.
     Server(Box<Remote>),
-}
-
-/// How many objects a cluster has: enough to see whether something was there.
-#[derive(Copy, Clone, Debug, PartialEq, Eq)]
-pub(super) struct Counts {
-    pub(super) n_nodes: u64,
-    /// On nodes, pending, and on nodes that are not there.
-    pub(super) n_all_pods: u64,
-    pub(super) n_orphaned_pods: u64,
 }
 
 /// Refused objects of a dump that are told one by one; the rest is counted.

@@ -2,9 +2,10 @@
 
 use std::process::ExitCode;
 
+use super::CliError;
 use super::output::{self, Table};
+use super::profiles::load_profiles;
 use super::serve::ServeArgs;
-use super::{CliError, load_profiles};
 use crate::config::Config;
 use crate::escape::printable_lines;
 use crate::expander::Expander;

@@ -3,6 +3,7 @@
 mod load;
 mod progress;
 mod story;
+mod connections;
 
 use std::io;
 use std::net::{Ipv4Addr, SocketAddr};
@@ -21,12 +22,12 @@ use crate::config::Config;
 use crate::config::file::{parse_address, parse_seed};
 use crate::net::ListenError;
 use crate::runtime::{Limits, LoadLimits, Server, ServerOptions, StartError};
+use connections::N_CONNECTIONS;
 use load::{Method, Run};
 use progress::Progress;
 
 /// Pods placed by one call each: enough for a stable 99th percentile, few enough to finish soon.
 const MAX_UNARY_PODS: usize = 5_000;
-const N_CONNECTIONS: usize = 4;
 /// Limit of the time that a call of the demo waits in the server's queue.
 const MAX_QUEUE_TIME: Duration = Duration::from_secs(60);
 

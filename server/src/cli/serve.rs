@@ -6,7 +6,8 @@ use std::time::{Duration, Instant};
 
 use tokio::signal::unix::{Signal, SignalKind, signal};
 
-use super::{CliError, load_profiles};
+use super::CliError;
+use super::profiles::load_profiles;
 use crate::config::{Config, Overrides};
 use crate::document::ConfigError;
 use crate::feed::file::LoadReport;

@@ -10,9 +10,10 @@ use std::path::Path;
 use rayon::prelude::*;
 
 use self::example::Example;
+use super::error::ConformanceError;
 use super::report::{CaseReport, Corpus, Report, SuiteReport};
+use super::selection::{Selection, all_known};
 use super::tally::{Aspect, Difference, Place};
-use super::{ConformanceError, Selection};
 use crate::lifecycle::FUNCTIONS;
 
 /// Runs the examples of a file, group by group in the order of the groups; a group is a suite of the report.
@@ -21,7 +22,7 @@ use crate::lifecycle::FUNCTIONS;
 pub(super) fn run(path: &Path, selection: &Selection) -> Result<Report, ConformanceError> {
     let examples = example::read(path)?;
     let groups = groups_of(&examples);
-    super::all_known(&selection.suites, &groups, path)?;
+    all_known(&selection.suites, &groups, path)?;
     let suites = groups
         .into_iter()
         .filter(|group| selection.is_wanted(group))

@@ -11,7 +11,7 @@ use berth_proto::core_v1;
 use rayon::prelude::*;
 
 use super::offer::Offer;
-use super::{Verdict, World, least};
+use super::verdict::{Verdict, World, least};
 use crate::policy::Profiles;
 
 /// What became of an option; the less the better, the first difference decides.

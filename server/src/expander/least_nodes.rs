@@ -1,7 +1,7 @@
 //! `least-nodes`: the option that adds the fewest nodes.
 
 use super::offer::Offer;
-use super::{Verdict, least};
+use super::verdict::{Verdict, least};
 
 /// Options with the minimum of nodes; those that add none (or fewer) are skipped.
 pub(super) fn judge(asked: &[(usize, &Offer)]) -> Verdict {

@@ -3,7 +3,7 @@
 use berth_proto::Amount;
 
 use super::offer::{Capacity, Offer};
-use super::{Verdict, World, least};
+use super::verdict::{Verdict, World, least};
 
 /// The fractions of the new nodes that nobody would have asked for, 1 for nodes that stay empty.
 #[derive(Copy, Clone, Debug, PartialEq)]

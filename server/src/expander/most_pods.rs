@@ -1,7 +1,7 @@
 //! `most-pods`: the option that would place most of the pending pods.
 
 use super::offer::Offer;
-use super::{Verdict, least};
+use super::verdict::{Verdict, least};
 use std::cmp::Reverse;
 
 /// Options with the maximum number of pods; those without any tie at 0.

@@ -10,7 +10,7 @@ use berth_proto::{Amount, core_v1};
 
 use super::offer::{Capacity, Offer, Requested};
 use super::pattern::Pattern;
-use super::{Verdict, World, least};
+use super::verdict::{Verdict, World, least};
 
 /// What an hour costs; any currency, but one.
 #[derive(Clone, Debug, Default, PartialEq)]

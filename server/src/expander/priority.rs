@@ -5,7 +5,7 @@ use std::cmp::Reverse;
 
 use super::offer::Offer;
 use super::priorities::{Priorities, PrioritySource};
-use super::{Verdict, least};
+use super::verdict::{Verdict, least};
 
 impl Priorities {
     /// The highest number that has a pattern for `id`.

@@ -1,5 +1,8 @@
 use super::offer::tests::{node, offers, option, pod};
 use super::*;
+use crate::clock;
+use crate::policy::Profiles;
+use berth_engine::Cluster;
 use std::time::Duration;
 
 /// All of them, as the first strategy of a chain is asked.

@@ -12,7 +12,7 @@ use berth_proto::berth_v1::{
 use tokio_stream::wrappers::ReceiverStream;
 use tonic::{Request, Response, Status, Streaming};
 
-use super::parts;
+use super::parts::parts;
 use crate::service::{State, cluster};
 
 pub(crate) struct ClusterHandler {

@@ -12,7 +12,7 @@ use prost::Message;
 use tokio_stream::wrappers::ReceiverStream;
 use tonic::{Request, Response, Status, Streaming};
 
-use super::parts;
+use super::parts::parts;
 use crate::ledger::{GrantError, Grants};
 use crate::lifecycle::each_function;
 use crate::service::{State, lifecycle as service};

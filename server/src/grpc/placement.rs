@@ -11,7 +11,7 @@ use berth_proto::berth_v1::{
 };
 use tonic::{Request, Response, Status, Streaming};
 
-use super::parts;
+use super::parts::parts;
 use crate::service::{State, placement};
 
 pub(crate) struct PlacementHandler {

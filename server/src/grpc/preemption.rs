@@ -8,7 +8,7 @@ use berth_proto::berth_v1::{
 };
 use tonic::{Request, Response, Status};
 
-use super::parts;
+use super::parts::parts;
 use crate::service::{State, preemption};
 
 pub(crate) struct PreemptionHandler {

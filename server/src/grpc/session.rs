@@ -10,7 +10,7 @@ use berth_proto::berth_v1::{
 };
 use tonic::{Request, Response, Status};
 
-use super::parts;
+use super::parts::parts;
 use crate::service::{State, session};
 
 pub(crate) struct SessionHandler {

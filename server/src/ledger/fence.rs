@@ -18,7 +18,7 @@ use berth_proto::berth_v1::{
 use prost::Message as _;
 
 use super::grants::{GrantError, Grants, Record, Verdict, actor, damaged, name};
-use super::identity::STALE_TOKEN;
+use super::reason::STALE_TOKEN;
 use super::{Entry, Key, Revision};
 
 impl Record for FenceRecord {

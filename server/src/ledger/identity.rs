@@ -12,12 +12,11 @@ use prost::Message as _;
 
 use super::fence::{NODE_FENCED, as_fence, is_cut_off};
 use super::grants::{GrantError, Grants, Record, Verdict, actor, name, optional_name};
+use super::reason::STALE_TOKEN;
 use super::{Entry, Key, Revision};
 
 /// The holder is bound to another node than a request says: a pod is never bound twice.
 const OTHER_NODE: &str = "OtherNode";
-/// The token belongs to another grant than the one that stands.
-pub(super) const STALE_TOKEN: &str = "StaleToken";
 
 impl Record for IdentityRecord {
     fn resolve(&mut self, granted: u64) {

@@ -8,7 +8,7 @@ use berth_proto::berth_v1::{
 
 use super::Key;
 use super::grants::{GrantError, Grants, name};
-use super::identity::STALE_TOKEN;
+use super::reason::STALE_TOKEN;
 
 const CURRENT: &str = "Current";
 const KINDS: [&str; 3] = ["identity", "volume", "fence"];

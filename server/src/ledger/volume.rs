@@ -17,7 +17,7 @@ use prost::Message as _;
 
 use super::fence::{NODE_FENCED, as_fence, is_cut_off};
 use super::grants::{GrantError, Grants, Record, Verdict, actor, damaged, name};
-use super::identity::STALE_TOKEN;
+use super::reason::STALE_TOKEN;
 use super::{Entry, Key, Revision};
 
 /// Most holders of a volume: a record is read and written whole.

@@ -3,8 +3,8 @@
 //! Arguments of plugins that the engine never asks (dynamic resources) are decoded and checked all the same, so
 //! that a file that kube-scheduler would refuse is refused here too.
 
-use super::configuration::API_VERSION;
 use super::node_affinity;
+use super::version::API_VERSION;
 use crate::document::decode::{self, Cursor, Fields};
 use berth_engine::{InterPodAffinityArgs, NodeAffinityArgs, ResourceWeight, ShapePoint};
 

@@ -3,12 +3,11 @@
 use super::args::{self, PluginArgs};
 use super::extender::{self, Extender};
 use super::plugins::{ExtensionPoint, PluginRef, PluginSet};
+use super::version::API_VERSION;
 use crate::document::decode::{self, Cursor, Fields};
 use crate::document::described_kind;
 use std::collections::BTreeMap;
 
-/// The one group and version that is recognised (S-CFG-1).
-pub const API_VERSION: &str = "kubescheduler.config.k8s.io/v1";
 /// The name of a profile that names none.
 pub const DEFAULT_SCHEDULER_NAME: &str = "default-scheduler";
 const KIND: &str = "KubeSchedulerConfiguration";

@@ -1,9 +1,10 @@
 //! What a decoded and defaulted configuration may say (10.2, 10.4). Every problem is found in one run (S-CFG-4).
 
 use super::args::{PluginArgs, check};
-use super::configuration::{API_VERSION, Profile, SchedulerConfiguration};
+use super::configuration::{Profile, SchedulerConfiguration};
 use super::extender;
 use super::plugins::ExtensionPoint;
+use super::version::API_VERSION;
 use crate::document::Problem;
 
 /// Plugins of the past that v1 of the configuration refuses by name.

@@ -13,7 +13,7 @@ use berth_proto::berth_v1::{
 };
 use berth_proto::core_v1::{self, Node};
 
-use super::Counts;
+use super::counts::Counts;
 use crate::cli::what_if::Change;
 use crate::cli::{CliError, pods};
 use crate::feed::file::{self, LoadReport, Located, Location, Refused};

@@ -9,7 +9,7 @@ use berth_proto::berth_v1::{
 };
 use berth_proto::core_v1;
 
-use super::Counts;
+use super::counts::Counts;
 use crate::cli::CliError;
 use crate::cli::what_if::Change;
 

@@ -7,7 +7,7 @@ use berth_client::outcome::Outcomes;
 use berth_engine::Plugin;
 use berth_proto::berth_v1::GetClusterResponse;
 
-use super::N_CONNECTIONS;
+use super::connections::N_CONNECTIONS;
 use super::load::{Method, Run};
 use crate::cli::output::{self, Table};
 

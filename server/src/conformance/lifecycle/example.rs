@@ -7,7 +7,8 @@ use std::path::Path;
 
 use serde_json::{Map, Value};
 
-use crate::conformance::{self, ConformanceError};
+use crate::conformance::ConformanceError;
+use crate::conformance::file;
 use crate::lifecycle::Function;
 
 /// One example.
@@ -30,7 +31,7 @@ pub struct Example {
 /// Errors: an unreadable file, no JSON array, an empty one, an element that is no example (named by its index and id, with
 /// the key at fault).
 pub fn read(path: &Path) -> Result<Vec<Example>, ConformanceError> {
-    let text = conformance::read(path)?;
+    let text = file::read(path)?;
     let not_examples = |reason| ConformanceError::NotExamples { path: path.to_owned(), reason };
     let elements = match serde_json::from_str(&text) {
         Ok(Value::Array(elements)) => elements,

@@ -1,0 +1,45 @@
+//! Reasons for which a command fails.
+
+use std::io;
+
+use crate::apiserver::ConnectError;
+use crate::document::ConfigError;
+use crate::feed::FeedError;
+use crate::runtime::StartError;
+
+/// Why a command failed, as one line for people.
+#[derive(Debug, thiserror::Error)]
+pub enum CliError {
+    /// A configuration that cannot be used.
+    #[error(transparent)]
+    Config(#[from] ConfigError),
+    /// A cluster or pod file that cannot be read.
+    #[error(transparent)]
+    Feed(#[from] FeedError),
+    /// An API server that cannot be asked.
+    #[error(transparent)]
+    Connect(#[from] ConnectError),
+    /// A server that did not start.
+    #[error(transparent)]
+    Start(#[from] StartError),
+    /// The threads of the program could not be had.
+    #[error("cannot start the threads: {0}")]
+    Threads(io::Error),
+    /// Signals cannot be received.
+    #[error("cannot listen for signals: {0}")]
+    Signals(io::Error),
+    /// Standard output cannot be written.
+    #[error("cannot write the output: {0}")]
+    Output(#[from] io::Error),
+    /// A server that cannot be reached or answered with an error.
+    #[error("`{server}`: {reason}")]
+    Remote {
+        /// Its address as it was given.
+        server: String,
+        /// What it said, or why it could not be asked.
+        reason: String,
+    },
+    /// Anything else that the command line asks for and cannot be had.
+    #[error("{0}")]
+    Request(String),
+}

@@ -1,0 +1,69 @@
+//! Reasons for which there is no report.
+
+use std::io;
+use std::path::PathBuf;
+
+/// The reason for which there is no report.
+#[derive(Debug, thiserror::Error)]
+pub enum ConformanceError {
+    /// The directory or a file in it cannot be read, or is damaged.
+    #[error("cannot read `{}`: {source}", path.display())]
+    Read {
+        /// The directory or file.
+        path: PathBuf,
+        /// What the system or the decompressor said.
+        source: io::Error,
+    },
+    /// Nothing to replay.
+    #[error("`{}` holds no `*.jsonl` or `*.jsonl.gz` file", path.display())]
+    Empty {
+        /// The directory.
+        path: PathBuf,
+    },
+    /// A file without a case.
+    #[error("`{}` holds no case", path.display())]
+    NoCase {
+        /// The file.
+        path: PathBuf,
+    },
+    /// A suite that was asked for has no file, or a group no example.
+    #[error("suite `{suite}` is not in `{}`, which has: {known}", path.display())]
+    UnknownSuite {
+        /// The name that was asked for.
+        suite: String,
+        /// The directory or file.
+        path: PathBuf,
+        /// What it has.
+        known: String,
+    },
+    /// A line is not a case.
+    #[error("{}:{line}: {reason}", path.display())]
+    Case {
+        /// The file.
+        path: PathBuf,
+        /// From 1.
+        line: usize,
+        /// What is wrong with it.
+        reason: String,
+    },
+    /// A file that holds no array.
+    #[error("`{}` is not an array of lifecycle examples: {reason}", path.display())]
+    NotExamples {
+        /// The file.
+        path: PathBuf,
+        /// What the JSON parser said.
+        reason: String,
+    },
+    /// An element of the array is not an example.
+    #[error("`{}`: [{index}]{id}: {reason}", path.display())]
+    Example {
+        /// The file.
+        path: PathBuf,
+        /// From 0.
+        index: usize,
+        /// Its id in brackets, if it has one.
+        id: String,
+        /// The key at fault and what is wrong with it.
+        reason: String,
+    },
+}

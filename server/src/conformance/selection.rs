@@ -1,0 +1,44 @@
+//! Selection of what is replayed.
+
+use std::path::Path;
+
+use super::error::ConformanceError;
+
+/// The suites, cases and differences of a replay.
+#[derive(Clone, Debug)]
+pub struct Selection {
+    /// Only these suites, or groups of examples; empty means all.
+    pub suites: Vec<String>,
+    /// Every n-th case of a suite, starting with the first; 1 means all.
+    pub every: usize,
+    /// How many differences to keep a suite; all of them count.
+    pub n_differences: usize,
+}
+
+impl Default for Selection {
+    fn default() -> Selection {
+        Selection { suites: Vec::new(), every: 1, n_differences: 10 }
+    }
+}
+
+impl Selection {
+    pub(super) fn is_wanted(&self, suite: &str) -> bool {
+        self.suites.is_empty() || self.suites.iter().any(|wanted| wanted == suite)
+    }
+}
+
+/// Checks that every selected suite exists.
+pub(super) fn all_known(
+    asked_for: &[String],
+    known: &[&str],
+    path: &Path,
+) -> Result<(), ConformanceError> {
+    match asked_for.iter().find(|suite| !known.contains(&suite.as_str())) {
+        Some(suite) => Err(ConformanceError::UnknownSuite {
+            suite: suite.clone(),
+            path: path.to_owned(),
+            known: known.join(", "),
+        }),
+        None => Ok(()),
+    }
+}
