@@ -27,7 +27,7 @@ use subject::{Scale, Weights};
 use sums::DomainSums;
 
 impl Demand {
-    /// What the plugins that the policy enables need to know. Cost: the pod's terms, the services of its namespace, and the
+    /// Demand of the plugins that the policy enables. Cost: the pod's terms, the services of its namespace, and the
     /// terms of other pods that name one of its labels.
     pub(crate) fn of(pod: &Pod, policy: &Policy, snapshot: &Snapshot) -> Demand {
         let mut demand = Demand::default();

@@ -33,7 +33,7 @@ use reason::Reason;
 pub(crate) struct Filter {
     pub(crate) plugin: Plugin,
     pub(crate) scope: Scope,
-    /// What of the node's own pods the verdict depends on.
+    /// Facts of the node's own pods that the verdict depends on.
     pub(crate) reads: NodePods,
     /// What its PreFilter says of the pod before any node is looked at.
     pub(crate) pre_filter: fn(&Prepared<'_>) -> Result<(), PreFilterFailure>,
@@ -54,7 +54,7 @@ pub(crate) enum Scope {
     Request,
 }
 
-/// What of a node's own pods a filter's verdict on that node depends on.
+/// Facts of a node's own pods that a filter's verdict on that node depends on.
 ///
 /// `dry_run` follows each of these while pods come to a node and leave it; a filter that reads something new of the pods
 /// takes a variant of its own here.

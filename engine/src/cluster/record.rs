@@ -7,7 +7,7 @@ use crate::model::PodKey;
 use crate::place::basis::Touched;
 use crate::snapshot::Snapshot;
 
-/// What a fork has come to since it was opened.
+/// Steps of a fork since it was opened.
 #[derive(Debug, Default)]
 pub(crate) struct Session {
     /// In order, and whether the pod was known without a node; `None` where a later step or a supposition took the place of one.
@@ -30,21 +30,21 @@ impl Session {
         self.steps.iter().flatten()
     }
 
-    /// A step was taken; it replaces what stood of the same pod.
+    /// Records a step; it replaces an earlier step of the same pod.
     pub(super) fn record(&mut self, step: Step, was_pending: bool) {
-        // Of a pod that has a step already it was told when that was recorded.
+        // If the pod already has a step, keep the `was_pending` recorded with it.
         let earlier = self.of_pod.remove(step.pod()).and_then(|at| self.steps[at].take());
         let was_pending = earlier.map_or(was_pending, |(_, was_pending)| was_pending);
         self.of_pod.insert(step.pod().clone(), self.steps.len());
         self.steps.push(Some((step, was_pending)));
     }
 
-    /// What stands of a pod.
+    /// The recorded step of a pod, if there is one.
     fn step_of(&self, pod: &PodKey) -> Option<&Step> {
         self.steps.get(*self.of_pod.get(pod)?)?.as_ref().map(|(step, _)| step)
     }
 
-    /// What stood of a pod does no longer, nor that others lost their promises to it.
+    /// Removes the step of a pod, and the steps that cleared nominations for it.
     pub(super) fn withdraw(&mut self, pod: &PodKey) {
         let Some(at) = self.of_pod.remove(pod) else { return };
         if let Some((Step::Nominate { .. }, _)) = self.steps[at].take() {

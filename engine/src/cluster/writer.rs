@@ -27,7 +27,7 @@ pub(crate) struct Writer {
     /// Pods by the name of a node that the cluster does not have, in the order in which they came.
     orphans: Directory<Arc<str>, Vec<PodKey>>,
     images: ImageRefresh,
-    /// What a fork has come to; `None` for a cluster that is no fork.
+    /// Steps of a fork; `None` for a cluster that is no fork.
     pub(super) session: Option<Box<Session>>,
 }
 

@@ -22,7 +22,7 @@ pub(super) enum Text {
     GatesUnmet,
 }
 
-/// What was found out for a condition, before it has a time.
+/// Derived status, reason and message of a condition, before it has a time.
 #[derive(Copy, Clone, Debug, PartialEq, Eq)]
 pub(super) struct Finding {
     pub(super) status: ConditionStatus,

@@ -5,17 +5,17 @@ use crate::lifecycle::word::words;
 words! {
     /// The types of conditions that are derived (L-COND-15), in the order in which they are listed.
     enum OwnedType {
-        /// Its sandbox is up, with its network (L-COND-6).
+        /// The pod's sandbox is ready, with its network (L-COND-6).
         PodReadyToStartContainers = "PodReadyToStartContainers",
-        /// Its init containers have done their part (L-COND-7).
+        /// The pod's init containers are done (L-COND-7).
         Initialized = "Initialized",
-        /// It may be sent requests (L-COND-9).
+        /// The pod can serve requests (L-COND-9).
         Ready = "Ready",
-        /// All its containers may be (L-COND-8).
+        /// All containers of the pod are ready (L-COND-8).
         ContainersReady = "ContainersReady",
-        /// It has a node (L-COND-4).
+        /// The pod is bound to a node (L-COND-4).
         PodScheduled = "PodScheduled",
-        /// All its containers are being restarted in place (L-COND-18).
+        /// All containers of the pod are being restarted in place (L-COND-18).
         AllContainersRestarting = "AllContainersRestarting",
         /// A resize waits.
         PodResizePending = "PodResizePending",

@@ -15,7 +15,7 @@ use crate::lifecycle::reading::{self, Seconds};
 use crate::lifecycle::termination::kill_deadline;
 use crate::model::ModelError;
 
-/// What has to happen next to a pod of this phase.
+/// The next step for a pod of this phase.
 ///
 /// # Errors
 /// [`ModelError`] relative to the request.

@@ -8,7 +8,7 @@ use crate::lifecycle::reading::Seconds;
 use crate::lifecycle::word::words;
 
 words! {
-    /// What has to happen next.
+    /// The action that has to happen next.
     enum Action {
         /// Nothing, unless something changes.
         None = "None",

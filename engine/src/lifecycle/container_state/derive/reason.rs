@@ -15,7 +15,7 @@ words! {
         ErrImageNeverPull = "ErrImageNeverPull",
         /// The image's name cannot be parsed.
         InvalidImageName = "InvalidImageName",
-        /// What the container refers to cannot be resolved.
+        /// A reference in the container's configuration cannot be resolved.
         CreateContainerConfigError = "CreateContainerConfigError",
         /// The node agent's hook before creation failed.
         PreCreateHookError = "PreCreateHookError",
