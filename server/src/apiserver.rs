@@ -7,6 +7,8 @@ pub mod status;
 pub mod deletion;
 pub mod volume;
 pub mod event;
+pub mod event_writer;
+pub mod leadership;
 pub mod lease;
 mod options;
 #[cfg(test)]

@@ -7,6 +7,7 @@ mod role;
 mod binding;
 mod anonymous;
 mod token;
+mod token_file;
 mod bearer;
 mod reload;
 mod options;
@@ -18,9 +19,10 @@ pub use error::AuthError;
 pub use options::AuthOptions;
 pub(crate) use peer::not_after;
 pub use peer::{PeerCertificate, PeerIdentity};
-pub(crate) use reload::TokenFile;
 pub use role::{Role, Roles};
 pub use token::Tokens;
+pub(crate) use token_file::TokenFile;
+pub use token_file::TokenFileError;
 
 use std::path::Path;
 use std::sync::{Arc, OnceLock};
@@ -30,7 +32,6 @@ use http::HeaderMap;
 
 use crate::clock;
 use crate::document::ConfigError;
-use crate::reload::ReadError;
 use crate::telemetry::{AuthCounts, AuthOutcome, MeansCounts};
 use binding::RoleBindings;
 
@@ -40,17 +41,6 @@ pub(crate) struct Auth {
     nobody: Arc<Caller>,
     /// What callers are known by; `None`: nobody is asked.
     known: Option<Known>,
-}
-
-/// Why the tokens of a file cannot be taken.
-#[derive(Debug, thiserror::Error)]
-pub enum TokenFileError {
-    /// It cannot be read.
-    #[error("the token file: {0}")]
-    Read(#[from] ReadError),
-    /// It is not as it should be; every mistake is named by its line.
-    #[error("the token file {0}")]
-    Invalid(ConfigError),
 }
 
 struct Known {

@@ -8,6 +8,7 @@ mod filter;
 mod prioritize;
 mod preempt;
 mod bind;
+mod shared;
 mod arguments;
 mod candidates;
 mod members;
@@ -21,15 +22,13 @@ mod policies;
 use std::ops::Deref;
 use std::sync::Arc;
 
-use crate::policy::Profiles;
 use crate::service::{Deadline, State};
 use crate::telemetry::ExtenderVerb;
 pub(crate) use failure::Failure;
 pub(crate) use options::DEFAULT_MAX_BODY_BYTES;
 pub use options::ExtenderOptions;
-use policies::Policies;
 pub use policies::PolicyChoiceError;
-use recent_pods::RecentPods;
+pub(crate) use shared::Extender;
 
 /// A body of more bytes than this is worked on beside the reactor: the names of 5,000 nodes are half of it.
 pub(crate) const LONG_BODY: usize = 128 << 10;
@@ -37,46 +36,7 @@ pub(crate) const LONG_BODY: usize = 128 << 10;
 /// Four names are much shorter than this.
 const LONGEST_BIND: usize = 64 << 10;
 
-/// What the verbs share besides the cluster.
-pub(crate) struct Extender {
-    policies: Policies,
-    recent_pods: RecentPods,
-    max_body_bytes: usize,
-    /// Whether `bind` binds: whoever reaches the HTTP port may ask for it.
-    binds: bool,
-}
-
 impl Extender {
-    /// # Errors
-    /// [`PolicyChoiceError`] where the options name what the profiles do not have.
-    pub(crate) fn new(
-        profiles: &Profiles,
-        options: &ExtenderOptions,
-    ) -> Result<Extender, PolicyChoiceError> {
-        Ok(Extender {
-            policies: Policies::new(profiles, options)?,
-            recent_pods: RecentPods::default(),
-            max_body_bytes: options.max_body_bytes,
-            binds: options.bind,
-        })
-    }
-
-    /// All plugins of every profile, bodies of the default size, no binding.
-    #[cfg(test)]
-    pub(crate) fn of(profiles: &Profiles) -> Extender {
-        Extender {
-            policies: Policies::all(profiles),
-            recent_pods: RecentPods::default(),
-            max_body_bytes: DEFAULT_MAX_BODY_BYTES,
-            binds: false,
-        }
-    }
-
-    /// Longest body that is accepted, in bytes.
-    pub(crate) fn max_body_bytes(&self) -> usize {
-        self.max_body_bytes
-    }
-
     /// Carries out a verb; gives the JSON of its result. `B` keeps the room that the body takes.
     ///
     /// # Errors

@@ -2,6 +2,7 @@
 //! every failure leaves through `status`.
 
 mod call;
+mod layer;
 mod parts;
 mod placement;
 mod preemption;
@@ -25,7 +26,7 @@ use tonic::service::Routes;
 use tonic_health::server::{HealthReporter, HealthService};
 
 use crate::service::State;
-pub(crate) use call::CallService;
+pub(crate) use layer::CallService;
 
 /// The services of `berth.v1`, health and reflection.
 ///

@@ -13,10 +13,12 @@
 
 pub mod queue;
 pub mod pending;
+pub mod plugin_set;
 pub mod hints;
 pub mod backoff;
 pub mod group;
 pub mod options;
+mod assigned;
 mod shared;
 mod observe;
 mod attempt;
@@ -35,8 +37,9 @@ use std::sync::Arc;
 use tokio::sync::watch;
 use tokio::task::JoinHandle;
 
-use crate::apiserver::event::EventWriter;
-use crate::apiserver::lease::{Candidate, Leadership};
+use crate::apiserver::event_writer::EventWriter;
+use crate::apiserver::leadership::Leadership;
+use crate::apiserver::lease::Candidate;
 use crate::feed::kube::Observer;
 use crate::service::State;
 pub use options::{BindRate, SchedulerOptions};

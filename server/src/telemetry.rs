@@ -10,6 +10,7 @@
 //! Each server has a registry of its own: two servers in one process, as in tests, count apart.
 
 mod description;
+mod gauge;
 mod histogram;
 mod registry;
 pub(crate) mod text;
@@ -48,6 +49,7 @@ use description::Description;
 pub use expander_counts::{ExpanderCounts, ExpanderOutcome, StrategyCounts};
 pub use extender_counts::{ExtenderCounts, ExtenderOutcome, ExtenderVerb};
 pub use feed_counts::{FeedCounts, FeedEvent, KindCounts};
+pub(crate) use gauge::count;
 pub use ledger_counts::LedgerCounts;
 pub use log::{LogFormat, log_failure, start_logging};
 pub use placement_counts::{PlaceMethod, PlacementCounts};
@@ -176,12 +178,6 @@ impl Metrics {
         self.cluster.set(snapshot, n_shapes, staleness);
         self.process.refresh();
     }
-}
-
-/// A count as the value of a gauge.
-#[expect(clippy::cast_precision_loss, reason = "gauges are floats; counts stay far below 2^53")]
-pub(crate) fn count(n: usize) -> f64 {
-    n as f64
 }
 
 impl Default for Metrics {

@@ -9,7 +9,7 @@ use kube::core::{Request, Status};
 use kube::{Api, Resource as _};
 
 use super::call::{CallFailure, call, write};
-use super::lease::Mandate;
+use super::leadership::Mandate;
 use crate::telemetry::trace::outgoing;
 
 /// Which pod: one of this name and of this life.

@@ -3,7 +3,7 @@
 use std::future::Future;
 use std::time::Duration;
 
-use super::lease::Mandate;
+use super::leadership::Mandate;
 use crate::{clock, escape};
 
 /// A request without an answer after this time is one whose answer was lost.

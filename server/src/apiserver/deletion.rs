@@ -6,7 +6,7 @@ use kube::api::{DeleteParams, Preconditions};
 
 use super::binding::PodName;
 use super::call::{CallFailure, repeated};
-use super::lease::Mandate;
+use super::leadership::Mandate;
 use super::status::{self, is_gone, patch_status};
 
 /// Marks the pod with condition `DisruptionTarget` and then deletes it, with the grace period that it has itself. A pod that is

@@ -9,7 +9,7 @@ use serde_json::{Value, json};
 
 use super::binding::PodName;
 use super::call::{CallFailure, repeated};
-use super::lease::Mandate;
+use super::leadership::Mandate;
 
 /// Why a pod that is not scheduled is not (S-ERR-9).
 #[derive(Copy, Clone, Debug, PartialEq, Eq)]

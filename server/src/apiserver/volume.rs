@@ -8,7 +8,7 @@ use kube::Api;
 use kube::api::PostParams;
 
 use super::call::{CallFailure, call, write};
-use super::lease::Mandate;
+use super::leadership::Mandate;
 
 /// Tells a provisioner the node.
 const SELECTED_NODE: &str = "volume.kubernetes.io/selected-node";

@@ -21,7 +21,7 @@ pub(super) use local::Local;
 use remote::Remote;
 
 use super::what_if::{Change, WhatIfArgs};
-use super::{CliError, output, pods};
+use super::{CliError, manifest, output};
 use crate::config::file::{TieBreakRule, parse_seed};
 use crate::policy::Profiles;
 
@@ -263,8 +263,8 @@ impl Backend {
     ) {
         if let Backend::Local(local) = self {
             let by_name: BTreeMap<String, &core_v1::Pod> =
-                supposed.map(|pod| (pods::name_of(pod), pod)).collect();
-            local.pods.retain(|known| !by_name.contains_key(&pods::name_of(known)));
+                supposed.map(|pod| (manifest::name_of(pod), pod)).collect();
+            local.pods.retain(|known| !by_name.contains_key(&manifest::name_of(known)));
             let asked_for = by_name.into_values().filter(|pod| is_asked_for(pod));
             local.pods.extend(asked_for.cloned());
         }
@@ -273,7 +273,7 @@ impl Backend {
     /// A pod of the dump is supposed to be gone.
     pub(super) fn forget(&mut self, key: &PodKey) {
         if let Backend::Local(local) = self {
-            local.pods.retain(|known| pods::name_of(known) != key.to_string());
+            local.pods.retain(|known| manifest::name_of(known) != key.to_string());
         }
     }
 

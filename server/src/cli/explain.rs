@@ -6,7 +6,7 @@ use std::process::ExitCode;
 
 use berth_engine::StatusCode;
 use berth_proto::berth_v1::{
-    Decision, ExplainResponse, NodeVerdict, PostFilter, PreemptOptions, Remedy, decision::Outcome,
+    ExplainResponse, NodeVerdict, PostFilter, PreemptOptions, Remedy, decision::Outcome,
 };
 use berth_proto::core_v1::Pod;
 use serde::Serialize;
@@ -14,7 +14,7 @@ use serde::Serialize;
 use super::backend::{self, Backend, BackendArgs};
 use super::output::{self, Format};
 use super::what_if::WhatIfArgs;
-use super::{CliError, pods, preempt};
+use super::{CliError, manifest, outcome, pods, preempt};
 use crate::escape::printable_lines;
 
 /// How many node names stand for a group.
@@ -79,7 +79,7 @@ pub async fn run(args: ExplainArgs) -> Result<ExitCode, CliError> {
 
 async fn answer(args: &ExplainArgs, backend: &Backend) -> Result<ExitCode, CliError> {
     let pod = pods::find_one(&args.pod, backend)?;
-    let name = pods::name_of(&pod);
+    let name = manifest::name_of(&pod);
     let notes = backend.notes();
     let mut account = backend.explain(pod.clone(), args.nodes.clone()).await?;
     if let Some(unknown) = unknown_node(&args.nodes, &account) {
@@ -144,7 +144,7 @@ fn unknown_node<'a>(asked: &'a [String], account: &ExplainResponse) -> Option<&'
 fn text(name: &str, answer: &Answer<'_>, args: &ExplainArgs) -> String {
     let account = answer.account;
     let mut sections: Vec<String> = answer.what_if.map(str::to_owned).into_iter().collect();
-    sections.push(summary(name, account.decision.as_ref()));
+    sections.push(outcome::summary(name, account.decision.as_ref()));
     if args.nodes.is_empty() {
         sections.extend(best_nodes(&account.nodes, args.top.unwrap_or(N_BEST)));
         sections.extend(rejections(&account.nodes));
@@ -154,41 +154,6 @@ fn text(name: &str, answer: &Answer<'_>, args: &ExplainArgs) -> String {
         sections.extend(account.nodes.iter().map(one_node));
     }
     sections.join("\n\n")
-}
-
-/// What becomes of the pod.
-pub(super) fn summary(name: &str, decision: Option<&Decision>) -> String {
-    match decision.and_then(|decision| decision.outcome.as_ref()) {
-        Some(Outcome::Placement(placement)) => {
-            let feasible = output::count(placement.n_feasible_nodes, "feasible node");
-            let score = match placement.total_score {
-                Some(total) if placement.n_best_nodes > 1 => {
-                    format!(
-                        "score {total}, shared by {} nodes, of {feasible}",
-                        placement.n_best_nodes
-                    )
-                }
-                Some(total) => format!("score {total}, the best of {feasible}"),
-                None => "the only feasible node, so nothing is scored".to_owned(),
-            };
-            let volumes = placement.volumes.as_ref().map(output::volumes);
-            let volumes = volumes.map(|volumes| format!("\n{volumes}")).unwrap_or_default();
-            format!("{name} goes to {}: {score}{volumes}", placement.node_name)
-        }
-        Some(Outcome::Unschedulable(unschedulable)) => {
-            let by = match unschedulable.pre_filter_plugin.as_str() {
-                "" => String::new(),
-                plugin => {
-                    format!("\nrefused as a whole by {plugin}, before any node was looked at")
-                }
-            };
-            format!("{name} is pending: {}{by}", unschedulable.message)
-        }
-        Some(Outcome::Gated(gated)) => {
-            format!("{name} is held back by {}: {}", gated.plugin, gated.reasons.join(", "))
-        }
-        None => format!("{name}: the answer holds no decision"),
-    }
 }
 
 /// The nodes of the highest totals with what each plugin gave them, times its weight.

@@ -11,7 +11,7 @@ use serde::Serialize;
 use super::backend::{self, Backend, BackendArgs};
 use super::output::{self, Format};
 use super::what_if::WhatIfArgs;
-use super::{CliError, pods};
+use super::{CliError, manifest, pods};
 use crate::escape::printable_lines;
 use crate::service::autoscaler::headroom::{DEFAULT_LIMIT, MAX_LIMIT};
 
@@ -75,7 +75,7 @@ pub async fn run(args: HeadroomArgs) -> Result<ExitCode, CliError> {
 
 async fn answer(args: &HeadroomArgs, backend: &Backend) -> Result<ExitCode, CliError> {
     let pod = find(args, backend)?;
-    let name = pods::name_of(&pod);
+    let name = manifest::name_of(&pod);
     let (notes, what_if) = (backend.notes(), backend.what_if());
     let request = HeadroomRequest {
         pod: Some(pod),

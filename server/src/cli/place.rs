@@ -11,7 +11,7 @@ use serde::Serialize;
 use super::backend::{self, Backend, BackendArgs};
 use super::output::{self, Format};
 use super::what_if::WhatIfArgs;
-use super::{CliError, pods, preempt};
+use super::{CliError, manifest, pods, preempt};
 use crate::escape::printable_lines;
 
 /// Decides pods by priority and then in order, each seeing those decided before it placed, and prints where they go
@@ -125,7 +125,7 @@ async fn answer(args: &PlaceArgs, backend: &Backend) -> Result<ExitCode, CliErro
         results: &results,
         gang: answered.gang.as_ref(),
         what_if: backend.what_if(),
-        not_considered: others.iter().map(pods::name_of).collect(),
+        not_considered: others.iter().map(manifest::name_of).collect(),
         n_refused_cluster_objects: backend.n_refused(),
         notes: &notes,
     };
@@ -150,7 +150,7 @@ fn check_min(min: Option<u32>, n_pods: usize) -> Result<(), CliError> {
 
 /// The names of the pods that an entry becomes.
 fn names(pod: &Pod, replicas: u32) -> Vec<String> {
-    let name = pods::name_of(pod);
+    let name = manifest::name_of(pod);
     if replicas > 1 {
         (0..replicas).map(|index| format!("{name}-{index}")).collect()
     } else {
@@ -203,7 +203,7 @@ fn text(names: &[String], others: &[Pod], answer: &Answer<'_>) -> String {
     for pod in others {
         let scheduler = pod.spec.as_ref().map_or("", |spec| spec.scheduler_name.as_str());
         let message = format!("not considered: asks for scheduler `{scheduler}`");
-        table.add_row([pods::name_of(pod).as_str(), "-", "-", "-", "-", &message]);
+        table.add_row([manifest::name_of(pod).as_str(), "-", "-", "-", "-", &message]);
     }
     let told = |n: u64, what: &str| format!("{} {what}", output::grouped(n));
     let n_others = u64::try_from(others.len()).unwrap_or(u64::MAX);

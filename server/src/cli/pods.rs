@@ -4,10 +4,11 @@ use std::cmp::Reverse;
 use std::path::Path;
 
 use berth_engine::PodKey;
-use berth_proto::core_v1::{Node, Pod};
+use berth_proto::core_v1::Pod;
 
 use super::CliError;
 use super::backend::{Backend, Local};
+use super::manifest::{admit, name_of};
 use super::output;
 use crate::feed::file;
 
@@ -124,30 +125,6 @@ fn of_dump(name: &str, backend: &Backend) -> Result<Pod, CliError> {
         local.take_off(PodKey::new(namespace, pod_name));
     }
     Ok(pod)
-}
-
-/// The names of a pod: `namespace/name`.
-pub(super) fn name_of(pod: &Pod) -> String {
-    let metadata = pod.metadata.as_ref();
-    let (namespace, name) =
-        metadata.map_or(("", ""), |metadata| (metadata.namespace.as_str(), metadata.name.as_str()));
-    format!("{namespace}/{name}")
-}
-
-/// The name of a node.
-pub(super) fn node_name(node: &Node) -> &str {
-    node.metadata.as_ref().map_or("", |metadata| metadata.name.as_str())
-}
-
-/// A file need not say what an API server would fill in: the namespace `default`, and a uid.
-pub(super) fn admit(pod: &mut Pod) {
-    let metadata = pod.metadata.get_or_insert_default();
-    if metadata.namespace.is_empty() {
-        "default".clone_into(&mut metadata.namespace);
-    }
-    if metadata.uid.is_empty() {
-        metadata.uid = format!("{}/{}", metadata.namespace, metadata.name);
-    }
 }
 
 #[cfg(test)]

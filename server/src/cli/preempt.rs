@@ -14,7 +14,7 @@ use serde::Serialize;
 use super::backend::{self, Backend, BackendArgs};
 use super::output::{self, Format};
 use super::what_if::WhatIfArgs;
-use super::{CliError, pods};
+use super::{CliError, manifest, pods};
 use crate::config::file::parse_seed;
 use crate::escape::printable_lines;
 
@@ -127,7 +127,7 @@ pub async fn run(args: PreemptArgs) -> Result<ExitCode, CliError> {
 
 async fn answer(args: &PreemptArgs, backend: &Backend) -> Result<ExitCode, CliError> {
     let pod = pods::find_one(&args.pod, backend)?;
-    let name = pods::name_of(&pod);
+    let name = manifest::name_of(&pod);
     let notes = backend.notes();
     let options = args.options.to_wire();
     let attempt = if args.candidates {

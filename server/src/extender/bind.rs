@@ -6,10 +6,10 @@ use std::time::Duration;
 use berth_engine::{AssumeError, AssumedPod, PodKey};
 use serde::de::MapAccess;
 
-use super::Extender;
 use super::arguments::malformed;
 use super::failure::Failure;
 use super::members::{self, Members, Text, member};
+use super::shared::Extender;
 use crate::apiserver::binding::{self, BindError, PodName};
 use crate::clock;
 use crate::escape;

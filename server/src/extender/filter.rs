@@ -4,9 +4,9 @@ use std::collections::HashSet;
 
 use berth_engine::{Standing, StatusCode, Survey, SurveyRequest};
 
-use super::Extender;
 use super::arguments::{self, Nodes};
 use super::failure::Failure;
+use super::shared::Extender;
 use super::text::{comma, string};
 use crate::service::State;
 

@@ -5,9 +5,9 @@
 
 use berth_engine::{Proposal, ProposalOutcome};
 
-use super::Extender;
 use super::candidates;
 use super::failure::Failure;
+use super::shared::Extender;
 use super::text::comma;
 use crate::escape;
 use crate::service::State;

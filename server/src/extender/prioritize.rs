@@ -4,10 +4,10 @@ use std::collections::HashSet;
 
 use berth_engine::{Standing, Survey, SurveyRequest};
 
-use super::Extender;
 use super::arguments;
 use super::failure::Failure;
 use super::priority_levels::Levels;
+use super::shared::Extender;
 use super::text::{comma, string};
 use crate::service::State;
 

@@ -10,6 +10,7 @@
 mod group;
 mod open;
 mod storage;
+mod tables;
 
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{self, AtomicU64, Ordering};
@@ -17,7 +18,7 @@ use std::sync::{Arc, Mutex, PoisonError, RwLock, Weak};
 
 use redb::{
     Database, ReadableDatabase as _, ReadableTable as _, ReadableTableMetadata as _,
-    StorageBackend, Table, TableDefinition, WriteTransaction,
+    StorageBackend, Table,
 };
 
 use super::{
@@ -27,22 +28,7 @@ use group::Group;
 pub use open::OpenError;
 use open::Opened;
 use storage::Syncs;
-
-/// [`FORMAT`] and the revision of the last commit, by name.
-const META: TableDefinition<'_, &str, u64> = TableDefinition::new("berth.ledger.meta");
-/// Each record by its key: revision of its last change, and value.
-const RECORDS: TableDefinition<'_, &str, (u64, &[u8])> =
-    TableDefinition::new("berth.ledger.records");
-/// The journal's lines by their revisions.
-const JOURNAL: TableDefinition<'_, u64, &[u8]> = TableDefinition::new("berth.ledger.journal");
-
-/// Version of the tables.
-const FORMAT: u64 = 1;
-const FORMAT_KEY: &str = "format";
-const REVISION_KEY: &str = "revision";
-
-/// Bytes of the file that are kept in memory.
-const CACHE_BYTES: usize = 32 << 20;
+use tables::{JOURNAL, META, RECORDS, REVISION_KEY, begin};
 
 /// A ledger in one file.
 #[derive(Debug)]
@@ -281,14 +267,6 @@ fn rewrite(database: &Database) -> Result<(), redb::Error> {
         meta.insert(REVISION_KEY, last)?;
     }
     Ok(writing.commit()?)
-}
-
-/// A transaction whose pages are synced before the header that leads to them. With one sync for both, a page of the last commit that
-/// cannot be read after a crash would be taken for one that was never finished: what had been answered would be forgotten.
-fn begin(database: &Database) -> Result<WriteTransaction, redb::Error> {
-    let mut writing = database.begin_write()?;
-    writing.set_two_phase_commit(true);
-    Ok(writing)
 }
 
 /// Writes each of the transactions whose expectations hold after those before it, all with one sync. An error is that of

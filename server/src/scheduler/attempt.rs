@@ -12,7 +12,8 @@ use berth_engine::{
 use super::group::Group;
 use super::hints::{self, Changes};
 use super::pending::Pending;
-use super::queue::{Batch, GroupTurn, Plugins};
+use super::plugin_set::PluginSet;
+use super::queue::{Batch, GroupTurn};
 use crate::apiserver::status::{NominatedNode, UnscheduledReason};
 use crate::telemetry::Metrics;
 
@@ -39,7 +40,7 @@ pub(super) struct Rejection {
     /// What can help; `None` where only time can.
     pub(super) wanted: Option<Changes>,
     /// Who rejected it.
-    pub(super) rejected_by: Plugins,
+    pub(super) rejected_by: PluginSet,
     /// Whether the pod was not tried at all.
     pub(super) is_deferred: bool,
     pub(super) nominated: NominatedNode,
@@ -55,7 +56,7 @@ impl Rejection {
             reason: UnscheduledReason::Unschedulable,
             message,
             wanted: Some(wanted),
-            rejected_by: Plugins::NONE,
+            rejected_by: PluginSet::NONE,
             is_deferred: false,
             nominated: NominatedNode::Unchanged,
             displaced: None,

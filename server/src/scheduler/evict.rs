@@ -12,7 +12,7 @@ use super::ticket::Ticket;
 use crate::apiserver::binding::PodName;
 use crate::apiserver::deletion;
 use crate::apiserver::event::Event;
-use crate::apiserver::lease::Mandate;
+use crate::apiserver::leadership::Mandate;
 use crate::apiserver::status::{self, NominatedNode, is_gone, patch_status};
 use crate::{clock, escape};
 

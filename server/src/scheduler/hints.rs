@@ -3,7 +3,7 @@
 
 use berth_engine::{ObjectKind, Plugin, Unschedulable};
 
-use super::queue::Plugins;
+use super::plugin_set::PluginSet;
 
 /// A set of kinds of change.
 #[derive(Copy, Clone, Debug, Default, PartialEq, Eq, Hash, PartialOrd, Ord)]
@@ -209,10 +209,10 @@ impl Changes {
 
 /// The plugins that had a part in rejecting a pod that fits nowhere.
 #[must_use]
-pub fn rejecting_plugins(unschedulable: &Unschedulable) -> Plugins {
+pub fn rejecting_plugins(unschedulable: &Unschedulable) -> PluginSet {
     let pre_filter = unschedulable.pre_filter.iter().map(|(plugin, _, _)| *plugin);
     let filters = unschedulable.reasons.iter().map(|reason| reason.plugin);
-    Plugins::of(pre_filter.chain(filters))
+    PluginSet::of(pre_filter.chain(filters))
 }
 
 #[cfg(test)]
@@ -284,7 +284,7 @@ mod tests {
     fn the_plugins_are_those_that_the_engine_names() {
         let container = json!({"name": "c", "resources": {"requests": {"cpu": "2"}}});
         let told = attempt(&json!({"containers": [container]}), PolicySpec::default());
-        let both = Plugins::of([Plugin::NodeResourcesFit, Plugin::TaintToleration]);
+        let both = PluginSet::of([Plugin::NodeResourcesFit, Plugin::TaintToleration]);
         assert_eq!(rejecting_plugins(&told), both);
         assert!(Changes::helping_rejected(&told).intersects(Changes::NODE_TAINTS));
     }
@@ -301,12 +301,12 @@ mod tests {
             PolicySpec { pre_filter: Vec::new(), filter: limits.clone(), ..PolicySpec::default() };
         let told = attempt(&spec, at_nodes);
         assert!(told.reasons[0].text.starts_with("looking up PVC default/none"), "{told:?}");
-        assert_eq!(rejecting_plugins(&told), Plugins::of(limits));
+        assert_eq!(rejecting_plugins(&told), PluginSet::of(limits));
         let wanted = Changes::helping_rejected(&told);
         assert_eq!(wanted, Changes::helping(Plugin::NodeVolumeLimits));
         assert!(wanted.intersects(Changes::CLAIM) && !wanted.intersects(Changes::NODE_TAINTS));
         let as_a_whole = attempt(&spec, PolicySpec::default());
-        assert_eq!(rejecting_plugins(&as_a_whole), Plugins::of([Plugin::VolumeRestrictions]));
+        assert_eq!(rejecting_plugins(&as_a_whole), PluginSet::of([Plugin::VolumeRestrictions]));
         assert!(Changes::helping_rejected(&as_a_whole).intersects(Changes::CLAIM));
     }
 

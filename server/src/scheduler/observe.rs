@@ -1,6 +1,5 @@
 //! Observe: what the feed tells, as steps of the queue.
 
-use std::collections::HashMap;
 use std::hash::{DefaultHasher, Hash, Hasher as _};
 use std::time::Instant;
 
@@ -14,28 +13,6 @@ use super::queue::Queue;
 use super::shared::{Shared, locked};
 use crate::clock;
 use crate::feed::kube::{NodeChange, Observer};
-
-/// What is remembered of every pod that has a node, in 24 bytes: its name; its uid and node; and what of it can help others.
-#[derive(Debug, Default)]
-pub(super) struct Assigned(HashMap<u64, (u64, u64)>);
-
-impl Assigned {
-    fn note(&mut self, key: u64, identity: u64, digest: u64) -> Changes {
-        match self.0.insert(key, (identity, digest)) {
-            None => Changes::POD_ASSIGNED,
-            // Another one of the name came without a word of the end of the first.
-            Some((old, _)) if old != identity => {
-                Changes::POD_DELETED.or(Changes::POD_ASSIGNED).or(Changes::POD_UPDATED)
-            }
-            Some((_, old)) if old != digest => Changes::POD_UPDATED,
-            Some(_) => Changes::NONE,
-        }
-    }
-
-    fn forget(&mut self, key: u64) -> Changes {
-        if self.0.remove(&key).is_some() { Changes::POD_DELETED } else { Changes::NONE }
-    }
-}
 
 impl Observer for Shared {
     fn pod(&self, pod: &core_v1::Pod, gone: bool) {

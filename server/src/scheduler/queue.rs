@@ -13,9 +13,12 @@
 //! Every pod that was told of is in exactly one place until it is removed. A group is tried as a whole: while what came of
 //! some of its pods is being told, the others wait.
 
+mod entry;
 mod batch;
 mod groups;
 mod tally;
+mod pop;
+mod group_members;
 #[cfg(test)]
 mod properties;
 
@@ -29,9 +32,12 @@ use berth_engine::PodKey;
 use super::backoff::Backoff;
 use super::hints::Changes;
 use super::pending::Pending;
+use super::plugin_set::PluginSet;
 pub use batch::{Batch, GroupTurn, Popped};
+pub use entry::{AttemptId, Counts};
+use entry::{Entry, PodState, QueuePosition, Stage};
 use groups::Groups;
-pub use tally::{Cause, Destination, Plugins, Tally};
+pub use tally::{Cause, Destination, Tally};
 
 /// How long pods rest.
 #[derive(Copy, Clone, Debug, PartialEq, Eq)]
@@ -49,36 +55,12 @@ impl Default for QueueOptions {
     }
 }
 
-/// Names one attempt of one pod; what comes of an attempt that is not the last is ignored.
-#[derive(Clone, Debug, PartialEq, Eq, Hash)]
-pub struct AttemptId {
-    key: PodKey,
-    number: u64,
-}
-
-/// Pods by where they wait.
-#[derive(Copy, Clone, Debug, Default, PartialEq, Eq)]
-pub struct Counts {
-    /// Ready to be tried.
-    pub active: usize,
-    /// Resting.
-    pub backoff: usize,
-    /// Waiting for a change.
-    pub unschedulable: usize,
-    /// With scheduling gates.
-    pub gated: usize,
-    /// Being tried, bound or reported.
-    pub in_flight: usize,
-    /// Bound, or handed off, and not told of by the feed yet.
-    pub held: usize,
-}
-
 /// The pending pods.
 #[derive(Debug)]
 pub struct Queue {
     options: QueueOptions,
     pods: HashMap<PodKey, Entry>,
-    active: BTreeSet<Turn>,
+    active: BTreeSet<QueuePosition>,
     backoff: BTreeSet<(Instant, PodKey)>,
     /// By what they wait for: kinds are few, pods may be many.
     unschedulable: BTreeMap<Changes, BTreeSet<(Instant, PodKey)>>,
@@ -90,70 +72,6 @@ pub struct Queue {
     tally: Tally,
     /// Tells apart what happens at one instant.
     n_steps: u64,
-}
-
-/// The order of S-Q-4.
-#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
-struct Turn {
-    priority: Reverse<i32>,
-    queued_at: Instant,
-    step: u64,
-    key: PodKey,
-}
-
-#[derive(Debug)]
-struct Entry {
-    pending: Arc<Pending>,
-    /// When the pod was first told of.
-    since: Instant,
-    /// When it was first ready to be tried.
-    ready_since: Option<Instant>,
-    n_attempts: u32,
-    /// Attempts in a row that found no node.
-    n_rejected: u32,
-    /// Attempts in a row that failed.
-    n_failed: u32,
-    /// By whom its last attempt was rejected, until it is tried again.
-    rejected_by: Plugins,
-    /// Whether it is to be tried again only because it waited for so long.
-    was_flushed: bool,
-    place: Place,
-}
-
-#[derive(Clone, Debug)]
-enum Place {
-    Gated,
-    Active(Turn),
-    /// Since the last attempt; until it has rested.
-    Backoff {
-        since: Instant,
-        until: Instant,
-    },
-    Unschedulable {
-        since: Instant,
-        wanted: Changes,
-        rests: bool,
-    },
-    /// Since this step; whether the pod, or who belongs to its group, was changed meanwhile; how far it got.
-    InFlight {
-        number: u64,
-        is_changed: bool,
-        stage: Stage,
-    },
-    Held {
-        until: Option<Instant>,
-    },
-}
-
-/// How far an attempt got.
-#[derive(Copy, Clone, Debug, PartialEq, Eq)]
-enum Stage {
-    /// It is decided, or what is said of it is written: the pod has no room.
-    Open,
-    /// It has taken its room, and nobody was told.
-    Placed,
-    /// Its Binding, or its nomination, was sent, or may have been.
-    Sent,
 }
 
 impl Queue {
@@ -198,15 +116,15 @@ impl Queue {
             self.groups.leave(&old);
             self.groups.join(&pending);
         }
-        match self.pods.get_mut(&key).map(|entry| &mut entry.place) {
-            Some(Place::Gated) if !pending.is_gated => {
+        match self.pods.get_mut(&key).map(|entry| &mut entry.state) {
+            Some(PodState::Gated) if !pending.is_gated => {
                 self.activate(&key, now, Cause::UPDATED);
                 self.wake_group(&pending, now);
             }
-            Some(Place::Unschedulable { .. }) if is_changed || pending.is_terminating => {
+            Some(PodState::Unschedulable { .. }) if is_changed || pending.is_terminating => {
                 self.ready(&key, now, Cause::UPDATED);
             }
-            Some(Place::InFlight { is_changed: noted, .. }) => *noted |= is_changed,
+            Some(PodState::InFlight { is_changed: noted, .. }) => *noted |= is_changed,
             _ => {}
         }
     }
@@ -258,8 +176,8 @@ impl Queue {
         while let Some((until, key)) = self.backoff.first().cloned()
             && until <= now
         {
-            let since = match self.pods.get(&key).map(|entry| &entry.place) {
-                Some(Place::Backoff { since, .. }) => *since,
+            let since = match self.pods.get(&key).map(|entry| &entry.state) {
+                Some(PodState::Backoff { since, .. }) => *since,
                 _ => now,
             };
             self.activate(&key, since, Cause::RESTED);
@@ -332,7 +250,7 @@ impl Queue {
         entry.n_failed = entry.n_failed.saturating_add(1);
         let until = later(now, self.options.backoff.after(self.failures(&attempt.key).1));
         self.tally.count(Destination::Backoff, Cause::ATTEMPT_FAILED);
-        self.put(&attempt.key, Place::Backoff { since: now, until });
+        self.put(&attempt.key, PodState::Backoff { since: now, until });
     }
 
     /// The attempt came to nothing, for no reason that lies in the pod: it is tried again at once.
@@ -346,14 +264,14 @@ impl Queue {
     pub fn gate(&mut self, attempt: &AttemptId) {
         if self.end(attempt).is_some() {
             self.tally.count(Destination::Unschedulable, Cause::ATTEMPT_FAILED);
-            self.put(&attempt.key, Place::Gated);
+            self.put(&attempt.key, PodState::Gated);
         }
     }
 
     /// The pod is bound, or handed off: it is held until the feed tells its node, or until then.
     pub fn hold(&mut self, attempt: &AttemptId, until: Option<Instant>) {
         if self.end(attempt).is_some() {
-            self.put(&attempt.key, Place::Held { until });
+            self.put(&attempt.key, PodState::Held { until });
         }
     }
 
@@ -378,7 +296,7 @@ impl Queue {
         let Some(entry) = self.pods.get(key).filter(|entry| entry.pending.name.uid == uid) else {
             return false;
         };
-        let Place::InFlight { number, stage: Stage::Placed, .. } = entry.place else {
+        let PodState::InFlight { number, stage: Stage::Placed, .. } = entry.state else {
             return false;
         };
         self.fail(&AttemptId { key: key.clone(), number }, now);
@@ -386,8 +304,8 @@ impl Queue {
     }
 
     fn reach(&mut self, attempt: &AttemptId, reached: Stage) -> bool {
-        match self.pods.get_mut(&attempt.key).map(|entry| &mut entry.place) {
-            Some(Place::InFlight { number, stage, .. }) if *number == attempt.number => {
+        match self.pods.get_mut(&attempt.key).map(|entry| &mut entry.state) {
+            Some(PodState::InFlight { number, stage, .. }) if *number == attempt.number => {
                 *stage = reached;
                 true
             }
@@ -398,8 +316,30 @@ impl Queue {
     /// Whether this attempt is under way: its pod was not removed or replaced.
     #[must_use]
     pub fn is_under_way(&self, attempt: &AttemptId) -> bool {
-        let place = self.pods.get(&attempt.key).map(|entry| &entry.place);
-        matches!(place, Some(Place::InFlight { number, .. }) if *number == attempt.number)
+        let state = self.pods.get(&attempt.key).map(|entry| &entry.state);
+        matches!(state, Some(PodState::InFlight { number, .. }) if *number == attempt.number)
+    }
+
+    /// What was counted since the queue was made.
+    #[must_use]
+    pub fn tally(&self) -> &Tally {
+        &self.tally
+    }
+
+    /// The attempt is about to be rejected, by these plugins.
+    pub fn note_rejected_by(&mut self, attempt: &AttemptId, plugins: PluginSet) {
+        if self.is_under_way(attempt)
+            && let Some(entry) = self.pods.get_mut(&attempt.key)
+        {
+            entry.rejected_by = plugins;
+            self.tally.hold(&entry.pending.profile, plugins, 1);
+        }
+    }
+
+    /// The pod is tried again, or gone: nobody holds it back.
+    fn forget_rejection(tally: &mut Tally, entry: &mut Entry) {
+        tally.hold(&entry.pending.profile, entry.rejected_by, -1);
+        entry.rejected_by = PluginSet::NONE;
     }
 
     fn insert(&mut self, pending: &Arc<Pending>, now: Instant) {
@@ -412,9 +352,9 @@ impl Queue {
             n_attempts: 0,
             n_rejected: 0,
             n_failed: 0,
-            rejected_by: Plugins::NONE,
+            rejected_by: PluginSet::NONE,
             was_flushed: false,
-            place: Place::Gated,
+            state: PodState::Gated,
         };
         self.pods.insert(key.clone(), entry);
         self.counts.gated += 1;
@@ -429,7 +369,7 @@ impl Queue {
     /// After an attempt: to where the pod waits, or on if what it would wait for has come already.
     fn wait(&mut self, key: &PodKey, wanted: Changes, changed: Changes, rests: bool, now: Instant) {
         self.tally.count(Destination::Unschedulable, Cause::ATTEMPT_FAILED);
-        self.put(key, Place::Unschedulable { since: now, wanted, rests });
+        self.put(key, PodState::Unschedulable { since: now, wanted, rests });
         if wanted.intersects(changed) {
             self.ready(key, now, Cause::of_change(changed, wanted));
         }
@@ -437,7 +377,7 @@ impl Queue {
 
     /// A pod that waits may be tried: now, or once it has rested.
     fn ready(&mut self, key: &PodKey, now: Instant, cause: Cause) {
-        let Some(Entry { place: Place::Unschedulable { since, rests, .. }, .. }) =
+        let Some(Entry { state: PodState::Unschedulable { since, rests, .. }, .. }) =
             self.pods.get(key)
         else {
             return;
@@ -446,7 +386,7 @@ impl Queue {
         let until = later(since, self.options.backoff.after(self.failures(key).0));
         if rests && until > now {
             self.tally.count(Destination::Backoff, cause);
-            self.put(key, Place::Backoff { since, until });
+            self.put(key, PodState::Backoff { since, until });
         } else {
             self.activate(key, since, cause);
         }
@@ -462,20 +402,20 @@ impl Queue {
         entry.ready_since.get_or_insert(queued_at);
         self.tally.count(Destination::Active, cause);
         self.n_steps += 1;
-        let turn = Turn {
+        let position = QueuePosition {
             priority: Reverse(entry.pending.priority),
             queued_at,
             step: self.n_steps,
             key: key.clone(),
         };
-        self.put(key, Place::Active(turn));
+        self.put(key, PodState::Active(position));
     }
 
     /// Ends an attempt, if it is the pod's last; what changed meanwhile.
     fn end(&mut self, attempt: &AttemptId) -> Option<(&mut Entry, Changes)> {
         let entry = self.pods.get_mut(&attempt.key)?;
-        match entry.place {
-            Place::InFlight { number, is_changed, .. } if number == attempt.number => {
+        match entry.state {
+            PodState::InFlight { number, is_changed, .. } if number == attempt.number => {
                 let changed = if is_changed { Changes::ALL } else { self.recent.since(number) };
                 Some((entry, changed))
             }
@@ -487,7 +427,7 @@ impl Queue {
     fn begin(&mut self, key: &PodKey) -> Option<Popped> {
         self.n_steps += 1;
         let number = self.n_steps;
-        self.put(key, Place::InFlight { number, is_changed: false, stage: Stage::Open });
+        self.put(key, PodState::InFlight { number, is_changed: false, stage: Stage::Open });
         let entry = self.pods.get_mut(key)?;
         entry.n_attempts = entry.n_attempts.saturating_add(1);
         Queue::forget_rejection(&mut self.tally, entry);
@@ -501,33 +441,33 @@ impl Queue {
     }
 
     /// Moves a pod; the one place where the sets and the counts change.
-    fn put(&mut self, key: &PodKey, place: Place) {
+    fn put(&mut self, key: &PodKey, state: PodState) {
         self.take_out(key);
         let Some(entry) = self.pods.get_mut(key) else { return };
-        match &place {
-            Place::Gated => {}
-            Place::Active(turn) => drop(self.active.insert(turn.clone())),
-            Place::Backoff { until, .. } => drop(self.backoff.insert((*until, key.clone()))),
-            Place::Unschedulable { since, wanted, .. } => {
+        match &state {
+            PodState::Gated => {}
+            PodState::Active(position) => drop(self.active.insert(position.clone())),
+            PodState::Backoff { until, .. } => drop(self.backoff.insert((*until, key.clone()))),
+            PodState::Unschedulable { since, wanted, .. } => {
                 self.unschedulable.entry(*wanted).or_default().insert((*since, key.clone()));
             }
-            Place::InFlight { .. } => {}
-            Place::Held { until } => {
+            PodState::InFlight { .. } => {}
+            PodState::Held { until } => {
                 self.held.extend(until.map(|until| (until, key.clone())));
             }
         }
-        *self.counts.of(&place) += 1;
-        entry.place = place;
+        *self.counts.of(&state) += 1;
+        entry.state = state;
     }
 
     /// Out of the sets; the entry says still where it was.
     fn take_out(&mut self, key: &PodKey) {
         let Some(entry) = self.pods.get(key) else { return };
-        match &entry.place {
-            Place::Gated | Place::InFlight { .. } => {}
-            Place::Active(turn) => drop(self.active.remove(turn)),
-            Place::Backoff { until, .. } => drop(self.backoff.remove(&(*until, key.clone()))),
-            Place::Unschedulable { since, wanted, .. } => {
+        match &entry.state {
+            PodState::Gated | PodState::InFlight { .. } => {}
+            PodState::Active(position) => drop(self.active.remove(position)),
+            PodState::Backoff { until, .. } => drop(self.backoff.remove(&(*until, key.clone()))),
+            PodState::Unschedulable { since, wanted, .. } => {
                 if let Some(pods) = self.unschedulable.get_mut(wanted) {
                     pods.remove(&(*since, key.clone()));
                     if pods.is_empty() {
@@ -535,13 +475,13 @@ impl Queue {
                     }
                 }
             }
-            Place::Held { until } => {
+            PodState::Held { until } => {
                 if let Some(until) = until {
                     self.held.remove(&(*until, key.clone()));
                 }
             }
         }
-        *self.counts.of(&entry.place) -= 1;
+        *self.counts.of(&entry.state) -= 1;
     }
 }
 
@@ -563,18 +503,5 @@ impl Recent {
     fn since(&self, step: u64) -> Changes {
         let missed = Changes::ALL.each().filter(|&(kind, _)| self.0[kind] > step);
         missed.map(|(_, change)| change).fold(Changes::NONE, Changes::or)
-    }
-}
-
-impl Counts {
-    fn of(&mut self, place: &Place) -> &mut usize {
-        match place {
-            Place::Gated => &mut self.gated,
-            Place::Active(_) => &mut self.active,
-            Place::Backoff { .. } => &mut self.backoff,
-            Place::Unschedulable { .. } => &mut self.unschedulable,
-            Place::InFlight { .. } => &mut self.in_flight,
-            Place::Held { .. } => &mut self.held,
-        }
     }
 }

@@ -13,7 +13,7 @@ use super::shared::Shared;
 use super::ticket::Ticket;
 use super::{bind, hand_off, report};
 use crate::apiserver::event::Event;
-use crate::apiserver::lease::Mandate;
+use crate::apiserver::leadership::Mandate;
 use crate::apiserver::status::UnscheduledReason;
 use crate::clock;
 use crate::telemetry::AttemptResult;

@@ -8,13 +8,13 @@ use std::time::Instant;
 use berth_engine::{Cluster, PodKey};
 use tokio::sync::{Notify, Semaphore};
 
+use super::assigned::Assigned;
 use super::hints::Changes;
-use super::observe::Assigned;
 use super::options::SchedulerOptions;
 use super::queue::Queue;
 use super::rate::TokenBucket;
-use crate::apiserver::event::Recorder;
-use crate::apiserver::lease::Leadership;
+use crate::apiserver::event_writer::Recorder;
+use crate::apiserver::leadership::Leadership;
 use crate::clock;
 use crate::feed::kube::Resource;
 use crate::service::State;

@@ -5,9 +5,10 @@ use std::time::Instant;
 
 use super::hints::Changes;
 use super::pending::Pending;
-use super::queue::{AttemptId, Plugins, Popped};
+use super::plugin_set::PluginSet;
+use super::queue::{AttemptId, Popped};
 use super::shared::Shared;
-use crate::apiserver::lease::Mandate;
+use crate::apiserver::leadership::Mandate;
 use crate::clock;
 use crate::telemetry::AttemptResult;
 
@@ -77,7 +78,7 @@ impl Ticket {
     }
 
     /// It fits nowhere, by the word of these plugins, until a change of `wanted`.
-    pub(super) fn reject(mut self, wanted: Changes, rejected_by: Plugins) {
+    pub(super) fn reject(mut self, wanted: Changes, rejected_by: PluginSet) {
         self.close();
         let mut queue = self.shared.queue();
         queue.note_rejected_by(&self.popped.attempt, rejected_by);

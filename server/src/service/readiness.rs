@@ -1,7 +1,7 @@
 //! Readiness: whether the server can be asked for placements.
 
 use super::state::State;
-use crate::apiserver::lease::Leadership;
+use crate::apiserver::leadership::Leadership;
 use crate::{clock, escape};
 
 /// A check: its name, and a note or the reason why it failed.

@@ -14,7 +14,7 @@ use super::response_cache::ResponseCache;
 use super::session_table::SessionTable;
 use super::target::Target;
 use crate::admission::{Admission, Lane, LaneWorkers};
-use crate::apiserver::lease::Leadership;
+use crate::apiserver::leadership::Leadership;
 use crate::audit::Audit;
 use crate::auth::Auth;
 use crate::clock;

@@ -11,6 +11,7 @@ use metrics::{Counter, Gauge, Histogram};
 use super::description::{Description, doubled};
 use super::{Registry, count};
 use profile::Profiles;
+pub use profile::{AttemptResult, ExtensionPoint};
 
 const ALGORITHM_DURATION: Description = Description::seconds(
     "berth_scheduling_algorithm_duration_seconds",
@@ -77,29 +78,6 @@ const POD_ATTEMPT_BUCKETS: [f64; 5] = doubled(1.0);
 const ATTEMPT_LABELS: [&str; 15] =
     ["1", "2", "3", "4", "5", "6", "7", "8", "9", "10", "11", "12", "13", "14", "15+"];
 
-/// Result of an attempt.
-#[derive(Copy, Clone, Debug, PartialEq, Eq)]
-pub enum AttemptResult {
-    /// The pod is bound, or nominated in hand-off mode.
-    Scheduled,
-    /// The pod fits on no node.
-    Unschedulable,
-    /// The attempt failed.
-    Error,
-}
-
-impl AttemptResult {
-    const N: usize = 3;
-
-    fn name(self) -> &'static str {
-        match self {
-            AttemptResult::Scheduled => "scheduled",
-            AttemptResult::Unschedulable => "unschedulable",
-            AttemptResult::Error => "error",
-        }
-    }
-}
-
 /// Outcome of a binding.
 #[derive(Copy, Clone, Debug, PartialEq, Eq)]
 pub enum BindOutcome {
@@ -113,26 +91,6 @@ pub enum BindOutcome {
     Refused,
     /// The outcome was not known, and the pod was tried again.
     Unknown,
-}
-
-/// An extension point of kube-scheduler's framework that Berth measures too.
-#[derive(Copy, Clone, Debug, PartialEq, Eq)]
-pub enum ExtensionPoint {
-    /// Binds claims to volumes.
-    PreBind,
-    /// Sends the Binding.
-    Bind,
-}
-
-impl ExtensionPoint {
-    const N: usize = 2;
-
-    fn name(self) -> &'static str {
-        match self {
-            ExtensionPoint::PreBind => "PreBind",
-            ExtensionPoint::Bind => "Bind",
-        }
-    }
 }
 
 /// Metrics of `berth schedule`.

@@ -3,7 +3,7 @@
 use berth_proto::core_v1;
 use berth_server::apiserver::binding::{BindError, PodName, bind};
 use berth_server::apiserver::deletion::evict;
-use berth_server::apiserver::lease::Mandate;
+use berth_server::apiserver::leadership::Mandate;
 use berth_server::apiserver::status::{NominatedNode, is_gone, nominated, patch_status};
 use serde_json::json;
 

@@ -15,7 +15,7 @@ use berth_proto::core_v1::{self, Node};
 
 use super::counts::Counts;
 use crate::cli::what_if::Change;
-use crate::cli::{CliError, pods};
+use crate::cli::{CliError, manifest};
 use crate::feed::file::{self, LoadReport, Located, Location, Refused};
 use crate::feed::{FeedError, object_name};
 use crate::policy::Profiles;
@@ -49,7 +49,7 @@ impl Local {
         let cluster = Cluster::new();
         let (report, asked_for, written) = if nodes.is_empty() {
             let (report, asked_for) = file::load_files_keeping(&cluster, paths, |pod| {
-                pods::admit(pod);
+                manifest::admit(pod);
                 is_asked_for(pod)
             })?;
             (report, asked_for, Vec::new())
@@ -133,7 +133,7 @@ impl Local {
     ) -> Result<PlaceBatchResponse, CliError> {
         let names: Vec<String> = entries
             .iter()
-            .map(|entry| entry.pod.as_ref().map(pods::name_of).unwrap_or_default())
+            .map(|entry| entry.pod.as_ref().map(manifest::name_of).unwrap_or_default())
             .collect();
         let compiled = entries::compile(&self.cluster, &self.profiles, entries);
         match gang {
@@ -266,10 +266,10 @@ fn load_keeping_nodes(
     nodes: &[String],
 ) -> Result<Loaded, FeedError> {
     let mut dump = file::read_all(paths)?;
-    dump.pods.iter_mut().for_each(|pod| pods::admit(&mut pod.value));
+    dump.pods.iter_mut().for_each(|pod| manifest::admit(&mut pod.value));
     let asked_for = dump.pods.iter().filter(|pod| is_asked_for(&pod.value)).cloned().collect();
     let named = dump.nodes.iter().map(|node| &node.value);
-    let named = named.filter(|node| nodes.iter().any(|name| name == pods::node_name(node)));
+    let named = named.filter(|node| nodes.iter().any(|name| name == manifest::node_name(node)));
     let named = named.cloned().collect();
     Ok((file::load(cluster, dump), asked_for, named))
 }

@@ -18,7 +18,7 @@ use serde::Serialize;
 
 use super::{moment, objects};
 use crate::cli::output::{self, Format};
-use crate::cli::{CliError, pods};
+use crate::cli::{CliError, manifest};
 use crate::clock;
 use crate::escape::printable_lines;
 use plan::{Assumptions, Plan};
@@ -67,7 +67,7 @@ struct Answer<'a> {
 pub(super) fn run(args: &DeleteArgs) -> Result<ExitCode, CliError> {
     let at = args.at.unwrap_or_else(|| Time::from_unix_seconds(clock::unix_seconds()));
     let pod = objects::read_pod(&args.file)?;
-    let name = pods::name_of(&pod.value);
+    let name = manifest::name_of(&pod.value);
     if plan::is_stopping(&pod.value) && args.assumptions.is_about_exits() {
         output::note(
             "note: the pod's containers are being stopped already; `--exit-after` says nothing of them",

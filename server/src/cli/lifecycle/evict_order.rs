@@ -11,7 +11,7 @@ use serde_json::Value;
 
 use super::objects::{self, Objects};
 use crate::cli::output::{self, Format};
-use crate::cli::{CliError, pods};
+use crate::cli::{CliError, manifest};
 use crate::feed::file;
 
 /// Ranks the pods of one node for eviction, and says which is the victim
@@ -50,14 +50,14 @@ pub(super) fn run(args: &EvictOrderArgs) -> Result<ExitCode, CliError> {
     let mut objects = objects::read(&args.files)?;
     let usage = usage(&args.usage)?;
     let names: BTreeSet<String> =
-        objects.pods.iter().map(|pod| pods::name_of(&pod.value)).collect();
+        objects.pods.iter().map(|pod| manifest::name_of(&pod.value)).collect();
     if let Some(unknown) = usage.keys().find(|pod| !names.contains(*pod)) {
         let file = args.usage.display();
         return Err(CliError::Request(format!("`{file}`: `{unknown}`: no file has this pod")));
     }
     keep_those_of_one_node(&mut objects, args)?;
     let running = objects.ask(&args.files, |pod| {
-        let usage = usage.get(&pods::name_of(pod)).cloned();
+        let usage = usage.get(&manifest::name_of(pod)).cloned();
         Ok(RankedPod { pod: Some(pod.clone()), usage, is_static: is_static(pod) })
     })?;
     let request = RankForEvictionRequest {

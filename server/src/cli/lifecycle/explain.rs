@@ -14,7 +14,7 @@ use berth_proto::core_v1::{Node, Pod};
 use super::moment::{self, NowArgs};
 use super::{conditions, objects};
 use crate::cli::output::{self, Format};
-use crate::cli::{CliError, pods};
+use crate::cli::{CliError, manifest};
 use crate::escape::{printable, printable_lines};
 
 /// Tells the story of one pod: its stage, its phase and conditions, what happened, what happens next and when
@@ -56,7 +56,7 @@ pub(super) fn run(args: &ExplainArgs) -> Result<ExitCode, CliError> {
         Some(text) => output::print(&text)?,
         None => {
             let signs = if io::stdout().is_terminal() { DRAWN } else { PLAIN };
-            let text = text(&pods::name_of(&pod.value), &story, now, signs);
+            let text = text(&manifest::name_of(&pod.value), &story, now, signs);
             output::print(&printable_lines(&text))?;
         }
     }
@@ -72,7 +72,7 @@ fn node_of(pod: &Pod, file: &Path) -> Result<Option<Node>, CliError> {
         return Ok(None);
     }
     let mut nodes = objects.nodes.into_iter().map(|node| node.value);
-    let found = nodes.find(|node| pods::node_name(node) == bound_to);
+    let found = nodes.find(|node| manifest::node_name(node) == bound_to);
     found.map(Some).ok_or_else(|| {
         let file = file.display();
         CliError::Request(format!("`{file}` holds no Node `{bound_to}`, which the pod is bound to"))

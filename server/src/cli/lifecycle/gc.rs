@@ -13,7 +13,7 @@ use berth_proto::core_v1::{Node, Pod};
 use super::moment::{self, NowArgs};
 use super::objects::{self, Objects};
 use crate::cli::output::{self, Format};
-use crate::cli::{CliError, pods};
+use crate::cli::{CliError, manifest};
 use crate::feed::object_name;
 
 /// Says which pods a run of pod garbage collection removes, in its order
@@ -95,7 +95,7 @@ fn of_node(objects: &Objects, error: &ModelError) -> CliError {
 
 /// Nodes that pods are bound to and that no file has.
 fn absent<'a>(pods: &'a [Pod], nodes: &[Node]) -> BTreeSet<&'a str> {
-    let known: BTreeSet<&str> = nodes.iter().map(pods::node_name).collect();
+    let known: BTreeSet<&str> = nodes.iter().map(manifest::node_name).collect();
     pods.iter()
         .filter_map(|pod| pod.spec.as_ref().map(|spec| spec.node_name.as_str()))
         .filter(|name| !name.is_empty() && !known.contains(name))

@@ -7,7 +7,7 @@ use berth_engine::ModelError;
 use berth_proto::core_v1::{Node, Pod};
 use berth_proto::policy_v1::PodDisruptionBudget;
 
-use crate::cli::{CliError, output, pods};
+use crate::cli::{CliError, manifest, output};
 use crate::feed::file::{self, Located, Refused, WrittenObject};
 use crate::feed::object_name;
 
@@ -92,7 +92,7 @@ impl Objects {
         let mut answers = Vec::with_capacity(pods.len());
         for pod in pods {
             match decide(&pod.value) {
-                Ok(answer) => answers.push((pods::name_of(&pod.value), answer)),
+                Ok(answer) => answers.push((manifest::name_of(&pod.value), answer)),
                 Err(error) => self.refuse(&refused(&pod, error)),
             }
         }

@@ -5,7 +5,7 @@ use berth_proto::berth_v1::{
     decision::Outcome, elsewhere::Outcome as Elsewhere,
 };
 
-use crate::cli::{explain, output};
+use crate::cli::{outcome, output};
 
 /// How many victims stand for all of a candidate.
 const N_EXAMPLES: usize = 3;
@@ -16,7 +16,7 @@ pub(super) fn summary(
     decision: Option<&Decision>,
     post_filter: Option<&PostFilter>,
 ) -> String {
-    let decided = explain::summary(name, decision);
+    let decided = outcome::summary(name, decision);
     let Some(ran) = post_filter else {
         let is_unschedulable = decision
             .and_then(|decision| decision.outcome.as_ref())

@@ -6,7 +6,7 @@ use berth_proto::core_v1::{Node, Pod};
 
 use super::{Change, Gone, WhatIfArgs};
 use crate::cli::backend::{Backend, Counts};
-use crate::cli::{CliError, output, pods};
+use crate::cli::{CliError, manifest, output};
 use crate::feed::file::{self, Located, Location};
 
 impl WhatIfArgs {
@@ -50,7 +50,7 @@ impl WhatIfArgs {
         let known: Vec<&Node> = supposed.chain(written).collect();
         let is_gone = |name: &str| self.without.contains(&Gone::Node(name.to_owned()));
         let cordon = |name: &String| {
-            let is_named = |node: &&&Node| pods::node_name(node) == name && !is_gone(name);
+            let is_named = |node: &&&Node| manifest::node_name(node) == name && !is_gone(name);
             let mut node = known.iter().find(is_named).copied().cloned().ok_or_else(|| {
                 CliError::Request(format!("`--cordon`: the cluster has no node `{name}`"))
             })?;
@@ -90,7 +90,7 @@ fn read(path: &Path) -> Result<Vec<Located<Change>>, CliError> {
         ));
     }
     let admitted = |mut pod: Pod| {
-        pods::admit(&mut pod);
+        manifest::admit(&mut pod);
         Change::Pod(Box::new(pod))
     };
     let nodes =

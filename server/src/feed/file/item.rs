@@ -4,7 +4,6 @@
 //! that says neither `kind` nor `apiVersion` has those of its list (W-JS-7).
 
 use std::borrow::Cow;
-use std::collections::BTreeMap;
 use std::fmt;
 use std::sync::Arc;
 
@@ -13,8 +12,9 @@ use berth_proto::{core_v1, meta_v1};
 use rayon::prelude::*;
 use serde::de::{self, IgnoredAny, MapAccess, Visitor};
 
+use super::dump::{Dump, Located, Location, Refused};
 use super::source::Place;
-use super::{Dump, Located, Location, Refused, WrittenObject};
+use super::written::WrittenObject;
 use crate::escape::clipped;
 use crate::feed::{FeedError, object_name};
 
@@ -86,7 +86,7 @@ where
     O: Send,
 {
     pub(super) fn new(then: F) -> Self {
-        Collector { then, dump: empty(), kindless: Vec::new() }
+        Collector { then, dump: Dump::empty(), kindless: Vec::new() }
     }
 
     pub(super) fn into_dump(self) -> Dump<N, P, O> {
@@ -119,17 +119,6 @@ where
         let known =
             kindless.into_iter().map(|item| Item { implied: Some(implied.clone()), ..item });
         self.take(known.collect())
-    }
-}
-
-/// A dump without anything.
-pub(super) fn empty<N, P, O>() -> Dump<N, P, O> {
-    Dump {
-        nodes: Vec::new(),
-        objects: Vec::new(),
-        pods: Vec::new(),
-        ignored_kinds: BTreeMap::new(),
-        refused: Vec::new(),
     }
 }
 

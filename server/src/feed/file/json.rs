@@ -14,7 +14,7 @@ use std::thread;
 use berth_engine::ObjectKind;
 use memchr::memchr2;
 
-use super::Location;
+use super::dump::Location;
 use super::item::{Implied, Item, TakeItems};
 use super::source::{NOT_UTF8, Place, Source};
 use crate::feed::FeedError;

@@ -11,7 +11,7 @@ use berth_engine::{Cluster, ClusterState, Generation, ModelError, ObjectKind};
 use berth_proto::core_v1;
 use rayon::prelude::*;
 
-use super::item::{Parsed, Written, add, empty};
+use super::item::{Parsed, Written, add};
 use super::{Dump, Located, Location, Refused, WrittenObject};
 use crate::feed::{FeedError, object_name};
 
@@ -68,7 +68,7 @@ pub fn load(cluster: &Cluster, dump: Dump) -> LoadReport {
     let nodes = nodes.into_par_iter().map(|node| compile_node(cluster, node));
     let objects = objects.into_par_iter().map(|object| compile_object(cluster, object));
     let pods = pods.into_par_iter().map(|pod| compile_pod(cluster, pod));
-    let mut compiled = Compiled { ignored_kinds, refused, ..empty() };
+    let mut compiled = Compiled { ignored_kinds, refused, ..Dump::empty() };
     let parsed: Vec<_> = nodes.chain(objects).chain(pods).collect();
     parsed.into_iter().for_each(|parsed| add(&mut compiled, parsed));
     publish(cluster, compiled)
@@ -79,7 +79,7 @@ pub fn load(cluster: &Cluster, dump: Dump) -> LoadReport {
 /// # Errors
 /// The first file that cannot be read; the cluster is as it was then.
 pub fn load_files(cluster: &Cluster, paths: &[PathBuf]) -> Result<LoadReport, FeedError> {
-    let mut compiled: Compiled = empty();
+    let mut compiled: Compiled = Dump::empty();
     for path in paths {
         compiled.append(super::read_each(path, |written| compile(cluster, written))?);
     }
@@ -112,7 +112,7 @@ pub fn load_files_keeping(
     keep: impl Fn(&mut core_v1::Pod) -> bool + Sync,
 ) -> Result<(LoadReport, Vec<Located<core_v1::Pod>>), FeedError> {
     let kept = Mutex::new(Vec::new());
-    let mut compiled: Compiled = empty();
+    let mut compiled: Compiled = Dump::empty();
     for (index, path) in paths.iter().enumerate() {
         compiled.append(super::read_each(path, |mut written| {
             if let Parsed::Pod(pod) = &mut written

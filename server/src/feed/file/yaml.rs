@@ -12,7 +12,7 @@ use serde::de::{self, Deserialize, DeserializeSeed, Deserializer, MapAccess, Seq
 use serde_saphyr::budget::Budget;
 use serde_saphyr::{DuplicateKeyPolicy, Options, Spanned};
 
-use super::Location;
+use super::dump::Location;
 use super::item::{Implied, Item, plain};
 use super::json::{ITEMS_WITHOUT_KIND, OBJECT_EXPECTED, list_kind};
 use super::source::Place;

@@ -11,7 +11,7 @@ use redb::{
 };
 
 use super::storage::{Syncs, Watched};
-use super::{CACHE_BYTES, FORMAT, FORMAT_KEY, JOURNAL, META, RECORDS, REVISION_KEY, begin};
+use super::tables::{CACHE_BYTES, FORMAT, FORMAT_KEY, JOURNAL, META, RECORDS, REVISION_KEY, begin};
 use crate::clock;
 use crate::ledger::Revision;
 

@@ -198,27 +198,40 @@ impl Story {
         let is_told = self.in_flight.iter().any(|popped| {
             popped.pending.group.is_some() && !self.placed.contains_key(&popped.pending.key)
         });
-        let is_passed_over =
-            |turn: &&Turn| is_told && self.queue.pods[&turn.key].pending.group.is_some();
-        let turns: Vec<Turn> =
-            self.queue.active.iter().filter(|turn| !is_passed_over(turn)).cloned().collect();
+        let is_passed_over = |position: &&QueuePosition| {
+            is_told && self.queue.pods[&position.key].pending.group.is_some()
+        };
+        let positions: Vec<QueuePosition> = self
+            .queue
+            .active
+            .iter()
+            .filter(|position| !is_passed_over(position))
+            .cloned()
+            .collect();
         let Some(batch) = self.queue.pop(self.now, max) else {
-            assert!(turns.is_empty(), "nothing was popped, and these are active: {turns:?}");
+            assert!(
+                positions.is_empty(),
+                "nothing was popped, and these are active: {positions:?}"
+            );
             return;
         };
         let keys: Vec<PodKey> =
             batch.pods.iter().map(|popped| popped.pending.key.clone()).collect();
-        assert!(keys.contains(&turns[0].key), "the head is {:?}, popped was {keys:?}", turns[0]);
+        assert!(
+            keys.contains(&positions[0].key),
+            "the head is {:?}, popped was {keys:?}",
+            positions[0]
+        );
         if let Some(group) = &batch.group {
             let held = self.queue.groups.members(&group.name).into_iter().filter(|key| {
                 self.placed.contains_key(key)
-                    || matches!(self.queue.pods[key].place, super::Place::Held { .. })
+                    || matches!(self.queue.pods[key].state, PodState::Held { .. })
             });
             let n_placed = held.count() + self.queue.groups.n_assigned(&group.name);
             assert_eq!(group.n_placed, n_placed, "who has no node does not count");
         }
         if batch.group.is_none() {
-            let expected: Vec<_> = turns.iter().map(|turn| turn.key.clone()).collect();
+            let expected: Vec<_> = positions.iter().map(|position| position.key.clone()).collect();
             assert_eq!(keys, expected[..keys.len()], "not in the order of the queue");
             assert!(keys.len() <= max);
             let priorities: BTreeSet<i32> =

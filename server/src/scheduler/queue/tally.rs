@@ -5,8 +5,8 @@ use std::sync::Arc;
 
 use berth_engine::Plugin;
 
-use super::{AttemptId, Entry, Queue};
 use crate::scheduler::hints::Changes;
+use crate::scheduler::plugin_set::PluginSet;
 
 /// A queue that pods come into.
 #[derive(Copy, Clone, Debug, PartialEq, Eq)]
@@ -106,7 +106,7 @@ impl Tally {
     pub(crate) fn example(profile: &str, plugin: Plugin) -> Tally {
         let mut tally = Tally::default();
         tally.count(Destination::Active, Cause::ADDED);
-        tally.hold(&profile.into(), Plugins::of([plugin]), 1);
+        tally.hold(&profile.into(), PluginSet::of([plugin]), 1);
         tally
     }
 
@@ -129,60 +129,14 @@ impl Tally {
         })
     }
 
-    fn hold(&mut self, profile: &Arc<str>, plugins: Plugins, by: isize) {
-        if plugins == Plugins::NONE {
+    /// Adds `by` to the number of pods that each of `plugins` holds back.
+    pub(super) fn hold(&mut self, profile: &Arc<str>, plugins: PluginSet, by: isize) {
+        if plugins == PluginSet::NONE {
             return;
         }
         let counts = self.rejected.entry(profile.clone()).or_insert([0; Plugin::ALL.len()]);
         for plugin in Plugin::ALL.into_iter().filter(|plugin| plugins.contains(*plugin)) {
             counts[plugin as usize] = counts[plugin as usize].saturating_add_signed(by);
         }
-    }
-}
-
-/// A set of plugins.
-#[derive(Copy, Clone, Debug, Default, PartialEq, Eq)]
-pub struct Plugins(u32);
-
-impl Plugins {
-    /// None.
-    pub const NONE: Plugins = Plugins(0);
-
-    /// These.
-    #[must_use]
-    pub fn of(plugins: impl IntoIterator<Item = Plugin>) -> Plugins {
-        Plugins(plugins.into_iter().fold(0, |bits, plugin| bits | 1 << plugin as u32))
-    }
-
-    /// Whether it is one of them.
-    #[must_use]
-    pub fn contains(self, plugin: Plugin) -> bool {
-        self.0 & (1 << plugin as u32) != 0
-    }
-}
-
-const _: () = assert!(Plugin::ALL.len() <= 32, "a plugin is a bit");
-
-impl Queue {
-    /// What was counted since the queue was made.
-    #[must_use]
-    pub fn tally(&self) -> &Tally {
-        &self.tally
-    }
-
-    /// The attempt is about to be rejected, by these plugins.
-    pub fn note_rejected_by(&mut self, attempt: &AttemptId, plugins: Plugins) {
-        if self.is_under_way(attempt)
-            && let Some(entry) = self.pods.get_mut(&attempt.key)
-        {
-            entry.rejected_by = plugins;
-            self.tally.hold(&entry.pending.profile, plugins, 1);
-        }
-    }
-
-    /// The pod is tried again, or gone: nobody holds it back.
-    pub(super) fn forget_rejection(tally: &mut Tally, entry: &mut Entry) {
-        tally.hold(&entry.pending.profile, entry.rejected_by, -1);
-        entry.rejected_by = Plugins::NONE;
     }
 }

@@ -9,7 +9,6 @@ use metrics::{Counter, Histogram};
 
 use super::super::Registry;
 use super::super::description::{Description, doubled};
-use super::{AttemptResult, ExtensionPoint};
 
 pub(super) const ATTEMPTS: Description = Description::counter(
     "berth_schedule_attempts_total",
@@ -33,6 +32,49 @@ pub(super) const EXTENSION_POINT_DURATION: Description = Description::seconds(
 const ATTEMPT_BUCKETS: [f64; 15] = doubled(0.001);
 /// kube-scheduler's buckets, from 0.1 ms.
 const EXTENSION_POINT_BUCKETS: [f64; 12] = doubled(0.0001);
+
+/// Result of an attempt.
+#[derive(Copy, Clone, Debug, PartialEq, Eq)]
+pub enum AttemptResult {
+    /// The pod is bound, or nominated in hand-off mode.
+    Scheduled,
+    /// The pod fits on no node.
+    Unschedulable,
+    /// The attempt failed.
+    Error,
+}
+
+impl AttemptResult {
+    const N: usize = 3;
+
+    fn name(self) -> &'static str {
+        match self {
+            AttemptResult::Scheduled => "scheduled",
+            AttemptResult::Unschedulable => "unschedulable",
+            AttemptResult::Error => "error",
+        }
+    }
+}
+
+/// An extension point of kube-scheduler's framework that Berth measures too.
+#[derive(Copy, Clone, Debug, PartialEq, Eq)]
+pub enum ExtensionPoint {
+    /// Binds claims to volumes.
+    PreBind,
+    /// Sends the Binding.
+    Bind,
+}
+
+impl ExtensionPoint {
+    const N: usize = 2;
+
+    fn name(self) -> &'static str {
+        match self {
+            ExtensionPoint::PreBind => "PreBind",
+            ExtensionPoint::Bind => "Bind",
+        }
+    }
+}
 
 /// Metrics of every profile that has counted anything.
 pub(super) struct Profiles {

@@ -4,7 +4,8 @@ use std::collections::{HashMap, VecDeque};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use super::{Event, moment};
+use crate::apiserver::event::Event;
+use crate::clock;
 
 /// An event that was not repeated for so long begins anew.
 const MAX_IDLE: Duration = Duration::from_secs(6 * 60);
@@ -116,6 +117,11 @@ impl SeriesTable {
         }
         due
     }
+}
+
+/// The instant, and the wall clock's time now in microseconds since 1970.
+fn moment(now: Instant) -> (Instant, u64) {
+    (now, clock::unix_micros())
 }
 
 #[cfg(test)]

@@ -12,7 +12,7 @@ use tokio::sync::watch;
 use tonic::Status;
 use tonic::body::Body;
 
-use super::Call;
+use crate::grpc::call::Call;
 use crate::net::ResponseSlot;
 use crate::service::CallError;
 use crate::shutdown;

@@ -1,0 +1,133 @@
+//! Leadership: which of several instances may write now. `lease` decides it; everything that writes asks it.
+
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use tokio::sync::watch;
+
+/// Whether this instance leads. Clones share their state.
+#[derive(Clone, Debug)]
+pub struct Leadership(pub(super) watch::Receiver<Term>);
+
+/// Knowledge of which instance leads.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) enum Term {
+    /// This instance, whatever happens.
+    Always,
+    /// This instance, until then; the number tells its terms apart.
+    Held { until: Instant, number: u64 },
+    /// Another one, `None` where it is not known who.
+    Elsewhere { holder: Option<Arc<str>> },
+}
+
+impl Leadership {
+    /// Of an instance that is alone.
+    #[must_use]
+    pub fn always() -> Leadership {
+        Leadership(watch::channel(Term::Always).1)
+    }
+
+    /// May this instance act at `now`?
+    #[must_use]
+    pub fn is_held(&self, now: Instant) -> bool {
+        match *self.0.borrow() {
+            Term::Always => true,
+            Term::Held { until, .. } => now < until,
+            Term::Elsewhere { .. } => false,
+        }
+    }
+
+    /// Leave to write for as long as this term lasts; `None` where this instance does not lead at `now`.
+    #[must_use]
+    pub fn mandate(&self, now: Instant) -> Option<Mandate> {
+        let number = match *self.0.borrow() {
+            Term::Always => 0,
+            Term::Held { until, number } if now < until => number,
+            Term::Held { .. } | Term::Elsewhere { .. } => return None,
+        };
+        Some(Mandate { leadership: self.clone(), number })
+    }
+
+    /// Who leads instead; `None` where it is not known or is this instance.
+    #[must_use]
+    pub fn holder(&self) -> Option<Arc<str>> {
+        match &*self.0.borrow() {
+            Term::Always | Term::Held { .. } => None,
+            Term::Elsewhere { holder } => holder.clone(),
+        }
+    }
+
+    /// Waits until something about it changed.
+    pub async fn changed(&mut self) {
+        if self.0.changed().await.is_err() {
+            // The election has ended: the last state holds for good.
+            std::future::pending().await
+        }
+    }
+}
+
+/// Leave to write: what is decided in one term of a leadership is written in that term or not at all, for in between another
+/// instance may have decided otherwise.
+#[derive(Clone, Debug)]
+pub struct Mandate {
+    leadership: Leadership,
+    number: u64,
+}
+
+impl Mandate {
+    /// Of somebody who is alone, or whose writes need no leadership.
+    #[must_use]
+    pub fn unlimited() -> Mandate {
+        Mandate { leadership: Leadership::always(), number: 0 }
+    }
+
+    #[cfg(test)]
+    pub(super) fn until(until: Instant) -> Mandate {
+        let term = Term::Held { until, number: 1 };
+        Mandate { leadership: Leadership(watch::channel(term).1), number: 1 }
+    }
+
+    /// Which term.
+    #[must_use]
+    pub fn number(&self) -> u64 {
+        self.number
+    }
+
+    /// How long it lasts at least; `None` when it is over.
+    #[must_use]
+    pub fn left(&self, now: Instant) -> Option<Duration> {
+        match *self.leadership.0.borrow() {
+            Term::Always => Some(Duration::MAX),
+            Term::Held { until, number } if number == self.number => {
+                until.checked_duration_since(now).filter(|left| !left.is_zero())
+            }
+            Term::Held { .. } | Term::Elsewhere { .. } => None,
+        }
+    }
+
+    /// Whether it lasts still.
+    #[must_use]
+    pub fn is_held(&self, now: Instant) -> bool {
+        self.left(now).is_some()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::clock;
+
+    #[test]
+    fn a_mandate_is_of_one_term() {
+        let now = clock::now();
+        let held = |number| Term::Held { until: now + Duration::from_secs(1), number };
+        let (terms, term) = watch::channel(held(1));
+        let leadership = Leadership(term);
+        let mandate = leadership.mandate(now).expect("a leader");
+        assert_eq!(mandate.left(now), Some(Duration::from_secs(1)));
+        assert!(!mandate.is_held(now + Duration::from_secs(1)), "it has run out");
+        terms.send_replace(held(2));
+        assert!(leadership.is_held(now) && !mandate.is_held(now), "that is another term");
+        assert!(Mandate::unlimited().is_held(now));
+    }
+}
