@@ -1,5 +1,5 @@
-//! Simulate: what if there were more nodes, or fewer? A question a file, each on a private copy of a snapshot ([`scene`]).
-//! Rules: scheduling.md, section 8.
+//! Simulations: what would happen with more nodes or with fewer. Each question has a file and works on a private copy
+//! of a snapshot ([`scene`]). Rules: scheduling.md, section 8.
 
 pub(crate) mod one_pass;
 mod among;

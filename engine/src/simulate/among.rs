@@ -1,4 +1,4 @@
-//! Among: the node that a placement would choose where it may look at some nodes only.
+//! Among: the node that a placement would choose if only some nodes are allowed.
 
 use crate::error::EngineError;
 use crate::place::select::select;
@@ -7,8 +7,8 @@ use crate::plan::Plan;
 use crate::plan::request::TieBreak;
 use crate::rows::{NodeRow, RowSet};
 
-/// The row that an attempt chooses where it may look at some rows only, `None` where none of them takes the pod. Gates and the
-/// pod's own nomination have no say.
+/// The row that an attempt limited to some rows would choose; `None` where none of them takes the pod. Gates and the
+/// pod's own nomination are ignored.
 pub(crate) fn decide_among(
     plan: &mut Plan<'_>,
     evaluation: &mut Evaluation,

@@ -1,8 +1,9 @@
-//! Consolidate: which nodes can go, in which order, and which pods move where for it. Rules: S-SD-1 to S-SD-8 for each node, S-CAS-8.
+//! Consolidate: which nodes can go, in which order, and where their pods move. Rules: S-SD-1 to S-SD-8 for each node,
+//! S-CAS-8.
 //!
-//! One pass over the candidates, the dearest and emptiest first, on one copy of the cluster: what moved stays moved. Pods go to nodes
-//! that stay; where there is no room left, the candidate of the latest turn takes them in, and stays. So no pod is moved onto a
-//! node that goes later, and none moves twice.
+//! One pass over the candidates, the most expensive and emptiest first, on one copy of the cluster; moves of earlier
+//! candidates stay in effect. Pods go to nodes that stay; where these have no room left, the last candidate in the
+//! order that has room takes them in, and stays. So no pod is moved onto a node that goes later, and none moves twice.
 
 mod line;
 pub(crate) mod outcome;
@@ -28,34 +29,34 @@ pub use line::NodePrices;
 use line::{Candidate, Line, sort};
 use outcome::{Consolidation, ConsolidationEnd, ConsolidationStep, Disruption, KeptNode, Savings};
 
-/// A cluster that is to need fewer nodes.
+/// A question about which nodes of the cluster can be removed.
 #[derive(Copy, Clone)]
 pub struct ConsolidateRequest<'a> {
-    /// The profile that decides where pods go, whichever scheduler they ask for.
+    /// The profile that decides where pods go, whatever scheduler they name.
     pub policy: &'a Policy,
-    /// How equal totals are broken.
+    /// How ties between equal total scores are broken.
     pub tie_break: TieBreak,
     /// Names of the nodes that may go, each once; `None` for all.
     pub candidates: Option<&'a [Arc<str>]>,
-    /// Which of them may go whatever is on them.
+    /// Rules on which candidates stay whatever their pods are.
     pub node_rules: NodeRules<'a>,
-    /// Which pods may move.
+    /// Rules on which pods may move.
     pub rules: DrainRules,
-    /// All nodes go at once, so that all moves together are within every disruption budget. Else each node goes when all pods of the
-    /// one before are ready elsewhere, and its own pods leave in waves.
+    /// Whether all nodes go at once, so that all moves together stay within every disruption budget. Otherwise a node
+    /// goes when all pods of the node before it are ready elsewhere, and its own pods leave in waves.
     pub together: bool,
-    /// Nodes that may go at most.
+    /// The largest number of nodes that may go.
     pub max_nodes: usize,
-    /// What nodes cost.
+    /// Prices of nodes.
     pub prices: NodePrices<'a>,
-    /// Now, in seconds since 1970.
+    /// The current time, in seconds since 1970.
     pub now: i64,
-    /// Asked before each node and each pod: once it answers true there is no answer but [`EngineError::Cancelled`].
+    /// Called before each node and each pod; once it returns true, the call ends with [`EngineError::Cancelled`].
     pub cancelled: &'a dyn Fn() -> bool,
 }
 
 impl Cluster {
-    /// Which nodes can go, and how. The cluster stays as it is.
+    /// Plans which nodes can go, and how. The cluster is not changed.
     ///
     /// # Errors
     /// [`EngineError::Model`] for a candidate that is named twice; [`EngineError::Cancelled`].
@@ -88,7 +89,7 @@ impl Cluster {
                 break;
             }
             if plan.line.call(candidate.row) {
-                plan.turn(candidate, &candidates)?;
+                plan.decide(candidate, &candidates)?;
             }
         }
         let Plan { steps, kept, .. } = plan;
@@ -102,7 +103,7 @@ impl Cluster {
     }
 }
 
-/// The nodes that may go, in their order, and those of the asked ones that stay whatever is on them.
+/// The nodes that may go, in their order, and the requested nodes that stay whatever their pods are.
 fn candidates(
     snapshot: &Snapshot,
     request: &ConsolidateRequest<'_>,
@@ -153,7 +154,7 @@ fn candidates(
     (candidates, kept)
 }
 
-/// A plan that is being made, and what the cluster is after its steps.
+/// A plan in the making, with the cluster as it is after the plan's steps.
 struct Plan<'r, 'a> {
     request: &'r ConsolidateRequest<'r>,
     base: &'a Snapshot,
@@ -165,12 +166,12 @@ struct Plan<'r, 'a> {
     kept: Vec<KeptNode>,
 }
 
-/// Why a candidate stays: reason, words, and the pod.
+/// Why a candidate stays: reason, message, and blocking pod.
 type Kept = (UnremovableReason, String, Option<PodKey>);
 
 impl Plan<'_, '_> {
-    /// The turn of a candidate: it goes, or it stays and all is as before.
-    fn turn(&mut self, candidate: &Candidate, order: &[Candidate]) -> Result<(), EngineError> {
+    /// Decides about a candidate: either it goes, or it stays and the scene is unchanged.
+    fn decide(&mut self, candidate: &Candidate, order: &[Candidate]) -> Result<(), EngineError> {
         let ConsolidateRequest { rules, now, .. } = self.request;
         let context = Context { rules, snapshot: self.base, now: *now };
         let occupants = occupants(&mut self.scene, candidate.row, &context, &mut self.budgets);
@@ -197,7 +198,7 @@ impl Plan<'_, '_> {
         Ok(())
     }
 
-    /// Why a node cannot go wherever its pods could go.
+    /// Why a node cannot go, even if all its pods fit elsewhere.
     fn objection(&self, occupants: &[Occupant]) -> Option<Kept> {
         for Occupant { pod, ruling, .. } in occupants {
             if let Ruling::Block(_, message) = ruling {
@@ -224,7 +225,8 @@ impl Plan<'_, '_> {
         Some((UnremovableReason::BlockedByPod, message, None))
     }
 
-    /// Finds a place for every pod that moves, or says which one has none. What was put stays put.
+    /// Finds a node for every pod that moves, or returns the pod that fits nowhere. Pods already moved are not moved
+    /// back.
     fn rehouse_all(
         &mut self,
         candidate: &Candidate,
@@ -232,7 +234,8 @@ impl Plan<'_, '_> {
     ) -> Result<Result<Vec<PodVerdict>, Kept>, EngineError> {
         let Plan { request, scene, line, .. } = self;
         clear(scene, candidate.row, occupants);
-        let mut verdicts: Vec<PodVerdict> = occupants.iter().map(Occupant::standing).collect();
+        let mut verdicts: Vec<PodVerdict> =
+            occupants.iter().map(Occupant::initial_verdict).collect();
         for at in moving(occupants) {
             if (request.cancelled)() {
                 return Err(EngineError::Cancelled);
@@ -260,7 +263,7 @@ impl Plan<'_, '_> {
         Ok(Ok(verdicts))
     }
 
-    /// Carries out what was found for a candidate: it is gone.
+    /// Removes a candidate and records the step.
     fn go(
         &mut self,
         candidate: &Candidate,
@@ -302,7 +305,7 @@ impl Plan<'_, '_> {
                 node: candidate.name.clone(),
                 utilization: candidate.utilization.clone(),
                 outcome: NodeOutcome::Removable { risky: is_risky(&budgets) },
-                pods: pods.map(|(pod, verdict)| pod.told(verdict, &self.budgets)).collect(),
+                pods: pods.map(|(pod, verdict)| pod.pod_drain(verdict, &self.budgets)).collect(),
                 n_waves,
                 budgets,
             },

@@ -1,7 +1,8 @@
-//! Drain: can these nodes be emptied, where does each of their pods go, and what stands in the way. Rules: S-SD-1 to S-SD-8, S-CAS-8.
+//! Drain: whether nodes can be emptied, where each of their pods goes, and what blocks it. Rules: S-SD-1 to S-SD-8,
+//! S-CAS-8.
 //!
-//! What is worked out is the end: every pod that moves has its place once all have moved. In between pods leave in waves that no
-//! disruption budget objects to; a wave begins when the pods of the one before are ready again.
+//! The result is the final state: every moving pod has a node once all pods have moved. In between, pods leave in waves
+//! that no disruption budget forbids; a wave begins when the pods of the wave before are ready again.
 
 pub(crate) mod budget;
 pub(crate) mod eligibility;
@@ -25,58 +26,60 @@ use crate::simulate::scene::Scene;
 use crate::snapshot::Snapshot;
 use budget::{Budgets, Waves, is_risky};
 use eligibility::{NodeRules, Recently, measured, refused};
-use emptying::{NoPlace, Occupant, Place, clear, moving, no_room, occupants, rehouse};
+use emptying::{NewNode, NoPlace, Occupant, clear, moving, no_room, occupants, rehouse};
 use outcome::{
     BlockingReason, Drain, NodeDrain, NodeOutcome, NodeUtilization, PodDrain, PodVerdict,
     UnremovableReason,
 };
 use rule::{Context, DrainRules};
 
-/// How several nodes stand to each other.
+/// How the drains of several nodes affect each other.
 #[derive(Copy, Clone, Debug, Default, PartialEq, Eq)]
 pub enum DrainMode {
-    /// Each for itself, as if the others were not asked about.
+    /// Each node by itself, as if the request named no other.
     #[default]
     OneByOne,
-    /// All at once, in order: what moves stays moved, nodes that go are gone, and budgets are less what was taken of them (S-SD-6).
+    /// All nodes at once, in order: pods stay moved, drained nodes are removed, and budgets are charged for earlier
+    /// nodes (S-SD-6).
     Together,
-    /// One after another, in order: as together, but a node is begun only when all pods of the one before are ready elsewhere, and
-    /// budgets are whole again.
+    /// One after another, in order: as together, but a node begins only when all pods of the node before it are ready
+    /// elsewhere, and budgets have recovered.
     InTurn,
 }
 
 /// Nodes to be emptied.
 #[derive(Copy, Clone)]
 pub struct DrainRequest<'a> {
-    /// The profile that decides where pods go, whichever scheduler they ask for.
+    /// The profile that decides where pods go, whatever scheduler they name.
     pub policy: &'a Policy,
-    /// How equal totals are broken.
+    /// How ties between equal total scores are broken.
     pub tie_break: TieBreak,
-    /// Their names, each once, in the order in which they go.
+    /// Names of the nodes, each once, in the order in which they go.
     pub nodes: &'a [Arc<str>],
-    /// How they stand to each other.
+    /// How the nodes affect each other.
     pub mode: DrainMode,
-    /// Names of the nodes that may take pods; of those to be emptied the ones whose turn is still to come too. `None` for all others
-    /// that are not being removed: all but the node itself with [`DrainMode::OneByOne`], else all but those of the request.
+    /// Names of the nodes that may take pods; they may include nodes of the request that are drained later. `None` for
+    /// all others that are not being removed: all but the node itself with [`DrainMode::OneByOne`], else all but those
+    /// of the request.
     pub destinations: Option<&'a [Arc<str>]>,
-    /// Nodes that pods go to if they can, before any other is looked at.
+    /// For some pods, a node that is tried before any other.
     pub hints: &'a [(PodKey, Arc<str>)],
-    /// Which nodes may go.
+    /// Rules on which nodes may go.
     pub node_rules: NodeRules<'a>,
-    /// Which pods may move.
+    /// Rules on which pods may move.
     pub rules: DrainRules,
-    /// Now, in seconds since 1970.
+    /// The current time, in seconds since 1970.
     pub now: i64,
-    /// Asked before each node and each pod: once it answers true there is no answer but [`EngineError::Cancelled`].
+    /// Called before each node and each pod; once it returns true, the call ends with [`EngineError::Cancelled`].
     pub cancelled: &'a dyn Fn() -> bool,
 }
 
 impl Cluster {
-    /// Whether nodes can be emptied, and how. The cluster stays as it is.
+    /// Decides whether nodes can be emptied, and how. The cluster is not changed.
     ///
     /// # Errors
-    /// [`EngineError::Model`] for a node that is named twice and for a destination that is not there, [`EngineError::Cancelled`]. What keeps a pod or a node from an answer is
-    /// told of it.
+    /// [`EngineError::Model`] for a node that is named twice and for a destination that does not exist,
+    /// [`EngineError::Cancelled`]. Errors that concern one pod or node are in the result of that pod or node.
     pub fn simulate_drain(&self, request: &DrainRequest<'_>) -> Result<Drain, EngineError> {
         check_names("node_names", request.nodes)?;
         let snapshot = self.snapshot();
@@ -102,7 +105,7 @@ impl Cluster {
     }
 }
 
-/// A node that is named twice would go twice.
+/// Checks that no name is listed twice: such a node would be removed twice.
 pub(crate) fn check_names(field: &str, names: &[Arc<str>]) -> Result<(), ModelError> {
     let mut seen = FxHashSet::default();
     match names.iter().position(|name| !seen.insert(name)) {
@@ -121,7 +124,7 @@ fn wave_of(pod: &PodDrain) -> u32 {
     }
 }
 
-/// The nodes that may take pods before any has gone.
+/// The nodes that may take pods before any node is drained.
 fn destinations(snapshot: &Snapshot, request: &DrainRequest<'_>) -> Result<Rows, ModelError> {
     if let Some(names) = request.destinations {
         let row = |(i, name): (usize, &Arc<str>)| {
@@ -139,7 +142,7 @@ fn destinations(snapshot: &Snapshot, request: &DrainRequest<'_>) -> Result<Rows,
     Ok(all)
 }
 
-/// The nodes that nobody is removing.
+/// The nodes that are not being removed.
 pub(crate) fn staying(snapshot: &Snapshot) -> Rows {
     let mut rows =
         Rows::from(snapshot.shards.iter().map(|shard| shard.nodes.rows).collect::<Vec<_>>());
@@ -150,7 +153,7 @@ pub(crate) fn staying(snapshot: &Snapshot) -> Rows {
     rows
 }
 
-/// Nodes that are emptied, and what the cluster is meanwhile.
+/// Drains in progress, with the cluster as it is after them.
 struct Simulation<'r, 'a> {
     request: &'r DrainRequest<'r>,
     base: &'a Snapshot,
@@ -184,7 +187,7 @@ impl Simulation<'_, '_> {
         Ok(drained)
     }
 
-    /// Empties a node that may go. Unless all of its pods have their place, and nodes build on each other, all is as before.
+    /// Empties a node that may go. If it cannot go, or if nodes are drained independently, the scene is restored.
     fn empty(
         &mut self,
         name: &Arc<str>,
@@ -197,7 +200,8 @@ impl Simulation<'_, '_> {
         let saved = self.scene.save();
         clear(&mut self.scene, row, &occupants);
         let order = moving(&occupants);
-        let mut verdicts: Vec<PodVerdict> = occupants.iter().map(Occupant::standing).collect();
+        let mut verdicts: Vec<PodVerdict> =
+            occupants.iter().map(Occupant::initial_verdict).collect();
         for at in &order {
             verdicts[*at] = self.verdict(&occupants[*at])?;
         }
@@ -222,20 +226,22 @@ impl Simulation<'_, '_> {
             node: name.clone(),
             utilization,
             outcome,
-            pods: pods.map(|(occupant, verdict)| occupant.told(verdict, &self.budgets)).collect(),
+            pods: pods
+                .map(|(occupant, verdict)| occupant.pod_drain(verdict, &self.budgets))
+                .collect(),
             n_waves,
             budgets,
         })
     }
 
-    /// Where a pod that may move goes, or why it goes nowhere.
+    /// The verdict on a movable pod: its new node, or why no node takes it.
     fn verdict(&mut self, occupant: &Occupant) -> Result<PodVerdict, EngineError> {
         let Simulation { request, scene, destinations, hints, .. } = self;
         if (request.cancelled)() {
             return Err(EngineError::Cancelled);
         }
         let hint = hints.get(occupant.pod.key()).copied();
-        let place: Place = rehouse(scene, occupant, |scene, pod| {
+        let place: NewNode = rehouse(scene, occupant, |scene, pod| {
             choose(scene, pod, hint, destinations, request.tie_break)
         })?;
         Ok(match place {
@@ -252,7 +258,7 @@ impl Simulation<'_, '_> {
         })
     }
 
-    /// Gives each pod that moves its wave; answers how many waves the node takes.
+    /// Assigns a wave to each moving pod; returns how many waves the node takes.
     fn assign_waves(
         &mut self,
         occupants: &[Occupant],

@@ -1,4 +1,5 @@
-//! Fit: which pods fit where now, as cluster-autoscaler asks it. Rules: S-CAS-1, S-CAS-2, S-CAS-5; table 8.3, questions 1 and 2.
+//! Fit: which pods fit on which nodes now, as cluster-autoscaler checks it. Rules: S-CAS-1, S-CAS-2, S-CAS-5; table
+//! 8.3, questions 1 and 2.
 
 pub(in crate::simulate) mod candidates;
 mod similar;
@@ -28,96 +29,98 @@ use crate::snapshot::{Generation, Snapshot};
 use candidates::Candidates;
 use similar::Similar;
 
-/// Which pods fit where, one after another.
+/// A question about which pods fit on which nodes, one after another.
 #[derive(Copy, Clone)]
 pub struct FitRequest<'a> {
-    /// In the order in which they are tried.
+    /// The pods, in the order in which they are tried.
     pub pods: &'a [FitPod<'a>],
     /// Names of the candidates, in the order in which they are tried; `None` for all nodes by name.
     pub nodes: Option<&'a [String]>,
-    /// What to do beyond that.
+    /// Further options.
     pub options: FitOptions,
-    /// Asked before each pod: once it answers true the rest get [`EngineError::Cancelled`].
+    /// Called before each pod; once it returns true, the remaining pods get [`EngineError::Cancelled`].
     pub cancelled: &'a dyn Fn() -> bool,
 }
 
-/// One pod of them.
+/// One pod of a request.
 #[derive(Copy, Clone)]
 pub struct FitPod<'a> {
     /// The pod.
     pub pod: &'a Pod,
     /// The profile whose PreFilter and Filter plugins decide.
     pub policy: &'a Policy,
-    /// The candidate to try first; a name that is none of the candidates is passed over.
+    /// The candidate to try first; a name that is not a candidate is ignored.
     pub hint: Option<&'a str>,
 }
 
-/// How pods and candidates are gone through. All off by default.
+/// How pods and candidates are iterated over. All off by default.
 #[derive(Copy, Clone, Debug, Default, PartialEq, Eq)]
 pub struct FitOptions {
-    /// Pods by descending priority, then in the order of the request (S-CAS-4).
+    /// Whether pods are tried by descending priority, then in the order of the request (S-CAS-4).
     pub by_priority: bool,
-    /// The search begins with the candidate behind the one found last, hints apart, and goes round.
+    /// Whether each search begins with the candidate after the one found last, not counting hints, and wraps around.
     pub round_robin: bool,
-    /// A pod is not tried once one of its controller with the same labels and the same spec did not fit. One with volumes always is.
+    /// Whether a pod is skipped once a pod of its controller with equal labels and an equal spec did not fit. Pods with
+    /// volumes are never skipped.
     pub skip_similar: bool,
-    /// Candidates that are told of for a pod that does not fit, at most.
+    /// The largest number of candidates whose refusals are returned for a pod that does not fit.
     pub max_refusals: usize,
 }
 
-/// What fits.
+/// Results of a fit.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Fit {
-    /// The snapshot that it was worked out on.
+    /// The snapshot that the pods were tried on.
     pub generation: Generation,
-    /// One a pod, in the order of the request.
+    /// One result for each pod, in the order of the request.
     pub results: Vec<Result<FitOutcome, EngineError>>,
-    /// Controllers of which pods were skipped.
+    /// Number of controllers of which pods were skipped.
     pub n_controllers_skipped: usize,
-    /// Controllers with more kinds of pods that did not fit than are remembered: their further kinds are tried pod by pod.
+    /// Number of controllers with more kinds of unfitting pods than are remembered: pods of further kinds are tried one
+    /// by one.
     pub n_overflowing_controllers: usize,
 }
 
-/// What came of one pod.
+/// The result for one pod.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum FitOutcome {
-    /// It fits, and takes its room before the next pod is tried.
+    /// The pod fits, and takes its room before the next pod is tried.
     Fits {
         /// The node's name.
         node: Arc<str>,
-        /// Whether it is the one that the hint named.
+        /// Whether the hint named this node.
         by_hint: bool,
     },
-    /// No candidate takes it.
+    /// No candidate takes the pod.
     Refused(FitRefusal),
 }
 
 /// Why no candidate takes a pod.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct FitRefusal {
-    /// Every reason counted over the candidates.
+    /// All reasons, counted over the candidates.
     pub unschedulable: Unschedulable,
-    /// The first candidates in order, as many as were asked for. Empty where PreFilter refused the pod as a whole, and for a pod
-    /// that was skipped.
+    /// Refusals of the first candidates, as many as the request asks for. Empty where PreFilter refused the pod as a
+    /// whole, and for a pod that was skipped.
     pub nodes: Vec<(Arc<str>, NodeRefusal)>,
-    /// Whether it was not tried: this is the answer for one like it.
+    /// Whether the pod was skipped: then this is the refusal of a similar pod.
     pub skipped: bool,
 }
 
 impl Cluster {
-    /// Tries pods one after another on a private copy of the cluster: each goes to its hint if that takes it, else to the first
-    /// candidate that does, and takes its room there (S-CAS-2). The cluster stays as it is.
+    /// Tries pods one after another on a private copy of the cluster: each goes to its hint if the hinted node takes
+    /// it, else to the first candidate that does, and takes its room there (S-CAS-2). The cluster is not changed.
     ///
-    /// "Takes" is PreFilter and Filter in one pass, without nominated pods, and never on a cordoned node (S-CAS-1).
-    /// Cost: a step for each candidate up to the first that takes the pod, and for a pod that none takes each filter once over
-    /// the cluster.
+    /// A node takes a pod if it passes PreFilter and Filter in one pass, without nominated pods; a cordoned node never
+    /// does (S-CAS-1). Cost: a step for each candidate up to the first that takes the pod, and for a pod that none
+    /// takes each filter once over the cluster.
     ///
     /// # Errors
-    /// For `nodes` that the cluster does not have or that stand there twice. What is wrong with one pod is told in its result: that it is on
-    /// a node already, too.
+    /// For `nodes` that do not exist or are listed twice. Errors of one pod, including that it is already on a node,
+    /// are in its result.
     pub fn fit(&self, request: &FitRequest<'_>) -> Result<Fit, EngineError> {
-        let (snapshot, held) = self.held_now(request.pods.iter().map(|asked| asked.pod));
-        let keys = request.pods.iter().map(|asked| asked.pod.key());
+        let (snapshot, held) = self.held_now(request.pods.iter().map(|tried| tried.pod));
+        let keys = request.pods.iter().map(|tried| tried.pod.key());
         let candidates = Candidates::of(&snapshot, request.nodes)?;
         let mut trial = Trial {
             snapshot: &snapshot,
@@ -130,7 +133,7 @@ impl Cluster {
             similar: Similar::default(),
         };
         let mut results = vec![Err(EngineError::Cancelled); request.pods.len()];
-        for index in trial.turns() {
+        for index in trial.order() {
             if (request.cancelled)() {
                 break;
             }
@@ -142,9 +145,9 @@ impl Cluster {
     }
 }
 
-/// The cluster as pods come in.
+/// A fit in progress: the cluster with the pods placed so far.
 struct Trial<'a> {
-    /// As it was before the first pod came.
+    /// The cluster before the first pod was placed.
     snapshot: &'a Snapshot,
     fork: Fork<'a>,
     kernels: Kernels,
@@ -152,7 +155,7 @@ struct Trial<'a> {
     candidates: Candidates,
     /// Position of the candidate where the next search begins.
     next: usize,
-    /// Where the pods are that fit, or that were on a node before.
+    /// Nodes of the pods that fit, or that were on a node before.
     placed: FxHashMap<&'a PodKey, Arc<str>>,
     similar: Similar,
 }
@@ -160,13 +163,13 @@ struct Trial<'a> {
 type FitResult = Result<FitOutcome, EngineError>;
 
 impl<'a> Trial<'a> {
-    /// The positions of the pods, in the order in which they are tried.
-    fn turns(&self) -> Vec<usize> {
-        let mut turns: Vec<usize> = (0..self.request.pods.len()).collect();
+    /// Positions of the pods in the order in which they are tried.
+    fn order(&self) -> Vec<usize> {
+        let mut order: Vec<usize> = (0..self.request.pods.len()).collect();
         if self.request.options.by_priority {
-            turns.sort_by_key(|index| Reverse(self.request.pods[*index].pod.priority()));
+            order.sort_by_key(|index| Reverse(self.request.pods[*index].pod.priority()));
         }
-        turns
+        order
     }
 
     fn attempt(&mut self, index: usize, results: &[FitResult]) -> FitResult {
@@ -232,7 +235,7 @@ fn refuse(
     }
     plan.filtering(evaluation, |plan, _| {
         let names = plan.names();
-        let (mut counts, mut told) = (ReasonCounts::default(), FxHashMap::default());
+        let (mut counts, mut by_row) = (ReasonCounts::default(), FxHashMap::default());
         let wanted = candidates.first(max_refusals);
         for (shard, rows) in plan.snapshot().shards.iter().zip(candidates.by_shard()) {
             refusals::walk(plan, shard, *rows, Pass::Once, |refuser, refused| {
@@ -240,14 +243,14 @@ fn refuse(
                 let is_wanted = |row: &usize| wanted.contains(NodeRow::new(shard.index, *row));
                 for row in refused.iter().filter(is_wanted) {
                     let refusal = refuser.refusal(plan, shard, row);
-                    let refusal = refusals::told(names, refuser.plugin(), &refusal);
-                    told.insert(NodeRow::new(shard.index, row), refusal);
+                    let refusal = refusals::node_refusal(names, refuser.plugin(), &refusal);
+                    by_row.insert(NodeRow::new(shard.index, row), refusal);
                 }
             });
         }
         let in_order = candidates.from(0).take(max_refusals);
         let node = |row| Some(plan.snapshot().node(row)?.facts().name.clone());
-        let nodes = in_order.filter_map(|row| Some((node(row)?, told.remove(&row)?))).collect();
+        let nodes = in_order.filter_map(|row| Some((node(row)?, by_row.remove(&row)?))).collect();
         let unschedulable = message::tally(names, candidates.len(), &counts);
         Ok(FitRefusal { unschedulable, nodes, skipped: false })
     })

@@ -1,8 +1,8 @@
 //! Headroom: how many more of a pod fit, where, and what runs out first.
 //!
-//! Copies are placed one after another on a fork, each by a whole attempt that sees those before it. Where no copy can make room for, or
-//! stand in the way of, a copy on another node, and all that fit are wanted, the order does not matter and each node's share is
-//! a division ([`share`]).
+//! Copies are placed one after another on a fork, each by a whole attempt that sees those before it. Where copies on
+//! one node cannot affect copies on other nodes, and the limit is not reached, the order does not matter and each
+//! node's share is a division ([`share`]).
 
 mod account;
 pub(crate) mod outcome;
@@ -24,37 +24,39 @@ use crate::rows::{NodeRow, ROWS, RowSet};
 use crate::simulate::among::decide_among;
 use crate::simulate::fit::candidates;
 use crate::snapshot::{Generation, Snapshot};
-use account::Standing;
+use account::Filled;
 use outcome::{Headroom, HeadroomEnd};
 
-/// How many more of a pod fit.
+/// A question about how many more copies of a pod fit.
 #[derive(Copy, Clone)]
 pub struct HeadroomRequest<'a> {
-    /// What is copied: copies have its spec, labels and owner, and names and uids of their own, as replicas have. Whatever its
-    /// `spec.nodeName` and nomination say is left out; a status that changes what it takes is the caller's to leave out.
+    /// The pod to copy: copies have its spec, labels and owner, and names and uids of their own, as replicas have. Its
+    /// `spec.nodeName` and nomination are ignored; the caller has to remove a status that changes the pod's requests.
     pub pod: &'a Pod,
     /// The profile to decide by.
     pub policy: &'a Policy,
-    /// How equal totals are broken.
+    /// How ties between equal total scores are broken.
     pub tie_break: TieBreak,
-    /// Copies to place at most.
+    /// The largest number of copies to place.
     pub limit: usize,
     /// Names of the nodes that may take copies; `None` for all.
     pub nodes: Option<&'a [String]>,
-    /// Asked every few copies: once it answers true there is no answer but [`EngineError::Cancelled`].
+    /// Called every few copies; once it returns true, the call ends with [`EngineError::Cancelled`].
     pub cancelled: &'a dyn Fn() -> bool,
 }
 
-/// Copies between two looks at whether the caller still waits.
+/// Number of copies between two checks for cancellation.
 const PATIENCE: usize = 64;
 
 impl Cluster {
-    /// How many more of a pod fit, where, and what runs out first; the cluster stays as it is.
+    /// Computes how many more copies of a pod fit, where, and which resources run out first; the cluster is not
+    /// changed.
     ///
     /// Cost: an attempt for each copy, or where the order does not matter one pass over the cluster; and an account of every node.
     ///
     /// # Errors
-    /// As of an attempt; [`EngineError::Model`] for `nodes` that the cluster does not have, [`EngineError::Cancelled`].
+    /// Errors of a placement attempt; [`EngineError::Model`] for `nodes` that the cluster does not have,
+    /// [`EngineError::Cancelled`].
     pub fn headroom(&self, request: &HeadroomRequest<'_>) -> Result<Headroom, EngineError> {
         let snapshot = self.snapshot();
         let among = match request.nodes {
@@ -106,27 +108,27 @@ fn rows_named(snapshot: &Snapshot, names: &[String]) -> Result<Vec<RowSet>, Mode
     Ok(rows)
 }
 
-/// The cluster as copies fill it.
+/// A fork of the cluster that is being filled with copies.
 struct Filling<'a> {
     fork: Fork<'a>,
     kernels: Kernels,
     request: &'a HeadroomRequest<'a>,
-    /// What is copied, before it got a node.
+    /// The pod to copy, without a node.
     template: Pod,
     /// The rows of each shard that may take copies.
     among: Vec<RowSet>,
-    /// On each row.
+    /// Number of copies on each row.
     copies: Vec<usize>,
     n_fit: usize,
-    /// The next copy's.
+    /// Number in the next copy's name.
     number: usize,
 }
 
-/// What is known before the first copy.
+/// Result of the look at the cluster before the first copy is placed.
 enum Before {
-    /// No copy is looked at any further.
+    /// No copy is placed.
     Ended(HeadroomEnd),
-    /// The rows that would take the first copy, and what each takes where that can be told at once.
+    /// The rows that would take the first copy, and each row's share where shares can be computed at once.
     Open(Vec<RowSet>, Option<Vec<(NodeRow, usize)>>),
 }
 
@@ -160,7 +162,7 @@ impl Filling<'_> {
         })
     }
 
-    /// Puts as many copies onto each row as it takes.
+    /// Puts its share of copies onto each row.
     fn fill(&mut self, shares: &[(NodeRow, usize)]) -> Result<(), EngineError> {
         for (row, n) in shares {
             for _ in 0..*n {
@@ -218,8 +220,8 @@ impl Filling<'_> {
         let (among, copies) = (self.among.clone(), std::mem::take(&mut self.copies));
         let n_nodes = n_rows(&among);
         self.ask(|plan, _| {
-            let headroom = account::after(plan, before, &Standing { among, open, copies });
-            // What the copies bound may leave none to the next, whatever the node.
+            let headroom = account::after(plan, before, &Filled { among, open, copies });
+            // Volume bindings of the placed copies may leave no volume for the next copy on any node.
             Ok(match place::pre_filter_refusal(plan)? {
                 None => headroom,
                 Some((plugin, text)) => {
@@ -231,7 +233,7 @@ impl Filling<'_> {
         })
     }
 
-    /// Asks something of the next copy, with what filters want counted of other pods at hand.
+    /// Evaluates the next copy after the filters' counts of other pods are made.
     fn ask<T>(&mut self, ask: impl FnOnce(&mut Filtering<'_, '_>, &mut Evaluation) -> T) -> T {
         let HeadroomRequest { policy, tie_break, .. } = *self.request;
         let copy = self.copy();
@@ -241,8 +243,8 @@ impl Filling<'_> {
         })
     }
 
-    /// The next copy, named as the next replica would be. A name for which something is kept is another pod's: its promise and its
-    /// claims are not the copy's.
+    /// The next copy, named like the next replica. Names of pods that have a nomination or assumed volume bindings are
+    /// skipped: these belong to another pod.
     fn copy(&mut self) -> Pod {
         let PodKey { namespace, name } = self.template.key();
         let key = |n: usize| PodKey::new(namespace, &format!("{name}-{n}"));

@@ -1,5 +1,6 @@
-//! One pass: whether nodes could take a pod as cluster-autoscaler asks it: PreFilter and Filter, each once, without nominated pods,
-//! gates, scores or preemption; a cordoned node is out, whatever the pod tolerates. Rule: S-CAS-1.
+//! One pass: whether nodes could take a pod as cluster-autoscaler checks it: PreFilter and Filter, each once, without
+//! nominated pods, gates, scores or preemption; a cordoned node never passes, whatever the pod tolerates. Rule:
+//! S-CAS-1.
 
 use std::sync::Arc;
 
@@ -19,13 +20,13 @@ use crate::snapshot::shard::Shard;
 pub struct Misfit {
     /// The first plugin that refuses it, in the policy's order.
     pub plugin: Plugin,
-    /// Whether evicting pods might help.
+    /// Whether preemption might help.
     pub code: StatusCode,
     /// kube-scheduler's reasons, in the order in which the plugin checks.
     pub reasons: Arc<[String]>,
 }
 
-/// The rows of each shard that pass.
+/// The rows that pass, by shard.
 pub(crate) fn feasible(
     plan: &mut Plan<'_>,
     evaluation: &mut Evaluation,
@@ -40,8 +41,8 @@ pub(crate) fn feasible(
     }))
 }
 
-/// The first row in this order that passes (S-CAS-2). Cost: a step for each row up to there, and the filters on each of their
-/// shards.
+/// The first row in this order that passes (S-CAS-2). Cost: a step for each row up to that one, and the filters on each
+/// of their shards.
 pub(crate) fn first_fit(
     plan: &mut Plan<'_>,
     evaluation: &mut Evaluation,
@@ -133,7 +134,7 @@ fn row_refusal(plan: &Filtering<'_, '_>, row: NodeRow) -> Option<(Plugin, Refusa
     })
 }
 
-/// Why the pod fits nowhere, whatever the nodes are; an error where the attempt would end in one (S-PF-2, S-PF-4).
+/// Why the pod fits on no node at all; an error where the attempt would end in one (S-PF-2, S-PF-4).
 pub(crate) fn pre_filter(plan: &Plan<'_>) -> Result<Option<Misfit>, EngineError> {
     plan.check_evaluated()?;
     Ok(pre_filter_refusal(plan)?.map(|(plugin, text)| Misfit {
@@ -143,8 +144,8 @@ pub(crate) fn pre_filter(plan: &Plan<'_>) -> Result<Option<Misfit>, EngineError>
     }))
 }
 
-/// Why no scheduling attempt is of use to the pod, whatever the nodes are: its gates, a plugin that is not built, a PreFilter that
-/// refuses it or fails.
+/// Why every scheduling attempt of the pod fails on any node: its gates, a plugin that is not implemented, or a
+/// PreFilter that refuses it or fails.
 pub(crate) fn refusal(plan: &Plan<'_>) -> Option<Misfit> {
     let code = StatusCode::UnschedulableAndUnresolvable;
     let misfit = |plugin, text| Some(Misfit { plugin, code, reasons: [text].into() });
@@ -164,7 +165,8 @@ pub(crate) fn refusal(plan: &Plan<'_>) -> Option<Misfit> {
     }
 }
 
-/// Whether pods that come to nodes can but take nodes from the pod, never open one: what no longer takes it never does again.
+/// Whether pods that are added to nodes can only make nodes infeasible, never feasible: a node that has refused the pod
+/// refuses it from then on.
 pub(crate) fn only_loses(plan: &Plan<'_>) -> bool {
     let demand = plan.demand();
     demand.hard.is_empty() && demand.affinity.sums.is_empty() && plan.volumes().found().is_none()
@@ -174,7 +176,7 @@ fn passing(plan: &Filtering<'_, '_>, evaluation: &mut Evaluation, shard: &Shard)
     evaluation.passing(plan, shard).without(&shard.nodes.unschedulable)
 }
 
-/// The shard of a row that is filtered at all and not cordoned.
+/// The shard of a row, if the row is a candidate of the filters and not cordoned.
 fn candidate<'a>(plan: &Plan<'a>, row: NodeRow) -> Option<&'a Arc<Shard>> {
     let snapshot: &'a Snapshot = plan.snapshot();
     let shard = snapshot.shards.get(row.shard())?;

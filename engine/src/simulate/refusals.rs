@@ -1,4 +1,4 @@
-//! Refusals: who keeps a pod off nodes, found for all of them together.
+//! Refusals: which plugin keeps a pod off each node, found for all nodes of a shard together.
 
 use crate::filter::reason::Reason;
 use crate::filter::{Filter, ReasonCounts, Refusal};
@@ -12,30 +12,31 @@ use crate::plugin::Plugin;
 use crate::rows::RowSet;
 use crate::snapshot::shard::Shard;
 
-/// Which filters are asked how.
+/// How filters are run.
 #[derive(Copy, Clone, PartialEq, Eq, Debug)]
 pub(crate) enum Pass {
-    /// As in an attempt: twice where pods of no lower priority are nominated (S-NOM-1).
+    /// Twice where pods of no lower priority are nominated, as in a scheduling attempt (S-NOM-1).
     Production,
-    /// Once, and never on a cordoned node (S-CAS-1).
+    /// Once, and cordoned nodes are refused (S-CAS-1).
     Once,
 }
 
-/// Who refuses rows first.
+/// The first check that refuses a row.
 pub(crate) enum Refuser {
-    /// NodeAffinity's PreFilter, which leaves out all but the nodes that the pod names (S-PF-6).
+    /// The PreFilter of NodeAffinity, which leaves out all but the nodes that the pod names (S-PF-6).
     Narrowing,
-    /// The node is cordoned, and that is enough.
+    /// The check for cordoned nodes.
     Cordon,
-    /// A filter, once the nominated pods are there.
+    /// A filter that refuses the node with its nominated pods added.
     Nominated(Plugin, Refusal),
-    /// A filter.
+    /// A filter that refuses the node as it is.
     Filter(&'static Filter),
 }
 
-/// Hands on who refuses rows, and those of `rows` that it is the first to refuse; answers the rows that nobody does.
+/// Passes each refuser to `take` with those of `rows` that it is the first to refuse; returns the rows that nothing
+/// refuses.
 ///
-/// No PreFilter refuses the pod as a whole, and what filters want counted is counted. Cost: each filter once over the shard.
+/// The pod must pass PreFilter, and the filters' counts must have been made. Cost: each filter once over the shard.
 pub(crate) fn walk(
     plan: &Filtering<'_, '_>,
     shard: &Shard,
@@ -76,7 +77,7 @@ pub(crate) fn walk(
     rows
 }
 
-/// Counts why these rows of each shard refuse a pod in one pass, and how many do not; no PreFilter refuses it as a whole.
+/// Counts why these rows of each shard refuse a pod in one pass, and how many do not; the pod must pass PreFilter.
 pub(crate) fn count(
     plan: &mut Plan<'_>,
     evaluation: &mut Evaluation,
@@ -95,7 +96,7 @@ pub(crate) fn count(
 }
 
 impl Refuser {
-    /// The plugin; `None` where a PreFilter result left the node out.
+    /// The plugin that refuses; `None` where a PreFilter result left the node out.
     pub(crate) fn plugin(&self) -> Option<Plugin> {
         match self {
             Refuser::Narrowing => None,
@@ -105,7 +106,7 @@ impl Refuser {
         }
     }
 
-    /// Why it refuses a row of those it was handed on with.
+    /// The refusal of one row, which must be among those passed with this refuser.
     pub(crate) fn refusal(&self, plan: &Plan<'_>, shard: &Shard, row: usize) -> Refusal {
         match self {
             Refuser::Narrowing => Refusal::of(Reason::PreFilterNodeAffinity),
@@ -115,7 +116,7 @@ impl Refuser {
         }
     }
 
-    /// Counts the reasons of all of them.
+    /// Counts the reasons of all these rows.
     pub(crate) fn count(
         &self,
         plan: &Plan<'_>,
@@ -134,7 +135,11 @@ impl Refuser {
     }
 }
 
-/// A refusal as it is told.
-pub(crate) fn told(names: &Interner, plugin: Option<Plugin>, refusal: &Refusal) -> NodeRefusal {
+/// The refusal with its reasons as text.
+pub(crate) fn node_refusal(
+    names: &Interner,
+    plugin: Option<Plugin>,
+    refusal: &Refusal,
+) -> NodeRefusal {
     NodeRefusal { plugin, code: refusal.code, reasons: refusal.texts(names) }
 }

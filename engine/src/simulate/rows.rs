@@ -2,7 +2,7 @@
 
 use crate::rows::{NodeRow, RowSet};
 
-/// A set of rows, by shard; a shard that is not there has none.
+/// A set of rows, by shard; missing shards have no rows.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Rows(Vec<RowSet>);
 

@@ -1,8 +1,8 @@
-//! Scale-in: which replicas of a workload to remove so that what is left is spread best and nodes drain.
+//! Scale-in: which replicas of a workload to remove so that the rest is spread best and nodes drain.
 //!
-//! Replicas are chosen one after another by one order ([`preference`]). For the first spread constraint that is exact: no other choice of as many
-//! equally ready replicas leaves its domains more even. So it is for a second one whose domains lie within those of the first, as hosts
-//! lie within zones.
+//! Replicas are chosen one after another by one order ([`preference`]). For the first spread constraint the choice is
+//! optimal: no other choice of as many equally ready replicas leaves its domains more even. The choice is also optimal
+//! for a second constraint whose domains lie within those of the first, as hosts lie within zones.
 
 mod level;
 pub(crate) mod outcome;
@@ -21,28 +21,30 @@ use outcome::{ScaleIn, ScaleInPod};
 use preference::{Choice, Choosing};
 use replica::{Replica, Replicas};
 
-/// Which replicas to remove.
+/// A question about which replicas to remove.
 #[derive(Copy, Clone)]
 pub struct ScaleInRequest<'a> {
     /// The workload.
     pub replicas: Replicas<'a>,
-    /// How many of them to remove: at least 1, and no more than there are.
+    /// The number of replicas to remove: at least 1, and no more than there are.
     pub n: usize,
-    /// Labels by whose domains they are to be spread, the most important first; empty for the workload's own constraints.
+    /// Labels whose values are the domains to spread over, the most important first; empty for the workload's own
+    /// constraints.
     pub topology_keys: &'a [String],
-    /// Asked before each choice: once it answers true there is no answer but [`EngineError::Cancelled`].
+    /// Called before each choice; once it returns true, the call ends with [`EngineError::Cancelled`].
     pub cancelled: &'a dyn Fn() -> bool,
 }
 
 impl Cluster {
-    /// Chooses `n` replicas of a workload that are to go; nothing is changed.
+    /// Chooses `n` replicas of a workload to remove; the cluster is not changed.
     ///
-    /// Cost: one look at each pod of the workload and of its constraints; then for each choice one at each node that has
-    /// replicas. Listed pods cost a look at every pod of the cluster.
+    /// Cost: one look at each pod of the workload and of its constraints; then for each choice one look at each node
+    /// that has replicas. Listed pods cost a look at every pod of the cluster.
     ///
     /// # Errors
-    /// [`EngineError::Model`] for a selector that does not parse or selects everything, a listed pod that is on no node or stands
-    /// there twice, for `n`, and for topology keys that are more than 16, named twice or labels of nothing; [`EngineError::Cancelled`].
+    /// [`EngineError::Model`] for a selector that does not parse or selects everything, a listed pod that has no node
+    /// or is listed twice, an invalid `n`, and topology keys that are more than 16, named twice or carried by no node;
+    /// [`EngineError::Cancelled`].
     pub fn choose_scale_in(&self, request: &ScaleInRequest<'_>) -> Result<ScaleIn, EngineError> {
         let snapshot = self.snapshot();
         let mut budgets = Budgets::of(&snapshot);
@@ -62,14 +64,14 @@ impl Cluster {
         let chosen = || choices.iter().map(|choice| &replicas[choice.replica]);
         let spread = before.iter().zip(&levels);
         let spread =
-            spread.map(|(before, after)| before.told(after, chosen(), &snapshot)).collect();
-        // As they were: the choices took from those above.
+            spread.map(|(before, after)| before.spread(after, chosen(), &snapshot)).collect();
+        // The budgets before any choice: those above were charged for the choices.
         let mut budgets = Budgets::of(&snapshot);
         let covering: Vec<Covering> =
             chosen().map(|replica| budgets.covering(&replica.pod)).collect();
         let pods = choices.iter().enumerate().map(|(i, choice)| {
             let before = i32::try_from(choices.len() - i).unwrap_or(i32::MAX);
-            told(&snapshot, &replicas, &levels, choice, -before)
+            scale_in_pod(&snapshot, &replicas, &levels, choice, -before)
         });
         Ok(ScaleIn {
             generation: snapshot.generation(),
@@ -94,7 +96,7 @@ fn check_n(n: usize, n_replicas: usize) -> Result<(), ModelError> {
     Ok(())
 }
 
-fn told(
+fn scale_in_pod(
     snapshot: &Snapshot,
     replicas: &[Replica],
     levels: &[Level],

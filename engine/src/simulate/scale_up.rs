@@ -1,6 +1,6 @@
-//! Scale-up: which nodes of which groups would take the pods that fit nowhere now, as cluster-autoscaler works it out: pack what
-//! fits onto existing nodes, then for each node group, on a copy of its own, as many template nodes as the estimator asks for.
-//! Rules: S-CAS-4 to S-CAS-8, S-BIN-1 to S-BIN-4.
+//! Scale-up: which nodes of which groups would take the pods that fit nowhere now, computed like cluster-autoscaler:
+//! pods that fit onto existing nodes are packed there first; then, for each node group on a copy of its own, the
+//! estimator adds as many template nodes as it needs. Rules: S-CAS-4 to S-CAS-8, S-BIN-1 to S-BIN-4.
 
 mod equivalence;
 mod estimator;
@@ -32,14 +32,14 @@ pub use request::{NodeGroup, OptionRequest, ScaleUpLimit, ScaleUpLimits, ScaleUp
 use ring::Ring;
 
 impl Cluster {
-    /// What each node group could do for pending pods, on the cluster as it is now; nothing is changed. The same answer for the
-    /// same generation and request (S-CAS-8).
+    /// Simulates what each node group could do for pending pods on the cluster as it is now; the cluster is not
+    /// changed. The result depends on the generation and the request only (S-CAS-8).
     ///
-    /// Pods that existing nodes take are put there first and justify no node (S-CAS-4). Each group is then a case of its own.
-    /// Cost: for each group a few steps a pod and a node, as long as pods of one kind come in numbers.
+    /// Pods that existing nodes take are put there first and justify no node (S-CAS-4). Each group is then simulated
+    /// independently. Cost: for each group a few steps per pod and node, provided that many pods are alike.
     ///
     /// # Errors
-    /// [`EngineError::Model`] for a name that stands in the request twice, and for template pods that no sum can hold;
+    /// [`EngineError::Model`] for a pod name that is in the request twice, and for template pods whose sums overflow;
     /// [`EngineError::Cancelled`].
     pub fn simulate_scale_up(&self, request: &ScaleUpRequest<'_>) -> Result<ScaleUp, EngineError> {
         let pods = request.pods;
@@ -64,12 +64,12 @@ impl Cluster {
         Ok(ScaleUp::of(snapshot.generation(), on_existing, refused, &pending, options))
     }
 
-    /// One option of an autoscaler: what the pods come to on new nodes of one group. Existing nodes are not packed first, since the
-    /// autoscaler did that; positions are those of the pods. Its list may be some seconds old: a pod that is on a node by now is neither
-    /// placed nor left.
+    /// Simulates one option of an autoscaler: the placement of its pods on new nodes of one group. Existing nodes are
+    /// not packed first, since the autoscaler did that; positions refer to the request's pods. The autoscaler's list
+    /// may be some seconds old: a pod that has a node by now is neither placed nor left.
     ///
     /// # Errors
-    /// As [`Cluster::simulate_scale_up`].
+    /// Errors of [`Cluster::simulate_scale_up`].
     pub fn simulate_option(
         &self,
         request: &OptionRequest<'_>,
@@ -100,12 +100,12 @@ impl Cluster {
     }
 }
 
-/// Why the pods of each class are in no option: held back by gates, refused whatever the nodes are, or not to be judged at all.
+/// Why the pods of each class are in no option: held back by gates, refused on any node, or in error.
 fn refusals(pods: &[Pod], classes: &Classes, scene: &mut Scene<'_>) -> Vec<Option<Misfit>> {
     classes.samples().iter().map(|sample| scene.refusal(&pods[*sample])).collect()
 }
 
-/// A name that stands there twice would be two pods on the copy and one in the cluster.
+/// Checks that no pod name is listed twice: a scene holds one pod of a name.
 fn check_names(pods: &[Pod]) -> Result<(), EngineError> {
     let mut seen = FxHashSet::default();
     seen.reserve(pods.len());

@@ -1,7 +1,8 @@
-//! Scene: a private copy of the cluster on which a simulation moves pods and nodes about, and asks what fits.
+//! Scene: a private copy of the cluster on which a simulation moves pods and adds or removes nodes, and tests what
+//! fits.
 //!
-//! It asks through the evaluations that serve placements: of a shape that was seen before only the rows that changed since are
-//! looked at, nodes that came and went and changes that were taken back included. Rules: S-CAS-1 to S-CAS-3.
+//! Tests use the evaluations that also serve placements: for a shape that was evaluated before, only rows changed since
+//! are evaluated again, including nodes that came and went and changes that were restored. Rules: S-CAS-1 to S-CAS-3.
 
 use crate::cluster::Cluster;
 use crate::cluster::fork::{Fork, Saved};
@@ -25,7 +26,7 @@ use crate::simulate::{one_pass, refusals};
 use crate::snapshot::Snapshot;
 use crate::snapshot::matching::with_keys;
 
-/// A private copy of a snapshot; costs a few pointers until it is changed.
+/// A private copy of a snapshot; it costs a few pointers until it is changed.
 #[derive(Debug)]
 pub(crate) struct Scene<'a> {
     fork: Fork<'a>,
@@ -34,7 +35,7 @@ pub(crate) struct Scene<'a> {
 }
 
 impl<'a> Scene<'a> {
-    /// The snapshot, of this cluster, as it is; pods are judged by the policy.
+    /// A scene that equals a snapshot of this cluster; pods are evaluated with the policy.
     pub(crate) fn of(
         cluster: &'a Cluster,
         snapshot: &'a Snapshot,
@@ -43,7 +44,7 @@ impl<'a> Scene<'a> {
         Scene { fork: cluster.fork_of(snapshot), policy, kernels: cluster.kernels() }
     }
 
-    /// The scene as it is now. Its counts of pods are those of the snapshot that it began with.
+    /// The scene as it is now. Its pod counts are those of the snapshot that it began with.
     pub(crate) fn snapshot(&mut self) -> &Snapshot {
         self.fork.snapshot()
     }
@@ -53,12 +54,12 @@ impl<'a> Scene<'a> {
         self.fork.node(row)
     }
 
-    /// What the scene is now, to return to, more than once if need be.
+    /// Saves the state of the scene, to be restored any number of times.
     pub(crate) fn save(&mut self) -> Saved {
         self.fork.save()
     }
 
-    /// Takes back all that came after a save. What is remembered of the time between stays of use.
+    /// Undoes all changes since a save. Evaluations made in between stay valid.
     pub(crate) fn restore(&mut self, saved: Saved) {
         self.fork.restore(saved);
     }
@@ -68,13 +69,13 @@ impl<'a> Scene<'a> {
         self.fork.add_node(node)
     }
 
-    /// Removes a node with the pods that are on it.
+    /// Removes a node with its pods.
     pub(crate) fn remove_node(&mut self, row: NodeRow) {
         self.fork.remove_node(row);
     }
 
-    /// Puts a pod onto a node: it takes room, its terms count, its claims are bound as that node says. No pod of its name may be
-    /// on the scene.
+    /// Puts a pod onto a node: it takes room, its terms count, its claims are bound as that node requires. No pod of
+    /// its name may be on the scene.
     pub(crate) fn put(&mut self, pod: &Pod, row: NodeRow) {
         let bindings = match pod.volumes() {
             Some(_) => self.ask_of_row(pod, |plan, _| plan.volumes().bindings(row)),
@@ -83,7 +84,7 @@ impl<'a> Scene<'a> {
         self.fork.put(pod, row, &bindings);
     }
 
-    /// Takes a pod off its node, if it is there; answers it as it was before it got a node.
+    /// Takes a pod off its node, if it is there; returns it without its node.
     pub(crate) fn take(&mut self, row: NodeRow, key: &PodKey) -> Option<Pod> {
         self.fork.take(row, key).map(|pod| pod.without_node())
     }
@@ -93,12 +94,12 @@ impl<'a> Scene<'a> {
         self.ask(pod, one_pass::feasible).map(Rows::from)
     }
 
-    /// Whether one node could.
+    /// Whether a node could take a pod.
     pub(crate) fn fits(&mut self, pod: &Pod, row: NodeRow) -> Result<bool, EngineError> {
         self.ask_of_row(pod, |plan, evaluation| one_pass::fits(plan, evaluation, row))
     }
 
-    /// The first node in this order that could (S-CAS-2).
+    /// The first node in this order that could take a pod (S-CAS-2).
     pub(crate) fn first_fit(
         &mut self,
         pod: &Pod,
@@ -107,7 +108,7 @@ impl<'a> Scene<'a> {
         self.ask(pod, |plan, evaluation| one_pass::first_fit(plan, evaluation, order))
     }
 
-    /// Why a node could not; `None` where it could. The row must hold a node.
+    /// Why a node could not take a pod; `None` where it could. The row must hold a node.
     pub(crate) fn why_not(
         &mut self,
         pod: &Pod,
@@ -116,7 +117,7 @@ impl<'a> Scene<'a> {
         self.ask_of_row(pod, |plan, evaluation| one_pass::why_not(plan, evaluation, row))
     }
 
-    /// Whether a node could not, for this reason. The row must hold a node.
+    /// Whether a node could not take a pod, for this reason. The row must hold a node.
     pub(crate) fn is_refused_for(
         &mut self,
         pod: &Pod,
@@ -128,36 +129,38 @@ impl<'a> Scene<'a> {
         })
     }
 
-    /// Why nodes could not: each reason with the number of nodes that give it, and how many nodes could. The rows must hold nodes, and
-    /// the pod must fit somewhere for all that [`Scene::why_nowhere`] knows.
+    /// Why nodes could not take a pod: each reason with the number of nodes that give it, and how many nodes could. The
+    /// rows must hold nodes, and [`Scene::why_nowhere`] must be `None` for the pod.
     pub(crate) fn refusals(&mut self, pod: &Pod, among: &Rows) -> (ReasonCounts, u32) {
         self.ask_of_row(pod, |plan, evaluation| refusals::count(plan, evaluation, among.by_shard()))
     }
 
-    /// Why no node could, whatever the nodes are (S-PF-2).
+    /// Why no node could take a pod, independent of the nodes (S-PF-2).
     pub(crate) fn why_nowhere(&mut self, pod: &Pod) -> Result<Option<Misfit>, EngineError> {
         self.ask_of_row(pod, |plan, _| one_pass::pre_filter(plan))
     }
 
-    /// Why no attempt is of use to the pod, its gates and errors of an attempt included.
+    /// Why every attempt of the pod fails, including its gates and errors of an attempt.
     pub(crate) fn refusal(&mut self, pod: &Pod) -> Option<Misfit> {
         self.ask_of_row(pod, |plan, _| one_pass::refusal(plan))
     }
 
-    /// Whether pods that come can but take nodes from this one, never open one (then a node that refused it refuses it for
-    /// good, as long as pods only come).
+    /// Whether added pods can only make nodes infeasible for this pod, never feasible: then a node that refused it
+    /// refuses it for as long as pods are only added.
     pub(crate) fn only_loses(&mut self, pod: &Pod) -> bool {
         self.ask_of_row(pod, |plan, _| one_pass::only_loses(plan))
     }
 
-    /// How unevenly the pods of its kind lie, by the topology key of each of its spread constraints, or of the policy's defaults.
+    /// How unevenly pods of the pod's kind are spread, by the topology key of each of its spread constraints, or of the
+    /// policy's defaults.
     pub(crate) fn skews(&mut self, pod: &Pod) -> Vec<(Symbol, i64)> {
         self.ask(pod, skews)
     }
 
-    /// The node that a placement would choose: filters with nominated pods, scores and tie-break, of all nodes or of some.
+    /// The node that a placement would choose among all nodes or some: filters with nominated pods, scores and
+    /// tie-break.
     ///
-    /// Gates and the pod's own nomination have no say.
+    /// Gates and the pod's own nomination are ignored.
     pub(crate) fn decide(
         &mut self,
         pod: &Pod,
@@ -185,14 +188,14 @@ impl<'a> Scene<'a> {
     }
 }
 
-/// A decision is told its tie-break by itself.
+/// A request with a fixed tie-break: [`Scene::decide`] is passed its own.
 fn request<'p>(pod: &'p Pod, policy: &'p Policy) -> PlaceRequest<'p> {
     PlaceRequest { pod, policy, tie_break: TieBreak::Lexicographic }
 }
 
-/// How unevenly the pods of a pod's kind lie over topology domains, as its spread constraints count them, or the policy's defaults
-/// where it has none: for each constraint, hard ones first, its topology key and the largest number of pods in a domain less the
-/// smallest. Rules: S-PTS-4 to S-PTS-6, S-PTS-12, S-TS-6.
+/// How unevenly the pods that a pod's spread constraints count, or the policy's defaults where it has none, are spread
+/// over topology domains: for each constraint, hard ones first, its topology key and the largest number of pods in a
+/// domain less the smallest. Rules: S-PTS-4 to S-PTS-6, S-PTS-12, S-TS-6.
 fn skews(plan: &mut Plan<'_>, evaluation: &mut Evaluation) -> Vec<(Symbol, i64)> {
     let demand = plan.demand();
     if demand.hard.is_empty() && demand.soft.list.is_empty() {

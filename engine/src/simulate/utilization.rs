@@ -1,40 +1,40 @@
-//! Utilisation of a node: how much of what it has its pods ask for. Rule: S-SD-2.
+//! Utilization of a node: the fraction of its capacity that its pods request. Rule: S-SD-2.
 
 use crate::model::Pod;
 use crate::model::resources::{Resource, Resources};
 use crate::rows::NodeRow;
 use crate::snapshot::Snapshot;
 
-/// What a pod is to the utilisation of its node.
+/// How a pod counts for the utilization of its node.
 #[derive(Copy, Clone, PartialEq, Eq, Debug)]
 pub(crate) enum Share {
-    /// Its requests are counted.
+    /// The pod's requests are counted.
     Counted,
-    /// A DaemonSet or mirror pod that is to be skipped: its requests are taken off what the node has.
+    /// A skipped DaemonSet or mirror pod: its requests are deducted from the node's capacity.
     Skipped,
-    /// It has been terminating for so long that it is as good as gone.
+    /// A long-terminating pod: it is left out.
     Ignored,
 }
 
-/// How full a node is: requests through what there is for them, where 1.0 is full.
+/// How full a node is: requests divided by capacity, where 1.0 is full.
 #[derive(Copy, Clone, PartialEq, Debug)]
 pub(crate) struct Utilization {
-    /// The larger of the two, or the GPU's alone.
+    /// The larger of cpu's and memory's ratio, or the GPU's alone.
     pub(crate) ratio: f64,
-    /// The resource that it is of; of two that are equal the memory.
+    /// The resource that the ratio is of; memory where both are equal.
     pub(crate) resource: Resource,
 }
 
-/// The node has nothing of this resource, so that no share of it can be told.
+/// The node has none of this resource, so that no ratio exists.
 #[derive(Copy, Clone, PartialEq, Eq, Debug)]
 pub(crate) struct Unmeasured(pub(crate) Resource);
 
-/// The utilisation of the node of a row (S-SD-2).
+/// The utilization of the node of a row (S-SD-2).
 ///
-/// A node that has some of `gpu` is measured by that alone. Requests are those of the pods' specs: a resize that is under way does not
-/// count. Amounts other than cpu are whole units here, so that a request for a fraction of a byte counts as the whole byte.
-/// `Err` where the node has none of a resource that it is measured by; a free row has none of anything.
-/// Cost: one look at each pod of the node.
+/// A node with some of `gpu` is measured by that alone. Requests are those of the pods' specs: a resize in progress
+/// does not count. Amounts other than cpu are whole units here, so a request for a fraction of a byte counts as a whole
+/// byte. `Err` where the node has none of a resource that it is measured by; a free row has none of any. Cost: one look
+/// at each pod of the node.
 pub(crate) fn utilization(
     snapshot: &Snapshot,
     row: NodeRow,
@@ -73,7 +73,7 @@ pub(crate) fn utilization(
     })
 }
 
-/// In units of [`Resources`].
+/// Sums in units of [`Resources`].
 #[derive(Copy, Clone, Default)]
 struct Sums {
     cpu: i128,
@@ -89,7 +89,8 @@ impl Sums {
     }
 }
 
-/// Milli-units, of which cpu is one already. Rounded once, so that the quotient of two is the one of S-SD-2 bit for bit.
+/// Converts to milli-units, which cpu already is in. Rounded once, so that the quotient of two equals that of S-SD-2
+/// bit for bit.
 fn milli(resource: Resource, amount: i128) -> f64 {
     match resource {
         Resource::Cpu => amount as f64,
@@ -105,8 +106,8 @@ mod tests {
     use crate::cluster::Cluster;
     use crate::cluster::delta::Delta;
 
-    /// A node with this much of cpu, memory and GPUs, and pods with their requests; `d` to skip, `t` to ignore by their names' first
-    /// letter. `expected` is `RESOURCE RATIO`.
+    /// Checks a node with these amounts of cpu, memory and GPUs, and pods with their requests. The first letter of a
+    /// pod's name is `d` for a pod to skip, `t` for one to ignore. `expected` is `RESOURCE RATIO`.
     fn check(allocatable: [&str; 3], pods: &[(&str, [&str; 3])], skip: bool, expected: &str) {
         let amounts = |amounts: [&str; 3]| {
             let names = ["cpu", "memory", "example.com/gpu"];
@@ -142,11 +143,11 @@ mod tests {
             Resource::EphemeralStorage => "ephemeral-storage",
             Resource::Scalar(_) => "gpu",
         };
-        let told = match utilization(&snapshot, row, gpu, share) {
+        let measured = match utilization(&snapshot, row, gpu, share) {
             Ok(Utilization { ratio, resource }) => format!("{} {ratio:?}", name(resource)),
             Err(Unmeasured(resource)) => format!("no {}", name(resource)),
         };
-        assert_eq!(told, expected);
+        assert_eq!(measured, expected);
     }
 
     /// S-SD-2
@@ -161,7 +162,7 @@ mod tests {
         check(["1", "3", ""], &[("a", ["", "1", ""])], false, "memory 0.3333333333333333");
     }
 
-    /// S-SD-2: pods that are skipped make the node smaller.
+    /// S-SD-2: skipped pods reduce the node's capacity.
     #[test]
     fn skipped_pods_come_off_what_there_is() {
         let (node, pods) = (["4", "8Gi", ""], [("a", ["1", "1Gi", ""]), ("d", ["2", "4Gi", ""])]);

@@ -1,4 +1,4 @@
-//! Who goes first, and who takes in whom: the order of candidates, and where their pods may go meanwhile.
+//! The order in which candidates go, and the nodes that may take in their pods.
 
 use std::cmp::Reverse;
 use std::collections::BTreeMap;
@@ -16,19 +16,19 @@ use crate::simulate::rows::Rows;
 use crate::simulate::scene::Scene;
 use crate::snapshot::Snapshot;
 
-/// What nodes cost an hour, in whatever unit.
+/// Prices of nodes per hour, in any unit.
 #[derive(Copy, Clone, Debug, Default)]
 pub struct NodePrices<'a> {
-    /// The label whose value says what a node costs.
+    /// The label whose value determines a node's price.
     pub label: &'a str,
-    /// By that value.
+    /// Prices by value of that label.
     pub by_label: Option<&'a BTreeMap<String, f64>>,
-    /// By node name; what stands here counts.
+    /// Prices by node name; these take precedence.
     pub by_node: Option<&'a BTreeMap<String, f64>>,
 }
 
 impl NodePrices<'_> {
-    /// The price of the node of a row, where one is known.
+    /// The price of the node of a row, if known.
     pub(super) fn of(&self, snapshot: &Snapshot, row: NodeRow) -> Option<f64> {
         let name = snapshot.node(row)?.name();
         self.by_node.and_then(|prices| prices.get(name)).copied().or_else(|| {
@@ -47,7 +47,7 @@ pub(super) struct Candidate {
     pub(super) n_pods: usize,
 }
 
-/// The dearest first; of equal ones the emptiest, then the one with the fewest pods, then by name.
+/// Sorts the most expensive first; equal ones the emptiest first, then the one with the fewest pods, then by name.
 pub(super) fn sort(candidates: &mut [Candidate]) {
     let ratio = |candidate: &Candidate| {
         candidate.utilization.as_ref().map_or(f64::INFINITY, |utilization| utilization.ratio)
@@ -61,34 +61,34 @@ pub(super) fn sort(candidates: &mut [Candidate]) {
     });
 }
 
-/// The nodes of a plan that is being made.
+/// The nodes of a plan in the making.
 pub(super) struct Line {
-    /// Nodes that stay, whatever comes: no candidates, found to be needed, or taking in pods.
+    /// Nodes that stay: not candidates, found to be needed, or taking in pods.
     staying: Rows,
-    /// Candidates whose turn is still to come.
+    /// Candidates that are still to be decided about.
     waiting: Rows,
-    /// The turns of all candidates, by row.
-    turns: FxHashMap<NodeRow, usize>,
-    /// Those that waited and took in pods of the node whose turn it is.
+    /// Positions of all candidates in the order, by row.
+    positions: FxHashMap<NodeRow, usize>,
+    /// Waiting candidates that took in pods of the current node.
     taking_in: Vec<NodeRow>,
 }
 
 impl Line {
     pub(super) fn new(staying: Rows, candidates: &[Candidate]) -> Line {
         let rows = || candidates.iter().map(|candidate| candidate.row);
-        let turns = rows().enumerate().map(|(turn, row)| (row, turn)).collect();
-        Line { staying, waiting: rows().collect(), turns, taking_in: Vec::new() }
+        let positions = rows().enumerate().map(|(position, row)| (row, position)).collect();
+        Line { staying, waiting: rows().collect(), positions, taking_in: Vec::new() }
     }
 
-    /// Whether a candidate still waits; if so its turn is now.
+    /// Makes a candidate the current node; returns whether it was still waiting.
     pub(super) fn call(&mut self, row: NodeRow) -> bool {
         let waits = self.waiting.contains(row);
         self.waiting.remove(row);
         waits
     }
 
-    /// Where a pod goes: to a node that stays, as a placement would choose; and if none takes it, to the candidate of the latest
-    /// turn that does, which therefore stays.
+    /// The node for a pod: one that stays, chosen as a placement would; if none takes it, the last waiting candidate
+    /// that does, which therefore stays.
     pub(super) fn choose(
         &mut self,
         scene: &mut Scene<'_>,
@@ -101,7 +101,7 @@ impl Line {
         let feasible = scene.feasible(pod)?;
         let mut open: Vec<NodeRow> =
             self.waiting.iter().filter(|row| feasible.contains(*row)).collect();
-        open.sort_unstable_by_key(|row| Reverse(self.turns.get(row)));
+        open.sort_unstable_by_key(|row| Reverse(self.positions.get(row)));
         for row in open {
             let only: Rows = [row].into_iter().collect();
             if scene.decide(pod, tie_break, Some(&only))?.is_some() {
@@ -114,13 +114,14 @@ impl Line {
         Ok(None)
     }
 
-    /// The node whose turn it was goes; answers the turns of the candidates that stay because they took in its pods.
+    /// Records that the current node goes; returns the positions of the candidates that stay because they took in its
+    /// pods.
     pub(super) fn goes(&mut self) -> Vec<usize> {
         let hosts = std::mem::take(&mut self.taking_in);
-        hosts.iter().filter_map(|row| self.turns.get(row).copied()).collect()
+        hosts.iter().filter_map(|row| self.positions.get(row).copied()).collect()
     }
 
-    /// The node whose turn it was stays, and nobody took in anything.
+    /// Records that the current node stays; candidates that took in its pods wait again.
     pub(super) fn stays(&mut self, row: NodeRow) {
         for back in self.taking_in.drain(..) {
             self.staying.remove(back);

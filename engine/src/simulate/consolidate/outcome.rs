@@ -1,4 +1,4 @@
-//! What becomes of a cluster that is to need fewer nodes: plain data.
+//! Outcome: the result of a consolidation, plain data.
 
 use std::sync::Arc;
 
@@ -9,76 +9,77 @@ use crate::snapshot::Generation;
 /// A plan: which nodes go, in which order.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Consolidation {
-    /// The snapshot that this was worked out on.
+    /// The snapshot that the plan was made on.
     pub generation: Generation,
-    /// One a node that goes, in the order in which they go.
+    /// One step for each node that goes, in order.
     pub steps: Vec<ConsolidationStep>,
-    /// Candidates that were looked at and stay, in the order in which that was found.
+    /// Candidates that were considered and stay, in the order in which they were decided.
     pub kept: Vec<KeptNode>,
     /// Why there are no more steps.
     pub end: ConsolidationEnd,
-    /// Of all steps together.
+    /// Savings of all steps together.
     pub savings: Savings,
-    /// Of all steps together.
+    /// Disruption of all steps together.
     pub disruption: Disruption,
 }
 
-/// A node that goes.
+/// One node that goes.
 #[derive(Clone, Debug, PartialEq)]
 pub struct ConsolidationStep {
     /// The node, its pods and where they go.
     pub drain: NodeDrain,
-    /// What is saved.
+    /// Savings by removing the node.
     pub savings: Savings,
-    /// What it costs the pods.
+    /// Disruption of the node's pods.
     pub disruption: Disruption,
 }
 
-/// What a node that is gone no longer costs.
+/// Resources and cost that removing nodes saves.
 #[derive(Copy, Clone, Debug, Default, PartialEq)]
 pub struct Savings {
-    /// Of `status.allocatable`, in thousandths of a cpu.
+    /// Thousandths of a cpu of `status.allocatable`.
     pub milli_cpu: i64,
-    /// Of `status.allocatable`, in bytes.
+    /// Bytes of memory of `status.allocatable`.
     pub memory: i64,
-    /// An hour, in the unit of the request's prices; `None` where no price is known.
+    /// Price per hour in the unit of the request's prices; `None` where no price is known.
     pub price_per_hour: Option<f64>,
 }
 
-/// What moving pods means to them.
+/// Numbers of pods that a removal disrupts.
 #[derive(Copy, Clone, Debug, Default, PartialEq, Eq)]
 pub struct Disruption {
-    /// Pods that are evicted and made anew elsewhere.
+    /// Pods that are evicted and recreated elsewhere.
     pub n_moved: u32,
-    /// Those of them that nobody makes anew: whoever carries this out has to.
+    /// Moved pods without a controller: whoever carries out the plan has to recreate them.
     pub n_without_controller: u32,
-    /// Those of them that some disruption budget covers.
+    /// Moved pods that a disruption budget covers.
     pub n_under_budget: u32,
-    /// DaemonSets' pods and copies of static pods, which end with their node.
+    /// DaemonSets' pods and mirror pods, which end with their node.
     pub n_ended: u32,
 }
 
 /// A candidate that stays.
 #[derive(Clone, Debug, PartialEq)]
 pub struct KeptNode {
-    /// Its name.
+    /// The node's name.
     pub node: Arc<str>,
-    /// How full it is before anything moves; `None` for a node that is not there, or that has none of what it is measured by.
+    /// Utilization before anything moves; `None` for a node that does not exist or has none of the resource it is
+    /// measured by.
     pub utilization: Option<NodeUtilization>,
-    /// Why it stays.
+    /// Why the node stays.
     pub reason: UnremovableReason,
-    /// The same for people.
+    /// Explanation of the reason.
     pub message: String,
-    /// The first pod, in node order, that is the reason.
+    /// The first pod, in node order, that prevents the removal.
     pub blocking_pod: Option<PodKey>,
 }
 
 /// Why a plan ends.
 #[derive(Copy, Clone, Debug, PartialEq, Eq)]
 pub enum ConsolidationEnd {
-    /// Every candidate was looked at.
+    /// Every candidate was considered.
     Exhausted,
-    /// As many nodes go as may.
+    /// The request's maximum of nodes was reached.
     MaxNodes,
 }
 

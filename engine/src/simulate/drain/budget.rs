@@ -1,4 +1,5 @@
-//! Disruption budgets as drains read them, and the waves in which pods leave without exceeding any. Rules: S-SD-5, S-SD-6, S-SD-7.
+//! Disruption budgets for drains, and the waves in which pods leave without exceeding any. Rules: S-SD-5, S-SD-6,
+//! S-SD-7.
 
 use std::sync::Arc;
 
@@ -15,13 +16,13 @@ use crate::snapshot::Snapshot;
 /// Positions of budgets in [`Budgets`].
 pub(crate) type Covering = SmallVec<[usize; 1]>;
 
-/// The budgets of a snapshot, and what is left of each.
+/// The budgets of a snapshot, and the remaining disruptions of each.
 pub(crate) struct Budgets<'a> {
     all: Vec<&'a DisruptionBudget>,
-    /// What each allows after the pods that moved; less than 0 where more moved than it allowed at once.
+    /// Disruptions that each budget still allows; negative where more pods moved than it allowed at once.
     left: Vec<i64>,
     by_namespace: FxHashMap<Symbol, Vec<usize>>,
-    /// For the populations that were asked about.
+    /// Covering budgets of the populations looked up so far.
     covering: FxHashMap<PopulationId, Covering>,
     names: &'a Interner,
 }
@@ -38,8 +39,8 @@ impl<'a> Budgets<'a> {
         Budgets { all, left, by_namespace, covering: FxHashMap::default(), names }
     }
 
-    /// The budgets that cover a pod (S-SD-5). Cost: one test for each budget of its namespace when its population comes up for the
-    /// first time.
+    /// The budgets that cover a pod (S-SD-5). Cost: one test for each budget of its namespace when its population is
+    /// looked up for the first time.
     pub(crate) fn covering(&mut self, pod: &Pod) -> Covering {
         let population = pod.population();
         let Budgets { all, by_namespace, covering, .. } = self;
@@ -51,19 +52,19 @@ impl<'a> Budgets<'a> {
         covering.clone()
     }
 
-    /// The first of them that allows nothing more.
+    /// The first of the covering budgets that allows no more disruptions.
     pub(crate) fn exhausted(&self, covering: &Covering) -> Option<usize> {
         covering.iter().copied().find(|at| self.left[*at] < 1)
     }
 
-    /// Takes off the budgets what moving pods costs; `covering` is of each pod that moves.
+    /// Charges the budgets for moving pods; `covering` has one item for each pod that moves.
     pub(crate) fn take<'c>(&mut self, covering: impl IntoIterator<Item = &'c Covering>) {
         for at in covering.into_iter().flatten() {
             self.left[*at] -= 1;
         }
     }
 
-    /// What moving pods takes of which budget, in name order.
+    /// Disruptions that moving these pods takes from each budget, in name order.
     pub(crate) fn uses<'c>(
         &self,
         covering: impl IntoIterator<Item = &'c Covering>,
@@ -85,7 +86,7 @@ impl<'a> Budgets<'a> {
         uses
     }
 
-    /// Their names, sorted.
+    /// Names of the covering budgets, sorted.
     pub(crate) fn names_of(&self, covering: &Covering) -> Vec<Arc<str>> {
         let mut names: Vec<_> =
             covering.iter().map(|at| self.names.name(self.all[*at].name)).collect();
@@ -93,7 +94,7 @@ impl<'a> Budgets<'a> {
         names
     }
 
-    /// What a budget allows when nothing of it is used.
+    /// Disruptions that a budget allows before any pod moves.
     fn n_allowed(&self, at: usize) -> i64 {
         self.all[at].n_allowed
     }
@@ -104,21 +105,22 @@ pub(crate) fn is_risky(uses: &[BudgetUse]) -> bool {
     uses.iter().any(|used| i64::from(used.n_moved) > used.n_allowed)
 }
 
-/// Pods that leave together, wave after wave. A wave begins when all pods of the one before are ready elsewhere: then every budget
-/// allows again what it allows now.
+/// Pods that leave together, wave after wave. A wave begins when all pods of the wave before are ready elsewhere: then
+/// every budget again allows as many disruptions as now.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Waves {
-    /// How many pods of each budget leave in each wave.
+    /// Number of pods of each budget that leave in each wave.
     used: Vec<FxHashMap<usize, i64>>,
-    /// Waves that are over: no more pods join them.
+    /// Closed waves: no more pods join them.
     n_over: usize,
-    /// For each pod how many waves there are up to the one in which it leaves.
+    /// The wave in which each pod leaves, counted from 1.
     left_in: FxHashMap<PodKey, usize>,
 }
 
 impl Waves {
-    /// The first wave, from 1, in which a pod may leave with those that joined before it; `None` where a budget of it allows
-    /// nothing. A pod that leaves a second time first has to be where it went.
+    /// Adds a pod to the first wave in which it may leave with those that joined before, and returns that wave, counted
+    /// from 1; `None` where a budget of the pod allows nothing. A pod that leaves a second time does so in a later wave
+    /// than the first time.
     pub(crate) fn join(
         &mut self,
         pod: &PodKey,
@@ -144,12 +146,12 @@ impl Waves {
         Some(u32::try_from(wave + 1).unwrap_or(u32::MAX))
     }
 
-    /// Those who come now leave after all that came before.
+    /// Closes all waves so far: pods that join later leave after them.
     pub(crate) fn end(&mut self) {
         self.n_over = self.used.len();
     }
 
-    /// How many there are.
+    /// The number of waves.
     pub(crate) fn len(&self) -> u32 {
         u32::try_from(self.used.len()).unwrap_or(u32::MAX)
     }

@@ -1,4 +1,4 @@
-//! Which nodes are looked into at all. Rules: S-SD-1, S-SD-2.
+//! Eligibility: which nodes are considered for removal. Rules: S-SD-1, S-SD-2.
 
 use std::sync::Arc;
 
@@ -12,31 +12,32 @@ use crate::rows::NodeRow;
 use crate::simulate::utilization::{Share, utilization};
 use crate::snapshot::Snapshot;
 
-/// Which nodes may go whatever is on them. Nothing set: all but those that are annotated to stay or are being removed.
+/// Rules on which nodes may go whatever their pods are. By default all but those that are annotated to stay or are
+/// being removed.
 #[derive(Copy, Clone, Debug, Default)]
 pub struct NodeRules<'a> {
-    /// Also nodes whose annotation says that they are to stay.
+    /// Whether nodes whose annotation disables scale-down may go too.
     pub ignore_scale_down_disabled: bool,
-    /// The label whose value names a node's group: a node without it is of none, and stays.
+    /// The label whose value names a node's group; a node without the label has no group, and stays.
     pub node_group_label: Option<&'a str>,
-    /// Nodes that are not ready stay; one that does not say is not.
+    /// Whether nodes that are not ready stay; a node without a Ready condition is not ready.
     pub keep_unready: bool,
-    /// Nodes that are as full or fuller stay. 1.0 is full.
+    /// Nodes with this utilization or more stay; 1.0 is full.
     pub utilization_threshold: Option<f64>,
-    /// DaemonSets' pods make a node smaller instead of fuller.
+    /// Whether requests of DaemonSets' pods are deducted from a node's capacity instead of counted as used.
     pub skip_daemon_pods: bool,
-    /// The same for copies of static pods.
+    /// Whether requests of mirror pods are deducted from a node's capacity instead of counted as used.
     pub skip_mirror_pods: bool,
-    /// The resource by which alone nodes are measured that have it, such as `nvidia.com/gpu`.
+    /// The resource, such as `nvidia.com/gpu`, that alone determines the utilization of nodes that have it.
     pub gpu_resource: Option<&'a str>,
-    /// Names of nodes that could not go when they were last tried.
+    /// Names of nodes whose last removal attempt failed.
     pub recently_unremovable: &'a [Arc<str>],
 }
 
-/// A node that stays, and why.
+/// Why a node stays: reason and message.
 pub(crate) type Refusal = (UnremovableReason, String);
 
-/// How full the node of a row is; `None` where it has none of what it is measured by.
+/// The utilization of the node of a row; `None` where it has none of a resource that it is measured by.
 pub(crate) fn measured(
     snapshot: &Snapshot,
     row: NodeRow,
@@ -67,17 +68,17 @@ pub(crate) fn measured(
     Some(NodeUtilization { ratio: found.ratio, resource })
 }
 
-/// The names of nodes that could not go.
+/// Names of nodes whose last removal attempt failed.
 pub(crate) type Recently<'r> = FxHashSet<&'r str>;
 
 impl<'r> NodeRules<'r> {
-    /// Those that could not go when they were last tried.
+    /// The set of nodes whose last removal attempt failed.
     pub(crate) fn recently(&self) -> Recently<'r> {
         self.recently_unremovable.iter().map(|name| &**name).collect()
     }
 }
 
-/// Why the node of a row stays without a look at where its pods could go: the first rule that says so (S-SD-1).
+/// Why the node of a row stays whatever its pods are: the first rule that applies (S-SD-1).
 pub(crate) fn refused(
     snapshot: &Snapshot,
     row: NodeRow,
@@ -106,7 +107,7 @@ pub(crate) fn refused(
     if let Some(threshold) = rules.utilization_threshold {
         match utilization {
             None => {
-                let message = "has no cpu or no memory, so that its utilisation cannot be told";
+                let message = "has no cpu or no memory, so that its utilisation cannot be computed";
                 return refuse(Reason::UnexpectedError, message);
             }
             Some(NodeUtilization { ratio, resource }) if *ratio >= threshold => {
@@ -122,7 +123,7 @@ pub(crate) fn refused(
     None
 }
 
-/// The node group that a label names.
+/// The node group of a node, by the value of a label.
 pub(crate) fn node_group(snapshot: &Snapshot, row: NodeRow, label: &str) -> Option<Arc<str>> {
     let names = snapshot.model.names();
     let key = names.get(label)?;

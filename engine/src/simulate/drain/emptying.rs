@@ -1,4 +1,4 @@
-//! Emptying one node: its pods sorted by what may become of them, and a place elsewhere for each that moves. Rules: S-SD-3 to S-SD-6.
+//! Emptying one node: a ruling on each of its pods, and another node for each that moves. Rules: S-SD-3 to S-SD-6.
 
 use std::cmp::Reverse;
 
@@ -24,18 +24,18 @@ pub(crate) struct Occupant {
     pub(crate) covering: Covering,
 }
 
-/// Where the pods of a node go, one an occupant that may move.
-pub(crate) type Place = Result<NodeRow, NoPlace>;
+/// The new node of a pod that may move, or why it has none.
+pub(crate) type NewNode = Result<NodeRow, NoPlace>;
 
-/// Why a pod goes nowhere.
+/// Why a pod has no new node.
 pub(crate) enum NoPlace {
-    /// No node that may take it does.
+    /// No eligible node takes the pod.
     NoRoom,
-    /// It could not be worked out.
+    /// The search ended in an error.
     Failed(EngineError),
 }
 
-/// The pods of a node in node order, each with what the rules say of it.
+/// The pods of a node in node order, each with its ruling.
 pub(crate) fn occupants(
     scene: &mut Scene<'_>,
     row: NodeRow,
@@ -58,8 +58,8 @@ impl Occupant {
         self.ruling == Ruling::Move
     }
 
-    /// What becomes of a pod that stays where it is; of one that moves it is said later.
-    pub(crate) fn standing(&self) -> PodVerdict {
+    /// The verdict on a pod by its ruling alone; for a pod that moves it is a placeholder that is replaced later.
+    pub(crate) fn initial_verdict(&self) -> PodVerdict {
         match &self.ruling {
             Ruling::Move => PodVerdict::NoRoom { message: String::new(), reasons: Vec::new() },
             Ruling::Daemon => PodVerdict::Daemon,
@@ -72,8 +72,8 @@ impl Occupant {
         }
     }
 
-    /// The pod as it is told of.
-    pub(crate) fn told(&self, verdict: PodVerdict, budgets: &Budgets<'_>) -> PodDrain {
+    /// The pod's entry in the result.
+    pub(crate) fn pod_drain(&self, verdict: PodVerdict, budgets: &Budgets<'_>) -> PodDrain {
         PodDrain {
             pod: self.pod.key().clone(),
             uid: self.pod.facts().uid.clone(),
@@ -84,14 +84,15 @@ impl Occupant {
     }
 }
 
-/// Positions of the occupants that move, the most important first and equals in node order.
+/// Positions of the occupants that move, by descending priority; equal ones in node order.
 pub(crate) fn moving(occupants: &[Occupant]) -> Vec<usize> {
     let mut moving: Vec<usize> = (0..occupants.len()).filter(|at| occupants[*at].moves()).collect();
     moving.sort_by_key(|at| Reverse(occupants[*at].pod.priority()));
     moving
 }
 
-/// Takes every pod off a node and marks it as going: nothing comes to it any more, and its domains still count (S-SD-6).
+/// Takes every pod off a node and taints it as being removed: no pod can move to it, and its domains still count
+/// (S-SD-6).
 pub(crate) fn clear(scene: &mut Scene<'_>, row: NodeRow, occupants: &[Occupant]) {
     for occupant in occupants {
         scene.take(row, occupant.pod.key());
@@ -110,15 +111,15 @@ fn tainted(node: &Node, key: Symbol) -> Node {
     })
 }
 
-/// Finds a place for an occupant by `choose`, and puts it there.
+/// Finds a node for an occupant by `choose`, and puts the pod there.
 ///
 /// # Errors
-/// [`EngineError::Cancelled`] alone: what else `choose` fails with is told as the pod's own.
+/// [`EngineError::Cancelled`] only: any other error of `choose` is returned as [`NoPlace::Failed`].
 pub(crate) fn rehouse(
     scene: &mut Scene<'_>,
     occupant: &Occupant,
     choose: impl FnOnce(&mut Scene<'_>, &Pod) -> Result<Option<NodeRow>, EngineError>,
-) -> Result<Place, EngineError> {
+) -> Result<NewNode, EngineError> {
     let pod = occupant.pod.anew(&scene.snapshot().model);
     match choose(scene, &pod) {
         Ok(Some(row)) => {
@@ -131,7 +132,7 @@ pub(crate) fn rehouse(
     }
 }
 
-/// Why none of these nodes takes a pod, in kube-scheduler's words over them alone.
+/// Why none of these nodes takes a pod, as kube-scheduler's message counted over these nodes only.
 pub(crate) fn no_room(
     scene: &mut Scene<'_>,
     occupant: &Occupant,
@@ -146,7 +147,7 @@ pub(crate) fn no_room(
         return Ok(PodVerdict::NoRoom { message, reasons });
     }
     let (mut counts, n_open) = scene.refusals(&pod, among);
-    // The filters pass there, so what keeps the pod away is room that nominated pods hold.
+    // All filters pass on these nodes, so the pod is kept off by room reserved for nominated pods.
     counts.add(Reason::NominatedPods, n_open);
     let names = scene.snapshot().model.names();
     let Unschedulable { mut message, reasons, .. } = message::tally(names, n_nodes, &counts);

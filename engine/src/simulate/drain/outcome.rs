@@ -1,4 +1,4 @@
-//! What becomes of nodes that are to be emptied: plain data. Rules: S-SD-4, S-SD-7, S-SD-8.
+//! Outcome: the result of a drain, plain data. Rules: S-SD-4, S-SD-7, S-SD-8.
 
 use std::sync::Arc;
 
@@ -6,38 +6,41 @@ use crate::model::PodKey;
 use crate::place::decision::CountedReason;
 use crate::snapshot::Generation;
 
-/// What becomes of the nodes of a request.
+/// The result for the nodes of a request.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Drain {
-    /// The snapshot that this was worked out on.
+    /// The snapshot that the drain was simulated on.
     pub generation: Generation,
-    /// One a node, in the order of the request.
+    /// One entry for each node, in the order of the request.
     pub nodes: Vec<NodeDrain>,
-    /// Waves of all removable nodes together: the last wave of any of their pods.
+    /// Number of waves of all removable nodes together: the last wave of any of their pods.
     pub n_waves: u32,
 }
 
-/// One node.
+/// The result for one node.
 #[derive(Clone, Debug, PartialEq)]
 pub struct NodeDrain {
-    /// Its name.
+    /// The node's name.
     pub node: Arc<str>,
-    /// How full it is (S-SD-2); `None` for a node that is not there, or that has none of what it is measured by.
+    /// The node's utilization (S-SD-2); `None` for a node that does not exist or has none of the resource it is
+    /// measured by.
     pub utilization: Option<NodeUtilization>,
-    /// Whether it can go.
+    /// Whether the node can go.
     pub outcome: NodeOutcome,
-    /// Every pod on it, in the order in which they came; empty where the node is not looked into (S-SD-1).
+    /// Every pod of the node, in order of arrival; empty where the node is not considered (S-SD-1).
     pub pods: Vec<PodDrain>,
-    /// Waves from the first of its pods to the last, which are those of its budgets' slowest; 0 where no pod moves.
+    /// Number of waves from the first of the node's pods to the last, as its tightest budget requires; 0 where no pod
+    /// moves.
     pub n_waves: u32,
-    /// What moving its pods takes of disruption budgets, by namespace and name; empty unless it is removable.
+    /// Disruptions that moving the node's pods takes from budgets, by namespace and name; empty unless the node is
+    /// removable.
     pub budgets: Vec<BudgetUse>,
 }
 
 /// How full a node is.
 #[derive(Clone, Debug, PartialEq)]
 pub struct NodeUtilization {
-    /// Requests through what there is for them; 1.0 is full.
+    /// Requests divided by the capacity for them; 1.0 is full.
     pub ratio: f64,
     /// The resource that is fullest, as Kubernetes names it.
     pub resource: Arc<str>,
@@ -46,24 +49,24 @@ pub struct NodeUtilization {
 /// Whether a node can go.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum NodeOutcome {
-    /// All of its pods have a place elsewhere, or need none.
+    /// All of the node's pods fit elsewhere, or end with it.
     Removable {
-        /// Its pods cannot leave at once: some disruption budget allows fewer than move (S-SD-7).
+        /// Whether the pods cannot all leave at once because a disruption budget allows fewer than move (S-SD-7).
         risky: bool,
     },
-    /// It stays.
+    /// The node stays.
     Unremovable {
-        /// Why.
+        /// Why the node stays.
         reason: UnremovableReason,
-        /// The same for people.
+        /// Explanation of the reason.
         message: String,
-        /// The first pod, in node order, that is the reason.
+        /// The first pod, in node order, that prevents the removal.
         blocking_pod: Option<PodKey>,
     },
 }
 
 impl NodeOutcome {
-    /// Whether it can go.
+    /// Whether the node can go.
     pub fn is_removable(&self) -> bool {
         matches!(self, NodeOutcome::Removable { .. })
     }
@@ -74,61 +77,62 @@ impl NodeOutcome {
 pub struct PodDrain {
     /// Namespace and name.
     pub pod: PodKey,
-    /// Its uid.
+    /// The pod's uid.
     pub uid: Arc<str>,
     /// `spec.priority`.
     pub priority: i32,
-    /// What becomes of it.
+    /// Whether and where the pod moves.
     pub verdict: PodVerdict,
-    /// Names of the disruption budgets that cover it (S-SD-5), sorted. The API server evicts no pod that has more than one.
+    /// Names of the disruption budgets that cover the pod (S-SD-5), sorted. The API server evicts no pod that has more
+    /// than one.
     pub budgets: Vec<Arc<str>>,
 }
 
-/// What becomes of a pod.
+/// The fate of a pod when its node is emptied.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum PodVerdict {
-    /// It is evicted, and what is made in its place goes to another node.
+    /// The pod is evicted, and its replacement goes to another node.
     Moves {
-        /// That node.
+        /// The other node.
         node: Arc<str>,
-        /// When: pods of one wave are evicted together, the next wave once all of them are ready elsewhere. Counted from 1; 0 where
-        /// the node stays because of another pod.
+        /// The pod's wave, counted from 1: pods of one wave are evicted together, the next wave once all of them are
+        /// ready elsewhere; 0 where the node stays because of another pod.
         wave: u32,
     },
     /// A DaemonSet's pod: it ends with its node.
     Daemon,
     /// The copy of a static pod: it ends with its node.
     Mirror,
-    /// It should be gone already.
+    /// The pod is long overdue to terminate.
     LongTerminating,
-    /// It is to be waited for: the node goes once it has completed.
+    /// The drain waits for the pod: the node goes once the pod has completed.
     OnCompletion,
-    /// It must not be moved.
+    /// The pod must not be moved.
     Blocked {
-        /// Why.
+        /// Why the pod must not be moved.
         reason: BlockingReason,
-        /// The same for people.
+        /// Explanation of the reason.
         message: String,
     },
-    /// It may be moved, and no other node takes it.
+    /// The pod may be moved, but no other node takes it.
     NoRoom {
-        /// kube-scheduler's text over the nodes that it might have gone to.
+        /// kube-scheduler's message over the nodes that were tried.
         message: String,
-        /// Every reason that they refuse it for, in the message's order.
+        /// Every reason of those nodes, in the message's order.
         reasons: Vec<CountedReason>,
     },
 }
 
-/// What moving pods takes of a disruption budget.
+/// Disruptions that moving pods takes from a budget.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct BudgetUse {
-    /// Its namespace.
+    /// The budget's namespace.
     pub namespace: Arc<str>,
-    /// Its name.
+    /// The budget's name.
     pub name: Arc<str>,
-    /// Pods that it covers and that move.
+    /// Number of moving pods that the budget covers.
     pub n_moved: u32,
-    /// What it allowed before: `status.disruptionsAllowed` less what nodes before this one took of it.
+    /// Disruptions that the budget allowed before: `status.disruptionsAllowed` less those that earlier nodes took.
     pub n_allowed: i64,
 }
 
@@ -141,10 +145,10 @@ macro_rules! codes {
         }
 
         impl $name {
-            /// All of them, by code from 0.
+            /// All values, by code from 0.
             pub const ALL: &[$name] = &[$($name::$variant),+];
 
-            /// cluster-autoscaler's name of it.
+            /// cluster-autoscaler's name of the value.
             pub fn as_str(self) -> &'static str {
                 match self { $($name::$variant => stringify!($variant),)+ }
             }
@@ -155,68 +159,68 @@ macro_rules! codes {
 codes! {
     /// Why a pod must not be moved (S-SD-4), in the order of cluster-autoscaler's codes.
     BlockingReason {
-        /// Nothing is said.
+        /// No reason is given.
         NoReason,
-        /// The controller that owns it is not there.
+        /// The controller that owns the pod does not exist.
         ControllerNotFound,
-        /// Its controller has fewer pods than it takes to give one up.
+        /// The pod's controller has fewer replicas than it must have to give one up.
         MinReplicasReached,
-        /// Nobody would make it anew.
+        /// No controller would recreate the pod.
         NotReplicated,
-        /// It keeps data on its node.
+        /// The pod keeps data on its node.
         LocalStorageRequested,
-        /// Its annotation forbids it.
+        /// The pod's annotation forbids eviction.
         NotSafeToEvictAnnotation,
-        /// It is a part of the system, and no budget says how many of it may go.
+        /// The pod belongs to the system, and no disruption budget covers it.
         UnmovableKubeSystemPod,
-        /// A disruption budget allows no more.
+        /// A disruption budget allows no more disruptions.
         NotEnoughPdb,
-        /// It could not be worked out where it would go.
+        /// The pod's new node could not be determined.
         UnexpectedError,
     }
 }
 
 codes! {
-    /// Why a node stays (S-SD-8), in the order of cluster-autoscaler's codes. Some are given by autoscalers only, which know of node
-    /// groups and of time.
+    /// Why a node stays (S-SD-8), in the order of cluster-autoscaler's codes. Some are reported by autoscalers only,
+    /// which know node groups and how long a node has been unneeded.
     UnremovableReason {
-        /// Nothing is said.
+        /// No reason is given.
         NoReason,
-        /// Its annotation says that it is to stay.
+        /// The node's annotation disables its scale-down.
         ScaleDownDisabledAnnotation,
-        /// It is not ready, and such nodes are to stay.
+        /// The node is not ready, and nodes that are not ready are to stay.
         ScaleDownUnreadyDisabled,
-        /// It belongs to no node group.
+        /// The node belongs to no node group.
         NotAutoscaled,
-        /// It was needed a short while ago.
+        /// The node was needed a short while ago.
         NotUnneededLongEnough,
-        /// It was ready a short while ago.
+        /// The node was ready a short while ago.
         NotUnreadyLongEnough,
-        /// Its node group would be too small.
+        /// The node's group would become too small.
         NodeGroupMinSizeReached,
-        /// As many nodes of its group go as may.
+        /// The maximum number of nodes of the group is already being deleted.
         NodeGroupMaxDeletionCountReached,
-        /// Its group goes as a whole or not at all.
+        /// The node's group can only be removed as a whole.
         AtomicScaleDownFailed,
-        /// The cluster would be too small.
+        /// The cluster's resources would fall below a limit.
         MinimalResourceLimitExceeded,
-        /// It is being removed.
+        /// The node is being removed.
         CurrentlyBeingDeleted,
-        /// It is fuller than the threshold.
+        /// The node's utilization is above the threshold.
         NotUnderutilized,
-        /// It is needed for something else.
+        /// The node is needed for another reason.
         NotUnneededOtherReason,
-        /// It could not go when it was last tried.
+        /// The last attempt to remove the node failed.
         RecentlyUnremovable,
-        /// Some pod of it fits nowhere else.
+        /// A pod of the node fits nowhere else.
         NoPlaceToMovePods,
-        /// Some pod of it must not be moved.
+        /// A pod of the node must not be moved.
         BlockedByPod,
-        /// It could not be worked out.
+        /// The simulation ended in an error.
         UnexpectedError,
-        /// There is no such node.
+        /// The node does not exist.
         NoNodeInfo,
-        /// Some pod of it is to be waited for.
+        /// The drain has to wait for a pod of the node to complete.
         BlockedByOnCompletionPod,
     }
 }

@@ -1,4 +1,5 @@
-//! Whether a pod may be moved off its node: rules in order, of which the first that decides ends the list. Rules: S-SD-3, S-SD-4.
+//! Rules on whether a pod may be moved off its node; the first rule in order that decides applies. Rules: S-SD-3,
+//! S-SD-4.
 
 use super::budget::{Budgets, Covering};
 use super::outcome::BlockingReason;
@@ -6,23 +7,23 @@ use crate::model::Pod;
 use crate::model::drainability::{Drainability, OwnerKind, SafeToEvict};
 use crate::snapshot::Snapshot;
 
-/// Which pods a drain may move. Nothing set: what cluster-autoscaler does, controllers unseen.
+/// Which pods a drain may move. The default is cluster-autoscaler's behaviour without looking at controllers.
 #[derive(Copy, Clone, Debug, PartialEq, Eq)]
 pub struct DrainRules {
-    /// Also pods without a controller, which nobody makes anew.
+    /// Whether pods without a controller, which nobody recreates, may move.
     pub move_unreplicated: bool,
-    /// Also pods of `kube-system` that no disruption budget covers.
+    /// Whether pods of `kube-system` that no disruption budget covers may move.
     pub move_system_pods: bool,
-    /// Without that, such a pod may still move when it is older than this, in seconds.
+    /// Even without `move_system_pods`, such a pod may move when it is older than this, in seconds.
     pub system_pod_timeout_seconds: i64,
-    /// Also pods with volumes of the node's own, whose data is lost.
+    /// Whether pods with volumes local to the node, whose data is lost, may move.
     pub move_local_storage: bool,
-    /// Also pods that are annotated not to be evicted.
+    /// Whether pods annotated as not safe to evict may move.
     pub move_not_safe_to_evict: bool,
-    /// Only pods whose ReplicationController, ReplicaSet or StatefulSet is in the cluster, and none of a kind that Kubernetes does
-    /// not have. Jobs and DaemonSets are taken to be there.
+    /// Whether only pods whose ReplicationController, ReplicaSet or StatefulSet is in the cluster may move, and none
+    /// with a controller of an unknown kind. Jobs and DaemonSets are assumed to exist.
     pub require_controllers: bool,
-    /// With `require_controllers`, a controller that is to have fewer pods gives none up.
+    /// With `require_controllers`, pods of a controller with fewer desired replicas than this do not move.
     pub min_replicas: i32,
 }
 
@@ -40,21 +41,21 @@ impl Default for DrainRules {
     }
 }
 
-/// What the rules say of a pod.
+/// The ruling on a pod.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Ruling {
-    /// It may be moved.
+    /// The pod may be moved.
     Move,
-    /// It ends with its node and is made anew on others as they come.
+    /// The pod ends with its node; its DaemonSet creates pods on other nodes as these come.
     Daemon,
     Mirror,
     LongTerminating,
-    /// It is to be waited for.
+    /// The drain waits for the pod to complete.
     Wait,
     Block(BlockingReason, String),
 }
 
-/// What rules read besides the pod.
+/// Inputs of the rules besides the pod.
 pub(crate) struct Context<'a> {
     pub(crate) rules: &'a DrainRules,
     pub(crate) snapshot: &'a Snapshot,
@@ -62,7 +63,7 @@ pub(crate) struct Context<'a> {
     pub(crate) now: i64,
 }
 
-/// A pod that is looked at.
+/// A pod to be ruled on.
 struct Case<'c, 'a> {
     pod: &'c Pod,
     facts: &'c Drainability,
@@ -73,7 +74,7 @@ struct Case<'c, 'a> {
 
 type Rule = fn(&Case<'_, '_>) -> Option<Ruling>;
 
-/// In the order in which they are asked (S-SD-3).
+/// The rules in the order in which they are applied (S-SD-3).
 const RULES: [Rule; 12] = [
     mirror,
     long_terminating,
@@ -89,7 +90,8 @@ const RULES: [Rule; 12] = [
     budget,
 ];
 
-/// What the first rule that decides says of a pod; one that none decides on may be moved. `covering` is of this pod.
+/// The ruling of the first rule that decides; a pod that no rule decides on may be moved. `covering` holds the budgets
+/// of this pod.
 pub(crate) fn ruling<'a>(
     pod: &Pod,
     context: &Context<'a>,
@@ -98,13 +100,13 @@ pub(crate) fn ruling<'a>(
 ) -> Ruling {
     let case = Case { pod, facts: &pod.facts().drainability, context, budgets, covering };
     match RULES.iter().find_map(|rule| rule(&case)).unwrap_or(Ruling::Move) {
-        // The annotation says that the pod may go, and the API server refuses its eviction all the same (S-SD-7).
+        // The annotation permits eviction, but the API server still refuses it while a budget is exhausted (S-SD-7).
         Ruling::Move => budget(&case).unwrap_or(Ruling::Move),
         ruling => ruling,
     }
 }
 
-/// Whether a pod has been terminating for longer than its grace period and 30 seconds more: it should be gone.
+/// Whether a pod has been terminating for longer than its grace period plus 30 seconds.
 pub(crate) fn is_long_terminating(pod: &Pod, now: i64) -> bool {
     const LATE_SECONDS: i64 = 30;
     let (facts, times) = (&pod.facts().drainability, &pod.facts().times);
@@ -125,7 +127,7 @@ fn long_terminating(case: &Case<'_, '_>) -> Option<Ruling> {
     is_long_terminating(case.pod, case.context.now).then_some(Ruling::LongTerminating)
 }
 
-/// The controllers that the cluster knows: others are taken to be there.
+/// Applies to controllers whose objects the cluster holds; other controllers are assumed to exist.
 fn controller(case: &Case<'_, '_>) -> Option<Ruling> {
     let Context { rules, snapshot, .. } = case.context;
     let key = case.pod.facts().owner.filter(|_| rules.require_controllers)?;
@@ -136,7 +138,8 @@ fn controller(case: &Case<'_, '_>) -> Option<Ruling> {
         return block(BlockingReason::ControllerNotFound, message);
     };
     match controller.n_replicas {
-        // A StatefulSet's pods have their own order of going (S-SD-3 reads the two others).
+        // S-SD-3 checks the replicas of the two other kinds only: a StatefulSet's pods are removed in an order of their
+        // own.
         Some(n) if n < rules.min_replicas && case.facts.owner != OwnerKind::StatefulSet => block(
             BlockingReason::MinReplicasReached,
             format!("its {kind} `{}` has {n} of at least {} replicas", name(), rules.min_replicas),

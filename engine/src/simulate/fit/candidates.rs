@@ -6,16 +6,16 @@ use crate::rows::{NodeRow, RowSet};
 use crate::simulate::rows::Rows;
 use crate::snapshot::Snapshot;
 
-/// Nodes in an order, each once.
+/// Nodes in an order, without duplicates.
 pub(super) struct Candidates {
     order: Vec<NodeRow>,
-    /// By row; only rows of candidates have one that means anything.
+    /// Position of each row; meaningful for rows of candidates only.
     position: Vec<u32>,
     rows: Rows,
 }
 
 impl Candidates {
-    /// Those of these names, or all by name.
+    /// The candidates of these names, or all nodes by name.
     pub(super) fn of(
         snapshot: &Snapshot,
         names: Option<&[String]>,
@@ -36,28 +36,28 @@ impl Candidates {
         self.order.len()
     }
 
-    /// The candidate of a name.
+    /// The candidate with a name.
     pub(super) fn named(&self, snapshot: &Snapshot, name: &str) -> Option<NodeRow> {
         snapshot.row_named(name).filter(|row| self.rows.contains(*row))
     }
 
-    /// All of them, beginning at a position and going round.
+    /// All candidates, beginning at a position and wrapping around.
     pub(super) fn from(&self, first: usize) -> impl Iterator<Item = NodeRow> + '_ {
         let (before, behind) = self.order.split_at(first.min(self.order.len()));
         behind.iter().chain(before).copied()
     }
 
-    /// The position behind that of a candidate.
+    /// The position after that of a candidate.
     pub(super) fn behind(&self, row: NodeRow) -> usize {
         (self.position[row.index()] as usize + 1) % self.order.len().max(1)
     }
 
-    /// The first few.
+    /// The first `n` candidates.
     pub(super) fn first(&self, n: usize) -> Rows {
         self.order.iter().take(n).copied().collect()
     }
 
-    /// Their rows, by shard; shards behind the last that has any may be left out.
+    /// Rows of the candidates, by shard; trailing shards without candidates may be left out.
     pub(super) fn by_shard(&self) -> &[RowSet] {
         self.rows.by_shard()
     }
@@ -87,7 +87,7 @@ fn rows_named(snapshot: &Snapshot, names: &[String]) -> Result<Vec<NodeRow>, Mod
     Ok(order)
 }
 
-/// The node that a request names at a position of a list.
+/// The node named at a position of a request's list.
 pub(in crate::simulate) fn named(
     snapshot: &Snapshot,
     position: usize,

@@ -1,4 +1,4 @@
-//! Similar pods: those of one controller with the same labels and the same spec. Rule: S-CAS-5.
+//! Similar pods: pods of one controller with equal labels and an equal spec. Rule: S-CAS-5.
 
 use rustc_hash::{FxHashMap, FxHashSet};
 use smallvec::SmallVec;
@@ -17,10 +17,10 @@ pub(super) struct Similar {
     overflowing: FxHashSet<ControllerId>,
 }
 
-/// Kinds of one controller's pods that are remembered; most controllers have one.
+/// The number of kinds remembered for each controller; most controllers have one.
 const MAX_KINDS: usize = 10;
 
-/// What tells pods of a controller apart.
+/// Properties that distinguish the pods of a controller.
 #[derive(Copy, Clone, PartialEq, Eq)]
 struct Kind {
     shape: ShapeId,
@@ -29,7 +29,7 @@ struct Kind {
 }
 
 impl Similar {
-    /// The position of a pod like this one that did not fit.
+    /// The position of a similar pod that did not fit.
     pub(super) fn find(&mut self, pod: &Pod, policy: &Policy) -> Option<usize> {
         let (owner, kind) = (pod.facts().controller?, Kind::of(pod, policy)?);
         let known = self.by_controller.get(&owner)?;
@@ -38,7 +38,7 @@ impl Similar {
         Some(*at)
     }
 
-    /// The pod at this position did not fit.
+    /// Remembers that the pod at this position did not fit.
     pub(super) fn note(&mut self, pod: &Pod, policy: &Policy, at: usize) {
         let (Some(owner), Some(kind)) = (pod.facts().controller, Kind::of(pod, policy)) else {
             return;
@@ -54,14 +54,14 @@ impl Similar {
         known.push((kind, at));
     }
 
-    /// Controllers of which pods were skipped, and those with too many kinds.
+    /// Number of controllers of which pods were skipped, and of those with too many kinds.
     pub(super) fn counts(&self) -> (usize, usize) {
         (self.skipped.len(), self.overflowing.len())
     }
 }
 
 impl Kind {
-    /// `None` where something else of the pod counts too.
+    /// The kind of a pod; `None` where other properties of the pod matter too.
     fn of(pod: &Pod, policy: &Policy) -> Option<Kind> {
         let facts = pod.facts();
         let is_alike = facts.volumes.is_none() && facts.node_name.is_none();

@@ -1,4 +1,4 @@
-//! Account: what each node has left after the last copy, and why it takes no other.
+//! Account: what each node has left after the last copy, and why it takes no more.
 
 use std::cmp::Reverse;
 use std::collections::BTreeMap;
@@ -21,35 +21,31 @@ use crate::simulate::refusals::{self, Pass};
 use crate::snapshot::Snapshot;
 use crate::snapshot::shard::Shard;
 
-/// Which rows are asked, which had room at first, and how many copies each has now.
-pub(super) struct Standing<'a> {
+/// The rows considered, those that had room at first, and the number of copies on each.
+pub(super) struct Filled<'a> {
     pub(super) among: Vec<RowSet>,
     pub(super) open: &'a [RowSet],
     pub(super) copies: Vec<usize>,
 }
 
-/// The account of the next copy on a cluster that holds those before it; `before` held none of them.
+/// Accounts for the next copy on a cluster that holds all placed copies; `before` holds none of them.
 ///
 /// Cost: each filter once over every shard, and one look at each node.
-pub(super) fn after(
-    plan: &Filtering<'_, '_>,
-    before: &Snapshot,
-    standing: &Standing<'_>,
-) -> Headroom {
+pub(super) fn after(plan: &Filtering<'_, '_>, before: &Snapshot, filled: &Filled<'_>) -> Headroom {
     let snapshot = plan.snapshot();
     let kinds = kinds(plan);
     let mut refusals = Refusals::default();
     let mut totals = vec![Total::default(); kinds.len()];
     let (mut nodes, mut is_any_left, mut n_open) = (Vec::new(), false, 0);
-    for (shard, among) in snapshot.shards.iter().zip(&standing.among) {
+    for (shard, among) in snapshot.shards.iter().zip(&filled.among) {
         let (by_row, left) = refusals.of_shard(plan, shard, among);
         is_any_left |= !left.is_empty();
         for row in among.iter() {
             let Some(node) = shard.nodes.node(row) else { continue };
-            let n_fit = standing.copies[NodeRow::new(shard.index, row).index()];
-            let is_open = n_fit > 0 || standing.open[shard.index].contains(row);
+            let n_fit = filled.copies[NodeRow::new(shard.index, row).index()];
+            let is_open = n_fit > 0 || filled.open[shard.index].contains(row);
             let free: Vec<i64> = kinds.iter().map(|kind| kind.free(shard, row)).collect();
-            let refusal = by_row[row].map(|at| refusals.kinds[at].told.clone());
+            let refusal = by_row[row].map(|at| refusals.kinds[at].node_refusal.clone());
             if is_open {
                 n_open += 1;
                 let then = &before.shards[shard.index];
@@ -72,7 +68,7 @@ pub(super) fn after(
     } else {
         HeadroomEnd::Unschedulable(message::tally(names, nodes.len(), &refusals.counts))
     };
-    let resources = kinds.iter().zip(totals).map(|(kind, total)| total.told(kind, names));
+    let resources = kinds.iter().zip(totals).map(|(kind, total)| total.headroom(kind, names));
     Headroom {
         generation: before.generation(),
         n_fit: 0,
@@ -84,25 +80,25 @@ pub(super) fn after(
     }
 }
 
-/// Every refusal that comes up, each once.
+/// Distinct refusals of the next copy.
 #[derive(Default)]
 struct Refusals {
     kinds: Vec<RefusalKind>,
-    /// Over all nodes that are asked.
+    /// Reasons counted over all considered nodes.
     counts: ReasonCounts,
 }
 
 struct RefusalKind {
     plugin: Option<Plugin>,
     refusal: Refusal,
-    told: NodeRefusal,
-    /// Nodes that had room and give it now, and the copies there.
+    node_refusal: NodeRefusal,
+    /// Nodes that had room at first and now refuse for this reason, and the copies on them.
     n_nodes: usize,
     n_fit: usize,
 }
 
 impl Refusals {
-    /// The position of the refusal of each row of a shard, and the rows that nobody refuses.
+    /// The index of the refusal of each row of a shard, and the rows that no filter refuses.
     fn of_shard(
         &mut self,
         plan: &Filtering<'_, '_>,
@@ -123,17 +119,17 @@ impl Refusals {
     fn at(&mut self, names: &Interner, plugin: Option<Plugin>, refusal: Refusal) -> usize {
         let is_it = |kind: &RefusalKind| kind.plugin == plugin && kind.refusal == refusal;
         self.kinds.iter().rposition(is_it).unwrap_or_else(|| {
-            let told = refusals::told(names, plugin, &refusal);
-            self.kinds.push(RefusalKind { plugin, refusal, told, n_nodes: 0, n_fit: 0 });
+            let node_refusal = refusals::node_refusal(names, plugin, &refusal);
+            self.kinds.push(RefusalKind { plugin, refusal, node_refusal, n_nodes: 0, n_fit: 0 });
             self.kinds.len() - 1
         })
     }
 
-    /// What runs out where there was room.
+    /// Reasons of the nodes that had room at first.
     fn stops(&self) -> Vec<HeadroomStop> {
         let mut stops: BTreeMap<(Option<Plugin>, &str), (usize, usize)> = BTreeMap::new();
         for kind in self.kinds.iter().filter(|kind| kind.n_nodes > 0) {
-            for reason in &kind.told.reasons {
+            for reason in &kind.node_refusal.reasons {
                 let (n_nodes, n_fit) = stops.entry((kind.plugin, reason)).or_default();
                 *n_nodes += kind.n_nodes;
                 *n_fit += kind.n_fit;
@@ -151,9 +147,9 @@ impl Refusals {
     }
 }
 
-/// What a copy takes of a node.
+/// A resource that a copy takes from a node.
 struct Kind {
-    /// `None` for room in number.
+    /// The resource; `None` for the number of pods.
     resource: Option<Resource>,
     request: i64,
 }
@@ -200,7 +196,7 @@ impl Total {
         self.n_fit_alone += u64::try_from(before / kind.request).unwrap_or(0);
     }
 
-    fn told(self, kind: &Kind, names: &Interner) -> ResourceHeadroom {
+    fn headroom(self, kind: &Kind, names: &Interner) -> ResourceHeadroom {
         let Total { free_before, free_after, n_nodes_short, n_fit_alone } = self;
         ResourceHeadroom {
             name: kind.name(names),

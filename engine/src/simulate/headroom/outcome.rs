@@ -1,4 +1,4 @@
-//! Outcome: how many more of a pod fit, where, and why no more. Plain data.
+//! Outcome: the result of a headroom question, plain data.
 
 use std::sync::Arc;
 
@@ -7,83 +7,84 @@ use crate::place::survey::NodeRefusal;
 use crate::plugin::Plugin;
 use crate::snapshot::Generation;
 
-/// How many fit, where, and why no more.
+/// The number of copies that fit, where, and why no more fit.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Headroom {
-    /// The snapshot that it was worked out on.
+    /// The snapshot that the headroom was computed on.
     pub generation: Generation,
     /// Copies that fit.
     pub n_fit: usize,
-    /// Why the next does not.
+    /// Why the next copy is not placed.
     pub end: HeadroomEnd,
-    /// Nodes that may take copies, by name. Empty where no node was looked at: a copy is gated, or a PreFilter refuses it.
+    /// Nodes that may take copies, by name. Empty where no node was considered: a copy is gated, or a PreFilter refuses
+    /// it.
     pub nodes: Vec<NodeHeadroom>,
-    /// Nodes that had room: that would have taken the first copy, or took any.
+    /// Number of nodes that would have taken the first copy, or took any.
     pub n_open: usize,
-    /// Each reason for which nodes that had room take no more, the one of most copies first, then of most nodes, then by its text.
+    /// Each reason for which nodes that had room take no more, by most copies, then by most nodes, then by text.
     pub stops: Vec<HeadroomStop>,
     /// Each resource that a copy requests, native ones first, then `pods`, over the nodes that had room.
     pub resources: Vec<ResourceHeadroom>,
 }
 
-/// Why there is no further copy.
+/// Why no further copy is placed.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum HeadroomEnd {
-    /// No node takes it. Where only some nodes may, the reasons count those alone.
+    /// No node takes the next copy. Where the request names nodes, the reasons are counted over these only.
     Unschedulable(Unschedulable),
     /// A PreEnqueue plugin holds every copy back (S-Q-5).
     Gated {
-        /// The plugin.
+        /// The plugin that gates the pod.
         plugin: Plugin,
-        /// Its reasons.
+        /// The plugin's reasons.
         reasons: Vec<String>,
     },
-    /// As many fit as were asked for, and no further one was tried.
+    /// The request's limit was reached, and no further copy was tried.
     LimitReached,
 }
 
-/// What one node takes.
+/// Number of copies on one node, and why no more.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct NodeHeadroom {
-    /// Node name.
+    /// The node's name.
     pub node: Arc<str>,
-    /// Copies on it.
+    /// Number of copies on the node.
     pub n_fit: usize,
-    /// Why it does not take the next one; `None` where it would.
+    /// Why the node does not take the next copy; `None` where it would.
     pub refusal: Option<NodeRefusal>,
-    /// What is left of each resource in [`Headroom::resources`], in that order: cpu in milli-units, everything else in whole units;
-    /// less than 0 where more is taken than there is.
+    /// Free amount of each resource in [`Headroom::resources`], in that order: cpu in milli-units, everything else in
+    /// whole units; negative where more is requested than allocatable.
     pub free: Vec<i64>,
-    /// Whether it would have taken the first copy, or took any.
+    /// Whether the node would have taken the first copy, or took any.
     pub is_open: bool,
 }
 
 /// A reason for which nodes that had room take no more.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct HeadroomStop {
-    /// Who gives it; `None` where a PreFilter result left the node out.
+    /// The plugin that refuses; `None` where a PreFilter result left the node out.
     pub plugin: Option<Plugin>,
-    /// kube-scheduler's text.
+    /// The reason as kube-scheduler words it.
     pub reason: String,
-    /// Nodes that give it; one that gives several counts for each.
+    /// Number of nodes that give the reason; a node with several reasons counts for each.
     pub n_nodes: usize,
-    /// Copies that these took.
+    /// Number of copies on these nodes.
     pub n_fit: usize,
 }
 
 /// A resource over the nodes that had room. Cpu in milli-units, everything else in whole units.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ResourceHeadroom {
-    /// `cpu`, `memory`, …; `pods` for room in number.
+    /// Name of the resource, such as `cpu` or `memory`; `pods` for the number of pods.
     pub name: Arc<str>,
-    /// What a copy asks for.
+    /// The request of one copy.
     pub request: i64,
-    /// Left before the first copy; saturating, as the others.
+    /// Free amount before the first copy; sums saturate.
     pub free_before: i64,
-    /// Left after the last.
+    /// Free amount after the last copy.
     pub free_after: i64,
-    /// Nodes where that is too little for one more.
+    /// Number of nodes whose free amount is too small for one more copy.
     pub n_nodes_short: usize,
-    /// Copies that would fit if nothing but this resource counted.
+    /// Number of copies that would fit if only this resource were checked.
     pub n_fit_alone: u64,
 }

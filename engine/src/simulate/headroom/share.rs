@@ -1,4 +1,4 @@
-//! Shares: how many copies each node takes where each node decides that by itself.
+//! Shares: how many copies each node takes where copies on different nodes do not affect each other.
 
 use crate::filter::node_resources_fit::{allocatable, checked, requested};
 use crate::filter::{Filter, NodePods, Scope};
@@ -7,8 +7,8 @@ use crate::plan::counted::Filtering;
 use crate::rows::{NodeRow, RowSet};
 use crate::snapshot::shard::Shard;
 
-/// How many copies each of the rows takes that would take the first one. `None` where more fit than may be placed, so that it
-/// matters who comes first, and where a copy may matter to copies on other nodes.
+/// How many copies each of the rows with room takes. `None` where more fit than may be placed, so that their order
+/// matters, and where a copy may affect copies on other nodes.
 ///
 /// Where every filter reads nothing but the row and the shape ([`Scope::Row`]), and nothing of the row's pods but their requests
 /// and host ports, the copies on a row are as many as its room and its ports allow, whatever happens elsewhere.
@@ -50,7 +50,7 @@ fn is_by_row(filter: &Filter) -> bool {
     is_known && filter.scope == Scope::Row
 }
 
-/// How many copies a row has room for, in number and in every resource that is checked (S-FIT-8).
+/// The number of copies that a row has room for, by number of pods and every checked resource (S-FIT-8).
 fn room(plan: &Plan<'_>, shard: &Shard, row: usize) -> usize {
     let slots = shard.nodes.allocatable.pods[row].saturating_sub(shard.usage.pods[row]);
     let checked = checked(plan);

@@ -18,42 +18,43 @@ use crate::simulate::scale_in::outcome::ScaleInSpread;
 use crate::snapshot::Snapshot;
 use crate::snapshot::topology::DomainId;
 
-/// Labels to spread over at most: no workload has nearly as many constraints.
+/// The largest number of topology keys in a request.
 const MAX_TOPOLOGY_KEYS: usize = 16;
 
-/// One constraint and what is counted for it.
+/// One spread constraint and its counts.
 #[derive(Clone, Debug)]
 pub(super) struct Level {
     key: Symbol,
-    /// 0 where none is demanded.
+    /// The allowed skew; 0 for a level made from a topology key.
     max_skew: i32,
     is_hard: bool,
     min_domains: usize,
-    /// Who is counted: `None` for the replicas themselves.
+    /// The constraint whose selector counts pods; `None` to count the replicas themselves.
     constraint: Option<SpreadConstraint>,
     /// The rows of each shard whose pods count.
     rows: Vec<RowSet>,
     by_domain: Vec<i64>,
-    /// How many of the domains that exist have each number.
+    /// For each number of pods, how many existing domains have it.
     by_number: BTreeMap<i64, usize>,
 }
 
-/// The levels in the order in which they count: those that are asked for, or the workload's own constraints, hard ones first, or
-/// zone and host.
+/// The levels, the most important first: the requested topology keys, or the workload's own constraints, hard ones
+/// first, or zone and host.
 ///
 /// # Errors
-/// For `asked` that are too many, stand there twice, or are labels of nothing in the cluster.
+/// For topology keys in `requested` that are too many, listed twice, or unknown to the cluster.
 pub(super) fn of(
     snapshot: &Snapshot,
     replicas: &[Replica],
-    asked: &[String],
+    requested: &[String],
 ) -> Result<Vec<Level>, ModelError> {
-    let asked = topology_keys(snapshot, asked)?;
+    let requested = topology_keys(snapshot, requested)?;
     let Some(shape) = commonest(replicas) else { return Ok(Vec::new()) };
     let own = &shape.facts.spread.list;
     let mut levels = Vec::new();
-    if !asked.is_empty() || own.is_empty() {
-        let keys = if asked.is_empty() { vec![Symbol::ZONE, Symbol::HOSTNAME] } else { asked };
+    if !requested.is_empty() || own.is_empty() {
+        let keys =
+            if requested.is_empty() { vec![Symbol::ZONE, Symbol::HOSTNAME] } else { requested };
         levels.extend(keys.into_iter().map(|key| Level::of_key(key, shape, snapshot)));
     } else {
         for is_hard in [true, false] {
@@ -66,15 +67,15 @@ pub(super) fn of(
     Ok(levels)
 }
 
-/// The labels of these names. A request adds none to what the cluster knows.
-fn topology_keys(snapshot: &Snapshot, asked: &[String]) -> Result<Vec<Symbol>, ModelError> {
+/// The symbols of these labels. A request adds no symbols to the cluster.
+fn topology_keys(snapshot: &Snapshot, requested: &[String]) -> Result<Vec<Symbol>, ModelError> {
     let at = |i: usize, reason: String| ModelError::new(format!("topology_keys[{i}]"), reason);
-    if asked.len() > MAX_TOPOLOGY_KEYS {
-        let reason = format!("has {} labels, more than {MAX_TOPOLOGY_KEYS}", asked.len());
+    if requested.len() > MAX_TOPOLOGY_KEYS {
+        let reason = format!("has {} labels, more than {MAX_TOPOLOGY_KEYS}", requested.len());
         return Err(ModelError::new("topology_keys", reason));
     }
-    let mut keys = Vec::with_capacity(asked.len());
-    for (i, name) in asked.iter().enumerate() {
+    let mut keys = Vec::with_capacity(requested.len());
+    for (i, name) in requested.iter().enumerate() {
         let Some(key) = snapshot.model.names().get(name) else {
             return Err(at(i, format!("no node has a label `{}`", clip(name))));
         };
@@ -86,7 +87,7 @@ fn topology_keys(snapshot: &Snapshot, asked: &[String]) -> Result<Vec<Symbol>, M
     Ok(keys)
 }
 
-/// The spec that most replicas have; of equally common ones that of the first replica.
+/// The shape of most replicas; of equally common ones that of the first replica.
 fn commonest(replicas: &[Replica]) -> Option<&Arc<Shape>> {
     let mut n_of: FxHashMap<ShapeId, usize> = FxHashMap::default();
     replicas.iter().for_each(|replica| *n_of.entry(replica.pod.shape().id).or_default() += 1);
@@ -96,7 +97,7 @@ fn commonest(replicas: &[Replica]) -> Option<&Arc<Shape>> {
 }
 
 impl Level {
-    /// As kube-scheduler's own constraints are for workloads that have none, but over the replicas alone.
+    /// A level over a topology key, like kube-scheduler's default constraints, but counting the replicas only.
     fn of_key(key: Symbol, shape: &Shape, snapshot: &Snapshot) -> Level {
         let nodes =
             CountedNodes::Eligible { keys: vec![key], honors_affinity: true, honors_taints: false };
@@ -143,7 +144,7 @@ impl Level {
                 }
             }
             Some(SpreadConstraint { selector, .. }) => {
-                // An empty selector matches everything and yet counts nothing (S-PTS-5), as an absent one does.
+                // An empty selector matches everything but counts nothing (S-PTS-5), like a missing one.
                 let selector = selector.clone().filter(|selector| !selector.is_empty());
                 let namespace = replicas.first().map(|r| r.pod.population().facts.namespace);
                 for population in snapshot.populations.all(namespace) {
@@ -182,7 +183,7 @@ impl Level {
         counts.then(|| label.domains[row.row()]).filter(|domain| domain.is_some())
     }
 
-    /// The domain in which a replica is counted; `None` where it is not.
+    /// The domain in which a replica is counted; `None` where it is not counted.
     pub(super) fn domain_of(&self, snapshot: &Snapshot, replica: &Replica) -> Option<DomainId> {
         let labels = &replica.pod.population().facts.labels;
         let is_counted = self.constraint.as_ref().is_none_or(|constraint| {
@@ -192,12 +193,12 @@ impl Level {
         self.domain(snapshot, replica.row).filter(|_| is_counted)
     }
 
-    /// The pods in a domain; none where there is no domain.
+    /// The number of pods in a domain; 0 without a domain.
     pub(super) fn number(&self, domain: Option<DomainId>) -> i64 {
         domain.map_or(0, |domain| self.by_domain[domain.index()])
     }
 
-    /// A pod of a domain is gone.
+    /// Removes one pod of a domain from the counts.
     pub(super) fn remove(&mut self, domain: DomainId) {
         let number = &mut self.by_domain[domain.index()];
         if let Some(n_domains) = self.by_number.get_mut(number) {
@@ -221,7 +222,7 @@ impl Level {
         largest - if self.n_domains() < self.min_domains { 0 } else { smallest }
     }
 
-    /// By how much the constraint would be violated with one pod of a domain less; 0 for one that only scores.
+    /// By how much the constraint would be violated with one pod less in a domain; 0 for a soft constraint.
     pub(super) fn excess_without(&self, domain: Option<DomainId>) -> i64 {
         if !self.is_hard {
             return 0;
@@ -254,8 +255,8 @@ impl Level {
         self.key
     }
 
-    /// What became of it by the time of `after`, once these replicas were gone.
-    pub(super) fn told<'r>(
+    /// Compares the level with itself in `after`, from which these replicas are removed.
+    pub(super) fn spread<'r>(
         &self,
         after: &Level,
         gone: impl Iterator<Item = &'r Replica>,
@@ -283,7 +284,7 @@ impl Level {
     }
 }
 
-/// What a row's node says of a label.
+/// The value of a label of a row's node.
 pub(super) fn domain_name(snapshot: &Snapshot, row: NodeRow, key: Symbol) -> Option<Arc<str>> {
     let value = value_of(&snapshot.node(row)?.facts().labels, key)?;
     Some(snapshot.model.names().name(value))

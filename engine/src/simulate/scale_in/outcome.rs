@@ -6,61 +6,61 @@ use crate::model::PodKey;
 use crate::simulate::drain::outcome::BudgetUse;
 use crate::snapshot::Generation;
 
-/// Which replicas go.
+/// The replicas to remove.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ScaleIn {
-    /// The snapshot that it was worked out on.
+    /// The snapshot that the choice was made on.
     pub generation: Generation,
-    /// In the order in which they are to go.
+    /// The chosen pods, in the order in which they are to go.
     pub pods: Vec<ScaleInPod>,
-    /// Replicas before, without those that are being deleted.
+    /// Number of replicas before, without those that are being deleted.
     pub n_replicas: usize,
-    /// Those that are.
+    /// Number of replicas that are being deleted.
     pub n_terminating: usize,
-    /// For each constraint, in the order in which it counts.
+    /// The effect on each constraint, the most important first.
     pub spread: Vec<ScaleInSpread>,
-    /// Nodes on which the chosen pods were the last, DaemonSets', mirror and terminating pods apart; by name.
+    /// Nodes on which the chosen pods were the last, not counting DaemonSets', mirror and terminating pods; by name.
     pub emptied_nodes: Vec<Arc<str>>,
-    /// What the chosen pods take of disruption budgets, by namespace and name.
+    /// Disruptions that the chosen pods take from budgets, by namespace and name.
     pub budgets: Vec<BudgetUse>,
 }
 
-/// A pod that is to go.
+/// A pod to remove.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ScaleInPod {
     /// The pod.
     pub pod: PodKey,
-    /// Its uid.
+    /// The pod's uid.
     pub uid: Arc<str>,
-    /// Its node.
+    /// The pod's node.
     pub node: Arc<str>,
-    /// The first line of the order that put it before any of the others that were left.
+    /// The first criterion that put the pod before all others that were left.
     pub reason: ScaleInReason,
-    /// The same for people.
+    /// Explanation of the reason.
     pub message: String,
     /// Value of the annotation `controller.kubernetes.io/pod-deletion-cost` with which its controller chooses these pods in this
     /// order among equally ready ones; `None` where no controller reads it.
     pub deletion_cost: Option<i32>,
 }
 
-/// The first line of the order that put a pod before any of the others.
+/// The criterion that put a pod before all others.
 #[derive(Copy, Clone, Debug, PartialEq, Eq)]
 pub enum ScaleInReason {
-    /// It has not started, or is not ready.
+    /// The pod has not started, or is not ready.
     NotReady,
-    /// Hard constraints are violated by less.
+    /// Hard constraints are violated least without the pod.
     Violation,
-    /// Its domain has more of them.
+    /// The pod's domain has the most pods.
     Spread,
-    /// Its node is cordoned or being removed.
+    /// The pod's node is cordoned or being removed.
     LeavingNode,
-    /// Its node has fewer other pods.
+    /// The pod's node has the fewest other pods.
     EmptierNode,
-    /// No disruption budget is exceeded.
+    /// No disruption budget is exceeded by the pod.
     Budget,
-    /// It started later.
+    /// The pod started last.
     Younger,
-    /// Nothing but its name.
+    /// Only the pod's name differs.
     Name,
 }
 
@@ -69,16 +69,16 @@ pub enum ScaleInReason {
 pub struct ScaleInSpread {
     /// The label whose values are the domains.
     pub topology_key: Arc<str>,
-    /// 0 where none is demanded.
+    /// The allowed skew; 0 where none is set.
     pub max_skew: i32,
-    /// `DoNotSchedule`.
+    /// Whether the constraint is `DoNotSchedule`.
     pub is_hard: bool,
-    /// The largest number in a domain less the smallest.
+    /// The largest number of pods in a domain less the smallest, before the removal.
     pub skew_before: i64,
-    /// The same afterwards.
+    /// The largest number of pods in a domain less the smallest, after the removal.
     pub skew_after: i64,
-    /// Domains that count.
+    /// Number of domains that count.
     pub n_domains: usize,
-    /// Those whose number changes, by name: how many pods before and after.
+    /// Domains whose number of pods changes, by name: the numbers before and after.
     pub domains: Vec<(Arc<str>, i64, i64)>,
 }

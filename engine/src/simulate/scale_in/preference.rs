@@ -1,4 +1,4 @@
-//! The order in which replicas are chosen: a key whose first field that differs decides.
+//! The order in which replicas are chosen: the first field of a key that differs decides.
 
 use std::cmp::Reverse;
 use std::sync::Arc;
@@ -17,25 +17,25 @@ use crate::simulate::scale_in::outcome::ScaleInReason;
 use crate::snapshot::Snapshot;
 use crate::snapshot::topology::DomainId;
 
-/// What speaks for a replica to go; the smallest goes first.
+/// Ordering key of a replica; the replica with the smallest key goes first.
 #[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Debug)]
 struct Preference {
     readiness: Readiness,
-    /// By how much hard constraints are violated without it, all together.
+    /// By how much hard constraints would be violated without the replica, summed.
     excess: i64,
-    /// For each level how many pods its domain has; the more the sooner.
+    /// For each level the number of pods in the replica's domain; a larger number goes first.
     crowding: SmallVec<[Reverse<i64>; 2]>,
-    /// Its node is neither cordoned nor being removed.
+    /// Whether the node is neither cordoned nor being removed.
     node_stays: bool,
-    /// Pods that hold its node besides it.
+    /// Number of other pods that keep the node from being empty.
     n_others: usize,
     exceeds_budget: bool,
     started: Reverse<i64>,
-    /// Position among the replicas, which are in the order of their names.
+    /// Position among the replicas, which are sorted by name.
     replica: usize,
 }
 
-/// How far it came; a controller removes those first that came least far.
+/// Progress of a replica's start; controllers remove those first that progressed least.
 #[derive(Copy, Clone, PartialEq, Eq, PartialOrd, Ord, Debug)]
 pub(super) enum Readiness {
     NotStarted,
@@ -43,20 +43,20 @@ pub(super) enum Readiness {
     Ready,
 }
 
-/// A replica that is to go.
+/// A replica chosen to go.
 #[derive(Clone, Debug)]
 pub(super) struct Choice {
-    /// Its position.
+    /// The replica's position.
     pub(super) replica: usize,
     pub(super) decided_by: DecidedBy,
 }
 
-/// A line of the order that put a replica before another, and what made it so; the first line is the smallest.
+/// The criterion that put a replica before another, with its values; earlier criteria compare as smaller.
 #[derive(Copy, Clone, PartialEq, Eq, PartialOrd, Ord, Debug)]
 pub(super) enum DecidedBy {
     Readiness(Readiness),
     Excess,
-    /// At this level, with so many pods in the domain.
+    /// The domain of this level has so many pods.
     Crowding {
         level: usize,
         number: i64,
@@ -85,28 +85,28 @@ impl DecidedBy {
     }
 }
 
-/// Replicas of one node among which only their start and their names decide.
+/// Replicas of one node that differ in start time and name only.
 struct Group {
     row: NodeRow,
     readiness: Readiness,
-    /// For each level.
+    /// The domain of the replicas at each level.
     domains: SmallVec<[Option<DomainId>; 2]>,
     covering: Covering,
     node_stays: bool,
-    /// Whether they hold the node.
+    /// Whether the replicas keep their node from being empty.
     holds: bool,
-    /// Positions of the replicas, the next one last.
+    /// Positions of the replicas; the next to go is the last.
     members: Vec<usize>,
 }
 
-/// Choices in the making.
+/// State of a choice of replicas.
 pub(super) struct Choosing<'a, 'b> {
     snapshot: &'a Snapshot,
     replicas: &'a [Replica],
     levels: &'a mut [Level],
     budgets: &'a mut Budgets<'b>,
     groups: Vec<Group>,
-    /// Pods that hold a node: it is not empty as long as there are any.
+    /// Number of pods that keep each node from being empty.
     holding: FxHashMap<NodeRow, usize>,
 }
 
@@ -157,9 +157,9 @@ impl<'a, 'b> Choosing<'a, 'b> {
         Choosing { snapshot, replicas, levels, budgets, groups, holding }
     }
 
-    /// Chooses one more, which then counts as gone; `None` where there is none left.
+    /// Chooses the next replica and removes it from the counts; `None` where none is left.
     pub(super) fn choose(&mut self) -> Option<Choice> {
-        // Within a group all but the next are behind it by their start and names alone.
+        // Members of a group are ordered by start time and name only, so the first two suffice.
         let nth = |group: &Group, n: usize| {
             let at = group.members.len().checked_sub(n + 1)?;
             Some(self.preference(group, group.members[at]))
@@ -201,7 +201,7 @@ impl<'a, 'b> Choosing<'a, 'b> {
         self.holding.get(&row).copied().unwrap_or(0)
     }
 
-    /// The next one of a group is gone.
+    /// Removes the next replica of a group.
     fn remove(&mut self, group: usize) {
         let Group { row, domains, covering, holds, members, .. } = &mut self.groups[group];
         members.pop();
@@ -216,7 +216,7 @@ impl<'a, 'b> Choosing<'a, 'b> {
         }
     }
 
-    /// The nodes of replicas that nothing holds any more, by name.
+    /// The nodes of replicas that no pod keeps from being empty any more, by name.
     pub(super) fn emptied_nodes(&self) -> Vec<Arc<str>> {
         let rows = self.groups.iter().map(|group| group.row);
         let emptied = rows.filter(|row| self.n_holding(*row) == 0);
@@ -229,7 +229,7 @@ impl<'a, 'b> Choosing<'a, 'b> {
 }
 
 impl Preference {
-    /// What puts it before another.
+    /// The criterion that puts this key before another.
     fn decided_over(&self, next: &Preference) -> DecidedBy {
         if self.readiness != next.readiness {
             return DecidedBy::Readiness(self.readiness);
@@ -267,7 +267,7 @@ fn readiness(pod: &Pod) -> Readiness {
     }
 }
 
-/// Whether a pod holds its node: DaemonSets' and mirror pods go with it, and those that are being deleted are going.
+/// Whether a pod keeps its node from being empty: DaemonSets', mirror and terminating pods do not.
 fn holds(pod: &Pod) -> bool {
     let drainability = &pod.facts().drainability;
     !drainability.is_daemon && !drainability.is_mirror && !pod.is_terminating()
@@ -278,10 +278,10 @@ fn n_holding(snapshot: &Snapshot, row: NodeRow) -> usize {
     pods.filter(|placed| holds(&placed.pod)).count()
 }
 
-/// Taints with which an autoscaler marks a node that it removes.
+/// Taints with which an autoscaler marks a node that it is removing.
 const LEAVING: [&str; 2] = ["ToBeDeletedByClusterAutoscaler", "karpenter.sh/disrupted"];
 
-/// Whether nobody has cordoned a node or begun to remove it.
+/// Whether a node is neither cordoned nor being removed.
 fn node_stays(snapshot: &Snapshot, row: NodeRow) -> bool {
     let names = snapshot.model.names();
     snapshot.node(row).is_some_and(|node| {

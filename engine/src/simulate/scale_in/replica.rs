@@ -13,17 +13,17 @@ use crate::model::{ModelError, Pod, PodKey};
 use crate::rows::NodeRow;
 use crate::snapshot::Snapshot;
 
-/// The pods of a workload. Only those on nodes count.
+/// Selection of the pods of a workload. Only pods on nodes count.
 #[derive(Copy, Clone, Debug)]
 pub enum Replicas<'a> {
-    /// Those of a namespace that a selector matches.
+    /// Pods of a namespace that a selector matches.
     Selected {
-        /// The namespace.
+        /// The namespace of the pods.
         namespace: &'a str,
-        /// With at least one requirement.
+        /// A selector with at least one requirement.
         selector: &'a meta_v1::LabelSelector,
     },
-    /// These, each once and of one namespace.
+    /// Listed pods, each once and all of one namespace.
     Listed(&'a [PodKey]),
 }
 
@@ -35,7 +35,7 @@ pub(super) struct Replica {
 }
 
 impl Replica {
-    /// The name of its node.
+    /// The name of the replica's node.
     pub(super) fn node(&self, snapshot: &Snapshot) -> Arc<str> {
         snapshot.node(self.row).map_or_else(|| "".into(), |node| node.facts().name.clone())
     }
@@ -66,7 +66,7 @@ pub(super) fn find(
 }
 
 fn selected(snapshot: &Snapshot, namespace: &str, selector: &LabelSelector) -> Vec<Replica> {
-    // No pod is in a namespace whose name was never seen.
+    // A namespace whose name is unknown has no pods.
     let Some(namespace) = snapshot.model.names().get(namespace) else { return Vec::new() };
     let mut replicas = Vec::new();
     let is_one = |population: &PopulationFacts| selector.matches(&population.labels);

@@ -1,11 +1,11 @@
-//! What made a replica the next one, in words.
+//! Wording: why a replica is the next to go, as text.
 
 use super::level::{Level, domain_name};
 use super::preference::{Choice, DecidedBy, Readiness};
 use super::replica::Replica;
 use crate::snapshot::Snapshot;
 
-/// One line, without a full stop.
+/// A message of one line, without a full stop.
 pub(super) fn message(
     snapshot: &Snapshot,
     replica: &Replica,

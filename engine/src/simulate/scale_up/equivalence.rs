@@ -1,5 +1,5 @@
-//! Who is like whom: classes, of which one pod answers for all wherever it is asked whether a node takes them, and the autoscaler's
-//! equivalence groups, in which it packs. Rule: S-CAS-5.
+//! Equivalence: classes of pods, of which one pod is tested for all, and the groups of similar pods in which
+//! cluster-autoscaler packs. Rule: S-CAS-5.
 
 use rustc_hash::FxHashMap;
 
@@ -8,12 +8,12 @@ use crate::model::controller::{ControllerId, ControllerKey};
 use crate::model::population::PopulationId;
 use crate::model::shape::ShapeId;
 
-/// Pods of a class are the same to every filter. One with claims, with a node of its own choice or with a status that tells what it
-/// takes is a class by itself.
+/// Classes of pods that are the same to every filter. A pod with claims, with a node name or with a status that changes
+/// its requests is a class by itself.
 #[derive(Debug, Default)]
 pub(super) struct Classes {
     of_pods: Vec<usize>,
-    /// The first pod of each.
+    /// The first pod of each class.
     samples: Vec<usize>,
 }
 
@@ -45,7 +45,7 @@ impl Classes {
         self.of_pods[pod]
     }
 
-    /// A pod of each class.
+    /// One pod of each class.
     pub(super) fn samples(&self) -> &[usize] {
         &self.samples
     }
@@ -58,11 +58,11 @@ impl Classes {
 /// Pods that are packed one after another.
 pub(super) type Group = Vec<usize>;
 
-/// Groups of one controller at most; what deviates later is a group by itself.
+/// The largest number of groups of one controller; further pods that differ are groups by themselves.
 const MAX_OF_CONTROLLER: usize = 10;
 
-/// Pods of one controller with equal labels and specs, as far as any rule reads those, in the order of their first pods. Pods
-/// without a controller and those of DaemonSets are groups by themselves.
+/// Groups of pods of one controller with equal labels and equal specs, as far as any rule reads these, in the order of
+/// their first pods. Pods without a controller and those of DaemonSets are groups by themselves.
 pub(super) fn groups(pods: &[Pod], of: &[usize]) -> Vec<Group> {
     let mut of_controllers: FxHashMap<ControllerId, Vec<usize>> = FxHashMap::default();
     let mut groups: Vec<Group> = Vec::new();

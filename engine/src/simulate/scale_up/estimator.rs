@@ -15,7 +15,7 @@ use crate::rows::NodeRow;
 use crate::simulate::one_pass::Misfit;
 use crate::simulate::scene::Scene;
 
-/// One estimation, on a scene of its own.
+/// One estimation; it works on a scene.
 pub(super) struct Estimator<'e, 'a> {
     pub(super) pods: &'e [Pod],
     pub(super) classes: &'e Classes,
@@ -24,9 +24,9 @@ pub(super) struct Estimator<'e, 'a> {
     pub(super) ring: Ring,
     pub(super) limiter: Limiter<'e>,
     pub(super) cancelled: &'e dyn Fn() -> bool,
-    /// For each class how many of the first nodes added refuse it for good.
+    /// For each class, how many of the nodes added first refuse it from then on.
     refusing: Vec<usize>,
-    /// For each class whether pods that come never open a node for it, once somebody asked.
+    /// For each class, whether added pods can only close nodes for it; computed when first needed.
     only_loses: Vec<Option<bool>>,
     rows: Vec<NodeRow>,
     option: ScaleUpOption,
@@ -57,7 +57,8 @@ impl<'e, 'a> Estimator<'e, 'a> {
         }
     }
 
-    /// Packs groups; the scene is left with what came of it. Nodes that stayed empty are not told of (S-BIN-4).
+    /// Packs groups; placed pods and added nodes stay on the scene. Nodes that stayed empty are not in the result
+    /// (S-BIN-4).
     pub(super) fn estimate(mut self, groups: Vec<Group>) -> Result<ScaleUpOption, EngineError> {
         for group in ordered(groups, self.pods, &self.template.node) {
             self.pack(&group)?;
@@ -86,7 +87,7 @@ impl<'e, 'a> Estimator<'e, 'a> {
         Ok(())
     }
 
-    /// S-BIN-2
+    /// Puts a pod on a node added earlier, if one takes it (S-BIN-2).
     fn put_on_added(&mut self, index: usize) -> Result<bool, EngineError> {
         self.check_cancelled()?;
         let (pod, class) = (&self.pods[index], self.classes.of_pod(index));
@@ -103,7 +104,7 @@ impl<'e, 'a> Estimator<'e, 'a> {
         Ok(true)
     }
 
-    /// S-BIN-3; why there is no place for the pod nor for those of its group that follow.
+    /// Puts a pod on a new node (S-BIN-3), or returns why neither it nor the rest of its group is placed.
     fn put_on_new(&mut self, index: usize) -> Result<Result<(), LeftReason>, EngineError> {
         self.check_cancelled()?;
         let pod = &self.pods[index];
@@ -120,7 +121,7 @@ impl<'e, 'a> Estimator<'e, 'a> {
                 return Ok(Err(self.misfit(pod, newest)?));
             }
         }
-        if let Err(limit) = self.limiter.ask() {
+        if let Err(limit) = self.limiter.admit() {
             return Ok(Err(LeftReason::Limit(limit)));
         }
         let (row, name) = self.template.add_to(self.scene)?;
@@ -147,8 +148,8 @@ impl<'e, 'a> Estimator<'e, 'a> {
         Ok(takes)
     }
 
-    /// Another node, of the cluster or added, for a pod that is spread by hostname and which the newest node refuses for its
-    /// skew: no new node could take it either.
+    /// Another node, existing or added, for a pod that is spread by hostname and that the newest node refuses because
+    /// of skew: another new node could not take it either.
     fn elsewhere(&mut self, pod: &Pod, newest: NodeRow) -> Result<Option<NodeRow>, EngineError> {
         let mut constraints = pod.shape().facts.spread.list.iter();
         if !constraints.any(|constraint| constraint.topology_key == Symbol::HOSTNAME) {
@@ -176,7 +177,7 @@ impl<'e, 'a> Estimator<'e, 'a> {
 
     fn misfit(&mut self, pod: &Pod, row: NodeRow) -> Result<LeftReason, EngineError> {
         let misfit = self.scene.why_not(pod, row)?;
-        // A node that refuses has a reason.
+        // A node that refuses always gives a reason.
         let none = || Misfit {
             plugin: Plugin::NodeResourcesFit,
             code: crate::plugin::StatusCode::Unschedulable,
@@ -198,7 +199,8 @@ impl<'e, 'a> Estimator<'e, 'a> {
     }
 }
 
-/// The groups by how much of the template a pod asks for, most first; those that ask for as much keep their order (S-BIN-1).
+/// The groups by how much of the template one of their pods requests, largest first; equal ones keep their order
+/// (S-BIN-1).
 fn ordered(groups: Vec<Group>, pods: &[Pod], template: &Node) -> Vec<Group> {
     let mut scored: Vec<(f64, Group)> = groups
         .into_iter()
@@ -209,7 +211,8 @@ fn ordered(groups: Vec<Group>, pods: &[Pod], template: &Node) -> Vec<Group> {
 }
 
 fn score(pod: &Pod, template: &Node) -> f64 {
-    let (asked, room) = (pod.shape().facts.request(), &template.facts().allocatable);
-    let share = |asked: i64, room: i64| if room > 0 { asked as f64 / room as f64 } else { 0.0 };
-    share(asked.milli_cpu, room.milli_cpu) + share(asked.memory, room.memory)
+    let (requested, room) = (pod.shape().facts.request(), &template.facts().allocatable);
+    let share =
+        |requested: i64, room: i64| if room > 0 { requested as f64 / room as f64 } else { 0.0 };
+    share(requested.milli_cpu, room.milli_cpu) + share(requested.memory, room.memory)
 }

@@ -2,14 +2,14 @@
 
 use super::request::{ScaleUpLimit, ScaleUpLimits};
 
-/// Asked before each node is added; once it refuses it always does.
+/// Limits of an option, checked before each node is added; once one is reached, no more nodes are added.
 pub(super) struct Limiter<'a> {
     limits: ScaleUpLimits,
-    /// Nodes that the group, with those that are like it where balanced, may still have.
+    /// Number of nodes that the group, together with similar groups where balanced, may still add.
     quota: Option<usize>,
-    /// Nodes of the cluster and their capacity, those that were added included.
+    /// Nodes of the cluster, including added ones, and their capacity.
     pub(super) total: Total,
-    /// Capacity of one more.
+    /// Capacity of one more node.
     of_node: Total,
     n_added: usize,
     elapsed_ms: &'a dyn Fn() -> u64,
@@ -17,7 +17,7 @@ pub(super) struct Limiter<'a> {
     refused: Option<ScaleUpLimit>,
 }
 
-/// Nodes, milli-CPU and bytes of memory.
+/// Number of nodes, milli-CPU and bytes of memory.
 #[derive(Copy, Clone, Debug, Default, PartialEq, Eq)]
 pub(super) struct Total {
     pub(super) n_nodes: usize,
@@ -26,7 +26,7 @@ pub(super) struct Total {
 }
 
 impl Total {
-    /// The same with a node more.
+    /// The total with one more node.
     pub(super) fn with(self, capacity: (i64, i64)) -> Total {
         Total {
             n_nodes: self.n_nodes + 1,
@@ -37,7 +37,7 @@ impl Total {
 }
 
 impl<'a> Limiter<'a> {
-    /// For an option whose nodes have this capacity, in milli-CPU and bytes.
+    /// A limiter for an option whose nodes have this capacity, in milli-CPU and bytes.
     pub(super) fn new(
         limits: ScaleUpLimits,
         quota: Option<usize>,
@@ -50,8 +50,8 @@ impl<'a> Limiter<'a> {
         Limiter { limits, quota, total, of_node, n_added, elapsed_ms, began_ms, refused }
     }
 
-    /// Takes one more node into account, or tells what forbids it.
-    pub(super) fn ask(&mut self) -> Result<(), ScaleUpLimit> {
+    /// Counts one more node, or returns the limit that forbids it.
+    pub(super) fn admit(&mut self) -> Result<(), ScaleUpLimit> {
         if self.refused.is_none() {
             self.refused = self.refusal();
         }
@@ -65,7 +65,7 @@ impl<'a> Limiter<'a> {
         }
     }
 
-    /// What has refused a node, if anything has.
+    /// The limit that refused a node, if any.
     pub(super) fn refused(&self) -> Option<ScaleUpLimit> {
         self.refused
     }
@@ -100,8 +100,8 @@ mod tests {
         };
         let total = Total { n_nodes: 3, milli_cpu: 12_000, memory: 96 };
         let mut limiter = Limiter::new(limits, quota, total, (4_000, 32), &elapsed_ms);
-        let n_granted = (0..50).take_while(|_| limiter.ask().is_ok()).count();
-        assert_eq!(limiter.ask().err(), limiter.refused(), "once refused, always refused");
+        let n_granted = (0..50).take_while(|_| limiter.admit().is_ok()).count();
+        assert_eq!(limiter.admit().err(), limiter.refused(), "once refused, always refused");
         (n_granted, limiter.refused())
     }
 

@@ -1,4 +1,5 @@
-//! Options: for each node group which pods its nodes could take at all, and what the estimator makes of these. Rule: S-CAS-7.
+//! Options: for each node group, which pods its nodes could take at all, and the estimator's result for these. Rule:
+//! S-CAS-7.
 
 use rustc_hash::FxHashSet;
 
@@ -34,7 +35,7 @@ impl<'o> Options<'o> {
         Options { request, classes, groups: equivalence::groups(request.pods, pending) }
     }
 
-    /// One option a node group, in their order; the scene is as it was.
+    /// Simulates one option for each node group, in their order; the scene is restored.
     pub(super) fn simulate(
         &self,
         scene: &mut Scene<'_>,
@@ -130,7 +131,7 @@ impl<'o> Options<'o> {
         Ok(option)
     }
 
-    /// Groups, by position, that this one's nodes can be balanced with: like it, and of use to the same pods.
+    /// Groups, by position, that this group can be balanced with: similar groups whose nodes take the same pods.
     fn similar(&self, position: usize, alike: &[usize], scene: &mut Scene<'_>) -> Vec<usize> {
         if !self.request.balance_similar_groups {
             return Vec::new();
@@ -143,7 +144,7 @@ impl<'o> Options<'o> {
         others.filter(|other| takes_the_same(*other) && similar.is(&groups[*other])).collect()
     }
 
-    /// By topology key, of one pod of each class that was placed.
+    /// Skews by topology key, from one pod of each class that was placed.
     fn skews(&self, option: &ScaleUpOption, scene: &mut Scene<'_>) -> Vec<Skew> {
         let mut seen = FxHashSet::default();
         let mut skews: Vec<Skew> = Vec::new();
@@ -164,7 +165,7 @@ impl<'o> Options<'o> {
     }
 }
 
-/// Nodes of a cluster and what they have.
+/// The nodes of a cluster and their capacity.
 fn total(snapshot: &Snapshot) -> Total {
     let mut total = Total::default();
     for shard in &snapshot.shards {
@@ -176,13 +177,13 @@ fn total(snapshot: &Snapshot) -> Total {
     total
 }
 
-/// Nodes that groups may still have together; `None` where one of them has no limit.
+/// Number of nodes that groups may still add together; `None` where one of them has no limit.
 fn quota<'g>(groups: impl Iterator<Item = &'g NodeGroup>) -> Option<usize> {
     let left = groups.map(|group| Some(group.max_size?.saturating_sub(group.size)));
     left.sum()
 }
 
-/// cluster-autoscaler's `least-waste`, of the nodes that got a pod and the pods on them.
+/// Waste as in cluster-autoscaler's `least-waste`, computed over the nodes that got a pod and the pods on them.
 fn waste(option: &ScaleUpOption, pods: &[Pod], (milli_cpu, memory): (i64, i64)) -> Waste {
     let placed = || option.nodes.iter().flat_map(|node| &node.pods).map(|pod| &pods[*pod]);
     let asked = |amount: fn(&Pod) -> i64| placed().map(|pod| i128::from(amount(pod))).sum::<i128>();

@@ -1,4 +1,4 @@
-//! What a scale-up answers: plain data. Pods are named by their positions in the request.
+//! Outcome: the result of a scale-up, plain data. Pods are named by their positions in the request.
 
 use std::sync::Arc;
 
@@ -9,103 +9,103 @@ use crate::snapshot::Generation;
 /// What the node groups could do for the pods.
 #[derive(Clone, Debug, PartialEq)]
 pub struct ScaleUp {
-    /// The snapshot that it was worked out on.
+    /// The snapshot that the scale-up was simulated on.
     pub generation: Generation,
-    /// Pods that nodes of the cluster take, or have, and those nodes; by position.
+    /// Pods that existing nodes take or already have, by position, with the node.
     pub on_existing: Vec<(usize, Arc<str>)>,
-    /// Pods that no node could take, whatever it is, and why.
+    /// Pods that no node could take, and why.
     pub refused: Vec<LeftPods>,
-    /// One a group, in the groups' order.
+    /// One option for each group, in the groups' order.
     pub options: Vec<ScaleUpOption>,
-    /// Other pods that no option places, by position.
+    /// Pods other than those above that no option places, by position.
     pub unhelped: Vec<usize>,
 }
 
-/// What one group could do.
+/// Result for one group.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct ScaleUpOption {
     /// Position of the group.
     pub group: usize,
     /// Added nodes that got a pod, in the order in which they were added.
     pub nodes: Vec<ScaleUpNode>,
-    /// Pods that found room on a node of the cluster once others were placed (S-BIN-3), in the order of placing.
+    /// Pods that found room on an existing node once others were placed (S-BIN-3), in the order of placing.
     pub on_existing: Vec<(usize, Arc<str>)>,
-    /// Pods that did not, by reason.
+    /// Pods that were not placed, by reason.
     pub left: Vec<LeftPods>,
-    /// Why there are no more nodes.
+    /// Why no more nodes were added.
     pub stop: ScaleUpStop,
-    /// What of the added nodes stays free.
+    /// Fractions of the added nodes' capacity that stay free.
     pub waste: Waste,
-    /// How unevenly pods of the placed kinds lie then, for each topology key that one of their spread constraints, or of the
-    /// policy's defaults, names; by key. Of several constraints of a key the largest.
+    /// Skew of the placed kinds of pods after the scale-up, for each topology key that one of their spread constraints,
+    /// or of the policy's defaults, names; by key. Where several constraints have the same key, the largest skew.
     pub skews: Vec<Skew>,
-    /// How many of the nodes each similar group gets, this one included: groups by position, and nodes to add. Empty where
-    /// balancing is not asked for or no group is like it.
+    /// How many of the nodes each similar group gets, this one included: groups by position, and nodes to add. Empty
+    /// where balancing is off or no group is similar.
     pub split: Vec<(usize, usize)>,
 }
 
 /// A node that was added.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ScaleUpNode {
-    /// A name that no node of the cluster has.
+    /// A name that no existing node has.
     pub name: Arc<str>,
-    /// Pods that it got, in the order of placing; those of the template are not among them.
+    /// Pods placed on the node, in order; the template's pods are not listed.
     pub pods: Vec<usize>,
 }
 
-/// Pods that are left for one reason.
+/// Pods that were not placed, with a common reason.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct LeftPods {
-    /// The reason.
+    /// Why the pods were not placed.
     pub reason: LeftReason,
     /// The pods, by position.
     pub pods: Vec<usize>,
 }
 
-/// Why pods are left.
+/// Why pods were not placed.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum LeftReason {
-    /// The template node does not take them, or a new node did not.
+    /// The template node, or a new node, refuses the pods.
     Misfit(Misfit),
-    /// There may be no more nodes.
+    /// A limit forbids more nodes.
     Limit(ScaleUpLimit),
 }
 
 /// Why an option has no more nodes.
 #[derive(Copy, Clone, Debug, Default, PartialEq, Eq)]
 pub enum ScaleUpStop {
-    /// Every pod has its place.
+    /// Every pod was placed.
     #[default]
     AllPlaced,
-    /// Nodes of this group do not help those that are left.
+    /// More nodes of this group do not help the remaining pods.
     NothingMoreFits,
-    /// More were refused.
+    /// A limit was reached.
     Limit(ScaleUpLimit),
 }
 
-/// What of the capacity of added nodes their pods do not ask for, as fractions from 0 to 1; 0 where nothing was added. The rule of
-/// cluster-autoscaler's `least-waste`, for the nodes that got a pod and the pods that came to them.
+/// Fractions from 0 to 1 of the added nodes' capacity that their pods do not request; 0 where no node was added.
+/// Computed like cluster-autoscaler's `least-waste`, over the nodes that got a pod and the pods placed on them.
 #[derive(Copy, Clone, Debug, Default, PartialEq)]
 pub struct Waste {
-    /// Of CPU.
+    /// Wasted fraction of CPU.
     pub cpu: f64,
-    /// Of memory.
+    /// Wasted fraction of memory.
     pub memory: f64,
 }
 
 impl Waste {
-    /// What options are compared by.
+    /// The sum by which options are compared.
     pub fn total(self) -> f64 {
         self.cpu + self.memory
     }
 }
 
-/// How unevenly pods lie.
+/// How unevenly pods are spread over the domains of a topology key.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Skew {
     /// The label that names a node's domain.
     pub topology_key: Arc<str>,
-    /// Pods in the fullest domain less those in the emptiest.
+    /// Number of pods in the fullest domain less that in the emptiest.
     pub skew: i64,
 }
 
@@ -132,33 +132,33 @@ impl ScaleUp {
 }
 
 impl ScaleUpOption {
-    /// Nodes to add.
+    /// Number of nodes to add.
     pub fn n_nodes(&self) -> usize {
         self.nodes.len()
     }
 
-    /// Pods that found a place.
+    /// Number of pods that were placed.
     pub fn n_placed(&self) -> usize {
         self.nodes.iter().map(|node| node.pods.len()).sum::<usize>() + self.on_existing.len()
     }
 
-    /// The largest of the skews; 0 where nothing is to be spread.
+    /// The largest of the skews; 0 where nothing is spread.
     pub fn skew(&self) -> i64 {
         self.skews.iter().map(|skew| skew.skew).max().unwrap_or(0)
     }
 
-    /// The pods that found a place.
+    /// Positions of the pods that were placed.
     pub(super) fn placed(&self) -> impl Iterator<Item = usize> + '_ {
         let on_new = self.nodes.iter().flat_map(|node| node.pods.iter().copied());
         on_new.chain(self.on_existing.iter().map(|(index, _)| *index))
     }
 
-    /// Pods found no place.
+    /// Records pods that were not placed.
     pub(super) fn leave(&mut self, reason: LeftReason, pods: impl IntoIterator<Item = usize>) {
         leave(&mut self.left, reason, pods);
     }
 
-    /// Pods stand in the order of the request, whatever the order in which they were left.
+    /// Sorts the pods of each reason into the order of the request.
     pub(super) fn sort_left(&mut self) {
         self.left.iter_mut().for_each(|left| left.pods.sort_unstable());
     }

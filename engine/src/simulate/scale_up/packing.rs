@@ -13,7 +13,7 @@ use crate::model::{Pod, PodKey};
 use crate::rows::NodeRow;
 use crate::simulate::scene::Scene;
 
-/// Pods between two questions whether the caller has given up.
+/// Number of pods between two checks for cancellation.
 pub(super) const PATIENCE: usize = 64;
 
 pub(super) struct Packing<'p, 's, 'a> {
@@ -23,7 +23,8 @@ pub(super) struct Packing<'p, 's, 'a> {
     ring: &'s mut Ring,
     cancelled: &'p dyn Fn() -> bool,
     hints: FxHashMap<&'p PodKey, &'p str>,
-    /// For each class, how many pods had been placed when every node refused it, and whether that is so for good.
+    /// For each class that every node refused: how many pods had been placed then, and whether the refusal is
+    /// permanent.
     refused: Vec<Option<(usize, bool)>>,
     n_placed: usize,
 }
@@ -41,8 +42,8 @@ impl<'p, 's, 'a> Packing<'p, 's, 'a> {
         Packing { pods, classes, scene, ring, cancelled, hints, refused, n_placed: 0 }
     }
 
-    /// Places pods, those of highest priority first, each on the node that it fitted before or the next that takes it; answers
-    /// those that are left, in that order.
+    /// Places pods by descending priority, each on its hinted node or on the next node that takes it; returns the pods
+    /// that are left, in that order.
     pub(super) fn pack(
         &mut self,
         mut pending: Vec<usize>,

@@ -1,35 +1,35 @@
-//! What is asked of a scale-up: plain data.
+//! Request of a scale-up: plain data.
 
 use std::sync::Arc;
 
 use crate::model::{Node, Pod, PodKey};
 use crate::policy::Policy;
 
-/// Which nodes would take the pods that fit nowhere.
+/// A question about which nodes would take the pods that fit nowhere.
 #[derive(Copy, Clone)]
 pub struct ScaleUpRequest<'a> {
-    /// The pods, in the order of their arrival. One that is on a node of the cluster already stays there.
+    /// The pods, in the order of their arrival. A pod that already is on a node stays there.
     pub pods: &'a [Pod],
-    /// The profile to decide by; no score is asked for (S-CAS-1).
+    /// The profile to decide by; its scores are not used (S-CAS-1).
     pub policy: &'a Policy,
-    /// The node groups, a case each.
+    /// The node groups, each simulated independently.
     pub groups: &'a [NodeGroup],
-    /// How far a scale-up may go.
+    /// Limits of the scale-up.
     pub limits: ScaleUpLimits,
-    /// Whether each option's nodes are split over the groups that are like its own.
+    /// Whether each option's nodes are split over similar groups.
     pub balance_similar_groups: bool,
-    /// Label keys in which similar groups may differ, besides those that always may.
+    /// Label keys in which similar groups may differ, besides the built-in ones.
     pub balancing_ignored_labels: &'a [String],
-    /// Where pods fitted in an earlier round: tried first (S-CAS-4).
+    /// Nodes of an earlier round, by pod: tried first (S-CAS-4).
     pub hints: &'a [(PodKey, Arc<str>)],
-    /// Milliseconds since any fixed moment: what `limits.duration_ms` is measured by.
+    /// Milliseconds since any fixed moment, for `limits.duration_ms`.
     pub elapsed_ms: &'a dyn Fn() -> u64,
-    /// Asked every few pods: once it answers true there is no answer but [`crate::EngineError::Cancelled`].
+    /// Called every few pods; once it returns true, the call ends with [`crate::EngineError::Cancelled`].
     pub cancelled: &'a dyn Fn() -> bool,
 }
 
 impl<'a> ScaleUpRequest<'a> {
-    /// Without limits, hints or balancing.
+    /// A request without limits, hints or balancing.
     pub fn new(
         pods: &'a [Pod],
         policy: &'a Policy,
@@ -50,67 +50,68 @@ impl<'a> ScaleUpRequest<'a> {
     }
 }
 
-/// Nodes that can be had alike, and what comes with each.
+/// A group of equal nodes that can be added.
 #[derive(Clone, Debug)]
 pub struct NodeGroup {
-    /// Its id.
+    /// Id of the group.
     pub id: Arc<str>,
-    /// A node of the group. Each added one is a copy under a name of its own (S-CAS-6).
+    /// A node of the group. Each added node is a copy with a name of its own (S-CAS-6).
     pub template: Node,
-    /// Pods that each of its nodes brings along: those of DaemonSets, and static ones.
+    /// Pods that each new node brings along: those of DaemonSets, and static ones.
     pub template_pods: Vec<Pod>,
-    /// Nodes that it has.
+    /// Number of nodes that the group has.
     pub size: usize,
-    /// Nodes that it may have; `None` for any number.
+    /// Number of nodes that the group may have; `None` for any number.
     pub max_size: Option<usize>,
-    /// Keys of taints that a new node loses before pods come: startup taints, and those that are to be ignored. Keys that
-    /// autoscalers always take so need not be named.
+    /// Keys of taints that a new node loses before pods come: startup taints, and ignored ones. Keys that autoscalers
+    /// always treat so need not be listed.
     pub startup_taints: Vec<Arc<str>>,
 }
 
-/// How far a scale-up may go. `None` is no limit.
+/// Limits of a scale-up. `None` is no limit.
 #[derive(Copy, Clone, Debug, Default, PartialEq, Eq)]
 pub struct ScaleUpLimits {
-    /// Nodes that one option may add.
+    /// Number of nodes that one option may add.
     pub nodes: Option<usize>,
-    /// Nodes of the cluster, those there are included.
+    /// Number of nodes of the cluster, including existing ones.
     pub total_nodes: Option<usize>,
-    /// Capacity of the cluster's nodes in milli-CPU, those there are included.
+    /// Capacity of the cluster's nodes, including existing ones, in milli-CPU.
     pub milli_cpu: Option<i64>,
-    /// The same of memory in bytes.
+    /// Capacity of the cluster's nodes, including existing ones, in bytes of memory.
     pub memory: Option<i64>,
-    /// Milliseconds that the estimation of one option may take; an answer that this limit shaped is not reproducible.
+    /// Milliseconds that the estimation of one option may take; a result that was cut off by this limit is not
+    /// reproducible.
     pub duration_ms: Option<u64>,
 }
 
-/// What refused another node (S-BIN-3).
+/// The limit that refused another node (S-BIN-3).
 #[derive(Copy, Clone, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub enum ScaleUpLimit {
-    /// [`ScaleUpLimits::nodes`].
+    /// [`ScaleUpLimits::nodes`] is reached.
     Nodes,
-    /// [`ScaleUpLimits::duration_ms`].
+    /// [`ScaleUpLimits::duration_ms`] has passed.
     Duration,
-    /// [`ScaleUpLimits::total_nodes`].
+    /// [`ScaleUpLimits::total_nodes`] is reached.
     TotalNodes,
-    /// [`ScaleUpLimits::milli_cpu`].
+    /// [`ScaleUpLimits::milli_cpu`] is reached.
     Cpu,
-    /// [`ScaleUpLimits::memory`].
+    /// [`ScaleUpLimits::memory`] is reached.
     Memory,
-    /// [`NodeGroup::max_size`], where balanced together with that of similar groups.
+    /// [`NodeGroup::max_size`] is reached, where balanced together with that of similar groups.
     GroupSize,
 }
 
-/// One option of an autoscaler.
+/// A request to simulate one option of an autoscaler.
 #[derive(Copy, Clone)]
 pub struct OptionRequest<'a> {
-    /// Its pods, in its order.
+    /// The option's pods, in its order.
     pub pods: &'a [Pod],
     /// The profile to decide by.
     pub policy: &'a Policy,
-    /// Its node group.
+    /// The option's node group.
     pub group: &'a NodeGroup,
-    /// Nodes that it may add; `None` for any number.
+    /// Number of nodes that the option may add; `None` for any number.
     pub max_nodes: Option<usize>,
-    /// Asked every few pods: once it answers true there is no answer but [`crate::EngineError::Cancelled`].
+    /// Called every few pods; once it returns true, the call ends with [`crate::EngineError::Cancelled`].
     pub cancelled: &'a dyn Fn() -> bool,
 }

@@ -1,4 +1,4 @@
-//! Ring: the order in which nodes are tried: round and round, each search beginning after the node that was found last.
+//! Ring: the order in which nodes are tried. Each search begins after the node that was found last and wraps around.
 //! Rule: S-CAS-2 (default order).
 
 use std::ops::Range;
@@ -8,7 +8,7 @@ use rustc_hash::FxHashMap;
 use crate::rows::NodeRow;
 use crate::snapshot::Snapshot;
 
-/// Nodes of the cluster by name, and after them those that were added, in their order.
+/// Existing nodes by name, then added nodes in order of addition.
 #[derive(Clone, Debug)]
 pub(super) struct Ring {
     rows: Vec<NodeRow>,
@@ -18,7 +18,7 @@ pub(super) struct Ring {
 }
 
 impl Ring {
-    /// The nodes of a snapshot.
+    /// A ring of the nodes of a snapshot.
     pub(super) fn of(snapshot: &Snapshot) -> Ring {
         let mut named = Vec::with_capacity(snapshot.n_nodes());
         for shard in &snapshot.shards {
@@ -34,35 +34,35 @@ impl Ring {
         Ring { n_existing: rows.len(), rows, places, next: 0 }
     }
 
-    /// A node was added.
+    /// Appends an added node.
     pub(super) fn push(&mut self, row: NodeRow) {
         self.places.insert(row, self.rows.len());
         self.rows.push(row);
     }
 
-    /// A search found this row.
+    /// Makes the next search begin after this row.
     pub(super) fn found(&mut self, row: NodeRow) {
         if let Some(place) = self.places.get(&row) {
             self.next = (place + 1) % self.rows.len();
         }
     }
 
-    /// How many nodes were added before this one; `None` for one of the cluster.
+    /// Number of nodes added before this one; `None` for an existing node.
     pub(super) fn place_among_added(&self, row: NodeRow) -> Option<usize> {
         self.places.get(&row)?.checked_sub(self.n_existing)
     }
 
-    /// The nodes of the cluster.
+    /// The existing nodes.
     pub(super) fn existing(&self) -> impl Iterator<Item = NodeRow> + '_ {
         self.within(0..self.n_existing)
     }
 
-    /// Nodes that were added, but for the first few.
+    /// The added nodes, without the first `but_first`.
     pub(super) fn added(&self, but_first: usize) -> impl Iterator<Item = NodeRow> + '_ {
         self.within(self.n_existing + but_first..self.rows.len())
     }
 
-    /// All nodes.
+    /// All nodes, existing and added.
     pub(super) fn all(&self) -> impl Iterator<Item = NodeRow> + '_ {
         self.within(0..self.rows.len())
     }

@@ -1,16 +1,17 @@
-//! Similar: whether two node groups' nodes are as good as each other, so that a scale-up may be balanced over both.
+//! Similar: whether two node groups' nodes are equivalent, so that a scale-up may be balanced over both.
 //!
-//! As cluster-autoscaler compares groups: as much CPU and of every extended resource, memory that differs by no more than machines of one
-//! kind do, nearly as much left for pods once the template's own pods have theirs, and the same labels but for those that
-//! tell a machine's place and name. Taints are not compared; that both take the same pods is asked elsewhere.
+//! Groups are compared as cluster-autoscaler does: equal CPU and extended resources, memory that differs by no more
+//! than between machines of one kind, nearly equal amounts left for pods after the template's own pods, and equal
+//! labels except those for a machine's location and name. Taints are not compared; whether both take the same pods is
+//! checked elsewhere.
 
 use super::request::NodeGroup;
 use crate::model::intern::{Interner, Symbol};
 use crate::model::resources::Resources;
 
-/// Of the larger value, by how much the memory of two machines may differ.
+/// Allowed difference in memory capacity, as a fraction of the larger value.
 const MAX_CAPACITY_MEMORY_DIFFERENCE: f64 = 0.015;
-/// The same of each resource that is left for pods, or still free.
+/// Allowed difference of each allocatable or free resource, as a fraction of the larger value.
 const MAX_ALLOCATABLE_DIFFERENCE: f64 = 0.05;
 
 /// Labels in which similar groups may differ.
@@ -24,7 +25,7 @@ const PLACE_LABELS: [&str; 7] = [
     "kops.k8s.io/instancegroup",
 ];
 
-/// What other groups are held against.
+/// The group that other groups are compared with.
 pub(super) struct Similar<'g> {
     group: &'g NodeGroup,
     ignored: &'g [String],
@@ -40,7 +41,7 @@ impl<'g> Similar<'g> {
         Similar { group, ignored, names }
     }
 
-    /// Whether a group is like this one.
+    /// Whether a group is similar to this one.
     pub(super) fn is(&self, other: &NodeGroup) -> bool {
         let (a, b) = (self.group.template.facts(), other.template.facts());
         let most = MAX_ALLOCATABLE_DIFFERENCE;
@@ -74,7 +75,7 @@ fn is_near(a: i64, b: i64, most: f64) -> bool {
     high - low <= high.abs() * most
 }
 
-/// What the template's own pods leave.
+/// The template's allocatable resources less the requests of its own pods.
 fn free(group: &NodeGroup) -> Resources {
     let mut free = group.template.facts().allocatable.clone();
     for pod in &group.template_pods {

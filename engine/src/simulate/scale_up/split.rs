@@ -1,12 +1,12 @@
-//! Split: new nodes over similar groups, so that the groups are as near in size as they can be.
+//! Split: new nodes distributed over similar groups so that the groups' sizes differ as little as possible.
 
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
 
 use super::request::NodeGroup;
 
-/// How many of `n_nodes` each member gets, by position: one after another to whichever group is the smallest then and has room;
-/// of equal ones to that of the lowest position. What no group has room for is left out.
+/// How many of `n_nodes` each member gets, by position: each node goes to the smallest group that has room; of equal
+/// ones to that of the lowest position. Nodes that no group has room for are left out.
 pub(super) fn split(
     groups: &[NodeGroup],
     members: &[usize],

@@ -11,7 +11,7 @@ use crate::model::{Model, ModelError, Node, Pod, PodKey};
 use crate::rows::NodeRow;
 use crate::simulate::scene::Scene;
 
-/// Taints of nodes that only just came or are about to go, by their keys: what a template carries of these its copies do not.
+/// Keys of taints that new or leaving nodes carry temporarily: copies of a template do not get them.
 const PASSING_TAINTS: [&str; 11] = [
     "ToBeDeletedByClusterAutoscaler",
     "DeletionCandidateOfClusterAutoscaler",
@@ -26,7 +26,7 @@ const PASSING_TAINTS: [&str; 11] = [
     "node.cloudprovider.kubernetes.io/uninitialized",
 ];
 
-/// The same by the beginnings of keys.
+/// Prefixes of the keys of further such taints.
 const PASSING_PREFIXES: [&str; 3] = [
     "startup-taint.cluster-autoscaler.kubernetes.io/",
     "status-taint.cluster-autoscaler.kubernetes.io/",
@@ -39,12 +39,12 @@ pub(super) struct Template<'g> {
     pub(super) node: Node,
     pods: &'g [Pod],
     model: Arc<Model>,
-    /// Names that were given out, or are taken.
+    /// Number of the next name to try.
     n_names: usize,
 }
 
 impl<'g> Template<'g> {
-    /// Fails where the group's own pods are more than a node's sums can hold.
+    /// Fails where the requests of the group's own pods overflow a node's sums.
     pub(super) fn of(
         group: &'g NodeGroup,
         model: &Arc<Model>,
@@ -64,7 +64,7 @@ impl<'g> Template<'g> {
         Ok(Template { node, pods: &group.template_pods, model: model.clone(), n_names: 0 })
     }
 
-    /// Adds a copy with its pods, under a name that no node has; answers that.
+    /// Adds a copy of the node with its pods, under an unused name; returns its row and name.
     pub(super) fn add_to(
         &mut self,
         scene: &mut Scene<'_>,
@@ -89,7 +89,7 @@ impl<'g> Template<'g> {
         Ok((row, name))
     }
 
-    /// The names are the same for all groups and requests: those that were ever needed are kept for good.
+    /// The next unused name. Names are shared by all groups and requests, because interned names are kept forever.
     fn next_name(&mut self, scene: &mut Scene<'_>) -> Result<Symbol, EngineError> {
         loop {
             self.model.check_room()?;

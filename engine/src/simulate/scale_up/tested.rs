@@ -1,64 +1,64 @@
-//! Tested: what a node of a group is to the pods, each class asked once. Rule: S-CAS-7.
+//! Tested: whether a node of a group takes the pods, with one test for each class. Rule: S-CAS-7.
 
 use rustc_hash::FxHashMap;
 
 use crate::simulate::one_pass::Misfit;
 
-/// Which classes a node of one group takes, and why not the others.
+/// Which classes a node of one group takes, and why it refuses the others.
 #[derive(Debug)]
 pub(super) struct Tested {
-    /// By class; `None` for one that has no pod left.
-    answers: Vec<Option<Answer>>,
-    /// Each once: classes may be as many as pods, and reasons are few.
+    /// Result by class; `None` for a class that has no pending pod.
+    verdicts: Vec<Option<Verdict>>,
+    /// Distinct misfits: there may be as many classes as pods, but few reasons.
     misfits: Vec<Misfit>,
     positions: FxHashMap<Misfit, u32>,
 }
 
 #[derive(Copy, Clone, PartialEq, Eq, Debug)]
-enum Answer {
+enum Verdict {
     Takes,
-    /// A position in the misfits.
+    /// Position in `misfits`.
     Refuses(u32),
 }
 
 impl Tested {
-    /// Nothing is known of so many classes.
+    /// No results yet, for this number of classes.
     pub(super) fn new(n_classes: usize) -> Tested {
         let (misfits, positions) = (Vec::new(), FxHashMap::default());
-        Tested { answers: vec![None; n_classes], misfits, positions }
+        Tested { verdicts: vec![None; n_classes], misfits, positions }
     }
 
-    /// Notes what the node is to a class.
+    /// Records whether the node takes a class.
     pub(super) fn note(&mut self, class: usize, misfit: Option<Misfit>) {
-        let answer = match misfit {
-            None => Answer::Takes,
+        let verdict = match misfit {
+            None => Verdict::Takes,
             Some(misfit) => {
                 let next = self.misfits.len() as u32;
                 let at = *self.positions.entry(misfit.clone()).or_insert(next);
                 if at == next {
                     self.misfits.push(misfit);
                 }
-                Answer::Refuses(at)
+                Verdict::Refuses(at)
             }
         };
-        self.answers[class] = Some(answer);
+        self.verdicts[class] = Some(verdict);
     }
 
-    /// What it is; `None` where that was not asked.
+    /// The result for a class; `None` where it was not tested.
     pub(super) fn of(&self, class: usize) -> Option<Result<(), &Misfit>> {
-        Some(match self.answers[class]? {
-            Answer::Takes => Ok(()),
-            Answer::Refuses(at) => Err(&self.misfits[at as usize]),
+        Some(match self.verdicts[class]? {
+            Verdict::Takes => Ok(()),
+            Verdict::Refuses(at) => Err(&self.misfits[at as usize]),
         })
     }
 
-    /// Whether it takes each class.
+    /// For each class, whether the node takes it.
     fn taken(&self) -> Vec<bool> {
-        self.answers.iter().map(|answer| *answer == Some(Answer::Takes)).collect()
+        self.verdicts.iter().map(|verdict| *verdict == Some(Verdict::Takes)).collect()
     }
 }
 
-/// For each group the first that takes the same classes, by position.
+/// For each group, the position of the first group that takes the same classes.
 pub(super) fn first_alike(tested: &[Tested]) -> Vec<usize> {
     let mut known: FxHashMap<Vec<bool>, usize> = FxHashMap::default();
     let groups = tested.iter().enumerate();
@@ -94,7 +94,7 @@ mod tests {
             of([takes, takes, no("b")]),
         ];
         assert_eq!(first_alike(&tested), [0, 1, 0, 1]);
-        assert_eq!(tested[0].misfits, [misfit("a")], "told once");
+        assert_eq!(tested[0].misfits, [misfit("a")], "recorded once");
         assert_eq!(tested[0].of(2), Some(Err(&misfit("a"))));
         assert_eq!((tested[1].of(1), tested[1].of(2)), (Some(Ok(())), None));
     }

@@ -1,4 +1,4 @@
-//! A scene that was changed and changed back at random says the same as a cluster that holds what it holds.
+//! A scene changed and restored at random gives the same results as a cluster built from the same objects.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -28,7 +28,7 @@ const KINDS: [&str; 9] = [
     "x cpu=100m named=n3",
 ];
 
-/// What a scene should hold: nodes as text, pods with their node and their kind.
+/// Expected content of a scene: nodes as text, pods with their node and their kind.
 #[derive(Clone, Default)]
 struct Held {
     nodes: BTreeMap<String, String>,
@@ -36,7 +36,7 @@ struct Held {
 }
 
 impl Held {
-    /// A cluster of nothing else.
+    /// A cluster with exactly this content.
     fn cluster(&self) -> Cluster {
         let cluster = Cluster::new();
         let node =
@@ -55,7 +55,7 @@ fn pod(cluster: &Cluster, kind: usize, name: &str) -> Pod {
     pod.with_identity(PodKey::new("default", name), name)
 }
 
-/// A walk at random, the same in every run.
+/// A random walk, the same in every run.
 struct Walk<'a> {
     cluster: &'a Cluster,
     scene: Scene<'a>,
@@ -136,7 +136,7 @@ impl Walk<'_> {
         }
     }
 
-    /// Every question about a pod of each kind, against the full account on a cluster built anew.
+    /// Compares the results for a pod of each kind with a full evaluation on a new cluster.
     fn check(&mut self) {
         let rebuilt = self.held.cluster();
         let policy = Policy::default();
@@ -184,12 +184,12 @@ impl Walk<'_> {
     }
 }
 
-/// Whether a node is feasible; the reasons must be the same where it is not.
+/// Whether a verdict and a misfit agree; the reasons must be equal where the node refuses.
 fn same(verdict: &Verdict, misfit: Option<&Misfit>, node: &str) -> bool {
     match (verdict, misfit) {
         (Verdict::Feasible { .. }, None) => return true,
         (Verdict::Rejected { plugin, code, reasons }, Some(misfit)) => {
-            // The account names no plugin where a PreFilter left the node out.
+            // The evaluation names no plugin where a PreFilter left the node out.
             let plugin = plugin.unwrap_or(Plugin::NodeAffinity);
             if !node.contains("cordoned") || plugin != Plugin::NodeAffinity {
                 assert_eq!((&plugin, code), (&misfit.plugin, &misfit.code), "{node}");
@@ -201,7 +201,7 @@ fn same(verdict: &Verdict, misfit: Option<&Misfit>, node: &str) -> bool {
     false
 }
 
-/// Walks from what a cluster holds; answers what the scene holds then.
+/// Walks from a cluster with this content; returns the content of the scene at the end.
 fn walk(held: Held, seed: u64) -> Held {
     let cluster = held.cluster();
     let (snapshot, policy) = (cluster.snapshot(), Policy::default());

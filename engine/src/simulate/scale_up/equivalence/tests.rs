@@ -1,4 +1,4 @@
-//! Classes and groups of a few pods.
+//! Tests of classes and groups.
 
 use berth_proto::meta_v1::OwnerReference;
 
