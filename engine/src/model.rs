@@ -1,5 +1,5 @@
-//! Model: Kubernetes objects → engine facts. The only reader of wire types; behind this door nothing is a string that
-//! must be parsed again.
+//! Model: compiles Kubernetes objects into engine facts. The only reader of wire types; its results contain no string
+//! that has to be parsed again.
 
 pub(crate) mod controller;
 pub(crate) mod disruption_budget;

@@ -1,5 +1,5 @@
-//! Controllers that own pods: their selectors, for default spread constraints, and how many pods they are to have, for drains.
-//! Rules: S-PTS-12, S-SD-3, W-SEL-5, W-SEL-6.
+//! Controllers that own pods: their selectors, for default spread constraints, and their desired number of pods, for
+//! drains. Rules: S-PTS-12, S-SD-3, W-SEL-5, W-SEL-6.
 
 use std::collections::BTreeMap;
 use std::hash::BuildHasher;
@@ -12,7 +12,7 @@ use super::label_selector::LabelSelector;
 use super::selector::{Requirement, Rule};
 use crate::model::key::ObjectKind;
 
-/// Names a controller: what a pod's owner reference says.
+/// Key of a controller, as in a pod's owner reference.
 #[derive(Copy, Clone, PartialEq, Eq, Hash, PartialOrd, Ord, Debug)]
 pub(crate) struct ControllerKey {
     kind: ObjectKind,
@@ -20,13 +20,13 @@ pub(crate) struct ControllerKey {
     name: Symbol,
 }
 
-/// Tells the controllers of pods apart, whatever their kind: a hash of the owner reference's uid, or where it has none, of its
-/// kind and name.
+/// Identifies a pod's controller of any kind: a hash of the owner reference's uid, or of its kind and name where it has
+/// no uid.
 #[derive(Copy, Clone, PartialEq, Eq, Hash, PartialOrd, Ord, Debug)]
 pub(crate) struct ControllerId(u64);
 
 impl ControllerId {
-    /// `None` for a pod without a controller.
+    /// The controller's id; `None` for a pod without a controller.
     pub(crate) fn of_pod(metadata: &meta_v1::ObjectMeta) -> Option<ControllerId> {
         let mut owners = metadata.owner_references.iter();
         let owner = owners.find(|owner| owner.controller == Some(true))?;
@@ -39,9 +39,9 @@ impl ControllerId {
 /// A ReplicationController, ReplicaSet or StatefulSet.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) struct Controller {
-    /// `None` where it is absent or does not parse, which adds nothing (W-SEL-6).
+    /// The selector of its pods; `None` where it is absent or does not parse, which adds nothing (W-SEL-6).
     pub(crate) selector: Option<LabelSelector>,
-    /// `spec.replicas`, where it is said.
+    /// `spec.replicas`, if set.
     pub(crate) n_replicas: Option<i32>,
 }
 
@@ -82,7 +82,7 @@ impl ControllerKey {
 }
 
 impl Controller {
-    /// Of a map of equalities, which is not validated (W-SEL-5).
+    /// A controller with a selector of equalities, which is not validated (W-SEL-5).
     pub(crate) fn of_map(
         selector: Option<&BTreeMap<String, String>>,
         n_replicas: Option<i32>,
@@ -95,7 +95,7 @@ impl Controller {
         Controller { selector: Some(LabelSelector::of(requirements.collect())), n_replicas }
     }
 
-    /// Of a label selector.
+    /// A controller with a label selector.
     pub(crate) fn of_selector(
         selector: Option<&meta_v1::LabelSelector>,
         n_replicas: Option<i32>,

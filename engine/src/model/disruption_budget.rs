@@ -7,12 +7,12 @@ use super::label_selector::LabelSelector;
 use super::population::PopulationFacts;
 use crate::model::key::ObjectKey;
 
-/// A budget as preemption and drains read it.
+/// Fields of a budget that preemption and drains read.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct DisruptionBudget {
     pub(crate) namespace: Symbol,
     pub(crate) name: Symbol,
-    /// `None` where it matches no pod: absent, or not to be parsed.
+    /// The selector of its pods; `None` where it is absent or does not parse, and so matches no pod.
     selector: Option<LabelSelector>,
     /// `status.disruptionsAllowed`.
     pub(crate) n_allowed: i64,
@@ -41,7 +41,8 @@ impl DisruptionBudget {
         }
     }
 
-    /// Whether it covers pods of a population for preemption: an empty selector covers none, nor does any pods without labels.
+    /// Whether the budget covers pods of a population for preemption: an empty selector covers no pod, and pods without
+    /// labels are never covered.
     pub(crate) fn covers(&self, population: &PopulationFacts) -> bool {
         population.namespace == self.namespace
             && !population.labels.is_empty()
@@ -50,13 +51,14 @@ impl DisruptionBudget {
             })
     }
 
-    /// The same for drains: an empty selector covers every pod of the namespace (S-SD-5).
+    /// Whether the budget covers pods of a population for drains: an empty selector covers every pod of the namespace
+    /// (S-SD-5).
     pub(crate) fn covers_for_drain(&self, population: &PopulationFacts) -> bool {
         population.namespace == self.namespace
             && self.selector.as_ref().is_some_and(|selector| selector.matches(&population.labels))
     }
 
-    /// Whether evicting the pod of this name takes nothing from it any more.
+    /// Whether the pod's eviction is counted already, so that evicting it takes no further disruption.
     pub(crate) fn has_counted(&self, pod: &str) -> bool {
         self.disrupted.binary_search_by(|name| (**name).cmp(pod)).is_ok()
     }

@@ -1,4 +1,4 @@
-//! Drainability: what decides whether a pod may be moved off its node, as far as the pod itself says. Rule: S-SD-3.
+//! Drainability: the pod's own properties that decide whether it may be moved off its node. Rule: S-SD-3.
 
 use std::sync::Arc;
 
@@ -7,12 +7,12 @@ use berth_proto::{core_v1, meta_v1};
 use super::intern::{Interner, Symbol};
 use super::table::Table;
 
-/// What drains read of a pod's annotations, owner and volumes. Pods of one workload share one.
+/// Facts of a pod's annotations, owner and volumes that drains read. Pods of one workload share them.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub(crate) struct Drainability {
-    /// The copy of a static pod, which lives and dies with its node.
+    /// Whether the pod is the copy of a static pod, which ends with its node.
     pub(crate) is_mirror: bool,
-    /// By its controller's kind or by annotation.
+    /// Whether a DaemonSet owns the pod, by its controller's kind or by annotation.
     pub(crate) is_daemon: bool,
     pub(crate) owner: OwnerKind,
     pub(crate) safe_to_evict: SafeToEvict,
@@ -25,29 +25,29 @@ pub(crate) struct Drainability {
 /// The kind of the controller that owns a pod.
 #[derive(Copy, Clone, Debug, PartialEq, Eq, Hash)]
 pub(crate) enum OwnerKind {
-    /// Nobody makes the pod anew when it goes.
+    /// No controller recreates the pod.
     None,
     ReplicationController,
     ReplicaSet,
     StatefulSet,
     Job,
     DaemonSet,
-    /// A kind that Kubernetes itself does not have, or has under another name.
+    /// Any other kind of controller.
     Other,
 }
 
-/// What the annotation says that allows or forbids eviction.
+/// Value of the annotation that allows or forbids eviction.
 #[derive(Copy, Clone, Debug, PartialEq, Eq, Hash)]
 pub(crate) enum SafeToEvict {
-    /// It is absent, or says something else.
+    /// The annotation is absent or has another value.
     Unsaid,
     Yes,
     No,
-    /// The pod is to be waited for.
+    /// A drain waits for the pod to complete.
     OnCompletion,
 }
 
-/// The drainabilities in use, each once.
+/// Interned drainabilities of all pods.
 pub(crate) type DrainabilityTable = Table<Drainability, Drainability>;
 
 const MIRROR: &str = "kubernetes.io/config.mirror";
@@ -82,13 +82,13 @@ impl Drainability {
         }
     }
 
-    /// The one that all pods share of which the same is known.
+    /// The interned value equal to this one.
     pub(crate) fn shared(self, table: &DrainabilityTable) -> Arc<Drainability> {
         table.intern(self, |_, drainability| drainability)
     }
 }
 
-/// Those of the volumes that are a folder of the node, on disk, and not in the list.
+/// Names of volumes on the node's disk that are not listed as dispensable.
 fn local_storage(
     spec: &core_v1::PodSpec,
     dispensable: Option<&String>,
@@ -199,7 +199,7 @@ mod tests {
             kept(&format!(r#"{{"annotations": {{"{DISPENSABLE_VOLUMES}": "{list}"}}}}"#))
         };
         assert_eq!(listed("scratch,huge"), ["host"]);
-        // Blanks are part of a name, so this lists no volume that there is.
+        // Spaces are part of a name, so this lists no existing volume.
         assert_eq!(listed("host, scratch"), ["scratch", "huge"]);
     }
 }

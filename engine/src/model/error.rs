@@ -1,4 +1,4 @@
-//! ModelError: a refused object, and which field of it.
+//! ModelError: the refusal of an object, with the field at fault.
 
 /// A refused object or request: which field, and what is wrong with it.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
@@ -6,17 +6,17 @@
 pub struct ModelError {
     /// Path of the field, for example `spec.containers[0].resources.requests[cpu]`.
     pub field: String,
-    /// What is wrong with it.
+    /// Description of what is wrong with the field.
     pub reason: String,
 }
 
 impl ModelError {
-    /// An error of `field` for `reason`; of a long text the beginning and the end are kept.
+    /// An error of `field` for `reason`; long texts are cut in the middle.
     pub fn new(field: impl Into<String>, reason: impl Into<String>) -> ModelError {
         ModelError { field: shortened(field.into()), reason: shortened(reason.into()) }
     }
 
-    /// The same error seen from the object that holds this one at `parent`.
+    /// The error with its path prefixed by `parent`, the field of the containing object.
     pub(crate) fn under(mut self, parent: &str) -> ModelError {
         self.field = if self.field.is_empty() || self.field.starts_with('[') {
             format!("{parent}{}", self.field)
@@ -27,7 +27,7 @@ impl ModelError {
     }
 }
 
-/// Most bytes of a path or a reason: both may quote what was sent, and that may be megabytes.
+/// The largest number of bytes of a path or a reason: both may quote input, which may be megabytes.
 const MAX_BYTES: usize = 1_000;
 
 fn shortened(text: String) -> String {

@@ -2,11 +2,12 @@
 
 use berth_proto::core_v1;
 
-/// Names that decide where a pod may go; a feature's bit in a [`FeatureSet`] is its place in this list.
+/// Names of the features that decide where a pod may run; the bit of a feature in a [`FeatureSet`] is its position in
+/// this list.
 pub(crate) const FEATURES: [&str; 2] =
     ["RestartAllContainersOnContainerExits", "UserNamespacesHostNetworkSupport"];
 
-/// One bit a feature of [`FEATURES`].
+/// One bit for each feature of [`FEATURES`].
 #[derive(Copy, Clone, Debug, Default, PartialEq, Eq, Hash)]
 pub(crate) struct FeatureSet(pub(crate) u8);
 
@@ -19,7 +20,7 @@ impl FeatureSet {
         self.0 & (1 << feature) != 0
     }
 
-    /// What the pod needs (S-NDF-1).
+    /// The features that the pod requires (S-NDF-1).
     pub(crate) fn required(spec: &core_v1::PodSpec) -> FeatureSet {
         let restarts_all = spec
             .containers
@@ -31,7 +32,7 @@ impl FeatureSet {
         FeatureSet(u8::from(restarts_all) | u8::from(host_network_without_host_users) << 1)
     }
 
-    /// What a node declares; names outside of the list are ignored (S-NDF-2).
+    /// The features that a node declares; names outside the list are ignored (S-NDF-2).
     pub(crate) fn declared(features: &[String]) -> FeatureSet {
         let bits =
             FEATURES.iter().enumerate().filter(|(_, name)| features.iter().any(|f| f == *name));

@@ -2,7 +2,7 @@
 
 use std::borrow::Cow;
 
-/// The name with `:latest` appended where it carries no tag: no `:` after the last `/`. Digests stay.
+/// The name with `:latest` appended where it has no tag: no `:` after the last `/`. Digests are kept.
 pub(crate) fn normalized(name: &str) -> Cow<'_, str> {
     let after_slash = name.rfind('/').map_or(0, |at| at + 1);
     if name[after_slash..].contains(':') {

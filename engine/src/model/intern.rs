@@ -1,4 +1,5 @@
-//! Interner: string → `u32`, append-only. Inside the engine names are numbers; they return when an answer is written.
+//! Interner: string → `u32`, append-only. Inside the engine names are numbers; they become strings again when a
+//! response is written.
 
 use std::sync::{Arc, PoisonError, RwLock};
 
@@ -31,14 +32,14 @@ const WELL_KNOWN: [&str; 5] = [
     "topology.kubernetes.io/zone",
 ];
 
-/// Shared by every thread that compiles objects; a lookup takes one short read lock of a map shard.
+/// An interner that all threads share; a lookup takes one short read lock of a map shard.
 #[derive(Debug)]
 pub(crate) struct Interner {
     symbols: DashMap<Arc<str>, Symbol, FxBuildHasher>,
     names: RwLock<Vec<Arc<str>>>,
 }
 
-/// Distinct strings that an interner takes: label values, resource names, images and the like of the largest clusters
+/// The largest number of distinct strings: label values, resource names, images and the like of the largest clusters
 /// are some hundred thousand.
 pub(crate) const MAX_SYMBOLS: usize = 1 << 24;
 
@@ -51,7 +52,7 @@ impl Interner {
         interner
     }
 
-    /// The symbol of `text`, a new one if it was never seen.
+    /// The symbol of `text`, a new one if it is unknown.
     pub(crate) fn intern(&self, text: &str) -> Symbol {
         if let Some(symbol) = self.symbols.get(text) {
             return *symbol;
@@ -65,7 +66,7 @@ impl Interner {
         })
     }
 
-    /// The symbol of `text` if it has one.
+    /// The symbol of `text`, if it is known.
     pub(crate) fn get(&self, text: &str) -> Option<Symbol> {
         self.symbols.get(text).map(|symbol| *symbol)
     }
@@ -75,7 +76,7 @@ impl Interner {
         self.names.read().unwrap_or_else(PoisonError::into_inner)[symbol.0 as usize].clone()
     }
 
-    /// Whether another object may bring new strings.
+    /// Whether the interner accepts strings of another object.
     pub(crate) fn has_room(&self) -> bool {
         self.symbols.len() < MAX_SYMBOLS
     }

@@ -1,4 +1,4 @@
-//! Keys: the kinds of objects, and what names one object, pod, claim or volume.
+//! Keys: the kinds of objects, and the identifiers of objects, pods, claims and volumes.
 
 use std::fmt;
 use std::sync::Arc;
@@ -16,7 +16,7 @@ macro_rules! kinds {
         }
 
         impl ObjectKind {
-            /// All of them.
+            /// All kinds.
             pub const ALL: [ObjectKind; 13] = [$(ObjectKind::$variant),+];
 
             /// Kubernetes' name of the kind, for example `CSINode`.
@@ -24,23 +24,23 @@ macro_rules! kinds {
                 match self { $(ObjectKind::$variant => $name,)+ }
             }
 
-            /// The kind of this exact name.
+            /// The kind with this exact name.
             pub fn from_name(name: &str) -> Option<ObjectKind> {
                 match name { $($name => Some(ObjectKind::$variant),)+ _ => None }
             }
 
-            /// The `apiVersion` of its objects.
+            /// The `apiVersion` of objects of this kind.
             pub fn api_version(self) -> &'static str {
                 match self { $(ObjectKind::$variant => $version,)+ }
             }
 
-            /// Whether its objects live in namespaces.
+            /// Whether objects of this kind have a namespace.
             pub fn is_namespaced(self) -> bool {
                 match self { $(ObjectKind::$variant => $namespaced,)+ }
             }
         }
 
-        /// An object other than a node or a pod, as it came over the wire.
+        /// An object other than a node or a pod, as received over the wire.
         #[derive(Copy, Clone, Debug)]
         pub enum WireObject<'a> {
             $(#[doc = concat!("A `", $name, "`.")] $variant(&'a $message),)+
@@ -53,12 +53,12 @@ macro_rules! kinds {
         })+
 
         impl WireObject<'_> {
-            /// What kind of object it is.
+            /// The kind of the object.
             pub fn kind(self) -> ObjectKind {
                 match self { $(WireObject::$variant(_) => ObjectKind::$variant,)+ }
             }
 
-            /// Its metadata, if it has any.
+            /// The object's metadata, if any.
             pub fn metadata(&self) -> Option<&meta_v1::ObjectMeta> {
                 match self { $(WireObject::$variant(object) => object.metadata.as_ref(),)+ }
             }
@@ -82,14 +82,14 @@ kinds! {
     PodDisruptionBudget(policy_v1::PodDisruptionBudget): "PodDisruptionBudget", "policy/v1", true;
 }
 
-/// Names one object.
+/// Kind, namespace and name of an object.
 #[derive(Clone, PartialEq, Eq, Hash, PartialOrd, Ord, Debug)]
 pub struct ObjectKey {
-    /// Its kind.
+    /// The object's kind.
     pub kind: ObjectKind,
-    /// Its namespace; empty for kinds that have none.
+    /// The object's namespace; empty for kinds without namespaces.
     pub namespace: Arc<str>,
-    /// Its name.
+    /// The object's name.
     pub name: Arc<str>,
 }
 
@@ -142,7 +142,7 @@ impl fmt::Display for PodKey {
     }
 }
 
-/// Names a claim.
+/// Namespace and name of a claim.
 #[derive(Clone, PartialEq, Eq, Hash, PartialOrd, Ord, Debug)]
 pub(crate) struct ClaimKey {
     pub(crate) namespace: Arc<str>,
@@ -156,11 +156,11 @@ pub(crate) struct VolumeId {
     handle: VolumeHandle,
 }
 
-/// What tells a driver's volumes apart.
+/// Identifies a volume among those of its driver.
 #[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Debug)]
 enum VolumeHandle {
     Volume(Arc<str>),
-    /// The volume that a claim is going to have.
+    /// The future volume of a claim.
     Claim(ClaimKey),
 }
 
@@ -170,12 +170,12 @@ impl VolumeId {
         VolumeId { driver, handle: VolumeHandle::Volume(handle) }
     }
 
-    /// The volume that a claim is going to have.
+    /// The future volume of a claim.
     pub(crate) fn of_claim(driver: Symbol, claim: ClaimKey) -> VolumeId {
         VolumeId { driver, handle: VolumeHandle::Claim(claim) }
     }
 
-    /// The same volume under another driver's name.
+    /// This volume with another driver's name.
     pub(crate) fn under(&self, driver: Symbol) -> VolumeId {
         VolumeId { driver, handle: self.handle.clone() }
     }

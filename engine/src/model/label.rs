@@ -1,4 +1,4 @@
-//! Syntax of label keys and values (W-SEL-4). The same rules bind resource names and selectors.
+//! Syntax of label keys and values (W-SEL-4). Resource names and selectors follow the same rules.
 
 use std::collections::BTreeMap;
 
@@ -25,7 +25,7 @@ pub(crate) fn compile(
     Ok(compiled.into())
 }
 
-/// Refuses an illegal label, at `metadata.labels[KEY]`.
+/// Checks a label; an illegal one is an error at `metadata.labels[KEY]`.
 pub(crate) fn check(key: &str, value: &str) -> Result<(), ModelError> {
     if !is_qualified_name(key) {
         return Err(ModelError::new(
@@ -40,7 +40,7 @@ pub(crate) fn check(key: &str, value: &str) -> Result<(), ModelError> {
     Ok(())
 }
 
-/// An optional DNS-subdomain prefix and `/`, then a name of 1 to 63 characters.
+/// Whether a key is an optional DNS-subdomain prefix with `/`, then a name of 1 to 63 characters.
 pub(crate) fn is_qualified_name(key: &str) -> bool {
     let name = match key.split_once('/') {
         Some((prefix, name)) => {
@@ -54,7 +54,7 @@ pub(crate) fn is_qualified_name(key: &str) -> bool {
     !name.is_empty() && is_label_value(name)
 }
 
-/// At most 63 characters; empty, or `[A-Za-z0-9]` at both ends with `-_.` inside.
+/// Whether a value has at most 63 characters and is empty, or has `[A-Za-z0-9]` at both ends and also `-_.` inside.
 pub(crate) fn is_label_value(value: &str) -> bool {
     let bytes = value.as_bytes();
     bytes.len() <= MAX_NAME
@@ -63,7 +63,7 @@ pub(crate) fn is_label_value(value: &str) -> bool {
         && bytes.iter().all(|b| b.is_ascii_alphanumeric() || matches!(b, b'-' | b'_' | b'.'))
 }
 
-/// Lower-case words of `[a-z0-9-]` joined by dots, at most 253 characters.
+/// Whether a name consists of lower-case words of `[a-z0-9-]` joined by dots, at most 253 characters.
 pub(crate) fn is_dns_subdomain(name: &str) -> bool {
     let is_word = |word: &str| {
         let bytes = word.as_bytes();
@@ -75,7 +75,7 @@ pub(crate) fn is_dns_subdomain(name: &str) -> bool {
     name.len() <= MAX_PREFIX && name.split('.').all(is_word)
 }
 
-/// Refuses a name that no object can have.
+/// Checks the name of an object.
 pub(crate) fn check_name(field: &str, name: &str) -> Result<(), ModelError> {
     if name.is_empty() {
         return Err(ModelError::new(field, "is missing"));
@@ -86,7 +86,7 @@ pub(crate) fn check_name(field: &str, name: &str) -> Result<(), ModelError> {
     Ok(())
 }
 
-/// The beginning of a text from outside, so that an error stays short.
+/// The beginning of an external text, to keep error messages short.
 pub(crate) fn clip(text: &str) -> String {
     match text.char_indices().nth(80) {
         Some((end, _)) => format!("{}…", &text[..end]),

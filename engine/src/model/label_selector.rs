@@ -1,6 +1,6 @@
 //! Label selectors over pods and namespaces, compiled to interned requirements. Rules: W-SEL-1 to W-SEL-4.
 //!
-//! An absent selector is an `Option` without a value at every use: it matches nothing. An empty one matches everything.
+//! An absent selector is `None` at every use: it matches nothing. An empty one matches everything.
 
 use berth_proto::meta_v1;
 use smallvec::SmallVec;
@@ -17,7 +17,7 @@ pub(crate) struct LabelSelector {
 }
 
 impl LabelSelector {
-    /// Fails where any part does not parse, for that invalidates the whole (W-SEL-4).
+    /// Compiles a selector; one part that does not parse invalidates the whole (W-SEL-4).
     pub(crate) fn compile(
         selector: &meta_v1::LabelSelector,
         names: &Interner,
@@ -41,7 +41,7 @@ impl LabelSelector {
         LabelSelector { requirements }
     }
 
-    /// Whether it matches everything.
+    /// Whether the selector is empty and so matches everything.
     pub(crate) fn is_empty(&self) -> bool {
         self.requirements.is_empty()
     }
@@ -51,7 +51,7 @@ impl LabelSelector {
         self.requirements.iter().all(|requirement| requirement.holds(labels))
     }
 
-    /// A requirement that names the values its key may have: whoever matches the selector has one of them.
+    /// A requirement with its allowed values, of which every matching object has one for the key.
     pub(crate) fn anchor(&self) -> Option<(Symbol, &[Symbol])> {
         self.requirements.iter().find_map(|requirement| match &requirement.rule {
             Rule::In(values) => Some((requirement.key, values.as_slice())),
@@ -61,7 +61,8 @@ impl LabelSelector {
 }
 
 impl Requirement {
-    /// Whether it holds of an object's labels (W-SEL-3). Label selectors have no `Gt` and `Lt`, and none is met here.
+    /// Whether an object's labels meet the requirement (W-SEL-3). `Gt` and `Lt`, which label selectors do not have, are
+    /// never met.
     pub(crate) fn holds(&self, labels: &Labels) -> bool {
         let value = value_of(labels, self.key);
         match &self.rule {

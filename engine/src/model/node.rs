@@ -1,4 +1,4 @@
-//! A node as facts: names, labels, taints, room, images, features.
+//! Facts of a node: names, labels, taints, resources, images, features.
 
 use std::sync::Arc;
 
@@ -14,7 +14,7 @@ use super::resources::{MAX_AMOUNT, Resource, Resources};
 use super::taint::Taint;
 use crate::hash::hash_name;
 
-/// In what two states of a node differ, as far as scheduling can tell.
+/// The scheduling-relevant fields in which two states of a node differ.
 #[derive(Copy, Clone, Debug, Default, PartialEq, Eq)]
 pub struct NodeDifference {
     /// `status.allocatable`, `pods` included.
@@ -32,7 +32,7 @@ pub struct NodeDifference {
 }
 
 impl NodeDifference {
-    /// Whether no decision can tell the two states apart.
+    /// Whether the two states are equal for every decision.
     pub fn is_none(self) -> bool {
         self == NodeDifference::default()
     }
@@ -53,28 +53,28 @@ pub(crate) struct NodeFacts {
     pub(crate) name_hash: u32,
     pub(crate) labels: Labels,
     pub(crate) unschedulable: bool,
-    /// In node order, duplicates included (S-TNT-4).
+    /// Taints in node order, duplicates included (S-TNT-4).
     pub(crate) taints: Box<[Taint]>,
     /// `status.allocatable` (S-FIT-7).
     pub(crate) allocatable: Resources,
     pub(crate) allowed_pods: i64,
     pub(crate) capacity: Capacity,
-    /// Image names as reported and their sizes in bytes; of a name reported twice the first counts.
+    /// Image names as reported and their sizes in bytes; of a name reported twice the first size applies.
     pub(crate) images: Box<[(Symbol, i64)]>,
     pub(crate) features: FeatureSet,
     pub(crate) removal: RemovalFacts,
 }
 
-/// What a machine has before anything is set aside: what autoscalers weigh and limit.
+/// Capacity of a machine before reservations, as autoscalers compare and limit it.
 #[derive(Copy, Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Capacity {
     pub(crate) milli_cpu: i64,
-    /// In bytes.
+    /// Memory in bytes.
     pub(crate) memory: i64,
 }
 
 impl Capacity {
-    /// Of `status.capacity`; what it does not name is as in `status.allocatable`.
+    /// Reads `status.capacity`; a missing resource is taken from `status.allocatable`.
     fn compile(node: &core_v1::Node, names: &Interner) -> Result<Capacity, ModelError> {
         let amount = |name: &str| {
             let Some(status) = &node.status else { return Ok(0) };
@@ -92,14 +92,14 @@ impl Capacity {
     }
 }
 
-/// What scale-down reads of a node (S-SD-1).
+/// Facts of a node that scale-down reads (S-SD-1).
 #[derive(Copy, Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct RemovalFacts {
-    /// The annotation says that the node is to stay.
+    /// Whether the annotation disables scale-down of the node.
     pub(crate) is_disabled: bool,
-    /// It has a deletion timestamp, or carries the taint of a node that goes.
+    /// Whether the node has a deletion timestamp, or the taint of a node that is being removed.
     pub(crate) is_under_way: bool,
-    /// Its condition `Ready` is there and `True`.
+    /// Whether the condition `Ready` exists and is `True`.
     pub(crate) is_ready: bool,
 }
 
@@ -164,7 +164,7 @@ impl Node {
         &self.facts.name
     }
 
-    /// In what it differs from an earlier state of the same node.
+    /// The fields in which the node differs from an earlier state.
     pub fn difference(&self, earlier: &Node) -> NodeDifference {
         let (new, old) = (&*self.facts, &*earlier.facts);
         NodeDifference {
@@ -177,12 +177,13 @@ impl Node {
         }
     }
 
-    /// `status.capacity` of cpu, in milli-units, and of memory, in bytes; what it does not name is as in `status.allocatable`.
+    /// `status.capacity` of cpu, in milli-units, and of memory, in bytes; a missing resource is taken from
+    /// `status.allocatable`.
     pub fn capacity(&self) -> (i64, i64) {
         (self.facts.capacity.milli_cpu, self.facts.capacity.memory)
     }
 
-    /// The same node with other facts.
+    /// A copy of the node with changed facts.
     pub(crate) fn changed(&self, change: impl FnOnce(&mut NodeFacts)) -> Node {
         let mut facts = (*self.facts).clone();
         change(&mut facts);
@@ -199,7 +200,7 @@ impl Node {
     }
 }
 
-/// Equal as far as scheduling can tell.
+/// Compares all facts that scheduling reads.
 impl PartialEq for Node {
     fn eq(&self, other: &Node) -> bool {
         self.facts == other.facts
@@ -225,7 +226,7 @@ fn compile_allocatable(
     Ok((allocatable, allowed_pods))
 }
 
-/// Longest image reference that is taken: registries allow far less.
+/// The longest image reference that is accepted: registries allow far less.
 const MAX_IMAGE_NAME: usize = 4096;
 
 fn compile_images(

@@ -28,7 +28,7 @@ pub struct Object {
     facts: ObjectFacts,
 }
 
-/// What the rules read of an object.
+/// Facts of an object that the rules read.
 #[derive(Clone, PartialEq, Debug)]
 pub(crate) enum ObjectFacts {
     Namespace(Symbol, Arc<Labels>),
@@ -52,7 +52,7 @@ impl Object {
         Ok(Object { key, resource_version: metadata.resource_version.parse().ok(), facts })
     }
 
-    /// An object like this one under another name, with what follows from the name.
+    /// An object like this one with another key, and with facts that follow from the key.
     pub(crate) fn copied(&self, key: ObjectKey, facts: ObjectFacts) -> Object {
         Object { key, facts, ..self.clone() }
     }

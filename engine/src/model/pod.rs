@@ -1,4 +1,4 @@
-//! A pod as facts: who it is, where it is, and its shape.
+//! Facts of a pod: its identity, its node, and its shape.
 
 use std::sync::Arc;
 
@@ -28,44 +28,44 @@ pub(crate) struct PodFacts {
     pub(crate) is_terminal: bool,
     pub(crate) shape: Arc<Shape>,
     pub(crate) population: Arc<Population>,
-    /// The controller that owns it, where default constraints look at its kind.
+    /// The owning controller, if default constraints look at its kind.
     pub(crate) owner: Option<ControllerKey>,
-    /// The controller that owns it, whatever its kind.
+    /// The owning controller, whatever its kind.
     pub(crate) controller: Option<ControllerId>,
-    /// `None` where placement looks at none of its volumes.
+    /// The pod's volumes; `None` where placement reads none of them.
     pub(crate) volumes: Option<Arc<PodVolumes>>,
-    /// What the pod takes on its node where its status says other than its spec (S-FIT-5).
+    /// The pod's footprint on its node where the status differs from the spec (S-FIT-5).
     pub(crate) resized: Option<Arc<Footprint>>,
     pub(crate) preemption: PreemptionFacts,
     pub(crate) drainability: Arc<Drainability>,
     pub(crate) times: PodTimes,
-    /// Its condition `Ready` is true.
+    /// Whether the condition `Ready` is true.
     pub(crate) is_ready: bool,
 }
 
-/// When a pod was made and when it goes, in seconds since 1970.
+/// When a pod was created and when it is deleted, in seconds since 1970.
 #[derive(Copy, Clone, PartialEq, Eq, Debug)]
 pub(crate) struct PodTimes {
     /// `metadata.creationTimestamp`; [`i64::MAX`] where there is none.
     pub(crate) created: i64,
-    /// `metadata.deletionTimestamp`, its grace period included; [`i64::MAX`] where there is none.
+    /// `metadata.deletionTimestamp`, which includes the grace period; [`i64::MAX`] where there is none.
     pub(crate) deleted: i64,
 }
 
-/// What preemption reads of a pod.
+/// Facts of a pod that preemption reads.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub(crate) struct PreemptionFacts {
-    /// `spec.preemptionPolicy` is not `Never` (S-PRE-2).
+    /// Whether `spec.preemptionPolicy` is not `Never` (S-PRE-2).
     pub(crate) may_preempt: bool,
     /// `status.nominatedNodeName`.
     pub(crate) nominated_node: Option<Arc<str>>,
     /// `status.startTime` in seconds since 1970; [`NOT_STARTED`] where there is none.
     pub(crate) start_time: i64,
-    /// Being deleted to make room for a pod of higher priority (S-PRE-3).
+    /// Whether the pod is being deleted to make room for a pod of higher priority (S-PRE-3).
     pub(crate) is_preempted: bool,
 }
 
-/// A pod without a start time counts as started now, which is later than any other (S-PRE-10).
+/// Start time of a pod that has none: it counts as started now, which is later than any other (S-PRE-10).
 pub(crate) const NOT_STARTED: i64 = i64::MAX;
 
 impl Pod {
@@ -142,12 +142,12 @@ impl Pod {
         self.0.preemption.nominated_node.as_deref()
     }
 
-    /// Whether it is being deleted.
+    /// Whether the pod is being deleted.
     pub fn is_terminating(&self) -> bool {
         self.0.population.facts.is_terminating
     }
 
-    /// Whether its phase is `Succeeded` or `Failed`: such a pod is handled as deleted (S-Q-1).
+    /// Whether the pod's phase is `Succeeded` or `Failed`: such a pod is handled as deleted (S-Q-1).
     pub fn is_terminal(&self) -> bool {
         self.0.is_terminal
     }
@@ -157,30 +157,30 @@ impl Pod {
         self.0.shape.requests.to_vec()
     }
 
-    /// The same pod under another name: a replica.
+    /// A copy of the pod under another name: a replica.
     pub fn with_identity(&self, key: PodKey, uid: &str) -> Pod {
         let volumes = self.0.volumes.as_ref().map(|volumes| volumes.of_pod(&key));
         Pod(Arc::new(PodFacts { key, uid: uid.into(), volumes, ..(*self.0).clone() }))
     }
 
-    /// The same pod with another spec, of a shape that stands in no table.
+    /// A copy of the pod with another spec, whose shape is in no table.
     pub(crate) fn changed(&self, facts: ShapeFacts, model: &Model) -> Pod {
         let shape = Arc::new(Shape::apart(facts, model.names()));
         Pod(Arc::new(PodFacts { shape, ..(*self.0).clone() }))
     }
 
-    /// The same pod on a node, its nomination gone (S-CYC-8).
+    /// A copy of the pod on a node, without its nomination (S-CYC-8).
     pub(crate) fn on_node(&self, node_name: Arc<str>) -> Pod {
         let preemption = PreemptionFacts { nominated_node: None, ..self.0.preemption.clone() };
         Pod(Arc::new(PodFacts { node_name: Some(node_name), preemption, ..(*self.0).clone() }))
     }
 
-    /// The same pod before it got a node.
+    /// A copy of the pod without a node.
     pub(crate) fn without_node(&self) -> Pod {
         Pod(Arc::new(PodFacts { node_name: None, ..(*self.0).clone() }))
     }
 
-    /// What would be made in the pod's place were it evicted: the same, on no node yet, as its spec says, and not being deleted.
+    /// The pod that would replace this one after an eviction: without a node, as its spec says, and not being deleted.
     pub(crate) fn anew(&self, model: &Model) -> Pod {
         let preemption = PreemptionFacts {
             nominated_node: None,
@@ -206,13 +206,13 @@ impl Pod {
         }))
     }
 
-    /// The same pod, nominated to a node or to none.
+    /// A copy of the pod, nominated to a node or to none.
     pub(crate) fn nominated_to(&self, nominated_node: Option<Arc<str>>) -> Pod {
         let preemption = PreemptionFacts { nominated_node, ..self.0.preemption.clone() };
         Pod(Arc::new(PodFacts { preemption, ..(*self.0).clone() }))
     }
 
-    /// Whether both are one pod: by uid, or by name where one has none.
+    /// Whether both are one pod: by uid, or by name where one has no uid.
     pub(crate) fn is_same_as(&self, other: &Pod) -> bool {
         if self.uid().is_empty() || other.uid().is_empty() {
             return self.key() == other.key();
@@ -228,7 +228,7 @@ impl Pod {
         &self.0.shape
     }
 
-    /// `None` where placement looks at none of its volumes.
+    /// The pod's volumes; `None` where placement reads none of them.
     pub(crate) fn volumes(&self) -> Option<&Arc<PodVolumes>> {
         self.0.volumes.as_ref()
     }
@@ -237,7 +237,7 @@ impl Pod {
         &self.0.population
     }
 
-    /// What it adds to the sums of its node.
+    /// Amounts that the pod adds to the sums of its node.
     pub(crate) fn footprint(&self) -> &Footprint {
         self.0.resized.as_deref().unwrap_or(&self.0.shape.facts.footprint)
     }
@@ -280,7 +280,7 @@ impl PreemptionFacts {
     }
 }
 
-/// Only the first condition of the type counts (S-PRE-3).
+/// Whether the scheduler preempted the pod; only the first condition of the type counts (S-PRE-3).
 fn is_disrupted_by_scheduler(status: &core_v1::PodStatus) -> bool {
     let condition =
         status.conditions.iter().find(|condition| condition.r#type == "DisruptionTarget");
@@ -304,12 +304,12 @@ fn compile_key(pod: &core_v1::Pod, model: &Model) -> Result<PodKey, ModelError> 
     if metadata.uid.len() > MAX_UID {
         return Err(ModelError::new("metadata.uid", format!("is longer than {MAX_UID} bytes")));
     }
-    // Namespaces are few: every pod of one shares its text.
+    // All pods of a namespace share its string.
     let namespace = model.names().name(model.names().intern(namespace));
     Ok(PodKey { namespace, name: metadata.name.as_str().into() })
 }
 
-/// The name of a node, if any is given.
+/// The name of a node, if set.
 fn compile_reference(
     field: &str,
     name: &str,
@@ -322,7 +322,7 @@ fn compile_reference(
     Ok(Some(model.names().name(model.names().intern(name))))
 }
 
-/// API servers write uids of 36 bytes.
+/// The longest uid that is accepted: API servers write uids of 36 bytes.
 const MAX_UID: usize = 253;
 
 fn compile_population(

@@ -12,36 +12,36 @@ use super::label::Labels;
 use super::label_selector::LabelSelector;
 use super::table::Table;
 
-/// Names a term for as long as anything refers to it; never used again.
+/// Id of a term as long as anything refers to it; ids are never reused.
 #[derive(Copy, Clone, PartialEq, Eq, Hash, PartialOrd, Ord, Debug)]
 pub(crate) struct TermId(pub(crate) u32);
 
-/// An interned term. Two of one table are equal exactly if their ids are.
+/// An interned term. Two terms of one table are equal exactly if their ids are.
 #[derive(Debug)]
 pub(crate) struct Term {
     pub(crate) id: TermId,
     pub(crate) facts: TermFacts,
 }
 
-/// One term, whoever owns it.
+/// Facts of one term, independent of its owner.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub(crate) struct TermFacts {
     pub(crate) kind: TermKind,
     pub(crate) topology_key: Symbol,
-    /// Sorted; the owner's own where the term names none and selects none (S-IPA-1).
+    /// Namespaces, sorted; the owner's own where the term neither names nor selects any (S-IPA-1).
     pub(crate) namespaces: SmallVec<[Symbol; 1]>,
-    /// `None` selects no namespace, an empty one all.
+    /// Selector of namespaces; `None` selects none, an empty one all.
     pub(crate) namespace_selector: Option<LabelSelector>,
-    /// `None` matches no pod, an empty one all.
+    /// Selector of pods; `None` matches none, an empty one all.
     pub(crate) selector: Option<LabelSelector>,
 }
 
-/// What a term asks for.
+/// Kind of a term.
 #[derive(Copy, Clone, PartialEq, Eq, Hash, Debug)]
 pub(crate) enum TermKind {
     RequiredAffinity,
     RequiredAntiAffinity,
-    /// With its weight, negative for anti-affinity.
+    /// A preferred term with its weight, negative for anti-affinity.
     Preferred(i32),
 }
 
@@ -50,16 +50,16 @@ pub(crate) enum TermKind {
 pub(crate) struct PodAffinity {
     pub(crate) required: SmallVec<[Arc<Term>; 1]>,
     pub(crate) anti_required: SmallVec<[Arc<Term>; 1]>,
-    /// Affinity first, then anti-affinity.
+    /// Preferred terms of affinity, then of anti-affinity.
     pub(crate) preferred: SmallVec<[Arc<Term>; 1]>,
-    /// Why the pod itself is refused: a term that does not parse. It takes its whole list with it (W-SEL-6).
+    /// Why the pod itself is refused: a term that does not parse. Such a term empties its whole list (W-SEL-6).
     pub(crate) invalid: Option<String>,
 }
 
-/// The terms in use, each once.
+/// Interned terms of all pods.
 pub(crate) type TermTable = Table<TermFacts, Term>;
 
-/// Equal terms of one table are one term, so its id is its identity.
+/// Terms compare by id, because equal terms of one table are one term.
 impl PartialEq for Term {
     fn eq(&self, other: &Term) -> bool {
         self.id == other.id
@@ -75,8 +75,8 @@ impl Hash for Term {
 }
 
 impl TermFacts {
-    /// Whether a pod of this namespace, whose labels these are, and with these labels is what the term is about
-    /// (S-IPA-2, S-IPA-3).
+    /// Whether the term matches a pod of this namespace, which has these labels, and with these pod labels (S-IPA-2,
+    /// S-IPA-3).
     pub(crate) fn matches(
         &self,
         namespace: Symbol,
@@ -91,7 +91,7 @@ impl TermFacts {
 }
 
 impl PodAffinity {
-    /// The terms of a pod of `namespace`; `None` where it has none.
+    /// Compiles the terms of a pod of `namespace`; `None` where the pod has none.
     pub(crate) fn compile(
         affinity: &core_v1::Affinity,
         namespace: Symbol,
@@ -118,7 +118,7 @@ impl PodAffinity {
         (!compiled.is_empty()).then_some(compiled)
     }
 
-    /// Every term, whatever it asks for.
+    /// All terms, of every kind.
     pub(crate) fn terms(&self) -> impl Iterator<Item = &Arc<Term>> {
         self.required.iter().chain(&self.anti_required).chain(&self.preferred)
     }
@@ -128,7 +128,7 @@ impl PodAffinity {
     }
 }
 
-/// What compiling the lists of one pod shares.
+/// Inputs shared by the lists of one pod.
 struct Lists<'a> {
     namespace: Symbol,
     names: &'a Interner,
@@ -159,7 +159,7 @@ impl Lists<'_> {
         self.compile(&format!("{field}.preferredDuringSchedulingIgnoredDuringExecution"), &list)
     }
 
-    /// One term that does not parse empties its list (W-SEL-6).
+    /// Compiles a list; one term that does not parse empties it (W-SEL-6).
     fn compile(
         &mut self,
         field: &str,
@@ -210,7 +210,7 @@ impl Lists<'_> {
     }
 }
 
-/// API servers take weights from 1 to 100; more would only serve to overflow a score.
+/// The largest weight, as in the API; larger weights could overflow a score.
 const MAX_WEIGHT: i32 = 100;
 
 #[cfg(test)]
@@ -232,7 +232,7 @@ mod tests {
         labels.into()
     }
 
-    /// Empty and absent selectors (W-SEL-7), and whose namespace counts (S-IPA-1, S-IPA-3).
+    /// Empty and absent selectors (W-SEL-7), and which namespace counts (S-IPA-1, S-IPA-3).
     #[test]
     fn empty_is_everything_and_absent_is_nothing() {
         for (term, mine, other, labelled) in [
@@ -274,7 +274,7 @@ mod tests {
         }
     }
 
-    /// A term that does not parse takes its list with it, and no other (W-SEL-6).
+    /// A term that does not parse empties its list, but no other list (W-SEL-6).
     #[test]
     fn a_bad_term_empties_its_list() {
         let (_, compiled) = compile(

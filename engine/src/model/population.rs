@@ -1,13 +1,13 @@
-//! Population: what a selector can tell of a pod. Pods of one namespace with the same labels are one population.
+//! Population: the facts of a pod that selectors read. Pods of one namespace with the same labels are one population.
 
 use super::intern::Symbol;
 use super::label::Labels;
 
-/// Names a population for as long as anything refers to it; never used again.
+/// Id of a population as long as anything refers to it; ids are never reused.
 #[derive(Copy, Clone, PartialEq, Eq, Hash, PartialOrd, Ord, Debug)]
 pub(crate) struct PopulationId(pub(crate) u32);
 
-/// An interned population. Two of one table are equal exactly if their ids are.
+/// An interned population. Two populations of one table are equal exactly if their ids are.
 #[derive(Debug)]
 pub(crate) struct Population {
     pub(crate) id: PopulationId,

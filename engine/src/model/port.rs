@@ -6,7 +6,7 @@ use smallvec::SmallVec;
 use super::ModelError;
 use super::intern::{Interner, Symbol};
 
-/// One claim on a node's address space.
+/// A host port that a pod claims on its node.
 #[derive(Copy, Clone, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub(crate) struct HostPort {
     pub(crate) protocol: Symbol,
@@ -15,7 +15,7 @@ pub(crate) struct HostPort {
 }
 
 impl HostPort {
-    /// Whether one node cannot serve both (S-PRT-3). `::` is an ordinary address.
+    /// Whether two claims exclude each other on one node (S-PRT-3). `::` is an ordinary address.
     pub(crate) fn conflicts_with(&self, other: &HostPort) -> bool {
         let overlaps =
             self.ip == other.ip || self.ip == Symbol::ANY_IP || other.ip == Symbol::ANY_IP;
@@ -23,11 +23,11 @@ impl HostPort {
     }
 }
 
-/// A pod's claims, sorted, each once.
+/// A pod's host ports, sorted, without duplicates.
 pub(crate) type HostPorts = SmallVec<[HostPort; 1]>;
 
-/// Ports of regular containers and of sidecars (S-PRT-1), with defaults filled in (S-PRT-2). A number that is no port is an
-/// error at its field.
+/// Compiles the ports of regular containers and of sidecars (S-PRT-1), with defaults filled in (S-PRT-2). An invalid
+/// port number is an error at its field.
 pub(crate) fn compile(spec: &core_v1::PodSpec, names: &Interner) -> Result<HostPorts, ModelError> {
     for (list, field) in
         [(&spec.containers, "containers"), (&spec.init_containers, "initContainers")]

@@ -1,4 +1,4 @@
-//! What a pod asks for, for callers that weigh pods against machines without a cluster. Rules: S-FIT-1 to S-FIT-4.
+//! Requests of a pod, for callers that compare pods with machines without a cluster. Rules: S-FIT-1 to S-FIT-4.
 
 use std::collections::BTreeMap;
 
@@ -7,13 +7,13 @@ use berth_proto::{Amount, core_v1};
 use super::ModelError;
 use super::requests::{Options, PodRequests};
 
-/// What `pod` asks of a node, by resource name: regular and init containers, sidecars, pod-level values and overhead, as the
-/// filter counts an incoming pod. Exact; to be rounded once, after all that is to be added up has been.
+/// The requests of `pod` by resource name: regular and init containers, sidecars, pod-level values and overhead, as the
+/// filter counts an incoming pod. Amounts are exact; callers round once, after adding up.
 ///
-/// Names are as written, those that no filter reads included; none stands for 0.
+/// Names are as written, including those that no filter reads; absent names are 0.
 ///
 /// # Errors
-/// [`ModelError`] with the field that cannot be read: no `spec`, or an amount that is none or negative.
+/// [`ModelError`] with the field that cannot be read: a missing `spec`, or an invalid or negative amount.
 pub fn requested(pod: &core_v1::Pod) -> Result<BTreeMap<&str, Amount>, ModelError> {
     Ok(PodRequests::parse(pod)?.aggregate(Options::default()).into_iter().collect())
 }

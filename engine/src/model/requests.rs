@@ -11,14 +11,15 @@ use super::ModelError;
 use super::intern::Interner;
 use super::resources::{Resource, Resources};
 
-/// What scoring assumes of a container that says nothing (S-RS-3): 100 m CPU and 200 Mi memory.
+/// Scoring defaults of a container without requests (S-RS-3): 100 m CPU and 200 Mi memory.
 const DEFAULT_MILLI_CPU: i64 = 100;
 const DEFAULT_MEMORY: i64 = 200 * 1024 * 1024;
 
-/// Most different resource names that one pod may ask for, so that summing them takes no time worth speaking of; pods have a handful.
+/// The largest number of different resource names that one pod may request, to bound the time of summing; pods have a
+/// handful.
 const MAX_NAMES: usize = 512;
 
-/// Exact amounts by resource name; names stand in no order and occur once.
+/// Exact amounts by resource name; names are unordered and occur once.
 type Amounts<'a> = SmallVec<[(&'a str, Amount); 4]>;
 
 /// The parsed requests of one pod. Every quantity in it is valid and ≥ 0.
@@ -42,7 +43,7 @@ struct PodLevel<'a> {
     status: Option<Amounts<'a>>,
 }
 
-/// Which of the specification's sums is wanted.
+/// Options of a sum of requests.
 #[derive(Copy, Clone, Debug, Default)]
 pub(crate) struct Options {
     /// Take the larger of spec and status, as for pods on a node (S-FIT-5).
@@ -54,7 +55,7 @@ pub(crate) struct Options {
 }
 
 impl<'a> PodRequests<'a> {
-    /// Reads every quantity that a sum may need; errors name the field.
+    /// Parses every quantity that a sum may need; errors name the field.
     pub(crate) fn parse(pod: &'a core_v1::Pod) -> Result<PodRequests<'a>, ModelError> {
         let empty_spec = const { &None };
         let (Some(spec), status) = (pod.spec.as_ref().or(empty_spec.as_ref()), pod.status.as_ref())
@@ -96,7 +97,7 @@ impl<'a> PodRequests<'a> {
         })
     }
 
-    /// Whether any status could change the sums.
+    /// Whether a status could change the sums.
     pub(crate) fn has_status(&self) -> bool {
         self.pod_level.status.is_some()
             || self.containers.iter().chain(&self.init_containers).any(|c| c.status.is_some())
@@ -114,7 +115,7 @@ impl<'a> PodRequests<'a> {
         total
     }
 
-    /// S-FIT-2 to S-FIT-4 in exact amounts.
+    /// The sum of S-FIT-2 to S-FIT-4 in exact amounts.
     pub(crate) fn aggregate(&self, options: Options) -> Amounts<'a> {
         let defaults = if options.with_defaults { self.defaults(options) } else { Amounts::new() };
         let of = |c: &ContainerRequests<'a>, status: bool| {
@@ -152,7 +153,7 @@ impl<'a> PodRequests<'a> {
         total
     }
 
-    /// Pod-level values replace the containers' (S-FIT-3).
+    /// Replaces the containers' values by pod-level values (S-FIT-3).
     fn apply_pod_level(&self, total: &mut Amounts<'a>, use_status: bool) {
         if !self.pod_level.is_set() {
             return;
@@ -170,7 +171,7 @@ impl<'a> PodRequests<'a> {
         }
     }
 
-    /// With pod-level requests a default is used only where the whole pod has no value (S-RS-3).
+    /// The scoring defaults. With pod-level requests a default applies only where the whole pod has no value (S-RS-3).
     fn defaults(&self, options: Options) -> Amounts<'a> {
         let mut defaults = Amounts::new();
         defaults.push(("cpu", Amount::from_milli(DEFAULT_MILLI_CPU)));
@@ -192,7 +193,7 @@ impl<'a> ContainerRequests<'a> {
             Some(resources) => parse_list(&resources.requests, "resources.requests")?,
             None => Amounts::new(),
         };
-        // Of several statuses of one name the last counts, as in a map filled in order.
+        // Of several statuses with one name the last applies, as in a map filled in order.
         let status = statuses.iter().rfind(|s| s.name == container.name);
         let status = status.and_then(|s| Some((s.resources.as_ref()?, &s.allocated_resources)));
         let status = status
@@ -228,21 +229,21 @@ fn is_resize_infeasible(status: &core_v1::PodStatus) -> bool {
     status.conditions.iter().any(|c| c.r#type == "PodResizePending" && c.reason == "Infeasible")
 }
 
-/// Bounds the names that a sum may have to tell apart.
+/// Checks the number of different names in a sum.
 fn check_n_names(
     spec: &core_v1::PodSpec,
     status: Option<&core_v1::PodStatus>,
 ) -> Result<(), ModelError> {
     let containers = spec.containers.iter().chain(&spec.init_containers);
-    let asked = containers.filter_map(|container| container.resources.as_ref());
-    let asked = asked.chain(&spec.resources).map(|resources| &resources.requests);
+    let resources = containers.filter_map(|container| container.resources.as_ref());
+    let resources = resources.chain(&spec.resources).map(|resources| &resources.requests);
     let statuses = status.into_iter().flat_map(|status| {
         let containers = status.container_statuses.iter().chain(&status.init_container_statuses);
         let of_containers = containers.flat_map(|it| lists(&it.resources, &it.allocated_resources));
         of_containers.chain(lists(&status.resources, &status.allocated_resources))
     });
-    let all = || asked.clone().chain([&spec.overhead]).chain(statuses.clone());
-    // Nearly always the first look is enough.
+    let all = || resources.clone().chain([&spec.overhead]).chain(statuses.clone());
+    // Nearly always the number of entries is small enough already.
     let n_entries: usize = all().map(BTreeMap::len).sum();
     if n_entries <= MAX_NAMES {
         return Ok(());
@@ -274,7 +275,7 @@ fn parse_list<'a>(
     Ok(amounts)
 }
 
-/// One amount of a resource list; negative ones are impossible.
+/// One amount of a resource list; negative amounts are an error.
 pub(crate) fn parse_amount(
     quantity: &Quantity,
     name: &str,

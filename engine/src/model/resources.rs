@@ -1,5 +1,5 @@
-//! Resources: what a pod takes and a node has, in the integers that the filters compare.
-//! Rules: S-FIT-1 (units), S-FIT-6 (which names count).
+//! Resources: requests of pods and resources of nodes, in the integers that the filters compare. Rules: S-FIT-1
+//! (units), S-FIT-6 (which names count).
 
 use berth_proto::Amount;
 use smallvec::SmallVec;
@@ -7,7 +7,8 @@ use smallvec::SmallVec;
 use super::intern::{Interner, Symbol};
 use super::label::is_qualified_name;
 
-/// Amounts are saturated here (W-QTY-6, policy): an exbibyte is more than any node has, and sums stay within 64 bits.
+/// Larger amounts are reduced to this one (W-QTY-6, policy): an exbibyte is more than any node has, and sums stay
+/// within 64 bits.
 pub(crate) const MAX_AMOUNT: i64 = 1 << 60;
 
 /// The largest sum over the pods of one node; a pod that would take a sum past it is refused.
@@ -44,7 +45,7 @@ impl Resource {
         }
     }
 
-    /// The integer that stands for an exact amount ≥ 0, rounded up (S-FIT-1).
+    /// An exact amount ≥ 0 in units of the resource, rounded up (S-FIT-1).
     pub(crate) fn units(self, amount: Amount) -> i64 {
         let units = if self == Resource::Cpu { amount.milli_value() } else { amount.value() };
         units.min(MAX_AMOUNT)
@@ -80,7 +81,7 @@ impl Resources {
         }
     }
 
-    /// Names and amounts other than zero, for people and programs: native resources first, then scalars by name.
+    /// Names and non-zero amounts for output: native resources first, then scalars by name.
     pub(crate) fn listed(&self, names: &Interner) -> Vec<(std::sync::Arc<str>, i64)> {
         let native = [
             ("cpu", self.milli_cpu),
@@ -106,7 +107,8 @@ pub(crate) fn is_scalar_name(name: &str) -> bool {
         || name.starts_with("attachable-volumes-")
 }
 
-/// An extended resource: `domain/name` outside of `kubernetes.io`, usable in a quota (S-FIT-6).
+/// Whether a name is that of an extended resource: `domain/name` outside of `kubernetes.io`, usable in a quota
+/// (S-FIT-6).
 pub(crate) fn is_extended_name(name: &str) -> bool {
     name.contains('/')
         && !name.contains("kubernetes.io/")

@@ -15,7 +15,7 @@ pub(crate) struct Requirement {
     pub(crate) rule: Rule,
 }
 
-/// What the label of a requirement's key has to be (S-NAF-6).
+/// The rule that the label of a requirement's key must satisfy (S-NAF-6).
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub(crate) enum Rule {
     In(SmallVec<[Symbol; 2]>),
@@ -31,7 +31,7 @@ pub(crate) enum Rule {
 pub(crate) enum FieldRequirement {
     NameIs(Symbol),
     NameIsNot(Symbol),
-    /// A field that nodes do not expose reads as the empty text, so the answer is known.
+    /// The known result for a field that nodes do not expose, which reads as the empty text.
     Known(bool),
 }
 
@@ -42,7 +42,7 @@ pub(crate) struct Term {
     pub(crate) fields: SmallVec<[FieldRequirement; 1]>,
 }
 
-/// A required node selector: any term must match; none listed, none match.
+/// A required node selector: any term must match; an empty list matches nothing.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub(crate) struct NodeSelector {
     /// Valid, non-empty terms (S-NAF-5, S-NAF-8).
@@ -64,7 +64,7 @@ impl NodeSelector {
     /// kube-scheduler's text for `metadata.name` requirements that leave no name (S-NAF-2).
     pub(crate) const CONFLICT: &str = "pod affinity terms conflict";
 
-    /// Never fails: a term that does not parse matches nothing (S-NAF-8).
+    /// Compiles a selector. Never fails: a term that does not parse matches nothing (S-NAF-8).
     pub(crate) fn compile(selector: &core_v1::NodeSelector, names: &Interner) -> NodeSelector {
         NodeSelector {
             terms: selector
@@ -79,7 +79,8 @@ impl NodeSelector {
 }
 
 impl NodePreferences {
-    /// Fails for a weight above 100 or below 0; a term that does not parse is kept as such.
+    /// Compiles preferences. Fails for a weight above 100 or below 0; a term that does not parse is recorded in
+    /// `invalid`.
     pub(crate) fn compile(
         terms: &[core_v1::PreferredSchedulingTerm],
         names: &Interner,
@@ -102,7 +103,7 @@ impl NodePreferences {
         Ok(preferences)
     }
 
-    /// Every term of an added affinity must parse, or the configuration is wrong (S-NAF-8).
+    /// Checks an added affinity: every term must parse, or the configuration is refused (S-NAF-8).
     pub(crate) fn check_added(added: &core_v1::NodeAffinity) -> Result<(), ModelError> {
         if let Some(required) = &added.required_during_scheduling_ignored_during_execution {
             for (i, term) in required.node_selector_terms.iter().enumerate() {
@@ -140,7 +141,7 @@ fn is_empty(term: &core_v1::NodeSelectorTerm) -> bool {
 }
 
 /// Union over terms of the intersection of their `metadata.name In` values; `None` if some term has none (S-NAF-2).
-/// Values count as written, whether or not the term is otherwise valid.
+/// Values count as written, even of invalid terms.
 fn narrow(terms: &[core_v1::NodeSelectorTerm], names: &Interner) -> Option<Vec<Symbol>> {
     if terms.is_empty() {
         return None;
@@ -153,7 +154,7 @@ fn narrow(terms: &[core_v1::NodeSelectorTerm], names: &Interner) -> Option<Vec<S
         {
             match &mut of_term {
                 None => of_term = Some(field.values.iter().collect()),
-                // By a set: lists as long as a message were compared all with all.
+                // Uses a set, because comparing long lists pairwise is quadratic.
                 Some(values) => {
                     let also: FxHashSet<&String> = field.values.iter().collect();
                     values.retain(|value| also.contains(value));
@@ -167,7 +168,7 @@ fn narrow(terms: &[core_v1::NodeSelectorTerm], names: &Interner) -> Option<Vec<S
     Some(union)
 }
 
-/// Validity of a term (W-SEL-4, W-FLD-1, S-NAF-6, S-NAF-7).
+/// Checks the validity of a term (W-SEL-4, W-FLD-1, S-NAF-6, S-NAF-7).
 fn check_term(term: &core_v1::NodeSelectorTerm) -> Result<(), ModelError> {
     for (i, r) in term.match_expressions.iter().enumerate() {
         check_label(r).map_err(|error| error.under(&format!("matchExpressions[{i}]")))?;
@@ -228,12 +229,12 @@ fn check_field(r: &core_v1::NodeSelectorRequirement) -> Result<(), ModelError> {
     Ok(())
 }
 
-/// A base-10 integer, leading zeros allowed (W-SEL-3).
+/// Parses a base-10 integer; leading zeros are allowed (W-SEL-3).
 pub(crate) fn parse_bound(text: &str) -> Option<i64> {
     text.parse().ok()
 }
 
-/// `term` has passed [`check_term`].
+/// Compiles a term that has passed [`check_term`].
 fn compile_term(term: &core_v1::NodeSelectorTerm, names: &Interner) -> Term {
     let bound = |r: &core_v1::NodeSelectorRequirement| {
         r.values.first().and_then(|v| parse_bound(v)).unwrap_or(0)

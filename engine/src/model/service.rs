@@ -1,4 +1,4 @@
-//! Service: read for one thing, the selector of default spread constraints. Rules: S-PTS-12, W-SEL-5.
+//! Service: its selector, for default spread constraints. Rules: S-PTS-12, W-SEL-5.
 
 use berth_proto::core_v1;
 
@@ -11,7 +11,7 @@ use crate::model::key::ObjectKey;
 pub(crate) struct Service {
     pub(crate) namespace: Symbol,
     pub(crate) name: Symbol,
-    /// Equalities, sorted by key. An empty selector adds nothing to any pod's, so it is the same as none.
+    /// Equalities of the selector, sorted by key. An empty selector has the same effect as none.
     pub(crate) selector: Labels,
 }
 
@@ -35,7 +35,7 @@ impl Service {
         }
     }
 
-    /// Whether a pod with these labels, sorted by key, is meant (W-SEL-5).
+    /// Whether the service selects a pod with these labels, sorted by key (W-SEL-5).
     pub(crate) fn selects(&self, labels: &[(Symbol, Symbol)]) -> bool {
         self.selector.iter().all(|pair| labels.binary_search(pair).is_ok())
     }

@@ -20,7 +20,7 @@ use super::taint::Tolerations;
 use super::topology_spread::SpreadConstraints;
 use crate::plugin::Plugin;
 
-/// Names a shape for as long as anything refers to it; never used again.
+/// Id of a shape as long as anything refers to it; ids are never reused.
 #[derive(Copy, Clone, PartialEq, Eq, Hash, PartialOrd, Ord, Debug)]
 pub(crate) struct ShapeId(u32);
 
@@ -29,45 +29,45 @@ pub(crate) struct ShapeId(u32);
 pub(crate) struct Shape {
     pub(crate) id: ShapeId,
     pub(crate) facts: ShapeFacts,
-    /// The non-zero part of the request by name.
+    /// Non-zero requests by name.
     pub(crate) requests: Box<[(Arc<str>, i64)]>,
 }
 
-/// Everything that the rules read of a pod's spec, and nothing else.
+/// Exactly those facts of a pod's spec that the rules read.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub(crate) struct ShapeFacts {
     pub(crate) scheduler_name: Arc<str>,
     pub(crate) priority: i32,
     /// Names of the scheduling gates, in spec order (S-Q-6).
     pub(crate) gates: SmallVec<[Symbol; 1]>,
-    /// What NodeResourcesFit scores (S-RS-4).
+    /// Request that NodeResourcesFit scores (S-RS-4).
     pub(crate) score_request: Resources,
-    /// What the pod takes on a node as long as no status says otherwise.
+    /// The pod's amounts on a node as long as no status differs.
     pub(crate) footprint: Footprint,
     pub(crate) tolerations: Tolerations,
     /// `spec.nodeSelector`, sorted by key symbol; `None` when absent.
     pub(crate) node_selector: Option<Box<[(Symbol, Symbol)]>>,
     pub(crate) required_affinity: Option<NodeSelector>,
-    /// `None` when no list is given, which is not the same as an empty one (S-NA-1).
+    /// Preferred node affinity; `None` when no list is given, which differs from an empty one (S-NA-1).
     pub(crate) preferred_affinity: Option<NodePreferences>,
     pub(crate) host_ports: HostPorts,
-    /// Normalised images of init containers, containers and image volumes; duplicates stay (S-IL-2).
+    /// Normalized images of init containers, containers and image volumes; duplicates stay (S-IL-2).
     pub(crate) images: SmallVec<[Symbol; 2]>,
-    /// Init and regular containers (S-IL-3).
+    /// Number of init and regular containers (S-IL-3).
     pub(crate) n_containers: u32,
     pub(crate) features: FeatureSet,
-    /// `None` where the pod has no affinity to pods.
+    /// Affinity to pods; `None` where the pod has none.
     pub(crate) pod_affinity: Option<Arc<PodAffinity>>,
     pub(crate) spread: SpreadConstraints,
-    /// Fields whose plugins are not built yet.
+    /// Fields that need plugins that are not implemented, with these plugins.
     pub(crate) not_evaluated: SmallVec<[(Plugin, &'static str); 0]>,
 }
 
-/// What a pod adds to the sums of its node (S-CCH-8).
+/// Amounts that a pod adds to the sums of its node (S-CCH-8).
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub(crate) struct Footprint {
     pub(crate) requested: Resources,
-    /// With the scoring defaults for containers that say nothing (S-RS-3).
+    /// CPU with the scoring defaults for containers without requests (S-RS-3).
     pub(crate) non_zero_milli_cpu: i64,
     pub(crate) non_zero_memory: i64,
 }
@@ -86,14 +86,14 @@ impl Footprint {
 }
 
 impl ShapeFacts {
-    /// What NodeResourcesFit checks (S-FIT-1 to S-FIT-4): what the pod takes as long as no status says otherwise.
+    /// Request that NodeResourcesFit checks (S-FIT-1 to S-FIT-4): the pod's amounts as long as no status differs.
     pub(crate) fn request(&self) -> &Resources {
         &self.footprint.requested
     }
 
-    /// Compiles what is relevant of `spec`; errors name the field.
+    /// Compiles the relevant facts of `spec`; errors name the field.
     ///
-    /// The pod's namespace and labels leave their mark only where terms or constraints refer to them.
+    /// The pod's namespace and labels are part of the shape only where terms or constraints refer to them.
     pub(crate) fn compile(
         spec: &core_v1::PodSpec,
         requests: &PodRequests<'_>,
@@ -170,7 +170,7 @@ fn compile_images(spec: &core_v1::PodSpec, names: &Interner) -> SmallVec<[Symbol
     images
 }
 
-/// Which fields ask for plugins that are not built yet.
+/// Fields that need plugins that are not implemented.
 fn not_evaluated(spec: &core_v1::PodSpec) -> SmallVec<[(Plugin, &'static str); 0]> {
     let mut list = SmallVec::new();
     if !spec.resource_claims.is_empty() {
@@ -179,11 +179,11 @@ fn not_evaluated(spec: &core_v1::PodSpec) -> SmallVec<[(Plugin, &'static str); 0
     list
 }
 
-/// The shapes in use, each once.
+/// Interned shapes of all pods.
 pub(crate) type ShapeTable = Table<ShapeFacts, Shape>;
 
 impl Shape {
-    /// A shape that stands in no table, so that nothing is ever remembered of it.
+    /// A shape that is in no table, so that no evaluation of it is remembered.
     pub(crate) fn apart(facts: ShapeFacts, names: &Interner) -> Shape {
         Shape::new(u32::MAX, facts, names)
     }

@@ -1,4 +1,4 @@
-//! Storage objects: volumes, claims, classes, and what nodes and drivers say of them. A file a kind.
+//! Storage objects: volumes, claims, classes, and reports of nodes and drivers. One file for each kind.
 
 mod anchor;
 pub(crate) mod csi_driver;
@@ -22,7 +22,7 @@ use persistent_volume_claim::PersistentVolumeClaim;
 use storage_class::StorageClass;
 use volume_attachment::VolumeAttachment;
 
-/// What the rules read of a storage object.
+/// Facts of a storage object that the rules read.
 #[derive(Clone, PartialEq, Debug)]
 pub(crate) enum StorageObject {
     PersistentVolume(Arc<PersistentVolume>),

@@ -1,4 +1,4 @@
-//! Table: facts that many objects share, each kept once under an id.
+//! Table: interned facts that many objects share, each with an id.
 
 use std::hash::Hash;
 use std::sync::Arc;
@@ -12,11 +12,11 @@ use rustc_hash::FxBuildHasher;
 pub(crate) struct Table<F: Eq + Hash, T> {
     entries: DashMap<F, Arc<T>, FxBuildHasher>,
     next_id: AtomicU32,
-    /// With this many entries, unused ones are looked for.
+    /// Number of entries at which unused ones are removed.
     sweep_at: AtomicUsize,
 }
 
-/// Below this many entries, unused ones are not looked for.
+/// Below this many entries, unused ones are not removed.
 pub(crate) const SWEEP_MINIMUM: usize = 8192;
 
 impl<F: Eq + Hash, T> Default for Table<F, T> {
@@ -27,7 +27,7 @@ impl<F: Eq + Hash, T> Default for Table<F, T> {
 }
 
 impl<F: Eq + Hash + Clone, T> Table<F, T> {
-    /// What stands for these facts, made with a new id if nothing does. Ids are never used again.
+    /// The entry of these facts, made with a new id if there is none. Ids are never reused.
     pub(crate) fn intern(&self, facts: F, make: impl FnOnce(u32, F) -> T) -> Arc<T> {
         if let Some(found) = self.entries.get(&facts) {
             return found.clone();
@@ -44,7 +44,7 @@ impl<F: Eq + Hash + Clone, T> Table<F, T> {
         self.entries.len()
     }
 
-    /// Forgets what nothing refers to; the next time is when there are twice as many as are left.
+    /// Removes unused entries; the next sweep is at twice the number that is left.
     fn sweep(&self) {
         self.entries.retain(|_, entry| Arc::strong_count(entry) > 1);
         self.sweep_at.store((2 * self.entries.len()).max(SWEEP_MINIMUM), Ordering::Relaxed);

@@ -1,4 +1,4 @@
-//! Tables: what the compilations of objects share.
+//! Tables that the compilation of objects shares.
 
 use super::ModelError;
 use super::drainability::DrainabilityTable;
@@ -8,7 +8,7 @@ use super::population::{Population, PopulationFacts};
 use super::shape::ShapeTable;
 use super::table::Table;
 
-/// What compiling shares between objects: names, shapes, populations, drainabilities, terms. Usable from any number of threads.
+/// Shared tables of names, shapes, populations, drainabilities and terms. Usable from any number of threads.
 #[derive(Debug)]
 pub(crate) struct Model {
     names: Interner,
@@ -49,7 +49,7 @@ impl Model {
         &self.terms
     }
 
-    /// Whether another object may bring names that were never seen.
+    /// Checks that the interner accepts names of another object.
     pub(crate) fn check_room(&self) -> Result<(), ModelError> {
         if self.names.has_room() {
             return Ok(());

@@ -15,7 +15,7 @@ pub(crate) struct Taint {
     pub(crate) effect: Effect,
 }
 
-/// What a taint does.
+/// Effect of a taint.
 #[derive(Copy, Clone, Debug, PartialEq, Eq, Hash)]
 pub(crate) enum Effect {
     NoSchedule,
@@ -23,12 +23,12 @@ pub(crate) enum Effect {
     NoExecute,
 }
 
-/// A toleration, ready to be compared.
+/// A toleration, compiled for comparison.
 #[derive(Copy, Clone, Debug, PartialEq, Eq, Hash)]
 pub(crate) struct Toleration {
-    /// `None`: any key.
+    /// The key; `None` tolerates any.
     key: Option<Symbol>,
-    /// `None`: any effect.
+    /// The effect; `None` tolerates any.
     effect: Option<Effect>,
     rule: Rule,
 }
@@ -46,7 +46,7 @@ enum Rule {
 pub(crate) struct Tolerations(SmallVec<[Toleration; 4]>);
 
 impl Effect {
-    /// The effect of this exact name.
+    /// The effect with this exact name.
     pub(crate) fn from_name(name: &str) -> Option<Effect> {
         match name {
             "NoSchedule" => Some(Effect::NoSchedule),
@@ -56,7 +56,7 @@ impl Effect {
         }
     }
 
-    /// The name in Kubernetes.
+    /// The effect's name in Kubernetes.
     pub(crate) fn name(self) -> &'static str {
         match self {
             Effect::NoSchedule => "NoSchedule",
@@ -100,7 +100,7 @@ impl Tolerations {
             .map(Tolerations)
     }
 
-    /// These and one more: of a key and a value, and of one effect or of any.
+    /// These tolerations and one more for a key and a value, of one effect or of any.
     pub(crate) fn with(&self, key: Symbol, value: Symbol, effect: Option<Effect>) -> Tolerations {
         let mut tolerations = self.clone();
         let key = (key != Symbol::EMPTY).then_some(key);
@@ -108,12 +108,13 @@ impl Tolerations {
         tolerations
     }
 
-    /// Whether some toleration matches the taint (S-TNT-2).
+    /// Whether a toleration matches the taint (S-TNT-2).
     pub(crate) fn tolerates(&self, taint: &Taint) -> bool {
         self.0.iter().any(|t| t.matches(taint))
     }
 
-    /// The same for scoring: only tolerations whose effect is empty or `PreferNoSchedule` count (S-TT-1).
+    /// Whether a toleration matches the taint for scoring: only those whose effect is empty or `PreferNoSchedule` count
+    /// (S-TT-1).
     pub(crate) fn tolerates_softly(&self, taint: &Taint) -> bool {
         self.0
             .iter()
@@ -161,7 +162,7 @@ impl Toleration {
     }
 }
 
-/// Longest legal label key: a prefix of 253, `/`, a name of 63.
+/// The longest legal label key: a prefix of 253, `/`, a name of 63.
 const MAX_KEY: usize = 317;
 
 fn check_length(field: &str, text: &str) -> Result<(), ModelError> {
@@ -198,7 +199,7 @@ mod tests {
         assert_eq!(tolerations.tolerates(&taint_compiled), expected, "{taint} {toleration}");
     }
 
-    /// The table under S-TNT-4 and the corners of S-TNT-2.
+    /// The table under S-TNT-4 and the edge cases of S-TNT-2.
     #[test]
     fn matching() {
         check("k|v|NoSchedule", "k|Equal|v|", true);

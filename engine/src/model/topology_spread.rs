@@ -14,14 +14,14 @@ use super::selector::{Requirement, Rule};
 pub(crate) struct SpreadConstraint {
     pub(crate) topology_key: Symbol,
     pub(crate) max_skew: i32,
-    /// `DoNotSchedule`, as opposed to `ScheduleAnyway`.
+    /// Whether the constraint is `DoNotSchedule`, as opposed to `ScheduleAnyway`.
     pub(crate) is_hard: bool,
     pub(crate) min_domains: i32,
     /// Whether nodes that the pod's node selector and node affinity refuse are left out of the count (S-PTS-4).
     pub(crate) honors_affinity: bool,
-    /// Whether nodes with taints that the pod does not tolerate are.
+    /// Whether nodes with taints that the pod does not tolerate are left out of the count (S-PTS-4).
     pub(crate) honors_taints: bool,
-    /// With the equalities that `matchLabelKeys` asks for; `None` matches nothing (S-PTS-2).
+    /// Selector, including the equalities from `matchLabelKeys`; `None` matches nothing (S-PTS-2).
     pub(crate) selector: Option<LabelSelector>,
 }
 
@@ -29,14 +29,14 @@ pub(crate) struct SpreadConstraint {
 #[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
 pub(crate) struct SpreadConstraints {
     pub(crate) list: SmallVec<[SpreadConstraint; 0]>,
-    /// Why PreFilter fails the attempt: a selector of a hard constraint that does not parse (S-PTS-1).
+    /// Why PreFilter fails: the selector of a hard constraint does not parse (S-PTS-1).
     pub(crate) invalid_hard: Option<String>,
-    /// Why PreScore does, if it comes to that: one of a soft constraint (S-TS-1).
+    /// Why PreScore fails, if it runs: the selector of a soft constraint does not parse (S-TS-1).
     pub(crate) invalid_soft: Option<String>,
 }
 
 impl SpreadConstraints {
-    /// Fails for names of actions and policies that do not exist, and for numbers that are not positive.
+    /// Compiles constraints. Fails for unknown actions and policies, and for numbers that are not positive.
     pub(crate) fn compile(
         constraints: &[core_v1::TopologySpreadConstraint],
         labels: &Labels,
@@ -63,7 +63,7 @@ impl SpreadConstraints {
     }
 }
 
-/// Everything but the selector.
+/// Compiles a constraint except its selector.
 fn compile_one(
     constraint: &core_v1::TopologySpreadConstraint,
     names: &Interner,
@@ -103,7 +103,7 @@ fn compile_one(
     })
 }
 
-/// The selector, and equality on each of `matchLabelKeys` that the pod carries (S-PTS-2).
+/// The selector with an equality for each of `matchLabelKeys` that the pod has as a label (S-PTS-2).
 fn effective_selector(
     constraint: &core_v1::TopologySpreadConstraint,
     labels: &Labels,

@@ -1,6 +1,6 @@
-//! A pod's volumes: the claims that it names and its disks of in-tree plugins. Rules: S-VLR-1, S-VLR-4, S-VLL-1 to S-VLL-3.
+//! A pod's volumes: its claims and its disks of in-tree plugins. Rules: S-VLR-1, S-VLR-4, S-VLL-1 to S-VLL-3.
 //!
-//! They belong to the pod and not to its shape: the pods of a StatefulSet differ in nothing but their claims.
+//! Volumes belong to the pod and not to its shape: the pods of a StatefulSet differ only in their claims.
 
 use std::sync::Arc;
 
@@ -11,25 +11,25 @@ use super::intern::Interner;
 use super::key::{ClaimKey, PodKey, VolumeId};
 use super::storage::in_tree;
 
-/// What placing a pod does with those of its claims that wait for their first consumer (S-VLB-9). Claims are named without
-/// the pod's namespace, and sorted.
+/// Bindings that placing a pod makes for its claims that wait for their first consumer (S-VLB-9). Claims are named
+/// without the pod's namespace, and sorted.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct VolumeBindings {
     /// Claims and the persistent volumes that they are bound to.
     pub bound: Vec<(Arc<str>, Arc<str>)>,
-    /// Claims that a driver is to provision for.
+    /// Claims that a driver has to provision for.
     pub provisioned: Vec<Arc<str>>,
 }
 
-/// The volumes of a pod that placement looks at.
+/// The volumes of a pod that placement reads.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub(crate) struct PodVolumes {
-    /// In spec order; a claim that is named twice stands twice.
+    /// Claims in spec order, with duplicates.
     pub(crate) claims: Vec<PodClaim>,
     pub(crate) disks: Vec<Disk>,
-    /// Inline volumes that a CSI driver took over.
+    /// Inline volumes that a CSI driver handles.
     pub(crate) inline: Vec<VolumeId>,
-    /// Why such a volume cannot be counted.
+    /// Why an inline volume cannot be counted.
     pub(crate) invalid: Option<String>,
 }
 
@@ -37,39 +37,39 @@ pub(crate) struct PodVolumes {
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub(crate) struct PodClaim {
     pub(crate) key: ClaimKey,
-    /// The volume's name where the claim is made for the pod (a generic ephemeral volume).
+    /// The volume's name where the claim is created for the pod (a generic ephemeral volume).
     ephemeral: Option<Arc<str>>,
 }
 
-/// A disk that stands in a pod and may be written from one place only (S-VLR-4).
+/// A disk in a pod's spec that may be written from one place only (S-VLR-4).
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub(crate) struct Disk {
-    /// Two disks are the same if they share a key.
+    /// Keys of the disk; two disks are the same if they share one.
     pub(crate) keys: SmallVec<[DiskKey; 1]>,
-    /// Readers do not disturb each other; of Amazon's disks there are none.
+    /// Whether the disk is mounted read-only, so that readers do not conflict; never true of Amazon's disks.
     pub(crate) is_read_only: bool,
 }
 
-/// What makes two disks the same.
+/// Identifies a disk.
 #[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Debug)]
 pub(crate) enum DiskKey {
     GcePersistentDisk(Arc<str>),
     AwsElasticBlockStore(Arc<str>),
-    /// By the qualified name.
+    /// The qualified name.
     Iscsi(Arc<str>),
-    /// By pool, image and one of its monitors.
+    /// Pool, image and one of the monitors.
     Rbd(Arc<str>, Arc<str>, Arc<str>),
 }
 
 impl PodClaim {
-    /// Whether the claim is made for the pod and must belong to it.
+    /// Whether the claim is created for the pod and must belong to it.
     pub(crate) fn is_ephemeral(&self) -> bool {
         self.ephemeral.is_some()
     }
 }
 
 impl PodVolumes {
-    /// `None` where placement looks at none of the volumes.
+    /// Compiles a pod's volumes; `None` where placement reads none of them.
     pub(crate) fn compile(
         volumes: &[core_v1::Volume],
         pod: &PodKey,
@@ -98,7 +98,7 @@ impl PodVolumes {
         (!compiled.is_empty()).then(|| Arc::new(compiled))
     }
 
-    /// The same volumes of a pod with another name.
+    /// The same volumes for a pod with another name.
     pub(crate) fn of_pod(self: &Arc<PodVolumes>, pod: &PodKey) -> Arc<PodVolumes> {
         if self.claims.is_empty() {
             return self.clone();

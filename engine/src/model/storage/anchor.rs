@@ -1,10 +1,10 @@
-//! Anchors: labels by which what is tied to some nodes is found from a node, without a look at everything else.
+//! Anchors: labels by which objects that are tied to some nodes are looked up from a node.
 
 use crate::model::intern::Symbol;
 use crate::model::selector::{Rule, Term};
 
-/// Labels one of which every node has that some term matches; `None` where a term names no value of any label, so that
-/// any node may match. Terms of a node's name are no help: they are not told apart from that.
+/// A set of labels of which every node that some term matches has at least one; `None` where a term requires no value
+/// of any label, so that any node may match. Terms on a node's name count as requiring none.
 pub(super) fn anchors(terms: &[Term]) -> Option<Vec<(Symbol, Symbol)>> {
     let mut anchors = Vec::new();
     for term in terms {
@@ -12,7 +12,7 @@ pub(super) fn anchors(terms: &[Term]) -> Option<Vec<(Symbol, Symbol)>> {
             Rule::In(values) => Some((requirement.key, values)),
             _ => None,
         });
-        // The requirement with the fewest values leaves the fewest nodes.
+        // The requirement with the fewest values matches the fewest nodes.
         let (key, values) = named.min_by_key(|(_, values)| values.len())?;
         anchors.extend(values.iter().map(|value| (key, *value)));
     }

@@ -1,11 +1,11 @@
-//! CSIDriver: read for one thing, whether the driver reports capacity (S-VLB-7).
+//! CSIDriver: whether the driver reports capacity (S-VLB-7).
 
 use berth_proto::storage_v1;
 
 use crate::model::intern::{Interner, Symbol};
 use crate::model::key::ObjectKey;
 
-/// A driver.
+/// Facts of a driver.
 #[derive(Copy, Clone, PartialEq, Eq, Debug)]
 pub(crate) struct CsiDriver {
     pub(crate) name: Symbol,

@@ -6,11 +6,11 @@ use crate::model::ModelError;
 use crate::model::intern::{Interner, Symbol};
 use crate::model::key::ObjectKey;
 
-/// The limits of one node.
+/// The attach limits of one node.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub(crate) struct CsiNode {
     pub(crate) node: Symbol,
-    /// By driver, each once; a driver without a limit is absent.
+    /// Limits by driver, without duplicates; a driver without a limit is absent.
     pub(crate) limits: Box<[(Symbol, i32)]>,
 }
 
@@ -35,7 +35,7 @@ impl CsiNode {
             }
             let name = names.intern(&driver.name);
             match limits.iter_mut().find(|(known, _)| *known == name) {
-                // Of two entries the later one counts.
+                // Of two entries with one name the later applies.
                 Some((_, known)) => *known = limit,
                 None => limits.push((name, limit)),
             }

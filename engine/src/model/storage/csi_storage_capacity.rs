@@ -1,4 +1,4 @@
-//! CSIStorageCapacity: how much a class can still provision where (S-VLB-7).
+//! CSIStorageCapacity: how much storage a class can still provision on which nodes (S-VLB-7).
 
 use std::sync::Arc;
 
@@ -11,15 +11,15 @@ use crate::model::key::ObjectKey;
 use crate::model::label_selector::LabelSelector;
 use crate::model::selector::Term;
 
-/// One report.
+/// One capacity report.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub(crate) struct CsiStorageCapacity {
     pub(crate) namespace: Arc<str>,
     pub(crate) name: Arc<str>,
     pub(crate) class: Symbol,
-    /// The nodes that it is about; `None` where it names none, which is no node.
+    /// Selector of the report's nodes; `None`, where it is absent, matches no node.
     pub(crate) topology: Option<Term>,
-    /// The largest volume that can be made, in bytes; `None` where it tells nothing.
+    /// The largest volume that can be provisioned, in bytes; `None` where the report has no amount.
     pub(crate) largest: Option<i64>,
 }
 
@@ -49,7 +49,7 @@ impl CsiStorageCapacity {
         })
     }
 
-    /// Labels one of which every node it is about has; `None` where any node may be meant.
+    /// A set of labels of which every node of the report has at least one; `None` where it may apply to any node.
     pub(crate) fn anchors(&self) -> Option<Vec<(Symbol, Symbol)>> {
         anchors(self.topology.as_slice())
     }

@@ -8,7 +8,7 @@ use crate::model::ModelError;
 use crate::model::intern::{Interner, Symbol};
 use crate::model::requests::parse_amount;
 
-/// The class of a volume or a claim: the annotation of old counts before the field (S-VLB-2).
+/// The class of a volume or a claim: the legacy annotation takes precedence over the field (S-VLB-2).
 pub(super) fn class_of(metadata: &meta_v1::ObjectMeta, field: &str, names: &Interner) -> Symbol {
     let annotation = metadata.annotations.get("volume.beta.kubernetes.io/storage-class");
     names.intern(annotation.map_or(field, String::as_str))

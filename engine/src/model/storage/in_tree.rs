@@ -1,4 +1,4 @@
-//! In-tree volume plugins and the CSI drivers that took over from them: a driver counts both (S-VLL-3).
+//! In-tree volume plugins and the CSI drivers that replaced them: a driver counts both (S-VLL-3).
 
 use std::sync::Arc;
 
@@ -27,7 +27,7 @@ pub(crate) fn driver_of(provisioner: &str, names: &Interner) -> Option<Symbol> {
     Some(names.intern(driver))
 }
 
-/// A volume that stands in a pod, as its driver counts it: `None` where no driver does, an error where it cannot be
+/// A volume in a pod's spec, as its driver counts it: `None` where no driver does, an error where it cannot be
 /// translated.
 pub(crate) fn inline_volume(
     source: &core_v1::VolumeSource,
@@ -51,7 +51,7 @@ pub(crate) fn inline_volume(
     Ok(source.portworx_volume.as_ref().and_then(|disk| volume(PORTWORX, &disk.volume_id, names)))
 }
 
-/// A persistent volume as its driver counts it; `None` where none does.
+/// A persistent volume as its driver counts it; `None` where no driver does.
 pub(crate) fn persistent_volume(
     metadata: &meta_v1::ObjectMeta,
     source: &core_v1::PersistentVolumeSource,
@@ -85,7 +85,7 @@ pub(crate) fn persistent_volume(
     volume(PORTWORX, &source.portworx_volume.as_ref()?.volume_id, names)
 }
 
-/// What has neither a driver nor a handle is not counted.
+/// A volume with a driver and a handle; others are not counted.
 fn volume(driver: &str, handle: &str, names: &Interner) -> Option<VolumeId> {
     if driver.is_empty() || handle.is_empty() {
         return None;
@@ -93,7 +93,7 @@ fn volume(driver: &str, handle: &str, names: &Interner) -> Option<VolumeId> {
     Some(VolumeId::of_handle(names.intern(driver), Arc::from(handle)))
 }
 
-/// `vol-…` as it is or behind `aws://ZONE/`.
+/// The id `vol-…`, either plain or after `aws://ZONE/`.
 fn ebs_volume(id: &str) -> Option<&str> {
     let Some(rest) = id.strip_prefix("aws://") else {
         return Some(id);
@@ -105,12 +105,12 @@ fn ebs_volume(id: &str) -> Option<&str> {
 
 const UNSPECIFIED: &str = "UNSPECIFIED";
 
-/// The handle of a disk in a zone or a region of a project that nobody names.
+/// The handle of a disk in a zone or a region of an unspecified project.
 fn gce_disk(level: &str, place: &str, name: &str) -> String {
     format!("projects/{UNSPECIFIED}/{level}/{place}/disks/{name}")
 }
 
-/// The one region of zones such as `us-east1-b__us-east1-c`.
+/// The common region of zones such as `us-east1-b__us-east1-c`.
 fn region_of(zones: &str) -> Option<&str> {
     let region = |zone: &'_ str| -> Option<usize> {
         (zone.matches('-').count() == 2).then(|| zone.rfind('-')).flatten()

@@ -24,18 +24,18 @@ impl AccessModes {
         Ok(set)
     }
 
-    /// Whether every mode of `others` is in it.
+    /// Whether the set contains every mode of `others`.
     pub(crate) fn contains_all(self, others: AccessModes) -> bool {
         self.0 & others.0 == others.0
     }
 
-    /// Whether one pod alone may use the volume.
+    /// Whether only one pod may use the volume.
     pub(crate) fn has_read_write_once_pod(self) -> bool {
         self.0 & 1 << 3 != 0
     }
 }
 
-/// What a volume is to the pod.
+/// How a pod uses the volume.
 #[derive(Copy, Clone, PartialEq, Eq, Debug)]
 pub(crate) enum VolumeMode {
     Filesystem,

@@ -1,4 +1,5 @@
-//! PersistentVolume: what it is, which nodes can use it, and which claim has it (S-VLB-4, S-VLB-6, S-VLZ-2).
+//! PersistentVolume: its properties, the nodes that can use it, and the claim it is bound to (S-VLB-4, S-VLB-6,
+//! S-VLZ-2).
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -16,7 +17,7 @@ use crate::model::label::{self, Labels};
 use crate::model::selector::NodeSelector;
 use crate::model::storage::field::{class_of, storage_of};
 
-/// A volume of the cluster.
+/// Facts of a volume.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub(crate) struct PersistentVolume {
     pub(crate) name: Arc<str>,
@@ -27,24 +28,24 @@ pub(crate) struct PersistentVolume {
     pub(crate) volume_mode: VolumeMode,
     pub(crate) attributes_class: Symbol,
     pub(crate) claim: Option<ClaimReference>,
-    /// Phase `Available`.
+    /// Whether the phase is `Available`.
     pub(crate) is_available: bool,
     pub(crate) is_deleting: bool,
-    /// The nodes that can use it, by their labels; `None` means all.
+    /// Selector of the nodes that can use the volume, by their labels; `None` means all.
     pub(crate) node_affinity: Option<NodeSelector>,
-    /// What VolumeZone reads of its labels.
+    /// Zone and region labels that VolumeZone reads.
     pub(crate) zones: SmallVec<[ZoneLabel; 0]>,
-    /// How it counts against a driver's limit; `None` where it does not.
+    /// The volume as it counts against a driver's limit; `None` where it does not count.
     pub(crate) counted: Option<VolumeId>,
-    /// Whether a CSI driver made it: others do not count while they are only attached (S-VLL-5).
+    /// Whether a CSI driver provisioned the volume: others do not count while they are only attached (S-VLL-5).
     pub(crate) is_csi: bool,
 }
 
-/// The claim that a volume is for.
+/// The claim that a volume is reserved for.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub(crate) struct ClaimReference {
     pub(crate) key: ClaimKey,
-    /// Empty where any claim of this name will do.
+    /// The claim's uid; empty where any claim of this name matches.
     pub(crate) uid: Arc<str>,
 }
 
@@ -52,12 +53,12 @@ pub(crate) struct ClaimReference {
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub(crate) struct ZoneLabel {
     pub(crate) key: Symbol,
-    /// The key that newer nodes carry instead.
+    /// The newer key that replaces this one on nodes.
     pub(crate) successor: Option<Symbol>,
     pub(crate) values: SmallVec<[Symbol; 2]>,
 }
 
-/// Label keys of zones and regions, and what replaced those of old (S-VLZ-2, S-VLZ-3).
+/// Label keys of zones and regions, and the keys that replaced legacy ones (S-VLZ-2, S-VLZ-3).
 pub(crate) const ZONE_LABELS: [(&str, Option<&str>); 4] = [
     ("failure-domain.beta.kubernetes.io/zone", Some("topology.kubernetes.io/zone")),
     ("failure-domain.beta.kubernetes.io/region", Some("topology.kubernetes.io/region")),
@@ -101,14 +102,14 @@ impl PersistentVolume {
         })
     }
 
-    /// Labels one of which every node has that can use it; `None` where any node may.
+    /// A set of labels of which every node that can use the volume has at least one; `None` where any node may use it.
     pub(crate) fn anchors(&self) -> Option<Vec<(Symbol, Symbol)>> {
         self.node_affinity.as_ref().and_then(|selector| anchors(&selector.terms))
     }
 }
 
-/// Only labels of nodes are known to a volume's affinity: what it says of fields does not count, but a term that does not
-/// parse because of them still matches nothing (S-VLB-4).
+/// Compiles a volume's affinity, which matches labels only: requirements on fields are ignored, but a term that does
+/// not parse because of them still matches nothing (S-VLB-4).
 fn compile_affinity(selector: &core_v1::NodeSelector, names: &Interner) -> NodeSelector {
     let mut compiled = NodeSelector::compile(selector, names);
     compiled.names = None;
@@ -116,7 +117,8 @@ fn compile_affinity(selector: &core_v1::NodeSelector, names: &Interner) -> NodeS
     compiled
 }
 
-/// Several zones are written as one text, with `__` between them; an empty one spoils the label (S-VLZ-2).
+/// Compiles zone labels. Several zones are written as one text joined by `__`; an empty part invalidates the label
+/// (S-VLZ-2).
 fn compile_zones(labels: &BTreeMap<String, String>, names: &Interner) -> SmallVec<[ZoneLabel; 0]> {
     let mut zones = SmallVec::new();
     for (key, successor) in ZONE_LABELS {

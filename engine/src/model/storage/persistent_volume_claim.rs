@@ -1,4 +1,4 @@
-//! PersistentVolumeClaim: what a pod asks for, and how far it has come (S-VLB-1, S-VLB-2, S-VLB-5, S-VLB-6).
+//! PersistentVolumeClaim: its request, and the state of its binding (S-VLB-1, S-VLB-2, S-VLB-5, S-VLB-6).
 
 use std::sync::Arc;
 
@@ -11,27 +11,27 @@ use crate::model::key::{ClaimKey, ObjectKey};
 use crate::model::label_selector::LabelSelector;
 use crate::model::storage::field::{class_of, storage_of};
 
-/// A claim.
+/// Facts of a claim.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub(crate) struct PersistentVolumeClaim {
     pub(crate) key: ClaimKey,
     pub(crate) uid: Arc<str>,
-    /// The empty text where it names none.
+    /// The class; the empty text where the claim names none.
     pub(crate) class: Symbol,
     /// `spec.volumeName`, if it is not empty.
     pub(crate) volume: Option<Arc<str>>,
-    /// Whether both sides know of each other.
+    /// Whether the binding is complete on both sides.
     pub(crate) is_bind_completed: bool,
     /// The node that a driver is to provision for.
     pub(crate) selected_node: Option<Symbol>,
-    /// The storage that it requests.
+    /// The requested amount of storage.
     pub(crate) request: Option<Amount>,
     pub(crate) access_modes: AccessModes,
     pub(crate) volume_mode: VolumeMode,
     pub(crate) attributes_class: Symbol,
-    /// What the volume's labels have to be; `None` means anything.
+    /// Selector of the volume's labels; `None` matches any volume.
     pub(crate) selector: Option<LabelSelector>,
-    /// Phase `Lost`.
+    /// Whether the phase is `Lost`.
     pub(crate) is_lost: bool,
     pub(crate) is_deleting: bool,
     /// The uid of the controller that owns it.
@@ -78,12 +78,12 @@ impl PersistentVolumeClaim {
         })
     }
 
-    /// Whether it has its volume for good (S-VLB-2).
+    /// Whether the claim is completely bound to a volume (S-VLB-2).
     pub(crate) fn is_bound(&self) -> bool {
         self.volume.is_some() && self.is_bind_completed
     }
 
-    /// Whether it was made for the pod of this uid, as the claim of a generic ephemeral volume has to be.
+    /// Whether the claim was created for the pod of this uid, as that of a generic ephemeral volume has to be.
     pub(crate) fn is_owned_by(&self, pod_uid: &str) -> bool {
         self.controller.as_deref() == Some(pod_uid)
     }

@@ -1,4 +1,4 @@
-//! StorageClass: when claims are bound, who provisions, and where (S-VLB-2, S-VLB-7).
+//! StorageClass: when its claims are bound, by whom volumes are provisioned, and where (S-VLB-2, S-VLB-7).
 
 use berth_proto::{core_v1, storage_v1};
 
@@ -9,17 +9,17 @@ use crate::model::key::ObjectKey;
 use crate::model::label::{clip, is_label_value, is_qualified_name};
 use crate::model::selector::{NodeSelector, Requirement, Rule, Term};
 
-/// A class.
+/// Facts of a class.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub(crate) struct StorageClass {
     pub(crate) name: Symbol,
-    /// `None` where it is absent, which is an error for the pods that come across it.
+    /// When claims are bound; `None` where it is absent, which is an error for pods that use the class.
     pub(crate) binding_mode: Option<BindingMode>,
-    /// Who provisions; `None` where nobody does.
+    /// The provisioner; `None` where the class has none.
     pub(crate) provisioner: Option<Symbol>,
     /// The driver that counts volumes of claims that are not bound yet (S-VLL-3).
     pub(crate) counted_by: Option<Symbol>,
-    /// Where volumes can be made; `None` means anywhere.
+    /// Where volumes can be provisioned; `None` means anywhere.
     pub(crate) allowed_topologies: Option<NodeSelector>,
 }
 
@@ -57,7 +57,7 @@ impl StorageClass {
     }
 }
 
-/// A term that is empty or does not parse matches nothing (S-VLB-7).
+/// Compiles topologies. A term that is empty or does not parse matches nothing (S-VLB-7).
 fn compile_topologies(
     terms: &[core_v1::TopologySelectorTerm],
     names: &Interner,

@@ -1,4 +1,4 @@
-//! VolumeAttachment: a volume that takes room on a node before or after a pod uses it (S-VLL-5).
+//! VolumeAttachment: a volume that counts on a node before or after a pod uses it (S-VLL-5).
 
 use std::sync::Arc;
 
@@ -13,7 +13,7 @@ use crate::model::key::ObjectKey;
 pub(crate) struct VolumeAttachment {
     pub(crate) name: Arc<str>,
     pub(crate) node: Symbol,
-    /// The driver that attaches and the persistent volume; `None` where it names no persistent volume or no driver.
+    /// The attaching driver and the persistent volume; `None` where either is absent.
     pub(crate) attached: Option<(Symbol, Arc<str>)>,
 }
 
