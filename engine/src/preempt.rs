@@ -1,7 +1,7 @@
-//! Preempt: whom would it displace? [`preempt`] is the first function to read.
+//! Preempt: which pods an attempt would evict. [`preempt`] is the first function to read.
 //!
-//! An attempt that finds no node goes on here: the nodes where evicting pods might help (`resolvable`), what would have to go
-//! from each (`eviction`), and which of that is best (`rank`). Rules: section 4, S-ERR-5 to S-ERR-8.
+//! An attempt that finds no node continues here: the nodes where evicting pods might help (`resolvable`), the pods to
+//! evict from each (`eviction`), and the best of these evictions (`rank`). Rules: section 4, S-ERR-5 to S-ERR-8.
 
 mod answer;
 mod budgets;
@@ -28,12 +28,12 @@ use crate::error::EngineError;
 use crate::place::decision::Outcome;
 use crate::place::{self, Evaluation};
 use crate::plan::Plan;
-use answer::{All, Wish};
+use answer::{All, Detail};
 use outcome::{CandidateList, Preemption};
 use post_filter::Attempt;
 use request::PreemptRequest;
 
-/// A whole attempt: `plan` is that of the request's pod and policy, `evaluation` what is remembered of it, and `versions` the
+/// Runs a whole attempt: `plan` is of the request's pod and policy, `evaluation` of its shape, and `versions` the
 /// cluster's, for forks on which victims are placed.
 ///
 /// Cost: a decision, and where no node is feasible one look at the pods of each node where evicting might help.
@@ -43,17 +43,17 @@ pub(crate) fn preempt(
     request: &PreemptRequest<'_>,
     versions: &Arc<AtomicU64>,
 ) -> Result<Preemption, EngineError> {
-    Ok(attempt(plan, evaluation, request, versions, Wish::Best)?.0)
+    Ok(attempt(plan, evaluation, request, versions, Detail::Best)?.0)
 }
 
-/// The same with every candidate.
+/// Runs a whole attempt like [`preempt`], and returns every candidate.
 pub(crate) fn list_candidates(
     plan: &mut Plan<'_>,
     evaluation: &mut Evaluation,
     request: &PreemptRequest<'_>,
     versions: &Arc<AtomicU64>,
 ) -> Result<CandidateList, EngineError> {
-    let (preemption, all) = attempt(plan, evaluation, request, versions, Wish::All)?;
+    let (preemption, all) = attempt(plan, evaluation, request, versions, Detail::All)?;
     let All { mut candidates, mut best, mut not_helped } = all;
     candidates.sort_unstable_by(|a, b| a.node.cmp(&b.node));
     best.sort_unstable();
@@ -66,7 +66,7 @@ fn attempt(
     evaluation: &mut Evaluation,
     request: &PreemptRequest<'_>,
     versions: &Arc<AtomicU64>,
-    wish: Wish,
+    detail: Detail,
 ) -> Result<(Preemption, All), EngineError> {
     let mut decision = place::decide(plan, evaluation, request.tie_break)?.decision;
     let Outcome::Unschedulable(unschedulable) = &mut decision.outcome else {
@@ -76,7 +76,7 @@ fn attempt(
         return Ok((Preemption { decision, post_filter: None }, All::default()));
     }
     let (post_filter, all) = plan.filtering(evaluation, |plan, _| {
-        Attempt { plan, request, versions, wish }.run(unschedulable)
+        Attempt { plan, request, versions, detail }.run(unschedulable)
     })?;
     if !post_filter.message.is_empty() {
         unschedulable.message.push(' ');

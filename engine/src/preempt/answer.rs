@@ -1,4 +1,4 @@
-//! Answer: what a search is told as. Rules: S-PRE-17, S-PRE-19, S-PRE-20, S-ERR-8.
+//! Answer: the outcome of a search. Rules: S-PRE-17, S-PRE-19, S-PRE-20, S-ERR-8.
 
 use std::sync::Arc;
 use std::sync::atomic::AtomicU64;
@@ -22,14 +22,14 @@ use crate::plugin::Plugin;
 use crate::rows::NodeRow;
 use crate::snapshot::Snapshot;
 
-/// How much is to be told.
+/// Which candidates a search returns.
 #[derive(Copy, Clone, PartialEq, Eq, Debug)]
-pub(super) enum Wish {
+pub(super) enum Detail {
     Best,
     All,
 }
 
-/// What is told of a search besides its outcome, where that is wished for.
+/// Further results of a search; empty unless requested.
 #[derive(Default)]
 pub(super) struct All {
     pub(super) candidates: Vec<Candidate>,
@@ -37,19 +37,19 @@ pub(super) struct All {
     pub(super) not_helped: Vec<NodeVerdict>,
 }
 
-/// What a search comes to.
+/// Results of a search.
 pub(super) struct Searched {
-    /// The best candidate, and its row.
+    /// The row of the best candidate, and the candidate.
     pub(super) chosen: Option<(NodeRow, Candidate)>,
     pub(super) n_candidates: u32,
     pub(super) n_best: u32,
-    /// The inner failure message, where there is no candidate.
+    /// The inner failure message where there is no candidate, else empty.
     pub(super) why_none: String,
     pub(super) all: All,
 }
 
-/// A search that is over.
-pub(super) struct Answer<'s, 'p, 'a> {
+/// A finished search, to derive its results from.
+pub(super) struct Finished<'s, 'p, 'a> {
     pub(super) plan: &'p Filtering<'p, 'a>,
     pub(super) request: &'s PreemptRequest<'s>,
     pub(super) search: &'s Search<'p, 'a>,
@@ -57,19 +57,19 @@ pub(super) struct Answer<'s, 'p, 'a> {
     pub(super) tried: &'s Tried,
 }
 
-impl Answer<'_, '_, '_> {
-    pub(super) fn of(&self, wish: Wish, versions: &Arc<AtomicU64>) -> Searched {
+impl Finished<'_, '_, '_> {
+    pub(super) fn of(&self, detail: Detail, versions: &Arc<AtomicU64>) -> Searched {
         let snapshot = self.plan.snapshot();
         let evictions = &self.tried.evictions;
         let least: Option<Rank> = evictions.iter().map(|eviction| eviction.rank).min();
         let best: Vec<&Eviction> =
             evictions.iter().filter(|eviction| Some(eviction.rank) == least).collect();
         let chosen =
-            self.choose(&best).map(|eviction| (eviction.row, self.told(eviction, versions)));
+            self.choose(&best).map(|eviction| (eviction.row, self.complete(eviction, versions)));
         let why_none = if chosen.is_none() { self.why_none() } else { String::new() };
-        let all = match wish {
-            Wish::Best => All::default(),
-            Wish::All => All {
+        let all = match detail {
+            Detail::Best => All::default(),
+            Detail::All => All {
                 candidates: evictions.iter().map(|e| candidate(snapshot, e)).collect(),
                 best: best.iter().map(|eviction| name(snapshot, eviction.row)).collect(),
                 not_helped: self.not_helped(),
@@ -79,8 +79,8 @@ impl Answer<'_, '_, '_> {
         Searched { chosen, n_candidates, n_best, why_none, all }
     }
 
-    /// The chosen candidate, to the last pod.
-    fn told(&self, eviction: &Eviction, versions: &Arc<AtomicU64>) -> Candidate {
+    /// The complete candidate of the chosen eviction, in kube-scheduler's victim order.
+    fn complete(&self, eviction: &Eviction, versions: &Arc<AtomicU64>) -> Candidate {
         let mut eviction = eviction.clone();
         self.search.settle(&mut eviction);
         let mut candidate = candidate(self.plan.snapshot(), &eviction);
@@ -90,7 +90,7 @@ impl Answer<'_, '_, '_> {
         candidate
     }
 
-    /// Of evictions that are equal to the last the one on the node that a placement would fall on (S-PRE-20).
+    /// Among evictions of equal rank, the one on the node that a placement would choose (S-PRE-20).
     fn choose<'e>(&self, best: &[&'e Eviction]) -> Option<&'e Eviction> {
         if let [] | [_] = best {
             return best.first().copied();
@@ -106,7 +106,7 @@ impl Answer<'_, '_, '_> {
         best.iter().copied().find(|eviction| eviction.row == row)
     }
 
-    /// Counted over the nodes that were tried, all others under one reason (S-ERR-8).
+    /// The failure message: reasons counted over the nodes that were tried, all others under one reason (S-ERR-8).
     fn why_none(&self) -> String {
         let mut counts = ReasonCounts::default();
         for (row, why) in &self.tried.not_helped {

@@ -1,4 +1,4 @@
-//! Budgets: which victims a PodDisruptionBudget would keep. Rule: S-PRE-13.
+//! Budgets: victims whose eviction violates a PodDisruptionBudget. Rule: S-PRE-13.
 
 use rustc_hash::FxHashMap;
 use smallvec::SmallVec;
@@ -12,7 +12,7 @@ use crate::snapshot::pod_table::PlacedPod;
 /// The budgets of a snapshot, by namespace.
 pub(super) struct Budgets<'a>(FxHashMap<Symbol, Vec<&'a DisruptionBudget>>);
 
-/// Which of its namespace's budgets cover a population, for those that were asked about.
+/// Covering budgets of the populations looked up so far.
 #[derive(Default)]
 pub(super) struct Coverage(FxHashMap<PopulationId, Covering>);
 
@@ -32,14 +32,14 @@ impl<'a> Budgets<'a> {
         !self.0.is_empty()
     }
 
-    /// Those of the pod's namespace.
+    /// Budgets of the pod's namespace.
     fn around(&self, placed: &PlacedPod) -> &[&'a DisruptionBudget] {
         let namespace = placed.pod.population().facts.namespace;
         self.0.get(&namespace).map_or(&[], |budgets| budgets.as_slice())
     }
 
-    /// Positions of those that cover the pod. Cost: one test for each budget of its namespace when its population comes up
-    /// for the first time.
+    /// Positions of the budgets that cover the pod. Cost: one test for each budget of its namespace when its population
+    /// is looked up for the first time.
     fn covering<'c>(&self, placed: &PlacedPod, known: &'c mut Coverage) -> &'c Covering {
         known.0.entry(placed.population).or_insert_with(|| {
             let population = &placed.pod.population().facts;
@@ -48,13 +48,13 @@ impl<'a> Budgets<'a> {
         })
     }
 
-    /// Whether any covers the pod.
+    /// Whether any budget covers the pod.
     pub(super) fn covers(&self, placed: &PlacedPod, known: &mut Coverage) -> bool {
         self.are_there() && !self.covering(placed, known).is_empty()
     }
 
-    /// For each of these positions in a list of pods, the most important first, whether evicting it takes more than a budget
-    /// allows once those before it are evicted.
+    /// For each of these positions in a list of pods, the most important first, whether evicting that pod after those
+    /// before it exceeds a budget.
     pub(super) fn violations(
         &self,
         positions: &[u32],

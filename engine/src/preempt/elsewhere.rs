@@ -1,4 +1,4 @@
-//! Elsewhere: where victims could go once they are evicted. Berth's own option, off by default.
+//! Elsewhere: where victims could be placed after their eviction. Berth's own option, off by default.
 
 use std::sync::Arc;
 use std::sync::atomic::AtomicU64;
@@ -14,11 +14,11 @@ use crate::plan::Plan;
 use crate::plan::request::{PlaceRequest, TieBreak};
 use crate::snapshot::draft::Draft;
 
-/// Evictions whose victims are placed at most, to compare them.
+/// The largest number of evictions that are compared by placing their victims.
 const MAX_COMPARED: usize = 256;
 
-/// Counts the victims of each eviction that could not be placed anywhere, where that can still make a difference. Evictions
-/// that are not looked at any more come last.
+/// Counts for each eviction the victims that could not be placed anywhere, for evictions that are tied so far.
+/// Evictions that are not compared get the highest count.
 ///
 /// Cost: a fork for each of at most [`MAX_COMPARED`] evictions, and a decision for each of their victims.
 pub(super) fn rank(
@@ -44,7 +44,7 @@ pub(super) fn rank(
     });
 }
 
-/// Tells of each victim of a candidate where it could go.
+/// Records for each victim of a candidate where it could go.
 pub(super) fn report(
     plan: &Plan<'_>,
     versions: &Arc<AtomicU64>,
@@ -57,7 +57,8 @@ pub(super) fn report(
     }
 }
 
-/// Places the victims one after another, the most important first, on a fork where they are gone and the preemptor has come.
+/// Places the victims one after another, the most important first, on a fork where they are removed and the preemptor
+/// is placed.
 fn place_victims(
     plan: &Plan<'_>,
     versions: &Arc<AtomicU64>,

@@ -1,4 +1,4 @@
-//! Eviction: what has to go from one node so that the pod fits. Rules: S-PRE-8, S-PRE-9, S-PRE-13 to S-PRE-16.
+//! Eviction: the pods to evict from one node so that the preemptor fits. Rules: S-PRE-8, S-PRE-9, S-PRE-13 to S-PRE-16.
 
 use smallvec::SmallVec;
 
@@ -18,30 +18,30 @@ use crate::snapshot::shard::Shard;
 #[derive(Clone, Debug)]
 pub(super) struct Eviction {
     pub(super) row: NodeRow,
-    /// Positions among the node's pods, the most important first; not none.
+    /// Positions among the node's pods, the most important first; never empty.
     pub(super) victims: SmallVec<[u32; 8]>,
     pub(super) rank: Rank,
-    /// Whether victims that are equal in all that the rank looks at are the ones, and in the order, that kube-scheduler's
-    /// sort gives; see [`Search::settle`].
+    /// Whether victims of equal importance are the ones, and in the order, that kube-scheduler's sort gives; see
+    /// [`Search::settle`].
     is_settled: bool,
 }
 
-/// What a node is to the preemptor.
+/// The result of a search on one node.
 #[derive(Clone, Debug)]
 pub(super) enum Found {
     /// Evicting these pods helps.
     Eviction(Eviction),
-    /// Evicting pods helps, but more important ones than is bound to be best.
+    /// Evicting pods helps, but their priority makes it worse than the bound.
     Worse,
-    /// No pod on it is of lower priority.
+    /// No pod on the node has a lower priority.
     NoVictims,
-    /// Without any pod of lower priority the pod still does not fit.
+    /// The preemptor does not fit even without all pods of lower priority.
     NoHelp,
-    /// It would fit with every pod there, which cannot be (S-PRE-15).
+    /// The preemptor would fit without any eviction, which cannot be (S-PRE-15).
     NobodyToEvict,
 }
 
-/// Looks for evictions, node by node.
+/// Finds evictions, node by node.
 pub(super) struct Search<'p, 'a> {
     plan: &'p Filtering<'p, 'a>,
     runs: DryRuns<'p, 'a>,
@@ -49,7 +49,7 @@ pub(super) struct Search<'p, 'a> {
     priority: i32,
 }
 
-/// What a search of many nodes uses again and again.
+/// Buffers that are reused for every node of a search.
 #[derive(Default)]
 pub(super) struct Scratch {
     order: Order,
@@ -57,7 +57,7 @@ pub(super) struct Scratch {
     levels: Levels,
 }
 
-/// The order in which pods come back.
+/// Buffers for the order in which pods are put back.
 #[derive(Default)]
 struct Order {
     positions: Vec<u32>,
@@ -79,8 +79,8 @@ impl<'p, 'a> Search<'p, 'a> {
         &self.runs
     }
 
-    /// What a node is, of which every filter passes that does not look at pods. With a `bound` an eviction that is certainly
-    /// worse may be told as such.
+    /// Searches a node that passes every filter that does not read pods. With a `bound`, an eviction that is certainly
+    /// worse may be returned as [`Found::Worse`].
     pub(super) fn on(
         &self,
         shard: &Shard,
@@ -109,13 +109,13 @@ impl<'p, 'a> Search<'p, 'a> {
         }
     }
 
-    /// What a node is that a filter refuses whatever pods are there.
+    /// The result for a node that a filter refuses whatever its pods are.
     pub(super) fn beyond_help(&self, shard: &Shard, row: usize) -> Found {
         let has_lower = shard.pods.of(row).iter().any(|placed| self.is_lower(placed));
         if has_lower { Found::NoHelp } else { Found::NoVictims }
     }
 
-    /// The same eviction as kube-scheduler has it to the last pod.
+    /// Replaces an eviction by kube-scheduler's own, which may differ in pods of equal importance.
     pub(super) fn settle(&self, eviction: &mut Eviction) {
         if eviction.is_settled {
             return;
@@ -149,14 +149,14 @@ impl<'p, 'a> Search<'p, 'a> {
         self.budgets.are_there() && lower.any(|placed| self.budgets.covers(placed, known))
     }
 
-    /// Tries it on the node itself.
+    /// Searches with dry runs of all filters that read pods.
     fn by_dry_run(&self, shard: &Shard, row: usize, scratch: &mut Scratch) -> Found {
         let promised = self.plan.promised().on(NodeRow::new(shard.index, row));
         let node = Filtered { run: self.runs.on(shard, row), promised };
         self.one_by_one(node, shard, row, &mut scratch.order)
     }
 
-    /// Removes every pod of lower priority, then puts back what can be put back.
+    /// Removes every pod of lower priority, then puts back those without which the preemptor still fits.
     fn one_by_one(
         &self,
         mut node: impl Node,
@@ -197,7 +197,7 @@ impl<'p, 'a> Search<'p, 'a> {
     }
 }
 
-/// A node that pods leave and come back to.
+/// A node from which pods are removed and to which they are added again.
 trait Node {
     fn add(&mut self, placed: &PlacedPod);
     fn remove(&mut self, placed: &PlacedPod);
@@ -205,7 +205,7 @@ trait Node {
     fn fits(&mut self) -> bool;
 }
 
-/// One on which every filter is asked that looks at pods.
+/// A node on which every filter that reads pods is run.
 struct Filtered<'s, 'p, 'a> {
     run: DryRun<'p, 'a>,
     promised: &'s [&'s Pod],
@@ -225,7 +225,7 @@ impl Node for Filtered<'_, '_, '_> {
     }
 }
 
-/// One on which resources alone decide.
+/// A node on which only resources decide.
 impl Node for Summed<'_> {
     fn add(&mut self, placed: &PlacedPod) {
         self.change(placed, -1);

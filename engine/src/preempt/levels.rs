@@ -1,7 +1,7 @@
-//! Levels: the eviction from a node where resources alone decide. Rules: S-PRE-8 to S-PRE-11, S-PRE-14.
+//! Levels: the eviction from a node where only resources decide. Rules: S-PRE-8 to S-PRE-11, S-PRE-14.
 //!
-//! Pods of lower priority are summed up by priority, and a whole level is put back at once where it fits: that is what putting
-//! its pods back one by one would come to. Only a level that is torn apart has to be sorted.
+//! Pods of lower priority are summed by priority, and a whole level is put back at once if it fits; putting its pods
+//! back one by one would give the same result. Only a level that does not fit as a whole has to be sorted.
 
 use std::sync::Arc;
 
@@ -11,11 +11,11 @@ use super::upstream_sort;
 use crate::model::pod::NOT_STARTED;
 use crate::snapshot::pod_table::PlacedPod;
 
-/// What the search of many nodes uses again and again.
+/// Buffers that are reused for every node of a search.
 #[derive(Default)]
 pub(super) struct Levels {
     levels: Vec<Level>,
-    /// The pods of a level that is torn apart.
+    /// The pods of a level that is put back one by one.
     pods: Vec<Ordered>,
     victims: Vec<u32>,
 }
@@ -27,21 +27,21 @@ struct Level {
     taken: Lanes,
 }
 
-/// Where a node's pods have more priorities than this, sums by priority are no help.
+/// On nodes with more priorities than this, sums by priority are not used.
 const MAX_LEVELS: usize = 32;
 
-/// What a node is to the preemptor.
+/// The result for one node.
 pub(super) enum ByLevels {
     /// Evicting [`Levels::victims`] helps.
     Victims {
-        /// Whether replicas that started together are told apart as kube-scheduler does.
+        /// Whether the order of replicas that started together is kube-scheduler's.
         is_settled: bool,
     },
     NoVictims,
     NoHelp,
-    /// Victims of higher priority than is bound to be best.
+    /// The victims have higher priority than the bound's.
     Worse,
-    /// It has to be found out the long way.
+    /// The levels do not decide; a dry run has to.
     Unknown,
 }
 
@@ -51,7 +51,7 @@ impl Levels {
         &self.victims
     }
 
-    /// Sums up the pods below a priority, highest level first; leaves off where there are too many levels.
+    /// Sums the pods below a priority, highest level first; stops where there are too many levels.
     fn sum_up(&mut self, node: &mut Summed<'_>, below: i32, pods: &[PlacedPod]) {
         let levels = &mut self.levels;
         levels.clear();
@@ -76,8 +76,8 @@ impl Levels {
         levels.sort_unstable_by_key(|level| std::cmp::Reverse(level.priority));
     }
 
-    /// Puts the pods of a level back one by one, the most important first; the others are victims. `n_all` pods are of
-    /// lower priority in all: among many, how equal ones are ordered depends on all of them.
+    /// Puts the pods of a level back one by one, the most important first; those that do not fit are victims. `n_all`
+    /// is the number of all pods of lower priority: among many, the order of equal ones depends on all of them.
     fn tear(
         &mut self,
         node: &mut Summed<'_>,
@@ -118,11 +118,11 @@ impl Levels {
     }
 }
 
-/// A pod of a level in the order in which few pods are spared (S-PRE-10, S-PRE-11).
+/// A pod of a level, in the order in which kube-scheduler spares few pods (S-PRE-10, S-PRE-11).
 #[derive(Copy, Clone, PartialEq, Eq, PartialOrd, Ord)]
 struct Ordered {
     start_time: i64,
-    /// Equal pods keep their order, but those that have not started turn round.
+    /// Equal pods keep their order, but those that have not started are reversed.
     place: u32,
     /// Position among the node's pods.
     at: u32,
@@ -135,18 +135,18 @@ impl Ordered {
     }
 }
 
-/// How the pods of one priority were ordered without the others.
+/// How the order of the pods of one priority relates to their order among all pods.
 #[derive(PartialEq, Eq)]
 enum Order {
-    /// As among all.
+    /// The order is the same.
     Exact,
-    /// As among all, but for replicas that started at the same time.
+    /// The order is the same except for replicas that started at the same time.
     OfReplicas,
-    /// It cannot be told: pods that differ started at the same time.
+    /// The order is unknown: different pods started at the same time.
     Unknown,
 }
 
-/// The pods to evict from a node for a pod of a priority; with a `bound` those need not be found that are worse.
+/// Finds the pods to evict from a node for a pod of a priority; with a `bound`, worse evictions need not be found.
 pub(super) fn evict(
     mut node: Summed<'_>,
     priority: i32,

@@ -1,10 +1,10 @@
-//! PostFilter: its plugins in the policy's order, and what becomes of the nomination. Rules: S-PLG-5, S-PRE-1 to S-PRE-3, S-PRE-17,
-//! S-PRE-21, S-PRE-24, S-ERR-6 to S-ERR-8.
+//! PostFilter: its plugins in the policy's order, and the resulting nomination. Rules: S-PLG-5, S-PRE-1 to S-PRE-3,
+//! S-PRE-17, S-PRE-21, S-PRE-24, S-ERR-6 to S-ERR-8.
 
 use std::sync::Arc;
 use std::sync::atomic::AtomicU64;
 
-use super::answer::{All, Searched, Wish};
+use super::answer::{All, Detail, Searched};
 use super::outcome::{Nomination, PostFilter, PostFilterCode};
 use super::request::PreemptRequest;
 use super::resolvable::Resolvable;
@@ -23,7 +23,7 @@ pub(super) struct Attempt<'p, 'a> {
     pub(super) plan: &'p Filtering<'p, 'a>,
     pub(super) request: &'p PreemptRequest<'p>,
     pub(super) versions: &'p Arc<AtomicU64>,
-    pub(super) wish: Wish,
+    pub(super) detail: Detail,
 }
 
 impl Attempt<'_, '_> {
@@ -40,17 +40,17 @@ impl Attempt<'_, '_> {
                     let failed = outcome_of_error("not found".to_owned());
                     return Ok((failed, all));
                 }
-                // A pod without claims skips the plugin everywhere but here (S-DRA-1).
+                // DynamicResources skips pods without claims at every other extension point (S-DRA-1).
                 Plugin::DynamicResources => texts.push("no new claims to deallocate".to_owned()),
                 Plugin::DefaultPreemption => {
-                    let (found, told) = self.preempt(unschedulable)?;
+                    let (found, candidates) = self.preempt(unschedulable)?;
                     if found.code != PostFilterCode::Unschedulable {
-                        return Ok((found, told));
+                        return Ok((found, candidates));
                     }
                     texts.push(found.message.clone());
-                    (outcome, all) = (found, told);
+                    (outcome, all) = (found, candidates);
                 }
-                // No PostFilter plugins.
+                // Plugins without PostFilter.
                 Plugin::SchedulingGates
                 | Plugin::PrioritySort
                 | Plugin::NodeUnschedulable
@@ -75,7 +75,7 @@ impl Attempt<'_, '_> {
         Ok((outcome, all))
     }
 
-    /// Whether PreFilter got as far as DynamicResources (S-ERR-7).
+    /// Whether PreFilter reached DynamicResources (S-ERR-7).
     fn has_claim_state(&self, unschedulable: &Unschedulable) -> bool {
         let order = &self.plan.policy().spec().pre_filter;
         let place_of = |plugin| order.iter().position(|other| *other == plugin);
@@ -84,7 +84,7 @@ impl Attempt<'_, '_> {
         refusing.is_none_or(|refusing| own < refusing)
     }
 
-    /// DefaultPreemption.
+    /// Runs DefaultPreemption.
     fn preempt(&self, unschedulable: &Unschedulable) -> Result<(PostFilter, All), EngineError> {
         let resolvable = match unschedulable.pre_filter {
             Some(_) => Resolvable::none(self.plan),
@@ -95,8 +95,8 @@ impl Attempt<'_, '_> {
             refused.message = format!("preemption: {why}");
             return Ok((refused, All::default()));
         }
-        match search::search(self.plan, self.request, self.versions, &resolvable, self.wish) {
-            Ok(searched) => Ok(self.told(searched)),
+        match search::search(self.plan, self.request, self.versions, &resolvable, self.detail) {
+            Ok(searched) => Ok(self.outcome_of_search(searched)),
             Err(Stopped::Failed(why)) => {
                 Ok((outcome_of_error(format!("preemption: {why}")), All::default()))
             }
@@ -104,7 +104,7 @@ impl Attempt<'_, '_> {
         }
     }
 
-    fn told(&self, searched: Searched) -> (PostFilter, All) {
+    fn outcome_of_search(&self, searched: Searched) -> (PostFilter, All) {
         let Searched { chosen, n_candidates, n_best, why_none, all } = searched;
         let Some((row, candidate)) = chosen else {
             let mut none = outcome(PostFilterCode::Unschedulable, Nomination::Cleared);
@@ -133,13 +133,13 @@ impl Attempt<'_, '_> {
     }
 }
 
-/// Why the pod may not preempt, if it may not (S-PRE-2, S-PRE-3).
+/// Why the pod may not preempt; `None` if it may (S-PRE-2, S-PRE-3).
 fn ineligibility(plan: &Plan<'_>, resolvable: &Resolvable) -> Option<&'static str> {
     let pod = plan.pod();
     if !pod.facts().preemption.may_preempt {
         return Some("not eligible due to preemptionPolicy=Never.");
     }
-    // A nominated node that evicting pods cannot help any more does not bind the pod.
+    // A nominated node on which evicting pods cannot help does not make the pod ineligible.
     let row = promised_row(plan).filter(|row| resolvable.contains(*row))?;
     let pods = plan.snapshot().shards[row.shard()].pods.of(row.row());
     let is_leaving = pods.iter().any(|placed| {

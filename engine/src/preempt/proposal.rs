@@ -1,4 +1,4 @@
-//! Proposal: an eviction that somebody else chose, tried on the node. Rules: S-EXT-13, S-PRE-8, S-PRE-14.
+//! Proposal: an eviction chosen by the caller, tried on its node. Rules: S-EXT-13, S-PRE-8, S-PRE-14.
 
 use crate::dry_run::DryRuns;
 use crate::error::EngineError;
@@ -11,28 +11,28 @@ use crate::rows::RowSet;
 pub struct Proposal<'a> {
     /// Node name.
     pub node: &'a str,
-    /// `metadata.uid` of each, in any order.
+    /// `metadata.uid` of each victim, in any order.
     pub victims: Vec<&'a str>,
 }
 
-/// What evicting them comes to.
+/// The outcome of trying a proposal.
 #[derive(Copy, Clone, Debug, PartialEq, Eq)]
 pub enum ProposalOutcome {
-    /// The pod fits then.
+    /// The pod fits after the eviction.
     Helps,
-    /// It does not.
+    /// The pod does not fit after the eviction.
     NoHelp,
     /// The cluster has no node of this name.
     UnknownNode,
-    /// The victim at this position does not run there.
+    /// The victim at this position does not run on the node.
     UnknownVictim(usize),
-    /// The victim at this position is of no lower priority than the pod.
+    /// The victim at this position has no lower priority than the pod.
     TooImportant(usize),
-    /// There is none to evict.
+    /// The proposal has no victims.
     NoVictims,
 }
 
-/// Tries each proposal on its node, the pods that are nominated to the node as in every dry run (S-NOM-1).
+/// Tries each proposal on its node; pods nominated to the node are added as in every dry run (S-NOM-1).
 ///
 /// Cost: for each proposal one look at the pods of its node and one run of the filters that look at pods.
 pub(crate) fn check(

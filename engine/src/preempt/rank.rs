@@ -4,28 +4,28 @@ use std::cmp::Reverse;
 
 use crate::snapshot::pod_table::PlacedPod;
 
-/// What evictions are compared by, in this order; the least is best.
+/// Criteria by which evictions are compared, in this order; the smallest rank is best.
 #[derive(Copy, Clone, PartialEq, Eq, PartialOrd, Ord, Debug)]
 pub(super) struct Rank {
     pub(super) n_violations: u32,
-    /// Victims that could not be placed anywhere else; 0 unless that counts (`VictimPlacement::Prefer`).
+    /// Number of victims that could not be placed anywhere; 0 unless compared (`VictimPlacement::Prefer`).
     pub(super) n_homeless: u32,
     /// Priority of the most important victim.
     pub(super) highest: i32,
-    /// Each priority counts from 0 up, so that more victims are usually worse.
+    /// Sum of the victims' priorities, each shifted to be ≥ 0, so that more victims are usually worse.
     sum: i64,
     n_victims: usize,
-    /// When the first of the victims of the highest priority started.
+    /// Earliest start among the victims of the highest priority.
     earliest: Reverse<i64>,
 }
 
 impl Rank {
-    /// Whether an eviction whose most important victim is of this priority can only be worse.
+    /// Whether an eviction whose most important victim has this priority can only be worse.
     pub(super) fn is_below(&self, priority: i32) -> bool {
         self.n_violations == 0 && self.n_homeless == 0 && self.highest < priority
     }
 
-    /// `victims` are positions in `pods`, the most important first, not none.
+    /// The rank of an eviction; `victims` are positions in `pods`, the most important first, not empty.
     pub(super) fn of(victims: &[u32], pods: &[PlacedPod], n_violations: u32) -> Rank {
         let victims = || victims.iter().map(|at| &pods[*at as usize]);
         let priority = |placed: &PlacedPod| placed.shape.facts.priority;

@@ -1,21 +1,21 @@
-//! What is asked of `preempt`: plain data.
+//! Request of a preemption: plain data.
 
 use crate::model::Pod;
 use crate::plan::request::TieBreak;
 use crate::policy::Policy;
 
-/// One pod, decided under one policy, evicting others where nothing else helps.
+/// A request to place one pod under one policy, evicting others where nothing else helps.
 #[derive(Copy, Clone)]
 pub struct PreemptRequest<'a> {
-    /// The pod. Its `status.nominatedNodeName` counts, and so does a nomination that the cluster knows of.
+    /// The pod. Both its `status.nominatedNodeName` and a nomination known to the cluster count.
     pub pod: &'a Pod,
     /// The profile to decide by.
     pub policy: &'a Policy,
-    /// How equal totals, and candidates that are equal to the last, are told apart.
+    /// How ties between equal total scores, and between equally good candidates, are broken.
     pub tie_break: TieBreak,
-    /// What to do beyond or instead of what kube-scheduler does with every node considered.
+    /// Options that extend or change kube-scheduler's behaviour with every node considered.
     pub options: PreemptOptions,
-    /// Asked now and then, from any thread: once it answers true, the rest is left and the answer is
+    /// Called repeatedly, from any thread; once it returns true, the search stops with
     /// [`crate::EngineError::Cancelled`].
     pub cancelled: &'a (dyn Fn() -> bool + Sync),
 }
@@ -23,25 +23,25 @@ pub struct PreemptRequest<'a> {
 /// Options of preemption, all off by default.
 #[derive(Copy, Clone, Debug, Default, PartialEq, Eq)]
 pub struct PreemptOptions {
-    /// Look at a sample of the candidate nodes, as many as the policy's [`crate::DefaultPreemptionArgs`] say, beginning at an
-    /// offset drawn from this seed (S-PRE-6). `None` looks at all.
+    /// Seed for trying only a sample of the candidate nodes, as many as the policy's [`crate::DefaultPreemptionArgs`]
+    /// say, beginning at an offset drawn from the seed (S-PRE-6). `None` tries all.
     pub sample: Option<u64>,
-    /// Pass over candidates whose eviction violates a disruption budget.
+    /// Whether candidates whose eviction violates a disruption budget are left out.
     pub refuse_pdb_violations: bool,
-    /// Whether to look where victims could go.
+    /// Whether to check where victims could be placed.
     pub victim_placement: VictimPlacement,
 }
 
-/// What becomes of victims, and whether that counts.
+/// Whether the victims' new nodes are determined, and whether they influence the choice.
 #[derive(Copy, Clone, Debug, Default, PartialEq, Eq)]
 pub enum VictimPlacement {
-    /// Not looked at.
+    /// The victims' new nodes are not determined.
     #[default]
     Ignore,
-    /// Told for each victim of the chosen candidate: where it could be placed now, one after another, the preemptor placed
-    /// and the victims gone. The preemptor's profile decides for them too.
+    /// For each victim of the chosen candidate, where it could be placed is reported: the victims are placed one after
+    /// another, with the preemptor placed and the victims removed, under the preemptor's profile.
     Report,
-    /// Told, and of the candidates with the fewest violations those are preferred that leave the fewest victims without a
-    /// place. Of very many candidates the best 256 are compared so.
+    /// Reported like [`VictimPlacement::Report`]; in addition, among the candidates with the fewest violations those
+    /// with the fewest unplaceable victims are preferred. Of very many candidates the best 256 are compared so.
     Prefer,
 }

@@ -7,12 +7,12 @@ use crate::plugin::StatusCode;
 use crate::rows::{NodeRow, RowSet};
 use crate::snapshot::shard::Shard;
 
-/// Such rows of each shard, in the shards' order.
+/// The resolvable rows of each shard, in the shards' order.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Resolvable(Vec<RowSet>);
 
 impl Resolvable {
-    /// No node is feasible, and filters were run.
+    /// Finds resolvable rows after filtering found no feasible node.
     ///
     /// Cost: as filtering once.
     pub(super) fn find(plan: &Filtering<'_, '_>) -> Resolvable {
@@ -20,7 +20,7 @@ impl Resolvable {
         Resolvable(shards.map(|shard| of_shard(plan, shard)).collect())
     }
 
-    /// PreFilter refused the pod: every node has its status, which nothing resolves.
+    /// No resolvable rows, for a pod that PreFilter refused: its status, which is unresolvable, applies to every node.
     pub(super) fn none(plan: &Plan<'_>) -> Resolvable {
         Resolvable(vec![RowSet::EMPTY; plan.snapshot().shards.len()])
     }

@@ -1,17 +1,17 @@
-//! Sample: which candidate nodes are looked at, and until when, where not all are. Rule: S-PRE-6.
+//! Sample: which candidate nodes are tried, and when to stop, where not all are. Rule: S-PRE-6.
 
 use crate::model::Node;
 use crate::plan::Plan;
 use crate::policy::DefaultPreemptionArgs;
 use crate::rows::NodeRow;
 
-/// How many candidates are enough, of `n_nodes` nodes where evicting might help.
+/// How many candidates are enough, given `n_nodes` nodes where evicting might help.
 pub(super) fn n_wanted(args: DefaultPreemptionArgs, n_nodes: usize) -> usize {
     let share = n_nodes * args.min_candidate_nodes_percentage as usize / 100;
     share.max(args.min_candidate_nodes_absolute as usize).min(n_nodes)
 }
 
-/// The nodes in the order in which they are looked at: by the hashes of their names, from an offset that the seed gives.
+/// The nodes in the order in which they are tried: by the hashes of their names, from an offset that the seed gives.
 pub(super) fn order(
     plan: &Plan<'_>,
     rows: impl Iterator<Item = NodeRow>,

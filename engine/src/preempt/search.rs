@@ -1,15 +1,15 @@
-//! Search: every node where evicting might help, tried in parallel; the best eviction of all. Rules: S-PRE-5, S-PRE-6,
-//! S-PRE-15, S-PRE-19.
+//! Search: tries every node where evicting might help, in parallel, and finds the best eviction. Rules: S-PRE-5,
+//! S-PRE-6, S-PRE-15, S-PRE-19.
 //!
-//! The answer does not depend on how many threads there are: nodes are tried each on its own, and their evictions compared in
-//! the nodes' order.
+//! The result does not depend on the number of threads: each node is tried by itself, and evictions are compared in the
+//! nodes' order.
 
 use std::sync::Arc;
 use std::sync::atomic::AtomicU64;
 
 use rayon::prelude::*;
 
-use super::answer::{Answer, Searched, Wish};
+use super::answer::{Detail, Finished, Searched};
 use super::eviction::{Found, Scratch, Search};
 use super::request::{PreemptRequest, VictimPlacement};
 use super::resolvable::Resolvable;
@@ -20,25 +20,25 @@ use crate::rows::{NodeRow, ROWS, RowSet};
 
 /// Why a search has no outcome.
 pub(super) enum Stopped {
-    /// What kube-scheduler would say of it.
+    /// An error, as kube-scheduler words it.
     Failed(String),
     Cancelled,
 }
 
-/// Fewer nodes than this are tried on one thread.
+/// Below this number of nodes, one thread tries all.
 const MANY: usize = 512;
 
-/// Looks for the best eviction.
+/// Finds the best eviction.
 pub(super) fn search<'p>(
     plan: &'p Filtering<'p, '_>,
     request: &'p PreemptRequest<'p>,
     versions: &Arc<AtomicU64>,
     resolvable: &Resolvable,
-    wish: Wish,
+    detail: Detail,
 ) -> Result<Searched, Stopped> {
     let search = Search::new(plan);
     let keeps_all =
-        wish == Wish::All || request.options.victim_placement == VictimPlacement::Prefer;
+        detail == Detail::All || request.options.victim_placement == VictimPlacement::Prefer;
     let trial = Trial {
         plan,
         search,
@@ -62,8 +62,8 @@ pub(super) fn search<'p>(
     if (request.cancelled)() {
         return Err(Stopped::Cancelled);
     }
-    let answer = Answer { plan, request, search: &trial.search, resolvable, tried: &tried };
-    Ok(answer.of(wish, versions))
+    let finished = Finished { plan, request, search: &trial.search, resolvable, tried: &tried };
+    Ok(finished.of(detail, versions))
 }
 
 struct Trial<'p, 'a> {
@@ -75,7 +75,7 @@ struct Trial<'p, 'a> {
 }
 
 impl Trial<'_, '_> {
-    /// Every node.
+    /// Tries every node.
     fn all(&self, resolvable: &Resolvable) -> Tried {
         let shards = resolvable.by_shard();
         let of_shard = |(shard, rows): (usize, &RowSet)| self.shard(shard, rows);
@@ -87,7 +87,7 @@ impl Trial<'_, '_> {
         tried.into_iter().fold(Tried::default(), joined)
     }
 
-    /// Nodes from an offset on, until there are enough candidates (S-PRE-6).
+    /// Tries nodes from an offset on, until there are enough candidates (S-PRE-6).
     fn sample(&self, resolvable: &Resolvable, seed: u64) -> Tried {
         let order = sample::order(self.plan, resolvable.rows(), seed);
         let args = self.plan.policy().spec().default_preemption;
@@ -120,7 +120,7 @@ impl Trial<'_, '_> {
         tried
     }
 
-    /// One node more.
+    /// Tries one node.
     fn row(&self, row: NodeRow, passes: bool, scratch: &mut Scratch, tried: &mut Tried) {
         let shard = &self.plan.snapshot().shards[row.shard()];
         let bound = tried.evictions.first().map(|eviction| eviction.rank);

@@ -1,4 +1,5 @@
-//! Sizes: what is left on a node where resources alone decide, in a few lanes, and what pods take of it, looked up once a shape.
+//! Sizes: free resources of a node where only resources decide, in a few lanes, and the amounts of its pods, cached by
+//! shape.
 
 use std::sync::Arc;
 
@@ -7,27 +8,27 @@ use crate::model::shape::{Footprint, Shape};
 use crate::snapshot::pod_table::PlacedPod;
 use crate::snapshot::shard::Shard;
 
-/// Resources that are added up together; a pod that requests more kinds is tried the long way.
+/// Number of resources that are summed together; a request for more kinds takes the slow path.
 const LANES: usize = 4;
 
-/// An amount of each resource that is checked, then 0.
+/// Amounts of the checked resources; remaining lanes are 0.
 pub(super) type Lanes = [i64; LANES];
 
-/// Sizes of a few shapes, each at the place that the shape's address gives it.
+/// Cached sizes of a few shapes, at positions given by the shapes' addresses.
 pub(super) struct Sizes([Size; PLACES]);
 
 const PLACES: usize = 64;
 
-/// What a pod of a shape takes.
+/// Priority and amounts of a pod of a shape.
 #[derive(Copy, Clone, Default)]
 pub(super) struct Size {
-    /// The shape's address; 0, which none has, where nothing is known.
+    /// The shape's address; 0 where the entry is empty.
     shape: usize,
     pub(super) priority: i32,
     pub(super) taken: Lanes,
 }
 
-/// What is left on a node, and what has to be left.
+/// Free resources of a node, and the amounts that have to be free.
 pub(super) struct Summed<'s> {
     wanted: &'s Wanted,
     sizes: &'s mut Sizes,
@@ -36,7 +37,7 @@ pub(super) struct Summed<'s> {
     amounts: Lanes,
 }
 
-/// Whether there are lanes for all that is wanted.
+/// Whether the lanes suffice for all wanted resources.
 pub(super) fn are_few(wanted: &Wanted) -> bool {
     wanted.amounts().len() <= LANES
 }
@@ -48,7 +49,7 @@ impl Default for Sizes {
 }
 
 impl<'s> Summed<'s> {
-    /// A node as it is. `sizes` are of the same request, whose snapshot keeps the shapes where they are.
+    /// A node as it is. `sizes` belong to the same request, whose snapshot keeps the shapes at their addresses.
     pub(super) fn of(
         wanted: &'s Wanted,
         shard: &Shard,
@@ -63,7 +64,7 @@ impl<'s> Summed<'s> {
         Summed { wanted, sizes, n_places: room.n_places, free, amounts }
     }
 
-    /// What a pod on the node takes.
+    /// Priority and amounts of a pod on the node.
     pub(super) fn size(&mut self, placed: &PlacedPod) -> Size {
         let address = Arc::as_ptr(&placed.shape) as usize;
         let known = &mut self.sizes.0[(address >> 6) % PLACES];
@@ -76,13 +77,13 @@ impl<'s> Summed<'s> {
         *known
     }
 
-    /// A pod goes, or where `by` is -1 comes.
+    /// Removes a pod, or adds it where `by` is -1.
     pub(super) fn change(&mut self, placed: &PlacedPod, by: i64) {
         let taken = self.size(placed).taken;
         self.give(by, &taken);
     }
 
-    /// `by` pods go that take these amounts together; fewer than none come.
+    /// Removes `by` pods with these total amounts; adds them where `by` is negative.
     pub(super) fn give(&mut self, by: i64, taken: &Lanes) {
         self.n_places += by;
         add(&mut self.free, taken, by.signum());
@@ -91,14 +92,14 @@ impl<'s> Summed<'s> {
     pub(super) fn fits(&self) -> bool {
         let mut fits = self.n_places >= 1;
         for (amount, free) in self.amounts.iter().zip(&self.free) {
-            // A lane without a resource is 0 and 0.
+            // A lane without a resource has amount 0 and 0 free.
             fits &= amount <= free;
         }
         fits
     }
 }
 
-/// Adds amounts, or takes them away where `sign` is -1. Sums stay within 2⁶², as the node's do.
+/// Adds amounts, or subtracts them where `sign` is -1. Sums stay within 2⁶², as the node's do.
 pub(super) fn add(amounts: &mut Lanes, others: &Lanes, sign: i64) {
     for (amount, other) in amounts.iter_mut().zip(others) {
         *amount = amount.wrapping_add(sign.wrapping_mul(*other));

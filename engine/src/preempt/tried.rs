@@ -1,19 +1,19 @@
-//! Tried: what was found on the nodes that a search tried.
+//! Tried: the results on the nodes that a search tried.
 
 use std::cmp::Ordering;
 
 use super::eviction::Eviction;
 use crate::rows::NodeRow;
 
-/// What was found on the nodes that were tried.
+/// Results on the nodes that were tried.
 #[derive(Default)]
 pub(super) struct Tried {
-    /// Those that are equal to the last, in the nodes' order; all, where that is wished for.
+    /// Evictions of the best rank, in the nodes' order; all evictions, where requested.
     pub(super) evictions: Vec<Eviction>,
     pub(super) n_candidates: u32,
-    /// Whether any of them violates no budget.
+    /// Whether some eviction violates no budget.
     pub(super) has_harmless: bool,
-    /// Evictions that were passed over because they violate a budget.
+    /// Nodes whose eviction was left out because it violates a budget.
     pub(super) refused: Vec<NodeRow>,
     /// Nodes that need no eviction and yet are not feasible (S-PRE-15).
     pub(super) errors: Vec<NodeRow>,
@@ -27,7 +27,7 @@ pub(super) enum WhyNot {
 }
 
 impl Tried {
-    /// Takes in one more eviction, in the nodes' order.
+    /// Adds one eviction; evictions are added in the nodes' order.
     pub(super) fn take(&mut self, eviction: Eviction, keeps_all: bool) {
         self.n_candidates += 1;
         if !keeps_all && let Some(best) = self.evictions.first() {
@@ -40,7 +40,7 @@ impl Tried {
         self.evictions.push(eviction);
     }
 
-    /// Takes in what was found on later nodes.
+    /// Adds the results of later nodes.
     pub(super) fn join(mut self, later: Tried, keeps_all: bool) -> Tried {
         let n_candidates = self.n_candidates + later.n_candidates;
         later.evictions.into_iter().for_each(|eviction| self.take(eviction, keeps_all));

@@ -1,13 +1,14 @@
-//! The order in which kube-scheduler's sort leaves elements that are equal, or that its comparison cannot order. Rule: S-PRE-11.
+//! The order in which kube-scheduler's sort leaves elements that are equal, or that its comparison cannot order. Rule:
+//! S-PRE-11.
 //!
-//! Go's `sort.Slice` is no stable sort, but a deterministic one: a pattern-defeating quicksort whose every step follows from the length and from
-//! what the comparisons answer. Victims that are equal in priority and start are told apart by nothing else, so its steps are
-//! repeated here: insertion sort up to a dozen elements, pivots by medians, and no randomness but one seeded by the length.
+//! Go's `sort.Slice` is not stable, but deterministic: a pattern-defeating quicksort whose every step follows from the
+//! length and the results of comparisons. Nothing else orders victims of equal priority and start, so its steps are
+//! repeated here: insertion sort up to a dozen elements, pivots by medians, and randomness seeded by the length only.
 
 /// Up to this many elements are sorted by insertion.
 pub(super) const FEW: usize = 12;
 
-/// From here on pivots are medians of medians, and a nearly sorted range is mended.
+/// From this length on pivots are medians of medians, and a nearly sorted range is repaired.
 const MANY: usize = 50;
 
 /// Sorts `list` by `less`, which need not be consistent.
@@ -22,7 +23,7 @@ struct Sorting<'l, F> {
     less: F,
 }
 
-/// What choosing a pivot tells of a range.
+/// Order of a range as seen when a pivot is chosen.
 #[derive(PartialEq, Eq)]
 enum Hint {
     Increasing,
@@ -36,7 +37,7 @@ impl<F: Fn(u32, u32) -> bool> Sorting<'_, F> {
         (self.less)(self.list[i], self.list[j])
     }
 
-    /// `n_bad` unbalanced partitions are borne before a heap takes over.
+    /// Sorts a range; after `n_bad` unbalanced partitions heap sort takes over.
     fn range(&mut self, mut from: usize, mut to: usize, mut n_bad: u32) {
         let (mut was_balanced, mut was_partitioned) = (true, true);
         loop {
@@ -61,7 +62,7 @@ impl<F: Fn(u32, u32) -> bool> Sorting<'_, F> {
             if may_be_sorted && self.mend(from, to) {
                 return;
             }
-            // What stands before the range is no less than anything in it: elements equal to the pivot go to its front.
+            // The element before the range is no less than anything in it: elements equal to the pivot go to its front.
             if from > 0 && !self.less(from - 1, pivot) {
                 from = self.partition_equal(from, to, pivot);
                 continue;
@@ -86,7 +87,7 @@ impl<F: Fn(u32, u32) -> bool> Sorting<'_, F> {
         }
     }
 
-    /// Moves an element towards the front, not beyond `first`, as long as it belongs before its neighbour.
+    /// Moves an element towards the front, not beyond `first`, as long as it is less than its neighbour.
     fn move_left(&mut self, from: usize, first: usize) {
         let mut i = from;
         while i > first && self.less(i, i - 1) {
@@ -123,7 +124,8 @@ impl<F: Fn(u32, u32) -> bool> Sorting<'_, F> {
         }
     }
 
-    /// The elements that are less than the pivot come before it; whether they all did already.
+    /// Moves elements less than the pivot before it; returns the pivot's position, and whether the range was
+    /// partitioned already.
     fn partition(&mut self, from: usize, to: usize, pivot: usize) -> (usize, bool) {
         self.list.swap(from, pivot);
         let (mut i, mut j) = (from + 1, to - 1);
@@ -147,7 +149,7 @@ impl<F: Fn(u32, u32) -> bool> Sorting<'_, F> {
         (j, was_partitioned)
     }
 
-    /// The elements that are no more than the pivot come first; where the others begin.
+    /// Moves elements not greater than the pivot to the front; returns where the others begin.
     fn partition_equal(&mut self, from: usize, to: usize, pivot: usize) -> usize {
         self.list.swap(from, pivot);
         let (mut i, mut j) = (from + 1, to - 1);
@@ -167,7 +169,7 @@ impl<F: Fn(u32, u32) -> bool> Sorting<'_, F> {
         }
     }
 
-    /// Whether the range is sorted, once a few elements of a long one are put in their places.
+    /// Tries to sort a nearly sorted range by moving a few elements; returns whether the range is sorted then.
     fn mend(&mut self, from: usize, to: usize) -> bool {
         let mut i = from + 1;
         for _ in 0..5 {
@@ -195,7 +197,7 @@ impl<F: Fn(u32, u32) -> bool> Sorting<'_, F> {
         false
     }
 
-    /// Scatters three elements around the middle, to places that follow from the length.
+    /// Moves three elements around the middle to positions that follow from the length.
     fn break_pattern(&mut self, from: usize, to: usize) {
         let len = to - from;
         let mask = (1_u64 << (usize::BITS - len.leading_zeros())) - 1;
@@ -213,7 +215,8 @@ impl<F: Fn(u32, u32) -> bool> Sorting<'_, F> {
         }
     }
 
-    /// The median of three elements, of a long range of three medians. Only ranges of more than a dozen elements come here.
+    /// The median of three elements, or of three medians for a long range. Only ranges of more than a dozen elements
+    /// come here.
     fn choose_pivot(&self, from: usize, to: usize) -> (usize, Hint) {
         let len = to - from;
         let mut n_swaps = 0;
@@ -248,7 +251,7 @@ impl<F: Fn(u32, u32) -> bool> Sorting<'_, F> {
 mod tests {
     use super::*;
 
-    /// Numbers that look random and are always the same.
+    /// Pseudo-random numbers, the same in every run.
     fn numbers(n: u32, modulus: u32) -> Vec<u32> {
         let mut state = 12345_u32;
         let mut next = || {
@@ -277,7 +280,7 @@ mod tests {
         }
     }
 
-    /// A comparison that never agrees with itself must end all the same.
+    /// A comparison that contradicts itself must still terminate.
     #[test]
     fn it_ends_whatever_the_comparison_says() {
         for n in [13, 50, 300] {
@@ -288,7 +291,8 @@ mod tests {
         }
     }
 
-    /// Up to a dozen equal elements stay; of thirty, as kube-scheduler's baseline has them (workload i2), pairs change places.
+    /// Up to a dozen equal elements keep their order; of thirty, some pairs are swapped, as in kube-scheduler's
+    /// baseline (workload i2).
     #[test]
     fn equal_elements_stay_only_while_they_are_few() {
         let mut few: Vec<u32> = (0..12).collect();
