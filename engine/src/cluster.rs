@@ -1,4 +1,4 @@
-//! Cluster: the one writer and the snapshot it publishes. Callers share one `Arc<Cluster>`; readers never wait.
+//! Cluster: the single writer and the snapshot it publishes. Callers share one `Arc<Cluster>`; readers never wait.
 
 pub(crate) mod delta;
 pub(crate) mod batch;
@@ -52,15 +52,15 @@ pub struct Cluster {
     writer: Mutex<Writer>,
     published: Published,
     memo: Memo,
-    /// What it was forked from, as that was then; `None` for a cluster that is no fork.
+    /// The snapshot that this was forked from; `None` for a cluster that is no fork.
     base: Option<Arc<Snapshot>>,
 }
 
-/// Commits that are tried against a published snapshot before one is decided under the writer's lock.
+/// Number of commits tried against a published snapshot before the pod is decided under the writer's lock.
 const OPTIMISTIC_TRIES: usize = 3;
 
 impl Cluster {
-    /// A cluster without anything.
+    /// An empty cluster.
     pub fn new() -> Cluster {
         Cluster::with_kernels(Kernels::detect())
     }
@@ -80,12 +80,12 @@ impl Cluster {
         }
     }
 
-    /// Compiles a wire object to facts; any thread, no lock of the writer. Errors name the field.
+    /// Compiles a pod to facts; any thread, without the writer's lock. Errors name the field.
     pub fn compile_pod(&self, pod: &core_v1::Pod) -> Result<Pod, ModelError> {
         self.model.compile_pod(pod)
     }
 
-    /// The same for a node.
+    /// Compiles a node to facts; any thread, without the writer's lock. Errors name the field.
     pub fn compile_node(&self, node: &core_v1::Node) -> Result<Node, ModelError> {
         self.model.compile_node(node)
     }
@@ -95,7 +95,7 @@ impl Cluster {
         self.published.load()
     }
 
-    /// The same for any other object.
+    /// Compiles any other object to facts; any thread, without the writer's lock. Errors name the field.
     pub fn compile_object<'a>(
         &self,
         object: impl Into<WireObject<'a>>,
@@ -103,13 +103,13 @@ impl Cluster {
         self.model.compile_object(object.into())
     }
 
-    /// Distinct scheduling-relevant pod specs that are known.
+    /// Number of distinct scheduling-relevant pod specs that are known.
     pub fn n_shapes(&self) -> usize {
         self.model.shapes().len()
     }
 
-    /// Applies deltas in order and publishes one generation. Rejected ones are skipped and listed. On a fork they are
-    /// suppositions.
+    /// Applies deltas in order and publishes one generation. Rejected deltas are skipped and listed. On a fork deltas
+    /// are suppositions.
     pub fn apply(&self, deltas: Vec<Delta>) -> Applied {
         let mut writer = self.writer();
         let supposed = self.base.is_some().then(|| {
@@ -128,8 +128,8 @@ impl Cluster {
         Applied { generation, rejected }
     }
 
-    /// The cluster becomes exactly these objects, in one generation; assumed pods stay, contradictions are forgotten.
-    /// A second object of one name is rejected.
+    /// Replaces the cluster's content by exactly these objects, in one generation; assumed pods stay, contradictions
+    /// are forgotten. A second object of one name is rejected.
     pub fn replace(&self, state: ClusterState) -> Applied {
         let mut writer = self.writer();
         let supposed = self.base.is_some().then(|| writer.draft.snapshot.clone());
@@ -168,16 +168,17 @@ impl Cluster {
         Applied { generation, rejected }
     }
 
-    /// Decides for one pod; the cluster stays as it is.
+    /// Decides for one pod; the cluster is not changed.
     pub fn place(&self, request: &PlaceRequest<'_>) -> Result<Decision, EngineError> {
         Ok(self.decide(&self.snapshot(), request)?.decision)
     }
 
     /// Decides for one pod and commits: the pod takes its room at once (S-CCH-2).
     ///
-    /// The commit is a compare-and-swap on what the decision rests on: the chosen row, and for pods that look at other nodes or
-    /// share volumes those too. If it changed since, the pod is decided anew on the newest snapshot, after a few tries under
-    /// the writer's lock. Two callers never get the same room, nor a spread or an affinity that only one of them can have.
+    /// The commit is a compare-and-swap on the decision's basis: the chosen row, and also other nodes and volumes for
+    /// pods whose filters read them. If the basis changed in the meantime, the pod is decided again on the newest
+    /// snapshot, after a few tries under the writer's lock. Two callers never get the same room, nor a spread or an
+    /// affinity that only one of them can have.
     pub fn assume(&self, request: &PlaceRequest<'_>) -> Result<Decision, EngineError> {
         check_uid(request.pod)?;
         for _ in 0..OPTIMISTIC_TRIES {
@@ -199,15 +200,16 @@ impl Cluster {
         decision
     }
 
-    /// Decides for one pod and gives the full account; the cluster stays as it is.
+    /// Decides for one pod and explains the decision in full; the cluster is not changed.
     pub fn explain(&self, request: &PlaceRequest<'_>) -> Result<Explanation, EngineError> {
         self.explain_unless(request, &|| false)
     }
 
-    /// The same; `cancelled` is asked every few hundred nodes, for each score and for each remedy that is tried.
+    /// Explains like [`Cluster::explain`]; `cancelled` is called every few hundred nodes, for each score and for each
+    /// remedy that is tried.
     ///
     /// # Errors
-    /// [`EngineError::Cancelled`] as soon as it says so.
+    /// [`EngineError::Cancelled`] as soon as `cancelled` returns true.
     pub fn explain_unless(
         &self,
         request: &PlaceRequest<'_>,
@@ -218,8 +220,8 @@ impl Cluster {
         place::explain(&mut plan, request.tie_break, &self.versions, cancelled)
     }
 
-    /// A whole scheduling attempt: as `place`, and where no node is feasible, whom to evict (S-PRE-1, S-PRE-21). The cluster
-    /// stays as it is.
+    /// Runs a whole scheduling attempt: like `place`, and where no node is feasible, finds pods to evict (S-PRE-1,
+    /// S-PRE-21). The cluster is not changed.
     pub fn preempt(&self, request: &PreemptRequest<'_>) -> Result<Preemption, EngineError> {
         let snapshot = self.snapshot();
         let PreemptRequest { pod, policy, tie_break, .. } = *request;
@@ -229,7 +231,7 @@ impl Cluster {
         })
     }
 
-    /// The same with every candidate, and why the other nodes are none.
+    /// Runs an attempt like [`Cluster::preempt`]; returns every candidate, and why the other nodes are not candidates.
     pub fn list_candidates(
         &self,
         request: &PreemptRequest<'_>,
@@ -242,9 +244,9 @@ impl Cluster {
         })
     }
 
-    /// Carries out what an attempt says of nominations: the pod, pending from now on if it was not known, is promised its
-    /// node, and pods of lower priority that were promised the same lose it (S-PRE-21, S-PRE-24). The victims stay until a
-    /// feed tells that they went.
+    /// Applies an attempt's nominations: the pod, which becomes pending if it was unknown, is nominated to its node,
+    /// and pods of lower priority lose their nominations to that node (S-PRE-21, S-PRE-24). The victims stay until a
+    /// feed reports their deletion.
     pub fn nominate(&self, pod: &Pod, post_filter: &PostFilter) -> Result<Generation, EngineError> {
         let mut writer = self.writer();
         check_not_placed(&writer, pod)?;
@@ -253,8 +255,8 @@ impl Cluster {
         Ok(self.publish(&mut writer))
     }
 
-    /// Takes back what pods of these names and uids were assumed or promised, in one generation; others stay. On a fork
-    /// they were then never decided, which, unlike deleting them, supposes nothing.
+    /// Undoes assumptions and nominations of pods of these names and uids, in one generation; other pods stay. On a
+    /// fork the pods then count as never decided, which, unlike deleting them, is no supposition.
     pub fn take_back(&self, pods: &[(PodKey, Arc<str>)]) -> Generation {
         let mut writer = self.writer();
         pods.iter().for_each(|(key, uid)| writer.take_back(key, uid));
@@ -266,7 +268,7 @@ impl Cluster {
         Fork::of(snapshot, self.versions.clone(), &self.memo)
     }
 
-    /// What is published now, and the nodes of those of these pods that have one.
+    /// The published snapshot, and the nodes of those of these pods that have one.
     pub(crate) fn held_now<'p>(
         &self,
         pods: impl IntoIterator<Item = &'p Pod>,
@@ -307,7 +309,7 @@ impl Cluster {
         Ok(as_assumed(decided.decision))
     }
 
-    /// The lock is only ever held by code that finishes its change, so a poisoned one is as good as any.
+    /// Locks the writer. The lock is only held by code that finishes its change, so a poisoned lock is usable.
     fn writer(&self) -> MutexGuard<'_, Writer> {
         self.writer.lock().unwrap_or_else(PoisonError::into_inner)
     }
@@ -327,7 +329,7 @@ impl Default for Cluster {
 }
 
 fn apply_one(writer: &mut Writer, index: usize, delta: Delta, rejected: &mut Vec<RejectedDelta>) {
-    // Only a pod can be rejected once it is compiled; its description is cheap to keep until then.
+    // After compilation only a pod can be rejected; a copy of it is cheap to keep until then.
     let pod = if let Delta::UpsertPod(pod) = &delta { Some(pod.clone()) } else { None };
     if let Err(error) = writer.apply(delta) {
         let object = pod.map_or_else(String::new, |pod| Delta::UpsertPod(pod).object());
@@ -340,7 +342,7 @@ fn duplicate(index: usize, delta: &Delta) -> RejectedDelta {
     RejectedDelta { index, object: delta.object(), error }
 }
 
-/// An assumed pod is known by its uid until a feed confirms it (S-CCH-1).
+/// Checks that the pod has a uid: an assumed pod is identified by it until a feed confirms the pod (S-CCH-1).
 fn check_uid(pod: &Pod) -> Result<(), EngineError> {
     if pod.uid().is_empty() {
         return Err(ModelError::new("metadata.uid", "is missing").into());

@@ -16,76 +16,77 @@ use crate::policy::Policy;
 use crate::preempt::outcome::PostFilter;
 use crate::preempt::request::PreemptOptions;
 
-/// Many pods, decided under one policy.
+/// A request to place many pods under one policy.
 #[derive(Copy, Clone)]
 pub struct BatchRequest<'a> {
     /// The pods, in the order of their arrival.
     pub pods: &'a [Pod],
     /// The profile to decide by.
     pub policy: &'a Policy,
-    /// How equal totals are broken.
+    /// How ties between equal total scores are broken.
     pub tie_break: TieBreak,
-    /// Whether the pods take their room; otherwise the cluster stays as it is.
+    /// Whether the pods are assumed; otherwise the cluster is not changed.
     pub assume: bool,
-    /// All or nothing; `None` where each pod is on its own.
+    /// All-or-nothing placement; `None` where each pod is placed independently.
     pub gang: Option<Gang>,
-    /// Asked before each pod: once it answers true, the rest get [`EngineError::Cancelled`], and a gang is not placed.
+    /// Called before each pod: once it returns true, the remaining pods get [`EngineError::Cancelled`], and a gang is
+    /// not placed.
     pub cancelled: &'a dyn Fn() -> bool,
 }
 
-/// All or nothing.
+/// Options of an all-or-nothing placement.
 #[derive(Copy, Clone, Debug, Default, PartialEq, Eq)]
 pub struct Gang {
-    /// So many pods must get a node, or none does; 0 means all of them.
+    /// Minimum number of pods that must get a node, or else none does; 0 means all of them.
     pub min_count: usize,
-    /// Evict pods of lower priority for members that fit nowhere.
+    /// Whether and how pods of lower priority are evicted for members that fit nowhere.
     pub preempt: Option<PreemptOptions>,
 }
 
-/// What came of a batch.
+/// Result of a batch.
 #[derive(Clone, Debug, PartialEq)]
 pub struct BatchOutcome {
-    /// One a pod, in the order of the request.
+    /// One result for each pod, in the order of the request.
     pub results: Vec<Result<Decision, EngineError>>,
-    /// `None` for an independent batch.
+    /// Result of the gang; `None` for an independent batch.
     pub gang: Option<GangOutcome>,
 }
 
-/// What came of a gang.
+/// Result of a gang.
 ///
-/// Where it is not placed, its decisions tell how far it came, and nothing of them stands. Where it is, a member that was placed
-/// and is not assumed was promised its node (S-PRE-21): the victims, which are the caller's to evict, have to go first.
+/// If the gang is not placed, its decisions show how far it got, and none of them takes effect. If it is placed, a
+/// member that has a node but is not assumed is nominated to it (S-PRE-21): first the caller has to evict the victims.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct GangOutcome {
     /// Whether enough members got a node.
     pub placed: bool,
-    /// Members that got one.
+    /// Number of members that got a node.
     pub n_placed: usize,
-    /// Members that got one by evicting, in the order of decision. Empty where the gang is not placed: nobody is to be evicted
-    /// for it.
+    /// Members that got a node by evicting pods, in the order of decision. Empty where the gang is not placed: then no
+    /// pod is to be evicted for it.
     pub preemptions: Vec<GangPreemption>,
-    /// Positions in the request of all members that are promised a node, or would be were this no dry run, in the order of
+    /// Positions in the request of all members that are nominated to a node (in a dry run: would be), in the order of
     /// decision. Empty where the gang is not placed.
     pub nominated: Vec<usize>,
 }
 
-/// Whom a member displaces.
+/// The pods that a member evicts.
 #[derive(Clone, Debug, PartialEq)]
 pub struct GangPreemption {
     /// Position of the member in the request.
     pub index: usize,
-    /// Its node, its victims and whose nominations it takes (S-PRE-24).
+    /// The member's node, its victims, and the nominations that it clears (S-PRE-24).
     pub post_filter: PostFilter,
 }
 
-/// Pods that an independent batch decides in one hold of the writer's lock.
+/// Number of pods that an independent batch decides before it releases the writer's lock.
 const HOLD: usize = 1024;
 
 impl Cluster {
-    /// Decides for many pods, one after another, each seeing those before it placed.
+    /// Decides for many pods, one after another; each decision sees the earlier pods placed.
     ///
-    /// Independent pods that are assumed take their room at once, on the newest state; those that are not are decided on a
-    /// fork that is thrown away. A gang is decided on a fork and committed as a whole.
+    /// Independent pods that are assumed take their room at once, on the newest state; otherwise they are decided on a
+    /// fork that is discarded. A gang is decided on a fork and committed as a whole.
     pub fn place_batch(&self, request: &BatchRequest<'_>) -> BatchOutcome {
         match request.gang {
             Some(gang) => self.place_gang(request, gang),
@@ -96,7 +97,7 @@ impl Cluster {
 
     fn assume_each(&self, request: &BatchRequest<'_>) -> BatchOutcome {
         let mut results = Results::of(request);
-        for hold in turns(request.pods).chunks(HOLD) {
+        for hold in decision_order(request.pods).chunks(HOLD) {
             let mut writer = self.writer();
             for &index in hold {
                 let BatchRequest { pods, policy, tie_break, .. } = *request;
@@ -112,7 +113,7 @@ impl Cluster {
         let base = self.snapshot();
         let mut fork = Fork::of(&base, self.versions.clone(), &self.memo);
         let mut results = Results::of(request);
-        for index in turns(request.pods) {
+        for index in decision_order(request.pods) {
             let BatchRequest { pods, policy, tie_break, .. } = *request;
             let pod = &pods[index];
             results.set_once(index, || {
@@ -126,18 +127,18 @@ impl Cluster {
     }
 }
 
-/// The pods' positions, by priority, then arrival.
-pub(super) fn turns(pods: &[Pod]) -> Vec<usize> {
-    let mut turns: Vec<usize> = (0..pods.len()).collect();
-    turns.sort_by_key(|&index| Reverse(pods[index].priority()));
-    turns
+/// Positions of the pods by priority, then arrival.
+pub(super) fn decision_order(pods: &[Pod]) -> Vec<usize> {
+    let mut order: Vec<usize> = (0..pods.len()).collect();
+    order.sort_by_key(|&index| Reverse(pods[index].priority()));
+    order
 }
 
-/// Results as they come, in whatever order.
+/// Results of a batch, which may be set in any order.
 pub(super) struct Results<'a> {
     pods: &'a [Pod],
     results: Vec<Result<Decision, EngineError>>,
-    /// Where a pod of each name was decided last, or got its node.
+    /// Position of the latest decision for, or node of, the pod of each name.
     decided: FxHashMap<&'a PodKey, usize>,
     cancelled: &'a dyn Fn() -> bool,
     is_cancelled: bool,
@@ -150,7 +151,7 @@ impl<'a> Results<'a> {
         Results { pods, results, decided: FxHashMap::default(), cancelled, is_cancelled: false }
     }
 
-    /// Decides for one pod, unless the caller has given up.
+    /// Decides for one pod, unless the request was cancelled.
     fn set(&mut self, index: usize, decide: impl FnOnce() -> Result<Decision, EngineError>) {
         self.is_cancelled = self.is_cancelled || (self.cancelled)();
         if !self.is_cancelled {
@@ -158,7 +159,7 @@ impl<'a> Results<'a> {
         }
     }
 
-    /// The same, where nobody else sees to it that a pod is placed once.
+    /// Decides for one pod, unless the request was cancelled or a pod of its name was placed earlier in the batch.
     pub(super) fn set_once(
         &mut self,
         index: usize,
@@ -194,7 +195,7 @@ impl<'a> Results<'a> {
     }
 }
 
-/// Where a pod was placed, if it was.
+/// The node of a placement, if the result is one.
 pub(super) fn node_of(result: &Result<Decision, EngineError>) -> Option<&Arc<str>> {
     match &result.as_ref().ok()?.outcome {
         Outcome::Placed(placement) => Some(&placement.node),

@@ -1,4 +1,4 @@
-//! Commit: a session's placements and promises made real, all of them or none.
+//! Commit: applies a session's placements and nominations to its cluster, all of them or none.
 
 use std::sync::Arc;
 
@@ -9,46 +9,46 @@ use crate::model::PodKey;
 use crate::place::basis::{Ground, Touched};
 use crate::snapshot::{Generation, Snapshot};
 
-/// What a commit did.
+/// Result of a commit.
 #[derive(Copy, Clone, Debug, PartialEq, Eq)]
 pub struct Committed {
-    /// The published generation that holds all of it.
+    /// The published generation that holds the whole commit.
     pub generation: Generation,
-    /// Pods that took their room.
+    /// Number of pods that were assumed.
     pub n_assumed: usize,
-    /// Pods that were promised a node.
+    /// Number of pods that were nominated.
     pub n_nominated: usize,
 }
 
 /// Why nothing of a session was committed.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum CommitError {
-    /// It was not forked from this cluster.
+    /// The session was not forked from this cluster.
     #[error("the session is not a fork of this cluster")]
     NotAFork,
-    /// It was committed before.
+    /// The session was committed before.
     #[error("the session was committed already")]
     AlreadyCommitted,
-    /// A decision rests on something that the session only supposes: a delta applied to it changed that.
+    /// A decision rests on a supposition of the session: a delta applied to the session changed its basis.
     #[error("pod `{pod}` on node `{node}` rests on {ground}, which a delta of the session changed")]
     Hypothetical {
         /// The pod.
         pod: PodKey,
-        /// Where it was placed, or which node it was promised.
+        /// The node on which the pod was placed or to which it was nominated.
         node: Arc<str>,
-        /// What was changed.
+        /// The part of the basis that was changed.
         ground: Ground,
     },
-    /// A decision rests on something that is no longer so.
+    /// A decision rests on a state that has changed in the cluster.
     #[error(
         "pod `{pod}` on node `{node}` rests on {ground}, which changed since the session was opened"
     )]
     Changed {
         /// The pod.
         pod: PodKey,
-        /// Where it was placed, or which node it was promised.
+        /// The node on which the pod was placed or to which it was nominated.
         node: Arc<str>,
-        /// What changed.
+        /// The part of the basis that changed.
         ground: Ground,
     },
     /// A pod got its node in the meantime (S-CCH-2).
@@ -56,21 +56,21 @@ pub enum CommitError {
     AlreadyPlaced {
         /// The pod.
         pod: PodKey,
-        /// Where it is.
+        /// The pod's node.
         node: Arc<str>,
     },
 }
 
 impl Cluster {
-    /// Makes what a fork of this cluster came to real: pods placed on it take their room, and promised nodes are promised.
+    /// Applies the decisions of a fork of this cluster: pods placed on it are assumed, and its nominations are made.
     ///
-    /// All of it or nothing, in one generation: it is refused if anything that a decision rests on (its row, the terms of pods,
-    /// nominations, namespaces, services and controllers always; volumes and other nodes where its filters ask for those;
-    /// disruption budgets where pods are evicted) changed since the fork was made, or was changed on the fork by a delta, and if
-    /// the pod is not there any more. Deltas of the fork are never applied here.
+    /// The commit is applied as a whole in one generation. It is refused if the basis of a decision (its row, the terms
+    /// of pods, nominations, namespaces, services and controllers always; volumes and other nodes where its filters
+    /// read those; disruption budgets where pods are evicted) changed since the fork was made, or was changed on the
+    /// fork by a delta, and if the pod no longer exists. Deltas of the fork are never applied here.
     pub fn commit(&self, fork: &Cluster) -> Result<Committed, CommitError> {
         let base = fork.is_fork_of(self).ok_or(CommitError::NotAFork)?;
-        // A fork is locked before what it was forked from, here and nowhere else both: no two can wait for each other.
+        // The fork is locked before its origin. No other code locks both, so a deadlock is impossible.
         let mut decided = fork.writer();
         let session = decided.session.as_mut().ok_or(CommitError::NotAFork)?;
         if session.is_committed {
@@ -102,7 +102,7 @@ impl Cluster {
     }
 }
 
-/// Whether a step decided on a fork of `base` may be taken on the newest state.
+/// Checks whether a step decided on a fork of `base` may be applied to the newest state.
 pub(super) fn check(
     step: &Step,
     base: &Snapshot,

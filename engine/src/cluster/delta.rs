@@ -1,4 +1,4 @@
-//! Delta: everything that can change a cluster, and what came of it.
+//! Delta: one change of a cluster, and the result of applying changes.
 
 use std::fmt;
 use std::sync::Arc;
@@ -7,7 +7,7 @@ use crate::model::ModelError;
 use crate::model::{Node, Object, ObjectKey, Pod, PodKey};
 use crate::snapshot::Generation;
 
-/// One change. Applying it twice changes nothing more.
+/// One change. Deltas are idempotent.
 #[derive(Clone, Debug)]
 pub enum Delta {
     /// Adds a node or replaces the one of its name.
@@ -24,12 +24,12 @@ pub enum Delta {
     DeletePod {
         /// The pod.
         key: PodKey,
-        /// When set, only the pod of this uid: a newer one under the same name stays.
+        /// If set, only the pod of this uid is removed: a newer one under the same name stays.
         uid: Option<Arc<str>>,
     },
 }
 
-/// Everything that a cluster is to hold.
+/// The complete content of a cluster.
 #[derive(Clone, Debug, Default)]
 pub struct ClusterState {
     /// Nodes.
@@ -40,7 +40,7 @@ pub struct ClusterState {
     pub pods: Vec<Pod>,
 }
 
-/// What came of a batch.
+/// Result of applying deltas.
 #[derive(Clone, Debug, Default)]
 pub struct Applied {
     /// The published generation that holds every accepted delta.
@@ -54,9 +54,9 @@ pub struct Applied {
 pub struct RejectedDelta {
     /// Position in the batch; when the cluster is replaced, nodes count first, then other objects, then pods.
     pub index: usize,
-    /// What it was about, for example ``Pod `default/web-0` ``.
+    /// The object of the delta, for example ``Pod `default/web-0` ``.
     pub object: String,
-    /// What is wrong.
+    /// Why the delta was rejected.
     pub error: ModelError,
 }
 
@@ -67,7 +67,7 @@ impl fmt::Display for RejectedDelta {
 }
 
 impl Delta {
-    /// The pod that it is about, if it is about one.
+    /// The pod of the delta, if it concerns a pod.
     pub(crate) fn pod(&self) -> Option<&PodKey> {
         match self {
             Delta::UpsertPod(pod) => Some(pod.key()),

@@ -1,4 +1,4 @@
-//! Directory: a hash map that can be copied for the price of some pointers, and is as fast as any as long as nobody does.
+//! Directory: a hash map that can be copied for the price of a few pointers; without copies it is as fast as any.
 
 use std::borrow::Borrow;
 use std::hash::{BuildHasher, Hash};
@@ -6,14 +6,15 @@ use std::sync::Arc;
 
 use rustc_hash::{FxBuildHasher, FxHashMap};
 
-/// A hash map in buckets, each of which is copied when it is first changed after the map was.
+/// A hash map in buckets, which are copied on their first change after a copy of the map.
 #[derive(Clone, Debug)]
 pub(super) struct Directory<K, V> {
     buckets: Box<[Arc<FxHashMap<K, V>>]>,
     len: usize,
 }
 
-/// A copy of the map costs a pointer a bucket; the first change of a bucket after that costs copying its share.
+/// Number of buckets. Copying the map costs a pointer for each; the first change of a bucket after that copies the
+/// bucket.
 const BUCKETS: usize = 256;
 
 impl<K, V> Default for Directory<K, V> {
@@ -30,7 +31,7 @@ impl<K: Hash + Eq + Clone, V: Clone> Directory<K, V> {
         if self.len == 0 { None } else { self.buckets[bucket_of(key)].get(key) }
     }
 
-    /// The value of a key, to be changed.
+    /// The value of a key, for changing it.
     pub(super) fn get_mut<Q: Hash + Eq + ?Sized>(&mut self, key: &Q) -> Option<&mut V>
     where
         K: Borrow<Q>,
@@ -38,14 +39,14 @@ impl<K: Hash + Eq + Clone, V: Clone> Directory<K, V> {
         Arc::make_mut(&mut self.buckets[bucket_of(key)]).get_mut(key)
     }
 
-    /// Adds a value or replaces that of the key, which it answers.
+    /// Adds a value or replaces that of the key; returns the replaced value.
     pub(super) fn insert(&mut self, key: K, value: V) -> Option<V> {
         let old = Arc::make_mut(&mut self.buckets[bucket_of(&key)]).insert(key, value);
         self.len += usize::from(old.is_none());
         old
     }
 
-    /// Takes a value out.
+    /// Removes a key; returns it with its value.
     pub(super) fn remove<Q: Hash + Eq + ?Sized>(&mut self, key: &Q) -> Option<(K, V)>
     where
         K: Borrow<Q>,
@@ -58,7 +59,7 @@ impl<K: Hash + Eq + Clone, V: Clone> Directory<K, V> {
         removed
     }
 
-    /// Every key and value, in no order that means anything.
+    /// All keys and values, in arbitrary order.
     pub(super) fn iter(&self) -> impl Iterator<Item = (&K, &V)> {
         self.buckets.iter().flat_map(|bucket| bucket.iter())
     }
@@ -71,7 +72,7 @@ impl<K: Hash + Eq + Clone, V: Clone> Directory<K, V> {
     }
 }
 
-/// By bits of the hash that are good and that the map of a bucket does not look at, unless it is very large.
+/// The bucket of a key: uses well-mixed bits of the hash that the map of a bucket does not use unless it is very large.
 fn bucket_of<Q: Hash + ?Sized>(key: &Q) -> usize {
     (FxBuildHasher.hash_one(key) >> 18) as usize % BUCKETS
 }

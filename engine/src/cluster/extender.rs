@@ -1,5 +1,5 @@
-//! Extender: what a scheduler that decides elsewhere asks and tells: what nodes are to a pod, whether an eviction helps, and where it put
-//! a pod. Rules: S-EXT-13, S-EXT-14, S-EXT-16, S-CCH-2.
+//! Extender: operations for an external scheduler that decides itself: verdicts on nodes, checks of evictions, and
+//! placements made elsewhere. Rules: S-EXT-13, S-EXT-14, S-EXT-16, S-CCH-2.
 
 use std::sync::Arc;
 
@@ -12,88 +12,88 @@ use crate::error::EngineError;
 use crate::model::volume::VolumeBindings;
 use crate::model::{ModelError, Pod, PodKey};
 use crate::place::basis::Basis;
-use crate::place::survey::{self, Asked, Survey, SurveyRequest};
+use crate::place::survey::{self, Survey, SurveyRequest, SurveyedNodes};
 use crate::plan::Plan;
 use crate::plan::request::{PlaceRequest, TieBreak};
 use crate::policy::Policy;
 use crate::preempt::proposal::{self, Proposal, ProposalOutcome};
 use crate::snapshot::Generation;
 
-/// A pod that took its room on a node that somebody else chose; to be given to [`Cluster::take_back_assumed`] if it does
-/// not come to that.
+/// A pod that was assumed on a node that the caller chose; to be passed to [`Cluster::take_back_assumed`] if the
+/// binding fails.
 #[derive(Clone, Debug)]
 pub struct AssumedPod {
     key: PodKey,
     uid: Arc<str>,
-    /// As it was known before, waiting.
+    /// The pod as it was known before, if it was pending.
     pending: Option<Pod>,
-    /// The generation that holds it.
+    /// The generation that holds the pod.
     pub generation: Generation,
 }
 
-/// Why a pod did not take its room.
+/// Why a pod could not be assumed.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum AssumeError {
-    /// It is on a node already (S-CCH-2).
+    /// The pod is on a node already (S-CCH-2).
     #[error("pod `{pod}` is on node `{node}` already")]
     AlreadyPlaced {
         /// The pod.
         pod: PodKey,
-        /// Where it is.
+        /// The pod's node.
         node: Arc<str>,
     },
-    /// Another pod has its name.
-    #[error("pod `{pod}` has uid `{known}`, not `{asked}`")]
+    /// Another pod has the same name.
+    #[error("pod `{pod}` has uid `{known}`, not `{requested}`")]
     AnotherPod {
         /// The name of both.
         pod: PodKey,
         /// The uid of the known one.
         known: Arc<str>,
-        /// The uid that was told.
-        asked: Arc<str>,
+        /// The uid in the request.
+        requested: Arc<str>,
     },
     /// The cluster has no such node.
     #[error("no node is called `{node}`")]
     UnknownNode {
-        /// The name.
+        /// The requested name.
         node: String,
     },
-    /// Nothing is known of the pod that says what room it takes.
+    /// The cluster does not know the pod, and the request does not contain it.
     #[error("pod `{pod}` is not known")]
     UnknownPod {
         /// The pod.
         pod: PodKey,
     },
-    /// Its amounts are beyond what a node's sums can hold.
+    /// The pod's requests would overflow a node's sums.
     #[error(transparent)]
     Model(#[from] ModelError),
 }
 
 impl Cluster {
-    /// What the nodes of these names are to a pod, in the order of the names; the cluster stays as it is. Unlike in an
-    /// attempt, a node that the pod is nominated to has no precedence, and gates are not asked.
+    /// Verdicts on the nodes of these names for a pod, in the order of the names; the cluster is not changed. Unlike in
+    /// an attempt, the pod's nominated node has no precedence, and gates are ignored.
     ///
     /// # Errors
-    /// As [`Cluster::place`]; a PreFilter that refuses the pod is an answer.
+    /// Errors of [`Cluster::place`]; a PreFilter that refuses the pod is not an error.
     pub fn survey<'n>(
         &self,
         request: &SurveyRequest<'_>,
         names: impl IntoIterator<Item = &'n str>,
     ) -> Result<Survey, EngineError> {
         let snapshot = self.snapshot();
-        let asked = Asked::of(&snapshot, names);
+        let surveyed = SurveyedNodes::of(&snapshot, names);
         let SurveyRequest { pod, policy, with_totals } = *request;
         let mut plan = Plan::new(&snapshot, &place_request(pod, policy), self.kernels);
         self.memo.with(&mut plan, |plan, evaluation| {
-            survey::survey(plan, evaluation, &asked, with_totals)
+            survey::survey(plan, evaluation, &surveyed, with_totals)
         })
     }
 
-    /// Whether a pod would fit on each of some nodes without some of its pods; one outcome a proposal, in their order. The
-    /// cluster stays as it is.
+    /// Checks whether a pod would fit on each of some nodes without some of its pods; returns one outcome for each
+    /// proposal, in order. The cluster is not changed.
     ///
     /// # Errors
-    /// As [`Cluster::place`]; where a PreFilter refuses the pod, nothing helps.
+    /// Errors of [`Cluster::place`]; where a PreFilter refuses the pod, no eviction helps.
     pub fn check_evictions(
         &self,
         pod: &Pod,
@@ -105,13 +105,13 @@ impl Cluster {
         self.memo.with(&mut plan, |plan, evaluation| proposal::check(plan, evaluation, proposals))
     }
 
-    /// Puts a pod onto a node that somebody else chose: it takes its room at once, whether or not there is any. One of several
-    /// callers that ask for the same pod gets it.
+    /// Assumes a pod on a node that the caller chose, whether or not the pod fits there. Of several callers that assume
+    /// the same pod, one succeeds.
     ///
-    /// `described` is the pod as the caller knows it; without it the cluster must know the pod as one that waits.
+    /// `described` is the pod as the caller knows it; without it the cluster must know the pod as pending.
     ///
     /// # Errors
-    /// [`AssumeError`]; the cluster stays as it is then.
+    /// [`AssumeError`]; then the cluster is not changed.
     pub fn assume_on(
         &self,
         key: &PodKey,
@@ -123,7 +123,7 @@ impl Cluster {
         let pending = writer.known(key).map(|known| known.pod.clone());
         if let Some(known) = pending.as_ref().filter(|known| known.uid() != uid) {
             let (pod, known) = (key.clone(), known.facts().uid.clone());
-            return Err(AssumeError::AnotherPod { pod, known, asked: uid.into() });
+            return Err(AssumeError::AnotherPod { pod, known, requested: uid.into() });
         }
         if let Some(on) = writer.node_of(key) {
             return Err(AssumeError::AlreadyPlaced { pod: key.clone(), node: on });
@@ -148,8 +148,8 @@ impl Cluster {
         Ok(AssumedPod { key: key.clone(), uid, pending, generation })
     }
 
-    /// Takes back what [`Cluster::assume_on`] did: the pod waits again, if it did. One that a feed has confirmed or deleted since
-    /// stays as the feed told.
+    /// Undoes [`Cluster::assume_on`]: the pod is pending again if it was before. A pod that a feed has confirmed or
+    /// deleted since stays as the feed reported it.
     pub fn take_back_assumed(&self, assumed: &AssumedPod) -> Generation {
         let AssumedPod { key, uid, pending, .. } = assumed;
         let mut writer = self.writer();
@@ -159,9 +159,9 @@ impl Cluster {
         if is_assumed {
             writer.take_back(key, uid);
             if let Some(pod) = pending {
-                // A pod that waits takes no room, so nothing can be refused of it.
-                let told = writer.apply(Delta::UpsertPod(pod.clone()));
-                debug_assert!(told.is_ok(), "{told:?}");
+                // A pending pod takes no room, so the delta cannot be rejected.
+                let applied = writer.apply(Delta::UpsertPod(pod.clone()));
+                debug_assert!(applied.is_ok(), "{applied:?}");
             }
         }
         self.publish(&mut writer)
@@ -202,12 +202,12 @@ mod tests {
         cluster.compile_pod(&serde_json::from_value(pod).unwrap()).unwrap()
     }
 
-    fn told(cluster: &Cluster, name: &str, extra: &Value) {
+    fn report(cluster: &Cluster, name: &str, extra: &Value) {
         let delta = Delta::UpsertPod(pod(cluster, name, extra));
         assert_eq!(cluster.apply(vec![delta]).rejected, []);
     }
 
-    /// Bound, assumed and waiting pods.
+    /// Numbers of bound, assumed and pending pods.
     fn counts(cluster: &Cluster) -> (usize, usize, usize) {
         let snapshot = cluster.snapshot();
         (snapshot.n_pods() - snapshot.n_assumed(), snapshot.n_assumed(), snapshot.n_pending())
@@ -221,7 +221,7 @@ mod tests {
     #[test]
     fn a_pod_takes_its_room_once() {
         let cluster = cluster();
-        told(&cluster, "p", &json!({}));
+        report(&cluster, "p", &json!({}));
         let assumed = assume(&cluster, "p", "n1").unwrap();
         assert_eq!(
             (assumed.generation, counts(&cluster)),
@@ -240,15 +240,15 @@ mod tests {
     }
 
     #[test]
-    fn what_is_not_known_is_refused() {
+    fn an_unknown_pod_is_refused() {
         let cluster = cluster();
-        told(&cluster, "p", &json!({}));
+        report(&cluster, "p", &json!({}));
         assert_eq!(assume(&cluster, "p", "n9").unwrap_err().to_string(), "no node is called `n9`");
         let key = PodKey::new("default", "p");
         let error = cluster.assume_on(&key, "other", "n0", None).unwrap_err();
         assert_eq!(error.to_string(), "pod `default/p` has uid `uid-p`, not `other`");
-        // The same where it is on a node: one made anew is not the one of which the feed told.
-        told(&cluster, "old", &json!({"spec.nodeName": "n0"}));
+        // Likewise for a pod on a node: a recreated pod is not the one that the feed reported.
+        report(&cluster, "old", &json!({"spec.nodeName": "n0"}));
         let error = cluster.assume_on(&PodKey::new("default", "old"), "new", "n0", None);
         let text = error.unwrap_err().to_string();
         assert_eq!(text, "pod `default/old` has uid `uid-old`, not `new`");
@@ -266,9 +266,9 @@ mod tests {
     }
 
     #[test]
-    fn taken_back_it_waits_as_before() {
+    fn a_pod_taken_back_is_pending_again() {
         let cluster = cluster();
-        told(&cluster, "p", &json!({"spec.priority": 5, "status.nominatedNodeName": "n0"}));
+        report(&cluster, "p", &json!({"spec.priority": 5, "status.nominatedNodeName": "n0"}));
         let other = pod(&cluster, "q", &json!({}));
         let request = SurveyRequest { pod: &other, policy: &Policy::default(), with_totals: false };
         let ask = || cluster.survey(&request, ["n0", "n1"]).unwrap().standings;
@@ -282,13 +282,13 @@ mod tests {
     }
 
     #[test]
-    fn what_a_feed_told_since_stays() {
+    fn a_pod_reported_since_is_not_taken_back() {
         let cluster = cluster();
-        told(&cluster, "bound", &json!({}));
-        told(&cluster, "gone", &json!({}));
+        report(&cluster, "bound", &json!({}));
+        report(&cluster, "gone", &json!({}));
         let bound = assume(&cluster, "bound", "n0").unwrap();
         let gone = assume(&cluster, "gone", "n1").unwrap();
-        told(&cluster, "bound", &json!({"spec.nodeName": "n0"}));
+        report(&cluster, "bound", &json!({"spec.nodeName": "n0"}));
         let key = PodKey::new("default", "gone");
         cluster.apply(vec![Delta::DeletePod { key, uid: None }]);
         cluster.take_back_assumed(&bound);
@@ -301,7 +301,7 @@ mod tests {
         let cluster = cluster();
         for i in 0..20 {
             let name = format!("p{i}");
-            told(&cluster, &name, &json!({"spec.containers": []}));
+            report(&cluster, &name, &json!({"spec.containers": []}));
             let n_placed: usize = std::thread::scope(|scope| {
                 let callers: Vec<_> = (0..8)
                     .map(|caller| {

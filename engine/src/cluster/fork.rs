@@ -1,4 +1,4 @@
-//! Fork: a snapshot that one caller may change without anyone seeing it, and change back.
+//! Fork: a private snapshot that one caller may change and restore.
 
 use std::sync::Arc;
 use std::sync::atomic::AtomicU64;
@@ -26,20 +26,20 @@ use crate::snapshot::draft::Draft;
 /// A private copy of a snapshot; costs a few pointers until it is changed.
 #[derive(Debug)]
 pub(crate) struct Fork<'a> {
-    /// Where the fork began: its history is the cluster's up to here, and its own from here on.
+    /// The snapshot where the fork began: its history is the cluster's up to here, and its own afterwards.
     pub(crate) base: &'a Snapshot,
     draft: Draft,
-    /// By evictions: who rests on that has to wait for them.
+    /// State touched by evictions: decisions that rest on it have to wait for these.
     pub(crate) touched: Touched,
     memo: &'a Memo,
-    /// Pods that took their room and are not in the lists yet: most batches end before anyone looks there. None of them has
-    /// terms or volumes, which would count at once.
+    /// Pods that take room but are not in the pod lists yet: most batches end before the lists are read. None of them
+    /// has terms or volumes, which count at once.
     unlisted: Vec<(NodeRow, Pod)>,
-    /// The fork's own evaluations, each begun as what the cluster's memo has of the base.
+    /// The fork's own evaluations, each started from the cluster's memo of the base.
     evaluations: FxHashMap<MemoKey, Evaluation>,
 }
 
-/// What a fork keeps of an evaluation that the cluster remembers.
+/// Makes the fork's evaluation from one that the cluster remembers.
 type Keep = fn(&mut Evaluation, &mut Plan<'_>, u64) -> Evaluation;
 const WHOLE: Keep = |evaluation, base, lineage| evaluation.fork(base, lineage);
 const FILTERED: Keep = |evaluation, base, lineage| evaluation.fork_filtered(base, lineage);
@@ -51,7 +51,7 @@ impl<'a> Fork<'a> {
         Fork { base, draft, touched, memo, unlisted, evaluations: FxHashMap::default() }
     }
 
-    /// The fork as it is, every pod listed.
+    /// The snapshot as it is, with every pod listed.
     pub(crate) fn snapshot(&mut self) -> &Snapshot {
         self.list();
         &self.draft.snapshot
@@ -62,7 +62,7 @@ impl<'a> Fork<'a> {
         self.draft.snapshot.node(row)
     }
 
-    /// Decides on the fork for a pod that was not placed on it before.
+    /// Decides on the fork for a pod that is not placed on it.
     pub(crate) fn decide(
         &mut self,
         request: &PlaceRequest<'_>,
@@ -74,7 +74,7 @@ impl<'a> Fork<'a> {
         })
     }
 
-    /// The same with whom to evict where no node is feasible.
+    /// Decides on the fork like [`Fork::decide`], and finds pods to evict where no node is feasible.
     pub(crate) fn preempt(
         &mut self,
         request: &PreemptRequest<'_>,
@@ -89,7 +89,7 @@ impl<'a> Fork<'a> {
         })
     }
 
-    /// Asks filters about a request, or anything else that every pod on the fork may have a say in.
+    /// Runs filters, or other code that may read any pod of the fork, for a request.
     pub(crate) fn ask<T>(
         &mut self,
         request: &PlaceRequest<'_>,
@@ -99,7 +99,7 @@ impl<'a> Fork<'a> {
         self.run(request, kernels, (looks_at_pods, |_| Some(FILTERED)), ask)
     }
 
-    /// The same for questions about a row or two: nothing is evaluated but what other pods have to do with it.
+    /// Runs code that reads only a row or two for a request: nothing is evaluated except counts of other pods.
     pub(crate) fn ask_of_row<T>(
         &mut self,
         request: &PlaceRequest<'_>,
@@ -110,8 +110,8 @@ impl<'a> Fork<'a> {
         self.run(request, kernels, (looks_at_pods, keep), ask)
     }
 
-    /// Runs `attempt` on a plan of the fork with what is remembered of the request's shape, here or in the cluster; `keep` tells how to
-    /// make of the latter what is kept here, if anything.
+    /// Runs `attempt` on a plan of the fork with the evaluation of the request's shape, from the fork or from the
+    /// cluster; `keep` decides how to make the fork's evaluation from the cluster's, if at all.
     fn run<T>(
         &mut self,
         request: &PlaceRequest<'_>,
@@ -144,7 +144,7 @@ impl<'a> Fork<'a> {
         attempt(&mut plan, evaluation)
     }
 
-    /// Puts every pod into the lists and indexes.
+    /// Adds the unlisted pods to the lists and indexes.
     fn list(&mut self) {
         for (row, pod) in self.unlisted.drain(..) {
             let Some(node) = self.draft.snapshot.node(row) else { continue };
@@ -153,7 +153,7 @@ impl<'a> Fork<'a> {
         }
     }
 
-    /// Puts a pod where it was decided to go, if anywhere, as assuming it would.
+    /// Puts a pod on its decided node, if any, as assuming it would.
     pub(crate) fn commit(&mut self, pod: &Pod, decided: &Decided) {
         if let (Some(chosen), Outcome::Placed(placement)) =
             (decided.chosen, &decided.decision.outcome)
@@ -162,7 +162,7 @@ impl<'a> Fork<'a> {
         }
     }
 
-    /// Puts a pod onto the node of a row, and what becomes of its claims there.
+    /// Puts a pod onto the node of a row, with the bindings of its claims.
     pub(crate) fn put(&mut self, pod: &Pod, row: NodeRow, volumes: &VolumeBindings) {
         self.draft.clear_nomination(pod.key());
         self.draft.take_room(row, pod);
@@ -174,7 +174,7 @@ impl<'a> Fork<'a> {
         }
     }
 
-    /// Takes a pod of this name off a row, with what was assumed of its claims; answers it as it was there.
+    /// Takes the pod of this name off a row, with its assumed bindings; returns the pod as it was there.
     pub(crate) fn take(&mut self, row: NodeRow, pod: &PodKey) -> Option<Pod> {
         self.list();
         let shard = self.draft.snapshot.shards.get(row.shard())?;
@@ -220,13 +220,13 @@ impl<'a> Fork<'a> {
         self.draft.snapshot.counts.n_nodes -= 1;
     }
 
-    /// What the fork is now, to return to.
+    /// Saves the state of the fork, to return to it.
     pub(crate) fn save(&mut self) -> Saved {
         self.list();
         Saved { draft: self.draft.clone(), touched: self.touched.clone() }
     }
 
-    /// Evicts a candidate's victims and takes back nominations; answers what the fork was before.
+    /// Evicts a candidate's victims and clears nominations; returns the state before.
     pub(crate) fn evict(&mut self, candidate: &Candidate, cleared: &[PodKey]) -> Saved {
         let saved = self.save();
         if let Some(row) = self.draft.snapshot.row_named(&candidate.node) {
@@ -236,12 +236,12 @@ impl<'a> Fork<'a> {
             self.draft.refresh_images(row);
         }
         self.touched.add(&saved.draft.snapshot, &self.draft.snapshot);
-        // Clearing nominations is no eviction: nobody has to wait for that.
+        // Clearing nominations is no eviction: no decision has to wait for it.
         cleared.iter().for_each(|pod| self.draft.clear_nomination(pod));
         saved
     }
 
-    /// Takes back all that came after a time.
+    /// Undoes all changes since a save.
     pub(crate) fn restore(&mut self, saved: Saved) {
         let Saved { draft, touched } = saved;
         self.unlisted.clear();
@@ -249,7 +249,7 @@ impl<'a> Fork<'a> {
         self.touched = touched;
     }
 
-    /// Makes sure that nobody evicts a pod that is on a node.
+    /// Protects a pod on a node from eviction.
     pub(crate) fn shield(&mut self, pod: &PodKey, node: &str) {
         if let Some(row) = self.draft.snapshot.row_named(node) {
             self.draft.shield(row, pod);
@@ -257,21 +257,21 @@ impl<'a> Fork<'a> {
     }
 }
 
-/// The images of a node that goes are on one node less.
+/// Updates image counts for the removal of a node.
 fn remove_images(images: &mut ImageRefresh, node: &Node, snapshot: &mut Snapshot) {
     if !node.facts().images.is_empty() {
         images.remove_node(node, Arc::make_mut(&mut snapshot.images));
     }
 }
 
-/// A fork at some time, to return to.
+/// Saved state of a fork.
 #[derive(Clone, Debug)]
 pub(crate) struct Saved {
     draft: Draft,
     touched: Touched,
 }
 
-/// Whether an attempt asks for more of the pods on nodes than the room that they take, their terms and their volumes.
+/// Whether an attempt reads more of the pods on nodes than their requests, terms and volumes.
 fn looks_at_pods(plan: &Plan<'_>) -> bool {
     !plan.demand().is_empty() || plan.volumes().found().is_some()
 }

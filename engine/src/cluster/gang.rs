@@ -1,9 +1,9 @@
-//! Gang: many pods of which enough get a node, or none does. Decided on a fork, committed as a whole.
+//! Gang: many pods of which a minimum number gets a node, or none does. Decided on a fork, committed as a whole.
 
 use std::sync::Arc;
 
 use super::batch::{
-    BatchOutcome, BatchRequest, Gang, GangOutcome, GangPreemption, Results, node_of, turns,
+    BatchOutcome, BatchRequest, Gang, GangOutcome, GangPreemption, Results, decision_order, node_of,
 };
 use super::fork::Fork;
 use super::step::Step;
@@ -20,8 +20,8 @@ use crate::preempt::request::{PreemptOptions, PreemptRequest};
 use crate::snapshot::Snapshot;
 
 impl Cluster {
-    /// Decides for a gang against what is published; if something that it rests on changed when it comes to committing, again,
-    /// and after a few tries under the writer's lock.
+    /// Decides for a gang on the published snapshot; if its basis has changed when it is committed, decides again, and
+    /// after a few tries under the writer's lock.
     pub(super) fn place_gang(&self, request: &BatchRequest<'_>, gang: Gang) -> BatchOutcome {
         for _ in 0..OPTIMISTIC_TRIES {
             let (base, held) = {
@@ -61,7 +61,7 @@ impl Cluster {
         let mut results = Results::of(request);
         let mut decided =
             Members { cluster: self, request, fork, steps: Vec::new(), preemptions: Vec::new() };
-        for index in turns(request.pods) {
+        for index in decision_order(request.pods) {
             results.set_once(index, || decided.decide(index, held[index].as_ref(), gang.preempt));
         }
         let is_cancelled = results.is_cancelled() || (request.cancelled)();
@@ -92,26 +92,26 @@ impl Cluster {
     }
 }
 
-/// Where the members are that have a node already.
+/// The nodes of members that have one already.
 fn held(writer: &Writer, pods: &[Pod]) -> Vec<Option<Arc<str>>> {
     pods.iter().map(|pod| writer.node_of(pod.key())).collect()
 }
 
-/// A gang that was decided and is not committed yet.
+/// A gang that is decided but not committed.
 struct Attempt {
     results: Vec<Result<Decision, EngineError>>,
     n_placed: usize,
     is_placed: bool,
-    /// What committing it comes to, with the member that each step places or promises a node.
+    /// Steps to commit, each with the member that it places or nominates.
     steps: Vec<(Option<usize>, Step)>,
     preemptions: Vec<GangPreemption>,
-    /// Members that committing it promises a node.
+    /// Members that the commit nominates.
     nominated: Vec<usize>,
 }
 
 impl Attempt {
-    /// Whether all that it rests on is as it was. What its own evictions changed does not count: who rests on that is promised
-    /// a node only.
+    /// Whether the attempt's basis is unchanged. Changes by its own evictions do not count: members that rest on these
+    /// are only nominated.
     fn holds(&self, base: &Snapshot, writer: &Writer) -> bool {
         let untouched = Touched::default();
         self.steps.iter().all(|(_, step)| commit::check(step, base, &untouched, writer).is_ok())
@@ -125,7 +125,7 @@ impl Attempt {
     }
 }
 
-/// The members as they are decided.
+/// The members while they are being decided.
 struct Members<'a> {
     cluster: &'a Cluster,
     request: &'a BatchRequest<'a>,
@@ -159,8 +159,8 @@ impl Members<'_> {
         }
     }
 
-    /// Puts a member onto its node on the fork. One that rests on what evictions changed has to wait for them, so it is but
-    /// promised the node.
+    /// Puts a member onto its node on the fork. A member that rests on evictions has to wait for them, so it is only
+    /// nominated.
     fn take(&mut self, index: usize, step: Step, decided: &Decided) {
         let pod = &self.request.pods[index];
         let step = if step.basis().touched(&self.fork.touched).is_some() {
@@ -173,7 +173,7 @@ impl Members<'_> {
         self.steps.push((Some(index), step));
     }
 
-    /// Evicts others on the fork for a member that fits nowhere, where that helps.
+    /// Evicts pods on the fork for a member that fits nowhere, where that helps.
     fn make_room(
         &mut self,
         index: usize,
@@ -201,8 +201,8 @@ impl Members<'_> {
         }
     }
 
-    /// Takes the victims off the fork and decides anew, with the node promised to the pod; `None`, and the fork as it was, if the
-    /// pod does not get it.
+    /// Removes the victims from the fork and decides again, with the pod nominated to the node; `None`, with the fork
+    /// restored, if the pod does not get the node.
     fn displace(
         &mut self,
         pod: &Pod,

@@ -1,5 +1,5 @@
-//! Images: which nodes have which image, and whose entries are due to be refreshed.
-//! Rules: S-IL-4 (size), S-IL-5 (a node's count is that of its last refresh), S-SNP-4.
+//! Images: which nodes have which image, and which nodes' entries have to be refreshed. Rules: S-IL-4 (size), S-IL-5 (a
+//! node's count is that of its last refresh), S-SNP-4.
 
 use std::sync::Arc;
 
@@ -10,23 +10,22 @@ use crate::model::intern::Symbol;
 use crate::rows::NodeRow;
 use crate::snapshot::node_table::ImageState;
 
-/// Every image that some node reports, by its normalised name.
+/// State of every image that a node reports, by normalized name.
 pub(crate) type ImageStates = FxHashMap<Symbol, ImageState>;
 
-/// Which rows changed, and at which state of all images each was last refreshed. A copy between generations costs a
-/// pointer.
+/// Changed rows, and the image state at which each row was last refreshed. A copy between generations costs a pointer.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct ImageRefresh {
     /// Counts changes of the image states.
     version: u64,
-    /// By row: the version at the last refresh; 0 for rows whose entry is new or gone.
+    /// By row: the version at the last refresh; 0 for rows whose entry is new or removed.
     refreshed: Arc<Vec<u64>>,
     /// Rows that changed since the last refresh.
     dirty: Vec<NodeRow>,
 }
 
 impl ImageRefresh {
-    /// A node joined: of each image the first reporter's size holds.
+    /// Adds a node: the size of an image is that of its first reporter.
     pub(crate) fn add_node(&mut self, node: &Node, states: &mut ImageStates) {
         for (name, size_bytes) in &node.facts().images {
             let state =
@@ -36,7 +35,7 @@ impl ImageRefresh {
         }
     }
 
-    /// A node left.
+    /// Removes a node.
     pub(crate) fn remove_node(&mut self, node: &Node, states: &mut ImageStates) {
         for (name, _) in &node.facts().images {
             if let Some(state) = states.get_mut(name) {
@@ -49,21 +48,21 @@ impl ImageRefresh {
         }
     }
 
-    /// A row changed, so its entry is refreshed with the next snapshot.
+    /// Marks a changed row, whose entry is refreshed with the next snapshot.
     pub(crate) fn touch(&mut self, row: NodeRow, node: &Node) {
         if !node.facts().images.is_empty() {
             self.dirty.push(row);
         }
     }
 
-    /// A row's entry is new or gone.
+    /// Resets a row whose entry is new or removed.
     pub(crate) fn forget(&mut self, row: NodeRow) {
         if row.index() < self.refreshed.len() {
             Arc::make_mut(&mut self.refreshed)[row.index()] = 0;
         }
     }
 
-    /// The rows to refresh now, each once, and those only whose entry could differ.
+    /// The rows to refresh now, without duplicates, limited to those whose entry could differ.
     pub(crate) fn take_stale(&mut self) -> Vec<NodeRow> {
         let mut rows = std::mem::take(&mut self.dirty);
         let Some(last) = rows.iter().max() else { return rows };

@@ -1,4 +1,4 @@
-//! KnownPods: where every pod is that the cluster was told of. Who is on a node stands in the node's row, and nowhere else.
+//! KnownPods: the location of every pod that the cluster knows. Pods on nodes are stored in the node's row only.
 
 use std::hash::BuildHasher;
 use std::sync::Arc;
@@ -11,12 +11,12 @@ use crate::model::{Pod, PodKey};
 use crate::rows::NodeRow;
 use crate::snapshot::Snapshot;
 
-/// Pods by key. A copy costs some pointers.
+/// Locations of pods by key. A copy costs a few pointers.
 #[derive(Clone, Debug, Default)]
 pub(super) struct KnownPods {
-    /// Rows of the pods on nodes by a hash of their keys: an entry says where to look, and the row who it is about.
+    /// Rows of the pods on nodes by a hash of their keys: an entry leads to a row, which has the key itself.
     rows: Directory<u64, NodeRow>,
-    /// Of those on nodes whose hash was another's when they came. Empty, unless someone sees to it.
+    /// Rows of pods on nodes whose hash was taken by another pod. Empty, unless collisions are provoked.
     namesakes: OrdMap<PodKey, NodeRow>,
     /// Pods that are on no node of the cluster.
     elsewhere: Directory<PodKey, Elsewhere>,
@@ -34,26 +34,26 @@ pub(super) struct Elsewhere {
 pub(super) struct Known<'a> {
     pub(super) pod: &'a Pod,
     pub(super) place: PodPlace,
-    /// Placed by Berth and not yet confirmed by a feed (S-CCH-1).
+    /// Whether the pod was placed by Berth and is not yet confirmed by a feed (S-CCH-1).
     pub(super) is_assumed: bool,
 }
 
-/// Where a known pod is.
+/// Location of a known pod.
 #[derive(Copy, Clone, PartialEq, Eq, Debug)]
 pub(super) enum PodPlace {
     OnNode(NodeRow),
-    /// On a node that the cluster does not have.
+    /// The pod is on a node that the cluster does not have.
     Orphaned,
     Pending,
 }
 
 impl KnownPods {
-    /// What is known of the pod of this name.
+    /// The known pod of this name.
     pub(super) fn get<'a>(&'a self, key: &PodKey, snapshot: &'a Snapshot) -> Option<Known<'a>> {
         self.find(hash_of(key), key, snapshot)
     }
 
-    /// Every known pod, in no order that means anything.
+    /// Every known pod, in arbitrary order.
     pub(super) fn iter<'a>(&'a self, snapshot: &'a Snapshot) -> impl Iterator<Item = Known<'a>> {
         let on_nodes = snapshot.shards.iter().flat_map(|shard| {
             shard.nodes.rows.iter().flat_map(move |row| {
@@ -67,22 +67,22 @@ impl KnownPods {
         on_nodes.chain(self.elsewhere.iter().map(|(_, elsewhere)| elsewhere.known()))
     }
 
-    /// A pod that was not known came to a row of the snapshot.
+    /// Records that an unknown pod came to a row of the snapshot.
     pub(super) fn put_on(&mut self, key: &PodKey, row: NodeRow) {
         self.put_hash_on(hash_of(key), key, row);
     }
 
-    /// A pod that was not known came, and is on no node of the cluster.
+    /// Records an unknown pod that is on no node of the cluster.
     pub(super) fn put_elsewhere(&mut self, pod: Pod, is_assumed: bool) {
         self.elsewhere.insert(pod.key().clone(), Elsewhere { pod, is_assumed });
     }
 
-    /// A pod left its row.
+    /// Records that a pod left its row.
     pub(super) fn take_off(&mut self, key: &PodKey) {
         self.take_hash_off(hash_of(key), key);
     }
 
-    /// A pod that was on no node went.
+    /// Removes a pod that was on no node.
     pub(super) fn take_elsewhere(&mut self, key: &PodKey) -> Option<Elsewhere> {
         self.elsewhere.remove(key).map(|(_, elsewhere)| elsewhere)
     }
@@ -92,7 +92,7 @@ impl KnownPods {
         self.elsewhere.get(key).is_some()
     }
 
-    /// A pod that is on no node, to be changed.
+    /// A pod that is on no node, for changing it.
     pub(super) fn elsewhere_mut(&mut self, key: &PodKey) -> Option<&mut Elsewhere> {
         self.elsewhere.get_mut(key)
     }
@@ -135,7 +135,7 @@ fn hash_of(key: &PodKey) -> u64 {
     FxBuildHasher.hash_one(key)
 }
 
-/// Whether a pod tells nothing new, so that it may be told any number of times.
+/// Whether an update of a pod has no news, so that it may be repeated any number of times.
 pub(super) fn is_same(pod: &Pod, known: &Known<'_>) -> bool {
     let (new, old) = (pod.facts(), known.pod.facts());
     !known.is_assumed
@@ -150,7 +150,7 @@ pub(super) fn is_same(pod: &Pod, known: &Known<'_>) -> bool {
         && new.times == old.times
 }
 
-/// Whether a pod is told to be where it is known to be: it keeps what was decided of its claims.
+/// Whether an update confirms the pod's known node: then the decided bindings of its claims are kept.
 pub(super) fn is_confirmed(pod: &Pod, known: &Known<'_>) -> bool {
     pod.uid() == known.pod.uid() && pod.node_name() == known.pod.node_name()
 }
@@ -184,7 +184,7 @@ mod tests {
         cluster.snapshot()
     }
 
-    /// Hashes may collide; names do not.
+    /// Hashes may collide, but names do not.
     #[test]
     fn pods_of_one_hash_are_told_apart() {
         let snapshot = snapshot();

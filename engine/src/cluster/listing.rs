@@ -1,4 +1,4 @@
-//! Listing: what the cluster knows by name, for a feed that compares it with a complete list from elsewhere.
+//! Listing: everything that the cluster knows by name, for a feed that compares it with a complete list.
 
 use std::sync::Arc;
 
@@ -6,8 +6,9 @@ use super::Cluster;
 use crate::model::{Object, ObjectKind, Pod};
 
 impl Cluster {
-    /// The known pods for which `wanted` holds, by namespace and name: on nodes, on nodes that the cluster does not have, and
-    /// pending. `wanted` is also told whether the pod is assumed (S-CCH-1), and must be quick: writers wait for it.
+    /// The known pods for which `wanted` returns true, by namespace and name: on nodes, on nodes that the cluster does
+    /// not have, and pending. The second argument of `wanted` is whether the pod is assumed (S-CCH-1); it must be fast,
+    /// because writers wait for it.
     ///
     /// Cost: every pod of the cluster.
     pub fn known_pods(&self, mut wanted: impl FnMut(&Pod, bool) -> bool) -> Vec<Pod> {
@@ -35,7 +36,7 @@ impl Cluster {
         objects
     }
 
-    /// Forgets contradictions (S-CCH-6), once a feed has told anew of every pod.
+    /// Forgets contradictions (S-CCH-6), after a feed has reported every pod again.
     pub fn clear_contradictions(&self) {
         if self.snapshot().n_contradictions() == 0 {
             return;

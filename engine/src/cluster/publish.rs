@@ -15,14 +15,14 @@ impl Published {
         Published(ArcSwap::from_pointee(snapshot))
     }
 
-    /// Lock-free; what it answers never changes.
+    /// Loads the newest snapshot, lock-free; a loaded snapshot never changes.
     pub(crate) fn load(&self) -> Arc<Snapshot> {
         let snapshot = self.0.load_full();
         debug_assert!(snapshot.counts_its_nodes(), "what was published is what is read");
         snapshot
     }
 
-    /// Only the holder of the writer's lock calls this, so generations only grow.
+    /// Publishes a snapshot. Only the holder of the writer's lock calls this, so generations only grow.
     pub(crate) fn store(&self, snapshot: Snapshot) {
         debug_assert!(snapshot.generation > self.0.load().generation, "generations only grow");
         debug_assert!(snapshot.counts_its_nodes(), "every node is counted once");

@@ -1,4 +1,4 @@
-//! Record: what was decided on a fork, and what was supposed there.
+//! Record: the decisions and suppositions made on a fork.
 
 use rustc_hash::FxHashMap;
 
@@ -10,22 +10,23 @@ use crate::snapshot::Snapshot;
 /// Steps of a fork since it was opened.
 #[derive(Debug, Default)]
 pub(crate) struct Session {
-    /// In order, and whether the pod was known without a node; `None` where a later step or a supposition took the place of one.
+    /// Steps in order, each with whether the pod was pending before; `None` where a later step or a supposition
+    /// replaced one.
     steps: Vec<Option<(Step, bool)>>,
-    /// Where the standing step of a pod is.
+    /// Position of the current step of each pod.
     of_pod: FxHashMap<PodKey, usize>,
-    /// By deltas, which suppose what is not so in the cluster.
+    /// State touched by deltas, which are suppositions that do not hold in the cluster.
     pub(super) touched: Touched,
     pub(super) is_committed: bool,
 }
 
 impl Session {
-    /// The standing steps, in order.
+    /// The current steps, in order.
     pub(super) fn steps(&self) -> impl Iterator<Item = &Step> {
         self.recorded().map(|(step, _)| step)
     }
 
-    /// The same, and whether their pods were known without a node before.
+    /// The current steps, in order, each with whether its pod was pending before.
     pub(super) fn recorded(&self) -> impl Iterator<Item = &(Step, bool)> {
         self.steps.iter().flatten()
     }
@@ -59,10 +60,10 @@ impl Session {
         }
     }
 
-    /// Deltas led from one snapshot to another; `named` are the pods that they named, `None` for all. `upholds` answers whether
-    /// the cluster still has what a step did.
+    /// Records suppositions: deltas that led from one snapshot to another. `named` are their pods, `None` for all.
+    /// `upholds` returns whether the effect of a step still holds.
     ///
-    /// A pod that they took off its node again, or out altogether, is not placed any more: its step falls away.
+    /// The step of a pod that deltas took off its node, or removed, is dropped.
     pub(super) fn suppose(
         &mut self,
         (before, now): (&Snapshot, &Snapshot),

@@ -1,4 +1,4 @@
-//! Release: pods give back the room that they were assumed to take, and nothing else changes.
+//! Release: assumed pods give back their room, and nothing else changes.
 
 use std::sync::Arc;
 
@@ -8,18 +8,19 @@ use super::known::PodPlace;
 use crate::model::PodKey;
 use crate::snapshot::Generation;
 
-/// What came of giving back.
+/// Result of giving back.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct GivenBack {
-    /// The published generation that holds it.
+    /// The published generation that holds the change.
     pub generation: Generation,
-    /// Positions of the pods that stay, for a feed has told of them.
+    /// Positions of the pods that stay, because a feed has reported them.
     pub refused: Vec<usize>,
 }
 
 impl Cluster {
-    /// Deletes those of these pods that are assumed, in one generation; where a uid is given, only the pod of this uid. A pod that
-    /// a feed told of, bound or waiting, is refused and stays: to delete it is the feed's. One that is not known is gone already.
+    /// Deletes those of these pods that are assumed, in one generation; where a uid is given, only the pod of this uid.
+    /// A pod that a feed reported, bound or pending, is refused and stays: only the feed deletes it. An unknown pod
+    /// counts as deleted already.
     pub fn give_back(&self, pods: &[(PodKey, Option<Arc<str>>)]) -> GivenBack {
         let mut writer = self.writer();
         let mut refused = Vec::new();
@@ -73,14 +74,14 @@ mod tests {
             let described = pod(&cluster, name, &json!({}));
             cluster.assume_on(&key(name), &format!("uid-{name}"), "n", Some(&described)).unwrap();
         }
-        // A feed confirms it.
+        // A feed confirms the pod.
         let confirmed = pod(&cluster, "c", &json!({"nodeName": "n"}));
         assert_eq!(cluster.apply(vec![Delta::UpsertPod(confirmed)]).rejected, []);
         let before = cluster.snapshot();
         assert_eq!((before.n_pods(), before.n_assumed(), before.n_pending()), (4, 2, 1));
 
         let with_uid = |name: &str, uid: &str| (key(name), Some(uid.into()));
-        let asked = [
+        let given_back = [
             with_uid("a", "uid-a"),
             with_uid("b", "another"),
             (key("bound"), None),
@@ -88,13 +89,13 @@ mod tests {
             (key("nobody"), None),
             with_uid("c", "uid-c"),
         ];
-        let given = cluster.give_back(&asked);
+        let given = cluster.give_back(&given_back);
         assert_eq!(given.refused, [2, 3, 5]);
         let after = cluster.snapshot();
         assert_eq!(given.generation, after.generation());
         assert_eq!((after.n_pods(), after.n_assumed(), after.n_pending()), (3, 1, 1));
-        // Twice is once.
-        assert_eq!(cluster.give_back(&asked[..1]).refused, [0; 0]);
+        // Giving back is idempotent.
+        assert_eq!(cluster.give_back(&given_back[..1]).refused, [0; 0]);
         assert_eq!(cluster.give_back(&[(key("b"), None)]).refused, [0; 0]);
         assert_eq!((cluster.snapshot().n_pods(), cluster.snapshot().n_assumed()), (2, 0));
     }

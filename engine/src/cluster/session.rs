@@ -1,4 +1,4 @@
-//! Session: a fork that is a cluster of its own. What is decided and supposed on it is recorded in `record`.
+//! Session: a fork that is a cluster of its own. Its decisions and suppositions are recorded in `record`.
 
 use std::sync::Arc;
 
@@ -7,12 +7,12 @@ use crate::place::memo::Memo;
 use crate::snapshot::Snapshot;
 
 impl Cluster {
-    /// A session: a private copy of the cluster as it is now, on which every call works as on the cluster itself, without
-    /// anyone else seeing it.
+    /// Opens a session: a private copy of the cluster as it is now, on which every call works as on the cluster itself,
+    /// invisible to others.
     ///
-    /// What is placed on it and which nodes are promised there can be made real with [`Cluster::commit`]. Deltas applied to
-    /// it are suppositions, never applied to the cluster. Cost: some tens of pointers, however large the cluster is, and a
-    /// wait for whoever changes the cluster at the time; each of the two then copies what it changes when it first does.
+    /// Its placements and nominations can be applied with [`Cluster::commit`]. Deltas applied to the session are
+    /// suppositions, never applied to the cluster. Cost: some tens of pointers, however large the cluster is, and a
+    /// wait for a concurrent change of the cluster; each of the two then copies what it changes at its first change.
     pub fn fork(&self) -> Cluster {
         let (base, fork) = {
             let writer = self.writer();
@@ -29,7 +29,7 @@ impl Cluster {
         }
     }
 
-    /// Whether this is a fork of that cluster.
+    /// The snapshot that this was forked from, if it is a fork of that cluster.
     pub(super) fn is_fork_of(&self, origin: &Cluster) -> Option<&Arc<Snapshot>> {
         let is_same_house = Arc::ptr_eq(&self.versions, &origin.versions);
         let lineage = origin.snapshot().lineage;

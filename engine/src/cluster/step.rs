@@ -1,4 +1,4 @@
-//! Step: what a session or a gang comes to, one pod at a time: plain data that leaves nothing to choose.
+//! Step: one change that a session or a gang decided for a pod: plain data that leaves no choice.
 
 use std::sync::Arc;
 
@@ -11,19 +11,20 @@ use crate::preempt::outcome::{Nomination, PostFilter};
 use crate::rows::NodeRow;
 use crate::snapshot::Snapshot;
 
-/// One change that a decision asks for.
+/// One change that a decision makes.
 #[derive(Clone, Debug)]
 pub(crate) enum Step {
-    /// The pod takes its room on a node (S-CCH-2).
+    /// The pod is assumed on a node (S-CCH-2).
     Assume { pod: Pod, node: Arc<str>, row: NodeRow, volumes: VolumeBindings, basis: Basis },
-    /// The pod is promised a node (S-PRE-21).
+    /// The pod is nominated to a node (S-PRE-21).
     Nominate { pod: Pod, node: Arc<str>, basis: Basis },
-    /// The pod is no longer promised a node: nothing helps it (S-PRE-17), or another pod is promised the same (S-PRE-24).
+    /// The pod's nomination is cleared: no eviction helps it (S-PRE-17), or another pod is nominated to the node
+    /// (S-PRE-24).
     Clear { pod: PodKey, node: Arc<str>, basis: Basis, by: PodKey },
 }
 
 impl Step {
-    /// Takes the room that a pod was decided to get; `None` where it got none.
+    /// The step that assumes a pod on its decided node; `None` where it got none.
     pub(crate) fn of(pod: &Pod, decided: &Decided) -> Option<Step> {
         let Outcome::Placed(placement) = &decided.decision.outcome else { return None };
         let Chosen { row, basis } = decided.chosen?;
@@ -31,7 +32,7 @@ impl Step {
         Some(Step::Assume { pod: pod.clone(), node, row, volumes, basis })
     }
 
-    /// What an attempt says of nominations: first those that are taken back, so that the new one comes last.
+    /// The steps for an attempt's nominations: cleared ones first, so that the new one comes last.
     pub(crate) fn of_post_filter(
         pod: &Pod,
         post_filter: &PostFilter,
@@ -54,13 +55,13 @@ impl Step {
         }
     }
 
-    /// Promises a node to a pod.
+    /// The step that nominates a pod to a node.
     pub(crate) fn nominate(pod: &Pod, node: &Arc<str>, snapshot: &Snapshot) -> Step {
         let basis = Basis::of_nomination(pod, snapshot.row_named(node));
         Step::Nominate { pod: pod.clone(), node: node.clone(), basis }
     }
 
-    /// The same where pods are evicted for it.
+    /// The step with the basis of one for which pods are evicted.
     pub(crate) fn evicting(mut self) -> Step {
         if let Step::Assume { basis, .. } | Step::Nominate { basis, .. } = &mut self {
             *basis = basis.evicting();
@@ -68,7 +69,7 @@ impl Step {
         self
     }
 
-    /// The pod that it is about.
+    /// The pod of the step.
     pub(crate) fn pod(&self) -> &PodKey {
         match self {
             Step::Assume { pod, .. } | Step::Nominate { pod, .. } => pod.key(),
@@ -76,7 +77,7 @@ impl Step {
         }
     }
 
-    /// Where the pod is to go, or was to.
+    /// The node on which the pod is placed, or of its nomination.
     pub(crate) fn node(&self) -> &Arc<str> {
         match self {
             Step::Assume { node, .. } | Step::Nominate { node, .. } | Step::Clear { node, .. } => {
@@ -85,7 +86,7 @@ impl Step {
         }
     }
 
-    /// What it rests on.
+    /// The basis of the step.
     pub(crate) fn basis(&self) -> Basis {
         match self {
             Step::Assume { basis, .. }
@@ -94,7 +95,7 @@ impl Step {
         }
     }
 
-    /// The pod that is to be put onto a node or promised one, so that it must not be on one.
+    /// The pod that is placed or nominated, which must not be on a node already.
     pub(crate) fn placed(&self) -> Option<&Pod> {
         match self {
             Step::Assume { pod, .. } | Step::Nominate { pod, .. } => Some(pod),

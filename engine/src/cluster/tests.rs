@@ -1,4 +1,4 @@
-//! Forks, commits and gangs on clusters of a few nodes.
+//! Tests of forks, commits and gangs on clusters of a few nodes.
 
 use std::cell::Cell;
 use std::sync::Arc;
@@ -73,10 +73,10 @@ fn promised(cluster: &Cluster) -> Vec<String> {
     let snapshot = cluster.snapshot();
     let names = snapshot.model.names();
     let by_node = snapshot.nominations.iter();
-    let told = by_node.flat_map(|(node, pods)| {
+    let nominated = by_node.flat_map(|(node, pods)| {
         pods.iter().map(move |pod| format!("{}>{}", pod.key().name, names.name(node)))
     });
-    told.collect()
+    nominated.collect()
 }
 
 fn refusal(live: &Cluster, fork: &Cluster) -> (String, String, Ground, bool) {
@@ -114,7 +114,7 @@ fn a_commit_makes_placements_and_promises_real_once() {
     let live = cluster(&nodes, &[]);
     let fork = live.fork();
     assert_eq!(&*assume(&fork, "a cpu=3"), "n1");
-    // It rests on `a`, which is committed with it.
+    // This decision rests on `a`, which is committed with it.
     assert_eq!(&*assume(&fork, "b cpu=3"), "n2");
     assert_eq!(&*assume(&fork, "c cpu=1"), "n1");
     nominate(&fork, "d cpu=4 priority=5", Nomination::Node("n2".into()));
@@ -181,7 +181,7 @@ fn what_a_session_supposes_cannot_be_committed() {
     fork.apply(vec![delete("old")]);
     assert_eq!(&*assume(&fork, "a cpu=1"), "n1");
     assert_eq!(refusal(&live, &fork), ("a".to_owned(), "n1".to_owned(), Ground::Node, true));
-    // Taken back, nothing rests on it.
+    // Once `a` is taken back, no supposition is left in the basis.
     fork.apply(vec![delete("a")]);
     assert_eq!(&*assume(&fork, "b cpu=2"), "n1");
     fork.apply(vec![delete("b")]);
@@ -203,8 +203,8 @@ fn gang(cluster: &Cluster, pods: &[&str], gang: Gang, assume: bool) -> BatchOutc
     })
 }
 
-/// `node`, `node!` where assumed, `-` where unschedulable.
-fn told(outcome: &BatchOutcome) -> Vec<String> {
+/// The node of each pod: `node`, `node!` where assumed, `-` where unschedulable.
+fn nodes_of(outcome: &BatchOutcome) -> Vec<String> {
     let tell = |result: &Result<crate::Decision, EngineError>| match result {
         Ok(decision) => match &decision.outcome {
             Outcome::Placed(p) if p.assumed => format!("{}!", p.node),
@@ -222,22 +222,22 @@ fn a_gang_is_placed_as_a_whole_or_not_at_all() {
     let members = ["a cpu=2", "b cpu=2", "c cpu=2"];
     let live = cluster(&nodes, &[]);
     let refused = gang(&live, &members, Gang::default(), true);
-    assert_eq!(told(&refused), ["n1", "n2", "-"]);
+    assert_eq!(nodes_of(&refused), ["n1", "n2", "-"]);
     let account = refused.gang.unwrap();
     assert_eq!((account.placed, account.n_placed), (false, 2));
     assert_eq!(live.snapshot().n_pods(), 0);
     let enough = Gang { min_count: 2, preempt: None };
     let dry = gang(&live, &members, enough, false);
-    assert!(told(&dry) == ["n1", "n2", "-"] && dry.gang.unwrap().placed);
+    assert!(nodes_of(&dry) == ["n1", "n2", "-"] && dry.gang.unwrap().placed);
     assert_eq!(live.snapshot().n_pods(), 0);
     let placed_now = gang(&live, &members, enough, true);
-    assert!(told(&placed_now) == ["n1!", "n2!", "-"] && placed_now.gang.unwrap().placed);
+    assert!(nodes_of(&placed_now) == ["n1!", "n2!", "-"] && placed_now.gang.unwrap().placed);
     assert_eq!(placed(&live), ["a@n1", "b@n2"]);
     let again = gang(&live, &["a cpu=0"], Gang::default(), true);
-    assert_eq!(told(&again), ["pod `default/a` is on node `n1` already"]);
+    assert_eq!(nodes_of(&again), ["pod `default/a` is on node `n1` already"]);
     let thrice = gang(&live, &["d cpu=0", "d cpu=0", "d cpu=0"], Gang::default(), true);
     let is_refused = |text: &String| text.ends_with("already");
-    assert!(!thrice.gang.as_ref().unwrap().placed && told(&thrice)[1..].iter().all(is_refused));
+    assert!(!thrice.gang.as_ref().unwrap().placed && nodes_of(&thrice)[1..].iter().all(is_refused));
     assert_eq!(live.snapshot().n_pods(), 2);
 }
 
@@ -260,7 +260,7 @@ fn a_cancelled_gang_is_undone() {
     }
 }
 
-/// Gives up after 0, 1, 2 … looks, until it is not given up; how many looks that took.
+/// Cancels at the first, second, third … check, until the call completes; returns the number of checks.
 fn n_looks<T>(ask: impl Fn(&dyn Fn() -> bool) -> Result<T, EngineError>) -> u32 {
     let try_with = |n_allowed| {
         let n_looks = Cell::new(0);
@@ -276,12 +276,12 @@ fn n_looks<T>(ask: impl Fn(&dyn Fn() -> bool) -> Result<T, EngineError>) -> u32 
 }
 
 #[test]
-fn what_takes_long_looks_whether_it_is_wanted() {
+fn long_operations_check_for_cancellation() {
     let nodes: Vec<String> =
         (0..2 * ROWS + 1).map(|i| format!("n{i:03} cpu=1 memory=1Gi pods=10")).collect();
     let live = cluster(&nodes.iter().map(String::as_str).collect::<Vec<_>>(), &["p node=n000"]);
     let snapshot = live.snapshot();
-    // Each of the three shards, and before what was found is sorted.
+    // One check for each of the three shards, and one before sorting.
     assert_eq!(n_looks(|cancelled| snapshot.nodes_unless(cancelled)), 4);
     assert_eq!(n_looks(|cancelled| snapshot.pods_unless(cancelled)), 4);
     let policy = Policy::default();
@@ -293,7 +293,7 @@ fn what_takes_long_looks_whether_it_is_wanted() {
     };
     let n_scores = u32::try_from(policy.spec().score.len()).unwrap();
     assert_eq!(n_looks_for("q cpu=1"), 5 + n_scores);
-    // Smaller requests and larger nodes are tried.
+    // Remedies with smaller requests and larger nodes are tried.
     assert!(n_looks_for("q cpu=2") > 5);
 }
 
@@ -303,7 +303,7 @@ fn members_are_decided_by_priority_and_answered_in_order() {
     let enough = Gang { min_count: 1, preempt: None };
     let outcome =
         gang(&live, &["a cpu=2", "b cpu=2 priority=7", "c cpu=2 priority=7"], enough, true);
-    assert_eq!(told(&outcome), ["-", "n1!", "-"]);
+    assert_eq!(nodes_of(&outcome), ["-", "n1!", "-"]);
 }
 
 #[test]
@@ -312,10 +312,10 @@ fn members_that_need_room_are_promised_it() {
     let running = ["v1 cpu=3 node=n1 priority=1", "v2 cpu=1 node=n1 priority=2"];
     let live = cluster(&nodes, &running);
     let evicting = Gang { min_count: 0, preempt: Some(PreemptOptions::default()) };
-    // `a` needs the room of `v1`, `b` goes to what is left of that, `c` needs nobody to go.
+    // `a` needs the room of `v1`, `b` gets the rest of that room, `c` needs no eviction.
     let members = ["a cpu=2 priority=9", "b cpu=1 priority=8", "c cpu=1 priority=7"];
     let outcome = gang(&live, &members, evicting, true);
-    assert_eq!(told(&outcome), ["n1", "n1", "n2!"]);
+    assert_eq!(nodes_of(&outcome), ["n1", "n1", "n2!"]);
     let account = outcome.gang.unwrap();
     assert!(account.placed && account.n_placed == 3);
     let [evicting_one] = &account.preemptions[..] else { panic!("{account:?}") };
@@ -325,11 +325,11 @@ fn members_that_need_room_are_promised_it() {
     assert_eq!(victims, ["v1"]);
     assert_eq!(placed(&live), ["c@n2", "v1@n1", "v2@n1"]);
     assert_eq!(promised(&live), ["a>n1", "b>n1"]);
-    // Nothing of a gang that fits not even so.
+    // Nothing of a gang is applied that does not fit even with evictions.
     let live = cluster(&nodes, &running);
     let too_many = ["a cpu=4 priority=9", "b cpu=4 priority=9"];
     let outcome = gang(&live, &too_many, evicting, true);
-    assert_eq!(told(&outcome), ["n1", "-"]);
+    assert_eq!(nodes_of(&outcome), ["n1", "-"]);
     let account = outcome.gang.unwrap();
     assert!(!account.placed && account.preemptions.is_empty());
     assert_eq!((placed(&live).len(), promised(&live).len()), (2, 0));
@@ -337,16 +337,16 @@ fn members_that_need_room_are_promised_it() {
 
 #[test]
 fn members_never_evict_each_other() {
-    // `low` runs already and belongs to the gang; only it could make room.
+    // `low` runs already and belongs to the gang; only its eviction could make room.
     let live = cluster(&["n1 cpu=4 memory=8Gi pods=10"], &["low cpu=3 node=n1 priority=1"]);
     let evicting = Gang { min_count: 1, preempt: Some(PreemptOptions::default()) };
     let members = ["high cpu=3 priority=9", "low cpu=3 priority=1"];
     let outcome = gang(&live, &members, evicting, true);
-    assert_eq!(told(&outcome), ["-", "pod `default/low` is on node `n1` already"]);
+    assert_eq!(nodes_of(&outcome), ["-", "pod `default/low` is on node `n1` already"]);
     assert!(!outcome.gang.unwrap().placed && promised(&live).is_empty());
-    // Nor one that was decided before.
+    // Nor does a member evict one that was decided earlier.
     let outcome = gang(&live, &["x cpu=1 priority=3", "y cpu=2 priority=2"], evicting, true);
-    assert_eq!(told(&outcome), ["n1!", "n1"]);
+    assert_eq!(nodes_of(&outcome), ["n1!", "n1"]);
     let victims = &outcome.gang.unwrap().preemptions[0].post_filter;
     assert_eq!(&*victims.chosen.as_ref().unwrap().victims[0].pod.name, "low");
 }
@@ -358,7 +358,7 @@ fn a_gang_on_a_session_is_committed_with_it() {
     let evicting = Gang { min_count: 0, preempt: Some(PreemptOptions::default()) };
     let outcome = gang(&fork, &["a cpu=2 priority=9", "b cpu=2 priority=9"], evicting, true);
     assert_eq!(
-        (told(&outcome), placed(&live)),
+        (nodes_of(&outcome), placed(&live)),
         (vec!["n1".into(), "n1".into()], vec!["v@n1".into()])
     );
     assert_eq!(promised(&live), Vec::<String>::new());
@@ -367,7 +367,7 @@ fn a_gang_on_a_session_is_committed_with_it() {
     assert_eq!(promised(&live), ["a>n1", "b>n1"]);
 }
 
-/// A namespace whose pods run on the same node as pods that keep away from those of team `a`.
+/// A namespace whose pods run on the same node as pods with anti-affinity to those of team `a`.
 fn kept_away() -> Cluster {
     let live = cluster(&["n1 cpu=4 memory=8Gi pods=10 label:host=n1"], &[]);
     let wants_distance = serde_json::from_str(
@@ -391,7 +391,7 @@ fn of_namespace(cluster: &Cluster) -> Pod {
     cluster.compile_pod(&serde_json::from_str(pod).unwrap()).unwrap()
 }
 
-/// A pod without terms of its own rests on its namespace all the same: terms of others may select that.
+/// A pod without terms of its own still rests on its namespace: terms of others may select that.
 #[test]
 fn a_relabelled_namespace_keeps_a_commit_back() {
     let live = kept_away();
@@ -411,9 +411,9 @@ fn a_relabelled_namespace_keeps_a_commit_back() {
     assert_eq!(refusal(&live, &fork), ("p".into(), "n1".into(), Ground::Objects, false));
 }
 
-/// A promise never binds a pod, whatever its spec says, and is never given to another pod of the same name.
+/// A nomination never binds a pod, whatever its spec says, and is never given to another pod of the same name.
 #[test]
-fn a_promise_is_of_the_pod_that_was_asked_about() {
+fn a_nomination_applies_to_the_decided_pod_only() {
     let live = cluster(&["n1 cpu=4 memory=8Gi pods=10"], &["p uid=old cpu=1"]);
     nominate(&live, "p uid=new cpu=4 priority=9 node=n1", Nomination::Node("n1".into()));
     let snapshot = live.snapshot();
@@ -425,7 +425,7 @@ fn a_promise_is_of_the_pod_that_was_asked_about() {
     assert!(matches!(outcome.outcome, Outcome::Unschedulable(_)), "the new pod holds the room");
 }
 
-/// What is committed is the pod that was decided on: not one that went, nor over one that came in its place.
+/// A commit applies to the decided pod only: not if it was deleted, nor over one that replaced it.
 #[test]
 fn a_pod_that_is_gone_is_not_committed() {
     for successor in [None, Some("p uid=new cpu=1")] {
@@ -439,7 +439,7 @@ fn a_pod_that_is_gone_is_not_committed() {
     }
 }
 
-/// A promise rests on the disruption budgets, and taking one back because nothing helps on everything.
+/// A nomination rests on the disruption budgets, and clearing one because nothing helps rests on everything.
 #[test]
 fn suppositions_do_not_make_or_break_promises() {
     let live = cluster(&["n1 cpu=4 memory=8Gi pods=10"], &["l cpu=1 nominated=n1"]);
@@ -462,7 +462,7 @@ fn suppositions_do_not_make_or_break_promises() {
     assert_eq!(promised(&live), ["l>n1"]);
 }
 
-/// What is taken back was never decided: the rest of the session can be committed.
+/// A pod that is taken back counts as never decided: the rest of the session can be committed.
 #[test]
 fn taking_back_supposes_nothing() {
     let live = cluster(&["n1 cpu=4 memory=8Gi pods=10"], &["low cpu=1 nominated=n1"]);

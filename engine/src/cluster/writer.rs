@@ -1,5 +1,5 @@
-//! Writer: deltas → the next snapshot. The only code that changes a cluster; what it does with pods is in `pods`.
-//! Rules: S-CCH-1 to S-CCH-9.
+//! Writer: applies deltas to produce the next snapshot. The only code that changes a cluster; its changes of pods are
+//! in `pods`. Rules: S-CCH-1 to S-CCH-9.
 
 mod pods;
 
@@ -18,13 +18,13 @@ use crate::rows::NodeRow;
 use crate::snapshot::draft::Draft;
 use crate::snapshot::{Counts, Snapshot};
 
-/// The state that deltas are applied to. Snapshots of it share everything that did not change since.
+/// The state that deltas are applied to. Its snapshots share everything that did not change in between.
 #[derive(Debug)]
 pub(crate) struct Writer {
     pub(crate) draft: Draft,
     nodes: Directory<Arc<str>, KnownNode>,
     pods: KnownPods,
-    /// Pods by the name of a node that the cluster does not have, in the order in which they came.
+    /// Pods by the name of a node that the cluster does not have, in order of arrival.
     orphans: Directory<Arc<str>, Vec<PodKey>>,
     images: ImageRefresh,
     /// Steps of a fork; `None` for a cluster that is no fork.
@@ -49,7 +49,7 @@ impl Writer {
         }
     }
 
-    /// A writer for a fork: all that this one knows, with a history of its own from here on.
+    /// A writer for a fork: it knows all that this one knows, and has its own history from here on.
     pub(crate) fn fork(&self) -> Writer {
         Writer {
             draft: self.draft.branch(),
@@ -61,7 +61,7 @@ impl Writer {
         }
     }
 
-    /// Applies one delta; on an error nothing of it was applied.
+    /// Applies one delta; on an error nothing is changed.
     pub(crate) fn apply(&mut self, delta: Delta) -> Result<(), ModelError> {
         match delta {
             Delta::UpsertNode(node) => self.upsert_node(&node),
@@ -81,14 +81,15 @@ impl Writer {
         self.draft.snapshot.clone()
     }
 
-    /// Copies image counts into the entries of changed nodes (S-IL-5): to be done before the draft is decided on.
+    /// Copies image counts into the entries of changed nodes (S-IL-5); needed before decisions on the draft.
     pub(crate) fn refresh_images(&mut self) {
         for row in self.images.take_stale() {
             self.draft.refresh_images(row);
         }
     }
 
-    /// Removes what a feed once told and now tells otherwise or no longer; assumed pods stay.
+    /// Removes everything that a feed once reported and that differs from or is missing in the new state; assumed pods
+    /// stay.
     pub(crate) fn forget_all_but(&mut self, state: &ClusterState) {
         let ClusterState { nodes, objects, pods } = state;
         let kept: FxHashMap<&ObjectKey, &Object> =
@@ -131,7 +132,7 @@ impl Writer {
             }
         }
         gone_nodes.iter().for_each(|name| self.delete_node(name));
-        // What is listed counts, however old it says it is.
+        // Listed objects are accepted even with older resource versions.
         self.nodes.for_each_mut(|known| known.resource_version = None);
     }
 
@@ -139,13 +140,13 @@ impl Writer {
         self.counts().n_contradictions = 0;
     }
 
-    /// The node of a pod that has one, present or not.
+    /// The node of a pod that has one, whether or not the cluster has the node.
     pub(crate) fn node_of(&self, key: &PodKey) -> Option<Arc<str>> {
-        // Only a pod that is on none has no name of a node.
+        // Exactly the pods on no node have no node name.
         self.known(key)?.pod.facts().node_name.clone()
     }
 
-    /// Does what was decided. A fork keeps it in mind.
+    /// Applies a decided step. A fork also records it.
     pub(crate) fn carry_out(&mut self, step: Step) {
         let was_pending = self.session.is_some() && self.known(step.pod()).is_some();
         match &step {
@@ -158,27 +159,28 @@ impl Writer {
         }
     }
 
-    /// Every known pod, in no order that means anything.
+    /// Every known pod, in arbitrary order.
     pub(super) fn known_pods(&self) -> impl Iterator<Item = Known<'_>> {
         self.pods.iter(&self.draft.snapshot)
     }
 
-    /// The names of all nodes, in no order that means anything.
+    /// The names of all nodes, in arbitrary order.
     pub(super) fn known_nodes(&self) -> impl Iterator<Item = &Arc<str>> {
         self.nodes.iter().map(|(name, _)| name)
     }
 
-    /// Whether this very pod is known.
+    /// Whether this pod, by identity, is known.
     pub(crate) fn knows(&self, pod: &Pod) -> bool {
         self.known(pod.key()).is_some_and(|known| known.pod.is_same_as(pod))
     }
 
-    /// Whether another pod is known by its name.
+    /// Whether another pod of its name is known.
     pub(crate) fn knows_another(&self, pod: &Pod) -> bool {
         self.known(pod.key()).is_some_and(|known| !known.pod.is_same_as(pod))
     }
 
-    /// Takes back what a pod of this uid was assumed or promised. On a fork it was then never decided; that is no supposition.
+    /// Undoes the assumption or nomination of a pod of this uid. On a fork the pod then counts as never decided; this
+    /// is no supposition.
     pub(crate) fn take_back(&mut self, key: &PodKey, uid: &str) {
         let Some(known) = self.known(key).filter(|known| known.pod.uid() == uid) else { return };
         match (known.place, known.is_assumed) {
@@ -191,7 +193,7 @@ impl Writer {
         }
     }
 
-    /// Whether a step still has its effect: later deltas may have undone it.
+    /// Whether a step's effect still holds: later deltas may have undone it.
     pub(crate) fn upholds(&self, step: &Step) -> bool {
         let known = self.known(step.pod());
         match step {
@@ -203,7 +205,7 @@ impl Writer {
         }
     }
 
-    /// On a fork: deltas that named these pods, `None` for all, led here from an earlier state.
+    /// Records on a fork that deltas naming these pods, `None` for all, led here from an earlier state.
     pub(crate) fn suppose(&mut self, before: &Snapshot, named: Option<&[PodKey]>) {
         if let Some(mut session) = self.session.take() {
             session.suppose((before, &self.draft.snapshot), named, |step| self.upholds(step));
@@ -251,7 +253,7 @@ impl Writer {
         }
     }
 
-    /// Pods that were known before their node take their places on it.
+    /// Moves pods that were known before their node onto it.
     fn adopt_orphans(&mut self, name: &Arc<str>, row: NodeRow) {
         let mut left = Vec::new();
         let orphans = self.orphans.remove(name).map(|(_, keys)| keys);
@@ -312,7 +314,7 @@ impl Writer {
     }
 }
 
-/// Refuses a pod whose amounts a node's sums could not hold.
+/// Refuses a pod whose requests would overflow a node's sums.
 pub(super) fn check_range(snapshot: &Snapshot, row: NodeRow, pod: &Pod) -> Result<(), ModelError> {
     let usage = &snapshot.shards[row.shard()].usage;
     if usage.has_range_for(row.row(), pod.footprint()) {
@@ -321,7 +323,7 @@ pub(super) fn check_range(snapshot: &Snapshot, row: NodeRow, pod: &Pod) -> Resul
     Err(ModelError::new("spec", "takes the requests on its node past 2^62"))
 }
 
-/// Whether an object was written before the one that is known: resource versions of one kind only grow.
+/// Whether an object is older than the known one: resource versions of one kind only grow.
 fn is_older(new: Option<u64>, known: Option<u64>) -> bool {
     matches!((new, known), (Some(new), Some(known)) if new < known)
 }

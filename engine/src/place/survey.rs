@@ -1,5 +1,5 @@
-//! Survey: what each of some nodes is to a pod, and how those that could take it compare. What an extender is asked.
-//! Rules: S-EXT-12, S-EXT-16; filters and scores as in an attempt, without the nominated node's precedence (S-CYC-3).
+//! Survey: the verdict on each of some nodes for a pod, and the scores of the feasible ones, for extenders. Rules:
+//! S-EXT-12, S-EXT-16; filters and scores as in an attempt, without the nominated node's precedence (S-CYC-3).
 
 use super::promised::refusals_with_promised;
 use super::{Evaluation, pre_filter_refusal};
@@ -16,45 +16,46 @@ use crate::rows::{NodeRow, ROWS, RowSet};
 use crate::snapshot::shard::Shard;
 use crate::snapshot::{Generation, Snapshot};
 
-/// One pod under one policy, and how much is wanted.
+/// A request to survey nodes for one pod under one policy.
 #[derive(Copy, Clone, Debug)]
 pub struct SurveyRequest<'a> {
     /// The pod.
     pub pod: &'a Pod,
-    /// The profile to look by. Its PreEnqueue plugins are not asked.
+    /// The profile to evaluate with. Its PreEnqueue plugins are ignored.
     pub policy: &'a Policy,
-    /// Whether the totals of feasible nodes are wanted.
+    /// Whether to compute the totals of feasible nodes.
     pub with_totals: bool,
 }
 
-/// What each asked node is to the pod.
+/// The verdict on each surveyed node.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Survey {
-    /// The snapshot looked at.
+    /// The snapshot of the survey.
     pub generation: Generation,
-    /// One a name, in the order of the names.
+    /// One entry for each name, in the order of the names.
     pub standings: Vec<Standing>,
-    /// The distinct refusals, in the order in which they came up.
+    /// The distinct refusals, in the order of their first occurrence.
     pub refusals: Vec<NodeRefusal>,
 }
 
-/// What one asked node is to the pod.
+/// The verdict on one surveyed node.
 #[derive(Copy, Clone, Debug, PartialEq, Eq)]
 pub enum Standing {
     /// Every filter passes.
     Feasible {
-        /// Weighted sum of the scores, normalised over the asked feasible nodes (S-SEL-1); 0 where totals are not wanted.
+        /// Weighted sum of the scores, normalized over the surveyed feasible nodes (S-SEL-1); 0 where totals are not
+        /// requested.
         total: i32,
     },
     /// A filter fails: a position in [`Survey::refusals`].
     Refused(u32),
     /// The cluster has no node of this name.
     Unknown,
-    /// The name stood earlier among those asked; what it is is told there.
+    /// The name occurred earlier in the list; the verdict is there.
     Repeated,
 }
 
-/// Why nodes are refused.
+/// Why a node is refused.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct NodeRefusal {
     /// The first filter that failed; `None` when a PreFilter result left the node out (S-PF-6).
@@ -65,9 +66,9 @@ pub struct NodeRefusal {
     pub reasons: Vec<String>,
 }
 
-/// The asked names as rows.
-pub(crate) struct Asked {
-    /// In the order of the names.
+/// The surveyed names as rows.
+pub(crate) struct SurveyedNodes {
+    /// The result of each name, in the order of the names.
     named: Vec<Named>,
     by_shard: Vec<RowSet>,
 }
@@ -79,9 +80,12 @@ enum Named {
     Repeated,
 }
 
-impl Asked {
-    /// Cost: a look into two directories for each name.
-    pub(crate) fn of<'n>(snapshot: &Snapshot, names: impl IntoIterator<Item = &'n str>) -> Asked {
+impl SurveyedNodes {
+    /// Resolves names to rows. Cost: a lookup in two maps for each name.
+    pub(crate) fn of<'n>(
+        snapshot: &Snapshot,
+        names: impl IntoIterator<Item = &'n str>,
+    ) -> SurveyedNodes {
         let mut by_shard = vec![RowSet::EMPTY; snapshot.shards.len()];
         let named = names.into_iter().map(|name| {
             let Some(row) = snapshot.row_named(name) else { return Named::Unknown };
@@ -92,32 +96,32 @@ impl Asked {
             rows.insert(row.row());
             Named::Row(row)
         });
-        Asked { named: named.collect(), by_shard }
+        SurveyedNodes { named: named.collect(), by_shard }
     }
 }
 
-/// Looks at the asked nodes; `evaluation` may hold what earlier attempts of the same shape and policy found.
+/// Surveys nodes; `evaluation` may hold the results of earlier attempts of the same shape and policy.
 ///
-/// Cost: filtering the shards that changed since, and for the asked nodes one visit each.
+/// Cost: filtering the shards that changed since, and one visit to each surveyed node.
 pub(crate) fn survey(
     plan: &mut Plan<'_>,
     evaluation: &mut Evaluation,
-    asked: &Asked,
+    surveyed: &SurveyedNodes,
     with_totals: bool,
 ) -> Result<Survey, EngineError> {
     plan.check_evaluated()?;
-    let mut account = Account::new(asked.by_shard.len());
+    let mut account = Account::new(surveyed.by_shard.len());
     if let Some((plugin, text)) = pre_filter_refusal(plan)? {
-        account.refuse_all(asked, plugin, text);
-        return Ok(account.told(plan, asked));
+        account.refuse_all(surveyed, plugin, text);
+        return Ok(account.survey(plan, surveyed));
     }
     plan.filtering(evaluation, |plan, evaluation| {
         evaluation.filter(plan);
-        let feasible = evaluation.feasible_among(plan, &asked.by_shard);
-        for (i, asked) in asked.by_shard.iter().enumerate() {
+        let feasible = evaluation.feasible_among(plan, &surveyed.by_shard);
+        for (i, named) in surveyed.by_shard.iter().enumerate() {
             let rows = feasible.as_ref().map_or(RowSet::EMPTY, |feasible| feasible.by_shard()[i]);
             rows.iter().for_each(|row| account.rows[i][row] = Standing::Feasible { total: 0 });
-            let refused = asked.without(&rows);
+            let refused = named.without(&rows);
             if !refused.is_empty() {
                 account.refuse(plan, &plan.snapshot().shards[i], refused);
             }
@@ -126,7 +130,7 @@ pub(crate) fn survey(
             plan.check_scoring()?;
             score(&plan.scoring(evaluation), evaluation, &feasible, &mut account);
         }
-        Ok(account.told(plan, asked))
+        Ok(account.survey(plan, surveyed))
     })
 }
 
@@ -143,11 +147,11 @@ fn score(
     });
 }
 
-/// What is found, by row.
+/// Results by row.
 struct Account {
     rows: Vec<[Standing; ROWS]>,
     refusals: Vec<(Option<Plugin>, Refusal)>,
-    /// A PreFilter's refusal of the pod as a whole.
+    /// The refusal by a PreFilter of the pod as a whole.
     whole: Option<NodeRefusal>,
 }
 
@@ -160,16 +164,16 @@ impl Account {
         }
     }
 
-    /// A PreFilter refuses the pod: every node has its status (S-PF-2).
-    fn refuse_all(&mut self, asked: &Asked, plugin: Plugin, text: String) {
-        for (standings, rows) in self.rows.iter_mut().zip(&asked.by_shard) {
+    /// Records a PreFilter's refusal of the pod: it applies to every node (S-PF-2).
+    fn refuse_all(&mut self, surveyed: &SurveyedNodes, plugin: Plugin, text: String) {
+        for (standings, rows) in self.rows.iter_mut().zip(&surveyed.by_shard) {
             rows.iter().for_each(|row| standings[row] = Standing::Refused(0));
         }
         let code = StatusCode::UnschedulableAndUnresolvable;
         self.whole = Some(NodeRefusal { plugin: Some(plugin), code, reasons: vec![text] });
     }
 
-    /// Finds for rows that are not feasible who refuses them first, as an attempt's account does (S-PLG-3).
+    /// Finds the first refusal of each row that is not feasible, as an attempt would (S-PLG-3).
     fn refuse(&mut self, plan: &Filtering<'_, '_>, shard: &Shard, mut rows: RowSet) {
         let standings = &mut self.rows[shard.index];
         let refusals = &mut self.refusals;
@@ -198,27 +202,32 @@ impl Account {
         debug_assert!(rows.is_empty(), "a row that is not feasible has a refusal");
     }
 
-    fn told(self, plan: &Plan<'_>, asked: &Asked) -> Survey {
+    fn survey(self, plan: &Plan<'_>, surveyed: &SurveyedNodes) -> Survey {
         let standing = |named: &Named| match named {
             Named::Row(row) => self.rows[row.shard()][row.row()],
             Named::Unknown => Standing::Unknown,
             Named::Repeated => Standing::Repeated,
         };
         let names = plan.names();
-        let told = |(plugin, refusal): &(Option<Plugin>, Refusal)| NodeRefusal {
+        let node_refusal = |(plugin, refusal): &(Option<Plugin>, Refusal)| NodeRefusal {
             plugin: *plugin,
             code: refusal.code,
             reasons: refusal.texts(names),
         };
         Survey {
             generation: plan.snapshot().generation,
-            standings: asked.named.iter().map(standing).collect(),
-            refusals: self.whole.iter().cloned().chain(self.refusals.iter().map(told)).collect(),
+            standings: surveyed.named.iter().map(standing).collect(),
+            refusals: self
+                .whole
+                .iter()
+                .cloned()
+                .chain(self.refusals.iter().map(node_refusal))
+                .collect(),
         }
     }
 }
 
-/// The position of a refusal, which nearly always is one of the last.
+/// The position of a refusal in the list, which nearly always is one of the last.
 fn at(known: &mut Vec<(Option<Plugin>, Refusal)>, plugin: Option<Plugin>, refusal: Refusal) -> u32 {
     let is_it = |(p, r): &(Option<Plugin>, Refusal)| *p == plugin && *r == refusal;
     let at = known.iter().rposition(is_it).unwrap_or_else(|| {

@@ -1,4 +1,4 @@
-//! What the writer does with pods. Rules: S-Q-1, S-CCH-1 to S-CCH-6, S-NOMC-1.
+//! Changes of pods by the writer. Rules: S-Q-1, S-CCH-1 to S-CCH-6, S-NOMC-1.
 
 use std::sync::Arc;
 
@@ -9,20 +9,20 @@ use crate::model::{ModelError, Pod, PodKey};
 use crate::rows::NodeRow;
 use crate::snapshot::Snapshot;
 
-/// What a feed's word on a pod comes to.
+/// Effect of a feed's update of a pod.
 enum News {
-    /// Nothing: it was said before, or is overtaken.
+    /// No effect: the update is repeated or outdated.
     Stale,
-    /// The same as before, later.
+    /// The same facts with a newer resource version.
     Renewal,
-    /// The pod is new, or something about it is.
+    /// The pod is new or changed.
     Change,
-    /// It cannot be so: the pod is on this node (S-CCH-6).
+    /// The update is impossible: the pod is on this node (S-CCH-6).
     Contradiction(Arc<str>),
 }
 
 impl Writer {
-    /// Puts a pod onto the node of a row at once (S-CCH-2). The pod must not be on a node.
+    /// Puts a pod onto the node of a row at once (S-CCH-2). The pod must not be on a node already.
     pub(super) fn assume(&mut self, pod: &Pod, row: NodeRow, bindings: &VolumeBindings) {
         if self.pods.is_elsewhere(pod.key()) {
             self.forget(pod.key());
@@ -63,7 +63,7 @@ impl Writer {
             }
             News::Change => {}
         }
-        // Of a pod that is not known there are bindings only while a new listing is taken in.
+        // Bindings of an unknown pod exist only while a new listing is applied.
         let is_kept = known.is_none_or(|known| is_confirmed(&pod, &known));
         let promise = self.kept_promise(&pod);
         if !is_known {
@@ -92,15 +92,15 @@ impl Writer {
         Ok(())
     }
 
-    /// Notes that a pod was told of again.
+    /// Records that a pod was reported again.
     fn renew(&mut self, pod: Pod) {
-        // What decides nothing about placements may differ all the same: a renewal costs them nothing.
-        let told = |pod: &Pod| {
+        // Facts that no placement reads may differ all the same: a renewal does not invalidate placements.
+        let renewable = |pod: &Pod| {
             let facts = pod.facts();
             (facts.resource_version, facts.is_ready, facts.controller)
         };
         let Some(known) = self.known(pod.key()) else { return };
-        if told(known.pod) == told(&pod) {
+        if renewable(known.pod) == renewable(&pod) {
             return;
         }
         match known.place {
@@ -113,21 +113,21 @@ impl Writer {
         }
     }
 
-    /// The node that a pod is promised in memory alone: it stays while a feed tells of none before and after (S-NOMC-1). Of a
-    /// pod that is not known there is one only while a new listing is taken in.
+    /// The nomination that the pod has in memory only: it is kept while the feed reports none, before and after
+    /// (S-NOMC-1). An unknown pod has one only while a new listing is applied.
     pub(super) fn kept_promise(&self, pod: &Pod) -> Option<Arc<str>> {
         let Snapshot { nominations, model, .. } = &self.draft.snapshot;
         let node = nominations.of(pod.key())?;
         let promised = nominations.of_node(node).iter().find(|other| other.key() == pod.key())?;
-        let tells_none = |pod: &Pod| pod.nominated_node_name().is_none();
-        let is_kept = tells_none(promised)
-            && tells_none(pod)
+        let has_none = |pod: &Pod| pod.nominated_node_name().is_none();
+        let is_kept = has_none(promised)
+            && has_none(pod)
             && pod.node_name().is_none()
             && promised.uid() == pod.uid();
         is_kept.then(|| model.names().name(node))
     }
 
-    /// Promises a node to a pod that is on none; one that is not known is pending from now on.
+    /// Nominates a pod that is on no node; an unknown pod becomes pending.
     pub(super) fn nominate(&mut self, pod: &Pod, node: &str) {
         if self.knows_another(pod) && self.pods.is_elsewhere(pod.key()) {
             self.forget(pod.key());
@@ -141,7 +141,7 @@ impl Writer {
         }
     }
 
-    /// Takes back a pod's nomination, whoever told of it.
+    /// Clears a pod's nomination, whoever made it.
     pub(super) fn clear_nomination(&mut self, key: &PodKey) {
         self.draft.clear_nomination(key);
         if let Some(elsewhere) = self.pods.elsewhere_mut(key)
@@ -151,7 +151,7 @@ impl Writer {
         }
     }
 
-    /// Takes in a pod that is not known.
+    /// Adds an unknown pod.
     fn insert(&mut self, pod: Pod) {
         let Some(name) = pod.facts().node_name.clone() else {
             if let Some(node) = pod.nominated_node_name() {
@@ -186,7 +186,7 @@ impl Writer {
         }
     }
 
-    /// Takes a pod out, wherever it is.
+    /// Removes a pod, wherever it is.
     pub(super) fn forget(&mut self, key: &PodKey) {
         let Some(Known { pod, place, is_assumed }) = self.known(key) else { return };
         let pod = pod.clone();
@@ -232,9 +232,9 @@ impl News {
         }
         let is_same_pod = known.pod.uid() == pod.uid();
         match &known.pod.facts().node_name {
-            // Sent before the pod got its node, which it never loses.
+            // An update from before the pod got its node, which it never loses.
             Some(_) if is_same_pod && pod.node_name().is_none() => News::Stale,
-            // A pod that was bound does not change its node (S-CCH-6); an assumed one may be bound elsewhere (S-CCH-3).
+            // A bound pod does not change its node (S-CCH-6); an assumed one may be bound elsewhere (S-CCH-3).
             Some(node) if is_same_pod && !known.is_assumed && pod.node_name() != Some(&**node) => {
                 News::Contradiction(node.clone())
             }
