@@ -1,4 +1,4 @@
-//! Place: where does this pod go? [`decide`] is the first function to read in this crate.
+//! Place: decides where a pod goes. [`decide`] is the first function to read in this crate.
 
 pub(crate) mod basis;
 pub(crate) mod decision;
@@ -30,25 +30,25 @@ use basis::Basis;
 use decision::{Decision, Outcome, Placement, Unschedulable};
 use ranking::Ranking;
 
-/// A decision and, when it is a placement, the row that it fell on.
+/// A decision and, when it is a placement, the chosen row.
 #[derive(Clone, Debug)]
 pub(crate) struct Decided {
     pub(crate) decision: Decision,
     pub(crate) chosen: Option<Chosen>,
 }
 
-/// The chosen row, and what the choice rests on.
+/// The chosen row, with the basis of the choice.
 #[derive(Copy, Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Chosen {
     pub(crate) row: NodeRow,
     pub(crate) basis: Basis,
 }
 
-/// The node that an attempt chooses, and among how many.
+/// The node that an attempt chooses, and the number of nodes it was chosen from.
 struct Choice {
     row: NodeRow,
     node: Arc<str>,
-    /// `None` where one node alone was feasible, so that nothing was scored (S-CYC-6).
+    /// The total score; `None` where only one node was feasible, so that nothing was scored (S-CYC-6).
     total: Option<i64>,
     n_feasible: u32,
     n_best: u32,
@@ -56,8 +56,8 @@ struct Choice {
 
 /// One scheduling attempt (S-CYC-1 to S-CYC-7, without preemption): gates, PreFilter, the nominated node, Filter, Score, choice.
 ///
-/// `evaluation` may hold what an earlier attempt of the same shape and policy found, or nothing; the answer is the same.
-/// Cost: one pass over the shards that changed since, and one visit to each of the others.
+/// `evaluation` may hold the results of an earlier attempt of the same shape and policy, or nothing; the decision is
+/// the same. Cost: one pass over the shards that changed since, and one visit to each of the others.
 pub(crate) fn decide(
     plan: &mut Plan<'_>,
     evaluation: &mut Evaluation,
@@ -84,7 +84,7 @@ pub(crate) fn decide(
     })
 }
 
-/// The choice among the feasible rows, once the rows are filtered; `None` if no row is feasible.
+/// The choice among the feasible rows, after filtering; `None` if no row is feasible.
 fn choose(
     plan: &mut Filtering<'_, '_>,
     evaluation: &mut Evaluation,
@@ -122,7 +122,7 @@ fn best(
     Some(Choice { row, node, total: Some(best.total()), n_feasible, n_best: best.n_rows() })
 }
 
-/// Whatever ends an attempt before a node is looked at (S-Q-5, S-CYC-1, S-CYC-2).
+/// The outcome of an attempt that ends before any node is filtered (S-Q-5, S-CYC-1, S-CYC-2).
 pub(crate) fn before_filtering(plan: &Plan<'_>) -> Result<Option<Outcome>, EngineError> {
     if let Some(reason) = gate_reason(plan) {
         return Ok(Some(Outcome::Gated { plugin: Plugin::SchedulingGates, reasons: vec![reason] }));
@@ -146,7 +146,8 @@ pub(crate) fn before_filtering(plan: &Plan<'_>) -> Result<Option<Outcome>, Engin
     Ok(None)
 }
 
-/// The PreFilter that refuses the pod as a whole, and its reason (S-PF-2); one that fails ends the attempt (S-PF-4).
+/// The PreFilter that refuses the pod as a whole, and its reason (S-PF-2); one that fails ends the attempt with an
+/// error (S-PF-4).
 pub(crate) fn pre_filter_refusal(plan: &Plan<'_>) -> Result<Option<(Plugin, String)>, EngineError> {
     match plan.pre_filter_failure() {
         None => Ok(None),
@@ -158,7 +159,7 @@ pub(crate) fn pre_filter_refusal(plan: &Plan<'_>) -> Result<Option<(Plugin, Stri
     }
 }
 
-/// S-Q-6
+/// The reason of a pod with scheduling gates; `None` where it has none (S-Q-6).
 pub(crate) fn gate_reason(plan: &Plan<'_>) -> Option<String> {
     let gates = &plan.shape().gates;
     if gates.is_empty() || !plan.policy().spec().pre_enqueue.contains(&Plugin::SchedulingGates) {

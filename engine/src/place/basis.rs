@@ -1,4 +1,4 @@
-//! Basis: what a placement rests on. Committing it is sound as long as all of that is as it was.
+//! Basis: the state that a placement depends on. Committing the placement is sound as long as that state is unchanged.
 
 use std::fmt;
 
@@ -9,33 +9,33 @@ use crate::plan::Plan;
 use crate::rows::{NodeRow, ROWS};
 use crate::snapshot::Snapshot;
 
-/// What a placement rests on: its row, the terms that pods own, the nominations, namespaces, services and controllers, and where
-/// its filters asked for more, that too.
+/// The state that a placement depends on: its row, the terms that pods own, nominations, namespaces, services and
+/// controllers, and further state that its filters read.
 #[derive(Copy, Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Basis {
     row: Option<NodeRow>,
-    /// On the terms that pods own, of which every pod must mind those that match it.
+    /// Whether terms that pods own count, since every pod must respect those that match it.
     terms: bool,
-    /// On claims and volumes, which others can take.
+    /// Whether claims and volumes count, which other pods can take.
     storage: bool,
-    /// On pods of other nodes.
+    /// Whether pods on other nodes count.
     others: bool,
-    /// On disruption budgets.
+    /// Whether disruption budgets count.
     budgets: bool,
-    /// That nothing was supposed at all: what a search of every node rests on.
+    /// Whether any supposition invalidates the decision, as for a search of every node.
     whole: bool,
 }
 
-/// Something that a placement rests on.
+/// A part of a placement's basis.
 #[derive(Copy, Clone, Debug, PartialEq, Eq)]
 pub enum Ground {
-    /// The node itself.
+    /// The node.
     Node,
-    /// The pod: it is gone, or another one has its name.
+    /// The pod: it was deleted, or another one has its name.
     Pod,
     /// The pods on the node.
     Pods,
-    /// The affinity terms that pods own: one that came since might keep the pod away (S-IPA-7).
+    /// The affinity terms that pods own: a new one might keep the pod away (S-IPA-7).
     Terms,
     /// Volumes and claims.
     Storage,
@@ -43,7 +43,7 @@ pub enum Ground {
     OtherNodes,
     /// Namespaces, services and controllers.
     Objects,
-    /// Who is promised which node (S-NOM-4).
+    /// Nominations of pods (S-NOM-4).
     Nominations,
     /// Disruption budgets.
     Budgets,
@@ -66,7 +66,7 @@ impl fmt::Display for Ground {
 }
 
 impl Basis {
-    /// Of taking back the promise of a pod that nothing helps.
+    /// The basis for clearing a nomination because no eviction helps the pod.
     pub(crate) const WHOLE: Basis = Basis {
         row: None,
         terms: false,
@@ -76,7 +76,7 @@ impl Basis {
         whole: true,
     };
 
-    /// Of a placement on a row.
+    /// The basis of a placement on a row.
     pub(crate) fn of(plan: &Plan<'_>, row: NodeRow) -> Basis {
         Basis {
             row: Some(row),
@@ -88,7 +88,7 @@ impl Basis {
         }
     }
 
-    /// Of a promise, whose attempt is not at hand: whatever its filters may have asked for.
+    /// The basis of a nomination without its attempt: everything that the pod's filters may have read.
     pub(crate) fn of_nomination(pod: &Pod, row: Option<NodeRow>) -> Basis {
         let shape = &pod.shape().facts;
         let others = shape.pod_affinity.is_some() || !shape.spread.list.is_empty();
@@ -96,12 +96,12 @@ impl Basis {
         Basis { row, terms: true, storage, others, budgets: true, whole: false }
     }
 
-    /// The same where pods are evicted for it.
+    /// This basis for a decision that evicts pods.
     pub(crate) fn evicting(self) -> Basis {
         Basis { budgets: true, ..self }
     }
 
-    /// What of it changed between two points of one history, if anything did.
+    /// The part of the basis that changed between two points of one history, if any.
     pub(crate) fn changed(&self, then: &Snapshot, now: &Snapshot) -> Option<Ground> {
         if let Some(row) = self.row
             && version_of(then, row) != version_of(now, row)
@@ -123,7 +123,7 @@ impl Basis {
         changed.or_else(|| others().then_some(Ground::OtherNodes))
     }
 
-    /// What of it was touched, if anything was.
+    /// The part of the basis that was touched, if any.
     pub(crate) fn touched(&self, touched: &Touched) -> Option<Ground> {
         let grounds = [
             (Ground::Node, self.row.is_some_and(|row| touched.rows.contains(&row))),
@@ -138,7 +138,7 @@ impl Basis {
     }
 }
 
-/// What hypothetical changes touched, whether or not they were taken back later.
+/// State touched by hypothetical changes, whether or not they were undone later.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Touched {
     rows: FxHashSet<NodeRow>,
@@ -150,7 +150,8 @@ pub(crate) struct Touched {
 }
 
 impl Touched {
-    /// Adds what differs between two points of one history. Cost: a visit to each shard, a pass over those that differ.
+    /// Adds the differences between two points of one history. Cost: a visit to each shard, and a pass over those that
+    /// differ.
     pub(crate) fn add(&mut self, before: &Snapshot, after: &Snapshot) {
         self.terms |= before.terms.version != after.terms.version;
         self.storage |= before.storage.version != after.storage.version;
@@ -168,12 +169,12 @@ impl Touched {
     }
 }
 
-/// 0 for a row that never held anything.
+/// The version of a row; 0 for a row that never held anything.
 fn version_of(snapshot: &Snapshot, row: NodeRow) -> u64 {
     snapshot.shards.get(row.shard()).map_or(0, |shard| shard.usage.version[row.row()])
 }
 
-/// Which half of a row changed, of which at least one did.
+/// Whether the node or the pods of a changed row changed.
 fn changed_on_row(row: NodeRow, then: &Snapshot, now: &Snapshot) -> Ground {
     let pods = |snapshot: &Snapshot| {
         let shard = snapshot.shards.get(row.shard());

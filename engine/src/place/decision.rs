@@ -1,4 +1,4 @@
-//! What `place` and `explain` answer: plain data that leaves nothing to look up.
+//! Decision: the results of `place` and `explain`, self-contained plain data.
 
 use std::sync::Arc;
 
@@ -13,7 +13,7 @@ use crate::snapshot::Generation;
 pub struct Decision {
     /// The pod decided for.
     pub pod: PodKey,
-    /// Its uid, empty when it has none.
+    /// The pod's uid, empty when it has none.
     pub uid: Arc<str>,
     /// The snapshot decided on.
     pub generation: Generation,
@@ -21,7 +21,7 @@ pub struct Decision {
     pub outcome: Outcome,
 }
 
-/// The three ways in which an attempt can end without an error.
+/// The ways in which an attempt can end without an error.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Outcome {
     /// A node was chosen.
@@ -30,9 +30,9 @@ pub enum Outcome {
     Unschedulable(Unschedulable),
     /// A PreEnqueue plugin holds the pod back (S-Q-5).
     Gated {
-        /// The plugin.
+        /// The plugin that gates the pod.
         plugin: Plugin,
-        /// Its reasons.
+        /// The plugin's reasons.
         reasons: Vec<String>,
     },
 }
@@ -42,15 +42,15 @@ pub enum Outcome {
 pub struct Placement {
     /// Node name.
     pub node: Arc<str>,
-    /// Weighted sum of the scores; `None` when one node alone was feasible, for then nothing is scored (S-CYC-6).
+    /// Weighted sum of the scores; `None` when only one node was feasible, because then nothing is scored (S-CYC-6).
     pub total: Option<i64>,
-    /// How many nodes were feasible.
+    /// Number of feasible nodes.
     pub n_feasible: u32,
-    /// How many of them have the highest total.
+    /// Number of feasible nodes with the highest total.
     pub n_best: u32,
-    /// Whether the pod now holds its room.
+    /// Whether the pod is assumed on the node.
     pub assumed: bool,
-    /// What becomes of the pod's claims on this node.
+    /// Volume bindings of the pod's claims on this node.
     pub volumes: VolumeBindings,
 }
 
@@ -59,65 +59,65 @@ pub struct Placement {
 pub struct Unschedulable {
     /// kube-scheduler's text without its PostFilter part (S-ERR-1 to S-ERR-4).
     pub message: String,
-    /// Every reason that a node was refused for, in the message's order.
+    /// Every reason of a refused node, in the message's order.
     pub reasons: Vec<CountedReason>,
     /// The PreFilter plugin that refused the pod as a whole (S-PF-2).
     pub pre_filter: Option<(Plugin, StatusCode, Vec<String>)>,
-    /// Nodes of the snapshot.
+    /// Number of nodes of the snapshot.
     pub n_nodes: u32,
 }
 
-/// A reason that nodes were refused for.
+/// A reason for refusing nodes, with the number of these.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct CountedReason {
-    /// The plugin that gave it.
+    /// The plugin that gives the reason.
     pub plugin: Plugin,
-    /// kube-scheduler's text.
+    /// The reason as kube-scheduler words it.
     pub text: String,
-    /// On how many nodes it was given.
+    /// Number of nodes refused for this reason.
     pub n_nodes: u32,
 }
 
-/// A decision with its full account.
+/// A decision, explained in full.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Explanation {
-    /// The decision, as `place` would have taken it.
+    /// The decision, as `place` would make it.
     pub decision: Decision,
     /// Every node, by name. Empty when the pod is gated or refused by PreFilter.
     pub nodes: Vec<NodeVerdict>,
-    /// Every node of the highest total, by name; the only feasible node where there is but one.
+    /// Every node of the highest total, by name; the only feasible node where there is just one.
     pub best: Vec<Arc<str>>,
-    /// The nearest changes after which the pod would fit, smallest first and of equal ones those that open most nodes. Empty when
-    /// it fits, or when nothing near helps.
+    /// The nearest changes after which the pod would fit, smallest first; of equal ones those that open most nodes
+    /// first. Empty when the pod fits, or when no near change helps.
     pub remedies: Vec<Remedy>,
 }
 
-/// What one node was to the pod.
+/// The verdict on one node.
 #[derive(Clone, Debug, PartialEq)]
 pub struct NodeVerdict {
     /// Node name.
     pub node: Arc<str>,
-    /// Feasible or not, and why.
+    /// Whether the node is feasible, and why.
     pub verdict: Verdict,
 }
 
-/// One node's account.
+/// The verdict on a node.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Verdict {
     /// Every filter passed.
     Feasible {
-        /// One a plugin that scored; skipped ones are absent.
+        /// Scores of the plugins; skipped plugins are absent.
         scores: Vec<PluginScore>,
-        /// Sum of `weighted`.
+        /// Sum of the scores' `weighted`.
         total: i64,
     },
     /// A filter failed.
     Rejected {
-        /// The first that failed; `None` when a PreFilter result left the node out (S-PF-6).
+        /// The first plugin that failed; `None` when a PreFilter result left the node out (S-PF-6).
         plugin: Option<Plugin>,
-        /// Whether eviction might help.
+        /// Whether preemption might help.
         code: StatusCode,
-        /// Its reasons, in the order in which it checks.
+        /// The plugin's reasons, in the order in which it checks.
         reasons: Vec<String>,
     },
 }
@@ -127,21 +127,22 @@ pub enum Verdict {
 pub struct PluginScore {
     /// The plugin.
     pub plugin: Plugin,
-    /// Before normalisation and weight.
+    /// The score before normalization and weight.
     pub raw: i64,
-    /// After normalisation, times the weight.
+    /// The score after normalization, times the weight.
     pub weighted: i64,
 }
 
-/// A change after which the pod would fit. It was made, to the pod or to a fork of the snapshot, and the filters were run again.
+/// A change after which the pod would fit. The change was tried, on the pod or on a fork of the snapshot, and the
+/// filters were run again.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Remedy {
-    /// For people, for example "request 500m less cpu" or "tolerate `dedicated=gpu:NoSchedule`".
+    /// Text of the change, for example "request 500m less cpu" or "tolerate `dedicated=gpu:NoSchedule`".
     pub change: String,
-    /// The same for programs: everything that is to be changed, at once.
+    /// The change as data: everything that is changed together.
     pub changes: Vec<RemedyChange>,
-    /// How many nodes are feasible then.
+    /// Number of nodes that are feasible after the change.
     pub n_nodes: u32,
-    /// Up to five of them, by name; a node that is to be added is among them under the name that it has there.
+    /// Up to five of these nodes, by name; an added node appears under the name that the change gives it.
     pub examples: Vec<Arc<str>>,
 }

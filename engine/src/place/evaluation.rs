@@ -1,8 +1,9 @@
-//! Evaluation: which rows are feasible and how they score, shard by shard, kept with the shard versions it came from.
+//! Evaluation: which rows are feasible and how they score, shard by shard, kept with the shard versions it was made
+//! from.
 //!
-//! Evaluating again visits every shard but works only on those that changed, and where few rows of a shard changed, on
-//! those rows alone. Scores that are normalised over all feasible nodes keep their raw columns; a shard is ranked again only
-//! when something of it or the highest raw score changes.
+//! Evaluating again visits every shard but works only on changed ones, and where few rows of a shard changed, on those
+//! rows only. Scores that are normalized over all feasible nodes keep their raw columns; a shard is ranked again only
+//! when it or the highest raw score changes.
 
 use std::borrow::Cow;
 
@@ -26,32 +27,32 @@ pub(crate) struct Evaluation {
     shards: Vec<ShardEvaluation>,
     /// For each shard the weighted sum of the scores that are not normalised.
     plain: Vec<[i32; ROWS]>,
-    /// The history that the versions are of: within one, a later shard differs from an earlier one in the rows that are
-    /// newer than it, and in no others.
+    /// The history of the versions: within one history, a later shard differs from an earlier one exactly in the rows
+    /// with newer versions.
     lineage: u64,
-    /// Nodes of the snapshot that the scores were taken on: ImageLocality divides by it (S-IL-2).
+    /// Number of nodes of the scored snapshot: ImageLocality divides by it (S-IL-2).
     n_nodes: usize,
-    /// What other pods have to do with it.
+    /// Counts of other pods.
     census: Census,
     /// Highest raw scores under which shards were last ranked one by one.
     maxima: Maxima,
-    /// What was best when it was last asked.
+    /// The best rows of the last ranking.
     best: Ranking,
 }
 
 #[derive(Clone, Debug, Default)]
 struct ShardEvaluation {
-    /// The shard's version; 0, which no shard has, before the first time.
+    /// The shard's version; 0, which no shard has, before the first evaluation.
     version: u64,
     feasible: RowSet,
     n_feasible: u32,
-    /// Whether the scores belong to `version`, `unscored` apart.
+    /// Whether the scores belong to `version`, except for `unscored`.
     is_scored: bool,
     /// Rows that changed since they were scored.
     unscored: RowSet,
-    /// Scores that are normalised, before they are.
+    /// Scores to be normalized, before normalization.
     raw: SmallVec<[RawScores; 2]>,
-    /// The result under the evaluation's highest raw scores.
+    /// The ranking under the evaluation's highest raw scores.
     ranking: Option<ShardRanking>,
 }
 
@@ -78,7 +79,7 @@ impl AsMut<Census> for Evaluation {
 }
 
 impl Evaluation {
-    /// Filters every shard that changed.
+    /// Filters every changed shard.
     pub(crate) fn filter(&mut self, plan: &Plan<'_>) {
         let Snapshot { shards, lineage, .. } = plan.snapshot();
         let is_same_lineage = std::mem::replace(&mut self.lineage, *lineage) == *lineage;
@@ -94,8 +95,8 @@ impl Evaluation {
         }
     }
 
-    /// A copy for a fork of the plan's snapshot, evaluated up to there: what the fork changes from there on is newer than
-    /// anything in it.
+    /// A copy for a fork of the plan's snapshot, evaluated up to there: everything that the fork changes later has
+    /// newer versions.
     pub(crate) fn fork(&mut self, base: &mut Plan<'_>, lineage: u64) -> Evaluation {
         self.filter(base);
         self.score(base);
@@ -103,7 +104,7 @@ impl Evaluation {
         Evaluation { lineage, census: self.census.fork(lineage), ..self.clone() }
     }
 
-    /// The same for whoever asks filters alone: what scores need is worked out when somebody does score.
+    /// A copy for a fork that only filters: state for scores is computed when the fork first scores.
     pub(crate) fn fork_filtered(&mut self, base: &mut Plan<'_>, lineage: u64) -> Evaluation {
         self.filter(base);
         let mut census = Census::default();
@@ -143,7 +144,7 @@ impl Evaluation {
         Feasible::of(feasible)
     }
 
-    /// The rows of one shard that pass every filter, whoever is promised them. No other shard is looked at.
+    /// The rows of one shard that pass every filter, regardless of nominations. No other shard is visited.
     pub(crate) fn passing(&mut self, plan: &Filtering<'_, '_>, shard: &Shard) -> RowSet {
         let Snapshot { shards, lineage, .. } = plan.snapshot();
         if self.lineage != *lineage {
@@ -157,7 +158,7 @@ impl Evaluation {
         passing_request(plan, shard, known.feasible)
     }
 
-    /// How many rows pass every filter that is a matter of rows.
+    /// Number of rows that pass every filter of row scope.
     pub(crate) fn n_feasible(&self) -> u32 {
         self.shards.iter().map(|shard| shard.n_feasible).sum()
     }
@@ -169,14 +170,14 @@ impl Evaluation {
         &mut self.best
     }
 
-    /// The same where everything is a matter of rows.
+    /// The best of the rows, if all filters and scores have row scope.
     pub(crate) fn rank_rows(&mut self, plan: &Plan<'_>) -> &mut Ranking {
         self.score(plan);
         self.rank_by_shard(plan);
         &mut self.best
     }
 
-    /// Scores every shard that changed, row by row.
+    /// Scores every changed shard, row by row.
     fn score(&mut self, plan: &Plan<'_>) {
         let mut scratch = [0; ROWS];
         self.plain.resize(self.shards.len(), [0; ROWS]);
@@ -188,7 +189,7 @@ impl Evaluation {
         }
     }
 
-    /// Ranks where a shard's ranking stands until something of it or an extent changes.
+    /// Ranks shard by shard: a shard's ranking is valid until the shard or a highest raw score changes.
     fn rank_by_shard(&mut self, plan: &Plan<'_>) {
         let mut maxima: Maxima = SmallVec::from_elem(0, plan.normalized_scores().len());
         for evaluation in self.shards.iter().filter(|e| e.n_feasible > 0) {
@@ -209,8 +210,9 @@ impl Evaluation {
         }
     }
 
-    /// The weighted totals of some feasible rows, shard by shard: normalised over exactly these. `take` is given a shard, its
-    /// rows among them, their totals (other rows hold anything) and what is to be added to each of these.
+    /// Passes the weighted totals of some feasible rows to `take`, shard by shard, normalized over exactly these rows:
+    /// the shard, its rows among them, their totals (undefined for other rows), and a constant to be added to each
+    /// total.
     pub(crate) fn totals(
         &mut self,
         plan: &Scoring<'_, '_>,
@@ -221,7 +223,7 @@ impl Evaluation {
         self.add_up(plan, feasible, take);
     }
 
-    /// Ranks where other rows have a say: every total is put together anew.
+    /// Ranks where scores depend on other rows: every total is computed again.
     fn rank_together(&mut self, plan: &Scoring<'_, '_>, feasible: &Feasible) {
         let kernels = plan.kernels;
         let mut best = std::mem::take(&mut self.best);
@@ -269,7 +271,7 @@ impl Evaluation {
     }
 }
 
-/// The rows among `rows`, all of which hold a node, that pass the filters whose verdicts stand until a row changes.
+/// The rows among `rows`, all of which hold a node, that pass the filters whose verdicts are valid until a row changes.
 fn passing_row(plan: &Plan<'_>, shard: &Shard, mut rows: RowSet) -> RowSet {
     for filter in plan.row_filters() {
         if rows.is_empty() {
@@ -280,7 +282,7 @@ fn passing_row(plan: &Plan<'_>, shard: &Shard, mut rows: RowSet) -> RowSet {
     rows
 }
 
-/// The rows among `rows` that pass the filters that are asked in every attempt.
+/// The rows among `rows` that pass the filters that run in every attempt.
 fn passing_request(plan: &Filtering<'_, '_>, shard: &Shard, mut rows: RowSet) -> RowSet {
     for filter in plan.filters().iter().filter(|filter| filter.scope == Scope::Request) {
         if rows.is_empty() {
@@ -298,7 +300,7 @@ impl ShardEvaluation {
         self.ranking = None;
     }
 
-    /// Brings the feasible rows to the shard's version.
+    /// Updates the feasible rows to the shard's version.
     fn filter(&mut self, plan: &Plan<'_>, shard: &Shard, is_same_lineage: bool) {
         let mut candidates = plan.candidates(shard);
         match self.changed(plan, shard, is_same_lineage) {
@@ -318,7 +320,7 @@ impl ShardEvaluation {
         self.version = shard.version;
     }
 
-    /// The rows that changed since the last time, if that can be told and they are few.
+    /// The rows that changed since the last evaluation, if they are known and few.
     fn changed(&self, plan: &Plan<'_>, shard: &Shard, is_same_lineage: bool) -> Option<RowSet> {
         if !is_same_lineage || self.version == 0 || shard.version < self.version {
             return None;
@@ -327,7 +329,7 @@ impl ShardEvaluation {
         (changed.len() < FEW).then_some(changed)
     }
 
-    /// Brings the scores of feasible rows to the shard's version. `scratch` is all 0 before and after.
+    /// Updates the scores of feasible rows to the shard's version. `scratch` is all 0 before and after.
     fn score(
         &mut self,
         plan: &Plan<'_>,
@@ -361,21 +363,21 @@ impl ShardEvaluation {
         self.is_scored = true;
     }
 
-    /// The ranking under these maxima, made anew unless it stands.
+    /// The ranking under these maxima, computed again unless valid.
     fn ranked(&mut self, plan: &Plan<'_>, plain: &[i32; ROWS], maxima: &Maxima) -> &ShardRanking {
         self.ranking.get_or_insert_with(|| rank(plan, &self.feasible, plain, &self.raw, maxima))
     }
 }
 
 impl RawScores {
-    /// Forgets what was known of some rows.
+    /// Clears the scores of some rows.
     fn clear(&mut self, rows: &RowSet) {
         if let Some(column) = &mut self.column {
             rows.iter().for_each(|row| column[row] = 0);
         }
     }
 
-    /// Moves the scores of some rows here; `scratch` holds no others, and nothing afterwards.
+    /// Moves the scores of some rows here; `scratch` holds only these, and is 0 afterwards.
     fn take(&mut self, rows: &RowSet, scratch: &mut [i32; ROWS]) {
         let Some(column) = &mut self.column else {
             self.column = Some(Box::new(std::mem::replace(scratch, [0; ROWS])));
@@ -387,7 +389,7 @@ impl RawScores {
     }
 }
 
-/// Totals under the given maxima: the best one and who has it.
+/// The highest total under the given maxima, and the rows that have it.
 fn rank(
     plan: &Plan<'_>,
     rows: &RowSet,
@@ -402,7 +404,7 @@ fn rank(
     ShardRanking { best: best + constant, rows }
 }
 
-/// Adds what raw scores come to under the given maxima; answers what is to be added to every row besides.
+/// Adds the weighted scores of raw scores under the given maxima; returns a constant to be added to every row.
 fn add_raw(
     plan: &Plan<'_>,
     totals: &mut Cow<'_, [i32; ROWS]>,
@@ -421,7 +423,7 @@ fn add_raw(
     constant
 }
 
-/// Adds `weighted` of every raw score, through a table where the scores are small, as nearly all are.
+/// Adds `weighted` of every raw score, using a table where the scores are small, as nearly all are.
 fn add_weighted(
     totals: &mut [i32; ROWS],
     column: &[i32; ROWS],
@@ -431,7 +433,7 @@ fn add_weighted(
     const TABLE: usize = 64;
     if (max as usize) < TABLE {
         let table: [i32; TABLE] = std::array::from_fn(|raw| weighted((raw as i32).min(max)));
-        // Rows that are not feasible may hold anything from 0 on.
+        // Rows that are not feasible may hold any value from 0 on.
         for (total, raw) in totals.iter_mut().zip(column) {
             *total += table[*raw as usize % TABLE];
         }

@@ -1,4 +1,4 @@
-//! Explain: the full account of a decision, over the same filter and score files that take it.
+//! Explain: a decision explained in full, with the same filters and scores that make it.
 
 use std::sync::Arc;
 use std::sync::atomic::AtomicU64;
@@ -20,9 +20,10 @@ use crate::rows::{NodeRow, ROWS, RowSet};
 use crate::score::normalize::Extent;
 use crate::snapshot::shard::Shard;
 
-/// The decision and what each node was to the pod. Cost: the whole cluster, for a pod that fits nowhere several times over.
+/// The decision and the verdict on each node. Cost: a pass over the whole cluster; several for a pod that fits nowhere.
 ///
-/// `versions` is the cluster's, for the forks on which remedies are tried. `cancelled` is asked once a shard, a score and a remedy.
+/// `versions` is the cluster's, for the forks on which remedies are tried. `cancelled` is called once for each shard,
+/// score and remedy.
 pub(crate) fn explain(
     plan: &mut Plan<'_>,
     tie_break: TieBreak,
@@ -68,7 +69,7 @@ fn account(
         }
     };
     if let Some(feasible) = &feasible {
-        // One feasible node alone is not scored by an attempt, so an invalid preference does not fail it (S-CYC-6).
+        // An attempt does not score a single feasible node, so an invalid preference does not make it fail (S-CYC-6).
         if plan.check_scoring().is_ok() {
             account_for_scores(plan, feasible, &mut nodes, check_wanted)?;
         } else {
@@ -80,7 +81,7 @@ fn account(
     Ok(nodes)
 }
 
-/// Adds the verdict on every refused node of a shard; answers the feasible rows.
+/// Adds the verdict on every refused node of a shard; returns the feasible rows.
 fn account_for_refusals(
     plan: &Filtering<'_, '_>,
     shard: &Shard,
@@ -108,7 +109,7 @@ fn account_for_refusals(
     rows
 }
 
-/// A refusal as it is told.
+/// The verdict of a refusal, with its reasons as text.
 pub(crate) fn rejected(names: &Interner, plugin: Option<Plugin>, refusal: &Refusal) -> Verdict {
     Verdict::Rejected { plugin, code: refusal.code, reasons: refusal.texts(names) }
 }
@@ -177,7 +178,7 @@ fn feasible_node(plan: &Plan<'_>, row: NodeRow, scores: Vec<PluginScore>) -> Opt
     Some(NodeVerdict { node, verdict: Verdict::Feasible { scores, total } })
 }
 
-/// The feasible nodes of the highest total; `nodes` is sorted, so this is.
+/// The feasible nodes of the highest total, sorted like `nodes`.
 fn best(nodes: &[NodeVerdict]) -> Vec<Arc<str>> {
     let total = |node: &NodeVerdict| match node.verdict {
         Verdict::Feasible { total, .. } => Some(total),

@@ -1,4 +1,4 @@
-//! Memo: evaluations of shapes seen before. A cache that cannot disagree: what it holds is keyed by shard version.
+//! Memo: evaluations of shapes seen before. A cache that cannot become stale: its content is keyed by shard version.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex};
@@ -17,17 +17,17 @@ pub(crate) struct Memo {
     clock: AtomicU64,
 }
 
-/// What an evaluation depends on besides the shards.
+/// Everything that an evaluation depends on besides the shards.
 #[derive(Copy, Clone, PartialEq, Eq, Hash, Debug)]
 pub(crate) struct MemoKey {
     shape: ShapeId,
     policy: u64,
-    /// What is counted of other pods; a collision costs a count, no answer.
+    /// Hash of the demand for counts of other pods; a collision costs a new count, but does not change a result.
     demand: u64,
 }
 
 impl MemoKey {
-    /// `None` where the request must not be remembered.
+    /// The key of a plan; `None` where its request must not be remembered.
     pub(crate) fn of(plan: &Plan<'_>) -> Option<MemoKey> {
         plan.is_rememberable().then(|| MemoKey {
             shape: plan.pod().shape().id,
@@ -43,18 +43,18 @@ struct Entry {
     last_used: AtomicU64,
 }
 
-/// Shard evaluations that are kept at most: about 1.2 KiB each, and 1 KiB more for each subject that is counted
-/// and for each of its sums.
+/// The largest number of shard evaluations kept: about 1.2 KiB each, and 1 KiB more for each counted subject and each
+/// of its sums.
 const MAX_SHARD_EVALUATIONS: usize = 20_000;
 
-/// Evaluations of a cluster of this many shards that are kept at most.
+/// The largest number of evaluations kept for a cluster of this many shards.
 pub(crate) fn capacity(n_shards: usize) -> usize {
     (MAX_SHARD_EVALUATIONS / n_shards.max(1)).max(8)
 }
 
 impl Memo {
-    /// Runs `decide` on a plan with what is remembered of its request, or with nothing where it must not or cannot be
-    /// remembered; the answer is the same.
+    /// Runs `decide` on a plan with the remembered evaluation of its request, or with an empty one where it must not or
+    /// cannot be remembered; the result is the same.
     pub(crate) fn with<'a, T>(
         &self,
         plan: &mut Plan<'a>,
@@ -68,7 +68,7 @@ impl Memo {
             None => self.insert(key, plan.snapshot().shards.len()),
         };
         entry.last_used.store(self.clock.fetch_add(1, Ordering::Relaxed), Ordering::Relaxed);
-        // Another thread may be at the same shape: rather than wait for it, work without the memo.
+        // Another thread may be using this shape: work without the memo instead of waiting for it.
         match entry.evaluation.try_lock() {
             Ok(mut evaluation) => decide(plan, &mut evaluation),
             Err(_) => decide(plan, &mut Evaluation::default()),
@@ -83,7 +83,7 @@ impl Memo {
         self.entries.entry(key).or_default().clone()
     }
 
-    /// Forgets the entries that were not used for longest.
+    /// Removes the least recently used entries.
     fn evict(&self, n_kept: usize) {
         let mut used: Vec<u64> =
             self.entries.iter().map(|entry| entry.last_used.load(Ordering::Relaxed)).collect();

@@ -1,4 +1,4 @@
-//! The failure message: why no node is available, counted. Rules: S-ERR-1 to S-ERR-4.
+//! The failure message: counted reasons why no node is available. Rules: S-ERR-1 to S-ERR-4.
 
 use super::decision::{CountedReason, Unschedulable};
 use super::promised::refusals_with_promised;
@@ -9,7 +9,7 @@ use crate::plan::Plan;
 use crate::plan::counted::Filtering;
 use crate::plugin::{Plugin, StatusCode};
 
-/// Counts every reason over all nodes (S-ERR-3); no node is feasible.
+/// Counts every reason over all nodes (S-ERR-3), for a pod without a feasible node.
 pub(crate) fn unschedulable(plan: &Filtering<'_, '_>) -> Unschedulable {
     let mut counts = ReasonCounts::default();
     for shard in &plan.snapshot().shards {
@@ -33,7 +33,7 @@ pub(crate) fn unschedulable(plan: &Filtering<'_, '_>) -> Unschedulable {
     from_counts(plan, &counts)
 }
 
-/// A PreFilter plugin refused the pod as a whole, for any of so many nodes (S-ERR-2).
+/// The message where a PreFilter plugin refused the pod as a whole, for any of this many nodes (S-ERR-2).
 pub(crate) fn refused_by_pre_filter(
     n_nodes: usize,
     refusal: (Plugin, StatusCode, Vec<String>),
@@ -47,7 +47,7 @@ pub(crate) fn refused_by_pre_filter(
     }
 }
 
-/// `COUNT REASON` entries, sorted as text (S-ERR-4).
+/// The message of `COUNT REASON` entries, sorted as text (S-ERR-4).
 pub(crate) fn from_counts(plan: &Plan<'_>, counts: &ReasonCounts) -> Unschedulable {
     tally(plan.names(), plan.n_nodes(), counts)
 }

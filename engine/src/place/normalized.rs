@@ -1,4 +1,4 @@
-//! Normalized: the scores of a plugin that looks at all feasible rows together.
+//! Normalized: the scores of a plugin that normalizes over all feasible rows.
 
 use crate::kernel::Kernels;
 use crate::place::ranking::Feasible;
@@ -8,7 +8,7 @@ use crate::rows::{ROWS, RowSet};
 use crate::score::ClusterScores;
 use crate::score::normalize::{Extent, Normalize};
 
-/// Raw scores and how far they reach.
+/// Raw scores with their extent.
 #[derive(Clone, Debug)]
 pub(crate) struct Normalized {
     normalize: Normalize,
@@ -43,7 +43,7 @@ impl Normalized {
         Some(Normalized { normalize: score.normalize, weight, scores, extent, kernels })
     }
 
-    /// Raw and weighted score of a feasible row.
+    /// The raw and weighted score of a feasible row.
     pub(crate) fn of_row(&self, shard: usize, row: usize) -> (i64, i64) {
         if !self.is_normalized(shard, row) {
             return (0, 0);

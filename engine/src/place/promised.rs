@@ -1,4 +1,5 @@
-//! Promised: the two-pass filter of nodes that pods of no lower priority are nominated to. Rules: S-NOM-1, S-NOM-2, S-CYC-3.
+//! Promised: the two-pass filtering of nodes to which pods of no lower priority are nominated. Rules: S-NOM-1, S-NOM-2,
+//! S-CYC-3.
 
 use crate::dry_run::{DryRun, DryRuns, Refused};
 use crate::plan::Plan;
@@ -28,7 +29,8 @@ pub(crate) fn kept_promise(plan: &Filtering<'_, '_>) -> Option<NodeRow> {
     (!rows.is_empty()).then_some(row)
 }
 
-/// The rows among `rows`, which every filter passes, that the first of the two passes refuses: with those pods there.
+/// The rows among `rows`, all of which pass every filter, that the first of the two passes refuses: the one with the
+/// nominated pods.
 pub(crate) fn refused_with_promised(
     plan: &Filtering<'_, '_>,
     shard: &Shard,

@@ -1,10 +1,10 @@
-//! Ranking: the rows that every filter passes, and of them those with the highest total.
+//! Ranking: the rows that pass every filter, and those of them with the highest total.
 
 use super::ties::{BestRows, Tied, Ties};
 use crate::rows::{NodeRow, RowSet};
 use crate::snapshot::Snapshot;
 
-/// The rows that every filter passes, at least one.
+/// The rows that pass every filter, at least one.
 #[derive(Clone, Debug)]
 pub(crate) struct Feasible {
     rows: Vec<RowSet>,
@@ -23,14 +23,14 @@ impl Feasible {
         Some(Feasible { rows, n_rows, first })
     }
 
-    /// One row alone.
+    /// A single feasible row.
     pub(crate) fn only(row: NodeRow, n_shards: usize) -> Feasible {
         debug_assert!(row.shard() < n_shards, "the row is in a shard");
         let rows = (0..n_shards).map(|shard| row.of_shard(shard)).collect();
         Feasible { rows, n_rows: 1, first: row }
     }
 
-    /// Those of the rows that are in `others` too, a set for each shard; `None` if there are none.
+    /// The feasible rows that are also in `others`, which has a set for each shard; `None` if there are none.
     pub(crate) fn among(&self, others: &[RowSet]) -> Option<Feasible> {
         Feasible::of(self.rows.iter().enumerate().map(|(shard, rows)| {
             let mut rows = *rows;
@@ -39,7 +39,7 @@ impl Feasible {
         }))
     }
 
-    /// In the shards' order.
+    /// The feasible rows of each shard, in the shards' order.
     pub(crate) fn by_shard(&self) -> &[RowSet] {
         &self.rows
     }
@@ -62,13 +62,13 @@ pub(crate) struct Ranking {
 }
 
 impl Ranking {
-    /// Forgets every row.
+    /// Removes all rows.
     pub(crate) fn clear(&mut self) {
         self.total = i32::MIN;
         self.rows.clear();
     }
 
-    /// Takes in the best rows of one more shard.
+    /// Adds the best rows of another shard.
     pub(crate) fn add(&mut self, shard: usize, total: i32, rows: RowSet) {
         if total > self.total {
             self.total = total;
@@ -92,7 +92,7 @@ impl Ranking {
         &self.rows
     }
 
-    /// The rows with the hashes of their names, where those are at hand from choosing among nearly the same before.
+    /// The rows with the hashes of their names, where these are cached from choosing among nearly the same rows before.
     pub(crate) fn tied(&mut self, snapshot: &Snapshot) -> Option<Tied<'_>> {
         self.ties.take_in(&self.rows, snapshot)
     }

@@ -1,8 +1,8 @@
-//! Remedies: the nearest changes after which a pod that fits nowhere would fit, each tried before it is offered.
+//! Remedies: the nearest changes after which a pod that fits nowhere would fit; each is tried before it is offered.
 //!
-//! What keeps the pod off each node is taken apart (`look`, `obstacle`); for each obstacle there are ways past it (`ways`); nodes with
-//! the same in the way stand for one candidate (`candidate`); each candidate is really applied, to the pod or to a fork of the
-//! snapshot, and the filters run again (`trial`). Nothing is offered that was not seen to open a node.
+//! The reasons that keep the pod off each node are split up (`look`, `obstacle`); for each obstacle there are ways to
+//! remove it (`ways`); nodes with equal obstacles share one candidate (`candidate`); each candidate is applied, to the
+//! pod or to a fork of the snapshot, and the filters run again (`trial`). Only changes that open a node are offered.
 
 mod candidate;
 pub(crate) mod change;
@@ -28,15 +28,16 @@ use crate::plan::counted::Filtering;
 use change::RemedyChange;
 use way::Way;
 
-/// Remedies to offer at most.
+/// The largest number of remedies to offer.
 const MAX_REMEDIES: usize = 5;
-/// Remedies of one kind among them.
+/// The largest number of offered remedies of one kind.
 const MAX_OF_A_KIND: usize = 2;
 
-/// The smallest changes first, of equal ones those that open most nodes. Other pods are counted already, and no row is feasible.
+/// The remedies, smallest changes first, of equal ones those that open most nodes. Other pods must be counted already,
+/// and no row feasible.
 ///
-/// Two changes together are offered only where none helps alone. Cost: a look at the whole cluster, and the pass of an attempt
-/// for each candidate, of which there are a few dozen. Once `cancelled` says so no more are tried.
+/// Two changes together are offered only where no single one helps. Cost: a pass over the whole cluster, and the pass
+/// of an attempt for each candidate, of which there are a few dozen. Once `cancelled` returns true, no more are tried.
 pub(crate) fn remedies(
     plan: &Filtering<'_, '_>,
     versions: &Arc<AtomicU64>,
@@ -63,7 +64,7 @@ pub(crate) fn remedies(
     best_of_each_kind(remedies.into_iter().map(|(remedy, _)| remedy).collect())
 }
 
-/// Of what is small and opens much, first what is done most easily; of two changes of one kind the one of less cost.
+/// Order of remedies: by size, then by nodes opened, then by ease; of two changes of one kind the cheaper one first.
 fn smallest_first((a, a_cost): &(Remedy, i64), (b, b_cost): &(Remedy, i64)) -> Ordering {
     let order =
         |r: &Remedy| (r.changes.iter().map(RemedyChange::size).sum::<usize>(), Reverse(r.n_nodes));
@@ -72,7 +73,7 @@ fn smallest_first((a, a_cost): &(Remedy, i64), (b, b_cost): &(Remedy, i64)) -> O
     order(a).cmp(&order(b)).then(costs).then_with(|| a.changes.cmp(&b.changes))
 }
 
-/// The first few, not too many that are alike, and no two that read the same.
+/// The first few remedies, with a limit for each kind, and without equal texts.
 fn best_of_each_kind(mut remedies: Vec<Remedy>) -> Vec<Remedy> {
     let mut kept: Vec<(Vec<Discriminant<RemedyChange>>, String)> = Vec::new();
     remedies.retain(|remedy| {

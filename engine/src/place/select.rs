@@ -1,4 +1,4 @@
-//! Select: one of the rows with the highest total (S-SEL-3). Rule for ties: S-SEL-4 (policy).
+//! Select: the choice of one of the rows with the highest total (S-SEL-3). Rule for ties: S-SEL-4 (policy).
 
 use smallvec::SmallVec;
 
@@ -9,7 +9,7 @@ use crate::plan::Plan;
 use crate::plan::request::TieBreak;
 use crate::rows::{NodeRow, RowSet};
 
-/// The chosen one of the best rows; `None` if there are none.
+/// The row chosen from the best rows; `None` if there are none.
 ///
 /// Cost: one step for each tied row, or one vector pass over their hashes or over each shard that has any.
 pub(crate) fn select(plan: &Plan<'_>, best: &mut Ranking, tie_break: TieBreak) -> Option<NodeRow> {
@@ -25,7 +25,7 @@ fn lexicographic(plan: &Plan<'_>, best: &Ranking) -> Option<NodeRow> {
     tied.min_by(|a, b| name(plan, *a).cmp(name(plan, *b)))
 }
 
-/// The largest key wins; of equal keys the node whose name sorts first.
+/// The row with the largest key; of equal keys the node whose name sorts first.
 fn seeded(plan: &Plan<'_>, best: &mut Ranking, seed: u64) -> Option<NodeRow> {
     let pod = plan.pod();
     let key = match pod.uid() {
@@ -42,7 +42,7 @@ fn among_tied(plan: &Plan<'_>, tied: Tied<'_>, key: TieKey) -> Option<NodeRow> {
     let Tied { hashes, rows, chosen } = tied;
     debug_assert_eq!(hashes.len(), rows.len(), "a hash for each row");
     let kernels = plan.kernels;
-    // Different hashes have different keys.
+    // Distinct hashes have distinct keys.
     let hash = key.hash_of(kernels.max_tie_key_of(hashes, key));
     let mut from = 0;
     let mut winner: Option<usize> = None;

@@ -1,7 +1,8 @@
-//! Ties: the name hashes of the best rows side by side, so that the seeded choice among them reads nothing else.
+//! Ties: the name hashes of the best rows in one column, so that the seeded choice among them reads nothing else.
 //!
-//! Worth it where one decision follows another of its kind: the best rows are then those of the last time but for the one that was
-//! chosen. Anything else is noticed, and the hashes are taken anew once two decisions in a row had nearly the same best rows.
+//! This pays off for consecutive decisions of one kind: their best rows are those of the last time except for the
+//! chosen one. Any other change is detected, and the hashes are collected again once two decisions in a row have nearly
+//! the same best rows.
 
 use crate::rows::{NodeRow, RowSet};
 use crate::snapshot::Snapshot;
@@ -9,31 +10,31 @@ use crate::snapshot::Snapshot;
 /// The best rows by shard; a shard without any is not listed.
 pub(crate) type BestRows = Vec<(usize, RowSet)>;
 
-/// What is remembered of the best rows of an evaluation.
+/// Cached data on the best rows of an evaluation.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Ties {
-    /// The best rows when they were last seen.
+    /// The best rows of the last time.
     seen: BestRows,
-    /// The version of their shard's nodes: a row may hold another node since.
+    /// Versions of these shards' nodes: a row may hold another node by now.
     versions: Vec<u64>,
-    /// A row each, in no order; empty where the rows were seen only.
+    /// A hash for each row, unordered; empty until hashes are collected.
     hashes: Vec<u32>,
     rows: Vec<NodeRow>,
-    /// Which of them was chosen last.
+    /// Position of the row that was chosen last.
     chosen: usize,
 }
 
-/// How the best rows differ from those that were seen.
+/// How the best rows differ from those of the last time.
 enum Change {
     None,
-    /// This one left.
+    /// Only this row left.
     Left(NodeRow),
-    /// More than that.
+    /// There are other changes.
     Other,
 }
 
 impl Ties {
-    /// The hashes and the rows, if they are at hand.
+    /// The hashes and the rows, if they are cached and up to date.
     pub(crate) fn take_in(&mut self, best: &BestRows, snapshot: &Snapshot) -> Option<Tied<'_>> {
         match self.change(best, snapshot) {
             Change::None if !self.rows.is_empty() => {}
@@ -80,7 +81,7 @@ impl Ties {
         change
     }
 
-    /// Remembers the best rows, but not yet their hashes.
+    /// Remembers the best rows without their hashes.
     fn see(&mut self, best: &BestRows, snapshot: &Snapshot) {
         self.seen.clone_from(best);
         self.versions.clear();
@@ -102,7 +103,7 @@ impl Ties {
 pub(crate) struct Tied<'a> {
     pub(crate) hashes: &'a [u32],
     pub(crate) rows: &'a [NodeRow],
-    /// To be told which one was chosen.
+    /// To be set to the position of the chosen row.
     pub(crate) chosen: &'a mut usize,
 }
 
@@ -130,7 +131,7 @@ mod tests {
         snapshot
     }
 
-    /// What is at hand, after which `choose` of them is chosen.
+    /// The cached rows; afterwards the one at `choose` counts as chosen.
     fn at_hand(
         ties: &mut Ties,
         best: &BestRows,

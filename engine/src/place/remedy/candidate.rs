@@ -1,4 +1,4 @@
-//! Candidates: changes worth trying, the most promising first, and not too many.
+//! Candidates: a limited number of changes worth trying, the most promising first.
 
 use std::cmp::Reverse;
 use std::collections::BTreeMap;
@@ -13,22 +13,22 @@ use crate::place::remedy::ways::{Ways, nearest};
 use crate::plan::counted::Filtering;
 use crate::rows::NodeRow;
 
-/// Changes that may help, and how many rows have nothing else in the way.
+/// Changes that may help, and how many rows have no other obstacle.
 #[derive(Clone, Debug)]
 pub(super) struct Candidate {
     pub(super) way: Way,
     n_rows: usize,
 }
 
-/// Candidates of one kind that are tried at most.
+/// The largest number of candidates of one kind that are tried.
 const MAX_OF_A_KIND: usize = 4;
-/// Pairs that are tried at most.
+/// The largest number of pairs that are tried.
 const MAX_PAIRS: usize = 16;
 
-/// Rows by what is in the way on them.
+/// Rows by their obstacles.
 pub(super) type Groups = BTreeMap<Obstacles, Vec<NodeRow>>;
 
-/// What may help where one thing is in the way, or where one change helps against two.
+/// Candidates for one obstacle, and single changes that remove two obstacles.
 pub(super) fn singles(plan: &Filtering<'_, '_>, groups: &Groups) -> Vec<Candidate> {
     let mut ways = Ways::new(plan);
     let mut candidates = Vec::new();
@@ -53,13 +53,13 @@ pub(super) fn singles(plan: &Filtering<'_, '_>, groups: &Groups) -> Vec<Candidat
     candidates
 }
 
-/// Whether a pod's leaving may make the room that is wanting.
+/// Whether removing a pod may free the resources that are missing.
 fn frees(way: &Way, obstacle: Obstacle) -> bool {
     matches!(way.changes[..], [RemedyChange::RemovePod { .. }])
         && matches!(obstacle, Obstacle::Full | Obstacle::Short(_))
 }
 
-/// What may help where two things are in the way.
+/// Candidates for two obstacles.
 pub(super) fn pairs(plan: &Filtering<'_, '_>, groups: &Groups) -> Vec<Candidate> {
     let mut ways = Ways::new(plan);
     let mut candidates = Vec::new();
@@ -84,14 +84,14 @@ fn together(first: &Way, second: &Way) -> Way {
         first.changes.iter().chain(&second.changes).cloned().collect();
     changes.sort_unstable();
     changes.dedup();
-    // As the changes are sorted: which obstacle was met first must not show.
+    // Sorts the changes, so that the order of the obstacles does not show.
     let (first, second) =
         if first.changes <= second.changes { (first, second) } else { (second, first) };
     let text = format!("{} and {}", first.text, second.text);
     Way { changes, text, cost: first.cost.saturating_add(second.cost) }
 }
 
-/// Sorted; of equal changes the most promising.
+/// Sorts candidates; of equal changes only the most promising remains.
 fn most_promising_first(mut candidates: Vec<Candidate>) -> Vec<Candidate> {
     candidates.sort_by(|a, b| {
         let key = |c: &Candidate| (Reverse(c.n_rows), c.way.cost);

@@ -1,19 +1,19 @@
-//! RemedyChange: what can be changed about a pod or a cluster so that the pod fits, as plain data.
+//! RemedyChange: a change of a pod or a cluster after which the pod fits, as plain data.
 
 use std::sync::Arc;
 
 use crate::model::PodKey;
 
-/// One change; what is done more easily stands first. Positions and texts refer to the pod as it was sent; names of nodes are
-/// sorted.
+/// One change; easier changes come first in the order of variants. Positions and texts refer to the pod as it was sent;
+/// names of nodes are sorted.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub enum RemedyChange {
-    /// `spec.unschedulable` of these nodes is taken back, and with it the taint `node.kubernetes.io/unschedulable`.
+    /// `spec.unschedulable` of these nodes is reset, and the taint `node.kubernetes.io/unschedulable` is removed.
     Uncordon {
         /// The nodes.
         nodes: Vec<Arc<str>>,
     },
-    /// These nodes lose every taint of a key that Kubernetes itself sets for as long as something is wrong with a node.
+    /// These nodes lose every taint of a key that Kubernetes itself sets while a node has a problem.
     ClearTaint {
         /// The taints' key.
         key: Arc<str>,
@@ -25,7 +25,7 @@ pub enum RemedyChange {
         /// The nodes.
         nodes: Vec<Arc<str>>,
     },
-    /// The pod gets another toleration, with the operator `Equal`.
+    /// The pod gets a toleration with the operator `Equal`.
     Tolerate {
         /// The taint's key.
         key: Arc<str>,
@@ -38,41 +38,41 @@ pub enum RemedyChange {
     DropNodeSelector {
         /// The label's key.
         key: Arc<str>,
-        /// Its value.
+        /// The label's value.
         value: Arc<str>,
     },
-    /// The pod's required node affinity loses one requirement on labels, in every term that has it; all of it if a term has
-    /// nothing else.
+    /// The pod's required node affinity loses one requirement on labels, in every term that has it; the whole affinity
+    /// goes if a term has no other requirement.
     DropNodeRequirement {
         /// The label's key.
         key: Arc<str>,
         /// `In`, `NotIn`, `Exists`, `DoesNotExist`, `Gt` or `Lt`.
         operator: &'static str,
-        /// In text order.
+        /// The values in text order.
         values: Vec<Arc<str>>,
     },
-    /// The pod loses what it asks of nodes' labels as a whole.
+    /// The pod loses all its constraints on nodes' labels.
     DropNodeConstraints {
-        /// Whether `spec.nodeSelector` goes.
+        /// Whether `spec.nodeSelector` is removed.
         node_selector: bool,
-        /// Whether required node affinity goes.
+        /// Whether required node affinity is removed.
         node_affinity: bool,
     },
-    /// A spread constraint of the pod tolerates more skew.
+    /// The `maxSkew` of one of the pod's spread constraints is raised.
     RaiseMaxSkew {
         /// Position in `spec.topologySpreadConstraints`.
         constraint: usize,
         /// The new `maxSkew`.
         max_skew: i32,
     },
-    /// A spread constraint of the pod asks for fewer domains.
+    /// The `minDomains` of one of the pod's spread constraints is lowered.
     LowerMinDomains {
         /// Position in `spec.topologySpreadConstraints`.
         constraint: usize,
         /// The new `minDomains`.
         min_domains: i32,
     },
-    /// A spread constraint of the pod becomes `ScheduleAnyway`.
+    /// One of the pod's spread constraints becomes `ScheduleAnyway`.
     SoftenSpread {
         /// Position in `spec.topologySpreadConstraints`.
         constraint: usize,
@@ -81,47 +81,48 @@ pub enum RemedyChange {
     RequestLess {
         /// The resource.
         resource: Arc<str>,
-        /// How much less: milli-units of cpu, whole units of everything else. Something is left of the request.
+        /// The amount removed: milli-units of cpu, whole units of everything else. It is less than the whole request.
         amount: i64,
     },
     /// The pod loses one term of required pod affinity.
     DropPodAffinity {
-        /// Position in its list.
+        /// Position in the list of required terms.
         term: usize,
     },
     /// The pod loses one term of required pod anti-affinity.
     DropPodAntiAffinity {
-        /// Position in its list.
+        /// Position in the list of required terms.
         term: usize,
     },
-    /// The pod does without a host port.
+    /// The pod gives up a host port.
     DropHostPort {
         /// The port.
         port: i32,
-        /// `TCP` and the like.
+        /// The protocol, such as `TCP`.
         protocol: Arc<str>,
-        /// The address, `0.0.0.0` for all.
+        /// The address; `0.0.0.0` means all.
         ip: Arc<str>,
     },
     /// A pod leaves its node.
     RemovePod {
         /// The pod.
         pod: PodKey,
-        /// Its node.
+        /// The pod's node.
         node: Arc<str>,
     },
-    /// One more node without any pods: labels, room, features, volume limits and taints are those of another, apart from its name,
-    /// its hostname label and taints that Kubernetes sets while something is wrong with a node. It is not cordoned.
+    /// An empty node is added: its labels, resources, features, volume limits and taints are copied from another node,
+    /// except for its name, its hostname label and taints that Kubernetes sets while a node has a problem. It is not
+    /// cordoned.
     AddNode {
-        /// The node that it is like.
+        /// The node that is copied.
         like: Arc<str>,
-        /// Its name, which no node of the cluster has.
+        /// The new node's name, which no node of the cluster has.
         name: Arc<str>,
     },
 }
 
 impl RemedyChange {
-    /// How much is changed, for the order of remedies.
+    /// The size of the change, for the order of remedies.
     pub(super) fn size(&self) -> usize {
         match self {
             RemedyChange::DropNodeConstraints { .. } => 2,

@@ -14,7 +14,7 @@ use crate::rows::NodeRow;
 use crate::snapshot::Snapshot;
 use crate::snapshot::draft::Draft;
 
-/// Applies a change of the cluster. `None` where what is to be changed is not there.
+/// Applies a change of the cluster. `None` where the object to change does not exist.
 pub(super) fn apply(change: &RemedyChange, draft: &mut Draft) -> Option<()> {
     match change {
         RemedyChange::Uncordon { nodes } => each(draft, nodes, |node| {
@@ -76,7 +76,7 @@ fn add_node(draft: &mut Draft, like: &str, name: &Arc<str>) -> Option<()> {
     let symbol = node.facts().symbol;
     draft.insert_node(node);
     draft.snapshot.counts.n_nodes += 1;
-    // How many volumes it can attach is told by an object of its name.
+    // The number of volumes that a node can attach is in an object of the node's name.
     let key = |name: &str| ObjectKey::new(ObjectKind::CsiNode, "", name);
     let limits = draft.snapshot.objects.get(&key(like)).cloned();
     if let Some(limits) = &limits

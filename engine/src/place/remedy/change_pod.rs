@@ -1,4 +1,4 @@
-//! Changes of a pod, applied to what its spec says.
+//! Changes of a pod, applied to its spec.
 
 use std::sync::Arc;
 
@@ -9,7 +9,7 @@ use crate::model::resources::Resource;
 use crate::model::shape::ShapeFacts;
 use crate::model::taint::Effect;
 
-/// Applies a change of the pod; answers whether it is one. `None` where the pod does not have what is to be changed.
+/// Applies a change of the pod; returns whether it is one. `None` where the pod does not have the part to change.
 pub(super) fn apply(
     change: &RemedyChange,
     shape: &mut ShapeFacts,
@@ -61,7 +61,7 @@ pub(super) fn apply(
         RemedyChange::RequestLess { resource, amount } => {
             let resource = Resource::from_name(resource, names)?;
             let left = shape.request().get(resource).checked_sub(*amount)?;
-            // Only what filters read: nothing is scored after a change.
+            // Changes only what filters read: nothing is scored after a change.
             shape.footprint.requested.set(resource, left);
         }
         RemedyChange::DropPodAffinity { term } => {

@@ -1,4 +1,4 @@
-//! Look: why each plugin refuses one node, part by part.
+//! Look: the obstacles on one node, by plugin and part.
 
 use std::collections::BTreeMap;
 
@@ -21,7 +21,7 @@ use crate::rows::{NodeRow, RowSet};
 use crate::snapshot::matching::matching_term;
 use crate::snapshot::shard::Shard;
 
-/// The rows with few obstacles by what these are. A row with one that nothing here can change is left out.
+/// The rows with few obstacles, grouped by these. Rows with an obstacle that no change can remove are left out.
 ///
 /// Cost: each filter once over every shard, and one look at each row.
 pub(super) fn by_obstacles(plan: &Filtering<'_, '_>) -> BTreeMap<Obstacles, Vec<NodeRow>> {
@@ -58,7 +58,7 @@ pub(super) struct Look<'p, 'a> {
 }
 
 impl Look<'_, '_> {
-    /// Notes why a plugin refuses the row; answers whether that can be changed.
+    /// Records why a plugin refuses the row; returns whether a change can remove that.
     pub(super) fn at(&mut self, plugin: Plugin) -> bool {
         match plugin {
             Plugin::NodeUnschedulable => self.note(Obstacle::Cordon),
@@ -84,7 +84,7 @@ impl Look<'_, '_> {
         }
     }
 
-    /// Adds an obstacle; answers whether they are still few.
+    /// Adds an obstacle; returns whether there are still few.
     fn note(&mut self, obstacle: Obstacle) -> bool {
         if !self.found.contains(&obstacle) {
             if self.found.len() == MAX_OBSTACLES {
@@ -128,7 +128,7 @@ impl Look<'_, '_> {
         })
     }
 
-    /// The pairs that do not hold, and what the term that is nearest to holding lacks.
+    /// Records the node selector's pairs that do not match, and the requirement that the nearest term lacks.
     fn node_affinity(&mut self) -> bool {
         let plan = self.plan;
         let (nodes, row): (_, RowSet) = (&self.shard.nodes, [self.row].into_iter().collect());
@@ -158,8 +158,8 @@ impl Look<'_, '_> {
         }
     }
 
-    /// `None` where required node affinity holds; else the one requirement on labels that the first term with no other
-    /// fault lacks, if there is such a term.
+    /// `None` where required node affinity matches; else the position of the single requirement on labels that fails in
+    /// the first term where nothing else fails, if there is such a term.
     fn lacking_requirements(&self, row: &RowSet) -> Option<Option<(usize, usize)>> {
         let required = self.plan.shape().required_affinity.as_ref()?;
         let (nodes, names) = (&self.shard.nodes, self.names());
@@ -192,7 +192,7 @@ impl Look<'_, '_> {
         };
         let taken = wanted.iter().enumerate().filter(|(_, wanted)| is_taken(wanted));
         let taken = taken.fold(0, |ports, (i, _)| ports | 1_u64.checked_shl(i as u32).unwrap_or(0));
-        // A pod of more than 64 host ports may have none of the first 64 in the way.
+        // Ports beyond the first 64 have no bit, so `taken` may be 0 for a pod with more.
         taken != 0 && self.note(Obstacle::Ports(taken))
     }
 

@@ -1,4 +1,4 @@
-//! Kinds of nodes: one more node like one that is there, and which are worth trying.
+//! Kinds of nodes: copies of existing nodes to add, and which are worth trying.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -21,13 +21,13 @@ use crate::snapshot::Snapshot;
 use crate::snapshot::shard::Shard;
 use crate::snapshot::topology::DomainId;
 
-/// Kinds that are tried at most.
+/// The largest number of kinds that are tried.
 const MAX_KINDS: usize = 8;
 
 /// Ways to add a node that could take the pod, the plainest and smallest nodes first.
 ///
-/// Nodes are of one kind if they stand in the same domains of everything that the pod's spread and affinity go by. Of each
-/// kind the smallest node stands for all. Whether the pod fits is then seen by trying.
+/// Nodes are of one kind if they are in the same domains of all topology keys of the pod's spread and affinity. The
+/// smallest node of a kind represents it. Whether the pod fits is found out by a trial.
 pub(super) fn ways(plan: &Filtering<'_, '_>) -> Vec<Way> {
     if plan.narrowing().is_some() || plan.pod().node_name().is_some() {
         return Vec::new();
@@ -59,7 +59,7 @@ pub(super) fn ways(plan: &Filtering<'_, '_>) -> Vec<Way> {
     kinds.into_iter().take(MAX_KINDS).map(way).collect()
 }
 
-/// A node of the same kind without anything that is wrong with this one.
+/// A healthy copy of the node.
 pub(super) fn another(node: &Node, name: &Arc<str>, names: &Interner) -> Node {
     let symbol = names.intern(name);
     node.changed(|facts| {
@@ -74,7 +74,7 @@ pub(super) fn another(node: &Node, name: &Arc<str>, names: &Interner) -> Node {
     })
 }
 
-/// Extended resources that the pod does not ask for, then room.
+/// Number of extended resources that the pod does not request, then sizes.
 type Cost = (usize, i64, i64, i64);
 
 fn cost(plan: &Filtering<'_, '_>, node: &NodeFacts) -> Cost {
@@ -84,7 +84,7 @@ fn cost(plan: &Filtering<'_, '_>, node: &NodeFacts) -> Cost {
     (n_unasked, room.milli_cpu, room.memory, room.ephemeral_storage)
 }
 
-/// Labels by which the filters count other pods; each node has a hostname of its own.
+/// Labels by which the filters count other pods; hostname is left out, since each node has its own.
 fn topology_keys(plan: &Filtering<'_, '_>) -> Vec<Symbol> {
     let demand = plan.demand();
     let near = demand.affinity.sums.iter().chain(&demand.anti_affinity).chain(&demand.blockers);
@@ -96,7 +96,7 @@ fn topology_keys(plan: &Filtering<'_, '_>) -> Vec<Symbol> {
     keys
 }
 
-/// The rows whose node could take the pod if it were well and empty, as far as the node alone tells.
+/// The rows whose node could take the pod if it were healthy and empty, judged by the node's own properties.
 fn could_take(plan: &Filtering<'_, '_>, shard: &Shard) -> RowSet {
     let mut rows = shard.nodes.rows;
     for filter in plan.filters() {
@@ -107,7 +107,7 @@ fn could_take(plan: &Filtering<'_, '_>, shard: &Shard) -> RowSet {
             | Plugin::VolumeZone => (filter.run)(plan, shard, &mut rows),
             Plugin::TaintToleration => retain(shard, &mut rows, |node| is_tolerated(plan, node)),
             Plugin::NodeResourcesFit => retain(shard, &mut rows, |node| has_room(plan, node)),
-            // Not true of another node, or of one without pods.
+            // Does not hold for another node, or for one without pods.
             Plugin::NodeUnschedulable
             | Plugin::NodeName
             | Plugin::NodePorts
@@ -115,7 +115,7 @@ fn could_take(plan: &Filtering<'_, '_>, shard: &Shard) -> RowSet {
             | Plugin::NodeVolumeLimits
             | Plugin::PodTopologySpread
             | Plugin::InterPodAffinity => {}
-            // No filters.
+            // Plugins without a filter.
             Plugin::SchedulingGates
             | Plugin::PrioritySort
             | Plugin::DynamicResources
@@ -151,7 +151,7 @@ fn kept_taints(node: &NodeFacts, names: &Interner) -> SmallVec<[Taint; 2]> {
     node.taints.iter().copied().filter(|taint| !is_condition(&names.name(taint.key))).collect()
 }
 
-/// A name that no node has. The same few names are given out again and again.
+/// A name that no node has. Only a few such names are ever used, because interned names are kept forever.
 fn free_name(snapshot: &Snapshot) -> Option<Arc<str>> {
     let names = snapshot.model.names();
     let is_taken = |name: &str| {

@@ -1,4 +1,4 @@
-//! Obstacles: what keeps a pod off each node, taken apart so that each part can be changed on its own.
+//! Obstacles: the reasons that keep a pod off a node, split so that each can be removed by itself.
 
 use smallvec::SmallVec;
 
@@ -9,68 +9,68 @@ use crate::plan::counted::Filtering;
 use crate::snapshot::shard::Shard;
 use crate::snapshot::topology::DomainId;
 
-/// One thing in the pod's way.
+/// One reason that keeps the pod off a node.
 #[derive(Copy, Clone, PartialEq, Eq, PartialOrd, Ord, Debug)]
 pub(super) enum Obstacle {
     /// The node is cordoned.
     Cordon,
-    /// A taint of this key that Kubernetes sets while something is wrong with the node.
+    /// The node has a taint of this key, which Kubernetes sets while a node has a problem.
     Condition(Symbol),
-    /// An untolerated taint; of several effects where there is none.
+    /// An untolerated taint; `effect` is `None` where several effects have this key and value.
     Taint { key: Symbol, value: Symbol, effect: Option<TaintEffect> },
-    /// A pair of the node selector, by position.
+    /// A pair of the node selector, by position, does not match.
     Pair(usize),
-    /// A requirement on labels in a term of required node affinity, by position.
+    /// A requirement on labels in a term of required node affinity, by position, is not met.
     Requirement { term: usize, requirement: usize },
-    /// More of these than one.
+    /// Several pairs or requirements are not met.
     NodeConstraints { node_selector: bool, node_affinity: bool },
-    /// Host ports of the pod's that are in use: a bit for each by position.
+    /// Host ports of the pod are in use: a bit for each by position.
     Ports(u64),
-    /// As many pods are on the node as it allows.
+    /// The node has its maximum number of pods.
     Full,
-    /// Less is free than one request asks for, by position among those that are checked.
+    /// Too little of a resource is free, by position among the checked resources.
     Short(usize),
-    /// A spread constraint of the pod's own: the domain holds too many.
+    /// A spread constraint of the pod itself: the domain has too many pods.
     Skew(usize),
-    /// A spread constraint of the pod's own: the node lacks the label.
+    /// A spread constraint of the pod itself: the node lacks the label.
     Unlabelled(usize),
-    /// Required pod affinity.
+    /// Required pod affinity is not satisfied.
     Near,
-    /// A term of required pod anti-affinity, and the domain that holds a pod that it refuses.
+    /// A term of required pod anti-affinity, and the domain with a pod that it excludes.
     Far { term: usize, domain: DomainId },
-    /// Anti-affinity of pods in a domain; the position is among the demand's sums.
+    /// Anti-affinity of pods in a domain; `sum` is a position among the demand's sums.
     Blocked { sum: usize, domain: DomainId },
 }
 
-/// The effects that keep a pod off.
+/// Taint effects that keep a pod off a node.
 #[derive(Copy, Clone, PartialEq, Eq, PartialOrd, Ord, Debug)]
 pub(super) enum TaintEffect {
     NoSchedule,
     NoExecute,
 }
 
-/// What is in the way on some node; at most [`MAX_OBSTACLES`].
+/// The obstacles on a node; at most [`MAX_OBSTACLES`].
 pub(super) type Obstacles = SmallVec<[Obstacle; MAX_OBSTACLES]>;
 
-/// Nodes with more in the way are not near.
+/// Nodes with more obstacles are not considered.
 pub(super) const MAX_OBSTACLES: usize = 2;
 
-/// Whether Kubernetes itself sets taints of this key, and takes them away when the node is well.
+/// Whether Kubernetes itself sets taints of this key, and removes them when the node is healthy.
 pub(super) fn is_condition(key: &str) -> bool {
     key.starts_with("node.kubernetes.io/") || key.starts_with("node.cloudprovider.kubernetes.io/")
 }
 
-/// What is left of a resource on a node; less than 0 where more is taken than there is.
+/// The free amount of a resource on a node; negative where more is requested than allocatable.
 pub(super) fn free(shard: &Shard, row: usize, resource: Resource) -> i64 {
     allocatable(shard, row, resource).saturating_sub(requested(shard, row, resource))
 }
 
-/// The domain of a row by a key; none where the node lacks it.
+/// The domain of a row by a key; none where the node lacks the label.
 pub(super) fn domain_of(shard: &Shard, row: usize, key: Symbol) -> DomainId {
     shard.nodes.labels.get(&key).map_or(DomainId::NONE, |label| label.domains[row])
 }
 
-/// Where the constraints that filter stand in the pod's own list; none of them where they are the policy's.
+/// Positions in the pod's own list of the constraints that filter; empty where these are the policy's defaults.
 pub(super) fn own_constraints(plan: &Filtering<'_, '_>) -> SmallVec<[usize; 2]> {
     let own = plan.shape().spread.list.iter().enumerate();
     own.filter(|(_, constraint)| constraint.is_hard).map(|(i, _)| i).collect()

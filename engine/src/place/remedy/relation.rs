@@ -1,4 +1,4 @@
-//! Ways past what a pod asks of the pods around it: spread and affinity.
+//! Ways to relax what a pod requires of other pods: spread and affinity.
 
 use super::change::RemedyChange;
 use super::obstacle::{domain_of, own_constraints};
@@ -44,7 +44,7 @@ pub(super) fn allow_skew(plan: &Filtering<'_, '_>, at: usize, rows: &[NodeRow]) 
     ways
 }
 
-/// The skew of a constraint if the pod came to a row.
+/// The skew of a constraint after placing the pod on a row.
 pub(super) fn skew(plan: &Filtering<'_, '_>, at: usize, row: NodeRow) -> Option<i64> {
     let hard = &plan.demand().hard[hard_position(plan, at)?];
     let sums = plan.census().sum(hard.sum);
@@ -53,7 +53,7 @@ pub(super) fn skew(plan: &Filtering<'_, '_>, at: usize, row: NodeRow) -> Option<
     Some(count - highest_count(plan, hard) + hard.max_skew)
 }
 
-/// Where a constraint of the pod's own stands among those that filter.
+/// The position of one of the pod's own constraints among those that filter.
 fn hard_position(plan: &Filtering<'_, '_>, at: usize) -> Option<usize> {
     own_constraints(plan).iter().position(|own| *own == at)
 }
@@ -69,7 +69,7 @@ pub(super) fn soften(plan: &Filtering<'_, '_>, at: usize, rows: &[NodeRow]) -> O
     Some(Way::new(RemedyChange::SoftenSpread { constraint: at }, text))
 }
 
-/// Each term alone, and all together.
+/// Ways to drop each term by itself, and all together.
 pub(super) fn without_affinity(plan: &Filtering<'_, '_>) -> Vec<Way> {
     let Some(affinity) = &plan.shape().pod_affinity else {
         return Vec::new();

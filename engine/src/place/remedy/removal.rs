@@ -1,4 +1,4 @@
-//! Removals: the one pod that is in the way of another.
+//! Removals: ways to remove the only pod that is an obstacle.
 
 use rustc_hash::FxHashMap;
 use smallvec::SmallVec;
@@ -13,13 +13,13 @@ use crate::plan::counted::Filtering;
 use crate::rows::NodeRow;
 use crate::snapshot::topology::DomainId;
 
-/// Rows of each domain that hold pods which count.
+/// Rows of each domain with pods that count.
 type Holders = FxHashMap<DomainId, SmallVec<[NodeRow; 2]>>;
 
-/// Finds pods to remove; what it looks up of the cluster it looks up once.
+/// Finds pods to remove; caches what it looks up.
 pub(super) struct Removals<'p, 'a> {
     plan: &'p Filtering<'p, 'a>,
-    /// By position of the sum.
+    /// Holders by position of the sum.
     holders: FxHashMap<usize, Holders>,
 }
 
@@ -28,7 +28,7 @@ impl<'p, 'a> Removals<'p, 'a> {
         Removals { plan, holders: FxHashMap::default() }
     }
 
-    /// For each of the rows where one pod alone holds whatever conflicts with these ports.
+    /// For each row where a single pod holds all conflicting ports, the way to remove that pod.
     pub(super) fn of_ports(&self, ports: u64, rows: &[NodeRow]) -> Vec<Way> {
         let wanted: Vec<&HostPort> = chosen_ports(self.plan, ports).collect();
         let holds = |pod: &Pod| {
@@ -40,7 +40,7 @@ impl<'p, 'a> Removals<'p, 'a> {
         on_rows.map(|(row, pod)| self.removal(row, pod, &why)).collect()
     }
 
-    /// Where one pod alone counts for a sum in a domain.
+    /// The way to remove the only pod that counts for a sum in a domain.
     pub(super) fn of_domain(&mut self, sum: usize, domain: DomainId, why: &str) -> Option<Way> {
         let plan = self.plan;
         let holders = self.holders.entry(sum).or_insert_with(|| holders(plan, sum));
@@ -62,21 +62,21 @@ impl<'p, 'a> Removals<'p, 'a> {
         Some(self.removal(row, pod, why))
     }
 
-    /// The pod on these rows that is meant, if it is one alone.
+    /// The matching pod on these rows, if there is exactly one.
     fn only_pod(
         &self,
         rows: impl IntoIterator<Item = NodeRow>,
-        is_meant: &dyn Fn(&Pod) -> bool,
+        matches: &dyn Fn(&Pod) -> bool,
     ) -> Option<(NodeRow, &'p Pod)> {
         let shards = &self.plan.snapshot().shards;
         let on_rows = rows.into_iter().flat_map(|row| {
             shards[row.shard()].pods.of(row.row()).iter().map(move |placed| (row, &placed.pod))
         });
-        let mut meant = on_rows.filter(|(_, pod)| is_meant(pod));
-        meant.next().filter(|_| meant.next().is_none())
+        let mut matching = on_rows.filter(|(_, pod)| matches(pod));
+        matching.next().filter(|_| matching.next().is_none())
     }
 
-    /// Pods of the lowest priority are tried first.
+    /// The way to remove a pod; pods of the lowest priority are tried first.
     fn removal(&self, row: NodeRow, pod: &Pod, why: &str) -> Way {
         let node = name_of(self.plan, row);
         let key = pod.key().clone();

@@ -1,4 +1,4 @@
-//! Trial: changes are really made, to a copy of the pod or to a fork of the snapshot, and the filters run again.
+//! Trial: applies changes to a copy of the pod or to a fork of the snapshot, and runs the filters again.
 
 use std::sync::Arc;
 use std::sync::atomic::AtomicU64;
@@ -12,21 +12,21 @@ use crate::plan::Plan;
 use crate::plan::request::{PlaceRequest, TieBreak};
 use crate::snapshot::draft::Draft;
 
-/// Nodes to name for each remedy.
+/// The largest number of nodes to name for each remedy.
 const MAX_EXAMPLES: usize = 5;
 
-/// What changes have opened.
+/// The nodes that become feasible by changes.
 #[derive(Clone, Debug)]
 pub(super) struct Opened {
     pub(super) n_nodes: u32,
-    /// The first few by name.
+    /// The first few nodes, by name.
     pub(super) examples: Vec<Arc<str>>,
 }
 
-/// Makes the changes and asks again; `None` where the pod would still not be placed, or where something that is to be changed is
-/// not there.
+/// Applies the changes and filters; `None` where the pod would still not be placed, or where an object to change does
+/// not exist.
 ///
-/// Cost: that of one attempt about which nothing is remembered, and of copying the shards that are changed.
+/// Cost: that of one attempt without a remembered evaluation, and of copying the changed shards.
 pub(super) fn attempt(
     plan: &Plan<'_>,
     changes: &[RemedyChange],
@@ -34,7 +34,7 @@ pub(super) fn attempt(
 ) -> Option<Opened> {
     let mut facts = plan.shape().clone();
     let mut draft = None;
-    // Positions in one list stand for what was there before: the last goes first.
+    // Positions in a list refer to its original state, so changes are applied from the last to the first.
     for change in changes.iter().rev() {
         if !change_pod::apply(change, &mut facts, plan.names())? {
             let fork = || Draft::fork(plan.snapshot(), versions.clone());
@@ -59,7 +59,7 @@ fn filter(plan: &mut Plan<'_>) -> Option<Opened> {
             Some(row) => Feasible::only(row, plan.snapshot().shards.len()),
             None => evaluation.feasible(plan)?,
         };
-        // Several feasible nodes are scored, which a preference that does not parse makes fail.
+        // Several feasible nodes are scored, which fails for a preference that does not parse.
         if feasible.len() > 1 && plan.check_scoring().is_err() {
             return None;
         }

@@ -1,4 +1,4 @@
-//! Way: changes that remove an obstacle, and the words that ways share.
+//! Way: changes that remove an obstacle, and text that ways share.
 
 use std::sync::Arc;
 
@@ -8,12 +8,12 @@ use crate::plan::Plan;
 use crate::plan::counted::Filtering;
 use crate::rows::NodeRow;
 
-/// One way: changes that go together.
+/// One way: changes that are made together.
 #[derive(Clone, Debug)]
 pub(super) struct Way {
     pub(super) changes: Vec<RemedyChange>,
     pub(super) text: String,
-    /// Of two ways that do the same, the one of less cost is tried first.
+    /// Cost of the way: of two ways with the same effect the cheaper one is tried first.
     pub(super) cost: i64,
 }
 
@@ -23,7 +23,7 @@ impl Way {
     }
 }
 
-/// Host ports of the pod's by position.
+/// Host ports of the pod, by position.
 pub(super) fn chosen_ports<'a>(plan: &Plan<'a>, ports: u64) -> impl Iterator<Item = &'a HostPort> {
     let wanted = plan.shape().host_ports.iter().enumerate();
     wanted.filter(move |(i, _)| *i < 64 && ports >> i & 1 == 1).map(|(_, port)| port)

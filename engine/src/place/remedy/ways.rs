@@ -1,4 +1,4 @@
-//! Ways: how each obstacle can be removed, with the words that say so and the numbers in them.
+//! Ways: how each obstacle can be removed, with the text and the amounts of the change.
 
 use std::sync::Arc;
 
@@ -24,7 +24,8 @@ impl<'p, 'a> Ways<'p, 'a> {
         Ways { plan, removals: Removals::new(plan) }
     }
 
-    /// The ways to remove an obstacle from these rows, all of which have it, or from the nearest of them.
+    /// The ways to remove an obstacle from these rows, all of which have it, or from the rows where the change is
+    /// smallest.
     pub(super) fn past(&mut self, obstacle: Obstacle, rows: &[NodeRow]) -> Vec<Way> {
         let (plan, nodes) = (self.plan, names_of(self.plan, rows));
         let of_nodes = wording::nodes(&nodes);
@@ -73,7 +74,7 @@ impl<'p, 'a> Ways<'p, 'a> {
     }
 }
 
-/// The row that asks for the least change where amounts count, else all of them.
+/// The row that needs the smallest change where amounts matter, else all rows.
 pub(super) fn nearest(
     plan: &Filtering<'_, '_>,
     obstacles: &[Obstacle],
@@ -103,7 +104,7 @@ pub(super) fn nearest(
     rows.iter().copied().min_by_key(|row| (cost(*row), name_of(plan, *row))).into_iter().collect()
 }
 
-/// Parts per million.
+/// A share in parts per million.
 fn share(part: i64, whole: i64) -> i128 {
     i128::from(part) * 1_000_000 / i128::from(whole.max(1))
 }
@@ -163,7 +164,8 @@ fn without_ports(plan: &Filtering<'_, '_>, ports: u64) -> Way {
     Way { changes, text, cost: 0 }
 }
 
-/// By the least amount that is short on one of the rows and leaves something of the request, rounded up where that does, too.
+/// A way to request less: by the smallest amount that is missing on one of the rows and leaves some of the request,
+/// rounded up where that leaves some, too.
 fn request_less(plan: &Filtering<'_, '_>, i: usize, rows: &[NodeRow]) -> Option<Way> {
     let (resource, request) = *checked(plan).get(i)?;
     let amounts = rows.iter().map(|row| missing(plan, resource, request, *row));

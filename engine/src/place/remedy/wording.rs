@@ -1,4 +1,4 @@
-//! Wording: quantities, requirements and selectors as people write them.
+//! Wording: quantities, requirements and selectors as readable text.
 
 use std::sync::Arc;
 
@@ -19,7 +19,8 @@ pub(super) fn quantity(resource: &str, amount: i64) -> String {
     }
 }
 
-/// An amount of bytes in whole units of a kind that it has at least ten of, rounded up; anything else as it is.
+/// An amount of bytes in whole units of the largest kind that it has at least ten of, rounded up; other amounts
+/// unchanged.
 pub(super) fn rounded_up(resource: &str, amount: i64) -> i64 {
     match UNITS.iter().find(|(size, _)| is_bytes(resource) && amount / 10 >= *size) {
         Some((size, _)) => (amount + size - 1) / size * size,
@@ -27,7 +28,7 @@ pub(super) fn rounded_up(resource: &str, amount: i64) -> i64 {
     }
 }
 
-/// Largest first.
+/// Units of bytes, largest first.
 const UNITS: [(i64, &str); 4] =
     [(1 << 40, "Ti"), (1 << 30, "Gi"), (1 << 20, "Mi"), (1 << 10, "Ki")];
 
@@ -35,7 +36,7 @@ fn is_bytes(resource: &str) -> bool {
     matches!(resource, "memory" | "ephemeral-storage") || resource.starts_with("hugepages-")
 }
 
-/// A requirement's key, operator and values, these in text order.
+/// A requirement's key, operator and values; values are in text order.
 pub(super) fn parts(
     requirement: &Requirement,
     names: &Interner,
@@ -56,7 +57,7 @@ pub(super) fn parts(
     (names.name(requirement.key), operator, values)
 }
 
-/// A requirement as `kubectl` writes selectors, apart from `>` and `<`, which it does not have.
+/// A requirement as `kubectl` writes selectors, extended by `>` and `<`.
 pub(super) fn requirement(requirement: &Requirement, names: &Interner) -> String {
     let (key, operator, values) = parts(requirement, names);
     let listed = values.join(",");
@@ -72,7 +73,7 @@ pub(super) fn requirement(requirement: &Requirement, names: &Interner) -> String
     }
 }
 
-/// Pods that a selector chooses: `pods with `app=web``; absent it chooses none, empty it chooses all.
+/// Text for the pods that a selector matches: `pods with `app=web``; an absent one matches none, an empty one all.
 pub(super) fn pods_of(selector: Option<&LabelSelector>, names: &Interner) -> String {
     match selector {
         None => "no pod at all".into(),
@@ -86,7 +87,7 @@ pub(super) fn pods_of(selector: Option<&LabelSelector>, names: &Interner) -> Str
     }
 }
 
-/// `one` by name, or how many.
+/// Text for nodes: `one` by name, or how many.
 pub(super) fn nodes(nodes: &[Arc<str>]) -> String {
     match nodes {
         [node] => format!("`{node}`"),
