@@ -1,5 +1,5 @@
-//! Snapshot: the cluster at one generation, immutable, shared by every reader.
-//! Rules: S-SNP-2 (immutable, consistent across nodes), S-CCH-7 (nodes without an object are never in it).
+//! Snapshot: the state of the cluster at one generation, immutable, shared by every reader. Rules: S-SNP-2 (immutable,
+//! consistent across nodes), S-CCH-7 (nodes without an object are never in it).
 
 pub(crate) mod draft;
 mod generation;
@@ -36,15 +36,15 @@ use storage::Storage;
 use term_index::TermIndex;
 use topology::Topology;
 
-/// The cluster at one [`Generation`].
+/// The state of the cluster at one [`Generation`].
 #[derive(Clone, Debug)]
 pub struct Snapshot {
     pub(crate) generation: Generation,
-    /// The history that this is a point of: 0 for the cluster's, another for each fork's.
+    /// The history that the snapshot belongs to: 0 for the cluster's, a unique one for each fork's.
     pub(crate) lineage: u64,
     pub(crate) shards: Vec<Arc<Shard>>,
     pub(crate) counts: Counts,
-    /// What a node's entry would say of an image if refreshed now (S-IL-5).
+    /// State of each image, for refreshing nodes' entries (S-IL-5).
     pub(crate) images: Arc<FxHashMap<Symbol, ImageState>>,
     pub(crate) topology: Topology,
     pub(crate) populations: PopulationIndex,
@@ -55,7 +55,7 @@ pub struct Snapshot {
     pub(crate) model: Arc<Model>,
 }
 
-/// How many of what a snapshot holds.
+/// Numbers of objects in a snapshot.
 #[derive(Copy, Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Counts {
     pub(crate) n_nodes: usize,
@@ -67,7 +67,7 @@ pub(crate) struct Counts {
 }
 
 impl Snapshot {
-    /// A cluster without anything.
+    /// A snapshot without any object.
     pub(crate) fn empty(model: Arc<Model>) -> Snapshot {
         Snapshot {
             generation: Generation::default(),
@@ -85,59 +85,59 @@ impl Snapshot {
         }
     }
 
-    /// Which publication this is.
+    /// The number of this publication.
     pub fn generation(&self) -> Generation {
         self.generation
     }
 
-    /// Nodes.
+    /// Number of nodes.
     pub fn n_nodes(&self) -> usize {
         self.counts.n_nodes
     }
 
-    /// Pods on those nodes, assumed ones included.
+    /// Number of pods on those nodes, including assumed ones.
     pub fn n_pods(&self) -> usize {
         self.counts.n_pods
     }
 
-    /// Pods placed by Berth and not yet confirmed by a feed.
+    /// Number of pods placed by Berth and not yet confirmed by a feed.
     pub fn n_assumed(&self) -> usize {
         self.counts.n_assumed
     }
 
-    /// Pods known without a node.
+    /// Number of pods known without a node.
     pub fn n_pending(&self) -> usize {
         self.counts.n_pending
     }
 
-    /// Pods on nodes that the cluster does not have (S-CCH-7).
+    /// Number of pods on nodes that the cluster does not have (S-CCH-7).
     pub fn n_orphaned(&self) -> usize {
         self.counts.n_orphaned
     }
 
-    /// Objects of a kind.
+    /// Number of objects of a kind.
     pub fn n_objects(&self, kind: ObjectKind) -> usize {
         self.objects.count(kind)
     }
 
-    /// Contradictions that a feed sent since the cluster was last replaced (S-CCH-6).
+    /// Number of contradictions that a feed sent since the cluster was last replaced (S-CCH-6).
     pub fn n_contradictions(&self) -> u64 {
         self.counts.n_contradictions
     }
 
-    /// Of the newest change of any row: within one history, equal ones mean that no row changed.
+    /// The version of the newest change of any row: within one history, equal versions mean that no row changed.
     pub(crate) fn newest_version(&self) -> u64 {
         self.shards.iter().map(|shard| shard.version).max().unwrap_or(0)
     }
 
-    /// Whether the number of nodes is that of the occupied rows, and each shard is in its place. For assertions.
+    /// Whether the number of nodes equals that of the occupied rows, and each shard is at its index. For assertions.
     pub(crate) fn counts_its_nodes(&self) -> bool {
         let n_rows: u32 = self.shards.iter().map(|shard| shard.nodes.rows.len()).sum();
         n_rows as usize == self.counts.n_nodes
             && self.shards.iter().enumerate().all(|(i, shard)| shard.index == i)
     }
 
-    /// Whether the number of pods is that of the pods listed on rows, and each row's sums count as many. For assertions.
+    /// Whether the number of pods equals that of the pods listed on rows and that of each row's sums. For assertions.
     ///
     /// Cost: a step for each row.
     pub(crate) fn counts_its_pods(&self) -> bool {
@@ -161,7 +161,7 @@ impl Snapshot {
         self.node(self.row_named(name)?)
     }
 
-    /// The same for a name that is not known to be anything.
+    /// The row of the node of this name; the name may be unknown to the interner.
     pub(crate) fn row_named(&self, name: &str) -> Option<NodeRow> {
         self.row_of(self.model.names().get(name)?)
     }

@@ -24,7 +24,7 @@ use crate::rows::{NodeRow, ROWS};
 pub(crate) struct Draft {
     pub(crate) snapshot: Snapshot,
     free: OrdSet<NodeRow>,
-    /// Shared with every fork, so that equal shard versions mean equal content everywhere.
+    /// Version counter, shared with every fork, so that equal shard versions mean equal content everywhere.
     versions: Arc<AtomicU64>,
 }
 
@@ -33,21 +33,21 @@ impl Draft {
         Draft { snapshot, free: OrdSet::new(), versions }
     }
 
-    /// A private copy of a snapshot, with a history of its own from here on. Nodes that it takes in get rows of a new shard: a
-    /// snapshot does not tell which are free.
+    /// A private copy of a snapshot, with its own history from here on. New nodes get rows of a new shard, because a
+    /// snapshot does not record which rows are free.
     pub(crate) fn fork(base: &Snapshot, versions: Arc<AtomicU64>) -> Draft {
         let lineage = versions.fetch_add(1, Ordering::Relaxed);
         Draft::new(Snapshot { lineage, ..base.clone() }, versions)
     }
 
-    /// The same of all that this draft has.
+    /// A private copy of this draft, with its own history from here on.
     pub(crate) fn branch(&self) -> Draft {
         let free = self.free.clone();
         Draft { free, ..Draft::fork(&self.snapshot, self.versions.clone()) }
     }
 
-    /// Goes back to what an earlier copy of this draft has, as one more change: rows that differ get a version newer than any,
-    /// so that whatever is remembered of the time between counts on from there. Rows of shards that came since are free.
+    /// Goes back to the content of an earlier copy of this draft, as one more change: rows that differ get a new
+    /// version, so that evaluations remembered in between are updated from there. Rows of shards added since are freed.
     pub(crate) fn revert(&mut self, earlier: &Draft) {
         let left = std::mem::replace(&mut self.snapshot, earlier.snapshot.clone());
         self.free = earlier.free.clone();
@@ -89,7 +89,7 @@ impl Draft {
         self.shard_mut(row).replace_node(row.row(), node, &domains, version);
     }
 
-    /// Frees a row; answers its pods.
+    /// Frees a row; returns its pods.
     pub(crate) fn remove_node(&mut self, row: NodeRow) -> Vec<PlacedPod> {
         let version = self.next_version();
         if let Some(old) = self.snapshot.node(row).cloned() {
@@ -110,14 +110,14 @@ impl Draft {
         self.list_pod(row, pod, is_assumed);
     }
 
-    /// The half of it that counts for pods that look at no other pod: the room. The other half may follow any time before a
-    /// pod comes that does.
+    /// Takes the room of a pod, the part of [`Draft::add_pod`] that matters to pods that read no other pod.
+    /// [`Draft::list_pod`] has to follow before a pod comes that does.
     pub(crate) fn take_room(&mut self, row: NodeRow, pod: &Pod) {
         let version = self.next_version();
         self.shard_mut(row).take_room(row.row(), pod, version);
     }
 
-    /// The other half: the pod stands in the list of its row and in every index.
+    /// Lists a pod in its row and in every index, the other part of [`Draft::add_pod`].
     pub(crate) fn list_pod(&mut self, row: NodeRow, pod: Pod, is_assumed: bool) {
         let Snapshot { shards, populations, terms, storage, .. } = &mut self.snapshot;
         let version = shards[row.shard()].usage.version[row.row()];
@@ -135,7 +135,7 @@ impl Draft {
         self.shard_mut(row).remove_pod(row.row(), pod, version);
     }
 
-    /// Takes a pod of this name off a row, if it is there, with what was assumed of its claims.
+    /// Takes a pod of this name off a row, if it is there, with its assumed bindings.
     pub(crate) fn evict(&mut self, row: NodeRow, pod: &PodKey) {
         let placed = self.snapshot.shards[row.shard()].pods.find(row.row(), pod);
         if let Some(pod) = placed.map(|placed| placed.pod.clone()) {
@@ -144,12 +144,12 @@ impl Draft {
         }
     }
 
-    /// Replaces a pod on a row by one that says the same, perhaps later.
+    /// Replaces a pod on a row by one with the same facts, perhaps of a newer version.
     pub(crate) fn renew_pod(&mut self, row: NodeRow, pod: Pod) {
         self.shard_mut(row).replace_pod(row.row(), pod, None);
     }
 
-    /// Gives a pod on a row the highest priority, in its place among the others, so that nobody evicts it.
+    /// Gives a pod on a row the highest priority, keeping its position, so that no pod evicts it.
     pub(crate) fn shield(&mut self, row: NodeRow, pod: &PodKey) {
         let Some(placed) = self.snapshot.shards[row.shard()].pods.find(row.row(), pod) else {
             return;
@@ -160,7 +160,7 @@ impl Draft {
         self.shard_mut(row).replace_pod(row.row(), pod, Some(version));
     }
 
-    /// Promises a node to a pending pod (S-PRE-21); an earlier promise is gone.
+    /// Nominates a pending pod to a node (S-PRE-21); an earlier nomination is replaced.
     pub(crate) fn nominate(&mut self, pod: &Pod, node: &str) {
         let node = self.snapshot.model.names().intern(node);
         let version = self.next_version();
@@ -168,7 +168,7 @@ impl Draft {
         self.snapshot.nominations.add(pod, node, version);
     }
 
-    /// Takes back a pod's nomination, if it has one.
+    /// Clears a pod's nomination, if it has one.
     pub(crate) fn clear_nomination(&mut self, pod: &PodKey) {
         if self.snapshot.nominations.has(pod) {
             let version = self.next_version();
@@ -197,7 +197,7 @@ impl Draft {
         }
     }
 
-    /// Lets what was decided of an assumed pod's claims take effect (S-VLB-9).
+    /// Applies the bindings decided for an assumed pod's claims (S-VLB-9).
     pub(crate) fn assume_bindings(
         &mut self,
         pod: &PodKey,
@@ -212,19 +212,19 @@ impl Draft {
         self.snapshot.storage.assume(pod, node, bindings.clone(), version);
     }
 
-    /// Takes back what was assumed of a pod's claims; answers it.
+    /// Undoes the bindings assumed for a pod's claims; returns them.
     pub(crate) fn release_bindings(&mut self, pod: &PodKey) -> Option<Arc<Assumption>> {
         let version = self.next_version();
         self.snapshot.storage.release(pod, version)
     }
 
-    /// Lets what was released take effect again, where the cluster tells nothing else.
+    /// Applies released bindings again, except where the cluster's objects differ.
     pub(crate) fn restore_bindings(&mut self, pod: &PodKey, assumption: Arc<Assumption>) {
         let version = self.next_version();
         self.snapshot.storage.restore(pod, assumption, version);
     }
 
-    /// Takes a pod out of every index over the cluster.
+    /// Removes a pod from every index over the cluster.
     fn unindex_pod(&mut self, row: NodeRow, pod: &Pod, version: u64) {
         let Snapshot { populations, terms, storage, .. } = &mut self.snapshot;
         populations.remove(pod.population(), row);
@@ -234,8 +234,8 @@ impl Draft {
         storage.remove_pod(row, pod, version);
     }
 
-    /// Copies the newest image counts into a row's entry (S-IL-5). One that says the same already stays: it is shared with the
-    /// published snapshot, and most changes of a node are pods that come and go.
+    /// Copies the newest image counts into a row's entry (S-IL-5). An entry that is equal already stays as it is: it is
+    /// shared with the published snapshot, and most changes of a node are of its pods.
     pub(crate) fn refresh_images(&mut self, row: NodeRow) {
         let Some(node) = self.snapshot.node(row) else {
             return;
@@ -261,7 +261,7 @@ impl Draft {
         self.versions.fetch_add(1, Ordering::Relaxed)
     }
 
-    /// Appends a shard; answers its first row, the others become free.
+    /// Appends a shard; returns its first row, and frees the others.
     fn grow(&mut self) -> NodeRow {
         let shard = self.snapshot.shards.len();
         self.snapshot.shards.push(Arc::new(Shard {

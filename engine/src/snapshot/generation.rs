@@ -7,7 +7,7 @@ use std::fmt;
 pub struct Generation(pub(crate) u64);
 
 impl Generation {
-    /// The number.
+    /// The number as an integer.
     pub fn get(self) -> u64 {
         self.0
     }

@@ -1,5 +1,5 @@
-//! Matching: which rows of a shard a pod's node selector, affinity and tolerations choose. Rules: S-NAF-4 to S-NAF-7, S-TNT-1,
-//! W-SEL-3.
+//! Matching: the rows of a shard that a pod's node selector, affinity and tolerations match. Rules: S-NAF-4 to S-NAF-7,
+//! S-TNT-1, W-SEL-3.
 
 use super::node_table::{LabelKey, NodeTable};
 use crate::model::intern::{Interner, Symbol};
@@ -48,7 +48,7 @@ pub(crate) fn matching_pairs(
     rows
 }
 
-/// The rows among `rows` that some term matches (S-NAF-5).
+/// The rows among `rows` that at least one term matches (S-NAF-5).
 pub(crate) fn matching(
     selector: &NodeSelector,
     nodes: &NodeTable,
@@ -114,8 +114,8 @@ fn holders(label: &LabelKey, values: &[Symbol]) -> RowSet {
     rows
 }
 
-/// Rows whose value parses as an integer and satisfies `accepts`. The order of values cannot reach the answer: it is a
-/// union.
+/// Rows whose value parses as an integer and satisfies `accepts`. The order of values cannot affect the result, which
+/// is a union.
 fn holders_where(label: &LabelKey, names: &Interner, accepts: impl Fn(i64) -> bool) -> RowSet {
     let mut rows = RowSet::EMPTY;
     #[expect(clippy::iter_over_hash_type, reason = "a union does not depend on order")]

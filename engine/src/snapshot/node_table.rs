@@ -1,4 +1,4 @@
-//! NodeTable: what a shard knows of its node objects. Changes when a node does, not when pods come and go.
+//! NodeTable: columns over the node objects of a shard. Changes with nodes, not with pods.
 
 use rustc_hash::FxHashMap;
 use smallvec::SmallVec;
@@ -14,7 +14,7 @@ use crate::rows::{Column, ROWS, RowSet, column_of};
 /// Columns and bitmaps over the node objects of one shard. Every bitmap holds rows of `rows` only.
 #[derive(Clone, Debug)]
 pub(crate) struct NodeTable {
-    /// Changes whenever a node object does, its entry of images apart.
+    /// Version that changes with every node object, except for its image entry.
     pub(crate) version: u64,
     /// Rows that hold a node.
     pub(crate) rows: RowSet,
@@ -23,9 +23,9 @@ pub(crate) struct NodeTable {
     pub(crate) name_hash: Box<Column<u32>>,
     pub(crate) unschedulable: RowSet,
     pub(crate) labels: FxHashMap<Symbol, LabelKey>,
-    /// Distinct `NoSchedule` and `NoExecute` taints and the rows that carry them.
+    /// Distinct `NoSchedule` and `NoExecute` taints with the rows that carry them.
     pub(crate) hard_taints: Vec<(Taint, RowSet)>,
-    /// `PreferNoSchedule` taints; one that a node carries n times stands n times (S-TT-1).
+    /// `PreferNoSchedule` taints with their rows; a taint that a node carries n times is in n entries (S-TT-1).
     pub(crate) soft_taints: Vec<(Taint, RowSet)>,
     /// Rows that declare each feature of [`FEATURES`].
     pub(crate) features: [RowSet; FEATURES.len()],
@@ -33,18 +33,18 @@ pub(crate) struct NodeTable {
     pub(crate) allocatable: Box<Allocatable>,
 }
 
-/// Room of each node, in the units of [`crate::model::resources::Resources`].
+/// Allocatable amounts of each node, in the units of [`crate::model::resources::Resources`].
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Allocatable {
     pub(crate) milli_cpu: Column<i64>,
     pub(crate) memory: Column<i64>,
     pub(crate) ephemeral_storage: Column<i64>,
     pub(crate) pods: Column<i64>,
-    /// By symbol; a missing column is all 0.
+    /// Columns by symbol; a missing column is all 0.
     pub(crate) scalars: Vec<(Symbol, Box<Column<i64>>)>,
     /// Rows whose CPU and memory are exact in the kernels' doubles and not 0.
     pub(crate) exact: RowSet,
-    /// 1 / CPU and 1 / memory of those rows.
+    /// 1 / CPU and 1 / memory of the exact rows.
     pub(crate) inverse_milli_cpu: Column<f64>,
     pub(crate) inverse_memory: Column<f64>,
 }
@@ -58,15 +58,15 @@ pub(crate) struct LabelKey {
     pub(crate) domains: Box<Column<DomainId>>,
 }
 
-/// Rows that report one image, grouped by what their snapshot entry says of it (S-IL-5).
+/// Rows that report one image, grouped by the image's state in their snapshot entry (S-IL-5).
 pub(crate) type ImageGroups = SmallVec<[(ImageState, RowSet); 1]>;
 
-/// What a node's entry knows of an image.
+/// State of an image in a node's entry.
 #[derive(Copy, Clone, PartialEq, Eq, Debug)]
 pub(crate) struct ImageState {
-    /// As the first node reported it (S-IL-4).
+    /// Size as the first node reported it (S-IL-4).
     pub(crate) size_bytes: i64,
-    /// Nodes that had it when the entry was last refreshed.
+    /// Number of nodes that had the image when the entry was last refreshed.
     pub(crate) n_nodes: u32,
 }
 
@@ -90,7 +90,7 @@ impl Default for NodeTable {
 }
 
 impl NodeTable {
-    /// Puts a node into a free row, images apart (see [`NodeTable::set_images`]).
+    /// Puts a node into a free row, without its images (see [`NodeTable::set_images`]).
     ///
     /// `domains` are those of the node's labels, in the labels' order.
     pub(crate) fn insert(&mut self, row: usize, node: Node, domains: &[DomainId]) {
@@ -178,7 +178,7 @@ impl NodeTable {
         Some(node)
     }
 
-    /// Replaces what a row's entry says of images.
+    /// Replaces the image entry of a row.
     pub(crate) fn set_images(&mut self, row: usize, states: &[(Symbol, ImageState)]) {
         if let Some(node) = &self.nodes[row] {
             for (name, _) in &node.facts().images {
@@ -202,7 +202,7 @@ impl NodeTable {
         }
     }
 
-    /// What a row's entry says of an image.
+    /// State of an image in a row's entry.
     pub(crate) fn image(&self, row: usize, name: Symbol) -> Option<&ImageState> {
         let mut groups = self.images.get(&name)?.iter();
         groups.find(|(_, rows)| rows.contains(row)).map(|(state, _)| state)
@@ -214,11 +214,11 @@ impl NodeTable {
     }
 }
 
-/// Up to this many values of a key in a shard are gone through one by one; else the rows are.
+/// Up to this many values of a key in a shard are iterated over; with more the rows are.
 const FEW_VALUES: usize = 32;
 
 impl LabelKey {
-    /// Hands on each domain that has any of `rows`, and which; a domain may come in several parts.
+    /// Passes each domain that has any of `rows` to `found`, with these rows; a domain may be passed in several parts.
     #[expect(
         clippy::iter_over_hash_type,
         reason = "what is done for domains must not depend on order"
@@ -239,7 +239,7 @@ impl LabelKey {
         }
     }
 
-    /// The rows among `rows` whose domain is wanted; rows without the key are not among them.
+    /// The rows among `rows` whose domain satisfies `is_wanted`; rows without the key are left out.
     pub(crate) fn rows_where(&self, rows: &RowSet, is_wanted: impl Fn(DomainId) -> bool) -> RowSet {
         let mut wanted = RowSet::EMPTY;
         if self.values.len() > FEW_VALUES {
@@ -269,7 +269,7 @@ impl LabelKey {
 }
 
 impl Allocatable {
-    /// The column of a scalar, `None` when no node of the shard has any.
+    /// The column of a scalar; `None` when no node of the shard has any of it.
     pub(crate) fn scalar(&self, name: Symbol) -> Option<&Column<i64>> {
         self.scalars.iter().find(|(symbol, _)| *symbol == name).map(|(_, column)| &**column)
     }

@@ -1,4 +1,4 @@
-//! Nominations: pending pods that are promised a node, in the order in which they were. Rules: S-NOM-4, S-NOMC-1.
+//! Nominations: pending pods that are nominated to a node, in the order of their nominations. Rules: S-NOM-4, S-NOMC-1.
 
 use std::sync::Arc;
 
@@ -10,7 +10,7 @@ use crate::model::{Pod, PodKey};
 /// Nominated pods by node. A copy costs a few pointers.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Nominations {
-    /// Changes with every nomination: equal versions mean the same ones.
+    /// Version that changes with every nomination: equal versions mean equal nominations.
     pub(crate) version: u64,
     by_node: OrdMap<Symbol, Arc<Vec<Pod>>>,
     node_of: OrdMap<PodKey, Symbol>,
@@ -38,7 +38,7 @@ impl Nominations {
         self.by_node.get(&node).map_or(&[], |pods| pods.as_slice())
     }
 
-    /// Nodes, known or not, that pods are nominated to, with those pods.
+    /// Nodes, existing or not, to which pods are nominated, with those pods.
     pub(crate) fn iter(&self) -> impl Iterator<Item = (Symbol, &[Pod])> {
         self.by_node.iter().map(|(node, pods)| (*node, pods.as_slice()))
     }
@@ -51,7 +51,7 @@ impl Nominations {
         self.version = version;
     }
 
-    /// Takes back a pod's nomination, if it has one.
+    /// Clears a pod's nomination, if it has one.
     pub(crate) fn remove(&mut self, pod: &PodKey, version: u64) {
         let Some(node) = self.node_of.remove(pod) else { return };
         self.version = version;

@@ -1,4 +1,4 @@
-//! Objects: what the cluster holds besides nodes and pods, by name. Storage objects have an index of their own.
+//! Objects: those other than nodes and pods, by name. Storage objects have an index of their own.
 
 use std::sync::Arc;
 
@@ -12,12 +12,12 @@ use crate::model::object::ObjectFacts;
 use crate::model::service::Service;
 use crate::model::{Object, ObjectKey, ObjectKind};
 
-/// Every object, and those that rules look up by symbol. A copy costs a few pointers.
+/// Every object, with indexes of those that rules look up by symbol. A copy costs a few pointers.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Objects {
-    /// Changes whenever a namespace, a service or a controller does: equal versions mean equal content.
+    /// Version that changes with namespaces, services and controllers: equal versions mean equal content.
     pub(crate) version: u64,
-    /// The same of disruption budgets.
+    /// Version that changes with disruption budgets.
     pub(crate) budgets_version: u64,
     by_key: OrdMap<ObjectKey, Object>,
     counts: [usize; ObjectKind::ALL.len()],
@@ -25,7 +25,7 @@ pub(crate) struct Objects {
     /// Services by namespace and the first label that they select by, then by name.
     services: OrdMap<(Symbol, Symbol, Symbol, Symbol), Arc<Service>>,
     controllers: OrdMap<ControllerKey, Arc<Controller>>,
-    /// By namespace and name.
+    /// Disruption budgets by namespace and name.
     budgets: OrdMap<(Symbol, Symbol), Arc<DisruptionBudget>>,
 }
 
@@ -39,7 +39,7 @@ impl Objects {
         self.by_key.values()
     }
 
-    /// Objects of a kind.
+    /// Number of objects of a kind.
     pub(crate) fn count(&self, kind: ObjectKind) -> usize {
         self.counts[kind as usize]
     }
@@ -99,7 +99,7 @@ impl Objects {
             }
             ObjectFacts::Controller(key, controller) => {
                 let old = self.controllers.insert(*key, controller.clone());
-                // How many pods it is to have tells nothing of where they go.
+                // The desired number of replicas does not affect where pods go.
                 if old.is_some_and(|old| old.selector == controller.selector) {
                     return self.renew(object);
                 }
@@ -115,12 +115,12 @@ impl Objects {
         }
     }
 
-    /// Replaces the object of its key by one that says the same, perhaps later.
+    /// Replaces the object of its key by one with the same facts, perhaps of a newer version.
     pub(crate) fn renew(&mut self, object: &Object) {
         self.by_key.insert(object.key().clone(), object.clone());
     }
 
-    /// Takes an object out.
+    /// Removes an object.
     pub(crate) fn remove(&mut self, key: &ObjectKey, version: u64) -> Option<Object> {
         let object = self.by_key.remove(key)?;
         self.counts[key.kind as usize] -= 1;
@@ -160,7 +160,7 @@ impl Objects {
     }
 }
 
-/// Where a service is found; one that selects nothing adds nothing to any pod's selector and is not.
+/// The index key of a service; `None` for one without a selector, which adds nothing to any pod's selector.
 fn service_key(service: &Service) -> Option<(Symbol, Symbol, Symbol, Symbol)> {
     let (key, value) = service.selector.first()?;
     Some((service.namespace, *key, *value, service.name))

@@ -17,16 +17,16 @@ const BLOCK: usize = 16;
 #[derive(Clone, Debug)]
 pub(crate) struct PlacedPod {
     pub(crate) pod: Pod,
-    /// The pod's, as what follows, so that whoever looks at many pods reads nothing else.
+    /// Shape of the pod; like the following fields a copy from the pod, for scans that read nothing else.
     pub(crate) shape: Arc<Shape>,
-    /// When it started (S-PRE-10).
+    /// Start time of the pod (S-PRE-10).
     pub(crate) start_time: i64,
     pub(crate) population: PopulationId,
-    /// Of its name.
+    /// Hash of the pod's name.
     key_hash: u32,
-    /// Whether its status says other than its shape what it takes (S-FIT-5).
+    /// Whether the pod's footprint differs from that of its shape because of its status (S-FIT-5).
     is_resized: bool,
-    /// Placed by Berth and not yet confirmed by a feed (S-CCH-1).
+    /// Whether the pod was placed by Berth and is not yet confirmed by a feed (S-CCH-1).
     pub(crate) is_assumed: bool,
 }
 
@@ -43,40 +43,40 @@ impl PlacedPod {
         }
     }
 
-    /// Whether it takes other than its shape says.
+    /// Whether the pod's footprint differs from that of its shape.
     pub(crate) fn is_resized(&self) -> bool {
         self.is_resized
     }
 
-    /// What it adds to the sums of its node.
+    /// Amounts that the pod adds to the sums of its node.
     pub(crate) fn footprint(&self) -> &Footprint {
         if self.is_resized { self.pod.footprint() } else { &self.shape.facts.footprint }
     }
 }
 
-/// Pods by row, in the order in which they came; one that goes leaves its place to the last (S-PRE-12, S-CCH-6).
+/// Pods by row, in order of arrival; when a pod is removed the last one takes its position (S-PRE-12, S-CCH-6).
 #[derive(Clone, Debug)]
 pub(crate) struct PodTable([Arc<Block>; ROWS / BLOCK]);
 
 #[derive(Clone, Debug, Default)]
 struct Block([RowPods; BLOCK]);
 
-/// The pods of a row. Copying a list of them touches each, so a pod that comes is kept apart as long as others read the list.
+/// The pods of a row. Copying the list touches each pod, so new pods are kept apart as long as others share the list.
 #[derive(Clone, Debug, Default)]
 struct RowPods {
     pods: Arc<Vec<PlacedPod>>,
     late: Option<Arc<Late>>,
 }
 
-/// The pods that came last.
+/// The pods added last.
 #[derive(Debug)]
 struct Late {
     pods: SmallVec<[PlacedPod; 1]>,
-    /// All of the row, put together by whoever first asks for them as one list.
+    /// All pods of the row, merged into one list by the first reader.
     all: OnceLock<Arc<Vec<PlacedPod>>>,
 }
 
-/// More than this are put together with the others.
+/// The largest number of pods kept apart; with more the lists are merged.
 const MAX_LATE: usize = 8;
 
 impl Default for PodTable {
@@ -95,7 +95,7 @@ impl PodTable {
         }
     }
 
-    /// How many pods a row has.
+    /// Number of pods of a row.
     pub(crate) fn count(&self, row: usize) -> usize {
         let RowPods { pods, late } = self.row(row);
         pods.len() + late.as_ref().map_or(0, |late| late.pods.len())
@@ -109,7 +109,7 @@ impl PodTable {
         pods.iter().chain(late).find(|placed| placed.is(key, hash))
     }
 
-    /// A pod came to a row.
+    /// Adds a pod to a row.
     pub(crate) fn push(&mut self, row: usize, pod: PlacedPod) {
         let row = self.row_mut(row);
         let mut late = SmallVec::new();
@@ -130,7 +130,7 @@ impl PodTable {
         }
     }
 
-    /// A pod of this name left a row: the last one takes its place.
+    /// Removes the pod of this name from a row: the last one takes its position.
     pub(crate) fn remove(&mut self, row: usize, key: &PodKey) -> Option<PlacedPod> {
         let hash = hash_of(key);
         let pods = self.of_mut(row);
@@ -138,7 +138,7 @@ impl PodTable {
         Some(pods.swap_remove(at))
     }
 
-    /// The list of a row, to be changed.
+    /// The list of a row, for changing it.
     pub(crate) fn of_mut(&mut self, row: usize) -> &mut Vec<PlacedPod> {
         let row = self.row_mut(row);
         if let Some(late) = row.late.take() {
@@ -171,7 +171,7 @@ fn together(pods: &[PlacedPod], late: &[PlacedPod]) -> Vec<PlacedPod> {
     all
 }
 
-/// Tells nearly all pods of a row apart without a look at their names.
+/// Hash of a pod's name, to distinguish nearly all pods of a row without comparing names.
 fn hash_of(key: &PodKey) -> u32 {
     FxBuildHasher.hash_one(key) as u32
 }
@@ -192,7 +192,7 @@ mod tests {
         PlacedPod::new(Cluster::new().compile_pod(&pod).unwrap(), false)
     }
 
-    /// A table that is copied and read at odd times says the same as a plain list, and copies stay as they were.
+    /// Checks that a table that is copied and read at odd times equals a plain list, and that copies do not change.
     #[test]
     fn late_pods_stand_in_line() {
         let (mut table, mut list) = (PodTable::default(), Vec::new());

@@ -1,4 +1,4 @@
-//! PopulationIndex: which pods are where, by namespace and labels. Changes with every pod on a node, by one step each.
+//! PopulationIndex: the rows of pods by namespace and labels. Updated in one step for every pod on a node.
 
 use std::sync::Arc;
 
@@ -13,14 +13,14 @@ use crate::rows::NodeRow;
 #[derive(Clone, Debug, Default)]
 pub(crate) struct PopulationIndex {
     pods: Postings<PopulationId>,
-    /// Populations by each of their labels, and all of them under the empty key and value.
+    /// Populations by each of their labels, and once more under the empty key and value.
     by_label: OrdMap<(Symbol, Symbol, Symbol, PopulationId), Arc<Population>>,
 }
 
 const FIRST: PopulationId = PopulationId(0);
 
 impl PopulationIndex {
-    /// A pod came to a row.
+    /// Adds a pod on a row.
     pub(crate) fn add(&mut self, population: &Arc<Population>, row: NodeRow) {
         if self.pods.add(population.id, row) {
             for key in label_keys(population) {
@@ -29,7 +29,7 @@ impl PopulationIndex {
         }
     }
 
-    /// A pod left a row.
+    /// Removes a pod of a row.
     pub(crate) fn remove(&mut self, population: &Population, row: NodeRow) {
         if self.pods.remove(population.id, row) {
             for key in label_keys(population) {
@@ -38,7 +38,7 @@ impl PopulationIndex {
         }
     }
 
-    /// The rows that have pods of a population, and how many.
+    /// The rows with pods of a population, and the number of these pods.
     pub(crate) fn rows_of(&self, id: PopulationId) -> impl Iterator<Item = (NodeRow, u32)> + '_ {
         self.pods.rows_of(id)
     }
@@ -65,7 +65,7 @@ impl PopulationIndex {
     }
 }
 
-/// No label has an empty key, so the empty one stands for all.
+/// Index keys of a population's labels, plus the empty key, which no label has, for lookups of all.
 fn label_keys(
     population: &Population,
 ) -> impl Iterator<Item = (Symbol, Symbol, Symbol, PopulationId)> + '_ {

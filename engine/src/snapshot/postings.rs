@@ -1,4 +1,5 @@
-//! Postings: on which rows something is, and how often. Follows each pod delta by a step or two.
+//! Postings: the rows where a thing occurs, with the number of occurrences. Updated in a step or two for each pod
+//! delta.
 
 use imbl::OrdMap;
 
@@ -8,7 +9,7 @@ use crate::rows::NodeRow;
 #[derive(Clone, Debug)]
 pub(crate) struct Postings<K: Ord + Clone> {
     counts: OrdMap<(K, NodeRow), u32>,
-    /// On how many rows each thing is.
+    /// The number of rows of each thing.
     n_rows: OrdMap<K, u32>,
 }
 
@@ -19,9 +20,9 @@ impl<K: Ord + Clone> Default for Postings<K> {
 }
 
 impl<K: Ord + Copy> Postings<K> {
-    /// One more on a row; whether there was none anywhere before.
+    /// Adds an occurrence on a row; returns whether it is the first on any row.
     pub(crate) fn add(&mut self, thing: K, row: NodeRow) -> bool {
-        // Most often there is none on the row: then this is the only way down the map.
+        // Most often the row has no occurrence yet: then this is the only lookup.
         if let Some(count) = self.counts.insert((thing, row), 1) {
             self.counts.insert((thing, row), count + 1);
             return false;
@@ -31,7 +32,7 @@ impl<K: Ord + Copy> Postings<K> {
         *n_rows == 1
     }
 
-    /// One less on a row, where there must be one; whether there is none anywhere any more.
+    /// Removes an occurrence on a row, which must exist; returns whether it was the last on any row.
     pub(crate) fn remove(&mut self, thing: K, row: NodeRow) -> bool {
         let Some(count) = self.counts.get_mut(&(thing, row)) else {
             debug_assert!(false, "what was never added");
@@ -53,7 +54,7 @@ impl<K: Ord + Copy> Postings<K> {
         true
     }
 
-    /// The rows that have the thing, and how often.
+    /// The rows where the thing occurs, with the number of occurrences.
     pub(crate) fn rows_of(&self, thing: K) -> impl Iterator<Item = (NodeRow, u32)> + '_ {
         let rows = self.counts.range((thing, NodeRow::FIRST)..);
         rows.take_while(move |((of, _), _)| *of == thing).map(|((_, row), count)| (*row, *count))

@@ -1,4 +1,4 @@
-//! Shard: a fixed number of rows and everything known of them; the unit of copying and of remembering.
+//! Shard: a fixed number of rows with all their state; the unit of copying and of remembered evaluations.
 
 use std::sync::Arc;
 
@@ -10,7 +10,7 @@ use crate::kernel::balance_of;
 use crate::model::Node;
 use crate::model::Pod;
 
-/// [`ROWS`](crate::rows::ROWS) rows. Equal versions mean equal content, across snapshots and forks.
+/// A group of [`ROWS`](crate::rows::ROWS) rows. Equal versions mean equal content, across snapshots and forks.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Shard {
     /// Position in the snapshot.
@@ -51,7 +51,7 @@ impl Shard {
         self.touch(row, version);
     }
 
-    /// Empties a row; answers the pods that were on it.
+    /// Empties a row; returns its pods.
     pub(crate) fn remove_node(&mut self, row: usize, version: u64) -> Vec<PlacedPod> {
         let nodes = Arc::make_mut(&mut self.nodes);
         nodes.remove(row);
@@ -61,14 +61,14 @@ impl Shard {
         std::mem::take(Arc::make_mut(&mut self.pods).of_mut(row))
     }
 
-    /// A pod comes to the node of a row: its room is taken. [`Shard::list_pod`] is the other half.
+    /// Takes the room of a pod on the node of a row. [`Shard::list_pod`] has to follow.
     pub(crate) fn take_room(&mut self, row: usize, pod: &Pod, version: u64) {
         let ports = &pod.shape().facts.host_ports;
         Arc::make_mut(&mut self.usage).add(row, pod.footprint(), ports);
         self.touch(row, version);
     }
 
-    /// Puts a pod that has its room into the list of the row.
+    /// Puts a pod whose room is taken into the list of the row.
     pub(crate) fn list_pod(&mut self, row: usize, pod: Pod, is_assumed: bool) {
         Arc::make_mut(&mut self.pods).push(row, PlacedPod::new(pod, is_assumed));
     }
@@ -84,8 +84,8 @@ impl Shard {
         self.touch(row, version);
     }
 
-    /// Replaces a pod of a row, if it is there, by another of its name that takes the same room; it keeps its place among the
-    /// others. A version is given where rules can tell the two apart.
+    /// Replaces a pod of a row, if it is there, by another of its name with the same footprint; it keeps its position.
+    /// A version is given where rules distinguish the two.
     pub(crate) fn replace_pod(&mut self, row: usize, pod: Pod, version: Option<u64>) {
         let pods = Arc::make_mut(&mut self.pods).of_mut(row);
         let Some(placed) = pods.iter_mut().find(|placed| placed.pod.key() == pod.key()) else {
@@ -97,7 +97,7 @@ impl Shard {
         }
     }
 
-    /// A row changed: derives what follows from its sums, and marks the change.
+    /// Updates values derived from a row's sums, and marks the row as changed.
     pub(crate) fn touch(&mut self, row: usize, version: u64) {
         self.version = version;
         let room = &self.nodes.allocatable;

@@ -1,5 +1,5 @@
-//! Storage: volumes, claims and classes by name, and which of them the pods on nodes use.
-//! Rules: S-VLR-2, S-VLL-3 to S-VLL-5, S-VLB-9. Changes with deltas and assumed pods, never with a request.
+//! Storage: volumes, claims and classes by name, and their use by pods on nodes. Rules: S-VLR-2, S-VLL-3 to S-VLL-5,
+//! S-VLB-9. Changes with deltas and assumed pods, never with a request.
 
 mod anchored;
 mod assumed;
@@ -36,14 +36,14 @@ use volumes::VolumeIndex;
 /// Storage objects and their use. A copy costs a few pointers.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Storage {
-    /// Changes whenever an object does, a pod with volumes comes or goes, or a binding is assumed or released: equal
-    /// versions mean the same volumes, claims and users.
+    /// Version that changes whenever an object changes, a pod with volumes is added or removed, or a binding is assumed
+    /// or released: equal versions mean equal volumes, claims and users.
     pub(crate) version: u64,
     pub(crate) volumes: VolumeIndex,
     pub(crate) claims: ClaimIndex,
     pub(crate) disks: DiskIndex,
     pub(crate) in_use: InUse,
-    /// Reports of capacity that tell an amount, by class and by the nodes that they are about.
+    /// Capacity reports with an amount, by class and by the labels of their nodes.
     pub(crate) capacities: Anchored<(Arc<str>, Arc<str>), Arc<CsiStorageCapacity>>,
     classes: OrdMap<Symbol, Arc<StorageClass>>,
     /// Drivers that report capacity.
@@ -55,7 +55,7 @@ pub(crate) struct Storage {
     rows: OrdMap<Symbol, NodeRow>,
 }
 
-/// A volume in use on a row, and by whom.
+/// A volume in use on a row, with its user.
 type Use = (VolumeId, NodeRow, Holder);
 
 impl Storage {
@@ -68,7 +68,7 @@ impl Storage {
         self.rows.get(&node).copied()
     }
 
-    /// Whether any node tells its drivers.
+    /// Whether any node has a CSINode object.
     pub(crate) fn has_csi_nodes(&self) -> bool {
         !self.csi_nodes.is_empty()
     }
@@ -78,7 +78,7 @@ impl Storage {
         self.reporting_drivers.contains(&driver)
     }
 
-    /// How the volume of a claim counts against a driver's limit; `None` where it does not (S-VLL-3).
+    /// The volume of a claim as it counts against a driver's limit; `None` where it does not count (S-VLL-3).
     pub(crate) fn counted(&self, claim: &PersistentVolumeClaim) -> Option<VolumeId> {
         if let Some(volume) = claim.volume.as_ref().and_then(|name| self.volumes.get(name)) {
             return volume.counted.clone();
@@ -87,7 +87,7 @@ impl Storage {
         Some(VolumeId::of_claim(driver, claim.key.clone()))
     }
 
-    /// An object came, changed or went.
+    /// Adds, replaces or removes an object.
     pub(crate) fn replace(
         &mut self,
         old: Option<&StorageObject>,
@@ -95,7 +95,8 @@ impl Storage {
         version: u64,
     ) {
         self.version = version;
-        // What is replaced goes with its successor, which has its name; a report of capacity is found by more than that.
+        // Objects are keyed by name and are simply replaced; a capacity report has further keys and has to be removed
+        // first.
         let is_report =
             |object: &&StorageObject| matches!(object, StorageObject::CsiStorageCapacity(_));
         if let Some(old) = old.filter(|old| new.is_none() || is_report(old)) {
@@ -106,7 +107,7 @@ impl Storage {
         }
     }
 
-    /// A node came to a row.
+    /// Adds a node on a row.
     pub(crate) fn add_node(&mut self, node: Symbol, row: NodeRow) {
         self.rows.insert(node, row);
         self.set_limits(node, true);
@@ -115,7 +116,7 @@ impl Storage {
         }
     }
 
-    /// A node left its row.
+    /// Removes a node from its row.
     pub(crate) fn remove_node(&mut self, node: Symbol) {
         for attached in self.attached_uses(&self.attachments.of_node(node)) {
             self.in_use.remove(&attached.0, attached.1, attached.2);
@@ -124,7 +125,7 @@ impl Storage {
         self.rows.remove(&node);
     }
 
-    /// A pod came to a row.
+    /// Adds a pod on a row.
     pub(crate) fn add_pod(&mut self, row: NodeRow, pod: &Pod, version: u64) {
         let Some(volumes) = pod.volumes() else { return };
         self.version = version;
@@ -140,7 +141,7 @@ impl Storage {
         }
     }
 
-    /// The volumes that count while a pod is on a row, each once, sorted.
+    /// The volumes that count while a pod is on a row, sorted, without duplicates.
     pub(crate) fn volumes_of(&self, pod: &Pod, row: NodeRow) -> Vec<VolumeId> {
         let Some(volumes) = pod.volumes() else { return Vec::new() };
         let claimed = volumes
@@ -153,7 +154,7 @@ impl Storage {
         counted
     }
 
-    /// A pod left a row.
+    /// Removes a pod from a row.
     pub(crate) fn remove_pod(&mut self, row: NodeRow, pod: &Pod, version: u64) {
         let Some(volumes) = pod.volumes() else { return };
         self.version = version;
@@ -169,7 +170,7 @@ impl Storage {
         }
     }
 
-    /// Puts an object in, or takes it out.
+    /// Adds an object to its index, or removes it.
     fn put(&mut self, object: &StorageObject, is_in: bool) {
         match object {
             StorageObject::PersistentVolume(volume) => {
@@ -219,7 +220,8 @@ impl Storage {
         }
     }
 
-    /// Claims count anew only where another driver counts them now: a class may have very many.
+    /// Replaces a class. Its claims are counted again only if the counting driver changed: a class may have very many
+    /// claims.
     fn put_class(&mut self, class: &Arc<StorageClass>, is_in: bool) {
         let before = self.class(class.name).and_then(|known| known.counted_by);
         let after = class.counted_by.filter(|_| is_in);
@@ -229,7 +231,7 @@ impl Storage {
         });
     }
 
-    /// Makes a change after which the volumes of these claims and attachments may be others, and counts them anew.
+    /// Applies a change that may affect the volumes of these claims and attachments, and counts them again.
     ///
     /// Cost: one step for each row that has users of one of the claims.
     fn recounting(
@@ -262,7 +264,7 @@ impl Storage {
         uses.collect()
     }
 
-    /// Attachments to nodes that the cluster has, of volumes that CSI drivers made.
+    /// Uses by attachments to nodes of the cluster, of volumes that CSI drivers provisioned.
     fn attached_uses(&self, attachments: &[Arc<str>]) -> Vec<Use> {
         let uses = attachments.iter().filter_map(|name| {
             let attachment = self.attachments.get(name)?;
@@ -274,14 +276,14 @@ impl Storage {
         uses.collect()
     }
 
-    /// The volume of a claim as it counts for a user: a claim that was made for a pod does not count for another.
+    /// The volume of a claim as it counts for a user: a claim that was created for one pod does not count for another.
     fn counted_for(&self, key: &ClaimKey, user: &ClaimUser) -> Option<VolumeId> {
         let claim = self.claims.get(key)?;
         let is_owned = user.owner.as_ref().is_none_or(|owner| claim.is_owned_by(owner));
         if is_owned { self.counted(claim) } else { None }
     }
 
-    /// Sets or lifts what a node's CSINode says, where both are known.
+    /// Sets or removes the limits of a node's CSINode, where both exist.
     fn set_limits(&mut self, node: Symbol, is_set: bool) {
         let (Some(limits), Some(row)) = (self.csi_nodes.get(&node), self.rows.get(&node)) else {
             return;

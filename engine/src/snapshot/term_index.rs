@@ -1,4 +1,5 @@
-//! TermIndex: the affinity terms that pods on nodes own, and where. They count for every pod that comes (S-IPA-5, S-IS-3).
+//! TermIndex: the affinity terms that pods on nodes own, with their rows. They apply to every incoming pod (S-IPA-5,
+//! S-IS-3).
 
 use std::sync::Arc;
 
@@ -13,18 +14,19 @@ use crate::rows::NodeRow;
 /// Terms owned by the pods on nodes. A copy costs a few pointers.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct TermIndex {
-    /// Changes when a term appears or disappears: equal versions mean the same terms.
+    /// Version that changes when a term appears or disappears: equal versions mean equal terms.
     pub(crate) version: u64,
-    /// A pod that lists a term twice counts twice.
+    /// Owners by row; a pod that lists a term twice counts twice.
     owners: Postings<TermId>,
-    /// Terms by each label value that whoever they match may have; those that name no value are under the empty key.
+    /// Terms by each label value of which every matching pod has one; terms without such a value are under the empty
+    /// key.
     by_anchor: OrdMap<(Symbol, Symbol, TermId), Arc<Term>>,
 }
 
 const FIRST: TermId = TermId(0);
 
 impl TermIndex {
-    /// A pod that owns the term came to a row.
+    /// Adds a term owned by a pod on a row.
     pub(crate) fn add(&mut self, term: &Arc<Term>, row: NodeRow, version: u64) {
         if self.owners.add(term.id, row) {
             for (key, value) in anchors(term) {
@@ -34,7 +36,7 @@ impl TermIndex {
         }
     }
 
-    /// A pod that owns the term left a row.
+    /// Removes a term owned by a pod of a row.
     pub(crate) fn remove(&mut self, term: &Term, row: NodeRow, version: u64) {
         if self.owners.remove(term.id, row) {
             for (key, value) in anchors(term) {
@@ -44,14 +46,14 @@ impl TermIndex {
         }
     }
 
-    /// The rows that have owners of a term, and how many.
+    /// The rows with owners of a term, and their number.
     pub(crate) fn rows_of(&self, id: TermId) -> impl Iterator<Item = (NodeRow, u32)> + '_ {
         self.owners.rows_of(id)
     }
 
-    /// Every term that matches a pod with these labels in this namespace, once.
+    /// All terms that match a pod with these labels in this namespace, without duplicates.
     ///
-    /// Cost: one lookup a label, and one test for each term that names one of them or none.
+    /// Cost: one lookup for each label, and one test for each term that names one of them or none.
     pub(crate) fn matching(
         &self,
         namespace: Symbol,
@@ -72,13 +74,13 @@ impl TermIndex {
         found
     }
 
-    /// Whether no pod on a node owns any term.
+    /// Whether no pod on a node owns a term.
     pub(crate) fn is_empty(&self) -> bool {
         self.owners.is_empty()
     }
 }
 
-/// A pod has one value a key, so it finds a term under one of these at most once.
+/// Index keys of a term. A pod has one value for each key, so it finds a term under at most one of these.
 fn anchors(term: &Term) -> Vec<(Symbol, Symbol)> {
     let Some(selector) = &term.facts.selector else {
         return Vec::new();

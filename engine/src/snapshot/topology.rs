@@ -5,26 +5,26 @@ use imbl::OrdMap;
 use crate::model::intern::Symbol;
 use crate::model::label::Labels;
 
-/// A domain: one value of one label key. Dense a key, and used again once no node has the value.
+/// A domain: one value of one label key. Ids are dense for each key, and reused once no node has the value.
 #[derive(Copy, Clone, PartialEq, Eq, Hash, PartialOrd, Ord, Debug, Default)]
 pub(crate) struct DomainId(u32);
 
 impl DomainId {
-    /// Of rows whose node does not carry the key.
+    /// The domain of rows whose node does not have the key.
     pub(crate) const NONE: DomainId = DomainId(0);
 
-    /// Whether it is a domain at all.
+    /// Whether the id is not [`DomainId::NONE`].
     pub(crate) fn is_some(self) -> bool {
         self != DomainId::NONE
     }
 
-    /// Place in an array of [`Topology::n_domains`] entries.
+    /// Index into an array of [`Topology::n_domains`] entries.
     pub(crate) fn index(self) -> usize {
         self.0 as usize
     }
 }
 
-/// The domains of every label that some node carries. A copy costs a few pointers.
+/// The domains of every label that nodes have. A copy costs a few pointers.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Topology {
     domains: OrdMap<(Symbol, Symbol), Domain>,
@@ -37,10 +37,10 @@ struct Domain {
     n_nodes: u32,
 }
 
-/// The ids of one key.
+/// Domain ids of one key.
 #[derive(Clone, Debug)]
 struct KeyDomains {
-    /// Ids below this were given out at some time; 0 stands for no domain.
+    /// The lowest id that was never used; 0 stands for no domain.
     next: u32,
     free: Vec<u32>,
 }
@@ -51,12 +51,12 @@ impl Topology {
         self.keys.get(&key).map_or(1, |key| key.next as usize)
     }
 
-    /// A node with these labels joined: the id of each.
+    /// Adds a node with these labels; returns the id of each.
     pub(crate) fn add_node(&mut self, labels: &Labels) -> Vec<DomainId> {
         labels.iter().map(|(key, value)| self.add(*key, *value)).collect()
     }
 
-    /// A node with these labels left.
+    /// Removes a node with these labels.
     pub(crate) fn remove_node(&mut self, labels: &Labels) {
         for (key, value) in labels {
             let Some(domain) = self.domains.get_mut(&(*key, *value)) else {

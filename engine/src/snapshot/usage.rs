@@ -18,13 +18,13 @@ pub(crate) struct UsageTable {
     /// Sums with the scoring defaults (S-RS-3).
     pub(crate) non_zero_milli_cpu: Column<i64>,
     pub(crate) non_zero_memory: Column<i64>,
-    /// Pods on the node, whatever their state (S-FIT-9).
+    /// Number of pods on the node, whatever their state (S-FIT-9).
     pub(crate) pods: Column<i64>,
-    /// Balance of CPU and memory as they are (S-BA-3), for rows where the kernels are exact; 0 elsewhere.
+    /// Balance of current CPU and memory use (S-BA-3), for rows where the kernels are exact; 0 elsewhere.
     pub(crate) balance: Column<f64>,
-    /// Changes whenever the row does, node or pods: what a commit compares.
+    /// Version that changes with the row's node and pods: commits compare it.
     pub(crate) version: Column<u64>,
-    /// By symbol; a missing column is all 0.
+    /// Sums by symbol; a missing column is all 0.
     pub(crate) scalars: Vec<(Symbol, Box<Column<i64>>)>,
     /// Rows by used port; a set, not a count (S-PRT-5).
     pub(crate) ports: SmallVec<[(HostPort, RowSet); 0]>,
@@ -56,7 +56,7 @@ impl UsageTable {
             })
     }
 
-    /// Takes away exactly what [`UsageTable::add`] added (S-CCH-9).
+    /// Subtracts exactly what [`UsageTable::add`] added (S-CCH-9).
     pub(crate) fn subtract(&mut self, row: usize, footprint: &Footprint, ports: &[HostPort]) {
         self.accumulate(row, footprint, -1);
         if !ports.is_empty() {
@@ -90,7 +90,7 @@ impl UsageTable {
         });
     }
 
-    /// The column of a scalar, `None` when no pod of the shard ever had any.
+    /// The column of a scalar; `None` when no pod of the shard ever had any of it.
     pub(crate) fn scalar(&self, name: Symbol) -> Option<&Column<i64>> {
         self.scalars.iter().find(|(symbol, _)| *symbol == name).map(|(_, column)| &**column)
     }
@@ -106,8 +106,8 @@ impl UsageTable {
         }
     }
 
-    /// Sums would wrap rather than saturate, so that subtracting restores them exactly; whoever adds a pod asks
-    /// [`UsageTable::has_range_for`] first.
+    /// Adds or subtracts a footprint. Sums wrap rather than saturate, so that subtracting restores them exactly;
+    /// callers check [`UsageTable::has_range_for`] before adding.
     fn accumulate(&mut self, row: usize, footprint: &Footprint, sign: i64) {
         let requested = &footprint.requested;
         let add =

@@ -1,4 +1,4 @@
-//! Views: a snapshot's nodes and pods by name, for lists. Not for deciding.
+//! Views: a snapshot's nodes and pods by name, for listing. Not for decisions.
 
 use std::sync::Arc;
 
@@ -8,7 +8,7 @@ use crate::error::{EngineError, check_wanted};
 use crate::model::Pod;
 use crate::model::resources::Resources;
 
-/// One node as the scheduler sees it. Amounts: cpu in milli-units, everything else in whole units, zeros left out.
+/// One node as the scheduler sees it. Amounts: cpu in milli-units, everything else in whole units; zeros are left out.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct NodeView {
     /// Node name.
@@ -17,13 +17,13 @@ pub struct NodeView {
     pub unschedulable: bool,
     /// Labels by key.
     pub labels: Vec<(Arc<str>, Arc<str>)>,
-    /// `key=value:Effect`, in node order.
+    /// Taints as `key=value:Effect`, in node order.
     pub taints: Vec<String>,
     /// `status.allocatable` without `pods`.
     pub allocatable: Vec<(Arc<str>, i64)>,
     /// Sums over the node's pods.
     pub requested: Vec<(Arc<str>, i64)>,
-    /// Pods on the node.
+    /// Number of pods on the node.
     pub n_pods: u32,
     /// `status.allocatable.pods`.
     pub allowed_pods: i64,
@@ -34,9 +34,9 @@ pub struct NodeView {
 pub struct PodView {
     /// The pod.
     pub pod: Pod,
-    /// Its node.
+    /// The pod's node.
     pub node: Arc<str>,
-    /// Placed by Berth and not yet confirmed by a feed.
+    /// Whether the pod was placed by Berth and is not yet confirmed by a feed.
     pub assumed: bool,
 }
 
@@ -51,10 +51,10 @@ impl Snapshot {
         self.pods_unless(&|| false).unwrap_or_default()
     }
 
-    /// As [`Snapshot::nodes`]; `cancelled` is asked once a shard, and once all are there.
+    /// Nodes like [`Snapshot::nodes`]; `cancelled` is called once for each shard, and once before sorting.
     ///
     /// # Errors
-    /// [`EngineError::Cancelled`] as soon as it says so.
+    /// [`EngineError::Cancelled`] as soon as `cancelled` returns true.
     pub fn nodes_unless(&self, cancelled: &dyn Fn() -> bool) -> Result<Vec<NodeView>, EngineError> {
         let mut views: Vec<NodeView> = Vec::with_capacity(self.n_nodes());
         for shard in &self.shards {
@@ -66,10 +66,10 @@ impl Snapshot {
         Ok(views)
     }
 
-    /// As [`Snapshot::pods`]; `cancelled` is asked once a shard, and once all are there.
+    /// Pods like [`Snapshot::pods`]; `cancelled` is called once for each shard, and once before sorting.
     ///
     /// # Errors
-    /// [`EngineError::Cancelled`] as soon as it says so.
+    /// [`EngineError::Cancelled`] as soon as `cancelled` returns true.
     pub fn pods_unless(&self, cancelled: &dyn Fn() -> bool) -> Result<Vec<PodView>, EngineError> {
         let mut views: Vec<PodView> = Vec::with_capacity(self.n_pods());
         for shard in &self.shards {

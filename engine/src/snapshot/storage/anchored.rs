@@ -1,4 +1,4 @@
-//! Anchored: what is tied to nodes by their labels, found from a label. See `model/storage/anchor.rs`.
+//! Anchored: things that are tied to nodes by labels, looked up from a label. See `model/storage/anchor.rs`.
 
 use imbl::OrdMap;
 
@@ -7,16 +7,16 @@ use crate::model::label_selector::value_of;
 use crate::rows::RowSet;
 use crate::snapshot::node_table::NodeTable;
 
-/// Things of classes in the order of `K`, by the labels of the nodes that they are tied to; a thing with several labels
-/// stands under each. A copy costs a few pointers.
+/// Things by class and by the labels of the nodes that they are tied to, ordered by `K`; a thing with several labels
+/// has an entry for each. A copy costs a few pointers.
 #[derive(Clone, Debug)]
 pub(crate) struct Anchored<K: Ord, V> {
     things: OrdMap<(Symbol, Anchor, K), V>,
-    /// How many entries each class has under each key.
+    /// Number of entries of each class under each label key.
     keys: OrdMap<(Symbol, Symbol), usize>,
 }
 
-/// A label, or the empty key and value for things that may be tied to any node: no label has an empty key.
+/// A label, or the empty key and value for things that are not tied to labels: no label has an empty key.
 type Anchor = (Symbol, Symbol);
 
 const ANYWHERE: Anchor = (Symbol::EMPTY, Symbol::EMPTY);
@@ -44,7 +44,7 @@ impl<K: Ord + Clone, V: Clone> Anchored<K, V> {
         }
     }
 
-    /// Takes out what [`Anchored::insert`] added.
+    /// Removes the entries that [`Anchored::insert`] added.
     pub(crate) fn remove(&mut self, class: Symbol, anchors: Option<Vec<Anchor>>, key: &K) {
         for anchor in anchors.unwrap_or_else(|| vec![ANYWHERE]) {
             if self.things.remove(&(class, anchor, key.clone())).is_none() {
@@ -60,16 +60,16 @@ impl<K: Ord + Clone, V: Clone> Anchored<K, V> {
         }
     }
 
-    /// Whether a class has anything.
+    /// Whether a class has any thing.
     pub(crate) fn has(&self, class: Symbol) -> bool {
         self.keys_of(class).next().is_some()
     }
 
-    /// Visits the things of a class from `from` on that may be tied to nodes of `rows`: for each label of the rows in the
-    /// order of `K`, with the rows that have the label. Labels come in no order. `visit` answers the rows that want to hear
-    /// of no more things under this label.
+    /// Visits the things of a class from `from` on that may be tied to nodes of `rows`: for each label of the rows, in
+    /// the order of `K`, with the rows that have the label. The order of labels is arbitrary. `visit` returns the rows
+    /// for which no more things under this label are to be visited.
     ///
-    /// Cost: one lookup for each value that the rows have of a key in use, and one step a thing.
+    /// Cost: one lookup for each value that the rows have of a key in use, and one step for each thing.
     pub(crate) fn visit(
         &self,
         class: Symbol,
@@ -125,7 +125,7 @@ impl<K: Ord + Clone, V: Clone> Anchored<K, V> {
     }
 }
 
-/// The one row of a set of one.
+/// The row of a set of exactly one.
 fn only(rows: &RowSet) -> Option<usize> {
     let mut rows = rows.iter();
     rows.next().filter(|_| rows.next().is_none())

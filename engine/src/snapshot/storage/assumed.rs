@@ -12,7 +12,7 @@ use crate::model::volume::VolumeBindings;
 #[derive(Clone, Debug, Default)]
 pub(super) struct Assumptions(pub(super) OrdMap<PodKey, Arc<Assumption>>);
 
-/// What was assumed with one pod.
+/// The bindings assumed with one pod.
 #[derive(Debug)]
 pub(crate) struct Assumption {
     pub(super) id: AssumptionId,
@@ -20,11 +20,11 @@ pub(crate) struct Assumption {
     pub(super) bindings: VolumeBindings,
 }
 
-/// Names an assumption; later ones are larger.
+/// Id of an assumption; later ones are larger.
 #[derive(Copy, Clone, PartialEq, Eq, PartialOrd, Ord, Debug)]
 pub(super) struct AssumptionId(pub(super) u64);
 
 impl AssumptionId {
-    /// Comes before every other.
+    /// The smallest id, before every other.
     pub(super) const FIRST: AssumptionId = AssumptionId(0);
 }

@@ -1,5 +1,5 @@
-//! Assumptions: what assuming a pod does to its claims, until the pod is forgotten; what the cluster tells of the same
-//! volumes and claims counts before it (S-VLB-9).
+//! Assumptions: bindings of an assumed pod's claims, until the pod is forgotten; the cluster's own objects of the same
+//! volumes and claims take precedence (S-VLB-9).
 
 use std::sync::Arc;
 
@@ -10,7 +10,7 @@ use crate::model::key::{ClaimKey, PodKey};
 use crate::model::volume::VolumeBindings;
 
 impl Storage {
-    /// Lets the bindings of an assumed pod take effect: the next pod finds the volumes taken and the nodes selected.
+    /// Applies the bindings of an assumed pod: later pods see the volumes as taken and the nodes as selected.
     pub(crate) fn assume(
         &mut self,
         pod: &PodKey,
@@ -29,7 +29,7 @@ impl Storage {
         self.assumptions.0.contains_key(pod)
     }
 
-    /// Takes back what was assumed with a pod; answers it.
+    /// Undoes the bindings assumed with a pod; returns them.
     pub(crate) fn release(&mut self, pod: &PodKey, version: u64) -> Option<Arc<Assumption>> {
         let assumption = self.assumptions.0.remove(pod)?;
         self.version = version;
@@ -43,7 +43,7 @@ impl Storage {
         Some(assumption)
     }
 
-    /// Lets what was released take effect again.
+    /// Applies released bindings again.
     pub(crate) fn restore(&mut self, pod: &PodKey, assumption: Arc<Assumption>, version: u64) {
         self.version = version;
         for (claim, volume) in &assumption.bindings.bound {
@@ -57,7 +57,7 @@ impl Storage {
     }
 }
 
-/// Bindings name claims without the pod's namespace.
+/// The key of a claim in bindings, which leave out the pod's namespace.
 fn key_of(pod: &PodKey, claim: &Arc<str>) -> ClaimKey {
     ClaimKey { namespace: pod.namespace.clone(), name: claim.clone() }
 }

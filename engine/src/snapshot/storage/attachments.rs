@@ -32,7 +32,7 @@ impl AttachmentIndex {
         names.take_while(|(of, _)| *of == node).map(|(_, name)| name.clone()).collect()
     }
 
-    /// Replaces the attachment of a name.
+    /// Adds, replaces or removes the attachment of a name.
     pub(crate) fn replace(&mut self, name: &Arc<str>, new: Option<&Arc<VolumeAttachment>>) {
         if let Some(old) = self.by_name.remove(name) {
             self.by_node.remove(&(old.node, name.clone()));

@@ -17,15 +17,15 @@ pub(crate) struct ClaimIndex {
     by_volume: OrdSet<(Arc<str>, ClaimKey)>,
     by_class: OrdSet<(Symbol, ClaimKey)>,
     users: OrdMap<(ClaimKey, ClaimUser), u32>,
-    /// Nodes that were chosen with assumed pods, in the order in which that happened (S-VLB-9).
+    /// Nodes that were selected with assumed pods, in order of the assumptions (S-VLB-9).
     selected: OrdMap<(ClaimKey, AssumptionId), Symbol>,
 }
 
-/// Who uses a claim.
+/// A user of a claim.
 #[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Debug)]
 pub(crate) struct ClaimUser {
     pub(crate) row: NodeRow,
-    /// The uid of the pod where it must own the claim (a generic ephemeral volume).
+    /// The uid of the pod, if it must own the claim (a generic ephemeral volume).
     pub(crate) owner: Option<Arc<str>>,
 }
 
@@ -49,7 +49,7 @@ impl ClaimIndex {
         claims.take_while(|(of, _)| *of == class).map(|(_, key)| key.clone()).collect()
     }
 
-    /// Replaces the claim of a key.
+    /// Adds, replaces or removes the claim of a key.
     pub(crate) fn replace(&mut self, key: &ClaimKey, new: Option<&Arc<PersistentVolumeClaim>>) {
         if let Some(old) = self.by_key.remove(key) {
             self.by_class.remove(&(old.class, key.clone()));
@@ -65,14 +65,14 @@ impl ClaimIndex {
         self.by_key.insert(key.clone(), claim.clone());
     }
 
-    /// A pod that uses the claim came; answers whether it is the first of its kind on its row.
+    /// Adds a user of the claim; returns whether it is the first of its kind on its row.
     pub(crate) fn add_user(&mut self, key: &ClaimKey, user: &ClaimUser) -> bool {
         let n_uses = self.users.entry((key.clone(), user.clone())).or_insert(0);
         *n_uses += 1;
         *n_uses == 1
     }
 
-    /// It left; answers whether it was the last one.
+    /// Removes a user of the claim; returns whether it was the last of its kind on its row.
     pub(crate) fn remove_user(&mut self, key: &ClaimKey, user: &ClaimUser) -> bool {
         let entry = (key.clone(), user.clone());
         let Some(n_uses) = self.users.get_mut(&entry) else {
@@ -87,7 +87,7 @@ impl ClaimIndex {
         is_last
     }
 
-    /// Who uses a claim, each kind of user of a row once.
+    /// Users of a claim, each kind of user of a row once.
     pub(crate) fn users_of<'a>(&'a self, key: &'a ClaimKey) -> impl Iterator<Item = &'a ClaimUser> {
         let users = self.users.range((key.clone(), FIRST_USER)..);
         users.take_while(move |((of, _), _)| of == key).map(|((_, user), _)| user)
@@ -98,7 +98,7 @@ impl ClaimIndex {
         self.users_of(key).any(|user| user.owner.is_none())
     }
 
-    /// The node that a driver is to provision for: what the cluster tells, otherwise what was assumed last (S-VLB-5).
+    /// The node that a driver has to provision for: the cluster's annotation, or else the latest assumption (S-VLB-5).
     pub(crate) fn selected_node(&self, claim: &PersistentVolumeClaim) -> Option<Symbol> {
         if claim.selected_node.is_some() || self.selected.is_empty() {
             return claim.selected_node;
@@ -107,18 +107,18 @@ impl ClaimIndex {
         selected.take_while(|((of, _), _)| *of == claim.key).map(|(_, node)| *node).last()
     }
 
-    /// A pod that uses the claim was assumed on a node (S-VLB-9).
+    /// Records that a pod that uses the claim was assumed on a node (S-VLB-9).
     pub(super) fn select(&mut self, key: &ClaimKey, id: AssumptionId, node: Symbol) {
         self.selected.insert((key.clone(), id), node);
     }
 
-    /// The pod is forgotten.
+    /// Removes the record of a pod that is forgotten.
     pub(super) fn deselect(&mut self, key: &ClaimKey, id: AssumptionId) {
         self.selected.remove(&(key.clone(), id));
     }
 }
 
-/// Comes before every claim.
+/// A key before every claim.
 fn first_claim() -> ClaimKey {
     ClaimKey { namespace: "".into(), name: "".into() }
 }

@@ -1,4 +1,4 @@
-//! DiskIndex: which rows use a disk that stands in a pod (S-VLR-4).
+//! DiskIndex: the rows where pods use a disk of their own spec (S-VLR-4).
 
 use imbl::OrdMap;
 
@@ -11,7 +11,7 @@ pub(crate) struct DiskIndex {
     uses: OrdMap<(DiskKey, NodeRow), DiskUse>,
 }
 
-/// How many volumes of pods on a row are the disk.
+/// Number of volumes of pods on a row that are the disk.
 #[derive(Copy, Clone, Debug, Default)]
 struct DiskUse {
     n_readers: u32,
@@ -25,7 +25,7 @@ impl DiskUse {
 }
 
 impl DiskIndex {
-    /// A pod with this disk came to a row.
+    /// Adds the disk of a pod on a row.
     pub(crate) fn add(&mut self, disk: &Disk, row: NodeRow) {
         for key in &disk.keys {
             let uses = self.uses.entry((key.clone(), row)).or_default();
@@ -33,7 +33,7 @@ impl DiskIndex {
         }
     }
 
-    /// A pod with this disk left a row.
+    /// Removes the disk of a pod from a row.
     pub(crate) fn remove(&mut self, disk: &Disk, row: NodeRow) {
         for key in &disk.keys {
             let key = (key.clone(), row);
@@ -49,13 +49,13 @@ impl DiskIndex {
         }
     }
 
-    /// How many volumes of pods on a row are the disk: those that only read it, and the others.
+    /// Number of volumes of pods on a row that are the disk: read-only ones, and others.
     pub(crate) fn uses(&self, key: &DiskKey, row: NodeRow) -> (i64, i64) {
         let uses = self.uses.get(&(key.clone(), row)).copied().unwrap_or_default();
         (i64::from(uses.n_readers), i64::from(uses.n_writers))
     }
 
-    /// The rows with a pod that a newcomer with this disk would disturb: unless both only read.
+    /// The rows with a pod that conflicts with a new user of this disk: any user unless both only read.
     pub(crate) fn conflicts<'a>(&'a self, disk: &'a Disk) -> impl Iterator<Item = NodeRow> + 'a {
         disk.keys.iter().flat_map(|key| {
             let uses = self.uses.range((key.clone(), NodeRow::FIRST)..);

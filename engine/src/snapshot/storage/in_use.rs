@@ -1,4 +1,4 @@
-//! InUse: how many volumes each driver has on each row, against how many it can attach there (S-VLL-4, S-VLL-5).
+//! InUse: the number of volumes that each driver has on each row, and its limit there (S-VLL-4, S-VLL-5).
 
 use std::sync::Arc;
 
@@ -12,11 +12,11 @@ use crate::rows::{Column, NodeRow, RowSet};
 #[derive(Clone, Debug, Default)]
 pub(crate) struct InUse {
     holders: OrdMap<(VolumeId, NodeRow), Holders>,
-    /// By driver and shard.
+    /// Counts by driver and shard.
     counts: OrdMap<(Symbol, usize), Arc<DriverCounts>>,
 }
 
-/// Who uses a volume.
+/// A kind of user of a volume.
 #[derive(Copy, Clone, PartialEq, Eq, Debug)]
 pub(crate) enum Holder {
     Pod,
@@ -29,14 +29,14 @@ struct Holders {
     n_attachments: u32,
 }
 
-/// One driver on the rows of one shard.
+/// Counts of one driver on the rows of one shard.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct DriverCounts {
-    /// Rows where the driver has a limit.
+    /// Rows with a limit of the driver.
     pub(crate) limited: RowSet,
     /// The limit; 0 where there is none.
     pub(crate) limit: Column<i32>,
-    /// Distinct volumes that pods or attachments use.
+    /// Number of distinct volumes that pods or attachments use.
     pub(crate) in_use: Column<i32>,
 }
 
@@ -64,7 +64,7 @@ impl InUse {
         }
     }
 
-    /// Sets or lifts a driver's limit on a row.
+    /// Sets or removes a driver's limit on a row.
     pub(crate) fn set_limit(&mut self, driver: Symbol, row: NodeRow, limit: Option<i32>) {
         let counts = self.counts_mut(driver, row);
         match limit {
@@ -74,7 +74,7 @@ impl InUse {
         counts.limit[row.row()] = limit.unwrap_or(0);
     }
 
-    /// A driver on a shard; `None` where it never had anything to count.
+    /// Counts of a driver on a shard; `None` where it never had any.
     pub(crate) fn counts(&self, driver: Symbol, shard: usize) -> Option<&DriverCounts> {
         self.counts.get(&(driver, shard)).map(|counts| &**counts)
     }

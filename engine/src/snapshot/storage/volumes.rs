@@ -1,4 +1,4 @@
-//! VolumeIndex: persistent volumes by name, by the claim that has them, and those that no claim has, by class and size.
+//! VolumeIndex: persistent volumes by name, by their claim, and unclaimed ones by class and size.
 
 use std::sync::Arc;
 
@@ -16,13 +16,13 @@ use crate::model::storage::persistent_volume::{ClaimReference, PersistentVolume}
 #[derive(Clone, Debug, Default)]
 pub(crate) struct VolumeIndex {
     by_name: OrdMap<Arc<str>, Arc<PersistentVolume>>,
-    /// Available volumes that no claim has, smallest first.
+    /// Available volumes without a claim, smallest first.
     free: Anchored<(Amount, Arc<str>), Arc<PersistentVolume>>,
-    /// Claim and volume → the uid of the claim that is meant, empty where any is.
+    /// Claim and volume → the uid of the intended claim, empty where any matches.
     claimed: OrdMap<(ClaimKey, Arc<str>), Arc<str>>,
-    /// Volumes and the claims of assumed pods that they were chosen for, in the order in which that happened (S-VLB-9).
+    /// Volumes and the claims of assumed pods that they were chosen for, in order of the assumptions (S-VLB-9).
     assumed: OrdMap<(Arc<str>, AssumptionId), ClaimKey>,
-    /// The same by claim.
+    /// Assumed volumes by claim.
     assumed_for: OrdSet<(ClaimKey, AssumptionId, Arc<str>)>,
 }
 
@@ -31,7 +31,7 @@ impl VolumeIndex {
         self.by_name.get(name).map(|volume| &**volume)
     }
 
-    /// Volumes that are for a claim, by name (S-VLB-6).
+    /// Volumes that are reserved for a claim, by name (S-VLB-6).
     pub(crate) fn claimed_by<'a>(
         &'a self,
         key: &'a ClaimKey,
@@ -44,12 +44,12 @@ impl VolumeIndex {
             .filter_map(|((_, name), _)| self.get(name))
     }
 
-    /// Available volumes that no claim has.
+    /// Available volumes without a claim.
     pub(crate) fn free(&self) -> &Anchored<(Amount, Arc<str>), Arc<PersistentVolume>> {
         &self.free
     }
 
-    /// Replaces the volume of a name.
+    /// Adds, replaces or removes the volume of a name.
     pub(crate) fn replace(
         &mut self,
         name: &Arc<str>,
@@ -64,7 +64,7 @@ impl VolumeIndex {
         self.index(name, claims);
     }
 
-    /// A pod was assumed, and with it that its claim gets the volume (S-VLB-9).
+    /// Records that a pod was assumed, whose claim gets the volume (S-VLB-9).
     pub(super) fn assume(
         &mut self,
         name: &Arc<str>,
@@ -78,7 +78,7 @@ impl VolumeIndex {
         self.index(name, claims);
     }
 
-    /// The pod is forgotten.
+    /// Removes the record of a pod that is forgotten.
     pub(super) fn release(
         &mut self,
         name: &Arc<str>,
@@ -92,15 +92,15 @@ impl VolumeIndex {
         self.index(name, claims);
     }
 
-    /// Volumes that were assumed for a claim: whether they are its own depends on the claim. They have to be out of the
-    /// index while it changes.
+    /// Volumes that were assumed for a claim: whether it owns them depends on the claim. They have to be removed from
+    /// the index while the claim changes.
     pub(super) fn assumed_for(&self, claim: &ClaimKey) -> Vec<Arc<str>> {
         let from = (claim.clone(), AssumptionId::FIRST, Arc::from(""));
         let assumed = self.assumed_for.range(from..).take_while(|(of, _, _)| of == claim);
         assumed.map(|(_, _, name)| name.clone()).collect()
     }
 
-    /// Makes a volume known to claims, as whose it is now.
+    /// Adds a volume to the index under its current claim.
     pub(super) fn index(&mut self, name: &Arc<str>, claims: &ClaimIndex) {
         let Some(volume) = self.by_name.get(name).cloned() else { return };
         match self.claim_of(&volume, claims) {
@@ -115,7 +115,7 @@ impl VolumeIndex {
         }
     }
 
-    /// Undoes [`VolumeIndex::index`]; nothing may have changed in between.
+    /// Removes a volume from the index; nothing may have changed since [`VolumeIndex::index`].
     pub(super) fn unindex(&mut self, name: &Arc<str>, claims: &ClaimIndex) {
         let Some(volume) = self.by_name.get(name).cloned() else { return };
         match self.claim_of(&volume, claims) {
@@ -130,8 +130,8 @@ impl VolumeIndex {
         }
     }
 
-    /// The claim that has a volume (S-VLB-6): what the cluster tells, otherwise what was assumed last for a claim that has
-    /// no other.
+    /// The claim that owns a volume (S-VLB-6): the cluster's reference, or else the latest assumption for a claim that
+    /// has no other volume.
     fn claim_of(&self, volume: &PersistentVolume, claims: &ClaimIndex) -> Option<ClaimReference> {
         if volume.claim.is_some() || self.assumed.is_empty() {
             return volume.claim.clone();
@@ -144,7 +144,7 @@ impl VolumeIndex {
     }
 }
 
-/// Whether a claim that has no volume could get this one (S-VLB-6).
+/// Whether a claim without a volume could get this one (S-VLB-6).
 fn is_offered(volume: &PersistentVolume) -> bool {
     volume.is_available && !volume.is_deleting && volume.class != Symbol::EMPTY
 }
