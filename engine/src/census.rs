@@ -1,8 +1,9 @@
-//! Census: how many pods of interest are where. Topology spread and inter-pod affinity ask for nothing else of other pods.
+//! Census: counts of other pods by row and by domain. Topology spread and inter-pod affinity read other pods only
+//! through it.
 //!
-//! A [`Demand`] says who counts for a pod and by which domains; a [`Census`] holds the counts by row and by domain. It is
-//! remembered with the evaluation that it belongs to and advances by the rows that changed: its first cost is one step for
-//! each row that has pods of interest, every later one for each row that changed, never one for each pod of the cluster.
+//! A [`Demand`] says which pods count for a pod and over which domains; a [`Census`] holds the counts by row and by
+//! domain. It is remembered with its evaluation and updated by changed rows: at first it costs one step for each row
+//! that has counted pods, later one for each changed row, never one for each pod of the cluster.
 
 mod affinity;
 pub(crate) mod demand;
@@ -48,41 +49,41 @@ impl Demand {
 /// Counts for one demand at one snapshot.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Census {
-    /// For each subject of the demand.
+    /// Tallies of the demand's subjects.
     tallies: Vec<Tally>,
-    /// For each sum of the demand.
+    /// Sums of the demand's sums, in the same order.
     sums: Vec<DomainSums>,
-    /// What was counted, so that another demand is noticed.
+    /// The counted demand, to detect another one.
     counted: Demand,
     lineage: u64,
-    /// For each shard its version, and that of its nodes.
+    /// The version of each shard and that of its nodes.
     versions: Vec<(u64, u64)>,
 }
 
-/// One subject by row.
+/// Counts of one subject by row.
 #[derive(Clone, Debug, Default)]
 struct Tally {
     scale: Scale,
-    /// What the pods of each row weigh together.
+    /// Weight of the pods on each row.
     by_row: Vec<i32>,
 }
 
-/// What changed in a shard.
+/// Changes in a shard.
 struct Changed {
     shard: usize,
     rows: RowSet,
     nodes_changed: bool,
 }
 
-/// With more changed rows than this everything is counted anew.
+/// With more changed rows than this everything is counted again.
 const MANY_CHANGED: usize = 256;
 
-/// Debug builds compare the counts with counting anew on clusters of this many shards at most.
+/// Debug builds compare updated counts with new ones on clusters of at most this many shards.
 #[cfg(debug_assertions)]
 const MAX_SHARDS_CHECKED: usize = 1;
 
 impl Census {
-    /// Brings the counts to a snapshot. Whatever was counted before, the result is that of counting anew.
+    /// Updates the counts to a snapshot. The result equals new counts, whatever was counted before.
     pub(crate) fn advance(
         &mut self,
         demand: &Demand,
@@ -104,12 +105,12 @@ impl Census {
         self.versions.extend(snapshot.shards.iter().map(|s| (s.version, s.nodes.version)));
     }
 
-    /// Whether anything was counted.
+    /// Whether the census has counts.
     pub(crate) fn is_taken(&self) -> bool {
         !self.tallies.is_empty()
     }
 
-    /// A copy for a fork of the snapshot that it was taken on.
+    /// A copy for a fork of the counted snapshot.
     pub(crate) fn fork(&self, lineage: u64) -> Census {
         Census { lineage, ..self.clone() }
     }
@@ -120,13 +121,13 @@ impl Census {
         self.tallies[subject].by_row.get(rows).unwrap_or(&[])
     }
 
-    /// A sum of the demand.
+    /// The sums at an index of the demand's sums.
     pub(crate) fn sum(&self, index: usize) -> &DomainSums {
         &self.sums[index]
     }
 
-    /// The shards that changed since, and the rows of each, if that can be told and they are few. Pods anywhere else weigh what
-    /// they weighed, and every other node is where it was.
+    /// The shards that changed since the last update, with the changed rows of each, if they are known and few. All
+    /// other rows have the same pods and nodes as before.
     fn changes(
         &self,
         demand: &Demand,
@@ -141,7 +142,7 @@ impl Census {
             return None;
         }
         let (mut changes, mut n_rows) = (SmallVec::new(), 0);
-        // Of a shard that came since everything is newer than 0.
+        // For a new shard every version is newer than 0.
         let known = self.versions.iter().copied().chain(std::iter::repeat((0, 0)));
         for (shard, (version, nodes_version)) in snapshot.shards.iter().zip(known) {
             if shard.version < version {
@@ -160,7 +161,7 @@ impl Census {
         Some(changes)
     }
 
-    /// Asserts that the counts are those of counting anew, and that numbers of pods are not negative.
+    /// Asserts that the counts equal new ones, and that numbers of pods are not negative.
     #[cfg(debug_assertions)]
     fn assert_as_anew(&self, demand: &Demand, snapshot: &Snapshot, shape: &ShapeFacts) {
         let mut anew = Census::default();
@@ -197,7 +198,7 @@ impl Census {
         }
     }
 
-    /// Nodes of a shard changed: what their pods weighed counts where they are now.
+    /// Moves the weights of rows to the current domains of their nodes, after nodes of a shard changed.
     fn move_rows(&mut self, shard: &Shard, rows: &RowSet, snapshot: &Snapshot, shape: &ShapeFacts) {
         for (sum, by) in self.sums.iter_mut().zip(&self.counted.sums) {
             let counted = by.nodes.rows(by.key, shard, shape, snapshot);
@@ -245,7 +246,7 @@ impl Census {
         }
     }
 
-    /// Whether any pod was weighed for a subject at all, even if to nothing (S-IS-4).
+    /// Whether any pod was weighed for a sum's subject, even with weight 0 (S-IS-4).
     pub(crate) fn has_any(&self, sum: usize, snapshot: &Snapshot) -> bool {
         let by = &self.counted.sums[sum];
         let subject = &self.counted.subjects[by.subject];

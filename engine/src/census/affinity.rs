@@ -1,5 +1,5 @@
-//! What inter-pod affinity counts: the pod's own terms, and the terms of pods on nodes that match it.
-//! Rules: S-IPA-1 to S-IPA-5, S-IPA-9, S-IS-1 to S-IS-3.
+//! Demand of inter-pod affinity: the pod's own terms, and the terms of pods on nodes that match it. Rules: S-IPA-1 to
+//! S-IPA-5, S-IPA-9, S-IS-1 to S-IS-3.
 
 use std::sync::Arc;
 
@@ -43,7 +43,7 @@ fn add_required(demand: &mut Demand, own: &PodAffinity, pod: &Pod, snapshot: &Sn
             own.required.iter().map(|term| clause(&term.facts, snapshot)).collect();
         let query = query(clauses);
         let matches_itself = query.matches(pod.population());
-        // One subject for all: it is as long as they are together.
+        // All terms share one subject, whose query has all their clauses.
         let subject = demand.subject(Subject::Pods(query));
         let by_key = |term: &Arc<Term>| {
             let key = term.facts.topology_key;
@@ -84,7 +84,7 @@ fn add_preferences(demand: &mut Demand, own: &PodAffinity, hard_weight: i32, sna
     }
 }
 
-/// The topology keys of matching terms of some kinds, sorted, each once.
+/// The topology keys of matching terms of some kinds, sorted, without duplicates.
 fn keys_of(demand: &Demand, is_meant: impl Fn(TermKind) -> bool) -> Vec<Symbol> {
     let terms = demand.terms.iter().filter(|term| is_meant(term.facts.kind));
     let mut keys: Vec<Symbol> = terms.map(|term| term.facts.topology_key).collect();
@@ -98,12 +98,13 @@ fn add(demand: &mut Demand, subject: Subject, key: Symbol) -> usize {
     demand.sum(SumBy { subject, key, nodes: CountedNodes::All })
 }
 
-/// Pods that match all clauses; none where there are no clauses. Pods that are being deleted count (S-IPA-5).
+/// A query for pods that match all clauses; none if there are no clauses. Pods that are being deleted count (S-IPA-5).
 fn query(clauses: Option<SmallVec<[Clause; 1]>>) -> PodQuery {
     PodQuery { clauses: clauses.unwrap_or_default(), with_terminating: true }
 }
 
-/// A term of the incoming pod, its namespaces looked up (S-IPA-4); `None` where its selector matches no pod.
+/// A clause of a term of the incoming pod, with its namespaces resolved (S-IPA-4); `None` where its selector matches no
+/// pod.
 fn clause(term: &TermFacts, snapshot: &Snapshot) -> Option<Clause> {
     let selector = term.selector.clone()?;
     let Some(namespace_selector) = &term.namespace_selector else {
@@ -122,8 +123,8 @@ fn clause(term: &TermFacts, snapshot: &Snapshot) -> Option<Clause> {
     Some(Clause { namespaces: Some(namespaces), selector })
 }
 
-/// kube-scheduler asks the selector once more, about no labels at all: what asks for nothing to be there then matches every
-/// namespace (S-IPA-4).
+/// Whether a namespace selector matches an empty set of labels. kube-scheduler tests the selector on this, too, so that
+/// a selector of only negative requirements matches every namespace (S-IPA-4).
 fn matches_without_labels(selector: &LabelSelector) -> bool {
     selector.matches(&Labels::default())
 }

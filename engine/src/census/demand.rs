@@ -1,4 +1,4 @@
-//! Demand: what a pod asks the census for, worked out from the pod, the policy and the cluster's objects.
+//! Demand: the counts that a pod needs, derived from the pod, the policy and the cluster's objects.
 
 use std::hash::{Hash, Hasher};
 use std::sync::Arc;
@@ -11,7 +11,7 @@ use crate::model::intern::Symbol;
 use crate::model::label_selector::LabelSelector;
 use crate::model::pod_affinity::Term;
 
-/// Who counts, by which domains, and what for. Positions refer to `sums` unless they say otherwise.
+/// Which pods count, over which domains, and for which rule. Positions refer to `sums` unless stated otherwise.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Demand {
     pub(crate) subjects: Vec<Subject>,
@@ -21,11 +21,11 @@ pub(crate) struct Demand {
     pub(crate) hard: Vec<HardConstraint>,
     pub(crate) soft: SoftConstraints,
     pub(crate) affinity: RequiredAffinity,
-    /// The pod's required anti-affinity.
+    /// Sums of the pod's required anti-affinity.
     pub(crate) anti_affinity: Vec<usize>,
-    /// Required anti-affinity of pods on nodes.
+    /// Sums of required anti-affinity of pods on nodes.
     pub(crate) blockers: Vec<usize>,
-    /// Preferences, the pod's and those of pods on nodes.
+    /// Sums of preferences of the pod and of pods on nodes.
     pub(crate) preferences: Vec<usize>,
 }
 
@@ -37,12 +37,12 @@ pub(crate) struct HardConstraint {
     pub(crate) min_domains: usize,
     /// 1 where the pod counts itself (S-PTS-7).
     pub(crate) own: i64,
-    /// As the constraint gives it: what pods that come and go in a dry run are matched with (S-PTS-9).
+    /// The constraint's own selector: pods that are added or removed in a dry run are matched with it (S-PTS-9).
     pub(crate) selector: Option<LabelSelector>,
 }
 
 impl HardConstraint {
-    /// What the skew is counted from, with this smallest sum of so many domains (S-PTS-6).
+    /// The minimum that the skew is counted from, given the smallest sum of so many domains (S-PTS-6).
     pub(crate) fn minimum(&self, n_domains: usize, smallest: i64) -> i64 {
         if n_domains < self.min_domains { 0 } else { smallest }
     }
@@ -56,12 +56,12 @@ pub(crate) struct SoftConstraints {
     pub(crate) is_strict: bool,
 }
 
-/// One of them.
+/// A spread constraint that scores.
 #[derive(Clone, Debug)]
 pub(crate) struct SoftConstraint {
-    /// Position of its subject.
+    /// Position of the constraint's subject.
     pub(crate) subject: usize,
-    /// `None` for `kubernetes.io/hostname`, which counts by node (S-TS-6).
+    /// Position of the sum; `None` for `kubernetes.io/hostname`, which is counted by node (S-TS-6).
     pub(crate) sum: Option<usize>,
     pub(crate) key: Symbol,
     pub(crate) max_skew: i32,
@@ -70,19 +70,19 @@ pub(crate) struct SoftConstraint {
 /// The pod's required affinity.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct RequiredAffinity {
-    /// A term each.
+    /// The sum of each term.
     pub(crate) sums: Vec<usize>,
-    /// Whether the pod matches all its own terms, so that it may be the first of its series (S-IPA-7).
+    /// Whether the pod matches all its own terms, so that it may be the first of its group (S-IPA-7).
     pub(crate) matches_itself: bool,
 }
 
 impl Demand {
-    /// Whether nothing is to be counted.
+    /// Whether nothing has to be counted.
     pub(crate) fn is_empty(&self) -> bool {
         self.subjects.is_empty()
     }
 
-    /// Whether filters ask for anything, not scores alone.
+    /// Whether filters, and not only scores, need counts.
     pub(crate) fn filters(&self) -> bool {
         !self.hard.is_empty()
             || !self.affinity.sums.is_empty()
@@ -90,12 +90,12 @@ impl Demand {
             || !self.blockers.is_empty()
     }
 
-    /// Whether the same is counted in the same places; what for and against what limits is another matter.
+    /// Whether both demands need the same counts; their limits and purposes may differ.
     pub(super) fn counts_as(&self, other: &Demand) -> bool {
         self.subjects == other.subjects && self.sums == other.sums && self.terms == other.terms
     }
 
-    /// Tells demands apart that do not count the same; 0 where nothing is to be counted.
+    /// A hash that is equal for demands that need the same counts; 0 where nothing has to be counted.
     pub(crate) fn fingerprint(&self) -> u64 {
         if self.is_empty() {
             return 0;
@@ -105,12 +105,12 @@ impl Demand {
         hasher.finish() | 1
     }
 
-    /// The position of a subject, which is added unless it is there.
+    /// The position of a subject, which is added if it is missing.
     pub(super) fn subject(&mut self, subject: Subject) -> usize {
         position_or_push(&mut self.subjects, subject)
     }
 
-    /// The position of a sum, which is added unless it is there.
+    /// The position of a sum, which is added if it is missing.
     pub(super) fn sum(&mut self, sum: SumBy) -> usize {
         position_or_push(&mut self.sums, sum)
     }

@@ -1,4 +1,4 @@
-//! What topology spread counts: the pod's constraints, or the defaults with a selector deduced from services and owners.
+//! Demand of topology spread: the pod's constraints, or the defaults with a selector derived from services and owners.
 //! Rules: S-PTS-1 to S-PTS-5, S-PTS-12, S-TS-1, S-TS-2.
 
 use std::borrow::Cow;
@@ -67,7 +67,7 @@ fn add_soft(demand: &mut Demand, constraint: &SpreadConstraint, keys: &[Symbol],
 }
 
 fn add_subject(demand: &mut Demand, constraint: &SpreadConstraint, pod: &Pod) -> usize {
-    // An empty selector matches everything and yet counts nothing (S-PTS-5), as an absent one does.
+    // An empty selector matches everything but counts nothing (S-PTS-5), like a missing one.
     let selector = constraint.selector.clone().filter(|selector| !selector.is_empty());
     let clauses = selector.map(|selector| {
         let namespaces = Some([pod.population().facts.namespace].into_iter().collect());
@@ -126,7 +126,7 @@ fn defaults(
     }
 }
 
-/// The selector of the services and of the controller that a pod belongs to; `None` where that is empty (S-PTS-12).
+/// The selector of the services and of the controller of a pod; `None` where it is empty (S-PTS-12).
 fn deduced_selector(pod: &Pod, snapshot: &Snapshot) -> Option<LabelSelector> {
     let facts = &pod.population().facts;
     let mut requirements: SmallVec<[Requirement; 1]> = SmallVec::new();
@@ -139,7 +139,7 @@ fn deduced_selector(pod: &Pod, snapshot: &Snapshot) -> Option<LabelSelector> {
     {
         for requirement in &selector.requirements {
             match &requirement.rule {
-                // A map is merged into the services' equalities; a label selector comes on top of them.
+                // A map is merged into the services' equalities; a label selector is added to them.
                 Rule::In(values) if owner.kind() == ObjectKind::ReplicationController => {
                     values.iter().for_each(|value| set(&mut requirements, requirement.key, *value));
                 }
@@ -150,7 +150,7 @@ fn deduced_selector(pod: &Pod, snapshot: &Snapshot) -> Option<LabelSelector> {
     (!requirements.is_empty()).then(|| LabelSelector::of(requirements))
 }
 
-/// Merges one equality: of two values of a key the later one holds.
+/// Merges one equality: of two values for a key the later one applies.
 fn set(requirements: &mut SmallVec<[Requirement; 1]>, key: Symbol, value: Symbol) {
     requirements.retain(|requirement| requirement.key != key);
     requirements.push(Requirement { key, rule: Rule::In([value].into_iter().collect()) });

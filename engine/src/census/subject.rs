@@ -1,4 +1,4 @@
-//! Subject: whose pods count, and how much each weighs. Rules: S-PTS-5, S-IPA-2 to S-IPA-5, S-IS-3.
+//! Subject: which pods count, and with which weight. Rules: S-PTS-5, S-IPA-2 to S-IPA-5, S-IS-3.
 
 use std::sync::Arc;
 
@@ -13,51 +13,51 @@ use crate::rows::NodeRow;
 use crate::snapshot::Snapshot;
 use crate::snapshot::pod_table::PlacedPod;
 
-/// Whose pods count.
+/// Which pods count, and with which weight.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub(crate) enum Subject {
-    /// Pods that match count 1 each.
+    /// Matching pods count 1 each.
     Pods(PodQuery),
     /// Pods count 1 for each of their required anti-affinity terms of this topology key that matches the incoming pod.
     Blockers(Symbol),
-    /// Pods weigh what preferences by this topology key say, the incoming pod's and their own.
+    /// Pods have the weight of preferences for this topology key, the incoming pod's and their own.
     Preferences { key: Symbol, own: SmallVec<[(PodQuery, i32); 1]>, hard_weight: i32 },
 }
 
-/// Which pods are meant: those that every clause matches; without clauses none.
+/// A query for pods: those that every clause matches; none if there are no clauses.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub(crate) struct PodQuery {
     pub(crate) clauses: SmallVec<[Clause; 1]>,
-    /// Whether pods that are being deleted are meant too.
+    /// Whether pods that are being deleted match too.
     pub(crate) with_terminating: bool,
 }
 
 /// Pods of some namespaces that a selector matches.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub(crate) struct Clause {
-    /// `None` means all.
+    /// Namespaces of the pods; `None` means all.
     pub(crate) namespaces: Option<SmallVec<[Symbol; 1]>>,
     pub(crate) selector: LabelSelector,
 }
 
-/// The populations and the terms that weigh anything for a subject, and how much.
+/// The populations and the terms that have a weight for a subject, with the weight.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Weights {
     populations: Vec<(PopulationId, i32)>,
-    /// Sorted.
+    /// Weights of terms, sorted.
     terms: Vec<(TermId, i32)>,
 }
 
-/// Weighs the pods of a row, whoever they are.
+/// Computes the weight of the pods of a row.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Scale {
-    /// What populations weigh that were met before; what a population weighs for a subject never changes.
+    /// Weights of populations seen before; the weight of a population for a subject never changes.
     known: FxHashMap<PopulationId, i32>,
-    /// Sorted.
+    /// Weights of terms, sorted.
     terms: Vec<(TermId, i32)>,
 }
 
-/// Populations to know the weights of at most.
+/// The largest number of populations whose weights are cached.
 const MAX_KNOWN: usize = 4096;
 
 impl PodQuery {
@@ -71,10 +71,10 @@ impl PodQuery {
             })
     }
 
-    /// Hands on every population of the snapshot that matches, once.
+    /// Passes every matching population of the snapshot to `found`, once.
     ///
-    /// Cost: one test for each population that has one of the labels which some clause names, or that is in one of its
-    /// namespaces where it names none.
+    /// Cost: one test for each population that has one of the label values that the first clause requires, or, where it
+    /// requires none, that is in one of its namespaces.
     fn for_each<'a>(&self, snapshot: &'a Snapshot, mut found: impl FnMut(&'a Population)) {
         let Some(first) = self.clauses.first() else {
             return;
@@ -106,7 +106,8 @@ impl PodQuery {
 }
 
 impl Weights {
-    /// Looks up who there is to weigh. `terms` are those that pods on nodes own and that match the incoming pod.
+    /// Looks up the populations and terms with a weight. `terms` are those that pods on nodes own and that match the
+    /// incoming pod.
     pub(crate) fn of(subject: &Subject, terms: &[Arc<Term>], snapshot: &Snapshot) -> Weights {
         let mut weights = Weights::default();
         match subject {
@@ -144,7 +145,8 @@ impl Weights {
         self.terms.extend(of_key.filter_map(|term| Some((term.id, weight(term.facts.kind)?))));
     }
 
-    /// Hands on, for each population and each term, the rows that have it, how often, and what each weighs.
+    /// Passes the rows of each population and each term to a function, with the number of occurrences and the weight of
+    /// each.
     pub(crate) fn for_each_row(
         &self,
         snapshot: &Snapshot,
@@ -160,7 +162,7 @@ impl Weights {
 }
 
 impl Scale {
-    /// Knows what has been looked up.
+    /// A scale that starts from looked-up weights.
     pub(crate) fn of(weights: Weights) -> Scale {
         let mut known = FxHashMap::default();
         for (id, weight) in weights.populations {
@@ -169,7 +171,7 @@ impl Scale {
         Scale { known, terms: weights.terms }
     }
 
-    /// What pods weigh together for the subject that this is the scale of.
+    /// The weight of pods for the scale's subject.
     pub(crate) fn weigh(&mut self, subject: &Subject, pods: &[PlacedPod]) -> i32 {
         let mut sum = 0;
         if subject.asks_pods() {
@@ -197,7 +199,7 @@ impl Scale {
 }
 
 impl Subject {
-    /// Whether pods count by what they are, not only by the terms that they own.
+    /// Whether pods count by their own labels, not only by the terms that they own.
     fn asks_pods(&self) -> bool {
         match self {
             Subject::Pods(_) => true,
@@ -206,7 +208,7 @@ impl Subject {
         }
     }
 
-    /// What a pod weighs by what it is.
+    /// The weight of a pod by its namespace and labels.
     fn weight_of(&self, population: &Population) -> i32 {
         match self {
             Subject::Pods(query) => i32::from(query.matches(population)),

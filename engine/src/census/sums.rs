@@ -8,7 +8,7 @@ use crate::snapshot::matching::{matching, matching_pairs, tolerated, with_keys};
 use crate::snapshot::shard::Shard;
 use crate::snapshot::topology::DomainId;
 
-/// What is summed by which domains, and over which nodes.
+/// A sum: its subject, the topology key of its domains, and the nodes that count.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub(crate) struct SumBy {
     /// Position in the demand's subjects.
@@ -17,14 +17,14 @@ pub(crate) struct SumBy {
     pub(crate) nodes: CountedNodes,
 }
 
-/// Which nodes take part.
+/// Which nodes count.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub(crate) enum CountedNodes {
-    /// All that carry the key.
+    /// All nodes that have the key.
     All,
-    /// Those that a spread constraint counts (S-PTS-4).
+    /// Nodes that a spread constraint counts (S-PTS-4).
     Eligible {
-        /// Keys that a node must carry besides.
+        /// Further keys that a node must have.
         keys: Vec<Symbol>,
         honors_affinity: bool,
         honors_taints: bool,
@@ -36,12 +36,12 @@ pub(crate) enum CountedNodes {
 pub(crate) struct DomainSums {
     key: Symbol,
     by_domain: Vec<i64>,
-    /// Nodes of each domain that take part; a domain without any does not exist (S-PTS-5).
+    /// Number of counted nodes of each domain; a domain without any does not exist (S-PTS-5).
     n_nodes: Vec<u32>,
-    /// The domain of each row that takes part; of other rows none.
+    /// The domain of each counted row; [`DomainId::NONE`] for other rows.
     domains: Vec<DomainId>,
     total: i64,
-    /// As of the last [`DomainSums::settle`].
+    /// The smallest sums at the last [`DomainSums::settle`].
     smallest: Smallest,
     is_settled: bool,
 }
@@ -50,13 +50,13 @@ pub(crate) struct DomainSums {
 #[derive(Copy, Clone, Debug, Default)]
 struct Smallest {
     n_domains: usize,
-    /// The smallest, and that of the other domains; 0 where there are none.
+    /// The smallest sum, and that of the other domains; 0 where there are none.
     sum: i64,
     of_others: i64,
 }
 
 impl DomainSums {
-    /// All 0.
+    /// Sums of 0 in all domains.
     pub(super) fn new(by: &SumBy, snapshot: &Snapshot, shape: &ShapeFacts) -> DomainSums {
         let n_domains = snapshot.topology.n_domains(by.key);
         let mut sums = DomainSums {
@@ -95,7 +95,7 @@ impl DomainSums {
         }
     }
 
-    /// The weight of one row changed.
+    /// Changes the weight of one row.
     pub(super) fn add(&mut self, row: NodeRow, change: i32) {
         self.add_to(row.index(), change);
     }
@@ -109,9 +109,9 @@ impl DomainSums {
         }
     }
 
-    /// The node of a row, whose pods have this weight, came, went or changed.
+    /// Updates a row, whose pods have this weight, after its node was added, removed or changed.
     ///
-    /// `counted` are the rows of its shard that take part now ([`CountedNodes::rows`]).
+    /// `counted` are the rows of its shard that count now ([`CountedNodes::rows`]).
     pub(super) fn move_row(&mut self, shard: &Shard, counted: &RowSet, row: NodeRow, weight: i32) {
         self.add(row, -weight);
         let label = shard.nodes.labels.get(&self.key);
@@ -130,7 +130,7 @@ impl DomainSums {
         self.add(row, weight);
     }
 
-    /// Makes room for rows and domains that came since; nothing is in them yet.
+    /// Makes room for new rows and domains, with sums of 0.
     pub(super) fn grow(&mut self, snapshot: &Snapshot) {
         self.domains.resize(snapshot.shards.len() * ROWS, DomainId::NONE);
         let n_domains = snapshot.topology.n_domains(self.key).max(self.by_domain.len());
@@ -140,7 +140,7 @@ impl DomainSums {
         }
     }
 
-    /// Works out the smallest sum, once all changes are in.
+    /// Computes the smallest sum, after all changes.
     pub(super) fn settle(&mut self) {
         if !std::mem::replace(&mut self.is_settled, true) {
             let all = self.by_domain.iter().zip(&self.n_nodes);
@@ -158,13 +158,13 @@ impl DomainSums {
         }
     }
 
-    /// Asserts that two sums over one snapshot are equal; domains that do not exist count for nothing.
+    /// Asserts that two sums over one snapshot are equal; domains that do not exist are ignored.
     #[cfg(debug_assertions)]
     pub(super) fn assert_agrees(&self, other: &DomainSums) {
         let n_domains = self.by_domain.len().max(other.by_domain.len());
         let n_nodes = |sums: &DomainSums, i: usize| sums.n_nodes.get(i).copied().unwrap_or(0);
         let sum = |sums: &DomainSums, i: usize| sums.by_domain.get(i).copied().unwrap_or(0);
-        // Rows of a shard that never held a node may not be there yet; they are in no domain.
+        // Rows of a shard that never held a node may be missing; they are in no domain.
         let domain =
             |sums: &DomainSums, i: usize| sums.domains.get(i).copied().unwrap_or(DomainId::NONE);
         for i in 0..self.domains.len().max(other.domains.len()) {
@@ -186,28 +186,28 @@ impl DomainSums {
         self.by_domain.get(domain.index()).copied().unwrap_or(0)
     }
 
-    /// By domain; the first entry, of no domain, is 0.
+    /// The sums by domain; the first entry, of no domain, is 0.
     pub(crate) fn by_domain(&self) -> &[i64] {
         &self.by_domain
     }
 
-    /// Whether the weight in some domain is not 0.
+    /// Whether the weight of any domain is not 0.
     pub(crate) fn is_any(&self) -> bool {
         self.total != 0 || self.by_domain.iter().any(|sum| *sum != 0)
     }
 
-    /// The weight in all domains together.
+    /// The total weight of all domains.
     pub(crate) fn total(&self) -> i64 {
         self.total
     }
 
-    /// How many domains there are, and the smallest sum of one (S-PTS-6); 0 if there are none.
+    /// The number of domains, and the smallest sum of one (S-PTS-6); 0 if there are none.
     pub(crate) fn smallest(&self) -> (usize, i64) {
         debug_assert!(self.is_settled);
         (self.smallest.n_domains, self.smallest.sum)
     }
 
-    /// The smallest sum if that of one domain, which exists, were another (S-PTS-10).
+    /// The smallest sum if that of one existing domain were `sum` (S-PTS-10).
     pub(crate) fn smallest_with(&self, domain: DomainId, sum: i64) -> i64 {
         debug_assert!(self.is_settled);
         if self.smallest.n_domains == 1 {
@@ -217,7 +217,8 @@ impl DomainSums {
         sum.min(if is_smallest { self.smallest.of_others } else { self.smallest.sum })
     }
 
-    /// The largest sum of a domain that exists less the smallest; 0 if there are none. Of nodes that a constraint counts only.
+    /// The largest sum of an existing domain less the smallest; 0 if there are none. Only for nodes that a constraint
+    /// counts.
     pub(crate) fn skew(&self) -> i64 {
         let all = self.by_domain.iter().zip(&self.n_nodes);
         let existing = || all.clone().filter(|(_, n_nodes)| **n_nodes > 0).map(|(sum, _)| *sum);
@@ -231,7 +232,7 @@ impl DomainSums {
 }
 
 impl CountedNodes {
-    /// The rows of a shard that take part.
+    /// The rows of a shard that count.
     pub(crate) fn rows(
         &self,
         key: Symbol,
