@@ -1,4 +1,4 @@
-//! Prepared: what filters and scores need of a request, worked out once before the shards are walked.
+//! Prepared: facts of a request that filters and scores need, computed once before the shards are visited.
 
 pub(crate) mod volumes;
 
@@ -16,7 +16,7 @@ use crate::policy::Policy;
 use crate::snapshot::Snapshot;
 use volumes::PreparedVolumes;
 
-/// A request against a snapshot.
+/// A request prepared for a snapshot.
 pub(crate) struct Prepared<'a> {
     pub(crate) kernels: Kernels,
     snapshot: &'a Snapshot,
@@ -56,7 +56,7 @@ impl<'a> Prepared<'a> {
             snapshot,
             pod,
             policy,
-            // A name that was never seen is no node's.
+            // An unknown name is not the name of any node.
             node_name: pod.node_name().map(|name| names.get(name).unwrap_or(Symbol::EMPTY)),
             added_required,
             added_preferred,
@@ -92,29 +92,29 @@ impl<'a> Prepared<'a> {
         self.snapshot.model.names()
     }
 
-    /// Nodes of the snapshot.
+    /// Number of nodes of the snapshot.
     pub(crate) fn n_nodes(&self) -> usize {
         self.snapshot.n_nodes()
     }
 
-    /// The node names to which required node affinity narrows the search, sorted; none left means that the terms conflict
-    /// (S-NAF-2).
+    /// The node names to which required node affinity narrows the search, sorted; an empty list means that the terms
+    /// conflict (S-NAF-2).
     pub(crate) fn named_nodes(&self) -> Option<&'a [Symbol]> {
         self.shape().required_affinity.as_ref()?.names.as_deref()
     }
 
-    /// What the pod wants counted of other pods.
+    /// The counts of other pods that the pod needs.
     pub(crate) fn demand(&self) -> &Demand {
         &self.demand
     }
 
-    /// The counts, once [`Prepared::count`] was called.
+    /// The counts, after [`Prepared::count`].
     pub(crate) fn census(&self) -> &Census {
         &self.census
     }
 
-    /// Counts what the pod wants counted, beginning with what an earlier attempt left; does nothing if it is counted already.
-    /// `remembered` is empty until [`Prepared::give_back`].
+    /// Counts what the demand needs, starting from the counts of an earlier attempt; does nothing if it is counted
+    /// already. `remembered` is empty until [`Prepared::give_back`].
     pub(crate) fn count(&mut self, remembered: &mut Census) {
         if !self.demand.is_empty() && !self.census.is_taken() {
             self.census = std::mem::take(remembered);
@@ -122,7 +122,7 @@ impl<'a> Prepared<'a> {
         }
     }
 
-    /// Leaves the counts to later attempts.
+    /// Returns the counts to `remembered`, for later attempts.
     pub(crate) fn give_back(&mut self, remembered: &mut Census) {
         if self.census.is_taken() {
             debug_assert!(
@@ -133,7 +133,7 @@ impl<'a> Prepared<'a> {
         }
     }
 
-    /// What the pod's volumes ask for.
+    /// The pod's volumes, looked up in the cluster.
     pub(crate) fn volumes(&self) -> &PreparedVolumes<'a> {
         &self.volumes
     }

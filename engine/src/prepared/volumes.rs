@@ -1,4 +1,5 @@
-//! PreparedVolumes: a pod's volumes looked up in the cluster, once a request, for each of the four plugins that ask of them.
+//! PreparedVolumes: a pod's volumes looked up in the cluster, once for each request, for the four plugins that read
+//! them.
 
 pub(crate) mod binding;
 pub(crate) mod limits;
@@ -18,16 +19,16 @@ use limits::Limits;
 use restrictions::Restrictions;
 use zones::Zones;
 
-/// A pod's volumes against a snapshot; nothing where it has none that matter.
+/// A pod's volumes looked up in a snapshot; `None` where the pod has no relevant ones.
 pub(crate) struct PreparedVolumes<'a>(Option<Box<Found<'a>>>);
 
-/// What each plugin needs.
+/// Facts that each plugin needs.
 pub(crate) struct Found<'a> {
     pub(crate) restrictions: Restrictions,
     pub(crate) limits: Limits,
     pub(crate) binding: Binding<'a>,
     pub(crate) zones: Zones<'a>,
-    /// Whether the policy has VolumeBinding, which alone reserves volumes.
+    /// Whether the policy has VolumeBinding: only that plugin reserves volumes.
     binds: bool,
     storage_version: u64,
 }
@@ -50,19 +51,19 @@ impl<'a> PreparedVolumes<'a> {
         }))
     }
 
-    /// `None` for a pod without volumes that matter.
+    /// The facts; `None` for a pod without relevant volumes.
     pub(crate) fn found(&self) -> Option<&Found<'a>> {
         self.0.as_deref()
     }
 
-    /// What becomes of the pod's unbound claims on a feasible row (S-VLB-9).
+    /// The bindings of the pod's unbound claims on a feasible row (S-VLB-9).
     pub(crate) fn bindings(&self, row: NodeRow) -> VolumeBindings {
         let found = self.found().filter(|found| found.binds);
         found.map_or_else(VolumeBindings::default, |found| found.binding.bindings(row))
     }
 
-    /// The version of the storage decided on, where the decision rests on more of it than the chosen row: volumes that
-    /// another pod may take, claims that one pod alone may use.
+    /// The version of the storage, if the decision depends on more of it than the chosen row: volumes that another pod
+    /// may take, or claims that only one pod may use.
     pub(crate) fn storage_version(&self) -> Option<u64> {
         let found = self.found()?;
         let is_shared = found.binding.has_delayed() || !found.restrictions.exclusive.is_empty();

@@ -13,14 +13,14 @@ use crate::snapshot::Snapshot;
 use crate::snapshot::matching::matching;
 use crate::snapshot::shard::Shard;
 
-/// What VolumeBinding needs.
+/// Facts that VolumeBinding needs.
 pub(crate) struct Binding<'a> {
     /// Why the pod as a whole is refused, or the attempt fails.
     pub(crate) refusal: Option<Refusal>,
     snapshot: &'a Snapshot,
-    /// The volumes of bound claims in spec order; `None` where there is no such volume.
+    /// The volumes of bound claims in spec order; `None` where the volume does not exist.
     bound: Vec<Option<&'a PersistentVolume>>,
-    /// Claims that a driver provisions for a node that is chosen already, in spec order.
+    /// Claims whose driver provisions for a selected node already, in spec order.
     selected: Vec<DelayedClaim<'a>>,
     /// The other claims that wait for their first consumer, smallest request first.
     open: Vec<DelayedClaim<'a>>,
@@ -29,9 +29,9 @@ pub(crate) struct Binding<'a> {
 /// How VolumeBinding's PreFilter ends an attempt.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub(crate) enum Refusal {
-    /// S-VLB-1, S-VLB-3
+    /// The pod is refused (S-VLB-1, S-VLB-3).
     Refused(String),
-    /// S-VLB-2
+    /// The attempt fails (S-VLB-2).
     Error(String),
 }
 
@@ -57,7 +57,7 @@ impl<'a> Binding<'a> {
         binding
     }
 
-    /// Whether it has nothing to refuse.
+    /// Whether VolumeBinding cannot refuse any row.
     pub(crate) fn is_empty(&self) -> bool {
         self.bound.is_empty() && !self.has_delayed()
     }
@@ -67,9 +67,9 @@ impl<'a> Binding<'a> {
         !self.selected.is_empty() || !self.open.is_empty()
     }
 
-    /// The rows among `rows` that will not do.
+    /// The rows among `rows` that VolumeBinding refuses.
     ///
-    /// Cost: one selector for each bound volume; for each open claim what [`DelayedClaim::matched`] costs.
+    /// Cost: one selector for each bound volume; for each open claim the cost of [`DelayedClaim::matched`].
     pub(crate) fn refused(&self, shard: &Shard, rows: &RowSet) -> Refused {
         let mut refused = Refused::default();
         self.refuse_bound(shard, *rows, &mut refused);
@@ -77,7 +77,7 @@ impl<'a> Binding<'a> {
         refused
     }
 
-    /// What becomes of the claims that wait for their first consumer on a feasible row (S-VLB-9).
+    /// The bindings, on a feasible row, of the claims that wait for their first consumer (S-VLB-9).
     pub(crate) fn bindings(&self, row: NodeRow) -> VolumeBindings {
         let mut bindings = VolumeBindings::default();
         let name = |delayed: &DelayedClaim<'_>| delayed.claim.key.name.clone();
@@ -98,7 +98,7 @@ impl<'a> Binding<'a> {
         bindings
     }
 
-    /// Sorts the pod's claims by how far they have come (S-VLB-2), or finds why the pod cannot be placed.
+    /// Classifies the pod's claims by the state of their binding (S-VLB-2), or returns why the pod cannot be placed.
     fn classify(&mut self, pod: &Pod, volumes: &PodVolumes) -> Result<(), Refusal> {
         let snapshot = self.snapshot;
         let storage = &snapshot.storage;
@@ -112,7 +112,7 @@ impl<'a> Binding<'a> {
                 self.bound.push(storage.volumes.get(volume));
                 continue;
             }
-            // A class that is missing binds at once, so to speak: never here.
+            // A claim whose class does not exist counts as one with immediate binding.
             let class = storage.class(claim.class);
             match class.map(|class| (class, class.binding_mode)) {
                 Some((class, None)) => {
@@ -140,7 +140,7 @@ impl<'a> Binding<'a> {
         Ok(())
     }
 
-    /// The first problem of a row ends its check (S-VLB-4).
+    /// Records rows that a bound claim refuses; the first problem of a row ends its check (S-VLB-4).
     fn refuse_bound(&self, shard: &Shard, mut left: RowSet, refused: &mut Refused) {
         for volume in &self.bound {
             let Some(volume) = volume else {
@@ -154,7 +154,7 @@ impl<'a> Binding<'a> {
         }
     }
 
-    /// S-VLB-5, S-VLB-7
+    /// Records rows that a delayed claim refuses (S-VLB-5, S-VLB-7).
     fn refuse_delayed(&self, shard: &Shard, mut left: RowSet, refused: &mut Refused) {
         for node in self.selected.iter().filter_map(|delayed| delayed.selected_node) {
             let row = shard.nodes.row_of_name.get(&node).copied();
@@ -169,7 +169,7 @@ impl<'a> Binding<'a> {
         let all = left;
         let to_provision = self.selected.iter().map(|delayed| (delayed, all));
         let to_provision = to_provision.chain(self.unmatched(shard, all));
-        // Of a row the first claim that cannot be provisioned tells the reason.
+        // The first claim that cannot be provisioned on a row gives the reason.
         for (delayed, mut rows) in to_provision {
             rows.intersect(&left);
             let placed = delayed.rows_allowed(self.snapshot, shard, rows);
@@ -195,7 +195,7 @@ impl<'a> Binding<'a> {
         unmatched
     }
 
-    /// Claims of one class, the first of which is `first`, must not get the same volume: row by row.
+    /// Assigns distinct volumes to the claims of one class, the first of which is `first`, row by row.
     fn share_out(
         &self,
         first: usize,
@@ -227,7 +227,7 @@ impl Refused {
     }
 }
 
-/// A claim that the pod may use (S-VLB-1).
+/// The claim of this name, if the pod may use it (S-VLB-1).
 fn usable<'a>(
     snapshot: &'a Snapshot,
     pod: &Pod,
@@ -256,7 +256,7 @@ fn usable<'a>(
     Ok(known)
 }
 
-/// A claim of the right name that was made for another pod.
+/// The refusal for a claim of the right name that was created for another pod.
 pub(super) fn not_owner(claim: &ClaimKey, pod: &Pod) -> String {
     let (claim, pod) = (format!("{}/{}", claim.namespace, claim.name), pod.key());
     format!("PVC {claim} was not created for pod {pod} (pod is not owner)")

@@ -1,4 +1,4 @@
-//! Limits: the volumes that a pod would add to each driver's on a node. Rules: S-VLL-1 to S-VLL-3, S-VLL-5.
+//! Limits: the volumes that a pod would add to each driver on a node. Rules: S-VLL-1 to S-VLL-3, S-VLL-5.
 
 use smallvec::SmallVec;
 
@@ -10,11 +10,11 @@ use crate::prepared::volumes::lookup::{CLAIMS, not_found};
 use crate::rows::NodeRow;
 use crate::snapshot::storage::Storage;
 
-/// What NodeVolumeLimits needs.
+/// Facts that NodeVolumeLimits needs.
 pub(crate) struct Limits {
-    /// Why no node will do: a claim that does not exist (S-VLL-2).
+    /// Why every node is refused: a claim that does not exist (S-VLL-2).
     pub(crate) refusal: Option<String>,
-    /// Why the attempt fails: a volume that cannot be told.
+    /// Why the attempt fails: a volume that cannot be identified.
     pub(crate) error: Option<String>,
     pub(crate) demands: SmallVec<[DriverDemand; 1]>,
 }
@@ -22,15 +22,15 @@ pub(crate) struct Limits {
 /// The volumes of one driver.
 pub(crate) struct DriverDemand {
     pub(crate) driver: Symbol,
-    /// The pod's, each once, sorted.
+    /// The pod's volumes, sorted, without duplicates.
     pub(crate) volumes: Vec<VolumeId>,
     pub(crate) n_volumes: i32,
-    /// Rows where pods use some of them already, sorted, and how many of them.
+    /// Rows where pods already use some of these volumes, sorted, with the number of such volumes.
     pub(crate) shared: Vec<(NodeRow, i32)>,
 }
 
 impl Limits {
-    /// Cost: a few lookups a volume, and one step for each row with pods that share one.
+    /// Looks up the volumes. Cost: a few lookups for each volume, and one step for each row with pods that share one.
     pub(super) fn find(storage: &Storage, pod: &Pod, volumes: &PodVolumes) -> Limits {
         let mut limits = Limits { refusal: None, error: None, demands: SmallVec::new() };
         let mut wanted = volumes.inline.clone();
@@ -52,7 +52,7 @@ impl Limits {
             }
             wanted.extend(storage.counted(known));
         }
-        // A disk is translated only where a node could count it.
+        // An inline disk is translated only where some node could count it.
         limits.error = volumes.invalid.clone().filter(|_| storage.has_csi_nodes());
         wanted.sort_unstable();
         wanted.dedup();
@@ -63,7 +63,7 @@ impl Limits {
 }
 
 impl DriverDemand {
-    /// `volumes` are distinct, and not none, of one driver.
+    /// The demand of one driver; `volumes` are distinct and not empty.
     fn of(volumes: &[VolumeId], storage: &Storage) -> DriverDemand {
         let mut rows: Vec<NodeRow> =
             volumes.iter().flat_map(|volume| storage.in_use.rows_of(volume)).collect();

@@ -1,5 +1,5 @@
-//! Matching: a claim that waits for its first consumer, and the volumes or the room that there is for it on each row.
-//! Rules: S-VLB-5 to S-VLB-7.
+//! Matching: a claim that waits for its first consumer, and the volumes or the capacity for it on each row. Rules:
+//! S-VLB-5 to S-VLB-7.
 
 use std::sync::Arc;
 
@@ -13,17 +13,17 @@ use crate::snapshot::matching::{matching, matching_term};
 use crate::snapshot::shard::Shard;
 use crate::snapshot::storage::Storage;
 
-/// A claim that is bound once it is known where its pod goes.
+/// A claim that is bound once its pod's node is chosen.
 pub(super) struct DelayedClaim<'a> {
     pub(super) claim: &'a PersistentVolumeClaim,
     pub(super) class: &'a StorageClass,
-    /// The node that a driver provisions for already.
+    /// The node for which a driver provisions already.
     pub(super) selected_node: Option<Symbol>,
-    /// Volumes that are for this claim and would do, by name: the first one decides alone.
+    /// Suitable volumes reserved for this claim, by name: if there are any, only the first one is considered.
     reserved: Vec<&'a PersistentVolume>,
-    /// Whether there is any volume that it could get.
+    /// Whether any volume could be bound to the claim.
     pub(super) has_candidates: bool,
-    /// How many bytes some report of capacity must have; `None` where no report is asked for.
+    /// The number of bytes that a capacity report must have; `None` where no report is required.
     size: Option<i64>,
 }
 
@@ -50,7 +50,7 @@ impl<'a> DelayedClaim<'a> {
         }
     }
 
-    /// The rows among `rows` with a volume for the claim, whatever other claims of the pod get.
+    /// The rows among `rows` with a volume for the claim, regardless of the pod's other claims.
     ///
     /// Cost: one lookup for each value that the rows have of a label by which volumes of the class are tied to nodes, and
     /// one step for each volume until one fits.
@@ -75,7 +75,7 @@ impl<'a> DelayedClaim<'a> {
         matched
     }
 
-    /// The volume for the claim on a row, where those in `chosen` are gone: the one that is for the claim, or the smallest.
+    /// The volume for the claim on a row, without those in `chosen`: the reserved one, or the smallest.
     pub(super) fn volume_for(
         &self,
         snapshot: &'a Snapshot,
@@ -108,7 +108,7 @@ impl<'a> DelayedClaim<'a> {
         smallest
     }
 
-    /// The rows among `rows` where the class's provisioner may make volumes.
+    /// The rows among `rows` where the class's provisioner may create volumes.
     pub(super) fn rows_allowed(&self, snapshot: &Snapshot, shard: &Shard, rows: RowSet) -> RowSet {
         if self.class.provisioner.is_none() {
             return RowSet::EMPTY;
@@ -119,7 +119,7 @@ impl<'a> DelayedClaim<'a> {
         }
     }
 
-    /// The rows among `rows` for which a report tells enough capacity, where one is asked for.
+    /// The rows among `rows` with a report of enough capacity, where one is required.
     pub(super) fn rows_with_space(
         &self,
         snapshot: &Snapshot,
@@ -141,7 +141,7 @@ impl<'a> DelayedClaim<'a> {
         roomy
     }
 
-    /// What the order of free volumes begins with for this claim.
+    /// The first key in the order of free volumes that may suit this claim.
     fn least(&self) -> (berth_proto::Amount, Arc<str>) {
         (self.claim.request.unwrap_or_default(), Arc::from(""))
     }
@@ -159,7 +159,7 @@ fn is_of_kind(claim: &PersistentVolumeClaim, volume: &PersistentVolume) -> bool 
     volume.volume_mode == claim.volume_mode && volume.attributes_class == claim.attributes_class
 }
 
-/// Whether a volume that no claim has, of the claim's class and large enough, would do (S-VLB-6).
+/// Whether an unclaimed volume of the claim's class that is large enough suits the claim (S-VLB-6).
 fn is_suitable(claim: &PersistentVolumeClaim, volume: &PersistentVolume) -> bool {
     is_of_kind(claim, volume)
         && volume.access_modes.contains_all(claim.access_modes)

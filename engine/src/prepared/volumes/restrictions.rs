@@ -1,4 +1,4 @@
-//! Restrictions: disks and claims that another pod's use closes to this one. Rules: S-VLR-1 to S-VLR-3.
+//! Restrictions: disks and claims that other pods use exclusively. Rules: S-VLR-1 to S-VLR-3.
 
 use crate::model::key::ClaimKey;
 use crate::model::volume::PodVolumes;
@@ -6,20 +6,20 @@ use crate::prepared::volumes::lookup::{CLAIMS, not_found};
 use crate::rows::NodeRow;
 use crate::snapshot::storage::Storage;
 
-/// What VolumeRestrictions needs.
+/// Facts that VolumeRestrictions needs.
 pub(crate) struct Restrictions {
     /// Why the pod as a whole is refused (S-VLR-1).
     pub(crate) refusal: Option<String>,
     /// Rows with a pod that uses one of the pod's disks, sorted (S-VLR-4).
     pub(crate) occupied: Vec<NodeRow>,
-    /// How many claims that one pod alone may use are used by another (S-VLR-2).
+    /// Number of the pod's exclusive claims that another pod uses (S-VLR-2).
     pub(crate) n_claims_in_use: i64,
-    /// The pod's claims of that kind.
+    /// The pod's claims that only one pod may use.
     pub(crate) exclusive: Vec<ClaimKey>,
 }
 
 impl Restrictions {
-    /// Cost: one lookup a claim, and one step for each row that uses one of the disks.
+    /// Looks up the uses. Cost: one lookup for each claim, and one step for each row that uses one of the disks.
     pub(super) fn find(storage: &Storage, volumes: &PodVolumes) -> Restrictions {
         let mut occupied: Vec<NodeRow> =
             volumes.disks.iter().flat_map(|disk| storage.disks.conflicts(disk)).collect();

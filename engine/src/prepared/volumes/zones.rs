@@ -10,13 +10,13 @@ use crate::model::volume::{PodClaim, PodVolumes};
 use crate::prepared::volumes::lookup::{CLAIMS, not_found};
 use crate::snapshot::Snapshot;
 
-/// What VolumeZone needs.
+/// Facts that VolumeZone needs.
 pub(crate) struct Zones<'a> {
     /// Why the pod as a whole is refused (S-VLZ-1).
     pub(crate) refusal: Option<String>,
-    /// Every label of every volume that names zones or regions; the node must be in one of each.
+    /// Every zone and region label of every volume; for each, the node must have one of its values.
     pub(crate) labels: Vec<&'a ZoneLabel>,
-    /// The label keys by which a node tells where it is, as far as any node or volume has them.
+    /// The label keys for zones and regions that any node or volume uses.
     pub(crate) keys: SmallVec<[Symbol; 4]>,
 }
 
