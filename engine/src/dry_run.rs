@@ -1,8 +1,8 @@
-//! DryRun: a node as it would be with some pods gone and others come, and what the filters say of it then.
-//! Rules: S-NOM-1 to S-NOM-3, S-PRE-8, S-PRE-9, S-PRE-14.
+//! DryRun: filters run on a node with some pods removed and others added. Rules: S-NOM-1 to S-NOM-3, S-PRE-8, S-PRE-9,
+//! S-PRE-14.
 //!
-//! Filters that look at pods keep what they know of the node in a file each here, changed pod by pod; what the others say of a
-//! node does not depend on its pods.
+//! Each filter that reads pods has its state of the node in a file here, updated pod by pod; the verdicts of other
+//! filters do not depend on the node's pods.
 
 mod affinity;
 mod limits;
@@ -26,10 +26,10 @@ use restrictions::Restrictions;
 use room::{Room, Wanted};
 use spread::Spread;
 
-/// A request's filters as far as they look at pods, ready to be tried on any node.
+/// The pod-reading filters of a request, ready to be run on any node.
 pub(crate) struct DryRuns<'p, 'a> {
     plan: &'p Filtering<'p, 'a>,
-    /// What is checked of resources; `None` where the policy leaves NodeResourcesFit out.
+    /// Requests that are checked; `None` where the policy leaves NodeResourcesFit out.
     wanted: Option<Wanted>,
     has_ports: bool,
     has_restrictions: bool,
@@ -38,7 +38,7 @@ pub(crate) struct DryRuns<'p, 'a> {
     has_affinity: bool,
 }
 
-/// One node of a dry run.
+/// State of one node in a dry run.
 pub(crate) struct DryRun<'p, 'a> {
     runs: &'p DryRuns<'p, 'a>,
     shard: &'p Shard,
@@ -70,7 +70,7 @@ impl<'p, 'a> DryRuns<'p, 'a> {
         }
     }
 
-    /// What is checked of resources, where nothing else depends on pods.
+    /// Requests that are checked, if no other filter depends on pods.
     pub(crate) fn resources_alone(&self) -> Option<&Wanted> {
         let is_more = self.has_ports
             || self.has_restrictions
@@ -80,7 +80,7 @@ impl<'p, 'a> DryRuns<'p, 'a> {
         self.wanted.as_ref().filter(|_| !is_more)
     }
 
-    /// The rows among `rows` that pass every filter which does not look at pods.
+    /// The rows among `rows` that pass every filter which does not read pods.
     pub(crate) fn passing_whatever_pods(&self, shard: &Shard, mut rows: RowSet) -> RowSet {
         for filter in self.plan.filters().iter().filter(|f| f.reads == NodePods::Nothing) {
             (filter.run)(self.plan, shard, &mut rows);
@@ -88,7 +88,7 @@ impl<'p, 'a> DryRuns<'p, 'a> {
         rows
     }
 
-    /// A node as it is.
+    /// A dry run that starts with the node as it is.
     pub(crate) fn on(&'p self, shard: &'p Shard, row: usize) -> DryRun<'p, 'a> {
         let plan = self.plan;
         let at = NodeRow::new(shard.index, row);
@@ -111,12 +111,12 @@ impl<'p, 'a> DryRuns<'p, 'a> {
 }
 
 impl DryRun<'_, '_> {
-    /// A pod comes to the node.
+    /// Adds a pod to the node.
     pub(crate) fn add(&mut self, pod: &Pod) {
         self.change(pod, 1);
     }
 
-    /// A pod leaves the node.
+    /// Removes a pod from the node.
     pub(crate) fn remove(&mut self, pod: &Pod) {
         self.change(pod, -1);
     }
@@ -142,7 +142,7 @@ impl DryRun<'_, '_> {
         }
     }
 
-    /// Whether every filter that looks at pods passes, without and with the pods that are nominated to the node (S-NOM-1).
+    /// Whether every filter that reads pods passes, both with and without the pods nominated to the node (S-NOM-1).
     pub(crate) fn passes(&mut self, nominated: &[&Pod]) -> bool {
         if nominated.is_empty() {
             return self.passes_once();
@@ -163,7 +163,7 @@ impl DryRun<'_, '_> {
             && self.affinity.as_ref().is_none_or(|a| a.refusal(self.shard, self.row).is_none())
     }
 
-    /// The first filter in the policy's order that fails with the nominated pods, otherwise the first without them (S-NOM-1).
+    /// The first refusal in the policy's order with the nominated pods, or else without them (S-NOM-1).
     pub(crate) fn refusal(&mut self, nominated: &[&Pod]) -> Option<Refused> {
         if !nominated.is_empty() {
             nominated.iter().for_each(|pod| self.add(pod));
@@ -202,7 +202,7 @@ impl DryRun<'_, '_> {
         }
     }
 
-    /// The verdict of a filter that reads nothing of the node's pods.
+    /// The verdict of a filter that does not read the node's pods.
     fn refusal_whatever_pods(&self, filter: &Filter) -> Option<Refusal> {
         let plan = self.runs.plan;
         let filter = plan.filters().iter().find(|planned| planned.plugin == filter.plugin)?;

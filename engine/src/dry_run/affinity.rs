@@ -1,4 +1,4 @@
-//! Affinity: what InterPodAffinity looks at for one node. Rules: S-IPA-5 to S-IPA-9.
+//! Affinity: state of InterPodAffinity for one node. Rules: S-IPA-5 to S-IPA-9.
 
 use smallvec::SmallVec;
 
@@ -14,18 +14,19 @@ use crate::prepared::Prepared;
 use crate::snapshot::shard::Shard;
 use crate::snapshot::topology::DomainId;
 
-/// How many more pods of interest the node has than were counted.
+/// Changes of the node's counted pods since the census.
 pub(super) struct Affinity<'p> {
     prepared: &'p Prepared<'p>,
-    /// Those that match all of the pod's required affinity.
+    /// Change in pods that match all of the pod's required affinity.
     near: i64,
-    /// Those that match each term of its required anti-affinity, as the demand lists them.
+    /// Changes in pods that match each term of its required anti-affinity, in the demand's order.
     far: SmallVec<[i64; 2]>,
-    /// By topology key: required anti-affinity of theirs that matches the pod.
+    /// Changes in the pods' required anti-affinity terms that match the pod, by topology key.
     blockers: SmallVec<[(Symbol, i64); 2]>,
 }
 
-/// Without terms of its own and without terms that keep it away from anywhere nothing is looked at (S-IPA-6).
+/// Whether the filter applies: the pod has required terms, or required anti-affinity of existing pods matches it
+/// (S-IPA-6).
 pub(super) fn applies(prepared: &Prepared<'_>) -> bool {
     let demand = prepared.demand();
     !demand.affinity.sums.is_empty()
@@ -39,7 +40,7 @@ impl<'p> Affinity<'p> {
         Affinity { prepared, near: 0, far, blockers: SmallVec::new() }
     }
 
-    /// S-IPA-8
+    /// Adds or removes a pod (S-IPA-8).
     pub(super) fn change(&mut self, pod: &Pod, by: i64) {
         let (prepared, demand) = (self.prepared, self.prepared.demand());
         let matches =
@@ -62,7 +63,7 @@ impl<'p> Affinity<'p> {
         }
     }
 
-    /// Affinity is looked at first, then the pod's anti-affinity, then that of the pods on the node (S-IPA-7).
+    /// The first reason in order: affinity, the pod's anti-affinity, then that of the pods on the node (S-IPA-7).
     pub(super) fn refusal(&self, shard: &Shard, row: usize) -> Option<Refusal> {
         if !self.is_near(shard, row) {
             return Some(Refusal::of(Reason::PodAffinity));
@@ -73,7 +74,7 @@ impl<'p> Affinity<'p> {
         self.is_kept_away(shard, row).then(|| Refusal::of(Reason::ExistingAntiAffinity))
     }
 
-    /// Whether all that the pod must be near to is there, or the pod may be the first of its series.
+    /// Whether required affinity is satisfied, or the pod may be the first of its group.
     fn is_near(&self, shard: &Shard, row: usize) -> bool {
         let affinity = &self.prepared.demand().affinity;
         let sums = || affinity.sums.iter().map(|sum| self.prepared.census().sum(*sum));
@@ -111,7 +112,7 @@ impl<'p> Affinity<'p> {
     }
 }
 
-/// The pods that a sum counts.
+/// The query for the pods that a sum counts.
 fn query<'p>(prepared: &'p Prepared<'_>, sum: usize) -> Option<&'p PodQuery> {
     let demand = prepared.demand();
     match &demand.subjects[demand.sums[sum].subject] {
@@ -120,7 +121,7 @@ fn query<'p>(prepared: &'p Prepared<'_>, sum: usize) -> Option<&'p PodQuery> {
     }
 }
 
-/// Whether a term of another pod means the pod that is placed.
+/// Whether a term of another pod matches the pod that is placed.
 fn is_meant(prepared: &Prepared<'_>, term: &TermFacts) -> bool {
     let own = &prepared.pod().population().facts;
     let none = Labels::default();
@@ -128,7 +129,7 @@ fn is_meant(prepared: &Prepared<'_>, term: &TermFacts) -> bool {
     term.matches(own.namespace, namespace_labels, &own.labels)
 }
 
-/// The domain of a row, where its node carries the key.
+/// The domain of a row; `None` where its node lacks the key.
 fn domain(shard: &Shard, row: usize, key: Symbol) -> Option<DomainId> {
     let label = shard.nodes.labels.get(&key)?;
     Some(label.domains[row]).filter(|domain| domain.is_some())

@@ -1,4 +1,4 @@
-//! Limits: what NodeVolumeLimits looks at on one node. Rules: S-VLL-2 to S-VLL-5.
+//! Limits: state of NodeVolumeLimits on one node. Rules: S-VLL-2 to S-VLL-5.
 
 use std::collections::BTreeMap;
 
@@ -14,13 +14,13 @@ use crate::rows::NodeRow;
 use crate::snapshot::shard::Shard;
 use crate::snapshot::storage::Storage;
 
-/// Volumes in use of the drivers that the pod's volumes are of, where those have a limit.
+/// Volumes in use of the pod's drivers that have a limit.
 pub(super) struct Limits<'p> {
     storage: &'p Storage,
     found: &'p Found,
     row: NodeRow,
     drivers: SmallVec<[DriverUse<'p>; 1]>,
-    /// Pods on the node by volume.
+    /// Number of pods on the node by volume.
     n_pods: BTreeMap<VolumeId, i64>,
 }
 
@@ -34,13 +34,13 @@ pub(super) fn of<'p>(prepared: &'p Prepared<'_>) -> Option<&'p Found> {
     prepared.volumes().found().map(|found| &found.limits)
 }
 
-/// S-VLL-1
+/// Whether the filter applies (S-VLL-1).
 pub(super) fn applies(prepared: &Prepared<'_>) -> bool {
     of(prepared).is_some_and(|found| found.refusal.is_some() || !found.demands.is_empty())
 }
 
 impl<'p> Limits<'p> {
-    /// Cost: one lookup for each volume of each pod on the node, where a limit is set.
+    /// Counts volumes in use. Cost: one lookup for each volume of each pod on the node, where a limit is set.
     pub(super) fn on(
         prepared: &'p Prepared<'_>,
         found: &'p Found,
@@ -97,7 +97,7 @@ impl<'p> Limits<'p> {
         self.found.refusal.is_none() && self.drivers.iter().all(|driver| self.is_kept(driver))
     }
 
-    /// Whether the driver can attach what is new, if anything is (S-VLL-5).
+    /// Whether the driver can attach the pod's new volumes, if any (S-VLL-5).
     fn is_kept(&self, driver: &DriverUse<'_>) -> bool {
         let is_new = |volume: &&VolumeId| self.n_pods.get(*volume).is_none_or(|n| *n <= 0);
         let n_new = driver.demand.volumes.iter().filter(is_new).count() as i64;

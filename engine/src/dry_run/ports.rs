@@ -1,4 +1,4 @@
-//! Ports: what NodePorts looks at on one node. Rules: S-PRT-3 to S-PRT-5.
+//! Ports: state of NodePorts on one node. Rules: S-PRT-3 to S-PRT-5.
 
 use smallvec::SmallVec;
 

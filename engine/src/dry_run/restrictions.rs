@@ -1,4 +1,4 @@
-//! Restrictions: what VolumeRestrictions looks at on one node. Rules: S-VLR-3 to S-VLR-6.
+//! Restrictions: state of VolumeRestrictions on one node. Rules: S-VLR-3 to S-VLR-6.
 
 use smallvec::SmallVec;
 
@@ -14,11 +14,11 @@ use crate::rows::NodeRow;
 pub(super) struct Restrictions<'p> {
     found: &'p Found,
     disks: SmallVec<[DiskUses<'p>; 2]>,
-    /// Claims that one pod alone may use and another uses, wherever that is.
+    /// Number of claims that only one pod may use and that another pod uses, on any node.
     n_claims_in_use: i64,
 }
 
-/// How many volumes of pods on the node are a disk that the pod wants.
+/// Number of volumes of pods on the node that are a disk of the pod.
 struct DiskUses<'p> {
     key: &'p DiskKey,
     is_read_only: bool,
@@ -30,7 +30,7 @@ pub(super) fn of<'p>(prepared: &'p Prepared<'_>) -> Option<&'p Found> {
     prepared.volumes().found().map(|found| &found.restrictions)
 }
 
-/// A claim that nobody uses yet is not watched: kube-scheduler skips the plugin then (S-VLR-3).
+/// Whether the filter applies. A claim without any user is ignored: then kube-scheduler skips the plugin (S-VLR-3).
 pub(super) fn applies(prepared: &Prepared<'_>) -> bool {
     of(prepared).is_some_and(|found| found.n_claims_in_use > 0 || !disks(prepared).is_empty())
 }
@@ -67,14 +67,14 @@ impl<'p> Restrictions<'p> {
                 }
             }
         }
-        // By the claim's name alone: upstream does not compare namespaces here (S-VLR-6).
+        // Compares claim names only: upstream ignores namespaces here (S-VLR-6).
         let named = volumes.claims.iter().filter(|claim| !claim.is_ephemeral());
         let shared =
             named.filter(|claim| self.found.exclusive.iter().any(|key| key.name == claim.key.name));
         self.n_claims_in_use += by * shared.count() as i64;
     }
 
-    /// Disks are looked at first.
+    /// The first reason; disks are checked before claims.
     pub(super) fn refusal(&self) -> Option<Refusal> {
         let is_disturbed =
             |uses: &DiskUses<'_>| uses.n_writers > 0 || (!uses.is_read_only && uses.n_readers > 0);

@@ -1,4 +1,4 @@
-//! Room: what NodeResourcesFit looks at on one node. Rules: S-FIT-8, S-FIT-10.
+//! Room: state of NodeResourcesFit on one node. Rules: S-FIT-8, S-FIT-10.
 
 use smallvec::SmallVec;
 
@@ -11,18 +11,18 @@ use crate::plugin::StatusCode;
 use crate::prepared::Prepared;
 use crate::snapshot::shard::Shard;
 
-/// The resources that are checked, and how much of each the pod requests.
+/// The resources that are checked, with the pod's request of each.
 #[derive(Clone, Debug)]
 pub(crate) struct Wanted(SmallVec<[(Resource, i64); 4]>);
 
-/// What is left on a node, of each resource that is checked, and of places for pods.
+/// Free amounts of the checked resources on a node, and free places for pods.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Room {
     pub(crate) n_places: i64,
     pub(crate) free: Amounts,
 }
 
-/// An amount of each resource that is checked, in the same order.
+/// Amounts of the checked resources, in their order.
 pub(crate) type Amounts = SmallVec<[i64; 4]>;
 
 impl Wanted {
@@ -45,7 +45,7 @@ impl Wanted {
         self.0.iter().map(|(_, amount)| *amount)
     }
 
-    /// What a pod takes of each resource that is checked.
+    /// The amounts that a pod takes of the checked resources.
     pub(crate) fn taken_by<'f>(
         &'f self,
         footprint: &'f Footprint,
@@ -55,7 +55,7 @@ impl Wanted {
 }
 
 impl Room {
-    /// `by` pods of a footprint more fit, or fewer.
+    /// Frees the amounts of `by` pods with this footprint; takes them where `by` is negative.
     pub(crate) fn change(&mut self, wanted: &Wanted, footprint: &Footprint, by: i64) {
         self.n_places += by;
         for (free, taken) in self.free.iter_mut().zip(wanted.taken_by(footprint)) {

@@ -1,4 +1,4 @@
-//! Spread: what PodTopologySpread looks at for one node. Rules: S-PTS-7, S-PTS-9 to S-PTS-11.
+//! Spread: state of PodTopologySpread for one node. Rules: S-PTS-7, S-PTS-9 to S-PTS-11.
 
 use smallvec::SmallVec;
 
@@ -11,7 +11,7 @@ use crate::prepared::Prepared;
 use crate::rows::NodeRow;
 use crate::snapshot::shard::Shard;
 
-/// How many more pods of interest the node has than was counted, for each constraint that counts the node's pods.
+/// Changes of the node's counted pods since the census, for each constraint that counts the node.
 pub(super) struct Spread<'p> {
     namespace: Symbol,
     constraints: SmallVec<[Changed<'p>; 2]>,
@@ -39,7 +39,8 @@ impl<'p> Spread<'p> {
         }
     }
 
-    /// Unlike in the first count, pods that are being deleted count here, and an empty selector selects (S-PTS-9).
+    /// Adds or removes a pod. Unlike in the census, pods that are being deleted count, and an empty selector matches
+    /// (S-PTS-9).
     pub(super) fn change(&mut self, pod: &Pod, by: i64) {
         let population = &pod.population().facts;
         if population.namespace != self.namespace {
@@ -53,7 +54,7 @@ impl<'p> Spread<'p> {
         }
     }
 
-    /// The first constraint that fails names the reason (S-PTS-7).
+    /// The refusal of the first constraint that fails (S-PTS-7).
     pub(super) fn refusal(
         &self,
         prepared: &Prepared<'_>,
