@@ -1,7 +1,7 @@
-//! Filters: which nodes could take the pod. `table.rs` lists them; one file a filter, named as its plugin.
+//! Filters: which nodes could take the pod. `table.rs` lists them; each filter has a file named after its plugin.
 //!
-//! A filter clears rows; the conjunction of filters is what remains. Whoever clears a row first in the policy's order
-//! names the reason (S-PLG-3), which is worked out only when somebody asks.
+//! A filter clears rows; the rows left by all filters are feasible. The first filter in the policy's order that clears
+//! a row gives the reason (S-PLG-3), which is computed only on demand.
 
 pub(crate) mod reason;
 
@@ -35,44 +35,44 @@ pub(crate) struct Filter {
     pub(crate) scope: Scope,
     /// Facts of the node's own pods that the verdict depends on.
     pub(crate) reads: NodePods,
-    /// What its PreFilter says of the pod before any node is looked at.
+    /// The filter's PreFilter: its verdict on the pod as a whole.
     pub(crate) pre_filter: fn(&Prepared<'_>) -> Result<(), PreFilterFailure>,
-    /// Whether it can refuse anything; `false` where PreFilter answers `Skip` (S-PF-1).
+    /// Whether the filter can refuse anything; `false` where PreFilter returns `Skip` (S-PF-1).
     pub(crate) applies: fn(&Prepared<'_>) -> bool,
-    /// Clears the rows that it refuses from a set of occupied rows.
+    /// Clears the rows that the filter refuses from a set of occupied rows.
     pub(crate) run: fn(&Prepared<'_>, &Shard, &mut RowSet),
-    /// Why it refuses a row.
+    /// Computes the reasons for refused rows.
     pub(crate) account: Account,
 }
 
-/// What the verdict on a row depends on.
+/// State that the verdict on a row depends on.
 #[derive(Copy, Clone, PartialEq, Eq, Debug)]
 pub(crate) enum Scope {
-    /// The row and the pod's shape: it may be remembered until the row changes.
+    /// The row and the pod's shape: the verdict may be remembered until the row changes.
     Row,
-    /// Other rows, other objects or who the pod is: it is asked in every attempt.
+    /// Other rows, other objects or the pod's identity: the filter runs in every attempt.
     Request,
 }
 
 /// Facts of a node's own pods that a filter's verdict on that node depends on.
 ///
-/// `dry_run` follows each of these while pods come to a node and leave it; a filter that reads something new of the pods
-/// takes a variant of its own here.
+/// `dry_run` updates each of these while pods are added to a node and removed; a filter that reads another fact of the
+/// pods needs a new variant here.
 #[derive(Copy, Clone, PartialEq, Eq, Debug)]
 pub(crate) enum NodePods {
-    /// Nothing: the verdict stands whatever pods come and go.
+    /// No fact: the verdict does not depend on the node's pods.
     Nothing,
-    /// How many there are and what they request.
+    /// Number and requests of the pods.
     Requests,
     /// The host ports in use.
     HostPorts,
-    /// The disks and the claims in use that take one pod at a time.
+    /// The disks and claims in use that only one pod may use at a time.
     ExclusiveVolumes,
     /// The volumes in use of each driver.
     AttachedVolumes,
     /// The labels that topology spread constraints count.
     SpreadCounts,
-    /// The labels and the terms that inter-pod affinity looks at.
+    /// The labels and the terms that inter-pod affinity reads.
     Affinity,
 }
 
@@ -90,27 +90,27 @@ fn passes(_: &Prepared<'_>) -> Result<(), PreFilterFailure> {
     Ok(())
 }
 
-/// How a filter accounts for the rows that it refuses.
+/// How the reasons for refused rows are computed.
 pub(crate) enum Account {
-    /// Each with this reason.
+    /// Every row has this reason.
     Always(Reason),
-    /// It depends on the row.
+    /// The reasons depend on the row.
     ByRow {
-        /// Why it refuses one row.
+        /// Computes the refusal of one row.
         refusal: fn(&Prepared<'_>, &Shard, usize) -> Refusal,
         /// Counts the reasons of a set of refused rows.
         count: fn(&Prepared<'_>, &Shard, &RowSet, &mut ReasonCounts),
-        /// The rows of such a set where evicting pods might help: those of code `Unschedulable`.
+        /// The rows of such a set where evicting pods might help: those with code `Unschedulable`.
         resolvable: fn(&Prepared<'_>, &Shard, &RowSet) -> RowSet,
     },
 }
 
-/// Of a filter that evicting pods never helps against.
+/// No resolvable rows, for a filter against which evicting pods never helps.
 fn none_resolvable(_: &Prepared<'_>, _: &Shard, _: &RowSet) -> RowSet {
     RowSet::EMPTY
 }
 
-/// On how many nodes each reason was given (S-ERR-3).
+/// Number of nodes for each reason (S-ERR-3).
 #[derive(Clone, Debug, Default)]
 pub(crate) struct ReasonCounts(SmallVec<[(Reason, u32); 8]>);
 
@@ -143,12 +143,12 @@ impl Refusal {
         self.reasons.iter().map(|reason| reason.text(names).into_owned()).collect()
     }
 
-    /// For one reason.
+    /// A refusal for one reason.
     pub(crate) fn of(reason: Reason) -> Refusal {
         Refusal { code: reason.code(), reasons: [reason].into_iter().collect() }
     }
 
-    /// The refusal of one row by a filter that gives each row one reason, told by counting.
+    /// The refusal of one row by a filter with one reason for each row, derived from its counting function.
     fn counted(
         count: fn(&Prepared<'_>, &Shard, &RowSet, &mut ReasonCounts),
         prepared: &Prepared<'_>,
@@ -180,7 +180,7 @@ impl Filter {
         }
     }
 
-    /// Those of a set of rows that it has cleared where evicting pods might help.
+    /// The rows among those that the filter has cleared where evicting pods might help.
     pub(crate) fn resolvable(
         &self,
         prepared: &Prepared<'_>,

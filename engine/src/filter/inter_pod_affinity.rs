@@ -1,5 +1,5 @@
-//! InterPodAffinity, the hard half: pods that must be near, pods that must be far, and pods that want this one far.
-//! Rules: S-IPA-5 to S-IPA-7, S-IPA-9. Reads: `Census`.
+//! InterPodAffinity's filter: required affinity and anti-affinity of the pod, and required anti-affinity of existing
+//! pods. Rules: S-IPA-5 to S-IPA-7, S-IPA-9. Reads: `Census`.
 
 use super::reason::Reason;
 use super::{Account, Filter, NodePods, PreFilterFailure, ReasonCounts, Refusal, Scope};
@@ -19,7 +19,7 @@ pub(crate) const FILTER: Filter = Filter {
     account: Account::ByRow { refusal, count, resolvable },
 };
 
-/// A term of the pod that does not parse (S-IPA-6).
+/// Refuses a pod with a term that does not parse (S-IPA-6).
 fn pre_filter(prepared: &Prepared<'_>) -> Result<(), PreFilterFailure> {
     let affinity = prepared.shape().pod_affinity.as_ref();
     match affinity.and_then(|affinity| affinity.invalid.as_ref()) {
@@ -28,7 +28,7 @@ fn pre_filter(prepared: &Prepared<'_>) -> Result<(), PreFilterFailure> {
     }
 }
 
-/// S-IPA-6
+/// Whether the filter applies (S-IPA-6).
 fn applies(prepared: &Prepared<'_>) -> bool {
     let demand = prepared.demand();
     !demand.affinity.sums.is_empty()
@@ -36,14 +36,15 @@ fn applies(prepared: &Prepared<'_>) -> bool {
         || !demand.blockers.is_empty()
 }
 
-/// Cost: for each topology key one step for each of its values in the shard, or for each row.
+/// Clears rows. Cost: for each topology key one step for each of its values in the shard, or for each row.
 fn run(prepared: &Prepared<'_>, shard: &Shard, rows: &mut RowSet) {
     rows.intersect(&near(prepared, shard, rows));
     rows.subtract(&occupied(prepared, &prepared.demand().anti_affinity, shard, rows));
     rows.subtract(&occupied(prepared, &prepared.demand().blockers, shard, rows));
 }
 
-/// The rows that have every pod near that the pod must be near to, or may be the first of their series (S-IPA-7).
+/// The rows that satisfy the pod's required affinity; where the pod may be the first of its group, all rows with the
+/// topology keys (S-IPA-7).
 fn near(prepared: &Prepared<'_>, shard: &Shard, rows: &RowSet) -> RowSet {
     let (affinity, census) = (&prepared.demand().affinity, prepared.census());
     let sums = || affinity.sums.iter().map(|sum| census.sum(*sum));
@@ -63,7 +64,7 @@ fn near(prepared: &Prepared<'_>, shard: &Shard, rows: &RowSet) -> RowSet {
     near
 }
 
-/// The rows whose domain holds, for any of these sums, a pod that counts.
+/// The rows whose domain has a counted pod for any of these sums.
 fn occupied(prepared: &Prepared<'_>, sums: &[usize], shard: &Shard, rows: &RowSet) -> RowSet {
     let mut occupied = RowSet::EMPTY;
     for sum in sums.iter().map(|sum| prepared.census().sum(*sum)) {
@@ -80,7 +81,8 @@ fn refusal(prepared: &Prepared<'_>, shard: &Shard, row: usize) -> Refusal {
     Refusal::counted(count, prepared, shard, row)
 }
 
-/// Affinity is looked at first, then the pod's anti-affinity, then that of the pods on the node (S-IPA-7).
+/// Counts reasons: affinity is checked first, then the pod's anti-affinity, then that of the pods on the node
+/// (S-IPA-7).
 fn count(prepared: &Prepared<'_>, shard: &Shard, refused: &RowSet, counts: &mut ReasonCounts) {
     let near = near(prepared, shard, refused);
     counts.add(Reason::PodAffinity, refused.without(&near).len());
@@ -90,7 +92,8 @@ fn count(prepared: &Prepared<'_>, shard: &Shard, refused: &RowSet, counts: &mut 
     counts.add(Reason::ExistingAntiAffinity, blocked.len());
 }
 
-/// Pods that are too near can go; those that are missing do not come.
+/// The rows refused by anti-affinity: such pods can be evicted, while eviction does not add pods that affinity
+/// requires.
 fn resolvable(prepared: &Prepared<'_>, shard: &Shard, refused: &RowSet) -> RowSet {
     near(prepared, shard, refused)
 }

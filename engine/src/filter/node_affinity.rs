@@ -1,5 +1,5 @@
-//! NodeAffinity, the hard half: `spec.nodeSelector`, required node affinity, and what the policy adds to it.
-//! Rules: S-NAF-1 to S-NAF-8. Reads: `NodeTable::labels`, `NodeTable::row_of_name`.
+//! NodeAffinity's filter: `spec.nodeSelector`, required node affinity, and the policy's added affinity. Rules: S-NAF-1
+//! to S-NAF-8. Reads: `NodeTable::labels`, `NodeTable::row_of_name`.
 
 use super::reason::Reason;
 use super::{
@@ -22,7 +22,7 @@ pub(crate) const FILTER: Filter = Filter {
     account: Account::ByRow { refusal, count, resolvable: none_resolvable },
 };
 
-/// `metadata.name` requirements that leave no name (S-NAF-2).
+/// Refuses a pod whose `metadata.name` requirements leave no name (S-NAF-2).
 fn pre_filter(prepared: &Prepared<'_>) -> Result<(), PreFilterFailure> {
     match prepared.named_nodes() {
         Some([]) => Err(PreFilterFailure::Refused(NodeSelector::CONFLICT.to_owned())),
@@ -30,7 +30,7 @@ fn pre_filter(prepared: &Prepared<'_>) -> Result<(), PreFilterFailure> {
     }
 }
 
-/// S-NAF-1
+/// Whether the filter applies (S-NAF-1).
 fn applies(prepared: &Prepared<'_>) -> bool {
     let shape = prepared.shape();
     shape.node_selector.is_some()
@@ -38,7 +38,7 @@ fn applies(prepared: &Prepared<'_>) -> bool {
         || prepared.added_required().is_some()
 }
 
-/// Cost: one lookup and one bitmap operation for each value that is named.
+/// Clears rows. Cost: one lookup and one bitmap operation for each value in the terms.
 fn run(prepared: &Prepared<'_>, shard: &Shard, rows: &mut RowSet) {
     let names = prepared.names();
     if let Some(added) = prepared.added_required() {
@@ -51,7 +51,7 @@ fn run(prepared: &Prepared<'_>, shard: &Shard, rows: &mut RowSet) {
     }
 }
 
-/// The policy's own affinity is looked at first (S-NAF-3, S-NAF-4).
+/// The refusal of a row; the policy's added affinity is checked first (S-NAF-3, S-NAF-4).
 fn refusal(prepared: &Prepared<'_>, shard: &Shard, row: usize) -> Refusal {
     let rows: RowSet = [row].into_iter().collect();
     let is_enforced = prepared
@@ -61,7 +61,7 @@ fn refusal(prepared: &Prepared<'_>, shard: &Shard, row: usize) -> Refusal {
     Refusal::of(reason)
 }
 
-/// The rows that the policy's own affinity refuses, and the others.
+/// Counts the rows that the policy's added affinity refuses, and the others.
 fn count(prepared: &Prepared<'_>, shard: &Shard, refused: &RowSet, counts: &mut ReasonCounts) {
     let passing = match prepared.added_required() {
         Some(added) => matching(added, &shard.nodes, *refused, prepared.names()),

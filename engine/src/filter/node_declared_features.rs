@@ -1,4 +1,4 @@
-//! NodeDeclaredFeatures: features that the pod's spec needs. Rules: S-NDF-1, S-NDF-2. Reads: `NodeTable::features`.
+//! NodeDeclaredFeatures: features that the pod's spec requires. Rules: S-NDF-1, S-NDF-2. Reads: `NodeTable::features`.
 
 use super::reason::Reason;
 use super::{Account, Filter, NodePods, Scope, passes};
@@ -21,7 +21,7 @@ fn applies(prepared: &Prepared<'_>) -> bool {
     !prepared.shape().features.is_empty()
 }
 
-/// Cost: one intersection for each feature needed.
+/// Clears rows. Cost: one intersection for each required feature.
 fn run(prepared: &Prepared<'_>, shard: &Shard, rows: &mut RowSet) {
     for (feature, declaring) in shard.nodes.features.iter().enumerate() {
         if prepared.shape().features.contains(feature) {

@@ -21,7 +21,7 @@ fn applies(prepared: &Prepared<'_>) -> bool {
     prepared.pod().node_name().is_some()
 }
 
-/// Cost: one lookup.
+/// Clears rows. Cost: one lookup.
 fn run(prepared: &Prepared<'_>, shard: &Shard, rows: &mut RowSet) {
     let row = prepared.node_name().and_then(|name| shard.nodes.row_of_name.get(&name));
     rows.intersect(&row.copied().into_iter().collect());

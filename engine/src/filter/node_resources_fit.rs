@@ -1,6 +1,6 @@
-//! NodeResourcesFit: requests against what is left. Rules: S-FIT-7 to S-FIT-13. Reads: `Allocatable`, `UsageTable`.
+//! NodeResourcesFit: requests against free resources. Rules: S-FIT-7 to S-FIT-13. Reads: `Allocatable`, `UsageTable`.
 //!
-//! S-FIT-12 asks for DeviceClass objects; none are known, so it never applies.
+//! S-FIT-12 needs DeviceClass objects; the engine has none, so it never applies.
 
 use smallvec::SmallVec;
 
@@ -52,7 +52,7 @@ fn run(prepared: &Prepared<'_>, shard: &Shard, rows: &mut RowSet) {
     }
 }
 
-/// The same for one row.
+/// Whether one row has room for the request (S-FIT-8).
 fn fits(prepared: &Prepared<'_>, shard: &Shard, row: usize) -> bool {
     let request = prepared.shape().request();
     let has_room = |resource, amount| {
@@ -87,7 +87,7 @@ fn refusal(prepared: &Prepared<'_>, shard: &Shard, row: usize) -> Refusal {
     refusal
 }
 
-/// The same reasons, counted: one pass over the shard for each resource that is checked.
+/// Counts the reasons of [`refusal`]: one pass over the shard for each checked resource.
 fn count(prepared: &Prepared<'_>, shard: &Shard, refused: &RowSet, counts: &mut ReasonCounts) {
     let (room, usage) = (&shard.nodes.allocatable, &shard.usage);
     let short = |allocatable: &Column<i64>, used: &Column<i64>, request: i64| {
@@ -100,7 +100,7 @@ fn count(prepared: &Prepared<'_>, shard: &Shard, refused: &RowSet, counts: &mut 
     }
 }
 
-/// Nodes that are large enough (S-FIT-10).
+/// The rows whose nodes are large enough (S-FIT-10).
 fn resolvable(prepared: &Prepared<'_>, shard: &Shard, refused: &RowSet) -> RowSet {
     let mut resolvable = *refused;
     for (resource, request) in checked(prepared) {
@@ -110,7 +110,7 @@ fn resolvable(prepared: &Prepared<'_>, shard: &Shard, refused: &RowSet) -> RowSe
     resolvable
 }
 
-/// The requests other than 0 that are checked: native resources first, then scalars by name.
+/// The non-zero requests that are checked: native resources first, then scalars by name.
 pub(crate) fn checked(prepared: &Prepared<'_>) -> SmallVec<[(Resource, i64); 4]> {
     let request = prepared.shape().request();
     let native = [Resource::Cpu, Resource::Memory, Resource::EphemeralStorage];
@@ -124,12 +124,12 @@ pub(crate) fn checked(prepared: &Prepared<'_>) -> SmallVec<[(Resource, i64); 4]>
     checked
 }
 
-/// A node's room for a resource.
+/// A node's allocatable amount of a resource.
 pub(crate) fn allocatable(shard: &Shard, row: usize, resource: Resource) -> i64 {
     room_column(shard, resource)[row]
 }
 
-/// What a node's pods request of a resource.
+/// The sum of the requests of a node's pods for a resource.
 pub(crate) fn requested(shard: &Shard, row: usize, resource: Resource) -> i64 {
     used_column(shard, resource)[row]
 }

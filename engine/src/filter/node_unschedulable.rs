@@ -19,7 +19,8 @@ pub(crate) const FILTER: Filter = Filter {
     account: Account::Always(Reason::NodeUnschedulable),
 };
 
-/// To this filter a cordoned node carries a taint, whether or not it really does; a pod that tolerates it passes.
+/// Whether the filter applies: a pod that tolerates the taint of cordoned nodes passes, whether or not nodes have that
+/// taint.
 fn applies(prepared: &Prepared<'_>) -> bool {
     let taint = Taint {
         key: Symbol::UNSCHEDULABLE_TAINT,
@@ -29,7 +30,7 @@ fn applies(prepared: &Prepared<'_>) -> bool {
     !prepared.shape().tolerations.tolerates(&taint)
 }
 
-/// Cost: one subtraction of a bitmap.
+/// Clears rows. Cost: one subtraction of a bitmap.
 fn run(_: &Prepared<'_>, shard: &Shard, rows: &mut RowSet) {
     rows.subtract(&shard.nodes.unschedulable);
 }

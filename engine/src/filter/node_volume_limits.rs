@@ -1,7 +1,7 @@
 //! NodeVolumeLimits: how many volumes each driver can attach to a node. Rules: S-VLL-1 to S-VLL-5. Reads: `InUse`.
 //!
-//! S-VLL-6 is about a gate that is off. A volume that cannot be told fails the attempt before any node is looked at, where
-//! kube-scheduler fails it at the first node that comes to this filter.
+//! S-VLL-6 concerns a gate that is off. A volume that cannot be identified fails the attempt before filtering, while
+//! kube-scheduler fails it at the first node that reaches this filter.
 
 use super::reason::Reason;
 use super::{Account, Filter, NodePods, PreFilterFailure, ReasonCounts, Refusal, Scope};
@@ -21,7 +21,8 @@ pub(crate) const FILTER: Filter = Filter {
     account: Account::ByRow { refusal, count, resolvable },
 };
 
-/// A refusal of VolumeBinding, which looks at the same claims, tells more than an error.
+/// Fails the attempt for a volume that cannot be identified, unless VolumeBinding, which checks the same claims, refuses
+/// the pod with a more precise message.
 fn pre_filter(prepared: &Prepared<'_>) -> Result<(), PreFilterFailure> {
     let Some(found) = prepared.volumes().found() else { return Ok(()) };
     let is_refused = found.binding.refusal.is_some()
@@ -32,12 +33,13 @@ fn pre_filter(prepared: &Prepared<'_>) -> Result<(), PreFilterFailure> {
     }
 }
 
-/// S-VLL-1
+/// Whether the filter applies (S-VLL-1).
 fn applies(prepared: &Prepared<'_>) -> bool {
     limits(prepared).is_some_and(|limits| limits.refusal.is_some() || !limits.demands.is_empty())
 }
 
-/// Cost: one pass over two columns a driver, and one step for each row that shares a volume with the pod.
+/// Clears rows. Cost: one pass over two columns for each driver, and one step for each row that shares a volume with
+/// the pod.
 fn run(prepared: &Prepared<'_>, shard: &Shard, rows: &mut RowSet) {
     let Some(limits) = limits(prepared) else { return };
     if limits.refusal.is_some() {
@@ -71,7 +73,7 @@ fn reason(prepared: &Prepared<'_>) -> Reason {
     }
 }
 
-/// The rows among `rows` where the driver could not attach what the pod would add (S-VLL-5).
+/// The rows among `rows` where the driver could not attach the pod's additional volumes (S-VLL-5).
 fn full(prepared: &Prepared<'_>, demand: &DriverDemand, shard: &Shard, rows: &RowSet) -> RowSet {
     let Some(counts) = prepared.snapshot().storage.in_use.counts(demand.driver, shard.index) else {
         return RowSet::EMPTY;
@@ -93,7 +95,7 @@ fn full(prepared: &Prepared<'_>, demand: &DriverDemand, shard: &Shard, rows: &Ro
         full.intersect(&limited);
         full
     };
-    // What pods on the row use already is not new.
+    // Volumes that pods on the row use already are not additional.
     let from = demand.shared.partition_point(|(row, _)| *row < NodeRow::new(shard.index, 0));
     for (row, n_shared) in &demand.shared[from..] {
         if row.shard() != shard.index {

@@ -1,5 +1,5 @@
-//! PodTopologySpread, the hard half: nodes whose domain holds too many of the pod's kind already.
-//! Rules: S-PTS-1 to S-PTS-8. Reads: `Census`.
+//! PodTopologySpread's filter: nodes whose domain already has too many matching pods. Rules: S-PTS-1 to S-PTS-8. Reads:
+//! `Census`.
 
 use super::reason::Reason;
 use super::{Account, Filter, NodePods, PreFilterFailure, ReasonCounts, Refusal, Scope};
@@ -19,7 +19,7 @@ pub(crate) const FILTER: Filter = Filter {
     account: Account::ByRow { refusal, count, resolvable },
 };
 
-/// A selector of a hard constraint that does not parse ends the attempt (S-PTS-1).
+/// Fails the attempt for a selector of a hard constraint that does not parse (S-PTS-1).
 fn pre_filter(prepared: &Prepared<'_>) -> Result<(), PreFilterFailure> {
     match &prepared.shape().spread.invalid_hard {
         Some(why) => Err(PreFilterFailure::Error(why.clone())),
@@ -27,7 +27,8 @@ fn pre_filter(prepared: &Prepared<'_>) -> Result<(), PreFilterFailure> {
     }
 }
 
-/// Cost: for each constraint one step a domain, and one for each value of its key in the shard, or for each row.
+/// Clears rows. Cost: for each constraint one step for each domain, and one for each value of its key in the shard, or
+/// for each row.
 fn run(prepared: &Prepared<'_>, shard: &Shard, rows: &mut RowSet) {
     for constraint in &prepared.demand().hard {
         let (_, passing) = judge(prepared, constraint, shard, rows);
@@ -35,7 +36,7 @@ fn run(prepared: &Prepared<'_>, shard: &Shard, rows: &mut RowSet) {
     }
 }
 
-/// The rows that carry a constraint's key, and those of them where one more pod stays within the skew (S-PTS-7).
+/// The rows with a constraint's key, and those of them where one more pod stays within the skew (S-PTS-7).
 fn judge(
     prepared: &Prepared<'_>,
     constraint: &HardConstraint,
@@ -59,7 +60,7 @@ pub(crate) fn highest_count(prepared: &Prepared<'_>, constraint: &HardConstraint
     constraint.max_skew + constraint.minimum(n_domains, smallest) - constraint.own
 }
 
-/// The first constraint that fails names the reason.
+/// The refusal of a row by the first constraint that fails.
 fn refusal(prepared: &Prepared<'_>, shard: &Shard, row: usize) -> Refusal {
     Refusal::counted(count, prepared, shard, row)
 }
@@ -74,7 +75,7 @@ fn count(prepared: &Prepared<'_>, shard: &Shard, refused: &RowSet, counts: &mut 
     }
 }
 
-/// A node that lacks a key is beyond help; the first constraint that fails decides.
+/// The resolvable rows: the first constraint that fails decides, and a node that lacks a key cannot be helped.
 fn resolvable(prepared: &Prepared<'_>, shard: &Shard, refused: &RowSet) -> RowSet {
     let (mut left, mut resolvable) = (*refused, RowSet::EMPTY);
     for constraint in &prepared.demand().hard {

@@ -1,4 +1,4 @@
-//! Reason: the text, the code and the plugin of every rejection, once. Texts are kube-scheduler's, byte for byte.
+//! Reason: text, code and plugin of every rejection, in one place. Texts equal kube-scheduler's byte for byte.
 
 use std::borrow::Cow;
 
@@ -9,61 +9,61 @@ use crate::plugin::{Plugin, StatusCode};
 /// Why a plugin refuses a node.
 #[derive(Copy, Clone, PartialEq, Eq, Debug, Hash)]
 pub(crate) enum Reason {
-    /// S-UNS-1
+    /// The node is cordoned (S-UNS-1).
     NodeUnschedulable,
-    /// S-NAM-1
+    /// The pod names another node (S-NAM-1).
     NodeName,
-    /// S-TNT-1
+    /// The node has a taint that the pod does not tolerate (S-TNT-1).
     UntoleratedTaint,
-    /// S-NAF-3
+    /// The policy's added affinity does not match the node (S-NAF-3).
     EnforcedNodeAffinity,
-    /// S-NAF-4
+    /// The pod's node selector or required affinity does not match the node (S-NAF-4).
     NodeAffinity,
-    /// S-PRT-4
+    /// A host port is in use (S-PRT-4).
     NodePorts,
-    /// S-FIT-8
+    /// The node has its maximum number of pods (S-FIT-8).
     TooManyPods,
-    /// S-FIT-8
+    /// A resource is insufficient (S-FIT-8).
     Insufficient(Resource),
-    /// S-VLR-4
+    /// A disk is in use by another pod (S-VLR-4).
     DiskConflict,
-    /// S-VLR-5
+    /// A `ReadWriteOncePod` claim is in use by another pod (S-VLR-5).
     ReadWriteOncePodConflict,
-    /// S-VLL-5
+    /// A driver's limit of volumes would be exceeded (S-VLL-5).
     MaxVolumeCount,
-    /// S-VLL-2: the whole text.
+    /// A claim could not be looked up (S-VLL-2); the symbol is the whole text.
     ClaimLookup(Symbol),
-    /// S-VLB-8
+    /// A bound volume's affinity does not match the node (S-VLB-8).
     VolumeNodeAffinity,
-    /// S-VLB-8
+    /// A claim has no volume to bind on the node (S-VLB-8).
     NoVolumeToBind,
-    /// S-VLB-8
+    /// The node has too little storage to provision (S-VLB-8).
     NotEnoughStorage,
-    /// S-VLB-8
+    /// A bound volume does not exist (S-VLB-8).
     MissingVolume,
-    /// S-VLZ-3
+    /// The node is not in a volume's zone or region (S-VLZ-3).
     VolumeZone,
-    /// S-PTS-7
+    /// The node lacks the topology key of a spread constraint (S-PTS-7).
     MissingTopologyLabel,
-    /// S-PTS-7
+    /// A spread constraint would be violated (S-PTS-7).
     PodTopologySpread,
-    /// S-IPA-7
+    /// Required pod affinity is not satisfied (S-IPA-7).
     PodAffinity,
-    /// S-IPA-7
+    /// The pod's required anti-affinity is violated (S-IPA-7).
     PodAntiAffinity,
-    /// S-IPA-7
+    /// Required anti-affinity of an existing pod is violated (S-IPA-7).
     ExistingAntiAffinity,
-    /// S-NDF-2
+    /// The node lacks a required feature (S-NDF-2).
     NodeDeclaredFeatures,
-    /// S-PF-6: left out by NodeAffinity's PreFilter result.
+    /// NodeAffinity's PreFilter result leaves the node out (S-PF-6).
     PreFilterNodeAffinity,
-    /// S-PRE-8
+    /// No pod on the node has a lower priority (S-PRE-8).
     NoVictims,
-    /// S-PRE-17
+    /// Eviction cannot help on the node (S-PRE-17).
     PreemptionNotHelpful,
-    /// Berth's own, where violating a disruption budget is refused.
+    /// Eviction would violate a disruption budget, where the request refuses that; Berth's own reason.
     DisruptionBudget,
-    /// Berth's own: the filters pass, and pods that are nominated to the node hold its room.
+    /// The filters pass, but nominated pods take the node's room; Berth's own reason.
     NominatedPods,
 }
 
@@ -136,8 +136,8 @@ impl Reason {
         }
     }
 
-    /// The plugin that gives this reason. Of a node that NodeAffinity's PreFilter leaves out, kube-scheduler names no
-    /// plugin in the node's status (S-PF-6); NodeAffinity is the one that decided it.
+    /// The plugin that gives this reason. For a node that NodeAffinity's PreFilter leaves out, kube-scheduler names no
+    /// plugin in the node's status (S-PF-6); the decision is NodeAffinity's.
     pub(crate) fn plugin(self) -> Plugin {
         match self {
             Reason::NodeUnschedulable => Plugin::NodeUnschedulable,
@@ -167,8 +167,8 @@ impl Reason {
         }
     }
 
-    /// The code that goes with it. Of several reasons of one node the strongest counts; NodeResourcesFit decides by
-    /// the node's size (S-FIT-10).
+    /// The status code of the reason. The strongest code of a node's reasons applies, except that NodeResourcesFit
+    /// decides by the node's size (S-FIT-10).
     pub(crate) fn code(self) -> StatusCode {
         match self {
             Reason::NodePorts
@@ -214,7 +214,7 @@ mod tests {
     use crate::filter::table::FILTERS;
     use crate::filter::{Account, Filter};
 
-    /// The reason after this one, so that a new one does not compile until it is said here.
+    /// The following reason; a new reason does not compile until it is added here.
     fn next(reason: Reason) -> Option<Reason> {
         Some(match reason {
             Reason::NodeUnschedulable => Reason::NodeName,
@@ -277,7 +277,7 @@ mod tests {
         }
     }
 
-    /// A reason that kube-scheduler was recorded to give is its plugin's here, for all thirteen filters.
+    /// Every reason that was recorded from kube-scheduler belongs to the same plugin here, for all thirteen filters.
     #[test]
     fn recorded_reasons_belong_to_the_recorded_plugins() {
         let names = Interner::new();
@@ -304,7 +304,7 @@ mod tests {
         let given = value["plugin"].as_str().and_then(Plugin::from_name);
         for reason in value["reasons"].as_array().into_iter().flatten() {
             let reason = reason.as_str().unwrap();
-            // The texts of PreFilters are not among them.
+            // PreFilter texts are not in the table.
             if let (Some(given), Some(plugin)) = (given, known.get(reason)) {
                 assert_eq!(*plugin, given, "{reason}");
                 plugins.insert(given);

@@ -7,7 +7,7 @@ use super::{
 };
 use crate::plugin::Plugin;
 
-/// Every filter that is built. The order in which they run is the policy's.
+/// Every implemented filter. The policy decides the order in which they run.
 pub(crate) const FILTERS: [Filter; 13] = [
     node_unschedulable::FILTER,
     node_name::FILTER,
@@ -25,7 +25,7 @@ pub(crate) const FILTERS: [Filter; 13] = [
 ];
 
 impl Filter {
-    /// The filter of a plugin, if it is built and filters.
+    /// The filter of a plugin, if it is implemented.
     pub(crate) fn of(plugin: Plugin) -> Option<&'static Filter> {
         const { &FILTERS }.iter().find(|filter| filter.plugin == plugin)
     }

@@ -1,5 +1,5 @@
-//! TaintToleration, the hard half: nodes whose taints the pod does not tolerate.
-//! Rules: S-TNT-1 to S-TNT-4. Reads: `NodeTable::hard_taints`, `ShapeFacts::tolerations`.
+//! TaintToleration's filter: nodes with taints that the pod does not tolerate. Rules: S-TNT-1 to S-TNT-4. Reads:
+//! `NodeTable::hard_taints`, `ShapeFacts::tolerations`.
 
 use super::reason::Reason;
 use super::{Account, Filter, NodePods, Scope, passes};

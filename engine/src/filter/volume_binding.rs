@@ -1,5 +1,5 @@
-//! VolumeBinding: bound claims against their volumes' nodes, other claims against the volumes there are or could be made.
-//! Rules: S-VLB-1 to S-VLB-8, worked out in `prepared/volumes/binding.rs`. It has no score (S-VS-1).
+//! VolumeBinding: bound claims against their volumes' nodes, other claims against existing volumes and those that could
+//! be provisioned. Rules: S-VLB-1 to S-VLB-8, implemented in `prepared/volumes/binding.rs`. It has no score (S-VS-1).
 
 use super::reason::Reason;
 use super::{
@@ -21,7 +21,7 @@ pub(crate) const FILTER: Filter = Filter {
     account: Account::ByRow { refusal, count, resolvable: none_resolvable },
 };
 
-/// S-VLB-1, S-VLB-3
+/// Refuses or fails the pod as a whole (S-VLB-1, S-VLB-3).
 fn pre_filter(prepared: &Prepared<'_>) -> Result<(), PreFilterFailure> {
     match binding(prepared).and_then(|binding| binding.refusal.as_ref()) {
         Some(binding::Refusal::Refused(why)) => Err(PreFilterFailure::Refused(why.clone())),
@@ -30,7 +30,7 @@ fn pre_filter(prepared: &Prepared<'_>) -> Result<(), PreFilterFailure> {
     }
 }
 
-/// S-VLB-1
+/// Whether the filter applies (S-VLB-1).
 fn applies(prepared: &Prepared<'_>) -> bool {
     binding(prepared).is_some_and(|binding| !binding.is_empty())
 }

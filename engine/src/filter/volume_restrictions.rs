@@ -19,7 +19,7 @@ pub(crate) const FILTER: Filter = Filter {
     account: Account::ByRow { refusal, count, resolvable },
 };
 
-/// S-VLR-1
+/// Refuses the pod as a whole (S-VLR-1).
 fn pre_filter(prepared: &Prepared<'_>) -> Result<(), PreFilterFailure> {
     match restrictions(prepared).and_then(|found| found.refusal.as_ref()) {
         Some(why) => Err(PreFilterFailure::Refused(why.clone())),
@@ -27,13 +27,13 @@ fn pre_filter(prepared: &Prepared<'_>) -> Result<(), PreFilterFailure> {
     }
 }
 
-/// S-VLR-3
+/// Whether the filter applies (S-VLR-3).
 fn applies(prepared: &Prepared<'_>) -> bool {
     restrictions(prepared)
         .is_some_and(|found| !found.occupied.is_empty() || found.n_claims_in_use > 0)
 }
 
-/// Cost: one step for each row of the shard that uses one of the pod's disks.
+/// Clears rows. Cost: one step for each row of the shard that uses one of the pod's disks.
 fn run(prepared: &Prepared<'_>, shard: &Shard, rows: &mut RowSet) {
     let Some(found) = restrictions(prepared) else { return };
     if found.n_claims_in_use > 0 {
@@ -43,7 +43,7 @@ fn run(prepared: &Prepared<'_>, shard: &Shard, rows: &mut RowSet) {
     rows.subtract(&occupied(found, shard));
 }
 
-/// Disks are looked at first.
+/// The refusal of a row; disks are checked first.
 fn refusal(prepared: &Prepared<'_>, shard: &Shard, row: usize) -> Refusal {
     let is_occupied =
         restrictions(prepared).is_some_and(|found| occupied(found, shard).contains(row));
@@ -58,7 +58,7 @@ fn count(prepared: &Prepared<'_>, shard: &Shard, refused: &RowSet, counts: &mut 
     counts.add(Reason::ReadWriteOncePodConflict, others.len());
 }
 
-/// A disk or a claim is free once those who use it are gone.
+/// All refused rows: disks and claims become free when the pods that use them are evicted.
 fn resolvable(_: &Prepared<'_>, _: &Shard, refused: &RowSet) -> RowSet {
     *refused
 }

@@ -1,7 +1,8 @@
 //! VolumeZone: volumes that name their zone or region by a label. Rules: S-VLZ-1 to S-VLZ-4.
 //! Reads: `NodeTable::labels`.
 //!
-//! What VolumeBinding's PreFilter refuses never comes here (S-VLZ-4), unless the policy leaves that plugin out.
+//! Pods that VolumeBinding's PreFilter refuses never reach this filter (S-VLZ-4), unless the policy leaves that plugin
+//! out.
 
 use super::reason::Reason;
 use super::{Account, Filter, NodePods, PreFilterFailure, Scope};
@@ -22,7 +23,7 @@ pub(crate) const FILTER: Filter = Filter {
     account: Account::Always(Reason::VolumeZone),
 };
 
-/// S-VLZ-1
+/// Refuses the pod as a whole (S-VLZ-1).
 fn pre_filter(prepared: &Prepared<'_>) -> Result<(), PreFilterFailure> {
     match zones(prepared).and_then(|zones| zones.refusal.as_ref()) {
         Some(why) => Err(PreFilterFailure::Refused(why.clone())),
@@ -30,27 +31,27 @@ fn pre_filter(prepared: &Prepared<'_>) -> Result<(), PreFilterFailure> {
     }
 }
 
-/// S-VLZ-2
+/// Whether the filter applies (S-VLZ-2).
 fn applies(prepared: &Prepared<'_>) -> bool {
     zones(prepared).is_some_and(|zones| !zones.labels.is_empty())
 }
 
-/// Clears the rows that tell a place and are not in one of every label's (S-VLZ-3).
+/// Clears the rows that have zone or region labels but lack a value of some volume's label (S-VLZ-3).
 ///
 /// Cost: one lookup for each value of each label.
 fn run(prepared: &Prepared<'_>, shard: &Shard, rows: &mut RowSet) {
     let Some(zones) = zones(prepared) else { return };
-    let mut telling = RowSet::EMPTY;
+    let mut labelled = RowSet::EMPTY;
     for label in zones.keys.iter().filter_map(|key| shard.nodes.labels.get(key)) {
-        telling.union(&label.rows);
+        labelled.union(&label.rows);
     }
     for label in &zones.labels {
         let mut inside = rows_with(shard, label.key, &label.values);
         if let Some(successor) = label.successor {
-            let told = shard.nodes.labels.get(&label.key).map_or(RowSet::EMPTY, |label| label.rows);
-            inside.union(&rows_with(shard, successor, &label.values).without(&told));
+            let own = shard.nodes.labels.get(&label.key).map_or(RowSet::EMPTY, |label| label.rows);
+            inside.union(&rows_with(shard, successor, &label.values).without(&own));
         }
-        rows.subtract(&telling.without(&inside));
+        rows.subtract(&labelled.without(&inside));
     }
 }
 
