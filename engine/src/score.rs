@@ -1,7 +1,7 @@
-//! Scores: how good a feasible node is. `table.rs` lists them; one file a score, named as its plugin.
+//! Scores: how good a feasible node is. `table.rs` lists them; each score has a file named after its plugin.
 //!
-//! A score adds `weight` times its value to a column; those that are normalised over the feasible nodes (S-SEL-1) get a
-//! column of their own first.
+//! A score adds `weight` times its value to a column; scores that are normalized over the feasible nodes (S-SEL-1)
+//! first get a column of their own.
 
 pub(crate) mod normalize;
 
@@ -28,39 +28,39 @@ use normalize::Normalize;
 /// One score plugin.
 pub(crate) struct Score {
     pub(crate) plugin: Plugin,
-    /// Whether it contributes at all; `false` where PreScore answers `Skip` (S-SEL-1).
+    /// Whether the score contributes; `false` where PreScore returns `Skip` (S-SEL-1).
     pub(crate) applies: fn(&Prepared<'_>) -> bool,
     pub(crate) raw: Raw,
     pub(crate) normalize: Normalize,
 }
 
-/// Where raw scores come from.
+/// Source of raw scores.
 #[derive(Copy, Clone)]
 pub(crate) enum Raw {
-    /// The row and the pod's shape: they stand until the row changes.
+    /// The row and the pod's shape: the scores are valid until the row changes.
     ByRow(ScoreRows),
-    /// All feasible rows together, or other pods: they are worked out in every attempt.
+    /// All feasible rows together, or other pods: the scores are computed in every attempt.
     ByCluster(ScoreCluster),
 }
 
-/// Adds `weight` times the raw score of every row of the set; other rows may get anything. Answers whether any could have
-/// changed.
+/// Adds `weight` times the raw score of every row of the set; other rows may get any value. Returns whether any score
+/// could have changed.
 pub(crate) type ScoreRows = fn(&Prepared<'_>, &Shard, &RowSet, &mut [i32; ROWS], i32) -> bool;
 
-/// Scores the feasible rows of every shard, in the shards' order; `None` where PreScore answers `Skip` after all.
+/// Scores the feasible rows of every shard, in the shards' order; `None` where PreScore turns out to return `Skip`.
 pub(crate) type ScoreCluster = fn(&Prepared<'_>, &[RowSet]) -> Option<ClusterScores>;
 
 /// Raw scores of feasible rows.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct ClusterScores {
-    /// A column a shard; rows that are not feasible may hold anything.
+    /// One column for each shard; rows that are not feasible may hold any value.
     pub(crate) columns: Vec<[i32; ROWS]>,
-    /// The feasible rows of each shard that are normalised; `None` for all. The others score 0 (S-TS-8).
+    /// The feasible rows of each shard that are normalized; `None` for all. The others score 0 (S-TS-8).
     pub(crate) normalized: Option<Vec<RowSet>>,
 }
 
 impl Score {
-    /// The raw scores of some rows, where they are a matter of rows: see [`ScoreRows`].
+    /// Adds the raw scores of some rows, for a score by row: see [`ScoreRows`].
     pub(crate) fn add_rows(
         &self,
         prepared: &Prepared<'_>,
@@ -79,7 +79,7 @@ impl Score {
 /// Adds `weight` times `score` of each row of the set.
 fn add_by_row(rows: &RowSet, scores: &mut [i32; ROWS], weight: i32, score: impl Fn(usize) -> i64) {
     for row in rows.iter() {
-        // Scores lie in 0..=100 and weights are bounded by the policy.
+        // Scores are in 0..=100, and the policy bounds weights.
         scores[row] += weight * score(row) as i32;
     }
 }

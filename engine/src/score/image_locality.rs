@@ -17,7 +17,7 @@ pub(crate) const SCORE: Score = Score {
 
 const MIB: i64 = 1 << 20;
 
-/// Cost: one lookup an image; rows without any of the images score 0 and are not visited.
+/// Adds scores. Cost: one lookup for each image; rows without any of the images score 0 and are not visited.
 fn add(
     prepared: &Prepared<'_>,
     shard: &Shard,
@@ -49,7 +49,7 @@ fn contribution(state: ImageState, n_nodes: usize) -> i64 {
     (state.size_bytes as f64 * (f64::from(state.n_nodes) / n_nodes as f64)) as i64
 }
 
-/// S-IL-3
+/// The score for a sum of contributions (S-IL-3).
 fn score(sum: i64, n_containers: i64) -> i64 {
     let (min, max) = (23 * MIB, n_containers * 1000 * MIB);
     let sum = if sum < min { min } else { sum.min(max) };

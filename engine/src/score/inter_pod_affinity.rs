@@ -1,5 +1,5 @@
-//! InterPodAffinity's score: what the pod's preferences, and those of the pods on nodes, say of each node.
-//! Rules: S-IS-1 to S-IS-6. Reads: `Census`.
+//! InterPodAffinity's score: the weights of the pod's preferences, and of those of the pods on nodes. Rules: S-IS-1 to
+//! S-IS-6. Reads: `Census`.
 
 use super::normalize::Normalize;
 use super::{ClusterScores, Raw, Score};
@@ -14,9 +14,9 @@ pub(crate) const SCORE: Score = Score {
     normalize: Normalize::Range,
 };
 
-/// The weights of a node's domains, summed over the topology keys (S-IS-5); nothing where no pod has any (S-IS-4).
+/// The weights of a node's domains, summed over the topology keys (S-IS-5); `None` where no pod has a weight (S-IS-4).
 ///
-/// Cost: one step a row for each key.
+/// Cost: one step for each row and key.
 fn score(prepared: &Prepared<'_>, feasible: &[RowSet]) -> Option<ClusterScores> {
     let preferences = &prepared.demand().preferences;
     let census = prepared.census();
@@ -33,7 +33,7 @@ fn score(prepared: &Prepared<'_>, feasible: &[RowSet]) -> Option<ClusterScores> 
             };
             let weights = sum.by_domain();
             for (score, domain) in column.iter_mut().zip(&label.domains.0) {
-                // A sum beyond 32 bits would take more than ten million pods with a preference each.
+                // A sum beyond 32 bits would need more than ten million pods with a preference each.
                 *score += weights.get(domain.index()).map_or(0, |weight| *weight as i32);
             }
         }

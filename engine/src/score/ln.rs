@@ -1,4 +1,4 @@
-//! ln: the natural logarithm in kube-scheduler's bits, which differ from other libraries' by one ulp now and then.
+//! ln: the natural logarithm with kube-scheduler's exact bits; other libraries' results sometimes differ by one ulp.
 //! Rule: S-TS-9.
 
 const HIGH: f64 = 0.693_147_180_369_123_8;
@@ -13,7 +13,7 @@ const L: [f64; 7] = [
     0.147_981_986_051_165_86,
 ];
 
-/// ln x for a finite, normal x > 0. No product and sum are ever fused.
+/// Computes ln x for a finite, normal x > 0. Products and sums are never fused.
 pub(super) fn ln(x: f64) -> f64 {
     let (fraction, exponent) = split(x);
     let f = fraction - 1.0;
@@ -27,7 +27,7 @@ pub(super) fn ln(x: f64) -> f64 {
     exponent * HIGH - ((half_square - (s * (half_square + r) + exponent * LOW)) - f)
 }
 
-/// x = m · 2ᵏ with m in [√½, √2).
+/// Splits x into m · 2ᵏ with m in [√½, √2).
 fn split(x: f64) -> (f64, f64) {
     const FRACTION_BITS: u32 = f64::MANTISSA_DIGITS - 1;
     let bits = x.to_bits();
@@ -44,7 +44,7 @@ fn split(x: f64) -> (f64, f64) {
 mod tests {
     use super::ln;
 
-    /// Never further than an ulp from the platform's, and not its bits for the integers that S-TS-9 names.
+    /// Checks that results are within an ulp of the platform's, but differ from it for the integers that S-TS-9 names.
     #[test]
     fn it_is_the_logarithm_but_not_the_platforms() {
         for size in 2..=20_002_u32 {

@@ -1,4 +1,4 @@
-//! NodeAffinity, the soft half: weights of preferred terms that match. Rules: S-NA-1 to S-NA-3.
+//! NodeAffinity's score: weights of preferred terms that match. Rules: S-NA-1 to S-NA-3.
 
 use super::normalize::Normalize;
 use super::{Raw, Score};
@@ -15,12 +15,12 @@ pub(crate) const SCORE: Score = Score {
     normalize: Normalize::Default,
 };
 
-/// S-NA-1
+/// Whether the score contributes (S-NA-1).
 fn applies(prepared: &Prepared<'_>) -> bool {
     prepared.preferences().next().is_some()
 }
 
-/// Cost: the matching of each term, and one step for each row that it matches.
+/// Adds scores. Cost: the matching of each term, and one step for each row that it matches.
 fn add(
     prepared: &Prepared<'_>,
     shard: &Shard,

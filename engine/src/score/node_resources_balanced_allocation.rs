@@ -19,12 +19,12 @@ pub(crate) const SCORE: Score = Score {
     normalize: Normalize::No,
 };
 
-/// S-BA-1
+/// Whether the score contributes (S-BA-1).
 fn applies(prepared: &Prepared<'_>) -> bool {
     prepared.balance_resources().iter().any(|resource| pod_request(prepared, *resource) != 0)
 }
 
-/// The real request, status honoured (S-BA-2).
+/// The pod's actual request, including its status (S-BA-2).
 fn pod_request(prepared: &Prepared<'_>, resource: Resource) -> i64 {
     prepared.pod().footprint().requested.get(resource)
 }
@@ -55,7 +55,7 @@ fn add(
     true
 }
 
-/// S-BA-4 for one row.
+/// The score of one row (S-BA-4).
 fn score(prepared: &Prepared<'_>, shard: &Shard, row: usize) -> i64 {
     let (mut before, mut with) = (SmallVec::<[f64; 4]>::new(), SmallVec::<[f64; 4]>::new());
     for resource in prepared.balance_resources() {
@@ -71,7 +71,7 @@ fn score(prepared: &Prepared<'_>, shard: &Shard, row: usize) -> i64 {
     50 + (50 + balance(&with) - balance(&before)) / 2
 }
 
-/// ⌊100 · (1 − std)⌋ (S-BA-3).
+/// Computes ⌊100 · (1 − std)⌋ (S-BA-3).
 fn balance(fractions: &[f64]) -> i64 {
     let std = match fractions {
         [] | [_] => 0.0,

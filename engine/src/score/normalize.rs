@@ -1,13 +1,13 @@
-//! Normalisation over the feasible nodes. Rules: S-SEL-1 and section 3's default normalisation.
+//! Normalization over the feasible nodes. Rules: S-SEL-1 and section 3's default normalization.
 
-/// What becomes of a plugin's raw scores.
+/// How a plugin's raw scores are normalized.
 #[derive(Copy, Clone, PartialEq, Eq, Debug)]
 pub(crate) enum Normalize {
-    /// They stay as they are.
+    /// Scores stay as they are.
     No,
-    /// ⌊100 · v / m⌋, m being the highest raw score; all stay when m is 0.
+    /// ⌊100 · v / m⌋, where m is the highest raw score; scores stay when m is 0.
     Default,
-    /// 100 less the same; all become 100 when m is 0.
+    /// 100 less the value of `Default`; all become 100 when m is 0.
     Reverse,
     /// From 0 for the lowest to 100 for the highest; all become 0 when they are equal (S-IS-6).
     Range,
@@ -15,7 +15,7 @@ pub(crate) enum Normalize {
     Spread,
 }
 
-/// The lowest and the highest raw score over the feasible nodes that are normalised.
+/// The lowest and the highest raw score over the feasible nodes that are normalized.
 #[derive(Copy, Clone, PartialEq, Eq, Debug)]
 pub(crate) struct Extent {
     pub(crate) lowest: i64,
@@ -23,7 +23,7 @@ pub(crate) struct Extent {
 }
 
 impl Normalize {
-    /// The normalised value of a raw score within the extent.
+    /// The normalized value of a raw score within the extent.
     pub(crate) fn apply(self, raw: i64, extent: Extent) -> i64 {
         let Extent { lowest, highest } = extent;
         let max = highest.max(0);
@@ -33,7 +33,7 @@ impl Normalize {
             (Normalize::Reverse, 0) => 100,
             (Normalize::Reverse, _) => 100 - 100 * raw / max,
             (Normalize::Range, _) if highest == lowest => 0,
-            // Grouped as kube-scheduler does it: 29 of 100 become 28 (S-IS-6).
+            // Evaluated in kube-scheduler's order: 29 of 100 become 28 (S-IS-6).
             (Normalize::Range, _) => {
                 (100.0 * ((raw - lowest) as f64 / (highest - lowest) as f64)) as i64
             }

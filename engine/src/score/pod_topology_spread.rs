@@ -1,4 +1,4 @@
-//! PodTopologySpread's score: the fewer of the pod's kind a node's domains hold, the better. Rules: S-TS-1 to S-TS-9.
+//! PodTopologySpread's score: nodes whose domains have fewer matching pods score higher. Rules: S-TS-1 to S-TS-9.
 //! Reads: `Census`.
 
 use super::ln::ln;
@@ -19,16 +19,17 @@ pub(crate) const SCORE: Score = Score {
     normalize: Normalize::Spread,
 };
 
-/// What a node costs for one constraint.
+/// Cost of nodes for one constraint.
 struct Cost<'a> {
     constraint: &'a SoftConstraint,
-    /// ln(size + 2): the more domains there are, the more a pod in one of them counts (S-TS-4).
+    /// The constraint's weight ln(size + 2): with more domains, each pod in one of them counts more (S-TS-4).
     weight: f64,
-    /// For every domain the cost of its nodes; empty where pods are counted by node. No domain costs nothing (S-TS-7).
+    /// Cost of the nodes of each domain; empty where pods are counted by node. No domain costs nothing (S-TS-7).
     by_domain: Vec<f64>,
 }
 
-/// Cost: for each constraint one step a domain, one for each value of its key in a shard, and one a row.
+/// Computes scores. Cost: for each constraint one step for each domain, one for each value of its key in a shard, and
+/// one for each row.
 fn score(prepared: &Prepared<'_>, feasible: &[RowSet]) -> Option<ClusterScores> {
     let soft = &prepared.demand().soft;
     let shards = &prepared.snapshot().shards;
@@ -62,7 +63,7 @@ fn cost<'a>(prepared: &Prepared<'_>, constraint: &'a SoftConstraint, rows: &[Row
     Cost { constraint, weight, by_domain }
 }
 
-/// How many domains the rows are in; that of no value at all counts as one (S-TS-3).
+/// The number of domains of the rows; that of an absent value counts as one (S-TS-3).
 fn n_domains(prepared: &Prepared<'_>, key: Symbol, rows: &[RowSet], n_ids: usize) -> usize {
     let mut is_seen = vec![false; n_ids];
     for (rows, shard) in rows.iter().zip(&prepared.snapshot().shards) {
@@ -78,7 +79,7 @@ fn n_domains(prepared: &Prepared<'_>, key: Symbol, rows: &[RowSet], n_ids: usize
 }
 
 impl SoftConstraint {
-    /// S-TS-7
+    /// The cost of a count (S-TS-7).
     fn cost_of(&self, count: f64, weight: f64) -> f64 {
         count * weight + (f64::from(self.max_skew) - 1.0)
     }

@@ -1,4 +1,4 @@
-//! RequestedToCapacityRatio: prefers what a configured function of utilisation says. Rule: S-RS-7.
+//! RequestedToCapacityRatio: scores by a configured function of utilization. Rule: S-RS-7.
 
 use super::add_by_row;
 use super::utilization::{percent, utilizations};
@@ -21,7 +21,7 @@ pub(super) fn add(
             let utilization =
                 if u.requested > u.allocatable { 100 } else { percent(u.requested, u.allocatable) };
             let score = interpolate(shape, utilization);
-            // A resource that scores 0 is left out, weight and all.
+            // A resource that scores 0 is left out, including its weight.
             if score > 0 {
                 sum += score * u.weight;
                 weights += u.weight;
@@ -31,7 +31,7 @@ pub(super) fn add(
     });
 }
 
-/// The broken line through the points, whose scores count tenfold; integer arithmetic, truncating.
+/// The piecewise linear function through the points, whose scores count tenfold; integer arithmetic, truncating.
 fn interpolate(shape: &[ShapePoint], utilization: i64) -> i64 {
     let mut previous: Option<&ShapePoint> = None;
     for point in shape {

@@ -6,7 +6,7 @@ use super::{
 };
 use crate::plugin::Plugin;
 
-/// Every score that is built.
+/// Every implemented score.
 pub(crate) const SCORES: [Score; 7] = [
     taint_toleration::SCORE,
     node_affinity::SCORE,
@@ -18,7 +18,7 @@ pub(crate) const SCORES: [Score; 7] = [
 ];
 
 impl Score {
-    /// The score of a plugin, if it is built and scores.
+    /// The score of a plugin, if it is implemented.
     pub(crate) fn of(plugin: Plugin) -> Option<&'static Score> {
         const { &SCORES }.iter().find(|score| score.plugin == plugin)
     }

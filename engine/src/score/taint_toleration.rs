@@ -1,4 +1,4 @@
-//! TaintToleration, the soft half: untolerated `PreferNoSchedule` taints. Rules: S-TT-1, S-TT-2.
+//! TaintToleration's score: untolerated `PreferNoSchedule` taints. Rules: S-TT-1, S-TT-2.
 
 use super::normalize::Normalize;
 use super::{Raw, Score};
@@ -14,7 +14,7 @@ pub(crate) const SCORE: Score = Score {
     normalize: Normalize::Reverse,
 };
 
-/// Counts, for each row, the soft taints that nothing tolerates.
+/// Counts, for each row, the soft taints that the pod does not tolerate.
 ///
 /// Cost: one step for each such taint on a row of the set.
 fn add(

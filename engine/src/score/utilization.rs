@@ -1,4 +1,4 @@
-//! Utilization: what NodeResourcesFit's strategies read of a node. Rules: S-RS-1, S-RS-2.
+//! Utilization: a node's resources as NodeResourcesFit's strategies read them. Rules: S-RS-1, S-RS-2.
 
 use crate::filter::node_resources_fit::{allocatable, requested};
 use crate::kernel::{AllocationInput, ResourceInput};
@@ -10,9 +10,9 @@ use crate::snapshot::shard::Shard;
 /// One resource of one node, with the pod on it.
 #[derive(Copy, Clone, Debug)]
 pub(super) struct Utilization {
-    /// Greater than 0.
+    /// The allocatable amount, greater than 0.
     pub(super) allocatable: i64,
-    /// What would be used; may exceed `allocatable`.
+    /// The amount in use with the pod; may exceed `allocatable`.
     pub(super) requested: i64,
     pub(super) weight: i64,
 }
@@ -38,7 +38,7 @@ pub(super) fn utilizations<'a>(
     })
 }
 
-/// ⌊100 · part / whole⌋, whole > 0.
+/// Computes ⌊100 · part / whole⌋ for whole > 0.
 pub(super) fn percent(part: i64, whole: i64) -> i64 {
     (i128::from(part) * 100 / i128::from(whole)) as i64
 }
@@ -56,7 +56,7 @@ pub(super) fn weighted_mean(
     if weights == 0 { 0 } else { sum / weights }
 }
 
-/// Whether the kernels' bounds hold for a set of rows: CPU and memory are all that is scored, and exact.
+/// Whether the kernels' bounds hold for a set of rows: only CPU and memory are scored, and both are exact.
 pub(super) fn is_exact(prepared: &Prepared<'_>, shard: &Shard, rows: &RowSet) -> bool {
     rows.len() >= FEW
         && rows.without(&shard.nodes.allocatable.exact).is_empty()
@@ -67,7 +67,7 @@ pub(super) fn is_exact(prepared: &Prepared<'_>, shard: &Shard, rows: &RowSet) ->
             .all(|(r, _)| matches!(r, Resource::Cpu | Resource::Memory))
 }
 
-/// The columns of CPU and memory for the kernels, as [`is_exact`] allows.
+/// The columns of CPU and memory for the kernels; [`is_exact`] must hold.
 pub(super) fn input<'a>(prepared: &Prepared<'_>, shard: &'a Shard) -> AllocationInput<'a> {
     let (room, usage) = (&shard.nodes.allocatable, &shard.usage);
     let request = &prepared.shape().score_request;
