@@ -1,7 +1,7 @@
-//! Kernels: plain loops over the columns of one shard, which the compiler vectorises.
+//! Kernels: plain loops over the columns of one shard, which the compiler vectorizes.
 //!
 //! A kernel's portable source defines its result; every instruction set gives the same bits. Rows without a node hold
-//! zeros and may yield anything: callers mask them.
+//! zeros and may give any result: callers mask them.
 #![expect(
     clippy::needless_range_loop,
     reason = "one row index walks several columns, which the vectoriser likes"
@@ -21,17 +21,17 @@ pub(crate) use dispatch::Kernels;
 pub(crate) use fit::{FitInput, NativeColumns};
 pub(crate) use tie::TieKey;
 
-/// Below this an allocatable amount is exact in every double expression of the kernels: 16 TiB, or 17 billion CPUs.
+/// Allocatable amounts below this are exact in every double expression of the kernels: 16 TiB, or 17 billion CPUs.
 pub(crate) const EXACT_LIMIT: i64 = 1 << 44;
 
-/// The double of an integer from 0 to 2⁵² − 1, by its bits: one OR and one subtraction on any instruction set.
+/// Converts an integer from 0 to 2⁵² − 1 to a double by its bits: one OR and one subtraction on any instruction set.
 #[inline(always)]
 fn exact_f64(value: i64) -> f64 {
     const MAGIC: f64 = 4_503_599_627_370_496.0; // 2⁵²
     f64::from_bits(value as u64 | MAGIC.to_bits()) - MAGIC
 }
 
-/// The integer of a double that is one, from 0 to 2³¹ − 1.
+/// Converts a double with an integral value from 0 to 2³¹ − 1.
 #[inline(always)]
 fn exact_i32(value: f64) -> i32 {
     const MAGIC: f64 = 4_503_599_627_370_496.0;

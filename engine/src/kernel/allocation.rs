@@ -1,4 +1,4 @@
-//! Allocation: the mean-of-resources scores, in doubles that are exact.
+//! Allocation: the mean-of-resources scores, in exact doubles.
 //!
 //! With a < 2⁴⁴, ⌊100 f / a⌋ is computed as ⌊(100 f + ½) · (1/a)⌋. The exact value of (100 f + ½) / a is at least
 //! 1/(2a) > 2⁻⁴⁵ away from every integer, while the two roundings move it by less than 101 · 2⁻⁵² < 2⁻⁴⁵; so the floor is the
@@ -20,7 +20,7 @@ pub(crate) struct ResourceInput<'a> {
     /// 1 / `allocatable`.
     pub(crate) inverse: &'a [f64; ROWS],
     pub(crate) used: &'a [i64; ROWS],
-    /// What the pod adds.
+    /// The amount that the pod requests.
     pub(crate) request: i64,
     pub(crate) weight: i64,
 }
@@ -48,8 +48,8 @@ pub(super) fn add_most_allocated(
     });
 }
 
-/// Adds the weighted mean over both resources of the percentage that `part` is of what there is. The mean's divisor is
-/// at most 200, so it is exact by the same argument.
+/// Adds the weighted mean over both resources of `part` as a percentage of the allocatable amount. The mean's divisor
+/// is at most 200, so it is exact by the same argument.
 #[inline(always)]
 fn add_mean(
     scores: &mut [i32; ROWS],
@@ -68,7 +68,7 @@ fn add_mean(
     }
 }
 
-/// ⌊100 · part / whole⌋ for 0 ≤ part ≤ whole < 2⁴⁴, whole > 0.
+/// Computes ⌊100 · part / whole⌋ for 0 ≤ part ≤ whole < 2⁴⁴, whole > 0.
 #[inline(always)]
 fn percent(part: i64, inverse_of_whole: f64) -> f64 {
     ((exact_f64(part) * 100.0 + 0.5) * inverse_of_whole).floor()

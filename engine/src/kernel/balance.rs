@@ -3,12 +3,12 @@
 use super::{exact_f64, exact_i32};
 use crate::rows::ROWS;
 
-/// The two resources and what the pod adds to them.
+/// The two resources and the pod's requests of them.
 #[derive(Copy, Clone, Debug)]
 pub(crate) struct BalanceInput<'a> {
     pub(crate) allocatable: [&'a [i64; ROWS]; 2],
     pub(crate) used: [&'a [i64; ROWS]; 2],
-    /// [`balance_of`] the two as they are.
+    /// [`balance_of`] the two without the pod.
     pub(crate) balance: &'a [f64; ROWS],
     pub(crate) request: [i64; 2],
 }
@@ -25,18 +25,19 @@ pub(super) fn add_balance(scores: &mut [i32; ROWS], input: &BalanceInput<'_>, we
     }
 }
 
-/// The balance of two resources of one node: from 50 (one used up, the other not at all) to 100.
+/// The balance of two resources of one node: from 50 (one used up, the other unused) to 100.
 pub(crate) fn balance_of(allocatable: [i64; 2], used: [i64; 2]) -> f64 {
     balance(fraction(used[0], allocatable[0]), fraction(used[1], allocatable[1]))
 }
 
-/// min(1, used / allocatable): a quotient ≥ 1 is cut to 1 before dividing, which is the same.
+/// Computes min(1, used / allocatable): `used` is limited to `allocatable` before dividing, with the same result.
 #[inline(always)]
 fn fraction(used: i64, allocatable: i64) -> f64 {
     exact_f64(used.min(allocatable)) / exact_f64(allocatable)
 }
 
-/// ⌊100 · (1 − std)⌋, std of two values being half their distance; both lie in 0..=1, so this does in 50..=100.
+/// Computes ⌊100 · (1 − std)⌋. The std of two values is half their distance; both are in 0..=1, so the result is in
+/// 50..=100.
 #[inline(always)]
 fn balance(f0: f64, f1: f64) -> f64 {
     ((1.0 - ((f0 - f1) / 2.0).abs()) * 100.0).floor()

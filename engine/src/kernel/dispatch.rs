@@ -1,4 +1,4 @@
-//! Dispatch: picks an instruction set once; the engine's only `unsafe`.
+//! Dispatch: selects an instruction set once; the engine's only `unsafe`.
 #![expect(unsafe_code, reason = "calling a function compiled for instructions that were detected")]
 
 use super::fit::FitInput;
@@ -20,12 +20,12 @@ enum InstructionSet {
 }
 
 impl Kernels {
-    /// The widest set that this machine has.
+    /// The widest instruction set of this machine.
     pub(crate) fn detect() -> Kernels {
         Kernels::all().pop().unwrap_or(Kernels(InstructionSet::Portable))
     }
 
-    /// Every set that this machine has, the portable one first.
+    /// Every instruction set of this machine, the portable one first.
     pub(crate) fn all() -> Vec<Kernels> {
         let mut all = vec![Kernels(InstructionSet::Portable)];
         #[cfg(target_arch = "x86_64")]
@@ -65,7 +65,7 @@ macro_rules! kernel {
                     InstructionSet::Avx512 => {
                         #[target_feature(enable = "avx2,avx512f,avx512bw,avx512dq,avx512vl")]
                         fn avx512($($arg: $type),*) $(-> $result)? { $source($($arg),*) }
-                        // SAFETY: this variant exists only where `Kernels::all` detected these five.
+                        // SAFETY: this variant exists only where `Kernels::all` detected these five features.
                         unsafe { avx512($($arg),*) }
                     }
                 }
@@ -83,13 +83,13 @@ kernel! {
     fit_one = fit::fit_one; (allocatable: &[i64; ROWS], used: &[i64; ROWS], request: i64) -> RowSet
 }
 kernel! {
-    /// `scores` += `weight` · the LeastAllocated score (S-RS-5). Every allocatable amount of a row that is read later lies in
-    /// 1..2⁴⁴; used and requested amounts are ≥ 0 and at most 2⁶²; some weight is not 0.
+    /// `scores` += `weight` · the LeastAllocated score (S-RS-5). Every allocatable amount of a row whose score is used
+    /// must be in 1..2⁴⁴; used and requested amounts are ≥ 0 and at most 2⁶²; at least one weight is not 0.
     add_least_allocated = allocation::add_least_allocated;
     (scores: &mut [i32; ROWS], input: &allocation::AllocationInput<'_>, weight: i32)
 }
 kernel! {
-    /// The same for MostAllocated (S-RS-6).
+    /// `scores` += `weight` · the MostAllocated score (S-RS-6), under the bounds of [`Kernels::add_least_allocated`].
     add_most_allocated = allocation::add_most_allocated;
     (scores: &mut [i32; ROWS], input: &allocation::AllocationInput<'_>, weight: i32)
 }
@@ -99,13 +99,14 @@ kernel! {
     add_balance = balance::add_balance; (scores: &mut [i32; ROWS], input: &balance::BalanceInput<'_>, weight: i32)
 }
 kernel! {
-    /// `scores` += `weight` · the normalised topology spread score of `values` (S-TS-8). The second of `extent` is not 0, and the
-    /// values that matter lie within it.
+    /// `scores` += `weight` · the normalized topology spread score of `values` (S-TS-8). The second value of `extent`
+    /// is not 0, and the values of used rows are within it.
     add_spread = normalize::add_spread;
     (totals: &mut [i32; ROWS], values: &[i32; ROWS], extent: (i32, i32), weight: i32)
 }
 kernel! {
-    /// The same for inter-pod affinity (S-IS-6). The values of `extent` differ.
+    /// `scores` += `weight` · the normalized inter-pod affinity score of `values` (S-IS-6). The values of `extent`
+    /// differ.
     add_range = normalize::add_range;
     (totals: &mut [i32; ROWS], values: &[i32; ROWS], extent: (i32, i32), weight: i32)
 }

@@ -1,8 +1,8 @@
-//! Fit: who has room. Rule: S-FIT-8.
+//! Fit: which rows have room. Rule: S-FIT-8.
 
 use crate::rows::{ROWS, RowSet, WORDS};
 
-/// A request against the native columns of a shard.
+/// A request with the native columns of a shard.
 #[derive(Copy, Clone, Debug)]
 pub(crate) struct FitInput<'a> {
     pub(crate) allocatable: NativeColumns<'a>,
@@ -13,7 +13,7 @@ pub(crate) struct FitInput<'a> {
     pub(crate) ephemeral_storage: i64,
 }
 
-/// Amounts of the resources that every node has, and numbers of pods.
+/// Amounts of the resources that every node has, and the number of pods.
 #[derive(Copy, Clone, Debug)]
 pub(crate) struct NativeColumns<'a> {
     pub(crate) milli_cpu: &'a [i64; ROWS],
@@ -22,7 +22,7 @@ pub(crate) struct NativeColumns<'a> {
     pub(crate) pods: &'a [i64; ROWS],
 }
 
-/// A bound that no node exceeds, for resources that are not checked.
+/// The largest amount, as the bound of resources that are not checked.
 fn bound(request: i64) -> i64 {
     if request > 0 { request } else { i64::MIN }
 }
@@ -56,7 +56,7 @@ pub(super) fn fit_one(allocatable: &[i64; ROWS], used: &[i64; ROWS], request: i6
     pack(&ok)
 }
 
-/// Bytes of 0 or 1 to bits: the multiplication gathers eight bytes' lowest bits in the top byte.
+/// Packs bytes of 0 or 1 into bits: the multiplication gathers the lowest bits of eight bytes in the top byte.
 #[inline(always)]
 pub(super) fn pack(ok: &[u8; ROWS]) -> RowSet {
     let mut words = [0_u64; WORDS];

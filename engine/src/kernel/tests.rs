@@ -1,4 +1,4 @@
-//! Every instruction set gives the bits of the integer formulas.
+//! Tests that every instruction set gives the bits of the integer formulas.
 
 use proptest::prelude::*;
 use proptest::test_runner::{Config, RngSeed};
@@ -15,7 +15,7 @@ fn array<T: Copy + Default>(cells: &[T]) -> Box<[T; ROWS]> {
     array
 }
 
-/// Allocatable amounts within the kernels' bounds: of every magnitude, and the odd extreme.
+/// Allocatable amounts within the kernels' bounds: of every magnitude, with some extremes.
 fn allocatable() -> impl Strategy<Value = Cells> {
     let cell = prop_oneof![
         1..EXACT_LIMIT,
@@ -27,7 +27,7 @@ fn allocatable() -> impl Strategy<Value = Cells> {
     prop::collection::vec(cell, ROWS)
 }
 
-/// Used amounts: below, around and far above what there is.
+/// Used amounts: below, around and far above the allocatable amounts.
 fn used() -> impl Strategy<Value = Cells> {
     let cell = prop_oneof![
         0..EXACT_LIMIT,

@@ -4,17 +4,17 @@ use super::fit::pack;
 use crate::hash::hash_text;
 use crate::rows::{ROWS, RowSet};
 
-/// What a request contributes to every node's key.
+/// The request's part of every node's tie key.
 #[derive(Copy, Clone, Debug, PartialEq, Eq)]
 pub(crate) struct TieKey(u32);
 
 impl TieKey {
-    /// Of a seed and a pod's uid.
+    /// The key of a seed and a pod's uid.
     pub(crate) fn new(seed: u64, uid: &str) -> TieKey {
         TieKey(hash_text(uid, seed))
     }
 
-    /// A node's place in the order: the largest wins.
+    /// A node's position in the order: the largest wins.
     #[inline(always)]
     pub(crate) fn of(self, name_hash: u32) -> u32 {
         let mut x = (name_hash ^ self.0).wrapping_mul(FIRST);
@@ -23,7 +23,7 @@ impl TieKey {
         x ^ x >> 13
     }
 
-    /// The hash of the name that has a place: no two different hashes share one.
+    /// The hash of the name with a position: distinct hashes have distinct positions.
     pub(crate) fn hash_of(self, place: u32) -> u32 {
         let mut x = place ^ place >> 13 ^ place >> 26;
         x = x.wrapping_mul(inverse(SECOND));
@@ -35,7 +35,7 @@ impl TieKey {
 const FIRST: u32 = 0x9e37_79b1;
 const SECOND: u32 = 0x85eb_ca77;
 
-/// The number that an odd one is to be multiplied by to give 1, modulo 2³²: each step of Newton's doubles the bits that are right.
+/// The inverse of an odd number modulo 2³²: each step of Newton's method doubles the number of correct bits.
 const fn inverse(odd: u32) -> u32 {
     let mut x = odd;
     let mut step = 0;
@@ -46,7 +46,7 @@ const fn inverse(odd: u32) -> u32 {
     x
 }
 
-/// Rows that are worked on at a time.
+/// Number of rows processed at a time.
 const LANES: usize = 16;
 
 #[inline(always)]
