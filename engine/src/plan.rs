@@ -1,7 +1,7 @@
 //! Plan: a prepared request with the filters and scores that it runs, in the policy's order.
 //!
-//! A [`Plan`] derefs to what is [`Prepared`] of its request. Its filters that look at other pods, and its scores, run only within the
-//! scopes of `counted`.
+//! A [`Plan`] derefs to its request's [`Prepared`] facts. Its filters that read other pods, and its scores, run only
+//! within the scopes of `counted`.
 
 pub(crate) mod counted;
 pub(crate) mod promised;
@@ -25,24 +25,24 @@ use crate::score::{Raw, Score, ScoreCluster};
 use crate::snapshot::Snapshot;
 use crate::snapshot::shard::Shard;
 
-/// A request against a snapshot, ready to be carried out.
+/// A prepared request, with its filters and scores.
 pub(crate) struct Plan<'a> {
     prepared: Prepared<'a>,
     /// Filters that can refuse something, in the policy's order.
     filters: SmallVec<[&'static Filter; 8]>,
-    /// Whether any of them is asked in every attempt.
+    /// Whether any of the filters runs in every attempt.
     has_request_filters: bool,
-    /// Scores that contribute and are not normalised, with their weights.
+    /// Scores that contribute and are not normalized, with their weights.
     plain_scores: SmallVec<[(&'static Score, i32); 4]>,
-    /// Those that are normalised over the feasible nodes.
+    /// Scores that are normalized over the feasible nodes, with their weights.
     normalized_scores: SmallVec<[(&'static Score, i32); 2]>,
-    /// Those that look at all feasible rows together, normalised too.
+    /// Normalized scores that read all feasible rows together, with their weights.
     cluster_scores: SmallVec<[(ClusterScore, i32); 2]>,
-    /// Rows whose nodes are promised to pods of no lower priority, and those pods.
+    /// Rows whose nodes have nominated pods of no lower priority, with those pods.
     promised: Promised<'a>,
 }
 
-/// A score that looks at all feasible rows together.
+/// A score that reads all feasible rows together.
 #[derive(Copy, Clone)]
 pub(crate) struct ClusterScore {
     pub(crate) plugin: Plugin,
@@ -91,17 +91,17 @@ impl<'a> Plan<'a> {
         }
     }
 
-    /// Rows whose nodes are promised to pods of no lower priority.
+    /// Rows whose nodes have nominated pods of no lower priority.
     pub(crate) fn promised(&self) -> &Promised<'a> {
         &self.promised
     }
 
-    /// The filters whose verdicts stand until a row changes; they need no counts.
+    /// The filters whose verdicts are valid until a row changes; they need no counts.
     pub(crate) fn row_filters(&self) -> impl Iterator<Item = &'static Filter> + '_ {
         self.filters.iter().copied().filter(|filter| filter.scope == Scope::Row)
     }
 
-    /// Whether everything that is found of a row stands until the row changes.
+    /// Whether all verdicts and scores of a row are valid until the row changes.
     pub(crate) fn is_by_row(&self) -> bool {
         !self.has_request_filters && self.cluster_scores.is_empty() && self.promised.is_empty()
     }
@@ -134,7 +134,7 @@ impl<'a> Plan<'a> {
         self.policy().spec().pre_filter.contains(&Plugin::NodeAffinity).then_some(names)
     }
 
-    /// The rows of a shard that are filtered at all (S-PF-6).
+    /// The rows of a shard that are filtered (S-PF-6).
     pub(crate) fn candidates(&self, shard: &Shard) -> RowSet {
         let Some(names) = self.narrowing() else {
             return shard.nodes.rows;
@@ -142,12 +142,12 @@ impl<'a> Plan<'a> {
         names.iter().filter_map(|name| shard.nodes.row_of_name.get(name).copied()).collect()
     }
 
-    /// Whether what is found row by row depends on nothing of the pod but its shape, so that it may be remembered.
+    /// Whether results for a row depend only on the pod's shape, so that they may be remembered.
     pub(crate) fn is_rememberable(&self) -> bool {
         self.narrowing().is_none() && self.pod().facts().resized.is_none()
     }
 
-    /// Refuses a pod that needs a plugin which is enabled but not built, as with resource claims (S-DRA-3).
+    /// Refuses a pod that needs a plugin which is enabled but not implemented, as with resource claims (S-DRA-3).
     pub(crate) fn check_evaluated(&self) -> Result<(), EngineError> {
         let spec = self.policy().spec();
         for (plugin, field) in &self.shape().not_evaluated {
@@ -161,7 +161,7 @@ impl<'a> Plan<'a> {
         Ok(())
     }
 
-    /// A preferred term that does not parse fails the attempt once it comes to scoring (S-NA-2).
+    /// Fails the attempt before scoring for a preferred term that does not parse (S-NA-2).
     pub(crate) fn check_scoring(&self) -> Result<(), EngineError> {
         if let Some(why) = &self.shape().spread.invalid_soft
             && self.cluster_scores.iter().any(|(s, _)| s.plugin == Plugin::PodTopologySpread)

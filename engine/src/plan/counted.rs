@@ -1,7 +1,9 @@
-//! Counted: a plan within the scope in which other pods are counted, so that its filters, or its filters and scores, can run.
+//! Counted: a plan within the scope in which other pods are counted, so that its filters, or its filters and scores,
+//! can run.
 //!
-//! Counts are kept between attempts. [`Plan::filtering`] and [`Plan::scoring`] take them from where they are kept, bring them to the
-//! plan's snapshot, and give them back at the end; what needs counts takes one of the two types that only these scopes make.
+//! Counts are kept between attempts. [`Plan::filtering`] and [`Plan::scoring`] take them from their keeper, update them
+//! to the plan's snapshot, and give them back at the end; code that needs counts takes one of the two types that only
+//! these scopes create.
 
 use std::ops::Deref;
 
@@ -9,10 +11,10 @@ use super::Plan;
 use crate::census::Census;
 use crate::filter::Filter;
 
-/// A plan whose filters can run: what they read of other pods is counted.
+/// A plan whose filters can run: their counts of other pods are up to date.
 pub(crate) struct Filtering<'p, 'a>(&'p mut Plan<'a>);
 
-/// A plan whose filters and scores can run: all that the pod wants counted of other pods is counted.
+/// A plan whose filters and scores can run: all counts of other pods are up to date.
 pub(crate) struct Scoring<'p, 'a>(Filtering<'p, 'a>);
 
 impl<'a> Plan<'a> {
@@ -54,7 +56,7 @@ impl<'a> Filtering<'_, 'a> {
         &self.0.filters
     }
 
-    /// The same plan with the counts that scores read too. The scope that made `self` gives them back.
+    /// This plan with the counts that scores read, too. The scope that created `self` gives them back.
     pub(crate) fn scoring<K: AsMut<Census>>(&mut self, keeper: &mut K) -> Scoring<'_, 'a> {
         self.0.prepared.count(keeper.as_mut());
         Scoring(Filtering(self.0))

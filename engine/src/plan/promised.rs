@@ -1,4 +1,4 @@
-//! Promised: rows whose nodes are promised to pods of no lower priority. Rules: S-NOM-1, S-NOM-2.
+//! Promised: rows whose nodes have nominated pods of no lower priority. Rules: S-NOM-1, S-NOM-2.
 
 use smallvec::SmallVec;
 
@@ -6,7 +6,7 @@ use crate::model::Pod;
 use crate::rows::{NodeRow, RowSet};
 use crate::snapshot::Snapshot;
 
-/// Rows, in order, and who is nominated to each, in insertion order.
+/// Rows, in order, with the pods nominated to each, in insertion order.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Promised<'a>(Vec<(NodeRow, SmallVec<[&'a Pod; 1]>)>);
 
@@ -29,7 +29,7 @@ impl<'a> Promised<'a> {
         self.0.is_empty()
     }
 
-    /// The pods that count on a row.
+    /// The nominated pods that count on a row.
     pub(crate) fn on(&self, row: NodeRow) -> &[&'a Pod] {
         match self.0.binary_search_by_key(&row, |(row, _)| *row) {
             Ok(at) => &self.0[at].1,
@@ -37,7 +37,7 @@ impl<'a> Promised<'a> {
         }
     }
 
-    /// The rows of a shard that are promised.
+    /// The rows of a shard with nominated pods that count.
     pub(crate) fn of_shard(&self, shard: usize) -> RowSet {
         let from = self.0.partition_point(|(row, _)| row.shard() < shard);
         let here = self.0[from..].iter().take_while(|(row, _)| row.shard() == shard);
