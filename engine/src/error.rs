@@ -1,17 +1,17 @@
-//! The closed list of ways in which a call of the engine can fail.
+//! EngineError: the ways in which a call of the engine can fail.
 
 use std::sync::Arc;
 
 use crate::model::{ModelError, PodKey};
 use crate::plugin::Plugin;
 
-/// Why there is no decision. "Fits nowhere" is a decision.
+/// Why there is no decision. That a pod fits nowhere is a decision, not an error.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum EngineError {
     /// The request is malformed.
     #[error(transparent)]
     Model(#[from] ModelError),
-    /// The pod uses a field whose plugin this version does not evaluate: no answer is better than a wrong one.
+    /// The pod uses a field whose plugin this version does not evaluate: no decision is better than a wrong one.
     #[error("`{field}`: needs {plugin}, which this version does not evaluate")]
     NotEvaluated {
         /// Path of the field in the pod.
@@ -22,7 +22,7 @@ pub enum EngineError {
     /// The attempt ends in kube-scheduler's `SchedulerError` (S-CYC-10).
     #[error("{message}")]
     SchedulerError {
-        /// What kube-scheduler would say of it, in substance.
+        /// The error in kube-scheduler's sense.
         message: String,
     },
     /// The pod to be assumed is on a node already (S-CCH-2).
@@ -30,16 +30,18 @@ pub enum EngineError {
     AlreadyPlaced {
         /// The pod.
         pod: PodKey,
-        /// Where it is.
+        /// The pod's node.
         node: Arc<str>,
     },
-    /// The caller gave up before this pod's turn.
+    /// The caller cancelled before this pod was decided.
     #[error("cancelled before a decision")]
     Cancelled,
 }
 
+/// Checks whether the caller has cancelled.
+///
 /// # Errors
-/// [`EngineError::Cancelled`] where the caller no longer wants the answer.
+/// [`EngineError::Cancelled`] once `cancelled` returns true.
 pub(crate) fn check_wanted(cancelled: &dyn Fn() -> bool) -> Result<(), EngineError> {
     if cancelled() { Err(EngineError::Cancelled) } else { Ok(()) }
 }

@@ -1,4 +1,4 @@
-//! Hash: 32 bits of a text, the same on every machine and in every version, because placements are replayed.
+//! Hash: 32 bits of a text, the same on every machine and in every version, because placements must be reproducible.
 
 /// The hash of a node's name.
 pub(crate) fn hash_name(name: &str) -> u32 {

@@ -1,9 +1,10 @@
 //! The decisions of Berth: pure, synchronous, without I/O, clock, randomness or global state.
 //!
-//! A [`Cluster`] is fed [`Delta`]s and publishes [`Snapshot`]s; a decision is a function of a snapshot, a compiled [`Pod`], a
-//! [`Policy`] and a seed. Read in this order: `place` (what a decision is), `filter` and `score` (a file a plugin),
-//! `snapshot` (what they read), `cluster` (how it changes), `model` (how Kubernetes objects become facts), `kernel` (the
-//! loops). [`lifecycle`] stands by itself: what happens next to a pod, as functions of their arguments alone.
+//! A [`Cluster`] is fed [`Delta`]s and publishes [`Snapshot`]s; a decision is a function of a snapshot, a compiled
+//! [`Pod`], a [`Policy`] and a seed. Read in this order: `place` (how decisions are made), `filter` and `score` (a file
+//! for each plugin), `snapshot` (the state they read), `cluster` (how it changes), `model` (how Kubernetes objects
+//! become facts), `kernel` (the loops). [`lifecycle`] is independent: it decides what happens next to a pod, as
+//! functions of their arguments only.
 
 mod place;
 mod preempt;
@@ -25,7 +26,7 @@ mod error;
 mod rows;
 mod hash;
 
-/// Objects as text, shared with the tests outside.
+/// Objects as text, shared with the integration tests.
 #[cfg(test)]
 #[path = "../tests/object/object.rs"]
 mod object;

@@ -12,7 +12,7 @@ macro_rules! plugins {
         }
 
         impl Plugin {
-            /// All of them, in the order of the default profile.
+            /// All plugins, in the order of the default profile.
             pub const ALL: [Plugin; 20] = [$(Plugin::$name),+];
 
             /// The name that a KubeSchedulerConfiguration uses.
@@ -20,7 +20,7 @@ macro_rules! plugins {
                 match self { $(Plugin::$name => stringify!($name),)+ }
             }
 
-            /// The plugin of this exact name.
+            /// The plugin with this exact name.
             pub fn from_name(name: &str) -> Option<Plugin> {
                 match name { $(stringify!($name) => Some(Plugin::$name),)+ _ => None }
             }
@@ -71,7 +71,7 @@ impl fmt::Display for Plugin {
     }
 }
 
-/// Why a node is not feasible, for preemption's sake (section 1.5 of the scheduling specification).
+/// Whether preemption might make a node feasible (section 1.5 of the scheduling specification).
 #[derive(Copy, Clone, PartialEq, Eq, Hash, PartialOrd, Ord, Debug)]
 pub enum StatusCode {
     /// Evicting pods of lower priority might help.

@@ -1,4 +1,4 @@
-//! Policy: what one profile of a KubeSchedulerConfiguration means to the engine. Typed, checked once, then immutable.
+//! Policy: one profile of a KubeSchedulerConfiguration as the engine uses it. Typed, checked once, then immutable.
 //! Rules: S-PLG-1 to S-PLG-5 (order, weights), section 10.4 (arguments).
 
 use std::hash::{Hash, Hasher};
@@ -22,13 +22,13 @@ pub struct Policy {
 /// One profile, every list in effective order (S-CFG-6).
 #[derive(Clone, Debug, PartialEq)]
 pub struct PolicySpec {
-    /// `spec.schedulerName` of the pods it is for.
+    /// `spec.schedulerName` of the profile's pods.
     pub scheduler_name: String,
     /// Plugins at PreEnqueue.
     pub pre_enqueue: Vec<Plugin>,
     /// Plugins at PreFilter.
     pub pre_filter: Vec<Plugin>,
-    /// Plugins at Filter: the first that fails names the reason.
+    /// Plugins at Filter: the first that fails gives the reason.
     pub filter: Vec<Plugin>,
     /// Plugins at PostFilter.
     pub post_filter: Vec<Plugin>,
@@ -50,12 +50,12 @@ pub struct PolicySpec {
     pub default_preemption: DefaultPreemptionArgs,
 }
 
-/// Arguments of DefaultPreemption: how many candidate nodes are looked at where only a sample is (S-PRE-6).
+/// Arguments of DefaultPreemption: the number of candidate nodes that are tried in a sample (S-PRE-6).
 #[derive(Copy, Clone, Debug, PartialEq, Eq)]
 pub struct DefaultPreemptionArgs {
-    /// Of the nodes where evicting pods might help, 0 to 100.
+    /// Percentage of the nodes where evicting pods might help, 0 to 100.
     pub min_candidate_nodes_percentage: u32,
-    /// At least this many of them.
+    /// Smallest number of nodes to try.
     pub min_candidate_nodes_absolute: u32,
 }
 
@@ -75,46 +75,46 @@ pub struct PodTopologySpreadArgs {
     pub defaulting: SpreadDefaulting,
 }
 
-/// Where the constraints of pods without any come from (S-PTS-12).
+/// Source of constraints for pods that have none (S-PTS-12).
 #[derive(Clone, Debug, Default, PartialEq)]
 pub enum SpreadDefaulting {
-    /// kube-scheduler's own: hostname with skew 3 and zone with skew 5, for scores only.
+    /// kube-scheduler's own constraints: hostname with skew 3 and zone with skew 5, for scores only.
     #[default]
     System,
-    /// These, in this order; none at all if the list is empty.
+    /// The constraints of this list, in order; none if it is empty.
     List(Vec<DefaultConstraint>),
 }
 
 /// One default constraint. Its selector is that of the services and the controller that a pod belongs to.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct DefaultConstraint {
-    /// At least 1.
+    /// Allowed skew, at least 1.
     pub max_skew: i32,
-    /// A node label.
+    /// The node label whose values are the domains.
     pub topology_key: String,
-    /// Whether it filters or scores.
+    /// Whether the constraint filters or scores.
     pub when_unsatisfiable: WhenUnsatisfiable,
-    /// At least 1; 1 when absent (S-PTS-3).
+    /// Minimum number of domains, at least 1; 1 when absent (S-PTS-3).
     pub min_domains: Option<i32>,
-    /// `Honor` unless false.
+    /// Whether `nodeAffinityPolicy` is `Honor`.
     pub honors_affinity: bool,
-    /// `Ignore` unless true.
+    /// Whether `nodeTaintsPolicy` is `Honor`.
     pub honors_taints: bool,
 }
 
-/// What an unsatisfied spread constraint does.
+/// Effect of an unsatisfied spread constraint.
 #[derive(Copy, Clone, Debug, PartialEq, Eq)]
 pub enum WhenUnsatisfiable {
-    /// Refuses the node.
+    /// The node is refused.
     DoNotSchedule,
-    /// Lowers its score.
+    /// The node's score is lowered.
     ScheduleAnyway,
 }
 
 /// Arguments of InterPodAffinity.
 #[derive(Clone, Debug, PartialEq)]
 pub struct InterPodAffinityArgs {
-    /// What a required affinity term of a running pod adds to the score, 0 to 100.
+    /// Weight that a required affinity term of a running pod adds to the score, 0 to 100.
     pub hard_pod_affinity_weight: i32,
     /// Whether pods without preferred terms are not scored at all (S-IS-1).
     pub ignore_preferred_terms_of_existing_pods: bool,
@@ -132,7 +132,7 @@ impl Default for InterPodAffinityArgs {
 /// Arguments of NodeAffinity.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct NodeAffinityArgs {
-    /// Node affinity that every pod gets besides its own (S-NAF-3, S-NA-2).
+    /// Node affinity that is added to every pod's own (S-NAF-3, S-NA-2).
     pub added_affinity: Option<core_v1::NodeAffinity>,
 }
 
@@ -141,7 +141,7 @@ pub struct NodeAffinityArgs {
 pub struct NodeResourcesFitArgs {
     /// Extended resources that are never checked, by full name (S-FIT-11).
     pub ignored_resources: Vec<String>,
-    /// The same by the part before `/`.
+    /// Extended resources that are never checked, by the part of their name before `/` (S-FIT-11).
     pub ignored_resource_groups: Vec<String>,
     /// How nodes are scored.
     pub scoring: ScoringStrategy,
@@ -160,11 +160,11 @@ pub enum ScoringStrategy {
         /// Scored resources, in configured order.
         resources: Vec<ResourceWeight>,
     },
-    /// Prefers what the shape says.
+    /// Scores nodes by the configured shape.
     RequestedToCapacityRatio {
         /// Scored resources, in configured order.
         resources: Vec<ResourceWeight>,
-        /// At least one point, utilisation strictly increasing.
+        /// Points of the function: at least one, with strictly increasing utilization.
         shape: Vec<ShapePoint>,
     },
 }
@@ -174,38 +174,38 @@ pub enum ScoringStrategy {
 pub struct ResourceWeight {
     /// Resource name, for example `cpu`.
     pub name: String,
-    /// 1 to 100.
+    /// The resource's weight, 1 to 100.
     pub weight: i64,
 }
 
 /// A point of RequestedToCapacityRatio's function, as configured.
 #[derive(Copy, Clone, Debug, PartialEq, Eq)]
 pub struct ShapePoint {
-    /// Percent, 0 to 100.
+    /// Utilization in percent, 0 to 100.
     pub utilization: i64,
-    /// 0 to 10.
+    /// Score, 0 to 10.
     pub score: i64,
 }
 
 /// Arguments of NodeResourcesBalancedAllocation.
 #[derive(Clone, Debug, PartialEq)]
 pub struct BalancedAllocationArgs {
-    /// Resource names, in configured order, each once.
+    /// Resource names, in configured order, without duplicates.
     pub resources: Vec<String>,
 }
 
-/// A policy that cannot be.
+/// A contradictory or invalid policy.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("`{field}`: {reason}")]
 pub struct PolicyError {
     /// Path in the profile, for example `pluginConfig[NodeResourcesFit].scoringStrategy.resources[0].weight`.
     pub field: String,
-    /// What is wrong with it.
+    /// Description of what is wrong with the field.
     pub reason: String,
 }
 
 impl Policy {
-    /// Checks what the rules depend on: weights, shapes, and that an added affinity parses (S-NAF-8).
+    /// Checks the parts that the rules depend on: weights, shapes, and that an added affinity parses (S-NAF-8).
     pub fn new(spec: PolicySpec) -> Result<Policy, PolicyError> {
         check_weights(&spec.score)?;
         check_scoring(&spec.node_resources_fit.scoring)?;
@@ -222,12 +222,12 @@ impl Policy {
         Ok(Policy { spec, fingerprint })
     }
 
-    /// What it was made of.
+    /// The spec of the policy.
     pub fn spec(&self) -> &PolicySpec {
         &self.spec
     }
 
-    /// Names the policy in remembered evaluations; equal specs have equal fingerprints.
+    /// Identifies the policy in remembered evaluations; equal specs have equal fingerprints.
     pub fn fingerprint(&self) -> u64 {
         self.fingerprint
     }
@@ -436,7 +436,7 @@ fn check_unique(resources: &[String]) -> Result<(), PolicyError> {
     Ok(())
 }
 
-/// The debug text holds every field of a spec, so it serves as its identity.
+/// A hash of the spec's debug text, which contains every field.
 fn fingerprint(spec: &PolicySpec) -> u64 {
     let mut hasher = FxHasher::default();
     format!("{spec:?}").hash(&mut hasher);

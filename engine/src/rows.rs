@@ -1,18 +1,18 @@
-//! Rows: the dense positions of nodes, and what is kept by row. The ground that the model, the kernels and the snapshot stand on.
+//! Rows: the dense positions of nodes, and data kept by row; the basis of the model, the kernels and the snapshot.
 //!
-//! A snapshot keeps its nodes in shards of [`ROWS`] rows. A [`NodeRow`] is the position of one node, a [`RowSet`] a bitmap and a
-//! [`Column`] one value for each row of a shard.
+//! A snapshot keeps its nodes in shards of [`ROWS`] rows. A [`NodeRow`] is the position of one node, a [`RowSet`] a
+//! bitmap of rows, and a [`Column`] has one value for each row of a shard.
 
 use std::ops::{Index, IndexMut};
 
-/// Rows of a shard. A change of one node copies and re-evaluates this many, so few is good for single changes; each
-/// shard costs a reader a visit, so many is good for scans.
+/// Number of rows of a shard. A change of one node copies and re-evaluates a whole shard, which favours few rows; scans
+/// visit each shard, which favours many.
 pub(crate) const ROWS: usize = 256;
-/// Words of a bitmap over a shard.
+/// Number of words of a bitmap over a shard.
 pub(crate) const WORDS: usize = ROWS / 64;
 const _: () = assert!(ROWS.is_multiple_of(64));
 
-/// Fewer rows than this are worked on one by one.
+/// Below this number, rows are processed one by one.
 pub(crate) const FEW: u32 = 16;
 
 /// Position of a node: shard and row within it.
@@ -20,7 +20,7 @@ pub(crate) const FEW: u32 = 16;
 pub(crate) struct NodeRow(u32);
 
 impl NodeRow {
-    /// The first of all.
+    /// The very first row.
     pub(crate) const FIRST: NodeRow = NodeRow(0);
 
     pub(crate) fn new(shard: usize, row: usize) -> NodeRow {
@@ -36,7 +36,7 @@ impl NodeRow {
         self.0 as usize / ROWS
     }
 
-    /// This row alone, where it is of the shard.
+    /// A set of this row alone, if the row belongs to the shard; else empty.
     pub(crate) fn of_shard(self, shard: usize) -> RowSet {
         (self.shard() == shard).then_some(self.row()).into_iter().collect()
     }
@@ -124,7 +124,8 @@ impl FromIterator<usize> for RowSet {
     }
 }
 
-/// One `T` for each row of a shard, aligned to a cache line, of a length that kernels know at compile time. Rows without a node hold the default.
+/// One `T` for each row of a shard, aligned to a cache line, with a length known at compile time. Rows without a node
+/// hold the default.
 #[derive(Clone, Debug, PartialEq)]
 #[repr(align(64))]
 pub(crate) struct Column<T>(pub(crate) [T; ROWS]);
@@ -149,7 +150,7 @@ impl<T> IndexMut<usize> for Column<T> {
     }
 }
 
-/// The column of a key in a list, added if it is missing.
+/// The column of a key in a list, added if missing.
 pub(crate) fn column_of<K: PartialEq>(
     columns: &mut Vec<(K, Box<Column<i64>>)>,
     key: K,
