@@ -1,4 +1,4 @@
-//! Lifecycle decisions: the decision groups of `docs/spec/lifecycle.md`, one file a group.
+//! Lifecycle decisions: the decision groups of `docs/spec/lifecycle.md`, one file for each group.
 //!
 //! Every decision is a function of its request: no clock, no cluster, no state between calls. Requests and responses
 //! are the messages of `berth.v1.LifecycleService`, with the names and formats of Kubernetes' own objects; time is an

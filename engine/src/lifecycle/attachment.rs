@@ -1,5 +1,5 @@
-//! Attachment records (group `volume`): one record a volume says which node holds it, and changes by compare-and-swap
-//! only (L-VOL-1).
+//! Attachment records (group `volume`): one record for each volume names the node that holds it, and changes by
+//! compare-and-swap only (L-VOL-1).
 //!
 //! The record covers every backend, including those without locking of their own. The hand-over from a pod on one node
 //! to a pod on another (L-VOL-14) is a sequence of the operations here. If the first node is cut off, the sequence
@@ -26,7 +26,7 @@ words! {
         Attached = "Attached",
         /// The pod was a holder already (L-VOL-6).
         AlreadyAttached = "AlreadyAttached",
-        /// The pod is no holder any more.
+        /// The pod is no longer a holder.
         Detached = "Detached",
         /// There was no holder to remove (L-VOL-6).
         NotAttached = "NotAttached",
@@ -53,12 +53,12 @@ words! {
     }
 }
 
-/// The answer to an operation.
+/// Result of an operation.
 #[derive(Copy, Clone, Debug, PartialEq, Eq)]
 pub struct AttachOutcome {
     /// Whether the requested state holds now.
     pub ok: bool,
-    /// Why.
+    /// Why the operation succeeded or failed.
     pub reason: AttachReason,
 }
 
@@ -78,31 +78,31 @@ impl From<AttachReason> for AttachOutcome {
 pub enum Operation<'a> {
     /// The pod becomes a holder.
     Attach {
-        /// Its node.
+        /// The pod's node.
         node: &'a str,
         /// The pod.
         pod_uid: &'a str,
-        /// The version that the caller has seen.
+        /// The record's version that the caller has read.
         expected_version: u64,
     },
     /// The pod stops being a holder.
     Detach {
-        /// Its node.
+        /// The pod's node.
         node: &'a str,
         /// The pod.
         pod_uid: &'a str,
-        /// The version that the caller has seen.
+        /// The record's version that the caller has read.
         expected_version: u64,
-        /// The pod's object is gone, or the pod is terminal and its processes are confirmed dead.
+        /// Whether the pod's object is gone, or the pod is terminal and its processes are confirmed dead.
         pod_gone: bool,
-        /// The node has the volume mounted.
+        /// Whether the node has the volume mounted.
         mounted: bool,
     },
-    /// Every holder on the node is removed, without the node taking part.
+    /// Every holder on the node is removed, without the node's participation.
     BreakAttachment {
         /// The node.
         node: &'a str,
-        /// The version that the caller has seen.
+        /// The record's version that the caller has read.
         expected_version: u64,
         /// Evidence about the node.
         evidence: BreakEvidence,
@@ -171,7 +171,7 @@ impl Attachment {
         self.holders.in_order()
     }
 
-    /// Carries out an operation, or returns the reason against it. Only a change raises the version, by one (L-VOL-1).
+    /// Applies an operation, or returns the reason against it. Only a change raises the version, by one (L-VOL-1).
     ///
     /// Cost: logarithmic in the number of holders, and in addition what a break removes.
     pub fn apply(&mut self, operation: &Operation<'_>) -> AttachOutcome {

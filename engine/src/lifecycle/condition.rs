@@ -75,7 +75,7 @@ pub fn derive<'a>(
 /// [`derive`] for a pod whose containers have been read.
 ///
 /// # Errors
-/// As [`derive`].
+/// Errors of [`derive`].
 pub(crate) fn derive_on<'a>(
     pod: &'a Pod,
     roster: &Roster<'a>,

@@ -27,11 +27,11 @@ pub(crate) use roster::{Member, Roster};
 pub use transition::check_container_transition;
 pub(crate) use transition::may_restart_all;
 
-/// Reason of an end that was not observed (L-CSTATE-6, L-CSTATE-7).
+/// Reason of a termination that was not observed (L-CSTATE-6, L-CSTATE-7).
 const CONTAINER_STATUS_UNKNOWN: &str = "ContainerStatusUnknown";
-/// Exit code of an end that was not observed: that of a killed process.
+/// Exit code of a termination that was not observed: that of a killed process.
 const KILLED: i32 = 137;
-/// Reason of an end with exit code 0.
+/// Reason of a termination with exit code 0.
 const COMPLETED: &str = "Completed";
 
 /// Termination of a container whose end was not observed, counted as killed (L-CSTATE-6, L-CSTATE-7, L-PHASE-12).

@@ -92,7 +92,7 @@ fn evaluate<'a>(subject: &Subject<'a>) -> Result<Evaluation<'a>, ModelError> {
     Ok(Evaluation { phase, conditions, next, wake_up_at })
 }
 
-/// The earliest time after now at which the evaluation changes although the pod does not.
+/// The earliest time after now at which the evaluation changes even if the pod does not.
 fn wake_up_at(
     subject: &Subject<'_>,
     phase: &PhaseDecision<'_>,

@@ -34,15 +34,15 @@ words! {
     enum LockOutcome {
         /// The name was free and is held now.
         Granted = "Granted",
-        /// This UID holds it already.
+        /// This UID holds the name already.
         AlreadyHeld = "AlreadyHeld",
-        /// Another UID holds it.
+        /// Another UID holds the name.
         HeldByOther = "HeldByOther",
         /// The name is free.
         Released = "Released",
         /// The name is free, though the holder's processes may still run.
         ReleasedUnsafely = "ReleasedUnsafely",
-        /// The holder keeps it.
+        /// The holder keeps the name.
         NotReleased = "NotReleased",
         /// The event is about a UID that does not hold the name.
         StaleUid = "StaleUID",

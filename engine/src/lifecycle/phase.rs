@@ -26,7 +26,7 @@ use crate::model::ModelError;
 pub use facts::{Eviction, PhaseFacts};
 pub use finalize::final_statuses;
 
-/// The phase of a pod, from four sides.
+/// The phase of a pod in its four forms.
 #[derive(Copy, Clone, Debug, PartialEq, Eq)]
 pub struct PhaseDecision<'a> {
     /// Phase by the container statuses alone (L-PHASE-5). Never `Unknown`.
@@ -57,7 +57,7 @@ pub fn decide<'a>(pod: &'a Pod, facts: &PhaseFacts<'a>) -> Result<PhaseDecision<
 /// [`decide`] for a pod whose containers have been read.
 ///
 /// # Errors
-/// As [`decide`].
+/// Errors of [`decide`].
 pub(crate) fn decide_on<'a>(
     pod: &'a Pod,
     roster: &Roster<'a>,

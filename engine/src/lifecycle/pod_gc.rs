@@ -35,7 +35,7 @@ words! {
 /// Seconds between two runs (L-GC-9).
 pub(crate) const PERIOD_SECONDS: Seconds = 20;
 
-/// How many pods that have ended may stay, where the request does not say (L-GC-1).
+/// Default number of ended pods that may stay (L-GC-1).
 const TERMINATED_POD_THRESHOLD: i64 = 12_500;
 
 /// Facts that decide about a pod.

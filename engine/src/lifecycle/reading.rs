@@ -1,5 +1,5 @@
-//! Readers of the facts that decision groups take from Kubernetes' objects, one function a fact. Errors name fields
-//! relative to the object.
+//! Readers of the facts that decision groups take from Kubernetes' objects, one function for each fact. Errors name
+//! fields relative to the object.
 
 use berth_proto::Time;
 use berth_proto::core_v1::{

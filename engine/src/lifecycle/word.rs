@@ -39,7 +39,7 @@ macro_rules! words {
             /// Parses a word that was given in `field`; an absent word means `default`.
             ///
             /// # Errors
-            /// As [`Self::parse`], except for the empty word.
+            /// Errors of [`Self::parse`], except for the empty word.
             pub fn parse_or(
                 word: &str,
                 default: $name,
@@ -68,11 +68,11 @@ pub(crate) fn unknown(word: &str, words: &[&str], field: &str) -> crate::ModelEr
 #[cfg(test)]
 mod tests {
     words! {
-        /// A test's words.
+        /// The words of a test.
         enum Light {
-            /// Stop.
+            /// The word for stopping.
             Red = "Red",
-            /// Go.
+            /// The word for going.
             Green = "Green",
         }
     }

@@ -16,8 +16,8 @@ words! {
     }
 }
 
-/// Facts about a node whose attachments are to be broken. How long it has been unhealthy is no fact here: time alone
-/// never suffices (L-VOL-10).
+/// Facts about a node whose attachments are to be broken. The time for which it has been unhealthy is not among them:
+/// time alone never suffices (L-VOL-10).
 #[derive(Copy, Clone, Debug, Default, PartialEq, Eq)]
 pub struct BreakEvidence {
     /// Scope of the confirmed fence; `None` for a request that was only accepted (L-FENCE-9).

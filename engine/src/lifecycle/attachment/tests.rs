@@ -25,7 +25,7 @@ fn attach<'a>(node: &'a str, pod_uid: &'a str, expected_version: u64) -> Operati
 }
 
 #[test]
-fn the_version_is_looked_at_first() {
+fn the_version_is_checked_first() {
     // L-VOL-2, L-VOL-6: an operation that would change nothing conflicts too.
     let mut volume = record("ReadWriteOnce", &[("a", "p1")]);
     assert_eq!(run(&mut volume, &attach("a", "p1", 6)), ("VersionConflict", 7, 1));

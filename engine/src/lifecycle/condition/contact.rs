@@ -39,7 +39,7 @@ pub(crate) fn without_contact(pod: &Pod, now: Seconds) -> Result<ConditionSet<'_
 /// conditions.
 ///
 /// # Errors
-/// As [`without_contact`].
+/// Errors of [`without_contact`].
 pub(crate) fn as_recorded(pod: &Pod, now: Seconds) -> Result<ConditionSet<'_>, ModelError> {
     Ok(ConditionSet::new(pod, Recorded::read(pod)?, now))
 }
@@ -60,7 +60,7 @@ mod tests {
 
     /// L-COND-17, L-COND-2: Unknown becomes False too; False stays, with its time; a missing condition is not created.
     #[test]
-    fn only_a_ready_condition_turns() {
+    fn only_a_ready_condition_becomes_false() {
         assert_eq!(check(""), "{}");
         let unready =
             r#"{"type":"Ready","status":"False","lastTransitionTime":"2026-01-10T11:00:00Z"}"#;

@@ -1,4 +1,4 @@
-//! Findings: what was found out for a condition, before it has a time.
+//! Findings: derived values of a condition, before it has a time.
 
 use crate::lifecycle::vocabulary::{ConditionStatus, PodPhase};
 
@@ -7,18 +7,18 @@ pub(super) const POD_COMPLETED: &str = "PodCompleted";
 /// Reason of a condition that is over because the pod Failed.
 pub(super) const POD_FAILED: &str = "PodFailed";
 
-/// Which message a condition has.
+/// Message of a condition, without the names that it contains.
 #[derive(Copy, Clone, Debug, PartialEq, Eq)]
 pub(super) enum Text {
-    /// None.
+    /// No message.
     None,
-    /// Always the same one.
+    /// A constant message.
     Fixed(&'static str),
-    /// Which init containers have not done their part (L-COND-7).
+    /// Names the init containers that are not done (L-COND-7).
     NotInitialized,
-    /// Which containers are not ready (L-COND-8).
+    /// Names the containers that are not ready (L-COND-8).
     NotReady,
-    /// Which readiness gates are unmet (L-COND-10).
+    /// Names the readiness gates that are unmet (L-COND-10).
     GatesUnmet,
 }
 
@@ -31,18 +31,18 @@ pub(super) struct Finding {
 }
 
 impl Finding {
-    /// True or False, without a reason.
+    /// A finding of True or False, without a reason.
     pub(super) const fn plain(holds: bool) -> Finding {
         let status = if holds { ConditionStatus::True } else { ConditionStatus::False };
         Finding { status, reason: "", text: Text::None }
     }
 
-    /// False, and why.
+    /// A finding of False, with a reason.
     pub(super) const fn not(reason: &'static str, text: Text) -> Finding {
         Finding { status: ConditionStatus::False, reason, text }
     }
 
-    /// False because the pod has come to its end; `None` before that.
+    /// A finding of False because the pod has ended; `None` before its end.
     pub(super) const fn over(phase: PodPhase) -> Option<Finding> {
         match phase {
             PodPhase::Succeeded => Some(Finding::not(POD_COMPLETED, Text::None)),

@@ -17,9 +17,9 @@ words! {
         PodScheduled = "PodScheduled",
         /// All containers of the pod are being restarted in place (L-COND-18).
         AllContainersRestarting = "AllContainersRestarting",
-        /// A resize waits.
+        /// A resize is pending.
         PodResizePending = "PodResizePending",
-        /// A resize is under way.
+        /// A resize is in progress.
         PodResizeInProgress = "PodResizeInProgress",
     }
 }
@@ -35,15 +35,16 @@ impl OwnedType {
         OwnedType::PodResizePending,
         OwnedType::PodResizeInProgress,
     ];
-    /// How many there are; each one's place is its ordinal.
+    /// Number of owned types; the index of a type is its ordinal.
     pub(super) const N: usize = OwnedType::ALL.len();
 
-    /// The owned type of this name. No two names are of one length, so that this compares one text at most.
+    /// The owned type of this name. No two names have the same length, so that this compares one text at most.
     pub(super) fn named(name: &str) -> Option<OwnedType> {
         OwnedType::ALL.into_iter().find(|owned| owned.word() == name)
     }
 
-    /// The generation of a pod whose conditions of this type say so; an in-place restart does not (L-COND-1).
+    /// The observed generation of a condition of this type for a pod of this generation; 0 for an in-place restart
+    /// (L-COND-1).
     pub(super) fn observed(self, generation: i64) -> i64 {
         match self {
             OwnedType::AllContainersRestarting => 0,

@@ -69,7 +69,7 @@ impl<'a> Recorded<'a> {
 /// The recorded condition of a type, with its status.
 ///
 /// # Errors
-/// As [`Recorded::read`].
+/// Errors of [`Recorded::read`].
 pub(crate) fn recorded<'a>(
     pod: &'a Pod,
     r#type: &str,

@@ -9,7 +9,7 @@ use super::text;
 use crate::lifecycle::reading::{self, Seconds};
 use crate::lifecycle::vocabulary::ConditionStatus;
 
-/// Since when a condition has this status, given what is recorded of it (L-COND-2).
+/// Time since which a condition has this status, given the recorded condition (L-COND-2).
 pub(super) fn since(
     recorded: Option<&PodCondition>,
     status: ConditionStatus,
@@ -23,8 +23,8 @@ pub(super) fn since(
     }
 }
 
-/// A condition of a pod, without a message, in place of the one that is recorded. Its time is `now` if the type is new or its
-/// status changes, else the recorded one (L-COND-2); it says from which generation of the pod it is (L-COND-1).
+/// A condition of a pod, without a message, that replaces the recorded one. Its time is `now` if the type is new or its
+/// status changes, else the recorded one (L-COND-2); its observed generation is the pod's (L-COND-1).
 pub(crate) fn stated(
     pod: &Pod,
     r#type: &str,
@@ -43,7 +43,7 @@ pub(crate) fn stated(
     }
 }
 
-/// Puts a condition among those of a pod.
+/// Adds or replaces a condition of a pod.
 pub(super) fn put(
     conditions: &mut BTreeMap<String, PodCondition>,
     pod: &Pod,

@@ -40,7 +40,7 @@ struct Shown {
 /// The facts about a container, read and checked for consistency.
 struct Facts<'a> {
     request: &'a DeriveContainerStateRequest,
-    described: ContainerOfPod<'a>,
+    subject: ContainerOfPod<'a>,
     /// The runtime's record, if there is one.
     runtime: Option<(&'a ContainerRuntimeRecord, RuntimeState)>,
     /// The recorded status, if there is one, and its state.
@@ -74,7 +74,7 @@ pub fn derive_container_state(
 
 impl<'a> Facts<'a> {
     fn read(request: &'a DeriveContainerStateRequest) -> Result<Facts<'a>, ModelError> {
-        let described = ContainerOfPod::read(
+        let subject = ContainerOfPod::read(
             request.container.as_ref(),
             &request.kind,
             &request.pod_restart_policy,
@@ -86,14 +86,14 @@ impl<'a> Facts<'a> {
             None => None,
         };
         let old = match &request.old {
-            Some(old) => Some((old, read_old(old, &described.container.name)?)),
+            Some(old) => Some((old, read_old(old, &subject.container.name)?)),
             None => None,
         };
         if let Some(error) = &request.start_error {
             StartErrorReason::parse(&error.reason, "startError.reason")?;
         }
         let post_start = PostStart::parse_or(&request.post_start, PostStart::Done, "postStart")?;
-        Ok(Facts { request, described, runtime, old, post_start })
+        Ok(Facts { request, subject, runtime, old, post_start })
     }
 
     /// Status of a container that the runtime knows (L-CSTATE-3 to L-CSTATE-6).
@@ -210,7 +210,7 @@ impl<'a> Facts<'a> {
     /// recorded: app containers are created only after it. Sidecars never count as completed (L-CSTATE-8).
     fn is_init_done(&self) -> bool {
         let has_recorded_end = matches!(self.old, Some((_, Some(State::Terminated(_)))));
-        self.described.kind == ContainerKind::Init
+        self.subject.kind == ContainerKind::Init
             && self.runtime.is_none()
             && self.request.any_regular_container_created
             && !has_recorded_end

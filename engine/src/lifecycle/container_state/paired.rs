@@ -70,7 +70,7 @@ impl<'a> Paired<'a> {
     /// `spec.initContainers` with `status.initContainerStatuses`: ordinary init containers and sidecars.
     ///
     /// # Errors
-    /// As [`Self::app`].
+    /// Errors of [`Self::app`].
     pub(crate) fn init(pod: &'a Pod, names: &Names<'a>) -> Result<Paired<'a>, ModelError> {
         Paired::new(&INIT, &names.init, &reading::status(pod).init_container_statuses)
     }

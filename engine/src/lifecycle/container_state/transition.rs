@@ -21,7 +21,7 @@ use crate::model::ModelError;
 pub fn check_container_transition(
     request: &CheckContainerTransitionRequest,
 ) -> Result<CheckContainerTransitionResponse, ModelError> {
-    let described = ContainerOfPod::read(
+    let subject = ContainerOfPod::read(
         request.container.as_ref(),
         &request.kind,
         &request.pod_restart_policy,
@@ -33,16 +33,16 @@ pub fn check_container_transition(
         (Some(State::Terminated(_)), Some(State::Terminated(_))) => true,
         (Some(State::Terminated(end)), _) => {
             let due = restart_due(
-                described.pod_policy,
-                described.container,
+                subject.pod_policy,
+                subject.container,
                 ContainerKind::Regular,
                 end.exit_code,
                 &end.reason,
                 false,
             );
-            described.kind == ContainerKind::Sidecar
+            subject.kind == ContainerKind::Sidecar
                 || due.map_err(|error| error.under("container"))? != RestartAction::None
-                || may_restart_all(described.container)
+                || may_restart_all(subject.container)
                 || request.other_containers.iter().any(may_restart_all)
         }
         _ => true,

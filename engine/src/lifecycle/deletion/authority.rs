@@ -54,7 +54,7 @@ words! {
         Remove = "Remove",
     }
 
-    /// What an actor should be told.
+    /// Warning to an actor.
     enum RemovalWarning {
         /// Two copies of the process may run at the same time, and data may be lost.
         DataLossPossible = "DataLossPossible",

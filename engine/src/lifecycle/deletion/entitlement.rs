@@ -7,10 +7,10 @@ use crate::lifecycle::deletion::reason::RemovalReason;
 use crate::lifecycle::reading::{Seconds, is_marked, node_name};
 use crate::lifecycle::vocabulary::PodPhase;
 
-/// From the run that first misses a node to the removal of its pods (L-GC-3, L-DEL-9).
+/// Seconds from the run that first misses a node to the removal of its pods (L-GC-3, L-DEL-9).
 pub(crate) const QUARANTINE_SECONDS: Seconds = 40;
 
-/// What is known of a node object that is not there.
+/// Facts about a missing node object.
 #[derive(Copy, Clone, Debug, Default, PartialEq, Eq)]
 pub(in crate::lifecycle) struct NodeAbsence {
     /// Time of the first pass that missed the object.

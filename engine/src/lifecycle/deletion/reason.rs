@@ -1,41 +1,41 @@
-//! Why a request for removal is refused, or what entitles to it.
+//! Reasons why a request for removal is refused, or entitlements to it.
 
 use crate::lifecycle::word::words;
 
 words! {
     /// Why a request is refused, or what entitles to it.
     enum RemovalReason {
-        /// A forcing request without the pod's UID, or any with another one.
+        /// The pod's UID is missing from a forcing request, or the request has another one.
         UidMismatch = "UIDMismatch",
-        /// The agent of another node.
+        /// The actor is the agent of another node.
         NotOwnNode = "NotOwnNode",
-        /// Nobody has asked for the pod's deletion.
+        /// The pod's deletion has not been requested.
         NotBeingDeleted = "NotBeingDeleted",
-        /// Its processes may still run.
+        /// The pod's processes may still run.
         ProcessesNotConfirmedDead = "ProcessesNotConfirmedDead",
-        /// How it ended has not been published yet.
+        /// The pod's terminal phase has not been published yet.
         PhaseNotTerminal = "PhaseNotTerminal",
-        /// The person has not said that the loss of data is acceptable.
+        /// The user has not acknowledged the possible loss of data.
         AcknowledgementRequired = "AcknowledgementRequired",
-        /// A controller asked for more than a graceful deletion.
+        /// A controller requested more than a graceful deletion.
         ControllerMayOnlySignal = "ControllerMayOnlySignal",
-        /// The collector of pods removes or leaves alone; it has nothing to signal.
+        /// The pod garbage collector can only remove pods, not signal their deletion.
         CollectorMayOnlyForce = "CollectorMayOnlyForce",
-        /// The node object has not been missed for long enough.
+        /// The node object has not been missing for long enough.
         QuarantineNotElapsed = "QuarantineNotElapsed",
-        /// The node is there, or nobody may say otherwise.
+        /// The node object exists, or its absence is not confirmed.
         NodeExists = "NodeExists",
-        /// The pod is asked to end.
+        /// A graceful deletion begins or goes on.
         GracefulDelete = "GracefulDelete",
         /// The agent has seen the processes end.
         ProcessesConfirmedDead = "ProcessesConfirmedDead",
-        /// A person takes the risk.
+        /// The user has acknowledged the possible loss of data.
         AcknowledgedForceDelete = "AcknowledgedForceDelete",
-        /// There never was a process.
+        /// The pod was never bound, so it never had a process.
         NeverBound = "NeverBound",
-        /// There is no process any longer.
+        /// The pod's phase is terminal, so no process is left.
         TerminalPhase = "TerminalPhase",
-        /// The cluster has declared the node gone for good.
+        /// The deletion of the node object declares the node gone for good.
         NodeObjectDeleted = "NodeObjectDeleted",
         /// An administrator has declared the node's processes dead.
         NodeOutOfService = "NodeOutOfService",

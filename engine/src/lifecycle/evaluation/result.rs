@@ -1,4 +1,4 @@
-//! Results: what is decided about one pod, and what has to happen next to it.
+//! Results: the decisions about one pod, and its next action.
 
 use std::borrow::Cow;
 
@@ -10,9 +10,9 @@ use crate::lifecycle::word::words;
 words! {
     /// The action that has to happen next.
     enum Action {
-        /// Nothing, unless something changes.
+        /// No action, unless something changes.
         None = "None",
-        /// Somebody removes the scheduling gates (L-GATE-1).
+        /// The scheduling gates have to be removed (L-GATE-1).
         AwaitGates = "AwaitGates",
         /// The scheduler finds a node (L-GATE-5).
         Schedule = "Schedule",
@@ -20,29 +20,29 @@ words! {
         StartContainers = "StartContainers",
         /// Containers that ended are started again (L-RESTART-15).
         RestartContainers = "RestartContainers",
-        /// Containers have to come up, or to end, by themselves (L-RESTART-12).
+        /// Containers have to start up or to end by themselves (L-RESTART-12).
         AwaitContainers = "AwaitContainers",
-        /// Containers are stopped in good order (L-TERM-9).
+        /// Containers are stopped gracefully (L-TERM-9).
         StopContainers = "StopContainers",
-        /// Their time is up (L-TERM-9).
+        /// Containers are killed at the end of their grace period (L-TERM-9).
         KillContainers = "KillContainers",
         /// The pod has been active for too long (L-PHASE-10).
         FailPod = "FailPod",
-        /// The pod does not tolerate its node any longer (L-NODE-16).
+        /// The pod no longer tolerates its node's taints (L-NODE-16).
         EvictPod = "EvictPod",
         /// The terminal phase is written (L-TERM-18).
         PublishPhase = "PublishPhase",
         /// The object is removed (L-TERM-19, L-GC-4, L-GC-5).
         RemovePod = "RemovePod",
-        /// Somebody removes the finalizers (L-TERM-6).
+        /// The finalizers have to be removed (L-TERM-6).
         AwaitFinalizers = "AwaitFinalizers",
         /// The node comes back, is fenced, or is declared lost (L-NODE-18).
         AwaitNode = "AwaitNode",
     }
 
-    /// Whose turn it is.
+    /// The actor of the next action.
     enum Actor {
-        /// Nobody's, or somebody's whom no rule names.
+        /// No actor, or one that no rule names.
         Unnamed = "",
         /// The scheduler.
         Scheduler = "scheduler",
@@ -55,14 +55,14 @@ words! {
     }
 }
 
-/// The next thing to happen.
+/// The next action for a pod.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) struct Next<'a> {
     pub(crate) action: Action,
     pub(crate) actor: Actor,
     pub(crate) not_before: Option<Seconds>,
     pub(crate) deadline: Option<Seconds>,
-    /// When something else will have to happen, if that is not yet the next thing.
+    /// Time of a further action after this one, if known.
     pub(crate) afterwards: Option<Seconds>,
     pub(crate) names: Vec<&'a str>,
     pub(crate) why: Cow<'static, str>,
@@ -93,7 +93,7 @@ impl<'a> Next<'a> {
     }
 }
 
-/// What is decided about one pod.
+/// The decisions about one pod.
 pub(super) struct Evaluation<'a> {
     pub(super) phase: PhaseDecision<'a>,
     pub(super) conditions: ConditionSet<'a>,

@@ -170,7 +170,7 @@ fn the_end_of_a_pod() {
 
 /// L-PHASE-11, L-TERM-19, L-GEN-4: nothing is removed or declared ended while a process may run.
 #[test]
-fn what_may_run_is_stopped_first() {
+fn processes_that_may_run_are_stopped_first() {
     let mut failed = running();
     failed["status"]["phase"] = json!("Failed");
     assert_eq!(check(failed.clone(), None), "StopContainers nodeAgent [a] - - -");
@@ -303,7 +303,7 @@ fn stages_follow_each_other() {
 }
 
 #[test]
-fn a_story_is_told_in_order() {
+fn events_are_listed_in_order() {
     let mut pod = running();
     pod["metadata"]["creationTimestamp"] = at(-100);
     pod["status"]["startTime"] = at(-80);

@@ -152,7 +152,7 @@ pub fn zone_disruption(
 /// L-NODE-20). A label counts even if its value is empty.
 ///
 /// # Errors
-/// None: every set of labels has a zone.
+/// Never fails: every set of labels has a zone.
 pub fn zone_of(request: &ZoneOfRequest) -> Result<ZoneOfResponse, ModelError> {
     let label = |name: &str| {
         let old = request.labels.get(&format!("failure-domain.beta.kubernetes.io/{name}"));

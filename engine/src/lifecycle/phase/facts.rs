@@ -1,21 +1,21 @@
-//! What is known of a pod beyond its object, as far as its phase depends on it.
+//! Facts of a pod beyond its object that its phase depends on.
 
 use crate::lifecycle::vocabulary::ConditionStatus;
 
-/// What is known of a pod beyond its object. The default: nothing special, on a node that is ready.
+/// Facts of a pod beyond its object. The default is an ordinary pod on a ready node.
 #[derive(Copy, Clone, Debug, PartialEq, Eq)]
 pub struct PhaseFacts<'a> {
-    /// Every process has stopped and none will be restarted (L-PHASE-6).
+    /// Whether every process has stopped and none will be restarted (L-PHASE-6).
     pub pod_is_terminal: bool,
-    /// An app container has been started in the current sandbox.
+    /// Whether an app container has been started in the current sandbox.
     pub regular_container_started: bool,
-    /// The pod comes from a file on the node, not from the API.
+    /// Whether the pod comes from a file on the node, not from the API.
     pub static_pod: bool,
-    /// This is the last step before the object is removed (L-PHASE-12).
+    /// Whether this is the last step before the object is removed (L-PHASE-12).
     pub finalize: bool,
-    /// Set when the pod has been ordered off (L-PHASE-10).
+    /// The eviction order for the pod, if any (L-PHASE-10).
     pub evict: Option<Eviction<'a>>,
-    /// A process of the pod may be running (L-PHASE-11).
+    /// Whether a process of the pod may be running (L-PHASE-11).
     pub could_have_running_containers: bool,
     /// The node's `Ready` condition; `Unknown` when contact is lost (L-PHASE-13).
     pub node_ready: ConditionStatus,
@@ -35,12 +35,12 @@ impl Default for PhaseFacts<'_> {
     }
 }
 
-/// Why a pod has been ordered off. Reasons are passed through: `Evicted`, `DeadlineExceeded`, `Preempting`, `NodeShutdown`,
+/// An order to evict a pod. Reasons are passed through: `Evicted`, `DeadlineExceeded`, `Preempting`, `NodeShutdown`,
 /// `OutOfcpu`, Berth's own `NodeDiskFailed` for a lost disk (L-NODE-22) and others (L-PHASE-10).
 #[derive(Copy, Clone, Debug, PartialEq, Eq)]
 pub struct Eviction<'a> {
-    /// Never empty.
+    /// Reason; never empty.
     pub reason: &'a str,
-    /// For people; may be empty.
+    /// Message for people; may be empty.
     pub message: &'a str,
 }

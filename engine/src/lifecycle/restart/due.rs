@@ -112,7 +112,7 @@ pub(crate) fn restart_due(
 /// exit that is itself part of such a restart does not count (L-PHASE-18).
 ///
 /// # Errors
-/// As [`restart_due`].
+/// Errors of [`restart_due`].
 pub(crate) fn restarts_all(container: &Container, exit: Exit<'_>) -> Result<bool, ModelError> {
     if exit.reason == RESTARTING_ALL_CONTAINERS || reading::own_restart_policy(container)?.is_none()
     {
@@ -150,7 +150,7 @@ impl Candidate<'_> {
     /// Decision after an exit (L-RESTART-4 to L-RESTART-9).
     ///
     /// # Errors
-    /// As [`restart_due`].
+    /// Errors of [`restart_due`].
     pub(crate) fn after_exit(&self, exit: Exit<'_>) -> Result<Verdict, ModelError> {
         let stay = |decided_by| Ok(Verdict { action: RestartAction::None, decided_by });
         if self.pod_deleting {

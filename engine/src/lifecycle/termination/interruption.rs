@@ -97,7 +97,7 @@ fn killed_at(stop: &Stop) -> Option<i64> {
 /// `RestartDuringTermination`: [`restarted`] for the wire.
 ///
 /// # Errors
-/// As `TerminationPlan`, and for a restart that is missing or before the start.
+/// Errors of `TerminationPlan`, and for a restart that is missing or before the start.
 pub fn restart_during_termination(
     request: &RestartDuringTerminationRequest,
 ) -> Result<RestartDuringTerminationResponse, ModelError> {
@@ -120,7 +120,7 @@ pub fn restart_during_termination(
 /// `ShortenDuringTermination`: [`shortened`] for the wire.
 ///
 /// # Errors
-/// As `TerminationPlan`, and for a new period that is missing, or a change that is missing or before the start.
+/// Errors of `TerminationPlan`, and for a new period that is missing, or a change that is missing or before the start.
 pub fn shorten_during_termination(
     request: &ShortenDuringTerminationRequest,
 ) -> Result<ShortenDuringTerminationResponse, ModelError> {

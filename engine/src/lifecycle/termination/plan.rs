@@ -75,24 +75,24 @@ pub fn plan(period: Period, containers: &[Stopping<'_>]) -> Vec<Stop> {
         containers.iter().map(|container| stop(period, container, period.started_at)).collect();
     let mains = containers.iter().zip(&stops);
     let mains = mains.filter(|(container, _)| container.kind == ContainerKind::Regular);
-    let mut turn = mains.map(|(_, stop)| stop.exited_at).max().unwrap_or(period.started_at);
+    let mut stop_at = mains.map(|(_, stop)| stop.exited_at).max().unwrap_or(period.started_at);
     for (container, place) in containers.iter().zip(&mut stops).rev() {
         if is_sidecar(container) {
-            *place = stop(period, container, turn);
-            turn = turn.max(place.exited_at);
+            *place = stop(period, container, stop_at);
+            stop_at = stop_at.max(place.exited_at);
         }
     }
     stops
 }
 
-/// End of a container that is stopped at `turn` (L-TERM-9).
-fn stop(period: Period, container: &Stopping<'_>, turn: i64) -> Stop {
+/// End of a container that is stopped at `stop_at` (L-TERM-9).
+fn stop(period: Period, container: &Stopping<'_>, stop_at: i64) -> Stop {
     let pre_stop = container.pre_stop.map(|seconds| {
         let done_at = period.started_at.saturating_add(seconds);
         PreStop { ended_at: done_at.min(period.ends_at), abandoned: done_at > period.ends_at }
     });
     let hook_ended_at = pre_stop.map_or(period.started_at, |hook| hook.ended_at);
-    let signal_at = hook_ended_at.max(turn.min(period.ends_at));
+    let signal_at = hook_ended_at.max(stop_at.min(period.ends_at));
     let kill_at = kill_at(period, container, signal_at);
     let exits_at = container.exit_after_signal.map(|seconds| signal_at.saturating_add(seconds));
     let exits_at = [exits_at, container.ends_at].into_iter().flatten().min();

@@ -9,9 +9,9 @@ words! {
         ErrImagePull = "ErrImagePull",
         /// The next pull is held back.
         ImagePullBackOff = "ImagePullBackOff",
-        /// The image could not be looked at.
+        /// The image could not be inspected.
         ImageInspectError = "ImageInspectError",
-        /// The image is not there and may not be pulled.
+        /// The image is not present and may not be pulled.
         ErrImageNeverPull = "ErrImageNeverPull",
         /// The image's name cannot be parsed.
         InvalidImageName = "InvalidImageName",
@@ -29,7 +29,7 @@ words! {
         RunContainerError = "RunContainerError",
         /// The next start is held back.
         CrashLoopBackOff = "CrashLoopBackOff",
-        /// There is no sandbox to start it in.
+        /// There is no sandbox to start the container in.
         CreatePodSandboxError = "CreatePodSandboxError",
     }
 }

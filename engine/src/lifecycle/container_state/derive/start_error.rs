@@ -23,13 +23,13 @@ impl Facts<'_> {
 
     /// Whether an init container has completed: by its exit code, sidecars included, or by L-CSTATE-8.
     fn is_init_completed(&self) -> bool {
-        let is_init = matches!(self.described.kind, ContainerKind::Init | ContainerKind::Sidecar);
+        let is_init = matches!(self.subject.kind, ContainerKind::Init | ContainerKind::Sidecar);
         is_init && (self.is_init_done() || self.last_exit().is_some_and(|exit| exit.code == 0))
     }
 
     /// Whether the container is to be started now, by the decision of the restart group.
     fn is_start_due(&self) -> Result<bool, ModelError> {
-        let ContainerOfPod { container, kind, pod_policy } = self.described;
+        let ContainerOfPod { container, kind, pod_policy } = self.subject;
         let pod_deleting = self.request.pod_deleting;
         let candidate = Candidate { pod_policy, pod_deleting, kind, container };
         let verdict = match self.last_exit() {
