@@ -1,8 +1,8 @@
-//! Replays recorded decisions of kube-scheduler on the engine and says where the two differ; and puts worked examples of
-//! lifecycle decisions to their functions ([`lifecycle`]).
+//! Replays recorded decisions of kube-scheduler on the engine and reports the differences; also runs worked examples of
+//! lifecycle decisions against their functions ([`lifecycle`]).
 //!
-//! [`case`] is the recorded form, [`profile`] what it is decided by, [`replay`] drives one case through the engine,
-//! [`compare`] holds one answer against its record, [`tally`] and [`report`] add up.
+//! [`case`] is the recorded form, [`profile`] compiles a case's configuration, [`replay`] drives one case through the
+//! engine, [`compare`] compares the engine's results with the record, [`tally`] and [`report`] add up.
 
 use std::path::{Path, PathBuf};
 
@@ -27,9 +27,9 @@ use report::{Corpus, Report, SuiteReport};
 pub use selection::Selection;
 use selection::all_known;
 
-/// Runs what is at `path`: a directory of recorded decisions, or a file of lifecycle examples.
+/// Runs the corpus at `path`: a directory of recorded decisions, or a file of lifecycle examples.
 ///
-/// Errors: those of reading either.
+/// Errors: those of reading the directory or the file.
 pub fn run(path: &Path, selection: &Selection) -> Result<Report, ConformanceError> {
     if path.is_file() { lifecycle::run(path, selection) } else { replay_suites(path, selection) }
 }
@@ -50,7 +50,7 @@ fn replay_suites(directory: &Path, selection: &Selection) -> Result<Report, Conf
     Ok(Report { corpus: Corpus::Decisions, sampled_every: selection.every.max(1), suites })
 }
 
-/// The suites of a directory by name.
+/// Paths of the suite files in a directory, with the suite names.
 fn suite_files(directory: &Path) -> Result<Vec<(String, PathBuf)>, ConformanceError> {
     let read_error = |source| ConformanceError::Read { path: directory.to_owned(), source };
     let mut files = Vec::new();
@@ -113,7 +113,7 @@ fn run_case(case: &Case) -> report::CaseReport {
     }
 }
 
-/// What serde_json says, with the column alone: a case is one line, and its number is known.
+/// Text of a JSON error with the column alone: a case is one line, and the line number is reported separately.
 fn in_column(error: &serde_json::Error) -> String {
     let text = error.to_string();
     let place = format!(" at line {} column {}", error.line(), error.column());

@@ -1,6 +1,6 @@
-//! A recorded case as it stands in the corpus: a cluster, a configuration, and steps with the outcome expected of each.
+//! A recorded case as written in the corpus: a cluster, a configuration, and steps with the outcome expected of each.
 //!
-//! A field that is not known here is an error: nothing that was recorded goes uncompared without anyone noticing.
+//! An unknown field is an error, so that nothing that was recorded is silently left uncompared.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -17,15 +17,15 @@ pub type Scores = BTreeMap<String, BTreeMap<String, i64>>;
 #[derive(Debug, Deserialize)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub struct Case {
-    /// Its name.
+    /// Name of the case.
     pub id: String,
-    /// Its suite's name.
+    /// Name of the suite that the case belongs to.
     pub suite: String,
     /// A KubeSchedulerConfiguration as its author would write it; `None` for the defaults.
     pub config: Option<Box<RawValue>>,
-    /// What is there before the first step.
+    /// Objects that exist before the first step.
     pub cluster: ClusterObjects,
-    /// What happens, in order.
+    /// Steps of the case, in order.
     pub steps: Vec<Step>,
     /// How much of the scores was recorded.
     #[serde(default)]
@@ -35,7 +35,7 @@ pub struct Case {
     pub reject_detail: RejectDetail,
 }
 
-/// `scoreDetail`.
+/// How much of the scores of a case was recorded (`scoreDetail`).
 #[derive(Copy, Clone, Debug, Default, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub enum ScoreDetail {
@@ -48,7 +48,7 @@ pub enum ScoreDetail {
     Best,
 }
 
-/// `rejectDetail`.
+/// How much of the rejections of a case was recorded (`rejectDetail`).
 #[derive(Copy, Clone, Debug, Default, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub enum RejectDetail {
@@ -96,7 +96,7 @@ pub struct ClusterObjects {
 }
 
 impl ClusterObjects {
-    /// Everything but nodes and pods.
+    /// All objects except nodes and pods.
     pub fn others(&self) -> Vec<WireObject<'_>> {
         fn wired<'a, T>(objects: &'a [T]) -> impl Iterator<Item = WireObject<'a>>
         where
@@ -121,7 +121,7 @@ impl ClusterObjects {
     }
 }
 
-/// One thing that happens: exactly one of `pod`, `retry`, `delete` is there.
+/// One step of a case: exactly one of `pod`, `retry`, `delete` is present.
 #[derive(Debug, Deserialize)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub struct Step {
@@ -131,18 +131,18 @@ pub struct Step {
     pub retry: Option<String>,
     /// `namespace/name` of pods that disappear.
     pub delete: Option<Vec<String>>,
-    /// What is done with a successful preemption.
+    /// What to do after a successful preemption.
     #[serde(default)]
     pub after: After,
-    /// Node to bind to instead of one of the best; `expect.bind` says it too.
+    /// Node to bind to instead of one of the best; also recorded in `expect.bind`.
     pub bind_to: Option<String>,
-    /// How whoever made the case came to `bind_to`; says nothing of the outcome.
+    /// How the author of the case chose `bind_to`; does not affect the outcome.
     pub bind_pick: Option<u64>,
-    /// The outcome, with `pod` and `retry`.
+    /// The expected outcome; present with `pod` and `retry`.
     pub expect: Option<Box<Expect>>,
 }
 
-/// What is done with a successful preemption.
+/// Action that follows a successful preemption.
 #[derive(Copy, Clone, Debug, Default, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub enum After {
@@ -151,7 +151,7 @@ pub enum After {
     Bind,
     /// The victims become terminating and the pod stays pending, nominated.
     Nominate,
-    /// Nothing.
+    /// Nothing is changed.
     None,
 }
 
@@ -159,9 +159,9 @@ pub enum After {
 #[derive(Debug, Default, Deserialize)]
 #[serde(rename_all = "camelCase", default, deny_unknown_fields)]
 pub struct Expect {
-    /// Held back before any attempt.
+    /// Rejection by PreEnqueue, before any attempt.
     pub preenqueue: Option<Refusal>,
-    /// Rejected as a whole.
+    /// Rejection by PreFilter, of all nodes at once.
     pub prefilter: Option<Refusal>,
     /// The attempt ended in an internal error; the text is informative.
     pub error: Option<String>,
@@ -169,17 +169,18 @@ pub struct Expect {
     pub rejected: BTreeMap<String, Refusal>,
     /// Names of the nodes that pass, sorted.
     pub feasible: Vec<String>,
-    /// The nominated node passed and no other was looked at.
+    /// True if the nominated node passed and no other node was filtered.
     pub via_nominated_node: bool,
-    /// Before normalisation and weight.
+    /// Scores before normalisation and weight.
     pub raw: Option<Scores>,
-    /// After both, with `total`.
+    /// Scores after normalisation and weight, with `total`.
     pub scores: Option<Scores>,
-    /// One node alone is feasible, so an attempt scores nothing; `scores` holds what it would have come to.
+    /// True if one node alone is feasible, so that an attempt scores nothing; `scores` then holds what scoring would
+    /// give.
     pub scoring_skipped: bool,
     /// Every node of the highest total, sorted.
     pub best: Option<Vec<String>>,
-    /// Text of the PodScheduled condition, PostFilter's part included.
+    /// Text of the PodScheduled condition, including the part that PostFilter adds.
     pub message: Option<String>,
     /// Outcome of PostFilter.
     pub preemption: Option<Preemption>,
@@ -193,11 +194,11 @@ pub struct Expect {
     pub nominate: Option<String>,
     /// Pending pods that lose their nomination.
     pub clear_nominations: Vec<String>,
-    /// What the bind does to the pod's claims.
+    /// Effects of the bind on the pod's claims.
     pub volumes: Volumes,
 }
 
-/// What a bind does to the pod's unbound claims, each named `namespace/name`.
+/// Effects of a bind on the pod's unbound claims, each named `namespace/name`.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct Volumes {
@@ -208,19 +209,19 @@ pub struct Volumes {
     pub provision: BTreeSet<String>,
 }
 
-/// Why a pod or a node was refused.
+/// Reason why a pod or a node was refused.
 #[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub struct Refusal {
-    /// The plugin; empty when a PreFilter result left the node out.
+    /// The plugin that refused; empty when a PreFilter result left the node out.
     #[serde(default)]
     pub plugin: String,
     /// `Unschedulable` or `UnschedulableAndUnresolvable`.
     pub code: String,
-    /// Sorted.
+    /// Reasons, sorted.
     #[serde(default)]
     pub reasons: Vec<String>,
-    /// The node was left out by a PreFilter result.
+    /// True if a PreFilter result left the node out.
     #[serde(default)]
     pub pre_filter_result: bool,
 }
@@ -231,19 +232,19 @@ pub struct Refusal {
 pub struct Preemption {
     /// `Success`, `Unschedulable` or `Error`.
     pub code: String,
-    /// Its text; empty after a success.
+    /// Text of the status; empty after a success.
     pub message: String,
-    /// Nodes on which evicting pods helps; only those of `best` where the scores were not recorded in full.
+    /// Nodes on which evicting pods helps; only the best ones where the scores were not recorded in full.
     pub candidates: Vec<Candidate>,
-    /// How many candidates there are, where not all of them were recorded.
+    /// Number of candidates, where not all of them were recorded.
     pub candidate_count: Option<usize>,
-    /// Node → what came of its dry run, where that does not help.
+    /// Node → status of its dry run, for nodes on which evicting does not help.
     pub not_helped: BTreeMap<String, Refusal>,
-    /// Names of the candidates that are equal to the last criterion, sorted.
+    /// Names of the candidates that are equal up to the last criterion, sorted.
     pub best: Vec<String>,
-    /// The one of them that the case goes on with.
+    /// The candidate of `best` that the case goes on with.
     pub chosen: Option<String>,
-    /// Its victims.
+    /// Victims on the chosen candidate.
     pub victims: Vec<String>,
 }
 
@@ -255,7 +256,7 @@ pub struct Candidate {
     pub node: String,
     /// `namespace/name` of the pods to evict, the most important first.
     pub victims: Vec<String>,
-    /// How many of them a disruption budget would keep.
+    /// Number of victims that a disruption budget would protect.
     pub pdb_violations: usize,
 }
 

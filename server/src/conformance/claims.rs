@@ -1,4 +1,4 @@
-//! The volumes and claims of a case as the recorded binds leave them, and what a decision says of them.
+//! The volumes and claims of a case as the recorded binds leave them, and the engine's choice for a pod's claims.
 
 use std::collections::BTreeMap;
 
@@ -7,7 +7,7 @@ use berth_proto::core_v1::{ObjectReference, PersistentVolume, PersistentVolumeCl
 
 use super::case::{ClusterObjects, Volumes};
 
-/// Names the node for which a claim's volume is to be provisioned.
+/// Annotation that names the node for which a claim's volume is to be provisioned.
 const SELECTED_NODE: &str = "volume.kubernetes.io/selected-node";
 
 /// Every persistent volume by name and every claim by `namespace/name`.
@@ -17,7 +17,7 @@ pub(super) struct Claims {
 }
 
 impl Claims {
-    /// As they are before the first step.
+    /// Volumes and claims as they are before the first step.
     pub(super) fn of(objects: &ClusterObjects) -> Claims {
         let volume = |volume: &PersistentVolume| {
             let name = volume.metadata.as_ref().map_or("", |metadata| &metadata.name);
@@ -34,10 +34,10 @@ impl Claims {
         }
     }
 
-    /// Carries out what the bind of a pod to `node` does: a chosen volume gets the claim's reference, a claim to provision
-    /// the node's name. Gives the changed objects.
+    /// Applies the effects of binding a pod to `node`: a chosen volume gets the claim's reference, a claim to provision
+    /// gets the node's name. Returns the changed objects.
     ///
-    /// Errors: a volume or claim that the case does not have.
+    /// Errors: a volume or claim that is not in the case.
     pub(super) fn bind(
         &mut self,
         effects: &Volumes,
@@ -67,7 +67,7 @@ impl Claims {
     }
 }
 
-/// What a decision says of the pod's claims, if it puts the pod on `node`.
+/// What a decision does with the pod's claims, if it places the pod on `node`.
 pub(super) fn volumes_on(node: &str, decision: &Decision) -> Option<Volumes> {
     let Outcome::Placed(placement) = &decision.outcome else { return None };
     if *placement.node != *node {

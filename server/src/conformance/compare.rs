@@ -1,4 +1,4 @@
-//! Holds one answer of the engine against its record.
+//! Compares the engine's results for one step with the record.
 
 mod preemption;
 
@@ -13,40 +13,40 @@ use berth_engine::{
 use super::case::{Case, Expect, Refusal, RejectDetail, ScoreDetail, Scores, Volumes};
 use super::tally::{Aspect, Difference, Place, Tallies};
 
-/// What the engine said of one pod.
+/// Results of the engine for one pod.
 #[derive(Debug)]
-pub struct Answer {
-    /// The full account.
+pub struct EngineResults {
+    /// The decision with its full explanation.
     pub explained: Result<Explanation, EngineError>,
     /// The plain decision, ties broken by name.
     pub placed: Result<Decision, EngineError>,
     /// The attempt that may evict, ties broken by name.
     pub attempted: Result<Preemption, EngineError>,
-    /// The same with every candidate, where PostFilter runs in the record or in the engine.
+    /// The evicting attempt with every candidate, where PostFilter runs in the record or in the engine.
     pub candidates: Option<Result<CandidateList, EngineError>>,
     /// The node that the pod was nominated to before.
     pub nominated_to: Option<String>,
-    /// What would become of the pod's claims on the node that the record binds it to; `None` when there is no such node, or
-    /// the engine would not put the pod there.
+    /// Effects on the pod's claims if it is placed on the node that the record binds it to; `None` when the record has
+    /// no such node, or the engine does not place the pod there.
     pub volumes: Option<Volumes>,
 }
 
-/// Everything in which `answer` differs from `expect`; counts what was compared into `tallies`.
+/// Returns every difference between `results` and `expect`; counts the comparisons in `tallies`.
 pub fn compare(
     case: &Case,
     step: usize,
     expect: &Expect,
-    answer: &Answer,
+    results: &EngineResults,
     tallies: &mut Tallies,
 ) -> Vec<Difference> {
     let mut comparison = Comparison { step, tallies, differences: Vec::new() };
-    let outcome = comparison.outcome(expect, answer);
-    if let (true, Ok(explained)) = (outcome, &answer.explained) {
+    let outcome = comparison.outcome(expect, results);
+    if let (true, Ok(explained)) = (outcome, &results.explained) {
         comparison.nodes(case, expect, explained);
-        comparison.best(expect, explained, &answer.placed);
+        comparison.best(expect, explained, &results.placed);
         comparison.message(expect, explained);
-        comparison.volumes(expect, answer.volumes.as_ref());
-        comparison.preemption(case, expect, answer);
+        comparison.volumes(expect, results.volumes.as_ref());
+        comparison.preemption(case, expect, results);
     }
     comparison.differences
 }
@@ -76,11 +76,12 @@ impl Comparison<'_> {
         equal
     }
 
-    /// True when both are about nodes that were filtered, or rejected as a whole, so that there is more to compare.
-    fn outcome(&mut self, expect: &Expect, answer: &Answer) -> bool {
+    /// Compares the endings. Returns true if they agree and nodes were filtered, or rejected as a whole, so that there
+    /// is more to compare.
+    fn outcome(&mut self, expect: &Expect, results: &EngineResults) -> bool {
         let expected = expected_ending(expect);
-        let explained = ending(answer.explained.as_ref().map(|explanation| &explanation.decision));
-        let placed = ending(answer.placed.as_ref());
+        let explained = ending(results.explained.as_ref().map(|explanation| &explanation.decision));
+        let placed = ending(results.placed.as_ref());
         let text = |ending: &Ending| ending.to_string();
         let equal = self.check(Aspect::Outcome, None, &expected, &explained, text)
             && (placed == explained
@@ -150,7 +151,7 @@ impl Comparison<'_> {
                 continue;
             }
             for plugin in Plugin::ALL {
-                // Always 0 in the corpus' clusters, and left out of it.
+                // Always 0 in the corpus' clusters, and left out of its records.
                 if plugin == Plugin::DynamicResources {
                     continue;
                 }
@@ -211,7 +212,7 @@ impl Comparison<'_> {
     }
 
     fn volumes(&mut self, expect: &Expect, got: Option<&Volumes>) {
-        // Most pods have no claim: comparing nothing with nothing would only swell the count.
+        // Most pods have no claim: comparing empty with empty would only inflate the count.
         let is_empty = |volumes: &Volumes| *volumes == Volumes::default();
         if is_empty(&expect.volumes) && got.is_none_or(is_empty) {
             return;
@@ -223,7 +224,7 @@ impl Comparison<'_> {
     }
 }
 
-/// How an attempt ends, as far as kinds of ending go.
+/// Kind of outcome of an attempt.
 #[derive(Clone, Debug, PartialEq, Eq)]
 enum Ending {
     Gated(Refusal),
@@ -231,7 +232,7 @@ enum Ending {
     /// An internal error; its text is informative only.
     Error,
     Filtered,
-    /// The engine has no answer, which no record ever expects.
+    /// The engine returned an error; no record expects this.
     NoAnswer(String),
 }
 

@@ -14,7 +14,7 @@ pub enum ConformanceError {
         /// What the system or the decompressor said.
         source: io::Error,
     },
-    /// Nothing to replay.
+    /// A directory without a suite file.
     #[error("`{}` holds no `*.jsonl` or `*.jsonl.gz` file", path.display())]
     Empty {
         /// The directory.
@@ -26,14 +26,14 @@ pub enum ConformanceError {
         /// The file.
         path: PathBuf,
     },
-    /// A suite that was asked for has no file, or a group no example.
+    /// A selected suite has no file, or a selected group has no example.
     #[error("suite `{suite}` is not in `{}`, which has: {known}", path.display())]
     UnknownSuite {
-        /// The name that was asked for.
+        /// The selected name.
         suite: String,
         /// The directory or file.
         path: PathBuf,
-        /// What it has.
+        /// The suites or groups that exist.
         known: String,
     },
     /// A line is not a case.
@@ -41,9 +41,9 @@ pub enum ConformanceError {
     Case {
         /// The file.
         path: PathBuf,
-        /// From 1.
+        /// Number of the line, from 1.
         line: usize,
-        /// What is wrong with it.
+        /// The reason why the line is not a case.
         reason: String,
     },
     /// A file that holds no array.
@@ -57,11 +57,11 @@ pub enum ConformanceError {
     /// An element of the array is not an example.
     #[error("`{}`: [{index}]{id}: {reason}", path.display())]
     Example {
-        /// The file.
+        /// Index of the element, from 0.
         path: PathBuf,
         /// From 0.
         index: usize,
-        /// Its id in brackets, if it has one.
+        /// Id of the example in brackets, if it has one.
         id: String,
         /// The key at fault and what is wrong with it.
         reason: String,

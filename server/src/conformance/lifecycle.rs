@@ -1,6 +1,7 @@
-//! Worked examples of lifecycle decisions: each is put to its function, and the answer is held against what it expects.
+//! Worked examples of lifecycle decisions: runs each example on its function and compares the answer with the expected
+//! one.
 //!
-//! [`example`] is the form of the file, [`matching`] the rules by which an answer is as expected (L-GEN-6).
+//! [`example`] is the form of the file, [`matching`] has the rules of the comparison (L-GEN-6).
 
 pub mod example;
 pub mod matching;
@@ -18,7 +19,7 @@ use crate::lifecycle::FUNCTIONS;
 
 /// Runs the examples of a file, group by group in the order of the groups; a group is a suite of the report.
 ///
-/// Errors: a file that is not an array of examples, a group that has none.
+/// Errors: a file that is not an array of examples, a selected group that has no example.
 pub(super) fn run(path: &Path, selection: &Selection) -> Result<Report, ConformanceError> {
     let examples = example::read(path)?;
     let groups = groups_of(&examples);
@@ -31,7 +32,7 @@ pub(super) fn run(path: &Path, selection: &Selection) -> Result<Report, Conforma
     Ok(Report { corpus: Corpus::Lifecycle, sampled_every: selection.every.max(1), suites })
 }
 
-/// The groups of these examples, in the order in which the functions stand in the specification.
+/// The groups of these examples, in the order in which the specification lists the functions.
 fn groups_of(examples: &[Example]) -> Vec<&'static str> {
     let mut groups: Vec<&'static str> = FUNCTIONS.iter().map(|function| function.group).collect();
     groups.dedup();
@@ -53,8 +54,8 @@ fn run_group(group: &str, examples: &[Example], selection: &Selection) -> SuiteR
     suite
 }
 
-/// Puts one example to its function. An error of the function is a difference, since no example expects one, and so is an input
-/// that the function does not know: it would be passed over.
+/// Runs one example. An error of the function is a difference, since no example expects one. An input field that the
+/// function does not know is one as well, since the function would ignore it.
 fn check(example: &Example) -> CaseReport {
     let mut report = CaseReport::new(&example.id);
     report.n_attempts = 1;

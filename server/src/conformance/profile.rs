@@ -1,13 +1,14 @@
-//! The profile that a case is decided by: its own configuration, or the defaults.
+//! The policy of a case: from its own configuration, or the defaults.
 
 use berth_engine::Policy;
 
 use super::case::Case;
 use crate::policy;
 
-/// The policy that a case asks for.
+/// The policy that a case configures.
 ///
-/// Errors: the configuration is refused or is not one profile, a defect of the case or of Berth.
+/// Errors: the configuration is refused or does not have exactly one profile, which is a defect of the case or of
+/// Berth.
 pub fn policy_of(case: &Case) -> Result<Policy, String> {
     let Some(config) = &case.config else {
         return Ok(Policy::default());

@@ -1,5 +1,5 @@
-//! Drives one case through the engine. Only the recorded effects are applied, never the engine's own choice, so that every
-//! step starts from the recorded state.
+//! Drives one case through the engine. Only the recorded effects are applied, never the engine's own choice, so that
+//! every step starts from the recorded state.
 
 use std::collections::BTreeMap;
 
@@ -12,12 +12,12 @@ use berth_proto::core_v1::{Pod, PodCondition};
 
 use super::case::{Case, ClusterObjects, Expect, Step, Volumes};
 use super::claims::{self, Claims};
-use super::compare::{self, Answer};
+use super::compare::{self, EngineResults};
 use super::report::CaseReport;
 use super::tally::{Aspect, Difference, Place, Tallies};
 use crate::feed::object_name;
 
-/// 2026-01-01T00:00:00Z: the start time of a pod bound in step 0; later steps add a second each.
+/// 2026-01-01T00:00:00Z, the start time of a pod bound in step 0; each later step adds a second.
 const EPOCH_UNIX_SECONDS: i64 = 1_767_225_600;
 
 /// Replays every step of a case.
@@ -36,7 +36,7 @@ pub fn replay(case: &Case, policy: &Policy) -> CaseReport {
     report
 }
 
-/// A case that cannot be replayed although it should be: one difference.
+/// Report of a case that cannot be replayed although it should be: one difference.
 pub fn unusable(case: &Case, reason: &str) -> CaseReport {
     let mut report = CaseReport::new(&case.id);
     report.differences.push(defect(0, reason.to_owned()));
@@ -93,8 +93,7 @@ impl<'a> Replay<'a> {
         }
     }
 
-    /// Asks the engine for the plain answer, for the full account and for the attempt that may evict, and compares them with
-    /// the record.
+    /// Runs the plain attempt, the explained one and the one that may evict, and compares the results with the record.
     fn attempt(
         &self,
         case: &Case,
@@ -120,7 +119,7 @@ impl<'a> Replay<'a> {
         let candidates = (runs || expect.preemption.is_some())
             .then(|| self.cluster.list_candidates(&request_to_preempt));
         let status = pod.status.as_ref().map(|status| status.nominated_node_name.clone());
-        let answer = Answer {
+        let results = EngineResults {
             explained: self.cluster.explain(&request),
             placed,
             attempted,
@@ -129,15 +128,15 @@ impl<'a> Replay<'a> {
             volumes,
         };
         let mut tallies = Tallies::default();
-        let differences = compare::compare(case, index, expect, &answer, &mut tallies);
+        let differences = compare::compare(case, index, expect, &results, &mut tallies);
         report.n_attempts += 1;
         report.tallies.add(&tallies);
         report.differences.extend(differences);
         Ok(())
     }
 
-    /// What would become of the pod's claims on `node`. Where the record goes on with another of the best nodes than the
-    /// engine chose, the engine is asked once more, with the pod pinned to the recorded one.
+    /// Effects on the pod's claims if it is placed on `node`. Where the record goes on with another of the best nodes
+    /// than the engine chose, the engine decides once more, with the pod pinned to the recorded node.
     fn volumes_on(
         &self,
         node: &str,
@@ -219,7 +218,7 @@ fn apply(cluster: &Cluster, delta: Delta) -> Result<(), String> {
     }
 }
 
-/// The objects of a case as the engine takes them.
+/// Compiles the objects of a case for the engine.
 fn compile(cluster: &Cluster, objects: &ClusterObjects) -> Result<ClusterState, String> {
     let mut state = ClusterState::default();
     for (i, node) in objects.nodes.iter().enumerate() {

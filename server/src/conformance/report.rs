@@ -1,47 +1,47 @@
-//! Adds up what was compared, a suite at a time.
+//! Sums of the comparisons, by suite.
 
 use serde_json::{Value, json};
 
 use super::tally::{Aspect, Difference, Place, Tallies, Tally};
 
-/// What was run.
+/// Kind of corpus that was run.
 #[derive(Copy, Clone, Debug, PartialEq, Eq)]
 pub enum Corpus {
-    /// Recorded scheduling decisions, a suite a file.
+    /// Recorded scheduling decisions, one suite per file.
     Decisions,
-    /// Worked examples of lifecycle decisions, a suite a group.
+    /// Worked examples of lifecycle decisions, one suite per group.
     Lifecycle,
 }
 
-/// The whole run.
+/// Report of the whole run.
 #[derive(Clone, Debug)]
 pub struct Report {
-    /// What was run.
+    /// Kind of corpus that was run.
     pub corpus: Corpus,
     /// Every n-th case was replayed; 1 means all.
     pub sampled_every: usize,
-    /// In name order, or in the order of the groups.
+    /// Suites in name order, or groups in the order of the specification.
     pub suites: Vec<SuiteReport>,
 }
 
-/// One suite.
+/// Report of one suite.
 #[derive(Clone, Debug)]
 pub struct SuiteReport {
-    /// Its name.
+    /// Name of the suite.
     pub name: String,
     /// Cases replayed.
     pub n_cases: usize,
     /// Attempts compared.
     pub n_steps: usize,
-    /// What was compared.
+    /// Counts of comparisons.
     pub tallies: Tallies,
-    /// How many differences there are.
+    /// Number of differences.
     pub n_differences: usize,
-    /// The first of them, with the id of their case.
+    /// The first differences, with the id of their case.
     pub differences: Vec<(String, Difference)>,
 }
 
-/// How a suite ended.
+/// Result of a suite.
 #[derive(Copy, Clone, Debug, PartialEq, Eq)]
 pub enum Status {
     /// Everything is as recorded.
@@ -50,20 +50,20 @@ pub enum Status {
     Mismatch,
 }
 
-/// One case.
+/// Report of one case.
 #[derive(Clone, Debug)]
 pub struct CaseReport {
     id: String,
     /// Attempts compared.
     pub n_attempts: usize,
-    /// What was compared.
+    /// Counts of comparisons.
     pub tallies: Tallies,
-    /// Everything that differs.
+    /// All differences.
     pub differences: Vec<Difference>,
 }
 
 impl CaseReport {
-    /// Of a case that is about to be replayed.
+    /// Empty report of a case that is about to be replayed.
     pub fn new(id: &str) -> CaseReport {
         CaseReport {
             id: id.to_owned(),
@@ -75,7 +75,7 @@ impl CaseReport {
 }
 
 impl Status {
-    /// As it is printed.
+    /// The status as it is printed.
     pub fn as_str(self) -> &'static str {
         match self {
             Status::Match => "match",
@@ -85,7 +85,7 @@ impl Status {
 }
 
 impl SuiteReport {
-    /// Nothing yet.
+    /// Empty report of a suite.
     pub fn new(name: &str) -> SuiteReport {
         SuiteReport {
             name: name.to_owned(),
@@ -109,7 +109,7 @@ impl SuiteReport {
         );
     }
 
-    /// How it ended.
+    /// Whether the suite has differences.
     pub fn status(&self) -> Status {
         if self.n_differences > 0 { Status::Mismatch } else { Status::Match }
     }
@@ -208,7 +208,7 @@ impl Report {
         self.suites.iter().all(|suite| suite.status() == Status::Match)
     }
 
-    /// For programs.
+    /// The report as JSON.
     pub fn to_json(&self) -> Value {
         let suites: Vec<Value> =
             self.suites.iter().map(|suite| suite.to_json(self.corpus)).collect();

@@ -1,17 +1,17 @@
-//! Selection of what is replayed.
+//! Selection of the cases to replay.
 
 use std::path::Path;
 
 use super::error::ConformanceError;
 
-/// The suites, cases and differences of a replay.
+/// Suites and cases to replay, and how many differences to report.
 #[derive(Clone, Debug)]
 pub struct Selection {
     /// Only these suites, or groups of examples; empty means all.
     pub suites: Vec<String>,
     /// Every n-th case of a suite, starting with the first; 1 means all.
     pub every: usize,
-    /// How many differences to keep a suite; all of them count.
+    /// Number of differences to keep per suite; all of them are counted.
     pub n_differences: usize,
 }
 

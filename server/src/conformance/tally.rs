@@ -1,14 +1,14 @@
-//! What is compared, how often it was equal, and one difference.
+//! The compared aspects, how often each was equal, and one difference.
 
 use std::collections::BTreeMap;
 
 use berth_engine::Plugin;
 
-/// What is compared.
+/// Aspect of a decision that is compared.
 #[derive(Copy, Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Aspect {
-    /// How an attempt ends: held back, rejected as a whole, in error, or with nodes filtered; and that every call that decides
-    /// says the same. One a step.
+    /// How an attempt ends: held back, rejected as a whole, in error, or with nodes filtered; and that every call that
+    /// decides gives that ending. One a step.
     Outcome,
     /// A node's rejection: plugin, code and set of reasons. One a node.
     Rejections,
@@ -20,33 +20,36 @@ pub enum Aspect {
     Totals,
     /// The set of nodes with the highest total, and that the plain decision takes the first of them. One a step.
     Best,
-    /// kube-scheduler's text when nothing is feasible, as the plain decision gives it: up to PostFilter's part. One a step.
+    /// kube-scheduler's text when nothing is feasible, as the plain decision gives it: up to PostFilter's part. One a
+    /// step.
     Messages,
-    /// The same with PostFilter's part, as the attempt that may evict gives it. One a step.
+    /// kube-scheduler's text including PostFilter's part, as the attempt that may evict gives it. One a step.
     WholeMessages,
     /// PostFilter's status and its own text, or that it does not run. One a step in which nothing is feasible.
     PostFilter,
-    /// How many nodes are candidates, one a step with any; and each candidate's victims in order and its violations, one a
-    /// candidate.
+    /// How many nodes are candidates, one a step with any; and each candidate's victims in order and its violations,
+    /// one a candidate.
     Candidates,
-    /// What came of the dry run of a node that is no candidate. One a node.
+    /// Status of the dry run of a node that is no candidate. One a node.
     NotHelped,
-    /// The candidates that are equal to the last criterion, and that the first of them is chosen. One a step with any.
+    /// The candidates that are equal up to the last criterion, and that the first of them is chosen. One a step with
+    /// any.
     BestCandidates,
     /// The victims on the chosen node, in order. One a step with any.
     Victims,
-    /// Where the pod is nominated to afterwards, and who loses a nomination. One a step in which PostFilter runs.
+    /// Node that the pod is nominated to afterwards, and the pods that lose a nomination. One a step in which
+    /// PostFilter runs.
     Nominations,
-    /// What becomes of the pod's unbound claims on the node of the record. One a step in which there is any.
+    /// Effects on the pod's unbound claims on the node of the record. One a step in which there is any.
     Volumes,
-    /// That a lifecycle function answers, instead of refusing what it was asked. One an example.
+    /// That a lifecycle function answers, instead of refusing its request. One an example.
     Answers,
-    /// A value of such an answer. One a value that an example expects.
+    /// A value in the answer of a lifecycle function. One a value that an example expects.
     Fields,
 }
 
 impl Aspect {
-    /// As it is called in reports.
+    /// Name of the aspect in reports.
     pub fn name(self) -> &'static str {
         match self {
             Aspect::Outcome => "outcome",
@@ -73,9 +76,9 @@ impl Aspect {
 /// How often an aspect was compared and how often it was equal.
 #[derive(Copy, Clone, Debug, Default, PartialEq, Eq)]
 pub struct Tally {
-    /// Equal ones.
+    /// Number of equal comparisons.
     pub matched: u64,
-    /// All.
+    /// Number of all comparisons.
     pub compared: u64,
 }
 
@@ -117,34 +120,34 @@ impl Tallies {
     }
 }
 
-/// One thing that is not as recorded.
+/// One difference from the record.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Difference {
-    /// Where in its case.
+    /// Location of the difference in its case.
     pub place: Place,
-    /// What differs.
+    /// The aspect that differs.
     pub aspect: Aspect,
-    /// As recorded.
+    /// The recorded value.
     pub expected: String,
-    /// As answered.
+    /// The engine's value.
     pub got: String,
 }
 
-/// Where in a case something differs.
+/// Location of a difference in a case.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Place {
-    /// In a step of a recorded case.
+    /// A step of a recorded case.
     Step {
-        /// Its index, from 0.
+        /// Index of the step, from 0.
         step: usize,
-        /// When it is about one node.
+        /// The node, if the difference is about one node.
         node: Option<String>,
     },
-    /// In the answer to a lifecycle example.
+    /// The answer to a lifecycle example.
     Answer {
-        /// Who answered.
+        /// Name of the lifecycle function.
         function: &'static str,
-        /// What the example is about.
+        /// Ids of the requirements that the example covers.
         requirements: Vec<String>,
         /// The value's path in the answer; empty for the answer itself.
         path: String,

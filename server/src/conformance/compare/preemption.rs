@@ -1,4 +1,5 @@
-//! PostFilter against its record: whether it runs, what it says, every candidate with its victims, the choice, the nominations.
+//! Compares PostFilter with its record: whether it runs, its status and text, every candidate with its victims, the
+//! choice and the nominations.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -7,17 +8,17 @@ use berth_engine::{
     Preemption, Verdict,
 };
 
-use super::{Answer, Comparison, describe, ending, message_of, refusal, sorted};
+use super::{Comparison, EngineResults, describe, ending, message_of, refusal, sorted};
 use crate::conformance::case::{self, After, Case, Expect, Refusal, ScoreDetail};
 use crate::conformance::tally::Aspect;
 
 impl Comparison<'_> {
-    /// Compares the whole attempt; that its ending is as recorded is known of the plain one.
-    pub(super) fn preemption(&mut self, case: &Case, expect: &Expect, answer: &Answer) {
-        if !self.agreement(answer) {
+    /// Compares the evicting attempt; the ending of the plain attempt was already compared with the record.
+    pub(super) fn preemption(&mut self, case: &Case, expect: &Expect, results: &EngineResults) {
+        if !self.agreement(results) {
             return;
         }
-        let Ok(attempt) = &answer.attempted else { return };
+        let Ok(attempt) = &results.attempted else { return };
         if let Some(message) = &expect.message {
             let got = message_of(&attempt.decision);
             self.check(Aspect::WholeMessages, None, message.as_str(), got, str::to_owned);
@@ -28,8 +29,8 @@ impl Comparison<'_> {
         let (Some(expected), Some(got)) = (&expect.preemption, &attempt.post_filter) else {
             return;
         };
-        self.nominations(case, expect, expected, got, answer.nominated_to.as_deref());
-        if let Some(Ok(list)) = &answer.candidates {
+        self.nominations(case, expect, expected, got, results.nominated_to.as_deref());
+        if let Some(Ok(list)) = &results.candidates {
             self.candidates(case.score_detail, expected, got, list);
             if case.score_detail == ScoreDetail::Full {
                 self.not_helped(&expected.not_helped, &list.not_helped);
@@ -39,10 +40,11 @@ impl Comparison<'_> {
         self.victims(expected, got.chosen.as_ref());
     }
 
-    /// Whether the attempt that may evict comes to what the plain one came to, and its list of candidates to the same.
-    fn agreement(&mut self, answer: &Answer) -> bool {
-        let placed = ending(answer.placed.as_ref()).to_string();
-        let attempted = ending(answer.attempted.as_ref().map(|attempt| &attempt.decision));
+    /// Whether the attempt that may evict has the outcome of the plain attempt, and its list of candidates agrees with
+    /// it.
+    fn agreement(&mut self, results: &EngineResults) -> bool {
+        let placed = ending(results.placed.as_ref()).to_string();
+        let attempted = ending(results.attempted.as_ref().map(|attempt| &attempt.decision));
         if placed != attempted.to_string() {
             return self.check(
                 Aspect::Outcome,
@@ -52,7 +54,7 @@ impl Comparison<'_> {
                 Clone::clone,
             );
         }
-        let (Ok(placed), Ok(attempt)) = (&answer.placed, &answer.attempted) else { return true };
+        let (Ok(placed), Ok(attempt)) = (&results.placed, &results.attempted) else { return true };
         // PostFilter adds to the message and to nothing else (S-ERR-5).
         let mut decision = attempt.decision.clone();
         if let (Some(_), Outcome::Unschedulable(told)) =
@@ -64,7 +66,7 @@ impl Comparison<'_> {
             let text = |decision: &_| format!("{decision:?}");
             return self.check(Aspect::Outcome, None, placed, &decision, text);
         }
-        let Some(listed) = &answer.candidates else { return true };
+        let Some(listed) = &results.candidates else { return true };
         let listed = listed.as_ref().map(|list| &list.preemption);
         let equal = listed.is_ok_and(|listed| listed == attempt);
         if !equal {
@@ -137,7 +139,8 @@ impl Comparison<'_> {
         }
     }
 
-    /// `best` as recorded, and of several the first by name, which the tie rule of the replay asks for.
+    /// Compares `best` with the record, and the choice: of several, the first by name, as the tie rule of the replay
+    /// demands.
     fn best_candidates(
         &mut self,
         expected: &case::Preemption,
@@ -174,8 +177,8 @@ impl Comparison<'_> {
         });
     }
 
-    /// What becomes of nominations, as far as the case tells: who loses one where the case goes on with the pod nominated,
-    /// and that a pod loses its own where it stays pending, which only a pod that is tried again does.
+    /// Compares the nominations, as far as the case records them: those that others lose where the case goes on with
+    /// the pod nominated, and the pod's own where it stays pending, which only a retried pod can have.
     fn nominations(
         &mut self,
         case: &Case,
@@ -214,7 +217,7 @@ impl Comparison<'_> {
     }
 }
 
-/// A candidate as it would be recorded.
+/// A candidate in the recorded form.
 fn recorded(candidate: &Candidate) -> case::Candidate {
     case::Candidate {
         node: candidate.node.to_string(),

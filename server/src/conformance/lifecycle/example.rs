@@ -1,6 +1,6 @@
-//! One worked example as it stands in its file, and the reader of such files.
+//! One worked example as written in its file, and the reader of such files.
 //!
-//! A key that is not known, or one that is missing, is an error: an example that says nothing must not pass.
+//! An unknown or missing key is an error: an example that expects nothing must not pass.
 
 use std::collections::BTreeSet;
 use std::path::Path;
@@ -14,22 +14,22 @@ use crate::lifecycle::Function;
 /// One example.
 #[derive(Clone, Debug)]
 pub struct Example {
-    /// Its name, of which a file has no second.
+    /// Name of the example, unique in its file.
     pub id: String,
-    /// The function that it is put to.
+    /// The function that the example calls.
     pub function: &'static Function,
-    /// The requirements that it is about.
+    /// Ids of the requirements that the example covers.
     pub requirement: Vec<String>,
     /// The function's request, a JSON object.
     pub input: Value,
-    /// What of the answer is told; never empty.
+    /// The expected part of the answer; never empty.
     pub expect: Map<String, Value>,
 }
 
 /// The examples of a file, in its order.
 ///
-/// Errors: an unreadable file, no JSON array, an empty one, an element that is no example (named by its index and id, with
-/// the key at fault).
+/// Errors: an unreadable file, no JSON array, an empty one, an element that is no example (named by its index and id,
+/// with the key at fault).
 pub fn read(path: &Path) -> Result<Vec<Example>, ConformanceError> {
     let text = file::read(path)?;
     let not_examples = |reason| ConformanceError::NotExamples { path: path.to_owned(), reason };

@@ -1,46 +1,46 @@
-//! Whether an answer is as an example expects it (L-GEN-6).
+//! Comparison of an answer with the part of it that an example expects (L-GEN-6).
 //!
-//! What is expected is a part of the answer: keys that it does not name are not looked at. `false`, `0` and `[]` have to be in
-//! the answer; `null` and `""` also stand for a key that is not there.
+//! Keys of the answer that the example does not name are ignored. `false`, `0` and `[]` have to be in the answer;
+//! `null` and `""` also match an absent key.
 
 use berth_proto::Time;
 use serde_json::{Map, Number, Value};
 
 use crate::lifecycle::path_below;
 
-/// Numbers with a fraction, which are rates, are equal when they differ by no more.
+/// Largest difference at which two numbers with a fraction, which are rates, still count as equal.
 const RATE_TOLERANCE: f64 = 1e-6;
-/// Lists whose order says nothing, by function.
+/// Lists whose order is irrelevant, by function.
 const SETS: [(&str, &[&str]); 2] = [
     ("PlanContainers", &["containersToKill"]),
     ("NamespaceDeletion", &["blockedBy", "partitionedBlockers", "resolutions"]),
 ];
-/// Compared whole: a key more is a difference too.
+/// Key of the map that is compared whole: an additional key is a difference too.
 const EXACT: &str = "disruptedPods";
-/// Keyed by type; a type that is expected to be `null` must not be there in any form.
+/// Key of the conditions, which are matched by type; a type that is expected to be `null` must be absent.
 const CONDITIONS: &str = "conditions";
 
-/// What came of one comparison.
+/// Result of one comparison.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Comparison {
     /// Values that are as expected.
     pub n_equal: usize,
-    /// Those that are not, in the order of what is expected.
+    /// Values that are not as expected, in the order of the expected ones.
     pub unequal: Vec<Unequal>,
 }
 
 /// One value of an answer that is not as expected.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Unequal {
-    /// Where in the answer, such as `events[2].at`.
+    /// Path in the answer, such as `events[2].at`.
     pub path: String,
-    /// As JSON.
+    /// The expected value as JSON.
     pub expected: String,
-    /// As JSON, or `nothing`.
+    /// The answered value as JSON, or `nothing`.
     pub answered: String,
 }
 
-/// Holds the answer of a function against what is expected of it.
+/// Compares the answer of a function with the part that is expected.
 #[must_use]
 pub fn compare(function: &str, expect: &Map<String, Value>, answer: &Value) -> Comparison {
     let sets = SETS.iter().find(|(name, _)| *name == function).map_or(&[][..], |(_, sets)| sets);
@@ -58,7 +58,7 @@ impl Matcher<'_> {
     fn object(&mut self, path: &str, expect: &Map<String, Value>, answer: Option<&Value>) {
         let keys = match answer {
             Some(Value::Object(keys)) => Some(keys),
-            // An empty object is not written.
+            // An empty object is not written to JSON.
             None | Some(Value::Null) if expect.is_empty() => None,
             _ => return self.count(path, &Value::Object(expect.clone()), answer, false),
         };
@@ -89,7 +89,7 @@ impl Matcher<'_> {
         }
     }
 
-    /// Element by element, in order, and no more of them.
+    /// Compares two lists element by element, in order; they must have the same length.
     fn list(&mut self, path: &str, expected: &Value, expect: &[Value], answered: Option<&Value>) {
         match answered {
             Some(Value::Array(elements)) if elements.len() == expect.len() => {
@@ -104,7 +104,8 @@ impl Matcher<'_> {
         }
     }
 
-    /// As many elements, each expected one found in another.
+    /// Compares two lists regardless of order: as many elements, and each expected one paired with another answered
+    /// one.
     fn set(&mut self, path: &str, expected: &Value, expect: &[Value], answered: Option<&Value>) {
         let equal = answered.and_then(Value::as_array).is_some_and(|elements| {
             elements.len() == expect.len() && pair_up(expect, elements, is_match)
@@ -112,7 +113,7 @@ impl Matcher<'_> {
         self.count(path, expected, answered, equal);
     }
 
-    /// By type; what is expected of one is a part of it, and `null` that it is not there.
+    /// Compares conditions by type: an expected one is a part of the answered one, and `null` means that it is absent.
     fn conditions(&mut self, path: &str, expect: &Map<String, Value>, answered: Option<&Value>) {
         let (absent, present): (Vec<_>, Vec<_>) =
             expect.iter().partition(|(_, expected)| expected.is_null());
@@ -127,7 +128,7 @@ impl Matcher<'_> {
         }
     }
 
-    /// The same keys, with the same instants.
+    /// Compares two maps of instants exactly: the same keys, with the same instants.
     fn exactly(&mut self, path: &str, expect: &Map<String, Value>, answered: Option<&Value>) {
         let none = Map::new();
         let keys = match answered {
@@ -156,14 +157,14 @@ impl Matcher<'_> {
     }
 }
 
-/// Whether an element is as expected, where its place in the answer says nothing.
+/// Whether an element is as expected, regardless of its position in the answer.
 fn is_match(expected: &Value, element: &Value) -> bool {
     let mut matcher = Matcher { sets: &[], comparison: Comparison::default() };
     matcher.value("", expected, Some(element));
     matcher.comparison.unequal.is_empty()
 }
 
-/// Whether every expected element has an element of its own. Where several would do, an earlier choice gives way.
+/// Whether each expected element can be paired with an element of its own; reassigns an earlier pair where necessary.
 fn pair_up(expect: &[Value], elements: &[Value], fits: fn(&Value, &Value) -> bool) -> bool {
     fn find(
         of: usize,
@@ -192,7 +193,7 @@ fn pair_up(expect: &[Value], elements: &[Value], fits: fn(&Value, &Value) -> boo
     (0..expect.len()).all(|of| find(of, &fitting, &mut vec![false; elements.len()], &mut taken_by))
 }
 
-/// Whether one value that has no parts is as expected.
+/// Whether a scalar is as expected.
 fn is_equal(expected: &Value, answered: Option<&Value>) -> bool {
     match (expected, answered) {
         (Value::Null, answered) => answered.is_none_or(says_nothing),

@@ -13,7 +13,7 @@ fn check(expect: Value, answer: Value, unequal: &[&str]) {
     assert_eq!(paths("Evict", &expect, &answer), unequal, "{expect} of {answer}");
 }
 
-/// L-GEN-6 (2): every key that is expected, and no other.
+/// L-GEN-6 (2): every expected key is compared, and no other.
 #[test]
 fn objects_match_in_part() {
     check(json!({"a": {"b": 1}}), json!({"a": {"b": 1, "c": 2}, "d": 3}), &[]);
@@ -28,7 +28,7 @@ fn objects_match_in_part() {
     check(json!({"a/b": {"c": 1}}), json!({"a/b": {"c": 2}}), &[r#"["a/b"].c"#]);
 }
 
-/// Our JSON writes what says `false`, `0` or "none of them".
+/// Berth's JSON includes fields that are `false`, `0` or an empty list.
 #[test]
 fn false_and_zero_and_empty_lists_are_written() {
     for value in [json!(false), json!(0), json!([])] {
@@ -43,7 +43,7 @@ fn false_and_zero_and_empty_lists_are_written() {
     check(json!({"a": true}), json!({"a": false}), &["a"]);
 }
 
-/// L-GEN-6 (3): element by element, in order, elements in part.
+/// L-GEN-6 (3): lists are compared element by element, in order, elements in part.
 #[test]
 fn lists_match_exactly_and_in_order() {
     check(json!({"a": ["x", "y"]}), json!({"a": ["x", "y"]}), &[]);
@@ -79,13 +79,13 @@ fn only_the_lists_that_are_sets_match_in_any_order() {
         assert_eq!(paths("NamespaceDeletion", &expect, &json!({list: ["x", "x"]})), [list]);
         assert_eq!(paths("NamespaceDeletion", &expect, &json!({})), [list]);
     }
-    // The name of a set elsewhere in the answer is a list like any other.
+    // A list of the same name elsewhere in the answer is not a set.
     let (expect, answer) =
         (json!({"a": {"blockedBy": ["x", "y"]}}), json!({"a": {"blockedBy": ["y", "x"]}}));
     assert_eq!(paths("NamespaceDeletion", &expect, &answer).len(), 2);
 }
 
-/// An element that fits two expected ones goes to the one that nothing else fits.
+/// An element that fits two expected ones is paired with the one that nothing else fits.
 #[test]
 fn sets_are_paired_up_whatever_the_order() {
     let expect = json!({"containersToKill": [{}, {"name": "a"}, {"name": "a", "reason": "R"}]});
