@@ -1,7 +1,8 @@
-//! Service: what Berth answers, whichever transport asks.
+//! Handlers of Berth's services, independent of the transport.
 //!
-//! [`State`] is what all handlers share. Each service is a module of transport-free handlers: a request and its [`CallContext`] in,
-//! a response or a [`CallError`] out. gRPC, HTTP, the command line, the scheduler and the fuzzers call them alike.
+//! [`State`] is what all handlers share. Each service is a module of transport-free handlers: they take a request and
+//! its [`CallContext`] and return a response or a [`CallError`]. gRPC, HTTP, the command line, the scheduler and the
+//! fuzzers all call them.
 
 pub(crate) mod placement;
 pub(crate) mod preemption;

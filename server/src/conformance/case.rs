@@ -313,7 +313,7 @@ mod tests {
         assert_eq!(expect.bind, None);
     }
     #[test]
-    fn what_is_not_known_is_no_case() {
+    fn unknown_fields_are_errors() {
         let read = |text: &str| serde_json::from_str::<Step>(text).map(drop);
         assert!(read(r#"{"retry": "a/b", "expect": {"preemption": {"code": "Success"}}}"#).is_ok());
         for unknown in [

@@ -13,7 +13,7 @@ pub(crate) struct Access {
     changes: Option<Changes>,
 }
 
-/// Caller of a request whose transport authorized nobody: it has no rights.
+/// Caller of a request that its transport did not authorize: it has no rights.
 static STRANGER: LazyLock<Arc<Caller>> =
     LazyLock::new(|| Arc::new(Caller::unauthenticated(Roles::NONE)));
 
@@ -30,7 +30,8 @@ impl Access {
         &self.caller
     }
 
-    /// Asks for permission to change something that others see. Called before anything is changed, for each message of a stream.
+    /// Checks the permission to change something that others see. Called before each change, for each message of a
+    /// stream.
     ///
     /// # Errors
     /// `PERMISSION_DENIED` without `role`; `RESOURCE_EXHAUSTED` or `UNAVAILABLE` where the call could not be audited.
@@ -49,7 +50,7 @@ impl Access {
 
 #[cfg(test)]
 impl Access {
-    /// All rights, as on a server without authentication.
+    /// Access with all rights, as on a server without authentication.
     pub(crate) fn open() -> Access {
         Access { caller: Arc::new(Caller::unauthenticated(Roles::ALL)), changes: None }
     }

@@ -1,4 +1,4 @@
-//! Autoscaler questions: what if there were more nodes, or fewer? A question a file.
+//! Autoscaler simulations of a cluster with more or fewer nodes, one file per method.
 
 mod scale_up;
 pub(crate) mod drain;
@@ -24,7 +24,7 @@ trait NamesSession {
     fn session_id(&self) -> &str;
 }
 
-/// Declares one handler a question: its request, its response, and the function that answers it.
+/// Declares one handler per method: its request, its response, and the function that computes the response.
 macro_rules! questions {
     ($($(#[$doc:meta])* $name:ident($request:ident) -> $response:ident, $method:ident, $function:path;)+) => {
         $(
@@ -47,21 +47,21 @@ macro_rules! questions {
 }
 
 questions! {
-    /// Which pending pods would new nodes of each group take?
+    /// Simulates new nodes of each group: which pending pods would they take?
     simulate_scale_up(SimulateScaleUpRequest) -> SimulateScaleUpResponse, SimulateScaleUp, scale_up::answer;
-    /// Where would the pods of drained nodes go?
+    /// Simulates a drain: where would the pods of the drained nodes go?
     simulate_drain(SimulateDrainRequest) -> SimulateDrainResponse, SimulateDrain, drain::answer;
-    /// How many more copies of a pod fit?
+    /// Computes the headroom: how many more copies of a pod fit?
     headroom(HeadroomRequest) -> HeadroomResponse, Headroom, headroom::answer;
-    /// Which nodes could be emptied?
+    /// Plans a consolidation: which nodes could be emptied?
     consolidate(ConsolidateRequest) -> ConsolidateResponse, Consolidate, consolidate::answer;
-    /// Which replicas of a workload should go first?
+    /// Chooses for a scale-in: which replicas of a workload should be removed first?
     choose_scale_in(ChooseScaleInRequest) -> ChooseScaleInResponse, ChooseScaleIn, scale_in::answer;
-    /// Would these pods fit on these nodes?
+    /// Tries pods on nodes: would these pods fit on these nodes?
     fit(FitRequest) -> FitResponse, Fit, fit::answer;
 }
 
-/// Answers on a pool of its own: a simulation may take seconds.
+/// Runs a simulation on a pool of its own: it may take seconds.
 async fn simulate<Q: NamesSession + Send + 'static, A: Send + 'static>(
     method: PlaceMethod,
     state: &Arc<State>,

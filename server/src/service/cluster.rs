@@ -1,4 +1,4 @@
-//! The cluster: what Berth knows of it, and the changes that clients send.
+//! The cluster as Berth knows it, and the changes that clients send.
 
 pub(crate) mod delta;
 mod list;
@@ -21,7 +21,7 @@ use crate::service::{CallContext, CallError, State};
 /// Applies a batch of changes in one generation.
 ///
 /// # Errors
-/// A missing role, a feed that is reading files. A change that is refused is listed in the response instead.
+/// A missing role, a feed that is reading files. Refused changes are listed in the response instead.
 pub(crate) async fn apply(
     state: &Arc<State>,
     call: CallContext,

@@ -1,12 +1,12 @@
-//! Context of a call: what its handler knows of it besides the request.
+//! Context of a call: its caller and deadline, besides the request.
 
 use super::access::Access;
 use super::deadline::Deadline;
 
-/// Header by which a caller names a request, so that a retry of it is recognised.
+/// Header in which a caller names a request, so that a retry of it is recognised.
 pub(crate) const REQUEST_ID: &str = "berth-request-id";
 
-/// The caller of a call, and when the call has to be over.
+/// The caller of a call, and the time when the call has to end.
 #[derive(Clone)]
 pub(crate) struct CallContext {
     /// The caller's rights.
@@ -24,7 +24,7 @@ impl CallContext {
 
 #[cfg(test)]
 impl CallContext {
-    /// A caller with all rights and without a deadline.
+    /// Context of a caller with all rights and without a deadline.
     pub(crate) fn open() -> CallContext {
         CallContext { access: Access::open(), deadline: Deadline(None) }
     }

@@ -1,4 +1,5 @@
-//! Engine ↔ wire, both ways, every variant by name: what is added on one side does not compile until it is said here.
+//! Engine ↔ wire, both ways, every variant by name: a variant that is added on one side does not compile until it is
+//! added here.
 
 mod preemption;
 
@@ -18,7 +19,7 @@ use crate::policy::Profiles;
 
 pub(crate) use preemption::{candidate_list, gang, gang_outcome, preempt_options, preemption};
 
-/// Whether a decision takes its room.
+/// Whether a decision assumes its pod on the node.
 #[derive(Copy, Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Mode {
     DryRun,
@@ -33,7 +34,7 @@ pub(crate) fn mode(value: i32) -> Result<Mode, CallError> {
     }
 }
 
-/// The rule of the request, or the server's when it names none.
+/// The tie-breaking rule of the request, or the server's if it has none.
 pub(crate) fn tie_break(
     value: Option<&wire::TieBreak>,
     configured: TieBreak,
@@ -52,7 +53,7 @@ pub(crate) fn tie_break(
     }
 }
 
-/// A pod to be placed, compiled, and the profile that its `spec.schedulerName` asks for (S-Q-2).
+/// Compiles a pod to be placed, and finds the profile that its `spec.schedulerName` names (S-Q-2).
 ///
 /// Field paths start inside the pod. Refused are a missing or malformed pod, one that is being deleted (S-Q-9) or has
 /// ended (S-Q-1), and one of a scheduler that is not configured here.
@@ -81,7 +82,7 @@ pub(crate) fn pod_to_place<'s>(
     Ok((compiled, policy))
 }
 
-/// A change, compiled. The refused object is named beside the error: ``Pod `default/web-0` ``.
+/// Compiles a change. The refused object is named beside the error: ``Pod `default/web-0` ``.
 pub(crate) fn delta(cluster: &Cluster, delta: wire::Delta) -> Result<Delta, RefusedObject> {
     use wire::delta::Change;
     match delta.change {
@@ -102,7 +103,7 @@ pub(crate) fn delta(cluster: &Cluster, delta: wire::Delta) -> Result<Delta, Refu
             refused("Pod", "delete_pod.name", "must not be empty")
         }
         Some(Change::DeletePod(key)) => {
-            // As for a whole pod: no namespace means the one of that name.
+            // As for a whole pod: an empty namespace means `default`.
             let namespace = if key.namespace.is_empty() { "default" } else { &key.namespace };
             let uid = (!key.uid.is_empty()).then(|| Arc::from(key.uid.as_str()));
             Ok(Delta::DeletePod { key: PodKey::new(namespace, &key.name), uid })
@@ -124,7 +125,7 @@ pub(crate) fn delta(cluster: &Cluster, delta: wire::Delta) -> Result<Delta, Refu
     }
 }
 
-/// What could not be taken, for example ``Pod `default/web-0` ``, and why.
+/// A refused object, for example ``Pod `default/web-0` ``, and the error.
 type RefusedObject = (String, ModelError);
 
 fn refused<T>(object: &str, field: &str, reason: &str) -> Result<T, RefusedObject> {
@@ -203,7 +204,7 @@ pub(super) fn reason_count(reason: engine::CountedReason) -> wire::ReasonCount {
     wire::ReasonCount { reason: text, n_nodes }
 }
 
-/// Why a node does not take a pod.
+/// The reason why a node does not take a pod.
 pub(crate) fn node_refusal(refusal: engine::NodeRefusal) -> wire::NodeRejection {
     let engine::NodeRefusal { plugin, code, reasons } = refusal;
     wire::NodeRejection {
@@ -213,7 +214,7 @@ pub(crate) fn node_refusal(refusal: engine::NodeRefusal) -> wire::NodeRejection 
     }
 }
 
-/// `None` when the pod has no claim to bind or provision.
+/// Volume bindings of a placement; `None` if the pod has no claim to bind or provision.
 fn volume_bindings(volumes: engine::VolumeBindings) -> Option<wire::VolumeBindings> {
     if volumes == engine::VolumeBindings::default() {
         return None;
@@ -326,7 +327,7 @@ fn amounts(amounts: Vec<(Arc<str>, i64)>) -> std::collections::BTreeMap<String, 
     amounts.into_iter().map(|(name, amount)| (name.to_string(), amount)).collect()
 }
 
-/// Counts on the wire are 32 bits wide; nothing that Berth holds comes near.
+/// Converts a count to the 32 bits of the wire; nothing that Berth holds comes near the limit.
 pub(crate) fn saturate(n: usize) -> u32 {
     u32::try_from(n).unwrap_or(u32::MAX)
 }

@@ -1,4 +1,4 @@
-//! How long a call may take: the `grpc-timeout` header, and the sign by which long work learns that nobody waits.
+//! Time limit of a call: the `grpc-timeout` header, and the cancellation of long work whose caller is gone.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -7,12 +7,12 @@ use std::time::Instant;
 use super::error::CallError;
 use crate::clock;
 
-/// When the caller gives up, if it said so. Travels in the request's extensions.
+/// Time at which the caller gives up, if it set one. Travels in the request's extensions.
 #[derive(Copy, Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Deadline(pub(crate) Option<Instant>);
 
 impl Deadline {
-    /// The deadline that the transport noted in a request's extensions; none if it noted none.
+    /// The deadline in a request's extensions; none if the transport put none there.
     pub(crate) fn of(extensions: &http::Extensions) -> Deadline {
         extensions.get::<Deadline>().copied().unwrap_or(Deadline(None))
     }
@@ -22,7 +22,7 @@ impl Deadline {
     }
 }
 
-/// Tells a job that nobody waits for it: the deadline has passed, or the call is gone.
+/// Cancellation of a job: set once the deadline has passed or the call is gone.
 #[derive(Clone, Debug)]
 pub(crate) struct Cancel {
     deadline: Deadline,
@@ -31,7 +31,7 @@ pub(crate) struct Cancel {
 
 impl Cancel {
     pub(crate) fn is_cancelled(&self) -> bool {
-        // A flag alone: no data is read on the strength of it.
+        // The flag alone is shared: no other data depends on its ordering.
         self.gone.load(Ordering::Relaxed) || self.deadline.has_passed()
     }
 
@@ -42,7 +42,7 @@ impl Cancel {
     }
 }
 
-/// Lives in the handler's future: dropping it unfinished (the client went away) cancels the job.
+/// Guard in the handler's future: dropping it unfinished (the client went away) cancels the job.
 #[derive(Debug)]
 pub(crate) struct CancelOnDrop(Cancel);
 

@@ -1,4 +1,4 @@
-//! CallError: every way in which a call can fail, whichever transport it came by.
+//! CallError: every way in which a call can fail, over any transport.
 
 use std::time::Duration;
 
@@ -14,7 +14,7 @@ use crate::expander::offer::ReadError;
 use crate::feed::NotReady;
 use crate::ledger::{GrantError, LedgerError};
 
-/// Failure of a call, or of one pod of it.
+/// Failure of a call, or of one pod in it.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub(crate) enum CallError {
     /// The engine refused the request.
@@ -72,10 +72,10 @@ pub(crate) enum CallError {
     /// The caller is unknown, or lacks a role.
     #[error(transparent)]
     Auth(#[from] AuthError),
-    /// The server has more to do than it can do in time.
+    /// The server is overloaded and would not answer in time.
     #[error(transparent)]
     Overloaded(#[from] Overloaded),
-    /// A change whose audit line would be lost.
+    /// A change whose audit record would be lost.
     #[error(transparent)]
     Audit(ChangeError),
     /// A session that was never opened, was closed or has expired.
@@ -167,7 +167,8 @@ impl CallError {
         CallError::from(ModelError { field: field.into(), reason: reason.into() })
     }
 
-    /// Maps an engine error. The engine cancels a decision whose caller is gone, which reads as an expired deadline.
+    /// Maps an engine error. The engine cancels a decision whose caller is gone; this is reported as an expired
+    /// deadline.
     pub(crate) fn undecided(error: EngineError) -> CallError {
         match error {
             EngineError::Cancelled => CallError::DeadlineExceeded,

@@ -1,4 +1,4 @@
-//! What the unit tests here start from: a state of a few nodes, and objects in a line each.
+//! Fixtures of the unit tests: a state of a few nodes, and objects in one line each.
 
 use std::cell::Cell;
 use std::sync::{Arc, mpsc};
@@ -18,12 +18,12 @@ use super::target::Target;
 use super::{CallError, Limits, State};
 use crate::policy::Profiles;
 
-/// Nodes of these names and so much CPU, already told of by a feed; ties are lexicographic.
+/// State with nodes of these names and CPUs, already reported by a feed; ties are broken lexicographically.
 pub(crate) fn state(nodes: &[(&str, &str)]) -> Arc<State> {
     state_of(nodes, Profiles::default())
 }
 
-/// The same with other profiles.
+/// State with these nodes and other profiles.
 pub(crate) fn state_of(nodes: &[(&str, &str)], profiles: Profiles) -> Arc<State> {
     let cluster = Arc::new(Cluster::new());
     let nodes = nodes.iter().map(|(name, cpu)| {
@@ -41,7 +41,7 @@ pub(crate) fn state_of(nodes: &[(&str, &str)], profiles: Profiles) -> Arc<State>
     state
 }
 
-/// A pod of `default` that asks for `cpu`.
+/// A pod of `default` that requests `cpu`.
 pub(crate) fn pod(name: &str, cpu: &str, priority: i32) -> Pod {
     let pod = json!({
         "metadata": {"name": name, "namespace": "default", "uid": format!("uid-{name}")},
@@ -53,7 +53,7 @@ pub(crate) fn pod(name: &str, cpu: &str, priority: i32) -> Pod {
     serde_json::from_value(pod).unwrap()
 }
 
-/// The pod runs on a node.
+/// Runs the pod on a node.
 pub(crate) fn run(cluster: &Cluster, pod: &Pod, node: &str) {
     let mut pod = pod.clone();
     pod.spec.as_mut().unwrap().node_name = node.to_owned();
@@ -64,20 +64,20 @@ pub(crate) fn entry(pod: &Pod, replicas: u32) -> BatchEntry {
     BatchEntry { pod: Some(pod.clone()), replicas }
 }
 
-/// A thread that holds the lock which writes to a cluster wait for.
+/// A thread that holds the write lock of a cluster.
 pub(crate) struct Holder {
     release: mpsc::Sender<()>,
     thread: JoinHandle<bool>,
 }
 
-/// Holds the lock of a cluster, by assuming a pod of 1 CPU there that takes its time: until it is told to let go, 10 s at most.
+/// Holds the write lock of a cluster, by slowly assuming a pod of 1 CPU there: until it is released, 10 s at most.
 pub(crate) fn hold(state: &Arc<State>, target: Target) -> Holder {
     let (state, (held, is_held)) = (state.clone(), mpsc::channel());
     let (release, released) = mpsc::channel();
     let thread = std::thread::spawn(move || {
         let pods = [target.compile_pod(&pod("holder", "1", 0)).unwrap()];
         let (is_first, was_in_time) = (Cell::new(true), Cell::new(false));
-        // Target under the lock.
+        // Called under the lock.
         let cancelled = || {
             if is_first.take() {
                 held.send(()).unwrap();
@@ -100,15 +100,15 @@ pub(crate) fn hold(state: &Arc<State>, target: Target) -> Holder {
 }
 
 impl Holder {
-    /// Ends it; says whether it had not given up before.
+    /// Releases the lock; returns false if the thread had already timed out.
     pub(crate) fn let_go(self) -> bool {
-        // The thread may be gone already: it then says so.
+        // The thread may be gone already: its result then says so.
         self.release.send(()).ok();
         self.thread.join().unwrap()
     }
 }
 
-/// Whether a call that waits for the lock of the live cluster keeps single decisions off the reactor meanwhile.
+/// Whether a call that waits for the write lock of the live cluster keeps single decisions off the reactor meanwhile.
 pub(crate) fn is_long_write(state: &Arc<State>, call: impl FnOnce(Target) + Send) -> bool {
     let holder = hold(state, state.target_of("").unwrap());
     let is_marked = || !state.decides_in_microseconds(&state.cluster);

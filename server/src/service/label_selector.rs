@@ -1,4 +1,4 @@
-//! Label selectors as text, the grammar of list requests (wire facts 5.3; validity W-SEL-4, meaning W-SEL-3).
+//! Label selectors as text, in the grammar of list requests (wire facts 5.3; validity W-SEL-4, meaning W-SEL-3).
 //!
 //! ```text
 //! selector    = "" | requirement { "," requirement }
@@ -9,7 +9,7 @@
 
 use std::sync::Arc;
 
-/// A parsed selector: all requirements must hold; none at all holds for everything.
+/// A parsed selector: all requirements must hold; an empty selector matches everything.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct LabelSelector {
     requirements: Vec<Requirement>,
@@ -35,7 +35,7 @@ impl LabelSelector {
     /// Parses the text.
     ///
     /// # Errors
-    /// What was expected instead of what stands there, and before which byte; or which key, value or bound cannot be one.
+    /// The expected token, the one found and its byte position; or the invalid key, value or bound.
     pub fn parse(text: &str) -> Result<LabelSelector, String> {
         let mut parser = Parser { text, at: 0 };
         let mut requirements = Vec::new();
@@ -52,7 +52,8 @@ impl LabelSelector {
         }
     }
 
-    /// Do these labels, keys and values, meet every requirement (W-SEL-3)? Of a key that stands twice the first counts.
+    /// Whether these labels, keys and values, meet every requirement (W-SEL-3). If a key occurs twice, the first
+    /// counts.
     pub fn matches(&self, labels: &[(Arc<str>, Arc<str>)]) -> bool {
         self.requirements.iter().all(|requirement| {
             let value =
@@ -139,7 +140,7 @@ impl<'a> Parser<'a> {
         }
     }
 
-    /// One value; nothing before the next `,`, `)` or the end is the empty value.
+    /// Parses one value; it is empty if the next token is `,`, `)` or the end.
     fn value(&mut self) -> Result<String, String> {
         match self.peek() {
             Token::Comma | Token::End | Token::Close => Ok(String::new()),
@@ -179,7 +180,7 @@ impl<'a> Parser<'a> {
     fn integer(&mut self) -> Result<i64, String> {
         match self.next() {
             Token::Word(word) => {
-                // A sign can begin no label value, so a signed bound is invalid as well (W-SEL-4).
+                // A label value cannot begin with a sign, so a signed bound is invalid as well (W-SEL-4).
                 checked_value(word)?.parse().map_err(|_| format!("`{word}` is not an integer"))
             }
             other => Err(self.expected("an integer", other)),
@@ -235,7 +236,7 @@ impl<'a> Parser<'a> {
     }
 }
 
-/// W-SEL-4: an optional DNS subdomain and `/`, then a name of 1 to 63 characters.
+/// Checks a key (W-SEL-4): an optional DNS subdomain and `/`, then a name of 1 to 63 characters.
 fn checked_key(key: &str) -> Result<String, String> {
     let (prefix, name) =
         key.split_once('/').map_or((None, key), |(prefix, name)| (Some(prefix), name));
@@ -263,7 +264,7 @@ fn checked_value(value: &str) -> Result<String, String> {
     Ok(value.to_owned())
 }
 
-/// 1 to 63 characters, letters and digits, inside also `-`, `_` and `.`.
+/// Whether the text is 1 to 63 characters, letters and digits, inside also `-`, `_` and `.`.
 fn is_name(text: &str) -> bool {
     let ends = text.starts_with(|c: char| c.is_ascii_alphanumeric())
         && text.ends_with(|c: char| c.is_ascii_alphanumeric());
@@ -276,7 +277,7 @@ fn is_name(text: &str) -> bool {
 mod tests {
     use super::*;
 
-    /// `labels` as `k=v,k=v`.
+    /// Checks a match; `labels` are written `k=v,k=v`.
     fn check(selector: &str, labels: &str, expected: bool) {
         let labels: Vec<(Arc<str>, Arc<str>)> = labels
             .split(',')
@@ -289,7 +290,7 @@ mod tests {
     }
 
     #[test]
-    fn every_operator_means_what_w_sel_3_says() {
+    fn every_operator_matches_as_in_w_sel_3() {
         check("", "a=1", true);
         check("  ", "", true);
         check("a", "a=", true);

@@ -1,4 +1,4 @@
-//! Lifecycle: functions of their request, and the ledger's methods, which remember.
+//! Lifecycle methods: stateless functions of their request, and the ledger's methods, which keep state.
 
 use std::sync::Arc;
 
@@ -11,14 +11,14 @@ use crate::clock;
 use crate::ledger::{GrantError, Grants};
 use crate::service::{CallContext, CallError, State};
 
-/// Largest request in bytes that is answered on the reactor.
+/// Largest request in bytes that is handled on the reactor.
 pub(crate) const MAX_INLINE_BYTES: usize = 64 << 10;
-/// Identity event that releases a name whose process may be running.
+/// Identity event that releases a name whose process may still be running.
 const FORCE_DELETED: &str = "ForceDeletedByUser";
 /// Fence event that breaks an attachment which is not in the ledger.
 const BREAK_ATTACHMENT: &str = "BreakAttachment";
 
-/// Answers a function of its request alone.
+/// Calls a stateless function with the request.
 ///
 /// # Errors
 /// A bad field of the request, a caller that is gone.
@@ -40,7 +40,7 @@ where
     Ok(answer?)
 }
 
-/// Asks the ledger, which may wait for the disk. A change that has begun is completed even if the caller goes away.
+/// Calls the ledger, which may wait for the disk. A change that has begun is completed even if the caller goes away.
 ///
 /// # Errors
 /// A bad field of the request, a ledger that refuses or cannot be written.

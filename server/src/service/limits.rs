@@ -1,9 +1,9 @@
-//! Limits on what one caller may ask.
+//! Limits on the requests of one caller.
 
 use super::session_table::SessionLimits;
 use crate::admission::LoadLimits;
 
-/// Limits on what one caller may ask.
+/// Limits on the requests of one caller.
 #[derive(Copy, Clone, Debug, PartialEq, Eq)]
 pub struct Limits {
     /// Most bytes of one received message.

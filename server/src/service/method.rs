@@ -1,5 +1,5 @@
-//! Method: the facts about an RPC that are known before its message is read. Authorization, admission, metrics and the audit log
-//! read this one table. For Berth's own services and cluster-autoscaler's it is made from the `.proto` files.
+//! Method: the facts about an RPC that are known before its message is read. Authorization, admission, metrics and the
+//! audit log read this one table. For Berth's own services and cluster-autoscaler's it is made from the `.proto` files.
 
 use std::collections::HashMap;
 use std::sync::LazyLock;
@@ -12,9 +12,10 @@ use crate::auth::Role;
 /// A method of this server.
 #[derive(Copy, Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Method {
-    /// As in HTTP/2's `:path`.
+    /// Path as in HTTP/2's `:path`.
     pub(crate) path: &'static str,
-    /// The role that a caller needs; `None` where anybody may ask. What a request asks beyond that is its handler's to check.
+    /// The role that a caller needs; `None` where anybody may call. The handler checks any role that depends on the
+    /// request.
     pub(crate) role: Option<Role>,
     pub(crate) lane: Lane,
     pub(crate) effect: Effect,
@@ -23,20 +24,21 @@ pub(crate) struct Method {
 /// Whether a method changes anything that others see.
 #[derive(Copy, Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Effect {
-    /// Never.
+    /// The method never changes anything.
     Reads,
-    /// The request decides: its handler calls [`super::Access::to_change`].
+    /// The request decides: the handler calls [`super::Access::to_change`] before a change.
     ByRequest,
-    /// Always.
+    /// The method always changes something.
     Changes,
 }
 
-/// Stands for every method that this server does not have.
+/// Stand-in for every method that this server does not have.
 pub(crate) const OTHER: Method =
     Method { path: "other", role: None, lane: Lane::Probe, effect: Effect::Reads };
 
-/// The methods of the standard services, whose `.proto` files are not Berth's: probes and descriptions, which need no role.
-/// Together with [`METHODS`] these are all that this server has, so that no caller can add entries to a table with a name.
+/// The methods of the standard services, whose `.proto` files are not Berth's: health and reflection, which need no
+/// role. Together with [`METHODS`] these are all methods of the server, so that no caller can add entries to a table
+/// keyed by method.
 const STANDARD: [Method; 4] = [
     standard("/grpc.health.v1.Health/Check", Lane::Probe),
     standard("/grpc.health.v1.Health/Watch", Lane::Watch),
@@ -89,7 +91,7 @@ impl Method {
         Method { path: method.path, role: Some(role), lane, effect }
     }
 
-    /// Whether it belongs to a standard service, such as health or reflection.
+    /// Whether the method belongs to a standard service, such as health or reflection.
     pub(crate) fn is_standard(&self) -> bool {
         STANDARD.contains(self)
     }

@@ -1,4 +1,4 @@
-//! Placement: where does this pod go?
+//! Placement: decides where pods are placed.
 
 pub(crate) mod batch;
 pub(crate) mod entries;
@@ -18,7 +18,7 @@ use crate::service::convert::{self, Mode};
 use crate::service::{Access, CallContext, CallError, Cancel, Deadline, State, Target};
 use crate::telemetry::PlaceMethod;
 
-/// Verdicts that are written between two checks whether the caller is still there.
+/// Number of verdicts that are written between two checks whether the caller is still there.
 const VERDICTS_PER_CHECK: usize = 256;
 
 /// Places one pod.
@@ -33,19 +33,19 @@ pub(crate) async fn place(
     state.check_decidable()?;
     let target = state.target(&call.access, &request.session_id)?;
     check_assume(&call.access, &target, request.mode)?;
-    // An assume in a session waits for the session's other calls, which nothing bounds.
+    // An assume in a session waits for the session's other calls, which have no time limit.
     let waits = target.is_hypothetical() && request.mode == PlaceMode::Assume as i32;
     let decided = if !waits && state.decides_in_microseconds(&target) {
         decide(state, &target, &request)
     } else {
-        // Boxed: as a part of this future, several copies of the request, kilobytes each, would be moved about with it even by
-        // calls that never get here.
+        // Boxed: as a part of this future, several copies of the request, kilobytes each, would be moved about with it
+        // even in calls that never get here.
         Box::pin(decide_on_pool(state.clone(), target, request, call.deadline)).await
     };
     Ok(PlaceResponse { decision: Some(convert::decision(decided?)) })
 }
 
-/// Places many pods, or a gang whole or not at all.
+/// Places many pods, or a gang entirely or not at all.
 ///
 /// # Errors
 /// A bad field of the request as a whole, a missing role, a caller that is gone.
@@ -67,7 +67,7 @@ pub(crate) async fn place_batch(
         .await?
 }
 
-/// Explains one pod's placement: the verdict of every node, and what would help.
+/// Explains one pod's placement: the verdict of every node, and the changes that would help.
 ///
 /// # Errors
 /// A bad field, a caller that is gone.
@@ -85,7 +85,7 @@ pub(crate) async fn explain(
         .await?
 }
 
-/// Checks the role that an assume takes; in a session of their own readers may assume too, since others see nothing of it.
+/// Checks the role that an assume needs; in their own session readers may assume too, since others do not see it.
 pub(crate) fn check_assume(access: &Access, target: &Target, mode: i32) -> Result<(), CallError> {
     if mode != PlaceMode::Assume as i32 || target.is_hypothetical() {
         return Ok(());
@@ -135,7 +135,7 @@ fn decide(
     Ok(decided?)
 }
 
-/// Takes back what was assumed for a caller that is gone and never learns of it.
+/// Releases what was assumed for a caller that is gone and will not receive the response.
 fn give_back_unwanted(
     target: &Target,
     decided: &engine::Decision,
@@ -227,9 +227,10 @@ mod tests {
         }
     }
 
-    /// This runtime has one thread: were it to wait, nobody would be answered, and nothing let go.
+    /// The runtime of this test has one thread: if the call blocked it, no other call could run, and nothing would
+    /// release the lock.
     #[tokio::test]
-    async fn what_waits_for_a_write_waits_off_the_reactor() {
+    async fn waits_for_the_write_lock_are_off_the_reactor() {
         let state = fixture::state(&[("n0", "4")]);
         let session_id =
             state.sessions.open(clock::now(), "anonymous", || state.cluster.fork()).unwrap();
@@ -279,7 +280,7 @@ mod tests {
     }
 
     #[test]
-    fn what_nobody_waits_for_any_more_is_given_back() {
+    fn a_pod_assumed_for_a_caller_that_is_gone_is_given_back() {
         let state = fixture::state(&[("n0", "4")]);
         let target = state.target_of("").unwrap();
         let caller = CancelOnDrop::new(Deadline(None));

@@ -1,5 +1,5 @@
-//! Where long work runs: on threads beside the reactor, as many at a time as the lane has workers. Whoever waits for one waits in
-//! [`Workers`] and nowhere else: a job that has a worker is run at once.
+//! Pools of threads for long work, beside the reactor: at most as many jobs at a time as the lane has workers. Calls
+//! that wait for a worker wait in [`Workers`] and nowhere else: a job that has a worker runs at once.
 
 mod threads;
 
@@ -22,18 +22,18 @@ pub(crate) struct Pool {
 }
 
 impl Pool {
-    /// Decisions: one thread a core, for the work is computation, and more threads would only take turns.
+    /// Pool for decisions: one thread per core, for the work is computation, and more threads would only take turns.
     pub(crate) fn of_decisions(max_queue_time: Duration, counts: &AdmissionCounts) -> Pool {
         Pool::of(Lane::Decision, n_cores(), max_queue_time, counts)
     }
 
-    /// Simulations: one thread a core but one, for long work that is not to keep others from theirs.
+    /// Pool for simulations: one thread fewer than cores, since long work must leave a core to other calls.
     pub(crate) fn of_simulations(max_queue_time: Duration, counts: &AdmissionCounts) -> Pool {
         let n_threads = n_cores().saturating_sub(1).max(1);
         Pool::of(Lane::Simulation, n_threads, max_queue_time, counts)
     }
 
-    /// As many threads as `n_threads`, for work that waits.
+    /// Pool of `n_threads` threads, for work that waits.
     pub(crate) fn of(
         lane: Lane,
         n_threads: usize,
@@ -44,7 +44,7 @@ impl Pool {
         Pool { workers, threads: Threads::new(lane.name()) }
     }
 
-    /// Its workers, for whoever asks at the door.
+    /// Workers of the pool, for the admission of calls.
     pub(crate) fn workers(&self) -> &Workers {
         &self.workers
     }
@@ -62,10 +62,11 @@ impl Pool {
         self.run_on(self.workers.take(deadline.0).await?, deadline, job).await
     }
 
-    /// The same for a stream's request, which waits rather than being refused: its stream sends no more meanwhile.
+    /// Runs `job` like [`Pool::run`] for a stream's request, which waits rather than being refused: its stream sends no
+    /// more meanwhile.
     ///
     /// # Errors
-    /// As [`Pool::run`], without being overloaded.
+    /// Those of [`Pool::run`] except [`CallError::Overloaded`].
     pub(crate) async fn run_patiently<T: Send + 'static>(
         &self,
         deadline: Deadline,
@@ -87,23 +88,24 @@ impl Pool {
         let cancel = caller.token();
         let (span, runtime) = (tracing::Span::current(), Handle::current());
         let named = response_cache::in_progress();
-        let (told, outcome) = oneshot::channel();
+        let (sender, outcome) = oneshot::channel();
         let begin = move |thread: Thread| {
             let _runtime = runtime.enter();
             let done = catch_unwind(AssertUnwindSafe(|| {
                 let _named = named;
-                // Its caller may have gone since.
+                // The caller may have gone since.
                 if cancel.is_cancelled() {
                     return Err(CallError::DeadlineExceeded);
                 }
                 worker.begin();
                 Ok(span.in_scope(|| job(&cancel)))
             }));
-            // The thread before the worker: whoever has the worker next finds the thread. Both before the answer, for who asks again
-            // is not to wait for them. A panic was logged as it happened.
+            // Release the thread before the worker, so that the next job with the worker finds the thread; and both
+            // before the response is sent, so that a caller's next request does not wait for them. A panic was logged
+            // when it happened.
             thread.release();
             drop(worker);
-            drop(told.send(done.unwrap_or(Err(CallError::Broken))));
+            drop(sender.send(done.unwrap_or(Err(CallError::Broken))));
         };
         if let Err(error) = self.threads.run(begin) {
             tracing::error!(%error, "no thread for a call");
@@ -148,7 +150,7 @@ mod tests {
         assert!(receiver.recv().unwrap());
     }
 
-    /// A call that is gone while it waits never runs, and its worker is free for the next.
+    /// A call that is cancelled while it waits never runs, and its worker is free for the next.
     #[tokio::test]
     async fn a_cancelled_job_frees_its_worker() {
         let pool = Pool::of(Lane::Decision, 1, Duration::from_secs(60), Metrics::new().admission());

@@ -1,4 +1,4 @@
-//! Preemption: whom would a pod displace?
+//! Preemption: evicts pods of lower priority for a pod that fits nowhere.
 
 use std::sync::Arc;
 
@@ -12,7 +12,7 @@ use crate::clock;
 use crate::service::{CallContext, CallError, Cancel, State, Target, convert};
 use crate::telemetry::PlaceMethod;
 
-/// Places a pod, evicting others where it fits nowhere; nominates if the request asks for it.
+/// Places a pod, evicting others if it fits nowhere; nominates if the request says so.
 ///
 /// # Errors
 /// A bad field, a missing role, a caller that is gone.
@@ -77,7 +77,7 @@ fn preempt_now(
     Ok(PreemptResponse { nomination_generation: generation, ..answer })
 }
 
-/// Carries out the nominations of an attempt, unless the caller is gone.
+/// Applies the nominations of an attempt, unless the caller is gone.
 fn nominate(
     target: &Target,
     pod: &Pod,
@@ -143,7 +143,7 @@ mod tests {
     use crate::service::fixture;
     use berth_proto::berth_v1::{PreemptOptions, VictimPlacement};
 
-    /// A search for which nobody waits is given up: it is no answer, and promises nothing.
+    /// A search whose caller is gone is cancelled: it returns an error, and nominates nothing.
     #[test]
     fn an_attempt_ends_when_its_caller_is_gone() {
         let state = fixture::state(&[("n0", "4")]);

@@ -1,4 +1,4 @@
-//! Readiness: whether the server can be asked for placements.
+//! Readiness: whether the server can place pods.
 
 use super::state::State;
 use crate::apiserver::leadership::Leadership;
@@ -21,7 +21,7 @@ pub(crate) fn readiness(state: &State) -> Vec<Check> {
     let mut checks =
         vec![("feed", feed), ("contradictions", contradictions.map(|()| None)), ("drain", drain)];
     checks.extend(state.audit.fault().map(|reason| ("audit", Err(reason.to_string()))));
-    // Nothing else needs the ledger: a server that cannot grant still places pods.
+    // The ledger's fault is only a note: a server that cannot grant still places pods.
     checks.extend(state.grants.fault().map(|reason| ("ledger", Ok(Some(ledger(&reason))))));
     // A standby is as ready as the leader.
     checks
@@ -44,7 +44,7 @@ fn ledger(fault: &str) -> String {
     format!("pods are placed, but nothing is granted: {fault}; it is tried again every few seconds")
 }
 
-/// S-CCH-6: a feed that contradicts itself makes the instance unhealthy until it is told the cluster anew.
+/// S-CCH-6: a feed that contradicts itself makes the instance unhealthy until the feed sends the cluster anew.
 fn contradictions(n: u64) -> Result<(), String> {
     let what = match n {
         0 => return Ok(()),

@@ -1,11 +1,12 @@
-//! Response cache: a request that its caller names is carried out once. Its response is remembered under (user, method, id). The same
-//! request under the same id gets that response instead of being carried out again; another request under the id is refused.
+//! Response cache: a request that its caller names is carried out once. Its response is remembered under (user, method,
+//! id). A repeated request under the same id gets that response instead of being carried out again; a different request
+//! under the id is refused.
 //!
-//! Only `OK` is remembered: every other status has changed nothing, so a retry does no harm.
+//! Only `OK` is remembered: a call with any other status has changed nothing, so a retry does no harm.
 //!
-//! The cache is in memory and does not survive a restart. Neither does what its responses are about, except the ledger's
-//! grants: those compare and swap on what the caller knew before, so a repeated request grants again what is held already, or
-//! names the holder.
+//! The cache is in memory and does not survive a restart. Neither does the state that its responses describe, except
+//! the ledger's grants: those compare and swap on what the caller knew before, so a repeated request grants again what
+//! is held already, or names the holder.
 
 use std::collections::{HashMap, VecDeque};
 use std::hash::{DefaultHasher, Hasher as _};
@@ -18,23 +19,23 @@ use tokio::sync::watch;
 use super::error::CallError;
 use crate::clock;
 
-/// How long an answer is remembered.
+/// How long a response is remembered.
 const MAX_AGE: Duration = Duration::from_secs(5 * 60);
-/// Most answers that are remembered, and most bytes of them with their names; the oldest make room.
+/// Maximum number of remembered responses, and of their bytes with their names; the oldest are dropped.
 const MAX_ANSWERS: usize = 100_000;
 const MAX_BYTES: usize = 64 << 20;
-/// What an answer takes besides its bytes and its name, about.
+/// Approximate memory of a response besides its bytes and its name.
 const OVERHEAD_BYTES: usize = 300;
-/// What a request is known by.
+/// Key of a request in the cache.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub(crate) struct RequestName {
-    /// Two users may choose the same id.
+    /// Name of the user; two users may choose the same id.
     pub(crate) user: Arc<str>,
     pub(crate) method: &'static str,
     pub(crate) id: Arc<str>,
 }
 
-/// The answers to named requests.
+/// Responses to named requests.
 #[derive(Debug, Default)]
 pub(crate) struct ResponseCache {
     table: Mutex<Table>,
@@ -43,37 +44,37 @@ pub(crate) struct ResponseCache {
 #[derive(Debug, Default)]
 struct Table {
     entries: HashMap<RequestName, Entry>,
-    /// Those that are known, oldest first.
+    /// Names of the known responses, oldest first.
     order: VecDeque<(Instant, RequestName)>,
     n_bytes: usize,
 }
 
 #[derive(Debug)]
 struct Entry {
-    /// Of the request.
+    /// Digest of the request.
     digest: Digest,
     outcome: Outcome,
 }
 
 #[derive(Debug)]
 enum Outcome {
-    /// Closes when it is over.
+    /// The request is under way; the channel closes when it is over.
     InProgress(watch::Receiver<()>),
-    /// The message of an `OK`, which is all that such an answer is.
+    /// Message of an `OK`, which is the whole response.
     Known(Bytes),
 }
 
-/// 128 bits: whoever wants two requests of one name to have the same harms nobody else.
+/// Digest of a request. 128 bits suffice: a caller that makes two of its own requests collide harms nobody else.
 type Digest = [u64; 2];
 
-/// What becomes of a named request.
+/// What to do with a named request.
 pub(crate) enum Claim {
     First(InProgress),
     Again(Bytes),
 }
 
 tokio::task_local! {
-    /// The named request that is being answered here.
+    /// The named request of the current task.
     static IN_PROGRESS: Arc<InProgress>;
 }
 
@@ -82,14 +83,14 @@ pub(crate) async fn in_scope_of<T>(request: Arc<InProgress>, future: impl Future
     IN_PROGRESS.scope(request, future).await
 }
 
-/// The named request that is being answered here, for work that goes on although its caller is gone: until it has undone what it
-/// did, whoever comes with the same name waits.
+/// The named request of the current task, for work that continues after its caller is gone: until it has undone its
+/// changes, others with the same name wait.
 pub(crate) fn in_progress() -> Option<Arc<InProgress>> {
     IN_PROGRESS.try_with(Arc::clone).ok()
 }
 
 impl ResponseCache {
-    /// Waits while the same request is under way.
+    /// Claims the name of a request; waits while the same request is under way.
     pub(crate) async fn claim(
         self: &Arc<Self>,
         name: RequestName,
@@ -111,7 +112,7 @@ impl ResponseCache {
                     Some(Entry { outcome: Outcome::InProgress(over), .. }) => over.clone(),
                 }
             };
-            // Nothing is ever sent: it ends with the sender.
+            // Nothing is ever sent: the wait ends when the sender is dropped.
             while over.changed().await.is_ok() {}
         }
     }
@@ -124,25 +125,25 @@ impl ResponseCache {
     }
 
     fn table(&self) -> MutexGuard<'_, Table> {
-        // Nothing panics under it that could leave it half changed.
+        // No code that holds the lock panics in a way that leaves the table half changed.
         self.table.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
-/// A named request that is being carried out. Dropped without an answer to remember, it is as if it had never been sent: whoever
-/// asks again, or waits, carries it out.
+/// A named request that is being carried out. Dropped without a remembered response, it leaves no trace: a retry, or a
+/// caller that waits, carries it out.
 #[derive(Debug)]
 pub(crate) struct InProgress {
     answers: Arc<ResponseCache>,
     name: RequestName,
     digest: Digest,
-    /// Wakes those who wait, once the table says what became of it.
+    /// Wakes the waiting callers, once the table has the outcome.
     _over: watch::Sender<()>,
 }
 
 impl InProgress {
     pub(crate) fn remember(&self, answer: &[u8]) {
-        // A copy: it came in a buffer with room for many.
+        // A copy, since the original is in a larger buffer.
         let answer = Bytes::copy_from_slice(answer);
         let mut table = self.answers.table();
         table.remember(&self.name, self.digest, answer, clock::now());
@@ -233,7 +234,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn who_comes_second_waits_and_takes_over_where_the_first_gives_up() {
+    async fn a_second_request_waits_and_takes_over_if_the_first_gives_up() {
         let answers = Arc::new(ResponseCache::default());
         let Ok(Claim::First(first)) = answers.claim(name("a"), b"q").await else {
             panic!("nobody asked before")
@@ -244,7 +245,7 @@ mod tests {
             Poll::Ready(())
         })
         .await;
-        // What is another request need not wait to be told.
+        // A different request is refused without waiting.
         assert!(answers.claim(name("a"), b"r").await.is_err());
         drop(first);
         let Ok(Claim::First(second)) = second.await else { panic!("the first gave up") };
@@ -260,7 +261,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_remembered_is_bounded_in_age_number_and_bytes() {
+    fn remembered_responses_are_bounded_in_age_number_and_bytes() {
         let (mut table, start) = (Table::default(), Instant::now());
         for (seconds, id) in ["a", "b", "c"].into_iter().enumerate() {
             let at = start + Duration::from_secs(seconds as u64);

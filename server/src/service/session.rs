@@ -1,4 +1,4 @@
-//! What-if sessions: a fork of the live cluster that one user changes, asks and commits.
+//! What-if sessions: a fork of the live cluster that one user changes, queries and commits.
 
 use std::sync::Arc;
 
@@ -24,7 +24,7 @@ pub(crate) async fn open(
 ) -> Result<SessionServiceOpenResponse, CallError> {
     state.check_decidable()?;
     state.check_not_draining()?;
-    // The fork waits for writes to the live cluster: never on the reactor.
+    // The fork waits for writes to the live cluster, so it is never made on the reactor.
     let shared = state.clone();
     let CallContext { access, deadline } = call;
     state.pool.run(deadline, move |_| fork(&shared, &access)).await?
@@ -48,7 +48,7 @@ fn fork(state: &State, access: &Access) -> Result<SessionServiceOpenResponse, Ca
 
 /// Applies changes to a session. Refused changes do not count towards its limit.
 ///
-/// # Errors
+/// An unknown session, one that would hold too many changes, a caller that is gone.
 /// An unknown session, one that would hold too many changes, a caller that is gone.
 pub(crate) async fn apply(
     state: &Arc<State>,
@@ -119,7 +119,7 @@ fn find(state: &State, access: &Access, session_id: &str) -> Result<InUse, CallE
     state.sessions.get(session_id, access.caller(), clock::now())
 }
 
-/// An empty id, which elsewhere means the live cluster, is an error here.
+/// Checks that the id is not empty, which elsewhere means the live cluster.
 fn check_id(session_id: &str) -> Result<(), CallError> {
     if session_id.is_empty() {
         return Err(CallError::field("session_id", "must be set"));
@@ -148,7 +148,7 @@ mod tests {
         assert_eq!(open(&state, call()).await.unwrap_err(), CallError::Draining);
         let request = SessionServiceCommitRequest { session_id: session_id.clone() };
         assert_eq!(commit(&state, call(), request).await.unwrap_err(), CallError::Draining);
-        // What is under way is finished.
+        // Calls under way are finished.
         let request = SessionServiceApplyRequest { session_id, deltas: Vec::new() };
         assert!(apply(&state, call(), request).await.is_ok());
     }

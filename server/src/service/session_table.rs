@@ -1,5 +1,5 @@
-//! The sessions that are open: forks of the live cluster, bounded in number, in the changes that one holds, and in the time
-//! that one is idle.
+//! The open sessions: forks of the live cluster, limited in their number, in the changes that each holds, and in the
+//! time that each is idle.
 
 use std::collections::HashMap;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -15,14 +15,14 @@ use crate::clock;
 use crate::service::CallError;
 use crate::telemetry::{SessionCounts, SessionEnd};
 
-/// Bounds on what-if sessions.
+/// Limits on what-if sessions.
 #[derive(Copy, Clone, Debug, PartialEq, Eq)]
 pub struct SessionLimits {
-    /// Most sessions that are open at a time.
+    /// Maximum number of open sessions.
     pub max_sessions: usize,
-    /// Most changes that one may hold: deltas, assumed pods and nominations, in sum over its life.
+    /// Maximum number of changes in a session: deltas, assumed pods and nominations, summed over its life.
     pub max_changes: usize,
-    /// How long one may be without a call before it is dropped.
+    /// How long a session may be without a call before it is dropped.
     pub idle_timeout: Duration,
 }
 
@@ -44,10 +44,10 @@ pub(crate) struct SessionTable {
 
 struct Session {
     cluster: Cluster,
-    /// The user who opened it.
+    /// The user who opened the session.
     owner: Box<str>,
     n_changes: AtomicUsize,
-    /// When the last call on it ended.
+    /// End of the last call on the session.
     last_used: Mutex<Instant>,
 }
 
@@ -60,8 +60,8 @@ impl SessionTable {
         self.limits
     }
 
-    /// Opens a session of the user `owner` on what `fork` gives, and gives its id: 128 random bits, so that no client guesses
-    /// another's.
+    /// Opens a session of the user `owner` on the cluster that `fork` returns. Returns the session's id: 128 random
+    /// bits, so that no client guesses another's.
     ///
     /// # Errors
     /// [`CallError::TooManySessions`].
@@ -74,7 +74,7 @@ impl SessionTable {
         self.drop_expired(now);
         self.check_room(self.lock().len())?;
         let id = random_id()?;
-        // It may have to wait for whoever changes the live cluster: not while the table is locked.
+        // `fork` may wait for a writer of the live cluster, so it is not called while the table is locked.
         let cluster = fork();
         let (owner, n_changes) = (owner.into(), AtomicUsize::new(0));
         let session = Session { cluster, owner, n_changes, last_used: Mutex::new(now) };
@@ -90,10 +90,10 @@ impl SessionTable {
         if n_open >= limit { Err(CallError::TooManySessions { limit }) } else { Ok(()) }
     }
 
-    /// The session of this id, which does not expire before the answer is dropped.
+    /// The session with this id; it does not expire before the returned value is dropped.
     ///
     /// # Errors
-    /// [`CallError::NoSuchSession`], also where it is another user's, or has expired and was not dropped yet.
+    /// [`CallError::NoSuchSession`], also if the session is another user's, or has expired and was not dropped yet.
     pub(crate) fn get(&self, id: &str, caller: &Caller, now: Instant) -> Result<InUse, CallError> {
         let sessions = self.lock();
         let session = sessions.get(id).filter(|session| {
@@ -108,10 +108,10 @@ impl SessionTable {
         }
     }
 
-    /// Forgets a session; calls that are under way on it go on.
+    /// Removes a session; calls that are under way on it continue.
     ///
     /// # Errors
-    /// As [`SessionTable::get`].
+    /// Those of [`SessionTable::get`].
     pub(crate) fn close(&self, id: &str, caller: &Caller, now: Instant) -> Result<(), CallError> {
         self.drop_expired(now);
         let mut sessions = self.lock();
@@ -119,7 +119,7 @@ impl SessionTable {
         let closed =
             if sessions.get(id).is_some_and(is_callers) { sessions.remove(id) } else { None };
         self.counts.set_open(sessions.len());
-        // A large fork takes its time to go: not while the table is locked.
+        // Dropping a large fork takes time, so it is not done while the table is locked.
         drop(sessions);
         match closed {
             Some(_) => {
@@ -130,13 +130,13 @@ impl SessionTable {
         }
     }
 
-    /// Forgets the sessions that have been idle for too long.
+    /// Removes the sessions that have been idle for too long.
     pub(crate) fn drop_expired(&self, now: Instant) {
         let timeout = self.limits.idle_timeout;
         self.drop_all_that(SessionEnd::Expired, |session| session.has_expired(now, timeout));
     }
 
-    /// Forgets all sessions: the server stops.
+    /// Removes all sessions, when the server stops.
     pub(crate) fn drain(&self) {
         self.drop_all_that(SessionEnd::Drained, |_| true);
     }
@@ -151,14 +151,15 @@ impl SessionTable {
         drop(sessions);
     }
 
-    /// Held for a look-up, or for one change of the map: a panic elsewhere cannot leave it half written.
+    /// Locks the table for a look-up, or for one change of the map: a panic elsewhere cannot leave it half written.
     fn lock(&self) -> MutexGuard<'_, HashMap<Box<str>, Arc<Session>>> {
         self.sessions.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
 impl Session {
-    /// Every call under way holds a clone of the `Arc`; a new one takes it under the lock of the table, as the caller holds.
+    /// Whether the session has expired. Every call under way holds a clone of the `Arc`; a new one takes it under the
+    /// lock of the table, which the caller holds here.
     fn has_expired(self: &Arc<Self>, now: Instant, idle_timeout: Duration) -> bool {
         let last_used = *self.last_used.lock().unwrap_or_else(PoisonError::into_inner);
         Arc::strong_count(self) == 1 && now.saturating_duration_since(last_used) >= idle_timeout
@@ -174,7 +175,7 @@ fn random_id() -> Result<String, CallError> {
     Ok(bytes.iter().map(|byte| format!("{byte:02x}")).collect())
 }
 
-/// A session under a call.
+/// A session that a call is using.
 pub(crate) struct InUse {
     session: Arc<Session>,
     max_changes: usize,
@@ -185,20 +186,20 @@ impl InUse {
         &self.session.cluster
     }
 
-    /// Takes `n` of the changes that the session may still hold; what is not used goes back with [`InUse::release`].
+    /// Reserves `n` of the changes that the session may still hold; [`InUse::release`] returns those that are not used.
     ///
     /// # Errors
-    /// [`CallError::SessionTooLarge`]; nothing is taken then.
+    /// [`CallError::SessionTooLarge`]; nothing is reserved then.
     pub(crate) fn reserve(&self, n: usize) -> Result<(), CallError> {
         let add = |held: usize| held.checked_add(n).filter(|&held| held <= self.max_changes);
-        // A count alone: no data is read on the strength of it.
+        // The count alone is shared: no other data depends on its ordering.
         match self.session.n_changes.try_update(Ordering::Relaxed, Ordering::Relaxed, add) {
             Ok(_) => Ok(()),
             Err(_) => Err(CallError::SessionTooLarge { limit: self.max_changes }),
         }
     }
 
-    /// Gives back what was reserved and not used.
+    /// Returns reserved changes that were not used.
     pub(crate) fn release(&self, n: usize) {
         self.session.n_changes.fetch_sub(n, Ordering::Relaxed);
     }
@@ -206,7 +207,7 @@ impl InUse {
 
 impl Drop for InUse {
     fn drop(&mut self) {
-        // Before the `Arc` goes: who finds it idle finds since when.
+        // Before the `Arc` is dropped: whoever sees the session idle then also sees the time.
         *self.session.last_used.lock().unwrap_or_else(PoisonError::into_inner) = clock::now();
     }
 }
@@ -258,7 +259,7 @@ mod tests {
         let full = table.open(start + TIMEOUT / 2, JANE, || panic!("there is no room"));
         assert_eq!(full.unwrap_err(), CallError::TooManySessions { limit: 1 });
         assert!(table.get(&id, &jane(), start + TIMEOUT / 2).is_ok());
-        // That call ended just now, which is when the minute begins anew.
+        // That call ended just now, so the idle time starts anew.
         let later = clock::now() + TIMEOUT;
         assert!(table.get(&id, &jane(), later).is_err(), "expired, although nobody dropped it yet");
         check_metric(&metrics, "berth_sessions 1");

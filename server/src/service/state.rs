@@ -1,4 +1,4 @@
-//! State: what every handler shares.
+//! State that all handlers share.
 
 use std::sync::{Arc, OnceLock};
 
@@ -27,17 +27,17 @@ use crate::policy::Profiles;
 use crate::telemetry::trace::Tracer;
 use crate::telemetry::{MethodCounts, Metrics};
 
-/// What every handler shares.
+/// State that all handlers share.
 pub(crate) struct State {
     pub(crate) cluster: Arc<Cluster>,
     pub(crate) profiles: Profiles,
-    /// For requests that name no rule.
+    /// Tie-breaking rule for requests that have none.
     pub(crate) tie_break: TieBreak,
     pub(crate) limits: Limits,
     pub(crate) metrics: Arc<Metrics>,
     /// gRPC calls, by method.
     pub(crate) calls: MethodCounts,
-    /// Names callers.
+    /// Authenticates callers.
     pub(crate) auth: Arc<Auth>,
     /// Admits or refuses calls by load.
     pub(crate) admission: Admission,
@@ -59,25 +59,26 @@ pub(crate) struct State {
     /// Chooses among cluster-autoscaler's node groups.
     pub(crate) expander: Expander,
     pub(crate) judgements: Judgements,
-    /// Begins spans of calls.
+    /// Starts the spans of calls.
     pub(crate) tracer: Tracer,
     /// The API server, once connected: the extender binds pods there.
     pub(crate) api_server: OnceLock<kube::Client>,
     /// The scheduler's leadership, where this server stands for election or schedules alone.
     pub(crate) leadership: OnceLock<Leadership>,
-    /// Tasks without which the server is useless.
+    /// Tasks that the server cannot do without.
     pub(crate) critical_tasks: CriticalTasks,
     /// Turns true once, when the server starts to drain: streams end then.
     pub(crate) draining: watch::Receiver<bool>,
 }
 
-/// Least limit on a message of `grpcplugin.Expander` (S-CAE-3): a request holds every pending pod of every option.
+/// Minimum of the limit on a message of `grpcplugin.Expander` (S-CAE-3): a request holds every pending pod of every
+/// option.
 const MIN_EXPANDER_MESSAGE_BYTES: usize = 128 << 20;
 
-/// Threads that wait for the disk: the more wait, the more of them share one sync.
+/// Number of threads that wait for the disk: the more wait, the more of them share one sync.
 const N_LEDGER_THREADS: usize = 16;
 
-/// Most nodes for which one decision takes microseconds and runs where the request arrived.
+/// Maximum number of nodes for which one decision takes microseconds and runs on the reactor.
 const MAX_INLINE_NODES: usize = 20_000;
 
 impl State {
@@ -127,12 +128,12 @@ impl State {
         }
     }
 
-    /// Replaces who is known, and where changes are logged.
+    /// Replaces authentication and the audit log.
     pub(crate) fn with_auth(self, auth: Arc<Auth>, audit: Audit) -> State {
         State { auth, audit, ..self }
     }
 
-    /// Replaces where spans are sent.
+    /// Replaces the tracer.
     pub(crate) fn with_tracer(self, tracer: Tracer) -> State {
         State { tracer, ..self }
     }
@@ -147,7 +148,7 @@ impl State {
         State { expander, ..self }
     }
 
-    /// Most bytes of one received message of the method at `path`.
+    /// Maximum number of bytes of one received message of the method at `path`.
     pub(crate) fn max_message_bytes(&self, path: &str) -> usize {
         let limit = self.limits.max_message_bytes;
         let is_expander = path.starts_with("/grpcplugin.Expander/");
@@ -183,7 +184,8 @@ impl State {
         Ok(Target::Session(self.sessions.get(session_id, access.caller(), clock::now())?))
     }
 
-    /// Whether a single decision on `cluster` may run on the reactor: not while a long write holds the lock that an assume needs.
+    /// Whether a single decision on `cluster` may run on the reactor: not during a long write, which holds the lock
+    /// that an assume needs.
     pub(crate) fn decides_in_microseconds(&self, cluster: &Cluster) -> bool {
         !self.long_writes.is_any() && cluster.snapshot().n_nodes() <= MAX_INLINE_NODES
     }

@@ -1,4 +1,4 @@
-//! Target: the cluster that a request is about, either the live one or a session's fork.
+//! Target: the cluster of a request, either the live one or a session's fork.
 
 use std::ops::Deref;
 use std::sync::Arc;
@@ -39,8 +39,8 @@ impl Target {
         }
     }
 
-    /// Takes back what was assumed for or promised to these pods, each of which holds one change: their caller went away and
-    /// never learns of it.
+    /// Releases pods that were assumed or nominated, each of which holds one change: their caller is gone and will not
+    /// receive the response.
     pub(crate) fn give_back(&self, pods: &[(PodKey, Arc<str>)]) {
         if pods.is_empty() {
             return;

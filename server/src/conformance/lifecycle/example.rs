@@ -178,7 +178,7 @@ mod tests {
     }
 
     #[test]
-    fn files_are_told_by_index_and_id() {
+    fn errors_name_the_example_by_index_and_id() {
         let directory = tempfile::tempdir().unwrap();
         let path = directory.path().join("examples.json");
         let error = |text: &str| {

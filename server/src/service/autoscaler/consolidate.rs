@@ -1,4 +1,4 @@
-//! `Consolidate`.
+//! The `Consolidate` method.
 
 use std::collections::BTreeMap;
 
@@ -7,7 +7,7 @@ use berth_engine::UnremovableReason;
 use berth_proto::berth_v1::{self as wire, ConsolidateRequest, ConsolidateResponse};
 
 use super::drain::{
-    code, compile_node_rules, compile_rules, moment, names, policy, told_node, told_utilization,
+    code, compile_node_rules, compile_rules, moment, names, policy, wire_node, wire_utilization,
 };
 use crate::service::CallError;
 use crate::service::Cancel;
@@ -15,9 +15,9 @@ use crate::service::State;
 use crate::service::Target;
 use crate::service::convert::{self, pod_key};
 
-/// Of utilisation, as cluster-autoscaler's by default.
+/// Utilization threshold where the request has none: cluster-autoscaler's default.
 const THRESHOLD: f64 = 0.5;
-/// What cloud providers label their nodes with.
+/// Label in which cloud providers put a node's instance type.
 const INSTANCE_TYPE: &str = "node.kubernetes.io/instance-type";
 
 pub(super) fn answer(
@@ -58,7 +58,7 @@ pub(super) fn answer(
         now: moment(now)?,
         cancelled: &|| cancel.is_cancelled(),
     });
-    Ok(told(planned.map_err(CallError::undecided)?))
+    Ok(response(planned.map_err(CallError::undecided)?))
 }
 
 fn compile_prices(prices: &wire::NodePrices) -> Result<engine::NodePrices<'_>, CallError> {
@@ -82,7 +82,7 @@ fn check_prices(path: &str, prices: &BTreeMap<String, f64>) -> Result<(), CallEr
     }
 }
 
-fn told(planned: engine::Consolidation) -> ConsolidateResponse {
+fn response(planned: engine::Consolidation) -> ConsolidateResponse {
     let engine::Consolidation { generation, steps, kept, end, savings, disruption } = planned;
     let end = match end {
         engine::ConsolidationEnd::Exhausted => wire::ConsolidationEnd::Exhausted,
@@ -90,38 +90,38 @@ fn told(planned: engine::Consolidation) -> ConsolidateResponse {
     };
     ConsolidateResponse {
         generation: generation.get(),
-        steps: steps.into_iter().map(told_step).collect(),
-        kept: kept.into_iter().map(told_kept).collect(),
+        steps: steps.into_iter().map(wire_step).collect(),
+        kept: kept.into_iter().map(wire_kept).collect(),
         end: end.into(),
-        savings: Some(told_savings(savings)),
-        disruption: Some(told_disruption(disruption)),
+        savings: Some(wire_savings(savings)),
+        disruption: Some(wire_disruption(disruption)),
     }
 }
 
-fn told_step(step: engine::ConsolidationStep) -> wire::ConsolidationStep {
+fn wire_step(step: engine::ConsolidationStep) -> wire::ConsolidationStep {
     let engine::ConsolidationStep { drain, savings, disruption } = step;
     wire::ConsolidationStep {
-        drain: Some(told_node(drain)),
-        savings: Some(told_savings(savings)),
-        disruption: Some(told_disruption(disruption)),
+        drain: Some(wire_node(drain)),
+        savings: Some(wire_savings(savings)),
+        disruption: Some(wire_disruption(disruption)),
     }
 }
 
-fn told_savings(savings: engine::Savings) -> wire::Savings {
+fn wire_savings(savings: engine::Savings) -> wire::Savings {
     let engine::Savings { milli_cpu, memory, price_per_hour } = savings;
     wire::Savings { milli_cpu, memory_bytes: memory, price_per_hour }
 }
 
-fn told_disruption(disruption: engine::Disruption) -> wire::Disruption {
+fn wire_disruption(disruption: engine::Disruption) -> wire::Disruption {
     let engine::Disruption { n_moved, n_without_controller, n_under_budget, n_ended } = disruption;
     wire::Disruption { n_moved, n_without_controller, n_under_budget, n_ended }
 }
 
-fn told_kept(kept: engine::KeptNode) -> wire::KeptNode {
+fn wire_kept(kept: engine::KeptNode) -> wire::KeptNode {
     let engine::KeptNode { node, utilization, reason, message, blocking_pod } = kept;
     wire::KeptNode {
         node_name: node.to_string(),
-        utilization: utilization.map(told_utilization),
+        utilization: utilization.map(wire_utilization),
         reason: reason.as_str().to_owned(),
         code: code(UnremovableReason::ALL, &reason),
         message,
@@ -140,9 +140,10 @@ mod tests {
         answer(state, &target, request, &caller.token())
     }
 
-    /// The dear node goes first although it is the fuller one, and what it takes to go is told.
+    /// The expensive node is removed first although it is the fuller one, and the response says why each node is
+    /// removable.
     #[test]
-    fn prices_decide_who_goes_first() {
+    fn prices_decide_which_node_is_removed_first() {
         let state = fixture::state(&[("n0", "4"), ("n1", "4"), ("n2", "4")]);
         for (name, node, cpu) in [("a", "n0", "1"), ("b", "n1", "500m"), ("c", "n2", "3")] {
             fixture::run(&state.cluster, &fixture::pod(name, cpu, 0), node);

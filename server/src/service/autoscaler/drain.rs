@@ -1,4 +1,4 @@
-//! `SimulateDrain`, and the rules that `Consolidate` shares with it. Rules: S-SD-1 to S-SD-8.
+//! The `SimulateDrain` method, and the rules that `Consolidate` shares with it. Rules: S-SD-1 to S-SD-8.
 
 mod response;
 
@@ -16,7 +16,7 @@ use crate::service::State;
 use crate::service::Target;
 use crate::service::convert;
 
-pub(super) use response::{code, node as told_node, utilization as told_utilization};
+pub(super) use response::{code, node as wire_node, utilization as wire_utilization};
 
 pub(super) fn answer(
     state: &State,
@@ -28,7 +28,7 @@ pub(super) fn answer(
     simulate(target, &state.profiles, state.tie_break, request, &cancelled)
 }
 
-/// Works a drain out on a cluster; `configured` is the rule for ties where the request names none.
+/// Simulates a drain on a cluster; `configured` is the tie-breaking rule if the request has none.
 pub(crate) fn simulate(
     cluster: &Cluster,
     profiles: &Profiles,
@@ -76,10 +76,10 @@ pub(crate) fn simulate(
     Ok(response::drain(drained.map_err(CallError::undecided)?))
 }
 
-/// Names in a list at most: more nodes than a cluster has.
+/// Maximum number of names in a list: more than a cluster has nodes.
 const MAX_NAMES: usize = 100_000;
 
-/// The names of nodes, not too many and none of them empty; `path` is where they stand.
+/// Checks node names: not too many, and none of them empty; `path` is the field path for errors.
 pub(super) fn names(path: &str, names: Vec<String>) -> Result<Vec<Arc<str>>, CallError> {
     if names.len() > MAX_NAMES {
         let reason = format!("has {} names, more than {MAX_NAMES}", names.len());
@@ -92,7 +92,7 @@ pub(super) fn names(path: &str, names: Vec<String>) -> Result<Vec<Arc<str>>, Cal
     names.collect()
 }
 
-/// The profile that decides where pods go.
+/// The profile that decides where pods are placed.
 pub(super) fn policy<'s>(
     profiles: &'s Profiles,
     scheduler_name: &str,
@@ -101,7 +101,7 @@ pub(super) fn policy<'s>(
     policy.map_err(|reason| CallError::field("scheduler_name", reason))
 }
 
-/// The moment of the request, or the server's; in seconds since 1970.
+/// The time of the request, or else the server's, in seconds since 1970.
 pub(super) fn moment(now: Option<Time>) -> Result<i64, CallError> {
     match now {
         None => Ok(clock::unix_seconds()),
@@ -111,7 +111,7 @@ pub(super) fn moment(now: Option<Time>) -> Result<i64, CallError> {
     }
 }
 
-/// Which nodes may go; `threshold` is of the utilisation where the request names none.
+/// Compiles which nodes may be removed; `threshold` is the utilization threshold if the request has none.
 pub(super) fn compile_node_rules<'r>(
     rules: &'r wire::NodeRules,
     recently_unremovable: &'r [Arc<str>],
@@ -143,7 +143,7 @@ pub(super) fn compile_node_rules<'r>(
     })
 }
 
-/// Which pods may move.
+/// Compiles which pods may be moved.
 pub(super) fn compile_rules(
     rules: Option<&wire::DrainRules>,
 ) -> Result<engine::DrainRules, CallError> {
@@ -189,7 +189,7 @@ fn compile_mode(mode: i32) -> Result<DrainMode, CallError> {
     }
 }
 
-/// The pod and the node of `hints[index]`.
+/// Compiles `hints[index]`: its pod and its node.
 pub(super) fn compile_hint(
     index: usize,
     pod: Option<wire::PodKey>,
@@ -202,7 +202,7 @@ pub(super) fn compile_hint(
     if node_name.is_empty() {
         return Err(CallError::field(format!("hints[{index}].node_name"), "must not be empty"));
     }
-    // As for a whole pod: no namespace means the one of that name.
+    // As for a whole pod: an empty namespace means `default`.
     let namespace = if pod.namespace.is_empty() { "default" } else { &pod.namespace };
     Ok((PodKey::new(namespace, &pod.name), node_name.into()))
 }

@@ -1,4 +1,4 @@
-//! `Fit`: which pods fit where now, as cluster-autoscaler asks it.
+//! The `Fit` method: which pods fit where now, by cluster-autoscaler's rules.
 
 use berth_engine::{self as engine, Cluster, FitOptions, Pod, Policy};
 use berth_proto::berth_v1::{self as wire, BatchEntry, FitRequest, FitResponse};
@@ -11,9 +11,9 @@ use crate::service::Target;
 use crate::service::convert;
 use crate::service::placement::entries;
 
-/// Candidates that are told of for each pod that fits nowhere, at most.
+/// Maximum number of rejected candidates that are reported for each pod that fits nowhere.
 const MAX_REJECTIONS: u32 = 10_000;
-/// The same of all pods of a request together: each rejection is a name and its reasons.
+/// Maximum number of rejections in one response, over all pods: each is a name and its reasons.
 const MAX_REJECTIONS_IN_ALL: u64 = 1_000_000;
 
 pub(super) fn answer(
@@ -39,9 +39,9 @@ pub(super) fn answer(
     fit(target, &state.profiles, request, &cancelled)
 }
 
-/// A pod to be tried, by its profile and with its hint.
+/// A pod to try, with its profile and its hint.
 struct Tried<'s> {
-    /// Its place among the results.
+    /// Index in the results.
     at: usize,
     pod: Pod,
     policy: &'s Policy,
@@ -92,7 +92,7 @@ fn fit(
             return Err(CallError::DeadlineExceeded);
         }
         n_fit += usize::from(matches!(result, Ok(engine::FitOutcome::Fits { .. })));
-        results[*at] = told(Some(convert::pod_key(pod.key(), pod.uid())), result);
+        results[*at] = fit_result(Some(convert::pod_key(pod.key(), pod.uid())), result);
     }
     Ok(FitResponse {
         generation: generation.get(),
@@ -103,7 +103,7 @@ fn fit(
     })
 }
 
-/// The pods, replicas expanded, and one result for each, in which those of the pods that are tried are still to come.
+/// Expands replicas. Returns the pods to try, and one result for each pod, left empty for those that are to be tried.
 fn expand<'s>(
     cluster: &Cluster,
     profiles: &'s Profiles,
@@ -130,7 +130,7 @@ fn expand<'s>(
                 }
             }
             Err(error) => {
-                let refused = told(key, Err(error));
+                let refused = fit_result(key, Err(error));
                 results.extend(std::iter::repeat_n(refused, replicas.max(1) as usize));
             }
         }
@@ -138,7 +138,7 @@ fn expand<'s>(
     (tried, results)
 }
 
-/// What a pod is called that may be refused.
+/// Key of an entry's pod, which may be refused.
 fn key(entry: &BatchEntry) -> Option<wire::PodKey> {
     let metadata = entry.pod.as_ref()?.metadata.as_ref()?;
     Some(wire::PodKey {
@@ -148,7 +148,7 @@ fn key(entry: &BatchEntry) -> Option<wire::PodKey> {
     })
 }
 
-fn told(
+fn fit_result(
     pod: Option<wire::PodKey>,
     result: Result<engine::FitOutcome, CallError>,
 ) -> wire::FitResult {
@@ -186,7 +186,7 @@ mod tests {
         answer(state, &state.target_of("").unwrap(), request, &caller.token())
     }
 
-    /// `POD:NODE`, `POD-` for a refused pod, `POD!` for one in error.
+    /// Returns a summary of the results: `POD:NODE`, `POD-` for a refused pod, `POD!` for one in error.
     fn line(answer: &FitResponse) -> String {
         let one = |result: &wire::FitResult| {
             let name = &result.pod.as_ref().unwrap().name;
@@ -226,19 +226,19 @@ mod tests {
         let unschedulable = refusal.unschedulable.as_ref().unwrap();
         assert_eq!(unschedulable.message, "0/2 nodes are available: 2 Insufficient cpu.");
         let [rejection] = &refusal.rejections[..] else { panic!("{refusal:?}") };
-        let told = rejection.rejection.as_ref().unwrap();
+        let found = rejection.rejection.as_ref().unwrap();
         assert_eq!(
-            (rejection.node_name.as_str(), told.plugin.as_str()),
+            (rejection.node_name.as_str(), found.plugin.as_str()),
             ("n2", "NodeResourcesFit")
         );
-        assert_eq!(told.code, "UnschedulableAndUnresolvable");
+        assert_eq!(found.code, "UnschedulableAndUnresolvable");
         let in_turn = FitRequest { round_robin: true, node_names: Vec::new(), ..request };
         let answer = ask(&state, in_turn).unwrap();
         assert_eq!(line(&answer), "a-0:n0 a-1:n1 a-2:n2 bad! bad! b:n0 c- d:n2");
     }
 
     #[test]
-    fn what_cannot_be_answered_is_an_error() {
+    fn unanswerable_requests_are_errors() {
         let state = fixture::state(&[("n0", "4")]);
         let max_rejections = MAX_REJECTIONS + 1;
         let error = ask(&state, FitRequest { max_rejections, ..Default::default() }).unwrap_err();

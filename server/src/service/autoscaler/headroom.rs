@@ -1,4 +1,4 @@
-//! `Headroom`: how many more of a pod fit, where, and what runs out first.
+//! The `Headroom` method: how many more copies of a pod fit, where, and which resource runs out first.
 
 use std::cmp::Reverse;
 
@@ -13,7 +13,7 @@ use crate::service::State;
 use crate::service::Target;
 use crate::service::convert;
 
-/// Copies that are placed where the request says no number, and at most.
+/// Number of copies to place where the request has none, and its maximum.
 pub(crate) const DEFAULT_LIMIT: u32 = 10_000;
 pub(crate) const MAX_LIMIT: u32 = 100_000;
 
@@ -27,7 +27,7 @@ pub(super) fn answer(
     headroom(target, &state.profiles, state.tie_break, request, &cancelled)
 }
 
-/// Works it out on a cluster; `configured` is the rule for ties where the request names none.
+/// Computes the headroom on a cluster; `configured` is the tie-breaking rule if the request has none.
 pub(crate) fn headroom(
     cluster: &Cluster,
     profiles: &Profiles,
@@ -52,10 +52,10 @@ pub(crate) fn headroom(
         nodes: (!node_names.is_empty()).then_some(&*node_names),
         cancelled,
     });
-    Ok(told(headroom.map_err(CallError::undecided)?, max_nodes as usize))
+    Ok(response(headroom.map_err(CallError::undecided)?, max_nodes as usize))
 }
 
-/// A pod as it would be created anew: what became of the one that is given does not count.
+/// The given pod as it would be created anew: without its status, deletion and node.
 fn template(mut pod: core_v1::Pod) -> core_v1::Pod {
     pod.status = None;
     if let Some(metadata) = &mut pod.metadata {
@@ -67,7 +67,7 @@ fn template(mut pod: core_v1::Pod) -> core_v1::Pod {
     pod
 }
 
-fn told(headroom: engine::Headroom, max_nodes: usize) -> HeadroomResponse {
+fn response(headroom: engine::Headroom, max_nodes: usize) -> HeadroomResponse {
     use wire::headroom_response::Next;
     let engine::Headroom { generation, n_fit, end, nodes, n_open, stops, resources } = headroom;
     let next = match end {
@@ -102,10 +102,10 @@ fn told(headroom: engine::Headroom, max_nodes: usize) -> HeadroomResponse {
     }
 }
 
-/// Those that take most copies, by name; all where `max_nodes` is 0.
+/// Nodes that take the most copies, by name; all nodes where `max_nodes` is 0.
 fn fullest(mut nodes: Vec<engine::NodeHeadroom>, max_nodes: usize) -> Vec<engine::NodeHeadroom> {
     if max_nodes > 0 && nodes.len() > max_nodes {
-        // They are sorted by name, and this keeps equals in order.
+        // They are sorted by name, and a stable sort keeps equals in that order.
         nodes.sort_by_key(|node| Reverse(node.n_fit));
         nodes.truncate(max_nodes);
         nodes.sort_unstable_by(|a, b| a.node.cmp(&b.node));

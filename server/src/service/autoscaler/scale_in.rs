@@ -1,4 +1,4 @@
-//! `ChooseScaleIn`: which replicas of a workload to remove.
+//! The `ChooseScaleIn` method: which replicas of a workload to remove.
 
 use berth_engine::{self as engine, Cluster, PodKey, Replicas};
 use berth_proto::berth_v1::{self as wire, ChooseScaleInRequest, ChooseScaleInResponse};
@@ -50,10 +50,10 @@ fn choose(
     };
     let n = n as usize;
     let request = engine::ScaleInRequest { replicas, n, topology_keys: &topology_keys, cancelled };
-    cluster.choose_scale_in(&request).map(told).map_err(CallError::undecided)
+    cluster.choose_scale_in(&request).map(response).map_err(CallError::undecided)
 }
 
-fn told(answer: engine::ScaleIn) -> ChooseScaleInResponse {
+fn response(answer: engine::ScaleIn) -> ChooseScaleInResponse {
     let engine::ScaleIn {
         generation,
         pods,
@@ -135,7 +135,7 @@ fn budget(used: engine::BudgetUse) -> wire::ScaleInBudget {
     }
 }
 
-/// Numbers of pods are not negative and far below the bound.
+/// Converts a number of pods, which is not negative and far below the bound.
 fn number(n: i64) -> u32 {
     u32::try_from(n.max(0)).unwrap_or(u32::MAX)
 }
@@ -168,7 +168,7 @@ mod tests {
         let request = ChooseScaleInRequest { selector: web(), n: 1, ..Default::default() };
         let answer = choose(&state.cluster, request, &|| false).unwrap();
         let [pod] = &answer.pods[..] else { panic!("{answer:?}") };
-        // Nodes without labels are of no zone and no host: the fewest others hold n0.
+        // Nodes without labels belong to no zone and no host: the fewest other replicas are on n0.
         assert_eq!(
             (pod.node_name.as_str(), pod.reason()),
             ("n0", wire::ScaleInReason::EmptierNode)

@@ -1,4 +1,4 @@
-//! `SimulateScaleUp`: which nodes of which groups would take the pods that fit nowhere now.
+//! The `SimulateScaleUp` method: which new nodes of which groups would take the pods that fit nowhere now.
 
 use std::sync::Arc;
 use std::time::Instant;
@@ -16,15 +16,15 @@ use crate::service::Target;
 use crate::service::convert;
 use crate::service::placement::entries;
 
-/// Nodes that an option adds where the request says no number, and at most.
+/// Number of nodes that an option adds where the request has none, and its maximum.
 const MAX_NODES: u32 = 100_000;
-/// Node groups of a request: the largest autoscalers have some hundreds.
+/// Maximum number of node groups in a request: the largest autoscalers have some hundreds.
 const MAX_GROUPS: usize = 1_000;
-/// Bytes of a group's name; every group that is like another tells it.
+/// Maximum length of a group's name in bytes; it is repeated in every similar group of the response.
 const MAX_ID: usize = 512;
-/// Pods times node groups: each option says of every pod where it is, or why it is nowhere.
+/// Maximum of pods times node groups: each option has a result for every pod.
 const MAX_CASES: u64 = 10_000_000;
-/// Pods that a template brings along at most; a node holds some hundred.
+/// Maximum number of pods that come with a template; a node holds some hundred.
 const MAX_TEMPLATE_PODS: usize = 1_000;
 
 pub(super) fn answer(
@@ -67,7 +67,7 @@ fn simulate(
     let groups = groups(cluster, node_groups)?;
     let limits = compile_limits(limits.unwrap_or_default())?;
     let pods = Pods::of(cluster, profiles, entries)?;
-    // Without pods nobody reads it.
+    // Never read if there are no pods.
     let unread = Policy::default();
     let policy = pods.policy.unwrap_or(&unread);
     let hints: Vec<(PodKey, Arc<str>)> = hints
@@ -95,17 +95,17 @@ fn simulate(
         },
         error => CallError::undecided(error),
     })?;
-    Ok(told(answer, &pods, &groups))
+    Ok(response(answer, &pods, &groups))
 }
 
 /// The pods of a request, replicas expanded, without those that are malformed.
 struct Pods<'s> {
     pods: Vec<Pod>,
-    /// Where each stands in the request.
+    /// Position of each pod in the request.
     positions: Vec<u32>,
-    /// Where malformed ones stand, and what is wrong with them.
+    /// Positions of malformed pods, with their errors.
     errors: Vec<(u32, CallError)>,
-    /// Theirs; `None` where there are none.
+    /// Policy of the pods; `None` if there are none.
     policy: Option<&'s Policy>,
 }
 
@@ -138,7 +138,7 @@ impl<'s> Pods<'s> {
         Ok(pods)
     }
 
-    /// Where pods of the engine stand in the request.
+    /// Positions in the request of pods given by their index in the engine's list.
     fn positions(&self, pods: impl IntoIterator<Item = usize>) -> Vec<u32> {
         pods.into_iter().filter_map(|pod| self.positions.get(pod).copied()).collect()
     }
@@ -228,7 +228,7 @@ fn compile_limits(limits: wire::ScaleUpLimits) -> Result<engine::ScaleUpLimits, 
     })
 }
 
-fn told(
+fn response(
     answer: engine::ScaleUp,
     pods: &Pods<'_>,
     groups: &[engine::NodeGroup],
@@ -241,14 +241,14 @@ fn told(
     SimulateScaleUpResponse {
         generation: generation.get(),
         existing: pods.placements(on_existing),
-        refused: refused.into_iter().map(|left| told_left(left, pods)).collect(),
-        options: options.into_iter().map(|option| told_option(option, pods, groups)).collect(),
+        refused: refused.into_iter().map(|left| wire_left(left, pods)).collect(),
+        options: options.into_iter().map(|option| wire_option(option, pods, groups)).collect(),
         unhelped: pods.positions(unhelped),
         errors: pods.errors.iter().map(error).collect(),
     }
 }
 
-fn told_option(
+fn wire_option(
     option: engine::ScaleUpOption,
     pods: &Pods<'_>,
     groups: &[engine::NodeGroup],
@@ -280,9 +280,9 @@ fn told_option(
         n_placed: convert::saturate(n_placed),
         nodes: nodes.into_iter().map(node).collect(),
         existing: pods.placements(on_existing),
-        left: left.into_iter().map(|left| told_left(left, pods)).collect(),
+        left: left.into_iter().map(|left| wire_left(left, pods)).collect(),
         stop: stop.into(),
-        limit: limit.map_or(wire::ScaleUpLimit::Unspecified, told_limit).into(),
+        limit: limit.map_or(wire::ScaleUpLimit::Unspecified, wire_limit).into(),
         waste_cpu: waste.cpu,
         waste_memory: waste.memory,
         skews: skews.into_iter().map(skew).collect(),
@@ -290,7 +290,7 @@ fn told_option(
     }
 }
 
-fn told_left(left: engine::LeftPods, pods: &Pods<'_>) -> wire::ScaleUpLeft {
+fn wire_left(left: engine::LeftPods, pods: &Pods<'_>) -> wire::ScaleUpLeft {
     use wire::scale_up_left::Reason;
     let reason = match left.reason {
         engine::LeftReason::Misfit(engine::Misfit { plugin, code, reasons }) => {
@@ -300,12 +300,12 @@ fn told_left(left: engine::LeftPods, pods: &Pods<'_>) -> wire::ScaleUpLeft {
                 reasons: reasons.to_vec(),
             })
         }
-        engine::LeftReason::Limit(limit) => Reason::Limit(told_limit(limit).into()),
+        engine::LeftReason::Limit(limit) => Reason::Limit(wire_limit(limit).into()),
     };
     wire::ScaleUpLeft { pods: pods.positions(left.pods), reason: Some(reason) }
 }
 
-fn told_limit(limit: engine::ScaleUpLimit) -> wire::ScaleUpLimit {
+fn wire_limit(limit: engine::ScaleUpLimit) -> wire::ScaleUpLimit {
     match limit {
         engine::ScaleUpLimit::Nodes => wire::ScaleUpLimit::Nodes,
         engine::ScaleUpLimit::Duration => wire::ScaleUpLimit::Duration,
@@ -358,7 +358,7 @@ mod tests {
         SimulateScaleUpRequest { entries, node_groups, ..Default::default() }
     }
 
-    /// Positions are those of the request, malformed pods counted.
+    /// Positions in a response are those of the request, malformed pods counted.
     #[test]
     fn a_scale_up_by_positions() {
         let state = fixture::state(&[("n0", "4")]);
@@ -389,7 +389,7 @@ mod tests {
     }
 
     #[test]
-    fn limits_and_similar_groups_are_told() {
+    fn limits_and_similar_groups_are_reported() {
         let state = fixture::state(&[("n0", "0")]);
         let limits = wire::ScaleUpLimits { nodes: Some(2), ..Default::default() };
         let node_groups = vec![group("a", "4"), group("b", "4")];
@@ -459,7 +459,7 @@ mod tests {
         check(|request| request.entries[0].replicas = 1_000_000, "entries");
         check(|request| request.hints = vec![wire::ScaleUpHint::default()], "hints[0].pod.name");
         check(|request| request.node_groups[0].id = "g".repeat(MAX_ID + 1), "node_groups[0].id");
-        // Each alone is within its bound.
+        // Each number alone is within its bound.
         check(
             |request| {
                 request.entries[0].replicas = 20_000;

@@ -1,4 +1,4 @@
-//! A batch of changes: compile, apply, list what was refused by its position in the request.
+//! A batch of changes: compiles and applies them, and lists refused ones by their position in the request.
 
 use std::sync::Arc;
 
@@ -14,11 +14,11 @@ use crate::service::{Access, CallError, Cancel, Deadline, State};
 
 pub(crate) struct Outcome {
     pub(crate) generation: Generation,
-    /// By ascending index.
+    /// Refused changes by ascending index.
     pub(crate) rejections: Vec<wire::Rejection>,
 }
 
-/// A compiled change, or what was refused and why. In step with the request.
+/// A compiled change, or the refused object and the error. Results are in the order of the request.
 pub(crate) type Compiled = Result<Delta, (String, ModelError)>;
 
 pub(crate) fn compile(cluster: &Cluster, deltas: Vec<wire::Delta>) -> Vec<Compiled> {
@@ -29,7 +29,7 @@ pub(crate) fn compile(cluster: &Cluster, deltas: Vec<wire::Delta>) -> Vec<Compil
     }
 }
 
-/// The same, unless nobody waits for it any more.
+/// Compiles changes like [`compile`], but stops when the caller is gone.
 pub(crate) fn compile_while_wanted(
     cluster: &Cluster,
     deltas: Vec<wire::Delta>,
@@ -44,7 +44,8 @@ pub(crate) fn compile_while_wanted(
     compiled.ok_or(CallError::DeadlineExceeded)
 }
 
-/// Applies the batch in one generation. What is applied is applied whole, whatever the deadline: half a batch helps nobody.
+/// Applies the batch in one generation. Once begun it is applied whole, whatever the deadline: half a batch helps
+/// nobody.
 pub(crate) async fn apply(
     state: &Arc<State>,
     deltas: Vec<wire::Delta>,
@@ -56,7 +57,7 @@ pub(crate) async fn apply(
     state.pool.run(deadline, long_apply(state, deltas)).await?
 }
 
-/// The same for a request of a stream, which waits for its turn.
+/// Applies the batch of a stream's request, which waits for a thread instead of being refused.
 pub(crate) async fn apply_in_turn(
     state: &Arc<State>,
     deltas: Vec<wire::Delta>,
@@ -93,7 +94,7 @@ fn apply_now(state: &State, compiled: Vec<Compiled>) -> Outcome {
     outcome
 }
 
-/// Whether a caller that is no feeder gives back what it assumed: that is all that it may apply.
+/// Whether a caller without the role `feeder` only deletes pods: it may give back assumed pods, and apply nothing else.
 pub(crate) fn gives_back(access: &Access, deltas: &[wire::Delta]) -> bool {
     let is_deletion =
         |delta: &wire::Delta| matches!(delta.change, Some(wire::delta::Change::DeletePod(_)));
@@ -102,7 +103,7 @@ pub(crate) fn gives_back(access: &Access, deltas: &[wire::Delta]) -> bool {
         && deltas.iter().all(is_deletion)
 }
 
-/// Deletes the pods of a batch that are assumed, in one generation; the others are refused.
+/// Deletes the assumed pods of a batch in one generation; refuses the others.
 pub(crate) async fn give_back(
     state: &Arc<State>,
     deltas: Vec<wire::Delta>,
@@ -121,7 +122,7 @@ fn give_back_now(state: &State, deltas: Vec<wire::Delta>) -> Outcome {
                 pods.push((key, uid));
                 positions.push(index);
             }
-            // No other comes here.
+            // The caller sends deletions only.
             Ok(_) => {}
             Err((object, error)) => rejections.push(convert::rejection(index, object, error)),
         }
@@ -146,13 +147,13 @@ fn not_assumed() -> ModelError {
     ModelError::new("delete_pod", reason)
 }
 
-/// The same on any cluster, here and now.
+/// Compiles and applies changes to any cluster, on this thread.
 #[cfg(test)]
 pub(crate) fn apply_to(cluster: &Cluster, deltas: Vec<wire::Delta>) -> Outcome {
     apply_compiled(cluster, compile(cluster, deltas))
 }
 
-/// Applies what is compiled to any cluster, here and now.
+/// Applies compiled changes to any cluster, on this thread.
 pub(crate) fn apply_compiled(cluster: &Cluster, compiled: Vec<Compiled>) -> Outcome {
     let n_deltas = compiled.len();
     let mut rejections = Vec::new();

@@ -1,4 +1,4 @@
-//! `ListNodes` and `ListPods` over one published snapshot.
+//! The `ListNodes` and `ListPods` methods over one published snapshot.
 
 use berth_engine::{PodKey, Snapshot};
 use berth_proto::berth_v1::{

@@ -1,18 +1,18 @@
-//! Pages of a sorted list: the token is the last name given out, so that a change between two pages neither repeats
+//! Pages of a sorted list: the token is the last name of a page, so that a change between two pages neither repeats
 //! nor skips what did not change.
 
 use crate::service::CallError;
 
 const DEFAULT_PAGE_SIZE: usize = 500;
 const MAX_PAGE_SIZE: usize = 5_000;
-/// Two names of at most 253 characters and a separator, with room to spare.
+/// Maximum length of a token: two names of at most 253 characters and a separator, with room to spare.
 const MAX_TOKEN_BYTES: usize = 2_048;
 
-/// How many entries to give (cluster.proto: 0 means 500, more than 5,000 is cut).
-pub(super) fn size(asked: u32) -> usize {
-    match usize::try_from(asked).unwrap_or(MAX_PAGE_SIZE) {
+/// The number of entries on a page (cluster.proto: 0 means 500, more than 5,000 is cut).
+pub(super) fn size(requested: u32) -> usize {
+    match usize::try_from(requested).unwrap_or(MAX_PAGE_SIZE) {
         0 => DEFAULT_PAGE_SIZE,
-        asked => asked.min(MAX_PAGE_SIZE),
+        requested => requested.min(MAX_PAGE_SIZE),
     }
 }
 

@@ -7,7 +7,7 @@ use berth_proto::berth_v1 as wire;
 use super::{decision, node_verdict, pod_key, saturate};
 use crate::service::CallError;
 
-/// What the request asks for; `path` is where in it the options stand.
+/// Options of a preemption request; `path` is the field path of the options.
 pub(crate) fn preempt_options(
     options: Option<&wire::PreemptOptions>,
     path: &str,
@@ -31,7 +31,7 @@ pub(crate) fn preempt_options(
     Ok(engine::PreemptOptions { sample: sample_seed, refuse_pdb_violations, victim_placement })
 }
 
-/// The whole attempt; nothing has become of its nominations.
+/// Result of a whole attempt; its nominations are not applied here.
 pub(crate) fn preemption(preemption: engine::Preemption) -> wire::PreemptResponse {
     let engine::Preemption { decision: decided, post_filter: ran } = preemption;
     wire::PreemptResponse {
@@ -81,7 +81,7 @@ fn post_filter(post_filter: engine::PostFilter) -> wire::PostFilter {
         chosen: chosen.map(candidate),
         n_candidates,
         n_best,
-        // The engine names them by key: a nomination is of whichever pod has the name.
+        // The engine names them by key: a nomination belongs to whichever pod has the name.
         cleared_nominations: cleared_nominations.iter().map(|key| pod_key(key, "")).collect(),
     }
 }
@@ -110,7 +110,7 @@ fn victim(victim: engine::Victim) -> wire::Victim {
     }
 }
 
-/// What is asked of a gang of so many pods.
+/// Compiles the gang options of a request with `n_pods` pods.
 pub(crate) fn gang(gang: &wire::Gang, n_pods: usize) -> Result<engine::Gang, CallError> {
     let wire::Gang { min_count, preempt, preempt_options: options } = gang;
     let path = "gang.preempt_options";
@@ -126,7 +126,7 @@ pub(crate) fn gang(gang: &wire::Gang, n_pods: usize) -> Result<engine::Gang, Cal
     Ok(engine::Gang { min_count, preempt: preempt.then_some(options) })
 }
 
-/// What became of a gang as a whole; `saturate`d positions are those of the request.
+/// Outcome of a gang as a whole; positions are those of the request.
 pub(crate) fn gang_outcome(outcome: engine::GangOutcome) -> wire::GangOutcome {
     let engine::GangOutcome { placed, n_placed, preemptions, nominated } = outcome;
     let preemption = |preempted: engine::GangPreemption| {
@@ -147,7 +147,7 @@ mod tests {
     use berth_engine::PodKey;
 
     #[test]
-    fn options_are_off_unless_asked_for() {
+    fn options_are_off_by_default() {
         let off = engine::PreemptOptions::default();
         assert_eq!(preempt_options(None, "options").unwrap(), off);
         let wire = wire::PreemptOptions::default();
@@ -171,19 +171,19 @@ mod tests {
     }
 
     #[test]
-    fn a_victim_says_who_it_is_and_where_it_could_go() {
+    fn a_victim_has_its_identity_and_its_placement_elsewhere() {
         let check = |elsewhere: Option<engine::Elsewhere>, expected: Option<&str>| {
-            let told = victim(engine::Victim {
+            let converted = victim(engine::Victim {
                 pod: PodKey::new("ns", "p"),
                 uid: "u".into(),
                 priority: -3,
                 is_terminating: true,
                 elsewhere,
             });
-            let key = told.pod.unwrap();
+            let key = converted.pod.unwrap();
             assert_eq!((&*key.namespace, &*key.name, &*key.uid), ("ns", "p", "u"));
-            assert_eq!((told.priority, told.is_terminating), (-3, true));
-            let outcome = told.elsewhere.map(|elsewhere| match elsewhere.outcome.unwrap() {
+            assert_eq!((converted.priority, converted.is_terminating), (-3, true));
+            let outcome = converted.elsewhere.map(|elsewhere| match elsewhere.outcome.unwrap() {
                 wire::elsewhere::Outcome::NodeName(node) => node,
                 wire::elsewhere::Outcome::UnschedulableMessage(message) => message,
             });
@@ -195,9 +195,9 @@ mod tests {
     }
 
     #[test]
-    fn a_nomination_is_told_by_what_changes() {
+    fn a_nomination_is_reported_as_a_change() {
         let check = |nomination, change: wire::NominationChange, node: &str| {
-            let told = post_filter(engine::PostFilter {
+            let converted = post_filter(engine::PostFilter {
                 code: PostFilterCode::Unschedulable,
                 message: "preemption: x".to_owned(),
                 nomination,
@@ -206,9 +206,9 @@ mod tests {
                 n_best: 1,
                 cleared_nominations: vec![PodKey::new("ns", "low")],
             });
-            assert_eq!((told.nomination(), &*told.nominated_node_name), (change, node));
-            assert_eq!(told.code(), wire::PostFilterCode::Unschedulable);
-            assert_eq!(told.cleared_nominations[0].name, "low");
+            assert_eq!((converted.nomination(), &*converted.nominated_node_name), (change, node));
+            assert_eq!(converted.code(), wire::PostFilterCode::Unschedulable);
+            assert_eq!(converted.cleared_nominations[0].name, "low");
         };
         check(Nomination::Unchanged, wire::NominationChange::None, "");
         check(Nomination::Cleared, wire::NominationChange::Clear, "");

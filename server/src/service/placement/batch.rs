@@ -1,4 +1,4 @@
-//! Many pods in one request: decided as [`entries`] says, and given back where nobody will learn of it.
+//! Many pods in one request: decided by [`entries`], and given back if the caller will not receive the response.
 
 use std::sync::Arc;
 
@@ -19,7 +19,7 @@ use crate::service::Target;
 use crate::service::convert::{self, Mode};
 use crate::telemetry::PlaceMethod;
 
-/// What the entries of one request have in common.
+/// Options that the entries of one request share.
 #[derive(Copy, Clone, Debug)]
 pub(crate) struct Terms {
     pub(crate) mode: Mode,
@@ -27,9 +27,9 @@ pub(crate) struct Terms {
     pub(crate) method: PlaceMethod,
 }
 
-/// All pods of the request, in order.
+/// Places all pods of the request, in order.
 ///
-/// When the caller is gone before the end, what was assumed for it is undone: nobody would ever learn of it.
+/// If the caller is gone before the end, its assumed pods are released: it will not receive the response.
 pub(crate) fn place_batch(
     state: &State,
     target: &Target,
@@ -48,7 +48,8 @@ pub(crate) fn place_batch(
     Ok(PlaceBatchResponse { results, gang: None })
 }
 
-/// As `place_batch`, for callers that look at `cancel` themselves. Once it is cancelled the remaining pods are refused.
+/// Decides like [`place_batch`], for callers that check `cancel` themselves. Once it is cancelled the remaining pods
+/// are refused.
 pub(crate) fn decide(
     state: &State,
     target: &Target,
@@ -88,7 +89,7 @@ pub(crate) fn decide(
     Ok(results)
 }
 
-/// Pods that the request asks for.
+/// Number of pods in the request, replicas counted.
 pub(crate) fn n_pods(entries: &[BatchEntry]) -> u64 {
     entries.iter().map(|entry| u64::from(entry.replicas.max(1))).sum()
 }
@@ -100,19 +101,19 @@ pub(crate) fn check_size(entries: &[BatchEntry], limit: usize) -> Result<usize, 
     })
 }
 
-/// 1 where the pod took its room, else 0.
+/// Returns 1 if the decision assumed the pod, else 0.
 pub(crate) fn n_assumed(decision: &engine::Decision) -> usize {
     let is_assumed = matches!(&decision.outcome, Outcome::Placed(placed) if placed.assumed);
     usize::from(is_assumed)
 }
 
-/// Undoes what was assumed for a caller that will never learn of it.
+/// Releases pods that were assumed for a caller that will not receive the response.
 pub(crate) fn give_back(target: &Target, results: &[PlaceResult]) {
     let assumed: Vec<_> = results.iter().filter_map(assumed_pod).collect();
     target.give_back(&assumed);
 }
 
-/// The pod, and its uid, where it took its room.
+/// The pod, and its uid, if it was assumed.
 pub(crate) fn assumed_pod(result: &PlaceResult) -> Option<(PodKey, Arc<str>)> {
     let Some(place_result::Result::Decision(Decision { pod: Some(key), outcome, .. })) =
         &result.result
@@ -133,9 +134,9 @@ mod tests {
     use crate::service::fixture;
     use crate::service::{CancelOnDrop, Deadline};
 
-    /// What nobody learns of is as if it had never been asked: the session keeps its other placements, and its bounds.
+    /// A cancelled batch leaves no trace: the session keeps its other placements, and its limits.
     #[test]
-    fn what_is_given_back_leaves_a_session_as_it_was() {
+    fn giving_back_restores_the_session() {
         let state = fixture::state(&[("n0", "4")]);
         let session_id =
             state.sessions.open(clock::now(), "anonymous", || state.cluster.fork()).unwrap();
@@ -166,7 +167,7 @@ mod tests {
         assert_eq!((committed.n_assumed, state.cluster.snapshot().n_assumed()), (1, 1));
     }
 
-    /// While many pods take their room, single decisions stay off the reactor.
+    /// While many pods are being assumed, single decisions stay off the reactor.
     #[test]
     fn many_pods_are_a_long_write() {
         let state = fixture::state(&[("n0", "4")]);

@@ -1,5 +1,5 @@
-//! The entries of a request: replicas expanded, decided by priority and then in the order of the request. The same code for
-//! a server's calls and for the command line over a dump.
+//! The entries of a request: replicas expanded, decided by priority and then in the order of the request. A server's
+//! calls and the command line over a dump share this code.
 
 use std::cmp::Reverse;
 use std::collections::HashSet;
@@ -15,13 +15,13 @@ use crate::policy::Profiles;
 use crate::service::CallError;
 use crate::service::convert::{self, Mode};
 
-/// From this many entries on they are compiled on all cores.
+/// Number of entries from which on they are compiled on all cores.
 const MANY_ENTRIES: usize = 256;
 
-/// A pod's decision, or why it has none.
+/// A pod's decision, or the error.
 pub(crate) type PodResult = Result<Decision, CallError>;
 
-/// An entry's pod with its policy, or what is wrong with it; and the replicas.
+/// An entry's pod with its policy, or the error; and the number of replicas.
 pub(crate) type Compiled<'s> = (Result<(Pod, &'s Policy), CallError>, u32);
 
 pub(crate) fn compile<'s>(
@@ -39,7 +39,7 @@ pub(crate) fn compile<'s>(
     }
 }
 
-/// Pods to decide for, and those that are refused; replicas counted.
+/// Number of pods to decide for, and of those that are refused; replicas counted.
 pub(crate) fn count(compiled: &[Compiled<'_>]) -> (usize, usize) {
     compiled.iter().fold((0, 0), |(n_pods, n_refused), (entry, replicas)| {
         let n = (*replicas).max(1) as usize;
@@ -47,7 +47,7 @@ pub(crate) fn count(compiled: &[Compiled<'_>]) -> (usize, usize) {
     })
 }
 
-/// The first entry that is of another profile than those before it.
+/// Index of the first entry whose profile differs from the entries before it.
 pub(crate) fn other_profile(compiled: &[Compiled<'_>]) -> Option<usize> {
     let mut policies = compiled
         .iter()
@@ -57,7 +57,7 @@ pub(crate) fn other_profile(compiled: &[Compiled<'_>]) -> Option<usize> {
     policies.find(|(_, policy)| !std::ptr::eq(*policy, first)).map(|(at, _)| at)
 }
 
-/// Adds `NAME-0` to `NAME-(n-1)` with uids `UID-0` …, or the pod itself.
+/// Adds `NAME-0` to `NAME-(n-1)` with uids `UID-0` …, or the pod itself if `replicas` is at most 1.
 pub(crate) fn add_replicas(pod: Pod, replicas: u32, pods: &mut Vec<Pod>) {
     if replicas <= 1 {
         pods.push(pod);
@@ -73,16 +73,17 @@ pub(crate) fn add_replicas(pod: Pod, replicas: u32, pods: &mut Vec<Pod>) {
     }));
 }
 
-/// What the pods of one request have in common.
+/// Options that the pods of one request share.
 #[derive(Copy, Clone)]
 pub(crate) struct Terms<'a> {
     pub(crate) mode: Mode,
     pub(crate) tie_break: TieBreak,
-    /// Target before each pod; once it answers true the rest is refused.
+    /// Called before each pod; once it returns true the remaining pods are refused.
     pub(crate) cancelled: &'a dyn Fn() -> bool,
 }
 
-/// Decides for every pod, each seeing those decided before it placed; one result a pod, in the order of the request.
+/// Decides for every pod, each seeing those decided before it as placed; returns one result per pod, in the order of
+/// the request.
 pub(crate) fn decide(
     cluster: &Cluster,
     compiled: Vec<Compiled<'_>>,
@@ -102,10 +103,10 @@ pub(crate) fn decide(
     results
 }
 
-/// Where in the results a pod's decision belongs, and the profile that it is decided by.
+/// Index of a pod's decision in the results, and the profile that decides.
 type Place<'s> = (usize, &'s Policy);
 
-/// The pods, each one's place, and the results, in which those of the pods are still to come.
+/// Expands replicas. Returns the pods, each one's place, and the results, with placeholders for those of the pods.
 fn expand(compiled: Vec<Compiled<'_>>) -> (Vec<Pod>, Vec<Place<'_>>, Vec<PodResult>) {
     let (n_pods, n_refused) = count(&compiled);
     let mut results = Vec::with_capacity(n_pods + n_refused);
@@ -116,7 +117,7 @@ fn expand(compiled: Vec<Compiled<'_>>) -> (Vec<Pod>, Vec<Place<'_>>, Vec<PodResu
             Ok((pod, policy)) => {
                 add_replicas(pod, replicas, &mut pods);
                 places.extend((results.len()..results.len() + n).map(|at| (at, policy)));
-                // Each is decided later.
+                // A placeholder: each is decided later.
                 results.extend((0..n).map(|_| Err(CallError::Broken)));
             }
             Err(error) => results.extend(std::iter::repeat_n(Err(error), n)),
@@ -125,14 +126,14 @@ fn expand(compiled: Vec<Compiled<'_>>) -> (Vec<Pod>, Vec<Place<'_>>, Vec<PodResu
     (pods, places, results)
 }
 
-/// The engine orders what one call of it decides; pods of several profiles take several calls.
+/// Sorts pods by priority. The engine orders the pods of one call; pods of several profiles take several calls.
 fn sort_by_priority(pods: &mut Vec<Pod>, places: &mut Vec<Place<'_>>) {
     let mut both: Vec<_> = pods.drain(..).zip(places.drain(..)).collect();
     both.sort_by_key(|(pod, _)| Reverse(pod.priority()));
     (*pods, *places) = both.into_iter().unzip();
 }
 
-/// Pods of one profile that follow each other are one call of the engine.
+/// Decides runs of consecutive pods of one profile, each run in one call of the engine.
 fn decide_runs(
     cluster: &Cluster,
     mut pods: &[Pod],
@@ -159,11 +160,11 @@ fn decide_runs(
     }
 }
 
-/// For a pod that has none, where one is needed to hold its room.
+/// Uid for a pod that has none, where one is needed to assume it.
 const STAND_IN_UID: &str = "dry-run";
 
-/// The dry run of pods of several profiles. What one call of the engine tries the next one does not see, so they are assumed,
-/// on a fork that is thrown away.
+/// Dry run of pods of several profiles. A call of the engine does not see the dry runs of an earlier call, so the pods
+/// are assumed on a fork that is thrown away.
 fn try_runs(
     cluster: &Cluster,
     pods: &[Pod],
@@ -187,7 +188,7 @@ fn try_runs(
         let is_on_a_node =
             matches!(result, Err(CallError::Engine(EngineError::AlreadyPlaced { .. })));
         if is_on_a_node && !placed_here.contains(pod.key()) {
-            // It runs already. Where else it would go can be told; it needs no second room.
+            // It runs already, so it needs no second place; decide only where else it would go.
             let request = PlaceRequest { pod, policy, tie_break: terms.tie_break };
             *result = fork.place(&request).map_err(CallError::undecided);
         }
@@ -200,7 +201,7 @@ fn try_runs(
     }
 }
 
-/// As the decision would read had nothing been held for it.
+/// Turns a decision that assumed its pod on a fork into the one of a dry run.
 fn unhold(decision: &mut Decision, pod: &Pod, generation: Generation) {
     decision.generation = generation;
     decision.uid = pod.uid().into();
@@ -221,7 +222,7 @@ mod tests {
         pod
     }
 
-    /// What the pods of a dry run get; `Err` where one is on a node already.
+    /// Checks the nodes that the pods of a dry run get; `Err` for a pod that is on a node already.
     fn check(pods: &[core_v1::Pod], expected: &[Result<Option<&str>, &str>]) {
         let spec = PolicySpec { scheduler_name: "other".into(), ..PolicySpec::default() };
         let profiles = Profiles::from(vec![Policy::default(), Policy::new(spec).unwrap()]);
@@ -233,7 +234,7 @@ mod tests {
         let terms =
             Terms { mode: Mode::DryRun, tie_break: TieBreak::Lexicographic, cancelled: &|| false };
         let results = decide(&state.cluster, compiled, terms);
-        let told: Vec<_> = results
+        let found: Vec<_> = results
             .iter()
             .map(|result| match result {
                 Ok(decision) => match &decision.outcome {
@@ -244,7 +245,7 @@ mod tests {
                 Err(error) => panic!("{error}"),
             })
             .collect();
-        assert_eq!(told, expected);
+        assert_eq!(found, expected);
         for (result, pod) in results.iter().zip(pods) {
             let Ok(decision) = result else { continue };
             assert_eq!(
@@ -259,7 +260,7 @@ mod tests {
         assert_eq!((after.generation(), after.n_assumed()), (before, 0));
     }
 
-    /// By whichever profiles they are decided, a dry run reads alike.
+    /// A dry run has the same results whether one profile or several decide.
     #[test]
     fn a_dry_run_of_several_profiles_is_one_of_one() {
         let pod = |name: &str, priority| fixture::pod(name, "3", priority);
@@ -269,7 +270,7 @@ mod tests {
         check(&[pod("a", 0), nameless.clone()], &expected);
         check(&[other(pod("a", 0)), nameless.clone()], &expected);
         check(&[pod("a", 0), other(nameless)], &expected);
-        // Who runs already is decided all the same; who stands there twice is on a node the second time.
+        // A running pod is decided all the same; a pod that occurs twice is on a node the second time.
         let expected = [Ok(None), Ok(Some("n1"))];
         check(&[pod("there", 5), pod("a", 9)], &expected);
         check(&[pod("there", 5), other(pod("a", 9))], &expected);

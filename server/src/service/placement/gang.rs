@@ -16,10 +16,9 @@ use crate::service::Target;
 use crate::service::convert::{self, Mode};
 use crate::telemetry::PlaceMethod;
 
-/// All members in order, and what became of the gang.
+/// Places all members in order; returns their results and the outcome of the gang.
 ///
-/// When the caller is gone before the end, what was assumed for it and the nominations are undone: nobody would ever learn
-/// of them.
+/// If the caller is gone before the end, its assumed pods and nominations are undone: it will not receive the response.
 pub(crate) fn place_batch(
     state: &State,
     target: &Target,
@@ -55,7 +54,7 @@ pub(crate) fn place_batch(
     answer(target, &pods, decided, assume && cancel.is_cancelled())
 }
 
-/// Every pod of a gang, and the one profile that they are decided by. What is refused refuses all.
+/// Every pod of a gang, and their one profile. One refused pod refuses the whole gang.
 pub(crate) fn members(compiled: Vec<Compiled<'_>>) -> Result<(Vec<Pod>, &Policy), CallError> {
     let other_profile = entries::other_profile(&compiled);
     let (mut pods, mut policy) = (Vec::new(), None);
@@ -76,7 +75,7 @@ pub(crate) fn members(compiled: Vec<Compiled<'_>>) -> Result<(Vec<Pod>, &Policy)
     }
 }
 
-/// The error with its place in the request.
+/// The error with the entry's position in its field path.
 fn of_entry(at: usize, error: CallError) -> CallError {
     match error {
         CallError::Engine(EngineError::Model(error)) if error.field == "pod" => {
@@ -98,13 +97,13 @@ fn count(state: &State, target: &Target, decided: &engine::BatchOutcome) {
     }
 }
 
-/// Pods assumed and nominated.
+/// Number of pods assumed and nominated.
 fn n_changes(decided: &engine::BatchOutcome) -> usize {
     let n_assumed: usize = decided.results.iter().flatten().map(batch::n_assumed).sum();
     n_assumed + decided.gang.as_ref().map_or(0, |gang| gang.nominated.len())
 }
 
-/// The answer, unless nobody waits for it: then all is undone.
+/// The response; if the caller is gone, everything is undone instead.
 fn answer(
     target: &Target,
     pods: &[Pod],
@@ -139,7 +138,8 @@ mod tests {
 
     const TIES: TieBreak = TieBreak::Lexicographic;
 
-    /// Three members on a node that one eviction frees: the first evicts, and all three are promised the node.
+    /// Decides three members on a node that one eviction frees: the first evicts, and all three are nominated to the
+    /// node.
     fn three_for_one_victim(state: &State, target: &Target) -> (Vec<Pod>, engine::BatchOutcome) {
         let pods: Vec<Pod> = ["a", "b", "c"]
             .map(|name| target.compile_pod(&fixture::pod(name, "1", 10)).unwrap())
@@ -160,7 +160,7 @@ mod tests {
     }
 
     #[test]
-    fn nobody_stays_promised_a_node_for_a_caller_that_went_away() {
+    fn nominations_for_a_caller_that_is_gone_are_undone() {
         let state = fixture::state(&[("n1", "4")]);
         fixture::run(&state.cluster, &fixture::pod("low", "4", 0), "n1");
         let session_id =
@@ -198,7 +198,7 @@ mod tests {
         assert_eq!(target.snapshot().n_pending(), 3);
     }
 
-    /// While a gang takes its room, single decisions stay off the reactor.
+    /// While a gang is being assumed, single decisions stay off the reactor.
     #[test]
     fn a_gang_is_a_long_write() {
         use crate::service::{CancelOnDrop, Deadline};

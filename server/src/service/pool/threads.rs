@@ -1,20 +1,20 @@
-//! Threads for jobs, the one that was free last before all others: never more than there were jobs at a time, and of those no
-//! more in use than there are now. Each keeps memory of its own in the allocator; jobs that go round among all threads fill all
-//! of it (benches/record/2026-11-22-epyc-2-cores-soak.md).
+//! Threads for jobs, reused in last-in, first-out order: there are never more threads than there were jobs at a time,
+//! and no more of them are in use than there are jobs now. Each thread has memory of its own in the allocator; jobs
+//! that rotate through all threads would fill all of it (benches/record/2026-11-22-epyc-2-cores-soak.md).
 
 use std::sync::mpsc::{Sender, channel};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 use std::{io, thread};
 
-/// What a thread does; it is not to panic.
+/// Job of a thread; it must not panic.
 type Job = Box<dyn FnOnce(Thread) + Send>;
 
-/// The threads that are free. They end with this.
+/// The free threads. They end when this value is dropped.
 pub(super) struct Threads(Arc<Shared>);
 
 struct Shared {
     name: String,
-    /// The last to become free is at the end.
+    /// Free threads; the last to become free is at the end.
     free: Mutex<Vec<Sender<Work>>>,
 }
 
@@ -23,15 +23,15 @@ struct Work {
     thread: Thread,
 }
 
-/// The thread that a job is on. It ends with the job, unless it is free for another.
+/// The thread that a job runs on. It ends with the job unless it is released.
 pub(super) struct Thread {
     threads: Weak<Shared>,
-    /// How it is given its next job.
+    /// Sender of the thread's next job.
     work: Sender<Work>,
 }
 
 impl Thread {
-    /// Lets it have another job: this one is over in a moment.
+    /// Makes the thread free for another job; to be called when the current one is about to end.
     pub(super) fn release(self) {
         if let Some(threads) = self.threads.upgrade() {
             threads.free().push(self.work);
@@ -41,13 +41,13 @@ impl Thread {
 
 impl Shared {
     fn free(&self) -> MutexGuard<'_, Vec<Sender<Work>>> {
-        // Nothing panics under it.
+        // No code panics while it holds the lock.
         self.free.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
 impl Threads {
-    /// None yet. `name` is what they are called in a debugger.
+    /// Creates an empty set of threads. `name` is their name in a debugger.
     pub(super) fn new(name: &str) -> Threads {
         Threads(Arc::new(Shared { name: name.to_owned(), free: Mutex::default() }))
     }
@@ -55,7 +55,7 @@ impl Threads {
     /// Runs `job` on a thread that is free, or else on a new one.
     ///
     /// # Errors
-    /// When the system has no thread left. `job` is dropped then.
+    /// When the system cannot create another thread. `job` is dropped then.
     pub(super) fn run(&self, job: impl FnOnce(Thread) + Send + 'static) -> io::Result<()> {
         let threads = Arc::downgrade(&self.0);
         let job: Job = Box::new(job);
@@ -66,7 +66,7 @@ impl Threads {
         let thread = Thread { threads, work: work.clone() };
         match work.send(Work { job, thread }) {
             Ok(()) => Ok(()),
-            // Its last job has panicked after all.
+            // The thread is gone: its last job panicked after all.
             Err(unsent) => self.start(unsent.0.job),
         }
     }
@@ -97,12 +97,12 @@ mod tests {
 
     const PATIENCE: Duration = Duration::from_secs(60);
 
-    /// Where a job runs that ends once `go` is dropped.
+    /// Starts a job that ends once `go` is dropped; returns its thread, `go`, and a receiver that closes at its end.
     fn held(threads: &Threads) -> (ThreadId, Sender<()>, Receiver<()>) {
-        let ((go, going), (told, on)) = (channel::<()>(), channel());
+        let ((go, going), (started, on)) = (channel::<()>(), channel());
         let (over, is_over) = channel();
         let job = move |thread: Thread| {
-            told.send(thread::current().id()).unwrap();
+            started.send(thread::current().id()).unwrap();
             going.recv().unwrap_err();
             thread.release();
             drop(over);
@@ -111,7 +111,7 @@ mod tests {
         (on.recv_timeout(PATIENCE).unwrap(), go, is_over)
     }
 
-    /// Lets a job end.
+    /// Ends a job, and waits for its end.
     fn end((_, go, is_over): (ThreadId, Sender<()>, Receiver<()>)) {
         drop(go);
         is_over.recv_timeout(PATIENCE).unwrap_err();
@@ -136,7 +136,7 @@ mod tests {
         assert_eq!(HashSet::from([a.0, b.0, c.0]), all);
     }
 
-    /// A thread that has said that it is free, and is not quite, does what it is given all the same.
+    /// A thread that is released while its job still runs takes the next job all the same.
     #[test]
     fn every_job_runs() {
         let threads = Threads::new("test");
@@ -162,15 +162,15 @@ mod tests {
         }
         let threads = Threads::new("test");
         let run = |gives_back: bool| {
-            let (told, is_told) = channel();
+            let (sender, ends) = channel();
             let job = move |thread: Thread| {
-                ENDS.set(Some(told));
+                ENDS.set(Some(sender));
                 if gives_back {
                     thread.release();
                 }
             };
             threads.run(job).unwrap();
-            is_told
+            ends
         };
         run(false).recv_timeout(PATIENCE).unwrap_err();
         assert!(threads.0.free().is_empty());

@@ -167,7 +167,7 @@ fn disrupted_pods_match_as_a_whole() {
 }
 
 #[test]
-fn what_is_told_and_counted() {
+fn differences_are_listed_and_equal_values_counted() {
     let expect = json!({"a": 1, "b": [true, "x"], "c": [], "d": {}});
     let comparison =
         compare("Evict", expect.as_object().unwrap(), &json!({"a": 2, "b": [true, "x"]}));

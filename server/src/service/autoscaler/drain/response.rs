@@ -1,4 +1,4 @@
-//! What becomes of nodes and pods, engine → wire.
+//! Outcomes of a drain for nodes and pods, engine → wire.
 
 use berth_engine as engine;
 use berth_engine::{BlockingReason, NodeOutcome, PodVerdict, UnremovableReason};
@@ -17,7 +17,7 @@ pub(super) fn drain(drained: engine::Drain) -> wire::SimulateDrainResponse {
 
 pub(in crate::service::autoscaler) fn node(drained: engine::NodeDrain) -> wire::NodeDrain {
     let engine::NodeDrain { node, utilization: ratio, outcome, pods, n_waves, budgets } = drained;
-    let told = wire::NodeDrain {
+    let base = wire::NodeDrain {
         node_name: node.to_string(),
         utilization: ratio.map(utilization),
         pods: pods.into_iter().map(pod).collect(),
@@ -26,13 +26,13 @@ pub(in crate::service::autoscaler) fn node(drained: engine::NodeDrain) -> wire::
         ..wire::NodeDrain::default()
     };
     match outcome {
-        NodeOutcome::Removable { risky } => wire::NodeDrain { removable: true, risky, ..told },
+        NodeOutcome::Removable { risky } => wire::NodeDrain { removable: true, risky, ..base },
         NodeOutcome::Unremovable { reason, message, blocking_pod } => wire::NodeDrain {
             unremovable_reason: reason.as_str().to_owned(),
             unremovable_code: code(UnremovableReason::ALL, &reason),
             message,
             blocking_pod: blocking_pod.map(|pod| pod_key(&pod, "")),
-            ..told
+            ..base
         },
     }
 }
@@ -44,7 +44,7 @@ pub(in crate::service::autoscaler) fn utilization(
     wire::NodeUtilization { ratio, resource: resource.to_string() }
 }
 
-/// cluster-autoscaler's number of a reason: its place among all.
+/// cluster-autoscaler's number of a reason: its index among all reasons.
 pub(in crate::service::autoscaler) fn code<T: PartialEq>(all: &[T], one: &T) -> u32 {
     saturate(all.iter().position(|other| other == one).unwrap_or_default())
 }
@@ -52,13 +52,13 @@ pub(in crate::service::autoscaler) fn code<T: PartialEq>(all: &[T], one: &T) -> 
 fn pod(drained: engine::PodDrain) -> wire::PodDrain {
     use wire::DrainVerdict as Wire;
     let engine::PodDrain { pod, uid, priority, verdict, budgets } = drained;
-    let told = wire::PodDrain {
+    let base = wire::PodDrain {
         pod: Some(pod_key(&pod, &uid)),
         priority,
         budgets: budgets.iter().map(ToString::to_string).collect(),
         ..wire::PodDrain::default()
     };
-    let plain = |verdict: Wire| wire::PodDrain { verdict: verdict.into(), ..told.clone() };
+    let plain = |verdict: Wire| wire::PodDrain { verdict: verdict.into(), ..base.clone() };
     match verdict {
         PodVerdict::Moves { node, wave } => {
             wire::PodDrain { node_name: node.to_string(), wave, ..plain(Wire::Moves) }

@@ -3,9 +3,9 @@ use crate::service::fixture;
 use crate::service::{CancelOnDrop, Deadline};
 
 fn ask(state: &State, request: SimulateDrainRequest) -> Result<SimulateDrainResponse, CallError> {
-    let asked = state.target_of("").unwrap();
+    let target = state.target_of("").unwrap();
     let caller = CancelOnDrop::new(Deadline(None));
-    answer(state, &asked, request, &caller.token())
+    answer(state, &target, request, &caller.token())
 }
 
 fn request(nodes: &[&str]) -> SimulateDrainRequest {
@@ -18,14 +18,14 @@ fn request(nodes: &[&str]) -> SimulateDrainRequest {
 }
 
 #[test]
-fn pods_are_told_where_they_go_and_why_not() {
+fn a_drain_reports_where_pods_go_and_why_some_cannot() {
     let state = fixture::state(&[("n0", "4"), ("n1", "4")]);
     for (name, node, cpu) in [("a", "n0", "1"), ("b", "n1", "3"), ("c", "n0", "2")] {
         fixture::run(&state.cluster, &fixture::pod(name, cpu, 0), node);
     }
-    let told = ask(&state, request(&["n0", "gone"])).unwrap();
-    assert_eq!(told.generation, state.cluster.snapshot().generation().get());
-    let [n0, gone] = told.nodes.as_slice() else { panic!("{told:?}") };
+    let response = ask(&state, request(&["n0", "gone"])).unwrap();
+    assert_eq!(response.generation, state.cluster.snapshot().generation().get());
+    let [n0, gone] = response.nodes.as_slice() else { panic!("{response:?}") };
     assert!(!n0.removable && !gone.removable);
     assert_eq!((&*n0.unremovable_reason, n0.unremovable_code), ("NoPlaceToMovePods", 14));
     assert_eq!((&*gone.unremovable_reason, gone.unremovable_code), ("NoNodeInfo", 17));
@@ -36,10 +36,10 @@ fn pods_are_told_where_they_go_and_why_not() {
     assert_eq!((&*c.reasons[0].reason, c.reasons[0].n_nodes), ("Insufficient cpu", 1));
     assert_eq!(n0.blocking_pod.as_ref().map(|pod| &*pod.name), Some("c"));
     let kept = SimulateDrainRequest { rules: None, ..request(&["n1"]) };
-    let told = ask(&state, kept).unwrap();
-    let b = &told.nodes[0].pods[0];
+    let response = ask(&state, kept).unwrap();
+    let b = &response.nodes[0].pods[0];
     assert_eq!((b.verdict(), &*b.blocking_reason), (wire::DrainVerdict::Blocked, "NotReplicated"));
-    assert_eq!((b.blocking_code, told.nodes[0].unremovable_code), (3, 15));
+    assert_eq!((b.blocking_code, response.nodes[0].unremovable_code), (3, 15));
 }
 
 #[test]
@@ -87,16 +87,16 @@ fn bad_fields_are_named() {
     check(other, "`scheduler_name`: no profile is called `other`; there is `default-scheduler`");
 }
 
-/// A simulation for which nobody waits is given up.
+/// A simulation is cancelled when its caller is gone.
 #[test]
 fn a_drain_ends_when_its_caller_is_gone() {
     let state = fixture::state(&[("n0", "4"), ("n1", "4")]);
     fixture::run(&state.cluster, &fixture::pod("a", "1", 0), "n0");
-    let asked = state.target_of("").unwrap();
+    let target = state.target_of("").unwrap();
     let caller = CancelOnDrop::new(Deadline(None));
     let token = caller.token();
-    assert!(answer(&state, &asked, request(&["n0"]), &token).unwrap().nodes[0].removable);
+    assert!(answer(&state, &target, request(&["n0"]), &token).unwrap().nodes[0].removable);
     drop(caller);
-    let error = answer(&state, &asked, request(&["n0"]), &token).unwrap_err();
+    let error = answer(&state, &target, request(&["n0"]), &token).unwrap_err();
     assert_eq!(error, CallError::DeadlineExceeded);
 }
