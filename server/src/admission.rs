@@ -1,4 +1,4 @@
-//! Admission: whether a call may be begun now. Decided by what it would wait for, before anything of its message is read.
+//! Admission: whether a call may begin now. Decided by the queue that it would wait in, before its message is read.
 //!
 //! ```text
 //!  headers ─► count ─► enter ──────────────► handler ─────────► last byte of the answer
@@ -7,8 +7,8 @@
 //!                        ├ stream, watch: by number
 //!                        └ probe: always
 //! ```
-//! A call that passes waits for its lane's worker in [`Workers`], which asks the same queue again once the message is there: one
-//! queue, two looks at it ([why](../../docs/decisions/0009-admission.md)).
+//! A call that passes waits for its lane's worker in [`Workers`], which checks the same queue again once the message is
+//! there: one queue, checked twice ([why](../../docs/decisions/0009-admission.md)).
 
 mod error;
 mod lane;
@@ -29,35 +29,35 @@ use crate::clock;
 use crate::telemetry::{AdmissionCounts, LaneCounts};
 use codel::CoDel;
 
-/// Most watches of health and reflection streams that are open at a time.
+/// Maximum number of open health watches and reflection streams.
 const MAX_WATCHES: u64 = 1_024;
-/// With fewer calls under way than this for each core there is no queue worth the name.
+/// Number of calls under way per core below which the quick lane has no queue.
 const FEW: u64 = 8;
-/// Waits of the quick lane are measured for one call in so many.
+/// One call in this many is sampled for the waits of the quick lane.
 const SAMPLING: u64 = 8;
-/// When to come back to what is bounded by number alone.
+/// Retry delay for calls that are limited by number alone.
 const RETRY_AFTER: Duration = Duration::from_secs(1);
 
-/// Workers of the lanes that have some.
+/// Workers of the lanes that have any.
 pub(crate) struct LaneWorkers {
     pub(crate) decision: Workers,
     pub(crate) simulation: Workers,
     pub(crate) ledger: Workers,
 }
 
-/// The door: counts what is under way in each lane.
+/// Admission of calls: counts the calls under way in each lane.
 pub(crate) struct Admission {
     limits: LoadLimits,
     tallies: [Tally; Lane::ALL.len()],
     quick: CoDel,
-    /// No queue is seen among so few.
+    /// Number of quick calls under way below which no queue is assumed.
     few_quick: u64,
     workers: LaneWorkers,
-    /// By lane.
+    /// Metrics by lane.
     counts: [LaneCounts; Lane::ALL.len()],
 }
 
-/// Calls of one lane. On a cache line of its own: each call writes it twice.
+/// Calls of one lane. On a cache line of its own, since each call writes it twice.
 #[derive(Debug, Default)]
 #[repr(align(128))]
 struct Tally {
@@ -67,7 +67,8 @@ struct Tally {
 
 impl Tally {
     fn n_under_way(&self) -> u64 {
-        // In this order: a call that comes between the two looks is missed rather than counted against nobody.
+        // In this order: a call that arrives and leaves between the two loads is missed, rather than subtracted from
+        // the others.
         let arrived = self.arrived.load(Ordering::Relaxed);
         arrived.saturating_sub(self.left.load(Ordering::Relaxed))
     }
@@ -90,20 +91,20 @@ impl Admission {
         }
     }
 
-    /// A call has arrived: from here on it is under way, until [`Admission::leave`].
+    /// Counts a call that has arrived: it is under way until [`Admission::leave`].
     pub(crate) fn arrive(&self, lane: Lane) {
         self.tallies[lane as usize].arrived.fetch_add(1, Ordering::Relaxed);
     }
 
-    /// Its answer has left, or it has gone away.
+    /// Counts a call that is over: its response has left, or its caller has gone away.
     pub(crate) fn leave(&self, lane: Lane) {
         self.tallies[lane as usize].left.fetch_add(1, Ordering::Relaxed);
     }
 
-    /// Whether a call that has arrived may be begun; `waited` is how long it has waited for a thread already.
+    /// Decides whether a call that has arrived may begin; `waited` is how long it has already waited for a thread.
     ///
     /// # Errors
-    /// [`AdmissionError::Overloaded`] with the time after which to try again, [`AdmissionError::DeadlineExceeded`].
+    /// [`AdmissionError::Overloaded`] with the delay before a retry, [`AdmissionError::DeadlineExceeded`].
     pub(crate) fn enter(
         &self,
         lane: Lane,
@@ -127,7 +128,7 @@ impl Admission {
         entered
     }
 
-    /// Both for a call of another protocol, which is under way for as long as the answer lives.
+    /// Arrives and enters for a call of another protocol, which is under way for as long as the returned value lives.
     ///
     /// # Errors
     /// [`AdmissionError::Overloaded`]
@@ -136,7 +137,7 @@ impl Admission {
         let visit = Visit { admission: self, lane };
         let entered = self.check_number(lane).and_then(|()| match lane {
             Lane::Decision => self.workers.decision.check(now, None),
-            // How long it waited for a thread is not known, and so says nothing about the queue.
+            // How long it waited for a thread is unknown, so it says nothing about the queue.
             _ => Ok(()),
         });
         if entered.is_err() {
@@ -176,7 +177,7 @@ impl Admission {
         Ok(())
     }
 
-    /// Tells the metrics what is counted here.
+    /// Publishes the counts as metrics.
     pub(crate) fn publish(&self) {
         for lane in Lane::ALL {
             let (tally, counts) = (&self.tallies[lane as usize], &self.counts[lane as usize]);
@@ -245,7 +246,7 @@ mod tests {
         assert_eq!(enter(&admission, Lane::Stream), Ok(()));
         let refused = enter(&admission, Lane::Stream).unwrap_err();
         assert_eq!(refused, AdmissionError::overloaded("too many streams are open", RETRY_AFTER));
-        // Whatever else is full, and however many watch, health is told.
+        // Health checks are answered whatever else is full, however many watches are open.
         for _ in 0..MAX_WATCHES {
             assert_eq!(enter(&admission, Lane::Watch), Ok(()));
         }

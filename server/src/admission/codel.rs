@@ -1,26 +1,26 @@
-//! CoDel: shedding where there is no queue of our own. Calls of microseconds wait in the runtime's, and all that can be seen of
-//! it is how long each has waited when it gets a thread. A burst makes some wait; a standing queue makes all wait. So, as in
-//! CoDel (RFC 8289): where every call of a whole interval has waited, those that have waited for long are refused, until one has
-//! not.
+//! CoDel: sheds load where Berth has no queue of its own. Calls of microseconds wait in the runtime's queue, and all
+//! that can be measured is how long each has waited when it gets a thread. A burst makes some calls wait; a standing
+//! queue makes all of them wait. So, as in CoDel (RFC 8289): once every call of a whole interval has waited, those that
+//! have waited for long are refused, until a call comes that has not waited.
 
 use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
-/// Of the limit on waiting, what a call may have waited while the queue stands; all of it while it does not.
+/// Divisor of the limit on waiting while the queue is standing; otherwise the whole limit applies.
 const STANDING_SHARE: u32 = 50;
-/// An interval with fewer calls than this says nothing.
+/// Minimum number of calls in an interval to judge it.
 const MIN_CALLS: u32 = 16;
 
-/// Watches one queue. Nothing is written on the usual way through.
+/// Detects a standing queue from the waits of calls. Nothing is written on the usual path.
 #[derive(Debug)]
 pub(crate) struct CoDel {
     start: Instant,
     max_wait: Duration,
-    /// When the interval ends, in nanoseconds from the start.
+    /// End of the interval, in nanoseconds from the start.
     ends_at: AtomicU64,
-    /// Whether a call of this interval has hardly waited.
+    /// Whether some call of this interval has hardly waited.
     has_short: AtomicBool,
-    /// Calls of this interval that have.
+    /// Calls of this interval that have waited.
     n_long: AtomicU32,
     is_standing: AtomicBool,
 }
@@ -37,15 +37,15 @@ impl CoDel {
         }
     }
 
-    /// Notes a call that has waited for so long, and says whether it comes too late to be begun.
+    /// Records how long a call has waited; returns true if that is too long for the call to begin.
     pub(crate) fn is_too_late(&self, now: Instant, waited: Duration) -> bool {
-        // Flags and counts alone: whatever order they are seen in, a call more or less is let in.
+        // Flags and counts alone: in whatever order they are seen, only a call more or less is admitted.
         let elapsed = nanos(now.saturating_duration_since(self.start));
         if elapsed >= self.ends_at.load(Ordering::Relaxed) {
             self.begin_interval(elapsed);
         }
         let limit = self.max_wait / STANDING_SHARE;
-        // Half of it: while the queue stands, those who are let in have waited for about all of it.
+        // Half of the limit: while the queue stands, admitted calls have waited for almost all of it.
         if waited <= limit / 2 {
             if !self.has_short.load(Ordering::Relaxed) {
                 self.has_short.store(true, Ordering::Relaxed);
@@ -56,7 +56,7 @@ impl CoDel {
         waited > if self.is_standing.load(Ordering::Relaxed) { limit } else { self.max_wait }
     }
 
-    /// When it is worth another try: after the interval by which an end of the queue is noticed.
+    /// Delay before a retry: after the interval in which an end of the queue is noticed.
     pub(crate) fn retry_after(&self) -> Duration {
         self.max_wait
     }
@@ -77,7 +77,7 @@ impl CoDel {
     }
 }
 
-/// Half a millennium at most.
+/// Nanoseconds of a duration; 64 bits hold half a millennium.
 fn nanos(duration: Duration) -> u64 {
     u64::try_from(duration.as_nanos()).unwrap_or(u64::MAX)
 }
@@ -89,7 +89,7 @@ mod tests {
 
     const MS: Duration = Duration::from_millis(1);
 
-    /// Calls a millisecond apart for a while, each having waited for so long; gives how many were let in.
+    /// Runs calls a millisecond apart, each having waited for `waited`; returns how many were admitted.
     fn run(codel: &CoDel, now: &mut Instant, n_calls: usize, waited: Duration) -> usize {
         (0..n_calls)
             .filter(|_| {
@@ -103,13 +103,13 @@ mod tests {
     fn a_burst_is_let_in_and_a_standing_queue_is_cut() {
         let mut now = Instant::now();
         let codel = CoDel::new(now, 100 * MS);
-        // Not for a whole interval yet.
+        // Calls have not waited for a whole interval yet.
         assert_eq!(run(&codel, &mut now, 99, 50 * MS), 99);
         assert_eq!(run(&codel, &mut now, 100, 50 * MS), 0);
-        // As long as all have waited for more than half of what may be waited, it stands.
+        // The queue stands for as long as all calls have waited for more than half of the allowed wait.
         assert_eq!(run(&codel, &mut now, 300, 2 * MS), 300);
         assert_eq!(run(&codel, &mut now, 100, 3 * MS), 0);
-        // One that hardly waited is the end of it, from the next interval on.
+        // One call that hardly waited ends it, from the next interval on.
         assert_eq!(run(&codel, &mut now, 1, MS / 10), 1);
         assert_eq!(run(&codel, &mut now, 101, 2 * MS), 101);
         assert_eq!(run(&codel, &mut now, 50, 50 * MS), 50);
@@ -127,8 +127,8 @@ mod tests {
     }
 
     proptest! {
-        /// One queue, one worker, any load: what is let in has never waited longer than the limit, and once the queue stands
-        /// not longer than its share; a load that can be carried is never refused.
+        /// One queue, one worker, any load: an admitted call has never waited longer than the limit, and while the
+        /// queue stands not longer than its share; a load that the worker can carry is never refused.
         #[test]
         fn a_worker_under_load(service_us in 10_u64..200, load_percent in 10_u64..1_000) {
             let (start, max_wait) = (Instant::now(), 100 * MS);

@@ -12,7 +12,7 @@ pub(crate) struct Overloaded {
     pub(crate) retry_after: Duration,
 }
 
-/// A call that may not begin now.
+/// Reason why a call may not begin now.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub(crate) enum AdmissionError {
     /// Too much load.

@@ -1,24 +1,25 @@
-//! Lane: calls that compete for the same thing.
+//! Lane: calls that compete for the same resource.
 
 use std::time::Duration;
 
-/// What a call is carried out by, and so what it competes for.
+/// Resource that carries out a call, for which calls compete.
 #[derive(Copy, Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Lane {
-    /// Asks for health, or for a method that is not there: never refused, for whoever asks would think that the server is gone.
+    /// Health checks, and calls of unknown methods: never refused, since the caller would think that the server is
+    /// gone.
     Probe,
-    /// Watches of health, and reflection: open for as long as the client likes, and open to anybody, so their number is bounded
-    /// apart from all others.
+    /// Watches of health, and reflection: open for as long as the client likes, and available to any caller, so their
+    /// number has a limit of its own.
     Watch,
-    /// Microseconds, where the request arrived.
+    /// Calls of microseconds, carried out on the thread where the request arrived.
     Quick,
-    /// The pool of decisions.
+    /// Calls in the pool of decisions.
     Decision,
-    /// The pool of simulations.
+    /// Calls in the pool of simulations.
     Simulation,
-    /// Waits for the disk.
+    /// Calls that wait for the disk.
     Ledger,
-    /// A stream: open for as long as the client likes, its messages throttled rather than refused.
+    /// Streams: open for as long as the client likes, their messages throttled rather than refused.
     Stream,
 }
 
@@ -33,7 +34,7 @@ impl Lane {
         Lane::Stream,
     ];
 
-    /// In labels.
+    /// Name in metric labels.
     pub(crate) fn name(self) -> &'static str {
         match self {
             Lane::Probe => "probe",
@@ -46,7 +47,7 @@ impl Lane {
         }
     }
 
-    /// Whether its calls end by themselves, and so may be given an end.
+    /// Whether the lane's calls end by themselves, so that they may have a time limit.
     pub(crate) fn is_unary(self) -> bool {
         match self {
             Lane::Probe | Lane::Quick | Lane::Decision | Lane::Simulation | Lane::Ledger => true,
@@ -54,7 +55,7 @@ impl Lane {
         }
     }
 
-    /// Whether its workers need a core as long as they work.
+    /// Whether the lane's workers need a core for as long as they work.
     pub(crate) fn is_computation(self) -> bool {
         match self {
             Lane::Quick | Lane::Decision | Lane::Simulation => true,
@@ -62,8 +63,8 @@ impl Lane {
         }
     }
 
-    /// How long its calls may be expected to wait, of a limit that is meant for decisions: a simulation takes a second rather
-    /// than a millisecond, and so may a disk.
+    /// How long the lane's calls may be expected to wait, given the limit for decisions: a simulation takes a second
+    /// rather than a millisecond, and so may a disk.
     pub(crate) fn wait_limit(self, limit: Duration) -> Duration {
         match self {
             Lane::Simulation | Lane::Ledger => limit.saturating_mul(10),
@@ -71,7 +72,7 @@ impl Lane {
         }
     }
 
-    /// How long its calls may take, of a limit that is meant for decisions.
+    /// How long the lane's calls may take, given the limit for decisions.
     pub(crate) fn call_limit(self, limit: Duration) -> Duration {
         if self == Lane::Simulation { limit.saturating_mul(5) } else { limit }
     }

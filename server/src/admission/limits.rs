@@ -1,27 +1,27 @@
-//! How much may be under way at a time, and for how long.
+//! Limits on how many calls are under way at a time, and for how long.
 
 use std::time::Duration;
 
-/// Bounds on load. What is beyond one is refused with `RESOURCE_EXHAUSTED`, and told when to try again where that helps.
+/// Limits on load. A call beyond one is refused with `RESOURCE_EXHAUSTED`, and a retry delay where that helps.
 #[derive(Copy, Clone, Debug, PartialEq, Eq)]
 pub struct LoadLimits {
     /// Most open connections of a listener (`maxConnections`, default 4,096).
     pub max_connections: usize,
-    /// Most streams, which is calls, of one gRPC connection at a time (`maxStreamsPerConnection`, default 1,024); a client
-    /// that respects HTTP/2 waits with more.
+    /// Most streams, that is calls, of one gRPC connection at a time (`maxStreamsPerConnection`, default 1,024); a
+    /// client that respects HTTP/2 makes further calls wait.
     pub max_streams_per_connection: u32,
     /// Most unary calls under way, from their headers to the last byte of their answers (`maxConcurrentCalls`, default 4,096).
     pub max_concurrent_calls: usize,
     /// Most open `Sync`, `PlaceStream` and `EvaluatePods` streams (`maxOpenStreams`, default 1,024).
     pub max_open_streams: usize,
-    /// How long a decision may be expected to wait for a worker (`maxQueueTime`, default 100 ms). A queue that has not been
-    /// empty for this long is a standing one: then nobody waits until less is asked than can be done.
+    /// How long a decision may be expected to wait for a worker (`maxQueueTime`, default 100 ms). A queue that has not
+    /// been empty for this long is a standing queue: then no call waits until fewer calls come than can be carried out.
     /// Simulations and the ledger get ten times as much.
     pub max_queue_time: Duration,
     /// How long a unary call may take, whatever its caller's deadline (`maxCallTime`, default 2 minutes); simulations get five
     /// times as much.
     pub max_call_time: Duration,
-    /// How long an answer may wait for its reader before the connection is closed (`slowReaderTimeout`, default 60 s).
+    /// How long a response may wait for its reader before the connection is closed (`slowReaderTimeout`, default 60 s).
     pub slow_reader_timeout: Duration,
     /// Most bytes of the headers of one call, as HTTP/2 counts them (`maxHeaderBytes`, default 16 KiB).
     pub max_header_bytes: u32,

@@ -1,44 +1,45 @@
-//! Queue: who works, who may wait for a worker, and for how long. A state machine without a clock or a thread.
+//! Queue: which calls run, which may wait for a worker, and for how long. A state machine without a clock or a thread.
 //!
-//! Four rules keep what is accepted fast ([why](../../../docs/decisions/0009-admission.md)):
+//! Four rules keep admitted calls fast ([why](../../../docs/decisions/0009-admission.md)):
 //! * an idle worker takes a call at once, whatever else holds;
-//! * one call a worker may wait; more only while the wait that is expected of them is within the limit, and nobody who waits has
-//!   proven that expectation wrong;
-//! * once the queue has not been empty for as long as the limit, it is no burst but too much ([`Standing`]): nobody waits until
-//!   less is asked than can be done;
-//! * and then no more work at a time than there are cores to be had ([`Concurrency`]): the others count as busy.
+//! * one call per worker may wait; more only while their expected wait is within the limit, and no waiting call has
+//!   already waited longer than that;
+//! * a queue that has not been empty for as long as the limit is no burst but a standing queue ([`StandingQueue`]): no
+//!   call waits until fewer calls come than can be carried out;
+//! * while the queue stands, only as many workers run as there are cores available ([`Concurrency`]): the others count
+//!   as busy.
 
 mod concurrency;
-mod standing;
+mod standing_queue;
 
 use std::collections::VecDeque;
 use std::time::{Duration, Instant};
 
 use concurrency::Concurrency;
 pub(crate) use concurrency::Service;
-use standing::Standing;
+use standing_queue::StandingQueue;
 
-/// Most that may wait, however short they are.
+/// Maximum number of waiting calls, however short they are.
 const MAX_WAITING: usize = 1024;
-/// Whoever was let in waits this many times the limit at most: what it waits for may take longer than such calls did so far.
+/// Factor of the limit after which an admitted call gives up: calls may take longer than they did before.
 const PATIENCE: u32 = 10;
-/// Least and most that a refused call is told to wait before it tries again.
+/// Minimum and maximum delay that a refused call gets before a retry.
 const RETRY_AFTER: (Duration, Duration) = (Duration::from_millis(10), Duration::from_secs(30));
 
-/// Workers, and who waits for one. `W` is how a waiting call is told.
+/// Workers and the calls that wait for one. `W` notifies a waiting call.
 #[derive(Debug)]
 pub(crate) struct Queue<W> {
     n_workers: usize,
     max_wait: Duration,
-    /// Workers that may work at a time.
+    /// Number of workers that may run at a time.
     n_open: usize,
     n_busy: usize,
     calls: VecDeque<Waiting<W>>,
-    /// Requests of streams: they are not refused, so they are no reason to refuse others either.
+    /// Requests of streams: they are not refused, so they do not cause the refusal of others either.
     streams: VecDeque<Waiting<W>>,
-    /// Who is next where both wait.
+    /// Whether a stream's request is next when calls wait as well.
     is_streams_turn: bool,
-    standing: Standing,
+    standing_queue: StandingQueue,
     concurrency: Concurrency,
     service: Mean,
     next_ticket: u64,
@@ -51,24 +52,24 @@ struct Waiting<W> {
     worker: W,
 }
 
-/// What became of a call that was let in.
+/// Outcome for an admitted call.
 #[derive(Copy, Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Entry {
-    /// It has a worker.
+    /// The call has a worker.
     Begun,
-    /// It is told when it has one; it gives up by [`Queue::leave`].
+    /// The call waits, and is notified when it has a worker; it gives up with [`Queue::leave`].
     Waits {
-        /// Its name in the queue.
+        /// Id of the call in the queue.
         ticket: u64,
-        /// When it is to give up, if it ever is.
+        /// Time at which the call gives up, if ever.
         until: Option<Instant>,
     },
 }
 
-/// A call would wait for too long.
+/// Refusal of a call that would wait for too long.
 #[derive(Copy, Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Refused {
-    /// When the queue should be short again.
+    /// Delay after which the queue should be short again.
     pub(crate) retry_after: Duration,
 }
 
@@ -83,22 +84,22 @@ impl<W> Queue<W> {
             calls: VecDeque::new(),
             streams: VecDeque::new(),
             is_streams_turn: false,
-            standing: Standing::new(max_wait),
+            standing_queue: StandingQueue::new(max_wait),
             concurrency: Concurrency::new(n_workers, max_wait),
             service: Mean::default(),
             next_ticket: 0,
         }
     }
 
-    /// Whether a call that has come would be let in; `deadline` is its own.
+    /// Checks whether a call would be admitted now; `deadline` is the call's own.
     ///
     /// # Errors
     /// [`Refused`].
     pub(crate) fn check(&mut self, now: Instant, deadline: Option<Instant>) -> Result<(), Refused> {
         let checked = self.look(now, deadline);
-        // One that passes is counted when it enters.
+        // A call that passes is counted when it enters.
         if checked.is_err() {
-            self.standing.count();
+            self.standing_queue.count();
         }
         checked
     }
@@ -117,18 +118,18 @@ impl<W> Queue<W> {
         if may_wait && !is_too_late { Ok(()) } else { Err(self.refused()) }
     }
 
-    /// Opens as many workers as may work now; whether the queue stands.
+    /// Sets how many workers may run now; returns whether the queue stands.
     fn open(&mut self, now: Instant) -> bool {
         let (service, n_open) = (self.service, self.n_open);
-        let is_standing = self.standing.is_standing(now, |time| service.n_in(time, n_open));
+        let is_standing = self.standing_queue.is_standing(now, |time| service.n_in(time, n_open));
         self.n_open = if is_standing { self.concurrency.limit() } else { self.n_workers };
         is_standing
     }
 
-    /// Lets a call in; `waiter` makes what it is told by where it has to wait.
+    /// Admits a call; `waiter` makes its notifier if it has to wait.
     ///
     /// # Errors
-    /// [`Refused`], as of [`Queue::check`].
+    /// [`Refused`], as in [`Queue::check`].
     pub(crate) fn enter(
         &mut self,
         now: Instant,
@@ -136,7 +137,7 @@ impl<W> Queue<W> {
         waiter: impl FnOnce() -> W,
     ) -> Result<Entry, Refused> {
         let looked = self.look(now, deadline);
-        self.standing.count();
+        self.standing_queue.count();
         looked?;
         if self.n_busy < self.n_open {
             self.n_busy += 1;
@@ -144,14 +145,14 @@ impl<W> Queue<W> {
         }
         let patience = now + self.max_wait.saturating_mul(PATIENCE);
         let until = deadline.map_or(patience, |deadline| deadline.min(patience));
-        self.standing.note_waiting(now);
+        self.standing_queue.note_waiting(now);
         let waiting = Waiting { ticket: self.take_ticket(), since: now, worker: waiter() };
         let ticket = waiting.ticket;
         self.calls.push_back(waiting);
         Ok(Entry::Waits { ticket, until: Some(until) })
     }
 
-    /// Lets a request of a stream in, which waits as long as it takes: its stream sends no more meanwhile.
+    /// Admits a request of a stream, which waits for as long as it takes: its stream sends no more meanwhile.
     pub(crate) fn enter_patiently(&mut self, now: Instant, waiter: impl FnOnce() -> W) -> Entry {
         self.open(now);
         if self.n_busy < self.n_open {
@@ -164,7 +165,7 @@ impl<W> Queue<W> {
         Entry::Waits { ticket, until: None }
     }
 
-    /// A call gives up waiting; false where it was given a worker before.
+    /// Removes a call that gives up waiting; returns false if it was given a worker before.
     pub(crate) fn leave(&mut self, ticket: u64) -> bool {
         let n_before = self.n_waiting();
         self.calls.retain(|waiting| waiting.ticket != ticket);
@@ -173,7 +174,7 @@ impl<W> Queue<W> {
         self.n_waiting() < n_before
     }
 
-    /// A worker is free; `service` is what its call took of it, where it was begun. [`Queue::next`] says whose it is now.
+    /// Frees a worker; `service` is the time of its call, if it began. [`Queue::next`] assigns the worker anew.
     pub(crate) fn finish(&mut self, now: Instant, service: Option<Service>) {
         self.n_busy = self.n_busy.saturating_sub(1);
         if let Some(service) = service {
@@ -182,7 +183,8 @@ impl<W> Queue<W> {
         }
     }
 
-    /// Whom to tell that it has a worker now, and since when that one waited; as long as there is a worker, there may be more.
+    /// Assigns a free worker to the next waiting call: returns its notifier, and since when it waited. To be called
+    /// until it returns `None`.
     pub(crate) fn next(&mut self, now: Instant) -> Option<(W, Instant)> {
         self.open(now);
         if self.n_busy >= self.n_open {
@@ -198,30 +200,30 @@ impl<W> Queue<W> {
         Some((next.worker, next.since))
     }
 
-    /// Calls, and requests of streams, that wait.
+    /// Number of calls, and requests of streams, that wait.
     pub(crate) fn n_waiting(&self) -> usize {
         self.calls.len() + self.streams.len()
     }
 
-    /// Workers that work.
+    /// Number of workers that run.
     pub(crate) fn n_busy(&self) -> usize {
         self.n_busy
     }
 
-    /// Workers that may work at a time.
+    /// Number of workers that may run at a time.
     pub(crate) fn n_open(&mut self, now: Instant) -> usize {
         self.open(now);
         self.n_open
     }
 
-    /// How long a call that came now would wait, by what such calls took. Streams take turns with calls.
+    /// Expected wait of a call that comes now, from the time that recent calls took. Streams alternate with calls.
     fn expected_wait(&self) -> Duration {
         let n_calls = self.calls.len() + 1;
         let n_ahead = n_calls + self.streams.len().min(n_calls);
         self.service.times(n_ahead, self.n_open)
     }
 
-    /// As a call is told that comes now and may not wait.
+    /// The refusal of a call that comes now and may not wait.
     pub(crate) fn refused(&self) -> Refused {
         Refused { retry_after: self.expected_wait().clamp(RETRY_AFTER.0, RETRY_AFTER.1) }
     }
@@ -233,14 +235,14 @@ impl<W> Queue<W> {
 
     fn note_length(&mut self) {
         if self.calls.is_empty() {
-            self.standing.note_empty();
+            self.standing_queue.note_empty();
         }
     }
 }
 
-/// How long calls took lately, each one counting an eighth. One that took much longer than usual counts as four times the
-/// usual only: a batch of 100,000 pods says little of the next listing, and a lane of nothing but such batches is learned in
-/// some twenty of them; until then those who wait longer than expected are what proves it.
+/// Mean time of recent calls, where each new one counts an eighth. A call that took much longer than usual counts as
+/// four times the mean only: a batch of 100,000 pods says little about the next listing, and a lane of nothing but such
+/// batches is learned in some twenty of them; until then calls that wait longer than expected show it.
 #[derive(Copy, Clone, Debug)]
 struct Mean {
     seconds: f64,
@@ -255,7 +257,7 @@ impl Default for Mean {
 impl Mean {
     const WEIGHT: f64 = 1.0 / 8.0;
     const MOST: f64 = 4.0;
-    /// Less cannot be told from nothing.
+    /// Minimum of the mean: shorter times cannot be measured.
     const LEAST_SECONDS: f64 = 1e-6;
 
     fn add(&mut self, took: Duration) {
@@ -264,14 +266,14 @@ impl Mean {
         self.seconds = self.seconds.max(Mean::LEAST_SECONDS);
     }
 
-    /// What so many calls take that so many workers share.
+    /// Time in which `n_workers` workers carry out `n_calls` calls.
     #[expect(clippy::cast_precision_loss, reason = "a few thousand at most")]
     fn times(self, n_calls: usize, n_workers: usize) -> Duration {
         let seconds = self.seconds * n_calls as f64 / n_workers as f64;
         Duration::try_from_secs_f64(seconds).unwrap_or(Duration::MAX)
     }
 
-    /// How many calls so many workers carry out in a time.
+    /// Number of calls that `n_workers` workers carry out in `time`.
     #[expect(clippy::cast_precision_loss, reason = "a few thousand at most")]
     fn n_in(self, time: Duration, n_workers: usize) -> f64 {
         time.as_secs_f64() * n_workers as f64 / self.seconds

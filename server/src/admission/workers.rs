@@ -1,4 +1,4 @@
-//! Workers: the queue of a lane as calls meet it. The lock is held for as long as it takes to look at a few numbers.
+//! Workers: the queue of a lane, shared by calls. The lock is held for as long as it takes to look at a few numbers.
 
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
@@ -10,7 +10,7 @@ use super::{AdmissionError, Lane};
 use crate::clock;
 use crate::telemetry::{AdmissionCounts, LaneCounts};
 
-/// The workers of one lane. Clones are the same workers.
+/// The workers of one lane. Clones share them.
 #[derive(Clone)]
 pub(crate) struct Workers(Arc<Shared>);
 
@@ -20,16 +20,16 @@ struct Shared {
     counts: LaneCounts,
 }
 
-/// One worker, for as long as this lives; the next in the queue has it then.
+/// One worker, held while this value lives; then the next call in the queue gets it.
 pub(crate) struct Worker {
     workers: Workers,
     began: Option<Began>,
 }
 
-/// When its work began.
+/// Begin of a worker's work.
 struct Began {
     at: Instant,
-    /// By the clock of the thread it is on.
+    /// On-core time of the current thread.
     on_core: Duration,
 }
 
@@ -44,7 +44,7 @@ impl Workers {
         Workers(Arc::new(Shared { lane, queue, counts: counts.lane(lane.name()) }))
     }
 
-    /// Whether a call that came now would be let in, before anything of it is read.
+    /// Checks whether a call would be admitted now, before its message is read.
     ///
     /// # Errors
     /// [`AdmissionError::Overloaded`]
@@ -59,11 +59,11 @@ impl Workers {
     /// Waits for a worker, within the lane's limits and the deadline.
     ///
     /// # Errors
-    /// [`AdmissionError::Overloaded`] where that would take too long, or did; [`AdmissionError::DeadlineExceeded`].
+    /// [`AdmissionError::Overloaded`] if that would take too long, or did; [`AdmissionError::DeadlineExceeded`].
     pub(crate) async fn take(&self, deadline: Option<Instant>) -> Result<Worker, AdmissionError> {
-        let (told, worker) = oneshot::channel();
+        let (notifier, worker) = oneshot::channel();
         let now = clock::now();
-        let entry = self.queue().enter(now, deadline, || told).map_err(|refused| {
+        let entry = self.queue().enter(now, deadline, || notifier).map_err(|refused| {
             self.0.counts.count_refused();
             too_long(refused)
         })?;
@@ -78,9 +78,9 @@ impl Workers {
         &self,
         deadline: Option<Instant>,
     ) -> Result<Worker, AdmissionError> {
-        let (told, worker) = oneshot::channel();
+        let (notifier, worker) = oneshot::channel();
         let now = clock::now();
-        let entry = self.queue().enter_patiently(now, || told);
+        let entry = self.queue().enter_patiently(now, || notifier);
         self.wait(entry, worker, now, deadline).await
     }
 
@@ -119,41 +119,41 @@ impl Workers {
         }
     }
 
-    /// Calls that wait, and workers that work.
+    /// Numbers of waiting calls and of running workers.
     pub(crate) fn load(&self) -> (usize, usize) {
         let queue = self.queue();
         (queue.n_waiting(), queue.n_busy())
     }
 
-    /// Workers that may work at a time.
+    /// Number of workers that may run at a time.
     pub(crate) fn n_open(&self) -> usize {
         self.queue().n_open(clock::now())
     }
 
-    /// Hands a worker on, and whichever else may work by now.
+    /// Frees a worker, and assigns all workers that may run now.
     fn finish(&self, now: Instant, service: Option<Service>) {
         let mut next = {
             let mut queue = self.queue();
             queue.finish(now, service);
             queue.next(now)
         };
-        while let Some((told, _)) = next {
+        while let Some((notifier, _)) = next {
             let worker = Worker { workers: self.clone(), began: None };
-            // Whoever waits leaves the queue before it stops listening, so it does listen. Were it not to, the worker would be
-            // dropped here, and go to the next: hence not under the lock.
-            drop(told.send(worker));
+            // A waiting call leaves the queue before it drops its receiver, so the receiver is there. If it were not,
+            // the worker would be dropped here, and go to the next call: hence not under the lock.
+            drop(notifier.send(worker));
             next = self.queue().next(now);
         }
     }
 
     fn queue(&self) -> MutexGuard<'_, Queue<oneshot::Sender<Worker>>> {
-        // Nothing panics under it that could leave it half changed.
+        // No code that holds the lock panics in a way that leaves the queue half changed.
         self.0.queue.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
 impl Worker {
-    /// The work begins: from here on its time counts as service. It ends, by dropping, on the thread on which it began.
+    /// Begins the work: from here on its time counts as service. Must be dropped on the thread on which it began.
     pub(crate) fn begin(&mut self) {
         self.began = Some(Began { at: clock::now(), on_core: clock::on_core() });
     }
@@ -166,14 +166,15 @@ impl Drop for Worker {
         let service = self.began.as_ref().map(|began| {
             let time = now.saturating_duration_since(began.at);
             let on_core = clock::on_core().saturating_sub(began.on_core);
-            // A core is not what waiting for the disk needs.
+            // Waiting for the disk needs no core.
             Service { time, on_core: if is_computation { on_core } else { time } }
         });
         self.workers.finish(now, service);
     }
 }
 
-/// A place in the queue; left when dropped, for the caller may go away. A worker that was given just before goes to the next.
+/// A waiting call's position in the queue, given up when dropped, for the caller may go away. If a worker was assigned
+/// just before, the next call gets it.
 struct QueueSlot<'a> {
     workers: &'a Workers,
     ticket: u64,
@@ -201,7 +202,7 @@ mod tests {
 
     /// A caller that goes away while it waits leaves no gap in the queue, and takes no worker with it.
     #[tokio::test]
-    async fn whoever_goes_away_is_passed_over() {
+    async fn a_caller_that_goes_away_leaves_no_gap() {
         let workers = one();
         let first = workers.take(None).await.unwrap();
         let mut gone = Box::pin(workers.take(None));
@@ -222,9 +223,9 @@ mod tests {
         assert_eq!(workers.load(), (0, 0));
     }
 
-    /// It was given a worker and never looked.
+    /// The receiver was given a worker and was never polled again.
     #[tokio::test]
-    async fn a_worker_given_to_nobody_goes_to_the_next() {
+    async fn an_unused_worker_goes_to_the_next_call() {
         let workers = one();
         let first = workers.take(None).await.unwrap();
         let mut waits = Box::pin(workers.take(None));
@@ -249,7 +250,7 @@ mod tests {
             workers.take_patiently(Some(at)).await.err(),
             Some(AdmissionError::DeadlineExceeded)
         );
-        // By now it has passed: nothing could be done in time.
+        // By now the deadline has passed: nothing could be done in time.
         let late = workers.take(Some(at)).await.err();
         assert!(matches!(late, Some(AdmissionError::Overloaded(_))), "{late:?}");
         assert_eq!(workers.load(), (0, 1));

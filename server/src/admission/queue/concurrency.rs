@@ -1,45 +1,45 @@
-//! Concurrency: how many workers work at a time while the queue stands. Where there are more than cores to be had, for refusing is
-//! work as well and so is whatever else the machine does, no more is done by all of them: each call only takes longer. How much of
-//! the time that calls take they spend on a core tells. One that waits for a lock or for threads that help it has none either: nor
-//! would another beside it have more.
+//! Concurrency: how many workers run at a time while the queue stands. More workers than available cores get no more
+//! done: each call only takes longer, since refusing calls and other processes need cores as well. The measure is the
+//! share of their time that calls spend on a core. A call that waits for a lock, or for threads that help it, is not on
+//! a core either; another worker beside it would not help.
 
 use std::time::{Duration, Instant};
 
-/// With less of their time on a core, calls are in each other's way.
+/// Share of time on a core below which calls are in each other's way.
 const CROWDED: f64 = 0.8;
-/// With more, there is a core for another.
+/// Share of time on a core above which there is a core for another worker.
 const ROOMY: f64 = 0.95;
-/// So many intervals have to be roomy one after the other: another worker is a trial, and while it fails all calls are slow.
+/// Number of consecutive roomy intervals before another worker is tried: while such a trial fails, all calls are slow.
 const PATIENCE: u32 = 10;
-/// Fewer calls say nothing.
+/// Minimum number of calls in an interval to judge it.
 const MIN_CALLS: u32 = 16;
 
-/// What a call took of a worker.
+/// Time that a worker spent on a call.
 #[derive(Copy, Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Service {
-    /// From begin to end.
+    /// Time from begin to end.
     pub(crate) time: Duration,
-    /// Of that, on a core.
+    /// Part of `time` on a core.
     pub(crate) on_core: Duration,
 }
 
-/// Watches the workers of one queue.
+/// Adapts the number of workers of one queue.
 #[derive(Debug)]
 pub(super) struct Concurrency {
     n_workers: usize,
     limit: usize,
     interval: Duration,
-    /// When the interval began, once a call has been carried out.
+    /// Begin of the interval; set by the first call that ends.
     began: Option<Instant>,
     n_calls: u32,
-    /// Roomy intervals, up to now.
+    /// Number of consecutive roomy intervals.
     n_roomy: u32,
-    /// Of the calls of this interval.
+    /// Sum over the calls of this interval.
     sum: Service,
 }
 
 impl Concurrency {
-    /// The limit changes once an interval at most.
+    /// Creates one whose limit changes at most once per `interval`.
     pub(super) fn new(n_workers: usize, interval: Duration) -> Concurrency {
         Concurrency {
             n_workers,
@@ -52,13 +52,13 @@ impl Concurrency {
         }
     }
 
-    /// Workers that get a core each: half of all at least, for it may be others who crowd the machine, and nothing done makes
-    /// room then.
+    /// Number of workers that get a core each. At least half of them all: other processes may crowd the machine, and
+    /// then running fewer workers frees no core.
     pub(super) fn limit(&self) -> usize {
         self.limit
     }
 
-    /// A call has been carried out.
+    /// Records a call that has ended.
     pub(super) fn add(&mut self, now: Instant, service: Service) {
         let began = *self.began.get_or_insert(now);
         self.n_calls += 1;
@@ -101,7 +101,7 @@ mod tests {
 
     const MS: Duration = Duration::from_millis(1);
 
-    /// The limit after so many calls, one every 10 ms, that spend so much of their 10 ms on a core.
+    /// Runs calls, one every 10 ms, that spend `on_core` of their 10 ms on a core; returns the limit after them.
     fn after(
         concurrency: &mut Concurrency,
         now: &mut Instant,
@@ -116,19 +116,19 @@ mod tests {
     }
 
     #[test]
-    fn a_worker_for_each_core_that_is_to_be_had() {
+    fn there_are_as_many_workers_as_available_cores() {
         let (mut concurrency, mut now) = (Concurrency::new(16, 100 * MS), Instant::now());
-        // Fewer than say anything.
+        // Too few calls to judge.
         assert_eq!(after(&mut concurrency, &mut now, 15, 7 * MS), 16);
         assert_eq!(after(&mut concurrency, &mut now, 1, 7 * MS), 11);
         // Neither crowded nor roomy.
         assert_eq!(after(&mut concurrency, &mut now, 320, 9 * MS), 11);
-        // One more after ten roomy intervals, unless there is another between.
+        // One worker more after ten roomy intervals, unless another interval comes between.
         assert_eq!(after(&mut concurrency, &mut now, 144, 10 * MS), 11);
         assert_eq!(after(&mut concurrency, &mut now, 16, 9 * MS), 11);
         assert_eq!(after(&mut concurrency, &mut now, 159, 10 * MS), 11);
         assert_eq!(after(&mut concurrency, &mut now, 1, 10 * MS), 12);
-        // Never more than there are.
+        // Never more than there are workers.
         assert_eq!(after(&mut concurrency, &mut now, 1_600, 10 * MS), 16);
     }
 
@@ -140,7 +140,7 @@ mod tests {
         }
     }
 
-    /// Calls that take no time at all, by a clock that does not see them.
+    /// Calls that take no time at all on a coarse clock.
     #[test]
     fn no_time_is_no_crowd() {
         let mut concurrency = Concurrency::new(4, MS);

@@ -1,4 +1,4 @@
-//! The queue under a clock of the test's own.
+//! Tests of the queue with a simulated clock.
 
 use std::collections::BTreeMap;
 
@@ -11,22 +11,22 @@ fn enter(queue: &mut Queue<u32>, now: Instant, who: u32) -> Result<Entry, Refuse
     queue.enter(now, None, || who)
 }
 
-/// A call that never waited for a core.
+/// Service of a call that was always on a core.
 fn alone(time: Duration) -> Option<Service> {
     Some(Service { time, on_core: time })
 }
 
-/// A worker is free, and goes to whoever is told.
+/// Frees a worker; returns the call that gets it.
 fn finish(queue: &mut Queue<u32>, now: Instant) -> Option<u32> {
     queue.finish(now, alone(MS));
     queue.next(now).map(|(who, _)| who)
 }
 
 #[test]
-fn whoever_finds_a_worker_idle_is_never_refused() {
+fn no_call_is_refused_while_a_worker_is_idle() {
     let (mut queue, now) = (Queue::new(2, 100 * MS), Instant::now());
     assert_eq!(enter(&mut queue, now, 1), Ok(Entry::Begun));
-    // Not even one whose time is over: it is its deadline that ends it then.
+    // Not even a call whose deadline is over: the deadline itself ends it then.
     assert_eq!(queue.enter(now, Some(now), || 2), Ok(Entry::Begun));
     assert!(matches!(enter(&mut queue, now, 3), Ok(Entry::Waits { .. })));
     assert_eq!(finish(&mut queue, now), Some(3));
@@ -40,11 +40,11 @@ fn a_burst_may_wait_and_a_standing_queue_may_not() {
     for who in 0..1_000 {
         let _ = enter(&mut queue, start, who);
     }
-    // By default a call is thought to take a millisecond.
+    // A call is assumed to take a millisecond before any was measured.
     assert_eq!(queue.n_waiting(), 100);
     let refused = enter(&mut queue, start, 0).unwrap_err();
     assert!(refused.retry_after > 100 * MS && refused.retry_after < 102 * MS, "{refused:?}");
-    // Half of them served, the others still waiting: not short of a burst, but it has lasted.
+    // Half of the calls are served, the others still wait: the queue is still long for a burst, and it has lasted.
     for _ in 0..50 {
         assert!(finish(&mut queue, start).is_some());
     }
@@ -54,14 +54,15 @@ fn a_burst_may_wait_and_a_standing_queue_may_not() {
         assert!(enter(&mut queue, start + 100 * MS, 0).is_err());
         finish(&mut queue, start + 100 * MS);
     }
-    // Only an idle worker takes a call now, until half a second has gone by in which that would have been enough.
+    // Only an idle worker takes a call now, until half a second has passed in which fewer calls came than could be
+    // served.
     assert_eq!(enter(&mut queue, start + 200 * MS, 0), Ok(Entry::Begun));
     assert!(enter(&mut queue, start + 599 * MS, 0).is_err());
     assert!(enter(&mut queue, start + 600 * MS, 0).is_ok());
 }
 
 #[test]
-fn whoever_waits_longer_than_was_expected_proves_that_there_is_too_much() {
+fn a_wait_longer_than_expected_refuses_further_calls() {
     let (mut queue, start) = (Queue::new(1, 100 * MS), Instant::now());
     assert_eq!(enter(&mut queue, start, 0), Ok(Entry::Begun));
     assert!(enter(&mut queue, start, 1).is_ok());
@@ -70,7 +71,7 @@ fn whoever_waits_longer_than_was_expected_proves_that_there_is_too_much() {
 }
 
 #[test]
-fn nobody_waits_beyond_its_deadline_or_its_patience() {
+fn waits_end_at_the_deadline_or_at_the_patience() {
     let (mut queue, now) = (Queue::new(1, 100 * MS), Instant::now());
     assert_eq!(enter(&mut queue, now, 0), Ok(Entry::Begun));
     assert!(queue.enter(now, Some(now + MS / 2), || 1).is_err());
@@ -89,7 +90,7 @@ fn streams_and_calls_take_turns() {
     for who in [10, 11, 12] {
         queue.enter_patiently(now, || who);
     }
-    // Streams that wait are no reason to refuse a call.
+    // Waiting streams are no reason to refuse a call.
     for who in [1, 2] {
         assert!(enter(&mut queue, now + 500 * MS, who).is_ok());
     }
@@ -98,7 +99,7 @@ fn streams_and_calls_take_turns() {
 }
 
 #[test]
-fn whoever_leaves_is_never_told() {
+fn a_call_that_left_is_never_notified() {
     let (mut queue, now) = (Queue::new(1, 100 * MS), Instant::now());
     assert_eq!(enter(&mut queue, now, 0), Ok(Entry::Begun));
     let Ok(Entry::Waits { ticket, .. }) = enter(&mut queue, now, 1) else { panic!("it waits") };
@@ -107,8 +108,8 @@ fn whoever_leaves_is_never_told() {
     assert_eq!(finish(&mut queue, now), None);
 }
 
-/// A queue of two workers that stands, with one of them at work. Calls take 10 ms, and are on a core for so much of it.
-fn standing(on_core: Duration) -> (Queue<u32>, Instant) {
+/// A standing queue of two workers, with one of them at work. Calls take 10 ms, and are on a core for `on_core` of it.
+fn standing_queue(on_core: Duration) -> (Queue<u32>, Instant) {
     let (mut queue, mut now) = (Queue::new(2, 100 * MS), Instant::now());
     for who in 0..200 {
         now += 5 * MS;
@@ -117,7 +118,7 @@ fn standing(on_core: Duration) -> (Queue<u32>, Instant) {
             queue.next(now);
         }
         for n in 0..5 {
-            // Most of them in vain.
+            // Most of them are refused.
             let _ = enter(&mut queue, now, who * 5 + n);
         }
     }
@@ -130,10 +131,10 @@ fn standing(on_core: Duration) -> (Queue<u32>, Instant) {
 
 #[test]
 fn no_more_work_than_cores_while_there_is_too_much() {
-    let (mut queue, now) = standing(10 * MS);
+    let (mut queue, now) = standing_queue(10 * MS);
     assert_eq!(enter(&mut queue, now, 1), Ok(Entry::Begun));
     assert_eq!(queue.n_open(now), 2);
-    let (mut queue, now) = standing(6 * MS);
+    let (mut queue, now) = standing_queue(6 * MS);
     assert!(enter(&mut queue, now, 1).is_err());
     assert_eq!(queue.n_open(now), 1);
     queue.finish(now, None);
@@ -141,21 +142,21 @@ fn no_more_work_than_cores_while_there_is_too_much() {
     assert!(enter(&mut queue, now, 2).is_err());
 }
 
-/// No call comes any more that could find out that it is over: whoever is done does.
+/// The end of a standing queue is noticed when a worker becomes free, even if no call comes any more.
 #[test]
-fn streams_have_all_workers_again_once_it_is_over() {
-    let (mut queue, now) = standing(6 * MS);
+fn streams_get_all_workers_once_the_queue_no_longer_stands() {
+    let (mut queue, now) = standing_queue(6 * MS);
     for who in 1..=4 {
         assert!(matches!(queue.enter_patiently(now, || who), Entry::Waits { .. }));
     }
-    let mut told = |now| {
+    let mut assigned = |now| {
         queue.finish(now, None);
         std::iter::from_fn(|| queue.next(now)).map(|(who, _)| who).collect::<Vec<_>>()
     };
-    assert_eq!(told(now), [1]);
+    assert_eq!(assigned(now), [1]);
     // There was too much in the half second that ends here, and nothing in the next.
-    assert_eq!(told(now + 600 * MS), [2]);
-    assert_eq!(told(now + 1_200 * MS), [3, 4]);
+    assert_eq!(assigned(now + 600 * MS), [2]);
+    assert_eq!(assigned(now + 1_200 * MS), [3, 4]);
 }
 
 #[test]
@@ -169,13 +170,13 @@ fn one_giant_does_not_make_dwarfs_of_the_next_burst() {
     assert!(mean.seconds > 0.5, "{mean:?}");
 }
 
-/// What is left of a call's service.
+/// Remaining service time of each call.
 type Work = BTreeMap<u32, Duration>;
 
 proptest! {
-    /// Any load, any service times, any share of the cores: never more work than there are workers, none idle while anybody waits,
-    /// none refused while one is idle, but for the half that too few cores may close; and where calls take what they are thought
-    /// to take, nobody who was let in waits much longer than the limit.
+    /// Any load, any service times, any share of the cores: there are never more running calls than workers, none idle
+    /// while a call waits, and none refused while one is idle, except for the half that too few cores may close; and if
+    /// calls take the expected time, no admitted call waits much longer than the limit.
     #[test]
     fn load_of_every_kind(
         n_workers in 1_usize..5,
@@ -214,15 +215,15 @@ proptest! {
         n_accepted -= pass(&mut queue, &mut work, &mut now, rest, (service_us, share), &mut longest);
         prop_assert_eq!((n_accepted, queue.n_busy(), queue.n_waiting()), (0, 0, 0));
         if is_even {
-            // While it is still learning what a call takes it may be wrong by three times.
+            // While the mean is still being learned it may be wrong by a factor of three.
             prop_assert!(longest <= max_wait * 4, "{longest:?}");
         }
     }
 }
 
 proptest! {
-    /// Steady load, every call alike: where it is too much, what is accepted waits for nobody once that is known, and no worker is
-    /// idle for longer than until the next call; where it is not, nobody is refused.
+    /// Steady load, equal calls. If there is too much load, admitted calls wait for nobody once that is known, and no
+    /// worker is idle for longer than until the next call; otherwise no call is refused.
     #[test]
     fn a_steady_load(
         n_workers in 1_usize..5,
@@ -256,8 +257,8 @@ proptest! {
     }
 }
 
-/// Lets time pass: whoever is done hands its worker on. `service` is what a call takes, in microseconds, and its share on a core.
-/// Gives how many were done.
+/// Lets time pass: a worker whose call ends takes the next. `service` is the time of a call, in microseconds, and its
+/// share on a core. Returns how many calls ended.
 fn pass(
     queue: &mut Queue<u32>,
     work: &mut Work,
