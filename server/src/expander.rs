@@ -1,11 +1,11 @@
-//! Expander: which of the node groups that could grow is best. Rules: S-CAE-1 to S-CAE-7.
+//! Expander: chooses the best of the node groups that could grow. Rules: S-CAE-1 to S-CAE-7.
 //!
-//! A chain of strategies, a file each, judges cluster-autoscaler's options one after the other: each sees what the one
-//! before it left, and whoever leaves a single one ends the chain. What no strategy can tell apart stays: among those
-//! cluster-autoscaler draws by lot itself.
+//! A chain of strategies, one file each, judges cluster-autoscaler's options one after the other: each gets the options
+//! that the previous one kept, and the chain ends once a single option is left. If several are left at the end,
+//! cluster-autoscaler itself chooses among them at random.
 
 pub mod strategy;
-pub(crate) mod offer;
+pub(crate) mod node_group_option;
 mod options;
 mod berth;
 mod least_nodes;
@@ -23,14 +23,14 @@ use crate::escape::presentable;
 use crate::telemetry::{ExpanderOutcome, Metrics, StrategyCounts};
 pub use options::ExpanderConfig;
 
-use offer::Offer;
+use node_group_option::NodeGroupOption;
 use price::Prices;
 use priorities::PrioritySource;
 use strategy::Strategy;
 use verdict::Kept;
 pub(crate) use verdict::{Verdict, World};
 
-/// What an expander decides by; every part that a strategy of the chain needs is there.
+/// Chooses among options by its strategies; it has every setting that a strategy of the chain needs.
 #[derive(Debug)]
 pub struct Expander {
     strategies: Vec<Strategy>,
@@ -38,12 +38,12 @@ pub struct Expander {
     prices: Option<Prices>,
 }
 
-/// One option of the answer.
+/// One option of the response.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) struct Best {
-    /// Its place among all options of the request.
+    /// Index among all options of the request.
     pub(crate) index: usize,
-    /// What each strategy of the chain kept it for.
+    /// Reasons for which each strategy of the chain kept the option.
     pub(crate) because: Vec<String>,
 }
 
@@ -58,7 +58,7 @@ impl Judgements {
 }
 
 impl Default for Expander {
-    /// The chain of the default configuration.
+    /// Expander with the chain of the default configuration.
     fn default() -> Expander {
         let ExpanderConfig { strategies, .. } = ExpanderConfig::default();
         Expander { strategies, priorities: None, prices: None }
@@ -66,10 +66,10 @@ impl Default for Expander {
 }
 
 impl Expander {
-    /// An expander of this configuration; reads the file of priorities once, to find its mistakes at the start.
+    /// Creates an expander with this configuration; reads the file of priorities once, to find its errors at the start.
     ///
     /// # Errors
-    /// [`ConfigError`] when that file cannot be read.
+    /// [`ConfigError`] if that file cannot be read.
     pub fn new(config: &ExpanderConfig) -> Result<Expander, ConfigError> {
         let ExpanderConfig { strategies, priorities, prices } = config.clone();
         if let Some(source) = &priorities {
@@ -78,23 +78,23 @@ impl Expander {
         Ok(Expander { strategies, priorities, prices })
     }
 
-    /// The best of `offers`, in their order: all of them where no strategy can tell, none only where there is none.
+    /// The best of `options`, in their order: all of them if no strategy can decide; never empty unless `options` is.
     pub(crate) fn best(
         &self,
-        offers: &[Offer],
+        options: &[NodeGroupOption],
         world: &World<'_>,
         judgements: &Judgements,
     ) -> Vec<Best> {
-        let all = (0..offers.len()).map(|index| Best { index, because: Vec::new() });
+        let all = (0..options.len()).map(|index| Best { index, because: Vec::new() });
         let mut left: Vec<Best> = all.collect();
         for &strategy in &self.strategies {
-            // As soon as one is left it wins (S-CAE-7).
+            // An option that is the only one left wins (S-CAE-7).
             if left.len() <= 1 || world.is_over() {
                 break;
             }
-            let asked: Vec<(usize, &Offer)> =
-                left.iter().map(|best| (best.index, &offers[best.index])).collect();
-            let outcome = match self.judge(strategy, &asked, world) {
+            let remaining: Vec<(usize, &NodeGroupOption)> =
+                left.iter().map(|best| (best.index, &options[best.index])).collect();
+            let outcome = match self.judge(strategy, &remaining, world) {
                 Verdict::Kept(kept) if kept.is_empty() => {
                     tracing::error!(%strategy, "an expander strategy kept no option, which it may not; all stay");
                     ExpanderOutcome::Undecided
@@ -108,7 +108,7 @@ impl Expander {
                     }
                 }
                 Verdict::Undecided(reason) => {
-                    // Ids and quantities are whatever the caller sent.
+                    // Ids and quantities come from the caller.
                     let reason = presentable(&reason);
                     tracing::warn!(%strategy, reason, "an expander strategy could not decide; all options stay");
                     ExpanderOutcome::Undecided
@@ -119,26 +119,31 @@ impl Expander {
         left
     }
 
-    fn judge(&self, strategy: Strategy, asked: &[(usize, &Offer)], world: &World<'_>) -> Verdict {
+    fn judge(
+        &self,
+        strategy: Strategy,
+        options: &[(usize, &NodeGroupOption)],
+        world: &World<'_>,
+    ) -> Verdict {
         let unset = |what: &str| Verdict::Undecided(format!("the configuration has no {what}"));
         match strategy {
-            Strategy::MostPods => most_pods::judge(asked),
-            Strategy::LeastNodes => least_nodes::judge(asked),
-            Strategy::LeastWaste => least_waste::judge(asked, world),
+            Strategy::MostPods => most_pods::judge(options),
+            Strategy::LeastNodes => least_nodes::judge(options),
+            Strategy::LeastWaste => least_waste::judge(options, world),
             Strategy::Priority => match &self.priorities {
-                Some(source) => priority::judge(source, asked),
+                Some(source) => priority::judge(source, options),
                 None => unset("priorities"),
             },
             Strategy::Price => match &self.prices {
-                Some(prices) => price::judge(prices, asked, world),
+                Some(prices) => price::judge(prices, options, world),
                 None => unset("prices"),
             },
-            Strategy::Berth => berth::judge(asked, world),
+            Strategy::Berth => berth::judge(options, world),
         }
     }
 }
 
-/// Those of `left` that are `kept`, with what they are kept for.
+/// The options of `left` that are in `kept`, with the reasons.
 fn narrowed(left: Vec<Best>, kept: Vec<Kept>) -> Vec<Best> {
     let mut kept = kept.into_iter().peekable();
     let mut narrowed = Vec::with_capacity(kept.len());

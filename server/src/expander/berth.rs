@@ -1,6 +1,6 @@
-//! `berth`: the option that turns out best when its pods are placed. Each option is tried on a copy of the cluster as it is now,
-//! with the rules that placements follow: the group's nodes are added one after the other, at most as many as the option
-//! counts, and its pods packed onto them (S-BIN-1 to S-BIN-4).
+//! `berth`: the option with the best result when its pods are placed. Each option is simulated on a copy of the current
+//! cluster, with the rules of placements: the group's nodes are added one after the other, at most as many as the
+//! option has, and its pods packed onto them (S-BIN-1 to S-BIN-4).
 
 use std::cmp::Reverse;
 use std::collections::HashSet;
@@ -10,46 +10,49 @@ use berth_engine::{Cluster, EngineError, NodeGroup, OptionRequest, Pod, Policy};
 use berth_proto::core_v1;
 use rayon::prelude::*;
 
-use super::offer::Offer;
+use super::node_group_option::NodeGroupOption;
 use super::verdict::{Verdict, World, least};
 use crate::policy::Profiles;
 
-/// What became of an option; the less the better, the first difference decides.
+/// Result of simulating an option; smaller is better, and the first field that differs decides.
 #[derive(Copy, Clone, Debug, PartialEq, PartialOrd)]
 struct Outcome {
     n_placed: Reverse<usize>,
-    /// Of those that were added, the ones that got a pod.
+    /// Number of added nodes that got a pod.
     n_nodes: usize,
-    /// Idle fraction of their CPU plus that of their memory; infinite where there are none.
+    /// Idle fraction of the nodes' CPU plus that of their memory; infinite if there are no nodes.
     waste: f64,
-    /// By how many pods the fullest topology domain is ahead of the emptiest, for the constraint where that is most.
+    /// Difference in pods between the fullest topology domain and the emptiest, for the constraint where it is largest.
     skew: i64,
 }
 
-/// Why an option has no outcome.
+/// Reason why an option has no outcome.
 enum Failure {
-    /// There is nothing to try: it has no usable template.
+    /// The option has no usable template, so there is nothing to simulate.
     Skipped,
-    /// Nobody can wait for it.
+    /// There is no time left.
     OutOfTime,
-    /// The attempt failed.
+    /// The simulation failed.
     Error(String),
 }
 
 const HOSTNAME: &str = "kubernetes.io/hostname";
-/// Stands for every template's own name, which is a new one in each of cluster-autoscaler's rounds: the cluster would remember
+/// Replaces every template's own name, which is new in each of cluster-autoscaler's rounds: the cluster would remember
 /// them all.
 const TEMPLATE: &str = "template";
 
-/// Options that place the most pods, of those the ones on fewest nodes, with the least waste, with the least skew. Options
-/// without a usable template are skipped. Undecided while the cluster is not known, when time runs out, and when no pod can be placed.
-pub(super) fn judge(asked: &[(usize, &Offer)], world: &World<'_>) -> Verdict {
+/// Keeps the options that place the most pods, of those the ones on fewest nodes, with the least waste, with the least
+/// skew. Options without a usable template are skipped. Undecided while the cluster is not known, when time runs out,
+/// and when no pod can be placed.
+pub(super) fn judge(options: &[(usize, &NodeGroupOption)], world: &World<'_>) -> Verdict {
     let cluster = match &world.cluster {
         Ok(cluster) => *cluster,
         Err(reason) => return Verdict::Undecided(reason.clone()),
     };
-    let tried: Vec<(usize, Result<Outcome, Failure>)> =
-        asked.par_iter().map(|(index, offer)| (*index, simulate(cluster, offer, world))).collect();
+    let tried: Vec<(usize, Result<Outcome, Failure>)> = options
+        .par_iter()
+        .map(|(index, option)| (*index, simulate(cluster, option, world)))
+        .collect();
     let mut outcomes = Vec::with_capacity(tried.len());
     for (index, outcome) in tried {
         match outcome {
@@ -70,16 +73,20 @@ pub(super) fn judge(asked: &[(usize, &Offer)], world: &World<'_>) -> Verdict {
     })
 }
 
-fn simulate(cluster: &Cluster, offer: &Offer, world: &World<'_>) -> Result<Outcome, Failure> {
+fn simulate(
+    cluster: &Cluster,
+    option: &NodeGroupOption,
+    world: &World<'_>,
+) -> Result<Outcome, Failure> {
     if world.is_out_of_time() {
         return Err(Failure::OutOfTime);
     }
-    let template = offer.template().map_err(|_| Failure::Skipped)?;
+    let template = option.template().map_err(|_| Failure::Skipped)?;
     let template = cluster.compile_node(&renamed(template)).map_err(|_| Failure::Skipped)?;
-    let pods = compile(cluster, offer, world)?;
-    let max_nodes = usize::try_from(offer.n_nodes).unwrap_or(0);
+    let pods = compile(cluster, option, world)?;
+    let max_nodes = usize::try_from(option.n_nodes).unwrap_or(0);
     let group = NodeGroup {
-        id: Arc::from(&*offer.id),
+        id: Arc::from(&*option.id),
         template,
         template_pods: Vec::new(),
         size: 0,
@@ -105,15 +112,19 @@ fn simulate(cluster: &Cluster, offer: &Offer, world: &World<'_>) -> Result<Outco
             })
         }
         Err(EngineError::Cancelled) => Err(Failure::OutOfTime),
-        Err(error) => Err(Failure::Error(format!("node group `{}`: {error}", offer.id))),
+        Err(error) => Err(Failure::Error(format!("node group `{}`: {error}", option.id))),
     }
 }
 
-/// The option's pods, each name once. Those that cannot be read are passed over (S-CAE-2).
-fn compile(cluster: &Cluster, offer: &Offer, world: &World<'_>) -> Result<Vec<Pod>, Failure> {
-    let mut pods = Vec::with_capacity(offer.n_pods());
-    let mut names = HashSet::with_capacity(offer.n_pods());
-    for pod in offer.pods() {
+/// Compiles the option's pods, each name once. Unreadable pods are ignored (S-CAE-2).
+fn compile(
+    cluster: &Cluster,
+    option: &NodeGroupOption,
+    world: &World<'_>,
+) -> Result<Vec<Pod>, Failure> {
+    let mut pods = Vec::with_capacity(option.n_pods());
+    let mut names = HashSet::with_capacity(option.n_pods());
+    for pod in option.pods() {
         if world.is_out_of_time() {
             return Err(Failure::OutOfTime);
         }
@@ -126,7 +137,7 @@ fn compile(cluster: &Cluster, offer: &Offer, world: &World<'_>) -> Result<Vec<Po
     Ok(pods)
 }
 
-/// The profile that the first pod asks for, or the first of all: a group is grown for pods of one scheduler.
+/// The profile that the first pod names, or else the first profile: a group is grown for pods of one scheduler.
 fn policy<'p>(profiles: &'p Profiles, pods: &[Pod]) -> Result<&'p Policy, Failure> {
     let named = pods.first().and_then(|pod| profiles.get(pod.scheduler_name()));
     let policy = named.or_else(|| profiles.policies().next());
@@ -144,7 +155,7 @@ fn renamed(mut template: core_v1::Node) -> core_v1::Node {
 
 #[cfg(test)]
 mod tests {
-    use super::super::offer::tests::{node, offers, option, pod};
+    use super::super::node_group_option::tests::{node, option, pod, read_options};
     use super::super::tests::{all, check, check_undecided, world};
     use super::*;
     use crate::clock;
@@ -157,13 +168,14 @@ mod tests {
         (0..n).map(|i| pod(&format!("p{i}"), cpu, memory)).collect()
     }
 
-    /// By hand: 4 pods of 1 cpu, 1 Gi. Small nodes of 2 cpu, 4 Gi take two each: all four on 2 nodes. One node of 4 cpu, 4 Gi
-    /// takes all four. Of 8 cpu, 4 Gi too, with half its cpu idle. One small node takes two pods only.
+    /// By hand: 4 pods of 1 cpu, 1 Gi. Small nodes of 2 cpu, 4 Gi take two each: all four on 2 nodes. One node of 4
+    /// cpu, 4 Gi takes all four. So does one of 8 cpu, 4 Gi, with half its cpu idle. One small node takes two pods
+    /// only.
     #[test]
     fn placed_pods_come_first_then_nodes_then_waste() {
         let four = pods(4, "1", "1Gi");
         let options = |names: &[&str]| {
-            offers(
+            read_options(
                 names
                     .iter()
                     .map(|&name| match name {
@@ -177,13 +189,13 @@ mod tests {
             )
         };
         let cluster = Cluster::new();
-        let judge = |asked: &[(usize, &Offer)]| judge(asked, &live(&cluster));
+        let judge = |options: &[(usize, &NodeGroupOption)]| judge(options, &live(&cluster));
         check(judge, &options(&["one-small", "two-small", "none"]), &[1]);
         check(judge, &options(&["two-small", "wide"]), &[1]);
         check(judge, &options(&["wide", "exact", "two-small", "same"]), &[1, 3]);
     }
 
-    /// Three replicas that keep apart by host need three nodes, whatever would fit on one: sums cannot see that.
+    /// Three replicas with anti-affinity by host need three nodes, even if all would fit on one: sums cannot show that.
     #[test]
     fn the_rules_of_placements_hold() {
         let mut apart = pods(3, "1", "1Gi");
@@ -196,20 +208,20 @@ mod tests {
             }))
             .unwrap();
         }
-        let options = offers(vec![
+        let options = read_options(vec![
             (option("one-large", 1, &apart), Some(node("16", "16Gi"))),
             (option("three-small", 3, &apart), Some(node("1", "1Gi"))),
         ]);
         let cluster = Cluster::new();
-        check(|asked| judge(asked, &live(&cluster)), &options, &[1]);
+        check(|options| judge(options, &live(&cluster)), &options, &[1]);
     }
 
     #[test]
-    fn what_cannot_be_tried_is_not_decided() {
+    fn without_any_outcome_nothing_is_decided() {
         let cluster = Cluster::new();
         let options = |cpu: &str, template| {
             let one = || (option("g", 1, &pods(2, cpu, "1Gi")), Some(template));
-            offers(vec![one()])
+            read_options(vec![one()])
         };
         let fitting = options("1", node("4", "4Gi"));
         check_undecided(&judge(&all(&fitting), &world()), "not been fed");
@@ -221,17 +233,17 @@ mod tests {
         check_undecided(&judge(&all(&broken), &live(&cluster)), "no option has a template");
     }
 
-    /// S-CAE-2: what cannot be used costs no other option.
+    /// S-CAE-2: an unusable option does not affect the others.
     #[test]
     fn an_option_without_a_usable_template_is_skipped() {
         let two = pods(2, "1", "1Gi");
-        let options = offers(vec![
+        let options = read_options(vec![
             (option("broken", 1, &two), Some(node("four", "4Gi"))),
             (option("none", 1, &two), None),
             (option("whole", 1, &two), Some(node("4", "4Gi"))),
         ]);
         let cluster = Cluster::new();
-        check(|asked| judge(asked, &live(&cluster)), &options, &[2]);
+        check(|options| judge(options, &live(&cluster)), &options, &[2]);
     }
 
     /// Templates have new names in every round of cluster-autoscaler.

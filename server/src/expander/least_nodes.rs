@@ -1,25 +1,25 @@
 //! `least-nodes`: the option that adds the fewest nodes.
 
-use super::offer::Offer;
+use super::node_group_option::NodeGroupOption;
 use super::verdict::{Verdict, least};
 
-/// Options with the minimum of nodes; those that add none (or fewer) are skipped.
-pub(super) fn judge(asked: &[(usize, &Offer)]) -> Verdict {
-    let counted = asked.iter().map(|(index, offer)| (*index, offer.n_nodes));
+/// Keeps the options with the fewest nodes; those that add none (or fewer) are skipped.
+pub(super) fn judge(options: &[(usize, &NodeGroupOption)]) -> Verdict {
+    let counted = options.iter().map(|(index, option)| (*index, option.n_nodes));
     let scored = counted.filter(|&(_, n_nodes)| n_nodes > 0);
     least(scored, "no option adds a node", |n_nodes| format!("least-nodes: {n_nodes}"))
 }
 
 #[cfg(test)]
 mod tests {
-    use super::super::offer::tests::{offers, option};
+    use super::super::node_group_option::tests::{option, read_options};
     use super::super::tests::{check, check_undecided};
 
     #[test]
     fn fewest_nodes_win_and_none_at_all_is_skipped() {
         let options = |counts: &[i32]| {
             let options = counts.iter().enumerate();
-            offers(options.map(|(i, &n)| (option(&format!("g{i}"), n, &[]), None)).collect())
+            read_options(options.map(|(i, &n)| (option(&format!("g{i}"), n, &[]), None)).collect())
         };
         check(super::judge, &options(&[3, 2, 0, 2, -7]), &[1, 3]);
         check_undecided(

@@ -2,20 +2,20 @@
 
 use berth_proto::Amount;
 
-use super::offer::{Capacity, Offer};
+use super::node_group_option::{Capacity, NodeGroupOption};
 use super::verdict::{Verdict, World, least};
 
-/// The fractions of the new nodes that nobody would have asked for, 1 for nodes that stay empty.
+/// Fractions of the new nodes that the pods would not request, 1 for nodes that stay empty.
 #[derive(Copy, Clone, Debug, PartialEq)]
 struct Waste {
     cpu: f64,
     memory: f64,
 }
 
-/// Options with the minimum of wasted CPU fraction plus wasted memory fraction. Groups without a template are skipped, and
-/// those whose nodes have no CPU or no memory: a fraction of nothing says nothing.
-pub(super) fn judge(asked: &[(usize, &Offer)], world: &World<'_>) -> Verdict {
-    let wastes = asked.iter().filter_map(|(index, offer)| Some((*index, waste(offer, world)?)));
+/// Keeps the options with the minimum of wasted CPU fraction plus wasted memory fraction. Skipped are groups without a
+/// template, and those whose nodes have no CPU or no memory, for which the fraction is undefined.
+pub(super) fn judge(options: &[(usize, &NodeGroupOption)], world: &World<'_>) -> Verdict {
+    let wastes = options.iter().filter_map(|(index, option)| Some((*index, waste(option, world)?)));
     let wastes: Vec<(usize, Waste)> = wastes.collect();
     if world.is_over() {
         return Verdict::Undecided("summing up the options' pods takes too long".to_owned());
@@ -28,7 +28,7 @@ pub(super) fn judge(asked: &[(usize, &Offer)], world: &World<'_>) -> Verdict {
     })
 }
 
-/// Compared by the total alone.
+/// Score of an option, compared by the total alone.
 struct Score {
     total: f64,
     cpu: f64,
@@ -46,13 +46,13 @@ impl PartialOrd for Score {
     }
 }
 
-fn waste(offer: &Offer, world: &World<'_>) -> Option<Waste> {
-    let capacity = Capacity::of(&offer.template().ok()?);
-    let requested = offer.requested(|| world.is_over())?;
-    let n_nodes = i128::from(offer.n_nodes);
+fn waste(option: &NodeGroupOption, world: &World<'_>) -> Option<Waste> {
+    let capacity = Capacity::of(&option.template().ok()?);
+    let requested = option.requested(|| world.is_over())?;
+    let n_nodes = i128::from(option.n_nodes);
     let wasted = |capacity: i64, requested: i64| {
         let available = i128::from(capacity) * n_nodes;
-        // The difference is taken in whole numbers, as cluster-autoscaler takes it.
+        // The difference is taken in whole numbers, as in cluster-autoscaler.
         (available > 0).then(|| float(available - i128::from(requested)) / float(available))
     };
     let milli = Amount::milli_value;
@@ -70,7 +70,7 @@ fn float(value: i128) -> f64 {
 
 #[cfg(test)]
 mod tests {
-    use super::super::offer::tests::{node, offers, option, pod};
+    use super::super::node_group_option::tests::{node, option, pod, read_options};
     use super::super::tests::{all, check, check_undecided, world};
     use super::*;
 
@@ -79,7 +79,7 @@ mod tests {
     #[test]
     fn least_idle_wins_and_ties_stay() {
         let one = [pod("p", "1", "1Gi")];
-        let options = offers(vec![
+        let options = read_options(vec![
             (option("c", 2, &one), Some(node("2", "4Gi"))),
             (option("a", 1, &one), Some(node("2", "4Gi"))),
             (option("b", 1, &one), Some(node("4", "2Gi"))),
@@ -89,14 +89,14 @@ mod tests {
         ]);
         assert_eq!(waste(&options[0], &world()), Some(Waste { cpu: 0.75, memory: 0.875 }));
         assert_eq!(waste(&options[4], &world()), None);
-        check(|asked| judge(asked, &world()), &options, &[1, 2]);
+        check(|options| judge(options, &world()), &options, &[1, 2]);
         check_undecided(&judge(&all(&options)[3..], &world()), "no option has a template");
     }
 
     #[test]
-    fn requests_are_rounded_once_and_may_exceed_what_there_is() {
+    fn requests_are_rounded_once_and_may_exceed_capacity() {
         let pods: Vec<_> = (0..4).map(|i| pod(&format!("p{i}"), "250u", "1")).collect();
-        let options = offers(vec![(option("g", 1, &pods), Some(node("2m", "2")))]);
+        let options = read_options(vec![(option("g", 1, &pods), Some(node("2m", "2")))]);
         assert_eq!(waste(&options[0], &world()), Some(Waste { cpu: 0.5, memory: -1.0 }));
     }
 }

@@ -1,5 +1,5 @@
-//! What cluster-autoscaler offers, read as leniently as its writers need: an object that does not decode is passed over,
-//! and the rest is judged. Objects come without magic bytes and envelope (W-ENV-2). Rules: S-CAE-1, S-CAE-2, S-CAE-4.
+//! Options of cluster-autoscaler's request, read leniently: an object that does not decode is ignored, and the rest is
+//! judged. Objects come without magic bytes and envelope (W-ENV-2). Rules: S-CAE-1, S-CAE-2, S-CAE-4.
 
 use std::collections::{BTreeMap, HashSet};
 use std::sync::OnceLock;
@@ -11,49 +11,50 @@ use prost::bytes::Bytes;
 
 use super::wire::{Fields, Malformed, Value};
 
-/// Most node groups of one request; cluster-autoscaler has hundreds at most.
+/// Maximum number of node groups in one request; cluster-autoscaler has hundreds at most.
 const MAX_OPTIONS: usize = 10_000;
-/// Most pods of one request, all options together: more than fit into its bytes, unless they are empty.
+/// Maximum number of pods in one request, all options together: more than fit into its bytes, unless they are empty.
 const MAX_PODS: usize = 1_000_000;
-/// Largest object that is decoded. etcd keeps none of more than 1.5 MiB; decoded, one may take hundreds of times its bytes.
+/// Largest object that is decoded. etcd stores none of more than 1.5 MiB; decoded, an object may take hundreds of times
+/// its size.
 const MAX_OBJECT_BYTES: usize = 2 << 20;
 
-/// One node group, and what growing it would come to.
+/// One node group, and the result of growing it.
 #[derive(Debug)]
-pub(crate) struct Offer {
+pub(crate) struct NodeGroupOption {
     /// The node group's id, as it was sent.
     pub(crate) id: String,
-    /// How many nodes would be added, as it was sent: from nobody in their right mind negative.
+    /// Number of nodes that would be added, as it was sent; a sane caller sends no negative number.
     pub(crate) n_nodes: i32,
     /// A node of the group, without DaemonSet pods.
     template: Option<Bytes>,
-    /// The pods that would then fit, in whichever of the two forms the writer chose: on the wire they are the same.
+    /// The pods that would then fit, in whichever of the two forms the caller chose; both have the same encoding.
     pods: Vec<Bytes>,
     requested: OnceLock<Requested>,
 }
 
-/// What all pods of an option ask for together, exact.
+/// Exact sum of the requests of an option's pods.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Requested {
     pub(crate) cpu: Amount,
     pub(crate) memory: Amount,
     pub(crate) gpus: Amount,
-    /// Pods that count for nothing here: they do not decode, or an amount of theirs is none.
+    /// Number of pods that are not counted: they do not decode, or one of their amounts is malformed.
     pub(crate) n_unreadable: usize,
 }
 
-/// Why a request cannot be read.
+/// Reason why a request cannot be read.
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum ReadError {
-    /// It is not the message that it should be.
+    /// The bytes are not a valid request.
     #[error("{0}")]
     Malformed(String),
-    /// It holds more of something than any cluster has.
+    /// The request holds more items of one kind than any cluster has.
     #[error("the request holds more than {limit} {what}")]
     TooMany {
         /// `options`, `templates` or `pods`.
         what: &'static str,
-        /// The bound.
+        /// The limit.
         limit: usize,
     },
 }
@@ -64,7 +65,7 @@ impl From<Malformed> for ReadError {
     }
 }
 
-/// Resources that are graphics processors, by the vendors' device plugins.
+/// Resources that are graphics processors, as named by the vendors' device plugins.
 const GPUS: [&str; 4] = ["nvidia.com/gpu", "amd.com/gpu", "gpu.intel.com/i915", "gpu.intel.com/xe"];
 
 /// Field numbers of `BestOptionsRequest`, of an entry of its maps, and of `Option`.
@@ -80,20 +81,21 @@ mod field {
     pub(super) const POD_BYTES: u32 = 5;
 }
 
-/// The options of a `BestOptionsRequest` in its order, each id once: the first of several is the one (S-CAE-4). Where there are
-/// serialised objects they are taken, else the typed ones (S-CAE-1). The objects themselves are not looked at.
+/// Reads the options of a `BestOptionsRequest` in its order, each id once: the first of several counts (S-CAE-4).
+/// Serialised objects are taken if there are any, else the typed ones (S-CAE-1). The objects themselves are not decoded
+/// yet.
 ///
 /// # Errors
-/// [`ReadError`]; objects that do not decode are none.
-pub(crate) fn read(request: Bytes) -> Result<Vec<Offer>, ReadError> {
-    let mut offers: Vec<Offer> = Vec::new();
+/// [`ReadError`]; objects that do not decode are no error.
+pub(crate) fn read(request: Bytes) -> Result<Vec<NodeGroupOption>, ReadError> {
+    let mut options: Vec<NodeGroupOption> = Vec::new();
     let (mut typed, mut serialised) = (Templates::default(), Templates::default());
     let mut n_pods = 0;
     for read in Fields::of(request) {
         match read? {
             (field::OPTIONS, Value::Bytes(option)) => {
-                let offer = Offer::read(option, &mut n_pods)?;
-                push(&mut offers, offer, "options", MAX_OPTIONS)?;
+                let option = NodeGroupOption::read(option, &mut n_pods)?;
+                push(&mut options, option, "options", MAX_OPTIONS)?;
             }
             (field::NODE_MAP, Value::Bytes(entry)) => typed.read(entry)?,
             (field::NODE_BYTES_MAP, Value::Bytes(entry)) => serialised.read(entry)?,
@@ -101,12 +103,12 @@ pub(crate) fn read(request: Bytes) -> Result<Vec<Offer>, ReadError> {
         }
     }
     let mut templates = if serialised.0.is_empty() { typed } else { serialised };
-    let mut seen = HashSet::with_capacity(offers.len());
-    offers.retain(|offer| seen.insert(offer.id.clone()));
-    for offer in &mut offers {
-        offer.template = templates.0.remove(&offer.id);
+    let mut seen = HashSet::with_capacity(options.len());
+    options.retain(|option| seen.insert(option.id.clone()));
+    for option in &mut options {
+        option.template = templates.0.remove(&option.id);
     }
-    Ok(offers)
+    Ok(options)
 }
 
 /// Templates by node group.
@@ -151,9 +153,9 @@ fn decode<T: Message + Default>(object: &Bytes) -> Result<T, String> {
     T::decode(&**object).map_err(|error| error.to_string())
 }
 
-impl Offer {
-    /// An option without its template. `n_pods` is how many the request has so far.
-    fn read(option: Bytes, n_pods: &mut usize) -> Result<Offer, ReadError> {
+impl NodeGroupOption {
+    /// Reads an option without its template. `n_pods` is the number of pods in the request so far.
+    fn read(option: Bytes, n_pods: &mut usize) -> Result<NodeGroupOption, ReadError> {
         let (mut id, mut n_nodes) = (String::new(), 0);
         let (mut typed, mut serialised) = (Vec::new(), Vec::new());
         for read in Fields::of(option) {
@@ -172,27 +174,27 @@ impl Offer {
             }
         }
         let pods = if serialised.is_empty() { typed } else { serialised };
-        Ok(Offer { id, n_nodes, template: None, pods, requested: OnceLock::new() })
+        Ok(NodeGroupOption { id, n_nodes, template: None, pods, requested: OnceLock::new() })
     }
 
-    /// How many pods were sent, those that cannot be read included.
+    /// Number of pods that were sent, including those that cannot be read.
     pub(crate) fn n_pods(&self) -> usize {
         self.pods.len()
     }
 
-    /// The pods in their order; of one that does not decode, why. They are decoded anew on every pass: kept, those of a large
-    /// request would take many times its size.
+    /// The pods in their order, or the error for one that does not decode. They are decoded anew on every pass: decoded
+    /// pods of a large request would take many times its size.
     pub(crate) fn pods(&self) -> impl Iterator<Item = Result<core_v1::Pod, String>> {
         self.pods.iter().map(decode)
     }
 
-    /// A node of the group, or what is wrong with it; decoded anew each time, as the pods are.
+    /// Decodes a node of the group, or returns the error; decoded anew each time, as the pods are.
     pub(crate) fn template(&self) -> Result<core_v1::Node, String> {
         let template = self.template.as_ref().ok_or("no template")?;
         decode(template).map_err(|error| format!("its template does not decode: {error}"))
     }
 
-    /// What its pods ask for, summed when first asked for; `None` when `is_over` before that.
+    /// Sum of the pods' requests, computed on the first call; `None` if `is_over` becomes true before that.
     pub(crate) fn requested(&self, is_over: impl Fn() -> bool) -> Option<&Requested> {
         if let Some(sum) = self.requested.get() {
             return Some(sum);
@@ -209,7 +211,7 @@ impl Offer {
         Some(self.requested.get_or_init(|| sum))
     }
 
-    /// What the caller may want to know of what was passed over.
+    /// Notes for the caller on the objects that were ignored.
     pub(crate) fn notes(&self) -> impl Iterator<Item = String> {
         let unreadable = self.requested.get().map_or(0, |sum| sum.n_unreadable);
         let unreadable = (unreadable > 0)
@@ -218,13 +220,13 @@ impl Offer {
     }
 }
 
-/// An `int32` as it is on the wire: the lower half of a number of 64 bits.
+/// Converts an `int32` from the wire, where it is the lower half of a 64-bit number.
 fn signed(number: u64) -> i32 {
     let [a, b, c, d, ..] = number.to_le_bytes();
     i32::from_le_bytes([a, b, c, d])
 }
 
-/// What one node of a group has.
+/// Capacity of one node of a group.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Capacity {
     pub(crate) cpu: Amount,
@@ -233,7 +235,7 @@ pub(crate) struct Capacity {
 }
 
 impl Capacity {
-    /// A template's `status.capacity`. What is absent or none is 0.
+    /// Capacity from a template's `status.capacity`. An amount that is absent or malformed counts as 0.
     pub(crate) fn of(template: &core_v1::Node) -> Capacity {
         let status = template.status.as_ref();
         let amount = |name: &str| {
@@ -246,7 +248,7 @@ impl Capacity {
 }
 
 impl Requested {
-    /// Whether the pod could be read.
+    /// Adds the requests of a pod; returns whether the pod could be read.
     fn add(&mut self, pod: &core_v1::Pod) -> bool {
         let Ok(amounts) = requested(pod) else { return false };
         let of = |name: &str| amounts.get(name).copied().unwrap_or_default();
@@ -292,8 +294,8 @@ pub(crate) mod tests {
         }
     }
 
-    /// Options with a template each, as the newest writers send them.
-    pub(crate) fn offers(options: Vec<(WireOption, Option<Node>)>) -> Vec<Offer> {
+    /// Reads options with a template each, encoded as the newest callers do.
+    pub(crate) fn read_options(options: Vec<(WireOption, Option<Node>)>) -> Vec<NodeGroupOption> {
         let mut request = BestOptionsRequest::default();
         for (option, template) in options {
             if let Some(node) = template {
@@ -305,7 +307,7 @@ pub(crate) mod tests {
     }
 
     #[test]
-    fn serialised_objects_are_preferred_and_broken_ones_passed_over() {
+    fn serialised_objects_are_preferred_and_broken_ones_ignored() {
         let mut request = BestOptionsRequest::default();
         let mut option = option("a", 1, &[pod("new", "1", "1Gi"), pod("newer", "1", "1Gi")]);
         option.pod = vec![pod("old", "7", "7Gi")];
@@ -314,38 +316,38 @@ pub(crate) mod tests {
         request.node_map.insert("a".to_owned(), node("2", "2Gi"));
         request.node_bytes_map.insert("a".to_owned(), node("8", "8Gi").encode_to_vec());
         request.node_bytes_map.insert(String::new(), vec![0xff]);
-        let offers = read(request.encode_to_vec().into()).unwrap();
-        assert_eq!(offers.iter().map(|offer| &*offer.id).collect::<Vec<_>>(), ["a", ""]);
-        assert_eq!(offers[0].n_pods(), 3);
-        assert_eq!(offers[0].requested(|| false).unwrap().cpu, Amount::from_value(2));
-        assert_eq!(Capacity::of(&offers[0].template().unwrap()).cpu, Amount::from_value(8));
-        assert_eq!(offers[0].notes().collect::<Vec<_>>(), ["1 of 3 pods cannot be read"]);
-        let notes: Vec<String> = offers[1].notes().collect();
+        let options = read(request.encode_to_vec().into()).unwrap();
+        assert_eq!(options.iter().map(|option| &*option.id).collect::<Vec<_>>(), ["a", ""]);
+        assert_eq!(options[0].n_pods(), 3);
+        assert_eq!(options[0].requested(|| false).unwrap().cpu, Amount::from_value(2));
+        assert_eq!(Capacity::of(&options[0].template().unwrap()).cpu, Amount::from_value(8));
+        assert_eq!(options[0].notes().collect::<Vec<_>>(), ["1 of 3 pods cannot be read"]);
+        let notes: Vec<String> = options[1].notes().collect();
         assert!(notes[0].starts_with("its template does not decode: "), "{notes:?}");
     }
 
-    /// The same bytes as a generated decoder reads, negative counts included.
+    /// Typed objects are decoded as the generated decoder does, negative counts included.
     #[test]
     fn typed_objects_are_read_where_there_are_no_others() {
         let mut option = option("a", -3, &[]);
         option.pod = vec![pod("p", "1", "1Gi"), pod("q", "2", "1Gi")];
         let mut request = BestOptionsRequest::default();
         request.node_map.insert("a".to_owned(), node("2", "2Gi"));
-        // One that does not decode costs no other (S-CAE-2): its metadata is cut off.
+        // A pod that does not decode does not affect the others (S-CAE-2): its metadata is truncated.
         let option = [option.encode_to_vec(), b"\x22\x02\x0a\x05".to_vec()].concat();
         let option = [vec![0x0a], length(option.len()), option].concat();
-        let offers = read([request.encode_to_vec(), option].concat().into()).unwrap();
-        assert_eq!((offers[0].n_nodes, offers[0].n_pods()), (-3, 3));
-        assert_eq!(offers[0].requested(|| false).unwrap().n_unreadable, 1);
-        assert_eq!(offers[0].requested(|| false).unwrap().cpu, Amount::from_value(3));
-        assert_eq!(offers[0].template(), Ok(node("2", "2Gi")));
+        let options = read([request.encode_to_vec(), option].concat().into()).unwrap();
+        assert_eq!((options[0].n_nodes, options[0].n_pods()), (-3, 3));
+        assert_eq!(options[0].requested(|| false).unwrap().n_unreadable, 1);
+        assert_eq!(options[0].requested(|| false).unwrap().cpu, Amount::from_value(3));
+        assert_eq!(options[0].template(), Ok(node("2", "2Gi")));
     }
 
-    /// A message of fields of two bytes is hundreds of times as large when it is decoded.
+    /// A message of two-byte fields is hundreds of times larger when decoded, so the number of its items is limited.
     #[test]
-    fn there_may_be_so_many_and_no_more() {
+    fn the_number_of_items_is_limited() {
         let check = |request: Vec<u8>, expected: &str| {
-            let outcome = read(request.into()).map(|offers| offers.len());
+            let outcome = read(request.into()).map(|options| options.len());
             assert_eq!(outcome.map_err(|error| error.to_string()), Err(expected.to_owned()));
         };
         let options = b"\x0a\0".repeat(MAX_OPTIONS);
@@ -367,7 +369,7 @@ pub(crate) mod tests {
     }
 
     #[test]
-    fn what_is_no_message_says_so_and_what_is_too_large_is_passed_over() {
+    fn malformed_messages_are_errors_and_large_objects_ignored() {
         for (bytes, expected) in [
             (&b"\x0a\x05x"[..], "field 1 is longer than the message"),
             (b"\x0a\x03\x0a\x01\xff", "`nodeGroupId` is not UTF-8"),
@@ -379,9 +381,9 @@ pub(crate) mod tests {
         let mut heavy = pod("heavy", "1", "1Gi");
         let annotations = &mut heavy.metadata.as_mut().unwrap().annotations;
         annotations.insert("note".to_owned(), "x".repeat(MAX_OBJECT_BYTES));
-        let offers = offers(vec![(option("a", 1, &[heavy, pod("p", "1", "1Gi")]), None)]);
-        assert_eq!(offers[0].requested(|| false).unwrap().cpu, Amount::from_value(1));
-        let notes: Vec<String> = offers[0].notes().collect();
+        let options = read_options(vec![(option("a", 1, &[heavy, pod("p", "1", "1Gi")]), None)]);
+        assert_eq!(options[0].requested(|| false).unwrap().cpu, Amount::from_value(1));
+        let notes: Vec<String> = options[0].notes().collect();
         assert_eq!(notes, ["no template", "1 of 2 pods cannot be read"]);
     }
 }

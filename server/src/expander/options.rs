@@ -4,14 +4,14 @@ use super::price::Prices;
 use super::priorities::PrioritySource;
 use super::strategy::Strategy;
 
-/// What an expander decides by.
+/// Configuration of an expander.
 #[derive(Clone, Debug, PartialEq)]
 pub struct ExpanderConfig {
-    /// One after the other (`strategies`, default berth and then least-waste); at least one, each once.
+    /// Strategies in order (`strategies`, default berth and then least-waste); at least one, each once.
     pub strategies: Vec<Strategy>,
-    /// For `priority` (`priorities` or `prioritiesFile`); a relative path is relative to the file.
+    /// Priorities for `priority` (`priorities` or `prioritiesFile`); a relative path is relative to the file.
     pub priorities: Option<PrioritySource>,
-    /// For `price` (`prices`).
+    /// Prices for `price` (`prices`).
     pub prices: Option<Prices>,
 }
 

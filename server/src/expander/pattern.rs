@@ -1,19 +1,19 @@
-//! Regular expressions that are looked for in the ids of node groups.
+//! Regular expressions that are searched for in the ids of node groups.
 
 use regex::{Regex, RegexBuilder};
 
-/// More than any sensible expression compiles to.
+/// Maximum size of a compiled expression: more than any sensible one takes.
 const MAX_COMPILED_BYTES: usize = 1 << 20;
 
-/// A regular expression that compiles; equal when its text is.
+/// A compiled regular expression; equal if its text is.
 #[derive(Clone, Debug)]
 pub struct Pattern(Regex);
 
 impl Pattern {
-    /// Compiles `text`, which is found anywhere in an id unless it is anchored.
+    /// Compiles `text`, which matches anywhere in an id unless it is anchored.
     ///
     /// # Errors
-    /// What is wrong with it, in a line.
+    /// The error in the expression, in one line.
     pub fn new(text: &str) -> Result<Pattern, String> {
         let compiled = RegexBuilder::new(text).size_limit(MAX_COMPILED_BYTES).build();
         compiled.map(Pattern).map_err(|error| {

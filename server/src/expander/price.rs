@@ -1,58 +1,63 @@
-//! `price`: the option that costs least for what it runs, on nodes of a size that suits the cluster.
+//! `price`: the option with the lowest cost for the pods that it runs, on nodes of a size that suits the cluster.
 //!
-//! Score, the lower the better: (nodes + s) / (pods + s) × unfitness, where *nodes* and *pods* are what the new nodes and
-//! the pods on them cost for an hour and *s* is the price of a pod of 500 m CPU and 500 Mi, which keeps small sums from
-//! deciding.
+//! Score, the lower the better: (nodes + s) / (pods + s) × unfitness, where *nodes* and *pods* are the costs per hour
+//! of the new nodes and of the pods on them, and *s* is the price of a pod of 500 m CPU and 500 Mi, which keeps small
+//! sums from deciding.
 
 use std::collections::BTreeMap;
 
 use berth_proto::{Amount, core_v1};
 
-use super::offer::{Capacity, Offer, Requested};
+use super::node_group_option::{Capacity, NodeGroupOption, Requested};
 use super::pattern::Pattern;
 use super::verdict::{Verdict, World, least};
 
-/// What an hour costs; any currency, but one.
+/// Prices per hour, in one currency of any kind.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Prices {
-    /// A CPU: for pods, and for nodes that no line of `nodes` matches. Above 0.
+    /// Price of a CPU: for pods, and for nodes that no entry of `nodes` matches. Above 0.
     pub per_cpu_hour: f64,
-    /// 2³⁰ bytes of memory, in the same way. Above 0.
+    /// Price of 2³⁰ bytes of memory, for the same. Above 0.
     pub per_gib_hour: f64,
-    /// A graphics processor, in the same way.
+    /// Price of a graphics processor, for the same.
     pub per_gpu_hour: f64,
-    /// CPUs of the node that suits the cluster; by the cluster's size without it.
+    /// Number of CPUs of the node that suits the cluster; without it, derived from the cluster's size.
     pub preferred_cpus: Option<u32>,
-    /// What whole nodes cost: the first line that matches a group's template.
+    /// Prices of whole nodes: the first entry that matches a group's template counts.
     pub nodes: Vec<NodePrice>,
 }
 
-/// The price of the nodes that all its conditions hold for.
+/// Price of the nodes that meet all of its conditions.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct NodePrice {
-    /// Found in the id of the node group.
+    /// Pattern that must match the id of the node group.
     pub node_group: Option<Pattern>,
     /// The value of the label `node.kubernetes.io/instance-type`.
     pub instance_type: Option<String>,
     /// Labels that the template has.
     pub labels: BTreeMap<String, String>,
-    /// What a node costs for an hour.
+    /// Price of a node per hour.
     pub per_hour: f64,
 }
 
 const INSTANCE_TYPE: &str = "node.kubernetes.io/instance-type";
-/// Nodes with graphics processors are for pods that ask for some, which fit nowhere else: for all others they are out of
-/// the question, whatever their size.
+/// Unfitness of nodes with graphics processors, which are for pods that request some and fit nowhere else: for all
+/// other pods they are out of the question, whatever their size.
 const GPU_UNFITNESS: f64 = 1_000.0;
-/// CPUs of the preferred node for clusters of up to so many nodes; above the last, [`LARGEST_PREFERRED`].
+/// Number of CPUs of the preferred node for clusters of up to so many nodes; above the last, [`LARGEST_PREFERRED`].
 const PREFERRED_CPUS: [(usize, u32); 5] = [(2, 1), (6, 2), (20, 4), (60, 8), (200, 16)];
 const LARGEST_PREFERRED: u32 = 32;
 const BYTES_PER_GIB: f64 = (1_u64 << 30) as f64;
 
-/// Options with the least score. Those without a template, without CPU or with fewer than no nodes are skipped.
+/// Keeps the options with the lowest score. Options without a template, without CPU or with a negative number of nodes
+/// are skipped.
 ///
-/// Undecided while nobody knows how large the cluster is, unless the configuration names the preferred node.
-pub(super) fn judge(prices: &Prices, asked: &[(usize, &Offer)], world: &World<'_>) -> Verdict {
+/// Undecided while the size of the cluster is not known, unless the configuration names the preferred node.
+pub(super) fn judge(
+    prices: &Prices,
+    options: &[(usize, &NodeGroupOption)],
+    world: &World<'_>,
+) -> Verdict {
     let preferred = match (prices.preferred_cpus, &world.cluster) {
         (Some(cpus), _) => cpus,
         (None, Ok(cluster)) => preferred_cpus(cluster.snapshot().n_nodes()),
@@ -62,8 +67,8 @@ pub(super) fn judge(prices: &Prices, asked: &[(usize, &Offer)], world: &World<'_
             ));
         }
     };
-    let score = |offer: &Offer| prices.score(offer, f64::from(preferred), world);
-    let scored = asked.iter().filter_map(|(index, offer)| Some((*index, score(offer)?)));
+    let score = |option: &NodeGroupOption| prices.score(option, f64::from(preferred), world);
+    let scored = options.iter().filter_map(|(index, option)| Some((*index, score(option)?)));
     let scored: Vec<(usize, f64)> = scored.collect();
     if world.is_over() {
         return Verdict::Undecided("summing up the options' pods takes too long".to_owned());
@@ -77,15 +82,20 @@ fn preferred_cpus(n_nodes: usize) -> u32 {
 }
 
 impl Prices {
-    fn score(&self, offer: &Offer, preferred_cpus: f64, world: &World<'_>) -> Option<f64> {
-        if offer.n_nodes < 0 {
+    fn score(
+        &self,
+        option: &NodeGroupOption,
+        preferred_cpus: f64,
+        world: &World<'_>,
+    ) -> Option<f64> {
+        if option.n_nodes < 0 {
             return None;
         }
-        let template = offer.template().ok()?;
+        let template = option.template().ok()?;
         let capacity = Capacity::of(&template);
-        let count = f64::from(offer.n_nodes);
-        let nodes = self.of_node(&offer.id, &template, &capacity) * count;
-        let pods = self.of_pods(offer.requested(|| world.is_over())?);
+        let count = f64::from(option.n_nodes);
+        let nodes = self.of_node(&option.id, &template, &capacity) * count;
+        let pods = self.of_pods(option.requested(|| world.is_over())?);
         let small = self.of_amounts(0.5, 500.0 / 1024.0, 0.0);
         let score = (nodes + small) / (pods + small) * unfitness(&capacity, preferred_cpus, count);
         score.is_finite().then_some(score)
@@ -118,8 +128,8 @@ impl NodePrice {
     }
 }
 
-/// (max(preferred / cpu, cpu / preferred) − 1) · (1 − tanh((count − 1) / 15)) + 1: the size matters less the more nodes are
-/// added at once.
+/// (max(preferred / cpu, cpu / preferred) − 1) · (1 − tanh((count − 1) / 15)) + 1: the size matters less the more nodes
+/// are added at once.
 fn unfitness(capacity: &Capacity, preferred_cpus: f64, count: f64) -> f64 {
     if !capacity.gpus.is_zero() {
         return GPU_UNFITNESS;
@@ -145,12 +155,12 @@ fn gib(amount: Amount) -> f64 {
 
 #[cfg(test)]
 mod tests {
-    use super::super::offer::tests::{node, offers, option, pod};
+    use super::super::node_group_option::tests::{node, option, pod, read_options};
     use super::super::tests::{check, check_undecided, world};
     use super::*;
     use berth_proto::Quantity;
 
-    /// A CPU costs 2, a GiB 1: s = 0.5·2 + 500/1024 = 1.48828125.
+    /// Prices: a CPU costs 2, a GiB 1, so s = 0.5·2 + 500/1024 = 1.48828125.
     fn prices() -> Prices {
         let nodes = vec![NodePrice {
             node_group: Some(Pattern::new("^spot-").unwrap()),
@@ -164,7 +174,7 @@ mod tests {
     #[test]
     fn a_score_is_the_price_of_nodes_over_that_of_pods() {
         let pods = [pod("p", "3", "2Gi")];
-        let options = offers(vec![
+        let options = read_options(vec![
             (option("plain", 1, &pods), Some(node("4", "8Gi"))),
             (option("spot-1", 1, &pods), Some(node("4", "8Gi"))),
             (option("big", 2, &pods), Some(node("16", "8Gi"))),
@@ -178,7 +188,7 @@ mod tests {
             prices().score(&options[2], 4.0, &world()),
             Some((80.0 + s) / (8.0 + s) * unfit)
         );
-        check(|asked| judge(&prices(), asked, &world()), &options, &[1]);
+        check(|options| judge(&prices(), options, &world()), &options, &[1]);
     }
 
     #[test]
@@ -186,7 +196,7 @@ mod tests {
         let mut gpu = node("4", "8Gi");
         let capacity = &mut gpu.status.as_mut().unwrap().capacity;
         capacity.insert("nvidia.com/gpu".to_owned(), Quantity::new("1"));
-        let options = offers(vec![
+        let options = read_options(vec![
             (option("gpu", 1, &[]), Some(gpu)),
             (option("tiny", 1, &[]), Some(node("1", "2Gi"))),
             (option("void", 1, &[]), Some(node("0", "2Gi"))),
@@ -196,11 +206,11 @@ mod tests {
         assert_eq!(prices().score(&options[0], 4.0, &world()), Some((16.0 + s) / s * 1_000.0));
         assert_eq!(prices().score(&options[1], 4.0, &world()), Some((4.0 + s) / s * 4.0));
         assert_eq!(prices().score(&options[2], 4.0, &world()), None);
-        check(|asked| judge(&prices(), asked, &world()), &options, &[1]);
+        check(|options| judge(&prices(), options, &world()), &options, &[1]);
     }
 
     #[test]
-    fn a_line_of_the_table_wants_all_that_it_names() {
+    fn a_node_price_needs_all_of_its_conditions() {
         let mut template = node("4", "8Gi");
         let labels = &mut template.metadata.as_mut().unwrap().labels;
         labels.insert(INSTANCE_TYPE.to_owned(), "m5.xlarge".to_owned());
@@ -225,7 +235,7 @@ mod tests {
         {
             assert_eq!(preferred_cpus(n_nodes), cpus, "{n_nodes} nodes");
         }
-        let options = offers(vec![(option("a", 1, &[]), Some(node("4", "8Gi")))]);
+        let options = read_options(vec![(option("a", 1, &[]), Some(node("4", "8Gi")))]);
         let prices = Prices { preferred_cpus: None, ..prices() };
         let verdict = judge(&prices, &super::super::tests::all(&options), &world());
         check_undecided(&verdict, "not been fed");

@@ -7,27 +7,28 @@ use super::pattern::Pattern;
 use crate::document::decode::{self, Cursor, Fields, Reader};
 use crate::document::{ConfigError, Document, Value, described_kind};
 
-/// Patterns by their priority; the order of levels says nothing.
+/// Patterns by their priority; the order of levels is irrelevant.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Priorities {
     /// At least one level, each number once.
     pub levels: Vec<(i64, Vec<Pattern>)>,
 }
 
-/// Where the priorities are.
+/// Source of the priorities.
 #[derive(Clone, Debug, PartialEq)]
 pub enum PrioritySource {
-    /// In the configuration.
+    /// Priorities in the configuration.
     Inline(Priorities),
-    /// In a file that is read for every request: the ConfigMap as it is applied, or its key `priorities` as a volume holds it.
+    /// A file that is read for every request: the ConfigMap as it is applied, or its key `priorities` as a volume holds
+    /// it.
     File(PathBuf),
 }
 
 impl PrioritySource {
-    /// The priorities as they are now.
+    /// Reads the current priorities.
     ///
     /// # Errors
-    /// [`ConfigError`] with the line of what is wrong in the file.
+    /// [`ConfigError`] with the line of the error in the file.
     pub fn read(&self) -> Result<Cow<'_, Priorities>, ConfigError> {
         match self {
             PrioritySource::Inline(priorities) => Ok(Cow::Borrowed(priorities)),
@@ -36,7 +37,7 @@ impl PrioritySource {
     }
 }
 
-/// The priorities in a file: the value of the ConfigMap's key `priorities`, or the ConfigMap around it.
+/// Reads the priorities in a file: the value of the ConfigMap's key `priorities`, or the ConfigMap around it.
 ///
 /// # Errors
 /// [`ConfigError`] with file and line.
@@ -49,13 +50,13 @@ pub(crate) fn read_priorities(path: &Path) -> Result<Priorities, ConfigError> {
     let reader = Reader::default();
     let inner = reader.root(&document).object(config_map).flatten();
     crate::document::located(&origin, &document, reader.into_problems())?;
-    // Lines in there are counted from its own beginning.
+    // Line numbers of the inner document count from its own beginning.
     let origin = format!("{origin} (data.priorities)");
     let text = inner.unwrap_or_default();
     priorities_of(&origin, &crate::document::parse(&origin, &text)?)
 }
 
-/// Whether this is a Kubernetes object rather than the list itself, whose keys are numbers.
+/// Whether the document is a Kubernetes object rather than the list itself, whose keys are numbers.
 fn is_object(document: &Document) -> bool {
     let Value::Map(entries) = &document.value else { return false };
     entries.iter().any(|entry| ["apiVersion", "kind", "data"].contains(&entry.key.as_str()))
@@ -92,7 +93,7 @@ fn priorities_of(origin: &str, document: &Document) -> Result<Priorities, Config
     Ok(read.unwrap_or_default())
 }
 
-/// Numbers, and under each a list of patterns.
+/// Reads a list of patterns for each priority.
 pub(crate) fn priorities(value: Cursor<'_>) -> Option<Priorities> {
     let levels = value.entries(|key, patterns| {
         let number = key.parse::<i64>();

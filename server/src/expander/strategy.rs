@@ -1,8 +1,8 @@
-//! The strategies that there are, by the names that cluster-autoscaler's `--expander` gives them.
+//! Names of the strategies, as in cluster-autoscaler's `--expander`.
 
 use std::fmt;
 
-/// A rule by which options are told apart; a file each beside this one.
+/// A rule that compares options; each has a file in this directory.
 #[derive(Copy, Clone, Debug, PartialEq, Eq, Hash)]
 pub enum Strategy {
     /// The option that places most pods.
@@ -11,16 +11,16 @@ pub enum Strategy {
     LeastNodes,
     /// The option that leaves least of its CPU and memory idle.
     LeastWaste,
-    /// The option whose group stands highest in the operator's list.
+    /// The option whose group has the highest priority in the operator's list.
     Priority,
     /// The option that costs least.
     Price,
-    /// The option that turns out best when its pods are placed.
+    /// The option with the best result when its pods are placed.
     Berth,
 }
 
 impl Strategy {
-    /// All of them.
+    /// All strategies.
     pub const ALL: [Strategy; 6] = [
         Strategy::MostPods,
         Strategy::LeastNodes,
@@ -30,7 +30,7 @@ impl Strategy {
         Strategy::Berth,
     ];
 
-    /// Its name in flags, files and metrics.
+    /// Name of the strategy in flags, files and metrics.
     #[must_use]
     pub fn name(self) -> &'static str {
         match self {
@@ -50,10 +50,10 @@ impl fmt::Display for Strategy {
     }
 }
 
-/// A strategy by its name.
+/// Parses the name of a strategy.
 ///
 /// # Errors
-/// What is wrong with the name, and which there are.
+/// An unknown name, with the names that exist.
 pub fn parse(text: &str) -> Result<Strategy, String> {
     if let Some(strategy) = Strategy::ALL.into_iter().find(|strategy| strategy.name() == text) {
         return Ok(strategy);
@@ -69,7 +69,7 @@ pub fn parse(text: &str) -> Result<Strategy, String> {
     })
 }
 
-/// The first strategy that stands in `chain` twice, which no chain may (S-CAE-7).
+/// The first strategy that occurs twice in `chain`, which is not allowed (S-CAE-7).
 #[must_use]
 pub fn repeated(chain: &[Strategy]) -> Option<Strategy> {
     let mut rest = chain;

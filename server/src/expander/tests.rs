@@ -1,22 +1,22 @@
-use super::offer::tests::{node, offers, option, pod};
+use super::node_group_option::tests::{node, option, pod, read_options};
 use super::*;
 use crate::clock;
 use crate::policy::Profiles;
 use berth_engine::Cluster;
 use std::time::Duration;
 
-/// All of them, as the first strategy of a chain is asked.
-pub(super) fn all(offers: &[Offer]) -> Vec<(usize, &Offer)> {
-    offers.iter().enumerate().collect()
+/// All options with their indexes, as the first strategy of a chain gets them.
+pub(super) fn all(options: &[NodeGroupOption]) -> Vec<(usize, &NodeGroupOption)> {
+    options.iter().enumerate().collect()
 }
 
-/// A strategy keeps exactly the options at `expected`.
+/// Checks that a strategy keeps exactly the options at `expected`.
 pub(super) fn check(
-    judge: impl Fn(&[(usize, &Offer)]) -> Verdict,
-    offers: &[Offer],
+    judge: impl Fn(&[(usize, &NodeGroupOption)]) -> Verdict,
+    options: &[NodeGroupOption],
     expected: &[usize],
 ) {
-    let Verdict::Kept(kept) = judge(&all(offers)) else { panic!("undecided") };
+    let Verdict::Kept(kept) = judge(&all(options)) else { panic!("undecided") };
     assert_eq!(kept.iter().map(|kept| kept.index).collect::<Vec<_>>(), expected, "{kept:?}");
 }
 
@@ -25,7 +25,7 @@ pub(super) fn check_undecided(verdict: &Verdict, expected: &str) {
     assert!(reason.contains(expected), "{reason}");
 }
 
-/// One in which nobody has told of a cluster.
+/// World of a server whose cluster is not known yet.
 pub(super) fn world() -> World<'static> {
     static PROFILES: std::sync::LazyLock<Profiles> = std::sync::LazyLock::new(Profiles::default);
     World {
@@ -37,17 +37,17 @@ pub(super) fn world() -> World<'static> {
     }
 }
 
-fn best(strategies: &[Strategy], offers: &[Offer]) -> Vec<(usize, usize)> {
+fn best(strategies: &[Strategy], options: &[NodeGroupOption]) -> Vec<(usize, usize)> {
     let expander = Expander { strategies: strategies.to_vec(), priorities: None, prices: None };
     let metrics = crate::telemetry::Metrics::new();
-    let best = expander.best(offers, &world(), &Judgements::new(&metrics));
+    let best = expander.best(options, &world(), &Judgements::new(&metrics));
     best.into_iter().map(|best| (best.index, best.because.len())).collect()
 }
 
-/// Pods: a 1, b 2, c 2, d 2. Nodes: a 1, b 2, c 1, d 1. Idle: c less than d.
-fn four() -> Vec<Offer> {
+/// Four options. Pods: a 1, b 2, c 2, d 2. Nodes: a 1, b 2, c 1, d 1. Idle: c less than d.
+fn four() -> Vec<NodeGroupOption> {
     let pods = [pod("p", "1", "1Gi"), pod("q", "1", "1Gi")];
-    offers(vec![
+    read_options(vec![
         (option("a", 1, &pods[..1]), Some(node("1", "1Gi"))),
         (option("b", 2, &pods), Some(node("1", "1Gi"))),
         (option("c", 1, &pods), Some(node("4", "4Gi"))),
@@ -56,26 +56,26 @@ fn four() -> Vec<Offer> {
 }
 
 #[test]
-fn a_chain_judges_what_is_left_and_ends_with_one() {
+fn each_strategy_judges_the_remaining_options_until_one_is_left() {
     use Strategy::{LeastNodes, LeastWaste, MostPods};
     assert_eq!(best(&[MostPods], &four()), [(1, 1), (2, 1), (3, 1)]);
     assert_eq!(best(&[MostPods, LeastNodes], &four()), [(2, 2), (3, 2)]);
     assert_eq!(best(&[MostPods, LeastNodes, LeastWaste], &four()), [(2, 3)]);
-    // a and b leave nothing idle; of the two, a adds fewer nodes, and nobody asks further.
+    // a and b leave nothing idle; of the two, a adds fewer nodes, and the third strategy does not run.
     assert_eq!(best(&[LeastWaste, LeastNodes, MostPods], &four()), [(0, 2)]);
 }
 
 #[test]
-fn whoever_cannot_decide_leaves_everything_as_it_is() {
+fn an_undecided_strategy_keeps_all_options() {
     use Strategy::{Berth, LeastNodes, LeastWaste, Price, Priority};
     assert_eq!(best(&[Berth, Priority, Price], &four()), [(0, 0), (1, 0), (2, 0), (3, 0)]);
     assert_eq!(best(&[Berth, LeastWaste, LeastNodes], &four()), [(0, 2)]);
     assert_eq!(best(&[LeastWaste], &[]), []);
 }
 
-/// What was decided before the time was up stays decided, and nothing new is begun.
+/// Decisions made before the time was up are kept, and no further strategy runs.
 #[test]
-fn whoever_is_late_leaves_everything_as_it_is() {
+fn a_late_strategy_keeps_all_options() {
     let late = World { last_call: clock::now(), ..world() };
     let four = four();
     check_undecided(&least_waste::judge(&all(&four), &late), "takes too long");
@@ -88,7 +88,7 @@ fn whoever_is_late_leaves_everything_as_it_is() {
 }
 
 #[test]
-fn strategies_are_counted_by_what_came_of_them() {
+fn strategies_are_counted_by_outcome() {
     let expander = Expander {
         strategies: vec![Strategy::Berth, Strategy::MostPods, Strategy::MostPods],
         priorities: None,

@@ -1,4 +1,4 @@
-//! Verdict: the result of one strategy, and what it may look at.
+//! Verdict: the result of one strategy, and the context that it judges in.
 
 use std::time::Instant;
 
@@ -7,26 +7,26 @@ use berth_engine::Cluster;
 use crate::clock;
 use crate::policy::Profiles;
 
-/// What strategies may look at besides the options.
+/// Context of strategies besides the options.
 pub(crate) struct World<'a> {
-    /// The cluster as it is now, or why nobody can say how it is.
+    /// The current cluster, or the reason why it is not known.
     pub(crate) cluster: Result<&'a Cluster, String>,
     pub(crate) profiles: &'a Profiles,
-    /// Nobody waits for the answer any more.
+    /// True once the caller is gone.
     pub(crate) is_cancelled: &'a (dyn Fn() -> bool + Sync),
-    /// From then on a strategy that takes its time leaves the decision to the next one.
+    /// Time from which on a strategy that takes long leaves the decision to the next one.
     pub(crate) patience: Instant,
-    /// From then on every strategy leaves all options as they are: what was decided until then is to go back in time.
+    /// Time from which on every strategy leaves all options as they are, so that the response is sent in time.
     pub(crate) last_call: Instant,
 }
 
 impl World<'_> {
-    /// Whether a strategy that is not done yet had better give up.
+    /// Whether a strategy that is not finished should give up.
     pub(crate) fn is_out_of_time(&self) -> bool {
         (self.is_cancelled)() || clock::now() >= self.patience
     }
 
-    /// Whether the answer has to be sent now.
+    /// Whether the response has to be sent now.
     pub(crate) fn is_over(&self) -> bool {
         (self.is_cancelled)() || clock::now() >= self.last_call
     }
@@ -35,24 +35,24 @@ impl World<'_> {
 /// An option that a strategy keeps.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) struct Kept {
-    /// Its place among all options of the request.
+    /// Index among all options of the request.
     pub(crate) index: usize,
-    /// By what, in a few words without line breaks.
+    /// Reason, in a few words without line breaks.
     pub(crate) because: String,
 }
 
-/// What a strategy makes of the options that it is given.
+/// Result of a strategy for the options that it got.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) enum Verdict {
-    /// At least one of them, in their order.
+    /// At least one of the options, in their order.
     Kept(Vec<Kept>),
-    /// It cannot tell them apart, and why not: all of them stay (S-CAE-6).
+    /// The reason why the strategy cannot decide: all options stay (S-CAE-6).
     Undecided(String),
 }
 
-/// All options that share the least score; ties are all kept. Undecided when none has a score.
+/// Keeps all options that share the least score, ties included. Undecided if none has a score.
 ///
-/// Scores are compared exactly; one that compares with nothing (NaN) counts as none.
+/// Scores are compared exactly; a NaN counts as no score.
 pub(crate) fn least<S: PartialOrd>(
     scored: impl IntoIterator<Item = (usize, S)>,
     unscored: &str,

@@ -1,6 +1,6 @@
-//! The fields of a message as they are on the wire. cluster-autoscaler's requests are the largest that Berth takes, and decoded
-//! they would be many times as large: an empty pod is two bytes here and hundreds in memory. So objects stay the bytes that they
-//! came as, shared with the request, until somebody looks at one.
+//! Fields of a message in wire format. cluster-autoscaler's requests are the largest that Berth receives, and decoded
+//! they would be many times larger: an empty pod is two bytes here and hundreds in memory. So objects stay encoded,
+//! sharing the bytes of the request, until one is needed.
 
 use prost::bytes::{Buf as _, Bytes};
 use prost::encoding::{DecodeContext, WireType, decode_key, decode_varint, skip_field};
@@ -8,13 +8,13 @@ use prost::encoding::{DecodeContext, WireType, decode_key, decode_varint, skip_f
 /// The value of a field.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum Value {
-    /// A whole number of any type.
+    /// A varint of any integer type.
     Number(u64),
-    /// A text, a message or bytes.
+    /// A string, a message or bytes.
     Bytes(Bytes),
 }
 
-/// Why bytes are no message.
+/// Reason why bytes are not a message.
 #[derive(Debug, thiserror::Error)]
 pub(super) enum Malformed {
     #[error(transparent)]
@@ -23,8 +23,8 @@ pub(super) enum Malformed {
     Truncated { tag: u32 },
 }
 
-/// The fields of a message in their order, up to the first that is malformed. Those of other wire types are passed over, as
-/// unknown ones are.
+/// The fields of a message in their order, up to the first malformed one. Fields of other wire types are skipped, like
+/// unknown fields.
 pub(super) struct Fields(Bytes);
 
 impl Fields {
@@ -70,7 +70,7 @@ mod tests {
 
     #[test]
     fn fields_are_read_up_to_the_first_that_is_malformed() {
-        // 1: 300; 2: "ab"; 3: a double, passed over; 4: five bytes of which one is there.
+        // 1: 300; 2: "ab"; 3: a double, skipped; 4: five bytes of which only one is there.
         let message = b"\x08\xac\x02\x12\x02ab\x19\0\0\0\0\0\0\0\0\x22\x05x";
         let mut fields = Fields::of(Bytes::from_static(message));
         assert_eq!(fields.next().unwrap().unwrap(), (1, Value::Number(300)));

@@ -11,7 +11,7 @@ use tonic::{Response, Status};
 
 use crate::clock;
 use crate::escape::presentable;
-use crate::expander::offer::{self, Offer};
+use crate::expander::node_group_option::{self, NodeGroupOption};
 use crate::expander::{Best, World};
 use crate::service::{CallError, Cancel, Deadline, State};
 pub(crate) use service::ExpanderService;
@@ -55,7 +55,7 @@ fn choose(
     (patience, last_call): (Instant, Instant),
     cancel: &Cancel,
 ) -> Result<BestOptionsResponse, CallError> {
-    let offers = offer::read(request)?;
+    let groups = node_group_option::read(request)?;
     let is_cancelled = || cancel.is_cancelled();
     let cluster = match state.check_decidable() {
         Ok(()) => Ok(&*state.cluster),
@@ -63,26 +63,26 @@ fn choose(
     };
     let (profiles, is_cancelled) = (&state.profiles, &is_cancelled);
     let world = World { cluster, profiles, is_cancelled, patience, last_call };
-    let best = state.expander.best(&offers, &world, &state.judgements);
-    tracing::debug!(n_options = offers.len(), n_best = best.len(), "chose among node groups");
+    let best = state.expander.best(&groups, &world, &state.judgements);
+    tracing::debug!(n_options = groups.len(), n_best = best.len(), "chose among node groups");
     let options = best.iter().enumerate();
-    let options = options.map(|(rank, best)| option(best, &offers[best.index], rank));
+    let options = options.map(|(rank, best)| option(best, &groups[best.index], rank));
     Ok(BestOptionsResponse { options: options.collect() })
 }
 
 /// The option as cluster-autoscaler reads it back: of all this only the id counts (S-CAE-4), so the pods stay here.
-fn option(best: &Best, offer: &Offer, rank: usize) -> WireOption {
-    let debug = if rank < MAX_EXPLAINED { debug(best, offer) } else { String::new() };
+fn option(best: &Best, group: &NodeGroupOption, rank: usize) -> WireOption {
+    let debug = if rank < MAX_EXPLAINED { debug(best, group) } else { String::new() };
     WireOption {
-        node_group_id: offer.id.clone(),
-        node_count: offer.n_nodes,
+        node_group_id: group.id.clone(),
+        node_count: group.n_nodes,
         debug,
         ..WireOption::default()
     }
 }
 
-fn debug(best: &Best, offer: &Offer) -> String {
-    let parts: Vec<String> = best.because.iter().cloned().chain(offer.notes()).collect();
+fn debug(best: &Best, group: &NodeGroupOption) -> String {
+    let parts: Vec<String> = best.because.iter().cloned().chain(group.notes()).collect();
     let text = presentable(&parts.join("; "));
     match text.char_indices().nth(MAX_DEBUG_CHARS) {
         Some((at, _)) => format!("{}…", &text[..at]),

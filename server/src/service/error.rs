@@ -10,7 +10,7 @@ use crate::admission::{AdmissionError, Overloaded};
 use crate::audit::ChangeError;
 use crate::auth::AuthError;
 use crate::escape::{presentable, presentable_path};
-use crate::expander::offer::ReadError;
+use crate::expander::node_group_option::ReadError;
 use crate::feed::NotReady;
 use crate::ledger::{GrantError, LedgerError};
 
