@@ -1,6 +1,6 @@
 //! Connections: listening, accepting, TLS, and a time limit for everything that a peer can make a server wait for.
 //!
-//! Both ports share one accept loop, bounded in connections and handshakes, that never waits for a single peer.
+//! Both ports share one accept loop, with limits on connections and handshakes, that never waits for a single peer.
 
 mod accept;
 mod listen;

@@ -1,5 +1,5 @@
-//! Accept: connections of one port, from the kernel to whoever serves them. Never waits for a single peer: handshakes run beside
-//! one another, and what is beyond a bound is closed at once.
+//! Accept: connections of one port, from the kernel to the server of its protocol. Never waits for a single peer:
+//! handshakes run concurrently, and connections beyond a limit are closed at once.
 
 use std::future::poll_fn;
 use std::io;
@@ -24,32 +24,33 @@ use crate::auth::PeerCertificate;
 use crate::clock;
 use crate::telemetry::{PortCounts, Refusal};
 
-/// A peer that takes longer is not going to finish. Its waiting for a turn counts.
+/// Time limit for a handshake, including the wait for its permit; a peer that takes longer is not going to finish.
 const HANDSHAKE_TIMEOUT: Duration = Duration::from_secs(10);
-/// Each takes tens of kilobytes and, for its signature, a core.
+/// Maximum number of concurrent handshakes: each takes tens of kilobytes and, for its signature, a core.
 const MAX_HANDSHAKES: usize = 256;
-/// How long the first bytes of HTTP/2 may take: until they are there, the peer cannot be pinged.
+/// Time limit for the first bytes of HTTP/2: until they are there, the peer cannot be pinged.
 const PREFACE_TIMEOUT: Duration = Duration::from_secs(10);
-/// `PRI * HTTP/2.0` and its end (RFC 9113, section 3.4).
+/// Length of the client preface, `PRI * HTTP/2.0` and its end (RFC 9113, section 3.4).
 const PREFACE_BYTES: usize = 24;
-/// Connections that wait for whoever serves them to take them.
+/// Number of connections that wait to be served.
 const QUEUE: usize = 64;
-/// Waits after an accept that failed for want of something, such as file descriptors.
+/// Pauses after an accept that failed for lack of a resource, such as file descriptors.
 const FIRST_PAUSE: Duration = Duration::from_millis(10);
 const LONGEST_PAUSE: Duration = Duration::from_secs(1);
-/// A peer that has gone without a word is noticed after about two minutes, whatever the protocol above does.
+/// Keepalive times with which a silently lost peer is noticed after about two minutes, whatever the protocol above
+/// does.
 const KEEPALIVE_TIME: Duration = Duration::from_secs(60);
 const KEEPALIVE_INTERVAL: Duration = Duration::from_secs(15);
 const KEEPALIVE_RETRIES: u32 = 4;
 
-/// How connections of a port are taken.
+/// Settings of a port.
 pub(crate) struct Port {
     pub(crate) protocol: Protocol,
-    /// Plain text without it.
+    /// TLS identity; plain text without it.
     pub(crate) tls: Option<Tls>,
-    /// Open at a time, those in their handshake included.
+    /// Maximum number of open connections, those in their handshake included.
     pub(crate) max_connections: usize,
-    /// How long a write may take to get on.
+    /// How long a write may make no progress.
     pub(crate) write_patience: Duration,
     pub(crate) counts: PortCounts,
 }
@@ -63,7 +64,7 @@ struct Acceptor {
     refused: LogLimit,
 }
 
-/// Connections of `listener`, which is closed once the receiver is dropped.
+/// Accepts connections on `listener`, which is closed once the receiver is dropped.
 pub(crate) fn accept(listener: TcpListener, port: Port) -> mpsc::Receiver<Connection> {
     let (ready, connections) = mpsc::channel(QUEUE);
     let acceptor = Arc::new(Acceptor {
@@ -102,7 +103,7 @@ async fn run(acceptor: Arc<Acceptor>, listener: TcpListener, ready: mpsc::Sender
     }
 }
 
-/// Errors that say nothing about the next connection.
+/// Whether an error concerns one connection only, so that the next accept may succeed at once.
 fn is_of_one_connection(error: &io::Error) -> bool {
     matches!(
         error.kind(),
@@ -146,7 +147,7 @@ impl Acceptor {
     }
 
     /// # Errors
-    /// Why there is no connection, for the log.
+    /// The reason why there is no connection, for the log.
     async fn secure(
         &self,
         acceptor: TlsAcceptor,
@@ -155,14 +156,14 @@ impl Acceptor {
         place: ConnectionSlot,
     ) -> Result<Connection, String> {
         let handshake = async {
-            // Never closed, so there is always a turn.
-            let _turn = self.handshakes.acquire().await;
+            // The semaphore is never closed, so a permit always comes.
+            let _permit = self.handshakes.acquire().await;
             acceptor.accept(stream).into_fallible().await
         };
         let stream = match timeout(HANDSHAKE_TIMEOUT, handshake).await {
             Ok(Ok(stream)) => stream,
             Ok(Err((error, mut stream))) => {
-                // Closed as any connection is, so that the peer reads why.
+                // Closed like any connection, so that the peer can read the reason.
                 drop(poll_fn(|context| Pin::new(&mut stream).poll_shutdown(context)).await);
                 return Err(tls::reason(&error));
             }
@@ -180,10 +181,10 @@ impl Acceptor {
     async fn hand_over(&self, connection: Connection, ready: &mpsc::Sender<Connection>) {
         let connection = match self.port.protocol {
             Protocol::Grpc => connection.opened_by(PREFACE_BYTES, PREFACE_TIMEOUT),
-            // What serves it has a time for each head.
+            // The HTTP/1.1 server has a time limit of its own for each head.
             Protocol::Http => connection,
         };
-        // Nobody takes it any more when the server drains.
+        // The receiver is gone when the server drains.
         drop(ready.send(connection).await);
     }
 
@@ -222,7 +223,7 @@ impl Acceptor {
     }
 }
 
-/// Answers leave at once, and a peer that is gone is found out. None of it is vital.
+/// Sets socket options, so that responses leave at once and a lost peer is noticed. Failures are harmless.
 fn set_options(stream: &TcpStream, write_patience: Duration) {
     let keepalive = TcpKeepalive::new()
         .with_time(KEEPALIVE_TIME)
@@ -230,7 +231,7 @@ fn set_options(stream: &TcpStream, write_patience: Duration) {
         .with_retries(KEEPALIVE_RETRIES);
     let socket = SockRef::from(stream);
     let set = stream.set_nodelay(true).and_then(|()| socket.set_tcp_keepalive(&keepalive));
-    // What is still to be sent when a connection is given up would otherwise be tried for a quarter of an hour.
+    // Otherwise the system would try for a quarter of an hour to send the rest of a connection that was given up.
     #[cfg(target_os = "linux")]
     let set = set.and_then(|()| socket.set_tcp_user_timeout(Some(write_patience)));
     #[cfg(not(target_os = "linux"))]

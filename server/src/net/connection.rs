@@ -1,4 +1,4 @@
-//! Connection: one that was accepted, plain or secured, with its peer and its place among those that may be open.
+//! Connection: an accepted connection, plain or TLS, with its peer and its slot among those that may be open.
 
 use std::future::Future as _;
 use std::io::{self, IoSlice};
@@ -17,7 +17,7 @@ use super::linger::Lingering;
 use super::peer::Peer;
 use crate::telemetry::PortCounts;
 
-/// A connection that calls may come over.
+/// An accepted connection.
 pub(crate) struct Connection {
     stream: Stream,
     peer: Arc<Peer>,
@@ -25,19 +25,19 @@ pub(crate) struct Connection {
     _place: ConnectionSlot,
 }
 
-/// What carries its bytes.
+/// Transport of a connection.
 pub(crate) enum Stream {
     Plain(Lingering),
     Tls(Box<TlsStream<Lingering>>),
 }
 
-/// A place among the connections that may be open, given back when the connection ends.
+/// A slot among the connections that may be open, released when the connection ends.
 pub(crate) struct ConnectionSlot {
     counts: PortCounts,
     _permit: OwnedSemaphorePermit,
 }
 
-/// The first bytes, without which there is nobody to be pinged.
+/// Time limit for the first bytes, before which the peer cannot be pinged.
 struct Opening {
     n_missing: usize,
     until: Pin<Box<Sleep>>,
@@ -61,7 +61,7 @@ impl Connection {
         Connection { stream, peer: Arc::new(peer), opening: None, _place: place }
     }
 
-    /// The same, ended unless its first `n_bytes` come within `patience`.
+    /// Returns the connection with a limit: it ends unless its first `n_bytes` come within `patience`.
     pub(crate) fn opened_by(self, n_bytes: usize, patience: Duration) -> Connection {
         let until = Box::pin(sleep(patience));
         Connection { opening: Some(Opening { n_missing: n_bytes, until }), ..self }

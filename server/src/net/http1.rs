@@ -1,4 +1,4 @@
-//! HTTP/1.1 as it is served here: a time for everything that a peer may make a server wait for.
+//! HTTP/1.1 with a time limit for everything that a peer can make a server wait for.
 
 mod head_timeout;
 
@@ -20,19 +20,21 @@ use tower_service::Service as _;
 
 use super::connection::Connection;
 use crate::shutdown;
-use head_timeout::{Answer, Taking, Turn};
+use head_timeout::{Exchange, HeadTimeout, ResponseBody};
 
-/// How long a connection may be open between two requests. Longer than Go's clients keep one, kube-scheduler among them: they
-/// close first, so that no request of theirs meets a connection that is just being closed.
+/// How long a connection may be open between two requests. Longer than Go's clients keep one, kube-scheduler among
+/// them: they close first, so that none of their requests meets a connection that is just being closed.
 const IDLE_TIMEOUT: Duration = Duration::from_secs(120);
-/// How long the head of a request may take from its first byte, and that of the first one from the beginning.
+/// How long the head of a request may take from its first byte; for the first request, from the start of the
+/// connection.
 const HEAD_TIMEOUT: Duration = Duration::from_secs(10);
-/// How long a request may take from its head to the head of its answer: reading its body is part of that.
+/// How long a request may take from its head to the head of its response, including the time to read its body.
 const REQUEST_TIMEOUT: Duration = Duration::from_secs(120);
-/// Most bytes that are read ahead, and so of a head.
+/// Maximum number of bytes that are read ahead, and so of a head.
 const MAX_BUFFER_BYTES: usize = 64 << 10;
 
-/// Serves `connections` by `router` until `stop` says so, then what is under way. Dropping the future cuts that off.
+/// Serves `connections` with `router` until `stop` is set, then finishes the requests under way. Dropping the future
+/// aborts them.
 pub(crate) async fn serve(
     router: Router,
     mut connections: mpsc::Receiver<Connection>,
@@ -60,11 +62,11 @@ pub(crate) async fn serve(
 
 async fn serve_one(router: Router, connection: Connection, stop: watch::Receiver<bool>) {
     let peer = connection.peer().clone();
-    let turn = Turn::default();
+    let exchange = Exchange::default();
     let service = {
-        let turn = turn.clone();
+        let exchange = exchange.clone();
         service_fn(move |mut request: Request<Incoming>| {
-            let taken = turn.take();
+            let responding = exchange.begin_response();
             request.extensions_mut().insert(peer.clone());
             let mut router = router.clone();
             async move {
@@ -73,11 +75,11 @@ async fn serve_one(router: Router, connection: Connection, stop: watch::Receiver
                     Ok(Ok(response)) => response,
                     Err(_) => timed_out(),
                 };
-                Ok::<_, Infallible>(response.map(|body| Answer::new(body, taken)))
+                Ok::<_, Infallible>(response.map(|body| ResponseBody::new(body, responding)))
             }
         })
     };
-    let io = TokioIo::new(Taking::new(connection, turn, HEAD_TIMEOUT));
+    let io = TokioIo::new(HeadTimeout::new(connection, exchange, HEAD_TIMEOUT));
     let serving = Builder::new()
         .timer(TokioTimer::new())
         .header_read_timeout(IDLE_TIMEOUT)

@@ -1,6 +1,6 @@
-//! A connection that waits for its peer before it closes. A socket that is closed while something of the peer's is still
-//! unread (a window update, a ping) resets the connection, and the peer may lose the end of an answer that it had not
-//! read yet. So closing says that nothing more will be sent, then reads what comes until the peer closes too.
+//! A connection that waits for its peer before it closes. If a socket is closed while some of the peer's data is still
+//! unread (a window update, a ping), the connection is reset, and the peer may lose the end of a response that it had
+//! not read yet. So closing first shuts down the sending side, then reads until the peer closes too.
 
 use std::future::Future;
 use std::io;
@@ -17,7 +17,7 @@ use super::write_timeout::WriteTimeout;
 /// How long a peer may take to close its side.
 const LINGER: Duration = Duration::from_millis(500);
 
-/// A TCP connection that lingers, and that ends when its peer takes nothing of what it is sent. TLS goes on top of it.
+/// A TCP connection that lingers, and that ends when its peer stops reading. TLS goes on top of it.
 pub(crate) struct Lingering {
     stream: TcpStream,
     stall: WriteTimeout,
@@ -26,7 +26,7 @@ pub(crate) struct Lingering {
 }
 
 impl Lingering {
-    /// `patience` is how long a write may take to get on.
+    /// Creates a connection; `patience` is how long a write may make no progress.
     pub(super) fn new(stream: TcpStream, patience: Duration) -> Lingering {
         Lingering { stream, stall: WriteTimeout::new(patience), until: None }
     }
@@ -95,7 +95,7 @@ mod tests {
 
     use super::*;
 
-    /// The peer reads the whole answer although something it sent was never read.
+    /// The peer reads the whole response although some of its own data was never read.
     #[tokio::test]
     async fn unread_input_does_not_cost_the_answer() {
         let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
@@ -124,7 +124,7 @@ mod tests {
         let client = TcpStream::connect(listener.local_addr().unwrap()).await.unwrap();
         let (stream, _) = listener.accept().await.unwrap();
         let mut stream = Lingering::new(stream, Duration::from_millis(50));
-        // More than both ends' buffers hold.
+        // More than the buffers of both ends hold.
         let error = stream.write_all(&vec![7; 64 << 20]).await.unwrap_err();
         assert_eq!(error.kind(), io::ErrorKind::TimedOut, "{error}");
         drop(client);

@@ -1,5 +1,5 @@
-//! Listen: which addresses may be listened on. Beyond loopback strangers can reach them: there a server proves who it is, and asks
-//! who calls.
+//! Listen: the addresses that may be listened on. Strangers can reach an address beyond loopback: there the server has
+//! to authenticate itself and its callers.
 
 use std::io;
 use std::net::SocketAddr;
@@ -42,19 +42,19 @@ fn reason(error: &io::Error) -> String {
     }
 }
 
-/// What stands between a stranger and the answers.
+/// Protection of the listeners against strangers.
 #[derive(Copy, Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Guard {
-    /// The listeners speak TLS.
+    /// True if the listeners use TLS.
     pub(crate) has_identity: bool,
-    /// Callers are known by their certificates or tokens, and who is not reads at most.
+    /// True if callers are authenticated by certificates or tokens, and all others can read at most.
     pub(crate) authenticates: bool,
-    /// The operator wants it without.
+    /// True if the operator allows listening without protection.
     pub(crate) insecure: bool,
 }
 
 impl Guard {
-    /// What is missing for `address`, and how to give it.
+    /// The protection that `address` lacks, and the flags that add it; `None` if nothing is missing.
     fn missing(self, address: SocketAddr) -> Option<&'static str> {
         if address.ip().to_canonical().is_loopback() || self.insecure {
             return None;
@@ -74,10 +74,10 @@ impl Guard {
     }
 }
 
-/// Listens on `address`; the address with the port that was taken.
+/// Listens on `address`; returns the listener and its address with the actual port.
 ///
 /// # Errors
-/// [`ListenError::Insecure`] where `guard` is not enough, [`ListenError::Bind`].
+/// [`ListenError::Insecure`] if `guard` is not enough, [`ListenError::Bind`].
 pub(crate) async fn listen(
     protocol: &'static str,
     address: SocketAddr,

@@ -1,13 +1,13 @@
-//! LogLimit: log lines that strangers can cause, in numbers that a log can take.
+//! LogLimit: limits log lines that strangers can cause to a rate that a log can take.
 
 use std::sync::{Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
-/// Lines in a window.
+/// Maximum number of lines in a window.
 const MAX_LINES: u32 = 10;
 const WINDOW: Duration = Duration::from_secs(10);
 
-/// Lets through so many lines in a time, and counts the others.
+/// Limits the number of lines in a window, and counts the suppressed ones.
 #[derive(Debug, Default)]
 pub(super) struct LogLimit {
     state: Mutex<State>,
@@ -21,9 +21,9 @@ struct State {
 }
 
 impl LogLimit {
-    /// Whether a line may be written at `now`; if so, how many were not since the last one.
+    /// Whether a line may be written at `now`; if so, how many were suppressed since the last one.
     pub(super) fn admit(&self, now: Instant) -> Option<u64> {
-        // What it guards stays whole even if a thread panicked while holding it.
+        // The state stays valid even if a thread panicked while holding the lock.
         let mut state = self.state.lock().unwrap_or_else(PoisonError::into_inner);
         let is_same_window =
             state.since.is_some_and(|since| now.saturating_duration_since(since) < WINDOW);
@@ -46,11 +46,11 @@ mod tests {
 
     #[test]
     fn lines_beyond_the_window_are_counted() {
-        let (seldom, start) = (LogLimit::default(), clock::now());
-        let admitted: Vec<_> = (0..25).filter_map(|_| seldom.admit(start)).collect();
+        let (limit, start) = (LogLimit::default(), clock::now());
+        let admitted: Vec<_> = (0..25).filter_map(|_| limit.admit(start)).collect();
         assert_eq!(admitted, [0; 10]);
-        assert_eq!(seldom.admit(start + WINDOW / 2), None);
-        assert_eq!(seldom.admit(start + WINDOW), Some(16));
-        assert_eq!(seldom.admit(start + WINDOW), Some(0));
+        assert_eq!(limit.admit(start + WINDOW / 2), None);
+        assert_eq!(limit.admit(start + WINDOW), Some(16));
+        assert_eq!(limit.admit(start + WINDOW), Some(0));
     }
 }

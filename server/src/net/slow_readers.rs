@@ -11,7 +11,7 @@ use super::unread::TAKEN;
 #[derive(Debug)]
 pub(crate) struct SlowReaders {
     start: Instant,
-    /// The time of the last check: exact enough, and a response needs no look at a clock.
+    /// The time of the last check: exact enough, so that a response needs no clock reading.
     tick: AtomicU32,
     peers: Mutex<Vec<Weak<Peer>>>,
 }
@@ -31,8 +31,8 @@ impl SlowReaders {
         Some(ResponseSlot { index: peer.unread.take_slot()? })
     }
 
-    /// Closes the connections of responses that have waited for longer than `timeout`; gives their number. Called about every
-    /// second.
+    /// Closes the connections of responses that have waited for longer than `timeout`; returns their number. Called
+    /// about every second.
     pub(crate) fn cut_slow(&self, now: Instant, timeout: Duration) -> usize {
         let now = self.ticks(now);
         let last_check = self.tick.swap(now, Ordering::Relaxed);
@@ -41,7 +41,7 @@ impl SlowReaders {
         let mut peers = self.peers.lock().unwrap_or_else(PoisonError::into_inner);
         peers.retain(|peer| {
             let Some(peer) = peer.upgrade() else { return false };
-            // As of the check before: a response marked with that tick may have waited for a moment only.
+            // Compared with the check before: a response marked with that tick may have waited for a moment only.
             let is_slow = peer
                 .unread
                 .oldest()
@@ -59,7 +59,7 @@ impl SlowReaders {
         n_cut
     }
 
-    /// Above [`TAKEN`]; enough for 13 years.
+    /// The tick at `now`, above [`TAKEN`]; the number suffices for 13 years.
     fn ticks(&self, now: Instant) -> u32 {
         ticks(now.saturating_duration_since(self.start)).saturating_add(TAKEN + 1)
     }
@@ -79,17 +79,17 @@ pub(crate) struct ResponseSlot {
 }
 
 impl ResponseSlot {
-    /// Marks that data was handed over: from now on the response waits for its reader.
+    /// Marks that data was handed to the connection: from now on the response waits for its reader.
     pub(crate) fn waits(&self, readers: &SlowReaders, peer: &Peer) {
         peer.unread.set(self.index, readers.tick.load(Ordering::Relaxed));
     }
 
-    /// Marks that the reader has taken all that was handed over.
+    /// Marks that the reader has taken all of the data.
     pub(crate) fn is_read(&self, peer: &Peer) {
         peer.unread.set(self.index, TAKEN);
     }
 
-    /// Gives the slot back: the response is over.
+    /// Frees the slot: the response is over.
     pub(crate) fn free(&self, peer: &Peer) {
         peer.unread.free(self.index);
     }
@@ -118,7 +118,7 @@ mod tests {
         other.waits(&watch, &slow);
         taken.waits(&watch, &good);
         assert_eq!(watch.cut_slow(start + 2 * timeout, timeout), 0, "they began just now");
-        // One answer goes on: the other still waits.
+        // One response makes progress: the other still waits.
         other.is_read(&slow);
         taken.is_read(&good);
         taken.waits(&watch, &good);
@@ -127,7 +127,7 @@ mod tests {
         let is_good =
             std::future::poll_fn(|context| Poll::Ready(good.unread.poll_cut(context).is_pending()));
         assert!(is_good.await);
-        // Once is enough.
+        // A connection is closed once only.
         assert_eq!(watch.cut_slow(start + 2 * timeout + 2 * TICK, timeout), 0);
         taken.free(&good);
         assert_eq!(watch.cut_slow(start + 10 * timeout, timeout), 0);

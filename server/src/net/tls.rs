@@ -1,5 +1,5 @@
-//! TLS of both listeners: certificate, key and the authorities of clients, read at the start and again whenever they change. New
-//! connections get what is in force then; what does not go together leaves in force what was.
+//! TLS of both listeners: certificate, key and client authorities, read at the start and again whenever they change.
+//! New connections get the current ones; files that do not fit together leave the current ones in force.
 
 mod expiry;
 mod files;
@@ -23,10 +23,10 @@ pub use files::TlsFiles;
 pub use pem::TlsError;
 pub(crate) use refusal::reason;
 
-/// How often the served certificate's last day is looked at.
+/// Interval of the checks whether the served certificate is about to expire.
 const EXPIRY_CHECK: Duration = Duration::from_secs(60);
 
-/// What a port speaks inside TLS.
+/// Protocol of a port inside TLS.
 #[derive(Copy, Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Protocol {
     /// HTTP/2.
@@ -36,7 +36,7 @@ pub(crate) enum Protocol {
 }
 
 impl Protocol {
-    /// As in messages.
+    /// Name in messages.
     pub(crate) fn name(self) -> &'static str {
         match self {
             Protocol::Grpc => "gRPC",
@@ -52,7 +52,7 @@ impl Protocol {
     }
 }
 
-/// The identity of the listeners. Clones are one.
+/// The identity of the listeners. Clones share it.
 #[derive(Clone)]
 pub(crate) struct Tls {
     files: TlsFiles,
@@ -60,11 +60,11 @@ pub(crate) struct Tls {
     counts: ConnectionCounts,
 }
 
-/// What is in force.
+/// The current TLS configurations.
 struct Served {
     grpc: Arc<ServerConfig>,
     http: Arc<ServerConfig>,
-    /// The last second of the certificate, in Unix time.
+    /// The last second of the certificate's validity, in Unix time.
     not_after: i64,
 }
 
@@ -72,7 +72,7 @@ impl Tls {
     /// Reads the files, and has `reloader` watch them.
     ///
     /// # Errors
-    /// [`TlsError`] with the file that is at fault. An expired certificate is none: clients say so, and the log.
+    /// [`TlsError`] with the file that is at fault. An expired certificate is no error: clients report it, and the log.
     pub(crate) fn start(
         files: &TlsFiles,
         counts: &ConnectionCounts,
@@ -93,7 +93,7 @@ impl Tls {
         Ok(tls)
     }
 
-    /// For a new connection.
+    /// Configuration for a new connection.
     pub(crate) fn config(&self, protocol: Protocol) -> Arc<ServerConfig> {
         let served = self.served.load();
         match protocol {
@@ -118,7 +118,7 @@ impl Reloads for Tls {
     }
 }
 
-/// Says in the log when the served certificate has to be replaced.
+/// Writes to the log when the served certificate has to be replaced.
 async fn remind(tls: Tls) {
     let mut reminder = Reminder::default();
     let mut check = tokio::time::interval(EXPIRY_CHECK);
@@ -142,10 +142,10 @@ async fn remind(tls: Tls) {
 }
 
 impl Served {
-    /// TLS 1.2 or 1.3 with this identity. Where there are authorities, a client may show a certificate; one that is shown has
-    /// to be valid and vouched for, or there is no connection.
+    /// Builds configurations for TLS 1.2 and 1.3 with this identity. If there are authorities, a client may present a
+    /// certificate; one that is presented has to be valid and issued by them, or the connection is refused.
     ///
-    /// `contents` are those of certificate, key and, where there are any, authorities.
+    /// `contents` are those of certificate, key and, if there are any, authorities.
     fn of(files: &TlsFiles, contents: &[Vec<u8>]) -> Result<Served, TlsError> {
         let TlsFiles { cert_file, key_file, client_ca_file } = files;
         let of = |i: usize| contents.get(i).map(Vec::as_slice).unwrap_or_default();
@@ -177,7 +177,7 @@ impl Served {
             let (cert_file, key_file) = (cert_file.clone(), key_file.clone());
             TlsError::Identity { cert_file, key_file, reason }
         })?;
-        // A session that is resumed is not checked again: whose certificate has expired since would get in.
+        // A resumed session is not checked again: a client whose certificate has expired since would get in.
         config.session_storage = Arc::new(NoServerSessionStorage {});
         config.send_tls13_tickets = 0;
         let with_alpn = |protocol: Protocol| {

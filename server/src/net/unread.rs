@@ -1,6 +1,7 @@
-//! Unread responses of one connection. A response is written as fast as the client reads it; a client that reads nothing would keep
-//! the rest of it, and its slot among the calls under way, for as long as it likes. Each response therefore has a slot here
-//! that holds the time since when it waits; [`SlowReaders`](super::slow_readers::SlowReaders) closes connections that wait too long.
+//! Unread responses of one connection. A response is written as fast as the client reads it; a client that reads
+//! nothing would keep the rest of it, and its slot among the calls under way, for as long as it likes. Each response
+//! therefore has a slot here with the time since when it waits; [`SlowReaders`](super::slow_readers::SlowReaders)
+//! closes connections that wait too long.
 
 use std::sync::atomic::{AtomicBool, AtomicU32, AtomicUsize, Ordering};
 use std::sync::{Mutex, PoisonError};
@@ -8,7 +9,7 @@ use std::task::{Context, Poll, Waker};
 
 /// Slots of a connection. Responses beyond this number are not timed; there are few, since most responses are read at once.
 pub(super) const N_SLOTS: usize = 256;
-/// Slots that are tried for a new response.
+/// Number of slots that are tried for a new response.
 const N_TRIES: usize = 8;
 /// Value of a slot without a response.
 const FREE: u32 = 0;
@@ -18,7 +19,7 @@ pub(super) const TAKEN: u32 = 1;
 /// The slots of one connection.
 #[derive(Debug)]
 pub(crate) struct Unread {
-    /// [`FREE`], [`TAKEN`], or the tick since when the response waits.
+    /// Slots, each [`FREE`], [`TAKEN`], or the tick since when its response waits.
     slots: Box<[AtomicU32]>,
     next: AtomicUsize,
     /// Whether the connection is watched already.
@@ -54,7 +55,7 @@ impl Unread {
         if self.is_cut.load(Ordering::Acquire) { Poll::Ready(()) } else { Poll::Pending }
     }
 
-    /// Asks the connection's task to close it.
+    /// Requests that the connection's task close it.
     pub(super) fn cut(&self) {
         self.is_cut.store(true, Ordering::Release);
         let waker = self.waker.lock().unwrap_or_else(PoisonError::into_inner).take();
@@ -63,9 +64,9 @@ impl Unread {
         }
     }
 
-    /// Notes that the connection is watched; whether it was not before.
+    /// Marks the connection as watched; returns whether it was not before.
     pub(super) fn list(&self) -> bool {
-        // The read first: the flag is written once in a connection's life.
+        // Load first: the flag is written once in a connection's life.
         !self.is_listed.load(Ordering::Relaxed) && !self.is_listed.swap(true, Ordering::Relaxed)
     }
 

@@ -1,5 +1,5 @@
-//! WriteTimeout: a peer that does not take what it is sent. Its connection would hold its place, and the answers in it their memory, for
-//! as long as the peer likes.
+//! WriteTimeout: time limit for a peer that does not read what it is sent. Otherwise its connection would keep its
+//! slot, and the responses in it their memory, for as long as the peer likes.
 
 use std::future::Future as _;
 use std::io;
@@ -14,18 +14,18 @@ use crate::clock;
 /// Watches the writes of one connection.
 pub(super) struct WriteTimeout {
     patience: Duration,
-    /// Kept, so that a connection that is often full allocates once.
+    /// Timer, kept so that a connection that is often full allocates once.
     until: Option<Pin<Box<Sleep>>>,
     is_stalled: bool,
 }
 
 impl WriteTimeout {
-    /// `patience` is how long a write may take to get on.
+    /// Creates a timeout; `patience` is how long a write may make no progress.
     pub(super) fn new(patience: Duration) -> WriteTimeout {
         WriteTimeout { patience, until: None, is_stalled: false }
     }
 
-    /// `outcome` of a write, or an error in its place where nothing was taken for too long.
+    /// Returns `outcome` of a write, or an error instead if nothing was written for too long.
     pub(super) fn watch<T>(
         &mut self,
         context: &mut Context<'_>,
@@ -56,14 +56,14 @@ mod tests {
     async fn only_a_write_that_makes_no_progress_is_given_up() {
         let mut stall = WriteTimeout::new(Duration::from_millis(20));
         for round in 0..3 {
-            // Pending a few times, each time for less than patience or not: what counts is that the end of it was no progress.
+            // Pending a few times, for less than `patience` each time or not: only progress restarts the time.
             let given_up: io::Result<()> =
                 poll_fn(|context| stall.watch(context, Poll::Pending)).await;
             assert_eq!(given_up.unwrap_err().kind(), io::ErrorKind::TimedOut, "{round}");
             let progress = poll_fn(|context| stall.watch(context, Poll::Ready(Ok(round)))).await;
             assert_eq!(progress.unwrap(), round);
         }
-        // After progress the time starts anew, although the timer is that of the last stall and has gone off.
+        // After progress the time starts anew, although the timer is that of the last stall and has already fired.
         let first = poll_fn(|context| {
             let outcome: Poll<io::Result<()>> = stall.watch(context, Poll::Pending);
             Poll::Ready(outcome.is_pending())

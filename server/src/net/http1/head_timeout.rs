@@ -1,5 +1,5 @@
-//! Turn: whose it is on an HTTP/1.1 connection. While it is the peer's, and once it has begun, a request's head has to come soon;
-//! hyper has one time for that and for the pause before it, which may be long.
+//! Time limit for the head of a request on an HTTP/1.1 connection. The limit starts with the head's first byte; hyper
+//! has only one limit for that and for the pause before it, which may be long.
 
 use std::future::Future as _;
 use std::io::{self, IoSlice};
@@ -14,47 +14,48 @@ use http_body::{Body as HttpBody, Frame, SizeHint};
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 use tokio::time::{Sleep, sleep};
 
-/// Counts turns: at even numbers it is the peer's, at odd ones the server's. Clones are one.
+/// Counts the halves of exchanges on a connection: even while the peer sends a request or pauses, odd while the server
+/// responds. Clones share the count.
 #[derive(Clone, Debug, Default)]
-pub(super) struct Turn(Arc<AtomicU64>);
+pub(super) struct Exchange(Arc<AtomicU64>);
 
-impl Turn {
-    /// The server's turn begins: a head is there.
-    pub(super) fn take(&self) -> Taken {
+impl Exchange {
+    /// Begins a response, once a request's head has come.
+    pub(super) fn begin_response(&self) -> Responding {
         self.0.fetch_add(1, Ordering::Relaxed);
-        Taken(self.clone())
+        Responding(self.clone())
     }
 
-    /// Its number, while it is the peer's.
-    fn of_peer(&self) -> Option<u64> {
+    /// The count, unless the server is responding.
+    fn request_number(&self) -> Option<u64> {
         let number = self.0.load(Ordering::Relaxed);
         number.is_multiple_of(2).then_some(number)
     }
 }
 
-/// The server's turn, which ends with this.
+/// A response under way, which ends when this value is dropped.
 #[derive(Debug)]
-pub(super) struct Taken(Turn);
+pub(super) struct Responding(Exchange);
 
-impl Drop for Taken {
+impl Drop for Responding {
     fn drop(&mut self) {
         self.0.0.fetch_add(1, Ordering::Relaxed);
     }
 }
 
-/// The body of an answer. With it the server's turn ends.
-pub(super) struct Answer {
+/// Body of a response; dropping it ends the response.
+pub(super) struct ResponseBody {
     body: Body,
-    _taken: Taken,
+    _responding: Responding,
 }
 
-impl Answer {
-    pub(super) fn new(body: Body, taken: Taken) -> Answer {
-        Answer { body, _taken: taken }
+impl ResponseBody {
+    pub(super) fn new(body: Body, responding: Responding) -> ResponseBody {
+        ResponseBody { body, _responding: responding }
     }
 }
 
-impl HttpBody for Answer {
+impl HttpBody for ResponseBody {
     type Data = Bytes;
     type Error = axum::Error;
 
@@ -75,29 +76,29 @@ impl HttpBody for Answer {
 }
 
 /// A connection that ends when a head takes too long.
-pub(super) struct Taking<S> {
+pub(super) struct HeadTimeout<S> {
     stream: S,
-    turn: Turn,
+    exchange: Exchange,
     patience: Duration,
-    /// For the head of this turn.
+    /// Time limit for the head, with the count for which it holds.
     until: Option<(u64, Pin<Box<Sleep>>)>,
 }
 
-impl<S> Taking<S> {
-    /// The first head has to come within `patience` from now on.
-    pub(super) fn new(stream: S, turn: Turn, patience: Duration) -> Taking<S> {
-        Taking { stream, turn, patience, until: Some((0, Box::pin(sleep(patience)))) }
+impl<S> HeadTimeout<S> {
+    /// Creates a connection whose first head has to come within `patience` from now on.
+    pub(super) fn new(stream: S, exchange: Exchange, patience: Duration) -> HeadTimeout<S> {
+        HeadTimeout { stream, exchange, patience, until: Some((0, Box::pin(sleep(patience)))) }
     }
 
     fn poll_head(&mut self, context: &mut Context<'_>, has_read: bool) -> Poll<io::Result<()>> {
-        let turn = self.turn.of_peer();
-        if self.until.as_ref().is_some_and(|(of, _)| Some(*of) != turn) {
+        let number = self.exchange.request_number();
+        if self.until.as_ref().is_some_and(|(of, _)| Some(*of) != number) {
             self.until = None;
         }
-        let Some(turn) = turn else { return Poll::Pending };
+        let Some(number) = number else { return Poll::Pending };
         if has_read {
             let patience = self.patience;
-            self.until.get_or_insert_with(|| (turn, Box::pin(sleep(patience))));
+            self.until.get_or_insert_with(|| (number, Box::pin(sleep(patience))));
             return Poll::Pending;
         }
         let Some((_, until)) = &mut self.until else { return Poll::Pending };
@@ -106,7 +107,7 @@ impl<S> Taking<S> {
     }
 }
 
-impl<S: AsyncRead + Unpin> AsyncRead for Taking<S> {
+impl<S: AsyncRead + Unpin> AsyncRead for HeadTimeout<S> {
     fn poll_read(
         mut self: Pin<&mut Self>,
         context: &mut Context<'_>,
@@ -120,7 +121,7 @@ impl<S: AsyncRead + Unpin> AsyncRead for Taking<S> {
     }
 }
 
-impl<S: AsyncWrite + Unpin> AsyncWrite for Taking<S> {
+impl<S: AsyncWrite + Unpin> AsyncWrite for HeadTimeout<S> {
     fn poll_write(
         mut self: Pin<&mut Self>,
         context: &mut Context<'_>,
@@ -165,34 +166,34 @@ mod tests {
     #[tokio::test]
     async fn the_first_head_has_to_come() {
         let (_peer, stream) = duplex(64);
-        let mut stream = Taking::new(stream, Turn::default(), PATIENCE);
+        let mut stream = HeadTimeout::new(stream, Exchange::default(), PATIENCE);
         assert_eq!(error_of(stream.read_u8()).await, io::ErrorKind::TimedOut);
     }
 
     #[tokio::test]
-    async fn a_head_that_has_begun_has_to_come_to_its_end() {
+    async fn a_head_that_has_begun_has_to_end() {
         let (mut peer, stream) = duplex(64);
-        let turn = Turn::default();
-        let mut stream = Taking::new(stream, turn.clone(), PATIENCE);
+        let exchange = Exchange::default();
+        let mut stream = HeadTimeout::new(stream, exchange.clone(), PATIENCE);
         peer.write_all(b"ab").await.unwrap();
         stream.read_u8().await.unwrap();
-        drop(turn.take());
-        // The second turn: what is read of it starts its time.
+        drop(exchange.begin_response());
+        // The second request: its time starts with the first byte that is read.
         stream.read_u8().await.unwrap();
         assert_eq!(error_of(stream.read_u8()).await, io::ErrorKind::TimedOut);
     }
 
     #[tokio::test]
-    async fn between_requests_and_during_one_there_is_time() {
+    async fn responses_and_pauses_between_requests_have_no_limit() {
         let (mut peer, stream) = duplex(64);
-        let turn = Turn::default();
-        let mut stream = Taking::new(stream, turn.clone(), PATIENCE);
+        let exchange = Exchange::default();
+        let mut stream = HeadTimeout::new(stream, exchange.clone(), PATIENCE);
         peer.write_all(b"a").await.unwrap();
         stream.read_u8().await.unwrap();
-        for taken in [Some(turn.take()), None] {
-            // Far longer than patience: neither the server's turn nor the pause after it ends by itself.
+        for responding in [Some(exchange.begin_response()), None] {
+            // Far longer than the limit: neither a response nor the pause after it has a limit here.
             let waiting = tokio::time::timeout(PATIENCE * 10, stream.read_u8());
-            assert!(waiting.await.is_err(), "{taken:?}");
+            assert!(waiting.await.is_err(), "{responding:?}");
         }
     }
 }

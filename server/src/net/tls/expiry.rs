@@ -1,25 +1,25 @@
-//! Expiry: when the served certificate has to be replaced, and how often that is said.
+//! Expiry: when the served certificate has to be replaced, and how often the log says so.
 
-/// From here on the log says so.
+/// Remaining validity below which the log warns.
 const SOON_SECONDS: i64 = 7 * DAY_SECONDS;
 const DAY_SECONDS: i64 = 24 * 60 * 60;
 
-/// What there is to say of a certificate.
+/// How soon a certificate expires.
 #[derive(Copy, Clone, Debug, PartialEq, Eq)]
 pub(super) enum Expiry {
-    /// It is valid for some time.
+    /// The certificate is valid for more than seven days.
     Distant,
-    /// It is valid for this many whole hours, and for not more than seven days.
+    /// The certificate is valid for this many whole hours, and for not more than seven days.
     Soon {
         /// Hours, 0 to 168.
         hours: i64,
     },
-    /// It is not valid any more: clients refuse it.
+    /// The certificate is not valid any more: clients refuse it.
     Over,
 }
 
 impl Expiry {
-    /// Of a certificate whose last second is `not_after`, at `now`, both in Unix time.
+    /// Expiry of a certificate whose last second is `not_after`, at `now`, both in Unix time.
     pub(super) fn at(now: i64, not_after: i64) -> Expiry {
         match not_after.saturating_sub(now) {
             ..0 => Expiry::Over,
@@ -37,7 +37,7 @@ impl Expiry {
     }
 }
 
-/// Remembers what was said: once for each certificate and stage, and again every day.
+/// Remembers the warnings: one for each certificate and stage, and again every day.
 #[derive(Debug, Default)]
 pub(super) struct Reminder {
     said: Option<Said>,
@@ -51,7 +51,7 @@ struct Said {
 }
 
 impl Reminder {
-    /// What has to be said now, if anything.
+    /// The warning that is due now, if any.
     pub(super) fn due(&mut self, now: i64, not_after: i64) -> Option<Expiry> {
         let expiry = Expiry::at(now, not_after);
         if expiry == Expiry::Distant {
@@ -91,7 +91,7 @@ mod tests {
     }
 
     #[test]
-    fn it_is_said_once_a_day_and_at_each_stage() {
+    fn a_reminder_is_due_once_a_day_and_at_each_stage() {
         let mut reminder = Reminder::default();
         let not_after = 10 * DAY_SECONDS;
         let mut said = Vec::new();
@@ -103,7 +103,7 @@ mod tests {
         let soon: Vec<_> = (3..=9).map(|day| (day * 24, 1)).collect();
         let expected: Vec<_> = soon.into_iter().chain([(240, 1), (241, 2), (265, 2)]).collect();
         assert_eq!(said, expected);
-        // Another certificate that expires soon too.
+        // Another certificate that also expires soon.
         assert!(reminder.due(12 * DAY_SECONDS, 13 * DAY_SECONDS).is_some());
         assert!(reminder.due(12 * DAY_SECONDS, 13 * DAY_SECONDS).is_none());
         assert!(reminder.due(12 * DAY_SECONDS, 100 * DAY_SECONDS).is_none());

@@ -1,5 +1,5 @@
-//! PEM: what the files of an identity hold, checked so that a mistake is an error with the file's name and not a handshake that
-//! fails later.
+//! PEM: checks the contents of an identity's files, so that a mistake is an error with the file's name and not a
+//! handshake that fails later.
 
 use std::path::{Path, PathBuf};
 
@@ -9,28 +9,28 @@ use rustls::pki_types::{CertificateDer, PrivateKeyDer};
 
 use crate::reload::ReadError;
 
-/// Why the listeners cannot have TLS.
+/// Reason why the listeners cannot use TLS.
 #[derive(Debug, thiserror::Error)]
 pub enum TlsError {
     /// A file cannot be read.
     #[error(transparent)]
     Read(#[from] ReadError),
-    /// A file holds something else than it should.
+    /// A file does not hold what it should.
     #[error("`{}` {reason}", path.display())]
     Pem {
         /// The file.
         path: PathBuf,
-        /// What is wrong with it.
+        /// The reason.
         reason: String,
     },
-    /// The key is not that of the certificate, or one of them cannot be used.
+    /// The key does not belong to the certificate, or one of them cannot be used.
     #[error("`{}` and `{}`: {reason}", cert_file.display(), key_file.display())]
     Identity {
         /// The certificate.
         cert_file: PathBuf,
         /// The key.
         key_file: PathBuf,
-        /// Why they do not go together.
+        /// The reason why they do not fit together.
         reason: String,
     },
 }

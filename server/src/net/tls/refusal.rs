@@ -1,4 +1,5 @@
-//! Refusal: why a TLS handshake failed, in words for the operator's log. What the peer sent is not repeated.
+//! Refusal: the reason why a TLS handshake failed, in words for the operator's log. Nothing that the peer sent is
+//! repeated.
 
 use std::io;
 
@@ -6,7 +7,7 @@ use rustls::{AlertDescription, CertificateError, Error};
 
 use crate::escape::printable;
 
-/// Why the handshake failed.
+/// The reason why the handshake failed.
 pub(crate) fn reason(error: &io::Error) -> String {
     let Some(error) = error.get_ref().and_then(|error| error.downcast_ref::<Error>()) else {
         return match error.kind() {
