@@ -1,7 +1,8 @@
-//! Audit: a line for each call that changes something: who, what, when, with which outcome.
+//! Audit: writes a line for each call that changes something: who, what, when, with which outcome.
 //!
-//! A call that changes something takes a place in the queue of lines before it begins, and gives it to its line when it ends: a
-//! call that was let through never finds the queue full. Where the lines cannot be written, no such call is let through.
+//! A call that changes something reserves a slot in the queue of lines before it begins, and its line uses the slot
+//! when it ends: an admitted call never finds the queue full. While lines cannot be written, no such call is
+//! admitted.
 
 mod changes;
 mod error;
@@ -26,13 +27,13 @@ use queue::{Message, Queue};
 use sink::Sink;
 use writer::Writer;
 
-/// Where the lines go.
+/// The audit log of a server.
 pub(crate) struct Audit {
-    /// `None`: nobody wants lines.
+    /// Queue to the writer; `None` if audit is off.
     queue: Option<Arc<Queue>>,
 }
 
-/// Why there can be no audit log.
+/// Reason why there can be no audit log.
 #[derive(Debug, thiserror::Error)]
 pub enum AuditError {
     /// The file cannot be opened for writing.
@@ -43,22 +44,22 @@ pub enum AuditError {
     Open {
         /// The file.
         path: PathBuf,
-        /// What the operating system said.
+        /// Error of the operating system.
         source: std::io::Error,
     },
-    /// The thread that writes it.
+    /// The thread that writes the log cannot be started.
     #[error("cannot start the thread that writes the audit log: {0}")]
     Thread(std::io::Error),
 }
 
 impl Audit {
-    /// Nobody wants lines.
+    /// An audit log that is off.
     pub(crate) fn off() -> Audit {
         Audit { queue: None }
     }
 
-    /// Opens the place that the options name. Without one, lines go to the log of this process, or nowhere where callers are not
-    /// asked who they are. May wait for the file.
+    /// Opens the target that the options name. Without one, lines go to the log of this process, or nowhere if
+    /// callers are not authenticated. May wait for the file.
     ///
     /// # Errors
     /// [`AuditError`].
@@ -80,12 +81,12 @@ impl Audit {
         Ok(Audit { queue: Some(queue) })
     }
 
-    /// By which a call tells that it changes something; `None` where nobody wants lines.
+    /// Handle with which a call reports that it changes something; `None` if audit is off.
     pub(crate) fn changes(&self) -> Option<Changes> {
         self.queue.as_ref().map(|queue| Changes::new(queue.clone()))
     }
 
-    /// Writes the line of a call that is over, if it changed something or was denied to.
+    /// Writes the line of a call that is over, if it changed something or was denied a change.
     pub(crate) fn record(&self, changes: &Changes, line: impl FnOnce() -> Line) {
         if let Some(queue) = &self.queue
             && let Some(place) = changes.line_slot()
@@ -94,19 +95,19 @@ impl Audit {
         }
     }
 
-    /// Why calls that change something are refused; `None` while lines are written.
+    /// Reason why calls that change something are refused; `None` while lines are written.
     pub(crate) fn fault(&self) -> Option<Arc<str>> {
         self.queue.as_ref().and_then(|queue| queue.fault())
     }
 
-    /// Opens the file anew, under the name that it was given: the one that is open may have been renamed.
+    /// Opens the file anew by its configured name: the open file may have been renamed.
     pub(crate) fn reopen(&self) {
         if let Some(queue) = &self.queue {
             queue.tell(Message::Reopen);
         }
     }
 
-    /// Writes what waits, and ends. Gives up after `patience`.
+    /// Writes the queued lines, and ends. Gives up after `patience`.
     pub(crate) async fn close(&self, patience: Duration) {
         let Some(queue) = &self.queue else { return };
         let (done, is_done) = oneshot::channel();

@@ -1,5 +1,6 @@
-//! Who calls, and what it may do: a caller is a user with groups, by its certificate or its bearer token, and its roles say
-//! which methods it may call. Whoever shows neither is refused, or reads as `system:anonymous` where the operator wants that.
+//! Authentication and authorization: a caller is a user with groups, by its certificate or its bearer token, and its
+//! roles decide which methods it may call. A caller without credentials is refused, or reads as `system:anonymous` if
+//! the operator allows that.
 
 mod error;
 mod caller;
@@ -35,38 +36,38 @@ use crate::document::ConfigError;
 use crate::telemetry::{AuthCounts, AuthOutcome, MeansCounts};
 use binding::RoleBindings;
 
-/// Names callers. Without credentials to check, everybody may do everything: such a server listens on loopback, or was told
-/// `--insecure`.
+/// Authenticates callers. Without credentials to check, all callers have all rights: such a server listens on loopback,
+/// or was started with `--insecure`.
 pub(crate) struct Auth {
     nobody: Arc<Caller>,
-    /// What callers are known by; `None`: nobody is asked.
+    /// Settings of authentication; `None` if callers are not authenticated.
     known: Option<Known>,
 }
 
 struct Known {
-    /// As the file was when it last made sense; empty without one.
+    /// Tokens of the last valid version of the file; empty without a file.
     tokens: ArcSwap<Tokens>,
     takes_tokens: bool,
     takes_certificates: bool,
-    /// Who shows neither; `None`: it is refused.
+    /// Caller without credentials; `None` if it is refused.
     anonymous: Option<Arc<Caller>>,
     bindings: RoleBindings,
     counts: AuthCounts,
-    /// By means.
+    /// Counts by means of authentication.
     by_means: [MeansCounts; Means::ALL.len()],
 }
 
 impl Auth {
-    /// Asks nobody who it is.
+    /// Authentication that is off.
     pub(crate) fn open() -> Auth {
         Auth { nobody: Arc::new(Caller::unauthenticated(Roles::ALL)), known: None }
     }
 
-    /// Knows callers by the tokens of a file and, where the listeners check certificates of clients, by those; who shows neither is
-    /// anonymous where a binding names it. [`Auth::open`] where there is none of these.
+    /// Authenticates callers by the tokens of a file and, if the listeners check client certificates, by those; a
+    /// caller without credentials is anonymous if a binding names it. Returns [`Auth::open`] if there is none of these.
     ///
     /// # Errors
-    /// [`TokenFileError::Invalid`] with every mistake of the file.
+    /// [`TokenFileError::Invalid`] with every error in the file.
     pub(crate) fn new(
         tokens: Option<&TokenFile>,
         role_bindings: &[RoleBinding],
@@ -103,15 +104,15 @@ impl Auth {
         Ok(Auth { known: Some(known), ..Auth::open() })
     }
 
-    /// Whether callers have to say who they are.
+    /// Whether callers are not authenticated.
     pub(crate) fn is_open(&self) -> bool {
         self.known.is_none()
     }
 
-    /// Whom a call comes from.
+    /// Authenticates the caller of a request.
     ///
     /// # Errors
-    /// `UNAUTHENTICATED` for a credential that is not known, and for none where that is not enough.
+    /// `UNAUTHENTICATED` for an unknown credential, and for none if anonymous callers are refused.
     pub(crate) fn authenticate(
         &self,
         peer: Option<&PeerIdentity>,
@@ -123,10 +124,10 @@ impl Auth {
         }
     }
 
-    /// Takes the token file as it is now. One that cannot be used changes nothing: the tokens of before stay.
+    /// Loads the token file anew. If it cannot be used, the earlier tokens stay in force.
     ///
     /// # Errors
-    /// [`ConfigError`] with every mistake of the file.
+    /// [`ConfigError`] with every error in the file.
     fn reload_tokens(&self, path: &Path, bytes: &[u8]) -> Result<(), ConfigError> {
         let Some(known) = &self.known else { return Ok(()) };
         token::warn_if_exposed(path);
@@ -151,14 +152,14 @@ impl Known {
         headers: &HeaderMap,
     ) -> Result<Arc<Caller>, AuthError> {
         let certified = peer.and_then(|peer| Some((peer, peer.certificate.as_ref()?)));
-        // A token comes first: whoever sends one means to be known by it.
+        // A token takes precedence: a caller that sends one intends to use it.
         let (means, found) = match (bearer::token(headers), certified) {
             (Ok(Some(token)), _) => (Means::Token, self.by_token(token)),
             (Err(reason), _) => (Means::Token, Err(reason)),
             (Ok(None), Some((peer, certificate))) => {
                 (Means::Certificate, self.by_certificate(certificate, &peer.caller))
             }
-            // Who shows something that does not hold never gets here.
+            // A caller with an invalid credential never gets here.
             (Ok(None), None) => {
                 (Means::Nothing, self.anonymous.clone().ok_or_else(|| self.what_to_send()))
             }
@@ -178,13 +179,14 @@ impl Known {
         self.tokens.load().holder(token).ok_or("the bearer token is not known")
     }
 
-    /// As Kubernetes has it: the user is the subject's common name, the groups are its organizations. Worked out once a connection.
+    /// The caller of a certificate, as in Kubernetes: the user is the subject's common name, the groups are its
+    /// organizations. Computed once per connection.
     fn by_certificate(
         &self,
         certificate: &PeerCertificate,
         caller: &OnceLock<Arc<Caller>>,
     ) -> Result<Arc<Caller>, &'static str> {
-        // The handshake may be long ago.
+        // The handshake may have been long ago.
         if certificate.not_after < clock::unix_seconds() {
             return Err("the client certificate has expired since the connection was made");
         }

@@ -1,7 +1,7 @@
-//! The strict reader of documents that operators write.
+//! Strict reader of documents that operators write.
 //!
-//! A [`Document`] keeps every line and every duplicate key; [`decode`] takes the known fields out of it and reports all that
-//! is left. Every problem of a stage is reported at once, each with line and field (S-CFG-4).
+//! A [`Document`] keeps every line and every duplicate key; [`decode`] takes the known fields out of it and reports the
+//! rest. All problems of a stage are reported at once, each with line and field (S-CFG-4).
 
 pub mod decode;
 mod read;

@@ -1,4 +1,4 @@
-//! Changes: what a call tells of itself while it is under way.
+//! Changes: what a call reports to the audit log while it is under way.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU8, AtomicU64, Ordering};
@@ -6,40 +6,42 @@ use std::sync::atomic::{AtomicU8, AtomicU64, Ordering};
 use super::ChangeError;
 use super::queue::{LineSlot, Queue};
 
-/// By which a call, or its handler, says that it changes something. Travels in the request's extensions while lines are wanted.
+/// Handle with which a call, or its handler, reports that it changes something. Travels in the request's extensions if
+/// audit is on.
 #[derive(Clone)]
-pub(crate) struct Changes(Arc<Told>);
+pub(crate) struct Changes(Arc<Shared>);
 
-struct Told {
+struct Shared {
     queue: Arc<Queue>,
     state: AtomicU8,
     n: AtomicU64,
 }
 
-/// Nothing was told.
+/// Nothing was reported.
 const NOTHING: u8 = 0;
-/// The call was not allowed to change what it would have.
+/// The call was denied a change.
 const DENIED: u8 = 1;
-/// The call changes something and has a place in the queue.
+/// The call changes something and has a slot in the queue.
 const BEGUN: u8 = 2;
 /// The call is over.
 const OVER: u8 = 3;
 
 impl Changes {
     pub(super) fn new(queue: Arc<Queue>) -> Changes {
-        Changes(Arc::new(Told { queue, state: AtomicU8::new(NOTHING), n: AtomicU64::new(0) }))
+        Changes(Arc::new(Shared { queue, state: AtomicU8::new(NOTHING), n: AtomicU64::new(0) }))
     }
 
-    /// The call is about to change something. A stream says so of each of its messages.
+    /// Reports that the call is about to change something. A stream reports each of its messages.
     ///
     /// # Errors
-    /// `RESOURCE_EXHAUSTED` where too many lines wait, `UNAVAILABLE` where none can be written: nothing may be changed then.
+    /// `RESOURCE_EXHAUSTED` if too many lines wait, `UNAVAILABLE` if none can be written: nothing may be changed
+    /// then.
     pub(crate) fn begin(&self) -> Result<(), ChangeError> {
-        let Told { queue, state, n } = &*self.0;
+        let Shared { queue, state, n } = &*self.0;
         match state.load(Ordering::Acquire) {
             BEGUN => queue.check()?,
             OVER => {
-                // Its caller went away, and what is begun now is taken back: there is nobody to name in a line of its own.
+                // The caller went away, and a change that begins now would be undone: no line would name the caller.
                 return Err(ChangeError::CallEnded);
             }
             from => {
@@ -59,19 +61,19 @@ impl Changes {
         Ok(())
     }
 
-    /// The call would have changed something and was not allowed to.
+    /// Reports that the call was denied a change.
     pub(crate) fn note_denied(&self) {
-        // What was begun before stays so.
+        // A change that has begun stays reported.
         let state = &self.0.state;
         state.compare_exchange(NOTHING, DENIED, Ordering::AcqRel, Ordering::Acquire).ok();
     }
 
-    /// How often something was begun.
+    /// Number of changes that were begun.
     pub(super) fn n(&self) -> u64 {
         self.0.n.load(Ordering::Relaxed)
     }
 
-    /// The call is over: the place of its line, where it gets one.
+    /// Ends the call; returns the slot of its line, if it gets one.
     pub(super) fn line_slot(&self) -> Option<LineSlot> {
         match self.0.state.swap(OVER, Ordering::AcqRel) {
             BEGUN => Some(LineSlot::Reserved),
@@ -81,10 +83,10 @@ impl Changes {
     }
 }
 
-impl Drop for Told {
+impl Drop for Shared {
     fn drop(&mut self) {
         if *self.state.get_mut() == BEGUN {
-            // Nobody recorded it: the server ends.
+            // The call was not recorded: the server is ending.
             self.queue.release();
         }
     }

@@ -14,7 +14,7 @@ pub(crate) enum ChangeError {
     /// Audit lines cannot be written at all.
     #[error("changes are refused while the audit log cannot be written: see `/readyz`")]
     LogUnwritable,
-    /// The call ended before this change began: its caller went away.
+    /// The call ended before this change began: its caller is gone.
     #[error("the deadline has passed")]
     CallEnded,
 }

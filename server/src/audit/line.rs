@@ -1,4 +1,4 @@
-//! Line: what is told of a call.
+//! Line: the audit line of a call.
 
 use std::net::SocketAddr;
 use std::sync::Arc;
@@ -12,24 +12,24 @@ use crate::clock;
 use crate::net::Peer;
 use crate::telemetry::code_name;
 
-/// A call that is over.
+/// The line of a call that is over.
 pub(crate) struct Line {
     pub(crate) caller: Arc<Caller>,
     pub(crate) peer: Option<Arc<Peer>>,
     /// `/SERVICE/METHOD`, or the path of a route.
     pub(crate) method: &'static str,
-    /// `grpc-status`, also of what came over HTTP.
+    /// Status code as in `grpc-status`, also for calls over HTTP.
     pub(crate) code: i32,
     pub(crate) elapsed: Duration,
     pub(crate) request_id: Option<Box<str>>,
     pub(crate) trace_id: Option<u128>,
-    /// Microseconds since 1970 by the wall clock, when it ended.
+    /// Time when the call ended, in microseconds since 1970 by the wall clock.
     pub(crate) time: u64,
-    /// How often something was begun: messages of a stream.
+    /// Number of changes that were begun, such as messages of a stream.
     pub(crate) n_changes: u64,
 }
 
-/// As it is written: one JSON object.
+/// A line in its written form: one JSON object.
 #[derive(Serialize)]
 #[serde(rename_all = "camelCase")]
 struct Written<'a> {
@@ -59,7 +59,7 @@ fn is_at_most_one(n: &u64) -> bool {
 }
 
 impl Line {
-    /// A line of `method` that ended now with `code`; the rest is for the caller to fill in.
+    /// A line for a call of `method` that ended now with `code`; the caller fills in the rest.
     pub(crate) fn new(
         caller: Arc<Caller>,
         method: &'static str,
@@ -91,7 +91,7 @@ impl Line {
             peer: peer.as_ref().and_then(|peer| peer.address),
             method,
             code: code_name(*code),
-            // Whole microseconds.
+            // Rounded to whole microseconds.
             elapsed_ms: (elapsed.as_secs_f64() * 1e6).round() / 1e3,
             changes: *n_changes,
             request_id: request_id.as_deref(),
@@ -99,11 +99,11 @@ impl Line {
         }
     }
 
-    /// Appends it as JSON, with a line break behind it and none inside.
+    /// Appends the line as JSON, with a line break behind it and none inside.
     pub(super) fn write(&self, out: &mut Vec<u8>) {
         let start = out.len();
         if let Err(error) = serde_json::to_writer(&mut *out, &self.written()) {
-            // Text and numbers can always be written, a moment after the year 9999 cannot.
+            // Text and numbers can always be written, a time after the year 9999 cannot.
             out.truncate(start);
             let text = serde_json::json!({ "error": error.to_string(), "method": self.method });
             out.extend_from_slice(text.to_string().as_bytes());
@@ -111,7 +111,7 @@ impl Line {
         out.push(b'\n');
     }
 
-    /// Says it in the log of this process.
+    /// Writes the line to the log of this process.
     pub(super) fn log(&self) {
         let line = self.written();
         tracing::info!(

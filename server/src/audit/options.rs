@@ -2,15 +2,16 @@
 
 use std::path::PathBuf;
 
-/// Lines that may wait unless told otherwise.
+/// Default number of lines that may wait.
 const MAX_WAITING: usize = 16_384;
 
-/// Where audit lines go, and how many may wait.
+/// Target of audit lines, and how many may wait.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct AuditOptions {
-    /// Where they go (`audit.file`). Without it, to the log where callers are asked who they are, and nowhere where they are not.
+    /// Target (`audit.file`). Without one, the log of this process if callers are authenticated, and nowhere otherwise.
     pub target: Option<AuditTarget>,
-    /// Lines that wait to be written, and calls under way that will have one: whatever else would change something is refused.
+    /// Maximum number of lines that wait to be written and of calls under way that will have one: further changes are
+    /// refused.
     pub max_waiting: usize,
 }
 
@@ -20,7 +21,7 @@ impl Default for AuditOptions {
     }
 }
 
-/// A place for audit lines.
+/// A target of audit lines.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum AuditTarget {
     /// A file, which is appended to, and opened anew on SIGHUP.

@@ -1,4 +1,4 @@
-//! Queue: lines on their way to the writer, bounded by places that calls take before they begin.
+//! Queue: lines on their way to the writer, bounded by slots that calls reserve before they begin.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -11,29 +11,29 @@ use tokio::sync::oneshot;
 use super::ChangeError;
 use super::line::Line;
 
-/// How long whoever finds no place had better wait.
+/// Delay before a retry when no slot is free.
 const RETRY_AFTER: Duration = Duration::from_millis(200);
 
-/// What the writer is told.
+/// Message to the writer.
 pub(super) enum Message {
     Line(Line),
     Reopen,
     Close(oneshot::Sender<()>),
 }
 
-/// Where a line gets its place from.
+/// Origin of a line's slot.
 #[derive(Copy, Clone, Debug, PartialEq, Eq)]
 pub(super) enum LineSlot {
-    /// It was taken when the call began.
+    /// The slot was reserved when the call began.
     Reserved,
-    /// It changed nothing: it never keeps out a call that would.
+    /// No slot was reserved since the call changed nothing: its line never keeps out a call that does.
     IfThereIsRoom,
 }
 
 pub(super) struct Queue {
     sender: Sender<Message>,
     max: usize,
-    /// Lines that are not written yet, and calls under way that will have one.
+    /// Number of lines that are not written yet, and of calls under way that will have one.
     n_taken: AtomicUsize,
     fault: ArcSwapOption<Box<str>>,
 }
@@ -43,6 +43,8 @@ impl Queue {
         Queue { sender, max, n_taken: AtomicUsize::new(0), fault: ArcSwapOption::empty() }
     }
 
+    /// Checks that lines can be written.
+    ///
     /// # Errors
     /// `UNAVAILABLE` while lines cannot be written.
     pub(super) fn check(&self) -> Result<(), ChangeError> {
@@ -52,10 +54,10 @@ impl Queue {
         }
     }
 
-    /// Takes a place.
+    /// Reserves a slot.
     ///
     /// # Errors
-    /// As [`Queue::check`]; `RESOURCE_EXHAUSTED` where there is none.
+    /// Those of [`Queue::check`]; `RESOURCE_EXHAUSTED` if no slot is free.
     pub(super) fn reserve(&self) -> Result<(), ChangeError> {
         self.check()?;
         if self.take(self.max) {
@@ -66,16 +68,16 @@ impl Queue {
 
     fn take(&self, max: usize) -> bool {
         let add = |n: usize| (n < max).then_some(n + 1);
-        // A count alone: no data is read on the strength of it.
+        // The count alone is shared: no other data depends on its ordering.
         self.n_taken.try_update(Ordering::Relaxed, Ordering::Relaxed, add).is_ok()
     }
 
-    /// Gives a place back.
+    /// Releases a slot.
     pub(super) fn release(&self) {
         self.release_all(1);
     }
 
-    /// The lines of so many places are written.
+    /// Releases `n` slots, whose lines are written.
     pub(super) fn release_all(&self, n: usize) {
         self.n_taken.fetch_sub(n, Ordering::Relaxed);
     }
@@ -84,9 +86,9 @@ impl Queue {
         self.n_taken.load(Ordering::Relaxed)
     }
 
-    /// Puts a line in its place.
+    /// Sends a line in its slot.
     pub(super) fn send(&self, place: LineSlot, line: Line) {
-        // Half of the places are for calls that change something.
+        // Half of the slots are kept for calls that change something.
         if place == LineSlot::IfThereIsRoom && !self.take(self.max / 2) {
             return;
         }
@@ -97,7 +99,7 @@ impl Queue {
         if let Err(error) = self.sender.send(message)
             && let Message::Line(line) = error.0
         {
-            // The server has ended, and this call was cut off.
+            // The writer has ended, and this call was aborted.
             self.release();
             line.log();
         }

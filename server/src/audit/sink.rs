@@ -1,13 +1,13 @@
-//! Sink: where lines are written.
+//! Sink: the target that lines are written to.
 
 use std::fs::{File, OpenOptions};
 use std::io::{self, Write as _};
 use std::os::unix::fs::OpenOptionsExt as _;
 use std::path::{Path, PathBuf};
 
-/// Where lines are written.
+/// Target that lines are written to.
 pub(super) enum Sink {
-    /// A file, appended to.
+    /// A file, which is appended to.
     File {
         path: PathBuf,
         file: File,
@@ -18,15 +18,15 @@ pub(super) enum Sink {
 }
 
 impl Sink {
-    /// Opens the file at `path`, or makes it, for this user alone.
+    /// Opens the file at `path`, or creates it with access for this user alone.
     pub(super) fn file(path: &Path) -> io::Result<Sink> {
         Ok(Sink::File { path: path.to_owned(), file: open(path)? })
     }
 
-    /// Opens the file anew; the one that is open stays where that fails.
+    /// Opens the file anew; if that fails, the open one stays.
     ///
     /// # Errors
-    /// What the operating system said.
+    /// The error of the operating system.
     pub(super) fn reopen(&mut self) -> io::Result<()> {
         if let Sink::File { path, file } = self {
             *file = open(path)?;
@@ -34,7 +34,7 @@ impl Sink {
         Ok(())
     }
 
-    /// Writes some of `bytes`, at least one; gives how many.
+    /// Writes some of `bytes`, at least one; returns how many.
     pub(super) fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
         let written = match self {
             Sink::File { file, .. } => file.write(bytes),
@@ -47,7 +47,7 @@ impl Sink {
         }
     }
 
-    /// For messages.
+    /// Name of the target in messages.
     pub(super) fn name(&self) -> String {
         match self {
             Sink::File { path, .. } => format!("`{}`", path.display()),

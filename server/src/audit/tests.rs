@@ -9,7 +9,7 @@ use tonic::Code;
 use super::*;
 use crate::auth::{Caller, Roles};
 
-/// Long enough for the slowest machine.
+/// Time limit that suffices for the slowest machine.
 const PATIENCE: Duration = Duration::from_secs(60);
 
 fn start(path: &Path, max_waiting: usize) -> Audit {
@@ -17,7 +17,7 @@ fn start(path: &Path, max_waiting: usize) -> Audit {
     Audit::start(&AuditOptions { target, max_waiting }, true).unwrap()
 }
 
-/// A call that changes something, from its beginning to its end.
+/// Makes a call that changes something, from its beginning to its end.
 fn call(audit: &Audit, id: &str) -> Result<(), ChangeError> {
     let changes = audit.changes().unwrap();
     changes.begin()?;
@@ -31,7 +31,7 @@ fn line(id: &str) -> Line {
     Line { request_id: Some(id.into()), ..Line::new(caller, "/a/B", Code::Ok as i32, elapsed) }
 }
 
-/// The ids of the lines of a file, each of which must be whole.
+/// The ids of the lines in a file, each of which must be whole.
 fn ids(text: &str) -> Vec<String> {
     assert!(text.is_empty() || text.ends_with('\n'), "{text:?}");
     let id = |line: &str| {
@@ -50,7 +50,7 @@ fn eventually(what: &str, mut holds: impl FnMut() -> bool) {
 }
 
 #[tokio::test]
-async fn a_line_tells_who_did_what() {
+async fn a_line_has_caller_method_and_outcome() {
     use std::os::unix::fs::PermissionsExt as _;
     let directory = tempfile::tempdir().unwrap();
     let path = directory.path().join("audit.log");
@@ -71,12 +71,12 @@ async fn a_line_tells_who_did_what() {
     assert_eq!(line, expected);
     let mode = std::fs::metadata(&path).unwrap().permissions().mode();
     assert_eq!(mode & 0o777, 0o600);
-    // After the end, whoever still calls is not kept waiting.
+    // After the end, a further call does not wait.
     call(&audit, "late").unwrap();
 }
 
 #[tokio::test]
-async fn only_what_was_begun_or_denied_has_a_line() {
+async fn only_begun_and_denied_changes_have_lines() {
     let directory = tempfile::tempdir().unwrap();
     let path = directory.path().join("audit.log");
     let audit = start(&path, 8);
@@ -88,7 +88,7 @@ async fn only_what_was_begun_or_denied_has_a_line() {
     for _ in 0..3 {
         stream.begin().unwrap();
     }
-    // What was begun before stays so.
+    // A change that has begun stays reported.
     stream.note_denied();
     audit.record(&stream, || line("stream"));
     assert_eq!(stream.begin(), Err(ChangeError::CallEnded));
@@ -99,15 +99,15 @@ async fn only_what_was_begun_or_denied_has_a_line() {
     assert!(text.lines().last().unwrap().contains("\"changes\":3"), "{text}");
 }
 
-/// Lines go into a pipe that nobody reads: once it is full, no call that changes something is let through; and once somebody
-/// reads, every line of those that were is there.
+/// Records go into a pipe that nobody reads: once it is full, no call that changes something is admitted; and once it
+/// is read, the lines of all admitted calls are there.
 #[tokio::test]
 async fn a_full_queue_keeps_calls_out_and_loses_none() {
     const MAX_WAITING: usize = 16;
     let directory = tempfile::tempdir().unwrap();
     let path = directory.path().join("pipe");
     assert!(Command::new("mkfifo").arg(&path).status().unwrap().success());
-    // Open for both, it waits for nobody.
+    // Opened for reading and writing, the pipe waits for no other end.
     let mut pipe = std::fs::File::options().read(true).write(true).open(&path).unwrap();
     let audit = start(&path, MAX_WAITING);
     let long = "x".repeat(16 << 10);
@@ -117,12 +117,12 @@ async fn a_full_queue_keeps_calls_out_and_loses_none() {
             Ok(()) => n_let_through += 1,
             Err(error) => break error,
         }
-        // The pipe holds 64 KiB, and no place is given back for what it does not hold.
+        // The pipe holds 64 KiB, and slots of lines beyond that are not released.
         assert!(n_let_through <= MAX_WAITING + 4, "nothing is ever refused");
     };
     assert!(matches!(refused, ChangeError::QueueFull { .. }), "{refused:?}");
     assert!(audit.fault().is_none());
-    // A line of a call that changed nothing is left out then: of the places, only those of the lines in the pipe can be free.
+    // The line of a call that changed nothing is dropped then: only the slots of lines in the pipe can be free.
     let denied = audit.changes().unwrap();
     denied.note_denied();
     audit.record(&denied, || line("denied"));
@@ -142,9 +142,9 @@ async fn a_full_queue_keeps_calls_out_and_loses_none() {
     assert!(call(&audit, "again").is_ok());
 }
 
-/// The file is on a disk without room, until it is replaced by one that can be written.
+/// The file is on a full disk, until it is replaced by one that can be written.
 #[tokio::test]
-async fn a_file_that_cannot_be_written_keeps_calls_out_until_it_can() {
+async fn changes_are_refused_while_the_file_cannot_be_written() {
     let directory = tempfile::tempdir().unwrap();
     let (path, room) = (directory.path().join("audit.log"), directory.path().join("room"));
     std::os::unix::fs::symlink("/dev/full", &path).unwrap();
@@ -163,7 +163,7 @@ async fn a_file_that_cannot_be_written_keeps_calls_out_until_it_can() {
 }
 
 #[tokio::test]
-async fn a_renamed_file_is_left_behind_when_told() {
+async fn reopening_leaves_a_renamed_file_behind() {
     let directory = tempfile::tempdir().unwrap();
     let (path, old) = (directory.path().join("audit.log"), directory.path().join("audit.log.1"));
     let audit = start(&path, 8);

@@ -1,5 +1,5 @@
-//! Writer: the one thread that writes lines. It gathers what comes within some milliseconds, so that many lines cost one write, and
-//! keeps what cannot be written until it can.
+//! Writer: the one thread that writes lines. It gathers those that come within some milliseconds, so that many
+//! lines cost one write, and keeps lines that cannot be written until they can.
 
 use std::io;
 use std::sync::Arc;
@@ -14,22 +14,22 @@ use super::sink::Sink;
 
 /// How long a line waits for others.
 const GATHER: Duration = Duration::from_millis(20);
-/// How long after a write that failed it is tried again.
+/// Delay before a failed write is tried again.
 const RETRY: Duration = Duration::from_secs(1);
 
 pub(super) struct Writer {
     sink: Sink,
     receiver: Receiver<Message>,
     queue: Arc<Queue>,
-    /// Lines that are not written, from the first byte of the first.
+    /// Records that are not written, from the first byte of the first.
     pending: Vec<u8>,
-    /// How much of the first line the open file has already.
+    /// Number of bytes of `pending` that are in the open file already.
     n_torn: usize,
     is_faulty: bool,
 }
 
-/// Whether to go on.
-enum Told {
+/// Whether to continue.
+enum Next {
     More,
     Close(Option<oneshot::Sender<()>>),
 }
@@ -40,47 +40,47 @@ impl Writer {
         Writer { sink, receiver, queue, pending, n_torn, is_faulty }
     }
 
-    /// Until it is told to end, or nobody is left who could tell it anything.
+    /// Runs until it gets a message to close, or all senders are gone.
     pub(super) fn run(mut self) {
         loop {
-            let told = self.wait();
+            let next = self.wait();
             self.write();
-            if let Told::Close(done) = told {
+            if let Next::Close(done) = next {
                 self.end(done);
                 return;
             }
         }
     }
 
-    /// Takes what there is, once there is something.
-    fn wait(&mut self) -> Told {
+    /// Waits for a message, and takes all that are there.
+    fn wait(&mut self) -> Next {
         let first = match self.is_faulty {
             true => self.receiver.recv_timeout(RETRY),
             false => self.receiver.recv().map_err(|_| RecvTimeoutError::Disconnected),
         };
-        let mut told = match first {
+        let mut next = match first {
             Ok(message) => self.take(message),
-            Err(RecvTimeoutError::Timeout) => Told::More,
-            Err(RecvTimeoutError::Disconnected) => Told::Close(None),
+            Err(RecvTimeoutError::Timeout) => Next::More,
+            Err(RecvTimeoutError::Disconnected) => Next::Close(None),
         };
-        if matches!(told, Told::More) {
+        if matches!(next, Next::More) {
             std::thread::sleep(GATHER);
-            while matches!(told, Told::More)
+            while matches!(next, Next::More)
                 && let Ok(message) = self.receiver.try_recv()
             {
-                told = self.take(message);
+                next = self.take(message);
             }
         }
-        told
+        next
     }
 
-    fn take(&mut self, message: Message) -> Told {
+    fn take(&mut self, message: Message) -> Next {
         match message {
             Message::Line(line) => self.add(&line),
             Message::Reopen => self.reopen(),
-            Message::Close(done) => return Told::Close(Some(done)),
+            Message::Close(done) => return Next::Close(Some(done)),
         }
-        Told::More
+        Next::More
     }
 
     fn add(&mut self, line: &Line) {
@@ -92,7 +92,7 @@ impl Writer {
         }
     }
 
-    /// What came before belongs into the old file.
+    /// Opens the file anew; lines from before belong into the old file.
     fn reopen(&mut self) {
         self.write();
         match self.sink.reopen() {
@@ -104,10 +104,10 @@ impl Writer {
         }
     }
 
-    /// Writes all that is pending, or notes why it cannot.
+    /// Writes all pending lines, or notes the error.
     fn write(&mut self) {
         if self.is_faulty && self.sink.reopen().is_ok() {
-            // Maybe another file stands there now; the old one keeps its torn line.
+            // Another file may have this name now; the old one keeps its torn line.
             self.n_torn = 0;
         }
         match self.try_write() {
@@ -146,7 +146,7 @@ impl Writer {
         Ok(())
     }
 
-    /// Lines that are whole in the file give their places back.
+    /// Releases the slots of lines that are whole in the file.
     fn forget_written(&mut self) {
         let whole = self.pending[..self.n_torn].iter().rposition(|byte| *byte == b'\n');
         let n_bytes = whole.map_or(0, |at| at + 1);
@@ -169,7 +169,7 @@ impl Writer {
             tracing::error!(n_lines, "the audit log ends without its last lines");
         }
         if let Some(done) = done {
-            // Whoever waited may have lost patience.
+            // The receiver may have given up.
             done.send(()).ok();
         }
     }

@@ -1,28 +1,28 @@
-//! Anonymous: whoever shows neither token nor certificate, by Kubernetes' names for it. It is refused unless a binding names it, and
-//! then it may read and do nothing else.
+//! Anonymous: a caller with neither token nor certificate, under Kubernetes' names for it. It is refused unless a
+//! binding names it; then it may read and do nothing else.
 
 use std::sync::Arc;
 
 use super::binding::{RoleBinding, RoleBindings};
 use super::{Caller, Means, Role, Roles};
 
-/// The user that it is.
+/// Name of the anonymous user.
 const USER: &str = "system:anonymous";
-/// The one group of that user.
+/// The one group of the anonymous user.
 const GROUP: &str = "system:unauthenticated";
 
 impl RoleBinding {
-    /// Whether it is of whoever shows nothing.
+    /// Whether the binding includes anonymous callers.
     pub(crate) fn names_anonymous(&self) -> bool {
         self.users.iter().any(|user| user == USER) || self.groups.iter().any(|group| group == GROUP)
     }
 
-    /// Whether it is of somebody besides, who has to be known by something.
+    /// Whether the binding includes others, who have to be authenticated.
     pub(crate) fn names_others(&self) -> bool {
         self.users.iter().any(|user| user != USER) || self.groups.iter().any(|group| group != GROUP)
     }
 
-    /// Why it cannot be: it is of whoever shows nothing and gives more than to read.
+    /// Reason why the binding is not allowed: it gives anonymous callers more than to read.
     pub(crate) fn gives_away(&self) -> Option<String> {
         let gives_more = self.names_anonymous() && self.role != Role::Reader;
         gives_more.then(|| {
@@ -31,7 +31,7 @@ impl RoleBinding {
     }
 }
 
-/// The caller that shows nothing; `None` where no binding names it. Whatever it is bound to, it is no more than a reader.
+/// The anonymous caller; `None` if no binding names it. Whatever its bindings, it is no more than a reader.
 pub(super) fn caller(bindings: &RoleBindings) -> Option<Arc<Caller>> {
     let groups: Box<[Box<str>]> = Box::new([GROUP.into()]);
     if !bindings.roles_of(USER, &groups).allow(Role::Reader) {
@@ -51,7 +51,7 @@ mod tests {
     }
 
     #[test]
-    fn it_reads_where_a_binding_names_it_and_does_nothing_else() {
+    fn the_anonymous_user_only_reads_and_only_if_a_binding_names_it() {
         for (users, groups) in [(&[USER][..], &[][..]), (&[], &[GROUP]), (&["joe", USER], &["g"])] {
             for role in Role::ALL {
                 let binding = binding(role, users, groups);
@@ -68,7 +68,7 @@ mod tests {
 
     #[test]
     fn other_bindings_are_not_its() {
-        // A group is no user, and a user no group.
+        // A group is not a user, and a user is not a group.
         for (users, groups) in
             [(&["joe"][..], &["g"][..]), (&[GROUP], &[USER]), (&["anonymous"], &[])]
         {

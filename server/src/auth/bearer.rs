@@ -3,13 +3,13 @@
 use http::HeaderMap;
 use http::header::AUTHORIZATION;
 
-/// Longest header that is looked at, in bytes: whatever is longer is no token of a file.
+/// Longest header that is considered, in bytes: no token of a file is longer.
 const MAX_BYTES: usize = super::token::MAX_TOKEN_BYTES + 64;
 
-/// The bearer token that the headers carry; `None` where they name no credential at all.
+/// The bearer token in the headers; `None` if they have no credential at all.
 ///
 /// # Errors
-/// What is wrong with the credential that they name.
+/// The error in the credential.
 pub(super) fn token(headers: &HeaderMap) -> Result<Option<&[u8]>, &'static str> {
     let mut values = headers.get_all(AUTHORIZATION).iter();
     let Some(value) = values.next() else { return Ok(None) };

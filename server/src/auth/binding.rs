@@ -4,11 +4,11 @@ use std::collections::HashMap;
 
 use super::{Role, Roles};
 
-/// Groups whose name starts so have the role that follows: `berth:scheduler`.
+/// Prefix of groups that have the role named after it: `berth:scheduler`.
 const GROUP_PREFIX: &str = "berth:";
 
-/// Users and groups that have a role. Kubernetes' `system:anonymous` and its group `system:unauthenticated` are whoever shows neither
-/// token nor certificate, and read at most.
+/// Users and groups that have a role. Kubernetes' `system:anonymous` and its group `system:unauthenticated` are callers
+/// with neither token nor certificate, which can read at most.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct RoleBinding {
     /// The role.
@@ -40,7 +40,7 @@ impl RoleBindings {
         all
     }
 
-    /// The roles of a user of these groups.
+    /// The roles of a user with these groups.
     pub(super) fn roles_of(&self, user: &str, groups: &[Box<str>]) -> Roles {
         let of_user = self.users.get(user).copied().unwrap_or_default();
         groups.iter().fold(of_user, |roles, group| {
@@ -54,7 +54,8 @@ impl RoleBindings {
     }
 }
 
-/// The role that a group's name gives by itself; the rest of the name where it looks as if it did and there is no such role.
+/// The role that a group has by its own name; `Err` with the rest of the name if it has the prefix and there is no such
+/// role.
 pub(super) fn role_of_group(group: &str) -> Option<Result<Role, &str>> {
     let name = group.strip_prefix(GROUP_PREFIX)?;
     Some(Role::named(name).ok_or(name))
@@ -85,7 +86,7 @@ mod tests {
         assert_eq!(roles("joe", &["watchers"]), of(&[Role::Feeder]));
         let all = of(&[Role::Feeder, Role::Lifecycle, Role::Admin]);
         assert_eq!(roles("jane", &["berth:admin"]), all);
-        // A group is no user, and a user no group.
+        // A group is not a user, and a user is not a group.
         assert_eq!(roles("watchers", &["jane"]), Roles::NONE);
         assert_eq!(roles("berth:admin", &[]), Roles::NONE);
     }

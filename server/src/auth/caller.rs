@@ -1,25 +1,25 @@
-//! Caller: who calls, as far as it was proven.
+//! Caller: the authenticated identity of a caller.
 
 use std::sync::Arc;
 
 use super::{AuthError, Role, Roles};
 
-/// How a caller proved who it is.
+/// Means by which a caller was authenticated.
 #[derive(Copy, Clone, Debug, PartialEq, Eq)]
 pub enum Means {
-    /// Not at all.
+    /// No credential.
     Nothing,
-    /// By a certificate of an authority that clients are known by.
+    /// A certificate of a client authority.
     Certificate,
-    /// By a bearer token.
+    /// A bearer token.
     Token,
 }
 
 impl Means {
-    /// Each of them.
+    /// All means.
     pub const ALL: [Means; 3] = [Means::Nothing, Means::Certificate, Means::Token];
 
-    /// As metrics and audit lines name it.
+    /// Name in metrics and audit lines.
     #[must_use]
     pub fn name(self) -> &'static str {
         match self {
@@ -30,16 +30,16 @@ impl Means {
     }
 }
 
-/// Who calls. Travels in the request's extensions as `Arc<Caller>`.
+/// The caller of a request. Travels in the request's extensions as `Arc<Caller>`.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Caller {
-    /// As the credential names it; without one `system:anonymous`, and `anonymous` where nobody is asked.
+    /// User name from the credential; without one `system:anonymous`, or `anonymous` if callers are not authenticated.
     pub user: Arc<str>,
-    /// What it belongs to, as the credential says.
+    /// Groups from the credential.
     pub groups: Box<[Box<str>]>,
-    /// What it may do.
+    /// Roles that the caller has.
     pub roles: Roles,
-    /// How it proved who it is.
+    /// Means by which the caller was authenticated.
     pub means: Means,
 }
 
@@ -48,8 +48,10 @@ impl Caller {
         Caller { user: "anonymous".into(), groups: Box::default(), roles, means: Means::Nothing }
     }
 
+    /// Checks that the caller may do what `role` may do.
+    ///
     /// # Errors
-    /// `PERMISSION_DENIED` without a role that allows what `role` may do.
+    /// `PERMISSION_DENIED` if no role of the caller allows that.
     pub(crate) fn check(&self, role: Role) -> Result<(), AuthError> {
         if self.roles.allow(role) {
             return Ok(());
@@ -57,7 +59,7 @@ impl Caller {
         Err(AuthError::PermissionDenied { user: self.user.to_string(), role })
     }
 
-    /// Whether what `user` has opened is this caller's to use.
+    /// Whether the caller may use what `user` has opened.
     pub(crate) fn may_use_what_belongs_to(&self, user: &str) -> bool {
         *self.user == *user || self.roles.allow(Role::Admin)
     }

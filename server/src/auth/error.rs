@@ -2,10 +2,10 @@
 
 use super::Role;
 
-/// A refused caller. The texts never hold a credential.
+/// A refused caller. The texts never contain a credential.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum AuthError {
-    /// No credential was sent where one is needed, or the one that was sent does not hold.
+    /// No credential was sent where one is needed, or the one that was sent is invalid.
     #[error("authentication required: {reason}")]
     Unauthenticated {
         /// The missing or wrong part; never the credential itself.

@@ -1,4 +1,4 @@
-//! Identity of a peer: the certificate that it proved to own, and the caller that the certificate stands for.
+//! Identity of a peer: the certificate that it proved to own, and the caller that the certificate identifies.
 
 use std::sync::{Arc, OnceLock};
 
@@ -13,21 +13,22 @@ use super::Caller;
 /// Identity of the other end of a connection.
 #[derive(Debug, Default)]
 pub struct PeerIdentity {
-    /// The certificate that the peer proved to own and that an authority of `tls.clientCaFile` vouches for; `None` without one.
+    /// The certificate that the peer proved to own and that an authority of `tls.clientCaFile` issued; `None` without
+    /// one.
     pub certificate: Option<PeerCertificate>,
-    /// The caller that the certificate stands for, worked out once: role bindings last as long as the server.
+    /// The caller that the certificate identifies, computed once: role bindings last as long as the server.
     pub(super) caller: OnceLock<Arc<Caller>>,
 }
 
 impl PeerIdentity {
-    /// The identity of a peer that showed `certificate`.
+    /// The identity of a peer that presented `certificate`.
     #[must_use]
     pub fn new(certificate: Option<PeerCertificate>) -> PeerIdentity {
         PeerIdentity { certificate, caller: OnceLock::new() }
     }
 }
 
-/// What a client's certificate says of its owner.
+/// The parts of a client's certificate that identify its owner.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct PeerCertificate {
     /// The subject's common name.
@@ -40,29 +41,29 @@ pub struct PeerCertificate {
     pub uris: Vec<Box<str>>,
     /// SHA-256 of the whole certificate, 64 hexadecimal digits in lower case.
     pub fingerprint: Box<str>,
-    /// The last second at which it is valid, in Unix time. A connection may live longer than that.
+    /// End of the certificate's validity, in Unix time. A connection may live longer than that.
     pub not_after: i64,
 }
 
-/// Why a certificate that its authority vouches for says nothing here.
+/// Reason why a certificate, though issued by its authority, cannot be used.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum PeerCertificateError {
-    /// Not X.509 in DER.
+    /// The bytes are not X.509 in DER.
     #[error("it is not a certificate: {0}")]
     Malformed(String),
-    /// A name is in no text that can be read.
+    /// A name has an encoding that cannot be read.
     #[error("its {0} is not readable text")]
     Text(&'static str),
-    /// Which of several names is meant is anybody's guess.
+    /// The subject has several common names, so the user is ambiguous.
     #[error("its subject has more than one common name")]
     Ambiguous,
 }
 
 impl PeerCertificate {
-    /// Reads a certificate in DER. Whether an authority vouches for it is not asked here.
+    /// Reads a certificate in DER. Its issuer is not checked here.
     ///
     /// # Errors
-    /// [`PeerCertificateError`], which repeats nothing of the certificate.
+    /// [`PeerCertificateError`], whose text repeats nothing of the certificate.
     pub fn parse(der: &[u8]) -> Result<PeerCertificate, PeerCertificateError> {
         let malformed =
             |error: &dyn std::fmt::Display| PeerCertificateError::Malformed(error.to_string());
@@ -100,10 +101,10 @@ impl PeerCertificate {
     }
 }
 
-/// The last second at which the certificate in `der` is valid, in Unix time.
+/// End of the validity of the certificate in `der`, in Unix time.
 ///
 /// # Errors
-/// As [`PeerCertificate::parse`].
+/// Those of [`PeerCertificate::parse`].
 pub(crate) fn not_after(der: &[u8]) -> Result<i64, PeerCertificateError> {
     match X509Certificate::from_der(der) {
         Ok((_, certificate)) => Ok(certificate.validity().not_after.timestamp()),
@@ -138,7 +139,7 @@ mod tests {
     }
 
     #[test]
-    fn a_certificate_says_who_owns_it() {
+    fn a_certificate_names_its_owner() {
         let der = der(|parameters| {
             parameters.distinguished_name.push(DnType::CommonName, "jane");
             parameters.distinguished_name.push(DnType::OrganizationName, "berth:scheduler");
@@ -172,7 +173,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_certificate_is_refused() {
+    fn malformed_certificates_are_refused() {
         let whole = der(|_| {});
         let longer = [whole.as_slice(), b"x"].concat();
         for bad in [&b""[..], b"garbage", &whole[..whole.len() - 1], &longer] {
@@ -181,7 +182,7 @@ mod tests {
         }
     }
 
-    /// rcgen writes no second common name, so one is made of another attribute of equal length, in place.
+    /// rcgen writes no second common name, so another attribute of equal length is changed into one in place.
     #[test]
     fn two_common_names_are_one_too_many() {
         let mut der = der(|parameters| {

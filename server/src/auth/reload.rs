@@ -7,7 +7,7 @@ use super::{Auth, TokenFile};
 use crate::reload::{Reloads, Watched};
 
 impl TokenFile {
-    /// To be watched once these tokens are in force.
+    /// The file as the reloader watches it, once these tokens are in force.
     pub(crate) fn watched(self, auth: Arc<Auth>) -> (Watched, impl Reloads) {
         let TokenFile { path, contents } = self;
         let watched = Watched::new("the token file", vec![path.clone()], &contents);

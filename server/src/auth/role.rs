@@ -1,20 +1,20 @@
-//! Role: what a caller may do.
+//! Role: a set of permissions of a caller.
 
 use std::fmt;
 
-/// What a caller may do. Every role but `reader` may also read; `admin` may do everything.
+/// A set of permissions. Every role may also do what `reader` may; `admin` may do everything.
 #[derive(Copy, Clone, Debug, PartialEq, Eq, Hash)]
 #[repr(u8)]
 pub enum Role {
-    /// Asks, and changes nothing: listings, dry runs, explanations, simulations, lifecycle decisions.
+    /// Reads, and changes nothing: listings, dry runs, explanations, simulations, lifecycle decisions.
     Reader,
     /// Places, preempts and binds pods.
     Scheduler,
-    /// Tells what the cluster is.
+    /// Sends the state of the cluster.
     Feeder,
-    /// Is granted names, volumes and fences.
+    /// Acquires names, volumes and fences from the ledger.
     Lifecycle,
-    /// Everything, force deletion and breaking an attachment included.
+    /// May do everything, including force deletion and breaking an attachment.
     Admin,
 }
 
@@ -23,7 +23,7 @@ impl Role {
     pub const ALL: [Role; 5] =
         [Role::Reader, Role::Scheduler, Role::Feeder, Role::Lifecycle, Role::Admin];
 
-    /// As it is written in files and messages.
+    /// Name in files and messages.
     #[must_use]
     pub fn name(self) -> &'static str {
         match self {
@@ -35,13 +35,13 @@ impl Role {
         }
     }
 
-    /// The role of this name.
+    /// The role with this name.
     #[must_use]
     pub fn named(name: &str) -> Option<Role> {
         Role::ALL.into_iter().find(|role| role.name() == name)
     }
 
-    /// All names, for messages.
+    /// Names of all roles, for messages.
     pub(crate) fn names() -> String {
         Role::ALL.map(|role| format!("`{role}`")).join(", ")
     }
@@ -58,30 +58,30 @@ impl fmt::Display for Role {
 pub struct Roles(u8);
 
 impl Roles {
-    /// None.
+    /// No roles.
     pub const NONE: Roles = Roles(0);
-    /// Every one.
+    /// All roles.
     pub const ALL: Roles = Roles(0b1_1111);
 
-    /// With `role` too.
+    /// These roles and `role`.
     #[must_use]
     pub fn with(self, role: Role) -> Roles {
         Roles(self.0 | 1 << role as u8)
     }
 
-    /// With all of `others` too.
+    /// These roles and `others`.
     #[must_use]
     pub fn and(self, others: Roles) -> Roles {
         Roles(self.0 | others.0)
     }
 
-    /// Each of them, by name.
+    /// Names of the roles.
     pub fn names(self) -> impl Iterator<Item = &'static str> {
         let has = move |role: &Role| self.0 & 1 << *role as u8 != 0;
         Role::ALL.into_iter().filter(has).map(Role::name)
     }
 
-    /// Whether what `role` may do is allowed by one of these.
+    /// Whether one of these roles allows what `role` may do.
     #[must_use]
     pub fn allow(self, role: Role) -> bool {
         let has = |role: Role| self.0 & 1 << role as u8 != 0;

@@ -11,12 +11,12 @@ struct World {
 
 const NEVER: i64 = i64::MAX;
 
-/// Knows one token, `abc` of `jane`, and callers by their certificates.
+/// World with one token, `abc` of `jane`, and with client certificates if `takes_certificates`.
 fn world(takes_tokens: bool, takes_certificates: bool) -> World {
     world_with(takes_tokens, takes_certificates, Vec::new())
 }
 
-/// The same, and who shows nothing is bound to a role.
+/// World in which also anonymous callers are bound to a role.
 fn world_with_anonymous(takes_tokens: bool, takes_certificates: bool) -> World {
     let users = vec!["system:anonymous".to_owned()];
     let bound = RoleBinding { role: Role::Reader, users, groups: vec![] };
@@ -74,7 +74,7 @@ impl World {
 }
 
 #[test]
-fn nobody_is_asked_where_there_is_nothing_to_know_callers_by() {
+fn callers_are_not_authenticated_without_credentials_to_check() {
     let world = world(false, false);
     assert!(world.auth.is_open());
     for authorization in ["", "Bearer wrong", "Basic x"] {
@@ -117,7 +117,7 @@ fn a_token_counts_before_a_certificate() {
 }
 
 #[test]
-fn who_is_not_known_is_told_what_to_send() {
+fn an_unknown_caller_learns_which_credential_to_send() {
     let (both, tokens, certificates) = (world(true, true), world(true, false), world(false, true));
     both.check_refused(None, "", "`authorization: Bearer TOKEN`) or a client certificate");
     tokens.check_refused(Some(&PeerIdentity::new(None)), "", "send a bearer token");
@@ -130,7 +130,7 @@ fn who_is_not_known_is_told_what_to_send() {
 }
 
 #[test]
-fn who_shows_nothing_reads_where_a_binding_says_so() {
+fn a_caller_without_credentials_reads_if_a_binding_allows_it() {
     let reader = Roles::NONE.with(Role::Reader);
     for (takes_tokens, takes_certificates) in
         [(true, true), (true, false), (false, true), (false, false)]
@@ -142,7 +142,7 @@ fn who_shows_nothing_reads_where_a_binding_says_so() {
             assert_eq!((&*caller.user, caller.roles), ("system:anonymous", reader));
             assert_eq!(caller.means, Means::Nothing);
         }
-        // What is shown and does not hold is never passed over.
+        // An invalid credential is never ignored.
         let unknown = if takes_tokens { "is not known" } else { "knows nobody by a bearer token" };
         world.check_refused(None, "Bearer abd", unknown);
         world.check_refused(None, "Basic abc", "no other scheme");
@@ -150,7 +150,7 @@ fn who_shows_nothing_reads_where_a_binding_says_so() {
         world.check_refused(Some(&peer(None, &["berth:admin"], NEVER)), "", "no common name (CN)");
         let late = peer(Some("joe"), &[], 1_000_000_000);
         world.check_refused(Some(&late), "", "has expired since the connection was made");
-        // Who is known is not anonymous besides.
+        // An authenticated caller does not have the anonymous one's roles besides.
         let stranger = world.ask(Some(&peer(Some("other"), &[], NEVER)), "").unwrap();
         assert_eq!((&*stranger.user, stranger.roles), ("other", Roles::NONE));
         let text = world.metrics.render(&berth_engine::Cluster::new().snapshot(), 0, None);

@@ -1,8 +1,9 @@
-//! Tokens: the bearer tokens of a file, in the form of Kubernetes' static token file: CSV lines of token, user, uid and, in
-//! quotes, groups. A token may also stand as the SHA-256 of its bytes, `sha256:HEX`, so that the file holds no secret.
+//! Tokens: the bearer tokens of a file, in the form of Kubernetes' static token file: CSV lines of token, user, uid
+//! and, in quotes, groups. A token may also be given as the SHA-256 of its bytes, `sha256:HEX`, so that the file holds
+//! no secret.
 //!
-//! What is kept of a token is its SHA-256 alone, and a presented one is looked up by its own: the time that takes says nothing of
-//! any token. No message repeats one.
+//! Only the SHA-256 of a token is kept, and a presented token is looked up by its own: the time that takes reveals
+//! nothing about any token. No message repeats a token.
 
 use std::collections::HashMap;
 use std::os::unix::fs::PermissionsExt as _;
@@ -17,32 +18,32 @@ use super::{Caller, Means, Role};
 use crate::document::{ConfigError, Problem};
 use crate::escape;
 
-/// Largest file, in bytes.
+/// Maximum size of the file, in bytes.
 const MAX_FILE_BYTES: usize = 4 << 20;
-/// Most tokens of a file.
+/// Maximum number of tokens in a file.
 const MAX_TOKENS: usize = 10_000;
-/// Longest token in bytes; a header has to hold it.
+/// Maximum length of a token in bytes; a header has to hold it.
 pub(super) const MAX_TOKEN_BYTES: usize = 4_096;
-/// Longest name of a user or a group, in bytes.
+/// Maximum length of the name of a user or a group, in bytes.
 const MAX_NAME_BYTES: usize = 1_024;
-/// After so many mistakes the rest of the file is not looked at.
+/// Number of errors after which the rest of the file is not checked.
 const MAX_PROBLEMS: usize = 20;
-/// Stands before a token that is given by its SHA-256.
+/// Prefix of a token that is given by its SHA-256.
 const HASHED: &[u8] = b"sha256:";
 
 type Digest = [u8; 32];
 
-/// Who holds which token.
+/// Tokens and their holders.
 #[derive(Default)]
 pub struct Tokens {
     holders: HashMap<Digest, Arc<Caller>>,
 }
 
 impl Tokens {
-    /// Reads the text of a token file, which stands at `path`; roles are those that groups and `role_bindings` give.
+    /// Reads the text of a token file; `path` is for messages. Roles come from groups and `role_bindings`.
     ///
     /// # Errors
-    /// [`ConfigError::Invalid`] with every mistake and its line, up to 20; none repeats a token.
+    /// [`ConfigError::Invalid`] with every error and its line, up to 20; none repeats a token.
     pub fn of_text(
         path: &Path,
         text: &[u8],
@@ -51,7 +52,7 @@ impl Tokens {
         parse(path, text, &RoleBindings::new(role_bindings))
     }
 
-    /// The caller that presents `token`.
+    /// The caller that holds `token`.
     pub fn holder(&self, token: &[u8]) -> Option<Arc<Caller>> {
         self.holders.get(&sha256(token)).cloned()
     }
@@ -68,7 +69,7 @@ fn sha256(token: &[u8]) -> Digest {
     bytes
 }
 
-/// Says so where whoever has a login on this machine can read the tokens.
+/// Logs a warning if every user of this machine can read the tokens.
 pub(super) fn warn_if_exposed(path: &Path) {
     let mode = std::fs::metadata(path).map(|metadata| metadata.permissions().mode());
     if mode.is_ok_and(|mode| mode & 0o004 != 0) {
@@ -79,10 +80,10 @@ pub(super) fn warn_if_exposed(path: &Path) {
     }
 }
 
-/// Reads the tokens out of `bytes`, which stand in the file at `path`.
+/// Parses the tokens in `bytes`; `path` is for messages.
 ///
 /// # Errors
-/// [`ConfigError::Invalid`] with every mistake and its line, up to 20.
+/// [`ConfigError::Invalid`] with every error and its line, up to 20.
 pub(super) fn parse(
     path: &Path,
     bytes: &[u8],
@@ -97,7 +98,7 @@ pub(super) fn parse(
         let mut reader =
             csv::ReaderBuilder::new().has_headers(false).flexible(true).from_reader(bytes);
         let mut record = ByteRecord::new();
-        // Bytes in memory can always be read, and lines may have any number of columns.
+        // Bytes in memory can always be read, and records may have any number of columns.
         while problems.len() < MAX_PROBLEMS && reader.read_byte_record(&mut record).unwrap_or(false)
         {
             let start = record.position().map_or(0, csv::Position::byte);
@@ -113,7 +114,7 @@ pub(super) fn parse(
     Ok(reading.tokens)
 }
 
-/// Where records begin.
+/// Counts lines, to find those on which records begin.
 struct Lines<'a> {
     bytes: &'a [u8],
     at: usize,
@@ -121,8 +122,8 @@ struct Lines<'a> {
 }
 
 impl Lines<'_> {
-    /// The line on which the record at the offset `start` begins: that of the first byte which is no line break. Records are
-    /// asked for in their order.
+    /// The line on which the record at the offset `start` begins: that of the first byte which is no line break. To be
+    /// called for records in their order.
     fn line_of_record(&mut self, start: usize) -> u64 {
         while let Some(byte) = self.bytes.get(self.at)
             && (self.at < start || matches!(byte, b'\r' | b'\n'))
@@ -134,13 +135,13 @@ impl Lines<'_> {
     }
 }
 
-/// A column, and what is wrong with it.
+/// A column, and the error in it.
 type Mistake = (&'static str, String);
 
 struct Reading<'a> {
     bindings: &'a RoleBindings,
     tokens: Tokens,
-    /// Where each token stands.
+    /// Line of each token.
     lines: HashMap<Digest, u64>,
 }
 
@@ -167,7 +168,7 @@ impl Reading<'_> {
         if user.is_empty() {
             return Err(("user", "must not be empty".to_owned()));
         }
-        // Nothing goes by it, but Kubernetes has the column, and a quote that is not closed would hide lines in it.
+        // The uid is not used, but Kubernetes has the column, and an unclosed quote would hide lines in it.
         name(record.get(2).unwrap_or_default()).map_err(|reason| ("uid", reason))?;
         let groups = groups_of(groups).map_err(|reason| ("groups", reason))?;
         if let Some(first) = self.lines.insert(digest, line) {
@@ -222,7 +223,7 @@ fn name(bytes: &[u8]) -> Result<String, String> {
     Ok(text.to_owned())
 }
 
-/// The groups of a column, between commas.
+/// The groups in a column, separated by commas.
 fn groups_of(column: &[u8]) -> Result<Box<[Box<str>]>, String> {
     if column.is_empty() {
         return Ok(Box::default());

@@ -5,13 +5,13 @@ use std::path::{Path, PathBuf};
 use crate::document::ConfigError;
 use crate::reload::{self, ReadError};
 
-/// Why the tokens of a file cannot be taken.
+/// Reason why a token file cannot be used.
 #[derive(Debug, thiserror::Error)]
 pub enum TokenFileError {
-    /// It cannot be read.
+    /// The file cannot be read.
     #[error("the token file: {0}")]
     Read(#[from] ReadError),
-    /// It is not as it should be; every mistake is named by its line.
+    /// The file has errors, each named with its line.
     #[error("the token file {0}")]
     Invalid(ConfigError),
 }
@@ -23,6 +23,8 @@ pub(crate) struct TokenFile {
 }
 
 impl TokenFile {
+    /// Reads the file.
+    ///
     /// # Errors
     /// [`TokenFileError::Read`].
     pub(crate) fn read(path: &Path) -> Result<TokenFile, TokenFileError> {

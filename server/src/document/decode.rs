@@ -1,4 +1,4 @@
-//! Takes typed fields out of a [`Document`] and notes everything that does not belong (S-CFG-2).
+//! Takes typed fields out of a [`Document`] and reports everything else in it (S-CFG-2).
 //!
 //! A problem never stops the reading: the value counts as absent and the next field is read, so that one run reports
 //! every unknown field, duplicate and wrong type.
@@ -13,12 +13,12 @@ use std::collections::BTreeMap;
 #[derive(Debug, Default)]
 pub struct Reader {
     problems: RefCell<Vec<Problem>>,
-    /// The paths of all fields that were asked for, there or not: those that there are.
+    /// Paths of all fields that `take` was called for, present or not.
     #[cfg(test)]
     asked: RefCell<Vec<String>>,
 }
 
-/// What `decode` makes of a document, or its problems as they are told.
+/// Decodes a text with `decode`; returns the value, or the problems as messages.
 #[cfg(test)]
 pub(crate) fn read_text<T>(
     text: &str,
@@ -31,7 +31,7 @@ pub(crate) fn read_text<T>(
     if problems.is_empty() { Ok(read.unwrap()) } else { Err(problems) }
 }
 
-/// A value, its path, and where to report.
+/// A value with its path and its reader.
 #[derive(Copy, Clone, Debug)]
 pub struct Cursor<'a> {
     reader: &'a Reader,
@@ -39,7 +39,7 @@ pub struct Cursor<'a> {
     path: &'a Path<'a>,
 }
 
-/// The way from the document's root to a value, kept as a list of borrowed steps until somebody wants it as text.
+/// Path from the document's root to a value, kept as a list of borrowed steps until it is needed as text.
 #[derive(Debug)]
 pub enum Path<'a> {
     /// The document itself.
@@ -58,17 +58,17 @@ pub struct Fields<'a> {
 }
 
 impl Reader {
-    /// Every problem reported so far, in the order of reading.
+    /// All problems reported so far, in the order of reading.
     pub fn into_problems(self) -> Vec<Problem> {
         self.problems.into_inner()
     }
 
-    /// The start of a reading.
+    /// Cursor at the root of a document.
     pub fn root<'a>(&'a self, document: &'a Document) -> Cursor<'a> {
         Cursor { reader: self, document, path: &Path::Root }
     }
 
-    /// Every field that was asked for, with `[]` for the items of lists.
+    /// Paths of all fields that `take` was called for, with `[]` for the items of lists.
     #[cfg(test)]
     pub(crate) fn asked(&self) -> Vec<String> {
         self.asked.borrow().clone()
@@ -80,12 +80,12 @@ impl Reader {
 }
 
 impl<'a> Cursor<'a> {
-    /// Says that this value is wrong.
+    /// Reports that this value is wrong.
     pub fn report(&self, reason: impl Into<String>) {
         self.reader.report(self.document.line, self.path.to_string(), reason.into());
     }
 
-    /// The value as it stands.
+    /// The value at the cursor.
     pub fn value(&self) -> &'a Value {
         &self.document.value
     }
@@ -95,7 +95,7 @@ impl<'a> Cursor<'a> {
         self.path.to_string()
     }
 
-    /// Calls `read` for every item of a list, and gives what it gave.
+    /// Calls `read` for every item of a list, and returns the results.
     pub fn list<T>(self, mut read: impl FnMut(Cursor<'_>) -> Option<T>) -> Option<Vec<T>> {
         let Value::List(items) = self.value() else {
             return self.wrong_type("a list");
@@ -108,7 +108,7 @@ impl<'a> Cursor<'a> {
         Some(list)
     }
 
-    /// Calls `read` with every key of an object whose keys are the writer's own, in the order written, and gives what it gave.
+    /// Calls `read` with every key of an object whose keys are free, in the order written, and returns the results.
     /// Repeated keys are reported.
     pub fn entries<T>(self, mut read: impl FnMut(&str, Cursor<'_>) -> Option<T>) -> Option<Vec<T>> {
         let Value::Map(entries) = self.value() else {
@@ -169,7 +169,7 @@ impl<'a> Cursor<'a> {
     }
 }
 
-/// A string; an empty one stays empty.
+/// Reads a string; an empty one stays empty.
 pub fn text(cursor: Cursor<'_>) -> Option<String> {
     match cursor.value() {
         Value::Text(text) => Some(text.clone()),
@@ -177,7 +177,7 @@ pub fn text(cursor: Cursor<'_>) -> Option<String> {
     }
 }
 
-/// `true` or `false`.
+/// Reads `true` or `false`.
 pub fn boolean(cursor: Cursor<'_>) -> Option<bool> {
     match cursor.value() {
         Value::Bool(value) => Some(*value),
@@ -185,7 +185,7 @@ pub fn boolean(cursor: Cursor<'_>) -> Option<bool> {
     }
 }
 
-/// A whole number in the range of `T`.
+/// Reads a whole number in the range of `T`.
 pub fn integer<T: TryFrom<i128>>(cursor: Cursor<'_>) -> Option<T> {
     match cursor.value() {
         Value::Integer(value) => {
@@ -204,7 +204,7 @@ pub fn integer<T: TryFrom<i128>>(cursor: Cursor<'_>) -> Option<T> {
     }
 }
 
-/// A duration such as `5s`, in nanoseconds; it may be negative.
+/// Reads a duration such as `5s`, in nanoseconds; it may be negative.
 pub fn nanoseconds(cursor: Cursor<'_>) -> Option<i64> {
     match cursor.value() {
         Value::Text(text) => {
@@ -214,7 +214,7 @@ pub fn nanoseconds(cursor: Cursor<'_>) -> Option<i64> {
     }
 }
 
-/// A list of strings.
+/// Reads a list of strings.
 pub fn texts(cursor: Cursor<'_>) -> Option<Vec<String>> {
     cursor.list(text)
 }
@@ -233,7 +233,7 @@ impl Fields<'_> {
         read(Cursor { reader: self.cursor.reader, document: &entry.value, path: &path })
     }
 
-    /// As [`Fields::take`], with the type's default for what is absent.
+    /// Takes the field like [`Fields::take`], with the type's default if it is absent.
     pub fn take_or_default<T: Default>(
         &mut self,
         name: &str,
@@ -242,17 +242,17 @@ impl Fields<'_> {
         self.take(name, read).unwrap_or_default()
     }
 
-    /// Accepts these fields whatever they hold.
+    /// Accepts these fields whatever their values.
     pub fn ignore(&mut self, names: &[&str]) {
         self.entries.retain(|entry| !names.contains(&entry.key.as_str()));
     }
 
-    /// Accepts everything that was not taken.
+    /// Accepts all fields that were not taken.
     pub fn ignore_rest(&mut self) {
         self.entries.clear();
     }
 
-    /// The object itself, to report on it.
+    /// Cursor at the object itself, to report on it.
     pub fn object(&self) -> Cursor<'_> {
         self.cursor
     }

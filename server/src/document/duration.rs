@@ -14,9 +14,11 @@ const NANOS: [(&str, i128); 8] = [
     ("h", 3_600 * 1_000_000_000),
 ];
 
-/// Nanoseconds of `text`: an optional sign and one or more of a decimal number with a unit; `0` needs no unit.
+/// Parses `text` into nanoseconds: an optional sign and one or more decimal numbers, each with a unit; `0` needs no
+/// unit.
 ///
-/// Errors: a text of another shape, or more than 2^63 − 1 nanoseconds (about 292 years). Fractions of a nanosecond are cut.
+/// Errors: a text of another form, or more than 2^63 − 1 nanoseconds (about 292 years). Fractions of a nanosecond are
+/// cut.
 pub fn parse_nanoseconds(text: &str) -> Result<i64, String> {
     let invalid = || format!("invalid duration `{text}`, expected for example `5s` or `1m30s`");
     let (negative, mut rest) = match text.strip_prefix('-') {
@@ -42,7 +44,7 @@ pub fn parse_nanoseconds(text: &str) -> Result<i64, String> {
         .map_err(|_| format!("duration `{text}` is out of range"))
 }
 
-/// As [`parse_nanoseconds`], for spans that cannot be negative.
+/// Parses `text` like [`parse_nanoseconds`], for durations that cannot be negative.
 pub fn parse(text: &str) -> Result<Duration, String> {
     let nanos = parse_nanoseconds(text)?;
     u64::try_from(nanos)
@@ -50,7 +52,7 @@ pub fn parse(text: &str) -> Result<Duration, String> {
         .map_err(|_| format!("duration `{text}` must not be negative"))
 }
 
-/// `number` (digits with at most one point) times `nanos`, truncated; `None` when it is no number or far too large.
+/// `number` (digits with at most one point) times `nanos`, truncated; `None` if it is no number or far too large.
 fn amount(number: &str, nanos: i128) -> Option<i128> {
     let (whole, fraction) = number.split_once('.').unwrap_or((number, ""));
     if whole.is_empty() && fraction.is_empty() || fraction.contains('.') {

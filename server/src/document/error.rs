@@ -3,31 +3,31 @@
 use std::fmt;
 use std::path::PathBuf;
 
-/// Why a configuration cannot be used. Its text names the file and, where there is one, the line and the field.
+/// Reason why a configuration cannot be used. Its text names the file and, if known, the line and the field.
 #[derive(Debug, thiserror::Error)]
 pub enum ConfigError {
     /// The file cannot be read.
     #[error("cannot read `{}`: {source}", path.display())]
     Read {
-        /// The file that was asked for.
+        /// The file.
         path: PathBuf,
-        /// What the operating system said.
+        /// Error of the operating system.
         source: std::io::Error,
     },
     /// The text is neither YAML nor JSON.
     #[error("`{origin}` {problem}")]
     Syntax {
-        /// File name, or what else the text came from.
+        /// File name, or another name of the source.
         origin: String,
-        /// Where the text stops making sense, and why; it names no field.
+        /// The position and reason of the error; it names no field.
         problem: Problem,
     },
-    /// The text is well formed but says something that it may not. All problems of one stage are listed (S-CFG-4).
+    /// The text is well formed but its contents are invalid. All problems of one stage are listed (S-CFG-4).
     #[error("{}", list_problems(origin, problems))]
     Invalid {
-        /// File name, or what else the text came from.
+        /// File name, or another name of the source.
         origin: String,
-        /// At least one.
+        /// Problems, at least one.
         problems: Vec<Problem>,
     },
     /// A flag or a `BERTH_*` variable holds an unusable value.
@@ -35,24 +35,24 @@ pub enum ConfigError {
     Setting {
         /// `--flag` or the variable's name.
         name: String,
-        /// What is wrong with it.
+        /// The reason.
         reason: String,
     },
 }
 
-/// One thing wrong with one field.
+/// One problem with one field.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Problem {
-    /// Line in the file, from 1; 0 when the text has none.
+    /// Line in the file, from 1; 0 if it is not known.
     pub line: u64,
     /// Path such as `profiles[0].pluginConfig[1].args.hardPodAffinityWeight`; empty for the document as a whole.
     pub field: String,
-    /// What is wrong, lower case, no full stop.
+    /// The reason, in lower case and without a full stop.
     pub reason: String,
 }
 
 impl Problem {
-    /// A problem whose line is looked up later, by [`located`].
+    /// A problem without a line, which [`located`] looks up later.
     pub fn new(field: impl Into<String>, reason: impl Into<String>) -> Problem {
         Problem { line: 0, field: field.into(), reason: reason.into() }
     }

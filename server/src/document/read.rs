@@ -1,12 +1,12 @@
-//! Reading a document from a file, and giving its problems their lines.
+//! Reads a document from a file, and adds lines to its problems.
 
 use std::path::Path;
 
 use super::error::{ConfigError, Problem};
 use super::tree::{self, Document};
 
-/// `Err` with every problem, each given the line of its field (or of the nearest thing around it) in `document`, in the
-/// order of the lines.
+/// Returns `Err` with every problem, each with the line of its field (or of the nearest enclosing value) in `document`,
+/// in the order of the lines.
 pub fn located(
     origin: &str,
     document: &Document,
@@ -21,7 +21,7 @@ pub fn located(
     })
 }
 
-/// Gives every problem its line, and sorts by it.
+/// Adds the line to every problem, and sorts by it.
 pub(crate) fn with_lines(document: &Document, problems: Vec<Problem>) -> Vec<Problem> {
     let located = problems.into_iter().map(|problem| {
         let line = if problem.line > 0 { problem.line } else { document.line_of(&problem.field) };

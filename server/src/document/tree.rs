@@ -1,7 +1,7 @@
-//! A YAML or JSON text as a tree that has forgotten nothing a strict reader needs: lines, order and duplicate keys.
+//! A YAML or JSON text as a tree that keeps everything a strict reader needs: lines, order and duplicate keys.
 //!
-//! Typed decoding through serde would stop at the first mistake and would see a duplicate key once; S-CFG-2 and S-CFG-4
-//! want every mistake.
+//! Typed decoding through serde would stop at the first error and would see a duplicate key once; S-CFG-2 and S-CFG-4
+//! demand every error.
 
 use serde::de::{Deserialize, Deserializer, IgnoredAny, MapAccess, SeqAccess, Visitor};
 use serde_saphyr::{DuplicateKeyPolicy, Error, Spanned};
@@ -9,21 +9,21 @@ use std::fmt;
 
 use super::error::Problem;
 
-/// A value and where it stands.
+/// A value and its position.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Document {
-    /// Line of its first character, from 1.
+    /// Line of the value's first character, from 1.
     pub line: u64,
-    /// What it is.
+    /// The value.
     pub value: Value,
 }
 
-/// What a document can be.
+/// A value in a document.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Value {
-    /// `null`, `~` or nothing at all.
+    /// Null: `null`, `~` or nothing at all.
     Null,
-    /// `true` or `false`.
+    /// A boolean: `true` or `false`.
     Bool(bool),
     /// A whole number.
     Integer(i128),
@@ -37,27 +37,27 @@ pub enum Value {
     Map(Vec<Entry>),
 }
 
-/// One `key: value` of a mapping.
+/// One entry `key: value` of a mapping.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Entry {
-    /// The key's text.
+    /// Text of the key.
     pub key: String,
     /// Line of the key, from 1.
     pub line: u64,
-    /// What it maps to.
+    /// Value of the key.
     pub value: Document,
 }
 
-/// Reads exactly one document; JSON is read as the YAML that it is.
+/// Parses exactly one document; JSON is parsed as the YAML that it is.
 ///
-/// The error has a line and no field. Nesting, aliases and sizes are bounded by the parser's budget.
+/// The error has a line and no field. Nesting, aliases and sizes are limited by the parser's budget.
 pub fn parse(text: &str) -> Result<Document, Problem> {
     // Mappings stream their entries to the visitor under this policy, so duplicates arrive and can be reported by path.
     let options = serde_saphyr::options! { duplicate_keys: DuplicateKeyPolicy::LastWins, with_snippet: false };
     let parsed = serde_saphyr::from_str_with_options(text, options);
     let document: Document = parsed.map_err(|error| syntax_problem(text, &error))?;
     if has_number_keys(&document.value) {
-        // Of equal numbers the policy keeps the last and hides the others: another one tells of them.
+        // Of equal number keys the policy keeps the last and hides the others: the strict policy reports them.
         let strict = serde_saphyr::options! { duplicate_keys: DuplicateKeyPolicy::Error, with_snippet: false };
         serde_saphyr::from_str_with_options::<IgnoredAny>(text, strict)
             .map_err(|error| syntax_problem(text, &error))?;
@@ -82,7 +82,7 @@ fn has_number_keys(value: &Value) -> bool {
 const TOO_LARGE: &str = "the document is nested too deeply or too large";
 const TOO_MANY_ALIASES: &str = "the aliases stand for too much text";
 
-/// The parser's error without its own notation of places, and in words that a reader of the file knows.
+/// Converts the parser's error, without its own notation of positions, and in words that a reader of the file knows.
 fn syntax_problem(text: &str, error: &Error) -> Problem {
     let error = error.without_snippet();
     let line = error.location().map_or(0, |location| location.line());
@@ -99,7 +99,7 @@ fn syntax_problem(text: &str, error: &Error) -> Problem {
         | Error::AliasReplayLimitExceeded { .. }
         | Error::AliasExpansionLimitExceeded { .. }
         | Error::AliasReplayStackDepthExceeded { .. } => TOO_MANY_ALIASES.to_owned(),
-        // Some error inside of what an alias stands for.
+        // Some error inside the value that an alias refers to.
         Error::AliasError { error, .. }
             if matches!(error.without_snippet(), Error::Budget { .. }) =>
         {
@@ -113,7 +113,7 @@ fn syntax_problem(text: &str, error: &Error) -> Problem {
     Problem { line, ..Problem::new("", reason) }
 }
 
-/// Where the parser stumbles over a tab: it names the line before, whose scalar it takes to go on.
+/// Line of the tab that the parser rejects: the parser names the line before, whose scalar it expects to continue.
 fn tab_indented(text: &str, line: u64) -> Option<u64> {
     let is_json = text.trim_start().starts_with(['{', '[']);
     let is_indented = |text: &str| {
@@ -125,7 +125,7 @@ fn tab_indented(text: &str, line: u64) -> Option<u64> {
     near.find(|(text, _)| !is_json && is_indented(text)).map(|(_, number)| number)
 }
 
-/// The first line of a message, without the place at its end.
+/// The first line of a message, without the position at its end.
 fn in_plain_words(message: &str) -> String {
     let first = message.lines().next().unwrap_or_default();
     let is_place = |tail: &str| tail.contains(" line ") || tail.contains(" column ");
@@ -137,7 +137,7 @@ fn in_plain_words(message: &str) -> String {
 }
 
 impl Document {
-    /// The line of the field at `path` (`profiles[0].plugins`), or of the deepest thing on the way to it that exists.
+    /// The line of the field at `path` (`profiles[0].plugins`), or of the deepest value on the way to it that exists.
     pub fn line_of(&self, path: &str) -> u64 {
         let mut here = self;
         let mut line = self.line;
@@ -170,7 +170,7 @@ impl Document {
 }
 
 impl Value {
-    /// What it is, in the words of an error message.
+    /// Name of the value's type in error messages.
     pub fn kind(&self) -> &'static str {
         match self {
             Value::Null => "null",

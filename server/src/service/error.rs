@@ -75,7 +75,7 @@ pub(crate) enum CallError {
     /// The server is overloaded and would not answer in time.
     #[error(transparent)]
     Overloaded(#[from] Overloaded),
-    /// A change whose audit record would be lost.
+    /// A change whose audit line would be lost.
     #[error(transparent)]
     Audit(ChangeError),
     /// A session that was never opened, was closed or has expired.

@@ -16,7 +16,7 @@ fn a_line_names_a_user_and_its_groups() {
     let text = format!(
         "\n# is a token,too,1\r\n\r\nabc,jane,7,\"berth:feeder,people\"\n\"def\",joe,\n{hashed},hash,,berth:admin"
     );
-    // Kubernetes knows no comments: such a line is read like any other.
+    // Kubernetes' format has no comments: such a line is read like any other.
     assert!(parsed(text.as_bytes()).is_err());
     let text = text.replace("# is a token", "token");
     let tokens = parsed(text.as_bytes()).unwrap();
@@ -69,7 +69,7 @@ fn every_mistake_is_named_by_its_line_and_no_token_is() {
 }
 
 #[test]
-fn what_hides_lines_is_a_mistake() {
+fn an_unclosed_quote_is_an_error() {
     let hidden = "one,u,1,\"a\ntwo,u,2,b\nthree,u,3\n";
     let text = error(hidden);
     assert!(text.contains("line 1: `groups`: goes over several lines"), "{text}");
