@@ -1,8 +1,9 @@
 //! Extender: the verbs of kube-scheduler's extender protocol v1, `filter`, `prioritize`, `preempt` and `bind`.
 //! Rules: S-EXT-1 to S-EXT-16.
 //!
-//! A verb takes what it needs out of the body without decoding the rest (`arguments`, `members`), asks the engine about exactly the
-//! nodes that were sent, and writes its answer into one buffer (`text`). The HTTP half is `http/extender.rs`.
+//! A verb takes what it needs out of the body without decoding the rest (`arguments`, `json_object`), asks the engine
+//! about exactly the nodes that were sent, and writes its response into one buffer (`text`). The HTTP half is
+//! `http/extender.rs`.
 
 mod filter;
 mod prioritize;
@@ -11,7 +12,7 @@ mod bind;
 mod shared;
 mod arguments;
 mod candidates;
-mod members;
+mod json_object;
 mod priority_levels;
 mod options;
 pub(crate) mod text;
@@ -30,17 +31,17 @@ pub use options::ExtenderOptions;
 pub use policies::PolicyChoiceError;
 pub(crate) use shared::Extender;
 
-/// A body of more bytes than this is worked on beside the reactor: the names of 5,000 nodes are half of it.
+/// Size in bytes beyond which a body is handled off the reactor: the names of 5,000 nodes take half of it.
 pub(crate) const LONG_BODY: usize = 128 << 10;
 
-/// Four names are much shorter than this.
+/// Maximum size of the body of a bind: four names are much shorter.
 const LONGEST_BIND: usize = 64 << 10;
 
 impl Extender {
-    /// Carries out a verb; gives the JSON of its result. `B` keeps the room that the body takes.
+    /// Carries out a verb; returns the JSON of its result. `B` keeps the memory reserved for the body.
     ///
     /// # Errors
-    /// A body that is not what the verb takes, a request that cannot be carried out, a server that is not ready.
+    /// A body that the verb cannot read, a request that cannot be carried out, a server that is not ready.
     pub(crate) async fn carry_out<B>(
         self: &Arc<Self>,
         verb: ExtenderVerb,

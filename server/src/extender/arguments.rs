@@ -8,21 +8,21 @@ use serde::de::{DeserializeSeed, MapAccess};
 use serde_json::value::RawValue;
 
 use super::failure::Failure;
-use super::members::{self, List, Members, Object, Text, member};
+use super::json_object::{self, JsonObject, List, Object, Text, member};
 use crate::escape;
 
-/// `ExtenderArgs` as sent; what is borrowed stands in the body.
+/// `ExtenderArgs` as sent; borrowed parts point into the body.
 #[derive(Default)]
 pub(super) struct Arguments<'a> {
     pub(super) pod: core_v1::Pod,
     pub(super) nodes: Nodes<'a>,
 }
 
-/// The nodes asked about, in the form in which the answer has to name them.
+/// The nodes of a request, in the form in which the response has to name them.
 pub(super) enum Nodes<'a> {
-    /// `NodeNames`: the caller is nodeCacheCapable.
+    /// Names in `NodeNames`: the caller is nodeCacheCapable.
     Named(Vec<Cow<'a, str>>),
-    /// `Nodes`: whole objects, each with its name and as it came.
+    /// Objects in `Nodes`: each with its name and its unparsed JSON.
     Whole(Vec<(Cow<'a, str>, &'a str)>),
 }
 
@@ -33,7 +33,7 @@ impl Default for Nodes<'_> {
 }
 
 impl Nodes<'_> {
-    /// Their names, in the order in which they came.
+    /// Names of the nodes, in the order of the request.
     pub(super) fn names(&self) -> Vec<&str> {
         match self {
             Nodes::Named(names) => names.iter().map(|name| &**name).collect(),
@@ -45,11 +45,12 @@ impl Nodes<'_> {
 /// Reads the body.
 ///
 /// # Errors
-/// [`Failure::Invalid`] with the member and the position, or the item that has no name where a text should be.
+/// [`Failure::Invalid`] with the member and the position, or the item whose name is missing or not a string.
 pub(super) fn read(body: &[u8]) -> Result<Arguments<'_>, Failure> {
-    let Written { pod, nodes, names } = members::read(body).map_err(|error| malformed(&error))?;
+    let Written { pod, nodes, names } =
+        json_object::read(body).map_err(|error| malformed(&error))?;
     let pod = pod.ok_or_else(|| Failure::Invalid("`Pod`: must be set".to_owned()))?;
-    // Names win, as they do in kube-scheduler's reading of an answer; whole nodes count where there are none.
+    // Names take precedence, as in kube-scheduler's reading of a response; whole nodes count if there are no names.
     let nodes = match nodes {
         Some(whole) if names.is_empty() => Nodes::Whole(with_names(whole)?),
         Some(_) | None => Nodes::Named(names),
@@ -57,15 +58,15 @@ pub(super) fn read(body: &[u8]) -> Result<Arguments<'_>, Failure> {
     Ok(Arguments { pod, nodes })
 }
 
-/// What the reader of a body says.
+/// Failure for a body that cannot be parsed.
 pub(super) fn malformed(error: &serde_json::Error) -> Failure {
     Failure::Invalid(escape::printable(&format!("the body cannot be read: {error}")).into_owned())
 }
 
-/// Each with its name.
+/// Returns each node with its name.
 fn with_names(whole: Vec<&RawValue>) -> Result<Vec<(Cow<'_, str>, &str)>, Failure> {
     let named = whole.into_iter().enumerate().map(|(i, raw)| {
-        let name = members::in_metadata(raw.get(), "name").map_err(|error| {
+        let name = json_object::in_metadata(raw.get(), "name").map_err(|error| {
             let text = format!("`Nodes.items[{i}].metadata.name`: {error}");
             Failure::Invalid(escape::printable(&text).into_owned())
         })?;
@@ -81,7 +82,7 @@ struct Written<'a> {
     names: Vec<Cow<'a, str>>,
 }
 
-impl<'de> Members<'de> for Written<'de> {
+impl<'de> JsonObject<'de> for Written<'de> {
     fn take<A: MapAccess<'de>>(&mut self, key: &str, value: &mut A) -> Result<bool, A::Error> {
         if key.eq_ignore_ascii_case("Pod") {
             self.pod = member("Pod", value, Typed::<Option<core_v1::Pod>>::default())?;
@@ -97,11 +98,11 @@ impl<'de> Members<'de> for Written<'de> {
     }
 }
 
-/// `items` of a NodeList.
+/// The `items` of a NodeList.
 #[derive(Default)]
 struct Items<'a>(Vec<&'a RawValue>);
 
-impl<'de> Members<'de> for Items<'de> {
+impl<'de> JsonObject<'de> for Items<'de> {
     fn take<A: MapAccess<'de>>(&mut self, key: &str, value: &mut A) -> Result<bool, A::Error> {
         let is_items = key.eq_ignore_ascii_case("items");
         if is_items {
@@ -112,7 +113,7 @@ impl<'de> Members<'de> for Items<'de> {
     }
 }
 
-/// A value that knows how to read itself.
+/// Seed for a value that implements `Deserialize`.
 pub(super) struct Typed<T>(std::marker::PhantomData<T>);
 
 impl<T> Default for Typed<T> {
@@ -137,7 +138,7 @@ impl<'de, T: Deserialize<'de>> DeserializeSeed<'de> for Typed<T> {
     }
 }
 
-/// `None` for `null`.
+/// Seed for a value that may be `null`, which is read as `None`.
 struct Optional<S>(S);
 
 impl<'de, S: DeserializeSeed<'de>> DeserializeSeed<'de> for Optional<S> {

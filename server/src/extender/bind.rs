@@ -1,4 +1,4 @@
-//! Bind: puts the pod onto its node in the API server, and in the snapshot at once. Rule: S-EXT-14.
+//! Bind: binds the pod to its node in the API server, and assumes it in the snapshot at once. Rule: S-EXT-14.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -8,7 +8,7 @@ use serde::de::MapAccess;
 
 use super::arguments::malformed;
 use super::failure::Failure;
-use super::members::{self, Members, Text, member};
+use super::json_object::{self, JsonObject, Text, member};
 use super::shared::Extender;
 use crate::apiserver::binding::{self, BindError, PodName};
 use crate::clock;
@@ -16,11 +16,11 @@ use crate::escape;
 use crate::service::{Deadline, State};
 use crate::telemetry::trace::followed;
 
-/// kube-scheduler waits 5 s for an extender unless told otherwise. A bind that has not begun by then is not begun: the pod may go
-/// elsewhere.
+/// Time limit for the begin of a bind. kube-scheduler waits 5 s for an extender by default; a bind that has not begun
+/// by then is refused, since the pod may go elsewhere.
 const PATIENCE: Duration = Duration::from_secs(3);
 
-/// Answers `ExtenderBindingResult`. Whoever asks first gets the pod; the API server has the last word.
+/// Responds with `ExtenderBindingResult`. The first bind of a pod gets it; the API server decides in the end.
 pub(super) async fn bind(
     state: &Arc<State>,
     extender: &Arc<Extender>,
@@ -29,7 +29,7 @@ pub(super) async fn bind(
     let Arguments { pod, node } = read(body)?;
     let (state, extender) = (state.clone(), extender.clone());
     let deadline = Deadline(Some(clock::now() + PATIENCE));
-    // To the end, even if the caller does not wait for it: a Binding that was sent may be one that is written.
+    // Completed even if the caller does not wait for it: a Binding that was sent may have been written.
     let binding = async move { assume_and_bind(&state, &extender, pod, node, deadline).await };
     let bound = tokio::spawn(followed(binding));
     bound.await.map_err(|_| Failure::Broken)??;
@@ -67,8 +67,8 @@ async fn assume_and_bind(
     Err(Failure::Refused(escape::printable(&text).into_owned()))
 }
 
-/// The pod takes its room; `None` where nothing says what room that is. Beside the reactor, for a long write may hold the
-/// lock; and not at all once the deadline has passed.
+/// Assumes the pod; returns `None` if the pod's requests are not known. Runs off the reactor, since a long write may
+/// hold the lock; and not at all once the deadline has passed.
 async fn assume(
     state: &Arc<State>,
     extender: &Extender,
@@ -77,17 +77,18 @@ async fn assume(
     deadline: Deadline,
 ) -> Result<Option<AssumedPod>, Failure> {
     let key = PodKey::new(&pod.namespace, &pod.name);
-    let described = extender.recent_pods.get(&pod.uid);
+    let remembered = extender.recent_pods.get(&pod.uid);
     let (uid, node, cluster) = (pod.uid.clone(), node.to_owned(), state.cluster.clone());
-    let assuming =
-        state.pool.run(deadline, move |_| cluster.assume_on(&key, &uid, &node, described.as_ref()));
+    let assuming = state
+        .pool
+        .run(deadline, move |_| cluster.assume_on(&key, &uid, &node, remembered.as_ref()));
     match assuming.await? {
         Ok(assumed) => Ok(Some(assumed)),
         Err(AssumeError::UnknownPod { pod }) => {
             let pod = pod.to_string();
             tracing::warn!(
                 pod = %escape::printable(&pod),
-                "a pod is bound of which no feed and no filter call has told; the snapshot has it once a feed tells"
+                "a pod is bound that no feed and no filter call has sent; the snapshot has it once a feed sends it"
             );
             Ok(None)
         }
@@ -107,7 +108,7 @@ struct Arguments {
 
 fn read(body: &[u8]) -> Result<Arguments, Failure> {
     let Written { name, namespace, uid, node } =
-        members::read(body).map_err(|error| malformed(&error))?;
+        json_object::read(body).map_err(|error| malformed(&error))?;
     let fields =
         [("PodName", &name), ("PodNamespace", &namespace), ("PodUID", &uid), ("Node", &node)];
     if let Some((field, _)) = fields.iter().find(|(_, value)| value.is_empty()) {
@@ -116,7 +117,7 @@ fn read(body: &[u8]) -> Result<Arguments, Failure> {
     Ok(Arguments { pod: PodName { namespace, name, uid }, node })
 }
 
-/// `ExtenderBindingArgs`
+/// The request, `ExtenderBindingArgs`.
 #[derive(Default)]
 struct Written {
     name: String,
@@ -125,7 +126,7 @@ struct Written {
     node: String,
 }
 
-impl<'de> Members<'de> for Written {
+impl<'de> JsonObject<'de> for Written {
     fn take<A: MapAccess<'de>>(&mut self, key: &str, value: &mut A) -> Result<bool, A::Error> {
         let fields = [
             ("PodName", &mut self.name),
@@ -145,9 +146,9 @@ mod tests {
     use super::*;
     use crate::service::fixture;
 
-    /// Its caller waits no longer: the pod may be on its way elsewhere.
+    /// The caller no longer waits, so the pod may be on its way elsewhere.
     #[tokio::test]
-    async fn a_bind_that_comes_to_its_turn_too_late_takes_no_room() {
+    async fn a_bind_that_begins_too_late_assumes_nothing() {
         let state = fixture::state(&[("n0", "4")]);
         let extender = Extender::of(&state.profiles);
         let pod = state.cluster.compile_pod(&fixture::pod("p", "1", 0)).unwrap();

@@ -11,27 +11,27 @@ use serde_json::value::RawValue;
 
 use super::arguments::{Typed, malformed};
 use super::failure::Failure;
-use super::members::{self, List, Members, Object, Text, member};
+use super::json_object::{self, JsonObject, List, Object, Text, member};
 use super::text::{comma, string};
 
-/// `ExtenderPreemptionArgs` as sent; what is borrowed stands in the body.
+/// `ExtenderPreemptionArgs` as sent; borrowed parts point into the body.
 pub(super) struct Arguments<'a> {
     pub(super) pod: core_v1::Pod,
-    /// Every node once, in the order in which they came.
+    /// Every node once, in the order of the request.
     pub(super) candidates: Vec<Candidate<'a>>,
 }
 
-/// A node, and what is to be evicted from it.
+/// A node, and the pods to evict from it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Candidate<'a> {
     pub(super) node: Cow<'a, str>,
-    /// `metadata.uid` of each, in the order in which they came: the most important first. Empty for one that is `null`.
+    /// `metadata.uid` of each pod, in the order of the request: the most important first. Empty for a `null`.
     pub(super) victims: Vec<Cow<'a, str>>,
     n_pdb_violations: i64,
 }
 
 impl Candidate<'_> {
-    /// Writes it as a member of `NodeNameToMetaVictims`, as it came.
+    /// Writes the candidate as a member of `NodeNameToMetaVictims`, unchanged.
     pub(super) fn write(&self, out: &mut Vec<u8>) {
         string(out, &self.node);
         out.extend_from_slice(b":{\"Pods\":[");
@@ -52,7 +52,8 @@ impl Candidate<'_> {
 /// # Errors
 /// [`Failure::Invalid`] with the member and the position.
 pub(super) fn read(body: &[u8]) -> Result<Arguments<'_>, Failure> {
-    let Written { pod, by_uid, whole } = members::read(body).map_err(|error| malformed(&error))?;
+    let Written { pod, by_uid, whole } =
+        json_object::read(body).map_err(|error| malformed(&error))?;
     let pod = pod.ok_or_else(|| Failure::Invalid("`Pod`: must be set".to_owned()))?;
     let candidates = if by_uid.is_empty() {
         whole
@@ -86,7 +87,7 @@ struct Written<'a> {
     whole: Vec<(Cow<'a, str>, Victims<'a>)>,
 }
 
-impl<'de> Members<'de> for Written<'de> {
+impl<'de> JsonObject<'de> for Written<'de> {
     fn take<A: MapAccess<'de>>(&mut self, key: &str, value: &mut A) -> Result<bool, A::Error> {
         if key.eq_ignore_ascii_case("Pod") {
             self.pod = member("Pod", value, Typed::<Option<core_v1::Pod>>::default())?;
@@ -101,14 +102,14 @@ impl<'de> Members<'de> for Written<'de> {
     }
 }
 
-/// `MetaVictims`
+/// A `MetaVictims` of the protocol.
 #[derive(Default)]
 struct MetaVictims<'a> {
     pods: Vec<MetaPod<'a>>,
     n_pdb_violations: i64,
 }
 
-impl<'de> Members<'de> for MetaVictims<'de> {
+impl<'de> JsonObject<'de> for MetaVictims<'de> {
     fn take<A: MapAccess<'de>>(&mut self, key: &str, value: &mut A) -> Result<bool, A::Error> {
         if key.eq_ignore_ascii_case("Pods") {
             self.pods = member("Pods", value, List(Object::default()))?;
@@ -121,11 +122,11 @@ impl<'de> Members<'de> for MetaVictims<'de> {
     }
 }
 
-/// `MetaPod`
+/// A `MetaPod` of the protocol.
 #[derive(Default)]
 struct MetaPod<'a>(Cow<'a, str>);
 
-impl<'de> Members<'de> for MetaPod<'de> {
+impl<'de> JsonObject<'de> for MetaPod<'de> {
     fn take<A: MapAccess<'de>>(&mut self, key: &str, value: &mut A) -> Result<bool, A::Error> {
         let is_uid = key.eq_ignore_ascii_case("UID");
         if is_uid {
@@ -135,19 +136,19 @@ impl<'de> Members<'de> for MetaPod<'de> {
     }
 }
 
-/// `Victims`, whose pods are read as far as their uids.
+/// A `Victims` of the protocol, of whose pods only the uids are read.
 #[derive(Default)]
 struct Victims<'a> {
     pods: Vec<Cow<'a, str>>,
     n_pdb_violations: i64,
 }
 
-impl<'de> Members<'de> for Victims<'de> {
+impl<'de> JsonObject<'de> for Victims<'de> {
     fn take<A: MapAccess<'de>>(&mut self, key: &str, value: &mut A) -> Result<bool, A::Error> {
         if key.eq_ignore_ascii_case("Pods") {
             let pods: Option<Vec<&RawValue>> = member("Pods", value, Typed::default())?;
             for (i, pod) in pods.unwrap_or_default().into_iter().enumerate() {
-                let uid = members::in_metadata(pod.get(), "uid");
+                let uid = json_object::in_metadata(pod.get(), "uid");
                 let uid = uid.map_err(|error| {
                     A::Error::custom(format!("`Pods[{i}].metadata.uid`: {error}"))
                 })?;
@@ -166,7 +167,7 @@ fn violations<'de, A: MapAccess<'de>>(value: &mut A) -> Result<i64, A::Error> {
     Ok(member("NumPDBViolations", value, Typed::<Option<i64>>::default())?.unwrap_or_default())
 }
 
-/// A map by node name; of a name that stands twice the last counts, as in Go.
+/// Seed for a map by node name; if a name occurs twice the last value counts, as in Go.
 struct ByNode<T>(std::marker::PhantomData<T>);
 
 impl<T> Default for ByNode<T> {
@@ -175,7 +176,7 @@ impl<T> Default for ByNode<T> {
     }
 }
 
-impl<'de, T: Members<'de>> DeserializeSeed<'de> for ByNode<T> {
+impl<'de, T: JsonObject<'de>> DeserializeSeed<'de> for ByNode<T> {
     type Value = Vec<(Cow<'de, str>, T)>;
 
     fn deserialize<D: Deserializer<'de>>(self, deserializer: D) -> Result<Self::Value, D::Error> {
@@ -183,7 +184,7 @@ impl<'de, T: Members<'de>> DeserializeSeed<'de> for ByNode<T> {
     }
 }
 
-impl<'de, T: Members<'de>> Visitor<'de> for ByNode<T> {
+impl<'de, T: JsonObject<'de>> Visitor<'de> for ByNode<T> {
     type Value = Vec<(Cow<'de, str>, T)>;
 
     fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
@@ -240,7 +241,7 @@ mod tests {
             r#","NodeNameToVictims":{"a":{"Pods":[{"metadata":{"name":"x","uid":"1"},"spec":{}},null],"NumPDBViolations":1}},"NodeNameToMetaVictims":null"#,
             r#""a":{"Pods":[{"UID":"1"},{"UID":""}],"NumPDBViolations":1}"#,
         );
-        // The crash of 161 and 162 is the scheduler's alone.
+        // The crash of 161 and 162 concerns the scheduler only.
         check(r#","NodeNameToMetaVictims":{"a":null}"#, r#""a":{"Pods":[],"NumPDBViolations":0}"#);
         check(
             r#","NodeNameToMetaVictims":{"a":{"Pods":[{"UID":"1"}]},"a":{"Pods":[{"UID":"2"}]}}"#,

@@ -1,4 +1,4 @@
-//! Failure: the reason why an extender call has no answer.
+//! Failure: the reason why an extender call has no result.
 
 use std::time::Duration;
 
@@ -9,7 +9,7 @@ use crate::escape;
 use crate::feed::NotReady;
 use crate::service::CallError;
 
-/// The reason why a call has no answer.
+/// Reason why a call has no result.
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum Failure {
     /// The request is malformed; the text names the field.
@@ -18,22 +18,22 @@ pub(crate) enum Failure {
     /// The request is well formed and cannot be carried out.
     #[error("{0}")]
     Refused(String),
-    /// No cluster has been told of, or it is being replaced.
+    /// The cluster is not known yet, or is being replaced.
     #[error(transparent)]
     NotReady(#[from] NotReady),
     /// Too many calls at once.
     #[error("too many calls are under way or waiting")]
     Busy {
-        /// When it is worth another try.
+        /// Delay before a retry.
         retry_after: Duration,
     },
-    /// The body is beyond its bound.
+    /// The body is larger than the limit.
     #[error("the body is larger than {limit} bytes; `extender.maxBodyBytes` raises the limit")]
     TooLarge {
-        /// The bound.
+        /// The limit in bytes.
         limit: usize,
     },
-    /// The body did not come in time, or not to its end.
+    /// The body did not arrive in time, or not completely.
     #[error("the body did not arrive: {0}")]
     Cut(&'static str),
     /// A thread failed.
@@ -42,12 +42,12 @@ pub(crate) enum Failure {
 }
 
 impl Failure {
-    /// There is no room for the call, and nobody knows for how long.
+    /// Failure for lack of memory for the call; when it will be free is unknown.
     pub(crate) fn busy() -> Failure {
         Failure::Busy { retry_after: Duration::from_secs(1) }
     }
 
-    /// A field of the request that cannot be read.
+    /// Failure for a field of the request that cannot be read.
     pub(crate) fn field(error: &ModelError) -> Failure {
         Failure::Invalid(
             escape::printable(&format!("`Pod.{}`: {}", error.field, error.reason)).into_owned(),

@@ -1,4 +1,5 @@
-//! Filter: which of the nodes could take the pod, and why the others cannot. Rules: S-EXT-6 to S-EXT-10, S-EXT-16.
+//! Filter: the nodes that could take the pod, and the reasons why the others cannot. Rules: S-EXT-6 to S-EXT-10,
+//! S-EXT-16.
 
 use std::collections::HashSet;
 
@@ -10,10 +11,10 @@ use super::shared::Extender;
 use super::text::{comma, string};
 use crate::service::State;
 
-/// What a node is told that Berth does not know; evicting pods from it cannot help.
+/// Reason for a node that Berth does not know; evicting pods from it cannot help.
 const UNKNOWN: &str = "node is not in Berth's snapshot of the cluster";
 
-/// Answers `ExtenderFilterResult` in the form of the request: every name once, kept nodes as they came.
+/// Responds with `ExtenderFilterResult` in the form of the request: every name once, kept nodes unchanged.
 pub(super) fn filter(state: &State, extender: &Extender, body: &[u8]) -> Result<Vec<u8>, Failure> {
     let arguments = arguments::read(body)?;
     let pod = state.cluster.compile_pod(&arguments.pod).map_err(|error| Failure::field(&error))?;
@@ -22,7 +23,7 @@ pub(super) fn filter(state: &State, extender: &Extender, body: &[u8]) -> Result<
     let request = SurveyRequest { pod: &pod, policy, with_totals: false };
     let survey = state.cluster.survey(&request, names.iter().copied())?;
     if state.api_server.get().is_some() {
-        // A bind names the pod only; this is what room it takes, should no feed have told of it by then.
+        // A bind only names the pod; the remembered one gives its requests if no feed has sent it by then.
         extender.recent_pods.remember(&pod);
     }
     Ok(result(&arguments.nodes, &names, &survey, body.len()))
@@ -63,17 +64,17 @@ fn is_kept(standing: Standing) -> bool {
     matches!(standing, Standing::Feasible { .. })
 }
 
-/// Members of the two maps of nodes that are not kept.
+/// Members of the two maps of refused nodes, as JSON.
 #[derive(Default)]
 struct Failed {
-    /// Evicting pods might help.
+    /// Nodes where evicting pods might help.
     resolvable: Vec<u8>,
-    /// It cannot.
+    /// Nodes where evicting pods cannot help.
     unresolvable: Vec<u8>,
 }
 
 fn failed(names: &[&str], survey: &Survey) -> Failed {
-    let told: Vec<(StatusCode, Vec<u8>)> = survey
+    let refusals: Vec<(StatusCode, Vec<u8>)> = survey
         .refusals
         .iter()
         .map(|refusal| {
@@ -84,13 +85,13 @@ fn failed(names: &[&str], survey: &Survey) -> Failed {
         .collect();
     let unknown = (StatusCode::UnschedulableAndUnresolvable, format!("\"{UNKNOWN}\"").into_bytes());
     let mut failed = Failed::default();
-    let mut told_unknown = HashSet::new();
+    let mut seen_unknown = HashSet::new();
     for (name, standing) in names.iter().zip(&survey.standings) {
         let (code, message) = match standing {
             Standing::Feasible { .. } | Standing::Repeated => continue,
-            Standing::Unknown if !told_unknown.insert(*name) => continue,
+            Standing::Unknown if !seen_unknown.insert(*name) => continue,
             Standing::Unknown => &unknown,
-            Standing::Refused(at) => told.get(*at as usize).unwrap_or(&unknown),
+            Standing::Refused(at) => refusals.get(*at as usize).unwrap_or(&unknown),
         };
         let map = match code {
             StatusCode::Unschedulable => &mut failed.resolvable,

@@ -2,21 +2,21 @@
 
 use berth_engine::Plugin;
 
-/// Bodies that are accepted unless the file says otherwise: the whole nodes of 20,000 with their images.
+/// Default of the maximum body size: suffices for 20,000 whole nodes with their images.
 pub(crate) const DEFAULT_MAX_BODY_BYTES: usize = 256 << 20;
 
-/// How extender calls are answered.
+/// Options of extender calls.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ExtenderOptions {
-    /// The profile that decides for every pod (`profile`); without it, that of the scheduler which the pod names.
+    /// The profile that decides for every pod (`profile`); without it, the one of the scheduler that the pod names.
     pub profile: Option<String>,
-    /// The filters that are applied (`filterPlugins`), of those that the profile enables; all of them without it.
+    /// The filters to apply (`filterPlugins`) among those that the profile enables; all of them without it.
     pub filter_plugins: Option<Vec<Plugin>>,
-    /// The scores that are applied (`scorePlugins`), of those that the profile enables; all of them without it.
+    /// The scores to apply (`scorePlugins`) among those that the profile enables; all of them without it.
     pub score_plugins: Option<Vec<Plugin>>,
-    /// Longest body that is accepted, in bytes (`maxBodyBytes`, default 256 MiB).
+    /// Maximum size of a body, in bytes (`maxBodyBytes`, default 256 MiB).
     pub max_body_bytes: usize,
-    /// Whether pods are bound for kube-scheduler (`bind`, default no): everybody who reaches the HTTP port may ask for it then.
+    /// Whether pods are bound for kube-scheduler (`bind`, default no): every client of the HTTP port may then call it.
     pub bind: bool,
 }
 

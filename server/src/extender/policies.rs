@@ -1,5 +1,5 @@
-//! Policies: by which filters and scores the extender looks. Those of the pod's profile, or of one for all, less what the
-//! configuration leaves out.
+//! Policies: the filters and scores that the extender applies. Those of the pod's profile, or of one profile for all
+//! pods, without the plugins that the configuration leaves out.
 
 use berth_engine::{Plugin, Pod, Policy, PolicyError, PolicySpec};
 
@@ -8,13 +8,13 @@ use super::options::ExtenderOptions;
 use crate::escape;
 use crate::policy::Profiles;
 
-/// Why there are no policies.
+/// Reason why the configured policies do not exist.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum PolicyChoiceError {
-    /// `extender.profile` names none that there is.
+    /// `extender.profile` names an unknown profile.
     #[error("`extender.profile`: {0}")]
     UnknownProfile(String),
-    /// A plugin is to be applied that no profile enables.
+    /// A plugin is configured that no profile enables.
     #[error("`extender.{field}`: {plugin} is not enabled in {profiles}")]
     NotEnabled {
         /// The list that names it.
@@ -24,21 +24,21 @@ pub enum PolicyChoiceError {
         /// The profiles.
         profiles: String,
     },
-    /// What is left of a profile cannot be.
+    /// The reduced profile is not a valid policy.
     #[error("`extender`: {0}")]
     Policy(#[from] PolicyError),
 }
 
 /// The policies of the extender.
 pub(super) enum Policies {
-    /// One for every pod.
+    /// One policy for every pod.
     One(Box<Policy>),
-    /// That of the scheduler which the pod names.
+    /// The policy of the scheduler that the pod names.
     OfScheduler(Profiles),
 }
 
 impl Policies {
-    /// The profiles as they are.
+    /// The profiles unchanged.
     #[cfg(test)]
     pub(super) fn all(profiles: &Profiles) -> Policies {
         Policies::OfScheduler(profiles.clone())
@@ -83,7 +83,7 @@ impl Policies {
     /// The policy for a pod.
     ///
     /// # Errors
-    /// [`Failure::Refused`] where the pod names a scheduler that no profile is for.
+    /// [`Failure::Refused`] if the pod names a scheduler without a profile.
     pub(super) fn of(&self, pod: &Pod) -> Result<&Policy, Failure> {
         match self {
             Policies::One(policy) => Ok(policy),
@@ -99,8 +99,8 @@ impl Policies {
     }
 }
 
-/// A profile with no more filters and scores than the options name, in its own order. A plugin that does not filter has no say in
-/// PreFilter either.
+/// A profile reduced to the filters and scores that the options name, in its own order. A plugin that does not filter
+/// does not run in PreFilter either.
 fn reduced(spec: &PolicySpec, options: &ExtenderOptions) -> PolicySpec {
     let mut spec = spec.clone();
     if let Some(filters) = &options.filter_plugins {
@@ -128,9 +128,9 @@ mod tests {
     }
 
     #[test]
-    fn what_is_not_named_is_left_out_and_the_order_is_the_profiles() {
-        let asked = options(&[NodeResourcesFit, NodeAffinity], &[ImageLocality, TaintToleration]);
-        let Policies::OfScheduler(profiles) = Policies::new(&Profiles::default(), &asked).unwrap()
+    fn unnamed_plugins_are_left_out_and_the_profiles_order_is_kept() {
+        let chosen = options(&[NodeResourcesFit, NodeAffinity], &[ImageLocality, TaintToleration]);
+        let Policies::OfScheduler(profiles) = Policies::new(&Profiles::default(), &chosen).unwrap()
         else {
             panic!("one for all")
         };
@@ -142,7 +142,7 @@ mod tests {
     }
 
     #[test]
-    fn what_no_profile_has_is_refused() {
+    fn plugins_that_no_profile_enables_are_refused() {
         let check = |options: &ExtenderOptions, expected: &str| {
             let error = Policies::new(&Profiles::default(), options).err().unwrap();
             assert!(error.to_string().starts_with(expected), "{error}");

@@ -1,7 +1,7 @@
-//! Preempt: which of the scheduler's candidates make room by Berth's filters too. Rule: S-EXT-13.
+//! Preempt: the scheduler's candidates that make room by Berth's filters too. Rule: S-EXT-13.
 //!
-//! Candidates are dropped, never changed: victims and the number of violated budgets are answered as they came, for
-//! kube-scheduler chose them by the rules that Berth would, on a state at least as new.
+//! Candidates are dropped, never changed: victims and the number of violated budgets are returned as sent, since
+//! kube-scheduler chose them by the rules that Berth would apply, on a state at least as new.
 
 use berth_engine::{Proposal, ProposalOutcome};
 
@@ -12,7 +12,7 @@ use super::text::comma;
 use crate::escape;
 use crate::service::State;
 
-/// Answers `ExtenderPreemptionResult`, which has the one form `NodeNameToMetaVictims` for callers of either kind.
+/// Responds with `ExtenderPreemptionResult`, whose only form is `NodeNameToMetaVictims` for callers of either kind.
 pub(super) fn preempt(state: &State, extender: &Extender, body: &[u8]) -> Result<Vec<u8>, Failure> {
     let arguments = candidates::read(body)?;
     let pod = state.cluster.compile_pod(&arguments.pod).map_err(|error| Failure::field(&error))?;

@@ -1,4 +1,4 @@
-//! Prioritize: how the nodes that could take the pod compare, 0 to 10. Rules: S-EXT-12, S-EXT-16.
+//! Prioritize: scores of the nodes that could take the pod, 0 to 10. Rules: S-EXT-12, S-EXT-16.
 
 use std::collections::HashSet;
 
@@ -11,7 +11,7 @@ use super::shared::Extender;
 use super::text::{comma, string};
 use crate::service::State;
 
-/// Answers a bare `HostPriorityList`: every name once, with 0 where Berth's filters refuse the node.
+/// Responds with a bare `HostPriorityList`: every name once, with 0 if Berth's filters refuse the node.
 pub(super) fn prioritize(
     state: &State,
     extender: &Extender,
@@ -30,15 +30,15 @@ fn list(names: &[&str], survey: &Survey) -> Vec<u8> {
     let levels = Levels::of(&survey.standings);
     let mut out = Vec::with_capacity(64 * names.len() + 2);
     out.push(b'[');
-    let mut told_unknown = HashSet::new();
+    let mut seen_unknown = HashSet::new();
     for (name, standing) in names.iter().zip(&survey.standings) {
-        // kube-scheduler adds up what is said of a host twice.
-        let is_told = match standing {
+        // kube-scheduler adds up the scores of a host that is listed twice.
+        let is_duplicate = match standing {
             Standing::Repeated => true,
-            Standing::Unknown => !told_unknown.insert(*name),
+            Standing::Unknown => !seen_unknown.insert(*name),
             Standing::Feasible { .. } | Standing::Refused(_) => false,
         };
-        if is_told {
+        if is_duplicate {
             continue;
         }
         comma(&mut out, 1);

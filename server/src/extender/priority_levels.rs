@@ -1,13 +1,13 @@
-//! Levels: weighted totals as the 11 scores of the protocol. Rules: S-EXT-12, S-EXT-16.
+//! Levels: weighted totals mapped to the 11 scores of the protocol. Rules: S-EXT-12, S-EXT-16.
 //!
-//! 11 scores cannot carry the order of thousands of totals, and kube-scheduler adds them to totals of its own, of which it takes
-//! the highest: so what is told apart is the top. The best total is 10 and nothing else is. Where there are no more distinct
-//! totals than scores, they are spread evenly from 10 down to the lowest score and keep their order; where there are more, each
-//! of the best takes a score of its own and the rest share the lowest.
+//! 11 scores cannot carry the order of thousands of totals, and kube-scheduler adds them to totals of its own, of which
+//! it takes the highest: so the best totals are distinguished. The best total is 10 and no other is. If there are no
+//! more distinct totals than scores, they are spread evenly from 10 down to the lowest score and keep their order; if
+//! there are more, each of the best gets a score of its own and the rest share the lowest.
 
 use berth_engine::Standing;
 
-/// `MaxExtenderPriority`
+/// Highest score of the protocol, `MaxExtenderPriority`.
 const HIGHEST: usize = 10;
 
 /// The scores of the nodes of one call.
@@ -19,7 +19,7 @@ pub(super) struct Levels {
 
 impl Levels {
     pub(super) fn of(standings: &[Standing]) -> Levels {
-        // 0 is kept for nodes that the filters refuse, where there is any.
+        // 0 is reserved for nodes that the filters refuse, if there are any.
         let is_refused = |s: &Standing| matches!(s, Standing::Refused(_) | Standing::Unknown);
         let lowest = usize::from(standings.iter().any(is_refused));
         let n_scores = HIGHEST + 1 - lowest;
@@ -35,7 +35,7 @@ impl Levels {
         Levels { best, lowest }
     }
 
-    /// 0 to 10.
+    /// Score of a node, 0 to 10.
     pub(super) fn score(&self, standing: Standing) -> usize {
         let Standing::Feasible { total } = standing else { return 0 };
         let at = self.best.binary_search_by(|(known, _)| total.cmp(known));
@@ -84,7 +84,7 @@ mod tests {
     }
 
     #[test]
-    fn of_many_totals_the_best_are_told_apart() {
+    fn the_best_of_many_totals_get_distinct_scores() {
         let many: Vec<i32> = (0..1000).rev().collect();
         let found = scores(&many, false);
         assert_eq!(found[..12], [10, 9, 8, 7, 6, 5, 4, 3, 2, 1, 0, 0]);
@@ -94,7 +94,8 @@ mod tests {
         assert_eq!((found[999], found[1000]), (1, 0));
     }
 
-    /// A higher total never has the lower score, the highest alone has 10, and scores are kept apart as far as they go.
+    /// A higher total never has a lower score, only the highest has 10, and totals are distinguished as far as scores
+    /// suffice.
     #[test]
     fn the_order_is_kept() {
         let mut seed = 7_u64;

@@ -1,11 +1,12 @@
-//! Recent pods: those of the last filter calls. A bind only names its pod, and may come before a feed has delivered the pod.
+//! Recent pods: the pods of the last filter calls. A bind only names its pod, and may come before a feed has sent the
+//! pod.
 
 use std::collections::{BTreeMap, HashMap};
 use std::sync::{Arc, Mutex, PoisonError};
 
 use berth_engine::Pod;
 
-/// Pods that are kept: more than wait for their bind at a time.
+/// Maximum number of remembered pods: more than wait for their bind at a time.
 const MAX_PODS: usize = 8_192;
 
 /// Pods by uid, the latest [`MAX_PODS`].
@@ -14,9 +15,9 @@ pub(super) struct RecentPods(Mutex<Latest>);
 
 #[derive(Default)]
 struct Latest {
-    /// Each with the number of the call that told of it last.
+    /// Pods by uid, each with the number of its last call.
     pods: HashMap<Arc<str>, (u64, Pod)>,
-    /// By that number.
+    /// Uids by that number.
     uids: BTreeMap<u64, Arc<str>>,
     n_calls: u64,
 }
@@ -46,7 +47,7 @@ impl RecentPods {
         latest.pods.get(uid).map(|(_, pod)| pod.clone())
     }
 
-    /// Nobody will ask for it again.
+    /// Forgets a pod that is bound or gone.
     pub(super) fn forget(&self, uid: &str) {
         let mut latest = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         if let Some((number, _)) = latest.pods.remove(uid) {
@@ -65,20 +66,20 @@ mod tests {
         let state = fixture::state(&[]);
         let pod =
             |i: usize| state.cluster.compile_pod(&fixture::pod(&format!("p{i}"), "1", 0)).unwrap();
-        let described = RecentPods::default();
+        let recent = RecentPods::default();
         for i in 0..MAX_PODS {
-            described.remember(&pod(i));
+            recent.remember(&pod(i));
         }
-        // Asked about again, it is none of the oldest.
-        described.remember(&pod(0));
-        described.remember(&pod(MAX_PODS));
-        assert!(described.get("uid-p1").is_none());
-        described.forget("uid-p2");
-        described.forget("uid-p2");
-        described.remember(&pod(MAX_PODS + 1));
-        assert!(described.get("uid-p2").is_none());
+        // A pod that is remembered again is not among the oldest any more.
+        recent.remember(&pod(0));
+        recent.remember(&pod(MAX_PODS));
+        assert!(recent.get("uid-p1").is_none());
+        recent.forget("uid-p2");
+        recent.forget("uid-p2");
+        recent.remember(&pod(MAX_PODS + 1));
+        assert!(recent.get("uid-p2").is_none());
         for i in [0, 3, MAX_PODS, MAX_PODS + 1] {
-            let known = described.get(&format!("uid-p{i}")).unwrap();
+            let known = recent.get(&format!("uid-p{i}")).unwrap();
             assert_eq!(*known.key().name, *format!("p{i}"));
         }
     }

@@ -7,18 +7,20 @@ use super::policies::{Policies, PolicyChoiceError};
 use super::recent_pods::RecentPods;
 use crate::policy::Profiles;
 
-/// State that the verbs share besides the cluster.
+/// Settings and state that the verbs share besides the cluster.
 pub(crate) struct Extender {
     pub(super) policies: Policies,
     pub(super) recent_pods: RecentPods,
     max_body_bytes: usize,
-    /// Whether `bind` binds: whoever reaches the HTTP port may ask for it.
+    /// Whether `bind` is enabled; every client of the HTTP port may then call it.
     pub(super) binds: bool,
 }
 
 impl Extender {
+    /// Creates an extender with these options.
+    ///
     /// # Errors
-    /// [`PolicyChoiceError`] where the options name what the profiles do not have.
+    /// [`PolicyChoiceError`] if the options name something that the profiles do not have.
     pub(crate) fn new(
         profiles: &Profiles,
         options: &ExtenderOptions,
@@ -31,7 +33,7 @@ impl Extender {
         })
     }
 
-    /// All plugins of every profile, bodies of the default size, no binding.
+    /// An extender with all plugins of every profile, the default maximum body size, and no binding.
     #[cfg(test)]
     pub(crate) fn of(profiles: &Profiles) -> Extender {
         Extender {
@@ -42,7 +44,7 @@ impl Extender {
         }
     }
 
-    /// Longest body that is accepted, in bytes.
+    /// Maximum size of a body, in bytes.
     pub(crate) fn max_body_bytes(&self) -> usize {
         self.max_body_bytes
     }

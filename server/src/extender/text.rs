@@ -1,10 +1,10 @@
-//! JSON text, written straight into a buffer.
+//! Writes JSON text straight into a buffer.
 
 /// Writes a string with its quotes.
 pub(crate) fn string(out: &mut Vec<u8>, text: &str) {
     out.push(b'"');
     let mut rest = text;
-    // Nearly no name holds any of these.
+    // Hardly any name contains one of these.
     while let Some(at) = rest.bytes().position(|byte| byte < 0x20 || byte == b'"' || byte == b'\\')
     {
         let (plain, special) = rest.split_at(at);
@@ -20,7 +20,7 @@ pub(crate) fn string(out: &mut Vec<u8>, text: &str) {
     out.push(b'"');
 }
 
-/// Writes a comma unless the list or object, whose opening bracket stands at `opened - 1`, is empty so far.
+/// Writes a comma unless the list or object whose opening bracket is at `opened - 1` is still empty.
 pub(crate) fn comma(out: &mut Vec<u8>, opened: usize) {
     if out.len() > opened {
         out.push(b',');

@@ -1,5 +1,5 @@
-//! Members: an object read member by member. Its keys are Go's field names, taken in any case (W-JS-11); absent and
-//! `null` are alike, and other keys are skipped (S-EXT-3).
+//! JSON objects that are read member by member. Keys are Go's field names in any case (W-JS-11); an absent member
+//! equals `null`, and unknown keys are skipped (S-EXT-3).
 
 use std::borrow::Cow;
 use std::fmt;
@@ -8,14 +8,14 @@ use std::marker::PhantomData;
 use serde::Deserializer;
 use serde::de::{DeserializeSeed, Error, IgnoredAny, MapAccess, SeqAccess, Visitor};
 
-/// What an object is read into.
-pub(super) trait Members<'de>: Default {
-    /// Takes the value of a member; `false` where it is none of this object's.
+/// An object of the protocol that is read member by member.
+pub(super) trait JsonObject<'de>: Default {
+    /// Takes the value of a member; returns `false` if the object has no such member.
     fn take<A: MapAccess<'de>>(&mut self, key: &str, value: &mut A) -> Result<bool, A::Error>;
 }
 
-/// Reads one JSON value, which must be all there is.
-pub(super) fn read<'de, T: Members<'de>>(body: &'de [u8]) -> Result<T, serde_json::Error> {
+/// Reads one JSON value, which must be the whole body.
+pub(super) fn read<'de, T: JsonObject<'de>>(body: &'de [u8]) -> Result<T, serde_json::Error> {
     let mut json = serde_json::Deserializer::from_slice(body);
     let read = Object::default().deserialize(&mut json)?;
     json.end()?;
@@ -31,7 +31,7 @@ pub(super) fn member<'de, T, A: MapAccess<'de>>(
     value.next_value_seed(seed).map_err(|error| A::Error::custom(format!("`{name}`: {error}")))
 }
 
-/// An object; `null` is one without members.
+/// Seed for an object; `null` is read as one without members.
 pub(super) struct Object<T>(PhantomData<T>);
 
 impl<T> Default for Object<T> {
@@ -48,7 +48,7 @@ impl<T> Clone for Object<T> {
     }
 }
 
-impl<'de, T: Members<'de>> DeserializeSeed<'de> for Object<T> {
+impl<'de, T: JsonObject<'de>> DeserializeSeed<'de> for Object<T> {
     type Value = T;
 
     fn deserialize<D: Deserializer<'de>>(self, deserializer: D) -> Result<T, D::Error> {
@@ -56,7 +56,7 @@ impl<'de, T: Members<'de>> DeserializeSeed<'de> for Object<T> {
     }
 }
 
-impl<'de, T: Members<'de>> Visitor<'de> for Object<T> {
+impl<'de, T: JsonObject<'de>> Visitor<'de> for Object<T> {
     type Value = T;
 
     fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
@@ -78,7 +78,7 @@ impl<'de, T: Members<'de>> Visitor<'de> for Object<T> {
     }
 }
 
-/// A list; `null` is an empty one.
+/// Seed for a list; `null` is read as an empty one.
 pub(super) struct List<S>(pub(super) S);
 
 impl<'de, S: DeserializeSeed<'de> + Copy> DeserializeSeed<'de> for List<S> {
@@ -112,7 +112,7 @@ impl<'de, S: DeserializeSeed<'de> + Copy> Visitor<'de> for List<S> {
     }
 }
 
-/// A string, borrowed where it holds no escapes; `null` is an empty one, as Go has it.
+/// Seed for a string, borrowed if it has no escapes; `null` is read as an empty one, as in Go.
 #[derive(Copy, Clone)]
 pub(super) struct Text;
 
@@ -144,8 +144,8 @@ impl<'de> Visitor<'de> for Text {
     }
 }
 
-/// The text at `metadata.NAME` of an object that stands in a request as it came; what follows it is not looked at. Empty where
-/// there is none.
+/// The text at `metadata.NAME` of an object in its unparsed form; the rest after it is not read. Empty if there is
+/// none.
 pub(super) fn in_metadata<'de>(
     raw: &'de str,
     name: &str,
@@ -196,7 +196,7 @@ impl<'de> Visitor<'de> for Search<'_, 'de> {
             }
             map.next_value_seed(Search { path, found: &mut *self.found })?;
             if self.found.is_some() {
-                // The one way to leave an object before its end.
+                // Returning an error is the only way to leave an object before its end.
                 return Err(A::Error::custom("found"));
             }
         }
@@ -209,7 +209,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_follows_the_name_is_not_looked_at() {
+    fn the_rest_after_the_name_is_not_read() {
         let check = |raw: &str, expected: &str| {
             assert_eq!(in_metadata(raw, "name").unwrap(), expected, "{raw}");
         };
