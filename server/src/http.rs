@@ -1,4 +1,4 @@
-//! HTTP: probes, metrics, and what kube-scheduler's extender asks, on a port of its own.
+//! HTTP: probes, metrics, and kube-scheduler's extender protocol, on a port of its own.
 
 mod authorize;
 mod extender;

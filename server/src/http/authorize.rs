@@ -1,4 +1,4 @@
-//! The HTTP port: who asks, and may it? Probes answer anybody; every other path takes a credential where gRPC does.
+//! Authorization on the HTTP port. Probes are open to every client; every other path needs a credential if gRPC does.
 
 use std::sync::Arc;
 use std::time::Instant;
@@ -20,18 +20,18 @@ use crate::net::Peer;
 use crate::service::{CallError, REQUEST_ID, State};
 use crate::telemetry::trace::TraceContext;
 
-/// What a path takes.
+/// Permission that a path needs.
 #[derive(Copy, Clone, Debug, PartialEq, Eq)]
 enum Takes {
-    /// Nothing.
+    /// No permission.
     Nothing,
     /// A role.
     Role(Role),
-    /// A role, for it changes something: under this name in audit lines.
+    /// A role for a change, which has this name in audit lines.
     Change(Role, &'static str),
 }
 
-/// A path that is not there takes a credential too: so does one that is forgotten here.
+/// The permission that a path needs. An unknown path needs a credential too, and so does one that is forgotten here.
 fn takes(path: &str) -> Takes {
     match path {
         "/livez" | "/readyz" | "/healthz" => Takes::Nothing,
@@ -40,7 +40,7 @@ fn takes(path: &str) -> Takes {
     }
 }
 
-/// Lets a request through to its handler, with its `Arc<Caller>` in the extensions, or answers 401 or 403.
+/// Passes a request to its handler, with its `Arc<Caller>` in the extensions, or answers 401 or 403.
 pub(crate) async fn authorize(
     Shared(state): Shared<Arc<State>>,
     mut request: Request,
@@ -81,7 +81,7 @@ pub(crate) async fn authorize(
     response
 }
 
-/// A call that changes something; its line is written however it ends.
+/// A call that changes something; its audit line is written however it ends.
 struct Call {
     state: Arc<State>,
     changes: Changes,
@@ -91,7 +91,7 @@ struct Call {
     request_id: Option<Box<str>>,
     trace: Option<TraceContext>,
     arrived: Instant,
-    /// Until there is an answer, what is true of a client that goes away.
+    /// Status code of the call: until there is a response, that of a call whose client went away.
     code: Code,
 }
 
@@ -118,7 +118,7 @@ impl Call {
         }
     }
 
-    /// Takes the place of its line.
+    /// Reserves the slot of the audit line.
     fn enter(&self, allowed: &Result<(), CallError>) -> Result<(), CallError> {
         match allowed {
             Ok(()) => Ok(self.changes.begin()?),
@@ -142,7 +142,7 @@ impl Drop for Call {
     }
 }
 
-/// A handler says in the extensions what an answer in a 200 means.
+/// Status code of a response. The handler puts the code of a 200 into the extensions.
 fn code_of(response: &Response) -> Code {
     if let Some(code) = response.extensions().get::<Code>() {
         return *code;

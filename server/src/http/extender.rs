@@ -1,5 +1,5 @@
-//! The extender's HTTP half: reads bodies within limits, runs verbs where they belong, and turns failures into the statuses that
-//! kube-scheduler understands.
+//! The extender's HTTP half: reads bodies within limits, runs verbs on the right threads, and turns failures into the
+//! statuses that kube-scheduler understands.
 
 mod body;
 mod failure;
@@ -22,14 +22,14 @@ use crate::service::{CallError, State};
 use crate::telemetry::{ExtenderOutcome, ExtenderVerb};
 use body::Bodies;
 
-/// What the routes share.
+/// State that the routes share.
 struct Routes {
     state: Arc<State>,
     extender: Arc<Extender>,
     bodies: Bodies,
 }
 
-/// The verbs under their default names; another method is a 405.
+/// The verbs under their default names; any other HTTP method is a 405.
 pub(super) fn routes(state: Arc<State>, extender: Arc<Extender>) -> Router {
     let bodies = Bodies::new(extender.max_body_bytes());
     Router::new()
@@ -59,7 +59,7 @@ async fn bind(Shared(routes): Shared<Arc<Routes>>, request: Request) -> Response
 async fn answer(verb: ExtenderVerb, routes: &Routes, request: Request) -> Response {
     let Routes { state, extender, bodies } = routes;
     let started = clock::now();
-    // Held until the answer is made.
+    // Held until the response is complete.
     let visit = state.admission.visit(lane(verb, request.headers()), started);
     let (answered, started) = match &visit {
         Ok(_) => {
@@ -81,7 +81,7 @@ async fn answer(verb: ExtenderVerb, routes: &Routes, request: Request) -> Respon
         }
         Err(failure) => {
             counts.count(verb, failure::outcome(&failure));
-            // Of those there are many at a time, and the metrics count them.
+            // There may be many of those at a time, and the metrics count them.
             if !matches!(failure, Failure::Busy { .. }) {
                 let reason = failure.to_string();
                 let reason = escape::clipped(&reason);
@@ -92,7 +92,7 @@ async fn answer(verb: ExtenderVerb, routes: &Routes, request: Request) -> Respon
     }
 }
 
-/// Where it will be carried out, as far as its headers tell.
+/// The lane of a call, as far as its headers show.
 fn lane(verb: ExtenderVerb, headers: &HeaderMap) -> Lane {
     let length = headers.get(CONTENT_LENGTH).and_then(|value| value.to_str().ok()?.parse().ok());
     match length {

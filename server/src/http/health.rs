@@ -1,4 +1,4 @@
-//! `/livez`, `/readyz` and `/healthz`, in the manner of Kubernetes' own: `ok`, or which check failed and why.
+//! `/livez`, `/readyz` and `/healthz` as in Kubernetes: `ok`, or the failed checks with their reasons.
 
 use std::sync::Arc;
 
@@ -8,7 +8,7 @@ use axum::http::{StatusCode, Uri};
 use crate::service::State;
 use crate::service::readiness::{Check, readiness};
 
-/// The process answers, and nothing that it cannot do without has ended. `/healthz` is the old name of the same question.
+/// Succeeds while no critical task has ended. `/healthz` is the old name of the same check.
 pub(super) async fn livez(Shared(state): Shared<Arc<State>>, uri: Uri) -> (StatusCode, String) {
     let mut checks = vec![("ping", Ok(None))];
     let crashed = state.critical_tasks.crashed();
@@ -17,12 +17,12 @@ pub(super) async fn livez(Shared(state): Shared<Arc<State>>, uri: Uri) -> (Statu
     report(uri.path().trim_matches('/'), &checks, is_verbose(&uri))
 }
 
-/// The process can be asked for placements.
+/// Succeeds while the server can place pods.
 pub(super) async fn readyz(Shared(state): Shared<Arc<State>>, uri: Uri) -> (StatusCode, String) {
     report("readyz", &readiness(&state), is_verbose(&uri))
 }
 
-/// There is nothing else here; says what there is.
+/// Responds to an unknown path with the known ones.
 pub(super) async fn not_found() -> (StatusCode, &'static str) {
     (
         StatusCode::NOT_FOUND,
@@ -65,7 +65,7 @@ mod tests {
     }
 
     #[test]
-    fn success_is_short_unless_asked() {
+    fn success_is_short_unless_verbose() {
         assert_eq!(
             report("livez", &[("ping", Ok(None))], false),
             (StatusCode::OK, "ok".to_owned())

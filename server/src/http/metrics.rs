@@ -1,5 +1,5 @@
-//! `/metrics`: everything that [`crate::telemetry`] counts, in the format that the scraper prefers: Prometheus' text, or its
-//! protobuf messages, which alone hold native histograms.
+//! `/metrics`: everything that [`crate::telemetry`] counts, in the format that the scraper prefers: Prometheus' text,
+//! or its protobuf messages, which alone hold native histograms.
 
 use std::sync::Arc;
 
@@ -44,7 +44,8 @@ pub(super) async fn metrics(Shared(state): Shared<Arc<State>>, headers: HeaderMa
     response
 }
 
-/// The format of the highest weight, of two equal ones the first; text for whoever accepts neither: it is what a person reads.
+/// The accepted format of the highest weight, of two equal ones the first; text if neither is accepted, since a person
+/// reads it.
 fn preferred(headers: &HeaderMap) -> Format {
     let accepted = headers.get_all(ACCEPT).iter().filter_map(|value| value.to_str().ok());
     let mut best = (0, Format::Text);
@@ -56,7 +57,7 @@ fn preferred(headers: &HeaderMap) -> Format {
     best.1
 }
 
-/// What one element of an `Accept` header stands for, with its weight in thousandths.
+/// The format of one element of an `Accept` header, with its weight in thousandths.
 fn offered(element: &str) -> Option<(u32, Format)> {
     let mut parts = element.split(';').map(str::trim);
     let format = match parts.next()?.to_ascii_lowercase().as_str() {
@@ -84,7 +85,7 @@ fn offered(element: &str) -> Option<(u32, Format)> {
     Some((weight, format))
 }
 
-/// `0.25` as 250; `None` for what is no weight.
+/// Parses a weight: `0.25` is 250; `None` if the text is no weight.
 fn thousandths(text: &str) -> Option<u32> {
     let weight: f64 = text.parse().ok().filter(|weight| (0.0..=1.0).contains(weight))?;
     #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "it is 0 to 1000")]
@@ -103,7 +104,7 @@ mod tests {
 
     #[test]
     fn a_scraper_gets_what_it_prefers() {
-        // As Prometheus asks with and without native histograms.
+        // Headers of Prometheus with and without native histograms.
         let native = "application/vnd.google.protobuf;proto=io.prometheus.client.MetricFamily;encoding=delimited;q=0.6,\
             application/openmetrics-text;version=1.0.0;escaping=allow-utf-8;q=0.5,text/plain;version=0.0.4;q=0.3,*/*;q=0.2";
         let classic = "application/openmetrics-text;version=1.0.0;q=0.5,application/openmetrics-text;version=0.0.1;q=0.4,\

@@ -1,4 +1,4 @@
-//! Trace: a request on the HTTP port belongs to its caller's trace, as a gRPC call does.
+//! Trace: continues the caller's trace for a request on the HTTP port, as for a gRPC call.
 
 use std::sync::Arc;
 
@@ -8,7 +8,7 @@ use axum::response::Response;
 
 use crate::service::State;
 
-/// The names of spans, by path: closed, for they come from outside.
+/// Names of spans by path: a fixed set, since paths come from outside.
 const NAMES: [(&str, &str); 5] = [
     ("/extender/filter", "POST /extender/filter"),
     ("/extender/prioritize", "POST /extender/prioritize"),
@@ -17,7 +17,7 @@ const NAMES: [(&str, &str); 5] = [
     ("/metrics", "GET /metrics"),
 ];
 
-/// Carries the request out in a span; probes and what is not there have none.
+/// Runs the request in a span; probes and unknown paths have none.
 pub(super) async fn trace(
     Shared(state): Shared<Arc<State>>,
     request: Request,

@@ -1,4 +1,4 @@
-//! Bodies: read whole, once, and never more of them at a time than memory is meant for.
+//! Bodies of requests: read whole, with a limit on the memory that all of them take.
 
 use std::future::poll_fn;
 use std::ops::Deref;
@@ -13,24 +13,24 @@ use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 
 use crate::extender::Failure;
 
-/// kube-scheduler gives a whole call 5 s unless told otherwise; whoever is slower than this is gone or means harm.
+/// Time limit for a body. kube-scheduler gives a whole call 5 s by default; a slower client is gone or malicious.
 const TIMEOUT: Duration = Duration::from_secs(30);
-/// Bodies up to this size are not counted.
+/// Size up to which a body is not counted.
 const SMALL: usize = 1 << 20;
-/// What is counted of larger ones.
+/// Unit in which larger bodies are counted.
 const UNIT: usize = 64 << 10;
-/// So many bodies of the largest size may be held at a time.
+/// Number of bodies of the largest size that may be held at a time.
 const N_LARGEST: usize = 2;
-/// No more is set aside on the word of a header alone.
+/// Maximum number of bytes that are allocated ahead on the word of a header.
 const MAX_AHEAD: usize = 16 << 20;
 
-/// Reads bodies within bounds.
+/// Reads bodies within limits.
 pub(super) struct Bodies {
     max_bytes: usize,
     room: Arc<Semaphore>,
 }
 
-/// A body, and the room that it takes.
+/// A body, and the memory reserved for it.
 pub(super) struct Held {
     bytes: Vec<u8>,
     _room: Option<OwnedSemaphorePermit>,
@@ -50,12 +50,12 @@ impl Bodies {
         Bodies { max_bytes, room: Arc::new(Semaphore::new(units.min(Semaphore::MAX_PERMITS))) }
     }
 
-    /// The body of a request. One that says its length gets all of its room first; one that does not takes room as it grows, and does
-    /// not wait for any.
+    /// Reads the body of a request. If its length is known, all of its memory is reserved first; otherwise memory is
+    /// reserved as it grows, without waiting.
     ///
     /// # Errors
-    /// [`Failure::TooLarge`], before it is read where the length says so; [`Failure::Busy`] where no room comes free in time;
-    /// [`Failure::Cut`].
+    /// [`Failure::TooLarge`], before it is read if the length says so; [`Failure::Busy`] if no memory becomes free in
+    /// time; [`Failure::Cut`].
     pub(super) async fn read(&self, request: Request) -> Result<Held, Failure> {
         let length = request.headers().get(CONTENT_LENGTH);
         let length = length.and_then(|value| value.to_str().ok()?.parse::<usize>().ok());
@@ -91,7 +91,7 @@ impl Bodies {
         Ok(Held { bytes, _room: room })
     }
 
-    /// Makes sure that there is room for so many bytes.
+    /// Reserves memory up to `n_bytes` in all.
     fn grow_room(
         &self,
         room: &mut Option<OwnedSemaphorePermit>,

@@ -10,7 +10,7 @@ use crate::escape;
 use crate::extender::{Failure, text};
 use crate::telemetry::{ExtenderOutcome, ExtenderVerb};
 
-/// The outcome by which a failure is counted.
+/// The outcome as which a failure is counted.
 pub(super) fn outcome(failure: &Failure) -> ExtenderOutcome {
     match failure {
         Failure::Invalid(_) | Failure::TooLarge { .. } | Failure::Cut(_) => {
@@ -23,7 +23,7 @@ pub(super) fn outcome(failure: &Failure) -> ExtenderOutcome {
     }
 }
 
-/// The code for the audit log: the HTTP status does not say what became of a bind.
+/// Status code for the audit line: the HTTP status does not show how a bind ended.
 fn code(failure: &Failure) -> Code {
     match failure {
         Failure::Invalid(_) => Code::InvalidArgument,
@@ -58,7 +58,7 @@ pub(super) fn response(failure: &Failure, verb: ExtenderVerb) -> Response {
     *response.status_mut() = status;
     response.headers_mut().insert(CONTENT_TYPE, HeaderValue::from_static("application/json"));
     if let Failure::Busy { retry_after } = failure {
-        // In whole seconds, and not at once.
+        // In whole seconds, and at least one.
         let seconds = retry_after.as_secs_f64().ceil().max(1.0);
         if let Ok(seconds) = HeaderValue::from_str(&format!("{seconds:.0}")) {
             response.headers_mut().insert(RETRY_AFTER, seconds);
