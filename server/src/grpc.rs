@@ -1,5 +1,5 @@
-//! gRPC: a service a file. A handler unpacks the request, calls its transport-free half in [`crate::service`], and packs the response;
-//! every failure leaves through `status`.
+//! gRPC services, one file each. A handler unpacks the request, calls its transport-free half in [`crate::service`],
+//! and packs the response; every failure becomes a status in `status`.
 
 mod call;
 mod layer;
@@ -31,7 +31,7 @@ pub(crate) use layer::CallService;
 /// The services of `berth.v1`, health and reflection.
 ///
 /// # Errors
-/// When the built-in descriptors cannot be read, which a test rules out.
+/// If the built-in descriptors cannot be read, which a test rules out.
 pub(crate) fn routes(
     state: &Arc<State>,
     health: HealthReporter,

@@ -1,4 +1,4 @@
-//! `berth.v1.AutoscalerService`: what if there were more nodes, or fewer?
+//! `berth.v1.AutoscalerService`: simulates clusters with more or fewer nodes.
 
 use std::sync::Arc;
 

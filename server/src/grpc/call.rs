@@ -17,23 +17,23 @@ use crate::service::method::{self, Effect, Method};
 use crate::service::{CallError, Deadline, REQUEST_ID, State};
 use crate::telemetry::trace::Span;
 
-/// Longest request id that is taken, in bytes.
+/// Maximum length of a request id in bytes.
 const MAX_REQUEST_ID_BYTES: usize = 128;
 
-/// One call from its first header to the last byte of its answer. However it ends, it is counted exactly once.
+/// One call from its first header to the last byte of its response. However it ends, it is counted exactly once.
 pub(super) struct Call {
     pub(super) state: Arc<State>,
     pub(super) method: &'static Method,
-    /// The path of a method that is not there; empty for others.
+    /// Path of an unknown method; empty for known ones.
     pub(super) unknown_path: Box<str>,
     pub(super) arrived: Instant,
     pub(super) caller: Option<Arc<Caller>>,
     pub(super) peer: Option<Arc<Peer>>,
-    /// When it is to be over: its caller's deadline, or the server's limit where that is earlier.
+    /// Time at which the call has to end: its caller's deadline, or the server's limit if that is earlier.
     pub(super) until: Option<Instant>,
     changes: Option<Changes>,
     pub(super) request_id: Option<Box<str>>,
-    /// Its part of a trace, where it belongs to one.
+    /// Span of the call, if it is traced.
     pub(super) span: Option<Span>,
     pub(super) is_over: bool,
 }
@@ -60,9 +60,9 @@ impl Call {
         }
     }
 
-    /// Establishes who calls and that it may; its handler finds it in the request's extensions.
+    /// Authenticates the caller and checks its role; the handler finds the caller in the request's extensions.
     pub(super) fn authorize(&mut self, request: &mut Request<Body>) -> Result<(), CallError> {
-        // Probes and descriptions are for anybody, whatever it shows.
+        // Health and reflection are open to every caller, whatever its credentials.
         let Some(role) = self.method.role else { return Ok(()) };
         let caller = self
             .state
@@ -100,8 +100,8 @@ impl Call {
         Ok(())
     }
 
-    /// Notes when the call is to be over; gives the deadline of its caller, which is all that a handler goes by: the server's limit
-    /// ends a call by dropping it.
+    /// Sets the time at which the call has to end; returns the caller's deadline, which is the only one that handlers
+    /// see: the server's limit ends a call by dropping it.
     pub(super) fn limit(&mut self, headers: &HeaderMap) -> Deadline {
         let timeout = headers.get("grpc-timeout").and_then(|value| value.to_str().ok());
         let timeout = timeout.and_then(parse_timeout);
@@ -115,7 +115,7 @@ impl Call {
         self.method.lane.call_limit(self.state.limits.load.max_call_time)
     }
 
-    /// Whether its caller may send it again, and wants it carried out once.
+    /// Whether the request has an id, so that it may be sent again but is carried out once.
     pub(super) fn is_named(&self) -> bool {
         self.request_id.is_some()
             && self.caller.is_some()
@@ -123,19 +123,19 @@ impl Call {
             && self.method.lane.is_unary()
     }
 
-    /// Asks to be carried out now. Called where the call first gets a thread: what it waited for that one counts.
+    /// Admits the call. Called when the call first gets a thread, so that its wait for one counts.
     pub(super) fn enter(&self) -> Result<(), CallError> {
         let now = clock::now();
         let waited = now.saturating_duration_since(self.arrived);
         self.state.admission.enter(self.method.lane, now, waited, self.until)?;
         match &self.changes {
             Some(changes) if self.method.effect == Effect::Changes => Ok(changes.begin()?),
-            // Its handler says whether it does.
+            // The handler reports whether it does.
             Some(_) | None => Ok(()),
         }
     }
 
-    /// Ends the call where `headers`, or trailers, say its status.
+    /// Ends the call if `headers`, or trailers, contain its status.
     pub(super) fn note_status(&mut self, headers: &HeaderMap) {
         let code = headers
             .get("grpc-status")

@@ -1,4 +1,4 @@
-//! `berth.v1.ClusterService`: what Berth knows of the cluster, and the feeds of its clients.
+//! `berth.v1.ClusterService`: the cluster as Berth knows it, and the feeds of clients.
 
 mod sync;
 

@@ -1,4 +1,4 @@
-//! `grpcplugin.Expander`: cluster-autoscaler asks which of its node groups to grow. Rules: S-CAE-1 to S-CAE-7.
+//! `grpcplugin.Expander`: chooses among cluster-autoscaler's node groups. Rules: S-CAE-1 to S-CAE-7.
 
 mod service;
 
@@ -16,13 +16,13 @@ use crate::expander::{Best, World};
 use crate::service::{CallError, Cancel, Deadline, State};
 pub(crate) use service::ExpanderService;
 
-/// How long cluster-autoscaler waits (S-CAE-3); for callers that do not say.
+/// Time that cluster-autoscaler waits (S-CAE-3); for callers without a deadline.
 const USUAL_TIMEOUT: Duration = Duration::from_secs(5);
-/// Of the time that is left, what is kept for the strategies behind one that takes too long, and for the way back.
+/// Fraction of the remaining time that is kept for the strategies after one that takes too long, and for the response.
 const MARGIN: f64 = 0.2;
-/// And what is kept for the way back alone.
+/// Fraction of the remaining time that is kept for the response alone.
 const LAST_MARGIN: f64 = 0.05;
-/// Most options of an answer that say what they were kept for, and most characters of that.
+/// Maximum number of options in a response that have an explanation, and its maximum length in characters.
 const MAX_EXPLAINED: usize = 1_000;
 const MAX_DEBUG_CHARS: usize = 200;
 
@@ -40,7 +40,7 @@ async fn best_options(
     Ok(Response::new(answering.await??))
 }
 
-/// Until when only so much of the time there is remains.
+/// Time at which the fraction `margin` of the remaining time is left.
 fn until(deadline: Deadline, now: Instant, margin: f64) -> Instant {
     let left = match deadline.0 {
         Some(at) => at.saturating_duration_since(now),
@@ -70,7 +70,7 @@ fn choose(
     Ok(BestOptionsResponse { options: options.collect() })
 }
 
-/// The option as cluster-autoscaler reads it back: of all this only the id counts (S-CAE-4), so the pods stay here.
+/// The option for the response: cluster-autoscaler reads only its id (S-CAE-4), so the pods are left out.
 fn option(best: &Best, group: &NodeGroupOption, rank: usize) -> WireOption {
     let debug = if rank < MAX_EXPLAINED { debug(best, group) } else { String::new() };
     WireOption {

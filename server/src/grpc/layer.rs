@@ -1,5 +1,6 @@
-//! What happens to every call before and after its handler: who calls is established, the deadline noted and kept, the call
-//! admitted or refused for load; at its end it is counted, and audited if it changed something. The only layer there is.
+//! The layer around every call: before the handler, it authenticates the caller, sets and enforces the deadline, and
+//! admits or refuses the call for load; at the end it counts the call, and audits it if it changed something. The only
+//! such layer.
 
 mod body;
 mod idempotency;
@@ -58,7 +59,7 @@ impl Service<Request<Body>> for CallService {
         if call.is_named() {
             return carried(scope, call.once(self.routes.clone(), request, allowed));
         }
-        // Nothing of it happens before it is polled.
+        // The handler does not start before this future is polled.
         let answer = self.routes.call(request);
         carried(scope, async move {
             if let Err(error) = allowed.and_then(|()| call.enter()) {
@@ -74,7 +75,7 @@ impl Service<Request<Body>> for CallService {
 
 type Answering = Pin<Box<dyn Future<Output = Result<Response<CallBody>, Infallible>> + Send>>;
 
-/// In the call's trace, where it belongs to one.
+/// Runs the call in its trace, if it has one.
 fn carried(
     scope: Option<Scope>,
     answering: impl Future<Output = Result<Response<CallBody>, Infallible>> + Send + 'static,
@@ -85,8 +86,8 @@ fn carried(
     }
 }
 
-/// The output, or `None` where the time is up first: the transport would answer CANCELLED at the same instant, and this is looked
-/// at first. Most calls are over at the first look, and need no timer.
+/// The output, or `None` if the time is up first: the transport would answer CANCELLED at the same instant, so this is
+/// polled first. Most calls are ready at the first poll, and need no timer.
 async fn within<F: Future>(until: Option<Instant>, future: F) -> Option<F::Output> {
     let mut future = pin!(future);
     if let Poll::Ready(output) = poll_fn(|cx| Poll::Ready(future.as_mut().poll(cx))).await {
@@ -99,7 +100,7 @@ async fn within<F: Future>(until: Option<Instant>, future: F) -> Option<F::Outpu
 }
 
 impl Call {
-    /// Answers a request that may have been answered before.
+    /// Handles a request that may have been answered before.
     async fn once(
         self,
         routes: Routes,
@@ -128,7 +129,7 @@ impl Call {
         }
     }
 
-    /// The time is up: whose it was, the caller is told.
+    /// Refuses a call whose time is up; the error says whether the limit was the caller's or the server's.
     fn refuse_late(self) -> Response<CallBody> {
         let limit = self.max_time();
         let is_servers = self.until.is_some_and(|at| self.arrived.checked_add(limit) == Some(at));
@@ -153,14 +154,15 @@ impl Call {
     }
 }
 
-/// Only a response without a body says its status in the headers: there the transport speaks, or a unary handler.
+/// Rewords the status of a response from the transport. Only a response without a body has its status in the headers:
+/// it comes from the transport, or from a unary handler.
 fn in_callers_terms(
     response: Response<Body>,
     unknown_path: &str,
     max_message_bytes: usize,
 ) -> Response<Body> {
     match Status::from_header_map(response.headers()) {
-        // A handler that gives this code says why; the router does not.
+        // A handler that returns this code adds a message; the router does not.
         Some(status) if status.code() == Code::Unimplemented && status.message().is_empty() => {
             Status::from(CallError::NoSuchMethod { path: unknown_path.to_owned() }).into_http()
         }

@@ -1,4 +1,5 @@
-//! `berth.v1.LifecycleService`: what happens next? Most methods are functions of their request; those of the ledger remember.
+//! `berth.v1.LifecycleService`: lifecycle decisions. Most methods are functions of their request; those of the ledger
+//! have state.
 
 mod evaluate;
 
@@ -26,36 +27,36 @@ impl LifecycleHandler {
         LifecycleHandler { state }
     }
 
-    /// Answers a function of its request alone.
-    async fn decide<Question, Answer>(
+    /// Calls a stateless function with the request.
+    async fn decide<Q, A>(
         &self,
-        request: Request<Question>,
-        function: fn(&Question) -> Result<Answer, ModelError>,
-    ) -> Result<Response<Answer>, Status>
+        request: Request<Q>,
+        function: fn(&Q) -> Result<A, ModelError>,
+    ) -> Result<Response<A>, Status>
     where
-        Question: Message + 'static,
-        Answer: Send + 'static,
+        Q: Message + 'static,
+        A: Send + 'static,
     {
         let (call, question) = parts(request);
         Ok(Response::new(service::decide(&self.state, &call, question, function).await?))
     }
 
-    /// Asks the ledger, which may wait for the disk.
-    async fn keep<Question, Answer>(
+    /// Calls the ledger, which may wait for the disk.
+    async fn keep<Q, A>(
         &self,
-        request: Request<Question>,
-        method: fn(&Grants, &Question, i64) -> Result<Answer, GrantError>,
-    ) -> Result<Response<Answer>, Status>
+        request: Request<Q>,
+        method: fn(&Grants, &Q, i64) -> Result<A, GrantError>,
+    ) -> Result<Response<A>, Status>
     where
-        Question: Send + 'static,
-        Answer: Send + 'static,
+        Q: Send + 'static,
+        A: Send + 'static,
     {
         let (call, question) = parts(request);
         Ok(Response::new(service::keep(&self.state, &call, question, method).await?))
     }
 }
 
-/// Hands the list of the ledger's methods to `handlers`, behind that of the functions.
+/// Passes the list of the ledger's methods to `handlers`, after that of the functions.
 macro_rules! with_ledger {
     ($($functions:tt)+) => {
         handlers! {
@@ -81,7 +82,7 @@ macro_rules! handlers {
         functions {
             $($group:literal $name:literal $module:ident::$function:ident($request:ident) -> $response:ident;)+
         }
-        ledger { $($method:ident($asked:ident) -> $answered:ident;)+ }
+        ledger { $($method:ident($ledger_request:ident) -> $ledger_response:ident;)+ }
     ) => {
         #[tonic::async_trait]
         impl LifecycleService for LifecycleHandler {
@@ -121,8 +122,8 @@ macro_rules! handlers {
 
             $(async fn $method(
                 &self,
-                request: Request<wire::$asked>,
-            ) -> Result<Response<wire::$answered>, Status> {
+                request: Request<wire::$ledger_request>,
+            ) -> Result<Response<wire::$ledger_response>, Status> {
                 self.keep(request, Grants::$method).await
             })+
         }

@@ -1,4 +1,4 @@
-//! `berth.v1.PlacementService`: where does this pod go?
+//! `berth.v1.PlacementService`: decides where pods are placed.
 
 mod stream;
 

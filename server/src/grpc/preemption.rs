@@ -1,4 +1,4 @@
-//! `berth.v1.PreemptionService`: whom would it displace?
+//! `berth.v1.PreemptionService`: evicts pods for a pod that fits nowhere.
 
 use std::sync::Arc;
 

@@ -1,4 +1,4 @@
-//! `berth.v1.SessionService`: what if?
+//! `berth.v1.SessionService`: what-if sessions.
 
 use std::sync::Arc;
 

@@ -129,7 +129,7 @@ fn commit_info(error: &CommitError) -> Option<Info> {
     }
 }
 
-/// Information that names the pod and the node at which a commit stopped.
+/// Error info that names the pod and the node at which a commit stopped.
 fn pod_info(
     reason: &'static str,
     pod: &PodKey,
@@ -158,10 +158,10 @@ fn grant_info(error: &GrantError) -> Option<Info> {
     }
 }
 
-/// The status for a failure inside the transport, before any handler saw the message.
+/// The status for a failure in the transport, before any handler got the message.
 ///
-/// The transport's own texts name its internals, and its codes (`OUT_OF_RANGE` for a message too large, `INTERNAL` for bytes
-/// that do not decode) would send a caller looking in the wrong place.
+/// The transport's own texts name its internals, and its codes (`OUT_OF_RANGE` for a message too large, `INTERNAL` for
+/// bytes that do not decode) would mislead a caller.
 pub(super) fn of_transport(status: Status, max_message_bytes: usize) -> Status {
     const UNDECODABLE: &str = "failed to decode Protobuf message: ";
     match status.code() {

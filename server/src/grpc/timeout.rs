@@ -1,8 +1,9 @@
-//! The header `grpc-timeout`.
+//! Parser of the header `grpc-timeout`.
 
 use std::time::Duration;
 
-/// Parses `grpc-timeout`: up to 8 digits and a unit of `HMSmun`. Anything else is no timeout, as in other servers.
+/// Parses `grpc-timeout`: up to 8 digits and a unit of `HMSmun`. Any other text counts as no timeout, as in other
+/// servers.
 pub fn parse_timeout(header: &str) -> Option<Duration> {
     let (digits, unit) = header.split_at_checked(header.len().checked_sub(1)?)?;
     if digits.is_empty() || digits.len() > 8 || !digits.bytes().all(|byte| byte.is_ascii_digit()) {

@@ -17,10 +17,10 @@ use crate::service::{CallContext, CallError, Deadline, State, convert};
 use crate::shutdown;
 use crate::telemetry::trace::followed;
 
-/// Answers that may wait for a slow reader before the stream stops reading.
+/// Number of responses that may wait for a slow reader before the stream stops reading.
 const MAX_UNREAD_ANSWERS: usize = 16;
 
-/// Starts serving the stream; ends with it, on the first error, or when the server drains.
+/// Starts serving the stream, until it ends, at the first error, or until the server drains.
 pub(super) fn serve(
     state: Arc<State>,
     call: CallContext,
@@ -29,7 +29,7 @@ pub(super) fn serve(
     let (answers, receiver) = mpsc::channel(MAX_UNREAD_ANSWERS);
     tokio::spawn(followed(async move {
         if let Err(status) = run(&state, &call, requests, &answers).await {
-            // A closed channel means that the client has gone: nobody is left to be told.
+            // A closed channel means that the client is gone, so the error has no receiver.
             drop(answers.send(Err(status)).await);
         }
     }));
@@ -73,14 +73,14 @@ struct Intake {
 }
 
 impl Intake {
-    /// Gives the generation that holds the request, and what was refused.
+    /// Handles a request; returns the generation that includes it, and the rejections.
     async fn handle(
         &mut self,
         state: &Arc<State>,
         request: SyncRequest,
         deadline: Deadline,
     ) -> Result<(u64, Vec<Rejection>), CallError> {
-        // Files may have begun to be read since the stream was opened.
+        // Reading of files may have begun since the stream was opened.
         state.check_feedable()?;
         match (request.message, self.collecting.take()) {
             (None, _) => Err(CallError::field("message", "must be set")),
@@ -125,7 +125,7 @@ fn published(state: &State) -> u64 {
     state.cluster.snapshot().generation().get()
 }
 
-/// The snapshot so far: the last word on every object, and which delta of the snapshot said it.
+/// The snapshot so far: the last version of every object, with the position of its delta in the snapshot.
 #[derive(Default)]
 struct Collection {
     nodes: HashMap<Arc<str>, (usize, Node)>,
@@ -135,7 +135,7 @@ struct Collection {
 }
 
 impl Collection {
-    /// Adds a batch; gives the refused ones by position in the batch.
+    /// Adds a batch; returns the refused changes by position in the batch.
     fn add(
         &mut self,
         compiled: Vec<delta::Compiled>,
@@ -173,7 +173,8 @@ impl Collection {
         }
     }
 
-    /// The cluster becomes this; what the cluster refuses is listed by position in the snapshot.
+    /// Replaces the cluster with the collected snapshot; objects that the cluster refuses are listed by position in the
+    /// snapshot.
     fn publish(self, state: &State) -> (u64, Vec<Rejection>) {
         let (nodes, mut positions) = in_stream_order(self.nodes);
         let (objects, object_positions) = in_stream_order(self.objects);
@@ -195,8 +196,8 @@ impl Collection {
     }
 }
 
-/// What was collected of one kind, and where in the snapshot each stood: an answer must not depend on the order of a hash
-/// map.
+/// Collected objects of one kind in the order of the snapshot, with their positions: a response must not depend on the
+/// order of a hash map.
 fn in_stream_order<K, T>(collected: HashMap<K, (usize, T)>) -> (Vec<T>, Vec<usize>) {
     let mut collected: Vec<(usize, T)> = collected.into_values().collect();
     collected.sort_unstable_by_key(|(position, _)| *position);

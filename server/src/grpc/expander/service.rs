@@ -1,5 +1,5 @@
-//! The service as tonic serves one, but for its requests: they arrive undecoded. Decoding takes as much time and memory as the
-//! caller likes, so it is done beside the reactor, with bounds.
+//! The service like one that tonic generates, except that requests arrive undecoded. Decoding takes as much time and
+//! memory as the caller likes, so it is done off the reactor, with limits.
 
 use std::convert::Infallible;
 use std::future::Future;
@@ -20,7 +20,7 @@ use tower_service::Service;
 use super::best_options;
 use crate::service::State;
 
-/// The path of its one method.
+/// Path of the service's only method.
 const BEST_OPTIONS: &str = "/grpcplugin.Expander/BestOptions";
 
 type Answering<T, E> = Pin<Box<dyn Future<Output = Result<T, E>> + Send>>;
@@ -71,7 +71,7 @@ impl UnaryService<Bytes> for ExpanderService {
     }
 }
 
-/// Requests stay bytes; answers are encoded as ever.
+/// Codec that leaves requests as bytes and encodes responses as usual.
 #[derive(Copy, Clone)]
 struct Undecoded;
 

@@ -1,5 +1,5 @@
-//! Body: an answer on its way. Looks for the status in its trailers, hands out what is large in pieces, notes what waits for
-//! its reader, and ends an endless stream when the server drains.
+//! Body of a response on its way. Reads the status from its trailers, splits large frames into pieces, notes when data
+//! waits for its reader, and ends an endless stream when the server drains.
 
 use std::future::Future;
 use std::pin::Pin;
@@ -17,10 +17,10 @@ use crate::net::ResponseSlot;
 use crate::service::CallError;
 use crate::shutdown;
 
-/// Long enough for a watcher of health to be told `NOT_SERVING` first.
+/// Delay before an endless stream ends, long enough for a health watcher to receive `NOT_SERVING` first.
 const LAST_WORDS: Duration = Duration::from_millis(200);
-/// Most bytes that the transport is given at a time: what it has, it keeps until the client takes it, and nobody sees for how
-/// long. As many as one frame of HTTP/2 holds unless both ends agree on more.
+/// Maximum number of bytes that the transport gets at a time: it keeps them until the client reads them, and for how
+/// long cannot be seen. One HTTP/2 frame of the default size holds as many.
 const PIECE_BYTES: usize = 16 << 10;
 
 type End = Pin<Box<dyn Future<Output = ()> + Send>>;
@@ -28,23 +28,23 @@ type End = Pin<Box<dyn Future<Output = ()> + Send>>;
 /// A response body that keeps its call open until it has been sent.
 pub(crate) struct CallBody {
     body: Body,
-    /// What is left of a frame that is handed out in pieces.
+    /// Rest of a frame that is sent in pieces.
     rest: Bytes,
     call: Call,
-    /// Where it is noted since when the answer waits for its reader, once there was something to be read.
+    /// Slot that records how long the response waits for its reader, once there was data to read.
     slot: Option<ResponseSlot>,
     end: Option<End>,
 }
 
 impl CallBody {
     pub(super) fn new(body: Body, call: Call) -> CallBody {
-        // Streams of services that are not ours would hold a drain until its grace period is over.
+        // Endless streams of the standard services would hold up a drain until its grace period is over.
         let is_endless = !call.is_over && call.method.is_standard();
         let end = is_endless.then(|| drained(call.state.draining.clone()));
         CallBody { body, rest: Bytes::new(), call, slot: None, end }
     }
 
-    /// The next piece of what is left.
+    /// Takes the next piece of the rest.
     fn piece(&mut self) -> Frame<Bytes> {
         let n_bytes = self.rest.len().min(PIECE_BYTES);
         let piece = self.rest.split_to(n_bytes);
@@ -82,7 +82,7 @@ impl HttpBody for CallBody {
         mut self: Pin<&mut Self>,
         cx: &mut Context<'_>,
     ) -> Poll<Option<Result<Frame<Self::Data>, Self::Error>>> {
-        // Whoever asks has passed on what it had.
+        // The transport polls again only after it has passed on the previous data.
         if let Some((slot, peer)) = self.slot.as_ref().zip(self.call.peer.as_ref()) {
             slot.is_read(peer);
         }
@@ -118,7 +118,7 @@ impl HttpBody for CallBody {
 }
 
 impl CallBody {
-    /// Nothing comes by itself: perhaps the end has come.
+    /// Checks whether the stream has to end while it has no data.
     fn poll_end(
         &mut self,
         cx: &mut Context<'_>,

@@ -1,5 +1,5 @@
-//! Idempotency: carries out a named request once, and repeats its response. Works on the bytes of messages, outside of the handlers,
-//! and costs nothing for requests without a name.
+//! Idempotency: carries out a named request once, and repeats its response. Works on the bytes of messages, outside of
+//! the handlers, and costs nothing for requests without a name.
 
 use std::future::poll_fn;
 use std::pin::Pin;
@@ -18,15 +18,16 @@ use tower_service::Service as _;
 use crate::service::CallError;
 use crate::service::response_cache::{self, Claim, RequestName, ResponseCache};
 
-/// Tells that an answer is one from before; its value is `true`.
+/// Header that marks a repeated response; its value is `true`.
 pub(crate) const REPLAYED: &str = "berth-replayed";
-/// A message's length and a flag stand before it.
+/// Length of the prefix of a message: its length and a flag.
 const PREFIX_BYTES: usize = 5;
 
-/// Carries a named request out, unless it was before.
+/// Carries out a named request, unless that was done before.
 ///
 /// # Errors
-/// [`CallError::RequestIdReused`], [`CallError::MessageTooLarge`], and [`CallError::Undecodable`] where the request breaks off.
+/// [`CallError::RequestIdReused`], [`CallError::MessageTooLarge`], and [`CallError::Undecodable`] if the request is
+/// truncated.
 pub(super) async fn answer_once(
     responses: &Arc<ResponseCache>,
     name: RequestName,
@@ -61,7 +62,7 @@ pub(super) async fn answer_once(
     Ok(Answered { response, is_replayed: false })
 }
 
-/// A unary answer as it was, and that it is one from before.
+/// A unary response with remembered data, marked as repeated.
 fn replayed(data: Bytes) -> Response<Body> {
     let mut trailers = HeaderMap::new();
     trailers.insert("grpc-status", HeaderValue::from_static("0"));
@@ -73,7 +74,7 @@ fn replayed(data: Bytes) -> Response<Body> {
     response
 }
 
-/// An answer, and whether it is one from before.
+/// A response, and whether it is a repeated one.
 pub(super) struct Answered {
     pub(super) response: Response<Body>,
     pub(super) is_replayed: bool,
@@ -86,7 +87,7 @@ struct Message {
     trailers: Option<HeaderMap>,
 }
 
-/// All of a body.
+/// Collects a whole body.
 async fn collect(mut body: Body, max_bytes: usize) -> Result<Message, CallError> {
     let (mut message, mut more) = (Message::default(), BytesMut::new());
     while let Some(frame) = poll_fn(|cx| Pin::new(&mut body).poll_frame(cx)).await {
@@ -111,7 +112,7 @@ async fn collect(mut body: Body, max_bytes: usize) -> Result<Message, CallError>
     Ok(message)
 }
 
-/// A body that is there already.
+/// A body that is complete in memory.
 struct Whole {
     data: Option<Bytes>,
     trailers: Option<HeaderMap>,

@@ -1,5 +1,6 @@
-//! Refusal: the answer to a call that is not carried out. Under overload that is what most calls get, so what is said of load is
-//! written once a thread and copied: a message, its details and their base64 take longer than all that is done to refuse.
+//! Refusal: the response to a call that is not carried out. Under overload most calls are refused, so a refusal for
+//! load is encoded once per thread and copied: encoding a message, its details and their base64 takes longer than all
+//! other work of a refusal.
 
 use std::cell::RefCell;
 use std::collections::HashMap;
@@ -13,11 +14,11 @@ use crate::admission::Overloaded;
 use crate::service::CallError;
 
 thread_local! {
-    /// By reason and time. Reasons are a handful, and times powers of two: it stays small.
+    /// Encoded refusals by reason and delay. Reasons are few, and delays powers of two, so the map stays small.
     static WRITTEN: RefCell<HashMap<(&'static str, Duration), HeaderMap>> = RefCell::default();
 }
 
-/// The answer, all of it in its headers.
+/// The response, entirely in its headers.
 pub(super) fn response(error: CallError) -> Response<Body> {
     let CallError::Overloaded(Overloaded { reason, retry_after }) = error else {
         return Status::from(error).into_http();
@@ -35,7 +36,8 @@ pub(super) fn response(error: CallError) -> Response<Body> {
     response
 }
 
-/// The next power of two in milliseconds: nobody comes back too early, and there are few of them.
+/// The delay rounded up to a power of two in milliseconds: no caller retries too early, and there are few different
+/// delays.
 fn rounded(retry_after: Duration) -> Duration {
     let millis = u64::try_from(retry_after.as_nanos().div_ceil(1_000_000)).unwrap_or(u64::MAX);
     Duration::from_millis(millis.clamp(1, 1 << 20).next_power_of_two())
@@ -47,7 +49,7 @@ mod tests {
     use tonic_types::StatusExt as _;
 
     #[test]
-    fn what_is_copied_says_what_was_written() {
+    fn a_copied_refusal_equals_the_encoded_one() {
         let refused = |millis: u64| {
             let retry_after = Duration::from_micros(millis * 1_000 - 1);
             response(CallError::Overloaded(Overloaded { reason: "it is full", retry_after }))
@@ -71,11 +73,14 @@ mod tests {
     }
 
     #[test]
-    fn nobody_is_told_to_come_back_too_early() {
+    fn rounded_delays_are_not_too_short() {
         for micros in [0, 1, 999, 1_000, 1_001, 30_000_000, u64::MAX] {
-            let asked = Duration::from_micros(micros);
-            let told = rounded(asked);
-            assert!(told >= asked.min(Duration::from_secs(1_048)) && !told.is_zero(), "{asked:?}");
+            let delay = Duration::from_micros(micros);
+            let rounded_up = rounded(delay);
+            assert!(
+                rounded_up >= delay.min(Duration::from_secs(1_048)) && !rounded_up.is_zero(),
+                "{delay:?}"
+            );
         }
     }
 }

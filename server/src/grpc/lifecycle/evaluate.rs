@@ -1,4 +1,4 @@
-//! `EvaluatePods`: pods are answered one by one, in the order in which they arrive; a slow reader stops the reading.
+//! `EvaluatePods`: evaluates pods one by one, in the order in which they arrive; a slow reader stops the reading.
 
 use std::sync::Arc;
 
@@ -17,21 +17,21 @@ use crate::service::{CallError, Deadline, State};
 use crate::shutdown;
 use crate::telemetry::trace::followed;
 
-/// Answers that may wait.
+/// Number of responses that may wait.
 const QUEUE: usize = 256;
 
-type Answer = Result<EvaluatePodsResponse, Status>;
+type ResponseItem = Result<EvaluatePodsResponse, Status>;
 
-/// Starts serving the stream; ends with it, or when the server drains and all that was read is answered.
+/// Starts serving the stream, until it ends, or until the server drains and all requests that were read are answered.
 pub(super) fn serve(
     state: Arc<State>,
     requests: Streaming<EvaluatePodsRequest>,
     deadline: Deadline,
-) -> ReceiverStream<Answer> {
+) -> ReceiverStream<ResponseItem> {
     let (answers, receiver) = mpsc::channel(QUEUE);
     tokio::spawn(followed(async move {
         if let Err(status) = answer_all(&state, requests, deadline, &answers).await {
-            // A closed channel means that the client has gone: nobody is left to be told.
+            // A closed channel means that the client is gone, so the error has no receiver.
             drop(answers.send(Err(status)).await);
         }
     }));
@@ -42,7 +42,7 @@ async fn answer_all(
     state: &State,
     mut requests: Streaming<EvaluatePodsRequest>,
     deadline: Deadline,
-    answers: &mpsc::Sender<Answer>,
+    answers: &mpsc::Sender<ResponseItem>,
 ) -> Result<(), Status> {
     let draining = shutdown::requested(state.draining.clone());
     tokio::pin!(draining);
@@ -70,7 +70,7 @@ async fn answer_all(
     }
 }
 
-/// The engine's answer, at the server's time where the request names none.
+/// Evaluates a pod, at the server's time if the request has none.
 fn evaluate(mut request: EvaluatePodsRequest) -> EvaluatePodsResponse {
     request.now.get_or_insert_with(|| Time::from_unix_seconds(clock::unix_seconds()));
     evaluate_pod(&request)

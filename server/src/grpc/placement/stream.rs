@@ -21,21 +21,21 @@ use crate::shutdown;
 use crate::telemetry::PlaceMethod;
 use crate::telemetry::trace::followed;
 
-/// Decoded requests, and answers, that may wait.
+/// Number of decoded requests, and of responses, that may wait.
 const QUEUE: usize = 32;
-/// Requests of up to this many pods are decided where they arrive: a hop to another thread would cost more.
+/// Number of pods up to which a request is decided where it arrives: a hop to another thread would cost more.
 const MAX_INLINE_PODS: u64 = 16;
 
-type Answer = Result<PlaceStreamResponse, Status>;
+type ResponseItem = Result<PlaceStreamResponse, Status>;
 
-/// An answer on its way, and the cluster that it is about; `None` where it names a session that is not there.
+/// A response on its way, and its cluster; `None` if it names an unknown session.
 struct Decided {
     answer: PlaceStreamResponse,
     target: Option<Target>,
 }
 
 impl Decided {
-    /// Undoes it: nobody will learn of it.
+    /// Undoes the response's assumes, since the client will not receive it.
     fn give_back(&self) {
         if let Some(target) = &self.target {
             batch::give_back(target, &self.answer.results);
@@ -43,7 +43,8 @@ impl Decided {
     }
 }
 
-/// Undoes them, on another thread where that takes long: a client that goes away is not to hold up the connections of others.
+/// Undoes the assumes, on another thread if that takes long: a client that goes away must not hold up other
+/// connections.
 fn give_back(state: &Arc<State>, unwanted: Vec<Decided>) {
     let n_pods: usize = unwanted.iter().map(|decided| decided.answer.results.len()).sum();
     let runtime = Handle::try_current().ok().filter(|_| n_pods as u64 > MAX_INLINE_PODS);
@@ -57,7 +58,7 @@ fn give_back(state: &Arc<State>, unwanted: Vec<Decided>) {
     });
 }
 
-/// Starts serving the stream; ends with it, or when the server drains and all that was read is answered.
+/// Starts serving the stream, until it ends, or until the server drains and all requests that were read are answered.
 pub(super) fn serve(
     state: Arc<State>,
     call: CallContext,
@@ -69,23 +70,23 @@ pub(super) fn serve(
     let stream = Responses { state: state.clone(), receiver };
     tokio::spawn(followed(async move {
         if let Err(status) = decide(&state, &call, queue, &answers).await {
-            // A closed channel means that the client has gone: nobody is left to be told.
+            // A closed channel means that the client is gone, so the error has no receiver.
             drop(answers.send(Err(status)).await);
         }
     }));
     stream
 }
 
-/// The answers on their way to the client. Those that it went away without are given back: nobody would learn of them.
+/// The responses on their way to the client. Those that it does not receive are given back.
 pub(crate) struct Responses {
     state: Arc<State>,
     receiver: mpsc::Receiver<Result<Decided, Status>>,
 }
 
 impl Stream for Responses {
-    type Item = Answer;
+    type Item = ResponseItem;
 
-    fn poll_next(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Option<Answer>> {
+    fn poll_next(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Option<ResponseItem>> {
         self.receiver
             .poll_recv(cx)
             .map(|decided| decided.map(|decided| decided.map(|decided| decided.answer)))
@@ -100,7 +101,7 @@ impl Drop for Responses {
     }
 }
 
-/// Reads until the end, an error, or the drain; the reason of an early end is passed on as the last item.
+/// Reads until the end, an error, or the drain; the reason of an early end is sent as the last item.
 async fn read(
     state: Arc<State>,
     mut requests: Streaming<PlaceStreamRequest>,
@@ -165,7 +166,7 @@ async fn decide(
                 () = answers.closed() => return Ok(()),
             }
         };
-        // A place in the queue first: without one the client has gone, and what was assumed for it is given back.
+        // Reserve a slot in the queue first: without one the client is gone, and its assumes are given back.
         match answers.reserve().await {
             Ok(place) => place.send(Ok(decided)),
             Err(_) => {
@@ -177,7 +178,8 @@ async fn decide(
     Ok(())
 }
 
-/// Never an error: a request that is refused as a whole is refused entry by entry, and the stream goes on.
+/// Decides one request. Never an error: if the request is refused as a whole, each of its entries is refused, and the
+/// stream continues.
 fn answer(
     state: &State,
     target: Result<Target, CallError>,
@@ -210,9 +212,9 @@ mod tests {
     use berth_proto::berth_v1::PlaceMode;
     use std::time::Duration;
 
-    /// A client goes away while somebody else writes: the thread that drops its answers serves other connections.
+    /// A client goes away during another write: the thread that drops its responses serves other connections.
     #[tokio::test]
-    async fn what_nobody_read_is_given_back_elsewhere() {
+    async fn unread_responses_are_given_back_on_another_thread() {
         let state = fixture::state(&[("n0", "64")]);
         let replicas = u32::try_from(MAX_INLINE_PODS + 1).unwrap();
         let request = PlaceStreamRequest {

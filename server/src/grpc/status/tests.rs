@@ -1,4 +1,4 @@
-//! What the wire says of each failure.
+//! Tests of the status of each failure.
 
 use super::*;
 use berth_engine::{ModelError, Plugin};
@@ -35,7 +35,7 @@ fn engine_errors_have_the_documented_codes() {
 }
 
 #[test]
-fn details_say_which_plugin_is_missing_and_where_the_pod_is() {
+fn details_name_the_missing_plugin_and_the_pods_node() {
     let missing = EngineError::NotEvaluated {
         field: "spec.volumes[0]".into(),
         plugin: Plugin::VolumeBinding,
@@ -91,7 +91,7 @@ fn texts_from_outside_are_clipped_and_escaped() {
 }
 
 #[test]
-fn a_refused_commit_says_of_which_pod_and_why() {
+fn a_refused_commit_names_the_pod_and_the_reason() {
     let (pod, node) = (PodKey::new("ns", "p"), std::sync::Arc::<str>::from("n1"));
     let check = |error: CommitError, reason: &str, metadata: &[(&str, &str)]| {
         let message = error.to_string();
@@ -109,15 +109,15 @@ fn a_refused_commit_says_of_which_pod_and_why() {
     let already = CommitError::AlreadyPlaced { pod: pod.clone(), node: node.clone() };
     check(already, "ALREADY_PLACED", &[("pod", "ns/p"), ("node", "n1")]);
     let ground = Ground::Pods;
-    let told = ground.to_string();
-    let metadata = [("pod", "ns/p"), ("node", "n1"), ("ground", told.as_str())];
+    let text = ground.to_string();
+    let metadata = [("pod", "ns/p"), ("node", "n1"), ("ground", text.as_str())];
     let changed = CommitError::Changed { pod: pod.clone(), node: node.clone(), ground };
     check(changed, "CHANGED", &metadata);
     check(CommitError::Hypothetical { pod, node, ground }, "HYPOTHETICAL", &metadata);
 }
 
 #[test]
-fn sessions_that_are_not_there_or_too_many_are_told_apart() {
+fn missing_sessions_and_too_many_sessions_have_different_statuses() {
     let check = |error: CallError, code: Code, reason: Option<&str>| {
         let status = Status::from(error);
         let details = status.get_error_details();
@@ -132,7 +132,7 @@ fn sessions_that_are_not_there_or_too_many_are_told_apart() {
 }
 
 #[test]
-fn what_keeps_a_grant_from_being_made_is_told() {
+fn a_refused_grant_names_its_reason() {
     let check = |error: GrantError, code: Code, reason: Option<&str>| {
         let status = Status::from(CallError::from(error));
         let details = status.get_error_details();
