@@ -1,5 +1,5 @@
-//! The functions of `berth_engine::lifecycle` by their names: one list, from which the RPCs, the commands and the conformance
-//! run are made.
+//! The functions of `berth_engine::lifecycle` by name: one list, from which the RPCs, the commands and the conformance
+//! run are generated.
 
 mod summary;
 
@@ -14,8 +14,8 @@ use serde_json::{Map, Value};
 
 use crate::feed::file;
 
-/// Hands the list of decision functions to the macro `$take`: group and name as the specification has them, the engine's
-/// function, and its request and answer in `berth.v1`.
+/// Passes the list of decision functions to the macro `$take`: group and name as in the specification, the engine's
+/// function, and its request and response in `berth.v1`.
 macro_rules! each_function {
     ($take:ident) => {
         $take! {
@@ -99,13 +99,13 @@ pub struct Function {
     answers: fn(Value) -> Result<(), String>,
 }
 
-/// Why a function has no answer.
+/// Reason why a function has no answer.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum FunctionError {
     /// The JSON is not the function's request.
     #[error("{0}")]
     Request(String),
-    /// The function refused it.
+    /// The function refused its request.
     #[error(transparent)]
     Refused(#[from] ModelError),
     /// The answer has no JSON form, such as a time after the year 9999.
@@ -114,23 +114,23 @@ pub enum FunctionError {
 }
 
 impl Function {
-    /// The function of a name, exact and case sensitive.
+    /// The function with this name, which is case sensitive.
     #[must_use]
     pub fn named(name: &str) -> Option<&'static Function> {
         FUNCTIONS.iter().find(|function| function.name == name)
     }
 
-    /// What it decides, in one line.
+    /// Summary of the function's decision, in one line.
     #[must_use]
     pub fn decides(&self) -> &'static str {
         let line = summary::SUMMARIES.iter().find(|(name, _)| *name == self.name);
         line.map_or("", |(_, decides)| decides)
     }
 
-    /// Whether an answer can have these fields at all, whatever their values.
+    /// Checks that an answer can have these fields, whatever their values.
     ///
     /// # Errors
-    /// The path of a field that no answer has: one that is expected to be absent would always be.
+    /// The path of a field that no answer has: an example that expects it to be absent would always pass.
     pub fn check_fields(&self, expected: &Map<String, Value>) -> Result<(), String> {
         let keys = expected.iter().map(|(key, value)| (key.clone(), fields(value)));
         (self.answers)(Value::Object(keys.collect()))
@@ -139,8 +139,8 @@ impl Function {
     /// Calls the function with the JSON form of its request; the answer is the JSON form of its response.
     ///
     /// # Errors
-    /// [`FunctionError`], with the path of the field: a key that a message of Berth's does not have is one too. In Kubernetes'
-    /// objects such keys are skipped, as everywhere.
+    /// [`FunctionError`], with the path of the field. An unknown key in one of Berth's messages is an error too; in
+    /// Kubernetes' objects unknown keys are skipped, as everywhere.
     pub fn decide(&self, request: &Value) -> Result<Value, FunctionError> {
         (self.decide)(request)
     }
@@ -148,15 +148,16 @@ impl Function {
     /// Calls the function with its request as protobuf; the answer is its response as protobuf.
     ///
     /// # Errors
-    /// [`FunctionError`], with the path of the field where the function refused it.
+    /// [`FunctionError`], with the path of the field if the function refused it.
     pub fn decide_message(&self, request: &[u8]) -> Result<Vec<u8>, FunctionError> {
         (self.decide_message)(request)
     }
 
-    /// The JSON form of a request that is given as protobuf.
+    /// Converts a protobuf request to its JSON form.
     ///
     /// # Errors
-    /// [`FunctionError::Request`] where it is no request, or has no JSON form, as a time after the year 9999.
+    /// [`FunctionError::Request`] if the bytes are no such request, or have no JSON form, such as a time after the year
+    /// 9999.
     pub fn as_json(&self, request: &[u8]) -> Result<Value, FunctionError> {
         (self.as_json)(request)
     }
@@ -180,7 +181,7 @@ macro_rules! table {
 
 each_function!(table);
 
-/// Reads the request, calls the function, writes the answer.
+/// Decodes the request from JSON, calls the function, encodes the answer as JSON.
 fn decide<Request, Response>(
     value: &Value,
     function: fn(&Request) -> Result<Response, ModelError>,
@@ -195,7 +196,7 @@ where
     serde_json::to_value(&response).map_err(|error| FunctionError::Answer(error.to_string()))
 }
 
-/// Decodes the request, calls the function, encodes the answer.
+/// Decodes the request from protobuf, calls the function, encodes the answer as protobuf.
 fn decide_message<Request, Response>(
     bytes: &[u8],
     function: fn(&Request) -> Result<Response, ModelError>,
@@ -219,12 +220,12 @@ fn decoded<T: Message + Default>(bytes: &[u8]) -> Result<T, FunctionError> {
     T::decode(bytes).map_err(|error| FunctionError::Request(error.to_string()))
 }
 
-/// Whether a value is of the form of a message.
+/// Checks that a value has the form of a message.
 fn read<T: DeserializeOwned>(value: Value) -> Result<(), String> {
     T::deserialize(value).map(|_| ()).map_err(|error| file::describe(&error))
 }
 
-/// The keys of a value, with nothing below them: `null` is a value of every field.
+/// The keys of a value without the values below them: `null` is valid for every field.
 fn fields(value: &Value) -> Value {
     match value {
         Value::Object(keys) if !keys.is_empty() => {

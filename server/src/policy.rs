@@ -1,4 +1,4 @@
-//! KubeSchedulerConfiguration → [`Policy`]: the operator's own scheduler file, read as kube-scheduler reads it.
+//! KubeSchedulerConfiguration → [`Policy`]: reads the operator's own scheduler file as kube-scheduler does.
 //!
 //! Rules: section 10 of the scheduling specification. The order is that of S-CFG-4: decode (strictly), default, validate,
 //! build; every problem of a stage is reported, and a stage with problems is the last one.
@@ -22,7 +22,7 @@ mod version;
 
 use configuration::SchedulerConfiguration;
 
-/// The policies of a server by the scheduler name that pods ask for (S-Q-2). There is at least one.
+/// The policies of a server by the scheduler name that pods have in their spec (S-Q-2). There is at least one.
 #[derive(Clone, Debug)]
 pub struct Profiles {
     by_name: BTreeMap<String, Policy>,
@@ -30,8 +30,8 @@ pub struct Profiles {
 }
 
 impl Profiles {
-    /// The profiles of a file; errors as in [`load`]. What the file asks for in vain is logged as a warning, and kept for
-    /// those who do not log.
+    /// Loads the profiles of a file; errors as in [`load`]. Fields without effect are logged as warnings, and kept for
+    /// callers that do not log.
     pub fn load(path: &Path) -> Result<Profiles, ConfigError> {
         let origin = path.display().to_string();
         let (policies, vain) = read(&origin, &crate::document::read(path)?)?;
@@ -43,14 +43,14 @@ impl Profiles {
         Ok(Profiles { warnings, ..Profiles::from(policies) })
     }
 
-    /// Fields that were accepted and have no effect here, each as a sentence with file, line and field.
+    /// Fields that were accepted and have no effect in Berth, each as a sentence with file, line and field.
     pub fn warnings(&self) -> &[String] {
         &self.warnings
     }
 
-    /// As [`Profiles::get`].
+    /// Looks up a policy like [`Profiles::get`].
     ///
-    /// Errors: the reason why pods of that scheduler are not decided here; it names the profiles that there are.
+    /// Errors: the reason why pods of that scheduler are not decided here, with the names of the known profiles.
     pub fn of_scheduler(&self, scheduler_name: &str) -> Result<&Policy, String> {
         self.get(scheduler_name).ok_or_else(|| {
             let known: Vec<String> = self.names().map(|name| format!("`{name}`")).collect();
@@ -68,19 +68,19 @@ impl Profiles {
         self.by_name.get(name)
     }
 
-    /// Every policy, in the order of the names.
+    /// All policies, in the order of their names.
     pub fn policies(&self) -> impl Iterator<Item = &Policy> {
         self.by_name.values()
     }
 
-    /// Every scheduler name, sorted.
+    /// All scheduler names, sorted.
     pub fn names(&self) -> impl Iterator<Item = &str> {
         self.by_name.keys().map(String::as_str)
     }
 }
 
 impl Default for Profiles {
-    /// kube-scheduler's default profile alone.
+    /// Profiles with kube-scheduler's default profile alone.
     fn default() -> Profiles {
         Profiles::from(vec![Policy::default()])
     }
@@ -104,12 +104,12 @@ pub fn load(path: &Path) -> Result<Vec<Policy>, ConfigError> {
     from_text(&path.display().to_string(), &crate::document::read(path)?)
 }
 
-/// As [`load`], for a text that is not in a file; `origin` names it in errors.
+/// Compiles a text like [`load`]; `origin` names it in errors.
 pub fn from_text(origin: &str, text: &str) -> Result<Vec<Policy>, ConfigError> {
     read(origin, text).map(|(policies, _)| policies)
 }
 
-/// The policies, and the fields that have no effect here.
+/// Reads the policies, and the fields that have no effect in Berth.
 fn read(origin: &str, text: &str) -> Result<(Vec<Policy>, Vec<Problem>), ConfigError> {
     let document = crate::document::parse(origin, text)?;
     let configuration = check(origin, &document)?;
@@ -119,13 +119,13 @@ fn read(origin: &str, text: &str) -> Result<(Vec<Policy>, Vec<Problem>), ConfigE
     Ok((policies, vain))
 }
 
-/// Decodes, defaults and validates without building: what [`from_text`] is made of, for callers that want extenders or
-/// the arguments of plugins that no [`Policy`] holds.
+/// Decodes, defaults and validates without building, for callers that need extenders or the arguments of plugins that
+/// no [`Policy`] holds; the first stages of [`from_text`].
 pub fn decode_text(origin: &str, text: &str) -> Result<SchedulerConfiguration, ConfigError> {
     check(origin, &crate::document::parse(origin, text)?)
 }
 
-/// As [`decode_text`], from a file.
+/// Decodes a file like [`decode_text`].
 pub fn read_configuration(path: &Path) -> Result<SchedulerConfiguration, ConfigError> {
     decode_text(&path.display().to_string(), &crate::document::read(path)?)
 }

@@ -1,4 +1,4 @@
-//! Start, drain, stop: the one way to run Berth, used by `berth serve`, by the demo and by every test.
+//! Starts, drains and stops a server; used by `berth serve`, by the demo and by all tests.
 
 mod options;
 mod open;
@@ -37,21 +37,21 @@ use transport::serve_grpc;
 pub use transport::transport;
 use upkeep::{keep_up, report_health};
 
-/// A probe that is being answered when everything else has ended gets this long.
+/// Time limit for the last probes when everything else has ended.
 const HTTP_GRACE: Duration = Duration::from_secs(2);
-/// The last audit lines get this long to be written.
+/// Time limit for writing the last audit lines.
 const AUDIT_GRACE: Duration = Duration::from_secs(5);
 
-/// How a shutdown went.
+/// Outcome of a shutdown.
 #[derive(Copy, Clone, Debug, PartialEq, Eq)]
 pub enum Shutdown {
-    /// Every call in flight got its answer.
+    /// Every call in flight got its response.
     Drained,
-    /// The grace period ended first; what was left was cut off.
+    /// The grace period ended first; the remaining calls were aborted.
     CutOff,
 }
 
-/// A running server. Dropping it without [`Server::shutdown`] leaves its tasks to the runtime's end.
+/// A running server. Dropping it without [`Server::shutdown`] leaves its tasks running until the runtime ends.
 pub struct Server {
     state: Arc<State>,
     extender: Arc<Extender>,
@@ -70,7 +70,8 @@ impl Server {
     /// Binds both listeners, opens the ledger and starts to serve an empty cluster.
     ///
     /// # Errors
-    /// [`StartError`] with the ledger that cannot be opened or the address that cannot be listened on, and why. Nothing runs then.
+    /// [`StartError`] with the ledger that cannot be opened or the address that cannot be listened on, and why. Nothing
+    /// runs then.
     pub async fn start(options: ServerOptions) -> Result<Server, StartError> {
         if options.grpc_address == options.http_address && options.grpc_address.port() != 0 {
             return Err(StartError::SameAddress { address: options.grpc_address });
@@ -108,20 +109,20 @@ impl Server {
         })
     }
 
-    /// Where gRPC listens, with the port that was taken.
+    /// The address on which gRPC listens, with the actual port.
     #[must_use]
     pub fn grpc_address(&self) -> SocketAddr {
         self.grpc_address
     }
 
-    /// Where HTTP listens, with the port that was taken.
+    /// The address on which HTTP listens, with the actual port.
     #[must_use]
     pub fn http_address(&self) -> SocketAddr {
         self.http_address
     }
 
-    /// The cluster that this server answers from. Who fills it from here says so with [`Freshness::note_applied`]: until a
-    /// feed has spoken, placements are `UNAVAILABLE`.
+    /// The cluster of this server. Code that fills it directly calls [`Freshness::note_applied`]: until a feed has done
+    /// so, placements are `UNAVAILABLE`.
     #[must_use]
     pub fn cluster(&self) -> &Arc<Cluster> {
         &self.state.cluster
@@ -135,17 +136,18 @@ impl Server {
         &self.extender
     }
 
-    /// Starts to feed the cluster from the API server. The server is ready once the first list of every kind is in; from then on
-    /// nothing else feeds it. Without a scheduler, the extender binds through `client` from now on. Needs a Tokio runtime.
+    /// Starts to feed the cluster from the API server. The server is ready once the first list of every kind is
+    /// complete; from then on no other feed changes the cluster. Without a scheduler, the extender binds through
+    /// `client` from now on. Needs a Tokio runtime.
     pub fn start_kube_feed(
         &self,
         pace: Pace,
         client: kube::Client,
         observer: Option<Arc<dyn Observer>>,
     ) -> KubeFeed {
-        // A scheduler binds its own decisions under its leadership; callers of its HTTP port get no binding.
+        // A scheduler binds its own decisions as the leader; callers on its HTTP port cannot bind.
         if self.state.leadership.get().is_none() {
-            // The first client stays when a feed is started again: it is the same API server.
+            // The first client stays when a feed is started again, since it is for the same API server.
             drop(self.state.api_server.set(client.clone()));
         }
         KubeFeed::start(pace, client, &self.state.feed_sink(), observer)
@@ -157,13 +159,13 @@ impl Server {
         Scheduler::start(client, self.state.clone(), options)
     }
 
-    /// Whether and when a feed has spoken.
+    /// Freshness of the cluster: whether a feed has filled it, and when.
     #[must_use]
     pub fn freshness(&self) -> &Freshness {
         &self.state.freshness
     }
 
-    /// The file feed: the cluster becomes what the dump holds, and the server is ready. Compiles on all cores, blocking.
+    /// Loads a dump as the whole cluster; the server is ready then. Compiles on all cores, blocking.
     pub fn load(&self, dump: Dump) -> LoadReport {
         let report = file::load(&self.state.cluster, dump);
         note_loaded(&self.state, &report);
@@ -171,13 +173,13 @@ impl Server {
         report
     }
 
-    /// The file feed from files, to be called on a thread that may block; to be asked for again to read them again.
+    /// Returns a loader of files, to be called on a thread that may block. To read the files again, create another.
     ///
-    /// From this call on until the returned one has ended, other feeds are `UNAVAILABLE`; placements are until the first
-    /// load has ended, and answered from the cluster as it was during a later one. Contradictions are forgotten (S-CCH-6).
+    /// From the creation of the loader until it has ended, other feeds are `UNAVAILABLE`. Placements are `UNAVAILABLE`
+    /// during the first load, and use the old cluster during a later one. Contradictions are forgotten (S-CCH-6).
     ///
     /// # Errors
-    /// The returned call's: the first file that cannot be read; the cluster is as it was then.
+    /// Those of the loader: the first file that cannot be read; the cluster is unchanged then.
     pub fn file_loader(
         &self,
     ) -> impl FnOnce(&[PathBuf]) -> Result<LoadReport, FeedError> + Send + 'static {
@@ -192,15 +194,15 @@ impl Server {
         }
     }
 
-    /// Looks now, and not only in a few seconds, whether the files of certificates and tokens have changed; and opens the audit log
-    /// anew, for it may have been renamed.
+    /// Checks at once, and not only in a few seconds, whether the files of certificates and tokens have changed; and
+    /// opens the audit log anew, for it may have been renamed.
     pub fn reload_credentials(&self) {
         self.reloader.look_now();
         self.state.audit.reopen();
     }
 
     /// Drains and stops: no new connections, `NOT_SERVING` and 503 at once; calls in flight may finish within the grace
-    /// period, streams end with `UNAVAILABLE` after what they had read. HTTP answers to the end.
+    /// period, streams end with `UNAVAILABLE` after the messages that they had read. HTTP is served to the end.
     pub async fn shutdown(mut self) -> Shutdown {
         self.draining.send_replace(true);
         let outcome = match tokio::time::timeout(self.grace_period, &mut self.grpc).await {
@@ -210,7 +212,7 @@ impl Server {
                 Shutdown::CutOff
             }
         };
-        // Not earlier: calls under way on a session were to be answered.
+        // Not earlier, since calls under way in a session were to be answered.
         self.state.sessions.drain();
         self.stop_http.send_replace(true);
         if tokio::time::timeout(HTTP_GRACE, &mut self.http).await.is_err() {
@@ -218,14 +220,14 @@ impl Server {
         }
         self.state.audit.close(AUDIT_GRACE).await;
         let state = self.state.clone();
-        // It is given a few seconds, and what becomes of it changes nothing.
+        // The tracer has a few seconds to finish, and its outcome is irrelevant.
         drop(tokio::task::spawn_blocking(move || state.tracer.finish()).await);
         self.upkeep.abort();
         outcome
     }
 }
 
-/// A load under way; it ends when this is dropped, whatever came of it.
+/// A load under way; it ends when this value is dropped, whatever its outcome.
 struct Loading(Arc<State>);
 
 impl Drop for Loading {

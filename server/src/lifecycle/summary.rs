@@ -1,6 +1,6 @@
-//! What each decision function decides, in one line.
+//! One-line summaries of the decision functions.
 
-/// Function and what it decides, in the order of [`super::FUNCTIONS`].
+/// Names of functions with their summaries, in the order of [`super::FUNCTIONS`].
 pub(super) const SUMMARIES: &[(&str, &str)] = &[
     ("ExplainPod", "where a pod is in its life, what happened, what happens next and when"),
     ("DerivePodPhase", "which phase a pod is in, may be published, and is to be shown"),

@@ -1,6 +1,6 @@
-//! Plugin arguments: one typed form per plugin that has any, with upstream's defaults (S-CFG-3, 10.4).
+//! Plugin arguments: one type per plugin that has any, with upstream's defaults (S-CFG-3, 10.4).
 //!
-//! Arguments of plugins that the engine never asks (dynamic resources) are decoded and checked all the same, so
+//! Arguments of plugins that the engine does not run (dynamic resources) are decoded and checked all the same, so
 //! that a file that kube-scheduler would refuse is refused here too.
 
 use super::node_affinity;
@@ -15,84 +15,84 @@ const SECOND_NS: i64 = 1_000_000_000;
 /// The arguments of one plugin.
 #[derive(Clone, Debug, PartialEq)]
 pub enum PluginArgs {
-    /// `DefaultPreemptionArgs`
+    /// Arguments of DefaultPreemption.
     DefaultPreemption(DefaultPreemptionArgs),
-    /// `InterPodAffinityArgs`
+    /// Arguments of InterPodAffinity.
     InterPodAffinity(InterPodAffinityArgs),
-    /// `NodeAffinityArgs`
+    /// Arguments of NodeAffinity.
     NodeAffinity(NodeAffinityArgs),
-    /// `NodeResourcesFitArgs`
+    /// Arguments of NodeResourcesFit.
     NodeResourcesFit(FitArgs),
-    /// `NodeResourcesBalancedAllocationArgs`: resources and weights
+    /// Arguments of NodeResourcesBalancedAllocation: resources and weights.
     NodeResourcesBalancedAllocation(Vec<ResourceWeight>),
-    /// `PodTopologySpreadArgs`
+    /// Arguments of PodTopologySpread.
     PodTopologySpread(PodTopologySpreadArgs),
-    /// `VolumeBindingArgs`
+    /// Arguments of VolumeBinding.
     VolumeBinding(VolumeBindingArgs),
-    /// `DynamicResourcesArgs`
+    /// Arguments of DynamicResources.
     DynamicResources(DynamicResourcesArgs),
-    /// Of a plugin that has no arguments kind, or that nobody knows: kept unread, as upstream does.
+    /// Arguments of an unknown plugin, or of one without an arguments kind: kept unread, as upstream does.
     Opaque,
 }
 
-/// Which share of the candidates preemption looks at.
+/// Number of candidates that preemption considers.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct DefaultPreemptionArgs {
-    /// Percent of the nodes.
+    /// Minimum as a percentage of the nodes.
     pub min_candidate_nodes_percentage: i32,
-    /// Nodes.
+    /// Minimum as a number of nodes.
     pub min_candidate_nodes_absolute: i32,
 }
 
-/// NodeResourcesFit as written; checked when the plugin is built, as upstream does (10.4).
+/// Arguments of NodeResourcesFit as written; checked when the plugin is built, as upstream does (10.4).
 #[derive(Clone, Debug, PartialEq)]
 pub struct FitArgs {
-    /// Extended resources by name.
+    /// Names of ignored extended resources.
     pub ignored_resources: Vec<String>,
-    /// Extended resources by the part before `/`.
+    /// Ignored groups of extended resources: the part of their names before `/`.
     pub ignored_resource_groups: Vec<String>,
-    /// `LeastAllocated`, `MostAllocated`, `RequestedToCapacityRatio`, or a text that is refused.
+    /// Strategy: `LeastAllocated`, `MostAllocated`, `RequestedToCapacityRatio`, or an invalid text.
     pub strategy: String,
-    /// Scored resources; weight 0 was defaulted to 1.
+    /// Scored resources; a weight of 0 was defaulted to 1.
     pub resources: Vec<ResourceWeight>,
-    /// `requestedToCapacityRatio.shape`, when `requestedToCapacityRatio` is there.
+    /// `requestedToCapacityRatio.shape`, if `requestedToCapacityRatio` is present.
     pub shape: Option<Vec<ShapePoint>>,
 }
 
-/// Constraints for pods that have none.
+/// Default constraints for pods that have none.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct PodTopologySpreadArgs {
-    /// `System` or `List`, or a text that is refused.
+    /// Type: `System` or `List`, or an invalid text.
     pub defaulting_type: String,
-    /// Read when the type is `List`.
+    /// Constraints, used if the type is `List`.
     pub default_constraints: Vec<DefaultConstraint>,
 }
 
-/// One of `defaultConstraints`.
+/// One constraint of `defaultConstraints`.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct DefaultConstraint {
-    /// > 0.
+    /// Maximum skew, > 0.
     pub max_skew: i32,
-    /// A label key.
+    /// Label key of the topology.
     pub topology_key: String,
-    /// `DoNotSchedule` or `ScheduleAnyway`.
+    /// Action: `DoNotSchedule` or `ScheduleAnyway`.
     pub when_unsatisfiable: String,
-    /// Whether a selector was given, which is refused: it is deduced for each pod.
+    /// Whether a selector was given, which is refused: it is derived for each pod.
     pub has_label_selector: bool,
-    /// > 0.
+    /// Minimum number of domains, > 0.
     pub min_domains: Option<i32>,
-    /// `Honor` or `Ignore`.
+    /// Policy for node affinity: `Honor` or `Ignore`.
     pub node_affinity_policy: Option<String>,
-    /// `Honor` or `Ignore`.
+    /// Policy for node taints: `Honor` or `Ignore`.
     pub node_taints_policy: Option<String>,
-    /// Without effect: the deduced selector takes the place of everything that selects.
+    /// Label keys, without effect: the derived selector replaces everything that selects.
     pub match_label_keys: Vec<String>,
 }
 
-/// How long binding of volumes may take.
+/// Time limit for binding volumes.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct VolumeBindingArgs {
-    /// Seconds, ≥ 0.
+    /// Time limit in seconds, ≥ 0.
     pub bind_timeout_seconds: i64,
     /// Whether a shape was given, which needs a feature gate that is off.
     pub has_shape: bool,
@@ -101,13 +101,13 @@ pub struct VolumeBindingArgs {
 /// Time limits of dynamic resources.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct DynamicResourcesArgs {
-    /// Nanoseconds, ≥ 0.
+    /// Time limit of a filter call in nanoseconds, ≥ 0.
     pub filter_timeout_ns: i64,
-    /// Nanoseconds, ≥ 1 s.
+    /// Time limit of binding in nanoseconds, ≥ 1 s.
     pub binding_timeout_ns: i64,
 }
 
-/// The arguments of plugin `name` from `args`; what is wrong is reported.
+/// Decodes the arguments of plugin `name`; errors are reported.
 pub(super) fn decode(name: &str, args: Cursor<'_>) -> PluginArgs {
     let read: fn(&mut Fields<'_>) -> PluginArgs = match name {
         "DefaultPreemption" => default_preemption,
@@ -127,7 +127,7 @@ pub(super) fn decode(name: &str, args: Cursor<'_>) -> PluginArgs {
     read.unwrap_or_else(|| default_of(name))
 }
 
-/// What absent arguments mean.
+/// Default arguments of plugin `name`.
 pub(super) fn default_of(name: &str) -> PluginArgs {
     let empty = crate::document::tree::Document {
         line: 0,
@@ -136,7 +136,7 @@ pub(super) fn default_of(name: &str) -> PluginArgs {
     decode(name, crate::document::decode::Reader::default().root(&empty))
 }
 
-/// `apiVersion` and `kind` may be left out but must not disagree (S-CFG-3).
+/// Checks `apiVersion` and `kind`, which may be absent but must not be wrong (S-CFG-3).
 fn check_kind(name: &str, fields: &mut Fields<'_>) {
     let api_version = fields.take("apiVersion", decode::text);
     let kind = fields.take("kind", decode::text);
@@ -207,7 +207,7 @@ fn balanced_allocation(fields: &mut Fields<'_>) -> PluginArgs {
     PluginArgs::NodeResourcesBalancedAllocation(resources(fields))
 }
 
-/// `resources`: absent or empty means cpu and memory; weight 0 or absent means 1.
+/// Reads `resources`: absent or empty means cpu and memory; weight 0 or absent means 1.
 fn resources(fields: &mut Fields<'_>) -> Vec<ResourceWeight> {
     let resource = |fields: &mut Fields<'_>| ResourceWeight {
         name: fields.take_or_default("name", decode::text),

@@ -1,4 +1,4 @@
-//! Profiles → [`Policy`]: the last stage, and the errors that only it can find (S-CFG-7).
+//! Profiles → [`Policy`]: the last stage, with the errors that only it can find (S-CFG-7).
 
 use super::args::{self, FitArgs, PluginArgs, check};
 use super::configuration::{Profile, SchedulerConfiguration};
@@ -10,7 +10,7 @@ use berth_engine::{
     PolicySpec, ScoringStrategy, SpreadDefaulting, WhenUnsatisfiable,
 };
 
-/// A policy per profile, or the first problem of each profile that has one.
+/// Builds a policy per profile, or returns the first problem of each profile that has one.
 pub(super) fn build(configuration: &SchedulerConfiguration) -> (Vec<Policy>, Vec<Problem>) {
     let mut policies = Vec::new();
     let mut problems = Vec::new();
@@ -55,7 +55,7 @@ fn weighted(expanded: &Expanded) -> Vec<(Plugin, i64)> {
         .collect()
 }
 
-/// The arguments of a plugin and their place in `pluginConfig`, when the profile gives any.
+/// The arguments of a plugin and their index in `pluginConfig`, if the profile has any.
 fn args_of(profile: &Profile, plugin: Plugin) -> Option<(usize, &PluginArgs)> {
     let position = profile.plugin_config.iter().position(|config| config.name == plugin.name())?;
     Some((position, &profile.plugin_config[position].args))
@@ -85,7 +85,7 @@ fn pod_topology_spread(profile: &Profile) -> PodTopologySpreadArgs {
             let list = args.default_constraints.iter().map(default_constraint).collect();
             PodTopologySpreadArgs { defaulting: SpreadDefaulting::List(list) }
         }
-        // `check::validate` let no other type than `System` pass.
+        // `check::validate` accepts no other type than `System`.
         _ => PodTopologySpreadArgs::default(),
     }
 }
@@ -96,7 +96,7 @@ fn default_constraint(constraint: &args::DefaultConstraint) -> DefaultConstraint
         topology_key: constraint.topology_key.clone(),
         when_unsatisfiable: match constraint.when_unsatisfiable.as_str() {
             "DoNotSchedule" => WhenUnsatisfiable::DoNotSchedule,
-            // `check::validate` let nothing else pass, nor another policy than `Honor` and `Ignore`.
+            // `check::validate` accepts no other action here, and no other policy than `Honor` and `Ignore`.
             _ => WhenUnsatisfiable::ScheduleAnyway,
         },
         min_domains: constraint.min_domains,
@@ -118,7 +118,7 @@ fn default_preemption(profile: &Profile) -> DefaultPreemptionArgs {
     else {
         return DefaultPreemptionArgs::default();
     };
-    // `check::validate` let nothing negative pass.
+    // `check::validate` accepts nothing negative.
     let n = |number: i32| u32::try_from(number).unwrap_or(0);
     DefaultPreemptionArgs {
         min_candidate_nodes_percentage: n(args.min_candidate_nodes_percentage),
@@ -126,7 +126,8 @@ fn default_preemption(profile: &Profile) -> DefaultPreemptionArgs {
     }
 }
 
-/// Arguments of a plugin that runs nowhere are not looked at, as upstream never constructs it.
+/// Builds the arguments of NodeResourcesFit. They are ignored if the plugin runs nowhere, as upstream never constructs
+/// it.
 fn node_resources_fit(
     profile: &Profile,
     expanded: &Expanded,
@@ -157,7 +158,7 @@ fn fit_args(args: &FitArgs) -> NodeResourcesFitArgs {
             ScoringStrategy::RequestedToCapacityRatio { resources, shape: shape.clone() }
         }
         ("MostAllocated", _) => ScoringStrategy::MostAllocated { resources },
-        // `check::fit` let nothing else pass.
+        // `check::fit` accepts no other strategy.
         _ => ScoringStrategy::LeastAllocated { resources },
     };
     NodeResourcesFitArgs {
@@ -167,7 +168,7 @@ fn fit_args(args: &FitArgs) -> NodeResourcesFitArgs {
     }
 }
 
-/// Gives an error of the engine its place in the file.
+/// Adds the path in the file to an error of the engine.
 fn locate(profile: &Profile, path: &str, error: &PolicyError) -> Problem {
     if error.field == "plugins.score" {
         return Problem::new(
@@ -189,7 +190,8 @@ fn locate(profile: &Profile, path: &str, error: &PolicyError) -> Problem {
     )
 }
 
-/// The sum of the weights is bounded more tightly here than upstream; what is said of it starts with upstream's words.
+/// Upstream's words for an overflow, which begin the message. The sum of the weights has a tighter limit here than
+/// upstream.
 const OVERFLOW: &str = "total score of Score plugins could overflow";
 
 fn initializing(plugin: Plugin, problem: Problem) -> Problem {

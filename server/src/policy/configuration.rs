@@ -1,4 +1,4 @@
-//! KubeSchedulerConfiguration as written, with upstream's defaults in place of what is absent (10.1, 10.2).
+//! KubeSchedulerConfiguration as written, with upstream's defaults for absent fields (10.1, 10.2).
 
 use super::args::{self, PluginArgs};
 use super::extender::{self, Extender};
@@ -8,22 +8,22 @@ use crate::document::decode::{self, Cursor, Fields};
 use crate::document::described_kind;
 use std::collections::BTreeMap;
 
-/// The name of a profile that names none.
+/// Default name of a profile.
 pub const DEFAULT_SCHEDULER_NAME: &str = "default-scheduler";
 const KIND: &str = "KubeSchedulerConfiguration";
 
-/// The whole file.
+/// A whole configuration file.
 #[derive(Clone, Debug)]
 pub struct SchedulerConfiguration {
     /// Goroutines of kube-scheduler; checked, not used.
     pub parallelism: i32,
-    /// 0 to 100; checked, not used: every node is considered.
+    /// Percentage, 0 to 100; checked, not used: every node is considered.
     pub percentage_of_nodes_to_score: Option<i32>,
     /// First backoff of a failed pod; used by `berth schedule`.
     pub pod_initial_backoff_seconds: i64,
     /// Longest backoff of a failed pod; used by `berth schedule`.
     pub pod_max_backoff_seconds: i64,
-    /// At least one, by then.
+    /// Profiles; at least one after defaulting.
     pub profiles: Vec<Profile>,
     /// Extenders that kube-scheduler would call; checked, not called.
     pub extenders: Vec<Extender>,
@@ -32,28 +32,28 @@ pub struct SchedulerConfiguration {
 /// One profile.
 #[derive(Clone, Debug, Default)]
 pub struct Profile {
-    /// Empty only when several profiles exist and this one has no name, which validation refuses.
+    /// Name of the scheduler; empty only if several profiles exist and this one has no name, which validation refuses.
     pub scheduler_name: String,
-    /// Overrides the global one; checked, not used.
+    /// Overrides the percentage of the file; checked, not used.
     pub percentage_of_nodes_to_score: Option<i32>,
-    /// What the profile says at each extension point.
+    /// The profile's plugin lists by extension point.
     pub plugins: BTreeMap<ExtensionPoint, PluginSet>,
     /// Arguments, in the order written.
     pub plugin_config: Vec<PluginConfig>,
 }
 
-/// `pluginConfig[i]`.
+/// One entry of `pluginConfig`.
 #[derive(Clone, Debug)]
 pub struct PluginConfig {
-    /// The plugin's name.
+    /// Name of the plugin.
     pub name: String,
-    /// Its arguments.
+    /// Arguments of the plugin.
     pub args: PluginArgs,
 }
 
-/// Takes the configuration out of a document; what is wrong is reported to the cursor's reader.
+/// Decodes the configuration of a document; errors are reported to the cursor's reader.
 ///
-/// A document of another kind is reported as such and nothing else of it is looked at (S-CFG-1).
+/// A document of another kind is reported as such, and the rest of it is ignored (S-CFG-1).
 pub fn decode(root: Cursor<'_>) -> SchedulerConfiguration {
     root.object(|fields| {
         let api_version = fields.take_or_default("apiVersion", decode::text);
@@ -95,7 +95,7 @@ pub fn decode(root: Cursor<'_>) -> SchedulerConfiguration {
     })
 }
 
-/// One empty profile when there is none; the default name only when there is exactly one (10.2).
+/// Adds an empty profile if there is none, and the default name if there is exactly one (10.2).
 fn with_default_name(mut profiles: Vec<Profile>) -> Vec<Profile> {
     if profiles.is_empty() {
         profiles.push(Profile::default());
@@ -108,7 +108,8 @@ fn with_default_name(mut profiles: Vec<Profile>) -> Vec<Profile> {
     profiles
 }
 
-/// Settings of the kube-scheduler process that say nothing about placement: known names are accepted, others are not.
+/// Ignores settings of the kube-scheduler process that do not affect placement: known names are accepted, others are
+/// not.
 fn ignore_process_settings(fields: &mut Fields<'_>) {
     const LEADER_ELECTION: [&str; 7] = [
         "leaderElect",

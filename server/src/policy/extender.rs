@@ -1,15 +1,15 @@
-//! Extenders that kube-scheduler would call. Berth calls none, but a file that names them impossibly is refused (10.4).
+//! Extenders that kube-scheduler would call. Berth calls none, but refuses a file with invalid ones (10.4).
 
 use super::syntax;
 use crate::document::Problem;
 use crate::document::decode::{self, Fields};
 
-/// One of `extenders`, what its rules read of it.
+/// One entry of `extenders`, with the fields that validation reads.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Extender {
     /// Base URL.
     pub url_prefix: String,
-    /// Empty means not supported, as for the other verbs.
+    /// Verb of filter; empty means not supported, as for the other verbs.
     pub filter_verb: String,
     /// Verb of prioritize.
     pub prioritize_verb: String,
@@ -17,15 +17,15 @@ pub struct Extender {
     pub preempt_verb: String,
     /// Verb of bind.
     pub bind_verb: String,
-    /// Weight of its scores.
+    /// Weight of the extender's scores.
     pub weight: i64,
-    /// Nanoseconds; 0 was defaulted to 5 s.
+    /// Timeout in nanoseconds; 0 was defaulted to 5 s.
     pub http_timeout_ns: i64,
-    /// Takes node names instead of nodes.
+    /// Whether the extender takes node names instead of nodes.
     pub node_cache_capable: bool,
-    /// Its failure does not fail the pod.
+    /// Whether a pod goes on when the extender fails.
     pub ignorable: bool,
-    /// Resources that it manages: name, and whether the scheduler ignores it.
+    /// Resources that the extender manages: name, and whether the scheduler ignores it.
     pub managed_resources: Vec<(String, bool)>,
 }
 

@@ -1,24 +1,24 @@
-//! Plugin sets: how a profile's lists merge with the default one, and what they come to at each extension point.
+//! Plugin sets: merges a profile's lists with the default one, and expands the result for each extension point.
 //! Rules: S-CFG-5 (merge), S-CFG-6 (expansion and order), S-CFG-7 (errors), S-CFG-8 (weights).
 
 use berth_engine::{Plugin, PolicySpec};
 use std::collections::BTreeMap;
 
-/// What a profile says at one extension point.
+/// A profile's plugin lists at one extension point.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct PluginSet {
-    /// Added to the default ones, or replacing them in place.
+    /// Plugins to add to the default ones, or to replace them in place.
     pub enabled: Vec<PluginRef>,
-    /// Taken from the default ones; `*` stands for all of them.
+    /// Plugins to remove from the default ones; `*` stands for all of them.
     pub disabled: Vec<PluginRef>,
 }
 
-/// A plugin by name, with a weight that only Score reads.
+/// A plugin by name, with a weight that is only used at Score.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct PluginRef {
-    /// As written, known or not.
+    /// Name as written, known or not.
     pub name: String,
-    /// As written; absent and 0 mean 1 (S-CFG-8).
+    /// Weight as written; absent and 0 mean 1 (S-CFG-8).
     pub weight: Option<i32>,
 }
 
@@ -31,15 +31,15 @@ macro_rules! extension_points {
         }
 
         impl ExtensionPoint {
-            /// All of them, in the order in which kube-scheduler fills them: the first one that is wrong is reported.
+            /// All extension points, in the order in which kube-scheduler fills them: the first error is reported.
             pub const ALL: [ExtensionPoint; 15] = [$(ExtensionPoint::$name),+];
 
-            /// The field's name in `profiles[].plugins`.
+            /// Name of the field in `profiles[].plugins`.
             pub fn field(self) -> &'static str {
                 match self { $(ExtensionPoint::$name => $field,)+ }
             }
 
-            /// The name that error messages use for the plugins of this point.
+            /// Name in error messages of the plugins of this point.
             pub fn type_name(self) -> &'static str {
                 match self { $(ExtensionPoint::$name => $type,)+ }
             }
@@ -78,31 +78,31 @@ impl Expanded {
         self.by_point.get(&point).map_or(&[], Vec::as_slice)
     }
 
-    /// The weight of a plugin at Score: at least 1 unless a negative one was written, which building refuses.
+    /// The weight of a plugin at Score: at least 1, unless a negative one was written, which building refuses.
     pub fn weight(&self, plugin: Plugin) -> i64 {
         self.weights.get(&plugin).copied().unwrap_or(1)
     }
 
-    /// Whether the plugin runs anywhere, so that its arguments matter.
+    /// Whether the plugin runs at some point, so that its arguments matter.
     pub fn is_needed(&self, plugin: Plugin) -> bool {
         self.by_point.values().any(|plugins| plugins.contains(&plugin))
     }
 }
 
-/// Why a profile's sets cannot be expanded.
+/// Reason why a profile's plugin sets cannot be expanded.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ExpandError {
-    /// The point in whose list the mistake shows.
+    /// The extension point at which the error shows.
     pub point: ExtensionPoint,
-    /// The plugin's name, when one entry is to blame.
+    /// Name of the plugin, if one entry is at fault.
     pub plugin: Option<String>,
-    /// kube-scheduler's words.
+    /// kube-scheduler's error message.
     pub reason: String,
 }
 
 impl ExpandError {
-    /// The entry to blame, below `profiles[i].plugins`: in the point's own list or, when it is not there, in that of
-    /// `multiPoint`; the last of several of one name.
+    /// Path of the entry at fault, below `profiles[i].plugins`: in the point's own list or, if it is not there, in that
+    /// of `multiPoint`; of several entries with the name, the last.
     pub fn field(&self, sets: &BTreeMap<ExtensionPoint, PluginSet>) -> String {
         let Some(name) = &self.plugin else {
             return self.point.field().to_owned();
@@ -118,8 +118,8 @@ impl ExpandError {
 
 /// Merges a profile's sets with the default ones and expands them (S-CFG-5, S-CFG-6).
 ///
-/// The error is the first that kube-scheduler would give: an unknown plugin, one at a point that it does not implement,
-/// one twice at a point, not exactly one queue sort plugin, or no bind plugin (S-CFG-7).
+/// The error is the first that kube-scheduler would return: an unknown plugin, one at a point that it does not
+/// implement, one twice at a point, not exactly one queue sort plugin, or no bind plugin (S-CFG-7).
 pub fn expand(
     scheduler_name: &str,
     sets: &BTreeMap<ExtensionPoint, PluginSet>,
@@ -164,7 +164,7 @@ pub fn expand(
     Ok(Expanded { by_point, weights })
 }
 
-/// S-PLG-1: the default list, with the default score weights.
+/// The default list with the default score weights (S-PLG-1).
 fn default_multi_point() -> Vec<PluginRef> {
     let scores = PolicySpec::default().score;
     let weight = |plugin| {
@@ -179,8 +179,9 @@ fn default_multi_point() -> Vec<PluginRef> {
         .collect()
 }
 
-/// Defaults without the disabled ones, custom entries in place of defaults of their name, then the other custom entries
-/// (S-CFG-5). Of two custom entries with a default's name the last replaces it and the first is appended.
+/// Merges the lists: the defaults without the disabled ones, with custom entries in place of defaults of their name,
+/// then the other custom entries (S-CFG-5). Of two custom entries with a default's name the last replaces it and the
+/// first is appended.
 fn merge(defaults: Vec<PluginRef>, custom: &PluginSet) -> Vec<PluginRef> {
     let disabled = |name: &str| custom.disabled.iter().any(|plugin| plugin.name == name);
     let mut replaced = vec![false; custom.enabled.len()];
@@ -250,7 +251,8 @@ fn specific_plugins(
     Ok(plugins)
 }
 
-/// S-CFG-6: overriding entries in their own order, then what multiPoint adds, then the rest of the specific list.
+/// Adds the plugins of multiPoint (S-CFG-6): overriding entries in their own order, then those of multiPoint, then the
+/// rest of the specific list.
 fn with_multi_point(
     point: ExtensionPoint,
     specific: &[Plugin],
@@ -281,7 +283,7 @@ fn with_multi_point(
     Ok(first.into_iter().chain(added).chain(last).collect())
 }
 
-/// Which extension points each plugin implements (1.3, with Reserve, PreBind and Bind from S-CYC-8).
+/// Whether the plugin implements the extension point (1.3, with Reserve, PreBind and Bind from S-CYC-8).
 fn implements(plugin: Plugin, point: ExtensionPoint) -> bool {
     use ExtensionPoint::{
         Bind, Filter, PostFilter, PreBind, PreEnqueue, PreFilter, PreScore, QueueSort, Reserve,

@@ -1,6 +1,6 @@
 //! Names that Kubernetes accepts: label keys and extended resources (W-SEL-4, S-FIT-6).
 
-/// A label key or resource name: an optional DNS subdomain and `/`, then 1 to 63 characters.
+/// Checks a label key or resource name: an optional DNS subdomain and `/`, then 1 to 63 characters.
 pub(crate) fn qualified_name(text: &str) -> Result<(), String> {
     let (prefix, name) = match text.split_once('/') {
         Some((prefix, name)) => (Some(prefix), name),
@@ -22,7 +22,8 @@ pub(crate) fn qualified_name(text: &str) -> Result<(), String> {
     Ok(())
 }
 
-/// S-FIT-6: a qualified name with a domain that is not Kubernetes' own, and that stays one behind `requests.`.
+/// Checks an extended resource (S-FIT-6): a qualified name with a domain that is not Kubernetes' own, and that is still
+/// qualified after the prefix `requests.`.
 pub(super) fn extended_resource_name(text: &str) -> Result<(), String> {
     qualified_name(text)?;
     if !text.contains('/') || text.contains("kubernetes.io/") {

@@ -1,4 +1,4 @@
-//! Section 10, rule by rule: what a file may say, and what is said of one that may not.
+//! Tests of section 10, rule by rule: valid files, and the messages for invalid ones.
 
 use super::*;
 use berth_engine::{
@@ -8,7 +8,7 @@ use berth_engine::{
 
 const HEAD: &str = "apiVersion: kubescheduler.config.k8s.io/v1\nkind: KubeSchedulerConfiguration\n";
 
-/// `body` starts on line 3.
+/// Reads a file whose `body` starts on line 3.
 fn read(body: &str) -> Result<Vec<Policy>, String> {
     from_text("s.yaml", &format!("{HEAD}{body}")).map_err(|error| error.to_string())
 }
@@ -17,7 +17,7 @@ fn spec(body: &str) -> PolicySpec {
     read(body).unwrap().remove(0).spec().clone()
 }
 
-/// Every line of `expected` is a problem, in order, and there is no other.
+/// Checks that every line of `expected` is a problem, in order, and that there is no other.
 fn check_problems(body: &str, expected: &str) {
     let error = read(body).expect_err(body);
     let problems: Vec<&str> = match error.strip_prefix("`s.yaml` line") {
@@ -29,7 +29,8 @@ fn check_problems(body: &str, expected: &str) {
     assert_eq!(problems, expected, "{body}");
 }
 
-/// As [`check_problems`], for arguments of one plugin written in flow style; `{at}` stands for the arguments' place.
+/// Checks problems like [`check_problems`], for arguments of one plugin in flow style; `{at}` stands for the arguments'
+/// path.
 fn check_args(plugin: &str, args: &str, expected: &str) {
     let body = format!("profiles:\n- pluginConfig:\n  - name: {plugin}\n    args: {args}\n");
     check_problems(&body, &expected.replace("{at}", "line 6: `profiles[0].pluginConfig[0].args"));
@@ -163,7 +164,7 @@ fn args_must_be_of_the_plugin() {
          kind=NodeResourcesFitArgs, got kubescheduler.config.k8s.io/v1, kind=InterPodAffinityArgs",
     );
     check_args("NodeResourcesFit", "3", "{at}`: expected an object, got an integer");
-    // Unknown plugins' arguments are nobody's business.
+    // Arguments of unknown plugins are ignored.
     assert_eq!(
         spec("profiles: [{pluginConfig: [{name: Foo, args: {x: 1}}]}]"),
         PolicySpec::default()
@@ -277,7 +278,7 @@ fn fit_args_are_checked_at_build() {
         "{scoringStrategy: {type: RequestedToCapacityRatio, requestedToCapacityRatio: {}}}",
         "{at}.scoringStrategy.requestedToCapacityRatio.shape`: initializing plugin \"NodeResourcesFit\": required value: at least one point must be specified",
     );
-    // A plugin that runs nowhere is never constructed, so nobody reads its arguments.
+    // A plugin that runs nowhere is never constructed, so its arguments are not read.
     let disabled = concat!(
         "profiles:\n- plugins: {multiPoint: {disabled: [{name: NodeResourcesFit}]}}\n",
         "  pluginConfig: [{name: NodeResourcesFit, args: {scoringStrategy: {type: Nope}}}]\n"
@@ -305,7 +306,7 @@ fn a_resource_needs_a_name() {
     assert!(read(&body).is_ok());
 }
 
-/// S-PRE-6: what is not written keeps its default.
+/// S-PRE-6: an absent argument keeps its default.
 #[test]
 fn preemption_args_reach_the_policy() {
     let preemption = |args: &str| {
@@ -323,7 +324,7 @@ fn preemption_args_reach_the_policy() {
 }
 
 #[test]
-fn what_has_no_effect_is_told() {
+fn fields_without_effect_are_reported() {
     let vain = |body: &str| {
         let (_, vain) = super::read("s", &format!("{HEAD}{body}")).unwrap();
         vain.iter().map(ToString::to_string).collect::<Vec<_>>()

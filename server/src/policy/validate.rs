@@ -1,4 +1,4 @@
-//! What a decoded and defaulted configuration may say (10.2, 10.4). Every problem is found in one run (S-CFG-4).
+//! Validation of a decoded and defaulted configuration (10.2, 10.4). Every problem is found in one run (S-CFG-4).
 
 use super::args::{PluginArgs, check};
 use super::configuration::{Profile, SchedulerConfiguration};
@@ -7,7 +7,7 @@ use super::plugins::ExtensionPoint;
 use super::version::API_VERSION;
 use crate::document::Problem;
 
-/// Plugins of the past that v1 of the configuration refuses by name.
+/// Removed plugins that v1 of the configuration refuses by name.
 const REMOVED: [&str; 4] = ["AzureDiskLimits", "CinderLimits", "EBSLimits", "GCEPDLimits"];
 
 pub(super) fn validate(configuration: &SchedulerConfiguration) -> Vec<Problem> {
@@ -38,10 +38,10 @@ pub(super) fn validate(configuration: &SchedulerConfiguration) -> Vec<Problem> {
     problems
 }
 
-/// Fields that kube-scheduler heeds and Berth does not, because it has no use for them.
+/// Fields that kube-scheduler uses and Berth does not.
 pub(super) fn without_effect(configuration: &SchedulerConfiguration) -> Vec<Problem> {
     let mut vain = Vec::new();
-    // 0 means a share that depends on the cluster's size, 100 what Berth does anyway.
+    // 0 means a percentage that depends on the cluster's size, and 100 is what Berth does anyway.
     let mut percentage = |field: String, percentage: Option<i32>| {
         if let Some(percentage) = percentage.filter(|percentage| !matches!(percentage, 0 | 100)) {
             let reason = format!("{percentage} has no effect, every node is considered");
@@ -154,7 +154,7 @@ fn removed(field: String, name: &str) -> Problem {
     )
 }
 
-/// The queue is shared, so every profile must sort it alike.
+/// Checks that every profile sorts the queue alike, since the profiles share it.
 fn queue_sort(profiles: &[Profile]) -> Vec<Problem> {
     let set = |profile: &Profile| {
         profile.plugins.get(&ExtensionPoint::QueueSort).cloned().unwrap_or_default()

@@ -10,7 +10,7 @@ use crate::ledger::OpenError;
 use crate::net::{ListenError, TlsError};
 use crate::telemetry::TracingError;
 
-/// The reason why a server did not start.
+/// Reason why a server did not start.
 #[derive(Debug, thiserror::Error)]
 pub enum StartError {
     /// A listener cannot be opened.
@@ -19,25 +19,25 @@ pub enum StartError {
     /// Both listeners on one address.
     #[error("gRPC and HTTP cannot both listen on `{address}`: give one of them another port")]
     SameAddress {
-        /// The address that both were given.
+        /// The address of both listeners.
         address: SocketAddr,
     },
     /// Certificate, key or authorities cannot be used.
     #[error("cannot serve with TLS: {0}")]
     Tls(#[from] TlsError),
-    /// What the expander decides by cannot be read.
+    /// A file of the expander cannot be read.
     #[error(transparent)]
     Expander(#[from] ConfigError),
-    /// The extender is to apply what the profiles do not have.
+    /// The extender's options name something that the profiles do not have.
     #[error(transparent)]
     Extender(#[from] PolicyChoiceError),
-    /// Spans cannot be sent where the configuration says.
+    /// Spans cannot be sent to the configured address.
     #[error(transparent)]
     Tracing(#[from] TracingError),
-    /// The tokens by which callers are known cannot be read.
+    /// The token file cannot be read.
     #[error(transparent)]
     Tokens(#[from] TokenFileError),
-    /// There is no place for audit lines.
+    /// The audit log cannot be opened.
     #[error(transparent)]
     Audit(#[from] AuditError),
     /// The ledger's file cannot be used.

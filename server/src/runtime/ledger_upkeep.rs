@@ -1,4 +1,4 @@
-//! Retries of a failed ledger: callers that were refused may not come back, and a full disk passes.
+//! Retries of a failed ledger, since refused callers may not come back, and a full disk may be temporary.
 
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -10,7 +10,7 @@ use crate::service::{Deadline, State};
 /// Interval between two attempts.
 const RETRY: Duration = Duration::from_secs(5);
 
-/// The last attempt.
+/// Upkeep of the ledger, with its last attempt.
 #[derive(Default)]
 pub(super) struct LedgerUpkeep {
     last: Option<(Instant, JoinHandle<()>)>,

@@ -1,4 +1,4 @@
-//! Everything that a server opens before it serves: listeners, credentials, the audit log and the ledger.
+//! Opens everything that a server needs before it serves: listeners, credentials, the audit log and the ledger.
 
 use std::io;
 use std::net::SocketAddr;
@@ -27,17 +27,17 @@ pub(super) struct Opened {
     pub(super) http: Listener,
 }
 
-/// A listener, and how its connections are accepted.
+/// A listener, and the settings for its connections.
 pub(super) struct Listener {
     pub(super) listener: TcpListener,
     pub(super) address: SocketAddr,
     pub(super) port: Port,
 }
 
-/// Opens what the options name; `reloader` watches the files of credentials from now on.
+/// Opens the parts that the options name; `reloader` watches the files of credentials from now on.
 ///
 /// # Errors
-/// The first part that cannot be opened. The ledger comes last: a start that fails for another reason creates none.
+/// The first part that cannot be opened. The ledger is opened last: a start that fails for another reason creates none.
 pub(super) async fn open(
     options: ServerOptions,
     reloader: &Reloader,
@@ -95,7 +95,7 @@ pub(super) async fn open(
     })
 }
 
-/// Reads the whole file, on a thread that may block.
+/// Opens the ledger and reads its whole file, on a thread that may block.
 async fn open_ledger(path: PathBuf) -> Result<Embedded, OpenError> {
     let opening = {
         let path = path.clone();
@@ -106,7 +106,7 @@ async fn open_ledger(path: PathBuf) -> Result<Embedded, OpenError> {
     })
 }
 
-/// Opens the file of audit lines, on a thread that may block: a pipe waits for its reader.
+/// Opens the audit log, on a thread that may block: a pipe waits for its reader.
 async fn start_audit(options: AuditOptions, is_open: bool) -> Result<Audit, AuditError> {
     let starting = tokio::task::spawn_blocking(move || Audit::start(&options, is_open));
     starting.await.unwrap_or_else(|error| Err(AuditError::Thread(io::Error::other(error))))

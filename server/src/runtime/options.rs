@@ -15,46 +15,48 @@ use crate::policy::Profiles;
 use crate::service::Limits;
 use crate::telemetry::TracingOptions;
 
-/// How to run a server.
+/// Options of a server.
 #[derive(Clone, Debug)]
 pub struct ServerOptions {
-    /// Where gRPC listens; port 0 takes a free one.
+    /// Address on which gRPC listens; port 0 takes a free port.
     pub grpc_address: SocketAddr,
-    /// Where HTTP listens; port 0 takes a free one.
+    /// Address on which HTTP listens; port 0 takes a free port.
     pub http_address: SocketAddr,
-    /// Allows addresses beyond loopback without TLS or without authentication, although whoever reaches them may then read along
-    /// or ask everything.
+    /// Allows addresses beyond loopback without TLS or without authentication, although others who reach them may then
+    /// read the traffic or call every method.
     pub insecure: bool,
-    /// The identity of both listeners, and the authorities by whose certificates callers are known; plain text without it.
+    /// The identity of both listeners, and the authorities of client certificates; plain text without it.
     pub tls: Option<TlsFiles>,
-    /// By what callers are known besides their certificates, and what they may do.
+    /// How callers are authenticated besides their certificates, and their roles.
     pub auth: AuthOptions,
-    /// Where a line goes of each call that changes something.
+    /// Target of the audit log.
     pub audit: AuditOptions,
-    /// How node groups are chosen for cluster-autoscaler.
+    /// Configuration of the expander for cluster-autoscaler.
     pub expander: ExpanderConfig,
-    /// How kube-scheduler's extender calls are answered.
+    /// Options of kube-scheduler's extender calls.
     pub extender: ExtenderOptions,
-    /// Where spans of calls are sent; nowhere without it.
+    /// Collector for spans of calls; none are sent without it.
     pub tracing: Option<TracingOptions>,
     /// The policies that pods may name (S-Q-2).
     pub profiles: Profiles,
-    /// How equal totals are broken for requests that do not say.
+    /// Tie-breaking rule for requests that have none.
     pub tie_break: TieBreak,
-    /// Bounds on what one caller may ask.
+    /// Limits on the requests of one caller.
     pub limits: Limits,
-    /// How long calls in flight may take once the server drains.
+    /// Time limit for calls in flight once the server drains.
     pub drain_grace_period: Duration,
-    /// The file of the ledger; without it grants are forgotten when the server ends.
+    /// The file of the ledger; without it the ledger is in memory and ends with the server.
     pub ledger: Option<PathBuf>,
-    /// Files will be loaded first, or the API server listed: until [`Server::file_loader`](super::Server::file_loader)'s call has succeeded, or
-    /// [`Server::start_kube_feed`](super::Server::start_kube_feed) was called, placements and feeds are `UNAVAILABLE`, for what a
-    /// client told before would be wiped.
+    /// Whether files will be loaded first, or the API server listed: until
+    /// [`Server::file_loader`](super::Server::file_loader)'s call has succeeded, or
+    /// [`Server::start_kube_feed`](super::Server::start_kube_feed) was called, placements and feeds are `UNAVAILABLE`,
+    /// since changes that a client sent before would be lost.
     pub awaits_files: bool,
 }
 
 impl Default for ServerOptions {
-    /// Loopback with free ports, the default profile, ties seeded with 0, 30 seconds to drain, a ledger in memory.
+    /// Options with free ports on loopback, the default profile, ties seeded with 0, 30 seconds to drain, a ledger in
+    /// memory.
     fn default() -> ServerOptions {
         let loopback = SocketAddr::from(([127, 0, 0, 1], 0));
         ServerOptions {

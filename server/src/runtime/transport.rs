@@ -1,4 +1,4 @@
-//! HTTP/2 as gRPC is served.
+//! HTTP/2 transport of gRPC.
 
 use std::future::Future;
 use std::io;
@@ -13,12 +13,12 @@ use crate::grpc::CallService;
 use crate::net::Connection;
 use crate::service::Limits;
 
-/// Bytes that a client may send ahead of the server's reading, per stream and per connection. On loopback no size made a difference
-/// (benches/record/2026-11-22-epyc-2-cores-wire.md); over a network a window is what a round trip carries. Frames stay HTTP/2's own
-/// 16 KiB: larger ones gained nothing.
+/// Bytes that a client may send ahead of the server's reading, per stream and per connection. On loopback no size made
+/// a difference (benches/record/2026-11-22-epyc-2-cores-wire.md); over a network a window limits the data of a round
+/// trip. Frames keep HTTP/2's default of 16 KiB: larger ones gained nothing.
 const STREAM_WINDOW_BYTES: u32 = 4 << 20;
 const CONNECTION_WINDOW_BYTES: u32 = 16 << 20;
-/// How often a silent peer is pinged, and how long it may take to answer before its connection is closed.
+/// Interval of pings to a silent peer, and the time limit for its answer before the connection is closed.
 const KEEPALIVE: Duration = Duration::from_secs(30);
 const KEEPALIVE_TIMEOUT: Duration = Duration::from_secs(20);
 /// The transport with the settings of this server; public so that a server to compare with can use the same.

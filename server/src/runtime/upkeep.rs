@@ -1,4 +1,4 @@
-//! Upkeep: what a server does by itself while it runs.
+//! Upkeep: periodic work of a running server.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -35,7 +35,7 @@ pub(super) async fn keep_up(state: Arc<State>, health: HealthReporter) {
     }
 }
 
-/// gRPC health: placements are served once the server is ready, the cluster's feed as soon as it runs.
+/// Reports gRPC health: placements are served once the server is ready, the cluster's feed as soon as the server runs.
 pub(super) async fn report_health(state: &State, health: &HealthReporter) {
     let serving = |yes: bool| {
         if yes { ServingStatus::Serving } else { ServingStatus::NotServing }
@@ -47,7 +47,7 @@ pub(super) async fn report_health(state: &State, health: &HealthReporter) {
     {
         health.set_service_status(format!("berth.v1.{service}"), serving(ready)).await;
     }
-    // Without a cluster the expander still chooses by what a request says.
+    // Without a cluster the expander still chooses by the contents of a request.
     health.set_service_status("grpcplugin.Expander", serving(!draining)).await;
     for service in ["ClusterService", "LifecycleService"] {
         health.set_service_status(format!("berth.v1.{service}"), serving(!draining)).await;

@@ -1,4 +1,4 @@
-//! What the arguments of each plugin may hold (10.4), in upstream's phrases.
+//! Validation of the arguments of each plugin (10.4), with upstream's messages.
 
 use super::{DefaultConstraint, FitArgs, PluginArgs, PodTopologySpreadArgs, SECOND_NS};
 use crate::document::Problem;
@@ -6,12 +6,12 @@ use crate::policy::syntax;
 use berth_engine::{ResourceWeight, ShapePoint};
 
 const PERCENT: &str = "not in valid range [0, 100]";
-/// Not a rule of upstream, where a resource without a name is scored as one that no node has.
+/// Reason for a resource without a name. Not a rule of upstream, which scores it as one that no node has.
 const NO_NAME: &str = "required value: a resource needs a name";
 
-/// Problems that configuration validation finds. `path` is that of the arguments.
+/// Problems that configuration validation finds. `path` is the path of the arguments.
 ///
-/// NodeResourcesFit is not among them: see [`fit`].
+/// NodeResourcesFit is checked separately: see [`fit`].
 pub(in crate::policy) fn validate(args: &PluginArgs, path: &str) -> Vec<Problem> {
     let at = |field: &str, reason: String| Problem::new(format!("{path}.{field}"), reason);
     let mut problems = Vec::new();
@@ -72,8 +72,8 @@ pub(in crate::policy) fn validate(args: &PluginArgs, path: &str) -> Vec<Problem>
     problems
 }
 
-/// Problems of NodeResourcesFit, found when the plugin is built: upstream keys its validator under a name that no plugin
-/// has, so validation passes it by. `path` is that of the arguments.
+/// Problems of NodeResourcesFit, found when the plugin is built: upstream registers its validator under a name that no
+/// plugin has, so validation skips it. `path` is the path of the arguments.
 pub(in crate::policy) fn fit(args: &FitArgs, path: &str) -> Vec<Problem> {
     let at = |field: String, reason: String| Problem::new(format!("{path}.{field}"), reason);
     let mut problems = Vec::new();
@@ -221,7 +221,7 @@ fn default_constraint(constraint: &DefaultConstraint, path: &str) -> Vec<Problem
     problems
 }
 
-/// What upstream leaves unchecked in a default constraint and refuses in a pod's.
+/// Problems of a default constraint that upstream does not check, although it refuses the same in a pod's constraint.
 fn inclusion(constraint: &DefaultConstraint) -> impl Iterator<Item = (&'static str, String)> {
     let min_domains = constraint.min_domains.filter(|min_domains| *min_domains <= 0);
     let min_domains = min_domains.map(|n| ("minDomains", invalid(n, "must be greater than 0")));

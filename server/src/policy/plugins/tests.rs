@@ -1,4 +1,4 @@
-//! S-CFG-5 to S-CFG-8, one table each. Sets are written as `POINT: +Enabled=WEIGHT -Disabled`.
+//! Tests of S-CFG-5 to S-CFG-8, one table each. Sets are written as `POINT: +Enabled=WEIGHT -Disabled`.
 
 use super::*;
 
@@ -60,7 +60,7 @@ fn the_default_lists_are_those_of_the_engine() {
 #[test]
 fn multi_point_merges_with_the_defaults() {
     let least = "+PrioritySort +DefaultBinder";
-    // Everything disabled: only what is enabled, in the order written (S-CFG-5).
+    // Everything is disabled: only the enabled plugins remain, in the order written (S-CFG-5).
     check(
         &format!("multiPoint: -* +NodeName +NodeUnschedulable {least}"),
         ExtensionPoint::Filter,
