@@ -173,7 +173,7 @@ impl Metrics {
         protobuf::write(&self.registry.gather())
     }
 
-    /// Refreshes the gauges that nothing sets between two scrapes.
+    /// Refreshes the gauges that are not set between two scrapes.
     fn refresh(&self, snapshot: &Snapshot, n_shapes: usize, staleness: Option<Duration>) {
         self.cluster.set(snapshot, n_shapes, staleness);
         self.process.refresh();

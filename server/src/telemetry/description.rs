@@ -1,4 +1,4 @@
-//! Description: a metric as the table has it, before anything is counted.
+//! Description: a row of the table of metrics.
 
 use metrics::{Key, Label, Recorder, Unit};
 
@@ -25,11 +25,11 @@ pub(crate) struct Description {
 /// How a metric behaves over time.
 #[derive(Copy, Clone, Debug, PartialEq)]
 pub(super) enum Kind {
-    /// Only grows.
+    /// A number that only grows.
     Counter,
-    /// Goes up and down.
+    /// A number that goes up and down.
     Gauge,
-    /// Has a distribution of samples.
+    /// A distribution of samples.
     Histogram(Buckets),
 }
 

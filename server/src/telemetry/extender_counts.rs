@@ -22,13 +22,13 @@ const DURATION: Description = Description::seconds(
 /// A verb of the extender protocol.
 #[derive(Copy, Clone, Debug, PartialEq, Eq)]
 pub enum ExtenderVerb {
-    /// `filter`
+    /// The verb `filter`.
     Filter,
-    /// `prioritize`
+    /// The verb `prioritize`.
     Prioritize,
-    /// `preempt`
+    /// The verb `preempt`.
     Preempt,
-    /// `bind`
+    /// The verb `bind`.
     Bind,
 }
 

@@ -41,13 +41,13 @@ const STALENESS: Description = Description::gauge(
 pub enum FeedEvent {
     /// An object of a list, streamed or in pages.
     Listed,
-    /// `ADDED`
+    /// A watch event `ADDED`.
     Added,
-    /// `MODIFIED`
+    /// A watch event `MODIFIED`.
     Modified,
-    /// `DELETED`
+    /// A watch event `DELETED`.
     Deleted,
-    /// `BOOKMARK`
+    /// A watch event `BOOKMARK`.
     Bookmark,
 }
 

@@ -11,7 +11,7 @@ const AVAILABLE: Description = Description::gauge(
     "1 while writes to the ledger succeed; 0 from a failed write until the next one that succeeds.",
 );
 
-/// Metrics of one server's ledger. Clones are one.
+/// Metrics of one server's ledger. Clones count together.
 #[derive(Clone)]
 pub struct LedgerCounts {
     available: Gauge,

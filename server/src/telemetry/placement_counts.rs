@@ -23,29 +23,29 @@ const DURATION: Description = Description::seconds(
 /// A method that runs the engine. It labels the engine's time.
 #[derive(Copy, Clone, Debug, PartialEq, Eq)]
 pub enum PlaceMethod {
-    /// `Place`
+    /// The method `Place`.
     Place,
-    /// `PlaceBatch`
+    /// The method `PlaceBatch`.
     PlaceBatch,
-    /// `PlaceStream`
+    /// The method `PlaceStream`.
     PlaceStream,
-    /// `Explain`
+    /// The method `Explain`.
     Explain,
-    /// `Preempt`
+    /// The method `Preempt`.
     Preempt,
-    /// `ListCandidates`
+    /// The method `ListCandidates`.
     ListCandidates,
-    /// `SimulateScaleUp`
+    /// The method `SimulateScaleUp`.
     SimulateScaleUp,
-    /// `SimulateDrain`
+    /// The method `SimulateDrain`.
     SimulateDrain,
-    /// `Headroom`
+    /// The method `Headroom`.
     Headroom,
-    /// `Consolidate`
+    /// The method `Consolidate`.
     Consolidate,
-    /// `ChooseScaleIn`
+    /// The method `ChooseScaleIn`.
     ChooseScaleIn,
-    /// `Fit`
+    /// The method `Fit`.
     Fit,
 }
 

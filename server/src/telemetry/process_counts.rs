@@ -60,7 +60,7 @@ impl ProcessCounts {
             gauges.threads.set(count(n));
         }
         if let Ok(open) = fs::read_dir("/proc/self/fd") {
-            // One of them is the directory being read.
+            // One of the entries is the directory being read.
             gauges.open_files.set(count(open.count().saturating_sub(1)));
         }
     }

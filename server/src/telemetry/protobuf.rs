@@ -22,7 +22,7 @@ struct MetricFamily {
     name: Option<String>,
     #[prost(string, optional, tag = "2")]
     help: Option<String>,
-    /// 0 counter, 1 gauge, 4 histogram
+    /// Type of the family: 0 counter, 1 gauge, 4 histogram.
     #[prost(int32, optional, tag = "3")]
     r#type: Option<i32>,
     #[prost(message, repeated, tag = "4")]
@@ -156,8 +156,8 @@ fn histogram(read: &Distribution) -> HistogramMessage {
     }
 }
 
-/// Gives the runs of buckets, each with its distance from the one before, and how many samples each bucket has more
-/// than the bucket before it.
+/// Returns the runs of buckets, each with its distance from the one before, and for each bucket the difference between
+/// its number of samples and that of the bucket before it.
 fn spans(native: &[(i32, u64)]) -> (Vec<BucketSpan>, Vec<i64>) {
     let (mut spans, mut deltas): (Vec<(i32, u32)>, Vec<i64>) = (Vec::new(), Vec::new());
     let (mut next, mut last) = (0, 0);

@@ -1,4 +1,4 @@
-//! The table of metrics as a whole: every row is rendered, and `docs/metrics.md` has the same rows.
+//! Tests of the whole table of metrics: every row is rendered, and `docs/metrics.md` has the same rows.
 
 use std::collections::BTreeSet;
 use std::time::Duration;
@@ -8,7 +8,7 @@ use metrics::Unit;
 
 use super::*;
 
-/// Metrics in which everything has happened that makes a series.
+/// Metrics with every series in use.
 fn used() -> Metrics {
     let metrics = Metrics::new();
     let place = "/berth.v1.PlacementService/Place";
@@ -80,7 +80,7 @@ fn outcomes_are_counted_apart() {
 }
 
 #[test]
-fn names_say_what_they_are() {
+fn names_have_the_unit_and_kind_of_their_metric() {
     let mut names = BTreeSet::new();
     for Description { name, kind, unit, labels, help } in table() {
         assert!(names.insert(*name), "{name} is there twice");

@@ -14,7 +14,7 @@ use http::{HeaderMap, HeaderName};
 pub use export::TracingError;
 pub(crate) use span::{Scope, Span, Tracer, followed, outgoing};
 
-/// Where spans go, and for which calls.
+/// Collector of spans, and the fraction of calls that are traced.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct TracingOptions {
     /// Host and port of a collector's OTLP receiver for gRPC (`endpoint`, default `localhost:4317`). Spans are sent in
@@ -168,7 +168,7 @@ mod tests {
         }
 
         #[test]
-        fn what_is_written_is_read(trace_id in 1..u128::MAX, parent_id in 1..u64::MAX, is_sampled: bool) {
+        fn a_written_traceparent_is_read_back(trace_id in 1..u128::MAX, parent_id in 1..u64::MAX, is_sampled: bool) {
             let context = TraceContext { trace_id, parent_id, is_sampled };
             prop_assert_eq!(TraceContext::read(context.written().as_bytes()), Some(context));
         }

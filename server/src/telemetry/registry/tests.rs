@@ -69,8 +69,8 @@ fn a_handle_of_another_kind_counts_nothing() {
     );
 }
 
-/// The macros of `metrics` reach the registry where it is the recorder of the thread, for a metric of the table and for
-/// one that only its author knows.
+/// The macros of `metrics` reach the registry if it is the recorder of the thread, for a metric of the table and for
+/// one outside it.
 #[test]
 fn macros_count_in_the_registry() {
     let registry = registry();

@@ -82,7 +82,7 @@ pub(super) struct Profiles {
     by_name: RwLock<BTreeMap<Box<str>, Arc<Profile>>>,
 }
 
-/// Handles of one profile, at hand so that an attempt neither allocates nor waits for a scrape.
+/// Handles of one profile, kept so that an attempt neither allocates nor waits for a scrape.
 #[derive(Default)]
 struct Profile {
     attempts: [OnceLock<(Counter, Histogram)>; AttemptResult::N],

@@ -106,7 +106,7 @@ pub(crate) struct Span {
     is_error: bool,
 }
 
-/// The context in which the work of a span runs. Clones are one.
+/// The context in which the work of a span runs. Clones share it.
 #[derive(Clone)]
 pub(crate) struct Scope {
     shared: Arc<Shared>,
