@@ -2,7 +2,7 @@
 
 use std::collections::HashSet;
 
-use berth_server::in_process::Answer;
+use berth_server::in_process::CollectedResponse;
 use serde_json::Value;
 
 use crate::served;
@@ -30,7 +30,7 @@ pub fn run(data: &[u8]) {
 }
 
 /// JSON with a status that says whose fault it is; in a failure, why.
-fn check_form(path: &str, answer: &Answer) -> Value {
+fn check_form(path: &str, answer: &CollectedResponse) -> Value {
     let json: Value = serde_json::from_slice(&answer.body).expect("an answer is JSON");
     match (answer.status, path) {
         (200, "/extender/prioritize") => check_scores(&json),

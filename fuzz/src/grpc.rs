@@ -1,7 +1,7 @@
 //! gRPC: every method of `berth.v1`, from the frame of its message to the status of its answer.
 
 use berth_proto::access::METHODS;
-use berth_server::in_process::Answer;
+use berth_server::in_process::CollectedResponse;
 
 use crate::served;
 
@@ -13,7 +13,7 @@ pub fn run(data: &[u8]) {
 }
 
 /// Answers a caller can do something with: never `UNKNOWN`, `INTERNAL` or `DATA_LOSS`, and a reason with every refusal.
-pub(crate) fn check(path: &str, answer: &Answer) {
+pub(crate) fn check(path: &str, answer: &CollectedResponse) {
     let status = answer.grpc_status();
     let status = status.unwrap_or_else(|| panic!("{path}: no status, HTTP {}", answer.status));
     assert!(!matches!(status, 2 | 13 | 15), "{path}: status {status}, {:?}", answer.headers);

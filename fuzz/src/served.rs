@@ -5,7 +5,7 @@ use std::mem::ManuallyDrop;
 use std::time::Duration;
 
 use berth_server::feed::file;
-use berth_server::in_process::{Answer, InProcess};
+use berth_server::in_process::{CollectedResponse, InProcess};
 use berth_server::runtime::{Server, ServerOptions};
 use tokio::runtime::{Builder, Runtime};
 
@@ -41,7 +41,9 @@ impl Drop for Served {
 }
 
 /// Calls the services of a server that no other thread uses.
-fn with<F: Future<Output = Answer>>(call: impl FnOnce(InProcess) -> F) -> Answer {
+fn with<F: Future<Output = CollectedResponse>>(
+    call: impl FnOnce(InProcess) -> F,
+) -> CollectedResponse {
     // Left to the end of the process when its thread ends: by then the reactor has no thread-local state any more.
     thread_local!(static SERVED: RefCell<Option<ManuallyDrop<Served>>> = const { RefCell::new(None) });
     SERVED.with_borrow_mut(|kept| {
@@ -58,13 +60,13 @@ fn with<F: Future<Output = Answer>>(call: impl FnOnce(InProcess) -> F) -> Answer
 }
 
 /// A gRPC call with one message.
-pub(crate) fn call(path: &'static str, message: &[u8]) -> Answer {
+pub(crate) fn call(path: &'static str, message: &[u8]) -> CollectedResponse {
     let message = message.to_owned();
     with(|services| async move { services.call(path, &[&*message]).await })
 }
 
 /// An HTTP POST.
-pub(crate) fn post(path: &'static str, body: &[u8]) -> Answer {
+pub(crate) fn post(path: &'static str, body: &[u8]) -> CollectedResponse {
     let body = body.to_owned();
     with(|services| async move { services.post(path, body).await })
 }

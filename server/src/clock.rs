@@ -1,29 +1,30 @@
-//! The one reader of the clocks: everything else is given the time.
+//! The only module that reads clocks; all others get the time as an argument.
 
 use std::time::{Duration, Instant, SystemTime};
 
 use rustix::time::{ClockId, clock_gettime};
 
-/// The monotonic time. Deadlines and staleness are differences of it.
+/// The monotonic time, from whose differences deadlines and staleness are computed.
 #[must_use]
 pub fn now() -> Instant {
     Instant::now()
 }
 
-/// How long this thread has been on a core: while it waits, for whatever or for its turn, this stands still.
+/// CPU time of this thread. It does not advance while the thread waits.
 #[must_use]
 pub fn on_core() -> Duration {
     // Seconds and nanoseconds of a thread's life are never negative.
     Duration::try_from(clock_gettime(ClockId::ThreadCPUTime)).unwrap_or_default()
 }
 
-/// The wall clock, for what others are told of when something happened.
+/// The wall clock, for times that are reported to others.
 #[must_use]
 pub fn wall() -> SystemTime {
     SystemTime::now()
 }
 
-/// Seconds since 1970-01-01T00:00:00Z by the wall clock, for decisions that are about moments of Kubernetes objects; saturating.
+/// Seconds since 1970-01-01T00:00:00Z by the wall clock, for decisions that involve times in Kubernetes objects;
+/// saturating.
 #[must_use]
 pub fn unix_seconds() -> i64 {
     match SystemTime::now().duration_since(SystemTime::UNIX_EPOCH) {

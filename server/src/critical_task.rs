@@ -1,4 +1,5 @@
-//! Critical tasks: those without which the process is useless. One that crashes fails `/livez`, so that the process is restarted.
+//! Critical tasks: tasks that the process cannot do without. If one crashes, `/livez` fails, so that the process is
+//! restarted.
 
 use std::sync::{Arc, OnceLock};
 
@@ -17,7 +18,7 @@ impl CriticalTasks {
         name: &'static str,
         task: impl Future<Output = T> + Send + 'static,
     ) -> Option<T> {
-        // Dropped, the set ends its task.
+        // When dropped, the set ends its task.
         let mut tasks = JoinSet::new();
         tasks.spawn(task);
         match tasks.join_next().await? {
@@ -31,7 +32,7 @@ impl CriticalTasks {
         }
     }
 
-    /// Notes that a task crashed; the first one is kept.
+    /// Records that a task crashed; only the first one is kept.
     pub(crate) fn note_crashed(&self, name: &'static str) {
         tracing::error!("{name} crashed: restart the process");
         let _ = self.crashed.set(name);

@@ -1,22 +1,22 @@
-//! Text from outside, made safe to show: nothing of it can steer a terminal or begin a log line of its own.
+//! Makes text from outside safe to show: it can neither control a terminal nor begin a log line of its own.
 
 use std::borrow::Cow;
 
-/// `text` with every character that would move the cursor or turn the writing direction escaped, as in `\n` or `\u{1b}`.
+/// Escapes every character of `text` that would move the cursor or turn the writing direction, as in `\n` or `\u{1b}`.
 pub fn printable(text: &str) -> Cow<'_, str> {
     escaped(text, |c| c.escape_default().to_string())
 }
 
-/// As [`printable`], for text whose line breaks are its own.
+/// Escapes like [`printable`], for text whose line breaks are its own.
 pub fn printable_lines(text: &str) -> Cow<'_, str> {
     escaped(text, |c| if c == '\n' { "\n".to_owned() } else { c.escape_default().to_string() })
 }
 
-/// What [`clipped`] keeps of a long text, in bytes: its beginning, and its end, where the reason stands.
+/// Number of bytes that [`clipped`] keeps of a long text: its beginning, and its end, which has the reason.
 const KEPT_HEAD: usize = 700;
 const KEPT_TAIL: usize = 200;
 
-/// `text` without its middle where it is long: an error quotes what was sent, and that may be megabytes.
+/// Cuts the middle of a long text: an error quotes what was sent, which may be megabytes.
 pub fn clipped(text: &str) -> Cow<'_, str> {
     if text.len() <= KEPT_HEAD + KEPT_TAIL {
         return Cow::Borrowed(text);
@@ -26,13 +26,13 @@ pub fn clipped(text: &str) -> Cow<'_, str> {
     Cow::Owned(format!("{head}…{tail}"))
 }
 
-/// Most characters of one quoted name or value in an error.
+/// Maximum number of characters of one quoted name or value in an error.
 const MAX_QUOTED_CHARS: usize = 200;
-/// Most bytes of an error's text: a status travels in headers, and a caller's transport refuses headers of more than a few
-/// kilobytes.
+/// Maximum number of bytes of an error's text: a status travels in headers, and a caller's transport refuses headers of
+/// more than a few kilobytes.
 const MAX_TEXT_BYTES: usize = 1_000;
 
-/// `text` in the form that an error carries: quotations in backticks are clipped, control characters are written out.
+/// Prepares `text` for an error: quotations in backticks are clipped, and control characters are escaped.
 pub(crate) fn presentable(text: &str) -> String {
     let mut parts = text.split('`').enumerate();
     let mut out = String::with_capacity(text.len().min(MAX_TEXT_BYTES));
@@ -41,7 +41,7 @@ pub(crate) fn presentable(text: &str) -> String {
     }
     for (index, part) in parts {
         out.push('`');
-        // Every second part stands between backticks.
+        // Every second part is between backticks.
         out.push_str(&if index % 2 == 1 { clip(part) } else { Cow::Borrowed(part) });
     }
     let mut out = printable(&out).into_owned();
@@ -52,7 +52,7 @@ pub(crate) fn presentable(text: &str) -> String {
     out
 }
 
-/// The first [`MAX_QUOTED_CHARS`] characters, with an ellipsis where more follow.
+/// The first [`MAX_QUOTED_CHARS`] characters, with an ellipsis if more follow.
 fn clip(text: &str) -> Cow<'_, str> {
     match text.char_indices().nth(MAX_QUOTED_CHARS) {
         Some((at, _)) => Cow::Owned(format!("{}…", &text[..at])),
@@ -60,12 +60,12 @@ fn clip(text: &str) -> Cow<'_, str> {
     }
 }
 
-/// A field path in printable form: paths may hold keys from outside.
+/// A field path in printable form, since paths may contain keys from outside.
 pub(crate) fn presentable_path(field: &str) -> String {
     printable(&clip(field)).into_owned()
 }
 
-/// `text` with every such character written as `escape` says.
+/// Replaces every character of `text` that [`steers`] with the result of `escape`.
 pub(crate) fn escaped(text: &str, escape: impl Fn(char) -> String) -> Cow<'_, str> {
     if !text.contains(steers) {
         return Cow::Borrowed(text);
@@ -77,7 +77,8 @@ pub(crate) fn escaped(text: &str, escape: impl Fn(char) -> String) -> Cow<'_, st
     Cow::Owned(out)
 }
 
-/// Control characters of both sets, line separators, and what overrides the direction of writing.
+/// Whether a character controls a terminal or the layout: control characters of both sets, line separators, and
+/// overrides of the writing direction.
 pub(crate) fn steers(c: char) -> bool {
     c.is_control()
         || matches!(c, '\u{200e}' | '\u{200f}' | '\u{2028}'..='\u{202e}' | '\u{2066}'..='\u{2069}')

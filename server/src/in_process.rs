@@ -1,5 +1,5 @@
-//! In process: the services of a server called without a socket, for programs that hold one and for harnesses. What is asked goes
-//! the way that a call over the network goes, from the first header on.
+//! In process: calls the services of a server without a socket, for programs that hold one and for harnesses. Calls
+//! pass the same layers as over the network, from the first header on.
 
 use std::convert::Infallible;
 use std::future::poll_fn;
@@ -17,29 +17,29 @@ use crate::grpc::{self, CallService};
 use crate::http as probes;
 use crate::runtime::Server;
 
-/// The longest answer that is kept, in bytes; what follows is dropped.
+/// Maximum number of bytes of a response that are kept; the rest is dropped.
 const MAX_ANSWER_BYTES: usize = 64 << 20;
 
-/// A server's services, callable from here.
+/// A server's services, callable in this process.
 #[derive(Clone)]
 pub struct InProcess {
     grpc: CallService,
     http: Router,
 }
 
-/// What came back.
+/// A complete response.
 #[derive(Clone, Debug, Default)]
-pub struct Answer {
+pub struct CollectedResponse {
     /// The HTTP status.
     pub status: u16,
-    /// Headers, and behind them trailers.
+    /// Headers, followed by trailers.
     pub headers: HeaderMap,
-    /// The whole body; of a gRPC answer its frames.
+    /// The whole body; for gRPC its frames.
     pub body: Vec<u8>,
 }
 
-impl Answer {
-    /// `grpc-status`, where the answer has one.
+impl CollectedResponse {
+    /// The `grpc-status`, if the response has one.
     #[must_use]
     pub fn grpc_status(&self) -> Option<i32> {
         self.headers.get("grpc-status")?.to_str().ok()?.parse().ok()
@@ -47,10 +47,10 @@ impl Answer {
 }
 
 impl InProcess {
-    /// The services of a server that runs.
+    /// The services of a running server.
     ///
     /// # Errors
-    /// When the built-in descriptors cannot be read, which a test rules out.
+    /// If the built-in descriptors cannot be read, which a test rules out.
     pub fn of(server: &Server) -> Result<InProcess, tonic_reflection::server::Error> {
         let state = server.state();
         let routes = grpc::routes(state, HealthReporter::new())?;
@@ -58,11 +58,12 @@ impl InProcess {
         Ok(InProcess { grpc, http: probes::router(state.clone(), server.extender().clone()) })
     }
 
-    /// Calls the method at `path`, for example `/berth.v1.PlacementService/Place`, with these messages, each without its frame.
-    pub async fn call(&self, path: &str, messages: &[&[u8]]) -> Answer {
+    /// Calls the method at `path`, for example `/berth.v1.PlacementService/Place`, with these messages, each without
+    /// its frame.
+    pub async fn call(&self, path: &str, messages: &[&[u8]]) -> CollectedResponse {
         let mut frames = Vec::new();
         for message in messages {
-            // The frame's length has 32 bits; what is longer is cut and then refused as any broken message.
+            // The frame's length has 32 bits; a longer message is cut and then refused like any broken one.
             let length = u32::try_from(message.len()).unwrap_or(u32::MAX);
             frames.push(0);
             frames.extend_from_slice(&length.to_be_bytes());
@@ -70,7 +71,7 @@ impl InProcess {
         }
         let body = Body::new(axum::body::Body::from(Bytes::from(frames)));
         let request = Request::post(path).header("content-type", "application/grpc").body(body);
-        let Ok(request) = request else { return Answer::default() };
+        let Ok(request) = request else { return CollectedResponse::default() };
         let mut service = self.grpc.clone();
         match service.call(request).await {
             Ok(response) => collected(response).await,
@@ -79,9 +80,11 @@ impl InProcess {
     }
 
     /// Posts a body to a path of the HTTP port, for example `/extender/filter`.
-    pub async fn post(&self, path: &str, body: Vec<u8>) -> Answer {
+    pub async fn post(&self, path: &str, body: Vec<u8>) -> CollectedResponse {
         let body = axum::body::Body::from(body);
-        let Ok(request) = Request::post(path).body(body) else { return Answer::default() };
+        let Ok(request) = Request::post(path).body(body) else {
+            return CollectedResponse::default();
+        };
         let mut router = self.http.clone();
         let response: Result<_, Infallible> = router.call(request).await;
         match response {
@@ -91,12 +94,15 @@ impl InProcess {
     }
 }
 
-async fn collected<B: http_body::Body>(response: http::Response<B>) -> Answer {
+async fn collected<B: http_body::Body>(response: http::Response<B>) -> CollectedResponse {
     let (parts, body) = response.into_parts();
-    let mut answer =
-        Answer { status: parts.status.as_u16(), headers: parts.headers, body: Vec::new() };
+    let mut answer = CollectedResponse {
+        status: parts.status.as_u16(),
+        headers: parts.headers,
+        body: Vec::new(),
+    };
     let mut body = pin!(body);
-    // An answer that breaks off is what came of it until then.
+    // Of a truncated response, the part until then is kept.
     while let Some(Ok(frame)) = poll_fn(|cx| body.as_mut().poll_frame(cx)).await {
         match frame.into_data() {
             Ok(data) if answer.body.len() + data.remaining() > MAX_ANSWER_BYTES => break,

@@ -1,6 +1,6 @@
-//! Berth's shell: everything that listens, waits, reads a clock or a file, around an engine that does none of it.
+//! Berth's server: everything that listens, waits, reads a clock or a file, around an engine that does none of this.
 //!
-//! The rooms stand on floors: a room imports only rooms below it. From top to bottom:
+//! The rooms are ordered by floors: a room imports only rooms below it. From top to bottom:
 //!
 //! ```text
 //!  cli                                                commands
@@ -14,7 +14,7 @@
 //!  document · telemetry · reload · escape · clock     the ground
 //! ```
 //!
-//! No rule of scheduling lives here: a decision is `berth_engine`'s, and this crate carries it.
+//! No scheduling rule is in this crate: `berth_engine` makes the decisions, and this crate transports them.
 
 pub mod cli;
 

@@ -1,4 +1,4 @@
-//! The `berth` binary: parse the command line, run the command, print what went wrong.
+//! The `berth` binary: parses the command line, runs the command, prints errors.
 
 use std::ffi::OsString;
 use std::io::{self, ErrorKind, Write as _};
@@ -7,8 +7,9 @@ use std::process::ExitCode;
 use berth_server::cli::{self, environment};
 use berth_server::{escape, telemetry};
 
-// No slower over gRPC than the system's (benches/record/2026-11-22-epyc-2-cores-wire.md); batches and cold loads are measured with it. Without huge
-// pages: it would ask for them, and hold a third more memory and up to a half (benches/record/2026-11-22-epyc-2-cores-soak.md).
+// No slower over gRPC than the system's allocator (benches/record/2026-11-22-epyc-2-cores-wire.md); batches and cold
+// loads are measured with it. Without huge pages, with which it would hold a third more memory and up to a half
+// (benches/record/2026-11-22-epyc-2-cores-soak.md).
 #[global_allocator]
 static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
 
@@ -18,7 +19,7 @@ fn main() -> ExitCode {
         Err(error) => {
             let text = error.to_string();
             if !telemetry::log_failure(&escape::printable_lines(&text)) {
-                // A closed stderr leaves nobody to tell; the exit status still says it.
+                // If stderr is closed the message is lost; the exit status still reports the failure.
                 drop(writeln!(std::io::stderr(), "berth: {}", escape::printable_lines(&text)));
             }
             ExitCode::FAILURE
@@ -34,7 +35,7 @@ fn run() -> anyhow::Result<ExitCode> {
     }
 }
 
-/// Help and version, which are output like any other, or what is wrong with the command line, with its own status.
+/// Prints help and version, which are output like any other, or the error in the command line, with its own status.
 fn answer(error: &clap::Error) -> io::Result<ExitCode> {
     let status = ExitCode::from(u8::try_from(error.exit_code()).unwrap_or(u8::MAX));
     match error.print().and_then(|()| io::stdout().flush()) {

@@ -1,5 +1,5 @@
-//! Reload: files that may be replaced while a server runs. They are compared by content every few seconds, because files that a
-//! kubelet mounts change without a sign that a watch of the directory could be trusted to tell, and at once after SIGHUP.
+//! Reload: files that may be replaced while a server runs. They are compared by content every few seconds, because a
+//! watch of the directory does not reliably report changes of files that a kubelet mounts, and at once after SIGHUP.
 
 use std::fs::File;
 use std::io::{self, Read as _};
@@ -11,29 +11,29 @@ use ring::digest::{Context, SHA256};
 use tokio::sync::watch;
 use tokio::task::{JoinSet, spawn_blocking};
 
-/// How often files are compared.
+/// Interval of the comparisons.
 const POLL: Duration = Duration::from_secs(5);
-/// Longer files are something else.
+/// Maximum size of a file in bytes.
 const MAX_FILE_BYTES: u64 = 16 << 20;
 
-/// Why a file that is needed cannot be read.
+/// Reason why a required file cannot be read.
 #[derive(Debug, thiserror::Error)]
 pub enum ReadError {
-    /// The operating system does not let it be read.
+    /// The operating system refuses to read the file.
     #[error("cannot read `{}`: {source}", path.display())]
     Read {
         /// The file.
         path: PathBuf,
-        /// What the operating system said.
+        /// Error of the operating system.
         source: io::Error,
     },
-    /// A pipe or a directory, of which nobody knows when it ends.
+    /// The path is a pipe or a directory, which may have no end.
     #[error("cannot read `{}`: it is not a regular file", path.display())]
     NotAFile {
-        /// What is there instead.
+        /// The path.
         path: PathBuf,
     },
-    /// Nothing that makes sense here is that long.
+    /// The file is longer than any valid one.
     #[error("cannot read `{}`: it is longer than {MAX_FILE_BYTES} bytes", path.display())]
     TooLong {
         /// The file.
@@ -41,7 +41,7 @@ pub enum ReadError {
     },
 }
 
-/// The contents of a file.
+/// Reads the contents of a file.
 ///
 /// # Errors
 /// [`ReadError`] with the file's name.
@@ -60,21 +60,21 @@ pub(crate) fn read(path: &Path) -> Result<Vec<u8>, ReadError> {
     Ok(contents)
 }
 
-/// The contents of several files, in their order.
+/// Reads the contents of several files, in their order.
 ///
 /// # Errors
-/// That of the first one that cannot be read.
+/// That of the first file that cannot be read.
 pub(crate) fn read_all(paths: &[PathBuf]) -> Result<Vec<Vec<u8>>, ReadError> {
     paths.iter().map(|path| read(path)).collect()
 }
 
-/// Who uses the files.
+/// User of watched files.
 pub(crate) trait Reloads: Send + 'static {
-    /// Takes new contents, in the order of the paths, or leaves everything as it was. Called once for each change, on a
+    /// Takes new contents, in the order of the paths, or leaves everything unchanged. Called once for each change, on a
     /// thread that may block.
     ///
     /// # Errors
-    /// What is wrong with them, naming the file. The log says that the old ones stay.
+    /// The error in the contents, naming the file. The log says that the old ones stay in force.
     fn reload(&mut self, contents: &[Vec<u8>]) -> Result<(), String>;
 
     /// Notes that files cannot be read, once for each different reason.
@@ -83,7 +83,7 @@ pub(crate) trait Reloads: Send + 'static {
 
 /// Files that are used together, such as a certificate and its key.
 pub(crate) struct Watched {
-    /// For the log, such as `the token file`.
+    /// Name in the log, such as `the token file`.
     what: &'static str,
     paths: Vec<PathBuf>,
     in_force: Digest,
@@ -92,24 +92,24 @@ pub(crate) struct Watched {
 
 type Digest = [u8; 32];
 
-/// What the files were when they were last looked at. Contents are kept by their digest: some are secret.
+/// State of the files at the last comparison. Contents are kept by their digest, since some are secret.
 #[derive(Clone, Debug, PartialEq, Eq)]
 enum Seen {
-    /// What is in force.
+    /// The contents that are in force.
     InForce,
-    /// Something that was refused.
+    /// Contents that were refused.
     Refused(Digest),
-    /// Nothing, for this reason.
+    /// The files could not be read, for this reason.
     Unreadable(String),
 }
 
 impl Watched {
-    /// `contents` are those that are in force, as [`read_all`] gave them.
+    /// Creates a watch; `contents` are those in force, as [`read_all`] returned them.
     pub(crate) fn new(what: &'static str, paths: Vec<PathBuf>, contents: &[Vec<u8>]) -> Watched {
         Watched { what, paths, in_force: digest(contents), seen: Seen::InForce }
     }
 
-    /// Compares the files with what they were, and says so where that changed.
+    /// Compares the files with their last state, and reloads them or logs the error if that changed.
     fn look(&mut self, reloads: &mut impl Reloads) {
         let what = self.what;
         let contents = match read_all(&self.paths) {
@@ -159,37 +159,37 @@ fn digest(contents: &[Vec<u8>]) -> Digest {
     digest
 }
 
-/// All files that a server watches. Dropping it ends that.
+/// All files that a server watches. Dropping it ends the watch.
 #[derive(Default)]
 pub(crate) struct Reloader {
-    told: watch::Sender<()>,
+    signal: watch::Sender<()>,
     tasks: Mutex<JoinSet<()>>,
 }
 
 impl Reloader {
     /// Watches these files from now on.
     pub(crate) fn watch(&self, watched: Watched, reloads: impl Reloads) {
-        self.spawn(run(watched, reloads, self.told.subscribe()));
+        self.spawn(run(watched, reloads, self.signal.subscribe()));
     }
 
-    /// Carries out `task` for as long as files are watched.
+    /// Runs `task` for as long as files are watched.
     pub(crate) fn spawn(&self, task: impl Future<Output = ()> + Send + 'static) {
-        // The set stays whole even if a thread panicked while holding it.
+        // The set stays valid even if a thread panicked while holding the lock.
         self.tasks.lock().unwrap_or_else(PoisonError::into_inner).spawn(task);
     }
 
-    /// Looks at all files now, and says again what is wrong with them.
+    /// Checks all files now, and logs their errors again.
     pub(crate) fn look_now(&self) {
-        self.told.send_replace(());
+        self.signal.send_replace(());
     }
 }
 
-async fn run(mut watched: Watched, mut reloads: impl Reloads, mut told: watch::Receiver<()>) {
+async fn run(mut watched: Watched, mut reloads: impl Reloads, mut signal: watch::Receiver<()>) {
     let what = watched.what;
     loop {
         tokio::select! {
             () = tokio::time::sleep(POLL) => {}
-            asked = told.changed() => match asked {
+            changed = signal.changed() => match changed {
                 Ok(()) => watched.seen = Seen::InForce,
                 Err(_) => return,
             },
@@ -212,7 +212,7 @@ async fn run(mut watched: Watched, mut reloads: impl Reloads, mut told: watch::R
 mod tests {
     use super::*;
 
-    /// Takes everything but `bad`, and remembers what it was asked.
+    /// Accepts all contents but `bad`, and remembers the calls.
     #[derive(Default)]
     struct Log(Vec<String>);
 
@@ -256,7 +256,7 @@ mod tests {
         look(&["unreadable"]);
         write("bad", "2");
         look(&["bad2"]);
-        // Back to what is in force: nothing to be done.
+        // The contents in force again: nothing is to be done.
         write("ab", "");
         look(&[]);
         write("new", "2");

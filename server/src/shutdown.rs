@@ -2,7 +2,7 @@
 
 use tokio::sync::watch;
 
-/// Resolves once shutdown is requested, or once the sender is dropped: then the server is gone too.
+/// Resolves once shutdown is requested, or once the sender is dropped, since then the server is gone too.
 pub(crate) async fn requested(mut signal: watch::Receiver<bool>) {
     drop(signal.wait_for(|&requested| requested).await);
 }
