@@ -54,7 +54,8 @@ struct Choice {
     n_best: u32,
 }
 
-/// One scheduling attempt (S-CYC-1 to S-CYC-7, without preemption): gates, PreFilter, the nominated node, Filter, Score, choice.
+/// Runs one scheduling attempt (S-CYC-1 to S-CYC-7, without preemption): gates, PreFilter, the nominated node, Filter,
+/// Score, choice.
 ///
 /// `evaluation` may hold the results of an earlier attempt of the same shape and policy, or nothing; the decision is
 /// the same. Cost: one pass over the shards that changed since, and one visit to each of the others.

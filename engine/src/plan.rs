@@ -127,8 +127,8 @@ impl<'a> Plan<'a> {
         })
     }
 
-    /// The node names to which NodeAffinity's PreFilter narrows the search (S-NAF-2). No other built-in PreFilter returns such
-    /// a set, so there is nothing to intersect (S-PF-5).
+    /// The node names to which NodeAffinity's PreFilter narrows the search (S-NAF-2). No other built-in PreFilter
+    /// returns such a set, so no sets have to be intersected (S-PF-5).
     pub(crate) fn narrowing(&self) -> Option<&'a [Symbol]> {
         let names = self.named_nodes()?;
         self.policy().spec().pre_filter.contains(&Plugin::NodeAffinity).then_some(names)

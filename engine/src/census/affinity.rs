@@ -1,5 +1,5 @@
-//! Demand of inter-pod affinity: the pod's own terms, and the terms of pods on nodes that match it. Rules: S-IPA-1 to
-//! S-IPA-5, S-IPA-9, S-IS-1 to S-IS-3.
+//! Demand of inter-pod affinity: the pod's own terms, and the terms of pods on nodes that match it.
+//! Rules: S-IPA-1 to S-IPA-5, S-IPA-9, S-IS-1 to S-IS-3.
 
 use std::sync::Arc;
 

@@ -186,7 +186,7 @@ mod tests {
 
     /// Hashes may collide, but names do not.
     #[test]
-    fn pods_of_one_hash_are_told_apart() {
+    fn pods_of_one_hash_are_distinguished() {
         let snapshot = snapshot();
         let key = |name| PodKey::new("default", name);
         let row = |i| NodeRow::new(0, i);

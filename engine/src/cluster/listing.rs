@@ -106,7 +106,7 @@ mod tests {
     }
 
     #[test]
-    fn contradictions_are_forgotten_when_asked_to() {
+    fn contradictions_are_cleared() {
         let cluster = Cluster::new();
         cluster.apply(vec![Delta::UpsertPod(pod(&cluster, "p", "a"))]);
         let applied = cluster.apply(vec![Delta::UpsertPod(pod(&cluster, "p", "b"))]);

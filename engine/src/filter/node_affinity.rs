@@ -1,5 +1,5 @@
-//! NodeAffinity's filter: `spec.nodeSelector`, required node affinity, and the policy's added affinity. Rules: S-NAF-1
-//! to S-NAF-8. Reads: `NodeTable::labels`, `NodeTable::row_of_name`.
+//! NodeAffinity's filter: `spec.nodeSelector`, required node affinity, and the policy's added affinity.
+//! Rules: S-NAF-1 to S-NAF-8. Reads: `NodeTable::labels`, `NodeTable::row_of_name`.
 
 use super::reason::Reason;
 use super::{

@@ -1,4 +1,5 @@
-//! NodeUnschedulable: cordoned nodes. Rules: S-UNS-1, S-UNS-2. Reads: `NodeTable::unschedulable`, `ShapeFacts::tolerations`.
+//! NodeUnschedulable: cordoned nodes. Rules: S-UNS-1, S-UNS-2.
+//! Reads: `NodeTable::unschedulable`, `ShapeFacts::tolerations`.
 
 use super::reason::Reason;
 use super::{Account, Filter, NodePods, Scope, passes};

@@ -21,8 +21,8 @@ pub(crate) const FILTER: Filter = Filter {
     account: Account::ByRow { refusal, count, resolvable },
 };
 
-/// Fails the attempt for a volume that cannot be identified, unless VolumeBinding, which checks the same claims, refuses
-/// the pod with a more precise message.
+/// Fails the attempt for a volume that cannot be identified, unless VolumeBinding, which checks the same claims,
+/// refuses the pod with a more precise message.
 fn pre_filter(prepared: &Prepared<'_>) -> Result<(), PreFilterFailure> {
     let Some(found) = prepared.volumes().found() else { return Ok(()) };
     let is_refused = found.binding.refusal.is_some()

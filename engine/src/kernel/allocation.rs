@@ -1,8 +1,8 @@
 //! Allocation: the mean-of-resources scores, in exact doubles.
 //!
 //! With a < 2⁴⁴, ⌊100 f / a⌋ is computed as ⌊(100 f + ½) · (1/a)⌋. The exact value of (100 f + ½) / a is at least
-//! 1/(2a) > 2⁻⁴⁵ away from every integer, while the two roundings move it by less than 101 · 2⁻⁵² < 2⁻⁴⁵; so the floor is the
-//! integer quotient. Rules: S-RS-5, S-RS-6.
+//! 1/(2a) > 2⁻⁴⁵ away from every integer, while the two roundings move it by less than 101 · 2⁻⁵² < 2⁻⁴⁵; so the floor
+//! is the integer quotient. Rules: S-RS-5, S-RS-6.
 
 use super::{exact_f64, exact_i32};
 use crate::rows::ROWS;

@@ -1,7 +1,7 @@
-//! Normalize: scores that look at all nodes, brought to 0 to 100. Rules: S-IS-6, S-TS-7, S-TS-8.
+//! Normalize: scores that read all nodes, scaled to 0 to 100. Rules: S-IS-6, S-TS-7, S-TS-8.
 //!
-//! Every integer here is below 2³³ and so exact in a double. ⌊a / b⌋ by one division is the integer quotient: a / b is at least
-//! 1 / b > 2⁻³² away from the integers that it is not, and rounding moves it by less than 2⁻⁴⁴.
+//! Every integer here is below 2³³ and so exact in a double. ⌊a / b⌋ by one division is the integer quotient: a / b is
+//! at least 1 / b > 2⁻³² away from every integer that it does not equal, and rounding moves it by less than 2⁻⁴⁴.
 
 use super::exact_i32;
 use crate::rows::ROWS;
@@ -21,8 +21,8 @@ pub(super) fn add_spread(
     }
 }
 
-/// `totals` += `weight` · ⌊100 · ((value − lowest) / (highest − lowest))⌋ with the inner quotient rounded first, for values
-/// from `lowest` to `highest` > `lowest`.
+/// `totals` += `weight` · ⌊100 · ((value − lowest) / (highest − lowest))⌋ with the inner quotient rounded first, for
+/// values from `lowest` to `highest` > `lowest`.
 #[inline(always)]
 pub(super) fn add_range(
     totals: &mut [i32; ROWS],

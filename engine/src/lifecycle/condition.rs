@@ -48,8 +48,8 @@ use super::vocabulary::{ConditionStatus, PodPhase};
 use crate::model::ModelError;
 use crate::model::label::is_qualified_name;
 
-/// The conditions that follow from a pod's phase, the statuses of its containers and its sandboxes (newest first), and those
-/// that it keeps (L-COND-6 to L-COND-11, L-COND-15). `now` is in seconds since the epoch.
+/// The conditions that follow from a pod's phase, the statuses of its containers and its sandboxes (newest first), and
+/// those that the pod keeps (L-COND-6 to L-COND-11, L-COND-15). `now` is in seconds since the epoch.
 ///
 /// A condition without facts stays as recorded (L-GEN-4): `PodReadyToStartContainers` with `sandboxes: None`,
 /// `PodScheduled` of a pod without a node in that case, `AllContainersRestarting` before the end of the pod, and the

@@ -24,8 +24,8 @@ use result::{Evaluation, Next};
 pub use story::Stage;
 pub use subject::Subject;
 
-/// Phase, conditions, next action and next wake-up time of one pod. A pod that cannot be evaluated is an answer too: its
-/// `error` names the field.
+/// Phase, conditions, next action and next wake-up time of one pod. A pod that cannot be evaluated has a response, too:
+/// its `error` names the field.
 #[must_use]
 pub fn evaluate_pod(request: &EvaluatePodsRequest) -> EvaluatePodsResponse {
     let EvaluatePodsRequest { pod, now, node, facts } = request;

@@ -1,4 +1,5 @@
-//! Node selectors compiled to interned requirements. Rules: S-NAF-2, S-NAF-5 to S-NAF-8, S-NA-1, S-NA-2, W-SEL-3, W-SEL-4.
+//! Node selectors compiled to interned requirements.
+//! Rules: S-NAF-2, S-NAF-5 to S-NAF-8, S-NA-1, S-NA-2, W-SEL-3, W-SEL-4.
 
 use berth_proto::core_v1;
 use rustc_hash::FxHashSet;

@@ -31,7 +31,8 @@ pub struct PostFilter {
     pub n_candidates: u32,
     /// Number of candidates that tie for the best in every criterion (S-PRE-19).
     pub n_best: u32,
-    /// Pods of lower priority that lose their nomination to the chosen node (S-PRE-24), in the order of their nominations.
+    /// Pods of lower priority that lose their nomination to the chosen node (S-PRE-24), in the order of their
+    /// nominations.
     pub cleared_nominations: Vec<PodKey>,
 }
 

@@ -282,7 +282,7 @@ mod tests {
 
     /// A comparison that contradicts itself must still terminate.
     #[test]
-    fn it_ends_whatever_the_comparison_says() {
+    fn sorting_ends_whatever_the_comparison_returns() {
         for n in [13, 50, 300] {
             let mut places: Vec<u32> = (0..n).collect();
             sort(&mut places, |_, _| true);

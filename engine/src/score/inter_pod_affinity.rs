@@ -1,5 +1,5 @@
-//! InterPodAffinity's score: the weights of the pod's preferences, and of those of the pods on nodes. Rules: S-IS-1 to
-//! S-IS-6. Reads: `Census`.
+//! InterPodAffinity's score: the weights of the pod's preferences, and of those of the pods on nodes.
+//! Rules: S-IS-1 to S-IS-6. Reads: `Census`.
 
 use super::normalize::Normalize;
 use super::{ClusterScores, Raw, Score};

@@ -46,7 +46,7 @@ mod tests {
 
     /// Checks that results are within an ulp of the platform's, but differ from it for the integers that S-TS-9 names.
     #[test]
-    fn it_is_the_logarithm_but_not_the_platforms() {
+    fn results_are_within_an_ulp_of_the_platforms() {
         for size in 2..=20_002_u32 {
             let (ours, theirs) = (ln(f64::from(size)), f64::from(size).ln());
             assert!(ours.to_bits().abs_diff(theirs.to_bits()) <= 1, "{size}: {ours} {theirs}");

@@ -52,7 +52,8 @@ impl Cluster {
     /// Computes how many more copies of a pod fit, where, and which resources run out first; the cluster is not
     /// changed.
     ///
-    /// Cost: an attempt for each copy, or where the order does not matter one pass over the cluster; and an account of every node.
+    /// Cost: an attempt for each copy, or one pass over the cluster where the order does not matter; and an account of
+    /// every node.
     ///
     /// # Errors
     /// Errors of a placement attempt; [`EngineError::Model`] for `nodes` that the cluster does not have,

@@ -164,7 +164,7 @@ mod tests {
 
     /// S-SD-2: skipped pods reduce the node's capacity.
     #[test]
-    fn skipped_pods_come_off_what_there_is() {
+    fn skipped_pods_reduce_the_capacity() {
         let (node, pods) = (["4", "8Gi", ""], [("a", ["1", "1Gi", ""]), ("d", ["2", "4Gi", ""])]);
         check(node, &pods, false, "cpu 0.75");
         check(node, &pods, true, "cpu 0.5");
@@ -183,7 +183,7 @@ mod tests {
     }
 
     #[test]
-    fn what_a_node_has_none_of_is_no_measure() {
+    fn a_node_without_a_resource_is_not_measured_by_it() {
         check(["", "8Gi", ""], &[], false, "no cpu");
         check(["4", "0", ""], &[], false, "no memory");
     }

@@ -194,7 +194,7 @@ mod tests {
 
     /// Checks that a table that is copied and read at odd times equals a plain list, and that copies do not change.
     #[test]
-    fn late_pods_stand_in_line() {
+    fn late_pods_keep_their_order() {
         let (mut table, mut list) = (PodTable::default(), Vec::new());
         let mut copies = Vec::new();
         let names = |pods: &[PlacedPod]| -> Vec<String> {

@@ -122,7 +122,7 @@ mod tests {
     }
 
     #[test]
-    fn what_does_not_parse_names_its_field() {
+    fn parse_errors_name_their_field() {
         let names = Interner::new();
         for (json, field) in [
             ("{}", "spec"),

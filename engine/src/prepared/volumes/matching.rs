@@ -52,8 +52,8 @@ impl<'a> DelayedClaim<'a> {
 
     /// The rows among `rows` with a volume for the claim, regardless of the pod's other claims.
     ///
-    /// Cost: one lookup for each value that the rows have of a label by which volumes of the class are tied to nodes, and
-    /// one step for each volume until one fits.
+    /// Cost: one lookup for each value that the rows have of a label by which volumes of the class are tied to nodes,
+    /// and one step for each volume until one fits.
     pub(super) fn matched(&self, snapshot: &Snapshot, shard: &Shard, rows: &RowSet) -> RowSet {
         let names = snapshot.model.names();
         let reach = |volume: &PersistentVolume, rows: RowSet| match &volume.node_affinity {

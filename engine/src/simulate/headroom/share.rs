@@ -10,8 +10,8 @@ use crate::snapshot::shard::Shard;
 /// How many copies each of the rows with room takes. `None` where more fit than may be placed, so that their order
 /// matters, and where a copy may affect copies on other nodes.
 ///
-/// Where every filter reads nothing but the row and the shape ([`Scope::Row`]), and nothing of the row's pods but their requests
-/// and host ports, the copies on a row are as many as its room and its ports allow, whatever happens elsewhere.
+/// Where every filter reads only the row and the shape ([`Scope::Row`]), and of the row's pods only their requests and
+/// host ports, the copies on a row are as many as its room and its ports allow, whatever happens elsewhere.
 pub(super) fn shares(
     plan: &Filtering<'_, '_>,
     open: &[RowSet],
@@ -38,7 +38,8 @@ pub(super) fn shares(
     Some(shares)
 }
 
-/// Whether a filter's verdict on a row changes with the copies on that row alone, and only by their requests and host ports.
+/// Whether a filter's verdict on a row changes only with the copies on that row, and only by their requests and host
+/// ports.
 fn is_by_row(filter: &Filter) -> bool {
     let is_known = match filter.reads {
         NodePods::Nothing | NodePods::Requests | NodePods::HostPorts => true,

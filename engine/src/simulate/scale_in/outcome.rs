@@ -38,8 +38,8 @@ pub struct ScaleInPod {
     pub reason: ScaleInReason,
     /// Explanation of the reason.
     pub message: String,
-    /// Value of the annotation `controller.kubernetes.io/pod-deletion-cost` with which its controller chooses these pods in this
-    /// order among equally ready ones; `None` where no controller reads it.
+    /// Value of the annotation `controller.kubernetes.io/pod-deletion-cost` with which the pod's controller chooses
+    /// these pods in this order among equally ready ones; `None` where no controller reads it.
     pub deletion_cost: Option<i32>,
 }
 

@@ -71,7 +71,7 @@ mod tests {
     use crate::plugin::{Plugin, StatusCode};
 
     #[test]
-    fn groups_are_alike_by_what_they_take_and_not_by_why_they_refuse() {
+    fn groups_are_alike_if_they_take_the_same_classes() {
         let misfit = |reason: &str| Misfit {
             plugin: Plugin::NodeResourcesFit,
             code: StatusCode::Unschedulable,

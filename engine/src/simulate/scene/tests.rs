@@ -220,7 +220,7 @@ fn walk(held: Held, seed: u64) -> Held {
 }
 
 #[test]
-fn a_scene_says_what_a_cluster_of_the_same_says() {
+fn a_scene_agrees_with_an_equal_cluster() {
     for seed in 0..6 {
         let held = walk(Held::default(), 2 * seed);
         walk(held, 2 * seed + 1);
