@@ -1,4 +1,4 @@
-//! The `berth` command: one file a subcommand.
+//! The `berth` command: one file per subcommand.
 
 pub mod backend;
 pub mod config;
@@ -32,7 +32,7 @@ pub use error::CliError;
 #[derive(Debug, clap::Parser)]
 #[command(name = "berth", version)]
 pub struct Cli {
-    /// What to do.
+    /// The subcommand.
     #[command(subcommand)]
     pub command: Command,
 }
@@ -51,41 +51,43 @@ pub enum Command {
     Serve(Box<serve::ServeArgs>),
     /// Schedule the pods that name Berth as their scheduler, and serve everything that `serve` does
     ///
-    /// Fed by the API server. Pods are taken by priority and time, placed, bound, and preempt others where they must, as with
-    /// kube-scheduler; what becomes of them is told by conditions and events. Several instances elect a leader by a Lease. With
-    /// `--hand-off` nothing is bound: pods are nominated to nodes, and kube-scheduler binds them.
+    /// Fed by the API server. Pods are taken by priority and time, placed, bound, and preempt others where they must,
+    /// as with kube-scheduler; conditions and events report the outcomes. Several instances elect a leader by a Lease.
+    /// With `--hand-off` nothing is bound: pods are nominated to nodes, and kube-scheduler binds them.
     ///
     /// Signals are those of `serve`; before the server drains, bindings under way are ended and the Lease is given back.
     Schedule(Box<schedule::ScheduleArgs>),
     /// Start a server with a synthetic cluster, place a mixed workload through it, and show what happened
     Demo(demo::DemoArgs),
-    /// Say where pods would go
+    /// Show where pods would be placed
     Place(place::PlaceArgs),
-    /// Say why one pod goes where it goes, or nowhere
+    /// Explain why one pod is placed where it is, or nowhere
     Explain(explain::ExplainArgs),
-    /// Say whom one pod would displace
+    /// Show which pods one pod would evict
     ///
-    /// Makes a whole scheduling attempt for the pod, as kube-scheduler does when it looks at every node, and where none is
-    /// feasible says which pods to evict from which. Nobody is evicted, and the cluster stays as it is.
+    /// Makes a whole scheduling attempt for the pod, as kube-scheduler does when it considers every node, and if none
+    /// is feasible shows which pods to evict from which node. Nothing is evicted, and the cluster stays as it is.
     Preempt(preempt::PreemptArgs),
-    /// Say whether nodes can be emptied, and where each of their pods would go
+    /// Check whether nodes can be emptied, and show where each of their pods would go
     ///
-    /// For every pod of the nodes: its new node, or what stands in the way, as cluster-autoscaler judges it: disruption budgets,
-    /// bare pods, local storage, annotations, no room and why. Nobody is evicted, and the cluster stays as it is.
+    /// For every pod of the nodes: its new node, or the reason why it cannot move, as cluster-autoscaler judges it:
+    /// disruption budgets, bare pods, local storage, annotations, no room and why. Nothing is evicted, and the cluster
+    /// stays as it is.
     Drain(drain::DrainArgs),
-    /// Say how many more of one pod fit, where, and what runs out first
+    /// Show how many more copies of one pod fit, where, and what runs out first
     ///
-    /// Copies of the pod are placed one after another, each where kube-scheduler would put it with those before it in place, until one
-    /// fits nowhere: spread, affinity, ports and volumes count between them. The cluster stays as it is.
+    /// Copies of the pod are placed one after another, each where kube-scheduler would put it with the earlier ones in
+    /// place, until one fits nowhere: spread, affinity, ports and volumes count between them. The cluster stays as it
+    /// is.
     Headroom(headroom::HeadroomArgs),
-    /// Say whether a configuration can be used, and what it comes to
+    /// Check whether a configuration can be used, and print the result
     ///
-    /// Reads what `berth serve` would be configured by, flags and variables included, and the scheduling policy. Nothing else is
-    /// opened, and nothing is changed.
+    /// Reads the configuration of `berth serve`, flags and variables included, and the scheduling policy. Nothing else
+    /// is opened, and nothing is changed.
     Config(Box<config::ConfigArgs>),
     /// Replay recorded decisions, or run lifecycle examples, and compare
     Conformance(conformance::ConformanceArgs),
-    /// Say what happens next to pods: phase, conditions, deletion, eviction
+    /// Show what happens next to pods: phase, conditions, deletion, eviction
     ///
     /// Decides about objects as kubectl writes them, with no cluster and no server: where a pod is in its life, what a delete
     /// would do, what a budget allows. Nothing is changed anywhere.
@@ -97,7 +99,7 @@ pub enum Command {
 /// Runs the command to its end.
 ///
 /// # Errors
-/// [`CliError`], to be printed; usage errors never get here, clap has answered them.
+/// [`CliError`], to be printed; usage errors never get here, since clap has reported them.
 pub fn run(cli: Cli) -> Result<ExitCode, CliError> {
     match cli.command {
         Command::Serve(args) => {
@@ -121,8 +123,8 @@ pub fn run(cli: Cli) -> Result<ExitCode, CliError> {
     }
 }
 
-/// Runs `command` on a runtime of `n_threads` threads, and as many for parallel loops; one a core when `None`: fewer carry less, more
-/// take turns (benches/record/2026-11-22-epyc-2-cores-wire.md).
+/// Runs `command` on a runtime of `n_threads` threads, and as many for parallel loops; with `None`, one per core: fewer
+/// have a lower throughput, more take turns (benches/record/2026-11-22-epyc-2-cores-wire.md).
 fn block_on(
     n_threads: Option<usize>,
     command: impl Future<Output = Result<ExitCode, CliError>>,
@@ -137,7 +139,7 @@ fn block_on(
     }
     let runtime = builder.enable_all().build().map_err(CliError::Threads)?;
     let outcome = runtime.block_on(command);
-    // Work that lost its caller must not hold up the end.
+    // Work without a caller must not delay the end.
     runtime.shutdown_background();
     outcome
 }

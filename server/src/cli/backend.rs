@@ -1,5 +1,5 @@
-//! Where answers come from: the engine in this process over a dump, or a running server. Both answer in wire types, so
-//! that whatever is printed looks the same.
+//! Sources of answers: the engine in this process over a dump, or a running server. Both answer in wire types, so
+//! that their answers are printed alike.
 
 mod counts;
 mod local;
@@ -25,7 +25,7 @@ use super::{CliError, manifest, output};
 use crate::config::file::{TieBreakRule, parse_seed};
 use crate::policy::Profiles;
 
-/// Flags that say whom to ask.
+/// Flags that select the backend.
 #[derive(Clone, Debug, Default, clap::Args)]
 #[command(group(clap::ArgGroup::new("backend").required(true).args(["cluster_files", "server"])))]
 pub struct BackendArgs {
@@ -35,7 +35,7 @@ pub struct BackendArgs {
     /// Server to ask instead, for example `http://127.0.0.1:7420`
     #[arg(long, value_name = "URL")]
     pub server: Option<String>,
-    /// What to trust of the server, and what to show it.
+    /// Trusted authorities, and the client's credentials.
     #[command(flatten)]
     pub credentials: Credentials,
     /// KubeSchedulerConfiguration to decide by (the server has its own)
@@ -49,23 +49,23 @@ pub struct BackendArgs {
     pub seed: Option<u64>,
 }
 
-/// Who answers.
+/// The source of answers.
 pub(super) enum Backend {
-    /// The engine, here.
+    /// The engine, in this process.
     Local(Box<Local>),
     /// A server.
     Server(Box<Remote>),
 }
 
-/// Refused objects of a dump that are told one by one; the rest is counted.
+/// Maximum number of refused objects of a dump that are listed; the rest is counted.
 const MAX_REFUSED_LINES: usize = 100;
 
 impl BackendArgs {
-    /// Loads the dump or connects, and applies what is supposed. Objects of the dump that are refused are kept for
+    /// Loads the dump or connects, and applies the suppositions. Objects of the dump that are refused are kept for
     /// [`Backend::tell`]; the rest is used.
     ///
-    /// Of the dump's pods only those that `is_asked_for` are kept as they were written. Whoever opens has to
-    /// [`Backend::close`].
+    /// Only the dump's pods for which `is_asked_for` holds are kept as they were written. The caller has to call
+    /// [`Backend::close`] in the end.
     pub(super) async fn open(
         &self,
         what_if: &WhatIfArgs,
@@ -101,7 +101,7 @@ impl BackendArgs {
         let rule = match self.tie_break {
             Some(TieBreakRule::Lexicographic) => wire::TieBreakRule::Lexicographic,
             Some(TieBreakRule::Seeded) => wire::TieBreakRule::Seeded,
-            // A seed alone asks for the rule that reads it.
+            // A seed alone implies the rule that uses it.
             None if self.seed.is_some() => wire::TieBreakRule::Seeded,
             None => return None,
         };
@@ -110,7 +110,7 @@ impl BackendArgs {
 }
 
 impl Backend {
-    /// What a reader of the answer should know of it, a sentence each; a server keeps its own to itself.
+    /// Warnings for the reader of the answer, a sentence each; a server keeps its own to itself.
     pub(super) fn notes(&self) -> Vec<String> {
         match self {
             Backend::Local(local) => local.profiles.warnings().to_vec(),
@@ -118,7 +118,7 @@ impl Backend {
         }
     }
 
-    /// The line that tells of what is supposed, where the answer is about a supposed cluster.
+    /// The line that describes the suppositions, if there are any.
     pub(super) fn what_if(&self) -> Option<&str> {
         match self {
             Backend::Local(local) => local.what_if.as_deref(),
@@ -126,7 +126,7 @@ impl Backend {
         }
     }
 
-    /// How many objects of the cluster were not taken.
+    /// Number of objects of the cluster that were refused.
     pub(super) fn n_refused(&self) -> usize {
         match self {
             Backend::Local(local) => local.refused.len(),
@@ -134,7 +134,7 @@ impl Backend {
         }
     }
 
-    /// Tells the notes and the refused objects on standard error, behind the answer.
+    /// Prints the notes and the refused objects to standard error, after the answer.
     pub(super) fn tell(&self, notes: &[String]) {
         if let Backend::Local(local) = self {
             for refused in local.refused.iter().take(MAX_REFUSED_LINES) {
@@ -150,8 +150,8 @@ impl Backend {
         }
     }
 
-    /// Decides pods by priority and then in order, each seeing those decided before it placed; one result a pod in the order
-    /// of the entries, replicas expanded.
+    /// Decides pods by priority and then in order, each seeing those decided before it as placed; returns one result
+    /// per pod in the order of the entries, replicas expanded.
     ///
     /// `assume` makes a server keep the placements; a dump is never changed.
     pub(super) async fn place(
@@ -166,7 +166,7 @@ impl Backend {
         }
     }
 
-    /// The full account for one pod; `node_names` empty means every node.
+    /// The full explanation for one pod; empty `node_names` mean every node.
     pub(super) async fn explain(
         &self,
         pod: core_v1::Pod,
@@ -178,7 +178,7 @@ impl Backend {
         }
     }
 
-    /// A whole attempt for one pod, and whom to evict where nothing else helps.
+    /// Makes a whole attempt for one pod, and finds the pods to evict if it fits nowhere.
     pub(super) async fn preempt(
         &self,
         pod: core_v1::Pod,
@@ -190,7 +190,7 @@ impl Backend {
         }
     }
 
-    /// The same with every candidate.
+    /// Makes a whole attempt for one pod, with every candidate.
     pub(super) async fn list_candidates(
         &self,
         pod: core_v1::Pod,
@@ -202,7 +202,7 @@ impl Backend {
         }
     }
 
-    /// Whether nodes can be emptied, and how.
+    /// Simulates a drain: whether nodes can be emptied, and how.
     pub(super) async fn simulate_drain(
         &self,
         request: wire::SimulateDrainRequest,
@@ -213,7 +213,7 @@ impl Backend {
         }
     }
 
-    /// How many more of a pod fit.
+    /// Computes how many more copies of a pod fit.
     pub(super) async fn headroom(
         &self,
         request: wire::HeadroomRequest,
@@ -224,7 +224,7 @@ impl Backend {
         }
     }
 
-    /// Asks a fork from now on; `what_if` tells of what is supposed there.
+    /// Uses a fork from now on; `what_if` describes the suppositions in it.
     pub(super) async fn fork(&mut self, what_if: String) -> Result<(), CliError> {
         match self {
             Backend::Local(local) => {
@@ -235,7 +235,7 @@ impl Backend {
         }
     }
 
-    /// Applies changes to the fork; answers which of them are refused, and why, by kind, name and field.
+    /// Applies changes to the fork; returns the index and reason of refused ones.
     pub(super) async fn apply(
         &self,
         changes: Vec<Change>,
@@ -246,7 +246,7 @@ impl Backend {
         }
     }
 
-    /// How many objects the fork has.
+    /// Number of objects in the fork.
     pub(super) async fn counts(&self) -> Result<Counts, CliError> {
         match self {
             Backend::Local(local) => Ok(local.counts()),
@@ -254,8 +254,8 @@ impl Backend {
         }
     }
 
-    /// Supposed pods take the place of the dump's of their names, the last of several; those that `is_asked_for` can be asked
-    /// for.
+    /// Records supposed pods, which replace the dump's pods of the same names; of several the last counts. Those for
+    /// which `is_asked_for` holds can be named on the command line.
     pub(super) fn know<'a>(
         &mut self,
         supposed: impl Iterator<Item = &'a core_v1::Pod>,
@@ -270,14 +270,14 @@ impl Backend {
         }
     }
 
-    /// A pod of the dump is supposed to be gone.
+    /// Records that a pod of the dump is supposed to be gone.
     pub(super) fn forget(&mut self, key: &PodKey) {
         if let Backend::Local(local) = self {
             local.pods.retain(|known| manifest::name_of(known) != key.to_string());
         }
     }
 
-    /// Ends the session of a server, if there is one. It would expire by itself, so that nothing is lost when this fails.
+    /// Closes the session of a server, if there is one. It would expire by itself, so a failure loses nothing.
     pub(super) async fn close(self) {
         match self {
             Backend::Local(_) => {}
@@ -286,7 +286,7 @@ impl Backend {
     }
 }
 
-/// The end of `--help` of commands that decide: what is evaluated, and what the exit status means.
+/// The end of `--help` of commands that decide: the evaluated plugins, and the exit status.
 pub(super) fn after_help(exit_status: &str) -> String {
     let (built, missing): (Vec<Plugin>, Vec<Plugin>) =
         Plugin::ALL.into_iter().partition(|plugin| plugin.is_built());

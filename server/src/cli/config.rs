@@ -1,4 +1,4 @@
-//! `berth config`: whether a configuration can be used, and what it comes to. Nothing is listened on, connected to or written.
+//! `berth config`: checks a configuration, and prints the result. Nothing is listened on, connected to or written.
 
 use std::process::ExitCode;
 
@@ -18,16 +18,17 @@ use crate::policy::Profiles;
     after_help = "Exit status: 0 when the configuration can be used; 1 when it cannot; 2 for a wrong command line."
 )]
 pub struct ConfigArgs {
-    /// As for the service.
+    /// Flags of the service.
     #[command(flatten)]
     serve: ServeArgs,
 }
 
-/// Resolves the configuration and what it names, and prints what would be in force. Certificates, tokens, cluster files and the
-/// ledger are not opened: the machine that checks a configuration is often not the one that has them.
+/// Resolves the configuration and the files that it names, and prints the effective settings. Certificates, tokens,
+/// cluster files and the ledger are not opened: the machine that checks a configuration is often not the one that has
+/// them.
 ///
 /// # Errors
-/// Everything that is wrong with the configuration or the scheduling policy, by file, line and field.
+/// All errors in the configuration or the scheduling policy, with file, line and field.
 pub fn run(args: &ConfigArgs) -> Result<ExitCode, CliError> {
     let config = args.serve.resolve()?;
     let profiles = load_profiles(&config)?;

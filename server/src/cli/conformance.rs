@@ -1,5 +1,5 @@
-//! `berth conformance`: replays recorded decisions of kube-scheduler, or runs worked examples of lifecycle decisions, and prints
-//! where Berth differs.
+//! `berth conformance`: replays recorded decisions of kube-scheduler, or runs worked examples of lifecycle decisions,
+//! and prints the differences.
 
 use std::path::PathBuf;
 use std::process::ExitCode;
@@ -26,10 +26,10 @@ pub struct ConformanceArgs {
     /// Only every N-th case of a suite
     #[arg(long, value_name = "N", default_value_t = 1, allow_negative_numbers = true, value_parser = clap::value_parser!(u16).range(1..))]
     every: u16,
-    /// How many differences to show a suite
+    /// How many differences to show per suite
     #[arg(long, value_name = "N", default_value_t = 10, allow_negative_numbers = true)]
     differences: usize,
-    /// Form of the answer
+    /// Output format
     #[arg(short, long, value_name = "FORMAT", default_value = "table")]
     output: Format,
 }
@@ -111,7 +111,7 @@ fn suites(report: &Report) -> String {
     table.text()
 }
 
-/// The groups of lifecycle examples, a row each.
+/// Table of the groups of lifecycle examples, a row each.
 fn groups(report: &Report) -> String {
     let mut table = output::Table::new(&["GROUP", "EXAMPLES", "ANSWERS", "FIELDS", "RESULT"]);
     for suite in &report.suites {
@@ -133,7 +133,7 @@ fn result(suite: &SuiteReport) -> String {
     }
 }
 
-/// What PostFilter came to, a suite with any pod that fits nowhere a row.
+/// Table of PostFilter's results, a row for each suite with a pod that fits nowhere.
 fn preemption(report: &Report) -> Option<String> {
     let mut table = output::Table::new(&[
         "PREEMPTION IN",
@@ -165,7 +165,7 @@ fn preemption(report: &Report) -> Option<String> {
     Some(table.text())
 }
 
-/// Each plugin's scores, over all suites.
+/// Table of each plugin's scores, over all suites.
 fn scores(report: &Report) -> Option<String> {
     let mut by_plugin = Tallies::default();
     for suite in &report.suites {
@@ -209,7 +209,7 @@ fn place(difference: &Difference) -> String {
     }
 }
 
-/// `all 12` when everything is equal, `11/12` otherwise, `-` when nothing was compared.
+/// Formats a tally: `all 12` if everything is equal, `11/12` otherwise, `-` if nothing was compared.
 fn fraction(tally: Tally) -> String {
     match tally {
         Tally { compared: 0, .. } => "-".to_owned(),

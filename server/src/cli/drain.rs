@@ -1,4 +1,4 @@
-//! `berth drain`: can these nodes be emptied, and where would their pods go?
+//! `berth drain`: shows whether nodes can be emptied, and where their pods would go.
 
 mod text;
 
@@ -19,22 +19,23 @@ use crate::escape::printable_lines;
 const EXIT_STATUS: &str = "\
     Exit status: 0 when every node can go; 1 when one cannot, or nothing could be decided; 2 for a wrong command line.";
 
-/// Says of each node whether it can be emptied, and of each of its pods where it would go or what keeps it
+/// Shows for each node whether it can be emptied, and for each of its pods where it would go or what keeps it
 #[derive(Clone, Debug, clap::Args)]
 #[command(after_help = backend::after_help(EXIT_STATUS))]
 pub struct DrainArgs {
-    /// Nodes to be emptied, in the order in which they go
+    /// Nodes to be emptied, in this order
     #[arg(value_name = "NODE", required = true)]
     nodes: Vec<String>,
     #[command(flatten)]
     backend: BackendArgs,
     #[command(flatten)]
     what_if: WhatIfArgs,
-    /// All nodes go at once: none takes pods of another, and all share what disruption budgets allow now [default: each node for
-    /// itself]
+    /// Empty all nodes at once: none takes pods of another, and all share what disruption budgets allow now [default:
+    /// each node for itself]
     #[arg(long)]
     batch: bool,
-    /// The nodes go one after another, each when all pods of the one before are ready elsewhere: none takes pods of another
+    /// Empty the nodes one after another, each when all pods of the one before are ready elsewhere: none takes pods of
+    /// another
     #[arg(long, conflicts_with = "batch")]
     in_turn: bool,
     /// Only this node may take pods; repeatable [default: all others]
@@ -44,40 +45,40 @@ pub struct DrainArgs {
     nodes_kept: NodeArgs,
     #[command(flatten)]
     pods_kept: PodArgs,
-    /// The profile that decides where pods go, whichever scheduler they ask for [default: default-scheduler]
+    /// The profile that decides where pods go, whatever their own scheduler [default: default-scheduler]
     #[arg(long, value_name = "NAME", default_value = "", hide_default_value = true)]
     scheduler_name: String,
     #[command(flatten)]
     now: NowArgs,
-    /// Form of the answer
+    /// Output format
     #[arg(short, long, value_name = "FORMAT", default_value = "table")]
     output: Format,
 }
 
-/// Which nodes stay whatever is on them.
+/// Rules for nodes that are kept whatever their pods.
 #[derive(Clone, Debug, clap::Args)]
 struct NodeArgs {
-    /// Also nodes annotated `cluster-autoscaler.kubernetes.io/scale-down-disabled: true`
+    /// Also empty nodes annotated `cluster-autoscaler.kubernetes.io/scale-down-disabled: true`
     #[arg(long)]
     ignore_scale_down_disabled: bool,
-    /// Nodes without this label stay: they are of no node group
+    /// Keep nodes without this label: they belong to no node group
     #[arg(long, value_name = "LABEL", default_value = "", hide_default_value = true)]
     node_group_label: String,
-    /// Nodes that are not ready stay
+    /// Keep nodes that are not ready
     #[arg(long)]
     keep_unready: bool,
-    /// Nodes as full as this or fuller stay, for example 0.5
+    /// Keep nodes with at least this utilization, for example 0.5
     #[arg(long, value_name = "RATIO", allow_negative_numbers = true, value_parser = parse_ratio)]
     threshold: Option<f64>,
 }
 
-/// Which pods must not be moved.
+/// Rules for pods that must not be moved.
 #[derive(Clone, Debug, clap::Args)]
 struct PodArgs {
-    /// Also move pods that no controller would make anew
+    /// Also move pods that no controller would recreate
     #[arg(long)]
     force: bool,
-    /// Also move pods with hostPath volumes and emptyDirs on disk; what is in them is lost
+    /// Also move pods with hostPath volumes and emptyDirs on disk; their contents are lost
     #[arg(long)]
     delete_local_data: bool,
     /// Also move pods annotated `cluster-autoscaler.kubernetes.io/safe-to-evict: false`
@@ -86,7 +87,7 @@ struct PodArgs {
     /// Also move young pods of kube-system that no disruption budget covers
     #[arg(long)]
     move_system_pods: bool,
-    /// Such pods are young up to this age in seconds [default: 3600]
+    /// Age in seconds up to which such pods are young [default: 3600]
     #[arg(long, value_name = "SECONDS", conflicts_with = "move_system_pods", allow_negative_numbers = true, value_parser = clap::value_parser!(i64).range(0..))]
     system_pod_timeout: Option<i64>,
     /// Move pods only if the cluster knows their ReplicationController, ReplicaSet or StatefulSet
@@ -141,10 +142,10 @@ impl DrainArgs {
     }
 }
 
-/// What programs read: as `SimulateDrain` answers, and what a reader should know of it.
+/// Output for programs: the response of `SimulateDrain`, with the suppositions and notes.
 #[derive(Serialize)]
 #[serde(rename_all = "camelCase")]
-struct Answer<'a> {
+struct DrainOutput<'a> {
     #[serde(flatten)]
     drained: &'a SimulateDrainResponse,
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -153,10 +154,10 @@ struct Answer<'a> {
     notes: &'a [String],
 }
 
-/// Runs the command: the status is 1 when a node cannot go.
+/// Runs the command: the status is 1 if a node cannot be emptied.
 ///
 /// # Errors
-/// An unreadable file, a supposition that does not hold, a server that is not there.
+/// An unreadable file, an impossible supposition, a server that cannot be reached.
 pub async fn run(args: DrainArgs) -> Result<ExitCode, CliError> {
     let backend = args.backend.open(&args.what_if, |_| false).await?;
     let answered = answer(&args, &backend).await;
@@ -167,7 +168,7 @@ pub async fn run(args: DrainArgs) -> Result<ExitCode, CliError> {
 async fn answer(args: &DrainArgs, backend: &Backend) -> Result<ExitCode, CliError> {
     let drained = backend.simulate_drain(args.request()).await?;
     let (what_if, notes) = (backend.what_if(), backend.notes());
-    let answer = Answer { drained: &drained, what_if, notes: &notes };
+    let answer = DrainOutput { drained: &drained, what_if, notes: &notes };
     match output::structured(args.output, &answer)? {
         Some(text) => output::print(&text)?,
         None => {

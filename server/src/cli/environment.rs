@@ -1,7 +1,7 @@
-//! The command line and the `BERTH_*` variables behind it.
+//! Parses the command line and the `BERTH_*` variables.
 //!
-//! clap reads the variables; this adds what it lacks: an empty variable counts as unset, a bad value is blamed on the
-//! variable that holds it, and a variable that nobody reads is told.
+//! clap reads the variables; this module adds what clap lacks: an empty variable counts as unset, the error for a bad
+//! value names the variable that holds it, and an unknown variable is reported.
 
 use std::ffi::OsString;
 
@@ -11,13 +11,13 @@ use clap::{Command, CommandFactory as _, FromArgMatches as _};
 use super::{Cli, output};
 
 const PREFIX: &str = "BERTH_";
-/// Read elsewhere: the filter of the log.
+/// Variables that are read elsewhere: the filter of the log.
 const NOT_FLAGS: [&str; 1] = ["BERTH_LOG"];
 
 /// Parses `arguments`, the program's name first.
 ///
 /// # Errors
-/// What clap says of a wrong command line, `--help` and `--version` included; to be printed with its own exit status.
+/// clap's error for a wrong command line, and for `--help` and `--version`; to be printed with its own exit status.
 pub fn parse(arguments: &[OsString]) -> Result<Cli, clap::Error> {
     let mut command = without_empty_variables(Cli::command());
     command.build();
@@ -41,7 +41,7 @@ fn without_empty_variables(command: Command) -> Command {
     })
 }
 
-/// Says `BERTH_SEED` instead of `--seed <N>` when the value came from there.
+/// Replaces `--seed <N>` by `BERTH_SEED` in an error if the value came from the variable.
 fn blame_variable(
     command: &Command,
     arguments: &[OsString],
@@ -69,7 +69,7 @@ fn blame_variable(
     error
 }
 
-/// The variables that look like settings and are none, sorted.
+/// The variables that look like settings but are unknown, sorted.
 fn unknown(command: &Command, names: impl Iterator<Item = OsString>) -> Vec<String> {
     let args = command.get_subcommands().flat_map(Command::get_arguments);
     let known: Vec<&str> =

@@ -7,7 +7,7 @@ use crate::document::ConfigError;
 use crate::feed::FeedError;
 use crate::runtime::StartError;
 
-/// Why a command failed, as one line for people.
+/// Reason why a command failed, as one line for people.
 #[derive(Debug, thiserror::Error)]
 pub enum CliError {
     /// A configuration that cannot be used.
@@ -16,13 +16,13 @@ pub enum CliError {
     /// A cluster or pod file that cannot be read.
     #[error(transparent)]
     Feed(#[from] FeedError),
-    /// An API server that cannot be asked.
+    /// An API server that cannot be called.
     #[error(transparent)]
     Connect(#[from] ConnectError),
     /// A server that did not start.
     #[error(transparent)]
     Start(#[from] StartError),
-    /// The threads of the program could not be had.
+    /// The threads of the program cannot be started.
     #[error("cannot start the threads: {0}")]
     Threads(io::Error),
     /// Signals cannot be received.
@@ -34,12 +34,12 @@ pub enum CliError {
     /// A server that cannot be reached or answered with an error.
     #[error("`{server}`: {reason}")]
     Remote {
-        /// Its address as it was given.
+        /// Address as it was given.
         server: String,
-        /// What it said, or why it could not be asked.
+        /// The server's error, or the reason why it could not be called.
         reason: String,
     },
-    /// Anything else that the command line asks for and cannot be had.
+    /// Any other request on the command line that cannot be carried out.
     #[error("{0}")]
     Request(String),
 }

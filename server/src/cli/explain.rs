@@ -1,4 +1,4 @@
-//! `berth explain`: why does this pod go where it goes, or nowhere?
+//! `berth explain`: explains why a pod is placed where it is, or nowhere.
 
 use std::cmp::Ordering;
 use std::collections::BTreeMap;
@@ -17,22 +17,22 @@ use super::what_if::WhatIfArgs;
 use super::{CliError, manifest, outcome, pods, preempt};
 use crate::escape::printable_lines;
 
-/// How many node names stand for a group.
+/// Number of node names that are listed for a group.
 const N_EXAMPLES: usize = 3;
-/// How many of the best nodes a table lists when nothing else is said.
+/// Number of best nodes in a table by default.
 const N_BEST: usize = 10;
 
 const EXIT_STATUS: &str = "\
     Exit status: 0 when the pod was decided, wherever it goes and whatever keeps it pending; 1 when it was refused or \
     nothing could be decided; 2 for a wrong command line.";
 
-/// What programs read: as `Explain` answers, and what a reader should know of it.
+/// Output for programs: the response of `Explain`, with PostFilter's result and notes.
 #[derive(Serialize)]
 #[serde(rename_all = "camelCase")]
-struct Answer<'a> {
+struct ExplainOutput<'a> {
     #[serde(flatten)]
     account: &'a ExplainResponse,
-    /// What PostFilter comes to where no node is feasible, as `Preempt` answers.
+    /// Result of PostFilter if no node is feasible, as in the response of `Preempt`.
     #[serde(skip_serializing_if = "Option::is_none")]
     post_filter: Option<&'a PostFilter>,
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -58,7 +58,7 @@ pub struct ExplainArgs {
     /// How many of the best nodes to list [default: 10 in a table, else all]
     #[arg(long, value_name = "N", allow_negative_numbers = true)]
     top: Option<usize>,
-    /// Form of the answer
+    /// Output format
     #[arg(short, long, value_name = "FORMAT", default_value = "table")]
     output: Format,
 }
@@ -66,8 +66,8 @@ pub struct ExplainArgs {
 /// Runs the command.
 ///
 /// # Errors
-/// An unreadable file, not exactly one pod, a pod that is refused, an unknown node, a supposition that does not hold, a
-/// server that is not there.
+/// An unreadable file, not exactly one pod, a refused pod, an unknown node, an impossible supposition, a server that
+/// cannot be reached.
 pub async fn run(args: ExplainArgs) -> Result<ExitCode, CliError> {
     let asked_for = std::slice::from_ref(&args.pod);
     let is_asked_for = |pod: &Pod| pods::is_named(pod, asked_for);
@@ -97,7 +97,7 @@ async fn answer(args: &ExplainArgs, backend: &Backend) -> Result<ExitCode, CliEr
     {
         keep_best(&mut account.nodes, top);
     }
-    let answer = Answer {
+    let answer = ExplainOutput {
         account: &account,
         post_filter: post_filter.as_ref(),
         what_if: backend.what_if(),
@@ -111,7 +111,7 @@ async fn answer(args: &ExplainArgs, backend: &Backend) -> Result<ExitCode, CliEr
     Ok(ExitCode::SUCCESS)
 }
 
-/// Keeps the `top` best of the feasible nodes, best first, and behind them every rejected one.
+/// Keeps the `top` best of the feasible nodes, best first, and after them all rejected ones.
 fn keep_best(nodes: &mut Vec<NodeVerdict>, top: usize) {
     nodes.sort_by(|a, b| b.feasible.cmp(&a.feasible).then_with(|| best_first(a, b)));
     let mut n_feasible = 0;
@@ -121,13 +121,13 @@ fn keep_best(nodes: &mut Vec<NodeVerdict>, top: usize) {
     });
 }
 
-/// The order of the answer: highest total, then by name.
+/// Order of the output: highest total, then by name.
 fn best_first(a: &NodeVerdict, b: &NodeVerdict) -> Ordering {
     b.total_score.cmp(&a.total_score).then_with(|| a.node_name.cmp(&b.node_name))
 }
 
-/// A node that was asked for and that the account should hold but does not.
-fn unknown_node<'a>(asked: &'a [String], account: &ExplainResponse) -> Option<&'a String> {
+/// A requested node that the explanation should contain but does not.
+fn unknown_node<'a>(requested: &'a [String], account: &ExplainResponse) -> Option<&'a String> {
     let nodes_were_filtered =
         match account.decision.as_ref().and_then(|decision| decision.outcome.as_ref()) {
             Some(Outcome::Placement(_)) => true,
@@ -136,12 +136,12 @@ fn unknown_node<'a>(asked: &'a [String], account: &ExplainResponse) -> Option<&'
             }
             Some(Outcome::Gated(_)) | None => false,
         };
-    asked.iter().find(|name| {
+    requested.iter().find(|name| {
         nodes_were_filtered && !account.nodes.iter().any(|node| node.node_name == **name)
     })
 }
 
-fn text(name: &str, answer: &Answer<'_>, args: &ExplainArgs) -> String {
+fn text(name: &str, answer: &ExplainOutput<'_>, args: &ExplainArgs) -> String {
     let account = answer.account;
     let mut sections: Vec<String> = answer.what_if.map(str::to_owned).into_iter().collect();
     sections.push(outcome::summary(name, account.decision.as_ref()));
@@ -156,7 +156,7 @@ fn text(name: &str, answer: &Answer<'_>, args: &ExplainArgs) -> String {
     sections.join("\n\n")
 }
 
-/// The nodes of the highest totals with what each plugin gave them, times its weight.
+/// Table of the nodes with the highest totals, with each plugin's weighted score.
 fn best_nodes(nodes: &[NodeVerdict], top: usize) -> Option<String> {
     let mut feasible: Vec<&NodeVerdict> = nodes.iter().filter(|node| node.feasible).collect();
     feasible.sort_by(|a, b| best_first(a, b));
@@ -180,7 +180,7 @@ fn best_nodes(nodes: &[NodeVerdict], top: usize) -> Option<String> {
     Some(format!("{}{more}", table.text()))
 }
 
-/// Rejected nodes by plugin and reason, most nodes first.
+/// Table of rejected nodes by plugin and reason, most nodes first.
 fn rejections(nodes: &[NodeVerdict]) -> Option<String> {
     let mut groups: BTreeMap<(&str, &str, &str), Vec<&str>> = BTreeMap::new();
     for node in nodes {

@@ -1,4 +1,4 @@
-//! `berth headroom`: how many more of this pod fit, where, and what runs out first?
+//! `berth headroom`: shows how many more copies of a pod fit, where, and what runs out first.
 
 mod text;
 
@@ -18,7 +18,8 @@ use crate::service::autoscaler::headroom::{DEFAULT_LIMIT, MAX_LIMIT};
 const EXIT_STATUS: &str = "\
     Exit status: 0 when at least one more fits; 1 when none does, or nothing could be decided; 2 for a wrong command line.";
 
-/// Places copies of a pod one after another until one fits nowhere, and says how many there are, where, and what ran out
+/// Places copies of a pod one after another until one fits nowhere, and shows how many there are, where, and what ran
+/// out
 #[derive(Clone, Debug, clap::Args)]
 #[command(after_help = backend::after_help(EXIT_STATUS))]
 pub struct HeadroomArgs {
@@ -26,31 +27,31 @@ pub struct HeadroomArgs {
     /// where it is
     #[arg(value_name = "POD", required_unless_present = "filename")]
     pod: Option<String>,
-    /// The same, as kubectl takes it
+    /// File with one pod, as for kubectl
     #[arg(short, long, value_name = "FILE", conflicts_with = "pod")]
     filename: Option<String>,
     #[command(flatten)]
     backend: BackendArgs,
     #[command(flatten)]
     what_if: WhatIfArgs,
-    /// Copies to place at most
+    /// Maximum number of copies to place
     #[arg(long, value_name = "N", default_value_t = DEFAULT_LIMIT, allow_negative_numbers = true, value_parser = clap::value_parser!(u32).range(1..=i64::from(MAX_LIMIT)))]
     limit: u32,
     /// Only this node may take copies; repeatable [default: all]
     #[arg(long, value_name = "NODE")]
     node: Vec<String>,
-    /// Nodes to list at most, those that take most copies first; 0 for all
+    /// Maximum number of nodes to list, those that take most copies first; 0 for all
     #[arg(long, value_name = "N", default_value_t = 20, allow_negative_numbers = true)]
     max_nodes: u32,
-    /// Form of the answer
+    /// Output format
     #[arg(short, long, value_name = "FORMAT", default_value = "table")]
     output: Format,
 }
 
-/// What programs read: as `Headroom` answers, and what a reader should know of it.
+/// Output for programs: the response of `Headroom`, with the suppositions and notes.
 #[derive(Serialize)]
 #[serde(rename_all = "camelCase")]
-struct Answer<'a> {
+struct HeadroomOutput<'a> {
     #[serde(flatten)]
     headroom: &'a HeadroomResponse,
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -62,8 +63,8 @@ struct Answer<'a> {
 /// Runs the command.
 ///
 /// # Errors
-/// An unreadable file, not exactly one pod, a pod that is refused, a node or a supposition that does not hold, a server that is
-/// not there.
+/// An unreadable file, not exactly one pod, a refused pod, an unknown node, an impossible supposition, a server that
+/// cannot be reached.
 pub async fn run(args: HeadroomArgs) -> Result<ExitCode, CliError> {
     let asked_for = args.pod.as_slice();
     let is_asked_for = |pod: &Pod| pods::is_named(pod, asked_for);
@@ -85,7 +86,7 @@ async fn answer(args: &HeadroomArgs, backend: &Backend) -> Result<ExitCode, CliE
         ..HeadroomRequest::default()
     };
     let headroom = backend.headroom(request).await?;
-    let answer = Answer { headroom: &headroom, what_if, notes: &notes };
+    let answer = HeadroomOutput { headroom: &headroom, what_if, notes: &notes };
     match output::structured(args.output, &answer)? {
         Some(text) => output::print(&text)?,
         None => {
@@ -99,7 +100,7 @@ async fn answer(args: &HeadroomArgs, backend: &Backend) -> Result<ExitCode, CliE
     Ok(if headroom.n_fit > 0 { ExitCode::SUCCESS } else { ExitCode::FAILURE })
 }
 
-/// The pod to copy. One of the dump stays on its node: the copies come in addition to it.
+/// The pod to copy. A pod of the dump stays on its node: the copies are added to it.
 fn find(args: &HeadroomArgs, backend: &Backend) -> Result<Pod, CliError> {
     let name = args.pod.as_ref().or(args.filename.as_ref());
     if let (Backend::Local(local), Some(_)) = (backend, &args.pod)

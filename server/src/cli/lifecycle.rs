@@ -1,4 +1,4 @@
-//! `berth lifecycle`: what happens next to pods in files? A question a file; the answers are the engine's.
+//! `berth lifecycle`: shows what happens next to pods in files. One file per question; the engine decides.
 
 mod budget;
 mod conditions;
@@ -17,12 +17,12 @@ use std::process::ExitCode;
 
 use super::CliError;
 
-/// Why every question about pods in files ends as it does.
+/// Exit status of all questions about pods in files.
 const EXIT_STATUS: &str = "\
     Exit status: 0 when every object was read and answered for; 1 when one was refused or nothing could be answered; 2 for a \
     wrong command line.";
 
-/// Says what happens next to pods as `kubectl get -o yaml|json` writes them: phase, conditions, deletion, eviction
+/// Shows what happens next to pods as `kubectl get -o yaml|json` writes them: phase, conditions, deletion, eviction
 #[derive(Clone, Debug, clap::Args)]
 pub struct LifecycleArgs {
     #[command(subcommand)]
@@ -31,23 +31,23 @@ pub struct LifecycleArgs {
 
 #[derive(Clone, Debug, clap::Subcommand)]
 enum Question {
-    /// Tell where one pod is in its life, why, what happens next and when
+    /// Explain which stage of its life one pod is in, why, what happens next and when
     Explain(explain::ExplainArgs),
-    /// Say which phase pods are in, which may be published, and which is to be shown
+    /// Show which phase pods are in, which may be published, and which is to be shown
     Phase(phase::PhaseArgs),
-    /// Say which conditions pods have
+    /// Show which conditions pods have
     Conditions(conditions::ConditionsArgs),
-    /// Say which class of service pods have
+    /// Show which class of service pods have
     Qos(qos::QosArgs),
-    /// Say what a delete of one pod does, and what follows when
+    /// Show what a delete of one pod does, and what follows when
     Delete(delete::DeleteArgs),
-    /// Say what disruption budgets allow, and which pods may be evicted
+    /// Show what disruption budgets allow, and which pods may be evicted
     Budget(budget::BudgetArgs),
-    /// Say which pods a run of pod garbage collection removes
+    /// Show which pods a run of pod garbage collection removes
     Gc(gc::GcArgs),
-    /// Say in which order a node under pressure evicts its pods
+    /// Show in which order a node under pressure evicts its pods
     EvictOrder(evict_order::EvictOrderArgs),
-    /// Put a request to any decision function by its name
+    /// Call any decision function by its name
     Decide(decide::DecideArgs),
     /// List the decision functions
     Functions(functions::FunctionsArgs),
@@ -56,7 +56,7 @@ enum Question {
 /// Runs the command.
 ///
 /// # Errors
-/// A file that cannot be read, an object that is not what the question is about, a request that is refused.
+/// A file that cannot be read, an object that does not fit the question, a refused request.
 pub fn run(args: LifecycleArgs) -> Result<ExitCode, CliError> {
     match args.question {
         Question::Explain(args) => explain::run(&args),

@@ -1,6 +1,6 @@
-//! How commands print: tables for people, JSON and YAML for programs.
+//! Output of commands: tables for people, JSON and YAML for programs.
 //!
-//! Whatever a cluster calls its objects, nothing of it can steer a terminal: control characters are shown, not sent.
+//! Names of objects cannot control a terminal: control characters are shown, not sent.
 
 use std::io::{self, ErrorKind, Write as _};
 
@@ -12,15 +12,15 @@ use serde::Serialize;
 
 use crate::escape::{escaped, printable};
 
-/// A column narrower than this is not worth wrapping: the terminal breaks the long line as well.
+/// Minimum width of a wrapped column: below it the terminal may as well break the long line.
 const MIN_WRAPPED_WIDTH: u16 = 30;
-/// Blanks between two columns.
+/// Number of blanks between two columns.
 const GAP: u16 = 2;
 
-/// The form of a command's answer.
+/// Output format of a command.
 #[derive(Copy, Clone, Debug, Default, PartialEq, Eq, ValueEnum)]
 pub enum Format {
-    /// For people.
+    /// Table for people.
     #[default]
     Table,
     /// One JSON value.
@@ -29,8 +29,8 @@ pub enum Format {
     Yaml,
 }
 
-/// Rows under headings. Cells are never broken, so that `grep` and `cut` see whole names; only the column named with
-/// [`Table::wrapping`] is fitted to the terminal, when there is one.
+/// Rows under headings. Cells are never broken, so that `grep` and `cut` see whole names; only the column set with
+/// [`Table::wrapping`] is fitted to the terminal, if there is one.
 pub(super) struct Table {
     inner: comfy_table::Table,
     wrapped: Option<usize>,
@@ -46,7 +46,7 @@ impl Table {
         Table { inner, wrapped: None }
     }
 
-    /// Lets column `index` (from 0), one of sentences and not of names, take several lines on a narrow terminal.
+    /// Lets column `index` (from 0), which has sentences and not names, take several lines on a narrow terminal.
     pub(super) fn wrapping(mut self, index: usize) -> Table {
         self.wrapped = Some(index);
         self
@@ -59,9 +59,9 @@ impl Table {
         self.inner.add_row(cells);
     }
 
-    /// The text, without the blanks that pad the last column and the first one's margin.
+    /// The text, without the padding of the last column and the margin of the first.
     pub(super) fn text(&self) -> String {
-        // A terminal that does not know its width says 0.
+        // A terminal that does not know its width reports 0.
         self.text_for(self.inner.width().filter(|width| *width > 0))
     }
 
@@ -76,7 +76,7 @@ impl Table {
                 }
             }
             table.set_content_arrangement(ContentArrangement::Dynamic);
-            // The outer margins are taken off below.
+            // The outer margins are removed below.
             table.set_width(width.saturating_add(GAP));
         }
         let lines: Vec<String> = table
@@ -86,7 +86,7 @@ impl Table {
         lines.join("\n")
     }
 
-    /// What the other columns leave of `width` to column `index`.
+    /// Width that the other columns leave of `width` for column `index`.
     fn room(&self, index: usize, width: u16) -> u16 {
         let widths = self.inner.column_max_content_widths();
         let others = widths.iter().enumerate().filter(|(column, _)| *column != index);
@@ -94,7 +94,7 @@ impl Table {
     }
 }
 
-/// Writes `text` and a line break to standard output. A reader that went away (`| head`) is not an error.
+/// Writes `text` and a line break to standard output. A closed reader (`| head`) is not an error.
 pub(super) fn print(text: &str) -> io::Result<()> {
     match writeln!(io::stdout().lock(), "{text}") {
         Err(error) if error.kind() == ErrorKind::BrokenPipe => Ok(()),
@@ -102,19 +102,19 @@ pub(super) fn print(text: &str) -> io::Result<()> {
     }
 }
 
-/// Writes `text` and a line break to standard error: notes that are no part of the answer.
+/// Writes `text` and a line break to standard error: notes that are not part of the answer.
 pub(super) fn note(text: &str) {
-    // Nobody is left to hear of a closed standard error.
+    // If standard error is closed the note is lost.
     drop(writeln!(io::stderr().lock(), "{}", printable(text)));
 }
 
-/// `value` in a format for programs; `None` for [`Format::Table`], which each command draws itself.
+/// Formats `value` for programs; `None` for [`Format::Table`], which each command draws itself.
 pub(super) fn structured(format: Format, value: &impl Serialize) -> io::Result<Option<String>> {
     match format {
         Format::Table => Ok(None),
         Format::Json => {
             let text = serde_json::to_string_pretty(value).map_err(io::Error::other)?;
-            // What serde_json leaves as it is stands inside a string; only its own line breaks do not.
+            // Characters that serde_json does not escape occur only inside strings, except for its own line breaks.
             let escape = |c: char| match c {
                 '\n' => "\n".to_owned(),
                 c => format!("\\u{:04x}", u32::from(c)),
@@ -128,7 +128,7 @@ pub(super) fn structured(format: Format, value: &impl Serialize) -> io::Result<O
     }
 }
 
-/// What becomes of a pod's claims: ``binds claim `data` to volume `pv-1`, provisions claim `logs` ``.
+/// Describes the bindings of a pod's claims: ``binds claim `data` to volume `pv-1`, provisions claim `logs` ``.
 pub(super) fn volumes(volumes: &VolumeBindings) -> String {
     let bound = volumes.bound.iter().map(|ClaimBinding { claim, persistent_volume }| {
         format!("binds claim `{claim}` to volume `{persistent_volume}`")
@@ -137,14 +137,14 @@ pub(super) fn volumes(volumes: &VolumeBindings) -> String {
     bound.chain(provisioned).collect::<Vec<_>>().join(", ")
 }
 
-/// `1 node`, `2 nodes`, `12,345 nodes`.
+/// Formats a count with a noun: `1 node`, `2 nodes`, `12,345 nodes`.
 pub(super) fn count(n: impl TryInto<u64>, noun: &str) -> String {
     let n = n.try_into().unwrap_or(u64::MAX);
     let plural = if n == 1 { "" } else { "s" };
     format!("{} {noun}{plural}", grouped(n))
 }
 
-/// The number with its digits in groups of three: `12,345`.
+/// Formats a number with its digits in groups of three: `12,345`.
 pub(super) fn grouped(n: impl TryInto<u64>) -> String {
     HumanCount(n.try_into().unwrap_or(u64::MAX)).to_string()
 }
@@ -167,7 +167,7 @@ mod tests {
     }
 
     #[test]
-    fn bindings_are_told_in_words() {
+    fn bindings_are_described_in_words() {
         let claim_binding = |claim: &str, volume: &str| ClaimBinding {
             claim: claim.to_owned(),
             persistent_volume: volume.to_owned(),
@@ -196,7 +196,7 @@ mod tests {
         for word in message.split_whitespace() {
             assert!(words.contains(&word), "{word} is broken in\n{text}");
         }
-        // Too narrow for a sentence: nothing is broken.
+        // Too narrow for a sentence: nothing is wrapped.
         assert_eq!(table.text_for(Some(60)), table.text_for(None));
     }
 

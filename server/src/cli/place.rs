@@ -1,4 +1,4 @@
-//! `berth place`: where would these pods go?
+//! `berth place`: shows where pods would be placed.
 
 use std::process::ExitCode;
 
@@ -14,7 +14,7 @@ use super::what_if::WhatIfArgs;
 use super::{CliError, manifest, pods, preempt};
 use crate::escape::printable_lines;
 
-/// Decides pods by priority and then in order, each seeing those decided before it placed, and prints where they go
+/// Decides pods by priority and then in order, each seeing those decided before it as placed, and prints their nodes
 #[derive(Clone, Debug, clap::Args)]
 #[command(after_help = backend::after_help(EXIT_STATUS))]
 pub struct PlaceArgs {
@@ -29,7 +29,7 @@ pub struct PlaceArgs {
     /// All pending pods of the dump, in the scheduler's queue order
     #[arg(long, conflicts_with_all = ["pods", "server"])]
     pending: bool,
-    /// This many replicas of each pod, named NAME-0, NAME-1, …
+    /// Number of replicas of each pod, named NAME-0, NAME-1, …
     #[arg(long, value_name = "N", default_value_t = 1, allow_negative_numbers = true, value_parser = clap::value_parser!(u32).range(1..=100_000))]
     replicas: u32,
     /// Place the pods entirely or not at all: all of them are one gang
@@ -38,13 +38,13 @@ pub struct PlaceArgs {
     /// How many pods of the gang need a node [default: all of them]
     #[arg(long, value_name = "N", requires = "gang", allow_negative_numbers = true, value_parser = clap::value_parser!(u32).range(1..))]
     min: Option<u32>,
-    /// Evict pods of lower priority for members of the gang that fit nowhere; nobody is evicted yet
+    /// Evict pods of lower priority for members of the gang that fit nowhere; the evictions are only listed
     #[arg(long, requires = "gang")]
     preempt: bool,
     /// Make the server keep the placements
     #[arg(long, conflicts_with_all = ["cluster_files", "what_if", "without"])]
     assume: bool,
-    /// Form of the answer
+    /// Output format
     #[arg(short, long, value_name = "FORMAT", default_value = "table")]
     output: Format,
 }
@@ -53,10 +53,10 @@ const EXIT_STATUS: &str = "\
     Exit status: 0 when every pod was decided, pending ones too; 1 when a pod was refused or nothing could be decided; \
     2 for a wrong command line. Refused objects of the cluster are warnings.";
 
-/// What programs read: as `PlaceBatch` answers, and what a reader should know of it.
+/// Output for programs: the response of `PlaceBatch`, with the suppositions and notes.
 #[derive(Serialize)]
 #[serde(rename_all = "camelCase")]
-struct Answer<'a> {
+struct PlaceOutput<'a> {
     results: &'a [PlaceResult],
     #[serde(skip_serializing_if = "Option::is_none")]
     gang: Option<&'a GangOutcome>,
@@ -76,10 +76,10 @@ fn is_zero(n: &usize) -> bool {
     *n == 0
 }
 
-/// Runs the command. Pods that fit nowhere are answers: the status is 1 only when a pod was refused.
+/// Runs the command. Pods that fit nowhere are answers: the status is 1 only if a pod was refused.
 ///
 /// # Errors
-/// What keeps every pod from an answer: an unreadable file, a supposition that does not hold, a server that is not there.
+/// A failure for all pods: an unreadable file, an impossible supposition, a server that cannot be reached.
 pub async fn run(args: PlaceArgs) -> Result<ExitCode, CliError> {
     let is_asked_for = |pod: &Pod| {
         if args.pending { pods::is_pending(pod) } else { pods::is_named(pod, &args.pods) }
@@ -114,14 +114,14 @@ async fn answer(args: &PlaceArgs, backend: &Backend) -> Result<ExitCode, CliErro
         preempt: args.preempt,
         preempt_options: None,
     });
-    // Before the pods are placed: they are not of the cluster as it was given.
+    // Before the pods are placed, since they are not part of the given cluster.
     let notes = backend.notes();
     let answered = backend.place(entries, args.assume, gang).await?;
     let results = answered.results;
     let refused =
         |result: &&PlaceResult| !matches!(result.result, Some(place_result::Result::Decision(_)));
     let n_errors = n_refused + results.iter().filter(refused).count();
-    let answer = Answer {
+    let answer = PlaceOutput {
         results: &results,
         gang: answered.gang.as_ref(),
         what_if: backend.what_if(),
@@ -137,7 +137,7 @@ async fn answer(args: &PlaceArgs, backend: &Backend) -> Result<ExitCode, CliErro
     Ok(if n_errors == 0 { ExitCode::SUCCESS } else { ExitCode::FAILURE })
 }
 
-/// A gang of fewer pods could never be placed.
+/// Checks `min`: a gang with fewer pods could never be placed.
 fn check_min(min: Option<u32>, n_pods: usize) -> Result<(), CliError> {
     match min {
         Some(min) if usize::try_from(min).is_ok_and(|min| min > n_pods) => {
@@ -148,7 +148,7 @@ fn check_min(min: Option<u32>, n_pods: usize) -> Result<(), CliError> {
     }
 }
 
-/// The names of the pods that an entry becomes.
+/// The names of the pods that an entry expands to.
 fn names(pod: &Pod, replicas: u32) -> Vec<String> {
     let name = manifest::name_of(pod);
     if replicas > 1 {
@@ -158,7 +158,7 @@ fn names(pod: &Pod, replicas: u32) -> Vec<String> {
     }
 }
 
-fn text(names: &[String], others: &[Pod], answer: &Answer<'_>) -> String {
+fn text(names: &[String], others: &[Pod], answer: &PlaceOutput<'_>) -> String {
     let results = answer.results;
     let what_if = answer.what_if.map(|what_if| format!("{what_if}\n\n")).unwrap_or_default();
     if results.is_empty() && others.is_empty() {
@@ -205,13 +205,13 @@ fn text(names: &[String], others: &[Pod], answer: &Answer<'_>) -> String {
         let message = format!("not considered: asks for scheduler `{scheduler}`");
         table.add_row([manifest::name_of(pod).as_str(), "-", "-", "-", "-", &message]);
     }
-    let told = |n: u64, what: &str| format!("{} {what}", output::grouped(n));
+    let part = |n: u64, what: &str| format!("{} {what}", output::grouped(n));
     let n_others = u64::try_from(others.len()).unwrap_or(u64::MAX);
     let placed = if answer.gang.is_none_or(|gang| gang.placed) { "placed" } else { "would fit" };
-    let mut summary = vec![told(n_placed, placed), told(n_pending, "pending")];
-    summary.extend((n_gated > 0).then(|| told(n_gated, "gated")));
-    summary.extend((n_refused > 0).then(|| told(n_refused, "refused")));
-    summary.extend((n_others > 0).then(|| told(n_others, "not considered")));
+    let mut summary = vec![part(n_placed, placed), part(n_pending, "pending")];
+    summary.extend((n_gated > 0).then(|| part(n_gated, "gated")));
+    summary.extend((n_refused > 0).then(|| part(n_refused, "refused")));
+    summary.extend((n_others > 0).then(|| part(n_others, "not considered")));
     let gang = answer.gang.map(|gang| gang_outcome(gang, names)).unwrap_or_default();
     format!(
         "{what_if}{}\n\n{gang}{}: {}{}",
@@ -222,7 +222,7 @@ fn text(names: &[String], others: &[Pod], answer: &Answer<'_>) -> String {
     )
 }
 
-/// What became of the gang as a whole: who is to be evicted for which member, and a line for the outcome.
+/// The outcome of the gang as a whole: the pods to evict for each member, and a line for the outcome.
 fn gang_outcome(gang: &GangOutcome, names: &[String]) -> String {
     let mut sections = Vec::new();
     if !gang.preemptions.is_empty() {
@@ -249,7 +249,7 @@ fn gang_outcome(gang: &GangOutcome, names: &[String]) -> String {
     format!("{}\n", sections.join("\n\n"))
 }
 
-/// The end of the closing line.
+/// The end of the last line.
 fn refused_objects(n: usize) -> String {
     match n {
         0 => String::new(),

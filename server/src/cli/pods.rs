@@ -1,4 +1,4 @@
-//! Which pods a command is about: files, standard input, or pods of the dump by name.
+//! The pods that a command is about: from files, standard input, or the dump by name.
 
 use std::cmp::Reverse;
 use std::path::Path;
@@ -12,10 +12,10 @@ use super::manifest::{admit, name_of};
 use super::output;
 use crate::feed::file;
 
-/// The pods that `names` stand for, in order: each is a file (`-` for standard input) or `namespace/name` of a pod of the
-/// dump. Also says how many objects of the files were refused; each is told on standard error.
+/// Finds the pods that `names` refer to, in order: each is a file (`-` for standard input) or `namespace/name` of a pod
+/// of the dump. Also returns the number of refused objects in the files; each is reported on standard error.
 ///
-/// A named pod that runs already is taken off its node first: the question is where it would go.
+/// A named pod that runs already is taken off its node first, to decide where it would go.
 pub(super) fn find(names: &[String], backend: &Backend) -> Result<(Vec<Pod>, usize), CliError> {
     let mut pods = Vec::new();
     let mut n_refused = 0;
@@ -40,10 +40,10 @@ pub(super) fn find(names: &[String], backend: &Backend) -> Result<(Vec<Pod>, usi
     Ok((pods, n_refused))
 }
 
-/// The one pod that `name` stands for.
+/// Finds the one pod that `name` refers to.
 ///
 /// # Errors
-/// As [`find`], and any other number of pods.
+/// Those of [`find`], and any other number of pods.
 pub(super) fn find_one(name: &str, backend: &Backend) -> Result<Pod, CliError> {
     let (pods, n_refused) = find(&[name.to_owned()], backend)?;
     let [pod] = <[Pod; 1]>::try_from(pods).map_err(|pods| {
@@ -55,19 +55,19 @@ pub(super) fn find_one(name: &str, backend: &Backend) -> Result<Pod, CliError> {
     Ok(pod)
 }
 
-/// Whether an argument names a pod of the dump and not a file.
+/// Whether an argument names a pod of the dump rather than a file.
 fn is_pod_name(name: &str) -> bool {
     name != "-" && !Path::new(name).exists() && name.split('/').count() == 2
 }
 
-/// Whether [`find`] may ask for `pod` of the dump.
+/// Whether [`find`] may need `pod` of the dump.
 pub(super) fn is_named(pod: &Pod, names: &[String]) -> bool {
     names.iter().any(|name| is_pod_name(name) && *name == name_of(pod))
 }
 
-/// Every pending pod of the dump in queue order: highest priority first, then oldest, then by name (S-Q-4).
+/// All pending pods of the dump in queue order: highest priority first, then oldest, then by name (S-Q-4).
 ///
-/// Behind them, in the same order, those of schedulers that are not configured here, which are not considered (S-Q-2).
+/// Also returns, in the same order, those of schedulers that are not configured here, which are not considered (S-Q-2).
 pub(super) fn pending(local: &Local) -> (Vec<Pod>, Vec<Pod>) {
     let is_ours = |pod: &Pod| {
         local.has_profile(pod.spec.as_ref().map_or("", |spec| spec.scheduler_name.as_str()))
@@ -86,7 +86,7 @@ fn in_queue_order(pods: &[Pod]) -> Vec<Pod> {
     pending
 }
 
-/// Waiting for a node: none yet, not finished, not on its way out (S-Q-1, S-Q-9).
+/// Whether the pod waits for a node: it has none yet, has not finished, and is not being deleted (S-Q-1, S-Q-9).
 pub(super) fn is_pending(pod: &Pod) -> bool {
     let phase = pod.status.as_ref().map_or("", |status| status.phase.as_str());
     pod.spec.as_ref().is_none_or(|spec| spec.node_name.is_empty())

@@ -1,4 +1,4 @@
-//! `berth preempt`: whom would this pod displace?
+//! `berth preempt`: shows which pods a pod would evict.
 
 mod text;
 
@@ -24,7 +24,7 @@ const EXIT_STATUS: &str = "\
     Exit status: 0 when the pod was decided, whether or not anybody is to be evicted for it; 1 when it was refused or \
     nothing could be decided; 2 for a wrong command line.";
 
-/// Makes a whole scheduling attempt for one pod, and where no node is feasible says whom to evict from which
+/// Makes a whole scheduling attempt for one pod, and if no node is feasible shows which pods to evict from which node
 #[derive(Clone, Debug, clap::Args)]
 #[command(after_help = backend::after_help(EXIT_STATUS))]
 pub struct PreemptArgs {
@@ -40,32 +40,32 @@ pub struct PreemptArgs {
     candidates: bool,
     #[command(flatten)]
     options: OptionArgs,
-    /// Form of the answer
+    /// Output format
     #[arg(short, long, value_name = "FORMAT", default_value = "table")]
     output: Format,
 }
 
-/// What to do beyond or instead of what kube-scheduler does with every node considered.
+/// Options for behaviour that differs from kube-scheduler's with every node considered.
 #[derive(Clone, Debug, Default, clap::Args)]
 struct OptionArgs {
     /// Try a sample of the nodes, as many as the profile's DefaultPreemptionArgs say, from an offset drawn from this seed
     /// [default: every node]
     #[arg(long, value_name = "SEED", allow_negative_numbers = true, value_parser = parse_seed)]
     sample: Option<u64>,
-    /// Pass over nodes where evicting violates a PodDisruptionBudget, which kube-scheduler only prefers not to
+    /// Skip nodes where evicting violates a PodDisruptionBudget, which kube-scheduler only prefers not to
     #[arg(long)]
     refuse_pdb_violations: bool,
-    /// Look where the victims could go
+    /// Show where the victims could go
     #[arg(long, value_name = "RULE")]
     victims: Option<VictimRule>,
 }
 
-/// Whether it is looked at where victims could go, and whether that counts.
+/// Whether to find out where victims could go, and whether that influences the choice.
 #[derive(Copy, Clone, Debug, PartialEq, Eq, ValueEnum)]
 enum VictimRule {
-    /// Tell where each could be placed now.
+    /// Show where each could be placed now.
     Report,
-    /// Tell, and prefer nodes that leave the fewest without a place; never over fewer violations of budgets.
+    /// Show it, and prefer nodes that leave the fewest victims without a node; never over fewer violations of budgets.
     Prefer,
 }
 
@@ -84,7 +84,7 @@ impl OptionArgs {
     }
 }
 
-/// One attempt, with every candidate or without.
+/// One attempt, with or without every candidate.
 enum Attempt {
     Chosen(PreemptResponse),
     Listed(ListCandidatesResponse),
@@ -99,10 +99,10 @@ impl Attempt {
     }
 }
 
-/// What programs read: as `Preempt` or `ListCandidates` answers, and what a reader should know of it.
+/// Output for programs: the response of `Preempt` or `ListCandidates`, with the suppositions and notes.
 #[derive(Serialize)]
 #[serde(rename_all = "camelCase")]
-struct Answer<'a, A> {
+struct PreemptOutput<'a, A> {
     #[serde(flatten)]
     attempt: &'a A,
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -114,8 +114,8 @@ struct Answer<'a, A> {
 /// Runs the command.
 ///
 /// # Errors
-/// An unreadable file, not exactly one pod, a pod that is refused, a supposition that does not hold, a server that is not
-/// there.
+/// An unreadable file, not exactly one pod, a refused pod, an impossible supposition, a server that cannot be
+/// reached.
 pub async fn run(args: PreemptArgs) -> Result<ExitCode, CliError> {
     let asked_for = std::slice::from_ref(&args.pod);
     let is_asked_for = |pod: &Pod| pods::is_named(pod, asked_for);
@@ -139,10 +139,10 @@ async fn answer(args: &PreemptArgs, backend: &Backend) -> Result<ExitCode, CliEr
     let notes_of = notes.as_slice();
     let structured = match &attempt {
         Attempt::Chosen(attempt) => {
-            output::structured(args.output, &Answer { attempt, what_if, notes: notes_of })
+            output::structured(args.output, &PreemptOutput { attempt, what_if, notes: notes_of })
         }
         Attempt::Listed(attempt) => {
-            output::structured(args.output, &Answer { attempt, what_if, notes: notes_of })
+            output::structured(args.output, &PreemptOutput { attempt, what_if, notes: notes_of })
         }
     };
     match structured? {

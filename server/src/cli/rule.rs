@@ -1,10 +1,10 @@
-//! `berth rule`: the text of the rules that answers, code and documents cite.
+//! `berth rule`: prints the text of the rules that answers, code and documents cite.
 
 use std::process::ExitCode;
 
 use super::{CliError, output};
 
-/// The rules as they are in the repository: the file, and its text.
+/// The rules in the repository: path of the file, and its text.
 const FILES: [(&str, &str); 3] = [
     ("docs/spec/scheduling.md", include_str!("../../../docs/spec/scheduling.md")),
     ("docs/spec/lifecycle.md", include_str!("../../../docs/spec/lifecycle.md")),
@@ -44,16 +44,16 @@ pub fn run(args: &RuleArgs) -> Result<ExitCode, CliError> {
     Ok(ExitCode::SUCCESS)
 }
 
-/// A rule as its file has it.
+/// A rule in its file.
 struct Rule<'a> {
     file: &'a str,
     id: &'a str,
-    /// The item of the list behind the id, with what is indented below it.
+    /// The text of the list item after the id, with the indented lines below it.
     lines: Vec<&'a str>,
 }
 
-/// The rules of a file, in its order. A rule is an item of a list that begins with an anchor and the id:
-/// `- <a id="l-term-9"></a>**L-TERM-9** Per container, …`; what is indented below belongs to it.
+/// The rules of a file, in its order. A rule is a list item that begins with an anchor and the id:
+/// `- <a id="l-term-9"></a>**L-TERM-9** Per container, …`; indented lines below belong to it.
 fn rules<'a>(file: &'a str, text: &'a str) -> Vec<Rule<'a>> {
     let mut found: Vec<Rule<'a>> = Vec::new();
     let mut is_inside = false;

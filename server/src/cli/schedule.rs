@@ -1,4 +1,4 @@
-//! `berth schedule`: `berth serve --kube`, and the pods that name Berth as their scheduler get their nodes.
+//! `berth schedule`: like `berth serve --kube`, and schedules the pods that name Berth as their scheduler.
 
 use std::process::ExitCode;
 use std::time::Duration;
@@ -23,20 +23,22 @@ use crate::scheduler::queue::QueueOptions;
 use crate::scheduler::{BindRate, SchedulerOptions};
 use crate::telemetry;
 
-/// Flags of `berth schedule`: those of `berth serve`, of which `--kube` is implied, and its own. Each has a `BERTH_*` variable.
+/// Flags of `berth schedule`: those of `berth serve`, of which `--kube` is implied, and its own. Each has a `BERTH_*`
+/// variable.
 #[derive(Debug, clap::Args)]
 pub struct ScheduleArgs {
-    /// Those of the server.
+    /// Flags of the server.
     #[command(flatten)]
     pub serve: ServeArgs,
     /// Only set status.nominatedNodeName, and let kube-scheduler bind
     #[arg(long, env = "BERTH_HAND_OFF", value_name = "BOOL", num_args = 0..=1, require_equals = true,
         default_missing_value = "true", default_value = "false", value_parser = BoolishValueParser::new())]
     pub hand_off: bool,
-    /// Scheduler name of the pods, where no --scheduler-config says it [default: berth; default-scheduler with --hand-off]
+    /// Scheduler name of the pods, unless --scheduler-config sets it [default: berth; default-scheduler with
+    /// --hand-off]
     #[arg(long, env = "BERTH_SCHEDULER_NAME", value_name = "NAME")]
     pub scheduler_name: Option<String>,
-    /// Lead by a Lease, so that of several instances one schedules
+    /// Elect a leader by a Lease, so that only one of several instances schedules
     #[arg(long, env = "BERTH_LEADER_ELECT", value_name = "BOOL", num_args = 0..=1, require_equals = true,
         default_missing_value = "true", default_value = "true", value_parser = BoolishValueParser::new())]
     pub leader_elect: bool,
@@ -59,25 +61,25 @@ pub struct ScheduleArgs {
     /// How long a Lease that is not renewed keeps others out, in whole seconds
     #[arg(long, env = "BERTH_LEADER_ELECT_LEASE_DURATION", value_name = "DURATION", value_parser = duration::parse, default_value = "15s")]
     pub leader_elect_lease_duration: Duration,
-    /// How long a leader goes on without a renewal that succeeded
+    /// How long a leader continues without a successful renewal
     #[arg(long, env = "BERTH_LEADER_ELECT_RENEW_DEADLINE", value_name = "DURATION", value_parser = duration::parse, default_value = "10s")]
     pub leader_elect_renew_deadline: Duration,
-    /// How often the Lease is renewed, or looked at
+    /// How often the Lease is renewed, or checked
     #[arg(long, env = "BERTH_LEADER_ELECT_RETRY_PERIOD", value_name = "DURATION", value_parser = duration::parse, default_value = "2s")]
     pub leader_elect_retry_period: Duration,
-    /// Bindings under way at a time
+    /// Maximum number of concurrent bindings
     #[arg(long, env = "BERTH_BIND_CONCURRENCY", value_name = "N", allow_negative_numbers = true, default_value = "64",
         value_parser = RangedU64ValueParser::<usize>::new().range(1..=10_000))]
     pub bind_concurrency: usize,
-    /// Most bindings a second [default: as many as the API server takes]
+    /// Maximum number of bindings per second [default: as many as the API server takes]
     #[arg(long, env = "BERTH_BIND_QPS", value_name = "N", allow_negative_numbers = true,
         value_parser = RangedU64ValueParser::<u32>::new().range(1..=1_000_000))]
     pub bind_qps: Option<u32>,
-    /// Bindings at once, where their rate is bounded [default: that of a second]
+    /// Maximum burst of bindings if their rate is limited [default: that of a second]
     #[arg(long, env = "BERTH_BIND_BURST", value_name = "N", allow_negative_numbers = true, requires = "bind_qps",
         value_parser = RangedU64ValueParser::<u32>::new().range(1..=1_000_000))]
     pub bind_burst: Option<u32>,
-    /// Label that names the group of a pod; may be repeated, the first that a pod has counts
+    /// Label that names the group of a pod; may be repeated, the first one on a pod counts
     /// [default: scheduling.kubernetes.io/pod-group, scheduling.x-k8s.io/pod-group, pod-group.scheduling.sigs.k8s.io,
     /// pod-group.scheduling.sigs.k8s.io/name]
     #[arg(long, env = "BERTH_POD_GROUP_LABEL", value_name = "KEY", value_delimiter = ',')]
@@ -88,10 +90,10 @@ pub struct ScheduleArgs {
     pub min_available_key: Vec<String>,
 }
 
-/// What the flags and files come to.
+/// Result of resolving the flags and files.
 #[derive(Debug)]
 pub struct Resolved {
-    /// The server's part.
+    /// The server's configuration.
     pub config: Config,
     options: SchedulerOptions,
     scheduler_name: String,
@@ -196,7 +198,7 @@ impl ScheduleArgs {
     }
 }
 
-/// Longer than anybody waits for a leader that is gone.
+/// Maximum lease duration: longer than any sensible wait for a lost leader.
 const MAX_LEASE: Duration = Duration::from_secs(24 * 3_600);
 
 fn refused<T>(name: &str, reason: &str) -> Result<T, ConfigError> {
@@ -233,7 +235,7 @@ pub async fn run(resolved: Resolved) -> Result<ExitCode, CliError> {
     serve::serve(config, profiles, Some(options)).await
 }
 
-/// The default profile under another name.
+/// The default profile with another name.
 fn named(scheduler_name: String) -> Result<Profiles, CliError> {
     let spec = PolicySpec { scheduler_name, ..Policy::default().spec().clone() };
     let policy = Policy::new(spec).map_err(|error| CliError::Request(error.to_string()))?;
@@ -248,7 +250,7 @@ fn backoff_of(written: &SchedulerConfiguration) -> Backoff {
     }
 }
 
-/// The longest of any profile: one pod's wait is in nobody's way.
+/// The longest timeout of any profile, since one pod's wait delays no other.
 fn volume_timeout_of(written: &SchedulerConfiguration) -> Option<Duration> {
     let configs = written.profiles.iter().flat_map(|profile| &profile.plugin_config);
     let timeouts = configs.filter_map(|config| match &config.args {
@@ -258,7 +260,7 @@ fn volume_timeout_of(written: &SchedulerConfiguration) -> Option<Duration> {
     timeouts.max().map(Duration::from_secs)
 }
 
-/// The host's name, and what tells this process from the next one on it.
+/// Identity of this instance: the host's name, and a part that is different for each process on it.
 fn instance() -> String {
     let host = std::env::var("HOSTNAME").ok().filter(|name| !name.is_empty());
     let host = host.or_else(|| {
@@ -266,7 +268,7 @@ fn instance() -> String {
         Some(name.trim().to_owned()).filter(|name| !name.is_empty())
     });
     let host = host.unwrap_or_else(|| "berth".to_owned());
-    // An event takes 128 bytes.
+    // The field in an event has at most 128 bytes.
     let host = &host[..host.floor_char_boundary(100)];
     match SysRng.try_next_u64() {
         Ok(token) => format!("{host}_{token:016x}"),
@@ -340,7 +342,7 @@ mod tests {
         }
     }
 
-    /// Its HTTP port has the probes, so it is seldom on loopback.
+    /// The HTTP port has the probes, so it is rarely on loopback.
     #[test]
     fn nothing_is_bound_for_others() {
         let directory = tempfile::tempdir().unwrap();

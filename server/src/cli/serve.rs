@@ -1,4 +1,4 @@
-//! `berth serve`: the service itself, fed from files, by the API server or over gRPC, until a signal.
+//! `berth serve`: runs the service, fed from files, by the API server or over gRPC, until a signal.
 
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
@@ -17,7 +17,7 @@ use crate::runtime::{Server, ServerOptions, Shutdown};
 use crate::scheduler::{Scheduler, SchedulerOptions};
 use crate::{apiserver, clock, telemetry};
 
-/// Refused objects that get a log line each; the rest is counted.
+/// Maximum number of refused objects that get a log line each; the rest is counted.
 const MAX_REFUSED_LINES: usize = 100;
 
 /// Flags of `berth serve`. Each has a `BERTH_*` variable and, except `--config`, a field of the configuration file.
@@ -26,7 +26,7 @@ pub struct ServeArgs {
     /// Configuration file (kind: BerthConfiguration); flags and BERTH_* variables win over it
     #[arg(long, env = "BERTH_CONFIG", value_name = "FILE")]
     pub config: Option<PathBuf>,
-    /// What wins over the file.
+    /// Settings that override the file.
     #[command(flatten)]
     pub overrides: Overrides,
 }
@@ -42,18 +42,18 @@ impl ServeArgs {
 }
 
 /// Serves until SIGTERM or SIGINT, then drains; a second signal ends at once, with status 1. SIGHUP reads the
-/// cluster files again, and looks at once whether those of certificates and tokens have changed.
+/// cluster files again, and checks at once whether the files of certificates and tokens have changed.
 ///
 /// # Errors
-/// A configuration, ledger, address or cluster file that cannot be used. A refused object is a log line, never an error; so is a
-/// file that cannot be read again.
+/// A configuration, ledger, address or cluster file that cannot be used. A refused object is a log line, never an
+/// error; so is a file that cannot be read again.
 pub async fn run(config: Config) -> Result<ExitCode, CliError> {
     telemetry::start_logging(config.log_format);
     let profiles = load_profiles(&config)?;
     serve(config, profiles, None).await
 }
 
-/// The same by these profiles; with `scheduling`, their pods are scheduled too.
+/// Serves with these profiles; with `scheduling`, also schedules their pods.
 pub(super) async fn serve(
     config: Config,
     profiles: Profiles,
@@ -80,7 +80,7 @@ pub(super) async fn serve(
             "without `--ledger`, what is granted of names, volumes and fences does not survive a restart"
         );
     }
-    while signals.next().await == Told::Reload {
+    while signals.next().await == SignalRequest::Reload {
         server.reload_credentials();
         match reload(&server, paths, &mut signals).await {
             Ok(Loaded::Whole) => {}
@@ -95,7 +95,7 @@ pub(super) async fn serve(
                 scheduler.stop().await;
             }
         };
-        // At once: an API server that does not answer is no reason to go on as if nothing were.
+        // At once, since an API server that does not answer must not delay the drain.
         let ((), outcome) = tokio::join!(stopping, server.shutdown());
         outcome
     };
@@ -132,7 +132,7 @@ fn options(config: &Config, profiles: Profiles) -> ServerOptions {
     }
 }
 
-/// How patient to be with the API server.
+/// Time limits for the API server.
 fn pace(config: &Config) -> Pace {
     let default = Pace::default();
     Pace {
@@ -141,12 +141,12 @@ fn pace(config: &Config) -> Pace {
     }
 }
 
-/// How a load ended, when it did not fail.
+/// Outcome of a load that did not fail.
 #[derive(Copy, Clone, Debug, PartialEq, Eq)]
 enum Loaded {
-    /// The cluster is what the files hold.
+    /// The files were loaded as the cluster.
     Whole,
-    /// A signal to stop came first.
+    /// A signal to stop came before the end.
     Stopped,
 }
 
@@ -177,9 +177,9 @@ async fn load(
     let report = loop {
         tokio::select! {
             loaded = &mut loading => break loaded,
-            told = signals.next() => match told {
-                Told::Stop => return Ok(Loaded::Stopped),
-                Told::Reload => {
+            request = signals.next() => match request {
+                SignalRequest::Stop => return Ok(Loaded::Stopped),
+                SignalRequest::Reload => {
                     server.reload_credentials();
                     tracing::warn!("the cluster files are being read already");
                 }
@@ -205,19 +205,19 @@ fn log_report(report: &LoadReport, elapsed_ms: u64) {
     }
 }
 
-/// What a signal asks for.
+/// Request of a signal.
 #[derive(Copy, Clone, Debug, PartialEq, Eq)]
-enum Told {
-    /// SIGTERM or SIGINT.
+enum SignalRequest {
+    /// Stop, on SIGTERM or SIGINT.
     Stop,
-    /// SIGHUP.
+    /// Reload, on SIGHUP.
     Reload,
 }
 
-/// A signal that comes again within this time is the same one: supervisors signal a process and then its group.
+/// Time within which a repeated signal counts once: supervisors signal a process and then its group.
 const SAME_SIGNAL: Duration = Duration::from_millis(500);
 
-/// The signals that this process answers.
+/// The signals that this process handles.
 struct Signals {
     terminate: Signal,
     interrupt: Signal,
@@ -236,25 +236,25 @@ impl Signals {
         })
     }
 
-    /// The next signal. Dropping the future loses none.
-    async fn next(&mut self) -> Told {
+    /// Waits for the next signal. Dropping the future loses none.
+    async fn next(&mut self) -> SignalRequest {
         loop {
-            let (kind, told) = tokio::select! {
-                _ = self.terminate.recv() => (SignalKind::terminate(), Told::Stop),
-                _ = self.interrupt.recv() => (SignalKind::interrupt(), Told::Stop),
-                _ = self.hangup.recv() => (SignalKind::hangup(), Told::Reload),
+            let (kind, request) = tokio::select! {
+                _ = self.terminate.recv() => (SignalKind::terminate(), SignalRequest::Stop),
+                _ = self.interrupt.recv() => (SignalKind::interrupt(), SignalRequest::Stop),
+                _ = self.hangup.recv() => (SignalKind::hangup(), SignalRequest::Reload),
             };
             let now = clock::now();
             if !is_same_signal(self.last, kind, now) {
                 self.last = Some((kind, now));
-                return told;
+                return request;
             }
         }
     }
 
-    /// The next signal to stop.
+    /// Waits for the next signal to stop.
     async fn stopped(&mut self) {
-        while self.next().await != Told::Stop {}
+        while self.next().await != SignalRequest::Stop {}
     }
 }
 

@@ -1,5 +1,5 @@
-//! What if the cluster were another? Manifests that are supposed to be there, and nodes and pods that are supposed to be gone
-//! or cordoned. Nothing of it ever becomes real.
+//! Suppositions about the cluster: manifests that are supposed to be added, and nodes and pods that are supposed to be
+//! gone or cordoned. They never change the cluster itself.
 
 mod change;
 mod suppose;
@@ -15,7 +15,7 @@ use super::output;
 
 /// Flags that suppose another cluster.
 ///
-/// They are applied in one order whatever theirs on the command line: manifests, then what is gone, then what is cordoned.
+/// They are applied in one order whatever theirs on the command line: manifests, then removals, then cordons.
 #[derive(Clone, Debug, Default, clap::Args)]
 pub struct WhatIfArgs {
     /// Suppose that the objects of FILE were there too (`-` for standard input); repeatable
@@ -65,7 +65,7 @@ impl FromStr for Gone {
 }
 
 impl Gone {
-    /// As messages name it.
+    /// Name in messages.
     pub(super) fn text(&self) -> String {
         match self {
             Gone::Node(name) => format!("node `{name}`"),
@@ -75,7 +75,7 @@ impl Gone {
 }
 
 impl WhatIfArgs {
-    /// Whether the cluster is to be taken as it is.
+    /// Whether nothing is supposed.
     pub(super) fn is_empty(&self) -> bool {
         self.what_if.is_empty() && self.without.is_empty() && self.cordon.is_empty()
     }
@@ -85,7 +85,7 @@ impl WhatIfArgs {
         &self.cordon
     }
 
-    /// One line for people: what is supposed. `n_objects` stand in the manifests.
+    /// One line for people that lists the suppositions. `n_objects` is the number of objects in the manifests.
     fn summary(&self, n_objects: usize) -> String {
         let mut parts = Vec::new();
         if !self.what_if.is_empty() {
@@ -108,7 +108,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_is_gone_is_named_by_kind() {
+    fn removed_objects_are_named_by_kind() {
         let gone = |text: &str| text.parse::<Gone>();
         assert_eq!(gone("node/n1"), Ok(Gone::Node("n1".to_owned())));
         assert_eq!(gone("pod/shop/web"), Ok(Gone::Pod(PodKey::new("shop", "web"))));
@@ -120,7 +120,7 @@ mod tests {
     }
 
     #[test]
-    fn the_summary_names_what_is_supposed() {
+    fn the_summary_lists_the_suppositions() {
         let args = WhatIfArgs {
             what_if: vec!["a.yaml".into()],
             without: vec!["node/n1".parse().unwrap(), "pod/a/b".parse().unwrap()],

@@ -30,15 +30,15 @@ pub(in crate::cli) struct Local {
     cluster: Cluster,
     pub(super) profiles: Profiles,
     tie_break: TieBreak,
-    /// Those of the dump's pods that may be asked for, as written and admitted; without the refused ones.
+    /// The dump's pods that may be named on the command line, as written and admitted; without the refused ones.
     pub(in crate::cli) pods: Vec<core_v1::Pod>,
-    /// Objects of the dump that were not taken.
+    /// Objects of the dump that were refused.
     pub(super) refused: Vec<Refused>,
     pub(super) what_if: Option<String>,
 }
 
 impl Local {
-    /// Loads the dump; also gives its nodes of the names `nodes` as they were written.
+    /// Loads the dump; also returns its nodes with the names `nodes` as they were written.
     pub(super) fn load(
         paths: &[PathBuf],
         is_asked_for: impl Fn(&core_v1::Pod) -> bool + Sync,
@@ -71,7 +71,7 @@ impl Local {
         Ok((local, written))
     }
 
-    /// Why the dump's pod `namespace/name` was not taken.
+    /// Reason why the dump's pod `namespace/name` was refused.
     pub(in crate::cli) fn refusal_of(&self, name: &str) -> Option<&Refused> {
         let object = format!("Pod `{name}`");
         self.refused.iter().find(|refused| refused.object == object)
@@ -92,7 +92,7 @@ impl Local {
         self.what_if = Some(what_if);
     }
 
-    /// Applies changes; answers which of them are refused, and why.
+    /// Applies changes; returns the index and reason of refused ones.
     pub(super) fn apply(&self, changes: &[Change]) -> Vec<(usize, String)> {
         let (mut deltas, mut positions, mut refused) = (Vec::new(), Vec::new(), Vec::new());
         for (index, change) in changes.iter().enumerate() {
@@ -125,7 +125,7 @@ impl Local {
         }
     }
 
-    /// Decides as a server does in a dry run.
+    /// Decides like a server's dry run.
     pub(super) fn place(
         &self,
         entries: Vec<BatchEntry>,
@@ -183,7 +183,7 @@ impl Local {
         pod: &core_v1::Pod,
         node_names: &[String],
     ) -> Result<ExplainResponse, CliError> {
-        let (pod, policy) = self.asked(pod)?;
+        let (pod, policy) = self.compile(pod)?;
         let request = PlaceRequest { pod: &pod, policy, tie_break: self.tie_break };
         let explanation = self.cluster.explain(&request).map_err(failed)?;
         let nodes = explanation.nodes.into_iter().map(convert::node_verdict);
@@ -238,7 +238,7 @@ impl Local {
         options: &PreemptOptions,
         ask: impl Fn(&Cluster, &PreemptRequest<'_>) -> Result<T, EngineError>,
     ) -> Result<T, CliError> {
-        let (pod, policy) = self.asked(pod)?;
+        let (pod, policy) = self.compile(pod)?;
         let options = convert::preempt_options(Some(options), "options");
         let options = options.map_err(|error| CliError::Request(error.to_string()))?;
         let tie_break = self.tie_break;
@@ -249,16 +249,16 @@ impl Local {
         .map_err(failed)
     }
 
-    fn asked(&self, pod: &core_v1::Pod) -> Result<(Pod, &Policy), CliError> {
+    fn compile(&self, pod: &core_v1::Pod) -> Result<(Pod, &Policy), CliError> {
         convert::pod_to_place(&self.cluster, &self.profiles, Some(pod))
             .map_err(|error| CliError::Request(error.to_string()))
     }
 }
 
-/// A loaded dump: what became of it, its pods that may be asked for, and its nodes that were named, as they were written.
+/// A loaded dump: the report, its pods that may be named, and the named nodes, as they were written.
 type Loaded = (LoadReport, Vec<Located<core_v1::Pod>>, Vec<Node>);
 
-/// Reads the files whole, since a node is known as it was written only then.
+/// Reads the files completely first, since only then nodes are known as they were written.
 fn load_keeping_nodes(
     cluster: &Cluster,
     paths: &[PathBuf],
@@ -278,7 +278,7 @@ fn failed(error: EngineError) -> CliError {
     CliError::Request(CallError::from(error).to_string())
 }
 
-/// ``Pod `default/web` ``, for messages.
+/// Name of the changed object for messages, such as ``Pod `default/web` ``.
 fn name_of(change: &Change) -> String {
     match change {
         Change::Node(node) => object_name("Node", node.metadata.as_ref()),

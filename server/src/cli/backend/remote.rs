@@ -1,4 +1,4 @@
-//! A running server: every question is a call, on the live cluster or in a session of its own.
+//! A running server, called on its live cluster or in a session.
 
 use berth_client::Client;
 use berth_proto::berth_v1::{
@@ -13,17 +13,17 @@ use super::counts::Counts;
 use crate::cli::CliError;
 use crate::cli::what_if::Change;
 
-/// Changes in one call: few round trips, and far from every bound on messages.
+/// Number of changes in one call: few round trips, and far below every limit on messages.
 const CHANGES_PER_APPLY: usize = 500;
 
 /// One connection to a server.
 pub(in crate::cli) struct Remote {
-    /// Its address as it was given.
+    /// Address as it was given.
     url: String,
     client: Client,
-    /// The rule for ties, when one was asked for.
+    /// Tie-breaking rule, if one was given.
     tie_break: Option<wire::TieBreak>,
-    /// Empty for the live cluster.
+    /// Id of the session; empty for the live cluster.
     session_id: String,
     pub(super) what_if: Option<String>,
 }
@@ -111,7 +111,7 @@ impl Remote {
         Ok(())
     }
 
-    /// Applies changes to the session; answers which of them are refused, and why.
+    /// Applies changes to the session; returns the index and reason of refused ones.
     pub(super) async fn apply(
         &self,
         changes: Vec<Change>,
@@ -180,7 +180,8 @@ fn failed(url: &str, status: &tonic::Status) -> CliError {
     let reason = if NOT_GRPC.iter().any(|words| status.message().contains(words)) {
         "something answers there, but not in gRPC; `berth serve` has gRPC and HTTP on different ports".to_owned()
     } else if is_hang_up(status) && !url.starts_with("https://") {
-        // A listener with TLS hangs up on whoever does not begin with a handshake, one of HTTP/1 on whoever speaks HTTP/2.
+        // A TLS listener closes a connection that does not begin with a handshake, an HTTP/1 listener one that begins
+        // with HTTP/2.
         "the connection was closed before an answer: either nothing speaks gRPC there, or it does with TLS, which takes `https://` and `--ca-file`".to_owned()
     } else {
         format!("{:?}: {}", status.code(), status.message())

@@ -1,4 +1,4 @@
-//! What becomes of nodes and their pods, in words and tables.
+//! Text and tables for the outcomes of nodes and their pods.
 
 use berth_proto::berth_v1::{
     BudgetUse, DrainMode, DrainVerdict, NodeDrain, PodDrain, PodKey, SimulateDrainResponse,
@@ -6,7 +6,7 @@ use berth_proto::berth_v1::{
 
 use crate::cli::output;
 
-/// A section a node: whether it can go, then its pods; behind them what it comes to.
+/// One section per node: whether it can go, then its pods; a summary at the end.
 pub(super) fn sections(drained: &SimulateDrainResponse, mode: DrainMode) -> Vec<String> {
     let mut sections: Vec<String> = drained.nodes.iter().map(section).collect();
     if drained.nodes.len() > 1 {
@@ -15,7 +15,7 @@ pub(super) fn sections(drained: &SimulateDrainResponse, mode: DrainMode) -> Vec<
     sections
 }
 
-/// ``2 of 3 nodes can go, together, in 2 waves``.
+/// The summary: ``2 of 3 nodes can go, together, in 2 waves``.
 fn summary(drained: &SimulateDrainResponse, mode: DrainMode) -> String {
     let n_go = drained.nodes.iter().filter(|node| node.removable).count();
     let how = match mode {
@@ -43,7 +43,7 @@ fn section(node: &NodeDrain) -> String {
     lines.join("\n")
 }
 
-/// ``n1 (cpu 45% requested) can go: 3 pods move, 1 ends with it``.
+/// First line of a node: ``n1 (cpu 45% requested) can go: 3 pods move, 1 ends with it``.
 fn head(node: &NodeDrain) -> String {
     let utilization = node.utilization.as_ref().map_or_else(String::new, |utilization| {
         format!(" ({} {:.0}% requested)", utilization.resource, utilization.ratio * 100.0)
@@ -149,7 +149,7 @@ mod tests {
     }
 
     #[test]
-    fn a_node_that_goes_says_what_it_takes() {
+    fn a_removable_node_counts_its_pods_by_verdict() {
         use DrainVerdict::{Daemon, LongTerminating, Mirror, Moves, OnCompletion};
         let check = |verdicts: &[DrainVerdict], expected: &str| {
             assert_eq!(head(&node(verdicts)), expected);

@@ -1,11 +1,11 @@
-//! Headroom in words and tables.
+//! Text and tables of `berth headroom`.
 
 use berth_proto::berth_v1::headroom_response::Next;
 use berth_proto::berth_v1::{HeadroomResponse, HeadroomStop, NodeHeadroom, ResourceHeadroom};
 
 use crate::cli::output;
 
-/// How many fit; what runs out; resources; nodes.
+/// Sections: how many fit, what runs out, resources, nodes.
 pub(super) fn sections(name: &str, limit: u32, headroom: &HeadroomResponse) -> Vec<String> {
     let mut sections = vec![summary(name, limit, headroom)];
     if !headroom.stops.is_empty() {
@@ -18,7 +18,7 @@ pub(super) fn sections(name: &str, limit: u32, headroom: &HeadroomResponse) -> V
     sections
 }
 
-/// ``11 more of shop/web fit; 3 of 5 nodes could take one`` and why no more.
+/// The summary, ``11 more of shop/web fit; 3 of 5 nodes could take one``, and why no more fit.
 fn summary(name: &str, limit: u32, headroom: &HeadroomResponse) -> String {
     let n_fit = match headroom.n_fit {
         0 => format!("no copy of {name} fits"),
@@ -42,7 +42,7 @@ fn summary(name: &str, limit: u32, headroom: &HeadroomResponse) -> String {
     }
 }
 
-/// What runs out where there was room.
+/// Table of the reasons why nodes that had room take no more.
 fn stops(stops: &[HeadroomStop]) -> String {
     let mut table = output::Table::new(&["RUNS OUT", "NODES", "COPIES THERE", "PLUGIN"]);
     for HeadroomStop { plugin, reason, n_nodes, n_fit } in stops {
@@ -94,7 +94,7 @@ fn nodes(headroom: &HeadroomResponse) -> String {
     format!("{}{left_out}", table.text())
 }
 
-/// An amount as people write it: exact for cpu, and for bytes to a tenth of the unit that they have one of.
+/// An amount in readable form: exact for cpu, and for bytes to a tenth of the largest unit that fits.
 fn quantity(resource: &str, amount: i64) -> String {
     const UNITS: [(u64, &str); 5] =
         [(1 << 50, "Pi"), (1 << 40, "Ti"), (1 << 30, "Gi"), (1 << 20, "Mi"), (1 << 10, "Ki")];
@@ -110,7 +110,7 @@ fn quantity(resource: &str, amount: i64) -> String {
     let Some((unit, suffix)) = UNITS.iter().find(|(unit, _)| is_bytes && size >= *unit) else {
         return format!("{sign}{}", output::grouped(size));
     };
-    // Rounded down, as room is.
+    // Rounded down, so that room is not overstated.
     let tenths = u128::from(size) * 10 / u128::from(*unit);
     match tenths % 10 {
         0 => format!("{sign}{}{suffix}", tenths / 10),
@@ -123,7 +123,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn amounts_are_told_in_their_units() {
+    fn amounts_have_readable_units() {
         for (resource, amount, expected) in [
             ("cpu", 500, "500m"),
             ("cpu", 12_000, "12"),

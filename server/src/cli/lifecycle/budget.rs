@@ -1,4 +1,4 @@
-//! `berth lifecycle budget`: what do these PodDisruptionBudgets allow, and may these pods be evicted?
+//! `berth lifecycle budget`: shows what PodDisruptionBudgets allow, and whether pods may be evicted.
 
 mod figures;
 
@@ -19,7 +19,7 @@ use crate::feed::file::Located;
 use crate::feed::object_name;
 use figures::Figures;
 
-/// Works out the figures of PodDisruptionBudgets, and answers a request to evict each pod, one at a time
+/// Computes the figures of PodDisruptionBudgets, and answers a request to evict each pod, one at a time
 #[derive(Clone, Debug, clap::Args)]
 #[command(
     after_help = "Each pod is asked about as if nobody else were evicted. ReplicaSets, StatefulSets and ReplicationControllers in \
@@ -36,14 +36,14 @@ pub(super) struct BudgetArgs {
     pods: Vec<String>,
     #[command(flatten)]
     now: NowArgs,
-    /// Form of the answer
+    /// Output format
     #[arg(short, long, value_name = "FORMAT", default_value = "table")]
     output: Format,
 }
 
-/// What programs read: as `PDBStatus` and `Evict` answer.
+/// Output for programs: the answers of `PDBStatus` and `Evict`.
 #[derive(Serialize)]
-struct Answer<'a> {
+struct BudgetOutput<'a> {
     budgets: &'a [Figures],
     pods: Vec<Eviction<'a>>,
 }
@@ -58,7 +58,7 @@ struct Eviction<'a> {
 /// Runs the command.
 ///
 /// # Errors
-/// A file that cannot be read, files without a budget or a pod, a budget that is refused, a pod that no file has.
+/// A file that cannot be read, files without a budget or a pod, a refused budget, a pod that no file has.
 pub(super) fn run(args: &BudgetArgs) -> Result<ExitCode, CliError> {
     let now = args.now.get();
     let mut objects = objects::read(&args.files)?;
@@ -94,13 +94,13 @@ pub(super) fn run(args: &BudgetArgs) -> Result<ExitCode, CliError> {
     }
     evictions.retain(|(pod, _)| args.pods.is_empty() || args.pods.contains(pod));
     let pods = evictions.iter().map(|(pod, answer)| Eviction { pod, answer }).collect();
-    let answer = Answer { budgets: &figures, pods };
+    let answer = BudgetOutput { budgets: &figures, pods };
     let text = output::structured(args.output, &answer)?;
     output::print(&text.unwrap_or_else(|| table(&answer)))?;
     Ok(objects.status())
 }
 
-/// Without one of the budgets nothing is told: its pods would look as if nothing protected them.
+/// Error for a refused budget. Nothing is shown then, since its pods would look unprotected.
 fn of_budget_itself(budget: &Located<PodDisruptionBudget>, error: ModelError) -> CliError {
     let name = object_name("PodDisruptionBudget", budget.value.metadata.as_ref());
     let ModelError { field, reason } = error;
@@ -108,7 +108,7 @@ fn of_budget_itself(budget: &Located<PodDisruptionBudget>, error: ModelError) ->
     CliError::Request(format!("{}: {name}: `{field}`: {reason}", budget.location))
 }
 
-fn table(answer: &Answer<'_>) -> String {
+fn table(answer: &BudgetOutput<'_>) -> String {
     let mut pods =
         output::Table::new(&["POD", "OUTCOME", "CODE", "RETRY AFTER", "MESSAGE"]).wrapping(4);
     for Eviction { pod, answer } in &answer.pods {

@@ -1,4 +1,4 @@
-//! `berth lifecycle conditions`: which conditions do these pods have?
+//! `berth lifecycle conditions`: shows the conditions of pods.
 
 use std::collections::BTreeMap;
 use std::path::PathBuf;
@@ -12,7 +12,7 @@ use super::{objects, phase};
 use crate::cli::CliError;
 use crate::cli::output::{self, Format};
 
-/// Derives the conditions of each pod from its object alone, and carries over those that others set
+/// Derives the conditions of each pod from its object alone, and keeps those that others set
 #[derive(Clone, Debug, clap::Args)]
 #[command(after_help = super::EXIT_STATUS)]
 pub(super) struct ConditionsArgs {
@@ -21,12 +21,12 @@ pub(super) struct ConditionsArgs {
     files: Vec<PathBuf>,
     #[command(flatten)]
     now: NowArgs,
-    /// Form of the answer
+    /// Output format
     #[arg(short, long, value_name = "FORMAT", default_value = "table")]
     output: Format,
 }
 
-/// One pod's answer, for programs.
+/// Conditions of one pod in the output for programs.
 #[derive(Serialize)]
 struct Conditions<'a> {
     pod: &'a str,
@@ -62,7 +62,7 @@ pub(super) fn run(args: &ConditionsArgs) -> Result<ExitCode, CliError> {
     Ok(objects.status())
 }
 
-/// A table of conditions behind the columns `first`.
+/// A table of conditions with the columns `first` before them.
 pub(super) fn table(first: &[&str]) -> output::Table {
     let own = ["CONDITION", "STATUS", "SINCE", "REASON", "MESSAGE"];
     let headings: Vec<&str> = first.iter().copied().chain(own).collect();

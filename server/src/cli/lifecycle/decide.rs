@@ -1,4 +1,4 @@
-//! `berth lifecycle decide`: any decision function, with its request as JSON or YAML.
+//! `berth lifecycle decide`: calls any decision function, with its request as JSON or YAML.
 
 use std::path::PathBuf;
 use std::process::ExitCode;
@@ -10,7 +10,7 @@ use crate::cli::output::{self, Format};
 use crate::feed::file;
 use crate::lifecycle::{FUNCTIONS, Function, path_below};
 
-/// Puts a request to a decision function and prints its answer
+/// Calls a decision function and prints its answer
 ///
 /// `berth lifecycle functions` lists the functions. The request is what the function takes over gRPC, in its JSON form.
 #[derive(Clone, Debug, clap::Args)]
@@ -25,7 +25,7 @@ pub(super) struct DecideArgs {
     /// A file with the request in JSON or YAML; `-` for standard input
     #[arg(short, long, value_name = "FILE", default_value = "-")]
     file: PathBuf,
-    /// Form of the answer
+    /// Output format
     #[arg(short, long, value_name = "FORMAT", default_value = "table")]
     output: Format,
 }
@@ -33,7 +33,7 @@ pub(super) struct DecideArgs {
 /// Runs the command.
 ///
 /// # Errors
-/// A file that cannot be read or is no request, a field that the request does not have, a request that the function refuses.
+/// A file that cannot be read or is no request, an unknown field, a request that the function refuses.
 pub(super) fn run(args: &DecideArgs) -> Result<ExitCode, CliError> {
     let request = file::read_value(&args.file)?;
     let refused = |reason: String| {
@@ -45,7 +45,7 @@ pub(super) fn run(args: &DecideArgs) -> Result<ExitCode, CliError> {
     Ok(ExitCode::SUCCESS)
 }
 
-/// The function of a name; one that differs in case alone is what was meant.
+/// The function with this name; a name that differs only in case is suggested in the error.
 fn function(name: &str) -> Result<&'static Function, String> {
     Function::named(name).ok_or_else(|| {
         let meant = FUNCTIONS.iter().find(|known| known.name.eq_ignore_ascii_case(name));
@@ -54,7 +54,7 @@ fn function(name: &str) -> Result<&'static Function, String> {
     })
 }
 
-/// A row for each value of the answer.
+/// Table with a row for each value of the answer.
 fn table(answer: &Value) -> String {
     let mut table = output::Table::new(&["FIELD", "ANSWER"]).wrapping(1);
     let mut rows = Vec::new();

@@ -1,4 +1,4 @@
-//! `berth lifecycle delete`: what would a delete of this pod do, and what follows when?
+//! `berth lifecycle delete`: shows what a delete of a pod would do, and what follows when.
 
 mod plan;
 
@@ -23,7 +23,7 @@ use crate::clock;
 use crate::escape::printable_lines;
 use plan::{Assumptions, Plan};
 
-/// Says what a delete of one pod does, and when each of its containers is signalled and killed
+/// Shows what a delete of one pod does, and when each of its containers is signalled and killed
 #[derive(Clone, Debug, clap::Args)]
 #[command(
     after_help = "Nothing is deleted. How long containers take to end cannot be known; without --exit-after none ends before it is \
@@ -37,23 +37,23 @@ pub(super) struct DeleteArgs {
     /// Grace period of the request, in seconds; 0 deletes by force [default: the pod's own]
     #[arg(long, value_name = "SECONDS", allow_negative_numbers = true)]
     grace_period: Option<i64>,
-    /// The moment of the request, in RFC 3339 [default: now]
+    /// Time of the request, in RFC 3339 [default: now]
     #[arg(long, value_name = "TIME", value_parser = moment::parse)]
     at: Option<Time>,
     #[command(flatten)]
     assumptions: Assumptions,
-    /// Form of the answer
+    /// Output format
     #[arg(short, long, value_name = "FORMAT", default_value = "table")]
     output: Format,
 }
 
-/// Stands for the UID of a pod that has none yet.
+/// UID for a pod that has none yet.
 const NO_UID: &str = "none";
 
-/// What programs read: as `ApplyDelete` and `TerminationPlan` answer.
+/// Output for programs: the answers of `ApplyDelete` and `TerminationPlan`.
 #[derive(Serialize)]
 #[serde(rename_all = "camelCase")]
-struct Answer<'a> {
+struct DeleteOutput<'a> {
     pod: &'a str,
     delete: &'a ApplyDeleteResponse,
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -63,7 +63,7 @@ struct Answer<'a> {
 /// Runs the command.
 ///
 /// # Errors
-/// A file that cannot be read, not exactly one pod, a pod that is refused.
+/// A file that cannot be read, not exactly one pod, a refused pod.
 pub(super) fn run(args: &DeleteArgs) -> Result<ExitCode, CliError> {
     let at = args.at.unwrap_or_else(|| Time::from_unix_seconds(clock::unix_seconds()));
     let pod = objects::read_pod(&args.file)?;
@@ -80,7 +80,7 @@ pub(super) fn run(args: &DeleteArgs) -> Result<ExitCode, CliError> {
     {
         output::note(&format!("warning: the API server deletes by force: {risk}"));
     }
-    let answer = Answer { pod: &name, delete: &delete, plan: plan.as_ref() };
+    let answer = DeleteOutput { pod: &name, delete: &delete, plan: plan.as_ref() };
     match output::structured(args.output, &answer)? {
         Some(text) => output::print(&text)?,
         None => output::print(&printable_lines(&text(&answer, at)))?,
@@ -102,12 +102,12 @@ fn decide(
     Ok((delete, plan))
 }
 
-/// What a person has to accept who asks for this, if it is anything (L-DEL-3).
+/// The risk that the delete has to be acknowledged for, if there is one (L-DEL-3).
 fn risk(args: &DeleteArgs, pod: &Pod, at: Time) -> Result<Option<String>, ModelError> {
     let uid = pod.metadata.as_ref().map_or("", |metadata| &metadata.uid);
     let terms = RemovalTerms {
         grace_period_seconds: args.grace_period,
-        // A file whose pod has none is about the pod that it describes, too.
+        // A pod without a UID is the one that the request means, too.
         uid: if uid.is_empty() { NO_UID } else { uid }.to_owned(),
         ..RemovalTerms::default()
     };
@@ -123,8 +123,8 @@ fn risk(args: &DeleteArgs, pod: &Pod, at: Time) -> Result<Option<String>, ModelE
     Ok(Some(answer.message).filter(|message| !message.is_empty()))
 }
 
-fn text(answer: &Answer<'_>, at: Time) -> String {
-    let Answer { pod, delete, plan } = answer;
+fn text(answer: &DeleteOutput<'_>, at: Time) -> String {
+    let DeleteOutput { pod, delete, plan } = answer;
     let mut table = output::Table::new(&["POD", "OUTCOME", "DELETION TIMESTAMP", "GRACE PERIOD"]);
     let grace = delete.deletion_grace_period_seconds;
     table.add_row([
@@ -151,7 +151,7 @@ fn text(answer: &Answer<'_>, at: Time) -> String {
     sections.join("\n\n")
 }
 
-/// When each container is killed that does not end before.
+/// When each container that does not end before is killed.
 fn kills(kill_at: &BTreeMap<String, Time>, at: Time) -> String {
     if kill_at.is_empty() {
         return "every container ends before it would be killed".to_owned();
@@ -163,7 +163,7 @@ fn kills(kill_at: &BTreeMap<String, Time>, at: Time) -> String {
     table.text()
 }
 
-/// How long after the request.
+/// Time since the request.
 fn after(when: &Time, at: Time) -> String {
     let relative = moment::relative(Some(when), at);
     relative.strip_prefix("in ").map_or(relative.clone(), str::to_owned)

@@ -1,4 +1,4 @@
-//! `berth lifecycle evict-order`: in which order would a node under pressure evict these pods?
+//! `berth lifecycle evict-order`: shows in which order a node under pressure would evict pods.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
@@ -14,30 +14,30 @@ use crate::cli::output::{self, Format};
 use crate::cli::{CliError, manifest};
 use crate::feed::file;
 
-/// Ranks the pods of one node for eviction, and says which is the victim
+/// Ranks the pods of one node for eviction, and shows which is the victim
 #[derive(Clone, Debug, clap::Args)]
 #[command(after_help = super::EXIT_STATUS)]
 pub(super) struct EvictOrderArgs {
     /// Files with the pods of the node, as kubectl writes them; `-` for standard input
     #[arg(value_name = "FILE", required = true)]
     files: Vec<PathBuf>,
-    /// The node, where the files have pods of several
+    /// The node, if the files have pods of several
     #[arg(long, value_name = "NAME")]
     node: Option<String>,
-    /// A file with what each pod takes up, by `namespace/name`: `default/web: {memory: 200Mi, ephemeral-storage: 1Gi, inodes: 10,
-    /// pids: 5}`; a pod that is not in it has no figures
+    /// A file with the usage of each pod, by `namespace/name`: `default/web: {memory: 200Mi, ephemeral-storage: 1Gi,
+    /// inodes: 10, pids: 5}`; a pod that is not in it has no figures
     #[arg(long, value_name = "FILE")]
     usage: PathBuf,
-    /// What the node is short of
+    /// Signal of the resource that the node is short of
     #[arg(long, value_name = "SIGNAL", default_value = "memory.available")]
     signal: String,
-    /// The threshold is a soft one, and a victim gets at most this many seconds
+    /// Treat the threshold as a soft one, so that a victim gets at most this many seconds
     #[arg(long, value_name = "SECONDS")]
     soft: Option<u32>,
     /// `Strict` never makes a pod within its requests the victim; `v1.36.2` makes it the last one
     #[arg(long, value_name = "MODE", default_value = "Strict")]
     mode: String,
-    /// Form of the answer
+    /// Output format
     #[arg(short, long, value_name = "FORMAT", default_value = "table")]
     output: Format,
 }
@@ -45,7 +45,7 @@ pub(super) struct EvictOrderArgs {
 /// Runs the command.
 ///
 /// # Errors
-/// A file that cannot be read, files without a pod, a usage of no pod, an unknown signal or mode.
+/// A file that cannot be read, files without a pod, a usage of an unknown pod, an unknown signal or mode.
 pub(super) fn run(args: &EvictOrderArgs) -> Result<ExitCode, CliError> {
     let mut objects = objects::read(&args.files)?;
     let usage = usage(&args.usage)?;
@@ -74,10 +74,10 @@ pub(super) fn run(args: &EvictOrderArgs) -> Result<ExitCode, CliError> {
     Ok(objects.status())
 }
 
-/// The figures of [`PodUsage`].
+/// Names of the figures of [`PodUsage`].
 const FIGURES: [&str; 4] = ["memory", "ephemeral-storage", "inodes", "pids"];
 
-/// What each pod takes up, by name.
+/// Usage of each pod, by name.
 fn usage(path: &Path) -> Result<BTreeMap<String, PodUsage>, CliError> {
     let at = |key: &str, reason: String| {
         CliError::Request(format!("`{}`: `{key}`: {reason}", path.display()))
@@ -89,7 +89,7 @@ fn usage(path: &Path) -> Result<BTreeMap<String, PodUsage>, CliError> {
         )));
     };
     let read = |(pod, figures): (String, Value)| {
-        // A figure that is misspelt would be one that is not known.
+        // A misspelt figure would otherwise count as unknown.
         let mut names = figures.as_object().into_iter().flat_map(|figures| figures.keys());
         if let Some(unknown) = names.find(|name| !FIGURES.contains(&name.as_str())) {
             let reason = format!("`{unknown}` is not one of `{}`", FIGURES.join("`, `"));
@@ -103,10 +103,10 @@ fn usage(path: &Path) -> Result<BTreeMap<String, PodUsage>, CliError> {
     keys.into_iter().map(read).collect()
 }
 
-/// Takes away the pods that run elsewhere, or not at all.
+/// Removes the pods that run on other nodes, or on none.
 ///
 /// # Errors
-/// Pods of several nodes, none of which was chosen; no pod left.
+/// Pods of several nodes without a chosen node; no pod left.
 fn keep_those_of_one_node(objects: &mut Objects, args: &EvictOrderArgs) -> Result<(), CliError> {
     let n_pods = objects.pods.len();
     objects.pods.retain(|pod| {
@@ -140,7 +140,7 @@ fn node_of(pod: &Pod) -> &str {
     pod.spec.as_ref().map_or("", |spec| spec.node_name.as_str())
 }
 
-/// Made from a file on the node: its mirror in the API says so.
+/// Whether the pod was created from a file on the node, as the annotation of its mirror pod says.
 fn is_static(pod: &Pod) -> bool {
     let metadata = pod.metadata.as_ref();
     metadata
@@ -171,7 +171,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn equal_names_are_told_apart() {
+    fn equal_names_are_distinguished_by_namespace() {
         let names = |names: &[&str]| names.iter().map(|name| (*name).to_owned()).collect();
         let answer = RankForEvictionResponse {
             order: names(&["web", "web", "zzz"]),

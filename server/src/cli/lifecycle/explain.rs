@@ -1,4 +1,4 @@
-//! `berth lifecycle explain`: where is this pod in its life, why, what happens next and when?
+//! `berth lifecycle explain`: shows which stage of its life a pod is in, why, what happens next and when.
 
 use std::io::{self, IsTerminal as _};
 use std::path::{Path, PathBuf};
@@ -17,7 +17,7 @@ use crate::cli::output::{self, Format};
 use crate::cli::{CliError, manifest};
 use crate::escape::{printable, printable_lines};
 
-/// Tells the story of one pod: its stage, its phase and conditions, what happened, what happens next and when
+/// Explains one pod: its stage, its phase and conditions, what happened, what happens next and when
 #[derive(Clone, Debug, clap::Args)]
 #[command(
     after_help = "The last column names rules: `berth rule L-TERM-9` prints one, and docs/spec/lifecycle.md has all of them.\n\nExit status: 0 when the pod was explained; 1 when it was refused or cannot be read; 2 for a wrong command line."
@@ -31,7 +31,7 @@ pub(super) struct ExplainArgs {
     node: Option<PathBuf>,
     #[command(flatten)]
     now: NowArgs,
-    /// Form of the answer
+    /// Output format
     #[arg(short, long, value_name = "FORMAT", default_value = "table")]
     output: Format,
 }
@@ -39,7 +39,7 @@ pub(super) struct ExplainArgs {
 /// Runs the command.
 ///
 /// # Errors
-/// A file that cannot be read, not exactly one pod, a pod or node that is refused, a node that is not the pod's.
+/// A file that cannot be read, not exactly one pod, a refused pod or node, a node that is not the pod's.
 pub(super) fn run(args: &ExplainArgs) -> Result<ExitCode, CliError> {
     let now = args.now.get();
     let pod = objects::read_pod(&args.file)?;
@@ -79,7 +79,7 @@ fn node_of(pod: &Pod, file: &Path) -> Result<Option<Node>, CliError> {
     })
 }
 
-/// What stands before an event that is past, before now, and before an event to come.
+/// Signs before an event that is past, before now, and before an event to come.
 #[derive(Copy, Clone)]
 struct Signs {
     past: &'static str,
@@ -116,7 +116,7 @@ fn text(name: &str, story: &ExplainPodResponse, now: Time, signs: Signs) -> Stri
     text
 }
 
-/// A rule that the answer names: one of the next action's if there is any.
+/// A rule of the answer to suggest: one of the next action if there is one.
 fn a_rule<'a>(
     story: &'a ExplainPodResponse,
     evaluation: &'a EvaluatePodsResponse,
@@ -137,7 +137,7 @@ fn facts(story: &ExplainPodResponse, evaluation: &EvaluatePodsResponse) -> Strin
     table.text()
 }
 
-/// What happened, now, and what will: a row each, in the order of time.
+/// Table of past and future events, a row each, in the order of time.
 fn timeline(events: &[LifecycleEvent], now: Time, signs: Signs) -> String {
     let mut table = output::Table::new(&["", "TIME", "WHEN", "WHAT", "WHY", "RULES"]).wrapping(4);
     let cells_of = |event: &LifecycleEvent| {
@@ -166,7 +166,7 @@ fn timeline(events: &[LifecycleEvent], now: Time, signs: Signs) -> String {
     table.text()
 }
 
-/// Whose turn it is to do what, and when to look again.
+/// The next action with its actor, and when to look again.
 fn next_step(next: &NextAction, evaluation: &EvaluatePodsResponse, now: Time) -> String {
     let mut line = format!("next: {}", printable(or_dash(&next.action)));
     if !next.actor.is_empty() {
@@ -192,7 +192,7 @@ fn next_step(next: &NextAction, evaluation: &EvaluatePodsResponse, now: Time) ->
     line + &dated("or at", wake_up_at, now)
 }
 
-/// `, WORD TIME (in 4m10s)`, or nothing for no moment.
+/// Formats a date as `, WORD TIME (in 4m10s)`; empty if there is none.
 fn dated(word: &str, at: Option<&Time>, now: Time) -> String {
     at.map_or_else(String::new, |_| {
         format!(", {word} {} ({})", moment::absolute(at), moment::relative(at, now))
@@ -252,9 +252,9 @@ next: RestartContainers by nodeAgent (app), not before 2026-01-10T12:04:10Z (in 
   backs off [L-RESTART-15]
 look again: when the pod changes, or at 2026-01-10T12:04:10Z (in 4m10s)
 rules: `berth rule L-RESTART-15` prints one; docs/spec/lifecycle.md has all";
-        let told = text("d/p", &story(), now, PLAIN);
-        assert_eq!(told, expected);
-        assert!(told.is_ascii());
+        let printed = text("d/p", &story(), now, PLAIN);
+        assert_eq!(printed, expected);
+        assert!(printed.is_ascii());
         assert!(text("d/p", &story(), now, DRAWN).contains("\n▶  2026-01-10T12:00:00Z  now"));
     }
 }

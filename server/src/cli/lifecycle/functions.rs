@@ -1,4 +1,4 @@
-//! `berth lifecycle functions`: which decision functions are there?
+//! `berth lifecycle functions`: lists the decision functions.
 
 use std::process::ExitCode;
 
@@ -8,10 +8,10 @@ use crate::cli::CliError;
 use crate::cli::output::{self, Format};
 use crate::lifecycle::FUNCTIONS;
 
-/// Lists the decision functions: group, name, what each decides
+/// Lists the decision functions: group, name, and what each decides
 #[derive(Clone, Debug, clap::Args)]
 pub(super) struct FunctionsArgs {
-    /// Form of the answer
+    /// Output format
     #[arg(short, long, value_name = "FORMAT", default_value = "table")]
     output: Format,
 }

@@ -1,4 +1,4 @@
-//! `berth lifecycle gc`: which pods would the next run of pod garbage collection remove?
+//! `berth lifecycle gc`: shows which pods the next run of pod garbage collection would remove.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::PathBuf;
@@ -16,23 +16,23 @@ use crate::cli::output::{self, Format};
 use crate::cli::{CliError, manifest};
 use crate::feed::object_name;
 
-/// Says which pods a run of pod garbage collection removes, in its order
+/// Shows which pods a run of pod garbage collection removes, in its order
 #[derive(Clone, Debug, clap::Args)]
 #[command(after_help = super::EXIT_STATUS)]
 pub(super) struct GcArgs {
     /// Files with all pods and all nodes, as kubectl writes them; `-` for standard input
     #[arg(value_name = "FILE", required = true)]
     files: Vec<PathBuf>,
-    /// How many pods that have ended may stay; 0 lets all of them [default: 12500]
+    /// How many ended pods may stay; 0 lets all of them [default: 12500]
     #[arg(long, value_name = "N", allow_negative_numbers = true)]
     threshold: Option<i64>,
-    /// Since when nodes that pods are bound to, and no file has, are known to be gone, confirmed by a read past all caches
-    /// [default: not confirmed, which leaves their pods alone]
+    /// Time since when nodes that pods are bound to, and no file has, are known to be gone, confirmed by a read past
+    /// all caches [default: not confirmed, which keeps their pods]
     #[arg(long, value_name = "TIME", value_parser = moment::parse)]
     absent_since: Option<Time>,
     #[command(flatten)]
     now: NowArgs,
-    /// Form of the answer
+    /// Output format
     #[arg(short, long, value_name = "FORMAT", default_value = "table")]
     output: Format,
 }
@@ -80,7 +80,7 @@ pub(super) fn run(args: &GcArgs) -> Result<ExitCode, CliError> {
     Ok(objects.status())
 }
 
-/// Without one of the nodes nothing is told: its pods would look as if nobody had it.
+/// Error for a refused node. Nothing is shown then, since its pods would look orphaned.
 fn of_node(objects: &Objects, error: &ModelError) -> CliError {
     let of_node = objects::indexed(&error.field, "nodes")
         .and_then(|(index, field)| Some((objects.nodes.get(index)?, field)));

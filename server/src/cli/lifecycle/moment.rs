@@ -1,4 +1,4 @@
-//! Moments on the command line and in tables: when it is, and how far away something else is.
+//! Times on the command line and in tables: absolute, and relative to now.
 
 use berth_proto::Time;
 use serde_json::Value;
@@ -9,29 +9,29 @@ const MINUTE: u64 = 60;
 const HOUR: u64 = 60 * MINUTE;
 const DAY: u64 = 24 * HOUR;
 
-/// The moment that a question is about.
+/// The time that a question assumes.
 #[derive(Clone, Debug, clap::Args)]
 pub(in crate::cli) struct NowArgs {
-    /// The moment at which it is asked, in RFC 3339 [default: now]
+    /// The time to assume, in RFC 3339 [default: now]
     #[arg(long, value_name = "TIME", value_parser = parse)]
     now: Option<Time>,
 }
 
 impl NowArgs {
-    /// What was said, or else what the clock says.
+    /// The given time, or else the clock's.
     pub(in crate::cli) fn get(&self) -> Time {
         self.now.unwrap_or_else(|| Time::from_unix_seconds(clock::unix_seconds()))
     }
 }
 
-/// Reads a moment from the command line.
+/// Parses a time from the command line.
 pub(super) fn parse(text: &str) -> Result<Time, String> {
     let time: Result<Time, _> = serde_json::from_value(Value::from(text));
     let not_a_time = || "not an RFC 3339 time, such as 2026-01-10T12:00:00Z".to_owned();
     time.ok().filter(|time| time.unix_seconds().is_some()).ok_or_else(not_a_time)
 }
 
-/// In RFC 3339, UTC; `-` for no moment, or one that cannot be written.
+/// Formats a time in RFC 3339, UTC; `-` for none, or one that cannot be written.
 pub(super) fn absolute(time: Option<&Time>) -> String {
     match time.map(serde_json::to_value) {
         Some(Ok(Value::String(text))) => text,
@@ -39,7 +39,7 @@ pub(super) fn absolute(time: Option<&Time>) -> String {
     }
 }
 
-/// How far `time` is from `now`: `in 4m10s`, `2m ago`, `now`; `-` for no moment.
+/// Formats the distance of `time` from `now`: `in 4m10s`, `2m ago`, `now`; `-` for no time.
 pub(super) fn relative(time: Option<&Time>, now: Time) -> String {
     let (Some(at), Some(now)) = (time.and_then(Time::unix_seconds), now.unix_seconds()) else {
         return "-".to_owned();
@@ -51,7 +51,7 @@ pub(super) fn relative(time: Option<&Time>, now: Time) -> String {
     }
 }
 
-/// A span of seconds in its two largest units: `42s`, `4m10s`, `3h`, `2d4h`.
+/// Formats seconds in their two largest units: `42s`, `4m10s`, `3h`, `2d4h`.
 pub(super) fn span(seconds: u64) -> String {
     let in_units = |large: u64, large_name: char, small: u64, small_name: char| {
         let (whole, rest) = (seconds / large, seconds % large / small);
@@ -81,7 +81,7 @@ mod tests {
     }
 
     #[test]
-    fn moments_are_told_from_now() {
+    fn times_are_relative_to_now() {
         let now = parse("2026-01-10T12:00:00Z").unwrap();
         let at = |text: &str| relative(Some(&parse(text).unwrap()), now);
         assert_eq!(at("2026-01-10T12:04:10Z"), "in 4m10s");

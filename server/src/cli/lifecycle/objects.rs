@@ -1,4 +1,4 @@
-//! The objects of the files that a question names, each with its place.
+//! The objects of the files that a question names, each with its location.
 
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
@@ -11,19 +11,19 @@ use crate::cli::{CliError, manifest, output};
 use crate::feed::file::{self, Located, Refused, WrittenObject};
 use crate::feed::object_name;
 
-/// What the files hold of the kinds that lifecycle questions are about, in file order.
+/// Objects in the files of the kinds that lifecycle questions use, in file order.
 #[derive(Debug, Default)]
 pub(super) struct Objects {
     pub(super) pods: Vec<Located<Pod>>,
     pub(super) nodes: Vec<Located<Node>>,
     pub(super) budgets: Vec<Located<PodDisruptionBudget>>,
-    /// ReplicaSets, StatefulSets and whatever else was read.
+    /// ReplicaSets, StatefulSets and all other objects.
     pub(super) others: Vec<WrittenObject>,
-    /// Objects that could not be read, or not be answered for; each is told on standard error at once.
+    /// Number of objects that could not be read or answered for; each is reported on standard error at once.
     pub(super) n_refused: usize,
 }
 
-/// Reads files, `-` for standard input. An object that is bad is told of and left out.
+/// Reads files, `-` for standard input. A bad object is reported and left out.
 ///
 /// # Errors
 /// A file that cannot be read as a whole.
@@ -67,7 +67,7 @@ pub(super) fn read_pod(file: &Path) -> Result<Located<Pod>, CliError> {
     Ok(pod)
 }
 
-/// What a server would fill in: the namespace `default`.
+/// Sets what a server would fill in: the namespace `default`.
 fn in_a_namespace(pod: &mut Pod) {
     let metadata = pod.metadata.get_or_insert_default();
     if metadata.namespace.is_empty() {
@@ -76,7 +76,7 @@ fn in_a_namespace(pod: &mut Pod) {
 }
 
 impl Objects {
-    /// The answer for each pod, in file order, with its name. A pod that is refused is told of and left out.
+    /// Answers for each pod, in file order, with its name. A refused pod is reported and left out.
     ///
     /// # Errors
     /// There is no pod at all, not even a refused one.
@@ -99,11 +99,11 @@ impl Objects {
         Ok(answers)
     }
 
-    /// Tells of the pod for which a question about many pods was refused, and leaves it out; answers with its place among
-    /// `self.pods`. `place` leads there from the place among those that were asked about.
+    /// Reports the pod for which a question about many pods was refused, and leaves it out; returns its index in
+    /// `self.pods`. `place` maps an index in the question to that.
     ///
     /// # Errors
-    /// The error, where it is not about one pod.
+    /// The error itself, if it does not concern one pod.
     pub(super) fn refuse_one(
         &mut self,
         error: ModelError,
@@ -119,7 +119,7 @@ impl Objects {
         Ok(place)
     }
 
-    /// 1 when an object was refused, whatever became of the others.
+    /// Exit status: 1 if an object was refused, whatever the others' answers.
     pub(super) fn status(&self) -> ExitCode {
         if self.n_refused > 0 { ExitCode::FAILURE } else { ExitCode::SUCCESS }
     }
@@ -130,13 +130,13 @@ impl Objects {
     }
 }
 
-/// Index and path below it of a field in `list`: `pods[2].spec` has 2 and `spec`.
+/// Splits a field of `list` into its index and the path below: `pods[2].spec` into 2 and `spec`.
 pub(super) fn indexed<'a>(field: &'a str, list: &str) -> Option<(usize, &'a str)> {
     let (index, below) = field.strip_prefix(list)?.strip_prefix('[')?.split_once(']')?;
     Some((index.parse().ok()?, below.strip_prefix('.').unwrap_or(below)))
 }
 
-/// A pod that the engine refused, as one that could not be read is told of.
+/// A pod that the engine refused, in the form of one that could not be read.
 pub(super) fn refused(pod: &Located<Pod>, error: ModelError) -> Refused {
     let ModelError { field, reason } = error;
     let object = object_name("Pod", pod.value.metadata.as_ref());
@@ -144,7 +144,7 @@ pub(super) fn refused(pod: &Located<Pod>, error: ModelError) -> Refused {
     Refused { location: pod.location.clone(), object, field, reason }
 }
 
-/// Files without anything that the question is about.
+/// Error for files without an object that the question is about.
 pub(super) fn holds_no(files: &[PathBuf], kind: &str) -> CliError {
     let names: Vec<String> = files.iter().map(|file| format!("`{}`", file.display())).collect();
     let verb = if names.len() == 1 { "holds" } else { "hold" };

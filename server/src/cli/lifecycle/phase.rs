@@ -1,4 +1,4 @@
-//! `berth lifecycle phase`: which phase are these pods in?
+//! `berth lifecycle phase`: shows the phase of pods.
 
 use std::path::PathBuf;
 use std::process::ExitCode;
@@ -24,12 +24,12 @@ pub(super) struct PhaseArgs {
     files: Vec<PathBuf>,
     #[command(flatten)]
     now: NowArgs,
-    /// Form of the answer
+    /// Output format
     #[arg(short, long, value_name = "FORMAT", default_value = "table")]
     output: Format,
 }
 
-/// One pod's answer, for programs.
+/// Phase of one pod in the output for programs.
 #[derive(Serialize)]
 #[serde(rename_all = "camelCase")]
 struct Phase<'a> {
@@ -67,7 +67,7 @@ pub(super) fn run(args: &PhaseArgs) -> Result<ExitCode, CliError> {
     Ok(objects.status())
 }
 
-/// Everything that is known of a pod from its object.
+/// Evaluates a pod from its object alone.
 ///
 /// # Errors
 /// The pod is refused.

@@ -1,4 +1,4 @@
-//! `berth lifecycle qos`: which class of service do these pods have?
+//! `berth lifecycle qos`: shows the class of service of pods.
 
 use std::path::PathBuf;
 use std::process::ExitCode;
@@ -18,7 +18,7 @@ pub(super) struct QosArgs {
     /// Files with pods, as kubectl writes them; `-` for standard input
     #[arg(value_name = "FILE", required = true)]
     files: Vec<PathBuf>,
-    /// Form of the answer
+    /// Output format
     #[arg(short, long, value_name = "FORMAT", default_value = "table")]
     output: Format,
 }

@@ -1,4 +1,4 @@
-//! What PostFilter came to, in words and tables.
+//! Text and tables for the result of PostFilter.
 
 use berth_proto::berth_v1::{
     Candidate, Decision, NodeVerdict, PodKey, PostFilter, PostFilterCode, Victim,
@@ -7,10 +7,10 @@ use berth_proto::berth_v1::{
 
 use crate::cli::{outcome, output};
 
-/// How many victims stand for all of a candidate.
+/// Number of victims that are listed for a candidate.
 const N_EXAMPLES: usize = 3;
 
-/// What becomes of the pod, and on whose account.
+/// The outcome for the pod, and the pods to evict for it.
 pub(super) fn summary(
     name: &str,
     decision: Option<&Decision>,
@@ -42,7 +42,8 @@ pub(super) fn summary(
     lines.join("\n")
 }
 
-/// ``evicting 2 pods makes room on n1: one of 2 equal candidates, of 5; violates no disruption budget``.
+/// Describes the choice: ``evicting 2 pods makes room on n1: one of 2 equal candidates, of 5; violates no disruption
+/// budget``.
 fn choice(chosen: &Candidate, ran: &PostFilter) -> String {
     let n_candidates = output::count(ran.n_candidates, "candidate");
     let among = match (ran.n_candidates, ran.n_best) {
@@ -65,7 +66,7 @@ fn violations(n: u32) -> String {
     }
 }
 
-/// The victims of the chosen candidate, the most important first.
+/// Table of the chosen candidate's victims, the most important first.
 pub(super) fn victims(chosen: &Candidate) -> String {
     let looked = chosen.victims.iter().any(|victim| victim.elsewhere.is_some());
     let headings = ["VICTIM", "PRIORITY", "TERMINATING", "COULD GO TO"];
@@ -93,7 +94,7 @@ fn elsewhere(victim: &Victim) -> String {
     }
 }
 
-/// Every candidate by name.
+/// Table of all candidates by name.
 pub(super) fn candidates(candidates: &[Candidate], best: &[String]) -> Option<String> {
     if candidates.is_empty() {
         return None;
@@ -115,7 +116,8 @@ pub(super) fn candidates(candidates: &[Candidate], best: &[String]) -> Option<St
     Some(table.text())
 }
 
-/// Nodes that were tried in vain, by name, with what refuses the pod there when all pods of lower priority are gone.
+/// Table of the nodes where evicting does not help, by name, with what refuses the pod there without all pods of lower
+/// priority.
 pub(super) fn not_helped(nodes: &[NodeVerdict]) -> Option<String> {
     if nodes.is_empty() {
         return None;
@@ -130,7 +132,7 @@ pub(super) fn not_helped(nodes: &[NodeVerdict]) -> Option<String> {
     Some(table.text())
 }
 
-/// Whom a pod that fits nowhere could displace, in a sentence.
+/// Short form for a pod that fits nowhere: the pods that it could evict.
 pub(in crate::cli) fn in_short(ran: &PostFilter) -> String {
     match &ran.chosen {
         Some(chosen) => format!("{}\n{}", choice(chosen, ran), victims(chosen)),
@@ -144,7 +146,7 @@ pub(in crate::cli) fn in_short(ran: &PostFilter) -> String {
     }
 }
 
-/// `shop/a, shop/b, shop/c and 4 more`.
+/// Lists victims: `shop/a, shop/b, shop/c and 4 more`.
 pub(in crate::cli) fn victims_of(candidate: &Candidate) -> String {
     let names = candidate.victims.iter().take(N_EXAMPLES);
     let names: Vec<String> =
@@ -181,7 +183,7 @@ mod tests {
     }
 
     #[test]
-    fn a_choice_says_among_what_it_was_taken() {
+    fn a_choice_names_the_number_of_candidates() {
         let check = |n_candidates, n_best, candidate: &Candidate, expected: &str| {
             let ran = PostFilter { n_candidates, n_best, ..PostFilter::default() };
             assert_eq!(choice(candidate, &ran), expected);
@@ -198,7 +200,7 @@ mod tests {
     }
 
     #[test]
-    fn many_victims_are_told_by_the_first() {
+    fn many_victims_are_listed_by_the_first() {
         assert_eq!(victims_of(&candidate(3, 0)), "d/v0, d/v1, d/v2");
         assert_eq!(victims_of(&candidate(5, 0)), "d/v0, d/v1, d/v2 and 2 more");
     }

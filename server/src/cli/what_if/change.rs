@@ -6,14 +6,14 @@ use berth_proto::core_v1;
 
 use crate::feed::file::WrittenObject;
 
-/// One change of the cluster as it is written in a manifest or on the command line.
+/// One change of the cluster as written in a manifest or on the command line.
 #[derive(Clone, Debug)]
 pub(in crate::cli) enum Change {
-    /// Adds a node or takes the place of the one of its name.
+    /// Adds a node or replaces the one of its name.
     Node(Box<core_v1::Node>),
-    /// The same for a pod.
+    /// Adds a pod or replaces the one of its name.
     Pod(Box<core_v1::Pod>),
-    /// The same for any other object.
+    /// Adds any other object or replaces the one of its name.
     Object(WrittenObject),
     /// Removes a node.
     NoNode(String),
@@ -22,7 +22,7 @@ pub(in crate::cli) enum Change {
 }
 
 impl Change {
-    /// As the engine takes it.
+    /// Compiles the change for the engine.
     ///
     /// # Errors
     /// The field of the object that cannot be used.
@@ -38,7 +38,7 @@ impl Change {
         })
     }
 
-    /// As a server takes it.
+    /// Converts the change for a server.
     pub(in crate::cli) fn into_wire(self) -> wire::Delta {
         let change = match self {
             Change::Node(node) => Wire::UpsertNode(*node),

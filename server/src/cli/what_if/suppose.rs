@@ -1,4 +1,4 @@
-//! Applies what is supposed to a fork, in this process or of a server, and checks that it means something there.
+//! Applies suppositions to a fork, in this process or in a server, and checks that they are possible there.
 
 use std::path::Path;
 
@@ -10,14 +10,14 @@ use crate::cli::{CliError, manifest, output};
 use crate::feed::file::{self, Located, Location};
 
 impl WhatIfArgs {
-    /// Applies everything to a fork, which `backend` asks from now on.
+    /// Applies all suppositions to a fork, which `backend` uses from now on.
     ///
-    /// `written` are nodes of the cluster as they were written: at least those of [`WhatIfArgs::cordoned`] that it has. Pods
-    /// of the manifests for which `is_asked_for` holds can be asked for by name.
+    /// `written` are nodes of the cluster as they were written: at least those of [`WhatIfArgs::cordoned`] that it has.
+    /// Pods of the manifests for which `is_asked_for` holds can be named on the command line.
     ///
     /// # Errors
-    /// A file that cannot be read, any object of it that is refused, a pod on a node that is not there, something gone or
-    /// cordoned that was never there. A supposition that holds in part only would be answered wrongly, so nothing is answered.
+    /// A file that cannot be read, a refused object in it, a pod on a missing node, something gone or cordoned that was
+    /// never there. With only a part of the suppositions the answer would be wrong, so there is none.
     pub(in crate::cli) async fn suppose(
         &self,
         backend: &mut Backend,
@@ -37,7 +37,7 @@ impl WhatIfArgs {
         }
     }
 
-    /// The nodes to cordon, as the manifests have them or else the cluster.
+    /// The nodes to cordon, from the manifests or else from the cluster.
     fn cordon(
         &self,
         manifests: &[Located<Change>],
@@ -60,7 +60,7 @@ impl WhatIfArgs {
         self.cordon.iter().map(cordon).collect()
     }
 
-    /// Every object of the files, in order: nodes first, so that pods find theirs.
+    /// Reads every object of the files, in order: nodes first, before the pods on them.
     fn read(&self) -> Result<Vec<Located<Change>>, CliError> {
         let mut manifests = Vec::new();
         for path in &self.what_if {
@@ -104,7 +104,7 @@ fn located<T>(object: Located<T>, change: impl Fn(T) -> Change) -> Located<Chang
     Located { value: change(object.value), location: object.location }
 }
 
-/// Applies the manifests, all of them or none.
+/// Applies all manifests or none.
 async fn add(
     backend: &mut Backend,
     manifests: Vec<Located<Change>>,
@@ -129,7 +129,7 @@ async fn add(
     Err(CliError::Request(lines.collect::<Vec<_>>().join("\n  ")))
 }
 
-/// A pod on a node that is not there takes room nowhere: a misspelt name, in all likelihood.
+/// Checks that no pod is on a missing node, where it would take no room: probably a misspelt name.
 fn check_no_orphan(before: Counts, after: Counts) -> Result<(), CliError> {
     match after.n_orphaned_pods.saturating_sub(before.n_orphaned_pods) {
         0 => Ok(()),

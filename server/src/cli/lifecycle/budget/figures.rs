@@ -12,26 +12,26 @@ use serde::Serialize;
 use crate::cli::output;
 use crate::feed::file::{Located, WrittenObject};
 
-/// A budget and what it comes to.
+/// A budget and its figures.
 #[derive(Debug, Serialize)]
 pub(super) struct Figures {
-    /// `namespace/name`.
+    /// Name of the budget, `namespace/name`.
     budget: String,
     #[serde(flatten)]
     status: PdbStatusResponse,
 }
 
-/// Where the pods of the budget's namespace stand among `pods`.
+/// Indexes in `pods` of those in the budget's namespace.
 pub(super) fn places(budget: &PodDisruptionBudget, pods: &[Located<Pod>]) -> Vec<usize> {
     let namespace = namespace_of(budget.metadata.as_ref());
     let is_there = |place: &usize| namespace_of(pods[*place].value.metadata.as_ref()) == namespace;
     (0..pods.len()).filter(is_there).collect()
 }
 
-/// Works out the figures of `budget` over the pods at `places`, those of its namespace.
+/// Computes the figures of `budget` over the pods at `places`, which are those of its namespace.
 ///
 /// # Errors
-/// The budget, one of its pods or of their controllers is refused.
+/// The budget, one of its pods or one of their controllers is refused.
 pub(super) fn of(
     budget: &PodDisruptionBudget,
     pods: &[Located<Pod>],
@@ -56,7 +56,7 @@ pub(super) fn of(
 }
 
 impl Figures {
-    /// The budget as its controller would leave it: with these figures, worked out for its present spec.
+    /// The budget as its controller would update it: with these figures, computed for its present spec.
     pub(super) fn write_into(&self, mut budget: PodDisruptionBudget) -> PodDisruptionBudget {
         let generation = budget.metadata.as_ref().map_or(0, |metadata| metadata.generation);
         let narrow = |figure: i64| i32::try_from(figure).unwrap_or(i32::MAX);
@@ -74,7 +74,7 @@ impl Figures {
     }
 }
 
-/// The controllers that say how many pods there should be, each with its namespace. One that does not say has one pod.
+/// The controllers with their number of replicas, each with its namespace. Without a number, one replica counts.
 pub(super) fn controllers(objects: &[WrittenObject]) -> Vec<(String, ScaledController)> {
     let scaled = |metadata: Option<&ObjectMeta>, kind: &str, replicas: Option<i32>| {
         let metadata = metadata?;
@@ -111,7 +111,7 @@ fn namespace_of(metadata: Option<&ObjectMeta>) -> &str {
     }
 }
 
-/// A row a budget.
+/// Table of the figures, a row per budget.
 pub(super) fn table(figures: &[Figures]) -> String {
     let headings = ["BUDGET", "HEALTHY", "DESIRED", "EXPECTED", "ALLOWED", "REASON", "MESSAGE"];
     let mut table = output::Table::new(&headings).wrapping(6);

@@ -1,4 +1,4 @@
-//! The termination plan of a pod from its object: which containers run, and what has to be assumed of them.
+//! Termination plan of a pod from its object: which containers run, and what is assumed about them.
 
 use std::collections::BTreeMap;
 
@@ -15,7 +15,7 @@ use serde::Serialize;
 /// Outcome of a delete that does not wait for the node.
 pub(super) const REMOVED_AT_ONCE: &str = "RemoveNow";
 
-/// What the object of a pod does not tell.
+/// Assumptions about what a pod's object does not show.
 #[derive(Clone, Debug, Default, clap::Args)]
 pub(super) struct Assumptions {
     /// Assume that every container ends this long after its stop signal [default: none ends before it is killed]
@@ -27,32 +27,32 @@ pub(super) struct Assumptions {
 }
 
 impl Assumptions {
-    /// Whether anything is assumed of how long containers take to end.
+    /// Whether it is assumed how long containers take to end.
     pub(super) fn is_about_exits(&self) -> bool {
         self.exit_after.is_some()
     }
 }
 
-/// What the node does with a pod that was deleted.
+/// The node's actions for a pod that was deleted.
 #[derive(Clone, Debug, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub(super) struct Plan {
-    /// When termination starts, or has started.
+    /// Time when termination starts, or has started.
     pub(super) starts_at: Time,
     /// The grace period that the node applies, in seconds.
     pub(super) node_grace_seconds: i64,
-    /// In the order of time; empty where the request shortens what has begun.
+    /// Events in the order of time; empty if the request shortens a termination under way.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub(super) events: Vec<TerminationEvent>,
-    /// Where the request shortens what has begun: when each container is killed that does not end before.
+    /// If the request shortens a termination under way: when each container that does not end before is killed.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(super) kill_at: Option<BTreeMap<String, Time>>,
 }
 
-/// The plan of a pod that the delete leaves, or takes away, with containers running; `None` when none runs.
+/// The plan of a deleted pod, whether its object stays or not, with its running containers; `None` if none runs.
 ///
 /// # Errors
-/// The pod is refused, or its times cannot be reckoned with.
+/// The pod is refused, or its times cannot be computed with.
 pub(super) fn of(
     pod: &Pod,
     delete: &ApplyDeleteResponse,
@@ -60,7 +60,7 @@ pub(super) fn of(
     assumptions: &Assumptions,
 ) -> Result<Option<Plan>, ModelError> {
     let pod_grace = pod.spec.as_ref().and_then(|spec| spec.termination_grace_period_seconds);
-    // A request that changes nothing, such as one whose precondition fails, leaves an unmarked pod alone.
+    // A request that changes nothing, such as one whose precondition fails, starts no termination of an unmarked pod.
     let Some(grace) = delete.deletion_grace_period_seconds else { return Ok(None) };
     let node_grace = |seconds| {
         termination::effective_node_grace(&EffectiveNodeGraceRequest {
@@ -98,18 +98,18 @@ pub(super) fn of(
         .events;
     }
     if delete.outcome == REMOVED_AT_ONCE {
-        // There is no object left to be given a phase, or to be removed.
+        // The object is gone, so it gets no phase, and is not removed later.
         events.retain(|event| !event.container.is_empty());
     }
     Ok(Some(Plan { starts_at, node_grace_seconds: new_grace, events, kill_at }))
 }
 
-/// Whether a delete has been asked for before.
+/// Whether an earlier delete was requested.
 pub(super) fn is_stopping(pod: &Pod) -> bool {
     started(pod).is_some()
 }
 
-/// When the termination of a pod that is marked already began, and with which grace period (L-TERM-4).
+/// When the termination of a marked pod began, and with which grace period (L-TERM-4).
 fn started(pod: &Pod) -> Option<(Time, i64)> {
     let metadata = pod.metadata.as_ref()?;
     let ends_at = metadata.deletion_timestamp?.unix_seconds()?;
@@ -117,10 +117,10 @@ fn started(pod: &Pod) -> Option<(Time, i64)> {
     Some((Time::from_unix_seconds(ends_at.saturating_sub(grace)), grace))
 }
 
-/// The containers that run, as far as the pod's status says: one without a status counts as not started.
+/// The running containers by the pod's status: one without a status counts as not started.
 fn running(pod: &Pod, grace: i64, assumptions: &Assumptions) -> Vec<StoppingContainer> {
     let (Some(spec), Some(status)) = (&pod.spec, &pod.status) else { return Vec::new() };
-    // One that was signalled some time ago and runs all the same tells nothing of how long it will take.
+    // A container that was signalled before and still runs does not show how long it will take.
     let exit_after = assumptions.exit_after.filter(|_| !is_stopping(pod)).map(i64::from);
     let stopping = |container: &Container, kind: &str| StoppingContainer {
         name: container.name.clone(),
@@ -150,7 +150,7 @@ fn is_running(container: &Container, statuses: &[ContainerStatus]) -> bool {
     status.and_then(|status| status.state.as_ref()).is_some_and(|state| state.running.is_some())
 }
 
-/// How long the container's preStop hook takes; `None` when it has none.
+/// Duration of the container's preStop hook; `None` if it has none.
 fn pre_stop(container: &Container, grace: i64, assumptions: &Assumptions) -> Option<i64> {
     let hook = container.lifecycle.as_ref()?.pre_stop.as_ref()?;
     Some(match &hook.sleep {
