@@ -1,14 +1,14 @@
-//! State that must survive and be agreed on: a store of small records that change by compare-and-swap only, and what is
-//! granted in it.
+//! State that must survive and be agreed on: a store of small records that change by compare-and-swap only, and the
+//! grants in it.
 //!
 //! | where | what |
 //! |---|---|
 //! | here | the [`Ledger`] trait: its contract, keys, transactions, errors |
 //! | [`embedded`] | in one file, durable |
 //! | [`memory`] | in memory, for tests and for servers that need not remember |
-//! | [`grants`] | what is granted: names ([`identity`]), volumes ([`volume`]), fences ([`fence`]); whether a token is current ([`token`]) |
+//! | [`grants`] | grants of names ([`identity`]), volumes ([`volume`]), fences ([`fence`]); current tokens ([`token`]) |
 //!
-//! The grants know nothing of how records are kept, and the stores nothing of what they mean.
+//! The grants do not depend on how records are stored, and the stores not on what records mean.
 
 use std::fmt;
 
@@ -28,8 +28,8 @@ pub use embedded::{Embedded, OpenError};
 pub use grants::{GrantError, Grants};
 pub use memory::Memory;
 
-/// Position in the one order of all commits. Grows by one with each, survives restarts, is never given twice: what a commit
-/// grants has its revision as fencing token.
+/// Position in the total order of all commits. Grows by one with each commit, survives restarts, and is never reused:
+/// the fencing token of a grant is the revision of its commit.
 #[derive(Copy, Clone, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Revision(pub u64);
 
@@ -37,7 +37,7 @@ impl Revision {
     /// The revision of the next commit.
     #[must_use]
     pub fn next(self) -> Revision {
-        // Reached by no clock and no number of commits: 580,000 years of one a microsecond.
+        // No clock and no number of commits gets there: 580,000 years of one commit a microsecond.
         Revision(self.0.saturating_add(1))
     }
 }
@@ -48,25 +48,25 @@ impl fmt::Display for Revision {
     }
 }
 
-/// Name of a record: what kind it is of, then whose; `identity/NAMESPACE/NAME`, `volume/NAME` or `fence/NODE`. The names hold
-/// no `/`, so that no two records share a key.
+/// Key of a record, from its kind and its subject: `identity/NAMESPACE/NAME`, `volume/NAME` or `fence/NODE`. The names
+/// contain no `/`, so that no two records share a key.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Key(String);
 
 impl Key {
-    /// The lock on the name of a pod.
+    /// The key of the lock on a pod's name.
     #[must_use]
     pub fn identity(namespace: &str, name: &str) -> Key {
         Key(format!("identity/{namespace}/{name}"))
     }
 
-    /// A volume.
+    /// The key of a volume.
     #[must_use]
     pub fn volume(name: &str) -> Key {
         Key(format!("volume/{name}"))
     }
 
-    /// The fence of a node.
+    /// The key of a node's fence.
     #[must_use]
     pub fn fence(node: &str) -> Key {
         Key(format!("fence/{node}"))
@@ -79,55 +79,55 @@ impl Key {
     }
 }
 
-/// Where a new ledger begins: at the present moment, in microseconds. A ledger that replaces one that was lost, or that was
-/// never kept, then still grants larger tokens than that one did.
+/// Start of a new ledger: the present time in microseconds. A ledger that replaces a lost one, or one that was never
+/// stored, then still grants larger tokens than the old one.
 #[must_use]
 pub fn first_revision() -> Revision {
     Revision(clock::unix_micros())
 }
 
-/// A record as it is kept.
+/// A stored record.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Entry {
-    /// What was written.
+    /// The value.
     pub value: Vec<u8>,
-    /// When: the revision of its last change.
+    /// Revision of the last change.
     pub revision: Revision,
 }
 
 /// A change of some records that happens as a whole or not at all.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Transaction {
-    /// What has to hold for it to happen: each record's last change; `None`: there is no such record.
+    /// Expected revisions: each record's last change; `None` if there must be no such record.
     pub expectations: Vec<(Key, Option<Revision>)>,
     /// The records' new values; `None` removes one.
     pub writes: Vec<(Key, Option<Vec<u8>>)>,
-    /// What the journal says of it, at its revision.
+    /// The line for the journal, at the transaction's revision.
     pub journal: Vec<u8>,
 }
 
-/// Some of the journal, in the order of the commits.
+/// Some lines of the journal, in the order of the commits.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct JournalPage {
     /// Revision and line of each commit, without gaps.
     pub lines: Vec<(Revision, Vec<u8>)>,
-    /// The oldest line that is kept; `None`: no line is.
+    /// The oldest line that is kept; `None` if there are no lines.
     pub oldest: Option<Revision>,
-    /// Revision of the last commit, or the one that the ledger began with.
+    /// Revision of the last commit, or the start of the ledger.
     pub last: Revision,
 }
 
-/// Lines of the journal that are kept. The oldest is dropped by the commit that adds one more.
+/// Maximum number of lines in the journal. The commit that adds one more drops the oldest.
 pub const MAX_JOURNAL_LINES: u64 = 100_000;
-/// Records that are kept. A transaction that would add one more is refused.
+/// Maximum number of records. A transaction that would add one more is refused.
 pub const MAX_RECORDS: u64 = 1_000_000;
 
-/// Bounds on what a ledger keeps.
+/// Limits on the size of a ledger.
 #[derive(Copy, Clone, Debug, PartialEq, Eq)]
 pub struct Bounds {
-    /// Most lines of the journal, at least 1.
+    /// Maximum number of lines in the journal, at least 1.
     pub max_journal_lines: u64,
-    /// Most records.
+    /// Maximum number of records.
     pub max_records: u64,
 }
 
@@ -139,73 +139,74 @@ impl Default for Bounds {
 
 /// A store of small records that change by compare-and-swap only.
 ///
-/// Commits have one total order. What has been committed is seen by every later read, for ever; what is read has been
-/// committed, and would survive the loss of power now. All calls block.
+/// Commits have one total order. A committed change is seen by every later read, forever; a record that was read has
+/// been committed, and would survive a loss of power now. All calls block.
 pub trait Ledger: Send + Sync + 'static {
-    /// The records of `keys` in their order, all as of one moment.
+    /// Reads the records of `keys` in their order, all at the same revision.
     ///
     /// # Errors
     /// [`LedgerError`] when they cannot be read.
     fn read(&self, keys: &[Key]) -> Result<Vec<Option<Entry>>, LedgerError>;
 
-    /// All expectations hold, and then all writes happen and the journal gets its line, at the revision that is answered;
-    /// or nothing happens.
+    /// If all expectations hold, makes all writes, adds the line to the journal, and returns the revision; otherwise
+    /// changes nothing.
     ///
     /// # Errors
-    /// [`CommitError::Conflict`] and [`CommitError::Full`]: nothing has happened. [`CommitError::Ledger`]: it has happened as a
-    /// whole or not at all, and is not known to have.
+    /// [`CommitError::Conflict`] and [`CommitError::Full`]: nothing has changed. [`CommitError::Ledger`]: the
+    /// transaction has happened as a whole or not at all, and it is unknown which.
     fn commit(&self, transaction: Transaction) -> Result<Revision, CommitError>;
 
-    /// At most `limit` lines of the journal after `after`.
+    /// Reads at most `limit` lines of the journal after the revision `after`.
     ///
     /// # Errors
     /// [`LedgerError`] when it cannot be read.
     fn journal(&self, after: Revision, limit: usize) -> Result<JournalPage, LedgerError>;
 
-    /// Why the last call failed, until a change has been written since; `None` in health. Does not block.
+    /// Reason why the last call failed, until a change has been written since; `None` if the ledger works. Does not
+    /// block.
     fn fault(&self) -> Option<String> {
         None
     }
 
-    /// Writes what is there already, to find out whether a fault has passed. Changes nothing, whoever looks.
+    /// Rewrites existing data, to find out whether a fault has passed. Changes nothing that a reader sees.
     ///
     /// # Errors
-    /// [`LedgerError`] while it has not.
+    /// [`LedgerError`] while the fault lasts.
     fn probe(&self) -> Result<(), LedgerError> {
         Ok(())
     }
 }
 
-/// Why a ledger cannot be read or written now.
+/// Reason why a ledger cannot be read or written now.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum LedgerError {
     /// The storage failed; it may come back.
     #[error("the ledger is not available: {reason}")]
     Unavailable {
-        /// What the storage said.
+        /// Error of the storage.
         reason: String,
     },
-    /// What is stored is not what a ledger writes.
+    /// The stored data is not in the form that a ledger writes.
     #[error("the ledger is damaged: {reason}")]
     Damaged {
-        /// What is wrong with it.
+        /// The error in the data.
         reason: String,
     },
 }
 
-/// Why a transaction was not committed.
+/// Reason why a transaction was not committed.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum CommitError {
-    /// A record is not as it was expected.
+    /// A record has another revision than expected.
     #[error("`{}` has changed", key.as_str())]
     Conflict {
         /// The first such record.
         key: Key,
     },
-    /// No more records may be added.
+    /// The maximum number of records is reached.
     #[error("the ledger holds {limit} records, and more may not be")]
     Full {
-        /// The bound.
+        /// The limit.
         limit: u64,
     },
     /// The storage failed.
@@ -225,7 +226,7 @@ mod tests {
         let first = first_revision();
         thread::sleep(Duration::from_millis(1));
         let second = first_revision();
-        // A thousand commits in a millisecond would be another matter than one in a second.
+        // Revisions of new ledgers grow with time: a thousand a millisecond.
         assert!(second.0 >= first.0 + 1_000, "{first} {second}");
     }
 }

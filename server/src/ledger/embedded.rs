@@ -1,11 +1,11 @@
-//! The ledger in one file, through redb: a commit is on the disk before it is answered, and the file is whole whenever the
-//! process or the machine stops.
+//! The ledger in one file, through redb: a commit is on the disk before it is answered, and the file stays consistent
+//! whenever the process or the machine stops.
 //!
-//! Transactions that wait are written together, with one sync for all of them (`group`). When the storage fails, the file is
-//! closed and opened again by the next call: a full disk passes. It is never made anew then, and it has to hold all that was
-//! answered: where it is gone or an older copy is in its place, the ledger is unavailable until it is back. Not so after a
-//! failed sync, since nobody knows then which of the bytes that the system shows would survive: the ledger stays unavailable
-//! until the server is started again.
+//! Waiting transactions are written together, with one sync for all of them (`group`). When the storage fails, the file
+//! is closed and opened again by the next call, since a full disk may be temporary. It is never created anew then, and
+//! it has to contain every commit that was answered: if it is missing or an older copy is in its place, the ledger is
+//! unavailable until the file is back. After a failed sync it is unknown which of the bytes that the system shows would
+//! survive: then the ledger stays unavailable until the server is started again.
 
 mod group;
 mod open;
@@ -33,39 +33,39 @@ use tables::{JOURNAL, META, RECORDS, REVISION_KEY, begin};
 /// A ledger in one file.
 #[derive(Debug)]
 pub struct Embedded {
-    /// Where the file is; `None` for other storage, which is not opened again.
+    /// Path of the file; `None` for other storage, which is not opened again.
     path: Option<PathBuf>,
     database: RwLock<State>,
-    /// Revision of the last commit that was answered, or that was found when the file was opened.
+    /// Revision of the last commit that was answered, or of the last one when the file was opened.
     answered: AtomicU64,
     group: Group,
     syncs: Syncs,
     bounds: Bounds,
-    /// Why the last call failed; gone once something was written since.
+    /// Reason why the last call failed; cleared once something was written since.
     fault: Mutex<Option<String>>,
 }
 
 #[derive(Debug)]
 enum State {
     Open(Arc<Database>),
-    /// The storage failed; calls that began before may still use it.
+    /// The storage failed; calls that began before may still use the database.
     Failed(Weak<Database>),
 }
 
 impl Embedded {
-    /// Opens the ledger in the file `path`, or makes it; the first commit of a new one is the one after `start`. Reads the whole
-    /// file, to find out whether it is whole.
+    /// Opens the ledger in the file `path`, or creates it; the first commit of a new one is the one after `start`.
+    /// Reads the whole file to check it.
     ///
     /// # Errors
-    /// [`OpenError`], which names the file. The file is as it was then.
+    /// [`OpenError`], which names the file. The file is unchanged then.
     pub fn open(path: &Path, start: Revision) -> Result<Embedded, OpenError> {
         Embedded::open_bounded(path, start, Bounds::default())
     }
 
-    /// The same with other bounds.
+    /// Opens the ledger like [`Embedded::open`], with other limits.
     ///
     /// # Errors
-    /// As [`Embedded::open`].
+    /// Those of [`Embedded::open`].
     pub fn open_bounded(
         path: &Path,
         start: Revision,
@@ -76,10 +76,10 @@ impl Embedded {
         Ok(Embedded::of(Some(path.to_owned()), opened, syncs, bounds))
     }
 
-    /// The ledger in some other storage, for tests of what storage may do.
+    /// Opens the ledger in other storage, for tests of failing storage.
     ///
     /// # Errors
-    /// As [`Embedded::open`], with `storage` for a name.
+    /// Those of [`Embedded::open`], with `storage` as the name.
     pub fn on(
         storage: impl StorageBackend,
         start: Revision,
@@ -113,11 +113,11 @@ impl Embedded {
         let mut state = self.database.write().unwrap_or_else(PoisonError::into_inner);
         match &*state {
             State::Open(database) => return Ok(database.clone()),
-            // What they are about to answer has to be in the file that is opened.
+            // Commits that they are about to answer have to be in the file that is opened.
             State::Failed(database) if database.strong_count() > 0 => {
                 return Err(unavailable("its storage failed, and it is being closed".to_owned()));
             }
-            // Beside the release of the last of them: all that they noted is seen.
+            // Pairs with the release of the last of them, so that all revisions that they noted are seen.
             State::Failed(_) => atomic::fence(Ordering::Acquire),
         }
         let path = self.path.as_ref().ok_or_else(|| unavailable("its storage failed".into()))?;
@@ -145,7 +145,7 @@ impl Embedded {
         Ok(database)
     }
 
-    /// Runs `call` on the database, and notes why it failed.
+    /// Runs `call` on the database, and records the reason if it fails.
     fn with<Answer>(
         &self,
         call: impl FnOnce(&Database) -> Result<Answer, redb::Error>,
@@ -157,8 +157,8 @@ impl Embedded {
         outcome
     }
 
-    /// The same for a call that writes: what has been written is proof that a fault has passed. That something can be read is
-    /// none, for a full disk can.
+    /// Runs a call that writes: a successful write proves that a fault has passed. A successful read does not, since a
+    /// full disk can be read.
     fn write_with<Answer>(
         &self,
         call: impl FnOnce(&Database) -> Result<Answer, redb::Error>,
@@ -174,7 +174,7 @@ impl Embedded {
         *self.fault.lock().unwrap_or_else(PoisonError::into_inner) = fault;
     }
 
-    /// A database whose storage failed is not used again.
+    /// Runs `call`. A database whose storage failed is not used again.
     fn run<Answer>(
         &self,
         call: impl FnOnce(&Database) -> Result<Answer, redb::Error>,
@@ -189,14 +189,15 @@ impl Embedded {
             return Err(LedgerError::Damaged { reason });
         }
         let mut state = self.database.write().unwrap_or_else(PoisonError::into_inner);
-        // Another call may have opened it again meanwhile.
+        // Another call may have opened the file again meanwhile.
         if matches!(&*state, State::Open(open) if Arc::ptr_eq(open, &database)) {
             *state = State::Failed(Arc::downgrade(&database));
         }
         Err(LedgerError::Unavailable { reason: error.to_string() })
     }
 
-    /// Read only while nobody uses a database, so that every commit through one has been noted.
+    /// Notes the revision of an answered commit. It is read only while no call uses a database, so that every commit
+    /// has been noted.
     fn note_answered(&self, last: Revision) {
         self.answered.fetch_max(last.0, Ordering::Relaxed);
     }
@@ -221,7 +222,7 @@ impl Ledger for Embedded {
         self.group.commit(transaction, |transactions| {
             self.write_with(|database| {
                 let answers = write(database, transactions, &self.bounds)?;
-                // The last that was committed has the highest revision.
+                // The last committed transaction has the highest revision.
                 if let Some(last) = answers.iter().rev().find_map(|answer| answer.as_ref().ok()) {
                     self.note_answered(*last);
                 }
@@ -257,7 +258,7 @@ impl Ledger for Embedded {
     }
 }
 
-/// Writes the revision that is there. As much as any change it needs room, and the sync.
+/// Rewrites the current revision. Like any change it needs room, and a sync.
 fn rewrite(database: &Database) -> Result<(), redb::Error> {
     let writing = begin(database)?;
     {
@@ -269,8 +270,8 @@ fn rewrite(database: &Database) -> Result<(), redb::Error> {
     Ok(writing.commit()?)
 }
 
-/// Writes each of the transactions whose expectations hold after those before it, all with one sync. An error is that of
-/// all: what each of the answers rests on is not certain then.
+/// Writes each of the transactions whose expectations hold after those before it, all with one sync. An error concerns
+/// them all: the outcome of each is uncertain then.
 fn write<'a>(
     database: &Database,
     transactions: impl Iterator<Item = &'a Transaction>,
@@ -304,7 +305,7 @@ fn write<'a>(
     }
     meta.insert(REVISION_KEY, last.0)?;
     drop((meta, records, journal));
-    // Nothing to write is nothing to wait for: the answers rest on commits that are on the disk already.
+    // Without a write there is nothing to wait for: the refusals depend on commits that are on the disk already.
     if last == start {
         writing.abort()?
     } else {
@@ -313,7 +314,7 @@ fn write<'a>(
     Ok(answers)
 }
 
-/// Why a transaction may not be written.
+/// Reason why a transaction may not be written.
 fn refusal(
     records: &Table<'_, &str, (u64, &[u8])>,
     transaction: &Transaction,

@@ -1,8 +1,8 @@
-//! How far the fencing of a node is (L-FENCE-7 to L-FENCE-13), kept.
+//! Records of node fences (L-FENCE-7 to L-FENCE-13).
 //!
-//! From the decision to fence a node until it has returned nothing is granted on it, so that a confirmed fence covers all that
-//! is held there. What became known too late for that, or needs a wider scope, takes a further decision: a renewal. Until it is
-//! confirmed the fence before it stands, since that has not been lifted.
+//! From the decision to fence a node until it has returned nothing is granted on it, so that a confirmed fence covers
+//! all grants there. A fact that becomes known too late for that, or needs a wider scope, takes a further decision: a
+//! renewal. Until the renewal is confirmed the earlier fence remains valid, since it has not been lifted.
 
 use std::slice;
 
@@ -33,7 +33,7 @@ impl Record for FenceRecord {
 }
 
 impl Grants {
-    /// `AdvanceFence` (L-FENCE-7 to L-FENCE-13).
+    /// The method `AdvanceFence` (L-FENCE-7 to L-FENCE-13).
     ///
     /// # Errors
     /// [`GrantError`].
@@ -65,7 +65,7 @@ impl Grants {
         })
     }
 
-    /// `GetFence`.
+    /// The method `GetFence`.
     ///
     /// # Errors
     /// [`GrantError`].
@@ -81,7 +81,7 @@ impl Grants {
     }
 }
 
-/// The engine's form of a record; `None` where nothing is recorded.
+/// The engine's form of a record; `None` if there is no fence.
 pub(super) fn as_fence(record: &FenceRecord) -> Result<Option<Fence>, GrantError> {
     if record.state.is_empty() {
         return Ok(None);
@@ -94,11 +94,11 @@ pub(super) fn as_fence(record: &FenceRecord) -> Result<Option<Fence>, GrantError
     parse().map(Some).map_err(|error| damaged(&key, &error))
 }
 
-/// Why nothing is granted on a node whose fence this is.
+/// Reason why nothing is granted on a fenced node.
 pub(super) const NODE_FENCED: &str = "NodeFenced";
 
-/// Whether the node is cut off or about to be. It may be running again before anyone says that it returned, so what it was granted
-/// now would not be cut off.
+/// Whether the node is fenced or about to be. It may be running again before its return is reported, and a grant made
+/// now would not be covered by the fence.
 pub(super) fn is_cut_off(entry: Option<&Entry>, key: &Key) -> Result<bool, GrantError> {
     let fence = as_fence(&FenceRecord::read(key, entry)?)?;
     Ok(fence.is_some_and(|fence| match fence.state {
@@ -121,9 +121,9 @@ fn advance(
         Ok(Verdict::Stands(AdvanceFenceResponse { outcome, record: Some(record) }))
     };
     let is_decision = event.r#type == FenceEventType::Decide;
-    let is_asked = is_asked(event.r#type);
-    // What is asked is asked of the confirmed fence; all else is about the latest decision.
-    let renewal = record.renewal.as_ref().filter(|_| !is_asked);
+    let uses_entitlement = uses_entitlement(event.r#type);
+    // Entitlements are checked against the confirmed fence; all other events concern the latest decision.
+    let renewal = record.renewal.as_ref().filter(|_| !uses_entitlement);
     let token = renewal.map_or(record.token, |renewal| renewal.token);
     if request.token != 0 && request.token != token {
         return stands(STALE_TOKEN, record);
@@ -131,14 +131,14 @@ fn advance(
     let mut renews = false;
     let mut fence = match (as_fence(&record)?, renewal) {
         (_, Some(renewal)) => renewing(key, renewal)?,
-        // After a return the next loss of contact is a new fence; one that failed may be decided on with another scope
+        // After a return the next loss of contact is a new fence; a failed one may be decided on with another scope
         // (L-FENCE-13).
         (None | Some(Fence { state: FenceState::Recovered | FenceState::Detected, .. }), None)
             if is_decision =>
         {
             Fence::detected(required(scope)?)
         }
-        // The token shows that the confirmed fence is meant, and not the one that was asked for before.
+        // The token shows that the confirmed fence is meant, and not one that was decided on before.
         (Some(confirmed), None)
             if is_decision && request.token != 0 && confirmed.state != FenceState::Fencing =>
         {
@@ -150,7 +150,7 @@ fn advance(
             further
         }
         (Some(fence), None) => fence,
-        // Nothing was ever done about this node: what is asked is refused or, of a node that returned, is so already.
+        // There is no fence of this node: the event is refused or, for a node that returned, has no effect.
         (None, None) => {
             let outcome = Fence::detected(FenceScope::Network).apply(&event);
             return stands(outcome.word(), record);
@@ -162,10 +162,10 @@ fn advance(
     }
     let before = fence.state;
     let outcome = fence.apply(&event);
-    if outcome != FenceOutcome::Ok || fence.state == before && !is_asked {
+    if outcome != FenceOutcome::Ok || fence.state == before && !uses_entitlement {
         return stands(outcome.word(), record);
     }
-    // A decision is a grant: the leave to fence.
+    // A decision is a grant: the permission to fence.
     let token = if is_decision { 0 } else { token };
     let line = line(key, request, event.r#type, fence, token);
     let is_renewed = renewal.is_some();
@@ -176,9 +176,9 @@ fn advance(
             _ if renews => {
                 FenceRecord { renewal: Some(FenceRenewal { scope, token }), ..record.clone() }
             }
-            // It failed, and the one before it stands.
+            // The renewal failed, so the earlier fence remains valid.
             FenceState::Detected if is_renewed => FenceRecord { renewal: None, ..record.clone() },
-            _ if is_asked => FenceRecord { state, ..record.clone() },
+            _ if uses_entitlement => FenceRecord { state, ..record.clone() },
             _ => FenceRecord { scope, state, token, renewal: None, ..record.clone() },
         }
     });
@@ -191,8 +191,8 @@ fn advance(
     Ok(Verdict::Changes { writes, line, answer })
 }
 
-/// Whether the event asks what a fence entitles to (L-FENCE-10): each such answer is in the journal (L-TEST-10).
-fn is_asked(r#type: FenceEventType) -> bool {
+/// Whether the event uses an entitlement of a fence (L-FENCE-10): each such answer is in the journal (L-TEST-10).
+fn uses_entitlement(r#type: FenceEventType) -> bool {
     match r#type {
         FenceEventType::BreakAttachment
         | FenceEventType::RemovePod
@@ -205,7 +205,7 @@ fn is_asked(r#type: FenceEventType) -> bool {
     }
 }
 
-/// The engine's form of a renewal, which is under way as long as it is recorded.
+/// The engine's form of a renewal, which is under way as long as it is in the record.
 fn renewing(key: &Key, renewal: &FenceRenewal) -> Result<Fence, GrantError> {
     let scope = FenceScope::parse(&renewal.scope, "renewal.scope");
     let scope = scope.map_err(|error| damaged(key, &error))?;
@@ -228,7 +228,8 @@ fn line(
         FenceEventType::RemovePod | FenceEventType::ReleaseIdentity => r#type.word(),
         _ => fence.state.word(),
     };
-    let entitlement = if is_asked(r#type) { BreakEntitlement::FenceConfirmed.word() } else { "" };
+    let entitlement =
+        if uses_entitlement(r#type) { BreakEntitlement::FenceConfirmed.word() } else { "" };
     LedgerRecord {
         actor: request.actor.clone(),
         operation: "AdvanceFence".to_owned(),

@@ -1,8 +1,8 @@
-//! What is granted in a ledger, whatever keeps it: each method is one question, decided by `berth_engine::lifecycle` on the
-//! records as they are and made true by one transaction (L-DEL-10, L-TEST-10).
+//! The grants in a ledger, independent of its storage: each method is decided by `berth_engine::lifecycle` on the
+//! current records and committed by one transaction (L-DEL-10, L-TEST-10).
 //!
-//! A record that holds a token of 0 for a grant was written by the very commit that made the grant: no store has to know a
-//! revision before it commits. [`Record::read`] puts the revision in its place.
+//! A token of 0 in a record means that the grant was made by the commit that wrote the record: no store has to know a
+//! revision before it commits. [`Record::read`] replaces the 0 by the revision.
 
 use std::sync::Arc;
 
@@ -14,43 +14,43 @@ use prost::Message;
 
 use super::{CommitError, Entry, Key, Ledger, LedgerError, Revision, Transaction};
 
-/// How often a question is decided anew because another commit came between.
+/// Number of attempts to decide anew because another commit came between.
 const MAX_ATTEMPTS: usize = 100;
 
 const DEFAULT_PAGE_SIZE: usize = 100;
 const MAX_PAGE_SIZE: usize = 1_000;
 
-/// Longest name, uid and actor, in bytes: what Kubernetes allows a name.
+/// Maximum length of a name, uid and actor, in bytes: what Kubernetes allows for a name.
 pub const MAX_NAME_BYTES: usize = 253;
 
-/// The grants that a ledger keeps. Every method takes `now`, in seconds since the epoch: nothing is decided by it, the journal
-/// says it.
+/// The grants in a ledger. Every method takes `now`, in seconds since the epoch: it decides nothing, and is only
+/// written to the journal.
 pub struct Grants {
     ledger: Arc<dyn Ledger>,
 }
 
-/// Why a question has no answer.
+/// Reason why a call has no answer.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum GrantError {
-    /// It is not well formed.
+    /// The request is malformed.
     #[error(transparent)]
     Request(#[from] ModelError),
-    /// Other commits came between, again and again.
+    /// Other commits came between too often.
     #[error("other changes of `{}` came between too often", key.as_str())]
     Contended {
-        /// The record that they changed.
+        /// The record that the other commits changed.
         key: Key,
     },
-    /// A volume has as many holders as may be.
+    /// A volume has the maximum number of holders.
     #[error("the volume has {limit} holders, and more may not be")]
     TooManyHolders {
-        /// The bound.
+        /// The limit.
         limit: usize,
     },
-    /// The ledger has as many records as may be.
+    /// The ledger has the maximum number of records.
     #[error("the ledger holds {limit} records, and more may not be")]
     Full {
-        /// The bound.
+        /// The limit.
         limit: u64,
     },
     /// The ledger cannot be read or written.
@@ -58,12 +58,12 @@ pub enum GrantError {
     Ledger(#[from] LedgerError),
 }
 
-/// What is kept of one subject.
+/// Record of one subject.
 pub(super) trait Record: Message + Default {
-    /// Puts `granted` in the place of each grant's token that is 0.
+    /// Replaces the token of each grant that is 0 by `granted`.
     fn resolve(&mut self, granted: u64);
 
-    /// The record in an entry; the default one when there is none.
+    /// The record in an entry; the default one if there is none.
     fn read(key: &Key, entry: Option<&Entry>) -> Result<Self, GrantError> {
         let Some(entry) = entry else { return Ok(Self::default()) };
         let mut record = Self::decode(&*entry.value).map_err(|error| damaged(key, &error))?;
@@ -72,24 +72,24 @@ pub(super) trait Record: Message + Default {
     }
 }
 
-/// The error for a record that is not what is written here.
+/// The error for a record that cannot be decoded.
 pub(super) fn damaged(key: &Key, reason: &impl ToString) -> GrantError {
     let reason = format!("`{}`: {}", key.as_str(), reason.to_string());
     GrantError::Ledger(LedgerError::Damaged { reason })
 }
 
-/// How a question was decided.
+/// Decision of a method.
 #[expect(clippy::large_enum_variant, reason = "moved once, on its way to the commit")]
 pub(super) enum Verdict<Answer> {
-    /// Nothing changes.
+    /// The records stay unchanged.
     Stands(Answer),
-    /// Records change.
+    /// The records change.
     Changes {
-        /// Their new values, among those that were read; none where only the journal gets a line.
+        /// New values of records that were read; empty if only the journal gets a line.
         writes: Vec<(Key, Option<Vec<u8>>)>,
-        /// What the journal says; revision and time are filled in.
+        /// The line for the journal; revision and time are filled in later.
         line: LedgerRecord,
-        /// The answer, once the revision is known.
+        /// Makes the answer, once the revision is known.
         answer: Box<dyn FnOnce(Revision) -> Answer>,
     },
 }
@@ -101,21 +101,21 @@ impl Grants {
         Grants { ledger }
     }
 
-    /// Why nothing is granted now, as far as the last call tells; `None` in health.
+    /// Reason why nothing is granted now, as far as the last call shows; `None` if the ledger works.
     #[must_use]
     pub fn fault(&self) -> Option<String> {
         self.ledger.fault()
     }
 
-    /// Tries whether a fault has passed, which ends it. Blocks.
+    /// Tries whether a fault has passed, and clears it if so. Blocks.
     ///
     /// # Errors
-    /// [`LedgerError`] while it has not.
+    /// [`LedgerError`] while the fault lasts.
     pub fn probe(&self) -> Result<(), LedgerError> {
         self.ledger.probe()
     }
 
-    /// Has `decide` answer on the records of `keys`, and commits what it says if they are still the same then; otherwise it
+    /// Calls `decide` with the records of `keys`, and commits its decision if they are still unchanged then; otherwise
     /// decides anew.
     pub(super) fn attempt<Answer>(
         &self,
@@ -139,7 +139,7 @@ impl Grants {
             };
             match self.ledger.commit(transaction) {
                 Ok(revision) => {
-                    tell(&line, revision);
+                    log(&line, revision);
                     return Ok(answer(revision));
                 }
                 Err(CommitError::Conflict { key }) => contended = Some(key),
@@ -151,18 +151,18 @@ impl Grants {
         Err(GrantError::Contended { key })
     }
 
-    /// What is kept under `keys`, all as of one moment.
+    /// Reads the records of `keys`, all at the same revision.
     pub(super) fn read(&self, keys: &[Key]) -> Result<Vec<Option<Entry>>, GrantError> {
         Ok(self.ledger.read(keys)?)
     }
 
-    /// The record of `key` as it is.
+    /// Reads the record of `key`.
     pub(super) fn get<Kept: Record>(&self, key: &Key) -> Result<Kept, GrantError> {
         let entries = self.read(std::slice::from_ref(key))?;
         Kept::read(key, entries.first().and_then(Option::as_ref))
     }
 
-    /// `ListLedgerRecords`: the journal (L-DEL-10).
+    /// The method `ListLedgerRecords`: reads the journal (L-DEL-10).
     ///
     /// # Errors
     /// [`GrantError::Ledger`].
@@ -173,7 +173,7 @@ impl Grants {
     ) -> Result<ListLedgerRecordsResponse, GrantError> {
         let page_size = match usize::try_from(request.page_size).unwrap_or(MAX_PAGE_SIZE) {
             0 => DEFAULT_PAGE_SIZE,
-            asked => asked.min(MAX_PAGE_SIZE),
+            requested => requested.min(MAX_PAGE_SIZE),
         };
         let page = self.ledger.journal(Revision(request.after_revision), page_size)?;
         let record = |(revision, line): (Revision, Vec<u8>)| {
@@ -192,15 +192,15 @@ impl Grants {
     }
 }
 
-/// A line as it is told. That of a decision to fence was written by the commit whose revision is its token.
+/// A line in the form that callers get. A decision to fence has the revision of its commit as token.
 fn resolved(line: LedgerRecord, revision: Revision) -> LedgerRecord {
     let is_decision = line.outcome == FenceState::Fencing.word();
     let fence_token = if is_decision { revision.0 } else { line.fence_token };
     LedgerRecord { revision: revision.0, fence_token, ..line }
 }
 
-/// Releases and breaks are for the log too: it outlives the journal.
-fn tell(line: &LedgerRecord, revision: Revision) {
+/// Logs releases and breaks too, since the log outlives the journal.
+fn log(line: &LedgerRecord, revision: Revision) {
     if line.entitlement.is_empty() {
         return;
     }
@@ -215,7 +215,7 @@ fn tell(line: &LedgerRecord, revision: Revision) {
     }
 }
 
-/// A name or uid that a key may hold (see [`Key`]).
+/// Checks a name or uid for a key (see [`Key`]).
 pub(super) fn name(text: &str, field: &str) -> Result<(), ModelError> {
     if text.is_empty() {
         return Err(ModelError::new(field, "required"));
@@ -231,12 +231,12 @@ pub(super) fn name(text: &str, field: &str) -> Result<(), ModelError> {
     }
 }
 
-/// The same where it may be absent.
+/// Checks a name that may be absent.
 pub(super) fn optional_name(text: &str, field: &str) -> Result<(), ModelError> {
     if text.is_empty() { Ok(()) } else { name(text, field) }
 }
 
-/// Who asks, as the journal will say: any one line.
+/// Checks the actor for the journal: any one line.
 pub(super) fn actor(text: &str) -> Result<(), ModelError> {
     let error = |reason: String| Err(ModelError::new("actor", reason));
     if text.trim().is_empty() {
@@ -270,7 +270,7 @@ mod tests {
         assert!(actor("a\u{1b}[31m").is_err() && actor(&"a".repeat(254)).is_err());
     }
 
-    /// A ledger in which somebody is always faster.
+    /// A ledger in which another commit always comes between.
     struct Busy;
 
     impl Ledger for Busy {

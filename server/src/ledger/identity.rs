@@ -1,4 +1,4 @@
-//! Who holds the name of a StatefulSet's pod: the lock of L-DEL-11 to L-DEL-13, kept.
+//! Records of the holders of StatefulSet pods' names: the lock of L-DEL-11 to L-DEL-13.
 
 use berth_engine::ModelError;
 use berth_engine::lifecycle::attachment::BreakEntitlement;
@@ -15,7 +15,7 @@ use super::grants::{GrantError, Grants, Record, Verdict, actor, name, optional_n
 use super::reason::STALE_TOKEN;
 use super::{Entry, Key, Revision};
 
-/// The holder is bound to another node than a request says: a pod is never bound twice.
+/// Reason if the holder is bound to another node than the request names: a pod is never bound twice.
 const OTHER_NODE: &str = "OtherNode";
 
 impl Record for IdentityRecord {
@@ -27,8 +27,8 @@ impl Record for IdentityRecord {
 }
 
 impl Grants {
-    /// `AcquireIdentity` (L-DEL-11). Nothing is granted on a node that is cut off or about to be, which is read in the transaction
-    /// that grants; to tell the node of a pod that holds its name is no grant.
+    /// The method `AcquireIdentity` (L-DEL-11). Nothing is granted on a node that is fenced or about to be, which is
+    /// read in the granting transaction; adding the node to a pod that holds its name already is not a grant.
     ///
     /// # Errors
     /// [`GrantError`].
@@ -55,8 +55,8 @@ impl Grants {
         })
     }
 
-    /// `RecordIdentityEvent` (L-DEL-12, L-DEL-13). Whether a fence is confirmed is read from the ledger, in the transaction
-    /// that releases.
+    /// The method `RecordIdentityEvent` (L-DEL-12, L-DEL-13). Whether a fence is confirmed is read from the ledger, in
+    /// the releasing transaction.
     ///
     /// # Errors
     /// [`GrantError`].
@@ -74,7 +74,7 @@ impl Grants {
         }
         actor(&request.actor)?;
         let node_name = match r#type {
-            // The pod's node stands in the record, and never changes as long as this pod holds the name.
+            // The record has the pod's node, which never changes while this pod holds the name.
             LockEventType::RemovedAfterFence => self.get::<IdentityRecord>(&key)?.node_name,
             _ => String::new(),
         };
@@ -85,19 +85,19 @@ impl Grants {
         self.attempt(&keys, now, |entries| {
             let record = read(&key, entries, &request.namespace, &request.name)?;
             let fence = match keys.get(1) {
-                // Another pod took the name meanwhile, maybe on another node: this fence says nothing of it.
+                // Another pod took the name meanwhile, maybe on another node: this fence is irrelevant for it.
                 Some(fence) if record.node_name == node_name => {
                     FenceRecord::read(fence, entries[1].as_ref())?
                 }
                 _ => FenceRecord::default(),
             };
-            // Of the grant, or of the moment when the node was told.
+            // Revision of the grant, or of the change that added the node.
             let changed = entries[0].as_ref().map_or(0, |entry| entry.revision.0);
             release(&key, record, Fenced { record: &fence, changed }, r#type, request)
         })
     }
 
-    /// `GetIdentity`.
+    /// The method `GetIdentity`.
     ///
     /// # Errors
     /// [`GrantError`].
@@ -168,15 +168,15 @@ fn acquire(
             ..record
         },
         LockOutcome::AlreadyHeld => {
-            let told = &request.node_name;
-            if told.is_empty() || *told == record.node_name {
+            let requested_node = &request.node_name;
+            if requested_node.is_empty() || *requested_node == record.node_name {
                 return Verdict::Stands(answer(outcome.word(), record));
             }
             if !record.node_name.is_empty() {
                 return Verdict::Stands(answer(OTHER_NODE, record));
             }
-            // The pod has been bound since; its grant is the same.
-            IdentityRecord { node_name: told.clone(), ..record }
+            // The pod has been bound since; its grant is unchanged.
+            IdentityRecord { node_name: requested_node.clone(), ..record }
         }
         _ => return Verdict::Stands(answer(outcome.word(), record)),
     };
@@ -194,7 +194,7 @@ fn acquire(
     Verdict::Changes { writes, line, answer }
 }
 
-/// The fence of the holder's node, and when the holder's record last changed.
+/// The fence of the holder's node, and the revision at which the holder's record last changed.
 #[derive(Copy, Clone)]
 struct Fenced<'a> {
     record: &'a FenceRecord,
@@ -202,8 +202,9 @@ struct Fenced<'a> {
 }
 
 impl Fenced<'_> {
-    /// Whether the node was known before the fence was decided on. Nothing is granted after that, but a node may be told: nobody
-    /// knows then whether the pod was started before the fence or after it, on a node that was fenced by a restart.
+    /// Whether the node was recorded before the fence was decided on. Nothing is granted after that, but a node may be
+    /// added: then it is unknown whether the pod was started before the fence or after it, on a node that was fenced by
+    /// a restart.
     fn is_covered(self) -> bool {
         self.record.token > self.changed
     }
@@ -262,7 +263,7 @@ fn release(
         released_unsafely: lock.released_unsafely,
         ..IdentityRecord::default()
     };
-    // A name that was never released unsafely needs no record while it is free.
+    // A free name needs a record only if it was released unsafely.
     let kept = released.released_unsafely.then(|| released.encode_to_vec());
     let outcome = outcome.word().to_owned();
     let answer = Box::new(move |_| RecordIdentityEventResponse {
@@ -273,7 +274,7 @@ fn release(
     Ok(Verdict::Changes { writes: vec![(key.clone(), kept)], line, answer })
 }
 
-/// Why an event about the holder does not release its name.
+/// Reason why an event about the holder does not release its name.
 fn why_not(r#type: LockEventType, record: &IdentityRecord, fenced: Fenced<'_>) -> String {
     let (node, fence) = (&record.node_name, fenced.record);
     match r#type {

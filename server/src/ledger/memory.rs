@@ -1,4 +1,4 @@
-//! The ledger in memory: everything that the contract says, except that it ends with the process.
+//! The ledger in memory: fulfils the whole contract, except that it ends with the process.
 
 use std::collections::BTreeMap;
 use std::ops::Bound;
@@ -8,7 +8,7 @@ use super::{
     Bounds, CommitError, Entry, JournalPage, Key, Ledger, LedgerError, Revision, Transaction,
 };
 
-/// A ledger that remembers as long as it lives.
+/// A ledger in memory.
 #[derive(Debug)]
 pub struct Memory {
     kept: Mutex<Kept>,
@@ -23,21 +23,21 @@ struct Kept {
 }
 
 impl Memory {
-    /// An empty ledger; its first commit is the one after `start`. Where tokens of an earlier ledger may still be around,
-    /// `start` has to be beyond them.
+    /// An empty ledger; its first commit is the one after `start`. If tokens of an earlier ledger may still be in use,
+    /// `start` has to be larger than them.
     #[must_use]
     pub fn new(start: Revision) -> Memory {
         Memory::bounded(start, Bounds::default())
     }
 
-    /// The same with other bounds.
+    /// An empty ledger with other limits.
     #[must_use]
     pub fn bounded(start: Revision, bounds: Bounds) -> Memory {
         Memory { kept: Mutex::new(Kept { last: start, ..Kept::default() }), bounds }
     }
 
     fn kept(&self) -> MutexGuard<'_, Kept> {
-        // Nothing between the first and the last write of a commit can panic.
+        // No code between the first and the last write of a commit can panic.
         self.kept.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }

@@ -1,4 +1,4 @@
 //! Reasons that several kinds of grants share.
 
-/// The token belongs to another grant than the one that stands.
+/// Reason for a token of another grant than the current one.
 pub(super) const STALE_TOKEN: &str = "StaleToken";

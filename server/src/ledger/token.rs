@@ -1,4 +1,4 @@
-//! Whether a fencing token is that of a grant that stands.
+//! Checks whether a fencing token belongs to a current grant.
 
 use berth_engine::ModelError;
 use berth_engine::lifecycle::fence::FenceState;
@@ -14,7 +14,7 @@ const CURRENT: &str = "Current";
 const KINDS: [&str; 3] = ["identity", "volume", "fence"];
 
 impl Grants {
-    /// `CheckToken`.
+    /// The method `CheckToken`.
     ///
     /// # Errors
     /// [`GrantError`].
@@ -55,7 +55,7 @@ impl Grants {
         Ok(CheckTokenResponse { current, reason, pod_uid, node_name })
     }
 
-    /// Uid and node of who holds a name by this token.
+    /// Uid and node of the pod that holds a name with this token.
     fn identity_holder(
         &self,
         namespace: &str,
@@ -67,7 +67,7 @@ impl Grants {
         Ok(holds.then_some((record.holder_uid, record.node_name)))
     }
 
-    /// Uid and node of who holds a volume by this token.
+    /// Uid and node of the pod that holds a volume with this token.
     fn volume_holder(
         &self,
         volume: &str,
@@ -79,7 +79,7 @@ impl Grants {
         Ok(holder.map(|holder| (holder.pod_uid, holder.node)))
     }
 
-    /// The node that is being, or is, fenced by this token.
+    /// The node that is fenced, or about to be, with this token.
     fn fence_holder(&self, node: &str, token: u64) -> Result<Option<(String, String)>, GrantError> {
         let record: FenceRecord = self.get(&Key::fence(node))?;
         let is_over = [FenceState::Detected.word(), FenceState::Recovered.word(), ""];

@@ -1,4 +1,4 @@
-//! Which node holds a volume: the record of L-VOL-1 to L-VOL-16, kept.
+//! Records of the nodes that hold volumes (L-VOL-1 to L-VOL-16).
 
 use std::slice;
 
@@ -20,12 +20,12 @@ use super::grants::{GrantError, Grants, Record, Verdict, actor, damaged, name};
 use super::reason::STALE_TOKEN;
 use super::{Entry, Key, Revision};
 
-/// Most holders of a volume: a record is read and written whole.
+/// Maximum number of holders of a volume, since a record is read and written whole.
 pub const MAX_HOLDERS: usize = 4_096;
 
-/// The volume is held under other access modes than a request says: they never change while it is held.
+/// Reason if the volume is held with other access modes than the request has: they never change while it is held.
 const OTHER_ACCESS_MODES: &str = "OtherAccessModes";
-/// What entitles to an ordinary detach (L-VOL-8).
+/// Entitlement to an ordinary detach (L-VOL-8).
 const POD_GONE: &str = "PodGoneAndUnmounted";
 
 impl Record for VolumeRecord {
@@ -37,8 +37,8 @@ impl Record for VolumeRecord {
 }
 
 impl Grants {
-    /// `AttachVolume` (L-VOL-2 to L-VOL-6, L-VOL-12). Nothing is granted on a node that is cut off or about to be, which is read
-    /// in the transaction that grants.
+    /// The method `AttachVolume` (L-VOL-2 to L-VOL-6, L-VOL-12). Nothing is granted on a node that is fenced or about
+    /// to be, which is read in the granting transaction.
     ///
     /// # Errors
     /// [`GrantError`].
@@ -55,7 +55,7 @@ impl Grants {
         self.attempt(&keys, now, |entries| attach(&keys, entries, modes, request))
     }
 
-    /// `DetachVolume` (L-VOL-8).
+    /// The method `DetachVolume` (L-VOL-8).
     ///
     /// # Errors
     /// [`GrantError`].
@@ -71,7 +71,8 @@ impl Grants {
         self.attempt(slice::from_ref(&key), now, |entries| detach(&key, entries, request))
     }
 
-    /// `BreakAttachment` (L-VOL-10). Whether a fence is confirmed is read from the ledger, in the transaction that breaks.
+    /// The method `BreakAttachment` (L-VOL-10). Whether a fence is confirmed is read from the ledger, in the breaking
+    /// transaction.
     ///
     /// # Errors
     /// [`GrantError`].
@@ -96,7 +97,8 @@ impl Grants {
         self.attempt(&keys, now, |entries| break_off(&keys, entries, stated, request))
     }
 
-    /// `MayStart` (L-VOL-7). On a node that is cut off or about to be nothing may: it could be broken off at any time.
+    /// The method `MayStart` (L-VOL-7). On a node that is fenced or about to be nothing may start: its attachments
+    /// could be broken at any time.
     ///
     /// # Errors
     /// [`GrantError`].
@@ -123,7 +125,7 @@ impl Grants {
         })
     }
 
-    /// `GetVolume`.
+    /// The method `GetVolume`.
     ///
     /// # Errors
     /// [`GrantError`].
@@ -164,7 +166,8 @@ fn attachment(key: &Key, record: &VolumeRecord) -> Result<Attachment, GrantError
         .map_err(|error| damaged(key, &error))
 }
 
-/// The kept form of what the engine made of `before`: who stays keeps its token, who is new gets that of the commit.
+/// The record after an operation of the engine on `before`: remaining holders keep their tokens, new ones get that of
+/// the commit.
 fn kept(before: VolumeRecord, attachment: &Attachment) -> VolumeRecord {
     let modes = attachment.access_modes().words().into_iter().map(str::to_owned);
     // Holders keep their order, so the old list is walked once beside the new one.
@@ -256,15 +259,15 @@ fn detach(
         pod_uid: &request.pod_uid,
         expected_version: request.expected_version.unwrap_or(record.version),
         pod_gone: request.pod_gone,
-        // L-GEN-4: who does not say that it is unmounted has not unmounted it.
+        // L-GEN-4: if the request does not say that the volume is unmounted, it counts as mounted.
         mounted: request.mounted.unwrap_or(true),
     });
-    // Who holds nothing has nothing to lose: the same call again after a detach, or after a break, is answered as without a token
-    // (L-VOL-6).
+    // A caller that holds nothing has nothing to lose: a repeated call after a detach, or after a break, is answered as
+    // without a token (L-VOL-6).
     let is_stale = request.token != 0
         && token(&record, &request.node, &request.pod_uid)
             .is_some_and(|held| held != request.token);
-    // L-VOL-2: the version comes before everything else.
+    // L-VOL-2: the version is checked before everything else.
     if is_stale && outcome.reason != AttachReason::VersionConflict {
         let (ok, reason) = (false, STALE_TOKEN.to_owned());
         return Ok(Verdict::Stands(DetachVolumeResponse { ok, reason, record: Some(record) }));
@@ -292,7 +295,7 @@ fn break_off(
     let [key, fence_key] = keys;
     let (record, mut attachment) = read(key, entries, &request.volume)?;
     let mut fence_record = FenceRecord::read(fence_key, entries.get(1).and_then(Option::as_ref))?;
-    // It covers every holder on the node: none came after the decision.
+    // The fence covers every holder on the node: none came after the decision.
     let fence = as_fence(&fence_record)?.filter(Fence::lets_break_attachments);
     let evidence = BreakEvidence { confirmed_fence: fence.map(|fence| fence.scope), ..stated };
     let outcome = attachment.apply(&Operation::BreakAttachment {
@@ -312,7 +315,7 @@ fn break_off(
     let mut writes = vec![(key.clone(), Some(after.encode_to_vec()))];
     let (mut fence_token, mut fence_scope) = (0, String::new());
     if let Some(mut fence) = fence {
-        // L-FENCE-7: the fence remembers that it was used. Its entry is compared in any case: it still stands.
+        // L-FENCE-7: the fence records that it was used. Its entry is compared in any case, so it is still unchanged.
         (fence_token, fence_scope) = (fence_record.token, fence_record.scope.clone());
         fence.apply(&FenceEvent {
             r#type: FenceEventType::BreakAttachment,

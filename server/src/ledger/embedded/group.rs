@@ -1,20 +1,20 @@
-//! Transactions that wait are written together: a sync costs the same for one and for fifty.
+//! Group commit: waiting transactions are written together, since a sync costs the same for one and for fifty.
 
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use crate::ledger::{CommitError, LedgerError, Revision, Transaction};
 
-/// Most transactions that are written together.
+/// Maximum number of transactions that are written together.
 const MAX_TOGETHER: usize = 256;
 
-/// Who waits, and whose turn it is to write.
+/// The waiting transactions, and the lock of the one writer.
 #[derive(Debug, Default)]
 pub(super) struct Group {
     waiting: Mutex<Vec<Arc<Waiting>>>,
-    turn: Mutex<()>,
+    writer: Mutex<()>,
 }
 
-/// A transaction and, once it has been written or refused, its answer.
+/// A transaction and, once it has been written or refused, its outcome.
 #[derive(Debug)]
 struct Waiting {
     transaction: Transaction,
@@ -22,8 +22,8 @@ struct Waiting {
 }
 
 impl Group {
-    /// Has the transaction written by `write`, in this thread or in that of another commit that was waiting too. `write` takes
-    /// transactions in their order and answers each, after all is on the disk.
+    /// Has the transaction written by `write`, on this thread or on that of another waiting commit. `write` takes
+    /// transactions in their order and returns the outcome of each, after all are on the disk.
     pub(super) fn commit(
         &self,
         transaction: Transaction,
@@ -33,22 +33,22 @@ impl Group {
     ) -> Result<Revision, CommitError> {
         let own = Arc::new(Waiting { transaction, answer: Mutex::new(None) });
         locked(&self.waiting).push(own.clone());
-        // Whoever comes here finds its answer, or is among those that wait: only who holds the turn takes them from there, and
-        // answers all that it took before it lets go.
-        let turn = locked(&self.turn);
+        // A thread that gets the lock either finds its outcome, or is still in the list: only the holder of the lock
+        // takes transactions from there, and it stores the outcomes of all that it took before it releases the lock.
+        let writer = locked(&self.writer);
         if let Some(answer) = locked(&own.answer).take() {
             return answer;
         }
         let together = self.take(&own);
         let answers = write(&mut together.iter().map(|waiting| &waiting.transaction));
         answer(&together, answers);
-        drop(turn);
-        // A writer that panicked has taken transactions with it that nobody answered.
+        drop(writer);
+        // A writer that panicked has taken transactions without an outcome.
         let lost = || LedgerError::Unavailable { reason: "a commit was cut short".to_owned() };
         locked(&own.answer).take().unwrap_or_else(|| Err(lost().into()))
     }
 
-    /// The transactions that have waited longest, in their order, `own` among them.
+    /// Takes the transactions that have waited longest, in their order, with `own` among them.
     fn take(&self, own: &Arc<Waiting>) -> Vec<Arc<Waiting>> {
         let mut waiting = locked(&self.waiting);
         let place = waiting.iter().position(|waiting| Arc::ptr_eq(waiting, own));
@@ -76,7 +76,7 @@ fn answer(
     }
 }
 
-/// What is locked here is whole at every moment, also when a thread panicked in between.
+/// Locks a mutex. The data stays consistent at every moment, also if a thread panics.
 fn locked<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
@@ -87,7 +87,7 @@ mod tests {
     use std::sync::mpsc;
 
     #[test]
-    fn those_who_wait_are_written_together_and_each_gets_its_own_answer() {
+    fn waiting_transactions_are_written_together_and_each_gets_its_own_answer() {
         let group = Group::default();
         let (entered, has_entered) = mpsc::channel();
         let (release, released) = mpsc::channel::<()>();
@@ -126,7 +126,7 @@ mod tests {
     }
 
     #[test]
-    fn a_failure_is_everyones_and_a_panic_loses_nobody() {
+    fn a_failure_concerns_all_and_a_panic_loses_no_transaction() {
         let group = Group::default();
         let error = LedgerError::Unavailable { reason: "full".to_owned() };
         let failed = group.commit(Transaction::default(), |_| Err(error.clone()));

@@ -1,4 +1,4 @@
-//! From a file to a ledger, or to the reason why it is none.
+//! Opens or creates a ledger in a file, or finds the reason why the file is not one.
 
 use std::fs::{self, File, OpenOptions};
 use std::io;
@@ -15,40 +15,40 @@ use super::tables::{CACHE_BYTES, FORMAT, FORMAT_KEY, JOURNAL, META, RECORDS, REV
 use crate::clock;
 use crate::ledger::Revision;
 
-/// Why a file cannot be used as a ledger.
+/// Reason why a file cannot be used as a ledger.
 #[derive(Debug, thiserror::Error)]
 pub enum OpenError {
-    /// The system does not give it.
+    /// The operating system cannot open the file.
     #[error("cannot open the ledger `{}`: {source}", path.display())]
     Io {
         /// The file.
         path: PathBuf,
-        /// What the system said.
+        /// Error of the operating system.
         source: io::Error,
     },
-    /// Another process has it.
+    /// Another process uses the file.
     #[error("the ledger `{}` is in use by another process", path.display())]
     InUse {
         /// The file.
         path: PathBuf,
     },
-    /// It is something else.
+    /// The file is not a ledger.
     #[error("`{}` is not a ledger: {reason}", path.display())]
     NotALedger {
         /// The file.
         path: PathBuf,
-        /// What it is instead, as far as can be told.
+        /// What is known of its contents.
         reason: String,
     },
-    /// It was a ledger, and is not whole.
+    /// The file is a damaged ledger.
     #[error("the ledger `{}` is damaged: {reason}", path.display())]
     Damaged {
         /// The file.
         path: PathBuf,
-        /// What is wrong with it.
+        /// The damage.
         reason: String,
     },
-    /// It was written by a later version of Berth.
+    /// The file was written by a later version of Berth.
     #[error("the ledger `{}` has format {found}, and this version of berth knows {FORMAT}", path.display())]
     OtherFormat {
         /// The file.
@@ -59,7 +59,7 @@ pub enum OpenError {
 }
 
 impl OpenError {
-    /// What to do about it.
+    /// What an operator can do about the error.
     #[must_use]
     pub fn advice(&self) -> &'static str {
         match self {
@@ -80,10 +80,10 @@ impl OpenError {
     }
 }
 
-/// A ledger that was opened, and the revision of its last commit then.
+/// An open ledger, and the revision of its last commit at that time.
 pub(super) type Opened = (Database, Revision);
 
-/// Opens the ledger in a file, or makes it.
+/// Opens the ledger in a file, or creates it.
 pub(super) fn file(path: &Path, syncs: &Syncs, start: Revision) -> Result<Opened, OpenError> {
     let failed = |source| OpenError::Io { path: path.to_owned(), source };
     if !path.try_exists().map_err(failed)? {
@@ -91,38 +91,38 @@ pub(super) fn file(path: &Path, syncs: &Syncs, start: Revision) -> Result<Opened
         tracing::warn!(path = %path.display(), %start, "a new ledger is begun: there was none");
     }
     let opened = existing(path, syncs)?;
-    // Also of a file that was found: who made it may have been killed before its name was certain.
+    // Also for an existing file: its creator may have been killed before the directory was synced.
     let directory = path.parent().filter(|parent| !parent.as_os_str().is_empty());
     let directory = File::open(directory.unwrap_or(Path::new("."))).map_err(failed)?;
     directory.sync_all().map_err(failed)?;
     Ok(opened)
 }
 
-/// Opens the ledger in a file, which has to be there.
+/// Opens the ledger in an existing file.
 pub(super) fn existing(path: &Path, syncs: &Syncs) -> Result<Opened, OpenError> {
     let failed = |source| OpenError::Io { path: path.to_owned(), source };
     let file = OpenOptions::new().read(true).write(true).open(path).map_err(failed)?;
     if file.metadata().map_err(failed)?.len() == 0 {
-        // The storage would make a new one of it: a ledger that was emptied would go unnoticed.
+        // redb would create a new database in it, so that an emptied ledger would go unnoticed.
         let reason = "it is empty".to_owned();
         return Err(OpenError::NotALedger { path: path.to_owned(), reason });
     }
-    // What a killed process had written but not synced is visible here; it must be certain before it is answered.
+    // Data that a killed process had written but not synced is visible here; it must be durable before it is used.
     file.sync_all().map_err(failed)?;
     storage(Watched::new(backend(file, path)?, syncs.clone()), path, None)
 }
 
-/// Makes a ledger beside `path` and then gives it its name, so that a file of that name is whole whenever there is one.
+/// Creates a ledger in a temporary file and then renames it to `path`, so that a file of that name is always complete.
 fn create(path: &Path, start: Revision) -> Result<(), OpenError> {
     let failed = |source| OpenError::Io { path: path.to_owned(), source };
-    // A name of its own: several servers may begin at once, and process ids repeat from container to container.
+    // A unique name: several servers may start at once, and process ids repeat between containers.
     let name = format!(".berth-{}-{}.new", std::process::id(), clock::unix_micros());
     let beside = path.with_file_name(name);
     let file = OpenOptions::new().read(true).write(true).create_new(true).open(&beside);
     let file = file.map_err(failed)?;
     let made = storage(backend(file, path)?, path, Some(start));
     let named = made.and_then(|made| {
-        // Closes it, which writes.
+        // Closes the database, which writes.
         drop(made);
         File::open(&beside).and_then(|file| file.sync_all()).map_err(failed)?;
         give_name(&beside, path).map_err(failed)
@@ -131,10 +131,10 @@ fn create(path: &Path, start: Revision) -> Result<(), OpenError> {
     named
 }
 
-/// Never in the place of another file, where the file system can do that.
+/// Gives the new file its name, never replacing another file if the file system supports that.
 fn give_name(beside: &Path, path: &Path) -> io::Result<()> {
     match fs::hard_link(beside, path) {
-        // Another server was faster: its ledger is the one.
+        // Another server was faster: its ledger is used.
         Err(error) if error.kind() == io::ErrorKind::AlreadyExists => Ok(()),
         Err(_) => fs::rename(beside, path),
         Ok(()) => Ok(()),
@@ -145,7 +145,7 @@ fn backend(file: File, path: &Path) -> Result<FileBackend, OpenError> {
     FileBackend::new(file).map_err(|error| database_error(path, error))
 }
 
-/// Opens the ledger in some storage, or makes one there that begins at `start`. `path` is for errors.
+/// Opens the ledger in other storage, or creates one there that begins at `start`. `path` is for errors.
 pub(super) fn storage(
     storage: impl StorageBackend,
     path: &Path,
@@ -159,7 +159,7 @@ pub(super) fn storage(
     Ok((database, last))
 }
 
-/// The last revision, if the tables are a ledger's; makes them where there are none.
+/// Returns the last revision, if the tables are a ledger's; creates them if there are none.
 fn check(database: &Database, path: &Path, start: Option<Revision>) -> Result<Revision, OpenError> {
     let failed = |error: redb::Error| error_of(path, error);
     let reading = database.begin_read().map_err(|error| failed(error.into()))?;
@@ -193,7 +193,7 @@ fn check(database: &Database, path: &Path, start: Option<Revision>) -> Result<Re
     }
 }
 
-/// Makes the tables, all in one commit.
+/// Creates the tables, all in one commit.
 fn make(database: &Database, start: Revision) -> Result<(), redb::Error> {
     let writing = begin(database)?;
     {

@@ -1,4 +1,4 @@
-//! redb's file, watched: whether a sync has ever failed.
+//! Storage for redb that records whether a sync has ever failed.
 
 use std::io;
 use std::ops::Bound;
@@ -7,13 +7,13 @@ use std::sync::atomic::{AtomicBool, Ordering};
 
 use redb::{BackendError, StorageBackend};
 
-/// Whether any sync has failed.
+/// Whether any sync has failed, shared by clones.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Syncs(Arc<AtomicBool>);
 
 impl Syncs {
     pub(super) fn have_failed(&self) -> bool {
-        // Set before the failure is told to anyone; no data is read on the strength of it.
+        // Set before the failure is reported; no other data depends on its ordering.
         self.0.load(Ordering::Relaxed)
     }
 
@@ -22,7 +22,7 @@ impl Syncs {
     }
 }
 
-/// Storage whose syncs are watched.
+/// Storage whose syncs are recorded.
 #[derive(Debug)]
 pub(super) struct Watched<Storage> {
     storage: Storage,
