@@ -264,7 +264,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_file_is_not_waited_for() {
+    fn a_path_that_is_no_file_is_refused_at_once() {
         let directory = tempfile::tempdir().unwrap();
         let error = read(directory.path()).unwrap_err();
         assert!(matches!(error, ReadError::NotAFile { .. }), "{error}");
