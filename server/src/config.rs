@@ -1,6 +1,6 @@
-//! The service's configuration: what the operator decides with flags, `BERTH_*` variables and one file.
+//! Configuration of the service: flags, `BERTH_*` variables and one file.
 //!
-//! Every option type lives with the room that reads it; this room fills them from the three sources.
+//! Every option type is declared in the room that uses it; this room fills the options from the three sources.
 
 pub mod audit;
 pub mod auth;

@@ -1,11 +1,11 @@
-//! The section `audit`: where a line is written of each call that changes something.
+//! The section `audit`: the target of the audit log.
 
 use std::path::{Path, PathBuf};
 
 use crate::audit::{AuditOptions, AuditTarget};
 use crate::document::decode::{self, Cursor};
 
-/// What flags, variables or a file say of it.
+/// Settings of the audit log from flags, variables or a file.
 #[derive(Clone, Debug, Default, PartialEq, Eq, clap::Args)]
 pub struct AuditOverrides {
     /// File for a JSON line of each call that changes something, `-` for standard error [default: the log where callers are
@@ -15,7 +15,7 @@ pub struct AuditOverrides {
 }
 
 impl AuditOverrides {
-    /// These, and where they say nothing, what `file` says.
+    /// These settings, completed by those of `file`.
     pub(super) fn over(&self, file: &AuditOverrides) -> AuditOptions {
         let path = self.audit_log.as_ref().or(file.audit_log.as_ref());
         let target = path.map(|path| match path == Path::new("-") {
@@ -26,7 +26,7 @@ impl AuditOverrides {
     }
 }
 
-/// The field `audit` of the file. `directory` is where relative paths start.
+/// Decodes the field `audit` of the file. `directory` is where relative paths start.
 pub(super) fn of_file(value: Cursor<'_>, directory: &Path) -> Option<AuditOverrides> {
     value.object(|fields| {
         let file = fields.take("file", |value| {

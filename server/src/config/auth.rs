@@ -1,4 +1,4 @@
-//! The section `auth`: by what callers are known besides their certificates, and what they may do.
+//! The section `auth`: how callers are authenticated besides their certificates, and their roles.
 
 use std::path::{Path, PathBuf};
 
@@ -6,10 +6,10 @@ use crate::auth::{AuthOptions, Role, RoleBinding};
 use crate::document::ConfigError;
 use crate::document::decode::{self, Cursor};
 
-/// What flags, variables or a file say of it.
+/// Settings of authentication from flags, variables or a file.
 #[derive(Clone, Debug, Default, PartialEq, Eq, clap::Args)]
 pub struct AuthOverrides {
-    /// Bearer tokens by which callers are known: CSV lines of token, user, uid, "groups", as in Kubernetes' static token file
+    /// Bearer tokens of callers: CSV lines of token, user, uid, "groups", as in Kubernetes' static token file
     #[arg(long, env = "BERTH_TOKEN_FILE", value_name = "FILE")]
     pub token_file: Option<PathBuf>,
     /// The field `auth.roleBindings` of a file; no flag.
@@ -18,10 +18,10 @@ pub struct AuthOverrides {
 }
 
 impl AuthOverrides {
-    /// These, and where they say nothing, what `file` says; `takes_certificates` where clients are known by those.
+    /// These settings, completed by those of `file`; `takes_certificates` if clients are authenticated by certificates.
     ///
     /// # Errors
-    /// Roles of callers who could not be known by anything: they would bind nobody.
+    /// Roles of callers who could never be authenticated: the bindings would have no effect.
     pub(super) fn over(
         &self,
         file: &AuthOverrides,
@@ -40,7 +40,7 @@ impl AuthOverrides {
     }
 }
 
-/// The field `auth` of the file. `directory` is where relative paths start.
+/// Decodes the field `auth` of the file. `directory` is where relative paths start.
 pub(super) fn of_file(value: Cursor<'_>, directory: &Path) -> Option<AuthOverrides> {
     value.object(|fields| AuthOverrides {
         token_file: fields
@@ -147,7 +147,7 @@ mod tests {
         let error = flags.over(&file, false).unwrap_err().to_string();
         assert!(error.starts_with("auth.roleBindings: only mean something where"), "{error}");
         assert_eq!(flags.over(&file, true).unwrap().role_bindings.len(), 1);
-        // Who shows nothing need not be known by anything; others of the same binding do.
+        // Anonymous callers need no means of authentication; others in the same binding do.
         let anonymous = |others: &str| {
             let users = format!("users: [{others}system:anonymous]");
             read(&format!("roleBindings: [{{role: reader, {users}}}]")).unwrap()

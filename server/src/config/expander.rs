@@ -1,4 +1,4 @@
-//! The section `expander`: how node groups are chosen for cluster-autoscaler.
+//! The section `expander`: the strategies that choose among node groups for cluster-autoscaler.
 
 use std::collections::BTreeMap;
 use std::path::Path;
@@ -10,7 +10,7 @@ use crate::expander::price::{NodePrice, Prices};
 use crate::expander::priorities::{PrioritySource, pattern, priorities};
 use crate::expander::strategy::{self, Strategy};
 
-/// The section as it stands in a file: what is absent is left to the flags and the defaults.
+/// The section as written in a file: absent fields are left to the flags and the defaults.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct ExpanderSection {
     strategies: Option<Vec<Strategy>>,
@@ -18,7 +18,7 @@ pub struct ExpanderSection {
     prices: Option<Prices>,
 }
 
-/// The chain of the flag, else of the file, else the default, with the file's tables.
+/// Resolves the chain: the flag's, else the file's, else the default, with the file's tables.
 ///
 /// # Errors
 /// [`ConfigError::Setting`] for a chain that names a strategy twice or one whose table is missing.
@@ -48,7 +48,7 @@ pub(super) fn resolve(
     Ok(ExpanderConfig { strategies, priorities, prices })
 }
 
-/// Reads the section; `directory` is where relative paths start.
+/// Decodes the section; `directory` is where relative paths start.
 pub(super) fn section(value: Cursor<'_>, directory: &Path) -> Option<ExpanderSection> {
     value.object(|fields| {
         let inline = fields.take("priorities", priorities);
@@ -108,7 +108,7 @@ fn prices(value: Cursor<'_>) -> Option<Prices> {
     })
 }
 
-/// What all pods are priced by: it cannot be left out, and of nothing no price follows.
+/// Decodes a price per unit, which all pods are priced by: it must be present and not zero.
 fn unit_price(fields: &mut Fields<'_>, name: &str) -> f64 {
     let mut found = false;
     let per_hour = fields.take(name, |value| {
@@ -134,7 +134,7 @@ fn node_price(value: Cursor<'_>) -> Option<NodePrice> {
             Some(labels?.into_iter().collect::<BTreeMap<_, _>>())
         });
         let per_hour = fields.take("perHour", |value| {
-            // Already reported where it is none.
+            // Already reported if it is invalid.
             Some(price(value).unwrap_or_default())
         });
         if per_hour.is_none() {

@@ -1,11 +1,11 @@
-//! `extender:` of a BerthConfiguration: how Berth answers kube-scheduler's extender calls.
+//! The section `extender`: options of kube-scheduler's extender calls.
 
 use berth_engine::{Plugin, PolicySpec};
 
 use crate::document::decode::{self, Cursor};
 use crate::extender::{DEFAULT_MAX_BODY_BYTES, ExtenderOptions};
 
-/// Reads the section; what is wrong is reported to the cursor's reader.
+/// Decodes the section; errors are reported to the cursor's reader.
 pub(super) fn decode(section: Cursor<'_>) -> Option<ExtenderOptions> {
     let known = PolicySpec::default();
     let scores: Vec<Plugin> = known.score.iter().map(|(plugin, _)| *plugin).collect();

@@ -26,58 +26,58 @@ use std::net::{Ipv4Addr, SocketAddr};
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-/// The one group and version of [`Config`]'s file.
+/// The only group and version of [`Config`]'s file.
 pub const API_VERSION: &str = "berth.dev/v1";
 const KIND: &str = "BerthConfiguration";
-/// More threads than any machine that this is for has cores.
+/// Maximum number of threads: more than any supported machine has cores.
 const MAX_WORKER_THREADS: usize = 1_024;
 
-/// What a server runs with; every value is decided.
+/// Complete settings of a server.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Config {
-    /// Where gRPC listens (`grpcAddress`, default `127.0.0.1:7420`).
+    /// Address on which gRPC listens (`grpcAddress`, default `127.0.0.1:7420`).
     pub grpc_address: SocketAddr,
-    /// Where HTTP listens (`httpAddress`, default `127.0.0.1:7421`).
+    /// Address on which HTTP listens (`httpAddress`, default `127.0.0.1:7421`).
     pub http_address: SocketAddr,
     /// Dumps to load at start (`clusterFiles`); relative paths in the file are relative to the file.
     pub cluster_files: Vec<PathBuf>,
-    /// The API server to be fed by (`kube`); never together with files.
+    /// The API server to read the cluster from (`kube`); never together with files.
     pub kube: Option<KubeOptions>,
     /// A KubeSchedulerConfiguration (`schedulerConfig`); the default profile without it.
     pub scheduler_config: Option<PathBuf>,
-    /// The file of the ledger (`ledger`), made if it is not there; without it grants do not survive a restart.
+    /// The file of the ledger (`ledger`), created if it does not exist; without it grants do not survive a restart.
     pub ledger: Option<PathBuf>,
     /// Allows listening beyond loopback, although callers are not authenticated (`insecure`).
     pub insecure: bool,
-    /// The identity of both listeners, and who vouches for clients (`tls`); plain text without it.
+    /// The identity of both listeners, and the authorities of client certificates (`tls`); plain text without it.
     pub tls: Option<TlsFiles>,
-    /// By what callers are known besides their certificates, and what they may do (`auth`).
+    /// How callers are authenticated besides their certificates, and their roles (`auth`).
     pub auth: AuthOptions,
-    /// Where a line goes of each call that changes something (`audit`).
+    /// Target of the audit log (`audit`).
     pub audit: AuditOptions,
-    /// How node groups are chosen for cluster-autoscaler (`expander`).
+    /// Configuration of the expander for cluster-autoscaler (`expander`).
     pub expander: ExpanderConfig,
-    /// How kube-scheduler's extender calls are answered (`extender`).
+    /// Options of kube-scheduler's extender calls (`extender`).
     pub extender: ExtenderOptions,
-    /// Where spans of calls are sent (`tracing`); nowhere without it.
+    /// Collector for spans of calls (`tracing`); none are sent without it.
     pub tracing: Option<TracingOptions>,
-    /// Threads of the runtime (`workerThreads`), 1 to 1024; one a core without it.
+    /// Number of threads of the runtime (`workerThreads`), 1 to 1024; one per core without it.
     pub worker_threads: Option<usize>,
-    /// How equal totals are broken when a request does not say (`tieBreak`, default seeded with 0).
+    /// Tie-breaking rule for requests that have none (`tieBreak`, default seeded with 0).
     pub tie_break: TieBreak,
-    /// How the log is written (`logFormat`, default text).
+    /// Format of the log (`logFormat`, default text).
     pub log_format: LogFormat,
-    /// Longest message that is accepted, in bytes (`maxMessageBytes`, default 64 MiB).
+    /// Maximum size of a message, in bytes (`maxMessageBytes`, default 64 MiB).
     pub max_message_bytes: usize,
     /// How long calls in flight may take after SIGTERM (`drainGracePeriod`, default 30 s).
     pub drain_grace_period: Duration,
-    /// Most what-if sessions that are open at a time (`maxSessions`, default 64).
+    /// Maximum number of open what-if sessions (`maxSessions`, default 64).
     pub max_sessions: usize,
-    /// Most changes that a session may hold (`maxSessionChanges`, default 100,000).
+    /// Maximum number of changes in a session (`maxSessionChanges`, default 100,000).
     pub max_session_changes: usize,
     /// How long a session may be idle before it is dropped (`sessionIdleTimeout`, default 5 minutes).
     pub session_idle_timeout: Duration,
-    /// How much may be under way, and for how long (`limits`).
+    /// Limits on load (`limits`).
     pub load: LoadLimits,
 }
 
@@ -91,7 +91,7 @@ pub enum TieBreakRule {
     Lexicographic,
 }
 
-/// Flags and variables: each one that is given wins over the file.
+/// Flags and variables, each of which overrides the file.
 #[derive(Clone, Debug, Default, PartialEq, clap::Args)]
 pub struct Overrides {
     /// Address of the gRPC listener [default: 127.0.0.1:7420]
@@ -112,13 +112,13 @@ pub struct Overrides {
     /// File in which grants of names, volumes and fences are kept; in memory without it
     #[arg(long, env = "BERTH_LEDGER", value_name = "FILE")]
     pub ledger: Option<PathBuf>,
-    /// The listeners' identity.
+    /// Identity of the listeners.
     #[command(flatten)]
     pub tls: TlsOverrides,
-    /// By what callers are known.
+    /// Authentication of callers.
     #[command(flatten)]
     pub auth: AuthOverrides,
-    /// What is told of what they change.
+    /// Audit log of changes.
     #[command(flatten)]
     pub audit: AuditOverrides,
     /// How node groups are chosen for cluster-autoscaler, one strategy after the other: berth, least-waste, most-pods,
@@ -135,7 +135,7 @@ pub struct Overrides {
     /// The section `tracing` of a file; no flag.
     #[arg(skip)]
     pub tracing: Option<TracingOptions>,
-    /// Allow addresses beyond loopback, although whoever reaches them may ask everything
+    /// Allow addresses beyond loopback, although anybody who reaches them may call every method
     #[arg(
         long,
         env = "BERTH_INSECURE",
@@ -177,7 +177,7 @@ pub struct Overrides {
     /// How long a session may be idle before it is dropped [default: 5m]
     #[arg(long, env = "BERTH_SESSION_IDLE_TIMEOUT", value_name = "DURATION", value_parser = duration::parse)]
     pub session_idle_timeout: Option<Duration>,
-    /// How much may be under way, and for how long.
+    /// Limits on load.
     #[command(flatten)]
     pub limits: LimitsOverrides,
 }
@@ -213,7 +213,7 @@ impl Default for Config {
 }
 
 impl TieBreakRule {
-    /// The engine's rule.
+    /// The engine's rule with this seed.
     pub fn with_seed(self, seed: u64) -> TieBreak {
         match self {
             TieBreakRule::Seeded => TieBreak::Seeded(seed),
@@ -223,10 +223,10 @@ impl TieBreakRule {
 }
 
 impl Config {
-    /// Defaults, overridden by `file` when there is one, overridden by `overrides`.
+    /// Resolves the defaults, overridden by `file` if there is one, overridden by `overrides`.
     ///
-    /// Errors: those of the file (unknown, duplicate or malformed fields with line and path), no or too many threads, and 0
-    /// where a bound is asked for.
+    /// Errors: those of the file (unknown, duplicate or malformed fields with line and path), no or too many threads,
+    /// and a limit of 0.
     pub fn resolve(file: Option<&Path>, overrides: &Overrides) -> Result<Config, ConfigError> {
         let written = match file {
             Some(path) => {
@@ -270,7 +270,7 @@ impl Config {
         Ok(config)
     }
 
-    /// What one caller may ask of a server with this configuration.
+    /// Limits on the requests of one caller of a server with this configuration.
     pub fn limits(&self) -> Limits {
         Limits {
             max_message_bytes: self.max_message_bytes,
@@ -294,7 +294,7 @@ fn merge(overrides: &Overrides, file: &Overrides) -> Config {
         grpc_address: overrides.grpc_address.or(file.grpc_address).unwrap_or(default.grpc_address),
         http_address: overrides.http_address.or(file.http_address).unwrap_or(default.http_address),
         cluster_files,
-        // Resolved with errors of their own.
+        // Resolved separately, with errors of their own.
         kube: None,
         tls: None,
         load: default.load,
@@ -332,7 +332,8 @@ fn merge(overrides: &Overrides, file: &Overrides) -> Config {
     }
 }
 
-/// What a file says, in the form that flags have. `origin` names it in errors, `directory` is where relative paths start.
+/// Reads the settings of a file in the form that flags have. `origin` names it in errors, `directory` is where relative
+/// paths start.
 ///
 /// # Errors
 /// A text that is neither YAML nor JSON, and unknown, duplicate or malformed fields, each with line and path.
@@ -399,7 +400,7 @@ fn address(value: Cursor<'_>) -> Option<SocketAddr> {
     parse_address(&text).map_err(|reason| value.report(reason)).ok()
 }
 
-/// An IP address and a port; `localhost` stands for `127.0.0.1`, and no other name is looked up.
+/// Parses an IP address and a port; `localhost` stands for `127.0.0.1`, and no other name is resolved.
 pub fn parse_address(text: &str) -> Result<SocketAddr, String> {
     if let Some(("localhost", port)) = text.rsplit_once(':')
         && let Ok(port) = port.parse::<u16>()
@@ -409,7 +410,7 @@ pub fn parse_address(text: &str) -> Result<SocketAddr, String> {
     text.parse().map_err(|_| format!("`{text}` is not an address such as `127.0.0.1:7420`"))
 }
 
-/// A seed as flags take it: any number of 64 bits without a sign.
+/// Parses a seed: any number of 64 bits without a sign.
 pub fn parse_seed(text: &str) -> Result<u64, String> {
     text.parse().map_err(|_| format!("expected a whole number from 0 to {}", u64::MAX))
 }
@@ -442,7 +443,7 @@ fn period(value: Cursor<'_>) -> Option<Duration> {
     period.map_err(|_| value.report("must not be negative")).ok()
 }
 
-/// One of the names that the flag of the same setting takes.
+/// Decodes one of the values that the flag of the same setting accepts.
 fn choice<T: ValueEnum>(value: Cursor<'_>) -> Option<T> {
     let text = decode::text(value)?;
     let parsed = T::from_str(&text, false);

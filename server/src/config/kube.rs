@@ -1,4 +1,4 @@
-//! How the API server is reached when it is the feed: flags `--kube…`, variables `BERTH_KUBE…`, the field `kube`.
+//! The connection to the API server as the feed: flags `--kube…`, variables `BERTH_KUBE…`, the field `kube`.
 
 use std::path::{Path, PathBuf};
 use std::time::Duration;
@@ -7,10 +7,10 @@ use crate::apiserver::KubeOptions;
 use crate::document::decode::{self, Cursor};
 use crate::document::{ConfigError, duration};
 
-/// Less would cut healthy watches.
+/// Minimum of the silence timeout: a shorter one would cut healthy watches.
 const MIN_SILENCE_TIMEOUT: Duration = Duration::from_secs(1);
 
-/// What flags, variables or a file say of it.
+/// Settings of the API server from flags, variables or a file.
 #[derive(Clone, Debug, Default, PartialEq, Eq, clap::Args)]
 pub struct KubeOverrides {
     /// Read the cluster from its API server: in the cluster as the pod's service account, elsewhere by kubeconfig
@@ -36,16 +36,16 @@ pub struct KubeOverrides {
 }
 
 impl KubeOverrides {
-    /// These, and where they say nothing, what `file` says. `None` where the API server is not the feed.
+    /// These settings, completed by those of `file`. `None` if the API server is not the feed.
     ///
     /// # Errors
-    /// A flag or variable about the API server without `--kube`, and a silence of less than a second.
+    /// A flag or variable for the API server without `--kube`, and a silence timeout of less than a second.
     pub(super) fn over(&self, file: &KubeOverrides) -> Result<Option<KubeOptions>, ConfigError> {
         if !self.kube.or(file.kube).unwrap_or(false) {
             return self.check_unused();
         }
         let default = KubeOptions::default();
-        // Another file's contexts are others.
+        // The file's context belongs to the file's kubeconfig.
         let context = if self.kubeconfig.is_some() { &None } else { &file.kube_context };
         let options = KubeOptions {
             kubeconfig: self.kubeconfig.clone().or_else(|| file.kubeconfig.clone()),
@@ -61,7 +61,8 @@ impl KubeOverrides {
         Ok(Some(options))
     }
 
-    /// A kubeconfig that nobody reads is a mistake; `--kube=false` over a file that has one is not.
+    /// Checks that no setting is unused: a kubeconfig without `--kube` is an error; `--kube=false` over a file that has
+    /// one is not.
     fn check_unused(&self) -> Result<Option<KubeOptions>, ConfigError> {
         let given = [
             ("--kubeconfig", self.kubeconfig.is_some()),
@@ -85,7 +86,7 @@ fn at_least() -> String {
     format!("must be at least {} s", MIN_SILENCE_TIMEOUT.as_secs())
 }
 
-/// The field `kube` of the file, whose being there means that the API server is the feed. `directory` is where relative
+/// Decodes the field `kube` of the file, whose presence makes the API server the feed. `directory` is where relative
 /// paths start.
 pub(super) fn of_file(value: Cursor<'_>, directory: &Path) -> Option<KubeOverrides> {
     value.object(|fields| KubeOverrides {

@@ -1,4 +1,4 @@
-//! Bounds on load: the section `limits` of a file, flags and variables `BERTH_MAX_…`.
+//! Limits on load: the section `limits` of a file, flags and variables `BERTH_MAX_…`.
 
 use std::time::Duration;
 
@@ -8,7 +8,7 @@ use crate::admission::LoadLimits;
 use crate::document::decode::{self, Cursor};
 use crate::document::{ConfigError, duration};
 
-/// What flags, variables or a file say of them.
+/// Limits from flags, variables or a file.
 #[derive(Clone, Debug, Default, PartialEq, Eq, clap::Args)]
 #[command(next_help_heading = "Limits")]
 pub struct LimitsOverrides {
@@ -43,18 +43,18 @@ pub struct LimitsOverrides {
     pub max_header_bytes: Option<u32>,
 }
 
-/// Less would not hold a bearer token and the headers of gRPC itself.
+/// Minimum of the limit on headers: less would not hold a bearer token and the headers of gRPC itself.
 const MIN_HEADER_BYTES: u32 = 4 << 10;
-/// Less cannot be told from the hiccups of a scheduler of threads.
+/// Minimum of the queue time: less cannot be distinguished from delays of the thread scheduler.
 const MIN_QUEUE_TIME: Duration = Duration::from_millis(1);
-/// Less would end healthy calls, and close healthy connections.
+/// Minimum of the timeouts: less would end healthy calls, and close healthy connections.
 const MIN_TIMEOUT: Duration = Duration::from_secs(1);
 
 impl LimitsOverrides {
-    /// These, and where they say nothing, what `file` says.
+    /// These limits, completed by those of `file`.
     ///
     /// # Errors
-    /// A time that is too short to work with; numbers are checked where they are read.
+    /// A time that is too short; numbers are checked where they are parsed.
     pub(super) fn over(&self, file: &LimitsOverrides) -> Result<LoadLimits, ConfigError> {
         let default = LoadLimits::default();
         let limits = LoadLimits {
@@ -109,7 +109,7 @@ fn at_least(least: Duration) -> String {
     format!("must be at least {least:?}")
 }
 
-/// The field `limits` of the file.
+/// Decodes the field `limits` of the file.
 pub(super) fn of_file(value: Cursor<'_>) -> Option<LimitsOverrides> {
     value.object(|fields| LimitsOverrides {
         max_connections: fields.take("maxConnections", at_least_one),

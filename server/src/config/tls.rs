@@ -1,4 +1,4 @@
-//! The section `tls`: with what the listeners prove who they are, and by whom callers with certificates are vouched for.
+//! The section `tls`: the identity of the listeners, and the authorities of client certificates.
 
 use std::path::{Path, PathBuf};
 
@@ -6,22 +6,22 @@ use crate::document::ConfigError;
 use crate::document::decode::{self, Cursor};
 use crate::net::TlsFiles;
 
-/// What flags, variables or a file say of it.
+/// Settings of TLS from flags, variables or a file.
 #[derive(Clone, Debug, Default, PartialEq, Eq, clap::Args)]
 pub struct TlsOverrides {
-    /// Certificate of both listeners in PEM, with intermediate ones behind it; plain text without it
+    /// Certificate of both listeners in PEM, followed by intermediate ones; plain text without it
     #[arg(long = "tls-cert-file", env = "BERTH_TLS_CERT_FILE", value_name = "FILE")]
     pub cert_file: Option<PathBuf>,
     /// Private key of that certificate, in PEM
     #[arg(long = "tls-private-key-file", env = "BERTH_TLS_PRIVATE_KEY_FILE", value_name = "FILE")]
     pub key_file: Option<PathBuf>,
-    /// Authorities in PEM by whose certificates clients are known; none is asked for without it
+    /// Authorities of client certificates in PEM; clients are not asked for a certificate without it
     #[arg(long = "tls-client-ca-file", env = "BERTH_TLS_CLIENT_CA_FILE", value_name = "FILE")]
     pub client_ca_file: Option<PathBuf>,
 }
 
-/// Reads the section; `directory` is where relative paths start. What is missing is reported: a file names certificate and key or
-/// has no such section.
+/// Decodes the section; `directory` is where relative paths start. Missing fields are reported: a file has certificate
+/// and key, or no such section.
 pub(super) fn section(value: Cursor<'_>, directory: &Path) -> Option<TlsOverrides> {
     value.object(|fields| {
         let path = |value: Cursor<'_>| decode::text(value).map(|text| directory.join(text));
@@ -40,10 +40,10 @@ pub(super) fn section(value: Cursor<'_>, directory: &Path) -> Option<TlsOverride
 }
 
 impl TlsOverrides {
-    /// These, and where they say nothing, what `file` says: certificate and key, or nothing at all.
+    /// These settings, completed by those of `file`: certificate and key, or nothing.
     ///
     /// # Errors
-    /// [`ConfigError::Setting`] with the one that is missing.
+    /// [`ConfigError::Setting`] for the missing one.
     pub(super) fn over(&self, file: &TlsOverrides) -> Result<Option<TlsFiles>, ConfigError> {
         let first = |flag: &Option<PathBuf>, written: &Option<PathBuf>| {
             flag.as_ref().or(written.as_ref()).cloned()

@@ -1,13 +1,13 @@
-//! `tracing:` of a BerthConfiguration, with the fields of Kubernetes' TracingConfiguration: where spans of calls are sent.
+//! The section `tracing`, with the fields of Kubernetes' TracingConfiguration: the collector for spans of calls.
 
 use crate::document::decode::{self, Cursor};
 use crate::telemetry::TracingOptions;
 
-/// Where a collector listens unless the file says otherwise.
+/// Default address of the collector.
 const DEFAULT_ENDPOINT: &str = "localhost:4317";
 const MILLION: u32 = 1_000_000;
 
-/// Reads the section; what is wrong is reported to the cursor's reader.
+/// Decodes the section; errors are reported to the cursor's reader.
 pub(super) fn decode(section: Cursor<'_>) -> Option<TracingOptions> {
     section.object(|fields| TracingOptions {
         endpoint: fields.take("endpoint", endpoint).unwrap_or_else(|| DEFAULT_ENDPOINT.to_owned()),

@@ -1,4 +1,4 @@
-//! `docs/configuration.md` names every field, flag, variable and default that there is, and nothing else.
+//! Checks that `docs/configuration.md` names every field, flag, variable and default, and nothing else.
 
 use std::collections::BTreeSet;
 
@@ -7,7 +7,7 @@ use clap::{Arg, CommandFactory as _};
 use super::*;
 use crate::cli::Cli;
 
-/// A variable that no flag stands beside.
+/// Variables without a flag.
 const WITHOUT_FLAG: [&str; 1] = ["BERTH_LOG"];
 
 fn page() -> String {
@@ -15,7 +15,7 @@ fn page() -> String {
     std::fs::read_to_string(path).unwrap()
 }
 
-/// One setting of the page: names and default without back-ticks, empty where the page has none. A flag's variable follows
+/// One setting of the page: names and default without back-ticks, empty if the page has none. A flag's variable follows
 /// from its name.
 #[derive(Debug, Default, Clone)]
 struct Setting {
@@ -25,7 +25,7 @@ struct Setting {
     default: String,
 }
 
-/// The settings that the section with this heading lists, each as
+/// The settings in the section with this heading, each written as
 /// ``* `field`, `--flag`, default `value`: meaning``.
 fn settings(heading: &str) -> Vec<Setting> {
     let page = page();
@@ -75,7 +75,7 @@ fn variable(arg: &Arg) -> String {
     arg.get_env().map(|name| name.to_string_lossy().into_owned()).unwrap_or_default()
 }
 
-/// What its help says that it is without the flag.
+/// Default in the help of a flag.
 fn default(arg: &Arg) -> Option<String> {
     let values: Vec<_> =
         arg.get_default_values().iter().map(|value| value.to_string_lossy()).collect();
@@ -130,7 +130,7 @@ fn every_field_is_documented_and_the_example_has_them() {
     let read: BTreeSet<String> = reader.asked().into_iter().collect();
     assert_eq!(reader.into_problems(), []);
 
-    // What holds other fields is told by these, but where it can also stand empty.
+    // A field that holds others is documented by them, unless it can also be empty.
     let holds_others = |path: &String| {
         read.iter().any(|other| {
             other.strip_prefix(path.as_str()).is_some_and(|rest| rest.starts_with(['.', '[']))

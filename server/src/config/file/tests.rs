@@ -1,4 +1,4 @@
-//! What a configuration file may say, what is said of one that may not, and who wins over whom.
+//! Tests of configuration files: valid ones, the messages for invalid ones, and precedence.
 
 use super::*;
 
@@ -51,7 +51,7 @@ fn every_field_is_read() {
         max_session_changes: Some(7),
         session_idle_timeout: Some(Duration::from_secs(90)),
         limits: LimitsOverrides { max_connections: Some(5), ..LimitsOverrides::default() },
-        // With files of their own to be tested in.
+        // These have tests of their own.
         auth: AuthOverrides::default(),
         audit: AuditOverrides::default(),
         tracing: None,
