@@ -1,4 +1,4 @@
-//! The API server as Berth's peer: the connection, and what Berth writes to it. Reading it is `feed/kube.rs`.
+//! The connection to the API server, and everything that Berth writes to it. `feed/kube.rs` reads from it.
 
 pub mod connect;
 pub mod call;

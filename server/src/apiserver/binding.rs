@@ -1,4 +1,4 @@
-//! Binding: puts a pod onto a node, for good. The API server decides: it takes one Binding of a pod and no second.
+//! Binding: binds a pod to a node, finally. The API server decides: it accepts one Binding of a pod and no second.
 
 use std::time::Duration;
 
@@ -12,7 +12,7 @@ use super::call::{CallFailure, call, write};
 use super::leadership::Mandate;
 use crate::telemetry::trace::outgoing;
 
-/// Which pod: one of this name and of this life.
+/// Identity of a pod: its name and its uid.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct PodName {
     /// Namespace.
@@ -23,48 +23,48 @@ pub struct PodName {
     pub uid: String,
 }
 
-/// Why a pod is not bound where it should be.
+/// Reason why a pod is not bound to its node.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum BindError {
-    /// It has a node already; a second Binding is refused even when it names the same node.
+    /// The pod has a node already; a second Binding is refused even if it names the same node.
     #[error("the pod is bound to node `{node}` already")]
     AlreadyBound {
-        /// Where it is.
+        /// Node of the pod.
         node: String,
     },
-    /// There is no such pod any more, or another one has its name.
+    /// The pod does not exist any more, or another one has its name.
     #[error("the pod is gone")]
     Gone,
-    /// The API server will not have it: the pod is gated or being deleted, the role may not bind, too many requests; or
-    /// the server is in trouble (a code of 500 and more). The pod is as it was.
+    /// The API server refused: the pod is gated or being deleted, the role may not bind, too many requests; or
+    /// the server has an error (a code of 500 and more). The pod is unchanged.
     #[error("the API server refused the binding with {code}: {message}")]
     Refused {
         /// HTTP status.
         code: u16,
-        /// What the server said, safe to show.
+        /// Message of the server, safe to show.
         message: String,
     },
-    /// Whether the pod is bound is not known: no answer came, and none when the pod was to be read. It may be bound
-    /// yet.
+    /// It is unknown whether the pod is bound: there was no answer, and none when the pod was read afterwards. It may
+    /// still be bound.
     #[error("whether the pod is bound is not known: {reason}")]
     Unreachable {
-        /// What went wrong on the way, safe to show.
+        /// The error, safe to show.
         reason: String,
     },
 }
 
-/// How often the Binding is sent before its fate is called unknown.
+/// Number of times that the Binding is sent before its outcome is reported as unknown.
 const N_TRIES: u32 = 3;
 const FIRST_PAUSE: Duration = Duration::from_millis(50);
 
 /// Binds the pod to the node.
 ///
 /// When an answer is lost the pod is read: if it is on that very node, that is success; if it is on none, the same
-/// Binding is sent again, which is safe, for the server accepts one at most. Without an answer the call ends after
+/// Binding is sent again, which is safe, since the server accepts at most one. Without an answer the call ends after
 /// three tries.
 ///
 /// # Errors
-/// [`BindError`]; only after `Unreachable` may the pod be bound nevertheless.
+/// [`BindError`]; the pod may be bound nevertheless after `Unreachable` alone.
 pub async fn bind(client: &kube::Client, pod: &PodName, node: &str) -> Result<(), BindError> {
     let mandate = Mandate::unlimited();
     let mut is_lost = false;
@@ -81,11 +81,11 @@ pub async fn bind(client: &kube::Client, pod: &PodName, node: &str) -> Result<()
     bind_once(client, &mandate, pod, node, is_lost).await
 }
 
-/// Sends the Binding once. Whatever leaves doubt is settled by reading the pod: a lost answer, and any refusal where
-/// `is_lost` says that the answer to an earlier Binding of the same pod to the same node was.
+/// Sends the Binding once. Any doubt is resolved by reading the pod: after a lost answer, and after any refusal if
+/// `is_lost` says that the answer to an earlier Binding of the same pod to the same node was lost.
 ///
 /// # Errors
-/// [`BindError`]; only after `Unreachable` may the pod be bound nevertheless.
+/// [`BindError`]; the pod may be bound nevertheless after `Unreachable` alone.
 pub async fn bind_once(
     client: &kube::Client,
     mandate: &Mandate,
@@ -117,7 +117,7 @@ pub async fn bind_once(
         (Ok(Place::On(node)), _) => Err(BindError::AlreadyBound { node }),
         (Ok(Place::Gone), _) => Err(BindError::Gone),
         (Ok(Place::Pending), Some((code, message))) => Err(BindError::Refused { code, message }),
-        // Without an answer the Binding may be on its way yet.
+        // Without an answer the Binding may still be on its way.
         (Ok(Place::Pending), None) => Err(BindError::Unreachable { reason: sent.to_string() }),
         (Err(failure), _) => Err(BindError::Unreachable { reason: failure.to_string() }),
     }
@@ -161,18 +161,18 @@ async fn post(
     sent.map(drop)
 }
 
-/// Where a pod of that uid is.
+/// Placement of a pod with a given uid.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Place {
-    /// On this node.
+    /// The pod is on this node.
     On(String),
-    /// On none.
+    /// The pod is on no node.
     Pending,
-    /// There is no such pod.
+    /// The pod does not exist.
     Gone,
 }
 
-/// Reads the pod, which needs no leadership.
+/// Reads the placement of a pod, which needs no leadership.
 ///
 /// # Errors
 /// [`CallFailure`].
@@ -195,7 +195,7 @@ mod tests {
     use super::*;
     use crate::apiserver::scripted;
 
-    /// Answers these requests in this order: the method, the status (0: the connection is cut), the body.
+    /// A client with scripted answers, in this order: the method, the status (0: the connection is cut), the body.
     fn scripted(script: &'static [(&'static str, u16, &'static str)]) -> kube::Client {
         let mut steps = script.iter();
         scripted::client(move |request| {

@@ -1,4 +1,4 @@
-//! Call: what the API server's answer to one request means for the one who asked.
+//! Call: one request to the API server, and the meaning of its outcome for the caller.
 
 use std::future::Future;
 use std::time::Duration;
@@ -6,41 +6,41 @@ use std::time::Duration;
 use super::leadership::Mandate;
 use crate::{clock, escape};
 
-/// A request without an answer after this time is one whose answer was lost.
+/// Time after which the answer to a request counts as lost.
 const REQUEST_TIMEOUT: Duration = Duration::from_secs(30);
 
 const N_TRIES: u32 = 4;
 const FIRST_PAUSE: Duration = Duration::from_millis(50);
-/// A server that asks to be left alone for longer is asked again all the same.
+/// Maximum of the pause that the server requests: after it the request is sent again all the same.
 const MAX_PAUSE: Duration = Duration::from_secs(10);
 
-/// Longest text of a refusal that is kept, in bytes: some quote the whole object.
+/// Maximum size of a refusal's text that is kept, in bytes: some quote the whole object.
 const MAX_MESSAGE_BYTES: usize = 1_024;
 
 /// How a request failed.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum CallFailure {
-    /// The server said no, and did nothing.
+    /// The server refused, and did nothing.
     #[error("the API server refused with {code}: {message}")]
     Refused {
         /// HTTP status, 400 to 499.
         code: u16,
         /// The machine-readable reason, such as `Conflict`; empty when there is none.
         reason: String,
-        /// What the server said, safe to show.
+        /// Message of the server, safe to show.
         message: String,
-        /// How long it asked to be left alone.
+        /// Pause that the server requested.
         retry_after: Option<Duration>,
     },
-    /// Whether the server did it is not known: no answer, half an answer, or one of 500 to 599.
+    /// It is unknown whether the server did it: no answer, a truncated one, or one of 500 to 599.
     #[error("no usable answer from the API server: {reason}")]
     Unknown {
-        /// HTTP status, where there was an answer.
+        /// HTTP status, if there was an answer.
         code: Option<u16>,
-        /// What went wrong on the way, safe to show.
+        /// The error, safe to show.
         reason: String,
     },
-    /// It was not sent: this instance does not lead any more.
+    /// The request was not sent: this instance does not lead any more.
     #[error("not sent, for another instance may lead by now")]
     Overtaken,
 }
@@ -56,7 +56,7 @@ impl CallFailure {
     }
 }
 
-/// Waits for the answer to one request, for 30 s at most.
+/// Sends a request and waits for its answer, for 30 s at most.
 ///
 /// # Errors
 /// [`CallFailure`].
@@ -66,7 +66,7 @@ pub async fn call<T>(
     within(REQUEST_TIMEOUT, request).await
 }
 
-/// The same for a write: it is not sent without a mandate, and given up when the mandate ends, so that nothing is under way
+/// Sends a write. It is not sent without a mandate, and is aborted when the mandate ends, so that none is under way
 /// when another instance begins.
 ///
 /// # Errors
@@ -81,7 +81,7 @@ pub async fn write<T>(
     }
 }
 
-/// The same for a write that does no harm when it is carried out twice: where the answer is lost, or the server is busy, it
+/// Sends a write that is harmless when carried out twice: if the answer is lost, or the server is busy, it
 /// is sent again, four times in all.
 ///
 /// # Errors
@@ -139,12 +139,12 @@ fn failure(error: &kube::Error) -> CallFailure {
     }
 }
 
-/// Whether a server that answers so has done nothing. One that gave up waiting may have.
+/// Whether a server with this answer has done nothing. One that timed out may have done something.
 fn is_refusal(code: u16) -> bool {
     (400..500).contains(&code) && code != 408
 }
 
-/// The error and what caused it: the outer texts of the client say little.
+/// The error with its causes, since the outer texts of the client say little.
 fn causes(error: &dyn std::error::Error) -> String {
     let mut text = error.to_string();
     let mut cause = error.source();

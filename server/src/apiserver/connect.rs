@@ -1,4 +1,4 @@
-//! Connect: to the API server, from inside the cluster or by a kubeconfig.
+//! Connect: creates the client of the API server, from inside the cluster or by a kubeconfig.
 
 use std::env;
 use std::error::Error;
@@ -11,12 +11,12 @@ use kube::{Client, Config};
 use super::KubeOptions;
 use crate::escape::printable;
 
-/// The kubelet sets it in every pod.
+/// Variable that the kubelet sets in every pod.
 const IN_CLUSTER: &str = "KUBERNETES_SERVICE_HOST";
-/// A server that does not accept a connection for this long is tried anew.
+/// Time limit for a connection; after it the next attempt begins.
 const CONNECT_TIMEOUT: Duration = Duration::from_secs(10);
 
-/// Why there is no connection to be tried. Each says what to do.
+/// Reason why there is no client. Each message says what to do.
 #[derive(Debug, thiserror::Error)]
 pub enum ConnectError {
     /// A pod without a usable service account.
@@ -25,46 +25,46 @@ pub enum ConnectError {
          (`automountServiceAccountToken`), or name a file with `--kubeconfig`"
     )]
     InCluster {
-        /// What is missing.
+        /// The missing part.
         source: InClusterError,
     },
-    /// No usable kubeconfig where the flag says.
+    /// The kubeconfig named by the flag cannot be used.
     #[error("cannot use the kubeconfig `{}`: {}", path.display(), without_secrets(source))]
     Named {
         /// The file.
         path: PathBuf,
-        /// What is wrong with it.
+        /// The error in it.
         source: KubeconfigError,
     },
-    /// No usable kubeconfig where they usually are.
+    /// The kubeconfig in the default places cannot be used.
     #[error(
         "cannot use the kubeconfig of `$KUBECONFIG` or `~/.kube/config`: {}; name one with `--kubeconfig`, or \
          run in a pod with a service account",
         without_secrets(source)
     )]
     Usual {
-        /// What is wrong with it.
+        /// The error in it.
         source: KubeconfigError,
     },
-    /// Credentials or certificates that cannot be used.
+    /// Credentials or certificates cannot be used.
     #[error("cannot use the credentials for the API server: {}", first_line(&chain(source.as_ref())))]
     Credentials {
-        /// What is wrong with them.
+        /// The error in them.
         source: Box<kube::Error>,
     },
 }
 
-/// A client of the API server that the options name. Nothing is asked of the server yet: one that is down now may be up when
-/// it is needed. Tokens are read again as they are renewed, and plug-ins that make them are run.
+/// Creates a client of the API server that the options name. Nothing is sent to the server yet: one that is down now
+/// may be up when it is needed. Tokens are read again as they are renewed, and credential plug-ins are run.
 ///
 /// # Errors
 /// [`ConnectError`]: a configuration that cannot be read, or credentials that cannot be used.
 pub async fn connect(options: &KubeOptions) -> Result<Client, ConnectError> {
     let mut config = configure(options).await?;
     config.connect_timeout = Some(CONNECT_TIMEOUT);
-    // A watch may rightly be silent for a minute; the feed knows how long is too long.
+    // A watch may rightly be silent for a minute; the feed has its own timeout.
     config.read_timeout = None;
-    // Whoever asks knows whether asking again is safe.
+    // Each caller decides whether a retry is safe.
     config.default_retry = false;
     Client::try_from(config)
         .map_err(|source| ConnectError::Credentials { source: Box::new(source) })
@@ -84,8 +84,8 @@ async fn configure(options: &KubeOptions) -> Result<Config, ConnectError> {
     Config::from_kubeconfig(&choice).await.map_err(|source| ConnectError::Usual { source })
 }
 
-/// What is wrong with a kubeconfig, and where. The parser's own text shows the lines around a mistake, and in a kubeconfig those
-/// are tokens, passwords and keys.
+/// The error in a kubeconfig with its line. The parser's own text shows the lines around an error, and in a kubeconfig
+/// those contain tokens, passwords and keys.
 fn without_secrets(error: &KubeconfigError) -> String {
     let KubeconfigError::Parse(error) = error else { return first_line(&chain(error)) };
     match error.location() {
@@ -100,7 +100,7 @@ fn first_line(text: &str) -> String {
     printable(text.lines().next().unwrap_or_default()).into_owned()
 }
 
-/// An error and what caused it, as one line.
+/// An error with its causes, as one line.
 pub(crate) fn chain(error: &dyn Error) -> String {
     let mut text = error.to_string();
     let mut source = error.source();

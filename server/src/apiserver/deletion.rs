@@ -1,4 +1,4 @@
-//! Deletion: takes a victim of preemption off its node. Rules: S-PRE-22, S-PRE-23.
+//! Deletion: removes a victim of preemption from its node. Rules: S-PRE-22, S-PRE-23.
 
 use k8s_openapi::api::core::v1::Pod;
 use kube::Api;
@@ -9,14 +9,14 @@ use super::call::{CallFailure, repeated};
 use super::leadership::Mandate;
 use super::status::{self, is_gone, patch_status};
 
-/// Marks the pod with condition `DisruptionTarget` and then deletes it, with the grace period that it has itself. A pod that is
-/// gone, or whose name another one has, is success: nothing is left to evict.
+/// Marks the pod with condition `DisruptionTarget` and then deletes it, with its own grace period. If the pod is gone,
+/// or another one has its name, that is success: nothing is left to evict.
 ///
-/// `scheduler_name` is that of the preemptor's profile, `now` the wall clock in seconds since 1970. A plain delete, as
-/// kube-scheduler's: disruption budgets were looked at when the victims were chosen.
+/// `scheduler_name` is that of the preemptor's profile, `now` the wall clock in seconds since 1970. The delete is a
+/// plain one, like kube-scheduler's: disruption budgets were considered when the victims were chosen.
 ///
 /// # Errors
-/// [`CallFailure`]; the victim may be marked, or even deleted, then. To evict it again does no harm.
+/// [`CallFailure`]; the victim may be marked, or even deleted, then. To evict it again is harmless.
 pub async fn evict(
     client: &kube::Client,
     mandate: &Mandate,
@@ -43,7 +43,7 @@ async fn delete(
         DeleteParams::default().preconditions(Preconditions { uid, ..Preconditions::default() });
     match repeated(mandate, || api.delete(&pod.name, &params)).await {
         Ok(_) => Ok(()),
-        // 409: the uid is another pod's.
+        // 409: the uid belongs to another pod.
         Err(failure) if matches!(failure.code(), Some(404 | 409)) => Ok(()),
         Err(failure) => Err(failure),
     }

@@ -4,38 +4,38 @@ use std::sync::Arc;
 
 use super::binding::PodName;
 
-/// Longest note that the API server takes, in bytes.
+/// Maximum length of a note that the API server accepts, in bytes.
 const MAX_NOTE_BYTES: usize = 1_024;
 const CUT: &str = " ...";
 
-/// What happened to a pod.
+/// An event of a pod.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct Event {
-    /// The pod that it is about.
+    /// The pod that the event is about.
     pub regarding: PodName,
-    /// Another pod that it has to do with.
+    /// Another pod that is involved.
     pub related: Option<PodName>,
     /// Whether somebody may have to act.
     pub is_warning: bool,
-    /// Machine-readable why, such as `FailedScheduling`.
+    /// Machine-readable reason, such as `FailedScheduling`.
     pub reason: &'static str,
-    /// Machine-readable what, such as `Scheduling`.
+    /// Machine-readable action, such as `Scheduling`.
     pub action: &'static str,
-    /// For people; cut to 1,024 bytes (S-ERR-9).
+    /// Text for people; cut to 1,024 bytes (S-ERR-9).
     pub note: String,
-    /// Who says so: the scheduler name of the pod's profile.
+    /// Reporter: the scheduler name of the pod's profile.
     pub reporter: Arc<str>,
 }
 
 impl Event {
-    /// The pod got a node.
+    /// Event of a pod that got a node.
     #[must_use]
     pub fn scheduled(pod: &PodName, node: &str, reporter: &Arc<str>) -> Event {
         let note = format!("Successfully assigned {}/{} to {node}", pod.namespace, pod.name);
         Event::about(pod, reporter, "Scheduled", "Binding", note)
     }
 
-    /// The pod got none, or is not to get one any more.
+    /// Event of a pod that got no node, or is not to be scheduled any more.
     #[must_use]
     pub fn failed_scheduling(pod: &PodName, message: &str, reporter: &Arc<str>) -> Event {
         let note = message.to_owned();
@@ -43,7 +43,7 @@ impl Event {
         Event { is_warning: true, ..event }
     }
 
-    /// The pod `victim` is evicted for another (S-PRE-23).
+    /// Event of the pod `victim`, which is evicted for another (S-PRE-23).
     #[must_use]
     pub fn preempted(
         victim: &PodName,
@@ -75,7 +75,7 @@ impl Event {
     }
 }
 
-/// At most [`MAX_NOTE_BYTES`], the end replaced by [`CUT`] where it is longer.
+/// Cuts a note to [`MAX_NOTE_BYTES`], with [`CUT`] at its end if it is longer.
 fn cut(mut note: String) -> String {
     if note.len() > MAX_NOTE_BYTES {
         note.truncate(note.floor_char_boundary(MAX_NOTE_BYTES - CUT.len()));

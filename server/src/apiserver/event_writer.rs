@@ -24,16 +24,16 @@ use super::leadership::Mandate;
 use crate::clock;
 use series::{Seen, SeriesTable};
 
-/// Events that may wait to be written.
+/// Number of events that may wait to be written.
 const MAX_WAITING: usize = 4_096;
-/// Events that are being written at a time.
+/// Number of events that are written at a time.
 const CONCURRENCY: usize = 8;
-/// How often counts of repeated events are written.
+/// Interval at which counts of repeated events are written.
 const SWEEP: Duration = Duration::from_secs(30);
-/// How long the writer goes on at the end.
+/// Time limit for the remaining events at the end.
 const MAX_FLUSH: Duration = Duration::from_secs(5);
 
-/// Where events are handed in. Clones share the queue.
+/// Handle to record events. Clones share the queue.
 #[derive(Clone, Debug)]
 pub struct Recorder {
     queue: mpsc::Sender<Event>,
@@ -41,28 +41,28 @@ pub struct Recorder {
 }
 
 impl Recorder {
-    /// Hands an event in; never waits.
+    /// Queues an event; never waits.
     pub fn record(&self, event: Event) {
         if self.queue.try_send(event).is_err() {
             self.n_dropped.fetch_add(1, Ordering::Relaxed);
         }
     }
 
-    /// Events that found the queue full.
+    /// Number of events that were dropped because the queue was full.
     #[must_use]
     pub fn n_dropped(&self) -> u64 {
         self.n_dropped.load(Ordering::Relaxed)
     }
 }
 
-/// Writes what recorders hand in. Dropped, it stops at once.
+/// Writes the recorded events. Stops at once when dropped.
 pub struct EventWriter {
     task: JoinHandle<()>,
     stop: watch::Sender<bool>,
 }
 
 impl EventWriter {
-    /// Starts to write; `instance` is this process's name for people.
+    /// Starts to write; `instance` is the readable name of this process.
     #[must_use]
     pub fn start(client: kube::Client, instance: &str) -> (EventWriter, Recorder) {
         let (queue, events) = mpsc::channel(MAX_WAITING);
@@ -72,7 +72,7 @@ impl EventWriter {
         (EventWriter { task, stop }, Recorder { queue, n_dropped: Arc::default() })
     }
 
-    /// Waits, for a few seconds at most, until what was handed in by now is written.
+    /// Waits, for a few seconds at most, until the events recorded so far are written.
     pub async fn finish(mut self) {
         self.stop.send_replace(true);
         drop(tokio::time::timeout(MAX_FLUSH, &mut self.task).await);
@@ -101,7 +101,7 @@ async fn write_all(
                 None => break,
             },
             _ = stopping.wait_for(|&stopping| stopping), if !events.is_closed() => {
-                // What waits is read to the end; nothing new gets in.
+                // Waiting events are read to the end; no new ones are accepted.
                 events.close();
                 continue;
             }
@@ -131,13 +131,13 @@ struct Sink {
 }
 
 impl Sink {
-    /// What sets one event apart from all others about its pod.
+    /// Suffix that makes the name of an event unique among those of its pod.
     fn name(&self) -> String {
         let n = self.n_written.fetch_add(1, Ordering::Relaxed) % 1_000;
         format!("{:x}", clock::unix_micros().saturating_mul(1_000).saturating_add(n))
     }
 
-    /// An event that cannot be written is lost, and said to be.
+    /// Writes an event. A failed one is lost, which is logged.
     async fn write(&self, seen: &Seen) {
         let namespace = &seen.event.regarding.namespace;
         let api: Api<EventObject> = Api::namespaced(self.client.clone(), namespace);
@@ -162,7 +162,7 @@ impl Sink {
         let object = self.object(seen);
         let params = PostParams::default();
         match repeated(&Mandate::unlimited(), || api.create(&params, &object)).await {
-            // Written before an answer was lost.
+            // 409: it was written before an answer was lost.
             Ok(_) | Err(CallFailure::Refused { code: 409, .. }) => Ok(()),
             Err(failure) => Err(failure),
         }

@@ -12,22 +12,22 @@ pub struct Leadership(pub(super) watch::Receiver<Term>);
 /// Knowledge of which instance leads.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum Term {
-    /// This instance, whatever happens.
+    /// This instance leads, whatever happens.
     Always,
-    /// This instance, until then; the number tells its terms apart.
+    /// This instance leads until then; the number identifies its term.
     Held { until: Instant, number: u64 },
-    /// Another one, `None` where it is not known who.
+    /// Another instance leads; `None` if it is unknown which.
     Elsewhere { holder: Option<Arc<str>> },
 }
 
 impl Leadership {
-    /// Of an instance that is alone.
+    /// Leadership of an instance that is alone.
     #[must_use]
     pub fn always() -> Leadership {
         Leadership(watch::channel(Term::Always).1)
     }
 
-    /// May this instance act at `now`?
+    /// Whether this instance may act at `now`.
     #[must_use]
     pub fn is_held(&self, now: Instant) -> bool {
         match *self.0.borrow() {
@@ -37,7 +37,7 @@ impl Leadership {
         }
     }
 
-    /// Leave to write for as long as this term lasts; `None` where this instance does not lead at `now`.
+    /// Permission to write for as long as this term lasts; `None` if this instance does not lead at `now`.
     #[must_use]
     pub fn mandate(&self, now: Instant) -> Option<Mandate> {
         let number = match *self.0.borrow() {
@@ -48,7 +48,7 @@ impl Leadership {
         Some(Mandate { leadership: self.clone(), number })
     }
 
-    /// Who leads instead; `None` where it is not known or is this instance.
+    /// The other instance that leads; `None` if it is unknown or this instance leads.
     #[must_use]
     pub fn holder(&self) -> Option<Arc<str>> {
         match &*self.0.borrow() {
@@ -57,7 +57,7 @@ impl Leadership {
         }
     }
 
-    /// Waits until something about it changed.
+    /// Waits until the state changes.
     pub async fn changed(&mut self) {
         if self.0.changed().await.is_err() {
             // The election has ended: the last state holds for good.
@@ -66,8 +66,8 @@ impl Leadership {
     }
 }
 
-/// Leave to write: what is decided in one term of a leadership is written in that term or not at all, for in between another
-/// instance may have decided otherwise.
+/// Permission to write: a decision of one term of a leadership is written in that term or not at all, since in between
+/// another instance may have decided otherwise.
 #[derive(Clone, Debug)]
 pub struct Mandate {
     leadership: Leadership,
@@ -75,7 +75,7 @@ pub struct Mandate {
 }
 
 impl Mandate {
-    /// Of somebody who is alone, or whose writes need no leadership.
+    /// Permission of an instance that is alone, or for writes that need no leadership.
     #[must_use]
     pub fn unlimited() -> Mandate {
         Mandate { leadership: Leadership::always(), number: 0 }
@@ -87,13 +87,13 @@ impl Mandate {
         Mandate { leadership: Leadership(watch::channel(term).1), number: 1 }
     }
 
-    /// Which term.
+    /// Number of the term.
     #[must_use]
     pub fn number(&self) -> u64 {
         self.number
     }
 
-    /// How long it lasts at least; `None` when it is over.
+    /// How long the mandate lasts at least; `None` if it is over.
     #[must_use]
     pub fn left(&self, now: Instant) -> Option<Duration> {
         match *self.leadership.0.borrow() {
@@ -105,7 +105,7 @@ impl Mandate {
         }
     }
 
-    /// Whether it lasts still.
+    /// Whether the mandate still lasts.
     #[must_use]
     pub fn is_held(&self, now: Instant) -> bool {
         self.left(now).is_some()

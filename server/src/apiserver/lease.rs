@@ -1,7 +1,8 @@
-//! Lease: leader election. One of several instances holds a Lease and renews it; the others watch how long it stays as it is.
+//! Lease: leader election. One of several instances holds a Lease and renews it; the others watch how long it is
+//! unchanged.
 //!
-//! No clock but the own monotonic one decides: a Lease is free once it has not changed for its duration, as seen from here,
-//! and the holder stops before that, counted from when it *sent* its last renewal that succeeded.
+//! Only the instance's own monotonic clock decides: a Lease is free once this instance has not seen it change for its
+//! duration, and the holder stops before that, counted from when it *sent* its last successful renewal.
 
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -18,25 +19,25 @@ use super::call::{CallFailure, call};
 use super::leadership::{Leadership, Term};
 use crate::clock;
 
-/// Which Lease, who asks, and how patiently.
+/// Name of the Lease, identity of the instance, and times.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct LeaseOptions {
     /// Namespace of the Lease.
     pub namespace: String,
-    /// Its name.
+    /// Name of the Lease.
     pub name: String,
-    /// Who this instance is; no two may share it.
+    /// Identity of this instance; no two may share it.
     pub identity: String,
-    /// How long a Lease that is not renewed keeps the others out; whole seconds.
+    /// How long a Lease that is not renewed keeps other instances out; whole seconds.
     pub lease_duration: Duration,
-    /// How long a holder goes on without a renewal that succeeded; less than `lease_duration`.
+    /// How long a holder continues without a successful renewal; less than `lease_duration`.
     pub renew_deadline: Duration,
-    /// How often it is renewed, or looked at; less than `renew_deadline`.
+    /// Interval of renewals, or checks; less than `renew_deadline`.
     pub retry_period: Duration,
 }
 
 impl Default for LeaseOptions {
-    /// Lease `berth-scheduler` in `berth`, nobody's, with kube-scheduler's times: 15 s, 10 s, 2 s.
+    /// Lease `berth-scheduler` in `berth`, without an identity, with kube-scheduler's times: 15 s, 10 s, 2 s.
     fn default() -> LeaseOptions {
         LeaseOptions {
             namespace: "berth".to_owned(),
@@ -49,14 +50,14 @@ impl Default for LeaseOptions {
     }
 }
 
-/// An instance that stands for election. Dropped without [`Candidate::resign`] it lets the Lease run out.
+/// An instance that takes part in the election. Dropped without [`Candidate::resign`] it lets the Lease expire.
 pub struct Candidate {
     task: JoinHandle<()>,
     resigned: watch::Sender<bool>,
 }
 
 impl Candidate {
-    /// Stands from now on.
+    /// Takes part in the election from now on.
     #[must_use]
     pub fn stand(client: kube::Client, options: LeaseOptions) -> (Candidate, Leadership) {
         let (terms, term) = watch::channel(Term::Elsewhere { holder: None });
@@ -66,8 +67,8 @@ impl Candidate {
         (Candidate { task, resigned }, Leadership(term))
     }
 
-    /// Stops and, where this instance leads, gives the Lease back, so that another need not wait for it to run out. To be called
-    /// when nothing that needs the leadership is under way any more.
+    /// Stops and, if this instance leads, releases the Lease, so that another need not wait for it to expire. To be
+    /// called when nothing that needs the leadership is under way any more.
     pub async fn resign(mut self) {
         self.resigned.send_replace(true);
         drop((&mut self.task).await);
@@ -91,7 +92,7 @@ async fn run(
     let mut told = Trouble::default();
     loop {
         let asked = clock::now();
-        // A connection that died without a word must leave time for another one.
+        // A connection that is silently lost must leave time for another one.
         let asking = tokio::time::timeout(renew_deadline / 3, election.acquire_or_renew());
         let outcome = tokio::select! {
             outcome = asking => outcome,
@@ -100,7 +101,7 @@ async fn run(
         let is_known = matches!(outcome, Ok(Ok(_)));
         match outcome {
             Ok(Ok(true)) => {
-                // A term that ran out, if only for a moment, is over.
+                // A term that expired, even for a moment, is over.
                 let goes_on = held_until.is_some_and(|until| clock::now() < until);
                 number += u64::from(!goes_on);
                 held_until = Some(asked + renew_deadline);
@@ -131,7 +132,7 @@ async fn run(
     }
 }
 
-/// Why the Lease cannot be asked for, logged when that changes.
+/// Reason why the Lease cannot be read or renewed, logged when it changes.
 #[derive(Default)]
 struct Trouble(Option<String>);
 
@@ -144,7 +145,7 @@ impl Trouble {
     }
 }
 
-/// Logs who leads when that changes.
+/// Updates the state, and logs the leader when it changes.
 fn tell(terms: &watch::Sender<Term>, term: &Term) {
     let leads = |term: &Term| matches!(term, Term::Always | Term::Held { .. });
     let old = terms.send_replace(term.clone());
@@ -158,11 +159,11 @@ fn tell(terms: &watch::Sender<Term>, term: &Term) {
     }
 }
 
-/// The Lease as it was seen last.
+/// The Lease as it was last read.
 struct Observed {
     spec: LeaseSpec,
     resource_version: Option<String>,
-    /// When it was first seen like this.
+    /// Time when this version was first seen.
     at: Instant,
 }
 
@@ -173,8 +174,8 @@ struct Election {
 }
 
 impl Election {
-    /// Whether the Lease is this instance's after the call. Compare-and-swap: what another wrote in between is never
-    /// overwritten.
+    /// Whether the Lease belongs to this instance after the call. Compare-and-swap: what another instance wrote in
+    /// between is never overwritten.
     async fn acquire_or_renew(&mut self) -> Result<bool, CallFailure> {
         let api = self.api();
         match call(api.get(&self.options.name)).await {
@@ -203,7 +204,7 @@ impl Election {
                 self.observe(lease);
                 Ok(true)
             }
-            // Another one was faster.
+            // Another instance was faster.
             Err(CallFailure::Refused { code: 409, .. }) => Ok(false),
             Err(failure) => Err(failure),
         }
@@ -223,7 +224,7 @@ impl Election {
         }
     }
 
-    /// Gives the Lease back: it has no holder and runs out at once.
+    /// Releases the Lease: it has no holder and expires at once.
     async fn release(&mut self) {
         let Some(observed) = &self.observed else { return };
         let spec = LeaseSpec {
@@ -241,8 +242,8 @@ impl Election {
         }
     }
 
-    /// To be called when the answer is in: the holder counts from when it asked, so who watches it counts from when it was
-    /// told, or both might lead.
+    /// Records the Lease, when the answer is in: the holder counts from the time of its request, so an observer counts
+    /// from the time of the answer, or both might lead.
     fn observe(&mut self, lease: Lease) {
         let resource_version = lease.metadata.resource_version;
         let spec = lease.spec.unwrap_or_default();
@@ -253,7 +254,8 @@ impl Election {
         self.observed = Some(Observed { spec, resource_version, at });
     }
 
-    /// Whether this instance may take it: it is its own, nobody's, or has not been renewed for as long as it says.
+    /// Whether this instance may take the Lease: it is its own, has no holder, or has not been renewed for its
+    /// duration.
     fn is_free(&self, observed: &Observed, now: Instant) -> bool {
         let own = self.options.lease_duration;
         let duration = observed.spec.lease_duration_seconds.and_then(|n| u64::try_from(n).ok());
@@ -297,7 +299,7 @@ impl Election {
     }
 }
 
-/// The wall clock's time, for people: nobody decides by it.
+/// The wall clock's time, for people: it decides nothing.
 fn moment() -> MicroTime {
     let micros = i64::try_from(clock::unix_micros()).unwrap_or(i64::MAX);
     MicroTime(Timestamp::from_microsecond(micros).unwrap_or(Timestamp::UNIX_EPOCH))
@@ -308,7 +310,8 @@ mod tests {
     use super::*;
     use crate::apiserver::scripted;
 
-    /// Answers the first GET after that time and the others at once: another one's Lease that never changes.
+    /// A client that answers the first GET after `delay` and the others at once: another instance's Lease that never
+    /// changes.
     fn slow_at_first(delay: Duration) -> kube::Client {
         let mut n = 0;
         scripted::client(move |request| {
@@ -332,7 +335,7 @@ mod tests {
         let mut election = Election { client, options, observed: None };
         assert_eq!(election.acquire_or_renew().await, Ok(false));
         tokio::time::sleep(Duration::from_millis(500)).await;
-        // 1.2 s after it was asked for, 0.5 s after it was seen.
+        // 1.2 s after the request, 0.5 s after it was seen.
         assert_eq!(election.acquire_or_renew().await, Ok(false));
     }
 }

@@ -3,7 +3,7 @@
 use std::path::PathBuf;
 use std::time::Duration;
 
-/// The API server to read from, and how patient to be with it.
+/// The API server to read from, and the timeout of its watches.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct KubeOptions {
     /// The kubeconfig (`kube.kubeconfig`); without it and without a context, the pod's service account inside a cluster, and

@@ -1,4 +1,4 @@
-//! Scripted: an API server for unit tests that is one function.
+//! Scripted: an API server for unit tests, implemented by one function.
 
 use std::task::{Context, Poll};
 
@@ -6,7 +6,7 @@ use http::{Request, Response};
 use kube::client::Body;
 use tower_service::Service;
 
-/// A client whose requests that function answers.
+/// A client whose requests the function answers.
 pub(super) fn client<F, Answer>(answer: F) -> kube::Client
 where
     F: FnMut(Request<Body>) -> Answer + Send + 'static,

@@ -1,4 +1,4 @@
-//! Status: what a scheduler writes into a pod's status, as strategic merge patches: other conditions stay as they are.
+//! Status: patches of a pod's status by a scheduler, as strategic merge patches: other conditions stay unchanged.
 //! Rules: S-ERR-9, S-PRE-21, S-PRE-23.
 
 use berth_proto::{Time, core_v1};
@@ -11,10 +11,10 @@ use super::binding::PodName;
 use super::call::{CallFailure, repeated};
 use super::leadership::Mandate;
 
-/// Why a pod that is not scheduled is not (S-ERR-9).
+/// Reason why a pod is not scheduled (S-ERR-9).
 #[derive(Copy, Clone, Debug, PartialEq, Eq)]
 pub enum UnscheduledReason {
-    /// It fits nowhere.
+    /// The pod fits nowhere.
     Unschedulable,
     /// The attempt failed.
     SchedulerError,
@@ -31,23 +31,23 @@ impl UnscheduledReason {
     }
 }
 
-/// What becomes of `status.nominatedNodeName`.
+/// Change of `status.nominatedNodeName`.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum NominatedNode {
-    /// It stays.
+    /// The field stays unchanged.
     Unchanged,
-    /// It is emptied.
+    /// The field is cleared.
     Cleared,
-    /// It becomes this.
+    /// The field is set to this node.
     Set(String),
 }
 
 const POD_SCHEDULED: &str = "PodScheduled";
 const DISRUPTION_TARGET: &str = "DisruptionTarget";
 
-/// The patch after which a pod says that it is not scheduled and why; `None` where it says so already.
+/// The patch for the condition of an unscheduled pod with its reason; `None` if the pod has it already.
 ///
-/// `now` is the wall clock in seconds since 1970: the condition's time of transition, unless it was `False` before.
+/// `now` is the wall clock in seconds since 1970: the condition's transition time, unless it was `False` before.
 #[must_use]
 pub fn unscheduled(
     current: &core_v1::PodStatus,
@@ -79,7 +79,7 @@ pub fn unscheduled(
     (!status.is_empty()).then_some(Value::Object(status))
 }
 
-/// The patch after which a pod is nominated so; `None` where it is.
+/// The patch for the nomination of a pod; `None` if it is unchanged.
 #[must_use]
 pub fn nominated(current: &core_v1::PodStatus, nominated: &NominatedNode) -> Option<Value> {
     let value = nomination(&current.nominated_node_name, nominated)?;
@@ -107,7 +107,7 @@ pub fn disruption_target(scheduler_name: &str, now: i64) -> Value {
     }]})
 }
 
-/// Writes `status` into the pod's. Sent again when an answer is lost, which changes nothing a second time.
+/// Writes `status` into the pod's status. Sent again when an answer is lost, which is harmless.
 ///
 /// # Errors
 /// [`CallFailure`]; see [`is_gone`].
@@ -123,8 +123,8 @@ pub async fn patch_status(
     repeated(mandate, || api.patch_status(&pod.name, &params, &patch)).await.map(drop)
 }
 
-/// Whether a write failed because the pod is no more, or another one has its name: then its uid is what is invalid. Webhooks and
-/// admission policies answer 422 as well, for reasons of their own.
+/// Whether a write failed because the pod is gone, or another one has its name: then its uid is invalid. Webhooks and
+/// admission policies answer 422 as well, for other reasons.
 #[must_use]
 pub fn is_gone(failure: &CallFailure) -> bool {
     match failure {

@@ -1,5 +1,5 @@
-//! Volume: what a scheduler writes about claims that waited for their first consumer: which volume a claim is to have, or on
-//! which node one is to be made for it. The controllers of the cluster do the rest. Rule: S-VLB-9.
+//! Volume: writes of a scheduler for claims that waited for their first consumer: which volume a claim is to have, or
+//! on which node one is to be provisioned for it. The controllers of the cluster do the rest. Rule: S-VLB-9.
 
 use std::collections::BTreeMap;
 
@@ -10,22 +10,22 @@ use kube::api::PostParams;
 use super::call::{CallFailure, call, write};
 use super::leadership::Mandate;
 
-/// Tells a provisioner the node.
+/// Annotation that names the node for a provisioner.
 const SELECTED_NODE: &str = "volume.kubernetes.io/selected-node";
-/// Tells that the volume was not bound by hand.
+/// Annotation of a volume that was not bound by hand.
 const BOUND_BY_CONTROLLER: &str = "pv.kubernetes.io/bound-by-controller";
-/// Set by the volume controller once both sides are bound.
+/// Annotation that the volume controller sets once both sides are bound.
 const BIND_COMPLETED: &str = "pv.kubernetes.io/bind-completed";
 
-/// Why a claim does not get its volume.
+/// Reason why a claim does not get its volume.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum VolumeError {
-    /// The API server would not have it, or did not answer.
+    /// The API server refused, or did not answer.
     #[error("{what}: {failure}")]
     Call {
-        /// What was asked.
+        /// The request.
         what: String,
-        /// Why it came to nothing.
+        /// The failure.
         failure: CallFailure,
     },
     /// Another claim has the volume.
@@ -33,33 +33,33 @@ pub enum VolumeError {
     Taken {
         /// The volume.
         volume: String,
-        /// Whose it is.
+        /// Claim that has it.
         claim: String,
     },
     /// The claim got another volume than the one that was reserved, which the node may not reach.
     #[error("claim `{claim}` is bound to volume `{volume}` and not to `{reserved}`")]
     BoundElsewhere {
-        /// Namespace and name.
+        /// Namespace and name of the claim.
         claim: String,
-        /// The volume that it has.
+        /// The volume that the claim has.
         volume: String,
-        /// The one that it was to have.
+        /// The volume that was reserved.
         reserved: String,
     },
-    /// A provisioner gave the node up, or another pod's node was selected.
+    /// A provisioner gave up the node, or the node of another pod was selected.
     #[error("claim `{claim}` is no longer to be provisioned on node `{node}`")]
     NodeGivenUp {
-        /// Namespace and name.
+        /// Namespace and name of the claim.
         claim: String,
         /// The node that was selected.
         node: String,
     },
 }
 
-/// Reserves the volume for the claim. A second time changes nothing.
+/// Reserves the volume for the claim. Repeating it changes nothing.
 ///
 /// # Errors
-/// [`VolumeError`]; a volume that changed in between is one.
+/// [`VolumeError`], also if the volume changed in between.
 pub async fn reserve(
     client: &kube::Client,
     mandate: &Mandate,
@@ -100,10 +100,10 @@ pub async fn reserve(
     write(mandate, volumes.replace(volume, &params, &object)).await.map(drop).map_err(failed)
 }
 
-/// Tells the provisioner of the claim for which node a volume is to be made. A second time changes nothing.
+/// Selects the node on which the claim's volume is to be provisioned. Repeating it changes nothing.
 ///
 /// # Errors
-/// [`VolumeError`]; a claim that changed in between is one.
+/// [`VolumeError`], also if the claim changed in between.
 pub async fn select_node(
     client: &kube::Client,
     mandate: &Mandate,
@@ -122,19 +122,19 @@ pub async fn select_node(
     write(mandate, claims.replace(claim, &params, &object)).await.map(drop).map_err(failed)
 }
 
-/// What a claim waits for.
+/// The volume that a claim waits for.
 #[derive(Copy, Clone, Debug, PartialEq, Eq)]
 pub enum Awaited<'a> {
-    /// This volume, which was reserved for it.
+    /// This volume, which was reserved for the claim.
     Volume(&'a str),
-    /// A volume that is made for it on this node.
+    /// A volume that is provisioned for the claim on this node.
     Provisioned(&'a str),
 }
 
 /// Whether the claim is bound, both ways, as awaited.
 ///
 /// # Errors
-/// [`VolumeError`]: it cannot be read, it has another volume than the one that was reserved, or the node was given up.
+/// [`VolumeError`]: the claim cannot be read, has another volume than the reserved one, or the node was given up.
 pub async fn is_bound(
     client: &kube::Client,
     namespace: &str,

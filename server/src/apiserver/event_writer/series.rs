@@ -1,4 +1,4 @@
-//! Series: an event that happens again and again is one object with a count.
+//! Series: a repeated event is one object with a count.
 
 use std::collections::{HashMap, VecDeque};
 use std::sync::Arc;
@@ -7,21 +7,21 @@ use std::time::{Duration, Instant};
 use crate::apiserver::event::Event;
 use crate::clock;
 
-/// An event that was not repeated for so long begins anew.
+/// Time without a repetition after which an event starts a new series.
 const MAX_IDLE: Duration = Duration::from_secs(6 * 60);
-/// Events that are kept in mind, so that a repetition is known for one.
+/// Number of events that are remembered, to recognise repetitions.
 const MAX_SERIES: usize = 4_096;
-/// Kubernetes' bound on names, less what sets an event apart.
+/// Kubernetes' limit on names, without the part that makes the name unique.
 const MAX_POD_NAME_BYTES: usize = 253 - 20;
 
-/// An event as it is to be written.
+/// An event to be written.
 #[derive(Clone, Debug)]
 pub(super) struct Seen {
     pub(super) event: Arc<Event>,
     suffix: Arc<str>,
-    /// 1: to be created; more: its series is to be told.
+    /// Number of occurrences: with 1 the event is to be created, with more its series is to be updated.
     pub(super) count: i32,
-    /// Microseconds since 1970.
+    /// Time of the first occurrence, in microseconds since 1970.
     pub(super) first_micros: u64,
     pub(super) last_micros: u64,
 }
@@ -45,12 +45,13 @@ struct Series {
 #[derive(Default)]
 pub(super) struct SeriesTable {
     series: HashMap<Arc<Event>, Series>,
-    /// In the order in which they began: what is too much is dropped at the front.
+    /// Events in the order in which they began: the first are dropped when there are too many.
     order: VecDeque<Arc<Event>>,
 }
 
 impl SeriesTable {
-    /// Takes an event in; what is to be written at once: its first occurrence, and that it is a series when it occurs again.
+    /// Adds an event; returns what is to be written at once: the first occurrence, and the begin of a series at the
+    /// second.
     pub(super) fn see(
         &mut self,
         event: Event,
@@ -88,7 +89,7 @@ impl SeriesTable {
         Some(seen)
     }
 
-    /// Series whose count is not written yet; those that ended are forgotten.
+    /// Series whose count is not written yet; ended ones are removed.
     pub(super) fn sweep(&mut self, now: Instant) -> Vec<Seen> {
         let due = self.rest();
         let SeriesTable { series, order } = self;
