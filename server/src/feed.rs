@@ -1,5 +1,6 @@
-//! How Berth learns of the cluster: files, the API server, and the gRPC stream of `grpc/cluster/sync.rs`. All end in engine deltas.
-//! Here is what they share: the errors of a feed, and whether and when one has spoken.
+//! Feeds: sources of the cluster's state, namely files, the API server, and the gRPC stream of `grpc/cluster/sync.rs`.
+//! All produce engine deltas. This module has their shared parts: the errors of a feed, and the freshness of the
+//! cluster.
 
 pub mod file;
 pub mod kube;
@@ -18,128 +19,131 @@ use tokio::sync::watch;
 use self::kube::Watches;
 use crate::clock;
 
-/// Why a whole source could not be read. A single bad object is never one of these: it is a [`file::Refused`].
+/// Reason why a whole source could not be read. A single bad object is never one of these: it is a [`file::Refused`].
 #[derive(Debug, thiserror::Error)]
 pub enum FeedError {
     /// The file cannot be opened or read.
     #[error("cannot read `{path}`: {source}")]
     Read {
-        /// The file as it was named; `-` is standard input.
+        /// Name of the file as given; `-` is standard input.
         path: String,
-        /// What the system said.
+        /// Error of the operating system.
         source: io::Error,
     },
-    /// The file starts as gzip does and breaks off or is corrupt.
+    /// The file starts like gzip and is truncated or corrupt.
     #[error("cannot decompress `{path}`: {source}")]
     Gzip {
-        /// The file as it was named.
+        /// Name of the file as given.
         path: String,
-        /// What is wrong with it.
+        /// The error in it.
         source: io::Error,
     },
     /// More than [`file::MAX_BYTES`] bytes after decompression.
     #[error("`{path}` holds more than {limit} bytes")]
     TooLarge {
-        /// The file as it was named.
+        /// Name of the file as given.
         path: String,
-        /// The bound in bytes.
+        /// The limit in bytes.
         limit: u64,
     },
-    /// Neither JSON nor YAML, truncated, or beyond the bounds on nesting and aliases.
+    /// The text is neither JSON nor YAML, truncated, or beyond the limits on nesting and aliases.
     #[error("{path}:{line}:{column}: {reason}")]
     Syntax {
-        /// The file as it was named.
+        /// Name of the file as given.
         path: String,
-        /// Line of the trouble, from 1.
+        /// Line of the error, from 1.
         line: u64,
-        /// Column of the trouble, from 1.
+        /// Column of the error, from 1.
         column: u64,
-        /// What is wrong there.
+        /// The error.
         reason: String,
     },
-    /// Whatever the files hold, none of it is of a kind that Berth reads: taken for a cluster, they would empty it.
+    /// No object in the files is of a kind that Berth reads: loaded as a cluster, the files would empty it.
     #[error(
         "nothing in {paths} is of a kind that is read; there are only others, such as `{kind}`"
     )]
     OtherKinds {
-        /// The files as they were named.
+        /// Names of the files as given.
         paths: String,
-        /// The first kind, by name, that they do hold.
+        /// Name of the first kind in the files.
         kind: String,
     },
-    /// The file holds no object at all.
+    /// The file contains no object at all.
     #[error("`{path}` holds no Kubernetes object")]
     Empty {
-        /// The file as it was named.
+        /// Name of the file as given.
         path: String,
     },
 }
 
-/// Whether a feed has completed and when one last spoke. Shared by all feeds; readers never wait long.
+/// Whether a feed has completed, and when the cluster was last updated or confirmed. Shared by all feeds; readers never
+/// wait long.
 #[derive(Debug, Default)]
 pub struct Freshness {
     completed: watch::Sender<bool>,
     loading: AtomicBool,
     last: Mutex<Option<Instant>>,
-    /// Of the API-server feed; set, nothing else feeds.
+    /// Watches of the API-server feed; if set, no other feed changes the cluster.
     watches: Mutex<Option<Arc<Watches>>>,
 }
 
-/// Why the cluster cannot be asked, or told, anything now.
+/// Reason why the cluster cannot be used, or fed, now.
 #[derive(Copy, Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum NotReady {
-    /// Files are being read that will replace whatever is there.
+    /// Files are being read that will replace the cluster.
     #[error("the cluster is still being loaded")]
     Loading,
     /// The API server has not listed every kind yet.
     #[error("the API server has not listed everything yet; /readyz says what is missing")]
     Listing,
-    /// The API server is the feed, and a cluster has one.
+    /// The API server is the feed, and a cluster has only one.
     #[error("the cluster is read from its API server (`--kube`); nothing else may feed it")]
     FedByApiServer,
-    /// Neither a file nor a client has told anything: an empty cluster would be taken for a real one.
+    /// Neither a file nor a client has fed the cluster: an empty one would look real.
     #[error("no feed has told of a cluster yet")]
     NeverFed,
 }
 
 impl Freshness {
-    /// Notes that a feed gave a whole cluster, or deltas that stand on their own: from here on the server is ready.
+    /// Records that a feed applied a whole cluster, or independent deltas: from here on the server is ready.
     pub fn note_applied(&self) {
         self.note_alive();
         self.completed.send_if_modified(|completed| !std::mem::replace(completed, true));
     }
 
-    /// Notes that a feed is alive although the cluster has not changed yet, as while a snapshot is being collected.
+    /// Records that a feed is alive although the cluster has not changed yet, as while a snapshot is being collected.
     pub fn note_alive(&self) {
         *self.lock() = Some(clock::now());
     }
 
-    /// Notes that files are being read: until [`Freshness::end_load`] nobody else may feed, since it would be wiped.
+    /// Records that files are being read: until [`Freshness::end_load`] no other feed may change the cluster, since its
+    /// changes would be lost.
     pub fn begin_load(&self) {
-        // Release and acquire: who sees the end of a load sees what it published.
+        // Release and acquire: a reader that sees the end of a load sees what it published.
         self.loading.store(true, Ordering::Release);
     }
 
-    /// Notes that the files have been read, or cannot be.
+    /// Records that the files have been read, or cannot be.
     pub fn end_load(&self) {
         self.loading.store(false, Ordering::Release);
     }
 
-    /// Notes that the API server is the feed from now on.
+    /// Records that the API server is the feed from now on.
     pub(crate) fn begin_watch(&self, watches: Arc<Watches>) {
         *self.watches.lock().unwrap_or_else(PoisonError::into_inner) = Some(watches);
         self.end_load();
     }
 
-    /// How the watches of the API server fare, where it is the feed.
+    /// State of the watches of the API server, if it is the feed.
     pub(crate) fn watches(&self) -> Option<Arc<Watches>> {
         self.watches.lock().unwrap_or_else(PoisonError::into_inner).clone()
     }
 
-    /// May a client feed the cluster?
+    /// Checks that a client may feed the cluster.
     ///
     /// # Errors
-    /// [`NotReady::Loading`] while files are being read, for the first time or again; [`NotReady::FedByApiServer`] for good.
+    /// [`NotReady::Loading`] while files are being read, for the first time or again; [`NotReady::FedByApiServer`]
+    /// permanently.
     pub fn check_feedable(&self) -> Result<(), NotReady> {
         if self.watches().is_some() {
             return Err(NotReady::FedByApiServer);
@@ -147,7 +151,8 @@ impl Freshness {
         if self.loading.load(Ordering::Acquire) { Err(NotReady::Loading) } else { Ok(()) }
     }
 
-    /// May pods be decided on? Once a cluster was told, always: while files are read again the old one answers.
+    /// Checks that pods may be decided on. Once the cluster was fed, they always may: while files are read again the
+    /// old cluster is used.
     ///
     /// # Errors
     /// [`NotReady`], until the first feed completes.
@@ -161,24 +166,24 @@ impl Freshness {
             Err(NotReady::FedByApiServer) => return Err(NotReady::Listing),
             Err(other) => return Err(other),
         }
-        // A load may have ended between the two questions.
+        // A load may have ended between the two checks.
         if self.is_complete() { Ok(()) } else { Err(NotReady::NeverFed) }
     }
 
-    /// Has any feed completed since the start?
+    /// Whether any feed has completed since the start.
     #[must_use]
     pub fn is_complete(&self) -> bool {
         *self.completed.borrow()
     }
 
-    /// Turns true when the first feed completes, and stays so.
+    /// Signal that turns true when the first feed completes, and stays so.
     #[must_use]
     pub fn completed(&self) -> watch::Receiver<bool> {
         self.completed.subscribe()
     }
 
-    /// Time since a feed last changed or confirmed the cluster; `None` before the first time. Fed by the API server: since the
-    /// watch that is silent for longest last proved alive.
+    /// Time since a feed last changed or confirmed the cluster; `None` before the first time. With the API server as
+    /// the feed: since the watch that is silent for longest was last known to be alive.
     #[must_use]
     pub fn staleness(&self) -> Option<Duration> {
         let now = clock::now();
@@ -190,12 +195,12 @@ impl Freshness {
     }
 
     fn lock(&self) -> std::sync::MutexGuard<'_, Option<Instant>> {
-        // One plain value: a panic elsewhere cannot leave it half written.
+        // A plain value: a panic elsewhere cannot leave it half written.
         self.last.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
-/// ``Pod `default/web-0` ``, ``Node `n1` ``, or the kind alone for an object without a name.
+/// Name of an object for messages: ``Pod `default/web-0` ``, ``Node `n1` ``, or the kind alone if it has no name.
 pub(crate) fn object_name(kind: &str, metadata: Option<&meta_v1::ObjectMeta>) -> String {
     let (namespace, name) =
         metadata.map_or(("", ""), |metadata| (&metadata.namespace, &metadata.name));

@@ -1,14 +1,15 @@
 //! The file feed: `kubectl get … -A -o json|yaml` dumps, plain or gzip-compressed.
 //!
 //! A source is cut into items while it is read (`json`; `yaml` needs the whole text), and the items are parsed and
-//! compiled on all cores, a batch at a time. One bad item is refused alone, with its place and field; trouble with the
+//! compiled on all cores, a batch at a time. A bad item is refused alone, with its location and field; an error in the
 //! file as a whole is a [`FeedError`].
 //!
-//! Of two equal keys inside an object the last wins in JSON (W-JS-8), as in Kubernetes, and the object is refused in YAML.
-//! A `kind`, `apiVersion` or `items` that a document says twice spoils the file: one of two lists would be lost.
+//! Of two equal keys inside an object the last counts in JSON (W-JS-8), as in Kubernetes, and the object is refused in
+//! YAML. A repeated `kind`, `apiVersion` or `items` of a document is an error of the file: one of two lists would be
+//! lost.
 //!
-//! Cost: one pass over the bytes to find the items, then parse and compile at the sum of the cores' speeds. Memory: a
-//! batch of a few megabytes, and what is kept of the objects.
+//! Cost: one pass over the bytes to find the items, then parsing and compiling at the sum of the cores' speeds. Memory:
+//! a batch of a few megabytes, and the objects that are kept.
 
 mod dump;
 mod item;
@@ -34,7 +35,7 @@ use super::FeedError;
 use item::{Collector, Parsed, TakeItems as _, Written};
 use source::Source;
 
-/// Reads one file, or standard input for `-`. Objects are parsed, not yet compiled or judged.
+/// Reads one file, or standard input for `-`. Objects are parsed, not yet compiled or checked.
 ///
 /// # Errors
 /// [`FeedError`] for a file that cannot be read, decompressed or cut into objects; a bad object is in `refused`.
@@ -45,7 +46,7 @@ pub fn read(path: &Path) -> Result<Dump, FeedError> {
 /// Reads several files in order, as one cluster.
 ///
 /// # Errors
-/// The first file that cannot be read; nothing of the others is returned then.
+/// That of the first file that cannot be read; nothing of the others is returned then.
 pub fn read_all(paths: &[PathBuf]) -> Result<Dump, FeedError> {
     let mut dump = Dump::default();
     for path in paths {
@@ -54,15 +55,15 @@ pub fn read_all(paths: &[PathBuf]) -> Result<Dump, FeedError> {
     Ok(dump)
 }
 
-/// Parses the text of a dump; `name` stands in locations and errors.
+/// Parses the text of a dump; `name` is used in locations and errors.
 ///
 /// # Errors
-/// [`FeedError::Syntax`] where the text stops being JSON or YAML, [`FeedError::Empty`] when it holds nothing.
+/// [`FeedError::Syntax`] if the text is not valid JSON or YAML, [`FeedError::Empty`] if it contains nothing.
 pub fn parse(name: &Arc<str>, text: &str) -> Result<Dump, FeedError> {
     collect(Source::of_text(name, text)?, unboxed)
 }
 
-/// Why a value that was read is not what it should be: the path of the field, and the reason.
+/// Describes the error in a value that was parsed: the path of the field, and the reason.
 pub(crate) fn describe(error: &serde_json::Error) -> String {
     item::described(error)
 }
@@ -81,7 +82,7 @@ fn unboxed(written: Written) -> Parsed<core_v1::Node, core_v1::Pod, WrittenObjec
     }
 }
 
-/// Reads one file and hands every object on to `then`, on all cores, as soon as it is parsed.
+/// Reads one file and passes every object to `then`, on all cores, as soon as it is parsed.
 fn read_each<N: Send, P: Send, O: Send>(
     path: &Path,
     then: impl Fn(Written) -> Parsed<N, P, O> + Send + Sync,
@@ -97,14 +98,14 @@ fn collect<N: Send, P: Send, O: Send>(
     let mut collector = Collector::new(then);
     let mut head = Vec::new();
     while source.read_some(&mut head, 4096)? > 0 && head.trim_ascii_start().is_empty() {}
-    // kubectl writes JSON with the brace first; no YAML that it writes starts so.
+    // kubectl writes JSON with the brace first; none of its YAML starts like that.
     let n_documents =
         if head.trim_ascii_start().starts_with(b"{") || head.trim_ascii_start().starts_with(b"[") {
             json::cut(source, head, &mut collector)?
         } else {
             let text = source.into_text(head)?;
             let yaml::Items { items, n_documents } = yaml::items(&path, &text)?;
-            // The items are text of their own.
+            // The items have a text of their own.
             drop(text);
             collector.take(items)?;
             n_documents

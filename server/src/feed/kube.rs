@@ -1,11 +1,12 @@
-//! The API-server feed: every kind that decisions read, listed and watched across all namespaces.
+//! The API-server feed: lists and watches every kind that decisions read, across all namespaces.
 //!
-//! One task a kind ([`watch`]) reads its stream, cuts it into lines ([`lines`]), parses and compiles each object at once
-//! ([`told`]) and drops its text; what is left goes through a bounded channel to one thread ([`apply`]), which puts it into the
-//! cluster batch by batch and tells the observer. Memory is bounded by the channel and the longest line, whatever the server
-//! sends.
+//! One task per kind ([`watch`]) reads its stream, cuts it into lines ([`lines`]), parses and compiles each object at
+//! once ([`told`]) and drops its text; the result goes through a bounded channel to one thread ([`apply`]), which
+//! applies it to the cluster batch by batch and notifies the observer. Memory is limited by the channel and the longest
+//! line, whatever the server sends.
 //!
-//! An object with a bad field is refused alone, and counted; one that was known before keeps its last good facts.
+//! An object with a bad field is refused alone, and counted; an object that was known before keeps its last valid
+//! facts.
 
 mod answer;
 mod apply;
@@ -45,17 +46,17 @@ use apply::{Applier, MAX_BATCH};
 use request::Requests;
 use watch::Watcher;
 
-/// Compiled objects that may wait for the cluster.
+/// Number of compiled objects that may wait for the cluster.
 const MAX_WAITING: usize = 2 * MAX_BATCH;
 
-/// A feed that runs. Dropped, it stops; the cluster stays as it is then, and grows stale.
+/// A running feed. Dropped, it stops; the cluster stays unchanged then, and becomes stale.
 pub struct KubeFeed {
     watchers: Vec<AbortHandle>,
 }
 
 impl KubeFeed {
-    /// Starts to list and watch. The server is ready once the first list of every kind is in; from then on nothing else feeds
-    /// it. Needs a Tokio runtime.
+    /// Starts to list and watch. The server is ready once the first list of every kind is complete; from then on no
+    /// other feed changes the cluster. Needs a Tokio runtime.
     pub(crate) fn start(
         pace: Pace,
         client: Client,

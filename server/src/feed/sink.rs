@@ -1,4 +1,4 @@
-//! Sink: the cluster that a feed writes to, with what readers are told of the feed.
+//! Sink: the cluster that a feed writes to, with the feed's state for readers.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -9,7 +9,7 @@ use super::Freshness;
 use crate::critical_task::CriticalTasks;
 use crate::telemetry::Metrics;
 
-/// What a feed writes to.
+/// Target of a feed.
 #[derive(Clone)]
 pub(crate) struct FeedSink {
     pub(crate) cluster: Arc<Cluster>,
@@ -19,7 +19,7 @@ pub(crate) struct FeedSink {
     pub(crate) critical_tasks: CriticalTasks,
 }
 
-/// Changes or pods from which on a batch is a long write: it leaves the reactor and is compiled on all cores.
+/// Number of changes or pods from which on a batch is a long write: it leaves the reactor and is compiled on all cores.
 pub(crate) const LONG_BATCH: usize = 64;
 
 /// Long writes to the live cluster that are under way. Clones share the count.
@@ -33,7 +33,8 @@ impl LongWrites {
         LongWrite(self.0.clone())
     }
 
-    /// Whether any is under way. A hint only: a write that starts just after costs one late answer, never a wrong one.
+    /// Whether any is under way. A hint only: a write that starts just after it delays one answer, but never makes it
+    /// wrong.
     pub(crate) fn is_any(&self) -> bool {
         self.0.load(Ordering::Relaxed) > 0
     }

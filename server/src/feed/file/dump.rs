@@ -8,7 +8,7 @@ use berth_proto::core_v1;
 
 use super::written::WrittenObject;
 
-/// What one or several files hold: objects as they were written, or (inside this module) compiled.
+/// Contents of one or several files: objects as they were written, or (inside this module) compiled.
 #[derive(Debug)]
 pub struct Dump<N = core_v1::Node, P = core_v1::Pod, O = WrittenObject> {
     /// Nodes in file order.
@@ -41,7 +41,7 @@ impl<N, P, O> Dump<N, P, O> {
         }
     }
 
-    /// Adds what another file holds, behind what is here.
+    /// Appends the contents of another file.
     pub fn append(&mut self, mut other: Dump<N, P, O>) {
         self.nodes.append(&mut other.nodes);
         self.objects.append(&mut other.objects);
@@ -53,19 +53,19 @@ impl<N, P, O> Dump<N, P, O> {
     }
 }
 
-/// An object and where it stands.
+/// An object with its location.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Located<T> {
-    /// The object as it was written; compiled and judged later.
+    /// The object as it was written; compiled and checked later.
     pub value: T,
-    /// Its place.
+    /// Location of the object.
     pub location: Location,
 }
 
-/// Where an object stands, for people: `nodes.yaml:120 (document 2, item 3)`.
+/// Location of an object, for people: `nodes.yaml:120 (document 2, item 3)`.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Location {
-    /// The file as it was named; `-` is standard input.
+    /// Name of the file as given; `-` is standard input.
     pub path: Arc<str>,
     /// The line on which the object starts, from 1.
     pub line: u64,
@@ -85,16 +85,16 @@ impl fmt::Display for Location {
     }
 }
 
-/// One object that was not taken, and why. Nothing of it was applied.
+/// A refused object, and the reason. Nothing of it was applied.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Refused {
-    /// Where it stands.
+    /// Location of the object.
     pub location: Location,
-    /// What it is, as far as that could be read: ``Pod `default/web-0` ``.
+    /// Name of the object, as far as that could be read: ``Pod `default/web-0` ``.
     pub object: String,
     /// Path of the bad field, for example `spec.containers[0].resources.requests[cpu]`.
     pub field: String,
-    /// What is wrong with it.
+    /// The reason.
     pub reason: String,
 }
 

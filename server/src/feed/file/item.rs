@@ -1,7 +1,7 @@
-//! From an item's JSON text to a typed object, on all cores; a bad one is refused alone.
+//! Parses an item's JSON text into a typed object, on all cores; a bad item is refused alone.
 //!
-//! Inside an object the last of two equal keys wins, as everywhere in Kubernetes' JSON (W-JS-8), `kind` included. An object
-//! that says neither `kind` nor `apiVersion` has those of its list (W-JS-7).
+//! Inside an object the last of two equal keys counts, as everywhere in Kubernetes' JSON (W-JS-8), `kind` included. An
+//! object with neither `kind` nor `apiVersion` has those of its list (W-JS-7).
 
 use std::borrow::Cow;
 use std::fmt;
@@ -18,40 +18,40 @@ use super::written::WrittenObject;
 use crate::escape::clipped;
 use crate::feed::{FeedError, object_name};
 
-/// One object of a file, still text.
+/// One object of a file as text.
 pub(super) struct Item<'a> {
     /// The object as JSON.
     pub(super) json: Cow<'a, str>,
-    /// What the list around it says of it; `None` while the kind of that list is not known.
+    /// Type implied by the surrounding list; `None` while the kind of the list is not known.
     pub(super) implied: Option<Implied>,
-    /// Where it starts.
+    /// Location of its start.
     pub(super) location: Location,
-    /// The column of its first byte, from 1.
+    /// Column of its first byte, from 1.
     pub(super) column: u64,
-    /// Already found to be unacceptable while it was cut out: field and reason.
+    /// Field and reason, if it was found to be bad while it was cut out.
     pub(super) fault: Option<(String, String)>,
-    /// It is known to hold `kind` and `apiVersion` once each.
+    /// Whether it is known to have `kind` and `apiVersion` once each.
     pub(super) says_its_kind_once: bool,
 }
 
-/// What a list says of items that do not say it themselves.
+/// Type that a list implies for items without their own.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Implied {
-    /// Items of a `NodeList` do not say their own kind.
+    /// Kind of the items of a list such as a `NodeList`, which have none themselves.
     pub(super) kind: Option<&'static str>,
     pub(super) api_version: Option<Arc<str>>,
 }
 
-/// Where items go while a file is being read.
+/// Receiver of items while a file is being read.
 pub(super) trait TakeItems {
     /// Takes some items; more may follow.
     fn take(&mut self, items: Vec<Item<'_>>) -> Result<(), FeedError>;
 
-    /// The kind of the list whose items were taken with `implied: None` has come at last.
+    /// Sets the type implied by the list whose items were taken with `implied: None`, once its kind is known.
     fn settle(&mut self, implied: &Implied) -> Result<(), FeedError>;
 }
 
-/// What an item turned out to be.
+/// A parsed item by its type.
 pub(super) enum Parsed<N, P, O> {
     Node(Located<N>),
     Pod(Located<P>),
@@ -63,15 +63,15 @@ pub(super) enum Parsed<N, P, O> {
 /// A parsed item; boxed, since items are moved about and a pod is large.
 pub(super) type Written = Parsed<Box<core_v1::Node>, Box<core_v1::Pod>, WrittenObject>;
 
-/// Why an item is nothing yet.
+/// Reason why an item cannot be parsed yet.
 enum Unparsed {
-    /// It does not say its kind, and the list does not yet.
+    /// The item has no kind, and that of its list is not known yet.
     Kindless(Box<Item<'static>>),
-    /// It is not JSON: the file is broken.
+    /// The item is not JSON: the file is broken.
     Broken(Box<FeedError>),
 }
 
-/// Parses items on all cores, hands each on to `then` at once, and collects what became of them in order.
+/// Parses items on all cores, passes each to `then` at once, and collects the results in order.
 pub(super) struct Collector<F, N, P, O> {
     then: F,
     dump: Dump<N, P, O>,
@@ -122,7 +122,7 @@ where
     }
 }
 
-/// Sorts an item by what it turned out to be.
+/// Adds an item to the dump by its type.
 pub(super) fn add<N, P, O>(dump: &mut Dump<N, P, O>, parsed: Parsed<N, P, O>) {
     match parsed {
         Parsed::Node(node) => dump.nodes.push(node),
@@ -154,7 +154,7 @@ fn parse_one(item: Item<'_>) -> Result<Written, Unparsed> {
     let Some(kind) = head.kind.as_deref().or(implied.kind) else {
         return Ok(refuse(&item, "object", "kind", "must be set"));
     };
-    // What a list says of its version is said of items that leave their kind to it.
+    // The list's version applies to items that have the list's kind.
     let implied_version = implied.api_version.as_deref().filter(|_| head.kind.is_none());
     let api_version = head.api_version.as_deref().or(implied_version).unwrap_or("");
     let Some(readable) = Readable::of(kind) else {
@@ -162,7 +162,7 @@ fn parse_one(item: Item<'_>) -> Result<Written, Unparsed> {
     };
     let expected = readable.api_version();
     if !api_version.is_empty() && api_version != expected {
-        // Another group's kind of the same name is another kind.
+        // A kind of the same name in another group is a different kind.
         if group(api_version) != group(expected) {
             return Ok(Parsed::Ignored(format!("{kind} ({api_version})")));
         }
@@ -175,8 +175,8 @@ fn parse_one(item: Item<'_>) -> Result<Written, Unparsed> {
     parse_as(readable, kind, &item)
 }
 
-/// A node or pod that begins with its type and does not say it again, as kubectl writes them: read in one pass instead of two.
-/// `None` is for whatever is not so, or not right: it is looked at in full.
+/// Parses a node or pod that begins with its type and does not repeat it, as kubectl writes them, in one pass instead
+/// of two. Returns `None` for any other item, or a bad one: it is parsed in full.
 fn parse_at_once(item: &Item<'_>) -> Option<Written> {
     const BEFORE_KIND: [&str; 7] = ["{", "\"apiVersion\"", ":", "\"v1\"", ",", "\"kind\"", ":"];
     if !item.says_its_kind_once || item.fault.is_some() {
@@ -206,7 +206,7 @@ fn parse_at_once(item: &Item<'_>) -> Option<Written> {
     })
 }
 
-/// What is read of a file.
+/// Kinds that are read from a file.
 #[derive(Copy, Clone)]
 enum Readable {
     Node,
@@ -233,7 +233,7 @@ impl Readable {
     }
 }
 
-/// `apps` of `apps/v1`, nothing of `v1`.
+/// The group of an `apiVersion`: `apps` for `apps/v1`, empty for `v1`.
 fn group(api_version: &str) -> &str {
     api_version.split_once('/').map_or("", |(group, _)| group)
 }
@@ -247,7 +247,7 @@ fn parse_as(readable: Readable, kind: &str, item: &Item<'_>) -> Result<Written, 
             .map(|value| Parsed::Pod(Located { value, location: location() })),
         Readable::Object(kind) => WrittenObject::parse(kind, &item.json)
             .map(|value| Parsed::Object(Located { value, location: location() })),
-        // kubectl never nests lists; taking one for an unknown kind would lose its objects without a word.
+        // kubectl never nests lists; as an unknown kind, the list's objects would be silently lost.
         Readable::List => {
             return Ok(refuse(item, kind, "kind", "a list inside a list is not read"));
         }
@@ -255,14 +255,14 @@ fn parse_as(readable: Readable, kind: &str, item: &Item<'_>) -> Result<Written, 
     parsed.or_else(|error| failed(item, kind, "object", &error))
 }
 
-/// An item that is JSON is refused alone; one that is not means that the file is broken.
+/// Refuses an item that is JSON; an item that is not JSON means that the file is broken.
 fn failed(
     item: &Item<'_>,
     kind: &str,
     field: &str,
     error: &serde_json::Error,
 ) -> Result<Written, Unparsed> {
-    // Nesting beyond serde_json's bound is well-formed JSON all the same, and skipping has no such bound.
+    // Nesting beyond serde_json's limit is well-formed JSON all the same, and skipping has no such limit.
     if let Err(syntax) = serde_json::from_str::<IgnoredAny>(&item.json) {
         return Err(Unparsed::Broken(Box::new(broken(item, &syntax))));
     }
@@ -280,12 +280,12 @@ fn broken(item: &Item<'_>, error: &serde_json::Error) -> FeedError {
     place.error(&item.location.path, without_position(error))
 }
 
-/// Field path and reason of the vocabulary's own error text: ``field `spec.priority`: invalid type …``.
+/// Splits the error text of the generated types into field path and reason: ``field `spec.priority`: invalid type …``.
 fn split_field(message: &str) -> Option<(&str, &str)> {
     message.strip_prefix("field `")?.split_once("`: ")
 }
 
-/// A value that is JSON and not of the type that was expected: its field and the reason, in our words.
+/// Describes a value that is JSON and not of the expected type: its field and the reason, in Berth's words.
 pub(super) fn described(error: &serde_json::Error) -> String {
     let message = without_position(error);
     match split_field(&message) {
@@ -336,14 +336,14 @@ fn refused(item: &Item<'_>, kind: &str, field: &str, reason: &str) -> Refused {
     }
 }
 
-/// The message alone: the position inside the item would be taken for one in the file.
+/// The message alone, since the position inside the item would look like one in the file.
 pub(super) fn without_position(error: &serde_json::Error) -> String {
     let text = error.to_string();
     let end = text.rfind(" at line ").unwrap_or(text.len());
     text[..end].to_owned()
 }
 
-/// ``Pod `default/web-0` ``, as far as the metadata can be read.
+/// Name of an item for messages, such as ``Pod `default/web-0` ``, as far as the metadata can be read.
 fn name_of(kind: &str, json: &str) -> String {
     #[derive(serde::Deserialize)]
     struct Named {
@@ -356,7 +356,7 @@ fn name_of(kind: &str, json: &str) -> String {
     object_name(kind, Some(&metadata))
 }
 
-/// What an object says of its type: the last `kind` and `apiVersion`, as for every other key.
+/// Type of an object: its last `kind` and `apiVersion`, as for every other key.
 struct Head<'a> {
     kind: Option<Cow<'a, str>>,
     api_version: Option<Cow<'a, str>>,
@@ -397,7 +397,7 @@ impl<'a> Visitor<'a> for HeadVisitor {
     }
 }
 
-/// A string borrowed from the input unless it holds escapes.
+/// A string that is borrowed from the input unless it contains escapes.
 struct Text<'a>(Cow<'a, str>);
 
 impl<'a> de::Deserialize<'a> for Text<'a> {

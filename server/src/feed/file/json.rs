@@ -1,9 +1,9 @@
 //! Cuts JSON text into items while it is read: a `List`, an `XxxList`, single objects, or several of them one after
 //! another.
 //!
-//! Only the frame is understood here; an item is found by counting brackets and read by [`super::item`], while the text behind it
-//! is being cut. What is held are a few batches of items, however large the file: a list of 100,000 pods costs no more memory
-//! than one of 1,000.
+//! Only the structure around items is parsed here; an item is found by counting brackets and parsed by [`super::item`],
+//! while the following text is being cut. Only a few batches of items are in memory, however large the file: a list of
+//! 100,000 pods takes no more memory than one of 1,000.
 
 use std::ops::Range;
 use std::panic::resume_unwind;
@@ -19,16 +19,16 @@ use super::item::{Implied, Item, TakeItems};
 use super::source::{NOT_UTF8, Place, Source};
 use crate::feed::FeedError;
 
-/// Read at once.
+/// Number of bytes per read.
 const CHUNK_BYTES: usize = 1 << 20;
-/// Items that are parsed at once, on all cores.
+/// Number of bytes of items that are parsed at once, on all cores.
 const BATCH_BYTES: usize = 8 << 20;
-/// Batches that are cut and wait for those before them.
+/// Number of batches that are cut and wait for those before them.
 const QUEUE: usize = 1;
 
-/// Hands every object of `source` on, in order, with its place; gives the number of documents.
+/// Passes on every object of `source`, in order, with its location; returns the number of documents.
 ///
-/// `head` is what was read of the source already.
+/// `head` is the part of the source that was read already.
 pub(super) fn cut(
     source: Source<'_>,
     head: Vec<u8>,
@@ -56,21 +56,21 @@ pub(super) fn cut(
         };
         let taking = taking.map_err(|source| FeedError::Read { path: path.to_string(), source })?;
         let n_documents = cutter.run();
-        // What stands earlier in the file is told first.
+        // Errors earlier in the file are reported first.
         taking.join().unwrap_or_else(|panic| resume_unwind(panic))?;
         n_documents
     })
 }
 
-/// What was cut out of the text.
+/// A part that was cut out of the text.
 enum Cut {
-    /// Items, and the text that they stand in.
+    /// Items, and the text that contains them.
     Items(Vec<u8>, Vec<Pending>),
-    /// The kind of the list that they were of.
+    /// The type implied by the list of earlier items.
     Settle(Implied),
 }
 
-/// Hands on everything that is cut.
+/// Passes on everything that is cut.
 fn take_all(
     path: &Arc<str>,
     cuts: &Receiver<Cut>,
@@ -81,7 +81,7 @@ fn take_all(
         match cut {
             Cut::Items(bytes, pending) => {
                 items.take(texts(path, &bytes, pending)?)?;
-                // Where nobody wants it, it is freed.
+                // If nobody reuses the buffer, it is freed.
                 drop(done.try_send(bytes));
             }
             Cut::Settle(implied) => items.settle(&implied)?,
@@ -110,7 +110,7 @@ fn texts<'a>(
     pending.into_iter().map(text).collect()
 }
 
-/// What the kind of a document says of its items: `None` for an object that is not a list.
+/// The kind that the kind of a document implies for its items: `None` for an object that is not a list.
 pub(super) fn list_kind(kind: &str) -> Option<Option<&'static str>> {
     Some(match kind.strip_suffix("List")? {
         "" => None,
@@ -129,19 +129,19 @@ const CUT_OFF: &str = "the text ends inside a value; the file is probably cut of
 struct Cutter<'s> {
     source: Source<'s>,
     buffer: Vec<u8>,
-    /// The next byte that is looked at.
+    /// Index of the next byte.
     at: usize,
-    /// Up to here lines are counted: `place` is its place.
+    /// Index up to which lines are counted: `place` is its position.
     counted: usize,
     place: Place,
     pending: Vec<Pending>,
     n_documents: usize,
     cuts: SyncSender<Cut>,
-    /// Buffers that were used before: fresh memory would be cleared first.
+    /// Buffers to reuse: new memory would have to be cleared first.
     spare: Receiver<Vec<u8>>,
 }
 
-/// An item that stands in the buffer.
+/// An item in the buffer.
 struct Pending {
     range: Range<usize>,
     place: Place,
@@ -151,15 +151,15 @@ struct Pending {
     says_its_kind_once: bool,
 }
 
-/// What is known of the document that is being read.
+/// State of the document that is being read.
 #[derive(Default)]
 struct Frame {
     kind: Option<String>,
     api_version: Option<String>,
     seen: Vec<&'static str>,
-    /// Items were handed on before the document's kind was known.
+    /// Whether items were passed on before the document's kind was known.
     has_early_items: bool,
-    /// `items` is something else than a list.
+    /// Position of an `items` that is not a list.
     odd_items: Option<Place>,
 }
 
@@ -174,32 +174,32 @@ impl Frame {
         self.seen.contains(&"items")
     }
 
-    /// For the items of this list, once its kind is known.
+    /// Type implied for the items of this list, once its kind is known.
     fn implied(&self) -> Option<Implied> {
         let kind = list_kind(self.kind.as_deref()?)?;
         Some(Implied { kind, api_version: self.api_version.as_deref().map(Into::into) })
     }
 }
 
-/// The search for the end of a value, which may begin in one chunk and end in another.
+/// State of the search for the end of a value, which may begin in one chunk and end in another.
 #[derive(Default)]
 struct Scan {
     at: usize,
     depth: usize,
     in_string: bool,
-    /// Where the last string began, behind its quote.
+    /// Index at which the last string began, after its quote.
     string: usize,
-    /// Strings of the outermost object that are `kind` and `apiVersion`, and whether any has an escape.
+    /// Number of strings in the outermost object that are `kind` and `apiVersion`, and whether any has an escape.
     n_kinds: usize,
     n_versions: usize,
     has_escapes: bool,
 }
 
-/// What kubectl indents by, twice.
+/// Indentation of kubectl, twice.
 const INDENTATION: &[u8; 8] = b"        ";
 
 impl Scan {
-    /// Where the value ends, if it does within `bytes`.
+    /// Index after the end of the value, if that is within `bytes`.
     fn end_in(&mut self, bytes: &[u8]) -> Option<usize> {
         loop {
             if self.in_string {
@@ -209,7 +209,7 @@ impl Scan {
                 }
                 continue;
             }
-            // Half of what kubectl writes is indentation.
+            // Half of kubectl's output is indentation.
             while self.depth > 0
                 && bytes.get(self.at..).is_some_and(|rest| rest.starts_with(INDENTATION))
             {
@@ -231,7 +231,7 @@ impl Scan {
         }
     }
 
-    /// Goes behind the string, if it ends within `bytes`.
+    /// Skips the rest of the string, if it ends within `bytes`.
     fn skip_string(&mut self, bytes: &[u8]) -> Option<()> {
         loop {
             let rest = bytes.get(self.at..)?;
@@ -243,7 +243,7 @@ impl Scan {
             if rest[found] == b'"' {
                 break;
             }
-            // What is escaped ends nothing; it may be the first byte of the next chunk.
+            // An escaped character ends nothing; it may be the first byte of the next chunk.
             self.at += 1;
             self.has_escapes |= self.depth == 1;
         }
@@ -264,7 +264,7 @@ impl Scan {
 }
 
 impl Cutter<'_> {
-    /// To the end of the text; the number of documents.
+    /// Cuts the whole text; returns the number of documents.
     fn run(mut self) -> Result<usize, FeedError> {
         while self.next_byte()?.is_some() {
             self.document()?;
@@ -298,7 +298,7 @@ impl Cutter<'_> {
         self.end_document(&frame, start, place)
     }
 
-    /// One key and its value.
+    /// Reads one key and its value.
     fn member(&mut self, frame: &mut Frame) -> Result<(), FeedError> {
         if self.expect_byte()? != b'"' {
             return Err(self.error("expected a key in quotes"));
@@ -318,7 +318,7 @@ impl Cutter<'_> {
             return Err(place.error(&self.source.path, format!("`{known}` is given twice")));
         }
         let value_place = self.place();
-        // In an object that is known not to be a list, `items` is a field like any other.
+        // In an object that is known not to be a list, `items` is an ordinary field.
         let is_object = frame.kind.as_deref().is_some_and(|kind| list_kind(kind).is_none());
         match known {
             Some("items") if first == b'[' && !is_object => return self.list(frame),
@@ -345,7 +345,7 @@ impl Cutter<'_> {
         Ok(())
     }
 
-    /// The elements of `items`, handed on as they come.
+    /// Reads the elements of `items`, and passes them on as they come.
     fn list(&mut self, frame: &mut Frame) -> Result<(), FeedError> {
         let implied = frame.implied();
         frame.has_early_items |= implied.is_none();
@@ -393,12 +393,12 @@ impl Cutter<'_> {
         }
     }
 
-    /// Goes behind the value that starts here; gives where it stands.
+    /// Skips the value that starts here; returns its range.
     fn value(&mut self) -> Result<Range<usize>, FeedError> {
         Ok(self.item()?.0)
     }
 
-    /// The same, and whether it is an object that says its kind once.
+    /// Skips the value that starts here; returns its range, and whether it is an object with a single kind.
     fn item(&mut self) -> Result<(Range<usize>, bool), FeedError> {
         let start = self.at;
         let mut scan = Scan { at: start, ..Scan::default() };
@@ -446,7 +446,7 @@ impl Cutter<'_> {
         self.pending.first().map_or(0, |first| self.at - first.range.start)
     }
 
-    /// Hands on what is pending and forgets everything that was read.
+    /// Passes on the pending items, and drops everything that was read.
     fn flush(&mut self) -> Result<(), FeedError> {
         self.place();
         if self.pending.is_empty() {
@@ -467,12 +467,12 @@ impl Cutter<'_> {
     fn hand_on(&mut self, cut: Cut) -> Result<(), FeedError> {
         match self.cuts.send(cut) {
             Ok(()) => Ok(()),
-            // Whoever takes it has ended with an error of its own, and that one is told.
+            // The receiver has ended with an error of its own, which is the one reported.
             Err(_) => Err(self.cut_off()),
         }
     }
 
-    /// The next byte that is not white space; stays before it.
+    /// Returns the next byte that is not white space, without consuming it.
     fn next_byte(&mut self) -> Result<Option<u8>, FeedError> {
         loop {
             while let Some(&byte) = self.buffer.get(self.at) {
@@ -494,12 +494,12 @@ impl Cutter<'_> {
         }
     }
 
-    /// Reads on; false at the end.
+    /// Reads more bytes; returns false at the end.
     fn fill(&mut self) -> Result<bool, FeedError> {
         Ok(self.source.read_some(&mut self.buffer, CHUNK_BYTES)? > 0)
     }
 
-    /// Where the next byte stands.
+    /// Position of the next byte.
     fn place(&mut self) -> Place {
         self.place.advance(&self.buffer[self.counted..self.at]);
         self.counted = self.at;

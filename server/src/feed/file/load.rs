@@ -1,4 +1,4 @@
-//! From a dump to the cluster: compile on all cores, then one replacement in one generation.
+//! Loads a dump into the cluster: compiles on all cores, then makes one replacement in one generation.
 
 use std::borrow::Borrow;
 use std::collections::BTreeMap;
@@ -15,26 +15,26 @@ use super::item::{Parsed, Written, add};
 use super::{Dump, Located, Location, Refused, WrittenObject};
 use crate::feed::{FeedError, object_name};
 
-/// What a dump became.
+/// Result of loading a dump.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct LoadReport {
-    /// The generation that holds it.
+    /// Generation with the dump.
     pub generation: Generation,
-    /// Objects that were taken.
+    /// Number of accepted objects.
     pub n_taken: usize,
-    /// Nodes of the cluster.
+    /// Number of nodes in the cluster.
     pub n_nodes: usize,
-    /// Pods on nodes of the cluster.
+    /// Number of pods on nodes of the cluster.
     pub n_pods: usize,
-    /// Pods without a node.
+    /// Number of pods without a node.
     pub n_pending: usize,
-    /// Pods on nodes that the dump does not have.
+    /// Number of pods on nodes that the dump does not have.
     pub n_orphaned: usize,
-    /// Objects of the other kinds that placements depend on, by kind; kinds of which there is none are left out.
+    /// Numbers of objects of the other kinds that placements depend on, by kind; kinds without objects are left out.
     pub n_objects: BTreeMap<ObjectKind, usize>,
-    /// Objects of kinds that Berth does not read, by kind.
+    /// Numbers of objects of kinds that Berth does not read, by kind.
     pub ignored_kinds: BTreeMap<String, usize>,
-    /// Objects that were not taken: those that could not be read first, then those that could not hold.
+    /// Refused objects: those that could not be read first, then those that the cluster refused.
     pub refused: Vec<Refused>,
 }
 
@@ -62,7 +62,8 @@ impl fmt::Display for LoadReport {
     }
 }
 
-/// Makes the cluster exactly what the dump holds; assumed pods stay. Refused objects are listed, everything else loads.
+/// Replaces the cluster by the contents of the dump; assumed pods stay. Refused objects are listed, everything else
+/// loads.
 pub fn load(cluster: &Cluster, dump: Dump) -> LoadReport {
     let Dump { nodes, objects, pods, ignored_kinds, refused } = dump;
     let nodes = nodes.into_par_iter().map(|node| compile_node(cluster, node));
@@ -74,10 +75,10 @@ pub fn load(cluster: &Cluster, dump: Dump) -> LoadReport {
     publish(cluster, compiled)
 }
 
-/// As reading the files and then [`load`], but no object is kept once it is compiled: a fraction of the memory.
+/// Reads and loads files like [`load`], but no object is kept once it is compiled: a fraction of the memory.
 ///
 /// # Errors
-/// The first file that cannot be read; the cluster is as it was then.
+/// That of the first file that cannot be read; the cluster is unchanged then.
 pub fn load_files(cluster: &Cluster, paths: &[PathBuf]) -> Result<LoadReport, FeedError> {
     let mut compiled: Compiled = Dump::empty();
     for path in paths {
@@ -87,7 +88,8 @@ pub fn load_files(cluster: &Cluster, paths: &[PathBuf]) -> Result<LoadReport, Fe
     Ok(publish(cluster, compiled))
 }
 
-/// Refuses files of which nothing is read. An empty `List` is a cluster that is empty; a list of something else is a mistake.
+/// Refuses files without any object that is read. An empty `List` is an empty cluster; a list of something else is an
+/// error.
 fn check_kinds(paths: &[PathBuf], compiled: &Compiled) -> Result<(), FeedError> {
     let Dump { nodes, objects, pods, ignored_kinds, refused } = compiled;
     let has_none = nodes.is_empty() && objects.is_empty() && pods.is_empty() && refused.is_empty();
@@ -101,8 +103,9 @@ fn check_kinds(paths: &[PathBuf], compiled: &Compiled) -> Result<(), FeedError> 
     }
 }
 
-/// As [`load_files`], and gives the pods for which `keep` holds as they were written, in file order: those that the
-/// cluster refused are among them. `keep` sees every pod before the cluster does, and may fill in what it does not say.
+/// Loads files like [`load_files`], and returns the pods for which `keep` holds as they were written, in file order,
+/// including those that the cluster refused. `keep` sees every pod before the cluster does, and may fill in missing
+/// fields.
 ///
 /// # Errors
 /// Those of [`load_files`].
@@ -182,7 +185,7 @@ fn refused(location: Location, object: String, error: ModelError) -> Refused {
     Refused { location, object, field, reason }
 }
 
-/// One replacement, one generation; what the cluster refuses joins what could not be read.
+/// Makes one replacement in one generation; objects that the cluster refuses are added to those that could not be read.
 fn publish(cluster: &Cluster, compiled: Compiled) -> LoadReport {
     let Dump { nodes, objects, pods, ignored_kinds, refused: mut all_refused } = compiled;
     let (nodes, mut places) = with_places(nodes);

@@ -1,4 +1,4 @@
-//! From a path to bytes as they come: standard input, gzip by its magic bytes, a bound on the size.
+//! Opens a path as a stream of bytes: standard input, gzip by its magic bytes, and a limit on the size.
 
 use std::fs::File;
 use std::io::{self, BufReader, Cursor, Read};
@@ -10,15 +10,15 @@ use memchr::{memchr_iter, memrchr};
 
 use crate::feed::FeedError;
 
-/// Most bytes of one file after decompression: far above any cluster, far below a decompression bomb.
+/// Maximum number of bytes of one file after decompression: far above any cluster, far below a decompression bomb.
 pub const MAX_BYTES: u64 = 8 << 30;
 
 const GZIP_MAGIC: [u8; 2] = [0x1f, 0x8b];
 const BYTE_ORDER_MARK: [u8; 3] = [0xef, 0xbb, 0xbf];
 
-/// A file that is being read, decompressed on the way.
+/// A file that is being read, and decompressed if necessary.
 pub(super) struct Source<'a> {
-    /// The file as it was named, for locations and errors.
+    /// Name of the file as given, for locations and errors.
     pub(super) path: Arc<str>,
     reader: Box<dyn Read + 'a>,
     is_gzip: bool,
@@ -52,7 +52,7 @@ impl<'a> Source<'a> {
         Source { path: name, reader, is_gzip, n_bytes: 0 }.without_mark()
     }
 
-    /// The text itself, under a name for errors.
+    /// A source of the given text, with a name for errors.
     pub(super) fn of_text(path: &Arc<str>, text: &'a str) -> Result<Source<'a>, FeedError> {
         let reader = Box::new(text.as_bytes());
         Source { path: path.clone(), reader, is_gzip: false, n_bytes: 0 }.without_mark()
@@ -68,7 +68,7 @@ impl<'a> Source<'a> {
         Ok(self)
     }
 
-    /// Appends up to `n` bytes, fewer only at the end; gives how many came.
+    /// Appends up to `n` bytes, fewer only at the end; returns how many were read.
     pub(super) fn read_some(&mut self, buffer: &mut Vec<u8>, n: usize) -> Result<usize, FeedError> {
         let read = self.reader.by_ref().take(n as u64).read_to_end(buffer);
         let n = read.map_err(|error| self.trouble(error))?;
@@ -94,7 +94,7 @@ impl<'a> Source<'a> {
         FeedError::Gzip { path, source: io::Error::new(source.kind(), reason) }
     }
 
-    /// The rest behind `head`, as text.
+    /// Reads the rest after `head`, as text.
     pub(super) fn into_text(mut self, head: Vec<u8>) -> Result<String, FeedError> {
         let mut bytes = head;
         while self.read_some(&mut bytes, 8 << 20)? > 0 {}
@@ -109,7 +109,7 @@ impl<'a> Source<'a> {
 
 pub(super) const NOT_UTF8: &str = "the text is not UTF-8";
 
-/// Line and column in bytes, from 1.
+/// Position in a text: line and column in bytes, from 1.
 #[derive(Copy, Clone, Debug, PartialEq, Eq)]
 pub(super) struct Place {
     pub(super) line: u64,
@@ -119,7 +119,7 @@ pub(super) struct Place {
 impl Place {
     pub(super) const START: Place = Place { line: 1, column: 1 };
 
-    /// Goes behind `bytes`.
+    /// Advances the position over `bytes`.
     pub(super) fn advance(&mut self, bytes: &[u8]) {
         let n_lines = memchr_iter(b'\n', bytes).count() as u64;
         let n_last = match memrchr(b'\n', bytes) {

@@ -14,7 +14,7 @@ fn whole_error(text: &str) -> String {
     parse(&Arc::from("dump"), text).map(|dump| format!("{dump:?}")).unwrap_err().to_string()
 }
 
-/// `NAME@LINE` of every node and pod.
+/// Returns `NAME@LINE` of every node and pod.
 fn places(dump: &Dump) -> Vec<String> {
     let name = |metadata: &Option<berth_proto::meta_v1::ObjectMeta>| {
         metadata.clone().unwrap_or_default().name
@@ -227,7 +227,7 @@ fn other_versions_and_groups_are_not_taken_for_v1() {
     );
 }
 
-/// One of each kind, and what of it the engine is told.
+/// One object of each kind reaches the engine.
 #[test]
 fn every_kind_that_placements_depend_on_is_read() {
     let items: Vec<String> = berth_engine::ObjectKind::ALL
@@ -286,7 +286,7 @@ fn a_list_may_say_its_kind_after_its_items() {
     );
 }
 
-/// Texts longer than a batch, with escapes and brackets wherever a chunk may end.
+/// Texts longer than a batch, with escapes and brackets at every possible end of a chunk.
 #[test]
 fn long_lists_are_cut_at_any_byte() {
     let mut text = String::from("{\"kind\":\"List\",\"items\":[\n");
@@ -387,7 +387,7 @@ fn arbitrary_text_never_panics() {
     }
 }
 
-/// A reload of the wrong file must not empty the cluster; a cluster without anything is told by an empty list.
+/// A reload of the wrong file must not empty the cluster; an empty list stands for an empty cluster.
 #[test]
 fn files_without_anything_that_is_read_are_refused() {
     let directory = tempfile::tempdir().unwrap();
@@ -404,6 +404,6 @@ fn files_without_anything_that_is_read_are_refused() {
     assert_eq!(load("kind: Secret\nmetadata: {name: s}\n"), Err(expected));
     assert_eq!(load("kind: List\nitems: []\n"), Ok(0));
     assert_eq!(load("kind: Secret\n---\nkind: Node\nmetadata: {name: n}\n"), Ok(1));
-    // Told object by object, as ever.
+    // Refused object by object, as usual.
     assert_eq!(load("kind: Secret\n---\nkind: Node\nmetadata: {name: 7}\n"), Ok(0));
 }

@@ -1,4 +1,4 @@
-//! One JSON or YAML value of any shape, such as a request that a person wrote.
+//! Reads one JSON or YAML value of any shape, such as a request that a person wrote.
 
 use std::path::Path;
 use std::sync::Arc;
@@ -9,8 +9,8 @@ use super::source::{Place, Source};
 use super::{item, yaml};
 use crate::feed::FeedError;
 
-/// Reads one value from a file or, for `-`, standard input. Of two equal keys of an object the last wins in JSON (W-JS-8); in YAML
-/// they are an error.
+/// Reads one value from a file or, for `-`, standard input. Of two equal keys of an object the last counts in JSON
+/// (W-JS-8); in YAML they are an error.
 ///
 /// # Errors
 /// [`FeedError`] for a file that cannot be read, that is neither JSON nor YAML, or that holds any other number of values.
@@ -26,7 +26,7 @@ fn parse(name: &Arc<str>, text: &str) -> Result<Value, FeedError> {
             Place { line: error.line().max(1) as u64, column: error.column().max(1) as u64 };
         place.error(name, item::without_position(error))
     };
-    // What begins as JSON is told of in its words; everything else is YAML.
+    // A text that begins like JSON gets JSON's error messages; everything else is YAML.
     if text.trim_start().starts_with(['{', '[']) {
         return serde_json::from_str(text).map_err(|error| in_json(&error));
     }

@@ -1,4 +1,4 @@
-//! Objects other than nodes and pods, as they stand in a file.
+//! Objects other than nodes and pods, as written in a file.
 
 use berth_engine::{ObjectKind, WireObject};
 use berth_proto::{apps_v1, core_v1, policy_v1, storage_v1};

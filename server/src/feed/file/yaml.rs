@@ -1,7 +1,7 @@
 //! Cuts YAML text into items by rewriting each object as JSON text, so that both formats share one parser.
 //!
-//! kubectl's own way, with two gains: every item knows its line, and a key given twice is seen here, where a map would
-//! have forgotten it. Depth, anchors and aliases are bounded: a small text cannot become a large one.
+//! kubectl does the same, but here every item has its line, and a repeated key is detected, which would be lost in a
+//! map. Depth, anchors and aliases are limited: a small text cannot become a large one.
 
 use std::borrow::Cow;
 use std::collections::HashSet;
@@ -22,14 +22,14 @@ const MAX_DEPTH: usize = 64;
 const MAX_ALIASES: usize = 10_000;
 const MAX_REPLAYED_EVENTS: usize = 100_000;
 
-/// What a text was cut into.
+/// Items that a text was cut into.
 pub(super) struct Items {
     pub(super) items: Vec<Item<'static>>,
-    /// 0 when the text holds nothing at all.
+    /// Number of documents; 0 if the text is empty.
     pub(super) n_documents: usize,
 }
 
-/// Every object of `text`, in order, with the line it starts on.
+/// Cuts `text` into its objects, in order, with the lines on which they start.
 pub(super) fn items(path: &Arc<str>, text: &str) -> Result<Items, FeedError> {
     let mut reader = text.as_bytes();
     let mut items = Vec::new();
@@ -63,7 +63,7 @@ pub(super) fn items(path: &Arc<str>, text: &str) -> Result<Items, FeedError> {
     Ok(Items { items, n_documents })
 }
 
-/// The one value of `text`, whatever its shape, as JSON text.
+/// Converts the one value of `text`, whatever its shape, to JSON text.
 pub(super) fn value(path: &Arc<str>, text: &str) -> Result<String, FeedError> {
     let mut reader = text.as_bytes();
     let mut found = None;
@@ -83,7 +83,7 @@ pub(super) fn value(path: &Arc<str>, text: &str) -> Result<String, FeedError> {
     found.ok_or_else(|| Place::START.error(path, "the file is empty"))
 }
 
-/// Bounds by the size of the text: without aliases no event needs less than a byte.
+/// Limits by the size of the text: without aliases no event needs less than a byte.
 fn options(n_bytes: usize) -> Options {
     let mut budget = Budget::default();
     budget.max_reader_input_bytes = None;
@@ -98,9 +98,9 @@ fn options(n_bytes: usize) -> Options {
     options.budget = Some(budget);
     options.alias_limits.max_total_replayed_events = MAX_REPLAYED_EVENTS;
     options.with_snippet = false;
-    // Both pairs of a key given twice arrive, and the second is noted as a fault of its item.
+    // Both pairs of a repeated key arrive, and the second is recorded as a fault of its item.
     options.duplicate_keys = DuplicateKeyPolicy::LastWins;
-    // A zone called `no` is a name.
+    // For example, a zone called `no` is a name.
     options.strict_booleans = true;
     options
 }
@@ -116,7 +116,7 @@ fn syntax(path: &Arc<str>, error: &serde_saphyr::Error) -> FeedError {
 fn in_our_words(text: &str) -> String {
     let line = text.lines().next().unwrap_or_default();
     let text = &line[..line.rfind(" at line ").unwrap_or(line.len())];
-    // A second position inside the text is the parser's too.
+    // A second position inside the text belongs to the parser too.
     let text = &text[..text.find(" at line ").unwrap_or(text.len())];
     if text.starts_with("budget breached: Depth") {
         return format!("nested more than {MAX_DEPTH} levels deep");
@@ -130,7 +130,7 @@ fn in_our_words(text: &str) -> String {
     plain(text)
 }
 
-/// A top-level mapping; `items` is there for every mapping that has such a key, and read only for lists.
+/// A top-level mapping; `items` is set for every mapping with such a key, and used only for lists.
 struct Document {
     kind: Option<String>,
     api_version: Option<String>,
@@ -162,7 +162,7 @@ impl<'de> Deserialize<'de> for Document {
                         return Err(de::Error::custom(format_args!("`{key}` is given twice")));
                     }
                     if key == "items" {
-                        // A list's items stand alone, so that each has its own line and its own faults.
+                        // Items are parsed one by one, so that each has its own line and its own faults.
                         document.items = Some(
                             map.next_value::<Option<Vec<Spanned<Json>>>>()?.unwrap_or_default(),
                         );
@@ -186,7 +186,7 @@ impl<'de> Deserialize<'de> for Document {
     }
 }
 
-/// YAML rewritten as JSON text, with the first key that was given twice.
+/// YAML rewritten as JSON text, with the first repeated key.
 #[derive(Default)]
 struct Json {
     text: String,
@@ -241,10 +241,10 @@ impl<'de> Deserialize<'de> for Json {
     }
 }
 
-/// Writes the members of one JSON object, watching for keys given twice.
+/// Writes the members of one JSON object, and detects repeated keys.
 struct ObjectWriter<'j> {
     json: &'j mut Json,
-    /// Not in order: to keep it, each key of a large object would move half of those before it.
+    /// Keys so far, unsorted: keeping them sorted would move half of them for each key of a large object.
     keys: HashSet<String>,
 }
 
@@ -258,7 +258,7 @@ impl<'j> ObjectWriter<'j> {
         self.keys.contains(key)
     }
 
-    /// Writes the key; the value must follow. Gives where the value starts.
+    /// Writes the key; the value must follow. Returns the index at which the value starts.
     fn start(&mut self, key: &str) -> usize {
         if !self.keys.is_empty() {
             self.json.text.push(',');
@@ -281,7 +281,7 @@ impl<'j> ObjectWriter<'j> {
     }
 }
 
-/// Writes whatever value comes as JSON.
+/// Writes any value as JSON.
 struct Writer<'j>(&'j mut Json);
 
 impl<'de> DeserializeSeed<'de> for Writer<'_> {

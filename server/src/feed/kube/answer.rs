@@ -1,4 +1,4 @@
-//! Answer: what a server that does not give what was asked says instead.
+//! Answer: the error response of a server.
 
 use std::fmt;
 use std::time::Duration;
@@ -8,19 +8,19 @@ use http::header::RETRY_AFTER;
 
 use crate::escape::printable;
 
-/// Most of a refusal's text that is kept, in characters.
+/// Maximum number of characters of a refusal's text that are kept.
 const MAX_MESSAGE: usize = 300;
-/// A server that asks for longer is asked again all the same.
+/// Maximum of the delay that a server requests: after it the request is repeated all the same.
 const MAX_RETRY_AFTER: Duration = Duration::from_secs(60);
 
-/// A status instead of an answer: over HTTP, or as an `ERROR` event in a stream that began well.
+/// An error status: over HTTP, or as an `ERROR` event in a stream that began well.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Refusal {
-    /// HTTP status, 0 where an event does not say.
+    /// HTTP status, 0 if an event has none.
     pub code: u16,
-    /// What the server says, made safe to show; may be empty.
+    /// Message of the server, made safe to show; may be empty.
     pub message: String,
-    /// When to come back.
+    /// Delay before a retry, as the server requests.
     pub retry_after: Option<Duration>,
 }
 
@@ -45,7 +45,7 @@ impl Refusal {
     }
 
     pub(super) fn of_response(code: u16, headers: &HeaderMap, body: &[u8]) -> Refusal {
-        // Proxies answer in HTML or plain text.
+        // Proxies respond in HTML or plain text.
         let status = serde_json::from_slice(body).unwrap_or_else(|_| Status {
             message: Some(String::from_utf8_lossy(body).trim().to_owned()),
             ..Status::default()

@@ -1,4 +1,5 @@
-//! Apply: what all watches tell, batch by batch into the cluster, by one thread; then the observer is told.
+//! Apply: one thread that applies the changes of all watches to the cluster, batch by batch, and then notifies the
+//! observer.
 
 use std::collections::HashSet;
 use std::sync::Arc;
@@ -16,17 +17,17 @@ use super::watches::Watches;
 use crate::clock;
 use crate::feed::{FeedSink, LONG_BATCH};
 
-/// Most changes of one generation.
+/// Maximum number of changes in one generation.
 pub(super) const MAX_BATCH: usize = 1_024;
 
-/// What a watch tells. In order of a kind; kinds overtake each other, as they do at the API server.
+/// Message from a watch. Messages of one kind are in order; kinds overtake each other, as they do at the API server.
 pub(super) enum Message {
     /// One object.
     Told {
         told: Told,
-        /// As an item of a list, which counts even where it contradicts what is known.
+        /// Whether the object is an item of a list, which counts even if it contradicts the known state.
         is_listed: bool,
-        /// The server's history began anew: what is known is forgotten, however new it says it is.
+        /// Whether the server's history began anew: then the known object is replaced, however new its version is.
         is_anew: bool,
     },
     /// A list is complete.
@@ -39,20 +40,20 @@ pub(super) struct Applier {
     sink: FeedSink,
     watches: Arc<Watches>,
     observer: Option<Arc<dyn Observer>>,
-    /// Asks the pods' watch to list them again.
+    /// Makes the pods' watch list them again.
     relist_pods: Arc<Notify>,
     refusals: Refusals,
     deltas: Vec<Delta>,
-    /// By delta, the position among `told` of what it came of.
+    /// For each delta, the index in `told` of its origin.
     origins: Vec<usize>,
     told: Vec<Noted>,
 }
 
-/// What is remembered of a told object until its batch is in.
+/// Facts about a changed object that are kept until its batch is applied.
 struct Noted {
     who: Who,
     change: Change,
-    /// Of a listed pod: it may have to be applied once more.
+    /// A listed pod, which may have to be applied once more.
     listed: Option<Pod>,
     wire: Option<Box<core_v1::Pod>>,
 }
@@ -76,7 +77,7 @@ impl Applier {
         }
     }
 
-    /// Applies until every watch has ended. Blocks.
+    /// Applies messages until every watch has ended. Blocks.
     pub(super) fn run(mut self, mut messages: mpsc::Receiver<Message>) {
         let mut received = Vec::with_capacity(MAX_BATCH);
         while messages.blocking_recv_many(&mut received, MAX_BATCH) > 0 {
@@ -128,7 +129,7 @@ impl Applier {
         }
     }
 
-    /// One generation with everything that was taken.
+    /// Applies all collected deltas in one generation.
     fn flush(&mut self) {
         let (deltas, origins) =
             (std::mem::take(&mut self.deltas), std::mem::take(&mut self.origins));
@@ -173,7 +174,7 @@ impl Applier {
         }
     }
 
-    /// A list is in: what it did not hold goes.
+    /// Finishes a list: removes objects that it did not contain.
     fn finish(&mut self, listing: &Listing) {
         let resource = listing.resource();
         let cluster = self.sink.cluster.clone();
@@ -185,7 +186,7 @@ impl Applier {
             sink.metrics.count_deltas(gone.len(), 0);
         }
         if resource == Resource::Pods {
-            // Every pod was told anew, and counted.
+            // Every pod was listed anew, and counted.
             cluster.clear_contradictions();
         }
         let unreadable = self.refusals.forget_gone(resource, |who| listing.holds(who));
@@ -217,7 +218,7 @@ impl Applier {
     }
 }
 
-/// Removes whoever has the name.
+/// Deletion of any object with this name.
 fn forced_deletion(who: &Who) -> Delta {
     match who {
         Who::Pod(key, _) => Delta::DeletePod { key: key.clone(), uid: None },
@@ -226,7 +227,7 @@ fn forced_deletion(who: &Who) -> Delta {
 }
 
 fn observe(observer: &dyn Observer, told: &[Noted], before: &Snapshot, after: &Snapshot) {
-    // A node that was told of several times changed once, as far as the two snapshots can tell.
+    // A node with several changes changed once, as far as the two snapshots show.
     let mut nodes = HashSet::new();
     for Noted { who, change, wire, .. } in told {
         let is_gone = *change == Change::Deleted;
@@ -257,7 +258,7 @@ fn observe_gone(observer: &dyn Observer, gone: &Gone) {
     }
 }
 
-/// A pod that never could be read is known to the observer all the same.
+/// Notifies the observer of a pod that could never be read.
 fn observe_unreadable(observer: &dyn Observer, who: &Who) {
     if let Who::Pod(key, uid) = who {
         observer.pod(&named(&key.namespace, &key.name, uid, None), true);

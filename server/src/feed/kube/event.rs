@@ -1,4 +1,4 @@
-//! Event: a line of a watch, and the decoder that makes events of a stream's bytes.
+//! Event: a line of a watch, and the decoder that turns a stream's bytes into events.
 
 use std::borrow::Cow;
 
@@ -15,42 +15,44 @@ use crate::escape::{clipped, printable};
 /// The annotation of the bookmark that ends the list at the head of a stream (recording 05).
 const INITIAL_EVENTS_END: &str = "k8s.io/initial-events-end";
 
-/// What a line says.
+/// A line of a watch.
 #[derive(Debug)]
 pub enum Event {
-    /// Something about an object.
+    /// A change of an object.
     Object(Told),
-    /// All up to this version has been told. The object of a bookmark is a skeleton, of which only metadata counts.
+    /// All changes up to this version have been sent. The object of a bookmark is a skeleton, of which only metadata
+    /// counts.
     Bookmark {
-        /// `metadata.resourceVersion`
+        /// Version in `metadata.resourceVersion`.
         version: u64,
-        /// The list at the head of the stream is complete.
+        /// Whether the list at the begin of the stream is complete.
         ends_list: bool,
     },
-    /// The server gives up, and why; the stream ends.
+    /// The server ends the stream with an error.
     Failed(Refusal),
     /// A line that is too long to be read.
     TooLong,
 }
 
-/// A line that a watch cannot have: nothing after it can be trusted.
+/// A line that is invalid in a watch: nothing after it can be trusted.
 #[derive(Clone, PartialEq, Eq, Debug, thiserror::Error)]
 pub enum Garbage {
-    /// Not the JSON of an event.
+    /// The line is not the JSON of an event.
     #[error("a line that is no event: {0}")]
     NoEvent(String),
-    /// A `type` that watches do not have.
+    /// The `type` does not exist in watches.
     #[error("an event of the unknown type `{0}`")]
     UnknownType(String),
-    /// An event about nobody.
+    /// The event's object cannot be identified.
     #[error("an event about no object: {0}")]
     NoObject(#[from] NoObject),
-    /// A bookmark that marks nothing.
+    /// A bookmark without a version.
     #[error("a bookmark without a resource version")]
     Unversioned,
 }
 
-/// Makes events of the bytes of a watch of one kind: an iterator over what has come so far, which goes on when there is more.
+/// Decodes the bytes of a watch of one kind: an iterator over the events so far, which continues when more bytes are
+/// pushed.
 pub struct Decoder<'a> {
     cluster: &'a Cluster,
     resource: Resource,
@@ -59,13 +61,13 @@ pub struct Decoder<'a> {
 }
 
 impl<'a> Decoder<'a> {
-    /// A decoder of a stream that begins here; `keeps_pods` keeps pods as they were sent beside what they were compiled to.
+    /// A decoder of a stream from its begin; `keeps_pods` keeps pods as they were sent beside their compiled form.
     #[must_use]
     pub fn new(cluster: &'a Cluster, resource: Resource, keeps_pods: bool) -> Decoder<'a> {
         Decoder { cluster, resource, keeps_pods, lines: Lines::default() }
     }
 
-    /// Takes the next bytes, cut anywhere.
+    /// Adds the next bytes, cut anywhere.
     pub fn push(&mut self, chunk: &[u8]) {
         self.lines.push(chunk);
     }
@@ -120,7 +122,8 @@ struct Envelope<'a> {
     object: &'a RawValue,
 }
 
-/// The object of a line as every API server writes it: found without reading it, so that it is read once and not twice.
+/// The object of a line in the form that every API server writes, found without parsing the line, to parse it only
+/// once.
 fn as_api_servers_write(line: &str) -> Option<(Change, &str)> {
     let rest = line.strip_prefix(r#"{"type":""#)?.strip_suffix('}')?;
     for (name, change) in [
@@ -135,7 +138,7 @@ fn as_api_servers_write(line: &str) -> Option<(Change, &str)> {
     None
 }
 
-/// What the reader says quotes what was sent.
+/// Error for a line that is no event. The parser's message quotes parts of the line.
 fn no_event(error: &serde_json::Error) -> Garbage {
     Garbage::NoEvent(clipped(&error.to_string()).into_owned())
 }

@@ -1,4 +1,4 @@
-//! Failure: every way in which listing or watching a kind can end, what is done then, and what an operator is told.
+//! Failure: every way in which listing or watching a kind can end, the reaction to it, and the text for an operator.
 
 use std::time::Duration;
 
@@ -7,7 +7,7 @@ use super::event::Garbage;
 use super::page::BadPage;
 use super::resource::Resource;
 
-/// How a list or a watch ended before its time.
+/// Reason why a list or a watch ended early.
 #[derive(Clone, PartialEq, Eq, Debug, thiserror::Error)]
 pub(super) enum Failure {
     #[error("the API server answered {0}")]
@@ -38,13 +38,13 @@ pub(super) enum Failure {
     Contradicted,
     #[error("the server does not mark the end of a streaming list")]
     NoStreamingList,
-    /// Nobody takes what is told: the feed was stopped.
+    /// The receiver is gone: the feed was stopped.
     #[error("the feed has stopped")]
     Stopped,
 }
 
 impl Failure {
-    /// The label of the metrics.
+    /// Reason in metric labels.
     pub(super) fn reason(&self) -> &'static str {
         match self {
             Failure::Refused(_) => "refused",
@@ -62,7 +62,7 @@ impl Failure {
         }
     }
 
-    /// Whether what was heard so far cannot be gone on from: everything is listed again.
+    /// Whether everything has to be listed again, since the watch cannot continue from its state.
     pub(super) fn wants_list(&self) -> bool {
         match self {
             Failure::Garbage(_)
@@ -74,7 +74,7 @@ impl Failure {
             | Failure::OutOfOrder { .. }
             | Failure::Rewound { .. }
             | Failure::Contradicted => true,
-            // A stream that fails in an unknown way may have lost something.
+            // A stream that fails with an unknown code may have lost something.
             Failure::Refused(refusal) => refusal.code == 0 || refusal.code == 410,
             Failure::Unreachable(_)
             | Failure::Cut(_)
@@ -84,12 +84,12 @@ impl Failure {
         }
     }
 
-    /// Whether an operator has to do something; everything else mends itself.
+    /// Whether an operator has to act; all other failures are temporary.
     pub(super) fn needs_someone(&self) -> bool {
         matches!(self, Failure::Refused(Refusal { code: 401 | 403 | 404, .. }))
     }
 
-    /// When the server wants to be asked again.
+    /// Delay that the server requests.
     pub(super) fn retry_after(&self) -> Option<Duration> {
         match self {
             Failure::Refused(refusal) => refusal.retry_after,
@@ -97,7 +97,7 @@ impl Failure {
         }
     }
 
-    /// What is wrong and what to do about it.
+    /// The failure, and how to fix it.
     pub(super) fn advice(&self, resource: Resource) -> String {
         let Failure::Refused(refusal) = self else { return self.to_string() };
         let (plural, group) = (resource.plural(), resource.group());

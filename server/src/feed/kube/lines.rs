@@ -1,30 +1,31 @@
-//! Lines: the bytes of a watch cut at its newlines. Chunks mean nothing: several events share one, and an event spans several.
+//! Lines: the bytes of a watch cut at newlines. Chunks are arbitrary: several events share one, and an event spans
+//! several.
 
 use std::io::BufRead as _;
 
-/// Longest line that is taken, in bytes. etcd takes objects of 1.5 MiB.
+/// Maximum length of a line, in bytes. etcd accepts objects of 1.5 MiB.
 pub const MAX_LINE_BYTES: usize = 8 << 20;
-/// Room that is kept from one line to the next.
+/// Capacity that is kept from one line to the next.
 const KEPT_BYTES: usize = 1 << 20;
 
-/// Bytes on the way to becoming lines. Never holds more than a chunk and [`MAX_LINE_BYTES`].
+/// Bytes that are not yet returned as lines. Never holds more than a chunk and [`MAX_LINE_BYTES`].
 #[derive(Default)]
 pub(super) struct Lines {
     buffer: Vec<u8>,
-    /// Where the first line that was not handed out begins.
+    /// Index at which the first line begins that was not returned.
     start: usize,
-    /// Up to here there is no newline after `start`.
+    /// Index up to which there is no newline after `start`.
     searched: usize,
-    /// Inside a line that is too long.
+    /// Whether the bytes belong to a line that is too long.
     is_skipping: bool,
 }
 
-/// What comes next.
+/// The next line.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) enum Line<'a> {
     /// A whole line, without its newline; not empty.
     Whole(&'a [u8]),
-    /// A line longer than [`MAX_LINE_BYTES`], which is thrown away.
+    /// A line longer than [`MAX_LINE_BYTES`], which is dropped.
     TooLong,
 }
 
@@ -39,11 +40,11 @@ impl Lines {
         self.buffer.extend_from_slice(chunk);
     }
 
-    /// The next line, or `None` until more bytes come.
+    /// Returns the next line, or `None` until more bytes come.
     pub(super) fn next(&mut self) -> Option<Line<'_>> {
         loop {
             let mut rest = self.buffer.get(self.searched..)?;
-            // Reading from memory does not fail.
+            // Reading from memory cannot fail.
             let n = rest.skip_until(b'\n').ok()?;
             self.searched += n;
             if n == 0 || self.buffer.get(self.searched - 1) != Some(&b'\n') {
@@ -76,7 +77,7 @@ impl Lines {
 mod tests {
     use super::*;
 
-    /// The lines of `text` when it comes in pieces of `n` bytes.
+    /// The lines of `text` if it comes in pieces of `n` bytes.
     fn cut(text: &str, n: usize) -> Vec<String> {
         let (mut lines, mut found) = (Lines::default(), Vec::new());
         for piece in text.as_bytes().chunks(n) {

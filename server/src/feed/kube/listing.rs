@@ -1,7 +1,8 @@
-//! Listing: a list of one kind while it comes in, and what the cluster has that the list did not hold.
+//! Listing: a list of one kind while it is read, and the objects of the cluster that it does not contain.
 //!
-//! What is listed is applied as it comes, so that no list exists in memory as a whole; at its end, what it lacked is deleted.
-//! In between the cluster holds more than there is, never less: nothing is placed into room that may be taken.
+//! Listed objects are applied as they come, so that no list is in memory as a whole; at its end, objects that it did
+//! not contain are deleted. In between the cluster has too many objects rather than too few, so that no pod is placed
+//! into used room.
 
 use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
@@ -14,31 +15,31 @@ use super::resource::Resource;
 use super::told::{Told, Who};
 use crate::clock;
 
-/// A list on its way in.
+/// A list that is being read.
 #[derive(Debug)]
 pub(super) struct Listing {
     resource: Resource,
-    /// When it was asked for.
+    /// Time when the list was requested.
     pub(super) asked: Instant,
     nodes: HashSet<Arc<str>>,
-    /// With the uid that is kept, where the pod itself was refused: whoever else has its name is gone.
+    /// Pods, with the uid that is kept if the pod itself was refused: any other pod with its name is gone.
     pods: HashMap<PodKey, Option<Arc<str>>>,
     objects: HashSet<ObjectKey>,
-    /// Pods that were assumed before the list was asked for and that the server once had: if it has them no longer, they are
-    /// deleted (S-CCH-5). Others that are assumed may be newer than the list, or not made yet, and stay.
+    /// Pods that were assumed before the list was requested and that the server once had: if it no longer has them,
+    /// they are deleted (S-CCH-5). Other assumed pods may be newer than the list, or not created yet, and stay.
     assumed: HashMap<PodKey, Arc<str>>,
-    /// The highest version among what was told.
+    /// The highest version among the objects.
     pub(super) highest: u64,
 }
 
-/// Something that the cluster has and the list had not.
+/// An object in the cluster that is not in the list.
 #[derive(Debug)]
 pub(super) struct Gone {
     pub(super) delta: Delta,
     pub(super) what: What,
 }
 
-/// What is gone.
+/// Identity of an object that is gone.
 #[derive(Debug)]
 pub(super) enum What {
     Node(Arc<str>),
@@ -47,7 +48,7 @@ pub(super) enum What {
 }
 
 impl Listing {
-    /// To be made before the list is asked for.
+    /// Begins a listing; to be called before the list is requested.
     pub(super) fn begin(cluster: &Cluster, resource: Resource) -> Listing {
         let mut assumed = HashMap::new();
         if resource == Resource::Pods && cluster.snapshot().n_assumed() > 0 {
@@ -70,14 +71,14 @@ impl Listing {
         self.resource
     }
 
-    /// Takes note of an item, or of an event among the items.
+    /// Records an item, or an event among the items.
     pub(super) fn note(&mut self, told: &Told) {
         self.highest = self.highest.max(told.version.unwrap_or(0));
         let is_upsert = matches!(
             &told.delta,
             Ok(Delta::UpsertNode(_) | Delta::UpsertPod(_) | Delta::UpsertObject(_))
         );
-        // An object that was refused is there all the same.
+        // A refused object exists all the same.
         let is_there = is_upsert || told.delta.is_err();
         match &told.who {
             Who::Node(name) if is_there => drop(self.nodes.insert(name.clone())),
@@ -91,7 +92,7 @@ impl Listing {
         }
     }
 
-    /// What the cluster has and the list had not, once all that was listed is applied.
+    /// Objects of the cluster that the list does not contain, once all listed objects are applied.
     pub(super) fn gone(&self, cluster: &Cluster) -> Vec<Gone> {
         match self.resource {
             Resource::Nodes => {
@@ -135,12 +136,12 @@ impl Listing {
         !is_listed && (!is_assumed || was_there())
     }
 
-    /// Whether the list held a pod of this name, refused or not.
+    /// Whether the list contains a pod of this name, refused or not.
     pub(super) fn holds_pod(&self, key: &PodKey) -> bool {
         self.pods.contains_key(key)
     }
 
-    /// Whether the list held this object, refused or not.
+    /// Whether the list contains this object, refused or not.
     pub(super) fn holds(&self, who: &Who) -> bool {
         match who {
             Who::Node(name) => self.nodes.contains(name),
@@ -150,7 +151,7 @@ impl Listing {
     }
 }
 
-/// How many items a page may have: fewer where a page is too large to be held, more where lists expire before their end.
+/// Maximum number of items of a page: fewer if a page is too large for memory, more if lists expire before their end.
 #[derive(Copy, Clone, Debug, PartialEq, Eq)]
 pub(super) struct PageLimit(pub(super) u32);
 
@@ -208,7 +209,7 @@ mod tests {
         listing.note(&told(&cluster, Resource::Pods, &pod("a", "1", "5")));
         let refused = |name, uid| pod(name, uid, "6").replace(r#"[{"name":"c"}]"#, "[7]");
         listing.note(&told(&cluster, Resource::Pods, &refused("b", "2")));
-        // Another pod of the name: the one that was known is gone.
+        // Another pod has the name: the known one is gone.
         listing.note(&told(&cluster, Resource::Pods, &refused("c", "33")));
         let over = pod("d", "44", "7").replace("}]}", r#"}]},"status":{"phase":"Succeeded"}"#);
         listing.note(&told(&cluster, Resource::Pods, &over));

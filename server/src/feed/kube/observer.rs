@@ -1,43 +1,44 @@
-//! Observer: who wants to know what the feed changed, such as a scheduler with a queue.
+//! Observer: receiver of the feed's changes, such as a scheduler with a queue.
 
 use std::time::Instant;
 
 use berth_engine::{NodeDifference, ObjectKey, PodKey, Snapshot};
 use berth_proto::core_v1;
 
-/// Told of each change after it is in the cluster, by one thread, in order of a kind. Must be quick: the feed waits.
+/// Is notified of each change after it is in the cluster, by one thread, in order of a kind. Must be quick: the feed
+/// waits.
 pub trait Observer: Send + Sync + 'static {
-    /// A pod as it was sent: bound, pending or ended, readable or not. With `gone` it was deleted; if that was found out by
-    /// listing, or the pod cannot be read, it has only metadata and, where that is known, `spec.nodeName`.
+    /// Receives a pod as it was sent: bound, pending or ended, readable or not. With `gone` it was deleted; if that was
+    /// found out by listing, or the pod cannot be read, it has only metadata and, if known, `spec.nodeName`.
     fn pod(&self, pod: &core_v1::Pod, gone: bool);
 
-    /// A node came, went, or is another as far as decisions can tell. Changes of one node that came together are one.
+    /// Receives a change of a node, if decisions depend on it. Several changes of one node in a batch are one.
     fn node(&self, name: &str, change: NodeChange);
 
-    /// Any other object was told of, or is gone.
+    /// Receives a change of any other object, or its deletion.
     fn object(&self, key: &ObjectKey, gone: bool);
 
-    /// A list of all pods is in, that was asked for at `asked`, and all of it was told. Pods that it does not hold are gone, also
-    /// such as only the observer knows of.
+    /// Receives the end of a list of all pods, which was requested at `asked`. Pods that it does not hold are gone,
+    /// including those that only the observer knows.
     fn pods_listed(&self, _asked: Instant, _holds: &dyn Fn(&PodKey) -> bool) {}
 
-    /// The first full list of every kind is in. Once.
+    /// Is notified, once, when the first full list of every kind is complete.
     fn synced(&self) {}
 }
 
-/// What became of a node.
+/// Change of a node.
 #[derive(Copy, Clone, Debug, PartialEq, Eq)]
 pub enum NodeChange {
-    /// It is new.
+    /// The node is new.
     Added,
-    /// It is gone.
+    /// The node is gone.
     Removed,
-    /// It differs in these.
+    /// The node has these differences.
     Updated(NodeDifference),
 }
 
 impl NodeChange {
-    /// What became of a node from one snapshot to a later one; `None` where decisions cannot tell.
+    /// The change of a node between two snapshots; `None` if it is irrelevant for decisions.
     #[must_use]
     pub fn between(before: &Snapshot, after: &Snapshot, name: &str) -> Option<NodeChange> {
         match (before.node_named(name), after.node_named(name)) {

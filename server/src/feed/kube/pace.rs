@@ -1,27 +1,28 @@
-//! Pace: how long the feed waits for what, and how it backs off.
+//! Pace: the timeouts of the feed, and its backoff.
 
 use std::time::Duration;
 
 use rand::TryRng as _;
 use rand::rngs::SysRng;
 
-/// How patient the feed is.
+/// Timeouts and delays of the feed.
 #[derive(Copy, Clone, Debug, PartialEq, Eq)]
 pub struct Pace {
-    /// A stream that is silent for longer is dead, and so is a request without an answer.
+    /// Time of silence after which a stream counts as dead, and a request as unanswered.
     pub silence: Duration,
-    /// How long a watch is asked to last: once to twice this, at random, so that the kinds do not reconnect together.
+    /// Requested duration of a watch: once to twice this, at random, so that the kinds do not reconnect together.
     pub watch: Duration,
-    /// The first wait after something failed; each further failure doubles it.
+    /// Delay after the first failure; each further failure doubles it.
     pub first_wait: Duration,
-    /// The longest wait. A list that held for less than this counts as a failure.
+    /// Maximum delay. A list that held for less than this counts as a failure.
     pub longest_wait: Duration,
-    /// How often a kind that the server does not have is asked for again.
+    /// Interval of requests for a kind that the server does not have.
     pub absent: Duration,
 }
 
 impl Default for Pace {
-    /// 2.5 minutes of silence, watches of 5 to 10 minutes, waits of 250 ms to 30 s, absent kinds every 5 minutes.
+    /// Pace with 2.5 minutes of silence, watches of 5 to 10 minutes, delays of 250 ms to 30 s, absent kinds every 5
+    /// minutes.
     fn default() -> Pace {
         Pace {
             silence: Duration::from_secs(150),
@@ -34,13 +35,13 @@ impl Default for Pace {
 }
 
 impl Pace {
-    /// Seconds for `timeoutSeconds`, at least 1.
+    /// Number of seconds for `timeoutSeconds`, at least 1.
     pub(super) fn watch_seconds(&self) -> u64 {
         (self.watch.mul_f64(1.0 + fraction()).as_secs()).max(1)
     }
 }
 
-/// Waits that double from failure to failure, each shortened or lengthened by up to half at random.
+/// Delays that double from failure to failure, each shortened or lengthened by up to half at random.
 #[derive(Debug)]
 pub(super) struct Backoff {
     pace: Pace,
@@ -60,7 +61,7 @@ impl Backoff {
         self.n_failures = 0;
     }
 
-    /// How long to wait after one more failure: at least as long as the server asked for.
+    /// Delay after one more failure: at least as long as the server requested.
     pub(super) fn wait(&mut self, retry_after: Option<Duration>) -> Duration {
         let doublings = self.n_failures.min(20);
         self.n_failures = self.n_failures.saturating_add(1);
@@ -69,7 +70,7 @@ impl Backoff {
     }
 }
 
-/// Anything from 0 to 1. Without randomness everyone waits the same time, which is still a wait.
+/// A random number from 0 to 1. Without randomness all delays are equal, which still works.
 fn fraction() -> f64 {
     SysRng.try_next_u32().map_or(0.5, |number| f64::from(number) / f64::from(u32::MAX))
 }

@@ -5,14 +5,14 @@ use serde_json::value::RawValue;
 
 use crate::escape::clipped;
 
-/// Items of a page, unless something is wrong with pages of that size.
+/// Number of items of a page, unless pages of that size fail.
 pub(super) const ITEMS: u32 = 500;
-/// Most items of a page.
+/// Maximum number of items of a page.
 pub(super) const MAX_ITEMS: u32 = 32_000;
-/// Longest page that is taken, in bytes.
+/// Maximum size of a page, in bytes.
 pub(super) const MAX_BYTES: usize = 64 << 20;
 
-/// A page as it was sent, cut into its items. Items say neither kind nor version.
+/// A page as it was sent, cut into its items. Items have neither kind nor version.
 #[derive(Debug, serde::Deserialize)]
 pub struct Page<'a> {
     metadata: meta_v1::ListMeta,
@@ -20,19 +20,19 @@ pub struct Page<'a> {
     items: Option<Vec<&'a RawValue>>,
 }
 
-/// Why a page is none.
+/// Reason why a page is invalid.
 #[derive(Clone, PartialEq, Eq, Debug, thiserror::Error)]
 pub enum BadPage {
-    /// It is not the JSON of a list, and why.
+    /// The body is not the JSON of a list.
     #[error("the list is not the JSON of a list: {0}")]
     NotAList(String),
-    /// Nobody can watch on from it.
+    /// The list has no version from which a watch could continue.
     #[error("the list has no resource version")]
     Unversioned,
 }
 
 impl<'a> Page<'a> {
-    /// Cuts a page into its items, which are not read.
+    /// Cuts a page into its items, which are not parsed.
     ///
     /// # Errors
     /// [`BadPage::NotAList`].
@@ -41,22 +41,22 @@ impl<'a> Page<'a> {
             BadPage::NotAList(clipped(&error.to_string()).into_owned())
         };
         let text = std::str::from_utf8(body).map_err(|error| not_a_list(&error))?;
-        // The reader would take an array of a page's fields as well.
+        // serde would accept an array of a page's fields as well.
         if text.trim_start().starts_with('[') {
             return Err(BadPage::NotAList("it is an array, not an object".to_owned()));
         }
         serde_json::from_str(text).map_err(|error| not_a_list(&error))
     }
 
-    /// The version of the whole list: all pages carry that of the first.
+    /// The version of the whole list: all pages have that of the first.
     ///
     /// # Errors
-    /// [`BadPage::Unversioned`] where it is no number.
+    /// [`BadPage::Unversioned`] if it is no number.
     pub fn version(&self) -> Result<u64, BadPage> {
         self.metadata.resource_version.parse().map_err(|_| BadPage::Unversioned)
     }
 
-    /// Where the next page begins; empty after the last.
+    /// Token of the next page; empty on the last.
     pub fn token(&self) -> &str {
         &self.metadata.r#continue
     }

@@ -1,4 +1,4 @@
-//! Refusals: objects with fields that cannot be. Each is logged once per reason, and all of them together at a bounded rate.
+//! Refusals: objects with invalid fields. Each is logged once per reason, and all of them together at a limited rate.
 
 use std::collections::HashMap;
 use std::hash::{DefaultHasher, Hash as _, Hasher as _};
@@ -10,16 +10,16 @@ use super::resource::Resource;
 use super::told::Who;
 use crate::escape::printable;
 
-/// Most refused objects that are remembered.
+/// Maximum number of refused objects that are remembered.
 const MAX_REMEMBERED: usize = 10_000;
-/// Log lines in each [`WINDOW`].
+/// Maximum number of log lines in each [`WINDOW`].
 const MAX_LINES: usize = 20;
 const WINDOW: Duration = Duration::from_secs(10);
 
-/// The objects that are refused now.
+/// The objects that are currently refused.
 #[derive(Default)]
 pub(super) struct Refusals {
-    /// A hash of the reason, by object.
+    /// Hash of the reason, by object.
     reasons: HashMap<Who, u64>,
     window: Option<Instant>,
     n_lines: usize,
@@ -27,7 +27,7 @@ pub(super) struct Refusals {
 }
 
 impl Refusals {
-    /// Takes note of a refusal, and gives the line to log, if there is one.
+    /// Records a refusal, and returns the line to log, if there is one.
     pub(super) fn note(&mut self, who: &Who, error: &ModelError, now: Instant) -> Option<String> {
         let mut hasher = DefaultHasher::new();
         (&error.field, &error.reason).hash(&mut hasher);
@@ -56,14 +56,14 @@ impl Refusals {
         Some(line)
     }
 
-    /// The object is well again, or gone.
+    /// Removes an object that is valid again, or gone.
     pub(super) fn forget(&mut self, who: &Who) {
         if !self.reasons.is_empty() {
             self.reasons.remove(who);
         }
     }
 
-    /// Forgets those of a kind that are gone, and gives them in order.
+    /// Removes the objects of a kind that are gone, and returns them in order.
     pub(super) fn forget_gone(
         &mut self,
         resource: Resource,

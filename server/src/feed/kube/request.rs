@@ -1,4 +1,4 @@
-//! Request: one GET of the API server, its answer read chunk by chunk, and a bound on every wait.
+//! Request: one GET to the API server, whose response is read chunk by chunk, with a timeout for every wait.
 
 use std::future::poll_fn;
 use std::pin::Pin;
@@ -15,26 +15,26 @@ use super::failure::Failure;
 use crate::apiserver::connect::chain;
 use crate::escape::printable;
 
-/// Most bytes of a refusal that are read.
+/// Maximum number of bytes of a refusal that are read.
 const MAX_REFUSAL_BYTES: usize = 64 << 10;
 const AGENT: &str = concat!("berth/", env!("CARGO_PKG_VERSION"));
 
-/// How the API server is asked.
+/// Sends requests to the API server.
 #[derive(Clone)]
 pub(super) struct Requests {
     pub(super) client: Client,
-    /// No wait for the next bytes is longer.
+    /// Maximum wait for the next bytes.
     pub(super) silence: Duration,
 }
 
-/// The body of an answer on its way in.
+/// The body of a response that is being read.
 pub(super) struct Stream {
     body: Body,
     silence: Duration,
 }
 
 impl Requests {
-    /// The stream that a target gives.
+    /// Requests a target; returns the body as a stream.
     pub(super) async fn get(&self, target: &str) -> Result<Stream, Failure> {
         let request = Request::builder()
             .method(Method::GET)
@@ -53,12 +53,12 @@ impl Requests {
             StatusCode::GONE => return Err(Failure::Gone),
             _ => {}
         }
-        // The status says enough where the text does not arrive.
+        // The status suffices if the text does not arrive.
         let text = stream.read_some(MAX_REFUSAL_BYTES).await;
         Err(Failure::Refused(Refusal::of_response(parts.status.as_u16(), &parts.headers, &text)))
     }
 
-    /// The whole answer, if it has at most `limit` bytes.
+    /// Requests a target; returns the whole body, if it has at most `limit` bytes.
     pub(super) async fn get_whole(&self, target: &str, limit: usize) -> Result<Vec<u8>, Failure> {
         let mut stream = self.get(target).await?;
         let mut whole = Vec::new();
@@ -73,7 +73,7 @@ impl Requests {
 }
 
 impl Stream {
-    /// The next bytes; `None` after a proper end. Dropping the future loses none.
+    /// Returns the next bytes; `None` after a proper end. Dropping the future loses none.
     pub(super) async fn next_chunk(&mut self) -> Result<Option<impl AsRef<[u8]> + use<>>, Failure> {
         loop {
             let frame = poll_fn(|context| Pin::new(&mut self.body).poll_frame(context));
@@ -81,7 +81,7 @@ impl Stream {
             let frame = frame.await.map_err(|_| Failure::Silent(self.silence))?;
             let Some(frame) = frame else { return Ok(None) };
             let frame = frame.map_err(|error| Failure::Cut(readable(&error)))?;
-            // Trailers say nothing.
+            // Trailers are irrelevant.
             if let Ok(data) = frame.into_data() {
                 return Ok(Some(data));
             }

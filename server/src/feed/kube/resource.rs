@@ -1,23 +1,23 @@
-//! Resource: every kind that the feed watches, and where the API server has it. The one table; RBAC is compared with it.
+//! Resource: the table of all kinds that the feed watches, with their paths. A test compares the RBAC rules with it.
 
 use berth_engine::ObjectKind;
 
 /// A kind that is listed and watched, across all namespaces.
 #[derive(Copy, Clone, PartialEq, Eq, Hash, Debug)]
 pub enum Resource {
-    /// `nodes`
+    /// Nodes.
     Nodes,
-    /// `pods`
+    /// Pods.
     Pods,
     /// Any other kind that placement reads.
     Objects(ObjectKind),
 }
 
 impl Resource {
-    /// How many there are.
+    /// Number of kinds.
     pub const N: usize = 2 + ObjectKind::ALL.len();
 
-    /// All of them, by [`Resource::index`].
+    /// All kinds, by [`Resource::index`].
     pub const ALL: [Resource; Resource::N] = {
         let mut all = [Resource::Nodes; Resource::N];
         all[1] = Resource::Pods;
@@ -29,7 +29,7 @@ impl Resource {
         all
     };
 
-    /// Its position in [`Resource::ALL`].
+    /// Index in [`Resource::ALL`].
     #[must_use]
     pub fn index(self) -> usize {
         match self {
@@ -55,7 +55,7 @@ impl Resource {
         self.api_version().split_once('/').map_or("", |(group, _)| group)
     }
 
-    /// Its name in paths and RBAC rules, for example `csinodes`.
+    /// Name in paths and RBAC rules, for example `csinodes`.
     #[must_use]
     pub fn plural(self) -> &'static str {
         let kind = match self {
@@ -93,7 +93,7 @@ impl Resource {
         format!("/{root}/{}/{}", self.api_version(), self.plural())
     }
 
-    /// A page of a list at the newest version: `limit` items at most, from `token` on where there is one.
+    /// Target of a page of a list at the newest version: `limit` items at most, from `token` on if there is one.
     pub(super) fn page(self, limit: u32, token: &str) -> String {
         let path = self.path();
         if token.is_empty() {
@@ -103,7 +103,7 @@ impl Resource {
         }
     }
 
-    /// A list at the newest version as a stream of events, which then goes on as a watch (recording 05).
+    /// Target of a list at the newest version as a stream of events, which then continues as a watch (recording 05).
     pub(super) fn streaming_list(self, timeout_seconds: u64) -> String {
         format!(
             "{}?watch=1&sendInitialEvents=true&resourceVersionMatch=NotOlderThan&allowWatchBookmarks=true&timeoutSeconds={timeout_seconds}",
@@ -111,7 +111,7 @@ impl Resource {
         )
     }
 
-    /// A watch of what changes after `version`.
+    /// Target of a watch of the changes after `version`.
     pub(super) fn watch(self, version: u64, timeout_seconds: u64) -> String {
         format!(
             "{}?watch=1&allowWatchBookmarks=true&resourceVersion={version}&timeoutSeconds={timeout_seconds}",
@@ -120,7 +120,7 @@ impl Resource {
     }
 }
 
-/// Continue tokens are base64 today, which nothing promises.
+/// Percent-encodes a text. Continue tokens are base64 today, but nothing guarantees that.
 fn percent_encoded(text: &str) -> String {
     let mut encoded = String::with_capacity(text.len());
     for byte in text.bytes() {

@@ -1,5 +1,5 @@
-//! Told: one object as the API server sent it, compiled, and dropped as text. Only what decisions read is parsed; everything
-//! else is skipped.
+//! Told: one object as the API server sent it, compiled, without its text. Only fields that decisions read are parsed;
+//! all others are skipped.
 
 use std::sync::Arc;
 
@@ -11,33 +11,33 @@ use super::resource::Resource;
 use crate::feed::file::{self, WrittenObject};
 use crate::feed::object_name;
 
-/// What happened to an object.
+/// Change of an object.
 #[derive(Copy, Clone, PartialEq, Eq, Debug)]
 pub enum Change {
-    /// It is there: an item of a list, or `ADDED`.
+    /// The object exists: an item of a list, or `ADDED`.
     Added,
-    /// `MODIFIED`
+    /// The object was modified (`MODIFIED`).
     Modified,
-    /// `DELETED`
+    /// The object was deleted (`DELETED`).
     Deleted,
 }
 
-/// One object and what happened to it.
+/// One object with its change.
 #[derive(Debug)]
 pub struct Told {
-    /// What happened.
+    /// The change.
     pub change: Change,
-    /// `metadata.resourceVersion`, where it is a number.
+    /// Version in `metadata.resourceVersion`, if that is a number.
     pub version: Option<u64>,
-    /// Who it is.
+    /// Identity of the object.
     pub who: Who,
-    /// What it does to the cluster, or why it does nothing: a field that cannot be.
+    /// Change of the cluster, or the error in a field of the object.
     pub delta: Result<Delta, ModelError>,
-    /// The pod as it was sent, where an observer wants to see it.
+    /// The pod as it was sent, if an observer needs it.
     pub pod: Option<Box<core_v1::Pod>>,
 }
 
-/// Names an object.
+/// Identity of an object.
 #[derive(Clone, PartialEq, Eq, Hash, Debug)]
 pub enum Who {
     /// A node, by name.
@@ -48,13 +48,13 @@ pub enum Who {
     Object(ObjectKey),
 }
 
-/// Text that is no object: it cannot even be said whom it is about.
+/// Text of an object that cannot even be identified.
 #[derive(Clone, PartialEq, Eq, Debug, thiserror::Error)]
 pub enum NoObject {
-    /// It is not JSON.
+    /// The text is not JSON.
     #[error("not JSON: {0}")]
     NotJson(String),
-    /// It is JSON without a name in its metadata.
+    /// The text is JSON without a name in its metadata.
     #[error("an object without a name")]
     Nameless,
 }
@@ -65,10 +65,11 @@ struct Skeleton {
 }
 
 impl Told {
-    /// Reads the JSON of one object of a kind. A pod that has ended is told as deleted (S-Q-1), whatever else it says.
+    /// Reads the JSON of one object of a kind. A pod that has ended counts as deleted (S-Q-1), whatever its other
+    /// fields.
     ///
     /// # Errors
-    /// [`NoObject`]. An object with a bad field is none: its [`Told::delta`] says which.
+    /// [`NoObject`]. An object with a bad field is no error here: its [`Told::delta`] has it.
     pub fn read(
         cluster: &Cluster,
         resource: Resource,
@@ -136,7 +137,7 @@ impl Told {
         Ok(Told { change, version: version_of(metadata), who, delta, pod: None })
     }
 
-    /// Of an object that is gone only the name counts: it may be one that never could be read.
+    /// Reads a deleted object. Only its name counts, since it may be one that could never be read.
     fn deleted(resource: Resource, json: &str) -> Result<Told, NoObject> {
         let metadata = skeleton(json)?.metadata;
         let who = Who::of(resource, metadata.as_ref())?;
@@ -170,7 +171,7 @@ impl Who {
         })
     }
 
-    /// What kind of object it is.
+    /// Kind of the object.
     #[must_use]
     pub fn resource(&self) -> Resource {
         match self {
@@ -180,7 +181,7 @@ impl Who {
         }
     }
 
-    /// What removes it.
+    /// The delta that removes the object.
     #[must_use]
     pub fn deletion(&self) -> Delta {
         match self {
@@ -190,7 +191,7 @@ impl Who {
         }
     }
 
-    /// ``Pod `default/web-0` ``, for messages.
+    /// Name for messages, such as ``Pod `default/web-0` ``.
     #[must_use]
     pub fn text(&self) -> String {
         let named = |kind: &str, namespace: &str, name: &str| {
@@ -213,7 +214,7 @@ fn version_of(metadata: Option<&meta_v1::ObjectMeta>) -> Option<u64> {
     metadata?.resource_version.parse().ok()
 }
 
-/// The object, or what is wrong with it; that it is JSON at all is looked at only where it does not parse.
+/// Parses an object, or returns the error in it; whether it is JSON at all is checked only if it does not parse.
 fn parse<T: DeserializeOwned>(json: &str) -> Result<Result<T, ModelError>, NoObject> {
     match serde_json::from_str(json) {
         Ok(object) => Ok(Ok(object)),

@@ -1,10 +1,10 @@
-//! Watch: one kind, listed and then followed for as long as the feed runs.
+//! Watch: lists one kind and then follows it for as long as the feed runs.
 //!
-//! A list is streamed (recording 05), or paged where the server does not stream lists (01). The watch goes on from the
-//! list's version; wherever it ends it is resumed from the last version heard, and where that cannot be done, or what was
-//! heard cannot be trusted, everything is listed again. Versions of one kind grow: an event that is not newer than the last
-//! is the same one again, or the stream is out of order, and then nothing is applied of it. So nothing old ever overwrites
-//! anything new.
+//! A list is streamed (recording 05), or paged if the server does not stream lists (01). The watch continues from the
+//! list's version; whenever it ends it is resumed from the last version received, and if that is impossible, or the
+//! received events cannot be trusted, everything is listed again. Versions of one kind grow: an event that is not newer
+//! than the last is a repetition, or the stream is out of order, and then it is not applied. So nothing old ever
+//! overwrites anything new.
 
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -27,7 +27,7 @@ use crate::clock;
 use crate::feed::FeedSink;
 use crate::telemetry::{FeedEvent, KindCounts};
 
-/// So many failures in a row before a warning: one or two are everyday life.
+/// Number of consecutive failures before a warning: one or two are usual.
 const FAILURES_BEFORE_WARNING: u32 = 3;
 
 pub(super) struct Watcher {
@@ -39,34 +39,34 @@ pub(super) struct Watcher {
     pub(super) pace: Pace,
     pub(super) keeps_pods: bool,
     pub(super) counts: KindCounts,
-    /// Something is wrong with what was heard: list again.
+    /// Signal to list again, since the state is wrong.
     pub(super) relist: Arc<Notify>,
 }
 
-/// Streams in a row that told nothing but an error, before everything is listed again.
+/// Number of consecutive streams with nothing but an error, after which everything is listed again.
 const MAX_ERRORS: u32 = 3;
-/// How long a server that did not stream a list is not asked to again.
+/// How long lists are paged after a server did not stream one.
 const PAGES_FOR: Duration = Duration::from_secs(3_600);
 
-/// Where a kind's watch stands.
+/// Position of a kind's watch.
 #[derive(Default)]
 struct Position {
-    /// To watch from; `None`: to be listed.
+    /// Version to watch from; `None` if the kind is to be listed.
     version: Option<u64>,
-    /// The newest version ever heard of.
+    /// The newest version ever received.
     highest: u64,
-    /// The server's history began anew: the next list counts whatever versions it has.
+    /// Whether the server's history began anew: then the next list counts whatever its versions.
     is_rewound: bool,
-    /// Where the stream began that is read now.
+    /// Version from which the current stream began.
     began_at: u64,
-    /// An event or a bookmark was heard since the last request.
+    /// Whether an event or a bookmark was received since the last request.
     has_heard: bool,
-    /// Streams in a row in which nothing was heard until they were given up.
+    /// Number of consecutive streams that timed out without an event.
     n_silent: u32,
-    /// Streams in a row that told nothing but an error.
+    /// Number of consecutive streams with nothing but an error.
     n_errors: u32,
     page_limit: PageLimit,
-    /// Until then lists come in pages: the server did not stream one.
+    /// Time until which lists are paged, since the server did not stream one.
     pages_until: Option<Instant>,
     listed: Option<Instant>,
 }
@@ -92,7 +92,7 @@ impl Watcher {
             let failure = match outcome {
                 Err(Failure::Stopped) => return,
                 Err(failure) => Some(failure),
-                // Watches end by their timeout, without a word (recording 07).
+                // Watches end by their timeout, silently (recording 07).
                 Ok(()) if self.has_lasted(began) => {
                     backoff.reset();
                     continue;
@@ -125,7 +125,7 @@ impl Watcher {
         }
     }
 
-    /// Lists, or watches from where it stands, until that ends.
+    /// Lists, or watches from the current position, until that ends.
     async fn read(&self, position: &mut Position) -> Result<(), Failure> {
         match position.version {
             None => self.list(position).await,
@@ -137,7 +137,7 @@ impl Watcher {
         clock::now().saturating_duration_since(began) >= self.pace.watch / 2
     }
 
-    /// Whether the last list is so young that listing again is to be taken for a failure.
+    /// Whether the last list is so recent that listing again counts as a failure.
     fn is_restless(&self, position: &Position) -> bool {
         position.listed.is_some_and(|listed| {
             clock::now().saturating_duration_since(listed) < self.pace.longest_wait
@@ -156,12 +156,12 @@ impl Watcher {
         is_absent
     }
 
-    /// Counts and tells. Gives whether a warning was logged.
+    /// Counts and logs a failure. Returns whether a warning was logged.
     fn report(&self, failure: &Failure, n_failures: u32) -> bool {
         let kind = self.resource.kind();
         self.counts.count_error(failure.reason());
         let advice = failure.advice(self.resource);
-        // A silence took minutes already.
+        // A silence has lasted for minutes already.
         let is_silent = matches!(failure, Failure::Silent(_));
         let is_grave =
             is_silent || failure.needs_someone() || n_failures >= FAILURES_BEFORE_WARNING;
@@ -180,12 +180,12 @@ impl Watcher {
         match failure {
             Failure::PageTooLong(_) => position.page_limit = position.page_limit.smaller(),
             Failure::Gone => position.page_limit = position.page_limit.larger(),
-            // Who answers next may be another server, or a newer one.
+            // The next response may come from another server, or a newer one.
             Failure::Unreachable(_) | Failure::Cut(_) => position.pages_until = None,
             _ => {}
         }
-        // A version from the future is watched in silence (recording 07): after a second silence only a list tells. So it does
-        // where the server has nothing but errors to tell of what came after a version.
+        // A version from the future is watched in silence (recording 07): after a second silence only a list helps. The
+        // same holds if the server has nothing but errors for the changes after a version.
         if failure.wants_list() || position.n_silent >= 2 || position.n_errors >= MAX_ERRORS {
             position.n_errors = 0;
             self.counts.count_relist(failure.reason());
@@ -194,7 +194,7 @@ impl Watcher {
         }
     }
 
-    /// Lists, and follows what comes after.
+    /// Lists, and follows the changes after that.
     async fn list(&self, position: &mut Position) -> Result<(), Failure> {
         if position.pages_until.is_some_and(|until| clock::now() < until) {
             let version = self.list_in_pages(position).await?;
@@ -204,7 +204,7 @@ impl Watcher {
         let target = self.resource.streaming_list(self.pace.watch_seconds());
         let streamed = self.follow(&target, position, Some(listing)).await;
         match streamed {
-            // 422 and 400 are what servers without streaming lists say; older ones do not even know the question.
+            // Servers without streaming lists respond with 422 or 400; older ones ignore the parameter.
             Err(
                 Failure::NoStreamingList
                 | Failure::Silent(_)
@@ -218,7 +218,7 @@ impl Watcher {
         }
     }
 
-    /// Gives the version to watch from.
+    /// Lists in pages. Returns the version to watch from.
     async fn list_in_pages(&self, position: &mut Position) -> Result<u64, Failure> {
         let mut listing = Listing::begin(&self.sink.cluster, self.resource);
         let mut token = String::new();
@@ -227,7 +227,7 @@ impl Watcher {
             let target = self.resource.page(position.page_limit.0, &token);
             let body = self.requests.get_whole(&target, page::MAX_BYTES).await?;
             let page = Page::parse(&body)?;
-            // All pages are of the first one's version; where a server thinks otherwise, what lies between is told again.
+            // All pages have the version of the first; if a server deviates, the changes in between are received again.
             let version = *listed_at.get_or_insert(page.version()?);
             for item in page.items() {
                 match Told::read(
@@ -275,7 +275,7 @@ impl Watcher {
             let mut has_events = false;
             for event in decoder.by_ref() {
                 let event = event?;
-                // An error is no sign of life: nothing is told.
+                // An error is no sign of life, since it contains no change.
                 if !matches!(event, Event::Failed(_)) && !std::mem::replace(&mut has_events, true) {
                     self.heard(position);
                 }
@@ -304,11 +304,11 @@ impl Watcher {
                 match listing.take() {
                     Some(listing) if ends_list => self.complete(listing, version, position).await,
                     Some(_) => Err(Failure::NoStreamingList),
-                    // A server that is behind where it was told to begin is not the one that was listed.
+                    // A server that is behind the requested begin is not the one that was listed.
                     None if version < position.began_at => {
                         Err(Failure::OutOfOrder { version, after: position.began_at })
                     }
-                    // One that is older than an event says nothing.
+                    // A bookmark that is older than an event is irrelevant.
                     None => {
                         self.advance(version.max(position.version.unwrap_or(0)), position);
                         Ok(())
@@ -357,7 +357,7 @@ impl Watcher {
         self.send(Message::Told { told, is_listed: true, is_anew: position.is_rewound }).await
     }
 
-    /// The list is whole.
+    /// Finishes a complete list.
     async fn complete(
         &self,
         listing: Listing,
@@ -390,7 +390,7 @@ impl Watcher {
         position.has_heard = true;
         position.n_silent = 0;
         position.n_errors = 0;
-        // What was wrong is over; that it is, is logged once by `run`.
+        // The earlier trouble is over; `run` logs that once.
         drop(self.watches.note_heard(self.resource, clock::now()));
     }
 

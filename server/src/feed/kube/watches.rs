@@ -1,4 +1,4 @@
-//! Watches: how each kind's watch fares. Written by the watches, read by probes, metrics and `GetCluster`.
+//! Watches: state of each kind's watch. Written by the watches, read by probes, metrics and `GetCluster`.
 
 use std::fmt::Write as _;
 use std::sync::{Mutex, MutexGuard, PoisonError};
@@ -13,19 +13,19 @@ use super::resource::Resource;
 pub struct Watches {
     began: Instant,
     kinds: [Mutex<Watch>; Resource::N],
-    /// Somebody wants a new list.
+    /// Requests for a new list, by kind.
     asked: [Notify; Resource::N],
 }
 
 #[derive(Clone, Debug, Default)]
 struct Watch {
-    /// The first whole list is in the cluster, or the server does not have the kind.
+    /// Whether the first whole list is in the cluster, or the server does not have the kind.
     is_listed: bool,
-    /// The server does not have the kind.
+    /// Whether the server does not have the kind.
     is_absent: bool,
-    /// The last event, bookmark or whole list.
+    /// Time of the last event, bookmark or whole list.
     heard: Option<Instant>,
-    /// What is wrong now.
+    /// The current trouble.
     trouble: Option<String>,
 }
 
@@ -38,24 +38,25 @@ impl Watches {
         }
     }
 
-    /// Has the kind listed anew, now: whatever its watch is doing or waiting for, it begins again.
+    /// Makes the kind's watch list anew, now: whatever it is doing or waiting for, it begins again.
     pub(crate) fn ask_for_list(&self, resource: Resource) {
         self.asked[resource.index()].notify_one();
     }
 
-    /// Waits until somebody asks for a list of the kind.
+    /// Waits until a list of the kind is requested.
     pub(super) async fn asked_for_list(&self, resource: Resource) {
         self.asked[resource.index()].notified().await;
     }
 
-    /// The watch proved alive. Gives what was wrong until now.
+    /// Records that the watch is alive. Returns the trouble that it had until now.
     pub(super) fn note_heard(&self, resource: Resource, now: Instant) -> Option<String> {
         let mut watch = self.of(resource);
         watch.heard = Some(now);
         watch.trouble.take()
     }
 
-    /// The kind's first list is in the cluster, or there is none to come. Gives whether this completes the feed.
+    /// Records that the kind's first list is in the cluster, or that there will be none. Returns whether this completes
+    /// the feed.
     pub(super) fn note_listed(&self, resource: Resource, is_absent: bool) -> bool {
         let was_listed = {
             let mut watch = self.of(resource);
@@ -65,7 +66,7 @@ impl Watches {
         !was_listed && self.is_complete()
     }
 
-    /// Something is wrong. Gives whether that is news.
+    /// Records a trouble. Returns whether it is new.
     pub(super) fn note_trouble(&self, resource: Resource, trouble: String) -> bool {
         self.of(resource).trouble.replace(trouble.clone()) != Some(trouble)
     }
@@ -82,8 +83,8 @@ impl Watches {
         Resource::ALL.into_iter().all(|resource| self.is_listed(resource))
     }
 
-    /// By kind, the time since its watch last proved alive; since the start, where it never has. Kinds that the server does not
-    /// have are left out.
+    /// By kind, the time since its watch was last known to be alive, or else since the start. Kinds that the server
+    /// does not have are left out.
     pub(crate) fn ages(&self, now: Instant) -> Vec<(Resource, Duration)> {
         let age = |resource| {
             let watch = self.of(resource);
@@ -93,12 +94,12 @@ impl Watches {
         Resource::ALL.into_iter().filter_map(age).collect()
     }
 
-    /// How long ago the kind was heard of that is silent for longest.
+    /// Time since the last event of the kind that is silent for longest.
     pub(crate) fn staleness(&self, now: Instant) -> Duration {
         self.ages(now).into_iter().map(|(_, age)| age).max().unwrap_or_default()
     }
 
-    /// What probes say of the feed: its age and what is wrong; an error until every kind was listed.
+    /// Report for probes: the feed's age and its troubles; an error until every kind was listed.
     pub(crate) fn report(&self, now: Instant) -> Result<String, String> {
         let (mut missing, mut troubles) = (Vec::new(), String::new());
         for resource in Resource::ALL {
