@@ -1,4 +1,4 @@
-//! Scheduler: Berth as the scheduler of pods that name it (`berth schedule`).
+//! Scheduler: schedules the pods that name Berth as their scheduler (`berth schedule`).
 //!
 //! ```text
 //!  feed ──► observe ──► queue ──► attempt ──► bind ──► API server ──► feed
@@ -7,9 +7,9 @@
 //!              └──────────┴──────────────────────────────┘
 //! ```
 //!
-//! What decides is the engine; which pod is tried when is `queue`, a state machine; everything else here carries decisions
-//! to the API server. Nothing is kept: after a restart the feed tells what became of everything. A pod takes its room in the
-//! cluster before its Binding is sent, and gives it back only when the API server said that it is not bound.
+//! The engine decides; `queue`, a state machine, determines which pod is tried when; everything else here writes
+//! decisions to the API server. No state is stored: after a restart the feed delivers the outcomes. A pod is assumed in
+//! the cluster before its Binding is sent, and released only when the API server has said that it is not bound.
 
 pub mod queue;
 pub mod pending;
@@ -45,7 +45,7 @@ use crate::service::State;
 pub use options::{BindRate, SchedulerOptions};
 use shared::Shared;
 
-/// A scheduler that runs. Dropped without [`Scheduler::stop`] it ends at once, as a process that is killed does.
+/// A running scheduler. Dropped without [`Scheduler::stop`] it ends at once, like a killed process.
 pub struct Scheduler {
     shared: Arc<Shared>,
     stopping: watch::Sender<bool>,
@@ -55,8 +55,8 @@ pub struct Scheduler {
 }
 
 impl Scheduler {
-    /// Stands for election, if the options say so, and schedules the pods of the server's profiles as soon as the feed that
-    /// [`Scheduler::observer`] is given to has told of everything.
+    /// Takes part in the election, if the options say so, and schedules the pods of the server's profiles as soon as
+    /// the feed that uses [`Scheduler::observer`] is complete.
     #[must_use]
     pub(crate) fn start(
         client: kube::Client,
@@ -70,7 +70,7 @@ impl Scheduler {
             }
             None => (None, Leadership::always()),
         };
-        // A server has one scheduler; of a second one readiness would not tell.
+        // A server has one scheduler; readiness would not report a second one.
         drop(state.leadership.set(leadership.clone()));
         let (events, recorder) = EventWriter::start(client.clone(), &options.instance);
         let shared = Shared::new(client, state, options, leadership, recorder);
@@ -84,13 +84,13 @@ impl Scheduler {
         Scheduler { shared, stopping, task, candidate, events: Some(events) }
     }
 
-    /// What the feed has to tell of changes.
+    /// Observer for the feed.
     #[must_use]
     pub fn observer(&self) -> Arc<dyn Observer> {
         self.shared.clone()
     }
 
-    /// Pods by where they wait.
+    /// Numbers of pods by queue.
     #[must_use]
     pub fn counts(&self) -> queue::Counts {
         self.shared.queue().counts()
@@ -102,8 +102,8 @@ impl Scheduler {
         self.shared.is_leading()
     }
 
-    /// Begins nothing new, waits for what is under way, and gives the leadership back. Where something is under way still
-    /// when its time is over, the Lease is left to run out: until then nobody else binds.
+    /// Begins nothing new, waits for the work under way, and releases the leadership. If some work is still under way
+    /// at the time limit, the Lease is left to expire: until then no other instance binds.
     pub async fn stop(mut self) {
         self.stopping.send_replace(true);
         let is_done = (&mut self.task).await.unwrap_or(false);

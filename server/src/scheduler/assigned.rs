@@ -12,7 +12,7 @@ impl Assigned {
     pub(super) fn note(&mut self, key: u64, identity: u64, digest: u64) -> Changes {
         match self.0.insert(key, (identity, digest)) {
             None => Changes::POD_ASSIGNED,
-            // Another one of the name came without a word of the end of the first.
+            // Another pod of the name came without an event for the end of the first.
             Some((old, _)) if old != identity => {
                 Changes::POD_DELETED.or(Changes::POD_ASSIGNED).or(Changes::POD_UPDATED)
             }

@@ -1,5 +1,5 @@
-//! Attempt: one batch through the engine. Synchronous: no await, no clock, nothing written; what is to be written comes back.
-//! Rules: S-CYC-1 to S-CYC-10, S-PRE-1, S-PRE-21, S-ERR-9; groups are Berth's own.
+//! Attempt: decides one batch with the engine. Synchronous: no await, no clock, no writes; it returns what is to be
+//! written. Rules: S-CYC-1 to S-CYC-10, S-PRE-1, S-PRE-21, S-ERR-9; groups are Berth's own.
 
 use std::sync::Arc;
 
@@ -17,36 +17,36 @@ use super::queue::{Batch, GroupTurn};
 use crate::apiserver::status::{NominatedNode, UnscheduledReason};
 use crate::telemetry::Metrics;
 
-/// What came of one pod's attempt.
+/// Outcome of one pod's attempt.
 #[derive(Debug)]
 pub(super) enum Outcome {
-    /// It has taken its room on this node.
+    /// The pod is assumed on this node.
     Placed { node: Arc<str>, volumes: VolumeBindings },
-    /// It is not scheduled, and is to say why.
+    /// The pod is not scheduled, and the reason is to be reported.
     Rejected(Box<Rejection>),
-    /// A plugin holds it back.
+    /// A plugin holds the pod back.
     Gated,
-    /// It is on a node already, of which the feed tells; or it was not looked at.
+    /// The pod is on a node already, which the feed will report; or it was not tried.
     Overtaken,
-    /// The cluster changed under the attempt: it is worth another one at once.
+    /// The cluster changed during the attempt: it is to be repeated at once.
     Again,
 }
 
-/// Why a pod is not scheduled, and what that comes to.
+/// Reason why a pod is not scheduled, with the consequences.
 #[derive(Debug)]
 pub(super) struct Rejection {
     pub(super) reason: UnscheduledReason,
     pub(super) message: String,
-    /// What can help; `None` where only time can.
+    /// Changes that can help; `None` if only time can.
     pub(super) wanted: Option<Changes>,
-    /// Who rejected it.
+    /// Plugins that rejected the pod.
     pub(super) rejected_by: PluginSet,
     /// Whether the pod was not tried at all.
     pub(super) is_deferred: bool,
     pub(super) nominated: NominatedNode,
-    /// Whom it displaces.
+    /// The candidate whose victims are to be evicted.
     pub(super) displaced: Option<Candidate>,
-    /// Whose nominations it takes (S-PRE-24).
+    /// Pods whose nominations are to be cleared (S-PRE-24).
     pub(super) cleared: Vec<PodKey>,
 }
 
@@ -64,31 +64,31 @@ impl Rejection {
         }
     }
 
-    /// Of a pod that says something that cannot be: until it says otherwise nothing can help.
+    /// Rejection of a pod with an invalid field: until the pod changes nothing can help.
     fn malformed(message: String) -> Rejection {
         Rejection { wanted: Some(Changes::NONE), ..Rejection::error(message) }
     }
 
-    /// Of an attempt that failed.
+    /// Rejection for an attempt that failed.
     pub(super) fn error(message: String) -> Rejection {
         let reason = UnscheduledReason::SchedulerError;
         Rejection { reason, wanted: None, ..Rejection::new(message, Changes::NONE) }
     }
 }
 
-/// What an attempt decides by.
+/// Settings of an attempt.
 #[derive(Copy, Clone)]
 pub(super) struct Attempt<'a> {
     pub(super) cluster: &'a Cluster,
     pub(super) policy: &'a Policy,
     pub(super) tie_break: TieBreak,
     pub(super) metrics: &'a Metrics,
-    /// Whether pods may displace others.
+    /// Whether pods may evict others.
     pub(super) may_preempt: bool,
 }
 
 impl Attempt<'_> {
-    /// One outcome a pod, in the batch's order. Pods that are placed have taken their room.
+    /// Decides the batch; returns one outcome per pod, in the batch's order. Placed pods are assumed.
     pub(super) fn decide(self, batch: &Batch) -> Vec<Outcome> {
         if let Some(turn) = &batch.group
             && turn.n_placed + batch.pods.len() < turn.min_available
@@ -98,7 +98,7 @@ impl Attempt<'_> {
         let compiled: Vec<Result<&Pod, String>> =
             batch.pods.iter().map(|popped| decidable(&popped.pending)).collect();
         let pods: Vec<Pod> = compiled.iter().flatten().map(|&pod| pod.clone()).collect();
-        // A group that has what it needs is a group no more.
+        // A group that has enough pods on nodes is no longer decided as a gang.
         let missing =
             batch.group.as_ref().map(|turn| turn.min_available.saturating_sub(turn.n_placed));
         let gang = missing.filter(|&n| n > 0).map(|min_count| Gang { min_count, preempt: None });
@@ -117,7 +117,7 @@ impl Attempt<'_> {
         for compiled in compiled {
             outcomes.push(match (compiled, &refused) {
                 (Err(message), _) => rejected(Rejection::malformed(message)),
-                // There is a result for each pod that was given.
+                // There is a result for each pod that was passed to the engine.
                 (Ok(pod), refused) => match (results.next(), refused) {
                     (None, _) => Outcome::Again,
                     (Some(result), Some(refused)) => refused.outcome(result),
@@ -133,7 +133,7 @@ impl Attempt<'_> {
             Ok(Decided::Placed(placement)) if placement.assumed => {
                 Outcome::Placed { node: placement.node, volumes: placement.volumes }
             }
-            // Nothing that is asked for here promises a member its node.
+            // The options here never nominate a member.
             Ok(Decided::Placed(_)) => Outcome::Again,
             Ok(Decided::Gated { .. }) => Outcome::Gated,
             Ok(Decided::Unschedulable(unschedulable)) if is_member || !self.may_preempt => {
@@ -144,7 +144,7 @@ impl Attempt<'_> {
         }
     }
 
-    /// The whole attempt with PostFilter: kube-scheduler's full message, and whom to evict.
+    /// Makes the whole attempt with PostFilter: kube-scheduler's full message, and the victims.
     fn post_filter(self, pod: &Pod) -> Outcome {
         let preemption = self.cluster.preempt(&PreemptRequest {
             pod,
@@ -159,7 +159,7 @@ impl Attempt<'_> {
         };
         let unschedulable = match preemption.decision.outcome {
             Decided::Unschedulable(unschedulable) => unschedulable,
-            // Something made room since.
+            // Room became free since.
             Decided::Placed(_) => return Outcome::Again,
             Decided::Gated { .. } => return Outcome::Gated,
         };
@@ -182,10 +182,10 @@ impl Attempt<'_> {
     }
 }
 
-/// The pod as the engine takes it.
+/// The pod in the engine's form.
 ///
 /// # Errors
-/// What it says that cannot be.
+/// The invalid part of the pod.
 fn decidable(pending: &Pending) -> Result<&Pod, String> {
     if let Some(Group { min_available: Err(bad), .. }) = &pending.group {
         return Err(bad.to_string());
@@ -193,7 +193,7 @@ fn decidable(pending: &Pending) -> Result<&Pod, String> {
     pending.pod.as_ref().map_err(ToString::to_string)
 }
 
-/// Whether the batch is a gang of which nothing stands.
+/// Whether the batch is a gang that was not placed.
 fn is_refused(outcome: &BatchOutcome) -> bool {
     outcome.gang.as_ref().is_some_and(|gang| !gang.placed)
 }
@@ -208,10 +208,10 @@ fn incomplete(turn: &GroupTurn, n_pending: usize) -> Outcome {
     rejected(Rejection { is_deferred: true, ..rejection })
 }
 
-/// A group of which too few pods fit: what each of its pods says.
+/// A group of which too few pods fit, with the message for each of its pods.
 struct Refused {
     text: String,
-    /// Of the first member that fits nowhere.
+    /// Message of the first member that fits nowhere.
     why: String,
     wanted: Changes,
 }
@@ -255,7 +255,7 @@ fn of_unschedulable(unschedulable: &Unschedulable) -> Rejection {
     let mut rejection = Rejection::new(unschedulable.message.clone(), wanted);
     rejection.rejected_by = hints::rejecting_plugins(unschedulable);
     if unschedulable.n_nodes == 0 {
-        // S-CYC-1
+        // The nomination is cleared (S-CYC-1).
         rejection.nominated = NominatedNode::Cleared;
     }
     rejection
@@ -265,7 +265,7 @@ fn of_error(error: &EngineError) -> Outcome {
     match error {
         EngineError::AlreadyPlaced { .. } => Outcome::Overtaken,
         EngineError::Cancelled => Outcome::Again,
-        // What it asks for will not be evaluated the next time either.
+        // The requested feature will not be evaluated the next time either.
         EngineError::NotEvaluated { .. } => rejected(Rejection::malformed(error.to_string())),
         EngineError::Model(_) | EngineError::SchedulerError { .. } => {
             rejected(Rejection::error(error.to_string()))

@@ -1,25 +1,25 @@
-//! Back-off: how long a pod that failed rests before its next attempt. Rule: S-Q-10.
+//! Backoff: how long a pod that failed waits before its next attempt. Rule: S-Q-10.
 
 use std::time::Duration;
 
-/// How long pods rest.
+/// Initial and maximum backoff of pods.
 #[derive(Copy, Clone, Debug, PartialEq, Eq)]
 pub struct Backoff {
-    /// After the first failure (`podInitialBackoffSeconds`).
+    /// Backoff after the first failure (`podInitialBackoffSeconds`).
     pub initial: Duration,
-    /// At most (`podMaxBackoffSeconds`).
+    /// Maximum backoff (`podMaxBackoffSeconds`).
     pub max: Duration,
 }
 
 impl Default for Backoff {
-    /// kube-scheduler's: 1 s, at most 10 s.
+    /// kube-scheduler's backoff: 1 s, at most 10 s.
     fn default() -> Backoff {
         Backoff { initial: Duration::from_secs(1), max: Duration::from_secs(10) }
     }
 }
 
 impl Backoff {
-    /// After the `n`-th failure in a row, from 1: `initial · 2^(n−1)`, at most `max`; nothing for 0.
+    /// Backoff after the `n`-th consecutive failure, from 1: `initial · 2^(n−1)`, at most `max`; zero for 0.
     #[must_use]
     pub fn after(self, n: u32) -> Duration {
         let Some(doublings) = n.checked_sub(1) else { return Duration::ZERO };

@@ -1,4 +1,4 @@
-//! Bind: a placed pod's claims and then its Binding. The pod holds its room until the API server says what became of it.
+//! Bind: binds a placed pod's claims and then the pod. The pod stays assumed until the API server's answer is known.
 
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -17,13 +17,15 @@ use crate::apiserver::status::NominatedNode;
 use crate::clock;
 use crate::telemetry::{AttemptResult, BindOutcome, ExtensionPoint};
 
-/// Between two tries of a binding whose fate is not known, or that the server was too busy for; doubled each time.
+/// Pause before a binding is repeated whose outcome is unknown, or for which the server was too busy; doubled each
+/// time.
 const FIRST_PAUSE: Duration = Duration::from_millis(100);
 const MAX_PAUSE: Duration = Duration::from_secs(5);
-/// So often a binding that the server is too busy for, or in too much trouble, is sent again before the pod is placed anew.
+/// Number of times that a binding is repeated for which the server is too busy, or fails, before the pod is placed
+/// anew.
 const MAX_REFUSED: u32 = 8;
 
-/// Binds the pod of `ticket`, which has taken its room on `node`.
+/// Binds the pod of `ticket`, which is assumed on `node`.
 pub(super) async fn bind(
     shared: &Arc<Shared>,
     ticket: Ticket,
@@ -56,7 +58,7 @@ pub(super) async fn bind(
                 return ticket.bound();
             }
             Err(BindError::AlreadyBound { node: there }) if there == node => return ticket.bound(),
-            // The feed tells what it is now; until then it rests.
+            // The feed will report its state; until then it waits.
             Err(BindError::AlreadyBound { .. } | BindError::Gone) => {
                 ticket.count(AttemptResult::Error);
                 return ticket.fail();
@@ -70,7 +72,7 @@ pub(super) async fn bind(
             Err(BindError::Refused { message, .. }) => {
                 return give_up(shared, ticket, refusal(&message)).await;
             }
-            // It may be bound yet: its room stays taken, and no other node is tried.
+            // It may still become bound: it stays assumed, and no other node is tried.
             Err(BindError::Unreachable { reason }) => {
                 let pod = shown(ticket.pending());
                 tracing::warn!(pod, "a binding is tried again: {reason}");
@@ -82,8 +84,8 @@ pub(super) async fn bind(
     }
 }
 
-/// Sends the Binding, once there is a slot. Where it is not to be sent any more, for another instance leads or the pod is gone
-/// or was cancelled, `None`; but if an earlier one may stand, what became of that.
+/// Sends the Binding, once there is a slot. Returns `None` if it must not be sent any more, since another instance
+/// leads or the pod is gone or was cancelled; but if an earlier one may have succeeded, returns the outcome of that.
 async fn send(
     shared: &Shared,
     ticket: &Ticket,
@@ -93,7 +95,7 @@ async fn send(
     shared.await_rate().await;
     let slot = shared.bind_slots.acquire().await;
     let pod = &ticket.pending().name;
-    // Last of all: while this waited another may have become the leader.
+    // Checked last: during the waits another instance may have become the leader.
     let outcome = if ticket.send() {
         let began = clock::now();
         let client = &shared.client;
@@ -109,15 +111,15 @@ async fn send(
     outcome
 }
 
-/// What became of a Binding whose answer was lost, without sending it again: to read needs no leadership, and until it is known
-/// nobody else may have the room. `None` where it came to nothing.
+/// Finds the outcome of a Binding whose answer was lost, without sending it again: reading needs no leadership, and
+/// until the outcome is known no other pod may have the room. Returns `None` if the Binding had no effect.
 async fn settle(shared: &Shared, ticket: &Ticket, node: &str) -> Option<Result<(), BindError>> {
     match binding::place_of(&shared.client, &ticket.pending().name).await {
         Ok(Place::On(there)) if there == node => Some(Ok(())),
         Ok(Place::On(node)) => Some(Err(BindError::AlreadyBound { node })),
         Ok(Place::Gone) => Some(Err(BindError::Gone)),
         Ok(Place::Pending) => None,
-        // The feed knows.
+        // The feed knows the state.
         Err(_) if !ticket.is_under_way() => None,
         Err(failure) => Some(Err(BindError::Unreachable { reason: failure.to_string() })),
     }
@@ -149,7 +151,7 @@ fn refusal(message: &str) -> String {
     format!("running Bind plugin \"DefaultBinder\": {message}")
 }
 
-/// The pod is not bound, for certain: others may have its room, and it says what happened.
+/// Ends the attempt of a pod that is certainly not bound: releases its room, and reports the failure.
 async fn give_up(shared: &Arc<Shared>, mut ticket: Ticket, message: String) {
     ticket.count(AttemptResult::Error);
     ticket.give_room_back();

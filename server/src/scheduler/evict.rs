@@ -1,4 +1,4 @@
-//! Evict: the victims of a preemption go, and others lose what they were promised. Rules: S-PRE-22 to S-PRE-25.
+//! Evict: evicts the victims of a preemption, and clears the nominations of others. Rules: S-PRE-22 to S-PRE-25.
 
 use std::sync::Arc;
 
@@ -16,7 +16,7 @@ use crate::apiserver::leadership::Mandate;
 use crate::apiserver::status::{self, NominatedNode, is_gone, patch_status};
 use crate::{clock, escape};
 
-/// Takes every victim that is not being deleted already off its node; whether all of it was heard.
+/// Evicts every victim that is not being deleted already; returns whether all evictions succeeded.
 pub(super) async fn evict(shared: &Arc<Shared>, ticket: &Ticket, candidate: &Candidate) -> bool {
     let mut evictions = JoinSet::new();
     for victim in candidate.victims.iter().filter(|victim| !victim.is_terminating) {
@@ -37,7 +37,7 @@ pub(super) async fn evict(shared: &Arc<Shared>, ticket: &Ticket, candidate: &Can
     all
 }
 
-/// For whom, and by whose leave, pods go.
+/// An eviction: its preemptor and its mandate.
 struct Eviction {
     shared: Arc<Shared>,
     mandate: Mandate,
@@ -55,7 +55,7 @@ impl Eviction {
             return false;
         }
         let name = named(victim);
-        // S-PRE-23: one that nobody was told to run is not deleted: it goes back into the queue.
+        // S-PRE-23: a victim whose binding was not sent yet is not deleted: it goes back into the queue.
         if !shared.cancel(&victim.pod, &victim.uid) {
             let now = clock::unix_seconds();
             let evicted = deletion::evict(&shared.client, mandate, &name, &preemptor.profile, now);
@@ -71,7 +71,8 @@ impl Eviction {
     }
 }
 
-/// Pods that were promised the node are not any more (S-PRE-24). One that cannot be told learns it by its next attempt.
+/// Clears the nominations of other pods to the node (S-PRE-24). One that cannot be cleared is corrected by the pod's
+/// next attempt.
 pub(super) async fn clear_nominations(
     shared: &Shared,
     ticket: &Ticket,

@@ -1,5 +1,5 @@
-//! Group: pods that are placed together or not at all, told by a label. Berth's own rule: kube-scheduler's gangs are off
-//! (section 2.15), and the label's names are those that gang schedulers for Kubernetes use.
+//! Group: pods that are placed together or not at all, identified by a label. Berth's own rule: kube-scheduler's gangs
+//! are off (section 2.15), and the label's names are those that gang schedulers for Kubernetes use.
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -7,12 +7,13 @@ use std::sync::Arc;
 
 use berth_proto::meta_v1::ObjectMeta;
 
-/// Where a pod says which group it belongs to, and how many of the group have to be placed together.
+/// Keys by which a pod names its group, and how many of the group have to be placed together.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct GroupKeys {
-    /// Labels whose value is the group's name within the namespace; the first that a pod has counts. None: no groups.
+    /// Labels whose value is the group's name within the namespace; the first that a pod has counts. Empty for no
+    /// groups.
     pub name: Vec<String>,
-    /// Labels or annotations whose value is the number, looked at in this order, labels first.
+    /// Labels or annotations whose value is the number, in this order, labels first.
     pub min_available: Vec<String>,
 }
 
@@ -38,9 +39,9 @@ impl Default for GroupKeys {
 /// Namespace and name of a group, within one profile.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct GroupName {
-    /// Namespace of its pods.
+    /// Namespace of the group's pods.
     pub namespace: Arc<str>,
-    /// The label's value.
+    /// Value of the label.
     pub name: Arc<str>,
 }
 
@@ -50,45 +51,45 @@ impl fmt::Display for GroupName {
     }
 }
 
-/// What a pod says of its group.
+/// Group of a pod, as the pod states it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Group {
-    /// Which one.
+    /// Name of the group.
     pub name: GroupName,
-    /// How many have to be placed together, at least 1.
+    /// Number of pods that have to be placed together, at least 1.
     pub min_available: Result<usize, BadGroup>,
 }
 
-/// A pod names a group and not, or not well, how many of it are needed.
+/// Error of a pod that names a group but not, or not correctly, how many of its pods are needed.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum BadGroup {
-    /// No label or annotation says it.
+    /// No label or annotation has the number.
     #[error(
         "pod group `{name}`: no label or annotation `{key}` says how many of its pods are to be placed together"
     )]
     Missing {
         /// The group.
         name: GroupName,
-        /// Where it could be said.
+        /// The label or annotation that is missing.
         key: String,
     },
-    /// What says it is no such number.
+    /// The value is not a valid number.
     #[error("pod group `{name}`: `{key}: {value}` is not a number from 1 to {MAX_MEMBERS}")]
     NotANumber {
         /// The group.
         name: GroupName,
-        /// Which label or annotation.
+        /// The label or annotation.
         key: String,
-        /// Its value, cut.
+        /// Its value, truncated.
         value: String,
     },
 }
 
-/// More pods than any cluster runs.
+/// Maximum size of a group: more pods than any cluster runs.
 const MAX_MEMBERS: usize = 1_000_000;
 
 impl GroupKeys {
-    /// The group of a pod; `None` where it names none.
+    /// The group of a pod; `None` if it names none.
     #[must_use]
     pub fn group_of(&self, metadata: &ObjectMeta) -> Option<Group> {
         let labels = &metadata.labels;

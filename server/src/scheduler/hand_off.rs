@@ -1,9 +1,9 @@
-//! Hand-off: Berth nominates and kube-scheduler binds, for kube-scheduler tries `status.nominatedNodeName` before anything
-//! else (S-CYC-3). Nothing is bound, evicted or said of a pod's condition here; a nomination that somebody else made, as
-//! kube-scheduler does for a preemptor, is left alone.
+//! Hand-off: Berth nominates and kube-scheduler binds, since kube-scheduler tries `status.nominatedNodeName` before
+//! anything else (S-CYC-3). In this mode Berth neither binds nor evicts, and writes no conditions; a nomination by
+//! another component, such as kube-scheduler's for a preemptor, is left unchanged.
 //!
-//! A pod that is nominated holds its room in the cluster until the feed tells where it was bound, or until the nomination
-//! has stood for so long that it is decided anew.
+//! A nominated pod stays assumed in the cluster until the feed reports where it was bound, or until the nomination
+//! has been there for so long that the pod is decided anew.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -19,7 +19,7 @@ use crate::apiserver::call::CallFailure;
 use crate::apiserver::status::{self, NominatedNode, is_gone, patch_status};
 use crate::telemetry::AttemptResult;
 
-/// Writes the node that the pod of `ticket` was decided to get.
+/// Nominates the pod of `ticket` to the node that was decided.
 pub(super) async fn nominate(shared: &Arc<Shared>, ticket: Ticket, node: Arc<str>) {
     if !ticket.send() {
         return ticket.retry();
@@ -28,7 +28,7 @@ pub(super) async fn nominate(shared: &Arc<Shared>, ticket: Ticket, node: Arc<str
     if is_foreign(shared, &pending) && pending.status.nominated_node_name != *node {
         return ticket.set_aside();
     }
-    // Before it is written: the feed may be faster than the answer.
+    // Before the write, since the feed may be faster than the answer.
     locked(&shared.handed).insert(pending.key.clone(), (pending.name.uid.clone(), node.clone()));
     match write(shared, &ticket, &NominatedNode::Set(node.to_string())).await {
         Ok(()) => {
@@ -49,7 +49,8 @@ pub(super) async fn nominate(shared: &Arc<Shared>, ticket: Ticket, node: Arc<str
     }
 }
 
-/// A pod that fits nowhere keeps no nomination of this instance; what to say of it is kube-scheduler's.
+/// Ends the attempt of a pod that fits nowhere: clears a nomination by this instance; the condition is left to
+/// kube-scheduler.
 pub(super) async fn reject(shared: &Arc<Shared>, ticket: Ticket, rejection: Rejection) {
     if !ticket.may_write() {
         return ticket.retry();
@@ -59,7 +60,7 @@ pub(super) async fn reject(shared: &Arc<Shared>, ticket: Ticket, rejection: Reje
         match write(shared, &ticket, &NominatedNode::Cleared).await {
             Ok(()) => {
                 if locked(&shared.handed).remove(&pending.key).is_some() {
-                    // The room that it had may be others'.
+                    // The room that was reserved for it may now be used by others.
                     shared.note_changed(Changes::POD_DELETED);
                 }
             }
@@ -77,8 +78,8 @@ pub(super) async fn reject(shared: &Arc<Shared>, ticket: Ticket, rejection: Reje
     }
 }
 
-/// The pods whose nominations have stood for long, to be decided anew at once: nobody is told that they gave their room back,
-/// so each finds it as it left it, unless its node is gone or changed.
+/// The pods whose nominations are old, to be decided anew at once: other pods are not notified that their room is free,
+/// so each finds it unchanged, unless its node is gone or changed.
 pub(super) fn expired(shared: &Shared, now: Instant) -> Vec<Batch> {
     let expired = shared.queue().expired(now);
     let names: Vec<_> = expired
@@ -118,7 +119,7 @@ async fn write(
     patch_status(&shared.client, ticket.mandate(), &pending.name, &patch).await
 }
 
-/// Whether somebody else nominated the pod.
+/// Whether another component nominated the pod.
 fn is_foreign(shared: &Shared, pending: &Pending) -> bool {
     let nominated = &*pending.status.nominated_node_name;
     if nominated.is_empty() {

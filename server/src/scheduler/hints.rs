@@ -1,5 +1,5 @@
-//! Hints: which changes of a cluster can help a pod that was rejected. What cannot help does not wake it.
-//! Rule: S-Q-10. One line a plugin; the plugins are those that the engine's refusals name.
+//! Hints: which changes of a cluster can help a pod that was rejected. Other changes do not wake it.
+//! Rule: S-Q-10. One line per plugin; the plugins are those that the engine's refusals name.
 
 use berth_engine::{ObjectKind, Plugin, Unschedulable};
 
@@ -13,62 +13,63 @@ macro_rules! changes {
     ($($(#[doc = $doc:literal])+ $name:ident = $bit:literal;)+) => {
         impl Changes {
             $($(#[doc = $doc])+ pub const $name: Changes = Changes(1 << $bit);)+
-            /// Every kind.
+            /// All kinds.
             pub const ALL: Changes = Changes($(1 << $bit)|+);
-            /// How many kinds there are.
+            /// Number of kinds.
             pub const N_KINDS: usize = [$($bit),+].len();
         }
     };
 }
 
 changes! {
-    /// A node came.
+    /// A node was added.
     NODE_ADDED = 0;
-    /// A node went: a domain less to spread over.
+    /// A node was removed, and with it perhaps a domain to spread over.
     NODE_REMOVED = 1;
-    /// What a node can allocate changed.
+    /// A node's allocatable resources changed.
     NODE_ALLOCATABLE = 2;
     /// A node's labels changed.
     NODE_LABELS = 3;
-    /// A node's taints, or whether it is cordoned.
+    /// A node's taints changed, or whether it is cordoned.
     NODE_TAINTS = 4;
-    /// A node's declared features.
+    /// A node's declared features changed.
     NODE_FEATURES = 5;
-    /// A pod came onto a node.
+    /// A pod was assigned to a node.
     POD_ASSIGNED = 6;
-    /// A pod on a node changed its labels or what it requests.
+    /// The labels or requests of a pod on a node changed.
     POD_UPDATED = 7;
     /// A pod left its node.
     POD_DELETED = 8;
-    /// A claim.
+    /// A claim changed.
     CLAIM = 9;
-    /// A persistent volume.
+    /// A persistent volume changed.
     VOLUME = 10;
-    /// A storage class.
+    /// A storage class changed.
     STORAGE_CLASS = 11;
-    /// What a driver says of a node.
+    /// A CSINode changed: a driver's facts about a node.
     CSI_NODE = 12;
-    /// What a driver says of itself.
+    /// A CSIDriver changed.
     CSI_DRIVER = 13;
-    /// How much a driver can provision where.
+    /// A CSIStorageCapacity changed: how much a driver can provision where.
     CSI_STORAGE_CAPACITY = 14;
     /// An attachment ended.
     VOLUME_ATTACHMENT = 15;
-    /// What default spread constraints select by: services and the controllers of pods. It wakes nobody that is known to
-    /// wait for something else, as in kube-scheduler.
+    /// A service or a controller of pods changed, by which default spread constraints select. It does not wake pods
+    /// that are known to wait for something else, as in kube-scheduler.
     WORKLOAD = 16;
-    /// A namespace's labels.
+    /// A namespace's labels changed.
     NAMESPACE = 17;
     /// A disruption budget allows more.
     DISRUPTION_BUDGET = 18;
-    /// Another pod of the group came.
+    /// Another pod of the group was added.
     GROUP_MEMBER = 19;
 }
 
 impl Changes {
     /// No kind.
     pub const NONE: Changes = Changes(0);
-    /// What kube-scheduler calls an event of each kind, by position; where it tells apart what is one kind here, the object.
+    /// kube-scheduler's name for an event of each kind, by position; the object's name if kube-scheduler distinguishes
+    /// more kinds.
     pub const EVENT_NAMES: [&'static str; Changes::N_KINDS] = [
         "NodeAdd",
         "NodeDelete",
@@ -92,32 +93,32 @@ impl Changes {
         "PodGroupMember",
     ];
 
-    /// Of either.
+    /// The union of both sets.
     #[must_use]
     pub const fn or(self, other: Changes) -> Changes {
         Changes(self.0 | other.0)
     }
 
-    /// Whether they have a kind in common.
+    /// Whether the sets have a kind in common.
     #[must_use]
     pub const fn intersects(self, other: Changes) -> bool {
         self.0 & other.0 != 0
     }
 
-    /// Whether it is the empty set.
+    /// Whether the set is empty.
     #[must_use]
     pub const fn is_empty(self) -> bool {
         self.0 == 0
     }
 
-    /// The kinds in it, each with its position.
+    /// The kinds in the set, each with its position.
     pub fn each(self) -> impl Iterator<Item = (usize, Changes)> {
         (0..Changes::N_KINDS)
             .map(|kind| (kind, Changes(1 << kind)))
             .filter(move |(_, kind)| self.intersects(*kind))
     }
 
-    /// What a change of an object of this kind is.
+    /// The kind of a change of such an object.
     #[must_use]
     pub fn of_object(kind: ObjectKind) -> Changes {
         match kind {
@@ -137,7 +138,7 @@ impl Changes {
         }
     }
 
-    /// What can help a pod that this plugin rejected.
+    /// Changes that can help a pod that this plugin rejected.
     #[must_use]
     pub fn helping(plugin: Plugin) -> Changes {
         const NODE: Changes = Changes::NODE_ADDED;
@@ -184,7 +185,7 @@ impl Changes {
                 .or(Changes::NAMESPACE),
             Plugin::NodeDeclaredFeatures => NODE.or(Changes::NODE_FEATURES),
             Plugin::DefaultPreemption => Changes::POD_DELETED.or(Changes::DISRUPTION_BUDGET),
-            // They reject no pod of a node, or are not evaluated.
+            // These reject no pod on a node, or are not evaluated.
             Plugin::SchedulingGates
             | Plugin::PrioritySort
             | Plugin::DynamicResources
@@ -194,7 +195,7 @@ impl Changes {
         }
     }
 
-    /// What can help a pod that fits nowhere: what helps any of the plugins that rejected it somewhere.
+    /// Changes that can help a pod that fits nowhere: those that help any of the plugins that rejected it somewhere.
     #[must_use]
     pub fn helping_rejected(unschedulable: &Unschedulable) -> Changes {
         if let Some((plugin, _, _)) = &unschedulable.pre_filter {
@@ -207,7 +208,7 @@ impl Changes {
     }
 }
 
-/// The plugins that had a part in rejecting a pod that fits nowhere.
+/// The plugins that helped to reject a pod that fits nowhere.
 #[must_use]
 pub fn rejecting_plugins(unschedulable: &Unschedulable) -> PluginSet {
     let pre_filter = unschedulable.pre_filter.iter().map(|(plugin, _, _)| *plugin);
@@ -255,7 +256,7 @@ mod tests {
         }
     }
 
-    /// How a pod is rejected by two nodes, one full and one tainted.
+    /// Rejection of a pod by two nodes, one full and one tainted.
     fn attempt(spec: &Value, policy: PolicySpec) -> Unschedulable {
         let cluster = Cluster::new();
         let node = |name: &str, cpu: &str, taints: Value| {
@@ -289,7 +290,7 @@ mod tests {
         assert!(Changes::helping_rejected(&told).intersects(Changes::NODE_TAINTS));
     }
 
-    /// S-VLL-2: its text names the claim, and the plugin is NodeVolumeLimits all the same.
+    /// S-VLL-2: the text names the claim, but the plugin is NodeVolumeLimits all the same.
     #[test]
     fn a_claim_that_is_not_found_is_waited_for() {
         let spec = json!({

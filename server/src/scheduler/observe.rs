@@ -1,4 +1,4 @@
-//! Observe: what the feed tells, as steps of the queue.
+//! Observe: turns the feed's changes into steps of the queue.
 
 use std::hash::{DefaultHasher, Hash, Hasher as _};
 use std::time::Instant;
@@ -41,7 +41,7 @@ impl Observer for Shared {
     }
 
     fn object(&self, key: &ObjectKey, gone: bool) {
-        // An attachment takes room; only its end can help.
+        // A new attachment takes room; only its end can help.
         if key.kind != ObjectKind::VolumeAttachment || gone {
             self.note_changed(Changes::of_object(key.kind));
         }
@@ -92,7 +92,7 @@ impl Shared {
     }
 
     fn pod_pending(&self, key: &PodKey, pod: &core_v1::Pod, spec: &core_v1::PodSpec) -> Changes {
-        // A pod never loses its node: this is another one of the name.
+        // A pod never loses its node, so this is another one of the name.
         let changes = locked(&self.assigned).forget(hash_of(key));
         if self.state.profiles.get(profile_of(spec)).is_some()
             && let Some(pending) = Pending::of(pod, self.cluster(), &self.options.groups)
@@ -119,8 +119,8 @@ fn of_node(difference: NodeDifference) -> Changes {
     changed.map(|(_, change)| change).fold(Changes::NONE, Changes::or)
 }
 
-/// What the end of a nomination comes to, where the pod of that name had one of another node than this: for those that it kept
-/// out it is as if a pod had gone.
+/// Changes for the end of a nomination, if the pod of that name was nominated to another node than this: for the pods
+/// that it kept out it is as if a pod had been deleted.
 fn ended_promise(queue: &Queue, key: &PodKey, node: &str) -> Changes {
     let nominated = queue.find(key).map(|pending| &*pending.status.nominated_node_name);
     match nominated {
@@ -135,7 +135,7 @@ fn hash_of(key: &impl Hash) -> u64 {
     hasher.finish()
 }
 
-/// Tells two states of a pod apart that differ in what others look at: its labels, its requests, whether it is leaving.
+/// Digest of the parts of a pod that concern others: its labels, its requests, whether it is being deleted.
 fn digest(pod: &core_v1::Pod, spec: &core_v1::PodSpec) -> u64 {
     let mut hasher = DefaultHasher::new();
     if let Some(metadata) = &pod.metadata {
@@ -148,7 +148,7 @@ fn digest(pod: &core_v1::Pod, spec: &core_v1::PodSpec) -> u64 {
     }
     spec.resources.as_ref().map(|resources| resources.encode_to_vec()).hash(&mut hasher);
     if let Some(status) = &pod.status {
-        // A resize gives room back when the status has followed.
+        // A resize frees room once the status has followed.
         for container in status.container_statuses.iter().chain(&status.init_container_statuses) {
             container.resources.as_ref().map(|it| it.encode_to_vec()).hash(&mut hasher);
             for (name, quantity) in &container.allocated_resources {

@@ -1,4 +1,4 @@
-//! Options: what the operator decides of scheduling, beyond the profiles.
+//! Options of the scheduler, beyond the profiles.
 
 use std::time::Duration;
 
@@ -6,44 +6,44 @@ use super::group::GroupKeys;
 use super::queue::QueueOptions;
 use crate::apiserver::lease::LeaseOptions;
 
-/// How to schedule.
+/// Options of the scheduler.
 #[derive(Clone, Debug)]
 pub struct SchedulerOptions {
-    /// How long pods rest between attempts.
+    /// Backoff and flush times of the queue.
     pub queue: QueueOptions,
-    /// Which labels make a group.
+    /// Labels that make a group.
     pub groups: GroupKeys,
-    /// Only nominate: kube-scheduler binds, and evicts where something has to go.
+    /// Only nominate: kube-scheduler binds, and evicts if necessary.
     pub hand_off: bool,
-    /// The Lease to lead by; `None` for an instance that is alone.
+    /// The Lease for leader election; `None` for an instance that is alone.
     pub lease: Option<LeaseOptions>,
-    /// Pods of one call of the engine.
+    /// Maximum number of pods in one call of the engine.
     pub max_batch: usize,
-    /// Bindings that are under way at a time.
+    /// Maximum number of concurrent bindings.
     pub bind_concurrency: usize,
-    /// Bindings a second, and how many at once; `None` for as many as the API server takes.
+    /// Limit on the rate of bindings; `None` for as many as the API server accepts.
     pub bind_rate: Option<BindRate>,
     /// How long claims may take to be bound before the pod is placed anew (`bindTimeoutSeconds` of VolumeBinding).
     pub volume_bind_timeout: Duration,
-    /// How long a nomination of the hand-off mode stands before it is looked at again.
+    /// How long a nomination of the hand-off mode lasts before the pod is decided anew.
     pub nomination_timeout: Duration,
-    /// How long what is under way may take once the scheduler stops.
+    /// Time limit for the work under way when the scheduler stops.
     pub stop_timeout: Duration,
-    /// This process for people, in events.
+    /// Readable name of this process, for events.
     pub instance: String,
 }
 
-/// A bound on bindings.
+/// A limit on the rate of bindings.
 #[derive(Copy, Clone, Debug, PartialEq)]
 pub struct BindRate {
-    /// A second, on average; greater than 0.
+    /// Bindings per second, on average; greater than 0.
     pub per_second: f64,
-    /// At once, after a pause; at least 1.
+    /// Bindings at once, after a pause; at least 1.
     pub burst: u32,
 }
 
 impl Default for SchedulerOptions {
-    /// As kube-scheduler where it has the same; no Lease, no bound on the rate.
+    /// kube-scheduler's values where it has the same options; no Lease, no limit on the rate.
     fn default() -> SchedulerOptions {
         SchedulerOptions {
             queue: QueueOptions::default(),

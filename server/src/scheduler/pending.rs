@@ -1,4 +1,4 @@
-//! Pending: a pod that waits for a node, as the scheduler keeps it.
+//! Pending: the scheduler's data about a pod that waits for a node.
 
 use std::hash::{DefaultHasher, Hash as _, Hasher as _};
 use std::sync::Arc;
@@ -11,20 +11,20 @@ use super::group::{Group, GroupKeys};
 use crate::apiserver::binding::PodName;
 use crate::escape;
 
-/// A pod that waits. Shared: the queue and an attempt look at the same one.
+/// A waiting pod. Shared by the queue and an attempt.
 #[derive(Debug)]
 pub struct Pending {
     /// Namespace and name.
     pub key: PodKey,
-    /// The same with its uid, as the API server is told.
+    /// Namespace, name and uid, as for the API server.
     pub name: PodName,
     /// `spec.schedulerName`: the profile that decides.
     pub profile: Arc<str>,
     /// `spec.priority`, 0 when absent (S-Q-3).
     pub priority: i32,
-    /// What the engine decides about; the error of a pod that it cannot take.
+    /// The pod in the engine's form; the error of a pod that the engine refuses.
     pub pod: Result<Pod, ModelError>,
-    /// Its conditions and its nomination, as last told; nothing else.
+    /// Conditions and nomination of the pod, as last received; nothing else.
     pub status: core_v1::PodStatus,
     /// Whether `spec.schedulingGates` names any (S-Q-6).
     pub is_gated: bool,
@@ -32,12 +32,12 @@ pub struct Pending {
     pub is_terminating: bool,
     /// The group that it is placed with.
     pub group: Option<Group>,
-    /// Tells one spec from another: what decisions read changed if this did.
+    /// Digest of the spec: if it is equal, the parts that decisions read are unchanged.
     digest: u64,
 }
 
 impl Pending {
-    /// What the scheduler keeps of a pod; `None` for one without metadata or spec.
+    /// The scheduler's data about a pod; `None` for one without metadata or spec.
     #[must_use]
     pub fn of(pod: &core_v1::Pod, cluster: &Cluster, keys: &GroupKeys) -> Option<Pending> {
         let (metadata, spec) = (pod.metadata.as_ref()?, pod.spec.as_ref()?);
@@ -65,20 +65,20 @@ impl Pending {
         })
     }
 
-    /// Whether decisions about both read the same.
+    /// Whether both pods are equal for decisions.
     #[must_use]
     pub fn is_as(&self, other: &Pending) -> bool {
         self.digest == other.digest && self.group == other.group
     }
 }
 
-/// `spec.schedulerName`, `default-scheduler` when absent (S-Q-2).
+/// The scheduler name of a pod: `spec.schedulerName`, or `default-scheduler` (S-Q-2).
 #[must_use]
 pub fn profile_of(spec: &core_v1::PodSpec) -> &str {
     if spec.scheduler_name.is_empty() { "default-scheduler" } else { &spec.scheduler_name }
 }
 
-/// Namespace and name, for logs.
+/// Namespace and name of a pod, for logs.
 pub(super) fn shown(pending: &Pending) -> String {
     escape::printable(&pending.key.to_string()).into_owned()
 }
@@ -87,7 +87,7 @@ fn nomination_of(pod: &core_v1::Pod) -> &str {
     pod.status.as_ref().map_or("", |status| &status.nominated_node_name)
 }
 
-/// The maps of a spec are sorted, so equal specs have equal bytes.
+/// Digest of a spec. The maps of a spec are sorted, so equal specs have equal bytes.
 fn digest<'a>(
     spec: &core_v1::PodSpec,
     labels: impl Iterator<Item = (&'a String, &'a String)>,

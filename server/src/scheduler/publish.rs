@@ -1,4 +1,4 @@
-//! Publisher: carries what the queue counts over to the metrics.
+//! Publisher: copies the counts of the queue to the metrics.
 
 use std::collections::BTreeMap;
 
@@ -8,7 +8,7 @@ use metrics::{Counter, Gauge};
 use super::queue::{Cause, Counts, Destination, Tally};
 use crate::telemetry::{PendingPods, ScheduleCounts, count};
 
-/// Holds the handles that are used after every batch. Each is made when it first counts.
+/// Handles of the metrics that are set after every batch. Each is created when it first counts.
 pub(super) struct Publisher {
     incoming: [[Option<Counter>; Cause::N]; Destination::ALL.len()],
     /// Pods that a plugin helped to reject, by profile.

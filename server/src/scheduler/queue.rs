@@ -1,5 +1,5 @@
-//! Queue: which pending pods are tried, in which order, and when again. A state machine: the time is an argument, nothing
-//! waits, nothing is sent. Rules: S-Q-2 to S-Q-6, S-Q-8, S-Q-10.
+//! Queue: which pending pods are tried, in which order, and when again. A state machine: the time is an argument, and
+//! nothing waits or is sent. Rules: S-Q-2 to S-Q-6, S-Q-8, S-Q-10.
 //!
 //! ```text
 //!            upsert                pop                      bound
@@ -10,8 +10,8 @@
 //!                     └─────────┴──── changed ── Unschedulable         └──► expired
 //! ```
 //!
-//! Every pod that was told of is in exactly one place until it is removed. A group is tried as a whole: while what came of
-//! some of its pods is being told, the others wait.
+//! Every known pod is in exactly one place until it is removed. A group is tried as a whole: while the outcome of some
+//! of its pods is being reported, the others wait.
 
 mod entry;
 mod batch;
@@ -39,17 +39,17 @@ use entry::{Entry, PodState, QueuePosition, Stage};
 use groups::Groups;
 pub use tally::{Cause, Destination, Tally};
 
-/// How long pods rest.
+/// Backoff and flush times of the queue.
 #[derive(Copy, Clone, Debug, PartialEq, Eq)]
 pub struct QueueOptions {
-    /// Between attempts.
+    /// Backoff between attempts.
     pub backoff: Backoff,
-    /// After this time a pod is tried again although nothing changed that could help it.
+    /// Time after which a pod is tried again although no change could help it.
     pub flush_after: Duration,
 }
 
 impl Default for QueueOptions {
-    /// kube-scheduler's: 1 s to 10 s, and 5 minutes.
+    /// kube-scheduler's times: 1 s to 10 s, and 5 minutes.
     fn default() -> QueueOptions {
         QueueOptions { backoff: Backoff::default(), flush_after: Duration::from_secs(5 * 60) }
     }
@@ -62,20 +62,20 @@ pub struct Queue {
     pods: HashMap<PodKey, Entry>,
     active: BTreeSet<QueuePosition>,
     backoff: BTreeSet<(Instant, PodKey)>,
-    /// By what they wait for: kinds are few, pods may be many.
+    /// Unschedulable pods by what they wait for: kinds are few, pods may be many.
     unschedulable: BTreeMap<Changes, BTreeSet<(Instant, PodKey)>>,
-    /// Of pods that are held for a time, when that is over.
+    /// Pods that are held until a time.
     held: BTreeSet<(Instant, PodKey)>,
     groups: Groups,
     recent: Recent,
     counts: Counts,
     tally: Tally,
-    /// Tells apart what happens at one instant.
+    /// Number of steps, which orders events at the same instant.
     n_steps: u64,
 }
 
 impl Queue {
-    /// An empty one.
+    /// An empty queue.
     #[must_use]
     pub fn new(options: QueueOptions) -> Queue {
         Queue {
@@ -93,18 +93,18 @@ impl Queue {
         }
     }
 
-    /// A pod is told of that has no node. Its last word counts; one whose spec changed is tried anew.
+    /// Adds or updates a pod that has no node. The last version counts; one whose spec changed is tried anew.
     pub fn upsert(&mut self, pending: Pending, now: Instant) {
         let key = pending.key.clone();
         let known = self.pods.get(&key);
         if known.is_some_and(|known| known.pending.name.uid != pending.name.uid) {
             self.remove(&key);
         }
-        // Who had its name and a node is gone.
+        // An earlier pod of this name, which had a node, is gone.
         self.groups.release(&key);
         let pending = Arc::new(pending);
         let Some(entry) = self.pods.get_mut(&key) else {
-            // S-Q-9: nobody need be told of one that was never tried.
+            // S-Q-9: nothing is reported for a pod that was never tried.
             if !pending.is_terminating {
                 self.insert(&pending, now);
             }
@@ -129,7 +129,7 @@ impl Queue {
         }
     }
 
-    /// A pod is gone, or has a node. Says whether it was known.
+    /// Removes a pod that is gone, or has a node. Returns whether it was known.
     pub fn remove(&mut self, key: &PodKey) -> bool {
         self.take_out(key);
         let Some(mut entry) = self.pods.remove(key) else { return false };
@@ -138,25 +138,25 @@ impl Queue {
         true
     }
 
-    /// A pod of that name and uid waits here, and this is what is known of it.
+    /// The pod of that name and uid, if it is in the queue.
     #[must_use]
     pub fn get(&self, key: &PodKey, uid: &str) -> Option<&Arc<Pending>> {
         self.pods.get(key).map(|entry| &entry.pending).filter(|pending| pending.name.uid == uid)
     }
 
-    /// What is known of the pod of that name that waits here.
+    /// The pod of that name, if it is in the queue.
     #[must_use]
     pub fn find(&self, key: &PodKey) -> Option<&Arc<Pending>> {
         self.pods.get(key).map(|entry| &entry.pending)
     }
 
-    /// A pod of that name waits here.
+    /// Whether a pod of that name is in the queue.
     #[must_use]
     pub fn contains(&self, key: &PodKey) -> bool {
         self.pods.contains_key(key)
     }
 
-    /// Something changed in the cluster: pods that it can help get ready, those that rest still after their rest.
+    /// Applies a change of the cluster: pods that it can help become ready, those in backoff after that.
     pub fn changed(&mut self, changes: Changes, now: Instant) {
         let helped: Vec<(PodKey, Cause)> = self
             .unschedulable
@@ -170,7 +170,7 @@ impl Queue {
         self.recent.note(changes, self.n_steps);
     }
 
-    /// Moves what has rested, or waited for long enough, or for the others of its group.
+    /// Moves pods whose backoff has ended, or that have waited for long enough, or for the others of their group.
     pub fn flush(&mut self, now: Instant) {
         self.resume_groups(now);
         while let Some((until, key)) = self.backoff.first().cloned()
@@ -197,7 +197,7 @@ impl Queue {
         }
     }
 
-    /// The pods that were held for longer than they should: each begins an attempt in which that is mended.
+    /// The pods that were held for too long: each begins an attempt that resolves that.
     pub fn expired(&mut self, now: Instant) -> Vec<Popped> {
         let mut expired = Vec::new();
         while let Some((until, key)) = self.held.first().cloned()
@@ -224,13 +224,14 @@ impl Queue {
         !self.active.is_empty()
     }
 
-    /// Pods by where they wait.
+    /// Numbers of pods by queue.
     #[must_use]
     pub fn counts(&self) -> Counts {
         self.counts
     }
 
-    /// The attempt found no node: the pod waits for a change of `wanted`, and rests before it is tried again.
+    /// Ends an attempt that found no node: the pod waits for a change of `wanted`, with a backoff before it is tried
+    /// again.
     pub fn reject(&mut self, attempt: &AttemptId, wanted: Changes, now: Instant) {
         let Some((entry, changed)) = self.end(attempt) else { return };
         entry.n_rejected = entry.n_rejected.saturating_add(1);
@@ -238,13 +239,14 @@ impl Queue {
         self.wait(&attempt.key, wanted, changed, true, now);
     }
 
-    /// The pod was not tried, and will not be before a change of `wanted`; that is no failure, so it need not rest.
+    /// Ends an attempt in which the pod was not tried, and will not be before a change of `wanted`; that is no failure,
+    /// so there is no backoff.
     pub fn defer(&mut self, attempt: &AttemptId, wanted: Changes, now: Instant) {
         let Some((_, changed)) = self.end(attempt) else { return };
         self.wait(&attempt.key, wanted, changed, false, now);
     }
 
-    /// The attempt failed, for a reason that time may mend: the pod rests.
+    /// Ends an attempt that failed, for a reason that may be temporary: the pod gets a backoff.
     pub fn fail(&mut self, attempt: &AttemptId, now: Instant) {
         let Some((entry, _)) = self.end(attempt) else { return };
         entry.n_failed = entry.n_failed.saturating_add(1);
@@ -253,14 +255,14 @@ impl Queue {
         self.put(&attempt.key, PodState::Backoff { since: now, until });
     }
 
-    /// The attempt came to nothing, for no reason that lies in the pod: it is tried again at once.
+    /// Ends an attempt that failed, for no reason of the pod's: it is tried again at once.
     pub fn retry(&mut self, attempt: &AttemptId, now: Instant) {
         if self.end(attempt).is_some() {
             self.activate(&attempt.key, now, Cause::ATTEMPT_FAILED);
         }
     }
 
-    /// A plugin holds the pod back until its gates are gone (S-Q-5).
+    /// Ends an attempt in which a plugin holds the pod back until its gates are gone (S-Q-5).
     pub fn gate(&mut self, attempt: &AttemptId) {
         if self.end(attempt).is_some() {
             self.tally.count(Destination::Unschedulable, Cause::ATTEMPT_FAILED);
@@ -268,30 +270,33 @@ impl Queue {
         }
     }
 
-    /// The pod is bound, or handed off: it is held until the feed tells its node, or until then.
+    /// Ends an attempt of a pod that is bound, or handed off: it is held until the feed reports its node, or until that
+    /// time.
     pub fn hold(&mut self, attempt: &AttemptId, until: Option<Instant>) {
         if self.end(attempt).is_some() {
             self.put(&attempt.key, PodState::Held { until });
         }
     }
 
-    /// The pod has taken its room: of its group it counts as placed.
+    /// Records that the pod is assumed, so that it counts as placed in its group.
     pub fn placed(&mut self, attempt: &AttemptId) {
         self.reach(attempt, Stage::Placed);
     }
 
-    /// Its Binding, or its nomination, is sent now. `false` if it must not be: the attempt is over.
+    /// Records that the Binding, or the nomination, is sent now. Returns `false` if it must not be: the attempt is
+    /// over.
     pub fn sent(&mut self, attempt: &AttemptId) -> bool {
         self.reach(attempt, Stage::Sent)
     }
 
-    /// It is to give its room back. `false` if that is no longer this attempt's: whoever ended it saw to it.
+    /// Records that the pod is released. Returns `false` if that is no longer this attempt's task: it was done when the
+    /// attempt ended.
     pub fn unplaced(&mut self, attempt: &AttemptId) -> bool {
         self.reach(attempt, Stage::Open)
     }
 
-    /// Ends the attempt of a pod whose node nobody was told yet (S-PRE-23); `false` if there is none. The pod rests; its room is
-    /// to be given back.
+    /// Ends the attempt of a pod whose binding was not sent yet (S-PRE-23); returns `false` if there is none. The pod
+    /// gets a backoff, and has to be released.
     pub fn cancel(&mut self, key: &PodKey, uid: &str, now: Instant) -> bool {
         let Some(entry) = self.pods.get(key).filter(|entry| entry.pending.name.uid == uid) else {
             return false;
@@ -320,13 +325,13 @@ impl Queue {
         matches!(state, Some(PodState::InFlight { number, .. }) if *number == attempt.number)
     }
 
-    /// What was counted since the queue was made.
+    /// Counts since the queue was created.
     #[must_use]
     pub fn tally(&self) -> &Tally {
         &self.tally
     }
 
-    /// The attempt is about to be rejected, by these plugins.
+    /// Records the plugins that reject the attempt, before its outcome.
     pub fn note_rejected_by(&mut self, attempt: &AttemptId, plugins: PluginSet) {
         if self.is_under_way(attempt)
             && let Some(entry) = self.pods.get_mut(&attempt.key)
@@ -336,7 +341,7 @@ impl Queue {
         }
     }
 
-    /// The pod is tried again, or gone: nobody holds it back.
+    /// Records that no plugin holds the pod back any more, since it is tried again, or gone.
     fn forget_rejection(tally: &mut Tally, entry: &mut Entry) {
         tally.hold(&entry.pending.profile, entry.rejected_by, -1);
         entry.rejected_by = PluginSet::NONE;
@@ -366,7 +371,8 @@ impl Queue {
         }
     }
 
-    /// After an attempt: to where the pod waits, or on if what it would wait for has come already.
+    /// Moves the pod after an attempt: to the unschedulable ones, or on if a change that it would wait for has come
+    /// already.
     fn wait(&mut self, key: &PodKey, wanted: Changes, changed: Changes, rests: bool, now: Instant) {
         self.tally.count(Destination::Unschedulable, Cause::ATTEMPT_FAILED);
         self.put(key, PodState::Unschedulable { since: now, wanted, rests });
@@ -375,7 +381,7 @@ impl Queue {
         }
     }
 
-    /// A pod that waits may be tried: now, or once it has rested.
+    /// Makes a waiting pod ready: now, or after its backoff.
     fn ready(&mut self, key: &PodKey, now: Instant, cause: Cause) {
         let Some(Entry { state: PodState::Unschedulable { since, rests, .. }, .. }) =
             self.pods.get(key)
@@ -392,7 +398,7 @@ impl Queue {
         }
     }
 
-    /// Rejections and failures in a row.
+    /// Numbers of consecutive rejections and failures.
     fn failures(&self, key: &PodKey) -> (u32, u32) {
         self.pods.get(key).map_or((0, 0), |entry| (entry.n_rejected, entry.n_failed))
     }
@@ -411,7 +417,7 @@ impl Queue {
         self.put(key, PodState::Active(position));
     }
 
-    /// Ends an attempt, if it is the pod's last; what changed meanwhile.
+    /// Ends an attempt, if it is the pod's last; returns its entry, and the changes meanwhile.
     fn end(&mut self, attempt: &AttemptId) -> Option<(&mut Entry, Changes)> {
         let entry = self.pods.get_mut(&attempt.key)?;
         match entry.state {
@@ -440,7 +446,7 @@ impl Queue {
         })
     }
 
-    /// Moves a pod; the one place where the sets and the counts change.
+    /// Moves a pod; the only function that changes the sets and the counts.
     fn put(&mut self, key: &PodKey, state: PodState) {
         self.take_out(key);
         let Some(entry) = self.pods.get_mut(key) else { return };
@@ -460,7 +466,7 @@ impl Queue {
         entry.state = state;
     }
 
-    /// Out of the sets; the entry says still where it was.
+    /// Removes the pod from the sets; its entry still has the old place.
     fn take_out(&mut self, key: &PodKey) {
         let Some(entry) = self.pods.get(key) else { return };
         match &entry.state {
@@ -485,13 +491,13 @@ impl Queue {
     }
 }
 
-/// As late as can be where the sum is later still.
+/// Adds a duration to an instant, at most a year.
 fn later(from: Instant, by: Duration) -> Instant {
     const YEAR: Duration = Duration::from_secs(365 * 24 * 3_600);
     from + by.min(YEAR)
 }
 
-/// When each kind of change happened last: what an attempt that is under way has missed.
+/// Step of the last change of each kind, to find the changes that an attempt under way has missed.
 #[derive(Debug, Default)]
 struct Recent([u64; Changes::N_KINDS]);
 

@@ -1,25 +1,25 @@
-//! Rate: a bucket of tokens. Who takes one that is not there yet is told how long to wait for it.
+//! Rate: a token bucket. A taker whose token is not there yet gets the time to wait for it.
 
 use std::time::{Duration, Instant};
 
 use super::options::BindRate;
 
-/// A bucket that fills as time goes by.
+/// A bucket that fills over time.
 #[derive(Debug)]
 pub(super) struct TokenBucket {
     rate: BindRate,
-    /// Negative while others wait.
+    /// Number of tokens; negative while others wait.
     tokens: f64,
     at: Instant,
 }
 
 impl TokenBucket {
-    /// A full one.
+    /// A full bucket.
     pub(super) fn new(rate: BindRate, now: Instant) -> TokenBucket {
         TokenBucket { rate, tokens: f64::from(rate.burst.max(1)), at: now }
     }
 
-    /// Takes a token; it is there after this time.
+    /// Takes a token; returns the time after which it is available.
     pub(super) fn take(&mut self, now: Instant) -> Duration {
         let elapsed = now.saturating_duration_since(self.at).as_secs_f64();
         let full = f64::from(self.rate.burst.max(1));

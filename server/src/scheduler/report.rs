@@ -1,4 +1,4 @@
-//! Report: what a pod that is not scheduled says of it: condition, nomination, event; and whom it displaces goes.
+//! Report: writes the condition, nomination and event of a pod that is not scheduled, and evicts its victims.
 //! Rules: S-ERR-9, S-PRE-21 to S-PRE-25, S-Q-8.
 
 use std::sync::Arc;
@@ -13,8 +13,8 @@ use crate::apiserver::event::Event;
 use crate::apiserver::status::{self, is_gone, patch_status};
 use crate::clock;
 
-/// Writes what came of the attempt, and only then lets the pod wait for its next one: until its victims are told to go it is
-/// held back (S-Q-8).
+/// Writes the outcome of the attempt, and only then lets the pod wait for its next one: until its victims are being
+/// deleted it is held back (S-Q-8).
 pub(super) async fn report(shared: &Arc<Shared>, ticket: Ticket, rejection: Rejection) {
     let pending = ticket.latest();
     if !ticket.may_write() {
@@ -25,7 +25,7 @@ pub(super) async fn report(shared: &Arc<Shared>, ticket: Ticket, rejection: Reje
     match write_status(shared, &ticket, &rejection).await {
         Ok(()) => {}
         Err(CallFailure::Overtaken) => return ticket.retry(),
-        // The feed tells that it is gone; nobody goes for it.
+        // The feed will report that it is gone; its victims are not evicted.
         Err(failure) if is_gone(&failure) => return ticket.fail(),
         Err(failure) => {
             let pod = shown(&pending);
@@ -61,9 +61,9 @@ async fn write_status(
     if patch(&ticket.latest()).is_none() {
         return Ok(());
     }
-    // Closed only where the scheduler is gone.
+    // The semaphore is closed only if the scheduler is gone.
     let _slot = shared.report_slots.acquire().await;
-    // While this waited much may have happened.
+    // The state may have changed during the wait.
     if !ticket.may_write() {
         return Err(CallFailure::Overtaken);
     }

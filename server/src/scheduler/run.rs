@@ -1,4 +1,5 @@
-//! Run: the loop. Takes what the queue gives, lets the engine decide, and hands each outcome to a task that writes it.
+//! Run: the main loop. Takes batches from the queue, lets the engine decide, and passes each outcome to a task that
+//! writes it.
 
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -18,13 +19,13 @@ use crate::apiserver::status::UnscheduledReason;
 use crate::clock;
 use crate::telemetry::AttemptResult;
 
-/// Pods whose outcome is being written: beyond this the loop waits, so that what is decided is not long out of date
-/// when it is written.
+/// Maximum number of pods whose outcome is being written: beyond it the loop waits, so that decisions are not long out
+/// of date when they are written.
 const MAX_UNDER_WAY: usize = 8_192;
-/// How often the gauges are set, and the leadership is looked at although nothing told of it.
+/// Interval at which the gauges are set, and the leadership is checked.
 const TICK: Duration = Duration::from_millis(500);
 
-/// Schedules until `stop`; whether everything that was under way came to its end.
+/// Schedules until `stop`; returns whether all work under way ended.
 pub(super) async fn run(shared: Arc<Shared>, mut stop: watch::Receiver<bool>) -> bool {
     let mut publisher = Publisher::new();
     let mut work = JoinSet::new();
@@ -44,7 +45,7 @@ pub(super) async fn run(shared: Arc<Shared>, mut stop: watch::Receiver<bool>) ->
             for batch in hand_off::expired(&shared, now) {
                 attempt(&shared, &mandate, batch, &mut work).await;
             }
-            // The guard must be gone before anything is awaited.
+            // The guard must be dropped before the next await.
             let batch = shared.queue().pop(now, shared.options.max_batch);
             if let Some(batch) = batch {
                 tokio::select! {
@@ -78,8 +79,8 @@ struct Term {
 }
 
 impl Term {
-    /// Leave to decide and to write, where this instance leads and knows all that the one before it did: a new term
-    /// begins with a list of all pods that was asked for in it, for the watch may be behind.
+    /// The mandate to decide and to write, if this instance leads and knows everything that the previous leader did: a
+    /// new term begins with a list of all pods that was requested in it, since the watch may be behind.
     fn mandate(&mut self, shared: &Shared, now: Instant) -> Option<Mandate> {
         let mandate = shared.leadership.mandate(now)?;
         if shared.options.lease.is_none() {
@@ -120,7 +121,7 @@ async fn attempt(
         let (shared, batch) = (shared.clone(), batch);
         tokio::task::spawn_blocking(move || decide(&shared, &batch)).await
     };
-    // Without outcomes the tickets fail as they are dropped, and give back what room they may have taken.
+    // Without outcomes the tickets fail when they are dropped, and release the room that they may have taken.
     let Ok(outcomes) = decided else {
         tickets.iter_mut().for_each(Ticket::placed);
         return tracing::error!("an attempt crashed; its pods are retried");
@@ -136,7 +137,7 @@ async fn attempt(
     }
 }
 
-/// S-Q-9: a pod that is being deleted is dropped, and said to be.
+/// Drops pods that are being deleted, with an event (S-Q-9).
 fn drop_deleting(shared: &Arc<Shared>, mandate: &Mandate, batch: &mut Batch) {
     batch.pods.retain(|popped| {
         let pending = &popped.pending;
@@ -164,7 +165,7 @@ fn decide(shared: &Shared, batch: &Batch) -> Vec<Outcome> {
     attempt.decide(batch)
 }
 
-/// What a pod without a node is counted as.
+/// Result as which a pod without a node is counted.
 fn result_of(rejection: &Rejection) -> AttemptResult {
     match rejection.reason {
         UnscheduledReason::Unschedulable => AttemptResult::Unschedulable,

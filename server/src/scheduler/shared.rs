@@ -1,4 +1,4 @@
-//! What all parts of a scheduler share.
+//! State that all parts of a scheduler share.
 
 use std::collections::HashMap;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -20,26 +20,26 @@ use crate::feed::kube::Resource;
 use crate::service::State;
 use crate::telemetry::ScheduleCounts;
 
-/// Writes about pods that were not placed, at a time.
+/// Maximum number of concurrent writes about pods that were not placed.
 const REPORT_CONCURRENCY: usize = 32;
 
-/// One scheduler.
+/// State of one scheduler.
 pub(super) struct Shared {
     pub(super) client: kube::Client,
     pub(super) state: Arc<State>,
     pub(super) options: SchedulerOptions,
     pub(super) leadership: Leadership,
     pub(super) events: Recorder,
-    /// Something changed that the loop may act on.
+    /// Wakes the loop after a change that it may act on.
     pub(super) wake: Notify,
-    /// Bindings that may begin.
+    /// Slots of bindings.
     pub(super) bind_slots: Arc<Semaphore>,
     pub(super) report_slots: Semaphore,
     queue: Mutex<Queue>,
     bind_rate: Option<Mutex<TokenBucket>>,
-    /// What the feed told of pods that have a node.
+    /// Pods that have a node, as the feed reported them.
     pub(super) assigned: Mutex<Assigned>,
-    /// In the hand-off mode: whom this instance nominated where.
+    /// Nominations by this instance in the hand-off mode.
     pub(super) handed: Mutex<HashMap<PodKey, (String, Arc<str>)>>,
     is_synced: AtomicBool,
     pods_listed: Mutex<Option<Instant>>,
@@ -84,12 +84,12 @@ impl Shared {
         self.state.metrics.schedule()
     }
 
-    /// Whether this instance leads now. What may be written is asked of the mandate under which it was decided.
+    /// Whether this instance leads now. Permission to write depends on the mandate of the decision instead.
     pub(super) fn is_leading(&self) -> bool {
         self.leadership.is_held(clock::now())
     }
 
-    /// Whether the feed has told of everything once.
+    /// Whether the feed has been complete once.
     pub(super) fn is_synced(&self) -> bool {
         self.is_synced.load(Ordering::Acquire)
     }
@@ -99,7 +99,7 @@ impl Shared {
         self.wake.notify_one();
     }
 
-    /// Something changed in the cluster that may help pods.
+    /// Records a change in the cluster that may help pods.
     pub(super) fn note_changed(&self, changes: Changes) {
         if changes.is_empty() {
             return;
@@ -108,7 +108,8 @@ impl Shared {
         self.wake.notify_one();
     }
 
-    /// Ends the attempt of a pod whose node nobody was told yet, and gives its room back; `false` if there is none.
+    /// Ends the attempt of a pod whose binding was not sent yet, and releases its room; returns `false` if there is
+    /// none.
     pub(super) fn cancel(&self, key: &PodKey, uid: &str) -> bool {
         let is_cancelled = self.queue().cancel(key, uid, clock::now());
         if is_cancelled {
@@ -117,14 +118,14 @@ impl Shared {
         is_cancelled
     }
 
-    /// Asks the feed to list all pods anew.
+    /// Requests that the feed list all pods anew.
     pub(super) fn ask_for_pods(&self) {
         if let Some(watches) = self.state.freshness.watches() {
             watches.ask_for_list(Resource::Pods);
         }
     }
 
-    /// When the last list of all pods that is in the cluster was asked for.
+    /// Time at which the last list of all pods that is in the cluster was requested.
     pub(super) fn pods_listed(&self) -> Option<Instant> {
         *locked(&self.pods_listed)
     }
@@ -134,13 +135,13 @@ impl Shared {
         self.wake.notify_one();
     }
 
-    /// Gives back the room that a pod took (S-CCH-4), which is for others as if a pod had gone (S-SNP-6).
+    /// Releases the room of a pod (S-CCH-4); for others it is as if a pod had been deleted (S-SNP-6).
     pub(super) fn take_back(&self, key: &PodKey, uid: &str) {
         self.cluster().take_back(&[(key.clone(), uid.into())]);
         self.note_changed(Changes::POD_DELETED);
     }
 
-    /// Waits for the turn of a binding, where their rate is bounded.
+    /// Waits for a token of the binding rate, if that is limited.
     pub(super) async fn await_rate(&self) {
         let Some(rate) = &self.bind_rate else { return };
         let wait = locked(rate).take(clock::now());
@@ -148,7 +149,7 @@ impl Shared {
     }
 }
 
-/// What is locked here is changed in single steps: a panic elsewhere leaves it whole.
+/// Locks a mutex whose data is changed in single steps: a panic elsewhere leaves it consistent.
 pub(super) fn locked<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }

@@ -1,4 +1,4 @@
-//! Ticket: one attempt of one pod, in the hands of whoever works on it. Whatever becomes of them, the pod is not lost.
+//! Ticket: one attempt of one pod, owned by the task that works on it. If the task ends early, the pod is not lost.
 
 use std::sync::Arc;
 use std::time::Instant;
@@ -12,15 +12,15 @@ use crate::apiserver::leadership::Mandate;
 use crate::clock;
 use crate::telemetry::AttemptResult;
 
-/// An attempt whose outcome is to be told. Dropped without that, it failed.
+/// An attempt whose outcome is still to be recorded. Dropped before that, it fails.
 pub(super) struct Ticket {
     shared: Arc<Shared>,
     popped: Popped,
-    /// Leave to write what comes of it.
+    /// Permission to write its outcome.
     mandate: Mandate,
     began: Instant,
     is_open: bool,
-    /// Whether the pod has taken its room, which is to be given back when the attempt comes to nothing.
+    /// Whether the pod is assumed, and has to be released if the attempt fails.
     is_assumed: bool,
 }
 
@@ -43,30 +43,30 @@ impl Ticket {
         &self.popped.pending
     }
 
-    /// The pod as the feed told of it last: its status may have changed since the attempt began.
+    /// The pod as the feed last reported it: its status may have changed since the attempt began.
     pub(super) fn latest(&self) -> Arc<Pending> {
         let own = self.pending();
         let queue = self.shared.queue();
         queue.get(&own.key, &own.name.uid).unwrap_or(own).clone()
     }
 
-    /// Whether the pod is there still, and this attempt its last.
+    /// Whether the pod still exists, and this attempt is its last.
     pub(super) fn is_under_way(&self) -> bool {
         self.shared.queue().is_under_way(&self.popped.attempt)
     }
 
-    /// Whether what was decided may be written: the attempt is under way, in the term in which it was decided.
+    /// Whether the decision may be written: the attempt is under way, in the term in which it was decided.
     pub(super) fn may_write(&self) -> bool {
         self.mandate.is_held(clock::now()) && self.is_under_way()
     }
 
-    /// The pod has taken its room.
+    /// Records that the pod is assumed.
     pub(super) fn placed(&mut self) {
         self.is_assumed = true;
         self.shared.queue().placed(&self.popped.attempt);
     }
 
-    /// Its Binding, or its nomination, is about to be sent; `false` if it must not be.
+    /// Records that its Binding, or its nomination, is about to be sent; returns `false` if it must not be.
     pub(super) fn send(&self) -> bool {
         self.mandate.is_held(clock::now()) && self.shared.queue().sent(&self.popped.attempt)
     }
@@ -77,7 +77,7 @@ impl Ticket {
         self.shared.counts().count_attempt(&self.pending().profile, result, elapsed);
     }
 
-    /// It fits nowhere, by the word of these plugins, until a change of `wanted`.
+    /// Ends the attempt: the pod fits nowhere because of these plugins, until a change of `wanted`.
     pub(super) fn reject(mut self, wanted: Changes, rejected_by: PluginSet) {
         self.close();
         let mut queue = self.shared.queue();
@@ -85,31 +85,31 @@ impl Ticket {
         queue.reject(&self.popped.attempt, wanted, clock::now());
     }
 
-    /// It was not tried, and is not to be before a change of `wanted`.
+    /// Ends the attempt: the pod was not tried, and is not to be before a change of `wanted`.
     pub(super) fn defer(mut self, wanted: Changes) {
         self.close();
         self.shared.queue().defer(&self.popped.attempt, wanted, clock::now());
     }
 
-    /// It is to be tried again after a rest.
+    /// Ends the attempt: the pod is to be tried again after a backoff.
     pub(super) fn fail(mut self) {
         self.fail_now();
     }
 
-    /// It is to be tried again at once.
+    /// Ends the attempt: the pod is to be tried again at once.
     pub(super) fn retry(mut self) {
         self.close();
         self.shared.queue().retry(&self.popped.attempt, clock::now());
         self.shared.wake.notify_one();
     }
 
-    /// It is held back by a plugin.
+    /// Ends the attempt: a plugin holds the pod back.
     pub(super) fn gate(mut self) {
         self.close();
         self.shared.queue().gate(&self.popped.attempt);
     }
 
-    /// It has its node, whatever the feed says of it yet.
+    /// Ends the attempt: the pod has its node, even if the feed has not reported it yet.
     pub(super) fn bound(mut self) {
         self.is_open = false;
         let Popped { since, n_attempts, was_flushed, .. } = self.popped;
@@ -119,7 +119,7 @@ impl Ticket {
         self.shared.queue().hold(&self.popped.attempt, None);
     }
 
-    /// It has its nomination, which is to be looked at again after that time.
+    /// Ends the attempt: the pod has its nomination, which is to be checked again after the timeout.
     pub(super) fn handed_off(mut self) {
         self.is_open = false;
         self.count(AttemptResult::Scheduled);
@@ -127,14 +127,14 @@ impl Ticket {
         self.shared.queue().hold(&self.popped.attempt, Some(until));
     }
 
-    /// It is left alone for that time.
+    /// Ends the attempt: the pod is left alone until the timeout.
     pub(super) fn set_aside(mut self) {
         self.close();
         let until = clock::now() + self.shared.options.nomination_timeout;
         self.shared.queue().hold(&self.popped.attempt, Some(until));
     }
 
-    /// It is being deleted, and nothing is to be done about it.
+    /// Ends the attempt: the pod is being deleted, and nothing is to be done.
     pub(super) fn dropped(mut self) {
         self.close();
         let pending = self.pending().clone();
@@ -149,9 +149,9 @@ impl Ticket {
         self.give_room_back();
     }
 
-    /// Gives back the room that the pod took, if it did.
+    /// Releases the room of the pod, if it was assumed.
     pub(super) fn give_room_back(&mut self) {
-        // Where the attempt is over, so is its claim: the room may be that of a later attempt.
+        // If the attempt is over, so is its claim: the room may belong to a later attempt.
         if std::mem::take(&mut self.is_assumed)
             && self.shared.queue().unplaced(&self.popped.attempt)
         {

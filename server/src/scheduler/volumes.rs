@@ -1,4 +1,4 @@
-//! Volumes: before a pod is bound, the claims that waited for it get theirs on its node. kube-scheduler's PreBind.
+//! Volumes: binds the claims that waited for the pod, before the pod is bound. kube-scheduler's PreBind.
 
 use std::time::Duration;
 
@@ -12,10 +12,10 @@ use crate::apiserver::status::{self, NominatedNode, patch_status};
 use crate::apiserver::volume::{self, Awaited, VolumeError};
 use crate::clock;
 
-/// How often a claim that is not bound yet is looked at.
+/// Interval of the checks of a claim that is not bound yet.
 const LOOK: Duration = Duration::from_secs(1);
 
-/// Why a pod's claims did not get their volumes.
+/// Reason why a pod's claims did not get their volumes.
 #[derive(Debug, thiserror::Error)]
 pub(super) enum PreBindError {
     #[error("binding volumes: {0}")]
@@ -26,7 +26,7 @@ pub(super) enum PreBindError {
     Overtaken,
 }
 
-/// Writes what was decided of the pod's claims and waits until they are bound.
+/// Writes the decided bindings of the pod's claims and waits until they are complete.
 pub(super) async fn bind(
     shared: &Shared,
     ticket: &Ticket,
@@ -57,7 +57,7 @@ pub(super) async fn bind(
         for (claim, awaited) in waiting {
             match volume::is_bound(client, namespace, claim, awaited).await {
                 Ok(true) => {}
-                // No answer is no news.
+                // Without an answer the state is unknown.
                 Ok(false) | Err(VolumeError::Call { failure: CallFailure::Unknown { .. }, .. }) => {
                     unbound.push((claim, awaited));
                 }
@@ -76,7 +76,8 @@ pub(super) async fn bind(
     }
 }
 
-/// S-SNP-6: what follows may take minutes, in which another instance may become the leader; it is to know where the pod goes.
+/// Nominates the pod (S-SNP-6): binding its claims may take minutes, in which another instance may become the leader,
+/// which has to know the pod's node.
 async fn promise(shared: &Shared, ticket: &Ticket, node: &str) {
     let pending = ticket.latest();
     let nominated = NominatedNode::Set(node.to_owned());

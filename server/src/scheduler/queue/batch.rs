@@ -1,7 +1,7 @@
 //! Batch: the pods at the head of the queue that one call of the engine decides.
 //!
-//! Pods of one priority and one profile: a pod that finds no node may preempt others, and what has a lower priority must not
-//! have been placed by then. A group is a batch of its own.
+//! All pods have one priority and one profile: a pod that finds no node may preempt others, and pods of lower priority
+//! must not have been placed by then. A group is a batch of its own.
 
 use std::sync::Arc;
 use std::time::Instant;
@@ -10,39 +10,39 @@ use super::entry::AttemptId;
 use crate::scheduler::group::GroupName;
 use crate::scheduler::pending::Pending;
 
-/// A pod whose turn it is.
+/// A pod whose attempt begins.
 #[derive(Clone, Debug)]
 pub struct Popped {
-    /// What its outcome is to be told with.
+    /// Id of the attempt, for its outcome.
     pub attempt: AttemptId,
     /// The pod.
     pub pending: Arc<Pending>,
-    /// When it was first ready to be tried.
+    /// When the pod was first ready to be tried.
     pub since: Instant,
-    /// Its attempts, this one included.
+    /// Number of the pod's attempts, including this one.
     pub n_attempts: u32,
-    /// Whether it is tried again only because it waited for so long.
+    /// Whether the pod is tried again only because it waited for so long.
     pub was_flushed: bool,
 }
 
 /// Pods of one priority and profile, or one group, in the order of the queue.
 #[derive(Clone, Debug)]
 pub struct Batch {
-    /// The scheduler name of their profile.
+    /// Scheduler name of the pods' profile.
     pub profile: Arc<str>,
-    /// Where they are a group.
+    /// The group, if the pods are one.
     pub group: Option<GroupTurn>,
-    /// At least one.
+    /// The pods, at least one.
     pub pods: Vec<Popped>,
 }
 
-/// A group whose turn it is.
+/// A group whose attempt begins.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct GroupTurn {
-    /// Which.
+    /// Name of the group.
     pub name: GroupName,
-    /// How many of its pods must have a node.
+    /// Number of its pods that must have a node.
     pub min_available: usize,
-    /// How many have one, or are about to get it.
+    /// Number of its pods that have a node, or are about to get one.
     pub n_placed: usize,
 }

@@ -10,7 +10,7 @@ use crate::scheduler::hints::Changes;
 use crate::scheduler::pending::Pending;
 use crate::scheduler::plugin_set::PluginSet;
 
-/// Names one attempt of one pod; what comes of an attempt that is not the last is ignored.
+/// Id of one attempt of one pod; outcomes of an attempt that is not the pod's last are ignored.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct AttemptId {
     pub(super) key: PodKey,
@@ -29,18 +29,18 @@ pub(super) struct QueuePosition {
 #[derive(Debug)]
 pub(super) struct Entry {
     pub(super) pending: Arc<Pending>,
-    /// When the pod was first told of.
+    /// When the pod was first received.
     pub(super) since: Instant,
-    /// When it was first ready to be tried.
+    /// When the pod was first ready to be tried.
     pub(super) ready_since: Option<Instant>,
     pub(super) n_attempts: u32,
-    /// Attempts in a row that found no node.
+    /// Number of consecutive attempts that found no node.
     pub(super) n_rejected: u32,
-    /// Attempts in a row that failed.
+    /// Number of consecutive attempts that failed.
     pub(super) n_failed: u32,
-    /// By whom its last attempt was rejected, until it is tried again.
+    /// Plugins that rejected the last attempt, until the pod is tried again.
     pub(super) rejected_by: PluginSet,
-    /// Whether it is to be tried again only because it waited for so long.
+    /// Whether the pod is to be tried again only because it waited for so long.
     pub(super) was_flushed: bool,
     pub(super) state: PodState,
 }
@@ -49,7 +49,7 @@ pub(super) struct Entry {
 pub(super) enum PodState {
     Gated,
     Active(QueuePosition),
-    /// Since the last attempt; until it has rested.
+    /// Time of the last attempt, and the end of the backoff.
     Backoff {
         since: Instant,
         until: Instant,
@@ -59,7 +59,7 @@ pub(super) enum PodState {
         wanted: Changes,
         rests: bool,
     },
-    /// Since this step; whether the pod, or who belongs to its group, was changed meanwhile; how far it got.
+    /// Number of the attempt's step; whether the pod, or its group, was changed meanwhile; the stage of the attempt.
     InFlight {
         number: u64,
         is_changed: bool,
@@ -70,31 +70,31 @@ pub(super) enum PodState {
     },
 }
 
-/// How far an attempt got.
+/// Stage of an attempt.
 #[derive(Copy, Clone, Debug, PartialEq, Eq)]
 pub(super) enum Stage {
-    /// It is decided, or what is said of it is written: the pod has no room.
+    /// The attempt is decided, or its rejection is being written: the pod is not assumed.
     Open,
-    /// It has taken its room, and nobody was told.
+    /// The pod is assumed, and nothing was sent.
     Placed,
-    /// Its Binding, or its nomination, was sent, or may have been.
+    /// The Binding, or the nomination, was sent, or may have been.
     Sent,
 }
 
 /// Pods by where they wait.
 #[derive(Copy, Clone, Debug, Default, PartialEq, Eq)]
 pub struct Counts {
-    /// Ready to be tried.
+    /// Pods that are ready to be tried.
     pub active: usize,
-    /// Resting.
+    /// Pods that wait for their backoff to end.
     pub backoff: usize,
-    /// Waiting for a change.
+    /// Pods that wait for a change.
     pub unschedulable: usize,
-    /// With scheduling gates.
+    /// Pods with scheduling gates.
     pub gated: usize,
-    /// Being tried, bound or reported.
+    /// Pods that are being tried, bound or reported.
     pub in_flight: usize,
-    /// Bound, or handed off, and not told of by the feed yet.
+    /// Pods that are bound, or handed off, and whose node the feed has not reported yet.
     pub held: usize,
 }
 

@@ -12,25 +12,26 @@ use crate::scheduler::hints::Changes;
 use crate::scheduler::pending::Pending;
 
 impl Queue {
-    /// A pod has a node; `group` is the one that it is counted in, if any. It waits no longer.
+    /// Records that a pod has a node; `group` is the one that it counts for, if any. The pod is removed from the queue.
     pub fn assigned(&mut self, key: &PodKey, group: Option<GroupName>, now: Instant) {
         self.remove(key);
         match group {
-            // Of a group that waits for members one less is needed.
+            // A group that waits for members needs one less.
             Some(group) if self.groups.assign(key, &group) => self.wake_members(&group, now),
             Some(_) => {}
             None => self.groups.release(key),
         }
     }
 
-    /// Others of the group may have waited for this pod.
+    /// Wakes other pods of the group, which may have waited for this pod.
     pub(super) fn wake_group(&mut self, pending: &Pending, now: Instant) {
         if let Some(group) = &pending.group {
             self.wake_members(&group.name, now);
         }
     }
 
-    /// The group has another number of pods: those that wait for that get ready, those that are being told of it will.
+    /// Wakes the members of a group whose number of pods changed: waiting ones become ready, and those whose rejection
+    /// is being reported will.
     fn wake_members(&mut self, group: &GroupName, now: Instant) {
         for key in self.groups.members(group) {
             match self.pods.get_mut(&key).map(|entry| &mut entry.state) {
@@ -48,8 +49,8 @@ impl Queue {
         }
     }
 
-    /// Whether pods of the group are in an attempt that gives them no node: what they are about to be told holds for the group
-    /// as it was.
+    /// Whether pods of the group are in an attempt that gives them no node, so that the rejection of the group as it
+    /// was is being reported.
     pub(super) fn is_being_told(&self, group: &GroupName) -> bool {
         self.groups.members(group).iter().any(|key| {
             let state = self.pods.get(key).map(|entry| &entry.state);
@@ -57,7 +58,7 @@ impl Queue {
         })
     }
 
-    /// Takes the group's turn away until nobody of it is being told anything.
+    /// Parks the group until no rejection of its pods is being reported.
     pub(super) fn park(&mut self, group: &GroupName) {
         for key in self.groups.members(group) {
             if let Some(PodState::Active(position)) = self.pods.get(&key).map(|entry| &entry.state)
@@ -70,7 +71,7 @@ impl Queue {
         self.groups.parked.insert(group.clone());
     }
 
-    /// Gives parked groups their turn again.
+    /// Makes parked groups ready again.
     pub(super) fn resume_groups(&mut self, now: Instant) {
         let parked = self.groups.parked.iter().filter(|group| !self.is_being_told(group));
         let parked: Vec<GroupName> = parked.cloned().collect();
@@ -80,14 +81,14 @@ impl Queue {
         }
     }
 
-    /// A list of all pods is in: those that it does not hold are gone.
+    /// Applies a list of all pods: those that it does not contain are gone.
     pub fn listed(&mut self, holds: &dyn Fn(&PodKey) -> bool) -> Vec<PodKey> {
         let gone: Vec<PodKey> = self.pods.keys().filter(|key| !holds(key)).cloned().collect();
         gone.iter().for_each(|key| self.gone(key));
         gone
     }
 
-    /// A pod is gone, with its node if it had one.
+    /// Records that a pod is gone, with its node if it had one.
     pub fn gone(&mut self, key: &PodKey) {
         self.remove(key);
         self.groups.release(key);

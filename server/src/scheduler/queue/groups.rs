@@ -1,4 +1,4 @@
-//! Groups: who belongs together, pending or placed.
+//! Groups: the pods of each group, pending or placed.
 
 use std::collections::{BTreeSet, HashMap, HashSet};
 
@@ -10,12 +10,12 @@ use crate::scheduler::pending::Pending;
 /// The pods of each group.
 #[derive(Debug, Default)]
 pub(super) struct Groups {
-    /// Pods of the queue.
+    /// Pods of the queue, by group.
     pending: HashMap<GroupName, BTreeSet<PodKey>>,
-    /// Pods that have a node.
+    /// Pods with a node, by group.
     assigned: HashMap<GroupName, BTreeSet<PodKey>>,
     group_of_assigned: HashMap<PodKey, GroupName>,
-    /// Whose turn came while what became of some of their pods was being told.
+    /// Groups that were next while the outcome of some of their pods was being reported.
     pub(super) parked: HashSet<GroupName>,
 }
 
@@ -36,7 +36,7 @@ impl Groups {
         }
     }
 
-    /// The pods of the queue that are in a group, by name.
+    /// The pods of the queue in a group, by name.
     pub(super) fn members(&self, group: &GroupName) -> Vec<PodKey> {
         self.pending.get(group).map(|members| members.iter().cloned().collect()).unwrap_or_default()
     }

@@ -10,8 +10,8 @@ use crate::scheduler::group::{Group, GroupName};
 use crate::scheduler::pending::Pending;
 
 impl Queue {
-    /// Takes the next pods, `max` at most unless they are a group. Those that rest or wait are not looked at, except when
-    /// others of their group are taken.
+    /// Takes the next pods, `max` at most unless they are a group. Pods in backoff or unschedulable are not taken,
+    /// except when others of their group are.
     pub fn pop(&mut self, now: Instant, max: usize) -> Option<Batch> {
         self.flush(now);
         let pending = self.head()?;
@@ -32,8 +32,8 @@ impl Queue {
         Some(Batch { profile: pending.profile.clone(), group: None, pods: popped })
     }
 
-    /// Whose turn it is. A group of which some are being told that they have no node is passed over: the others alone would be
-    /// no group.
+    /// The pod whose attempt is next. A group is skipped while the rejection of some of its pods is being reported: the
+    /// others alone would be no group.
     fn head(&mut self) -> Option<Arc<Pending>> {
         loop {
             let head = self.active.first()?.key.clone();

@@ -1,5 +1,5 @@
-//! The queue under random steps: no pod is lost, the order is S-Q-4's, nobody is tried before having rested, and what is
-//! counted is what is there.
+//! Tests of the queue with random steps: no pod is lost, the order is S-Q-4's, no pod is tried before the end of its
+//! backoff, and the counts agree with the contents.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::{Duration, Instant};
@@ -85,16 +85,16 @@ fn change(kind: u8) -> Changes {
     kinds.nth(usize::from(kind)).map(|(_, change)| change).unwrap()
 }
 
-/// The queue and what it must agree with.
+/// The queue with a model that it must agree with.
 struct Story {
     queue: Queue,
     now: Instant,
-    /// Pods that were told of and not removed, with their uid.
+    /// Known pods with their uid.
     known: BTreeMap<PodKey, String>,
     in_flight: Vec<Popped>,
-    /// Of those in flight, who has room, and whether somebody was told.
+    /// Pods in flight that are assumed, and whether something was sent.
     placed: BTreeMap<PodKey, bool>,
-    /// Until when a pod must not be popped by itself.
+    /// Time until which a pod must not be popped by itself.
     rests: BTreeMap<PodKey, Instant>,
 }
 
@@ -140,7 +140,7 @@ impl Story {
             Step::Reject { nth, wanted } => {
                 let Some(popped) = self.take(nth) else { return };
                 self.queue.reject(&popped.attempt, change(wanted), now);
-                // The first rest is the shortest that can be.
+                // The first backoff is the shortest possible.
                 self.rests.insert(popped.pending.key.clone(), now + Duration::from_secs(1));
             }
             Step::Defer { nth, wanted } => {
@@ -194,7 +194,7 @@ impl Story {
 
     fn pop(&mut self, max: usize) {
         self.queue.flush(self.now);
-        // A group is tried as a whole: not while some of it are being told that they have no node.
+        // A group is tried as a whole: not while the rejection of some of its pods is being reported.
         let is_told = self.in_flight.iter().any(|popped| {
             popped.pending.group.is_some() && !self.placed.contains_key(&popped.pending.key)
         });
@@ -269,7 +269,7 @@ impl Story {
         }
     }
 
-    /// Whatever happened, every pod that is not gated gets its turn again, by time alone.
+    /// Checks that every pod that is not gated is tried again, by the passage of time alone.
     fn finish(&mut self) {
         self.now += Duration::from_secs(60);
         let expired = self.queue.expired(self.now);

@@ -1,4 +1,4 @@
-//! Tally: how many pods came into which queue and why, and whom plugins hold back, as kube-scheduler counts them.
+//! Tally: how many pods came into which queue and why, and which pods plugins hold back, as kube-scheduler counts them.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -11,20 +11,20 @@ use crate::scheduler::plugin_set::PluginSet;
 /// A queue that pods come into.
 #[derive(Copy, Clone, Debug, PartialEq, Eq)]
 pub enum Destination {
-    /// Ready to be tried.
+    /// Pods that are ready to be tried.
     Active,
-    /// Resting.
+    /// Pods in backoff.
     Backoff,
-    /// Waiting for a change; gated pods too.
+    /// Pods that wait for a change, including gated pods.
     Unschedulable,
 }
 
 impl Destination {
-    /// All of them.
+    /// All queues.
     pub const ALL: [Destination; 3] =
         [Destination::Active, Destination::Backoff, Destination::Unschedulable];
 
-    /// As in labels.
+    /// Name in labels.
     #[must_use]
     pub fn name(self) -> &'static str {
         match self {
@@ -35,7 +35,7 @@ impl Destination {
     }
 }
 
-/// Why a pod came into a queue.
+/// Cause for which a pod came into a queue.
 #[derive(Copy, Clone, Debug, PartialEq, Eq)]
 pub struct Cause(usize);
 
@@ -48,35 +48,35 @@ const NAMES: [&str; 5] = [
 ];
 
 impl Cause {
-    /// How many there are: a change of each kind, and a few more.
+    /// Number of causes: a change of each kind, and a few more.
     pub const N: usize = NAMES.len() + Changes::N_KINDS;
-    /// It is new.
+    /// The pod is new.
     pub const ADDED: Cause = Cause(0);
-    /// It was changed.
+    /// The pod was changed.
     pub const UPDATED: Cause = Cause(1);
-    /// Its attempt came to nothing.
+    /// The pod's attempt failed.
     pub const ATTEMPT_FAILED: Cause = Cause(2);
-    /// It has rested.
+    /// The pod's backoff ended.
     pub const RESTED: Cause = Cause(3);
-    /// It has waited for too long.
+    /// The pod has waited for too long.
     pub const TIMEOUT: Cause = Cause(4);
 
-    /// One of `changes` that it waited for; it was changed itself if none is.
+    /// The first of `changes` that the pod waited for; [`Cause::UPDATED`] if there is none.
     #[must_use]
     pub fn of_change(changes: Changes, wanted: Changes) -> Cause {
-        // Of an attempt that overlooked a change of its own pod, anything may have changed.
+        // After an attempt that missed a change of its own pod, any kind may have changed.
         let told = if changes == Changes::ALL { Changes::NONE } else { changes };
         let helped = told.each().find(|(_, kind)| kind.intersects(wanted));
         helped.map_or(Cause::UPDATED, |(kind, _)| Cause(NAMES.len() + kind))
     }
 
-    /// From 0 to [`Cause::N`].
+    /// Index of the cause, from 0 to below [`Cause::N`].
     #[must_use]
     pub fn index(self) -> usize {
         self.0
     }
 
-    /// As in labels: kube-scheduler's where it has the same.
+    /// Name in labels: kube-scheduler's where it has the same.
     #[must_use]
     pub fn name(self) -> &'static str {
         match self.0.checked_sub(NAMES.len()) {
@@ -86,11 +86,11 @@ impl Cause {
     }
 }
 
-/// What a queue counted.
+/// Counts of a queue.
 #[derive(Clone, Debug)]
 pub struct Tally {
     incoming: [[u64; Cause::N]; Destination::ALL.len()],
-    /// Of each profile, the pods that each plugin had a part in rejecting.
+    /// For each profile, the pods that each plugin helped to reject.
     rejected: BTreeMap<Arc<str>, [usize; Plugin::ALL.len()]>,
 }
 
@@ -101,7 +101,7 @@ impl Default for Tally {
 }
 
 impl Tally {
-    /// One new pod, and one that a plugin holds back.
+    /// Tally of one new pod, and of one that a plugin holds back.
     #[cfg(test)]
     pub(crate) fn example(profile: &str, plugin: Plugin) -> Tally {
         let mut tally = Tally::default();
@@ -114,7 +114,7 @@ impl Tally {
         self.incoming[destination as usize][cause.0] += 1;
     }
 
-    /// How many pods came into which queue why; only what has happened.
+    /// Numbers of pods by queue and cause; without zeros.
     pub fn incoming(&self) -> impl Iterator<Item = (Destination, Cause, u64)> {
         Destination::ALL.into_iter().flat_map(move |destination| {
             let causes = self.incoming[destination as usize].iter().enumerate();
@@ -122,7 +122,7 @@ impl Tally {
         })
     }
 
-    /// How many pods of a profile a plugin holds back; 0 where it held some back before.
+    /// Numbers of pods of each profile that a plugin holds back; 0 if it held some back before.
     pub fn rejected(&self) -> impl Iterator<Item = (&str, Plugin, usize)> {
         self.rejected.iter().flat_map(|(profile, counts)| {
             Plugin::ALL.into_iter().map(move |plugin| (&**profile, plugin, counts[plugin as usize]))
