@@ -131,7 +131,7 @@ pub struct Step {
     pub retry: Option<String>,
     /// `namespace/name` of pods that disappear.
     pub delete: Option<Vec<String>>,
-    /// What to do after a successful preemption.
+    /// Action after a successful preemption.
     #[serde(default)]
     pub after: After,
     /// Node to bind to instead of one of the best; also recorded in `expect.bind`.

@@ -11,7 +11,7 @@ pub enum ConformanceError {
     Read {
         /// The directory or file.
         path: PathBuf,
-        /// What the system or the decompressor said.
+        /// Error of the operating system or the decompressor.
         source: io::Error,
     },
     /// A directory without a suite file.
@@ -51,15 +51,15 @@ pub enum ConformanceError {
     NotExamples {
         /// The file.
         path: PathBuf,
-        /// What the JSON parser said.
+        /// Error of the JSON parser.
         reason: String,
     },
     /// An element of the array is not an example.
     #[error("`{}`: [{index}]{id}: {reason}", path.display())]
     Example {
-        /// Index of the element, from 0.
+        /// The file.
         path: PathBuf,
-        /// From 0.
+        /// Index of the element, from 0.
         index: usize,
         /// Id of the example in brackets, if it has one.
         id: String,

@@ -10,7 +10,7 @@ use crate::document::{ConfigError, Document, Value, described_kind};
 /// Patterns by their priority; the order of levels is irrelevant.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Priorities {
-    /// At least one level, each number once.
+    /// Levels, at least one, each number once.
     pub levels: Vec<(i64, Vec<Pattern>)>,
 }
 

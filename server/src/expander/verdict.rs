@@ -44,7 +44,7 @@ pub(crate) struct Kept {
 /// Result of a strategy for the options that it got.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) enum Verdict {
-    /// At least one of the options, in their order.
+    /// The options that are kept, at least one, in their order.
     Kept(Vec<Kept>),
     /// The reason why the strategy cannot decide: all options stay (S-CAE-6).
     Undecided(String),

@@ -47,7 +47,7 @@ impl RecentPods {
         latest.pods.get(uid).map(|(_, pod)| pod.clone())
     }
 
-    /// Forgets a pod that is bound or gone.
+    /// Forgets a pod that is bound.
     pub(super) fn forget(&self, uid: &str) {
         let mut latest = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         if let Some((number, _)) = latest.pods.remove(uid) {

@@ -80,7 +80,7 @@ pub enum BadGroup {
         name: GroupName,
         /// The label or annotation.
         key: String,
-        /// Its value, truncated.
+        /// The value, truncated.
         value: String,
     },
 }

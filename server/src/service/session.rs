@@ -48,7 +48,7 @@ fn fork(state: &State, access: &Access) -> Result<SessionServiceOpenResponse, Ca
 
 /// Applies changes to a session. Refused changes do not count towards its limit.
 ///
-/// An unknown session, one that would hold too many changes, a caller that is gone.
+/// # Errors
 /// An unknown session, one that would hold too many changes, a caller that is gone.
 pub(crate) async fn apply(
     state: &Arc<State>,

@@ -48,7 +48,7 @@ pub(super) struct Series {
     pub(super) cell: Cell,
 }
 
-/// Where the samples of one series are counted.
+/// Cell in which the samples of one series are counted.
 pub(super) enum Cell {
     Counter(Arc<AtomicU64>),
     /// Holds the bits of a double.
@@ -61,7 +61,7 @@ pub(super) struct Gathered {
     pub(super) name: KeyName,
     pub(super) kind: Kind,
     pub(super) help: SharedString,
-    /// At least one, by the values of their labels.
+    /// Series by the values of their labels, at least one.
     pub(super) series: Vec<Arc<Series>>,
 }
 

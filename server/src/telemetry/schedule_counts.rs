@@ -106,7 +106,7 @@ pub struct ScheduleCounts {
     after_flush: Counter,
     events_dropped: Counter,
     binds: [Counter; 5],
-    /// By number of attempts.
+    /// Histograms of the time since ready, by number of attempts.
     since_ready: [OnceLock<Histogram>; ATTEMPT_LABELS.len()],
     profiles: Profiles,
 }

@@ -28,10 +28,10 @@ pub struct SessionCounts {
     commits_refused: Counter,
 }
 
-/// Why a session ended.
+/// Reason why a session ended.
 #[derive(Copy, Clone, Debug, PartialEq, Eq)]
 pub enum SessionEnd {
-    /// Its client closed the session.
+    /// The client closed the session.
     Closed,
     /// The session was idle for too long.
     Expired,

@@ -20,7 +20,7 @@ pub struct TracingOptions {
     /// Host and port of a collector's OTLP receiver for gRPC (`endpoint`, default `localhost:4317`). Spans are sent in
     /// plain text.
     pub endpoint: String,
-    /// Of a million calls that belong to no trace, this many begin one (`samplingRatePerMillion`, default 0, at most
+    /// Number of calls in a million without a trace that begin one (`samplingRatePerMillion`, default 0, at most
     /// 1,000,000). A call that belongs to a trace is sent if its caller's part is.
     pub sampling_rate_per_million: u32,
 }

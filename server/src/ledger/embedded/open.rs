@@ -37,7 +37,7 @@ pub enum OpenError {
     NotALedger {
         /// The file.
         path: PathBuf,
-        /// What is known of its contents.
+        /// Description of the contents, as far as known.
         reason: String,
     },
     /// The file is a damaged ledger.
@@ -53,13 +53,13 @@ pub enum OpenError {
     OtherFormat {
         /// The file.
         path: PathBuf,
-        /// Its format.
+        /// Format of the file.
         found: u64,
     },
 }
 
 impl OpenError {
-    /// What an operator can do about the error.
+    /// Advice for an operator.
     #[must_use]
     pub fn advice(&self) -> &'static str {
         match self {

@@ -90,62 +90,62 @@ pub(crate) fn decide(
     terms: Terms<'_>,
 ) -> Vec<PodResult> {
     let is_of_one_profile = other_profile(&compiled).is_none();
-    let (mut pods, mut places, mut results) = expand(compiled);
+    let (mut pods, mut slots, mut results) = expand(compiled);
     if is_of_one_profile {
-        decide_runs(cluster, &pods, &places, terms, &mut results);
+        decide_runs(cluster, &pods, &slots, terms, &mut results);
         return results;
     }
-    sort_by_priority(&mut pods, &mut places);
+    sort_by_priority(&mut pods, &mut slots);
     match terms.mode {
-        Mode::Assume => decide_runs(cluster, &pods, &places, terms, &mut results),
-        Mode::DryRun => try_runs(cluster, &pods, &places, terms, &mut results),
+        Mode::Assume => decide_runs(cluster, &pods, &slots, terms, &mut results),
+        Mode::DryRun => try_runs(cluster, &pods, &slots, terms, &mut results),
     }
     results
 }
 
 /// Index of a pod's decision in the results, and the profile that decides.
-type Place<'s> = (usize, &'s Policy);
+type ResultSlot<'s> = (usize, &'s Policy);
 
 /// Expands replicas. Returns the pods, each one's place, and the results, with placeholders for those of the pods.
-fn expand(compiled: Vec<Compiled<'_>>) -> (Vec<Pod>, Vec<Place<'_>>, Vec<PodResult>) {
+fn expand(compiled: Vec<Compiled<'_>>) -> (Vec<Pod>, Vec<ResultSlot<'_>>, Vec<PodResult>) {
     let (n_pods, n_refused) = count(&compiled);
     let mut results = Vec::with_capacity(n_pods + n_refused);
-    let (mut pods, mut places) = (Vec::with_capacity(n_pods), Vec::with_capacity(n_pods));
+    let (mut pods, mut slots) = (Vec::with_capacity(n_pods), Vec::with_capacity(n_pods));
     for (entry, replicas) in compiled {
         let n = replicas.max(1) as usize;
         match entry {
             Ok((pod, policy)) => {
                 add_replicas(pod, replicas, &mut pods);
-                places.extend((results.len()..results.len() + n).map(|at| (at, policy)));
+                slots.extend((results.len()..results.len() + n).map(|at| (at, policy)));
                 // A placeholder: each is decided later.
                 results.extend((0..n).map(|_| Err(CallError::Broken)));
             }
             Err(error) => results.extend(std::iter::repeat_n(Err(error), n)),
         }
     }
-    (pods, places, results)
+    (pods, slots, results)
 }
 
 /// Sorts pods by priority. The engine orders the pods of one call; pods of several profiles take several calls.
-fn sort_by_priority(pods: &mut Vec<Pod>, places: &mut Vec<Place<'_>>) {
-    let mut both: Vec<_> = pods.drain(..).zip(places.drain(..)).collect();
+fn sort_by_priority(pods: &mut Vec<Pod>, slots: &mut Vec<ResultSlot<'_>>) {
+    let mut both: Vec<_> = pods.drain(..).zip(slots.drain(..)).collect();
     both.sort_by_key(|(pod, _)| Reverse(pod.priority()));
-    (*pods, *places) = both.into_iter().unzip();
+    (*pods, *slots) = both.into_iter().unzip();
 }
 
 /// Decides runs of consecutive pods of one profile, each run in one call of the engine.
 fn decide_runs(
     cluster: &Cluster,
     mut pods: &[Pod],
-    places: &[Place<'_>],
+    slots: &[ResultSlot<'_>],
     terms: Terms<'_>,
     results: &mut [PodResult],
 ) {
     let Terms { mode, tie_break, cancelled } = terms;
-    for places in places.chunk_by(|(_, a), (_, b)| std::ptr::eq(*a, *b)) {
-        let (run, rest) = pods.split_at(places.len());
+    for slots in slots.chunk_by(|(_, a), (_, b)| std::ptr::eq(*a, *b)) {
+        let (run, rest) = pods.split_at(slots.len());
         pods = rest;
-        let Some((_, policy)) = places.first() else { continue };
+        let Some((_, policy)) = slots.first() else { continue };
         let decided = cluster.place_batch(&BatchRequest {
             pods: run,
             policy,
@@ -154,7 +154,7 @@ fn decide_runs(
             gang: None,
             cancelled,
         });
-        for ((position, _), decision) in places.iter().zip(decided.results) {
+        for ((position, _), decision) in slots.iter().zip(decided.results) {
             results[*position] = decision.map_err(CallError::undecided);
         }
     }
@@ -168,7 +168,7 @@ const STAND_IN_UID: &str = "dry-run";
 fn try_runs(
     cluster: &Cluster,
     pods: &[Pod],
-    places: &[Place<'_>],
+    slots: &[ResultSlot<'_>],
     terms: Terms<'_>,
     results: &mut [PodResult],
 ) {
@@ -181,9 +181,9 @@ fn try_runs(
             _ => pod.clone(),
         })
         .collect();
-    decide_runs(&fork, &held, places, Terms { mode: Mode::Assume, ..terms }, results);
+    decide_runs(&fork, &held, slots, Terms { mode: Mode::Assume, ..terms }, results);
     let mut placed_here = HashSet::new();
-    for (pod, (position, policy)) in pods.iter().zip(places) {
+    for (pod, (position, policy)) in pods.iter().zip(slots) {
         let result = &mut results[*position];
         let is_on_a_node =
             matches!(result, Err(CallError::Engine(EngineError::AlreadyPlaced { .. })));

@@ -86,7 +86,7 @@ pub(super) struct Profiles {
 #[derive(Default)]
 struct Profile {
     attempts: [OnceLock<(Counter, Histogram)>; AttemptResult::N],
-    /// By extension point, then by success.
+    /// Histograms by extension point, then by success.
     extension_points: [[OnceLock<Histogram>; 2]; ExtensionPoint::N],
 }
 
