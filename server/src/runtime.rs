@@ -179,7 +179,7 @@ impl Server {
     /// during the first load, and use the old cluster during a later one. Contradictions are forgotten (S-CCH-6).
     ///
     /// # Errors
-    /// Those of the loader: the first file that cannot be read; the cluster is unchanged then.
+    /// The errors of the loader: the first file that cannot be read; the cluster is unchanged then.
     pub fn file_loader(
         &self,
     ) -> impl FnOnce(&[PathBuf]) -> Result<LoadReport, FeedError> + Send + 'static {

@@ -98,7 +98,7 @@ impl PodVolumes {
         (!compiled.is_empty()).then(|| Arc::new(compiled))
     }
 
-    /// The same volumes for a pod with another name.
+    /// Returns these volumes for a pod with another name.
     pub(crate) fn of_pod(self: &Arc<PodVolumes>, pod: &PodKey) -> Arc<PodVolumes> {
         if self.claims.is_empty() {
             return self.clone();

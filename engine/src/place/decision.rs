@@ -17,7 +17,7 @@ pub struct Decision {
     pub uid: Arc<str>,
     /// The snapshot decided on.
     pub generation: Generation,
-    /// What was decided.
+    /// Result of the decision.
     pub outcome: Outcome,
 }
 

@@ -57,7 +57,7 @@ impl Queue {
     /// Reserves a slot.
     ///
     /// # Errors
-    /// Those of [`Queue::check`]; `RESOURCE_EXHAUSTED` if no slot is free.
+    /// The errors of [`Queue::check`]; `RESOURCE_EXHAUSTED` if no slot is free.
     pub(super) fn reserve(&self) -> Result<(), ChangeError> {
         self.check()?;
         if self.take(self.max) {

@@ -104,7 +104,7 @@ impl PeerCertificate {
 /// End of the validity of the certificate in `der`, in Unix time.
 ///
 /// # Errors
-/// Those of [`PeerCertificate::parse`].
+/// The errors of [`PeerCertificate::parse`].
 pub(crate) fn not_after(der: &[u8]) -> Result<i64, PeerCertificateError> {
     match X509Certificate::from_der(der) {
         Ok((_, certificate)) => Ok(certificate.validity().not_after.timestamp()),

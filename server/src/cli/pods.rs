@@ -43,7 +43,7 @@ pub(super) fn find(names: &[String], backend: &Backend) -> Result<(Vec<Pod>, usi
 /// Finds the one pod that `name` refers to.
 ///
 /// # Errors
-/// Those of [`find`], and any other number of pods.
+/// The errors of [`find`], and any other number of pods.
 pub(super) fn find_one(name: &str, backend: &Backend) -> Result<Pod, CliError> {
     let (pods, n_refused) = find(&[name.to_owned()], backend)?;
     let [pod] = <[Pod; 1]>::try_from(pods).map_err(|pods| {

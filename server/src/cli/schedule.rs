@@ -103,7 +103,7 @@ impl ScheduleArgs {
     /// Defaults, overridden by the file, the environment and the flags, in this order.
     ///
     /// # Errors
-    /// Those of [`Config::resolve`], and flags that contradict each other.
+    /// The errors of [`Config::resolve`], and flags that contradict each other.
     pub fn resolve(&self) -> Result<Resolved, ConfigError> {
         let mut overrides = self.serve.overrides.clone();
         if overrides.kube.kube == Some(false) {
@@ -208,7 +208,7 @@ fn refused<T>(name: &str, reason: &str) -> Result<T, ConfigError> {
 /// Serves and schedules until a signal, as `berth serve` does.
 ///
 /// # Errors
-/// Those of [`serve::run`].
+/// The errors of [`serve::run`].
 pub async fn run(resolved: Resolved) -> Result<ExitCode, CliError> {
     let Resolved { config, mut options, scheduler_name } = resolved;
     telemetry::start_logging(config.log_format);

@@ -35,7 +35,7 @@ impl ServeArgs {
     /// Defaults, overridden by the file, the environment and the flags, in this order.
     ///
     /// # Errors
-    /// Those of [`Config::resolve`].
+    /// The errors of [`Config::resolve`].
     pub fn resolve(&self) -> Result<Config, ConfigError> {
         Config::resolve(self.config.as_deref(), &self.overrides)
     }

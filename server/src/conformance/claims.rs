@@ -67,7 +67,7 @@ impl Claims {
     }
 }
 
-/// What a decision does with the pod's claims, if it places the pod on `node`.
+/// Returns what happens to the claims of the pod if it goes to `node`, or `None` if the decision places it elsewhere.
 pub(super) fn volumes_on(node: &str, decision: &Decision) -> Option<Volumes> {
     let Outcome::Placed(placement) = &decision.outcome else { return None };
     if *placement.node != *node {

@@ -4,7 +4,7 @@
 //! compiled on all cores, a batch at a time. A bad item is refused alone, with its location and field; an error in the
 //! file as a whole is a [`FeedError`].
 //!
-//! Of two equal keys inside an object the last counts in JSON (W-JS-8), as in Kubernetes, and the object is refused in
+//! If an object has a key twice, the last one counts in JSON (W-JS-8), as in Kubernetes, and the object is refused in
 //! YAML. A repeated `kind`, `apiVersion` or `items` of a document is an error of the file: one of two lists would be
 //! lost.
 //!

@@ -65,7 +65,7 @@ impl Embedded {
     /// Opens the ledger like [`Embedded::open`], with other limits.
     ///
     /// # Errors
-    /// Those of [`Embedded::open`].
+    /// The errors of [`Embedded::open`].
     pub fn open_bounded(
         path: &Path,
         start: Revision,
@@ -79,7 +79,7 @@ impl Embedded {
     /// Opens the ledger in other storage, for tests of failing storage.
     ///
     /// # Errors
-    /// Those of [`Embedded::open`], with `storage` as the name.
+    /// The errors of [`Embedded::open`], with `storage` as the name.
     pub fn on(
         storage: impl StorageBackend,
         start: Revision,

@@ -65,7 +65,7 @@ where
 /// Records what happened to the holder of an identity.
 ///
 /// # Errors
-/// Those of [`keep`], and a forced release without the role `admin`.
+/// The errors of [`keep`], and a forced release without the role `admin`.
 pub(crate) async fn record_identity_event(
     state: &Arc<State>,
     call: &CallContext,
@@ -78,7 +78,7 @@ pub(crate) async fn record_identity_event(
 /// Advances a fence.
 ///
 /// # Errors
-/// Those of [`keep`], and a forced detachment without the role `admin`.
+/// The errors of [`keep`], and a forced detachment without the role `admin`.
 pub(crate) async fn advance_fence(
     state: &Arc<State>,
     call: &CallContext,

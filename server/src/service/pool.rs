@@ -66,7 +66,7 @@ impl Pool {
     /// more meanwhile.
     ///
     /// # Errors
-    /// Those of [`Pool::run`] except [`CallError::Overloaded`].
+    /// The errors of [`Pool::run`] except [`CallError::Overloaded`].
     pub(crate) async fn run_patiently<T: Send + 'static>(
         &self,
         deadline: Deadline,

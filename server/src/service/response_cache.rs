@@ -67,7 +67,7 @@ enum Outcome {
 /// Digest of a request. 128 bits suffice: a caller that makes two of its own requests collide harms nobody else.
 type Digest = [u64; 2];
 
-/// What to do with a named request.
+/// How a request with an id is to be handled.
 pub(crate) enum Claim {
     First(InProgress),
     Again(Bytes),

@@ -111,7 +111,7 @@ impl SessionTable {
     /// Removes a session; calls that are under way on it continue.
     ///
     /// # Errors
-    /// Those of [`SessionTable::get`].
+    /// The errors of [`SessionTable::get`].
     pub(crate) fn close(&self, id: &str, caller: &Caller, now: Instant) -> Result<(), CallError> {
         self.drop_expired(now);
         let mut sessions = self.lock();

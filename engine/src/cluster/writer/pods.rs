@@ -13,7 +13,7 @@ use crate::snapshot::Snapshot;
 enum News {
     /// No effect: the update is repeated or outdated.
     Stale,
-    /// The same facts with a newer resource version.
+    /// Facts that differ only in a newer resource version.
     Renewal,
     /// The pod is new or changed.
     Change,

@@ -10,7 +10,7 @@ use crate::model::ModelError;
 
 /// `CheckTolerationUpdate`: an update may only add tolerations and change their `tolerationSeconds`. Cost: n log n.
 ///
-/// As in v1.36.2, the spelling counts: an absent operator and `Equal` are different tolerations here.
+/// Tolerations compare by their spelling, as in v1.36.2: an absent operator and `Equal` are different here.
 ///
 /// # Errors
 /// [`ModelError`] at `old[i]` or `new[i]` for an unknown operator or effect.

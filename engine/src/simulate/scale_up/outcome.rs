@@ -6,7 +6,7 @@ use super::request::ScaleUpLimit;
 use crate::simulate::one_pass::Misfit;
 use crate::snapshot::Generation;
 
-/// What the node groups could do for the pods.
+/// Options by which node groups could grow for the pods.
 #[derive(Clone, Debug, PartialEq)]
 pub struct ScaleUp {
     /// The snapshot that the scale-up was simulated on.

@@ -54,7 +54,7 @@ pub(super) fn read(files: &[PathBuf]) -> Result<Objects, CliError> {
 /// Reads the one pod of a file.
 ///
 /// # Errors
-/// Those of [`read`], and any other number of pods, refused ones included.
+/// The errors of [`read`], and any other number of pods, refused ones included.
 pub(super) fn read_pod(file: &Path) -> Result<Located<Pod>, CliError> {
     let objects = read(&[file.to_owned()])?;
     let n_refused = objects.n_refused;

@@ -108,7 +108,7 @@ fn check_kinds(paths: &[PathBuf], compiled: &Compiled) -> Result<(), FeedError> 
 /// fields.
 ///
 /// # Errors
-/// Those of [`load_files`].
+/// The errors of [`load_files`].
 pub fn load_files_keeping(
     cluster: &Cluster,
     paths: &[PathBuf],
