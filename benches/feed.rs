@@ -59,8 +59,8 @@ fn decode(cluster: &Cluster, stream: &[u8], mut then: impl FnMut(Delta)) -> usiz
     for chunk in stream.chunks(CHUNK_BYTES) {
         decoder.push(chunk);
         for event in decoder.by_ref() {
-            if let Ok(Event::Object(told)) = event
-                && let Ok(delta) = told.delta
+            if let Ok(Event::Object(object)) = event
+                && let Ok(delta) = object.delta
             {
                 n_events += 1;
                 then(delta);

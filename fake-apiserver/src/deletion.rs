@@ -140,9 +140,9 @@ fn grace_period(pod: &Value, options: &Value) -> i64 {
     {
         return 0;
     }
-    let asked = options["gracePeriodSeconds"].as_i64();
+    let requested = options["gracePeriodSeconds"].as_i64();
     let own = pod["spec"]["terminationGracePeriodSeconds"].as_i64();
-    asked.or(own).unwrap_or(30).max(0)
+    requested.or(own).unwrap_or(30).max(0)
 }
 
 fn mark(object: &mut Value, seconds: i64) {

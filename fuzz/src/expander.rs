@@ -21,11 +21,11 @@ pub fn run(data: &[u8]) {
     }
     let response = BestOptionsResponse::decode(&answer.body[5..]).unwrap();
     // The answer names groups that the request named, each once, and at least one of any.
-    let asked: HashSet<&str> =
+    let offered: HashSet<&str> =
         request.options.iter().map(|option| &*option.node_group_id).collect();
     let chosen: HashSet<&str> =
         response.options.iter().map(|option| &*option.node_group_id).collect();
-    assert!(chosen.is_subset(&asked), "{chosen:?} of {asked:?}");
+    assert!(chosen.is_subset(&offered), "{chosen:?} of {offered:?}");
     assert_eq!(chosen.len(), response.options.len());
-    assert_eq!(chosen.is_empty(), asked.is_empty());
+    assert_eq!(chosen.is_empty(), offered.is_empty());
 }

@@ -1,6 +1,6 @@
 //! What the API server sends: the lines of a watch, cut anywhere, and the pages of a list.
 
-use berth_server::feed::kube::{Decoder, Event, Garbage, Page, Resource, Told};
+use berth_server::feed::kube::{Decoder, Event, Garbage, ObjectChange, Page, Resource};
 
 use crate::work::bounded;
 use crate::world;
@@ -38,7 +38,7 @@ fn decode<'a>(mut decoder: Decoder<'_>, chunks: impl IntoIterator<Item = &'a [u8
 
 fn in_short(event: &Result<Event, Garbage>) -> String {
     match event {
-        Ok(Event::Object(Told { change, version, who, delta, pod })) => {
+        Ok(Event::Object(ObjectChange { change, version, who, delta, pod })) => {
             let delta = delta.as_ref().map_err(world::described).map(|_| ());
             format!("{change:?} {version:?} {who:?} {delta:?} {}", pod.is_some())
         }

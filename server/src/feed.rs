@@ -100,7 +100,7 @@ pub enum NotReady {
     #[error("the cluster is read from its API server (`--kube`); nothing else may feed it")]
     FedByApiServer,
     /// Neither a file nor a client has fed the cluster: an empty one would look real.
-    #[error("no feed has told of a cluster yet")]
+    #[error("no feed has delivered a cluster yet")]
     NeverFed,
 }
 

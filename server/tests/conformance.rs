@@ -243,8 +243,8 @@ fn a_changed_record_is_a_difference() {
             "\"candidates\": [{\"node\": \"n1\", \"victims\": [\"default/a\"], \"pdbViolations\": 0}, ",
             "\"candidates\": [",
             "candidates",
-            "1 candidates told",
-            "2 candidates told",
+            "1 candidates counted",
+            "2 candidates counted",
         ),
         (
             "preemption",
@@ -284,8 +284,8 @@ fn a_changed_record_is_a_difference() {
             "\"candidateCount\": 2",
             "\"candidateCount\": 3",
             "candidates",
-            "3 candidates told",
-            "2 candidates told",
+            "3 candidates counted",
+            "2 candidates counted",
         ),
         // The order of victims is the order in which they count.
         (

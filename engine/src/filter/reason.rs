@@ -267,7 +267,7 @@ mod tests {
             let plugin = reason.plugin();
             let is_known = Filter::of(plugin).is_some() || plugin == Plugin::DefaultPreemption;
             assert!(is_known, "{reason:?}: {plugin}");
-            assert!(texts.insert(reason.text(&names)), "{reason:?} is told apart by its text");
+            assert!(texts.insert(reason.text(&names)), "{reason:?} has the text of another reason");
         }
         for filter in &FILTERS {
             assert!(every().iter().any(|reason| reason.plugin() == filter.plugin));

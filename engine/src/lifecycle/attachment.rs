@@ -247,7 +247,7 @@ impl Attachment {
     }
 
     /// The reason why a pod that is not a holder may not become one (L-VOL-4 before L-VOL-3). Pods of one node may
-    /// share a volume (L-VOL-12). Pods are told apart by UID, not by name (L-VOL-16).
+    /// share a volume (L-VOL-12). Pods are distinguished by UID, not by name (L-VOL-16).
     fn obstacle(&self, node: &str, pod_uid: &str) -> Option<AttachReason> {
         if self.access_modes.is_one_pod_only() {
             if self.holders.has_other_pod(pod_uid) {

@@ -112,13 +112,15 @@ pub async fn bind_once(
         }
         _ => {}
     }
-    match (place_of(client, pod).await, refused) {
-        (Ok(Place::On(on)), _) if is_lost && on == node => Ok(()),
-        (Ok(Place::On(node)), _) => Err(BindError::AlreadyBound { node }),
-        (Ok(Place::Gone), _) => Err(BindError::Gone),
-        (Ok(Place::Pending), Some((code, message))) => Err(BindError::Refused { code, message }),
+    match (assignment_of(client, pod).await, refused) {
+        (Ok(Assignment::On(on)), _) if is_lost && on == node => Ok(()),
+        (Ok(Assignment::On(node)), _) => Err(BindError::AlreadyBound { node }),
+        (Ok(Assignment::Gone), _) => Err(BindError::Gone),
+        (Ok(Assignment::Pending), Some((code, message))) => {
+            Err(BindError::Refused { code, message })
+        }
         // Without an answer the Binding may still be on its way.
-        (Ok(Place::Pending), None) => Err(BindError::Unreachable { reason: sent.to_string() }),
+        (Ok(Assignment::Pending), None) => Err(BindError::Unreachable { reason: sent.to_string() }),
         (Err(failure), _) => Err(BindError::Unreachable { reason: failure.to_string() }),
     }
 }
@@ -163,7 +165,7 @@ async fn post(
 
 /// Placement of a pod with a given uid.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Place {
+pub enum Assignment {
     /// The pod is on this node.
     On(String),
     /// The pod is on no node.
@@ -176,18 +178,21 @@ pub enum Place {
 ///
 /// # Errors
 /// [`CallFailure`].
-pub async fn place_of(client: &kube::Client, pod: &PodName) -> Result<Place, CallFailure> {
+pub async fn assignment_of(
+    client: &kube::Client,
+    pod: &PodName,
+) -> Result<Assignment, CallFailure> {
     let api: Api<Pod> = Api::namespaced(client.clone(), &pod.namespace);
     let found = match call(api.get(&pod.name)).await {
         Ok(found) => found,
-        Err(CallFailure::Refused { code: 404, .. }) => return Ok(Place::Gone),
+        Err(CallFailure::Refused { code: 404, .. }) => return Ok(Assignment::Gone),
         Err(failure) => return Err(failure),
     };
     if !pod.uid.is_empty() && found.metadata.uid.as_deref() != Some(&*pod.uid) {
-        return Ok(Place::Gone);
+        return Ok(Assignment::Gone);
     }
     let node = found.spec.and_then(|spec| spec.node_name).filter(|node| !node.is_empty());
-    Ok(node.map_or(Place::Pending, Place::On))
+    Ok(node.map_or(Assignment::Pending, Assignment::On))
 }
 
 #[cfg(test)]

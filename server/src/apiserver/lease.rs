@@ -89,9 +89,9 @@ async fn run(
     let LeaseOptions { renew_deadline, retry_period, .. } = election.options;
     let mut held_until: Option<Instant> = None;
     let mut number = 0;
-    let mut told = Trouble::default();
+    let mut trouble = Trouble::default();
     loop {
-        let asked = clock::now();
+        let sent = clock::now();
         // A connection that is silently lost must leave time for another one.
         let asking = tokio::time::timeout(renew_deadline / 3, election.acquire_or_renew());
         let outcome = tokio::select! {
@@ -104,14 +104,14 @@ async fn run(
                 // A term that expired, even for a moment, is over.
                 let goes_on = held_until.is_some_and(|until| clock::now() < until);
                 number += u64::from(!goes_on);
-                held_until = Some(asked + renew_deadline);
+                held_until = Some(sent + renew_deadline);
             }
             Ok(Ok(false)) => held_until = None,
-            Ok(Err(failure)) => told.note(failure.to_string()),
-            Err(_) => told.note("the API server is silent".to_owned()),
+            Ok(Err(failure)) => trouble.note(failure.to_string()),
+            Err(_) => trouble.note("the API server is silent".to_owned()),
         }
         if is_known {
-            told = Trouble::default();
+            trouble = Trouble::default();
         }
         let term = match held_until {
             Some(until) if clock::now() < until => Term::Held { until, number },

@@ -15,7 +15,7 @@ pub struct Reader {
     problems: RefCell<Vec<Problem>>,
     /// Paths of all fields that `take` was called for, present or not.
     #[cfg(test)]
-    asked: RefCell<Vec<String>>,
+    taken: RefCell<Vec<String>>,
 }
 
 /// Decodes a text with `decode`; returns the value, or the problems as messages.
@@ -70,8 +70,8 @@ impl Reader {
 
     /// Paths of all fields that `take` was called for, with `[]` for the items of lists.
     #[cfg(test)]
-    pub(crate) fn asked(&self) -> Vec<String> {
-        self.asked.borrow().clone()
+    pub(crate) fn taken(&self) -> Vec<String> {
+        self.taken.borrow().clone()
     }
 
     fn report(&self, line: u64, field: String, reason: String) {
@@ -223,7 +223,7 @@ impl Fields<'_> {
     /// Takes the field `name` and reads it; `None` when it is absent, `null` (W-JS-4) or wrong.
     pub fn take<T>(&mut self, name: &str, read: impl FnOnce(Cursor<'_>) -> Option<T>) -> Option<T> {
         #[cfg(test)]
-        self.cursor.reader.asked.borrow_mut().push(Path::Field(self.cursor.path, name).pattern());
+        self.cursor.reader.taken.borrow_mut().push(Path::Field(self.cursor.path, name).pattern());
         let position = self.entries.iter().position(|entry| entry.key == name)?;
         let entry = self.entries.remove(position);
         if entry.value.value == Value::Null {

@@ -1,7 +1,7 @@
 //! The API-server feed: lists and watches every kind that decisions read, across all namespaces.
 //!
 //! One task per kind ([`watch`]) reads its stream, cuts it into lines ([`lines`]), parses and compiles each object at
-//! once ([`told`]) and drops its text; the result goes through a bounded channel to one thread ([`apply`]), which
+//! once ([`object_change`]) and drops its text; the result goes through a bounded channel to one thread ([`apply`]), which
 //! applies it to the cluster batch by batch and notifies the observer. Memory is limited by the channel and the longest
 //! line, whatever the server sends.
 //!
@@ -20,7 +20,7 @@ mod page;
 mod refusals;
 mod request;
 mod resource;
-mod told;
+mod object_change;
 mod watch;
 mod watches;
 
@@ -33,11 +33,11 @@ use tokio::task::AbortHandle;
 pub use answer::Refusal;
 pub use event::{Decoder, Event, Garbage};
 pub use lines::MAX_LINE_BYTES;
+pub use object_change::{Change, NoObject, ObjectChange, Who};
 pub use observer::{NodeChange, Observer};
 pub use pace::Pace;
 pub use page::{BadPage, Page};
 pub use resource::Resource;
-pub use told::{Change, NoObject, Told, Who};
 pub use watches::Watches;
 
 use crate::clock;

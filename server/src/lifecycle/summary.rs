@@ -72,8 +72,8 @@ mod tests {
 
     #[test]
     fn every_function_has_its_line() {
-        let told: Vec<&str> = SUMMARIES.iter().map(|(name, _)| *name).collect();
+        let names: Vec<&str> = SUMMARIES.iter().map(|(name, _)| *name).collect();
         let known: Vec<&str> = FUNCTIONS.iter().map(|function| function.name).collect();
-        assert_eq!(told, known);
+        assert_eq!(names, known);
     }
 }

@@ -11,7 +11,7 @@ use super::shared::Shared;
 use super::ticket::Ticket;
 use super::volumes::PreBindError;
 use super::{report, volumes};
-use crate::apiserver::binding::{self, BindError, Place};
+use crate::apiserver::binding::{self, Assignment, BindError};
 use crate::apiserver::event::Event;
 use crate::apiserver::status::NominatedNode;
 use crate::clock;
@@ -114,11 +114,11 @@ async fn send(
 /// Finds the outcome of a Binding whose answer was lost, without sending it again: reading needs no leadership, and
 /// until the outcome is known no other pod may have the room. Returns `None` if the Binding had no effect.
 async fn settle(shared: &Shared, ticket: &Ticket, node: &str) -> Option<Result<(), BindError>> {
-    match binding::place_of(&shared.client, &ticket.pending().name).await {
-        Ok(Place::On(there)) if there == node => Some(Ok(())),
-        Ok(Place::On(node)) => Some(Err(BindError::AlreadyBound { node })),
-        Ok(Place::Gone) => Some(Err(BindError::Gone)),
-        Ok(Place::Pending) => None,
+    match binding::assignment_of(&shared.client, &ticket.pending().name).await {
+        Ok(Assignment::On(there)) if there == node => Some(Ok(())),
+        Ok(Assignment::On(node)) => Some(Err(BindError::AlreadyBound { node })),
+        Ok(Assignment::Gone) => Some(Err(BindError::Gone)),
+        Ok(Assignment::Pending) => None,
         // The feed knows the state.
         Err(_) if !ticket.is_under_way() => None,
         Err(failure) => Some(Err(BindError::Unreachable { reason: failure.to_string() })),

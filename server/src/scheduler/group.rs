@@ -151,18 +151,21 @@ mod tests {
     #[test]
     fn a_group_that_does_not_say_how_many_is_told_so() {
         let keys = GroupKeys::default();
-        let told = |annotations: &[(&str, &str)]| {
+        let problem = |annotations: &[(&str, &str)]| {
             let group = keys.group_of(&metadata(&[(NAME, "train")], annotations));
             group.and_then(|group| group.min_available.err()).map(|bad| bad.to_string())
         };
         assert_eq!(
-            told(&[]).as_deref(),
+            problem(&[]).as_deref(),
             Some(
                 "pod group `ml/train`: no label or annotation `scheduling.kubernetes.io/min-available` says how many of its pods are to be placed together"
             )
         );
         for bad in ["0", "-1", "many", "1000001", ""] {
-            assert!(told(&[(MIN, bad)]).is_some_and(|text| text.contains("not a number")), "{bad}");
+            assert!(
+                problem(&[(MIN, bad)]).is_some_and(|text| text.contains("not a number")),
+                "{bad}"
+            );
         }
     }
 }

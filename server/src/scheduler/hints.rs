@@ -284,10 +284,10 @@ mod tests {
     #[test]
     fn the_plugins_are_those_that_the_engine_names() {
         let container = json!({"name": "c", "resources": {"requests": {"cpu": "2"}}});
-        let told = attempt(&json!({"containers": [container]}), PolicySpec::default());
+        let refusal = attempt(&json!({"containers": [container]}), PolicySpec::default());
         let both = PluginSet::of([Plugin::NodeResourcesFit, Plugin::TaintToleration]);
-        assert_eq!(rejecting_plugins(&told), both);
-        assert!(Changes::helping_rejected(&told).intersects(Changes::NODE_TAINTS));
+        assert_eq!(rejecting_plugins(&refusal), both);
+        assert!(Changes::helping_rejected(&refusal).intersects(Changes::NODE_TAINTS));
     }
 
     /// S-VLL-2: the text names the claim, but the plugin is NodeVolumeLimits all the same.
@@ -300,10 +300,10 @@ mod tests {
         let limits = vec![Plugin::NodeVolumeLimits];
         let at_nodes =
             PolicySpec { pre_filter: Vec::new(), filter: limits.clone(), ..PolicySpec::default() };
-        let told = attempt(&spec, at_nodes);
-        assert!(told.reasons[0].text.starts_with("looking up PVC default/none"), "{told:?}");
-        assert_eq!(rejecting_plugins(&told), PluginSet::of(limits));
-        let wanted = Changes::helping_rejected(&told);
+        let refusal = attempt(&spec, at_nodes);
+        assert!(refusal.reasons[0].text.starts_with("looking up PVC default/none"), "{refusal:?}");
+        assert_eq!(rejecting_plugins(&refusal), PluginSet::of(limits));
+        let wanted = Changes::helping_rejected(&refusal);
         assert_eq!(wanted, Changes::helping(Plugin::NodeVolumeLimits));
         assert!(wanted.intersects(Changes::CLAIM) && !wanted.intersects(Changes::NODE_TAINTS));
         let as_a_whole = attempt(&spec, PolicySpec::default());

@@ -47,12 +47,12 @@ impl Observer for Shared {
         }
     }
 
-    fn pods_listed(&self, asked: Instant, holds: &dyn Fn(&PodKey) -> bool) {
+    fn pods_listed(&self, requested: Instant, holds: &dyn Fn(&PodKey) -> bool) {
         let gone = self.queue().listed(holds);
         let mut handed = locked(&self.handed);
         gone.iter().for_each(|key| drop(handed.remove(key)));
         drop(handed);
-        self.note_pods_listed(asked);
+        self.note_pods_listed(requested);
     }
 
     fn synced(&self) {

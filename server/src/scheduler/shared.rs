@@ -130,8 +130,8 @@ impl Shared {
         *locked(&self.pods_listed)
     }
 
-    pub(super) fn note_pods_listed(&self, asked: Instant) {
-        *locked(&self.pods_listed) = Some(asked);
+    pub(super) fn note_pods_listed(&self, requested: Instant) {
+        *locked(&self.pods_listed) = Some(requested);
         self.wake.notify_one();
     }
 

@@ -218,7 +218,7 @@ mod tests {
     async fn an_answer_is_given_again_and_nothing_else_is() {
         let answers = Arc::new(ResponseCache::default());
         let Ok(Claim::First(first)) = answers.claim(name("a"), b"q").await else {
-            panic!("nobody asked before")
+            panic!("this is the first request")
         };
         first.remember(b"yes");
         drop(first);
@@ -237,7 +237,7 @@ mod tests {
     async fn a_second_request_waits_and_takes_over_if_the_first_gives_up() {
         let answers = Arc::new(ResponseCache::default());
         let Ok(Claim::First(first)) = answers.claim(name("a"), b"q").await else {
-            panic!("nobody asked before")
+            panic!("this is the first request")
         };
         let mut second = Box::pin(answers.claim(name("a"), b"q"));
         poll_fn(|cx| {

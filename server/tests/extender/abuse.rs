@@ -31,7 +31,7 @@ async fn nothing_is_answered_before_a_cluster_is_known() {
     let server = world::start().await;
     for verb in VERBS {
         let reply = post(server.http_address(), verb, b"{}").await;
-        assert_eq!((reply.status, &*reply.error()), (503, "no feed has told of a cluster yet"));
+        assert_eq!((reply.status, &*reply.error()), (503, "no feed has delivered a cluster yet"));
     }
 }
 

@@ -320,7 +320,7 @@ async fn nothing_is_decided_or_told_before_the_files_are_loaded() {
 #[tokio::test]
 async fn a_server_that_was_never_fed_can_only_be_fed() {
     let mut world = World::start().await;
-    assert_unavailable(&mut world, "no feed has told of a cluster yet", false).await;
+    assert_unavailable(&mut world, "no feed has delivered a cluster yet", false).await;
     world.nodes(1, 4).await;
     let placed = world.place(pod("p", "1"), PlaceMode::DryRun).await.unwrap();
     assert_eq!(outcome(&placed), Ok("n0"));

@@ -45,7 +45,7 @@ async fn ready_once_a_feed_has_spoken() {
     assert_eq!(code, 503);
     assert_eq!(
         text,
-        "[-]feed failed: no feed has told of a cluster yet\n[+]contradictions ok\n[+]drain ok\nreadyz check failed\n"
+        "[-]feed failed: no feed has delivered a cluster yet\n[+]contradictions ok\n[+]drain ok\nreadyz check failed\n"
     );
     assert_eq!(health(&world.channel, "").await, ServingStatus::NotServing);
     assert_eq!(

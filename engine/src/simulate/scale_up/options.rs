@@ -186,13 +186,14 @@ fn quota<'g>(groups: impl Iterator<Item = &'g NodeGroup>) -> Option<usize> {
 /// Waste as in cluster-autoscaler's `least-waste`, computed over the nodes that got a pod and the pods on them.
 fn waste(option: &ScaleUpOption, pods: &[Pod], (milli_cpu, memory): (i64, i64)) -> Waste {
     let placed = || option.nodes.iter().flat_map(|node| &node.pods).map(|pod| &pods[*pod]);
-    let asked = |amount: fn(&Pod) -> i64| placed().map(|pod| i128::from(amount(pod))).sum::<i128>();
-    let wasted = |capacity: i64, asked: i128| {
+    let requested =
+        |amount: fn(&Pod) -> i64| placed().map(|pod| i128::from(amount(pod))).sum::<i128>();
+    let wasted = |capacity: i64, requested: i128| {
         let capacity = i128::from(capacity) * option.nodes.len() as i128;
-        if capacity == 0 { 0.0 } else { (capacity - asked) as f64 / capacity as f64 }
+        if capacity == 0 { 0.0 } else { (capacity - requested) as f64 / capacity as f64 }
     };
     Waste {
-        cpu: wasted(milli_cpu, asked(|pod| pod.footprint().requested.milli_cpu)),
-        memory: wasted(memory, asked(|pod| pod.footprint().requested.memory)),
+        cpu: wasted(milli_cpu, requested(|pod| pod.footprint().requested.milli_cpu)),
+        memory: wasted(memory, requested(|pod| pod.footprint().requested.memory)),
     }
 }

@@ -79,10 +79,10 @@ fn is_near(a: i64, b: i64, most: f64) -> bool {
 fn free(group: &NodeGroup) -> Resources {
     let mut free = group.template.facts().allocatable.clone();
     for pod in &group.template_pods {
-        let asked = &pod.footprint().requested;
-        free.milli_cpu = free.milli_cpu.saturating_sub(asked.milli_cpu);
-        free.memory = free.memory.saturating_sub(asked.memory);
-        free.ephemeral_storage = free.ephemeral_storage.saturating_sub(asked.ephemeral_storage);
+        let requested = &pod.footprint().requested;
+        free.milli_cpu = free.milli_cpu.saturating_sub(requested.milli_cpu);
+        free.memory = free.memory.saturating_sub(requested.memory);
+        free.ephemeral_storage = free.ephemeral_storage.saturating_sub(requested.ephemeral_storage);
     }
     free
 }

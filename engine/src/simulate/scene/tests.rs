@@ -142,32 +142,32 @@ impl Walk<'_> {
         let policy = Policy::default();
         assert_eq!(self.scene.snapshot().n_nodes(), rebuilt.snapshot().n_nodes());
         for (kind, _) in KINDS.iter().enumerate() {
-            let asked = pod(&rebuilt, kind, "asked");
+            let probe = pod(&rebuilt, kind, "asked");
             let tie_break = TieBreak::Lexicographic;
-            let request = PlaceRequest { pod: &asked, policy: &policy, tie_break };
+            let request = PlaceRequest { pod: &probe, policy: &policy, tie_break };
             let explanation = rebuilt.explain(&request).unwrap();
-            let asked = pod(self.cluster, kind, "asked");
-            let feasible = self.scene.feasible(&asked).unwrap();
+            let probe = pod(self.cluster, kind, "asked");
+            let feasible = self.scene.feasible(&probe).unwrap();
             let mut expected = BTreeSet::new();
             for verdict in &explanation.nodes {
                 let row = self.row(&verdict.node);
-                let misfit = self.scene.why_not(&asked, row).unwrap();
+                let misfit = self.scene.why_not(&probe, row).unwrap();
                 if same(&verdict.verdict, misfit.as_ref(), &self.held.nodes[&*verdict.node]) {
                     expected.insert(row);
                 }
-                assert_eq!(self.scene.fits(&asked, row).unwrap(), misfit.is_none());
+                assert_eq!(self.scene.fits(&probe, row).unwrap(), misfit.is_none());
             }
             assert_eq!(feasible.iter().collect::<BTreeSet<_>>(), expected, "{}", KINDS[kind]);
             let backwards: Vec<NodeRow> = self.row_order();
             let first = backwards.iter().copied().find(|row| feasible.contains(*row));
-            assert_eq!(self.scene.first_fit(&asked, backwards).unwrap(), first);
-            self.check_decision(&asked, &explanation.decision.outcome, &feasible);
+            assert_eq!(self.scene.first_fit(&probe, backwards).unwrap(), first);
+            self.check_decision(&probe, &explanation.decision.outcome, &feasible);
         }
     }
 
-    fn check_decision(&mut self, asked: &Pod, outcome: &Outcome, feasible: &Rows) {
+    fn check_decision(&mut self, probe: &Pod, outcome: &Outcome, feasible: &Rows) {
         let tie_break = TieBreak::Lexicographic;
-        let chosen = self.scene.decide(asked, tie_break, None).unwrap();
+        let chosen = self.scene.decide(probe, tie_break, None).unwrap();
         let chosen = chosen.map(|row| self.scene.node(row).unwrap().name().to_owned());
         let expected = match outcome {
             Outcome::Placed(placement) => Some(placement.node.to_string()),
@@ -176,7 +176,7 @@ impl Walk<'_> {
         assert_eq!(chosen, expected);
         let last = feasible.iter().last();
         let only: Rows = last.into_iter().collect();
-        assert_eq!(self.scene.decide(asked, tie_break, Some(&only)).unwrap(), last);
+        assert_eq!(self.scene.decide(probe, tie_break, Some(&only)).unwrap(), last);
     }
 
     fn row_order(&mut self) -> Vec<NodeRow> {

@@ -127,7 +127,7 @@ fn every_field_is_documented_and_the_example_has_them() {
     let document = crate::document::parse("docs/configuration.md", example).unwrap();
     let reader = Reader::default();
     reader.root(&document).object(|fields| fields_of(fields, Path::new("/etc/berth")));
-    let read: BTreeSet<String> = reader.asked().into_iter().collect();
+    let read: BTreeSet<String> = reader.taken().into_iter().collect();
     assert_eq!(reader.into_problems(), []);
 
     // A field that holds others is documented by them, unless it can also be empty.

@@ -57,10 +57,10 @@ impl Comparison<'_> {
         let (Ok(placed), Ok(attempt)) = (&results.placed, &results.attempted) else { return true };
         // PostFilter adds to the message and to nothing else (S-ERR-5).
         let mut decision = attempt.decision.clone();
-        if let (Some(_), Outcome::Unschedulable(told)) =
+        if let (Some(_), Outcome::Unschedulable(recorded)) =
             (&attempt.post_filter, &mut decision.outcome)
         {
-            message_of(placed).clone_into(&mut told.message);
+            message_of(placed).clone_into(&mut recorded.message);
         }
         if decision != *placed {
             let text = |decision: &_| format!("{decision:?}");
@@ -97,8 +97,8 @@ impl Comparison<'_> {
         let n_got = usize::try_from(got.n_candidates).unwrap_or(usize::MAX);
         if n_expected + n_got + list.candidates.len() > 0 {
             let (expected, got) = ((n_expected, n_expected), (n_got, list.candidates.len()));
-            self.check(Aspect::Candidates, None, &expected, &got, |(told, listed)| {
-                format!("{told} candidates told, {listed} listed")
+            self.check(Aspect::Candidates, None, &expected, &got, |(counted, listed)| {
+                format!("{counted} candidates counted, {listed} listed")
             });
         }
         let wanted: BTreeMap<&str, _> =

@@ -13,7 +13,7 @@ use rayon::prelude::*;
 use serde::de::{self, IgnoredAny, MapAccess, Visitor};
 
 use super::dump::{Dump, Located, Location, Refused};
-use super::source::Place;
+use super::source::Position;
 use super::written::WrittenObject;
 use crate::escape::clipped;
 use crate::feed::{FeedError, object_name};
@@ -276,7 +276,8 @@ fn failed(
 fn broken(item: &Item<'_>, error: &serde_json::Error) -> FeedError {
     let (line, column) = (error.line() as u64, error.column() as u64);
     let column = if line <= 1 { item.column + column.saturating_sub(1) } else { column };
-    let place = Place { line: item.location.line + line.saturating_sub(1), column: column.max(1) };
+    let place =
+        Position { line: item.location.line + line.saturating_sub(1), column: column.max(1) };
     place.error(&item.location.path, without_position(error))
 }
 

@@ -16,7 +16,7 @@ use memchr::memchr2;
 
 use super::dump::Location;
 use super::item::{Implied, Item, TakeItems};
-use super::source::{NOT_UTF8, Place, Source};
+use super::source::{NOT_UTF8, Position, Source};
 use crate::feed::FeedError;
 
 /// Number of bytes per read.
@@ -42,7 +42,7 @@ pub(super) fn cut(
         buffer: head,
         at: 0,
         counted: 0,
-        place: Place::START,
+        place: Position::START,
         pending: Vec::new(),
         n_documents: 0,
         cuts,
@@ -99,7 +99,7 @@ fn texts<'a>(
         let Pending { range, place, document, item, implied, says_its_kind_once } = pending;
         let bytes = &bytes[range];
         let json = str::from_utf8(bytes).map_err(|error| {
-            let mut place: Place = place;
+            let mut place: Position = place;
             place.advance(&bytes[..error.valid_up_to()]);
             place.error(path, NOT_UTF8)
         })?;
@@ -133,7 +133,7 @@ struct Cutter<'s> {
     at: usize,
     /// Index up to which lines are counted: `place` is its position.
     counted: usize,
-    place: Place,
+    place: Position,
     pending: Vec<Pending>,
     n_documents: usize,
     cuts: SyncSender<Cut>,
@@ -144,7 +144,7 @@ struct Cutter<'s> {
 /// An item in the buffer.
 struct Pending {
     range: Range<usize>,
-    place: Place,
+    place: Position,
     document: usize,
     item: Option<usize>,
     implied: Option<Implied>,
@@ -160,7 +160,7 @@ struct Frame {
     /// Whether items were passed on before the document's kind was known.
     has_early_items: bool,
     /// Position of an `items` that is not a list.
-    odd_items: Option<Place>,
+    odd_items: Option<Position>,
 }
 
 impl Frame {
@@ -370,8 +370,13 @@ impl Cutter<'_> {
         Ok(())
     }
 
-    fn end_document(&mut self, frame: &Frame, start: usize, place: Place) -> Result<(), FeedError> {
-        let error = |place: Place, reason: String| Err(place.error(&self.source.path, reason));
+    fn end_document(
+        &mut self,
+        frame: &Frame,
+        start: usize,
+        place: Position,
+    ) -> Result<(), FeedError> {
+        let error = |place: Position, reason: String| Err(place.error(&self.source.path, reason));
         let implied = frame.implied();
         match (&frame.kind, &implied) {
             (None, _) if frame.has_items() => error(place, ITEMS_WITHOUT_KIND.to_owned()),
@@ -423,7 +428,7 @@ impl Cutter<'_> {
     fn read<V: serde::de::DeserializeOwned>(
         &self,
         value: Range<usize>,
-        place: Place,
+        place: Position,
         otherwise: &str,
     ) -> Result<V, FeedError> {
         serde_json::from_slice(&self.buffer[value])
@@ -433,7 +438,7 @@ impl Cutter<'_> {
     fn pend(
         &mut self,
         range: Range<usize>,
-        place: Place,
+        place: Position,
         item: Option<usize>,
         implied: Option<Implied>,
         says_its_kind_once: bool,
@@ -500,7 +505,7 @@ impl Cutter<'_> {
     }
 
     /// Position of the next byte.
-    fn place(&mut self) -> Place {
+    fn place(&mut self) -> Position {
         self.place.advance(&self.buffer[self.counted..self.at]);
         self.counted = self.at;
         self.place

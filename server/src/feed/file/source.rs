@@ -100,7 +100,7 @@ impl<'a> Source<'a> {
         while self.read_some(&mut bytes, 8 << 20)? > 0 {}
         String::from_utf8(bytes).map_err(|error| {
             let valid = &error.as_bytes()[..error.utf8_error().valid_up_to()];
-            let mut place = Place::START;
+            let mut place = Position::START;
             place.advance(valid);
             place.error(&self.path, NOT_UTF8)
         })
@@ -111,13 +111,13 @@ pub(super) const NOT_UTF8: &str = "the text is not UTF-8";
 
 /// Position in a text: line and column in bytes, from 1.
 #[derive(Copy, Clone, Debug, PartialEq, Eq)]
-pub(super) struct Place {
+pub(super) struct Position {
     pub(super) line: u64,
     pub(super) column: u64,
 }
 
-impl Place {
-    pub(super) const START: Place = Place { line: 1, column: 1 };
+impl Position {
+    pub(super) const START: Position = Position { line: 1, column: 1 };
 
     /// Advances the position over `bytes`.
     pub(super) fn advance(&mut self, bytes: &[u8]) {
@@ -134,7 +134,7 @@ impl Place {
     }
 
     pub(super) fn error(self, path: &str, reason: impl Into<String>) -> FeedError {
-        let Place { line, column } = self;
+        let Position { line, column } = self;
         FeedError::Syntax { path: path.to_owned(), line, column, reason: reason.into() }
     }
 }

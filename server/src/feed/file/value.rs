@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use serde_json::Value;
 
-use super::source::{Place, Source};
+use super::source::{Position, Source};
 use super::{item, yaml};
 use crate::feed::FeedError;
 
@@ -23,7 +23,7 @@ pub fn read_value(path: &Path) -> Result<Value, FeedError> {
 fn parse(name: &Arc<str>, text: &str) -> Result<Value, FeedError> {
     let in_json = |error: &serde_json::Error| {
         let place =
-            Place { line: error.line().max(1) as u64, column: error.column().max(1) as u64 };
+            Position { line: error.line().max(1) as u64, column: error.column().max(1) as u64 };
         place.error(name, item::without_position(error))
     };
     // A text that begins like JSON gets JSON's error messages; everything else is YAML.

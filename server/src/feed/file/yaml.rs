@@ -15,7 +15,7 @@ use serde_saphyr::{DuplicateKeyPolicy, Options, Spanned};
 use super::dump::Location;
 use super::item::{Implied, Item, plain};
 use super::json::{ITEMS_WITHOUT_KIND, OBJECT_EXPECTED, list_kind};
-use super::source::Place;
+use super::source::Position;
 use crate::feed::FeedError;
 
 const MAX_DEPTH: usize = 64;
@@ -43,7 +43,7 @@ pub(super) fn items(path: &Arc<str>, text: &str) -> Result<Items, FeedError> {
         let Document { kind, api_version, items: list, whole } = document.value;
         match (kind.as_deref().map(list_kind), list) {
             (None, Some(_)) => {
-                return Err(Place { line, column: 1 }.error(path, ITEMS_WITHOUT_KIND));
+                return Err(Position { line, column: 1 }.error(path, ITEMS_WITHOUT_KIND));
             }
             (None | Some(None), _) => {
                 items.push(whole.into_item(Implied::default(), place(line, None)));
@@ -71,7 +71,7 @@ pub(super) fn value(path: &Arc<str>, text: &str) -> Result<String, FeedError> {
         serde_saphyr::read_with_options::<_, Spanned<Json>>(&mut reader, options(text.len()))
     {
         let document = document.map_err(|error| syntax(path, &error))?;
-        let place = Place { line: document.defined.line().max(1), column: 1 };
+        let place = Position { line: document.defined.line().max(1), column: 1 };
         if found.is_some() {
             return Err(place.error(path, "a second document, one is expected"));
         }
@@ -80,7 +80,7 @@ pub(super) fn value(path: &Arc<str>, text: &str) -> Result<String, FeedError> {
         }
         found = Some(document.value.text);
     }
-    found.ok_or_else(|| Place::START.error(path, "the file is empty"))
+    found.ok_or_else(|| Position::START.error(path, "the file is empty"))
 }
 
 /// Limits by the size of the text: without aliases no event needs less than a byte.
@@ -109,7 +109,7 @@ fn syntax(path: &Arc<str>, error: &serde_saphyr::Error) -> FeedError {
     let (line, column) =
         error.location().map_or((1, 1), |location| (location.line(), location.column()));
     let text = error.without_snippet().to_string();
-    Place { line: line.max(1), column: column.max(1) }.error(path, in_our_words(&text))
+    Position { line: line.max(1), column: column.max(1) }.error(path, in_our_words(&text))
 }
 
 /// The parser's text without its own position, and without the names of its internals.

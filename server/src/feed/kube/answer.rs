@@ -57,8 +57,8 @@ impl Refusal {
     fn of(code: u16, status: &Status, retry_after: Option<u64>) -> Refusal {
         let text: String =
             status.message.as_deref().unwrap_or_default().chars().take(MAX_MESSAGE).collect();
-        let asked = status.details.as_ref().and_then(|details| details.retry_after_seconds);
-        let retry_after = retry_after.or(asked).map(Duration::from_secs);
+        let from_details = status.details.as_ref().and_then(|details| details.retry_after_seconds);
+        let retry_after = retry_after.or(from_details).map(Duration::from_secs);
         Refusal {
             code,
             message: printable(&text).into_owned(),

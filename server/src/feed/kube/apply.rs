@@ -9,10 +9,10 @@ use berth_proto::{core_v1, meta_v1};
 use tokio::sync::{Notify, mpsc};
 
 use super::listing::{Gone, Listing, What};
+use super::object_change::{Change, ObjectChange, Who};
 use super::observer::{NodeChange, Observer};
 use super::refusals::Refusals;
 use super::resource::Resource;
-use super::told::{Change, Told, Who};
 use super::watches::Watches;
 use crate::clock;
 use crate::feed::{FeedSink, LONG_BATCH};
@@ -23,8 +23,8 @@ pub(super) const MAX_BATCH: usize = 1_024;
 /// Message from a watch. Messages of one kind are in order; kinds overtake each other, as they do at the API server.
 pub(super) enum Message {
     /// One object.
-    Told {
-        told: Told,
+    Object {
+        object: ObjectChange,
         /// Whether the object is an item of a list, which counts even if it contradicts the known state.
         is_listed: bool,
         /// Whether the server's history began anew: then the known object is replaced, however new its version is.
@@ -44,9 +44,9 @@ pub(super) struct Applier {
     relist_pods: Arc<Notify>,
     refusals: Refusals,
     deltas: Vec<Delta>,
-    /// For each delta, the index in `told` of its origin.
+    /// For each delta, the index in `noted` of its origin.
     origins: Vec<usize>,
-    told: Vec<Noted>,
+    noted: Vec<Noted>,
 }
 
 /// Facts about a changed object that are kept until its batch is applied.
@@ -73,7 +73,7 @@ impl Applier {
             refusals: Refusals::default(),
             deltas: Vec::new(),
             origins: Vec::new(),
-            told: Vec::new(),
+            noted: Vec::new(),
         }
     }
 
@@ -83,8 +83,8 @@ impl Applier {
         while messages.blocking_recv_many(&mut received, MAX_BATCH) > 0 {
             for message in received.drain(..) {
                 match message {
-                    Message::Told { told, is_listed, is_anew } => {
-                        self.take(told, is_listed, is_anew);
+                    Message::Object { object, is_listed, is_anew } => {
+                        self.take(object, is_listed, is_anew);
                     }
                     Message::Listed(listing) => {
                         self.flush();
@@ -97,8 +97,8 @@ impl Applier {
         }
     }
 
-    fn take(&mut self, told: Told, is_listed: bool, is_anew: bool) {
-        let Told { change, who, delta, pod: wire, .. } = told;
+    fn take(&mut self, object: ObjectChange, is_listed: bool, is_anew: bool) {
+        let ObjectChange { change, who, delta, pod: wire, .. } = object;
         let mut listed = None;
         match delta {
             Ok(delta) => {
@@ -113,12 +113,12 @@ impl Applier {
             }
             Err(error) => self.refuse(&who, &error),
         }
-        self.told.push(Noted { who, change, listed, wire });
+        self.noted.push(Noted { who, change, listed, wire });
     }
 
     fn push(&mut self, delta: Delta) {
         self.deltas.push(delta);
-        self.origins.push(self.told.len());
+        self.origins.push(self.noted.len());
     }
 
     fn refuse(&mut self, who: &Who, error: &ModelError) {
@@ -133,18 +133,18 @@ impl Applier {
     fn flush(&mut self) {
         let (deltas, origins) =
             (std::mem::take(&mut self.deltas), std::mem::take(&mut self.origins));
-        let told = std::mem::take(&mut self.told);
+        let noted = std::mem::take(&mut self.noted);
         let before = self.observer.is_some().then(|| self.sink.cluster.snapshot());
         if !deltas.is_empty() {
-            self.apply(deltas, &origins, &told);
+            self.apply(deltas, &origins, &noted);
         }
         if let (Some(observer), Some(before)) = (&self.observer, before) {
             let after = self.sink.cluster.snapshot();
-            observe(&**observer, &told, &before, &after);
+            observe(&**observer, &noted, &before, &after);
         }
     }
 
-    fn apply(&mut self, deltas: Vec<Delta>, origins: &[usize], told: &[Noted]) {
+    fn apply(&mut self, deltas: Vec<Delta>, origins: &[usize], changes: &[Noted]) {
         let n_deltas = deltas.len();
         let sink = self.sink.clone();
         let _busy = (n_deltas >= LONG_BATCH).then(|| sink.long_writes.begin());
@@ -154,7 +154,7 @@ impl Applier {
         sink.metrics.count_deltas(n_deltas.saturating_sub(rejected.len()), 0);
         let mut again = Vec::new();
         for rejected in rejected {
-            let noted = origins.get(rejected.index).and_then(|&origin| told.get(origin));
+            let noted = origins.get(rejected.index).and_then(|&origin| changes.get(origin));
             let Some(Noted { who, listed, .. }) = noted else { continue };
             match listed {
                 // A list is right, even about the node of a pod that was bound (S-CCH-6).
@@ -195,7 +195,7 @@ impl Applier {
             let unknown = |who: &&Who| !gone.iter().any(|gone| gone.is(who));
             unreadable.iter().filter(unknown).for_each(|who| observe_unreadable(&**observer, who));
             if resource == Resource::Pods {
-                observer.pods_listed(listing.asked, &|key| listing.holds_pod(key));
+                observer.pods_listed(listing.requested, &|key| listing.holds_pod(key));
             }
         }
         self.complete(resource, false);
@@ -226,10 +226,10 @@ fn forced_deletion(who: &Who) -> Delta {
     }
 }
 
-fn observe(observer: &dyn Observer, told: &[Noted], before: &Snapshot, after: &Snapshot) {
+fn observe(observer: &dyn Observer, noted: &[Noted], before: &Snapshot, after: &Snapshot) {
     // A node with several changes changed once, as far as the two snapshots show.
     let mut nodes = HashSet::new();
-    for Noted { who, change, wire, .. } in told {
+    for Noted { who, change, wire, .. } in noted {
         let is_gone = *change == Change::Deleted;
         match who {
             Who::Node(name) if !nodes.insert(name) => {}

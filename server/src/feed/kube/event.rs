@@ -8,8 +8,8 @@ use serde_json::value::RawValue;
 
 use super::answer::Refusal;
 use super::lines::{Line, Lines};
+use super::object_change::{Change, NoObject, ObjectChange};
 use super::resource::Resource;
-use super::told::{Change, NoObject, Told};
 use crate::escape::{clipped, printable};
 
 /// The annotation of the bookmark that ends the list at the head of a stream (recording 05).
@@ -19,7 +19,7 @@ const INITIAL_EVENTS_END: &str = "k8s.io/initial-events-end";
 #[derive(Debug)]
 pub enum Event {
     /// A change of an object.
-    Object(Told),
+    Object(ObjectChange),
     /// All changes up to this version have been sent. The object of a bookmark is a skeleton, of which only metadata
     /// counts.
     Bookmark {
@@ -94,9 +94,9 @@ fn decode(
         .map_err(|error| Garbage::NoEvent(error.to_string()))?
         .trim_ascii();
     if let Some((change, json)) = as_api_servers_write(line)
-        && let Ok(told) = Told::read(cluster, resource, change, json, keeps_pods)
+        && let Ok(object) = ObjectChange::read(cluster, resource, change, json, keeps_pods)
     {
-        return Ok(Event::Object(told));
+        return Ok(Event::Object(object));
     }
     let Envelope { r#type, object } =
         serde_json::from_str(line).map_err(|error| no_event(&error))?;
@@ -111,7 +111,7 @@ fn decode(
             return Err(Garbage::UnknownType(printable(&short).into_owned()));
         }
     };
-    Ok(Event::Object(Told::read(cluster, resource, change, object.get(), keeps_pods)?))
+    Ok(Event::Object(ObjectChange::read(cluster, resource, change, object.get(), keeps_pods)?))
 }
 
 #[derive(serde::Deserialize)]
@@ -182,9 +182,9 @@ mod tests {
             format!(r#"{{"type":"MODIFIED","object":{POD},"more":{{}}}}"#),
         ];
         for line in lines {
-            let Ok(Event::Object(told)) = one(&line) else { panic!("{line}") };
-            assert_eq!((told.change, told.version), (Change::Modified, Some(5)));
-            assert!(told.delta.is_ok());
+            let Ok(Event::Object(object)) = one(&line) else { panic!("{line}") };
+            assert_eq!((object.change, object.version), (Change::Modified, Some(5)));
+            assert!(object.delta.is_ok());
         }
     }
 

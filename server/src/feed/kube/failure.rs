@@ -34,7 +34,7 @@ pub(super) enum Failure {
     OutOfOrder { version: u64, after: u64 },
     #[error("a list of version {version} after version {after}: the server's history began anew")]
     Rewound { version: u64, after: u64 },
-    #[error("a bound pod was told to be on another node")]
+    #[error("a bound pod was reported on another node")]
     Contradicted,
     #[error("the server does not mark the end of a streaming list")]
     NoStreamingList,

@@ -10,9 +10,9 @@ use std::time::Instant;
 
 use berth_engine::{Cluster, Delta, Object, ObjectKey, ObjectKind, Pod, PodKey};
 
+use super::object_change::{ObjectChange, Who};
 use super::page;
 use super::resource::Resource;
-use super::told::{Told, Who};
 use crate::clock;
 
 /// A list that is being read.
@@ -20,7 +20,7 @@ use crate::clock;
 pub(super) struct Listing {
     resource: Resource,
     /// Time when the list was requested.
-    pub(super) asked: Instant,
+    pub(super) requested: Instant,
     nodes: HashSet<Arc<str>>,
     /// Pods, with the uid that is kept if the pod itself was refused: any other pod with its name is gone.
     pods: HashMap<PodKey, Option<Arc<str>>>,
@@ -58,7 +58,7 @@ impl Listing {
         }
         Listing {
             resource,
-            asked: clock::now(),
+            requested: clock::now(),
             nodes: HashSet::new(),
             pods: HashMap::new(),
             objects: HashSet::new(),
@@ -72,15 +72,15 @@ impl Listing {
     }
 
     /// Records an item, or an event among the items.
-    pub(super) fn note(&mut self, told: &Told) {
-        self.highest = self.highest.max(told.version.unwrap_or(0));
+    pub(super) fn note(&mut self, object: &ObjectChange) {
+        self.highest = self.highest.max(object.version.unwrap_or(0));
         let is_upsert = matches!(
-            &told.delta,
+            &object.delta,
             Ok(Delta::UpsertNode(_) | Delta::UpsertPod(_) | Delta::UpsertObject(_))
         );
         // A refused object exists all the same.
-        let is_there = is_upsert || told.delta.is_err();
-        match &told.who {
+        let is_there = is_upsert || object.delta.is_err();
+        match &object.who {
             Who::Node(name) if is_there => drop(self.nodes.insert(name.clone())),
             Who::Node(name) => drop(self.nodes.remove(name)),
             Who::Pod(key, uid) if is_there => {
@@ -176,10 +176,10 @@ mod tests {
     use berth_engine::{PlaceRequest, Policy, TieBreak};
 
     use super::*;
-    use crate::feed::kube::told::Change;
+    use crate::feed::kube::object_change::Change;
 
-    fn told(cluster: &Cluster, resource: Resource, json: &str) -> Told {
-        Told::read(cluster, resource, Change::Added, json, false).unwrap()
+    fn object(cluster: &Cluster, resource: Resource, json: &str) -> ObjectChange {
+        ObjectChange::read(cluster, resource, Change::Added, json, false).unwrap()
     }
 
     fn pod(name: &str, uid: &str, version: &str) -> String {
@@ -203,16 +203,16 @@ mod tests {
         let cluster = Cluster::new();
         for pod in [pod("a", "1", "1"), pod("b", "2", "2"), pod("c", "3", "3"), pod("d", "4", "4")]
         {
-            cluster.apply(vec![told(&cluster, Resource::Pods, &pod).delta.unwrap()]);
+            cluster.apply(vec![object(&cluster, Resource::Pods, &pod).delta.unwrap()]);
         }
         let mut listing = Listing::begin(&cluster, Resource::Pods);
-        listing.note(&told(&cluster, Resource::Pods, &pod("a", "1", "5")));
+        listing.note(&object(&cluster, Resource::Pods, &pod("a", "1", "5")));
         let refused = |name, uid| pod(name, uid, "6").replace(r#"[{"name":"c"}]"#, "[7]");
-        listing.note(&told(&cluster, Resource::Pods, &refused("b", "2")));
+        listing.note(&object(&cluster, Resource::Pods, &refused("b", "2")));
         // Another pod has the name: the known one is gone.
-        listing.note(&told(&cluster, Resource::Pods, &refused("c", "33")));
+        listing.note(&object(&cluster, Resource::Pods, &refused("c", "33")));
         let over = pod("d", "44", "7").replace("}]}", r#"}]},"status":{"phase":"Succeeded"}"#);
-        listing.note(&told(&cluster, Resource::Pods, &over));
+        listing.note(&object(&cluster, Resource::Pods, &over));
         assert_eq!(gone(&listing, &cluster), ["c:3", "d:4"]);
         assert_eq!(listing.highest, 7);
     }
@@ -224,12 +224,12 @@ mod tests {
         for name in ["x", "y"] {
             let json = format!(r#"{{"metadata":{{"name":"{name}"}}}}"#);
             for resource in [Resource::Nodes, namespaces] {
-                cluster.apply(vec![told(&cluster, resource, &json).delta.unwrap()]);
+                cluster.apply(vec![object(&cluster, resource, &json).delta.unwrap()]);
             }
         }
         for (resource, expected) in [(Resource::Nodes, "y"), (namespaces, "Namespace `y`")] {
             let mut listing = Listing::begin(&cluster, resource);
-            listing.note(&told(&cluster, resource, r#"{"metadata":{"name":"x"}}"#));
+            listing.note(&object(&cluster, resource, r#"{"metadata":{"name":"x"}}"#));
             assert_eq!(gone(&listing, &cluster), [expected]);
         }
     }
@@ -238,9 +238,9 @@ mod tests {
     fn an_assumed_pod_goes_only_if_the_server_had_it_before_the_list() {
         let cluster = Cluster::new();
         let node = r#"{"metadata":{"name":"n"},"status":{"allocatable":{"cpu":"4","pods":"9"}}}"#;
-        cluster.apply(vec![told(&cluster, Resource::Nodes, node).delta.unwrap()]);
+        cluster.apply(vec![object(&cluster, Resource::Nodes, node).delta.unwrap()]);
         let assume = |json: &str| {
-            let Ok(Delta::UpsertPod(pod)) = told(&cluster, Resource::Pods, json).delta else {
+            let Ok(Delta::UpsertPod(pod)) = object(&cluster, Resource::Pods, json).delta else {
                 panic!("{json}")
             };
             let policy = Policy::default();
@@ -254,7 +254,7 @@ mod tests {
         assert_eq!(gone(&listing, &cluster), ["before:1"]);
         let mut listing = Listing::begin(&cluster, Resource::Pods);
         for (name, uid) in [("before", "1"), ("since", "3")] {
-            listing.note(&told(&cluster, Resource::Pods, &pod(name, uid, "4")));
+            listing.note(&object(&cluster, Resource::Pods, &pod(name, uid, "4")));
         }
         assert!(gone(&listing, &cluster).is_empty());
     }

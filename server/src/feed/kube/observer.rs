@@ -18,9 +18,9 @@ pub trait Observer: Send + Sync + 'static {
     /// Receives a change of any other object, or its deletion.
     fn object(&self, key: &ObjectKey, gone: bool);
 
-    /// Receives the end of a list of all pods, which was requested at `asked`. Pods that it does not hold are gone,
+    /// Receives the end of a list of all pods, which was requested at `requested`. Pods that it does not hold are gone,
     /// including those that only the observer knows.
-    fn pods_listed(&self, _asked: Instant, _holds: &dyn Fn(&PodKey) -> bool) {}
+    fn pods_listed(&self, _requested: Instant, _holds: &dyn Fn(&PodKey) -> bool) {}
 
     /// Is notified, once, when the first full list of every kind is complete.
     fn synced(&self) {}

@@ -6,8 +6,8 @@ use std::time::{Duration, Instant};
 
 use berth_engine::ModelError;
 
+use super::object_change::Who;
 use super::resource::Resource;
-use super::told::Who;
 use crate::escape::printable;
 
 /// Maximum number of refused objects that are remembered.

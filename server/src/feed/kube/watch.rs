@@ -17,11 +17,11 @@ use super::event::{Decoder, Event};
 use super::failure::Failure;
 use super::lines::MAX_LINE_BYTES;
 use super::listing::{Listing, PageLimit};
+use super::object_change::{Change, ObjectChange};
 use super::pace::{Backoff, Pace};
 use super::page::{self, Page};
 use super::request::Requests;
 use super::resource::Resource;
-use super::told::{Change, Told};
 use super::watches::Watches;
 use crate::clock;
 use crate::feed::FeedSink;
@@ -81,7 +81,7 @@ impl Watcher {
             position.has_heard = false;
             let outcome = tokio::select! {
                 outcome = self.read(&mut position) => outcome,
-                () = self.watches.asked_for_list(self.resource) => {
+                () = self.watches.list_requested(self.resource) => {
                     position.version = None;
                     continue;
                 }
@@ -120,7 +120,7 @@ impl Watcher {
             };
             tokio::select! {
                 () = tokio::time::sleep(wait) => {}
-                () = self.watches.asked_for_list(self.resource) => position.version = None,
+                () = self.watches.list_requested(self.resource) => position.version = None,
             }
         }
     }
@@ -230,14 +230,14 @@ impl Watcher {
             // All pages have the version of the first; if a server deviates, the changes in between are received again.
             let version = *listed_at.get_or_insert(page.version()?);
             for item in page.items() {
-                match Told::read(
+                match ObjectChange::read(
                     &self.sink.cluster,
                     self.resource,
                     Change::Added,
                     item,
                     self.keeps_pods,
                 ) {
-                    Ok(told) => self.tell_listed(told, &mut listing, position).await?,
+                    Ok(object) => self.tell_listed(object, &mut listing, position).await?,
                     Err(error) => self.count_unreadable(&error),
                 }
             }
@@ -295,9 +295,9 @@ impl Watcher {
         listing: &mut Option<Listing>,
     ) -> Result<(), Failure> {
         match event {
-            Event::Object(told) => match listing {
-                Some(listing) => self.tell_listed(told, listing, position).await,
-                None => self.tell(told, position).await,
+            Event::Object(object) => match listing {
+                Some(listing) => self.tell_listed(object, listing, position).await,
+                None => self.tell(object, position).await,
             },
             Event::Bookmark { version, ends_list } => {
                 self.counts.count_event(FeedEvent::Bookmark);
@@ -328,33 +328,33 @@ impl Watcher {
         }
     }
 
-    async fn tell(&self, told: Told, position: &mut Position) -> Result<(), Failure> {
-        let (version, after) = (told.version.ok_or(Failure::Unversioned)?, position.version);
+    async fn tell(&self, object: ObjectChange, position: &mut Position) -> Result<(), Failure> {
+        let (version, after) = (object.version.ok_or(Failure::Unversioned)?, position.version);
         match after {
             Some(after) if version == after => return Ok(()),
             Some(after) if version < after => return Err(Failure::OutOfOrder { version, after }),
             _ => {}
         }
-        let event = match told.change {
+        let event = match object.change {
             Change::Added => FeedEvent::Added,
             Change::Modified => FeedEvent::Modified,
             Change::Deleted => FeedEvent::Deleted,
         };
         self.counts.count_event(event);
-        self.send(Message::Told { told, is_listed: false, is_anew: false }).await?;
+        self.send(Message::Object { object, is_listed: false, is_anew: false }).await?;
         self.advance(version, position);
         Ok(())
     }
 
     async fn tell_listed(
         &self,
-        told: Told,
+        object: ObjectChange,
         listing: &mut Listing,
         position: &Position,
     ) -> Result<(), Failure> {
         self.counts.count_event(FeedEvent::Listed);
-        listing.note(&told);
-        self.send(Message::Told { told, is_listed: true, is_anew: position.is_rewound }).await
+        listing.note(&object);
+        self.send(Message::Object { object, is_listed: true, is_anew: position.is_rewound }).await
     }
 
     /// Finishes a complete list.

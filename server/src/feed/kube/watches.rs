@@ -14,7 +14,7 @@ pub struct Watches {
     began: Instant,
     kinds: [Mutex<Watch>; Resource::N],
     /// Requests for a new list, by kind.
-    asked: [Notify; Resource::N],
+    requested: [Notify; Resource::N],
 }
 
 #[derive(Clone, Debug, Default)]
@@ -34,18 +34,18 @@ impl Watches {
         Watches {
             began: now,
             kinds: Resource::ALL.map(|_| Mutex::default()),
-            asked: Resource::ALL.map(|_| Notify::new()),
+            requested: Resource::ALL.map(|_| Notify::new()),
         }
     }
 
     /// Makes the kind's watch list anew, now: whatever it is doing or waiting for, it begins again.
     pub(crate) fn ask_for_list(&self, resource: Resource) {
-        self.asked[resource.index()].notify_one();
+        self.requested[resource.index()].notify_one();
     }
 
     /// Waits until a list of the kind is requested.
-    pub(super) async fn asked_for_list(&self, resource: Resource) {
-        self.asked[resource.index()].notified().await;
+    pub(super) async fn list_requested(&self, resource: Resource) {
+        self.requested[resource.index()].notified().await;
     }
 
     /// Records that the watch is alive. Returns the trouble that it had until now.

@@ -425,7 +425,7 @@ fn a_pod_whose_spec_changed_is_tried_anew() {
     queue.reject(&pods[0].attempt, Changes::NONE, now);
     let later = now + Duration::from_secs(2);
     queue.upsert(pending(0, 0, false, 0), later);
-    assert_eq!(queue.counts().unschedulable, 1, "it was told again, and is the same");
+    assert_eq!(queue.counts().unschedulable, 1, "it was added again without a change");
     queue.upsert(pending(0, 0, false, 1), later);
     assert_eq!(queue.counts().active, 1);
 }
@@ -455,15 +455,15 @@ fn a_group_is_popped_whole_and_counts_those_that_have_a_node() {
 fn members_whose_rejection_is_being_written_have_no_node() {
     let now = clock::now();
     let mut queue = queue_of(&[9, 10], now);
-    let told = popped(&mut queue, now);
+    let pods = popped(&mut queue, now);
     queue.upsert(pending(11, 0, false, 0), now);
     queue.upsert(pending(0, 0, false, 0), now);
     let others = popped(&mut queue, now);
     assert_eq!(others[0].pending.key.name.as_ref(), "p0", "others do not wait for the group");
     assert!(popped(&mut queue, now).is_empty(), "the third alone is no group");
-    queue.defer(&told[0].attempt, Changes::GROUP_MEMBER, now);
+    queue.defer(&pods[0].attempt, Changes::GROUP_MEMBER, now);
     assert!(popped(&mut queue, now).is_empty());
-    queue.defer(&told[1].attempt, Changes::GROUP_MEMBER, now);
+    queue.defer(&pods[1].attempt, Changes::GROUP_MEMBER, now);
     let batch = queue.pop(now, 10).unwrap();
     assert_eq!((batch.pods.len(), batch.group.unwrap().n_placed), (3, 0));
 }

@@ -65,8 +65,8 @@ impl Cause {
     #[must_use]
     pub fn of_change(changes: Changes, wanted: Changes) -> Cause {
         // After an attempt that missed a change of its own pod, any kind may have changed.
-        let told = if changes == Changes::ALL { Changes::NONE } else { changes };
-        let helped = told.each().find(|(_, kind)| kind.intersects(wanted));
+        let precise = if changes == Changes::ALL { Changes::NONE } else { changes };
+        let helped = precise.each().find(|(_, kind)| kind.intersects(wanted));
         helped.map_or(Cause::UPDATED, |(kind, _)| Cause(NAMES.len() + kind))
     }
 

@@ -80,7 +80,7 @@ async fn nothing_is_forked_before_a_feed_has_spoken() {
     let status = world.open().await.unwrap_err();
     assert_eq!(
         (status.code(), status.message()),
-        (Code::Unavailable, "no feed has told of a cluster yet")
+        (Code::Unavailable, "no feed has delivered a cluster yet")
     );
 }
 

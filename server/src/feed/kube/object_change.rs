@@ -1,4 +1,4 @@
-//! Told: one object as the API server sent it, compiled, without its text. Only fields that decisions read are parsed;
+//! Object change: one object as the API server sent it, compiled, without its text. Only fields that decisions read are parsed;
 //! all others are skipped.
 
 use std::sync::Arc;
@@ -24,7 +24,7 @@ pub enum Change {
 
 /// One object with its change.
 #[derive(Debug)]
-pub struct Told {
+pub struct ObjectChange {
     /// The change.
     pub change: Change,
     /// Version in `metadata.resourceVersion`, if that is a number.
@@ -64,45 +64,47 @@ struct Skeleton {
     metadata: Option<meta_v1::ObjectMeta>,
 }
 
-impl Told {
+impl ObjectChange {
     /// Reads the JSON of one object of a kind. A pod that has ended counts as deleted (S-Q-1), whatever its other
     /// fields.
     ///
     /// # Errors
-    /// [`NoObject`]. An object with a bad field is no error here: its [`Told::delta`] has it.
+    /// [`NoObject`]. An object with a bad field is no error here: its [`ObjectChange::delta`] has it.
     pub fn read(
         cluster: &Cluster,
         resource: Resource,
         change: Change,
         json: &str,
         keeps_pods: bool,
-    ) -> Result<Told, NoObject> {
+    ) -> Result<ObjectChange, NoObject> {
         match (resource, change) {
             (Resource::Pods, Change::Deleted) if keeps_pods => {
                 match serde_json::from_str::<core_v1::Pod>(json) {
-                    Ok(pod) => Told::of_pod(cluster, change, pod, keeps_pods),
-                    Err(_) => Told::deleted(resource, json),
+                    Ok(pod) => ObjectChange::of_pod(cluster, change, pod, keeps_pods),
+                    Err(_) => ObjectChange::deleted(resource, json),
                 }
             }
-            (_, Change::Deleted) => Told::deleted(resource, json),
+            (_, Change::Deleted) => ObjectChange::deleted(resource, json),
             (Resource::Pods, _) => match parse::<core_v1::Pod>(json)? {
-                Ok(pod) => Told::of_pod(cluster, change, pod, keeps_pods),
-                Err(error) => Told::refused(resource, change, json, error),
+                Ok(pod) => ObjectChange::of_pod(cluster, change, pod, keeps_pods),
+                Err(error) => ObjectChange::refused(resource, change, json, error),
             },
             (Resource::Nodes, _) => match parse::<core_v1::Node>(json)? {
                 Ok(node) => {
                     let delta = cluster.compile_node(&node).map(Delta::UpsertNode);
-                    Told::of(resource, change, node.metadata.as_ref(), delta)
+                    ObjectChange::of(resource, change, node.metadata.as_ref(), delta)
                 }
-                Err(error) => Told::refused(resource, change, json, error),
+                Err(error) => ObjectChange::refused(resource, change, json, error),
             },
             (Resource::Objects(kind), _) => match WrittenObject::parse(kind, json) {
                 Ok(object) => {
                     let object = object.as_wire();
                     let delta = cluster.compile_object(object).map(Delta::UpsertObject);
-                    Told::of(resource, change, object.metadata(), delta)
+                    ObjectChange::of(resource, change, object.metadata(), delta)
                 }
-                Err(error) => Told::refused(resource, change, json, described(json, &error)?),
+                Err(error) => {
+                    ObjectChange::refused(resource, change, json, described(json, &error)?)
+                }
             },
         }
     }
@@ -112,7 +114,7 @@ impl Told {
         change: Change,
         pod: core_v1::Pod,
         keeps_pods: bool,
-    ) -> Result<Told, NoObject> {
+    ) -> Result<ObjectChange, NoObject> {
         let metadata = pod.metadata.as_ref();
         let phase = pod.status.as_ref().map_or("", |status| status.phase.as_str());
         let is_over = change == Change::Deleted || matches!(phase, "Succeeded" | "Failed");
@@ -124,7 +126,7 @@ impl Told {
         };
         let version = version_of(metadata);
         let pod = keeps_pods.then(|| Box::new(pod));
-        Ok(Told { change, version, who, delta, pod })
+        Ok(ObjectChange { change, version, who, delta, pod })
     }
 
     fn of(
@@ -132,18 +134,18 @@ impl Told {
         change: Change,
         metadata: Option<&meta_v1::ObjectMeta>,
         delta: Result<Delta, ModelError>,
-    ) -> Result<Told, NoObject> {
+    ) -> Result<ObjectChange, NoObject> {
         let who = Who::of(resource, metadata)?;
-        Ok(Told { change, version: version_of(metadata), who, delta, pod: None })
+        Ok(ObjectChange { change, version: version_of(metadata), who, delta, pod: None })
     }
 
     /// Reads a deleted object. Only its name counts, since it may be one that could never be read.
-    fn deleted(resource: Resource, json: &str) -> Result<Told, NoObject> {
+    fn deleted(resource: Resource, json: &str) -> Result<ObjectChange, NoObject> {
         let metadata = skeleton(json)?.metadata;
         let who = Who::of(resource, metadata.as_ref())?;
         let delta = Ok(who.deletion());
         let version = version_of(metadata.as_ref());
-        Ok(Told { change: Change::Deleted, version, who, delta, pod: None })
+        Ok(ObjectChange { change: Change::Deleted, version, who, delta, pod: None })
     }
 
     fn refused(
@@ -151,8 +153,8 @@ impl Told {
         change: Change,
         json: &str,
         error: ModelError,
-    ) -> Result<Told, NoObject> {
-        Told::of(resource, change, skeleton(json)?.metadata.as_ref(), Err(error))
+    ) -> Result<ObjectChange, NoObject> {
+        ObjectChange::of(resource, change, skeleton(json)?.metadata.as_ref(), Err(error))
     }
 }
 
@@ -246,19 +248,19 @@ fn skeleton(json: &str) -> Result<Skeleton, NoObject> {
 mod tests {
     use super::*;
 
-    fn read(change: Change, json: &str) -> Result<Told, NoObject> {
-        Told::read(&Cluster::new(), Resource::Pods, change, json, false)
+    fn read(change: Change, json: &str) -> Result<ObjectChange, NoObject> {
+        ObjectChange::read(&Cluster::new(), Resource::Pods, change, json, false)
     }
 
     #[test]
     fn a_bad_field_is_told_with_the_name_of_its_object() {
         let json = r#"{"metadata":{"name":"p","namespace":"d","uid":"u","resourceVersion":"5"},
             "spec":{"containers":[{"resources":{"requests":{"cpu":"lots"}}}]}}"#;
-        let told = read(Change::Added, json).unwrap();
-        assert_eq!((told.version, told.who.text().as_str()), (Some(5), "Pod `d/p`"));
-        assert_eq!(told.delta.unwrap_err().field, "spec.containers[0].resources.requests[cpu]");
-        let told = read(Change::Modified, &json.replace("[{\"res", "[7,{\"res")).unwrap();
-        let error = told.delta.unwrap_err();
+        let object = read(Change::Added, json).unwrap();
+        assert_eq!((object.version, object.who.text().as_str()), (Some(5), "Pod `d/p`"));
+        assert_eq!(object.delta.unwrap_err().field, "spec.containers[0].resources.requests[cpu]");
+        let object = read(Change::Modified, &json.replace("[{\"res", "[7,{\"res")).unwrap();
+        let error = object.delta.unwrap_err();
         assert!(error.field.starts_with("spec.containers"), "{error:?}");
     }
 
@@ -267,18 +269,23 @@ mod tests {
         let bad = r#"{"metadata":{"name":"p","uid":"u","resourceVersion":"5"},
             "spec":{"containers":[{"resources":{"requests":{"cpu":"lots"}}}]},"status":{"phase":"Failed"}}"#;
         for change in [Change::Added, Change::Modified, Change::Deleted] {
-            let told = read(change, bad).unwrap();
+            let object = read(change, bad).unwrap();
             assert!(
-                matches!(&told.delta, Ok(Delta::DeletePod { key, uid: Some(uid) })
+                matches!(&object.delta, Ok(Delta::DeletePod { key, uid: Some(uid) })
                 if &*key.namespace == "default" && &**uid == "u"),
-                "{told:?}"
+                "{object:?}"
             );
         }
         let odd = r#"{"metadata":{"name":"p","uid":"u"},"spec":{"containers":7}}"#;
         for keeps_pods in [false, true] {
-            let told =
-                Told::read(&Cluster::new(), Resource::Pods, Change::Deleted, odd, keeps_pods);
-            assert!(told.unwrap().delta.is_ok());
+            let object = ObjectChange::read(
+                &Cluster::new(),
+                Resource::Pods,
+                Change::Deleted,
+                odd,
+                keeps_pods,
+            );
+            assert!(object.unwrap().delta.is_ok());
         }
     }
 
