@@ -3,6 +3,7 @@
 
 pub(crate) mod draft;
 mod generation;
+mod indexed;
 pub(crate) mod matching;
 pub(crate) mod node_table;
 pub(crate) mod nominations;

@@ -1,16 +1,17 @@
 //! Controllers that own pods: their selectors, for default spread constraints, and their desired number of pods, for
 //! drains. Rules: S-PTS-12, S-SD-3, W-SEL-5, W-SEL-6.
 
-use std::collections::BTreeMap;
 use std::hash::BuildHasher;
 
-use berth_proto::meta_v1;
+use berth_proto::{apps_v1, core_v1, meta_v1};
 use rustc_hash::FxBuildHasher;
 
+use super::ModelError;
 use super::intern::{Interner, Symbol};
 use super::label_selector::LabelSelector;
 use super::selector::{Requirement, Rule};
-use crate::model::key::ObjectKind;
+use crate::model::key::{ObjectKey, ObjectKind};
+use crate::model::object::Compile;
 
 /// Key of a controller, as in a pod's owner reference.
 #[derive(Copy, Clone, PartialEq, Eq, Hash, PartialOrd, Ord, Debug)]
@@ -39,6 +40,7 @@ impl ControllerId {
 /// A ReplicationController, ReplicaSet or StatefulSet.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) struct Controller {
+    pub(crate) key: ControllerKey,
     /// The selector of its pods; `None` where it is absent or does not parse, which adds nothing (W-SEL-6).
     pub(crate) selector: Option<LabelSelector>,
     /// `spec.replicas`, if set.
@@ -46,13 +48,12 @@ pub(crate) struct Controller {
 }
 
 impl ControllerKey {
-    pub(crate) fn new(
-        kind: ObjectKind,
-        namespace: &str,
-        name: &str,
-        names: &Interner,
-    ) -> ControllerKey {
+    fn new(kind: ObjectKind, namespace: &str, name: &str, names: &Interner) -> ControllerKey {
         ControllerKey { kind, namespace: names.intern(namespace), name: names.intern(name) }
+    }
+
+    fn of_object(key: &ObjectKey, names: &Interner) -> ControllerKey {
+        ControllerKey::new(key.kind, &key.namespace, &key.name, names)
     }
 
     pub(crate) fn kind(self) -> ObjectKind {
@@ -81,27 +82,69 @@ impl ControllerKey {
     }
 }
 
-impl Controller {
-    /// A controller with a selector of equalities, which is not validated (W-SEL-5).
-    pub(crate) fn of_map(
-        selector: Option<&BTreeMap<String, String>>,
-        n_replicas: Option<i32>,
+impl Compile for core_v1::ReplicationController {
+    type Facts = Controller;
+
+    /// Its selector is a map of equalities, which is not validated (W-SEL-5).
+    fn compile(
+        &self,
+        _: &meta_v1::ObjectMeta,
+        key: &ObjectKey,
         names: &Interner,
-    ) -> Controller {
+    ) -> Result<Controller, ModelError> {
+        let selector = self.spec.as_ref().map(|spec| &spec.selector);
         let requirements = selector.into_iter().flatten().map(|(key, value)| Requirement {
             key: names.intern(key),
             rule: Rule::In([names.intern(value)].into_iter().collect()),
         });
-        Controller { selector: Some(LabelSelector::of(requirements.collect())), n_replicas }
+        Ok(Controller {
+            key: ControllerKey::of_object(key, names),
+            selector: Some(LabelSelector::of(requirements.collect())),
+            n_replicas: self.spec.as_ref().and_then(|spec| spec.replicas),
+        })
     }
+}
 
+impl Compile for apps_v1::ReplicaSet {
+    type Facts = Controller;
+
+    fn compile(
+        &self,
+        _: &meta_v1::ObjectMeta,
+        key: &ObjectKey,
+        names: &Interner,
+    ) -> Result<Controller, ModelError> {
+        let selector = self.spec.as_ref().and_then(|spec| spec.selector.as_ref());
+        let n_replicas = self.spec.as_ref().and_then(|spec| spec.replicas);
+        Ok(Controller::of_selector(selector, n_replicas, key, names))
+    }
+}
+
+impl Compile for apps_v1::StatefulSet {
+    type Facts = Controller;
+
+    fn compile(
+        &self,
+        _: &meta_v1::ObjectMeta,
+        key: &ObjectKey,
+        names: &Interner,
+    ) -> Result<Controller, ModelError> {
+        let selector = self.spec.as_ref().and_then(|spec| spec.selector.as_ref());
+        let n_replicas = self.spec.as_ref().and_then(|spec| spec.replicas);
+        Ok(Controller::of_selector(selector, n_replicas, key, names))
+    }
+}
+
+impl Controller {
     /// A controller with a label selector.
-    pub(crate) fn of_selector(
+    fn of_selector(
         selector: Option<&meta_v1::LabelSelector>,
         n_replicas: Option<i32>,
+        key: &ObjectKey,
         names: &Interner,
     ) -> Controller {
         let compiled = selector.map(|selector| LabelSelector::compile(selector, names));
-        Controller { selector: compiled.and_then(Result::ok), n_replicas }
+        let key = ControllerKey::of_object(key, names);
+        Controller { key, selector: compiled.and_then(Result::ok), n_replicas }
     }
 }

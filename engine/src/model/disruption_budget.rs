@@ -1,11 +1,13 @@
 //! PodDisruptionBudget: how many more of a set of pods may be evicted now. Rules: S-PRE-13, S-SD-5.
 
-use berth_proto::policy_v1;
+use berth_proto::{meta_v1, policy_v1};
 
+use super::ModelError;
 use super::intern::{Interner, Symbol};
 use super::label_selector::LabelSelector;
 use super::population::PopulationFacts;
 use crate::model::key::ObjectKey;
+use crate::model::object::Compile;
 
 /// Fields of a budget that preemption and drains read.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -18,6 +20,19 @@ pub(crate) struct DisruptionBudget {
     pub(crate) n_allowed: i64,
     /// Names of pods whose eviction is counted already, sorted.
     disrupted: Box<[String]>,
+}
+
+impl Compile for policy_v1::PodDisruptionBudget {
+    type Facts = DisruptionBudget;
+
+    fn compile(
+        &self,
+        _: &meta_v1::ObjectMeta,
+        key: &ObjectKey,
+        names: &Interner,
+    ) -> Result<DisruptionBudget, ModelError> {
+        Ok(DisruptionBudget::compile(self, key, names))
+    }
 }
 
 impl DisruptionBudget {

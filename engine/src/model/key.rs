@@ -3,84 +3,79 @@
 use std::fmt;
 use std::sync::Arc;
 
-use berth_proto::{apps_v1, core_v1, meta_v1, policy_v1, storage_v1};
+use berth_proto::meta_v1;
 
 use super::intern::Symbol;
+use super::kinds::object_kinds;
 
 macro_rules! kinds {
-    ($($variant:ident($message:ty): $name:literal, $version:literal, $namespaced:literal;)+) => {
+    ($($kind:ident($message:ty) {
+        upsert: $upsert:ident, wakes: $wakes:ident, recorded: $recorded:ident,
+        name: $name:literal, api_version: $version:literal, plural: $plural:literal, namespaced: $namespaced:literal
+    })+) => {
         /// A kind of object that placement reads besides nodes and pods.
         #[derive(Copy, Clone, PartialEq, Eq, Hash, PartialOrd, Ord, Debug)]
         pub enum ObjectKind {
-            $(#[doc = concat!("`", $name, "` of `", $version, "`")] $variant,)+
+            $(#[doc = concat!("`", $name, "` of `", $version, "`")] $kind,)+
         }
 
         impl ObjectKind {
             /// All kinds.
-            pub const ALL: [ObjectKind; 13] = [$(ObjectKind::$variant),+];
+            pub const ALL: [ObjectKind; [$(ObjectKind::$kind),+].len()] = [$(ObjectKind::$kind),+];
 
             /// Kubernetes' name of the kind, for example `CSINode`.
             pub fn name(self) -> &'static str {
-                match self { $(ObjectKind::$variant => $name,)+ }
+                match self { $(ObjectKind::$kind => $name,)+ }
             }
 
             /// The kind with this exact name.
             pub fn from_name(name: &str) -> Option<ObjectKind> {
-                match name { $($name => Some(ObjectKind::$variant),)+ _ => None }
+                match name { $($name => Some(ObjectKind::$kind),)+ _ => None }
             }
 
             /// The `apiVersion` of objects of this kind.
             pub fn api_version(self) -> &'static str {
-                match self { $(ObjectKind::$variant => $version,)+ }
+                match self { $(ObjectKind::$kind => $version,)+ }
+            }
+
+            /// Its name in paths and RBAC rules, for example `csinodes`.
+            pub fn plural(self) -> &'static str {
+                match self { $(ObjectKind::$kind => $plural,)+ }
             }
 
             /// Whether objects of this kind have a namespace.
             pub fn is_namespaced(self) -> bool {
-                match self { $(ObjectKind::$variant => $namespaced,)+ }
+                match self { $(ObjectKind::$kind => $namespaced,)+ }
             }
         }
 
         /// An object other than a node or a pod, as received over the wire.
         #[derive(Copy, Clone, Debug)]
         pub enum WireObject<'a> {
-            $(#[doc = concat!("A `", $name, "`.")] $variant(&'a $message),)+
+            $(#[doc = concat!("A `", $name, "`.")] $kind(&'a $message),)+
         }
 
         $(impl<'a> From<&'a $message> for WireObject<'a> {
             fn from(object: &'a $message) -> WireObject<'a> {
-                WireObject::$variant(object)
+                WireObject::$kind(object)
             }
         })+
 
         impl WireObject<'_> {
             /// The kind of the object.
             pub fn kind(self) -> ObjectKind {
-                match self { $(WireObject::$variant(_) => ObjectKind::$variant,)+ }
+                match self { $(WireObject::$kind(_) => ObjectKind::$kind,)+ }
             }
 
             /// The object's metadata, if any.
             pub fn metadata(&self) -> Option<&meta_v1::ObjectMeta> {
-                match self { $(WireObject::$variant(object) => object.metadata.as_ref(),)+ }
+                match self { $(WireObject::$kind(object) => object.metadata.as_ref(),)+ }
             }
         }
     };
 }
 
-kinds! {
-    Namespace(core_v1::Namespace): "Namespace", "v1", false;
-    Service(core_v1::Service): "Service", "v1", true;
-    ReplicationController(core_v1::ReplicationController): "ReplicationController", "v1", true;
-    ReplicaSet(apps_v1::ReplicaSet): "ReplicaSet", "apps/v1", true;
-    StatefulSet(apps_v1::StatefulSet): "StatefulSet", "apps/v1", true;
-    PersistentVolume(core_v1::PersistentVolume): "PersistentVolume", "v1", false;
-    PersistentVolumeClaim(core_v1::PersistentVolumeClaim): "PersistentVolumeClaim", "v1", true;
-    StorageClass(storage_v1::StorageClass): "StorageClass", "storage.k8s.io/v1", false;
-    CsiNode(storage_v1::CsiNode): "CSINode", "storage.k8s.io/v1", false;
-    CsiDriver(storage_v1::CsiDriver): "CSIDriver", "storage.k8s.io/v1", false;
-    CsiStorageCapacity(storage_v1::CsiStorageCapacity): "CSIStorageCapacity", "storage.k8s.io/v1", true;
-    VolumeAttachment(storage_v1::VolumeAttachment): "VolumeAttachment", "storage.k8s.io/v1", false;
-    PodDisruptionBudget(policy_v1::PodDisruptionBudget): "PodDisruptionBudget", "policy/v1", true;
-}
+object_kinds!(kinds);
 
 /// Kind, namespace and name of an object.
 #[derive(Clone, PartialEq, Eq, Hash, PartialOrd, Ord, Debug)]

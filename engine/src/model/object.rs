@@ -2,23 +2,13 @@
 
 use std::sync::Arc;
 
-use berth_proto::meta_v1;
+use berth_proto::meta_v1::ObjectMeta;
 
-use super::controller::{Controller, ControllerKey};
-use super::disruption_budget::DisruptionBudget;
+use super::intern::Interner;
 use super::key::{ObjectKey, WireObject};
-use super::label::{self, Labels, check_name};
-use super::service::Service;
-use super::storage::StorageObject;
-use super::storage::csi_driver::CsiDriver;
-use super::storage::csi_node::CsiNode;
-use super::storage::csi_storage_capacity::CsiStorageCapacity;
-use super::storage::persistent_volume::PersistentVolume;
-use super::storage::persistent_volume_claim::PersistentVolumeClaim;
-use super::storage::storage_class::StorageClass;
-use super::storage::volume_attachment::VolumeAttachment;
+use super::kinds::object_kinds;
+use super::label::check_name;
 use super::{Model, ModelError};
-use crate::model::intern::Symbol;
 
 /// A compiled object. Cheap to clone: everything behind it is shared.
 #[derive(Clone, Debug)]
@@ -28,15 +18,45 @@ pub struct Object {
     facts: ObjectFacts,
 }
 
-/// Facts of an object that the rules read.
-#[derive(Clone, PartialEq, Debug)]
-pub(crate) enum ObjectFacts {
-    Namespace(Symbol, Arc<Labels>),
-    Service(Arc<Service>),
-    Controller(ControllerKey, Arc<Controller>),
-    Storage(StorageObject),
-    Budget(Arc<DisruptionBudget>),
+/// How objects of one kind become facts. Every message of the list of kinds implements it, in the file of its kind.
+pub(crate) trait Compile {
+    /// What the rules read of an object of this kind.
+    type Facts;
+
+    fn compile(
+        &self,
+        metadata: &ObjectMeta,
+        key: &ObjectKey,
+        names: &Interner,
+    ) -> Result<Self::Facts, ModelError>;
 }
+
+macro_rules! facts {
+    ($($kind:ident($message:ty) { $($rest:tt)* })+) => {
+        /// Facts of an object that the rules read.
+        #[derive(Clone, PartialEq, Debug)]
+        pub(crate) enum ObjectFacts {
+            $($kind(Arc<<$message as Compile>::Facts>),)+
+        }
+
+        impl ObjectFacts {
+            fn compile(
+                object: WireObject<'_>,
+                metadata: &ObjectMeta,
+                key: &ObjectKey,
+                names: &Interner,
+            ) -> Result<ObjectFacts, ModelError> {
+                Ok(match object {
+                    $(WireObject::$kind(object) => {
+                        ObjectFacts::$kind(Arc::new(Compile::compile(object, metadata, key, names)?))
+                    })+
+                })
+            }
+        }
+    };
+}
+
+object_kinds!(facts);
 
 impl Object {
     pub(crate) fn compile(object: WireObject<'_>, model: &Model) -> Result<Object, ModelError> {
@@ -48,7 +68,7 @@ impl Object {
         if object.kind().is_namespaced() {
             check_name("metadata.namespace", &key.namespace)?;
         }
-        let facts = compile_facts(object, metadata, &key, model)?;
+        let facts = ObjectFacts::compile(object, metadata, &key, model.names())?;
         Ok(Object { key, resource_version: metadata.resource_version.parse().ok(), facts })
     }
 
@@ -70,74 +90,4 @@ impl Object {
     pub(crate) fn resource_version(&self) -> Option<u64> {
         self.resource_version
     }
-}
-
-fn compile_facts(
-    object: WireObject<'_>,
-    metadata: &meta_v1::ObjectMeta,
-    key: &ObjectKey,
-    model: &Model,
-) -> Result<ObjectFacts, ModelError> {
-    let names = model.names();
-    let controller = |controller| {
-        let key = ControllerKey::new(key.kind, &key.namespace, &key.name, names);
-        ObjectFacts::Controller(key, Arc::new(controller))
-    };
-    Ok(match object {
-        WireObject::Namespace(_) => ObjectFacts::Namespace(
-            names.intern(&metadata.name),
-            Arc::new(label::compile(&metadata.labels, names)?),
-        ),
-        WireObject::Service(service) => {
-            ObjectFacts::Service(Arc::new(Service::compile(service, key, names)))
-        }
-        WireObject::ReplicationController(owner) => {
-            let spec = owner.spec.as_ref();
-            let n_replicas = spec.and_then(|spec| spec.replicas);
-            controller(Controller::of_map(spec.map(|spec| &spec.selector), n_replicas, names))
-        }
-        WireObject::ReplicaSet(owner) => {
-            let spec = owner.spec.as_ref();
-            let selector = spec.and_then(|spec| spec.selector.as_ref());
-            let n_replicas = spec.and_then(|spec| spec.replicas);
-            controller(Controller::of_selector(selector, n_replicas, names))
-        }
-        WireObject::StatefulSet(owner) => {
-            let spec = owner.spec.as_ref();
-            let selector = spec.and_then(|spec| spec.selector.as_ref());
-            let n_replicas = spec.and_then(|spec| spec.replicas);
-            controller(Controller::of_selector(selector, n_replicas, names))
-        }
-        WireObject::PersistentVolume(volume) => {
-            let volume = PersistentVolume::compile(volume, metadata, names)?;
-            ObjectFacts::Storage(StorageObject::PersistentVolume(Arc::new(volume)))
-        }
-        WireObject::PersistentVolumeClaim(claim) => {
-            let claim = PersistentVolumeClaim::compile(claim, metadata, key, names)?;
-            ObjectFacts::Storage(StorageObject::PersistentVolumeClaim(Arc::new(claim)))
-        }
-        WireObject::StorageClass(class) => {
-            let class = StorageClass::compile(class, key, names)?;
-            ObjectFacts::Storage(StorageObject::StorageClass(Arc::new(class)))
-        }
-        WireObject::CsiNode(node) => {
-            let node = CsiNode::compile(node, key, names)?;
-            ObjectFacts::Storage(StorageObject::CsiNode(Arc::new(node)))
-        }
-        WireObject::CsiDriver(driver) => {
-            let driver = CsiDriver::compile(driver, key, names);
-            ObjectFacts::Storage(StorageObject::CsiDriver(driver))
-        }
-        WireObject::CsiStorageCapacity(capacity) => {
-            let capacity = CsiStorageCapacity::compile(capacity, key, names)?;
-            ObjectFacts::Storage(StorageObject::CsiStorageCapacity(Arc::new(capacity)))
-        }
-        WireObject::VolumeAttachment(attachment) => {
-            let attachment = VolumeAttachment::compile(attachment, key, names)?;
-            ObjectFacts::Storage(StorageObject::VolumeAttachment(Arc::new(attachment)))
-        }
-        WireObject::PodDisruptionBudget(budget) => {
-            ObjectFacts::Budget(Arc::new(DisruptionBudget::compile(budget, key, names)))
-        }
-    })
 }

@@ -1,10 +1,12 @@
 //! Service: its selector, for default spread constraints. Rules: S-PTS-12, W-SEL-5.
 
-use berth_proto::core_v1;
+use berth_proto::{core_v1, meta_v1};
 
+use super::ModelError;
 use super::intern::{Interner, Symbol};
 use super::label::Labels;
 use crate::model::key::ObjectKey;
+use crate::model::object::Compile;
 
 /// A service's namespace, name and selector.
 #[derive(Debug, PartialEq, Eq)]
@@ -13,6 +15,19 @@ pub(crate) struct Service {
     pub(crate) name: Symbol,
     /// Equalities of the selector, sorted by key. An empty selector has the same effect as none.
     pub(crate) selector: Labels,
+}
+
+impl Compile for core_v1::Service {
+    type Facts = Service;
+
+    fn compile(
+        &self,
+        _: &meta_v1::ObjectMeta,
+        key: &ObjectKey,
+        names: &Interner,
+    ) -> Result<Service, ModelError> {
+        Ok(Service::compile(self, key, names))
+    }
 }
 
 impl Service {

@@ -11,25 +11,3 @@ pub(crate) mod persistent_volume;
 pub(crate) mod persistent_volume_claim;
 pub(crate) mod storage_class;
 pub(crate) mod volume_attachment;
-
-use std::sync::Arc;
-
-use csi_driver::CsiDriver;
-use csi_node::CsiNode;
-use csi_storage_capacity::CsiStorageCapacity;
-use persistent_volume::PersistentVolume;
-use persistent_volume_claim::PersistentVolumeClaim;
-use storage_class::StorageClass;
-use volume_attachment::VolumeAttachment;
-
-/// Facts of a storage object that the rules read.
-#[derive(Clone, PartialEq, Debug)]
-pub(crate) enum StorageObject {
-    PersistentVolume(Arc<PersistentVolume>),
-    PersistentVolumeClaim(Arc<PersistentVolumeClaim>),
-    StorageClass(Arc<StorageClass>),
-    CsiNode(Arc<CsiNode>),
-    CsiDriver(CsiDriver),
-    CsiStorageCapacity(Arc<CsiStorageCapacity>),
-    VolumeAttachment(Arc<VolumeAttachment>),
-}

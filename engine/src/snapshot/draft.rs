@@ -7,11 +7,14 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use imbl::OrdSet;
 
 use super::Snapshot;
+use super::indexed::Indexed;
 use super::node_table::ImageState;
+use super::objects::Objects;
 use super::pod_table::PlacedPod;
 use super::shard::Shard;
-use super::storage::Assumption;
+use super::storage::{Assumption, Storage};
 use crate::model::intern::Symbol;
+use crate::model::kinds::object_kinds;
 use crate::model::object::ObjectFacts;
 use crate::model::pod_affinity::Term;
 use crate::model::shape::ShapeFacts;
@@ -179,21 +182,14 @@ impl Draft {
     /// Adds an object or replaces the one of its key.
     pub(crate) fn upsert_object(&mut self, object: &Object) {
         let version = self.next_version();
-        if let ObjectFacts::Storage(facts) = object.facts() {
-            let old = self.snapshot.objects.get(object.key()).map(Object::facts);
-            let old = if let Some(ObjectFacts::Storage(old)) = old { Some(old) } else { None };
-            self.snapshot.storage.replace(old, Some(facts), version);
-        }
-        self.snapshot.objects.insert(object, version);
+        let old = self.snapshot.objects.insert(object);
+        enter(&mut self.snapshot, old.as_ref().map(Object::facts), object.facts(), version);
     }
 
     pub(crate) fn delete_object(&mut self, key: &ObjectKey) {
         let version = self.next_version();
-        let Some(object) = self.snapshot.objects.remove(key, version) else {
-            return;
-        };
-        if let ObjectFacts::Storage(facts) = object.facts() {
-            self.snapshot.storage.replace(Some(facts), None, version);
+        if let Some(object) = self.snapshot.objects.remove(key) {
+            take_out(&mut self.snapshot, object.facts(), version);
         }
     }
 
@@ -273,6 +269,46 @@ impl Draft {
         NodeRow::new(shard, 0)
     }
 }
+
+impl AsMut<Objects> for Snapshot {
+    fn as_mut(&mut self) -> &mut Objects {
+        &mut self.objects
+    }
+}
+
+impl AsMut<Storage> for Snapshot {
+    fn as_mut(&mut self) -> &mut Storage {
+        &mut self.storage
+    }
+}
+
+macro_rules! indexes {
+    ($($kind:ident($message:ty) { $($rest:tt)* })+) => {
+        /// Enters an object's facts into the index of its kind, in place of those of the object of the same key.
+        fn enter(snapshot: &mut Snapshot, old: Option<&ObjectFacts>, new: &ObjectFacts, version: u64) {
+            match new {
+                $(ObjectFacts::$kind(new) => {
+                    let old = match old {
+                        Some(ObjectFacts::$kind(old)) => Some(old),
+                        _ => None,
+                    };
+                    Indexed::replace(snapshot.as_mut(), old, Some(new), version);
+                })+
+            }
+        }
+
+        /// Takes an object's facts out of the index of its kind.
+        fn take_out(snapshot: &mut Snapshot, old: &ObjectFacts, version: u64) {
+            match old {
+                $(ObjectFacts::$kind(old) => {
+                    Indexed::replace(snapshot.as_mut(), Some(old), None, version);
+                })+
+            }
+        }
+    };
+}
+
+object_kinds!(indexes);
 
 fn owned_terms(pod: &Pod) -> impl Iterator<Item = &Arc<Term>> {
     pod.shape().facts.pod_affinity.iter().flat_map(|affinity| affinity.terms())

@@ -4,11 +4,12 @@ use std::sync::Arc;
 
 use imbl::OrdMap;
 
+use super::indexed::Indexed;
 use crate::model::controller::{Controller, ControllerKey};
 use crate::model::disruption_budget::DisruptionBudget;
 use crate::model::intern::Symbol;
 use crate::model::label::Labels;
-use crate::model::object::ObjectFacts;
+use crate::model::namespace::Namespace;
 use crate::model::service::Service;
 use crate::model::{Object, ObjectKey, ObjectKind};
 
@@ -21,7 +22,7 @@ pub(crate) struct Objects {
     pub(crate) budgets_version: u64,
     by_key: OrdMap<ObjectKey, Object>,
     counts: [usize; ObjectKind::ALL.len()],
-    namespaces: OrdMap<Symbol, Arc<Labels>>,
+    namespaces: OrdMap<Symbol, Arc<Namespace>>,
     /// Services by namespace and the first label that they select by, then by name.
     services: OrdMap<(Symbol, Symbol, Symbol, Symbol), Arc<Service>>,
     controllers: OrdMap<ControllerKey, Arc<Controller>>,
@@ -46,12 +47,12 @@ impl Objects {
 
     /// The labels of a namespace; `None` for one without an object, which has no labels (S-IPA-3).
     pub(crate) fn namespace(&self, name: Symbol) -> Option<&Labels> {
-        self.namespaces.get(&name).map(|labels| &**labels)
+        self.namespaces.get(&name).map(|namespace| &namespace.labels)
     }
 
     /// Every namespace that has an object.
     pub(crate) fn namespaces(&self) -> impl Iterator<Item = (Symbol, &Labels)> {
-        self.namespaces.iter().map(|(name, labels)| (*name, &**labels))
+        self.namespaces.iter().map(|(name, namespace)| (*name, &namespace.labels))
     }
 
     /// The services of a namespace that select pods with these labels.
@@ -82,37 +83,13 @@ impl Objects {
         self.budgets.values().map(|budget| &**budget)
     }
 
-    /// Adds an object or replaces the one of its key.
-    pub(crate) fn insert(&mut self, object: &Object, version: u64) {
-        match object.facts() {
-            ObjectFacts::Namespace(name, labels) => {
-                self.namespaces.insert(*name, labels.clone());
-            }
-            ObjectFacts::Service(service) => {
-                if let Some(ObjectFacts::Service(old)) = self.get(object.key()).map(Object::facts) {
-                    let old = old.clone();
-                    self.forget_service(&old);
-                }
-                if let Some(key) = service_key(service) {
-                    self.services.insert(key, service.clone());
-                }
-            }
-            ObjectFacts::Controller(key, controller) => {
-                let old = self.controllers.insert(*key, controller.clone());
-                // The desired number of replicas does not affect where pods go.
-                if old.is_some_and(|old| old.selector == controller.selector) {
-                    return self.renew(object);
-                }
-            }
-            ObjectFacts::Budget(budget) => {
-                self.budgets.insert((budget.namespace, budget.name), budget.clone());
-            }
-            ObjectFacts::Storage(_) => {}
-        }
-        self.note_change(object, version);
-        if self.by_key.insert(object.key().clone(), object.clone()).is_none() {
+    /// Adds an object or replaces the one of its key, which it returns. The indexes stay as they are.
+    pub(super) fn insert(&mut self, object: &Object) -> Option<Object> {
+        let old = self.by_key.insert(object.key().clone(), object.clone());
+        if old.is_none() {
             self.counts[object.key().kind as usize] += 1;
         }
+        old
     }
 
     /// Replaces the object of its key by one with the same facts, perhaps of a newer version.
@@ -120,42 +97,88 @@ impl Objects {
         self.by_key.insert(object.key().clone(), object.clone());
     }
 
-    /// Removes an object.
-    pub(crate) fn remove(&mut self, key: &ObjectKey, version: u64) -> Option<Object> {
+    /// Takes an object out and returns it. The indexes stay as they are.
+    pub(super) fn remove(&mut self, key: &ObjectKey) -> Option<Object> {
         let object = self.by_key.remove(key)?;
         self.counts[key.kind as usize] -= 1;
-        match object.facts() {
-            ObjectFacts::Namespace(name, _) => {
-                self.namespaces.remove(name);
-            }
-            ObjectFacts::Service(service) => {
-                self.forget_service(service);
-            }
-            ObjectFacts::Controller(key, _) => {
-                self.controllers.remove(key);
-            }
-            ObjectFacts::Budget(budget) => {
-                self.budgets.remove(&(budget.namespace, budget.name));
-            }
-            ObjectFacts::Storage(_) => {}
-        }
-        self.note_change(&object, version);
         Some(object)
     }
+}
 
-    fn forget_service(&mut self, service: &Service) {
-        if let Some(key) = service_key(service) {
-            self.services.remove(&key);
+impl Indexed for Namespace {
+    type Index = Objects;
+
+    fn replace(
+        index: &mut Objects,
+        old: Option<&Arc<Namespace>>,
+        new: Option<&Arc<Namespace>>,
+        version: u64,
+    ) {
+        index.version = version;
+        match (old, new) {
+            (_, Some(new)) => drop(index.namespaces.insert(new.name, new.clone())),
+            (Some(old), None) => drop(index.namespaces.remove(&old.name)),
+            (None, None) => {}
         }
     }
+}
 
-    fn note_change(&mut self, object: &Object, version: u64) {
-        match object.facts() {
-            ObjectFacts::Storage(_) => {}
-            ObjectFacts::Budget(_) => self.budgets_version = version,
-            ObjectFacts::Namespace(..) | ObjectFacts::Service(_) | ObjectFacts::Controller(..) => {
-                self.version = version;
-            }
+impl Indexed for Service {
+    type Index = Objects;
+
+    fn replace(
+        index: &mut Objects,
+        old: Option<&Arc<Service>>,
+        new: Option<&Arc<Service>>,
+        version: u64,
+    ) {
+        index.version = version;
+        if let Some(key) = old.and_then(|service| service_key(service)) {
+            index.services.remove(&key);
+        }
+        if let Some((key, service)) = new.and_then(|service| Some((service_key(service)?, service)))
+        {
+            index.services.insert(key, service.clone());
+        }
+    }
+}
+
+impl Indexed for Controller {
+    type Index = Objects;
+
+    fn replace(
+        index: &mut Objects,
+        old: Option<&Arc<Controller>>,
+        new: Option<&Arc<Controller>>,
+        version: u64,
+    ) {
+        match (old, new) {
+            (_, Some(new)) => drop(index.controllers.insert(new.key, new.clone())),
+            (Some(old), None) => drop(index.controllers.remove(&old.key)),
+            (None, None) => {}
+        }
+        // How many pods it is to have tells nothing of where they go.
+        let is_alike = old.zip(new).is_some_and(|(old, new)| old.selector == new.selector);
+        if !is_alike {
+            index.version = version;
+        }
+    }
+}
+
+impl Indexed for DisruptionBudget {
+    type Index = Objects;
+
+    fn replace(
+        index: &mut Objects,
+        old: Option<&Arc<DisruptionBudget>>,
+        new: Option<&Arc<DisruptionBudget>>,
+        version: u64,
+    ) {
+        index.budgets_version = version;
+        match (old, new) {
+            (_, Some(new)) => drop(index.budgets.insert((new.namespace, new.name), new.clone())),
+            (Some(old), None) => drop(index.budgets.remove(&(old.namespace, old.name))),
+            (None, None) => {}
         }
     }
 }

@@ -14,14 +14,17 @@ use std::sync::Arc;
 
 use imbl::{OrdMap, OrdSet};
 
+use super::indexed::Indexed;
 use crate::model::Pod;
 use crate::model::intern::Symbol;
 use crate::model::key::{ClaimKey, VolumeId};
-use crate::model::storage::StorageObject;
+use crate::model::storage::csi_driver::CsiDriver;
 use crate::model::storage::csi_node::CsiNode;
 use crate::model::storage::csi_storage_capacity::CsiStorageCapacity;
+use crate::model::storage::persistent_volume::PersistentVolume;
 use crate::model::storage::persistent_volume_claim::PersistentVolumeClaim;
 use crate::model::storage::storage_class::StorageClass;
+use crate::model::storage::volume_attachment::VolumeAttachment;
 use crate::model::volume::PodClaim;
 use crate::rows::NodeRow;
 use anchored::Anchored;
@@ -87,26 +90,6 @@ impl Storage {
         Some(VolumeId::of_claim(driver, claim.key.clone()))
     }
 
-    /// Adds, replaces or removes an object.
-    pub(crate) fn replace(
-        &mut self,
-        old: Option<&StorageObject>,
-        new: Option<&StorageObject>,
-        version: u64,
-    ) {
-        self.version = version;
-        // Objects are keyed by name and are simply replaced; a capacity report has further keys and has to be removed
-        // first.
-        let is_report =
-            |object: &&StorageObject| matches!(object, StorageObject::CsiStorageCapacity(_));
-        if let Some(old) = old.filter(|old| new.is_none() || is_report(old)) {
-            self.put(old, false);
-        }
-        if let Some(new) = new {
-            self.put(new, true);
-        }
-    }
-
     /// Adds a node on a row.
     pub(crate) fn add_node(&mut self, node: Symbol, row: NodeRow) {
         self.rows.insert(node, row);
@@ -170,67 +153,6 @@ impl Storage {
         }
     }
 
-    /// Adds an object to its index, or removes it.
-    fn put(&mut self, object: &StorageObject, is_in: bool) {
-        match object {
-            StorageObject::PersistentVolume(volume) => {
-                let name = &volume.name;
-                let (claims, attachments) =
-                    (self.claims.of_volume(name), self.attachments.of_volume(name));
-                self.recounting(&claims, &attachments, |storage| {
-                    storage.volumes.replace(name, is_in.then_some(volume), &storage.claims);
-                });
-            }
-            StorageObject::PersistentVolumeClaim(claim) => {
-                let key = &claim.key;
-                let assumed = self.volumes.assumed_for(key);
-                assumed.iter().for_each(|name| self.volumes.unindex(name, &self.claims));
-                self.recounting(std::slice::from_ref(key), &[], |storage| {
-                    storage.claims.replace(key, is_in.then_some(claim));
-                });
-                assumed.iter().for_each(|name| self.volumes.index(name, &self.claims));
-            }
-            StorageObject::StorageClass(class) => self.put_class(class, is_in),
-            StorageObject::CsiNode(node) => {
-                self.set_limits(node.node, false);
-                set(&mut self.csi_nodes, node.node, is_in.then_some(node));
-                self.set_limits(node.node, true);
-            }
-            StorageObject::CsiDriver(driver) => {
-                if is_in && driver.reports_capacity {
-                    self.reporting_drivers.insert(driver.name);
-                } else {
-                    self.reporting_drivers.remove(&driver.name);
-                }
-            }
-            StorageObject::CsiStorageCapacity(capacity) => {
-                let key = (capacity.namespace.clone(), capacity.name.clone());
-                if is_in {
-                    self.capacities.insert(capacity.class, capacity.anchors(), &key, capacity);
-                } else {
-                    self.capacities.remove(capacity.class, capacity.anchors(), &key);
-                }
-            }
-            StorageObject::VolumeAttachment(attachment) => {
-                let name = &attachment.name;
-                self.recounting(&[], std::slice::from_ref(name), |storage| {
-                    storage.attachments.replace(name, is_in.then_some(attachment));
-                });
-            }
-        }
-    }
-
-    /// Replaces a class. Its claims are counted again only if the counting driver changed: a class may have very many
-    /// claims.
-    fn put_class(&mut self, class: &Arc<StorageClass>, is_in: bool) {
-        let before = self.class(class.name).and_then(|known| known.counted_by);
-        let after = class.counted_by.filter(|_| is_in);
-        let claims = if before == after { Vec::new() } else { self.claims.of_class(class.name) };
-        self.recounting(&claims, &[], |storage| {
-            set(&mut storage.classes, class.name, is_in.then_some(class));
-        });
-    }
-
     /// Applies a change that may affect the volumes of these claims and attachments, and counts them again.
     ///
     /// Cost: one step for each row that has users of one of the claims.
@@ -292,6 +214,141 @@ impl Storage {
             self.in_use.set_limit(*driver, *row, is_set.then_some(*limit));
         }
     }
+}
+
+impl Indexed for PersistentVolume {
+    type Index = Storage;
+
+    fn replace(
+        storage: &mut Storage,
+        old: Option<&Arc<PersistentVolume>>,
+        new: Option<&Arc<PersistentVolume>>,
+        version: u64,
+    ) {
+        storage.version = version;
+        let Some(name) = new.or(old).map(|volume| &volume.name) else { return };
+        let (claims, attachments) =
+            (storage.claims.of_volume(name), storage.attachments.of_volume(name));
+        storage.recounting(&claims, &attachments, |storage| {
+            storage.volumes.replace(name, new, &storage.claims);
+        });
+    }
+}
+
+impl Indexed for PersistentVolumeClaim {
+    type Index = Storage;
+
+    fn replace(
+        storage: &mut Storage,
+        old: Option<&Arc<PersistentVolumeClaim>>,
+        new: Option<&Arc<PersistentVolumeClaim>>,
+        version: u64,
+    ) {
+        storage.version = version;
+        let Some(key) = new.or(old).map(|claim| &claim.key) else { return };
+        let assumed = storage.volumes.assumed_for(key);
+        assumed.iter().for_each(|name| storage.volumes.unindex(name, &storage.claims));
+        storage.recounting(std::slice::from_ref(key), &[], |storage| {
+            storage.claims.replace(key, new);
+        });
+        assumed.iter().for_each(|name| storage.volumes.index(name, &storage.claims));
+    }
+}
+
+impl Indexed for StorageClass {
+    type Index = Storage;
+
+    fn replace(
+        storage: &mut Storage,
+        old: Option<&Arc<StorageClass>>,
+        new: Option<&Arc<StorageClass>>,
+        version: u64,
+    ) {
+        storage.version = version;
+        let Some(name) = new.or(old).map(|class| class.name) else { return };
+        // Claims count anew only where another driver counts them now: a class may have very many.
+        let before = storage.class(name).and_then(|known| known.counted_by);
+        let after = new.and_then(|class| class.counted_by);
+        let claims = if before == after { Vec::new() } else { storage.claims.of_class(name) };
+        storage.recounting(&claims, &[], |storage| set(&mut storage.classes, name, new));
+    }
+}
+
+impl Indexed for CsiNode {
+    type Index = Storage;
+
+    fn replace(
+        storage: &mut Storage,
+        old: Option<&Arc<CsiNode>>,
+        new: Option<&Arc<CsiNode>>,
+        version: u64,
+    ) {
+        storage.version = version;
+        let Some(node) = new.or(old).map(|limits| limits.node) else { return };
+        storage.set_limits(node, false);
+        set(&mut storage.csi_nodes, node, new);
+        storage.set_limits(node, true);
+    }
+}
+
+impl Indexed for CsiDriver {
+    type Index = Storage;
+
+    fn replace(
+        storage: &mut Storage,
+        old: Option<&Arc<CsiDriver>>,
+        new: Option<&Arc<CsiDriver>>,
+        version: u64,
+    ) {
+        storage.version = version;
+        let Some(name) = new.or(old).map(|driver| driver.name) else { return };
+        if new.is_some_and(|driver| driver.reports_capacity) {
+            storage.reporting_drivers.insert(name);
+        } else {
+            storage.reporting_drivers.remove(&name);
+        }
+    }
+}
+
+impl Indexed for CsiStorageCapacity {
+    type Index = Storage;
+
+    fn replace(
+        storage: &mut Storage,
+        old: Option<&Arc<CsiStorageCapacity>>,
+        new: Option<&Arc<CsiStorageCapacity>>,
+        version: u64,
+    ) {
+        storage.version = version;
+        // A report is found by more than its name.
+        if let Some(old) = old {
+            storage.capacities.remove(old.class, old.anchors(), &capacity_key(old));
+        }
+        if let Some(new) = new {
+            storage.capacities.insert(new.class, new.anchors(), &capacity_key(new), new);
+        }
+    }
+}
+
+impl Indexed for VolumeAttachment {
+    type Index = Storage;
+
+    fn replace(
+        storage: &mut Storage,
+        old: Option<&Arc<VolumeAttachment>>,
+        new: Option<&Arc<VolumeAttachment>>,
+        version: u64,
+    ) {
+        storage.version = version;
+        let Some(name) = new.or(old).map(|attachment| &attachment.name) else { return };
+        storage.recounting(&[], std::slice::from_ref(name), |storage| {
+            storage.attachments.replace(name, new);
+        });
+    }
+}
+
+fn capacity_key(capacity: &CsiStorageCapacity) -> (Arc<str>, Arc<str>) {
+    (capacity.namespace.clone(), capacity.name.clone())
 }
 
 fn set<V: Clone>(map: &mut OrdMap<Symbol, V>, key: Symbol, value: Option<&V>) {

@@ -1,9 +1,11 @@
 //! CSIDriver: whether the driver reports capacity (S-VLB-7).
 
-use berth_proto::storage_v1;
+use berth_proto::{meta_v1, storage_v1};
 
+use crate::model::ModelError;
 use crate::model::intern::{Interner, Symbol};
 use crate::model::key::ObjectKey;
+use crate::model::object::Compile;
 
 /// Facts of a driver.
 #[derive(Copy, Clone, PartialEq, Eq, Debug)]
@@ -11,6 +13,19 @@ pub(crate) struct CsiDriver {
     pub(crate) name: Symbol,
     /// Whether a claim needs a CSIStorageCapacity that is large enough.
     pub(crate) reports_capacity: bool,
+}
+
+impl Compile for storage_v1::CsiDriver {
+    type Facts = CsiDriver;
+
+    fn compile(
+        &self,
+        _: &meta_v1::ObjectMeta,
+        key: &ObjectKey,
+        names: &Interner,
+    ) -> Result<CsiDriver, ModelError> {
+        Ok(CsiDriver::compile(self, key, names))
+    }
 }
 
 impl CsiDriver {

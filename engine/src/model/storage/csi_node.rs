@@ -1,10 +1,11 @@
 //! CSINode: how many volumes each driver can attach to a node (S-VLL-4).
 
-use berth_proto::storage_v1;
+use berth_proto::{meta_v1, storage_v1};
 
 use crate::model::ModelError;
 use crate::model::intern::{Interner, Symbol};
 use crate::model::key::ObjectKey;
+use crate::model::object::Compile;
 
 /// The attach limits of one node.
 #[derive(Clone, PartialEq, Eq, Debug)]
@@ -12,6 +13,19 @@ pub(crate) struct CsiNode {
     pub(crate) node: Symbol,
     /// Limits by driver, without duplicates; a driver without a limit is absent.
     pub(crate) limits: Box<[(Symbol, i32)]>,
+}
+
+impl Compile for storage_v1::CsiNode {
+    type Facts = CsiNode;
+
+    fn compile(
+        &self,
+        _: &meta_v1::ObjectMeta,
+        key: &ObjectKey,
+        names: &Interner,
+    ) -> Result<CsiNode, ModelError> {
+        CsiNode::compile(self, key, names)
+    }
 }
 
 impl CsiNode {

@@ -2,13 +2,14 @@
 
 use std::sync::Arc;
 
-use berth_proto::{Quantity, storage_v1};
+use berth_proto::{Quantity, meta_v1, storage_v1};
 
 use super::anchor::anchors;
 use crate::model::ModelError;
 use crate::model::intern::{Interner, Symbol};
 use crate::model::key::ObjectKey;
 use crate::model::label_selector::LabelSelector;
+use crate::model::object::Compile;
 use crate::model::selector::Term;
 
 /// One capacity report.
@@ -21,6 +22,19 @@ pub(crate) struct CsiStorageCapacity {
     pub(crate) topology: Option<Term>,
     /// The largest volume that can be provisioned, in bytes; `None` where the report has no amount.
     pub(crate) largest: Option<i64>,
+}
+
+impl Compile for storage_v1::CsiStorageCapacity {
+    type Facts = CsiStorageCapacity;
+
+    fn compile(
+        &self,
+        _: &meta_v1::ObjectMeta,
+        key: &ObjectKey,
+        names: &Interner,
+    ) -> Result<CsiStorageCapacity, ModelError> {
+        CsiStorageCapacity::compile(self, key, names)
+    }
 }
 
 impl CsiStorageCapacity {

@@ -12,8 +12,9 @@ use super::in_tree;
 use super::mode::{AccessModes, VolumeMode};
 use crate::model::ModelError;
 use crate::model::intern::{Interner, Symbol};
-use crate::model::key::{ClaimKey, VolumeId};
+use crate::model::key::{ClaimKey, ObjectKey, VolumeId};
 use crate::model::label::{self, Labels};
+use crate::model::object::Compile;
 use crate::model::selector::NodeSelector;
 use crate::model::storage::field::{class_of, storage_of};
 
@@ -65,6 +66,19 @@ pub(crate) const ZONE_LABELS: [(&str, Option<&str>); 4] = [
     ("topology.kubernetes.io/zone", None),
     ("topology.kubernetes.io/region", None),
 ];
+
+impl Compile for core_v1::PersistentVolume {
+    type Facts = PersistentVolume;
+
+    fn compile(
+        &self,
+        metadata: &meta_v1::ObjectMeta,
+        _: &ObjectKey,
+        names: &Interner,
+    ) -> Result<PersistentVolume, ModelError> {
+        PersistentVolume::compile(self, metadata, names)
+    }
+}
 
 impl PersistentVolume {
     pub(crate) fn compile(

@@ -9,6 +9,7 @@ use crate::model::ModelError;
 use crate::model::intern::{Interner, Symbol};
 use crate::model::key::{ClaimKey, ObjectKey};
 use crate::model::label_selector::LabelSelector;
+use crate::model::object::Compile;
 use crate::model::storage::field::{class_of, storage_of};
 
 /// Facts of a claim.
@@ -36,6 +37,19 @@ pub(crate) struct PersistentVolumeClaim {
     pub(crate) is_deleting: bool,
     /// The uid of the controller that owns it.
     pub(crate) controller: Option<Arc<str>>,
+}
+
+impl Compile for core_v1::PersistentVolumeClaim {
+    type Facts = PersistentVolumeClaim;
+
+    fn compile(
+        &self,
+        metadata: &meta_v1::ObjectMeta,
+        key: &ObjectKey,
+        names: &Interner,
+    ) -> Result<PersistentVolumeClaim, ModelError> {
+        PersistentVolumeClaim::compile(self, metadata, key, names)
+    }
 }
 
 impl PersistentVolumeClaim {

@@ -1,12 +1,13 @@
 //! StorageClass: when its claims are bound, by whom volumes are provisioned, and where (S-VLB-2, S-VLB-7).
 
-use berth_proto::{core_v1, storage_v1};
+use berth_proto::{core_v1, meta_v1, storage_v1};
 
 use super::in_tree;
 use crate::model::ModelError;
 use crate::model::intern::{Interner, Symbol};
 use crate::model::key::ObjectKey;
 use crate::model::label::{clip, is_label_value, is_qualified_name};
+use crate::model::object::Compile;
 use crate::model::selector::{NodeSelector, Requirement, Rule, Term};
 
 /// Facts of a class.
@@ -28,6 +29,19 @@ pub(crate) struct StorageClass {
 pub(crate) enum BindingMode {
     Immediate,
     WaitForFirstConsumer,
+}
+
+impl Compile for storage_v1::StorageClass {
+    type Facts = StorageClass;
+
+    fn compile(
+        &self,
+        _: &meta_v1::ObjectMeta,
+        key: &ObjectKey,
+        names: &Interner,
+    ) -> Result<StorageClass, ModelError> {
+        StorageClass::compile(self, key, names)
+    }
 }
 
 impl StorageClass {

@@ -2,11 +2,12 @@
 
 use std::sync::Arc;
 
-use berth_proto::storage_v1;
+use berth_proto::{meta_v1, storage_v1};
 
 use crate::model::ModelError;
 use crate::model::intern::{Interner, Symbol};
 use crate::model::key::ObjectKey;
+use crate::model::object::Compile;
 
 /// One attachment.
 #[derive(Clone, PartialEq, Eq, Debug)]
@@ -15,6 +16,19 @@ pub(crate) struct VolumeAttachment {
     pub(crate) node: Symbol,
     /// The attaching driver and the persistent volume; `None` where either is absent.
     pub(crate) attached: Option<(Symbol, Arc<str>)>,
+}
+
+impl Compile for storage_v1::VolumeAttachment {
+    type Facts = VolumeAttachment;
+
+    fn compile(
+        &self,
+        _: &meta_v1::ObjectMeta,
+        key: &ObjectKey,
+        names: &Interner,
+    ) -> Result<VolumeAttachment, ModelError> {
+        VolumeAttachment::compile(self, key, names)
+    }
 }
 
 impl VolumeAttachment {

@@ -7,7 +7,6 @@ use super::node_kind;
 use crate::model::intern::Symbol;
 use crate::model::node::NodeFacts;
 use crate::model::object::ObjectFacts;
-use crate::model::storage::StorageObject;
 use crate::model::storage::csi_node::CsiNode;
 use crate::model::{ObjectKey, ObjectKind, PodKey};
 use crate::rows::NodeRow;
@@ -80,11 +79,10 @@ fn add_node(draft: &mut Draft, like: &str, name: &Arc<str>) -> Option<()> {
     let key = |name: &str| ObjectKey::new(ObjectKind::CsiNode, "", name);
     let limits = draft.snapshot.objects.get(&key(like)).cloned();
     if let Some(limits) = &limits
-        && let ObjectFacts::Storage(StorageObject::CsiNode(of_like)) = limits.facts()
+        && let ObjectFacts::CsiNode(of_like) = limits.facts()
     {
         let facts = Arc::new(CsiNode { node: symbol, ..(**of_like).clone() });
-        let facts = ObjectFacts::Storage(StorageObject::CsiNode(facts));
-        draft.upsert_object(&limits.copied(key(name), facts));
+        draft.upsert_object(&limits.copied(key(name), ObjectFacts::CsiNode(facts)));
     }
     Some(())
 }
