@@ -5,8 +5,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use berth_engine::WireObject;
-use berth_proto::{apps_v1, core_v1, policy_v1, storage_v1};
-use core_v1::{Node, Pod};
+use berth_proto::core_v1::{Node, Pod};
 use serde::Deserialize;
 use serde_json::value::RawValue;
 
@@ -59,67 +58,33 @@ pub enum RejectDetail {
     None,
 }
 
-/// The objects of a case.
-#[derive(Debug, Default, Deserialize)]
-#[serde(rename_all = "camelCase", default, deny_unknown_fields)]
-pub struct ClusterObjects {
-    /// Nodes.
-    pub nodes: Vec<Node>,
-    /// Pods, on nodes and pending.
-    pub pods: Vec<Pod>,
-    /// Namespaces, for `namespaceSelector`.
-    pub namespaces: Vec<core_v1::Namespace>,
-    /// Services, read by default spreading.
-    pub services: Vec<core_v1::Service>,
-    /// ReplicationControllers, read by default spreading.
-    pub replication_controllers: Vec<core_v1::ReplicationController>,
-    /// ReplicaSets, read by default spreading.
-    pub replica_sets: Vec<apps_v1::ReplicaSet>,
-    /// StatefulSets, read by default spreading.
-    pub stateful_sets: Vec<apps_v1::StatefulSet>,
-    /// PodDisruptionBudgets, read by preemption.
-    pub pod_disruption_budgets: Vec<policy_v1::PodDisruptionBudget>,
-    /// PersistentVolumes; steps give some of them a claim.
-    pub persistent_volumes: Vec<core_v1::PersistentVolume>,
-    /// PersistentVolumeClaims; steps give some of them a node.
-    pub persistent_volume_claims: Vec<core_v1::PersistentVolumeClaim>,
-    /// StorageClasses.
-    pub storage_classes: Vec<storage_v1::StorageClass>,
-    /// CSINodes.
-    pub csi_nodes: Vec<storage_v1::CsiNode>,
-    /// CSIDrivers.
-    pub csi_drivers: Vec<storage_v1::CsiDriver>,
-    /// CSIStorageCapacities.
-    pub csi_storage_capacities: Vec<storage_v1::CsiStorageCapacity>,
-    /// VolumeAttachments.
-    pub volume_attachments: Vec<storage_v1::VolumeAttachment>,
+macro_rules! cluster_objects {
+    ($($kind:ident($message:ty) {
+        upsert: $upsert:ident, wakes: $wakes:ident, recorded: $recorded:ident, name: $name:literal, $($rest:tt)*
+    })+) => {
+        /// The objects of a case.
+        #[derive(Debug, Default, Deserialize)]
+        #[serde(rename_all = "camelCase", default, deny_unknown_fields)]
+        pub struct ClusterObjects {
+            /// Nodes.
+            pub nodes: Vec<Node>,
+            /// Pods, on nodes and pending.
+            pub pods: Vec<Pod>,
+            $(#[doc = concat!("Objects of the kind `", $name, "`.")] pub $recorded: Vec<$message>,)+
+        }
+
+        impl ClusterObjects {
+            /// All objects except nodes and pods.
+            pub fn others(&self) -> Vec<WireObject<'_>> {
+                let mut others = Vec::new();
+                $(others.extend(self.$recorded.iter().map(WireObject::$kind));)+
+                others
+            }
+        }
+    };
 }
 
-impl ClusterObjects {
-    /// All objects except nodes and pods.
-    pub fn others(&self) -> Vec<WireObject<'_>> {
-        fn wired<'a, T>(objects: &'a [T]) -> impl Iterator<Item = WireObject<'a>>
-        where
-            WireObject<'a>: From<&'a T>,
-        {
-            objects.iter().map(WireObject::from)
-        }
-        wired(&self.namespaces)
-            .chain(wired(&self.services))
-            .chain(wired(&self.replication_controllers))
-            .chain(wired(&self.replica_sets))
-            .chain(wired(&self.stateful_sets))
-            .chain(wired(&self.pod_disruption_budgets))
-            .chain(wired(&self.persistent_volumes))
-            .chain(wired(&self.persistent_volume_claims))
-            .chain(wired(&self.storage_classes))
-            .chain(wired(&self.csi_nodes))
-            .chain(wired(&self.csi_drivers))
-            .chain(wired(&self.csi_storage_capacities))
-            .chain(wired(&self.volume_attachments))
-            .collect()
-    }
-}
+berth_engine::object_kinds!(cluster_objects);
 
 /// One step of a case: exactly one of `pod`, `retry`, `delete` is present.
 #[derive(Debug, Deserialize)]

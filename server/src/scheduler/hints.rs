@@ -10,89 +10,81 @@ use super::plugin_set::PluginSet;
 pub struct Changes(u32);
 
 macro_rules! changes {
-    ($($(#[doc = $doc:literal])+ $name:ident = $bit:literal;)+) => {
+    ($($(#[doc = $doc:literal])+ $name:ident = $bit:literal, $event:literal;)+) => {
         impl Changes {
             $($(#[doc = $doc])+ pub const $name: Changes = Changes(1 << $bit);)+
             /// All kinds.
             pub const ALL: Changes = Changes($(1 << $bit)|+);
             /// Number of kinds.
             pub const N_KINDS: usize = [$($bit),+].len();
+            /// kube-scheduler's name for an event of each kind, by position; the object's name if kube-scheduler
+            /// distinguishes more kinds.
+            pub const EVENT_NAMES: [&'static str; Changes::N_KINDS] = [$($event),+];
         }
     };
 }
 
 changes! {
     /// A node was added.
-    NODE_ADDED = 0;
+    NODE_ADDED = 0, "NodeAdd";
     /// A node was removed, and with it perhaps a domain to spread over.
-    NODE_REMOVED = 1;
+    NODE_REMOVED = 1, "NodeDelete";
     /// A node's allocatable resources changed.
-    NODE_ALLOCATABLE = 2;
+    NODE_ALLOCATABLE = 2, "NodeUpdateNodeAllocatable";
     /// A node's labels changed.
-    NODE_LABELS = 3;
+    NODE_LABELS = 3, "NodeUpdateNodeLabel";
     /// A node's taints changed, or whether it is cordoned.
-    NODE_TAINTS = 4;
+    NODE_TAINTS = 4, "NodeUpdateNodeTaint";
     /// A node's declared features changed.
-    NODE_FEATURES = 5;
+    NODE_FEATURES = 5, "NodeUpdateNodeDeclaredFeature";
     /// A pod was assigned to a node.
-    POD_ASSIGNED = 6;
+    POD_ASSIGNED = 6, "AssignedPodAdd";
     /// The labels or requests of a pod on a node changed.
-    POD_UPDATED = 7;
+    POD_UPDATED = 7, "AssignedPodUpdate";
     /// A pod left its node.
-    POD_DELETED = 8;
+    POD_DELETED = 8, "AssignedPodDelete";
     /// A claim changed.
-    CLAIM = 9;
+    CLAIM = 9, "PersistentVolumeClaim";
     /// A persistent volume changed.
-    VOLUME = 10;
+    VOLUME = 10, "PersistentVolume";
     /// A storage class changed.
-    STORAGE_CLASS = 11;
+    STORAGE_CLASS = 11, "StorageClass";
     /// A CSINode changed: a driver's facts about a node.
-    CSI_NODE = 12;
+    CSI_NODE = 12, "CSINode";
     /// A CSIDriver changed.
-    CSI_DRIVER = 13;
+    CSI_DRIVER = 13, "CSIDriver";
     /// A CSIStorageCapacity changed: how much a driver can provision where.
-    CSI_STORAGE_CAPACITY = 14;
+    CSI_STORAGE_CAPACITY = 14, "CSIStorageCapacity";
     /// An attachment ended.
-    VOLUME_ATTACHMENT = 15;
+    VOLUME_ATTACHMENT = 15, "VolumeAttachmentDelete";
     /// A service or a controller of pods changed, by which default spread constraints select. It does not wake pods
     /// that are known to wait for something else, as in kube-scheduler.
-    WORKLOAD = 16;
+    WORKLOAD = 16, "Workload";
     /// A namespace's labels changed.
-    NAMESPACE = 17;
+    NAMESPACE = 17, "Namespace";
     /// A disruption budget allows more.
-    DISRUPTION_BUDGET = 18;
+    DISRUPTION_BUDGET = 18, "PodDisruptionBudget";
     /// Another pod of the group was added.
-    GROUP_MEMBER = 19;
+    GROUP_MEMBER = 19, "PodGroupMember";
 }
+
+macro_rules! of_object {
+    ($($kind:ident($message:ty) { upsert: $upsert:ident, wakes: $wakes:ident, $($rest:tt)* })+) => {
+        impl Changes {
+            /// The kind of change that an object of this kind makes.
+            #[must_use]
+            pub fn of_object(kind: ObjectKind) -> Changes {
+                match kind { $(ObjectKind::$kind => Changes::$wakes,)+ }
+            }
+        }
+    };
+}
+
+berth_engine::object_kinds!(of_object);
 
 impl Changes {
     /// No kind.
     pub const NONE: Changes = Changes(0);
-    /// kube-scheduler's name for an event of each kind, by position; the object's name if kube-scheduler distinguishes
-    /// more kinds.
-    pub const EVENT_NAMES: [&'static str; Changes::N_KINDS] = [
-        "NodeAdd",
-        "NodeDelete",
-        "NodeUpdateNodeAllocatable",
-        "NodeUpdateNodeLabel",
-        "NodeUpdateNodeTaint",
-        "NodeUpdateNodeDeclaredFeature",
-        "AssignedPodAdd",
-        "AssignedPodUpdate",
-        "AssignedPodDelete",
-        "PersistentVolumeClaim",
-        "PersistentVolume",
-        "StorageClass",
-        "CSINode",
-        "CSIDriver",
-        "CSIStorageCapacity",
-        "VolumeAttachmentDelete",
-        "Workload",
-        "Namespace",
-        "PodDisruptionBudget",
-        "PodGroupMember",
-    ];
-
     /// The union of both sets.
     #[must_use]
     pub const fn or(self, other: Changes) -> Changes {
@@ -116,26 +108,6 @@ impl Changes {
         (0..Changes::N_KINDS)
             .map(|kind| (kind, Changes(1 << kind)))
             .filter(move |(_, kind)| self.intersects(*kind))
-    }
-
-    /// The kind of a change of such an object.
-    #[must_use]
-    pub fn of_object(kind: ObjectKind) -> Changes {
-        match kind {
-            ObjectKind::Namespace => Changes::NAMESPACE,
-            ObjectKind::PersistentVolume => Changes::VOLUME,
-            ObjectKind::PersistentVolumeClaim => Changes::CLAIM,
-            ObjectKind::StorageClass => Changes::STORAGE_CLASS,
-            ObjectKind::CsiNode => Changes::CSI_NODE,
-            ObjectKind::CsiDriver => Changes::CSI_DRIVER,
-            ObjectKind::CsiStorageCapacity => Changes::CSI_STORAGE_CAPACITY,
-            ObjectKind::VolumeAttachment => Changes::VOLUME_ATTACHMENT,
-            ObjectKind::PodDisruptionBudget => Changes::DISRUPTION_BUDGET,
-            ObjectKind::Service
-            | ObjectKind::ReplicationController
-            | ObjectKind::ReplicaSet
-            | ObjectKind::StatefulSet => Changes::WORKLOAD,
-        }
     }
 
     /// Changes that can help a pod that this plugin rejected.

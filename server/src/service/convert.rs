@@ -82,48 +82,27 @@ pub(crate) fn pod_to_place<'s>(
     Ok((compiled, policy))
 }
 
-/// Compiles a change. The refused object is named beside the error: ``Pod `default/web-0` ``.
-pub(crate) fn delta(cluster: &Cluster, delta: wire::Delta) -> Result<Delta, RefusedObject> {
-    use wire::delta::Change;
-    match delta.change {
-        None => refused("Delta", "change", "must be set"),
-        Some(Change::UpsertNode(node)) => match cluster.compile_node(&node) {
-            Ok(compiled) => Ok(Delta::UpsertNode(compiled)),
-            Err(error) => Err((object_name("Node", node.metadata.as_ref()), error)),
-        },
-        Some(Change::DeleteNode(name)) if name.is_empty() => {
-            refused("Node", "delete_node", "must not be empty")
+macro_rules! delta {
+    ($($kind:ident($message:ty) { upsert: $upsert:ident, $($rest:tt)* })+) => {
+        /// Compiles a change. The refused object is named beside the error: ``Pod `default/web-0` ``.
+        pub(crate) fn delta(cluster: &Cluster, delta: wire::Delta) -> Result<Delta, RefusedObject> {
+            use wire::delta::Change;
+            match delta.change {
+                None => refused("Delta", "change", "must be set"),
+                Some(Change::UpsertNode(node)) => upsert_node(cluster, &node),
+                Some(Change::DeleteNode(name)) => delete_node(&name),
+                Some(Change::UpsertPod(pod)) => upsert_pod(cluster, &pod),
+                Some(Change::DeletePod(key)) => delete_pod(&key),
+                $(Some(Change::$upsert(object)) => {
+                    upsert_object(cluster, WireObject::$kind(&object))
+                })+
+                Some(Change::DeleteObject(key)) => delete_object(&key),
+            }
         }
-        Some(Change::DeleteNode(name)) => Ok(Delta::DeleteNode(Arc::from(name))),
-        Some(Change::UpsertPod(pod)) => match cluster.compile_pod(&pod) {
-            Ok(compiled) => Ok(Delta::UpsertPod(compiled)),
-            Err(error) => Err((object_name("Pod", pod.metadata.as_ref()), error)),
-        },
-        Some(Change::DeletePod(key)) if key.name.is_empty() => {
-            refused("Pod", "delete_pod.name", "must not be empty")
-        }
-        Some(Change::DeletePod(key)) => {
-            // As for a whole pod: an empty namespace means `default`.
-            let namespace = if key.namespace.is_empty() { "default" } else { &key.namespace };
-            let uid = (!key.uid.is_empty()).then(|| Arc::from(key.uid.as_str()));
-            Ok(Delta::DeletePod { key: PodKey::new(namespace, &key.name), uid })
-        }
-        Some(Change::UpsertNamespace(object)) => upsert_object(cluster, &object),
-        Some(Change::UpsertService(object)) => upsert_object(cluster, &object),
-        Some(Change::UpsertReplicationController(object)) => upsert_object(cluster, &object),
-        Some(Change::UpsertReplicaSet(object)) => upsert_object(cluster, &object),
-        Some(Change::UpsertStatefulSet(object)) => upsert_object(cluster, &object),
-        Some(Change::UpsertPersistentVolume(object)) => upsert_object(cluster, &object),
-        Some(Change::UpsertPersistentVolumeClaim(object)) => upsert_object(cluster, &object),
-        Some(Change::UpsertStorageClass(object)) => upsert_object(cluster, &object),
-        Some(Change::UpsertCsiNode(object)) => upsert_object(cluster, &object),
-        Some(Change::UpsertCsiDriver(object)) => upsert_object(cluster, &object),
-        Some(Change::UpsertCsiStorageCapacity(object)) => upsert_object(cluster, &object),
-        Some(Change::UpsertVolumeAttachment(object)) => upsert_object(cluster, &object),
-        Some(Change::UpsertPodDisruptionBudget(object)) => upsert_object(cluster, &object),
-        Some(Change::DeleteObject(key)) => delete_object(&key),
-    }
+    };
 }
+
+berth_engine::object_kinds!(delta);
 
 /// A refused object, for example ``Pod `default/web-0` ``, and the error.
 type RefusedObject = (String, ModelError);
@@ -132,11 +111,38 @@ fn refused<T>(object: &str, field: &str, reason: &str) -> Result<T, RefusedObjec
     Err((object.to_owned(), ModelError { field: field.to_owned(), reason: reason.to_owned() }))
 }
 
-fn upsert_object<'a>(
-    cluster: &Cluster,
-    object: impl Into<WireObject<'a>>,
-) -> Result<Delta, RefusedObject> {
-    let object = object.into();
+fn upsert_node(cluster: &Cluster, node: &core_v1::Node) -> Result<Delta, RefusedObject> {
+    match cluster.compile_node(node) {
+        Ok(compiled) => Ok(Delta::UpsertNode(compiled)),
+        Err(error) => Err((object_name("Node", node.metadata.as_ref()), error)),
+    }
+}
+
+fn delete_node(name: &str) -> Result<Delta, RefusedObject> {
+    if name.is_empty() {
+        return refused("Node", "delete_node", "must not be empty");
+    }
+    Ok(Delta::DeleteNode(Arc::from(name)))
+}
+
+fn upsert_pod(cluster: &Cluster, pod: &core_v1::Pod) -> Result<Delta, RefusedObject> {
+    match cluster.compile_pod(pod) {
+        Ok(compiled) => Ok(Delta::UpsertPod(compiled)),
+        Err(error) => Err((object_name("Pod", pod.metadata.as_ref()), error)),
+    }
+}
+
+fn delete_pod(key: &wire::PodKey) -> Result<Delta, RefusedObject> {
+    if key.name.is_empty() {
+        return refused("Pod", "delete_pod.name", "must not be empty");
+    }
+    // As for a whole pod: an empty namespace means `default`.
+    let namespace = if key.namespace.is_empty() { "default" } else { &key.namespace };
+    let uid = (!key.uid.is_empty()).then(|| Arc::from(key.uid.as_str()));
+    Ok(Delta::DeletePod { key: PodKey::new(namespace, &key.name), uid })
+}
+
+fn upsert_object(cluster: &Cluster, object: WireObject<'_>) -> Result<Delta, RefusedObject> {
     match cluster.compile_object(object) {
         Ok(compiled) => Ok(Delta::UpsertObject(compiled)),
         Err(error) => Err((object_name(object.kind().name(), object.metadata()), error)),

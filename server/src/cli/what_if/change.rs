@@ -43,7 +43,7 @@ impl Change {
         let change = match self {
             Change::Node(node) => Wire::UpsertNode(*node),
             Change::Pod(pod) => Wire::UpsertPod(*pod),
-            Change::Object(object) => upsert(object),
+            Change::Object(object) => object.into_change(),
             Change::NoNode(name) => Wire::DeleteNode(name),
             Change::NoPod(key) => Wire::DeletePod(wire::PodKey {
                 namespace: key.namespace.to_string(),
@@ -52,23 +52,5 @@ impl Change {
             }),
         };
         wire::Delta { change: Some(change) }
-    }
-}
-
-fn upsert(object: WrittenObject) -> Wire {
-    match object {
-        WrittenObject::Namespace(object) => Wire::UpsertNamespace(*object),
-        WrittenObject::Service(object) => Wire::UpsertService(*object),
-        WrittenObject::ReplicationController(object) => Wire::UpsertReplicationController(*object),
-        WrittenObject::ReplicaSet(object) => Wire::UpsertReplicaSet(*object),
-        WrittenObject::StatefulSet(object) => Wire::UpsertStatefulSet(*object),
-        WrittenObject::PersistentVolume(object) => Wire::UpsertPersistentVolume(*object),
-        WrittenObject::PersistentVolumeClaim(object) => Wire::UpsertPersistentVolumeClaim(*object),
-        WrittenObject::StorageClass(object) => Wire::UpsertStorageClass(*object),
-        WrittenObject::CsiNode(object) => Wire::UpsertCsiNode(*object),
-        WrittenObject::CsiDriver(object) => Wire::UpsertCsiDriver(*object),
-        WrittenObject::CsiStorageCapacity(object) => Wire::UpsertCsiStorageCapacity(*object),
-        WrittenObject::VolumeAttachment(object) => Wire::UpsertVolumeAttachment(*object),
-        WrittenObject::PodDisruptionBudget(object) => Wire::UpsertPodDisruptionBudget(*object),
     }
 }

@@ -1,10 +1,10 @@
 //! Objects other than nodes and pods, as written in a file.
 
 use berth_engine::{ObjectKind, WireObject};
-use berth_proto::{apps_v1, core_v1, policy_v1, storage_v1};
+use berth_proto::berth_v1::delta::Change;
 
 macro_rules! written {
-    ($($kind:ident($message:ty)),+ $(,)?) => {
+    ($($kind:ident($message:ty) { upsert: $upsert:ident, $($rest:tt)* })+) => {
         /// An object of a kind that placements depend on besides nodes and pods, as it was written; compiled and judged
         /// later.
         #[derive(Clone, Debug, PartialEq)]
@@ -24,22 +24,13 @@ macro_rules! written {
             pub fn as_wire(&self) -> WireObject<'_> {
                 match self { $(WrittenObject::$kind(object) => WireObject::$kind(object),)+ }
             }
+
+            /// The change that adds or replaces the object, as a server takes it.
+            pub(crate) fn into_change(self) -> Change {
+                match self { $(WrittenObject::$kind(object) => Change::$upsert(*object),)+ }
+            }
         }
     };
 }
 
-written! {
-    Namespace(core_v1::Namespace),
-    Service(core_v1::Service),
-    ReplicationController(core_v1::ReplicationController),
-    ReplicaSet(apps_v1::ReplicaSet),
-    StatefulSet(apps_v1::StatefulSet),
-    PersistentVolume(core_v1::PersistentVolume),
-    PersistentVolumeClaim(core_v1::PersistentVolumeClaim),
-    StorageClass(storage_v1::StorageClass),
-    CsiNode(storage_v1::CsiNode),
-    CsiDriver(storage_v1::CsiDriver),
-    CsiStorageCapacity(storage_v1::CsiStorageCapacity),
-    VolumeAttachment(storage_v1::VolumeAttachment),
-    PodDisruptionBudget(policy_v1::PodDisruptionBudget),
-}
+berth_engine::object_kinds!(written);

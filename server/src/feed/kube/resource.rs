@@ -1,4 +1,4 @@
-//! Resource: the table of all kinds that the feed watches, with their paths. A test compares the RBAC rules with it.
+//! Resource: every kind that the feed watches, with its path. A test compares the RBAC rules with these.
 
 use berth_engine::ObjectKind;
 
@@ -58,25 +58,10 @@ impl Resource {
     /// Name in paths and RBAC rules, for example `csinodes`.
     #[must_use]
     pub fn plural(self) -> &'static str {
-        let kind = match self {
-            Resource::Nodes => return "nodes",
-            Resource::Pods => return "pods",
-            Resource::Objects(kind) => kind,
-        };
-        match kind {
-            ObjectKind::Namespace => "namespaces",
-            ObjectKind::Service => "services",
-            ObjectKind::ReplicationController => "replicationcontrollers",
-            ObjectKind::ReplicaSet => "replicasets",
-            ObjectKind::StatefulSet => "statefulsets",
-            ObjectKind::PersistentVolume => "persistentvolumes",
-            ObjectKind::PersistentVolumeClaim => "persistentvolumeclaims",
-            ObjectKind::StorageClass => "storageclasses",
-            ObjectKind::CsiNode => "csinodes",
-            ObjectKind::CsiDriver => "csidrivers",
-            ObjectKind::CsiStorageCapacity => "csistoragecapacities",
-            ObjectKind::VolumeAttachment => "volumeattachments",
-            ObjectKind::PodDisruptionBudget => "poddisruptionbudgets",
+        match self {
+            Resource::Nodes => "nodes",
+            Resource::Pods => "pods",
+            Resource::Objects(kind) => kind.plural(),
         }
     }
 
