@@ -3,7 +3,7 @@
 use std::fmt::Debug;
 
 use berth_engine::Outcome;
-use berth_proto::{apps_v1, core_v1, policy_v1, storage_v1};
+use berth_proto::core_v1;
 use prost::Message;
 use serde::Serialize;
 use serde::de::DeserializeOwned;
@@ -47,17 +47,17 @@ impl Told for core_v1::Node {
 }
 
 macro_rules! kinds {
-    ($($object:ty),* $(,)?) => {
+    ($($kind:ident($object:ty) { $($rest:tt)* })+) => {
         $(impl Told for $object {
             fn fate(&self, world: &World) -> Fate {
                 Fate::Other(world.with_object(self.into()))
             }
-        })*
+        })+
 
         /// Reads JSON as each kind's own reader does; `kind` chooses among them.
         pub(crate) fn check_json(kind: u8, json: &[u8]) {
             let checks: &[fn(&[u8])] =
-                &[of_json::<core_v1::Pod>, of_json::<core_v1::Node>, $(of_json::<$object>),*];
+                &[of_json::<core_v1::Pod>, of_json::<core_v1::Node>, $(of_json::<$object>),+];
             checks[usize::from(kind) % checks.len()](json);
         }
 
@@ -65,28 +65,14 @@ macro_rules! kinds {
         pub(crate) fn check_protobuf(kind: u8, bytes: &[u8]) {
             let checks: &[fn(&[u8])] = &[
                 of_protobuf::<core_v1::Pod>, of_protobuf::<core_v1::Node>,
-                $(of_protobuf::<$object>),*
+                $(of_protobuf::<$object>),+
             ];
             checks[usize::from(kind) % checks.len()](bytes);
         }
     };
 }
 
-kinds![
-    core_v1::Namespace,
-    core_v1::Service,
-    core_v1::ReplicationController,
-    apps_v1::ReplicaSet,
-    apps_v1::StatefulSet,
-    core_v1::PersistentVolume,
-    core_v1::PersistentVolumeClaim,
-    storage_v1::StorageClass,
-    storage_v1::CsiNode,
-    storage_v1::CsiDriver,
-    storage_v1::CsiStorageCapacity,
-    storage_v1::VolumeAttachment,
-    policy_v1::PodDisruptionBudget,
-];
+berth_engine::object_kinds!(kinds);
 
 /// What is read is the same in protobuf, to the last field, and comes to the same.
 fn of_json<T: Told>(json: &[u8]) {
