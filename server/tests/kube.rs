@@ -9,6 +9,8 @@ mod compare;
 mod faults;
 #[path = "kube/feed.rs"]
 mod feed;
+#[path = "kube/kinds.rs"]
+mod kinds;
 #[path = "kube/observer.rs"]
 mod observer;
 #[path = "kube/rbac.rs"]

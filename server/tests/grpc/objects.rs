@@ -2,6 +2,7 @@
 
 use std::collections::BTreeMap;
 
+use berth_engine::ObjectKind;
 use berth_proto::berth_v1::decision::Outcome;
 use berth_proto::berth_v1::delta::Change;
 use berth_proto::berth_v1::{
@@ -21,25 +22,17 @@ fn object(kind: &str, namespace: &str, name: &str) -> Change {
     Change::DeleteObject(ObjectKey { kind, namespace, name })
 }
 
-/// One of every kind.
-fn one_of_each() -> [Change; 13] {
-    let plain = || json!({"metadata": {"name": "x"}, "spec": {}});
-    [
-        Change::UpsertNamespace(read(plain())),
-        Change::UpsertService(read(plain())),
-        Change::UpsertReplicationController(read(plain())),
-        Change::UpsertReplicaSet(read(plain())),
-        Change::UpsertStatefulSet(read(plain())),
-        Change::UpsertPersistentVolume(read(plain())),
-        Change::UpsertPersistentVolumeClaim(read(plain())),
-        Change::UpsertStorageClass(read(plain())),
-        Change::UpsertCsiNode(read(plain())),
-        Change::UpsertCsiDriver(read(plain())),
-        Change::UpsertCsiStorageCapacity(read(plain())),
-        Change::UpsertVolumeAttachment(read(plain())),
-        Change::UpsertPodDisruptionBudget(read(plain())),
-    ]
+macro_rules! one_of_each {
+    ($($kind:ident($message:ty) { upsert: $upsert:ident, $($rest:tt)* })+) => {
+        /// One of every kind.
+        fn one_of_each() -> [Change; ObjectKind::ALL.len()] {
+            let plain = || json!({"metadata": {"name": "x"}, "spec": {}});
+            [$(Change::$upsert(read(plain()))),+]
+        }
+    };
 }
+
+berth_engine::object_kinds!(one_of_each);
 
 async fn counts(world: &mut World) -> BTreeMap<String, u32> {
     world.counts().await.n_objects
@@ -52,7 +45,8 @@ async fn every_kind_is_counted_and_can_be_deleted() {
         assert_eq!(world.apply(one_of_each()).await.rejections, []);
     }
     let counted = counts(&mut world).await;
-    assert_eq!((counted.len(), counted.values().sum::<u32>()), (13, 13), "{counted:?}");
+    let names = ObjectKind::ALL.map(|kind| (kind.name().to_owned(), 1));
+    assert_eq!(counted, names.into());
     for kind in counted.keys() {
         let answer = world.apply([object(kind, "", "y"), object(kind, "elsewhere", "y")]).await;
         assert_eq!(answer.rejections, [], "what is not there is gone already");

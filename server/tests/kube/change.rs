@@ -1,5 +1,6 @@
 //! Change: random changes of every kind of object, the same for the same seed.
 
+use berth_engine::ObjectKind;
 use berth_fake_apiserver::Store;
 use serde_json::{Value, json};
 
@@ -79,7 +80,7 @@ fn change_node(store: &Store, random: &mut Random) {
 }
 
 /// Kinds other than nodes and pods: `apiVersion`, kind, whether in a namespace, and what it is made of.
-fn others(value: &str) -> [(&'static str, &'static str, bool, Value); 13] {
+fn others(value: &str) -> [(&'static str, &'static str, bool, Value); ObjectKind::ALL.len()] {
     let selector = json!({"selector": {"matchLabels": {"app": value}}});
     [
         ("v1", "Namespace", false, json!({})),
@@ -141,7 +142,7 @@ fn others(value: &str) -> [(&'static str, &'static str, bool, Value); 13] {
 
 fn change_other(store: &Store, random: &mut Random) {
     let value = random.name("a");
-    let index = usize::try_from(random.below(13)).unwrap();
+    let index = usize::try_from(random.below(ObjectKind::ALL.len() as u64)).unwrap();
     let (api_version, kind, is_namespaced, parts) = others(&value)[index].clone();
     let (name, namespace) = (random.name("o"), if is_namespaced { "default" } else { "" });
     let known = store.get(kind, namespace, &name);
