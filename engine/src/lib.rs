@@ -26,11 +26,6 @@ mod error;
 mod rows;
 mod hash;
 
-/// Objects as text, shared with the integration tests.
-#[cfg(test)]
-#[path = "../tests/object/object.rs"]
-mod object;
-
 pub use cluster::Cluster;
 pub use cluster::batch::{BatchOutcome, BatchRequest, Gang, GangOutcome, GangPreemption};
 pub use cluster::commit::{CommitError, Committed};

@@ -1,8 +1,10 @@
 //! Helpers that the tests of several crates share. Only tests and benches depend on this crate.
 #![allow(
+    clippy::expect_used,
     clippy::panic,
     clippy::print_stdout,
-    reason = "a test fails by a panic and speaks on its standard output"
+    reason = "a test fails by a panic and prints what it skips"
 )]
 
+pub mod object;
 pub mod recorded;

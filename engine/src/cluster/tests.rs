@@ -11,7 +11,6 @@ use super::commit::CommitError;
 use super::delta::Delta;
 use crate::error::EngineError;
 use crate::model::{Pod, PodKey};
-use crate::object;
 use crate::place::basis::Ground;
 use crate::place::decision::Outcome;
 use crate::plan::request::{PlaceRequest, TieBreak};
@@ -19,6 +18,7 @@ use crate::policy::Policy;
 use crate::preempt::outcome::{Nomination, PostFilter, PostFilterCode};
 use crate::preempt::request::PreemptOptions;
 use crate::rows::ROWS;
+use berth_testing::object;
 
 fn cluster(nodes: &[&str], pods: &[&str]) -> Cluster {
     let cluster = Cluster::new();

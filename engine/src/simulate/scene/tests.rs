@@ -6,7 +6,6 @@ use crate::cluster::Cluster;
 use crate::cluster::delta::Delta;
 use crate::cluster::fork::Saved;
 use crate::model::{Pod, PodKey};
-use crate::object;
 use crate::place::decision::{Outcome, Verdict};
 use crate::plan::request::{PlaceRequest, TieBreak};
 use crate::plugin::{Plugin, StatusCode};
@@ -15,6 +14,7 @@ use crate::rows::NodeRow;
 use crate::simulate::one_pass::Misfit;
 use crate::simulate::rows::Rows;
 use crate::simulate::scene::Scene;
+use berth_testing::object;
 
 const KINDS: [&str; 9] = [
     "x cpu=500m",

@@ -4,7 +4,7 @@ use berth_proto::meta_v1::OwnerReference;
 
 use super::*;
 use crate::cluster::Cluster;
-use crate::object;
+use berth_testing::object;
 
 fn owned(cluster: &Cluster, text: &str, kind: &str, owner: &str) -> Pod {
     let mut pod = object::pod(text);

@@ -1,0 +1,188 @@
+//! What must hold of every eviction, whatever the naive scheduler would have done: it makes room, it takes nobody of equal
+//! rank, it spares whom it can; and what the options change.
+
+mod elsewhere;
+mod option;
+
+use berth_engine::{
+    Candidate, CandidateList, Cluster, Delta, Outcome, PlaceRequest, Pod, PodKey, Policy,
+    PreemptOptions, PreemptRequest, TieBreak, Verdict,
+};
+use proptest::prelude::*;
+use proptest::strategy::ValueTree;
+
+use crate::random::config;
+use crate::random::crowd::{Company, Crowd, crowd};
+use crate::random::importance::urgent;
+
+fn list(cluster: &Cluster, pod: &Pod, options: PreemptOptions) -> Option<CandidateList> {
+    let (policy, tie_break) = (&Policy::default(), TieBreak::Seeded(3));
+    let list = cluster
+        .list_candidates(&PreemptRequest { pod, policy, tie_break, options, cancelled: &|| false })
+        .ok()?;
+    let preemption =
+        cluster.preempt(&PreemptRequest { pod, policy, tie_break, options, cancelled: &|| false });
+    assert_eq!(list.preemption, preemption.unwrap());
+    Some(list)
+}
+
+/// The pods that come, as they are and urgent.
+fn incoming(crowd: &Crowd, cluster: &Cluster) -> Vec<Pod> {
+    let of = |i: usize| {
+        let pod = crowd.incoming_wire(i);
+        let urgent = urgent(pod.clone());
+        [pod, urgent].map(|pod| cluster.compile_pod(&pod).unwrap())
+    };
+    (0..crowd.incoming.len()).flat_map(of).collect()
+}
+
+fn victims(candidate: &Candidate) -> Vec<PodKey> {
+    candidate.victims.iter().map(|victim| victim.pod.clone()).collect()
+}
+
+/// Whether the pod fits onto the node, in a cluster that was built without these pods.
+fn fits(crowd: &Crowd, gone: &[PodKey], pod: &Pod, node: &str) -> bool {
+    let cluster = crowd.cluster_without(gone);
+    let pod = pod_in(&cluster, crowd, pod);
+    let (policy, tie_break) = (&Policy::default(), TieBreak::Lexicographic);
+    let explained = cluster.explain(&PlaceRequest { pod: &pod, policy, tie_break }).unwrap();
+    let verdict = explained.nodes.iter().find(|verdict| &*verdict.node == node);
+    matches!(verdict.map(|found| &found.verdict), Some(Verdict::Feasible { .. }))
+}
+
+/// A compiled pod belongs to the cluster that compiled it.
+fn pod_in(cluster: &Cluster, crowd: &Crowd, pod: &Pod) -> Pod {
+    let number: usize = pod.key().name.strip_prefix("pod-").unwrap().parse().unwrap();
+    let wire = crowd.incoming_wire(number - 10_000);
+    let plain = cluster.compile_pod(&wire).unwrap();
+    if plain.priority() == pod.priority() {
+        plain
+    } else {
+        cluster.compile_pod(&urgent(wire)).unwrap()
+    }
+}
+
+proptest! {
+    #![proptest_config(config(120, 41))]
+
+    /// No victim is of the preemptor's priority or above (S-PRE-8), none is named twice, and without the victims the pod fits
+    /// (S-PRE-14): on every candidate, in a cluster that never had them.
+    #[test]
+    fn victims_are_lesser_pods_and_make_room(crowd in crowd(Company::Related, 1..7, 4..30)) {
+        let cluster = crowd.cluster();
+        for pod in incoming(&crowd, &cluster) {
+            let Some(list) = list(&cluster, &pod, PreemptOptions::default()) else { continue };
+            for candidate in &list.candidates {
+                prop_assert!(candidate.victims.iter().all(|victim| victim.priority < pod.priority()));
+                let gone = victims(candidate);
+                prop_assert!(gone.iter().enumerate().all(|(i, key)| !gone[..i].contains(key)));
+                prop_assert!(
+                    fits(&crowd, &gone, &pod, &candidate.node),
+                    "{:?} does not fit without {candidate:?}", pod.key()
+                );
+            }
+        }
+    }
+
+    /// Who preempts is promised the node and gets it, once the victims are gone (S-PRE-21, S-PRE-26).
+    #[test]
+    fn the_preemptor_gets_its_node(crowd in crowd(Company::Related, 1..7, 4..30)) {
+        for i in 0..crowd.incoming.len() {
+            let cluster = crowd.cluster();
+            let pod = cluster.compile_pod(&urgent(crowd.incoming_wire(i))).unwrap();
+            let Some(list) = list(&cluster, &pod, PreemptOptions::default()) else { continue };
+            let Some(post_filter) = list.preemption.post_filter else { continue };
+            let Some(chosen) = &post_filter.chosen else { continue };
+            cluster.nominate(&pod, &post_filter).unwrap();
+            let gone = victims(chosen).into_iter().map(|key| Delta::DeletePod { key, uid: None });
+            prop_assert_eq!(cluster.apply(gone.collect()).rejected, vec![]);
+            let (policy, tie_break) = (&Policy::default(), TieBreak::Seeded(1));
+            let decision = cluster.assume(&PlaceRequest { pod: &pod, policy, tie_break }).unwrap();
+            let Outcome::Placed(placement) = &decision.outcome else { panic!("{decision:?}") };
+            prop_assert_eq!(&placement.node, &chosen.node);
+            prop_assert_eq!((placement.total, placement.n_feasible), (None, 1));
+        }
+    }
+
+    /// A node that is not helped is not helped by evicting all that may be evicted (S-PRE-9).
+    #[test]
+    fn what_is_not_helped_cannot_be(crowd in crowd(Company::Related, 1..6, 4..30)) {
+        let cluster = crowd.cluster();
+        for pod in incoming(&crowd, &cluster) {
+            let Some(list) = list(&cluster, &pod, PreemptOptions::default()) else { continue };
+            for node in &list.not_helped {
+                let pods = cluster.snapshot().pods();
+                let lower = pods.iter().filter(|view| view.node == node.node && view.pod.priority() < pod.priority());
+                let lower: Vec<PodKey> = lower.map(|view| view.pod.key().clone()).collect();
+                prop_assert!(!fits(&crowd, &lower, &pod, &node.node), "{node:?} without {lower:?}");
+            }
+        }
+    }
+
+    /// Asking changes nothing: the cluster stays, and what is asked next is answered as if nothing had been asked.
+    #[test]
+    fn asking_changes_nothing(crowd in crowd(Company::Any, 1..7, 4..30)) {
+        let (asked, other) = (crowd.cluster(), crowd.cluster());
+        let before = asked.snapshot();
+        for pod in incoming(&crowd, &asked) {
+            list(&asked, &pod, PreemptOptions::default());
+        }
+        let after = asked.snapshot();
+        prop_assert_eq!(after.generation(), before.generation());
+        prop_assert_eq!(after.nodes(), before.nodes());
+        let place = |cluster: &Cluster| {
+            let pods = crowd.all_incoming(cluster, 12);
+            let outcomes = pods.iter().map(|pod| {
+                let (policy, tie_break) = (&Policy::default(), TieBreak::Lexicographic);
+                let decision = cluster.assume(&PlaceRequest { pod, policy, tie_break });
+                decision.map(|decision| decision.outcome)
+            });
+            outcomes.collect::<Vec<_>>()
+        };
+        prop_assert_eq!(place(&asked), place(&other));
+    }
+}
+
+proptest! {
+    #![proptest_config(config(50, 46))]
+
+    /// Where resources, ports and counts alone decide, each victim is needed: with it the pod does not fit (S-PRE-14).
+    #[test]
+    fn no_victim_could_be_spared(crowd in crowd(Company::Plain, 1..6, 4..30)) {
+        let cluster = crowd.cluster();
+        for pod in incoming(&crowd, &cluster) {
+            let Some(list) = list(&cluster, &pod, PreemptOptions::default()) else { continue };
+            for candidate in &list.candidates {
+                let gone = victims(candidate);
+                for spared in &gone {
+                    let others: Vec<PodKey> = gone.iter().filter(|key| *key != spared).cloned().collect();
+                    prop_assert!(
+                        !fits(&crowd, &others, &pod, &candidate.node),
+                        "{spared} of {candidate:?} goes for nothing"
+                    );
+                }
+            }
+        }
+    }
+}
+
+/// The crowds are crowded: these tests would prove nothing if hardly anybody had to be evicted.
+#[test]
+fn crowds_call_for_evictions() {
+    let mut runner = proptest::test_runner::TestRunner::new(config(1, 42));
+    let (mut n_chosen, mut n_several, mut n_tied, mut n_violating) = (0, 0, 0, 0);
+    for _ in 0..150 {
+        let crowd = crowd(Company::Related, 2..7, 8..30).new_tree(&mut runner).unwrap().current();
+        let cluster = crowd.cluster();
+        for pod in incoming(&crowd, &cluster) {
+            let Some(list) = list(&cluster, &pod, PreemptOptions::default()) else { continue };
+            let chosen = list.preemption.post_filter.and_then(|found| found.chosen);
+            n_chosen += usize::from(chosen.is_some());
+            n_several += usize::from(chosen.is_some_and(|chosen| chosen.victims.len() > 1));
+            n_tied += usize::from(list.best.len() > 1);
+            n_violating += list.candidates.iter().filter(|c| c.n_pdb_violations > 0).count();
+        }
+    }
+    let counts = [n_chosen, n_several, n_tied, n_violating];
+    assert!(counts.iter().zip([200, 50, 20, 20]).all(|(n, least)| *n >= least), "{counts:?}");
+}

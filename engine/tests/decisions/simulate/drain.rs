@@ -1,0 +1,168 @@
+//! Drains: the rules in their order, and plans that are carried out step by step on a real cluster.
+
+mod budgets;
+mod nodes;
+mod plans;
+#[path = "drain/replay.rs"]
+pub(super) mod replay;
+mod rules;
+
+use std::sync::Arc;
+
+use berth_engine::{
+    BlockingReason, Cluster, Delta, Drain, DrainMode, DrainRequest, DrainRules, EngineError,
+    NodeDrain, NodeOutcome, NodeRules, PodDrain, PodVerdict, Policy, TieBreak, UnremovableReason,
+};
+use berth_proto::core_v1;
+use serde_json::{Value, json};
+
+use berth_testing::object;
+pub(super) use plans::{recorded, world as world_of};
+
+/// 2026-03-01T12:00:00Z
+pub(super) const NOW: i64 = 1_772_366_400;
+
+/// A pod as [`object::pod`] reads it, with an uid, and more of it as JSON: `metadata` and `spec` are merged into what the words say.
+pub(super) fn pod(words: &str, more: Value) -> core_v1::Pod {
+    let mut pod = serde_json::to_value(object::pod(words)).unwrap();
+    merge(&mut pod, more);
+    serde_json::from_value(pod).unwrap()
+}
+
+/// A pod that a ReplicaSet would make anew.
+pub(super) fn replica(words: &str) -> core_v1::Pod {
+    pod(words, json!({"metadata": {"ownerReferences": [owner("ReplicaSet", "rs")]}}))
+}
+
+pub(super) fn owner(kind: &str, name: &str) -> Value {
+    let version = if kind == "ReplicationController" { "v1" } else { "apps/v1" };
+    json!({"kind": kind, "name": name, "uid": name, "apiVersion": version, "controller": true})
+}
+
+fn merge(into: &mut Value, more: Value) {
+    match (into, more) {
+        (Value::Object(into), Value::Object(more)) => {
+            for (key, value) in more {
+                merge(into.entry(key).or_insert(Value::Null), value);
+            }
+        }
+        (into, more) => *into = more,
+    }
+}
+
+/// A disruption budget of `namespace/name` over a selector, that allows so many.
+pub(super) fn budget(cluster: &Cluster, name: &str, selector: Value, n_allowed: i32) -> Delta {
+    let (namespace, name) = name.split_once('/').unwrap();
+    let budget = json!({
+        "metadata": {"namespace": namespace, "name": name}, "spec": {"selector": selector},
+        "status": {"disruptionsAllowed": n_allowed}
+    });
+    let budget: berth_proto::policy_v1::PodDisruptionBudget =
+        serde_json::from_value(budget).unwrap();
+    Delta::UpsertObject(cluster.compile_object(&budget).unwrap())
+}
+
+/// A cluster of these nodes and pods.
+pub(super) fn cluster(nodes: &[&str], pods: &[core_v1::Pod]) -> Cluster {
+    let cluster = Cluster::new();
+    let nodes = nodes.iter().map(|node| cluster.compile_node(&object::node(node)).unwrap());
+    let pods = pods.iter().map(|pod| cluster.compile_pod(pod).unwrap());
+    let deltas = nodes.map(Delta::UpsertNode).chain(pods.map(Delta::UpsertPod)).collect();
+    assert_eq!(cluster.apply(deltas).rejected, []);
+    cluster
+}
+
+/// What is asked, and everything left to its default.
+#[derive(Clone)]
+pub(super) struct Ask<'a> {
+    pub(super) nodes: Vec<Arc<str>>,
+    pub(super) mode: DrainMode,
+    pub(super) destinations: Option<Vec<Arc<str>>>,
+    pub(super) node_rules: NodeRules<'a>,
+    pub(super) rules: DrainRules,
+    pub(super) hints: Vec<(berth_engine::PodKey, Arc<str>)>,
+}
+
+impl Ask<'_> {
+    pub(super) fn of<'n>(nodes: impl IntoIterator<Item = &'n str>) -> Ask<'static> {
+        Ask {
+            nodes: nodes.into_iter().map(Arc::from).collect(),
+            mode: DrainMode::OneByOne,
+            destinations: None,
+            node_rules: NodeRules::default(),
+            rules: DrainRules::default(),
+            hints: Vec::new(),
+        }
+    }
+
+    pub(super) fn drain(&self, cluster: &Cluster) -> Drain {
+        let before = cluster.snapshot().generation();
+        let drained = self.try_drain(cluster).unwrap();
+        assert_eq!(drained, self.try_drain(cluster).unwrap(), "the same again (S-CAS-8)");
+        assert_eq!((drained.generation, cluster.snapshot().generation()), (before, before));
+        assert_eq!(drained.nodes.len(), self.nodes.len());
+        drained
+    }
+
+    pub(super) fn try_drain(&self, cluster: &Cluster) -> Result<Drain, EngineError> {
+        let policy = Policy::default();
+        cluster.simulate_drain(&DrainRequest {
+            policy: &policy,
+            tie_break: TieBreak::Lexicographic,
+            nodes: &self.nodes,
+            mode: self.mode,
+            destinations: self.destinations.as_deref(),
+            hints: &self.hints,
+            node_rules: self.node_rules,
+            rules: self.rules,
+            now: NOW,
+            cancelled: &|| false,
+        })
+    }
+}
+
+/// What became of a pod, in a word or two: `n1` or `n1@2` for where it goes and when, a reason, or what else it is.
+pub(super) fn word(pod: &PodDrain) -> String {
+    match &pod.verdict {
+        PodVerdict::Moves { node, wave: 0 } => format!("({node})"),
+        PodVerdict::Moves { node, wave } => format!("{node}@{wave}"),
+        PodVerdict::Daemon => "daemon".to_owned(),
+        PodVerdict::Mirror => "mirror".to_owned(),
+        PodVerdict::LongTerminating => "late".to_owned(),
+        PodVerdict::OnCompletion => "waits".to_owned(),
+        PodVerdict::Blocked { reason, .. } => reason.as_str().to_owned(),
+        PodVerdict::NoRoom { .. } => "no room".to_owned(),
+    }
+}
+
+/// The same of all pods of a node, by name: `a=n1@1 b=daemon`.
+pub(super) fn words(node: &NodeDrain) -> String {
+    let words = node.pods.iter().map(|pod| format!("{}={}", pod.pod.name, word(pod)));
+    words.collect::<Vec<_>>().join(" ")
+}
+
+/// Why a node stays, and because of which pod.
+pub(super) fn stays(node: &NodeDrain) -> Option<(UnremovableReason, Option<&str>)> {
+    match &node.outcome {
+        NodeOutcome::Removable { .. } => None,
+        NodeOutcome::Unremovable { reason, blocking_pod, .. } => {
+            Some((*reason, blocking_pod.as_ref().map(|pod| &*pod.name)))
+        }
+    }
+}
+
+/// The codes of cluster-autoscaler are the places in the lists (S-SD-4, S-SD-8).
+#[test]
+fn codes_are_places() {
+    let blocking: Vec<&str> = BlockingReason::ALL.iter().map(|reason| reason.as_str()).collect();
+    let expected = "NoReason ControllerNotFound MinReplicasReached NotReplicated LocalStorageRequested \
+        NotSafeToEvictAnnotation UnmovableKubeSystemPod NotEnoughPdb UnexpectedError";
+    assert_eq!(blocking.join(" "), expected);
+    let unremovable: Vec<&str> = UnremovableReason::ALL.iter().map(|r| r.as_str()).collect();
+    let expected = "NoReason ScaleDownDisabledAnnotation ScaleDownUnreadyDisabled NotAutoscaled \
+        NotUnneededLongEnough NotUnreadyLongEnough NodeGroupMinSizeReached \
+        NodeGroupMaxDeletionCountReached AtomicScaleDownFailed MinimalResourceLimitExceeded \
+        CurrentlyBeingDeleted NotUnderutilized NotUnneededOtherReason RecentlyUnremovable \
+        NoPlaceToMovePods BlockedByPod UnexpectedError NoNodeInfo BlockedByOnCompletionPod";
+    assert_eq!(unremovable.join(" "), expected);
+}
