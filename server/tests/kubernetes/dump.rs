@@ -1,0 +1,104 @@
+//! The recorded clusters: what kube-scheduler wrote into their pending pods, against what Berth decides of each.
+
+use std::path::{Path, PathBuf};
+
+use berth_engine::{
+    Cluster, EngineError, Outcome, Pod, Policy, PreemptOptions, PreemptRequest, TieBreak,
+};
+use berth_proto::core_v1;
+use berth_server::feed::file;
+
+/// `../shared`, or `BERTH_SHARED`.
+fn shared() -> PathBuf {
+    std::env::var_os("BERTH_SHARED")
+        .map_or_else(|| Path::new(env!("CARGO_MANIFEST_DIR")).join("../../shared"), PathBuf::from)
+}
+
+/// What was found right, by how the pod is held up.
+#[derive(Debug, Default, PartialEq, Eq)]
+struct Found {
+    n_unschedulable: usize,
+    n_gated: usize,
+    /// Of other schedulers.
+    n_others: usize,
+    /// Refused with the field that this version does not evaluate.
+    unsupported: Vec<String>,
+}
+
+fn is_pending(pod: &mut core_v1::Pod) -> bool {
+    pod.spec.as_ref().is_some_and(|spec| spec.node_name.is_empty())
+        && pod.status.as_ref().is_some_and(|status| status.phase == "Pending")
+}
+
+/// kube-scheduler's word on a pod: reason and message of its PodScheduled condition.
+fn recorded(pod: &core_v1::Pod) -> Option<(&str, &str)> {
+    let conditions = &pod.status.as_ref()?.conditions;
+    let scheduled = conditions.iter().find(|condition| condition.r#type == "PodScheduled")?;
+    Some((scheduled.reason.as_str(), scheduled.message.as_str()))
+}
+
+fn check(cluster: &Cluster, policy: &Policy, pod: &Pod, word: Option<(&str, &str)>) -> Found {
+    let mut found = Found::default();
+    if pod.scheduler_name() != policy.spec().scheduler_name {
+        assert_eq!(word, None, "{}", pod.key());
+        found.n_others += 1;
+        return found;
+    }
+    let (tie_break, options) = (TieBreak::Lexicographic, PreemptOptions::default());
+    let request = PreemptRequest { pod, policy, tie_break, options, cancelled: &|| false };
+    match (cluster.preempt(&request).map(|attempt| attempt.decision.outcome), word) {
+        (Ok(Outcome::Unschedulable(unschedulable)), Some(("Unschedulable", message))) => {
+            assert_eq!(unschedulable.message, message, "{}", pod.key());
+            found.n_unschedulable += 1;
+        }
+        (Ok(Outcome::Gated { .. }), Some(("SchedulingGated", _))) => found.n_gated += 1,
+        (Err(EngineError::NotEvaluated { field, .. }), None) => {
+            found.unsupported.push(format!("{} {field}", pod.key()));
+        }
+        (decided, word) => panic!("{}: {decided:?}\n  but recorded: {word:?}", pod.key()),
+    }
+    found
+}
+
+/// Every pending pod of a dump against its own record, or `None` where the dump is not at hand.
+fn check_dump(name: &str) -> Option<Found> {
+    let path = shared().join("data/cluster-dump").join(name);
+    if !path.exists() {
+        println!("skipped: {} is not here", path.display());
+        return None;
+    }
+    let cluster = Cluster::new();
+    let (report, pending) = file::load_files_keeping(&cluster, &[path], is_pending).unwrap();
+    assert_eq!(report.refused, []);
+    assert_eq!(pending.len(), report.n_pending);
+    let policy = Policy::default();
+    let mut sum = Found::default();
+    for pod in pending {
+        let compiled = cluster.compile_pod(&pod.value).unwrap();
+        let found = check(&cluster, &policy, &compiled, recorded(&pod.value));
+        sum.n_unschedulable += found.n_unschedulable;
+        sum.n_gated += found.n_gated;
+        sum.n_others += found.n_others;
+        sum.unsupported.extend(found.unsupported);
+    }
+    Some(sum)
+}
+
+#[test]
+fn every_pending_pod_has_kube_schedulers_message() {
+    let Some(found) = check_dump("mid.json.gz") else { return };
+    let expected = Found {
+        n_unschedulable: 50,
+        n_gated: 3,
+        n_others: 1,
+        // kube-scheduler holds it back before its queue, since the claim does not exist (S-Q-7).
+        unsupported: vec!["payments/claim-device spec.resourceClaims".to_owned()],
+    };
+    assert_eq!(found, expected);
+}
+
+#[test]
+fn every_pending_pod_of_the_small_dump_too() {
+    let Some(found) = check_dump("small.yaml") else { return };
+    assert_eq!(found, Found { n_unschedulable: 2, ..Found::default() });
+}

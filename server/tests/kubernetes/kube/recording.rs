@@ -1,0 +1,70 @@
+//! Recording: exchanges with a real API server, as `data/apiserver` of the shared corpus has them.
+
+use std::env;
+use std::fs;
+use std::path::{Path, PathBuf};
+
+use serde_json::Value;
+
+use crate::kube::replay::{Answer, Ending};
+
+/// The recording of this name, or `None`, said aloud, where there is no corpus.
+pub(crate) fn load(name: &str) -> Option<Recording> {
+    let shared = env::var_os("BERTH_SHARED")
+        .map_or_else(|| Path::new(env!("CARGO_MANIFEST_DIR")).join("../../shared"), PathBuf::from);
+    let path = shared.join("data/apiserver").join(format!("{name}.json"));
+    let Ok(text) = fs::read_to_string(&path) else {
+        eprintln!("skipped: there is no {}", path.display());
+        return None;
+    };
+    let Value::Object(mut recording) = serde_json::from_str(&text).unwrap() else {
+        panic!("{name} is no recording")
+    };
+    let Some(Value::Array(exchanges)) = recording.remove("exchanges") else {
+        panic!("{name} has no exchanges")
+    };
+    Some(Recording { exchanges })
+}
+
+pub(crate) struct Recording {
+    pub(crate) exchanges: Vec<Value>,
+}
+
+impl Recording {
+    /// What the server answered in the exchange at `index`.
+    pub(crate) fn answer(&self, index: usize) -> Answer {
+        let response = &self.exchanges[index]["response"];
+        let headers = response["headers"].as_object().unwrap();
+        let kept = ["Content-Type", "Retry-After"];
+        let headers = kept.into_iter().filter_map(|name| {
+            Some((name.to_owned(), headers.get(name)?.as_str().unwrap().to_owned()))
+        });
+        let chunks = match response["chunks"].as_array() {
+            Some(chunks) => {
+                chunks.iter().map(|chunk| chunk["data"].as_str().unwrap().to_owned()).collect()
+            }
+            None => vec![response["body"].as_str().unwrap_or_default().to_owned()],
+        };
+        let how = response["ended"]["how"].as_str().unwrap_or_default();
+        Answer {
+            status: u16::try_from(response["status"].as_u64().unwrap()).unwrap(),
+            headers: headers.collect(),
+            chunks,
+            ending: if how.contains("without") { Ending::Cut } else { Ending::Proper },
+        }
+    }
+
+    /// The text of a response, chunks joined.
+    pub(crate) fn text(&self, index: usize) -> String {
+        self.answer(index).chunks.concat()
+    }
+
+    /// The lines of a stream as JSON.
+    pub(crate) fn events(&self, index: usize) -> Vec<Value> {
+        self.text(index).lines().map(|line| serde_json::from_str(line).unwrap()).collect()
+    }
+
+    pub(crate) fn target(&self, index: usize) -> &str {
+        self.exchanges[index]["request"]["target"].as_str().unwrap()
+    }
+}

@@ -1,0 +1,164 @@
+//! Of several instances one schedules, and another one goes on when it is gone.
+
+use std::time::Duration;
+
+use serde_json::json;
+
+use crate::schedule::world::{self, World, a_while, elected, hurried, text, until};
+
+fn lease(world: &World) -> serde_json::Value {
+    world.api.store().get("Lease", "berth", "berth-scheduler").unwrap_or_default()
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn one_leads_and_says_so() {
+    let world = World::new().await;
+    world.node("n1", 64);
+    let first = world.start(elected("first")).await;
+    until("the first leads", || first.scheduler.is_leading()).await;
+    let second = world.start(elected("second")).await;
+    world.pod("web", "1");
+    until("the pod is bound", || world.node_of("web") == "n1").await;
+    assert!(!second.scheduler.is_leading());
+    let ready = world::get(&second, "/readyz?verbose").await;
+    assert!(ready.contains("200 OK"), "a standby is ready: {ready}");
+    assert!(ready.contains("[+]leader ok: `first` leads, this instance stands by"), "{ready}");
+    let spec = lease(&world)["spec"].clone();
+    assert_eq!(
+        (text(&spec["holderIdentity"]), &spec["leaseTransitions"]),
+        ("first".into(), &json!(0))
+    );
+    let renewed = text(&spec["renewTime"]);
+    assert_eq!(renewed.len(), "2026-11-21T07:40:00.000000Z".len(), "{renewed}");
+    until("it is renewed", || text(&lease(&world)["spec"]["renewTime"]) != renewed).await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_leader_that_stops_hands_over_at_once() {
+    let world = World::new().await;
+    world.node("n1", 64);
+    // A lease that outlasts the test: only one that is given up has a second holder.
+    let for_long = |identity| {
+        let mut options = elected(identity);
+        options.lease.as_mut().expect("it is elected").lease_duration = Duration::from_secs(3_600);
+        options
+    };
+    let first = world.start(for_long("first")).await;
+    until("the first leads", || first.scheduler.is_leading()).await;
+    let second = world.start(for_long("second")).await;
+    first.stop().await;
+    assert_ne!(lease(&world)["spec"]["holderIdentity"], "first");
+    until("the second leads", || second.scheduler.is_leading()).await;
+    assert_eq!(lease(&world)["spec"]["leaseTransitions"], 1);
+    world.pod("web", "1");
+    until("the pod is bound", || world.node_of("web") == "n1").await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn leaders_that_are_killed_one_after_another_bind_nothing_twice() {
+    let world = World::new().await;
+    for i in 0..20 {
+        world.node(&format!("n{i}"), 10);
+    }
+    for i in 0..200 {
+        world.pod(&format!("p{i}"), "1");
+    }
+    world.api.faults().only("/binding");
+    world.api.faults().latency(Duration::from_millis(60));
+    world.api.faults().lose_answer(0.2);
+    let mut leader = world.start(elected("i0")).await;
+    for (i, n_bound) in [30, 80, 130].into_iter().enumerate() {
+        let standby = world.start(elected(&format!("i{}", i + 1))).await;
+        until("some are bound", || world.n_bound() >= n_bound).await;
+        leader.kill();
+        leader = standby;
+    }
+    until("all are bound", || world.n_bound() == 200).await;
+    assert!(leader.scheduler.is_leading());
+    world.check_bindings();
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_leader_that_cannot_renew_stops_before_another_begins() {
+    let world = World::new().await;
+    world.node("n1", 64);
+    let only = world.start(elected("only")).await;
+    until("it leads", || only.scheduler.is_leading()).await;
+    world.api.faults().only("/leases/");
+    world.api.faults().refuse(1.0, 503);
+    until("it leads no more", || !only.scheduler.is_leading()).await;
+    world.pod("web", "1");
+    a_while().await;
+    assert_eq!(world.node_of("web"), "", "who does not lead binds nothing");
+    world.api.faults().none();
+    until("it leads again", || only.scheduler.is_leading()).await;
+    until("the pod is bound", || world.node_of("web") == "n1").await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn two_that_both_believe_to_lead_bind_no_pod_twice() {
+    // Not what elections allow, but what a wrong flag does.
+    let world = World::new().await;
+    for i in 0..20 {
+        world.node(&format!("n{i}"), 100);
+    }
+    let (_a, _b) = (world.start(hurried()).await, world.start(hurried()).await);
+    for i in 0..200 {
+        world.pod(&format!("p{i}"), "1");
+    }
+    until("all are bound", || world.n_bound() == 200).await;
+    world.check_bindings();
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_new_leader_first_learns_what_the_one_before_it_did() {
+    let world = World::new().await;
+    for name in ["a", "b"] {
+        world.pod(name, "2");
+    }
+    let first = world.start(elected("first")).await;
+    until("the first leads", || first.scheduler.is_leading()).await;
+    until("both wait", || first.scheduler.counts().unschedulable == 2).await;
+    let second = world.start(elected("second")).await;
+    until("the second has its pods", || second.scheduler.counts().active == 2).await;
+    // The second one's watch of pods is silent from now on, which it cannot tell from peace.
+    world.api.faults().only("GET /api/v1/pods?");
+    world.api.faults().stall(true);
+    world.node("n1", 2);
+    until("one is bound", || world.n_bound() == 1).await;
+    first.stop().await;
+    until("the second leads", || second.scheduler.is_leading()).await;
+    a_while().await;
+    a_while().await;
+    assert_eq!(world.n_bound(), 1, "it does not know yet that the node is full");
+    world.api.faults().none();
+    world.api.faults().cut_now();
+    until("the other one waits", || second.scheduler.counts().unschedulable == 1).await;
+    world.node("n2", 2);
+    until("it is bound", || world.n_bound() == 2).await;
+    world.check_bindings();
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn one_silent_connection_does_not_cost_the_leadership() {
+    let world = World::new().await;
+    let only = world.start(elected("only")).await;
+    until("it leads", || only.scheduler.is_leading()).await;
+    let renewed = |world: &World| text(&lease(world)["spec"]["renewTime"]);
+    let before = renewed(&world);
+    world.api.faults().only("/leases/");
+    world.api.faults().latency(Duration::from_secs(60));
+    tokio::time::sleep(Duration::from_millis(500)).await;
+    world.api.faults().none();
+    let mut always = true;
+    until("it is renewed", || {
+        always &= only.scheduler.is_leading();
+        renewed(&world) != before && !renewed(&world).is_empty()
+    })
+    .await;
+    for _ in 0..40 {
+        always &= only.scheduler.is_leading();
+        tokio::time::sleep(Duration::from_millis(50)).await;
+    }
+    assert!(always, "it lost the leadership for one request");
+}

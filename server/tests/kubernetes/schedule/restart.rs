@@ -1,0 +1,43 @@
+//! A scheduler that is killed leaves nothing behind but what the API server knows.
+
+use crate::schedule::world::{World, hurried, until};
+
+#[tokio::test(flavor = "multi_thread")]
+async fn the_next_one_goes_on_where_the_first_was_killed() {
+    let world = World::new().await;
+    for i in 0..20 {
+        world.node(&format!("n{i}"), 10);
+    }
+    for i in 0..200 {
+        world.pod(&format!("p{i}"), "1");
+    }
+    world.api.faults().only("/binding");
+    world.api.faults().latency(std::time::Duration::from_millis(40));
+    world.api.faults().lose_answer(0.2);
+    for n_bound in [20, 60, 120] {
+        let instance = world.start(hurried()).await;
+        until("some are bound", || world.n_bound() >= n_bound).await;
+        instance.kill();
+    }
+    let _instance = world.start(hurried()).await;
+    until("all are bound", || world.n_bound() == 200).await;
+    world.check_bindings();
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn one_that_is_told_to_stop_ends_what_is_under_way() {
+    let world = World::new().await;
+    world.node("n1", 64);
+    world.api.faults().only("/binding");
+    world.api.faults().latency(std::time::Duration::from_millis(300));
+    for i in 0..10 {
+        world.pod(&format!("p{i}"), "1");
+    }
+    let instance = world.start(hurried()).await;
+    // Not when they were taken from the queue: until a pod is decided, nothing of it has begun.
+    until("all are being bound", || world.n_befallen("latency") == 10).await;
+    instance.stop().await;
+    let n_bound = world.n_bound();
+    assert_eq!(n_bound, 10, "what was begun is ended");
+    world.check_bindings();
+}

@@ -1,0 +1,10 @@
+//! Faults of what Berth stands on: disk, files, ports, descriptors, clock, signals. Each has a clear message and a safe state.
+
+mod clock;
+mod descriptors;
+mod disk;
+mod files;
+mod output;
+mod ports;
+mod signals;
+mod soak;

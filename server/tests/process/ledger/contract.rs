@@ -1,0 +1,159 @@
+//! What every ledger promises, asked of each.
+
+use std::slice;
+use std::sync::Arc;
+
+use berth_server::ledger::{
+    Bounds, CommitError, Embedded, Entry, Key, Ledger, Memory, Revision, Transaction,
+};
+
+use crate::ledger::disk::Disk;
+
+const SMALL: Bounds = Bounds { max_journal_lines: 3, max_records: 2 };
+
+/// Runs `check` on an empty ledger of each kind that begins at 10.
+fn check(check: impl Fn(&dyn Ledger)) {
+    let start = Revision(10);
+    check(&Memory::bounded(start, SMALL));
+    check(&Embedded::on(Disk::default(), start, SMALL).unwrap());
+    let directory = tempfile::tempdir().unwrap();
+    check(&Embedded::open_bounded(&directory.path().join("ledger"), start, SMALL).unwrap());
+}
+
+fn write(key: &Key, expected: Option<u64>, value: Option<&str>) -> Transaction {
+    Transaction {
+        expectations: vec![(key.clone(), expected.map(Revision))],
+        writes: vec![(key.clone(), value.map(|value| value.as_bytes().to_vec()))],
+        journal: value.unwrap_or("removed").as_bytes().to_vec(),
+    }
+}
+
+fn conflict(key: &Key) -> Result<Revision, CommitError> {
+    Err(CommitError::Conflict { key: key.clone() })
+}
+
+fn entry(value: &str, revision: u64) -> Option<Entry> {
+    Some(Entry { value: value.as_bytes().to_vec(), revision: Revision(revision) })
+}
+
+#[test]
+fn a_record_changes_only_from_what_was_expected() {
+    check(|ledger| {
+        let v = Key::volume("v");
+        assert_eq!(ledger.read(slice::from_ref(&v)).unwrap(), [None]);
+        assert_eq!(ledger.commit(write(&v, Some(1), Some("x"))), conflict(&v));
+        assert_eq!(ledger.commit(write(&v, None, Some("a"))), Ok(Revision(11)));
+        assert_eq!(ledger.commit(write(&v, None, Some("b"))), conflict(&v));
+        assert_eq!(ledger.commit(write(&v, Some(10), Some("b"))), conflict(&v));
+        assert_eq!(ledger.read(slice::from_ref(&v)).unwrap(), [entry("a", 11)]);
+        assert_eq!(ledger.commit(write(&v, Some(11), Some("b"))), Ok(Revision(12)));
+        assert_eq!(ledger.read(slice::from_ref(&v)).unwrap(), [entry("b", 12)]);
+        assert_eq!(ledger.commit(write(&v, Some(12), None)), Ok(Revision(13)));
+        assert_eq!(ledger.read(slice::from_ref(&v)).unwrap(), [None]);
+        // A record that was removed and made anew is another one.
+        assert_eq!(ledger.commit(write(&v, None, Some("c"))), Ok(Revision(14)));
+        assert_eq!(ledger.commit(write(&v, Some(11), Some("d"))), conflict(&v));
+    });
+}
+
+#[test]
+fn a_transaction_is_whole_or_nothing() {
+    check(|ledger| {
+        let (v, f) = (Key::volume("v"), Key::fence("n"));
+        ledger.commit(write(&v, None, Some("v"))).unwrap();
+        let both = |fence: Option<u64>| Transaction {
+            expectations: vec![(v.clone(), Some(Revision(11))), (f.clone(), fence.map(Revision))],
+            writes: vec![(v.clone(), Some(b"w".to_vec())), (f.clone(), Some(b"f".to_vec()))],
+            journal: b"both".to_vec(),
+        };
+        assert_eq!(ledger.commit(both(Some(3))), conflict(&f));
+        assert_eq!(ledger.read(&[f.clone(), v.clone()]).unwrap(), [None, entry("v", 11)]);
+        assert_eq!(ledger.commit(both(None)), Ok(Revision(12)));
+        assert_eq!(ledger.read(&[f.clone(), v.clone()]).unwrap(), [entry("f", 12), entry("w", 12)]);
+        // Compared, not written: what a decision rests on.
+        let rests = Transaction { writes: Vec::new(), ..both(Some(11)) };
+        assert_eq!(ledger.commit(rests), conflict(&v));
+    });
+}
+
+#[test]
+fn the_journal_has_no_gaps_and_a_bound() {
+    check(|ledger| {
+        let v = Key::volume("v");
+        let page = ledger.journal(Revision(0), 9).unwrap();
+        assert_eq!((page.lines.len(), page.oldest, page.last), (0, None, Revision(10)));
+        let mut expected = None;
+        for (n, value) in ["a", "b", "c", "d", "e"].into_iter().enumerate() {
+            ledger.commit(write(&v, expected, Some(value))).unwrap();
+            expected = Some(11 + n as u64);
+            ledger.commit(write(&v, Some(1), Some("refused"))).unwrap_err();
+        }
+        let line = |revision: u64, line: &str| (Revision(revision), line.as_bytes().to_vec());
+        let page = ledger.journal(Revision(0), 9).unwrap();
+        assert_eq!(page.lines, [line(13, "c"), line(14, "d"), line(15, "e")]);
+        assert_eq!((page.oldest, page.last), (Some(Revision(13)), Revision(15)));
+        assert_eq!(ledger.journal(Revision(13), 1).unwrap().lines, [line(14, "d")]);
+        assert_eq!(ledger.journal(Revision(15), 1).unwrap().lines, []);
+        assert_eq!(ledger.journal(Revision(u64::MAX), 1).unwrap().lines, []);
+    });
+}
+
+#[test]
+fn records_have_a_bound() {
+    check(|ledger| {
+        let [a, b, c] = ["a", "b", "c"].map(Key::volume);
+        ledger.commit(write(&a, None, Some("a"))).unwrap();
+        ledger.commit(write(&b, None, Some("b"))).unwrap();
+        let full = Err(CommitError::Full { limit: 2 });
+        assert_eq!(ledger.commit(write(&c, None, Some("c"))), full);
+        assert_eq!(ledger.commit(write(&a, Some(11), Some("aa"))), Ok(Revision(13)));
+        assert_eq!(ledger.commit(write(&b, Some(12), None)), Ok(Revision(14)));
+        assert_eq!(ledger.commit(write(&c, None, Some("c"))), Ok(Revision(15)));
+    });
+}
+
+/// Each thread adds one to one number, again and again: nothing is lost, and every revision is given once.
+#[test]
+fn threads_lose_no_update() {
+    let directory = tempfile::tempdir().unwrap();
+    let embedded = Embedded::open(&directory.path().join("ledger"), Revision(0)).unwrap();
+    for ledger in [Arc::new(Memory::new(Revision(0))) as Arc<dyn Ledger>, Arc::new(embedded)] {
+        let key = Key::volume("counter");
+        let add = || loop {
+            let entry = ledger.read(slice::from_ref(&key)).unwrap().remove(0);
+            let value = entry.as_ref().map_or(0, |entry| entry.value[0]);
+            let transaction = Transaction {
+                expectations: vec![(key.clone(), entry.map(|entry| entry.revision))],
+                writes: vec![(key.clone(), Some(vec![value + 1]))],
+                journal: Vec::new(),
+            };
+            match ledger.commit(transaction) {
+                Ok(revision) => break revision,
+                Err(CommitError::Conflict { .. }) => {}
+                Err(error) => panic!("{error}"),
+            }
+        };
+        let mut revisions: Vec<Revision> = std::thread::scope(|scope| {
+            let threads =
+                [(); 6].map(|()| scope.spawn(|| (0..30).map(|_| add()).collect::<Vec<_>>()));
+            threads.into_iter().flat_map(|thread| thread.join().unwrap()).collect()
+        });
+        revisions.sort_unstable();
+        assert_eq!(revisions, (1..=180).map(Revision).collect::<Vec<_>>());
+        assert_eq!(ledger.read(slice::from_ref(&key)).unwrap()[0].as_ref().unwrap().value, [180]);
+    }
+}
+
+#[test]
+fn a_file_is_found_as_it_was_left() {
+    let directory = tempfile::tempdir().unwrap();
+    let path = directory.path().join("ledger");
+    let v = Key::volume("v");
+    let ledger = Embedded::open(&path, Revision(10)).unwrap();
+    ledger.commit(write(&v, None, Some("a"))).unwrap();
+    drop(ledger);
+    // The start is that of a new file only: revisions go on.
+    let ledger = Embedded::open(&path, Revision(99)).unwrap();
+    assert_eq!(ledger.read(slice::from_ref(&v)).unwrap(), [entry("a", 11)]);
+    assert_eq!(ledger.commit(write(&v, Some(11), Some("b"))), Ok(Revision(12)));
+}

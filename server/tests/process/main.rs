@@ -1,0 +1,13 @@
+//! The built binary as a process: its commands, its output, its signals, its faults, and what survives when it is killed.
+//!
+//! The ledger's tests are here too: `crash` replays their workload against the binary.
+#![cfg(test)]
+
+mod cli;
+mod crash;
+mod drain;
+mod faults;
+mod ledger;
+mod log;
+mod serve;
+mod served;

@@ -1,0 +1,12 @@
+//! The service as its callers see it: a real server on loopback inside the test's process, and real clients.
+#![cfg(test)]
+
+mod conformance;
+mod expander;
+mod extender;
+mod floors;
+mod grpc;
+mod overload;
+mod roles;
+mod telemetry;
+mod tls;

@@ -1,0 +1,101 @@
+//! More connections than there may be: those beyond the bound are closed, and those below it go on.
+
+use berth_client::{Client, Credentials};
+use berth_server::runtime::{Server, ServerOptions};
+use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
+use tokio::net::TcpStream;
+
+use crate::tls::world::{World, closed, eventually, patiently};
+
+const MAX: usize = 4;
+
+fn bounded() -> ServerOptions {
+    let mut options = ServerOptions::default();
+    options.limits.load.max_connections = MAX;
+    options
+}
+
+#[tokio::test]
+async fn grpc_connections_are_bounded() {
+    let server = Server::start(bounded()).await.unwrap();
+    let url = server.grpc_address().to_string();
+    let mut clients = Vec::new();
+    for _ in 0..MAX {
+        let client = Client::connect(&url, 1).await.unwrap();
+        client.get_cluster().await.unwrap();
+        clients.push(client);
+    }
+    for _ in 0..3 {
+        let mut beyond = TcpStream::connect(server.grpc_address()).await.unwrap();
+        assert_eq!(closed(&mut beyond).await, b"");
+    }
+    for client in &clients {
+        client.get_cluster().await.unwrap();
+    }
+    clients.pop();
+    eventually("a place that was given back to be taken", || async {
+        let client = Client::connect(&url, 1).await;
+        match client {
+            Ok(client) => client.get_cluster().await.is_ok(),
+            Err(_) => false,
+        }
+    })
+    .await;
+}
+
+#[tokio::test]
+async fn http_connections_are_bounded() {
+    let server = Server::start(bounded()).await.unwrap();
+    let mut open = Vec::new();
+    for _ in 0..MAX {
+        let mut stream = TcpStream::connect(server.http_address()).await.unwrap();
+        assert!(is_live(&mut stream).await);
+        open.push(stream);
+    }
+    let mut beyond = TcpStream::connect(server.http_address()).await.unwrap();
+    assert_eq!(closed(&mut beyond).await, b"");
+    // Those of the other port are others.
+    let client = Client::connect(&server.grpc_address().to_string(), 1).await.unwrap();
+    client.get_cluster().await.unwrap();
+    for stream in &mut open {
+        assert!(is_live(stream).await);
+    }
+    open.pop();
+    eventually("a place that was given back to be taken", || async {
+        let mut stream = TcpStream::connect(server.http_address()).await.unwrap();
+        is_live(&mut stream).await
+    })
+    .await;
+}
+
+/// Whether a probe is answered over it; it stays open.
+async fn is_live(stream: &mut TcpStream) -> bool {
+    let request = b"GET /livez HTTP/1.1\r\nHost: localhost\r\n\r\n";
+    if stream.write_all(request).await.is_err() {
+        return false;
+    }
+    let mut answer = Vec::new();
+    // Its body is `ok`, and whatever the head says of it, it ends there.
+    while !answer.ends_with(b"\r\n\r\nok\n") && !answer.ends_with(b"\r\n\r\nok") {
+        match patiently("an answer", stream.read_u8()).await {
+            Ok(byte) => answer.push(byte),
+            Err(_) => return false,
+        }
+    }
+    answer.starts_with(b"HTTP/1.1 200 ")
+}
+
+/// Peers that never finish their handshake take places, and do not keep others from theirs.
+#[tokio::test]
+async fn slow_handshakes_hold_nobody_up() {
+    let world = World::open().await;
+    let mut slow = Vec::new();
+    for _ in 0..64 {
+        slow.push(TcpStream::connect(world.server.grpc_address()).await.unwrap());
+    }
+    world.client(None).await.get_cluster().await.unwrap();
+    let url = format!("https://localhost:{}", world.server.grpc_address().port());
+    let credentials = Credentials::trusting(world.directory.path().join("ca.crt"));
+    let client = Client::connect_with(&url, 8, &credentials).await.unwrap();
+    client.get_cluster().await.unwrap();
+}
