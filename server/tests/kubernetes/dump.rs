@@ -1,18 +1,11 @@
 //! The recorded clusters: what kube-scheduler wrote into their pending pods, against what Berth decides of each.
 
-use std::path::{Path, PathBuf};
-
 use berth_engine::{
     Cluster, EngineError, Outcome, Pod, Policy, PreemptOptions, PreemptRequest, TieBreak,
 };
 use berth_proto::core_v1;
 use berth_server::feed::file;
-
-/// `../shared`, or `BERTH_SHARED`.
-fn shared() -> PathBuf {
-    std::env::var_os("BERTH_SHARED")
-        .map_or_else(|| Path::new(env!("CARGO_MANIFEST_DIR")).join("../../shared"), PathBuf::from)
-}
+use berth_testing::recorded;
 
 /// What was found right, by how the pod is held up.
 #[derive(Debug, Default, PartialEq, Eq)]
@@ -60,13 +53,9 @@ fn check(cluster: &Cluster, policy: &Policy, pod: &Pod, word: Option<(&str, &str
     found
 }
 
-/// Every pending pod of a dump against its own record, or `None` where the dump is not at hand.
+/// Checks every pending pod of a dump against its recorded condition, unless the dump is missing.
 fn check_dump(name: &str) -> Option<Found> {
-    let path = shared().join("data/cluster-dump").join(name);
-    if !path.exists() {
-        println!("skipped: {} is not here", path.display());
-        return None;
-    }
+    let path = recorded::find(&format!("data/cluster-dump/{name}"))?;
     let cluster = Cluster::new();
     let (report, pending) = file::load_files_keeping(&cluster, &[path], is_pending).unwrap();
     assert_eq!(report.refused, []);

@@ -8,6 +8,7 @@ use std::path::{Path, PathBuf};
 use berth_server::conformance::report::{Report, Status};
 use berth_server::conformance::tally::Aspect;
 use berth_server::conformance::{self, Selection};
+use berth_testing::recorded;
 
 /// Every suite of the recorded corpus.
 const SUITES: [&str; 21] = [
@@ -39,13 +40,6 @@ const ONLY_RECORDED: [&str; 2] = ["mixed", "sequence"];
 
 fn own_corpus() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/data/conformance")
-}
-
-fn shared_corpus() -> Option<PathBuf> {
-    let shared = std::env::var_os("BERTH_SHARED")
-        .map_or_else(|| Path::new(env!("CARGO_MANIFEST_DIR")).join("../../shared"), PathBuf::from);
-    let corpus = shared.join("conformance");
-    corpus.is_dir().then_some(corpus)
 }
 
 /// Exactly these suites are there, and each is as recorded.
@@ -87,12 +81,7 @@ fn own_cases_match() {
 
 #[test]
 fn the_recorded_corpus_matches() {
-    let Some(corpus) = shared_corpus() else {
-        println!(
-            "skipped: no recorded corpus (set BERTH_SHARED to a directory with `conformance/`)"
-        );
-        return;
-    };
+    let Some(corpus) = recorded::find("conformance") else { return };
     // Without optimisation all of it takes more than a minute; `.ci/run` replays the whole of it in any case.
     let every = if cfg!(debug_assertions) { 5 } else { 1 };
     let report = conformance::run(&corpus, &Selection { every, ..Selection::default() }).unwrap();

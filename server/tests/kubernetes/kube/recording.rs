@@ -1,22 +1,13 @@
 //! Recording: exchanges with a real API server, as `data/apiserver` of the shared corpus has them.
 
-use std::env;
-use std::fs;
-use std::path::{Path, PathBuf};
-
+use berth_testing::recorded;
 use serde_json::Value;
 
 use crate::kube::replay::{Answer, Ending};
 
-/// The recording of this name, or `None`, said aloud, where there is no corpus.
+/// Returns the recording of this name, unless it is missing.
 pub(crate) fn load(name: &str) -> Option<Recording> {
-    let shared = env::var_os("BERTH_SHARED")
-        .map_or_else(|| Path::new(env!("CARGO_MANIFEST_DIR")).join("../../shared"), PathBuf::from);
-    let path = shared.join("data/apiserver").join(format!("{name}.json"));
-    let Ok(text) = fs::read_to_string(&path) else {
-        eprintln!("skipped: there is no {}", path.display());
-        return None;
-    };
+    let text = recorded::read(&format!("data/apiserver/{name}.json"))?;
     let Value::Object(mut recording) = serde_json::from_str(&text).unwrap() else {
         panic!("{name} is no recording")
     };

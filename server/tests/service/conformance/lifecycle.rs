@@ -8,6 +8,7 @@ use berth_server::conformance::report::{Corpus, Report, Status};
 use berth_server::conformance::tally::{Aspect, Place};
 use berth_server::conformance::{self, Selection};
 use berth_server::lifecycle::{FUNCTIONS, Function};
+use berth_testing::recorded;
 use serde_json::{Value, json};
 
 fn own_examples() -> PathBuf {
@@ -49,21 +50,9 @@ fn own_examples_match_and_name_every_function() {
     assert_eq!(named, known);
 }
 
-fn shared_examples() -> Option<PathBuf> {
-    let shared = std::env::var_os("BERTH_SHARED")
-        .map_or_else(|| Path::new(env!("CARGO_MANIFEST_DIR")).join("../../shared"), PathBuf::from);
-    let examples = shared.join("spec/lifecycle-examples.json");
-    examples.is_file().then_some(examples)
-}
-
 #[test]
 fn the_large_file_matches() {
-    let Some(examples) = shared_examples() else {
-        println!(
-            "skipped: no lifecycle examples (set BERTH_SHARED to a directory with `spec/lifecycle-examples.json`)"
-        );
-        return;
-    };
+    let Some(examples) = recorded::find("spec/lifecycle-examples.json") else { return };
     let report = run(&examples);
     // What Berth puts together out of the decisions is its own.
     let groups: Vec<&str> = groups().into_iter().filter(|group| *group != "evaluation").collect();
@@ -147,7 +136,8 @@ fn groups_are_chosen_and_sampled() {
 /// Whatever stands in a request, a function answers or refuses: it never panics, and no sum or product overflows.
 #[test]
 fn mangled_requests_are_answered_or_refused() {
-    let text = fs::read_to_string(shared_examples().unwrap_or_else(own_examples)).unwrap();
+    let recorded = recorded::find("spec/lifecycle-examples.json");
+    let text = fs::read_to_string(recorded.unwrap_or_else(own_examples)).unwrap();
     let examples: Vec<Value> = serde_json::from_str(&text).unwrap();
     let hostile = [
         json!(null),

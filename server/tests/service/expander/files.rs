@@ -11,6 +11,7 @@ use berth_server::expander::Expander;
 use berth_server::expander::priorities::PrioritySource;
 use berth_server::net::TlsFiles;
 use berth_server::runtime::ServerOptions;
+use berth_testing::recorded;
 use tonic::transport::{Certificate, ClientTlsConfig, Endpoint};
 
 use crate::expander::world::{World, resolve};
@@ -114,7 +115,9 @@ fn the_configuration_of_the_page_is_accepted() {
 #[tokio::test]
 async fn the_certificate_of_the_page_is_of_use() {
     if Command::new("openssl").arg("version").output().is_err() {
-        println!("skipped: there is no openssl here");
+        recorded::skip(
+            "the certificate commands of docs/cluster-autoscaler.md: openssl is missing",
+        );
         return;
     }
     let directory = tempfile::tempdir().unwrap();

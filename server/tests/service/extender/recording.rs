@@ -1,8 +1,8 @@
-//! The recordings of a real kube-scheduler, where they are at hand: `BERTH_SHARED`, or `shared` beside the workspace.
+//! Recorded exchanges of a real kube-scheduler with an extender: `data/extender` of the recorded data.
 
 use std::collections::BTreeMap;
-use std::path::PathBuf;
 
+use berth_testing::recorded;
 use serde::Deserialize;
 use serde_json::value::RawValue;
 use serde_json::{Value, json};
@@ -97,17 +97,9 @@ impl Recording {
     }
 }
 
-/// Every recording, or `None` where there are none at hand.
+/// Returns every recording, unless they are missing.
 pub(crate) fn recordings() -> Option<Vec<Recording>> {
-    let shared = std::env::var_os("BERTH_SHARED").map_or_else(
-        || PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("../../shared"),
-        PathBuf::from,
-    );
-    let root = shared.join("data/extender");
-    if !root.is_dir() {
-        println!("skipped: no recordings (set BERTH_SHARED to a directory with `data/extender/`)");
-        return None;
-    }
+    let root = recorded::find("data/extender")?;
     let mut list = Vec::new();
     for is_capable in [true, false] {
         let directory = root.join(format!("nodeCacheCapable-{is_capable}"));

@@ -11,6 +11,7 @@ use berth_proto::berth_v1::{
 use berth_server::feed::FeedError;
 use berth_server::feed::file::{self, LoadReport};
 use berth_server::runtime::ServerOptions;
+use berth_testing::recorded;
 use flate2::Compression;
 use flate2::write::GzEncoder;
 use tonic::Code;
@@ -351,22 +352,15 @@ async fn reading_the_files_again_forgets_contradictions() {
     assert_eq!(world.counts().await.n_pods, 0);
 }
 
-/// Real dumps, where they are at hand: `BERTH_SHARED`, or `shared` beside the workspace.
-fn shared(file: &str) -> Option<PathBuf> {
-    let root = std::env::var_os("BERTH_SHARED")
-        .map_or_else(|| Path::new(env!("CARGO_MANIFEST_DIR")).join("../../shared"), PathBuf::from);
-    let path = root.join("data/cluster-dump").join(file);
-    if path.exists() {
-        return Some(path);
-    }
-    println!("skipped: {} is not here", path.display());
-    None
+/// Returns the path of a recorded dump, unless it is missing.
+fn recorded_dump(file: &str) -> Option<PathBuf> {
+    recorded::find(&format!("data/cluster-dump/{file}"))
 }
 
 #[tokio::test]
 async fn real_dumps_load_without_a_refusal() {
     for (name, n_nodes) in [("small.yaml", 5), ("mid.json.gz", 300)] {
-        let Some(path) = shared(name) else { continue };
+        let Some(path) = recorded_dump(name) else { continue };
         let mut world = World::start().await;
         let report = load(&world, &[path]);
         assert_eq!(report.refused, [], "{name}");
@@ -388,9 +382,7 @@ async fn real_dumps_load_without_a_refusal() {
 
 #[tokio::test]
 async fn the_large_dump_loads_as_a_whole() {
-    let Some(path) = shared("large.json.gz") else {
-        return;
-    };
+    let Some(path) = recorded_dump("large.json.gz") else { return };
     let world = World::start().await;
     let started = std::time::Instant::now();
     let report = world.server.file_loader()(&[path]).unwrap();
