@@ -11,10 +11,10 @@ pub struct Method {
     pub is_stream: bool,
     /// The role that every call needs.
     pub role: Role,
-    /// What the call competes for with others.
+    /// Resource that the call competes for with other calls.
     pub lane: Lane,
     /// Whether the call changes anything that other callers see.
     pub effect: Effect,
-    /// What the handler requires besides the role once it has read the request; empty where that is nothing.
+    /// Condition besides the role that the handler checks once it has read the request, as text; empty if there is none.
     pub condition: &'static str,
 }

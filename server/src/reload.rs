@@ -63,7 +63,7 @@ pub(crate) fn read(path: &Path) -> Result<Vec<u8>, ReadError> {
 /// Reads the contents of several files, in their order.
 ///
 /// # Errors
-/// That of the first file that cannot be read.
+/// The error of the first file that cannot be read.
 pub(crate) fn read_all(paths: &[PathBuf]) -> Result<Vec<Vec<u8>>, ReadError> {
     paths.iter().map(|path| read(path)).collect()
 }

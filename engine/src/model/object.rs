@@ -20,7 +20,7 @@ pub struct Object {
 
 /// How objects of one kind become facts. Every message of the list of kinds implements it, in the file of its kind.
 pub(crate) trait Compile {
-    /// What the rules read of an object of this kind.
+    /// Facts of an object of this kind that rules read.
     type Facts;
 
     fn compile(

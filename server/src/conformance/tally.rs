@@ -42,7 +42,7 @@ pub enum Aspect {
     Nominations,
     /// Effects on the pod's unbound claims on the node of the record. One a step in which there is any.
     Volumes,
-    /// That a lifecycle function answers, instead of refusing its request. One an example.
+    /// Whether a lifecycle function answers instead of refusing its request; one check for each example.
     Answers,
     /// A value in the answer of a lifecycle function. One a value that an example expects.
     Fields,

@@ -46,7 +46,7 @@ pub fn read(path: &Path) -> Result<Dump, FeedError> {
 /// Reads several files in order, as one cluster.
 ///
 /// # Errors
-/// That of the first file that cannot be read; nothing of the others is returned then.
+/// The error of the first file that cannot be read; nothing of the others is returned then.
 pub fn read_all(paths: &[PathBuf]) -> Result<Dump, FeedError> {
     let mut dump = Dump::default();
     for path in paths {

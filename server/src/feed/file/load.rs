@@ -78,7 +78,7 @@ pub fn load(cluster: &Cluster, dump: Dump) -> LoadReport {
 /// Reads and loads files like [`load`], but no object is kept once it is compiled: a fraction of the memory.
 ///
 /// # Errors
-/// That of the first file that cannot be read; the cluster is unchanged then.
+/// The error of the first file that cannot be read; the cluster is unchanged then.
 pub fn load_files(cluster: &Cluster, paths: &[PathBuf]) -> Result<LoadReport, FeedError> {
     let mut compiled: Compiled = Dump::empty();
     for path in paths {
