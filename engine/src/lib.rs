@@ -56,6 +56,7 @@ pub use preempt::outcome::{
 };
 pub use preempt::proposal::{Proposal, ProposalOutcome};
 pub use preempt::request::{PreemptOptions, PreemptRequest, VictimPlacement};
+pub use preempt::upstream_sort::sort as upstream_sort;
 pub use simulate::consolidate::outcome::{
     Consolidation, ConsolidationEnd, ConsolidationStep, Disruption, KeptNode, Savings,
 };

@@ -19,7 +19,7 @@ mod sample;
 mod search;
 mod tried;
 mod sizes;
-mod upstream_sort;
+pub(crate) mod upstream_sort;
 
 use std::sync::Arc;
 use std::sync::atomic::AtomicU64;

@@ -1,9 +1,8 @@
-//! The order in which kube-scheduler's sort leaves elements that are equal, or that its comparison cannot order. Rule:
-//! S-PRE-11.
+//! Go's `sort.Slice`, step by step, because kube-scheduler sorts potential victims with it. Rule: S-PRE-11.
 //!
-//! Go's `sort.Slice` is not stable, but deterministic: a pattern-defeating quicksort whose every step follows from the
-//! length and the results of comparisons. Nothing else orders victims of equal priority and start, so its steps are
-//! repeated here: insertion sort up to a dozen elements, pivots by medians, and randomness seeded by the length only.
+//! That sort is not stable, but deterministic: a pattern-defeating quicksort whose steps depend only on the length and on the
+//! results of the comparisons. Nothing else orders victims with equal priority and start time, so its steps are repeated here:
+//! insertion sort up to a dozen elements, pivots by medians, and random numbers that depend only on the length.
 
 /// Up to this many elements are sorted by insertion.
 pub(super) const FEW: usize = 12;
@@ -11,8 +10,10 @@ pub(super) const FEW: usize = 12;
 /// From this length on pivots are medians of medians, and a nearly sorted range is repaired.
 const MANY: usize = 50;
 
-/// Sorts `list` by `less`, which need not be consistent.
-pub(super) fn sort(list: &mut [u32], less: impl Fn(u32, u32) -> bool) {
+/// Sorts `list` by `less`, which need not be consistent, as Go's `sort.Slice` does.
+///
+/// The tests' naive scheduler uses this sort, too: it is checked with recorded orders, not with a second implementation.
+pub fn sort(list: &mut [u32], less: impl Fn(u32, u32) -> bool) {
     let n_bad = usize::BITS - list.len().leading_zeros();
     let end = list.len();
     Sorting { list, less }.range(0, end, n_bad);
@@ -197,11 +198,11 @@ impl<F: Fn(u32, u32) -> bool> Sorting<'_, F> {
         false
     }
 
-    /// Moves three elements around the middle to positions that follow from the length.
+    /// Swaps three elements around the middle with others at indexes that depend on the length only.
     fn break_pattern(&mut self, from: usize, to: usize) {
         let len = to - from;
         let mask = (1_u64 << (usize::BITS - len.leading_zeros())) - 1;
-        let middle = from + len / 4 * 2 - 1;
+        let middle = from + len / 4 * 2;
         let mut random = len as u64;
         for i in 0..3 {
             random ^= random << 13;
@@ -291,12 +292,109 @@ mod tests {
         }
     }
 
-    /// Up to a dozen equal elements keep their order; of thirty, some pairs are swapped, as in kube-scheduler's
-    /// baseline (workload i2).
+    /// The order after sorting the positions of `keys` by key.
+    fn sorted(keys: &[i64]) -> Vec<u32> {
+        let mut positions: Vec<u32> = (0..keys.len() as u32).collect();
+        sort(&mut positions, |a, b| keys[a as usize] < keys[b as usize]);
+        positions
+    }
+
+    /// Twelve elements are sorted by insertion, which is stable.
     #[test]
-    fn equal_elements_stay_only_while_they_are_few() {
-        let mut few: Vec<u32> = (0..12).collect();
-        sort(&mut few, |_, _| false);
-        assert_eq!(few, (0..12).collect::<Vec<_>>());
+    fn a_dozen_keep_the_order_of_equals() {
+        assert_eq!(sorted(&[0; 12]), (0..12).collect::<Vec<_>>());
+        let keys = [1, 0, 1, 0, 1, 0, 1, 0, 1, 0, 1, 0];
+        assert_eq!(sorted(&keys), [1, 3, 5, 7, 9, 11, 0, 2, 4, 6, 8, 10]);
+        // Pods without a start time: each is less than its neighbour, so their order is reversed.
+        let mut positions: Vec<u32> = (0..12).collect();
+        sort(&mut positions, |_, _| true);
+        assert_eq!(positions, (0..12).rev().collect::<Vec<_>>());
+    }
+
+    /// kube-scheduler's victims on node `node-1074` of its baseline (workload i2, 30 pods a node): the pods `e-101074`,
+    /// `e-1074`, `e-106074` and `e-6074` in this order, which are numbers 20, 0, 21 and 1 on the node.
+    ///
+    /// Only the victims are recorded, which are the last four of the order. Pods 20 to 29 are as important as pods 0 to 9.
+    #[test]
+    fn the_order_of_recorded_victims() {
+        let pods = 0..30_i64;
+        let keys: Vec<i64> = pods
+            .map(|pod| {
+                let priority = [0, 0, 5, 10][pod as usize % 4];
+                let seconds_before = 1000 + 7919 * (1074 + 5000 * pod) % 100_000;
+                -priority * 1_000_000 - seconds_before
+            })
+            .collect();
+        assert_eq!(&sorted(&keys)[26..], [20, 0, 21, 1]);
+        // Steps of the remaining order, as in the vectors below: the pivots 7, 14, 21 are in order, and so hint at a sorted
+        // list; the first neighbours in the wrong order end that, because the list is short; two partitions follow.
+        assert_eq!(
+            sorted(&keys)[..26],
+            [
+                3, 23, 27, 7, 11, 15, 19, 2, 22, 26, 6, 10, 14, 18, 4, 24, 25, 5, 28, 8, 29, 9, 12,
+                13, 16, 17
+            ]
+        );
+    }
+
+    /// Thirteen elements, worked out by hand with the steps of Go's `pdqsort_func` (`src/sort/zsortfunc.go`):
+    ///
+    /// * The pivot is the median of the elements 3, 6 and 9, with keys 1, 0 and 1. Ordering 3 and 6 is the only swap, so the
+    ///   pivot is element 3 and there is no hint.
+    /// * The pivot is swapped to the front. From the left, elements with key 1 are searched, from the right those with key
+    ///   0. They are swapped in pairs: (1, 12), (5, 10), (7, 8).
+    /// * The pivot is swapped with the last element that is less, which is 8 at index 7.
+    /// * Both parts have at most 12 elements of equal keys; insertion keeps their order.
+    #[test]
+    fn thirteen_elements_of_two_keys() {
+        let keys = [0, 1, 0, 1, 0, 1, 0, 1, 0, 1, 0, 1, 0];
+        assert_eq!(sorted(&keys), [8, 12, 2, 0, 4, 10, 6, 3, 7, 9, 5, 11, 1]);
+    }
+
+    /// Vectors for the other steps. They were computed outside this repository with a line-by-line transcription of Go's
+    /// `pdqsort_func` and its helpers, which also gives the recorded order above.
+    #[test]
+    fn orders_of_upstreams_sort() {
+        // A hint that the list is sorted, which is wrong; a partition so unbalanced that three elements are scattered
+        // (xorshift of the length 15: shifts 13, 7, 17); then elements equal to the pivot are moved to the front.
+        assert_eq!(
+            sorted(&[1, 0, 0, 0, 0, 0, 1, 0, 0, 0, 0, 0, 0, 0, 1, 0]),
+            [8, 9, 2, 3, 4, 5, 1, 15, 13, 7, 10, 11, 12, 0, 14, 6]
+        );
+        // Twelve swaps among the nine elements for the pivot: the list is reversed, equal elements with it, and is sorted then.
+        let mut falling: Vec<i64> = (0..50).rev().collect();
+        for i in [1, 21, 41] {
+            falling[i] = falling[i - 1];
+        }
+        assert_eq!(sorted(&falling), (0..50).rev().collect::<Vec<_>>());
+        // A sorted list with two faults: element 5 is less than three before it, 31 is greater than the next. Each is shifted
+        // to its place, and equal elements keep their order.
+        let mut rising: Vec<i64> = (0..50).map(|i| i / 2).collect();
+        rising[5] = 0;
+        rising.swap(31, 32);
+        let mut expected: Vec<u32> = (0..50).collect();
+        expected[2..6].rotate_right(1);
+        expected.swap(31, 32);
+        assert_eq!(sorted(&rising), expected);
+        // Five faults are mended in vain; then partitions, a scattering, and elements equal to the pivot.
+        let mixed = [
+            3, 0, 1, 3, 3, 2, 1, 3, 3, 3, 1, 0, 2, 3, 3, 1, 3, 0, 1, 1, 2, 1, 1, 2, 3, 3, 2, 1, 2,
+            3, 1, 2, 1, 3, 2, 2, 3, 3, 2, 2, 3, 3, 0, 1, 0, 2, 1, 0, 1, 1,
+        ];
+        assert_eq!(
+            sorted(&mixed),
+            [
+                1, 47, 17, 11, 42, 44, 46, 19, 49, 18, 32, 30, 27, 43, 10, 15, 6, 2, 22, 48, 21,
+                20, 39, 23, 34, 38, 26, 5, 28, 35, 45, 31, 12, 24, 33, 29, 36, 37, 25, 16, 40, 41,
+                14, 13, 9, 8, 7, 4, 3, 0
+            ]
+        );
+        // A comparison that is always true splits off one element each time. After five scatterings a heap takes over.
+        let mut positions: Vec<u32> = (0..20).collect();
+        sort(&mut positions, |_, _| true);
+        assert_eq!(
+            positions,
+            [6, 0, 4, 16, 12, 3, 17, 1, 9, 15, 14, 7, 5, 13, 8, 18, 2, 11, 19, 10]
+        );
     }
 }

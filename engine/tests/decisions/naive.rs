@@ -22,7 +22,6 @@ pub(crate) mod quantity;
 pub(crate) mod requests;
 pub(crate) mod reservations;
 mod score;
-mod sort;
 pub(crate) mod survey;
 mod toleration;
 mod topology_spread;
