@@ -1,13 +1,11 @@
 //! Recorded decisions of kube-scheduler on the baseline's workloads, and their comparison with Berth's decisions.
 //!
-//! The table is recorded data and lies outside this repository: `spec/peer-expected.csv` in `BERTH_SHARED` or
-//! `../shared`.
+//! The table is `spec/peer-expected.csv` of [`berth_testing::recorded`].
 
 mod preemption;
 
-use std::path::{Path, PathBuf};
-
 use berth_engine::{Cluster, Outcome, PlaceRequest, Policy, TieBreak};
+use berth_testing::recorded;
 
 use crate::workload::{Workload, compiled_pod, incoming};
 
@@ -21,9 +19,9 @@ pub struct Expected {
 }
 
 impl Expected {
-    /// Reads the table. If it is absent, the error names the searched paths.
-    pub fn read() -> Result<Expected, String> {
-        Ok(Expected { text: shared("spec/peer-expected.csv")? })
+    /// Reads the table. Returns `None` if it is absent, and says so.
+    pub fn read() -> Option<Expected> {
+        Some(Expected { text: recorded::read("spec/peer-expected.csv")? })
     }
 
     /// Places the recorded pods one after another, and assumes each on the first by name of the nodes with the highest
@@ -82,25 +80,13 @@ fn decide(
     }
 }
 
-/// Reads a file of recorded data, which is not part of this repository. If it is absent, the error names the searched
-/// paths.
-pub(crate) fn shared(file: &str) -> Result<String, String> {
-    let folder = std::env::var_os("BERTH_SHARED")
-        .map_or_else(|| Path::new(env!("CARGO_MANIFEST_DIR")).join("../../shared"), PathBuf::from);
-    let path = folder.join(file);
-    std::fs::read_to_string(&path).map_err(|error| format!("`{}`: {error}", path.display()))
-}
-
 #[cfg(test)]
 mod tests {
     use super::Expected;
     use crate::workload::{N_NODES, Workload, cluster};
 
     fn check(workload: Workload) {
-        let expected = match Expected::read() {
-            Ok(expected) => expected,
-            Err(error) => return println!("skipped: {error}"),
-        };
+        let Some(expected) = Expected::read() else { return };
         for pods_per_node in [10, 30] {
             let cluster = cluster(workload, N_NODES, pods_per_node);
             expected.check(&cluster, workload, pods_per_node).unwrap();

@@ -53,16 +53,14 @@ pub fn preemption_us(workload: PreemptionWorkload, pods_per_node: usize) -> Opti
 
 #[cfg(test)]
 mod tests {
+    use berth_testing::recorded;
+
     use super::{preemption_us, times};
-    use crate::expected::shared;
     use crate::workload::{PreemptionWorkload, Workload};
 
     #[test]
     fn times_are_those_of_the_baseline() {
-        let text = match shared("spec/peer-baseline.md") {
-            Ok(text) => text,
-            Err(error) => return println!("skipped: {error}"),
-        };
+        let Some(text) = recorded::read("spec/peer-baseline.md") else { return };
         let p50_us = |name: &str, pods: &str, nodes: &str| -> u32 {
             let prefix = format!("| {name} | {pods} | {nodes} | ");
             let row = text.lines().find_map(|line| line.strip_prefix(&prefix));

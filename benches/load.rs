@@ -1,12 +1,12 @@
 //! Initial load of a cluster from a JSON dump: bytes a second, from the file to the published generation.
 
 use std::hint::black_box;
-use std::io::{Read, Write};
 use std::path::{Path, PathBuf};
 
 use berth_benches::{N_NODES, Workload, existing, node};
 use berth_engine::Cluster;
 use berth_server::feed::file::load_files;
+use berth_testing::recorded;
 use criterion::{Criterion, Throughput, criterion_group, criterion_main};
 
 /// The allocator of the server.
@@ -21,9 +21,8 @@ fn load(criterion: &mut Criterion) {
     if std::fs::write(&dumps[0].1, baseline()).is_err() {
         return eprintln!("skipped: cannot write a dump");
     }
-    match decompressed(folder.path()) {
-        Some(path) => dumps.push(("kubectl-30k-pods", path)),
-        None => eprintln!("skipped: ../shared/data/cluster-dump/large.json.gz is not here"),
+    if let Some(path) = decompressed(folder.path()) {
+        dumps.push(("kubectl-30k-pods", path));
     }
     for (name, path) in dumps {
         let n_bytes = std::fs::metadata(&path).map_or(0, |metadata| metadata.len());
@@ -58,12 +57,9 @@ fn baseline() -> String {
 
 /// The recorded dump of 5,000 nodes, decompressed; `None` if absent.
 fn decompressed(folder: &Path) -> Option<PathBuf> {
-    let shared = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../shared");
-    let file = std::fs::File::open(shared.join("data/cluster-dump/large.json.gz")).ok()?;
-    let mut text = Vec::new();
-    flate2::read::GzDecoder::new(file).read_to_end(&mut text).ok()?;
+    let text = recorded::read("data/cluster-dump/large.json.gz")?;
     let path = folder.join("large.json");
-    std::fs::File::create(&path).ok()?.write_all(&text).ok()?;
+    std::fs::write(&path, text).ok()?;
     Some(path)
 }
 

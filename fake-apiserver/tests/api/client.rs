@@ -15,7 +15,7 @@ pub(crate) struct World {
     runtime: tokio::runtime::Runtime,
 }
 
-pub(crate) struct Answer {
+pub(crate) struct Response {
     pub(crate) status: u16,
     pub(crate) headers: Vec<(String, String)>,
     pub(crate) body: String,
@@ -77,24 +77,24 @@ impl World {
         self.server.store()
     }
 
-    pub(crate) fn get(&self, target: &str) -> Answer {
+    pub(crate) fn get(&self, target: &str) -> Response {
         self.request("GET", target, "", "").unwrap()
     }
 
-    pub(crate) fn post(&self, target: &str, body: &str) -> Answer {
+    pub(crate) fn post(&self, target: &str, body: &str) -> Response {
         self.request("POST", target, "application/json", body).unwrap()
     }
 
-    pub(crate) fn put(&self, target: &str, body: &str) -> Answer {
+    pub(crate) fn put(&self, target: &str, body: &str) -> Response {
         self.request("PUT", target, "application/json", body).unwrap()
     }
 
-    pub(crate) fn delete(&self, target: &str, body: &str) -> Answer {
+    pub(crate) fn delete(&self, target: &str, body: &str) -> Response {
         self.request("DELETE", target, "application/json", body).unwrap()
     }
 
     /// Sends a patch of the form `how`: `merge`, `strategic-merge` or `json`.
-    pub(crate) fn patch(&self, how: &str, target: &str, body: &str) -> Answer {
+    pub(crate) fn patch(&self, how: &str, target: &str, body: &str) -> Response {
         let media_type = match how {
             "json" => "application/json-patch+json".to_owned(),
             how => format!("application/{how}-patch+json"),
@@ -109,7 +109,7 @@ impl World {
         target: &str,
         media_type: &str,
         body: &str,
-    ) -> std::io::Result<Answer> {
+    ) -> std::io::Result<Response> {
         let headers = [("Accept", "application/json"), ("Content-Type", media_type)];
         self.send(method, target, &headers, body)
     }
@@ -120,7 +120,7 @@ impl World {
         target: &str,
         headers: &[(&str, &str)],
         body: &str,
-    ) -> std::io::Result<Answer> {
+    ) -> std::io::Result<Response> {
         let mut stream = TcpStream::connect(self.server.address())?;
         stream.set_read_timeout(Some(Duration::from_secs(20)))?;
         let mut head = format!("{method} {target} HTTP/1.1\r\nHost: fake\r\nConnection: close\r\n");
@@ -142,7 +142,7 @@ impl World {
         }
         let body = String::from_utf8(body).unwrap();
         let json = serde_json::from_str(&body).unwrap_or_default();
-        Ok(Answer { status, headers, body, json })
+        Ok(Response { status, headers, body, json })
     }
 
     /// Starts a watch.
@@ -158,7 +158,7 @@ impl World {
     }
 }
 
-impl Answer {
+impl Response {
     pub(crate) fn header(&self, name: &str) -> Option<&str> {
         self.headers.iter().find(|(key, _)| key == name).map(|(_, value)| value.as_str())
     }

@@ -2,19 +2,19 @@
 
 use serde_json::Value;
 
-use crate::client::{Answer, World};
+use crate::client::{Response, World};
 use crate::objects::{PODS, bind, pod, with_pods};
 
-fn names(answer: &Answer) -> Vec<String> {
+fn names(answer: &Response) -> Vec<String> {
     let items = answer.json["items"].as_array().unwrap();
     items.iter().map(|item| item["metadata"]["name"].as_str().unwrap().to_owned()).collect()
 }
 
-fn version(answer: &Answer) -> &str {
+fn version(answer: &Response) -> &str {
     answer.json["metadata"]["resourceVersion"].as_str().unwrap()
 }
 
-fn token(answer: &Answer) -> Option<&str> {
+fn token(answer: &Response) -> Option<&str> {
     answer.json["metadata"]["continue"].as_str()
 }
 

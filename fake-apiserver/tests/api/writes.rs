@@ -4,10 +4,10 @@ use serde_json::{Value, json};
 
 use berth_fake_apiserver::Options;
 
-use crate::client::{Answer, World};
+use crate::client::{Response, World};
 use crate::objects::{PODS, bind, bind_body, node, pod, running, with_pods};
 
-fn message(answer: &Answer) -> &str {
+fn message(answer: &Response) -> &str {
     answer.json["message"].as_str().unwrap_or_default()
 }
 
@@ -132,8 +132,8 @@ fn grace_periods_can_be_scaled() {
     let mut watch = world.watch(&format!("{PODS}?watch=1&resourceVersion=1"));
     let began = std::time::Instant::now();
     world.delete(&format!("{PODS}/slow?gracePeriodSeconds=30"), "");
-    let told = [watch.event_text(), watch.event_text(), watch.event_text()];
-    assert_eq!(told, ["MODIFIED slow 2", "MODIFIED slow 3", "DELETED slow 4"].map(String::from));
+    let events = [watch.event_text(), watch.event_text(), watch.event_text()];
+    assert_eq!(events, ["MODIFIED slow 2", "MODIFIED slow 3", "DELETED slow 4"].map(String::from));
     assert!(began.elapsed().as_millis() >= 300, "{:?}", began.elapsed());
 }
 
@@ -163,7 +163,7 @@ fn budget(name: &str, allowed: i64) -> Value {
     })
 }
 
-fn evict(world: &World, pod: &str, options: &Value) -> Answer {
+fn evict(world: &World, pod: &str, options: &Value) -> Response {
     let body = json!({
         "apiVersion": "policy/v1", "kind": "Eviction", "metadata": {"name": pod}, "deleteOptions": options,
     });

@@ -19,7 +19,7 @@ proptest! {
         }
     }
 
-    /// What is left of a good object after some bytes of it were changed.
+    /// Valid objects with some changed bytes are refused or read without a panic.
     #[test]
     fn mutated_objects(seed: u64, changes in proptest::collection::vec((any::<u64>(), any::<u8>(), 0..3), 1..6)) {
         for name in ["k8s.io.api.core.v1.Pod", "k8s.io.api.core.v1.Node", "k8s.io.api.policy.v1.PodDisruptionBudget"] {
@@ -98,7 +98,7 @@ fn yaml_errors_name_the_field() {
     assert!(error.contains("line 5"), "{error}");
 }
 
-/// Neither encoding follows nesting until the stack ends.
+/// Deep nesting does not exhaust the stack in either encoding.
 #[test]
 fn deep_nesting_is_refused_or_skipped() {
     let open = "[".repeat(200_000);

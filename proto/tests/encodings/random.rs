@@ -10,8 +10,9 @@ use prost_reflect::{
 use crate::descriptors::{is_inlined, is_scalar, label, message_below};
 use crate::kinds::KINDS;
 
-/// Messages that Kubernetes' schema requires: `k8s-openapi` writes them even when they were absent, so they never are.
-/// So too the one required field of an inlined message, which would bring the message into being.
+/// Messages that are always present, because Kubernetes' schema requires them and `k8s-openapi` writes them even if
+/// they are absent. The same holds for the one required field of an inlined message, because writing it creates the
+/// message.
 const ALWAYS: [&str; 21] = [
     "Binding.target",
     "CSIDriver.spec",
@@ -56,7 +57,7 @@ const QUANTITIES: [&str; 12] = [
 const TEXTS: [&str; 8] =
     ["a", "web-0", "", "<&>", "ünï€ \u{1f980}", "\"\\\n\u{0}", "true", "\u{2028}1"];
 
-/// The same cases in every run.
+/// Returns the configuration of a property with the same cases in every run.
 pub(crate) fn seeded(cases: u32) -> ProptestConfig {
     ProptestConfig {
         cases,

@@ -1,11 +1,11 @@
-//! Recordings of a real API server, when they are there: `BERTH_SHARED`, or `shared` beside the workspace.
+//! Objects that a real API server and `kubectl` wrote, from [`berth_testing::recorded`].
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
-use std::io::Read;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 
 use berth_proto::{ENVELOPE_MAGIC, core_v1, runtime};
+use berth_testing::recorded;
 use prost::Message;
 use serde::Serialize;
 use serde::de::DeserializeOwned;
@@ -13,8 +13,8 @@ use serde_json::Value;
 
 use crate::kinds::KINDS;
 
-/// What a placement service does not carry, by the last two names of the path. Everything else in a recorded object must
-/// come back.
+/// Fields that the messages leave out, by the last two names of the path. Every other field of a recorded object must
+/// be kept.
 const LEFT_OUT: [&str; 10] = [
     "containers.volumeMounts",
     "spec.persistentVolumeClaimRetentionPolicy",
@@ -28,25 +28,14 @@ const LEFT_OUT: [&str; 10] = [
     "volumes.projected",
 ];
 
-/// A folder of recordings, or a line that says what was skipped.
-fn recordings(folder: &str, what: &str) -> Option<PathBuf> {
-    let beside = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../shared");
-    let path = std::env::var_os("BERTH_SHARED").map_or(beside, PathBuf::from).join(folder);
-    if path.is_dir() {
-        return Some(path);
-    }
-    println!("skipped {what}: no folder `{}`; set BERTH_SHARED", path.display());
-    None
+/// Reads a recorded file of messages.
+fn bytes(path: &Path) -> Vec<u8> {
+    fs::read(path).unwrap_or_else(|error| panic!("`{}`: {error}", path.display()))
 }
 
-fn read(path: &Path) -> Vec<u8> {
-    let bytes = fs::read(path).unwrap_or_else(|error| panic!("`{}`: {error}", path.display()));
-    if path.extension().is_none_or(|extension| extension != "gz") {
-        return bytes;
-    }
-    let mut plain = Vec::new();
-    flate2::read::GzDecoder::new(&*bytes).read_to_end(&mut plain).unwrap();
-    plain
+/// Reads a recorded file of text.
+fn text(path: &Path) -> String {
+    recorded::text(path).unwrap_or_else(|error| panic!("`{}`: {error}", path.display()))
 }
 
 /// Opens the envelope (W-ENV-1) around an object.
@@ -63,10 +52,8 @@ fn in_json<T: Serialize + DeserializeOwned>(object: &T) -> T {
 /// The API server's protobuf and its JSON of the same objects read as the same.
 #[test]
 fn protobuf_and_json_of_an_api_server_agree() {
-    let Some(folder) = recordings("data/apiserver", "the API server's protobuf") else {
-        return;
-    };
-    let exchanges: Value = serde_json::from_slice(&read(&folder.join("13-protobuf.json"))).unwrap();
+    let Some(folder) = recorded::find("data/apiserver") else { return };
+    let exchanges: Value = serde_json::from_str(&text(&folder.join("13-protobuf.json"))).unwrap();
     let body = |index: usize| {
         let body = &exchanges["exchanges"][index]["response"]["body"];
         body.as_str().map_or_else(|| body.to_string(), str::to_owned)
@@ -79,7 +66,7 @@ fn protobuf_and_json_of_an_api_server_agree() {
         ("13-pod.pb", "Pod"),
         ("13-notfound.pb", "Status"),
     ] {
-        let type_meta = opened(&read(&folder.join(file))).type_meta.unwrap();
+        let type_meta = opened(&bytes(&folder.join(file))).type_meta.unwrap();
         assert_eq!(
             (type_meta.api_version.as_str(), type_meta.kind.as_str()),
             ("v1", kind),
@@ -87,15 +74,15 @@ fn protobuf_and_json_of_an_api_server_agree() {
         );
     }
     let pods =
-        core_v1::PodList::decode(&*opened(&read(&folder.join("13-podlist.pb"))).raw).unwrap();
+        core_v1::PodList::decode(&*opened(&bytes(&folder.join("13-podlist.pb"))).raw).unwrap();
     let json: core_v1::PodList = serde_json::from_str(&body(0)).unwrap();
     assert!(!pods.items.is_empty());
     assert_eq!(in_json(&pods), json);
-    let pod = core_v1::Pod::decode(&*opened(&read(&folder.join("13-pod.pb"))).raw).unwrap();
+    let pod = core_v1::Pod::decode(&*opened(&bytes(&folder.join("13-pod.pb"))).raw).unwrap();
     assert!(pods.items.contains(&pod), "the single pod is one of the list");
 
     let nodes =
-        core_v1::NodeList::decode(&*opened(&read(&folder.join("13-nodelist.pb"))).raw).unwrap();
+        core_v1::NodeList::decode(&*opened(&bytes(&folder.join("13-nodelist.pb"))).raw).unwrap();
     let json: core_v1::NodeList = serde_json::from_str(&body(4)).unwrap();
     assert!(!nodes.items.is_empty());
     assert_eq!(in_json(&nodes), json);
@@ -104,11 +91,9 @@ fn protobuf_and_json_of_an_api_server_agree() {
 /// Every object of the dumps comes back from our types as it was, but for what is left out on purpose.
 #[test]
 fn dumped_objects_come_back() {
-    let Some(folder) = recordings("data/cluster-dump", "the cluster dumps") else {
-        return;
-    };
-    let yaml: Value = serde_saphyr::from_slice(&read(&folder.join("small.yaml"))).unwrap();
-    let json: Value = serde_json::from_slice(&read(&folder.join("mid.json.gz"))).unwrap();
+    let Some(folder) = recorded::find("data/cluster-dump") else { return };
+    let yaml: Value = serde_saphyr::from_str(&text(&folder.join("small.yaml"))).unwrap();
+    let json: Value = serde_json::from_str(&text(&folder.join("mid.json.gz"))).unwrap();
     let mut lost = BTreeSet::new();
     let mut n_objects = BTreeMap::new();
     for item in [&yaml, &json].into_iter().flat_map(|dump| dump["items"].as_array().unwrap()) {
@@ -165,7 +150,7 @@ fn compare(path: &mut Vec<String>, item: &Value, written: &Value, lost: &mut BTr
     }
 }
 
-/// Not written by our types, and meaningless.
+/// Whether a value is a zero value, which our types do not write.
 fn is_zero(value: &Value) -> bool {
     match value {
         Value::Null | Value::Bool(false) => true,

@@ -1,6 +1,8 @@
 use std::io::Write as _;
 use std::path::{Path, PathBuf};
 
+use berth_testing::recorded;
+
 use super::super::{Event, Order, Trace, TraceError, expected};
 use super::{GPU_MODEL_LABEL, GPU_RESOURCE, read};
 
@@ -213,17 +215,11 @@ fn recorded_answers_are_read_and_checked() {
 /// The production trace, if present, has the sizes of its description.
 #[test]
 fn the_whole_trace_is_read() {
-    let shared = std::env::var_os("BERTH_SHARED")
-        .map_or_else(|| Path::new(env!("CARGO_MANIFEST_DIR")).join("../../shared"), PathBuf::from)
-        .join("data/openb");
-    if !shared.is_dir() {
-        println!("skipped: no openb trace in {}", shared.display());
-        return;
-    }
-    let nodes = shared.join("openb_node_list_all_node.csv.gz");
-    let trace = read(&nodes, &shared.join("openb_pod_list_default.csv.gz")).unwrap();
+    let Some(folder) = recorded::find("data/openb") else { return };
+    let nodes = folder.join("openb_node_list_all_node.csv.gz");
+    let trace = read(&nodes, &folder.join("openb_pod_list_default.csv.gz")).unwrap();
     assert_eq!((trace.nodes.len(), trace.tasks.len()), (1_523, 8_152));
-    let recorded = expected::read(&shared.join("expected-default-arrive.csv.gz")).unwrap();
+    let recorded = expected::read(&folder.join("expected-default-arrive.csv.gz")).unwrap();
     assert_eq!(recorded.iter().filter(|answer| answer.node.is_some()).count(), 8_104);
     let in_order = trace.tasks.iter().zip(&recorded).all(|(task, answer)| task.name == answer.pod);
     assert!(in_order, "tasks are not in the recorded order");
@@ -231,7 +227,7 @@ fn the_whole_trace_is_read() {
     for (order, file) in
         [(Order::Arrive, "expected-default-arrive"), (Order::Events, "expected-default-events")]
     {
-        let recorded = expected::read(&shared.join(format!("{file}.csv.gz"))).unwrap();
+        let recorded = expected::read(&folder.join(format!("{file}.csv.gz"))).unwrap();
         let recount = super::super::recount::Recount::of(&trace, order, &recorded);
         assert!(recount.is_clean(), "{recount:?}");
         assert_eq!(recount.n_instants, 8_152);

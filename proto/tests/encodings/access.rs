@@ -1,8 +1,6 @@
 //! The build of the table of RPCs: what it makes of `.proto` files whose methods declare their access, and which it refuses.
 
-#![expect(clippy::expect_used, reason = "a test fails by panicking")]
-
-#[path = "../build/access.rs"]
+#[path = "../../build/access.rs"]
 mod build;
 
 use protox::Compiler;

@@ -2,7 +2,7 @@
 
 use serde_json::Value;
 
-use crate::replay::{Replay, recording};
+use super::replay::{Replay, recording};
 
 fn note(exchange: &Value) -> &str {
     exchange["note"].as_str().unwrap_or_default()

@@ -4,8 +4,8 @@ use std::time::Duration;
 
 use serde_json::Value;
 
+use super::replay::{Replay, recording};
 use crate::client::Next;
-use crate::replay::{Replay, recording};
 
 /// Sends the recorded requests other than watches, in order, while the watches are open.
 fn traffic(replay: &mut Replay, exchanges: &[Value]) {

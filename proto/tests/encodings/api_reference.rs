@@ -1,18 +1,12 @@
 //! The pages of `docs/api`, made from the `.proto` files: a page for each service, and one for the messages that several services
 //! use. The table of RPCs in `docs/security.md` is made from the same files.
 //!
-//! `BERTH_UPDATE=1 cargo test -p berth-proto --test api_reference` writes them; without it the test fails where a page differs from
+//! `BERTH_UPDATE=1 cargo test -p berth-proto --test encodings api_reference` writes them; without it the test fails where a page differs from
 //! the protos.
 
-#![expect(clippy::expect_used, reason = "a test fails by panicking")]
-
-#[path = "api_reference/access.rs"]
 mod access;
-#[path = "api_reference/comment.rs"]
 mod comment;
-#[path = "api_reference/layout.rs"]
 mod layout;
-#[path = "api_reference/page.rs"]
 mod page;
 
 use std::collections::{BTreeMap, BTreeSet};
@@ -67,7 +61,8 @@ fn the_security_page_has_the_access_of_every_method() {
     }
 }
 
-const HOW: &str = "BERTH_UPDATE=1 cargo test -p berth-proto --test api_reference writes the pages";
+const HOW: &str =
+    "BERTH_UPDATE=1 cargo test -p berth-proto --test encodings api_reference writes the pages";
 
 #[test]
 fn every_link_leads_somewhere() {

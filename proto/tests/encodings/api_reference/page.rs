@@ -7,9 +7,9 @@ use prost_reflect::{
     FieldDescriptor, Kind, MessageDescriptor, MethodDescriptor, ServiceDescriptor,
 };
 
-use crate::access;
-use crate::comment::Comment;
-use crate::layout::{Layout, SHARED, Schema, file_name, source};
+use super::access;
+use super::comment::Comment;
+use super::layout::{Layout, SHARED, Schema, file_name, source};
 
 /// The index, a page a service, and the shared messages, by file name.
 pub(crate) fn all(layout: &Layout) -> BTreeMap<String, String> {
@@ -27,7 +27,7 @@ pub(crate) fn all(layout: &Layout) -> BTreeMap<String, String> {
 
 fn opening(title: &str) -> String {
     format!(
-        "<!-- Made from the comments in proto/ by proto/tests/api_reference.rs; edit those. -->\n# {title}\n\n"
+        "<!-- Made from the comments in proto/ by proto/tests/encodings/api_reference.rs; edit those. -->\n# {title}\n\n"
     )
 }
 

@@ -2,7 +2,7 @@
 
 use serde_json::{Value, json};
 
-use crate::replay::{Replay, answered, recording};
+use super::replay::{Replay, answered, recording};
 
 fn note(exchange: &Value) -> &str {
     exchange["note"].as_str().unwrap_or_default()

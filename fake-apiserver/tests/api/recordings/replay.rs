@@ -1,23 +1,17 @@
 //! Replay of one scenario against one server.
 
 use std::collections::BTreeMap;
-use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use berth_fake_apiserver::Options;
+use berth_testing::recorded;
 use serde_json::{Value, json};
 
 use crate::client::{Next, World};
 
-/// The scenario; `None`, with a printed note, if the recordings are not present.
+/// Reads the exchanges of a recorded scenario. Returns `None` if the check has to be skipped.
 pub(crate) fn recording(file: &str) -> Option<Vec<Value>> {
-    let root = std::env::var_os("BERTH_SHARED")
-        .map_or_else(|| Path::new(env!("CARGO_MANIFEST_DIR")).join("../../shared"), PathBuf::from);
-    let path = root.join("data/apiserver").join(file);
-    let Ok(text) = std::fs::read_to_string(&path) else {
-        println!("skipped: {} is not here", path.display());
-        return None;
-    };
+    let text = recorded::read(&format!("data/apiserver/{file}"))?;
     let scenario: Value = serde_json::from_str(&text).unwrap();
     Some(scenario["exchanges"].as_array().unwrap().clone())
 }
