@@ -1,4 +1,4 @@
-//! What operators write: Berth's own configuration, kube-scheduler's, and values of any shape.
+//! Configuration that operators write: Berth's own, kube-scheduler's, and values of any shape.
 
 use std::path::Path;
 

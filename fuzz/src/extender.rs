@@ -21,10 +21,10 @@ pub fn run(data: &[u8]) {
     }
     let again = served::post(path, body);
     assert_eq!((again.status, &again.body), (answer.status, &answer.body), "{path} asked again");
-    if let (200, Ok(Value::Object(asked))) = (answer.status, serde_json::from_slice(body)) {
-        let asked = asked_names(&asked);
+    if let (200, Ok(Value::Object(requested))) = (answer.status, serde_json::from_slice(body)) {
+        let requested = asked_names(&requested);
         for name in told_names(&json) {
-            assert!(asked.contains(&name), "{path}: `{name}` was not asked about");
+            assert!(requested.contains(&name), "{path}: `{name}` was not asked about");
         }
     }
 }

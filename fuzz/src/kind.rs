@@ -15,7 +15,7 @@ use crate::world::{self, World};
 /// several hundred in memory, and growing lists are copied.
 const BYTES_EACH: u64 = 4 << 10;
 
-/// What came of an object: the same for the same object, whatever encoding it came in.
+/// The result of using an object; equal for equal objects in either encoding.
 #[derive(Debug, PartialEq)]
 enum Fate {
     Pod(Result<Outcome, String>),
@@ -23,14 +23,14 @@ enum Fate {
 }
 
 /// An object of a kind that the cluster is told of.
-trait Told: Message + Default + Debug + Serialize + DeserializeOwned + PartialEq {
+trait FeedObject: Message + Default + Debug + Serialize + DeserializeOwned + PartialEq {
     fn fate(&self, world: &World) -> Fate;
 
-    /// What leaves no trace.
+    /// Feeds and deletes the object, and checks that the cluster is as before.
     fn come_and_go(&self, _world: &World) {}
 }
 
-impl Told for core_v1::Pod {
+impl FeedObject for core_v1::Pod {
     fn fate(&self, world: &World) -> Fate {
         Fate::Pod(world.decide(self))
     }
@@ -40,7 +40,7 @@ impl Told for core_v1::Pod {
     }
 }
 
-impl Told for core_v1::Node {
+impl FeedObject for core_v1::Node {
     fn fate(&self, world: &World) -> Fate {
         Fate::Other(world.with_node(self))
     }
@@ -48,7 +48,7 @@ impl Told for core_v1::Node {
 
 macro_rules! kinds {
     ($($kind:ident($object:ty) { $($rest:tt)* })+) => {
-        $(impl Told for $object {
+        $(impl FeedObject for $object {
             fn fate(&self, world: &World) -> Fate {
                 Fate::Other(world.with_object(self.into()))
             }
@@ -61,7 +61,7 @@ macro_rules! kinds {
             checks[usize::from(kind) % checks.len()](json);
         }
 
-        /// The same for protobuf.
+        /// Checks an object of a kind in protobuf.
         pub(crate) fn check_protobuf(kind: u8, bytes: &[u8]) {
             let checks: &[fn(&[u8])] = &[
                 of_protobuf::<core_v1::Pod>, of_protobuf::<core_v1::Node>,
@@ -74,8 +74,8 @@ macro_rules! kinds {
 
 berth_engine::object_kinds!(kinds);
 
-/// What is read is the same in protobuf, to the last field, and comes to the same.
-fn of_json<T: Told>(json: &[u8]) {
+/// Checks that an object read from JSON is equal after a round trip through protobuf, and leads to the same result.
+fn of_json<T: FeedObject>(json: &[u8]) {
     let object = match bounded(json.len(), BYTES_EACH, || serde_json::from_slice::<T>(json)) {
         Ok(object) => object,
         Err(error) => return check_refusal(&error.to_string(), json.len()),
@@ -90,8 +90,9 @@ fn of_json<T: Told>(json: &[u8]) {
     }
 }
 
-/// What is read is the same when it is sent again; where JSON says all of it, that comes to the same.
-fn of_protobuf<T: Told>(bytes: &[u8]) {
+/// Checks that an object read from protobuf is equal after a round trip. If JSON has all of it, the JSON form leads to
+/// the same result.
+fn of_protobuf<T: FeedObject>(bytes: &[u8]) {
     let read = bounded(bytes.len(), BYTES_EACH, || T::decode(bytes));
     let object = match read {
         Ok(object) => object,
@@ -115,8 +116,9 @@ fn is_chosen(bytes: &[u8]) -> bool {
     bytes.iter().fold(0_u8, |sum, byte| sum.wrapping_mul(31).wrapping_add(*byte)).is_multiple_of(4)
 }
 
-/// What is written as JSON reads back, and is written the same again. A time after the year 9999 has no JSON form.
-fn check_written<T: Told>(object: &T) -> Option<T> {
+/// Checks that the JSON form of an object can be read, and is written again without a change. A time after the year
+/// 9999 has no JSON form.
+fn check_written<T: FeedObject>(object: &T) -> Option<T> {
     let json = serde_json::to_string(object).ok()?;
     let again: T = serde_json::from_str(&json).unwrap_or_else(|error| panic!("{json}: {error}"));
     let settled = serde_json::to_string(&again).unwrap();

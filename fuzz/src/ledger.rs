@@ -72,7 +72,7 @@ fn check(error: &GrantError, is_changed: bool) {
     }
 }
 
-/// What was written is read: the journal's line, and the record.
+/// Checks that written journal lines and records can be read.
 fn check_readable(grants: &Grants) {
     let request = v1::ListLedgerRecordsRequest::default();
     let page = grants.list_ledger_records(&request, NOW).unwrap();

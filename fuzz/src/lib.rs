@@ -1,9 +1,9 @@
-//! What every decoder has to keep, whatever the bytes: a module a decoder, each with one function that takes them.
+//! Properties of every decoder for arbitrary bytes: a module for each decoder, with one function that takes the bytes.
 //!
-//! A harness fails by panicking. That no input makes a decoder panic is the least of it: what was read is written and read
-//! again, encodings are compared with each other, values with slower and plainer reckoning, and the memory that is asked
-//! for is held against the length of the input. [`TARGETS`] lists them; `tests/corpus.rs` runs them all on the committed
-//! corpus and on what it makes of it, `libfuzzer/` runs each by itself, for as long as one likes.
+//! A harness fails by panicking. It checks more than the absence of panics: what was read is written and read again,
+//! encodings are compared with each other, values with a slower and simpler computation, and the allocated memory is
+//! limited relative to the length of the input. [`TARGETS`] lists the harnesses; `tests/corpus` runs all of them on the
+//! committed corpora and on inputs derived from these, `libfuzzer/` runs each by itself for as long as one likes.
 
 #![allow(
     clippy::expect_used,
@@ -11,6 +11,8 @@
     clippy::unwrap_used,
     reason = "a harness fails by panicking"
 )]
+
+pub mod corpus;
 
 mod exact;
 mod kind;
@@ -42,13 +44,14 @@ pub mod watch;
 /// A decoder under test.
 #[derive(Copy, Clone, Debug)]
 pub struct Target {
-    /// The folder of its corpus, and its binary in `libfuzzer/`.
+    /// The name of its corpus, and of its binary in `libfuzzer/`.
     pub name: &'static str,
     /// Reads the bytes and checks what became of them.
     pub run: fn(&[u8]),
     /// The file in `dictionaries/` with the words of its format; empty where it has none.
     pub dictionary: &'static str,
-    /// Inputs of the short run that is a part of `cargo test`: as many as an unoptimised build takes in about a second.
+    /// The number of derived inputs in the short run, a part of `cargo test`: as many as an unoptimised build takes in about
+    /// a second.
     pub n_short: u32,
 }
 
@@ -63,7 +66,7 @@ macro_rules! targets {
     };
 }
 
-/// All of them, by name.
+/// All targets, by name.
 pub const TARGETS: &[Target] = targets![
     configuration, "yaml.dict", 2_000;
     dump, "yaml.dict", 5_000;

@@ -199,7 +199,7 @@ fn owned(labels: &[(&str, &str)]) -> std::collections::BTreeMap<String, String> 
     labels.iter().map(|(key, value)| ((*key).to_owned(), (*value).to_owned())).collect()
 }
 
-/// Which of the nodes could take the pod.
+/// Returns for each of the nodes whether it is feasible for the pod.
 fn feasible(cluster: &Cluster, pod: &core_v1::Pod, names: &[&str]) -> Result<Vec<bool>, String> {
     let pod = cluster.compile_pod(pod).map_err(|error| world::described(&error))?;
     let policy = Policy::default();

@@ -9,9 +9,9 @@ use berth_server::in_process::{CollectedResponse, InProcess};
 use berth_server::runtime::{Server, ServerOptions};
 use tokio::runtime::{Builder, Runtime};
 
-/// So many inputs share a server: what they assume, open and are granted stays with it.
+/// The number of inputs that share a server, because assumed pods, sessions and grants stay with it.
 const INPUTS: u32 = 5_000;
-/// Nothing that is asked here takes a hundredth of this; whoever waits this long waits for ever.
+/// A time limit for a request. Requests here take less than a hundredth of it; a longer one never ends.
 const PATIENCE: Duration = Duration::from_secs(60);
 
 struct Served {

@@ -42,7 +42,8 @@ fn check_text(text: &str) {
     check_micro_time(micro);
 }
 
-/// What is written reads back, and is written the same again; only years that RFC 3339 has can be written.
+/// Checks that a written time can be read, and is written again without a change. Only years of RFC 3339 can be
+/// written.
 fn check_time(time: Time) {
     let seconds = time.unix_seconds();
     let Ok(json) = serde_json::to_string(&time) else {

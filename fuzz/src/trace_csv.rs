@@ -36,7 +36,7 @@ pub fn run(data: &[u8]) {
     world::within(|world| check_trace(&world.cluster, &trace));
 }
 
-/// What a trace holds are objects that a cluster takes, unless a name is none; every task arrives, once.
+/// Checks that a cluster accepts the objects of a trace, unless a name is invalid, and that every task arrives once.
 fn check_trace(cluster: &Cluster, trace: &Trace) {
     for node in &trace.nodes {
         if let Err(error) = cluster.compile_node(&node.to_wire()) {

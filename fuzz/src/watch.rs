@@ -1,4 +1,4 @@
-//! What the API server sends: the lines of a watch, cut anywhere, and the pages of a list.
+//! Responses of an API server: the lines of a watch, split anywhere, and the pages of a list.
 
 use berth_server::feed::kube::{Decoder, Event, Garbage, ObjectChange, Page, Resource};
 

@@ -10,7 +10,7 @@ use berth_engine::{
 use berth_proto::core_v1;
 use berth_server::feed::file;
 
-/// So many inputs share a world: names and shapes that a cluster has met stay known to it.
+/// The number of inputs that share a world, because a cluster keeps the names and shapes that it has seen.
 const INPUTS: u32 = 2_000;
 
 /// The cluster's objects.
@@ -46,7 +46,7 @@ impl World {
         on.place(&PlaceRequest { pod, policy: &self.policy, tie_break })
     }
 
-    /// What becomes of a pod: its decision, without the generation, or why there is none.
+    /// Returns the decision on a pod without its generation, or why there is none.
     pub(crate) fn decide(&self, pod: &core_v1::Pod) -> Result<Outcome, String> {
         let pod = self.cluster.compile_pod(pod).map_err(|error| described(&error))?;
         let decided = self.place(&pod, &self.cluster);
@@ -98,7 +98,8 @@ impl World {
         Ok(placed)
     }
 
-    /// The same for an object of another kind.
+    /// Feeds and deletes an object of another kind on a fork. Returns the placements of the probes while the object is
+    /// there.
     pub(crate) fn with_object(&self, object: WireObject<'_>) -> Result<Vec<String>, String> {
         let object = self.cluster.compile_object(object).map_err(|error| described(&error))?;
         let fork = self.cluster.fork();
@@ -114,7 +115,7 @@ impl World {
         Ok(placed)
     }
 
-    /// Where pods that look at everything go in a cluster.
+    /// Returns the placements of pods that read everything in a cluster.
     fn probes(&self, cluster: &Cluster) -> Vec<String> {
         PROBES.with(|pods| {
             let placed = pods.iter().map(|pod| {

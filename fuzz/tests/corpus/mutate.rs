@@ -1,16 +1,16 @@
-//! Mutate: inputs made of others, as fuzzers make them, but always the same ones.
+//! Derives inputs from others as a fuzzer does, but the same ones in every run.
 
 use rand::seq::IndexedRandom;
 use rand::{RngExt, SeedableRng};
 use rand_chacha::ChaCha8Rng;
 
-/// Longest input that is made.
+/// The length of the longest derived input.
 const MAX_BYTES: usize = 4 << 10;
 
-/// Bytes that mean something in some format.
+/// Bytes that have a meaning in one of the formats.
 const BYTES: &[u8] = b"\0\x01\x7f\x80\xff\n\r\t \"'\\{}[](),:;.-+_=!<>/@*&%~^|#0195aeEimnZT";
 
-/// Numbers at the edges of what types hold.
+/// Numbers at the limits of numeric types.
 const NUMBERS: [&str; 8] = [
     "0",
     "-1",
@@ -30,7 +30,7 @@ pub(super) struct Mutator<'w> {
 }
 
 impl<'w> Mutator<'w> {
-    /// Of a target's corpus and words; the name is the seed.
+    /// Returns a source of inputs derived from a target's corpus and words. The name is the seed.
     pub(super) fn new(name: &str, corpus: Vec<Vec<u8>>, words: &'w [Vec<u8>]) -> Mutator<'w> {
         let seed = name.bytes().fold(7_u64, |seed, byte| seed * 31 % (1 << 40) + u64::from(byte));
         Mutator { rng: ChaCha8Rng::seed_from_u64(seed), corpus, words }
