@@ -173,7 +173,7 @@ fn word_after(tokens: &[TokenTree], separator: usize) -> Option<String> {
     word(tokens.get(separator + 2))
 }
 
-/// Resolves a path like [`Finder::resolve`], `step` re-exports on.
+/// Resolves a path as [`Finder::resolve`] does, after `step` re-exports.
 fn resolve(
     modules: &Modules,
     name: &[String],

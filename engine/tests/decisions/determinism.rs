@@ -1,4 +1,4 @@
-//! Same input, same answer: whatever the thread count, the order of arrival and what was asked before.
+//! Equal inputs lead to equal decisions, whatever the number of threads, the order of arrival and earlier requests.
 //!
 //! Rules: S-SEL-4 (ties, policy), S-SNP-2.
 
@@ -122,7 +122,7 @@ fn batch(
     outcome.results
 }
 
-/// What was decided, without the generation and the mark of an assumed pod.
+/// Returns the outcome of a decision without its generation and the mark of an assumed pod.
 fn outcome(decision: Result<Decision, EngineError>) -> Result<Outcome, EngineError> {
     decision.map(|decision| {
         let mut outcome = decision.outcome;

@@ -71,7 +71,7 @@ fn place(cluster: &Cluster, pods: &[Pod], gang: Option<Gang>, assume: bool) -> B
     })
 }
 
-/// What was decided, without the generation and the mark of an assumed pod.
+/// Returns the outcomes of decisions without their generations and the mark of an assumed pod.
 fn outcomes(results: &[Result<Decision, EngineError>]) -> Vec<Result<Outcome, EngineError>> {
     let of = |decision: &Decision| {
         let mut outcome = decision.outcome.clone();

@@ -75,7 +75,7 @@ fn a_bound_pod_does_not_move() {
     assert_eq!((story.milli_cpu("n1"), story.milli_cpu("n2")), (0, 1000));
 }
 
-/// What is told anew holds, whatever was believed before: a list repairs what a feed contradicted.
+/// A new list replaces the known state: it repairs what the feed contradicted.
 #[test]
 fn a_replaced_cluster_is_exactly_what_was_told() {
     let nodes = ["n1 cpu=4 memory=8Gi pods=10", "n2 cpu=4 memory=8Gi pods=10"];
@@ -109,7 +109,7 @@ fn a_repeated_pod_is_as_new_as_its_last_repetition() {
     assert_eq!(story.milli_cpu("n1"), 3000);
 }
 
-/// The same of other objects: what is older than what was heard of last is not news.
+/// An event of an object other than a pod or a node has no effect if a newer version of the object was seen.
 #[test]
 fn a_repeated_object_is_as_new_as_its_last_repetition() {
     let story = Story::new(&["n1 cpu=4 memory=8Gi pods=10 label:host=n1"]);

@@ -1,4 +1,4 @@
-//! What is too large, given twice or out of range: W-QTY-6, S-CCH-2 and the bounds of a host port.
+//! Values that are too large, given twice or out of range: W-QTY-6, S-CCH-2 and the bounds of a host port.
 
 use berth_engine::{
     BatchRequest, Cluster, Delta, EngineError, Outcome, PlaceRequest, Policy, TieBreak,

@@ -1,5 +1,5 @@
-//! What must hold of every eviction, whatever the naive scheduler would have done: it makes room, it takes nobody of equal
-//! rank, it spares whom it can; and what the options change.
+//! Properties of every eviction that need no naive scheduler: it makes room, every victim has lower priority, and no victim
+//! could be spared. Also the options of preemption.
 
 mod elsewhere;
 mod option;
@@ -122,12 +122,12 @@ proptest! {
     /// Asking changes nothing: the cluster stays, and what is asked next is answered as if nothing had been asked.
     #[test]
     fn asking_changes_nothing(crowd in crowd(Company::Any, 1..7, 4..30)) {
-        let (asked, other) = (crowd.cluster(), crowd.cluster());
-        let before = asked.snapshot();
-        for pod in incoming(&crowd, &asked) {
-            list(&asked, &pod, PreemptOptions::default());
+        let (queried, other) = (crowd.cluster(), crowd.cluster());
+        let before = queried.snapshot();
+        for pod in incoming(&crowd, &queried) {
+            list(&queried, &pod, PreemptOptions::default());
         }
-        let after = asked.snapshot();
+        let after = queried.snapshot();
         prop_assert_eq!(after.generation(), before.generation());
         prop_assert_eq!(after.nodes(), before.nodes());
         let place = |cluster: &Cluster| {
@@ -139,7 +139,7 @@ proptest! {
             });
             outcomes.collect::<Vec<_>>()
         };
-        prop_assert_eq!(place(&asked), place(&other));
+        prop_assert_eq!(place(&queried), place(&other));
     }
 }
 

@@ -21,7 +21,7 @@ use proptest::sample::select;
 
 use crate::naive::objects::AnyObject;
 use crate::random::importance::{
-    Leaving, Place, Standing, leaving, places, ranked, standing, urgent,
+    Leaving, PlacedPod, PlacedState, leaving, placed_state, places, ranked, urgent,
 };
 use crate::random::node::Flavor;
 use crate::random::pod::PodTraits;
@@ -45,7 +45,7 @@ enum Step {
     Bind {
         template: usize,
         node: usize,
-        standing: Standing,
+        placed_state: PlacedState,
     },
     DeletePod {
         pod: usize,
@@ -111,7 +111,7 @@ enum Step {
 struct Case {
     nodes: Vec<Json<core_v1::Node>>,
     /// Pods on nodes to begin with: template, node and what else they have.
-    bound: Vec<Place>,
+    bound: Vec<PlacedPod>,
     templates: Vec<Json<core_v1::Pod>>,
     objects: Vec<AnyObject>,
     policy: Policy,
@@ -127,7 +127,7 @@ struct Sizes {
     about: About,
 }
 
-/// What a case is about.
+/// The subject of a case.
 #[derive(Copy, Clone)]
 enum About {
     Everything,
@@ -177,8 +177,8 @@ fn step(flavor: Flavor) -> BoxedStrategy<Step> {
     prop_oneof![
         3 => any::<usize>().prop_map(|template| Step::Decide { template }),
         4 => any::<(usize, Option<u64>)>().prop_map(|(template, seed)| Step::Assume { template, seed }),
-        3 => (any::<(usize, usize)>(), standing())
-            .prop_map(|((template, node), standing)| Step::Bind { template, node, standing }),
+        3 => (any::<(usize, usize)>(), placed_state())
+            .prop_map(|((template, node), placed_state)| Step::Bind { template, node, placed_state }),
         2 => any::<usize>().prop_map(|pod| Step::DeletePod { pod }),
         1 => any::<(usize, usize)>().prop_map(|(pod, template)| Step::Relabel { pod, template }),
         1 => (any::<usize>(), leaving()).prop_map(|(pod, leaving)| Step::Terminate { pod, leaving }),
@@ -210,8 +210,8 @@ fn promise() -> BoxedStrategy<Step> {
 }
 
 fn crowd_step(flavor: Flavor) -> BoxedStrategy<Step> {
-    let bind = (any::<(usize, usize)>(), standing())
-        .prop_map(|((template, node), standing)| Step::Bind { template, node, standing });
+    let bind = (any::<(usize, usize)>(), placed_state())
+        .prop_map(|((template, node), placed_state)| Step::Bind { template, node, placed_state });
     prop_oneof![3 => promise(), 1 => bind, 2 => step(flavor)].boxed()
 }
 
@@ -317,7 +317,7 @@ proptest! {
 proptest! {
     #![proptest_config(config(6, 5))]
 
-    /// The same over several shards.
+    /// Crowds on nodes of several shards.
     #[test]
     fn large_crowds(
         case in cases(Sizes { nodes: 250..600, bound: 800..2000, steps: 2..6, about: About::Crowds })
@@ -334,8 +334,8 @@ fn run(case: Case) {
     for object in case.objects {
         twin.take(Step::UpsertObject { object: object.into() }, &case.policy);
     }
-    for (template, node, standing) in case.bound {
-        twin.take(Step::Bind { template, node, standing }, &case.policy);
+    for (template, node, placed_state) in case.bound {
+        twin.take(Step::Bind { template, node, placed_state }, &case.policy);
     }
     twin.publish();
     for (number, step) in case.steps.into_iter().enumerate() {

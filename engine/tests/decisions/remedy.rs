@@ -34,7 +34,7 @@ struct Case {
     /// Pods that are promised a node: template and node. The first of them may be what the pod in question is promised.
     waiting: Vec<(usize, usize)>,
     is_promised: bool,
-    /// What happened to some nodes.
+    /// Changes to some nodes.
     mishaps: Vec<(usize, Mishap)>,
     policy: Policy,
 }
@@ -161,7 +161,7 @@ impl Case {
     }
 }
 
-/// How often each kind of change was offered, and how often several together.
+/// Counts of offered changes by kind; several changes of different kinds count together.
 type Offered = BTreeMap<String, usize>;
 
 #[test]
@@ -190,7 +190,7 @@ fn every_remedy_is_true() {
     assert!(offered.len() >= 14, "{offered:?}");
 }
 
-/// What several changes of different kinds count as.
+/// The name under which several changes of different kinds are counted.
 const PAIR: &str = "a pair";
 
 fn count(explanation: &Explanation, offered: &mut Offered) {

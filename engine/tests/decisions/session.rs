@@ -27,7 +27,7 @@ fn probes(crowd: &Crowd) -> Vec<core_v1::Pod> {
 proptest! {
     #![proptest_config(config(150, 61))]
 
-    /// Whatever is done on a fork, and on forks of it, the cluster is as it was, to the last answer.
+    /// Work on a fork, and on forks of it, changes nothing in the cluster and none of its answers.
     #[test]
     fn a_session_never_leaks(
         crowd in crowd(Company::Any, 1..7, 2..20),
@@ -47,7 +47,7 @@ proptest! {
         prop_assert_eq!(before, View::of(&live, &probes(&crowd)));
     }
 
-    /// Whatever happens to the cluster, its forks are as they were.
+    /// Changes of the cluster have no effect on its forks.
     #[test]
     fn a_session_sees_nothing_of_what_comes_after(
         crowd in crowd(Company::Any, 1..7, 2..20),

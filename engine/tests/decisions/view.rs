@@ -1,4 +1,4 @@
-//! All that can be seen of a cluster from outside: what is in it, and how it answers.
+//! The visible state of a cluster: its contents, and its answers to some requests.
 
 use berth_engine::{
     CandidateList, Cluster, EngineError, Explanation, Generation, NodeView, ObjectKind,
@@ -6,7 +6,7 @@ use berth_engine::{
 };
 use berth_proto::core_v1;
 
-/// Two clusters with equal views cannot be told apart by these questions.
+/// The contents of a cluster and its answers to some requests. Clusters with equal views do not differ in these.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) struct View {
     nodes: Vec<NodeView>,
@@ -43,7 +43,7 @@ impl View {
     }
 }
 
-/// But for the generation, which tells when, not what.
+/// Returns the cluster's answers without their generations.
 fn answers(
     cluster: &Cluster,
     probe: &core_v1::Pod,

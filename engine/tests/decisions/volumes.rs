@@ -33,8 +33,8 @@ fn assume(cluster: &Cluster, pod: &Pod) -> Result<Decision, EngineError> {
     cluster.assume(&request(pod, &Policy::new(PolicySpec::default()).unwrap()))
 }
 
-/// Where the pod would go and what of its claims, for example `n1 c=v` or `n1 +c`; otherwise the message.
-fn told(decision: Result<Decision, EngineError>) -> String {
+/// Describes the node and the claims of a decision, for example `n1 c=v` or `n1 +c`; otherwise the message.
+fn describe(decision: Result<Decision, EngineError>) -> String {
     match decision.unwrap().outcome {
         Outcome::Placed(placement) => {
             let VolumeBindings { bound, provisioned } = placement.volumes;
@@ -49,7 +49,7 @@ fn told(decision: Result<Decision, EngineError>) -> String {
 }
 
 fn place(cluster: &Cluster, pod: &Pod) -> String {
-    told(cluster.place(&request(pod, &Policy::new(PolicySpec::default()).unwrap())))
+    describe(cluster.place(&request(pod, &Policy::new(PolicySpec::default()).unwrap())))
 }
 
 const NO_VOLUME: &str =
@@ -65,7 +65,7 @@ fn an_assumed_pod_takes_its_volume_until_it_is_forgotten() {
     }
     let [a, b] = ["a", "b"].map(|name| pod(&cluster, name, &[name]));
     assert_eq!(place(&cluster, &b), "n2 b=v", "deciding takes nothing");
-    assert_eq!(told(assume(&cluster, &a)), "n2 a=v");
+    assert_eq!(describe(assume(&cluster, &a)), "n2 a=v");
     assert_eq!(place(&cluster, &b), NO_VOLUME);
     let other = pod(&cluster, "c", &["a"]);
     assert_eq!(place(&cluster, &other), "n2 a=v", "the claim has the volume, whoever uses it");
@@ -79,7 +79,7 @@ fn an_assumed_pod_selects_the_node_of_its_claims() {
     let cluster = cluster();
     upsert(&cluster, &claim("c", "csi", "1Gi"));
     let [a, b] = ["a", "b"].map(|name| pod(&cluster, name, &["c"]));
-    assert_eq!(told(assume(&cluster, &a)), "n1 +c");
+    assert_eq!(describe(assume(&cluster, &a)), "n1 +c");
     cluster.apply(vec![Delta::DeleteNode("n1".into())]);
     let message =
         "0/1 nodes are available: 1 node(s) didn't find available persistent volumes to bind.";
@@ -100,7 +100,7 @@ fn a_confirmed_pod_keeps_what_was_assumed_until_the_objects_tell() {
         upsert(&cluster, &claim(name, "local", "1Gi"));
     }
     let [a, b] = ["a", "b"].map(|name| pod(&cluster, name, &[name]));
-    assert_eq!(told(assume(&cluster, &a)), "n1 a=v");
+    assert_eq!(describe(assume(&cluster, &a)), "n1 a=v");
     confirm(&cluster, "a", "n1");
     assert_eq!(cluster.snapshot().n_assumed(), 0);
     assert_eq!(place(&cluster, &b), NO_VOLUME);
@@ -132,7 +132,7 @@ fn a_pod_confirmed_elsewhere_gives_its_volume_back() {
         upsert(&cluster, &claim(name, "local", "1Gi"));
     }
     let [a, b] = ["a", "b"].map(|name| pod(&cluster, name, &[name]));
-    assert_eq!(told(assume(&cluster, &a)), "n1 a=v");
+    assert_eq!(describe(assume(&cluster, &a)), "n1 a=v");
     confirm(&cluster, "a", "n2");
     assert_eq!(place(&cluster, &b), "n1 b=v");
 }
@@ -163,7 +163,7 @@ fn a_new_listing_leaves_what_was_assumed() {
     };
     assert_eq!(cluster.replace(listing("1Gi")).rejected, []);
     let [a, b] = ["a", "b"].map(|name| pod(&cluster, name, &[name]));
-    assert_eq!(told(assume(&cluster, &a)), "n1 a=v");
+    assert_eq!(describe(assume(&cluster, &a)), "n1 a=v");
     assert_eq!(cluster.replace(listing("2Gi")).rejected, []);
     assert_eq!(cluster.snapshot().n_objects(ObjectKind::PersistentVolume), 1);
     assert_eq!(place(&cluster, &b), NO_VOLUME);
@@ -211,12 +211,12 @@ fn a_dry_run_of_many_pods_gives_no_volume_twice() {
                 cancelled: &|| false,
             })
             .results;
-        decisions.into_iter().map(told).collect()
+        decisions.into_iter().map(describe).collect()
     };
     let expected = batch(false);
     assert_eq!(expected[3], NO_VOLUME);
     let mut volumes: Vec<_> =
-        expected[..3].iter().map(|told| told.split_once('=').unwrap().1).collect();
+        expected[..3].iter().map(|text| text.split_once('=').unwrap().1).collect();
     volumes.sort_unstable();
     assert_eq!(volumes, ["v0", "v1", "v2"]);
     assert_eq!(batch(false), expected);
@@ -233,21 +233,21 @@ fn callers_at_the_same_time_never_get_the_same_volume() {
         upsert(&cluster, &claim(&format!("c{i:02}"), "local", "1Gi"));
         upsert(&cluster, &claim(&format!("d{i:02}"), "local", "1Gi"));
     }
-    let mut told: Vec<String> = std::thread::scope(|scope| {
+    let mut found: Vec<String> = std::thread::scope(|scope| {
         let threads: Vec<_> = ["c", "d"]
             .map(|claims| {
                 let cluster = cluster.clone();
                 scope.spawn(move || -> Vec<String> {
                     let names = (0..VOLUMES).map(|i| format!("{claims}{i:02}"));
                     let pods: Vec<Pod> = names.map(|name| pod(&cluster, &name, &[&name])).collect();
-                    pods.iter().map(|pod| told(assume(&cluster, pod))).collect()
+                    pods.iter().map(|pod| describe(assume(&cluster, pod))).collect()
                 })
             })
             .into();
         threads.into_iter().flat_map(|thread| thread.join().unwrap()).collect()
     });
-    told.retain(|told| told != NO_VOLUME);
-    let mut volumes: Vec<_> = told.iter().map(|told| told.split_once('=').unwrap().1).collect();
+    found.retain(|text| text != NO_VOLUME);
+    let mut volumes: Vec<_> = found.iter().map(|text| text.split_once('=').unwrap().1).collect();
     volumes.sort_unstable();
     let expected: Vec<String> = (0..VOLUMES).map(|i| format!("v{i:02}")).collect();
     assert_eq!(volumes, expected);
@@ -353,7 +353,7 @@ fn plugins_alone() {
         }
         match decision {
             Err(error) => error.to_string(),
-            decision => told(decision),
+            decision => describe(decision),
         }
     };
     let missing = pod(&cluster, "p", &["none"]);
@@ -371,8 +371,8 @@ fn plugins_alone() {
     );
     let zone = |claim: serde_json::Value, expected: &str| {
         upsert(&cluster, &claim);
-        let told = alone(Plugin::VolumeZone, &pod(&cluster, "p", &["c"]));
-        assert_eq!(told, format!("0/2 nodes are available: {expected}."));
+        let message = alone(Plugin::VolumeZone, &pod(&cluster, "p", &["c"]));
+        assert_eq!(message, format!("0/2 nodes are available: {expected}."));
     };
     zone(claim("c", "", "1Gi"), "PersistentVolumeClaim had no pv name and storageClass name");
     zone(claim("c", "no", "1Gi"), "storageclass.storage.k8s.io \"no\" not found");
@@ -415,9 +415,9 @@ fn no_order_of_events_matters() {
                     (outcome, explanation.nodes)
                 })
             };
-            let (told, expected) = (account(&cluster, &probe), account(&expected, &same));
-            assert_eq!(told, expected, "seed {seed}, {}", probe.key());
-            for node in told.unwrap().1 {
+            let (found, expected) = (account(&cluster, &probe), account(&expected, &same));
+            assert_eq!(found, expected, "seed {seed}, {}", probe.key());
+            for node in found.unwrap().1 {
                 match node.verdict {
                     Verdict::Feasible { scores, .. } => {
                         assert!(scores.iter().all(|score| score.plugin != Plugin::VolumeBinding));

@@ -1,4 +1,4 @@
-//! The specification's own worked examples, told to the engine as text and compared with the numbers in its tables.
+//! The worked examples of the specification, written as text, and compared with the numbers in its tables.
 
 mod filter;
 mod nomination;

@@ -20,7 +20,7 @@ use super::config;
 const MODES: [&str; 4] = ["ReadWriteOnce", "ReadOnlyMany", "ReadWriteMany", "ReadWriteOncePod"];
 const ACTORS: usize = 3;
 
-/// What one of several callers does next.
+/// The next step of one of several callers.
 #[derive(Clone, Debug)]
 enum Step {
     /// Reads the record, to act on it some time later.

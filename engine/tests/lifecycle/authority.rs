@@ -9,13 +9,13 @@ use serde_json::{Value, json};
 
 const NOW: i64 = 1_000;
 
-/// What may be known.
+/// The facts that a request may have.
 #[derive(Clone, Debug)]
 struct Case {
     actor: &'static str,
     /// `n1`, the pod's node if it has one, or another.
     agent: &'static str,
-    asked: Option<i64>,
+    requested: Option<i64>,
     uid: &'static str,
     acknowledged: bool,
     is_bound: bool,
@@ -30,7 +30,7 @@ struct Case {
 }
 
 fn case() -> impl Strategy<Value = Case> {
-    let asked = select(vec![None, Some(-1), Some(0), Some(0), Some(0), Some(5)]);
+    let requested = select(vec![None, Some(-1), Some(0), Some(0), Some(0), Some(5)]);
     let period = || select(vec![None, Some(0), Some(30)]);
     let phases = vec!["Pending", "Running", "Succeeded", "Failed"];
     let node = (select(vec!["True", "False", "Unknown", ""]), any::<bool>());
@@ -38,15 +38,20 @@ fn case() -> impl Strategy<Value = Case> {
     let absence = proptest::option::of(38..42_i64);
     let facts = (proptest::option::of(node), any::<bool>(), absence, any::<bool>());
     let actor = (select(ActorKind::WORDS), select(vec!["n1", "n1", "n2"]));
-    let terms = (asked, select(vec!["u1", "u1", "u1", "u0", ""]), any::<bool>());
+    let terms = (requested, select(vec!["u1", "u1", "u1", "u0", ""]), any::<bool>());
     (actor, terms, pod, facts).prop_map(
-        |((actor, agent), (asked, uid, acknowledged), (is_bound, phase, own, stored), facts)| {
+        |(
+            (actor, agent),
+            (requested, uid, acknowledged),
+            (is_bound, phase, own, stored),
+            facts,
+        )| {
             let (node, is_dead, absent_for, confirmed) = facts;
             let node = node.filter(|_| is_bound);
             Case {
                 actor,
                 agent,
-                asked,
+                requested,
                 uid,
                 acknowledged,
                 is_bound,
@@ -88,7 +93,7 @@ fn answer(case: &Case) -> AuthorizeRemovalResponse {
             "status": {"phase": case.phase},
         },
         "request": {
-            "gracePeriodSeconds": case.asked,
+            "gracePeriodSeconds": case.requested,
             "uid": case.uid,
             "acknowledgeDataLoss": case.acknowledged,
         },
@@ -109,12 +114,12 @@ fn plainly(case: &Case) -> (&'static str, &'static str) {
     let has_ended = case.phase == "Succeeded" || case.phase == "Failed";
     let has_process = case.is_bound && !has_ended;
     // L-TERM-1, L-TERM-3
-    let period = match (case.stored, case.asked) {
+    let period = match (case.stored, case.requested) {
         (Some(0), _) | (_, Some(0)) => 0,
         (_, Some(_)) | (Some(_), None) => 1,
         (None, None) => case.own.unwrap_or(30),
     };
-    let is_forcing = case.asked == Some(0) || (has_process && period == 0);
+    let is_forcing = case.requested == Some(0) || (has_process && period == 0);
     let is_controller = !["nodeAgent", "user", "podGC"].contains(&case.actor);
     if is_controller && is_forcing {
         return ("None", "ControllerMayOnlySignal");

@@ -79,7 +79,7 @@ proptest! {
         }
     }
 
-    /// What is decided after an exit does not depend on what comes later.
+    /// A decision after an exit does not depend on later exits.
     #[test]
     fn a_schedule_is_never_revised(runs in runs(), n in 0usize..24) {
         let exits = exits(0, &runs);

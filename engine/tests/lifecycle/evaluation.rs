@@ -103,7 +103,7 @@ fn runs(status: &ContainerStatus) -> bool {
     status.state.as_ref().is_some_and(|state| state.running.is_some())
 }
 
-/// What the statuses would tell the restart group if the runtime said it.
+/// Returns the plan of the restart group for observations that equal the container statuses.
 fn plan_of(pod: &Pod) -> Vec<String> {
     let observe = |status: &ContainerStatus| {
         let of = |state: &Option<berth_proto::core_v1::ContainerState>| state.clone();

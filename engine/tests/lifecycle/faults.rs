@@ -161,8 +161,8 @@ fn whatever_fails_nothing_is_held_twice() {
     assert!(!counts.contains_key("released, AcknowledgedForceDelete"));
 }
 
-/// The same with people who force deletions and know what may happen: identities may then be held twice, which is on record;
-/// volumes never.
+/// Runs the stories with people who force deletions and acknowledge the risk: identities may then be held twice, which
+/// is recorded; volumes never.
 #[test]
 fn a_forced_deletion_costs_no_volume() {
     let counts = run_stories(100, 56, true);

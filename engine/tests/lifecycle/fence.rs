@@ -40,7 +40,7 @@ fn typed(event: &FenceSequenceEvent) -> FenceEvent {
     }
 }
 
-/// What the history alone says of the fence, without its states.
+/// Facts about a fence that follow from its events, without its states.
 #[derive(Default)]
 struct History {
     /// A confirmation came for a fence that had been decided on and had not failed since.

@@ -80,7 +80,7 @@ fn pod() -> impl Strategy<Value = Pod> {
         })
 }
 
-/// What is stored: when the period ends, and how long it is.
+/// Returns the stored end and length of the grace period.
 fn stored(pod: &Pod) -> Option<(i64, i64)> {
     let metadata = pod.metadata.as_ref().unwrap();
     let at = metadata.deletion_timestamp.as_ref()?.unix_seconds()?;
@@ -137,7 +137,7 @@ proptest! {
                 prop_assert!(response.outcome != "GracefulStarted");
                 if response.outcome == "GracefulShortened" {
                     prop_assert!(period < old_period && at >= now);
-                    prop_assert!(request.period.is_some_and(|asked| asked < old_period));
+                    prop_assert!(request.period.is_some_and(|requested| requested < old_period));
                 }
             } else {
                 prop_assert_eq!(at, now.saturating_add(period));
@@ -174,8 +174,8 @@ proptest! {
             prop_assert!(current == 0 || response.seconds <= current);
             let is_shorter = current != 0 && response.seconds != current;
             prop_assert_eq!(response.shortened, is_shorter);
-            for asked in [deletion, eviction].into_iter().flatten() {
-                shortest = shortest.min(asked.max(1));
+            for requested in [deletion, eviction].into_iter().flatten() {
+                shortest = shortest.min(requested.max(1));
             }
             prop_assert!(response.seconds <= shortest);
             current = response.seconds;

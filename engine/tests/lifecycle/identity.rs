@@ -49,7 +49,7 @@ fn entitles(event: &IdentityLockEvent) -> bool {
     }
 }
 
-/// What one event may have made of the lock.
+/// Checks the effect of one event on the lock.
 fn check(
     before: &IdentityLock,
     event: &IdentityLockEvent,
@@ -79,7 +79,7 @@ fn check(
     assert_eq!(after.released_unsafely, is_unsafe, "{event:?} to {before:?}");
 }
 
-/// Who believes to hold the name: a pod does from its `Granted` on, until something that L-DEL-12 lists happens to it.
+/// Pods that believe to hold the name: from `Granted` until one of the events of L-DEL-12.
 #[derive(Default)]
 struct Believers(BTreeSet<String>);
 

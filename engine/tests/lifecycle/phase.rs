@@ -13,7 +13,7 @@ use berth_proto::core_v1::{
 };
 use proptest::prelude::*;
 
-/// What one container is seen doing.
+/// The observed state of one container.
 #[derive(Copy, Clone, Debug, PartialEq)]
 enum Seen {
     NoStatus,

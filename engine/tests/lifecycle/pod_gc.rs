@@ -30,7 +30,7 @@ fn at(seconds: i64) -> Time {
     Time::from_unix_seconds(seconds)
 }
 
-/// What the authority says of the collector's forcing request for this pod.
+/// Returns the authority's response to the collector's forced deletion of this pod.
 fn authority(request: &PodGcRequest, pod: &Pod) -> (bool, String, String) {
     let absence = request.absent_nodes.get(node_name(pod)).cloned().unwrap_or_default();
     let answer = authorize_removal(&AuthorizeRemovalRequest {
@@ -53,7 +53,7 @@ fn authority(request: &PodGcRequest, pod: &Pod) -> (bool, String, String) {
     (answer.allowed, answer.effect, answer.reason)
 }
 
-/// What is written before the removal: nothing on a terminal pod, and a mark on orphans only (L-GC-6).
+/// Checks what is written before the removal: nothing on a terminal pod, and a mark on orphans only (L-GC-6).
 fn check_writes(pod: &Pod, action: &PodGcAction) {
     let expected = match (is_terminal(pod), action.cause.as_str()) {
         (true, _) => ("", ""),
@@ -70,12 +70,12 @@ proptest! {
     #[test]
     fn collects_as_plainly_stated(request in cluster::cluster(), turn in any::<prop::sample::Index>()) {
         let actions = pod_gc(&request).unwrap().actions;
-        let told: Vec<_> =
+        let removals: Vec<_> =
             actions.iter().map(|action| (action.uid.clone(), action.cause.as_str())).collect();
-        prop_assert_eq!(&told, &plainly(&request));
+        prop_assert_eq!(&removals, &plainly(&request));
 
-        let distinct: BTreeSet<_> = told.iter().map(|(uid, _)| uid).collect();
-        prop_assert_eq!(distinct.len(), told.len(), "a pod at most once");
+        let distinct: BTreeSet<_> = removals.iter().map(|(uid, _)| uid).collect();
+        prop_assert_eq!(distinct.len(), removals.len(), "a pod at most once");
         for action in &actions {
             let pod = request.pods.iter().find(|pod| meta(pod).uid == action.uid).unwrap();
             let of = meta(pod);
@@ -85,7 +85,7 @@ proptest! {
             prop_assert_eq!(authority(&request, pod), lawful);
         }
         let n_ended = request.pods.iter().filter(|pod| is_terminal(pod)).count();
-        let n_over = told.iter().filter(|(_, cause)| *cause == "TerminatedOverThreshold").count();
+        let n_over = removals.iter().filter(|(_, cause)| *cause == "TerminatedOverThreshold").count();
         let threshold = request.terminated_pod_threshold.unwrap_or(12_500);
         if usize::try_from(threshold).is_ok_and(|threshold| n_ended <= threshold) || threshold <= 0 {
             prop_assert_eq!(n_over, 0);

@@ -53,9 +53,9 @@ fn story() -> impl Strategy<Value = Story> {
 }
 
 /// Ran, value after the tick, and when it was killed.
-type Told = (Vec<bool>, Vec<String>, Option<i64>);
+type Timeline = (Vec<bool>, Vec<String>, Option<i64>);
 
-fn tell(story: &Story) -> Told {
+fn tell(story: &Story) -> Timeline {
     let time = |seconds: i64| Some(Time::from_unix_seconds(START + seconds));
     let tick =
         |(at, outcome): &(i64, &str)| ProbeTick { at: time(*at), outcome: (*outcome).to_owned() };
@@ -78,10 +78,10 @@ fn tell(story: &Story) -> Told {
     (answer.ran, answer.values, kill_at)
 }
 
-/// The same by the words of the specification: nothing is carried from tick to tick but who ran.
-fn expected(story: &Story) -> Told {
+/// Computes the timeline as the specification words it: only the runs are carried from tick to tick.
+fn expected(story: &Story) -> Timeline {
     let kills = story.probe_type != "readiness";
-    let (mut ran, mut values, mut kill_at): Told = (Vec::new(), Vec::new(), None);
+    let (mut ran, mut values, mut kill_at): Timeline = (Vec::new(), Vec::new(), None);
     for (index, (at, _)) in story.ticks.iter().enumerate() {
         let is_deleted = kills && story.deleted_at.is_some_and(|deleted| *at >= deleted);
         let has_come_up =

@@ -258,7 +258,7 @@ proptest! {
         }
     }
 
-    /// Whatever is asked, the answer is an answer or an error.
+    /// Extreme times lead to a response or an error.
     #[test]
     fn no_moment_is_too_late(
         start in select(vec![i64::MIN, -1, 0, i64::MAX - 1, i64::MAX]),

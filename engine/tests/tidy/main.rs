@@ -1,5 +1,5 @@
-//! What a reviewer would say again and again: rules defined, cited and tested, forbidden imports, leftovers, tables that
-//! match their files.
+//! Checks of the source tree: rules are defined, cited and tested, forbidden imports, leftovers, tables that match
+//! their files.
 
 #![allow(
     clippy::expect_used,
@@ -97,7 +97,7 @@ fn the_engine_imports_nothing_impure() {
     }
 }
 
-/// Nothing is left for later.
+/// No source has a marker of unfinished work.
 #[test]
 fn no_leftover_markers() {
     // In two halves, so that this file passes too.
@@ -211,7 +211,7 @@ fn crates_depend_downwards() {
     }
 }
 
-/// Every open tab has its own name.
+/// No file is called `mod.rs`, so that every editor tab has its own name.
 #[test]
 fn modules_are_named_after_themselves() {
     for path in sources() {

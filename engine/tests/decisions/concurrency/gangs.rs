@@ -16,7 +16,7 @@ use berth_testing::object;
 const N_WORKERS: u64 = 5;
 const N_ROUNDS: usize = 120;
 
-/// How often each thing came about, so that the race is known to have been one.
+/// Counts of what happened, so that the test can check that the threads really raced.
 #[derive(Default)]
 struct Tally {
     placed: AtomicUsize,
@@ -33,7 +33,7 @@ struct Worker<'a> {
     id: u64,
     random: u64,
     n_made: usize,
-    /// What was placed together and is there still.
+    /// Names of the pods of each group that was placed together and is not deleted yet.
     held: Vec<Vec<String>>,
     /// Pods that were promised a node.
     promised: BTreeSet<String>,
@@ -87,7 +87,7 @@ fn nothing_is_left_in_parts() {
     assert!(counts.iter().all(|n| *n > 0), "{counts:?}");
 }
 
-/// Of whatever belongs together all is there, or nothing.
+/// Checks that of each group all members are in the cluster, or none.
 fn check_wholes(snapshot: &Snapshot) {
     let mut wholes: BTreeMap<(String, usize), usize> = BTreeMap::new();
     for view in snapshot.pods() {
@@ -262,7 +262,7 @@ impl<'a> Worker<'a> {
         }
     }
 
-    /// What belongs together goes together.
+    /// Deletes all members of a group together.
     fn delete(&mut self) {
         for _ in 0..3 {
             if self.held.is_empty() {

@@ -12,7 +12,7 @@ use crate::naive::cluster::NaiveCluster;
 use crate::naive::pod;
 use crate::naive::post_filter::{PostFilter, whole_message};
 
-/// What the naive scheduler came to, and on what.
+/// An outcome of the naive scheduler, with the cluster and the pod.
 pub(crate) struct Got<'a> {
     pub(crate) cluster: &'a NaiveCluster,
     pub(crate) pod: &'a Pod,
@@ -153,7 +153,7 @@ fn volumes(recorded: &Value) -> Value {
     json!({"static": part("static", json!({})), "provision": part("provision", json!([]))})
 }
 
-/// What would be bound and provisioned on a node, by claims with their namespace.
+/// Returns the volumes that would be bound and provisioned on a node, by claim and namespace.
 fn bindings(account: &Account, of: &Pod, node: &str) -> Value {
     let key = |claim: &String| format!("{}/{claim}", pod::namespace(of));
     let bindings = account.volumes.get(node).cloned().unwrap_or_default();

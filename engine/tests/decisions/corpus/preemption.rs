@@ -52,7 +52,7 @@ fn compare_candidates(
     let expected = by_node(recorded["candidates"].as_array().map_or(&[], Vec::as_slice));
     each(&expected, &by_node(&candidates), |n, e, g| check(&format!("candidate {n}"), e, g));
     if is_full {
-        let of = |(name, status): (&String, &NotHelped)| (name.clone(), told(status));
+        let of = |(name, status): (&String, &NotHelped)| (name.clone(), status_value(status));
         let not_helped: Map<_, _> = post_filter.not_helped.iter().map(of).collect();
         each(&recorded["notHelped"], &not_helped.into(), |n, e, g| {
             check(&format!("not helped {n}"), e, g)
@@ -65,7 +65,7 @@ fn compare_candidates(
     }
 }
 
-/// What becomes of nominations, where the case carries them out.
+/// Compares which nominations are made and cleared, if the case applies them.
 fn compare_effects(
     step: &Value,
     got: &Got<'_>,
@@ -96,7 +96,7 @@ fn compare_effects(
     check("cleared nominations", recorded, json!(cleared));
 }
 
-fn told((plugin, rejection): &NotHelped) -> Value {
+fn status_value((plugin, rejection): &NotHelped) -> Value {
     let mut reasons = rejection.reasons.clone();
     reasons.sort();
     let plugin = plugin.map_or("", |plugin| plugin.name());

@@ -1,4 +1,4 @@
-//! What a recorded KubeSchedulerConfiguration comes to: one profile, merged in the plainest way.
+//! Reads a recorded KubeSchedulerConfiguration into one profile, merged in the simplest way.
 //! Rules: S-CFG-5, S-CFG-6, S-CFG-8, section 10.4.
 
 use berth_engine::{

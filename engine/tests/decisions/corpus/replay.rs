@@ -28,7 +28,7 @@ macro_rules! read {
     }};
 }
 
-/// How many attempts there were, and everything in which they differ from the record.
+/// Returns the number of attempts, and every difference from the recording.
 pub(crate) fn replay(case: &Value) -> (usize, Vec<String>) {
     let id = case["id"].as_str().expect("an id");
     let mut replay = Replay::start(case);

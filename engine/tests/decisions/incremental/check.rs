@@ -1,4 +1,4 @@
-//! What the cluster must be after each batch: its lists and sums, its decisions, and those of a cluster built anew.
+//! Checks after each batch: the cluster's lists and sums, its decisions, and those of a cluster built from nothing.
 
 use std::sync::Arc;
 
@@ -66,7 +66,8 @@ impl Feed {
         assert_eq!(got.list.map(timeless), preempt(rebuilt).list.map(timeless));
     }
 
-    /// What is reserved is told to the rebuilt cluster, so there it outlives the pod that a remedy removes.
+    /// Drops the remedies if volumes are reserved: in the rebuilt cluster a reservation outlives the pod that a remedy
+    /// removes.
     fn comparable(
         &self,
         explained: Result<Explanation, EngineError>,
@@ -94,17 +95,17 @@ impl Feed {
         probes.chain(self.model.nominations.iter().map(|(_, pod)| pod.clone()).take(3)).collect()
     }
 
-    /// The same objects in a cluster that knows nothing else.
+    /// Returns a new cluster with the same objects.
     fn rebuilt(&self) -> Cluster {
         let cluster = Cluster::new();
-        let told = |pod: &core_v1::Pod| {
+        let compiled = |pod: &core_v1::Pod| {
             let mut pod = pod.clone();
             let promised = self.model.nominations.node_of(pod::namespace(&pod), name(&pod));
             let status = pod.status.get_or_insert_default();
             status.nominated_node_name = promised.unwrap_or_default().to_owned();
             Delta::UpsertPod(cluster.compile_pod(&pod).unwrap())
         };
-        let pods = self.model.pods.values().map(|known| told(&known.pod));
+        let pods = self.model.pods.values().map(|known| compiled(&known.pod));
         let nodes = self
             .model
             .nodes
@@ -214,7 +215,7 @@ fn without_generation(mut explanation: Explanation) -> Explanation {
     explanation
 }
 
-/// But for what depends on how the cluster came about: the generation, and the order in which promises were made.
+/// Clears fields that depend on the history of the cluster: the generation, and the order of nominations.
 fn timeless(mut list: CandidateList) -> CandidateList {
     list.preemption.decision.generation = Generation::default();
     if let Some(post_filter) = &mut list.preemption.post_filter {

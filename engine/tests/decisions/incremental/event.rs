@@ -40,7 +40,7 @@ pub(crate) enum Event {
         pod: usize,
         template: usize,
         node: Option<usize>,
-        /// What `status.nominatedNodeName` says, which counts while the pod waits.
+        /// The node in `status.nominatedNodeName`, which is used while the pod is pending.
         nominated: Option<usize>,
         version: Version,
         is_new: bool,
@@ -113,7 +113,7 @@ pub(crate) enum Event {
     },
 }
 
-/// How an event's resource version compares with those before. Every fifth object has none in any event.
+/// The relation of an event's resource version to earlier ones. Every fifth object never has a version.
 #[derive(Copy, Clone, Debug)]
 pub(crate) enum Version {
     Newer,
@@ -122,7 +122,7 @@ pub(crate) enum Version {
     Older,
 }
 
-/// Which uid a deletion names.
+/// The uid that a deletion names.
 #[derive(Copy, Clone, Debug)]
 pub(crate) enum Uid {
     Absent,

@@ -260,7 +260,7 @@ impl Feed {
             .filter(|(name, _)| has(nodes, name))
             .map(|(_, node)| node.clone())
             .collect();
-        let told = |known: &KnownPod| {
+        let compiled = |known: &KnownPod| {
             let mut pod = known.pod.clone();
             if has(moves, name(&pod)) {
                 let elsewhere = format!("node-{}", number(name(&pod)) % N_NODES);
@@ -274,7 +274,7 @@ impl Feed {
             pod
         };
         let listed = self.model.pods.values().filter(|known| has(pods, name(&known.pod)));
-        let pods: Vec<_> = listed.map(told).collect();
+        let pods: Vec<_> = listed.map(compiled).collect();
         let objects: Vec<_> = self
             .model
             .objects

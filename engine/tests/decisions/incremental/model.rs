@@ -1,4 +1,4 @@
-//! What a cluster must be after any deltas: maps of wire objects, changed in the plainest way.
+//! The expected state of a cluster after any deltas: maps of wire objects, changed in the simplest way.
 //! Rules: S-Q-1, S-CCH-1 to S-CCH-7, S-NOM-4, S-NOMC-1, and the contract of `Delta`.
 
 use std::collections::BTreeMap;
@@ -17,7 +17,7 @@ use crate::naive::volume_binding::Bindings;
 pub(crate) struct Model {
     pub(crate) nodes: BTreeMap<String, core_v1::Node>,
     pub(crate) pods: BTreeMap<String, KnownPod>,
-    /// As they were told.
+    /// Objects as the feed sent them.
     pub(crate) objects: Objects,
     reservations: Reservations,
     pub(crate) nominations: Nominations,
@@ -95,8 +95,8 @@ impl Model {
             self.nominations.node_of(pod::namespace(pod), name(pod)).map(str::to_owned)
         });
         self.nominations.remove(pod::namespace(pod), name(pod));
-        let told = pod::nominated_node(pod).map(str::to_owned);
-        if let Some(node) = told.or(kept).filter(|_| node_name(pod).is_empty()) {
+        let nominated = pod::nominated_node(pod).map(str::to_owned);
+        if let Some(node) = nominated.or(kept).filter(|_| node_name(pod).is_empty()) {
             self.nominations.add(pod, &node);
         }
     }
@@ -176,7 +176,7 @@ impl Model {
         }
     }
 
-    /// The same for the naive scheduler.
+    /// Returns a cluster of the naive scheduler with the same state.
     pub(crate) fn naive(&self) -> NaiveCluster {
         let mut naive = NaiveCluster::default();
         naive.objects = self.effective_objects();

@@ -16,7 +16,7 @@ use super::score::score;
 use super::volume_binding::{self, Bindings};
 use super::{pod, two_pass};
 
-/// What the attempt comes to.
+/// The outcome of an attempt.
 #[derive(Debug, PartialEq)]
 pub(crate) enum Attempt {
     /// PreEnqueue holds the pod back, for this reason.
@@ -40,10 +40,10 @@ pub(crate) struct Account {
     pub(crate) best: Vec<Arc<str>>,
     /// `None` unless more than one node is feasible (S-CYC-6).
     pub(crate) total: Option<i64>,
-    /// Where nothing is feasible.
+    /// The message if no node is feasible.
     pub(crate) message: String,
     pub(crate) reasons: Vec<CountedReason>,
-    /// What binding the pod's claims to each feasible node would do (S-VLB-9).
+    /// The volumes that would be bound and provisioned on each feasible node (S-VLB-9).
     pub(crate) volumes: BTreeMap<String, Bindings>,
 }
 

@@ -1,4 +1,4 @@
-//! Whom a pod without spread constraints is spread among: what its services and its controller select (S-PTS-12).
+//! The selector of the default spread constraints: what the pod's services and its controller select (S-PTS-12).
 
 use std::collections::BTreeMap;
 
@@ -45,7 +45,7 @@ pub(crate) fn default_selector(objects: &Objects, pod: &Pod) -> Selector {
     label_selector::of_map(&merged).and(more)
 }
 
-/// None of a selector that is absent or does not parse (W-SEL-6).
+/// Returns the requirements of a selector: none if the selector is absent or does not parse (W-SEL-6).
 fn requirements(selector: Option<&LabelSelector>) -> Vec<Requirement> {
     match label_selector::parse(selector) {
         Ok(Selector::All(requirements)) => requirements,

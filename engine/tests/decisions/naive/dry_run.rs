@@ -1,4 +1,4 @@
-//! What evicting pods of lower priority would do on one node: on a copy, remove all, then put back whom it can.
+//! The dry run of an eviction on a copy of one node: removes all pods of lower priority, then adds back those that fit.
 //! Rules: S-PRE-8, S-PRE-9, S-PRE-14, S-PRE-15.
 
 use std::sync::Arc;

@@ -13,7 +13,7 @@ pub(crate) type Labels = BTreeMap<String, String>;
 pub(crate) enum Selector {
     /// An absent selector (W-SEL-1).
     Nothing,
-    /// All of them must hold; none of them is everything.
+    /// Requirements that must all hold. Without requirements everything matches.
     All(Vec<Requirement>),
 }
 

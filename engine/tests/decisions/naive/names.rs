@@ -1,4 +1,4 @@
-//! Which names are legal, and which resources count. Rules: W-SEL-4, S-FIT-6.
+//! Valid names, and resources that are tracked. Rules: W-SEL-4, S-FIT-6.
 
 /// Resources that are followed at all (S-FIT-6).
 pub(crate) fn is_tracked(name: &str) -> bool {

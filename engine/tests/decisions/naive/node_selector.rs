@@ -14,7 +14,7 @@ pub(crate) fn selects(selector: &NodeSelector, node: &Node) -> bool {
         .any(|term| !is_empty(term) && is_valid(term) && term_matches(term, node))
 }
 
-/// The same where only labels are to be had, as for a persistent volume: fields must parse and then hold (S-VLB-4).
+/// Whether a persistent volume's selector matches a node: only labels are compared, and fields must parse (S-VLB-4).
 pub(crate) fn selects_by_labels(selector: &NodeSelector, node: &Node) -> bool {
     let matches = |term: &NodeSelectorTerm| {
         is_valid(term) && term.match_expressions.iter().all(|r| matches_labels(r, node))
@@ -36,7 +36,7 @@ pub(crate) fn is_valid(term: &NodeSelectorTerm) -> bool {
             .all(|r| (r.operator == "In" || r.operator == "NotIn") && r.values.len() == 1)
 }
 
-/// All expressions and all fields of a valid term match (S-NAF-5).
+/// Whether all expressions and all fields of a valid term match (S-NAF-5).
 pub(crate) fn term_matches(term: &NodeSelectorTerm, node: &Node) -> bool {
     term.match_expressions.iter().all(|r| matches_labels(r, node))
         && term.match_fields.iter().all(|r| matches_field(r, node))

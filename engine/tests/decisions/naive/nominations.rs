@@ -9,7 +9,7 @@ use super::pod;
 pub(crate) struct Nominations(Vec<(String, Pod)>);
 
 impl Nominations {
-    /// Whatever the pod was promised before is forgotten.
+    /// Nominates the pod to a node, instead of an earlier nomination.
     pub(crate) fn add(&mut self, pod: &Pod, node: &str) {
         self.remove(pod::namespace(pod), pod::name(pod));
         self.0.push((node.to_owned(), pod.clone()));

@@ -32,7 +32,7 @@ macro_rules! kinds {
                 match self { $(AnyObject::$variant(object) => object.metadata.get_or_insert_default(),)+ }
             }
 
-            /// As the engine takes it.
+            /// Returns the object in the form that the engine reads.
             pub(crate) fn wire(&self) -> WireObject<'_> {
                 match self { $(AnyObject::$variant(object) => object.into(),)+ }
             }
@@ -95,7 +95,7 @@ pub(crate) fn namespace(metadata: &meta_v1::ObjectMeta) -> &str {
     if metadata.namespace.is_empty() { "default" } else { &metadata.namespace }
 }
 
-/// All of them, in order of kind, namespace and name.
+/// Objects in order of kind, namespace and name.
 #[derive(Clone, Default)]
 pub(crate) struct Objects {
     all: BTreeMap<Key, AnyObject>,

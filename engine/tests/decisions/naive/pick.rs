@@ -1,4 +1,4 @@
-//! Which candidate hurts least. Rules: S-PRE-19, S-PRE-20.
+//! The choice among candidates. Rules: S-PRE-19, S-PRE-20.
 
 use std::cmp::Reverse;
 
@@ -7,12 +7,12 @@ use berth_proto::core_v1::Pod;
 use super::dry_run::Candidate;
 use super::pod;
 
-/// What is compared, one after another; the least is best.
+/// The criteria in their order; the lowest value is best.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 struct Cost {
     n_pdb_violations: u32,
     highest_priority: i32,
-    /// Of priorities, each raised by 2³¹.
+    /// The sum of priorities, each raised by 2³¹.
     sum: i64,
     n_victims: usize,
     /// A missing start time is now, which is later than any.

@@ -1,4 +1,4 @@
-//! What rules read of a pod besides its spec.
+//! Accessors for the fields of a pod outside its spec.
 
 use berth_proto::core_v1::Pod;
 

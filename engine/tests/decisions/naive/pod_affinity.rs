@@ -137,11 +137,11 @@ fn matches_all(terms: &[Term], other: &Pod) -> bool {
     !terms.is_empty() && terms.iter().all(|term| term.matches_existing(other))
 }
 
-/// What the required terms come to, over the whole cluster (S-IPA-5).
+/// Counts for the required terms over the whole cluster (S-IPA-5).
 #[derive(Clone)]
 pub(crate) struct Required {
     terms: Terms,
-    /// Of the pod's namespace (S-IPA-3).
+    /// Labels of the pod's namespace (S-IPA-3).
     namespace_labels: Labels,
     of: Pod,
     /// E: existing pods' anti-affinity against this pod.

@@ -1,4 +1,4 @@
-//! What follows where no node is feasible: whom to evict, and what to say.
+//! PostFilter, which runs if no node is feasible: the pods to evict, and the message.
 //! Rules: S-CYC-5, S-PLG-5, S-PRE-1 to S-PRE-5, S-PRE-17, S-PRE-21, S-PRE-24, S-ERR-5 to S-ERR-8.
 
 use std::collections::BTreeMap;
@@ -14,7 +14,7 @@ use super::pick;
 use super::pod;
 use super::pre_filter::pre_filter;
 
-/// What PostFilter comes to, with all that it tried.
+/// The outcome of PostFilter, with every node that it tried.
 #[derive(Debug, PartialEq)]
 pub(crate) struct PostFilter {
     pub(crate) code: PostFilterCode,

@@ -1,4 +1,4 @@
-//! What comes before any node is looked at: rejections of the pod as a whole, and counts over the whole cluster.
+//! PreFilter: rejections of the pod as a whole, and counts over the whole cluster.
 //! Rules: S-PF-1 to S-PF-5, S-PLG-4; the hooks: S-PTS-9, S-IPA-8, S-VLR-6.
 
 use std::collections::BTreeSet;
@@ -21,7 +21,7 @@ pub(crate) struct Prepared<'a> {
     pub(crate) cluster: &'a NaiveCluster,
     pub(crate) policy: &'a PolicySpec,
     pub(crate) pod: &'a Pod,
-    /// What NodeResourcesFit checks.
+    /// Requests that NodeResourcesFit checks.
     pub(crate) request: Units,
     /// The only nodes that are filtered (S-PF-6).
     pub(crate) names: Option<BTreeSet<String>>,

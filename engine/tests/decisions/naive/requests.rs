@@ -1,4 +1,4 @@
-//! What a pod asks for: exact sums, rounded once. Rules: S-FIT-1 to S-FIT-6, S-RS-3, S-RS-4.
+//! Requests of a pod: exact sums, rounded once. Rules: S-FIT-1 to S-FIT-6, S-RS-3, S-RS-4.
 
 use std::collections::BTreeMap;
 
@@ -12,7 +12,7 @@ pub(crate) type Units = BTreeMap<String, i64>;
 
 type Amounts = BTreeMap<String, Nanos>;
 
-/// Which sum of the specification is wanted.
+/// Selects one of the specification's sums.
 #[derive(Copy, Clone)]
 struct Sum {
     /// The larger of spec and status (S-FIT-5).
@@ -23,22 +23,22 @@ struct Sum {
     has_pod_level: bool,
 }
 
-/// What NodeResourcesFit checks: status is ignored (S-FIT-5).
+/// Returns the requests that NodeResourcesFit checks: status is ignored (S-FIT-5).
 pub(crate) fn to_fit(pod: &core_v1::Pod) -> Units {
     total(pod, Sum { uses_status: false, has_defaults: false, has_pod_level: true })
 }
 
-/// What NodeResourcesFit scores: with defaults, without pod-level values (S-RS-4).
+/// Returns the requests that NodeResourcesFit scores: with defaults, without pod-level values (S-RS-4).
 pub(crate) fn to_score(pod: &core_v1::Pod) -> Units {
     total(pod, Sum { uses_status: false, has_defaults: true, has_pod_level: false })
 }
 
-/// What a pod takes of its node (S-FIT-5); also what BalancedAllocation adds (S-BA-2).
+/// Returns the resources that a pod uses of its node (S-FIT-5), which BalancedAllocation adds, too (S-BA-2).
 pub(crate) fn on_node(pod: &core_v1::Pod) -> Units {
     total(pod, Sum { uses_status: true, has_defaults: false, has_pod_level: true })
 }
 
-/// The same with the scoring defaults (S-RS-3).
+/// Returns the resources that a pod uses of its node, with the scoring defaults (S-RS-3).
 pub(crate) fn on_node_non_zero(pod: &core_v1::Pod) -> Units {
     total(pod, Sum { uses_status: true, has_defaults: true, has_pod_level: true })
 }

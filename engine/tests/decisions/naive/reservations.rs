@@ -5,7 +5,7 @@ use berth_proto::core_v1::ObjectReference;
 use super::objects::{AnyObject, Objects};
 use super::volume_binding::Bindings;
 
-/// What was assumed with pods that are still there.
+/// Volumes that were reserved when pods were assumed, as long as the pods exist.
 #[derive(Clone, Default)]
 pub(crate) struct Reservations(Vec<Reservation>);
 
@@ -38,14 +38,14 @@ impl Reservations {
     }
 
     /// The objects as decisions see them: what was told, and reservations where nothing else was told.
-    pub(crate) fn applied_to(&self, told: &Objects) -> Objects {
-        let mut effective = told.clone();
+    pub(crate) fn applied_to(&self, objects: &Objects) -> Objects {
+        let mut effective = objects.clone();
         for held in &self.0 {
             for (claim, volume) in &held.bindings.bound {
-                bind(told, &mut effective, &held.namespace, claim, volume);
+                bind(objects, &mut effective, &held.namespace, claim, volume);
             }
             for claim in &held.bindings.provisioned {
-                select_node(told, &mut effective, &held.namespace, claim, &held.node);
+                select_node(objects, &mut effective, &held.namespace, claim, &held.node);
             }
         }
         effective
@@ -53,8 +53,8 @@ impl Reservations {
 }
 
 /// A volume without a claim is that of a claim without a volume.
-fn bind(told: &Objects, effective: &mut Objects, namespace: &str, claim: &str, volume: &str) {
-    let Some((claim, volume)) = told.claim(namespace, claim).zip(told.volume(volume)) else {
+fn bind(objects: &Objects, effective: &mut Objects, namespace: &str, claim: &str, volume: &str) {
+    let Some((claim, volume)) = objects.claim(namespace, claim).zip(objects.volume(volume)) else {
         return;
     };
     let has_volume = claim.spec.as_ref().is_some_and(|spec| !spec.volume_name.is_empty());
@@ -73,9 +73,15 @@ fn bind(told: &Objects, effective: &mut Objects, namespace: &str, claim: &str, v
 }
 
 /// A claim without a node is to be provisioned on this one.
-fn select_node(told: &Objects, effective: &mut Objects, namespace: &str, claim: &str, node: &str) {
+fn select_node(
+    objects: &Objects,
+    effective: &mut Objects,
+    namespace: &str,
+    claim: &str,
+    node: &str,
+) {
     const SELECTED_NODE: &str = "volume.kubernetes.io/selected-node";
-    let Some(mut claim) = told.claim(namespace, claim).cloned() else {
+    let Some(mut claim) = objects.claim(namespace, claim).cloned() else {
         return;
     };
     let annotations = &mut claim.metadata.get_or_insert_default().annotations;

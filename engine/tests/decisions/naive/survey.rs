@@ -1,4 +1,5 @@
-//! What an extender is asked: some nodes alone, and evictions that somebody else chose. Rules: S-EXT-12, S-EXT-13, S-EXT-16.
+//! Requests to an extender: a subset of the nodes, and evictions chosen by kube-scheduler. Rules: S-EXT-12, S-EXT-13,
+//! S-EXT-16.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -14,7 +15,7 @@ use super::pod;
 use super::pre_filter::{Prepared, Stop, pre_filter};
 use super::two_pass;
 
-/// What the nodes of these names are to the pod, none of them preferred; scores are normalised over the feasible ones of them.
+/// Filters and scores only the named nodes, without a nominated node. Scores are normalised over the feasible ones.
 pub(crate) fn survey(
     cluster: &NaiveCluster,
     policy: &PolicySpec,

@@ -134,7 +134,7 @@ fn count(constraint: &Constraint, pod: &Pod, node: &NaiveNode) -> i64 {
     i64::try_from(node.pods.iter().map(|other| &other.pod).filter(counts).count()).expect("few")
 }
 
-/// What the hard constraints of a pod come to, over the whole cluster (S-PTS-5 to S-PTS-7).
+/// Counts for the hard constraints of a pod over the whole cluster (S-PTS-5 to S-PTS-7).
 #[derive(Clone)]
 pub(crate) struct Hard(Vec<HardConstraint>);
 

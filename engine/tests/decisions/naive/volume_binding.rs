@@ -17,7 +17,7 @@ use super::objects;
 use super::pod;
 use super::quantity::{Nanos, nanos, units};
 
-/// What binding the pod to one node would do, by claim name (S-VLB-9).
+/// The volumes that would be bound and provisioned with the pod on one node, by claim name (S-VLB-9).
 #[derive(Clone, Debug, Default, PartialEq)]
 pub(crate) struct Bindings {
     pub(crate) bound: Vec<(String, String)>,

@@ -17,7 +17,7 @@ const KEYS: [(&str, &str); 4] = [
     ("topology.kubernetes.io/region", "topology.kubernetes.io/region"),
 ];
 
-/// What one label of one volume asks of a node.
+/// The values that one label of a volume allows on a node.
 #[derive(Clone)]
 pub(crate) struct Demand {
     key: &'static str,

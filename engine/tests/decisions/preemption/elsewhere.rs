@@ -11,7 +11,7 @@ use crate::random;
 use crate::random::config;
 use crate::random::crowd::{Company, Crowd, crowd};
 
-/// What becomes of a candidate's victims where they are gone and the preemptor has come.
+/// Computes where each victim of a candidate could go, once the victims are evicted and the preemptor is placed.
 fn expected(crowd: &Crowd, pod: &Pod, candidate: &Candidate) -> Vec<Elsewhere> {
     let cluster = crowd.cluster_without(&victims(candidate));
     let mut wire = preemptor(crowd, pod);
@@ -46,7 +46,7 @@ fn place(crowd: &Crowd, cluster: &Cluster, name: &str) -> Elsewhere {
     }
 }
 
-fn told(candidate: &Candidate) -> Vec<Elsewhere> {
+fn destinations(candidate: &Candidate) -> Vec<Elsewhere> {
     candidate.victims.iter().map(|victim| victim.elsewhere.clone().unwrap()).collect()
 }
 
@@ -70,7 +70,7 @@ proptest! {
                 continue;
             };
             if let Some(chosen) = reported.preemption.post_filter.as_mut().and_then(|found| found.chosen.as_mut()) {
-                prop_assert_eq!(told(chosen), expected(&crowd, &pod, chosen));
+                prop_assert_eq!(destinations(chosen), expected(&crowd, &pod, chosen));
                 chosen.victims.iter_mut().for_each(|victim| victim.elsewhere = None);
             }
             prop_assert_eq!(plain, reported);
@@ -90,7 +90,7 @@ proptest! {
             prop_assert_eq!(chosen.n_pdb_violations, fewest);
             let least = list.candidates.iter().filter(|c| c.n_pdb_violations == fewest);
             let least = least.map(|c| n_homeless(&expected(&crowd, &pod, c))).min().unwrap();
-            prop_assert_eq!(n_homeless(&told(&chosen)), least);
+            prop_assert_eq!(n_homeless(&destinations(&chosen)), least);
         }
     }
 }

@@ -1,4 +1,4 @@
-//! What the options of preemption change: budgets that are never violated, and samples (S-PRE-6).
+//! The options of preemption: budgets that are never violated, and sampling (S-PRE-6).
 
 use berth_engine::{
     CandidateList, DefaultPreemptionArgs, Nomination, Policy, PolicySpec, PostFilterCode,

@@ -8,14 +8,14 @@ use berth_proto::core_v1;
 use proptest::collection::vec;
 use proptest::prelude::*;
 
-use super::importance::{Place, places, ranked};
+use super::importance::{PlacedPod, places, ranked};
 use super::node::{Flavor, named, node};
 use super::{Json, object, pod};
 use crate::naive::cluster::NaiveCluster;
 use crate::naive::objects::AnyObject;
 use crate::naive::pod::nominated_node;
 
-/// What the pods of a crowd mind.
+/// The rules that pods of a crowd depend on.
 #[derive(Copy, Clone, Debug, PartialEq)]
 pub(crate) enum Company {
     /// Resources, ports and how many they are.
@@ -62,10 +62,10 @@ pub(crate) fn crowd(
             let of = |i: usize, template: usize| {
                 identified(templates[template % templates.len()].clone(), i)
             };
-            let place = |(i, (template, node, standing)): (usize, Place)| {
+            let place = |(i, (template, node, placed_state)): (usize, PlacedPod)| {
                 let mut pod = of(i, template);
                 pod.spec.get_or_insert_default().node_name = format!("node-{}", node % nodes.len());
-                standing.applied_to(pod)
+                placed_state.applied_to(pod)
             };
             let placed: Vec<_> =
                 places.on(nodes.len()).into_iter().enumerate().map(place).collect();
@@ -113,8 +113,8 @@ fn identified(mut pod: core_v1::Pod, i: usize) -> core_v1::Pod {
 }
 
 impl Crowd {
-    /// What history would decide is left out: ports that two pods of a node share (S-PRT-5), and pods that terminate, whom hooks
-    /// count otherwise (S-PTS-9).
+    /// Removes what makes decisions depend on the history: ports that two pods of a node share (S-PRT-5), and terminating pods,
+    /// which hooks count differently (S-PTS-9).
     fn make_exact(&mut self) {
         let mut used = BTreeSet::new();
         let promised = |pod: &core_v1::Pod| {
@@ -151,7 +151,7 @@ impl Crowd {
         cluster
     }
 
-    /// The same for the naive scheduler.
+    /// Returns a cluster of the naive scheduler with the crowd.
     pub(crate) fn naive(&self) -> NaiveCluster {
         let mut naive = NaiveCluster::default();
         self.nodes.iter().for_each(|node| naive.upsert_node(&node.0));

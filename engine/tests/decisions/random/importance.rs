@@ -1,4 +1,4 @@
-//! What makes a pod worth more or less than another: priority, preemption policy, when it started, whether it is leaving.
+//! Random importance of pods: priority, preemption policy, start time, termination.
 
 use std::ops::Range;
 
@@ -37,9 +37,9 @@ pub(crate) fn urgent(mut pod: core_v1::Pod) -> core_v1::Pod {
     pod
 }
 
-/// What a pod on a node has besides its template.
+/// Fields of a pod on a node that its template does not have.
 #[derive(Copy, Clone, Debug, Default)]
-pub(crate) struct Standing {
+pub(crate) struct PlacedState {
     /// `None` leaves it the template's.
     priority: Option<Option<i32>>,
     /// In seconds; few values, so that some are equal.
@@ -52,51 +52,52 @@ pub(crate) struct Standing {
 pub(crate) enum Leaving {
     /// Somebody deleted it.
     Deleted,
-    /// It makes room for another (S-PRE-23).
+    /// The pod was evicted by preemption (S-PRE-23).
     Preempted,
-    /// The same, but a condition of that type that says otherwise stands before.
+    /// The pod was evicted by preemption, and an earlier condition of that type says otherwise.
     PreemptedLater,
-    /// It is marked, but not deleted.
+    /// The pod has the condition of an eviction, but is not deleted.
     Marked,
 }
 
-pub(crate) fn standing() -> BoxedStrategy<Standing> {
+pub(crate) fn placed_state() -> BoxedStrategy<PlacedState> {
     let start = prop_oneof![
         3 => Just(None),
         5 => (0..3_i64).prop_map(Some),
         2 => (0..1000_i64).prop_map(Some),
     ];
     (option::weighted(0.6, priority()), start, option::weighted(0.15, leaving()))
-        .prop_map(|(priority, start, leaving)| Standing { priority, start, leaving })
+        .prop_map(|(priority, start, leaving)| PlacedState { priority, start, leaving })
         .boxed()
 }
 
 /// A pod on a node: which template, which node, and what else it has.
-pub(crate) type Place = (usize, usize, Standing);
+pub(crate) type PlacedPod = (usize, usize, PlacedState);
 
-/// Where the pods of one cluster are. In some clusters nodes mirror each other, so that candidates are equal to the last.
+/// Nodes of the pods of one cluster. In some clusters nodes have equal pods, so that candidates are equal in all
+/// criteria.
 #[derive(Clone, Debug)]
 pub(crate) struct Places {
-    places: Vec<Place>,
+    places: Vec<PlacedPod>,
     pub(crate) is_mirrored: bool,
 }
 
 pub(crate) fn places(n: Range<usize>) -> BoxedStrategy<Places> {
-    let places = vec((any::<usize>(), any::<usize>(), standing()), n);
+    let places = vec((any::<usize>(), any::<usize>(), placed_state()), n);
     (places, prop::bool::weighted(0.3))
         .prop_map(|(places, is_mirrored)| Places { places, is_mirrored })
         .boxed()
 }
 
 impl Places {
-    pub(crate) fn on(self, n_nodes: usize) -> Vec<Place> {
+    pub(crate) fn on(self, n_nodes: usize) -> Vec<PlacedPod> {
         if !self.is_mirrored {
             return self.places;
         }
         let n = self.places.len();
         let of = |i: usize| {
-            let (template, _, standing) = self.places[i / n_nodes];
-            (template, i % n_nodes, standing)
+            let (template, _, placed_state) = self.places[i / n_nodes];
+            (template, i % n_nodes, placed_state)
         };
         (0..n).map(of).collect()
     }
@@ -113,7 +114,7 @@ pub(crate) fn leaving() -> BoxedStrategy<Leaving> {
     .boxed()
 }
 
-impl Standing {
+impl PlacedState {
     pub(crate) fn applied_to(self, mut pod: core_v1::Pod) -> core_v1::Pod {
         if let Some(priority) = self.priority {
             pod.spec.get_or_insert_default().priority = priority;

@@ -35,7 +35,7 @@ pub(crate) fn named(mut node: core_v1::Node, name: &str) -> core_v1::Node {
     node
 }
 
-/// What the nodes of one cluster have in common.
+/// The kind of nodes that one cluster has.
 #[derive(Copy, Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Flavor {
     /// Anything goes: absent, zero, tiny and huge amounts, cordons, taints.
@@ -106,7 +106,7 @@ fn labels() -> BoxedStrategy<BTreeMap<String, String>> {
         .boxed()
 }
 
-/// Of `1 + 3 * n_without` nodes, one has some.
+/// Generates taints: one of `1 + 3 * n_without` nodes has some.
 fn taints(n_without: u32) -> BoxedStrategy<Vec<core_v1::Taint>> {
     let taint = (
         select(vec!["dedicated", "dedicated", "spot", "node.kubernetes.io/unschedulable"]),

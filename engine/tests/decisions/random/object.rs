@@ -11,7 +11,7 @@ use super::labels::{NAMESPACES, namespace, namespace_labels, pod_labels, pod_sel
 use super::storage;
 use crate::naive::objects::AnyObject;
 
-/// What is there to begin with: a few objects of any kind, or a whole world of storage.
+/// Generates the first objects of a cluster: a few of any kind, or a complete set for storage.
 pub(crate) fn objects() -> BoxedStrategy<Vec<AnyObject>> {
     prop_oneof![2 => vec(object(), 0..30), 1 => storage::world()].boxed()
 }
@@ -21,7 +21,7 @@ pub(crate) fn object() -> BoxedStrategy<AnyObject> {
     prop_oneof![2 => grouping(), 4 => storage::object(), 1 => budget()].boxed()
 }
 
-/// What a crowded cluster has: mostly budgets.
+/// Generates the objects of a crowded cluster, mostly budgets.
 pub(crate) fn crowd_objects() -> BoxedStrategy<Vec<AnyObject>> {
     prop_oneof![
         1 => vec(prop_oneof![3 => budget(), 1 => grouping()], 0..8),

@@ -11,7 +11,7 @@ use proptest::sample::select;
 use super::node::resource_list;
 use super::{affinity, quantity, relations, volume};
 
-/// What a template may hold besides the fields that every pod has.
+/// Optional fields of a template.
 #[derive(Copy, Clone, Debug)]
 pub(crate) struct PodTraits {
     /// Ports that pods of one node might share: set semantics make their history count (S-PRT-5).
@@ -323,7 +323,7 @@ fn host() -> BoxedStrategy<(bool, Option<bool>)> {
     (prop::bool::weighted(0.1), option::weighted(0.5, any::<bool>())).boxed()
 }
 
-/// What a kubelet reports of a pod that is being resized (S-FIT-5). Container statuses are named afterwards.
+/// Generates the status of a pod that is being resized (S-FIT-5). Container statuses get their names later.
 fn status() -> BoxedStrategy<Option<core_v1::PodStatus>> {
     let container = (option::weighted(0.8, requests()), requests()).prop_map(
         |(actual, allocated_resources)| {

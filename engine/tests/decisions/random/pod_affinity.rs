@@ -11,7 +11,7 @@ use proptest::sample::select;
 use super::labels::{NAMESPACES, namespace_selector, pod_selector};
 use super::spread::topology_key;
 
-/// Both at once; either may be absent, or there and empty.
+/// Generates pod affinity and anti-affinity; each may be absent or empty.
 pub(crate) fn pod_affinity() -> BoxedStrategy<(Option<PodAffinity>, Option<PodAntiAffinity>)> {
     let near = (required(), preferred()).prop_map(|(required, preferred)| PodAffinity {
         required_during_scheduling_ignored_during_execution: required,

@@ -4,7 +4,7 @@ use berth_proto::Quantity;
 use proptest::prelude::*;
 use proptest::sample::select;
 
-/// What a node has of cpu.
+/// Generates the cpu of a node.
 pub(crate) fn node_cpu() -> BoxedStrategy<Option<Quantity>> {
     prop_oneof![
         1 => Just(None),
@@ -18,7 +18,7 @@ pub(crate) fn node_cpu() -> BoxedStrategy<Option<Quantity>> {
     .boxed()
 }
 
-/// What a node has of memory or storage, in bytes.
+/// Generates the memory or storage of a node, in bytes.
 pub(crate) fn node_bytes() -> BoxedStrategy<Option<Quantity>> {
     prop_oneof![
         1 => Just(None),
@@ -51,7 +51,7 @@ pub(crate) fn huge_node() -> BoxedStrategy<(Option<Quantity>, Option<Quantity>)>
 /// cpu and memory of a node, and how many pods it takes.
 type Room = (BoxedStrategy<(Option<Quantity>, Option<Quantity>)>, BoxedStrategy<Option<Quantity>>);
 
-/// What a handful of pods fills.
+/// Generates a node that a few pods fill.
 pub(crate) fn small_node() -> Room {
     let cpu = select(vec!["1", "2", "2", "3", "4"]).prop_map(some);
     let bytes = select(vec!["1Gi", "2Gi", "4Gi"]).prop_map(some);
@@ -59,7 +59,7 @@ pub(crate) fn small_node() -> Room {
     ((cpu, bytes).boxed(), pods.boxed())
 }
 
-/// What dozens of small pods fill.
+/// Generates a node that dozens of small pods fill.
 pub(crate) fn roomy_node() -> Room {
     let cpu = select(vec!["8", "12", "16"]).prop_map(some);
     let bytes = select(vec!["8Gi", "16Gi", "64Gi"]).prop_map(some);
@@ -67,7 +67,7 @@ pub(crate) fn roomy_node() -> Room {
     ((cpu, bytes).boxed(), pods.boxed())
 }
 
-/// How many pods a node takes.
+/// Generates the allowed number of pods of a node.
 pub(crate) fn node_pods() -> BoxedStrategy<Option<Quantity>> {
     prop_oneof![
         1 => Just(None),
@@ -78,7 +78,7 @@ pub(crate) fn node_pods() -> BoxedStrategy<Option<Quantity>> {
     .boxed()
 }
 
-/// What a node has of a countable resource.
+/// Generates the amount of a countable resource of a node.
 pub(crate) fn node_count() -> BoxedStrategy<Option<Quantity>> {
     prop_oneof![
         3 => Just(None),
@@ -89,7 +89,7 @@ pub(crate) fn node_count() -> BoxedStrategy<Option<Quantity>> {
     .boxed()
 }
 
-/// What a container asks of cpu.
+/// Generates the cpu request of a container.
 pub(crate) fn cpu_request() -> BoxedStrategy<Option<Quantity>> {
     prop_oneof![
         4 => Just(None),
@@ -101,7 +101,7 @@ pub(crate) fn cpu_request() -> BoxedStrategy<Option<Quantity>> {
     ].boxed()
 }
 
-/// What a container asks of memory or storage.
+/// Generates the memory or storage request of a container.
 pub(crate) fn bytes_request() -> BoxedStrategy<Option<Quantity>> {
     prop_oneof![
         4 => Just(None),
@@ -113,7 +113,7 @@ pub(crate) fn bytes_request() -> BoxedStrategy<Option<Quantity>> {
     ].boxed()
 }
 
-/// What a container asks of a countable resource.
+/// Generates the request of a container for a countable resource.
 pub(crate) fn count_request() -> BoxedStrategy<Option<Quantity>> {
     prop_oneof![
         12 => Just(None),

@@ -1,4 +1,4 @@
-//! What relates a pod to others: namespace, labels, owner, spread constraints, pod affinity.
+//! Random relations of a pod to others: namespace, labels, owner, spread constraints, pod affinity.
 
 use std::collections::BTreeMap;
 

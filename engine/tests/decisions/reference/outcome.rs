@@ -12,7 +12,7 @@ use crate::naive::dry_run;
 use crate::naive::pod;
 use crate::naive::post_filter::{self, cleared_nominations, whole_message};
 
-/// What the naive scheduler came to, and on what.
+/// An outcome of the naive scheduler, with the cluster and the pod.
 pub(crate) struct Expected<'a> {
     pub(crate) cluster: &'a NaiveCluster,
     pub(crate) pod: &'a Pod,
@@ -20,7 +20,7 @@ pub(crate) struct Expected<'a> {
     pub(crate) post_filter: Option<&'a post_filter::PostFilter>,
 }
 
-/// What the engine came to, in both of its ways.
+/// Outcomes of the engine for one pod: the decision of `preempt` and the list of candidates.
 #[derive(Debug)]
 pub(crate) struct Got {
     pub(crate) preemption: Result<Preemption, EngineError>,
@@ -80,7 +80,7 @@ fn check_post_filter(
     assert_eq!(found.nomination, Nomination::Node(chosen.node.clone()));
     let of_node = wanted.candidates.iter().find(|candidate| *candidate.node == *chosen.node);
     let of_node = of_node.map(candidate).expect("the best are candidates");
-    assert_eq!(told(chosen), told(&of_node));
+    assert_eq!(description(chosen), description(&of_node));
     assert_eq!(*chosen, of_node);
     // Updates that change nothing move a pod to the end for kube-scheduler, and leave it where it is here.
     let mut cleared: Vec<PodKey> = found.cleared_nominations.clone();
@@ -94,7 +94,7 @@ fn check_post_filter(
 fn check_list(wanted: &post_filter::PostFilter, list: &CandidateList) {
     let candidates: Vec<Candidate> = wanted.candidates.iter().map(candidate).collect();
     for (found, wanted) in list.candidates.iter().zip(&candidates) {
-        assert_eq!(told(found), told(wanted));
+        assert_eq!(description(found), description(wanted));
     }
     assert_eq!(list.candidates, candidates);
     assert_eq!(list.best.iter().map(|name| &**name).collect::<Vec<_>>(), wanted.best);
@@ -141,7 +141,7 @@ fn candidate(candidate: &dry_run::Candidate) -> Candidate {
 }
 
 /// In one line, so that a difference can be seen.
-fn told(candidate: &Candidate) -> String {
+fn description(candidate: &Candidate) -> String {
     let victims: Vec<String> = candidate
         .victims
         .iter()

@@ -11,7 +11,7 @@ use super::twin::Twin;
 use crate::naive::pod::{name, namespace, nominated_node};
 use crate::random::importance::{Leaving, urgent};
 
-/// What is done with an outcome.
+/// The change that follows an outcome.
 #[derive(Copy, Clone, Debug, PartialEq)]
 pub(crate) enum Effect {
     Nothing,
@@ -143,7 +143,7 @@ impl Twin {
         Some(post_filter)
     }
 
-    /// Both clusters do what an attempt says of nominations.
+    /// Applies the nominations of an attempt to both clusters.
     fn carry_out(&mut self, pod: &core_v1::Pod, post_filter: &PostFilter) {
         self.engine.nominate(&self.compile(pod), post_filter).unwrap();
         let cleared = post_filter.cleared_nominations.clone();

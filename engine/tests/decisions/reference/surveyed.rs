@@ -35,19 +35,19 @@ pub(crate) fn check(twin: &Twin, pod: &core_v1::Pod, policy: &Policy) {
 fn check_survey(twin: &Twin, pod: &core_v1::Pod, policy: &Policy, names: &[String]) {
     let expected = survey(&twin.naive, policy.spec(), pod, names);
     let compiled = twin.engine.compile_pod(pod).unwrap();
-    let mut asked: Vec<&str> = names.iter().map(String::as_str).collect();
-    asked.extend(["ghost", "ghost"]);
-    asked.extend(names.first().map(String::as_str));
+    let mut queried: Vec<&str> = names.iter().map(String::as_str).collect();
+    queried.extend(["ghost", "ghost"]);
+    queried.extend(names.first().map(String::as_str));
     let ask = |with_totals| {
         let request = SurveyRequest { pod: &compiled, policy, with_totals };
-        twin.engine.survey(&request, asked.iter().copied())
+        twin.engine.survey(&request, queried.iter().copied())
     };
     let found = match (&expected, ask(true)) {
         (Ok(_), Ok(found)) => found,
         (Err(_), Err(EngineError::SchedulerError { .. })) => return,
         (expected, found) => panic!("{found:?} instead of {}", expected.is_ok()),
     };
-    assert_eq!(found.standings.len(), asked.len());
+    assert_eq!(found.standings.len(), queried.len());
     let verdicts = expected.unwrap_or_default();
     assert_eq!(verdicts.len(), names.len());
     for (name, standing) in names.iter().zip(&found.standings) {
@@ -100,14 +100,14 @@ fn check_evictions(twin: &Twin, pod: &core_v1::Pod, policy: &Policy) {
         proposals.push((name, some.iter().filter(lower).cloned().collect()));
         proposals.push((name, some));
     }
-    let asked: Vec<Proposal<'_>> = proposals
+    let queried: Vec<Proposal<'_>> = proposals
         .iter()
         .map(|(node, victims)| Proposal {
             node,
             victims: victims.iter().map(|victim| uid(&victim.pod)).collect(),
         })
         .collect();
-    let found = match twin.engine.check_evictions(&compiled, policy, &asked) {
+    let found = match twin.engine.check_evictions(&compiled, policy, &queried) {
         Ok(found) => found,
         Err(EngineError::SchedulerError { .. }) => {
             let names: Vec<String> = twin.naive.nodes.keys().cloned().collect();
@@ -116,7 +116,7 @@ fn check_evictions(twin: &Twin, pod: &core_v1::Pod, policy: &Policy) {
         }
         Err(error) => panic!("{error}"),
     };
-    assert_eq!(found.len(), asked.len());
+    assert_eq!(found.len(), queried.len());
     for ((name, victims), found) in proposals.iter().zip(found) {
         let node = &twin.naive.nodes[*name];
         let expected = if victims.is_empty() {
@@ -132,7 +132,7 @@ fn check_evictions(twin: &Twin, pod: &core_v1::Pod, policy: &Policy) {
         };
         assert_eq!(found, expected, "{name} without {}", victims.len());
     }
-    let uids: BTreeSet<&str> = asked.iter().flat_map(|p| p.victims.iter().copied()).collect();
+    let uids: BTreeSet<&str> = queried.iter().flat_map(|p| p.victims.iter().copied()).collect();
     let elsewhere = proposals.first().zip(uids.first()).map(|((node, _), _)| *node);
     let unknown = ["ghost"].into_iter().map(|node| (node, ProposalOutcome::UnknownNode));
     let unknown = unknown.chain(elsewhere.map(|node| (node, ProposalOutcome::UnknownVictim(0))));

@@ -24,7 +24,7 @@ use crate::random::node::named;
 pub(crate) struct Twin {
     pub(super) engine: Cluster,
     pub(super) naive: NaiveCluster,
-    told: Objects,
+    objects: Objects,
     reservations: Reservations,
     templates: Vec<core_v1::Pod>,
     pub(super) deltas: Vec<Delta>,
@@ -41,7 +41,7 @@ impl Twin {
         Twin {
             engine: Cluster::new(),
             naive: NaiveCluster::default(),
-            told: Objects::default(),
+            objects: Objects::default(),
             reservations: Reservations::default(),
             templates,
             deltas: Vec::new(),
@@ -59,11 +59,11 @@ impl Twin {
                 self.check(&pod, policy);
             }
             Step::Assume { template, seed } => self.assume(template, seed, policy),
-            Step::Bind { template, node, standing } => {
+            Step::Bind { template, node, placed_state } => {
                 let Some(node) = self.node_name(node) else {
                     return;
                 };
-                let pod = standing.applied_to(self.next_pod(template));
+                let pod = placed_state.applied_to(self.next_pod(template));
                 self.bind(pod, &node);
             }
             Step::DeletePod { pod } => self.delete_pod(pod),
@@ -143,7 +143,8 @@ impl Twin {
         }
     }
 
-    /// What is no news to a rule leaves the pod where it stands among those of its node.
+    /// Marks a pod as terminating. If no rule sees a difference, the pod keeps its position among the pods of its
+    /// node.
     pub(super) fn terminate(&mut self, pod: usize, leaving: Leaving) {
         let facts = |pod: &core_v1::Pod| (is_terminating(pod), is_terminating_by_preemption(pod));
         self.change_pod(pod, |pod| {
@@ -168,25 +169,25 @@ impl Twin {
     fn upsert_object(&mut self, object: AnyObject) {
         let compiled = self.engine.compile_object(object.wire());
         self.deltas.push(Delta::UpsertObject(compiled.unwrap()));
-        self.told.upsert(object);
+        self.objects.upsert(object);
     }
 
     fn delete_object(&mut self, object: usize) {
-        let keys: Vec<Key> = self.told.iter().map(AnyObject::key).collect();
+        let keys: Vec<Key> = self.objects.iter().map(AnyObject::key).collect();
         if keys.is_empty() {
             return;
         }
         let key = &keys[object % keys.len()];
         let kind = ObjectKind::from_name(key.0).unwrap();
         self.deltas.push(Delta::DeleteObject(ObjectKey::new(kind, &key.1, &key.2)));
-        self.told.delete(key);
+        self.objects.delete(key);
     }
 
-    /// Both clusters take what was collected.
+    /// Applies the collected deltas to both clusters.
     pub(crate) fn publish(&mut self) {
         let applied = self.engine.apply(std::mem::take(&mut self.deltas));
         assert_eq!(applied.rejected, []);
-        self.naive.objects = self.reservations.applied_to(&self.told);
+        self.naive.objects = self.reservations.applied_to(&self.objects);
         self.naive.refresh();
     }
 

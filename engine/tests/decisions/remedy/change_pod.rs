@@ -110,14 +110,15 @@ fn drop_requirement(change: &RemedyChange, spec: &mut core_v1::PodSpec) {
         return;
     };
     let is_meant = |requirement: &core_v1::NodeSelectorRequirement| {
-        let mut told = requirement.values.clone();
-        told.sort();
+        let mut present = requirement.values.clone();
+        present.sort();
         if matches!(*operator, "Gt" | "Lt") {
-            told = told.iter().filter_map(|v| Some(v.parse::<i64>().ok()?.to_string())).collect();
+            present =
+                present.iter().filter_map(|v| Some(v.parse::<i64>().ok()?.to_string())).collect();
         }
-        let told: Vec<&str> = told.iter().map(String::as_str).collect();
+        let present: Vec<&str> = present.iter().map(String::as_str).collect();
         let values: Vec<&str> = values.iter().map(|value| &**value).collect();
-        requirement.key == **key && requirement.operator == *operator && told == values
+        requirement.key == **key && requirement.operator == *operator && present == values
     };
     let selector = required(spec).as_mut().expect("required node affinity");
     let (mut is_found, mut asks_nothing) = (false, false);

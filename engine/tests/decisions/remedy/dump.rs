@@ -25,8 +25,8 @@ fn remedies_of_a_recorded_cluster() {
             continue;
         };
         // Replicas are told the same.
-        let told: Vec<String> = explanation.remedies.iter().map(|r| r.change.clone()).collect();
-        if seen.insert(told) {
+        let changes: Vec<String> = explanation.remedies.iter().map(|r| r.change.clone()).collect();
+        if seen.insert(changes) {
             check_remedies(&world, &pod, &policy, &explanation);
             n_remedies += explanation.remedies.len();
         }

@@ -17,7 +17,7 @@ fn world(nodes: &[&str], pods: &[&str]) -> World {
     }
 }
 
-/// What is offered, each as `CHANGE → NODE…`, after it was made to the wire objects and found to be true.
+/// Returns the offered remedies as `CHANGE → NODE…`, each after it was made to the wire objects and found to be true.
 fn offered(world: &World, pod: &core_v1::Pod, policy: &Policy) -> Vec<String> {
     let explanation = explain(&world.engine(), pod, policy).unwrap();
     check_remedies(world, pod, policy, &explanation);

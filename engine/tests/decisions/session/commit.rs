@@ -35,7 +35,7 @@ fn placed(works: &[Work], done: &[Done]) -> Vec<(usize, String)> {
 proptest! {
     #![proptest_config(config(150, 62))]
 
-    /// Where nothing else happened, the cluster becomes what the session was, in one generation, once.
+    /// If the cluster did not change, a commit makes it equal to the session, in one generation, and only once.
     #[test]
     fn an_undisturbed_session_is_committed(
         crowd in crowd(Company::Any, 1..7, 2..20),
@@ -57,7 +57,7 @@ proptest! {
         prop_assert_eq!(live.commit(&fork), Err(CommitError::AlreadyCommitted));
     }
 
-    /// Where the cluster changed in the meantime: either everything that was decided still holds there, or nothing is committed.
+    /// If the cluster changed in the meantime, either every decision still holds there, or nothing is committed.
     #[test]
     fn a_disturbed_session_is_committed_only_if_it_holds(
         crowd in crowd(Company::Any, 2..7, 0..14),
@@ -85,7 +85,7 @@ proptest! {
         }
     }
 
-    /// What rests on a supposition is never committed, and suppositions never are.
+    /// Hypothetical deltas, and decisions that depend on them, are never committed.
     #[test]
     fn suppositions_stay_suppositions(
         crowd in crowd(Company::Any, 2..7, 2..16),
@@ -98,8 +98,8 @@ proptest! {
         match live.commit(&fork) {
             Ok(_) => {
                 let after = View::of(&live, &[]);
-                let told = before.pods.iter().all(|pod| after.pods.contains(pod));
-                prop_assert!(told, "nobody leaves by a supposition");
+                let are_kept = before.pods.iter().all(|pod| after.pods.contains(pod));
+                prop_assert!(are_kept, "nobody leaves by a supposition");
                 let decided = placed(&works, &done);
                 let assumed = after.pods.iter().filter(|pod| !before.pods.contains(pod));
                 let kept: Vec<(usize, String)> = assumed.map(|(key, _, node, is_assumed)| {

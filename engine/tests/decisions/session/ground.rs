@@ -1,4 +1,4 @@
-//! What a commit rests on, one ground after another, in the smallest stories.
+//! The grounds that a commit depends on, one by one, in small examples.
 
 use berth_engine::{
     Cluster, CommitError, Delta, Ground, Nomination, Outcome, PlaceRequest, Pod, PodKey, Policy,
@@ -65,7 +65,7 @@ fn after(pods: &[&str], placed: &str, happens: impl Fn(&Cluster)) -> Result<usiz
     live.commit(&fork).map(|committed| committed.n_assumed)
 }
 
-/// The same, but it is supposed on the fork, before the pod is placed.
+/// Commits a pod that was placed on a fork after a hypothetical change, and returns the result.
 fn supposing(
     pods: &[&str],
     placed: &str,
@@ -118,7 +118,7 @@ fn terms_of_other_pods() {
     assert_eq!(supposed_term, Err(supposed("p", "n1", Ground::Terms)));
 }
 
-/// Only who looks at other nodes rests on them.
+/// A placement depends on other nodes only if one of its rules reads them.
 #[test]
 fn other_nodes() {
     let arrives = |cluster: &Cluster| tell(cluster, "a node=n2 cpu=1 label:app=x");
@@ -128,7 +128,7 @@ fn other_nodes() {
     assert_eq!(after(&[], "p cpu=3 label:app=x", arrives), Ok(1));
 }
 
-/// Who is promised which node (S-NOM-4).
+/// A placement depends on nominations to its node (S-NOM-4).
 #[test]
 fn nominations() {
     let promised = |cluster: &Cluster| tell(cluster, "q cpu=3 priority=5 nominated=n1");
@@ -183,7 +183,7 @@ fn whose_fork_it_is() {
     assert_eq!(live.commit(&fork), Err(CommitError::AlreadyCommitted));
 }
 
-/// All or nothing: one decision that does not hold keeps the others back.
+/// A commit is all or nothing: one decision that does not hold prevents the others.
 #[test]
 fn one_that_does_not_hold_keeps_all_back() {
     let live = cluster(&[]);

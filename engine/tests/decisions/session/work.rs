@@ -29,7 +29,7 @@ pub(crate) enum Work {
         n: usize,
         gang: Option<Gang>,
     },
-    /// Whom to evict, and the pod is promised the node.
+    /// Finds victims for a pod, and nominates the pod to the node.
     Nominate {
         pod: usize,
     },
@@ -69,7 +69,7 @@ pub(crate) fn work() -> BoxedStrategy<Work> {
     prop_oneof![3 => decision(), 1 => delta()].boxed()
 }
 
-/// What can be committed.
+/// Generates work that can be committed.
 pub(crate) fn decision() -> BoxedStrategy<Work> {
     let pod = 0..20_usize;
     let gang = (0..4_usize, any::<bool>()).prop_map(|(min_count, evicts)| Gang {
@@ -87,7 +87,7 @@ pub(crate) fn decision() -> BoxedStrategy<Work> {
     .boxed()
 }
 
-/// What a feed tells.
+/// Generates the deltas of a feed.
 pub(crate) fn delta() -> BoxedStrategy<Work> {
     let (pod, at) = (any::<usize>(), 0..8_usize);
     let object = || object();
@@ -105,7 +105,7 @@ pub(crate) fn delta() -> BoxedStrategy<Work> {
     .boxed()
 }
 
-/// What came of one: every outcome, without the generation.
+/// Outcomes of one piece of work, without generations.
 pub(crate) type Done = Vec<Result<Outcome, EngineError>>;
 
 pub(crate) fn do_all(cluster: &Cluster, crowd: &Crowd, works: &[Work]) -> Vec<Done> {
@@ -116,7 +116,7 @@ impl Work {
     fn do_to(&self, cluster: &Cluster, crowd: &Crowd) -> Done {
         let policy = &Policy::default();
         let tie_break = TieBreak::Seeded(4);
-        let told = |delta: Delta| {
+        let apply = |delta: Delta| {
             assert_eq!(cluster.apply(vec![delta]).rejected, []);
             Vec::new()
         };
@@ -160,7 +160,7 @@ impl Work {
                 let Some(view) = pods.get(pod % pods.len().max(1)) else {
                     return Vec::new();
                 };
-                told(Delta::DeletePod { key: view.pod.key().clone(), uid: None })
+                apply(Delta::DeletePod { key: view.pod.key().clone(), uid: None })
             }
             Work::BindPod { pod, node } => {
                 let mut wire = crowd.incoming_wire(*pod);
@@ -172,16 +172,16 @@ impl Work {
             }
             Work::UpsertNode { node, object } => {
                 let node = named(object.0.clone(), &format!("node-{node}"));
-                told(Delta::UpsertNode(cluster.compile_node(&node).unwrap()))
+                apply(Delta::UpsertNode(cluster.compile_node(&node).unwrap()))
             }
-            Work::DeleteNode { node } => told(Delta::DeleteNode(format!("node-{node}").into())),
+            Work::DeleteNode { node } => apply(Delta::DeleteNode(format!("node-{node}").into())),
             Work::UpsertObject { object } => {
-                told(Delta::UpsertObject(cluster.compile_object(object.wire()).unwrap()))
+                apply(Delta::UpsertObject(cluster.compile_object(object.wire()).unwrap()))
             }
             Work::DeleteObject { object } => {
                 let (kind, namespace, name) = object.key();
                 let kind = ObjectKind::from_name(kind).unwrap();
-                told(Delta::DeleteObject(ObjectKey::new(kind, &namespace, &name)))
+                apply(Delta::DeleteObject(ObjectKey::new(kind, &namespace, &name)))
             }
             Work::Replace { kept } => {
                 // Told twice, objects are refused the second time.
@@ -192,7 +192,7 @@ impl Work {
     }
 }
 
-/// What the crowd began with, as far as it is kept.
+/// Returns the first objects of the crowd, reduced to those that `kept` selects.
 fn state(cluster: &Cluster, crowd: &Crowd, kept: u64) -> ClusterState {
     let is_kept = |i: usize| kept >> (i % 64) & 1 == 1;
     let nodes = crowd.nodes.iter().enumerate().filter(|(i, _)| is_kept(*i));

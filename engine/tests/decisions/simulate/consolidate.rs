@@ -16,7 +16,7 @@ use super::drain::{NOW, budget, cluster, owner, pod, recorded, replica, words, w
 use crate::random::config;
 use crate::random::crowd::{Company, crowd};
 
-/// What is asked, and everything left to its default.
+/// A request for a consolidation; fields that a test does not set have their defaults.
 #[derive(Clone)]
 struct Ask<'a> {
     candidates: Option<Vec<Arc<str>>>,
@@ -69,7 +69,7 @@ impl Ask<'_> {
 }
 
 /// `n0: a=n1@1; n2:` for the steps, `n1 NotUnderutilized` for those that stay.
-fn told(planned: &Consolidation) -> (String, String) {
+fn summary(planned: &Consolidation) -> (String, String) {
     let steps = planned.steps.iter();
     let steps = steps.map(|step| format!("{}: {}", step.drain.node, words(&step.drain)));
     let kept = planned.kept.iter().map(|kept| format!("{} {}", kept.node, kept.reason.as_str()));
@@ -78,7 +78,7 @@ fn told(planned: &Consolidation) -> (String, String) {
 
 fn check(cluster: &Cluster, ask: &Ask<'_>, steps: &str, kept: &str) -> Consolidation {
     let planned = ask.plan(cluster);
-    assert_eq!(told(&planned), (steps.to_owned(), kept.to_owned()));
+    assert_eq!(summary(&planned), (steps.to_owned(), kept.to_owned()));
     planned
 }
 
@@ -110,7 +110,7 @@ fn the_emptiest_go_first() {
     assert_eq!(planned.end, ConsolidationEnd::Exhausted);
 }
 
-/// Where only candidates have room, the one of the latest turn takes in as much as it can, and stays.
+/// If only candidates have room, the last of them in order takes as many pods as fit, and stays.
 #[test]
 fn candidates_that_take_in_pods_stay() {
     let pods =
@@ -280,7 +280,7 @@ fn a_recorded_cluster_can_be_consolidated() {
     let cluster = world.cluster();
     let ask = Ask { rules: ALL, threshold: Some(0.6), max_nodes: 12, ..Ask::default() };
     let planned = check_plan(&world, &cluster, &ask);
-    assert!(planned.steps.len() > 3, "{:?}", told(&planned));
+    assert!(planned.steps.len() > 3, "{:?}", summary(&planned));
     let by_default = check_plan(&world, &cluster, &Ask { rules: DrainRules::default(), ..ask });
     let reasons: BTreeSet<UnremovableReason> = by_default.kept.iter().map(|k| k.reason).collect();
     assert!(reasons.contains(&UnremovableReason::NotUnderutilized), "{reasons:?}");

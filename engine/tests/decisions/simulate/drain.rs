@@ -72,7 +72,7 @@ pub(super) fn cluster(nodes: &[&str], pods: &[core_v1::Pod]) -> Cluster {
     cluster
 }
 
-/// What is asked, and everything left to its default.
+/// A request for a drain; fields that a test does not set have their defaults.
 #[derive(Clone)]
 pub(super) struct Ask<'a> {
     pub(super) nodes: Vec<Arc<str>>,
@@ -121,7 +121,7 @@ impl Ask<'_> {
     }
 }
 
-/// What became of a pod, in a word or two: `n1` or `n1@2` for where it goes and when, a reason, or what else it is.
+/// Describes the verdict on a pod: `n1` or `n1@2` for its next node and wave, a reason, or the kind of the verdict.
 pub(super) fn word(pod: &PodDrain) -> String {
     match &pod.verdict {
         PodVerdict::Moves { node, wave: 0 } => format!("({node})"),
@@ -135,7 +135,7 @@ pub(super) fn word(pod: &PodDrain) -> String {
     }
 }
 
-/// The same of all pods of a node, by name: `a=n1@1 b=daemon`.
+/// Describes the verdicts on all pods of a node, by name: `a=n1@1 b=daemon`.
 pub(super) fn words(node: &NodeDrain) -> String {
     let words = node.pods.iter().map(|pod| format!("{}={}", pod.pod.name, word(pod)));
     words.collect::<Vec<_>>().join(" ")

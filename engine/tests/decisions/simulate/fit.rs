@@ -16,7 +16,7 @@ use crate::random::config;
 use crate::random::crowd::{Company, Crowd, crowd};
 use berth_testing::object;
 
-/// What is asked besides pods.
+/// Options of a request besides its pods.
 #[derive(Clone, Debug)]
 struct Ask {
     /// Positions of the candidates among the nodes by name, in order; `None` for all.
@@ -65,7 +65,7 @@ fn crowds() -> impl Strategy<Value = Crowd> {
     })
 }
 
-/// What a node is to a pod in one pass: a cordoned node takes none.
+/// Returns why a node refuses a pod in one pass: a cordoned node refuses every pod.
 fn refusal(
     cluster: &Cluster,
     verdict: &NodeVerdict,
@@ -103,13 +103,13 @@ proptest! {
         let pods: Vec<Pod> = wires.iter().map(|pod| cluster.compile_pod(pod).unwrap()).collect();
         let names = ask.names(&cluster);
         let hints: Vec<Option<String>> = (0..n).map(|i| ask.hint(i)).collect();
-        let asked: Vec<FitPod<'_>> = pods
+        let fit_pods: Vec<FitPod<'_>> = pods
             .iter()
             .zip(&hints)
             .map(|(pod, hint)| FitPod { pod, policy: &policy, hint: hint.as_deref() })
             .collect();
         let nodes = ask.candidates.is_some().then_some(names.as_slice());
-        let request = FitRequest { pods: &asked, nodes, options: ask.options, cancelled: &|| false };
+        let request = FitRequest { pods: &fit_pods, nodes, options: ask.options, cancelled: &|| false };
         let fit = cluster.fit(&request).unwrap();
         prop_assert_eq!(fit.generation, cluster.snapshot().generation());
 
@@ -136,8 +136,8 @@ proptest! {
             let from = names.iter().skip(next).chain(names.iter().take(next));
             let chosen = by_hint.clone().or_else(|| from.into_iter().find(|name| takes(name)).cloned());
             match (&fit.results[i], chosen) {
-                (Ok(FitOutcome::Fits { node, by_hint: told }), Some(chosen)) => {
-                    prop_assert_eq!((&**node, *told), (chosen.as_str(), by_hint.is_some()));
+                (Ok(FitOutcome::Fits { node, by_hint: hinted }), Some(chosen)) => {
+                    prop_assert_eq!((&**node, *hinted), (chosen.as_str(), by_hint.is_some()));
                     if ask.options.round_robin && by_hint.is_none() {
                         let at = names.iter().position(|name| *name == chosen).unwrap();
                         next = (at + 1) % names.len();
@@ -146,11 +146,11 @@ proptest! {
                     pod.spec.get_or_insert_default().node_name = chosen;
                     fork.apply(vec![Delta::UpsertPod(cluster.compile_pod(&pod).unwrap())]);
                 }
-                (Ok(FitOutcome::Refused(told)), None) => {
-                    prop_assert!(!told.skipped);
+                (Ok(FitOutcome::Refused(refused)), None) => {
+                    prop_assert!(!refused.skipped);
                     let expected: Vec<_> =
                         refusals.iter().take(ask.options.max_refusals).cloned().collect();
-                    let found: Vec<_> = told
+                    let found: Vec<_> = refused
                         .nodes
                         .iter()
                         .map(|(node, refusal)| {
@@ -160,15 +160,15 @@ proptest! {
                         })
                         .collect();
                     prop_assert_eq!(found, expected);
-                    let n_told: u32 = told.unschedulable.reasons.iter().map(|r| r.n_nodes).sum();
+                    let n_refused: u32 = refused.unschedulable.reasons.iter().map(|r| r.n_nodes).sum();
                     let n_expected: usize =
                         refusals.iter().flat_map(|(_, refusal)| refusal).map(|r| r.2.len()).sum();
-                    if told.unschedulable.pre_filter.is_none() {
-                        prop_assert_eq!(n_told as usize, n_expected);
-                        prop_assert_eq!(told.unschedulable.n_nodes as usize, names.len());
+                    if refused.unschedulable.pre_filter.is_none() {
+                        prop_assert_eq!(n_refused as usize, n_expected);
+                        prop_assert_eq!(refused.unschedulable.n_nodes as usize, names.len());
                     }
                 }
-                (told, expected) => prop_assert!(false, "{:?} instead of {:?}", told, expected),
+                (found, expected) => prop_assert!(false, "{:?} instead of {:?}", found, expected),
             }
         }
     }
@@ -192,7 +192,7 @@ fn fit(cluster: &Cluster, pods: &[core_v1::Pod], options: FitOptions) -> Fit {
 }
 
 /// The node, `-` for a pod that was refused, `=` for one that was skipped.
-fn told(fit: &Fit) -> String {
+fn summary(fit: &Fit) -> String {
     let of = |result: &Result<FitOutcome, EngineError>| match result {
         Ok(FitOutcome::Fits { node, .. }) => node.to_string(),
         Ok(FitOutcome::Refused(refusal)) if refusal.skipped => "=".to_owned(),
@@ -231,15 +231,15 @@ fn pods_like_one_that_fits_nowhere_are_skipped() {
     ];
     let skipping = FitOptions { skip_similar: true, ..FitOptions::default() };
     let answer = fit(&cluster, &pods, skipping);
-    assert_eq!(told(&answer), "n - - = - n - -");
+    assert_eq!(summary(&answer), "n - - = - n - -");
     assert_eq!((answer.n_controllers_skipped, answer.n_overflowing_controllers), (1, 0));
     let Ok(FitOutcome::Refused(skipped)) = &answer.results[3] else { panic!("{answer:?}") };
     assert_eq!(skipped.unschedulable.message, "0/1 nodes are available: 1 Insufficient cpu.");
-    assert_eq!(told(&fit(&cluster, &pods, FitOptions::default())), "n - - - - n - -");
+    assert_eq!(summary(&fit(&cluster, &pods, FitOptions::default())), "n - - - - n - -");
     // Of a controller with very many kinds no more than ten are remembered.
     let kinds: Vec<_> = (0..24).map(|i| owned(&format!("a-{i} cpu={}", 4 + i % 12), "a")).collect();
     let answer = fit(&cluster, &kinds, skipping);
-    assert_eq!(told(&answer), format!("{}{}- -", "- ".repeat(12), "= ".repeat(10)));
+    assert_eq!(summary(&answer), format!("{}{}- -", "- ".repeat(12), "= ".repeat(10)));
     assert_eq!((answer.n_controllers_skipped, answer.n_overflowing_controllers), (1, 1));
 }
 
@@ -256,7 +256,7 @@ fn filters_alone_decide_and_never_for_a_cordoned_node() {
         object::pod("c cpu=1"),
     ];
     let answer = fit(&cluster, &pods, FitOptions::default());
-    assert_eq!(told(&answer), "n n pod `default/b` is on node `n` already -");
+    assert_eq!(summary(&answer), "n n pod `default/b` is on node `n` already -");
     let Ok(FitOutcome::Refused(refusal)) = &answer.results[3] else { panic!("{answer:?}") };
     assert_eq!(
         refusal.unschedulable.message,
@@ -291,7 +291,7 @@ fn whoever_gives_up_gets_the_pods_tried_so_far() {
     let options = FitOptions::default();
     let request = FitRequest { pods: &pods, nodes: None, options, cancelled: &cancelled };
     let answer = cluster.fit(&request).unwrap();
-    assert_eq!(told(&answer), "a a cancelled before a decision");
+    assert_eq!(summary(&answer), "a a cancelled before a decision");
 }
 
 /// Nobody is put beside itself.
@@ -308,6 +308,6 @@ fn a_pod_that_is_on_a_node_is_not_tried() {
         Err(EngineError::AlreadyPlaced { node, .. }) => format!("on {node}"),
         other => format!("{other:?}"),
     };
-    let told: Vec<String> = answer.results.iter().map(on).collect();
-    assert_eq!(told, ["on n", "on gone", "n", "on n"]);
+    let found: Vec<String> = answer.results.iter().map(on).collect();
+    assert_eq!(found, ["on n", "on gone", "n", "on n"]);
 }

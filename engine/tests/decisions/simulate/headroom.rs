@@ -15,7 +15,7 @@ use crate::random::crowd::{Company, Crowd, crowd};
 use crate::random::policy::policy;
 use berth_testing::object;
 
-/// What is copied of a pod that may run or wait somewhere.
+/// Returns the template of a pod that may be running or pending: without its node, status and identity.
 fn template(mut pod: core_v1::Pod) -> core_v1::Pod {
     pod.spec.get_or_insert_default().node_name.clear();
     (pod.status, pod.metadata.get_or_insert_default().deletion_timestamp) = (None, None);
@@ -34,7 +34,7 @@ fn ask(
     cluster.headroom(&HeadroomRequest { pod, policy, tie_break, limit, nodes, cancelled })
 }
 
-/// How many copies went where, why the next does not, and what each node is to it.
+/// Copies by node, why the next copy is refused, and the verdict of each node on it.
 type Naive = (BTreeMap<String, usize>, HeadroomEnd, Vec<NodeVerdict>);
 
 /// Copies assumed one by one on a fork until one is refused or there are enough.
@@ -139,7 +139,8 @@ proptest! {
         }
     }
 
-    /// All nodes by name are all nodes; of fewer, none but those take copies, and all of those are full in the end.
+    /// Naming all nodes equals naming none. If fewer are named, only these take copies, and all of them are full in
+    /// the end.
     #[test]
     fn some_nodes_may_take_copies(crowd in companies(), seed in any::<u64>(), kept in any::<u8>()) {
         let cluster = crowd.cluster();
@@ -152,9 +153,9 @@ proptest! {
         let Ok(all) = ask(&cluster, &pod, rules, 50, None) else { return Ok(()) };
         prop_assert_eq!(&ask(&cluster, &pod, rules, 50, Some(&names)).unwrap(), &all);
         let of_some = ask(&cluster, &pod, rules, 50, Some(&some)).unwrap();
-        let told: Vec<String> = of_some.nodes.iter().map(|node| node.node.to_string()).collect();
+        let found: Vec<String> = of_some.nodes.iter().map(|node| node.node.to_string()).collect();
         if !of_some.nodes.is_empty() || all.nodes.is_empty() {
-            prop_assert_eq!(told, if all.nodes.is_empty() { Vec::new() } else { some });
+            prop_assert_eq!(found, if all.nodes.is_empty() { Vec::new() } else { some });
         }
         prop_assert_eq!(accounted(&of_some), Ok(()));
         let fork = cluster.fork();
@@ -206,8 +207,8 @@ fn accounted(headroom: &Headroom) -> Result<(), String> {
         let after: i64 = open().map(|node| node.free[i]).sum();
         let taken = resource.request * i64::try_from(n_fit).unwrap();
         let n_short = open().filter(|node| node.free[i] < resource.request).count();
-        let told = (resource.free_after, resource.free_before, resource.n_nodes_short);
-        if told != (after, after + taken, n_short) {
+        let found = (resource.free_after, resource.free_before, resource.n_nodes_short);
+        if found != (after, after + taken, n_short) {
             return Err(format!("{resource:?}"));
         }
     }
@@ -224,7 +225,7 @@ fn cluster(nodes: &[&str], pods: &[&str]) -> Cluster {
 }
 
 /// `NODE:COPIES` for each node with room, and for each stop `REASON:NODES:COPIES`.
-fn told(headroom: &Headroom) -> (String, String) {
+fn summary(headroom: &Headroom) -> (String, String) {
     let open = headroom.nodes.iter().filter(|node| node.is_open);
     let nodes: Vec<_> = open.map(|node| format!("{}:{}", node.node, node.n_fit)).collect();
     let stop = |stop: &berth_engine::HeadroomStop| {
@@ -251,7 +252,7 @@ fn what_runs_out_first_is_told_of_nodes_that_had_room() {
     let pod = object::pod("web cpu=500m memory=1Gi");
     let headroom = ask(&cluster, &pod, rules, 1000, None).unwrap();
     assert_eq!(headroom.n_fit, 11);
-    let (nodes, stops) = told(&headroom);
+    let (nodes, stops) = summary(&headroom);
     assert_eq!(nodes, "big:4 flat:4 small:3");
     assert_eq!(stops, "Insufficient cpu:1:4, Insufficient memory:1:4, Too many pods:1:3");
     let HeadroomEnd::Unschedulable(end) = &headroom.end else { panic!("{headroom:?}") };
@@ -283,7 +284,7 @@ fn copies_stand_in_each_others_way() {
         let pod = object::pod(pod);
         let rules = (&policy, TieBreak::Lexicographic);
         let headroom = ask(&cluster, &pod, rules, 100, None).unwrap();
-        let (nodes, stops) = told(&headroom);
+        let (nodes, stops) = summary(&headroom);
         assert_eq!((nodes.as_str(), stops.as_str()), expected, "{pod:?}");
     };
     let ports = "node(s) didn't have free ports for the requested pod ports:3:3";

@@ -71,7 +71,7 @@ fn ask(cluster: &Cluster, n: usize, keys: &[&str]) -> Result<ScaleIn, EngineErro
 }
 
 /// Names, each with why.
-fn told(answer: &ScaleIn) -> Vec<(String, ScaleInReason)> {
+fn summary(answer: &ScaleIn) -> Vec<(String, ScaleInReason)> {
     answer.pods.iter().map(|pod| (pod.pod.name.to_string(), pod.reason)).collect()
 }
 
@@ -79,7 +79,7 @@ fn check(nodes: &[core_v1::Node], pods: &[core_v1::Pod], expected: &[(&str, Scal
     let answer = ask(&cluster(nodes, pods), expected.len(), &[]).unwrap();
     let expected: Vec<_> =
         expected.iter().map(|(name, reason)| ((*name).to_owned(), *reason)).collect();
-    assert_eq!(told(&answer), expected);
+    assert_eq!(summary(&answer), expected);
 }
 
 /// For how many replicas each host of each zone has: how uneven zones are, then hosts; and the skew of zones.
@@ -91,7 +91,7 @@ fn unevenness(zones: &[Vec<usize>]) -> (usize, usize, usize) {
     (squares(&sums), squares(&hosts), skew)
 }
 
-/// All ways to take `n` away.
+/// Returns all ways to remove `n` pods.
 fn all_choices(zones: &[Vec<usize>], n: usize) -> Vec<Vec<Vec<usize>>> {
     let mut choices = vec![(zones.to_vec(), n)];
     for zone in 0..zones.len() {
@@ -201,7 +201,7 @@ fn violations_of_hard_constraints_are_mended_before_anything_is_evened_out() {
     let zones = vec![vec![1, 1, 1, 1], vec![3]];
     let answer = ask(&spread_out(&zones, &format!("{by_zone} {by_host}")), 2, &[]).unwrap();
     let expected = ["p1-0-0", "p1-0-1"].map(|name| (name.to_owned(), ScaleInReason::Violation));
-    assert_eq!(told(&answer), expected);
+    assert_eq!(summary(&answer), expected);
     let skews: Vec<_> = answer.spread.iter().map(|s| (s.skew_before, s.skew_after)).collect();
     assert_eq!(skews, [(1, 3), (2, 0)]);
 }
@@ -257,7 +257,7 @@ fn nodes_that_leave_and_nodes_that_are_soon_empty_come_next() {
         ("pb", ScaleInReason::EmptierNode),
         ("pa", ScaleInReason::Name),
     ];
-    assert_eq!(told(&answer), expected.map(|(name, reason)| (name.to_owned(), reason)));
+    assert_eq!(summary(&answer), expected.map(|(name, reason)| (name.to_owned(), reason)));
     assert_eq!(answer.emptied_nodes.iter().map(|n| &**n).collect::<Vec<_>>(), ["b", "c", "d"]);
     let messages: Vec<&str> = answer.pods.iter().map(|pod| pod.message.as_str()).collect();
     assert_eq!(
@@ -298,7 +298,7 @@ fn disruption_budgets_are_counted() {
     assert_eq!(cluster.apply(vec![budget(0)]).rejected, []);
     // Of all on one host the one goes that nothing guards.
     let answer = ask(&cluster, 1, &[HOST]).unwrap();
-    assert_eq!(told(&answer), [("p1".to_owned(), ScaleInReason::Budget)]);
+    assert_eq!(summary(&answer), [("p1".to_owned(), ScaleInReason::Budget)]);
     assert_eq!(answer.budgets, []);
     assert_eq!(cluster.apply(vec![budget(1)]).rejected, []);
     let answer = ask(&cluster, 3, &[HOST]).unwrap();
@@ -391,7 +391,7 @@ fn readiness_counts_as_it_was_told_last() {
     let pod = cluster.compile_pod(&unready(pods[1].clone())).unwrap();
     assert_eq!(cluster.apply(vec![Delta::UpsertPod(pod)]).rejected, []);
     let answer = ask(&cluster, 1, &[]).unwrap();
-    assert_eq!(told(&answer), [("p1".to_owned(), ScaleInReason::NotReady)]);
+    assert_eq!(summary(&answer), [("p1".to_owned(), ScaleInReason::NotReady)]);
 }
 
 #[test]

@@ -114,7 +114,7 @@ fn cluster_of(nodes: &[(usize, usize)]) -> Cluster {
     cluster
 }
 
-fn told(option: &ScaleUpOption) -> Estimate {
+fn summary(option: &ScaleUpOption) -> Estimate {
     Estimate {
         nodes: option.nodes.iter().map(|node| node.pods.clone()).collect(),
         on_existing: option.on_existing.iter().map(|(i, node)| (*i, node.to_string())).collect(),
@@ -165,7 +165,7 @@ proptest! {
         prop_assert_eq!(names, on_existing);
         for (option, group) in answer.options.iter().zip(&reference) {
             let expected = world.estimate(&waiting, &pending, group, max_nodes);
-            prop_assert_eq!(told(option), merged(expected));
+            prop_assert_eq!(summary(option), merged(expected));
         }
         prop_assert_eq!(&cluster.simulate_scale_up(&request).unwrap(), &answer, "remembered or not");
     }
@@ -242,11 +242,11 @@ fn sizes(option: &ScaleUpOption) -> Vec<usize> {
 
 /// Why pods are left: plugins with the number of pods.
 fn plugins(option: &ScaleUpOption) -> Vec<(Plugin, usize)> {
-    let told = option.left.iter().map(|left| match &left.reason {
+    let reasons = option.left.iter().map(|left| match &left.reason {
         LeftReason::Misfit(misfit) => (misfit.plugin, left.pods.len()),
         LeftReason::Limit(limit) => panic!("{limit:?}"),
     });
-    told.collect()
+    reasons.collect()
 }
 
 #[test]
@@ -531,8 +531,8 @@ fn callers_do_not_see_each_other() {
     assert!(alone.options.iter().any(|option| option.n_nodes() > 3), "there is something to do");
     std::thread::scope(|scope| {
         let ask = || scope.spawn(|| simulate(&cluster, &pods, &groups));
-        for asked in (0..4).map(|_| ask()).collect::<Vec<_>>() {
-            assert_eq!(asked.join().unwrap(), alone);
+        for thread in (0..4).map(|_| ask()).collect::<Vec<_>>() {
+            assert_eq!(thread.join().unwrap(), alone);
         }
     });
     let after = cluster.snapshot();
@@ -561,7 +561,7 @@ fn an_option_leaves_out_pods_that_are_on_nodes_by_now() {
     assert_eq!((option.n_placed(), option.left.len()), (1, 0));
 }
 
-/// Of pods that have nothing in common each is tried on a node of each group, which a caller need not wait for.
+/// Pods without anything in common are each tried on a node of each group. A caller can cancel meanwhile.
 #[test]
 fn whoever_gives_up_is_heard_while_groups_are_tried() {
     let cluster = cluster(&[], &[]);

@@ -126,7 +126,7 @@ const CLASSES: [&str; 3] = ["local", "csi", "ebs"];
 const DRIVERS: [&str; 2] = ["csi.example.com", "ebs.csi.aws.com"];
 const SIZES: [&str; 3] = ["1Gi", "2Gi", "4Gi"];
 
-/// What a cluster holds, by kind and name.
+/// Objects of a cluster, by kind and name.
 type Held = BTreeMap<(String, String), Value>;
 
 /// A cluster after many random events, and one that was told the outcome at once.

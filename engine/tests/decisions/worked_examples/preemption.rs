@@ -7,20 +7,20 @@ use serde_json::json;
 use super::{cluster, preempt, upsert};
 
 /// `NODE: VICTIM…` of a candidate, the most important victim first, with `!` for each violated budget.
-fn told(candidate: &Candidate) -> String {
+fn describe(candidate: &Candidate) -> String {
     let victims: Vec<&str> = candidate.victims.iter().map(|victim| &*victim.pod.name).collect();
     let violations = "!".repeat(candidate.n_pdb_violations as usize);
     format!("{}{violations}: {}", candidate.node, victims.join(" "))
 }
 
 fn candidates(list: &CandidateList) -> Vec<String> {
-    list.candidates.iter().map(told).collect()
+    list.candidates.iter().map(describe).collect()
 }
 
 /// The candidate that is chosen.
 fn chosen(cluster: &Cluster, pod: &str) -> String {
     let post_filter = preempt(cluster, pod).preemption.post_filter.unwrap();
-    told(&post_filter.chosen.unwrap())
+    describe(&post_filter.chosen.unwrap())
 }
 
 /// A budget in `default` over `app=x`.

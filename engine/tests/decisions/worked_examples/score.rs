@@ -200,5 +200,9 @@ fn the_first_reporter_tells_the_size() {
     assert_eq!(raw(), [0, 59], "n2 was last refreshed when both had the image of 600 MiB");
     cluster.apply(vec![upsert_node(&cluster, "n2 cpu=4 memory=8Gi pods=9")]);
     cluster.apply(vec![Delta::DeleteNode("n1".into()), upsert_node(&cluster, &node("n2", "60Mi"))]);
-    assert_eq!(raw(), [3], "nobody had it any more, so the size is told anew: 100 · 37 / 977");
+    assert_eq!(
+        raw(),
+        [3],
+        "nobody had it any more, so the size of the new report counts: 100 · 37 / 977"
+    );
 }

@@ -21,7 +21,7 @@ use super::store::{
 };
 use super::world::{Fault, N_NODES, Network, World};
 
-/// What an agent does next.
+/// The next step of an agent.
 enum Step {
     Send(Request),
     Signal(String),
@@ -152,7 +152,7 @@ fn next_step(machine: &Machine, pick: usize, now: i64) -> Option<Step> {
     (0..n).find_map(|offset| next_of(machine, view, pods[(pick + offset) % n], now))
 }
 
-/// What is left of pods that have no object any more.
+/// Returns the next step that removes remains of pods without an object: processes, mounts and attachments.
 fn clean_up(machine: &Machine, view: &Store) -> Option<Step> {
     for (uid, process) in &machine.processes {
         if view.pods.contains_key(uid) {

@@ -15,7 +15,7 @@ use super::store::{
 };
 use super::world::{Kind, Network, World};
 
-/// What a person does.
+/// Actions of a person.
 #[derive(Copy, Clone, Debug, PartialEq, Eq)]
 pub(super) enum Person {
     /// `kubectl delete`.

@@ -1,4 +1,4 @@
-//! What holds after every step, whatever happened (L-TEST-7 to L-TEST-10). It sees the machines as they are.
+//! Invariants that hold after every step (L-TEST-7 to L-TEST-10). They see the real state of the machines.
 
 use std::collections::BTreeSet;
 
@@ -164,7 +164,7 @@ fn entitlements(world: &World, before: &Store, records: &[Record]) -> Result<(),
     Ok(())
 }
 
-/// What entitles to a removal because no process can be left.
+/// Entitlements to a removal that imply that no process is left.
 const SAFE: [&str; 6] = [
     "ProcessesConfirmedDead",
     "NeverBound",
@@ -196,7 +196,7 @@ fn let_go(world: &World, volume: &str, holder: &Holder, records: &[Record]) -> R
     Ok(())
 }
 
-/// What a record is counted as.
+/// Returns the name under which a record is counted.
 pub(super) fn summary(record: &Record) -> String {
     match record {
         Record::Removed { entitlement, .. } => format!("removed, {entitlement}"),

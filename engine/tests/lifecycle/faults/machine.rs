@@ -1,5 +1,4 @@
-//! What is really there: machines, the processes on them, what they have mounted, and what a fence does to them. Nobody but the
-//! invariants sees all of it.
+//! The real state: machines, their processes and mounts, and the effects of fences. Only the invariants see all of it.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -26,11 +25,11 @@ pub(super) struct Machine {
     pub(super) processes: BTreeMap<String, Process>,
 }
 
-/// What a node agent keeps in memory.
+/// The memory of a node agent.
 #[derive(Default)]
 pub(super) struct Agent {
     pub(super) view: Option<Store>,
-    /// It has seen, since it started, that its node is in service: only then does it start pods.
+    /// Whether the agent has seen since its start that its node is in service. Only then does it start pods.
     pub(super) is_admitted: bool,
     /// A pod that it ends of its own accord.
     pub(super) evicting: Option<String>,
@@ -108,7 +107,7 @@ impl Machine {
     }
 }
 
-/// What carries fences out, some time after it was asked, or says that it could not.
+/// The mechanism that carries out a fence some time after the request, or reports that it failed.
 #[derive(Default)]
 pub(super) struct Mechanism {
     /// By node and the version of the fence that asked.

@@ -296,7 +296,8 @@ fn evict(view: &Store, node: &Node, controller: &mut Controller, now: i64) -> Op
     })
 }
 
-/// What a fence lets go of: first volumes, then pods. Who is impatient asks without looking.
+/// Requests what a fence allows to release: first volumes, then pods. An impatient controller does not look at the
+/// fence.
 fn give_up(view: &Store, name: &str, is_patient: bool) -> Option<Request> {
     let fence = view.fences.get(name)?;
     let key = Key::Fence(name.to_owned());

@@ -29,7 +29,7 @@ pub(super) enum Key {
     Fence(String),
 }
 
-/// What there is. A clone is what somebody has read, and may be out of date.
+/// The stored objects. A clone is what a reader has seen, and may be out of date.
 #[derive(Clone, Default)]
 pub(super) struct Store {
     /// By UID: only the lock keeps two pods from having one name.
@@ -45,7 +45,7 @@ pub(super) struct Store {
 
 #[derive(Clone, Debug)]
 pub(super) struct Request {
-    /// What the sender relied on, with the versions that it had seen.
+    /// Objects that the sender relied on, with the versions that it had seen.
     seen: Vec<(Key, u64)>,
     action: Action,
 }
@@ -97,7 +97,7 @@ pub(super) enum Action {
     },
 }
 
-/// What somebody lost, and what entitled to it (L-TEST-10).
+/// A removal or release, with its entitlement (L-TEST-10).
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum Record {
     Removed { uid: String, entitlement: String },

@@ -12,7 +12,7 @@ use super::store::{Action, Key, PETS, Request, Server, Store, fence_event, name_
 
 pub(super) const N_NODES: usize = 4;
 
-/// What becomes of a request and its answer.
+/// The fate of a request and its response.
 #[derive(Copy, Clone, Debug, PartialEq, Eq)]
 pub(super) enum Network {
     Fine,
@@ -25,7 +25,7 @@ pub(super) enum Network {
     Repeated,
 }
 
-/// Who does something.
+/// The actor of a step.
 #[derive(Copy, Clone, Debug)]
 pub(super) enum Who {
     Agent(usize),
@@ -56,7 +56,7 @@ impl Kind {
         [Kind::StatefulSet, Kind::Scheduler, Kind::Node, Kind::PodGc, Kind::Fencing];
 }
 
-/// What goes wrong, or is well again.
+/// A fault, or its end.
 #[derive(Copy, Clone, Debug)]
 pub(super) enum Fault {
     /// Control plane from node.
@@ -100,7 +100,7 @@ pub(super) struct Controller {
 }
 
 impl Controller {
-    /// What it has read; every other time it reads anew first, if it can.
+    /// Returns what the controller has read last. Every other time it reads again first, if it can.
     pub(super) fn read(&mut self, server: &Server, pick: usize) -> Option<Store> {
         if !self.is_cut && (self.view.is_none() || pick.is_multiple_of(2)) {
             self.view = Some(server.store.clone());
@@ -118,7 +118,7 @@ pub(super) struct World {
     pub(super) server: Server,
     pub(super) machines: Vec<Machine>,
     pub(super) mechanism: Mechanism,
-    /// What fences cut off in this world.
+    /// The scope of fences in this world.
     pub(super) scope: FenceScope,
     /// Whether what the other nodes hear counts.
     pub(super) peers_count: bool,
@@ -129,7 +129,7 @@ pub(super) struct World {
     pub(super) person: Controller,
     in_flight: Vec<Request>,
     pub(super) agent_steps: usize,
-    /// All agents lose their memory right after this step of theirs.
+    /// The step of an agent after which all agents lose their memory.
     pub(super) agents_crash_after: Option<usize>,
     pub(super) fencing_steps: usize,
     counts: BTreeMap<String, usize>,
@@ -197,7 +197,7 @@ impl World {
         }
     }
 
-    /// What becomes of a request of this controller: one that is cut off sends into the void, or into a queue.
+    /// Returns the fate of a request of this controller: if the controller is cut off, the request is lost or delayed.
     fn reach(&self, kind: Kind, instance: usize, network: Network) -> Network {
         match network {
             _ if !self.controllers[kind as usize][instance].is_cut => network,
@@ -206,7 +206,7 @@ impl World {
         }
     }
 
-    /// What this instance has read.
+    /// Returns what this instance has read.
     pub(super) fn read(&mut self, kind: Kind, instance: usize, pick: usize) -> Option<Store> {
         self.controllers[kind as usize][instance].read(&self.server, pick)
     }

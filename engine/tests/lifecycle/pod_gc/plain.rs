@@ -10,7 +10,7 @@ use super::cluster::{
 /// The rules, pass by pass, with nothing clever: uid and cause in order.
 pub(super) fn plainly(request: &PodGcRequest) -> Vec<(String, &'static str)> {
     let mut left: Vec<&Pod> = request.pods.iter().collect();
-    let mut told = Vec::new();
+    let mut removals = Vec::new();
     let n_ended = left.iter().filter(|pod| is_terminal(pod)).count();
     let threshold = request.terminated_pod_threshold.unwrap_or(12_500);
     let mut n_over = 0;
@@ -18,7 +18,7 @@ pub(super) fn plainly(request: &PodGcRequest) -> Vec<(String, &'static str)> {
         n_over = n_ended.saturating_sub(usize::try_from(threshold).unwrap());
     }
     for _ in 0..n_over {
-        take_first(&mut left, is_terminal, "TerminatedOverThreshold", &mut told);
+        take_first(&mut left, is_terminal, "TerminatedOverThreshold", &mut removals);
     }
     let is_out_of_service = |pod: &Pod| {
         let Some(node) = node_of(request, pod) else { return false };
@@ -37,10 +37,10 @@ pub(super) fn plainly(request: &PodGcRequest) -> Vec<(String, &'static str)> {
             && since.is_some_and(|since| NOW - since >= 40)
     };
     let is_unscheduled = |pod: &Pod| is_marked(pod) && node_name(pod).is_empty();
-    while take_first(&mut left, is_out_of_service, "TerminatingOutOfService", &mut told) {}
-    while take_first(&mut left, is_orphan, "Orphaned", &mut told) {}
-    while take_first(&mut left, is_unscheduled, "UnscheduledTerminating", &mut told) {}
-    told
+    while take_first(&mut left, is_out_of_service, "TerminatingOutOfService", &mut removals) {}
+    while take_first(&mut left, is_orphan, "Orphaned", &mut removals) {}
+    while take_first(&mut left, is_unscheduled, "UnscheduledTerminating", &mut removals) {}
+    removals
 }
 
 /// Takes the pod that goes first among those wanted; whether there was one.
@@ -48,7 +48,7 @@ fn take_first(
     left: &mut Vec<&Pod>,
     is_wanted: impl Fn(&Pod) -> bool,
     cause: &'static str,
-    told: &mut Vec<(String, &'static str)>,
+    removals: &mut Vec<(String, &'static str)>,
 ) -> bool {
     let mut first: Option<usize> = None;
     for index in 0..left.len() {
@@ -58,7 +58,7 @@ fn take_first(
         }
     }
     let Some(first) = first else { return false };
-    told.push((meta(left.remove(first)).uid.clone(), cause));
+    removals.push((meta(left.remove(first)).uid.clone(), cause));
     true
 }
 

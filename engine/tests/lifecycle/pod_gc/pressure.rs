@@ -98,7 +98,7 @@ fn goes_before(signal: &str, left: &RankedPod, right: &RankedPod) -> bool {
         })
     };
     let zero = Quantity::from("0").parse().unwrap();
-    let asked = |ranked: &RankedPod| {
+    let requested = |ranked: &RankedPod| {
         let resource = if signal.contains("emory") { "memory" } else { "ephemeral-storage" };
         let container = &ranked.pod.as_ref().unwrap().spec.as_ref().unwrap().containers[0];
         let request = container.resources.as_ref().unwrap().requests.get(resource);
@@ -115,7 +115,7 @@ fn goes_before(signal: &str, left: &RankedPod, right: &RankedPod) -> bool {
                 }
             }
             Some(used) => {
-                if used > asked(ranked) {
+                if used > requested(ranked) {
                     1
                 } else {
                     2
@@ -131,7 +131,7 @@ fn goes_before(signal: &str, left: &RankedPod, right: &RankedPod) -> bool {
     if priority(left) != priority(right) {
         return priority(left) < priority(right);
     }
-    let excess = |ranked: &RankedPod| used(ranked).map(|used| used + -asked(ranked));
+    let excess = |ranked: &RankedPod| used(ranked).map(|used| used + -requested(ranked));
     match (excess(left), excess(right)) {
         (None, Some(_)) => return true,
         (Some(_), None) => return false,

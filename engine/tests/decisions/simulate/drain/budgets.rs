@@ -52,13 +52,13 @@ fn an_empty_selector_covers_all_of_the_namespace() {
 #[test]
 fn disrupted_pods_are_not_left_out() {
     let cluster = roomy(&["p cpu=1 node=n0 label:app=x"]);
-    let told: berth_proto::policy_v1::PodDisruptionBudget = serde_json::from_value(json!({
+    let changed: berth_proto::policy_v1::PodDisruptionBudget = serde_json::from_value(json!({
         "metadata": {"namespace": "default", "name": "b"}, "spec": {"selector": {}},
         "status": {"disruptionsAllowed": 0, "disruptedPods": {"p": "2026-03-01T11:00:00Z"}}
     }))
     .unwrap();
-    let told = cluster.compile_object(&told).unwrap();
-    cluster.apply(vec![berth_engine::Delta::UpsertObject(told)]);
+    let changed = cluster.compile_object(&changed).unwrap();
+    cluster.apply(vec![berth_engine::Delta::UpsertObject(changed)]);
     let drained = Ask::of(["n0"]).drain(&cluster);
     assert_eq!(words(&drained.nodes[0]), "p=NotEnoughPdb");
 }
@@ -153,9 +153,9 @@ fn a_pod_that_moves_twice_leaves_in_two_waves() {
     for mode in [DrainMode::Together, DrainMode::InTurn] {
         let destinations = Some(vec!["n1".into(), "n2".into()]);
         let drained = Ask { mode, destinations, ..Ask::of(["n0", "n1"]) }.drain(&cluster);
-        let told = [words(&drained.nodes[0]), words(&drained.nodes[1])];
+        let found = [words(&drained.nodes[0]), words(&drained.nodes[1])];
         assert_eq!(
-            (told, drained.n_waves),
+            (found, drained.n_waves),
             (["p=n1@1", "p=n2@2"].map(String::from), 2),
             "{mode:?}"
         );

@@ -1,4 +1,4 @@
-//! Which nodes are looked into, and where their pods may go (S-SD-1, S-SD-6).
+//! Nodes that a drain examines, and nodes where their pods may go (S-SD-1, S-SD-6).
 
 use std::cell::Cell;
 use std::sync::Arc;
@@ -12,7 +12,7 @@ use serde_json::{Value, json};
 
 use super::{Ask, NOW, cluster, pod, replica, stays, words};
 
-fn told(cluster: &Cluster, node: Value) {
+fn upsert_node(cluster: &Cluster, node: Value) {
     let node = cluster.compile_node(&serde_json::from_value(node).unwrap()).unwrap();
     assert_eq!(cluster.apply(vec![Delta::UpsertNode(node)]).rejected, []);
 }
@@ -56,7 +56,7 @@ fn nodes_that_stay_whatever_is_on_them() {
         (node(grouped.clone(), json!({}), "True", "4"), Reason::RecentlyUnremovable),
     ] {
         let cluster = cluster(&["n1 cpu=4 pods=10"], &[replica("p cpu=1 node=n0")]);
-        told(&cluster, node.clone());
+        upsert_node(&cluster, node.clone());
         let ask = Ask { node_rules: rules, ..Ask::of(["n0"]) };
         let drained = ask.drain(&cluster);
         assert_eq!(stays(&drained.nodes[0]), Some((expected, None)), "{node}");
@@ -172,22 +172,22 @@ fn nodes_that_go_together_build_on_each_other() {
     let pods: Vec<_> = pods.iter().map(|words| replica(words)).collect();
     let nodes = ["n0 cpu=4 pods=9", "n1 cpu=4 pods=9", "n2 cpu=4 pods=9"];
     let cluster = cluster(&nodes, &pods);
-    let told = |mode, destinations: Option<&[&str]>| {
+    let planned = |mode, destinations: Option<&[&str]>| {
         let names = destinations.map(|names| names.iter().map(|name| Arc::from(*name)).collect());
         let ask = Ask { mode, destinations: names, ..Ask::of(["n0", "n1"]) };
         let drained = ask.drain(&cluster);
         drained.nodes.iter().map(words).collect::<Vec<_>>().join("; ")
     };
     // n2 takes one of two; what does not go, stays.
-    assert_eq!(told(DrainMode::Together, None), "a=n2@1; b=no room");
-    assert_eq!(told(DrainMode::InTurn, None), "a=n2@1; b=no room");
-    assert_eq!(told(DrainMode::OneByOne, None), "a=n2@1; b=n2@1");
+    assert_eq!(planned(DrainMode::Together, None), "a=n2@1; b=no room");
+    assert_eq!(planned(DrainMode::InTurn, None), "a=n2@1; b=no room");
+    assert_eq!(planned(DrainMode::OneByOne, None), "a=n2@1; b=n2@1");
     // A node that is to go may take pods if so asked, as long as it is there; then it takes them along.
     let all = ["n0", "n1", "n2"];
-    assert_eq!(told(DrainMode::InTurn, Some(&all)), "a=n2@1; b=no room");
+    assert_eq!(planned(DrainMode::InTurn, Some(&all)), "a=n2@1; b=no room");
     let only = ["n0", "n1"];
-    assert_eq!(told(DrainMode::InTurn, Some(&only)), "a=n1@1; b=no room a=no room");
-    assert_eq!(told(DrainMode::OneByOne, Some(&only)), "a=n1@1; b=n0@1");
+    assert_eq!(planned(DrainMode::InTurn, Some(&only)), "a=n1@1; b=no room a=no room");
+    assert_eq!(planned(DrainMode::OneByOne, Some(&only)), "a=n1@1; b=n0@1");
 }
 
 /// A pod that cannot be decided, here one with resource claims (S-DRA-3), is reported as such; other nodes are still answered.
@@ -212,7 +212,7 @@ fn nodes_that_are_being_removed_take_no_pods() {
     let cluster = cluster(&["n0 cpu=4 pods=9", "n2 cpu=2 pods=9"], &[replica("p cpu=1 node=n0")]);
     let mut going = serde_json::to_value(object::node("n1 cpu=8 pods=9")).unwrap();
     going["metadata"]["deletionTimestamp"] = json!("2026-01-01T00:00:00Z");
-    told(&cluster, going);
+    upsert_node(&cluster, going);
     for mode in [DrainMode::OneByOne, DrainMode::Together, DrainMode::InTurn] {
         let drained = Ask { mode, ..Ask::of(["n0"]) }.drain(&cluster);
         assert_eq!(words(&drained.nodes[0]), "p=n2@1", "{mode:?}");
@@ -270,8 +270,8 @@ fn what_is_made_in_place_of_a_terminating_pod_counts() {
         let cluster = cluster(&nodes, &pods);
         let drained = Ask::of(["n0"]).drain(&cluster);
         // Zone a stays empty until n0 is gone.
-        let told = super::words(&drained.nodes[0]);
-        assert_eq!(told, "x=(n1) y=(n2) z=no room", "{deleted}");
+        let found = super::words(&drained.nodes[0]);
+        assert_eq!(found, "x=(n1) y=(n2) z=no room", "{deleted}");
     };
     check(Value::Null);
     check(json!(berth_proto::Time::from_unix_seconds(NOW)));

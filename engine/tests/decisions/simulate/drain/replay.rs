@@ -47,7 +47,7 @@ impl World {
         self.nodes.iter().find(is_it).unwrap()
     }
 
-    /// Of several of one name the last counts.
+    /// Returns the budgets of the world; of several with one name, only the last.
     fn budgets(&self) -> impl Iterator<Item = &policy_v1::PodDisruptionBudget> {
         let budgets = self.objects.iter().filter_map(|object| match object {
             AnyObject::PodDisruptionBudget(budget) => {
@@ -93,7 +93,7 @@ pub(crate) fn name_of(pod: &core_v1::Pod) -> (&str, &str) {
 pub(crate) struct Replay<'w> {
     world: &'w World,
     fork: Cluster,
-    /// Where the pods of the world are now, those that moved.
+    /// New nodes of the pods that moved.
     moved_to: BTreeMap<PodKey, Arc<str>>,
 }
 
@@ -132,8 +132,9 @@ impl<'w> Replay<'w> {
     pub(crate) fn feasible(&self, key: &PodKey) -> Result<Vec<Arc<str>>, EngineError> {
         let (pod, policy) = (self.anew(key, None), Policy::default());
         let tie_break = TieBreak::Lexicographic;
-        let told = self.fork.explain(&PlaceRequest { pod: &pod, policy: &policy, tie_break })?;
-        let feasible = told.nodes.into_iter();
+        let explanation =
+            self.fork.explain(&PlaceRequest { pod: &pod, policy: &policy, tie_break })?;
+        let feasible = explanation.nodes.into_iter();
         let feasible = feasible.filter(|node| matches!(node.verdict, Verdict::Feasible { .. }));
         Ok(feasible.map(|node| node.node).collect())
     }

@@ -5,7 +5,8 @@ use serde_json::{Value, json};
 
 use super::{Ask, NOW, budget, cluster, owner, pod, stays, word};
 
-/// What one pod on a node becomes, with another node that has room. `budget` is what a disruption budget over it allows.
+/// Returns the verdict on one pod of a node while another node has room. `n_allowed` is what a disruption budget
+/// allows.
 fn ruling(more: &Value, rules: DrainRules, n_allowed: Option<i32>) -> String {
     let namespace = more["namespace"].as_str().unwrap_or("default");
     let more = more["pod"].clone();
@@ -211,7 +212,7 @@ fn controllers_are_looked_for_where_they_are_known() {
     check("CloneSet", None, 0, "NotReplicated");
 }
 
-/// How many pods a controller is to have is known anew when it is told, and changes no placement.
+/// A controller's new number of replicas is used by the next drain, and changes no placement.
 #[test]
 fn replicas_are_told_anew() {
     let more = json!({"metadata": {"ownerReferences": [owner("ReplicaSet", "c")]}});
@@ -251,8 +252,8 @@ fn pods_are_told_anew() {
         );
         for (value, expected) in [("false", "NotSafeToEvictAnnotation"), ("true", "n1@1")] {
             let version = if version.is_empty() { "" } else { "8" };
-            let told = cluster.compile_pod(&annotated(json!(value), version)).unwrap();
-            assert_eq!(cluster.apply(vec![Delta::UpsertPod(told)]).rejected, []);
+            let compiled = cluster.compile_pod(&annotated(json!(value), version)).unwrap();
+            assert_eq!(cluster.apply(vec![Delta::UpsertPod(compiled)]).rejected, []);
             let drained = Ask::of(["n0"]).drain(&cluster);
             assert_eq!(word(&drained.nodes[0].pods[0]), expected);
         }

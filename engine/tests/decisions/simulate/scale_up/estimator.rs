@@ -53,7 +53,7 @@ pub(super) struct Group {
     pub(super) room: Option<usize>,
 }
 
-/// What came of a group, to be compared.
+/// The estimate for a group, in a form that can be compared.
 #[derive(Debug, Default, PartialEq)]
 pub(super) struct Estimate {
     pub(super) nodes: Vec<Vec<usize>>,
@@ -184,8 +184,9 @@ impl World {
         }
         let score = |of: &Vec<usize>| {
             let (asks, has) = (pods[of[0]].asks, group.has);
-            let share =
-                |asked: i64, has: i64| if has == 0 { 0.0 } else { asked as f64 / has as f64 };
+            let share = |requested: i64, has: i64| {
+                if has == 0 { 0.0 } else { requested as f64 / has as f64 }
+            };
             share(asks.0, has.0) + share(asks.1, has.1)
         };
         taken.sort_by(|a, b| score(b).total_cmp(&score(a)));
