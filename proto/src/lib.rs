@@ -55,6 +55,7 @@ pub const ENVELOPE_MAGIC: [u8; 4] = *b"k8s\0";
     rustdoc::all,
     clippy::all,
     clippy::restriction,
+    clippy::too_many_lines,
     reason = "generated"
 )]
 mod generated {

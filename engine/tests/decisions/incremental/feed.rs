@@ -69,61 +69,22 @@ impl Feed {
                 status.nominated_node_name = name(nominated).unwrap_or_default();
                 self.upsert_pod(object);
             }
-            Event::RepeatPod { pod } => {
-                let Some(known) = self.known(pod).filter(|known| !known.is_assumed) else {
-                    return;
-                };
-                let mut object = known.pod.clone();
-                object.metadata.get_or_insert_default().resource_version =
-                    self.next_version(pod, Version::Newer);
-                self.upsert_pod(object);
-            }
-            Event::ResizePod { pod, template, version } => {
-                let Some(node) = self.known(pod).map(|known| node_name(&known.pod).to_owned())
-                else {
-                    return;
-                };
-                let object = self.pod(pod, template, &node, version);
-                self.upsert_pod(object);
-            }
+            Event::RepeatPod { pod } => self.repeat_pod(pod),
+            Event::ResizePod { pod, template, version } => self.resize_pod(pod, template, version),
             Event::NamelessPod { pod, template, node } => {
                 let mut object = self.pod(pod, template, &format!("node-{node}"), Version::Newer);
                 object.metadata.get_or_insert_default().uid.clear();
                 self.upsert_pod(object);
             }
-            Event::EndPod { pod, phase, of_other_uid } => {
-                let Some(mut object) = self.known(pod).map(|known| known.pod.clone()) else {
-                    return;
-                };
-                object.status.get_or_insert_default().phase = phase.to_owned();
-                if of_other_uid {
-                    object.metadata.get_or_insert_default().uid.push_str("-other");
-                }
-                self.upsert_pod(object);
-            }
+            Event::EndPod { pod, phase, of_other_uid } => self.end_pod(pod, phase, of_other_uid),
             Event::DeletePod { pod, uid } => self.delete_pod(pod, uid),
             Event::Assume { pod, template } => self.assume(pod, template),
-            Event::Confirm { pod, elsewhere } => {
-                let Some(known) = self.known(pod).filter(|known| known.is_assumed) else {
-                    return;
-                };
-                let mut object = known.pod.clone();
-                object.metadata.get_or_insert_default().resource_version =
-                    self.next_version(pod, Version::Newer);
-                if let Some(node) = elsewhere {
-                    object.spec.get_or_insert_default().node_name = format!("node-{node}");
-                }
-                self.upsert_pod(object);
-            }
+            Event::Confirm { pod, elsewhere } => self.confirm(pod, elsewhere),
             Event::Promise { pod, template, node } => self.promise(pod, template, node),
             Event::TerminatePod { pod, leaving } => {
-                let Some(known) = self.known(pod).filter(|known| !known.is_assumed) else {
-                    return;
-                };
-                let mut object = leaving.applied_to(known.pod.clone());
-                let version = self.next_version(pod, Version::Newer);
-                object.metadata.get_or_insert_default().resource_version = version;
-                self.upsert_pod(object);
+                let Some(known) = self.known(pod).filter(|known| !known.is_assumed) else { return };
+                let object = leaving.applied_to(known.pod.clone());
+                self.upsert_newer(pod, object);
             }
             Event::UpsertObject { mut object, version } => {
                 object.metadata_mut().resource_version = self.next_version(1, version);
@@ -147,6 +108,44 @@ impl Feed {
                 self.replace(nodes, pods, [moves, relabels], objects);
             }
         }
+    }
+
+    fn repeat_pod(&mut self, pod: usize) {
+        let Some(known) = self.known(pod).filter(|known| !known.is_assumed) else { return };
+        let object = known.pod.clone();
+        self.upsert_newer(pod, object);
+    }
+
+    fn resize_pod(&mut self, pod: usize, template: usize, version: Version) {
+        let Some(known) = self.known(pod) else { return };
+        let node = node_name(&known.pod).to_owned();
+        let object = self.pod(pod, template, &node, version);
+        self.upsert_pod(object);
+    }
+
+    fn end_pod(&mut self, pod: usize, phase: &str, of_other_uid: bool) {
+        let Some(mut object) = self.known(pod).map(|known| known.pod.clone()) else { return };
+        object.status.get_or_insert_default().phase = phase.to_owned();
+        if of_other_uid {
+            object.metadata.get_or_insert_default().uid.push_str("-other");
+        }
+        self.upsert_pod(object);
+    }
+
+    /// Sends the assumed pod as bound, to the assumed node or to another.
+    fn confirm(&mut self, pod: usize, elsewhere: Option<usize>) {
+        let Some(known) = self.known(pod).filter(|known| known.is_assumed) else { return };
+        let mut object = known.pod.clone();
+        if let Some(node) = elsewhere {
+            object.spec.get_or_insert_default().node_name = format!("node-{node}");
+        }
+        self.upsert_newer(pod, object);
+    }
+
+    fn upsert_newer(&mut self, pod: usize, mut object: core_v1::Pod) {
+        let version = self.next_version(pod, Version::Newer);
+        object.metadata.get_or_insert_default().resource_version = version;
+        self.upsert_pod(object);
     }
 
     fn upsert_object(&mut self, object: AnyObject) {

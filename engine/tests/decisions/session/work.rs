@@ -131,15 +131,7 @@ impl Work {
             }
             Work::Batch { first, n, gang } => {
                 let pods: Vec<Pod> = (0..*n).map(|i| crowd.incoming(cluster, first + i)).collect();
-                let outcome = cluster.place_batch(&BatchRequest {
-                    pods: &pods,
-                    policy,
-                    tie_break,
-                    assume: true,
-                    gang: *gang,
-                    cancelled: &|| false,
-                });
-                outcome.results.into_iter().map(|result| result.map(|d| d.outcome)).collect()
+                assume_batch(cluster, &pods, *gang, tie_break)
             }
             Work::Nominate { pod } => {
                 let (pod, _, done) = whom(cluster, crowd, *pod);
@@ -190,6 +182,18 @@ impl Work {
             }
         }
     }
+}
+
+fn assume_batch(cluster: &Cluster, pods: &[Pod], gang: Option<Gang>, tie_break: TieBreak) -> Done {
+    let outcome = cluster.place_batch(&BatchRequest {
+        pods,
+        policy: &Policy::default(),
+        tie_break,
+        assume: true,
+        gang,
+        cancelled: &|| false,
+    });
+    outcome.results.into_iter().map(|result| result.map(|d| d.outcome)).collect()
 }
 
 /// Returns the first objects of the crowd, reduced to those that `kept` selects.

@@ -4,8 +4,8 @@ use std::cell::Cell;
 use std::cmp::Reverse;
 
 use berth_engine::{
-    Cluster, Delta, EngineError, Fit, FitOptions, FitOutcome, FitPod, FitRequest, NodeVerdict,
-    PlaceRequest, Pod, Policy, TieBreak, Verdict,
+    Cluster, Delta, EngineError, Fit, FitOptions, FitOutcome, FitPod, FitRefusal, FitRequest,
+    NodeVerdict, PlaceRequest, Pod, Policy, TieBreak, Verdict,
 };
 use berth_proto::{core_v1, meta_v1};
 use proptest::collection::vec;
@@ -65,11 +65,20 @@ fn crowds() -> impl Strategy<Value = Crowd> {
     })
 }
 
+/// Plugin, code and reasons of a node that refuses a pod.
+type Refusal = (Option<String>, String, Vec<String>);
+
+/// The refusals that a response lists, by node.
+fn listed(refusal: &FitRefusal) -> Vec<(String, Option<Refusal>)> {
+    let refusals = refusal.nodes.iter().map(|(node, refusal)| {
+        let plugin = refusal.plugin.map(|plugin| plugin.to_string());
+        (node.to_string(), Some((plugin, refusal.code.to_string(), refusal.reasons.clone())))
+    });
+    refusals.collect()
+}
+
 /// Returns why a node refuses a pod in one pass: a cordoned node refuses every pod.
-fn refusal(
-    cluster: &Cluster,
-    verdict: &NodeVerdict,
-) -> Option<(Option<String>, String, Vec<String>)> {
+fn refusal(cluster: &Cluster, verdict: &NodeVerdict) -> Option<Refusal> {
     let nodes = cluster.snapshot().nodes();
     let is_cordoned = nodes.iter().any(|node| node.name == verdict.node && node.unschedulable);
     match &verdict.verdict {
@@ -150,16 +159,7 @@ proptest! {
                     prop_assert!(!refused.skipped);
                     let expected: Vec<_> =
                         refusals.iter().take(ask.options.max_refusals).cloned().collect();
-                    let found: Vec<_> = refused
-                        .nodes
-                        .iter()
-                        .map(|(node, refusal)| {
-                            let plugin = refusal.plugin.map(|plugin| plugin.to_string());
-                            let refusal = (plugin, refusal.code.to_string(), refusal.reasons.clone());
-                            (node.to_string(), Some(refusal))
-                        })
-                        .collect();
-                    prop_assert_eq!(found, expected);
+                    prop_assert_eq!(listed(refused), expected);
                     let n_refused: u32 = refused.unschedulable.reasons.iter().map(|r| r.n_nodes).sum();
                     let n_expected: usize =
                         refusals.iter().flat_map(|(_, refusal)| refusal).map(|r| r.2.len()).sum();

@@ -117,13 +117,7 @@ impl Story {
         let now = self.now;
         match *step {
             Step::Upsert { pod, life, is_gated, app } => {
-                let pending = pending(pod, life, is_gated, app);
-                let (key, uid) = (pending.key.clone(), pending.name.uid.clone());
-                if self.known.get(&key).is_some_and(|known| *known != uid) {
-                    self.forget(&key);
-                }
-                self.known.insert(key, uid);
-                self.queue.upsert(pending, now);
+                self.upsert(pending(pod, life, is_gated, app));
             }
             Step::Remove(pod) => {
                 let key = pending(pod, 0, false, 0).key;
@@ -170,25 +164,36 @@ impl Story {
                 }
                 self.placed.insert(popped.pending.key.clone(), is_sent);
             }
-            Step::Cancel(nth) => {
-                let n = self.in_flight.len().max(1);
-                let Some(popped) = self.in_flight.get(nth % n) else { return };
-                let (key, uid) = (popped.pending.key.clone(), popped.pending.name.uid.clone());
-                let may_be = self.placed.get(&key) == Some(&false);
-                assert_eq!(self.queue.cancel(&key, &uid, now), may_be);
-                if may_be {
-                    let popped = self.take(nth).expect("one in flight");
-                    assert!(!self.queue.sent(&popped.attempt), "it is not to be bound any more");
-                    assert!(!self.queue.unplaced(&popped.attempt), "its room is another's");
-                    self.rests.insert(key, now + Duration::from_secs(1));
-                }
-            }
+            Step::Cancel(nth) => self.cancel(nth),
             Step::Change(kind) => self.queue.changed(change(kind), now),
             Step::Wait(ms) => self.now += Duration::from_millis(u64::from(ms)),
             Step::Expire => {
                 let expired = self.queue.expired(now);
                 self.in_flight.extend(expired);
             }
+        }
+    }
+
+    fn upsert(&mut self, pending: Pending) {
+        let (key, uid) = (pending.key.clone(), pending.name.uid.clone());
+        if self.known.get(&key).is_some_and(|known| *known != uid) {
+            self.forget(&key);
+        }
+        self.known.insert(key, uid);
+        self.queue.upsert(pending, self.now);
+    }
+
+    fn cancel(&mut self, nth: usize) {
+        let n = self.in_flight.len().max(1);
+        let Some(popped) = self.in_flight.get(nth % n) else { return };
+        let (key, uid) = (popped.pending.key.clone(), popped.pending.name.uid.clone());
+        let may_be = self.placed.get(&key) == Some(&false);
+        assert_eq!(self.queue.cancel(&key, &uid, self.now), may_be);
+        if may_be {
+            let popped = self.take(nth).expect("one in flight");
+            assert!(!self.queue.sent(&popped.attempt), "it is not to be bound any more");
+            assert!(!self.queue.unplaced(&popped.attempt), "its room is another's");
+            self.rests.insert(key, self.now + Duration::from_secs(1));
         }
     }
 

@@ -121,10 +121,9 @@ async fn files_become_the_cluster_and_bad_objects_are_named() {
     assert!(outcome(&world.place(pod("p", "3"), PlaceMode::DryRun).await.unwrap()).is_err());
 }
 
-/// Budgets in a `List`, in a list of their own and as a document by itself, and what preemption makes of them; a pod of the
-/// dump that was nominated holds its room.
-#[tokio::test]
-async fn a_dump_tells_of_disruption_budgets_and_nominations() {
+/// Writes a dump with budgets in a `List`, in a list of their own and as a document by itself, some of them malformed,
+/// and a pod that is nominated to a node.
+fn dump_of_budgets(directory: &Path) -> [PathBuf; 2] {
     let node = |name: &str| {
         format!(
             r#"{{"kind": "Node", "metadata": {{"name": "{name}"}}, "status": {{"allocatable": {{"cpu": "2", "pods": "9"}}}}}}"#
@@ -175,9 +174,17 @@ metadata: {name: promised, namespace: a, uid: u}
 spec: {priority: 9, containers: [{name: c, resources: {requests: {cpu: 2}}}]}
 status: {nominatedNodeName: n4}
 ";
+    [
+        write(directory, "list.json.gz", &gzip(list.as_bytes())),
+        write(directory, "budgets.yaml", budgets.as_bytes()),
+    ]
+}
+
+/// Preemption respects the budgets of a dump, and a nominated pod of the dump keeps its room.
+#[tokio::test]
+async fn a_dump_tells_of_disruption_budgets_and_nominations() {
     let directory = tempfile::tempdir().unwrap();
-    let list = write(directory.path(), "list.json.gz", &gzip(list.as_bytes()));
-    let budgets = write(directory.path(), "budgets.yaml", budgets.as_bytes());
+    let [list, budgets] = dump_of_budgets(directory.path());
     let mut world = World::start().await;
     let report = world.server.file_loader()(&[list, budgets.clone()]).unwrap();
     assert_eq!(report.n_objects, [(ObjectKind::PodDisruptionBudget, 2)].into());
