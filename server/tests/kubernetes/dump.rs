@@ -7,14 +7,14 @@ use berth_proto::core_v1;
 use berth_server::feed::file;
 use berth_testing::recorded;
 
-/// What was found right, by how the pod is held up.
+/// Numbers of pending pods that Berth decides as recorded, by what holds them up.
 #[derive(Debug, Default, PartialEq, Eq)]
 struct Found {
     n_unschedulable: usize,
     n_gated: usize,
-    /// Of other schedulers.
+    /// Pods that name another scheduler.
     n_others: usize,
-    /// Refused with the field that this version does not evaluate.
+    /// Pods that are refused, each with the field that this version does not evaluate.
     unsupported: Vec<String>,
 }
 
@@ -23,7 +23,7 @@ fn is_pending(pod: &mut core_v1::Pod) -> bool {
         && pod.status.as_ref().is_some_and(|status| status.phase == "Pending")
 }
 
-/// kube-scheduler's word on a pod: reason and message of its PodScheduled condition.
+/// Reason and message of the PodScheduled condition that kube-scheduler wrote.
 fn recorded(pod: &core_v1::Pod) -> Option<(&str, &str)> {
     let conditions = &pod.status.as_ref()?.conditions;
     let scheduled = conditions.iter().find(|condition| condition.r#type == "PodScheduled")?;

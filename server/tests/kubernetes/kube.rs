@@ -1,4 +1,4 @@
-//! The API-server feed: against recordings of a real API server, against a small one that misbehaves, and its manifests.
+//! The API-server feed: with recordings of a real API server, with a fake one that misbehaves, and the RBAC manifests.
 
 mod change;
 mod compare;

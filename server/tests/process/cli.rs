@@ -220,7 +220,7 @@ async fn pods_of_several_profiles_are_decided_alike() {
     server.shutdown().await;
 }
 
-/// What is supposed holds in a session of the server, and is gone with it.
+/// Assumptions of `what-if` hold in a session of the server, and end with it.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_server_supposes_in_a_session() {
     let (server, url) = serve("busy.yaml", ServerOptions::default()).await;
@@ -253,7 +253,7 @@ async fn a_server_supposes_in_a_session() {
 
 /// Every command closes its session, whatever it came to: with room for one only, the next finds it free.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn the_limits_of_sessions_are_told() {
+async fn the_limits_of_sessions_are_reported() {
     let sessions = SessionLimits { max_sessions: 1, max_changes: 2, ..SessionLimits::default() };
     let limits = Limits { sessions, ..Limits::default() };
     let options = ServerOptions { limits, ..ServerOptions::default() };
@@ -280,7 +280,7 @@ async fn the_limits_of_sessions_are_told() {
 
 /// `--help` says what is evaluated and what the status means.
 #[test]
-fn help_tells_plugins_and_exit_status() {
+fn help_lists_plugins_and_exit_status() {
     for command in ["place", "explain", "preempt", "headroom"] {
         let text = run(&format!("berth {command} --help"));
         let words = text.split_whitespace().collect::<Vec<_>>().join(" ");
@@ -310,7 +310,7 @@ fn help_tells_plugins_and_exit_status() {
 }
 
 #[test]
-fn the_demo_tells_its_story() {
+fn the_demo_prints_its_steps() {
     let text = run("berth demo --exit --nodes 60 --pods 1200 --seed 3");
     let placed =
         text.lines().find_map(|line| line.strip_prefix("placed ")).expect("a line of totals");
@@ -333,7 +333,7 @@ fn the_demo_tells_its_story() {
     assert!(!text.contains("[status"), "{text}");
 }
 
-/// SIGTERM at any time drains: once the story is told it is the usual end, before that it is an early one.
+/// SIGTERM at any time drains: after the last step of the demo it is the usual end, before that an early one.
 #[test]
 fn the_demo_ends_at_a_signal() {
     for (arguments, wait_for, expected) in [

@@ -15,8 +15,8 @@ use berth_proto::berth_v1::{
 use tonic::transport::Channel;
 use tonic::{Code, Status};
 
-use crate::ledger::replay::{Replay, Told};
-use crate::ledger::workload::{Answer, Chance, NAMESPACE, Request, Seen};
+use crate::ledger::replay::{Exchange, Replay};
+use crate::ledger::workload::{Chance, NAMESPACE, Request, Response, Seen};
 use crate::served::{serve, serve_after};
 
 const N_KILLS: u64 = 250;
@@ -32,7 +32,7 @@ fn spawn_by(command: &mut Command) -> Child {
     command.stderr(Stdio::piped()).spawn().unwrap()
 }
 
-/// A server process of its own.
+/// A running server process and its client.
 struct Running {
     child: Child,
     client: Client,
@@ -66,17 +66,17 @@ impl Running {
     }
 }
 
-/// All that outlives the servers.
+/// State of the clients, which outlives the servers.
 struct Clients {
     chance: Chance,
     seen: Seen,
     n_requests: u64,
-    told: Vec<(Told, u64)>,
+    exchanges: Vec<(Exchange, u64)>,
     highest: u64,
 }
 
-/// Asks until the server is gone.
-async fn ask_on(clients: Arc<Mutex<Clients>>, mut client: Client) {
+/// Sends requests until the server is gone.
+async fn send_until_gone(clients: Arc<Mutex<Clients>>, mut client: Client) {
     loop {
         let (request, floor) = {
             let clients = &mut *clients.lock().unwrap();
@@ -90,7 +90,9 @@ async fn ask_on(clients: Arc<Mutex<Clients>>, mut client: Client) {
             clients.seen.learn(answer);
             clients.highest = clients.highest.max(answer.token());
         }
-        clients.told.push((Told { request, answer: answer.as_ref().ok().cloned() }, floor));
+        clients
+            .exchanges
+            .push((Exchange { request, answer: answer.as_ref().ok().cloned() }, floor));
         match answer {
             Ok(_) => {}
             // Other clients came between too often.
@@ -103,28 +105,30 @@ async fn ask_on(clients: Arc<Mutex<Clients>>, mut client: Client) {
     }
 }
 
-async fn call(client: &mut Client, request: Request) -> Result<Answer, Status> {
+async fn call(client: &mut Client, request: Request) -> Result<Response, Status> {
     Ok(match request {
         Request::Acquire(request) => {
-            Answer::Acquire(client.acquire_identity(request).await?.into_inner())
+            Response::Acquire(client.acquire_identity(request).await?.into_inner())
         }
         Request::Event(request) => {
-            Answer::Event(client.record_identity_event(request).await?.into_inner())
+            Response::Event(client.record_identity_event(request).await?.into_inner())
         }
         Request::Attach(request) => {
-            Answer::Attach(client.attach_volume(request).await?.into_inner())
+            Response::Attach(client.attach_volume(request).await?.into_inner())
         }
         Request::Detach(request) => {
-            Answer::Detach(client.detach_volume(request).await?.into_inner())
+            Response::Detach(client.detach_volume(request).await?.into_inner())
         }
         Request::Break(request) => {
-            Answer::Break(client.break_attachment(request).await?.into_inner())
+            Response::Break(client.break_attachment(request).await?.into_inner())
         }
-        Request::Fence(request) => Answer::Fence(client.advance_fence(request).await?.into_inner()),
+        Request::Fence(request) => {
+            Response::Fence(client.advance_fence(request).await?.into_inner())
+        }
     })
 }
 
-/// The journal from `after` on.
+/// Plays all journal lines that `replay` has not seen.
 async fn read_on(client: &mut Client, replay: &mut Replay) {
     loop {
         let request = ListLedgerRecordsRequest { after_revision: replay.last(), page_size: 1_000 };
@@ -136,11 +140,11 @@ async fn read_on(client: &mut Client, replay: &mut Replay) {
     }
 }
 
-/// What the server says after a restart is what it had said before, and nothing else.
+/// Checks that a restarted server has all that was acknowledged before, and nothing else.
 async fn check(client: &mut Client, replay: &mut Replay, clients: &Mutex<Clients>) {
     read_on(client, replay).await;
-    for (told, floor) in clients.lock().unwrap().told.drain(..) {
-        replay.check(&told, floor);
+    for (exchange, floor) in clients.lock().unwrap().exchanges.drain(..) {
+        replay.check(&exchange, floor);
     }
     for n in 0..4 {
         let name = format!("pet-{n}");
@@ -257,7 +261,7 @@ async fn no_grant_is_lost_or_given_twice_by_a_kill() {
         chance: Chance(u64::from(std::process::id())),
         seen: Seen::default(),
         n_requests: 0,
-        told: Vec::new(),
+        exchanges: Vec::new(),
         highest: 0,
     }));
     let mut n_unanswered = 0;
@@ -273,17 +277,17 @@ async fn no_grant_is_lost_or_given_twice_by_a_kill() {
         }
         let mut running = Running::start(&path).await;
         check(&mut running.client, &mut replay, &clients).await;
-        let asking: Vec<_> = (0..N_CLIENTS)
-            .map(|_| tokio::spawn(ask_on(clients.clone(), running.client.clone())))
+        let sending: Vec<_> = (0..N_CLIENTS)
+            .map(|_| tokio::spawn(send_until_gone(clients.clone(), running.client.clone())))
             .collect();
         let until_killed = clients.lock().unwrap().chance.below(60_000);
         tokio::time::sleep(Duration::from_micros(until_killed)).await;
         running.kill();
-        for asking in asking {
-            asking.await.unwrap();
+        for task in sending {
+            task.await.unwrap();
         }
-        let told = &clients.lock().unwrap().told;
-        n_unanswered += told.iter().filter(|(told, _)| told.answer.is_none()).count();
+        let exchanges = &clients.lock().unwrap().exchanges;
+        n_unanswered += exchanges.iter().filter(|(exchange, _)| exchange.answer.is_none()).count();
     }
     let mut running = Running::start(&path).await;
     check(&mut running.client, &mut replay, &clients).await;

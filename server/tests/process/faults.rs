@@ -1,4 +1,5 @@
-//! Faults of what Berth stands on: disk, files, ports, descriptors, clock, signals. Each has a clear message and a safe state.
+//! Faults of the system below Berth: disk, files, ports, descriptors, clock, signals. Each has a clear message and a
+//! safe state.
 
 mod clock;
 mod descriptors;

@@ -1,4 +1,4 @@
-//! The ledger: what every implementation promises, files that are none, and simulated lives that end in crashes.
+//! The ledger: the contract of every implementation, damaged files, and simulated lives that end in crashes.
 
 mod contract;
 mod disk;

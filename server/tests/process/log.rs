@@ -31,7 +31,7 @@ async fn post_filter(http: SocketAddr, headers: &str, body: &Value) {
     exchange(http, &request).await;
 }
 
-/// One line, which must be an object with what every line has.
+/// Parses a line, which has to be an object with the members that every line has.
 fn object(line: &str) -> Value {
     let value: Value = serde_json::from_str(line).unwrap_or_else(|error| panic!("{error}: {line}"));
     for key in ["time", "level", "target", "message"] {

@@ -1,4 +1,4 @@
-//! The real binary: started, watched, signalled, ended.
+//! The built binary: starts it, reads its log, sends it signals, waits for its end.
 
 use std::io::{BufRead as _, BufReader, Read as _};
 use std::net::SocketAddr;
@@ -16,7 +16,7 @@ pub(crate) const PATIENCE: Duration = Duration::from_secs(120);
 pub(crate) const FREE_PORTS: [&str; 4] =
     ["--grpc-address", "127.0.0.1:0", "--http-address", "127.0.0.1:0"];
 
-/// `berth` with what tests and callers may have set taken away.
+/// `berth` without the `BERTH_` variables of the tests and their caller.
 pub(crate) fn berth() -> Command {
     clean(Command::new(env!("CARGO_BIN_EXE_berth")))
 }
@@ -28,7 +28,7 @@ pub(crate) fn serve() -> Command {
     command
 }
 
-/// The same after some lines of shell, which set limits or traps.
+/// `berth serve` on free ports after some lines of shell, which set limits or traps.
 pub(crate) fn serve_after(script: &str) -> Command {
     let mut command = berth_after(script);
     command.arg("serve").args(FREE_PORTS).args(["--worker-threads", "2"]);
@@ -53,7 +53,7 @@ fn clean(mut command: Command) -> Command {
     command
 }
 
-/// Exit status and standard error of a command that is to end by itself.
+/// Runs a command that ends by itself; returns its exit status and standard error.
 pub(crate) fn ended(command: &mut Command) -> (Option<i32>, String) {
     let mut child =
         command.stdout(Stdio::null()).stderr(Stdio::piped()).spawn().expect("it starts");
@@ -109,7 +109,7 @@ impl Log {
     }
 }
 
-/// A server that listens.
+/// A running server that listens.
 pub(crate) struct Served {
     child: Child,
     log: Log,

@@ -36,7 +36,7 @@ const SUITES: [&str; 21] = [
     "volumes",
 ];
 
-/// Those of which the own corpus has nothing: they combine what the others show one by one.
+/// Suites that only the recorded corpus has: they combine what the others show one by one.
 const ONLY_RECORDED: [&str; 2] = ["mixed", "sequence"];
 
 fn own_corpus() -> PathBuf {

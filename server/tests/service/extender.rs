@@ -1,5 +1,5 @@
-//! The extender over HTTP: what a real kube-scheduler sent and took, what Berth answers to that, and what it makes of callers who
-//! are none.
+//! The extender over HTTP: exchanges of a real kube-scheduler, Berth's responses to its requests, and malformed
+//! requests.
 
 mod abuse;
 mod bind;

@@ -1,4 +1,4 @@
-//! The server's rooms stand in the order of `floors.txt`, and no files import each other in a circle.
+//! The order of the server's rooms in `floors.txt`: no import runs up, and no files import each other in a circle.
 //! The rules are defined in `berth_tidy::floors`.
 
 use std::path::Path;

@@ -1,4 +1,4 @@
-//! The service as its callers see it: a real server on loopback, real clients, nothing in between.
+//! The gRPC services over a connection on loopback, with real clients.
 
 mod autoscaler;
 mod cluster;

@@ -1,6 +1,5 @@
-//! More than a server can take: what is beyond its limits is refused at once and told when to come back, what is accepted is
-//! answered, and nothing accepted is lost. Nothing here goes by the clock: work is held back by a lock, and conditions are
-//! waited for.
+//! More load than a server can take: calls beyond its limits are refused at once with a delay for their retry, and no
+//! accepted call is lost. No test depends on the clock: a lock holds work back, and tests wait for conditions.
 
 mod deadlines;
 mod extender;

@@ -1,5 +1,5 @@
-//! Who may do what: every RPC and every HTTP route by every role, by token and by certificate; what depends on the request; sessions
-//! of others; tokens that change; who shows nothing; and what is told of it afterwards.
+//! Authorization: every RPC and every HTTP route by every role, by token and by certificate; roles that depend on the
+//! request; sessions of other users; tokens that change; callers without credentials; and the audit log.
 
 mod anonymous;
 mod audit;

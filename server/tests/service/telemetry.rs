@@ -1,4 +1,4 @@
-//! What the service says of itself, over the wire: metrics in both formats, traces, log lines, and the page about them.
+//! Telemetry over the wire: metrics in both formats, traces, and the page about them.
 
 mod collector;
 mod exposition;

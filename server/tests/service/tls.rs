@@ -1,5 +1,5 @@
-//! Connections, secured and plain: who gets one, who does not, how long a peer may keep one that it does not use, and what becomes of
-//! them when certificates change.
+//! Connections with TLS and without: which are accepted, how long an idle one is kept, and what happens when
+//! certificates change.
 
 mod authority;
 mod crowd;

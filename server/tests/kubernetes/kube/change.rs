@@ -79,7 +79,7 @@ fn change_node(store: &Store, random: &mut Random) {
     store.replace(known).unwrap();
 }
 
-/// Kinds other than nodes and pods: `apiVersion`, kind, whether in a namespace, and what it is made of.
+/// Kinds other than nodes and pods: `apiVersion`, kind, whether in a namespace, and the fields of an object.
 fn others(value: &str) -> [(&'static str, &'static str, bool, Value); ObjectKind::ALL.len()] {
     let selector = json!({"selector": {"matchLabels": {"app": value}}});
     [

@@ -87,7 +87,7 @@ async fn versions_that_are_gone_cost_a_list() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_server_without_bookmarks_is_asked_again() {
+async fn a_watch_without_bookmarks_is_opened_again() {
     survive(7, options(), |faults| faults.skip_bookmarks(true), true).await;
 }
 

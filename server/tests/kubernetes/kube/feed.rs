@@ -224,7 +224,7 @@ async fn a_contradiction_is_settled_by_a_list() {
     );
 }
 
-/// A pod's version is compared in the engine too: what a feed told long ago never comes back.
+/// A pod's version is compared in the engine too: an old version from a feed never comes back.
 #[tokio::test(flavor = "multi_thread")]
 async fn a_dropped_feed_leaves_the_cluster_as_it_is() {
     let World { api, server, feed } = World::start(options(), None).await;

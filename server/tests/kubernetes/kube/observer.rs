@@ -1,4 +1,4 @@
-//! Observer: keeps its own books of what it is told, which must agree with the API server's in the end.
+//! An observer of the feed that records every notification; its state has to equal the API server's in the end.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::{Arc, Mutex};
@@ -41,7 +41,7 @@ impl Observer for Books {
         if gone || matches!(phase, "Succeeded" | "Failed") {
             inner.pods.remove(&key);
         } else {
-            // Whoever had the name is gone, though it may not have been told.
+            // The pod that had the name is gone, though there may have been no notification.
             inner.pods.retain(|(name, _), _| *name != key.0);
             inner.pods.insert(key, node.to_owned());
         }
@@ -127,7 +127,7 @@ impl Books {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn an_observer_is_told_what_changed_and_of_what() {
+async fn an_observer_gets_the_object_and_its_change() {
     let books = Arc::new(Books::default());
     let world = World::start(options(), Some(books.clone())).await;
     world.ready().await;
@@ -150,7 +150,7 @@ async fn an_observer_is_told_what_changed_and_of_what() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_pod_that_vanished_while_nobody_looked_is_told_gone_with_its_node() {
+async fn a_pod_that_vanished_between_watches_is_reported_gone_with_its_node() {
     let books = Arc::new(Books::default());
     let world = World::start(options(), Some(books.clone())).await;
     let store = world.store();

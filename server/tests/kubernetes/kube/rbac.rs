@@ -76,7 +76,7 @@ fn the_binder_may_bind_and_look_whether_it_did() {
 }
 
 #[test]
-fn the_scheduler_may_evict_tell_and_lead_besides() {
+fn the_scheduler_may_also_evict_write_events_and_lead() {
     let expected: [(&str, &str, &[&str]); 3] = [
         ("", "pods", &["delete"]),
         ("", "pods/status", &["patch"]),

@@ -3,7 +3,7 @@
 use berth_testing::recorded;
 use serde_json::Value;
 
-use crate::kube::replay::{Answer, Ending};
+use crate::kube::replay::{Ending, Response};
 
 /// Returns the recording of this name, unless it is missing.
 pub(crate) fn load(name: &str) -> Option<Recording> {
@@ -22,8 +22,8 @@ pub(crate) struct Recording {
 }
 
 impl Recording {
-    /// What the server answered in the exchange at `index`.
-    pub(crate) fn answer(&self, index: usize) -> Answer {
+    /// Returns the response of the exchange at `index`.
+    pub(crate) fn answer(&self, index: usize) -> Response {
         let response = &self.exchanges[index]["response"];
         let headers = response["headers"].as_object().unwrap();
         let kept = ["Content-Type", "Retry-After"];
@@ -37,7 +37,7 @@ impl Recording {
             None => vec![response["body"].as_str().unwrap_or_default().to_owned()],
         };
         let how = response["ended"]["how"].as_str().unwrap_or_default();
-        Answer {
+        Response {
             status: u16::try_from(response["status"].as_u64().unwrap()).unwrap(),
             headers: headers.collect(),
             chunks,

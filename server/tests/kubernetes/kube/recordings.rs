@@ -9,7 +9,7 @@ use serde_json::{Value, json};
 
 use crate::kube::compare::holds;
 use crate::kube::recording::{Recording, load};
-use crate::kube::replay::{Answer, Ending, Replay};
+use crate::kube::replay::{Ending, Replay, Response};
 use crate::kube::world::{fed_by, until};
 
 struct Fed {
@@ -19,20 +19,20 @@ struct Fed {
 }
 
 impl Fed {
-    async fn with(answers: Vec<Answer>) -> Fed {
+    async fn with(answers: Vec<Response>) -> Fed {
         let replay = Replay::start(answers).await;
         let (server, feed) = fed_by(&replay.kubeconfig(), None).await;
         Fed { replay, server, _feed: feed }
     }
 
-    /// Waits until so many requests for pods were made, and gives them.
-    async fn asked(&self, n: usize) -> Vec<String> {
-        until(|| match self.replay.asked().len() {
-            asked if asked >= n => Ok(()),
-            _ => Err(format!("{:#?}", self.replay.asked())),
+    /// Waits for `n` requests for pods, and returns their targets.
+    async fn targets(&self, n: usize) -> Vec<String> {
+        until(|| match self.replay.targets().len() {
+            n_targets if n_targets >= n => Ok(()),
+            _ => Err(format!("{:#?}", self.replay.targets())),
         })
         .await;
-        self.replay.asked()
+        self.replay.targets()
     }
 
     async fn holds(&self, pods: &[Value]) {
@@ -45,8 +45,8 @@ impl Fed {
 }
 
 /// The refusal of a streaming list by a server that has none.
-fn no_streaming_lists() -> Answer {
-    Answer {
+fn no_streaming_lists() -> Response {
+    Response {
         status: 422,
         headers: Vec::new(),
         chunks: vec!["{}".to_owned()],
@@ -54,12 +54,12 @@ fn no_streaming_lists() -> Answer {
     }
 }
 
-fn list(version: u64, items: &[Value]) -> Answer {
+fn list(version: u64, items: &[Value]) -> Response {
     let page = json!({"kind": "PodList", "metadata": {"resourceVersion": version.to_string()}, "items": items});
-    Answer { chunks: vec![page.to_string()], status: 200, ..no_streaming_lists() }
+    Response { chunks: vec![page.to_string()], status: 200, ..no_streaming_lists() }
 }
 
-/// Items of a list as they would stand by themselves.
+/// Returns the items of a list with their kind and `apiVersion`.
 fn items(text: &str) -> Vec<Value> {
     let list: Value = serde_json::from_str(text).unwrap();
     let items = list["items"].as_array().unwrap();
@@ -72,7 +72,7 @@ fn typed(mut pod: Value) -> Value {
     pod
 }
 
-/// What is there after these events.
+/// Returns the pods that exist after these events.
 fn after(events: &[Value]) -> Vec<Value> {
     let mut pods: Vec<Value> = Vec::new();
     for event in events {
@@ -110,25 +110,25 @@ async fn r01_pages_are_followed_to_the_last() {
     let answers =
         vec![no_streaming_lists(), recording.answer(0), recording.answer(1), recording.answer(2)];
     let fed = Fed::with(answers).await;
-    let asked = fed.asked(5).await;
+    let targets = fed.targets(5).await;
     assert!(
-        asked[0].contains("sendInitialEvents=true&resourceVersionMatch=NotOlderThan"),
-        "{asked:#?}"
+        targets[0].contains("sendInitialEvents=true&resourceVersionMatch=NotOlderThan"),
+        "{targets:#?}"
     );
-    assert!(asked[1].ends_with("/pods?limit=500"), "{asked:#?}");
+    assert!(targets[1].ends_with("/pods?limit=500"), "{targets:#?}");
     for page in [1, 2] {
         let token = recording.target(page).split("continue=").nth(1).unwrap();
-        assert!(asked[page + 1].ends_with(&format!("&continue={token}")), "{asked:#?}");
+        assert!(targets[page + 1].ends_with(&format!("&continue={token}")), "{targets:#?}");
     }
     let pods: Vec<Value> = (0..3).flat_map(|page| items(&recording.text(page))).collect();
     assert!(pods.len() > 20);
     fed.holds(&pods).await;
     let first: Value = serde_json::from_str(&recording.text(0)).unwrap();
-    assert_watches_from(&asked[4], first["metadata"]["resourceVersion"].as_str().unwrap());
+    assert_watches_from(&targets[4], first["metadata"]["resourceVersion"].as_str().unwrap());
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn r02_refused_lists_are_asked_for_otherwise_or_again() {
+async fn r02_refused_lists_are_requested_otherwise_or_again() {
     let Some(recording) = load("02-list-resource-versions") else { return };
     let status = |index: usize| recording.answer(index).status;
     let index_of =
@@ -143,14 +143,14 @@ async fn r02_refused_lists_are_asked_for_otherwise_or_again() {
     ];
     let began = Instant::now();
     let fed = Fed::with(answers).await;
-    let asked = fed.asked(6).await;
+    let targets = fed.targets(6).await;
     assert!(began.elapsed() >= Duration::from_secs(2), "`Retry-After: 1` was honoured twice");
     assert!(
-        asked[2].ends_with("?limit=500") && asked[3].contains("sendInitialEvents"),
-        "{asked:#?}"
+        targets[2].ends_with("?limit=500") && targets[3].contains("sendInitialEvents"),
+        "{targets:#?}"
     );
     let empty: Value = serde_json::from_str(&recording.text(0)).unwrap();
-    assert_watches_from(&asked[5], empty["metadata"]["resourceVersion"].as_str().unwrap());
+    assert_watches_from(&targets[5], empty["metadata"]["resourceVersion"].as_str().unwrap());
     until(|| if fed.is_ready() { Ok(()) } else { Err("not ready") }).await;
 }
 
@@ -159,9 +159,9 @@ async fn r03_every_kind_of_event_is_taken() {
     let Some(recording) = load("03-watch-traffic") else { return };
     let events = recording.events(0);
     let fed = Fed::with(vec![no_streaming_lists(), list(257, &[]), recording.answer(0)]).await;
-    let asked = fed.asked(4).await;
-    assert_watches_from(&asked[2], "257");
-    assert_watches_from(&asked[3], last_version(&events));
+    let targets = fed.targets(4).await;
+    assert_watches_from(&targets[2], "257");
+    assert_watches_from(&targets[3], last_version(&events));
     fed.holds(&after(&events)).await;
     assert!(after(&events).is_empty(), "the pod of this recording is deleted at its end");
     // Cut short, the pod is where it was then: pending, bound, and on its way out.
@@ -169,7 +169,7 @@ async fn r03_every_kind_of_event_is_taken() {
         let lines: Vec<String> = events[..n].iter().map(Value::to_string).collect();
         let lines: Vec<&str> = lines.iter().map(String::as_str).collect();
         let fed =
-            Fed::with(vec![no_streaming_lists(), list(257, &[]), Answer::lines(&lines)]).await;
+            Fed::with(vec![no_streaming_lists(), list(257, &[]), Response::lines(&lines)]).await;
         fed.holds(&after(&events[..n])).await;
     }
 }
@@ -189,7 +189,7 @@ fn r04_streams_of_selections_are_streams_like_any_other() {
             for event in decoder.by_ref() {
                 n_events += 1;
                 match event.unwrap() {
-                    Event::Object(told) => assert!(told.delta.is_ok() && told.pod.is_some()),
+                    Event::Object(object) => assert!(object.delta.is_ok() && object.pod.is_some()),
                     other => assert!(matches!(other, Event::Bookmark { .. }), "{other:?}"),
                 }
             }
@@ -204,8 +204,8 @@ async fn r05_a_streamed_list_ends_with_its_bookmark_and_goes_on_as_a_watch() {
     let events = recording.events(0);
     let fed = Fed::with(vec![recording.answer(0)]).await;
     fed.holds(&after(&events)).await;
-    let asked = fed.asked(2).await;
-    assert_watches_from(&asked[1], last_version(&events));
+    let targets = fed.targets(2).await;
+    assert_watches_from(&targets[1], last_version(&events));
     // The other kinds are listed at the same time, and may still be on their way.
     until(|| if fed.is_ready() { Ok(()) } else { Err("a kind is not listed".to_owned()) }).await;
     let index_of = |note: &str| {
@@ -217,18 +217,18 @@ async fn r05_a_streamed_list_ends_with_its_bookmark_and_goes_on_as_a_watch() {
     let fed = Fed::with(vec![recording.answer(index_of("only the bookmark"))]).await;
     fed.holds(&[]).await;
     until(|| if fed.is_ready() { Ok(()) } else { Err("not ready") }).await;
-    // Without an end marker nothing is known to be complete, and everything is asked for again.
+    // Without an end marker no list is known to be complete, and everything is listed again.
     for note in ["no end marker", "without an end marker"] {
         let index = index_of(note);
         let fed = Fed::with(vec![recording.answer(index), recording.answer(0)]).await;
-        let asked = fed.asked(2).await;
-        assert!(asked[1].contains("sendInitialEvents"), "{asked:#?}");
+        let targets = fed.targets(2).await;
+        assert!(targets[1].contains("sendInitialEvents"), "{targets:#?}");
         fed.holds(&after(&events)).await;
     }
     // Chunks mean nothing: the same list in one piece, and byte by byte.
     let text = recording.text(0);
     for chunks in [vec![text.clone()], text.chars().map(String::from).collect()] {
-        let fed = Fed::with(vec![Answer { chunks, ..recording.answer(0) }]).await;
+        let fed = Fed::with(vec![Response { chunks, ..recording.answer(0) }]).await;
         fed.holds(&after(&events)).await;
     }
 }
@@ -242,15 +242,15 @@ async fn r06_a_list_or_a_version_that_is_gone_is_begun_anew() {
                 && recording.target(i).contains("/pods?limit=10&continue")
         })
         .unwrap();
-    let pages: Vec<Answer> = vec![recording.answer(0), recording.answer(gone_page)];
+    let pages: Vec<Response> = vec![recording.answer(0), recording.answer(gone_page)];
     let all = list(700, &items(&recording.text(0))[..3]);
     let mut answers = vec![no_streaming_lists()];
     answers.extend(pages);
     answers.extend([no_streaming_lists(), all]);
     let fed = Fed::with(answers).await;
-    let asked = fed.asked(6).await;
-    assert!(asked[2].contains("continue=") && !asked[4].contains("continue="), "{asked:#?}");
-    assert_watches_from(&asked[5], "700");
+    let targets = fed.targets(6).await;
+    assert!(targets[2].contains("continue=") && !targets[4].contains("continue="), "{targets:#?}");
+    assert_watches_from(&targets[5], "700");
     fed.holds(&items(&recording.text(0))[..3]).await;
 
     // In a stream: an ERROR event under status 200.
@@ -270,9 +270,9 @@ async fn r06_a_list_or_a_version_that_is_gone_is_begun_anew() {
             list(701, &items(&recording.text(0))[2..4]),
         ];
         let fed = Fed::with(answers).await;
-        let asked = fed.asked(6).await;
-        assert_watches_from(&asked[2], "588");
-        assert_watches_from(&asked[5], "701");
+        let targets = fed.targets(6).await;
+        assert_watches_from(&targets[2], "588");
+        assert_watches_from(&targets[5], "701");
         fed.holds(&items(&recording.text(0))[2..4]).await;
     }
 }
@@ -283,8 +283,8 @@ async fn r07_a_watch_that_times_out_is_resumed_where_it_was() {
     let answers =
         vec![no_streaming_lists(), list(302, &[]), recording.answer(0), recording.answer(1)];
     let fed = Fed::with(answers).await;
-    let asked = fed.asked(5).await;
-    for target in &asked[2..5] {
+    let targets = fed.targets(5).await;
+    for target in &targets[2..5] {
         assert_watches_from(target, "302");
     }
     assert!(fed.is_ready());
@@ -303,14 +303,14 @@ async fn r19_a_server_that_stops_is_waited_for_and_listed_again() {
     ];
     assert_eq!(recording.answer(0).ending, Ending::Cut);
     let fed = Fed::with(answers).await;
-    let asked = fed.asked(7).await;
-    assert_watches_from(&asked[2], "597");
+    let targets = fed.targets(7).await;
+    assert_watches_from(&targets[2], "597");
     assert!(
-        asked[3].contains("&resourceVersion="),
-        "resumed before it is listed again: {asked:#?}"
+        targets[3].contains("&resourceVersion="),
+        "resumed before it is listed again: {targets:#?}"
     );
-    assert!(asked[4].contains("sendInitialEvents"), "{asked:#?}");
-    assert_watches_from(&asked[6], "900");
+    assert!(targets[4].contains("sendInitialEvents"), "{targets:#?}");
+    assert_watches_from(&targets[6], "900");
     fed.holds(&items(&recording.text(2))).await;
     // The other stream that was open then: events, and no end.
     assert_eq!(nodes_of(&recording), 5);
@@ -323,7 +323,7 @@ fn nodes_of(recording: &Recording) -> usize {
     recording.answer(1).chunks.iter().for_each(|chunk| decoder.push(chunk.as_bytes()));
     let deltas: Vec<_> = decoder
         .map(|event| match event.unwrap() {
-            Event::Object(told) => told.delta.unwrap(),
+            Event::Object(object) => object.delta.unwrap(),
             other => panic!("{other:?}"),
         })
         .collect();

@@ -1,6 +1,6 @@
-//! Replay: an HTTP server that answers requests for pods with what it was given, in order, byte for byte as recorded.
+//! An HTTP server that responds to requests for pods with given responses, in order, byte for byte as recorded.
 //!
-//! Every other kind is there and empty. When the answers have run out, requests for pods are kept waiting.
+//! Lists of all other kinds are empty. After the last response, requests for pods are kept waiting.
 
 use std::collections::VecDeque;
 use std::sync::{Arc, Mutex};
@@ -9,17 +9,17 @@ use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 use tokio::net::{TcpListener, TcpStream};
 use tokio::task::JoinHandle;
 
-/// One answer.
+/// An HTTP response.
 #[derive(Clone, Debug)]
-pub(crate) struct Answer {
+pub(crate) struct Response {
     pub(crate) status: u16,
     pub(crate) headers: Vec<(String, String)>,
-    /// Of the chunked transfer coding.
+    /// Chunks of the chunked transfer coding.
     pub(crate) chunks: Vec<String>,
     pub(crate) ending: Ending,
 }
 
-/// How an answer ends.
+/// How a response ends.
 #[derive(Copy, Clone, PartialEq, Eq, Debug)]
 pub(crate) enum Ending {
     /// With the closing chunk.
@@ -30,10 +30,10 @@ pub(crate) enum Ending {
     Open,
 }
 
-impl Answer {
+impl Response {
     /// A stream of these lines that stays open.
-    pub(crate) fn lines(lines: &[&str]) -> Answer {
-        Answer {
+    pub(crate) fn lines(lines: &[&str]) -> Response {
+        Response {
             status: 200,
             headers: Vec::new(),
             chunks: lines.iter().map(|line| format!("{line}\n")).collect(),
@@ -49,16 +49,16 @@ pub(crate) struct Replay {
 }
 
 struct Script {
-    answers: VecDeque<Answer>,
+    answers: VecDeque<Response>,
     /// Targets of the requests for pods.
-    asked: Vec<String>,
+    targets: Vec<String>,
 }
 
 impl Replay {
-    pub(crate) async fn start(answers: Vec<Answer>) -> Replay {
+    pub(crate) async fn start(answers: Vec<Response>) -> Replay {
         let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
         let address = listener.local_addr().unwrap();
-        let script = Arc::new(Mutex::new(Script { answers: answers.into(), asked: Vec::new() }));
+        let script = Arc::new(Mutex::new(Script { answers: answers.into(), targets: Vec::new() }));
         let shared = script.clone();
         let listening = tokio::spawn(async move {
             while let Ok((stream, _)) = listener.accept().await {
@@ -77,9 +77,9 @@ impl Replay {
         )
     }
 
-    /// What was asked of pods, in order.
-    pub(crate) fn asked(&self) -> Vec<String> {
-        self.script.lock().unwrap().asked.clone()
+    /// Returns the targets of all requests for pods so far, in order.
+    pub(crate) fn targets(&self) -> Vec<String> {
+        self.script.lock().unwrap().targets.clone()
     }
 }
 
@@ -94,7 +94,7 @@ async fn serve(mut stream: TcpStream, script: Arc<Mutex<Script>>) {
         let answer = match target.starts_with("/api/v1/pods?") {
             true => {
                 let mut script = script.lock().unwrap();
-                script.asked.push(target);
+                script.targets.push(target);
                 script.answers.pop_front()
             }
             false => Some(empty()),
@@ -108,8 +108,8 @@ async fn serve(mut stream: TcpStream, script: Arc<Mutex<Script>>) {
     }
 }
 
-fn empty() -> Answer {
-    Answer::lines(&[
+fn empty() -> Response {
+    Response::lines(&[
         r#"{"type":"BOOKMARK","object":{"metadata":{"resourceVersion":"1","annotations":{"k8s.io/initial-events-end":"true"}}}}"#,
     ])
 }
@@ -124,7 +124,7 @@ async fn read_request(stream: &mut TcpStream) -> Option<String> {
     Some(head.split(' ').nth(1).unwrap().to_owned())
 }
 
-async fn write_answer(stream: &mut TcpStream, answer: &Answer) -> Option<Ending> {
+async fn write_answer(stream: &mut TcpStream, answer: &Response) -> Option<Ending> {
     let mut head = format!("HTTP/1.1 {} Recorded\r\nTransfer-Encoding: chunked\r\n", answer.status);
     for (name, value) in &answer.headers {
         head.push_str(&format!("{name}: {value}\r\n"));

@@ -1,4 +1,4 @@
-//! What every test starts from: a small API server, a Berth that is fed by it, and patience.
+//! A fake API server, and a Berth that is fed by it.
 
 use std::net::SocketAddr;
 use std::sync::Arc;
@@ -55,13 +55,13 @@ impl World {
         assert!(waited.is_ok(), "not ready:\n{}", self.http("/readyz").await);
     }
 
-    /// What Berth's own HTTP side answers, status line and headers included.
+    /// Returns the whole response of Berth's HTTP port, with status line and headers.
     pub(crate) async fn http(&self, target: &str) -> String {
         get(self.server.http_address(), target).await
     }
 }
 
-/// A Berth that is fed by the API server of a kubeconfig.
+/// Starts a Berth that is fed by the API server of a kubeconfig.
 pub(crate) async fn fed_by(
     kubeconfig: &str,
     observer: Option<Arc<dyn Observer>>,

@@ -1,10 +1,10 @@
-//! Of several instances one schedules, and another one goes on when it is gone.
+//! Leader election: one of several instances schedules, and another takes over when it ends.
 
 use std::time::Duration;
 
 use serde_json::json;
 
-use crate::schedule::world::{self, World, a_while, elected, hurried, text, until};
+use crate::schedule::world::{self, World, elected, fast_options, pause, text, until};
 
 fn lease(world: &World) -> serde_json::Value {
     world.api.store().get("Lease", "berth", "berth-scheduler").unwrap_or_default()
@@ -88,7 +88,7 @@ async fn a_leader_that_cannot_renew_stops_before_another_begins() {
     world.api.faults().refuse(1.0, 503);
     until("it leads no more", || !only.scheduler.is_leading()).await;
     world.pod("web", "1");
-    a_while().await;
+    pause().await;
     assert_eq!(world.node_of("web"), "", "who does not lead binds nothing");
     world.api.faults().none();
     until("it leads again", || only.scheduler.is_leading()).await;
@@ -102,7 +102,7 @@ async fn two_that_both_believe_to_lead_bind_no_pod_twice() {
     for i in 0..20 {
         world.node(&format!("n{i}"), 100);
     }
-    let (_a, _b) = (world.start(hurried()).await, world.start(hurried()).await);
+    let (_a, _b) = (world.start(fast_options()).await, world.start(fast_options()).await);
     for i in 0..200 {
         world.pod(&format!("p{i}"), "1");
     }
@@ -128,8 +128,8 @@ async fn a_new_leader_first_learns_what_the_one_before_it_did() {
     until("one is bound", || world.n_bound() == 1).await;
     first.stop().await;
     until("the second leads", || second.scheduler.is_leading()).await;
-    a_while().await;
-    a_while().await;
+    pause().await;
+    pause().await;
     assert_eq!(world.n_bound(), 1, "it does not know yet that the node is full");
     world.api.faults().none();
     world.api.faults().cut_now();

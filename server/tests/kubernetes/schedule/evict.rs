@@ -1,9 +1,9 @@
-//! Preemption: whom a pod displaces, how they are told, and what the pod says meanwhile.
+//! Preemption: which pods are displaced, what is written to them, and the condition of the pod that waits.
 
 use berth_server::scheduler::{BindRate, SchedulerOptions};
 use serde_json::json;
 
-use crate::schedule::world::{World, a_while, hurried, text, until};
+use crate::schedule::world::{World, fast_options, pause, text, until};
 use berth_fake_apiserver::Options;
 
 #[tokio::test(flavor = "multi_thread")]
@@ -12,7 +12,7 @@ async fn a_pod_displaces_others_and_takes_their_place() {
     world.node("n1", 2);
     let low = json!({"priority": -1, "terminationGracePeriodSeconds": 7});
     world.pod_with("low", "2", low, json!({}));
-    let _instance = world.start(hurried()).await;
+    let _instance = world.start(fast_options()).await;
     until("the low one is bound", || world.node_of("low") == "n1").await;
     let high = world.pod_with("high", "2", json!({"priority": 10}), json!({}));
     until("the high one is bound", || world.node_of("high") == "n1").await;
@@ -38,10 +38,10 @@ async fn while_victims_go_the_node_is_promised_and_nobody_is_evicted_twice() {
     world.node("n1", 2);
     let low = json!({"priority": -1, "terminationGracePeriodSeconds": 2});
     world.pod_with("low", "2", low, json!({}));
-    let _instance = world.start(hurried()).await;
+    let _instance = world.start(fast_options()).await;
     until("the low one is bound", || world.node_of("low") == "n1").await;
     world.pod_with("high", "2", json!({"priority": 10}), json!({}));
-    until("the victim is told", || !world.get("low")["metadata"]["deletionTimestamp"].is_null())
+    until("the victim is deleted", || !world.get("low")["metadata"]["deletionTimestamp"].is_null())
         .await;
     let target = world.condition("low", "DisruptionTarget");
     assert_eq!(
@@ -61,7 +61,7 @@ async fn while_victims_go_the_node_is_promised_and_nobody_is_evicted_twice() {
     until("the high one is bound", || world.node_of("high") == "n1").await;
     let requests = world.api.store().requests();
     assert_eq!(requests.iter().filter(|it| it.method == "DELETE").count(), 1);
-    a_while().await;
+    pause().await;
     assert_eq!(world.node_of("late"), "");
     world.check_bindings();
 }
@@ -71,7 +71,7 @@ async fn a_pod_that_may_not_preempt_says_so_and_evicts_nobody() {
     let world = World::new().await;
     world.node("n1", 2);
     world.pod_with("low", "2", json!({"priority": -1}), json!({}));
-    let _instance = world.start(hurried()).await;
+    let _instance = world.start(fast_options()).await;
     until("the low one is bound", || world.node_of("low") == "n1").await;
     let polite = json!({"priority": 10, "preemptionPolicy": "Never"});
     world.pod_with("polite", "2", polite, json!({}));
@@ -85,7 +85,7 @@ async fn a_pod_that_may_not_preempt_says_so_and_evicts_nobody() {
         "0/1 nodes are available: 1 Insufficient cpu. no new claims to deallocate, preemption: not eligible due to \
          preemptionPolicy=Never."
     );
-    a_while().await;
+    pause().await;
     assert_eq!(world.node_of("low"), "n1");
 }
 
@@ -96,7 +96,7 @@ async fn a_higher_pod_takes_the_promise_of_a_lower_one() {
     world.node("n1", 2);
     let low = json!({"priority": -1, "terminationGracePeriodSeconds": 3});
     world.pod_with("low", "2", low, json!({}));
-    let _instance = world.start(hurried()).await;
+    let _instance = world.start(fast_options()).await;
     until("the low one is bound", || world.node_of("low") == "n1").await;
     world.pod_with("middle", "2", json!({"priority": 5}), json!({}));
     until("it is promised", || world.get("middle")["status"]["nominatedNodeName"] == "n1").await;
@@ -119,12 +119,12 @@ async fn a_victim_that_is_not_bound_yet_waits_again_and_is_not_deleted() {
     let rate = BindRate { per_second: 0.25, burst: 1 };
     let there = json!({"nodeSelector": {"kubernetes.io/hostname": "n0"}});
     world.pod_with("first", "1", there, json!({}));
-    let options = SchedulerOptions { bind_rate: Some(rate), ..hurried() };
+    let options = SchedulerOptions { bind_rate: Some(rate), ..fast_options() };
     let instance = world.start(options).await;
     until("the first takes the token", || world.n_bound() == 1).await;
     world.pod_with("low", "2", json!({"priority": -1}), json!({}));
     until("the low one waits for its own", || instance.scheduler.counts().in_flight == 1).await;
-    a_while().await;
+    pause().await;
     assert_eq!(world.node_of("low"), "");
     world.pod_with("high", "2", json!({"priority": 10}), json!({}));
     until("the high one is bound", || !world.node_of("high").is_empty()).await;
@@ -140,16 +140,16 @@ async fn nobody_goes_for_a_pod_that_is_gone() {
     let world = World::new().await;
     world.node("n1", 2);
     world.pod_with("low", "2", json!({"priority": -1}), json!({}));
-    let instance = world.start(hurried()).await;
+    let instance = world.start(fast_options()).await;
     until("the low one is bound", || world.node_of("low") == "n1").await;
     world.api.faults().only("/pods/high/status");
     world.api.faults().refuse(1.0, 500);
     world.pod_with("high", "2", json!({"priority": 10}), json!({}));
-    until("it is being told", || world.n_befallen("refuse") > 0).await;
+    until("its condition is being written", || world.n_faults("refuse") > 0).await;
     world.api.store().delete("Pod", "default", "high").expect("the pod");
     until("nothing is under way", || instance.scheduler.counts().in_flight == 0).await;
     for _ in 0..6 {
-        a_while().await;
+        pause().await;
     }
     assert!(world.get("low")["metadata"]["deletionTimestamp"].is_null());
     assert_eq!(world.node_of("low"), "n1");

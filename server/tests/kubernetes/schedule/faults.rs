@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use serde_json::json;
 
-use crate::schedule::world::{World, a_while, elected, hurried, text, until};
+use crate::schedule::world::{World, elected, fast_options, pause, text, until};
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_binding_whose_answer_is_lost_is_no_second_binding() {
@@ -15,7 +15,7 @@ async fn a_binding_whose_answer_is_lost_is_no_second_binding() {
     for i in 0..30 {
         world.pod(&format!("p{i}"), "1");
     }
-    let _instance = world.start(hurried()).await;
+    let _instance = world.start(fast_options()).await;
     until("all are bound", || world.n_bound() == 30).await;
     until("all are said to be", || {
         (0..30).all(|i| !world.events(&format!("p{i}"), "Scheduled").is_empty())
@@ -26,7 +26,7 @@ async fn a_binding_whose_answer_is_lost_is_no_second_binding() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_busy_server_is_asked_again() {
+async fn a_request_to_a_busy_server_is_repeated() {
     let world = World::new().await;
     world.node("n1", 64);
     world.api.faults().only("/binding");
@@ -34,7 +34,7 @@ async fn a_busy_server_is_asked_again() {
     for i in 0..20 {
         world.pod(&format!("p{i}"), "1");
     }
-    let _instance = world.start(hurried()).await;
+    let _instance = world.start(fast_options()).await;
     until("all are bound", || world.n_bound() == 20).await;
     world.check_bindings();
 }
@@ -46,16 +46,16 @@ async fn a_server_in_trouble_keeps_pods_in_their_room_until_it_answers() {
     world.api.faults().only("/binding");
     world.api.faults().refuse(1.0, 503);
     world.pod("first", "2");
-    let instance = world.start(hurried()).await;
-    until("it is being bound", || world.n_befallen("refuse") > 0).await;
+    let instance = world.start(fast_options()).await;
+    until("it is being bound", || world.n_faults("refuse") > 0).await;
     // Its fate is not known, so nobody else gets its room.
     world.pod("second", "2");
     until("the second waits", || instance.scheduler.counts().unschedulable == 1).await;
-    a_while().await;
+    pause().await;
     assert_eq!(world.n_bound(), 0);
     world.api.faults().none();
     until("the first is bound", || world.node_of("first") == "n1").await;
-    a_while().await;
+    pause().await;
     assert_eq!(world.node_of("second"), "");
     world.check_bindings();
 }
@@ -67,7 +67,7 @@ async fn a_pod_that_is_refused_gives_its_room_back_and_says_so() {
     world.api.faults().only("/pods/first/binding");
     world.api.faults().refuse(1.0, 403);
     world.pod("first", "2");
-    let instance = world.start(hurried()).await;
+    let instance = world.start(fast_options()).await;
     until("it says why", || world.condition("first", "PodScheduled")["status"] == "False").await;
     let condition = world.condition("first", "PodScheduled");
     assert_eq!(condition["reason"], "SchedulerError");
@@ -89,8 +89,8 @@ async fn a_pod_that_somebody_else_bound_is_left_there() {
     world.api.faults().only("/pods/raced/binding");
     world.api.faults().latency(Duration::from_millis(500));
     world.pod("raced", "2");
-    let instance = world.start(hurried()).await;
-    until("it is being bound", || world.n_befallen("latency") > 0).await;
+    let instance = world.start(fast_options()).await;
+    until("it is being bound", || world.n_faults("latency") > 0).await;
     // Onto a node that Berth knows nothing of.
     let mut pod = world.get("raced");
     pod["spec"]["nodeName"] = json!("elsewhere");
@@ -109,8 +109,8 @@ async fn a_pod_that_goes_and_comes_again_under_its_name_is_another() {
     world.api.faults().only("/pods/again/binding");
     world.api.faults().latency(Duration::from_millis(500));
     world.pod("again", "2");
-    let _instance = world.start(hurried()).await;
-    until("it is being bound", || world.n_befallen("latency") > 0).await;
+    let _instance = world.start(fast_options()).await;
+    until("it is being bound", || world.n_faults("latency") > 0).await;
     world.api.store().delete("Pod", "default", "again").expect("the pod");
     let again = world.pod("again", "1");
     until("the new one is bound", || world.node_of("again") == "n1").await;
@@ -127,7 +127,7 @@ async fn a_status_that_cannot_be_written_stops_nobody() {
     world.api.faults().only("/status");
     world.api.faults().refuse(1.0, 500);
     world.pod("big", "4");
-    let instance = world.start(hurried()).await;
+    let instance = world.start(fast_options()).await;
     until("it waits all the same", || instance.scheduler.counts().unschedulable == 1).await;
     world.node("n2", 8);
     until("it is bound", || world.node_of("big") == "n2").await;
@@ -140,7 +140,7 @@ async fn a_binding_that_the_server_cannot_take_is_given_up_and_said_to_be() {
     world.api.faults().only("/pods/hooked/binding");
     world.api.faults().refuse(1.0, 500);
     world.pod("hooked", "2");
-    let _instance = world.start(hurried()).await;
+    let _instance = world.start(fast_options()).await;
     until("it says why", || world.condition("hooked", "PodScheduled")["status"] == "False").await;
     assert_eq!(world.condition("hooked", "PodScheduled")["reason"], "SchedulerError");
     world.api.faults().none();
@@ -162,7 +162,7 @@ async fn while_the_fate_of_a_binding_is_not_known_its_room_outlasts_the_leadersh
     world.api.faults().refuse(1.0, 503);
     world.api.faults().stall(true);
     until("it leads no more", || !instance.scheduler.is_leading()).await;
-    a_while().await;
+    pause().await;
     world.api.faults().none();
     world.pod("second", "2");
     until("it leads again", || instance.scheduler.is_leading()).await;

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use serde_json::{Value, json};
 
-use crate::schedule::world::{World, a_while, hurried, text, until};
+use crate::schedule::world::{World, fast_options, pause, text, until};
 
 fn member(world: &World, name: &str, cpu: &str, min_available: &str) -> Value {
     let labels = json!({"labels": {
@@ -20,7 +20,7 @@ async fn none_is_bound_until_enough_fit() {
     for name in ["a", "b", "c"] {
         member(&world, name, "1", "3");
     }
-    let _instance = world.start(hurried()).await;
+    let _instance = world.start(fast_options()).await;
     for name in ["a", "b", "c"] {
         until("it says why", || world.condition(name, "PodScheduled")["status"] == "False").await;
         let message = text(&world.condition(name, "PodScheduled")["message"]);
@@ -32,7 +32,7 @@ async fn none_is_bound_until_enough_fit() {
             "{message}"
         );
     }
-    a_while().await;
+    pause().await;
     assert_eq!(world.n_bound(), 0);
     // What the group does not use is free for others: room is not held while it waits.
     world.pod("single", "1");
@@ -47,7 +47,7 @@ async fn a_group_waits_for_its_members() {
     let world = World::new().await;
     world.node("n1", 8);
     member(&world, "a", "1", "2");
-    let _instance = world.start(hurried()).await;
+    let _instance = world.start(fast_options()).await;
     until("it says why", || world.condition("a", "PodScheduled")["status"] == "False").await;
     assert_eq!(
         world.condition("a", "PodScheduled")["message"],
@@ -65,31 +65,31 @@ async fn a_group_waits_for_its_members() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_group_that_does_not_say_how_many_is_told() {
+async fn a_group_without_a_valid_size_has_an_error() {
     let world = World::new().await;
     world.node("n1", 8);
     member(&world, "a", "1", "some");
-    let _instance = world.start(hurried()).await;
+    let _instance = world.start(fast_options()).await;
     until("it says why", || world.condition("a", "PodScheduled")["status"] == "False").await;
     let condition = world.condition("a", "PodScheduled");
     assert_eq!(condition["reason"], "SchedulerError");
     assert!(text(&condition["message"]).contains("is not a number from 1"), "{condition}");
-    a_while().await;
+    pause().await;
     assert_eq!(world.n_bound(), 0);
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_member_that_comes_while_the_others_are_told_to_wait_is_not_bound_alone() {
+async fn a_member_that_comes_while_conditions_are_written_is_not_bound_alone() {
     let world = World::new().await;
     world.node("n1", 1);
     world.api.faults().only("/status");
     world.api.faults().latency(Duration::from_millis(600));
     member(&world, "a", "1", "3");
     member(&world, "b", "1", "3");
-    let _instance = world.start(hurried()).await;
-    until("they are told", || world.n_befallen("latency") == 2).await;
+    let _instance = world.start(fast_options()).await;
+    until("their conditions are being written", || world.n_faults("latency") == 2).await;
     member(&world, "c", "1", "3");
-    until("all three are told", || {
+    until("all three have their condition", || {
         let message = |name| text(&world.condition(name, "PodScheduled")["message"]);
         ["a", "b", "c"].iter().all(|name| message(name).contains("1 of 3 pods fit"))
     })

@@ -1,14 +1,18 @@
-//! Hand-off: Berth nominates, and whoever binds binds.
+//! Hand-off: Berth nominates, and another scheduler binds.
 
 use std::time::Duration;
 
 use berth_server::scheduler::SchedulerOptions;
 use serde_json::json;
 
-use crate::schedule::world::{World, a_while, hurried, text, until};
+use crate::schedule::world::{World, fast_options, pause, text, until};
 
 fn handing_off() -> SchedulerOptions {
-    SchedulerOptions { hand_off: true, nomination_timeout: Duration::from_millis(600), ..hurried() }
+    SchedulerOptions {
+        hand_off: true,
+        nomination_timeout: Duration::from_millis(600),
+        ..fast_options()
+    }
 }
 
 fn nominated(world: &World, name: &str) -> String {
@@ -37,7 +41,7 @@ async fn pods_are_nominated_and_nothing_else() {
     let (a, b) = (nominated(&world, "a"), nominated(&world, "b"));
     assert_ne!(a, b, "each has its room to itself");
     until("the third waits", || instance.scheduler.counts().unschedulable == 1).await;
-    a_while().await;
+    pause().await;
     assert_eq!(nominated(&world, "c"), "");
     assert!(world.api.store().bindings().is_empty());
     assert!(world.condition("c", "PodScheduled").is_null(), "that is kube-scheduler's to say");
@@ -75,7 +79,7 @@ async fn what_somebody_else_promised_is_left_alone() {
     world.api.store().replace(preemptor).expect("the pod");
     let instance = world.start(handing_off()).await;
     until("it is seen", || instance.scheduler.counts().held == 1).await;
-    a_while().await;
+    pause().await;
     assert_eq!(nominated(&world, "preemptor"), "n1");
     assert_eq!(world.node_of("low"), "n1");
 }

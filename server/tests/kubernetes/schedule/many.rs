@@ -5,7 +5,7 @@ use std::time::{Duration, Instant};
 use berth_fake_apiserver::cluster::add_synthetic;
 use berth_server::scheduler::SchedulerOptions;
 
-use crate::schedule::world::{World, hurried, until_within};
+use crate::schedule::world::{World, fast_options, until_within};
 
 const N_NODES: usize = 5_000;
 const N_PODS: usize = 10_000;
@@ -21,7 +21,7 @@ async fn all_are_placed_once_and_no_node_overflows() {
     faults.duplicate(0.02);
     faults.refuse(0.01, 429);
     let began = Instant::now();
-    let options = SchedulerOptions { max_batch: 256, ..hurried() };
+    let options = SchedulerOptions { max_batch: 256, ..fast_options() };
     let instance = world.start(options).await;
     let mut n_bound = 0;
     until_within(Duration::from_secs(600), "all are bound", || {
@@ -41,7 +41,7 @@ async fn all_are_placed_once_and_no_node_overflows() {
         assert!(done.get(fault).is_some_and(|n| *n > 0), "no {fault} among {done:?}");
     }
     faults.none();
-    until_within(Duration::from_secs(60), "the feed has told of all", || {
+    until_within(Duration::from_secs(60), "the feed has all of them", || {
         instance.scheduler.counts() == Default::default()
     })
     .await;

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use serde_json::json;
 
-use crate::schedule::world::{self, World, a_while, hurried, text, until};
+use crate::schedule::world::{self, World, fast_options, pause, text, until};
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_pod_is_bound_and_said_to_be() {
@@ -12,7 +12,7 @@ async fn a_pod_is_bound_and_said_to_be() {
     world.node("n1", 4);
     world.pod("web", "1");
     world.pod_with("other", "1", json!({"schedulerName": "default-scheduler"}), json!({}));
-    let _instance = world.start(hurried()).await;
+    let _instance = world.start(fast_options()).await;
     until("the pod is bound", || world.node_of("web") == "n1").await;
     assert_eq!(world.condition("web", "PodScheduled")["status"], "True");
     until("the event is there", || !world.events("web", "Scheduled").is_empty()).await;
@@ -20,7 +20,7 @@ async fn a_pod_is_bound_and_said_to_be() {
         world.events("web", "Scheduled"),
         [("Successfully assigned default/web to n1".to_owned(), 1)]
     );
-    a_while().await;
+    pause().await;
     assert_eq!(world.node_of("other"), "", "another scheduler's pod");
     world.check_bindings();
 }
@@ -30,7 +30,7 @@ async fn a_pod_that_fits_nowhere_says_why_and_is_placed_when_a_node_comes() {
     let world = World::new().await;
     world.node("n1", 1);
     world.pod("big", "2");
-    let _instance = world.start(hurried()).await;
+    let _instance = world.start(fast_options()).await;
     until("the condition is there", || world.condition("big", "PodScheduled")["status"] == "False")
         .await;
     let message = "0/1 nodes are available: 1 Insufficient cpu. no new claims to deallocate, preemption: 0/1 nodes are \
@@ -49,7 +49,7 @@ async fn a_pod_that_fits_nowhere_says_why_and_is_placed_when_a_node_comes() {
     let before = n_writes();
     // Neither helps: the pod is not tried again, and nothing is written.
     world.create(json!({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": "more"}}));
-    a_while().await;
+    pause().await;
     assert_eq!((n_writes(), world.events("big", "FailedScheduling").len()), (before, 1));
     world.node("n2", 4);
     until("the pod is bound", || world.node_of("big") == "n2").await;
@@ -59,7 +59,7 @@ async fn a_pod_that_fits_nowhere_says_why_and_is_placed_when_a_node_comes() {
 async fn a_cluster_without_nodes_is_said_to_be() {
     let world = World::new().await;
     world.pod("web", "1");
-    let _instance = world.start(hurried()).await;
+    let _instance = world.start(fast_options()).await;
     until("the condition is there", || world.condition("web", "PodScheduled")["status"] == "False")
         .await;
     let message = text(&world.condition("web", "PodScheduled")["message"]);
@@ -76,9 +76,9 @@ async fn gates_hold_a_pod_back_until_they_are_gone() {
         json!({"schedulingGates": [{"name": "example.com/wait"}]}),
         json!({}),
     );
-    let instance = world.start(hurried()).await;
+    let instance = world.start(fast_options()).await;
     until("the queue knows", || instance.scheduler.counts().gated == 1).await;
-    a_while().await;
+    pause().await;
     assert_eq!(world.node_of("gated"), "");
     let mut pod = world.get("gated");
     pod["spec"]["schedulingGates"] = json!([]);
@@ -91,7 +91,7 @@ async fn what_a_node_can_allocate_frees_those_that_wait_for_it() {
     let world = World::new().await;
     world.node("n1", 1);
     world.pod("big", "3");
-    let instance = world.start(hurried()).await;
+    let instance = world.start(fast_options()).await;
     until("the pod waits", || instance.scheduler.counts().unschedulable == 1).await;
     let mut node = world.api.store().get("Node", "", "n1").expect("the node");
     node["status"]["allocatable"]["cpu"] = json!("4");
@@ -104,7 +104,7 @@ async fn a_pod_that_ends_makes_room() {
     let world = World::new().await;
     world.node("n1", 2);
     world.pod("first", "2");
-    let instance = world.start(hurried()).await;
+    let instance = world.start(fast_options()).await;
     until("the first is bound", || world.node_of("first") == "n1").await;
     world.pod("second", "2");
     until("the second waits", || instance.scheduler.counts().unschedulable == 1).await;
@@ -119,7 +119,7 @@ async fn a_pod_that_cannot_be_decided_says_so() {
     world.node("n1", 4);
     let claims = json!({"resourceClaims": [{"name": "gpu", "resourceClaimName": "gpu"}]});
     world.pod_with("dra", "1", claims, json!({}));
-    let _instance = world.start(hurried()).await;
+    let _instance = world.start(fast_options()).await;
     until("the condition is there", || world.condition("dra", "PodScheduled")["status"] == "False")
         .await;
     let condition = world.condition("dra", "PodScheduled");
@@ -133,7 +133,7 @@ async fn the_metrics_count_what_was_done() {
     world.node("n1", 2);
     world.pod("web", "1");
     world.pod("big", "4");
-    let instance = world.start(hurried()).await;
+    let instance = world.start(fast_options()).await;
     until("one is bound", || world.node_of("web") == "n1").await;
     until("one waits", || instance.scheduler.counts().unschedulable == 1).await;
     let expected = [
@@ -155,7 +155,7 @@ async fn the_metrics_count_what_was_done() {
             let text = world::get(&instance, "/metrics").await;
             let Some(line) = expected.iter().find(|line| !text.contains(**line)) else { break };
             missing = line;
-            a_while().await;
+            pause().await;
         }
     };
     let counted = tokio::time::timeout(Duration::from_secs(60), counting).await;

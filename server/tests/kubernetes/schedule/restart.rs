@@ -1,6 +1,6 @@
 //! A scheduler that is killed leaves nothing behind but what the API server knows.
 
-use crate::schedule::world::{World, hurried, until};
+use crate::schedule::world::{World, fast_options, until};
 
 #[tokio::test(flavor = "multi_thread")]
 async fn the_next_one_goes_on_where_the_first_was_killed() {
@@ -15,17 +15,17 @@ async fn the_next_one_goes_on_where_the_first_was_killed() {
     world.api.faults().latency(std::time::Duration::from_millis(40));
     world.api.faults().lose_answer(0.2);
     for n_bound in [20, 60, 120] {
-        let instance = world.start(hurried()).await;
+        let instance = world.start(fast_options()).await;
         until("some are bound", || world.n_bound() >= n_bound).await;
         instance.kill();
     }
-    let _instance = world.start(hurried()).await;
+    let _instance = world.start(fast_options()).await;
     until("all are bound", || world.n_bound() == 200).await;
     world.check_bindings();
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn one_that_is_told_to_stop_ends_what_is_under_way() {
+async fn a_stopped_instance_finishes_what_it_has_begun() {
     let world = World::new().await;
     world.node("n1", 64);
     world.api.faults().only("/binding");
@@ -33,9 +33,9 @@ async fn one_that_is_told_to_stop_ends_what_is_under_way() {
     for i in 0..10 {
         world.pod(&format!("p{i}"), "1");
     }
-    let instance = world.start(hurried()).await;
+    let instance = world.start(fast_options()).await;
     // Not when they were taken from the queue: until a pod is decided, nothing of it has begun.
-    until("all are being bound", || world.n_befallen("latency") == 10).await;
+    until("all are being bound", || world.n_faults("latency") == 10).await;
     instance.stop().await;
     let n_bound = world.n_bound();
     assert_eq!(n_bound, 10, "what was begun is ended");

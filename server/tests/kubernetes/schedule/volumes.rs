@@ -2,7 +2,7 @@
 
 use serde_json::{Value, json};
 
-use crate::schedule::world::{World, a_while, hurried, text, until};
+use crate::schedule::world::{World, fast_options, pause, text, until};
 
 fn storage_class(world: &World, name: &str, provisioner: &str) {
     world.create(json!({
@@ -32,12 +32,12 @@ fn get_claim(world: &World, name: &str) -> Value {
     world.api.store().get("PersistentVolumeClaim", "default", name).expect("the claim")
 }
 
-/// The node that the provisioner of the claim `data` was told.
+/// Returns the node that is selected for the provisioner of the claim `data`.
 fn selected_node(world: &World) -> String {
     text(&get_claim(world, "data")["metadata"]["annotations"]["volume.kubernetes.io/selected-node"])
 }
 
-/// What the volume controller does at the end.
+/// Binds the claim to `volume`, as the volume controller does at the end.
 fn complete(world: &World, name: &str, volume: &str) {
     let mut claim = get_claim(world, name);
     claim["spec"]["volumeName"] = json!(volume);
@@ -47,15 +47,15 @@ fn complete(world: &World, name: &str, volume: &str) {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_provisioner_is_told_the_node_and_the_pod_bound_when_it_is_done() {
+async fn a_provisioner_gets_the_node_and_the_pod_is_bound_when_it_is_done() {
     let world = World::new().await;
     world.node("n1", 4);
     storage_class(&world, "fast", "csi.example.com");
     claim(&world, "data", "fast");
     consumer(&world, "data");
-    let _instance = world.start(hurried()).await;
+    let _instance = world.start(fast_options()).await;
     until("the node is selected", || selected_node(&world) == "n1").await;
-    a_while().await;
+    pause().await;
     assert_eq!(world.node_of("db"), "", "the volume is not there yet");
     complete(&world, "data", "pvc-1");
     until("the pod is bound", || world.node_of("db") == "n1").await;
@@ -78,7 +78,7 @@ async fn a_volume_that_is_there_is_reserved_for_the_claim() {
     }));
     claim(&world, "data", "local");
     consumer(&world, "data");
-    let _instance = world.start(hurried()).await;
+    let _instance = world.start(fast_options()).await;
     let volume =
         |world: &World| world.api.store().get("PersistentVolume", "", "disk").expect("the volume");
     until("it is reserved", || volume(&world)["spec"]["claimRef"]["name"] == "data").await;
@@ -97,7 +97,7 @@ async fn a_provisioner_that_gives_the_node_up_has_the_pod_placed_anew() {
     storage_class(&world, "fast", "csi.example.com");
     claim(&world, "data", "fast");
     consumer(&world, "data");
-    let _instance = world.start(hurried()).await;
+    let _instance = world.start(fast_options()).await;
     until("the node is selected", || selected_node(&world) == "n1").await;
     let mut given_up = get_claim(&world, "data");
     given_up["metadata"]["annotations"] = json!({});

@@ -1,4 +1,4 @@
-//! An API server, and schedulers before it.
+//! A fake API server, and schedulers that use it.
 
 use std::time::{Duration, Instant};
 
@@ -16,7 +16,7 @@ use berth_server::scheduler::{Scheduler, SchedulerOptions};
 use serde_json::{Value, json};
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 
-/// Longer than anything here takes on a busy machine.
+/// The time after which a wait fails: longer than any step takes on a busy machine.
 const PATIENCE: Duration = Duration::from_secs(60);
 
 /// The API server and what is in it.
@@ -24,7 +24,7 @@ pub(crate) struct World {
     pub(crate) api: FakeApiServer,
 }
 
-/// One process of `berth schedule`, in this one.
+/// An instance of `berth schedule` in the process of the test.
 pub(crate) struct Instance {
     pub(crate) server: Server,
     pub(crate) scheduler: Scheduler,
@@ -32,7 +32,7 @@ pub(crate) struct Instance {
 }
 
 impl World {
-    /// Nothing in it; pods run once they are bound, and go at once when they are deleted.
+    /// Starts an empty API server whose pods run once they are bound, and vanish at once when they are deleted.
     pub(crate) async fn new() -> World {
         World::with(Options::default()).await
     }
@@ -47,7 +47,7 @@ impl World {
         self.api.store().create(object).expect("an object that can be created")
     }
 
-    /// A node with so many processors and plenty of everything else.
+    /// Creates a node with `cpu` cores and plenty of everything else.
     pub(crate) fn node(&self, name: &str, cpu: u32) {
         self.create(json!({
             "apiVersion": "v1", "kind": "Node",
@@ -56,7 +56,7 @@ impl World {
         }));
     }
 
-    /// A pod for the scheduler `berth`; `spec` wins over what a plain one has.
+    /// Creates a pod for the scheduler `berth`; `spec` and `metadata` override those of a plain pod.
     pub(crate) fn pod_with(&self, name: &str, cpu: &str, spec: Value, metadata: Value) -> Value {
         let mut object = json!({
             "apiVersion": "v1", "kind": "Pod",
@@ -106,8 +106,8 @@ impl World {
         events.iter().filter(about).map(note).collect()
     }
 
-    /// How many requests came so far that this fault befell, by its setter's name.
-    pub(crate) fn n_befallen(&self, fault: &str) -> u64 {
+    /// Number of requests so far that got this fault, which is named by its setter.
+    pub(crate) fn n_faults(&self, fault: &str) -> u64 {
         self.api.faults().done().get(fault).copied().unwrap_or(0)
     }
 
@@ -116,7 +116,7 @@ impl World {
         pods.iter().filter(|pod| !text(&pod["spec"]["nodeName"]).is_empty()).count()
     }
 
-    /// A client as `berth schedule` makes one.
+    /// Makes a client as `berth schedule` does.
     pub(crate) async fn client(&self) -> kube::Client {
         let directory = tempfile::tempdir().expect("a directory");
         let path = directory.path().join("kubeconfig");
@@ -129,7 +129,7 @@ impl World {
         self.start_as("berth", options).await
     }
 
-    /// A scheduler of the pods of that scheduler name.
+    /// Starts a scheduler of the pods with that scheduler name.
     pub(crate) async fn start_as(
         &self,
         scheduler_name: &str,
@@ -167,19 +167,19 @@ impl World {
 }
 
 impl Instance {
-    /// Ends as a process that is killed: nothing is finished, nothing given back.
+    /// Ends like a killed process: nothing is finished, nothing given back.
     pub(crate) fn kill(self) {
         drop(self);
     }
 
-    /// Ends as a process that is told to.
+    /// Ends like a process that gets SIGTERM.
     pub(crate) async fn stop(self) {
         self.scheduler.stop().await;
     }
 }
 
-/// As kube-scheduler, but hurried and alone.
-pub(crate) fn hurried() -> SchedulerOptions {
+/// Options of a scheduler without leader election, with short back-off.
+pub(crate) fn fast_options() -> SchedulerOptions {
     let backoff = Backoff { initial: Duration::from_millis(50), max: Duration::from_millis(400) };
     SchedulerOptions {
         queue: QueueOptions { backoff, ..QueueOptions::default() },
@@ -187,7 +187,7 @@ pub(crate) fn hurried() -> SchedulerOptions {
     }
 }
 
-/// One of several.
+/// Options of an instance that takes part in leader election.
 pub(crate) fn elected(identity: &str) -> SchedulerOptions {
     let lease = LeaseOptions {
         identity: identity.to_owned(),
@@ -196,10 +196,10 @@ pub(crate) fn elected(identity: &str) -> SchedulerOptions {
         retry_period: Duration::from_millis(200),
         ..LeaseOptions::default()
     };
-    SchedulerOptions { lease: Some(lease), ..hurried() }
+    SchedulerOptions { lease: Some(lease), ..fast_options() }
 }
 
-/// What the instance's HTTP port says.
+/// Returns the whole response of the instance's HTTP port.
 pub(crate) async fn get(instance: &Instance, path: &str) -> String {
     let mut stream =
         tokio::net::TcpStream::connect(instance.server.http_address()).await.expect("a listener");
@@ -210,7 +210,7 @@ pub(crate) async fn get(instance: &Instance, path: &str) -> String {
     answer
 }
 
-/// Waits until something holds.
+/// Waits until `holds` is true.
 pub(crate) async fn until(what: &str, holds: impl FnMut() -> bool) {
     until_within(PATIENCE, what, holds).await;
 }
@@ -223,8 +223,8 @@ pub(crate) async fn until_within(patience: Duration, what: &str, mut holds: impl
     }
 }
 
-/// Long enough for what must not happen to happen.
-pub(crate) async fn a_while() {
+/// Waits long enough for an unwanted action to happen.
+pub(crate) async fn pause() {
     tokio::time::sleep(Duration::from_millis(700)).await;
 }
 

@@ -1,4 +1,4 @@
-//! What is written to the API server one by one: bindings, evictions, conditions, as recorded from a real one.
+//! Writes to the API server: bindings, evictions and conditions, as a real API server recorded them.
 
 use berth_proto::core_v1;
 use berth_server::apiserver::binding::{BindError, PodName, bind};

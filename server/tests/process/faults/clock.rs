@@ -36,7 +36,7 @@ fn release(grants: &Grants, uid: &str, token: u64, now: i64) -> String {
 const NOON: i64 = 1_795_000_000;
 const CENTURY: i64 = 3_155_760_000;
 
-/// Nothing expires, nothing is granted twice, and tokens and revisions grow, through jumps and restarts.
+/// Through jumps and restarts no grant expires, none is given twice, and tokens and revisions grow.
 #[test]
 fn grants_do_not_depend_on_the_wall_clock() {
     let directory = tempfile::tempdir().unwrap();

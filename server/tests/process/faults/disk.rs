@@ -1,5 +1,5 @@
-//! A disk without room under the ledger: grants are refused and told to be, placements go on, nothing is forgotten; and once
-//! there is room again everything is as before, without anybody's doing.
+//! A full disk under the ledger: grants are refused and the refusal is logged, placements go on, nothing is lost; and
+//! once there is room again everything is as before, without anybody's doing.
 
 use std::collections::BTreeMap;
 use std::process::Command;
@@ -15,7 +15,7 @@ use tonic::{Code, Status};
 
 use crate::served::{Served, cluster_file, serve, serve_after};
 
-/// Grants that are asked for at once.
+/// The number of grants that are requested at once.
 const TOGETHER: usize = 16;
 
 async fn acquire(served: &Served, n: usize) -> Result<AcquireIdentityResponse, Status> {

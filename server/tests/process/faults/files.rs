@@ -1,5 +1,5 @@
-//! Files that are not there, cannot be read or are something else: the start is refused, the message names the file, and the
-//! file is left as it is.
+//! Files that are missing, unreadable or malformed: the start is refused, the message names the file, and the file
+//! stays as it is.
 
 use std::fs;
 use std::os::unix::fs::PermissionsExt as _;
@@ -10,15 +10,15 @@ use berth_server::ledger::{Embedded, Key, Ledger as _, Revision, Transaction};
 
 use crate::served::{Served, berth, cluster_file, ended, serve};
 
-/// One file that the server is told to use.
+/// A file that a flag of `berth serve` names.
 struct Named {
-    /// The flag that names it.
+    /// The flag that names the file.
     flag: &'static str,
-    /// What else has to be said then.
-    besides: &'static [&'static str],
-    /// What it holds when all is well, so that everything else can be.
-    well: fn() -> Vec<u8>,
-    /// Whether an empty file is as good as one with something in it.
+    /// Further arguments that the flag needs.
+    further: &'static [&'static str],
+    /// Makes valid content.
+    valid: fn() -> Vec<u8>,
+    /// Whether an empty file is valid.
     may_be_empty: bool,
 }
 
@@ -30,66 +30,67 @@ fn certificate() -> rcgen::CertifiedKey<rcgen::KeyPair> {
     rcgen::generate_simple_self_signed(["localhost".to_owned()]).unwrap()
 }
 
-/// Every file that `berth serve` reads. `OTHERS/` stands for a directory with `tls.crt`, `tls.key` and `cluster.yaml`, all well.
+/// Every file that `berth serve` reads. `OTHERS/` stands for a directory with a valid `tls.crt`, `tls.key` and
+/// `cluster.yaml`.
 const FILES: &[Named] = &[
     Named {
         flag: "--config",
-        besides: &[],
-        well: || text("apiVersion: berth.dev/v1\nkind: BerthConfiguration\n"),
+        further: &[],
+        valid: || text("apiVersion: berth.dev/v1\nkind: BerthConfiguration\n"),
         may_be_empty: false,
     },
     Named {
         flag: "--scheduler-config",
-        besides: &[],
-        well: || {
+        further: &[],
+        valid: || {
             text("apiVersion: kubescheduler.config.k8s.io/v1\nkind: KubeSchedulerConfiguration\n")
         },
         may_be_empty: false,
     },
     Named {
         flag: "--cluster",
-        besides: &[],
-        well: || text("kind: Node\nmetadata: {name: n}\n"),
+        further: &[],
+        valid: || text("kind: Node\nmetadata: {name: n}\n"),
         may_be_empty: false,
     },
     Named {
         flag: "--tls-cert-file",
-        besides: &["--tls-private-key-file", "OTHERS/tls.key"],
-        well: || certificate().cert.pem().into_bytes(),
+        further: &["--tls-private-key-file", "OTHERS/tls.key"],
+        valid: || certificate().cert.pem().into_bytes(),
         may_be_empty: false,
     },
     Named {
         flag: "--tls-private-key-file",
-        besides: &["--tls-cert-file", "OTHERS/tls.crt"],
-        well: || certificate().signing_key.serialize_pem().into_bytes(),
+        further: &["--tls-cert-file", "OTHERS/tls.crt"],
+        valid: || certificate().signing_key.serialize_pem().into_bytes(),
         may_be_empty: false,
     },
     Named {
         flag: "--tls-client-ca-file",
-        besides: &["--tls-cert-file", "OTHERS/tls.crt", "--tls-private-key-file", "OTHERS/tls.key"],
-        well: || certificate().cert.pem().into_bytes(),
+        further: &["--tls-cert-file", "OTHERS/tls.crt", "--tls-private-key-file", "OTHERS/tls.key"],
+        valid: || certificate().cert.pem().into_bytes(),
         may_be_empty: false,
     },
     Named {
         flag: "--token-file",
-        besides: &[],
-        well: || text("0123456789abcdef0123456789abcdef,me,1,\"berth:admin\"\n"),
+        further: &[],
+        valid: || text("0123456789abcdef0123456789abcdef,me,1,\"berth:admin\"\n"),
         // Nobody has a token then, which is safe.
         may_be_empty: true,
     },
     Named {
         flag: "--kubeconfig",
-        besides: &["--kube"],
-        well: || text("apiVersion: v1\nkind: Config\n"),
+        further: &["--kube"],
+        valid: || text("apiVersion: v1\nkind: Config\n"),
         may_be_empty: false,
     },
 ];
 
-/// A server that is told of `path` by `named`'s flag; everything else is well.
-fn told(directory: &Path, named: &Named, path: &Path) -> Command {
+/// `berth serve` with `path` for `named`'s flag and valid files for everything else.
+fn serve_with(directory: &Path, named: &Named, path: &Path) -> Command {
     let mut command = serve();
     let others = directory.join("others");
-    for argument in named.besides {
+    for argument in named.further {
         command.arg(argument.replace("OTHERS", &others.display().to_string()));
     }
     command.arg(named.flag).arg(path);
@@ -105,7 +106,7 @@ fn others(directory: &Path) {
     cluster_file(&others);
 }
 
-/// Refused with status 1 or 2 and a message that names the file; nothing was begun in its place.
+/// Checks that the command ends with status 1 or 2 and a message that names the file; returns its log.
 fn is_refused(command: &mut Command, path: &Path, what: &str) -> String {
     let (status, log) = ended(command);
     assert!(matches!(status, Some(1 | 2)), "{what}: {status:?}\n{log}");
@@ -125,7 +126,11 @@ fn every_file_that_cannot_be_used_is_named() {
         let flag = named.flag;
         let path = directory.path().join(flag.trim_start_matches('-'));
         let refused = |what: &str| {
-            is_refused(&mut told(directory.path(), named, &path), &path, &format!("{flag}: {what}"))
+            is_refused(
+                &mut serve_with(directory.path(), named, &path),
+                &path,
+                &format!("{flag}: {what}"),
+            )
         };
         refused("missing");
         assert!(!path.exists(), "{flag}: a missing file was made");
@@ -140,7 +145,7 @@ fn every_file_that_cannot_be_used_is_named() {
             ("garbage", b"\x00\xff\x13garbage \x1b[2J {[".to_vec()),
             ("another kind of file", b"kind: [unclosed\n -----BEGIN NOTHING-----\n\"".to_vec()),
             // Cut in the middle, most files are something else.
-            ("half", (named.well)()[..(named.well)().len() / 2].to_vec()),
+            ("half", (named.valid)()[..(named.valid)().len() / 2].to_vec()),
         ] {
             fs::write(&path, &bytes).unwrap();
             let log = refused(what);
@@ -158,24 +163,24 @@ fn a_file_that_may_not_be_read_is_named() {
     others(directory.path());
     for named in FILES {
         let path = directory.path().join(named.flag.trim_start_matches('-'));
-        fs::write(&path, (named.well)()).unwrap();
+        fs::write(&path, (named.valid)()).unwrap();
         fs::set_permissions(&path, fs::Permissions::from_mode(0o000)).unwrap();
         if fs::read(&path).is_err() {
-            is_refused(&mut told(directory.path(), named, &path), &path, named.flag);
+            is_refused(&mut serve_with(directory.path(), named, &path), &path, named.flag);
         }
     }
 }
 
 /// A private key is a secret, whatever is wrong with it.
 #[test]
-fn what_a_bad_file_holds_is_not_told() {
+fn the_content_of_a_bad_file_is_not_logged() {
     let directory = tempfile::tempdir().unwrap();
     others(directory.path());
     for flag in ["--tls-private-key-file", "--token-file"] {
         let named = FILES.iter().find(|named| named.flag == flag).unwrap();
         let path = directory.path().join(flag.trim_start_matches('-'));
         fs::write(&path, "hunter2-is-my-secret and no more\nhunter2-is-my-secret\n").unwrap();
-        let log = is_refused(&mut told(directory.path(), named, &path), &path, flag);
+        let log = is_refused(&mut serve_with(directory.path(), named, &path), &path, flag);
         assert!(!log.contains("hunter2"), "{log}");
     }
 }

@@ -56,7 +56,7 @@ fn an_answer_that_cannot_be_written_is_a_failure() {
     }
 }
 
-/// What is wrong is told by the status where it cannot be told in words.
+/// The exit status reports an error whose message cannot be written.
 #[test]
 fn an_error_that_cannot_be_written_is_in_the_status() {
     for (arguments, expected) in [("place --cluster /nowhere x.yaml", 1), ("--bogus", 2)] {
@@ -67,8 +67,8 @@ fn an_error_that_cannot_be_written_is_in_the_status() {
     }
 }
 
-/// Lines of the log are lost; nothing else is. That standard error is a full disk cannot be told there, so the address is found
-/// through a first server, which is asked to give it up.
+/// Only the log lines are lost. The log cannot show the address on a full disk, so a first server finds a free one and
+/// stops.
 #[tokio::test]
 async fn a_server_whose_log_cannot_be_written_serves() {
     let directory = tempfile::tempdir().unwrap();

@@ -1,4 +1,4 @@
-//! What every ledger promises, asked of each.
+//! The contract of ledgers, checked on each implementation.
 
 use std::slice;
 use std::sync::Arc;

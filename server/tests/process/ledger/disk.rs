@@ -18,9 +18,9 @@ enum Unsynced {
 
 #[derive(Debug, Default)]
 struct State {
-    /// As a running process sees it.
+    /// The content that a running process sees.
     seen: Vec<u8>,
-    /// What is sure to survive.
+    /// The content that survives a loss of power for sure.
     synced: Vec<u8>,
     unsynced: Vec<Unsynced>,
     n_operations: u64,
@@ -74,7 +74,7 @@ impl Disk {
         Disk(Arc::new(Mutex::new(restored)))
     }
 
-    /// One more operation, unless there is no power.
+    /// Counts and runs an operation, unless there is no power.
     fn operate<T>(&self, operation: impl FnOnce(&mut State) -> T) -> io::Result<T> {
         let state = &mut *self.0.lock().unwrap();
         if state.stops_at.is_some_and(|at| state.n_operations >= at) {

@@ -1,4 +1,5 @@
-//! Files that are no ledger, are one no more, or cannot be written: each is told plainly, and nothing is lost by trying.
+//! Files that are no ledger, are damaged, or cannot be written: each has a clear error, and nothing is lost by opening
+//! it.
 
 use std::io;
 use std::path::Path;
@@ -91,9 +92,10 @@ fn a_ledger_has_one_server() {
     assert_eq!(Embedded::open(&path, Revision(0)).unwrap().commit(line("mine")), Ok(Revision(2)));
 }
 
-/// Cut short and bits turned, at many places: an error that names the file, or every line as it was.
+/// Truncated at many places and with flipped bits, a file opens with every line as it was, or with an error that names
+/// it.
 #[test]
-fn a_torn_file_is_told_or_whole() {
+fn a_torn_file_is_an_error_or_whole() {
     let directory = tempfile::tempdir().unwrap();
     let path = directory.path().join("ledger");
     let ledger = Embedded::open(&path, Revision(0)).unwrap();

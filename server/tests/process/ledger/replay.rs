@@ -1,13 +1,13 @@
-//! A ledger's journal, played again by rules that are as simple as can be, beside what its callers were answered. Whatever was
-//! lost, made twice or made up shows as a contradiction.
+//! Replays a ledger's journal by simple rules and compares it with the responses that its clients got. A grant that was
+//! lost, repeated or invented is a contradiction.
 
 use std::collections::BTreeMap;
 
 use berth_proto::berth_v1::{LedgerRecord, VolumeGrant};
 
-use crate::ledger::workload::{Answer, NAMESPACE, Request, modes};
+use crate::ledger::workload::{NAMESPACE, Request, Response, modes};
 
-/// Everything that the journal says.
+/// The state that follows from the journal.
 #[derive(Debug, Default)]
 pub(crate) struct Replay {
     pub(crate) lines: BTreeMap<u64, LedgerRecord>,
@@ -17,8 +17,8 @@ pub(crate) struct Replay {
     /// Who holds each volume, and how often that changed.
     pub(crate) volumes: BTreeMap<String, (u64, Vec<VolumeGrant>)>,
     fences: BTreeMap<String, Fence>,
-    /// Since when the node of each holder of a name is known.
-    told: BTreeMap<String, (String, u64)>,
+    /// The node of each holder of a name, and the revision from which it is known.
+    known_nodes: BTreeMap<String, (String, u64)>,
 }
 
 /// How far the fence of a node is.
@@ -37,12 +37,12 @@ impl Fence {
     }
 }
 
-/// What a caller knows of its request.
+/// A request and its response, as the client knows them.
 #[derive(Clone, Debug)]
-pub(crate) struct Told {
+pub(crate) struct Exchange {
     pub(crate) request: Request,
-    /// `None`: no answer came, so that nothing is known.
-    pub(crate) answer: Option<Answer>,
+    /// `None` if no response came, so that the outcome is unknown.
+    pub(crate) answer: Option<Response>,
 }
 
 impl Replay {
@@ -88,21 +88,21 @@ impl Replay {
         match &*line.outcome {
             "Granted" => {
                 assert_eq!(holder, None, "two holders of a name: {line:?}");
-                self.told.insert(name.clone(), (line.node_name.clone(), line.revision));
+                self.known_nodes.insert(name.clone(), (line.node_name.clone(), line.revision));
                 self.identities.insert(name, (line.pod_uid.clone(), line.revision));
             }
             "AlreadyHeld" => {
                 assert_eq!(holder.as_ref(), Some(&line.pod_uid), "{line:?}");
-                self.told.insert(name, (line.node_name.clone(), line.revision));
+                self.known_nodes.insert(name, (line.node_name.clone(), line.revision));
             }
             "Released" | "ReleasedUnsafely" => {
                 assert_eq!(holder.as_ref(), Some(&line.pod_uid), "released by nobody: {line:?}");
                 if line.entitlement == "FenceConfirmed" {
-                    let (node, told) = &self.told[&name];
+                    let (node, known) = &self.known_nodes[&name];
                     assert_eq!(*node, line.node_name, "{line:?}");
                     assert!(
-                        *told < line.fence_token,
-                        "told after the decision, at {told}: {line:?}"
+                        *known < line.fence_token,
+                        "known only after the decision, at {known}: {line:?}"
                     );
                 }
                 self.identities.remove(&name);
@@ -189,7 +189,7 @@ impl Replay {
         };
     }
 
-    /// A fence entitles while it stands, by its own token, to what its scope cuts (L-FENCE-10).
+    /// Checks that a fence in force entitles, by its own token, to actions within its scope (L-FENCE-10).
     fn play_entitlement(&mut self, line: &LedgerRecord) {
         let fence = self.fences.get_mut(&line.node_name).unwrap();
         assert!(fence.is_confirmed(), "{fence:?}: {line:?}");
@@ -205,35 +205,39 @@ impl Replay {
         }
     }
 
-    /// What was answered is what the journal says, once and for good. `floor` is the highest token that anyone had been told
+    /// Checks that a response agrees with the journal. `floor` is the highest token that any client had been given
     /// when the request was sent.
-    pub(crate) fn check(&self, told: &Told, floor: u64) {
-        let line = self.by_actor.get(told.request.actor()).map(|revision| &self.lines[revision]);
-        let Some(answer) = &told.answer else { return };
-        check_record(told, answer);
+    pub(crate) fn check(&self, exchange: &Exchange, floor: u64) {
+        let line =
+            self.by_actor.get(exchange.request.actor()).map(|revision| &self.lines[revision]);
+        let Some(answer) = &exchange.answer else { return };
+        check_record(exchange, answer);
         let (outcome, granted) = match answer {
-            Answer::Acquire(answer) => {
+            Response::Acquire(answer) => {
                 (&answer.outcome, (answer.outcome == "Granted").then_some(answer.token))
             }
-            Answer::Event(answer) => (&answer.outcome, None),
-            Answer::Attach(answer) => {
+            Response::Event(answer) => (&answer.outcome, None),
+            Response::Attach(answer) => {
                 (&answer.reason, (answer.reason == "Attached").then_some(answer.token))
             }
-            Answer::Detach(answer) => (&answer.reason, None),
-            Answer::Break(answer) => (&answer.reason, None),
-            Answer::Fence(answer) => return self.check_fence(told, &answer.outcome, line),
+            Response::Detach(answer) => (&answer.reason, None),
+            Response::Break(answer) => (&answer.reason, None),
+            Response::Fence(answer) => return self.check_fence(exchange, &answer.outcome, line),
         };
         let changes = ["Granted", "Released", "ReleasedUnsafely", "Attached", "Detached", "Broken"];
         match line {
             Some(line) => {
-                assert_eq!(&line.outcome, outcome, "{told:?}");
-                assert!(changes.contains(&&**outcome) || outcome == "AlreadyHeld", "{told:?}");
+                assert_eq!(&line.outcome, outcome, "{exchange:?}");
+                assert!(changes.contains(&&**outcome) || outcome == "AlreadyHeld", "{exchange:?}");
             }
             None => {
-                assert!(!changes.contains(&&**outcome), "an acknowledged change is lost: {told:?}")
+                assert!(
+                    !changes.contains(&&**outcome),
+                    "an acknowledged change is lost: {exchange:?}"
+                )
             }
         }
-        let presented = match &told.request {
+        let presented = match &exchange.request {
             Request::Event(request) => request.token,
             Request::Detach(request) => request.token,
             _ => 0,
@@ -241,53 +245,57 @@ impl Replay {
         if let Some(line) = line.filter(|_| presented != 0) {
             let grant = &self.lines[&presented];
             let (is, was) = ((&line.subject, &line.pod_uid), (&grant.subject, &grant.pod_uid));
-            assert_eq!(is, was, "ended by the token of another grant: {told:?}");
+            assert_eq!(is, was, "ended by the token of another grant: {exchange:?}");
         }
         if let Some(token) = granted {
-            assert_eq!(Some(token), line.map(|line| line.revision), "{told:?}");
-            assert!(token > floor, "a token did not grow beyond {floor}: {told:?}");
+            assert_eq!(Some(token), line.map(|line| line.revision), "{exchange:?}");
+            assert!(token > floor, "a token did not grow beyond {floor}: {exchange:?}");
         }
-        if let Answer::Acquire(answer) = answer
+        if let Response::Acquire(answer) = answer
             && answer.outcome == "AlreadyHeld"
         {
-            let Request::Acquire(request) = &told.request else { panic!("{told:?}") };
+            let Request::Acquire(request) = &exchange.request else { panic!("{exchange:?}") };
             let grant = &self.lines[&answer.token];
-            assert_eq!((&*grant.outcome, &grant.pod_uid), ("Granted", &request.uid), "{told:?}");
+            assert_eq!(
+                (&*grant.outcome, &grant.pod_uid),
+                ("Granted", &request.uid),
+                "{exchange:?}"
+            );
         }
     }
 
-    fn check_fence(&self, told: &Told, outcome: &str, line: Option<&LedgerRecord>) {
-        let Request::Fence(request) = &told.request else { panic!("{told:?}") };
-        assert!(outcome == "Ok" || line.is_none(), "a refusal changed something: {told:?}");
+    fn check_fence(&self, exchange: &Exchange, outcome: &str, line: Option<&LedgerRecord>) {
+        let Request::Fence(request) = &exchange.request else { panic!("{exchange:?}") };
+        assert!(outcome == "Ok" || line.is_none(), "a refusal changed something: {exchange:?}");
         let is_recorded = !["FenceAccepted", "NodeReturned"].contains(&&*request.r#type);
         if outcome == "Ok" && is_recorded {
-            assert!(line.is_some(), "an acknowledged change is lost: {told:?}");
+            assert!(line.is_some(), "an acknowledged change is lost: {exchange:?}");
         }
     }
 }
 
 /// `ok` says who holds the volume now, whatever became of the request (L-VOL-6).
-fn check_record(told: &Told, answer: &Answer) {
+fn check_record(exchange: &Exchange, answer: &Response) {
     let holds = |holders: &[VolumeGrant], node: &str, uid: Option<&str>| {
         let is_meant = |holder: &&VolumeGrant| {
             holder.node == node && uid.is_none_or(|uid| holder.pod_uid == uid)
         };
         holders.iter().any(|holder| is_meant(&holder))
     };
-    let (ok, expected, reason) = match (&told.request, answer) {
-        (Request::Attach(asked), Answer::Attach(answer)) => {
+    let (ok, expected, reason) = match (&exchange.request, answer) {
+        (Request::Attach(request), Response::Attach(answer)) => {
             let holders = &answer.record.as_ref().unwrap().holders;
-            (answer.ok, holds(holders, &asked.node, Some(&asked.pod_uid)), &answer.reason)
+            (answer.ok, holds(holders, &request.node, Some(&request.pod_uid)), &answer.reason)
         }
-        (Request::Detach(asked), Answer::Detach(answer)) => {
+        (Request::Detach(request), Response::Detach(answer)) => {
             let holders = &answer.record.as_ref().unwrap().holders;
-            (answer.ok, !holds(holders, &asked.node, Some(&asked.pod_uid)), &answer.reason)
+            (answer.ok, !holds(holders, &request.node, Some(&request.pod_uid)), &answer.reason)
         }
-        (Request::Break(asked), Answer::Break(answer)) => {
+        (Request::Break(request), Response::Break(answer)) => {
             let holders = &answer.record.as_ref().unwrap().holders;
-            (answer.ok, !holds(holders, &asked.node, None), &answer.reason)
+            (answer.ok, !holds(holders, &request.node, None), &answer.reason)
         }
         _ => return,
     };
-    assert!(ok == expected || reason == "VersionConflict", "{told:?}");
+    assert!(ok == expected || reason == "VersionConflict", "{exchange:?}");
 }

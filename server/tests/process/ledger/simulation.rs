@@ -14,8 +14,8 @@ use berth_server::ledger::{
 };
 
 use crate::ledger::disk::Disk;
-use crate::ledger::replay::{Replay, Told};
-use crate::ledger::workload::{Answer, Chance, NAMESPACE, Request, Seen};
+use crate::ledger::replay::{Exchange, Replay};
+use crate::ledger::workload::{Chance, NAMESPACE, Request, Response, Seen};
 
 const START: Revision = Revision(41);
 /// More than any life of a few hundred writes sees.
@@ -24,7 +24,7 @@ const MAX_REQUESTS: usize = 2_000;
 /// A ledger on which other requests come between a client's reading and its commit.
 struct Racing {
     ledger: Arc<dyn Ledger>,
-    /// What comes between; taken out while it runs.
+    /// The requests of other clients; `None` while they run.
     between: Mutex<Option<Box<dyn FnMut() + Send>>>,
 }
 
@@ -47,19 +47,19 @@ impl Ledger for Racing {
     }
 }
 
-/// All that outlives a crash on the clients' side.
+/// State of the clients, which outlives a crash.
 struct Clients {
     chance: Chance,
     seen: Seen,
     n_requests: u64,
     /// Everything since the last check, with the highest token that was known when it was sent.
-    told: Vec<(Told, u64)>,
+    exchanges: Vec<(Exchange, u64)>,
     highest: u64,
 }
 
 impl Clients {
-    /// Sends one request of some client and notes the answer.
-    fn ask(clients: &Mutex<Clients>, grants: &Grants) -> Result<(), GrantError> {
+    /// Sends a request of some client and records the response.
+    fn send(clients: &Mutex<Clients>, grants: &Grants) -> Result<(), GrantError> {
         let (request, floor) = {
             let clients = &mut *clients.lock().unwrap();
             clients.n_requests += 1;
@@ -72,21 +72,21 @@ impl Clients {
             clients.seen.learn(answer);
             clients.highest = clients.highest.max(answer.token());
         }
-        let told = Told { request, answer: answer.as_ref().ok().cloned() };
-        clients.told.push((told, floor));
+        let exchange = Exchange { request, answer: answer.as_ref().ok().cloned() };
+        clients.exchanges.push((exchange, floor));
         answer.map(drop)
     }
 }
 
-fn call(grants: &Grants, request: &Request) -> Result<Answer, GrantError> {
+fn call(grants: &Grants, request: &Request) -> Result<Response, GrantError> {
     let now = 1_800_000_000;
     Ok(match request {
-        Request::Acquire(request) => Answer::Acquire(grants.acquire_identity(request, now)?),
-        Request::Event(request) => Answer::Event(grants.record_identity_event(request, now)?),
-        Request::Attach(request) => Answer::Attach(grants.attach_volume(request, now)?),
-        Request::Detach(request) => Answer::Detach(grants.detach_volume(request, now)?),
-        Request::Break(request) => Answer::Break(grants.break_attachment(request, now)?),
-        Request::Fence(request) => Answer::Fence(grants.advance_fence(request, now)?),
+        Request::Acquire(request) => Response::Acquire(grants.acquire_identity(request, now)?),
+        Request::Event(request) => Response::Event(grants.record_identity_event(request, now)?),
+        Request::Attach(request) => Response::Attach(grants.attach_volume(request, now)?),
+        Request::Detach(request) => Response::Detach(grants.detach_volume(request, now)?),
+        Request::Break(request) => Response::Break(grants.break_attachment(request, now)?),
+        Request::Fence(request) => Response::Fence(grants.advance_fence(request, now)?),
     })
 }
 
@@ -97,13 +97,13 @@ fn racing(ledger: Arc<dyn Ledger>, clients: &Arc<Mutex<Clients>>) -> Grants {
     *racing.between.lock().unwrap() = Some(Box::new(move || {
         while clients.lock().unwrap().chance.is(30) {
             // A failure shows in the commit that follows.
-            Clients::ask(&clients, &others).ok();
+            Clients::send(&clients, &others).ok();
         }
     }));
     Grants::new(racing)
 }
 
-/// Reads on in the journal, and compares all with it that was told since the last check.
+/// Plays the rest of the journal, and compares it with all responses since the last check.
 fn check(grants: &Grants, replay: &mut Replay, clients: &Mutex<Clients>) {
     let mut after = replay.last();
     loop {
@@ -122,13 +122,13 @@ fn check(grants: &Grants, replay: &mut Replay, clients: &Mutex<Clients>) {
             }
         }
     }
-    for (told, floor) in clients.lock().unwrap().told.drain(..) {
-        replay.check(&told, floor);
+    for (exchange, floor) in clients.lock().unwrap().exchanges.drain(..) {
+        replay.check(&exchange, floor);
     }
     check_records(grants, replay);
 }
 
-/// The records are what the journal makes of them, and only the tokens that stand are current.
+/// Checks that the records follow from the journal, and that only tokens of open grants are current.
 fn check_records(grants: &Grants, replay: &Replay) {
     for n in 0..4 {
         let name = format!("pet-{n}");
@@ -226,12 +226,12 @@ fn clients(seed: u64) -> Arc<Mutex<Clients>> {
         chance: Chance(seed),
         seen: Seen::default(),
         n_requests: 0,
-        told: Vec::new(),
+        exchanges: Vec::new(),
         highest: 0,
     }))
 }
 
-/// What one life of a ledger came to.
+/// Counts of a simulated life of a ledger.
 #[derive(Debug, Default, PartialEq, Eq)]
 struct Outcomes {
     n_crashes: u64,
@@ -252,7 +252,7 @@ fn live(seed: u64, n_lives: u64, after: impl Fn(u64, &mut Chance) -> u64) -> Out
             is_made = true;
             let grants = racing(Arc::new(ledger), &clients);
             for _ in 0..MAX_REQUESTS {
-                if Clients::ask(&clients, &grants).is_err() || disk.has_failed() {
+                if Clients::send(&clients, &grants).is_err() || disk.has_failed() {
                     break;
                 }
             }
@@ -303,7 +303,7 @@ fn a_crash_at_each_write_from_the_first() {
     }
 }
 
-/// The same requests, without crashes, on both kinds of ledger: every answer is the same.
+/// Both kinds of ledger respond to equal requests, without crashes, with equal responses.
 #[test]
 fn both_ledgers_answer_alike() {
     let mut text = String::new();
@@ -313,9 +313,9 @@ fn both_ledgers_answer_alike() {
             let grants = racing(ledger.clone(), &clients);
             let answers = RefCell::new(Vec::new());
             for _ in 0..300 {
-                Clients::ask(&clients, &grants).unwrap();
-                let told = &clients.lock().unwrap().told;
-                answers.borrow_mut().push(format!("{:?}", told.last().unwrap()));
+                Clients::send(&clients, &grants).unwrap();
+                let exchanges = &clients.lock().unwrap().exchanges;
+                answers.borrow_mut().push(format!("{:?}", exchanges.last().unwrap()));
             }
             let grants = Grants::new(ledger);
             check(&grants, &mut replay, &clients);
@@ -370,7 +370,7 @@ fn threads_on_one_file() {
     let (grants, clients) = (Grants::new(Arc::new(ledger)), clients(7));
     std::thread::scope(|scope| {
         for _ in 0..8 {
-            scope.spawn(|| (0..100).for_each(|_| Clients::ask(&clients, &grants).unwrap()));
+            scope.spawn(|| (0..100).for_each(|_| Clients::send(&clients, &grants).unwrap()));
         }
     });
     check(&grants, &mut Replay::default(), &clients);

@@ -1,5 +1,5 @@
-//! What several clients ask of a ledger, made from a seed: few names, so that they meet, and requests that know what earlier
-//! answers said, so that much of it succeeds.
+//! Requests of several clients to a ledger, made from a seed: few names, so that clients conflict, and requests that
+//! depend on earlier responses, so that many succeed.
 
 use std::collections::BTreeMap;
 
@@ -44,7 +44,7 @@ pub(crate) fn modes(volume: &str) -> &'static str {
     }
 }
 
-/// One request that may change the ledger. Its actor is its own, so that its line of the journal is found.
+/// A request that may change the ledger. No two requests have one actor, so that the journal line of each is found.
 #[derive(Clone, Debug)]
 pub(crate) enum Request {
     Acquire(AcquireIdentityRequest),
@@ -55,9 +55,9 @@ pub(crate) enum Request {
     Fence(AdvanceFenceRequest),
 }
 
-/// Its answer.
+/// The response to a request.
 #[derive(Clone, Debug)]
-pub(crate) enum Answer {
+pub(crate) enum Response {
     Acquire(AcquireIdentityResponse),
     Event(RecordIdentityEventResponse),
     Attach(AttachVolumeResponse),
@@ -66,12 +66,12 @@ pub(crate) enum Answer {
     Fence(AdvanceFenceResponse),
 }
 
-impl Answer {
-    /// The token of the grant that it tells of; 0 of no grant.
+impl Response {
+    /// The token of the grant in the response, or 0 without one.
     pub(crate) fn token(&self) -> u64 {
         match self {
-            Answer::Acquire(answer) => answer.token,
-            Answer::Attach(answer) => answer.token,
+            Response::Acquire(answer) => answer.token,
+            Response::Attach(answer) => answer.token,
             _ => 0,
         }
     }
@@ -90,7 +90,7 @@ impl Request {
     }
 }
 
-/// What the answers said last, shared by all clients.
+/// The records of the latest responses, shared by all clients.
 #[derive(Debug, Default)]
 pub(crate) struct Seen {
     identities: BTreeMap<String, IdentityRecord>,
@@ -101,14 +101,14 @@ pub(crate) struct Seen {
 }
 
 impl Seen {
-    pub(crate) fn learn(&mut self, answer: &Answer) {
+    pub(crate) fn learn(&mut self, answer: &Response) {
         let (identity, volume, fence) = match answer {
-            Answer::Acquire(answer) => (answer.record.as_ref(), None, None),
-            Answer::Event(answer) => (answer.record.as_ref(), None, None),
-            Answer::Attach(answer) => (None, answer.record.as_ref(), None),
-            Answer::Detach(answer) => (None, answer.record.as_ref(), None),
-            Answer::Break(answer) => (None, answer.record.as_ref(), None),
-            Answer::Fence(answer) => (None, None, answer.record.as_ref()),
+            Response::Acquire(answer) => (answer.record.as_ref(), None, None),
+            Response::Event(answer) => (answer.record.as_ref(), None, None),
+            Response::Attach(answer) => (None, answer.record.as_ref(), None),
+            Response::Detach(answer) => (None, answer.record.as_ref(), None),
+            Response::Break(answer) => (None, answer.record.as_ref(), None),
+            Response::Fence(answer) => (None, None, answer.record.as_ref()),
         };
         if let Some(record) = identity {
             let before = self.identities.insert(record.name.clone(), record.clone());
@@ -132,7 +132,7 @@ impl Seen {
         }
     }
 
-    /// A request of the client `actor`, which has to be another for each.
+    /// Makes a request with this actor, which no other request may have.
     pub(crate) fn request(&self, chance: &mut Chance, actor: String) -> Request {
         let node = NODES[chance.below(3) as usize].to_owned();
         let uid = format!("uid-{actor}");

@@ -122,8 +122,8 @@ const PREEMPTION: &[Change] = &[
         "\"candidates\": [{\"node\": \"n1\", \"victims\": [\"default/a\"], \"pdbViolations\": 0}, ",
         "\"candidates\": [",
         "candidates",
-        "1 candidates told",
-        "2 candidates told",
+        "1 candidates counted",
+        "2 candidates counted",
     ],
     [
         "preemption",
@@ -163,8 +163,8 @@ const PREEMPTION: &[Change] = &[
         "\"candidateCount\": 2",
         "\"candidateCount\": 3",
         "candidates",
-        "3 candidates told",
-        "2 candidates told",
+        "3 candidates counted",
+        "2 candidates counted",
     ],
     // The order of victims is the order in which they count.
     [

@@ -133,7 +133,7 @@ fn groups_are_chosen_and_sampled() {
     assert!(error.contains("`, which has: evaluation, phase, "), "{error}");
 }
 
-/// Whatever stands in a request, a function answers or refuses: it never panics, and no sum or product overflows.
+/// A function answers or refuses any request: it never panics, and no sum or product overflows.
 #[test]
 fn mangled_requests_are_answered_or_refused() {
     let recorded = recorded::find("spec/lifecycle-examples.json");

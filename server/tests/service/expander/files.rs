@@ -1,4 +1,5 @@
-//! What an operator copies: the manifests of `deploy/` and the commands and configuration of the page in `docs/`.
+//! Files and commands that an operator copies: manifests of `deploy/`, and commands and configuration of the page in
+//! `docs/`.
 
 use std::path::{Path, PathBuf};
 use std::process::Command;

@@ -19,7 +19,7 @@ async fn feed(world: &World, changes: Vec<delta::Change>) {
     assert_eq!(answer.into_inner().rejections, []);
 }
 
-/// One node that is full.
+/// A cluster of one node that is full.
 fn full_cluster() -> Vec<Change> {
     let mut only: Node = node("1", "1Gi");
     only.metadata.as_mut().unwrap().name = "n0".to_owned();
@@ -60,7 +60,7 @@ async fn sums_decide_without_a_cluster() {
             "  strategies: [price]\n  prices: {perCpuHour: 1, perGibHour: 1, preferredCpus: 8, nodes: [{nodeGroup: ^spot, perHour: 2}]}",
             &["spot-node"],
         ),
-        // Nobody has told of a cluster: the default chain goes on with least-waste.
+        // Berth has no cluster: the default chain goes on with least-waste.
         ("", &["few-pods", "many-nodes"]),
     ] {
         World::start(chain).await.check(request(groups()), expected).await;

@@ -1,5 +1,4 @@
-//! What every test starts from: a server with a configuration as it is written, a client with or without TLS, and options in a
-//! line each.
+//! A server with an `expander:` section, a client with or without TLS, and requests in a line each.
 
 use std::path::{Path, PathBuf};
 
@@ -63,7 +62,7 @@ impl World {
         World::with(options(expander), None).await
     }
 
-    /// The same with TLS.
+    /// Starts a server with this `expander:` section, and connects with TLS.
     pub(crate) async fn with_tls(expander: &str, identity: &Identity) -> World {
         let options = ServerOptions { tls: Some(identity.files()), ..options(expander) };
         World::with(options, Some(identity)).await
@@ -140,7 +139,7 @@ pub(crate) fn node(cpu: &str, memory: &str) -> Node {
     .unwrap()
 }
 
-/// So many pods of 1 cpu and 1 Gi.
+/// Makes `n` pods of 1 cpu and 1 Gi.
 pub(crate) fn pods(n: usize) -> Vec<Pod> {
     (0..n).map(|i| pod(&format!("p{i}"), "1", "1Gi")).collect()
 }

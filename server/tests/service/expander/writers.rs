@@ -1,4 +1,4 @@
-//! What each release of cluster-autoscaler sends, and what is missing when something did not serialise.
+//! Requests as each release of cluster-autoscaler sends them, and requests with parts that did not serialise.
 
 use berth_proto::grpcplugin::BestOptionsRequest;
 

@@ -16,7 +16,7 @@ const VERBS: [&str; 4] = ["filter", "prioritize", "preempt", "bind"];
 async fn small(max_body_bytes: usize) -> Server {
     let extender = ExtenderOptions { max_body_bytes, ..options().extender };
     let server = Server::start(ServerOptions { extender, ..options() }).await.unwrap();
-    world::tell(&server, &[node("n0", "4")], &[]);
+    world::replace_cluster(&server, &[node("n0", "4")], &[]);
     server
 }
 
@@ -150,7 +150,7 @@ async fn other_methods_and_paths_are_refused() {
     assert_eq!(ask("POST /extender/reserve").await, 404);
 }
 
-/// Half-sent requests hold nobody else up.
+/// Half-sent requests do not delay others.
 #[tokio::test]
 async fn dribbling_callers_are_passed_by() {
     let server = small(1 << 20).await;
@@ -204,7 +204,7 @@ async fn callers_at_once_get_whole_answers() {
     for n in 0..40 {
         let pods: Vec<Value> =
             (0..n * 7 % 300).map(|i| running(&format!("r{i}"), "2", 0, &format!("n{i}"))).collect();
-        world::tell(&server, &nodes, &pods);
+        world::replace_cluster(&server, &nodes, &pods);
         tokio::time::sleep(Duration::from_millis(5)).await;
     }
     for caller in callers {

@@ -1,4 +1,4 @@
-//! Bind, with a fake API server behind: whoever asks first gets the pod, in the snapshot at once and in the API server once.
+//! Bind, with a fake API server: the first request binds the pod, in the snapshot at once and in the API server once.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -41,7 +41,7 @@ async fn start_with(options: ServerOptions, pods: &[&str]) -> Bound {
         let snapshot = server.cluster().snapshot();
         server.freshness().check_decidable().is_ok() && snapshot.n_pending() == pods.len()
     };
-    eventually("the feed has told of everything", is_fed).await;
+    eventually("the feed has everything", is_fed).await;
     Bound { api, server, _feed: feed }
 }
 
@@ -85,7 +85,7 @@ impl Bound {
 
 /// Whoever reaches the port of probes and metrics is not to bind pods with Berth's rights.
 #[tokio::test]
-async fn a_server_binds_nothing_unless_it_is_told_to() {
+async fn a_server_binds_nothing_unless_it_is_configured_to() {
     let world = start_with(ServerOptions::default(), &["p"]).await;
     let reply = world.bind("p", "n1").await;
     assert_eq!(reply.status, 200);
@@ -103,7 +103,7 @@ async fn a_pod_is_bound_once() {
     let world = start(&["p"]).await;
     let reply = world.bind("p", "n1").await;
     assert_eq!((reply.status, &*reply.error()), (200, ""));
-    // At once, whether the feed has told of it or not.
+    // At once, whether the feed has it or not.
     let pods = world.pods();
     assert_eq!((&*pods[0].0, &*pods[0].1, pods.len()), ("p", "n1", 1));
     assert_eq!(world.on("p").as_deref(), Some("n1"));
@@ -144,7 +144,7 @@ async fn of_many_who_bind_a_pod_one_does() {
     assert_eq!(world.api.store().bindings().len(), 4);
 }
 
-/// What the API server refuses takes no room, and the pod waits as before.
+/// A binding that the API server refuses takes no room, and the pod waits as before.
 #[tokio::test]
 async fn a_refused_binding_is_taken_back() {
     let world = start(&["p"]).await;
@@ -206,9 +206,9 @@ async fn without_an_api_server_nothing_is_bound() {
     assert_eq!(server.cluster().snapshot().n_pending(), 1);
 }
 
-/// A bind may overtake the feed: what the filter call told of the pod is enough.
+/// A bind may overtake the feed: the pod of the filter call is enough.
 #[tokio::test]
-async fn a_pod_that_no_feed_told_of_takes_the_room_that_its_filter_call_told() {
+async fn a_pod_that_the_feed_lacks_takes_the_room_of_its_filter_call() {
     let world = start(&[]).await;
     world.api.faults().only("watch");
     world.api.faults().stall(true);
@@ -216,9 +216,9 @@ async fn a_pod_that_no_feed_told_of_takes_the_room_that_its_filter_call_told() {
     object["apiVersion"] = "v1".into();
     object["kind"] = "Pod".into();
     let created = world.api.store().create(object).unwrap();
-    let asked = json!({"Pod": created, "NodeNames": ["n0", "n1"]}).to_string();
+    let request = json!({"Pod": created, "NodeNames": ["n0", "n1"]}).to_string();
     let address = world.server.http_address();
-    let answer = post(address, "filter", asked.as_bytes()).await.json();
+    let answer = post(address, "filter", request.as_bytes()).await.json();
     assert_eq!(answer["NodeNames"], json!(["n0", "n1"]));
     assert_eq!(world.bind("late", "n0").await.error(), "");
     assert_eq!(world.pods()[0].1, "n0");

@@ -1,4 +1,4 @@
-//! What `deploy/extender` and the documentation tell operators to use: read by Berth's own strict readers.
+//! Files of `deploy/extender` and of the documentation, read by Berth's own strict readers.
 
 use std::path::{Path, PathBuf};
 
@@ -28,7 +28,7 @@ fn scheduler_configurations_are_read() {
         assert_eq!(extender.ignorable, !manages.is_empty(), "{name}");
         assert_eq!(extender.managed_resources, manages, "{name}");
         assert!(extender.weight > 0 && extender.http_timeout_ns >= 1_000_000_000, "{name}");
-        // Nothing of it is told to be in vain but the extender itself, which Berth does not call.
+        // The only part without effect is the extender itself, which Berth does not call.
         Profiles::load(&path).unwrap_or_else(|error| panic!("{error}"));
     };
     check("node-cache-capable.yaml", true, false, &[]);

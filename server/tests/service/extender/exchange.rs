@@ -9,7 +9,7 @@ use super::world;
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
 struct Exchange {
-    /// What it shows.
+    /// A description of the case.
     what: String,
     nodes: Vec<Value>,
     #[serde(default)]
@@ -43,7 +43,7 @@ async fn exchanges_are_answered_to_the_letter() {
         let text = std::fs::read_to_string(&path).unwrap();
         let exchange: Exchange =
             serde_json::from_str(&text).unwrap_or_else(|e| panic!("{}: {e}", path.display()));
-        world::tell(&server, &exchange.nodes, &exchange.pods);
+        world::replace_cluster(&server, &exchange.nodes, &exchange.pods);
         for (i, call) in exchange.calls.iter().enumerate() {
             let body = serde_json::to_vec(&call.request).unwrap();
             let reply = post(server.http_address(), &call.verb, &body).await;

@@ -9,7 +9,7 @@ use serde_json::{Value, json};
 
 use super::client::Reply;
 
-/// One exchange.
+/// A recorded exchange.
 #[derive(Deserialize)]
 pub(crate) struct Recording {
     #[serde(skip)]
@@ -40,7 +40,7 @@ struct Response {
 }
 
 impl Recording {
-    /// The request as it stands in the file, to the byte.
+    /// Returns the request, byte for byte as in the file.
     pub(crate) fn request(&self) -> &str {
         self.request.body.get()
     }
@@ -49,7 +49,7 @@ impl Recording {
         serde_json::from_str(self.request()).unwrap()
     }
 
-    /// What the recording extender answered; one that was no JSON stands as text.
+    /// Returns the response of the recording extender; a response that was no JSON is text.
     pub(crate) fn reply(&self) -> Reply {
         let body = match &self.response.body {
             Value::String(text) => text.clone().into_bytes(),

@@ -9,10 +9,10 @@ use serde_json::Value;
 
 use super::client::post;
 use super::recording::{Recording, nodes, recordings, running_pods};
-use super::scheduler::{Call, Taken, Trouble, asked, take};
+use super::scheduler::{Call, Taken, Trouble, requested_nodes, take};
 use super::world;
 
-/// What kube-scheduler gives each of the six nodes while they are empty.
+/// Scores that kube-scheduler gives each of the six nodes while they are empty.
 const TOTAL: i64 = 473;
 
 fn call<'a>(
@@ -84,7 +84,7 @@ fn recorded_answers_are_taken_as_the_scheduler_took_them() {
     assert!(n_errors > 40, "{n_errors}");
 }
 
-/// An error stands in the pod's event; of prioritize, or of an extender that may be ignored, nothing is seen.
+/// An error is in the pod's event, except an error of prioritize or of an ignorable extender.
 fn check_error(recording: &Recording, text: &str) {
     let Recording { name, verb, .. } = recording;
     if verb == "prioritize" {
@@ -202,7 +202,7 @@ fn check_message(
     }
 }
 
-/// Berth is asked what the recording extender was asked.
+/// Berth gets every request that the recording extender got.
 #[tokio::test]
 async fn recorded_requests_are_answered_so_that_the_scheduler_takes_it() {
     let Some(recordings) = recordings() else { return };
@@ -212,7 +212,7 @@ async fn recorded_requests_are_answered_so_that_the_scheduler_takes_it() {
     for recording in recordings.iter().filter(|recording| recording.verb != "bind") {
         let request = recording.request_json();
         let running = running_pods(recording);
-        world::tell(&server, &nodes, &running);
+        world::replace_cluster(&server, &nodes, &running);
         let sent = recording.request().as_bytes();
         let reply = post(server.http_address(), &recording.verb, sent).await;
         let url = recording.url();
@@ -230,24 +230,25 @@ async fn recorded_requests_are_answered_so_that_the_scheduler_takes_it() {
 
 fn check_answer(recording: &Recording, request: &Value, taken: &Taken, answer: &str) {
     let name = &recording.name;
-    let asked = asked(request);
+    let requested = requested_nodes(request);
     match taken {
         Taken::Kept { names, failed, unresolvable } => {
             let kept: BTreeSet<&str> = names.iter().map(String::as_str).collect();
             assert_eq!(kept.len(), names.len(), "{name}: {names:?}");
             if recording.scenario == "managed-ignored-over-capacity" {
-                // Berth's own filters do not ignore the resource that this scheduler was told to, and no node has that much.
+                // Berth's filters do not ignore the resource that this scheduler ignores, and no node has that much.
                 let text = "Insufficient example.com/slot".to_owned();
-                let short = asked.iter().map(|node| ((*node).to_owned(), text.clone())).collect();
+                let short =
+                    requested.iter().map(|node| ((*node).to_owned(), text.clone())).collect();
                 assert_eq!((kept.len(), failed.len(), unresolvable), (0, 0, &short), "{name}");
                 return;
             }
             assert_eq!(*unresolvable, BTreeMap::new(), "{name}");
-            assert_eq!((kept, failed), (asked, &BTreeMap::new()), "{name}");
+            assert_eq!((kept, failed), (requested, &BTreeMap::new()), "{name}");
             check_form(recording, answer);
         }
         Taken::Scores(scores) => {
-            let expected = asked.iter().map(|host| ((*host).to_owned(), 10)).collect();
+            let expected = requested.iter().map(|host| ((*host).to_owned(), 10)).collect();
             assert_eq!(*scores, expected, "{name}: six nodes that are alike");
         }
         Taken::Candidates(left) => {
@@ -269,7 +270,7 @@ fn check_answer(recording: &Recording, request: &Value, taken: &Taken, answer: &
     }
 }
 
-/// The answer has the form of the request, and whole nodes stand in it as they came.
+/// The response has the form of the request, and has whole nodes as they were sent.
 fn check_form(recording: &Recording, answer: &str) {
     let parsed: Value = serde_json::from_str(answer).unwrap();
     assert_eq!(parsed["NodeNames"].is_null(), !recording.is_capable, "{}", recording.name);
@@ -310,7 +311,7 @@ async fn totals_are_the_schedulers() {
         if recording.scenario == "filter-other-form" || recording.scenario == "happy" {
             continue;
         }
-        world::tell(&server, &nodes, &running_pods(recording));
+        world::replace_cluster(&server, &nodes, &running_pods(recording));
         let pod: core_v1::Pod =
             serde_json::from_value(recording.request_json()["Pod"].clone()).unwrap();
         let pod = server.cluster().compile_pod(&pod).unwrap();

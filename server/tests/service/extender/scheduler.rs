@@ -1,4 +1,4 @@
-//! The scheduler's side of the protocol: what kube-scheduler v1.36.2 makes of an answer. The recordings prove it.
+//! The scheduler's side of the protocol: how kube-scheduler v1.36.2 reads a response. The recordings prove it.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -6,7 +6,7 @@ use serde_json::Value;
 
 use super::client::Reply;
 
-/// One call, as far as the answer's meaning depends on it.
+/// A call, as far as the meaning of its response depends on it.
 pub(crate) struct Call<'a> {
     pub(crate) verb: &'a str,
     pub(crate) url: &'a str,
@@ -18,7 +18,7 @@ pub(crate) struct Call<'a> {
     pub(crate) runs_on: &'a dyn Fn(&str, &str) -> bool,
 }
 
-/// What it takes from an answer.
+/// The content of a response that kube-scheduler uses.
 #[derive(Debug, PartialEq)]
 pub(crate) enum Taken {
     /// Nodes that are left, and the reasons of others: where evicting might help, and where it cannot.
@@ -27,16 +27,16 @@ pub(crate) enum Taken {
         failed: BTreeMap<String, String>,
         unresolvable: BTreeMap<String, String>,
     },
-    /// What each host's score is, added up.
+    /// The sum of the scores of each host.
     Scores(BTreeMap<String, i64>),
     /// Candidates that are left, and the uids to evict.
     Candidates(BTreeMap<String, Vec<String>>),
     Bound,
-    /// It asks elsewhere.
+    /// The scheduler follows a redirect.
     Redirected,
 }
 
-/// What comes of an answer that it cannot take.
+/// The effect of a response that kube-scheduler cannot use.
 #[derive(Debug, PartialEq)]
 pub(crate) enum Trouble {
     /// The call fails with this text.
@@ -74,7 +74,7 @@ pub(crate) fn take(call: &Call<'_>, reply: &Reply, after_s: f64) -> Result<Taken
     }
 }
 
-/// What follows the first value is not looked at.
+/// Reads the first JSON value; the rest of the body is ignored.
 fn first_value(body: &[u8]) -> Result<Value, Trouble> {
     let Some(first) = body.iter().find(|byte| !byte.is_ascii_whitespace()) else {
         return error("EOF");
@@ -131,16 +131,16 @@ fn kept(call: &Call<'_>, json: &Value) -> Result<Taken, Trouble> {
     };
     let (failed, unresolvable) =
         (map(json, "FailedNodes")?, map(json, "FailedAndUnresolvableNodes")?);
-    let told = text(json, "Error")?;
-    if !told.is_empty() {
-        return error(told);
+    let message = text(json, "Error")?;
+    if !message.is_empty() {
+        return error(message);
     }
-    let asked: BTreeSet<&str> = asked(call.request);
+    let requested: BTreeSet<&str> = requested_nodes(call.request);
     let names: Vec<String> = match (names.filter(|_| call.is_capable), nodes) {
         (Some(names), _) => {
             let names = names.iter().map(|name| name.as_str().unwrap_or_default().to_owned());
             let names: Vec<String> = names.collect();
-            if let Some(ghost) = names.iter().find(|name| !asked.contains(name.as_str())) {
+            if let Some(ghost) = names.iter().find(|name| !requested.contains(name.as_str())) {
                 let url = call.url.rsplit_once('/').unwrap().0;
                 return error(format!(
                     "extender \"{url}\" claims a filtered node \"{ghost}\" which is not found in the input node list"
@@ -160,7 +160,7 @@ fn kept(call: &Call<'_>, json: &Value) -> Result<Taken, Trouble> {
 }
 
 /// The names of the nodes of a request.
-pub(crate) fn asked(request: &Value) -> BTreeSet<&str> {
+pub(crate) fn requested_nodes(request: &Value) -> BTreeSet<&str> {
     let names = request["NodeNames"].as_array().into_iter().flatten().filter_map(Value::as_str);
     let nodes = request["Nodes"]["items"].as_array().into_iter().flatten();
     names.chain(nodes.filter_map(|node| node["metadata"]["name"].as_str())).collect()

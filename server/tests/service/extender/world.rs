@@ -1,4 +1,4 @@
-//! A server whose cluster is told from here.
+//! A server whose cluster the test sets.
 
 use berth_engine::{ClusterState, TieBreak};
 use berth_proto::core_v1;
@@ -6,7 +6,7 @@ use berth_server::extender::ExtenderOptions;
 use berth_server::runtime::{Server, ServerOptions};
 use serde_json::{Value, json};
 
-/// All verbs, `bind` too.
+/// Options with all verbs, `bind` included.
 pub(crate) fn options() -> ServerOptions {
     let extender = ExtenderOptions { bind: true, ..ExtenderOptions::default() };
     ServerOptions { tie_break: TieBreak::Lexicographic, extender, ..ServerOptions::default() }
@@ -19,12 +19,12 @@ pub(crate) async fn start() -> Server {
 /// A server with these nodes and pods.
 pub(crate) async fn with(nodes: &[Value], pods: &[Value]) -> Server {
     let server = start().await;
-    tell(&server, nodes, pods);
+    replace_cluster(&server, nodes, pods);
     server
 }
 
-/// The cluster becomes exactly this.
-pub(crate) fn tell(server: &Server, nodes: &[Value], pods: &[Value]) {
+/// Replaces the cluster of the server.
+pub(crate) fn replace_cluster(server: &Server, nodes: &[Value], pods: &[Value]) {
     let cluster = server.cluster();
     let node = |value: &Value| {
         let node: core_v1::Node = serde_json::from_value(value.clone()).unwrap();
@@ -40,7 +40,7 @@ pub(crate) fn tell(server: &Server, nodes: &[Value], pods: &[Value]) {
     server.freshness().note_applied();
 }
 
-/// A node of so much CPU.
+/// A node with this much CPU.
 pub(crate) fn node(name: &str, cpu: &str) -> Value {
     json!({
         "metadata": {"name": name, "labels": {"kubernetes.io/hostname": name}},
@@ -48,7 +48,7 @@ pub(crate) fn node(name: &str, cpu: &str) -> Value {
     })
 }
 
-/// A pod that waits.
+/// A pending pod.
 pub(crate) fn pod(name: &str, cpu: &str) -> Value {
     json!({
         "metadata": {"name": name, "namespace": "default", "uid": format!("uid-{name}")},

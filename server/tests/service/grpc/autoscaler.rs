@@ -1,4 +1,4 @@
-//! What autoscalers ask: the calls as a client makes them, on the live cluster and in a session.
+//! `AutoscalerService`: its calls as a client makes them, on the live cluster and in a session.
 
 use berth_proto::berth_v1::autoscaler_service_client::AutoscalerServiceClient;
 use berth_proto::berth_v1::delta::Change;
@@ -68,7 +68,7 @@ async fn fit_answers_pod_by_pod() {
         ..FitRequest::default()
     };
     let answer = client(&world).fit(request).await.unwrap().into_inner();
-    let told: Vec<String> = answer
+    let found: Vec<String> = answer
         .results
         .iter()
         .map(|result| match result.result.as_ref().unwrap() {
@@ -84,7 +84,7 @@ async fn fit_answers_pod_by_pod() {
             fit_result::Result::Error(error) => error.field.clone(),
         })
         .collect();
-    assert_eq!(told, ["n1", "n0", "n1: NodeResourcesFit, n0: NodeResourcesFit", "pod", "n1"]);
+    assert_eq!(found, ["n1", "n0", "n1: NodeResourcesFit, n0: NodeResourcesFit", "pod", "n1"]);
     let huge = FitRequest { pods: vec![one("a", "3", u32::MAX)], ..FitRequest::default() };
     let status = client(&world).fit(huge).await.unwrap_err();
     assert_eq!((status.code(), violation(&status).0.as_str()), (Code::InvalidArgument, "pods"));
@@ -109,7 +109,7 @@ async fn scale_in_names_the_pods_that_go() {
     let selector = Some(LabelSelector { match_labels, ..Default::default() });
     let request = ChooseScaleInRequest { selector, n: 2, ..Default::default() };
     let answer = client(&world).choose_scale_in(request).await.unwrap().into_inner();
-    let told: Vec<_> = answer
+    let found: Vec<_> = answer
         .pods
         .iter()
         .map(|pod| {
@@ -119,7 +119,7 @@ async fn scale_in_names_the_pods_that_go() {
         .collect();
     let host = "`kubernetes.io/hostname` `n1` has";
     let messages = [3, 2].map(|n| format!("{host} {n} of them, the most"));
-    assert_eq!(told, [("b", "n1", Some(-2), &*messages[0]), ("c", "n1", Some(-1), &*messages[1])]);
+    assert_eq!(found, [("b", "n1", Some(-2), &*messages[0]), ("c", "n1", Some(-1), &*messages[1])]);
     let [zones, hosts] = &answer.spread[..] else { panic!("{answer:?}") };
     assert_eq!((zones.n_domains, hosts.n_domains), (0, 2));
     assert_eq!((hosts.skew_before, hosts.skew_after, answer.n_replicas), (2, 0, 4));

@@ -1,4 +1,4 @@
-//! `ClusterService` without its stream: what is told is what is listed.
+//! `ClusterService` without its stream: applied objects are listed as they were applied.
 
 use berth_proto::berth_v1::delta::Change;
 use berth_proto::berth_v1::{ListNodesRequest, ListPodsRequest, Rejection};

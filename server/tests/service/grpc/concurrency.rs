@@ -19,7 +19,7 @@ const PODS_PER_CLIENT: usize = 60;
 /// (pod, node, milli-CPU) of every placement that a client was given.
 type Given = Vec<(String, String, i64)>;
 
-/// One client of each kind in turn; sizes of 1 to 3 cores, three times what the nodes have.
+/// Places pods of 1 to 3 cores by each call in turn; the clients together ask for three times what the nodes have.
 async fn race(
     mut client: PlacementServiceClient<tonic::transport::Channel>,
     number: usize,

@@ -77,7 +77,7 @@ async fn a_call_on_a_session_is_answered_before_the_session_is_dropped() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn while_it_drains_it_is_not_ready_and_watchers_are_told() {
+async fn while_it_drains_it_is_not_ready_and_health_watchers_see_it() {
     let mut world = World::start().await;
     world.nodes(500, 1_000).await;
     let (http, channel) = (world.server.http_address(), world.channel.clone());

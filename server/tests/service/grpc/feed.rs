@@ -182,7 +182,7 @@ status: {nominatedNodeName: n4}
 
 /// Preemption respects the budgets of a dump, and a nominated pod of the dump keeps its room.
 #[tokio::test]
-async fn a_dump_tells_of_disruption_budgets_and_nominations() {
+async fn a_dump_brings_disruption_budgets_and_nominations() {
     let directory = tempfile::tempdir().unwrap();
     let [list, budgets] = dump_of_budgets(directory.path());
     let mut world = World::start().await;
@@ -305,7 +305,7 @@ async fn assert_unavailable(world: &mut World, reason: &str, feeds_too: bool) {
 }
 
 #[tokio::test]
-async fn nothing_is_decided_or_told_before_the_files_are_loaded() {
+async fn nothing_is_decided_or_applied_before_the_files_are_loaded() {
     let directory = tempfile::tempdir().unwrap();
     let nodes = [write(directory.path(), "nodes.json", NODES.as_bytes())];
     let mut world = World::with(ServerOptions { awaits_files: true, ..options() }).await;

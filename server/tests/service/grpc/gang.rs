@@ -40,7 +40,8 @@ fn is_assumed(response: &PlaceBatchResponse) -> Vec<bool> {
     response.results.iter().map(assumed).collect()
 }
 
-/// S-Q-3: who is more important is decided first, wherever it stands; results stand in the order of the request.
+/// S-Q-3: the more important pod is decided first, wherever it is in the request; results have the order of the
+/// request.
 #[tokio::test]
 async fn a_batch_is_decided_by_priority_then_arrival() {
     for mode in [PlaceMode::DryRun, PlaceMode::Assume] {
@@ -76,13 +77,13 @@ async fn priority_counts_across_profiles() {
         of_other("d", 1),
     ];
     let answer = place(&mut world, entries, PlaceMode::Assume, None).await.unwrap();
-    let told: Vec<_> = answer
+    let found: Vec<_> = answer
         .results
         .iter()
         .map(|r| result(r).map_or(Err("refused"), |decided| Ok(outcome(decided).ok())))
         .collect();
     let refused = Err("refused");
-    assert_eq!(told, [Ok(None), Ok(Some("n1")), Ok(Some("n0")), refused, refused, Ok(None)]);
+    assert_eq!(found, [Ok(None), Ok(Some("n1")), Ok(Some("n0")), refused, refused, Ok(None)]);
 }
 
 #[tokio::test]
@@ -138,8 +139,8 @@ async fn a_gang_may_displace_others() {
     let answer = place(&mut world, members(2), PlaceMode::Assume, gang(false)).await.unwrap();
     assert!(!answer.gang.unwrap().placed);
     let answer = place(&mut world, members(3), PlaceMode::Assume, gang(true)).await.unwrap();
-    let told = answer.gang.unwrap();
-    assert_eq!((told.placed, told.preemptions), (false, vec![]), "nobody moves `high`");
+    let reported = answer.gang.unwrap();
+    assert_eq!((reported.placed, reported.preemptions), (false, vec![]), "nobody moves `high`");
     assert_eq!(world.counts().await.n_pending_pods, 0);
     let dry = place(&mut world, members(2), PlaceMode::DryRun, gang(true)).await.unwrap();
     assert_eq!(dry.gang.unwrap().preemptions.len(), 1);
@@ -149,9 +150,9 @@ async fn a_gang_may_displace_others() {
     let answer = place(&mut world, members(2), PlaceMode::Assume, gang(true)).await.unwrap();
     assert_eq!(nodes(&answer), [Some("n2"), Some("n0")]);
     assert_eq!(is_assumed(&answer), [true, false]);
-    let told = answer.gang.as_ref().unwrap();
-    assert_eq!((told.placed, told.n_placed), (true, 2));
-    let [preemption] = told.preemptions.as_slice() else { panic!("{told:?}") };
+    let reported = answer.gang.as_ref().unwrap();
+    assert_eq!((reported.placed, reported.n_placed), (true, 2));
+    let [preemption] = reported.preemptions.as_slice() else { panic!("{reported:?}") };
     assert_eq!(preemption.index, 1);
     let chosen = preemption.post_filter.as_ref().unwrap().chosen.as_ref().unwrap();
     let victims: Vec<_> = chosen.victims.iter().map(|v| &*v.pod.as_ref().unwrap().name).collect();

@@ -16,7 +16,7 @@ use tonic::{Response, Status};
 
 use crate::grpc::world::World;
 
-/// One who asks the ledger, under a name.
+/// A client of the ledger with an actor name.
 struct Caller {
     client: LifecycleServiceClient<Channel>,
     actor: &'static str,

@@ -1,4 +1,4 @@
-//! Objects other than nodes and pods: told, counted, taken away, and what placements make of them.
+//! Objects other than nodes and pods: applied, counted, deleted, and their effect on placements.
 
 use std::collections::BTreeMap;
 
@@ -24,7 +24,7 @@ fn object(kind: &str, namespace: &str, name: &str) -> Change {
 
 macro_rules! one_of_each {
     ($($kind:ident($message:ty) { upsert: $upsert:ident, $($rest:tt)* })+) => {
-        /// One of every kind.
+        /// An object of every kind.
         fn one_of_each() -> [Change; ObjectKind::ALL.len()] {
             let plain = || json!({"metadata": {"name": "x"}, "spec": {}});
             [$(Change::$upsert(read(plain()))),+]
@@ -174,10 +174,10 @@ fn volumes(decision: &Decision) -> Option<&VolumeBindings> {
 }
 
 #[tokio::test]
-async fn a_placement_tells_what_becomes_of_the_claims() {
+async fn a_placement_reports_the_volumes_of_the_claims() {
     let mut world = world_with_volumes().await;
-    let asked = with_claims("p", &["logs", "data"]);
-    let decision = world.place(asked, PlaceMode::DryRun).await.unwrap();
+    let pod_with_claims = with_claims("p", &["logs", "data"]);
+    let decision = world.place(pod_with_claims, PlaceMode::DryRun).await.unwrap();
     assert_eq!(outcome(&decision), Ok("n1"));
     let expected = VolumeBindings {
         bound: vec![ClaimBinding { claim: "data".into(), persistent_volume: "disk".into() }],

@@ -81,9 +81,9 @@ async fn the_least_important_is_displaced_and_nothing_changes() {
     assert_eq!((answer.nomination_generation, world.counts().await.generation), (None, before));
 }
 
-/// S-ERR-5, S-ERR-6: PostFilter's part of the message is told here, and by `Place` it is not.
+/// S-ERR-5, S-ERR-6: PostFilter's part of the message is in the response of `Preempt`, not of `Place`.
 #[tokio::test]
-async fn who_cannot_be_helped_is_told_why() {
+async fn a_pod_that_preemption_cannot_help_gets_the_reason() {
     let mut world = two_full_nodes().await;
     let check = async |world: &mut World, pod: Pod, change: NominationChange, text: &str| {
         let answer = preempt(world, asking(pod)).await.unwrap();
@@ -120,7 +120,7 @@ async fn who_fits_or_is_gated_displaces_nobody() {
     assert_eq!((answer.post_filter, answer.nomination_generation), (None, None));
 }
 
-/// S-PRE-13, S-PRE-19: a budget told by `Apply` turns the choice, and its deletion turns it back.
+/// S-PRE-13, S-PRE-19: a budget from `Apply` changes the choice, and its deletion restores it.
 #[tokio::test]
 async fn a_disruption_budget_spares_its_pods() {
     let mut world = two_full_nodes().await;
@@ -148,7 +148,7 @@ async fn a_disruption_budget_spares_its_pods() {
 }
 
 #[tokio::test]
-async fn a_snapshot_tells_of_budgets_and_nominations() {
+async fn a_snapshot_brings_budgets_and_nominations() {
     let mut world = World::start().await;
     let nominated = json!({"spec": {"priority": 7}, "status": {"nominatedNodeName": "n0"}});
     let deltas = [
@@ -279,8 +279,8 @@ async fn victims_say_where_they_could_go() {
             elsewhere::Outcome::NodeName(node) => node,
             elsewhere::Outcome::UnschedulableMessage(message) => message,
         });
-        let told = format!("{}: {}", victim.pod.unwrap().name, elsewhere.unwrap_or_default());
-        assert_eq!(told, expected);
+        let found = format!("{}: {}", victim.pod.unwrap().name, elsewhere.unwrap_or_default());
+        assert_eq!(found, expected);
     };
     check(VictimPlacement::Ignore, &pinned, "movable: ").await;
     check(VictimPlacement::Report, &pinned, "movable: small").await;
@@ -296,13 +296,13 @@ async fn victims_say_where_they_could_go() {
 async fn refused_requests_name_their_field() {
     let mut world = two_full_nodes().await;
     let check = async |world: &mut World, request: PreemptRequest, field: &str, reason: &str| {
-        let told = (field.to_owned(), reason.to_owned());
+        let expected = (field.to_owned(), reason.to_owned());
         let PreemptRequest { pod, tie_break, options, session_id, .. } = request.clone();
         let status = preempt(world, request).await.unwrap_err();
-        assert_eq!((status.code(), violation(&status)), (Code::InvalidArgument, told.clone()));
+        assert_eq!((status.code(), violation(&status)), (Code::InvalidArgument, expected.clone()));
         let request = ListCandidatesRequest { pod, tie_break, options, session_id };
         let status = world.preemption.list_candidates(request).await.unwrap_err();
-        assert_eq!((status.code(), violation(&status)), (Code::InvalidArgument, told));
+        assert_eq!((status.code(), violation(&status)), (Code::InvalidArgument, expected));
     };
     check(&mut world, PreemptRequest::default(), "pod", "must be set").await;
     let odd = pod_with("p", "1", &json!({"spec": {"preemptionPolicy": "Sometimes"}}));

@@ -1,4 +1,4 @@
-//! What watches the service: health, readiness, metrics, reflection; and a start that cannot be.
+//! Health, readiness, metrics and reflection; and a start that fails.
 
 use std::net::SocketAddr;
 

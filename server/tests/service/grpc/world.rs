@@ -1,4 +1,4 @@
-//! What every test starts from: a server on a free port, a client of each service, and objects written as text.
+//! A server on a free port, a client of each service, and objects made from JSON.
 
 use std::time::Duration;
 
@@ -19,7 +19,7 @@ use serde_json::{Value, json};
 use tonic::Status;
 use tonic::transport::Channel;
 
-/// The server, where this is not one more client of it.
+/// Clients of each service over one connection, and the server (`()` for a further connection to it).
 pub(crate) struct World<S = Server> {
     pub(crate) server: S,
     pub(crate) cluster: ClusterServiceClient<Channel>,
@@ -29,7 +29,7 @@ pub(crate) struct World<S = Server> {
     pub(crate) channel: Channel,
 }
 
-/// The usual ones, but that nothing is refused for load, however slow the machine.
+/// The default limits, except that nothing is refused for load, however slow the machine.
 pub(crate) fn limits() -> Limits {
     let load = LoadLimits { max_queue_time: Duration::from_secs(600), ..LoadLimits::default() };
     Limits { load, ..Limits::default() }
@@ -56,13 +56,13 @@ impl World {
         World::of(server, channel)
     }
 
-    /// One more connection to the server.
+    /// Opens a further connection to the server.
     pub(crate) async fn connect(&self) -> Client {
         World::of((), connect(&self.server).await)
     }
 }
 
-/// A client of some world's server.
+/// Clients of the server of another [`World`].
 pub(crate) type Client = World<()>;
 
 impl<S> World<S> {
@@ -158,7 +158,7 @@ pub(crate) fn pod_of(value: Value) -> core_v1::Pod {
     serde_json::from_value(value).unwrap()
 }
 
-/// The same pod with parts of its `metadata`, `spec` or `status` replaced.
+/// A pod that asks for `cpu`, with parts of its `metadata`, `spec` or `status` replaced.
 pub(crate) fn pod_with(name: &str, cpu: &str, parts: &Value) -> core_v1::Pod {
     fn merge(into: &mut Value, from: &Value) {
         match (into, from) {
@@ -175,7 +175,7 @@ pub(crate) fn pod_with(name: &str, cpu: &str, parts: &Value) -> core_v1::Pod {
     pod_of(value)
 }
 
-/// The same pod, on a node.
+/// A pod that asks for `cpu` and runs on `node`.
 pub(crate) fn bound(name: &str, cpu: &str, node: &str) -> core_v1::Pod {
     pod_with(name, cpu, &json!({"spec": {"nodeName": node}, "status": {"phase": "Running"}}))
 }

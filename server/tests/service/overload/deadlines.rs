@@ -6,13 +6,13 @@ use berth_proto::berth_v1::GetClusterRequest;
 use berth_server::runtime::LoadLimits;
 use tonic::{Code, Request};
 
-use crate::overload::world::{World, batch, patient};
+use crate::overload::world::{World, batch, unlimited};
 
 const IN_FLIGHT: &str = "berth_admission_in_flight{lane=\"decision\"}";
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn what_is_late_is_given_back_and_frees_its_worker() {
-    let mut world = World::start(patient()).await;
+    let mut world = World::start(unlimited()).await;
     let holder = world.hold();
     // The client keeps the deadline too, and whichever of the two is first ends the call.
     for i in 0..20 {
@@ -28,7 +28,7 @@ async fn what_is_late_is_given_back_and_frees_its_worker() {
     world.until(IN_FLIGHT, |n| n == 1.0).await;
     gone.abort();
     world.until(IN_FLIGHT, |n| n == 0.0).await;
-    holder.let_go();
+    holder.release();
     world.placement.place_batch(batch("next")).await.unwrap();
     // The holder's and the next one's; the others gave theirs back, once they had it.
     let counted = world.cluster.clone();
@@ -41,11 +41,11 @@ async fn what_is_late_is_given_back_and_frees_its_worker() {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_call_without_a_deadline_has_the_servers() {
-    let limits = LoadLimits { max_call_time: Duration::from_secs(1), ..patient() };
+    let limits = LoadLimits { max_call_time: Duration::from_secs(1), ..unlimited() };
     let mut world = World::start(limits).await;
     let holder = world.hold();
     let status = world.placement.place_batch(batch("p")).await.unwrap_err();
     assert_eq!(status.code(), Code::DeadlineExceeded);
     assert_eq!(status.message(), "the call took longer than the server's limit of 1s");
-    holder.let_go();
+    holder.release();
 }

@@ -4,7 +4,7 @@ use berth_server::runtime::LoadLimits;
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 use tokio::net::TcpStream;
 
-use crate::overload::world::{World, batch, patient};
+use crate::overload::world::{World, batch, unlimited};
 
 /// Status line and headers of the answer to a call whose body never comes.
 async fn ask(world: &World, verb: &str) -> String {
@@ -25,17 +25,18 @@ async fn ask(world: &World, verb: &str) -> String {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_long_call_is_refused_before_its_body_comes() {
-    let limits = LoadLimits { max_concurrent_calls: 1, ..patient() };
+    let limits = LoadLimits { max_concurrent_calls: 1, ..unlimited() };
     let world = World::start(limits).await;
     world.until_idle().await;
     let holder = world.hold();
     let mut client = world.placement.clone();
     let held = tokio::spawn(async move { client.place_batch(batch("held")).await });
     world.until("berth_admission_in_flight{lane=\"decision\"}", |n| n == 1.0).await;
-    let told = ask(&world, "filter").await;
-    assert!(told.starts_with("http/1.1 429 "), "{told}");
-    let retry_after = told.split("\r\nretry-after: ").nth(1).and_then(|rest| rest.lines().next());
-    assert!(retry_after.is_some_and(|s| s.parse::<u32>().unwrap() >= 1), "{told}");
-    holder.let_go();
+    let response = ask(&world, "filter").await;
+    assert!(response.starts_with("http/1.1 429 "), "{response}");
+    let retry_after =
+        response.split("\r\nretry-after: ").nth(1).and_then(|rest| rest.lines().next());
+    assert!(retry_after.is_some_and(|s| s.parse::<u32>().unwrap() >= 1), "{response}");
+    holder.release();
     held.await.unwrap().unwrap();
 }

@@ -14,14 +14,14 @@ use tonic::{Code, Request};
 use tonic_health::pb::HealthCheckRequest;
 use tonic_health::pb::health_client::HealthClient;
 
-use crate::overload::world::{PATIENCE, World, assert_overloaded, batch, n_cores, patient, pod};
+use crate::overload::world::{PATIENCE, World, assert_overloaded, batch, n_cores, pod, unlimited};
 
 const WAITING: &str = "berth_admission_waiting{lane=\"decision\"}";
 const IN_FLIGHT: &str = "berth_admission_in_flight{lane=\"decision\"}";
 const REFUSED: &str = "berth_admission_total{lane=\"decision\",outcome=\"refused\"}";
 
-/// Many more calls than may wait, while nobody gets on: all but those that have a worker are refused, while health is told and
-/// short calls are answered; those that had one are answered, and what was assumed is what was answered.
+/// Many more calls than may wait, while no worker gets on: all calls without a worker are refused, health checks and
+/// short calls are answered. Every call with a worker is answered, and the assumed pods are those of the responses.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn what_is_accepted_is_answered_and_the_rest_is_refused() {
     let n_calls = 300;
@@ -42,7 +42,7 @@ async fn what_is_accepted_is_answered_and_the_rest_is_refused() {
     health.check(HealthCheckRequest::default()).await.unwrap();
     world.cluster.get_cluster(GetClusterRequest::default()).await.unwrap();
     assert!(world.metric(REFUSED).await >= (n_calls - n_cores()) as f64);
-    holder.let_go();
+    holder.release();
     let mut n_ok = 0;
     while let Some(answered) = calls.join_next().await {
         answered.unwrap().unwrap();
@@ -55,10 +55,10 @@ async fn what_is_accepted_is_answered_and_the_rest_is_refused() {
     world.until(IN_FLIGHT, |n| n == 0.0).await;
 }
 
-/// What may wait does, in a queue that is seen, and nothing of it is lost.
+/// Calls within the limit wait in a queue that metrics show, and none is lost.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_burst_within_the_limit_waits() {
-    let mut world = World::start(patient()).await;
+    let mut world = World::start(unlimited()).await;
     let holder = world.hold();
     let mut calls = JoinSet::new();
     for i in 0..100 {
@@ -66,7 +66,7 @@ async fn a_burst_within_the_limit_waits() {
         calls.spawn(async move { client.place_batch(batch(&format!("p{i}"))).await });
     }
     world.until(WAITING, |n| n == (100 - n_cores()) as f64).await;
-    holder.let_go();
+    holder.release();
     while let Some(answered) = calls.join_next().await {
         answered.unwrap().unwrap();
     }
@@ -78,7 +78,7 @@ async fn a_burst_within_the_limit_waits() {
 /// sent, the connection carries the next call.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_refusal_comes_before_the_message_is_read() {
-    let limits = LoadLimits { max_concurrent_calls: 1, ..patient() };
+    let limits = LoadLimits { max_concurrent_calls: 1, ..unlimited() };
     let mut world = World::start(limits).await;
     let garbage = async |world: &World| {
         let mut client = tonic::client::Grpc::new(world.channel.clone());
@@ -100,7 +100,7 @@ async fn a_refusal_comes_before_the_message_is_read() {
     for _ in 0..64 {
         assert_overloaded(&garbage(&world).await);
     }
-    holder.let_go();
+    holder.release();
     held.await.unwrap().unwrap();
     world.until_idle().await;
     world.placement.place_batch(batch("next")).await.unwrap();
@@ -110,7 +110,7 @@ async fn a_refusal_comes_before_the_message_is_read() {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn streams_are_bounded_in_number_and_never_keep_calls_out() {
-    let limits = LoadLimits { max_open_streams: 2, ..patient() };
+    let limits = LoadLimits { max_open_streams: 2, ..unlimited() };
     let mut world = World::start(limits).await;
     let mut lifecycle = LifecycleServiceClient::new(world.channel.clone());
     let mut open = Vec::new();
@@ -146,6 +146,6 @@ async fn a_full_lane_leaves_the_others_alone() {
     let request = GetFenceRequest { node_name: "n0".to_owned() };
     let fence = lifecycle.get_fence(request).await;
     assert!(fence.as_ref().err().is_none_or(|e| e.code() != Code::ResourceExhausted), "{fence:?}");
-    holder.let_go();
+    holder.release();
     while calls.join_next().await.is_some() {}
 }

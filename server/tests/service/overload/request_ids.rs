@@ -7,7 +7,7 @@ use berth_proto::berth_v1::{
 use tonic::{Code, Request, Response};
 use tonic_types::StatusExt as _;
 
-use crate::overload::world::{World, batch, patient, pod};
+use crate::overload::world::{World, batch, pod, unlimited};
 
 const ID: &str = "berth-request-id";
 
@@ -27,7 +27,7 @@ fn place(name: &str, mode: PlaceMode) -> PlaceRequest {
 
 #[tokio::test]
 async fn the_same_request_is_given_the_same_answer() {
-    let mut world = World::start(patient()).await;
+    let mut world = World::start(unlimited()).await;
     let request = || named(place("p", PlaceMode::Assume), "a");
     let first = world.placement.place(request()).await.unwrap();
     let again = world.placement.place(request()).await.unwrap();
@@ -45,7 +45,7 @@ async fn the_same_request_is_given_the_same_answer() {
 
 #[tokio::test]
 async fn another_request_of_the_same_name_is_refused() {
-    let mut world = World::start(patient()).await;
+    let mut world = World::start(unlimited()).await;
     world.placement.place(named(place("p", PlaceMode::Assume), "a")).await.unwrap();
     let status = world.placement.place(named(place("q", PlaceMode::Assume), "a")).await;
     let status = status.unwrap_err();
@@ -59,7 +59,7 @@ async fn another_request_of_the_same_name_is_refused() {
 /// A refusal has changed nothing, so it is not remembered: the name is there to try again with.
 #[tokio::test]
 async fn an_error_is_not_remembered() {
-    let mut world = World::start(patient()).await;
+    let mut world = World::start(unlimited()).await;
     let malformed = || named(PlaceRequest { pod: None, ..place("p", PlaceMode::Assume) }, "a");
     for _ in 0..2 {
         let status = world.placement.place(malformed()).await.unwrap_err();
@@ -72,7 +72,7 @@ async fn an_error_is_not_remembered() {
 /// Sent again while it is still under way, as a client does that lost its connection: one assumption, one answer, two readers.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn duplicates_at_the_same_time_are_one() {
-    let mut world = World::start(patient()).await;
+    let mut world = World::start(unlimited()).await;
     let holder = world.hold();
     let calls: Vec<_> = (0..5)
         .map(|_| {
@@ -83,7 +83,7 @@ async fn duplicates_at_the_same_time_are_one() {
     world.until("berth_admission_in_flight{lane=\"decision\"}", |n| n == 5.0).await;
     // None of them waits for a worker: four wait for the answer of the first.
     assert_eq!(world.metric("berth_admission_waiting{lane=\"decision\"}").await, 0.0);
-    holder.let_go();
+    holder.release();
     let mut answers: Vec<Response<PlaceBatchResponse>> = Vec::new();
     for call in calls {
         answers.push(call.await.unwrap().unwrap());
@@ -94,10 +94,10 @@ async fn duplicates_at_the_same_time_are_one() {
     assert_eq!(world.n_assumed().await, 2, "the holder's and this one");
 }
 
-/// The first caller goes away: what it assumed is given back, and whoever comes again with the name is carried out anew.
+/// After the first caller goes away, its assumed pods are given back, and a request with the same id runs anew.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_request_whose_caller_went_away_was_never_sent() {
-    let mut world = World::start(patient()).await;
+    let mut world = World::start(unlimited()).await;
     let holder = world.hold();
     let mut client = world.placement.clone();
     let gone = tokio::spawn(async move { client.place_batch(named(batch("p"), "a")).await });
@@ -108,7 +108,7 @@ async fn a_request_whose_caller_went_away_was_never_sent() {
     let mut client = world.placement.clone();
     let again = tokio::spawn(async move { client.place_batch(named(batch("p"), "a")).await });
     world.until("berth_admission_in_flight{lane=\"decision\"}", |n| n == 1.0).await;
-    holder.let_go();
+    holder.release();
     let again = again.await.unwrap().unwrap();
     assert!(!is_replayed(&again));
     let result = again.into_inner().results.remove(0).result;
@@ -118,7 +118,7 @@ async fn a_request_whose_caller_went_away_was_never_sent() {
 
 #[tokio::test]
 async fn names_are_checked() {
-    let mut world = World::start(patient()).await;
+    let mut world = World::start(unlimited()).await;
     let long = "x".repeat(129);
     for id in ["", long.as_str()] {
         let status = world.placement.place(named(place("p", PlaceMode::DryRun), id)).await;

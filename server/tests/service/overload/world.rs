@@ -1,4 +1,4 @@
-//! A server of small limits, a way to keep its workers busy, and what its metrics say.
+//! A server with small limits, a way to keep its workers busy, and its metrics.
 
 use std::cell::Cell;
 use std::sync::mpsc;
@@ -21,7 +21,7 @@ use tonic::transport::Channel;
 use tonic::{Code, Status};
 use tonic_types::StatusExt as _;
 
-/// Nothing here takes this long unless it hangs.
+/// The time after which a wait fails: no step takes this long unless it hangs.
 pub(crate) const PATIENCE: Duration = Duration::from_secs(60);
 
 pub(crate) struct World {
@@ -31,13 +31,13 @@ pub(crate) struct World {
     pub(crate) cluster: ClusterServiceClient<Channel>,
 }
 
-/// Limits that only one test at a time runs into: what is not asked about is as good as unbounded.
-pub(crate) fn patient() -> LoadLimits {
+/// Limits that no call reaches; a test lowers the one that it checks.
+pub(crate) fn unlimited() -> LoadLimits {
     LoadLimits { max_queue_time: 10 * PATIENCE, ..LoadLimits::default() }
 }
 
 impl World {
-    /// One node with room for everybody.
+    /// Starts a server with one node that has room for all pods.
     pub(crate) async fn start(load: LoadLimits) -> World {
         let limits = Limits { load, ..Limits::default() };
         let server = Server::start(ServerOptions {
@@ -65,7 +65,7 @@ impl World {
         world
     }
 
-    /// Keeps whoever wants to change the cluster waiting, until it is told to let go.
+    /// Holds the lock of the cluster, so that all changes wait until the lock is released.
     pub(crate) fn hold(&self) -> Holder {
         let cluster = self.server.cluster().clone();
         let (held, is_held) = mpsc::channel();
@@ -73,7 +73,7 @@ impl World {
         let thread = std::thread::spawn(move || {
             let pods = [cluster.compile_pod(&pod("holder")).unwrap()];
             let is_first = Cell::new(true);
-            // Asked under the lock.
+            // Called under the lock.
             let cancelled = || {
                 if is_first.take() {
                     held.send(()).unwrap();
@@ -116,7 +116,7 @@ impl World {
         text
     }
 
-    /// Waits until no call is under way any more: one is for a moment longer than its client knows.
+    /// Waits until no call is in flight: a call is, for a moment after its client has the response.
     pub(crate) async fn until_idle(&self) {
         for lane in ["quick", "decision"] {
             self.until(&format!("berth_admission_in_flight{{lane=\"{lane}\"}}"), |n| n == 0.0)
@@ -135,15 +135,15 @@ pub(crate) async fn connect(server: &Server) -> Channel {
     Channel::from_shared(uri).unwrap().connect().await.unwrap()
 }
 
-/// The lock that writes wait for.
+/// The held lock that writes wait for.
 pub(crate) struct Holder {
     release: mpsc::Sender<()>,
     thread: JoinHandle<()>,
 }
 
 impl Holder {
-    /// Lets the others go on; its own pod stays assumed.
-    pub(crate) fn let_go(self) {
+    /// Releases the lock; the pod `holder` stays assumed.
+    pub(crate) fn release(self) {
         self.release.send(()).unwrap();
         self.thread.join().unwrap();
     }
@@ -157,7 +157,7 @@ pub(crate) fn pod(name: &str) -> core_v1::Pod {
     serde_json::from_value(pod).unwrap()
 }
 
-/// Room for one pod, taken on a thread of the pool of decisions.
+/// A batch of one pod, assumed on a thread of the decision pool.
 pub(crate) fn batch(name: &str) -> PlaceBatchRequest {
     PlaceBatchRequest {
         entries: vec![BatchEntry { pod: Some(pod(name)), replicas: 0 }],
@@ -170,7 +170,7 @@ pub(crate) fn n_cores() -> usize {
     std::thread::available_parallelism().map_or(1, usize::from)
 }
 
-/// That a call was refused for load, and told when to come back.
+/// Checks that a call was refused for load, with a delay for its retry.
 pub(crate) fn assert_overloaded(status: &Status) {
     assert_eq!(status.code(), Code::ResourceExhausted, "{status:?}");
     let details = status.get_error_details();

@@ -26,7 +26,7 @@ use crate::roles::world::{
 
 const ANONYMOUS: &str = "system:anonymous";
 
-/// What an operator writes to let those read who show nothing.
+/// The role binding that lets callers without credentials read.
 fn bound() -> Vec<RoleBinding> {
     vec![RoleBinding { role: Role::Reader, users: vec![ANONYMOUS.to_owned()], groups: Vec::new() }]
 }
@@ -159,7 +159,7 @@ async fn a_certificate_may_be_left_out_and_a_bad_one_not_shown() {
     }
 }
 
-/// As cluster-autoscaler needs it: beyond loopback with TLS, without a file of tokens, an authority or `insecure`.
+/// cluster-autoscaler needs a server that listens beyond loopback with TLS, without tokens, a client CA or `insecure`.
 #[tokio::test]
 async fn the_binding_alone_is_enough_to_listen_beyond_loopback() {
     let authority = Authority::new();

@@ -1,4 +1,4 @@
-//! What is told of changes afterwards: a line for each, none for what only reads.
+//! The audit log: a line for each change, none for calls that only read.
 
 use berth_proto::berth_v1::delta::Change;
 use berth_proto::berth_v1::{
@@ -23,7 +23,7 @@ async fn with_file(name: &str) -> World {
     .await
 }
 
-/// Stops the server; the lines that are in the file then, without what no two runs have in common.
+/// Stops the server; returns the lines of the file without members that differ between runs.
 async fn lines(world: World) -> Vec<Value> {
     let World { server, channel, directory } = world;
     // The last calls end with their connection.
@@ -47,7 +47,7 @@ fn with_id<T>(id: &str, mut request: Request<T>) -> Request<T> {
     request
 }
 
-fn told(user: &str, method: &str, code: &str) -> Value {
+fn line_of(user: &str, method: &str, code: &str) -> Value {
     json!({
         "user": user,
         "groups": [format!("berth:{user}")],
@@ -69,7 +69,7 @@ async fn every_change_has_a_line_and_reading_has_none() {
     let session_id = world.session().open(open).await.unwrap().into_inner().session_id;
     world.place("scheduler", "p", PlaceMode::Assume, &session_id).await.unwrap();
     world.place("scheduler", "q", PlaceMode::Assume, "").await.unwrap();
-    // What was not allowed is told too, and what was wrong.
+    // Calls that were denied or malformed have lines too.
     world.place("reader", "p", PlaceMode::Assume, "").await.unwrap_err();
     world.apply("reader", []).await.unwrap_err();
     let nominate = PreemptRequest { nominate: true, ..PreemptRequest::default() };
@@ -91,20 +91,20 @@ async fn every_change_has_a_line_and_reading_has_none() {
     // Who does not say who it is is nobody to tell of.
     world.placement().place(PlaceRequest::default()).await.unwrap_err();
 
-    let mut first = told("feeder", "ClusterService/Apply", "OK");
+    let mut first = line_of("feeder", "ClusterService/Apply", "OK");
     first["requestId"] = "first".into();
-    let mut sync = told("feeder", "ClusterService/Sync", "OK");
+    let mut sync = line_of("feeder", "ClusterService/Sync", "OK");
     sync["changes"] = 3.into();
     let expected = [
         first,
-        told("scheduler", "PlacementService/Place", "OK"),
-        told("reader", "PlacementService/Place", "PERMISSION_DENIED"),
-        told("reader", "ClusterService/Apply", "PERMISSION_DENIED"),
-        told("scheduler", "PreemptionService/Preempt", "INVALID_ARGUMENT"),
-        told("scheduler", "SessionService/Commit", "FAILED_PRECONDITION"),
+        line_of("scheduler", "PlacementService/Place", "OK"),
+        line_of("reader", "PlacementService/Place", "PERMISSION_DENIED"),
+        line_of("reader", "ClusterService/Apply", "PERMISSION_DENIED"),
+        line_of("scheduler", "PreemptionService/Preempt", "INVALID_ARGUMENT"),
+        line_of("scheduler", "SessionService/Commit", "FAILED_PRECONDITION"),
         sync,
-        told("reader", "LifecycleService/AcquireIdentity", "PERMISSION_DENIED"),
-        told("lifecycle", "LifecycleService/AcquireIdentity", "INVALID_ARGUMENT"),
+        line_of("reader", "LifecycleService/AcquireIdentity", "PERMISSION_DENIED"),
+        line_of("lifecycle", "LifecycleService/AcquireIdentity", "INVALID_ARGUMENT"),
     ];
     assert_eq!(lines(world).await, expected);
 }
@@ -120,7 +120,7 @@ async fn a_bind_has_a_line() {
         ask(address, "POST /extender/bind", &headers).await;
     }
     let bind = |user: &str, code: &str| {
-        let mut line = told(user, "", code);
+        let mut line = line_of(user, "", code);
         line["method"] = "/extender/bind".into();
         line["requestId"] = format!("by-{user}").into();
         line
@@ -130,9 +130,9 @@ async fn a_bind_has_a_line() {
     assert_eq!(lines(world).await, expected);
 }
 
-/// The file is on a full disk: whoever would change something is refused before it begins, reading goes on, and the probe says why.
+/// While the file is on a full disk, changes are refused before they begin, reading goes on, and the probe says why.
 #[tokio::test]
-async fn nothing_changes_that_could_not_be_told() {
+async fn nothing_changes_that_cannot_be_audited() {
     let world = World::with(|options, directory| {
         let path = directory.path().join("audit.log");
         std::os::unix::fs::symlink("/dev/full", &path).unwrap();

@@ -1,4 +1,4 @@
-//! What a method takes beyond its least role depends on what is asked.
+//! Roles that depend on the fields of a request, beyond the minimum role of its method.
 
 use berth_proto::berth_v1::delta::Change;
 use berth_proto::berth_v1::{
@@ -45,9 +45,9 @@ async fn so_does_a_batch_and_a_gang() {
     assert_eq!(world.server.cluster().snapshot().n_assumed(), 2);
 }
 
-/// What one message of a stream may not, another may.
+/// Each message of a stream is authorized on its own.
 #[tokio::test]
-async fn a_stream_is_asked_message_by_message() {
+async fn a_stream_is_authorized_message_by_message() {
     let world = World::with_nodes().await;
     let request = |sequence, mode: PlaceMode| PlaceStreamRequest {
         sequence,
@@ -97,7 +97,7 @@ fn delete(name: &str) -> Change {
 }
 
 #[tokio::test]
-async fn a_scheduler_gives_back_what_it_assumed_and_tells_nothing_else() {
+async fn a_scheduler_gives_back_what_it_assumed_and_changes_nothing_else() {
     let world = World::with_nodes().await;
     world.feed([Change::UpsertPod(bound("bound", "n0")), Change::UpsertPod(pod("waits"))]).await;
     for name in ["a", "b"] {
@@ -172,9 +172,9 @@ async fn to_use_force_takes_an_administrator() {
         let status = client.record_identity_event(forced).await.unwrap_err();
         check_denied(&status, "lifecycle", Role::Admin);
     }
-    let told = by("lifecycle", identity("NodeUnreachable", false));
+    let request = by("lifecycle", identity("NodeUnreachable", false));
     assert_eq!(
-        client.record_identity_event(told).await.unwrap().into_inner().outcome,
+        client.record_identity_event(request).await.unwrap().into_inner().outcome,
         "NotReleased"
     );
     let forced = by("admin", identity("ForceDeletedByUser", true));

@@ -34,7 +34,7 @@ pub(crate) struct World {
     pub(crate) directory: TempDir,
 }
 
-/// One caller a role, of the role's name; `nobody` has none, `jane` and `joe` are two schedulers.
+/// Tokens of a caller for each role, named like the role; `nobody` has no role, `jane` and `joe` are two schedulers.
 pub(crate) const TOKENS: &str = "\
 token-of-reader,reader,1,berth:reader
 token-of-scheduler,scheduler,2,berth:scheduler
@@ -67,7 +67,7 @@ impl World {
         World { server, channel, directory }
     }
 
-    /// The same with two nodes of 4 CPUs.
+    /// Starts a server with tokens and two nodes of 4 CPUs.
     pub(crate) async fn with_nodes() -> World {
         let world = World::start().await;
         world.feed([Change::UpsertNode(node("n0")), Change::UpsertNode(node("n1"))]).await;
@@ -143,7 +143,7 @@ pub(crate) async fn call(channel: &Channel, path: &str, authorization: Option<&s
     try_call(channel, path, authorization).await.unwrap_or_else(|error| panic!("{path}: {error}"))
 }
 
-/// The same over a connection that may not last.
+/// Calls a method over a connection that may break.
 ///
 /// # Errors
 /// The connection's.
@@ -174,7 +174,7 @@ pub(crate) async fn try_call(
     }
 }
 
-/// Refused for want of a role: the code, the text and the details say so.
+/// Checks that a call was refused for a missing role: code, message and details.
 pub(crate) fn check_denied(status: &Status, user: &str, role: Role) {
     assert_eq!(status.code(), Code::PermissionDenied, "{status:?}");
     let text = format!("permission denied: user `{user}` needs the role `{role}`");
@@ -185,7 +185,7 @@ pub(crate) fn check_denied(status: &Status, user: &str, role: Role) {
     assert_eq!(info.metadata["role"], role.name());
 }
 
-/// Refused because it is not known who calls; the text says what to send.
+/// Checks that a call was refused for missing credentials, and that the message says what to send.
 pub(crate) fn check_unauthenticated(status: &Status, expected: &str) {
     assert_eq!(status.code(), Code::Unauthenticated, "{status:?}");
     assert!(status.message().starts_with("authentication required: "), "{status:?}");
@@ -193,7 +193,7 @@ pub(crate) fn check_unauthenticated(status: &Status, expected: &str) {
     assert_eq!(status.get_error_details().error_info().unwrap().reason, "UNAUTHENTICATED");
 }
 
-/// Not refused for who calls, whatever became of it.
+/// Whether a call was authorized, whatever its outcome.
 pub(crate) fn is_let_through(status: &Status) -> bool {
     !matches!(status.code(), Code::Unauthenticated | Code::PermissionDenied)
 }
@@ -213,7 +213,7 @@ pub(crate) fn pod(name: &str) -> Pod {
     }))
 }
 
-/// The same, on a node.
+/// A pod of `default` that asks for one CPU, on a node.
 pub(crate) fn bound(name: &str, node: &str) -> Pod {
     let mut pod = pod(name);
     pod.spec.as_mut().unwrap().node_name = node.to_owned();

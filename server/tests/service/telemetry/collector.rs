@@ -15,7 +15,7 @@ use tokio::net::TcpListener;
 use tokio_stream::wrappers::TcpListenerStream;
 use tonic::{Request, Response, Status};
 
-/// What was received.
+/// A collector that keeps every received request.
 #[derive(Clone, Default)]
 pub(crate) struct Collector(Arc<Mutex<Vec<ExportTraceServiceRequest>>>);
 
@@ -43,7 +43,7 @@ impl Collector {
         (collector, address)
     }
 
-    /// All spans so far, each with the name of the service that sent it.
+    /// Returns all spans so far, each with the name of the service that sent it.
     pub(crate) fn spans(&self) -> Vec<(String, Span)> {
         let received = self.0.lock().unwrap();
         let of_service = received.iter().flat_map(|request| &request.resource_spans);
@@ -68,7 +68,7 @@ fn text(value: &any_value::Value) -> Option<String> {
     }
 }
 
-/// What a span says under this name, as text.
+/// Returns the value of an attribute of a span, as text.
 pub(crate) fn fact(span: &Span, name: &str) -> Option<String> {
     let fact = span.attributes.iter().find(|attribute| attribute.key == name)?;
     match fact.value.as_ref()?.value.as_ref()? {

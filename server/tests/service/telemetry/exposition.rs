@@ -8,7 +8,7 @@ use prost::Message;
 /// Labels without `le`, by name.
 pub(crate) type Labels = BTreeMap<String, String>;
 
-/// One histogram of the text form: its buckets by upper bound, its sum, its count.
+/// A histogram of the text format: its buckets by upper bound, its sum, its count.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub(crate) struct Classic {
     pub(crate) buckets: Vec<(f64, f64)>,

@@ -34,7 +34,7 @@ async fn the_text_is_well_formed_and_counts_what_happened() {
 }
 
 #[tokio::test]
-async fn classic_and_native_histograms_tell_of_the_same_samples() {
+async fn classic_and_native_histograms_have_the_same_samples() {
     let mut world = World::start(ServerOptions::default()).await;
     for _ in 0..50 {
         world.place(MetadataMap::new()).await.unwrap();
@@ -73,7 +73,7 @@ async fn classic_and_native_histograms_tell_of_the_same_samples() {
     assert!(n_samples >= 100, "{n_samples}");
 }
 
-/// That the two forms of one histogram agree wherever their bounds allow to say; how many samples it has.
+/// Checks that both forms of a histogram agree as far as their bounds can be compared; returns its number of samples.
 fn check(native: &exposition::Native) -> u64 {
     let buckets = native.buckets();
     let n: u64 = native.zero_count + buckets.iter().map(|(_, n)| n).sum::<u64>();

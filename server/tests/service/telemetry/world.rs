@@ -1,4 +1,4 @@
-//! What every test starts from: a server with one node, a client, and HTTP as a scraper speaks it.
+//! A server with one node, a client, and HTTP as a scraper speaks it.
 
 use std::net::SocketAddr;
 use std::time::Duration;
@@ -19,7 +19,7 @@ use tonic::{Request, Status};
 pub(crate) const TRACE_ID: &str = "4bf92f3577b34da6a3ce929d0e0e4736";
 pub(crate) const PARENT_ID: &str = "00f067aa0ba902b7";
 
-/// What a caller says whose part of the trace is recorded.
+/// The `traceparent` header of a caller whose part of the trace is sampled.
 pub(crate) fn traceparent() -> String {
     format!("00-{TRACE_ID}-{PARENT_ID}-01")
 }
@@ -42,7 +42,7 @@ impl World {
         World { server, placement: PlacementServiceClient::new(channel) }
     }
 
-    /// Asks where a pod would go, with these metadata.
+    /// Calls `Place` with these metadata.
     pub(crate) async fn place(&mut self, metadata: MetadataMap) -> Result<PlaceResponse, Status> {
         let pod =
             json!({"metadata": {"name": "p", "uid": "u"}, "spec": {"containers": [{"name": "c"}]}});
@@ -54,7 +54,7 @@ impl World {
     }
 }
 
-/// An answer: its head as it came, and its body.
+/// A response: its head as received, and its body.
 pub(crate) struct Reply {
     pub(crate) head: String,
     pub(crate) body: Vec<u8>,
@@ -72,7 +72,7 @@ impl Reply {
     }
 }
 
-/// Sends a request whose head is `lines` and reads all that comes.
+/// Sends a request whose head begins with `lines`, and reads the whole response.
 pub(crate) async fn ask(address: SocketAddr, lines: &[&str], body: &Value) -> Reply {
     let body = if body.is_null() { String::new() } else { body.to_string() };
     let head = format!(
@@ -96,7 +96,7 @@ pub(crate) async fn scrape(address: SocketAddr, accept: &str) -> Reply {
     ask(address, &["GET /metrics HTTP/1.1", &accept], &Value::Null).await
 }
 
-/// Waits for what must happen, for as long as a slow machine may take.
+/// Calls `look` until it finds something, for as long as a slow machine may take.
 pub(crate) async fn eventually<T>(what: &str, mut look: impl AsyncFnMut() -> Option<T>) -> T {
     let patience = Duration::from_secs(60);
     let looking = async {

@@ -91,7 +91,7 @@ impl Identity {
         PrivateKeyDer::from_pem_slice(self.key.as_bytes()).unwrap()
     }
 
-    /// As two files of `directory`.
+    /// Writes certificate and key as two files of `directory`.
     pub(crate) fn write(&self, directory: &Path, name: &str) -> (PathBuf, PathBuf) {
         let (certificate, key) =
             (directory.join(format!("{name}.crt")), directory.join(format!("{name}.key")));

@@ -1,5 +1,5 @@
-//! Who gets a connection: without a certificate where none is asked for, with one that is valid where one is shown, and nobody who does
-//! not speak TLS.
+//! Handshakes: without a client certificate if the server wants none, with a valid one if it is presented, and never
+//! without TLS.
 
 use std::io;
 
@@ -19,7 +19,7 @@ async fn both_ports_speak_tls_and_ask_for_nothing() {
     assert_eq!(world.client(None).await.get_cluster().await.unwrap().n_nodes, 0);
     let answer = world.get("/livez", None).await.unwrap();
     assert!(answer.starts_with("HTTP/1.1 200 "), "{answer}");
-    // A certificate that nobody asked for is not looked at.
+    // A certificate that the server did not request is ignored.
     let stranger = Authority::new().reader(Validity::Past);
     let answer = world.get("/metrics", Some(&stranger)).await.unwrap();
     assert!(answer.starts_with("HTTP/1.1 200 "), "{answer}");
@@ -27,10 +27,10 @@ async fn both_ports_speak_tls_and_ask_for_nothing() {
     assert!(expiry > 1_700_000_000.0, "{expiry}");
 }
 
-/// What the certificate says arrives where roles are checked, on both ports.
+/// The name in the certificate is the user whose roles are checked, on both ports.
 #[tokio::test]
 async fn a_certificate_says_who_calls() {
-    let world = World::asking().await;
+    let world = World::with_client_certificates().await;
     let jane = world.authority.reader(Validity::Now);
     assert_eq!(world.client(Some(&jane)).await.get_cluster().await.unwrap().n_nodes, 0);
     let answer = world.get("/metrics", Some(&jane)).await.unwrap();
@@ -47,7 +47,7 @@ async fn a_certificate_says_who_calls() {
 
 #[tokio::test]
 async fn a_certificate_that_is_shown_has_to_be_good() {
-    let world = World::asking().await;
+    let world = World::with_client_certificates().await;
     let not_for_clients = world.authority.server();
     let mut n_refused = 0.0;
     for (what, identity, alert) in [
@@ -124,10 +124,10 @@ async fn what_is_not_tls_is_turned_away() {
     assert!(world.get("/livez", None).await.is_ok());
 }
 
-/// Before anything is sent: whoever mixed files up learns which they are.
+/// Mixed up files are named before anything is sent.
 #[tokio::test]
 async fn a_client_names_the_file_that_is_wrong() {
-    let world = World::asking().await;
+    let world = World::with_client_certificates().await;
     let jane = world.authority.reader(Validity::Now);
     let path = |name: &str| world.directory.path().join(name);
     let (cert_file, key_file) = jane.write(world.directory.path(), "jane");

@@ -79,7 +79,7 @@ async fn what_does_not_go_together_changes_nothing() {
 
 #[tokio::test]
 async fn the_authority_of_clients_changes_too() {
-    let world = World::asking().await;
+    let world = World::with_client_certificates().await;
     let jane = world.authority.reader(Validity::Now);
     assert!(world.get("/metrics", Some(&jane)).await.is_ok());
     let others = Authority::new();

@@ -1,4 +1,4 @@
-//! What every test starts from: a server with files of its own, and clients that say byte by byte what they send.
+//! A server with certificates of its own, and clients that control every byte that they send.
 
 use std::io;
 use std::sync::Arc;
@@ -17,7 +17,7 @@ use tokio_rustls::client::TlsStream;
 
 use crate::tls::authority::{Authority, Identity};
 
-/// Long enough for the slowest machine.
+/// The time after which a wait fails: long enough for the slowest machine.
 pub(crate) const PATIENCE: Duration = Duration::from_secs(60);
 
 pub(crate) struct World {
@@ -34,13 +34,13 @@ pub(crate) enum Port {
 }
 
 impl World {
-    /// A server with TLS that asks nobody who it is.
+    /// Starts a server with TLS and without client certificates.
     pub(crate) async fn open() -> World {
         World::with(false, ServerOptions::default()).await
     }
 
-    /// A server with TLS that knows callers by their certificates.
-    pub(crate) async fn asking() -> World {
+    /// Starts a server with TLS that identifies callers by their certificates.
+    pub(crate) async fn with_client_certificates() -> World {
         World::with(true, ServerOptions::default()).await
     }
 
@@ -62,7 +62,7 @@ impl World {
         }
     }
 
-    /// The commands' own client.
+    /// Connects with the client of the command line.
     pub(crate) async fn client(&self, identity: Option<&Identity>) -> Client {
         let mut credentials = Credentials::trusting(self.directory.path().join("ca.crt"));
         if let Some(identity) = identity {
@@ -74,7 +74,7 @@ impl World {
         Client::connect_with(&url, 1, &credentials).await.unwrap()
     }
 
-    /// A connection with TLS.
+    /// Opens a connection with TLS.
     pub(crate) async fn secure(
         &self,
         port: Port,
@@ -111,7 +111,7 @@ impl World {
         TlsConnector::from(Arc::new(config)).connect(name, stream).await
     }
 
-    /// The certificate that a new connection is shown.
+    /// Returns the certificate that the server presents to a new connection.
     pub(crate) async fn served(&self, port: Port) -> CertificateDer<'static> {
         let stream = self.secure(port, None).await.unwrap();
         stream.get_ref().1.peer_certificates().unwrap()[0].clone().into_owned()
@@ -150,7 +150,7 @@ pub(crate) async fn read_all(stream: &mut (impl AsyncRead + Unpin)) -> io::Resul
     Ok(bytes)
 }
 
-/// That the server ends the connection, in whatever way, and what it said before.
+/// Waits until the server ends the connection, in whatever way; returns what it sent before.
 pub(crate) async fn closed(stream: &mut (impl AsyncRead + Unpin)) -> Vec<u8> {
     let mut bytes = Vec::new();
     // A connection that is reset has ended too.

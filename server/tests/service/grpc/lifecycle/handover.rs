@@ -191,14 +191,14 @@ fn returned(caller: &Caller, node: &str) -> AdvanceFenceRequest {
     }
 }
 
-/// From the decision until the return (L-FENCE-7, L-FENCE-12): a confirmed fence covers all that a node holds, and what it is told
-/// too late is covered by a renewal.
+/// From the decision until the return (L-FENCE-7, L-FENCE-12): a confirmed fence covers all that a node holds; a
+/// renewal covers a grant whose node became known too late.
 #[tokio::test]
 async fn nothing_is_granted_on_a_node_that_is_fenced() {
     let world = World::start().await;
     let mut controller = Caller::of(&world, "controller");
     assert_eq!(controller.attach("n1", "pod1", 0).await.reason, "Attached");
-    let untold = controller.acquire("db-0", "u1", "").await;
+    let nodeless = controller.acquire("db-0", "u1", "").await;
     let token = controller.decide("n1", "compute").await;
     for state in ["Fencing", "Fenced"] {
         let refused = controller.attach("n1", "pod2", 1).await;
@@ -220,9 +220,9 @@ async fn nothing_is_granted_on_a_node_that_is_fenced() {
         assert_eq!(refused.record.unwrap().holder_uid, "");
         controller.confirm("n1", token).await;
     }
-    // To be told is no grant. Nobody knows whether the pod was started before the fence.
-    let told = controller.acquire("db-0", "u1", "n1").await;
-    assert_eq!((&*told.outcome, told.token), ("AlreadyHeld", untold.token));
+    // This names the node but is no grant. It is unknown whether the pod was started before the fence.
+    let again = controller.acquire("db-0", "u1", "n1").await;
+    assert_eq!((&*again.outcome, again.token), ("AlreadyHeld", nodeless.token));
     let refused = controller.event("db-0", "u1", "RemovedAfterFence", 0).await;
     assert_eq!(refused.outcome, "NotReleased");
     assert!(

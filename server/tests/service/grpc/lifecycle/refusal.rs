@@ -1,4 +1,4 @@
-//! What is refused and why, and that nothing changes by it.
+//! Refused requests: the reason of each, and that none changes anything.
 
 use std::path::Path;
 
@@ -212,7 +212,7 @@ async fn bad_requests_about_fences_and_tokens_name_their_field() {
     assert_eq!(caller.journal().await, [], "nothing was recorded");
 }
 
-/// Of those that remember nothing.
+/// Functions that keep no state name bad fields as well.
 #[tokio::test]
 async fn functions_answer_and_name_bad_fields_too() {
     let world = World::start().await;

@@ -176,7 +176,7 @@ async fn sessions_are_bounded_in_changes() {
     world.place(pod("tiny", "0"), PlaceMode::Assume).await.unwrap();
 }
 
-/// As for the live cluster: whoever will not hear of a placement does not keep it.
+/// A client that does not get the response of a placement does not keep it, in a session as in the live cluster.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_deadline_ends_a_batch_in_a_session_too() {
     let mut world = World::start().await;

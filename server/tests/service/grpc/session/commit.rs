@@ -147,7 +147,7 @@ async fn a_pod_that_got_its_node_meanwhile_is_not_committed() {
     assert_eq!(status.message(), "pod `default/p` is on node `n1` already");
 }
 
-/// Of many sessions that want the same room one gets it.
+/// One of many sessions that want the same room gets it.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn racing_commits_never_overcommit() {
     let mut world = World::start().await;

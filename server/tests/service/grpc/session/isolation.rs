@@ -1,4 +1,4 @@
-//! A session sees what is supposed in it; nobody else does.
+//! Isolation: the changes of a session are visible in that session only.
 
 use std::collections::BTreeMap;
 
@@ -113,15 +113,15 @@ async fn every_deciding_call_can_be_asked_what_if() {
     let requests = [streamed(0, id()), streamed(1, String::new()), streamed(2, "gone".into())];
     let answers = world.placement.place_stream(tokio_stream::iter(requests)).await.unwrap();
     let mut answers = answers.into_inner();
-    let mut told = Vec::new();
+    let mut found = Vec::new();
     while let Some(answer) = answers.message().await.unwrap() {
-        told.push(match result(&answer.results[0]) {
+        found.push(match result(&answer.results[0]) {
             Ok(decided) => outcome(decided).is_ok().to_string(),
             Err(error) => error.message.clone(),
         });
     }
     let gone = "session `gone` not found: it was never opened, was closed or has expired";
-    assert_eq!(told, ["true", "false", gone]);
+    assert_eq!(found, ["true", "false", gone]);
 
     let pod = Some(prioritised("p", "2", 10));
     let request = PreemptRequest { pod: pod.clone(), session_id: id(), ..Default::default() };
