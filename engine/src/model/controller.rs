@@ -85,7 +85,7 @@ impl ControllerKey {
 impl Compile for core_v1::ReplicationController {
     type Facts = Controller;
 
-    /// Its selector is a map of equalities, which is not validated (W-SEL-5).
+    /// Compiles the selector too, a map of equalities, which is not validated (W-SEL-5).
     fn compile(
         &self,
         _: &meta_v1::ObjectMeta,

@@ -38,7 +38,7 @@ macro_rules! kinds {
                 match self { $(ObjectKind::$kind => $version,)+ }
             }
 
-            /// Its name in paths and RBAC rules, for example `csinodes`.
+            /// The name in paths and RBAC rules, for example `csinodes`.
             pub fn plural(self) -> &'static str {
                 match self { $(ObjectKind::$kind => $plural,)+ }
             }

@@ -18,9 +18,9 @@ pub struct Object {
     facts: ObjectFacts,
 }
 
-/// How objects of one kind become facts. Every message of the list of kinds implements it, in the file of its kind.
+/// Compiles the objects of one kind. Every message of the list of kinds implements it, in the file of its kind.
 pub(crate) trait Compile {
-    /// Facts of an object of this kind that rules read.
+    /// The facts that the rules read of an object of this kind.
     type Facts;
 
     fn compile(

@@ -71,7 +71,7 @@ changes! {
 macro_rules! of_object {
     ($($kind:ident($message:ty) { upsert: $upsert:ident, wakes: $wakes:ident, $($rest:tt)* })+) => {
         impl Changes {
-            /// The kind of change that an object of this kind makes.
+            /// Returns the event of a changed object of this kind.
             #[must_use]
             pub fn of_object(kind: ObjectKind) -> Changes {
                 match kind { $(ObjectKind::$kind => Changes::$wakes,)+ }
