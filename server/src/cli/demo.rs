@@ -18,8 +18,8 @@ use tokio::signal::unix::{Signal, SignalKind, signal};
 
 use super::{CliError, output};
 use crate::clock;
-use crate::config::Config;
 use crate::config::file::{parse_address, parse_seed};
+use crate::config::{Config, Overrides};
 use crate::net::ListenError;
 use crate::runtime::{Limits, LoadLimits, Server, ServerOptions, StartError};
 use connections::N_CONNECTIONS;
@@ -148,7 +148,7 @@ impl Stop {
 /// Starts a server on the given addresses; for each address that is not given, on the default one or, if that is taken,
 /// a free port.
 async fn start(args: &DemoArgs) -> Result<Server, CliError> {
-    let defaults = Config::default();
+    let defaults = Config::resolve(None, &Overrides::default())?;
     let options = ServerOptions {
         grpc_address: args.grpc_address.unwrap_or(defaults.grpc_address),
         http_address: args.http_address.unwrap_or(defaults.http_address),

@@ -64,7 +64,9 @@ pub(super) async fn serve(
         Some(options) => Some(apiserver::connect(options).await?),
         None => None,
     };
-    let server = Server::start(options(&config, profiles)).await?;
+    let awaits_files = !config.cluster_files.is_empty() || config.kube.is_some();
+    let options = ServerOptions { profiles, awaits_files, ..ServerOptions::default() };
+    let server = Server::start(config.server_options(options)).await?;
     tracing::info!(grpc = %server.grpc_address(), http = %server.http_address(), "listening");
     let scheduler = client.clone().zip(scheduling);
     let scheduler = scheduler.map(|(client, options)| server.start_scheduler(client, options));
@@ -110,26 +112,6 @@ pub(super) async fn serve(
         }
     }
     Ok(ExitCode::SUCCESS)
-}
-
-fn options(config: &Config, profiles: Profiles) -> ServerOptions {
-    ServerOptions {
-        grpc_address: config.grpc_address,
-        http_address: config.http_address,
-        insecure: config.insecure,
-        tls: config.tls.clone(),
-        auth: config.auth.clone(),
-        audit: config.audit.clone(),
-        expander: config.expander.clone(),
-        extender: config.extender.clone(),
-        tracing: config.tracing.clone(),
-        profiles,
-        tie_break: config.tie_break,
-        limits: config.limits(),
-        drain_grace_period: config.drain_grace_period,
-        ledger: config.ledger.clone(),
-        awaits_files: !config.cluster_files.is_empty() || config.kube.is_some(),
-    }
 }
 
 /// Time limits for the API server.

@@ -2,19 +2,31 @@
 
 use std::path::{Path, PathBuf};
 
+use super::read::path;
+use super::settings::{Layer, Setting as _, settings};
 use crate::auth::{AuthOptions, Role, RoleBinding};
 use crate::document::ConfigError;
 use crate::document::decode::{self, Cursor};
 
-/// Settings of authentication from flags, variables or a file.
-#[derive(Clone, Debug, Default, PartialEq, Eq, clap::Args)]
-pub struct AuthOverrides {
+settings! {
+    /// The section `auth` as flags, variables or a file give it.
+    #[derive(Clone, Debug, Default, PartialEq, Eq, clap::Args)]
+    pub struct AuthOverrides for AuthOptions, in directory, read as auth;
+
     /// Bearer tokens of callers: CSV lines of token, user, uid, "groups", as in Kubernetes' static token file
     #[arg(long, env = "BERTH_TOKEN_FILE", value_name = "FILE")]
-    pub token_file: Option<PathBuf>,
+    token_file: Option<PathBuf> {
+        file: "tokenFile" = |value| path(value, directory),
+        option: token_file,
+        page: "bearer tokens that authenticate callers.",
+    }
+
     /// The field `auth.roleBindings` of a file; no flag.
     #[arg(skip)]
-    pub role_bindings: Vec<RoleBinding>,
+    role_bindings: Vec<RoleBinding> {
+        file: "roleBindings" = |value| value.list(binding),
+        option: role_bindings,
+    }
 }
 
 impl AuthOverrides {
@@ -27,26 +39,22 @@ impl AuthOverrides {
         file: &AuthOverrides,
         takes_certificates: bool,
     ) -> Result<AuthOptions, ConfigError> {
-        let token_file = self.token_file.clone().or_else(|| file.token_file.clone());
-        let is_anybody_known = token_file.is_some() || takes_certificates;
-        if !is_anybody_known && file.role_bindings.iter().any(RoleBinding::names_others) {
+        let given = Layer::over(self, file);
+        let is_anybody_known = given.token_file.is_some() || takes_certificates;
+        if !is_anybody_known && given.role_bindings.iter().any(RoleBinding::names_others) {
             return Err(ConfigError::Setting {
                 name: "auth.roleBindings".to_owned(),
                 reason: "only mean something where callers are known: name a file of tokens (`auth.tokenFile`, `--token-file`) or the authority of client certificates (`tls.clientCaFile`, `--tls-client-ca-file`)"
                     .to_owned(),
             });
         }
-        Ok(AuthOptions { token_file, role_bindings: file.role_bindings.clone() })
+        Ok(given.or(AuthOptions::default()))
     }
 }
 
 /// Decodes the field `auth` of the file. `directory` is where relative paths start.
 pub(super) fn of_file(value: Cursor<'_>, directory: &Path) -> Option<AuthOverrides> {
-    value.object(|fields| AuthOverrides {
-        token_file: fields
-            .take("tokenFile", |path| decode::text(path).map(|text| directory.join(text))),
-        role_bindings: fields.take_or_default("roleBindings", |list| list.list(binding)),
-    })
+    value.object(|fields| AuthOverrides::read(fields, directory))
 }
 
 fn binding(value: Cursor<'_>) -> Option<RoleBinding> {

@@ -3,6 +3,8 @@
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
+use super::read::{elapsed, path};
+use super::settings::{Layer, Setting as _, settings};
 use crate::apiserver::KubeOptions;
 use crate::document::decode::{self, Cursor};
 use crate::document::{ConfigError, duration};
@@ -10,9 +12,11 @@ use crate::document::{ConfigError, duration};
 /// Minimum of the silence timeout: a shorter one would cut healthy watches.
 const MIN_SILENCE_TIMEOUT: Duration = Duration::from_secs(1);
 
-/// Settings of the API server from flags, variables or a file.
-#[derive(Clone, Debug, Default, PartialEq, Eq, clap::Args)]
-pub struct KubeOverrides {
+settings! {
+    /// The section `kube` as flags, variables or a file give it.
+    #[derive(Clone, Debug, Default, PartialEq, Eq, clap::Args)]
+    pub struct KubeOverrides for KubeOptions, in directory, read as kube;
+
     /// Read the cluster from its API server: in the cluster as the pod's service account, elsewhere by kubeconfig
     #[arg(
         long,
@@ -23,16 +27,52 @@ pub struct KubeOverrides {
         default_missing_value = "true",
         value_parser = clap::builder::BoolishValueParser::new()
     )]
-    pub kube: Option<bool>,
+    kube: Option<bool> {
+        at: "kube",
+        page: "the API server is the feed; `kube: {}` is enough.",
+    }
+
     /// Kubeconfig for `--kube` [default: the service account in a cluster, else $KUBECONFIG or ~/.kube/config]
     #[arg(long, env = "BERTH_KUBECONFIG", value_name = "FILE")]
-    pub kubeconfig: Option<PathBuf>,
+    kubeconfig: Option<PathBuf> {
+        file: "kubeconfig" = |value| path(value, directory),
+        option: kubeconfig,
+        shown: "the service account in a cluster, else $KUBECONFIG or ~/.kube/config",
+        page: "a kubeconfig file.",
+    }
+
     /// Context of the kubeconfig [default: its current one]
     #[arg(long, env = "BERTH_KUBE_CONTEXT", value_name = "NAME")]
-    pub kube_context: Option<String>,
+    kube_context: Option<String> {
+        file: "context" = decode::text,
+        over: context_over,
+        option: context,
+        shown: "its current one",
+        page: "context of the kubeconfig.",
+    }
+
     /// How long a watch may be silent before it counts as dead, for example `2m30s` [default: 2m30s]
     #[arg(long, env = "BERTH_KUBE_SILENCE_TIMEOUT", value_name = "DURATION", value_parser = duration::parse)]
-    pub kube_silence_timeout: Option<Duration>,
+    kube_silence_timeout: Option<Duration> {
+        file: "silenceTimeout" = elapsed,
+        check: check_silence => "--kube-silence-timeout",
+        option: silence_timeout,
+        shown: "`2m30s`",
+        page: "how long a watch may be silent before it is replaced, at least 1 s.",
+    }
+}
+
+/// The context belongs to its kubeconfig: the contexts of another file are others.
+fn context_over(flags: &KubeOverrides, file: &KubeOverrides) -> Option<String> {
+    let of_file = if flags.kubeconfig.is_some() { &None } else { &file.kube_context };
+    flags.kube_context.over(of_file)
+}
+
+fn check_silence(timeout: &Duration) -> Result<(), String> {
+    if *timeout < MIN_SILENCE_TIMEOUT {
+        return Err(format!("must be at least {} s", MIN_SILENCE_TIMEOUT.as_secs()));
+    }
+    Ok(())
 }
 
 impl KubeOverrides {
@@ -41,24 +81,12 @@ impl KubeOverrides {
     /// # Errors
     /// A flag or variable for the API server without `--kube`, and a silence timeout of less than a second.
     pub(super) fn over(&self, file: &KubeOverrides) -> Result<Option<KubeOptions>, ConfigError> {
-        if !self.kube.or(file.kube).unwrap_or(false) {
+        let given = Layer::over(self, file);
+        if given.kube != Some(true) {
             return self.check_unused();
         }
-        let default = KubeOptions::default();
-        // The file's context belongs to the file's kubeconfig.
-        let context = if self.kubeconfig.is_some() { &None } else { &file.kube_context };
-        let options = KubeOptions {
-            kubeconfig: self.kubeconfig.clone().or_else(|| file.kubeconfig.clone()),
-            context: self.kube_context.clone().or_else(|| context.clone()),
-            silence_timeout: self
-                .kube_silence_timeout
-                .or(file.kube_silence_timeout)
-                .unwrap_or(default.silence_timeout),
-        };
-        if options.silence_timeout < MIN_SILENCE_TIMEOUT {
-            return Err(setting("--kube-silence-timeout", at_least()));
-        }
-        Ok(Some(options))
+        given.check()?;
+        Ok(Some(given.or(KubeOptions::default())))
     }
 
     /// Checks that no setting is unused: a kubeconfig without `--kube` is an error; `--kube=false` over a file that has
@@ -70,20 +98,13 @@ impl KubeOverrides {
             ("--kube-silence-timeout", self.kube_silence_timeout.is_some()),
         ];
         match given.into_iter().find(|(_, is_given)| *is_given) {
-            Some((name, _)) if self.kube.is_none() => {
-                Err(setting(name, "only means something with `--kube`".to_owned()))
-            }
+            Some((name, _)) if self.kube.is_none() => Err(ConfigError::Setting {
+                name: name.to_owned(),
+                reason: "only means something with `--kube`".to_owned(),
+            }),
             _ => Ok(None),
         }
     }
-}
-
-fn setting(name: &str, reason: String) -> ConfigError {
-    ConfigError::Setting { name: name.to_owned(), reason }
-}
-
-fn at_least() -> String {
-    format!("must be at least {} s", MIN_SILENCE_TIMEOUT.as_secs())
 }
 
 /// Decodes the field `kube` of the file, whose presence makes the API server the feed. `directory` is where relative
@@ -91,18 +112,7 @@ fn at_least() -> String {
 pub(super) fn of_file(value: Cursor<'_>, directory: &Path) -> Option<KubeOverrides> {
     value.object(|fields| KubeOverrides {
         kube: Some(true),
-        kubeconfig: fields
-            .take("kubeconfig", |path| decode::text(path).map(|text| directory.join(text))),
-        kube_context: fields.take("context", decode::text),
-        kube_silence_timeout: fields.take("silenceTimeout", |value| {
-            let nanos = decode::nanoseconds(value)?;
-            let timeout = u64::try_from(nanos).map(Duration::from_nanos).unwrap_or_default();
-            if timeout < MIN_SILENCE_TIMEOUT {
-                value.report(at_least());
-                return None;
-            }
-            Some(timeout)
-        }),
+        ..KubeOverrides::read(fields, directory)
     })
 }
 

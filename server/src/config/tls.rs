@@ -2,34 +2,46 @@
 
 use std::path::{Path, PathBuf};
 
+use super::read::path;
+use super::settings::{Layer, settings};
 use crate::document::ConfigError;
-use crate::document::decode::{self, Cursor};
+use crate::document::decode::Cursor;
 use crate::net::TlsFiles;
 
-/// Settings of TLS from flags, variables or a file.
-#[derive(Clone, Debug, Default, PartialEq, Eq, clap::Args)]
-pub struct TlsOverrides {
+settings! {
+    /// The section `tls` as flags, variables or a file give it.
+    #[derive(Clone, Debug, Default, PartialEq, Eq, clap::Args)]
+    pub struct TlsOverrides for (), in directory, read as tls;
+
     /// Certificate of both listeners in PEM, followed by intermediate ones; plain text without it
     #[arg(long = "tls-cert-file", env = "BERTH_TLS_CERT_FILE", value_name = "FILE")]
-    pub cert_file: Option<PathBuf>,
+    cert_file: Option<PathBuf> {
+        file: "certFile" = |value| path(value, directory),
+        shown: "plain text",
+        page: "certificate of both ports in PEM, followed by intermediate ones.",
+    }
+
     /// Private key of that certificate, in PEM
     #[arg(long = "tls-private-key-file", env = "BERTH_TLS_PRIVATE_KEY_FILE", value_name = "FILE")]
-    pub key_file: Option<PathBuf>,
+    key_file: Option<PathBuf> {
+        file: "keyFile" = |value| path(value, directory),
+        page: "its private key in PEM.",
+    }
+
     /// Authorities of client certificates in PEM; clients are not asked for a certificate without it
     #[arg(long = "tls-client-ca-file", env = "BERTH_TLS_CLIENT_CA_FILE", value_name = "FILE")]
-    pub client_ca_file: Option<PathBuf>,
+    client_ca_file: Option<PathBuf> {
+        file: "clientCaFile" = |value| path(value, directory),
+        shown: "no client certificates",
+        page: "authorities in PEM that authenticate callers.",
+    }
 }
 
 /// Decodes the section; `directory` is where relative paths start. Missing fields are reported: a file has certificate
 /// and key, or no such section.
 pub(super) fn section(value: Cursor<'_>, directory: &Path) -> Option<TlsOverrides> {
     value.object(|fields| {
-        let path = |value: Cursor<'_>| decode::text(value).map(|text| directory.join(text));
-        let written = TlsOverrides {
-            cert_file: fields.take("certFile", path),
-            key_file: fields.take("keyFile", path),
-            client_ca_file: fields.take("clientCaFile", path),
-        };
+        let written = TlsOverrides::read(fields, directory);
         for (name, file) in [("certFile", &written.cert_file), ("keyFile", &written.key_file)] {
             if file.is_none() {
                 fields.object().report(format!("`{name}` is missing"));
@@ -45,15 +57,12 @@ impl TlsOverrides {
     /// # Errors
     /// [`ConfigError::Setting`] for the missing one.
     pub(super) fn over(&self, file: &TlsOverrides) -> Result<Option<TlsFiles>, ConfigError> {
-        let first = |flag: &Option<PathBuf>, written: &Option<PathBuf>| {
-            flag.as_ref().or(written.as_ref()).cloned()
-        };
+        let TlsOverrides { cert_file, key_file, client_ca_file } = Layer::over(self, file);
         let missing = |name: &str, given: &str| {
             let reason = format!("is missing: `{given}` needs it");
             Err(ConfigError::Setting { name: name.to_owned(), reason })
         };
-        let client_ca_file = first(&self.client_ca_file, &file.client_ca_file);
-        match (first(&self.cert_file, &file.cert_file), first(&self.key_file, &file.key_file)) {
+        match (cert_file, key_file) {
             (Some(cert_file), Some(key_file)) => {
                 Ok(Some(TlsFiles { cert_file, key_file, client_ca_file }))
             }

@@ -6,6 +6,7 @@ use clap::{Arg, CommandFactory as _};
 
 use super::*;
 use crate::cli::Cli;
+use crate::config::settings::Documented;
 
 /// Variables without a flag.
 const WITHOUT_FLAG: [&str; 1] = ["BERTH_LOG"];
@@ -149,4 +150,68 @@ fn every_field_is_documented_and_the_example_has_them() {
         unknown.is_empty(),
         "docs/configuration.md has lines for {unknown:?}, which no file may have"
     );
+}
+
+/// Returns the entries that the page must have, each as ``* `field`, `--flag`, default `value`: meaning``.
+fn entries() -> Vec<String> {
+    let serve = flags("serve");
+    let lists = [
+        ("", Overrides::documented()),
+        ("kube.", KubeOverrides::documented()),
+        ("tls.", TlsOverrides::documented()),
+        ("auth.", AuthOverrides::documented()),
+        ("audit.", AuditOverrides::documented()),
+        ("limits.", LimitsOverrides::documented()),
+    ];
+    let mut entries = Vec::new();
+    // The flag that names the file is of no list.
+    let mut undocumented: Vec<String> =
+        serve.iter().map(flag).filter(|flag| flag != "--config").collect();
+    for (section, settings) in lists {
+        for Documented { name, field, at, shown, meaning } in settings {
+            // A section has no entry: its settings have.
+            let Some(meaning) = meaning else { continue };
+            let flag = serve.iter().find(|arg| arg.get_id() == name).map(flag);
+            undocumented.retain(|known| Some(known) != flag.as_ref());
+            let field = at.map(str::to_owned).or(field.map(|name| format!("{section}{name}")));
+            let names: Vec<String> =
+                field.into_iter().chain(flag).map(|name| format!("`{name}`")).collect();
+            let default = shown.map_or(String::new(), |shown| format!(", default {shown}"));
+            entries.push(format!("* {}{default}: {meaning}", names.join(", ")));
+        }
+    }
+    assert!(undocumented.is_empty(), "the lists have no `page` for {undocumented:?}");
+    entries
+}
+
+/// An entry in lines of at most 120 columns.
+fn wrapped(entry: &str) -> String {
+    let (mut text, mut width) = (String::new(), 0);
+    for word in entry.split(' ') {
+        let length = word.chars().count();
+        if width > 0 && width + 1 + length > 120 {
+            text.push_str("\n ");
+            width = 1;
+        }
+        if width > 0 {
+            text.push(' ');
+            width += 1;
+        }
+        text.push_str(word);
+        width += length;
+    }
+    text
+}
+
+#[test]
+fn the_page_says_what_the_lists_say() {
+    let page = page().replace("\n  ", " ");
+    let lines: BTreeSet<&str> = page.lines().collect();
+    let entries = entries();
+    let missing: Vec<String> = entries
+        .iter()
+        .filter(|entry| !lines.contains(entry.as_str()))
+        .map(|entry| wrapped(entry))
+        .collect();
+    assert!(missing.is_empty(), "docs/configuration.md has to say:\n{}", missing.join("\n"));
 }

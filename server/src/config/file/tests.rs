@@ -1,12 +1,26 @@
 //! Tests of configuration files: valid ones, the messages for invalid ones, and precedence.
 
 use super::*;
+use crate::runtime::ServerOptions;
 
 const HEAD: &str = "apiVersion: berth.dev/v1\nkind: BerthConfiguration\n";
 
 fn read(body: &str) -> Result<Overrides, String> {
     from_text("berth.yaml", Path::new("/etc/berth"), &format!("{HEAD}{body}"))
         .map_err(|error| error.to_string())
+}
+
+fn merge(flags: &Overrides, file: &Overrides) -> Config {
+    Config::decide(flags, file).unwrap()
+}
+
+/// Returns what is decided where nothing is given.
+fn defaults() -> Config {
+    merge(&Overrides::default(), &Overrides::default())
+}
+
+fn limits(config: &Config) -> Limits {
+    config.server_options(ServerOptions::default()).limits
 }
 
 #[test]
@@ -133,14 +147,14 @@ fn flags_win_over_the_file_and_the_file_over_defaults() {
     assert!(!config.insecure);
     assert_eq!(config.tie_break, TieBreak::Seeded(7));
     assert_eq!(config.cluster_files, [PathBuf::from("/etc/berth/f.json")]);
-    assert_eq!(config.grpc_address, Config::default().grpc_address);
+    assert_eq!(config.grpc_address, defaults().grpc_address);
 
     let flags =
         Overrides { cluster_files: vec!["g.json".into()], seed: Some(8), ..Overrides::default() };
     let config = merge(&flags, &file);
     assert_eq!(config.cluster_files, [PathBuf::from("g.json")]);
     assert_eq!(config.tie_break, TieBreak::Seeded(8));
-    assert_eq!(merge(&Overrides::default(), &Overrides::default()), Config::default());
+    assert_eq!(defaults().tie_break, TieBreak::Seeded(0));
 }
 
 #[test]
@@ -161,7 +175,7 @@ fn zero_is_refused_from_flags_too() {
 fn limits_are_those_of_the_configuration() {
     let flags =
         Overrides { max_sessions: Some(3), max_session_changes: Some(5), ..Overrides::default() };
-    let limits = merge(&flags, &Overrides::default()).limits();
-    assert_eq!((limits.sessions.max_sessions, limits.sessions.max_changes), (3, 5));
-    assert_eq!(Config::default().limits(), Limits::default());
+    let limited = limits(&merge(&flags, &Overrides::default()));
+    assert_eq!((limited.sessions.max_sessions, limited.sessions.max_changes), (3, 5));
+    assert_eq!(limits(&defaults()), Limits::default());
 }
