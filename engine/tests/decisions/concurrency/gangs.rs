@@ -17,7 +17,7 @@ const N_WORKERS: u64 = 5;
 const N_ROUNDS: usize = 120;
 
 /// Counts of what happened, so that the test can check that the threads really raced.
-#[derive(Default)]
+#[derive(Debug, Default)]
 struct Tally {
     placed: AtomicUsize,
     refused: AtomicUsize,
@@ -39,9 +39,27 @@ struct Worker<'a> {
     promised: BTreeSet<String>,
 }
 
+impl Tally {
+    fn has_all(&self) -> bool {
+        let counts =
+            [&self.placed, &self.refused, &self.evicting, &self.committed, &self.not_committed];
+        counts.iter().all(|n| n.load(Ordering::Relaxed) > 0)
+    }
+}
+
+/// On a busy machine threads may run one after another, so that a run misses an outcome. Then the run is repeated.
 #[test]
 fn nothing_is_left_in_parts() {
-    let (cluster, is_done, tally) = (scarce_cluster(), AtomicBool::new(false), Tally::default());
+    let tally = Tally::default();
+    let has_raced = (0..20).any(|_| {
+        run(&tally);
+        tally.has_all()
+    });
+    assert!(has_raced, "{tally:?}");
+}
+
+fn run(tally: &Tally) {
+    let (cluster, is_done) = (scarce_cluster(), AtomicBool::new(false));
     // Somebody to evict.
     let lesser = (0..20).map(|i| format!("lesser-{i} cpu=1 priority=-5 node=n{i}"));
     let lesser = lesser.map(|text| Delta::UpsertPod(compiled(&cluster, &text)));
@@ -63,7 +81,7 @@ fn nothing_is_left_in_parts() {
             }
         });
         let work = |id| {
-            let worker = Worker::new(&cluster, &tally, id);
+            let worker = Worker::new(&cluster, tally, id);
             scope.spawn(move || worker.run())
         };
         let workers: Vec<_> = (0..N_WORKERS).map(work).collect();
@@ -82,9 +100,6 @@ fn nothing_is_left_in_parts() {
     let found: BTreeSet<String> =
         found.into_iter().filter(|name| !name.starts_with("lesser")).collect();
     assert_eq!(found, held, "what was answered is what is there");
-    let Tally { placed, refused, evicting, committed, not_committed } = tally;
-    let counts = [placed, refused, evicting, committed, not_committed].map(AtomicUsize::into_inner);
-    assert!(counts.iter().all(|n| *n > 0), "{counts:?}");
 }
 
 /// Checks that of each group all members are in the cluster, or none.
