@@ -84,7 +84,7 @@ proptest! {
         }
     }
 
-    /// Who preempts is promised the node and gets it, once the victims are gone (S-PRE-21, S-PRE-26).
+    /// A preemptor is nominated to the node and gets it once the victims are gone (S-PRE-21, S-PRE-26).
     #[test]
     fn the_preemptor_gets_its_node(crowd in crowd(Company::Related, 1..7, 4..30)) {
         for i in 0..crowd.incoming.len() {

@@ -50,7 +50,7 @@ pub(crate) struct PlacedState {
 /// Why a pod is being deleted.
 #[derive(Copy, Clone, Debug)]
 pub(crate) enum Leaving {
-    /// Somebody deleted it.
+    /// The pod was deleted.
     Deleted,
     /// The pod was evicted by preemption (S-PRE-23).
     Preempted,

@@ -123,9 +123,9 @@ fn requests_shrink_by_what_is_short() {
     );
 }
 
-/// Nothing is left of a request that could shrink only to nothing: then more nodes are needed.
+/// A request that would have to shrink to zero is not changed: more nodes are needed.
 #[test]
-fn nobody_is_told_to_ask_for_nothing() {
+fn requests_are_not_shrunk_to_zero() {
     check(
         &["a example.com/gpu=8 pods=9"],
         &["q node=a example.com/gpu=8"],

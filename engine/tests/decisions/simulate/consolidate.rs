@@ -286,7 +286,7 @@ fn a_recorded_cluster_can_be_consolidated() {
     assert!(reasons.contains(&UnremovableReason::NotUnderutilized), "{reasons:?}");
 }
 
-/// Whoever is being removed anyway takes nobody in.
+/// A node that is being removed anyway takes no pods.
 #[test]
 fn nodes_that_are_being_removed_take_no_pods() {
     let cluster = cluster(

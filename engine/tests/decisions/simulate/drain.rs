@@ -3,7 +3,6 @@
 mod budgets;
 mod nodes;
 mod plans;
-#[path = "drain/replay.rs"]
 pub(super) mod replay;
 mod rules;
 
@@ -51,6 +50,7 @@ fn merge(into: &mut Value, more: Value) {
 }
 
 /// A disruption budget of `namespace/name` over a selector, that allows so many.
+#[allow(clippy::needless_pass_by_value, reason = "callers write the selector as `json!`")]
 pub(super) fn budget(cluster: &Cluster, name: &str, selector: Value, n_allowed: i32) -> Delta {
     let (namespace, name) = name.split_once('/').unwrap();
     let budget = json!({

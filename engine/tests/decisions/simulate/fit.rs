@@ -294,7 +294,7 @@ fn whoever_gives_up_gets_the_pods_tried_so_far() {
     assert_eq!(summary(&answer), "a a cancelled before a decision");
 }
 
-/// Nobody is put beside itself.
+/// A pod is not placed beside itself.
 #[test]
 fn a_pod_that_is_on_a_node_is_not_tried() {
     let cluster = cluster(&["n cpu=4 pods=9"]);

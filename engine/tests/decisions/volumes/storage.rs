@@ -208,7 +208,7 @@ fn event(cluster: &Cluster, dice: &mut Dice, held: &mut Held) -> Vec<Delta> {
 const PROVISIONERS: [&str; 3] =
     ["kubernetes.io/no-provisioner", "csi.example.com", "kubernetes.io/aws-ebs"];
 
-/// Some of everything that a pod can ask for; probes have no node.
+/// Returns a pod with random volumes; probes have no node.
 fn random_pod(dice: &mut Dice, name: &str, node: Option<&str>) -> Value {
     let volumes: Vec<Value> = (0..1 + dice.roll(2))
         .map(|i| match dice.roll(6) {

@@ -207,7 +207,7 @@ fn a_recorded_cluster_can_be_drained() {
 
 /// The recorded cluster of 300 nodes, where it is here.
 pub(crate) fn recorded() -> Option<World> {
-    let Some(dump) = recorded::read("data/cluster-dump/mid.json.gz") else { return None };
+    let dump = recorded::read("data/cluster-dump/mid.json.gz")?;
     let list: Value = serde_json::from_str(&dump).expect("a dump is JSON");
     let mut world = World::default();
     for item in list["items"].as_array().expect("a list") {

@@ -173,7 +173,7 @@ impl<'w> Replay<'w> {
         self.apply(Delta::DeleteNode(node.clone()));
     }
 
-    /// Nobody ended up on one of these nodes, and nothing is taken that is not there.
+    /// Checks that no pod moved to one of these nodes, and that each moved pod is on one node.
     pub(crate) fn check_end(&self, gone: &[Arc<str>]) {
         for (pod, node) in &self.moved_to {
             assert!(!gone.contains(node), "{pod} moved to {node}, which goes");
