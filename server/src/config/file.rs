@@ -397,6 +397,4 @@ fn check_worker_threads(number: &usize) -> Result<(), String> {
 }
 
 #[cfg(test)]
-mod documented;
-#[cfg(test)]
 mod tests;

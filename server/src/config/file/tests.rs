@@ -1,5 +1,7 @@
 //! Tests of configuration files: valid ones, the messages for invalid ones, and precedence.
 
+mod documented;
+
 use super::*;
 use crate::runtime::ServerOptions;
 

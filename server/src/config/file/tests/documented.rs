@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 
 use clap::{Arg, CommandFactory as _};
 
-use super::*;
+use super::super::*;
 use crate::cli::Cli;
 use crate::config::settings::Documented;
 
