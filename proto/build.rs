@@ -1,5 +1,6 @@
 //! Compiles the `.proto` files without `protoc` and writes, into `OUT_DIR`: the message types, the tonic services, the
-//! descriptor set for reflection, the table of RPCs (`build/access.rs`), and the JSON form of every message (`build/json.rs`).
+//! descriptor set for reflection, the table of RPCs (`build/access.rs`), and the JSON form of every message
+//! (`build/json.rs`).
 
 #[path = "build/access.rs"]
 mod access;
@@ -42,8 +43,8 @@ const BY_HAND: [(&str, &str); 4] = [
     (".k8s.io.apimachinery.pkg.util.intstr.IntOrString", "crate::IntOrString"),
 ];
 
-/// Fields kept behind a pointer: large, rarely set fields, so that a volume or a container stays small, and the pod of the most
-/// frequent request, which is moved often.
+/// Fields kept behind a pointer: large, rarely set fields, so that a volume or a container stays small, and the pod of
+/// the most frequent request, which is moved often.
 const BOXED: [&str; 10] = [
     ".berth.v1.PlaceRequest.pod",
     ".k8s.io.api.core.v1.Container.lifecycle",

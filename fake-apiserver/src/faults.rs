@@ -1,7 +1,8 @@
 //! Faults on demand, as networks, load balancers and overloaded API servers cause them.
 //!
-//! Faults are drawn at random with a seed. The faults of a request depend on the seed, its method and path, and the number
-//! of earlier requests with the same method and path. Equal requests therefore have equal faults, however they interleave.
+//! Faults are drawn at random with a seed. The faults of a request depend on the seed, its method and path, and the
+//! number of earlier requests with the same method and path. Equal requests therefore have equal faults, however they
+//! interleave.
 
 use std::collections::BTreeMap;
 use std::ops::RangeInclusive;

@@ -11,8 +11,8 @@ use serde::de::DeserializeOwned;
 use crate::work::bounded;
 use crate::world::{self, World};
 
-/// Most bytes that decoding and compiling one byte of an object may ask for: an empty container is a few bytes of text and
-/// several hundred in memory, and growing lists are copied.
+/// Most bytes that decoding and compiling one byte of an object may ask for: an empty container is a few bytes of text
+/// and several hundred in memory, and growing lists are copied.
 const BYTES_EACH: u64 = 4 << 10;
 
 /// The result of using an object; equal for equal objects in either encoding.

@@ -50,8 +50,8 @@ pub struct Target {
     pub run: fn(&[u8]),
     /// The file in `dictionaries/` with the words of its format; empty where it has none.
     pub dictionary: &'static str,
-    /// The number of derived inputs in the short run, a part of `cargo test`: as many as an unoptimised build takes in about
-    /// a second.
+    /// The number of derived inputs in the short run, a part of `cargo test`: as many as an unoptimised build takes in
+    /// about a second.
     pub n_short: u32,
 }
 

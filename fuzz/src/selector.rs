@@ -1,4 +1,5 @@
-//! Node and label selectors as objects: which nodes and pods they mean, held against a reading of the rules word by word.
+//! Node and label selectors as objects: which nodes and pods they mean, held against a reading of the rules word by
+//! word.
 
 use berth_engine::{Cluster, Delta, Policy, Standing, SurveyRequest};
 use berth_proto::core_v1::{self, NodeSelectorRequirement, NodeSelectorTerm};

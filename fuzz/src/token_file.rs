@@ -47,8 +47,8 @@ fn check(error: &ConfigError, data: &[u8]) {
     assert_eq!(said.map(|said| said.to_string()), Some(error.to_string()));
 }
 
-/// The file with the letters of each first column 13 further; one that is a hash, or may become one, stays. A line may belong to
-/// a column in quotes, which no message repeats if it has a line break.
+/// The file with the letters of each first column 13 further; one that is a hash, or may become one, stays. A line may
+/// belong to a column in quotes, which no message repeats if it has a line break.
 fn with_tokens_rotated(data: &[u8]) -> Vec<u8> {
     let lines = data.split_inclusive(|byte| matches!(byte, b'\n' | b'\r'));
     lines.flat_map(|line| with_token_rotated(line.to_vec())).collect()

@@ -1,7 +1,7 @@
 //! Work: how much a decoder may do for so many bytes, counted in what it asks the allocator for.
 //!
-//! A count, unlike a clock, is the same on every machine. Whoever builds something of a size that grows faster than the input
-//! asks for memory in the same measure, so a bound for each byte finds it.
+//! A count, unlike a clock, is the same on every machine. Whoever builds something of a size that grows faster than the
+//! input asks for memory in the same measure, so a bound for each byte finds it.
 
 use allocation_counter::AllocationInfo;
 

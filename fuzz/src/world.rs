@@ -1,4 +1,5 @@
-//! World: a small cluster that has one of everything that decisions look at, and what a fuzzed object is tried on there.
+//! World: a small cluster that has one of everything that decisions look at, and what a fuzzed object is tried on
+//! there.
 
 use std::cell::RefCell;
 use std::sync::Arc;

@@ -1,7 +1,7 @@
 //! Writes the JSON form of the generated messages: implementations of `crate::json::{ReadObject, WriteObject}` and of
 //! serde's two traits. A derive would not do: Kubernetes lets the last of two equal keys win (W-JS-8), reads `null` as
-//! absent everywhere (W-JS-4), and inlines four messages (W-JS-3), which serde can only do by buffering. Bytes, which would be
-//! base64 (W-JS-6), stand in no message that has a JSON form; the build fails when one comes.
+//! absent everywhere (W-JS-4), and inlines four messages (W-JS-3), which serde can only do by buffering. Bytes, which
+//! would be base64 (W-JS-6), stand in no message that has a JSON form; the build fails when one comes.
 
 use std::error::Error;
 use std::fmt::Write;
@@ -23,8 +23,8 @@ const PACKAGES: [(&str, &str, bool); 7] = [
     ("k8s.io.apimachinery.pkg.apis.meta.v1", "meta_v1", true),
 ];
 
-/// Files of lifecycle decisions. People write these messages as JSON, so they are read too, and an unknown key is an error. False,
-/// zero and empty lists are results there, so they are written.
+/// Files of lifecycle decisions. People write these messages as JSON, so they are read too, and an unknown key is an
+/// error. False, zero and empty lists are results there, so they are written.
 const LIFECYCLE: &str = "berth/v1/lifecycle";
 
 /// Messages without a JSON form, or with one written by hand in `src/`.
@@ -276,7 +276,8 @@ impl<'a> Object<'a> {
 }
 
 impl Field<'_> {
-    /// Whether the field is always written: numbers, booleans and lists are; text, messages and maps are absent when empty.
+    /// Whether the field is always written: numbers, booleans and lists are; text, messages and maps are absent when
+    /// empty.
     fn is_answer(&self) -> bool {
         let is_scalar = !matches!(self.descriptor.r#type(), Type::Message | Type::String);
         let is_map = self.descriptor.type_name().ends_with("Entry");

@@ -15,6 +15,7 @@ pub struct Method {
     pub lane: Lane,
     /// Whether the call changes anything that other callers see.
     pub effect: Effect,
-    /// Condition besides the role that the handler checks once it has read the request, as text; empty if there is none.
+    /// Condition besides the role that the handler checks once it has read the request, as text; empty if there is
+    /// none.
     pub condition: &'static str,
 }

@@ -7,8 +7,8 @@ use serde::{Deserialize, Deserializer, Serialize, Serializer};
 
 /// A number or a text; a text stays a text even when it reads as a number.
 ///
-/// Protobuf: `{ type = 1 int64 (0 int, 1 string), intVal = 2 int32, strVal = 3 string }`. JSON: the bare number or text.
-/// The default is the number 0.
+/// Protobuf: `{ type = 1 int64 (0 int, 1 string), intVal = 2 int32, strVal = 3 string }`. JSON: the bare number or
+/// text. The default is the number 0.
 #[derive(Clone, PartialEq, Eq, Hash, prost::Message)]
 pub struct IntOrString {
     #[prost(int64, tag = "1")]

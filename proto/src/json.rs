@@ -1,11 +1,12 @@
-//! Reading and writing of messages as Kubernetes' JSON (W-JS). `build/json.rs` writes a table for each message; the tables call
-//! the functions of this module.
+//! Reading and writing of messages as Kubernetes' JSON (W-JS). `build/json.rs` writes a table for each message; the
+//! tables call the functions of this module.
 //!
 //! Names are matched exactly (W-JS-1), 64-bit numbers are JSON numbers (W-JS-2), an empty object is a present message
 //! (W-JS-5), and serde_json escapes and unescapes strings (W-JS-9). A time may be absent or `null` (W-JS-10).
 //!
-//! Reading buffers no value, skips unknown keys and takes the last of two equal keys (W-JS-8). Berth's own messages, which people
-//! write by hand, refuse unknown keys. An error names the field: ``field `spec.containers[0].image`: invalid type …``.
+//! Reading buffers no value, skips unknown keys and takes the last of two equal keys (W-JS-8). Berth's own messages,
+//! which people write by hand, refuse unknown keys. An error names the field: ``field `spec.containers[0].image`:
+//! invalid type …``.
 
 use std::collections::BTreeMap;
 use std::fmt;

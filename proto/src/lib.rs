@@ -13,14 +13,14 @@
 //! `Serialize` and `Deserialize`; those of [`berth_v1`] are written as JSON, and those of the
 //! lifecycle decisions read too.
 //!
-//! The `.proto` files and prost keep Kubernetes' conventions of protobuf: a field whose presence means something is `optional`
-//! (W-PB-1, W-PB-2), empty elements of a list stay (W-PB-3), numbers are read packed and unpacked (W-PB-4), the later of two
-//! equal map keys wins (W-PB-5), words are strings (W-PB-6), unknown fields are skipped (W-PB-7), the envelope holds the names
-//! of a kind (W-PB-8), and each list is a message of its own (W-PB-9). [`meta_v1::WatchEvent`] is the content of a watch frame
-//! (W-ENV-3).
+//! The `.proto` files and prost keep Kubernetes' conventions of protobuf: a field whose presence means something is
+//! `optional` (W-PB-1, W-PB-2), empty elements of a list stay (W-PB-3), numbers are read packed and unpacked (W-PB-4),
+//! the later of two equal map keys wins (W-PB-5), words are strings (W-PB-6), unknown fields are skipped (W-PB-7), the
+//! envelope holds the names of a kind (W-PB-8), and each list is a message of its own (W-PB-9). [`meta_v1::WatchEvent`]
+//! is the content of a watch frame (W-ENV-3).
 //!
-//! This crate decides nothing: it has no rule, no default, no validation beyond the form of a value. Quantities keep their
-//! text until a caller needs the [`Amount`].
+//! This crate decides nothing: it has no rule, no default, no validation beyond the form of a value. Quantities keep
+//! their text until a caller needs the [`Amount`].
 
 pub mod access;
 mod int_or_string;

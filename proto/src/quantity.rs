@@ -79,8 +79,8 @@ impl fmt::Display for Quantity {
 
 /// An exact decimal with up to 9 fractional digits (W-QTY-3); sums, maxima and comparisons are exact (W-QTY-5).
 ///
-/// Values beyond about ±1.7 × 10²⁹ are held at that limit. Integer views are at the limits of `i64` when the value is out
-/// of their range (W-QTY-6); the `checked_` methods return `None` then.
+/// Values beyond about ±1.7 × 10²⁹ are held at that limit. Integer views are at the limits of `i64` when the value is
+/// out of their range (W-QTY-6); the `checked_` methods return `None` then.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Amount {
     nanos: i128,

@@ -21,7 +21,8 @@ pub struct Time {
 
 /// A moment in microseconds. The default is the zero time.
 ///
-/// Protobuf: the fields of [`Time`], where `nanos` count, in whole microseconds. JSON: RFC 3339 with six fractional digits.
+/// Protobuf: the fields of [`Time`], where `nanos` count, in whole microseconds. JSON: RFC 3339 with six fractional
+/// digits.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, prost::Message)]
 pub struct MicroTime {
     #[prost(int64, optional, tag = "1")]

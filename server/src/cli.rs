@@ -42,12 +42,12 @@ pub struct Cli {
 pub enum Command {
     /// Serve placements over gRPC, and health and metrics over HTTP
     ///
-    /// While the `--cluster` files are read, calls that decide or feed are answered with UNAVAILABLE; without such files a
-    /// client feeds the cluster, and placements are UNAVAILABLE until it has.
+    /// While the `--cluster` files are read, calls that decide or feed are answered with UNAVAILABLE; without such
+    /// files a client feeds the cluster, and placements are UNAVAILABLE until it has.
     ///
-    /// SIGTERM and SIGINT drain: calls under way are answered, then the process ends with status 0; another signal, half a
-    /// second later or of the other kind, ends it at once with status 1. SIGHUP reads the `--cluster` files again: the
-    /// cluster becomes what they hold then, assumed pods stay, and contradictions of a feed are forgotten.
+    /// SIGTERM and SIGINT drain: calls under way are answered, then the process ends with status 0; another signal,
+    /// half a second later or of the other kind, ends it at once with status 1. SIGHUP reads the `--cluster` files
+    /// again: the cluster becomes what they hold then, assumed pods stay, and contradictions of a feed are forgotten.
     Serve(Box<serve::ServeArgs>),
     /// Schedule the pods that name Berth as their scheduler, and serve everything that `serve` does
     ///
@@ -55,7 +55,8 @@ pub enum Command {
     /// as with kube-scheduler; conditions and events report the outcomes. Several instances elect a leader by a Lease.
     /// With `--hand-off` nothing is bound: pods are nominated to nodes, and kube-scheduler binds them.
     ///
-    /// Signals are those of `serve`; before the server drains, bindings under way are ended and the Lease is given back.
+    /// Signals are those of `serve`; before the server drains, bindings under way are ended and the Lease is given
+    /// back.
     Schedule(Box<schedule::ScheduleArgs>),
     /// Start a server with a synthetic cluster, place a mixed workload through it, and show what happened
     Demo(demo::DemoArgs),
@@ -89,8 +90,8 @@ pub enum Command {
     Conformance(conformance::ConformanceArgs),
     /// Show what happens next to pods: phase, conditions, deletion, eviction
     ///
-    /// Decides about objects as kubectl writes them, with no cluster and no server: where a pod is in its life, what a delete
-    /// would do, what a budget allows. Nothing is changed anywhere.
+    /// Decides about objects as kubectl writes them, with no cluster and no server: where a pod is in its life, what a
+    /// delete would do, what a budget allows. Nothing is changed anywhere.
     Lifecycle(lifecycle::LifecycleArgs),
     /// Print the text of a rule that an answer names, such as L-TERM-9
     Rule(rule::RuleArgs),

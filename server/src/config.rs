@@ -1,7 +1,8 @@
 //! Configuration of the service: flags, `BERTH_*` variables and one file.
 //!
-//! Every option type is declared in the room that uses it; this room fills the options from the three sources. A setting
-//! has one entry, in the list of its section (`settings!`); settings without a section are in the list of [`file`].
+//! Every option type is declared in the room that uses it; this room fills the options from the three sources. A
+//! setting has one entry, in the list of its section (`settings!`); settings without a section are in the list of
+//! [`file`].
 
 pub mod audit;
 pub mod auth;

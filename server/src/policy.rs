@@ -1,7 +1,7 @@
 //! KubeSchedulerConfiguration → [`Policy`]: reads the operator's own scheduler file as kube-scheduler does.
 //!
-//! Rules: section 10 of the scheduling specification. The order is that of S-CFG-4: decode (strictly), default, validate,
-//! build; every problem of a stage is reported, and a stage with problems is the last one.
+//! Rules: section 10 of the scheduling specification. The order is that of S-CFG-4: decode (strictly), default,
+//! validate, build; every problem of a stage is reported, and a stage with problems is the last one.
 
 use crate::document::decode::Reader;
 use crate::document::{ConfigError, Document, Problem};

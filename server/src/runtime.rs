@@ -153,7 +153,8 @@ impl Server {
         KubeFeed::start(pace, client, &self.state.feed_sink(), observer)
     }
 
-    /// Starts to schedule the pods of this server's profiles, once the feed that gets [`Scheduler::observer`] is complete.
+    /// Starts to schedule the pods of this server's profiles, once the feed that gets [`Scheduler::observer`] is
+    /// complete.
     #[must_use]
     pub fn start_scheduler(&self, client: kube::Client, options: SchedulerOptions) -> Scheduler {
         Scheduler::start(client, self.state.clone(), options)

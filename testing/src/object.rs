@@ -26,11 +26,10 @@ pub fn node(text: &str) -> core_v1::Node {
     core_v1::Node { metadata: Some(metadata), spec: Some(spec), status: Some(status) }
 }
 
-/// A pod of one container such as `p1 cpu=500m node=n1 uid=u1 port=80 phase=Failed version=3 toleration=k,Exists,,
-/// level:cpu=2 overhead:cpu=1 image=nginx gate=g named=n1 prefer=30,zone,In,a priority=5 preemption=Never namespace=n2
-/// label:app=x started=1000 nominated=n1 terminating=true preempted=true`; what relates it to other pods and to volumes is in
-/// `relation`, other words are requests.
-/// Namespace `default`; the uid is the name unless given.
+/// A pod of one container such as
+/// `p1 cpu=500m node=n1 uid=u1 port=80 phase=Failed version=3 toleration=k,Exists,, level:cpu=2 overhead:cpu=1 image=nginx gate=g named=n1 prefer=30,zone,In,a priority=5 preemption=Never namespace=n2 label:app=x started=1000 nominated=n1 terminating=true preempted=true`;
+/// what relates it to other pods and to volumes is in `relation`, other words are requests. Namespace `default`; the
+/// uid is the name unless given.
 #[must_use]
 pub fn pod(text: &str) -> core_v1::Pod {
     let (name, words) = parse(text);

@@ -1,22 +1,22 @@
 //! Floors: the rooms of a crate in their order, and the two rules that hold them.
 //!
-//! A *room* is a top-level module of the crate: `src/x.rs` and everything in `src/x/`. The list names every room, from the top
-//! of the house to the ground; rooms on one line stand side by side. The rules have no exceptions:
+//! A *room* is a top-level module of the crate: `src/x.rs` and everything in `src/x/`. The list names every room, from
+//! the top of the house to the ground; rooms on one line stand side by side. The rules have no exceptions:
 //!
 //! 1. A file imports from its own room and from rooms on lower lines, from no other.
 //! 2. No files import each other in a circle.
 //!
-//! A file *imports* another when its code names an item that the other file defines, by any path: a `use`, one name of a
-//! nested `use`, or a path in an expression, a type or a macro's arguments. The definition is the strict one:
+//! A file *imports* another when its code names an item that the other file defines, by any path: a `use`, one name of
+//! a nested `use`, or a path in an expression, a type or a macro's arguments. The definition is the strict one:
 //!
 //! * A name that a module re-exports counts as imported from the file that defines it, however long the chain is.
 //! * A re-export (`pub use`, `pub(crate) use`) and a `mod` line import nothing by themselves. If the file also uses the
 //!   re-exported name in its own code, that is an import.
-//! * A parent module is a file like any other: if `x.rs` imports from `x/y.rs`, then `x/y.rs` must not import an item that
-//!   `x.rs` itself defines.
-//! * Comments, attributes and items under `#[cfg(test)]` are left out, and so are the files of test modules. The crate's
-//!   root (`lib.rs`) belongs to no room; what it defines itself, every file would import, so it should only declare and
-//!   re-export.
+//! * A parent module is a file like any other: if `x.rs` imports from `x/y.rs`, then `x/y.rs` must not import an item
+//!   that `x.rs` itself defines.
+//! * Comments, attributes and items under `#[cfg(test)]` are left out, and so are the files of test modules. The
+//!   crate's root (`lib.rs`) belongs to no room; what it defines itself, every file would import, so it should only
+//!   declare and re-export.
 
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
@@ -26,8 +26,8 @@ use std::path::Path;
 use crate::imports::{Import, Imports};
 use crate::module::{Modules, Sources};
 
-/// Checks a crate's `src` folder against its list of rooms; both paths are relative to the crate's folder. Returns one text for
-/// each fault, none if the rules hold.
+/// Checks a crate's `src` folder against its list of rooms; both paths are relative to the crate's folder. Returns one
+/// text for each fault, none if the rules hold.
 ///
 /// # Panics
 /// If a source file or the list cannot be read.

@@ -198,7 +198,8 @@ fn resolve(
     Vec::new()
 }
 
-/// The module where a path begins and what of the path is left; `None` where it begins with an imported or a foreign name.
+/// The module where a path begins and what of the path is left; `None` where it begins with an imported or a foreign
+/// name.
 fn begin<'p>(
     modules: &Modules,
     name: &[String],

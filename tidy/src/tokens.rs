@@ -50,8 +50,8 @@ fn after_attributes(trees: &[TokenTree], mut at: usize) -> (usize, bool) {
     (at, is_test)
 }
 
-/// The position after an item, a statement or a field: it ends with `;`, with `,` or with its braces. Braces end neither a `use`
-/// nor anything with a value.
+/// The position after an item, a statement or a field: it ends with `;`, with `,` or with its braces. Braces end
+/// neither a `use` nor anything with a value.
 fn after_item(trees: &[TokenTree], mut at: usize) -> usize {
     let mut braces_end = true;
     while let Some(tree) = trees.get(at) {

@@ -3,9 +3,9 @@
 
 /// Calls a macro with the list of object kinds.
 ///
-/// A row is `Kind(Message) { … }`: the name of the kind in this code and its message. A macro that reads the first fields of a
-/// row takes the others as `$($rest:tt)*`. The order of the rows is that of [`ObjectKind::ALL`](crate::ObjectKind::ALL)
-/// and of the kinds in fuzz inputs: a new row goes to the end.
+/// A row is `Kind(Message) { … }`: the name of the kind in this code and its message. A macro that reads the first
+/// fields of a row takes the others as `$($rest:tt)*`. The order of the rows is that of
+/// [`ObjectKind::ALL`](crate::ObjectKind::ALL) and of the kinds in fuzz inputs: a new row goes to the end.
 ///
 /// * `upsert`: the field of `Delta.change` in `berth/v1/cluster.proto`, as its Rust variant.
 /// * `wakes`: the event by which a change of an object wakes pending pods, a constant of the server's `Changes`.

@@ -1,8 +1,9 @@
 //! Go's `sort.Slice`, step by step, because kube-scheduler sorts potential victims with it. Rule: S-PRE-11.
 //!
-//! That sort is not stable, but deterministic: a pattern-defeating quicksort whose steps depend only on the length and on the
-//! results of the comparisons. Nothing else orders victims with equal priority and start time, so its steps are repeated here:
-//! insertion sort up to a dozen elements, pivots by medians, and random numbers that depend only on the length.
+//! That sort is not stable, but deterministic: a pattern-defeating quicksort whose steps depend only on the length and
+//! on the results of the comparisons. Nothing else orders victims with equal priority and start time, so its steps are
+//! repeated here: insertion sort up to a dozen elements, pivots by medians, and random numbers that depend only on the
+//! length.
 
 /// Up to this many elements are sorted by insertion.
 pub(super) const FEW: usize = 12;
@@ -12,7 +13,8 @@ const MANY: usize = 50;
 
 /// Sorts `list` by `less`, which need not be consistent, as Go's `sort.Slice` does.
 ///
-/// The tests' naive scheduler uses this sort, too: it is checked with recorded orders, not with a second implementation.
+/// The tests' naive scheduler uses this sort, too: it is checked with recorded orders, not with a second
+/// implementation.
 pub fn sort(list: &mut [u32], less: impl Fn(u32, u32) -> bool) {
     let n_bad = usize::BITS - list.len().leading_zeros();
     let end = list.len();
@@ -314,7 +316,8 @@ mod tests {
     /// kube-scheduler's victims on node `node-1074` of its baseline (workload i2, 30 pods a node): the pods `e-101074`,
     /// `e-1074`, `e-106074` and `e-6074` in this order, which are numbers 20, 0, 21 and 1 on the node.
     ///
-    /// Only the victims are recorded, which are the last four of the order. Pods 20 to 29 are as important as pods 0 to 9.
+    /// Only the victims are recorded, which are the last four of the order. Pods 20 to 29 are as important as pods 0 to
+    /// 9.
     #[test]
     fn the_order_of_recorded_victims() {
         let pods = 0..30_i64;
@@ -326,8 +329,9 @@ mod tests {
             })
             .collect();
         assert_eq!(&sorted(&keys)[26..], [20, 0, 21, 1]);
-        // Steps of the remaining order, as in the vectors below: the pivots 7, 14, 21 are in order, and so hint at a sorted
-        // list; the first neighbours in the wrong order end that, because the list is short; two partitions follow.
+        // Steps of the remaining order, as in the vectors below: the pivots 7, 14, 21 are in order, and so hint at a
+        // sorted list; the first neighbours in the wrong order end that, because the list is short; two partitions
+        // follow.
         assert_eq!(
             sorted(&keys)[..26],
             [
@@ -339,10 +343,10 @@ mod tests {
 
     /// Thirteen elements, worked out by hand with the steps of Go's `pdqsort_func` (`src/sort/zsortfunc.go`):
     ///
-    /// * The pivot is the median of the elements 3, 6 and 9, with keys 1, 0 and 1. Ordering 3 and 6 is the only swap, so the
-    ///   pivot is element 3 and there is no hint.
-    /// * The pivot is swapped to the front. From the left, elements with key 1 are searched, from the right those with key
-    ///   0. They are swapped in pairs: (1, 12), (5, 10), (7, 8).
+    /// * The pivot is the median of the elements 3, 6 and 9, with keys 1, 0 and 1. Ordering 3 and 6 is the only swap,
+    ///   so the pivot is element 3 and there is no hint.
+    /// * The pivot is swapped to the front. From the left, elements with key 1 are searched, from the right those with
+    ///   key 0. They are swapped in pairs: (1, 12), (5, 10), (7, 8).
     /// * The pivot is swapped with the last element that is less, which is 8 at index 7.
     /// * Both parts have at most 12 elements of equal keys; insertion keeps their order.
     #[test]
@@ -351,8 +355,8 @@ mod tests {
         assert_eq!(sorted(&keys), [8, 12, 2, 0, 4, 10, 6, 3, 7, 9, 5, 11, 1]);
     }
 
-    /// Vectors for the other steps. They were computed outside this repository with a line-by-line transcription of Go's
-    /// `pdqsort_func` and its helpers, which also gives the recorded order above.
+    /// Vectors for the other steps. They were computed outside this repository with a line-by-line transcription of
+    /// Go's `pdqsort_func` and its helpers, which also gives the recorded order above.
     #[test]
     fn orders_of_upstreams_sort() {
         // A hint that the list is sorted, which is wrong; a partition so unbalanced that three elements are scattered
@@ -361,14 +365,15 @@ mod tests {
             sorted(&[1, 0, 0, 0, 0, 0, 1, 0, 0, 0, 0, 0, 0, 0, 1, 0]),
             [8, 9, 2, 3, 4, 5, 1, 15, 13, 7, 10, 11, 12, 0, 14, 6]
         );
-        // Twelve swaps among the nine elements for the pivot: the list is reversed, equal elements with it, and is sorted then.
+        // Twelve swaps among the nine elements for the pivot: the list is reversed, equal elements with it, and is
+        // sorted then.
         let mut falling: Vec<i64> = (0..50).rev().collect();
         for i in [1, 21, 41] {
             falling[i] = falling[i - 1];
         }
         assert_eq!(sorted(&falling), (0..50).rev().collect::<Vec<_>>());
-        // A sorted list with two faults: element 5 is less than three before it, 31 is greater than the next. Each is shifted
-        // to its place, and equal elements keep their order.
+        // A sorted list with two faults: element 5 is less than three before it, 31 is greater than the next. Each is
+        // shifted to its place, and equal elements keep their order.
         let mut rising: Vec<i64> = (0..50).map(|i| i / 2).collect();
         rising[5] = 0;
         rising.swap(31, 32);

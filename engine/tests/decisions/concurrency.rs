@@ -1,7 +1,7 @@
 //! Many threads placing and deleting at once: no node ever holds more than it has, and every answer is true.
 //!
-//! Rules: S-CCH-1, S-CCH-2 (a pod is assumed once), S-SNP-2 (a snapshot is consistent), S-FIT-8 (room); those that reach
-//! across nodes are in `relations`, what is placed together in `gangs`.
+//! Rules: S-CCH-1, S-CCH-2 (a pod is assumed once), S-SNP-2 (a snapshot is consistent), S-FIT-8 (room); those that
+//! reach across nodes are in `relations`, what is placed together in `gangs`.
 
 mod gangs;
 mod relations;

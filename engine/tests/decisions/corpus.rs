@@ -1,6 +1,6 @@
-//! The naive scheduler compared with recorded decisions of kube-scheduler, because the engine is compared with the naive
-//! scheduler. The recordings are `conformance` of [`berth_testing::recorded`]. `BERTH_CORPUS_CASES` bounds the cases of a
-//! suite.
+//! The naive scheduler compared with recorded decisions of kube-scheduler, because the engine is compared with the
+//! naive scheduler. The recordings are `conformance` of [`berth_testing::recorded`]. `BERTH_CORPUS_CASES` bounds the
+//! cases of a suite.
 
 mod compare;
 mod preemption;

@@ -146,8 +146,8 @@ proptest! {
         prop_assert_eq!(View::of(&dry, &wires), View::of(&real, &wires));
     }
 
-    /// Without evictions each member is decided as it would be in an independent batch, and where all get a node, placing the
-    /// gang is placing the batch.
+    /// Without evictions each member is decided as it would be in an independent batch, and where all get a node,
+    /// placing the gang is placing the batch.
     #[test]
     fn a_gang_that_evicts_nobody_is_a_batch(crowd in crowd(Company::Any, 1..7, 0..16), ask in asks()) {
         let (ganged, batched) = (crowd.cluster(), crowd.cluster());

@@ -1,8 +1,8 @@
 //! A cluster that was changed by thousands of random deltas is the cluster that its objects make: the same lists, the
 //! same sums, the same decisions as one built from nothing, and as the naive scheduler's.
 //!
-//! Two rules make history count, and are tested by hand or left out here: the set of used ports (S-PRT-5) and the lag of
-//! image counts (S-IL-5).
+//! Two rules make history count, and are tested by hand or left out here: the set of used ports (S-PRT-5) and the lag
+//! of image counts (S-IL-5).
 
 mod check;
 mod event;

@@ -1,5 +1,5 @@
-//! Properties of every eviction that need no naive scheduler: it makes room, every victim has lower priority, and no victim
-//! could be spared. Also the options of preemption.
+//! Properties of every eviction that need no naive scheduler: it makes room, every victim has lower priority, and no
+//! victim could be spared. Also the options of preemption.
 
 mod elsewhere;
 mod option;
@@ -65,8 +65,8 @@ fn pod_in(cluster: &Cluster, crowd: &Crowd, pod: &Pod) -> Pod {
 proptest! {
     #![proptest_config(config(120, 41))]
 
-    /// No victim is of the preemptor's priority or above (S-PRE-8), none is named twice, and without the victims the pod fits
-    /// (S-PRE-14): on every candidate, in a cluster that never had them.
+    /// No victim is of the preemptor's priority or above (S-PRE-8), none is named twice, and without the victims the
+    /// pod fits (S-PRE-14): on every candidate, in a cluster that never had them.
     #[test]
     fn victims_are_lesser_pods_and_make_room(crowd in crowd(Company::Related, 1..7, 4..30)) {
         let cluster = crowd.cluster();

@@ -1,9 +1,9 @@
 //! The engine held against the naive scheduler of `reference/`, on random clusters, pods and policies.
 //!
-//! Between decisions the cluster changes (assumed and bound pods, deletions, pods relabelled and terminating, nominations
-//! that come and go, evictions, changed, removed and added nodes, namespaces, services, controllers, budgets and storage), and
-//! few pod shapes come up again and again, so that remembered evaluations are worked with, not around. `BERTH_CASES` multiplies
-//! the number of cases.
+//! Between decisions the cluster changes (assumed and bound pods, deletions, pods relabelled and terminating,
+//! nominations that come and go, evictions, changed, removed and added nodes, namespaces, services, controllers,
+//! budgets and storage), and few pod shapes come up again and again, so that remembered evaluations are worked with,
+//! not around. `BERTH_CASES` multiplies the number of cases.
 
 pub(crate) mod outcome;
 mod promises;

@@ -1,5 +1,5 @@
-//! Remedies: what is offered to a pod that fits nowhere is true. Each kind of change by example, and all of them on random
-//! clusters: made to the wire objects, the changes open exactly the nodes that were promised.
+//! Remedies: what is offered to a pod that fits nowhere is true. Each kind of change by example, and all of them on
+//! random clusters: made to the wire objects, the changes open exactly the nodes that were promised.
 
 mod change_node;
 mod change_pod;

@@ -1,5 +1,5 @@
-//! Sessions: forks on which anything can be tried, without anyone seeing it, until what they came to is committed or thrown
-//! away.
+//! Sessions: forks on which anything can be tried, without anyone seeing it, until what they came to is committed or
+//! thrown away.
 
 mod commit;
 mod ground;

@@ -1,5 +1,6 @@
-//! Over any interleaving of operations by callers who read the record at different times: never holders on two nodes without
-//! multi-attach, never two holders with `ReadWriteOncePod`, and one version a change (L-VOL-1 to L-VOL-10, L-TEST-8).
+//! Over any interleaving of operations by callers who read the record at different times: never holders on two nodes
+//! without multi-attach, never two holders with `ReadWriteOncePod`, and one version a change (L-VOL-1 to L-VOL-10,
+//! L-TEST-8).
 
 use std::collections::BTreeSet;
 

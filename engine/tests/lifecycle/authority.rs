@@ -1,5 +1,5 @@
-//! Who may remove a pod: every actor with any request about any pod, against the rules as they read (L-DEL-1 to L-DEL-6, L-DEL-9,
-//! L-DEL-16 to L-DEL-18, L-FENCE-11).
+//! Who may remove a pod: every actor with any request about any pod, against the rules as they read
+//! (L-DEL-1 to L-DEL-6, L-DEL-9, L-DEL-16 to L-DEL-18, L-FENCE-11).
 
 use berth_engine::lifecycle::deletion::{ActorKind, authorize_removal};
 use berth_proto::berth_v1::{AuthorizeRemovalRequest, AuthorizeRemovalResponse};

@@ -5,7 +5,8 @@ use berth_proto::Time;
 use berth_proto::berth_v1::{BackoffScheduleRequest, ContainerRun, ScheduledRestart};
 use proptest::prelude::*;
 
-/// Seconds that a run took, and seconds from the finish of the run before to its start. Many are near the two bounds of interest.
+/// Seconds that a run took, and seconds from the finish of the run before to its start. Many are near the two bounds of
+/// interest.
 fn runs() -> impl Strategy<Value = Vec<(i64, i64)>> {
     let length = prop_oneof![0..=30i64, 590..=610i64, 600..=601i64, 0..=100_000i64];
     let gap = prop_oneof![0..=30i64, 290..=310i64, 590..=610i64];
@@ -35,8 +36,8 @@ fn exits(first: i64, runs: &[(i64, i64)]) -> Vec<(i64, i64)> {
     exits
 }
 
-/// The delays by the words of the specification: from the latest exit whose history was dropped, or the first, count 0, base,
-/// twice that and so on.
+/// The delays by the words of the specification: from the latest exit whose history was dropped, or the first, count 0,
+/// base, twice that and so on.
 fn expected(base: i64, cap: i64, exits: &[(i64, i64)]) -> Vec<i64> {
     let delay = |exit: usize| {
         let is_anew = |exit: &usize| *exit == 0 || exits[*exit].1 - exits[*exit].0 > 600;
@@ -66,7 +67,8 @@ proptest! {
         prop_assert_eq!(&delays, &expected(base.unwrap_or(10), cap.unwrap_or(300), &exits));
     }
 
-    /// No restart before the finish of the run, and the delay counts from there; a container says that it waits when it does.
+    /// No restart before the finish of the run, and the delay counts from there; a container says that it waits when it
+    /// does.
     #[test]
     fn restarts_wait_from_the_finish(cap in 1..=300i64, runs in runs()) {
         let exits = exits(0, &runs);

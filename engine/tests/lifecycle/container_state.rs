@@ -54,8 +54,8 @@ fn observation() -> impl Strategy<Value = DeriveContainerStateRequest> {
 proptest! {
     #![proptest_config(super::config(512, 23))]
 
-    /// L-CSTATE-1, L-CSTATE-12, L-TEST-9: whatever a runtime says, forgets or counts, a restart count never falls, and a state is
-    /// one of three.
+    /// L-CSTATE-1, L-CSTATE-12, L-TEST-9: whatever a runtime says, forgets or counts, a restart count never falls, and
+    /// a state is one of three.
     #[test]
     fn restart_counts_never_fall(observations in prop::collection::vec(observation(), 1..20)) {
         let mut old: Option<ContainerStatus> = None;

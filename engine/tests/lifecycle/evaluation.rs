@@ -1,5 +1,5 @@
-//! One answer about a whole pod, over random pods: what it says of the phase, of processes and of time agrees with itself and
-//! with the plan of the restart group.
+//! One answer about a whole pod, over random pods: what it says of the phase, of processes and of time agrees with
+//! itself and with the plan of the restart group.
 
 use berth_engine::lifecycle::evaluation::evaluate_pod;
 use berth_engine::lifecycle::restart::plan_containers;
@@ -134,7 +134,8 @@ fn plan_of(pod: &Pod) -> Vec<String> {
 proptest! {
     #![proptest_config(config(2_000, 11))]
 
-    /// L-PHASE-11, L-TERM-18, L-TERM-19: a phase that is to be published is terminal, and nothing is removed while it runs.
+    /// L-PHASE-11, L-TERM-18, L-TERM-19: a phase that is to be published is terminal, and nothing is removed while it
+    /// runs.
     #[test]
     fn ends_are_ends(pod in pod()) {
         let answer = evaluate(&pod, NOON);
@@ -149,8 +150,8 @@ proptest! {
         }
     }
 
-    /// Until its wake-up time an answer about an unchanged pod does not change, and without one it never does, but for times that
-    /// say when a condition has turned (L-COND-2).
+    /// Until its wake-up time an answer about an unchanged pod does not change, and without one it never does, but for
+    /// times that say when a condition has turned (L-COND-2).
     #[test]
     fn nothing_changes_before_the_wake_up(pod in pod(), share in 0..100i64) {
         let now = evaluate(&pod, NOON);
@@ -165,7 +166,8 @@ proptest! {
         prop_assert_eq!(without(now), without(then));
     }
 
-    /// L-RESTART-11 to L-RESTART-15: containers are started as the plan of the restart group says, now or after their back-off.
+    /// L-RESTART-11 to L-RESTART-15: containers are started as the plan of the restart group says, now or after their
+    /// back-off.
     #[test]
     fn starts_are_the_plan(pod in pod()) {
         let answer = evaluate(&pod, NOON);

@@ -1,7 +1,7 @@
-//! The fault scenarios (L-TEST-1 to L-TEST-6) in a small world: machines with node agents, two instances of every controller that
-//! decide on what they read some time ago, a network that loses, delays and repeats requests, a mechanism that fences late or not
-//! at all, people in a hurry. Every decision is asked of the engine, and after every step the invariants L-TEST-7 to L-TEST-10
-//! are compared with what is really there.
+//! The fault scenarios (L-TEST-1 to L-TEST-6) in a small world: machines with node agents, two instances of every
+//! controller that decide on what they read some time ago, a network that loses, delays and repeats requests, a
+//! mechanism that fences late or not at all, people in a hurry. Every decision is asked of the engine, and after every
+//! step the invariants L-TEST-7 to L-TEST-10 are compared with what is really there.
 //!
 //! | file | what |
 //! |---|---|
@@ -217,7 +217,8 @@ fn hand_over(world: &mut World, node: usize) {
     }
 }
 
-/// L-TEST-5: whichever step of termination and hand-over (L-VOL-14) the agents lose their memory after, the volumes arrive.
+/// L-TEST-5: whichever step of termination and hand-over (L-VOL-14) the agents lose their memory after, the volumes
+/// arrive.
 #[test]
 fn agents_crash_at_every_step_of_a_hand_over() {
     let (mut world, node) = running(FenceScope::Compute);
@@ -240,8 +241,8 @@ fn agents_crash_at_every_step_of_a_hand_over() {
     }
 }
 
-/// L-TEST-6: whichever step of fencing the controllers lose their memory after, and with one of the two gone for good, the pod of
-/// the lost node comes back elsewhere, after the fence and not before (L-VOL-15).
+/// L-TEST-6: whichever step of fencing the controllers lose their memory after, and with one of the two gone for good,
+/// the pod of the lost node comes back elsewhere, after the fence and not before (L-VOL-15).
 #[test]
 fn controllers_crash_at_every_step_of_fencing() {
     let n_steps = fenced_with_crash_after(usize::MAX);
@@ -287,8 +288,8 @@ fn is_moved(world: &World, first: &str) -> bool {
     holder(world) != first && world.is_settled()
 }
 
-/// L-TEST-1: cut off from one node, from a zone and from all nodes, nothing is given up without a fence; once contact is back
-/// everything goes on as if nothing had been.
+/// L-TEST-1: cut off from one node, from a zone and from all nodes, nothing is given up without a fence; once contact
+/// is back everything goes on as if nothing had been.
 #[test]
 fn a_cut_control_plane_takes_nothing_away() {
     for (cut, mend) in [
@@ -383,7 +384,8 @@ fn of_two_controllers_one_is_refused() {
     assert_eq!(world.counts()["late, refused"], 3);
 }
 
-/// A node declared dead while it is off gives its pods and volumes up without a fence (L-FENCE-11, L-DEL-8, L-GC-3, L-GC-5).
+/// A node declared dead while it is off gives its pods and volumes up without a fence (L-FENCE-11, L-DEL-8, L-GC-3,
+/// L-GC-5).
 #[test]
 fn a_node_declared_dead_gives_its_pods_up() {
     for (is_destroyed, why) in [(false, "NodeOutOfService"), (true, "NodeObjectDeleted")] {

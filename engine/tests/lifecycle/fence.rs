@@ -1,5 +1,5 @@
-//! Nothing of a node is given up before its fence is confirmed, and nothing brings a fenced node back but a clean start; no
-//! policy and no impatience fences before the detectors' bound (L-FENCE-5 to L-FENCE-13, L-FENCE-15).
+//! Nothing of a node is given up before its fence is confirmed, and nothing brings a fenced node back but a clean
+//! start; no policy and no impatience fences before the detectors' bound (L-FENCE-5 to L-FENCE-13, L-FENCE-15).
 
 use berth_engine::lifecycle::fence::{
     Fence, FenceEvent, FenceEventType, FenceOutcome, FenceScope, FenceState, decide_fence,

@@ -1,5 +1,5 @@
-//! Over any interleaving of events about any pods, at most one UID holds a name, and only what L-DEL-12 lists makes it let go
-//! (L-DEL-11 to L-DEL-13, L-DEL-16, L-TEST-7).
+//! Over any interleaving of events about any pods, at most one UID holds a name, and only what L-DEL-12 lists makes it
+//! let go (L-DEL-11 to L-DEL-13, L-DEL-16, L-TEST-7).
 
 use std::collections::BTreeSet;
 

@@ -335,8 +335,9 @@ fn check_times(
 proptest! {
     #![proptest_config(super::config(512, 22))]
 
-    /// L-PHASE-8, L-PHASE-9, L-PHASE-15, L-TEST-9: what is recorded never moves back, terminal phases absorb, and the statuses
-    /// mean what the specification's table says. The decided and the published phase are each recorded in their own story.
+    /// L-PHASE-8, L-PHASE-9, L-PHASE-15, L-TEST-9: what is recorded never moves back, terminal phases absorb, and the
+    /// statuses mean what the specification's table says. The decided and the published phase are each recorded in
+    /// their own story.
     #[test]
     fn phases_never_move_back(story in story(), records_published in any::<bool>()) {
         let mut pod = story.pod();

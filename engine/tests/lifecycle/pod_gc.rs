@@ -1,6 +1,7 @@
-//! Who is taken away: the garbage collector over random clusters against a plain statement of its passes (L-GC-1 to L-GC-8), every
-//! removal held against the authority to remove (L-DEL-6, L-TEST-10); taints that are not there evict nobody (L-NODE-15); and the
-//! order in which a short node gives pods up is one order, which spares whom it promised to.
+//! Who is taken away: the garbage collector over random clusters against a plain statement of its passes
+//! (L-GC-1 to L-GC-8), every removal held against the authority to remove (L-DEL-6, L-TEST-10); taints that are not
+//! there evict nobody (L-NODE-15); and the order in which a short node gives pods up is one order, which spares whom it
+//! promised to.
 
 use std::collections::BTreeSet;
 

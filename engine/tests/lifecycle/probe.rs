@@ -125,7 +125,8 @@ fn in_force(story: &Story, ran: &[bool]) -> Option<&'static str> {
 proptest! {
     #![proptest_config(super::config(1024, 21))]
 
-    /// The value in force changes only after the threshold of equal results in a row (L-PROBE-9), and the rest of the rules.
+    /// The value in force changes only after the threshold of equal results in a row (L-PROBE-9), and the rest of the
+    /// rules.
     #[test]
     fn timelines_follow_the_specification(story in story()) {
         prop_assert_eq!(tell(&story), expected(&story));

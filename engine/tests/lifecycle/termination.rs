@@ -1,5 +1,5 @@
-//! How processes end: each has its last window (L-TERM-10), sidecars end in order (L-TERM-12 to L-TERM-14), and no shortening gives
-//! anybody more time (L-TERM-17).
+//! How processes end: each has its last window (L-TERM-10), sidecars end in order (L-TERM-12 to L-TERM-14), and no
+//! shortening gives anybody more time (L-TERM-17).
 
 use std::collections::BTreeMap;
 
@@ -203,7 +203,8 @@ proptest! {
                 prop_assert!(kill >= changed + 2 || course.kill == Some(kill));
                 prop_assert!(kill >= new_end);
             } else {
-                // Whoever is no longer killed ends by itself, and has no more time for it than there is after the change.
+                // Whoever is no longer killed ends by itself, and has no more time for it than there is after the
+                // change.
                 let seconds = container.exit_after_signal_seconds;
                 prop_assert!(seconds.is_some(), "{} is never killed", container.name);
                 if course.signal.unwrap() > changed {

@@ -1,5 +1,5 @@
-//! The rules of `docs/spec`: each id that is cited is defined there, and each that is defined is cited by code or listed, with
-//! the reason, in `docs/spec/README.md`.
+//! The rules of `docs/spec`: each id that is cited is defined there, and each that is defined is cited by code or
+//! listed, with the reason, in `docs/spec/README.md`.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};

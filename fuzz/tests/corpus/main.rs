@@ -1,5 +1,5 @@
-//! Runs every target on its committed corpus, and on some thousands of inputs that are derived from it. The derived inputs
-//! are the same in every run, so that a failure can be repeated on every machine. Findings stay in the corpus.
+//! Runs every target on its committed corpus, and on some thousands of inputs that are derived from it. The derived
+//! inputs are the same in every run, so that a failure can be repeated on every machine. Findings stay in the corpus.
 
 #![allow(
     clippy::expect_used,

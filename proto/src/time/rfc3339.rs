@@ -14,7 +14,8 @@ pub(super) struct Moment {
 
 const EPOCH: Date = date(1970, 1, 1);
 
-/// Reads `YYYY-MM-DDThh:mm:ss[.fraction](Z|±hh:mm)`; `None` for anything else and for a day or time that does not exist.
+/// Reads `YYYY-MM-DDThh:mm:ss[.fraction](Z|±hh:mm)`; `None` for anything else and for a day or time that does not
+/// exist.
 pub(super) fn parse(text: &str) -> Option<Moment> {
     let (time, rest) = text.as_bytes().split_at_checked("YYYY-MM-DDThh:mm:ss".len())?;
     let [y0, y1, y2, y3, b'-', month @ .., b'-', d0, d1, b'T', h0, h1, b':', m0, m1, b':', s0, s1] =
@@ -47,7 +48,8 @@ pub(super) fn format(seconds: i64, micros: Option<i64>) -> Option<String> {
     })
 }
 
-/// Reads nanoseconds; returns them and the rest of the text. A fraction starts with `.` or `,` and has at least one digit.
+/// Reads nanoseconds; returns them and the rest of the text. A fraction starts with `.` or `,` and has at least one
+/// digit.
 fn fraction(rest: &[u8]) -> Option<(i32, &[u8])> {
     let [b'.' | b',', digits @ ..] = rest else {
         return Some((0, rest));

@@ -1,4 +1,5 @@
-//! The build of the table of RPCs: what it makes of `.proto` files whose methods declare their access, and which it refuses.
+//! The build of the table of RPCs: what it makes of `.proto` files whose methods declare their access, and which it
+//! refuses.
 
 #[path = "../../build/access.rs"]
 mod build;

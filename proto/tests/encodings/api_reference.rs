@@ -1,8 +1,8 @@
-//! The pages of `docs/api`, made from the `.proto` files: a page for each service, and one for the messages that several services
-//! use. The table of RPCs in `docs/security.md` is made from the same files.
+//! The pages of `docs/api`, made from the `.proto` files: a page for each service, and one for the messages that
+//! several services use. The table of RPCs in `docs/security.md` is made from the same files.
 //!
-//! `BERTH_UPDATE=1 cargo test -p berth-proto --test encodings api_reference` writes them; without it the test fails where a page differs from
-//! the protos.
+//! `BERTH_UPDATE=1 cargo test -p berth-proto --test encodings api_reference` writes them; without it the test fails
+//! where a page differs from the protos.
 
 mod access;
 mod comment;

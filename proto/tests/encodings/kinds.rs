@@ -50,7 +50,8 @@ impl Kind {
         }
     }
 
-    /// Checks that two objects of our type, as protobuf, are equal. Bytes are: maps are sorted, and fields have an order.
+    /// Checks that two objects of our type, as protobuf, are equal. Bytes are: maps are sorted, and fields have an
+    /// order.
     pub(crate) fn check_same(&self, actual: &[u8], expected: &[u8]) {
         if actual != expected {
             let (actual_json, expected_json) = ((self.to_json)(actual), (self.to_json)(expected));

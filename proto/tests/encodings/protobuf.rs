@@ -60,8 +60,8 @@ fn every_field_stands_where_k8s_pb_has_it() {
     }
 }
 
-/// Whether a printed message names the fields of `path`, one inside the other, each with something in it. Underscores and
-/// `r#` do not count: there are several ways to put `podIPs` in snake case.
+/// Whether a printed message names the fields of `path`, one inside the other, each with something in it. Underscores
+/// and `r#` do not count: there are several ways to put `podIPs` in snake case.
 fn prints(printed: &str, path: &[FieldDescriptor]) -> bool {
     let printed = printed.replace('_', "").replace(" r#", " ");
     let mut rest = printed.as_str();

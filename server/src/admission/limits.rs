@@ -10,7 +10,8 @@ pub struct LoadLimits {
     /// Most streams, that is calls, of one gRPC connection at a time (`maxStreamsPerConnection`, default 1,024); a
     /// client that respects HTTP/2 makes further calls wait.
     pub max_streams_per_connection: u32,
-    /// Most unary calls under way, from their headers to the last byte of their answers (`maxConcurrentCalls`, default 4,096).
+    /// Most unary calls under way, from their headers to the last byte of their answers (`maxConcurrentCalls`, default
+    /// 4,096).
     pub max_concurrent_calls: usize,
     /// Most open `Sync`, `PlaceStream` and `EvaluatePods` streams (`maxOpenStreams`, default 1,024).
     pub max_open_streams: usize,
@@ -18,8 +19,8 @@ pub struct LoadLimits {
     /// been empty for this long is a standing queue: then no call waits until fewer calls come than can be carried out.
     /// Simulations and the ledger get ten times as much.
     pub max_queue_time: Duration,
-    /// How long a unary call may take, whatever its caller's deadline (`maxCallTime`, default 2 minutes); simulations get five
-    /// times as much.
+    /// How long a unary call may take, whatever its caller's deadline (`maxCallTime`, default 2 minutes); simulations
+    /// get five times as much.
     pub max_call_time: Duration,
     /// How long a response may wait for its reader before the connection is closed (`slowReaderTimeout`, default 60 s).
     pub slow_reader_timeout: Duration,

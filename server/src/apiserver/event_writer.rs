@@ -1,5 +1,5 @@
-//! Event writer: writes events to the API server beside all other work. Events wait in a bounded queue; when it is full they
-//! are dropped, and counted (S-ERR-9).
+//! Event writer: writes events to the API server beside all other work. Events wait in a bounded queue; when it is full
+//! they are dropped, and counted (S-ERR-9).
 
 mod series;
 

@@ -23,8 +23,8 @@ const EXIT_STATUS: &str = "\
 #[derive(Clone, Debug, clap::Args)]
 #[command(after_help = backend::after_help(EXIT_STATUS))]
 pub struct HeadroomArgs {
-    /// A file with one pod (`-` for standard input), or, with --cluster, `namespace/name` of a pod of the dump, which stays
-    /// where it is
+    /// A file with one pod (`-` for standard input), or, with --cluster, `namespace/name` of a pod of the dump, which
+    /// stays where it is
     #[arg(value_name = "POD", required_unless_present = "filename")]
     pod: Option<String>,
     /// File with one pod, as for kubectl

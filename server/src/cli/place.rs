@@ -18,8 +18,8 @@ use crate::escape::printable_lines;
 #[derive(Clone, Debug, clap::Args)]
 #[command(after_help = backend::after_help(EXIT_STATUS))]
 pub struct PlaceArgs {
-    /// Files with pods (several documents and Lists too, `-` for standard input), or, with --cluster, `namespace/name` of
-    /// pods of the dump
+    /// Files with pods (several documents and Lists too, `-` for standard input), or, with --cluster, `namespace/name`
+    /// of pods of the dump
     #[arg(value_name = "POD", required_unless_present = "pending")]
     pods: Vec<String>,
     #[command(flatten)]

@@ -48,8 +48,8 @@ pub struct PreemptArgs {
 /// Options for behaviour that differs from kube-scheduler's with every node considered.
 #[derive(Clone, Debug, Default, clap::Args)]
 struct OptionArgs {
-    /// Try a sample of the nodes, as many as the profile's DefaultPreemptionArgs say, from an offset drawn from this seed
-    /// [default: every node]
+    /// Try a sample of the nodes, as many as the profile's DefaultPreemptionArgs say, from an offset drawn from this
+    /// seed [default: every node]
     #[arg(long, value_name = "SEED", allow_negative_numbers = true, value_parser = parse_seed)]
     sample: Option<u64>,
     /// Skip nodes where evicting violates a PodDisruptionBudget, which kube-scheduler only prefers not to

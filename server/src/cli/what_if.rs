@@ -20,9 +20,9 @@ use super::output;
 pub struct WhatIfArgs {
     /// Suppose that the objects of FILE were there too (`-` for standard input); repeatable
     ///
-    /// FILE holds ordinary manifests or a dump: nodes, pods and whatever else placements depend on, PodDisruptionBudgets
-    /// included. Each takes the place of the object of its name, whole. A pod with `spec.nodeName` runs there. The cluster
-    /// itself stays as it is: a server answers from a session that is closed afterwards.
+    /// FILE holds ordinary manifests or a dump: nodes, pods and whatever else placements depend on,
+    /// PodDisruptionBudgets included. Each takes the place of the object of its name, whole. A pod with `spec.nodeName`
+    /// runs there. The cluster itself stays as it is: a server answers from a session that is closed afterwards.
     #[arg(long, value_name = "FILE")]
     what_if: Vec<PathBuf>,
     /// Suppose that this node or pod were gone, for example `node/n1` or `pod/shop/web-0`; repeatable

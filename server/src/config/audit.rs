@@ -11,8 +11,8 @@ settings! {
     #[derive(Clone, Debug, Default, PartialEq, Eq, clap::Args)]
     pub struct AuditOverrides for (), in directory, read as audit;
 
-    /// File for a JSON line of each call that changes something, `-` for standard error [default: the log where callers are
-    /// authenticated, else nowhere]
+    /// File for a JSON line of each call that changes something, `-` for standard error [default: the log where callers
+    /// are authenticated, else nowhere]
     #[arg(long, env = "BERTH_AUDIT_LOG", value_name = "FILE")]
     audit_log: Option<PathBuf> {
         file: "file" = |value| file(value, directory),

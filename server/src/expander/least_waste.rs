@@ -74,8 +74,8 @@ mod tests {
     use super::super::tests::{all, check, check_undecided, world};
     use super::*;
 
-    /// By hand: a) 1 of 2 cpu and 1 of 4 Gi on one node: 0.5 + 0.75. b) 1 of 4 and 1 of 2: 0.75 + 0.5. c) the same pods on
-    /// two nodes of 2 cpu, 4 Gi: 0.75 + 0.875.
+    /// By hand: a) 1 of 2 cpu and 1 of 4 Gi on one node: 0.5 + 0.75. b) 1 of 4 and 1 of 2: 0.75 + 0.5. c) the same pods
+    /// on two nodes of 2 cpu, 4 Gi: 0.75 + 0.875.
     #[test]
     fn least_idle_wins_and_ties_stay() {
         let one = [pod("p", "1", "1Gi")];

@@ -1,9 +1,9 @@
 //! The API-server feed: lists and watches every kind that decisions read, across all namespaces.
 //!
 //! One task per kind ([`watch`]) reads its stream, cuts it into lines ([`lines`]), parses and compiles each object at
-//! once ([`object_change`]) and drops its text; the result goes through a bounded channel to one thread ([`apply`]), which
-//! applies it to the cluster batch by batch and notifies the observer. Memory is limited by the channel and the longest
-//! line, whatever the server sends.
+//! once ([`object_change`]) and drops its text; the result goes through a bounded channel to one thread ([`apply`]),
+//! which applies it to the cluster batch by batch and notifies the observer. Memory is limited by the channel and the
+//! longest line, whatever the server sends.
 //!
 //! An object with a bad field is refused alone, and counted; an object that was known before keeps its last valid
 //! facts.

@@ -7,7 +7,8 @@ use std::sync::atomic::{AtomicBool, AtomicU32, AtomicUsize, Ordering};
 use std::sync::{Mutex, PoisonError};
 use std::task::{Context, Poll, Waker};
 
-/// Slots of a connection. Responses beyond this number are not timed; there are few, since most responses are read at once.
+/// Slots of a connection. Responses beyond this number are not timed; there are few, since most responses are read at
+/// once.
 pub(super) const N_SLOTS: usize = 256;
 /// Number of slots that are tried for a new response.
 const N_TRIES: usize = 8;

@@ -4,7 +4,8 @@ use std::collections::HashMap;
 
 use super::hints::Changes;
 
-/// Every pod that has a node, in 24 bytes: hashes of its name, of its uid and node, and of the properties that can help other pods.
+/// Every pod that has a node, in 24 bytes: hashes of its name, of its uid and node, and of the properties that can help
+/// other pods.
 #[derive(Debug, Default)]
 pub(super) struct Assigned(HashMap<u64, (u64, u64)>);
 

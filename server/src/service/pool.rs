@@ -52,8 +52,8 @@ impl Pool {
     /// Runs `job` on a thread of the pool.
     ///
     /// # Errors
-    /// [`CallError::Overloaded`] where it would wait too long for a thread, [`CallError::DeadlineExceeded`] when the deadline
-    /// passes before one is free, [`CallError::Broken`] when the job panics.
+    /// [`CallError::Overloaded`] where it would wait too long for a thread, [`CallError::DeadlineExceeded`] when the
+    /// deadline passes before one is free, [`CallError::Broken`] when the job panics.
     pub(crate) async fn run<T: Send + 'static>(
         &self,
         deadline: Deadline,

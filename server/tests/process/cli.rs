@@ -1,7 +1,8 @@
 //! Command scripts: `cli/*.txt` hold commands and what they must print. `BERTH_UPDATE=1` writes what they do print.
 //!
-//! A line `$ [NAME=VALUE] berth ARGUMENTS [< FILE]` is a command, run in `data/`; the lines up to the next blank, comment or
-//! command are its output: standard output, then standard error marked with `! `, then `[status N]` when it is not 0.
+//! A line `$ [NAME=VALUE] berth ARGUMENTS [< FILE]` is a command, run in `data/`; the lines up to the next blank,
+//! comment or command are its output: standard output, then standard error marked with `! `, then `[status N]` when it
+//! is not 0.
 
 use std::fs;
 use std::io::{BufRead as _, BufReader};

@@ -170,8 +170,8 @@ async fn check(client: &mut Client, replay: &mut Replay, clients: &Mutex<Clients
     }
 }
 
-/// A file that may not grow beyond so many bytes is a disk that is full: what was granted is there, what cannot be written is
-/// `UNAVAILABLE`, and with room again everything goes on.
+/// A file that may not grow beyond so many bytes is a disk that is full: what was granted is there, what cannot be
+/// written is `UNAVAILABLE`, and with room again everything goes on.
 #[tokio::test]
 async fn a_full_disk_refuses_and_loses_nothing() {
     let directory = tempfile::tempdir().unwrap();
@@ -203,7 +203,8 @@ async fn a_full_disk_refuses_and_loses_nothing() {
     };
     assert_eq!(refused.code(), Code::Unavailable, "{refused:?}");
     assert!(refused.message().starts_with("the ledger is not available: "), "{refused:?}");
-    // Not opened again where it is gone, nor where an older copy is: what was answered would be forgotten, and granted again.
+    // Not opened again where it is gone, nor where an older copy is: what was answered would be forgotten, and granted
+    // again.
     let aside = directory.path().join("aside");
     std::fs::rename(&path, &aside).unwrap();
     let gone = running.client.get_identity(get(0)).await.unwrap_err();

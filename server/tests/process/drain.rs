@@ -1,5 +1,5 @@
-//! SIGTERM under load: what was accepted is answered, on the disk and in the audit log, the rest is clearly refused, and the process
-//! ends well.
+//! SIGTERM under load: what was accepted is answered, on the disk and in the audit log, the rest is clearly refused,
+//! and the process ends well.
 
 use std::path::Path;
 use std::sync::Arc;
@@ -92,9 +92,9 @@ fn n_audited(directory: &Path, method: &str) -> usize {
     lines.filter(|line| line["method"] == method && line["code"] == "OK").count()
 }
 
-/// Refused by the server, or never begun by it: so the client says of what it still had to send when the connection was closed, of
-/// what it sent behind the last stream that the server's farewell took, and, where it was long in closing its side, of what it sent
-/// after that. Whether it was begun all the same, the audit log tells.
+/// Refused by the server, or never begun by it: so the client says of what it still had to send when the connection was
+/// closed, of what it sent behind the last stream that the server's farewell took, and, where it was long in closing
+/// its side, of what it sent after that. Whether it was begun all the same, the audit log tells.
 fn is_refused_or_unsent(status: &Status) -> bool {
     match status.code() {
         Code::Unavailable => true,

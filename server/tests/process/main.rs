@@ -1,4 +1,5 @@
-//! The built binary as a process: its commands, its output, its signals, its faults, and what survives when it is killed.
+//! The built binary as a process: its commands, its output, its signals, its faults, and what survives when it is
+//! killed.
 //!
 //! The ledger's tests are here too: `crash` replays their workload against the binary.
 #![cfg(test)]

@@ -7,10 +7,9 @@ use berth_proto::core_v1::{
 };
 use berth_proto::meta_v1::{LabelSelector, LabelSelectorRequirement};
 
-/// Takes the word if it is one of
-/// `spread=KEY,MAX_SKEW,ACTION,SELECTOR[,MIN_DOMAINS]`, `near=KEY,SELECTOR[,NAMESPACES]`, `far=…`,
-/// `prefer-near=WEIGHT,KEY,SELECTOR`, `prefer-far=…`, `claim=CLAIM`, `ephemeral=VOLUME`, `disk=NAME`, `read-only-disk=NAME`.
-/// `SELECTOR` and `NAMESPACES` are selectors.
+/// Takes the word if it is one of `spread=KEY,MAX_SKEW,ACTION,SELECTOR[,MIN_DOMAINS]`,
+/// `near=KEY,SELECTOR[,NAMESPACES]`, `far=…`, `prefer-near=WEIGHT,KEY,SELECTOR`, `prefer-far=…`, `claim=CLAIM`,
+/// `ephemeral=VOLUME`, `disk=NAME`, `read-only-disk=NAME`. `SELECTOR` and `NAMESPACES` are selectors.
 pub(super) fn read(spec: &mut PodSpec, key: &str, value: &str) -> bool {
     let words: Vec<&str> = value.split(',').collect();
     match key {

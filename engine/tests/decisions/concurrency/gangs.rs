@@ -1,5 +1,5 @@
-//! Gangs among single pods, sessions and a feed, all at once: every snapshot holds all of a gang's room or none of it, and
-//! every session that is committed, whole.
+//! Gangs among single pods, sessions and a feed, all at once: every snapshot holds all of a gang's room or none of it,
+//! and every session that is committed, whole.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
@@ -118,7 +118,8 @@ fn check_wholes(snapshot: &Snapshot) {
     }
 }
 
-/// Members that keep each other off a zone: gangs and sessions of two find room twice in four zones, each whole (S-IPA-7).
+/// Members that keep each other off a zone: gangs and sessions of two find room twice in four zones, each whole
+/// (S-IPA-7).
 #[test]
 fn anti_affinity_holds_between_wholes() {
     for round in 0..10 {

@@ -67,8 +67,8 @@ fn anti_affinity_holds_across_a_zone() {
     }
 }
 
-/// S-IPA-7: a term that nobody had when a pod was decided for counts all the same. Hermits are few and keep crowds away,
-/// which know nothing of it.
+/// S-IPA-7: a term that nobody had when a pod was decided for counts all the same. Hermits are few and keep crowds
+/// away, which know nothing of it.
 #[test]
 fn a_term_that_comes_meanwhile_counts() {
     for _ in 0..40 {

@@ -1,5 +1,5 @@
-//! Batches among nominations, held against the naive scheduler: each pod in its turn, and who is promised a node is not the
-//! less among those that ask (S-Q-4, S-CYC-3, S-NOM-1).
+//! Batches among nominations, held against the naive scheduler: each pod in its turn, and who is promised a node is not
+//! the less among those that ask (S-Q-4, S-CYC-3, S-NOM-1).
 
 use std::cmp::Reverse;
 

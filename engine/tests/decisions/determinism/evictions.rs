@@ -1,5 +1,5 @@
-//! Evictions are the same on any number of threads, in any order of nodes, and however often they are asked for (S-PRE-19,
-//! S-PRE-20).
+//! Evictions are the same on any number of threads, in any order of nodes, and however often they are asked for
+//! (S-PRE-19, S-PRE-20).
 
 use std::thread;
 

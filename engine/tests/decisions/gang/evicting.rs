@@ -25,8 +25,8 @@ fn assume(cluster: &Cluster, pod: &Pod) -> Option<String> {
 proptest! {
     #![proptest_config(config(200, 52))]
 
-    /// Victims are pods of lower priority that no member is among; each goes once; without them every member that was promised
-    /// a node gets it.
+    /// Victims are pods of lower priority that no member is among; each goes once; without them every member that was
+    /// promised a node gets it.
     #[test]
     fn promises_are_kept(crowd in crowd(Company::Plain, 1..6, 4..25), ask in asks()) {
         let cluster = crowd.cluster();

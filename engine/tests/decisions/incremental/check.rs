@@ -80,7 +80,8 @@ impl Feed {
         })
     }
 
-    /// Pods of every template and those that wait for a promised node; of templates with and without a port that is in use somewhere.
+    /// Pods of every template and those that wait for a promised node; of templates with and without a port that is in
+    /// use somewhere.
     fn probes(&self) -> Vec<core_v1::Pod> {
         let of = |template: &core_v1::Pod, port: i32| {
             let mut probe = template.clone();

@@ -101,9 +101,9 @@ pub(crate) enum Event {
     DeleteObject {
         object: usize,
     },
-    /// Everything is told again, but for the objects whose bit in `nodes`, `pods` or `objects` is not set. A bound pod with
-    /// its bit in `moves` is told to be elsewhere; an assumed one is told to be bound, or with that bit to be pending still. One
-    /// with its bit in `relabels` is told with another label.
+    /// Everything is told again, but for the objects whose bit in `nodes`, `pods` or `objects` is not set. A bound pod
+    /// with its bit in `moves` is told to be elsewhere; an assumed one is told to be bound, or with that bit to be
+    /// pending still. One with its bit in `relabels` is told with another label.
     Replace {
         nodes: u64,
         pods: u64,

@@ -316,8 +316,8 @@ impl Feed {
         format!("uid-{pod}-{}", self.incarnations[pod])
     }
 
-    /// Every third pod wants a host port of its own. No two started at the same time, so the order in which a node got its pods
-    /// does not matter.
+    /// Every third pod wants a host port of its own. No two started at the same time, so the order in which a node got
+    /// its pods does not matter.
     fn pod(&mut self, pod: usize, template: usize, node: &str, version: Version) -> core_v1::Pod {
         let mut object = self.templates[template % self.templates.len()].clone();
         let version = self.next_version(pod, version);

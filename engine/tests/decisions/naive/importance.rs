@@ -8,8 +8,8 @@ use berth_proto::core_v1::Pod;
 use super::cluster::NaivePod;
 use super::pod;
 
-/// Sorts pods by falling importance with the sort of kube-scheduler: up to a dozen equal pods keep their order, but of two
-/// pods without a start time the latter comes first.
+/// Sorts pods by falling importance with the sort of kube-scheduler: up to a dozen equal pods keep their order, but of
+/// two pods without a start time the latter comes first.
 pub(crate) fn sort(pods: &mut [Arc<NaivePod>]) {
     let mut positions: Vec<u32> = (0..).take(pods.len()).collect();
     let pod = |position: u32| &pods[position as usize];

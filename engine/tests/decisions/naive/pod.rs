@@ -57,8 +57,8 @@ pub(crate) fn is_terminating(pod: &Pod) -> bool {
     pod.metadata.as_ref().is_some_and(|metadata| metadata.deletion_timestamp.is_some())
 }
 
-/// The claims of the pod's volumes in order, and whether each is a generic ephemeral one, whose name is made of the pod's
-/// and the volume's (S-VLL-2).
+/// The claims of the pod's volumes in order, and whether each is a generic ephemeral one, whose name is made of the
+/// pod's and the volume's (S-VLL-2).
 pub(crate) fn claims(pod: &Pod) -> Vec<(String, bool)> {
     let volumes = pod.spec.iter().flat_map(|spec| &spec.volumes);
     volumes

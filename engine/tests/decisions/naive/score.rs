@@ -1,4 +1,5 @@
-//! The scores, one function each: `None` is a skip, `Err` an error of the attempt. Rules: section 3 of the specification.
+//! The scores, one function each: `None` is a skip, `Err` an error of the attempt. Rules: section 3 of the
+//! specification.
 
 use berth_engine::{NodeAffinityArgs, Plugin, ResourceWeight, ScoringStrategy, ShapePoint};
 use berth_proto::core_v1::{Pod, PreferredSchedulingTerm};

@@ -1,4 +1,5 @@
-//! The two-pass filter: a pod fits beside those that are promised the node, and without them. Rules: S-NOM-1 to S-NOM-3.
+//! The two-pass filter: a pod fits beside those that are promised the node, and without them. Rules:
+//! S-NOM-1 to S-NOM-3.
 
 use std::sync::Arc;
 

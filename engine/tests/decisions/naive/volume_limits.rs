@@ -94,8 +94,8 @@ enum Resolved {
     Refused(String),
 }
 
-/// The volumes of a pod as this node would attach them (S-VLL-2, S-VLL-3). Of a pod that is there already, what leads to
-/// no claim of its own is left out.
+/// The volumes of a pod as this node would attach them (S-VLL-2, S-VLL-3). Of a pod that is there already, what leads
+/// to no claim of its own is left out.
 fn attachable(
     cluster: &NaiveCluster,
     of: &Pod,

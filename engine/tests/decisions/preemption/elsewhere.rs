@@ -77,7 +77,8 @@ proptest! {
         }
     }
 
-    /// Among the candidates with the fewest violations the one is chosen that leaves the fewest victims without a place.
+    /// Among the candidates with the fewest violations the one is chosen that leaves the fewest victims without a
+    /// place.
     #[test]
     fn preferred(crowd in crowd(Company::Related, 2..7, 6..25)) {
         let cluster = crowd.cluster();

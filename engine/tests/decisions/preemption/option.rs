@@ -52,8 +52,8 @@ proptest! {
         }
     }
 
-    /// A sample finds some of the candidates, enough of them and one that violates no budget if there is any, and chooses the
-    /// best of those; the same seed finds the same.
+    /// A sample finds some of the candidates, enough of them and one that violates no budget if there is any, and
+    /// chooses the best of those; the same seed finds the same.
     #[test]
     fn samples(
         crowd in crowd(Company::Related, 3..12, 20..50),

@@ -113,8 +113,8 @@ fn identified(mut pod: core_v1::Pod, i: usize) -> core_v1::Pod {
 }
 
 impl Crowd {
-    /// Removes what makes decisions depend on the history: ports that two pods of a node share (S-PRT-5), and terminating pods,
-    /// which hooks count differently (S-PTS-9).
+    /// Removes what makes decisions depend on the history: ports that two pods of a node share (S-PRT-5), and
+    /// terminating pods, which hooks count differently (S-PTS-9).
     fn make_exact(&mut self) {
         let mut used = BTreeSet::new();
         let promised = |pod: &core_v1::Pod| {

@@ -89,7 +89,8 @@ impl Twin {
         }
     }
 
-    /// A nomination in memory alone stays while the feed tells of none before and after; the pod goes to the end of its list.
+    /// A nomination in memory alone stays while the feed tells of none before and after; the pod goes to the end of its
+    /// list.
     pub(super) fn tell_pending(&mut self, pending: usize, node: Option<usize>) {
         let Some(known) = self.pending.get(pending % self.pending.len().max(1)).cloned() else {
             return;

@@ -50,7 +50,8 @@ fn taints_are_tolerated_by_key_value_and_effect() {
     );
 }
 
-/// A cordon comes with a taint, which goes with it; what else Kubernetes says is wrong with a node is not tolerated away.
+/// A cordon comes with a taint, which goes with it; what else Kubernetes says is wrong with a node is not tolerated
+/// away.
 #[test]
 fn nodes_are_brought_back() {
     let cordon = "cordoned=true taint=node.kubernetes.io/unschedulable=:NoSchedule";

@@ -76,8 +76,8 @@ impl World {
         (world, pod)
     }
 
-    /// The nodes that are feasible, in name order, by the engine and by the naive scheduler, which agree; none where the pod
-    /// cannot be decided for.
+    /// The nodes that are feasible, in name order, by the engine and by the naive scheduler, which agree; none where
+    /// the pod cannot be decided for.
     pub(crate) fn feasible(&self, pod: &core_v1::Pod, policy: &Policy) -> Vec<String> {
         let engine = self.engine();
         let explained = explain(&engine, pod, policy);

@@ -21,7 +21,8 @@ pub(super) use plans::{recorded, world as world_of};
 /// 2026-03-01T12:00:00Z
 pub(super) const NOW: i64 = 1_772_366_400;
 
-/// A pod as [`object::pod`] reads it, with an uid, and more of it as JSON: `metadata` and `spec` are merged into what the words say.
+/// A pod as [`object::pod`] reads it, with an uid, and more of it as JSON: `metadata` and `spec` are merged into what
+/// the words say.
 pub(super) fn pod(words: &str, more: Value) -> core_v1::Pod {
     let mut pod = serde_json::to_value(object::pod(words)).unwrap();
     merge(&mut pod, more);

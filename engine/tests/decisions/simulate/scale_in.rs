@@ -172,7 +172,8 @@ proptest! {
         prop_assert_eq!(answer.emptied_nodes.iter().map(ToString::to_string).collect::<Vec<_>>(), emptied);
     }
 
-    /// A hard constraint is never violated by more than the best choice for it leaves, whatever stands before it in the spec.
+    /// A hard constraint is never violated by more than the best choice for it leaves, whatever stands before it in the
+    /// spec.
     #[test]
     fn a_hard_constraint_comes_first(zones in vec(vec(0..4_usize, 1..4), 1..4), n in 1..6_usize, max_skew in 1..4_usize) {
         prop_assume!(n <= zones.concat().iter().sum::<usize>());

@@ -58,8 +58,8 @@ fn an_assumed_pod_is_not_nominated_any_more() {
     assert_eq!(verdicts(&cluster, "p cpu=2")[0], NO_CPU);
 }
 
-/// A pod whose own nomination is n1, with n1 and n3 both fitting, goes to n1 alone; what does not fit any more does not hold it
-/// (S-CYC-3, S-PRE-26).
+/// A pod whose own nomination is n1, with n1 and n3 both fitting, goes to n1 alone; what does not fit any more does not
+/// hold it (S-CYC-3, S-PRE-26).
 #[test]
 fn the_nominated_node_comes_first() {
     let nodes = ["n1 cpu=4 memory=8Gi pods=9", "n3 cpu=8 memory=16Gi pods=9"];

@@ -153,7 +153,8 @@ fn normalised_scores() {
     assert_eq!(taints("p toleration=,Exists,,NoSchedule"), [(0, 300), (1, 201), (3, 0)]);
 }
 
-/// A term that does not parse fails the attempt, but only where there is something to score (S-NA-2, S-CYC-6, S-CYC-10).
+/// A term that does not parse fails the attempt, but only where there is something to score (S-NA-2, S-CYC-6,
+/// S-CYC-10).
 #[test]
 fn a_single_feasible_node_is_not_scored() {
     let (n1, n2) = ("n1 cpu=4 memory=8Gi pods=9", "n2 cpu=4 memory=8Gi pods=9");

@@ -1,5 +1,5 @@
-//! A node agent: the next step for one of its pods, from what it has read and what runs on its machine. It may lose its memory
-//! after every step.
+//! A node agent: the next step for one of its pods, from what it has read and what runs on its machine. It may lose its
+//! memory after every step.
 
 use berth_engine::lifecycle::attachment::AttachReason;
 use berth_engine::lifecycle::container_state::derive_container_state;
@@ -254,7 +254,8 @@ fn start(machine: &Machine, view: &Store, pod: &Pod) -> Option<Step> {
     Some(Step::Start { uid: uid.to_owned(), name: name.to_owned(), restarts })
 }
 
-/// The pod as its agent observes it: container state and phase, the terminal one where this is its end (L-PHASE-11, L-PHASE-12).
+/// The pod as its agent observes it: container state and phase, the terminal one where this is its end (L-PHASE-11,
+/// L-PHASE-12).
 fn observed(pod: &Pod, process: Option<&Process>, is_end: bool) -> Pod {
     let status = pod.status.clone().unwrap();
     // A process that was never started has no record in the runtime.

@@ -111,7 +111,8 @@ fn mark_of(pod: &Pod) -> (Option<i64>, Option<i64>) {
     (timestamp, metadata.deletion_grace_period_seconds)
 }
 
-/// Once marked a pod stays so, its period never grows, and its end comes no later, unless that is over already (L-TERM-3).
+/// Once marked a pod stays so, its period never grows, and its end comes no later, unless that is over already
+/// (L-TERM-3).
 fn grows(old: (Option<i64>, Option<i64>), new: (Option<i64>, Option<i64>), now: i64) -> bool {
     match (old, new) {
         ((None, _), _) => false,

@@ -128,7 +128,8 @@ pub(super) enum Progress {
 }
 
 impl Mechanism {
-    /// Goes on with one of the requests that it took. What it reports as failed may have worked; what it reports as done has.
+    /// Goes on with one of the requests that it took. What it reports as failed may have worked; what it reports as
+    /// done has.
     pub(super) fn turn(&mut self, machines: &mut [Machine], pick: usize) {
         let open = self.attempts.iter_mut();
         let mut open: Vec<_> =

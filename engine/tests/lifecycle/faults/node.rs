@@ -1,5 +1,5 @@
-//! The controllers that look after nodes: health and eviction, garbage collection, fencing. Two of each, each with what it has
-//! read and what it remembers.
+//! The controllers that look after nodes: health and eviction, garbage collection, fencing. Two of each, each with what
+//! it has read and what it remembers.
 
 use std::collections::BTreeMap;
 
@@ -86,7 +86,8 @@ impl World {
         let Some(action) = answer.actions.get(pick / 2 % answer.actions.len().max(1)) else {
             return;
         };
-        // What the action sets first (L-GC-6) is part of the removal: of a pod that had ended already it would be another one.
+        // What the action sets first (L-GC-6) is part of the removal: of a pod that had ended already it would be
+        // another one.
         let pod = &view.pods[&action.uid];
         let absence = absent_nodes.get(node_of(pod));
         let evidence = RemovalEvidence {

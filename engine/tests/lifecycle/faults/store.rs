@@ -1,5 +1,5 @@
-//! The API server and the ledger as one store. A request is carried out as a whole, if everything that its sender had seen is
-//! still so; it may arrive late, twice or never.
+//! The API server and the ledger as one store. A request is carried out as a whole, if everything that its sender had
+//! seen is still so; it may arrive late, twice or never.
 
 use std::collections::BTreeMap;
 
@@ -302,7 +302,8 @@ pub(super) fn fence_event(r#type: FenceEventType, is_clean: bool) -> FenceEvent 
     FenceEvent { r#type, rebooted: is_clean, no_leftover_processes: is_clean }
 }
 
-/// The period that a pet gives itself. The second does without: whoever deletes it plainly forces it (L-DEL-3, L-DEL-5).
+/// The period that a pet gives itself. The second does without: whoever deletes it plainly forces it (L-DEL-3,
+/// L-DEL-5).
 fn own_period(name: &str) -> i64 {
     if name == PETS[0].0 { 30 } else { 0 }
 }

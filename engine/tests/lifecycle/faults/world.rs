@@ -254,8 +254,9 @@ impl World {
         }
     }
 
-    /// Somebody who sees the machines. What the cluster is told of them is true: a node is declared out of service while it is
-    /// off, and stays off as long as it is so declared; only a machine that never comes back loses its node object.
+    /// Somebody who sees the machines. What the cluster is told of them is true: a node is declared out of service
+    /// while it is off, and stays off as long as it is so declared; only a machine that never comes back loses its node
+    /// object.
     fn administrator_turn(&mut self, node: usize, pick: usize) {
         let n_left = self.machines.iter().filter(|machine| !machine.is_destroyed).count();
         let machine = &mut self.machines[node];

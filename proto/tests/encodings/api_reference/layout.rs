@@ -139,7 +139,8 @@ pub(crate) fn file_name(service: &ServiceDescriptor) -> String {
     name + ".md"
 }
 
-/// The declarations that a service's requests and responses consist of, each once, in the order in which they are found.
+/// The declarations that a service's requests and responses consist of, each once, in the order in which they are
+/// found.
 fn reached(service: &ServiceDescriptor) -> Vec<Schema> {
     let mut found: Vec<Schema> = Vec::new();
     let mut seen = BTreeSet::new();

@@ -173,8 +173,8 @@ fn is_hang_up(status: &tonic::Status) -> bool {
 }
 
 fn failed(url: &str, status: &tonic::Status) -> CliError {
-    // tonic's words for the answer of some other HTTP server, such as Berth's own second port: without a body, with one,
-    // and with a status of its own.
+    // tonic's words for the answer of some other HTTP server, such as Berth's own second port: without a body, with
+    // one, and with a status of its own.
     const NOT_GRPC: [&str; 3] =
         ["grpc-status header missing", "invalid compression flag", "mapped from HTTP status code"];
     let reason = if NOT_GRPC.iter().any(|words| status.message().contains(words)) {

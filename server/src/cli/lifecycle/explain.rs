@@ -26,7 +26,8 @@ pub(super) struct ExplainArgs {
     /// A file with one pod, as kubectl writes it; `-` for standard input
     #[arg(value_name = "POD")]
     file: PathBuf,
-    /// A file with the pod's node, for what its heartbeat and taints mean to the pod [default: a ready node without taints]
+    /// A file with the pod's node, for what its heartbeat and taints mean to the pod [default: a ready node without
+    /// taints]
     #[arg(long, value_name = "FILE")]
     node: Option<PathBuf>,
     #[command(flatten)]

@@ -13,7 +13,8 @@ use crate::feed::FeedError;
 /// (W-JS-8); in YAML they are an error.
 ///
 /// # Errors
-/// [`FeedError`] for a file that cannot be read, that is neither JSON nor YAML, or that holds any other number of values.
+/// [`FeedError`] for a file that cannot be read, that is neither JSON nor YAML, or that holds any other number of
+/// values.
 pub fn read_value(path: &Path) -> Result<Value, FeedError> {
     let source = Source::open(path)?;
     let name = source.path.clone();

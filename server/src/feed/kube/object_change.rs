@@ -1,5 +1,5 @@
-//! Object change: one object as the API server sent it, compiled, without its text. Only fields that decisions read are parsed;
-//! all others are skipped.
+//! Object change: one object as the API server sent it, compiled, without its text. Only fields that decisions read are
+//! parsed; all others are skipped.
 
 use std::sync::Arc;
 

@@ -37,8 +37,8 @@ fn code(failure: &Failure) -> Code {
 
 /// The HTTP response to a failed call (S-EXT-2).
 ///
-/// kube-scheduler shows the `Error` of a 200 to filter and bind in the pod's event. Responses to prioritize and preempt have no
-/// such field, and would read as "no score" and "no candidate": those fail by their status.
+/// kube-scheduler shows the `Error` of a 200 to filter and bind in the pod's event. Responses to prioritize and preempt
+/// have no such field, and would read as "no score" and "no candidate": those fail by their status.
 pub(super) fn response(failure: &Failure, verb: ExtenderVerb) -> Response {
     let has_error = matches!(verb, ExtenderVerb::Filter | ExtenderVerb::Bind);
     let status = match failure {

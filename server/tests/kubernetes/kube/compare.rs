@@ -1,7 +1,8 @@
 //! Compare: a cluster that was fed by watches, and the objects that it should hold.
 //!
-//! Every stored object is compiled once more by the very same cluster and compared fact by fact, those of pods and other objects
-//! with their resource versions; and sums are compared with those of a cluster into which the file feed loads the same objects.
+//! Every stored object is compiled once more by the very same cluster and compared fact by fact, those of pods and
+//! other objects with their resource versions; and sums are compared with those of a cluster into which the file feed
+//! loads the same objects.
 
 use std::collections::BTreeMap;
 use std::fmt::Debug;

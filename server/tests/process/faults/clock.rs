@@ -1,5 +1,5 @@
-//! A wall clock that jumps. What is measured is measured by the monotonic clock (`berth_server::clock::now`), which does not; what
-//! uses the wall clock has to be right whatever it says.
+//! A wall clock that jumps. What is measured is measured by the monotonic clock (`berth_server::clock::now`), which
+//! does not; what uses the wall clock has to be right whatever it says.
 
 use std::sync::Arc;
 
@@ -63,7 +63,8 @@ fn grants_do_not_depend_on_the_wall_clock() {
     assert!(revisions.is_sorted_by(|a, b| a < b), "{revisions:?}");
 }
 
-/// The one reader of clocks is `clock.rs`: whoever wants the time goes through it, so that the list of uses below is whole.
+/// The one reader of clocks is `clock.rs`: whoever wants the time goes through it, so that the list of uses below is
+/// whole.
 #[test]
 fn the_wall_clock_is_read_where_it_is_known_to_be_harmless() {
     let sources = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("src");
@@ -75,14 +76,16 @@ fn the_wall_clock_is_read_where_it_is_known_to_be_harmless() {
         "audit/line.rs",
         // Whether a certificate is valid is a question about wall-clock moments, and asked at each call.
         "auth.rs",
-        // Names and times of events and leases that the API server keeps; whether a lease is held goes by the monotonic clock.
+        // Names and times of events and leases that the API server keeps; whether a lease is held goes by the monotonic
+        // clock.
         "apiserver/event_writer.rs",
         "apiserver/event_writer/series.rs",
         "apiserver/lease.rs",
         // Shown to people, or compared with what people typed.
         "cli/lifecycle/delete.rs",
         "cli/lifecycle/moment.rs",
-        // The moment that a question is about, where the caller does not say: compared with times in Kubernetes objects.
+        // The moment that a question is about, where the caller does not say: compared with times in Kubernetes
+        // objects.
         "service/autoscaler/drain.rs",
         "grpc/lifecycle/evaluate.rs",
         // The time of a line in the journal; nothing is decided by it.

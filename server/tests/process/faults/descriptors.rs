@@ -1,4 +1,5 @@
-//! More connections than there are file descriptors: those that are served go on, the rest waits, and afterwards all is well.
+//! More connections than there are file descriptors: those that are served go on, the rest waits, and afterwards all is
+//! well.
 
 use std::time::{Duration, Instant};
 

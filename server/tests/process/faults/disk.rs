@@ -23,8 +23,8 @@ async fn acquire(served: &Served, n: usize) -> Result<AcquireIdentityResponse, S
     acquire_by(client, n).await
 }
 
-/// Some at once, so that they share a sync, until all of them are refused: after a commit of many has failed, one of a few may still
-/// find room. Gives what the others were granted in any case.
+/// Some at once, so that they share a sync, until all of them are refused: after a commit of many has failed, one of a
+/// few may still find room. Gives what the others were granted in any case.
 async fn fill(served: &Served, tokens: &mut BTreeMap<usize, u64>) -> Status {
     let client = LifecycleServiceClient::connect(served.url.clone()).await.unwrap();
     loop {

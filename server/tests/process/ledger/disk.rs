@@ -43,8 +43,8 @@ impl Disk {
         state.stops_at.is_some_and(|at| state.n_operations >= at)
     }
 
-    /// The disk after power is back: each sector that was written and not synced is new with a chance of `percent`, and the
-    /// length of the file likewise.
+    /// The disk after power is back: each sector that was written and not synced is new with a chance of `percent`, and
+    /// the length of the file likewise.
     pub(crate) fn restored(&self, chance: &mut Chance, percent: u64) -> Disk {
         let state = self.0.lock().unwrap();
         let mut bytes = state.synced.clone();

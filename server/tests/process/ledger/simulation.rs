@@ -1,5 +1,5 @@
-//! Several clients, a disk that loses power at every possible moment, and the property that all this is about: whatever comes
-//! between, a name and a volume have one holder, what was acknowledged stays, and tokens grow.
+//! Several clients, a disk that loses power at every possible moment, and the property that all this is about: whatever
+//! comes between, a name and a volume have one holder, what was acknowledged stays, and tokens grow.
 
 use std::cell::RefCell;
 use std::sync::{Arc, Mutex};
@@ -162,8 +162,8 @@ fn check_records(grants: &Grants, replay: &Replay) {
     }
 }
 
-/// Nodes that never come back, all of them: whatever has happened, fences let go of every volume and of every name whose node is
-/// known (L-VOL-10, L-FENCE-10).
+/// Nodes that never come back, all of them: whatever has happened, fences let go of every volume and of every name
+/// whose node is known (L-VOL-10, L-FENCE-10).
 fn clear(grants: &Grants, replay: &Replay) {
     let mut n_events = 0;
     let mut advance = |node: &str, r#type: &str, token: u64| {

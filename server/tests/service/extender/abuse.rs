@@ -1,4 +1,5 @@
-//! Callers who are no kube-scheduler: garbage, floods, dribbles. Each gets an answer or is cut off, and the next one is served.
+//! Callers who are no kube-scheduler: garbage, floods, dribbles. Each gets an answer or is cut off, and the next one is
+//! served.
 
 use std::time::Duration;
 
@@ -177,7 +178,8 @@ async fn dribbling_callers_are_passed_by() {
     assert_eq!(read(slow).await.unwrap().status, 200);
 }
 
-/// Many callers at once, with names and with whole nodes, while the cluster changes: every answer is of one of its states.
+/// Many callers at once, with names and with whole nodes, while the cluster changes: every answer is of one of its
+/// states.
 #[tokio::test(flavor = "multi_thread", worker_threads = 4)]
 async fn callers_at_once_get_whole_answers() {
     let nodes: Vec<Value> = (0..300).map(|i| node(&format!("n{i}"), "4")).collect();

@@ -131,8 +131,8 @@ pub(crate) fn nodes(recordings: &[Recording]) -> BTreeMap<String, Value> {
     nodes
 }
 
-/// The pods on nodes when the request was sent, as far as it shows: the candidates' victims and, in the two scenarios that had
-/// two pods a node, the other one; and the load of the scenario that is about load.
+/// The pods on nodes when the request was sent, as far as it shows: the candidates' victims and, in the two scenarios
+/// that had two pods a node, the other one; and the load of the scenario that is about load.
 pub(crate) fn running_pods(recording: &Recording) -> Vec<Value> {
     let body = recording.request_json();
     let mut pods = Vec::new();

@@ -1,5 +1,5 @@
-//! Every recording: what the scheduler made of the recorded answer proves the model of it, and the model takes Berth's answer to
-//! the recorded request.
+//! Every recording: what the scheduler made of the recorded answer proves the model of it, and the model takes Berth's
+//! answer to the recorded request.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -293,7 +293,8 @@ fn check_form(recording: &Recording, answer: &str) {
     }
 }
 
-/// Berth's totals are the scheduler's own, where those are recorded without an extender's: all nodes alike, and one loaded.
+/// Berth's totals are the scheduler's own, where those are recorded without an extender's: all nodes alike, and one
+/// loaded.
 #[tokio::test]
 async fn totals_are_the_schedulers() {
     let Some(recordings) = recordings() else { return };

@@ -1,4 +1,5 @@
-//! `LifecycleService`: the methods that remember, end to end, and what the wire says of bad requests to those that do not.
+//! `LifecycleService`: the methods that remember, end to end, and what the wire says of bad requests to those that do
+//! not.
 
 mod handover;
 mod refusal;

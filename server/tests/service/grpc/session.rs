@@ -1,4 +1,5 @@
-//! `SessionService`: what is supposed in a session is seen there alone, and what was decided there can be made real once.
+//! `SessionService`: what is supposed in a session is seen there alone, and what was decided there can be made real
+//! once.
 
 mod bounds;
 mod commit;

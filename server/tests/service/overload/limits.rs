@@ -74,8 +74,8 @@ async fn a_burst_within_the_limit_waits() {
     assert_eq!(world.metric(REFUSED).await, 0.0);
 }
 
-/// A message that cannot even be decoded is refused for load, for it is not looked at; and however much of such messages was
-/// sent, the connection carries the next call.
+/// A message that cannot even be decoded is refused for load, for it is not looked at; and however much of such
+/// messages was sent, the connection carries the next call.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_refusal_comes_before_the_message_is_read() {
     let limits = LoadLimits { max_concurrent_calls: 1, ..unlimited() };

@@ -69,7 +69,8 @@ async fn an_error_is_not_remembered() {
     world.placement.place(named(place("p", PlaceMode::Assume), "a")).await.unwrap();
 }
 
-/// Sent again while it is still under way, as a client does that lost its connection: one assumption, one answer, two readers.
+/// Sent again while it is still under way, as a client does that lost its connection: one assumption, one answer, two
+/// readers.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn duplicates_at_the_same_time_are_one() {
     let mut world = World::start(unlimited()).await;

@@ -1,5 +1,5 @@
-//! Both formats of `/metrics`, read by the letter of their definitions and not by what the server writes: a line or a message
-//! that Prometheus would refuse fails the test.
+//! Both formats of `/metrics`, read by the letter of their definitions and not by what the server writes: a line or a
+//! message that Prometheus would refuse fails the test.
 
 use std::collections::{BTreeMap, BTreeSet};
 

@@ -1,5 +1,5 @@
-//! `docs/metrics.md`: what is to be copied from it can be read by who it is for, and names what there is. That its table of
-//! metrics is Berth's is a unit test.
+//! `docs/metrics.md`: what is to be copied from it can be read by who it is for, and names what there is. That its
+//! table of metrics is Berth's is a unit test.
 
 use std::collections::BTreeSet;
 

@@ -75,8 +75,8 @@ async fn a_certificate_that_is_shown_has_to_be_good() {
     }
 }
 
-/// How the server refuses a client with this certificate. With TLS 1.3 the client's side of the handshake is over by then, and the first
-/// reading tells.
+/// How the server refuses a client with this certificate. With TLS 1.3 the client's side of the handshake is over by
+/// then, and the first reading tells.
 async fn refusal(world: &World, port: Port, identity: &Identity) -> String {
     let outcome: io::Result<Vec<u8>> = async {
         let mut stream = world.secure(port, Some(identity)).await?;

@@ -1,4 +1,5 @@
-//! How long a peer may keep a connection that it does not use as it should. Each takes the server's seconds; none may take for ever.
+//! How long a peer may keep a connection that it does not use as it should. Each takes the server's seconds; none may
+//! take for ever.
 
 use std::time::Duration;
 

@@ -14,7 +14,8 @@ fn roomy(pods: &[&str]) -> Cluster {
     cluster(&["n0 cpu=40 pods=99", "n1 cpu=40 pods=99", "n2 cpu=40 pods=99"], &pods)
 }
 
-/// S-SD-5: an empty selector covers every pod of the namespace, whatever its labels; preemption does not know such a budget.
+/// S-SD-5: an empty selector covers every pod of the namespace, whatever its labels; preemption does not know such a
+/// budget.
 #[test]
 fn an_empty_selector_covers_all_of_the_namespace() {
     let check = |selector: Value, labels: &str, expected: &str| {

@@ -144,7 +144,8 @@ fn destinations_and_hints() {
     );
 }
 
-/// S-SD-6: a node that goes is still a domain while its pods are placed, but for the pods of its DaemonSets nobody is on it.
+/// S-SD-6: a node that goes is still a domain while its pods are placed, but for the pods of its DaemonSets nobody is
+/// on it.
 #[test]
 fn the_domain_of_a_node_that_goes_still_counts() {
     let spread = "label:app=x spread=zone,1,DoNotSchedule,app:x";
@@ -190,7 +191,8 @@ fn nodes_that_go_together_build_on_each_other() {
     assert_eq!(planned(DrainMode::OneByOne, Some(&only)), "a=n1@1; b=n0@1");
 }
 
-/// A pod that cannot be decided, here one with resource claims (S-DRA-3), is reported as such; other nodes are still answered.
+/// A pod that cannot be decided, here one with resource claims (S-DRA-3), is reported as such; other nodes are still
+/// answered.
 #[test]
 fn a_pod_that_cannot_be_decided_blocks_its_node_alone() {
     let odd = pod(

@@ -93,7 +93,8 @@ fn check_rulings(world: &World, mode: DrainMode, node: &NodeDrain, drained: &Dra
     }
 }
 
-/// The first pod that has no room has none indeed on any node that may take it, the others being where they are said to go.
+/// The first pod that has no room has none indeed on any node that may take it, the others being where they are said to
+/// go.
 fn check_refusal(
     world: &World,
     cluster: &Cluster,

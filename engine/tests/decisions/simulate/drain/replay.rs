@@ -1,4 +1,5 @@
-//! Carries a plan out, pod after pod, on a fork of the cluster that it was made for, by the deltas that a feed would tell.
+//! Carries a plan out, pod after pod, on a fork of the cluster that it was made for, by the deltas that a feed would
+//! tell.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -156,7 +157,8 @@ impl<'w> Replay<'w> {
         self.moved_to.insert(key.clone(), node.clone());
     }
 
-    /// Carries out what is planned for a node that goes: each pod in the order of its importance, to a node that takes it then.
+    /// Carries out what is planned for a node that goes: each pod in the order of its importance, to a node that takes
+    /// it then.
     pub(crate) fn carry_out(&mut self, node: &NodeDrain) {
         self.clear(node);
         for (key, to) in in_order(node) {

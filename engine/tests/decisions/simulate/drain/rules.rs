@@ -86,7 +86,8 @@ fn the_first_rule_that_decides_ends_the_list() {
         let (pod, n_allowed, checks) = case(&[condition]);
         assert_eq!(ruling(&pod, rules(checks), n_allowed), *expected, "{name} alone");
         for (other, later, _) in &conditions[i + 1..] {
-            // One annotation says one thing, a pod has a controller or has none, and a budget is what the system rule looks for.
+            // One annotation says one thing, a pod has a controller or has none, and a budget is what the system rule
+            // looks for.
             let exclude = [
                 ("safe", "completion"),
                 ("safe", "forbidden"),
@@ -135,7 +136,8 @@ fn options_let_pods_go() {
         };
         assert_ne!(ruling(&met(name), but_this, None), "n1@1", "{name}");
     }
-    // A budget that covers it makes a pod of the system movable, and so does age: 60 seconds here, more than that and not.
+    // A budget that covers it makes a pod of the system movable, and so does age: 60 seconds here, more than that and
+    // not.
     let system = met("system");
     assert_eq!(ruling(&system, none, Some(1)), "n1@1");
     let timeout = |system_pod_timeout_seconds| DrainRules { system_pod_timeout_seconds, ..none };

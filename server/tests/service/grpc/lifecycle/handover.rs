@@ -1,12 +1,12 @@
-//! A volume goes from a pod on one node to its replacement on another, step by step (L-VOL-14), also when the first node is cut
-//! off on the way (L-VOL-15).
+//! A volume goes from a pod on one node to its replacement on another, step by step (L-VOL-14), also when the first
+//! node is cut off on the way (L-VOL-15).
 
 use super::{Caller, account};
 use crate::grpc::world::World;
 use berth_proto::berth_v1::{AdvanceFenceRequest, DetachVolumeRequest, LedgerRecord};
 
-/// The steps 1 to 11, as the ledger sees them: node A holds the volume for pod 1, and pod 2 waits on node B for it. Answers
-/// with the token of pod 1.
+/// The steps 1 to 11, as the ledger sees them: node A holds the volume for pod 1, and pod 2 waits on node B for it.
+/// Answers with the token of pod 1.
 async fn up_to_step_11(agent_a: &mut Caller, agent_b: &mut Caller) -> u64 {
     // 1 to 4: volume and first pod are made and bound. 5: the agent of its node waits for the volume.
     let waiting = agent_a.may_start("A", "pod1").await;
@@ -122,7 +122,8 @@ async fn a_partition_after_step_11_waits_for_the_fence() {
     assert_eq!((lines[1].fence_token, lines[1].revision), (token, token));
 }
 
-/// The name goes the way of the volume: who was cut off keeps it until the fence is confirmed, by the ledger's own record.
+/// The name goes the way of the volume: who was cut off keeps it until the fence is confirmed, by the ledger's own
+/// record.
 #[tokio::test]
 async fn a_name_is_released_by_the_ledgers_fence_alone() {
     let world = World::start().await;
@@ -256,8 +257,8 @@ async fn nothing_is_granted_on_a_node_that_is_fenced() {
     assert_eq!(controller.acquire("db-1", "u2", "n1").await.outcome, "Granted");
 }
 
-/// Power off after a cut of the storage (L-FENCE-10): the wider scope counts once it is confirmed, and one that failed takes nothing
-/// away (L-FENCE-12: the node is still fenced).
+/// Power off after a cut of the storage (L-FENCE-10): the wider scope counts once it is confirmed, and one that failed
+/// takes nothing away (L-FENCE-12: the node is still fenced).
 #[tokio::test]
 async fn a_fence_may_be_widened_and_everything_it_entitles_to_is_recorded() {
     let world = World::start().await;

@@ -71,7 +71,8 @@ async fn a_session_stays_as_it_was_opened_whatever_happens_outside() {
     assert_eq!(outcome(&decided), Ok("n0"));
 }
 
-/// Every call that decides takes a session, and answers from it: there is one more node, and the room on `n0` is another.
+/// Every call that decides takes a session, and answers from it: there is one more node, and the room on `n0` is
+/// another.
 #[tokio::test]
 async fn every_deciding_call_can_be_asked_what_if() {
     let mut world = World::start().await;
@@ -138,8 +139,8 @@ async fn every_deciding_call_can_be_asked_what_if() {
     assert_eq!((live.n_nodes, live.n_pending_pods, live.n_assumed_pods), (1, 0, 0));
 }
 
-/// Many sessions, each placing and supposing at random, beside a live cluster on which pods are placed: in the end the live
-/// cluster holds what was placed on it, and nothing else.
+/// Many sessions, each placing and supposing at random, beside a live cluster on which pods are placed: in the end the
+/// live cluster holds what was placed on it, and nothing else.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn sessions_never_leak_into_the_live_cluster() {
     let mut world = World::start().await;
