@@ -1,4 +1,5 @@
-//! Recorded decisions, replayed on the engine: a small corpus of our own always, the large one when it is there.
+//! Replays recorded decisions on the engine: always a small corpus of the repository, and the large one when it is
+//! available.
 
 mod changed;
 mod lifecycle;
@@ -36,14 +37,14 @@ const SUITES: [&str; 21] = [
     "volumes",
 ];
 
-/// Suites that only the recorded corpus has: they combine what the others show one by one.
+/// Suites that exist only in the recorded corpus; they combine the subjects of the other suites.
 const ONLY_RECORDED: [&str; 2] = ["mixed", "sequence"];
 
 fn own_corpus() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/data/conformance")
 }
 
-/// Exactly these suites are there, and each is as recorded.
+/// Checks that the report has exactly these suites, and that each matches its records.
 fn check_match(report: &Report, suites: &[&str]) {
     let names: Vec<&str> = report.suites.iter().map(|suite| suite.name.as_str()).collect();
     assert_eq!(names, suites);
@@ -83,16 +84,16 @@ fn own_cases_match() {
 #[test]
 fn the_recorded_corpus_matches() {
     let Some(corpus) = recorded::find("conformance") else { return };
-    // Without optimisation all of it takes more than a minute; `.ci/run` replays the whole of it in any case.
+    // An unoptimised build needs more than a minute for the whole corpus; `.ci/run` always replays all of it.
     let every = if cfg!(debug_assertions) { 5 } else { 1 };
     let report = conformance::run(&corpus, &Selection { every, ..Selection::default() }).unwrap();
     check_match(&report, &SUITES);
     for suite in &report.suites {
         let n_totals = suite.tallies.of(Aspect::Totals).compared;
         let (n_steps, least) = match suite.name.as_str() {
-            // Ten cases of many steps, of which the best nodes alone are recorded.
+            // Ten cases of many steps, for which only the best nodes are recorded.
             "preemption-sequence" => (800, 80),
-            // Many of the pods fit nowhere.
+            // Many of the pods fit on no node.
             "nominated" | "preemption" | "preemption-complex" => (1_400, 250),
             _ => (1_400, 1_000),
         };

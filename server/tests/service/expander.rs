@@ -1,5 +1,5 @@
-//! cluster-autoscaler's expander over real connections, with TLS and without: what each of its releases sends, every
-//! strategy, chains, bounds, and the files that an operator writes.
+//! cluster-autoscaler's expander over real connections, with and without TLS: requests of each release, every strategy,
+//! chains, bounds, and the files that an operator writes.
 
 mod bounds;
 mod files;

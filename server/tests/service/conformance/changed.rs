@@ -1,4 +1,4 @@
-//! Records of the corpus, each changed in one place: the runner has to notice the change, and to name it.
+//! Records of the corpus, each changed in one place: the runner has to notice and name the change.
 
 use std::fs;
 
@@ -6,8 +6,8 @@ use berth_server::conformance::{self, Selection};
 
 use super::own_corpus;
 
-/// A suite, a text in its file and the text that replaces it; then the aspect of the difference that the runner has to
-/// report, and parts of what it has to say was expected and was got.
+/// A suite, a text in its file and the replacement of that text; then the aspect of the difference that the runner has
+/// to report, and parts of the expected and of the actual value in its report.
 type Change = [&'static str; 6];
 
 const PLACEMENT: &[Change] = &[
@@ -45,7 +45,7 @@ const PLACEMENT: &[Change] = &[
         "\"default/local-3\": \"local-n1\"",
         "\"default/local-3\": \"local-n1-big\"",
     ],
-    // The engine's own choice is another node; it is asked about the recorded one.
+    // The engine itself chooses another node; the comparison is about the recorded one.
     [
         "volumes",
         "{\"static\": {\"default/dynamic\": \"there\"}}",
@@ -91,7 +91,7 @@ const PLACEMENT: &[Change] = &[
 ];
 
 const PREEMPTION: &[Change] = &[
-    // What PostFilter says is compared on its own and as the end of the whole text.
+    // PostFilter's message is compared on its own and as the end of the whole message.
     [
         "preemption",
         "2 No preemption victims found for incoming pod.\", \"preemption",
@@ -116,7 +116,7 @@ const PREEMPTION: &[Change] = &[
         "Unschedulable: not found",
         "Error: not found",
     ],
-    // One candidate more, one less, other victims of one, another count of violations.
+    // One candidate more, one candidate less, other victims of a candidate, another number of violations.
     [
         "preemption",
         "\"candidates\": [{\"node\": \"n1\", \"victims\": [\"default/a\"], \"pdbViolations\": 0}, ",
@@ -157,7 +157,7 @@ const PREEMPTION: &[Change] = &[
         "n2",
         "n2 n3",
     ],
-    // The best candidates alone are recorded, and how many there are.
+    // Only the best candidates and the number of all candidates are recorded.
     [
         "preemption-sequence",
         "\"candidateCount\": 2",
@@ -166,7 +166,7 @@ const PREEMPTION: &[Change] = &[
         "3 candidates counted",
         "2 candidates counted",
     ],
-    // The order of victims is the order in which they count.
+    // Victims are compared in order.
     [
         "preemption",
         "\"victims\": [\"default/a2\", \"default/a3\"]}",
@@ -194,7 +194,7 @@ const NOMINATION: &[Change] = &[
         "nominated to n1",
         "nominated to no node",
     ],
-    // A pod that would be placed elsewhere, had its own node not been tried first.
+    // A pod that could be placed elsewhere if its nominated node were not tried first.
     [
         "nominated",
         "\"feasible\": [\"n1\"], \"viaNominatedNode\": true, \"best\": [\"n1\"], \"scoringSkipped\": true, \"bind\": \"n1\"}}, {\"retry\": \"default/cordoned\"",

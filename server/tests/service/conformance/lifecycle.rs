@@ -1,4 +1,4 @@
-//! Worked examples of lifecycle decisions: a few of our own always, the large file when it is there.
+//! Worked examples of lifecycle decisions: always a few of the repository, and the large file when it is available.
 
 use std::collections::BTreeSet;
 use std::fs;
@@ -21,7 +21,7 @@ fn groups() -> Vec<&'static str> {
     groups
 }
 
-/// These groups are there, in order, and every answer is as expected.
+/// Checks that the report has these groups, in order, and that every answer is as expected.
 fn check_match(report: &Report, groups: &[&str], least: u64) {
     let names: Vec<&str> = report.suites.iter().map(|suite| suite.name.as_str()).collect();
     assert_eq!((report.corpus, &names[..]), (Corpus::Lifecycle, groups));
@@ -54,14 +54,14 @@ fn own_examples_match_and_name_every_function() {
 fn the_large_file_matches() {
     let Some(examples) = recorded::find("spec/lifecycle-examples.json") else { return };
     let report = run(&examples);
-    // What Berth puts together out of the decisions is its own.
+    // The large file has no `evaluation`, which is Berth's own combination of the decisions.
     let groups: Vec<&str> = groups().into_iter().filter(|group| *group != "evaluation").collect();
     check_match(&report, &groups, 2_000);
     let n_examples: usize = report.suites.iter().map(|suite| suite.n_cases).sum();
     assert!(n_examples >= 543, "{n_examples} examples");
 }
 
-/// Each change of an example is one that the runner must notice, and name.
+/// Changes of examples, each of which the runner must notice and name.
 #[test]
 fn a_changed_example_is_a_difference() {
     let text = fs::read_to_string(own_examples()).unwrap();

@@ -1,4 +1,4 @@
-//! How large a request may be, and how long an answer may take.
+//! Limits of the size of a request and of the time for an answer.
 
 use std::time::{Duration, Instant};
 
@@ -7,7 +7,7 @@ use tonic::{Code, Request};
 
 use crate::expander::world::{Identity, World, pod};
 
-/// Options whose pods come to about `n_mib` MiB.
+/// A request with two options whose pods take about `n_mib` MiB.
 fn large(n_mib: usize) -> BestOptionsRequest {
     let mut heavy = pod("heavy", "1", "1Gi");
     let annotations = &mut heavy.metadata.as_mut().unwrap().annotations;
@@ -36,7 +36,7 @@ async fn more_than_the_bound_is_refused_with_the_bound() {
     let status = world.best(large(132)).await.unwrap_err();
     assert_eq!(status.code(), Code::ResourceExhausted, "{status:?}");
     assert_eq!(status.message(), "the message is larger than the limit of 134217728 bytes");
-    // The connection is of use still.
+    // The connection can still be used.
     world.check(BestOptionsRequest::default(), &[]).await;
 }
 

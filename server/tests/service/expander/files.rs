@@ -25,7 +25,7 @@ fn read(path: &str) -> String {
     std::fs::read_to_string(workspace().join(path)).unwrap()
 }
 
-/// The field at a path such as `data.berth.yaml`, whose last step may hold dots.
+/// The value of the field at a path such as `data.berth.yaml`, whose last step may contain dots.
 fn field<'a>(value: &'a Value, path: &[&str]) -> Option<&'a Value> {
     let Some((first, rest)) = path.split_first() else { return Some(value) };
     let Value::Map(entries) = value else { return None };
@@ -39,7 +39,7 @@ fn text<'a>(value: &'a Value, path: &[&str]) -> &'a str {
     }
 }
 
-/// Writes a configuration down and reads it back as the server does.
+/// Writes a configuration to a file and reads it as the server does.
 fn config(text: &str) -> Config {
     let directory = tempfile::tempdir().unwrap();
     let path = directory.path().join("berth.yaml");
@@ -72,7 +72,7 @@ fn the_manifests_say_what_they_should() {
     );
     let file = PrioritySource::File(mounted("priorities/priorities"));
     assert_eq!(config.expander.priorities, Some(file));
-    // The list itself, in the ConfigMap and as the volume holds it.
+    // The list of priorities, as the volume holds it and inside the ConfigMap.
     let directory = tempfile::tempdir().unwrap();
     let list = text(&documents[1], &["data", "priorities"]);
     let whole = manifests.split("\n---\n").nth(1).unwrap();
@@ -88,7 +88,7 @@ fn the_manifests_say_what_they_should() {
     assert_eq!(text(&patch.unwrap().value, &["metadata", "name"]), "cluster-autoscaler");
 }
 
-/// The fenced blocks of one language, in order.
+/// The fenced code blocks of one language, in order.
 fn blocks(page: &str, language: &str) -> Vec<String> {
     let mut blocks = Vec::new();
     let mut rest = page;
@@ -112,7 +112,7 @@ fn the_configuration_of_the_page_is_accepted() {
     Expander::new(&config.expander).unwrap();
 }
 
-/// The page's own commands make the certificate, and a server with it is believed.
+/// The page's own commands make a certificate, and clients trust a server that has it.
 #[tokio::test]
 async fn the_certificate_of_the_page_is_of_use() {
     if Command::new("openssl").arg("version").output().is_err() {
@@ -123,7 +123,7 @@ async fn the_certificate_of_the_page_is_of_use() {
     }
     let directory = tempfile::tempdir().unwrap();
     let commands = blocks(&read("docs/cluster-autoscaler.md"), "console").swap_remove(0);
-    // A command may go on after a backslash.
+    // A backslash at the end of a line continues the command.
     for command in commands.replace("\\\n", "").lines() {
         let command = command.strip_prefix("$ ").unwrap();
         let output = Command::new("sh")
@@ -140,7 +140,7 @@ async fn the_certificate_of_the_page_is_of_use() {
     let server = berth_server::runtime::Server::start(options).await.unwrap();
     let port = server.grpc_address().port();
     let authority = Certificate::from_pem(std::fs::read(path("ca.crt")).unwrap());
-    // The name by which cluster-autoscaler calls it.
+    // The server name that cluster-autoscaler uses.
     let tls = ClientTlsConfig::new().ca_certificate(authority).domain_name("berth.berth.svc");
     let endpoint = Endpoint::from_shared(format!("https://127.0.0.1:{port}")).unwrap();
     let channel = endpoint.tls_config(tls).unwrap().connect().await.unwrap();

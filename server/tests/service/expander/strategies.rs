@@ -11,7 +11,7 @@ use serde_json::json;
 
 use crate::expander::world::{Group, World, channel, group, node, pod, request};
 
-/// Tells the server of a cluster.
+/// Feeds a cluster to the server.
 async fn feed(world: &World, changes: Vec<delta::Change>) {
     let channel = channel(world.server.grpc_address().port(), None).await.unwrap();
     let deltas = changes.into_iter().map(|change| Delta { change: Some(change) }).collect();
@@ -19,7 +19,7 @@ async fn feed(world: &World, changes: Vec<delta::Change>) {
     assert_eq!(answer.into_inner().rejections, []);
 }
 
-/// A cluster of one node that is full.
+/// A cluster of one full node.
 fn full_cluster() -> Vec<Change> {
     let mut only: Node = node("1", "1Gi");
     only.metadata.as_mut().unwrap().name = "n0".to_owned();
@@ -60,7 +60,7 @@ async fn sums_decide_without_a_cluster() {
             "  strategies: [price]\n  prices: {perCpuHour: 1, perGibHour: 1, preferredCpus: 8, nodes: [{nodeGroup: ^spot, perHour: 2}]}",
             &["spot-node"],
         ),
-        // Berth has no cluster: the default chain goes on with least-waste.
+        // Berth has no cluster, so the default chain continues with least-waste.
         ("", &["few-pods", "many-nodes"]),
     ] {
         World::start(chain).await.check(request(groups()), expected).await;
@@ -71,7 +71,7 @@ async fn sums_decide_without_a_cluster() {
 async fn berth_places_the_pods_on_the_live_cluster() {
     let mut world = World::start("").await;
     feed(&world, full_cluster()).await;
-    // Three replicas that keep apart by host, of 1 cpu each: sums would take the one tight node.
+    // Three replicas of 1 cpu that must run on different hosts: sums alone would choose the one tight node.
     let apart: Vec<Pod> = (0..3)
         .map(|i| {
             let mut pod = pod(&format!("web-{i}"), "1", "1Gi");
@@ -99,7 +99,7 @@ async fn berth_places_the_pods_on_the_live_cluster() {
     assert_eq!(answer.options[0].debug, "berth: 3 pods on 3 nodes, waste 1.000, skew 0");
     let mut sums = World::start("  strategies: [least-waste]").await;
     sums.check(request(groups()), &["tight"]).await;
-    // The cluster is as it was.
+    // The cluster is unchanged.
     assert_eq!(world.server.cluster().snapshot().n_nodes(), 1);
     assert_eq!(world.server.cluster().snapshot().n_pods(), 1);
 }

@@ -1,4 +1,4 @@
-//! TLS of the gRPC port: who gets in, who does not, and what a start says of files that are wrong.
+//! TLS of the gRPC port: which clients are accepted, which are refused, and the errors of a start with unusable files.
 
 use std::net::SocketAddr;
 
@@ -31,7 +31,7 @@ async fn only_those_who_trust_the_authority_get_in() {
         Err(_) => true,
     };
     assert!(refused, "plain text");
-    // The other services, the commands' client, and the service's name by reflection.
+    // The other services, the commands' client, and the expander's name by reflection.
     let url = format!("https://localhost:{port}");
     let trusting = |name| Credentials::trusting(identity.path(name));
     let client = Client::connect_with(&url, 1, &trusting("ca.crt")).await.unwrap();

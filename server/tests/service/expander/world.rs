@@ -57,7 +57,7 @@ pub(crate) struct World {
 }
 
 impl World {
-    /// A server with this `expander:` section over a plain connection; the default without one.
+    /// Starts a server with this `expander:` section (empty for the default) and connects without TLS.
     pub(crate) async fn start(expander: &str) -> World {
         World::with(options(expander), None).await
     }
@@ -74,7 +74,7 @@ impl World {
         World { server, client: ExpanderClient::new(channel) }
     }
 
-    /// The ids that are left, in the answer's order.
+    /// The node group ids of the answer, in order.
     pub(crate) async fn best(
         &mut self,
         request: BestOptionsRequest,
@@ -102,7 +102,7 @@ pub(crate) async fn channel(
     endpoint.connect().await
 }
 
-/// The options of a server whose configuration file has this `expander:` section.
+/// Options of a server whose configuration file has this `expander:` section.
 pub(crate) fn options(expander: &str) -> ServerOptions {
     let directory = tempfile::tempdir().unwrap();
     let path = directory.path().join("berth.yaml");
@@ -144,7 +144,7 @@ pub(crate) fn pods(n: usize) -> Vec<Pod> {
     (0..n).map(|i| pod(&format!("p{i}"), "1", "1Gi")).collect()
 }
 
-/// A group with a template, and what growing it would come to.
+/// A node group with its template, and the number of nodes and the pods of the option to grow it.
 pub(crate) struct Group {
     pub(crate) id: &'static str,
     pub(crate) n_nodes: i32,
@@ -156,14 +156,14 @@ pub(crate) fn group(id: &'static str, n_nodes: i32, n_pods: usize, size: (&str, 
     Group { id, n_nodes, pods: pods(n_pods), template: Some(node(size.0, size.1)) }
 }
 
-/// Which fields a release of cluster-autoscaler fills (S-CAE-1).
+/// Form of a request, by the release of cluster-autoscaler (S-CAE-1).
 #[derive(Copy, Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Writer {
-    /// Up to 1.33.
+    /// Releases up to 1.33.
     Typed,
-    /// 1.34.
+    /// Release 1.34.
     Both,
-    /// From 1.35 on.
+    /// Releases from 1.35 on.
     Bytes,
 }
 

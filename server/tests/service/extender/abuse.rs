@@ -1,5 +1,5 @@
-//! Callers who are no kube-scheduler: garbage, floods, dribbles. Each gets an answer or is cut off, and the next one is
-//! served.
+//! Callers other than kube-scheduler: malformed requests, floods, slow senders. Each gets an answer or is disconnected,
+//! and the next caller is served.
 
 use std::time::Duration;
 
@@ -61,7 +61,7 @@ async fn garbage_is_an_error_that_says_what_is_wrong() {
             assert_eq!(reply.status, status, "{verb}");
             let error = reply.error();
             let is_of_pod = *expected == "`Pod`" || *expected == "invalid unicode";
-            // To bind, a pod is a name, and a body short.
+            // A bind request has the name of a pod, not the pod, and its body is short.
             let is_long = error.contains("has more than 65536 bytes");
             if !(verb == "bind" && (is_of_pod || is_long)) {
                 assert!(error.contains(expected), "{verb}: {error}");
@@ -105,7 +105,7 @@ async fn a_body_beyond_the_limit_is_refused() {
     let reply = post(address, "filter", long.as_bytes()).await;
     let text = "the body is larger than 10000 bytes; `extender.maxBodyBytes` raises the limit";
     assert_eq!((reply.status, &*reply.error()), (413, text));
-    // The length alone is enough, and a missing one does not help.
+    // A large `Content-Length` is refused without its body, and a large body without `Content-Length` is refused too.
     let head = "POST /extender/filter HTTP/1.1\r\nHost: b\r\nConnection: close\r\n";
     let announced = format!("{head}Content-Length: 99999999999\r\n\r\n");
     assert_eq!(send(address, announced.as_bytes()).await.unwrap().status, 413);
@@ -121,7 +121,7 @@ async fn a_body_beyond_the_limit_is_refused() {
     check_alive(&server).await;
 }
 
-/// To bind, four names are enough.
+/// A bind request consists of four names, so a long one is not read.
 #[tokio::test]
 async fn a_long_bind_is_not_read() {
     let server = small(1 << 20).await;
@@ -151,7 +151,7 @@ async fn other_methods_and_paths_are_refused() {
     assert_eq!(ask("POST /extender/reserve").await, 404);
 }
 
-/// Half-sent requests do not delay others.
+/// Half-sent requests do not delay other callers.
 #[tokio::test]
 async fn dribbling_callers_are_passed_by() {
     let server = small(1 << 20).await;
@@ -163,7 +163,7 @@ async fn dribbling_callers_are_passed_by() {
         held.push(connection);
     }
     tokio::time::timeout(Duration::from_secs(5), check_alive(&server)).await.unwrap();
-    // One that goes on after a while is answered.
+    // A request that continues after a pause is answered.
     let request = json!({"Pod": pod("p", "1"), "NodeNames": ["n0"]}).to_string();
     let mut slow = TcpStream::connect(server.http_address()).await.unwrap();
     let head = format!(
@@ -178,8 +178,8 @@ async fn dribbling_callers_are_passed_by() {
     assert_eq!(read(slow).await.unwrap().status, 200);
 }
 
-/// Many callers at once, with names and with whole nodes, while the cluster changes: every answer is of one of its
-/// states.
+/// Many callers at once, with names and with whole nodes, while the cluster changes: every answer follows from one of
+/// its states.
 #[tokio::test(flavor = "multi_thread", worker_threads = 4)]
 async fn callers_at_once_get_whole_answers() {
     let nodes: Vec<Value> = (0..300).map(|i| node(&format!("n{i}"), "4")).collect();

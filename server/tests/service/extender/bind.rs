@@ -1,4 +1,5 @@
-//! Bind, with a fake API server: the first request binds the pod, in the snapshot at once and in the API server once.
+//! Bind with a fake API server: the first request binds the pod, immediately in the snapshot and once in the API
+//! server.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -70,7 +71,7 @@ impl Bound {
         post(self.server.http_address(), "bind", self.request(name, node).as_bytes()).await
     }
 
-    /// Pods on nodes of the snapshot: name, node and whether that is Berth's word alone.
+    /// Pods on nodes in the snapshot: name, node, and whether the pod is only assumed.
     fn pods(&self) -> Vec<(String, String, bool)> {
         let view =
             |view: PodView| (view.pod.key().name.to_string(), view.node.to_string(), view.assumed);
@@ -83,7 +84,7 @@ impl Bound {
     }
 }
 
-/// Whoever reaches the port of probes and metrics is not to bind pods with Berth's rights.
+/// Access to the port of probes and metrics must not be enough to bind pods with Berth's rights.
 #[tokio::test]
 async fn a_server_binds_nothing_unless_it_is_configured_to() {
     let world = start_with(ServerOptions::default(), &["p"]).await;
@@ -103,7 +104,7 @@ async fn a_pod_is_bound_once() {
     let world = start(&["p"]).await;
     let reply = world.bind("p", "n1").await;
     assert_eq!((reply.status, &*reply.error()), (200, ""));
-    // At once, whether the feed has it or not.
+    // The snapshot has the pod immediately, whether or not the feed has delivered it.
     let pods = world.pods();
     assert_eq!((&*pods[0].0, &*pods[0].1, pods.len()), ("p", "n1", 1));
     assert_eq!(world.on("p").as_deref(), Some("n1"));
@@ -144,7 +145,7 @@ async fn of_many_who_bind_a_pod_one_does() {
     assert_eq!(world.api.store().bindings().len(), 4);
 }
 
-/// A binding that the API server refuses takes no room, and the pod waits as before.
+/// A binding that the API server refuses takes no room, and the pod stays pending.
 #[tokio::test]
 async fn a_refused_binding_is_taken_back() {
     let world = start(&["p"]).await;
@@ -159,7 +160,7 @@ async fn a_refused_binding_is_taken_back() {
     assert_eq!(world.on("p").as_deref(), Some("n0"));
 }
 
-/// A lost answer is no failure: the pod is read.
+/// A lost answer does not fail the bind, because Berth reads the pod.
 #[tokio::test]
 async fn a_lost_answer_is_looked_up() {
     let world = start(&["p"]).await;
@@ -170,7 +171,7 @@ async fn a_lost_answer_is_looked_up() {
     assert_eq!(world.api.store().bindings().len(), 1);
 }
 
-/// A caller that gives up does not stop what it asked for halfway.
+/// A bind is completed even if its caller gives up.
 #[tokio::test]
 async fn a_caller_that_leaves_is_carried_out() {
     let world = start(&["p"]).await;
@@ -195,7 +196,7 @@ async fn what_cannot_be_bound_says_why() {
     assert_eq!((world.api.store().bindings().len(), world.pods()), (0, vec![]));
 }
 
-/// A server that no API server is connected to binds nothing and says what to do.
+/// A server without a connection to an API server binds nothing, and its error says what to do.
 #[tokio::test]
 async fn without_an_api_server_nothing_is_bound() {
     let server = world::with(&[node("n0", "4")], &[pod("p", "1")]).await;
@@ -206,7 +207,7 @@ async fn without_an_api_server_nothing_is_bound() {
     assert_eq!(server.cluster().snapshot().n_pending(), 1);
 }
 
-/// A bind may overtake the feed: the pod of the filter call is enough.
+/// A bind may arrive before the feed has the pod: the pod of the filter call is used.
 #[tokio::test]
 async fn a_pod_that_the_feed_lacks_takes_the_room_of_its_filter_call() {
     let world = start(&[]).await;

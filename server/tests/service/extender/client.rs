@@ -1,4 +1,4 @@
-//! An HTTP client as kube-scheduler is one: POST, `Content-Length`, no more.
+//! An HTTP client like kube-scheduler's: POST with `Content-Length`, and nothing else.
 
 use std::net::SocketAddr;
 
@@ -6,7 +6,7 @@ use serde_json::Value;
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 use tokio::net::TcpStream;
 
-/// A whole answer.
+/// A complete response.
 #[derive(Clone, Debug)]
 pub(crate) struct Reply {
     pub(crate) status: u16,
@@ -23,7 +23,7 @@ impl Reply {
             .unwrap_or_else(|error| panic!("{error}: {}", self.text()))
     }
 
-    /// The text of `Error`, which must be all there is.
+    /// The text of `Error`, which must be the only member.
     pub(crate) fn error(&self) -> String {
         let Value::Object(members) = self.json() else { panic!("{}", self.text()) };
         assert_eq!(members.keys().collect::<Vec<_>>(), ["Error"], "{}", self.text());
@@ -31,7 +31,7 @@ impl Reply {
     }
 }
 
-/// Sends a body to a verb.
+/// Sends a body to a verb of the extender.
 pub(crate) async fn post(address: SocketAddr, verb: &str, body: &[u8]) -> Reply {
     let head = format!(
         "POST /extender/{verb} HTTP/1.1\r\nHost: berth\r\nUser-Agent: Go-http-client/1.1\r\n\
@@ -44,14 +44,14 @@ pub(crate) async fn post(address: SocketAddr, verb: &str, body: &[u8]) -> Reply 
     read(connection).await.expect("an answer")
 }
 
-/// Sends bytes as they are and waits for what comes back; `None` where that is nothing.
+/// Sends bytes unchanged and returns the response; `None` if there is none.
 pub(crate) async fn send(address: SocketAddr, bytes: &[u8]) -> Option<Reply> {
     let mut connection = TcpStream::connect(address).await.unwrap();
     connection.write_all(bytes).await.unwrap();
     read(connection).await
 }
 
-/// Reads until the server closes.
+/// Reads until the server closes the connection.
 pub(crate) async fn read(mut connection: TcpStream) -> Option<Reply> {
     let mut bytes = Vec::new();
     connection.read_to_end(&mut bytes).await.ok()?;

@@ -9,7 +9,7 @@ fn deploy(name: &str) -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("../deploy/extender").join(name)
 }
 
-/// Each mode is what its name says, and calls the verbs where Berth has them.
+/// Each file has the mode of its name and Berth's names of the verbs.
 #[test]
 fn scheduler_configurations_are_read() {
     let check = |name: &str, is_capable: bool, binds: bool, manages: &[(&str, bool)]| {

@@ -1,4 +1,4 @@
-//! Exchanges of our own, in `tests/data/extender`: a cluster, and calls with the one answer that is right.
+//! Exchanges written for Berth, in `tests/data/extender`: a cluster, and calls that each have one right answer.
 
 use serde::Deserialize;
 use serde_json::Value;

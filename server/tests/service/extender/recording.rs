@@ -49,7 +49,7 @@ impl Recording {
         serde_json::from_str(self.request()).unwrap()
     }
 
-    /// Returns the response of the recording extender; a response that was no JSON is text.
+    /// Returns the response of the recording extender, as text if it is not JSON.
     pub(crate) fn reply(&self) -> Reply {
         let body = match &self.response.body {
             Value::String(text) => text.clone().into_bytes(),
@@ -84,14 +84,14 @@ impl Recording {
         format!("{prefix}/{verb}")
     }
 
-    /// The pod's events, one text each.
+    /// The pod's events: reason and message of each.
     pub(crate) fn events(&self) -> Vec<(String, String)> {
         let events = self.seen_afterwards["events"].as_array().cloned().unwrap_or_default();
         let text = |value: &Value| value.as_str().unwrap_or_default().to_owned();
         events.iter().map(|event| (text(&event["reason"]), text(&event["message"]))).collect()
     }
 
-    /// Where the pod was half a second later.
+    /// The pod's node half a second later.
     pub(crate) fn node(&self) -> Option<&str> {
         self.seen_afterwards["nodeName"].as_str()
     }
@@ -118,7 +118,7 @@ pub(crate) fn recordings() -> Option<Vec<Recording>> {
     Some(list)
 }
 
-/// The six nodes of the recordings, by name: from a request that carries them whole.
+/// The six nodes of the recordings by name, from a request with whole nodes.
 pub(crate) fn nodes(recordings: &[Recording]) -> BTreeMap<String, Value> {
     let happy = recordings.iter().find(|r| !r.is_capable && r.name == "01-happy.filter").unwrap();
     let body = happy.request_json();
@@ -131,8 +131,8 @@ pub(crate) fn nodes(recordings: &[Recording]) -> BTreeMap<String, Value> {
     nodes
 }
 
-/// The pods on nodes when the request was sent, as far as it shows: the candidates' victims and, in the two scenarios
-/// that had two pods a node, the other one; and the load of the scenario that is about load.
+/// The pods on nodes when the request was sent, as far as the recording shows them: the candidates' victims, the second
+/// pod of each node in the two scenarios that have two, and the load in the scenario about load.
 pub(crate) fn running_pods(recording: &Recording) -> Vec<Value> {
     let body = recording.request_json();
     let mut pods = Vec::new();

@@ -1,5 +1,5 @@
-//! Every recording: what the scheduler made of the recorded answer proves the model of it, and the model takes Berth's
-//! answer to the recorded request.
+//! Replays every recording: a model of the scheduler is checked against the scheduler's recorded behaviour, then the
+//! model reads Berth's answer to the recorded request.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -33,7 +33,7 @@ fn call<'a>(
     }
 }
 
-/// Pods by node, as the request tells of them.
+/// Pods by node, as far as the request shows them.
 fn proposed(request: &Value) -> BTreeSet<(String, String)> {
     let mut pods = BTreeSet::new();
     for (map, path) in [("NodeNameToMetaVictims", "/UID"), ("NodeNameToVictims", "/metadata/uid")] {
@@ -49,7 +49,7 @@ fn proposed(request: &Value) -> BTreeSet<(String, String)> {
     pods
 }
 
-/// The model of the scheduler is held against what was seen of the scheduler.
+/// Checks the model of the scheduler against the recorded behaviour of the scheduler.
 #[test]
 fn recorded_answers_are_taken_as_the_scheduler_took_them() {
     let Some(recordings) = recordings() else { return };
@@ -57,7 +57,7 @@ fn recorded_answers_are_taken_as_the_scheduler_took_them() {
     for recording in &recordings {
         let (request, url) = (recording.request_json(), recording.url());
         let proposed = proposed(&request);
-        // In these two the extender named pods that the scheduler knew and had not proposed.
+        // In these two recordings the extender named pods that the scheduler knew but had not proposed.
         let names_others = recording.scenario.starts_with("preempt-other-victim")
             || recording.scenario.starts_with("preempt-names-higher");
         let runs_on = |node: &str, uid: &str| {
@@ -84,14 +84,14 @@ fn recorded_answers_are_taken_as_the_scheduler_took_them() {
     assert!(n_errors > 40, "{n_errors}");
 }
 
-/// An error is in the pod's event, except an error of prioritize or of an ignorable extender.
+/// An error appears in the pod's event, unless it is an error of prioritize or of an ignorable extender.
 fn check_error(recording: &Recording, text: &str) {
     let Recording { name, verb, .. } = recording;
     if verb == "prioritize" {
         return check_totals(recording, &BTreeMap::new());
     }
     if recording.is_ignorable() {
-        // 128: the second binder then failed, for the first had bound.
+        // 128: the second binder failed, because the first had bound the pod.
         assert!(recording.node().is_some(), "{name}");
         return;
     }
@@ -147,7 +147,7 @@ fn check_taken(recording: &Recording, all: &[Recording], taken: &Taken) {
             }
         },
         Taken::Bound => {
-            // Bound or not: the scheduler believes it.
+            // The scheduler believes the response, whether or not the pod is bound.
             assert!(recording.events().iter().any(|(reason, _)| reason == "Scheduled"), "{name}");
         }
     }
@@ -157,7 +157,7 @@ fn weight(recording: &Recording) -> i64 {
     10 * recording.config()["weight"].as_i64().unwrap()
 }
 
-/// The scheduler's totals are its own and what the extender adds (S-EXT-12).
+/// The scheduler's totals are the sums of its own scores and those of the extender (S-EXT-12).
 fn check_totals(recording: &Recording, added: &BTreeMap<String, i64>) {
     let totals = &recording.seen_afterwards["final_score_per_node_in_scheduler"];
     let totals = totals.as_object().unwrap();
@@ -168,7 +168,7 @@ fn check_totals(recording: &Recording, added: &BTreeMap<String, i64>) {
     }
 }
 
-/// The reasons are counted, the unresolvable one of a node first; so is what preemption says of each kind (S-EXT-10).
+/// The reasons are counted, with a node's unresolvable reason first, and so are preemption's (S-EXT-10).
 fn check_message(
     recording: &Recording,
     names: &[String],
@@ -202,7 +202,7 @@ fn check_message(
     }
 }
 
-/// Berth gets every request that the recording extender got.
+/// Sends Berth every request that the recording extender got.
 #[tokio::test]
 async fn recorded_requests_are_answered_so_that_the_scheduler_takes_it() {
     let Some(recordings) = recordings() else { return };
@@ -236,7 +236,7 @@ fn check_answer(recording: &Recording, request: &Value, taken: &Taken, answer: &
             let kept: BTreeSet<&str> = names.iter().map(String::as_str).collect();
             assert_eq!(kept.len(), names.len(), "{name}: {names:?}");
             if recording.scenario == "managed-ignored-over-capacity" {
-                // Berth's filters do not ignore the resource that this scheduler ignores, and no node has that much.
+                // Berth's filters do not ignore the resource that this scheduler ignores, and no node has enough of it.
                 let text = "Insufficient example.com/slot".to_owned();
                 let short =
                     requested.iter().map(|node| ((*node).to_owned(), text.clone())).collect();
@@ -252,7 +252,7 @@ fn check_answer(recording: &Recording, request: &Value, taken: &Taken, answer: &
             assert_eq!(*scores, expected, "{name}: six nodes that are alike");
         }
         Taken::Candidates(left) => {
-            // Every victim is known, and without it there is room.
+            // Every victim is known, and the pod fits without it.
             let mut expected: BTreeMap<String, Vec<String>> = BTreeMap::new();
             for (node, uid) in proposed(request) {
                 expected.entry(node).or_default().push(uid);
@@ -293,8 +293,8 @@ fn check_form(recording: &Recording, answer: &str) {
     }
 }
 
-/// Berth's totals are the scheduler's own, where those are recorded without an extender's: all nodes alike, and one
-/// loaded.
+/// Berth's totals equal the scheduler's where those are recorded without an extender's scores: with equal nodes, and
+/// with one loaded node.
 #[tokio::test]
 async fn totals_are_the_schedulers() {
     let Some(recordings) = recordings() else { return };
@@ -308,7 +308,7 @@ async fn totals_are_the_schedulers() {
         else {
             continue;
         };
-        // A bare node scores as one without capacity (S-EXT-9), and 01 has scores of its extender in it.
+        // A bare node scores like one without capacity (S-EXT-9), and the totals of 01 contain its extender's scores.
         if recording.scenario == "filter-other-form" || recording.scenario == "happy" {
             continue;
         }

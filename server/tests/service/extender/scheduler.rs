@@ -89,7 +89,7 @@ fn first_value(body: &[u8]) -> Result<Value, Trouble> {
     }
 }
 
-/// A member in any case; the last of several counts, and `null` is none.
+/// A member by its name in any letter case; the last of several counts, and `null` counts as absent.
 fn member<'a>(json: &'a Value, name: &str) -> Result<Option<&'a Value>, Trouble> {
     match json {
         Value::Null => Ok(None),

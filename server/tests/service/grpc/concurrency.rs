@@ -1,4 +1,4 @@
-//! Many callers race for scarce room: never is a node given more than it has, and never a pod placed twice.
+//! Many callers race for scarce room: no node is overcommitted, and no pod is placed twice.
 
 use std::collections::BTreeMap;
 
@@ -16,10 +16,10 @@ const CPU: u32 = 8;
 const N_CLIENTS: usize = 8;
 const PODS_PER_CLIENT: usize = 60;
 
-/// (pod, node, milli-CPU) of every placement that a client was given.
+/// (pod, node, milli-CPU) of every placement that a client received.
 type Given = Vec<(String, String, i64)>;
 
-/// Places pods of 1 to 3 cores by each call in turn; the clients together ask for three times what the nodes have.
+/// Places pods of 1 to 3 cores with each method in turn; together the clients ask for three times the nodes' capacity.
 async fn race(
     mut client: PlacementServiceClient<tonic::transport::Channel>,
     number: usize,
@@ -90,14 +90,14 @@ async fn racing_clients_never_overcommit() {
         given.extend(client.await.unwrap());
     }
 
-    // From the answers alone.
+    // Usage according to the answers alone.
     let mut used: BTreeMap<&str, (i64, u32)> = BTreeMap::new();
     for (_, node, cpu) in &given {
         let used = used.entry(node).or_default();
         *used = (used.0 + cpu, used.1 + 1);
     }
     assert!(used.values().all(|(cpu, _)| *cpu <= i64::from(CPU) * 1000), "{used:?}");
-    // The nodes are full: a race that nobody loses would prove nothing.
+    // The nodes must be full: a race without losers would prove nothing.
     assert!(given.len() < N_CLIENTS * PODS_PER_CLIENT);
     let total: i64 = used.values().map(|(cpu, _)| cpu).sum();
     assert!(
@@ -105,7 +105,7 @@ async fn racing_clients_never_overcommit() {
         "only {total} of the room was given out"
     );
 
-    // And as the server tells it.
+    // The server's lists agree with the answers.
     for node in world.list_nodes().await {
         let (cpu, n_pods) = used.get(node.name.as_str()).copied().unwrap_or_default();
         assert_eq!(

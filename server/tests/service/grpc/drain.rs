@@ -1,4 +1,4 @@
-//! Shutdown: what is under way is finished, what is new is refused, what never ends is cut off.
+//! Shutdown: calls in flight are finished, new calls are refused, calls that never end are cut off.
 
 use std::time::Duration;
 
@@ -23,7 +23,8 @@ async fn a_call_in_flight_is_answered() {
     let entries = vec![entry(pod("web", "1m"), 30_000)];
     let request = PlaceBatchRequest { entries, ..PlaceBatchRequest::default() };
     let call = tokio::spawn(async move { client.place_batch(request).await });
-    // The call is on the server once the pool works on it; there is no sign of that from outside, hence the short wait.
+    // The call has reached the server once the pool works on it, which is not visible from outside, hence the short
+    // wait.
     tokio::time::sleep(Duration::from_millis(100)).await;
     let outcome_of_drain = world.server.shutdown().await;
     let results = call.await.unwrap().unwrap().into_inner().results;

@@ -1,4 +1,4 @@
-//! `LifecycleService.EvaluatePods`: pods in, answers out, one by one and in order, before any feed has spoken.
+//! `LifecycleService.EvaluatePods`: each pod is answered, in order, before any feed has delivered a cluster.
 
 use berth_proto::Time;
 use berth_proto::berth_v1::lifecycle_service_client::LifecycleServiceClient;
@@ -19,7 +19,7 @@ async fn open(
     (requests, answers)
 }
 
-/// A pod by its JSON, at noon of a day.
+/// A request to evaluate a pod, in JSON, at noon of a fixed day.
 fn request(pod: &str) -> EvaluatePodsRequest {
     EvaluatePodsRequest {
         pod: Some(serde_json::from_str::<Pod>(pod).unwrap()),
@@ -54,7 +54,7 @@ async fn every_pod_is_answered_and_a_bad_one_does_not_end_the_stream() {
     assert_eq!((&*crashing.name, &*crashing.phase), ("c", "Running"));
     assert_eq!(crashing.conditions["Ready"].status, "False");
     assert_eq!(crashing.next_action.unwrap().action, "RestartContainers");
-    // 40 s after the end of the latest run: three restarts have doubled the back-off twice.
+    // 40 s after the end of the latest run: after three restarts the back-off has doubled twice.
     assert_eq!(crashing.wake_up_at, Some(Time::from_unix_seconds(1_768_046_400 + 30)));
     drop(requests);
     assert_eq!(answers.message().await.unwrap(), None);

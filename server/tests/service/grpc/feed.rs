@@ -112,7 +112,7 @@ async fn files_become_the_cluster_and_bad_objects_are_named() {
             "no `{start}` in {refused:#?}"
         );
     }
-    // An unknown operator of a pending pod is a matter of its placement (W-SEL-6); nothing else is refused.
+    // An unknown operator of a pending pod concerns only its placement (W-SEL-6); nothing else is refused.
     assert!(refused.len() <= starts.len() + 1, "{refused:#?}");
 
     assert_eq!(get(world.server.http_address(), "/readyz").await.0, 200);
@@ -284,7 +284,7 @@ fn pods_can_be_kept_as_they_were_written() {
     assert_eq!(names, ["bad-op", "", "pending"]);
 }
 
-/// Every call but those that only look is refused with this.
+/// Checks that every call except those that only read is refused for this reason.
 async fn assert_unavailable(world: &mut World, reason: &str, feeds_too: bool) {
     let mut statuses = Vec::new();
     statuses.push(world.place(pod("p", "1"), PlaceMode::Assume).await.unwrap_err());

@@ -128,7 +128,7 @@ async fn a_gang_may_ask_for_less_than_all() {
     assert_eq!(world.counts().await.n_assumed_pods, 3);
 }
 
-/// S-PRE-21 for each member that needs room made: it is promised its node, and the rest is assumed with it.
+/// S-PRE-21 for each member that preempts: it is nominated to its node, and the other members are assumed with it.
 #[tokio::test]
 async fn a_gang_may_displace_others() {
     let mut world = World::start().await;

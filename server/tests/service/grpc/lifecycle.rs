@@ -1,5 +1,4 @@
-//! `LifecycleService`: the methods that remember, end to end, and what the wire says of bad requests to those that do
-//! not.
+//! `LifecycleService`: the stateful methods end to end, and the errors of the stateless methods for bad requests.
 
 mod handover;
 mod refusal;
@@ -126,7 +125,7 @@ impl Caller {
         self.client.advance_fence(request).await.unwrap().into_inner()
     }
 
-    /// Decides to fence a node; the token to confirm with.
+    /// Decides to fence a node; returns the token that the confirmation needs.
     async fn decide(&mut self, node: &str, scope: &str) -> u64 {
         let request =
             AdvanceFenceRequest { scope: scope.into(), ..self.fence_request(node, "Decide") };
@@ -152,7 +151,7 @@ impl Caller {
     }
 }
 
-/// The journal's columns that say who was entitled to what.
+/// Actor, subject, outcome and entitlement of each journal line.
 fn account(lines: &[LedgerRecord]) -> Vec<(&str, &str, &str, &str)> {
     let columns = lines.iter().map(|line| {
         let LedgerRecord { actor, subject, outcome, entitlement, .. } = line;

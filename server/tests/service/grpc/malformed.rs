@@ -1,4 +1,4 @@
-//! Bytes that are no request: refused with a code that says whose fault it is, and nothing else suffers.
+//! Bytes that are not a request: the status code says whose fault it is, and other calls are not affected.
 
 use berth_proto::berth_v1::delta::Change;
 use berth_proto::berth_v1::{ExplainRequest, PlaceMode, PlaceResponse};

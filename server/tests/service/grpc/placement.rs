@@ -144,7 +144,7 @@ async fn what_is_not_evaluated_is_unimplemented_not_guessed() {
     assert!(violation(&status).0.starts_with("spec.resourceClaims"), "{status:?}");
 }
 
-/// Rules of one plugin each, over the wire: which nodes are left, and the message when none is.
+/// Rules of one plugin each, over the wire: the nodes that remain, and the message if none does.
 #[tokio::test]
 async fn spread_and_affinity_are_decided() {
     let mut world = World::start().await;
@@ -311,7 +311,7 @@ async fn a_deadline_ends_a_batch_and_gives_back_what_it_took() {
     });
     request.set_timeout(Duration::from_millis(30));
     let status = world.placement.place_batch(request).await.unwrap_err();
-    // Client and server give up at the same instant; whose word comes first, the room must come back.
+    // Client and server give up at the same instant; whichever ends the call, the room must be given back.
     assert!(matches!(status.code(), Code::DeadlineExceeded | Code::Cancelled), "{status:?}");
     for _ in 0..500 {
         if world.counts().await.n_assumed_pods == 0 {

@@ -1,4 +1,4 @@
-//! `PreemptionService`: whom a pod displaces, and what a nomination does to those who ask after it.
+//! `PreemptionService`: which pods are displaced, and the effect of a nomination on later requests.
 
 use berth_proto::berth_v1::delta::Change;
 use berth_proto::berth_v1::{
@@ -14,12 +14,12 @@ use tonic::{Code, Status};
 use crate::grpc::probes::get;
 use crate::grpc::world::{World, bound, key, node, outcome, pod, pod_with, violation};
 
-/// A pending pod of a priority.
+/// A pending pod with a priority.
 pub(crate) fn prioritised(name: &str, cpu: &str, priority: i32) -> Pod {
     pod_with(name, cpu, &json!({"spec": {"priority": priority}}))
 }
 
-/// A running pod of a priority, labelled `app: NAME`.
+/// A running pod with a priority and the label `app: NAME`.
 pub(crate) fn running(name: &str, cpu: &str, priority: i32, node: &str) -> Change {
     let parts = json!({
         "metadata": {"labels": {"app": name}},
@@ -128,7 +128,7 @@ async fn a_disruption_budget_spares_its_pods() {
     world.apply([Change::UpsertPodDisruptionBudget(budget("keep", "low", 0))]).await;
     let answer = preempt(&mut world, ask()).await.unwrap();
     assert_eq!(victims(&answer), ["mid"]);
-    // Both are kept: kube-scheduler evicts the less important one all the same.
+    // Budgets protect both pods: like kube-scheduler, Berth then evicts the less important one.
     world.apply([Change::UpsertPodDisruptionBudget(budget("keep-mid", "mid", 0))]).await;
     let answer = preempt(&mut world, ask()).await.unwrap();
     assert_eq!(victims(&answer), ["low"]);
@@ -197,7 +197,7 @@ async fn a_nomination_holds_the_room_until_the_pod_takes_it() {
     let above = world.place(prioritised("above", "1", 11), PlaceMode::DryRun).await.unwrap();
     assert_eq!(outcome(&above), Ok("n0"), "who is more important is not held up");
 
-    // A more important pod displaces on the same node, and takes the promise.
+    // A more important pod preempts on the same node and takes over the nomination.
     world.apply([running("low", "2", 1, "n0")]).await;
     let answer = preempt(&mut world, nominate(prioritised("second", "2", 20))).await.unwrap();
     let cleared = answer.post_filter.unwrap().cleared_nominations;

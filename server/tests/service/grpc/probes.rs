@@ -132,7 +132,7 @@ async fn reflection_describes_the_services_and_kubernetes() {
         ask(MessageRequest::ListServices(String::new())),
         ask(MessageRequest::FileContainingSymbol("berth.v1.PlacementService".into())),
         ask(MessageRequest::FileContainingSymbol("k8s.io.api.core.v1.Pod".into())),
-        // What the files above import.
+        // Imports of the files above.
         ask(MessageRequest::FileByFilename("berth/v1/access.proto".into())),
         ask(MessageRequest::FileByFilename("google/protobuf/descriptor.proto".into())),
     ];

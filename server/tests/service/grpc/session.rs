@@ -1,5 +1,4 @@
-//! `SessionService`: what is supposed in a session is seen there alone, and what was decided there can be made real
-//! once.
+//! `SessionService`: the changes of a session are visible only there, and its decisions can be committed once.
 
 mod bounds;
 mod commit;

@@ -30,7 +30,7 @@ async fn every_request_is_answered_in_order() {
     let mut world = World::start().await;
     world.nodes(60, 100).await;
     let (requests, mut answers) = open(&mut world).await;
-    // Small and large ones in turn: one kind is decided inline, the other on the pool.
+    // Small and large requests alternate: small ones are decided inline, large ones on the pool.
     let sender = tokio::spawn(async move {
         for sequence in 0..100 {
             let replicas = if sequence % 2 == 0 { 1 } else { 100 };
@@ -86,7 +86,7 @@ async fn a_deadline_ends_the_stream() {
     world.nodes(1, 8).await;
     let (requests, receiver) = mpsc::channel(64);
     let mut call = Request::new(ReceiverStream::new(receiver));
-    // Through the header alone: the client's own timer would end the call before the server can.
+    // Only the header is set, because the client's own timer would end the call before the server can.
     call.metadata_mut().insert("grpc-timeout", "300m".parse().unwrap());
     let mut answers = world.placement.place_stream(call).await.unwrap().into_inner();
     requests.send(request(0, 1)).await.unwrap();
@@ -105,7 +105,7 @@ async fn what_was_assumed_for_a_client_that_vanished_is_given_back() {
         berth_proto::berth_v1::placement_service_client::PlacementServiceClient::new(channel);
     let (requests, receiver) = mpsc::channel(64);
     let answers = client.place_stream(ReceiverStream::new(receiver)).await.unwrap().into_inner();
-    // Never read, and large enough that most of the answers wait on the server.
+    // The answers are never read, and are large enough that most of them wait on the server.
     for sequence in 0..40 {
         requests.send(request(sequence, 100)).await.unwrap();
     }
@@ -117,7 +117,7 @@ async fn what_was_assumed_for_a_client_that_vanished_is_given_back() {
     crate::grpc::world::eventually("some are assumed", async || n_assumed().await >= 1_000).await;
     let before = n_assumed().await;
     drop((requests, answers, client));
-    // What had left the server for the client's buffers counts as delivered.
+    // Answers that have left the server for the client's buffers count as delivered.
     tokio::time::sleep(Duration::from_millis(300)).await;
     let after = n_assumed().await;
     println!("{before} assumed before, {after} after");

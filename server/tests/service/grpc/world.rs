@@ -35,7 +35,7 @@ pub(crate) fn limits() -> Limits {
     Limits { load, ..Limits::default() }
 }
 
-/// Lexicographic ties, so that every test can name the node it expects.
+/// Lexicographic tie-break, so that every test can name the node it expects.
 pub(crate) fn options() -> ServerOptions {
     ServerOptions {
         tie_break: TieBreak::Lexicographic,

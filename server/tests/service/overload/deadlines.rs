@@ -1,4 +1,5 @@
-//! Deadlines, the caller's and the server's: the call is answered, its work given back, its worker free for the next.
+//! Deadlines of the caller and of the server: the call is answered, its placements are undone, its worker is free
+//! again.
 
 use std::time::Duration;
 
@@ -14,7 +15,7 @@ const IN_FLIGHT: &str = "berth_admission_in_flight{lane=\"decision\"}";
 async fn what_is_late_is_given_back_and_frees_its_worker() {
     let mut world = World::start(unlimited()).await;
     let holder = world.hold();
-    // The client keeps the deadline too, and whichever of the two is first ends the call.
+    // The client enforces the deadline too; whichever of the two is first ends the call.
     for i in 0..20 {
         let mut request = Request::new(batch(&format!("late-{i}")));
         request.metadata_mut().insert("grpc-timeout", "20m".parse().unwrap());
@@ -22,7 +23,7 @@ async fn what_is_late_is_given_back_and_frees_its_worker() {
         let codes = [Code::DeadlineExceeded, Code::ResourceExhausted, Code::Cancelled];
         assert!(codes.contains(&status.code()), "{status:?}");
     }
-    // One that goes away without a word.
+    // A client that disappears during its call.
     let mut client = world.placement.clone();
     let gone = tokio::spawn(async move { client.place_batch(batch("gone")).await });
     world.until(IN_FLIGHT, |n| n == 1.0).await;
@@ -30,7 +31,7 @@ async fn what_is_late_is_given_back_and_frees_its_worker() {
     world.until(IN_FLIGHT, |n| n == 0.0).await;
     holder.release();
     world.placement.place_batch(batch("next")).await.unwrap();
-    // The holder's and the next one's; the others gave theirs back, once they had it.
+    // The assumed pods of the holder and of `next`; those of the other calls were given back.
     let counted = world.cluster.clone();
     crate::overload::world::eventually("what nobody waits for is given back", async || {
         let counts = counted.clone().get_cluster(GetClusterRequest::default()).await.unwrap();

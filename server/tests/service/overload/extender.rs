@@ -1,4 +1,4 @@
-//! The extender shares its lane with decisions over gRPC: it is refused by status 429, before its body is read.
+//! The extender shares its lane with decisions over gRPC; a refused call gets status 429 before its body is read.
 
 use berth_server::runtime::LoadLimits;
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};

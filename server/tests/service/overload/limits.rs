@@ -1,4 +1,4 @@
-//! Beyond each limit there is a refusal, and never a hang.
+//! Calls beyond a limit are refused and never hang.
 
 use std::time::Duration;
 
@@ -20,8 +20,8 @@ const WAITING: &str = "berth_admission_waiting{lane=\"decision\"}";
 const IN_FLIGHT: &str = "berth_admission_in_flight{lane=\"decision\"}";
 const REFUSED: &str = "berth_admission_total{lane=\"decision\",outcome=\"refused\"}";
 
-/// Many more calls than may wait, while no worker gets on: all calls without a worker are refused, health checks and
-/// short calls are answered. Every call with a worker is answered, and the assumed pods are those of the responses.
+/// Many more calls than may wait, while no worker makes progress: all calls without a worker are refused, health checks
+/// and short calls are answered. Every call with a worker is answered, and the assumed pods are those of the responses.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn what_is_accepted_is_answered_and_the_rest_is_refused() {
     let n_calls = 300;
@@ -49,7 +49,7 @@ async fn what_is_accepted_is_answered_and_the_rest_is_refused() {
         n_ok += 1;
     }
     assert_eq!(n_ok, n_cores());
-    // And the holder's own.
+    // The holder's pod is assumed too.
     assert_eq!(world.n_assumed().await as usize, n_ok + 1);
     world.until(WAITING, |n| n == 0.0).await;
     world.until(IN_FLIGHT, |n| n == 0.0).await;
@@ -74,8 +74,8 @@ async fn a_burst_within_the_limit_waits() {
     assert_eq!(world.metric(REFUSED).await, 0.0);
 }
 
-/// A message that cannot even be decoded is refused for load, for it is not looked at; and however much of such
-/// messages was sent, the connection carries the next call.
+/// A call is refused for load before its message is decoded, so that even a malformed message is. However many such
+/// messages were sent, the connection carries the next call.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_refusal_comes_before_the_message_is_read() {
     let limits = LoadLimits { max_concurrent_calls: 1, ..unlimited() };
@@ -83,7 +83,7 @@ async fn a_refusal_comes_before_the_message_is_read() {
     let garbage = async |world: &World| {
         let mut client = tonic::client::Grpc::new(world.channel.clone());
         client.ready().await.unwrap();
-        // Field 1 is a message there, and this text is none: its first byte is of no wire type.
+        // Field 1 is a message there, and this text is not: its first byte has an invalid wire type.
         let request = GetClusterRequest { session_id: "\u{7f}".repeat(1 << 20) };
         let codec = tonic_prost::ProstCodec::<GetClusterRequest, PlaceBatchResponse>::default();
         let path = "/berth.v1.PlacementService/PlaceBatch".parse().unwrap();
@@ -96,7 +96,7 @@ async fn a_refusal_comes_before_the_message_is_read() {
     let mut client = world.placement.clone();
     let held = tokio::spawn(async move { client.place_batch(batch("held")).await });
     world.until(IN_FLIGHT, |n| n == 1.0).await;
-    // Several times what may be under way on a connection.
+    // Several times the amount that may be under way on a connection.
     for _ in 0..64 {
         assert_overloaded(&garbage(&world).await);
     }
@@ -130,7 +130,7 @@ async fn streams_are_bounded_in_number_and_never_keep_calls_out() {
     lifecycle.evaluate_pods(ReceiverStream::new(receiver)).await.unwrap();
 }
 
-/// The lanes have workers of their own: decisions that wait are no reason to refuse a question to the ledger.
+/// The lanes have separate workers: waiting decisions do not cause a refusal of a call to the ledger.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_full_lane_leaves_the_others_alone() {
     let limits = LoadLimits { max_queue_time: Duration::from_millis(1), ..LoadLimits::default() };

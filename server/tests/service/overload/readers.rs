@@ -36,7 +36,7 @@ fn header(name: &str, value: &str) -> Vec<u8> {
     bytes
 }
 
-/// `GetCluster`, from a client that has room for no byte of an answer.
+/// `GetCluster` from a client whose flow-control window has no room for any byte of the answer.
 fn request_without_window() -> Vec<u8> {
     const SETTINGS: u8 = 4;
     const INITIAL_WINDOW_SIZE: u8 = 4;
@@ -61,7 +61,7 @@ fn request_without_window() -> Vec<u8> {
     .concat()
 }
 
-/// A client that never reads its response, which is a few bytes, would count as a call under way for good.
+/// Without the limit, a client that never reads its response of a few bytes would count as a call in flight for ever.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_client_that_reads_nothing_is_disconnected() {
     let world = World::start(limits()).await;
@@ -74,11 +74,11 @@ async fn a_client_that_reads_nothing_is_disconnected() {
     assert!(end.is_ok(), "the connection is still open");
     assert_eq!(world.metric(SLOW_READERS).await, 1.0);
     world.until(in_flight, |n| n == 0.0).await;
-    // Others are not touched.
+    // Other clients are not affected.
     world.cluster.clone().get_cluster(GetClusterRequest::default()).await.unwrap();
 }
 
-/// A stream whose answers pile up.
+/// A stream whose answers accumulate unread.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_stream_that_is_not_read_is_ended_by_an_error() {
     let mut world = World::start(limits()).await;
@@ -111,6 +111,6 @@ async fn a_stream_that_is_not_read_is_ended_by_an_error() {
     };
     assert!(end.is_some(), "an end without an error would say that all was answered");
     world.until("berth_admission_in_flight{lane=\"stream\"}", |n| n == 0.0).await;
-    // Responses on their way may be lost with the connection; those that the client has read hold.
+    // Responses on their way may be lost with the connection; those that the client has read are valid.
     assert!(world.n_assumed().await as usize >= n_told);
 }

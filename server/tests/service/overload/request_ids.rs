@@ -35,10 +35,10 @@ async fn the_same_request_is_given_the_same_answer() {
     assert_eq!(first.into_inner(), again.into_inner());
     assert_eq!(world.n_assumed().await, 1);
     assert_eq!(world.metric("berth_replayed_answers_total").await, 1.0);
-    // Without the name, or under another, it is another request.
+    // Without a request id, or with another one, it is a separate request.
     let other = world.placement.place(named(place("p", PlaceMode::Assume), "b")).await;
     assert_eq!(other.unwrap_err().code(), Code::AlreadyExists);
-    // Another method has names of its own.
+    // Another method has request ids of its own.
     let other = world.placement.place_batch(named(batch("q"), "a")).await.unwrap();
     assert!(!is_replayed(&other));
 }
@@ -56,7 +56,7 @@ async fn another_request_of_the_same_name_is_refused() {
     assert_eq!(world.n_assumed().await, 1);
 }
 
-/// A refusal has changed nothing, so it is not remembered: the name is there to try again with.
+/// A refusal has changed nothing, so it is not remembered: the request id can be used for another try.
 #[tokio::test]
 async fn an_error_is_not_remembered() {
     let mut world = World::start(unlimited()).await;
@@ -69,8 +69,8 @@ async fn an_error_is_not_remembered() {
     world.placement.place(named(place("p", PlaceMode::Assume), "a")).await.unwrap();
 }
 
-/// Sent again while it is still under way, as a client does that lost its connection: one assumption, one answer, two
-/// readers.
+/// A request that is sent again while it is in flight, as after a lost connection: it is carried out once, and all
+/// callers get the one answer.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn duplicates_at_the_same_time_are_one() {
     let mut world = World::start(unlimited()).await;
@@ -105,7 +105,7 @@ async fn a_request_whose_caller_went_away_was_never_sent() {
     world.until("berth_admission_in_flight{lane=\"decision\"}", |n| n == 1.0).await;
     gone.abort();
     world.until("berth_admission_in_flight{lane=\"decision\"}", |n| n == 0.0).await;
-    // It waits for the first to give back what it assumed.
+    // The second request waits until the assumed pods of the first are given back.
     let mut client = world.placement.clone();
     let again = tokio::spawn(async move { client.place_batch(named(batch("p"), "a")).await });
     world.until("berth_admission_in_flight{lane=\"decision\"}", |n| n == 1.0).await;
@@ -135,6 +135,6 @@ async fn names_are_checked() {
     let status = world.placement.place_stream(requests).await.unwrap_err();
     assert_eq!(status.code(), Code::InvalidArgument);
     assert!(status.message().contains("a stream is many"), "{status:?}");
-    // On a method that changes nothing a name means nothing.
+    // A method that changes nothing ignores the request id.
     world.cluster.get_cluster(named(GetClusterRequest::default(), "a")).await.unwrap();
 }

@@ -73,7 +73,7 @@ impl World {
         let thread = std::thread::spawn(move || {
             let pods = [cluster.compile_pod(&pod("holder")).unwrap()];
             let is_first = Cell::new(true);
-            // Called under the lock.
+            // Called while the lock is held.
             let cancelled = || {
                 if is_first.take() {
                     held.send(()).unwrap();
@@ -116,7 +116,7 @@ impl World {
         text
     }
 
-    /// Waits until no call is in flight: a call is, for a moment after its client has the response.
+    /// Waits until no call is in flight; a call still is for a moment after its client has the response.
     pub(crate) async fn until_idle(&self) {
         for lane in ["quick", "decision"] {
             self.until(&format!("berth_admission_in_flight{{lane=\"{lane}\"}}"), |n| n == 0.0)

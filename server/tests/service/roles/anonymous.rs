@@ -1,4 +1,4 @@
-//! Whoever shows nothing: a reader where the operator binds it, and refused where not.
+//! Callers without credentials: readers if the operator binds them to that role, refused otherwise.
 
 use std::net::SocketAddr;
 
@@ -41,7 +41,7 @@ async fn with_tokens() -> World {
     .await
 }
 
-/// Every method without a credential: what only reads is let through, and nothing else.
+/// Checks that a caller without credentials can call every method that only reads, and no other.
 async fn check_reads_only(channel: &Channel) {
     for path in METHODS.iter().map(|method| method.path) {
         let (status, needed) = (call(channel, path, None).await, role_of(path));
@@ -53,7 +53,7 @@ async fn check_reads_only(channel: &Channel) {
 }
 
 #[tokio::test]
-async fn who_shows_nothing_reads_and_does_nothing_else() {
+async fn callers_without_credentials_can_only_read() {
     let world = with_tokens().await;
     check_reads_only(&world.channel).await;
     for path in METHODS.iter().map(|method| method.path) {
@@ -61,7 +61,7 @@ async fn who_shows_nothing_reads_and_does_nothing_else() {
         check_unauthenticated(&status, "the bearer token is not known");
         let status = call(&world.channel, path, Some("Basic cmVhZGVyOng=")).await;
         check_unauthenticated(&status, "must be `Bearer TOKEN`");
-        // Who is known is not anonymous besides.
+        // A known user has no rights of anonymous callers.
         let status = call(&world.channel, path, Some("Bearer token-of-nobody")).await;
         assert_eq!(status.code(), Code::PermissionDenied, "{path}: {status:?}");
         assert!(status.message().starts_with("permission denied: user `nobody` "), "{status:?}");
@@ -69,7 +69,7 @@ async fn who_shows_nothing_reads_and_does_nothing_else() {
 }
 
 #[tokio::test]
-async fn what_the_request_takes_besides_it_has_not() {
+async fn requests_that_need_another_role_are_refused() {
     let world = with_tokens().await;
     world.feed([Change::UpsertNode(node("n0"))]).await;
     for (mode, is_allowed) in [(PlaceMode::DryRun, true), (PlaceMode::Assume, false)] {
@@ -83,7 +83,7 @@ async fn what_the_request_takes_besides_it_has_not() {
             }
         }
     }
-    // A session is of all who show nothing, and of nobody else.
+    // A session of an anonymous caller is shared by all anonymous callers, and by nobody else.
     let opened = world.session().open(SessionServiceOpenRequest {}).await.unwrap().into_inner();
     let session_id = opened.session_id;
     let listed = ListNodesRequest { session_id: session_id.clone(), ..ListNodesRequest::default() };
@@ -95,7 +95,7 @@ async fn what_the_request_takes_besides_it_has_not() {
 }
 
 #[tokio::test]
-async fn the_audit_line_names_it() {
+async fn the_audit_line_names_the_anonymous_user() {
     let world = with_tokens().await;
     let apply = "/berth.v1.ClusterService/Apply";
     check_denied(&call(&world.channel, apply, None).await, ANONYMOUS, Role::Feeder);
@@ -115,7 +115,7 @@ async fn the_audit_line_names_it() {
 }
 
 #[tokio::test]
-async fn the_http_routes_are_as_the_methods() {
+async fn http_routes_treat_anonymous_callers_like_methods_do() {
     let world = with_tokens().await;
     let address = world.server.http_address();
     let wrong = "Authorization: Bearer wrong\r\n";
@@ -187,9 +187,9 @@ async fn the_binding_alone_is_enough_to_listen_beyond_loopback() {
     check_unauthenticated(&status, "knows nobody by a bearer token: send none");
 }
 
-/// A configuration file cannot say so; who builds the options by hand gives away no more.
+/// A configuration file cannot bind another role, and options that are built in code give no more than reading.
 #[tokio::test]
-async fn it_reads_at_most_whatever_it_is_bound_to() {
+async fn anonymous_callers_can_only_read_whatever_their_role() {
     let groups = vec!["system:unauthenticated".to_owned()];
     let role_bindings = vec![RoleBinding { role: Role::Admin, users: Vec::new(), groups }];
     let world = World::with(|options, _| {

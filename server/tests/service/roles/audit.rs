@@ -23,7 +23,7 @@ async fn with_file(name: &str) -> World {
     .await
 }
 
-/// Stops the server; returns the lines of the file without members that differ between runs.
+/// Stops the server; returns the lines of the audit file without the members that differ between runs.
 async fn lines(world: World) -> Vec<Value> {
     let World { server, channel, directory } = world;
     // The last calls end with their connection.
@@ -63,7 +63,7 @@ async fn every_change_has_a_line_and_reading_has_none() {
     let deltas = || vec![Delta { change: Some(Change::UpsertNode(node("n0"))) }];
     let apply = with_id("first", by("feeder", ApplyRequest { deltas: deltas() }));
     world.cluster().apply(apply).await.unwrap();
-    // Nothing of these is seen by others.
+    // The next three calls change nothing that others see.
     world.place("reader", "p", PlaceMode::DryRun, "").await.unwrap();
     let open = by("scheduler", SessionServiceOpenRequest {});
     let session_id = world.session().open(open).await.unwrap().into_inner().session_id;
@@ -75,7 +75,7 @@ async fn every_change_has_a_line_and_reading_has_none() {
     let nominate = PreemptRequest { nominate: true, ..PreemptRequest::default() };
     world.preemption().preempt(by("scheduler", nominate)).await.unwrap_err();
     let commit = by("scheduler", SessionServiceCommitRequest { session_id });
-    // Another pod took room on the node since.
+    // Meanwhile another pod has taken room on the node.
     let status = world.session().commit(commit).await.unwrap_err();
     assert_eq!(status.code(), Code::FailedPrecondition);
     let batch = || {
@@ -88,7 +88,7 @@ async fn every_change_has_a_line_and_reading_has_none() {
     let acquire = AcquireIdentityRequest::default();
     world.lifecycle().acquire_identity(by("reader", acquire.clone())).await.unwrap_err();
     world.lifecycle().acquire_identity(by("lifecycle", acquire)).await.unwrap_err();
-    // Who does not say who it is is nobody to tell of.
+    // A call without credentials has no line.
     world.placement().place(PlaceRequest::default()).await.unwrap_err();
 
     let mut first = line_of("feeder", "ClusterService/Apply", "OK");
@@ -125,7 +125,7 @@ async fn a_bind_has_a_line() {
         line["requestId"] = format!("by-{user}").into();
         line
     };
-    // There is no cluster yet.
+    // The server has no cluster yet.
     let expected = [bind("reader", "PERMISSION_DENIED"), bind("scheduler", "UNAVAILABLE")];
     assert_eq!(lines(world).await, expected);
 }
@@ -140,7 +140,7 @@ async fn nothing_changes_that_cannot_be_audited() {
         ServerOptions { audit: AuditOptions { target, ..AuditOptions::default() }, ..options }
     })
     .await;
-    // Nobody knew before the first line.
+    // The full disk is noticed only at the first line.
     world.feed([Change::UpsertNode(node("n0"))]).await;
     let address = world.server.http_address();
     let waiting = async {

@@ -1,4 +1,4 @@
-//! An authority for clients, and the certificates that it gives.
+//! A certificate authority for clients, and the certificates that it issues.
 
 use std::path::PathBuf;
 
@@ -10,14 +10,14 @@ use rcgen::{
 use tempfile::TempDir;
 use tonic::transport::{Certificate, Channel, ClientTlsConfig, Endpoint, Identity};
 
-/// Vouches for a server at `localhost` and for its clients.
+/// Certificate authority of a server at `localhost` and of its clients.
 pub(crate) struct Authority {
     issuer: Issuer<'static, KeyPair>,
     pub(crate) certificate: String,
     directory: TempDir,
 }
 
-/// Who a client says it is, in PEM.
+/// Certificate and key of a client, in PEM.
 #[derive(Clone)]
 pub(crate) struct Client {
     pub(crate) certificate: String,
@@ -48,7 +48,7 @@ impl Authority {
         self.directory.path().join(name)
     }
 
-    /// For a server that knows its clients by this authority.
+    /// TLS files of a server that identifies its clients by this authority.
     pub(crate) fn files(&self) -> TlsFiles {
         TlsFiles {
             cert_file: self.path("tls.crt"),
@@ -57,12 +57,12 @@ impl Authority {
         }
     }
 
-    /// A certificate for a client of this name and these organizations.
+    /// Issues a certificate for a client with this name and these organizations.
     pub(crate) fn client(&self, common_name: &str, organizations: &[&str]) -> Client {
         self.give(common_name, organizations, false)
     }
 
-    /// The same, no longer valid.
+    /// Issues a certificate that has expired.
     pub(crate) fn expired(&self, common_name: &str, organizations: &[&str]) -> Client {
         self.give(common_name, organizations, true)
     }
@@ -74,7 +74,7 @@ impl Authority {
         if !common_name.is_empty() {
             name.push(DnType::CommonName, common_name);
         }
-        // rcgen keeps one attribute of a type: more organizations would need more certificates.
+        // rcgen keeps one attribute of each type, so a certificate can have only one organization here.
         assert!(organizations.len() <= 1);
         for organization in organizations {
             name.push(DnType::OrganizationName, *organization);
@@ -89,7 +89,7 @@ impl Authority {
         Client { certificate, key: key.serialize_pem() }
     }
 
-    /// A connection to a server of this authority, as a client or as nobody.
+    /// Connects to a server of this authority, with or without a client certificate.
     pub(crate) async fn connect(
         &self,
         port: u16,

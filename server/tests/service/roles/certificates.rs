@@ -1,4 +1,4 @@
-//! Callers that are known by their certificates.
+//! Callers that are identified by their certificates.
 
 use berth_proto::access::METHODS;
 use berth_server::auth::AuthOptions;
@@ -13,7 +13,7 @@ use crate::roles::world::{
     TOKENS, call, check_denied, check_unauthenticated, is_let_through, try_call,
 };
 
-/// Every caller is known by a certificate; some, where there are tokens, also by one of those.
+/// Starts a server that identifies callers by certificates and, if `auth` has a token file, also by tokens.
 async fn start(authority: &Authority, auth: AuthOptions) -> Server {
     let tls = Some(authority.files());
     Server::start(ServerOptions { tls, auth, ..ServerOptions::default() }).await.unwrap()
@@ -69,7 +69,7 @@ async fn no_connection_is_made_with_a_certificate_that_proves_nothing() {
     let expired = authority.expired("admin", &["berth:admin"]);
     let of_another = Authority::new().client("admin", &["berth:admin"]);
     for client in [expired, of_another] {
-        // With TLS 1.3 a client has its connection before the server has looked at the certificate.
+        // With TLS 1.3 the client is connected before the server has checked the certificate.
         let refused = match authority.connect(server.grpc_address().port(), Some(&client)).await {
             Err(_) => true,
             Ok(channel) => try_call(&channel, "/grpc.health.v1.Health/Check", None).await.is_err(),
@@ -96,13 +96,13 @@ async fn a_wrong_token_is_not_made_good_by_a_certificate() {
     let channel = channel(&authority, &server, Some(&authority.client("cn", &["o"]))).await;
     let sync = "/berth.v1.ClusterService/Sync";
     let acquire = "/berth.v1.LifecycleService/AcquireIdentity";
-    // Both bindings are of one caller.
+    // Both bindings apply to the same caller.
     for path in [sync, acquire] {
         assert!(is_let_through(&call(&channel, path, None).await), "{path}");
     }
     let status = call(&channel, sync, Some("Bearer wrong")).await;
     check_unauthenticated(&status, "the bearer token is not known");
-    // Who sends a token is known by it.
+    // A caller that sends a token is identified by it.
     let status = call(&channel, sync, Some("Bearer token-of-reader")).await;
     check_denied(&status, "reader", Role::Feeder);
     assert!(is_let_through(&call(&channel, sync, Some("Bearer token-of-feeder")).await));

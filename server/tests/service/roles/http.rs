@@ -15,7 +15,7 @@ pub(crate) struct Reply {
     pub(crate) body: String,
 }
 
-/// Asks with an empty body, and these headers.
+/// Sends a request with an empty body and these headers.
 pub(crate) async fn ask(address: SocketAddr, request: &str, headers: &str) -> Reply {
     let mut connection = TcpStream::connect(address).await.unwrap();
     let text = format!(

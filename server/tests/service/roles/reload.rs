@@ -39,7 +39,7 @@ async fn a_new_file_counts_and_a_bad_one_does_not() {
         (Code::Ok, Code::Unauthenticated)
     );
     let new = TOKENS.replace("token-of-jane", "token-of-new");
-    // As an editor, or a kubelet, does it.
+    // Replaces the file as an editor or a kubelet does.
     std::fs::write(world.path("tokens.new"), new).unwrap();
     std::fs::rename(world.path("tokens.new"), &path).unwrap();
     eventually("the new token counts", async || get(&world, "new").await == Code::Ok).await;

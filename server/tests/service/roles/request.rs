@@ -31,7 +31,7 @@ fn batch(name: &str, mode: PlaceMode, gang: Option<Gang>) -> PlaceBatchRequest {
 }
 
 #[tokio::test]
-async fn so_does_a_batch_and_a_gang() {
+async fn to_assume_a_batch_or_a_gang_takes_a_scheduler() {
     let world = World::with_nodes().await;
     for gang in [None, Some(Gang::default())] {
         let name = if gang.is_some() { "gang" } else { "batch" };
@@ -123,7 +123,7 @@ async fn a_scheduler_gives_back_what_it_assumed_and_changes_nothing_else() {
     assert!(refused.reason.contains("without the role `feeder`"), "{refused:?}");
     assert_eq!(answer.generation, snapshot().generation().get());
     assert_eq!((snapshot().n_pods(), snapshot().n_assumed(), snapshot().n_pending()), (2, 1, 1));
-    // A feeder deletes whatever is gone.
+    // A feeder may delete all of them.
     world.feed([delete("bound"), delete("b"), delete("waits")]).await;
     assert_eq!((snapshot().n_pods(), snapshot().n_pending()), (0, 0));
 }
@@ -134,7 +134,7 @@ async fn to_commit_a_session_takes_a_scheduler() {
     for (user, is_allowed) in [("reader", false), ("feeder", false), ("scheduler", true)] {
         let open = by(user, SessionServiceOpenRequest {});
         let session_id = world.session().open(open).await.unwrap().into_inner().session_id;
-        // In a session of its own everybody may assume.
+        // Every caller may assume pods in a session of its own.
         world.place(user, user, PlaceMode::Assume, &session_id).await.unwrap();
         let commit = by(user, SessionServiceCommitRequest { session_id });
         let committed = world.session().commit(commit).await;

@@ -1,4 +1,4 @@
-//! A session is its user's: to others there is none.
+//! A session belongs to its user: to others it does not exist.
 
 use berth_proto::berth_v1::autoscaler_service_client::AutoscalerServiceClient;
 use berth_proto::berth_v1::{
@@ -17,7 +17,7 @@ async fn open(world: &World, user: &str) -> String {
     world.session().open(open).await.unwrap().into_inner().session_id
 }
 
-/// How each method that takes a session ends for a user, by its name.
+/// Outcome of each method that takes a session when `user` calls it, by the method's name.
 async fn ask_all(world: &World, user: &str, id: &str) -> Vec<(&'static str, Result<(), Status>)> {
     let session_id = || id.to_owned();
     let mut autoscaler = AutoscalerServiceClient::new(world.channel.clone());
@@ -61,7 +61,7 @@ async fn another_users_session_looks_as_if_it_were_not_there() {
             format!("session `{id}` not found: it was never opened, was closed or has expired");
         assert_eq!(status.message(), unknown, "{method}");
     }
-    // Neither was it closed by the last of them.
+    // None of these calls has closed the session either.
     for user in ["jane", "admin"] {
         for (method, answer) in ask_all(&world, user, &open(&world, "jane").await).await {
             let is_found = answer.err().is_none_or(|status| status.code() != Code::NotFound);
@@ -72,7 +72,7 @@ async fn another_users_session_looks_as_if_it_were_not_there() {
 }
 
 #[tokio::test]
-async fn nor_is_it_there_for_a_stream() {
+async fn another_users_session_is_not_found_by_a_stream() {
     let world = World::with_nodes().await;
     let session_id = open(&world, "jane").await;
     for (user, is_found) in [("joe", false), ("jane", true), ("admin", true)] {

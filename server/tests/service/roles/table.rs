@@ -15,7 +15,7 @@ pub(crate) fn role_of(path: &str) -> Role {
     Role::named(&format!("{:?}", method.role).to_lowercase()).unwrap()
 }
 
-/// Whether the caller of a role may what takes `needed`.
+/// Whether a caller with the role `has` may call a method that needs the role `needed`.
 pub(crate) fn allows(has: Role, needed: Role) -> bool {
     has == needed || has == Role::Admin || needed == Role::Reader
 }
@@ -34,7 +34,8 @@ async fn every_rpc_takes_its_role() {
             }
         }
         let status = call(&world.channel, path, Some("Bearer token-of-nobody")).await;
-        // Where the request decides, the message is looked at after the role that every request takes.
+        // If the role depends on the request, the message is read only after the role that every request needs is
+        // checked.
         assert_eq!(status.code(), tonic::Code::PermissionDenied, "{path}: {status:?}");
         assert!(status.message().starts_with("permission denied: user `nobody` "), "{status:?}");
     }

@@ -51,7 +51,7 @@ impl World {
         World::with(|options, _| options).await
     }
 
-    /// With other options, which may name files of the directory.
+    /// Starts a server with changed options, which may name files of the directory.
     pub(crate) async fn with(
         change: impl FnOnce(ServerOptions, &TempDir) -> ServerOptions,
     ) -> World {
@@ -112,7 +112,7 @@ impl World {
         assert_eq!(self.apply("feeder", changes).await.unwrap().rejections, []);
     }
 
-    /// Asks for a place in the live cluster, or in a session.
+    /// Places a pod in the live cluster, or in a session.
     pub(crate) async fn place(
         &self,
         user: &str,
@@ -138,7 +138,7 @@ pub(crate) fn by<T>(user: &str, message: T) -> Request<T> {
     request
 }
 
-/// Calls a method, whatever it takes, with an empty message and then the end; gives how it ended.
+/// Calls a method of any kind with an empty message and then the end of the stream; returns the status.
 pub(crate) async fn call(channel: &Channel, path: &str, authorization: Option<&str>) -> Status {
     try_call(channel, path, authorization).await.unwrap_or_else(|error| panic!("{path}: {error}"))
 }
@@ -146,7 +146,7 @@ pub(crate) async fn call(channel: &Channel, path: &str, authorization: Option<&s
 /// Calls a method over a connection that may break.
 ///
 /// # Errors
-/// The connection's.
+/// If the connection breaks.
 pub(crate) async fn try_call(
     channel: &Channel,
     path: &str,

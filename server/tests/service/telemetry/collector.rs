@@ -1,4 +1,4 @@
-//! A collector of spans, as an OTLP receiver is one.
+//! A collector of spans that acts as an OTLP receiver.
 
 use std::net::SocketAddr;
 use std::sync::{Arc, Mutex};

@@ -1,5 +1,5 @@
-//! Both formats of `/metrics`, read by the letter of their definitions and not by what the server writes: a line or a
-//! message that Prometheus would refuse fails the test.
+//! Readers of both formats of `/metrics`, strict by the formats' definitions and not by the server's output: a line or
+//! a message that Prometheus would refuse fails the test.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -109,7 +109,7 @@ fn sample(line: &str) -> (String, Labels, f64) {
     (name.to_owned(), labels, number(value))
 }
 
-/// A value up to its closing quote, and what follows.
+/// A label value up to its closing quote, and the rest of the text.
 fn unquote(quoted: &str) -> Option<(String, &str)> {
     let (mut value, mut chars) = (String::new(), quoted.char_indices());
     while let Some((at, c)) = chars.next() {
@@ -236,7 +236,7 @@ impl Native {
     }
 }
 
-/// Reads the protobuf form: messages, each behind its length.
+/// Reads the protobuf form: length-delimited messages.
 pub(crate) fn protobuf(mut bytes: &[u8]) -> Vec<MetricFamily> {
     let mut families = Vec::new();
     while !bytes.is_empty() {

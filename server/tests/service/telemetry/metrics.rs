@@ -87,7 +87,7 @@ fn check(native: &exposition::Native) -> u64 {
             let zero = if native.zero_threshold <= bound { native.zero_count } else { 0 };
             zero + buckets.iter().filter(|(end, _)| *end <= bound).map(|(_, n)| n).sum::<u64>()
         };
-        // The bucket that the bound lies in counts to either side.
+        // The bucket that contains the bound may count on either side.
         let (least, most) = (below(1.0 - 1e-9), below(growth * (1.0 + 1e-9)));
         let counted = bucket.cumulative_count;
         assert!((least..=most).contains(&counted), "{least} {counted} {most}: {bucket:?}");

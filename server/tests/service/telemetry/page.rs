@@ -1,5 +1,5 @@
-//! `docs/metrics.md`: what is to be copied from it can be read by who it is for, and names what there is. That its
-//! table of metrics is Berth's is a unit test.
+//! `docs/metrics.md`: its examples can be read by the programs that they are for, and name existing metrics. A unit
+//! test checks its table of metrics.
 
 use std::collections::BTreeSet;
 
@@ -9,7 +9,7 @@ use serde_json::Value;
 
 const PAGE: &str = include_str!("../../../../docs/metrics.md");
 
-/// The YAML blocks of the page, each as its text and as what it says.
+/// The YAML blocks of the page, each as text and as a value.
 fn blocks() -> Vec<(&'static str, Value)> {
     let blocks = PAGE.split("```yaml\n").skip(1).map(|rest| rest.split("```").next().unwrap());
     let read = blocks.map(|text| {

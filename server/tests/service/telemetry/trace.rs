@@ -1,4 +1,4 @@
-//! Traces: calls that belong to one, and spans that reach a collector.
+//! Traces: calls that belong to a trace, and spans that reach a collector.
 
 use berth_server::runtime::ServerOptions;
 use berth_server::telemetry::TracingOptions;
@@ -26,7 +26,7 @@ async fn calls_of_a_recorded_trace_reach_the_collector() {
     metadata.insert("traceparent", traceparent().parse().unwrap());
     metadata.insert("tracestate", "rojo=1".parse().unwrap());
     world.place(metadata.clone()).await.unwrap();
-    // Neither of these is recorded: the one belongs to no trace, the other's caller does not record its part.
+    // Neither call is recorded: the first belongs to no trace, and the caller of the second does not record its part.
     world.place(MetadataMap::new()).await.unwrap();
     let unrecorded = traceparent().replace("-01", "-00");
     metadata.insert("traceparent", unrecorded.parse().unwrap());
@@ -74,7 +74,7 @@ async fn a_sampled_call_begins_a_trace_and_what_is_left_is_sent_at_the_end() {
 #[tokio::test]
 async fn a_collector_that_is_down_holds_nobody_up() {
     let tracing = TracingOptions {
-        // Nobody listens on the port that was free a moment ago.
+        // Nothing listens on the port, which was free a moment ago.
         endpoint: std::net::TcpListener::bind("127.0.0.1:0")
             .unwrap()
             .local_addr()

@@ -65,7 +65,7 @@ impl Reply {
         std::str::from_utf8(&self.body).unwrap()
     }
 
-    /// A header of the answer, by its name in lower case.
+    /// A header of the response, by its name in lower case.
     pub(crate) fn header(&self, name: &str) -> Option<&str> {
         let headers = self.head.lines().skip(1).filter_map(|line| line.split_once(": "));
         headers.filter(|(found, _)| found.eq_ignore_ascii_case(name)).map(|(_, value)| value).next()
@@ -90,13 +90,13 @@ pub(crate) async fn ask(address: SocketAddr, lines: &[&str], body: &Value) -> Re
     Reply { head, body: bytes[end + 4..].to_vec() }
 }
 
-/// `/metrics` for someone who accepts `accept`.
+/// Gets `/metrics` with this `Accept` header.
 pub(crate) async fn scrape(address: SocketAddr, accept: &str) -> Reply {
     let accept = format!("Accept: {accept}");
     ask(address, &["GET /metrics HTTP/1.1", &accept], &Value::Null).await
 }
 
-/// Calls `look` until it finds something, for as long as a slow machine may take.
+/// Calls `look` until it returns something, for as long as a slow machine may take.
 pub(crate) async fn eventually<T>(what: &str, mut look: impl AsyncFnMut() -> Option<T>) -> T {
     let patience = Duration::from_secs(60);
     let looking = async {

@@ -1,4 +1,4 @@
-//! An authority of its own for each test, and certificates by it.
+//! A certificate authority for each test, and the certificates that it issues.
 
 use std::path::{Path, PathBuf};
 
@@ -21,7 +21,7 @@ pub(crate) struct Identity {
     pub(crate) key: String,
 }
 
-/// When a certificate is valid.
+/// Validity of a certificate.
 #[derive(Copy, Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Validity {
     Now,
@@ -51,7 +51,7 @@ impl Authority {
         CertificateDer::from_pem_slice(self.certificate.as_bytes()).unwrap()
     }
 
-    /// For the server on this machine.
+    /// Issues a certificate for the server on this machine.
     pub(crate) fn server(&self) -> Identity {
         let names = vec!["localhost".to_owned(), "127.0.0.1".to_owned()];
         let mut parameters = CertificateParams::new(names).unwrap();
@@ -59,7 +59,7 @@ impl Authority {
         self.sign(&parameters)
     }
 
-    /// For a client of the group `berth:reader`.
+    /// Issues a certificate for a client of the group `berth:reader`.
     pub(crate) fn reader(&self, validity: Validity) -> Identity {
         let mut parameters = CertificateParams::new(Vec::new()).unwrap();
         parameters.distinguished_name.push(DnType::CommonName, "jane");

@@ -1,4 +1,4 @@
-//! More connections than there may be: those beyond the bound are closed, and those below it go on.
+//! More connections than allowed: those beyond the limit are closed, and the others continue.
 
 use berth_client::{Client, Credentials};
 use berth_server::runtime::{Server, ServerOptions};
@@ -54,7 +54,7 @@ async fn http_connections_are_bounded() {
     }
     let mut beyond = TcpStream::connect(server.http_address()).await.unwrap();
     assert_eq!(closed(&mut beyond).await, b"");
-    // Those of the other port are others.
+    // Each port counts its own connections.
     let client = Client::connect(&server.grpc_address().to_string(), 1).await.unwrap();
     client.get_cluster().await.unwrap();
     for stream in &mut open {
@@ -68,14 +68,14 @@ async fn http_connections_are_bounded() {
     .await;
 }
 
-/// Whether a probe is answered over it; it stays open.
+/// Whether a probe over this connection is answered; the connection stays open.
 async fn is_live(stream: &mut TcpStream) -> bool {
     let request = b"GET /livez HTTP/1.1\r\nHost: localhost\r\n\r\n";
     if stream.write_all(request).await.is_err() {
         return false;
     }
     let mut answer = Vec::new();
-    // Its body is `ok`, and whatever the head says of it, it ends there.
+    // The body is `ok`, so the response ends there whatever its headers say.
     while !answer.ends_with(b"\r\n\r\nok\n") && !answer.ends_with(b"\r\n\r\nok") {
         match patiently("an answer", stream.read_u8()).await {
             Ok(byte) => answer.push(byte),
@@ -85,7 +85,7 @@ async fn is_live(stream: &mut TcpStream) -> bool {
     answer.starts_with(b"HTTP/1.1 200 ")
 }
 
-/// Peers that never finish their handshake take places, and do not keep others from theirs.
+/// Peers that never finish their handshake occupy connections, but keep nobody else out.
 #[tokio::test]
 async fn slow_handshakes_hold_nobody_up() {
     let world = World::open().await;

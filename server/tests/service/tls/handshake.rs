@@ -35,7 +35,7 @@ async fn a_certificate_says_who_calls() {
     assert_eq!(world.client(Some(&jane)).await.get_cluster().await.unwrap().n_nodes, 0);
     let answer = world.get("/metrics", Some(&jane)).await.unwrap();
     assert!(answer.starts_with("HTTP/1.1 200 "), "{answer}");
-    // Optional at the handshake: probes have none.
+    // A certificate is optional at the handshake, because probes have none.
     let answer = world.get("/livez", None).await.unwrap();
     assert!(answer.starts_with("HTTP/1.1 200 "), "{answer}");
     let answer = world.get("/metrics", None).await.unwrap();
@@ -54,7 +54,7 @@ async fn a_certificate_that_is_shown_has_to_be_good() {
         ("expired", world.authority.reader(Validity::Past), "CertificateExpired"),
         ("not yet valid", world.authority.reader(Validity::Future), "CertificateExpired"),
         ("of nobody known", Authority::named("another").reader(Validity::Now), "UnknownCA"),
-        // By the name it is the authority; by the key it is not.
+        // The name is the authority's, but the key is not.
         ("of an impostor", Authority::new().reader(Validity::Now), "DecryptError"),
         ("of a server", not_for_clients, ""),
     ] {
@@ -75,8 +75,8 @@ async fn a_certificate_that_is_shown_has_to_be_good() {
     }
 }
 
-/// How the server refuses a client with this certificate. With TLS 1.3 the client's side of the handshake is over by
-/// then, and the first reading tells.
+/// The server's refusal of a client with this certificate. With TLS 1.3 the client has finished its side of the
+/// handshake by then, so that only the first read fails.
 async fn refusal(world: &World, port: Port, identity: &Identity) -> String {
     let outcome: io::Result<Vec<u8>> = async {
         let mut stream = world.secure(port, Some(identity)).await?;
@@ -112,7 +112,7 @@ async fn what_is_not_tls_is_turned_away() {
             &hello_of_a_giant,
         ] {
             let mut stream = TcpStream::connect(("127.0.0.1", world.port(port))).await.unwrap();
-            // It may be closed before all is written.
+            // The server may close before everything is written.
             drop(stream.write_all(bytes).await);
             drop(stream.shutdown().await);
             let answer = closed(&mut stream).await;

@@ -1,5 +1,5 @@
-//! How long a peer may keep a connection that it does not use as it should. Each takes the server's seconds; none may
-//! take for ever.
+//! Limits of the time for which a peer may keep a connection that it does not use properly. Each test takes the seconds
+//! of the server's limit.
 
 use std::time::Duration;
 
@@ -52,7 +52,7 @@ async fn a_grpc_peer_has_to_begin_inside_tls_too() {
     assert_eq!(world.client(None).await.get_cluster().await.unwrap().n_nodes, 0);
 }
 
-/// A head that comes a byte at a time never comes to its end.
+/// A head that arrives a byte at a time is given up.
 #[tokio::test]
 async fn a_head_has_to_come_to_its_end() {
     let server = Server::start(ServerOptions::default()).await.unwrap();
@@ -73,7 +73,7 @@ async fn a_head_has_to_come_to_its_end() {
     closed(&mut silent).await;
 }
 
-/// Between two requests there is more time than for a head, and the second one is answered.
+/// The pause between two requests may be longer than the time for a head, and the second request is answered.
 #[tokio::test]
 async fn a_connection_may_pause_between_requests() {
     let server = Server::start(ServerOptions::default()).await.unwrap();
@@ -86,13 +86,13 @@ async fn a_connection_may_pause_between_requests() {
         patiently("an answer", stream.read_exact(&mut first)).await.unwrap();
         assert_eq!(&first, b"HTTP/1.1 200 OK");
         let Some(pause) = pause else { break };
-        // The rest of the answer, and then nothing: the connection stays, for longer than a head may take.
+        // The rest of the answer, and then nothing: the connection stays open for longer than a head may take.
         let rest = async { while stream.read(&mut buffer).await.unwrap() > 0 {} };
         assert!(tokio::time::timeout(pause, rest).await.is_err(), "closed while idle");
     }
 }
 
-/// A peer that asks for much and reads nothing loses its connection; others do not notice.
+/// A peer that requests much and reads nothing loses its connection; others do not notice.
 #[tokio::test]
 async fn a_peer_that_does_not_read_is_dropped() {
     let mut options = ServerOptions::default();
@@ -100,7 +100,7 @@ async fn a_peer_that_does_not_read_is_dropped() {
     let server = Server::start(options).await.unwrap();
     let mut greedy = plain(&server, Port::Http).await;
     let request = b"GET /metrics HTTP/1.1\r\nHost: localhost\r\n\r\n";
-    // Requests in a row, whose answers fill the buffers of both ends, until the connection is gone.
+    // Requests in a row, whose answers fill the buffers of both ends, until the connection is closed.
     patiently("the server to give up", async {
         while greedy.write_all(request).await.is_ok() {
             tokio::task::yield_now().await;

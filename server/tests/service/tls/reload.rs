@@ -29,14 +29,14 @@ async fn new_connections_get_the_new_certificate() {
             .await;
     }
     assert_ne!(first, renewed.der());
-    // A connection from before goes on.
+    // A connection from before continues.
     ask(&before).await;
     ask(&world.client(None).await).await;
     assert_eq!(world.metric(TAKEN, None).await, 1.0);
     assert_eq!(world.metric(REFUSED, None).await, 0.0);
 }
 
-/// Nobody has to tell: the files are looked at every few seconds.
+/// No signal is needed: the server checks the files every few seconds.
 #[tokio::test]
 async fn a_change_is_found_without_a_signal() {
     let world = World::open().await;
@@ -53,7 +53,7 @@ async fn what_does_not_go_together_changes_nothing() {
     let first = world.served(Port::Grpc).await;
     let renewed = world.authority.server();
     let path = |name: &str| world.directory.path().join(name);
-    // At once, as a kubelet does it: no look finds half a file.
+    // Replaces a file atomically, as a kubelet does, so that no check finds half a file.
     let put = |name: &str, text: &str| {
         fs::write(path("new"), text).unwrap();
         fs::rename(path("new"), path(name)).unwrap();
@@ -62,7 +62,7 @@ async fn what_does_not_go_together_changes_nothing() {
         let world = &world;
         move || async move { world.metric(REFUSED, None).await == n }
     };
-    // In the middle of being replaced: the key is still that of the old one.
+    // Half replaced: the key still belongs to the old certificate.
     put("tls.crt", &renewed.certificate);
     eventually("the pair to be refused", is_refused(1.0)).await;
     assert_eq!(world.served(Port::Grpc).await, first);
@@ -90,6 +90,6 @@ async fn the_authority_of_clients_changes_too() {
     eventually("the new authority", || async { world.get("/metrics", Some(&joe)).await.is_ok() })
         .await;
     assert!(world.get("/metrics", Some(&jane)).await.is_err());
-    // Without a certificate the handshake is as it was.
+    // A handshake without a certificate works as before.
     assert!(world.get("/livez", None).await.is_ok());
 }

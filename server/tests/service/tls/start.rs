@@ -1,4 +1,4 @@
-//! Where a server may listen, and what it says where it may not.
+//! Addresses on which a server may listen, and the errors for others.
 
 use std::fs;
 use std::net::SocketAddr;

@@ -143,7 +143,7 @@ pub(crate) async fn get(
     Ok(String::from_utf8(answer).unwrap())
 }
 
-/// Everything until the server closes.
+/// Reads until the server closes the connection.
 pub(crate) async fn read_all(stream: &mut (impl AsyncRead + Unpin)) -> io::Result<Vec<u8>> {
     let mut bytes = Vec::new();
     stream.read_to_end(&mut bytes).await?;
@@ -153,7 +153,7 @@ pub(crate) async fn read_all(stream: &mut (impl AsyncRead + Unpin)) -> io::Resul
 /// Waits until the server ends the connection, in whatever way; returns what it sent before.
 pub(crate) async fn closed(stream: &mut (impl AsyncRead + Unpin)) -> Vec<u8> {
     let mut bytes = Vec::new();
-    // A connection that is reset has ended too.
+    // A reset connection has ended too.
     drop(patiently("the server to close", stream.read_to_end(&mut bytes)).await);
     bytes
 }

@@ -1,14 +1,14 @@
-//! A volume goes from a pod on one node to its replacement on another, step by step (L-VOL-14), also when the first
-//! node is cut off on the way (L-VOL-15).
+//! A volume moves from a pod on one node to its replacement on another, step by step (L-VOL-14), also when the first
+//! node is cut off in between (L-VOL-15).
 
 use super::{Caller, account};
 use crate::grpc::world::World;
 use berth_proto::berth_v1::{AdvanceFenceRequest, DetachVolumeRequest, LedgerRecord};
 
-/// The steps 1 to 11, as the ledger sees them: node A holds the volume for pod 1, and pod 2 waits on node B for it.
-/// Answers with the token of pod 1.
+/// Steps 1 to 11 as the ledger sees them: node A holds the volume for pod 1, and pod 2 waits for it on node B. Returns
+/// the token of pod 1.
 async fn up_to_step_11(agent_a: &mut Caller, agent_b: &mut Caller) -> u64 {
-    // 1 to 4: volume and first pod are made and bound. 5: the agent of its node waits for the volume.
+    // 1 to 4: the volume and the first pod are created and bound. 5: the agent of the pod's node waits for the volume.
     let waiting = agent_a.may_start("A", "pod1").await;
     assert_eq!((waiting.ok, &*waiting.reason), (false, "WaitForAttach"));
     // 6: attached by compare-and-swap. 7: started.
@@ -16,11 +16,11 @@ async fn up_to_step_11(agent_a: &mut Caller, agent_b: &mut Caller) -> u64 {
     assert_eq!((attached.ok, &*attached.reason), (true, "Attached"));
     let started = agent_a.may_start("A", "pod1").await;
     assert_eq!((started.ok, started.token), (true, attached.token));
-    // 8: pod 1 is deleted; it is not gone yet.
+    // 8: pod 1 is deleted, but still exists.
     let request = agent_a.detach_request("A", "pod1", attached.token);
     let early = agent_a.detach(DetachVolumeRequest { pod_gone: false, ..request }).await;
     assert_eq!((early.ok, &*early.reason), (false, "PodStillExists"));
-    // 9 and 10: pod 2 is made and bound to node B. 11: its agent waits for the detach.
+    // 9 and 10: pod 2 is created and bound to node B. 11: its agent waits for the detach.
     let waiting = agent_b.may_start("B", "pod2").await;
     assert_eq!((waiting.ok, &*waiting.reason, waiting.token), (false, "WaitForDetach", 0));
     let refused = agent_b.attach("B", "pod2", 1).await;
@@ -34,7 +34,7 @@ async fn the_fifteen_steps() {
     let mut agent_a = Caller::of(&world, "agent/A");
     let mut agent_b = Caller::of(&world, "agent/B");
     let first = up_to_step_11(&mut agent_a, &mut agent_b).await;
-    // 12: the agent of node A ends pod 1; while the volume is mounted, or may be, it is kept.
+    // 12: the agent of node A ends pod 1. The attachment is kept while the volume is, or may be, mounted.
     let request = agent_a.detach_request("A", "pod1", first);
     for mounted in [Some(true), None] {
         let refused = agent_a.detach(DetachVolumeRequest { mounted, ..request.clone() }).await;
@@ -44,7 +44,7 @@ async fn the_fifteen_steps() {
     let detached = agent_a.detach(request).await;
     assert_eq!((detached.ok, &*detached.reason), (true, "Detached"));
     assert_eq!(detached.record.unwrap().version, 2);
-    // 14: attached by compare-and-swap, by nobody who has seen an older record. 15: started.
+    // 14: attached by compare-and-swap, which refuses a request with an older version. 15: started.
     let refused = agent_b.attach("B", "pod2", 1).await;
     assert_eq!((refused.ok, &*refused.reason), (false, "VersionConflict"));
     let attached = agent_b.attach("B", "pod2", 2).await;
@@ -68,7 +68,7 @@ async fn a_partition_after_step_11_waits_for_the_fence() {
     let mut agent_b = Caller::of(&world, "agent/B");
     let mut controller = Caller::of(&world, "fencing-controller");
     let first = up_to_step_11(&mut agent_a, &mut agent_b).await;
-    // Node A is cut off: step 12 does not come, and nothing else lets pod 2 have the volume.
+    // Node A is cut off: step 12 does not happen, and only a fence can give pod 2 the volume.
     let refused = |reason: &str| assert_eq!(reason, "FenceRequired");
     refused(&controller.break_attachment(controller.break_request("A")).await.reason);
     let token = controller.decide("A", "storage").await;
@@ -78,13 +78,13 @@ async fn a_partition_after_step_11_waits_for_the_fence() {
     refused(&controller.break_attachment(controller.break_request("A")).await.reason);
     assert_eq!(agent_b.attach("B", "pod2", 1).await.reason, "HeldByOtherNode");
     assert_eq!(agent_b.may_start("B", "pod2").await.reason, "WaitForDetach");
-    // The fence of another node says nothing.
+    // A fence of another node does not count.
     let other = controller.decide("C", "compute").await;
     assert_eq!(controller.confirm("C", other).await.outcome, "Ok");
     refused(&controller.break_attachment(controller.break_request("A")).await.reason);
 
     assert_eq!(controller.confirm("A", token).await.record.unwrap().state, "Fenced");
-    // In the place of steps 12 and 13.
+    // Replaces steps 12 and 13.
     let broken = controller.break_attachment(controller.break_request("A")).await;
     assert_eq!((broken.ok, &*broken.reason), (true, "Broken"));
     let record = broken.record.unwrap();
@@ -94,7 +94,7 @@ async fn a_partition_after_step_11_waits_for_the_fence() {
     assert!(attached.ok && attached.token > first);
     assert!(agent_b.may_start("B", "pod2").await.ok);
 
-    // The agent of node A wakes up and goes on with what it knows: pod 1 holds nothing any more (L-VOL-6).
+    // The agent of node A returns and acts on its old knowledge: pod 1 no longer holds anything (L-VOL-6).
     let late = agent_a.detach(agent_a.detach_request("A", "pod1", first)).await;
     assert_eq!((late.ok, &*late.reason), (true, "NotAttached"));
     let wrong = agent_b.detach(agent_b.detach_request("B", "pod2", first)).await;
@@ -122,8 +122,7 @@ async fn a_partition_after_step_11_waits_for_the_fence() {
     assert_eq!((lines[1].fence_token, lines[1].revision), (token, token));
 }
 
-/// The name goes the way of the volume: who was cut off keeps it until the fence is confirmed, by the ledger's own
-/// record.
+/// A name is handled like a volume: a holder that is cut off keeps it until the ledger's own record confirms the fence.
 #[tokio::test]
 async fn a_name_is_released_by_the_ledgers_fence_alone() {
     let world = World::start().await;
@@ -139,7 +138,7 @@ async fn a_name_is_released_by_the_ledgers_fence_alone() {
         fenced(controller.event("db-0", "u1", "RemovedAfterFence", 0).await),
         why("the holder's node is not recorded, so no fence can cover it")
     );
-    // The pod has been bound: the holder tells, and keeps its grant.
+    // The pod has been bound: the controller reports its node, and the holder keeps its grant.
     let bound = controller.acquire("db-0", "u1", "n1").await;
     assert_eq!((&*bound.outcome, bound.token), ("AlreadyHeld", first.token));
     assert_eq!(controller.acquire("db-0", "u1", "n2").await.outcome, "OtherNode");
@@ -192,8 +191,8 @@ fn returned(caller: &Caller, node: &str) -> AdvanceFenceRequest {
     }
 }
 
-/// From the decision until the return (L-FENCE-7, L-FENCE-12): a confirmed fence covers all that a node holds; a
-/// renewal covers a grant whose node became known too late.
+/// From the decision to fence a node until its return (L-FENCE-7, L-FENCE-12) nothing is granted on it. A confirmed
+/// fence covers everything that the node holds; a renewal covers a grant whose node became known too late.
 #[tokio::test]
 async fn nothing_is_granted_on_a_node_that_is_fenced() {
     let world = World::start().await;
@@ -221,7 +220,7 @@ async fn nothing_is_granted_on_a_node_that_is_fenced() {
         assert_eq!(refused.record.unwrap().holder_uid, "");
         controller.confirm("n1", token).await;
     }
-    // This names the node but is no grant. It is unknown whether the pod was started before the fence.
+    // This records the node but grants nothing. It is unknown whether the pod was started before the fence.
     let again = controller.acquire("db-0", "u1", "n1").await;
     assert_eq!((&*again.outcome, again.token), ("AlreadyHeld", nodeless.token));
     let refused = controller.event("db-0", "u1", "RemovedAfterFence", 0).await;
@@ -243,7 +242,7 @@ async fn nothing_is_granted_on_a_node_that_is_fenced() {
     assert!(renewal.token > token && controller.check("fence", "n1", renewal.token).await.current);
     assert_eq!(controller.fence(renew).await.outcome, "StaleToken");
     assert_eq!(controller.fence(returned(&controller, "n1")).await.outcome, "FenceInFlight");
-    // What is confirmed stands meanwhile: the volume is broken off, the name is not released yet.
+    // The confirmed fence stays in force meanwhile: the volume is broken off, but the name is not released yet.
     assert_eq!(controller.break_attachment(controller.break_request("n1")).await.reason, "Broken");
     let early = controller.event("db-0", "u1", "RemovedAfterFence", 0).await;
     assert_eq!(early.outcome, "NotReleased");
@@ -257,8 +256,8 @@ async fn nothing_is_granted_on_a_node_that_is_fenced() {
     assert_eq!(controller.acquire("db-1", "u2", "n1").await.outcome, "Granted");
 }
 
-/// Power off after a cut of the storage (L-FENCE-10): the wider scope counts once it is confirmed, and one that failed
-/// takes nothing away (L-FENCE-12: the node is still fenced).
+/// Power off after a cut of the storage (L-FENCE-10): the wider scope counts once it is confirmed, and a failed attempt
+/// leaves the earlier fence in force (L-FENCE-12: the node is still fenced).
 #[tokio::test]
 async fn a_fence_may_be_widened_and_everything_it_entitles_to_is_recorded() {
     let world = World::start().await;
@@ -285,7 +284,7 @@ async fn a_fence_may_be_widened_and_everything_it_entitles_to_is_recorded() {
         let unclean = controller.fence(ask(&controller, "NodeReturned")).await;
         assert_eq!(unclean.outcome, "RefusedStillFenced");
     }
-    // L-TEST-10: also what leaves the state as it is.
+    // L-TEST-10: actions that leave the state unchanged are recorded too.
     for r#type in ["RemovePod", "ReleaseIdentity", "BreakAttachment", "BreakAttachment"] {
         assert_eq!(controller.fence(ask(&controller, r#type)).await.outcome, "Ok");
     }

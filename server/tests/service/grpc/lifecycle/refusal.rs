@@ -1,4 +1,4 @@
-//! Refused requests: the reason of each, and that none changes anything.
+//! Refused requests: each has a reason, and none changes anything.
 
 use std::path::Path;
 
@@ -212,7 +212,7 @@ async fn bad_requests_about_fences_and_tokens_name_their_field() {
     assert_eq!(caller.journal().await, [], "nothing was recorded");
 }
 
-/// Functions that keep no state name bad fields as well.
+/// Stateless functions name bad fields too.
 #[tokio::test]
 async fn functions_answer_and_name_bad_fields_too() {
     let world = World::start().await;

@@ -1,4 +1,4 @@
-//! Sessions are bounded in number, in changes and in time; what is not open is not found.
+//! Sessions are limited in number, in changes and in time; a session that is not open is not found.
 
 use std::time::Duration;
 
@@ -22,7 +22,7 @@ async fn world_with(sessions: SessionLimits) -> World {
     world
 }
 
-/// `NOT_FOUND` from every method that takes a session.
+/// Checks that methods with a session id return `NOT_FOUND`.
 async fn check_gone(world: &mut World, id: &str) {
     let id = || id.to_owned();
     let some = || Some(pod("p", "1"));
@@ -91,7 +91,7 @@ async fn an_idle_session_expires_although_nobody_asks_for_it() {
     let opened = world.open().await.unwrap();
     assert_eq!(opened.idle_timeout_ms, 900);
     let id = opened.session_id;
-    // A call starts the time anew.
+    // A call restarts the idle time.
     for _ in 0..8 {
         tokio::time::sleep(Duration::from_millis(150)).await;
         world.counts_in(&id).await.unwrap();
@@ -146,7 +146,7 @@ async fn sessions_are_bounded_in_changes() {
     let nodes = |n: usize| (0..n).map(|i| Change::UpsertNode(node(&format!("x{i}"), "0")));
     check(world.suppose(&id, nodes(7)).await.unwrap_err());
     assert_eq!(world.counts_in(&id).await.unwrap().n_nodes, 2, "nothing was applied");
-    // Refused objects are no changes, nor is what finds no node, nor a dry run.
+    // Refused objects, a pod that fits on no node and a dry run do not count as changes.
     let refused = (0..6).map(|_| Change::DeleteNode(String::new()));
     assert_eq!(world.suppose(&id, refused).await.unwrap().rejections.len(), 6);
     world.place_in(&id, pod("big", "9"), PlaceMode::Assume).await.unwrap();
@@ -159,7 +159,7 @@ async fn sessions_are_bounded_in_changes() {
         ..PlaceBatchRequest::default()
     };
     check(world.placement.place_batch(batch(5)).await.unwrap_err());
-    // One of four fits; the others' share is free again.
+    // One of four pods fits; the share of the others is free again.
     world.placement.place_batch(batch(4)).await.unwrap();
     assert_eq!(world.counts_in(&id).await.unwrap().n_assumed_pods, 1);
     let preempt = |name: &str| PreemptRequest {
@@ -176,7 +176,7 @@ async fn sessions_are_bounded_in_changes() {
     world.place(pod("tiny", "0"), PlaceMode::Assume).await.unwrap();
 }
 
-/// A client that does not get the response of a placement does not keep it, in a session as in the live cluster.
+/// A placement is undone if the client does not get its response, in a session as in the live cluster.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_deadline_ends_a_batch_in_a_session_too() {
     let mut world = World::start().await;

@@ -1,4 +1,4 @@
-//! Commit: all of what a session decided, or nothing.
+//! Commit: either all decisions of a session, or none.
 
 use berth_proto::berth_v1::delta::Change;
 use berth_proto::berth_v1::{PlaceMode, PreemptRequest};
@@ -128,7 +128,7 @@ async fn what_changed_in_the_meantime_is_not_committed() {
     assert!(status.message().contains("since the session was opened"), "{status:?}");
     assert_eq!(world.counts().await.n_assumed_pods, 0, "`a` is not committed alone");
 
-    // A change of a node that nothing rests on is no hindrance.
+    // A change of a node that no decision depends on does not prevent the commit.
     let id = world.opened().await;
     world.place_in(&id, pod("a", "3"), PlaceMode::Assume).await.unwrap();
     world.apply([Change::UpsertPod(bound("later", "1", "n1"))]).await;
@@ -147,7 +147,7 @@ async fn a_pod_that_got_its_node_meanwhile_is_not_committed() {
     assert_eq!(status.message(), "pod `default/p` is on node `n1` already");
 }
 
-/// One of many sessions that want the same room gets it.
+/// One of many sessions that compete for the same room gets it.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn racing_commits_never_overcommit() {
     let mut world = World::start().await;

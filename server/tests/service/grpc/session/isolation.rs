@@ -44,7 +44,7 @@ async fn what_is_supposed_is_seen_in_the_session_alone() {
     let request = ListPodsRequest { session_id: id.clone(), ..ListPodsRequest::default() };
     let pods = world.cluster.list_pods(request).await.unwrap().into_inner().pods;
     assert_eq!(pods.len(), 2);
-    // Of a second session nothing is known in the first, nor the other way round.
+    // Two sessions do not see each other's changes.
     let other = world.opened().await;
     world.suppose(&other, [Change::DeletePod(key("there"))]).await.unwrap();
     let decided = world.place_in(&other, pod("q", "1"), PlaceMode::DryRun).await.unwrap();
@@ -71,8 +71,8 @@ async fn a_session_stays_as_it_was_opened_whatever_happens_outside() {
     assert_eq!(outcome(&decided), Ok("n0"));
 }
 
-/// Every call that decides takes a session, and answers from it: there is one more node, and the room on `n0` is
-/// another.
+/// Every method that decides accepts a session and answers from it: the session has one more node, and different room
+/// on `n0`.
 #[tokio::test]
 async fn every_deciding_call_can_be_asked_what_if() {
     let mut world = World::start().await;
@@ -110,7 +110,7 @@ async fn every_deciding_call_can_be_asked_what_if() {
         session_id,
         ..PlaceStreamRequest::default()
     };
-    // One stream may ask several clusters; a session that is not there costs its request alone.
+    // One stream may use several clusters; an unknown session fails only its own request.
     let requests = [streamed(0, id()), streamed(1, String::new()), streamed(2, "gone".into())];
     let answers = world.placement.place_stream(tokio_stream::iter(requests)).await.unwrap();
     let mut answers = answers.into_inner();
@@ -139,8 +139,8 @@ async fn every_deciding_call_can_be_asked_what_if() {
     assert_eq!((live.n_nodes, live.n_pending_pods, live.n_assumed_pods), (1, 0, 0));
 }
 
-/// Many sessions, each placing and supposing at random, beside a live cluster on which pods are placed: in the end the
-/// live cluster holds what was placed on it, and nothing else.
+/// Many sessions place pods and change objects at random while pods are placed on the live cluster: in the end the live
+/// cluster holds exactly what was placed on it.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn sessions_never_leak_into_the_live_cluster() {
     let mut world = World::start().await;
