@@ -1,4 +1,4 @@
-//! The recorded clusters: what kube-scheduler wrote into their pending pods, against what Berth decides of each.
+//! Recorded clusters: kube-scheduler's messages in their pending pods are compared with Berth's decisions.
 
 use berth_engine::{
     Cluster, EngineError, Outcome, Pod, Policy, PreemptOptions, PreemptRequest, TieBreak,
@@ -7,7 +7,7 @@ use berth_proto::core_v1;
 use berth_server::feed::file;
 use berth_testing::recorded;
 
-/// Numbers of pending pods that Berth decides as recorded, by what holds them up.
+/// Numbers of pending pods that Berth decides as recorded, by reason.
 #[derive(Debug, Default, PartialEq, Eq)]
 struct Found {
     n_unschedulable: usize,
@@ -80,7 +80,7 @@ fn every_pending_pod_has_kube_schedulers_message() {
         n_unschedulable: 50,
         n_gated: 3,
         n_others: 1,
-        // kube-scheduler holds it back before its queue, since the claim does not exist (S-Q-7).
+        // kube-scheduler holds this pod back before its queue, because the claim does not exist (S-Q-7).
         unsupported: vec!["payments/claim-device spec.resourceClaims".to_owned()],
     };
     assert_eq!(found, expected);

@@ -1,4 +1,4 @@
-//! The API-server feed: with recordings of a real API server, with a fake one that misbehaves, and the RBAC manifests.
+//! The API-server feed with recordings of a real API server, with a fake one that misbehaves, and its RBAC manifests.
 
 mod change;
 mod compare;

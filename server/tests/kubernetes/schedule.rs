@@ -1,4 +1,4 @@
-//! `berth schedule` against an API server that is small, exact, and misbehaves on demand.
+//! `berth schedule` against a small, exact API server that misbehaves on demand.
 
 mod elect;
 mod evict;

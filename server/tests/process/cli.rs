@@ -1,4 +1,4 @@
-//! Command scripts: `cli/*.txt` hold commands and what they must print. `BERTH_UPDATE=1` writes what they do print.
+//! Command scripts: `cli/*.txt` hold commands and their expected output. `BERTH_UPDATE=1` writes the actual output.
 //!
 //! A line `$ [NAME=VALUE] berth ARGUMENTS [< FILE]` is a command, run in `data/`; the lines up to the next blank,
 //! comment or command are its output: standard output, then standard error marked with `! `, then `[status N]` when it
@@ -18,7 +18,7 @@ fn tests() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("tests")
 }
 
-/// Runs one command line and gives what it printed, in the form of the scripts.
+/// Runs one command line and returns its output in the form of the scripts.
 fn run(line: &str) -> String {
     let (line, input) = match line.split_once(" < ") {
         Some((line, file)) => (line, Some(file.trim())),
@@ -148,7 +148,7 @@ fn rule() {
     check("rule.txt");
 }
 
-/// A server over this dump, and its URL.
+/// A server with the objects of this dump, and its URL.
 async fn serve(dump: &str, options: ServerOptions) -> (Server, String) {
     let server = Server::start(options).await.expect("free ports");
     server.load(file::read(&tests().join("data").join(dump)).expect("the dump"));
@@ -195,7 +195,7 @@ async fn a_server_answers_as_a_file_does() {
     assert!(first.ends_with("1 pod: 1 placed, 0 pending\n"), "{first}");
     assert!(second.contains("is on node") && second.ends_with("[status 1]\n"), "{second}");
     assert_eq!(server.cluster().snapshot().n_assumed(), 1);
-    // The other port answers too, and not in gRPC.
+    // The other port answers too, but does not speak gRPC.
     let wrong = format!("berth place --server http://{} web.yaml", server.http_address());
     let text = tokio::task::spawn_blocking(move || run(&wrong)).await.unwrap();
     assert!(text.contains("either nothing speaks gRPC there"), "{text}");
@@ -205,7 +205,7 @@ async fn a_server_answers_as_a_file_does() {
     server.shutdown().await;
 }
 
-/// Priority counts across profiles, here as there.
+/// Priority counts across profiles, on a server as in the command itself.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn pods_of_several_profiles_are_decided_alike() {
     let configuration = "most-allocated.yaml";
@@ -221,7 +221,7 @@ async fn pods_of_several_profiles_are_decided_alike() {
     server.shutdown().await;
 }
 
-/// Assumptions of `what-if` hold in a session of the server, and end with it.
+/// Assumptions of `what-if` are made in a session of the server, and end with it.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_server_supposes_in_a_session() {
     let (server, url) = serve("busy.yaml", ServerOptions::default()).await;
@@ -252,7 +252,7 @@ async fn a_server_supposes_in_a_session() {
     server.shutdown().await;
 }
 
-/// Every command closes its session, whatever it came to: with room for one only, the next finds it free.
+/// Every command closes its session, whatever its outcome: with room for one session only, the next command gets it.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn the_limits_of_sessions_are_reported() {
     let sessions = SessionLimits { max_sessions: 1, max_changes: 2, ..SessionLimits::default() };
@@ -334,7 +334,7 @@ fn the_demo_prints_its_steps() {
     assert!(!text.contains("[status"), "{text}");
 }
 
-/// SIGTERM at any time drains: after the last step of the demo it is the usual end, before that an early one.
+/// SIGTERM drains at any time: after the last step of the demo this is the normal end, before it an early one.
 #[test]
 fn the_demo_ends_at_a_signal() {
     for (arguments, wait_for, expected) in [

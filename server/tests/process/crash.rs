@@ -52,14 +52,14 @@ impl Running {
         }
         let address = line.split("grpc=").nth(1).unwrap();
         let address = address.split_whitespace().next().unwrap().to_owned();
-        // Read to its end, or the server would wait for a reader.
+        // Reads the log to its end, because the server would otherwise wait for a reader.
         std::thread::spawn(move || log.read_to_end(&mut Vec::new()));
         let channel = Channel::from_shared(format!("http://{address}")).unwrap();
         let client = Client::new(channel.connect().await.unwrap());
         Running { child, client }
     }
 
-    /// SIGKILL.
+    /// Ends the process by SIGKILL.
     fn kill(mut self) {
         self.child.kill().unwrap();
         self.child.wait().unwrap();
@@ -95,7 +95,7 @@ async fn send_until_gone(clients: Arc<Mutex<Clients>>, mut client: Client) {
             .push((Exchange { request, answer: answer.as_ref().ok().cloned() }, floor));
         match answer {
             Ok(_) => {}
-            // Other clients came between too often.
+            // Other clients have interfered too often.
             Err(status) if status.code() == Code::Aborted => {}
             Err(status) => {
                 assert_ne!(status.code(), Code::InvalidArgument, "{status:?}");
@@ -170,8 +170,8 @@ async fn check(client: &mut Client, replay: &mut Replay, clients: &Mutex<Clients
     }
 }
 
-/// A file that may not grow beyond so many bytes is a disk that is full: what was granted is there, what cannot be
-/// written is `UNAVAILABLE`, and with room again everything goes on.
+/// A limit on the size of the file acts like a full disk: earlier grants are there, writes are refused with
+/// `UNAVAILABLE`, and with room again everything works.
 #[tokio::test]
 async fn a_full_disk_refuses_and_loses_nothing() {
     let directory = tempfile::tempdir().unwrap();
@@ -203,8 +203,8 @@ async fn a_full_disk_refuses_and_loses_nothing() {
     };
     assert_eq!(refused.code(), Code::Unavailable, "{refused:?}");
     assert!(refused.message().starts_with("the ledger is not available: "), "{refused:?}");
-    // Not opened again where it is gone, nor where an older copy is: what was answered would be forgotten, and granted
-    // again.
+    // A missing file is not opened again, and neither is an older copy: acknowledged grants would be forgotten and
+    // given again.
     let aside = directory.path().join("aside");
     std::fs::rename(&path, &aside).unwrap();
     let gone = running.client.get_identity(get(0)).await.unwrap_err();
@@ -230,7 +230,7 @@ async fn a_full_disk_refuses_and_loses_nothing() {
     running.kill();
 }
 
-/// Two ledgers in memory, one after the other within a moment.
+/// Ledgers in memory, each begun a moment after the one before.
 #[tokio::test]
 async fn a_ledger_that_is_begun_anew_gives_larger_tokens() {
     let mut highest = 0;
@@ -269,7 +269,7 @@ async fn no_grant_is_lost_or_given_twice_by_a_kill() {
     for _ in 0..N_KILLS {
         let is_killed_early = clients.lock().unwrap().chance.is(30);
         if is_killed_early {
-            // While it makes, opens or repairs the file.
+            // While the server creates, opens or repairs the file.
             let mut child = spawn(&path);
             let until_killed = clients.lock().unwrap().chance.below(40_000);
             tokio::time::sleep(Duration::from_micros(until_killed)).await;
@@ -292,7 +292,7 @@ async fn no_grant_is_lost_or_given_twice_by_a_kill() {
     }
     let mut running = Running::start(&path).await;
     check(&mut running.client, &mut replay, &clients).await;
-    // From the beginning: no kill changed what had been said before it.
+    // Reads from the beginning: no kill changed a line that had been read before.
     let mut whole = Replay::default();
     read_on(&mut running.client, &mut whole).await;
     assert_eq!(whole.lines, replay.lines);

@@ -1,5 +1,5 @@
-//! SIGTERM under load: what was accepted is answered, on the disk and in the audit log, the rest is clearly refused,
-//! and the process ends well.
+//! SIGTERM under load: accepted calls are answered and are in the ledger and the audit log, the others are clearly
+//! refused, and the process ends successfully.
 
 use std::path::Path;
 use std::sync::Arc;
@@ -62,7 +62,7 @@ fn identity(client: usize, i: usize) -> AcquireIdentityRequest {
     }
 }
 
-/// Calls, one after the other, until one is not answered; gives the tokens that it was granted, and what ended it.
+/// Makes one call after another until one fails; returns the granted tokens and the error.
 async fn load(channel: Channel, client: usize, n_answered: Arc<AtomicUsize>) -> (Vec<u64>, Status) {
     let mut lifecycle = LifecycleServiceClient::new(channel.clone());
     let mut placement = PlacementServiceClient::new(channel);
@@ -85,16 +85,16 @@ async fn load(channel: Channel, client: usize, n_answered: Arc<AtomicUsize>) -> 
     }
 }
 
-/// How many calls of a method went well, by the audit log.
+/// The number of successful calls of a method in the audit log.
 fn n_audited(directory: &Path, method: &str) -> usize {
     let text = std::fs::read_to_string(directory.join(AUDIT_LOG)).unwrap();
     let lines = text.lines().map(|line| serde_json::from_str::<serde_json::Value>(line).unwrap());
     lines.filter(|line| line["method"] == method && line["code"] == "OK").count()
 }
 
-/// Refused by the server, or never begun by it: so the client says of what it still had to send when the connection was
-/// closed, of what it sent behind the last stream that the server's farewell took, and, where it was long in closing
-/// its side, of what it sent after that. Whether it was begun all the same, the audit log tells.
+/// Whether the server refused a call or never began it. The client reports the latter for a call that it had not sent
+/// when the connection was closed, for one that it sent after the last stream of the server's GOAWAY frame, and for one
+/// that it sent because it was slow to close its side. The audit log shows whether the call was begun nevertheless.
 fn is_refused_or_unsent(status: &Status) -> bool {
     match status.code() {
         Code::Unavailable => true,

@@ -1,4 +1,4 @@
-//! Lines of JSON from the binary: each one an object, whatever happens.
+//! Log lines of the binary in JSON: each is an object, whatever happens.
 
 use std::io::{BufRead as _, BufReader, Read as _};
 use std::net::SocketAddr;

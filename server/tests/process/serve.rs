@@ -1,4 +1,4 @@
-//! `berth serve` as a process: what it says at the start, how it ends, and with which status.
+//! `berth serve` as a process: its messages at the start, its end, and its exit status.
 
 use std::io::{BufRead as _, BufReader, Read as _};
 use std::net::SocketAddr;
@@ -102,7 +102,7 @@ async fn hangup_reads_the_files_again() {
     assert!(refused.contains("Node `n\\nINFO forged`"), "one line: {refused}");
     assert_eq!(get(running.http, "/readyz").await.0, 200);
     std::fs::remove_file(&cluster).unwrap();
-    // A hangup that follows at once would be taken for the same one.
+    // A hangup that follows immediately would count as the same one.
     tokio::time::sleep(std::time::Duration::from_millis(600)).await;
     running.signal("-HUP");
     let line = running.skip_to("ERROR");
@@ -120,7 +120,7 @@ fn a_signal_during_the_load_is_logged() {
     let directory = tempfile::tempdir().unwrap();
     let pipe = directory.path().join("pipe");
     assert!(Command::new("mkfifo").arg(&pipe).status().unwrap().success());
-    // Nobody writes into it: the load takes for ever.
+    // Nobody writes to the pipe, so the load never ends.
     let running = Running::start(&["--cluster", &pipe.display().to_string()]);
     running.signal("-TERM");
     let (status, log) = running.wait();

@@ -1,4 +1,4 @@
-//! The built binary: starts it, reads its log, sends it signals, waits for its end.
+//! Runs the built binary: starts it, reads its log, sends it signals, waits for its end.
 
 use std::io::{BufRead as _, BufReader, Read as _};
 use std::net::SocketAddr;
@@ -9,7 +9,7 @@ use std::time::{Duration, Instant};
 
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 
-/// Long: the machine may be slow and loaded.
+/// Time limit of a wait, long because the machine may be slow and loaded.
 pub(crate) const PATIENCE: Duration = Duration::from_secs(120);
 
 /// Arguments that let the system choose both ports.
@@ -76,7 +76,7 @@ fn wait(child: &mut Child, log: &Log) -> Option<i32> {
     }
 }
 
-/// Standard error, read as it comes: otherwise the process would wait for a reader.
+/// Standard error, read continuously, because the process would otherwise wait for a reader.
 struct Log {
     text: Arc<Mutex<String>>,
     reading: std::thread::JoinHandle<()>,
@@ -102,7 +102,7 @@ impl Log {
         self.text.lock().unwrap().clone()
     }
 
-    /// Everything, once the process has ended.
+    /// The whole text, once the process has ended.
     fn rest(self) -> String {
         self.reading.join().unwrap();
         Arc::into_inner(self.text).unwrap().into_inner().unwrap()
@@ -162,7 +162,7 @@ impl Served {
 
     pub(crate) fn signal(&self, name: &str) {
         let pid = self.pid().to_string();
-        // One that has ended meanwhile cannot be signalled, and need not be.
+        // A process that has ended meanwhile cannot be signalled, and need not be.
         Command::new("kill").args([name, &pid]).stderr(Stdio::null()).status().unwrap();
     }
 
@@ -172,7 +172,7 @@ impl Served {
         (status, self.log.rest())
     }
 
-    /// SIGTERM; it has to drain and end well.
+    /// Sends SIGTERM; the server has to drain and end successfully.
     pub(crate) fn stop(self) -> String {
         self.signal("-TERM");
         let (status, log) = self.wait();
@@ -181,7 +181,7 @@ impl Served {
         log
     }
 
-    /// SIGKILL.
+    /// Sends SIGKILL.
     pub(crate) fn kill(mut self) {
         self.child.kill().unwrap();
         self.child.wait().unwrap();
@@ -192,7 +192,7 @@ impl Served {
         get(self.http, path).await
     }
 
-    /// Asks until the body at `path` is as wanted.
+    /// Gets `path` until its body is as wanted.
     pub(crate) async fn eventually(&self, path: &str, wanted: impl Fn(&str) -> bool) {
         let start = Instant::now();
         loop {

@@ -1,4 +1,4 @@
-//! Change: random changes of every kind of object, the same for the same seed.
+//! Random changes of every kind of object, the same for the same seed.
 
 use berth_engine::ObjectKind;
 use berth_fake_apiserver::Store;
@@ -6,10 +6,10 @@ use serde_json::{Value, json};
 
 use crate::kube::world::{node, pod};
 
-/// Few names, so that they are used again.
+/// Names of objects; only a few, so that they are used again.
 const N_NAMES: u64 = 12;
 
-/// xorshift: good enough to choose by, and the same everywhere.
+/// xorshift: random enough to choose by, and the same on every machine.
 pub(crate) struct Random(u64);
 
 impl Random {
@@ -29,7 +29,7 @@ impl Random {
     }
 }
 
-/// Makes one random change, if the one that is drawn makes sense.
+/// Makes one random change, unless the drawn change makes no sense.
 pub(crate) fn change(store: &Store, random: &mut Random) {
     match random.below(10) {
         0..=4 => change_pod(store, random),
@@ -79,7 +79,7 @@ fn change_node(store: &Store, random: &mut Random) {
     store.replace(known).unwrap();
 }
 
-/// Kinds other than nodes and pods: `apiVersion`, kind, whether in a namespace, and the fields of an object.
+/// Kinds other than nodes and pods: `apiVersion`, kind, whether it has namespaces, and the fields of an object.
 fn others(value: &str) -> [(&'static str, &'static str, bool, Value); ObjectKind::ALL.len()] {
     let selector = json!({"selector": {"matchLabels": {"app": value}}});
     [

@@ -1,8 +1,8 @@
-//! Compare: a cluster that was fed by watches, and the objects that it should hold.
+//! Compares a cluster that was fed by watches with the objects that it should hold.
 //!
-//! Every stored object is compiled once more by the very same cluster and compared fact by fact, those of pods and
-//! other objects with their resource versions; and sums are compared with those of a cluster into which the file feed
-//! loads the same objects.
+//! Every stored object is compiled again by the same cluster and compared fact by fact; pods and other objects, but not
+//! nodes, with their resource versions. Sums are compared with those of a cluster into which the file feed loads the
+//! same objects.
 
 use std::collections::BTreeMap;
 use std::fmt::Debug;
@@ -15,7 +15,7 @@ use berth_server::feed::file::{self, WrittenObject};
 use berth_server::feed::kube::Resource;
 use serde_json::{Value, json};
 
-/// Objects by what they are called, as facts.
+/// Facts of objects, by kind and name.
 type Facts = BTreeMap<String, String>;
 
 /// Every object of every kind that is watched.
@@ -23,7 +23,7 @@ pub(crate) fn stored(store: &Store) -> Vec<Value> {
     Resource::ALL.into_iter().flat_map(|resource| store.list(resource.kind())).collect()
 }
 
-/// Whether the cluster holds exactly these objects; if not, what is otherwise.
+/// Checks that the cluster holds exactly these objects; the error is the first difference.
 pub(crate) fn holds(cluster: &Cluster, objects: &[Value]) -> Result<(), String> {
     let (expected, known) = (expected(cluster, objects), known(cluster));
     for (name, facts) in &expected {
@@ -116,7 +116,7 @@ fn known(cluster: &Cluster) -> Facts {
     facts
 }
 
-/// Without the version: a node that is the same as before keeps the one that it had.
+/// The facts of a node without its version, because an unchanged node keeps its old version.
 fn node_text(node: &Node) -> String {
     let text = text(node);
     text[..text.rfind(", resource_version").unwrap()].to_owned()

@@ -1,4 +1,4 @@
-//! Faults: whatever the API server does to its watches, the cluster ends up holding exactly what the server holds.
+//! Faults of watches: whatever the API server does, the cluster ends up with exactly the server's objects.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -12,7 +12,8 @@ use crate::kube::world::{World, options, until};
 
 const N_CHANGES: usize = 400;
 
-/// Random changes under a fault; the cluster is right while it lasts or, where it hides the truth, once it is over.
+/// Makes random changes under a fault. The cluster must be right when the fault is over and, if `is_lasting`, already
+/// while it lasts.
 async fn survive(
     seed: u64,
     options: Options,
@@ -41,7 +42,7 @@ async fn survive(
     world
 }
 
-/// How often the feed met something, by the metric of that name and label.
+/// The sum of the feed's counters with this name and label.
 async fn met(world: &World, metric: &str, label: &str) -> f64 {
     let text = world.http("/metrics").await;
     let lines = text.lines().filter(|line| line.starts_with(metric) && line.contains(label));
@@ -161,7 +162,7 @@ async fn everything_at_once_is_survived() {
     }
 }
 
-/// The server comes back with a history of its own, in which versions are lower than those that were seen.
+/// The restored server has its own history, whose versions are lower than those that the feed has seen.
 #[tokio::test(flavor = "multi_thread")]
 async fn a_server_that_is_restored_from_a_backup_is_believed() {
     let world = World::start(options(), None).await;
@@ -169,7 +170,7 @@ async fn a_server_that_is_restored_from_a_backup_is_believed() {
     (0..N_CHANGES).for_each(|_| change(world.store(), &mut random));
     world.ready().await;
     until(|| holds(world.server.cluster(), &stored(world.store()))).await;
-    // Bookmarks carry every kind past what the backup has: a version that both histories have cannot be told apart.
+    // Bookmarks bring every kind past the backup's versions, because a version of both histories would be ambiguous.
     tokio::time::sleep(Duration::from_millis(400)).await;
     let World { api, server, feed } = world;
     let (address, objects) = (api.address(), stored(api.store()));
@@ -180,7 +181,7 @@ async fn a_server_that_is_restored_from_a_backup_is_believed() {
         "nothing is forgotten while the server is away"
     );
     let restored = FakeApiServer::start(Options { listen: address, ..options() }).await.unwrap();
-    // A watch from a version that the server has not reached is silent (recording 07), without bookmarks too.
+    // A watch from a version that the server has not reached gets no events (recording 07), and no bookmarks either.
     restored.faults().skip_bookmarks(true);
     let kept = objects.iter().enumerate().filter(|(i, _)| i % 3 != 0);
     for (_, object) in kept {

@@ -1,4 +1,4 @@
-//! Feed: readiness, staleness, refused objects, permissions, and who else may feed.
+//! Feed: readiness, staleness, refused objects, permissions, and other feeders.
 
 use std::time::Duration;
 
@@ -105,7 +105,7 @@ async fn a_bad_pod_costs_no_other_and_keeps_its_last_good_facts() {
     until(expect(&["good", "known", "later"])).await;
     let answer = world.http("/metrics").await;
     assert!(answer.contains("berth_feed_refused_total{kind=\"Pod\"} 2"), "{answer}");
-    // Listed again, it is refused again, and kept again.
+    // When it is listed again, it is refused again, and its last good facts are kept again.
     store.compact();
     world.api.faults().gone(1.0);
     store.create(pod("latest", "n")).unwrap();
@@ -178,7 +178,7 @@ async fn an_assumed_pod_stays_until_the_server_says_otherwise() {
         let tie_break = TieBreak::Lexicographic;
         cluster.assume(&PlaceRequest { pod: &pod, policy: &policy, tie_break }).unwrap();
     }
-    // Deleted while every watch is off, so that only a list can tell.
+    // Deleted while every watch is stalled, so that only a list can show it.
     world.api.faults().refuse(1.0, 503);
     world.api.faults().cut_now();
     store.delete("Pod", "default", "deleted").unwrap();
@@ -197,7 +197,7 @@ async fn an_assumed_pod_stays_until_the_server_says_otherwise() {
     assert_eq!(cluster.snapshot().n_assumed(), 0);
 }
 
-/// A bound pod that the server has on another node than Berth thinks: the list is right, and the instance well again.
+/// A bound pod is on another node in the API server than in Berth: a list corrects it, and the instance is ready again.
 #[tokio::test(flavor = "multi_thread")]
 async fn a_contradiction_is_settled_by_a_list() {
     let world = World::start(options(), None).await;
@@ -224,7 +224,7 @@ async fn a_contradiction_is_settled_by_a_list() {
     );
 }
 
-/// A pod's version is compared in the engine too: an old version from a feed never comes back.
+/// The engine compares the versions of a pod too: a feed never brings back an old version.
 #[tokio::test(flavor = "multi_thread")]
 async fn a_dropped_feed_leaves_the_cluster_as_it_is() {
     let World { api, server, feed } = World::start(options(), None).await;

@@ -1,4 +1,4 @@
-//! An observer of the feed that records every notification; its state has to equal the API server's in the end.
+//! An observer of the feed that records every notification; in the end its state must equal the API server's.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::{Arc, Mutex};
@@ -41,7 +41,7 @@ impl Observer for Books {
         if gone || matches!(phase, "Succeeded" | "Failed") {
             inner.pods.remove(&key);
         } else {
-            // The pod that had the name is gone, though there may have been no notification.
+            // The earlier pod with this name is gone, though there may have been no notification.
             inner.pods.retain(|(name, _), _| *name != key.0);
             inner.pods.insert(key, node.to_owned());
         }

@@ -1,4 +1,4 @@
-//! Recording: exchanges with a real API server, as `data/apiserver` of the shared corpus has them.
+//! Recorded exchanges with a real API server, from `data/apiserver` of the shared corpus.
 
 use berth_testing::recorded;
 use serde_json::Value;

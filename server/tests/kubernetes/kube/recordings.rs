@@ -1,4 +1,4 @@
-//! Recordings: the feed does with a real API server's answers what the corpus says is to be learnt of them.
+//! Recorded answers of a real API server: the feed handles them as the notes of the corpus say.
 
 use std::time::{Duration, Instant};
 
@@ -90,7 +90,7 @@ fn after(events: &[Value]) -> Vec<Value> {
     pods
 }
 
-/// The last version of a stream: to be resumed from.
+/// The last version of a stream, from which a watch resumes.
 fn last_version(events: &[Value]) -> &str {
     let version =
         |event: &'_ Value| event["object"]["metadata"]["resourceVersion"].as_str().is_some();
@@ -133,7 +133,7 @@ async fn r02_refused_lists_are_requested_otherwise_or_again() {
     let status = |index: usize| recording.answer(index).status;
     let index_of =
         |wanted: u16| (0..recording.exchanges.len()).find(|&i| status(i) == wanted).unwrap();
-    // 504 says when to come back; 422 and 400 that streaming lists are not understood.
+    // 504 has the delay before a retry; 422 and 400 mean that streaming lists are not supported.
     let answers = vec![
         recording.answer(index_of(504)),
         recording.answer(index_of(422)),
@@ -164,7 +164,7 @@ async fn r03_every_kind_of_event_is_taken() {
     assert_watches_from(&targets[3], last_version(&events));
     fed.holds(&after(&events)).await;
     assert!(after(&events).is_empty(), "the pod of this recording is deleted at its end");
-    // Cut short, the pod is where it was then: pending, bound, and on its way out.
+    // If the stream is cut short, the pod is as it was at that moment: pending, bound, or being deleted.
     for n in 1..events.len() {
         let lines: Vec<String> = events[..n].iter().map(Value::to_string).collect();
         let lines: Vec<&str> = lines.iter().map(String::as_str).collect();
@@ -206,18 +206,18 @@ async fn r05_a_streamed_list_ends_with_its_bookmark_and_goes_on_as_a_watch() {
     fed.holds(&after(&events)).await;
     let targets = fed.targets(2).await;
     assert_watches_from(&targets[1], last_version(&events));
-    // The other kinds are listed at the same time, and may still be on their way.
+    // The other kinds are listed at the same time, and their lists may arrive later.
     until(|| if fed.is_ready() { Ok(()) } else { Err("a kind is not listed".to_owned()) }).await;
     let index_of = |note: &str| {
         let noted =
             |exchange: &Value| exchange["note"].as_str().is_some_and(|text| text.contains(note));
         recording.exchanges.iter().position(noted).unwrap()
     };
-    // Nothing to send: only the bookmark.
+    // Without objects there is only the bookmark.
     let fed = Fed::with(vec![recording.answer(index_of("only the bookmark"))]).await;
     fed.holds(&[]).await;
     until(|| if fed.is_ready() { Ok(()) } else { Err("not ready") }).await;
-    // Without an end marker no list is known to be complete, and everything is listed again.
+    // Without an end marker no list is known to be complete, so everything is listed again.
     for note in ["no end marker", "without an end marker"] {
         let index = index_of(note);
         let fed = Fed::with(vec![recording.answer(index), recording.answer(0)]).await;
@@ -225,7 +225,7 @@ async fn r05_a_streamed_list_ends_with_its_bookmark_and_goes_on_as_a_watch() {
         assert!(targets[1].contains("sendInitialEvents"), "{targets:#?}");
         fed.holds(&after(&events)).await;
     }
-    // Chunks mean nothing: the same list in one piece, and byte by byte.
+    // Chunk boundaries have no effect: the same list in one piece, and byte by byte.
     let text = recording.text(0);
     for chunks in [vec![text.clone()], text.chars().map(String::from).collect()] {
         let fed = Fed::with(vec![Response { chunks, ..recording.answer(0) }]).await;
@@ -312,11 +312,11 @@ async fn r19_a_server_that_stops_is_waited_for_and_listed_again() {
     assert!(targets[4].contains("sendInitialEvents"), "{targets:#?}");
     assert_watches_from(&targets[6], "900");
     fed.holds(&items(&recording.text(2))).await;
-    // The other stream that was open then: events, and no end.
+    // The watch of nodes was open at the same time: it has events and no end.
     assert_eq!(nodes_of(&recording), 5);
 }
 
-/// How many nodes the watch of nodes tells of before it is cut.
+/// The number of nodes in the watch of nodes before it is cut.
 fn nodes_of(recording: &Recording) -> usize {
     let cluster = Cluster::new();
     let mut decoder = Decoder::new(&cluster, Resource::Nodes, false);

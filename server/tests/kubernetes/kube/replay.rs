@@ -19,14 +19,14 @@ pub(crate) struct Response {
     pub(crate) ending: Ending,
 }
 
-/// How a response ends.
+/// End of a response.
 #[derive(Copy, Clone, PartialEq, Eq, Debug)]
 pub(crate) enum Ending {
     /// With the closing chunk.
     Proper,
-    /// The connection is closed without it.
+    /// The connection is closed without the closing chunk.
     Cut,
-    /// Not at all.
+    /// The response stays open.
     Open,
 }
 

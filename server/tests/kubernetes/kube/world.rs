@@ -13,10 +13,10 @@ use serde_json::{Value, json};
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 use tokio::net::TcpStream;
 
-/// Longer than anything here takes.
+/// Time limit of a wait, longer than any step here takes.
 const PATIENCE: Duration = Duration::from_secs(20);
 
-/// Fast enough for tests, slow enough for bookmarks every tenth of a second.
+/// Pace of the feed: fast enough for tests, slow enough for a bookmark every tenth of a second.
 pub(crate) fn pace() -> Pace {
     Pace {
         silence: Duration::from_millis(1_500),
@@ -85,7 +85,7 @@ pub(crate) async fn get(address: SocketAddr, target: &str) -> String {
     answer
 }
 
-/// Waits until `holds`, and says what did not hold if it never does.
+/// Waits until `holds` succeeds; panics with its error if it never does.
 pub(crate) async fn until<E: std::fmt::Display>(mut holds: impl FnMut() -> Result<(), E>) {
     let began = Instant::now();
     loop {

@@ -37,7 +37,7 @@ async fn one_leads_and_says_so() {
 async fn a_leader_that_stops_hands_over_at_once() {
     let world = World::new().await;
     world.node("n1", 64);
-    // A lease that outlasts the test: only one that is given up has a second holder.
+    // The lease outlasts the test, so it has a second holder only if it is given up.
     let for_long = |identity| {
         let mut options = elected(identity);
         options.lease.as_mut().expect("it is elected").lease_duration = Duration::from_secs(3_600);
@@ -97,7 +97,7 @@ async fn a_leader_that_cannot_renew_stops_before_another_begins() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn two_that_both_believe_to_lead_bind_no_pod_twice() {
-    // Not what elections allow, but what a wrong flag does.
+    // Elections do not allow two leaders, but a wrong flag does.
     let world = World::new().await;
     for i in 0..20 {
         world.node(&format!("n{i}"), 100);
@@ -121,7 +121,7 @@ async fn a_new_leader_first_learns_what_the_one_before_it_did() {
     until("both wait", || first.scheduler.counts().unschedulable == 2).await;
     let second = world.start(elected("second")).await;
     until("the second has its pods", || second.scheduler.counts().active == 2).await;
-    // The second one's watch of pods is silent from now on, which it cannot tell from peace.
+    // From now on the second instance's watch of pods is silent, which looks to it like a quiet cluster.
     world.api.faults().only("GET /api/v1/pods?");
     world.api.faults().stall(true);
     world.node("n1", 2);

@@ -1,4 +1,4 @@
-//! Preemption: which pods are displaced, what is written to them, and the condition of the pod that waits.
+//! Preemption: which pods are displaced, what is written to them, and the condition of the preempting pod.
 
 use berth_server::scheduler::{BindRate, SchedulerOptions};
 use serde_json::json;
@@ -56,7 +56,7 @@ async fn while_victims_go_the_node_is_promised_and_nobody_is_evicted_twice() {
     );
     until("the node is promised", || world.get("high")["status"]["nominatedNodeName"] == "n1")
         .await;
-    // The room is promised: a pod of no higher priority waits although nobody is on the node any more for it.
+    // The room is promised: a pod of no higher priority waits, although the node is empty by now.
     world.pod_with("late", "1", json!({"priority": 5}), json!({}));
     until("the high one is bound", || world.node_of("high") == "n1").await;
     let requests = world.api.store().requests();
@@ -91,7 +91,7 @@ async fn a_pod_that_may_not_preempt_says_so_and_evicts_nobody() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_higher_pod_takes_the_promise_of_a_lower_one() {
-    // Victims that take long to go: long enough for another pod to come.
+    // Victims take so long to go that another pod comes meanwhile.
     let world = World::with(Options { grace_scale: 1.0, ..Options::default() }).await;
     world.node("n1", 2);
     let low = json!({"priority": -1, "terminationGracePeriodSeconds": 3});

@@ -1,4 +1,4 @@
-//! An API server that refuses, forgets to answer, or is faster with another binding.
+//! An API server that refuses requests, loses responses, or has another binding first.
 
 use std::time::Duration;
 
@@ -48,7 +48,7 @@ async fn a_server_in_trouble_keeps_pods_in_their_room_until_it_answers() {
     world.pod("first", "2");
     let instance = world.start(fast_options()).await;
     until("it is being bound", || world.n_faults("refuse") > 0).await;
-    // Its fate is not known, so nobody else gets its room.
+    // The outcome of the binding is unknown, so no other pod gets its room.
     world.pod("second", "2");
     until("the second waits", || instance.scheduler.counts().unschedulable == 1).await;
     pause().await;
@@ -91,7 +91,7 @@ async fn a_pod_that_somebody_else_bound_is_left_there() {
     world.pod("raced", "2");
     let instance = world.start(fast_options()).await;
     until("it is being bound", || world.n_faults("latency") > 0).await;
-    // Onto a node that Berth knows nothing of.
+    // The node of that binding is unknown to Berth.
     let mut pod = world.get("raced");
     pod["spec"]["nodeName"] = json!("elsewhere");
     world.api.store().replace(pod).expect("the pod");
@@ -157,7 +157,7 @@ async fn while_the_fate_of_a_binding_is_not_known_its_room_outlasts_the_leadersh
     world.api.faults().lose_answer(1.0);
     let instance = world.start(elected("only")).await;
     until("it is bound, and nobody knows", || world.n_bound() == 1).await;
-    // The server is not to be heard any more: neither the pods, nor the pod, nor the Lease.
+    // The server no longer answers: neither watches of pods, nor reads of the pod or of the Lease.
     world.api.faults().only("");
     world.api.faults().refuse(1.0, 503);
     world.api.faults().stall(true);

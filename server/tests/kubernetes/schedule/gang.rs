@@ -34,7 +34,7 @@ async fn none_is_bound_until_enough_fit() {
     }
     pause().await;
     assert_eq!(world.n_bound(), 0);
-    // What the group does not use is free for others: room is not held while it waits.
+    // Room that the group does not use is free for others: none is held while the group waits.
     world.pod("single", "1");
     until("the single one is bound", || world.node_of("single") == "n1").await;
     world.node("n2", 2);
@@ -55,7 +55,7 @@ async fn a_group_waits_for_its_members() {
     );
     member(&world, "b", "1", "2");
     until("both are bound", || world.n_bound() == 2).await;
-    // One that comes later, or comes again, joins those that are there.
+    // A pod that comes later, or is created again, joins the existing members.
     member(&world, "c", "1", "2");
     until("the third is bound", || world.n_bound() == 3).await;
     world.api.store().delete("Pod", "default", "a").expect("the pod");

@@ -1,4 +1,4 @@
-//! Hand-off: Berth nominates, and another scheduler binds.
+//! Hand-off: Berth nominates pods, and another scheduler binds them.
 
 use std::time::Duration;
 
@@ -46,7 +46,7 @@ async fn pods_are_nominated_and_nothing_else() {
     assert!(world.api.store().bindings().is_empty());
     assert!(world.condition("c", "PodScheduled").is_null(), "that is kube-scheduler's to say");
     assert_eq!(world.api.store().list("Event").len(), 0);
-    // kube-scheduler binds one of them, elsewhere than it was to go, and its room is free again.
+    // kube-scheduler binds one of them to another node than the nominated one, whose room is free again.
     world.node("n3", 1);
     until("the third is nominated", || nominated(&world, "c") == "n3").await;
     bind(&world, "a", &a);

@@ -1,4 +1,4 @@
-//! Many pods on many nodes, while watches are cut, answers get lost, events come twice and the server is busy.
+//! Many pods on many nodes, while watches are cut, responses are lost, events are repeated and the server is busy.
 
 use std::time::{Duration, Instant};
 

@@ -1,4 +1,4 @@
-//! Pods get their nodes, and say why when they get none.
+//! Pods get their nodes, or a condition with the reason.
 
 use std::time::Duration;
 
@@ -47,7 +47,7 @@ async fn a_pod_that_fits_nowhere_says_why_and_is_placed_when_a_node_comes() {
         requests.iter().filter(|it| it.method == "PATCH" && it.target.contains("/pods/")).count()
     };
     let before = n_writes();
-    // Neither helps: the pod is not tried again, and nothing is written.
+    // Neither change helps: the pod is not tried again, and nothing is written.
     world.create(json!({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": "more"}}));
     pause().await;
     assert_eq!((n_writes(), world.events("big", "FailedScheduling").len()), (before, 1));
@@ -148,7 +148,7 @@ async fn the_metrics_count_what_was_done() {
         "berth_binds_total{outcome=\"bound\"} 1",
         "berth_leader 1",
     ];
-    // What is counted last may come a moment after the Binding.
+    // The last counts may follow the Binding a moment later.
     let mut missing = "anything";
     let counting = async {
         loop {

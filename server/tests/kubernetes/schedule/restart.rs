@@ -1,4 +1,4 @@
-//! A scheduler that is killed leaves nothing behind but what the API server knows.
+//! A scheduler that is killed leaves only its writes to the API server behind.
 
 use crate::schedule::world::{World, fast_options, until};
 
@@ -34,7 +34,7 @@ async fn a_stopped_instance_finishes_what_it_has_begun() {
         world.pod(&format!("p{i}"), "1");
     }
     let instance = world.start(fast_options()).await;
-    // Not when they were taken from the queue: until a pod is decided, nothing of it has begun.
+    // It is not enough that the pods have left the queue: nothing has begun for a pod until it is decided.
     until("all are being bound", || world.n_faults("latency") == 10).await;
     instance.stop().await;
     let n_bound = world.n_bound();

@@ -1,4 +1,4 @@
-//! Claims that wait for their first consumer get their volumes before the pod is bound.
+//! Claims that wait for their first consumer get their volumes before its pod is bound.
 
 use serde_json::{Value, json};
 

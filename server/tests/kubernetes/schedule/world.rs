@@ -19,7 +19,7 @@ use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 /// The time after which a wait fails: longer than any step takes on a busy machine.
 const PATIENCE: Duration = Duration::from_secs(60);
 
-/// The API server and what is in it.
+/// The fake API server and the objects in it.
 pub(crate) struct World {
     pub(crate) api: FakeApiServer,
 }
@@ -154,7 +154,7 @@ impl World {
         Instance { server, scheduler, _feed: feed }
     }
 
-    /// No pod was bound twice, and no node holds more than it has.
+    /// Checks that no pod was bound twice and that no node is overcommitted.
     pub(crate) fn check_bindings(&self) {
         let mut uids: Vec<String> =
             self.api.store().bindings().into_iter().map(|bound| bound.uid).collect();
@@ -167,7 +167,7 @@ impl World {
 }
 
 impl Instance {
-    /// Ends like a killed process: nothing is finished, nothing given back.
+    /// Ends like a killed process: nothing is finished or given back.
     pub(crate) fn kill(self) {
         drop(self);
     }

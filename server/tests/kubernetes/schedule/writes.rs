@@ -36,7 +36,7 @@ async fn a_lost_answer_is_looked_up() {
     world.api.faults().lose_answer(1.0);
     assert_eq!(bind(&client, &web, "n1").await, Ok(()));
     assert_eq!(world.api.store().bindings().len(), 1);
-    // Not even the pod can be read.
+    // The read of the pod fails too.
     let other = named(&world.pod("other", "1"));
     world.api.faults().only("/pods/other");
     world.api.faults().refuse(1.0, 500);

@@ -1,5 +1,5 @@
-//! A wall clock that jumps. What is measured is measured by the monotonic clock (`berth_server::clock::now`), which
-//! does not; what uses the wall clock has to be right whatever it says.
+//! A wall clock that jumps. Durations are measured by the monotonic clock (`berth_server::clock::now`), which does not
+//! jump; every use of the wall clock must be correct whatever it says.
 
 use std::sync::Arc;
 
@@ -44,7 +44,7 @@ fn grants_do_not_depend_on_the_wall_clock() {
     let jumps = [NOON, NOON + CENTURY, NOON - CENTURY, 0, -1, i64::MIN, i64::MAX, NOON];
     let mut last = 0;
     for (n, now) in jumps.into_iter().enumerate() {
-        // A restart at a moment that the clock says, or said long ago: only a file that is not there yet begins by it.
+        // A restart at the time of the clock, whatever it says: only a new file begins at that revision.
         let start = Revision(now.max(0).unsigned_abs());
         let grants = Grants::new(Arc::new(Embedded::open(&path, start).unwrap()));
         let (outcome, token) = acquire(&grants, &format!("u-{n}"), now);
@@ -63,8 +63,8 @@ fn grants_do_not_depend_on_the_wall_clock() {
     assert!(revisions.is_sorted_by(|a, b| a < b), "{revisions:?}");
 }
 
-/// The one reader of clocks is `clock.rs`: whoever wants the time goes through it, so that the list of uses below is
-/// whole.
+/// `clock.rs` is the only reader of clocks, and everything that needs the time uses it, so the list of uses below is
+/// complete.
 #[test]
 fn the_wall_clock_is_read_where_it_is_known_to_be_harmless() {
     let sources = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("src");
@@ -72,29 +72,28 @@ fn the_wall_clock_is_read_where_it_is_known_to_be_harmless() {
     look(&sources, &mut found);
     found.sort();
     let known = [
-        // The time of an audit line; nothing is decided by it.
+        // The time of an audit line, on which no decision depends.
         "audit/line.rs",
-        // Whether a certificate is valid is a question about wall-clock moments, and asked at each call.
+        // Whether a certificate is valid: a question about wall-clock time, answered anew at each call.
         "auth.rs",
-        // Names and times of events and leases that the API server keeps; whether a lease is held goes by the monotonic
+        // Names and times of events and leases in the API server; whether a lease is held depends on the monotonic
         // clock.
         "apiserver/event_writer.rs",
         "apiserver/event_writer/series.rs",
         "apiserver/lease.rs",
-        // Shown to people, or compared with what people typed.
+        // Times that are shown to people, or compared with times that people typed.
         "cli/lifecycle/delete.rs",
         "cli/lifecycle/moment.rs",
-        // The moment that a question is about, where the caller does not say: compared with times in Kubernetes
-        // objects.
+        // The default time of a request, which is compared with times in Kubernetes objects.
         "service/autoscaler/drain.rs",
         "grpc/lifecycle/evaluate.rs",
-        // The time of a line in the journal; nothing is decided by it.
+        // The time of a journal line, on which no decision depends.
         "service/lifecycle.rs",
-        // Where a new ledger begins. An old one goes on from its last revision.
+        // The first revision of a new ledger. An existing ledger continues from its last revision.
         "ledger.rs",
-        // The name of a file that is renamed before anybody looks for it; a name that is taken is an error.
+        // The name of a file that is renamed before anybody looks for it; an existing name is an error.
         "ledger/embedded/open.rs",
-        // When to remind of a certificate that expires; whether it is due is asked anew all along.
+        // Reminders of a certificate's expiry, which is checked again and again.
         "net/tls.rs",
         // Times of conditions that are written to pods.
         "scheduler/evict.rs",
@@ -114,7 +113,7 @@ fn look(directory: &std::path::Path, found: &mut Vec<String>) {
             let text = std::fs::read_to_string(&path).unwrap();
             let uses = ["unix_seconds()", "unix_micros()", "SystemTime::now", "Timestamp::now"];
             let is_clock = path.ends_with("src/clock.rs");
-            // `Time::unix_seconds()` of an object is no reading of a clock.
+            // `Time::unix_seconds()` of an object does not read a clock.
             let reads = |text: &str| {
                 text.lines().any(|line| {
                     uses.iter().any(|used| line.contains(&format!("clock::{used}")))

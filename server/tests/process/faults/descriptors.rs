@@ -1,5 +1,5 @@
-//! More connections than there are file descriptors: those that are served go on, the rest waits, and afterwards all is
-//! well.
+//! More connections than file descriptors: connected callers are served, the others wait, and afterwards everything
+//! works again.
 
 use std::time::{Duration, Instant};
 
@@ -16,7 +16,7 @@ async fn running_out_of_descriptors_passes() {
     served.eventually("/readyz", |body| body == "ok").await;
     let client = Client::connect(&served.url, 1).await.unwrap();
     let address = served.url.trim_start_matches("http://").to_owned();
-    // The kernel takes them for the server, which cannot; fewer than its queue holds, or connecting would wait.
+    // The kernel accepts them in place of the server. They are fewer than its queue holds, or connecting would wait.
     let mut crowd = Vec::new();
     for _ in 0..100 {
         crowd.push(TcpStream::connect(&address).await.unwrap());
@@ -28,11 +28,11 @@ async fn running_out_of_descriptors_passes() {
         assert!(served.is_running(), "{}", served.log());
         tokio::time::sleep(Duration::from_millis(50)).await;
     }
-    // Who is connected is served.
+    // A connected caller is served.
     let cluster = client.get_cluster().await.unwrap();
     assert_eq!(cluster.n_nodes, 1);
     drop(crowd);
-    // Who comes now is served, too, as soon as the others have been found gone.
+    // A new caller is served too, once the server has noticed that the others are gone.
     served.eventually("/readyz", |body| body == "ok").await;
     let later = Client::connect(&served.url, 1).await.unwrap();
     assert_eq!(later.get_cluster().await.unwrap().n_nodes, 1);

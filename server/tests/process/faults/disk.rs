@@ -1,5 +1,5 @@
-//! A full disk under the ledger: grants are refused and the refusal is logged, placements go on, nothing is lost; and
-//! once there is room again everything is as before, without anybody's doing.
+//! A full disk under the ledger: grants are refused and the refusal is logged, placements continue, and nothing is
+//! lost. Once there is room again, everything recovers by itself.
 
 use std::collections::BTreeMap;
 use std::process::Command;
@@ -23,8 +23,8 @@ async fn acquire(served: &Served, n: usize) -> Result<AcquireIdentityResponse, S
     acquire_by(client, n).await
 }
 
-/// Some at once, so that they share a sync, until all of them are refused: after a commit of many has failed, one of a
-/// few may still find room. Gives what the others were granted in any case.
+/// Requests several grants at once, so that they share a sync, until a whole round is refused: after a large commit has
+/// failed, a small one may still find room. Adds the granted tokens to `tokens`; returns one of the refusals.
 async fn fill(served: &Served, tokens: &mut BTreeMap<usize, u64>) -> Status {
     let client = LifecycleServiceClient::connect(served.url.clone()).await.unwrap();
     loop {
@@ -46,7 +46,7 @@ async fn fill(served: &Served, tokens: &mut BTreeMap<usize, u64>) -> Status {
     }
 }
 
-/// Behind all that were granted.
+/// The number after all that were granted.
 fn next(tokens: &BTreeMap<usize, u64>) -> usize {
     tokens.last_key_value().map_or(0, |(n, _)| n + 1)
 }
@@ -91,7 +91,7 @@ async fn a_full_disk_stops_grants_and_nothing_else_and_passes() {
     let mut tokens = BTreeMap::from([(0, acquire(&served, 0).await.unwrap().token)]);
     served.stop();
 
-    // A file that may not grow is what a full disk comes to. A soft limit can be lifted while the process runs.
+    // A limit on the size of the file acts like a full disk. A soft limit can be lifted while the process runs.
     let n_blocks = std::fs::metadata(&ledger).unwrap().len() / 512 + 8;
     let served = with(&mut serve_after(&format!("trap '' XFSZ; ulimit -S -f {n_blocks}")));
     served.eventually("/readyz", |body| body == "ok").await;
@@ -108,7 +108,7 @@ async fn a_full_disk_stops_grants_and_nothing_else_and_passes() {
     assert!(text.contains(expected), "{text}");
     served.eventually("/metrics", |body| body.contains("\nberth_ledger_available 0\n")).await;
 
-    // Nobody asks for a grant from here on: the ledger finds out by itself.
+    // Nobody requests a grant from here on: the ledger notices by itself.
     let limit = format!("--pid={}", served.pid());
     let lifted = Command::new("prlimit").args([&limit, "--fsize=unlimited"]).status().unwrap();
     assert!(lifted.success());

@@ -144,7 +144,7 @@ fn every_file_that_cannot_be_used_is_named() {
         for (what, bytes) in [
             ("garbage", b"\x00\xff\x13garbage \x1b[2J {[".to_vec()),
             ("another kind of file", b"kind: [unclosed\n -----BEGIN NOTHING-----\n\"".to_vec()),
-            // Cut in the middle, most files are something else.
+            // Most files mean something else when they are cut in the middle.
             ("half", (named.valid)()[..(named.valid)().len() / 2].to_vec()),
         ] {
             fs::write(&path, &bytes).unwrap();
@@ -156,7 +156,7 @@ fn every_file_that_cannot_be_used_is_named() {
     }
 }
 
-/// Root reads whatever it likes: this says something for other users only.
+/// Root can read every file, so this checks something only for other users.
 #[test]
 fn a_file_that_may_not_be_read_is_named() {
     let directory = tempfile::tempdir().unwrap();
@@ -171,7 +171,7 @@ fn a_file_that_may_not_be_read_is_named() {
     }
 }
 
-/// A private key is a secret, whatever is wrong with it.
+/// A private key is a secret, even in a file that is unusable.
 #[test]
 fn the_content_of_a_bad_file_is_not_logged() {
     let directory = tempfile::tempdir().unwrap();
@@ -225,7 +225,7 @@ fn a_ledger_that_is_torn_or_no_ledger_is_never_begun_anew() {
         assert_eq!(fs::read(&path).unwrap(), bytes, "{what}: the file was changed");
         assert_eq!(fs::read_dir(directory.path()).unwrap().count(), 1, "{what}: files were left");
     }
-    // As it was, it is a ledger still.
+    // With its original content the file is a ledger again.
     fs::write(&path, &whole).unwrap();
     Served::start(serve().arg("--ledger").arg(&path)).stop();
 }
@@ -244,7 +244,7 @@ fn a_ledger_where_no_file_can_be_is_refused() {
         let log = is_refused(serve().arg("--ledger").arg(&path), &path, reason);
         assert!(log.contains(reason), "{log}");
     }
-    // Nothing can be made in a directory that nobody may write; root can.
+    // Only root can create files in a directory that nobody may write to.
     let closed = directory.path().join("closed");
     fs::create_dir(&closed).unwrap();
     fs::set_permissions(&closed, fs::Permissions::from_mode(0o555)).unwrap();
@@ -265,7 +265,7 @@ fn a_ledger_that_another_process_holds_is_refused() {
     first.stop();
 }
 
-/// Commands that read files say the same.
+/// Commands that read files name an unreadable file too.
 #[test]
 fn a_command_names_the_file_that_it_cannot_read() {
     let directory = tempfile::tempdir().unwrap();

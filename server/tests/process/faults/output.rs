@@ -1,10 +1,10 @@
-//! Output that goes nowhere: a command that could not say its answer says so by its status, and none panics.
+//! Output that cannot be written: the exit status of a command says so, and no command panics.
 
 use std::process::{Command, Stdio};
 
 use crate::served::{Served, berth_after, cluster_file, serve};
 
-/// A command through a shell, with redirections; status and what came on standard error, if that was not redirected.
+/// Runs a command in a shell with redirections; returns its status, and its standard error unless that is redirected.
 fn run(redirection: &str, arguments: &str) -> (Option<i32>, String) {
     let script = format!("\"$0\" {arguments} {redirection}");
     let output = Command::new("sh")
@@ -44,7 +44,7 @@ fn an_answer_that_cannot_be_written_is_a_failure() {
         let (full, log) = run(">/dev/full", &arguments);
         assert_eq!(full, Some(1), "{arguments}: {log}");
         assert!(log.contains("cannot write the output: No space left on device"), "{log}");
-        // A reader that went away has read what it wanted.
+        // A reader that closes its end has read what it wanted.
         let (gone, log) = run("| true", &arguments);
         assert_eq!((gone, &*log), (Some(0), ""), "{arguments}");
         for closed in [">&-", "2>&-", ">&- 2>&-", ">/dev/full 2>/dev/full", "2>/dev/full"] {
@@ -98,7 +98,7 @@ async fn a_server_whose_log_cannot_be_written_serves() {
     let kill = |name: &str| {
         Command::new("kill").args([name, &child.id().to_string()]).status().unwrap();
     };
-    // Each of these is worth a line.
+    // Each of these signals is logged.
     kill("-HUP");
     kill("-TERM");
     let status = tokio::task::spawn_blocking(move || child.wait().unwrap()).await.unwrap();

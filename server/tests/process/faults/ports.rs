@@ -1,4 +1,4 @@
-//! Ports that somebody else has.
+//! Ports that are in use.
 
 use std::net::TcpListener;
 

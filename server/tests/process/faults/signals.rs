@@ -13,7 +13,7 @@ use tonic_prost::ProstCodec;
 
 use crate::served::{PATIENCE, Served, cluster_file, serve};
 
-/// A call whose message never comes to its end: under way for as long as the server lets it be.
+/// A call whose message never ends, in flight for as long as the server allows.
 async fn endless_call(url: &str) -> tokio::task::JoinHandle<Result<(), Status>> {
     let channel = Endpoint::from_shared(url.to_owned()).unwrap().connect().await.unwrap();
     let mut grpc = Grpc::new(channel);
@@ -26,7 +26,7 @@ async fn endless_call(url: &str) -> tokio::task::JoinHandle<Result<(), Status>> 
     })
 }
 
-/// Once the server says that it drains, it had the signal: what comes later is another.
+/// Waits until the server says that it drains, so that a later signal counts as another one.
 fn drains(served: &Served) {
     served.signal("-TERM");
     served.wait_for("draining; another signal ends at once");
@@ -100,7 +100,7 @@ async fn a_second_signal_does_not_wait() {
     let mut served = Served::start(serve().args(["--drain-grace-period", "1h"]));
     let call = endless_call(&served.url).await;
     drains(&served);
-    // One within half a second is taken for the same signal, and two that wait are one: again and again.
+    // Within half a second signals count as one, and two pending signals are one, so it is sent again and again.
     let start = Instant::now();
     while served.is_running() {
         assert!(start.elapsed() < PATIENCE, "it goes on:\n{}", served.log());
@@ -127,7 +127,7 @@ async fn hangup_with_bad_files_changes_nothing() {
         while served.log().matches("the cluster stays as it was: ").count() == n_before {
             assert!(start.elapsed() < PATIENCE, "{what}: nothing is said:\n{}", served.log());
             served.signal("-HUP");
-            // A signal that comes again within half a second is the same one.
+            // A signal that is repeated within half a second counts as the same one.
             tokio::time::sleep(Duration::from_millis(600)).await;
         }
         let client = Client::connect(&served.url, 1).await.unwrap();

@@ -1,4 +1,4 @@
-//! A short soak: everything that callers do at once, cut connections among it, and every recount exact.
+//! A short soak: all kinds of calls at once, cut connections among them, and every recount is exact.
 
 use std::time::Duration;
 
@@ -30,7 +30,7 @@ async fn twenty_seconds_of_everything_leave_the_cluster_exact() {
     println!("{text}");
     assert_eq!(report.differences.n, 0, "{text}");
     assert!(report.is_good(), "{text}");
-    // At the end nothing of it is left.
+    // In the end no assumed pod is left.
     let last = report.samples.last().unwrap();
     assert_eq!((last.n_assumed, last.n_differences), (0, 0), "{text}");
     for done in ["recounts", "Place", "Apply", "connections cut"] {

@@ -50,7 +50,7 @@ fn a_record_changes_only_from_what_was_expected() {
         assert_eq!(ledger.read(slice::from_ref(&v)).unwrap(), [entry("b", 12)]);
         assert_eq!(ledger.commit(write(&v, Some(12), None)), Ok(Revision(13)));
         assert_eq!(ledger.read(slice::from_ref(&v)).unwrap(), [None]);
-        // A record that was removed and made anew is another one.
+        // A record that was removed and created again is another one.
         assert_eq!(ledger.commit(write(&v, None, Some("c"))), Ok(Revision(14)));
         assert_eq!(ledger.commit(write(&v, Some(11), Some("d"))), conflict(&v));
     });
@@ -70,7 +70,7 @@ fn a_transaction_is_whole_or_nothing() {
         assert_eq!(ledger.read(&[f.clone(), v.clone()]).unwrap(), [None, entry("v", 11)]);
         assert_eq!(ledger.commit(both(None)), Ok(Revision(12)));
         assert_eq!(ledger.read(&[f.clone(), v.clone()]).unwrap(), [entry("f", 12), entry("w", 12)]);
-        // Compared, not written: what a decision rests on.
+        // Compared but not written: a record on which the decision depends.
         let rests = Transaction { writes: Vec::new(), ..both(Some(11)) };
         assert_eq!(ledger.commit(rests), conflict(&v));
     });
@@ -112,7 +112,7 @@ fn records_have_a_bound() {
     });
 }
 
-/// Each thread adds one to one number, again and again: nothing is lost, and every revision is given once.
+/// Threads increment one number: no update is lost, and every revision is given once.
 #[test]
 fn threads_lose_no_update() {
     let directory = tempfile::tempdir().unwrap();
@@ -152,7 +152,7 @@ fn a_file_is_found_as_it_was_left() {
     let ledger = Embedded::open(&path, Revision(10)).unwrap();
     ledger.commit(write(&v, None, Some("a"))).unwrap();
     drop(ledger);
-    // The start is that of a new file only: revisions go on.
+    // Only a new file begins at the given revision; an existing one continues.
     let ledger = Embedded::open(&path, Revision(99)).unwrap();
     assert_eq!(ledger.read(slice::from_ref(&v)).unwrap(), [entry("a", 11)]);
     assert_eq!(ledger.commit(write(&v, Some(11), Some("b"))), Ok(Revision(12)));

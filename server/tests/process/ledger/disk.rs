@@ -1,4 +1,4 @@
-//! A disk that loses power: at a chosen operation everything stops, and of what was not synced any part may be lost.
+//! A disk that loses power: everything stops at a chosen operation, and any unsynced write may be lost.
 
 use std::io;
 use std::sync::{Arc, Mutex};
@@ -20,7 +20,7 @@ enum Unsynced {
 struct State {
     /// The content that a running process sees.
     seen: Vec<u8>,
-    /// The content that survives a loss of power for sure.
+    /// The content that certainly survives a loss of power.
     synced: Vec<u8>,
     unsynced: Vec<Unsynced>,
     n_operations: u64,

@@ -92,8 +92,8 @@ fn a_ledger_has_one_server() {
     assert_eq!(Embedded::open(&path, Revision(0)).unwrap().commit(line("mine")), Ok(Revision(2)));
 }
 
-/// Truncated at many places and with flipped bits, a file opens with every line as it was, or with an error that names
-/// it.
+/// A truncated file, or one with a flipped bit, either opens with every line unchanged or fails with an error that
+/// names it.
 #[test]
 fn a_torn_file_is_an_error_or_whole() {
     let directory = tempfile::tempdir().unwrap();
@@ -103,7 +103,8 @@ fn a_torn_file_is_an_error_or_whole() {
         let write = (Key::volume(&format!("v{n}")), Some(vec![n; 200]));
         ledger.commit(Transaction { writes: vec![write], ..line("line") }).unwrap();
     }
-    // As a kill leaves it: what cannot be read now was answered, and is not a commit that was never finished.
+    // The file as a kill leaves it. All of its lines were acknowledged, so an unreadable one is not an unfinished
+    // commit.
     let killed = std::fs::read(&path).unwrap();
     drop(ledger);
     let whole = std::fs::read(&path).unwrap();
@@ -137,7 +138,7 @@ fn a_torn_file_is_an_error_or_whole() {
     assert!(n_refused >= 7, "only {n_refused} refused");
 }
 
-/// A disk with so many bytes free.
+/// A disk with a number of free bytes.
 #[derive(Debug)]
 struct Small {
     disk: Disk,
@@ -176,7 +177,7 @@ fn a_full_disk_refuses_and_loses_nothing() {
     let small = Small { disk: disk.clone(), n_free: n_free.clone() };
     let ledger = Embedded::on(small, Revision(0), Bounds::default()).unwrap();
     ledger.commit(line("a")).unwrap();
-    // Writing what is there changes nothing that anybody sees.
+    // The probe writes existing content, which changes nothing visible.
     let page = ledger.journal(Revision(0), 9).unwrap();
     assert_eq!((ledger.fault(), ledger.probe()), (None, Ok(())));
     assert_eq!(ledger.journal(Revision(0), 9), Ok(page));
@@ -194,14 +195,14 @@ fn a_full_disk_refuses_and_loses_nothing() {
     };
     let CommitError::Ledger(LedgerError::Unavailable { .. }) = &error else { panic!("{error}") };
     assert!(matches!(ledger.journal(Revision(0), 9), Err(LedgerError::Unavailable { .. })));
-    // Until something has been written, which other storage than a file is not asked for again.
+    // The fault stays until a write succeeds; only a file is tried again, no other storage.
     let fault = ledger.fault().unwrap();
     assert!(fault.starts_with("the ledger is not available: "), "{fault}");
     assert!(ledger.probe().is_err() && ledger.fault().is_some());
     drop(ledger);
     let ledger = Embedded::on(disk, Revision(0), Bounds::default()).unwrap();
     let page = ledger.journal(Revision(0), 99).unwrap();
-    // What was refused may have been written, whole; what was acknowledged is there.
+    // A refused commit may have been written as a whole; every acknowledged one is there.
     assert!((n_written..=n_written + 1).contains(&page.last.0), "{n_written} {page:?}");
     assert_eq!(page.lines.len() as u64, page.last.0);
 }

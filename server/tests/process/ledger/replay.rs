@@ -17,11 +17,11 @@ pub(crate) struct Replay {
     /// Who holds each volume, and how often that changed.
     pub(crate) volumes: BTreeMap<String, (u64, Vec<VolumeGrant>)>,
     fences: BTreeMap<String, Fence>,
-    /// The node of each holder of a name, and the revision from which it is known.
+    /// The node of each holder of a name, and the revision since which it is known.
     known_nodes: BTreeMap<String, (String, u64)>,
 }
 
-/// How far the fence of a node is.
+/// State of a node's fence.
 #[derive(Clone, Debug, Default)]
 struct Fence {
     state: String,

@@ -1,5 +1,5 @@
-//! Several clients, a disk that loses power at every possible moment, and the property that all this is about: whatever
-//! comes between, a name and a volume have one holder, what was acknowledged stays, and tokens grow.
+//! Simulates several clients and a disk that loses power at every possible moment. The main property: a name and a
+//! volume always have one holder, acknowledged grants stay, and tokens grow.
 
 use std::cell::RefCell;
 use std::sync::{Arc, Mutex};
@@ -18,10 +18,10 @@ use crate::ledger::replay::{Exchange, Replay};
 use crate::ledger::workload::{Chance, NAMESPACE, Request, Response, Seen};
 
 const START: Revision = Revision(41);
-/// More than any life of a few hundred writes sees.
+/// Limit of the requests in a life; a few hundred writes never reach it.
 const MAX_REQUESTS: usize = 2_000;
 
-/// A ledger on which other requests come between a client's reading and its commit.
+/// A ledger on which requests of other clients come between a client's read and its commit.
 struct Racing {
     ledger: Arc<dyn Ledger>,
     /// The requests of other clients; `None` while they run.
@@ -96,7 +96,7 @@ fn racing(ledger: Arc<dyn Ledger>, clients: &Arc<Mutex<Clients>>) -> Grants {
     let (others, clients) = (Grants::new(ledger), clients.clone());
     *racing.between.lock().unwrap() = Some(Box::new(move || {
         while clients.lock().unwrap().chance.is(30) {
-            // A failure shows in the commit that follows.
+            // The commit below reports a failure.
             Clients::send(&clients, &others).ok();
         }
     }));
@@ -162,8 +162,8 @@ fn check_records(grants: &Grants, replay: &Replay) {
     }
 }
 
-/// Nodes that never come back, all of them: whatever has happened, fences let go of every volume and of every name
-/// whose node is known (L-VOL-10, L-FENCE-10).
+/// Fences every node for good: whatever has happened, fences release every volume, and every name whose node is known
+/// (L-VOL-10, L-FENCE-10).
 fn clear(grants: &Grants, replay: &Replay) {
     let mut n_events = 0;
     let mut advance = |node: &str, r#type: &str, token: u64| {
@@ -239,7 +239,7 @@ struct Outcomes {
     by_outcome: std::collections::BTreeMap<String, u64>,
 }
 
-/// Lives of a ledger on one disk, each until the power fails. The `i`th fails at the operation `after(i)`.
+/// Runs lives of a ledger on one disk, each until the power fails: the `i`th at the operation `after(i)`.
 fn live(seed: u64, n_lives: u64, after: impl Fn(u64, &mut Chance) -> u64) -> Outcomes {
     let (mut disk, mut replay) = (Disk::default(), Replay::default());
     let mut is_made = false;
@@ -260,13 +260,13 @@ fn live(seed: u64, n_lives: u64, after: impl Fn(u64, &mut Chance) -> u64) -> Out
         assert!(disk.has_failed(), "nothing was written any more");
         outcomes.n_crashes += 1;
         if !is_made {
-            // A file gets its name when it is made: of this one nobody will ever know.
+            // A file gets its name once it is complete, so nobody ever sees this one.
             disk = Disk::default();
             continue;
         }
         let percent = [0, 10, 50, 90, 100][chance.below(5) as usize];
         disk = disk.restored(&mut chance, percent);
-        // Looked at on a copy: to look is to open, and that writes.
+        // Checks a copy, because opening a ledger writes to it.
         let copy = disk.restored(&mut chance, 100);
         let ledger = Embedded::on(copy, START, Bounds::default());
         let ledger = ledger.unwrap_or_else(|error| panic!("seed {seed}, life {life}: {error}"));
@@ -293,11 +293,11 @@ fn one_holder_whatever_the_disk_loses() {
     assert!(lines > 2_000, "too little happened: {lines}");
 }
 
-/// Every operation of the making of a file and of the first commits, one after the other.
+/// Crashes at each operation of the creation of a file and of the first commits.
 #[test]
 fn a_crash_at_each_write_from_the_first() {
     for at in 1..=300 {
-        // The first life ends there; the second shows that the ledger is still good for something.
+        // The first life ends there; the second shows that the ledger still works.
         let outcomes = live(1_000 + at, 2, |life, _| if life == 0 { at } else { 300 });
         assert!(outcomes.n_lines > 0, "nothing was granted after a crash at {at}");
     }
@@ -362,7 +362,7 @@ fn both_ledgers_answer_alike() {
     }
 }
 
-/// Real threads, a real file: what the group commit does together, it does once.
+/// Real threads and a real file: a group commit carries out each request once.
 #[test]
 fn threads_on_one_file() {
     let directory = tempfile::tempdir().unwrap();

@@ -96,7 +96,7 @@ pub(crate) struct Seen {
     identities: BTreeMap<String, IdentityRecord>,
     volumes: BTreeMap<String, VolumeRecord>,
     fences: BTreeMap<String, FenceRecord>,
-    /// Tokens of grants that have ended: nothing may happen by them.
+    /// Tokens of ended grants, by which nothing may happen any more.
     stale: Vec<u64>,
 }
 
