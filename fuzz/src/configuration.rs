@@ -9,7 +9,7 @@ use berth_server::policy;
 use crate::dump::n_lines;
 use crate::work::bounded;
 
-/// A text is one of the configurations. A YAML reader sets aside a few tables of its own for each level.
+/// Checks the bytes as the text of a configuration. A YAML reader allocates a few tables for each level.
 pub fn run(data: &[u8]) {
     let Ok(text) = str::from_utf8(data) else { return };
     let n_bytes = text.len() + 512;
@@ -27,7 +27,7 @@ pub fn run(data: &[u8]) {
         Err(error) => return check(Err(error), text, parsed.is_ok()),
     };
     assert!(parsed.is_ok() && !policies.is_empty());
-    // The same text means the same, and every policy says what it is.
+    // Equal texts give equal policies, and every policy has the name of its scheduler.
     let again = policy::from_text("scheduler", text).unwrap();
     for (policy, again) in policies.iter().zip(&again) {
         assert_eq!(format!("{:?}", policy.spec()), format!("{:?}", again.spec()));
@@ -35,7 +35,7 @@ pub fn run(data: &[u8]) {
     }
 }
 
-/// Errors say where and what; a document that cannot be parsed is no configuration.
+/// Checks that errors have a place and a reason, and that a document that cannot be parsed is refused.
 fn check(read: Result<(), ConfigError>, text: &str, is_document: bool) {
     match read {
         Ok(()) => assert!(is_document),

@@ -1,4 +1,4 @@
-//! Dumps: `kubectl get -o json|yaml`, cut into objects, and what the cluster makes of them.
+//! Dumps: `kubectl get -o json|yaml`, split into objects and loaded into a cluster.
 
 use berth_engine::Cluster;
 use berth_server::feed::file::{self, Dump};
@@ -6,10 +6,10 @@ use berth_server::feed::file::{self, Dump};
 use crate::work::bounded;
 use crate::world;
 
-/// Read, written as JSON and read again: buffers of a megabyte are set aside whatever the input.
+/// A dump is read, written as JSON and read again, with buffers of a megabyte for any input.
 const BYTES_EACH: u64 = 16 << 10;
 
-/// A text is a dump.
+/// Checks the bytes as the text of a dump.
 pub fn run(data: &[u8]) {
     let Ok(text) = str::from_utf8(data) else { return };
     let name = "dump".into();
@@ -30,16 +30,16 @@ pub fn run(data: &[u8]) {
         assert!((1..=n_lines).contains(&refused.location.line), "{refused}");
     }
     check_again(&dump);
-    // On a fork, which is then exactly what the dump holds.
+    // Loads the dump into a fork, which then holds exactly the dump's objects.
     world::within(|world| load(&world.cluster.fork(), dump));
 }
 
-/// YAML ends lines by more than `\n`.
+/// The number of lines; YAML has more line breaks than `\n`.
 pub(crate) fn n_lines(text: &str) -> u64 {
     text.split(['\n', '\r', '\u{85}', '\u{2028}', '\u{2029}']).count() as u64
 }
 
-/// Objects that are written as JSON are read again as they were.
+/// Checks that objects that are written as JSON are equal when they are read again.
 fn check_again(dump: &Dump) {
     let mut texts = Vec::new();
     let mut write = |kind: &str, json: serde_json::Result<String>| {

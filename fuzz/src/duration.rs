@@ -8,7 +8,7 @@ use berth_server::grpc::timeout::parse_timeout;
 use crate::exact::Exact;
 use crate::work::bounded;
 
-/// A text is a duration, and a header.
+/// Checks the bytes as the text of a duration and as the header.
 pub fn run(data: &[u8]) {
     let Ok(text) = str::from_utf8(data) else { return };
     check_duration(text);
@@ -30,7 +30,7 @@ fn check_duration(text: &str) {
     }
 }
 
-/// Each part cut to the nanosecond, then added up; `None` where the text is none or the sum too large.
+/// Sum of the parts, each truncated to a nanosecond; `None` if the text is not a duration or the sum is too large.
 fn expected_nanos(text: &str) -> Option<i128> {
     let unsigned = text.strip_prefix(['-', '+']).unwrap_or(text);
     if unsigned == "0" {

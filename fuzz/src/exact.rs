@@ -1,10 +1,10 @@
-//! Exact: whole numbers of any size, slow and plain, to compare quick arithmetic with.
+//! Whole numbers of any size, slow and plain, as a reference for fast arithmetic.
 
 /// A whole number, as decimal digits from the last to the first.
 pub(crate) struct Exact(Vec<u8>);
 
 impl Exact {
-    /// `digits` are ASCII digits, the first first.
+    /// Reads ASCII digits, the most significant first.
     pub(crate) fn of_digits(digits: &[u8]) -> Exact {
         Exact(digits.iter().rev().map(|digit| digit - b'0').collect())
     }
@@ -28,7 +28,7 @@ impl Exact {
         self
     }
 
-    /// The least whole number that is not below the quotient.
+    /// The quotient, rounded up to a whole number.
     pub(crate) fn over_ten_to_the(mut self, power: usize) -> Exact {
         let rest = self.0.drain(..power.min(self.0.len())).any(|digit| digit != 0);
         if !rest {
@@ -49,7 +49,7 @@ impl Exact {
         self.0.iter().all(|digit| *digit == 0)
     }
 
-    /// `limit` where the number is larger.
+    /// The value, or `limit` if the value is larger.
     pub(crate) fn at_most(&self, limit: u128) -> u128 {
         let value = self.0.iter().rev().try_fold(0_u128, |value, digit| {
             value.checked_mul(10)?.checked_add(u128::from(*digit))

@@ -1,4 +1,4 @@
-//! Expander: cluster-autoscaler's requests, which stay bytes until somebody looks at an object in them.
+//! cluster-autoscaler's requests, whose objects stay bytes until one is needed.
 
 use std::collections::HashSet;
 
@@ -9,10 +9,10 @@ use crate::{grpc, served};
 
 const PATH: &str = "/grpcplugin.Expander/BestOptions";
 
-/// The bytes are a request.
+/// Checks the bytes as a request.
 pub fn run(data: &[u8]) {
     grpc::check(PATH, &served::call(PATH, data));
-    // Written again, for a reader of whole messages takes a map's entry for one whatever its wire type says.
+    // Encoded again, because a reader of whole messages accepts a map's entry whatever its wire type.
     let Ok(request) = BestOptionsRequest::decode(data) else { return };
     let answer = served::call(PATH, &request.encode_to_vec());
     grpc::check(PATH, &answer);
@@ -20,7 +20,7 @@ pub fn run(data: &[u8]) {
         return;
     }
     let response = BestOptionsResponse::decode(&answer.body[5..]).unwrap();
-    // The answer names groups that the request named, each once, and at least one of any.
+    // The answer has groups of the request, each once, and at least one if the request has any.
     let offered: HashSet<&str> =
         request.options.iter().map(|option| &*option.node_group_id).collect();
     let chosen: HashSet<&str> =

@@ -1,4 +1,4 @@
-//! Extender: kube-scheduler's four verbs, from the body to the answer.
+//! kube-scheduler's four extender verbs, from the body of the request to the response.
 
 use std::collections::HashSet;
 
@@ -10,7 +10,7 @@ use crate::served;
 const VERBS: [&str; 4] =
     ["/extender/filter", "/extender/prioritize", "/extender/preempt", "/extender/bind"];
 
-/// The first byte chooses the verb, the rest is the body.
+/// Checks a call: the first byte chooses the verb, the rest is the body.
 pub fn run(data: &[u8]) {
     let Some((verb, body)) = data.split_first() else { return };
     let path = VERBS[usize::from(*verb) % VERBS.len()];
@@ -22,21 +22,21 @@ pub fn run(data: &[u8]) {
     let again = served::post(path, body);
     assert_eq!((again.status, &again.body), (answer.status, &answer.body), "{path} asked again");
     if let (200, Ok(Value::Object(requested))) = (answer.status, serde_json::from_slice(body)) {
-        let requested = asked_names(&requested);
-        for name in told_names(&json) {
+        let requested = requested_names(&requested);
+        for name in answered_names(&json) {
             assert!(requested.contains(&name), "{path}: `{name}` was not asked about");
         }
     }
 }
 
-/// JSON with a status that says whose fault it is; in a failure, why.
+/// Checks that a response is JSON, that its status says whose fault an error is, and that an error has a reason.
 fn check_form(path: &str, answer: &CollectedResponse) -> Value {
     let json: Value = serde_json::from_slice(&answer.body).expect("an answer is JSON");
     match (answer.status, path) {
         (200, "/extender/prioritize") => check_scores(&json),
         (200, _) => {
             assert!(json.is_object(), "{path}: {json}");
-            // It becomes an event of the pod.
+            // The error becomes an event of the pod.
             assert!(text(&json["Error"]).len() < 2 << 10, "{path}: {json}");
         }
         (400 | 413 | 422, _) => {
@@ -48,7 +48,7 @@ fn check_form(path: &str, answer: &CollectedResponse) -> Value {
     json
 }
 
-/// Each host once, with 0 to 10.
+/// Checks that each host appears once, with a score from 0 to 10.
 fn check_scores(json: &Value) {
     let list = json.as_array().expect("a list");
     let hosts: HashSet<&str> = list.iter().map(|host| host["Host"].as_str().unwrap()).collect();
@@ -57,8 +57,8 @@ fn check_scores(json: &Value) {
     assert!(list.iter().all(|host| is_score(&host["Score"])), "{json}");
 }
 
-/// Every node that the request names, in whatever form and case.
-fn asked_names(request: &serde_json::Map<String, Value>) -> HashSet<String> {
+/// The names of all nodes of a request, in any form and letter case.
+fn requested_names(request: &serde_json::Map<String, Value>) -> HashSet<String> {
     let mut names = HashSet::new();
     for (key, value) in request {
         match (&*key.to_ascii_lowercase(), value) {
@@ -77,13 +77,13 @@ fn asked_names(request: &serde_json::Map<String, Value>) -> HashSet<String> {
     names
 }
 
-/// `null` is an empty name, as Go has it.
+/// The text of a value; `null` is an empty name, as in Go.
 fn text(value: &Value) -> String {
     value.as_str().unwrap_or_default().to_owned()
 }
 
-/// Every node that an answer names.
-fn told_names(answer: &Value) -> Vec<String> {
+/// The names of all nodes of a response.
+fn answered_names(answer: &Value) -> Vec<String> {
     if let Value::Array(hosts) = answer {
         return hosts.iter().map(|host| text(&host["Host"])).collect();
     }

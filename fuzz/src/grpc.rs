@@ -5,21 +5,22 @@ use berth_server::in_process::CollectedResponse;
 
 use crate::served;
 
-/// The first byte chooses the method, the rest is the message.
+/// Checks a call: the first byte chooses the method, the rest is the message.
 pub fn run(data: &[u8]) {
     let Some((method, message)) = data.split_first() else { return };
     let path = METHODS[usize::from(*method) % METHODS.len()].path;
     check(path, &served::call(path, message));
 }
 
-/// Answers a caller can do something with: never `UNKNOWN`, `INTERNAL` or `DATA_LOSS`, and a reason with every refusal.
+/// Checks that a caller can act on the answer: never `UNKNOWN`, `INTERNAL` or `DATA_LOSS`, and a reason with every
+/// refusal.
 pub(crate) fn check(path: &str, answer: &CollectedResponse) {
     let status = answer.grpc_status();
     let status = status.unwrap_or_else(|| panic!("{path}: no status, HTTP {}", answer.status));
     assert!(!matches!(status, 2 | 13 | 15), "{path}: status {status}, {:?}", answer.headers);
     let message = answer.headers.get("grpc-message").map_or(&b""[..], |text| text.as_bytes());
     assert!(status == 0 || !message.is_empty(), "{path}: status {status} without a reason");
-    // A header has to be taken by every client on the way.
+    // Every client and proxy must accept a header of this size.
     assert!(message.len() < 16 << 10, "{path}: {} bytes of reason", message.len());
     let mut frames = &*answer.body;
     while let [is_compressed, a, b, c, d, rest @ ..] = frames {

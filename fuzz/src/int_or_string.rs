@@ -5,7 +5,7 @@ use prost::Message;
 
 use crate::work::bounded;
 
-/// The bytes as JSON, and as protobuf.
+/// Checks the bytes as JSON and as protobuf.
 pub fn run(data: &[u8]) {
     if let Ok(read) = bounded(data.len(), 8, || serde_json::from_slice::<IntOrString>(data)) {
         check_json(data, &read);

@@ -1,4 +1,4 @@
-//! Kind: the objects that the cluster is told of, each tried by one function, whatever encoding it came in.
+//! Objects of the kinds that a cluster is fed with, each checked by one function in both encodings.
 
 use std::fmt::Debug;
 
@@ -11,8 +11,8 @@ use serde::de::DeserializeOwned;
 use crate::work::bounded;
 use crate::world::{self, World};
 
-/// Most bytes that decoding and compiling one byte of an object may ask for: an empty container is a few bytes of text
-/// and several hundred in memory, and growing lists are copied.
+/// Limit of the memory that decoding and compiling may allocate for each byte of an object: an empty container is a few
+/// bytes of text and several hundred in memory, and growing lists are copied.
 const BYTES_EACH: u64 = 4 << 10;
 
 /// The result of using an object; equal for equal objects in either encoding.
@@ -22,7 +22,7 @@ enum Fate {
     Other(Result<Vec<String>, String>),
 }
 
-/// An object of a kind that the cluster is told of.
+/// An object of a kind that a cluster is fed with.
 trait FeedObject: Message + Default + Debug + Serialize + DeserializeOwned + PartialEq {
     fn fate(&self, world: &World) -> Fate;
 
@@ -111,7 +111,7 @@ fn of_protobuf<T: FeedObject>(bytes: &[u8]) {
     }
 }
 
-/// One input in four is looked at more closely: always the same ones.
+/// Whether an input is one of the quarter that is checked further, always the same ones.
 fn is_chosen(bytes: &[u8]) -> bool {
     bytes.iter().fold(0_u8, |sum, byte| sum.wrapping_mul(31).wrapping_add(*byte)).is_multiple_of(4)
 }

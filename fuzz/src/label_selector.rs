@@ -1,4 +1,4 @@
-//! Label selectors as text, the grammar of list requests: what is read holds of what its parts hold of.
+//! Label selectors as text, the grammar of list requests: a selector selects what all of its parts select.
 
 use std::sync::Arc;
 
@@ -6,7 +6,7 @@ use berth_server::service::label_selector::LabelSelector;
 
 use crate::work::bounded;
 
-/// Labels that selectors are asked about; the same keys and values stand in the dictionary.
+/// Labels against which selectors are matched; the dictionary has the same keys and values.
 const LABELS: [&[(&str, &str)]; 5] = [
     &[],
     &[("a", "1")],
@@ -15,7 +15,7 @@ const LABELS: [&[(&str, &str)]; 5] = [
     &[("a", "9223372036854775807"), ("b", "2")],
 ];
 
-/// A text is a selector.
+/// Checks the bytes as the text of a selector.
 pub fn run(data: &[u8]) {
     let Ok(text) = str::from_utf8(data) else { return };
     let selector = match bounded(text.len(), 64, || LabelSelector::parse(text)) {
@@ -26,7 +26,7 @@ pub fn run(data: &[u8]) {
         }
     };
     let holds = |selector: &LabelSelector| LABELS.map(|labels| selector.matches(&owned(labels)));
-    // White space around it, and a requirement that always holds, change nothing.
+    // White space around it and a requirement that always holds have no effect.
     assert_eq!(LabelSelector::parse(&format!(" \t{text}\r\n")).unwrap(), selector);
     let is_empty = selector == LabelSelector::default();
     assert_eq!(is_empty, text.trim_matches([' ', '\t', '\r', '\n']).is_empty(), "`{text}`");
@@ -44,7 +44,7 @@ pub fn run(data: &[u8]) {
     check_equality(text);
 }
 
-/// `k=v` is `k in (v)`, and `k!=v` is the rest of the world.
+/// Checks that `k=v` is `k in (v)`, and that `k!=v` is its negation.
 fn check_equality(text: &str) {
     let Some((key, value)) = text.split_once('=') else { return };
     let is_plain = |text: &str| !text.is_empty() && text.bytes().all(|b| b.is_ascii_alphanumeric());

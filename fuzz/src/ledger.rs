@@ -1,4 +1,4 @@
-//! Ledger: records and journal lines as some file holds them, and the questions that are decided on them.
+//! Records and journal lines as a file may hold them, and the requests that are decided on them.
 
 use std::sync::{Arc, Mutex};
 
@@ -14,13 +14,14 @@ use crate::work::bounded;
 const NOW: i64 = 1_800_000_000;
 const REVISION: Revision = Revision(1 << 40);
 
-/// The first byte chooses the question, the second says how long the stored record is; behind it stands the request.
+/// Checks a request: the first byte chooses the method, the second is the length of the stored record, the request
+/// follows it.
 pub fn run(data: &[u8]) {
     let [question, length, rest @ ..] = data else { return };
     let (record, request) = rest.split_at(usize::from(*length).min(rest.len()));
     bounded(data.len(), 4 << 10, || {
         ask(*question, record, request);
-        // What is stored may also be what was asked for last.
+        // The stored record may also be read as the request.
         ask(*question, request, record);
     });
 }
@@ -36,7 +37,7 @@ macro_rules! questions {
             match answer {
                 Ok(answer) => {
                     let answer = answer.encode_to_vec();
-                    // A question that changed nothing is answered the same again.
+                    // A request that changed nothing has the same answer again.
                     if !is_changed {
                         let again = grants.$method(&request, NOW).unwrap();
                         assert_eq!(again.encode_to_vec(), answer);
@@ -63,7 +64,7 @@ fn ask(question: u8, record: &[u8], request: &[u8]) {
 fn check(error: &GrantError, is_changed: bool) {
     assert!(!is_changed, "changed and refused: {error}");
     match error {
-        GrantError::Request(error) => drop(crate::world::described(error)),
+        GrantError::Request(error) => drop(crate::world::checked_message(error)),
         GrantError::TooManyHolders { .. } | GrantError::Full { .. } => {}
         GrantError::Ledger(LedgerError::Damaged { reason }) => assert!(!reason.is_empty()),
         GrantError::Ledger(LedgerError::Unavailable { .. }) | GrantError::Contended { .. } => {

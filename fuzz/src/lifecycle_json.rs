@@ -4,7 +4,7 @@ use berth_server::lifecycle::{FUNCTIONS, Function, FunctionError};
 
 use crate::work::bounded;
 
-/// A function, and its request.
+/// Checks a function and its request.
 pub fn run(data: &[u8]) {
     let Some((index, json)) = data.split_first() else { return };
     let function = &FUNCTIONS[usize::from(*index) % FUNCTIONS.len()];
@@ -17,7 +17,7 @@ pub fn run(data: &[u8]) {
     }
 }
 
-/// An answer has only what the function's answers have.
+/// Checks that a response has only fields of the function's response.
 fn check_answer(function: &Function, answer: &serde_json::Value) {
     let fields = answer.as_object().expect("an answer is an object");
     assert_eq!(function.check_fields(fields), Ok(()), "{}", function.name);
@@ -25,7 +25,7 @@ fn check_answer(function: &Function, answer: &serde_json::Value) {
 
 pub(crate) fn check_refusal(error: &FunctionError) {
     match error {
-        FunctionError::Refused(error) => drop(crate::world::described(error)),
+        FunctionError::Refused(error) => drop(crate::world::checked_message(error)),
         FunctionError::Request(reason) | FunctionError::Answer(reason) => {
             assert!(!reason.is_empty() && reason.len() < 4 << 10, "{} bytes", reason.len());
         }

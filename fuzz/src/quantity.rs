@@ -1,4 +1,4 @@
-//! Quantities: `100m`, `1.5Gi`, `12e3`, held against exact arithmetic.
+//! Quantities: `100m`, `1.5Gi`, `12e3`, compared with exact arithmetic.
 
 use berth_proto::{Amount, Quantity, QuantityError};
 use prost::Message;
@@ -6,7 +6,7 @@ use prost::Message;
 use crate::exact::Exact;
 use crate::work::bounded;
 
-/// A text is a quantity, or two with a newline between them.
+/// Checks the bytes as a quantity, or as two with a newline between them.
 pub fn run(data: &[u8]) {
     check_encodings(data);
     let Ok(text) = str::from_utf8(data) else { return };
@@ -42,7 +42,7 @@ fn check_text(text: &str) -> Option<Known> {
     assert_eq!(expected_nanos(&canonical), Ok(nanos), "`{text}` as `{canonical}`");
     assert_eq!(Quantity::new(&*canonical).parse(), Ok(amount), "`{text}` as `{canonical}`");
     assert!(!canonical.contains(['.', '+']), "`{text}` as `{canonical}`");
-    // A family of suffixes may be left for the decimal one, and that is never left again.
+    // The canonical form may change the family of suffixes to the decimal one, which then stays.
     let again = Quantity::new(&*canonical).canonical().unwrap();
     let settled = Quantity::new(&*again).canonical().unwrap();
     assert_eq!(again, settled, "`{text}` as `{canonical}`");
@@ -93,7 +93,7 @@ fn expected_nanos(text: &str) -> Result<i128, QuantityError> {
     Ok(if is_negative { -nanos } else { nanos })
 }
 
-/// `number` / 10^`n_fraction` in units of the suffix; `None` for a suffix that there is not.
+/// `number` / 10^`n_fraction` in units of the suffix; `None` for an unknown suffix.
 fn in_nanos(number: Exact, n_fraction: usize, suffix: &str) -> Option<u128> {
     let binary = ["Ki", "Mi", "Gi", "Ti", "Pi", "Ei"];
     if let Some(power) = binary.iter().position(|known| *known == suffix) {
@@ -111,7 +111,7 @@ fn in_nanos(number: Exact, n_fraction: usize, suffix: &str) -> Option<u128> {
             if unsigned.is_empty() || !unsigned.bytes().all(|byte| byte.is_ascii_digit()) {
                 return None;
             }
-            // Beyond this there is nothing but zero and the limit.
+            // Beyond this the result is either zero or the limit.
             let size = unsigned.parse().unwrap_or(i64::MAX).min(1_000_000);
             if digits.starts_with('-') { -size } else { size }
         }
@@ -131,7 +131,7 @@ fn in_nanos(number: Exact, n_fraction: usize, suffix: &str) -> Option<u128> {
     Some(nanos)
 }
 
-/// The wire forms keep the text: JSON as it was, but for white space around it, protobuf to the byte.
+/// Checks that the wire forms keep the text: JSON without the white space around it, protobuf unchanged.
 fn check_encodings(data: &[u8]) {
     if let Ok(quantity) = bounded(data.len(), 8, || serde_json::from_slice::<Quantity>(data)) {
         let json = serde_json::to_string(&quantity).unwrap();

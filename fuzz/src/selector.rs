@@ -1,5 +1,5 @@
-//! Node and label selectors as objects: which nodes and pods they mean, held against a reading of the rules word by
-//! word.
+//! Node and label selectors as objects: which nodes and pods they select, compared with a word-by-word reading of the
+//! rules.
 
 use berth_engine::{Cluster, Delta, Policy, Standing, SurveyRequest};
 use berth_proto::core_v1::{self, NodeSelectorRequirement, NodeSelectorTerm};
@@ -7,7 +7,7 @@ use berth_proto::meta_v1;
 
 use crate::world;
 
-/// Nodes by name, and their labels.
+/// Names and labels of the nodes.
 const NODES: [(&str, &[(&str, &str)]); 6] = [
     ("n0", &[]),
     ("n1", &[("a", "1"), ("zone.io/b", "x")]),
@@ -17,7 +17,7 @@ const NODES: [(&str, &[(&str, &str)]); 6] = [
     ("n5", &[("b", "y"), ("zone.io/b", "1")]),
 ];
 
-/// The JSON of a node selector, and of a label selector.
+/// Checks the bytes as the JSON of a node selector and of a label selector.
 pub fn run(data: &[u8]) {
     if let Ok(selector) = serde_json::from_slice::<core_v1::NodeSelector>(data) {
         check_node_selector(&selector);
@@ -27,7 +27,7 @@ pub fn run(data: &[u8]) {
     }
 }
 
-/// A pod that requires it finds the very nodes that it means (S-NAF-5 to S-NAF-8).
+/// Checks that a pod that requires the selector fits exactly on the nodes that it selects (S-NAF-5 to S-NAF-8).
 fn check_node_selector(selector: &core_v1::NodeSelector) {
     let cluster = Cluster::new();
     cluster.apply(NODES.iter().map(|(name, labels)| node(&cluster, name, labels)).collect());
@@ -45,7 +45,7 @@ fn check_node_selector(selector: &core_v1::NodeSelector) {
     assert_eq!(found, Ok(expected.to_vec()), "{selector:?}");
 }
 
-/// Whether a term means the node: it has a requirement, all are valid, and all hold.
+/// Whether a term selects the node: it has a requirement, all are valid, and all hold.
 fn means(term: &NodeSelectorTerm, name: &str, labels: &[(&str, &str)]) -> bool {
     let NodeSelectorTerm { match_expressions, match_fields } = term;
     !(match_expressions.is_empty() && match_fields.is_empty())
@@ -58,7 +58,7 @@ fn means(term: &NodeSelectorTerm, name: &str, labels: &[(&str, &str)]) -> bool {
         })
 }
 
-/// `In` or `NotIn`.
+/// Whether the operator is `In`; `None` if it is neither `In` nor `NotIn`.
 fn is_in(requirement: &NodeSelectorRequirement) -> Option<bool> {
     match requirement.operator.as_str() {
         "In" => Some(true),
@@ -93,7 +93,7 @@ fn holds(r: &NodeSelectorRequirement, value: Option<&str>) -> bool {
     }
 }
 
-/// A pod that keeps away from whom it means finds the other nodes.
+/// Checks that a pod with anti-affinity to the selected pods fits exactly on the other nodes.
 fn check_label_selector(selector: &meta_v1::LabelSelector) {
     let cluster = Cluster::new();
     cluster.apply(NODES.iter().map(|(name, _)| node(&cluster, name, &[])).collect());
@@ -118,7 +118,7 @@ fn check_label_selector(selector: &meta_v1::LabelSelector) {
     let found = feasible(&cluster, &pod("p", &[], affinity), &NODES.map(|(name, _)| name));
     let is_whole = selector.match_labels.iter().all(|(key, value)| is_key(key) && is_value(value))
         && selector.match_expressions.iter().all(is_valid_expression);
-    // One that does not parse keeps the pod off every node (W-SEL-6).
+    // A selector that does not parse keeps the pod off every node (W-SEL-6).
     let free = NODES.map(|(_, labels)| is_whole && !selects(selector, labels));
     assert_eq!(found, Ok(free.to_vec()), "{selector:?}");
 }
@@ -202,7 +202,7 @@ fn owned(labels: &[(&str, &str)]) -> std::collections::BTreeMap<String, String> 
 
 /// Returns for each of the nodes whether it is feasible for the pod.
 fn feasible(cluster: &Cluster, pod: &core_v1::Pod, names: &[&str]) -> Result<Vec<bool>, String> {
-    let pod = cluster.compile_pod(pod).map_err(|error| world::described(&error))?;
+    let pod = cluster.compile_pod(pod).map_err(|error| world::checked_message(&error))?;
     let policy = Policy::default();
     let request = SurveyRequest { pod: &pod, policy: &policy, with_totals: false };
     let survey = cluster.survey(&request, names.iter().copied()).map_err(|e| e.to_string())?;

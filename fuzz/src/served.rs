@@ -1,4 +1,4 @@
-//! Served: a server of the small cluster, called without a socket.
+//! A server of the small cluster, called without a socket.
 
 use std::cell::RefCell;
 use std::mem::ManuallyDrop;
@@ -40,11 +40,11 @@ impl Drop for Served {
     }
 }
 
-/// Calls the services of a server that no other thread uses.
+/// Calls the services of a server that only this thread uses.
 fn with<F: Future<Output = CollectedResponse>>(
     call: impl FnOnce(InProcess) -> F,
 ) -> CollectedResponse {
-    // Left to the end of the process when its thread ends: by then the reactor has no thread-local state any more.
+    // Not dropped when its thread ends, because the reactor has no thread-local state any more by then.
     thread_local!(static SERVED: RefCell<Option<ManuallyDrop<Served>>> = const { RefCell::new(None) });
     SERVED.with_borrow_mut(|kept| {
         let served = kept.get_or_insert_with(|| ManuallyDrop::new(Served::new()));

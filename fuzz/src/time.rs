@@ -1,4 +1,4 @@
-//! Times: RFC 3339 as Kubernetes reads it, held against plain reckoning of days.
+//! Times: RFC 3339 as Kubernetes reads it, compared with a plain count of days.
 
 use berth_proto::{MicroTime, Time};
 use prost::Message;
@@ -7,10 +7,10 @@ use crate::work::bounded;
 
 /// 0001-01-01T00:00:00Z, the zero time.
 const YEAR_ONE: i64 = -62_135_596_800;
-/// 0000-01-01T00:00:00Z to 9999-12-31T23:59:59Z, what can be written.
+/// 0000-01-01T00:00:00Z to 9999-12-31T23:59:59Z, the times that can be written.
 const WRITABLE: std::ops::RangeInclusive<i64> = -62_167_219_200..=253_402_300_799;
 
-/// The bytes as the text of a time, and as protobuf.
+/// Checks the bytes as the text of a time and as protobuf.
 pub fn run(data: &[u8]) {
     if let Ok(text) = str::from_utf8(data) {
         check_text(text);

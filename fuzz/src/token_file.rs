@@ -1,4 +1,4 @@
-//! Token files: who presents which token, and no token in an error.
+//! Token files: the user of each token, and errors that contain no token.
 
 use std::path::Path;
 
@@ -7,7 +7,7 @@ use berth_server::document::ConfigError;
 
 use crate::work::bounded;
 
-/// The bytes are a file.
+/// Checks the bytes as a file.
 pub fn run(data: &[u8]) {
     let path = Path::new("tokens.csv");
     let read = bounded(data.len(), 4 << 10, || Tokens::of_text(path, data, &[]));
@@ -15,7 +15,7 @@ pub fn run(data: &[u8]) {
         Ok(tokens) => tokens,
         Err(error) => return check(&error, data),
     };
-    // Of files without quotes the lines can be told apart by eye.
+    // Without quotes, lines and columns can be split plainly.
     if data.contains(&b'"') {
         return;
     }
@@ -41,21 +41,21 @@ fn check(error: &ConfigError, data: &[u8]) {
     for problem in problems {
         assert!(!problem.reason.is_empty() && problem.line <= n_lines, "{problem:?}");
     }
-    // Of other tokens, as long and as alike, it would have said the same: it repeats none.
+    // The error for other tokens of equal length and form is the same, so it contains none of them.
     let masked = with_tokens_rotated(data);
     let said = Tokens::of_text(Path::new("tokens.csv"), &masked, &[]).err();
     assert_eq!(said.map(|said| said.to_string()), Some(error.to_string()));
 }
 
-/// The file with the letters of each first column 13 further; one that is a hash, or may become one, stays. A line may
-/// belong to a column in quotes, which no message repeats if it has a line break.
+/// The file with the letters of each first column rotated by 13, except a column that is or may become a hash. A line
+/// may belong to a quoted column, which no message repeats if it has a line break.
 fn with_tokens_rotated(data: &[u8]) -> Vec<u8> {
     let lines = data.split_inclusive(|byte| matches!(byte, b'\n' | b'\r'));
     lines.flat_map(|line| with_token_rotated(line.to_vec())).collect()
 }
 
 fn with_token_rotated(mut line: Vec<u8>) -> Vec<u8> {
-    // Quotes, and the mark of byte order that may begin a file.
+    // Skips quotes, and the byte order mark at the start of a file.
     let start = line.iter().take_while(|byte| matches!(byte, b'"' | 0xEF | 0xBB | 0xBF)).count();
     let rest = &mut line[start..];
     let length = rest.iter().take_while(|byte| !matches!(byte, b',' | b'"')).count();

@@ -1,4 +1,4 @@
-//! Recorded traces: the CSV files of nodes, of tasks and of recorded answers.
+//! Recorded traces: the CSV files of nodes, of tasks and of recorded decisions.
 
 use std::path::Path;
 
@@ -14,7 +14,7 @@ const TASKS: &str =
     "name,cpu_milli,memory_mib,num_gpu,gpu_milli,gpu_spec,creation_time,deletion_time\n";
 const ANSWERS: &str = "pod,node,total,feasible,best\n";
 
-/// The first byte chooses a header, below which the rest stands.
+/// Checks a file: the first byte chooses its header, the rest follows below the header.
 pub fn run(data: &[u8]) {
     let path = Path::new("trace.csv");
     let Some((choice, rest)) = data.split_first() else { return };

@@ -3,7 +3,7 @@
 use berth_server::telemetry::TraceContext;
 use http::{HeaderMap, HeaderValue};
 
-/// The bytes are the header, or two with a newline between them.
+/// Checks the bytes as the header, or as two with a newline between them.
 pub fn run(data: &[u8]) {
     let mut headers = HeaderMap::new();
     for value in data.split(|byte| *byte == b'\n') {
@@ -15,7 +15,7 @@ pub fn run(data: &[u8]) {
         return;
     };
     assert!(trace_id != 0 && parent_id != 0);
-    // It stands in the text as it was read, one digit for another.
+    // The text has the parsed value, digit by digit.
     let text = str::from_utf8(&data[..55]).expect("hexadecimal digits and dashes");
     assert_eq!(text[3..52], format!("{trace_id:032x}-{parent_id:016x}"), "`{text}`");
     let flags = u8::from_str_radix(&text[53..55], 16).unwrap();

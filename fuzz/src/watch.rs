@@ -7,7 +7,7 @@ use crate::world;
 
 const BYTES_EACH: u64 = 8 << 10;
 
-/// The first byte chooses the kind and whether pods are kept, the second where chunks end, the rest is the stream.
+/// Checks a stream: the first byte chooses the kind and whether pods are kept, the second the length of chunks.
 pub fn run(data: &[u8]) {
     let [kind, cut, stream @ ..] = data else { return };
     let resource = Resource::ALL[usize::from(*kind) % Resource::N];
@@ -16,7 +16,7 @@ pub fn run(data: &[u8]) {
         let whole = bounded(stream.len(), BYTES_EACH, || {
             decode(Decoder::new(&world.cluster, resource, keeps_pods), [stream])
         });
-        // Chunks mean nothing.
+        // Chunk boundaries have no effect.
         let chunks = stream.chunks(usize::from(*cut).max(1));
         let cut = decode(Decoder::new(&world.cluster, resource, keeps_pods), chunks);
         assert_eq!(whole, cut);
@@ -26,7 +26,7 @@ pub fn run(data: &[u8]) {
     check_page(stream);
 }
 
-/// Every event in short.
+/// A short text for each event.
 fn decode<'a>(mut decoder: Decoder<'_>, chunks: impl IntoIterator<Item = &'a [u8]>) -> Vec<String> {
     let mut events = Vec::new();
     for chunk in chunks {
@@ -39,7 +39,7 @@ fn decode<'a>(mut decoder: Decoder<'_>, chunks: impl IntoIterator<Item = &'a [u8
 fn in_short(event: &Result<Event, Garbage>) -> String {
     match event {
         Ok(Event::Object(ObjectChange { change, version, who, delta, pod })) => {
-            let delta = delta.as_ref().map_err(world::described).map(|_| ());
+            let delta = delta.as_ref().map_err(world::checked_message).map(|_| ());
             format!("{change:?} {version:?} {who:?} {delta:?} {}", pod.is_some())
         }
         Ok(Event::Bookmark { version, ends_list }) => format!("bookmark {version} {ends_list}"),
@@ -58,7 +58,7 @@ fn check_page(body: &[u8]) {
     for item in page.items() {
         serde_json::from_str::<serde::de::IgnoredAny>(item).expect("an item is a value");
     }
-    // It fails on numbers of any size, of which a page of well-formed items knows nothing.
+    // `Value` refuses numbers that are too large, which a page of well-formed items does not look at.
     let Ok(whole) = serde_json::from_slice::<serde_json::Value>(body) else {
         serde_json::from_slice::<serde::de::IgnoredAny>(body).expect("any reader takes it");
         return;

@@ -1,14 +1,14 @@
-//! Work: how much a decoder may do for so many bytes, counted in what it asks the allocator for.
+//! Limits the memory that a decoder allocates for an input of some length.
 //!
-//! A count, unlike a clock, is the same on every machine. Whoever builds something of a size that grows faster than the
-//! input asks for memory in the same measure, so a bound for each byte finds it.
+//! A count of bytes, unlike a time, is the same on every machine. A decoder that builds something larger than its input
+//! allocates memory in the same measure, so a limit for each byte finds it.
 
 use allocation_counter::AllocationInfo;
 
-/// Asked for whatever the input: tables, buffers with a first size.
+/// Bytes that any input may need: tables, and the initial sizes of buffers.
 const FIXED_BYTES: u64 = 256 << 10;
 
-/// Does `read`, and holds the bytes that it asks the allocator for against `bytes_each` for each of `n_bytes`.
+/// Runs `read` and checks that it allocates at most `bytes_each` for each of `n_bytes`.
 pub(crate) fn bounded<T>(n_bytes: usize, bytes_each: u64, read: impl FnOnce() -> T) -> T {
     let mut read_value = None;
     let AllocationInfo { bytes_total, count_total, .. } =

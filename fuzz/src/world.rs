@@ -1,5 +1,4 @@
-//! World: a small cluster that has one of everything that decisions look at, and what a fuzzed object is tried on
-//! there.
+//! A small cluster that has one of everything that decisions depend on, and the checks of fuzzed objects in it.
 
 use std::cell::RefCell;
 use std::sync::Arc;
@@ -17,13 +16,13 @@ const INPUTS: u32 = 2_000;
 /// The cluster's objects.
 pub(crate) const OBJECTS: &str = include_str!("world.json");
 
-/// A cluster, and what pods are placed by.
+/// A cluster, and the policy that places pods in it.
 pub(crate) struct World {
     pub(crate) cluster: Arc<Cluster>,
     pub(crate) policy: Policy,
 }
 
-/// Does `check` in a world that no other thread uses and that few inputs were tried in before.
+/// Runs `check` in a world that no other thread uses and that few earlier inputs have used.
 pub(crate) fn within<T>(check: impl FnOnce(&World) -> T) -> T {
     thread_local!(static WORLD: RefCell<Option<(u32, World)>> = const { RefCell::new(None) });
     WORLD.with_borrow_mut(|kept| {
@@ -49,16 +48,16 @@ impl World {
 
     /// Returns the decision on a pod without its generation, or why there is none.
     pub(crate) fn decide(&self, pod: &core_v1::Pod) -> Result<Outcome, String> {
-        let pod = self.cluster.compile_pod(pod).map_err(|error| described(&error))?;
+        let pod = self.cluster.compile_pod(pod).map_err(|error| checked_message(&error))?;
         let decided = self.place(&pod, &self.cluster);
         check_decision(&pod, &decided, self.cluster.snapshot().n_nodes());
-        // What is remembered of the shape changes nothing.
+        // Cached results for the pod's shape change nothing.
         let again = self.place(&pod, &self.cluster);
         assert_eq!(decided, again, "{} anew", pod.key());
         decided.map(|decision| decision.outcome).map_err(|error| error.to_string())
     }
 
-    /// A pod is told, placed and forgotten; the cluster is then as it was before. All on a fork: the world stays.
+    /// Feeds, places and deletes a pod on a fork, and checks that the fork's counts are then as before.
     pub(crate) fn come_and_go(&self, pod: &core_v1::Pod) {
         let Ok(pod) = self.cluster.compile_pod(pod) else { return };
         let fork = self.cluster.fork();
@@ -84,9 +83,9 @@ impl World {
         assert_eq!(counts(&fork), before, "{key} came and went");
     }
 
-    /// A node is told, pods are placed, and it goes again.
+    /// Feeds and deletes a node on a fork. Returns the placements of the probes while the node is there.
     pub(crate) fn with_node(&self, node: &core_v1::Node) -> Result<Vec<String>, String> {
-        let node = self.cluster.compile_node(node).map_err(|error| described(&error))?;
+        let node = self.cluster.compile_node(node).map_err(|error| checked_message(&error))?;
         let fork = self.cluster.fork();
         let name = Arc::<str>::from(node.name());
         fork.apply(vec![Delta::UpsertNode(node.clone())]);
@@ -102,7 +101,8 @@ impl World {
     /// Feeds and deletes an object of another kind on a fork. Returns the placements of the probes while the object is
     /// there.
     pub(crate) fn with_object(&self, object: WireObject<'_>) -> Result<Vec<String>, String> {
-        let object = self.cluster.compile_object(object).map_err(|error| described(&error))?;
+        let object =
+            self.cluster.compile_object(object).map_err(|error| checked_message(&error))?;
         let fork = self.cluster.fork();
         let key = object.key().clone();
         fork.apply(vec![Delta::DeleteObject(key.clone())]);
@@ -116,7 +116,7 @@ impl World {
         Ok(placed)
     }
 
-    /// Returns the placements of pods that read everything in a cluster.
+    /// Returns the placements of the probes, whose pods use every kind of object in a cluster.
     fn probes(&self, cluster: &Cluster) -> Vec<String> {
         PROBES.with(|pods| {
             let placed = pods.iter().map(|pod| {
@@ -145,7 +145,7 @@ pub(crate) fn cluster() -> Arc<Cluster> {
 fn check_decision(pod: &Pod, decided: &Result<Decision, EngineError>, n_nodes: usize) {
     let decision = match decided {
         Ok(decision) => decision,
-        Err(EngineError::Model(error)) => return drop(described(error)),
+        Err(EngineError::Model(error)) => return drop(checked_message(error)),
         Err(error) => return assert!(!error.to_string().is_empty(), "{error:?}"),
     };
     assert_eq!(decision.pod, *pod.key());
@@ -162,8 +162,8 @@ fn check_decision(pod: &Pod, decided: &Result<Decision, EngineError>, n_nodes: u
     }
 }
 
-/// A refused object names the field, and says why in few words.
-pub(crate) fn described(error: &ModelError) -> String {
+/// Checks that an error names the field and has a short reason; returns its text.
+pub(crate) fn checked_message(error: &ModelError) -> String {
     let ModelError { field, reason } = error;
     assert!(!field.is_empty() && !reason.is_empty(), "{error:?}");
     assert!(field.len() + reason.len() < 4 << 10, "{} bytes", field.len() + reason.len());
