@@ -56,7 +56,7 @@ fn groups() -> Vec<Value> {
 
 fn resources(group: &str, version: &str) -> Option<Value> {
     let rows = RESOURCES.iter().filter(|row| row.group == group && row.version == version);
-    let resources: Vec<_> = rows.flat_map(described).collect();
+    let resources: Vec<_> = rows.flat_map(entries).collect();
     if resources.is_empty() {
         return None;
     }
@@ -67,7 +67,7 @@ fn resources(group: &str, version: &str) -> Option<Value> {
     }))
 }
 
-fn described(row: &Resource) -> Vec<Value> {
+fn entries(row: &Resource) -> Vec<Value> {
     let verbs = ["create", "delete", "deletecollection", "get", "list", "patch", "update", "watch"];
     let mut all = vec![json!({
         "name": row.plural, "singularName": row.kind.to_lowercase(), "namespaced": row.namespaced,
@@ -79,15 +79,15 @@ fn described(row: &Resource) -> Vec<Value> {
             "eviction" => ("Eviction", json!(["create"])),
             _ => (row.kind, json!(["get", "patch", "update"])),
         };
-        let mut described = json!({
+        let mut entry = json!({
             "name": format!("{}/{subresource}", row.plural), "singularName": "",
             "namespaced": row.namespaced, "kind": kind, "verbs": verbs,
         });
         if kind == "Eviction" {
             // The group of the body differs from that of the path; clients detect the support of evictions by it.
-            (described["group"], described["version"]) = ("policy".into(), "v1".into());
+            (entry["group"], entry["version"]) = ("policy".into(), "v1".into());
         }
-        all.push(described);
+        all.push(entry);
     }
     all
 }
