@@ -1,4 +1,4 @@
-//! The build of the table of RPCs: what it makes of `.proto` files whose methods declare their access, and which it
+//! The table of RPCs that the build makes of `.proto` files whose methods declare their access, and the files that it
 //! refuses.
 
 #[path = "../../build/access.rs"]
@@ -21,7 +21,7 @@ impl FileResolver for Source {
     }
 }
 
-/// The table of a service with these methods, or what the build script would fail with.
+/// The table of a service with these methods, or the error of the build script.
 fn table(methods: &str) -> Result<String, String> {
     let source = format!(
         "syntax = \"proto3\"; package test; import \"berth/v1/access.proto\"; message M {{}} service S {{ {methods} }}"

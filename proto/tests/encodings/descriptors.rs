@@ -1,4 +1,4 @@
-//! The crate's own descriptors: which messages and fields there are, and how to reach each.
+//! The crate's own descriptors: all messages and fields, and a path to each.
 
 use std::collections::{HashSet, VecDeque};
 use std::sync::LazyLock;

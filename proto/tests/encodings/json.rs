@@ -12,13 +12,13 @@ use crate::descriptors::{
 use crate::kinds::{KINDS, Kind, kind};
 use crate::random::{Random, seeded};
 
-/// Our bytes after a visit to `k8s-openapi`, which speaks JSON only.
+/// Our bytes after a round trip through `k8s-openapi`, which speaks JSON only.
 fn through_k8s_openapi(kind: &Kind, ours: &[u8]) -> Vec<u8> {
     let theirs = (kind.k8s_openapi)(&(kind.to_json)(ours));
     (kind.from_json)(theirs.to_string().as_bytes()).unwrap()
 }
 
-/// One field at a time: `k8s-openapi` must know it by its name.
+/// Sets one field at a time: `k8s-openapi` must know the field by its name.
 #[test]
 fn every_field_is_called_what_k8s_openapi_calls_it() {
     for (name, path) in every_field() {
@@ -58,7 +58,7 @@ fn pod(json: &Value) -> core_v1::Pod {
     serde_json::from_value(json.clone()).unwrap()
 }
 
-/// W-JS-4: `null` is absence, everywhere; an explicit zero of a P field is not.
+/// W-JS-4: `null` is absence everywhere; an explicit zero of a P field is not.
 #[test]
 fn null_is_absent() {
     for (name, path) in every_field() {
@@ -83,7 +83,7 @@ fn null_is_absent() {
     assert_eq!(serde_json::to_value(owner).unwrap(), json!({"controller": false}));
 }
 
-/// The JSON object that `path` leads to; `None` below an inlined message.
+/// The JSON object at `path`; `None` below an inlined message.
 fn object_at<'a>(
     json: &'a mut Value,
     path: &[prost_reflect::FieldDescriptor],
@@ -137,7 +137,7 @@ fn null_elements_are_zero() {
     assert_eq!(budget.disrupted_pods["a"].unix_seconds(), None);
 }
 
-/// W-JS-3: a volume's source stands beside its name, in any order.
+/// W-JS-3: a volume's source is beside its name, in any order.
 #[test]
 fn inlined_messages_have_no_level() {
     let json = json!({"hostPath": {"path": "/x", "type": ""}, "name": "v"});
@@ -201,7 +201,7 @@ fn escapes() {
     assert_eq!(key.spec.unwrap().node_name, "n");
 }
 
-/// W-JS-6 has nothing to apply to: no message with a JSON form carries bytes. If one comes, `build.rs` refuses it.
+/// W-JS-6 does not apply: no message with a JSON form has bytes. If one gets some, `build.rs` refuses it.
 #[test]
 fn no_json_field_carries_bytes() {
     for message in kubernetes_messages()
@@ -240,7 +240,7 @@ fn quantities_keep_their_text() {
     );
 }
 
-/// Answers of Berth's own services: camel case, oneofs by the member's name, enums by theirs.
+/// Responses of Berth's own services: camel case, oneofs by the member's name, enums by the value's name.
 #[test]
 fn berth_messages_are_written() {
     let decision = berth_v1::Decision {

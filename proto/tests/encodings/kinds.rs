@@ -1,4 +1,4 @@
-//! Every kind that the crate carries, beside its twins in `k8s-pb` and `k8s-openapi`.
+//! Every kind that the crate has, beside its counterparts in `k8s-pb` and `k8s-openapi`.
 
 use std::fmt::Debug;
 
@@ -50,8 +50,8 @@ impl Kind {
         }
     }
 
-    /// Checks that two objects of our type, as protobuf, are equal. Bytes are: maps are sorted, and fields have an
-    /// order.
+    /// Checks that two objects of our type, as protobuf, are equal. Comparing bytes is enough, because maps are sorted
+    /// and fields have an order.
     pub(crate) fn check_same(&self, actual: &[u8], expected: &[u8]) {
         if actual != expected {
             let (actual_json, expected_json) = ((self.to_json)(actual), (self.to_json)(expected));

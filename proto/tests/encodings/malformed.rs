@@ -109,7 +109,7 @@ fn deep_nesting_is_refused_or_skipped() {
     assert!(core_v1::Pod::decode(&*groups).is_err());
 }
 
-/// A length that promises more than there is does not allocate it.
+/// A length beyond the end of the input does not allocate memory.
 #[test]
 fn lengths_beyond_the_end_are_refused() {
     for bytes in [

@@ -9,14 +9,14 @@ use crate::descriptors::{decode, every_field, kubernetes_messages, label, messag
 use crate::kinds::{KINDS, Kind, kind};
 use crate::random::{Random, seeded};
 
-/// Fields of Kubernetes 1.36 that `k8s-pb` 0.9, which stands at 1.35, does not have.
+/// Fields of Kubernetes 1.36 that `k8s-pb` 0.9, which is made from 1.35, does not have.
 const NOT_IN_K8S_PB: [&str; 3] = [
     "CSIDriverSpec.preventPodSchedulingIfMissing",
     "PodSchedulingGroup.podGroupName",
     "PodSpec.schedulingGroup",
 ];
 
-/// Our bytes after a visit to `k8s-pb`.
+/// Our bytes after a round trip through `k8s-pb`.
 fn through_k8s_pb(kind: &Kind, ours: &[u8]) -> Vec<u8> {
     (kind.recode)(&(kind.k8s_pb)(ours).0).unwrap()
 }
@@ -36,7 +36,8 @@ fn every_kind_has_its_twins() {
     }
 }
 
-/// One field at a time, so that a wrong number cannot hide behind another field: `k8s-pb` must print it by its name.
+/// Sets one field at a time, so that a wrong number cannot hide behind another field: `k8s-pb` must print it by its
+/// name.
 #[test]
 fn every_field_stands_where_k8s_pb_has_it() {
     let fields = every_field();
@@ -92,7 +93,7 @@ proptest! {
             let random = Random::new(seed, density).message(&message(kind.name), 0).encode_to_vec();
             let ours = (kind.recode)(&random).unwrap();
             kind.check_same(&through_k8s_pb(kind, &ours), &without_newer(kind, &ours));
-            // Nothing is lost on the way in either: our bytes mean what the descriptors' bytes meant.
+            // The first conversion loses nothing either: our bytes have the content of the descriptors' bytes.
             prop_assert!(decode(kind.name, &ours) == decode(kind.name, &random), "{}", kind.name);
         }
     }
@@ -141,13 +142,13 @@ fn an_empty_message_is_present() {
     );
 }
 
-/// W-PB-1: of a P field, zero is not absence.
+/// W-PB-1: in a P field, zero is not absence.
 #[test]
 fn a_zero_of_a_pointer_field_is_present() {
     let spec = core_v1::PodSpec::decode(&b"\xc8\x01\x00"[..]).unwrap();
     assert_eq!(spec.priority, Some(0));
     assert_eq!(spec.encode_to_vec(), b"\xc8\x01\x00");
-    // Of any other field upstream writes the zero too, and it means nothing.
+    // In any other field upstream writes the zero too, and it means nothing.
     assert_eq!(
         core_v1::PodSpec::decode(&b"\x1a\x00\x58\x00"[..]).unwrap(),
         core_v1::PodSpec::default()
@@ -209,7 +210,7 @@ fn what_is_unknown() {
     }
 }
 
-/// W-PB-9, W-ENV-1, W-ENV-3: lists, envelope and watch frames are what `k8s-pb` takes them for.
+/// W-PB-9, W-ENV-1, W-ENV-3: `k8s-pb` reads lists, envelope and watch frames alike.
 #[test]
 fn envelope_and_watch_event() {
     let pods = core_v1::PodList { items: vec![core_v1::Pod::default(); 2], ..Default::default() };
@@ -237,7 +238,7 @@ fn envelope_and_watch_event() {
     assert_eq!(meta_v1::WatchEvent::decode(&*theirs.encode_to_vec()).unwrap(), event);
 }
 
-/// The message's Rust type is as small as a cluster of many objects needs it.
+/// Limits of the sizes of Rust types, because a cluster has many objects.
 #[test]
 fn objects_stay_small() {
     assert!(size_of::<core_v1::Volume>() <= 640, "{}", size_of::<core_v1::Volume>());

@@ -88,7 +88,7 @@ fn protobuf_and_json_of_an_api_server_agree() {
     assert_eq!(in_json(&nodes), json);
 }
 
-/// Every object of the dumps comes back from our types as it was, but for what is left out on purpose.
+/// Every object of the dumps is unchanged after a round trip through our types, except for fields that they leave out.
 #[test]
 fn dumped_objects_come_back() {
     let Some(folder) = recorded::find("data/cluster-dump") else { return };
@@ -120,7 +120,7 @@ fn dumped_objects_come_back() {
     assert!(unexpected.is_empty(), "lost: {unexpected:#?}");
 }
 
-/// Checks that `written` says nothing that `item` does not, and collects in `lost` what `item` says beyond it.
+/// Checks that `written` has nothing that `item` does not have, and collects in `lost` what is missing in `written`.
 fn compare(path: &mut Vec<String>, item: &Value, written: &Value, lost: &mut BTreeSet<String>) {
     match (item, written) {
         (Value::Object(item), Value::Object(written)) => {
@@ -132,7 +132,7 @@ fn compare(path: &mut Vec<String>, item: &Value, written: &Value, lost: &mut BTr
                 compare(path, before, value, lost);
                 path.pop();
             }
-            // The two names of the kind are the envelope's business (W-PB-8).
+            // The envelope has the two names of the kind (W-PB-8).
             let gone = item.iter().filter(|(key, value)| {
                 !written.contains_key(*key)
                     && !is_zero(value)

@@ -4,7 +4,7 @@ use std::fmt::Write as _;
 
 use berth_proto::access::{Effect, METHODS, Method};
 
-/// Begins the head of the table in `docs/security.md`.
+/// Start of the head of the table in `docs/security.md`.
 const TABLE: &str = "| RPC | role |";
 
 /// The line about the method at `path` on its page.
@@ -56,7 +56,7 @@ fn table() -> String {
     text
 }
 
-/// The rows, service by service; last of each service what any reader may call without a condition.
+/// The rows, service by service; the last row of a service has the methods that any reader may call unconditionally.
 fn rows() -> Vec<Row> {
     let mut rows: Vec<Row> = Vec::new();
     let mut methods: Vec<&Method> = METHODS.iter().collect();
@@ -81,7 +81,7 @@ fn rows() -> Vec<Row> {
     rows
 }
 
-/// Whether every reader may call it and it changes nothing.
+/// Whether every reader may call the method unconditionally and it changes nothing.
 fn is_plain(method: &Method) -> bool {
     method.role == berth_proto::access::Role::Reader
         && method.effect == Effect::Reads

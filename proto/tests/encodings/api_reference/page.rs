@@ -131,7 +131,7 @@ fn fields(layout: &Layout, message: &MessageDescriptor, page: &str) -> String {
         return "No fields.\n".to_owned();
     }
     let mut fields: Vec<FieldDescriptor> = message.fields().collect();
-    // As they are declared, not by number.
+    // In the order of declaration, not by number.
     fields.sort_by_key(|field| field.path().last().copied());
     let mut table = "| field | number | type | |\n|---|---|---|---|\n".to_owned();
     for field in fields {
