@@ -155,8 +155,9 @@ impl Refusal {
     }
 
     /// Refusal of a version that the server has not reached.
-    pub(crate) fn future_version(asked: u64, current: u64) -> Refusal {
-        let message = format!("Timeout: Too large resource version: {asked}, current: {current}");
+    pub(crate) fn future_version(requested: u64, current: u64) -> Refusal {
+        let message =
+            format!("Timeout: Too large resource version: {requested}, current: {current}");
         Refusal::new(504, "Timeout", message)
             .because("ResourceVersionTooLarge", "Too large resource version", "")
             .retry_after(1)

@@ -30,7 +30,7 @@ pub fn run(data: &[u8]) {
         assert!((1..=n_lines).contains(&refused.location.line), "{refused}");
     }
     check_again(&dump);
-    // Loads the dump into a fork, which then holds exactly the dump's objects.
+    // Loading replaces all objects of the fork by those of the dump.
     world::within(|world| load(&world.cluster.fork(), dump));
 }
 

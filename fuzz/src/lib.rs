@@ -46,7 +46,7 @@ pub mod watch;
 pub struct Target {
     /// The name of its corpus, and of its binary in `libfuzzer/`.
     pub name: &'static str,
-    /// Reads the bytes and checks what became of them.
+    /// Reads the bytes and checks the result.
     pub run: fn(&[u8]),
     /// The file in `dictionaries/` with the words of its format; empty where it has none.
     pub dictionary: &'static str,

@@ -1,8 +1,8 @@
-//! Access: what a call of each RPC takes, as the option `(berth.v1.access)` of its `.proto` file declares it.
+//! Requirements and effect of each RPC, as the option `(berth.v1.access)` of its `.proto` file declares them.
 
 include!(concat!(env!("OUT_DIR"), "/access.rs"));
 
-/// An RPC of `berth.v1` or `grpcplugin`, and what a call of it takes.
+/// An RPC of `berth.v1` or `grpcplugin`, with the requirements and the effect of a call.
 #[derive(Copy, Clone, Debug, PartialEq, Eq)]
 pub struct Method {
     /// The path of HTTP/2's `:path`, such as `/berth.v1.PlacementService/Place`.

@@ -35,7 +35,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn as_the_rfc_says() {
+    fn objects_merge_and_other_values_replace() {
         let mut object = json!({"a": {"b": 1, "c": [1]}, "d": 2});
         apply(&mut object, &json!({"a": {"b": null, "c": [2, 3], "n": {"x": null}}, "e": "f"}))
             .unwrap();

@@ -194,7 +194,7 @@ fn maps_are_entries() {
 
 /// W-PB-6, W-PB-7: unknown texts stay, unknown fields of every wire type are skipped.
 #[test]
-fn what_is_unknown() {
+fn unknown_texts_stay_and_unknown_fields_are_skipped() {
     let taint = core_v1::Taint { effect: "Quarantine".into(), ..Default::default() };
     assert_eq!(core_v1::Taint::decode(&*taint.encode_to_vec()).unwrap(), taint);
     let unknown: [&[u8]; 5] = [

@@ -147,7 +147,7 @@ fn run(args: &[&str]) -> (Option<i32>, String) {
 }
 
 #[test]
-fn what_cannot_be_is_one_line_and_a_status() {
+fn an_error_is_one_line_and_a_status() {
     let listener = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
     let taken = listener.local_addr().unwrap().to_string();
     assert_eq!(

@@ -7,7 +7,7 @@ use serde_json::json;
 use crate::schedule::world::{self, World, fast_options, pause, text, until};
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_pod_is_bound_and_said_to_be() {
+async fn a_bound_pod_has_its_condition_and_event() {
     let world = World::new().await;
     world.node("n1", 4);
     world.pod("web", "1");
@@ -56,7 +56,7 @@ async fn a_pod_that_fits_nowhere_says_why_and_is_placed_when_a_node_comes() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_cluster_without_nodes_is_said_to_be() {
+async fn without_nodes_the_condition_says_so() {
     let world = World::new().await;
     world.pod("web", "1");
     let _instance = world.start(fast_options()).await;

@@ -96,7 +96,7 @@ fn racing(ledger: Arc<dyn Ledger>, clients: &Arc<Mutex<Clients>>) -> Grants {
     let (others, clients) = (Grants::new(ledger), clients.clone());
     *racing.between.lock().unwrap() = Some(Box::new(move || {
         while clients.lock().unwrap().chance.is(30) {
-            // The commit below reports a failure.
+            // A failure shows in the commit of the racing client, which follows.
             Clients::send(&clients, &others).ok();
         }
     }));

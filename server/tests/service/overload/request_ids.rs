@@ -44,7 +44,7 @@ async fn the_same_request_is_given_the_same_answer() {
 }
 
 #[tokio::test]
-async fn another_request_of_the_same_name_is_refused() {
+async fn another_request_with_the_same_id_is_refused() {
     let mut world = World::start(unlimited()).await;
     world.placement.place(named(place("p", PlaceMode::Assume), "a")).await.unwrap();
     let status = world.placement.place(named(place("q", PlaceMode::Assume), "a")).await;
@@ -118,7 +118,7 @@ async fn a_request_whose_caller_went_away_was_never_sent() {
 }
 
 #[tokio::test]
-async fn names_are_checked() {
+async fn request_ids_are_checked() {
     let mut world = World::start(unlimited()).await;
     let long = "x".repeat(129);
     for id in ["", long.as_str()] {

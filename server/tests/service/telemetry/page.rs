@@ -27,7 +27,7 @@ fn names() -> BTreeSet<&'static str> {
 }
 
 #[test]
-fn rules_alert_on_metrics_that_there_are() {
+fn rules_alert_on_existing_metrics() {
     let blocks = blocks();
     let groups = blocks.iter().find_map(|(_, block)| block["groups"].as_array()).unwrap();
     let rules: Vec<&Value> =

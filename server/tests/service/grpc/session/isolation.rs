@@ -139,8 +139,8 @@ async fn every_deciding_call_can_be_asked_what_if() {
     assert_eq!((live.n_nodes, live.n_pending_pods, live.n_assumed_pods), (1, 0, 0));
 }
 
-/// Many sessions place pods and change objects at random while pods are placed on the live cluster: in the end the live
-/// cluster holds exactly what was placed on it.
+/// Many sessions place pods and change objects while pods are placed on the live cluster: in the end the live cluster
+/// holds exactly what was placed on it.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn sessions_never_leak_into_the_live_cluster() {
     let mut world = World::start().await;
