@@ -197,7 +197,7 @@ async fn an_assumed_pod_stays_until_the_server_says_otherwise() {
     assert_eq!(cluster.snapshot().n_assumed(), 0);
 }
 
-/// A bound pod is on another node in the API server than in Berth: a list corrects it, and the instance is ready again.
+/// A bound pod is on another node in the API server than in Berth: a list corrects it, and no contradiction is left.
 #[tokio::test(flavor = "multi_thread")]
 async fn a_contradiction_is_settled_by_a_list() {
     let world = World::start(options(), None).await;

@@ -46,7 +46,8 @@ async fn pods_are_nominated_and_nothing_else() {
     assert!(world.api.store().bindings().is_empty());
     assert!(world.condition("c", "PodScheduled").is_null(), "that is kube-scheduler's to say");
     assert_eq!(world.api.store().list("Event").len(), 0);
-    // kube-scheduler binds one of them to another node than the nominated one, whose room is free again.
+    // A new node has room for the third pod; then `a` is bound to its nominated node, as by kube-scheduler, and two are
+    // held.
     world.node("n3", 1);
     until("the third is nominated", || nominated(&world, "c") == "n3").await;
     bind(&world, "a", &a);

@@ -47,7 +47,7 @@ async fn a_pod_that_fits_nowhere_says_why_and_is_placed_when_a_node_comes() {
         requests.iter().filter(|it| it.method == "PATCH" && it.target.contains("/pods/")).count()
     };
     let before = n_writes();
-    // Neither change helps: the pod is not tried again, and nothing is written.
+    // A new namespace does not help: the pod is not tried again, and nothing is written.
     world.create(json!({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": "more"}}));
     pause().await;
     assert_eq!((n_writes(), world.events("big", "FailedScheduling").len()), (before, 1));

@@ -26,7 +26,7 @@ async fn endless_call(url: &str) -> tokio::task::JoinHandle<Result<(), Status>> 
     })
 }
 
-/// Waits until the server says that it drains, so that a later signal counts as another one.
+/// Sends SIGTERM and waits until the server says that it drains, so that a later signal counts as another one.
 fn drains(served: &Served) {
     served.signal("-TERM");
     served.wait_for("draining; another signal ends at once");
