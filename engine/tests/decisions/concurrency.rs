@@ -1,7 +1,8 @@
-//! Many threads placing and deleting at once: no node ever holds more than it has, and every answer is true.
+//! Many threads that place and delete pods concurrently: no node ever exceeds its capacity, and every answer is
+//! correct.
 //!
-//! Rules: S-CCH-1, S-CCH-2 (a pod is assumed once), S-SNP-2 (a snapshot is consistent), S-FIT-8 (room); those that
-//! reach across nodes are in `relations`, what is placed together in `gangs`.
+//! Rules: S-CCH-1, S-CCH-2 (a pod is assumed once), S-SNP-2 (a snapshot is consistent), S-FIT-8 (room). Rules that
+//! involve several nodes are in `relations`, pods that are placed together in `gangs`.
 
 mod gangs;
 mod relations;
@@ -27,7 +28,7 @@ const SHAPES: [&str; 4] = [
     "memory=1",
 ];
 
-/// Room for some 60 to 80 pods, wanted by far more.
+/// Returns a cluster with room for some 60 to 80 pods, far fewer than are requested.
 fn scarce_cluster() -> Cluster {
     let cluster = Cluster::new();
     let nodes = (0..N_NODES).map(|i| {
@@ -76,7 +77,7 @@ fn watch(cluster: &Cluster, is_done: impl Fn() -> bool) {
     }
 }
 
-/// Generations only grow, and every one holds together.
+/// Checks that generations only grow and that each snapshot is consistent.
 fn check_next(cluster: &Cluster, last: Generation) -> Generation {
     let snapshot = cluster.snapshot();
     assert!(snapshot.generation() >= last, "{} after {last}", snapshot.generation());
@@ -89,7 +90,7 @@ fn check_next(cluster: &Cluster, last: Generation) -> Generation {
 /// Amounts by resource.
 type Sums = BTreeMap<Arc<str>, i64>;
 
-/// Within one snapshot: no node over its room, no pod twice, counts and sums that agree with the pods.
+/// Checks one snapshot: no node exceeds its capacity, no pod is there twice, and counts and sums agree with the pods.
 fn check(snapshot: &Snapshot) {
     let mut recount: BTreeMap<Arc<str>, (u32, Sums)> = BTreeMap::new();
     let mut names = BTreeSet::new();
@@ -123,14 +124,14 @@ fn check(snapshot: &Snapshot) {
     assert_eq!(recount.len(), 0);
 }
 
-/// One caller: assumes, confirms and deletes pods of its own.
+/// A caller that assumes, confirms and deletes its own pods.
 struct Worker<'a> {
     cluster: &'a Cluster,
     policy: Policy,
     id: u64,
     random: u64,
     n_pods: usize,
-    /// Pod name → node, by what the cluster answered.
+    /// Node by pod name, as the cluster returned it.
     held: BTreeMap<String, String>,
 }
 
@@ -196,8 +197,8 @@ impl<'a> Worker<'a> {
         }
     }
 
-    /// The feed sees one of the pods bound where it was assumed. A confirmation lost to a deletion cannot happen: the
-    /// pods are the worker's own.
+    /// Confirms one of the pods on its assumed node. The confirmation cannot race with a deletion, because the pods are
+    /// the worker's own.
     fn confirm(&mut self) {
         let Some((name, node)) = self.one_held() else {
             return;
@@ -216,7 +217,7 @@ impl<'a> Worker<'a> {
         self.cluster.apply(vec![Delta::DeletePod { key: PodKey::new("default", &name), uid }]);
     }
 
-    /// A node changes, not its room: commits against the row must notice and decide anew.
+    /// Changes a node, but not its capacity: commits to its row must notice the change and decide again.
     fn relabel(&mut self) {
         let (i, label) = (self.below(N_NODES), self.below(3));
         let text =
@@ -230,7 +231,7 @@ impl<'a> Worker<'a> {
         self.held.iter().nth(at).map(|(name, node)| (name.clone(), node.clone()))
     }
 
-    /// A pod whose name tells its shape.
+    /// Returns a pod whose name identifies its shape.
     fn next_pod(&mut self) -> Pod {
         self.n_pods += 1;
         let shape = self.below(SHAPES.len());
@@ -253,7 +254,7 @@ fn shape_of(name: &str) -> usize {
     name.rsplit('-').next().unwrap().parse().unwrap()
 }
 
-/// Twice as many callers as slots: every slot is given away once, and everybody else is told that there is none.
+/// With twice as many callers as slots, every slot is assigned once, and all other callers are refused.
 #[test]
 fn every_slot_is_given_away_once() {
     let cluster = Cluster::new();
@@ -277,7 +278,7 @@ fn every_slot_is_given_away_once() {
     check(&cluster.snapshot());
 }
 
-/// One pod, many callers: it is assumed once, and the others learn where it is (S-CCH-2).
+/// Many callers assume one pod: one of them succeeds, and the others get its node (S-CCH-2).
 #[test]
 fn a_pod_is_assumed_once() {
     let cluster = scarce_cluster();

@@ -19,7 +19,7 @@ macro_rules! suites {
     };
 }
 
-// All 21 of them, every case.
+// All 21 suites, every case.
 suites! {
     spread_hard: "spread-hard";
     spread_soft: "spread-soft";

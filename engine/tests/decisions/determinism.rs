@@ -91,7 +91,7 @@ fn upsert_object(cluster: &Cluster, object: &AnyObject) -> Delta {
     Delta::UpsertObject(cluster.compile_object(object.wire()).unwrap())
 }
 
-/// Pods of the templates in turn, named by number.
+/// Returns pods of the templates in rotation, named by number.
 fn pods(cluster: &Cluster, templates: &[Json<core_v1::Pod>], n: usize) -> Vec<Pod> {
     let of = |i: usize| {
         let mut pod = templates[i % templates.len()].0.clone();
@@ -136,7 +136,7 @@ fn outcome(decision: Result<Decision, EngineError>) -> Result<Outcome, EngineErr
 proptest! {
     #![proptest_config(config(60, 11))]
 
-    /// Two clusters that are told the same decide the same, generations included.
+    /// Two clusters with the same sequence of requests make the same decisions, generations included.
     #[test]
     fn the_same_sequence_gives_the_same_decisions(case in cases(1..40)) {
         let run = || {
@@ -156,7 +156,7 @@ proptest! {
         prop_assert_eq!(run(), run());
     }
 
-    /// A dry run of a batch tells what assuming it does, and changes nothing.
+    /// A dry run of a batch returns the same results as assuming it, and changes nothing.
     #[test]
     fn a_dry_run_tells_what_assuming_does(case in cases(1..40), n in select(vec![1_usize, 7, 40, 150])) {
         let (dry, real) = (cluster_of(&case), cluster_of(&case));
@@ -170,11 +170,12 @@ proptest! {
         prop_assert_eq!(&planned, &place(&real, true));
         let n_placed = planned.iter().filter(|outcome| matches!(outcome, Ok(Outcome::Placed(_)))).count();
         prop_assert_eq!(real.snapshot().n_pods(), n_placed);
-        // What the dry run remembered must not leak into what is asked next.
+        // Evaluations cached by the dry run must not affect later requests.
         prop_assert_eq!(planned, place(&dry, true));
     }
 
-    /// A batch decides what the same pods would get one by one: by priority, and of equals in the order of the request.
+    /// A batch decides as if its pods came one by one: by priority, and those of equal priority in the order of the
+    /// request.
     #[test]
     fn a_batch_is_its_pods_one_by_one(case in cases(1..40)) {
         let (together, single) = (cluster_of(&case), cluster_of(&case));
@@ -191,14 +192,14 @@ proptest! {
         prop_assert_eq!(together.snapshot().nodes(), single.snapshot().nodes());
     }
 
-    /// Ties are broken by name, not by row: nodes and objects may come in any order, one by one or at once.
+    /// Ties are broken by name, not by row: nodes and objects may come in any order, one by one or all at once.
     #[test]
     fn the_order_of_nodes_does_not_matter(mut case in cases(1..60)) {
         // The size of an image is that of its first reporter (S-IL-4), so here nodes have none.
         for node in &mut case.nodes {
             node.0.status.get_or_insert_default().images.clear();
         }
-        // An object told twice is as told last, so here each is told once.
+        // If an object comes twice, the later version holds, so each comes once here.
         let mut keys = BTreeSet::new();
         case.objects.retain(|object| keys.insert(object.key()));
         let backwards = Cluster::new();
@@ -223,12 +224,12 @@ proptest! {
 proptest! {
     #![proptest_config(config(4, 12))]
 
-    /// One snapshot asked from 1, 2 and 8 threads at once answers the same.
+    /// One snapshot gives the same answers to 1, 2 and 8 concurrent threads.
     #[test]
     fn threads_agree(case in cases(300..500)) {
         let cluster = cluster_of(&case);
         let pods = pods(&cluster, &case.templates, 40);
-        // Some room is taken first, so that shards differ.
+        // Some room is taken first, so that the shards differ.
         batch(&case, &cluster, &pods[..20], true);
         let ask = |pod: &Pod| cluster.place(&PlaceRequest { pod, policy: &case.policy, tie_break: case.tie_break });
         let expected: Vec<_> = pods.iter().map(ask).collect();
@@ -245,7 +246,7 @@ proptest! {
     }
 }
 
-/// Among equal nodes seeds and uids spread pods out, and `Lexicographic` does not (S-SEL-4).
+/// Among equal nodes, seeds and uids spread pods out; `Lexicographic` does not (S-SEL-4).
 #[test]
 fn seeds_spread_and_lexicographic_does_not() {
     let nodes: Vec<_> = (0..50)
@@ -280,7 +281,7 @@ fn seeds_spread_and_lexicographic_does_not() {
     assert_eq!(lexicographic, BTreeSet::from(["n00".to_owned()]));
 }
 
-/// Once a batch is cancelled the rest of it is refused, and what was placed before stays.
+/// After a batch is cancelled its remaining pods are refused, and those already placed stay.
 #[test]
 fn a_cancelled_batch_keeps_what_it_placed() {
     let cluster = of_nodes(&[Json(object::node("n1 cpu=4 memory=8Gi pods=110"))]);

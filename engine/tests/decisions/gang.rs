@@ -1,4 +1,4 @@
-//! Gangs: enough members get a node, or nothing happened.
+//! Gangs: enough members get a node, or the cluster stays as it was.
 
 mod evicting;
 
@@ -19,7 +19,7 @@ use crate::random::crowd::{Company, Crowd, crowd};
 use crate::random::importance::urgent;
 use crate::view::View;
 
-/// A gang as it is asked for.
+/// Parameters of a gang request.
 #[derive(Copy, Clone, Debug)]
 struct Ask {
     n: usize,
@@ -92,7 +92,7 @@ fn n_placed(results: &[Result<Decision, EngineError>]) -> usize {
 proptest! {
     #![proptest_config(config(150, 51))]
 
-    /// Enough members get a node and take their room, or the cluster is as it was, to the last answer.
+    /// Either enough members get a node and take its room, or the cluster and all its answers are unchanged.
     #[test]
     fn all_or_nothing(crowd in crowd(Company::Any, 1..7, 2..20), ask in asks()) {
         let cluster = crowd.cluster();
@@ -129,7 +129,7 @@ proptest! {
         prop_assert!(before.pods.iter().all(|pod| after.pods.contains(pod)), "victims are the caller's to evict");
     }
 
-    /// A dry run of a gang tells what assuming it does, and changes nothing.
+    /// A dry run of a gang returns the same results as assuming it, and changes nothing.
     #[test]
     fn a_dry_run_tells_what_assuming_does(crowd in crowd(Company::Any, 1..7, 2..20), ask in asks()) {
         let (dry, real) = (crowd.cluster(), crowd.cluster());
@@ -140,14 +140,14 @@ proptest! {
         let done = place(&real, &compiled(&real, &wires), Some(ask.gang()), true);
         prop_assert_eq!(planned.gang, done.gang);
         prop_assert_eq!(outcomes(&planned.results), outcomes(&done.results));
-        // What the dry run remembered must not leak into what is asked next.
+        // Evaluations cached by the dry run must not affect later requests.
         let late = place(&dry, &compiled(&dry, &wires), Some(ask.gang()), true);
         prop_assert_eq!(outcomes(&late.results), outcomes(&done.results));
         prop_assert_eq!(View::of(&dry, &wires), View::of(&real, &wires));
     }
 
-    /// Without evictions each member is decided as it would be in an independent batch, and where all get a node,
-    /// placing the gang is placing the batch.
+    /// Without evictions each member is decided as it would be in an independent batch; if all get a node, placing the
+    /// gang equals placing the batch.
     #[test]
     fn a_gang_that_evicts_nobody_is_a_batch(crowd in crowd(Company::Any, 1..7, 0..16), ask in asks()) {
         let (ganged, batched) = (crowd.cluster(), crowd.cluster());
@@ -159,7 +159,7 @@ proptest! {
         prop_assert_eq!(View::of(&ganged, &wires), View::of(&batched, &wires));
     }
 
-    /// A caller that gives up in the middle leaves nothing behind.
+    /// A request that is cancelled midway leaves nothing behind.
     #[test]
     fn a_cancelled_gang_leaves_nothing(crowd in crowd(Company::Plain, 3..7, 0..6), ask in asks(), after in 0..8_usize) {
         let cluster = crowd.cluster();
@@ -180,7 +180,7 @@ proptest! {
     }
 }
 
-/// The gangs of these tests are placed and refused, and evict (they would prove nothing otherwise).
+/// The random gangs include placed, refused and evicting ones; otherwise these tests would prove nothing.
 #[test]
 fn crowds_make_gangs_evict() {
     let mut runner = TestRunner::new(config(1, 53));
@@ -215,9 +215,10 @@ fn pods(cluster: &Cluster, texts: &[&str]) -> Vec<Pod> {
     texts.iter().map(|text| cluster.compile_pod(&object::pod(text)).unwrap()).collect()
 }
 
-/// Members are decided by priority, then in the order of the request, and answered in the order of the request (S-Q-4).
+/// Members are decided by priority, then in the order of the request; the results are in the order of the request
+/// (S-Q-4).
 #[test]
-fn turns() {
+fn members_are_decided_by_priority() {
     let cluster = small_cluster(&["n1 cpu=2 memory=8Gi pods=9"], &[]);
     let members =
         pods(&cluster, &["a cpu=1", "b cpu=1 priority=5", "c cpu=1", "d cpu=1 priority=5"]);
@@ -229,7 +230,7 @@ fn turns() {
     assert_eq!(outcome.gang.unwrap().n_placed, 2);
 }
 
-/// A member that is on a node already gets no second one, and does not count (S-CCH-2).
+/// A member that is already on a node does not get a second one, and does not count (S-CCH-2).
 #[test]
 fn a_member_that_is_placed_already() {
     let cluster = small_cluster(&["n1 cpu=4 memory=8Gi pods=9"], &["a node=n1 cpu=1"]);
@@ -244,7 +245,7 @@ fn a_member_that_is_placed_already() {
     assert_eq!(cluster.snapshot().n_pods(), 2);
 }
 
-/// One pod twice in a gang is one pod.
+/// A pod that is listed twice in a gang counts once.
 #[test]
 fn a_member_that_comes_twice() {
     let cluster = small_cluster(&["n1 cpu=4 memory=8Gi pods=9"], &[]);
@@ -260,7 +261,7 @@ fn a_member_that_comes_twice() {
     }
 }
 
-/// A gang of nobody is placed: nobody is missing.
+/// A gang without members is placed.
 #[test]
 fn an_empty_gang() {
     let cluster = small_cluster(&["n1 cpu=4 memory=8Gi pods=9"], &[]);

@@ -1,8 +1,8 @@
-//! A cluster that was changed by thousands of random deltas is the cluster that its objects make: the same lists, the
-//! same sums, the same decisions as one built from nothing, and as the naive scheduler's.
+//! A cluster after thousands of random deltas equals one built from its objects: it has the same lists and sums, and
+//! makes the same decisions as the rebuilt cluster and as the naive scheduler.
 //!
-//! Two rules make history count, and are tested by hand or left out here: the set of used ports (S-PRT-5) and the lag
-//! of image counts (S-IL-5).
+//! Under two rules the history counts; they are tested by hand or left out here: the set of used ports (S-PRT-5) and
+//! the lag of image counts (S-IL-5).
 
 mod check;
 mod event;
@@ -23,7 +23,7 @@ use story::Story;
 proptest! {
     #![proptest_config(config(45, 21))]
 
-    /// Some 7,000 deltas in 1,100 batches.
+    /// Runs some 7,000 deltas in 1,100 batches.
     #[test]
     fn updated_is_rebuilt(
         templates in event::templates(),
@@ -44,7 +44,7 @@ proptest! {
     }
 }
 
-/// Used ports are a set: of two pods with the identical port, the first to go frees it (S-PRT-5).
+/// Used ports are a set: if two pods use the identical port, removing the first frees it (S-PRT-5).
 #[test]
 fn one_of_two_pods_frees_the_port_of_both() {
     let story = Story::new(&["n1 cpu=4 memory=8Gi pods=10"]);
@@ -61,7 +61,7 @@ fn one_of_two_pods_frees_the_port_of_both() {
     assert!(!is_free());
 }
 
-/// A bound pod does not move; the feed's contradiction is refused and counted (S-CCH-6).
+/// A bound pod does not move; an event that moves it is refused and counted (S-CCH-6).
 #[test]
 fn a_bound_pod_does_not_move() {
     let story = Story::new(&["n1 cpu=4 memory=8Gi pods=10", "n2 cpu=4 memory=8Gi pods=10"]);
@@ -69,13 +69,13 @@ fn a_bound_pod_does_not_move() {
     assert_eq!(story.pod("a node=n2 cpu=1 version=2").as_deref(), Some("spec.nodeName"));
     assert_eq!(story.pods(), "a@n1");
     assert_eq!(story.0.snapshot().n_contradictions(), 1);
-    // Another pod under the same name may be anywhere.
+    // Another pod of the same name may be on any node.
     assert_eq!(story.pod("a uid=other node=n2 cpu=1 version=3"), None);
     assert_eq!(story.pods(), "a@n2");
     assert_eq!((story.milli_cpu("n1"), story.milli_cpu("n2")), (0, 1000));
 }
 
-/// A new list replaces the known state: it repairs what the feed contradicted.
+/// A new list replaces the known state, and so corrects contradictory events.
 #[test]
 fn a_replaced_cluster_is_exactly_what_was_told() {
     let nodes = ["n1 cpu=4 memory=8Gi pods=10", "n2 cpu=4 memory=8Gi pods=10"];
@@ -97,7 +97,7 @@ fn a_replaced_cluster_is_exactly_what_was_told() {
     assert_eq!(story.0.snapshot().n_contradictions(), 0);
 }
 
-/// The last version known is the last one heard of, even where nothing else changed with it.
+/// The known version of a pod is the latest one received, even if nothing else changed with it.
 #[test]
 fn a_repeated_pod_is_as_new_as_its_last_repetition() {
     let story = Story::new(&["n1 cpu=4 memory=8Gi pods=10"]);
@@ -134,7 +134,7 @@ fn a_repeated_object_is_as_new_as_its_last_repetition() {
     assert!(namespace("", "x"));
 }
 
-/// A pod may come before its node, outlive it, and find it again (S-CCH-7).
+/// A pod may come before its node, outlive it, and be on it again when the node returns (S-CCH-7).
 #[test]
 fn pods_wait_for_their_node() {
     let story = Story::new(&["n1 cpu=4 memory=8Gi pods=10"]);
@@ -145,7 +145,7 @@ fn pods_wait_for_their_node() {
     assert_eq!((story.pods().as_str(), story.milli_cpu("n2")), ("a@n2", 1000));
     story.0.apply(vec![Delta::DeleteNode("n2".into())]);
     assert_eq!((story.0.snapshot().n_nodes(), story.0.snapshot().n_orphaned()), (1, 1));
-    // Within one batch the node goes, comes back smaller, and the pod is gone.
+    // Within one batch the node is deleted, comes back smaller, and the pod is deleted.
     story.0.apply(vec![upsert("n2 cpu=2 memory=8Gi pods=1")]);
     assert!(!story.is_feasible("probe cpu=1")["n2"]);
     story.delete_pod("a");
@@ -153,8 +153,8 @@ fn pods_wait_for_their_node() {
     assert_eq!((story.0.snapshot().n_pods(), story.0.snapshot().n_orphaned()), (0, 0));
 }
 
-/// A nomination in memory stays while a feed tells of none, and goes with the pod, its node's coming and going
-/// notwithstanding (S-NOM-4, S-NOMC-1).
+/// A nomination in memory stays while the feed sends none, and ends with the pod, even if its node goes and comes back
+/// (S-NOM-4, S-NOMC-1).
 #[test]
 fn a_promise_in_memory_outlasts_what_is_told_of_the_pod() {
     let nodes = ["n1 cpu=4 memory=8Gi pods=10"];
@@ -171,11 +171,11 @@ fn a_promise_in_memory_outlasts_what_is_told_of_the_pod() {
     let node = story.0.compile_node(&object::node(nodes[0])).unwrap();
     story.0.apply(vec![Delta::UpsertNode(node)]);
     assert!(!is_free());
-    // Promised by its status and then no more.
+    // The pod is nominated by its status, and later not any more.
     assert_eq!(story.pod("a cpu=3 label:app=y nominated=n1 version=4"), None);
     assert_eq!(story.pod("a cpu=3 label:app=y version=5"), None);
     assert!(is_free());
-    // Another pod of the name was promised nothing.
+    // Another pod of the same name has no nomination.
     story.promise("a cpu=3", "n1");
     assert_eq!(story.pod("a cpu=3 uid=other version=6"), None);
     assert!(is_free());
@@ -184,7 +184,7 @@ fn a_promise_in_memory_outlasts_what_is_told_of_the_pod() {
     assert!(is_free());
 }
 
-/// A list is but many updates: a pod that it tells of changed keeps what it was promised (S-NOMC-1).
+/// A list acts like many updates: a pod that changed in it keeps its nomination in memory (S-NOMC-1).
 #[test]
 fn a_promise_in_memory_outlasts_a_list() {
     let nodes = ["n1 cpu=4 memory=8Gi pods=10"];
@@ -196,7 +196,7 @@ fn a_promise_in_memory_outlasts_a_list() {
     assert!(story.is_feasible("probe cpu=2")["n1"], "another pod of the name");
 }
 
-/// Every batch size from one to all at once comes to the same.
+/// Batches of any size, from one delta to all at once, lead to the same state.
 #[test]
 fn batches_of_any_size_come_to_the_same() {
     let expected = batched(1);

@@ -38,7 +38,8 @@ fn large_amounts_are_compared() {
     );
 }
 
-/// Sums of a node stay within 64 bits: the pod that would take one past it is refused, before or after its node.
+/// Sums of a node stay within 64 bits: a pod that would exceed them is refused, whether it comes before or after its
+/// node.
 #[test]
 fn sums_stay_in_range() {
     let cluster = cluster(&["n1 cpu=4 memory=1Gi pods=110"]);
@@ -73,7 +74,7 @@ fn a_refused_update_loses_nothing() {
     assert_eq!(cluster.snapshot().n_pods(), 4);
 }
 
-/// A pod that a dry-run batch has placed is on a node for the rest of the batch (S-CCH-2), as with assuming.
+/// A pod that a dry-run batch has placed stays on its node for the rest of the batch (S-CCH-2), as if assumed.
 #[test]
 fn a_batch_places_a_pod_once() {
     for assume in [false, true] {
@@ -96,7 +97,7 @@ fn a_batch_places_a_pod_once() {
     }
 }
 
-/// A number that is no port is refused where it stands.
+/// A host port that is out of range is refused, and the message names its field.
 #[test]
 fn host_ports_have_a_range() {
     let cluster = Cluster::new();

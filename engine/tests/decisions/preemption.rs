@@ -1,5 +1,5 @@
-//! Properties of every eviction that need no naive scheduler: it makes room, every victim has lower priority, and no
-//! victim could be spared. Also the options of preemption.
+//! Properties of every eviction, checked without the naive scheduler: it makes room, every victim has lower priority,
+//! and every victim is necessary. The options of preemption are tested here too.
 
 mod elsewhere;
 mod option;
@@ -26,7 +26,7 @@ fn list(cluster: &Cluster, pod: &Pod, options: PreemptOptions) -> Option<Candida
     Some(list)
 }
 
-/// The pods that come, as they are and urgent.
+/// Returns the incoming pods, each as it is and with a high priority.
 fn incoming(crowd: &Crowd, cluster: &Cluster) -> Vec<Pod> {
     let of = |i: usize| {
         let pod = crowd.incoming_wire(i);
@@ -40,7 +40,7 @@ fn victims(candidate: &Candidate) -> Vec<PodKey> {
     candidate.victims.iter().map(|victim| victim.pod.clone()).collect()
 }
 
-/// Whether the pod fits onto the node, in a cluster that was built without these pods.
+/// Whether the pod fits on the node in a cluster that was built without the pods of `gone`.
 fn fits(crowd: &Crowd, gone: &[PodKey], pod: &Pod, node: &str) -> bool {
     let cluster = crowd.cluster_without(gone);
     let pod = pod_in(&cluster, crowd, pod);
@@ -50,7 +50,7 @@ fn fits(crowd: &Crowd, gone: &[PodKey], pod: &Pod, node: &str) -> bool {
     matches!(verdict.map(|found| &found.verdict), Some(Verdict::Feasible { .. }))
 }
 
-/// A compiled pod belongs to the cluster that compiled it.
+/// Compiles the pod for this cluster; a compiled pod belongs to the cluster that compiled it.
 fn pod_in(cluster: &Cluster, crowd: &Crowd, pod: &Pod) -> Pod {
     let number: usize = pod.key().name.strip_prefix("pod-").unwrap().parse().unwrap();
     let wire = crowd.incoming_wire(number - 10_000);
@@ -65,8 +65,8 @@ fn pod_in(cluster: &Cluster, crowd: &Crowd, pod: &Pod) -> Pod {
 proptest! {
     #![proptest_config(config(120, 41))]
 
-    /// No victim is of the preemptor's priority or above (S-PRE-8), none is named twice, and without the victims the
-    /// pod fits (S-PRE-14): on every candidate, in a cluster that never had them.
+    /// On every candidate all victims have a lower priority than the preemptor (S-PRE-8), none is named twice, and the
+    /// pod fits in a cluster that never had them (S-PRE-14).
     #[test]
     fn victims_are_lesser_pods_and_make_room(crowd in crowd(Company::Related, 1..7, 4..30)) {
         let cluster = crowd.cluster();
@@ -84,7 +84,7 @@ proptest! {
         }
     }
 
-    /// A preemptor is nominated to the node and gets it once the victims are gone (S-PRE-21, S-PRE-26).
+    /// A preemptor is nominated to the node and gets it once the victims are deleted (S-PRE-21, S-PRE-26).
     #[test]
     fn the_preemptor_gets_its_node(crowd in crowd(Company::Related, 1..7, 4..30)) {
         for i in 0..crowd.incoming.len() {
@@ -104,7 +104,7 @@ proptest! {
         }
     }
 
-    /// A node that is not helped is not helped by evicting all that may be evicted (S-PRE-9).
+    /// A node is not a candidate only if evicting all pods that may be evicted does not help (S-PRE-9).
     #[test]
     fn what_is_not_helped_cannot_be(crowd in crowd(Company::Related, 1..6, 4..30)) {
         let cluster = crowd.cluster();
@@ -119,7 +119,7 @@ proptest! {
         }
     }
 
-    /// Asking changes nothing: the cluster stays, and what is asked next is answered as if nothing had been asked.
+    /// Queries change nothing: the cluster stays the same, and later queries get the same answers.
     #[test]
     fn asking_changes_nothing(crowd in crowd(Company::Any, 1..7, 4..30)) {
         let (queried, other) = (crowd.cluster(), crowd.cluster());
@@ -146,7 +146,8 @@ proptest! {
 proptest! {
     #![proptest_config(config(50, 46))]
 
-    /// Where resources, ports and counts alone decide, each victim is needed: with it the pod does not fit (S-PRE-14).
+    /// Where only resources, ports and counts decide, each victim is necessary: with it the pod does not fit
+    /// (S-PRE-14).
     #[test]
     fn no_victim_could_be_spared(crowd in crowd(Company::Plain, 1..6, 4..30)) {
         let cluster = crowd.cluster();
@@ -166,7 +167,7 @@ proptest! {
     }
 }
 
-/// The crowds are crowded: these tests would prove nothing if hardly anybody had to be evicted.
+/// The random crowds cause evictions; otherwise these tests would prove nothing.
 #[test]
 fn crowds_call_for_evictions() {
     let mut runner = proptest::test_runner::TestRunner::new(config(1, 42));

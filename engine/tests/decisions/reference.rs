@@ -1,9 +1,8 @@
-//! The engine held against the naive scheduler of `reference/`, on random clusters, pods and policies.
+//! Comparison of the engine with the naive scheduler on random clusters, pods and policies.
 //!
-//! Between decisions the cluster changes (assumed and bound pods, deletions, pods relabelled and terminating,
-//! nominations that come and go, evictions, changed, removed and added nodes, namespaces, services, controllers,
-//! budgets and storage), and few pod shapes come up again and again, so that remembered evaluations are worked with,
-//! not around. `BERTH_CASES` multiplies the number of cases.
+//! Between decisions the cluster changes: pods are assumed, bound, deleted, relabelled and terminated; nominations come
+//! and go; pods are evicted; nodes, namespaces, services, controllers, budgets and storage are added, changed and
+//! removed. Few pod shapes recur, so that cached evaluations are used. `BERTH_CASES` multiplies the number of cases.
 
 pub(crate) mod outcome;
 mod promises;
@@ -29,19 +28,19 @@ use crate::random::{self, Json, config};
 use promises::Effect;
 use twin::Twin;
 
-/// One thing that happens. Indices are taken modulo what is there.
+/// One step of a case. Indices are taken modulo the number of existing items.
 #[derive(Clone, Debug)]
 enum Step {
-    /// A pod of this template is decided for.
+    /// Decides a pod of this template.
     Decide {
         template: usize,
     },
-    /// … and takes its place.
+    /// Decides a pod of this template and assumes it.
     Assume {
         template: usize,
         seed: Option<u64>,
     },
-    /// A pod of this template is bound to a node by somebody else, fitting or not.
+    /// Another scheduler binds a pod of this template to a node, whether it fits or not.
     Bind {
         template: usize,
         node: usize,
@@ -60,28 +59,28 @@ enum Step {
         pod: usize,
         leaving: Leaving,
     },
-    /// A whole attempt for a pod of this template, and what is done with its outcome.
+    /// A whole attempt for a pod of this template, and how its outcome is applied.
     Preempt {
         template: usize,
         seed: Option<u64>,
         effect: Effect,
     },
-    /// A pod of this template waits, promised a node: by its status, or in memory alone.
+    /// A pod of this template becomes pending with a nomination, in its status or only in memory.
     Promise {
         template: usize,
         node: usize,
         in_memory: bool,
     },
-    /// A whole attempt for a waiting pod, and what it says of nominations.
+    /// A whole attempt for a pending pod; its nominations are applied.
     Retry {
         pending: usize,
     },
-    /// The feed tells of a waiting pod again, with a nomination or without.
+    /// The feed repeats a pending pod, with a nomination or without.
     TellPending {
         pending: usize,
         node: Option<usize>,
     },
-    /// A waiting pod is bound to a node by somebody else.
+    /// Another scheduler binds a pending pod to a node.
     BindPending {
         pending: usize,
         node: usize,
@@ -110,7 +109,7 @@ enum Step {
 #[derive(Debug)]
 struct Case {
     nodes: Vec<Json<core_v1::Node>>,
-    /// Pods on nodes to begin with: template, node and what else they have.
+    /// Initial pods on nodes: template, node and other features.
     bound: Vec<PlacedPod>,
     templates: Vec<Json<core_v1::Pod>>,
     objects: Vec<AnyObject>,
@@ -119,7 +118,7 @@ struct Case {
     steps: Vec<Step>,
 }
 
-/// The least and the most of what a case holds.
+/// Bounds of the numbers of objects in a case.
 struct Sizes {
     nodes: Range<usize>,
     bound: Range<usize>,
@@ -134,7 +133,7 @@ enum About {
     Volumes,
     /// Nodes that are nearly full.
     Crowds,
-    /// Nodes that are nearly full of dozens of pods much alike, whose order hangs on how they are sorted (S-PRE-11).
+    /// Nodes that are nearly full of dozens of similar pods, whose order depends on the sort algorithm (S-PRE-11).
     Replicas,
 }
 
@@ -192,7 +191,7 @@ fn step(flavor: Flavor) -> BoxedStrategy<Step> {
     .boxed()
 }
 
-/// Something about nominations.
+/// Generates a step about nominations.
 fn promise() -> BoxedStrategy<Step> {
     let effect = select(vec![Effect::Nothing, Effect::Nominate, Effect::Nominate, Effect::Evict]);
     prop_oneof![
@@ -236,7 +235,7 @@ fn crowding_templates() -> BoxedStrategy<Vec<Json<core_v1::Pod>>> {
     vec(ranked(random::pod::crowding_template()).prop_map(Json), 2..7).boxed()
 }
 
-/// Undemanding templates among the others keep clusters filling up.
+/// Generates templates. Some request little, so that clusters keep filling up.
 fn templates() -> BoxedStrategy<Vec<Json<core_v1::Pod>>> {
     let traits = PodTraits { has_host_ports: true, has_node_name: true, has_volumes: true };
     let odd = || ranked(random::pod::template(traits));
@@ -257,7 +256,7 @@ fn templates() -> BoxedStrategy<Vec<Json<core_v1::Pod>>> {
 proptest! {
     #![proptest_config(config(200, 1))]
 
-    /// Small clusters: every rule, every corner.
+    /// Small clusters, with every rule and every corner case.
     #[test]
     fn small_clusters(
         case in cases(Sizes { nodes: 0..40, bound: 0..30, steps: 1..16, about: About::Everything })
@@ -281,7 +280,7 @@ proptest! {
 proptest! {
     #![proptest_config(config(20, 2))]
 
-    /// Several shards, so that vector paths and what is kept for each shard are in play.
+    /// Clusters of several shards, so that vectorised code and data kept for each shard are exercised.
     #[test]
     fn large_clusters(
         case in cases(Sizes { nodes: 300..600, bound: 0..600, steps: 4..10, about: About::Everything })
@@ -305,7 +304,7 @@ proptest! {
 proptest! {
     #![proptest_config(config(60, 6))]
 
-    /// Dozens of pods a node, of few kinds.
+    /// Clusters with dozens of pods on each node, of few kinds.
     #[test]
     fn replicas(
         case in cases(Sizes { nodes: 1..4, bound: 30..150, steps: 2..8, about: About::Replicas })
@@ -341,7 +340,7 @@ fn run(case: Case) {
     for (number, step) in case.steps.into_iter().enumerate() {
         twin.take(step, &case.policy);
         twin.publish();
-        // Templates that were decided for before, just now or some steps ago: their evaluations are remembered.
+        // Pods of templates that were decided just now or some steps ago, so that their evaluations are cached.
         let questions = [(0, &case.policy), (0, &case.other_policy), (number, &case.policy)];
         for (template, policy) in questions {
             twin.check(&twin.pod(twin.n_pods, template), policy);

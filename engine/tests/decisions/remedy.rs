@@ -1,5 +1,6 @@
-//! Remedies: what is offered to a pod that fits nowhere is true. Each kind of change by example, and all of them on
-//! random clusters: made to the wire objects, the changes open exactly the nodes that were promised.
+//! Remedies: every remedy offered for a pod that fits nowhere has the effect that it states. Each kind of change is
+//! tested by examples, and all of them on random clusters: once the changes are made to the wire objects, exactly the
+//! promised nodes are feasible.
 
 mod change_node;
 mod change_pod;
@@ -31,7 +32,7 @@ struct Case {
     templates: Vec<Json<core_v1::Pod>>,
     /// Pods on nodes: template and node.
     bound: Vec<(usize, usize)>,
-    /// Pods that are promised a node: template and node. The first of them may be what the pod in question is promised.
+    /// Pods that are nominated to a node: template and node. The first nomination may be that of the pod in question.
     waiting: Vec<(usize, usize)>,
     is_promised: bool,
     /// Changes to some nodes.
@@ -45,7 +46,7 @@ enum Mishap {
     Cordoned,
     Unwell,
     Dedicated,
-    /// No pods but those that are there.
+    /// The node allows no more pods than it has.
     Full,
 }
 
@@ -64,7 +65,7 @@ fn cases() -> impl Strategy<Value = Case> {
     let mishaps = prop_oneof![
         6 => Just(Vec::new()),
         2 => vec((any::<usize>(), mishap.clone()), 0..4),
-        // All nodes have the same.
+        // All nodes have the same mishap.
         1 => mishap.prop_map(|mishap| (0..12).map(|node| (node, mishap)).collect()),
     ];
     let policy = prop_oneof![3 => Just(Policy::default()), 1 => random::policy::policy()];
@@ -186,11 +187,11 @@ fn every_remedy_is_true() {
         panic!("{error}");
     }
     let offered = offered.into_inner();
-    // Of 16 kinds of changes and pairs; the rare ones have their examples.
+    // There are 16 kinds of changes and pairs; the rare ones are covered by the examples.
     assert!(offered.len() >= 14, "{offered:?}");
 }
 
-/// The name under which several changes of different kinds are counted.
+/// Key under which remedies of several changes of different kinds are counted.
 const PAIR: &str = "a pair";
 
 fn count(explanation: &Explanation, offered: &mut Offered) {
@@ -206,7 +207,7 @@ fn count(explanation: &Explanation, offered: &mut Offered) {
     }
 }
 
-/// Few, different, in order, and none where none is needed.
+/// Checks that remedies are few, distinct and ordered, and that there are none for a pod that fits.
 fn check_form(explanation: &Explanation) {
     let remedies = &explanation.remedies;
     if !matches!(explanation.decision.outcome, Outcome::Unschedulable(_)) {

@@ -1,5 +1,5 @@
-//! Sessions: forks on which anything can be tried, without anyone seeing it, until what they came to is committed or
-//! thrown away.
+//! Sessions: forks on which changes are tried without effect on the cluster, until the result is committed or
+//! discarded.
 
 mod commit;
 mod ground;
@@ -18,7 +18,7 @@ use crate::random::importance::urgent;
 use crate::view::View;
 use work::{Work, do_all, work};
 
-/// Pods that are asked about to see whether anything changed.
+/// Returns pods that are decided to detect changes.
 fn probes(crowd: &Crowd) -> Vec<core_v1::Pod> {
     let wires = |i| [crowd.incoming_wire(i), urgent(crowd.incoming_wire(i))];
     (0..crowd.incoming.len()).flat_map(wires).collect()
@@ -27,7 +27,7 @@ fn probes(crowd: &Crowd) -> Vec<core_v1::Pod> {
 proptest! {
     #![proptest_config(config(150, 61))]
 
-    /// Work on a fork, and on forks of it, changes nothing in the cluster and none of its answers.
+    /// Work on a fork, and on forks of it, changes neither the cluster nor its answers.
     #[test]
     fn a_session_never_leaks(
         crowd in crowd(Company::Any, 1..7, 2..20),
@@ -62,7 +62,7 @@ proptest! {
         prop_assert_eq!(before, View::of(&fork, &probes(&crowd)));
     }
 
-    /// A fork is a cluster: the same work comes to the same on it, whatever the cluster remembers of earlier questions.
+    /// The same work has the same results on a fork as on a cluster, whatever evaluations the cluster has cached.
     #[test]
     fn a_session_is_a_cluster(
         crowd in crowd(Company::Any, 1..7, 2..20),
@@ -98,7 +98,7 @@ proptest! {
     }
 }
 
-/// Sessions are committed and refused (these tests would prove nothing otherwise).
+/// Some sessions are committed and some are refused; otherwise the tests above would prove nothing.
 #[test]
 fn sessions_are_disturbed() {
     let mut runner = TestRunner::new(config(1, 64));

@@ -1,4 +1,4 @@
-//! Simulations: what an autoscaler asks, held against the same worked out in the obvious way.
+//! Simulations: the questions of an autoscaler, with the answers compared with straightforward computations.
 
 mod consolidate;
 mod drain;

@@ -19,7 +19,7 @@ pub(crate) struct View {
 }
 
 impl View {
-    /// `probes` are decided for, and evicted for.
+    /// Returns the view, with placement and preemption decisions for `probes`.
     pub(crate) fn of(cluster: &Cluster, probes: &[core_v1::Pod]) -> View {
         let snapshot = cluster.snapshot();
         let pods = snapshot.pods();

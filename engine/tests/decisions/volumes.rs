@@ -1,4 +1,5 @@
-//! Volumes over time: what assuming a pod does to its claims, how it ends, and that no order of events matters.
+//! Volumes over time: how assuming a pod reserves its claims, how the reservation ends, and that the order of events
+//! does not matter.
 
 mod storage;
 
@@ -15,7 +16,7 @@ use storage::{
     upsert,
 };
 
-/// Two nodes and the classes `local`, which nobody provisions, and `csi`; both wait for the first consumer.
+/// Two nodes and the classes `local`, which has no provisioner, and `csi`; both wait for the first consumer.
 fn cluster() -> Cluster {
     let cluster = Cluster::new();
     let nodes = ["n1", "n2"].map(|name| node(&cluster, name));
@@ -33,7 +34,8 @@ fn assume(cluster: &Cluster, pod: &Pod) -> Result<Decision, EngineError> {
     cluster.assume(&request(pod, &Policy::new(PolicySpec::default()).unwrap()))
 }
 
-/// Describes the node and the claims of a decision, for example `n1 c=v` or `n1 +c`; otherwise the message.
+/// Describes the node and the claims of a decision, for example `n1 c=v` or `n1 +c`; returns the message if there is no
+/// node.
 fn describe(decision: Result<Decision, EngineError>) -> String {
     match decision.unwrap().outcome {
         Outcome::Placed(placement) => {
@@ -104,10 +106,10 @@ fn a_confirmed_pod_keeps_what_was_assumed_until_the_objects_tell() {
     confirm(&cluster, "a", "n1");
     assert_eq!(cluster.snapshot().n_assumed(), 0);
     assert_eq!(place(&cluster, &b), NO_VOLUME);
-    // Anything else of the volume may change meanwhile, and a whole new listing may come.
+    // Other fields of the volume may change meanwhile, and the volume may come again in a new list.
     upsert(&cluster, &local_volume("v", "n1", "2Gi"));
     assert_eq!(place(&cluster, &b), NO_VOLUME);
-    // The claim got another volume: this one is free again.
+    // The claim was bound to another volume, so this one is free again.
     upsert(&cluster, &local_volume("w", "n1", "3Gi"));
     upsert(&cluster, &bound_claim("a", "local", "w"));
     assert_eq!(place(&cluster, &b), "n1 b=v");
@@ -171,7 +173,7 @@ fn a_new_listing_leaves_what_was_assumed() {
     assert_eq!(place(&cluster, &b), "n1 b=v");
 }
 
-/// S-VLB-6: of two claims of a pod each gets a volume of its own, the smaller claim the smaller volume.
+/// S-VLB-6: each of two claims of a pod gets its own volume, the smaller claim the smaller volume.
 #[test]
 fn claims_of_one_pod_share_volumes_out() {
     let cluster = cluster();
@@ -186,7 +188,7 @@ fn claims_of_one_pod_share_volumes_out() {
     assert_eq!(place(&cluster, &both), NO_VOLUME);
 }
 
-/// S-VLB-9: a dry run hands volumes out as assuming would, and leaves nothing behind.
+/// S-VLB-9: a dry run assigns volumes as assuming would, and reserves nothing.
 #[test]
 fn a_dry_run_of_many_pods_gives_no_volume_twice() {
     let cluster = cluster();
@@ -223,7 +225,7 @@ fn a_dry_run_of_many_pods_gives_no_volume_twice() {
     assert_eq!(batch(true), expected);
 }
 
-/// S-VLB-9: whoever asks at the same time, a volume goes to one claim only.
+/// S-VLB-9: a volume goes to one claim only, even with concurrent callers.
 #[test]
 fn callers_at_the_same_time_never_get_the_same_volume() {
     const VOLUMES: usize = 24;
@@ -253,7 +255,7 @@ fn callers_at_the_same_time_never_get_the_same_volume() {
     assert_eq!(volumes, expected);
 }
 
-/// S-VLR-2, S-VLR-5: a claim for one pod alone, asked for at the same time on two nodes.
+/// S-VLR-2, S-VLR-5: a claim that only one pod may use is requested concurrently on two nodes.
 #[test]
 fn callers_at_the_same_time_never_share_an_exclusive_claim() {
     for _ in 0..20 {
@@ -276,8 +278,8 @@ fn callers_at_the_same_time_never_share_an_exclusive_claim() {
     }
 }
 
-/// S-VLL-3, S-VLL-5: a volume counts for what it is now, whatever it was when its pod came. A node need not have the
-/// driver (S-VLL-6).
+/// S-VLL-3, S-VLL-5: a volume counts by its present object, not by the one at the time of its pod's arrival. A node
+/// need not have the driver (S-VLL-6).
 #[test]
 fn volumes_in_use_follow_their_objects() {
     let cluster = cluster();
@@ -294,7 +296,7 @@ fn volumes_in_use_follow_their_objects() {
     assert_eq!(place(&cluster, &next), full);
     upsert(&cluster, &csi_volume("v", "w"));
     assert_eq!(place(&cluster, &next), "n1", "it is the same volume");
-    // Without its object it counts as its class's, once it has one.
+    // Without an object the volume counts under its claim's class, if the claim has one.
     let delta = Delta::DeleteObject(object(&cluster, &csi_volume("v", "w")).key().clone());
     cluster.apply(vec![delta]);
     assert_eq!(place(&cluster, &next), "n1");
@@ -308,7 +310,7 @@ fn volumes_in_use_follow_their_objects() {
     assert_eq!(place(&cluster, &next), "n2");
 }
 
-/// S-VLL-2: another pod's ephemeral claim, and a pod without its own.
+/// S-VLL-2: an ephemeral claim that belongs to another pod, and a pod without its ephemeral claim.
 #[test]
 fn replicas_have_ephemeral_claims_of_their_own() {
     let cluster = cluster();
@@ -338,7 +340,7 @@ fn replicas_have_ephemeral_claims_of_their_own() {
     assert_eq!(place(&cluster, &second), "n1 +q-v");
 }
 
-/// S-VLB-2, S-VLB-8, S-VLL-2, S-VLZ-1: what other plugins' PreFilters hide in the default profile.
+/// S-VLB-2, S-VLB-8, S-VLL-2, S-VLZ-1: cases that PreFilters of other plugins hide in the default profile.
 #[test]
 fn plugins_alone() {
     let cluster = cluster();
@@ -398,15 +400,15 @@ fn plugins_alone() {
     zone(bound_claim("c", "now", "gone"), "persistentvolume \"gone\" not found");
 }
 
-/// The state of a cluster does not depend on the way to it: what was told and taken back leaves no trace. VolumeBinding
-/// never scores (S-VS-1).
+/// The state of a cluster does not depend on the order of events: objects that were added and removed leave no trace.
+/// VolumeBinding never scores (S-VS-1).
 #[test]
 fn no_order_of_events_matters() {
     let mut n_refusals = BTreeMap::new();
     for seed in 0..60 {
         let (cluster, expected) = storage::walk(seed);
         let policy = Policy::new(PolicySpec::default()).unwrap();
-        // Symbols are a cluster's own, and so are compiled pods.
+        // Symbols belong to one cluster, and so do compiled pods.
         let probes = storage::probes(&cluster).into_iter().zip(storage::probes(&expected));
         for (probe, same) in probes {
             let account = |cluster: &Cluster, probe: &Pod| {

@@ -1,4 +1,4 @@
-//! The worked examples of the specification, written as text, and compared with the numbers in its tables.
+//! The worked examples of the specification, written as text and compared with the numbers in its tables.
 
 mod filter;
 mod nomination;
@@ -26,7 +26,7 @@ macro_rules! upsert {
 }
 use upsert;
 
-/// A cluster of these nodes and pods, in one batch.
+/// Returns a cluster of these nodes and pods, applied in one batch.
 fn cluster(nodes: &[&str], pods: &[&str]) -> Cluster {
     let cluster = Cluster::new();
     let nodes = nodes.iter().map(|text| upsert_node(&cluster, text));
@@ -50,7 +50,7 @@ fn explain(cluster: &Cluster, pod: &str, spec: PolicySpec) -> Result<Explanation
     })
 }
 
-/// A whole attempt under the default profile, with every candidate.
+/// Makes a whole attempt under the default profile and lists every candidate.
 fn preempt(cluster: &Cluster, pod: &str) -> CandidateList {
     let pod = cluster.compile_pod(&object::pod(pod)).unwrap();
     let request = PreemptRequest {
@@ -65,7 +65,7 @@ fn preempt(cluster: &Cluster, pod: &str) -> CandidateList {
     list
 }
 
-/// Each node's verdict under the default profile: `ok`, or the code's initials and the reasons.
+/// Returns each node's verdict under the default profile: `ok`, or the code's initials and the reasons.
 fn verdicts(cluster: &Cluster, pod: &str) -> Vec<String> {
     let of = |verdict: Verdict| match verdict {
         Verdict::Feasible { .. } => "ok".to_owned(),
@@ -78,7 +78,7 @@ fn verdicts(cluster: &Cluster, pod: &str) -> Vec<String> {
     nodes.into_iter().map(|node| of(node.verdict)).collect()
 }
 
-/// (raw, weighted) of a plugin on every feasible node; empty where it skips.
+/// Returns (raw, weighted) of a plugin on every feasible node, or nothing if it skips.
 fn scores(cluster: &Cluster, pod: &str, plugin: Plugin, spec: PolicySpec) -> Vec<(i64, i64)> {
     let nodes = explain(cluster, pod, spec).unwrap().nodes;
     let scores = nodes.into_iter().filter_map(|node| match node.verdict {
@@ -92,7 +92,7 @@ fn scores(cluster: &Cluster, pod: &str, plugin: Plugin, spec: PolicySpec) -> Vec
         .collect()
 }
 
-/// The single node's raw score.
+/// Returns the raw score of the only node.
 fn score(node: &str, pods: &[&str], pod: &str, plugin: Plugin, spec: PolicySpec) -> i64 {
     scores(&cluster(&[node], pods), pod, plugin, spec)[0].0
 }

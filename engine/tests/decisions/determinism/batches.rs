@@ -49,9 +49,9 @@ proptest! {
         let planned = place(&cluster, &wires, false);
         let results = place(&cluster, &wires, true);
         prop_assert_eq!(&planned, &results);
-        let mut turns: Vec<usize> = (0..wires.len()).collect();
-        turns.sort_by_key(|i| Reverse(pod::priority(&wires[*i])));
-        for i in turns {
+        let mut order: Vec<usize> = (0..wires.len()).collect();
+        order.sort_by_key(|i| Reverse(pod::priority(&wires[*i])));
+        for i in order {
             let spec = Policy::default().spec().clone();
             match (attempt(&naive, &spec, &wires[i]), &results[i]) {
                 (Attempt::Error, Err(EngineError::SchedulerError { .. })) => {}

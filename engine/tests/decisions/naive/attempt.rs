@@ -1,5 +1,5 @@
-//! One scheduling attempt, step by step. Rules: S-Q-6, S-CYC-1 to S-CYC-7, S-PF-2 to S-PF-6,
-//! S-SEL-1, S-ERR-1 to S-ERR-4. What follows where nothing is feasible is in `post_filter`.
+//! One scheduling attempt, step by step. Rules: S-Q-6, S-CYC-1 to S-CYC-7, S-PF-2 to S-PF-6, S-SEL-1,
+//! S-ERR-1 to S-ERR-4. `post_filter` covers the steps after it if no node is feasible.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -21,7 +21,8 @@ use super::{pod, two_pass};
 pub(crate) enum Attempt {
     /// PreEnqueue holds the pod back, for this reason.
     Gated(String),
-    /// No filter runs: who refuses the pod and why, `None` where there are no nodes.
+    /// No filter runs: the message, and the plugin that refuses the pod with its reason, or `None` if there are no
+    /// nodes.
     Refused { message: String, by: Option<(Plugin, String)> },
     /// A `SchedulerError` (S-CYC-10).
     Error,
@@ -29,12 +30,12 @@ pub(crate) enum Attempt {
     Decided(Account),
 }
 
-/// Every node by name, and what follows from them.
+/// Every node by name, and the results over all nodes.
 #[derive(Debug, PartialEq)]
 pub(crate) struct Account {
     pub(crate) nodes: Vec<NodeVerdict>,
     pub(crate) n_feasible: u32,
-    /// The pod's nominated node is feasible, so it is the only one that `nodes` tells of (S-CYC-3).
+    /// The pod's nominated node is feasible, so it is the only one in `nodes` (S-CYC-3).
     pub(crate) is_nominated: bool,
     /// Names of the nodes with the highest total (S-SEL-3).
     pub(crate) best: Vec<Arc<str>>,
@@ -73,7 +74,7 @@ pub(crate) fn attempt(cluster: &NaiveCluster, policy: &PolicySpec, pod: &Pod) ->
     }
 }
 
-/// The node that the pod itself was promised, by its status or by what the cluster remembers.
+/// Returns the node to which the pod is nominated, by its status or in the cluster's memory.
 pub(crate) fn nominated_node<'a>(cluster: &'a NaiveCluster, pod: &'a Pod) -> Option<&'a str> {
     let remembered = cluster.nominations.node_of(pod::namespace(pod), pod::name(pod));
     pod::nominated_node(pod).or(remembered)
@@ -119,7 +120,7 @@ fn decide(prepared: &Prepared<'_>) -> Result<Account, Failure> {
     Ok(Account { is_nominated, ..account(prepared, &verdicts, &nodes) })
 }
 
-/// For each feasible node the scores of every plugin that does not skip, in the policy's order (S-SEL-1).
+/// Returns for each feasible node the scores of every plugin that does not skip, in the policy's order (S-SEL-1).
 pub(super) fn score_all(
     prepared: &Prepared<'_>,
     feasible: &[&NaiveNode],
@@ -177,7 +178,8 @@ fn account(
     }
 }
 
-/// Each reason with the plugin that gave it; NodeAffinity's PreFilter is who leaves nodes out (S-PF-6).
+/// Returns each reason with the plugin that gave it; a node that was left out counts for NodeAffinity's PreFilter
+/// (S-PF-6).
 fn reasons_of(verdict: &Verdict) -> impl Iterator<Item = (Plugin, &str)> {
     let (plugin, reasons) = match verdict {
         Verdict::Feasible { .. } => (None, &[][..]),
@@ -186,7 +188,7 @@ fn reasons_of(verdict: &Verdict) -> impl Iterator<Item = (Plugin, &str)> {
     reasons.iter().map(move |reason| (plugin.unwrap_or(Plugin::NodeAffinity), reason.as_str()))
 }
 
-/// The message for so many nodes and all their reasons, and those counted (S-ERR-1, S-ERR-3, S-ERR-4).
+/// Returns the message for this number of nodes with each reason and its count (S-ERR-1, S-ERR-3, S-ERR-4).
 pub(crate) fn failure<'a>(
     n_nodes: usize,
     reasons: impl Iterator<Item = (Plugin, &'a str)>,

@@ -1,4 +1,4 @@
-//! Whose eviction a PodDisruptionBudget would not allow. Rule: S-PRE-13.
+//! Pods whose eviction a PodDisruptionBudget would not allow. Rule: S-PRE-13.
 
 use std::sync::Arc;
 

@@ -19,16 +19,16 @@ pub(crate) struct NaiveCluster {
     pub(crate) nodes: BTreeMap<String, NaiveNode>,
     pub(crate) objects: Objects,
     pub(crate) nominations: Nominations,
-    /// Pods on nodes that are not there, by node name (S-CCH-7).
+    /// Pods on nodes without an object, by node name (S-CCH-7).
     orphans: BTreeMap<String, Vec<Arc<NaivePod>>>,
-    /// Image name → size told first, and the nodes that have it (S-IL-4).
+    /// Image name → size first reported, and the nodes that have it (S-IL-4).
     images: BTreeMap<String, (i64, BTreeSet<String>)>,
 }
 
 #[derive(Clone)]
 pub(crate) struct NaiveNode {
     pub(crate) node: core_v1::Node,
-    /// In order of arrival, but for what removals did to it (S-PRE-12).
+    /// In order of arrival, except for the effect of removals (S-PRE-12).
     pub(crate) pods: Vec<Arc<NaivePod>>,
     /// A set, not a count (S-PRT-5).
     pub(crate) used_ports: BTreeSet<HostPort>,
@@ -37,7 +37,7 @@ pub(crate) struct NaiveNode {
     is_changed: bool,
 }
 
-/// A pod on a node, its contribution worked out once (S-CCH-9).
+/// A pod on a node, with the resources that it uses, computed once (S-CCH-9).
 pub(crate) struct NaivePod {
     pub(crate) pod: core_v1::Pod,
     pub(crate) requested: Units,
@@ -52,7 +52,7 @@ pub(crate) struct HostPort {
 }
 
 impl NaiveCluster {
-    /// Adds a node or replaces the one of its name, whose pods stay.
+    /// Adds a node, or replaces the one of this name and keeps its pods.
     pub(crate) fn upsert_node(&mut self, node: &core_v1::Node) {
         let name = node.metadata.as_ref().expect("nodes have metadata").name.clone();
         self.forget_images(&name);
@@ -86,7 +86,7 @@ impl NaiveCluster {
         }
     }
 
-    /// Adds a pod that names its node; it is not nominated any more (S-NOM-4).
+    /// Adds a pod that names its node; its nomination ends (S-NOM-4).
     pub(crate) fn add_pod(&mut self, pod: &core_v1::Pod) {
         self.nominations.remove(pod::namespace(pod), pod::name(pod));
         let pod = Arc::new(NaivePod::new(pod));
@@ -96,12 +96,12 @@ impl NaiveCluster {
         }
     }
 
-    /// Every pod that is on a node, with its node.
+    /// Returns every pod that is on a node, with its node.
     pub(crate) fn placed_pods(&self) -> impl Iterator<Item = (&NaiveNode, &core_v1::Pod)> {
         self.nodes.values().flat_map(|node| node.pods.iter().map(move |pod| (node, &pod.pod)))
     }
 
-    /// Removes the pod of this name, wherever it is, and its nomination.
+    /// Removes the pod of this name, on any node or none, and its nomination.
     pub(crate) fn delete_pod(&mut self, namespace: &str, name: &str) {
         self.nominations.remove(namespace, name);
         for orphans in self.orphans.values_mut() {
@@ -112,14 +112,14 @@ impl NaiveCluster {
         }
     }
 
-    /// The pod of this name, if it is on a node that is there.
+    /// Returns the pod of this name if it is on an existing node.
     pub(crate) fn placed_pod(&self, namespace: &str, name: &str) -> Option<&core_v1::Pod> {
         let is_meant =
             |pod: &core_v1::Pod| (pod::namespace(pod), pod::name(pod)) == (namespace, name);
         self.placed_pods().map(|(_, pod)| pod).find(|pod| is_meant(pod))
     }
 
-    /// Takes the snapshot that the next attempts see: entries that changed get today's image counts (S-IL-5).
+    /// Takes the snapshot for the next attempts: changed entries get the current image counts (S-IL-5).
     pub(crate) fn refresh(&mut self) {
         for (name, node) in self.nodes.iter_mut().filter(|(_, node)| node.is_changed) {
             node.is_changed = false;
@@ -173,18 +173,18 @@ impl NaiveNode {
         quantity.map_or(0, |quantity| units(resource, nanos(quantity)))
     }
 
-    /// Real sums over the pods.
+    /// Sums the requests of the pods, without scoring defaults.
     pub(crate) fn requested(&self, resource: &str) -> i64 {
         self.pods.iter().map(|pod| pod.requested.get(resource).copied().unwrap_or(0)).sum()
     }
 
-    /// Sums with the scoring defaults (S-RS-3).
+    /// Sums the requests with the scoring defaults (S-RS-3).
     pub(crate) fn non_zero_requested(&self, resource: &str) -> i64 {
         self.pods.iter().map(|pod| pod.non_zero.get(resource).copied().unwrap_or(0)).sum()
     }
 }
 
-/// Takes a pod out of a list; the last one gets its place (S-PRE-12).
+/// Removes a pod from a list; the last one takes its position (S-PRE-12).
 fn take(pods: &mut Vec<Arc<NaivePod>>, namespace: &str, name: &str) -> Option<Arc<NaivePod>> {
     let is_meant =
         |p: &Arc<NaivePod>| (pod::namespace(&p.pod), pod::name(&p.pod)) == (namespace, name);

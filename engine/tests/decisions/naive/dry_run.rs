@@ -20,10 +20,10 @@ pub(crate) struct Candidate {
     pub(crate) n_pdb_violations: u32,
 }
 
-/// The status of a node that is not helped, and whose it is.
+/// The status of a node that is not helped, with the plugin that gave it.
 pub(crate) type NotHelped = (Option<Plugin>, Rejection);
 
-/// The node as it would be, and the counts of the whole cluster with it.
+/// The node during the dry run, and the counts of the whole cluster with it.
 pub(super) struct Scene<'a> {
     pub(super) prepared: Prepared<'a>,
     pub(super) node: NaiveNode,
@@ -79,7 +79,8 @@ pub(crate) fn dry_run(
     Ok(Ok(Candidate { node: node.name().to_owned(), victims, n_pdb_violations }))
 }
 
-/// Puts back one pod after another; those with which the incoming pod does not fit any more are victims (S-PRE-14).
+/// Puts back one pod after another and returns the victims: those with which the incoming pod no longer fits
+/// (S-PRE-14).
 fn not_reprieved(
     scene: &mut Scene<'_>,
     group: &[Arc<NaivePod>],

@@ -18,11 +18,11 @@ pub(crate) struct Rejection {
     pub(crate) reasons: Vec<String>,
 }
 
-/// An internal error: the attempt is over (S-CYC-10).
+/// An internal error, which ends the attempt (S-CYC-10).
 #[derive(Debug)]
 pub(crate) struct Failure;
 
-/// The first plugin that fails, in the policy's order (S-PLG-3).
+/// Returns the first plugin that fails, in the policy's order (S-PLG-3).
 pub(crate) fn first_failure(
     prepared: &Prepared<'_>,
     node: &NaiveNode,
@@ -115,7 +115,7 @@ fn node_affinity(args: &NodeAffinityArgs, pod: &Pod, node: &NaiveNode) -> Option
     }
 }
 
-/// The pod's own node selector and required node affinity (S-NAF-4).
+/// Whether the node matches the pod's own node selector and required node affinity (S-NAF-4).
 pub(crate) fn is_affine(pod: &Pod, node: &NaiveNode) -> bool {
     let spec = pod.spec.as_ref().expect("pods have a spec");
     let required =
@@ -152,7 +152,7 @@ fn node_resources_fit(
     if n_pods + 1 > node.allocatable("pods") {
         reasons.push("Too many pods".to_owned());
     }
-    // Scalars come in byte order of their names.
+    // Scalar resources come in byte order of their names.
     let native = ["cpu", "memory", "ephemeral-storage"];
     let scalars = request.keys().map(String::as_str).filter(|name| !native.contains(name));
     for resource in native.into_iter().chain(scalars) {

@@ -24,7 +24,7 @@ pub(crate) struct Requirement {
     values: Vec<String>,
 }
 
-/// A selector with a part that is not legal (W-SEL-4).
+/// Error for a selector with an invalid part (W-SEL-4).
 #[derive(Debug)]
 pub(crate) struct Unparsable;
 
@@ -79,12 +79,12 @@ impl Selector {
         }
     }
 
-    /// Matches everything.
+    /// Whether the selector matches everything.
     pub(crate) fn is_empty(&self) -> bool {
         matches!(self, Selector::All(requirements) if requirements.is_empty())
     }
 
-    /// The requirements of both; a selector of nothing stays one.
+    /// Returns a selector with the requirements of both; a selector that matches nothing stays one.
     pub(crate) fn and(self, more: impl IntoIterator<Item = Requirement>) -> Selector {
         match self {
             Selector::Nothing => Selector::Nothing,

@@ -45,7 +45,7 @@ pub(crate) fn ln(x: u32) -> f64 {
 mod tests {
     use super::*;
 
-    /// Within one unit in the last place of the library's, and not the same everywhere.
+    /// The result is within one unit in the last place of the library's, and differs from it for some inputs.
     #[test]
     fn close_to_the_librarys() {
         let mut n_different = 0;

@@ -1,11 +1,11 @@
 //! Valid names, and resources that are tracked. Rules: W-SEL-4, S-FIT-6.
 
-/// Resources that are followed at all (S-FIT-6).
+/// Whether the resource is tracked at all (S-FIT-6).
 pub(crate) fn is_tracked(name: &str) -> bool {
     matches!(name, "cpu" | "memory" | "ephemeral-storage") || is_scalar(name)
 }
 
-/// Scalar resources: extended ones and three families more (S-FIT-6).
+/// Whether the resource is a scalar one: an extended resource or one of three more families (S-FIT-6).
 pub(crate) fn is_scalar(name: &str) -> bool {
     is_extended(name)
         || name.starts_with("hugepages-")
@@ -13,7 +13,7 @@ pub(crate) fn is_scalar(name: &str) -> bool {
         || name.starts_with("attachable-volumes-")
 }
 
-/// Extended resources (S-FIT-6).
+/// Whether the resource is an extended one (S-FIT-6).
 pub(crate) fn is_extended(name: &str) -> bool {
     name.contains('/')
         && !name.contains("kubernetes.io/")

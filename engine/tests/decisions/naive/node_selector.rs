@@ -6,7 +6,7 @@ use berth_proto::core_v1::{Node, NodeSelector, NodeSelectorRequirement, NodeSele
 
 use super::names::{is_label_key, is_label_value};
 
-/// Terms are OR-ed; empty and unparsable ones match nothing (S-NAF-5, S-NAF-8).
+/// Whether a node selector matches a node. Terms are OR-ed; empty and unparsable ones match nothing (S-NAF-5, S-NAF-8).
 pub(crate) fn selects(selector: &NodeSelector, node: &Node) -> bool {
     selector
         .node_selector_terms
@@ -22,7 +22,7 @@ pub(crate) fn selects_by_labels(selector: &NodeSelector, node: &Node) -> bool {
     selector.node_selector_terms.iter().any(|term| !is_empty(term) && matches(term))
 }
 
-/// A term with neither expressions nor fields.
+/// Whether a term has neither expressions nor fields.
 pub(crate) fn is_empty(term: &NodeSelectorTerm) -> bool {
     term.match_expressions.is_empty() && term.match_fields.is_empty()
 }
@@ -42,7 +42,7 @@ pub(crate) fn term_matches(term: &NodeSelectorTerm, node: &Node) -> bool {
         && term.match_fields.iter().all(|r| matches_field(r, node))
 }
 
-/// The names to which a required selector narrows the search, `None` where it does not (S-NAF-2).
+/// Returns the names to which a required selector narrows the search, `None` if it does not (S-NAF-2).
 pub(crate) fn narrowed_names(selector: &NodeSelector) -> Option<BTreeSet<String>> {
     let mut union: Option<BTreeSet<String>> = None;
     for term in &selector.node_selector_terms {
@@ -93,14 +93,14 @@ fn matches_labels(r: &NodeSelectorRequirement, node: &Node) -> bool {
     }
 }
 
-/// `metadata.name` is the only field; any other reads as the empty text (S-NAF-7, W-FLD-1).
+/// Matches a field: `metadata.name` is the only one, and any other reads as the empty text (S-NAF-7, W-FLD-1).
 fn matches_field(r: &NodeSelectorRequirement, node: &Node) -> bool {
     let name = node.metadata.as_ref().map_or("", |metadata| &metadata.name);
     let value = if r.key == "metadata.name" { name } else { "" };
     (value == r.values[0]) == (r.operator == "In")
 }
 
-/// Base-10 and signed, leading zeros allowed.
+/// Parses a signed base-10 integer; leading zeros are allowed.
 fn integer(text: &str) -> Option<i64> {
     text.parse().ok()
 }

@@ -1,4 +1,4 @@
-//! Objects other than nodes and pods, as they came over the wire, in one map.
+//! Objects other than nodes and pods, as received over the wire, in one map.
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -6,7 +6,7 @@ use std::fmt;
 use berth_engine::WireObject;
 use berth_proto::{apps_v1, core_v1, meta_v1, policy_v1, storage_v1};
 
-/// Kind, namespace (empty for kinds that have none), name.
+/// Kind, namespace (empty for cluster-scoped kinds) and name.
 pub(crate) type Key = (&'static str, String, String);
 
 macro_rules! kinds {
@@ -18,7 +18,7 @@ macro_rules! kinds {
         }
 
         impl AnyObject {
-            /// Kubernetes' name of its kind.
+            /// Returns the Kubernetes name of the object's kind.
             pub(crate) fn kind(&self) -> &'static str {
                 match self { $(AnyObject::$variant(_) => $name,)+ }
             }
@@ -90,7 +90,7 @@ impl AnyObject {
     }
 }
 
-/// The namespace of something that lives in one.
+/// Returns the namespace of a namespaced object.
 pub(crate) fn namespace(metadata: &meta_v1::ObjectMeta) -> &str {
     if metadata.namespace.is_empty() { "default" } else { &metadata.namespace }
 }
@@ -122,7 +122,7 @@ impl Objects {
         self.iter().filter_map(AnyObject::as_namespace)
     }
 
-    /// The labels of a namespace; none where it has no object (S-IPA-3).
+    /// Returns the labels of a namespace, or none if it has no object (S-IPA-3).
     pub(crate) fn namespace_labels(&self, name: &str) -> BTreeMap<String, String> {
         let object = self.get("Namespace", "", name).map(AnyObject::metadata);
         object.map(|metadata| metadata.labels.clone()).unwrap_or_default()

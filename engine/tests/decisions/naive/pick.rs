@@ -15,11 +15,11 @@ struct Cost {
     /// The sum of priorities, each raised by 2³¹.
     sum: i64,
     n_victims: usize,
-    /// A missing start time is now, which is later than any.
+    /// A missing start time counts as now, which is later than any other.
     earliest_start: Reverse<i64>,
 }
 
-/// The names of all candidates that are equal to the last, in the order given.
+/// Returns the names of all candidates that are equal in every criterion, in the given order.
 pub(crate) fn best(candidates: &[Candidate]) -> Vec<String> {
     let least = candidates.iter().map(cost).min();
     let is_best = |candidate: &&Candidate| Some(cost(candidate)) == least;

@@ -26,7 +26,7 @@ pub(crate) fn priority(pod: &Pod) -> i32 {
     pod.spec.as_ref().and_then(|spec| spec.priority).unwrap_or(0)
 }
 
-/// In seconds.
+/// Returns the start time in seconds.
 pub(crate) fn start_time(pod: &Pod) -> Option<i64> {
     pod.status.as_ref()?.start_time.as_ref()?.unix_seconds()
 }
@@ -37,7 +37,7 @@ pub(crate) fn nominated_node(pod: &Pod) -> Option<&str> {
     name.filter(|name| !name.is_empty())
 }
 
-/// Evicted to make room for another; only the first condition of its type is looked at (S-PRE-3).
+/// Whether the pod terminates because of preemption; only the first condition of its type counts (S-PRE-3).
 pub(crate) fn is_terminating_by_preemption(pod: &Pod) -> bool {
     let conditions = pod.status.iter().flat_map(|status| &status.conditions);
     let first = conditions.into_iter().find(|condition| condition.r#type == "DisruptionTarget");
@@ -57,8 +57,8 @@ pub(crate) fn is_terminating(pod: &Pod) -> bool {
     pod.metadata.as_ref().is_some_and(|metadata| metadata.deletion_timestamp.is_some())
 }
 
-/// The claims of the pod's volumes in order, and whether each is a generic ephemeral one, whose name is made of the
-/// pod's and the volume's (S-VLL-2).
+/// Returns the claims of the pod's volumes in order, and whether each is a generic ephemeral one, whose name consists
+/// of the pod's and the volume's (S-VLL-2).
 pub(crate) fn claims(pod: &Pod) -> Vec<(String, bool)> {
     let volumes = pod.spec.iter().flat_map(|spec| &spec.volumes);
     volumes

@@ -12,7 +12,7 @@ use super::label_selector::{self, Labels, Selector, Unparsable};
 use super::pod;
 use super::score::Scores;
 
-/// A topology key and the value of some node under it.
+/// A topology key and a node's value for it.
 type Pair = (String, String);
 
 /// A term that parses (S-IPA-1).
@@ -59,7 +59,7 @@ fn preferred(of: &Pod, terms: &[WeightedPodAffinityTerm]) -> Result<Vec<(i64, Te
     terms.iter().map(of_term).collect()
 }
 
-/// Each of the pod's lists, or that some term of it does not parse.
+/// Each of the pod's lists, or an error if a term of it does not parse.
 struct Parsed {
     required: Result<Vec<Term>, Unparsable>,
     required_anti: Result<Vec<Term>, Unparsable>,
@@ -79,8 +79,8 @@ fn parsed(of: &Pod) -> Parsed {
     }
 }
 
-/// The terms of the pod that is being placed: all must parse, and every namespace that a selector chooses joins the set
-/// (S-IPA-4).
+/// Returns the terms of the pod that is being placed: all must parse, and every namespace that a selector matches joins
+/// the set (S-IPA-4).
 fn incoming(cluster: &NaiveCluster, of: &Pod) -> Result<Terms, Unparsable> {
     let Parsed { required, required_anti, preferred, preferred_anti } = parsed(of);
     let mut terms = Terms {
@@ -104,7 +104,7 @@ fn incoming(cluster: &NaiveCluster, of: &Pod) -> Result<Terms, Unparsable> {
     Ok(terms)
 }
 
-/// The terms of a pod that is there: a list with a term that does not parse counts as empty (W-SEL-6).
+/// Returns the terms of an existing pod: a list with a term that does not parse counts as empty (W-SEL-6).
 fn existing(of: &Pod) -> Terms {
     let parsed = parsed(of);
     Terms {
@@ -123,7 +123,8 @@ impl Term {
         is_in_scope && self.selector.matches(pod::labels(other))
     }
 
-    /// A term of the incoming pod: its namespace selector is held against no labels at all (S-IPA-4).
+    /// Whether a term of the incoming pod matches an existing pod: its namespace selector is evaluated against empty
+    /// labels (S-IPA-4).
     fn matches_existing(&self, other: &Pod) -> bool {
         self.matches(other, &Labels::new())
     }
@@ -153,7 +154,7 @@ pub(crate) struct Required {
     is_own_match: bool,
 }
 
-/// `None` is a skip (S-IPA-6).
+/// Returns the counts for the required terms; `None` means that the plugin skips (S-IPA-6).
 pub(crate) fn required_terms(
     cluster: &NaiveCluster,
     of: &Pod,
@@ -175,7 +176,7 @@ pub(crate) fn required_terms(
     Ok((has_terms || !required.existing_anti.is_empty()).then_some(required))
 }
 
-/// A count that reaches 0 is there no more (S-IPA-8).
+/// Adds to the count of a pair, and removes a count that reaches 0 (S-IPA-8).
 fn add(counts: &mut BTreeMap<Pair, i64>, pair: Option<Pair>, step: i64) {
     if let Some(pair) = pair {
         let count = counts.entry(pair.clone()).or_default();
@@ -187,7 +188,7 @@ fn add(counts: &mut BTreeMap<Pair, i64>, pair: Option<Pair>, step: i64) {
 }
 
 impl Required {
-    /// A pod on a node counts, or does not any more (S-IPA-5, S-IPA-8).
+    /// Adds or removes the counts of a pod on a node (S-IPA-5, S-IPA-8).
     pub(crate) fn count(&mut self, other: &Pod, node: &NaiveNode, step: i64) {
         for term in &existing(other).required_anti {
             if term.matches(&self.of, &self.namespace_labels) {
@@ -240,7 +241,7 @@ impl Required {
     }
 }
 
-/// The soft half: `None` is a skip (S-IS-1 to S-IS-6).
+/// Returns the scores of the soft terms; `None` means that the plugin skips (S-IS-1 to S-IS-6).
 pub(crate) fn score(
     cluster: &NaiveCluster,
     args: &InterPodAffinityArgs,

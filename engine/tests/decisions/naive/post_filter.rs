@@ -18,9 +18,9 @@ use super::pre_filter::pre_filter;
 #[derive(Debug, PartialEq)]
 pub(crate) struct PostFilter {
     pub(crate) code: PostFilterCode,
-    /// `None` where a plugin failed, whose text is its own.
+    /// `None` if a plugin failed, because the failure's text is the plugin's own.
     pub(crate) message: Option<String>,
-    /// On success any node of `best` may be nominated; this is the first.
+    /// On success any node of `best` may be nominated; this nominates the first.
     pub(crate) nomination: Nomination,
     /// By node name.
     pub(crate) candidates: Vec<Candidate>,
@@ -46,7 +46,7 @@ impl PostFilter {
     }
 }
 
-/// The PostFilter plugins in their order; `None` where none runs.
+/// Runs the PostFilter plugins in their order; `None` if none runs.
 pub(crate) fn post_filter(
     cluster: &NaiveCluster,
     policy: &PolicySpec,
@@ -56,7 +56,7 @@ pub(crate) fn post_filter(
     let is_stopped_by = match attempt {
         Attempt::Decided(account) if account.n_feasible == 0 => None,
         Attempt::Refused { by: Some((plugin, _)), .. } => Some(*plugin),
-        // Without nodes the attempt is over before any plugin (S-CYC-1).
+        // Without nodes the attempt ends before any plugin (S-CYC-1).
         Attempt::Refused { by: None, .. } => return None,
         Attempt::Decided(_) | Attempt::Gated(_) | Attempt::Error => return None,
     };
@@ -64,7 +64,7 @@ pub(crate) fn post_filter(
     let mut messages = Vec::new();
     for plugin in &policy.post_filter {
         match plugin {
-            // It looks for what its PreFilter left (S-ERR-7).
+            // The plugin reads the state that its PreFilter left (S-ERR-7).
             Plugin::DynamicResources if !ran(policy, is_stopped_by) => {
                 return Some(PostFilter::failed(Some("not found")));
             }
@@ -110,7 +110,7 @@ fn preempt(
                 _ => StatusCode::UnschedulableAndUnresolvable,
             }
         }
-        // What refuses the pod as a whole refuses it on every node.
+        // A refusal of the pod as a whole applies to every node.
         _ => StatusCode::UnschedulableAndUnresolvable,
     };
     if let Some(reason) = ineligibility(cluster, pod, code_of) {
@@ -180,7 +180,7 @@ fn nothing_helps(n_nodes: usize, tried: &BTreeMap<String, NotHelped>) -> String 
     attempt::failure(n_nodes, reasons.chain(others)).0
 }
 
-/// Pods of lower priority that lose their nomination to this node (S-PRE-24).
+/// Returns the pods of lower priority that lose their nomination to this node (S-PRE-24).
 pub(crate) fn cleared_nominations<'a>(
     cluster: &'a NaiveCluster,
     pod: &Pod,
@@ -190,7 +190,7 @@ pub(crate) fn cleared_nominations<'a>(
     promised.filter(|other| pod::priority(other) < pod::priority(pod)).collect()
 }
 
-/// The whole text: PostFilter's part follows after a space (S-ERR-5).
+/// Returns the whole text: PostFilter's part follows after a space (S-ERR-5).
 pub(crate) fn whole_message(head: &str, post_filter: &str) -> String {
     if post_filter.is_empty() { head.to_owned() } else { format!("{head} {post_filter}") }
 }

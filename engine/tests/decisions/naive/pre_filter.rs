@@ -1,5 +1,5 @@
-//! PreFilter: rejections of the pod as a whole, and counts over the whole cluster.
-//! Rules: S-PF-1 to S-PF-5, S-PLG-4; the hooks: S-PTS-9, S-IPA-8, S-VLR-6.
+//! PreFilter: rejections of the pod as a whole, and counts over the whole cluster. Rules: S-PF-1 to S-PF-5, S-PLG-4;
+//! for the hooks S-PTS-9, S-IPA-8, S-VLR-6.
 
 use std::collections::BTreeSet;
 
@@ -15,7 +15,7 @@ use super::volume_restrictions::Restrictions;
 use super::volume_zone::Demand;
 use super::{volume_binding, volume_restrictions, volume_zone};
 
-/// An attempt after PreFilter; `None` is a plugin that skips (S-PF-1).
+/// The state of an attempt after PreFilter; `None` stands for a plugin that skips (S-PF-1).
 #[derive(Clone)]
 pub(crate) struct Prepared<'a> {
     pub(crate) cluster: &'a NaiveCluster,
@@ -23,7 +23,7 @@ pub(crate) struct Prepared<'a> {
     pub(crate) pod: &'a Pod,
     /// Requests that NodeResourcesFit checks.
     pub(crate) request: Units,
-    /// The only nodes that are filtered (S-PF-6).
+    /// The only nodes that are filtered, `None` for all (S-PF-6).
     pub(crate) names: Option<BTreeSet<String>>,
     pub(crate) zones: Vec<Demand>,
     pub(crate) restrictions: Option<Restrictions>,
@@ -31,9 +31,9 @@ pub(crate) struct Prepared<'a> {
     pub(crate) affinity: Option<Required>,
 }
 
-/// Why no node is looked at.
+/// Reason for which no node is filtered.
 pub(crate) enum Stop {
-    /// `UnschedulableAndUnresolvable` (S-PF-2); a text that ends in `: ` may go on.
+    /// `UnschedulableAndUnresolvable` (S-PF-2); a text that ends in `: ` is only the beginning of the message.
     Refused(Plugin, String),
     /// S-PF-4
     Failed,
@@ -91,12 +91,12 @@ pub(crate) fn pre_filter<'a>(
 }
 
 impl Prepared<'_> {
-    /// A pod comes to a node in a dry run.
+    /// Adds a pod to a node in a dry run.
     pub(crate) fn add_pod(&mut self, other: &Pod, node: &NaiveNode) {
         self.count(other, node, 1);
     }
 
-    /// A pod leaves a node in a dry run.
+    /// Removes a pod from a node in a dry run.
     pub(crate) fn remove_pod(&mut self, other: &Pod, node: &NaiveNode) {
         self.count(other, node, -1);
     }
@@ -114,7 +114,7 @@ impl Prepared<'_> {
     }
 }
 
-/// The names to which NodeAffinity's PreFilter narrows the search (S-NAF-2, S-PF-5).
+/// Returns the names to which NodeAffinity's PreFilter narrows the search (S-NAF-2, S-PF-5).
 fn narrowed(pod: &Pod) -> Option<BTreeSet<String>> {
     let affinity = pod.spec.as_ref()?.affinity.as_ref()?.node_affinity.as_ref()?;
     narrowed_names(affinity.required_during_scheduling_ignored_during_execution.as_ref()?)

@@ -1,4 +1,4 @@
-//! Quantities as exact integers, read by a parser of its own. Rules: W-QTY-1, W-QTY-3, W-QTY-4.
+//! Quantities as exact integers, read by a separate parser. Rules: W-QTY-1, W-QTY-3, W-QTY-4.
 
 use berth_proto::Quantity;
 
@@ -8,7 +8,7 @@ pub(crate) type Nanos = i128;
 const NANOS_PER_UNIT: i128 = 1_000_000_000;
 const NANOS_PER_MILLI: i128 = 1_000_000;
 
-/// The exact value of a valid, non-negative quantity; what is finer than a nano is rounded up (W-QTY-3).
+/// Returns the exact value of a valid, non-negative quantity; fractions of a nano are rounded up (W-QTY-3).
 pub(crate) fn nanos(quantity: &Quantity) -> Nanos {
     let text = quantity.as_str();
     let digits_end = text.find(|c: char| !c.is_ascii_digit() && c != '.').unwrap_or(text.len());
@@ -20,7 +20,8 @@ pub(crate) fn nanos(quantity: &Quantity) -> Nanos {
     divide_up(mantissa * numerator * NANOS_PER_UNIT, divisor)
 }
 
-/// The integer view that filters compare: milli-units for cpu, whole units for everything else, rounded up (S-FIT-1).
+/// Returns the integer that filters compare: milli-units for cpu, whole units for other resources, rounded up
+/// (S-FIT-1).
 pub(crate) fn units(resource: &str, amount: Nanos) -> i64 {
     let unit = if resource == "cpu" { NANOS_PER_MILLI } else { NANOS_PER_UNIT };
     i64::try_from(divide_up(amount, unit)).expect("generated amounts are in range (W-QTY-6)")

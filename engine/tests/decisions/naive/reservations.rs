@@ -1,4 +1,4 @@
-//! Volumes and claims that assumed pods hold until the cluster is told of them (S-VLB-9).
+//! Volumes and claims that assumed pods hold until the cluster receives the changed objects (S-VLB-9).
 
 use berth_proto::core_v1::ObjectReference;
 
@@ -28,7 +28,7 @@ impl Reservations {
         self.0.push(Reservation { namespace, pod, node, bindings });
     }
 
-    /// The pod is gone.
+    /// Removes the reservations of a deleted pod.
     pub(crate) fn release(&mut self, namespace: &str, pod: &str) {
         self.0.retain(|held| (held.namespace.as_str(), held.pod.as_str()) != (namespace, pod));
     }
@@ -37,7 +37,8 @@ impl Reservations {
         self.0.iter().all(|held| held.bindings == Bindings::default())
     }
 
-    /// The objects as decisions see them: what was told, and reservations where nothing else was told.
+    /// Returns the objects that decisions read: the received ones, with reservations applied where the received ones
+    /// leave them open.
     pub(crate) fn applied_to(&self, objects: &Objects) -> Objects {
         let mut effective = objects.clone();
         for held in &self.0 {
@@ -52,7 +53,7 @@ impl Reservations {
     }
 }
 
-/// A volume without a claim is that of a claim without a volume.
+/// Binds a volume without a claim and a claim without a volume to each other.
 fn bind(objects: &Objects, effective: &mut Objects, namespace: &str, claim: &str, volume: &str) {
     let Some((claim, volume)) = objects.claim(namespace, claim).zip(objects.volume(volume)) else {
         return;
@@ -72,7 +73,7 @@ fn bind(objects: &Objects, effective: &mut Objects, namespace: &str, claim: &str
     }
 }
 
-/// A claim without a node is to be provisioned on this one.
+/// Selects this node for the provisioning of a claim that has no node yet.
 fn select_node(
     objects: &Objects,
     effective: &mut Objects,

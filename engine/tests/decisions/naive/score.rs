@@ -1,5 +1,5 @@
-//! The scores, one function each: `None` is a skip, `Err` an error of the attempt. Rules: section 3 of the
-//! specification.
+//! The scores, one function each: `None` means that the plugin skips, `Err` that the attempt fails. Rules: section 3 of
+//! the specification.
 
 use berth_engine::{NodeAffinityArgs, Plugin, ResourceWeight, ScoringStrategy, ShapePoint};
 use berth_proto::core_v1::{Pod, PreferredSchedulingTerm};
@@ -135,7 +135,7 @@ fn node_resources_fit(scoring: &ScoringStrategy, pod: &Pod, feasible: &[&NaiveNo
     feasible.iter().map(of).collect()
 }
 
-/// Σ score·weight / Σ weight, 0 if no resource is left (S-RS-5, S-RS-6).
+/// Returns Σ score·weight / Σ weight, 0 if no resource is left (S-RS-5, S-RS-6).
 fn mean(resources: &[(i64, i64, i64)], score: fn(i64, i64) -> i64) -> i64 {
     let weights: i64 = resources.iter().map(|(_, _, weight)| weight).sum();
     let sum: i64 = resources

@@ -57,7 +57,7 @@ pub(crate) fn survey(
     Ok(verdicts)
 }
 
-/// Whether the pod fits on a node without these of its pods.
+/// Whether the pod fits on a node once these pods are removed from it.
 pub(crate) fn helps(
     cluster: &NaiveCluster,
     policy: &PolicySpec,
@@ -78,7 +78,7 @@ pub(crate) fn helps(
     Ok(scene.rejection()?.is_none())
 }
 
-/// Whether a pod may be evicted for another.
+/// Whether a pod may be evicted for another pod.
 pub(crate) fn is_lower(victim: &Pod, pod: &Pod) -> bool {
     pod::priority(victim) < pod::priority(pod)
 }

@@ -2,12 +2,12 @@
 
 use berth_proto::core_v1::{Node, Pod, Taint, Toleration};
 
-/// The node's taints that keep pods away, in node order (S-TNT-1).
+/// Returns the node's taints that repel pods, in node order (S-TNT-1).
 pub(crate) fn hard_taints(node: &Node) -> impl Iterator<Item = &Taint> {
     taints(node).iter().filter(|taint| taint.effect == "NoSchedule" || taint.effect == "NoExecute")
 }
 
-/// Untolerated `PreferNoSchedule` taints; only tolerations of that or no effect count (S-TT-1).
+/// Counts untolerated `PreferNoSchedule` taints; only tolerations of that effect or of none count (S-TT-1).
 pub(crate) fn n_untolerated_soft_taints(pod: &Pod, node: &Node) -> i64 {
     let soft = taints(node).iter().filter(|taint| taint.effect == "PreferNoSchedule");
     let counts = |t: &&Toleration| t.effect.is_empty() || t.effect == "PreferNoSchedule";

@@ -1,4 +1,5 @@
-//! PodTopologySpread: counts by domain, a node and a pod at a time. Rules: S-PTS-1 to S-PTS-12, S-TS-1 to S-TS-9.
+//! PodTopologySpread: counts by domain, computed node by node and pod by pod. Rules: S-PTS-1 to S-PTS-12,
+//! S-TS-1 to S-TS-9.
 
 use std::collections::BTreeMap;
 
@@ -110,7 +111,7 @@ fn of_system(key: &str, max_skew: i32) -> DefaultConstraint {
     }
 }
 
-/// The inclusion policies of one constraint (S-PTS-4).
+/// Whether the inclusion policies of one constraint count the node (S-PTS-4).
 fn is_included(constraint: &Constraint, pod: &Pod, node: &NaiveNode) -> bool {
     let is_tainted = || hard_taints(&node.node).any(|taint| !is_tolerated(pod, taint));
     (!constraint.honors_affinity || is_affine(pod, node))
@@ -121,7 +122,7 @@ fn has_keys(constraints: &[Constraint], node: &NaiveNode) -> bool {
     constraints.iter().all(|constraint| node.label(&constraint.key).is_some())
 }
 
-/// The pods of a node that count (S-PTS-5).
+/// Counts the pods of a node that match (S-PTS-5).
 fn count(constraint: &Constraint, pod: &Pod, node: &NaiveNode) -> i64 {
     if constraint.selector.is_empty() {
         return 0;
@@ -147,7 +148,7 @@ struct HardConstraint {
 }
 
 impl HardConstraint {
-    /// The smallest count of a domain, exactly (S-PTS-6, S-PTS-10).
+    /// Sets the exact smallest count of a domain (S-PTS-6, S-PTS-10).
     fn update_minimum(&mut self) {
         let n_domains = i64::try_from(self.domains.len()).expect("few");
         let smallest = self.domains.values().copied().min().unwrap_or(0);
@@ -178,7 +179,8 @@ pub(crate) fn hard(
 }
 
 impl Hard {
-    /// A pod comes to a node or leaves it in a dry run: what it is and what the selector is are not asked (S-PTS-9).
+    /// Adds or removes the count of a pod in a dry run. Neither a terminating pod nor an empty selector is treated
+    /// specially here (S-PTS-9).
     pub(crate) fn count(&mut self, of: &Pod, other: &Pod, node: &NaiveNode, step: i64) {
         let has_keys = self.0.iter().all(|hard| node.label(&hard.constraint.key).is_some());
         if pod::namespace(other) != pod::namespace(of) || !has_keys {
@@ -212,7 +214,7 @@ impl Hard {
     }
 }
 
-/// The soft half: `None` is a skip (S-TS-1 to S-TS-8).
+/// Returns the scores of the soft constraints; `None` means that the plugin skips (S-TS-1 to S-TS-8).
 pub(crate) fn score(
     cluster: &NaiveCluster,
     policy: &PolicySpec,

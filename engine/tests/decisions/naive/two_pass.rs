@@ -11,7 +11,7 @@ use super::filter::{Failure, Rejection, first_failure};
 use super::pod;
 use super::pre_filter::Prepared;
 
-/// Why the node is not feasible, if it is not.
+/// Returns why the node is not feasible, `None` if it is feasible.
 pub(crate) fn rejection(
     prepared: &Prepared<'_>,
     node: &NaiveNode,

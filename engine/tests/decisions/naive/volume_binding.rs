@@ -1,5 +1,5 @@
-//! VolumeBinding: bound claims where their volumes are, the others where one can be found or made.
-//! Rules: S-VLB-1 to S-VLB-9.
+//! VolumeBinding: bound claims need a node that reaches their volumes; for the others a volume must be found or
+//! provisioned. Rules: S-VLB-1 to S-VLB-9.
 
 use std::collections::BTreeSet;
 
@@ -279,7 +279,7 @@ fn can_provision(
     }
 }
 
-/// Expressions are AND-ed; a term without any, or with an illegal one, matches nothing.
+/// Whether a term allows the node. Expressions are AND-ed; a term without any, or with an invalid one, matches nothing.
 fn is_allowed(term: &TopologySelectorTerm, node: &NaiveNode) -> bool {
     let holds = |expression: &core_v1::TopologySelectorLabelRequirement| {
         let is_legal = is_label_key(&expression.key)
@@ -294,7 +294,7 @@ fn bytes(quantity: &Quantity) -> i64 {
     units("storage", nanos(quantity))
 }
 
-/// A volume without node affinity is everywhere (S-VLB-4).
+/// Whether the node reaches the volume; a volume without node affinity is reachable everywhere (S-VLB-4).
 fn is_reachable(volume: &PersistentVolume, node: &NaiveNode) -> bool {
     let affinity = volume.spec.as_ref().and_then(|spec| spec.node_affinity.as_ref());
     let required = affinity.and_then(|affinity| affinity.required.as_ref());

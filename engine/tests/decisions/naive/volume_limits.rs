@@ -10,10 +10,10 @@ use super::filter::{Failure, Rejection};
 use super::pod;
 use super::volume_binding::{class_name, is_owned};
 
-/// Driver and handle: what makes a volume distinct.
+/// Driver and handle, which identify a volume.
 type Attachable = (String, String);
 
-/// The CSI driver that an in-tree plugin's volumes belong to; `None` for plugins that are never counted.
+/// Returns the CSI driver of an in-tree plugin's volumes; `None` for plugins that are never counted.
 fn csi_driver(plugin: &str) -> Option<&'static str> {
     match plugin {
         "kubernetes.io/aws-ebs" => Some("ebs.csi.aws.com"),
@@ -25,7 +25,7 @@ fn csi_driver(plugin: &str) -> Option<&'static str> {
     }
 }
 
-/// Plugins with a CSI driver, of which not all are counted.
+/// Whether the plugin has a CSI driver; not all such plugins are counted.
 fn is_migratable(plugin: &str) -> bool {
     csi_driver(plugin).is_some()
         || ["kubernetes.io/azure-file", "kubernetes.io/vsphere-volume"].contains(&plugin)
@@ -76,7 +76,8 @@ fn limits(cluster: &NaiveCluster, node: &NaiveNode) -> BTreeMap<String, i64> {
     drivers.iter().flat_map(|spec| &spec.drivers).filter_map(limit).collect()
 }
 
-/// CSI volumes that attachments tell of, counted under their attacher, whatever driver the volume names (S-VLL-5).
+/// Returns the CSI volumes of the node's attachments, counted under the attacher, whatever driver the volume names
+/// (S-VLL-5).
 fn attached(cluster: &NaiveCluster, node: &NaiveNode) -> BTreeSet<Attachable> {
     let specs = cluster.objects.attachments().filter_map(|attachment| attachment.spec.as_ref());
     let here = specs.filter(|spec| spec.node_name == node.name());
@@ -94,8 +95,8 @@ enum Resolved {
     Refused(String),
 }
 
-/// The volumes of a pod as this node would attach them (S-VLL-2, S-VLL-3). Of a pod that is there already, what leads
-/// to no claim of its own is left out.
+/// Returns the volumes of a pod as this node would attach them (S-VLL-2, S-VLL-3). Volumes of an existing pod are left
+/// out if their claim is missing or does not belong to the pod.
 fn attachable(
     cluster: &NaiveCluster,
     of: &Pod,
@@ -173,7 +174,7 @@ fn of_claim(
     Some((driver.to_owned(), handle))
 }
 
-/// An in-tree volume as its CSI driver knows it.
+/// Returns an in-tree volume in the form of its CSI driver.
 fn inline(source: &VolumeSource) -> Option<Attachable> {
     let (plugin, handle) = if let Some(disk) = &source.aws_elastic_block_store {
         ("kubernetes.io/aws-ebs", &disk.volume_id)

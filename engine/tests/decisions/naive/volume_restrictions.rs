@@ -1,4 +1,4 @@
-//! VolumeRestrictions: disks of one node, claims of one pod. Rules: S-VLR-1 to S-VLR-6.
+//! VolumeRestrictions: disk conflicts on a node, and claims that only one pod may use. Rules: S-VLR-1 to S-VLR-6.
 
 use std::collections::BTreeSet;
 
@@ -9,14 +9,14 @@ use super::cluster::{NaiveCluster, NaiveNode};
 use super::filter::Rejection;
 use super::pod;
 
-/// The pod's claims that one pod alone may use, and how often others use them.
+/// The pod's claims that only one pod may use, with the number of uses by other pods.
 #[derive(Clone)]
 pub(crate) struct Restrictions {
     exclusive: BTreeSet<String>,
     n_conflicts: i64,
 }
 
-/// `Err` tells why the pod is refused (S-VLR-1), `None` is a skip (S-VLR-3).
+/// `Err` is the reason for which the pod is refused (S-VLR-1), `None` means that the plugin skips (S-VLR-3).
 pub(crate) fn pre_filter(cluster: &NaiveCluster, of: &Pod) -> Result<Option<Restrictions>, String> {
     let mut exclusive = BTreeSet::new();
     for name in direct_claims(of) {
@@ -28,7 +28,7 @@ pub(crate) fn pre_filter(cluster: &NaiveCluster, of: &Pod) -> Result<Option<Rest
             exclusive.insert(name);
         }
     }
-    // A claim counts once here, however many pods use it (S-VLR-2).
+    // A claim counts once here, regardless of the number of pods that use it (S-VLR-2).
     let is_in_use = |name: &&String| {
         cluster.placed_pods().any(|(_, other)| {
             pod::namespace(other) == pod::namespace(of) && direct_claims(other).contains(name)
@@ -61,7 +61,7 @@ impl Restrictions {
         Some(Rejection { code: StatusCode::Unschedulable, reasons: vec![reason.to_owned()] })
     }
 
-    /// A pod comes or goes: each of its volumes counts, by the claim's name alone (S-VLR-6).
+    /// Adds or removes the volumes of a pod, each counted by the name of its claim alone (S-VLR-6).
     pub(crate) fn count(&mut self, other: &Pod, step: i64) {
         for name in direct_claims(other) {
             if self.exclusive.contains(&name) {

@@ -9,7 +9,7 @@ use super::filter::{Rejection, unresolvable};
 use super::pod;
 use super::volume_binding::class_name;
 
-/// Each key with the one that is looked up where a node lacks it.
+/// Each key with the alternative that is looked up on a node without it.
 const KEYS: [(&str, &str); 4] = [
     ("failure-domain.beta.kubernetes.io/zone", "topology.kubernetes.io/zone"),
     ("failure-domain.beta.kubernetes.io/region", "topology.kubernetes.io/region"),
@@ -25,7 +25,7 @@ pub(crate) struct Demand {
     values: BTreeSet<String>,
 }
 
-/// The demands of the pod's volumes, or why the pod is refused (S-VLZ-1, S-VLZ-2).
+/// Returns the demands of the pod's volumes, or why the pod is refused (S-VLZ-1, S-VLZ-2).
 pub(crate) fn pre_filter(cluster: &NaiveCluster, of: &Pod) -> Result<Vec<Demand>, String> {
     let mut demands = Vec::new();
     for (name, _) in pod::claims(of).into_iter().filter(|(_, is_ephemeral)| !is_ephemeral) {
